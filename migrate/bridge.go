@@ -20,52 +20,59 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Bridge takes locks by two keys on one server: M, a token that excludes ours from ours, and L, the old
-// clients' key, on which stands what the phase asks for. Each attempt, renewal and release is one
-// script that looks at both.
+// Bridge takes locks by two keys on one server. M holds the token of the
+// getsetlock client that has the lock. L is the old clients' key and holds what
+// the phase asks for. Each attempt, renewal and release is one script that
+// looks at both keys.
 //
-//   - In observe it is a hardened backend of package legacy: M, and a stamp on L.
-//   - In dual it writes a guard, a random number that every old client takes for a time far ahead.
-//   - In sealed and modern the lease hangs on the tombstone that stands on L. Where it is missing or an
-//     old client's value stands there it does what dual does, and leaves the tombstone in the
-//     guard's place.
+//   - In observe it is a hardened backend of package legacy: M, and a stamp on
+//     L.
+//   - In dual it writes a guard on L, a random number that every old client
+//     takes for a time far ahead.
+//   - In sealed and modern the lease depends on the tombstone on L. Where L is
+//     empty or holds an old client's value, the bridge does what dual does, and
+//     its release leaves the tombstone.
 //   - In clean it takes M alone.
 //
-// Two of ours never hold together, in whatever phases one step apart they are, while the server loses no
-// write and its clock does not step beyond the trust margin. Nobody holds beside ours while the old
-// clients are honest. When one is not, the lease is told lost.
+// Two getsetlock clients never hold together, as long as their phases are at
+// most one step apart, the server loses no write, and its clock steps by no
+// more than the trust margin. No old client holds alongside, as long as old
+// clients keep to their terms. When one does not, the getsetlock client's lease
+// is lost.
 //
-// HAZARD: what Terms say of the old clients is believed. A lease of theirs that is smaller, or an attempt
-// that pauses for longer than the gap, lets one in beside ours, which is told so afterwards.
+// HAZARD: the bridge believes what Terms say of the old clients. An old client
+// with a smaller lease, or whose attempt takes longer than the gap, can hold
+// alongside a getsetlock client. That client's lease is then reported lost,
+// afterwards.
 type Bridge struct {
 	cfg     Config
 	dialect dialect.Dialect
 	terms   dialect.Terms
-	longest time.Duration // of a lease, by the lease rule …
+	longest time.Duration // longest lease by the lease rule …
 	bound   bool          // … where there is one
-	tomb    any           // the tombstone's bytes
-	counter any           // the fencing numbers' key
-	tag     string        // what stands behind the bytes on M, its blank included
-	member  registered    // nil where the phases come from no Member
+	tomb    any           // bytes of the tombstone
+	counter any           // key of the fencing numbers
+	tag     string        // blank and member id, the end of the value of M
+	member  registered    // nil where the phases come from another source
 
 	judge *legacy.Judge
-	inner legacy.Backend // phase observe
+	inner legacy.Backend // takes locks in phase observe
 	clock clocks.Clock
 	mux   *wire.Mux
 	count bridgeCounters
 
-	lastPX    atomic.Pointer[boxed] // of the last TTL asked for
+	lastPX    atomic.Pointer[boxed] // last TTL asked for
 	clockRead atomic.Int64          // elapsed time at which an attempt last asked for the server's clock
 	oldServer atomic.Bool           // a script that has called TIME may not write
 
-	armed    watches.Armed  // of held keys
-	orphans  sync.WaitGroup // wait for the end of what could not be given back
+	armed    watches.Armed  // watches of held keys
+	orphans  sync.WaitGroup // goroutines that await the end of locks that could not be released
 	closed   chan struct{}  // closed by Close
-	closing  sync.Mutex     // no orphan begins beside Close
+	closing  sync.Mutex     // held while an orphan begins, and by Close
 	isClosed bool
 }
 
-// registered is what a [Member] has beyond a Ledger.
+// registered is what a [Member] has beyond a [Ledger].
 type registered interface {
 	actsBy(bounds func() (behind, ahead time.Duration))
 	asks(ttl time.Duration)
@@ -77,11 +84,13 @@ type registered interface {
 
 var _ registered = (*Member)(nil)
 
-// tombstonePX is how long a tombstone stands without a lock being taken: 30 days, in milliseconds.
+// tombstonePX is how long a tombstone lasts while nobody takes the lock: 30
+// days, in milliseconds.
 const tombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
 
-// New returns a Bridge on the server that pool dials. Only the pool's Dial or DialContext is used. It
-// sends nothing; a server that is down is found by the first attempt.
+// New returns a Bridge on the server that pool dials. Only the pool's Dial or
+// DialContext is used. New sends nothing; the first attempt finds out whether
+// the server is up.
 func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -123,8 +132,8 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 
 func counterKey(namespace string) string { return "gsl:fence:" + scope.InName(namespace) }
 
-// numbers is the key from which fencing numbers are drawn. Where the program
-// joined a namespace that was carved out of another, it is that one's.
+// numbers is the key of the fencing numbers. Where the program joined a
+// namespace that was carved out of another, it is the other namespace's key.
 func (b *Bridge) numbers() any {
 	if b.member != nil {
 		if first := b.member.countsFor(b.cfg.Namespace); first != b.cfg.Namespace {
@@ -134,7 +143,8 @@ func (b *Bridge) numbers() any {
 	return b.counter
 }
 
-// Close ends the connections and joins every goroutine. Locks that are held free themselves.
+// Close ends the connections and waits for every goroutine. Locks that are
+// still held end by their TTL.
 func (b *Bridge) Close() error {
 	b.closing.Lock()
 	if !b.isClosed {
@@ -147,17 +157,19 @@ func (b *Bridge) Close() error {
 	return err
 }
 
-// Timeout is how long a Release or Pass waits for the server's reply at most.
+// Timeout is the longest time that a Release or Pass waits for the server's
+// reply.
 func (b *Bridge) Timeout() time.Duration { return b.mux.Timeout() }
 
 // Dialect returns what the old clients write.
 func (b *Bridge) Dialect() dialect.Dialect { return b.dialect }
 
-// Terms returns what the old clients' fleet is taken for, defaults filled in.
+// Terms returns the terms of the old clients, with defaults filled in.
 func (b *Bridge) Terms() dialect.Terms { return b.terms }
 
-// bounds are the Behind and Ahead by which the bridge judges old clients' clocks,
-// as in [dialect.Terms], with the steps of the server's clock that it has seen.
+// bounds are the Behind and Ahead by which the bridge judges old clients'
+// clocks, as in [dialect.Terms]. They contain the steps of the server's clock
+// that the bridge has seen.
 func (b *Bridge) bounds() (behind, ahead time.Duration) { return b.judge.Bounds() }
 
 // Inspect looks at both keys of a lock and takes nothing.
@@ -174,7 +186,7 @@ func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, e
 	return b.judge.Read(k.name, k.l, reply, b.judge.End(at))
 }
 
-// draw makes a guard and the bytes that say so on L.
+// draw makes a random guard, as the bytes for L.
 func (b *Bridge) draw() (string, error) {
 	uuid := ""
 	if b.dialect.Shape == dialect.ShapeUUIDNumber {
@@ -190,7 +202,8 @@ func (b *Bridge) draw() (string, error) {
 	return b.dialect.EncodeValue(text)
 }
 
-// between draws evenly: what lies outside is drawn again.
+// between draws an even random number from low to high: it draws again what
+// lies outside.
 func between(low, high int64) int64 {
 	for {
 		var raw [8]byte

@@ -9,22 +9,22 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// account is what a ledger is told of one attempt and all that came of it. Without a ledger it is nil,
-// and its methods do nothing.
+// account is what a ledger knows of one attempt and of all that follows from
+// it. Without a ledger it is nil, and its methods do nothing.
 type account struct {
-	owner registered // by whose record it was begun; nil where the phases come from no Member
-	epoch int64      // of that record; 0 where the bridge is not told
+	owner registered // member by whose record it was begun; nil without one
+	epoch int64      // epoch of that record; 0 if unknown
 
-	whole *account // of which this is a part: it has the writes of both, and is closed elsewhere
+	whole *account // account that this is a part of, which counts the writes of both; nil for a whole one
 	end   func()
 
 	mu    sync.Mutex
-	until time.Duration // elapsed time at which the last write that was sent has ended for certain
-	alone bool          // nobody else sees to its end
+	until time.Duration // elapsed time at which the effect of the last write has certainly ended
+	alone bool          // a goroutine awaits its end
 	done  chan struct{} // closed by close
 }
 
-// begin asks for the phase of an attempt. All errors say that nothing may be taken.
+// begin asks for the phase of an attempt. After an error nothing may be taken.
 func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phase, *account, error) {
 	if m, ok := b.cfg.Phases.(*Member); ok {
 		h, err := m.begin(ctx, key, ttl)
@@ -51,7 +51,7 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 	return p, &account{owner: b.member, end: end, done: make(chan struct{})}, nil
 }
 
-// root is the account that a part belongs to, or itself.
+// root is the account that a part belongs to, or the account itself.
 func (a *account) root() *account {
 	if a != nil && a.whole != nil {
 		return a.whole
@@ -60,15 +60,15 @@ func (a *account) root() *account {
 }
 
 // outdated reports that the record has another epoch than when the account was
-// begun. Its lock is not handed over any more: the next holder's phase, and the
-// record that says it, may be others.
+// begun. Then the lock is not handed over: the next holder's phase and record
+// may be others.
 func (a *account) outdated() bool {
 	a = a.root()
 	return a != nil && a.epoch != 0 && a.owner.epoch() != a.epoch
 }
 
-// backBelow says whether the member by whose record the lock was taken acts by
-// a phase below p now.
+// backBelow reports that the member by whose record the lock was taken now acts
+// by a phase below p.
 func (a *account) backBelow(p Phase) bool {
 	a = a.root()
 	if a == nil || a.owner == nil {
@@ -91,14 +91,15 @@ func accountOf(granted lock.Grant) *account {
 	return nil
 }
 
-// keeping asks members whether leases may be renewed, each once.
+// keeping asks members whether leases may be renewed, each member once.
 type keeping struct {
 	asked registered
 	err   error
 }
 
-// keeps says why the lease of a grant may not be renewed for ttl now. What a probe holds may: it is held
-// within a round of the member, which cannot wait for another one.
+// keeps says why the lease of a grant may not be renewed for ttl now. A probe's
+// lease may always be renewed: it is held during a round of the member, which
+// cannot wait for another round.
 func (k *keeping) keeps(ctx context.Context, granted lock.Grant, ttl time.Duration) error {
 	a := accountOf(granted)
 	if a == nil || a.owner == nil {
@@ -110,8 +111,9 @@ func (k *keeping) keeps(ctx context.Context, granted lock.Grant, ttl time.Durati
 	return k.err
 }
 
-// part is the account of one who does a part of what is taken. Its writes count from when they are sent, not
-// from when the whole began; the whole is closed by whoever has it.
+// part is an account for a part of what is taken. Its writes count from when
+// they are sent, not from when the whole began. The owner of the whole closes
+// it.
 func (a *account) part() *account {
 	if a == nil {
 		return nil
@@ -119,7 +121,8 @@ func (a *account) part() *account {
 	return &account{whole: a}
 }
 
-// sending notes that a write is about to be sent that may keep the lock for ttl.
+// sending notes that a write is about to be sent that may keep the lock for
+// ttl.
 func (a *account) sending(b *Bridge, ttl time.Duration) {
 	if a == nil {
 		return
@@ -128,14 +131,14 @@ func (a *account) sending(b *Bridge, ttl time.Duration) {
 		a.whole.sending(b, ttl)
 		return
 	}
-	// What the network holds back arrives within the time that a reply is waited for.
+	// A write that the network delays arrives within the timeout of its reply.
 	until := b.clock.Elapsed() + ttl + b.mux.Timeout()
 	a.mu.Lock()
 	a.until = max(a.until, until)
 	a.mu.Unlock()
 }
 
-// close tells the ledger that for certain nothing is held.
+// close tells the ledger that certainly nothing is held.
 func (a *account) close() {
 	if a == nil || a.whole != nil {
 		return
@@ -150,8 +153,9 @@ func (a *account) close() {
 	}
 }
 
-// orphan sees to it that the account is closed at the latest when the server has let the lock go by
-// itself: after a loss or an unknown outcome nobody may ever give it back.
+// orphan closes the account at the latest when the server has certainly ended
+// the lock by its TTL. After a loss or an unknown outcome nobody may ever
+// release it.
 func (b *Bridge) orphan(a *account) {
 	if a == nil || a.whole != nil {
 		return
@@ -186,7 +190,7 @@ func (b *Bridge) await(a *account) {
 		case <-a.done:
 			return
 		case <-b.closed:
-			return // its ledger is not told that what may still stand is gone
+			return // the ledger keeps counting a lock that may still be held
 		}
 	}
 }

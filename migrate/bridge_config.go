@@ -11,17 +11,18 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Config says by which phase a [Bridge] acts and which old clients stand beside it. Phases must be
-// given; zero is right for every other field, except where a dialect has no lease of its own: then
-// Terms.Lease must be given.
+// Config says by which phase a [Bridge] acts, and what the old clients are
+// like. Phases must be set. Zero is right for every other field, except in a
+// dialect without a lease of its own, which needs Terms.Lease.
 type Config struct {
-	// Phases tells the phase, once an attempt: [Fixed], or a [Member].
+	// Phases says the phase, once for each attempt: [Fixed], or a [Member].
 	Phases PhaseSource
 
 	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
 	Dialect dialect.Dialect
 
-	// Terms are what is known of the old clients' fleet. Defaults are those of [dialect.Terms].
+	// Terms are what is known of the old clients. Defaults are those of
+	// [dialect.Terms].
 	Terms dialect.Terms
 
 	// Takeover decides when a lock that an old client left behind may be taken over. Defaults to
@@ -31,32 +32,37 @@ type Config struct {
 	// SettleAlways looks again after every acquisition; see [legacy.Config].
 	SettleAlways bool
 
-	// LongLeases allows a lock.Config.TTL beyond the lease rule. Leases get it in phase clean, and in
-	// phase modern from the first renewal that is more than Terms.Gap later; before that they are cut
-	// to the rule. Never in a dialect whose waiting clients shorten what they find.
+	// LongLeases allows a lock.Config.TTL beyond the lease rule. In phase clean
+	// leases get it at once. In phase modern they get it from the first renewal
+	// that is more than Terms.Gap later, and are cut to the rule before that. It
+	// has no effect in a dialect whose waiting clients shorten the TTLs that they
+	// find.
 	LongLeases bool
 
-	// Fence gives every lease a fencing number, drawn in the command that takes the key; in phase
-	// observe in a command of its own, behind it. It is greater than that of every lease before in
-	// any phase, if all of ours have Fence.
+	// Fence gives every lease a fencing number, greater than that of every earlier
+	// lease in any phase, if all getsetlock clients set Fence. The command that
+	// takes the key draws the number; in phase observe a separate command does,
+	// afterwards.
 	Fence bool
 
-	// Namespace names the counter of the numbers: gsl:fence:NAMESPACE.
+	// Namespace names the counter of the fencing numbers: gsl:fence:NAMESPACE.
 	Namespace string
 
-	// Wake makes waiters and holders be told of changes, by CLIENT TRACKING where the server has it.
-	// Defaults to [lock.WakeOn].
+	// Wake notifies waiters and holders of changes, by CLIENT TRACKING where the
+	// server has it. Defaults to [lock.WakeOn].
 	Wake lock.Wake
 
-	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply of the server, in real time.
+	// Defaults to 2 s.
 	Timeout time.Duration
 
-	// Clock measures how long a value stood unchanged and how long to settle. Defaults to
-	// [lock.Machine].
+	// Clock measures how long a value has been unchanged, and how long to settle.
+	// Defaults to [lock.Machine].
 	Clock lock.Clock
 }
 
-// hardened is the configuration of what phase observe is, and what the other phases judge by.
+// hardened is the configuration of the backend for phase observe, which judges
+// L in the other phases too.
 func (cfg Config) hardened() legacy.Config {
 	return legacy.Config{
 		Mode: legacy.Hardened, Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover,
@@ -76,11 +82,11 @@ func (cfg Config) check() error {
 	return record.CheckNamespace(cfg.Namespace)
 }
 
-// Tune fills in the times that suit the old clients' fleet.
+// Tune fills in the times that suit the old clients' terms.
 func (b *Bridge) Tune(cfg lock.Config) lock.Config {
 	long := b.longLeases() && cfg.TTL > b.longest
 	if long {
-		// What the first, short lease allows is what a renewal must be in time for.
+		// A renewal must come in time for the first lease, which is short.
 		if cfg.RenewEvery == 0 {
 			cfg.RenewEvery = min(b.longest, b.terms.Lease) / 3
 		}
@@ -92,7 +98,8 @@ func (b *Bridge) Tune(cfg lock.Config) lock.Config {
 	return b.judge.Tune(cfg)
 }
 
-// Fits refuses times under which exclusion would not hold in some phase: see [legacy.Backend].
+// Fits refuses times under which exclusion would not hold in some phase; see
+// [legacy.Backend].
 func (b *Bridge) Fits(ttl, renewEvery, margin time.Duration) error {
 	first := ttl
 	if b.longLeases() {
@@ -102,21 +109,22 @@ func (b *Bridge) Fits(ttl, renewEvery, margin time.Duration) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	if b.member != nil {
-		b.member.asks(ttl) // the next heartbeat says so, and the first attempt need not
+		b.member.asks(ttl) // the next heartbeat says so, which saves the first attempt a round
 	}
 	return nil
 }
 
-// longLeases says whether a lease may ever be longer than the rule. Where every waiting old client cuts
-// what it finds to its own lease, the tombstone above all, it may not.
+// longLeases reports that a lease may ever be longer than the rule. Where
+// waiting old clients cut every TTL that they find to their own lease, it may
+// not: they would cut the tombstone's.
 func (b *Bridge) longLeases() bool {
 	return b.cfg.LongLeases && b.bound && b.dialect.KeyTTL != dialect.TTLEverybody
 }
 
-// lease is the TTL that a write may ask for. held is how long the grant has had its mark, zero for an
-// attempt. A stalled old client may overwrite the mark with a stamp that ends no later than the rule
-// says: only once it would have done so may a lease be longer, and only where the old clients are out for
-// good (rule 4).
+// lease is the TTL that a write may ask for. Held is how long the grant has had
+// its mark, zero for an attempt. A stalled old client may overwrite the mark
+// with a stamp that ends no later than the rule says. So a lease may be longer
+// only after that, and only where old clients are shut out (rule 4).
 func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) {
 	switch {
 	case ttl < time.Millisecond:

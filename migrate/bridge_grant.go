@@ -16,42 +16,43 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// bridgeMark is what stands on L, and what else stays as it is while the lock goes from grant to grant
-// inside the process. It is written by the grant that took the lock, before that is handed on.
+// bridgeMark is what L holds, and what else stays the same while the lock goes
+// from grant to grant inside the process. The grant that took the lock writes
+// it, before the lock is handed over.
 type bridgeMark struct {
 	b       *Bridge
 	k       bridgeKeys
-	phase   Phase // for the life of the grants
+	phase   Phase // of all grants of this mark
 	account *account
-	guard   any           // what is written on L where no tombstone carries it; empty: nothing
-	on      any           // what stands on L: after a lost reply a guess, which scripts look behind
-	settled bool          // no old client can still clobber it by what it saw before
-	onTomb  bool          // it is the tombstone
+	guard   any           // bytes for L where there is no tombstone; empty: none
+	on      any           // bytes on L; after a lost reply a guess that scripts check
+	settled bool          // no old client can still overwrite it because of an earlier look
+	onTomb  bool          // on is the tombstone
 	server  time.Time     // the server's clock when the key was taken
-	since   time.Duration // elapsed time when it was known to stand
-	turn    *polite.Turn  // that it counts for, nil while it is not known to stand
+	since   time.Duration // elapsed time when the mark was known to be on L
+	turn    *polite.Turn  // turn that it counts for; nil while the mark is not known to be on L
 }
 
-// bridgeGrant is one acquisition in the phases from dual on. What it hangs on is on the server too: M's
-// value says so, also after a reply was lost.
+// bridgeGrant is one acquisition in the phases from dual on. The value of M
+// repeats on the server what the grant depends on, also where a reply was lost.
 type bridgeGrant struct {
 	*bridgeMark
 	token string
-	value any // all of M; after a lost reply a guess
+	value any // value of M; after a lost reply a guess
 	term  lock.Term
 	fence int64
 
-	heir    bool          // it has the lock, and the mark, from another grant
-	watched atomic.Int32  // watches that are armed
-	pending *wire.Pending // of an attempt whose outcome is not known, until it is
+	heir    bool          // another grant handed the lock and the mark over to it
+	watched atomic.Int32  // number of armed watches
+	pending *wire.Pending // reply of an attempt whose outcome is unknown; nil otherwise
 
 	mu    sync.Mutex
-	spare int8  // fencing numbers after fence that are reserved for those it is shared with
-	lost  error // what the server said when it was found lost: it is not renewed any more (rule 8)
-	asked bool  // a release or a hand-over was sent whose outcome is not known
-	over  bool  // nothing is held by it any more, or it was handed on
+	spare int8  // reserved fencing numbers after fence, for holders it is shared with
+	lost  error // why it was lost; a lost grant is not renewed (rule 8)
+	asked bool  // a release or a hand-over was sent whose outcome is unknown
+	over  bool  // it holds nothing any more, or was handed over
 
-	gap *polite.Watch // of the key that it left to old clients, nil before
+	gap *polite.Watch // watch of the key that it left to old clients; nil before
 }
 
 func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
@@ -73,13 +74,14 @@ func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, erro
 	return g, nil
 }
 
-// marked gives the grant its token, and M the value that it has with what stands on L.
+// marked gives the grant a new token, and sets the value of M from it and the
+// bytes on L.
 func (g *bridgeGrant) marked() {
-	const length = 22 // of a token
+	const length = 22 // bytes of a token
 	var raw [16]byte
 	var room [128]byte
-	// New for every attempt and every hand-over, and never used again, so that no delayed command can
-	// hit another grant.
+	// Every attempt and hand-over has a new token, so that a delayed command cannot hit
+	// another grant.
 	rand.Read(raw[:]) // never fails
 	value := base64.RawURLEncoding.AppendEncode(room[:0], raw[:])
 	if g.phase != Clean {
@@ -89,8 +91,10 @@ func (g *bridgeGrant) marked() {
 	g.token, g.value = whole[:length], whole
 }
 
-// taken reads the acquire script's reply. It says how the lock was taken; if it was not, who has it, nil
-// where the reply says neither.
+// taken reads the acquire script's reply. It returns:
+//   - took > 0, how the lock was taken
+//   - look, the holder as the script saw it, where the lock was not taken
+//   - neither, where the reply is malformed
 func (g *bridgeGrant) taken(reply any) (took int64, look any) {
 	var number int64
 	switch f := reply.(type) {
@@ -123,7 +127,7 @@ func (g *bridgeGrant) taken(reply any) (took int64, look any) {
 	return took, nil
 }
 
-// numbered gives the grant the first of a block of numbers.
+// numbered gives the grant the first of a block of fencing numbers.
 func (g *bridgeGrant) numbered(first int64) {
 	if g.b.cfg.Fence {
 		g.fence, g.spare = first, fencing.Block-1
@@ -134,7 +138,8 @@ func (g *bridgeGrant) Token() string   { return g.token }
 func (g *bridgeGrant) Term() lock.Term { return g.term }
 func (g *bridgeGrant) Fence() int64    { return g.fence }
 
-// Share gives the lock to the next holder of this process under the same token.
+// Share gives the lock to the next holder in this process, under the same
+// token.
 func (g *bridgeGrant) Share() (lock.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,18 +155,19 @@ func (g *bridgeGrant) Share() (lock.Grant, bool) {
 	return next, true
 }
 
-// next is the grant of the next holder, whose mark has stood as long. Called with g.mu held.
+// next is the grant of the next holder, with the same mark. The caller holds
+// g.mu.
 func (g *bridgeGrant) next() *bridgeGrant {
 	return &bridgeGrant{bridgeMark: g.bridgeMark, heir: true}
 }
 
-// Extend sets both keys' TTLs anew if both are still ours.
+// Extend sets the TTLs of both keys anew if both are still this grant's.
 func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
 	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
-// ExtendAll renews grants in messages that travel together.
+// ExtendAll renews grants in messages that are sent together.
 func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
 	var members keeping
@@ -190,7 +196,7 @@ func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Du
 	return terms, errs
 }
 
-// renew sends the renewals of the grants whose indices are given.
+// renew sends the renewals of the grants with the given indices.
 func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl time.Duration, terms []lock.Term, errs []error) {
 	sentAt, now := lock.Mark(ctx), b.clock.Elapsed()
 	cmds, sent := make([]wire.Command, 0, len(live)), make([]int, 0, len(live))
@@ -203,8 +209,8 @@ func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl
 		}
 		g.account.sending(b, asked)
 		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.token, b.px(asked), b.tomb, argTombPX)
-		// Our own writes end the server's memory of who watches the keys; what the script reads after
-		// them, under tracking, begins it anew.
+		// The script's writes make the server forget who watches the keys. Its reads
+		// afterwards, under tracking, register them again.
 		cmd.Track = g.watched.Load() > 0
 		cmds, sent = append(cmds, cmd), append(sent, i)
 	}
@@ -230,7 +236,8 @@ func (g *bridgeGrant) renewed(r wire.Reply, at lock.Instant) (lock.Term, error) 
 	return lock.Term{Sent: at, TTL: g.lesser(f[3], f[4])}, nil
 }
 
-// lesser is the lesser of the two TTLs: trust never goes beyond what the server keeps (rule 9).
+// lesser is the lesser of the two TTLs, since trust never exceeds what the
+// server keeps (rule 9).
 func (g *bridgeGrant) lesser(l, m any) time.Duration {
 	left := integer(m)
 	if g.phase != Clean {
@@ -239,8 +246,9 @@ func (g *bridgeGrant) lesser(l, m any) time.Duration {
 	return time.Duration(max(left, 0)) * time.Millisecond
 }
 
-// cut counts a TTL that somebody shortened since it was set (rule 9): that of a guard, which ends with M,
-// or the tombstone's, which no day of ageing brings so low.
+// cut counts a TTL that another client shortened (rule 9): a guard's TTL below
+// M's, or a tombstone's far below its 30 days, which days of ageing do not
+// explain.
 func (g *bridgeGrant) cut(l, m any) {
 	const jitter = 100 // a script's two commands may fall into different milliseconds
 	left := integer(l)
@@ -250,9 +258,10 @@ func (g *bridgeGrant) cut(l, m any) {
 	}
 }
 
-// lose reads which key was not ours and what stood there. From then on the grant is not renewed: M
-// stays until Release or its own end, so that the next of ours does not start beside a job that is
-// still being stopped (rule 8).
+// lose reads from a reply which key is no longer the grant's, and what it
+// holds. The grant is not renewed from then on. M stays until Release or its
+// own end, so that no other getsetlock client starts while a job is still being
+// stopped (rule 8).
 func (g *bridgeGrant) lose(f []any) error {
 	at := g.b.judge.Begin()
 	seen, err := g.b.judge.Read(g.k.name, g.k.l, f[1], at)
@@ -273,7 +282,7 @@ func (g *bridgeGrant) lose(f []any) error {
 	return lost
 }
 
-// gone returns why the grant is not to be renewed.
+// gone returns why the grant may not be renewed.
 func (g *bridgeGrant) gone() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -284,10 +293,11 @@ func (g *bridgeGrant) gone() error {
 }
 
 func givenBefore(key string) error {
-	return fmt.Errorf("%w: key %q was given back before", lock.ErrLost, key)
+	return fmt.Errorf("%w: key %q was released before", lock.ErrLost, key)
 }
 
-// check looks whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9).
+// check looks whether both keys are still the grant's. The term then ends no
+// later than the TTLs that were read (rule 9).
 func (g *bridgeGrant) check(ctx context.Context) error {
 	at := lock.Mark(ctx)
 	reply, err := g.b.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.token)

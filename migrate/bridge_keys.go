@@ -18,15 +18,17 @@ var (
 	errOddReply = errors.New("the server's reply has another form than the script's")
 )
 
-// ErrOutside says that a key is not one of the member's namespace, so that no phase holds for it.
+// ErrOutside says that a key is not in the member's namespace, so that no phase
+// holds for it.
 var ErrOutside = errors.New("migrate: the namespace does not own the key")
 
-// bridgeKeys are the names of one lock on the server, boxed once for all commands.
+// bridgeKeys are the names of one lock on the server, boxed once for all
+// commands.
 type bridgeKeys struct {
-	name       string // as the caller says it
+	name       string // the caller's name
 	l          string
 	argL, argM any
-	argLook    any // where a look at a past stamp is remembered
+	argLook    any // key that remembers a look at a past stamp
 }
 
 func (b *Bridge) keys(name string) (bridgeKeys, error) {
@@ -48,7 +50,7 @@ func rawKeys(name, l string) bridgeKeys {
 	return bridgeKeys{name: name, l: l, argL: l, argM: m, argLook: look.Key(m)}
 }
 
-// bridgeTrouble names what was tried when the server or the network failed.
+// bridgeTrouble says what was tried when the server or the network failed.
 func bridgeTrouble(k bridgeKeys, what string, err error) error {
 	err = wire.Judged(err)
 	var said redis.Error

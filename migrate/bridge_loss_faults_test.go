@@ -124,7 +124,7 @@ func (r *rig) believed(g lock.Grant, err error) lock.Grant {
 	return g
 }
 
-func TestWhatTheServerLosesIsToldToTheHolder(t *testing.T) {
+func TestHolderLearnsWhatTheServerLost(t *testing.T) {
 	for name, lose := range lossesOfServers {
 		for what, step := range lostSteps {
 			for _, unheard := range []bool{false, true} {

@@ -10,14 +10,15 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// observeGrant is one acquisition in phase observe: a hardened one, of which the ledger is told.
+// observeGrant is one acquisition in phase observe: a grant of the hardened
+// backend, with an account.
 type observeGrant struct {
 	lock.Grant
 	b       *Bridge
 	key     string
 	account *account
 	fence   int64
-	counted sync.Once // its loss
+	counted sync.Once // counts a loss once
 }
 
 func (g *observeGrant) Fence() int64 { return g.fence }
@@ -34,7 +35,8 @@ func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, 
 	}
 	g := &observeGrant{Grant: inner, b: b, key: key, account: a}
 	if b.cfg.Fence {
-		// Drawn while the lock is held, so that every later holder's is greater.
+		// The number is drawn while the lock is held, so that every later holder's number
+		// is greater.
 		reply, err := b.numbered(ctx, numberScript, 2, b.numbers(), argBlock)
 		if err != nil {
 			return nil, &lock.UnsureError{Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
@@ -49,7 +51,7 @@ func (g *observeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term
 	return terms[0], errs[0]
 }
 
-// renewObserve renews the grants of phase observe whose indices are given.
+// renewObserve renews the grants of phase observe with the given indices.
 func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []int, ttl time.Duration, terms []lock.Term, errs []error) {
 	asked, err := b.lease(Observe, ttl, 0)
 	inner := make([]lock.Grant, len(old))
@@ -70,7 +72,8 @@ func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []in
 	}
 }
 
-// told counts a loss, once, and sees to the account.
+// told returns err. If err is a loss, it counts it once and awaits the end of
+// the account.
 func (g *observeGrant) told(err error) error {
 	if lost := lossOf(err); lost != nil {
 		g.counted.Do(func() { g.b.count.lost(lost) })
@@ -81,7 +84,8 @@ func (g *observeGrant) told(err error) error {
 
 func (g *observeGrant) Release(ctx context.Context) error { return g.released(g.Grant.Release(ctx)) }
 
-// released sees to the account after a release.
+// released closes the account after a release, or awaits its end where the
+// outcome is unknown.
 func (g *observeGrant) released(err error) error {
 	err = g.told(err)
 	switch {

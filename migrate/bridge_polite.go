@@ -9,10 +9,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// How a key is left to old clients, which poll: in observe and in dual. From
-// sealed on a release leaves the tombstone, so there is nothing to leave to them.
+// In observe and dual a key is left free for old clients, which poll. From sealed
+// on a release leaves the tombstone, so nothing is left to them.
 
-// Owes returns for how long a release leaves the key to old clients.
+// Owes returns how long a release leaves the key to old clients.
 func (g *observeGrant) Owes(wish time.Duration) time.Duration { return g.polite().Owes(wish) }
 
 // Leave is Release, and leaves the key to old clients for gap.
@@ -23,11 +23,11 @@ func (g *observeGrant) Leave(ctx context.Context, gap time.Duration) error {
 // Look looks whether an old client took the key that was left.
 func (g *observeGrant) Look(ctx context.Context) time.Duration { return g.polite().Look(ctx) }
 
-// polite is the hardened grant, which knows how.
+// polite is the hardened grant, which can leave the key.
 func (g *observeGrant) polite() lock.Polite { return g.Grant.(lock.Polite) }
 
-// Owes returns for how long a release leaves the key to old clients. Where the
-// key means "done" they have nothing to wait for.
+// Owes returns how long a release leaves the key to old clients. Where the key
+// means "done" they have nothing to wait for.
 func (g *bridgeGrant) Owes(wish time.Duration) time.Duration {
 	switch {
 	case g.phase != Dual || g.b.dialect.NeverReleases():

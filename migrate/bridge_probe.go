@@ -8,8 +8,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// probe runs the very scripts of every phase on a key that nobody else uses, and leaves nothing there. Its
-// error is for the fleet's operator to read.
+// probe runs the scripts of every phase on a key that nobody else uses, and
+// leaves nothing there. The operator of the fleet reads its error.
 func (b *Bridge) probe(ctx context.Context, key string) error {
 	ttl := min(b.terms.DefaultTTL(), 5*time.Second)
 	k := rawKeys(key, key)
@@ -23,8 +23,8 @@ func (b *Bridge) probe(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("phase observe: %w", err)
 	}
-	// Twice sealed: with a guard of its own, which leaves the tombstone, and then on that. What modern
-	// sends is the same.
+	// Sealed runs twice: first with a guard, whose release leaves the tombstone, then
+	// on that tombstone. Modern sends the same commands.
 	for _, p := range []Phase{Dual, Sealed, Sealed, Clean} {
 		if err := b.probePhase(ctx, k, p, ttl); err != nil {
 			return fmt.Errorf("phase %v: %w", p, err)

@@ -58,7 +58,8 @@ func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 	}
 }
 
-func TestAnOldClientsReleaseWakesAWaiterAndATouchTellsTheHolder(t *testing.T) {
+// An old client's release wakes a waiter, and a write on L notifies the holder.
+func TestTrackingWakesWaitersAndHolders(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed} {
 		t.Run(p.String(), func(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// errUncertain: the attempt's command may still reach the server.
+// errUncertain says that the attempt's command may still reach the server.
 var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
 
-// Release gives both keys back, each only if it is still ours (rule 10). After an attempt whose outcome
-// is not known it first waits for that.
+// Release deletes both keys, each only if it is still the grant's (rule 10).
+// After an attempt whose outcome is unknown it first waits for the reply.
 func (g *bridgeGrant) Release(ctx context.Context) error { return g.release(ctx, 0) }
 
 // release is Release, and leaves the key to old clients for gap.
@@ -54,12 +54,13 @@ func (g *bridgeGrant) release(ctx context.Context, gap time.Duration) error {
 	return g.givenBack(reply, uncertain)
 }
 
-// late reads the late reply to an attempt, or to a hand-over, and says whether the lock was taken.
+// late reads the late reply to an attempt or a hand-over. It returns true where
+// the lock was taken.
 func (g *bridgeGrant) late(reply any) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pending == nil {
-		return true // by a Release before
+		return true // an earlier Release has read the reply
 	}
 	g.pending = nil
 	if g.heir {
@@ -70,7 +71,7 @@ func (g *bridgeGrant) late(reply any) bool {
 	return took > 0
 }
 
-// ending is the script that gives both keys back, with its keys and arguments.
+// ending is the script that releases both keys, with its keys and arguments.
 func (g *bridgeGrant) ending(args []any, gap time.Duration) (*wire.Script, []any) {
 	left, px := g.leaves()
 	g.mu.Lock()
@@ -87,16 +88,18 @@ func (g *bridgeGrant) ending(args []any, gap time.Duration) (*wire.Script, []any
 	return releaseScript, args
 }
 
-// nobodysToken is one that no grant has, so that no command on its way renews or frees it.
+// nobodysToken is a token that no grant has, so that no delayed command renews
+// or releases it.
 func nobodysToken() string {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// doneFor is for how long a release still has to say that the tick is done, in dialects whose keys mean that
-// and are never released: until the old client's own stamp would have been over (rule 10). 0 in all others. The
-// caller has the lock.
+// doneFor is how long a release must still say that the tick is done, in
+// dialects whose keys mean that and are never released: until the old client's
+// own stamp would have ended (rule 10). It is 0 in all other dialects. The
+// caller holds g.mu.
 func (g *bridgeGrant) doneFor() time.Duration {
 	d := g.b.dialect
 	if !d.NeverReleases() || g.server.IsZero() {
@@ -109,15 +112,16 @@ func (g *bridgeGrant) doneFor() time.Duration {
 	return left
 }
 
-// ask notes that the server may have executed what ends the grant.
+// ask notes that the server may have executed a command that ends the grant.
 func (g *bridgeGrant) ask() {
 	g.mu.Lock()
 	g.asked = true
 	g.mu.Unlock()
 }
 
-// endsAs is the phase by which a release goes: that of the lease, and dual where the fleet has gone back since.
-// It deletes its tombstones then, and none is put back behind it.
+// endsAs is the phase that a release goes by: the lease's phase, or dual where
+// the fleet has gone back meanwhile. Then the release leaves no tombstone,
+// after the way back has deleted them.
 func (g *bridgeGrant) endsAs() Phase {
 	if g.phase >= Sealed && g.account.backBelow(Sealed) {
 		return Dual
@@ -125,9 +129,11 @@ func (g *bridgeGrant) endsAs() Phase {
 	return g.phase
 }
 
-// leaves is what takes the guard's place on L. From sealed on it is the tombstone, but where an old client
-// takes its own bytes for its lock, and may still write them: it would find the tombstone gone with
-// nobody told. Where the key means "done", it is what the old client itself would have left there.
+// leaves is what replaces the guard on L. From sealed on it is the tombstone,
+// with one exception: where an old client takes its own bytes for its lock and
+// may still write them. It would overwrite the tombstone, and nobody would
+// notice. Where the key means "done", it is the stamp that an old client would
+// have left.
 func (g *bridgeGrant) leaves() (bytes, px any) {
 	d := g.b.dialect
 	g.mu.Lock()
@@ -168,9 +174,9 @@ func (g *bridgeGrant) givenBack(reply any, uncertain bool) error {
 	case len(f) != 2:
 		return bridgeTrouble(g.k, "give back", errOddReply)
 	case integer(f[0]) == 0 && asked:
-		return g.end(nil) // an earlier release had arrived, or the grant had ended: nothing is held
+		return g.end(nil) // an earlier release arrived, or the grant has ended: nothing is held
 	case integer(f[0]) == 0 && uncertain:
-		// Nothing of ours is there, yet: the attempt may be on its way.
+		// The grant's token is not there yet: the attempt may still arrive.
 		return bridgeTrouble(g.k, "give back", errUncertain)
 	}
 	err := g.lose(f)
@@ -180,7 +186,7 @@ func (g *bridgeGrant) givenBack(reply any, uncertain bool) error {
 	return g.end(err)
 }
 
-// end notes that for certain nothing is held any more.
+// end notes that certainly nothing is held any more.
 func (g *bridgeGrant) end(err error) error {
 	g.mu.Lock()
 	g.over = true
@@ -190,9 +196,10 @@ func (g *bridgeGrant) end(err error) error {
 	return err
 }
 
-// Pass gives the lock to the next holder of this process in one command, under a token and fencing number
-// of its own. What stands on L stays, and so does the phase. A stamp cannot stay: it says when its holder's
-// lease ends. Nor is a tick handed on that is done.
+// Pass hands the lock over to the next holder in this process, in one command,
+// under a new token and fencing number. The bytes on L and the phase stay. A
+// stamp cannot stay, since it says when its holder's lease ends, and a tick
+// that is done is not handed over: both give [lock.ErrNotPassed].
 func (b *Bridge) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration) (lock.Grant, error) {
 	switch g := granted.(type) {
 	case *observeGrant:
@@ -245,8 +252,8 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 		if !may {
 			return nil, err
 		}
-		// Either may hold. Whoever undoes the new one finds the old one's token if it was not passed
-		// on; that ends with its TTL, unrenewed.
+		// Either grant may hold. A release of the new grant finds the old token if the
+		// hand-over failed; that token ends with its TTL, since nobody renews it.
 		b.count.unsure.Add(1)
 		old.ask()
 		next.pending = unknown.Pending
@@ -266,10 +273,11 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 	return nil, bridgeTrouble(old.k, "pass on", errOddReply)
 }
 
-// passArgs is how many keys and arguments the pass script of a bridge with numbers has before TIME.
+// passArgs is the number of keys and arguments of the pass script before TIME,
+// in a bridge with fencing numbers.
 const passArgs = 10
 
-// notPassed reads which key was not ours.
+// notPassed reads from a reply which key is no longer the grant's.
 func (g *bridgeGrant) notPassed(ctx context.Context, f []any) error {
 	if len(f) != 2 {
 		return bridgeTrouble(g.k, "pass on", errOddReply)
@@ -278,7 +286,7 @@ func (g *bridgeGrant) notPassed(ctx context.Context, f []any) error {
 	if integer(f[0]) != 2 || lossOf(lost) == nil {
 		return g.end(lost)
 	}
-	// M is still its own, and its job is over.
+	// M is still the grant's, and its job is over.
 	if err := g.Release(ctx); err != nil {
 		return err
 	}

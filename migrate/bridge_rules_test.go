@@ -203,7 +203,8 @@ func TestALeaseBeyondTheRuleIsRefused(t *testing.T) {
 	})
 }
 
-func TestALongLeaseIsOnlyAskedForInModernByARenewalBeyondTheGap(t *testing.T) {
+// It does by the first renewal that is more than the gap later.
+func TestBridgeAsksForLongLeasesInModernOnly(t *testing.T) {
 	const long = 10 * time.Minute
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		for _, tomb := range []bool{false, true} {
@@ -275,7 +276,8 @@ func TestAGapOfZeroMakesNoFirstLeaseLong(t *testing.T) {
 	})
 }
 
-func TestBesideClientsThatCutWhatTheyFindNoLeaseExceedsTheirs(t *testing.T) {
+// It never exceeds the old clients' lease.
+func TestLeaseIsShortWhereOldClientsCutTTLs(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p, speaks(dialect.BareExpire()), func(c *migrate.Config) { c.LongLeases = true })
 		if g, err := b.Try(background, "k", 2*lease); err == nil {
@@ -386,7 +388,9 @@ func TestASettleOutlastsTheWaitOfTheAcquire(t *testing.T) {
 	})
 }
 
-func TestOrMineClientsAreSettledForAfterEveryAcquisitionButNotOnATombstone(t *testing.T) {
+// Old clients of such a dialect take their own bytes for their lock. A
+// tombstone needs no settle.
+func TestBridgeSettlesEachTimeForOrMineClients(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
 		b := r.bridge(p, speaks(dialect.JedisUUID()), func(c *migrate.Config) { c.Terms.Gap = 3 * time.Second })
 		for i := range 2 {
@@ -484,7 +488,9 @@ var losses = []struct {
 	{"M another's", func(r *rig) { r.set(keyM, "AAAAAAAAAAAAAAAAAAAAAA "+r.get("k")) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "no longer has this holder's token"},
 }
 
-func TestALostMarkIsToldAndCountedAndLeftAloneAndMStaysUntilRelease(t *testing.T) {
+// A lost mark is counted, what replaced it is left alone, and M stays until
+// Release.
+func TestBridgeReportsALostMarkAndKeepsM(t *testing.T) {
 	for _, tomb := range []bool{false, true} {
 		for _, c := range losses {
 			phases := withGuard
@@ -571,7 +577,8 @@ func TestAPassOfATokenThatIsGoneTakesNothing(t *testing.T) {
 	})
 }
 
-func TestAGrantThatWasToldLostIsNotRenewedWhenItsMarkComesBack(t *testing.T) {
+// Its mark may come back.
+func TestBridgeNeverRenewsALostGrant(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
 		g := r.take(r.bridge(p))
 		guard := r.get("k")
@@ -611,7 +618,8 @@ func TestAShortenedGuardIsSetRightAndCounted(t *testing.T) {
 	})
 }
 
-func TestAnOldTombstoneGetsItsTimeBackFromAcquisitionAndRenewal(t *testing.T) {
+// Acquisitions and renewals do.
+func TestBridgeRenewsTheTTLOfATombstone(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	each(t, withTomb, func(r *rig, p migrate.Phase) {
 		b := r.bridge(p)
@@ -665,7 +673,7 @@ func TestWhereTheKeyMeansDoneTheOldClientsOwnStampStays(t *testing.T) {
 
 // The old clients' stamp says it to ours too, as long as it stands. From sealed on a tombstone stands there, or
 // nothing, and M has to.
-func TestWhereTheKeyMeansDoneNobodyOfOursTakesItAgainBeforeItsTime(t *testing.T) {
+func TestBridgeTakesNoTickThatIsDone(t *testing.T) {
 	d := dialect.Machinery()
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		for _, tomb := range []bool{false, true} {
@@ -738,7 +746,7 @@ func TestATombstoneIsFreeFromDualOnAndHeldInObserve(t *testing.T) {
 	})
 }
 
-func TestAMissingTombstoneIsNotPutBackByALeaseThatHungOnIt(t *testing.T) {
+func TestLeaseDoesNotRestoreItsMissingTombstone(t *testing.T) {
 	each(t, withTomb, func(r *rig, p migrate.Phase) {
 		g := r.take(r.bridge(p))
 		r.release(g)
@@ -751,7 +759,7 @@ func TestAMissingTombstoneIsNotPutBackByALeaseThatHungOnIt(t *testing.T) {
 	})
 }
 
-func TestTwoOfOursExcludeEachOtherAcrossPhases(t *testing.T) {
+func TestBridgesExcludeEachOtherAcrossPhases(t *testing.T) {
 	for _, p := range migrate.Phases() {
 		each(t, migrate.Phases(), func(r *rig, q migrate.Phase) {
 			for _, tomb := range []bool{false, true} {
@@ -805,7 +813,7 @@ func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 
 // Manners.
 
-func TestOursIsPoliteOnlyWhereOldClientsMayPoll(t *testing.T) {
+func TestBridgeIsPoliteOnlyWhereOldClientsPoll(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p)
 		if got := b.Tune(lock.Config{}).Politeness; got != 0 {

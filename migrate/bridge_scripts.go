@@ -40,7 +40,8 @@ var (
 	bridgeNumberLua string
 )
 
-// Those that may draw a number come twice: the counter is a key of theirs only where there is one.
+// Scripts that may draw a number exist twice: only the second one has the counter
+// among its keys.
 var (
 	acquireScript       = wire.NewScript(3, whole(bridgeAcquireLua))
 	acquireNumberScript = wire.NewScript(4, whole(bridgeAcquireLua))
@@ -55,17 +56,19 @@ var (
 	numberScript        = wire.NewScript(1, whole(bridgeNumberLua))
 )
 
-// whole puts what scripts share where they ask for it. They do so as late as they can: a function costs
-// the server time also where it is not called.
+// whole inserts the parts that scripts share, where they ask for them. Scripts
+// ask as late as they can, since a function costs the server time even where it
+// is not called.
 func whole(source string) string {
-	source = strings.ReplaceAll(source, "-- insert own\n", bridgeOwn) // which asks for others
+	source = strings.ReplaceAll(source, "-- insert own\n", bridgeOwn) // asks for other parts
 	return strings.NewReplacer(
 		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep, "-- insert left\n", bridgeLeft, "-- insert draw\n", fencing.Draw(),
 	).Replace(source)
 }
 
-// numbered runs a script that may draw a number. Servers before 3.2 let no script write that has called
-// TIME: for them the clock is read before, and given to it as the two arguments behind the first n.
+// numbered runs a script that may draw a number. Servers before 3.2 let no
+// script write after it has called TIME. For them the clock is read before, and
+// passed as two arguments after the first n.
 func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...any) (any, error) {
 	if !b.cfg.Fence {
 		return b.mux.Eval(ctx, s, args...)
@@ -79,7 +82,7 @@ func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...an
 	}
 	sec, usec, err := wire.Clock(b.mux.Do(ctx, "TIME"))
 	if err != nil {
-		// TIME takes nothing: its unknown outcome is none of the attempt.
+		// TIME takes no lock, so the attempt itself was not sent.
 		return nil, &wire.NotSentError{Err: err}
 	}
 	for len(args) < n {

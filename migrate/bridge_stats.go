@@ -9,26 +9,26 @@ import (
 
 // BridgeStats are counts since New, over all phases.
 type BridgeStats struct {
-	Acquired  int64 // grants, those after a takeover and those handed on included
-	Takeovers int64 // stamps of old clients replaced after they had expired
+	Acquired  int64 // grants, takeovers and hand-overs included
+	Takeovers int64 // expired stamps of old clients that were replaced
 
-	// What happened to marks of ours, each grant counted once.
-	Clobbered int64 // another's value stood on L, during the settle or later
-	Deleted   int64 // nothing stood on L
-	Taken     int64 // our token was gone from M: it had ended, or somebody deleted it
+	// How marks of getsetlock clients were lost, each grant counted once.
+	Clobbered int64 // L held another client's value, during the settle or later
+	Deleted   int64 // L was empty
+	Taken     int64 // M no longer held the token: it had ended, or a client deleted it
 
-	Touched int64 // renewals that found a TTL cut by somebody's EXPIRE
-	Foreign int64 // attempts that found a value which is no stamp of the dialect, or implausible
-	Steps   int64 // steps of the server's clock that were seen
-	Sparse  int64 // looks too far apart to judge by unchanged bytes
-	Unsure  int64 // attempts whose outcome was not known
+	Touched int64 // renewals that found a TTL cut by another client's EXPIRE
+	Foreign int64 // attempts that found a value that is no stamp of the dialect, or implausible
+	Steps   int64 // steps of the server's clock
+	Sparse  int64 // looks too far apart to show that bytes were unchanged
+	Unsure  int64 // attempts whose outcome was unknown
 }
 
 type bridgeCounters struct {
 	acquired, takeovers, clobbered, deleted, taken, touched, unsure atomic.Int64
 }
 
-// lost counts a loss by what stood on the key.
+// lost counts a loss by what the key holds.
 func (c *bridgeCounters) lost(e *legacy.LostError) {
 	switch {
 	case e.Mark:
@@ -40,19 +40,19 @@ func (c *bridgeCounters) lost(e *legacy.LostError) {
 	}
 }
 
-// Stats returns what was counted.
+// Stats returns the counts since New.
 func (b *Bridge) Stats() BridgeStats {
 	c, in, own := &b.count, b.inner.Stats(), b.judge.Stats()
 	return BridgeStats{
 		Acquired: c.acquired.Load() + in.Acquired, Takeovers: c.takeovers.Load() + in.Takeovers,
-		// Of phase observe those of the settle are counted there, all others here as they are told.
+		// Of phase observe, inner counts the losses during the settle, and told the others.
 		Clobbered: c.clobbered.Load() + in.Clobbered, Deleted: c.deleted.Load(), Taken: c.taken.Load(),
 		Touched: c.touched.Load() + in.Shortened, Foreign: own.Foreign + in.Foreign,
 		Steps: own.Steps + in.Steps, Sparse: own.Sparse + in.Sparse, Unsure: c.unsure.Load() + in.Unsure,
 	}
 }
 
-// lossOf finds how a grant was lost.
+// lossOf finds the loss in an error; nil if there is none.
 func lossOf(err error) *legacy.LostError {
 	var lost *legacy.LostError
 	errors.As(err, &lost)

@@ -12,15 +12,15 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// What the acquire script answers.
+// Replies of the acquire script.
 const (
 	tookFree = 1
 	tookOver = 2
 	tookTomb = 3
 )
 
-// Try makes one attempt, by the phase that holds now: one round trip when the key is free or held, two
-// and the settle when it takes over.
+// Try makes one attempt by the present phase. It takes one round trip where the
+// key is free or held, and two and the settle for a takeover.
 func (b *Bridge) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	p, a, err := b.begin(ctx, key, ttl)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 	}
 	began := b.clock.Elapsed()
 	took, seen, err := b.acquire(ctx, g, ttl, "")
-	// In clean nothing on L says anything: M alone is looked at.
+	// In clean only M counts.
 	if err == nil && took == 0 && p != Clean {
 		seen = b.judge.Look(ctx, b.mux, k.name, seen, ttl)
 		if b.judge.MayTakeOver(seen) {
@@ -92,7 +92,8 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 	return g, nil
 }
 
-// acquire runs the script once. Unless seen is empty, it replaces that very value.
+// acquire runs the script once. Unless seen is empty, it replaces exactly that
+// value.
 func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string) (took int64, o legacy.Observation, err error) {
 	at := b.judge.Begin()
 	g.account.sending(b, ttl)
@@ -126,11 +127,13 @@ func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration,
 	return took, o, err
 }
 
-// acquireArgs is how many keys and arguments the acquire script of a bridge with numbers has before TIME.
+// acquireArgs is the number of keys and arguments of the acquire script before
+// TIME, in a bridge with fencing numbers.
 const acquireArgs = 12
 
-// acquisition is the acquire script with its keys and arguments. Those behind the tombstone are left out
-// from the last that is needed on: each costs the server a part of a microsecond.
+// acquisition is the acquire script with its keys and arguments. Trailing
+// arguments that are not needed are left out, since each costs the server a
+// part of a microsecond.
 func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script, []any) {
 	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
 	args = append(args, g.k.argL, g.k.argM, g.k.argLook)
@@ -153,7 +156,7 @@ func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen
 	return script, args[:needed+last]
 }
 
-// Arguments that are boxed once.
+// Arguments boxed once.
 var (
 	argNone   = any("")
 	argZero   = any(0)
@@ -162,13 +165,14 @@ var (
 	argTombPX = any(tombstonePX)
 )
 
-// boxed is a TTL as an argument.
+// boxed is a TTL and its argument.
 type boxed struct {
 	ttl time.Duration
 	arg any
 }
 
-// px is a TTL in milliseconds, cut: the server keeps a key no longer than we say.
+// px is a TTL in milliseconds, rounded down, so that the server keeps a key no
+// longer than the lease.
 func (b *Bridge) px(ttl time.Duration) any {
 	if last := b.lastPX.Load(); last != nil && last.ttl == ttl {
 		return last.arg
@@ -178,12 +182,14 @@ func (b *Bridge) px(ttl time.Duration) any {
 	return next.arg
 }
 
-// clockEvery is how often an attempt that takes its key also reads the server's clock, so that a step of it
-// is seen: looks at held keys always do.
+// clockEvery is the time between attempts on free keys that also read the
+// server's clock, so that its steps are seen. Looks at held keys always read
+// it.
 const clockEvery = time.Second
 
-// wantsClock says whether this attempt is to read it. Where the key means "done" every one must: what is
-// left there says when it was taken.
+// wantsClock reports that this attempt reads the server's clock. Where the key
+// means "done" every attempt does: what it leaves there says when the lock was
+// taken.
 func (b *Bridge) wantsClock() bool {
 	if b.dialect.NeverReleases() {
 		return true
@@ -192,9 +198,10 @@ func (b *Bridge) wantsClock() bool {
 	return (last == 0 || now-last >= int64(clockEvery)) && b.clockRead.CompareAndSwap(last, max(now, 1))
 }
 
-// settles reports whether this acquisition must be looked at again before it is a grant: after a
-// takeover (rule 5), and after every one where the old clients take what is their own (rule 6). A
-// tombstone needs none: only settled guards have left one.
+// settles reports that this acquisition must be looked at again before it is a
+// grant: after a takeover (rule 5), and always where old clients take values
+// that are their own (rule 6). A tombstone needs no second look: only settled
+// guards have left one.
 func (b *Bridge) settles(g *bridgeGrant, took int64) bool {
 	if took == tookTomb || g.phase == Clean || !b.dialect.HasTakeover() {
 		return false
@@ -202,8 +209,9 @@ func (b *Bridge) settles(g *bridgeGrant, took int64) bool {
 	return took == tookOver || b.dialect.NeedsSettleEvery() || b.cfg.SettleAlways
 }
 
-// settle waits for longer than an old client can be between its clock reading and its GETSET, and looks
-// again. The attempt is decided: only the end of ctx cuts it short, and then the grant is undone.
+// settle waits for longer than an old client takes from its clock reading to
+// its GETSET, and looks again. The attempt is decided, so only the end of ctx
+// cuts it short; then the grant is undone.
 func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 	ctx = lock.Decided(ctx)
 	select {
@@ -221,7 +229,7 @@ func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 	}
 	seen := lost.Seen
 	if !lost.Mark {
-		seen.MarkExists = false // that one is ours, and about to go
+		seen.MarkExists = false // M is this grant's own, and is released below
 	}
 	held := b.held(g.k, seen)
 	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
@@ -230,14 +238,14 @@ func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 	return held
 }
 
-// held says who has the key.
+// held is the error that says who holds the key.
 func (b *Bridge) held(k bridgeKeys, o legacy.Observation) error {
 	err := b.judge.Held(k.name, o)
 	var held *lock.HeldError
 	if o.MarkExists && errors.As(err, &held) && !held.Vacant {
 		if _, _, beside := o.Token(); !beside {
 			held.Protocol = "a token alone, as phase clean and package modern write it"
-			held.Final = false // nothing on L belongs to it, so nothing was taken from it
+			held.Final = false // nothing on L belongs to that token
 		}
 	}
 	return err

@@ -11,8 +11,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// arm makes fn be called at the next change of one of the keys. The watch is armed before the look that
-// registers it, so that what changes in between is seen by one of the two.
+// arm calls fn at the next change of one of the keys. The watch is armed before
+// the look that registers it, so one of the two sees a change in between.
 func (b *Bridge) arm(ctx context.Context, k bridgeKeys, onL bool, fn func()) (cancel func(), err error) {
 	if b.cfg.Wake != lock.WakeOn {
 		return nil, fmt.Errorf("migrate: %w: Config.Wake is off", lock.ErrNoWake)
@@ -41,7 +41,8 @@ func wakeless(k bridgeKeys, err error) error {
 	return bridgeTrouble(k, "watch", err)
 }
 
-// Await arms wake for both keys: an old client's release changes L, one of ours M.
+// Await arms wake for both keys: an old client's release changes L, a
+// getsetlock client's release M.
 func (b *Bridge) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
 	p, err := b.cfg.Phases.Phase(ctx)
 	if err != nil {
@@ -74,8 +75,9 @@ func (b *Bridge) Await(ctx context.Context, key string, wake func()) (func(), bo
 	return cancel, free || b.judge.MayTakeOver(o), nil
 }
 
-// Watch arms a watch for both keys of each grant and compares them with it (rule 7). Renewals of a watched
-// grant register its keys again.
+// Watch arms a watch for both keys of each grant, and looks whether they are
+// still the grant's (rule 7). Renewals of a watched grant register its keys
+// again.
 func (b *Bridge) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
 	return b.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return b.watchOne(ctx, g, touched)

@@ -12,10 +12,10 @@ import (
 )
 
 // Origin is the namespace out of which another one was carved. The zero Origin
-// says that it was carved out of none.
+// means none.
 type Origin struct {
 	Namespace string
-	Epoch     int64 // of the first record of Namespace that lists the carved one
+	Epoch     int64 // epoch of the first record of Namespace that lists the carved one
 }
 
 // Lists reports that a longer namespace was carved out of the record's.
@@ -40,8 +40,8 @@ func readOrigin(r *record.Reader, text string) Origin {
 	return o
 }
 
-// exceptText lists namespaces as words, sorted, with commas between them. None is
-// the empty text: no namespace is empty that was carved out of another.
+// exceptText lists namespaces as words, sorted, with commas between them. The
+// empty text means none, since a carved namespace is never empty.
 func exceptText(except []string) string {
 	words := make([]string, len(except))
 	for i, namespace := range slices.Sorted(slices.Values(except)) {
@@ -64,8 +64,8 @@ func readExcept(r *record.Reader, text string) []string {
 	return except
 }
 
-// alsoText lists namespaces with the leases that run under each, as in
-// "order%3Aeu%3A:2,stock%3A:0"; the empty text is none.
+// alsoText lists namespaces with the number of leases that run under each, as
+// in "order%3Aeu%3A:2,stock%3A:0". The empty text means none.
 func alsoText(also map[string]int) string {
 	var words []string
 	for _, namespace := range slices.Sorted(maps.Keys(also)) {
@@ -89,7 +89,7 @@ func readAlso(r *record.Reader, text string) map[string]int {
 	return also
 }
 
-// checkAlso refuses names that are no longer namespaces than a member's own.
+// checkAlso refuses names that do not continue the member's own namespace.
 func (cfg MemberConfig) checkAlso() error {
 	for i, longer := range cfg.Also {
 		switch {

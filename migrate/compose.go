@@ -10,23 +10,28 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Composed takes a lock elsewhere and keeps the old clients out of it meanwhile: its lease is the target's
-// and the bridge's together, and ends with the first of the two. In phase clean it is the target's alone.
+// Composed takes a lock elsewhere, the target, and keeps old clients out
+// meanwhile. Its lease is the target's and the bridge's together, and ends with
+// the first of the two. In phase clean it is the target's alone.
 type Composed struct {
 	bridge *Bridge
 	target lock.Backend
-	armed  watches.Armed // of held keys
+	armed  watches.Armed // watches of held keys
 }
 
-// Compose returns the lock of a fleet that moves to another store: another Redis, etcd, ZooKeeper. target
-// is what excludes ours from ours in the end, the bridge what stands on the old clients' server. It is taken in
-// that order and given back in the other, so that whoever waits for the old key finds the new one free
-// sooner or later, and nobody holds the old one alone. The target's own token is the lease's, and its
-// fencing numbers are.
+// Compose returns the lock of a fleet that moves to another store: another
+// Redis, etcd, ZooKeeper. The target excludes getsetlock clients from each
+// other in the end; the bridge excludes old clients on their server.
 //
-// Both keys of the bridge stand on the old server, its token too: what deletes tombstones there asks for
-// it. A target's lease may end by a session: its Extend says for how long the session is sure to live, and
-// that, or a Watch, a Release that wraps [lock.ErrLost], ends the lease.
+// The target is taken first and released last. So a client that waits for the
+// old key finds the target free sooner or later, and no client holds the old
+// key alone. The lease has the target's token and fencing numbers.
+//
+// Both keys of the bridge are on the old server. M is needed there too, since
+// the scripts that delete tombstones look at it. A target's lease may depend on
+// a session: its Extend then says how long the session certainly lives. That
+// time ends the lease, and so does a Watch or a Release that returns
+// [lock.ErrLost].
 //
 // The Composed closes both.
 func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
@@ -39,7 +44,8 @@ func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
 	return &Composed{bridge: b, target: target}, nil
 }
 
-// Try takes the target and then the old clients' key. The phase is read once, before either.
+// Try takes the target and then the old clients' key. It reads the phase once,
+// before both.
 func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	p, a, err := c.bridge.begin(ctx, key, ttl)
 	if err != nil {
@@ -65,8 +71,9 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	case p == Clean:
 		return g, nil
 	}
-	// The account is closed with the composed grant, not with the part that stands here. That is written
-	// later, the target may have been slow, and it stands the longer.
+	// The account is closed with the composed grant, and not with the bridge's part.
+	// That part is written later, since the target may have been slow, and so it also
+	// lasts longer.
 	g.here, err = c.bridge.try(ctx, key, asked, p, a.part())
 	if err == nil {
 		return g, nil
@@ -82,7 +89,7 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	return nil, err
 }
 
-// Tune fills in the times that suit both; the bridge is asked first.
+// Tune fills in times that suit both, the bridge's first.
 func (c *Composed) Tune(cfg lock.Config) lock.Config {
 	cfg = c.bridge.Tune(cfg)
 	if t, ok := c.target.(lock.Tuned); ok {
@@ -91,7 +98,7 @@ func (c *Composed) Tune(cfg lock.Config) lock.Config {
 	return cfg
 }
 
-// Fits refuses what either refuses.
+// Fits refuses times that the bridge or the target refuses.
 func (c *Composed) Fits(ttl, renewEvery, margin time.Duration) error {
 	if err := c.bridge.Fits(ttl, renewEvery, margin); err != nil {
 		return err
@@ -102,10 +109,10 @@ func (c *Composed) Fits(ttl, renewEvery, margin time.Duration) error {
 	return nil
 }
 
-// Timeout is not known: a release has two servers to wait for.
+// Timeout is 0, unknown: a release waits for two servers.
 func (c *Composed) Timeout() time.Duration { return 0 }
 
-// Close closes both.
+// Close closes the bridge, and the target if it has a Close method.
 func (c *Composed) Close() error {
 	err := c.bridge.Close()
 	if closer, ok := c.target.(interface{ Close() error }); ok {
@@ -114,7 +121,8 @@ func (c *Composed) Close() error {
 	return err
 }
 
-// Await arms wake for changes on either side. It is free when neither looks taken.
+// Await arms wake for changes on either side. The key is free when neither side
+// looks taken.
 func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
 	cancel, free, err := c.bridge.Await(ctx, key, wake)
 	if err != nil {
@@ -133,7 +141,7 @@ func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), 
 	return func() { cancel(); second() }, free && freeThere, nil
 }
 
-// Watch arms a watch on both sides, as far as each can tell.
+// Watch arms a watch on each side that has one.
 func (c *Composed) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
 	return c.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return c.watchOne(ctx, g, touched)
@@ -189,7 +197,7 @@ type composedGrant struct {
 
 func (g *composedGrant) Token() string { return g.there.Token() }
 
-// Term is that of the one that ends first: the target's was sent first.
+// Term is the term that ends first. The target's request was sent first.
 func (g *composedGrant) Term() lock.Term {
 	if g.here == nil {
 		return g.there.Term()
@@ -197,7 +205,8 @@ func (g *composedGrant) Term() lock.Term {
 	return earlier(g.there.Term(), g.here.Term())
 }
 
-// earlier is the term that ends first. Where a TTL is as much as was asked for, the one sent first counts.
+// earlier is the term that ends first. A TTL of 0 means as long as was asked
+// for; then the term that was sent first counts.
 func earlier(a, b lock.Term) lock.Term {
 	if a.TTL == 0 || b.TTL == 0 {
 		if b.Sent.Elapsed < a.Sent.Elapsed {
@@ -219,7 +228,7 @@ func (g *composedGrant) Fence() int64 {
 	return 0
 }
 
-// Owes returns for how long a release leaves the key to old clients.
+// Owes returns how long a release leaves the key to old clients.
 func (g *composedGrant) Owes(wish time.Duration) time.Duration {
 	if p, ok := g.here.(lock.Polite); ok {
 		return p.Owes(wish)
@@ -227,8 +236,9 @@ func (g *composedGrant) Owes(wish time.Duration) time.Duration {
 	return 0
 }
 
-// Leave is Release, and leaves the old clients' key to them for gap. Whoever of
-// ours takes the target meanwhile finds that key left, and gives the target back.
+// Leave is Release, and leaves the old clients' key to them for gap. A
+// getsetlock client that takes the target meanwhile finds the key left, and
+// releases the target again.
 func (g *composedGrant) Leave(ctx context.Context, gap time.Duration) error {
 	return g.release(ctx, func(here lock.Grant) error {
 		if p, ok := here.(lock.Polite); ok {
@@ -246,8 +256,8 @@ func (g *composedGrant) Look(ctx context.Context) time.Duration {
 	return 0
 }
 
-// Extend renews both, the target first. It is lost when either is: the other is not renewed then, and
-// stays until the job has stopped.
+// Extend renews both, the target first. The lease is lost when either is. The
+// other one is not renewed then, and stays until the job has stopped.
 func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
 	var member keeping
 	if err := member.keeps(ctx, g, ttl); err != nil {
@@ -269,7 +279,8 @@ func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Ter
 	return there, nil
 }
 
-// Release gives the old key back and then the target, the target also where the old key was lost.
+// Release releases the old key and then the target. It releases the target even
+// where the old key was lost.
 func (g *composedGrant) Release(ctx context.Context) error {
 	return g.release(ctx, func(here lock.Grant) error { return here.Release(ctx) })
 }

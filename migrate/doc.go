@@ -1,15 +1,41 @@
-// Package migrate moves a running fleet from a lock of the old kind to token locks, one phase at a
-// time, on one Redis, with no moment in which an old and a new client both hold. It is what a service
-// links; who moves the phase uses package fleet.
+// Package migrate moves a running fleet from old clients' timestamp locks to
+// token locks. It goes one phase at a time, on one Redis server, and at no
+// moment do an old and a getsetlock client both hold.
 //
-// A Bridge is the lock of a program on the way: what it writes beside the old clients' key hangs on
-// the [Phase] that the fleet is in. The phase stands on the server, in a record for each namespace of
-// keys. A [Member] registers there, says by which phase it acts and what leases it still holds, and
-// proves on a probe key that it may run the very scripts that the next phase needs.
+// Most programs need [Join] and [New]: a [Member] that follows the fleet's
+// record, and a [Bridge] that takes locks by the member's phase. The operator
+// moves the phase with the command getsetlock migrate, or with package
+// migrate/fleet.
 //
-// A server that loses a write it has acknowledged, as a fail-over may, takes the promises with it; what
-// then holds and what does not stands in docs/migration.md.
+// # Two keys
 //
-// Of clocks it assumes this: leases are trusted by the program's own clock from before the request was
+// A lock has two keys on the server. L is the old clients' key. M is a second
+// key for the token of the getsetlock client that holds the lock. The phase
+// says what a getsetlock client writes on L:
+//
+//	phase    on L                    old clients             getsetlock clients
+//	-------  ----------------------  ----------------------  -------------------------
+//	observe  a stamp, as theirs      take turns              take turns with them
+//	dual     a guard                 take turns              take turns with them
+//	sealed   a tombstone             wait, and give up       hold alone
+//	modern   a tombstone             wait, and give up       hold alone, leases of any length
+//	clean    (not used)              must be gone            hold by M alone
+//
+// The way goes down the table one row at a time, and back up from dual, sealed
+// and modern. After clean a new beginning in observe is possible.
+//
+// # Phases and members
+//
+// The phase is stored in a record for each namespace of keys. A [Member]
+// registers there, says by which phase it acts and which leases it still holds,
+// and proves on a probe key that it may run the scripts that the next phase
+// needs.
+//
+// # What is assumed
+//
+// A lease is trusted by the program's own clock, from before its request was
 // sent. Heartbeats carry the server's time.
+//
+// A fail-over may lose a write that the server acknowledged, and with it these
+// guarantees. docs/migration.md says what still holds then.
 package migrate

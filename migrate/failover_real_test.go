@@ -74,7 +74,7 @@ func lets(t *testing.T, b *migrate.Bridge, key string) (g lock.Grant, err error)
 	return g, err
 }
 
-func TestAHolderOfALostWriteIsToldByItsNextRenewal(t *testing.T) {
+func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 	for _, p := range migrate.Phases() {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()

@@ -119,7 +119,7 @@ func TestJavaLockRefusesADialectThatItCannotWrite(t *testing.T) {
 }
 
 // Every renewal hangs on a server that does not answer, no connection breaks, and no job that is told ever comes back.
-func TestJavaIsToldOfEveryLossWhileNothingAnswers(t *testing.T) {
+func TestJavaReportsLossesWhileNothingAnswers(t *testing.T) {
 	const leases = 20 // more than there are threads for renewals, or connections
 	w := inJavaWorld(t, 10*time.Second)
 	wire := w.server.Wire()

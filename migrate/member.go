@@ -19,39 +19,46 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// MemberConfig says who joins. Zero is right for every field but Dialect, where the old clients do not
-// speak that of jedis-lock.
+// MemberConfig says which program joins. Zero is right for every field, except
+// Dialect where the old clients do not write as jedis-lock does.
 type MemberConfig struct {
-	// Namespace owns the keys that begin with it. Defaults to the empty one, which owns all.
+	// Namespace is what the program's keys begin with. Defaults to the empty text, which
+	// all keys begin with.
 	Namespace string
 
-	// Also names longer namespaces in which keys of this program may lie. Where one
-	// of them is carved out of Namespace, the program goes on with its keys, by that
-	// one's record. A carving is refused while a member does not name it.
+	// Also names longer namespaces in which keys of this program may lie. Where
+	// one of them is carved out of Namespace, the program takes those keys by the
+	// new record. A carving is refused while a member does not name the namespace.
 	Also []string
 
-	// Name tells people which program this is. At most 200 bytes. The member's id is drawn.
+	// Name is the program's name for people, at most 200 bytes. The member's id is
+	// random.
 	Name string
 
-	// Host tells people on which machine. At most 200 bytes. Defaults to what the machine calls itself.
+	// Host is the machine's name for people, at most 200 bytes. Defaults to its host
+	// name.
 	Host string
 
-	// Dialect names what the old clients write, as the bridge has it. Defaults to "Jedis".
+	// Dialect names what the old clients write, as the bridge's dialect does.
+	// Defaults to "Jedis".
 	Dialect string
 
-	// Every is how far heartbeats are apart, by Clock. A change of phase is noticed so late. Defaults to 5 s, and
-	// in a fleet of more than 100 members to 50 ms for each of them, up to a minute.
+	// Every is the time between two heartbeats, by Clock, and so the longest time
+	// until a change of phase is noticed. Defaults to 5 s. In a fleet of more than
+	// 100 members it defaults to 50 ms for each member, up to a minute.
 	Every time.Duration
 
-	// Renews is for how long leases are renewed after the last heartbeat that the server answered. A member
-	// that died may be forgotten so long after its last heartbeat, and a TTL. Three periods are the least.
-	// Defaults to a minute, and to three periods if that is longer; it may not be longer.
+	// Renews is how long leases are renewed after the last answered heartbeat, but
+	// at least three periods. A dead member may be forgotten that long and a TTL
+	// after its last heartbeat. Defaults to a minute, or three periods if that is
+	// longer; it may not be more than a minute.
 	Renews time.Duration
 
-	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
-	// Clock paces the heartbeats. It does not date them: that does the server's. Defaults to [lock.Machine].
+	// Clock paces the heartbeats. The server's clock dates them. Defaults to
+	// [lock.Machine].
 	Clock lock.Clock
 }
 
@@ -81,54 +88,57 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	return cfg, record.CheckNamespace(cfg.Namespace)
 }
 
-// Member is a program in the registry. It is a [Ledger], and so a source of the phase for a Bridge.
+// Member is a program in the registry. It is a [Ledger], and so a source of the
+// phase for a Bridge.
 //
-// While the server is away it acts by the phase that it read last: it makes attempts until three
-// heartbeats in a row went unanswered, and renews leases for three periods or a minute, whichever is
-// longer. Whoever operates the fleet may then wait for its leases and forget it. A record whose epoch
-// is less than that one's, as after a flush or a restore, does not move it.
+// While the server does not answer, the member acts by the phase that it read
+// last. It makes attempts until three heartbeats in a row are unanswered. It
+// renews leases for three periods or a minute, whichever is longer. After its
+// leases have ended the operator may forget it. A record with a smaller epoch,
+// as after a flush or a restore, does not change its phase.
 type Member struct {
 	cfg   MemberConfig
 	clock clocks.Clock
 	mux   *wire.Mux
 	id    string
 
-	family map[string]*Member // of the same program, by namespace: its own, and those named beside it
-	child  bool               // it is one of those named beside, and asked for a key by another
+	family map[string]*Member // members of the same program by namespace, itself included
+	child  bool               // a member for a namespace in Also, which another member calls
 
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
 	round sync.Mutex // one round at a time, whoever asks for it
 	pace  pace       // round
-	said  saying     // round: what this one has said
+	said  saying     // round: what this round has said
 	old   bool       // round: the server lets no script write that has called TIME
-	folds folding    // round: how far this one has looked for the long gone
-	asked int64      // round: listings, when this round began
+	folds folding    // round: how far it has searched for members gone for long
+	asked int64      // round: listings when this round began
 
 	mu     sync.Mutex
-	ended  bool          // it has said goodbye
-	told   time.Duration // the longest lease that the server knows this one may take
-	heard  clocks.Moment // before the last round was sent in which the server answered everything
-	state  MemberState   // Seen and Leases apart, what the next heartbeat says
+	ended  bool          // Goodbye was called
+	told   time.Duration // longest lease that the server knows of
+	heard  clocks.Moment // beginning of the last round in which the server answered everything
+	state  MemberState   // what the next heartbeat says, except Seen and Leases
 	leases map[Phase]int
-	taken  map[int64]int // the same leases by the epoch at which they were taken
-	empty  chan struct{} // closed when no lease is left; made by who waits
+	taken  map[int64]int // number of leases by the epoch at which they were taken
+	empty  chan struct{} // closed when no lease is left; made by drained
 	why    error         // why there is no phase
-	given  error         // why no lock is taken by the phase that is known: the namespace was given back
-	root   string        // the first of the namespaces out of which this one was carved; its own where none is
+	given  error         // why no lock is taken by a known phase: the namespace was given back
+	root   string        // shortest namespace out of which this one was carved; its own where none is
 
-	listings int64 // how often the member that is asked first found this one's namespace listed anew
-	readAt   int64 // listings, before the record was asked for that was read last
+	listings int64 // how often a record newly listed this namespace
+	readAt   int64 // listings before the last read of the record
 
 	probe  func(context.Context, string) error
-	acts   func() (behind, ahead time.Duration) // by which the attached bridge acts; nil without one
-	probed int64                                // epoch at which the probe was last run; -1: not since it was attached
+	acts   func() (behind, ahead time.Duration) // bounds that the attached bridge acts by; nil without a bridge
+	probed int64                                // epoch of the probe's last run; -1: not run since it was attached
 }
 
-// Join registers a program on the server that pool dials and reads the phase. Where there is no record
-// yet the member is registered all the same, and takes no lock until there is one. The member
-// keeps a connection of its own, and a goroutine until Goodbye or Leave.
+// Join registers a program on the server that pool dials, and reads the phase.
+// Where there is no record yet, the member is registered nevertheless and takes
+// no lock until there is one. The member keeps a connection of its own, and a
+// goroutine until Goodbye or Leave.
 func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -164,8 +174,8 @@ func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 	return m
 }
 
-// renewsFor is how long leases are renewed without an answer, where heartbeats
-// are every apart.
+// renewsFor is how long leases are renewed without an answer, for a time
+// between heartbeats.
 func (m *Member) renewsFor(every time.Duration) time.Duration {
 	if m.cfg.Renews > 0 {
 		return max(m.cfg.Renews, record.BeatsMissed*every)
@@ -173,10 +183,11 @@ func (m *Member) renewsFor(every time.Duration) time.Duration {
 	return record.RenewalsFor(every)
 }
 
-// ID is the member's name on the server, in the roster and alongside its tokens.
+// ID is the member's id, in the roster and alongside its tokens.
 func (m *Member) ID() string { return m.id }
 
-// Attach takes the probe of a bridge. It is run with the next heartbeat, and again after each step.
+// Attach takes the probe of a bridge. It runs with the next heartbeat, and
+// again after each step.
 func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
 	for _, one := range m.all() {
 		one.mu.Lock()
@@ -185,8 +196,9 @@ func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
 	}
 }
 
-// Phase returns the phase by which to act. Who was away for more than a few heartbeats, a suspended
-// machine above all, asks the server first; if that does not answer, what was known holds on.
+// Phase returns the phase to act by. A member that missed more than a few
+// heartbeats, as after its machine was suspended, asks the server first. If the
+// server does not answer, the last known phase still holds.
 func (m *Member) Phase(ctx context.Context) (Phase, error) {
 	_ = m.catchUp(ctx)
 	m.mu.Lock()
@@ -204,11 +216,14 @@ func (m *Member) current() Phase {
 	return m.state.Phase
 }
 
-// Begin is Phase for an attempt with leases of ttl, which is counted until end is called. Before the first
-// lease, and before a longer one, the server is told. It refuses after a goodbye, and while three or more
-// heartbeats went unanswered: a gate may take a member for dead that nobody has heard for so long. The phase
-// is of keys that belong to the namespace itself, and not to one that was carved out of it; a Bridge asks
-// for each key.
+// Begin is Phase for an attempt with leases of ttl, and counts the attempt
+// until end is called. Before the first lease, and before a longer one, it
+// tells the server. It refuses after Goodbye. It also refuses while three or
+// more heartbeats in a row are unanswered, since a gate may then take the
+// member for dead.
+//
+// The phase is that of keys in the member's own namespace, not of keys in a
+// namespace that was carved out of it. A Bridge asks for each key.
 func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error) {
 	m.asks(ttl)
 	late := m.catchUp(ctx)
@@ -221,7 +236,8 @@ func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end fun
 	return h.phase, h.end, nil
 }
 
-// asks notes that leases of ttl will be asked for, which the next round says.
+// asks notes that leases of ttl will be asked for, which the next round tells
+// the server.
 func (m *Member) asks(ttl time.Duration) {
 	for _, one := range m.all() {
 		one.mu.Lock()
@@ -230,8 +246,8 @@ func (m *Member) asks(ttl time.Duration) {
 	}
 }
 
-// mayTake says why no lease of ttl may be taken now. late is what the last
-// question for the record came to. The caller has m.mu.
+// mayTake says why no lease of ttl may be taken now. Late is the error of the
+// last round. The caller holds m.mu.
 func (m *Member) mayTake(ttl time.Duration, late error) error {
 	if m.ended {
 		return m.saidGoodbye()
@@ -251,8 +267,9 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 	return nil
 }
 
-// keeps says why no lease may be renewed for ttl now. A member that has not been heard for long may be
-// forgotten once the leases have ended that it renewed until then; and longer leases are told first.
+// keeps says why no lease may be renewed for ttl now. A member that has long
+// been silent may be forgotten once the leases have ended that it renewed until
+// then. A longer lease is told to the server first.
 func (m *Member) keeps(ctx context.Context, ttl time.Duration) error {
 	m.asks(ttl)
 	err := m.mayKeep(ttl, nil)
@@ -275,10 +292,11 @@ func (m *Member) mayKeep(ttl time.Duration, late error) error {
 	return nil
 }
 
-// unheardError is of a member whose heartbeats go unanswered. It may pass.
+// unheardError is the error of a member whose heartbeats are unanswered, or
+// that has to tell or ask the server something first. It may pass.
 type unheardError struct {
-	since time.Duration // since the last answer; 0 where that is not the reason
-	stops string
+	since time.Duration // time since the last answer; 0 where that is not the reason
+	stops string        // what the member does not do
 	err   error
 }
 
@@ -298,7 +316,7 @@ func (e *unheardError) Unwrap() error { return e.err }
 // Passing says that the next attempt may succeed.
 func (e *unheardError) Passing() bool { return true }
 
-// errEnded says that a member has said goodbye, so that it takes no lock.
+// errEnded says that Goodbye was called, so that the member takes no lock.
 var errEnded = errors.New("it has said goodbye; join again to take locks")
 
 func (m *Member) saidGoodbye() error {
@@ -332,15 +350,16 @@ func (m *Member) noPhase() error {
 
 func (m *Member) noRecord() error { return record.Missing(m.cfg.Namespace) }
 
-// catchUp makes a round if heartbeats are overdue, if there was no phase when the record was read, or if
-// leases are asked for that are longer than the server knows of. What was known holds on if that fails.
+// catchUp makes a round if heartbeats are overdue, the phase is unknown, or
+// longer leases are asked for than the server knows of. If that fails, what was
+// known still holds.
 func (m *Member) catchUp(ctx context.Context) error {
 	if !m.behind() {
 		return nil
 	}
 	m.round.Lock()
 	defer m.round.Unlock()
-	if !m.behind() { // another caller's round has mended it
+	if !m.behind() { // another caller's round did it
 		return nil
 	}
 	return m.roundOnce(ctx)
@@ -352,13 +371,14 @@ func (m *Member) behind() bool {
 	return !m.ended && (m.overdue() || m.state.TTL > m.told || m.readAt < m.listings)
 }
 
-// overdue reports that a member has no phase, or that heartbeats failed: what it knows may be old, and
-// others may take it for dead. The caller has m.mu.
+// overdue reports that the member has no phase, or that heartbeats failed. Then
+// what it knows may be old, and gates may take it for dead. The caller holds
+// m.mu.
 func (m *Member) overdue() bool {
 	return m.noPhase() != nil || m.clock.Since(m.heard) > record.BeatsMissed*m.state.Every
 }
 
-// Refresh reads the record and beats now, and not only at the next heartbeat.
+// Refresh sends a heartbeat and reads the record now.
 func (m *Member) Refresh(ctx context.Context) error {
 	if m.over() {
 		return m.saidGoodbye()
@@ -371,8 +391,8 @@ func (m *Member) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// actsBy takes a bridge's answer to by which Behind and Ahead it acts. Like the
-// probe it is the one of the bridge that was attached last.
+// actsBy takes the function that says the Behind and Ahead of a bridge. The
+// bridge that was attached last counts.
 func (m *Member) actsBy(bounds func() (behind, ahead time.Duration)) {
 	for _, one := range m.all() {
 		one.mu.Lock()
@@ -402,9 +422,11 @@ func (m *Member) snapshot() MemberState {
 	return s
 }
 
-// Goodbye takes the program out of the registry, after waiting for its leases to end, until ctx ends.
-// It ends the member: from its call on Begin refuses. If leases are left, or the server cannot be told, the
-// member stays registered and closes every gate once its heartbeats are missed, until a human names it.
+// Goodbye waits for the member's leases to end, until ctx ends, and takes the
+// program out of the registry. From its call on Begin refuses. If leases are
+// left, or the server does not answer, the member stays registered. It then
+// closes every gate once its heartbeats are missed, until the operator forgets
+// it.
 func (m *Member) Goodbye(ctx context.Context) error {
 	m.ends()
 	var err error
@@ -433,8 +455,9 @@ func (m *Member) notSaid(err error) error {
 	return fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)
 }
 
-// GoodbyeAfter ends a member that leaves a lock to its TTL. after is the longest that one can still be
-// kept by the server. Until then the member is registered as leaving, and every gate stays closed.
+// GoodbyeAfter ends a member that leaves a lock to its TTL. After is the
+// longest time that the server can still keep such a lock. Until then the
+// member is registered as leaving, and every gate stays closed.
 func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 	m.ends()
 	m.halt()
@@ -448,10 +471,10 @@ func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	m.round.Lock()
 	defer m.round.Unlock()
-	s := m.State() // the leases, as they are
+	s := m.State() // with its leases
 	now, _, err := m.say(ctx, s, anew)
 	if err == nil {
-		// A write that the network holds back arrives within the time that a reply is waited for.
+		// A write that the network delays arrives within the timeout of its reply.
 		s.Leaving = now.Add(after + m.mux.Timeout())
 		_, _, err = m.say(ctx, s, anew)
 	}
@@ -461,7 +484,7 @@ func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// ends lets no attempt begin any more.
+// ends makes every later attempt fail.
 func (m *Member) ends() {
 	for _, one := range m.all() {
 		one.mu.Lock()
@@ -476,7 +499,8 @@ func (m *Member) over() bool {
 	return m.ended
 }
 
-// Leave ends the heartbeats and says nothing, as a program does that is killed.
+// Leave ends the heartbeats and tells the server nothing, as a killed program
+// does.
 func (m *Member) Leave() error {
 	m.halt()
 	return m.mux.Close()

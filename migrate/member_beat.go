@@ -22,38 +22,40 @@ func (m *Member) beat(ctx context.Context) {
 	for {
 		select {
 		case <-m.clock.After(p.after(m.every())):
-			_ = m.refresh(ctx) // the next one tries again; who misses them sees it on the server
+			_ = m.refresh(ctx) // the next heartbeat tries again
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// every is when the next heartbeat is due, as the last one said.
+// every is when the next heartbeat is due, as the last one promised.
 func (m *Member) every() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Every
 }
 
-// refresh is one round. Mostly it is one message, the heartbeat and the question for the record. What is found
-// is taken up, the scripts are tried where that is due, and if it changed what there is to say, that is
-// said at once.
+// refresh is one round. Mostly it is one message: the heartbeat and a read of
+// the record. The member follows what it reads, and runs the scripts where that
+// is due. If that changed what it has to say, it says it at once.
 //
-// A member writes its field of the roster first, reads the record afterwards, and acts then: a verb that
-// reads them in the other order sees either this member or, by comparing, that the record has changed. The
-// same holds where a heartbeat finds the field missing, and after three periods without one. From then on
-// what is published may lag behind what is done by one step, which no gate passes.
+// A member first writes its field of the roster, then reads the record, and
+// then acts. A verb reads the two in the other order. So it sees this member,
+// or its compare finds that the record has changed. The same holds where a
+// heartbeat finds the field missing, and after three periods without a
+// heartbeat. Otherwise the published state may lag behind the member's acts by
+// one step, which gates allow for.
 func (m *Member) refresh(ctx context.Context) error {
 	m.round.Lock()
 	defer m.round.Unlock()
 	return m.roundOnce(ctx)
 }
 
-// roundOnce is refresh for a caller that has m.round.
+// roundOnce is refresh for a caller that holds m.round.
 func (m *Member) roundOnce(ctx context.Context) error {
 	m.said = saying{}
-	began := m.clock.Moment() // of before the question: what is read is not older
+	began := m.clock.Moment() // before the request, so that what is read is not older
 	m.mu.Lock()
 	enters := m.overdue()
 	m.asked = m.listings
@@ -83,7 +85,8 @@ func (m *Member) answered(began clocks.Moment) {
 	m.heard = began
 }
 
-// enter writes the field, whether it is there or not, and reads the record afterwards.
+// enter writes the field, whether or not it is there, and then reads the
+// record.
 func (m *Member) enter(ctx context.Context) error {
 	s := m.State()
 	if _, _, err := m.say(ctx, s, anew); err != nil {
@@ -96,7 +99,8 @@ func (m *Member) enter(ctx context.Context) error {
 	return m.takeUp(ctx, s, text)
 }
 
-// exchange beats and reads the record, in one message. Who can read and not write still follows.
+// exchange sends the heartbeat and reads the record, in one message. A member
+// that may read and not write still follows the record.
 func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 	lived, s := record.LivedKey(m.cfg.Namespace), m.State()
 	_, replies, unsaid := m.say(ctx, s, onlyIfThere,
@@ -126,8 +130,8 @@ func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 	return m.takeUp(ctx, s, text)
 }
 
-// takeUp raises what the record keeps of all members, where s or the next heartbeat says more, and acts by it
-// then.
+// takeUp raises the record's greatest TTL and period where s or the next
+// heartbeat says more, and then acts by the record.
 func (m *Member) takeUp(ctx context.Context, s MemberState, text string) error {
 	text, err := m.raise(ctx, s, text)
 	if err != nil {
@@ -144,8 +148,9 @@ func (m *Member) takeUp(ctx context.Context, s MemberState, text string) error {
 	return nil
 }
 
-// raise writes the greatest lease and the greatest period into the record, which count when a roster was lost.
-// It compares, as a step does, and returns the record that stands.
+// raise writes the greatest lease and the greatest period into the record, for
+// the case that the roster is lost. It writes by compare, as a step does, and
+// returns the record that is stored.
 func (m *Member) raise(ctx context.Context, s MemberState, text string) (string, error) {
 	for {
 		found, err := ParseRecord(text)
@@ -167,8 +172,8 @@ func (m *Member) raise(ctx context.Context, s MemberState, text string) (string,
 	}
 }
 
-// take acts upon the record that was read, an empty text is
-// none. unlisted is what [Member.listing] said of it.
+// take acts by the record that was read; an empty text is none. Unlisted is
+// what [Member.listing] said of it.
 func (m *Member) take(text string, unlisted error, passing bool) {
 	found, err := ParseRecord(text)
 	beside := m.notListed()
@@ -182,10 +187,10 @@ func (m *Member) take(text string, unlisted error, passing bool) {
 	case beside != nil:
 		m.state.Phase, m.why = NoPhase, beside
 	case unlisted != nil:
-		// Who has a phase keeps it for the leases that it has.
+		// A member that has a phase keeps it for the leases that it has.
 		m.why = unlisted
 	case text == "":
-		// Nobody's record moves nobody: who has a phase keeps it.
+		// Without a record a member keeps the phase that it has.
 		m.why = m.noRecord()
 	case err != nil:
 		m.why = fmt.Errorf("the record %s cannot be read: %w", record.Key(m.cfg.Namespace), err)
@@ -198,7 +203,8 @@ func (m *Member) take(text string, unlisted error, passing bool) {
 	}
 }
 
-// tryProbe runs the bridge's scripts once for each epoch, and again while they fail.
+// tryProbe runs the bridge's scripts once for each epoch, and again while they
+// fail.
 func (m *Member) tryProbe(ctx context.Context) {
 	m.mu.Lock()
 	probe, due := m.probe, m.probed != m.state.Epoch || m.state.Probe != record.ProbeOK
@@ -216,7 +222,8 @@ func (m *Member) tryProbe(ctx context.Context) {
 	m.mu.Unlock()
 }
 
-// longestProbe keeps what went wrong readable in a table.
+// longestProbe is the greatest length of a probe's error, in bytes, so that it
+// fits a table.
 const longestProbe = 300
 
 func shortText(s string) string {
@@ -227,21 +234,23 @@ func shortText(s string) string {
 	return s
 }
 
-// saying is what is said anew as soon as it changed. The rest waits for the next heartbeat.
+// saying is what a member says again as soon as it changed. All else waits for
+// the next heartbeat.
 type saying struct {
 	epoch int64
 	phase Phase
 	probe string
 
-	behind, ahead string // as they stand on the wire
+	behind, ahead string // as on the wire
 }
 
 func (s MemberState) saying() saying {
 	return saying{s.Epoch, s.Phase, s.Probe, boundText(s.Behind), boundText(s.Ahead)}
 }
 
-// anew makes say write the field whether it is there or not, and begin a roster where there is none.
-// onlyIfThere makes it fail with errNotThere.
+// anew makes say write the field whether or not it is there, and begin a roster
+// where there is none. onlyIfThere makes it fail with errNotThere where the field is
+// missing.
 const (
 	onlyIfThere = false
 	anew        = true
@@ -249,9 +258,10 @@ const (
 
 var errNotThere = errors.New("the roster has no such member")
 
-// say writes the heartbeat, and sends other commands with it, whose replies it returns also where the
-// heartbeat was refused. It promises when the next one comes, and holds to the sooner of both promises while
-// it is not known which of them stands. now is the server's time of the heartbeat.
+// say writes the heartbeat, and sends other commands with it. It returns their
+// replies even where the heartbeat was refused. The heartbeat promises when the
+// next one comes. While it is unknown which of two promises the server has, the
+// member keeps the sooner one. Now is the server's time of the heartbeat.
 func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wire.Command) (now time.Time, replies []wire.Reply, err error) {
 	sec, usec, nonce := any(""), any(""), ""
 	if m.old {
@@ -302,7 +312,7 @@ func (m *Member) unread(err error) error {
 	return m.refused("read the record", record.Key(m.cfg.Namespace), err)
 }
 
-// refused names what was tried, and the rights that are missing.
+// refused says what was tried, and which rights are missing.
 func (m *Member) refused(what, key string, err error) error {
 	if wire.IsNoPerm(err) {
 		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, PEXPIRE, HGET, HSET, HSETNX, HEXISTS, HDEL, HSCAN, HINCRBY, TIME, EVAL and EVALSHA on the keys gsl:* and {gsl:*, and what the locks need on theirs: %w", what, key, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// withAlso makes a member for each namespace that a program names beside its
-// own. They share the connection and the id, and each has a field of its own in
-// the roster of its namespace, where a record may not exist yet.
+// withAlso makes a member for each namespace that the program also names. They
+// share the connection and the id. Each has a field of its own in the roster of
+// its namespace, which may have no record yet.
 func (m *Member) withAlso() {
 	m.family = map[string]*Member{m.cfg.Namespace: m}
 	for _, namespace := range m.cfg.Also {
@@ -26,8 +26,8 @@ func (m *Member) withAlso() {
 	}
 }
 
-// all are the members that one program's calls are for: of a member that was
-// joined, it and those named beside it, the shortest namespace first.
+// all are the members that a call is for: a joined member and those of the
+// namespaces in Also, the shortest namespace first.
 func (m *Member) all() []*Member {
 	if m.child || len(m.family) < 2 {
 		return []*Member{m}
@@ -40,25 +40,25 @@ func (m *Member) all() []*Member {
 }
 
 // Covers reports that the program may take a lock: its key begins with the
-// namespace, and lies in none that was carved out of it, up to those that the
-// program names. The empty namespace owns all keys. The key is what the program
-// says, before any encoding by a dialect.
+// namespace, and lies in no carved namespace that the program does not name.
+// All keys begin with the empty namespace. The key is the program's own, before
+// any encoding by a dialect.
 func (m *Member) Covers(key string) bool {
 	_, err := m.ownerOf(key)
 	return err == nil
 }
 
-// hold is by what an attempt is made and counted.
+// hold is a counted attempt.
 type hold struct {
-	owner *Member // whose record says the phase
+	owner *Member // member whose record says the phase
 	phase Phase
 	epoch int64
 	end   func()
 }
 
-// took counts an attempt. The caller has m.mu, and keeps it from the moment when
-// it was decided that the key is this member's: what the member says of a later
-// epoch then counts this attempt.
+// took counts an attempt. The caller holds m.mu since it was decided that the
+// key is this member's, so that what the member says of a later epoch counts
+// the attempt.
 func (m *Member) took() hold {
 	p, epoch := m.state.Phase, m.state.Epoch
 	m.leases[p]++
@@ -66,7 +66,8 @@ func (m *Member) took() hold {
 	return hold{m, p, epoch, sync.OnceFunc(func() { m.end(p, epoch) })}
 }
 
-// begin is Begin for a key, by the record of the longest namespace that owns it.
+// begin is Begin for a key, by the record of the longest namespace that owns
+// it.
 func (m *Member) begin(ctx context.Context, key string, ttl time.Duration) (hold, error) {
 	if h, own, err := m.beginOwn(ctx, key, ttl); own {
 		return h, err
@@ -89,8 +90,8 @@ func (m *Member) begin(ctx context.Context, key string, ttl time.Duration) (hold
 	}
 }
 
-// beginOwn is begin where nothing was carved out, as mostly. It returns false
-// where something was, or the key is outside.
+// beginOwn is begin where nothing was carved out, which is the usual case. It
+// returns false where something was, or the key is outside.
 func (m *Member) beginOwn(ctx context.Context, key string, ttl time.Duration) (h hold, own bool, err error) {
 	if !scope.Within(m.cfg.Namespace, key) {
 		return hold{}, false, nil
@@ -116,9 +117,9 @@ func (m *Member) beginOwn(ctx context.Context, key string, ttl time.Duration) (h
 	return m.took(), true, nil
 }
 
-// count counts an attempt on a key with its owner. It returns moved if that is
-// not the one that was found before, which was asked to catch up. It is called
-// with the locks of all shorter ones held, so that none of them acknowledges
+// count counts an attempt on a key with its owner. It returns moved where the
+// owner is no longer the one that caught up. It is called with the locks of the
+// members of all shorter namespaces held, so that none of them acknowledges
 // meanwhile that the key has another owner.
 func (m *Member) count(key string, ttl time.Duration, owner *Member, late map[*Member]error) (h hold, moved bool, err error) {
 	m.mu.Lock()
@@ -147,7 +148,7 @@ func (m *Member) count(key string, ttl time.Duration, owner *Member, late map[*M
 }
 
 // next is the member of the longest namespace with this key that was carved out
-// of m's, and nil where the key is m's own. The caller has m.mu.
+// of m's, or nil where the key is m's own. The caller holds m.mu.
 func (m *Member) next(key string) (*Member, error) {
 	longer := scope.Carved(key, m.state.Except)
 	if longer == "" {
@@ -177,16 +178,16 @@ func (m *Member) ownerOf(key string) ([]*Member, error) {
 	}
 }
 
-// epoch is that of the record by which the member acts.
+// epoch is the epoch of the record that the member acts by.
 func (m *Member) epoch() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Epoch
 }
 
-// snapshotCarved adds what a member says of namespaces beside its own. The
-// caller has m.mu: an attempt that is counted with a longer one is counted here
-// before m acknowledges that the key is no longer that one's.
+// snapshotCarved adds what a member says of the longer namespaces that it
+// names. The caller holds m.mu. So an attempt counted under a longer namespace
+// shows here before m acknowledges that its keys are m's own again.
 func (m *Member) snapshotCarved(s *MemberState) {
 	for epoch := range m.taken {
 		if s.Oldest == 0 || epoch < s.Oldest {
@@ -204,7 +205,7 @@ func (m *Member) snapshotCarved(s *MemberState) {
 	}
 }
 
-// running is how many leases run.
+// running is the number of leases that run.
 func (m *Member) running() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,9 +216,9 @@ func (m *Member) running() int {
 	return sum
 }
 
-// lists takes up the namespaces that a record lists. One that was not listed
-// before is asked for its record anew: what was read of it may be of a carving
-// that failed. The caller has m.mu.
+// lists follows the namespaces that a record lists. A newly listed one has to
+// read its record again, since what it read before may belong to a carving that
+// failed. The caller holds m.mu.
 func (m *Member) lists(except []string) {
 	for _, namespace := range except {
 		of := m.family[namespace]
@@ -231,9 +232,9 @@ func (m *Member) lists(except []string) {
 	m.state.Except = except
 }
 
-// notListed says why the record of a namespace that is named beside another one
-// counts for nobody: none of this program's members acts by a record that lists
-// it. A phase that it had is over then; its leases go on.
+// notListed says why the record of a namespace in Also has no effect: no member
+// of this program acts by a record that lists the namespace. A phase that it
+// had is over then, and its leases go on.
 func (m *Member) notListed() error {
 	if !m.child {
 		return nil
@@ -252,10 +253,10 @@ func (m *Member) notListed() error {
 	return fmt.Errorf("namespace %q is not carved out of another one", m.cfg.Namespace)
 }
 
-// listing says why a record counts for nobody: the shorter namespace that it
-// names does not list it. passing says that this may only be a loss, after which
-// a member goes on that has a phase. A member that was reached by the shorter
-// one's record need not ask.
+// listing says why a record has no effect: the shorter namespace that it names
+// does not list it. Passing is true where that may only be a loss; then a
+// member that has a phase goes on. A member in Also need not ask, since a
+// shorter namespace's record led to it.
 func (m *Member) listing(ctx context.Context, text string) (why error, passing bool, err error) {
 	found, unread := ParseRecord(text)
 	if m.child || unread != nil {
@@ -286,10 +287,9 @@ func (m *Member) listing(ctx context.Context, text string) (why error, passing b
 	return nil, false, nil
 }
 
-// countsFor is the namespace whose counter of fencing numbers a program uses
-// that names namespace. One that joined a carved namespace draws from the
-// counter of the one that was there first, so that no number is less than one
-// drawn before.
+// countsFor is the namespace whose counter of fencing numbers is used for a
+// namespace. A program that joined a carved namespace uses the counter of the
+// shortest one, so that no number is less than one drawn before.
 func (m *Member) countsFor(namespace string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 const (
 	goneAfter  = 7 * 24 * time.Hour
 	mostNames  = 20
-	foldEvery  = 10 // rounds
-	foldCount  = 32 // fields that are looked at in one
-	mostFolded = 8  // members in one
+	foldEvery  = 10 // rounds between two searches
+	foldCount  = 32 // fields that one search looks at, about
+	mostFolded = 8  // members that one search removes at most
 )
 
-// gone adds a member to those that are gone for long.
+// gone adds a member to the count of those that are gone for long.
 func (s MemberState) gone(g record.Gone) record.Gone {
 	low, err := ParsePhase(g.Phase)
 	if g.Count == 0 {
@@ -50,17 +50,17 @@ func (s MemberState) outlived(serverNow time.Time) bool {
 	return serverNow.After(record.Over(s.Seen, s.Leaving, s.Renews, s.TTL))
 }
 
-// folding is how far a member has gone through the roster in search of the long
-// gone.
+// folding is how far a member has searched the roster for members gone for
+// long.
 type folding struct {
 	rounds int
 	cursor string
 }
 
-// fold looks at some fields of the roster now and then. It takes out members
-// that have left, and counts the long gone in one field, so that processes that
-// are killed every day do not make the roster grow. Nothing depends on it: what
-// fails is done by a later round.
+// fold looks at some fields of the roster now and then. It removes members that
+// have left, and moves members gone for long into one field that counts them.
+// So the roster does not grow where processes are killed every day. What fails
+// is done by a later round.
 func (m *Member) fold(ctx context.Context) {
 	f := &m.folds
 	if f.rounds++; f.rounds%foldEvery != 1 {
@@ -94,7 +94,7 @@ func (m *Member) fold(ctx context.Context) {
 	}
 }
 
-// serverNow asks for the time if there is anybody to judge by it.
+// serverNow asks for the server's time if there are fields to judge by it.
 func (m *Member) serverNow(ctx context.Context, fields []string) (time.Time, error) {
 	if len(fields) == 0 {
 		return time.Time{}, nil
@@ -115,7 +115,7 @@ func (m *Member) foldOne(ctx context.Context, s MemberState, bytes string) {
 	var gone record.Gone
 	if was != "" {
 		if gone, err = record.ParseGone(was); err != nil {
-			return // of another version: nobody's to change
+			return // another version's, which this one may not change
 		}
 	}
 	_, _ = m.mux.Eval(ctx, record.Fold, roster, s.ID, bytes, was, s.gone(gone).String())

@@ -84,7 +84,7 @@ func TestAStrangeSumChangesNoMoreThanThePace(t *testing.T) {
 	}
 }
 
-func TestWhoWasStartedTogetherDoesNotBeatTogether(t *testing.T) {
+func TestMembersStartedAtOnceSpreadTheirHeartbeats(t *testing.T) {
 	ends := map[time.Duration]bool{}
 	for range 100 {
 		p := pauses{below: rand.N[time.Duration]}

@@ -10,48 +10,48 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// MemberState is what a member says of itself, as it stands on the server.
+// MemberState is what a member says of itself on the server.
 type MemberState struct {
 	ID      string
 	Name    string // for people: host, program
 	Host    string // the machine's name
-	Dialect string // that it writes
+	Dialect string // what its old clients write
 
-	// Epoch is of the newest record that it read; 0 if it never read one.
+	// Epoch is the epoch of the newest record that it read; 0 if it never read one.
 	Epoch int64
-	Phase Phase         // by which it acts; NoPhase: it takes no lock
-	Seen  time.Time     // of its last heartbeat, by the server's clock
-	Every time.Duration // how far its heartbeats are apart
+	Phase Phase         // phase it acts by; NoPhase: it takes no lock
+	Seen  time.Time     // time of its last heartbeat, by the server's clock
+	Every time.Duration // time between its heartbeats
 
 	// Renews is how long it renews its leases after its last answered heartbeat.
 	Renews time.Duration
 
-	// Since is when it joined and Leaving when the last lease of a member that
-	// ended with a kept lock has ended, by the server's clock. Zero: not known
-	// yet, and not leaving.
+	// Since is when it joined. Leaving is when the last lock of a member has ended that
+	// left it to its TTL. Both are by the server's clock. Zero means unknown, and not
+	// leaving.
 	Since, Leaving time.Time
 
-	// TTL is the longest lease that it asks for, said before it takes one.
+	// TTL is the longest lease that it asks for, told before it takes one.
 	TTL    time.Duration
-	Leases map[Phase]int // still running, by the phase under which they were taken; none is left out
+	Leases map[Phase]int // number of running leases by the phase under which they were taken
 
-	// Behind and Ahead are by which it judges old clients' clocks, what it saw of
-	// the server's steps included; as in [dialect.Terms], where unset is unknown.
+	// Behind and Ahead are the bounds by which it judges old clients' clocks, with the
+	// steps of the server's clock that it saw. They are as in [dialect.Terms], where
+	// unset is unknown.
 	Behind, Ahead time.Duration
 
-	// Also are the longer namespaces that it names beside its own, each with how
-	// many of its leases run under that one's record.
+	// Also are the longer namespaces that it also names, each with the number of its
+	// leases that run under that namespace's record.
 	Also map[string]int
 
-	// Oldest is the least epoch at which one of Leases was taken; 0 where none runs.
+	// Oldest is the least epoch at which one of Leases was taken; 0 without leases.
 	Oldest int64
 
-	// Except are the namespaces carved out of its own, as the record of Epoch lists
-	// them.
+	// Except are the namespaces carved out of its own, by the record of Epoch.
 	Except []string
 
-	// Probe is what came of running its scripts on its probe key: empty while it has not, "ok", or what
-	// went wrong.
+	// Probe is the result of running its scripts on its probe key: "ok", an error, or
+	// empty where they have not run.
 	Probe string
 }
 
@@ -59,7 +59,7 @@ var memberWords = []string{
 	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead", "probe", "also", "oldest", "except", "since", "leaving", "seen",
 }
 
-// head is the state as it stands on the wire, up to the time, which the server adds.
+// head is the text on the wire up to the time, which the server adds.
 func (s MemberState) head() string {
 	values := []string{
 		record.Word(s.ID), record.Word(s.Name), record.Word(s.Host), record.Word(s.Dialect), fmt.Sprint(s.Epoch), s.Phase.String(),
@@ -69,12 +69,12 @@ func (s MemberState) head() string {
 	return record.Line(memberWords, values)
 }
 
-// String is the state as it stands on the wire.
+// String is the text on the wire.
 func (s MemberState) String() string { return s.head() + record.Instant(s.Seen) }
 
-// boundText is a field of [dialect.Terms] in whole milliseconds; "-" is unknown.
-// What is less than a millisecond is cut: a member never says that it allows for
-// more than it does.
+// boundText is a field of [dialect.Terms] in whole milliseconds; "-" is
+// unknown. It rounds down, so that a member never claims to allow for more than
+// it does.
 func boundText(field time.Duration) string {
 	d, known := dialect.Claimed(field)
 	if !known {
@@ -90,7 +90,8 @@ func readBound(r *record.Reader, text string) time.Duration {
 	return dialect.Claim(r.Millis(text))
 }
 
-// leasesText lists counts by phase in the order of the phases, as in "observe:2,dual:1"; "-" is none.
+// leasesText lists counts by phase in the order of the phases, as in
+// "observe:2,dual:1"; "-" is none.
 func leasesText(leases map[Phase]int) string {
 	var parts []string
 	for _, p := range Phases() {

@@ -9,30 +9,32 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Phase is how far a fleet is on the way. It is taken up at the next attempt, and a lease keeps the
-// phase under which it was taken. The order of the numbers is the order of the way.
+// Phase is how far a fleet is on its way. A new phase holds from the next
+// attempt on, and a lease keeps the phase under which it was taken. The numbers
+// are in the order of the way.
 type Phase int
 
 const (
-	// NoPhase is that of a member that never read a record: it takes no lock.
+	// NoPhase is the phase of a member that has never read a record. It takes no lock.
 	NoPhase Phase = iota
 
-	// Observe takes turns with the old clients in their own bytes, a stamp on the old key, and a token
-	// beside it.
+	// Observe takes turns with the old clients: a stamp on L, as theirs, and a token on
+	// M.
 	Observe
 
-	// Dual replaces the stamp by a guard, which no old client's clock can expire.
+	// Dual writes a guard on L in place of the stamp, which no old client's clock can
+	// expire.
 	Dual
 
-	// Sealed keeps the old clients out for good, by a tombstone on the old key. Where the tombstone is
-	// missing or another value stands there it does what Dual does, and leaves the tombstone behind.
+	// Sealed shuts old clients out by a tombstone on L. Where L holds no tombstone it
+	// does what Dual does, and its release leaves the tombstone.
 	Sealed
 
-	// Modern is Sealed with leases of any length: one that outlives the old clients' own is only
-	// written by a renewal that finds the tombstone still standing.
+	// Modern is Sealed with leases of any length. Only a renewal that finds the
+	// tombstone still there makes a lease longer than the old clients' rule allows.
 	Modern
 
-	// Clean knows the token alone.
+	// Clean uses M alone.
 	Clean
 )
 
@@ -41,7 +43,7 @@ var phaseNames = [...]string{NoPhase: "none", Observe: "observe", Dual: "dual", 
 // Phases are all phases in which locks are taken, in the order of the way.
 func Phases() []Phase { return []Phase{Observe, Dual, Sealed, Modern, Clean} }
 
-// String is the phase's name as it stands on the wire.
+// String is the phase's name, as on the wire.
 func (p Phase) String() string {
 	if p < NoPhase || int(p) >= len(phaseNames) {
 		return fmt.Sprintf("phase %d", int(p))
@@ -49,7 +51,7 @@ func (p Phase) String() string {
 	return phaseNames[p]
 }
 
-// ParsePhase reads a name as [Phase.String] writes it, "none" excepted.
+// ParsePhase reads a name as [Phase.String] writes it, except "none".
 func ParsePhase(name string) (Phase, error) {
 	for _, p := range Phases() {
 		if p.String() == name {
@@ -74,9 +76,10 @@ func readPhase(r *record.Reader, text string) Phase {
 	return p
 }
 
-// PhaseSource tells a [Bridge] by which phase to act. It is asked once for each attempt, and what it
-// said then holds for the life of the grant. Without a phase there is no lock: it then returns an
-// error that wraps [ErrNoPhase] and says what to do.
+// PhaseSource says a [Bridge] by which phase to act. The bridge asks once for
+// each attempt, and the answer holds for the life of the grant. Where no phase
+// is known it returns an error that wraps [ErrNoPhase] and says what to do; no
+// lock is taken then.
 type PhaseSource interface {
 	Phase(ctx context.Context) (Phase, error)
 }
@@ -84,8 +87,8 @@ type PhaseSource interface {
 // ErrNoPhase says that no phase is known, so that no lock is taken.
 var ErrNoPhase = errors.New("migrate: no phase is known, so no lock is taken")
 
-// Fixed is a source that always says p. Who uses it is no member of a registry: the gates count its
-// guards as those of a stranger.
+// Fixed is a source that always says p. Its program is no member of a registry,
+// so gates report its guards as those of an unregistered program.
 func Fixed(p Phase) PhaseSource { return fixed(p) }
 
 type fixed Phase

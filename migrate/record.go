@@ -12,21 +12,21 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Source says where a time of the old clients' fleet comes from.
+// Source says where a time of the old clients comes from.
 type Source byte
 
 // The sources, from the weakest.
 const (
-	Unknown  Source = iota // nobody said
-	Default                // the dialect's own, or made from it
-	Claimed                // a human said so
-	Measured               // somebody watched
+	Unknown  Source = iota // nothing says it
+	Default                // the dialect's, or computed from it
+	Claimed                // the operator says so
+	Measured               // a watcher measured it
 )
 
 // sourceLetters are the sources on the wire, in their order.
 const sourceLetters = "-dcm"
 
-// String returns the word that people read.
+// String returns the word for people.
 func (s Source) String() string {
 	switch s {
 	case Default:
@@ -39,8 +39,8 @@ func (s Source) String() string {
 	return "unknown"
 }
 
-// Known is a time and where it comes from. The zero Known is one that nobody
-// knows; a time of zero whose source is known is a claim or a measurement.
+// Known is a time and where it comes from. The zero Known is unknown; a time of
+// zero with a known source is a claim or a measurement of zero.
 type Known struct {
 	Time   time.Duration
 	Source Source
@@ -55,26 +55,26 @@ func (k Known) String() string {
 
 // Fleet is what is known of the old clients.
 type Fleet struct {
-	Lease    Known // E: their smallest lease
-	Greatest Known // their greatest
-	Spread   Known // S: how far their clocks are apart at most
+	Lease    Known // E: smallest lease
+	Greatest Known // greatest lease
+	Spread   Known // S: clock spread, how far clocks are apart at most
 	Gap      Known // g: the longest time from a clock reading to the GETSET, pauses included
-	Job      Known // J: how long a job of theirs holds a lock at most
+	Job      Known // J: longest time that a job holds a lock
 
-	// Behind is B, how far the slowest old client's clock is behind the server's
-	// at most, and Ahead A, how far the fastest one's is ahead of it. Either may
-	// stay unknown: that is slow after a crash, and not unsafe.
+	// Behind is B, how far the slowest old client's clock is behind the server's at
+	// most. Ahead is A, how far the fastest old client's clock is ahead of it at most.
+	// Either may be unknown, which is safe but slow after a crash.
 	Behind, Ahead Known
 
 	// Server is the run id of the server by whose clock Behind or Ahead was
-	// measured; empty where neither was. Under another server such a bound is
-	// unknown. A claim speaks of every server that may be promoted.
+	// measured; empty where neither was. On another server such a bound is unknown.
+	// A claim holds for every server that may be promoted.
 	Server string
 }
 
-// Terms are the old clients' times as package dialect computes with them. What
-// nobody measured or claimed is unset: Behind and Ahead then stay unknown, and
-// the other fields take their default there. A time that is known to be zero is
+// Terms are the old clients' times as package dialect computes with them. An
+// unknown time is unset: Behind and Ahead then stay unknown, and the other
+// fields take their default there. A time that is known to be zero is
 // dialect.Zero.
 func (fl Fleet) Terms() dialect.Terms {
 	said := func(k Known) Known {
@@ -89,7 +89,7 @@ func (fl Fleet) Terms() dialect.Terms {
 	}
 }
 
-// claim is the field of [dialect.Terms] that says k: unset where it is unknown.
+// claim is k as a field of [dialect.Terms], unset where k is unknown.
 func (k Known) claim() time.Duration {
 	if k.Source == Unknown {
 		return 0
@@ -97,23 +97,25 @@ func (k Known) claim() time.Duration {
 	return dialect.Claim(k.Time)
 }
 
-// Record is what stands on the server about a namespace.
+// Record is what the server stores about a namespace.
 type Record struct {
-	Epoch int64 // greater with every change
+	Epoch int64 // grows with every step, and when a namespace is carved out or given back
 	Phase Phase
 
-	// Pending is the phase whose remains are not gone yet: Sealed, while tombstones keep old clients out
-	// of a fleet that went back to Dual; Modern, while they stand in Clean; Clean, while leases from
-	// before a new beginning may run. NoPhase when nothing is.
+	// Pending is the phase that the last step left, until that step is over:
+	// Sealed, while tombstones may keep old clients out of a fleet that went back
+	// to Dual; Modern, until every member has followed to Clean and no lease of
+	// Modern runs; Clean, while leases from before a new beginning may run.
+	// NoPhase where the step is over.
 	Pending Phase
 
-	Since   time.Time // of the last step, by the server's clock, microseconds
+	Since   time.Time // time of the last step, by the server's clock, microseconds
 	Dialect string    // what the old clients write
-	Fleet   Fleet     // as the gate to Dual had it
+	Fleet   Fleet     // times of the old clients, as the gate of the last step had them
 
 	// Roster is the nonce of the roster that the last verb saw, and Run the run id
-	// of its server; empty where that names none. Another nonce or run id says that
-	// members may have been lost.
+	// of its server; empty where that is unknown. Another nonce or run id means that
+	// members may be missing from the roster.
 	Roster, Run string
 
 	// Every and TTL are the greatest time between heartbeats and the greatest lease
@@ -121,20 +123,20 @@ type Record struct {
 	// a longer one.
 	Every, TTL time.Duration
 
-	// Lost is when a verb found that members may have been lost. The zero Reading
-	// says that none are.
+	// Lost is when a verb found that members may be missing. The zero Reading means
+	// that none are.
 	Lost look.Reading
 
-	// Evidence is before when nothing counts that was seen of old clients; zero
-	// where all does.
+	// Evidence is the time from which on it counts what was seen of old clients; zero
+	// where all of it counts.
 	Evidence time.Time
 
 	// Except are the longer namespaces that were carved out of this one, sorted.
 	// Their keys belong to their own records.
 	Except []string
 
-	// From is the namespace out of which this one was carved. A record that says so
-	// counts for nobody while that namespace's record does not list it.
+	// From is the namespace out of which this one was carved. No member acts by such a
+	// record while that namespace's record does not list it.
 	From Origin
 }
 
@@ -144,7 +146,7 @@ var recordWords = []string{
 	"except", "from",
 }
 
-// String is the record as it stands on the wire.
+// String is the record's text on the wire.
 func (r Record) String() string {
 	values := []string{
 		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), record.Instant(r.Since), record.Word(r.Dialect),
@@ -198,8 +200,8 @@ func readKnown(r *record.Reader, text string) Known {
 	return k
 }
 
-// readingText is an instant of the server, its run id, and the boot id and the
-// uptime in milliseconds of the machine that read it.
+// readingText is the server's time, its run id, and the boot id and uptime in
+// milliseconds of the machine that read it.
 func readingText(r look.Reading) string {
 	if r == (look.Reading{}) {
 		return record.None

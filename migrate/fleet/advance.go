@@ -14,8 +14,10 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Advance shows the gate to the next phase, Clean excepted, and passes it if it is open and Options.Go is
-// given. It is one step or none. The error says what could not be done; a closed gate is none.
+// Advance shows the gate to the next phase, and passes it if it is open and
+// Options.Go is set. It takes one step or none, and never the step to Clean,
+// which is [CleanUp]. A closed gate is no error; an error says what could not
+// be done.
 func Advance(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		next, _ := following(f.record.Phase)
@@ -23,15 +25,16 @@ func Advance(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) 
 			return r, nil
 		}
 		if f.record.Phase >= migrate.Modern {
-			return d.closed(f, migrate.Clean, "final", "the phase is %v: what is left is clean, a verb of its own without a way back", f.record.Phase), nil
+			return d.closed(f, migrate.Clean, "final", "the phase is %v: the only step left is to clean, by migrate clean, and there is no way back from it", f.record.Phase), nil
 		}
 		return d.step(ctx, f, next, migrate.NoPhase)
 	})
 }
 
-// Back shows the gate to the phase before, and passes it like Advance. From Sealed it deletes the tombstones
-// that shut old clients out, until none is left and every member has acknowledged; a call that finds this
-// unfinished finishes it and takes no step.
+// Back shows the gate to the phase before, and passes it as Advance does. From
+// Sealed it also deletes the tombstones that shut old clients out. That is over
+// when no tombstone is left and every member has acknowledged. A call that
+// finds it unfinished finishes it and takes no step.
 func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		unfinished := f.record.Phase == migrate.Dual && f.record.Pending == migrate.Sealed
@@ -40,7 +43,7 @@ func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 			next = migrate.Dual
 		}
 		if unfinished && d.opts.To == migrate.Observe {
-			return d.closed(f, migrate.Observe, "pending", "the way back from sealed is not over: run back --go until it says that none is left, then look again"), nil
+			return d.closed(f, migrate.Observe, "pending", "the way back from sealed is not over: run back --go until it says that no tombstone is left, then look again"), nil
 		}
 		if r := d.named(f, next); r != nil {
 			return r, nil
@@ -49,9 +52,9 @@ func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		case unfinished:
 			return d.finish(ctx, f)
 		case p == migrate.Clean:
-			return d.closed(f, migrate.Clean, "final", "there is no way back from clean but a new beginning: init"), nil
+			return d.closed(f, migrate.Clean, "final", "there is no way back from clean; a new beginning is possible by migrate init"), nil
 		case p == migrate.Observe:
-			return d.closed(f, migrate.Observe, "first", "the phase is observe, the first: nothing lies before it"), nil
+			return d.closed(f, migrate.Observe, "first", "the phase is observe, which is the first one"), nil
 		case p == migrate.Sealed:
 			return d.step(ctx, f, migrate.Dual, migrate.Sealed)
 		default:
@@ -60,7 +63,8 @@ func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	})
 }
 
-// named answers a call that names its step by Options.To, unless that is the one to be taken.
+// named answers a call that names its step by Options.To. It returns nil where
+// next is that step, or where no step is named.
 func (d *desk) named(f *facts, next migrate.Phase) *Report {
 	to, at := d.opts.To, f.record.Phase
 	if to == migrate.NoPhase || to == next || f.record.err != nil || !f.record.exists() {
@@ -76,11 +80,11 @@ func (d *desk) named(f *facts, next migrate.Phase) *Report {
 	return r
 }
 
-// CleanUp shows the gate to the last phase, and passes it like Advance. As soon as
-// every member has acknowledged and no lease of Modern runs any more, it gives the
-// tombstones their last TTL: 30 days, or twice [Claims.Idle] where that is longer.
-// They are all that keeps out an old client that somebody forgot, and Sweep deletes
-// them sooner. A call that finds this unfinished finishes it.
+// CleanUp shows the gate to the last phase, and passes it as Advance does.
+// Tombstones get their last TTL when every member has acknowledged and no lease
+// of Modern runs any more: 30 days, or twice [Claims.Idle] where that is
+// longer. From then on they alone shut out a forgotten old client. Sweep
+// deletes them earlier. A call that finds this unfinished finishes it.
 func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
@@ -94,7 +98,7 @@ func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) 
 		case f.record.Phase == migrate.Clean:
 			return d.finish(ctx, f)
 		case f.record.Phase != migrate.Modern:
-			return d.closed(f, migrate.Clean, "order", "the phase is %v, and clean follows upon modern: advance first", orNone(f.record)), nil
+			return d.closed(f, migrate.Clean, "order", "the phase is %v, and the step to clean begins in modern: advance first", orNone(f.record)), nil
 		}
 		return d.step(ctx, f, migrate.Clean, migrate.Modern)
 	})
@@ -107,7 +111,9 @@ func orNone(s stored) string {
 	return s.Phase.String()
 }
 
-// run is what all verbs have in common.
+// run opens a desk, gathers the facts and calls verb with them. With Options.Go
+// it first does what every step needs: it raises an older record, notes lost
+// members and deletes stray tombstones.
 func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *facts) (*Report, error)) (*Report, error) {
 	d, err := open(pool, o)
 	if err != nil {
@@ -141,7 +147,7 @@ func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *fac
 	return verb(d, f)
 }
 
-// closed is a report with one reason.
+// closed is a report whose gate is closed for one reason.
 func (d *desk) closed(f *facts, to migrate.Phase, rule, format string, args ...any) *Report {
 	r := d.report(f)
 	b := &builder{facts: f, gate: Gate{To: to}}
@@ -154,8 +160,8 @@ func (d *desk) closed(f *facts, to migrate.Phase, rule, format string, args ...a
 	return r
 }
 
-// step judges the gate and, with a human's word, passes it by one compare-and-set. pending is what the
-// step leaves to be done.
+// step judges the gate and passes it by one compare-and-set, if it is open and
+// Options.Go is set. Pending is the phase that the step leaves unfinished.
 func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*Report, error) {
 	if f.record.err != nil || !f.record.exists() {
 		return d.closed(f, to, "", ""), nil
@@ -170,7 +176,7 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 		r.wouldForget(taken)
 		return r, nil
 	}
-	// What is forgotten has ended, whether or not the gate is open.
+	// Members are forgotten whether or not the gate is open.
 	if err := d.forget(ctx, taken, r); err != nil || !gate.Open {
 		return r, err
 	}
@@ -193,7 +199,9 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 	return done, nil
 }
 
-// write makes the next record from the one that was judged.
+// write replaces the judged record by next. It fills in the epoch, the time,
+// and what is carried over. It returns errRaced where the record changed
+// meanwhile.
 func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored, error) {
 	now, err := d.serverNow(ctx)
 	if err != nil {
@@ -210,7 +218,9 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 	return made, err
 }
 
-// stepAgain judges the gate anew where the record changed while it was judged, unless somebody took a step.
+// stepAgain judges the gate again after the record changed meanwhile. Where the
+// change was a step of somebody else's call, it reports that step. Done are
+// notes of what this call did before.
 func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phase, done []string) (*Report, error) {
 	again, err := d.gather(ctx)
 	if err != nil {
@@ -219,7 +229,7 @@ func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phas
 	if !again.record.sameStep(f.record) {
 		return d.raced(ctx, to, done)
 	}
-	d.notes = nil // they are among what was done
+	d.notes = nil // done has them
 	r, err := d.step(ctx, again, to, pending)
 	if err == nil {
 		r.Notes = append(done, r.Notes...)
@@ -227,19 +237,21 @@ func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phas
 	return r, err
 }
 
-// raced reports the step that somebody else took, and what this call had done before.
+// raced reports a step that another call took, with notes of what this call had
+// done before.
 func (d *desk) raced(ctx context.Context, to migrate.Phase, done []string) (*Report, error) {
 	f, err := d.gather(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := d.closed(f, to, "raced", "somebody else changed the record while this gate was judged: it says %v, epoch %d, now; look again before you go on", orNone(f.record), f.record.Epoch)
+	r := d.closed(f, to, "raced", "another operator changed the record while this gate was judged: it now says %v, epoch %d; look again before you go on", orNone(f.record), f.record.Epoch)
 	r.Notes = done
 	return r, nil
 }
 
-// forget deletes dead members, each only if it has not beaten since it was judged. An error says which of
-// them are gone already.
+// forget deletes dead members from the roster, each only if it has sent no
+// heartbeat since it was judged. An error names the members that were already
+// deleted.
 func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 	var said []string
 	defer func() {
@@ -261,7 +273,7 @@ func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 				r.note("member %s is gone already: another operator forgot it, or it said goodbye", m.who())
 				continue
 			}
-			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive after all: it has beaten while it was to be forgotten; the record was not changed", m.ID))
+			return forgotten(dead[:i], fmt.Errorf("migrate: member %s is alive: it sent a heartbeat just before it would have been forgotten; the record was not changed", m.ID))
 		}
 		r.note("member %s is forgotten", m.who())
 		said = append(said, m.who())
@@ -269,7 +281,7 @@ func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 	return nil
 }
 
-// unseated reports that a member has no field in the roster any more.
+// unseated reports that the roster has no field of a member any more.
 func (d *desk) unseated(ctx context.Context, id string) (bool, error) {
 	_, err := redis.String(d.mux.Do(ctx, "HGET", record.RosterKey(d.opts.Namespace), id))
 	if errors.Is(err, redis.ErrNil) {
@@ -278,14 +290,16 @@ func (d *desk) unseated(ctx context.Context, id string) (bool, error) {
 	return false, err
 }
 
-// wouldForget lists those whom the same call would forget with --go.
+// wouldForget notes the members that the same call would forget with
+// Options.Go.
 func (r *Report) wouldForget(taken []seat) {
 	for _, m := range taken {
 		r.note("member %s would be forgotten", m.who())
 	}
 }
 
-// forgotten adds to an error who is not registered any more, since no report will say so.
+// forgotten adds to an error the members that are already deleted, since no
+// report will name them.
 func forgotten(gone []seat, err error) error {
 	if len(gone) == 0 {
 		return err
@@ -297,5 +311,5 @@ func forgotten(gone []seat, err error) error {
 	return fmt.Errorf("%w; already forgotten: %s", err, strings.Join(who, ", "))
 }
 
-// lookEvery is how far the looks of a verb that waits are apart.
+// lookEvery is the time between two looks of a verb that waits.
 const lookEvery = time.Second

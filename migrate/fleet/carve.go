@@ -12,16 +12,17 @@ import (
 )
 
 // carves reports that Init of this namespace carves it out of a shorter one: it
-// has no record, or one that does not count since a carving before failed half
-// way.
+// has no record, or one that does not count, since an earlier carving failed
+// half way.
 func (f *facts) carves() bool {
 	return f.shorter != nil && f.record.err == nil && (!f.record.exists() || !f.listed())
 }
 
 // carve gives the keys of a namespace a record of their own, with the phase of
-// the shorter one's. It writes the longer record first, which counts for nobody,
-// and then lists it in the shorter one. Each write compares both records. Where
-// the second fails, the next call writes the longer one's phase anew.
+// the shorter namespace. It first writes the longer record, which counts for
+// nobody yet, and then lists the namespace in the shorter one. Each write
+// compares both records. Where the second write fails, the next call writes the
+// longer record's phase anew.
 func (d *desk) carve(ctx context.Context, f *facts) (*Report, error) {
 	s := f.shorter
 	taken, cannot := f.forget(d.opts.Forget)
@@ -54,7 +55,7 @@ func (d *desk) carve(ctx context.Context, f *facts) (*Report, error) {
 		return d.carveAgain(ctx, f, r.Notes)
 	}
 	if err != nil {
-		return nil, forgotten(taken, fmt.Errorf("%w; a record of %q that %q does not list counts for nobody, and the same verb goes on", d.refused(err), f.namespace, s.namespace))
+		return nil, forgotten(taken, fmt.Errorf("%w; a record of %q that %q does not list has no effect; run the same verb again to go on", d.refused(err), f.namespace, s.namespace))
 	}
 	f.record = made
 	done := d.report(f)
@@ -65,8 +66,8 @@ func (d *desk) carve(ctx context.Context, f *facts) (*Report, error) {
 	return done, nil
 }
 
-// carveAgain judges anew after somebody changed one of the records meanwhile,
-// unless somebody has carved the namespace out.
+// carveAgain judges again after one of the records changed meanwhile, unless
+// another call carved the namespace out.
 func (d *desk) carveAgain(ctx context.Context, before *facts, notes []string) (*Report, error) {
 	f, err := d.gather(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func (d *desk) carveAgain(ctx context.Context, before *facts, notes []string) (*
 	return r, err
 }
 
-// carving is the record that a carving begins with, and its gate.
+// carving is the first record of a carved namespace, and the gate to it.
 func (f *facts) carving() (migrate.Record, Gate) {
 	s := f.shorter
 	first := migrate.Record{
@@ -111,14 +112,14 @@ func (f *facts) carving() (migrate.Record, Gate) {
 	}
 	again := s.record.Lists(f.namespace)
 	acts := b.carvedMembers(&first, again)
-	if again { // the record was lost, and with it perhaps who held leases by it
+	if again { // the record was lost, and perhaps members with leases
 		first.From.Epoch, first.Lost = s.record.Epoch, f.reading
 		first.TTL = max(first.Fleet.Lease.Time, f.dialect.Lease)
 		if acts != migrate.NoPhase {
 			first.Phase = acts
 		}
 		if n := f.survey.Tombstones; n > 0 && first.Phase < migrate.Sealed {
-			b.block("tombstones", "%d tombstones stand, so the lost record was of a later phase than %v: wait for the heartbeats of the members of %q", n, first.Phase, f.namespace)
+			b.block("tombstones", "there are %d tombstones, so the lost record was of a later phase than %v: wait for the heartbeats of the members of %q", n, first.Phase, f.namespace)
 		}
 	}
 	first.Epoch++
@@ -127,8 +128,8 @@ func (f *facts) carving() (migrate.Record, Gate) {
 	return first, b.gate
 }
 
-// named asks that the members of the shorter namespace go on with the keys that
-// are carved out of it.
+// named blocks for members of the shorter namespace that would refuse the
+// carved keys, since they do not name the namespace.
 func (b *builder) named(s *facts) {
 	for _, m := range s.members() {
 		if m.err != nil {
@@ -143,10 +144,10 @@ func (b *builder) named(s *facts) {
 	}
 }
 
-// carvedMembers looks at who is registered in the carved namespace before its
-// record is written: programs that name it, or that an earlier record left. It
-// returns the lowest phase by which one of them acts. again says that the record
-// was lost: then they know its phase.
+// carvedMembers looks at the members of the carved namespace before its record
+// is written: programs that name it, and programs from an earlier record. It
+// returns the lowest phase that one of them acts by. Where again is set the
+// record was lost, and the members know its phase.
 func (b *builder) carvedMembers(first *migrate.Record, again bool) migrate.Phase {
 	acts := migrate.NoPhase
 	first.Epoch = max(first.Epoch, b.record.Epoch)
@@ -158,7 +159,7 @@ func (b *builder) carvedMembers(first *migrate.Record, again bool) migrate.Phase
 		switch {
 		case m.Phase == migrate.NoPhase:
 		case m.Phase != first.Phase && !again:
-			b.block("phase", "member %s acts by %v in namespace %q, from an earlier record, and the one that it begins with is %v: stop it first, or, if it is dead, name it by --forget", m.who(), m.Phase, b.namespace, first.Phase)
+			b.block("phase", "member %s acts by %v in namespace %q, by an earlier record, and the new record begins with %v: stop the member first, or, if it is dead, name it by --forget", m.who(), m.Phase, b.namespace, first.Phase)
 		case acts != migrate.NoPhase && m.Phase != acts:
 			b.block("phase", "members of namespace %q act by %v and by %v, and its record was lost: stop those of one of them first", b.namespace, acts, m.Phase)
 		default:
@@ -168,7 +169,7 @@ func (b *builder) carvedMembers(first *migrate.Record, again bool) migrate.Phase
 	return acts
 }
 
-// withLonger finds a record of a namespace that lies in this one.
+// withLonger finds a namespace with a record whose name continues this one's.
 func (f *facts) withLonger() (string, bool) {
 	for other := range f.survey.records {
 		if other != f.namespace && scope.Within(f.namespace, other) {
@@ -178,9 +179,10 @@ func (f *facts) withLonger() (string, bool) {
 	return "", false
 }
 
-// keepCarved puts into the first record of a namespace what an earlier one had
+// keepCarved lists in a namespace's first record what an earlier record had
 // listed: namespaces whose records say that they were carved out of it, and
-// those that its members know of. It says which others own the same keys.
+// those that its members know of. It returns a finding for another namespace
+// that owns the same keys.
 func (d *desk) keepCarved(ctx context.Context, f *facts, first *migrate.Record) ([]Finding, error) {
 	except := map[string]bool{}
 	for _, m := range f.members() {

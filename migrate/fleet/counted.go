@@ -13,33 +13,35 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-// counted is what the server's counts were when a watch saw them last. The server
-// counts on while nobody watches. So where a later watch finds the same counts
-// under the same run id, nobody tried meanwhile, and the window goes on.
+// counted is what the server's counts were when a watch saw them last. The
+// server counts on while nobody watches. Where a later watch finds the same
+// counts under the same run id, no client tried meanwhile, and the window goes
+// on.
 //
-// HAZARD: CONFIG RESETSTAT begins the counts anew. A reset while nobody watches is
-// noticed by the count of resets (Redis 7 and Valkey) and by the count of all
-// commands, if that is smaller afterwards.
+// HAZARD: CONFIG RESETSTAT begins the counts anew. A reset while nobody watches
+// is noticed by the count of resets (Redis 7 and Valkey), and by a smaller
+// count of all commands.
 type counted struct {
 	Run       string        `json:"run_id"`
 	Setnx     int64         `json:"setnx"`
 	Getset    int64         `json:"getset"`
 	Processed int64         `json:"commands"`
 	Resets    int64         `json:"resets"`
-	Quiet     time.Duration `json:"quiet_ns"` // the window that had been proved by then
-	Server    time.Duration `json:"time_ns"`  // TIME, since 1970, when the watch wrote this
-	Boot      string        `json:"boot_id"`  // of the machine that watched
+	Quiet     time.Duration `json:"quiet_ns"` // window that was proved by then
+	Server    time.Duration `json:"time_ns"`  // TIME since 1970, when the watch wrote this
+	Boot      string        `json:"boot_id"`  // boot id of the watcher's machine
 	Up        time.Duration `json:"up_ns"`    // its uptime
 }
 
 // doubted is taken off a time that only the server's clock measured, besides a
-// tenth of it.
+// tenth of that time.
 const doubted = 5 * time.Second
 
-// reading asks the server and the machine for the moment, and for the counts by
-// which a reset is noticed. It says false where the server does not tell.
+// reading asks the server and the machine for the time, and the server for the
+// counts that show a reset. It returns false where the server does not say
+// them.
 func (o *observer) reading(ctx context.Context) (c counted, ok bool) {
-	// Both clocks are read a round trip apart; look.Reading bears a second.
+	// Both clocks are read a round trip apart; look.Reading tolerates a second.
 	c.Boot, c.Up = o.machine()
 	replies := o.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "stats"), wire.Cmd("INFO", "commandstats")})
 	sec, usec, err := wire.Clock(replies[0].Value, replies[0].Err)
@@ -73,8 +75,8 @@ func (o *observer) remember(ctx context.Context, s *Sighting, e *census.Evidence
 	s.Counted = &now
 }
 
-// goesOn adds to the window by counts what was proved before this watch began, and
-// the time between, if the counts did not move meanwhile.
+// goesOn adds to the window by counts what was proved before this watch began,
+// and the time between, if the counts did not move meanwhile.
 func (o *observer) goesOn(s *Sighting, e *census.Evidence) {
 	was, began := o.counted, o.began
 	from, quiet := e.Quiet(census.SourceStats)
@@ -96,7 +98,7 @@ func (c counted) moment() look.Reading {
 	return look.Reading{Server: c.Server, Run: c.Run, Boot: c.Boot, Up: c.Up}
 }
 
-// infoWord reads "NAME:WORD" out of INFO; empty where there is none.
+// infoWord reads "NAME:WORD" in a reply to INFO; empty where there is none.
 func infoWord(text, name string) string {
 	_, word, _ := strings.Cut("\n"+text, "\n"+name+":")
 	word, _, _ = strings.Cut(word, "\n")

@@ -10,9 +10,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// since is what still counts of a sighting: what was seen after an instant from
-// which the evidence begins anew, and within the time for which any counts. What
-// has no date cannot lapse.
+// since is what still counts of a sighting: facts younger than anew, the
+// instant from which the evidence begins anew, and younger than sightingTTL. A
+// fact without a date does not lapse.
 func (s Sighting) since(anew, now time.Time) Sighting {
 	from := now.Add(-sightingTTL)
 	if anew.After(from) {
@@ -34,9 +34,9 @@ func (s Sighting) since(anew, now time.Time) Sighting {
 	return s
 }
 
-// ForgetEvidence begins anew with what was seen of the old clients: nothing of
-// before counts at a gate any more, also where watchers go on that remember it.
-// What was claimed stays.
+// ForgetEvidence begins anew with what was seen of the old clients. No gate
+// counts what was seen before, even where a watcher goes on that remembers it.
+// Claims stay.
 func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	d, err := open(pool, o)
 	if err != nil {
@@ -65,7 +65,7 @@ func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, 
 		}
 		f.record = made
 		r := d.report(f)
-		r.note("what was seen of old clients before now counts no more; the window begins anew")
+		r.note("what was seen of old clients before now no longer counts; the window begins anew")
 		return r, nil
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// finish goes on with what an earlier call left to be done.
+// finish goes on with what an earlier call left unfinished.
 func (d *desk) finish(ctx context.Context, f *facts) (*Report, error) {
 	r := d.report(f)
 	if !d.opts.Go {
@@ -30,7 +30,8 @@ func (d *desk) finish(ctx context.Context, f *facts) (*Report, error) {
 	return d.finishAfter(ctx, f, r)
 }
 
-// finishAfter does what a step has left, looking again until Options.Wait is over.
+// finishAfter does what a step left to be done. It looks again until that is
+// over or Options.Wait has passed.
 func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, error) {
 	began := d.clock.Moment()
 	for {
@@ -47,7 +48,7 @@ func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, e
 		select {
 		case <-d.clock.After(lookEvery):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("migrate: the step to %v was taken, and what follows upon it is not over; the same verb goes on with it: %w", f.record.Phase, context.Cause(ctx))
+			return nil, fmt.Errorf("migrate: the step to %v was taken, and what follows it is not over; run the same verb again to go on: %w", f.record.Phase, context.Cause(ctx))
 		}
 		was := f.record
 		if f, err = d.gather(ctx); err != nil {
@@ -59,7 +60,9 @@ func (d *desk) finishAfter(ctx context.Context, f *facts, r *Report) (*Report, e
 	}
 }
 
-// finishOnce does what can be done now. The gate in the report says what is left.
+// finishOnce does what can be done now. The gate in the report says what is
+// left. It returns true where the verb ends: nothing is left, or another call
+// took a step.
 func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error) {
 	gate := d.remains(f)
 	if err := d.tidy(ctx, f, &gate, r); err != nil {
@@ -76,7 +79,7 @@ func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error
 	now, err := d.write(ctx, f, migrate.Record{Phase: next.Phase, Dialect: next.Dialect, Fleet: next.Fleet})
 	if errors.Is(err, errRaced) {
 		if again, err := d.gather(ctx); err != nil || again.record.sameStep(f.record) {
-			return false, err // a member raised what the record keeps of all; the next look goes on
+			return false, err // a member raised the greatest TTL or period; the next look goes on
 		}
 		raced, err := d.raced(ctx, next.Phase, notes)
 		if err == nil {
@@ -106,7 +109,8 @@ func over(was migrate.Phase) string {
 	return "every member has acknowledged observe, no lease of clean runs any more and no tombstone is left: old clients may start"
 }
 
-// remains says who has not followed a step that was taken.
+// remains is the gate of what a step left: members that have not followed, and
+// leases of other phases.
 func (d *desk) remains(f *facts) Gate {
 	b := &builder{facts: f, gate: Gate{To: f.record.Phase}}
 	b.sameDialect()
@@ -115,25 +119,27 @@ func (d *desk) remains(f *facts) Gate {
 	b.carvedOut()
 	b.acknowledged(f.record.Phase)
 	switch f.record.Pending {
-	case migrate.Sealed: // a release under sealed may put a tombstone back
+	case migrate.Sealed: // releasing a lease of sealed may write a tombstone again
 		b.leases(migrate.Dual, migrate.Dual)
-	case migrate.Modern: // its leases rest on the tombstones, which sweep may delete from then on
+	case migrate.Modern: // leases of modern depend on tombstones, which sweep may delete afterwards
 		b.leases(migrate.Clean, migrate.Clean)
-	case migrate.Clean: // its leases keep no old client out
+	case migrate.Clean: // leases of clean keep no old client out
 		b.leases(migrate.Observe, migrate.Observe)
 	}
 	b.gate.Open = len(b.gate.Blocks) == 0
 	return b.gate
 }
 
-// tidy does to tombstones what the step has left to be done, as far as that is
-// allowed yet, and never on the word of a record that a member knows a later one
-// of: that may want them.
+// tidy deletes or prolongs the tombstones that a step left, as far as that is
+// allowed yet. It does nothing where a member has seen a later record, which
+// may need the tombstones.
 //
-// On the way back from Sealed they go, each only while nobody of ours holds
-// alongside it. At Clean they stay, for what their TTL is from then on: no member
-// looks at them, and they shut out the old clients that somebody forgot. At a new
-// beginning they go last, before anybody says that old clients may start.
+//   - On the way back from Sealed it deletes each one that no getsetlock client
+//     holds a lock by.
+//   - At Clean it gives them their last TTL. Members ignore them then; they
+//     shut out forgotten old clients.
+//   - At a new beginning it deletes them last, before the verb says that old
+//     clients may start.
 func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error {
 	pending := f.record.Pending
 	if pending != migrate.Sealed && len(gate.Blocks) > 0 || f.outdated() || f.dialect.Name != f.record.Dialect {
@@ -143,7 +149,7 @@ func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error 
 	case migrate.Modern:
 		count, err := d.prolonged(ctx, f)
 		if err == nil && count > 0 {
-			r.note("%d tombstones stay for %v and keep old clients out of their keys; on every other key nothing does: modern alone keeps old clients out of all keys, and status --watch tells of one that writes; migrate sweep deletes the tombstones",
+			r.note("%d tombstones stay for %v and keep old clients out of their keys; on every other key nothing does: only modern keeps old clients out of all keys; status --watch reports an old client that writes; migrate sweep deletes the tombstones",
 				count, tombstonesLast(f.idle().Time))
 		}
 		return err
@@ -163,7 +169,7 @@ func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error 
 		r.note("%d tombstones deleted", done.Deleted)
 	}
 	if done.Left > 0 {
-		gate.Blocks = append(gate.Blocks, Finding{Rule: "tombstones", Detail: fmt.Sprintf("%d tombstones stand beside locks that are held now; they go when these are given back", done.Left)})
+		gate.Blocks = append(gate.Blocks, Finding{Rule: "tombstones", Detail: fmt.Sprintf("%d tombstones belong to locks that are held now; they are deleted when these are released", done.Left)})
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 type Finding struct {
 	Rule   string // one word that scripts may compare
 	Detail string
-	// Seen is since when or at which time it is so, by the server's clock; zero where that says nothing.
+	// Seen is the time of the finding by the server's clock; zero where it has none.
 	Seen time.Time
-	// Claimed: it rests on a human's word alone.
+	// Claimed is true where the finding rests on a claim alone.
 	Claimed bool
 }
 
@@ -27,63 +27,63 @@ type Gate struct {
 	Open     bool
 	Blocks   []Finding // why it is closed, with what to do
 	Evidence []Finding
-	// Wait is how long the step has to wait for time alone, if nothing else happens.
+	// Wait is how long the step has to wait if nothing else happens.
 	Wait time.Duration
 }
 
-// Claims are a human's words in place of evidence. An unset field claims
+// Claims are the operator's words in place of evidence. An unset field claims
 // nothing.
 type Claims struct {
 	Lease, Greatest, Job time.Duration
 
-	// LeaseChecked claims that Lease was looked up once more where it is configured,
+	// LeaseChecked claims that Lease was looked up again where it is configured,
 	// although what old clients write looks like a smaller one.
 	LeaseChecked bool
 
 	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero claims
-	// zero. A claimed Behind or Ahead speaks of every server that may be promoted.
+	// zero. A claimed Behind or Ahead holds for every server that may be promoted.
 	Spread, Gap, Behind, Ahead time.Duration
 
-	// Idle is the longest pause between two attempts of one old client: a day for a
-	// job that runs at night. Nobody measures it by watching for less.
+	// Idle is the longest pause between two attempts of one old client: a day for
+	// a job that runs at night. A shorter watch cannot measure it.
 	Idle time.Duration
 
 	// Gone claims that no old client runs any more, in place of a watched window.
 	Gone bool
 }
 
-// facts is everything that a gate is judged by. Nothing else is asked.
+// facts is everything that a gate is judged by.
 type facts struct {
 	namespace string
 	dialect   dialect.Dialect
 	claims    Claims
-	now       time.Time // the server's
+	now       time.Time // by the server's clock
 	record    stored
 	survey    survey
 	sighting  Sighting
-	unread    error // why there is no sighting, though something stands there
+	unread    error // why the stored sighting cannot be used; nil where it can
 	server    serverInfo
-	nonce     string       // the roster's
-	gone      gone         // the roster's count of members gone for long
+	nonce     string       // of the roster
+	gone      gone         // count of members that vanished long ago
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
-	shorter   *facts       // of the namespace out of which this one was carved, or is to be; nil where there is none
-	rights    []rights     // of the users in Options.Refused
+	shorter   *facts       // facts of the namespace out of which this one was or will be carved; nil without one
+	rights    []rights     // rights of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }
 
-// serverInfo is what INFO says; empty words where it says nothing.
+// serverInfo is what INFO says. A field is empty where INFO does not say it.
 type serverInfo struct {
-	policy    string // of eviction
+	policy    string // eviction policy
 	maxMemory int64
 	cluster   bool
-	shards    int // of the cluster; 0: unknown
-	known     bool
-	runID     string // which server it is since it was started; empty where nothing says so
-	noRun     string // why nothing does
+	shards    int    // nodes of the cluster that hold keys; 0: unknown
+	known     bool   // INFO says maxmemory
+	runID     string // changes with each start of a server; empty: unknown
+	noRun     string // why runID is unknown
 }
 
-// builder collects a gate's sentences.
+// builder collects the findings of a gate.
 type builder struct {
 	*facts
 	gate Gate
@@ -93,7 +93,7 @@ func (b *builder) block(rule, format string, args ...any) {
 	b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: rule, Detail: fmt.Sprintf(format, args...)})
 }
 
-// blockFor is a block that time alone may lift, after d.
+// blockFor is block for a reason that time alone may lift, after d.
 func (b *builder) blockFor(d time.Duration, rule, format string, args ...any) {
 	b.gate.Wait = max(b.gate.Wait, d)
 	b.block(rule, format, args...)
@@ -111,7 +111,8 @@ func (b *builder) claim(rule, format string, args ...any) {
 	b.gate.Evidence = append(b.gate.Evidence, Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Claimed: true})
 }
 
-// judge is the gate from the recorded phase to a neighbour. It is a pure function of the facts.
+// judge is the gate from the recorded phase to a neighbour. It is a pure
+// function of the facts.
 func judge(f *facts, to migrate.Phase) Gate {
 	b := &builder{facts: f, gate: Gate{To: to}}
 	if b.recordStands() {
@@ -144,7 +145,8 @@ func judge(f *facts, to migrate.Phase) Gate {
 	return b.gate
 }
 
-// recordStands checks what everything else hangs on.
+// recordStands blocks where there is no record that can be read, in the dialect
+// in question. All other findings depend on it.
 func (b *builder) recordStands() bool {
 	switch {
 	case b.record.err != nil:
@@ -160,7 +162,8 @@ func (b *builder) recordStands() bool {
 	return true
 }
 
-// sameDialect closes the gate for a dialect that the record does not name: another one's tombstones are none.
+// sameDialect blocks where the record names another dialect, whose tombstones
+// look different.
 func (b *builder) sameDialect() bool {
 	if b.record.Dialect != b.dialect.Name {
 		b.block("dialect", "the namespace is recorded for the dialect %s, not for %s: give --dialect %s", b.record.Dialect, b.dialect.Name, b.record.Dialect)
@@ -169,10 +172,10 @@ func (b *builder) sameDialect() bool {
 	return true
 }
 
-// cluster closes every gate where one node is seen and the others are not.
+// cluster blocks where only one of several nodes is seen.
 func (b *builder) cluster() {
 	if s := b.facts.server; s.cluster && s.shards != 1 {
-		b.block("cluster", "the server is a node of a cluster of %s shards, and what stands on the others is not seen: give the locks a server of their own before they migrate", orSeveral(s.shards))
+		b.block("cluster", "the server is a node of a cluster of %s shards, and keys on the others are not seen: give the locks a server of their own before they migrate", orSeveral(s.shards))
 	}
 }
 
@@ -183,8 +186,9 @@ func orSeveral(n int) string {
 	return strconv.Itoa(n)
 }
 
-// pendingDone lets no step begin before the last one is over. Forward again from an unfinished way
-// back is no new road: the tombstones that are left are those that the next phase wants.
+// pendingDone blocks while the last step is not over. One case is allowed: to
+// sealed again from an unfinished way back, since the tombstones that are left
+// are those that sealed wants.
 func (b *builder) pendingDone(to migrate.Phase) {
 	switch p := b.record.Pending; {
 	case p == migrate.NoPhase, p == migrate.Sealed && to == migrate.Sealed:
@@ -197,12 +201,12 @@ func (b *builder) pendingDone(to migrate.Phase) {
 	}
 }
 
-// server is about what the server itself may do to marks.
+// server blocks where the server itself may drop locks and tombstones.
 func (b *builder) server() {
 	s := b.facts.server
 	switch {
 	case !s.known:
-		b.note("eviction", "the server does not tell its eviction policy: make sure by other means that it is noeviction")
+		b.note("eviction", "the server does not say its eviction policy: make sure by other means that it is noeviction")
 	case s.maxMemory > 0 && s.policy != "" && s.policy != "noeviction":
 		b.block("eviction", "under maxmemory-policy %s the server may drop locks and tombstones when its memory is full: set noeviction, or give the locks a server of their own", s.policy)
 	case s.maxMemory == 0:
@@ -222,7 +226,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-// keys says what stands on the keys.
+// keys notes how many values of each kind the keys hold.
 func (b *builder) keys() {
 	v := b.survey
 	b.note("keys", "%d keys looked at: %d stamps of old clients, %d of getsetlock clients, %d guards, %d tombstones, %d other values",
@@ -235,27 +239,28 @@ func (b *builder) keys() {
 	}
 }
 
-// strangers are guards whose writers no gate knows. They close what shuts old clients out, since nobody
-// says when such a program follows; elsewhere they are evidence.
+// strangers notes guards whose writers are not registered. Nobody says when
+// such a program follows a step, so they block where close is set: at steps
+// that shut old clients out.
 func (b *builder) strangers(close bool) {
 	switch v := b.survey.Strangers; {
 	case v.count == 0:
-		b.note("guards", "no guard and no tombstone is held by who is not registered")
+		b.note("guards", "every guard and tombstone in use belongs to a registered member")
 	case close:
-		b.block("guards", "guards of no registered member on %v: a program runs the bridge in a fixed phase, or was forgotten while it ran; let it join, or stop it", v)
+		b.block("guards", "guards on %v belong to no registered member: a program runs the bridge in a fixed phase, or was forgotten while it ran; let it join, or stop it", v)
 	default:
-		b.note("guards", "guards of no registered member on %v", v)
+		b.note("guards", "guards on %v belong to no registered member", v)
 	}
 }
 
 func (b *builder) noTombstones() {
 	if n := b.survey.Tombstones; n > 0 {
-		b.block("tombstones", "%d tombstones stand, and observe takes them for held locks: run back --go until none is left", n)
+		b.block("tombstones", "there are %d tombstones, and observe takes them for held locks: run back --go until none is left", n)
 	}
 }
 
 func (b *builder) getsetFirst() {
 	if seen := b.sighting.GetsetFirst; len(seen) > 0 {
-		b.block("getset-first", "clients that GETSET without a SETNX before it destroy every mark: %v; replace them first", seen)
+		b.block("getset-first", "clients that send GETSET without a SETNX before it destroy every guard and tombstone: %v; replace them first", seen)
 	}
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// clockBound is Behind or Ahead, with all that was said and seen of it.
+// clockBound is Behind or Ahead, with all that was claimed, recorded and seen
+// of it.
 type clockBound struct {
 	rule, what, off, flag string
 
 	claim        time.Duration // as in Claims
 	recorded     migrate.Known
 	seen, proved Fact
-	acted        func(seat) time.Duration // by which a member acts
+	acted        func(seat) time.Duration // the bound that a member acts by
 	known        func(*migrate.Fleet) *migrate.Known
-	unknown      string // what follows where nobody knows it
+	unknown      string // what follows where it is unknown
 }
 
-// under returns what is known of the fleet beside the server of that run id: a
+// under returns what is known of the fleet on the server of that run id. A
 // bound that was measured by another server's clock is unknown.
 func under(fl migrate.Fleet, runID string) migrate.Fleet {
 	if fl.Server != "" && fl.Server == runID {
@@ -55,7 +56,7 @@ func (f *facts) clockBounds(fleet migrate.Fleet) []clockBound {
 	}
 }
 
-// lookAge is how long the bytes must have been seen, in words.
+// lookAge says how long ago the same bytes must have been seen.
 func lookAge(fleet migrate.Fleet, d dialect.Dialect) string {
 	if fleet.Greatest.Source == migrate.Unknown {
 		return "a greatest lease"
@@ -64,9 +65,9 @@ func lookAge(fleet migrate.Fleet, d dialect.Dialect) string {
 }
 
 // clocks fills in Behind and Ahead, and returns the claims that what was seen
-// refutes. Who was not seen is not bounded by it, so what was seen only counts
-// where its basis says that it was measured. A measured bound that is too small
-// is no claim: it is unknown again.
+// refutes. What was seen bounds no client that was not seen, so it counts only
+// where its basis says measured. A measured bound that is too small becomes
+// unknown again.
 func (f *facts) clocks(fleet *migrate.Fleet) []Finding {
 	var refuted []Finding
 	for _, c := range f.clockBounds(*fleet) {
@@ -84,7 +85,7 @@ func (f *facts) clocks(fleet *migrate.Fleet) []Finding {
 			out = migrate.Known{}
 		default:
 			refuted = append(refuted, Finding{Rule: "claim", Seen: c.proved.At, Detail: fmt.Sprintf(
-				"%s %v is refuted: the clock of an old client%s was at least %v %s the server's; say what is true by %s",
+				"%s %v is refuted: the clock of an old client%s was at least %v %s the server's; set the true value by %s",
 				c.rule, out, by(c.proved.Who), c.proved.Time, c.off, c.flag)})
 		}
 		if *c.known(fleet) = out; out.Source == migrate.Measured {
@@ -94,17 +95,17 @@ func (f *facts) clocks(fleet *migrate.Fleet) []Finding {
 	return refuted
 }
 
-// refutes reports that a proved lower bound excludes d. One that was proved by
-// another server's clock says nothing of this one's. Where a server does not say
-// which it is, the bound is believed: that closes a gate and opens none.
+// refutes reports that a proved lower bound excludes d. A bound proved by
+// another server's clock says nothing of this server's. Where the run id is
+// unknown the bound is believed, which closes gates and opens none.
 func (f *facts) refutes(proved Fact, d time.Duration) bool {
 	another := f.sighting.Server != "" && f.server.runID != "" && f.sighting.Server != f.server.runID
 	return proved.Known() && !another && proved.Time > d
 }
 
-// clockEvidence shows what is known of Behind and Ahead. An unknown bound closes
-// no gate, since a member that knows none waits where another would take over. A
-// member that acts by less than what was proved does close it.
+// clockEvidence notes what is known of Behind and Ahead. An unknown bound
+// blocks nothing: a member that knows none waits where another would take over.
+// A member that acts by less than what was proved blocks.
 func (b *builder) clockEvidence(fleet migrate.Fleet) {
 	if !b.dialect.HasTakeover() {
 		return
@@ -116,20 +117,20 @@ func (b *builder) clockEvidence(fleet migrate.Fleet) {
 		case k.Source != migrate.Unknown:
 			b.note(c.rule, "%s: %v", c.what, k)
 		default:
-			b.note(c.rule, "%s is not known, which closes no gate: %s", c.what, c.unknown)
+			b.note(c.rule, "%s is unknown, which closes no gate: %s", c.what, c.unknown)
 		}
 		if c.seen.Known() {
-			b.noteAt(c.seen.At, c.rule, "seen of it so far: no more than %v (%s)%s", c.seen.Time, c.seen.Basis, by(c.seen.Who))
+			b.noteAt(c.seen.At, c.rule, "seen so far: no more than %v (%s)%s", c.seen.Time, c.seen.Basis, by(c.seen.Who))
 		}
 		if c.proved.Known() {
-			b.noteAt(c.proved.At, c.rule, "seen of it so far: no less than %v%s", c.proved.Time, by(c.proved.Who))
+			b.noteAt(c.proved.At, c.rule, "seen so far: no less than %v%s", c.proved.Time, by(c.proved.Who))
 		}
 		b.actsByLess(c)
 	}
 }
 
-// actsByLess closes the gate for each member whose Behind or Ahead is smaller
-// than what was proved: it may take over a lock that an old client still holds.
+// actsByLess blocks for each member whose Behind or Ahead is smaller than what
+// was proved: it may take over a lock that an old client still holds.
 func (b *builder) actsByLess(c clockBound) {
 	for _, m := range b.members() {
 		acted, known := dialect.Claimed(c.acted(m))
@@ -137,7 +138,7 @@ func (b *builder) actsByLess(c clockBound) {
 			continue
 		}
 		b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: c.rule, Seen: c.proved.At, Detail: fmt.Sprintf(
-			"member %s takes old clients' clocks to be at most %v %s the server's, and one%s was at least %v %s it: start the member again with a %s of at least that, or with none",
+			"member %s assumes that old clients' clocks are at most %v %s the server's, and the clock of an old client%s was at least %v %s it: start the member again with a %s of at least that, or with none",
 			m.who(), acted, c.off, by(c.proved.Who), c.proved.Time, c.off, c.flag)})
 	}
 }

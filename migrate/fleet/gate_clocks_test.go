@@ -183,9 +183,9 @@ func TestAGateShowsWhatIsKnownOfClocks(t *testing.T) {
 	}
 	unknown := orderly(migrate.Observe)
 	want := []string{
-		"behind: how far the slowest old client's clock is behind the server's at most is not known, which closes no gate: " +
+		"behind: how far the slowest old client's clock is behind the server's at most is unknown, which closes no gate: " +
 			"a lock that a crashed old client left is taken over only after its bytes were seen 1m0.002s before",
-		"ahead: how far the fastest old client's clock is ahead of the server's at most is not known, which closes no gate: " +
+		"ahead: how far the fastest old client's clock is ahead of the server's at most is unknown, which closes no gate: " +
 			"a stamp of a getsetlock client lies a day beyond the end of its lease",
 	}
 	if got := shown(unknown); !slices.Equal(got, want) {
@@ -195,8 +195,8 @@ func TestAGateShowsWhatIsKnownOfClocks(t *testing.T) {
 	known.claims.Ahead = dialect.Zero
 	want = []string{
 		"behind: how far the slowest old client's clock is behind the server's at most: 2s (measured)",
-		"behind: seen of it so far: no more than 2s (measured) at 10.0.0.7:1 till",
-		"behind: seen of it so far: no less than 1s at 10.0.0.7:1 till",
+		"behind: seen so far: no more than 2s (measured) at 10.0.0.7:1 till",
+		"behind: seen so far: no less than 1s at 10.0.0.7:1 till",
 		"ahead: how far the fastest old client's clock is ahead of the server's at most: 0s",
 	}
 	if got := shown(known); !slices.Equal(got, want) {

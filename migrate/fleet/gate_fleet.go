@@ -9,23 +9,23 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// quantity is one of the times of the old fleet, with all that was said and seen
-// of it.
+// quantity is one of the times of the old clients, with all that was claimed,
+// recorded and seen of it.
 type quantity struct {
 	name     string
 	into     *migrate.Known
 	recorded migrate.Known
 	claimed  time.Duration // as in Claims
 	seen     Fact
-	least    bool // it is a smallest time, so that a smaller one refutes it
-	hint     bool // what was seen is no bound of what was not
+	least    bool // a smaller time that was seen refutes it
+	hint     bool // what was seen does not bound what was not seen
 
-	guaranteed Fact // what holds for all, seen or not
-	proved     Fact // what it is at least
+	guaranteed Fact // upper bound for every client
+	proved     Fact // lower bound
 }
 
-// quantities are the rows of the table by which fleet goes. What is known of the
-// clocks against the server's has a table of its own, see clockBounds.
+// quantities are the rows of the table that fleet evaluates. Clocks compared
+// with the server's have a table of their own, see clockBounds.
 func (f *facts) quantities(out *migrate.Fleet) []quantity {
 	r, s, c := under(f.record.Fleet, f.server.runID), f.sighting, f.claims
 	return []quantity{
@@ -37,9 +37,10 @@ func (f *facts) quantities(out *migrate.Fleet) []quantity {
 	}
 }
 
-// fleet joins what is recorded, seen and claimed. What was seen refutes a claim that it exceeds. What was only
-// inferred is no more than a hint: a lease that was guessed too long would let ours be longer than rule 4
-// allows, and one too short a window end too early.
+// fleet joins what is recorded, seen and claimed, and returns the claims that
+// what was seen refutes. An inferred time is only a hint. A lease guessed too
+// long would allow getsetlock clients longer leases than rule 4 does; one
+// guessed too short would end a window too early.
 func (f *facts) fleet() (migrate.Fleet, []Finding) {
 	var out migrate.Fleet
 	var refuted []Finding
@@ -56,7 +57,7 @@ func (f *facts) fleet() (migrate.Fleet, []Finding) {
 	return out, append(refuted, f.clocks(&out)...)
 }
 
-// told is what a human says or the record has, else what was seen.
+// told is the claim, else what the record has, else what was seen.
 func (q quantity) told() migrate.Known {
 	said := q.recorded.Source != migrate.Unknown
 	switch {
@@ -65,14 +66,14 @@ func (q quantity) told() migrate.Known {
 	case said && (q.recorded.Source != migrate.Default || !proves(q.seen)):
 		return q.recorded
 	case q.seen.Basis == string(census.Given):
-		return migrate.Known{Time: q.seen.Time, Source: migrate.Claimed} // by who watches
+		return migrate.Known{Time: q.seen.Time, Source: migrate.Claimed} // the watcher was given it
 	case proves(q.seen) && (said || !q.hint):
 		return measured(q.seen)
 	}
 	return migrate.Known{}
 }
 
-// known is what is told, unless a measure of it has grown since.
+// known is told, or a greater measurement made since.
 func (q quantity) known() migrate.Known {
 	k := q.told()
 	if g := q.guaranteed; proves(g) && (k.Source == migrate.Unknown || k.Source == migrate.Measured && g.Time > k.Time) {
@@ -94,21 +95,21 @@ func (q quantity) beyond(k migrate.Known) bool {
 	return proves(q.seen) && q.seen.Time > k.Time
 }
 
-// refuted says why k cannot be.
+// refuted says why k cannot be true. It is empty where nothing refutes k.
 func (q quantity) refuted(k migrate.Known) []Finding {
 	switch {
 	case k.Source == migrate.Unknown:
 	case q.proved.Time > k.Time:
 		return []Finding{{Rule: "claim", Seen: q.proved.At, Detail: fmt.Sprintf(
-			"%s %v is refuted: their clocks were at least %v apart; say what is true", q.name, k, q.proved.Time)}}
+			"%s %v is refuted: clocks of old clients were at least %v apart; set the true value", q.name, k, q.proved.Time)}}
 	case k.Source != migrate.Measured && q.beyond(k):
 		return []Finding{{Rule: "claim", Seen: q.seen.At, Detail: fmt.Sprintf(
-			"%s %v is refuted: %v was seen%s; say what is true", q.name, k, q.seen.Time, by(q.seen.Who))}}
+			"%s %v is refuted: %v was seen%s; set the true value", q.name, k, q.seen.Time, by(q.seen.Who))}}
 	}
 	return nil
 }
 
-// proves reports that a fact rests on what was seen and on no guess.
+// proves reports that a fact was measured or given, and not guessed.
 func proves(f Fact) bool {
 	return f.Basis == string(census.Measured) || f.Basis == string(census.Given)
 }
@@ -120,8 +121,8 @@ func by(who string) string {
 	return " at " + who
 }
 
-// dialectTerms are the times as package dialect computes with them, those that
-// come from the dialect among them.
+// dialectTerms are the times in the form that package dialect computes with.
+// Defaults of the dialect count as claimed.
 func dialectTerms(fl migrate.Fleet) dialect.Terms {
 	for _, k := range []*migrate.Known{&fl.Lease, &fl.Greatest, &fl.Spread, &fl.Gap, &fl.Behind, &fl.Ahead} {
 		if k.Source == migrate.Default {
@@ -131,42 +132,45 @@ func dialectTerms(fl migrate.Fleet) dialect.Terms {
 	return fl.Terms()
 }
 
-// term is one of the times of the old fleet, and how people say it.
+// term is one of the times of the old clients, with its names in reports and
+// flags.
 type term struct {
 	name, flag, rule string
 	known            migrate.Known
 	seen             Fact
-	takeover         bool // only old clients that take over have it
+	takeover         bool // needed only in dialects with takeovers
 }
 
-// terms asks for the times of the old fleet, and checks our leases against them.
+// terms asks for the times of the old clients, and checks the leases of members
+// against them.
 func (b *builder) terms(to migrate.Phase) {
 	fleet, refuted := b.fleet()
 	b.gate.Blocks = append(b.gate.Blocks, refuted...)
 	seen := b.sighting
 	for _, t := range []term{
-		{"their smallest lease", "--lease", "lease", fleet.Lease, seen.Lease, false},
-		{"their greatest lease", "--greatest", "greatest", fleet.Greatest, seen.Greatest, false},
-		{"how far their clocks are apart at most", "--spread", "spread", fleet.Spread, seen.Spread, true},
-		{"the longest time from a clock reading of theirs to its GETSET, the longest pause included", "--gap", "gap", fleet.Gap, seen.Gap, true},
-		{"their longest job", "--job", "job", fleet.Job, seen.Job, false},
+		{"the old clients' smallest lease", "--lease", "lease", fleet.Lease, seen.Lease, false},
+		{"the old clients' greatest lease", "--greatest", "greatest", fleet.Greatest, seen.Greatest, false},
+		{"the clock spread of the old clients (how far their clocks are apart at most)", "--spread", "spread", fleet.Spread, seen.Spread, true},
+		{"the gap (the longest time from an old client's clock reading to its GETSET, pauses included)", "--gap", "gap", fleet.Gap, seen.Gap, true},
+		{"the old clients' longest job", "--job", "job", fleet.Job, seen.Job, false},
 	} {
 		b.term(t, b.record.Phase == migrate.Observe && to == migrate.Dual && (!t.takeover || b.dialect.HasTakeover()))
 	}
 	if p := seen.Proved; p.Known() {
-		b.noteAt(p.At, "spread", "seen of it so far: no less than %v", p.Time)
+		b.noteAt(p.At, "spread", "seen so far: no less than %v", p.Time)
 	}
 	b.clockEvidence(fleet)
 	b.askLeaseAgain(fleet.Lease)
 	b.leaseRule(fleet, to)
 	if n := b.sighting.DoubleGrants; n > 0 && to == migrate.Dual {
-		b.note("double-grants", "old clients took one lock twice at once, %d times: in this dialect they do not exclude each other, and beside such a pair ours may enter too", n)
+		b.note("double-grants", "two old clients held one lock at once, %d times: in this dialect they do not exclude each other, and a getsetlock client may enter alongside such a pair", n)
 	}
 }
 
-// askLeaseAgain closes the gate where what an old client writes fits a smaller lease
-// better than the known one. Either its lease is that, and ours would outlive its
-// stamps, or its clock is behind. Only a human can look that up.
+// askLeaseAgain blocks where what an old client writes fits a smaller lease
+// better than the known one. Either the client's lease is that, and locks of
+// getsetlock clients would outlive its stamps, or its clock is behind. Only the
+// operator can look that up.
 func (b *builder) askLeaseAgain(known migrate.Known) {
 	looks := b.sighting.LeaseLooks
 	if l := b.sighting.Lease; !looks.Known() && !proves(l) {
@@ -176,11 +180,11 @@ func (b *builder) askLeaseAgain(known migrate.Known) {
 		return
 	}
 	if b.claims.LeaseChecked {
-		b.claim("lease", "their smallest lease was looked up again: %v, although what was written%s looks like %v", known.Time, by(looks.Who), looks.Time)
+		b.claim("lease", "the old clients' smallest lease was looked up again: %v, although what was written%s looks like %v", known.Time, by(looks.Who), looks.Time)
 		return
 	}
 	b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: "lease", Seen: looks.At, Detail: fmt.Sprintf(
-		"their smallest lease is said to be %v, and what was written%s looks like %v: its lease is that, or its clock is behind the server's by the difference; look it up where it is configured, then say the smaller one by --lease, or confirm this one by --lease-checked",
+		"the old clients' smallest lease is said to be %v, and what was written%s looks like %v: that client's lease is %[3]v, or its clock is behind the server's by the difference; look the lease up where it is configured, then set the smaller one by --lease, or confirm %[1]v by --lease-checked",
 		known.Time, by(looks.Who), looks.Time)})
 }
 
@@ -189,19 +193,21 @@ func unsaid(k migrate.Known) bool {
 	return k.Source == migrate.Unknown || k.Source == migrate.Default
 }
 
-// guessed reports that a time was seen, by a guess.
+// guessed reports that a time was inferred from what was seen.
 func (t term) guessed() bool { return t.seen.Known() && !proves(t.seen) }
 
-// missing reports that a time has to be measured or claimed before it is known.
+// missing reports that a time still has to be measured or claimed.
 func (b *builder) missing(t term) bool {
 	if t.rule != "greatest" {
 		return unsaid(t.known)
 	}
-	// It is the smallest where nobody tells the two apart. A guess that is greater does.
+	// The greatest lease is the smallest one unless something says otherwise, such as a
+	// guess that is greater.
 	return t.guessed() && t.seen.Time > t.known.Time && b.claims.Greatest == 0 && unsaid(b.record.Fleet.Greatest)
 }
 
-// term says what is known of one time. Where it is needed and nobody measured or claimed it, it blocks.
+// term notes what is known of one time. Where the time is needed and unknown,
+// it blocks.
 func (b *builder) term(t term, needed bool) {
 	switch {
 	case needed && b.missing(t):
@@ -212,50 +218,51 @@ func (b *builder) term(t term, needed bool) {
 		b.note(t.rule, "%s: %v", t.name, t.known)
 	}
 	if t.seen.Known() {
-		b.noteAt(t.seen.At, t.rule, "seen of it so far: %v (%s)%s", t.seen.Time, t.seen.Basis, by(t.seen.Who))
+		b.noteAt(t.seen.At, t.rule, "seen so far: %v (%s)%s", t.seen.Time, t.seen.Basis, by(t.seen.Who))
 	}
 }
 
-// ask closes the gate until a time is measured or claimed.
+// ask blocks until a time is measured or claimed.
 func (b *builder) ask(t term) {
 	switch {
 	case t.guessed():
-		b.block(t.rule, "%s is not known: %v is what their writes look like (%s), which is no measurement; make sure of it where they are configured, and say it by %s",
+		b.block(t.rule, "%s is unknown: the writes look like %v (%s), which is no measurement; look it up where the old clients are configured, and set %s",
 			t.name, t.seen.Time, t.seen.Basis, t.flag)
 	case t.rule == "lease":
-		b.block(t.rule, "%s is not known: say it by %s; what status --watch infers of it is a hint", t.name, t.flag)
+		b.block(t.rule, "%s is unknown: set %s; what status --watch infers is only a hint", t.name, t.flag)
 	default:
-		b.block(t.rule, "%s is not known: watch them (status --watch), or say it by %s", t.name, t.flag)
+		b.block(t.rule, "%s is unknown: measure it (status --watch) or set %s", t.name, t.flag)
 	}
 }
 
-// leaseRule holds our leases against the old clients' own: a stalled loser may leave its stamp over our
-// mark, and our lease has to end before anybody may take that over.
+// leaseRule blocks for members whose leases are longer than the old clients'
+// times allow. A stalled loser may leave its stamp over a guard, and the
+// member's lease must end before another old client may take that stamp over.
 func (b *builder) leaseRule(fleet migrate.Fleet, to migrate.Phase) {
 	longest, bound := b.dialect.LongestLease(dialectTerms(fleet))
 	if !bound || fleet.Lease.Source == migrate.Unknown || to > migrate.Sealed {
 		return
 	}
 	if fleet.Job.Source != migrate.Unknown && fleet.Job.Time > longest {
-		b.note("honest", "their longest job (%v) exceeds %v (lease + slack - spread - gap): such a job loses its lock to the next client, ours included, as it does today", fleet.Job.Time, longest)
+		b.note("honest", "the old clients' longest job (%v) exceeds %v (lease + slack - spread - gap): such a job loses its lock to the next client, old or getsetlock, as it does today", fleet.Job.Time, longest)
 	}
 	for _, m := range b.members() {
 		if m.err == nil && m.TTL > longest {
-			b.block("lease-rule", "member %s takes leases of %v; with a lease of %v, a spread of %v and a gap of %v of the old clients they must not exceed %v: configure it for shorter ones",
+			b.block("lease-rule", "member %s takes leases of %v; with the old clients' lease of %v, spread of %v and gap of %v a lease must not exceed %v: configure the member for shorter leases",
 				m.who(), m.TTL, fleet.Lease.Time, fleet.Spread.Time, fleet.Gap.Time, longest)
 		}
 	}
 }
 
-// oneDialect asks that all old clients write the same.
+// oneDialect blocks where old clients write in more than one dialect.
 func (b *builder) oneDialect() {
 	if mixed := b.sighting.Mixed; len(mixed) > 0 {
-		b.block("dialect", "old clients write keys in two dialects, which do not exclude each other whatever we do: %q; move the clients of one of them first", mixed)
+		b.block("dialect", "old clients write keys in two dialects, which do not exclude each other whatever getsetlock does: %q; move the clients of one of them first", mixed)
 	}
 	if v := b.survey.UUIDs; v.count > 0 {
-		b.block("dialect", "stamps with a uuid stand on %v: who writes them takes the guards of %s for no stamp at all and the lock for free; give these locks a namespace of their own, or move their clients first, and delete what dead ones left", v, b.dialect.Name)
+		b.block("dialect", "%v hold stamps with a uuid: clients that write them take a guard of %s for no stamp, and the lock for free; give these locks a namespace of their own, or move their clients first, and delete what dead clients left", v, b.dialect.Name)
 	}
 	if others := b.survey.Others; others > 0 && b.namespace != "" {
-		b.note("unreadable", "%d keys of the namespace hold what %s does not write; they are taken for held: if other clients lock by them, give those a namespace of their own", others, b.dialect.Name)
+		b.note("unreadable", "%d keys of the namespace hold values that %s does not write, which count as held locks: if they are other clients' locks, give them a namespace of their own", others, b.dialect.Name)
 	}
 }

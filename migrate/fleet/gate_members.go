@@ -11,15 +11,16 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// registry is what every gate asks of the members: that they are known, alive, no more than this one
-// step apart, and that no lease of any other phase runs.
+// registry is what every gate asks of the members: that they are known and
+// alive, that they act by a phase at most this step away, and that no lease of
+// any other phase runs.
 func (b *builder) registry(from, to migrate.Phase) {
 	b.somebody()
 	for _, m := range b.members() {
 		if !b.readable(m) {
 			continue
 		}
-		// What it said last is evidence of one that is gone, too: its leases are what may still run.
+		// The last words of a member that is gone count too: its leases may still run.
 		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases), orNotRun(m.Probe))
 		if b.alive(m) {
 			b.follows(m, from, to)
@@ -29,26 +30,28 @@ func (b *builder) registry(from, to migrate.Phase) {
 	b.leases(from, to)
 }
 
-// somebody closes every gate of an empty registry: that nobody is there and that the registry was lost
+// somebody blocks where nobody is registered: an empty roster and a lost one
 // look the same.
 func (b *builder) somebody() {
 	if len(b.members()) == 0 && b.gone.bytes == "" {
-		b.block("members", "nobody is registered, so nobody can say that it follows: start a program that joins the namespace %q", b.namespace)
+		b.block("members", "no program is registered, so none can acknowledge a step: start a program that joins the namespace %q", b.namespace)
 	}
 }
 
-// longGone blocks like one vanished member.
+// longGone blocks for members that vanished long ago, as for one vanished
+// member.
 func (b *builder) longGone() {
 	switch g := b.gone; {
 	case g.bytes == "":
 	case g.err != nil:
 		b.block("members", "the field %s of %s cannot be read: %v", record.GoneField, record.RosterKey(b.namespace), g.err)
 	default:
-		b.block("vanished", "%d members vanished more than a week ago and were never heard again (the last: %s): if they are dead, name them by --forget %s",
+		b.block("vanished", "%d members vanished more than a week ago and never returned (the last: %s): if they are dead, name them by --forget %s",
 			g.Count, strings.Join(g.Names, ", "), allDead)
 	}
 }
 
+// readable blocks for a member whose field cannot be read.
 func (b *builder) readable(m seat) bool {
 	if m.err != nil {
 		b.block("members", "member %s: its field of %s cannot be read: %v", m.ID, record.RosterKey(b.namespace), m.err)
@@ -56,12 +59,14 @@ func (b *builder) readable(m seat) bool {
 	return m.err == nil
 }
 
+// alive blocks for a member that is leaving, has vanished, or whose heartbeat
+// lies ahead of the server's clock.
 func (b *builder) alive(m seat) bool {
 	switch {
 	case !m.Leaving.IsZero():
 		b.blockFor(m.left(b.now), "leaving", "member %s is leaving until %v: it left a lock to its TTL", m.who(), m.Leaving.Format("2006-01-02 15:04:05Z"))
 	case m.ahead(b.now) && !m.vanished(b.now):
-		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again; with --go --wait %v or more it is known whether one comes", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond), record.BeatsMissed*m.Every+2*lookEvery)
+		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again; a call with --go --wait %v or more finds out whether one comes", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond), record.BeatsMissed*m.Every+2*lookEvery)
 	case m.vanished(b.now):
 		b.block("vanished", "member %s vanished: no heartbeat for %v; let it return or say goodbye, or, if it is dead, name it by --forget %s", m.who(), max(b.now.Sub(m.Seen), m.still).Round(time.Millisecond), m.ID)
 	default:
@@ -70,6 +75,8 @@ func (b *builder) alive(m seat) bool {
 	return false
 }
 
+// follows blocks for a member that acts by a phase more than this step away, or
+// by another dialect.
 func (b *builder) follows(m seat, from, to migrate.Phase) {
 	switch {
 	case m.Epoch > b.record.Epoch:
@@ -79,16 +86,16 @@ func (b *builder) follows(m seat, from, to migrate.Phase) {
 	case m.Dialect != b.dialect.Name:
 		b.block("dialect", "member %s writes the dialect %s, and the namespace is recorded for %s: give its keys a namespace of their own", m.who(), m.Dialect, b.dialect.Name)
 	case m.Phase != from && m.Phase != to:
-		b.block("phase", "member %s still acts by %v, and the record says %v: it takes that up with its next heartbeat (every %v)", m.who(), m.Phase, from, m.Every)
+		b.block("phase", "member %s still acts by %v, and the record says %v: the member changes with its next heartbeat (every %v)", m.who(), m.Phase, from, m.Every)
 	case m.Phase != from && m.Epoch < b.record.Epoch:
-		b.block("phase", "member %s still acts by %v of epoch %d: it takes up %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
+		b.block("phase", "member %s still acts by %v of epoch %d: it changes to %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
 	}
 }
 
-// outdated closes the gate of a record that a member knows a later one of: no step may be taken from it, and
-// none that it says to be unfinished be finished.
+// outdated blocks where a member has seen a later record. No step may be taken
+// from the older record, and none that it calls unfinished may be finished.
 func (b *builder) outdated(m seat) {
-	b.block("epoch", "member %s has seen epoch %d, and the record is of %d: an old record was restored; if its members act by %v, write it anew (DEL %s, then init, which takes the members' word)",
+	b.block("epoch", "member %s has seen epoch %d, and the record is of %d: an old record was restored; if its members act by %v, write it anew (DEL %s, then init, which writes the record by what the members do)",
 		m.who(), m.Epoch, b.record.Epoch, m.Phase, record.Key(b.namespace))
 }
 
@@ -97,7 +104,7 @@ func (f *facts) outdated() bool {
 	return slices.ContainsFunc(f.members(), func(m seat) bool { return m.Epoch > f.record.Epoch })
 }
 
-// leasesWords are the leases of a member, by phase, in the order of the phases.
+// leasesWords are the leases of a member by phase, in words.
 func leasesWords(leases map[migrate.Phase]int) string {
 	var parts []string
 	for _, p := range migrate.Phases() {
@@ -118,7 +125,7 @@ func orNotRun(probe string) string {
 	return probe
 }
 
-// leases blocks while any runs that was taken two phases away.
+// leases blocks while leases run that were taken in any phase but from and to.
 func (b *builder) leases(from, to migrate.Phase) {
 	count, who, longest := map[migrate.Phase]int{}, map[migrate.Phase][]string{}, map[migrate.Phase]time.Duration{}
 	for _, m := range b.members() {
@@ -138,7 +145,7 @@ func (b *builder) leases(from, to migrate.Phase) {
 	}
 }
 
-// probes asks that every member has run the very scripts.
+// probes blocks until every member has run the scripts that dual needs.
 func (b *builder) probes() {
 	for _, m := range b.members() {
 		if m.err != nil {
@@ -147,15 +154,14 @@ func (b *builder) probes() {
 		switch m.Probe {
 		case record.ProbeOK:
 		case "":
-			b.block("probe", "member %s has not run its scripts on %s: it has joined, and made no bridge yet", m.who(), record.ProbeKey(b.namespace, m.ID))
+			b.block("probe", "member %s has not run its scripts on %s: it has joined, and has made no bridge yet", m.who(), record.ProbeKey(b.namespace, m.ID))
 		default:
 			b.block("probe", "member %s could not run its scripts on %s: %s", m.who(), record.ProbeKey(b.namespace, m.ID), m.Probe)
 		}
 	}
 }
 
-// acknowledged says what keeps a step that was taken from being over: who has not followed, and leases
-// of other phases.
+// acknowledged blocks while a member has not followed a step that was taken.
 func (b *builder) acknowledged(phase migrate.Phase) {
 	b.somebody()
 	for _, m := range b.members() {
@@ -166,17 +172,18 @@ func (b *builder) acknowledged(phase migrate.Phase) {
 		case m.Epoch > b.record.Epoch:
 			b.outdated(m)
 		case m.Phase != phase || m.Epoch < b.record.Epoch:
-			b.block("phase", "member %s has not acknowledged %v yet: it does with its next heartbeat (every %v)", m.who(), phase, m.Every)
+			b.block("phase", "member %s has not acknowledged %v yet: its next heartbeat does (every %v)", m.who(), phase, m.Every)
 		}
 	}
 	b.longGone()
 }
 
-// allDead names in Options.Forget all members that have vanished and whose leases
-// are over.
+// allDead in Options.Forget stands for all members that have vanished and whose
+// leases are over.
 const allDead = "dead"
 
-// forget takes the members out that a human named. It says why one cannot be.
+// forget takes the members out of the facts that the operator named, and
+// returns them. Blocks say why a named member cannot be forgotten.
 func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
 	var left []seat
 	for _, m := range f.survey.members {
@@ -186,14 +193,14 @@ func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
 			taken = append(taken, m)
 			continue
 		case named && !m.vanished(f.now):
-			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s is alive: stop it, and it says goodbye itself", m.who())})
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s is alive: stop it, and it leaves the roster itself", m.who())})
 		case named:
 			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s: leases of it may run for another %v", m.who(), m.left(f.now).Round(time.Millisecond))})
 		}
 		left = append(left, m)
 	}
 	f.survey.members = left
-	// In the order in which they were named, so that whom an error leaves out is clear.
+	// The order in which they were named, so that an error shows which are left.
 	slices.SortStableFunc(taken, func(a, b seat) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
 	if f.gone.bytes != "" && f.gone.err == nil && slices.Contains(ids, allDead) {
 		folded := seat{MemberState: migrate.MemberState{ID: record.GoneField, Name: fmt.Sprintf("%d members, the last: %s", f.gone.Count, strings.Join(f.gone.Names, ", "))}, bytes: f.gone.bytes}

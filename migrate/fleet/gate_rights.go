@@ -15,9 +15,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// takes are the commands by which old clients of a dialect take a lock. Where
-// these are SETNX and GETSET no getsetlock client sends either, so all users may
-// lose them. A getsetlock client needs SET.
+// takes are the commands by which old clients of a dialect take a lock.
+// Getsetlock clients send neither SETNX nor GETSET, so all users may lose the
+// right to those. They do need SET.
 func takes(d dialect.Dialect) []string {
 	if d.Acquire == dialect.AcquireSetnx {
 		return []string{"SETNX", "GETSET"}
@@ -25,7 +25,7 @@ func takes(d dialect.Dialect) []string {
 	return []string{"SET"}
 }
 
-// aclLine takes a user's right to take locks.
+// aclLine is the ACL command that removes a user's right to take locks.
 func aclLine(d dialect.Dialect, user string) string {
 	line := "ACL SETUSER " + user
 	for _, command := range takes(d) {
@@ -34,15 +34,15 @@ func aclLine(d dialect.Dialect, user string) string {
 	return line
 }
 
-// rights is what the server says of a user whom old clients log in as.
+// rights is what the server says of a user that old clients log in as.
 type rights struct {
 	user    string
-	trouble string    // why it may take a lock yet, or why that is not known; empty: it may not
-	refused int64     // attempts of the user that the server refused, as far as its log goes back
-	last    time.Time // of the last one
+	trouble string    // why the user may still take a lock, or why that is unknown; empty: it may not
+	refused int64     // refused attempts of the user, as far as the server's log goes back
+	last    time.Time // time of the last refused attempt
 }
 
-// readRights asks the server what these users may do. A command that ACLs refuse
+// readRights asks the server what these users may do. A command refused by ACL
 // never appears in MONITOR and moves no count, so the server's own word is the
 // evidence.
 func readRights(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time, users []string) []rights {
@@ -56,7 +56,8 @@ func readRights(ctx context.Context, mux *wire.Mux, namespace string, d dialect.
 	return out
 }
 
-// mayTake says why a user may take a lock of the namespace yet.
+// mayTake says why a user may still take a lock of the namespace; empty where
+// it may not.
 func mayTake(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dialect, user string) string {
 	name, _ := scope.Namespace(namespace, d.KeyEncoding).Sight("rights")
 	key, err := d.EncodeKey(name)
@@ -75,24 +76,24 @@ func mayTake(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dia
 		case err != nil:
 			return fmt.Sprintf("ACL DRYRUN %s %s: %v", user, command, err)
 		case answer == "OK":
-			return fmt.Sprintf("it may send %s yet: %s", command, aclLine(d, user))
+			return fmt.Sprintf("it may still send %s: %s", command, aclLine(d, user))
 		}
 	}
 	return ""
 }
 
-// logged reads from ACL LOG whether the user's attempts were refused.
+// logged reads from ACL LOG how many attempts of the user were refused.
 func (r *rights) logged(ctx context.Context, mux *wire.Mux, d dialect.Dialect, now time.Time) {
 	entries, err := redis.Values(mux.Do(ctx, "ACL", "LOG", 128))
 	if err != nil {
-		return // it is evidence, and none that a gate asks for
+		return // no gate needs it
 	}
 	for _, e := range entries {
 		r.entry(e, d, now)
 	}
 }
 
-// entry takes one entry of ACL LOG: names and values in turn, some of them
+// entry reads one entry of ACL LOG: names and values in turn, some of them
 // numbers.
 func (r *rights) entry(raw any, d dialect.Dialect, now time.Time) {
 	fields, err := redis.Values(raw, nil)
@@ -124,9 +125,9 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// taken reports that the server refuses the attempts of every user whom old
-// clients log in as, and says so. Then no window is needed: who comes back is
-// refused.
+// taken reports that the server refuses every user that old clients log in as,
+// and notes or blocks accordingly. Then no window is needed: the server refuses
+// a client that returns.
 func (b *builder) taken() bool {
 	if len(b.rights) == 0 {
 		return false
@@ -146,7 +147,7 @@ func (b *builder) taken() bool {
 		}
 	}
 	if all {
-		b.claim("rights", "old clients log in as %s and as nobody else", strings.Join(names, ", "))
+		b.claim("rights", "old clients log in as %s and as no other user", strings.Join(names, ", "))
 	}
 	return all
 }

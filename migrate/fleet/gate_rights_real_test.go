@@ -37,11 +37,11 @@ func TestServersSayWhatAUserMayDo(t *testing.T) {
 				return
 			}
 			url := s.User("old", "pw", "~*", "+@all")
-			if got := ask(d); !strings.Contains(got.trouble, "may send SETNX yet: ACL SETUSER old -setnx -getset") {
+			if got := ask(d); !strings.Contains(got.trouble, "may still send SETNX: ACL SETUSER old -setnx -getset") {
 				t.Errorf("with its rights: %+v", got)
 			}
 			s.Do("ACL", "SETUSER", "old", "-setnx")
-			if got := ask(d); !strings.Contains(got.trouble, "may send GETSET yet") {
+			if got := ask(d); !strings.Contains(got.trouble, "may still send GETSET") {
 				t.Errorf("with half of them: %+v", got)
 			}
 			s.Do("ACL", "SETUSER", "old", "-getset")
@@ -57,7 +57,7 @@ func TestServersSayWhatAUserMayDo(t *testing.T) {
 			if got.trouble != "" || got.refused != 1 || time.Since(got.last).Abs() > time.Minute {
 				t.Errorf("without: %+v", got)
 			}
-			if got := ask(dialect.SetDel()); !strings.Contains(got.trouble, "may send SET yet") {
+			if got := ask(dialect.SetDel()); !strings.Contains(got.trouble, "may still send SET") {
 				t.Errorf("a dialect of SET NX: %+v", got)
 			}
 		})

@@ -44,7 +44,8 @@ func orderly(p migrate.Phase) *facts {
 // needed is the window of an orderly fleet.
 const needed = time.Minute + 30*time.Second + time.Second
 
-func TestAnOrderlyFleetFindsEveryGateOpenToANeighbourAlone(t *testing.T) {
+// It opens to a neighbouring phase, and to no other.
+func TestGateOpensForAnOrderlyFleet(t *testing.T) {
 	for _, from := range migrate.Phases() {
 		for _, to := range migrate.Phases() {
 			if adjacent(from, to) {
@@ -97,7 +98,7 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 		rules  []string
 	}{
 		"refused":              {[]rights{{user: "old", refused: 3, last: judged}}, nil, migrate.Clean, nil},
-		"not yet":              {[]rights{{user: "old"}, {user: "older", trouble: "it may send SETNX yet"}}, nil, migrate.Clean, []string{"idle", "rights", "window"}},
+		"not yet":              {[]rights{{user: "old"}, {user: "older", trouble: "it may still send SETNX"}}, nil, migrate.Clean, []string{"idle", "rights", "window"}},
 		"for sealed it is not": {[]rights{{user: "old"}}, nil, migrate.Sealed, []string{"idle", "window"}},
 		"one is at work": {[]rights{{user: "old"}}, func(f *facts) {
 			f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(-time.Minute), What: "acquired"}}}
@@ -115,7 +116,7 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 		if says := strings.Contains(line, "ACL SETUSER USER -setnx -getset"); says != (name == "nobody was asked") {
 			t.Errorf("%s: it prints the line %v: %s", name, says, line)
 		}
-		if name == "refused" && (!strings.Contains(line, "3 attempts of user old were refused") || !g.Evidence[len(g.Evidence)-1].Claimed && !strings.Contains(line, "old and as nobody else")) {
+		if name == "refused" && (!strings.Contains(line, "3 attempts of user old were refused") || !g.Evidence[len(g.Evidence)-1].Claimed && !strings.Contains(line, "old and as no other user")) {
 			t.Error(line)
 		}
 	}
@@ -128,7 +129,7 @@ func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
 	for _, c := range []struct {
 		touch *Touch
 		want  string
-	}{{nil, "no act of an old client was ever seen"}, {&Touch{At: judged.Add(-2 * time.Hour), What: "lost", Who: "10.0.0.1:1"}, "at 10.0.0.1:1 (lost)"}} {
+	}{{nil, "no watcher has ever seen an old client here"}, {&Touch{At: judged.Add(-2 * time.Hour), What: "lost", Who: "10.0.0.1:1"}, "at 10.0.0.1:1 (lost)"}} {
 		f.sighting.LastFailed = c.touch
 		g := judge(f, migrate.Sealed)
 		found := false
@@ -307,8 +308,8 @@ func TestClaimsArePrintedAsClaims(t *testing.T) {
 	}
 }
 
-// TestAGatePrintsWhatItRestsOn goes through what a human has to be shown before each step forwards.
-func TestAGatePrintsWhatItRestsOn(t *testing.T) {
+// TestGatePrintsItsEvidence goes through what a human has to be shown before each step forwards.
+func TestGatePrintsItsEvidence(t *testing.T) {
 	at := judged.Add(-time.Hour)
 	measured := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured", At: at, Who: "10.0.0.7:1 till"} }
 	for p := migrate.Observe; p < migrate.Clean; p++ {
@@ -332,18 +333,18 @@ func TestAGatePrintsWhatItRestsOn(t *testing.T) {
 		for _, want := range []string{
 			"member: a: phase " + p.String() + ", leases " + p.String() + " 2, scripts ok",
 			"member: b: phase " + p.String() + ", no leases, scripts ok",
-			"lease: their smallest lease: 1m0s (measured)",
-			"greatest: their greatest lease: 1m0s (measured)",
-			"greatest: seen of it so far: 1m0s (measured) at 10.0.0.7:1 till",
-			"spread: how far their clocks are apart at most: 1s (measured)",
-			"spread: seen of it so far: no less than 800ms",
-			"gap: the longest time from a clock reading of theirs to its GETSET, the longest pause included: 1s",
-			"gap: seen of it so far: 300ms (measured) at 10.0.0.7:1 till",
-			"job: their longest job: 25s (measured)",
+			"lease: the old clients' smallest lease: 1m0s (measured)",
+			"greatest: the old clients' greatest lease: 1m0s (measured)",
+			"greatest: seen so far: 1m0s (measured) at 10.0.0.7:1 till",
+			"spread: the clock spread of the old clients (how far their clocks are apart at most): 1s (measured)",
+			"spread: seen so far: no less than 800ms",
+			"gap: the gap (the longest time from an old client's clock reading to its GETSET, pauses included): 1s",
+			"gap: seen so far: 300ms (measured) at 10.0.0.7:1 till",
+			"job: the old clients' longest job: 25s (measured)",
 			`old-clients: "stock:42" was last written by an old client at 10.0.0.7:1 till (acquired)`,
-			`old-clients: "stock:42" was last tried for in vain by an old client at 10.0.0.8:2 report (lost)`,
+			`old-clients: "stock:42" was last tried for without success by an old client at 10.0.0.8:2 report (lost)`,
 			"eviction: no maxmemory is set, so nothing is dropped (policy noeviction)",
-			"guards: no guard and no tombstone is held by who is not registered",
+			"guards: every guard and tombstone in use belongs to a registered member",
 			`ttl: without a TTL: "stock:41"`,
 		} {
 			if !shown[want] {
@@ -354,21 +355,22 @@ func TestAGatePrintsWhatItRestsOn(t *testing.T) {
 	}
 }
 
-// TestGuardsOfStrangersAreShownWhereTheyCloseNothing: only what shuts old clients out needs to know them.
-func TestGuardsOfStrangersAreShownWhereTheyCloseNothing(t *testing.T) {
+// TestGateShowsGuardsOfUnregisteredPrograms: only what shuts old clients out needs to know them.
+func TestGateShowsGuardsOfUnregisteredPrograms(t *testing.T) {
 	f := orderly(migrate.Observe)
 	f.survey.Strangers.add("k")
 	g := judge(f, migrate.Dual)
 	closed(t, &g)
 	for _, e := range g.Evidence {
-		if e.Rule == "guards" && e.Detail == `guards of no registered member on "k"` {
+		if e.Rule == "guards" && e.Detail == `guards on "k" belong to no registered member` {
 			return
 		}
 	}
 	t.Errorf("not shown: %v", g.Evidence)
 }
 
-func TestAMemberIsForgottenOnlyWhenDeadAndItsLeasesAreOver(t *testing.T) {
+// Their leases are over too.
+func TestForgetTakesOnlyDeadMembers(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago  time.Duration
 		free bool

@@ -11,22 +11,24 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// watchFresh is how old the last look may be. A watcher that stopped has to begin anew anyway.
+// watchFresh is the greatest age of the last look. A watcher that stopped
+// begins a new window anyway.
 const watchFresh = 15 * time.Second
 
-// windowFor is how long nobody may have tried for an old lock before they are shut out: for so long an
-// old client may hold one, or be about to write one, of which nothing was seen.
+// windowFor is how long no old client may have tried for a lock before old
+// clients are shut out. For so long an old client may hold a lock, or be about
+// to write one, while nothing of it is seen.
 func windowFor(f migrate.Fleet) time.Duration { return f.Greatest.Time + f.Job.Time + f.Spread.Time }
 
-// Quiet is not gone: a window by windowFor says that no old client is in an
-// attempt. Whether one comes back tomorrow night it does not say. So where an old
-// client that comes back would be shut out, or would meet nobody who shuts it
-// out, the window also is as long as old clients pause between two attempts.
+// asksIdle reports the steps whose window is also as long as old clients pause.
+// A window by windowFor says that no old client is in an attempt. It does not
+// say whether one returns tomorrow night: in Sealed that client would be shut
+// out, and in Clean nothing would keep it out.
 func asksIdle(to migrate.Phase) bool { return to == migrate.Sealed || to == migrate.Clean }
 
-// idle is the longest pause between two attempts of an old client: what is
-// claimed, and no less than what was seen on a key. What was seen alone proves
-// nothing of who pauses for longer.
+// idle is the longest pause between two attempts of an old client: the claim,
+// or a longer pause that was seen on a key. What was seen alone proves nothing
+// of clients that pause for longer.
 func (f *facts) idle() migrate.Known {
 	claimed, seen := f.claims.Idle, f.sighting.Pause
 	switch {
@@ -38,7 +40,7 @@ func (f *facts) idle() migrate.Known {
 	return migrate.Known{Time: claimed, Source: migrate.Claimed}
 }
 
-// windowTo is the window before a step to a phase, and how it comes about.
+// windowTo is the window before a step to a phase, and how it is computed.
 func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Duration, formula string) {
 	need = windowFor(fleet)
 	formula = fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time, fleet.Job.Time, fleet.Spread.Time)
@@ -48,27 +50,28 @@ func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Durat
 	return need, formula
 }
 
-// askIdle asks how long old clients pause.
+// askIdle blocks where the longest pause of an old client is unknown.
 func (b *builder) askIdle() {
 	seen := ""
 	if p := b.sighting.Pause; p.Known() {
-		seen = fmt.Sprintf("; %v was seen on a key, and who pauses for longer was not seen", p.Time.Round(time.Millisecond))
+		seen = fmt.Sprintf("; %v was seen on a key, and a client that pauses for longer was not seen", p.Time.Round(time.Millisecond))
 	}
 	switch idle := b.idle(); idle.Source {
 	case migrate.Unknown:
-		b.block("idle", "the longest pause between two attempts of an old client is not known: say it by --idle (24h where a job runs each night, and the longest of all schedules counts)%s", seen)
+		b.block("idle", "the longest pause between two attempts of an old client is unknown: set --idle (24h where a job runs each night; the longest of all schedules counts)%s", seen)
 	case migrate.Claimed:
 		b.claim("idle", "the longest pause between two attempts of an old client: %v%s", idle.Time, seen)
 	default:
-		b.noteAt(b.sighting.Pause.At, "idle", "the longest pause between two attempts of an old client: %v, which was seen on a key; claimed were %v", idle.Time, b.claims.Idle)
+		b.noteAt(b.sighting.Pause.At, "idle", "the longest pause between two attempts of an old client: %v, seen on a key; the claim was %v", idle.Time, b.claims.Idle)
 	}
 }
 
 // notAsked is what a watch says of a source that nobody asked for.
 const notAsked = "not asked for"
 
-// provers are the ways of watching that can prove a quiet window in a dialect. Calls of SETNX and GETSET tell
-// only of who begins with a SETNX.
+// provers are the ways of watching that can prove a quiet window in a dialect.
+// Counts of SETNX and GETSET prove something only where each attempt begins
+// with a SETNX.
 func provers(d dialect.Dialect) []Watch {
 	if d.Acquire == dialect.AcquireSetnx && d.HasTakeover() {
 		return []Watch{WatchStats, WatchMonitor}
@@ -76,17 +79,17 @@ func provers(d dialect.Dialect) []Watch {
 	return []Watch{WatchMonitor}
 }
 
-// window asks that no old client tried for a lock for long enough, by the lesser of the server's time
-// and the watcher's own.
+// window blocks until no old client has tried for a lock for long enough, by
+// the lesser of the server's time and the watcher's own.
 func (b *builder) window(to migrate.Phase) {
 	fleet, _ := b.fleet()
 	need, formula := b.windowTo(to, fleet)
 	if fleet.Job.Source == migrate.Unknown || fleet.Greatest.Source == migrate.Unknown {
-		b.block("window", "how long to watch is not known without the old clients' longest lease and job: say them by --lease and --job")
+		b.block("window", "how long to watch depends on the old clients' longest lease and job, which are unknown: set --lease and --job")
 		return
 	}
 	if to == migrate.Clean && b.taken() {
-		b.lastTouches(windowFor(fleet)) // who had won before may still hold
+		b.lastTouches(windowFor(fleet)) // a client that won before may still hold
 		return
 	}
 	b.lastTouches(need)
@@ -105,7 +108,7 @@ func (b *builder) window(to migrate.Phase) {
 	case b.unread != nil:
 		b.block("window", "what was seen (%s) cannot be read: %v", record.SeenKey(b.namespace), b.unread)
 	case s.Format == "":
-		b.blockFor(need, "window", "nobody watches: run getsetlock migrate status --watch for at least %v (%s)", need, formula)
+		b.blockFor(need, "window", "no watcher runs: run getsetlock migrate status --watch for at least %v (%s)", need, formula)
 	case b.now.Sub(s.Until) > watchFresh:
 		b.blockFor(need, "window", "the watcher %s stopped %v ago, and a window with a hole begins anew: run status --watch for at least %v (%s)", s.Observer, b.now.Sub(s.Until).Round(time.Second), need, formula)
 	case s.Until.Sub(b.now) > time.Second:
@@ -115,7 +118,7 @@ func (b *builder) window(to migrate.Phase) {
 	case quiet < need:
 		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left%s", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond), b.cutAfter(by))
 	case b.now.Sub(s.until(by)) > watchFresh:
-		b.blockFor(watchFresh, "window", "by %s the watcher has seen nothing for %v, though it goes on: its lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
+		b.blockFor(watchFresh, "window", "the watcher runs, and has received nothing by %s for %v: lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
 	default:
 		b.everSeen()
 		b.noteAt(s.until(by).Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
@@ -164,7 +167,7 @@ func (b *builder) countedCall() string {
 	return fmt.Sprintf("the server counted a SETNX or GETSET at %s (INFO commandstats, which names no client and no key, and counts every database): an old client tried for a lock, or another program sent it; find it with status --watch --monitor, and stop it", at)
 }
 
-// orRights says what opens the gate to Clean in place of a window.
+// orRights notes what opens the gate to Clean in place of a window.
 func (b *builder) orRights(to migrate.Phase, closed bool) {
 	if to == migrate.Clean && closed && len(b.rights) == 0 {
 		b.note("rights", "in place of that window: %s for each user that old clients log in as, then --refused USER (no getsetlock client sends %s); or stay in modern, which keeps old clients out of every key",
@@ -172,8 +175,9 @@ func (b *builder) orRights(to migrate.Phase, closed bool) {
 	}
 }
 
-// quiet is the longest of the windows that are proved, up to now, and none longer than the phase: the
-// window has to be watched in the phase before the step.
+// quiet is the longest window that a source proves, and that source. To Modern
+// and Clean only the part within the recorded phase counts. By is empty where
+// no source proves any, and why says why.
 func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why string) {
 	var missing []string
 	for _, w := range provers(b.dialect) {
@@ -198,7 +202,7 @@ func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why 
 	return longest, by, strings.Join(missing, "; ")
 }
 
-// everSeen says whether the watch ever saw an old client. A marker proves that
+// everSeen notes whether the watch ever saw an old client. A marker proves that
 // the watch sees this database and these names. It does not prove that old
 // clients use them.
 func (b *builder) everSeen() {
@@ -211,11 +215,12 @@ func (b *builder) everSeen() {
 		b.noteAt(t.At, "seen", "an old client was seen here last%s (%s)", by(t.Who), t.What)
 		return
 	}
-	b.note("seen", "no act of an old client was ever seen by who watches: make sure that old clients use this server, this database and this namespace, or the window says nothing of them")
+	b.note("seen", "no watcher has ever seen an old client here: make sure that old clients use this server, this database and this namespace, or the window says nothing of them")
 }
 
-// lastTouches names who was seen last on each key, and blocks for those of within the window, whoever
-// claims what. Where need is 0 old clients may work, and that they are seen is evidence and no more.
+// lastTouches names the last act of old clients on each key, and blocks for
+// acts younger than need, whatever is claimed. Where need is 0 old clients may
+// work, and their acts are evidence only.
 func (b *builder) lastTouches(need time.Duration) {
 	recent := 0
 	for _, k := range b.sighting.Keys {
@@ -223,7 +228,7 @@ func (b *builder) lastTouches(need time.Duration) {
 			if t == nil {
 				continue
 			}
-			what := []string{"last written", "last tried for in vain"}[i]
+			what := []string{"last written", "last tried for without success"}[i]
 			switch ago := b.now.Sub(t.At); {
 			case need > 0 && ago < need && recent >= mostNames:
 				recent++

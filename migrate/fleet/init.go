@@ -12,17 +12,23 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Init writes the record of a namespace, at once, and begins with Observe. It refuses where there is one.
+// Init writes the record of a namespace at once, with phase Observe. It refuses
+// where the namespace has a record, but after Clean.
 //
-// Where a shorter namespace has a record, Init carves this one out of that: it begins with that one's phase
-// and dialect, and its keys go by its own record from then on. That moves a running fleet: without Options.Go
-// it shows the gate. Every member of the shorter namespace must name this one.
+// Where a shorter namespace has a record, Init carves this one out of it. The
+// new record begins with the shorter one's phase and dialect, and the keys of
+// this namespace go by the new record from then on. That moves a running fleet:
+// without Options.Go, Init shows the gate. Every member of the shorter
+// namespace must name this one.
 //
-// Where the record was lost and members are left, it is written as they act: what they do is the truth,
-// and a record that moved them by more than a step would break it. After Clean it begins anew, which is a
-// step like any other: without Options.Go it shows the gate. Old clients may start only when it says so,
-// after every member has acknowledged and the leases of Clean have ended, and a call that finds this
-// unfinished goes on with it, by Options.Go again.
+// Where the record was lost and members are left, Init writes it by what the
+// members do. A record that moved them by more than one step would break the
+// locks.
+//
+// After Clean, Init begins again, which is a step like any other: without
+// Options.Go it shows the gate. Old clients may start only when Init says so:
+// when every member has acknowledged and the leases of Clean have ended. A call
+// with Options.Go that finds this unfinished goes on with it.
 func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
@@ -47,7 +53,7 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	first, blocks := f.firstRecord()
 	blocks = append(blocks, cannot...)
 	for _, m := range taken {
-		first.Epoch = max(first.Epoch, m.Epoch) // should it live after all, it follows
+		first.Epoch = max(first.Epoch, m.Epoch) // if the member lives after all, it follows
 	}
 	overlap, err := d.keepCarved(ctx, f, &first)
 	if err != nil {
@@ -66,11 +72,11 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 		return nil, err
 	}
 	if first.Epoch > 0 {
-		// There was a record before: who is not back yet may be lost with it, and may hold leases that nobody
-		// knows of, as long as old clients' rule allows.
+		// There was a record before. A member that has not returned may hold a lease
+		// that nobody knows of, for as long as the old clients' lease allows.
 		first.Lost, first.TTL = f.reading, max(first.Fleet.Lease.Time, f.dialect.Lease)
 	}
-	// The epoch goes on from what members have seen, or they would not follow.
+	// Members follow only an epoch above the one they have seen.
 	f.record.Epoch, f.record.Except = first.Epoch, first.Except
 	made, err := d.write(ctx, f, first)
 	if errors.Is(err, errRaced) {
@@ -91,7 +97,7 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	return done, nil
 }
 
-// began notes how a record came to be.
+// began notes how a record was written.
 func (r *Report) began(made stored, restored bool, tombstones int64) {
 	if !restored {
 		r.note("the record is written: phase %v, epoch %d, dialect %s", made.Phase, made.Epoch, made.Dialect)
@@ -99,11 +105,12 @@ func (r *Report) began(made stored, restored bool, tombstones int64) {
 	}
 	r.note("the record is written as the members act: phase %v, epoch %d", made.Phase, made.Epoch)
 	if tombstones > 0 && made.Phase == migrate.Observe {
-		r.note("%d tombstones stand, and observe takes them for held locks: advance to dual makes them free for ours", tombstones)
+		r.note("%d tombstones stand, and observe takes them for held locks: after the step to dual getsetlock clients take them for free", tombstones)
 	}
 }
 
-// firstRecord is Observe, or what the members of a lost record do. Its Epoch is the one before.
+// firstRecord is a record in Observe, or in the phase by which the members of a
+// lost record act. Its Epoch is the one before the first.
 func (f *facts) firstRecord() (migrate.Record, []Finding) {
 	first := migrate.Record{Phase: migrate.Observe, Dialect: f.dialect.Name}
 	var blocks []Finding
@@ -130,20 +137,23 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 	return f.firstBetween(first, low, high, blocks)
 }
 
-// firstBetween is the first record where members act by phases from low to high.
+// firstBetween is the first record where members act by phases from low to
+// high.
 func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, blocks []Finding) (migrate.Record, []Finding) {
 	switch {
 	case low == migrate.NoPhase && f.survey.Tombstones > 0:
-		// A restart or a fail-over may have forgotten the members, who are back with their next heartbeat.
+		// A restart or a fail-over may have lost the members, which return with their
+		// next heartbeats.
 		return first, append(blocks, Finding{Rule: "tombstones", Detail: fmt.Sprintf(
-			"%d tombstones stand, so the namespace had a record before, and nobody is registered who knows its phase: wait for the heartbeats of its members; if none of them is left, getsetlock ls shows the tombstones, and unlock deletes them", f.survey.Tombstones)})
+			"%d tombstones stand, so the namespace had a record before, and no registered member knows its phase: wait for the heartbeats of its members; if none of them is left, getsetlock ls shows the tombstones, and unlock deletes them", f.survey.Tombstones)})
 	case low == migrate.NoPhase:
 		return first, blocks
 	case high-low > 1 && !(low == migrate.Observe && high == migrate.Clean):
 		blocks = append(blocks, Finding{Rule: "phase", Detail: fmt.Sprintf("members act by %v (%s) and by %v (%s), which are more than a step apart: stop those of %v first, or name them by --forget if they are dead",
 			low, f.whoActsBy(low), high, f.whoActsBy(high), low)})
 	}
-	// Between two neighbours the earlier one excludes more, but for Clean, from which no step leads back.
+	// Of two neighbours the earlier phase excludes more, but for Clean, which no
+	// step leads back from.
 	first.Phase = low
 	if high == migrate.Clean && low == migrate.Modern {
 		first.Phase = migrate.Clean
@@ -154,7 +164,7 @@ func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, bloc
 	return first, blocks
 }
 
-// unfinished is what is pending where members act by these phases.
+// unfinished is the pending phase where members act by phases from low to high.
 func unfinished(low, high migrate.Phase, tombstones bool) migrate.Phase {
 	switch {
 	case low == migrate.Observe && high == migrate.Clean:
@@ -167,7 +177,7 @@ func unfinished(low, high migrate.Phase, tombstones bool) migrate.Phase {
 	return migrate.NoPhase
 }
 
-// whoActsBy are the ids of members.
+// whoActsBy are the ids of the members that act by a phase.
 func (f *facts) whoActsBy(p migrate.Phase) string {
 	var ids []string
 	for _, m := range f.members() {
@@ -178,8 +188,9 @@ func (f *facts) whoActsBy(p migrate.Phase) string {
 	return strings.Join(ids, ", ")
 }
 
-// overlapSince looks again for namespaces that own the same keys: two may have begun at once. Then the
-// record is taken back, if nobody has changed it.
+// overlapSince looks again for namespaces that own the same keys, since two may
+// have begun at once. Then it deletes the record again, if nobody has changed
+// it.
 func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report, error) {
 	again, err := d.gather(ctx)
 	if err != nil {
@@ -198,7 +209,8 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 	return r, nil
 }
 
-// anew begins again after Clean: a step that moves a running fleet, and so waits for a human's word.
+// anew begins again after Clean. That moves a running fleet, so it needs
+// Options.Go.
 func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	taken, cannot := f.forget(d.opts.Forget)
 	b := &builder{facts: f, gate: Gate{To: migrate.Observe, Blocks: cannot}}

@@ -10,9 +10,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Keep writes, for the gates to find, what somebody saw of the old clients by other means than
-// [WatchClients], who reads the server's own account. It replaces what was there. Format is filled in; the
-// rest is what the gates will believe, for as long as it is fresh.
+// Keep writes a sighting that was made by other means than [WatchClients]. It
+// replaces what is stored. Keep fills in Format; the gates believe the rest for
+// as long as it is fresh.
 func (s Sighting) Keep(ctx context.Context, pool *redis.Pool, namespace string) error {
 	s.Format = sightingFormat
 	s.bound()

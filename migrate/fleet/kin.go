@@ -16,8 +16,8 @@ import (
 )
 
 // shorterOf reads the namespace out of which this one was carved: its record
-// first and its roster afterwards, as of the namespace itself. Where there is no
-// record yet it is the longest that has one, and nil where none has.
+// first, its roster afterwards. Where this one has no record yet it reads the
+// longest shorter namespace with a record. It returns nil where there is none.
 func (d *desk) shorterOf(ctx context.Context, f *facts) (*facts, error) {
 	s := &facts{server: f.server, dialect: f.dialect}
 	var err error
@@ -54,7 +54,7 @@ func (d *desk) shorterOf(ctx context.Context, f *facts) (*facts, error) {
 	return s, err
 }
 
-// nearest is the longest namespace with a record in which another one lies.
+// nearest is the longest namespace with a record that a given name continues.
 func (d *desk) nearest(ctx context.Context, namespace string) (string, stored, error) {
 	var shorter []string
 	var cmds []wire.Command
@@ -76,7 +76,7 @@ func (d *desk) nearest(ctx context.Context, namespace string) (string, stored, e
 }
 
 // described is the record that says what the old clients write: the namespace's
-// own, else the one of which it would be carved out.
+// own, else that of the namespace out of which it would be carved.
 func (f *facts) described() stored {
 	if !f.record.exists() && f.shorter != nil {
 		return f.shorter.record
@@ -84,13 +84,14 @@ func (f *facts) described() stored {
 	return f.record
 }
 
-// listed reports that the record counts: the shorter namespace, if there is one,
-// lists it.
+// listed reports that the record counts: it belongs to no carved namespace, or
+// the shorter namespace lists it.
 func (f *facts) listed() bool {
 	return f.record.From == (migrate.Origin{}) || f.shorter != nil && f.shorter.record.Lists(f.namespace)
 }
 
-// overlap refuses namespaces that own the same keys: their members would not know of each other.
+// overlap blocks where another namespace owns the same keys, since the members
+// of both would not know of each other.
 func (b *builder) overlap() {
 	other, ok := b.overlapping()
 	switch {
@@ -104,13 +105,13 @@ func (b *builder) overlap() {
 	}
 }
 
-// overlapping finds another namespace that owns keys of this one: one in which
-// it lies and out of which it was not carved, or a longer one that neither its
-// record lists nor that lies in one of those. It is the first of them by name.
+// overlapping finds another namespace that owns keys of this one, the first by
+// name. It is a shorter namespace out of which this one was not carved, or a
+// longer one that is not carved out of this one.
 func (f *facts) overlapping() (string, bool) {
 	carvedFrom := map[string]bool{}
 	for at := f; at.shorter != nil; at = at.shorter {
-		carvedFrom[at.shorter.namespace] = true // whether they list it is asked by carvedOut
+		carvedFrom[at.shorter.namespace] = true // carvedOut asks whether they list it
 	}
 	for _, other := range slices.Sorted(maps.Keys(f.survey.records)) {
 		shorter := scope.Within(other, f.namespace) && !carvedFrom[other]
@@ -122,9 +123,10 @@ func (f *facts) overlapping() (string, bool) {
 	return "", false
 }
 
-// carvedOut keeps every step of a carved namespace closed until its keys are its
-// own: each member of the shorter one acts by a record that lists it, and no
-// lease runs that was taken before. A member that has vanished may be back.
+// carvedOut blocks each step of a carved namespace until its keys are its own.
+// Each member of the shorter namespace must act by a record that lists it, and
+// no lease from before the carving may run. Vanished members count, since they
+// may return.
 func (b *builder) carvedOut() {
 	for f := b.facts; f.record.err == nil && f.record.From != (migrate.Origin{}); f = f.shorter {
 		from, s := f.record.From, f.shorter
@@ -136,7 +138,7 @@ func (b *builder) carvedOut() {
 			b.block("carved", "%q was carved out of %q, and the record %s cannot be read: %v", f.namespace, s.namespace, record.Key(s.namespace), s.record.err)
 			return
 		case !f.listed():
-			b.block("carved", "the record of %q does not list %q, so that no member acts by this one's: carve it out by init --go, or end it by merge --go", s.namespace, f.namespace)
+			b.block("carved", "the record of %q does not list %q, so no member acts by the record of %[2]q: carve it out by init --go, or end it by merge --go", s.namespace, f.namespace)
 			return
 		}
 		b.follow(s, from.Epoch, "has not acknowledged yet that "+fmt.Sprintf("%q was carved out", f.namespace))
@@ -148,14 +150,14 @@ func (b *builder) carvedOut() {
 	}
 }
 
-// follow asks that the members of another namespace act by an epoch of its
-// record, those that have vanished too, and that none of them was lost.
+// follow blocks while members of another namespace act by an earlier epoch of
+// its record, vanished ones too, or may be missing from its roster.
 func (b *builder) follow(s *facts, epoch int64, hasNot string) {
 	above := &builder{facts: s}
 	above.lost()
 	for _, m := range s.members() {
 		if above.readable(m) && m.Epoch < epoch {
-			above.block("carved", "member %s %s: it does with its next heartbeat (every %v), or, if it is dead, name it by --forget there", m.who(), hasNot, m.Every)
+			above.block("carved", "member %s %s: its next heartbeat does (every %v); if it is dead, name it by --forget there", m.who(), hasNot, m.Every)
 		}
 	}
 	above.longGone()

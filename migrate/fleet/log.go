@@ -14,29 +14,30 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Entry is one line of a migration's log: a step, or members that were forgotten.
+// Entry is one line of a migration's log: a step, or members that were
+// forgotten.
 type Entry struct {
 	At        time.Time `json:"at"` // the server's clock
 	Epoch     int64     `json:"epoch"`
 	From      string    `json:"from,omitempty"` // phases; empty where no step was taken
 	To        string    `json:"to,omitempty"`
-	Over      bool      `json:"over,omitempty"` // what the step had left to be done was done
-	Who       string    `json:"who"`            // the machine on which the verb ran
+	Over      bool      `json:"over,omitempty"` // nothing of the step is left to be done
+	Who       string    `json:"who"`            // host name of the machine that ran the verb
 	Claims    []string  `json:"claims,omitempty"`
 	Forgotten []string  `json:"forgotten,omitempty"`
-	Lost      bool      `json:"lost,omitempty"` // members may have been lost
+	Lost      bool      `json:"lost,omitempty"` // members may have been missing from the roster
 
-	// The shorter namespace out of which this one was carved, or to which its keys
-	// were given back.
+	// CarvedFrom is the shorter namespace out of which this one was carved, and
+	// MergedInto the one that got its keys back.
 	CarvedFrom *string `json:"carved_from,omitempty"`
 	MergedInto *string `json:"merged_into,omitempty"`
 }
 
-// longestLog is how many entries are kept.
+// longestLog is the number of entries that are kept.
 const longestLog = 1000
 
-// log adds an entry. The step stands whether or not that succeeds, so a failure
-// is a note.
+// log adds an entry. A failure becomes a note in the report, since the step is
+// taken whether or not the log says so.
 func (d *desk) log(ctx context.Context, r *Report, e Entry) {
 	if e.Who, _ = os.Hostname(); e.Who == "" {
 		e.Who = "unknown host"
@@ -52,7 +53,7 @@ func (d *desk) log(ctx context.Context, r *Report, e Entry) {
 	}
 }
 
-// logStep says which step was taken, by which claims.
+// logStep logs a step with the claims that its gate used.
 func (d *desk) logStep(ctx context.Context, r *Report, f *facts, now stored, gate *Gate, over bool) {
 	e := Entry{At: now.Since, Epoch: now.Epoch, From: f.record.Phase.String(), To: now.Phase.String(), Over: over}
 	if gate != nil {
@@ -88,7 +89,7 @@ func Log(ctx context.Context, pool *redis.Pool, o Options) ([]Entry, error) {
 	return out, nil
 }
 
-// begun is the entry of a record that was written where none was.
+// begun is the entry of a namespace's first record.
 func begun(now stored) Entry {
 	return Entry{At: now.Since, Epoch: now.Epoch, From: migrate.NoPhase.String(), To: now.Phase.String()}
 }

@@ -19,44 +19,49 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Options say which fleet is asked about and what a human adds to what is seen.
+// Options say which fleet is meant, and what the operator adds to what is seen.
 type Options struct {
-	// Namespace owns the keys that begin with it. Defaults to the empty one, which owns all.
+	// Namespace is what the fleet's keys begin with. Defaults to the empty text, which
+	// all keys begin with.
 	Namespace string
 
-	// Dialect is what the old clients write. Defaults to the one in the record, if that is a preset,
-	// and for Init to [dialect.Jedis].
+	// Dialect is what the old clients write. Defaults to the dialect in the record, if
+	// that is a preset, and for Init to [dialect.Jedis].
 	Dialect dialect.Dialect
 
-	// Claims replace evidence that is missing.
+	// Claims are the operator's words in place of evidence that is missing.
 	Claims Claims
 
-	// Go is the human's word that the step may be taken. Without it nothing changes, but that Init writes a
-	// record where there is none. It opens no gate that is closed.
+	// Go takes the step if its gate is open. Without it nothing changes, with one
+	// exception: Init writes a record where there is none. Go opens no closed
+	// gate.
 	Go bool
 
-	// To names the step of Advance or Back: to this phase and no other. Where the fleet is there already, nothing
-	// is done and that is well, so that a call can be repeated whose outcome nobody saw. NoPhase is the next
-	// one, whichever that is. Other verbs don't look at it.
+	// To names the phase that Advance or Back goes to, and no other. Where the
+	// fleet is there already, the call does nothing and succeeds, so that a call
+	// whose outcome nobody saw can be repeated. NoPhase means the next phase.
+	// Other verbs ignore it.
 	To migrate.Phase
 
-	// Forget names members that are dead, or says "dead" for all that have vanished and whose leases are
-	// over. With Go they are taken out, also where the gate stays closed.
+	// Forget are ids of members that are dead, or "dead" for all that have
+	// vanished and whose leases are over. With Go they are deleted from the
+	// roster, even where the gate stays closed.
 	Forget []string
 
-	// Refused names the users whom old clients log in as, after their right to take
-	// locks was taken. The gate to Clean asks the server whether that is so, and then
-	// asks for no window.
+	// Refused are the users that old clients log in as, after their right to take
+	// locks was removed. The gate to Clean asks the server whether that is so, and
+	// then needs no window.
 	Refused []string
 
-	// Wait is how long a step that is taken waits for what comes after it: acknowledgements, the end of leases,
-	// the last tombstone. Whatever is left then is done by the same verb later. Zero looks once.
+	// Wait is the longest time that a step waits for what follows it:
+	// acknowledgements, the end of leases, the last tombstone. A later call of the
+	// same verb does what is left. Zero looks once.
 	Wait time.Duration
 
 	// Clock paces that waiting. Defaults to [lock.Machine].
 	Clock lock.Clock
 
-	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
 	// Progress, if not nil, is called with a sentence that says what is waited for:
@@ -75,19 +80,19 @@ type Report struct {
 	ServerNow time.Time
 	Members   []migrate.MemberState
 
-	// Except are the longer namespaces that were carved out of this one, and From is
-	// the one out of which it was carved itself.
+	// Except are the longer namespaces that were carved out of this one. From is the
+	// namespace out of which this one was carved.
 	Except []string
 	From   migrate.Origin
 
-	// Gate is that of the step in question; nil where no step is possible.
+	// Gate is the gate of the step in question; nil where no step is possible.
 	Gate *Gate
 
-	// Moved: the record was changed by this call.
+	// Moved: this call changed the record.
 	Moved bool
 	// Over: nothing is left to be done of the last step.
 	Over bool
-	// Notes say what was done, and what people have to know now.
+	// Notes are sentences on what was done and what the operator has to know now.
 	Notes []string
 }
 
@@ -102,7 +107,7 @@ type desk struct {
 	mux    *wire.Mux
 	second *wire.Mux          // another connection, asked which server it leads to
 	ahead  map[string]unmoved // heartbeats in the future, by member
-	notes  []string           // of what was done before a report was made
+	notes  []string           // what was done before the report was made
 	told   told
 }
 
@@ -138,9 +143,10 @@ func (d *desk) close() {
 	_ = d.second.Close()
 }
 
-// gather asks the server for everything that gates are judged by. What takes longer where there are more keys
-// comes first; then the record is read, and the roster after it. If a step was taken meanwhile, all is read
-// anew, so that no gate is judged by parts of two steps.
+// gather asks the server for everything that gates are judged by. It reads the
+// keys first, since that takes longest, then the record, and the roster last.
+// If a step was taken meanwhile, it reads everything again, so that no gate is
+// judged by parts of two steps.
 func (d *desk) gather(ctx context.Context) (*facts, error) {
 	for {
 		f, err := d.gatherOnce(ctx)
@@ -208,8 +214,10 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	return f, err
 }
 
-// otherRun asks on a second connection which server it is. Where the two are told different run ids, and again
-// when both are asked anew, as by a proxy, none of them says anything. A fail-over ends: both are told the same then.
+// otherRun asks on a second connection which server answers. Where two
+// connections are told different run ids, and again when both are asked anew, a
+// proxy leads them to several servers. Then the run id counts as unknown. After
+// a fail-over both connections are soon told the same.
 func (d *desk) otherRun(ctx context.Context, s *serverInfo) error {
 	if s.runID == "" {
 		s.noRun = "the server names no run id (INFO)"
@@ -234,11 +242,12 @@ func (d *desk) otherRun(ctx context.Context, s *serverInfo) error {
 	return nil
 }
 
-// asksOfRun is how often two connections are asked which server it is.
+// asksOfRun is how often the two connections are asked for the run id.
 const asksOfRun = 3
 
-// infoOf reads a reply to INFO. Only a server that refuses says nothing of itself: a connection that ended may be
-// that of one that was replaced.
+// infoOf reads a reply to INFO. A server that refuses INFO gives an empty
+// serverInfo. A lost connection is an error, since its server may have been
+// replaced.
 func infoOf(r wire.Reply) (serverInfo, error) {
 	var refused redis.Error
 	if r.Err != nil && !errors.As(r.Err, &refused) {
@@ -259,7 +268,7 @@ func timeOf(value any, err error) (time.Time, error) {
 	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
-// dialect is the one given, else the one recorded.
+// dialect is Options.Dialect, or the recorded dialect where that is unset.
 func (d *desk) dialect(found stored) (dialect.Dialect, error) {
 	switch {
 	case d.opts.Dialect != (dialect.Dialect{}):
@@ -274,7 +283,8 @@ func (d *desk) dialect(found stored) (dialect.Dialect, error) {
 	return preset, nil
 }
 
-// readInfo takes what the gates ask of INFO. A server that says nothing, or may not be asked, is unknown.
+// readInfo reads what the gates need of INFO. Where INFO failed, everything is
+// unknown.
 func readInfo(text string, err error) serverInfo {
 	var s serverInfo
 	if err != nil {
@@ -297,7 +307,7 @@ func readInfo(text string, err error) serverInfo {
 	return s
 }
 
-// shards is how many nodes of a cluster hold keys; 0 if it does not say.
+// shards is the number of cluster nodes that hold keys; 0 if unknown.
 func shards(text string, err error) int {
 	for line := range strings.Lines(text) {
 		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "cluster_size" && err == nil {
@@ -308,15 +318,15 @@ func shards(text string, err error) int {
 	return 0
 }
 
-// refused names the rights that are missing.
+// refused adds to a NOPERM error the rights that the verbs need.
 func (d *desk) refused(err error) error {
 	if wire.IsNoPerm(err) {
-		return fmt.Errorf("migrate: the server refuses; who migrates needs SCAN, GET, GETRANGE, PTTL, PEXPIRE, SET, DEL, HGETALL, HGET, HSET, HSETNX, HDEL, RPUSH, LTRIM, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
+		return fmt.Errorf("migrate: the server refuses; the user that migrates needs SCAN, GET, GETRANGE, PTTL, PEXPIRE, SET, DEL, HGETALL, HGET, HSET, HSETNX, HDEL, RPUSH, LTRIM, TYPE, EXISTS, TIME, INFO, EVAL and EVALSHA on the keys gsl:* and on those of the locks: %w", err)
 	}
 	return err
 }
 
-// states are the members as people are shown them.
+// states are the members as reports show them.
 func states(all []seat) []migrate.MemberState {
 	var out []migrate.MemberState
 	for _, m := range all {
@@ -336,10 +346,11 @@ func (d *desk) report(f *facts) *Report {
 	return r
 }
 
-// ReadRecord returns the record of a namespace. Where there is none, or none that can be read, the error
-// wraps [ErrNoPhase] and says what to do. A Behind or Ahead that was measured by
-// another server's clock is unknown in the answer; so is one of a server that
-// does not say which it is, as where the user lacks the right to INFO.
+// ReadRecord returns the record of a namespace. Where there is none, or none
+// that can be read, the error wraps [migrate.ErrNoPhase] and says what to do. A
+// Behind or Ahead measured by another server's clock is unknown in the result.
+// So is one of a server whose run id is unknown, as where the user lacks the
+// right to INFO.
 func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrate.Record, error) {
 	d, err := open(pool, Options{Namespace: namespace})
 	if err != nil {
@@ -361,7 +372,8 @@ func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrat
 	return found.Record, nil
 }
 
-// Status says where a fleet is, and what the next step forwards needs. It changes nothing.
+// Status says where a fleet is and what the next step forwards needs. It
+// changes nothing.
 func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	d, err := open(pool, o)
 	if err != nil {
@@ -384,7 +396,8 @@ func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return r, nil
 }
 
-// outdated is the gate of a record from which no step leads, where a member has seen a later one; else nil.
+// outdated is the gate of a record that no step leads from, where a member has
+// seen a later record. Otherwise it is nil.
 func (d *desk) outdated(f *facts) *Gate {
 	if !f.record.exists() || f.record.err != nil || !f.outdated() {
 		return nil

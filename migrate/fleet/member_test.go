@@ -88,7 +88,8 @@ func TestARecordOlderThanTheMembersEpochMovesNobody(t *testing.T) {
 	})
 }
 
-func TestALostRecordKeepsThePhaseAndIsWrittenAsTheMembersAct(t *testing.T) {
+// Init then writes the record by what the members do.
+func TestMemberKeepsItsPhaseWithoutARecord(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Sealed)
@@ -130,7 +131,7 @@ func TestANewerRecordIsNotReadInPart(t *testing.T) {
 	})
 }
 
-func TestWhoWritesAnotherDialectTakesNoLock(t *testing.T) {
+func TestMemberOfAnotherDialectTakesNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe)
 		m := f.join(migrate.MemberConfig{Dialect: "Page"})
@@ -139,7 +140,8 @@ func TestWhoWritesAnotherDialectTakesNoLock(t *testing.T) {
 	})
 }
 
-func TestAVanishedMemberClosesTheGateUntilItReturnsOrIsNamed(t *testing.T) {
+// The gate opens when the member returns or --forget names it.
+func TestVanishedMemberClosesTheGate(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		dead := f.join(migrate.MemberConfig{})
@@ -173,7 +175,8 @@ func TestALiveMemberIsNotForgotten(t *testing.T) {
 	})
 }
 
-func TestAStepOfTheServersClockClosesTheGatesUntilTheNextHeartbeat(t *testing.T) {
+// The gates open again after the next heartbeat.
+func TestStepOfTheClockClosesGatesForAHeartbeat(t *testing.T) {
 	for step, rule := range map[time.Duration]string{-time.Hour: "clock", time.Hour: "vanished"} {
 		inBubble(t, func(f *fleet) {
 			f.join(migrate.MemberConfig{})
@@ -233,7 +236,7 @@ func TestAGoodbyeThatMayNotWaitSaysWhatIsHeld(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesALockToItsTTLIsRegisteredSoLong(t *testing.T) {
+func TestMemberStaysWhileItsLockRunsOut(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
@@ -310,8 +313,8 @@ func TestNobodyActsBeforeTheServerKnowsHim(t *testing.T) {
 	})
 }
 
-// TestWhoCannotSayByWhichPhaseHeWillActTakesNoLock: the record is there, and the heartbeat is refused.
-func TestWhoCannotSayByWhichPhaseHeWillActTakesNoLock(t *testing.T) {
+// TestMemberThatCannotPublishTakesNoLock: the record is there, and the heartbeat is refused.
+func TestMemberThatCannotPublishTakesNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		wire := f.w.Wire()
 		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
@@ -371,7 +374,7 @@ func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
 			s.Seen = f.w.ServerNow()
 			f.w.Mini.HSet(record.RosterKey(""), m.ID(), s.String())
 		})
-		says(t, err, "is alive after all")
+		says(t, err, "is alive: it sent a heartbeat")
 		says(t, err, "already forgotten: "+first)
 		f.at(migrate.Dual)
 	})
@@ -390,7 +393,7 @@ func TestTwoOperatorsMayForgetTheSameMember(t *testing.T) {
 	})
 }
 
-func TestWhoForgotAndDidNotMoveIsToldWhomHeForgot(t *testing.T) {
+func TestReportNamesForgottenMembersWithoutAStep(t *testing.T) {
 	key := func(*migrate.Member) string { return record.Key("") }
 	inBubble(t, func(f *fleet) {
 		first, r, err := f.forgetting(key, func(*migrate.Member) {
@@ -415,7 +418,7 @@ func TestWhoForgotAndDidNotMoveIsToldWhomHeForgot(t *testing.T) {
 	})
 }
 
-func TestWhatTheScriptsSaidIsPublishedAndTriedAgain(t *testing.T) {
+func TestMemberPublishesAndRepeatsItsProbe(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})

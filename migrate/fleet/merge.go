@@ -12,14 +12,15 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Merge gives the keys of a carved namespace back to the one out of which it was
-// carved, by Options.Go. Both must be in the same phase, with no step unfinished,
-// and each member of the carved one must be registered in the shorter one too.
+// Merge gives the keys of a carved namespace back to the shorter namespace,
+// with Options.Go. Both must be in the same phase, with no step unfinished.
+// Each member of the carved namespace must be registered in the shorter one
+// too.
 //
-// The shorter one's record stops listing the namespace at once. Its own record
-// and roster are deleted when every member has acknowledged that and no lease
-// runs under it. Until then the shorter one takes no step, and a later call goes
-// on with what is left.
+// The shorter namespace's record stops listing the carved one at once. Merge
+// deletes the carved record and roster when every member has acknowledged that
+// and no lease runs under it. Until then the shorter namespace takes no step,
+// and a later call goes on.
 func Merge(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
@@ -74,7 +75,7 @@ func (d *desk) merge(ctx context.Context, f *facts) (*Report, error) {
 	return d.mergeRest(ctx, f, r)
 }
 
-// mergeAgain judges anew after a record changed meanwhile, unless a step was
+// mergeAgain judges again after a record changed meanwhile, unless a step was
 // taken.
 func (d *desk) mergeAgain(ctx context.Context, before *facts, r *Report) (*Report, error) {
 	f, err := d.gather(ctx)
@@ -114,7 +115,7 @@ func (f *facts) merging() Gate {
 		switch {
 		case !b.readable(m):
 		case !there:
-			b.block("members", "member %s of %q is not registered in %q, and would not follow: let it join %q and name %q beside it (run --also), or stop it, or, if it is dead, name it by --forget", m.who(), f.namespace, s.namespace, s.namespace, f.namespace)
+			b.block("members", "member %s of %q is not registered in %q, and would not follow: let it join %q and also name %q (run --also), or stop it, or, if it is dead, name it by --forget", m.who(), f.namespace, s.namespace, s.namespace, f.namespace)
 		case m.Epoch > f.record.Epoch:
 			b.outdated(m)
 		}
@@ -122,9 +123,9 @@ func (f *facts) merging() Gate {
 	return b.gate
 }
 
-// mergeRest deletes the record of a namespace that is not listed any more, and
-// its roster, as soon as no member goes by it. It looks again until Options.Wait
-// is over.
+// mergeRest deletes the record and the roster of a namespace that is no longer
+// listed, as soon as no member goes by them. It looks again until Options.Wait
+// has passed.
 func (d *desk) mergeRest(ctx context.Context, f *facts, r *Report) (*Report, error) {
 	began := d.clock.Moment()
 	for {
@@ -157,14 +158,14 @@ func (d *desk) mergeRest(ctx context.Context, f *facts, r *Report) (*Report, err
 		select {
 		case <-d.clock.After(lookEvery):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("migrate: %q is not listed any more, and its record still stands; the same verb goes on: %w", f.namespace, context.Cause(ctx))
+			return nil, fmt.Errorf("migrate: %q is not listed any more, and its record is not deleted yet; run the same verb again to go on: %w", f.namespace, context.Cause(ctx))
 		}
 	}
 }
 
-// mergeEnd deletes the record while neither of the two has changed, and the
-// roster after it. Programs that name the namespace begin a roster anew, in case
-// it is carved out again.
+// mergeEnd deletes the record while neither record has changed, and then the
+// roster. Programs that name the namespace begin a new roster, in case it is
+// carved out again.
 func (d *desk) mergeEnd(ctx context.Context, f *facts, r *Report) (*Report, error) {
 	n, err := redis.Int(d.mux.Eval(ctx, record.DropBeside, record.Key(f.namespace), record.Key(f.shorter.namespace), f.record.bytes, f.shorter.record.bytes))
 	if err == nil && n == 1 {
@@ -174,7 +175,7 @@ func (d *desk) mergeEnd(ctx context.Context, f *facts, r *Report) (*Report, erro
 		return nil, d.refused(fmt.Errorf("deleting the record %s: %w; the same verb goes on", record.Key(f.namespace), err))
 	}
 	if n != 1 {
-		return d.mergeRest(ctx, f, r) // a member raised what the record keeps of all
+		return d.mergeRest(ctx, f, r) // a member raised the greatest TTL or period
 	}
 	notes := r.Notes
 	f.record = stored{}

@@ -24,60 +24,65 @@ import (
 
 // ObserverConfig says what to watch. Zero is right for every field.
 type ObserverConfig struct {
-	// Namespace owns the keys that begin with it.
+	// Namespace is what the watched keys begin with.
 	Namespace string
 
-	// DB is the number of the database that the pool selects; attempts in
-	// others are not this fleet's. Defaults to what the server says of the
-	// pool's connections.
+	// DB is the number of the database that the pool selects. Attempts in other
+	// databases do not count. Defaults to what the server says of the pool's
+	// connections.
 	DB int
 
-	// Name tells people who watches. Defaults to a drawn one.
+	// Name is the watcher's name for people. Defaults to a random one.
 	Name string
 
 	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
 	Dialect dialect.Dialect
 
-	// Lease and Greatest are the smallest and the greatest lease of the old clients,
-	// and Gap the longest time that an attempt of theirs takes, in the form of
-	// [dialect.Terms]. What is not given is taken from what the record has as claimed.
-	// Without a lease, leases are guessed and nothing is measured of clocks; without a
-	// gap nothing bounds a clock from above, nor the spread.
+	// Lease and Greatest are the smallest and the greatest lease of the old
+	// clients, and Gap the longest time that an attempt of an old client takes, in
+	// the form of [dialect.Terms]. Unset ones are taken from the claims in the
+	// record. Without a lease, leases are guessed and no clock is measured.
+	// Without a gap nothing bounds a clock from above, nor the spread.
 	Lease, Greatest, Gap time.Duration
 
 	// LeaseChecked and OwnConnections are claims, as in [census.Config].
 	LeaseChecked, OwnConnections bool
 
-	// Idle is the longest pause between two attempts of one old client. What is
-	// found of their clocks counts as measured after a window of that length, and
-	// never without it.
+	// Idle is the longest pause between two attempts of one old client. Bounds of
+	// clocks count as measured after a window of that length, and never without
+	// Idle.
 	Idle time.Duration
 
-	// Monitor watches every command, without a break. It costs the server much of its
-	// throughput, and is for dialects and servers of which counts of SETNX and GETSET prove nothing.
+	// Monitor watches every command, without a break. It costs the server much of
+	// its throughput. Dialects and servers need it whose counts of SETNX and
+	// GETSET prove nothing.
 	Monitor bool
 
-	// Every is how far the writes to the server are apart. Defaults to 5 s.
+	// Every is the time between two writes to the server. Defaults to 5 s.
 	Every time.Duration
 
-	// Timeout bounds the wait for each reply, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply, in real time. Defaults to 2 s.
 	Timeout time.Duration
 
 	// Clock measures the observer's own time. Defaults to [lock.Machine].
 	Clock lock.Clock
 
-	// Seen, if not nil, is called with what was written, and with the whole of what is known.
+	// Seen, if not nil, is called after each write, with what was written and with the
+	// whole result of the watch.
 	Seen func(Sighting, *audit.Result)
 
 	// watch stands in for audit.Watch in tests.
 	watch func(context.Context, *redis.Pool, audit.Config) (*audit.Result, error)
 }
 
-// WatchClients watches the old clients until ctx ends, and keeps for the gates what it sees, on the server. It may run
-// in any program; one is enough. When it ends, or sleeps, or the server's clock steps, a window without
-// old clients begins anew: who was not there cannot say. Only the server's own
-// counts go on: where a later watch finds them as they were, under the same run
-// id, the window by counts goes on too.
+// WatchClients watches the old clients until ctx ends, and keeps on the server
+// what the gates need of it. It may run in any program, and one watcher is
+// enough.
+//
+// A watcher proves nothing of a time when it did not watch. So a window without
+// old clients begins anew when the watcher ends or stalls, or the server's
+// clock steps. The server's own counts are an exception: where a later watch
+// finds the same counts under the same run id, the window by counts goes on.
 func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) error {
 	o, err := newObserver(pool, cfg)
 	if err != nil {
@@ -91,12 +96,11 @@ func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) err
 	}
 }
 
-// errCarved ends a watch of a namespace with other keys than it had when the
-// watch began.
+// errCarved ends a watch whose keys are no longer those of the namespace.
 var errCarved = errors.New("migrate: keys were carved out of the namespace, or given back to it")
 
-// watch watches the keys that the namespace has now, until ctx ends or that is
-// over.
+// watch watches the keys that the namespace has now. It returns errCarved where
+// these change, and nil when ctx ends.
 func (o *observer) watch(ctx context.Context, pool *redis.Pool) error {
 	if err := o.begin(ctx); err != nil {
 		return err
@@ -106,7 +110,7 @@ func (o *observer) watch(ctx context.Context, pool *redis.Pool) error {
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		// A result that nobody has read yet is older news than the next.
+		// The next result replaces one that was not read yet.
 		_, err := o.cfg.watch(watching, pool, o.auditConfig(func(r *audit.Result) {
 			select {
 			case <-results:
@@ -130,7 +134,7 @@ func (o *observer) watch(ctx context.Context, pool *redis.Pool) error {
 	}
 }
 
-// writeEvery is how far an observer's writes are apart where nobody says so.
+// writeEvery is the default time between two writes of a watcher.
 const writeEvery = 5 * time.Second
 
 type observer struct {
@@ -141,8 +145,8 @@ type observer struct {
 	except []string // namespaces whose keys are not watched
 
 	machine look.Machine
-	counted *counted // where the last watch ended
-	began   counted  // the moment at which this one begins; without a run id it is unknown
+	counted *counted // counts at the end of the last watch; nil if unknown
+	began   counted  // counts at the beginning of this watch; unknown without a run id
 }
 
 func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
@@ -159,7 +163,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 		cfg.watch = audit.Watch
 	}
 	if cfg.Every < 0 || cfg.Every > watchFresh/2 {
-		return nil, fmt.Errorf("migrate: ObserverConfig.Every is %v; it must be positive and at most %v, or gates take it for gone", cfg.Every, watchFresh/2)
+		return nil, fmt.Errorf("migrate: ObserverConfig.Every is %v; it must be positive and at most %v, or gates take the watcher for stopped", cfg.Every, watchFresh/2)
 	}
 	if cfg.DB < 0 {
 		return nil, fmt.Errorf("migrate: ObserverConfig.DB is %d; it must be at least 0", cfg.DB)
@@ -190,8 +194,8 @@ func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	return c
 }
 
-// carved are the namespaces that were carved out of the one that is watched.
-// Without a record, or by one that cannot be read, none was.
+// carved are the namespaces that were carved out of the watched one. There are
+// none without a record that can be read.
 func (o *observer) carved(ctx context.Context) ([]string, error) {
 	found, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
 	if err != nil {
@@ -200,7 +204,7 @@ func (o *observer) carved(ctx context.Context) ([]string, error) {
 	return found.Except, nil
 }
 
-// begin reads what was seen before, and which keys are to be watched.
+// begin reads what earlier watchers saw, and which keys are to be watched.
 func (o *observer) begin(ctx context.Context) (err error) {
 	if o.except, err = o.carved(ctx); err != nil {
 		return err
@@ -226,8 +230,8 @@ func (o *observer) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// claimed takes what the record has as claimed where nobody says otherwise. What was
-// measured is no claim.
+// claimed fills unset fields with the record's claims. Measured values in the
+// record are no claims.
 func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 	for _, k := range []struct {
 		into  *time.Duration
@@ -241,7 +245,7 @@ func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 		}
 	}
 	if c.Lease == 0 || c.Greatest < c.Lease {
-		c.Greatest = 0 // it defaults to the smallest
+		c.Greatest = 0 // defaults to the smallest lease
 	}
 }
 
@@ -268,7 +272,7 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 		case errors.Is(err, errRaced):
 			continue
 		case errors.As(err, &unknown) || errors.As(err, &unsent):
-			return nil // the next one will do
+			return nil // the next result has all of it
 		case err != nil:
 			return err
 		}
@@ -302,7 +306,8 @@ func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, erro
 	if theirs {
 		now = other.with(now)
 	}
-	// Without a record nobody is in Clean; one that cannot be read is the verbs' to tell.
+	// Without a record the fleet is not in Clean. The verbs report a record that cannot
+	// be read.
 	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() && r.err == nil {
 		now.alarmed(r.Record)
 	}
@@ -336,9 +341,10 @@ func (o *observer) replace(ctx context.Context, was, text string) error {
 	return nil
 }
 
-// standsBefore reports that s is another's, still at work, and proves what mine
-// would. Whether it is at work is not known for a while; an act that I saw since
-// its last word cuts its window.
+// standsBefore reports that s is the words of another watcher that still runs,
+// began earlier and proves as much as mine does. A watcher that wrote lately
+// counts as running. An act that mine shows after those words ends the other's
+// window, so s does not stand.
 func (s Sighting) standsBefore(mine Sighting) bool {
 	if !slices.Equal(s.Except, mine.Except) || mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
 		return false
@@ -354,7 +360,7 @@ func (s Sighting) standsBefore(mine Sighting) bool {
 	return true
 }
 
-// sighted is the digest of a watch.
+// sighted is the digest of a watch's result.
 func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
@@ -364,7 +370,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
 	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
-		// In a form that nobody named. It is shown, since it cuts the window.
+		// The value is in no known form. The call is shown, since it ends the window.
 		s.LastFailed = call
 	}
 	if e.Stats != nil {
@@ -379,7 +385,7 @@ func sighted(observer string, r *audit.Result) Sighting {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
 	}
 	for _, k := range e.Keys {
-		// The watch knows the fleet's own dialect alone: what another writes there it cannot read.
+		// The watch reads only the fleet's dialect. Unreadable values are another one's.
 		if len(k.Dialects) > 1 || len(k.Dialects) == 1 && k.Counts.Unreadable > 0 {
 			s.Mixed = append(s.Mixed, k.Key)
 		}
@@ -391,8 +397,9 @@ func sighted(observer string, r *audit.Result) Sighting {
 	return s
 }
 
-// spreadBasis says on what the clocks' spread rests. A clock is what was written less the lease: where a
-// lease was guessed, a client with another one and a wrong clock looks like one with a right clock.
+// spreadBasis says whether the clock spread was measured or inferred. A clock
+// is a written stamp less the lease. Where a lease was guessed, a client with
+// another lease and a wrong clock looks like one with a right clock.
 func spreadBasis(e *census.Evidence) census.Basis {
 	for _, lease := range []census.Span{e.SmallestLease, e.GreatestLease} {
 		if lease.Known() && lease.Basis != census.Given && lease.Basis != census.Measured {
@@ -402,8 +409,8 @@ func spreadBasis(e *census.Evidence) census.Basis {
 	return census.Measured
 }
 
-// factOf leaves out what rests on a default or a claim: a gate asks for those itself. To a gate what is
-// inferred is a hint, and no evidence.
+// factOf leaves out defaults and claims, which a gate asks for itself. An
+// inferred fact is a hint to a gate, and no evidence.
 func factOf(s census.Span) Fact {
 	switch s.Basis {
 	case census.Measured, census.Given, census.Inferred:

@@ -64,7 +64,8 @@ func (f *fleet) seen() Sighting {
 	return s
 }
 
-func TestAWatchedWindowOpensTheGateAndAGapInWatchingClosesIt(t *testing.T) {
+// A hole in the watch closes it.
+func TestGateOpensForAnUnbrokenWindow(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
@@ -98,7 +99,7 @@ func TestAWatchedWindowOpensTheGateAndAGapInWatchingClosesIt(t *testing.T) {
 	})
 }
 
-func TestWhatEarlierObserversSawIsKeptAndTheirWindowIsNot(t *testing.T) {
+func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		now := f.w.ServerNow()
 		at := now.Add(-time.Hour)
@@ -126,7 +127,7 @@ func TestWhatEarlierObserversSawIsKeptAndTheirWindowIsNot(t *testing.T) {
 	})
 }
 
-func TestASecondObserverLeavesTheFirstOnesWindowAlone(t *testing.T) {
+func TestSecondWatcherKeepsTheFirstOnesWindow(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		now := f.w.ServerNow()
 		f.observe("first", watched(now.Add(-time.Hour), now, nil))
@@ -243,8 +244,8 @@ func TestWatcherWritesAgainAfterAnother(t *testing.T) {
 	})
 }
 
-// TestWatcherRefusesWordsItCannotRead: they may be of a newer version.
-func TestWatcherRefusesWordsItCannotRead(t *testing.T) {
+// TestWatcherRefusesASightingItCannotRead: they may be of a newer version.
+func TestWatcherRefusesASightingItCannotRead(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		now := f.w.ServerNow()
 		newer := `{"format":"gsl-seen/99"}`
@@ -260,8 +261,8 @@ func TestWatcherRefusesWordsItCannotRead(t *testing.T) {
 	})
 }
 
-// TestWhatIsInferredOpensNoGate: it is a hint for who claims. What is given to who watches is a claim.
-func TestWhatIsInferredOpensNoGate(t *testing.T) {
+// TestInferredTimesOpenNoGate: it is a hint for who claims. What is given to who watches is a claim.
+func TestInferredTimesOpenNoGate(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Observe)

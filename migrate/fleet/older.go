@@ -15,19 +15,21 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// olderVersion is the one whose records are raised. Its members stand in keys of
-// their own.
+// olderVersion is the version whose records are raised to this one. Its members
+// have keys of their own.
 const olderVersion = 2
 
-// olderMember is what counts of such a key.
+// olderMember is what counts of a member of that version.
 type olderMember struct {
 	key, bytes string
 	every, ttl time.Duration
-	beats      bool
+	beats      bool // heartbeats may still come
 }
 
-// raise makes a record of this version from one of the version before, if none of
-// that version's members beats any more. What it knew of its members is lost then.
+// raise turns a record of the version before into one of this version, if no
+// member of that version may still send heartbeats. Otherwise it returns a
+// finding for each such member. The new record notes that members may be
+// missing.
 func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 	if !errors.Is(f.record.err, record.ErrOlder) || record.VersionOf(f.record.bytes) != olderVersion {
 		return f, nil, nil
@@ -35,7 +37,7 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 	_, rest, _ := strings.Cut(f.record.bytes, " ")
 	next, err := migrate.ParseRecord(record.Version + " " + rest + " roster= run= every=0 ttl=0 lost=- evidence=- except= from=-")
 	if err != nil {
-		return f, nil, nil // not of that form either: the gate says so
+		return f, nil, nil // not that version's form either: the gate says so
 	}
 	old, err := d.olderMembers(ctx, f)
 	if err != nil {
@@ -46,7 +48,7 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 	for _, m := range old {
 		next.Every, next.TTL = max(next.Every, m.every), max(next.TTL, m.ttl)
 		if m.beats {
-			blocks = append(blocks, Finding{Rule: "record", Detail: fmt.Sprintf("%s beats: a program of an older version of getsetlock runs, which this record would not reach: stop it first", m.key)})
+			blocks = append(blocks, Finding{Rule: "record", Detail: fmt.Sprintf("%s is fresh: a program with an older version of getsetlock runs, which cannot read the new record: stop it first", m.key)})
 		}
 	}
 	if len(blocks) > 0 {
@@ -69,7 +71,7 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 	return again, nil, err
 }
 
-// olderMembers finds them by one SCAN.
+// olderMembers finds the members of the version before by one SCAN.
 func (d *desk) olderMembers(ctx context.Context, f *facts) ([]olderMember, error) {
 	var out []olderMember
 	cursor := "0"
@@ -101,8 +103,8 @@ func (d *desk) olderMembers(ctx context.Context, f *facts) ([]olderMember, error
 	}
 }
 
-// readOlder reads the words that count, wherever they stand. What it cannot read
-// beats.
+// readOlder reads the words that count, in any order. A member that it cannot
+// read counts as alive.
 func readOlder(key, text string, now time.Time) olderMember {
 	m := olderMember{key: key, bytes: text}
 	var in record.Reader

@@ -13,30 +13,31 @@ import (
 // Leg is one step of the road.
 type Leg struct {
 	From, To migrate.Phase
-	// Wait is how long the step takes at least: the window before it, leases that have to end, heartbeats.
+	// Wait is how long the step takes at least: its window, leases that have to end,
+	// heartbeats.
 	Wait time.Duration
-	// Needs is what has to be so, in sentences; Refuses what closes the gate as things are. Of a later leg
-	// only that is told which no earlier one mends.
+	// Needs is what the step requires, in sentences. Refuses is what closes its gate
+	// now. For a later leg it has only what no earlier leg mends.
 	Needs   []string
 	Refuses []Finding
-	// Evidence is what the next leg's gate rests on, the times above among it. Later legs have none yet.
+	// Evidence is what the gate of the next leg is judged by. Later legs have none yet.
 	Evidence []Finding
 }
 
-// Road is the whole way from where a fleet is.
+// Road is the whole way from the phase where a fleet is.
 type Road struct {
 	Report *Report
 	Fleet  migrate.Fleet
-	// Idle is the longest pause between two attempts of an old client; unknown where
-	// nobody claims it.
+	// Idle is the longest pause between two attempts of an old client; unknown
+	// where it is not claimed.
 	Idle migrate.Known
 	Legs []Leg
-	// Wait is the sum of the legs'.
+	// Wait is the sum over the legs.
 	Wait time.Duration
 }
 
-// Plan says what the whole road needs of this fleet: times computed from its own leases and jobs, and
-// what would refuse. It changes nothing.
+// Plan says what the whole road needs of this fleet: times computed from its
+// own leases and jobs, and what would refuse a step. It changes nothing.
 func Plan(ctx context.Context, pool *redis.Pool, o Options) (*Road, error) {
 	d, err := open(pool, o)
 	if err != nil {
@@ -50,7 +51,7 @@ func Plan(ctx context.Context, pool *redis.Pool, o Options) (*Road, error) {
 	return f.road(d.report(f)), nil
 }
 
-// road is pure.
+// road is a pure function of the facts.
 func (f *facts) road(r *Report) *Road {
 	fleet, _ := f.fleet()
 	road := &Road{Report: r, Fleet: fleet, Idle: f.idle()}
@@ -80,7 +81,8 @@ func (f *facts) initRefuses() []Finding {
 	return blocks
 }
 
-// leg is one step. Its gate is judged as if the fleet stood before it, all of its members with it.
+// leg is one step. Its gate is judged as if the fleet and all its members were
+// in the phase before.
 func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 	l := Leg{From: from, To: from + 1, Wait: f.heartbeat() + f.longestTTL()}
 	there := *f
@@ -103,7 +105,7 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 	case migrate.Sealed, migrate.Modern:
 		l.Needs = []string{every, window}
 		if l.To == migrate.Sealed {
-			l.Needs = append(l.Needs, "before it: the last old client is stopped; from it on they wait and give up")
+			l.Needs = append(l.Needs, "before the step: the last old client is stopped; after it an old client waits and gives up")
 		}
 		l.Wait += need
 	case migrate.Clean:
@@ -113,7 +115,7 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 	return l
 }
 
-// asIf is the fleet standing orderly in a later phase.
+// asIf is the fleet as if it were in a later phase, with every member there.
 func (f *facts) asIf(p migrate.Phase) facts {
 	there := *f
 	there.record.Phase, there.record.Pending, there.record.err = p, migrate.NoPhase, nil
@@ -131,7 +133,7 @@ func (f *facts) asIf(p migrate.Phase) facts {
 	return there
 }
 
-// lasting are refusals that neither time nor the steps before will lift.
+// lasting are refusals that neither time nor earlier steps lift.
 func lasting(all []Finding) []Finding {
 	var out []Finding
 	for _, b := range all {

@@ -17,23 +17,24 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// gone is the roster's field of members that are gone for long, as it was read.
+// gone is the roster's field that counts members gone for long, as it was read.
 type gone struct {
 	record.Gone
-	bytes string // empty if there is none
-	err   error  // it cannot be read
+	bytes string // empty without such a field
+	err   error  // why bytes cannot be read
 }
 
-// unmoved is a heartbeat that lies in the future, and since when it is known.
+// unmoved is a heartbeat that lies in the future, and since when it has been
+// the same.
 type unmoved struct {
 	bytes string
 	since clocks.Moment
 }
 
-// callRoll reads the record again and then the roster with the time, so that no
-// heartbeat lies ahead of the time, and nothing is read between them that takes
-// longer where there are more keys. It returns false if another step was taken
-// since the record was read before.
+// callRoll reads the record again, then the roster together with the time. So
+// no heartbeat lies ahead of the time, and nothing slow is read in between. It
+// returns false where a step was taken, or another server answers, since the
+// facts were gathered.
 func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	again, err := readStored(d.mux.Do(ctx, "GET", record.Key(d.opts.Namespace)))
 	if err != nil {
@@ -45,7 +46,8 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	f.record = again
 	f.reading.Boot, f.reading.Up = d.clock.Boot()
 	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME"), wire.Cmd("INFO", "server")})
-	// The roster is that of the server that was asked before and is asked after it, or another one was promoted.
+	// Another run id after the roster means that another server was promoted, and the
+	// roster may be either one's.
 	server, err := infoOf(replies[2])
 	if err != nil {
 		return false, err
@@ -68,8 +70,8 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	return true, err
 }
 
-// sameStep reports that no step was taken between two readings of a record. That
-// a member raised what the record keeps of all is none.
+// sameStep reports that no step was taken between two readings of a record. A
+// greater TTL or period, which members write, is no step.
 func (s stored) sameStep(before stored) bool {
 	if s.err != nil || before.err != nil || !s.exists() || !before.exists() {
 		return s.bytes == before.bytes
@@ -79,7 +81,8 @@ func (s stored) sameStep(before stored) bool {
 	return a.String() == b.String()
 }
 
-// enroll takes the roster's fields apart. A member that has left is none any more.
+// enroll parses the roster's fields. Members that have left for good are
+// dropped.
 func (f *facts) enroll(fields map[string]string) {
 	f.nonce, f.gone, f.survey.members = fields[record.NonceField], gone{}, nil
 	if text := fields[record.GoneField]; text != "" {
@@ -105,8 +108,8 @@ func (f *facts) enroll(fields map[string]string) {
 	f.survey.strangers(f.survey.members)
 }
 
-// watchAhead notes for how long heartbeats in the future have not moved, by the
-// elapsed time of this call.
+// watchAhead notes for how long heartbeats in the future have not moved, by
+// this machine's elapsed time.
 func (d *desk) watchAhead(f *facts) {
 	seen, now := map[string]unmoved{}, d.clock.Moment()
 	for i := range f.survey.members {
@@ -124,8 +127,9 @@ func (d *desk) watchAhead(f *facts) {
 	d.ahead = seen
 }
 
-// awaitAhead looks again while a heartbeat lies in the future, up to Options.Wait:
-// one that does not move is of a member that has vanished.
+// awaitAhead looks again while a heartbeat lies in the future, for at most
+// Options.Wait. A heartbeat that does not move belongs to a member that has
+// vanished.
 func (d *desk) awaitAhead(ctx context.Context, f *facts) (*facts, error) {
 	unclear := func(m seat) bool {
 		enough := m.vanished(f.now) && (!d.forgets(m.ID) || m.outlived(f.now))
@@ -133,7 +137,7 @@ func (d *desk) awaitAhead(ctx context.Context, f *facts) (*facts, error) {
 	}
 	began := d.clock.Moment()
 	for slices.ContainsFunc(f.members(), unclear) && d.clock.Since(began) < d.opts.Wait {
-		d.progress("a heartbeat lies in the future; whether it moves is looked for", began)
+		d.progress("a heartbeat lies ahead of the server's clock; looking whether it moves", began)
 		select {
 		case <-d.clock.After(lookEvery):
 		case <-ctx.Done():
@@ -151,10 +155,10 @@ func (d *desk) forgets(id string) bool {
 	return slices.Contains(d.opts.Forget, id) || slices.Contains(d.opts.Forget, allDead)
 }
 
-// whyLost says why members may have been lost: the roster is not the one that
-// the record names, or the server has started since, from a copy that may be
-// older. Empty if nothing says so. Where run ids are unknown the nonce alone
-// counts.
+// whyLost says why members may be missing from the roster: it is not the roster
+// that the record names, or the server has restarted since, perhaps from an
+// older copy. It is empty where nothing says so. Where run ids are unknown only
+// the nonce counts.
 func (f *facts) whyLost() string {
 	switch run := f.record.Run; {
 	case f.nonce == "":
@@ -167,8 +171,7 @@ func (f *facts) whyLost() string {
 	return ""
 }
 
-// lostFor is how long after members may have been lost the last lease of one of
-// them can run.
+// lostFor is how long a lease of a missing member can still run.
 func (f *facts) lostFor() time.Duration {
 	every, ttl := f.record.Every, f.record.TTL
 	renews := record.RenewalsFor(every)
@@ -180,18 +183,18 @@ func (f *facts) lostFor() time.Duration {
 	return renews + ttl + record.Late
 }
 
-// trustOfLoss is what a look of another machine may be wrong by.
+// trustOfLoss is taken off the age of a loss that another machine noted.
 const trustOfLoss = time.Second
 
-// lostSince is for how long it is known that members may have been lost, and
-// false where that has to be noted (anew).
+// lostSince is how long ago the loss was noted. It returns false where it has
+// to be noted, or noted anew.
 func (f *facts) lostSince() (age time.Duration, noted bool) {
 	if f.record.Lost == (look.Reading{}) || f.whyLost() != "" {
 		return 0, false
 	}
 	before, now := f.record.Lost, f.reading
 	if before.Run == "" && now.Run == "" {
-		before.Run, now.Run = f.nonce, f.nonce // which then counts alone
+		before.Run, now.Run = f.nonce, f.nonce // the nonce counts alone
 	}
 	return before.Age(now, trustOfLoss)
 }
@@ -200,8 +203,7 @@ func (f *facts) lostSince() (age time.Duration, noted bool) {
 // be missing. The record does not say which of them it was.
 const lostCauses = "the server restarted, another took over, or the roster was lost"
 
-// lost keeps every gate closed while leases may run of members that the roster
-// has lost.
+// lost blocks while leases of members may run that the roster has lost.
 func (b *builder) lost() {
 	why := b.whyLost()
 	noted := b.record.Lost != (look.Reading{})
@@ -225,10 +227,11 @@ func (b *builder) lost() {
 	b.runID()
 }
 
-// runID says where the nonce alone tells a lost roster.
+// runID notes that only the nonce shows a lost roster, where the run id is
+// unknown.
 func (b *builder) runID() {
 	if b.facts.server.noRun != "" {
-		b.note("run-id", "%s, so that members were lost is seen by the roster's nonce alone", b.facts.server.noRun)
+		b.note("run-id", "%s, so only the roster's nonce shows that members were lost", b.facts.server.noRun)
 	}
 }
 
@@ -236,8 +239,8 @@ func instant(r look.Reading) string {
 	return time.Unix(0, 0).Add(r.Server).UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// noteLost writes into the record that members may have been lost, if that is so
-// and not noted yet.
+// noteLost writes into the record that members may be missing, if that is so
+// and not noted yet. It returns facts gathered anew.
 func (d *desk) noteLost(ctx context.Context, f *facts) (*facts, error) {
 	for f.record.exists() && f.record.err == nil && !f.outdated() {
 		if _, noted := f.lostSince(); noted || f.whyLost() == "" && f.record.Lost == (look.Reading{}) {
@@ -262,7 +265,7 @@ func (d *desk) noteLost(ctx context.Context, f *facts) (*facts, error) {
 	return f, nil
 }
 
-// beginRoster sees to it that the roster has a nonce.
+// beginRoster gives the roster a nonce where it has none.
 func (d *desk) beginRoster(ctx context.Context, f *facts) error {
 	if f.nonce != "" {
 		return nil
@@ -279,7 +282,7 @@ func (d *desk) beginRoster(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// run is the run id that the record says next.
+// run is the run id for the next record.
 func (f *facts) run() string {
 	if f.server.runID == "" {
 		return f.record.Run
@@ -287,7 +290,7 @@ func (f *facts) run() string {
 	return f.server.runID
 }
 
-// greatest raises what the record keeps of all members to what they say.
+// greatest raises the record's greatest period and TTL to those of the members.
 func (f *facts) greatest(r *migrate.Record) {
 	r.Every, r.TTL = max(r.Every, f.record.Every), max(r.TTL, f.record.TTL)
 	for _, m := range f.members() {

@@ -7,16 +7,15 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// seat is a member as it was read: its bytes are what a deletion is compared
-// with.
+// seat is a member as it was read from the roster.
 type seat struct {
 	migrate.MemberState
-	bytes string
-	err   error         // it cannot be read
-	still time.Duration // for how long a heartbeat in the future is known not to have moved
+	bytes string        // what a deletion is compared with
+	err   error         // why bytes cannot be read
+	still time.Duration // how long a heartbeat in the future has not moved
 }
 
-// vanished reports that heartbeats failed to come.
+// vanished reports that heartbeats have not come for three periods.
 func (s seat) vanished(serverNow time.Time) bool {
 	if s.ahead(serverNow) {
 		return s.still > record.BeatsMissed*s.Every
@@ -24,16 +23,18 @@ func (s seat) vanished(serverNow time.Time) bool {
 	return serverNow.Sub(s.Seen) > record.BeatsMissed*s.Every+time.Second
 }
 
-// ahead reports that a heartbeat lies in the future: the server's clock was set back.
+// ahead reports that the heartbeat lies in the future, since the server's clock
+// was set back.
 func (s seat) ahead(serverNow time.Time) bool { return s.Seen.Sub(serverNow) > time.Second }
 
-// outlived reports that no lease of a member that stopped at its last heartbeat can still run.
+// outlived reports that no lease can still run of a member that stopped at its
+// last heartbeat.
 func (s seat) outlived(serverNow time.Time) bool { return s.left(serverNow) < 0 }
 
-// over is when they have ended.
+// over is when the last such lease ends, by the server's clock.
 func (s seat) over() time.Time { return record.Over(s.Seen, s.Leaving, s.Renews, s.TTL) }
 
-// left is for how long such a lease may still run.
+// left is how long such a lease may still run.
 func (s seat) left(serverNow time.Time) time.Duration {
 	if s.ahead(serverNow) {
 		return s.over().Sub(s.Seen) - s.still

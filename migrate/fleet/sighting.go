@@ -14,19 +14,20 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Watch is a way of watching that can prove that nobody tries for an old lock.
+// Watch is a way of watching that can prove that no old client tries for a
+// lock.
 type Watch string
 
-// The ways of watching. Others see what was written, and not the attempts that failed.
+// The ways of watching. Other ways miss attempts that failed.
 const (
-	WatchStats   Watch = "stats"   // calls of SETNX and GETSET, as the server counts them, by whomever
+	WatchStats   Watch = "stats"   // calls of SETNX and GETSET as the server counts them, by any client
 	WatchMonitor Watch = "monitor" // every command, without a break
 )
 
-// Fact is a time that was found out by watching, with the word for how.
+// Fact is a time that was found by watching, and how.
 type Fact struct {
 	Time  time.Duration `json:"ns"`
-	Basis string        `json:"basis"`       // measured, given, inferred, claimed; empty: nothing is known
+	Basis string        `json:"basis"`       // measured, given, inferred, claimed; empty: unknown
 	At    time.Time     `json:"at,omitzero"` // the server's clock
 	Who   string        `json:"who,omitempty"`
 	Note  string        `json:"note,omitempty"`
@@ -35,62 +36,63 @@ type Fact struct {
 // Known reports that Time means something.
 func (f Fact) Known() bool { return f.Basis != "" }
 
-// Touch is something that an old client did to a key.
+// Touch is an act of an old client on a key.
 type Touch struct {
 	At   time.Time `json:"at"` // the server's clock
 	Key  string    `json:"key,omitempty"`
 	What string    `json:"what"`
-	Who  string    `json:"who,omitempty"` // address, name, library, as far as they are known
+	Who  string    `json:"who,omitempty"` // address, name, library, as far as known
 }
 
-// Sighting is what somebody saw of the old clients by watching, as the gates find it on the server.
+// Sighting is what watchers saw of the old clients, as the gates read it from
+// the server.
 type Sighting struct {
-	Format   string    `json:"format"`   // the version of this form
-	Observer string    `json:"observer"` // who wrote it last
-	From     time.Time `json:"from"`     // since when that one has watched, by the server's clock
-	Until    time.Time `json:"until"`    // its last look
+	Format   string    `json:"format"`   // version of this form
+	Observer string    `json:"observer"` // name of the watcher whose window this is
+	From     time.Time `json:"from"`     // beginning of that watch, by the server's clock
+	Until    time.Time `json:"until"`    // last look of that watch
 
-	// Except are the longer namespaces whose keys that one did not watch, since they
-	// were carved out.
+	// Except are the longer namespaces whose keys the watcher did not watch, since
+	// they were carved out.
 	Except []string `json:"except,omitempty"`
 
-	// Quiet is for how long nobody tried for an old lock, by each source that can
-	// prove it: the lesser of the server's time and the observer's own, without a
-	// hole. QuietUntil is where it ends: by MONITOR at the youngest marker that came
-	// back, else at the last look. A source that is not named there ends at Until.
-	// Missing says why a source proves nothing.
+	// Quiet is how long no old client tried for a lock, by each source that can
+	// prove it: the lesser of the server's time and the watcher's own, without a
+	// hole. QuietUntil is the end of that window: for MONITOR the youngest marker
+	// that came back, else the last look. A source that is missing there ends at
+	// Until. Missing says why a source proves nothing.
 	Quiet      map[Watch]time.Duration `json:"quiet_ns"`
 	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
 	Missing    map[Watch]string        `json:"missing,omitempty"`
 
-	// Counted is where the window by the server's counts ended, for a watch that
-	// begins later; nil where nothing was proved.
+	// Counted is where the window by the server's counts ended, so that a later
+	// watch can go on with it; nil where nothing was proved.
 	Counted *counted `json:"counted,omitempty"`
 
-	// What follows is gathered from all observers since the evidence was last begun anew.
+	// The fields below are joined from all watchers since the evidence began anew.
 	Lease Fact `json:"smallest_lease"`
 	// LeaseLooks is a smaller lease than the given one that fits better what an old
 	// client writes.
 	LeaseLooks Fact `json:"lease_looks,omitzero"`
 	Greatest   Fact `json:"greatest_lease"`
-	Spread     Fact `json:"spread"`        // guaranteed; unknown unless all that matters was bounded
-	Proved     Fact `json:"spread_proved"` // their clocks were at least so far apart
+	Spread     Fact `json:"spread"`        // upper bound; unknown unless every clock was bounded
+	Proved     Fact `json:"spread_proved"` // lower bound of the spread
 	Gap        Fact `json:"longest_gap"`
 	Job        Fact `json:"longest_hold"`
 	Pause      Fact `json:"longest_pause"` // between two attempts on one key
 
-	// Server is the run id of the server by whose clock the next four were seen.
-	// Under another one they say nothing.
+	// Server is the run id of the server by whose clock the next four fields were
+	// seen. They say nothing of another server's clock.
 	Server string `json:"server,omitempty"`
 
-	// Behind and Ahead hold for the clock of every old client that was seen. They
-	// count as measured where their basis says so: by then it was watched for long
-	// enough.
+	// Behind and Ahead bound the clock of every old client that was seen. They count
+	// as measured where their basis says so, which takes a window of Idle.
 	Behind Fact `json:"behind"`
 	Ahead  Fact `json:"ahead"`
 
-	// One old client's clock was at least so far behind, and one's at least so far
-	// ahead. That refutes a smaller claim, and proves nothing of who was not seen.
+	// BehindProved and AheadProved are how far the clock of some old client was behind
+	// or ahead at least. They refute a smaller claim, and prove nothing of clients that
+	// were not seen.
 	BehindProved Fact `json:"behind_proved"`
 	AheadProved  Fact `json:"ahead_proved"`
 
@@ -117,13 +119,13 @@ func (s *Sighting) seeQuiet(e *census.Evidence) {
 		if missing := cmp.Or(c.Missing, c.Unproved); missing != "" {
 			s.Missing[way] = missing
 		} else if from, quiet := e.Quiet(source); quiet > 0 {
-			// The server's time, and no more than the observer's own.
+			// The server's time, and no more than the watcher's own.
 			s.Quiet[way], s.QuietUntil[way] = min(quiet, c.Elapsed), from.Add(quiet)
 		}
 	}
 }
 
-// until is where a window ends.
+// until is the end of a window.
 func (s *Sighting) until(w Watch) time.Time {
 	if at, ok := s.QuietUntil[w]; ok {
 		return at
@@ -131,9 +133,9 @@ func (s *Sighting) until(w Watch) time.Time {
 	return s.Until
 }
 
-// seeClocks adds what a watch found of old clients' clocks against the clock of
-// the server that it watched. What was seen proves at least so much; a bound
-// counts as measured when the watch was long enough.
+// seeClocks adds how far old clients' clocks are off the clock of the watched
+// server. What was seen proves a lower bound. An upper bound counts as measured
+// when the watch was long enough.
 func (s *Sighting) seeClocks(e *census.Evidence) {
 	s.Server = e.Run
 	for _, c := range []struct {
@@ -149,7 +151,8 @@ func (s *Sighting) seeClocks(e *census.Evidence) {
 	}
 }
 
-// clocksWith adds what was known of the clocks before, by the same server's clock.
+// clocksWith joins bounds of clocks that were seen before by the same server's
+// clock.
 func (s *Sighting) clocksWith(before Sighting) {
 	if s.Server != before.Server {
 		return
@@ -180,12 +183,13 @@ const (
 	mostSighted    = 200 // keys, so that the whole stays below a hundred kilobytes
 	mostMixed      = 50
 
-	// sightingTTL is how long evidence is kept after the last look. Then nobody can say any more whom it
-	// speaks of.
+	// sightingTTL is how long evidence is kept after the last look. After that nobody
+	// knows which clients it was about.
 	sightingTTL = 30 * 24 * time.Hour
 )
 
-// with adds what was known before. The quiet is the observer's own: who was not there cannot say.
+// with joins what was known before. The windows stay those of s, since a
+// watcher proves nothing of a time when it did not watch.
 func (s Sighting) with(before Sighting) Sighting {
 	if before.Format == "" {
 		return s
@@ -233,7 +237,8 @@ func (s *Sighting) cut() {
 	}
 }
 
-// bound keeps the digest small: of the keys the latest, of names the first.
+// bound keeps the digest small: it keeps the keys with the latest acts, and the
+// first names of each list.
 func (s *Sighting) bound() {
 	slices.SortFunc(s.Keys, func(a, b SightedKey) int {
 		if c := b.last().Compare(a.last()); c != 0 {
@@ -250,7 +255,8 @@ func (s *Sighting) bound() {
 	}
 }
 
-// alarmed notes acts of old clients after the fleet went to Clean.
+// alarmed sets Alarm to the last act of an old client, if that came after the
+// fleet went to Clean.
 func (s *Sighting) alarmed(r migrate.Record) {
 	s.Alarm = nil
 	if r.Phase != migrate.Clean {
@@ -261,11 +267,11 @@ func (s *Sighting) alarmed(r migrate.Record) {
 	}
 }
 
-// alarm says of a fleet in Clean that an old client came back.
+// alarm notes that an old client came back to a fleet in Clean.
 func (r *Report) alarm(f *facts) {
 	f.sighting.alarmed(f.record.Record)
 	if a := f.sighting.Alarm; a != nil {
-		r.note("ALARM: an old client%s acted on %q at %s (%s), and in clean nothing but a tombstone keeps it out: stop it; two may have held at once", by(a.Who), a.Key, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
+		r.note("ALARM: an old client%s acted on %q at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), a.Key, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
 	}
 }
 
@@ -295,7 +301,7 @@ func (s Sighting) text() (string, error) {
 	return string(raw), err
 }
 
-// parseSighting reads what text writes; nothing is no sighting.
+// parseSighting reads what text writes. An empty text is the zero Sighting.
 func parseSighting(text string) (Sighting, error) {
 	if text == "" {
 		return Sighting{}, nil
@@ -314,13 +320,13 @@ func parseSighting(text string) (Sighting, error) {
 	return s, nil
 }
 
-// without forgets how long it was quiet, if keys were not watched that a record
-// gives to the namespace: they were given back since.
+// without drops the windows if the watcher left out keys that belong to the
+// namespace, since they were given back meanwhile.
 func (s *Sighting) without(found stored) error {
 	for _, namespace := range s.Except {
 		if !found.Lists(namespace) {
 			s.Quiet = nil
-			return fmt.Errorf("the keys of %q were given back since, and were not watched: the watcher begins anew with its next look", namespace)
+			return fmt.Errorf("the keys of %q were given back meanwhile, and no watcher watched them: the watcher begins anew with its next look", namespace)
 		}
 	}
 	return nil

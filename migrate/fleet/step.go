@@ -12,11 +12,11 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// stored is a record as it was read: its bytes are what a change is compared with.
+// stored is a record as it was read.
 type stored struct {
 	migrate.Record
-	bytes string // empty if there is none
-	err   error  // it cannot be read
+	bytes string // what a change is compared with; empty without a record
+	err   error  // why bytes cannot be read
 }
 
 func (s stored) exists() bool { return s.bytes != "" }
@@ -31,14 +31,16 @@ func readStored(value any, err error) (stored, error) {
 	return s, nil
 }
 
-// errRaced says that somebody else changed the record first.
+// errRaced is returned where another client changed what was read before the
+// write.
 var errRaced = errors.New("migrate: the record changed meanwhile")
 
-// change replaces the record that was read by another, if it still is that one. A reply that does not
-// come is asked for by reading: the bytes say whether the change was made, since its epoch and time are
-// its own.
+// change replaces a record while it is still was. It returns errRaced where it
+// is another one. Where no reply comes it reads the record: its epoch and time
+// are unique, so the bytes say whether the change was made.
 //
-// beside, if not nil, is a namespace that the change depends on: its record must be the one that was read, too.
+// Where beside is not nil, the change also needs that namespace's record to be
+// the one that was read.
 func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record, beside *facts) (stored, error) {
 	text := next.String()
 	var reply any

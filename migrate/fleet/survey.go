@@ -18,14 +18,16 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// scanSlice is how many keys the server goes through in one SCAN, and about how many looks travel in one
-// message: some hundred microseconds in which it serves nobody else.
+// scanSlice is COUNT of each SCAN, and about the number of looks in one
+// message. The server serves nobody else for some hundred microseconds
+// meanwhile.
 const scanSlice = 500
 
-// longestLook is how much of a value is read. No mark and no token is longer.
+// longestLook is how much of a value is read, in bytes. No guard, tombstone or
+// token is longer.
 const longestLook = 255
 
-// form is what a value on an old key is.
+// form is the kind of a value on a lock's key L.
 type form int
 
 const (
@@ -35,27 +37,27 @@ const (
 	formTombstone
 )
 
-// survey is what stands on the keys of a namespace.
+// survey is what the keys of a namespace hold.
 type survey struct {
 	Keys                               int64 // looked at
 	Stamps, Guards, Tombstones, Others int64
-	Ours                               int64         // stamps of getsetlock clients, which are no evidence of an old one
-	TombsEnd                           time.Duration // how long the last tombstone stands
-	NoTTL                              names         // old clients' values that no server ends
-	Lone                               names         // stamps without M and TTL that lie as far ahead as getsetlock clients'
-	UUIDs                              names         // stamps of a kind whose clients take a bare number for none
-	Strangers                          names         // guards and tombstones held by who is not registered
-	Unslotted                          names         // keys beside which no second one can stand in their slot
+	Ours                               int64         // stamps of getsetlock clients, which are no evidence of an old client
+	TombsEnd                           time.Duration // longest TTL of a tombstone
+	NoTTL                              names         // values of old clients without a TTL
+	Lone                               names         // stamps without M and TTL that lie as far ahead as those of getsetlock clients
+	UUIDs                              names         // stamps with a uuid, whose clients take a bare number for no stamp
+	Strangers                          names         // guards and tombstones held by programs that are not registered
+	Unslotted                          names         // keys whose slot can hold no second key
 
-	members []seat          // of the roster, which is read after the keys
-	holders []holder        // of M's that depend on a guard or a tombstone
+	members []seat          // fields of the roster, which is read after the keys
+	holders []holder        // getsetlock clients that hold by a guard or a tombstone
 	records map[string]bool // namespaces that have a record
 }
 
-// holder is an old key and the tag of the getsetlock client that holds it.
+// holder is a key L and the member id of the getsetlock client that holds it.
 type holder struct{ key, tag string }
 
-// strangers are the holders that are none of the members.
+// strangers sets Strangers to the holders that are no members.
 func (s *survey) strangers(members []seat) {
 	known := map[string]bool{}
 	for _, m := range members {
@@ -69,7 +71,7 @@ func (s *survey) strangers(members []seat) {
 	}
 }
 
-// names are some of many.
+// names counts names and keeps some of them.
 type names struct {
 	count int64
 	some  []string
@@ -102,14 +104,14 @@ func (n names) String() string {
 type surveyor struct {
 	mux       *wire.Mux
 	namespace string
-	scope     scope.Scope // without the keys of namespaces that were carved out
-	record    stored      // which lists those
+	scope     scope.Scope // keys of the namespace, without those that were carved out
+	record    stored      // record that lists the carved namespaces
 	dialect   dialect.Dialect
-	tombstone string // encoded
+	tombstone string // as it is stored
 	now       time.Time
-	terms     dialect.Terms // what is known of the fleet: where a stamp of a getsetlock client lies
+	terms     dialect.Terms // what is known of the fleet, for the stamps of getsetlock clients
 	out       survey
-	holders   map[string]string // tag by old key, of M's that hang on a guard or a tombstone
+	holders   map[string]string // member id by L, for each M whose holder depends on a guard or a tombstone
 }
 
 func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time) (*surveyor, error) {
@@ -124,13 +126,14 @@ func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Ti
 }
 
 // goBy leaves out the keys of namespaces that a record lists as carved out. A
-// sweep ends when the record is another one than that.
+// sweep ends when the record changes.
 func (s *surveyor) goBy(found stored) {
 	s.record, s.scope = found, s.scope.Except(found.Except...)
 }
 
-// look reads everything. SCAN may return a key twice while the server's tables move; holders are told
-// apart by their keys, and for all else an approximate count is enough.
+// look reads all keys. SCAN may return a key twice while the server's tables
+// move. Holders are told apart by their keys; for all else an approximate count
+// is enough.
 func (s *surveyor) look(ctx context.Context) (survey, error) {
 	if err := s.scan(ctx, s.slice); err != nil {
 		return survey{}, err
@@ -142,7 +145,7 @@ func (s *surveyor) look(ctx context.Context) (survey, error) {
 }
 
 // scan calls fn with one slice of names after another: the namespace's keys,
-// all records, and others that are named like them.
+// all records, and other keys with the prefix of records.
 func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
 	patterns := []string{"*"}
 	if s.namespace != "" {
@@ -159,7 +162,7 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
 				return err
 			}
-			if i > 0 { // the others have been seen by the first pattern
+			if i > 0 { // the first pattern has shown the others
 				keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, s.namespace) })
 			}
 			if err := fn(ctx, keys); err != nil {
@@ -173,10 +176,11 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 	return nil
 }
 
-// markSuffix ends the name of our key beside an old one.
+// markSuffix ends the name of M, the second key of a lock.
 const markSuffix = ":gsl"
 
-// guarded is the old key beside which a key of ours stands.
+// guarded is the key L that a key M belongs to. It returns false where the name
+// is not that of an M.
 func guarded(mark string) (string, bool) {
 	l, ok := strings.CutSuffix(mark, markSuffix)
 	if !ok {
@@ -191,8 +195,8 @@ func guarded(mark string) (string, bool) {
 	return l, legacy.MarkKey(l) == mark
 }
 
-// covers reports that a key on the server belongs to the namespace. It was read
-// on our own connection, whose database is the one that is asked about.
+// covers reports that a key belongs to the namespace. It was read on a
+// connection of the pool, so its database is the right one.
 func (s *surveyor) covers(raw string) bool { return s.scope.Covers(s.scope.Database(), raw) }
 
 // slice looks at some keys with one message.
@@ -232,24 +236,25 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 	return s.attribute(ctx, stamps)
 }
 
-// wanted reports that a key may be a lock of the namespace, and how much of its
-// value is read: up to the byte last.
+// wanted reports that a key may be a lock of the namespace, and the last byte
+// of its value that is read.
 func (s *surveyor) wanted(key string) (last int, ok bool) {
 	_, mark := guarded(key)
 	if _, remembers := guarded(strings.TrimSuffix(key, look.Suffix)); remembers && !mark {
-		return 0, false // no lock: what a getsetlock client remembers of one
+		return 0, false // the looks that a getsetlock client remembers, and no lock
 	}
 	return longestLook, !strings.HasPrefix(key, "gsl:") && s.covers(key)
 }
 
-// valued is a key with what stands there and its PTTL.
+// valued is a key with its value and its PTTL.
 type valued struct {
 	key, value string
 	left       int64
 }
 
-// attribute tells stamps of getsetlock clients from old clients'. A PX says so
-// where the dialect sets none, and else M, which carries the same bytes.
+// attribute tells stamps of getsetlock clients from those of old clients. A PX
+// shows the former where the dialect sets none. Elsewhere M does, which holds
+// the same bytes.
 func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
 	var asks []valued
 	var cmds []wire.Command
@@ -286,8 +291,8 @@ func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
 	return nil
 }
 
-// perhapsOurs reports that a stamp ends about as far ahead of the server's clock
-// as those of getsetlock clients do: a day, give or take a lease.
+// perhapsOurs reports that a stamp ends about as far ahead of the server's
+// clock as those of getsetlock clients: a day, give or take a lease.
 func (s *surveyor) perhapsOurs(value string) bool {
 	stamp, err := s.dialect.Decode(value, s.now)
 	if err != nil {
@@ -297,8 +302,7 @@ func (s *surveyor) perhapsOurs(value string) bool {
 	return off.Abs() <= max(s.terms.Greatest, s.dialect.Lease)
 }
 
-// take counts what stands on a key, and returns the form of what stands on one
-// that old clients take.
+// take counts what a key holds, and returns the form of a value on L.
 func (s *surveyor) take(key, value string, left int64) form {
 	if l, ok := guarded(key); ok {
 		s.holds(l, value)
@@ -328,7 +332,8 @@ func (s *surveyor) take(key, value string, left int64) form {
 	return what
 }
 
-// holds notes who holds by a guard or a tombstone: token, bytes on the old key, tag.
+// holds notes the holder by M's value, if it depends on a guard or a tombstone.
+// M holds a token, the bytes on L and a member id, separated by blanks.
 func (s *surveyor) holds(l, mark string) {
 	parts := strings.Split(mark, " ")
 	if len(parts) < 2 {
@@ -344,8 +349,9 @@ func (s *surveyor) holds(l, mark string) {
 	s.holders[l] = tag
 }
 
-// stealer reports that a value is of clients that take what others write for no stamp at all, and so our
-// guards of this dialect for a lock that is free. A uuid, a colon and a plausible time are nothing else.
+// stealer reports a stamp with a uuid in another dialect. Its clients take
+// other values for no stamp, and so take a guard for a free lock. Nothing else
+// looks like a uuid, a colon and a plausible time.
 func (s *surveyor) stealer(value string) bool {
 	if s.dialect.Shape == dialect.ShapeUUIDNumber {
 		return false
@@ -354,7 +360,7 @@ func (s *surveyor) stealer(value string) bool {
 	return err == nil
 }
 
-// form tells our own marks from the old clients' values.
+// form tells guards and tombstones from old clients' values.
 func (s *surveyor) form(value string) form {
 	if value == s.tombstone {
 		return formTombstone

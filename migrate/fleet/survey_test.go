@@ -9,9 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// TestAStampOfOursIsNoEvidenceOfAnOldClient: M carries the same bytes, or it has
+// TestStampOfAGetsetlockClientIsNoEvidence: M carries the same bytes, or it has
 // a PX where the dialect sets none. The key of a remembered look is no lock.
-func TestAStampOfOursIsNoEvidenceOfAnOldClient(t *testing.T) {
+func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 	const day, minute = 24 * time.Hour, time.Minute
 	for name, c := range map[string]struct {
 		dialect dialect.Dialect

@@ -21,21 +21,21 @@ var prolongLua string
 
 var prolong = wire.NewScript(1, prolongLua)
 
-// tombstonesLast is how long tombstones stand at least when a fleet goes to
-// Clean: what a release leaves, or twice the longest pause of an old client. A
-// client that comes back after such a pause then meets one.
+// tombstonesLast is the least TTL of tombstones when a fleet goes to Clean: the
+// TTL that a release gives them, or twice the longest pause of an old client.
+// An old client that returns after such a pause still finds one.
 func tombstonesLast(idle time.Duration) time.Duration { return max(30*24*time.Hour, 2*idle) }
 
-// Sweep shows the tombstones of a fleet in Clean, and with Options.Go deletes
-// them. From then on nothing keeps an old client out. Clean itself leaves them to
-// their TTL: they are all that shuts out an old client that somebody forgot.
+// Sweep shows the tombstones of a fleet in Clean, and deletes them with
+// Options.Go. From then on nothing keeps an old client out. Without Sweep they
+// stay until their TTL ends.
 func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
 		case f.record.err != nil || !f.record.exists() || f.record.Phase != migrate.Clean:
 			return d.closed(f, migrate.Clean, "order", "the phase is %v: by their tombstones %v and the phases next to it keep old clients out; sweep is for clean", orNone(f.record), migrate.Sealed), nil
 		case f.record.Pending != migrate.NoPhase:
-			return d.closed(f, migrate.Clean, "pending", "clean is not over: leases of modern may rest on tombstones; run clean --go until it says that the migration is over"), nil
+			return d.closed(f, migrate.Clean, "pending", "clean is not over: leases of modern may depend on tombstones; run clean --go until it says that the migration is over"), nil
 		}
 		b := &builder{facts: f, gate: Gate{To: migrate.Clean}}
 		b.acknowledged(migrate.Clean)
@@ -107,22 +107,22 @@ func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error)
 	return count, nil
 }
 
-// forgives says what keeps an old client out that somebody forgot.
+// forgives notes what still keeps a forgotten old client out.
 func (r *Report) forgives(f *facts) {
 	n, left := f.survey.Tombstones, f.survey.TombsEnd
 	if n == 0 {
-		r.note("no tombstone stands: nothing keeps an old client out")
+		r.note("no tombstone is left: nothing keeps an old client out")
 		return
 	}
-	r.note("%d tombstones keep old clients out of their keys, the last one until %s; they alone do, and migrate sweep deletes them",
+	r.note("%d tombstones keep old clients out of their keys, the last one until %s; nothing else does, and migrate sweep deletes them",
 		n, f.now.Add(left).UTC().Format("2006-01-02 15:04:05Z"))
 }
 
-// swept is what a sweep did.
+// swept is the result of a sweep: numbers of tombstones.
 type swept struct{ Deleted, Left int64 }
 
-// sweep deletes tombstones by compare, in slices. beside says whether also those beside which one of
-// ours holds.
+// sweep deletes tombstones by compare, in slices. With beside it also deletes
+// those of locks that a getsetlock client holds.
 func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
 	var out swept
 	absent := "1"
@@ -154,8 +154,9 @@ func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
 	return out, err
 }
 
-// sweepStray deletes tombstones in a phase that has none: a fail-over may have brought them back, or a release
-// of a lease that nobody knew of. Nobody may hold by one any more.
+// sweepStray deletes tombstones in a phase that has none. A fail-over may have
+// brought them back, or the release of a lease that nobody knew of. It keeps
+// those that a lock may depend on.
 func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 	if !f.strayTombstones() {
 		return nil
@@ -175,8 +176,8 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// strayTombstones reports that tombstones stand that keep old clients out of a fleet in which they work, and
-// that no member can hold by one or put one back.
+// strayTombstones reports tombstones in a phase in which old clients work,
+// where no member holds a lock by one or can write one again.
 func (f *facts) strayTombstones() bool {
 	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() || f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
 		return false
@@ -192,8 +193,8 @@ func (f *facts) strayTombstones() bool {
 	return len(gate.Blocks) == 0
 }
 
-// unchanged fails with errRaced where somebody changed the record since the sweep
-// was decided. Some of the keys may belong to another namespace now.
+// unchanged fails with errRaced where the record changed since the sweep was
+// decided. Some of the keys may belong to another namespace now.
 func (s *surveyor) unchanged(ctx context.Context) error {
 	now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
 	if err == nil && !now.sameStep(s.record) {
@@ -202,7 +203,7 @@ func (s *surveyor) unchanged(ctx context.Context) error {
 	return err
 }
 
-// tombs are those keys that carry a tombstone.
+// tombs are those of the keys that hold a tombstone.
 func (s *surveyor) tombs(ctx context.Context, keys []string) ([]string, error) {
 	keys = slices.DeleteFunc(keys, func(k string) bool {
 		_, mark := guarded(k)

@@ -16,8 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// TestInAClusterANameWithoutASlotIsRefusedAndClosesTheGate asks a real one, of one node.
-func TestInAClusterANameWithoutASlotIsRefusedAndClosesTheGate(t *testing.T) {
+// TestClusterRefusesANameWithoutASlot asks a real one, of one node.
+func TestClusterRefusesANameWithoutASlot(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	pool := s.Pool()

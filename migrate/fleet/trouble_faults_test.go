@@ -66,8 +66,8 @@ func TestOfTwoPeopleAtOnceOneIsToldSo(t *testing.T) {
 	}
 }
 
-// TestOfTwoNamespacesThatBeginAtOnceNoneOverlaps: neither saw the other's record before it wrote its own.
-func TestOfTwoNamespacesThatBeginAtOnceNoneOverlaps(t *testing.T) {
+// TestNamespacesThatBeginAtOnceDoNotOverlap: neither saw the other's record before it wrote its own.
+func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		gate := redistest.NewGate()
 		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})

@@ -62,7 +62,7 @@ var verbFaults = map[string]fault{
 	"cut before a script":    {command: "EVALSHA", rule: &redistest.CutBefore},
 	"cut after the reply":    {rule: &redistest.CutReplied},
 	"NOSCRIPT":               {command: "EVALSHA", rule: noScript},
-	"without a right":        {rule: noRight, says: "who migrates needs SCAN, GET"},
+	"without a right":        {rule: noRight, says: "the user that migrates needs SCAN, GET"},
 	"script cache flushed":   {command: "EVALSHA", meanwhile: func(c *crew, _ func()) { c.w.FlushScripts() }},
 	"restarted empty":        {meanwhile: func(c *crew, _ func()) { c.w.Restart() }, cut: true},
 	"phase record lost":      {meanwhile: func(c *crew, _ func()) { c.w.Mini.Del(record.Key("")) }},

@@ -45,9 +45,9 @@ func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
 	})
 }
 
-// TestNothingMovesWithoutAHumansWord, not the first step of a verb and not what an earlier call has left: that
+// TestNothingMovesWithoutGo, not the first step of a verb and not what an earlier call has left: that
 // lets old clients in, or takes away what keeps them out.
-func TestNothingMovesWithoutAHumansWord(t *testing.T) {
+func TestNothingMovesWithoutGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, pending migrate.Phase // pending: the step was taken, and not all of it is done
 		run           verb
@@ -95,7 +95,7 @@ func TestNothingMovesWithoutAHumansWord(t *testing.T) {
 	}
 }
 
-func TestAHumansWordOpensNoClosedGate(t *testing.T) {
+func TestGoOpensNoClosedGate(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe) // nobody joined
 		closed(t, f.advance(Options{Go: true}).Gate, "members")
@@ -103,7 +103,7 @@ func TestAHumansWordOpensNoClosedGate(t *testing.T) {
 	})
 }
 
-func TestOfTwoWhoAdvanceAtOnceOneIsToldSo(t *testing.T) {
+func TestSecondOfTwoAdvancesIsRefused(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Observe)
@@ -237,8 +237,8 @@ func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
 	})
 }
 
-// TestAStepThatIsNamedSaysWhoKnowsALaterRecord: an old one that says the right phase is not well.
-func TestAStepThatIsNamedSaysWhoKnowsALaterRecord(t *testing.T) {
+// TestNamedStepReportsMembersOfALaterRecord: an old one that says the right phase is not well.
+func TestNamedStepReportsMembersOfALaterRecord(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Sealed)
@@ -251,7 +251,7 @@ func TestAStepThatIsNamedSaysWhoKnowsALaterRecord(t *testing.T) {
 	})
 }
 
-func TestANewBeginningAfterCleanWaitsForWhoVanished(t *testing.T) {
+func TestNewBeginningWaitsForVanishedMembers(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Clean)
@@ -277,7 +277,8 @@ func (f *fleet) put(key string, held *migrate.Member) {
 	}
 }
 
-func TestTheWayBackFromSealedDeletesTombstonesThatNobodyHoldsBy(t *testing.T) {
+// A tombstone stays while a getsetlock client holds its lock.
+func TestBackFromSealedDeletesUnusedTombstones(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Sealed)
@@ -500,7 +501,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		for _, command := range []string{"GET", "SCAN", "HGETALL", "TIME", "GETRANGE", "EVALSHA"} {
 			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
-			says(t, err, "who migrates needs SCAN, GET")
+			says(t, err, "the user that migrates needs SCAN, GET")
 			f.at(migrate.Observe)
 		}
 	})

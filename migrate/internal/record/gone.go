@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Gone is what is left of members that have been silent for a week and whose
-// leases are over: a field of the roster that blocks like one vanished member.
+// Gone counts members that have been silent for a week and whose leases are
+// over. It is a field of the roster, and blocks like one vanished member.
 type Gone struct {
 	Count       int64
-	First, Last time.Time // their last heartbeats, by the server's clock
-	Phase       string    // the lowest that one of them acted by
-	Names       []string  // the last of them
+	First, Last time.Time // earliest and latest of their last heartbeats, by the server's clock
+	Phase       string    // lowest phase that one of them acted by
+	Names       []string  // names of the last ones
 }
 
 var goneWords = []string{"count", "first", "last", "phase", "names"}
 
-// String is the field as it stands on the wire.
+// String is the text on the wire.
 func (g Gone) String() string {
 	names := make([]string, len(g.Names))
 	for i, name := range g.Names {
@@ -43,9 +43,9 @@ func ParseGone(text string) (Gone, error) {
 	return g, in.Err
 }
 
-// Over is when no lease of a member can run any more that was silent since its
-// last heartbeat: it renewed leases for a while, and the last of them has ended.
-// A member that said when its last lease ends is believed.
+// Over is when no lease can run any more of a member that has been silent since
+// its last heartbeat: it renewed leases for a while, and the last of them has
+// ended. For a member that said when its last lease ends, it is that time.
 func Over(seen, leaving time.Time, renews, ttl time.Duration) time.Time {
 	if !leaving.IsZero() {
 		return leaving

@@ -13,8 +13,8 @@ import (
 // Prefix is how the names of records begin.
 const Prefix = "gsl:phase:"
 
-// Key is the name of a namespace's record. As the name of a namespace holds no
-// colon, and an id neither, no two keys are the same.
+// Key is the name of a namespace's record. In key names a namespace has no colon, and
+// an id has none either, so no two keys are the same.
 func Key(namespace string) string { return Prefix + scope.InName(namespace) }
 
 // NamespaceOf is the namespace whose record has this key.
@@ -30,13 +30,13 @@ func NamespaceOf(key string) (namespace string, ok bool) {
 // [NonceField], a field for each member, named by its id, and [GoneField].
 func RosterKey(namespace string) string { return "gsl:roster:" + scope.InName(namespace) }
 
-// Fields of the roster that are no members. An id is longer.
+// Fields of the roster that are no members. A member's id is longer.
 const (
-	NonceField = "nonce" // text drawn by whoever began the hash; the record repeats it
-	GoneField  = "gone"  // count of members silent for long, with the last names
+	NonceField = "nonce" // random text from when the hash began; the record repeats it
+	GoneField  = "gone"  // count of members silent for long, see Gone
 )
 
-// OldMemberKey is the name of what a member up to wire version 2 said of itself.
+// OldMemberKey is the name of a member's own key, up to wire version 2.
 func OldMemberKey(namespace, id string) string {
 	return "gsl:member:" + scope.InName(namespace) + ":" + id
 }
@@ -47,14 +47,14 @@ func LogKey(namespace string) string { return "gsl:log:" + scope.InName(namespac
 // ProbeKey is the name of the key on which a member tries its scripts.
 func ProbeKey(namespace, id string) string { return "gsl:probe:" + scope.InName(namespace) + ":" + id }
 
-// SeenKey is the name of what an observer saw of the old clients.
+// SeenKey is the name of what watchers saw of the old clients.
 func SeenKey(namespace string) string { return "gsl:seen:" + scope.InName(namespace) }
 
-// LivedKey is the name of the sum by which members find out how many they are.
+// LivedKey is the name of the sum that shows members how many they are.
 func LivedKey(namespace string) string { return "gsl:lived:" + scope.InName(namespace) }
 
-// LivedField is the one field of that sum's hash. A hash is taken for a lock by
-// no client; a number of that size as a string reads as a stamp.
+// LivedField is the one field of that sum's hash. No client takes a hash for a
+// lock, whereas a number of that size as a string reads as a stamp.
 const LivedField = "ms"
 
 // CheckNamespace refuses a namespace that people cannot read.
@@ -65,7 +65,7 @@ func CheckNamespace(namespace string) error {
 	return nil
 }
 
-// NewID draws 72 bits: nobody's key is overwritten by another's.
+// NewID draws 72 random bits, so that no two ids are the same.
 func NewID() string {
 	var raw [9]byte
 	rand.Read(raw[:]) // never fails
@@ -81,7 +81,7 @@ func Missing(namespace string) error {
 	return fmt.Errorf("there is no record %s: begin with getsetlock migrate init%s", Key(namespace), given)
 }
 
-// shellWord writes a text as one word of a command line that people copy.
+// shellWord quotes a text as one word of a command line.
 func shellWord(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:/@%+="
 	if strings.Trim(text, plain) == "" {
@@ -90,22 +90,22 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// ProbeOK is what a member says of its probe where all went well.
+// ProbeOK is the result of a probe without an error.
 const ProbeOK = "ok"
 
-// BeatsMissed is how many heartbeats may fail to come before a member counts as
-// vanished, and go unanswered before it makes no further attempt.
+// BeatsMissed is how many heartbeats may be missed before a member counts as
+// vanished, and be unanswered before it makes no further attempt.
 const BeatsMissed = 3
 
-// LeastRenewals is how long a member at least renews its leases while its
-// heartbeats go unanswered.
+// LeastRenewals is the least time that a member renews its leases while its
+// heartbeats are unanswered.
 const LeastRenewals = time.Minute
 
-// RenewalsFor is how long a member whose heartbeats are every apart renews its
-// leases after the last answered one.
+// RenewalsFor is how long a member renews its leases after the last answered
+// heartbeat, for a time between heartbeats.
 func RenewalsFor(every time.Duration) time.Duration {
 	return max(BeatsMissed*every, LeastRenewals)
 }
 
-// Late is how long after it was sent a command can reach the server.
+// Late is how long after it was sent a command may still reach the server.
 const Late = 2 * time.Second

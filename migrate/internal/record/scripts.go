@@ -6,7 +6,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-// The sources of the scripts that Java sends too.
+// Sources of the scripts that Java sends too.
 var (
 	//go:embed beat.lua
 	BeatLua string
@@ -34,13 +34,13 @@ var (
 // The scripts of the registry.
 var (
 	Beat   = wire.NewScript(1, BeatLua)   // a member's heartbeat
-	Step   = wire.NewScript(1, StepLua)   // a change of the record
-	Forget = wire.NewScript(1, forgetLua) // the deletion of a roster's field whose value was judged
-	Fold   = wire.NewScript(1, foldLua)   // the same of one that is counted among the gone instead
-	Drop   = wire.NewScript(1, dropLua)   // the deletion of a key whose value was judged
-	Beside = wire.NewScript(2, besideLua) // a change of the record while another one stays as it was judged
-	Sweep  = wire.NewScript(2, SweepLua)  // the deletion of a tombstone
+	Step   = wire.NewScript(1, StepLua)   // changes the record
+	Forget = wire.NewScript(1, forgetLua) // deletes a field of the roster while it is as it was judged
+	Fold   = wire.NewScript(1, foldLua)   // moves such a field into the count of members gone for long
+	Drop   = wire.NewScript(1, dropLua)   // deletes a key while it is as it was judged
+	Beside = wire.NewScript(2, besideLua) // changes the record while another record is as it was judged
+	Sweep  = wire.NewScript(2, SweepLua)  // deletes a tombstone
 
-	DropBeside = wire.NewScript(2, dropBesideLua) // the deletion of a record while another one stays as it was judged
-	End        = wire.NewScript(1, endLua)        // the deletion of a roster whose record is gone
+	DropBeside = wire.NewScript(2, dropBesideLua) // deletes a record while another record is as it was judged
+	End        = wire.NewScript(1, endLua)        // deletes a roster whose record is gone
 )

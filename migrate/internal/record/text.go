@@ -12,8 +12,8 @@ import (
 )
 
 // Version begins every text on the server, which is one line: the version, then
-// words "name=value" in a fixed order. Every reader is strict, so that what it
-// does not know is never taken for something it knows.
+// words "name=value" in a fixed order. Every reader is strict, so that it never
+// misreads a text of another version.
 const (
 	Version       = "gsl/3"
 	versionNumber = 3
@@ -24,13 +24,13 @@ const (
 var ErrNewer = errors.New("it was written by a newer version of getsetlock; use that version or a newer one here too")
 
 // ErrOlder says that a record was written by an older version of getsetlock,
-// whose members stand in keys of their own. It is never read in part.
+// whose members have keys of their own. It is never read in part.
 var ErrOlder = errors.New("an older version of getsetlock wrote it: stop the programs of that version, then raise it by any step with --go")
 
 // ErrForm says that a text was written by no version of getsetlock.
 var ErrForm = errors.New("it has no form that getsetlock writes; something else uses this name")
 
-// Line writes a text of the values of these names.
+// Line writes a text of names and their values.
 func Line(names, values []string) string {
 	var b strings.Builder
 	b.WriteString(Version)
@@ -40,7 +40,7 @@ func Line(names, values []string) string {
 	return b.String()
 }
 
-// VersionOf is the number of the version that wrote a text; 0 where none did.
+// VersionOf is the version number in a text; 0 where it has none.
 func VersionOf(text string) int {
 	first, _, _ := strings.Cut(text, " ")
 	version, ok := strings.CutPrefix(first, "gsl/")
@@ -51,8 +51,8 @@ func VersionOf(text string) int {
 	return n
 }
 
-// Words takes a text apart and returns its values. Its names must be those
-// given, in their order.
+// Words returns the values of a text. Its names must be the given ones, in that
+// order.
 func Words(text string, names ...string) ([]string, error) {
 	parts := strings.Split(text, " ")
 	switch n := VersionOf(parts[0]); {
@@ -78,14 +78,14 @@ func Words(text string, names ...string) ([]string, error) {
 // Reader collects the first fault of a text's values.
 type Reader struct{ Err error }
 
-// Bad notes that a value is no such thing.
+// Bad notes that a text is no value of that kind.
 func (r *Reader) Bad(what, text string) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf("%w (%s %q)", ErrForm, what, text)
 	}
 }
 
-// Number reads what is not negative.
+// Number reads a number that is not negative.
 func (r *Reader) Number(text string) int64 {
 	n := r.Signed(text)
 	if n < 0 {
@@ -94,7 +94,7 @@ func (r *Reader) Number(text string) int64 {
 	return n
 }
 
-// Signed reads a decimal in the one form that is written.
+// Signed reads a decimal number, in the one form that is written.
 func (r *Reader) Signed(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text {
@@ -149,7 +149,7 @@ func Instant(t time.Time) string {
 	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
 }
 
-// None is the value of what is not known, or is not so.
+// None is the value of what is unknown or does not apply.
 const None = "-"
 
 // MaybeInstant is [Instant], or [None] for the zero time.
@@ -160,12 +160,12 @@ func MaybeInstant(t time.Time) string {
 	return Instant(t)
 }
 
-// Millis is d in whole milliseconds, not less than d.
+// Millis is d in whole milliseconds, rounded up.
 func Millis(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-// Word makes any text one word, as forms on the web are written.
+// Word escapes a text into one word, as web forms do.
 func Word(s string) string { return url.QueryEscape(s) }
 
 // TextOf reads a reply to GET. Where there is no key the text is empty.

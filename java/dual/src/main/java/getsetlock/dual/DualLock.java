@@ -16,35 +16,36 @@ import java.util.regex.Pattern;
 import redis.clients.jedis.JedisPool;
 
 /**
- * The lock of a service that stays Java while its fleet moves: the old key L carries a guard, which old clients take for a
- * stamp far in the future, and M beside it a token, which keeps the new clients apart. Both are taken, renewed and given
- * back by the very scripts of the Go bridge.
+ * The lock of a service that stays Java while its fleet moves. The old key L holds a guard, which old clients take for a
+ * stamp far in the future. A second key M holds a token, which excludes getsetlock clients from each other. The scripts of
+ * the Go bridge take, renew and release both keys.
  *
- * <p>Promised, as by the Go bridge: two leases of new clients, Java or Go, never run together; no old client holds beside
- * one while the old clients are honest; a lease that another took is told at its next renewal, and an old client may have
- * entered by then. Not promised: fencing numbers, and a job that stops by itself.
+ * <p>What it guarantees, as the Go bridge does: two leases of getsetlock clients, Java or Go, never run together. No old
+ * client holds alongside one, as long as the old clients keep to their terms. A lease that another client took is reported
+ * lost at its next renewal; an old client may have entered by then. It has no fencing numbers, and stops no job itself.
  *
- * <p>Trust is counted by {@link System#nanoTime} from before a command is sent. This JVM's wall clock is never read.
+ * <p>Trust in a lease is counted by {@link System#nanoTime} from before a command is sent. This JVM's wall clock is never
+ * read.
  */
 public final class DualLock implements AutoCloseable {
-    /** What is known of the old clients; where nothing is measured, the defaults for jedis-lock's 60 s. */
+    /** What is known of the old clients, in milliseconds. The defaults are for jedis-lock's lease of 60 s. */
     public static final class Terms {
-        public long leaseMillis = 60_000;    // E: their smallest lease
-        public long greatestMillis = 60_000; // their greatest
-        public long spreadMillis = 1_000;    // S: how far their clocks are apart
-        public long gapMillis = 1_000;       // g: the longest from a clock reading to the GETSET, pauses included
+        public long leaseMillis = 60_000;    // E: smallest lease of the old clients
+        public long greatestMillis = 60_000; // greatest lease of the old clients
+        public long spreadMillis = 1_000;    // S: how far their clocks are apart at most
+        public long gapMillis = 1_000;       // g: longest time from a clock reading to the GETSET, pauses included
         /**
          * B: how far the slowest old client's clock is behind the server's at most, for every server that may be promoted.
-         * While it is unknown (null), a lock that a crashed old client left is taken over only after this service saw its
-         * bytes for longer than greatestMillis.
+         * null is unknown: then a lock that a crashed old client left is taken over only after this service has seen its bytes
+         * for longer than greatestMillis.
          */
         public Long behindMillis;
-        public long ttlMillis = 30_000;      // of ours
+        public long ttlMillis = 30_000;      // lease of this service
         public long pollMillis = 100;
         /**
-         * For how long a release in phase dual leaves the key to old clients, which poll: five quarters of their poll and 20 ms.
-         * It does so after each second (or seven times as long) in which this service held the key, and after each release
-         * once it has seen an old client within greatestMillis. 0: never.
+         * How long a release in phase dual leaves the key free for old clients, which poll: five quarters of their poll and
+         * 20 ms. It does so once this service has held the key for a second (or seven times this time, if that is longer), and
+         * at each release within greatestMillis after it saw an old client. 0: never.
          */
         public long politeMillis = 145;
 
@@ -82,27 +83,28 @@ public final class DualLock implements AutoCloseable {
     private final JedisPool pool;
     private final DualMember member;
     private final Terms terms;
-    private final ScheduledThreadPoolExecutor renewals; // wait for the server, and so for nothing that must be in time
-    private final ScheduledThreadPoolExecutor ends; // of trust: never waits, for the server or for anybody's callback
-    private final ExecutorService tellings = Executors.newCachedThreadPool(daemons("lock-lost")); // a thread a callback
-    private final Map<String, Turns> turns = new ConcurrentHashMap<>(); // of old clients, by key
-    private final Map<String, Look> looks = new ConcurrentHashMap<>(); // at which a past stamp was first seen, by key
+    private final ScheduledThreadPoolExecutor renewals; // waits for the server, so runs nothing that must be in time
+    private final ScheduledThreadPoolExecutor ends; // ends trust in leases; never waits for the server or a callback
+    private final ExecutorService tellings = Executors.newCachedThreadPool(daemons("lock-lost")); // one thread for each callback
+    private final Map<String, Turns> turns = new ConcurrentHashMap<>(); // turns of old clients, by key
+    private final Map<String, Look> looks = new ConcurrentHashMap<>(); // first looks at past stamps, by key
 
-    // Guarded by this: the server's clock less ours in microseconds, as bounds, and until when a step suspends takeovers.
+    // Guarded by this: bounds of the server's clock less this JVM's nanoTime, in microseconds, and the end of a time without
+    // takeovers after a step.
     private long lowest = Long.MIN_VALUE / 2; // halved, so that a drift can be added and taken away
     private long highest = Long.MAX_VALUE / 2;
     private long suspendedTill = System.nanoTime();
-    private long gainedMillis; // by the server's clock, in its steps forwards: old clients are further behind it by so much
+    private long gainedMillis; // what the server's clock gained by steps forwards; old clients are that much further behind
 
     /**
-     * @param pool   of this lock's own: renewals must not wait for a connection behind the service's other work
-     * @param member joined for the dialect of jedis-lock 1.0.0; any other is refused, since its clients may take a bare number
-     *               for no stamp at all, and the lock for free
+     * @param pool   a pool of its own, so that renewals do not wait for connections that other work uses
+     * @param member joined for the dialect of jedis-lock 1.0.0. Other dialects are refused: their clients may take a bare
+     *               number for no stamp, and the lock for free
      */
     public DualLock(JedisPool pool, DualMember member, Terms terms) {
         terms.check();
         if (!member.dialect().equals(DualMember.DIALECT)) {
-            throw new IllegalArgumentException("DualLock writes guards for the dialect " + DualMember.DIALECT + " alone, and the member "
+            throw new IllegalArgumentException("DualLock writes guards for the dialect " + DualMember.DIALECT + " only, and the member "
                     + "has joined for " + member.dialect() + ", whose clients would not read them: use the Go bridge for that fleet");
         }
         this.pool = pool;
@@ -112,7 +114,7 @@ public final class DualLock implements AutoCloseable {
         renewals.setRemoveOnCancelPolicy(true);
         this.ends = new ScheduledThreadPoolExecutor(1, daemons("lock-ends"));
         ends.setRemoveOnCancelPolicy(true);
-        // It outlives close, since what is held then still ends; its thread goes once nothing is left to end.
+        // It outlives close, since leases that are held then still end. Its thread ends when no lease is left.
         ends.setKeepAliveTime(10, TimeUnit.SECONDS);
         ends.allowCoreThreadTimeOut(true);
         member.actsBy(this::behind);
@@ -129,14 +131,14 @@ public final class DualLock implements AutoCloseable {
         };
     }
 
-    /** M beside L, in one slot of a cluster: L is the tag, or keeps the tag that it has. */
+    /** The name of M, in L's slot of a cluster: L is its hash tag, or M has the hash tag that L has. */
     static String markKey(String key) {
         int open = key.indexOf('{');
         boolean tagged = open >= 0 && key.indexOf('}', open + 1) > open + 1;
         return tagged ? key + ":gsl" : "{" + key + "}:gsl";
     }
 
-    /** Waits at most so long; null if the key was held all the while. An interrupted wait leaves nothing behind. */
+    /** Waits for the lock at most so long; null if the key was held all the time. An interrupted wait leaves no lock. */
     public Lease acquire(String key, long waitMillis) throws InterruptedException {
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
         for (;;) {
@@ -151,15 +153,15 @@ public final class DualLock implements AutoCloseable {
     }
 
     /**
-     * What this service knows of one key that old clients poll for. Each service begins somewhere within the first second,
-     * so that the gaps of all of them add up to one in each second in which the key is held.
+     * What this service knows of one key that old clients poll for. Each service begins at a random point of the first
+     * second, so that all of them together leave one gap in each second in which the key is held.
      */
     private static final class Turns {
-        private long held;     // nanoseconds for which this service held the key since it was last left
-        private long since;    // when it took the key
-        private long given;    // when it gave it back, or the end of a gap that it left
+        private long held;     // nanoseconds that this service held the key since it last left it
+        private long since;    // when it took the key, by nanoTime
+        private long given;    // when it released the key, or the end of a gap that it left, by nanoTime
         private boolean met;   // an old client was seen
-        private long seen;     // when
+        private long seen;     // when the last one was seen, by nanoTime
 
         private Turns(long span) {
             held = ThreadLocalRandom.current().nextLong(span);
@@ -176,12 +178,12 @@ public final class DualLock implements AutoCloseable {
 
     private Turns turns(String key) {
         if (turns.size() >= MOST_LOOKS) {
-            turns.clear(); // what is forgotten costs one gap
+            turns.clear(); // each forgotten key costs one gap
         }
         return turns.computeIfAbsent(key, k -> new Turns(span()));
     }
 
-    /** This service took the key by an attempt that was sent then. In a pause as long as a gap others had their turn. */
+    /** Notes that this service took the key, by an attempt sent then. After a pause of a gap's length nothing is owed. */
     private void took(String key, long sent) {
         Turns t = turns(key);
         synchronized (t) {
@@ -192,7 +194,7 @@ public final class DualLock implements AutoCloseable {
         }
     }
 
-    /** Whether a release now leaves the key to old clients. */
+    /** Whether a release now leaves the key free for old clients. */
     private boolean owes(String key) {
         Turns t = turns(key);
         synchronized (t) {
@@ -219,13 +221,13 @@ public final class DualLock implements AutoCloseable {
         }
     }
 
-    /** For how many milliseconds more a release left the key to old clients; -1 if M is none's gap, strictly read. */
+    /** How many more milliseconds the key is left to old clients; -1 if M does not say that it is left. */
     private static long left(List<?> look) {
         Object m = look.get(4);
         return m instanceof String && LEFT.matcher((String) m).matches() ? Math.max(0, number(look.get(5))) : -1;
     }
 
-    /** Notes an old client, whose stamp has no TTL, unlike the guard of another of ours. */
+    /** Notes an old client. Its stamp has no TTL, unlike a getsetlock client's guard. */
     private void meets(String key, List<?> look) {
         if ("string".equals(look.get(0)) && number(look.get(3)) == -1 && ((String) look.get(1)).matches("[1-9][0-9]{0,17}")) {
             saw(key);
@@ -234,7 +236,7 @@ public final class DualLock implements AutoCloseable {
 
     /**
      * One attempt; null if the key is held, or was won too late to be trusted. Where a release left the key to old clients,
-     * it waits for the rest of that and tries once more. After a takeover it waits for the settle and looks again (rule 5).
+     * it waits for the end of that and tries once more. After a takeover it waits for the settle and looks again (rule 5).
      */
     public Lease tryAcquire(String key) throws InterruptedException {
         Lease lease = new Lease(key, member.begin(key, terms.ttlMillis));
@@ -268,14 +270,14 @@ public final class DualLock implements AutoCloseable {
             lease.start();
             return lease;
         } catch (InterruptedException | RuntimeException unknown) {
-            lease.undo(); // it may have won, and may yet
+            lease.undo(); // the attempt may have won, or may still win
             throw unknown;
         }
     }
 
     /**
-     * The value that may be replaced: a stamp of the dialect that the server's clock is past by more than the spread and
-     * behindMillis, and which, while that is unknown, was seen long enough ago; else null (rule 3).
+     * The value that may be replaced, else null (rule 3). It is a stamp of the dialect that the server's clock is past by more
+     * than the greater of the spread and behindMillis. While behindMillis is unknown, it was also seen long enough ago.
      */
     private String expired(String key, Object look, long sent) {
         List<?> at = (List<?>) look;
@@ -296,12 +298,12 @@ public final class DualLock implements AutoCloseable {
         return plausible && past && (behind != null || stoodLong(key, value, sent)) ? value : null;
     }
 
-    /** behindMillis and what the server's clock gained since; null while unknown. */
+    /** behindMillis and what the server's clock gained since, in milliseconds; null while unknown. */
     private synchronized Long behind() {
         return terms.behindMillis == null ? null : terms.behindMillis + gainedMillis;
     }
 
-    /** A look at a past stamp, which was there when its reply came. */
+    /** A look at a past stamp. The stamp was there before the reply came. */
     private static final class Look {
         private final String value;
         private final long nanos = System.nanoTime();
@@ -312,8 +314,8 @@ public final class DualLock implements AutoCloseable {
     }
 
     /**
-     * Whether these very bytes were seen so long ago that whoever wrote them has ended, whatever its clock says: an attempt that
-     * writes them had read its clock by then. The millisecond of the dialect and one of its unit come on top of the lease.
+     * Whether the same bytes were seen so long ago that the lease of the client that wrote them has ended, whatever its clock
+     * says: that client had read its clock by then. One millisecond for the dialect and one for its unit are added to the lease.
      */
     private boolean stoodLong(String key, String value, long sent) {
         Look first = looks.get(key);
@@ -321,27 +323,27 @@ public final class DualLock implements AutoCloseable {
             return sent - first.nanos > TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 2);
         }
         if (looks.size() >= MOST_LOOKS) {
-            looks.clear(); // what is forgotten costs one lease
+            looks.clear(); // each forgotten key costs one lease
         }
         looks.put(key, new Look(value));
         return false;
     }
 
-    /** Whether the server's clock moved against ours since the last look, or did so less than one greatest lease ago. */
+    /** Whether the server's clock stepped against nanoTime, since the last look or less than a greatest lease ago. */
     private synchronized boolean stepped(long serverMicros, long sentNanos) {
         long low = serverMicros - System.nanoTime() / 1000;
         long high = serverMicros - sentNanos / 1000;
         long drift = 10_000;
         if (low > highest + drift || high < lowest - drift) {
             suspendedTill = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 1);
-            gainedMillis += Math.max(0, high - lowest) / 1000; // a step back takes nothing away: it may be one of many
+            gainedMillis += Math.max(0, high - lowest) / 1000; // a step back subtracts nothing, since it may be one of many
         }
         lowest = low;
         highest = high;
         return suspendedTill - System.nanoTime() > 0;
     }
 
-    /** The very scripts, in phases dual, sealed and clean, on a key that nobody else uses; leaves nothing there. */
+    /** Runs the scripts of phases dual, sealed and clean on a key that nobody else uses, and leaves nothing there. */
     private void probe() {
         String key = member.probeKey();
         for (DualMember.Phase p : Arrays.asList(DualMember.Phase.DUAL, DualMember.Phase.SEALED, DualMember.Phase.SEALED, DualMember.Phase.CLEAN)) {
@@ -353,13 +355,13 @@ public final class DualLock implements AutoCloseable {
         DualMember.eval(pool, Scripts.SWEEP, Arrays.asList(key, markKey(key)), Arrays.asList(TOMBSTONE, "1"));
     }
 
-    /** Stops renewing. What is held ends by itself, and is told. */
+    /** Stops renewing. Leases that are held end by themselves, and their onLost runs. */
     @Override
     public void close() {
         renewals.shutdownNow();
     }
 
-    /** Scripts answer with a number, and with a list where there is more to say: which key was not ours, for one. */
+    /** Whether a script succeeded: it replies with a number then, and otherwise mostly with a list that says why not. */
     private static boolean done(Object reply) {
         return reply instanceof Long;
     }
@@ -368,7 +370,7 @@ public final class DualLock implements AutoCloseable {
         return !done(reply) && number(((List<?>) reply).get(0)) == 0;
     }
 
-    /** What stood on both keys, in a reply that says more than a number. */
+    /** What both keys held, in a reply that is a list. */
     private static List<?> look(Object reply) {
         return (List<?>) ((List<?>) reply).get(1);
     }
@@ -386,13 +388,13 @@ public final class DualLock implements AutoCloseable {
         private final String guard;
 
         // Guarded by this.
-        private String on; // what stands on L for it
+        private String on; // its bytes on L
         private long sent;
         private long until;
         private boolean running;
         private boolean lost;
         private boolean over;
-        private boolean counted = true; // by the member, as a lease of its own
+        private boolean counted = true; // the member counts it as a lease
         private Runnable onLost;
         private ScheduledFuture<?> renewal;
         private ScheduledFuture<?> end;
@@ -413,14 +415,14 @@ public final class DualLock implements AutoCloseable {
             return key;
         }
 
-        /** False from the instant in which the lease can't be trusted any more, whether or not the server answers. */
+        /** Whether the lease can be trusted now. It needs no answer of the server. */
         public synchronized boolean isHeld() {
             return running && !lost && !over && until - System.nanoTime() > 0;
         }
 
         /**
-         * Runs once, on a thread of its own, when the lease is lost: the job must stop then. Neither a server that does not answer
-         * nor another lease's action, however long it takes, holds it up.
+         * Runs the action once, on a thread of its own, when the lease is lost: the job must stop then. Neither a server that does
+         * not answer nor another lease's action delays it.
          */
         public synchronized void onLost(Runnable action) {
             onLost = action;
@@ -433,7 +435,7 @@ public final class DualLock implements AutoCloseable {
             return phase.compareTo(DualMember.Phase.SEALED) >= 0 && phase != DualMember.Phase.CLEAN;
         }
 
-        /** All of M: whose it is, and what stands on L for it. */
+        /** The value of M: the token, and the bytes on L that belong to it. */
         private String value(String on) {
             return phase == DualMember.Phase.CLEAN ? token : token + " " + on + " " + member.id();
         }
@@ -460,7 +462,7 @@ public final class DualLock implements AutoCloseable {
             return reply;
         }
 
-        /** Whether both keys are still ours. The term never reaches beyond the TTLs read (rule 9). */
+        /** Whether both keys are still this lease's. Trust then ends no later than the TTLs that were read (rule 9). */
         private boolean check() {
             long asked = System.nanoTime();
             List<?> reply = (List<?>) run(Scripts.CHECK, token);
@@ -476,17 +478,17 @@ public final class DualLock implements AutoCloseable {
             return true;
         }
 
-        /** The lesser of the two TTLs; without a guard, M's. */
+        /** The lesser of the two TTLs in milliseconds; without a guard, M's. */
         private long lesser(Object l, Object m) {
             return Math.max(0, guard.isEmpty() ? number(m) : Math.min(number(l), number(m)));
         }
 
-        /** The end of trust in keys that the server keeps so long, counted from before it was asked. */
+        /** The end of trust, by nanoTime, in keys that the server keeps for leftMillis, counted from before it was asked. */
         private long trust(long asked, long leftMillis) {
             return asked + TimeUnit.MILLISECONDS.toNanos(Math.min(terms.ttlMillis, leftMillis) - terms.marginMillis());
         }
 
-        /** Whether there is trust left to begin with. */
+        /** Whether the lease can be trusted when it begins. */
         private synchronized boolean inTime() {
             return until - System.nanoTime() > 0;
         }
@@ -494,7 +496,7 @@ public final class DualLock implements AutoCloseable {
         private synchronized void start() {
             running = true;
             long every = terms.ttlMillis / 3;
-            // Sooner where the server keeps less than was asked for.
+            // Sooner where the server keeps the keys for less than was asked for.
             long first = Math.min(every, TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime()) / 2);
             renewal = renewals.scheduleWithFixedDelay(this::renew, first, every, TimeUnit.MILLISECONDS);
             watch();
@@ -503,17 +505,17 @@ public final class DualLock implements AutoCloseable {
         private void renew() {
             try {
                 if (!member.renews()) {
-                    return; // nobody has heard of this service for long; trust runs out
+                    return; // the server has not answered this service for long; trust runs out
                 }
                 if (!extend()) {
                     lose();
                 }
             } catch (RuntimeException away) {
-                // Whatever was thrown, the next one tries again while trust runs out.
+                // Whatever was thrown, the next renewal tries again while trust runs out.
             }
         }
 
-        /** Trust never goes beyond what the server keeps (rule 9), and counts from before sending. */
+        /** Renews both keys. Trust never exceeds what the server keeps (rule 9), and counts from before sending. */
         private boolean extend() {
             long asked = System.nanoTime();
             List<?> reply = (List<?>) run(Scripts.RENEW, token, Long.toString(terms.ttlMillis), TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
@@ -530,7 +532,7 @@ public final class DualLock implements AutoCloseable {
             return true;
         }
 
-        /** Arms the end of trust. Called with this locked. */
+        /** Schedules the end of trust. Called with this locked. */
         private void watch() {
             if (end != null) {
                 end.cancel(false);
@@ -544,7 +546,7 @@ public final class DualLock implements AutoCloseable {
             }
         }
 
-        /** M is kept, unrenewed, until release or its own end: the next must not start beside a job being stopped (rule 8). */
+        /** Notes the loss. M stays, unrenewed, so that no other client starts while the job is being stopped (rule 8). */
         private synchronized void lose() {
             if (lost || over) {
                 return;
@@ -552,11 +554,11 @@ public final class DualLock implements AutoCloseable {
             lost = true;
             stop();
             tell();
-            // If nobody releases it, the server has let it go by then, and a gate need not wait for it any more.
+            // By then its TTL has ended even without a release, and no gate has to wait for it any more.
             ends.schedule(this::uncount, 2 * terms.ttlMillis, TimeUnit.MILLISECONDS);
         }
 
-        /** The member's count of leases goes down once for each. */
+        /** Lowers the member's count of leases, once. */
         private void uncount() {
             synchronized (this) {
                 if (!counted) {
@@ -582,8 +584,8 @@ public final class DualLock implements AutoCloseable {
         }
 
         /**
-         * Gives the lock back if it is still ours, and says whether it was, throughout. If the server can't be told, whatever was thrown, goes on
-         * trying in the background until the lease has ended, and throws.
+         * Releases the lock if it is still this lease's, and says whether it was so all the time. If the server does not answer,
+         * it throws, and goes on trying in the background until the lease has ended.
          */
         public boolean release() {
             synchronized (this) {
@@ -615,14 +617,14 @@ public final class DualLock implements AutoCloseable {
 
         private Object giveBack() {
             String on = on();
-            // A fleet on its way back takes tombstones away: none is put back for it.
+            // A fleet on its way back deletes tombstones, so this release writes none.
             if (!sealed() || member.below(DualMember.Phase.SEALED)) {
                 return run(Scripts.RELEASE, value(on), on, TOMBSTONE);
             }
             return run(Scripts.RELEASE, value(on), on, TOMBSTONE, TOMBSTONE, Long.toString(TOMBSTONE_MILLIS));
         }
 
-        /** Gives both keys back, and leaves the old one to old clients for a while: until then no new client takes it. */
+        /** Releases both keys, and leaves L to old clients for a while, in which no getsetlock client takes it. */
         private Object leave() {
             String on = on();
             return run(Scripts.LEAVE, value(on), on, TOMBSTONE, Long.toString(terms.politeMillis));
@@ -632,7 +634,7 @@ public final class DualLock implements AutoCloseable {
             return lost;
         }
 
-        /** Nothing was taken, for certain. */
+        /** Notes that certainly nothing was taken. */
         private void ended() {
             synchronized (this) {
                 over = true;
@@ -640,7 +642,7 @@ public final class DualLock implements AutoCloseable {
             uncount();
         }
 
-        /** Gives back what an attempt may have taken, until that is certain or its time is over. */
+        /** Releases what an attempt may have taken, again and again until that is certain or its TTL has ended. */
         private void undo() {
             synchronized (this) {
                 over = true;
@@ -652,17 +654,17 @@ public final class DualLock implements AutoCloseable {
             try {
                 renewals.schedule(() -> attemptUndo(since), Math.max(1, terms.ttlMillis / 30), TimeUnit.MILLISECONDS);
             } catch (java.util.concurrent.RejectedExecutionException closed) {
-                // The service ends: so does the lease, by itself.
+                // The service ends; the lease ends by its TTL.
             }
         }
 
         private void attemptUndo(long since) {
             boolean certain = false;
             try {
-                // "Not there" may mean "not yet": the command may still be on its way to the server.
+                // A missing token may still come: the attempt's command may be on its way to the server.
                 certain = !refused(giveBack());
             } catch (RuntimeException away) {
-                // A pool that is closed or wrapped throws what is no Jedis's: tried again below all the same.
+                // A closed or wrapped pool may throw other exceptions than Jedis does. Each is tried again below.
             }
             if (certain || System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(terms.ttlMillis)) {
                 uncount();

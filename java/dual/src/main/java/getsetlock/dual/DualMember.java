@@ -30,10 +30,10 @@ import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.exceptions.JedisNoScriptException;
 
 /**
- * This service in the registry of a migration: it reads the phase of its namespace, says by heartbeat that it is there,
- * and counts the leases that run under each phase, so that no gate opens while one of an older phase does.
+ * This service in the registry of a migration. It reads the phase of its namespace and sends heartbeats. It counts the
+ * leases that run under each phase, so that no gate opens while a lease of an older phase runs.
  *
- * <p>It promises what the Go registry asks of its members and no more. Heartbeats are dated by the server; this JVM's wall
+ * <p>It does what the Go registry requires of its members, and no more. The server dates the heartbeats; this JVM's wall
  * clock is never read.
  */
 public final class DualMember implements AutoCloseable {
@@ -54,14 +54,14 @@ public final class DualMember implements AutoCloseable {
         "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
         "roster", "run", "every", "ttl", "lost", "evidence", "except", "from"
     };
-    private static final int RECORD_EVERY = 15; // where the greatest of all members stand
+    private static final int RECORD_EVERY = 15; // greatest time between heartbeats of any member, and below the greatest TTL
     private static final int RECORD_TTL = 16;
     private static final int RECORD_EXCEPT = 19; // namespaces that were carved out of this one
-    private static final int RECORD_FROM = 20;   // the one out of which this one was carved, behind its epoch
+    private static final int RECORD_FROM = 20;   // epoch and namespace out of which this one was carved
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final String HOST = host();
 
-    // How far heartbeats are apart where the service does not say so: MEMBER_EVERY for each member, within bounds.
+    // Time between heartbeats where the service does not set it: MEMBER_EVERY for each member, within bounds.
     private static final long LEAST_EVERY = 5_000;
     private static final long MEMBER_EVERY = 50;
     private static final long GREATEST_EVERY = 60_000;
@@ -75,37 +75,37 @@ public final class DualMember implements AutoCloseable {
     private final String name;
     private final String dialect;
     private final List<String> also;
-    private final boolean fixed; // heartbeats are as far apart as the service said
+    private final boolean fixed; // the service set the time between heartbeats
     private final String id;
     private final ScheduledExecutorService beats;
     private final Object round = new Object(); // one refresh at a time
 
     // Guarded by round.
-    private String said;      // in this round: epoch, phase, probe
-    private long nextEvery;   // what the next heartbeat will promise
-    private long paidNanos;   // up to when this member's time is in the sum that members share
-    private long summedNanos; // when that sum was read for its growth
+    private String said;      // what this round has said: epoch, phase, probe
+    private long nextEvery;   // milliseconds to the heartbeat after the next, which the next one will promise
+    private long paidNanos;   // nanoTime up to which the sum that members share has this member's time
+    private long summedNanos; // nanoTime of the reading of that sum that growth is measured from
     private long sum = -1;
     private String since = "-"; // when this service joined, by the server's clock
 
     // Guarded by this.
-    private long every; // when the next heartbeat comes, as the last one promised
+    private long every; // milliseconds to the next heartbeat, as the last one promised
     private final Map<Phase, Integer> leases = new EnumMap<>(Phase.class);
-    private final TreeMap<Long, Integer> taken = new TreeMap<>(); // the same leases by the record's epoch
+    private final TreeMap<Long, Integer> taken = new TreeMap<>(); // number of leases by the epoch of their record
     private Phase phase = Phase.NONE;
     private long epoch;
-    private String except = ""; // as the record says it that the phase is from
-    private String given;       // why no lock is taken by that phase: the namespace was given back
+    private String except = ""; // carved namespaces, as in the record that the phase is from
+    private String given;       // why no lock is taken by the phase: the namespace was given back; null where it is not so
     private long longestTtl;
-    private long told;        // the longest lease that the server knows this service may take
-    private boolean ended;    // it has said goodbye
-    private long heardNanos;  // before the last round was sent in which the server answered everything
+    private long told;        // longest lease that the server knows of, in milliseconds
+    private boolean ended;    // goodbye was called
+    private long heardNanos;  // nanoTime of the beginning of the last round in which the server answered everything
     private long freshNanos;
     private String probe = "";
     private long probed = -1;
     private String why;
     private Runnable probing;
-    private Supplier<Long> behind = () -> null; // by which the lock acts
+    private Supplier<Long> behind = () -> null; // bound that the lock acts by, in ms; null: unknown
 
     /** Joins with the dialect of jedis-lock 1.0.0. */
     public DualMember(JedisPool pool, String namespace, String name) {
@@ -113,15 +113,15 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * Joins. The server must answer; where there is no record yet the member is registered all the same and takes no lock
+     * Joins. The server must answer. Where there is no record yet, the member is registered nevertheless and takes no lock
      * until there is one.
      *
-     * @param pool        two connections at least, which nobody else exhausts
-     * @param namespace   the keys that begin with it; empty for all
-     * @param name        for people: host and program
-     * @param dialect     the record's: a record of another one gives no phase, and a lock is only built on {@code "Jedis"}
-     * @param everyMillis how far heartbeats are apart; 0 for five seconds, and in a fleet of more than 100 members for 50 ms
-     *                    for each of them, up to a minute
+     * @param pool        at least two connections that other work does not use up
+     * @param namespace   what the service's keys begin with; empty for all keys
+     * @param name        the service's name for people: host and program
+     * @param dialect     the dialect in the record: another one gives no phase, and a lock can only be made for {@code "Jedis"}
+     * @param everyMillis time between heartbeats; 0 for five seconds, or in a fleet of more than 100 members 50 ms for each
+     *                    member, up to a minute
      */
     public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis) {
         this(pool, namespace, name, dialect, everyMillis, Collections.<String>emptyList());
@@ -130,8 +130,8 @@ public final class DualMember implements AutoCloseable {
     /**
      * Joins as above.
      *
-     * @param also longer namespaces that may be carved out of this one. The service goes on with their keys by a member of its
-     *             own for each, and a {@link DualLock} on that; this member refuses them from then on
+     * @param also longer namespaces that may be carved out of this one. This member refuses their keys from then on. The
+     *             service takes them by another member for each such namespace, and a {@link DualLock} with that member
      */
     public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis, List<String> also) {
         this.pool = pool;
@@ -172,15 +172,15 @@ public final class DualMember implements AutoCloseable {
         return dialect;
     }
 
-    /** The phase by which this service acts. */
+    /** The phase that this service acts by. */
     public synchronized Phase phase() {
         return phase;
     }
 
     /**
-     * The phase for an attempt, which counts as a lease until {@link #end}. The server is told before the first lease and before
-     * a longer one. Refuses after a goodbye, and while three heartbeats or more went unanswered: a gate may take this service
-     * for dead then.
+     * The phase for an attempt, which counts as a lease until {@link #end}. It tells the server before the first lease and
+     * before a longer one. It refuses after goodbye, and while three or more heartbeats in a row are unanswered, since a gate
+     * may then take this service for dead.
      */
     Begun begin(String key, long ttlMillis) {
         if (!key.startsWith(namespace)) {
@@ -214,7 +214,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** By what an attempt is made and counted. */
+    /** The phase and epoch that an attempt is made and counted by. */
     static final class Begun {
         final Phase phase;
         final long epoch;
@@ -225,12 +225,12 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** Notes that leases of that length will be asked for, which the next round says. */
+    /** Notes that leases of that length will be asked for, which the next round tells the server. */
     synchronized void asks(long ttlMillis) {
         longestTtl = Math.max(longestTtl, ttlMillis);
     }
 
-    /** Makes a round where one is due before a lease may be taken; what was known holds on if that fails, and is returned. */
+    /** Makes a round if one is due before a lease may be taken. It returns the error of that; what was known still holds. */
     private RuntimeException catchUp() {
         synchronized (round) {
             synchronized (this) {
@@ -264,30 +264,30 @@ public final class DualMember implements AutoCloseable {
         return Math.max(BEATS_MISSED * every, LEAST_RENEWALS);
     }
 
-    /** For how long the server has answered no round. Called with this locked. */
+    /** How long the server has answered no round. Called with this locked. */
     private long silentMillis() {
         return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - heardNanos);
     }
 
-    /** The phase that was read last. */
+    /** Whether the phase that was read last lies before limit. */
     synchronized boolean below(Phase limit) {
         return phase.compareTo(limit) < 0;
     }
 
-    /** Nothing is held any more under an attempt of that phase, for certain. */
+    /** Notes that certainly nothing is held any more under that attempt. */
     synchronized void end(Begun under) {
         leases.computeIfPresent(under.phase, (p, n) -> n > 1 ? n - 1 : null);
         taken.computeIfPresent(under.epoch, (e, n) -> n > 1 ? n - 1 : null);
         notifyAll();
     }
 
-    /** Runs with the next heartbeat, and again after each step; what it throws is published. */
+    /** Sets what runs with the next heartbeat, and again after each step. Its exception is published. */
     synchronized void attach(Runnable probing) {
         this.probing = probing;
         this.probed = -1;
     }
 
-    /** Takes the lock's answer to how far behind the server's it takes old clients' clocks to be, in ms; null while unknown. */
+    /** Sets what says how far behind the server's clock the lock takes old clients' clocks to be, in ms; null: unknown. */
     synchronized void actsBy(Supplier<Long> behind) {
         this.behind = behind;
     }
@@ -308,10 +308,10 @@ public final class DualMember implements AutoCloseable {
         try {
             refresh();
         } catch (RuntimeException missed) {
-            // The next one tries again; who misses them sees it on the server.
+            // The next heartbeat tries again. A gate sees that one is missing.
         }
         long now = every();
-        // A fleet that was started together learns together how large it is, and need not go on beating together.
+        // The members of a fleet that was started at once learn its size at the same time. They should not go on sending together.
         long pause = now < 2 * before ? now : ThreadLocalRandom.current().nextLong(now);
         if (!beats.isShutdown()) {
             beats.schedule(() -> beat(now), pause, TimeUnit.MILLISECONDS);
@@ -319,9 +319,9 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * One round: say that this service is there, read the record, take up its phase, try the scripts where that is due, and say
-     * what changed. The field of the roster is written before the record is read, and a phase is acted by only then: a verb
-     * that reads the two in the other order sees this service, or finds the record changed.
+     * One round: it sends a heartbeat, reads the record, follows its phase, runs the scripts where that is due, and says what
+     * changed. It writes its field of the roster before it reads the record, and acts by the phase only afterwards. A verb
+     * reads the two in the other order, so it sees this service or finds the record changed.
      */
     public void refresh() {
         synchronized (round) {
@@ -350,18 +350,18 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** Writes the field, whether it is there or not, and reads the record afterwards. */
+    /** Writes the field, whether or not it is there, and then reads the record. */
     private long enter(long asked) {
         long ttl = publish(true);
         takeUp(get(recordKey()), ttl, asked);
         return -1;
     }
 
-    /** Beats, takes up the record, and is the sum of all members' time, or -1 for who may not count them. */
+    /** Sends a heartbeat and follows the record. Returns the sum of all members' time, or -1 if it may not be read. */
     private long read(long asked) {
         long ttl = publish(false);
         if (ttl < 0) {
-            return enter(asked); // the roster was lost, or somebody took this service for dead
+            return enter(asked); // the roster was lost, or the operator forgot this service
         }
         Response<String> record;
         Response<Long> lived;
@@ -380,7 +380,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** Raises what the record keeps of all members, where this one says more, and takes it up then. */
+    /** Raises the record's greatest TTL and period where this member says more, and then follows the record. */
     private void takeUp(String text, long ttl, long asked) {
         String[] found = parse(text);
         while (found != null && (Long.parseLong(found[RECORD_TTL]) < ttl || Long.parseLong(found[RECORD_EVERY]) < nextEvery)) {
@@ -412,8 +412,8 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * The sum of the time that members have lived grows by a millisecond a millisecond for each of them, so its growth tells
-     * how many there are.
+     * Sets the time between heartbeats. The sum of the time that members have lived grows by a millisecond a millisecond for
+     * each of them, so its growth shows how many there are.
      */
     private void pace(long now, long lived) {
         long until = now + TimeUnit.MILLISECONDS.toNanos(nextEvery);
@@ -421,7 +421,7 @@ public final class DualMember implements AutoCloseable {
         long since = TimeUnit.NANOSECONDS.toMillis(now - summedNanos);
         boolean anew = sum < 0 || lived < sum;
         if (!anew && since < BEATS_COUNTED * nextEvery - nextEvery / 2) {
-            return; // within one period more or fewer of the others' heartbeats may lie than should
+            return; // a single period may contain more or fewer of the others' heartbeats
         }
         if (!anew && !fixed) {
             double members = (double) (lived - sum) / since;
@@ -432,12 +432,12 @@ public final class DualMember implements AutoCloseable {
         sum = lived;
     }
 
-    /** Whether the record of a shorter namespace lists the one that says that it was carved out of it. */
+    /** Why a record has no effect: the record of the shorter namespace does not list it. why is null where it does. */
     private static final class Listing {
         static final Listing LISTED = new Listing(null, false);
 
         final String why;
-        final boolean passing; // it may be a loss, after which a member goes on that has a phase
+        final boolean passing; // it may be a loss, after which a member that has a phase goes on
 
         Listing(String why, boolean passing) {
             this.why = why;
@@ -445,7 +445,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** A record that its shorter namespace does not list counts for nobody. */
+    /** Looks whether the shorter namespaces list the record's namespace. */
     private Listing listing(String[] found) {
         String longer = namespace;
         while (!found[RECORD_FROM].equals("-")) {
@@ -476,7 +476,7 @@ public final class DualMember implements AutoCloseable {
         return all;
     }
 
-    /** A record that is gone or older moves nobody: who has a phase keeps it. */
+    /** Follows a record. A missing or an older one changes nothing: a member that has a phase keeps it. */
     private synchronized void take(String[] found, Listing listing, long asked) {
         freshNanos = asked;
         if (!listing.passing) {
@@ -523,7 +523,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** The heartbeat as it stands on the server, up to the time, which the server adds. Called with this locked. */
+    /** The heartbeat's text up to the time, which the server adds. Called with this locked. */
     private String head(long epoch, String phase) {
         StringBuilder held = new StringBuilder();
         leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
@@ -538,8 +538,8 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * Writes the heartbeat and is the longest lease that it says, or -1 if the roster has no such field: a heartbeat that does
-     * not enter makes none.
+     * Writes the heartbeat and returns the longest lease that it says. Without enter it creates no field, and returns -1 if
+     * the roster has none.
      */
     private long publish(boolean enter) {
         long[] ttl = new long[1];
@@ -557,7 +557,7 @@ public final class DualMember implements AutoCloseable {
         return ttl[0];
     }
 
-    /** A heartbeat about to be sent. While it is not known which promise stands, the sooner one is held to. */
+    /** The heartbeat that is about to be sent. While it is unknown which promise the server has, the sooner one holds. */
     private synchronized String promise(long[] ttl) {
         every = Math.min(every, nextEvery);
         ttl[0] = longestTtl;
@@ -569,12 +569,12 @@ public final class DualMember implements AutoCloseable {
         said = saying(epoch, phase.word());
     }
 
-    /** What is said anew as soon as it changed. The rest waits for the next heartbeat. */
+    /** What is said again as soon as it changed. All else waits for the next heartbeat. */
     private synchronized String saying(long epoch, String phase) {
         return epoch + " " + phase + " " + probe;
     }
 
-    /** Strict: what it does not know is never taken for something it knows. */
+    /** The values of a record's text. It is strict, so that it never misreads a text of another version. */
     private String[] parse(String text) {
         if (text == null) {
             return null;
@@ -596,8 +596,9 @@ public final class DualMember implements AutoCloseable {
     }
 
     /**
-     * Ends this member, and takes it out of the registry after its leases have ended; from the call on no lock is taken. If some are left, or the server is away,
-     * it stays registered and closes every gate until a human names it (--forget).
+     * Ends this member: no lock is taken from the call on. It waits for the leases to end, and takes the member out of the
+     * registry. If leases are left, or the server does not answer, the member stays registered and closes every gate until the
+     * operator names it (--forget).
      */
     public void goodbye(long waitMillis) throws InterruptedException {
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
@@ -616,7 +617,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** Ends the heartbeats and says nothing, as a killed service does. */
+    /** Ends the heartbeats and tells the server nothing, as a killed service does. */
     @Override
     public void close() {
         beats.shutdownNow();
@@ -627,7 +628,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** The namespace as it stands in the names of the registry's keys. */
+    /** The namespace, as the names of the registry's keys contain it. */
     private String inName() {
         return inName(namespace);
     }
@@ -658,7 +659,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** By digest, and whole where the server does not know the script, which is nothing to remember. */
+    /** Runs a script by its digest, or by its source where the server does not know it. */
     static Object eval(JedisPool pool, Scripts script, List<String> keys, List<String> args) {
         try (Jedis jedis = pool.getResource()) {
             try {
@@ -687,7 +688,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** The text of which {@link #word} made a word. */
+    /** The text that {@link #word} made a word of. */
     private static String plain(String word) {
         try {
             return URLDecoder.decode(word, "UTF-8");

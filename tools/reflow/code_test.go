@@ -170,7 +170,7 @@ func TestBrokenCodeKeepsTokensOfTheRepository(t *testing.T) {
 func TestBrokenCodeKeepsTokensOfRandomCode(t *testing.T) {
 	for _, seed := range seeds.With(t, 2) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		for range 1500 {
+		for range 600 {
 			text, err := format.Source([]byte("package x\n\nfunc x() {\n" + randomStatements(r, 2) + "}\n"))
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)

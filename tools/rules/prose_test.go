@@ -47,7 +47,9 @@ x/x_test.go:26: "whom": say name the actor
 x/x_test.go:26: "had by": say held by
 x/x_test.go:27: "be had": say get, find out; "cannot be had": unknown
 x/x_test.go:28: "for want of": say without, because there is no
-x/x_test.go:28: "clocks apart": say clock spread`},
+x/x_test.go:28: "clocks apart": say clock spread
+x/x_test.go:43: "ours": say the getsetlock client's
+x/x_test.go:44: "was told": say name who reports what: the client gets, the server reports`},
 		{"words", "prose_page.txt", "x/x.md", `x/x.md:1: "hangs on": say depends on
 x/x.md:1: "ours": say the getsetlock client's
 x/x.md:3: "beside": say alongside, next to, besides

@@ -46,9 +46,9 @@ var avoidedPattern = func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(all, "|") + `)\b`)
 }()
 
-// avoidedWords finds the avoided words in a file's prose: comments, and the text of
-// pages. Code and quotations in it are left out, and names at the start of a Go
-// comment.
+// avoidedWords finds the avoided words in a file's prose: comments, and the
+// text of pages. Code and quotations in it are left out, and names at the start
+// of a Go comment.
 func avoidedWords(file, text string) []place {
 	var found []place
 	names := map[string]bool{}

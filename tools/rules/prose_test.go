@@ -91,6 +91,21 @@ func TestWidthBoundsAreEightyAndHundredTen(t *testing.T) {
 	}
 }
 
+// A line stays whole if it is a long string and little else.
+func TestLongStringExcusesWidthOfLittleElse(t *testing.T) {
+	text := func(long, rest int) string {
+		return "package x\nf(\"" + strings.Repeat("s", long-2) + "\"" + strings.Repeat(", a", rest) + ")\n"
+	}
+	for _, c := range []struct {
+		long, rest, want int
+	}{{63, 15, 0}, {63, 16, 1}, {106, 20, 0}, {105, 20, 1}} {
+		all, err := readProse(fstest.MapFS{"x/x.go": {Data: []byte(text(c.long, c.rest))}}, "")
+		if err != nil || len(all.places["code"]) != c.want {
+			t.Errorf("%d and %d: %q, %v", c.long, c.rest, all.places["code"], err)
+		}
+	}
+}
+
 func TestPlainWordIsAllowedInItsFileOnly(t *testing.T) {
 	tree := fstest.MapFS{"a.md": {Data: []byte("Told of ours.\n")}, "b.md": {Data: []byte("ours\n")}}
 	all, err := readProse(tree,

@@ -66,8 +66,8 @@ func TestCodeIsBrokenWhereItIsLeastDeep(t *testing.T) {
 			strings.Repeat(name, 9) + "." + name + "().\n\t\t" + name,
 		},
 		{
-			"brackets that gofmt joins", "if x != (T{" + six + ", " + name + ", " + name + ", " + name + "}) {\n\t}",
-			"if x != (T{" + six + ", " + name + ", " + name + ",\n\t\t" + name + "}) {\n\t}",
+			"brackets that gofmt joins", "if " + strings.Repeat(name, 4) + " != (T{" + six + "}) {\n\t}",
+			"if " + strings.Repeat(name, 4) + " != (T{\n\t\t" + six + "}) {\n\t}",
 		},
 		{"nothing at all", strings.Repeat(name, 11), ""},
 		{

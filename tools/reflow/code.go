@@ -17,7 +17,8 @@ const (
 	// mostRounds bounds how often one line is broken. Each round leaves shorter
 	// lines, so it only ends what a defect here would repeat.
 	mostRounds = 60
-	// mostSkipped is how many places of a line are tried that gofmt joins again.
+	// mostSkipped is how many places of a line are tried that gofmt joins
+	// again.
 	mostSkipped = 12
 )
 
@@ -46,7 +47,8 @@ func breakCode(text []byte, keep map[string]bool) ([]byte, error) {
 			text, skip = next, 0
 			continue
 		}
-		// gofmt has joined what was broken, or nothing was: the next best places.
+		// gofmt has joined what was broken, or nothing was: the next best
+		// places.
 		if skip++; skip > mostSkipped {
 			break
 		}
@@ -113,8 +115,8 @@ func (w *wideLine) unbreakable(l string) bool {
 	return w.inside || strings.HasPrefix(trimmed, "//") || (indent+1)*tab+w.longest+len(",") > codeLimit
 }
 
-// cheapest returns the best place that lies within the limit, after as many as are
-// skipped, and -1 where there is none.
+// cheapest returns the best place that lies within the limit, after as many as
+// are skipped, and -1 where there is none.
 func (w *wideLine) cheapest(l string, skip int) int {
 	var all []place
 	for _, p := range w.places {

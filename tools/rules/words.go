@@ -58,7 +58,8 @@ func avoidedWords(file, text string) []place {
 	for _, p := range prose(file, text) {
 		for _, m := range avoidedPattern.FindAllStringSubmatchIndex(p.says, -1) {
 			word := p.says[m[0]:m[1]]
-			if named := names[word] && strings.TrimSpace(p.says[:m[0]]) == ""; named || meant.MatchString(word) {
+			if named := names[word] && strings.TrimSpace(p.says[:m[0]]) == ""; named ||
+				meant.MatchString(word) {
 				continue
 			}
 			for i, a := range avoided {

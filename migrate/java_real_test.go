@@ -5,6 +5,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -242,6 +243,10 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 	}
 }
 
+// between is the longest time for which a goroutine of work leaves the key alone. Without it the goroutines wake each
+// other, and the Java clients, which poll, find the key free once in many seconds.
+const between = 40 * time.Millisecond
+
 // work lets goroutines of ours count until the func that it returns is called, which tells how often they did.
 func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -266,6 +271,7 @@ func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
 					w.t.Errorf("the bridge: %v", err)
 					return
 				}
+				<-time.After(rand.N(between))
 			}
 		})
 	}

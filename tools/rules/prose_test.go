@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -168,7 +167,7 @@ func TestEnforcedChecksExist(t *testing.T) {
 			found = found || c.name == name
 		}
 		if !found {
-			t.Error(fmt.Sprintf("no check is called %q", name))
+			t.Errorf("no check is called %q", name)
 		}
 	}
 }

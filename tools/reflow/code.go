@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -15,7 +16,10 @@ const (
 	codeLimit = 110 // columns of a line of code, its indentation included
 	// mostRounds bounds how often one line is broken. Each round leaves shorter
 	// lines, so it only ends what a defect here would repeat.
-	mostRounds = 20
+	mostRounds = 60
+	// mostSkipped is how many places of a line are tried that gofmt joins
+	// again.
+	mostSkipped = 12
 )
 
 // breakCode returns the text of a Go file with its wide lines of code broken.
@@ -30,34 +34,41 @@ func breakCode(text []byte, keep map[string]bool) ([]byte, error) {
 	if generated.Match(text) || bytes.Contains(text, []byte("\r")) {
 		return text, nil
 	}
+	skip := 0
 	for range mostRounds {
-		next, err := breakOnce(text, keep)
-		if err != nil {
-			return nil, err
+		next, tried, err := breakOnce(text, keep, skip)
+		if err != nil || !tried {
+			return text, err
 		}
 		if next, err = format.Source(next); err != nil {
 			return nil, err
 		}
-		if bytes.Equal(next, text) {
+		if !bytes.Equal(next, text) {
+			text, skip = next, 0
+			continue
+		}
+		// gofmt has joined what was broken, or nothing was: the next best
+		// places.
+		if skip++; skip > mostSkipped {
 			break
 		}
-		text = next
 	}
 	return text, nil
 }
 
-// breakOnce breaks each wide line once.
-func breakOnce(text []byte, keep map[string]bool) ([]byte, error) {
+// breakOnce breaks each wide line once, at its best place after as many as are
+// skipped. tried is false where no line was broken.
+func breakOnce(text []byte, keep map[string]bool, skip int) (next []byte, tried bool, err error) {
 	wide, err := measure(text)
 	if err != nil {
-		return nil, err
+		return text, false, err
 	}
 	lines := strings.SplitAfter(string(text), "\n")
 	var out strings.Builder
 	for i, l := range lines {
 		w := wide[i+1]
 		l = strings.TrimSuffix(l, "\n")
-		end := "\n"
+		was, end := l, "\n"
 		if i == len(lines)-1 {
 			end = ""
 		}
@@ -69,16 +80,17 @@ func breakOnce(text []byte, keep map[string]bool) ([]byte, error) {
 		case w == nil || keep[strings.TrimSpace(l)] || w.unbreakable(l):
 		case w.comment > 0 && columns(strings.TrimRight(l[:w.comment], " \t")) <= codeLimit:
 			l = moveComment(l, w.comment, after)
-		case len(w.body) == 2 && (w.split || w.cheapest(l) < 0):
+		case len(w.body) == 2 && (w.split || w.cheapest(l, 0) < 0):
 			l = l[:w.body[0]] + "\n" + l[w.body[0]:w.body[1]] + "\n" + l[w.body[1]:]
 		default:
-			if at := w.cheapest(l); at > 0 {
+			if at := w.cheapest(l, skip); at > 0 {
 				l = l[:at] + "\n" + strings.TrimLeft(l[at:], " ")
 			}
 		}
+		tried = tried || l != was
 		out.WriteString(l + end)
 	}
-	return []byte(out.String()), nil
+	return []byte(out.String()), tried, nil
 }
 
 // wideLine is what is known of a line that is too wide. Places are in bytes
@@ -103,24 +115,27 @@ func (w *wideLine) unbreakable(l string) bool {
 	return w.inside || strings.HasPrefix(trimmed, "//") || (indent+1)*tab+w.longest+len(",") > codeLimit
 }
 
-// cheapest returns the best place that lies within the limit, and -1 where
-// there is none.
-func (w *wideLine) cheapest(l string) int {
-	at, least := -1, 1<<30
+// cheapest returns the best place that lies within the limit, after as many as
+// are skipped, and -1 where there is none.
+func (w *wideLine) cheapest(l string, skip int) int {
+	var all []place
 	for _, p := range w.places {
+		if rest := strings.TrimSpace(l[p.at:]); rest == "" || rest[0] == ')' || rest[0] == '}' {
+			continue // gofmt would join empty brackets again
+		}
 		c := columns(strings.TrimRight(l[:p.at], " "))
-		cost := p.cost
 		if c < codeLimit/3 {
-			cost += 15 // a short first line is hard to read
+			p.cost += 15 // a short first line is hard to read
 		}
-		if strings.TrimSpace(l[p.at:]) == "" {
-			continue
-		}
-		if c <= codeLimit && cost <= least {
-			at, least = p.at, cost
+		if c <= codeLimit {
+			all = append(all, p)
 		}
 	}
-	return at
+	slices.SortFunc(all, func(a, b place) int { return cmp.Or(a.cost-b.cost, b.at-a.at) })
+	if skip >= len(all) {
+		return -1
+	}
+	return all[skip].at
 }
 
 // moveComment puts the comment of a line above it, or below where the line
@@ -178,9 +193,12 @@ func measure(text []byte) (map[int]*wideLine, error) {
 }
 
 // after are the tokens after which a line may be broken, and what that costs
-// beyond the depth.
-var after = map[token.Token]int{token.COMMA: 0, token.LOR: 1, token.LAND: 2, token.ADD: 3, token.LPAREN: 13,
-	token.LBRACE: 9}
+// beyond the depth. The last ones are for lines that have no better place.
+var after = map[token.Token]int{
+	token.COMMA: 0, token.LOR: 1, token.LAND: 2, token.ADD: 3, token.LBRACE: 9, token.LPAREN: 13,
+	token.EQL: 22, token.NEQ: 22, token.GEQ: 22, token.LEQ: 22, token.LSS: 22, token.GTR: 22,
+	token.PERIOD: 30, token.COLON: 31,
+}
 
 // places notes strings, comments and places to break on the lines that are too
 // wide.

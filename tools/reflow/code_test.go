@@ -61,7 +61,19 @@ func TestCodeIsBrokenWhereItIsLeastDeep(t *testing.T) {
 			"brackets at the limit", "f(" + six + ", " + name + ", " + name + ", T{" + name + "})",
 			"f(" + six + ", " + name + ", " + name + ",\n\t\tT{" + name + "})",
 		},
-		{"nothing in brackets", strings.Repeat(name, 9) + "." + name + "()." + name, ""},
+		{
+			"nothing but a selector", strings.Repeat(name, 9) + "." + name + "()." + name,
+			strings.Repeat(name, 9) + "." + name + "().\n\t\t" + name,
+		},
+		{
+			"brackets that gofmt joins", "if " + strings.Repeat(name, 4) + " != (T{" + six + "}) {\n\t}",
+			"if " + strings.Repeat(name, 4) + " != (T{\n\t\t" + six + "}) {\n\t}",
+		},
+		{"nothing at all", strings.Repeat(name, 11), ""},
+		{
+			"key and value", "x = T{" + strings.Repeat(name, 5) + ": " + strings.Repeat(name, 6) + "}",
+			"x = T{\n\t\t" + strings.Repeat(name, 5) + ": " + strings.Repeat(name, 6) + "}",
+		},
 		{"kept", "kept(" + six + ", " + six + ")", ""},
 	} {
 		text := "package x\n\nfunc x() {\n\t" + c.code + "\n}\n"
@@ -120,6 +132,9 @@ func keepsCode(t *testing.T, name string, text []byte) {
 	if !slices.Equal(wasWords, isWords) {
 		t.Errorf("%s: the comments changed:\n%q\nnow\n%q", name, wasWords, isWords)
 	}
+	if formatted, err := format.Source(text); err != nil || !bytes.Equal(formatted, text) {
+		return // it was not clean before
+	}
 	if formatted, err := format.Source(once); err != nil || !bytes.Equal(formatted, once) {
 		t.Errorf("%s: gofmt would change it, %v:\n%s", name, err, once)
 	}
@@ -170,7 +185,7 @@ func TestBrokenCodeKeepsTokensOfTheRepository(t *testing.T) {
 func TestBrokenCodeKeepsTokensOfRandomCode(t *testing.T) {
 	for _, seed := range seeds.With(t, 2) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		for range 1500 {
+		for range 600 {
 			text, err := format.Source([]byte("package x\n\nfunc x() {\n" + randomStatements(r, 2) + "}\n"))
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -47,7 +46,9 @@ x/x_test.go:26: "whom": say name the actor
 x/x_test.go:26: "had by": say held by
 x/x_test.go:27: "be had": say get, find out; "cannot be had": unknown
 x/x_test.go:28: "for want of": say without, because there is no
-x/x_test.go:28: "clocks apart": say clock spread`},
+x/x_test.go:28: "clocks apart": say clock spread
+x/x_test.go:43: "ours": say the getsetlock client's
+x/x_test.go:44: "was told": say name who reports what: the client gets, the server reports`},
 		{"words", "prose_page.txt", "x/x.md", `x/x.md:1: "hangs on": say depends on
 x/x.md:1: "ours": say the getsetlock client's
 x/x.md:3: "beside": say alongside, next to, besides
@@ -85,6 +86,21 @@ func TestWidthBoundsAreEightyAndHundredTen(t *testing.T) {
 			if err != nil || len(all.places[c.check]) != more {
 				t.Errorf("%d columns of %s: %q, %v", columns(line), c.check, all.places[c.check], err)
 			}
+		}
+	}
+}
+
+// A line stays whole if it is a long string and little else.
+func TestLongStringExcusesWidthOfLittleElse(t *testing.T) {
+	text := func(long, rest int) string {
+		return "package x\nf(\"" + strings.Repeat("s", long-2) + "\"" + strings.Repeat(", a", rest) + ")\n"
+	}
+	for _, c := range []struct {
+		long, rest, want int
+	}{{63, 15, 0}, {63, 16, 1}, {106, 20, 0}, {105, 20, 1}} {
+		all, err := readProse(fstest.MapFS{"x/x.go": {Data: []byte(text(c.long, c.rest))}}, "")
+		if err != nil || len(all.places["code"]) != c.want {
+			t.Errorf("%d and %d: %q, %v", c.long, c.rest, all.places["code"], err)
 		}
 	}
 }
@@ -151,7 +167,7 @@ func TestEnforcedChecksExist(t *testing.T) {
 			found = found || c.name == name
 		}
 		if !found {
-			t.Error(fmt.Sprintf("no check is called %q", name))
+			t.Errorf("no check is called %q", name)
 		}
 	}
 }

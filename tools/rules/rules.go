@@ -1,7 +1,7 @@
 // Package main checks the rules of the house that no common linter knows, on
 // every Go file of a repository, and names each place that breaks one. It also
-// counts the names that packages export, and looks that no import leads through
-// a wall.
+// counts the names that packages export, looks that no import leads through a
+// wall, and checks how comments and pages read (prose.go).
 //
 // It reads syntax and no types: a clock read through an alias of package time,
 // or a method called by a variable, escapes it. It keeps honest people honest.

@@ -14,6 +14,10 @@ const (
 	commentWidth = 80  // columns of a line that is only a comment
 	codeWidth    = 110 // columns of any other line
 	tabWidth     = 4   // columns of a tab, here and in tools/reflow
+
+	// besideText is how many columns a line may have besides one long string.
+	// Breaking such a line would part the string from its name.
+	besideText = 50
 )
 
 func columns(s string) int {
@@ -54,8 +58,9 @@ var (
 )
 
 // wideCode finds lines of code that are too wide, but those in raw strings, and
-// those with a string literal that has no room on a line of its own. A comment
-// after code can go above it, so its width counts.
+// those with a string literal that has no room on a line of its own, or is
+// nearly all of its line. A comment after code can go above it, so its width
+// counts.
 func wideCode(file, text string) []place {
 	if filepath.Ext(file) != ".go" {
 		return nil
@@ -68,7 +73,8 @@ func wideCode(file, text string) []place {
 			continue
 		}
 		indent := len(l) - len(strings.TrimLeft(l, "\t"))
-		if (indent+1)*tabWidth+widest[n]+len(",") <= codeWidth {
+		alone := (indent+1)*tabWidth+widest[n]+len(",") > codeWidth
+		if !alone && columns(l)-widest[n] > besideText {
 			found = append(found, place{
 				line: n, says: fmt.Sprintf("code of %d columns, more than %d", columns(l), codeWidth)})
 		}

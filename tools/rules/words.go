@@ -20,7 +20,7 @@ var avoided = []struct {
 }{
 	{"hangs on", `(?:hangs?|hanging|hung) on`, "depends on"},
 	{"stands on", `(?:stands?|standing|stood) on`, "is stored on, is on"},
-	{"is told", `(?:is|are|was|were|be|been|being) told`,
+	{"is told", `(?:is|are|was|were|be|been|being) told(?: (?:to|apart|from)\b)?`,
 		"name who reports what: the client gets, the server reports"},
 	{"tells of", `(?:tells?|told|telling) of`, "report"},
 	{"gives on", `(?:gives?|gave|given|giving) on`, "hand over"},
@@ -47,20 +47,48 @@ var avoidedPattern = func() *regexp.Regexp {
 }()
 
 // avoidedWords finds the avoided words in a file's prose: comments, and the
-// text of pages. Code and quotations in it are left out.
+// text of pages. Code and quotations in it are left out, and names at the start
+// of a Go comment.
 func avoidedWords(file, text string) []place {
 	var found []place
+	names := map[string]bool{}
+	if filepath.Ext(file) == ".go" {
+		names = identifiers(text)
+	}
 	for _, p := range prose(file, text) {
 		for _, m := range avoidedPattern.FindAllStringSubmatchIndex(p.says, -1) {
+			word := p.says[m[0]:m[1]]
+			if named := names[word] && strings.TrimSpace(p.says[:m[0]]) == ""; named ||
+				meant.MatchString(word) {
+				continue
+			}
 			for i, a := range avoided {
 				if m[2*i+2] >= 0 {
-					found = append(found,
-						place{p.line, "\"" + p.says[m[0]:m[1]] + "\": say " + a.instead, a.word})
+					found = append(found, place{p.line, "\"" + word + "\": say " + a.instead, a.word})
 				}
 			}
 		}
 	}
 	return found
+}
+
+// meant are phrases that are plain although a pattern of avoided finds them.
+var meant = regexp.MustCompile(`(?i) told (?:to|apart|from)$`)
+
+// identifiers are the names in the code of a Go file.
+func identifiers(text string) map[string]bool {
+	names := map[string]bool{}
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile("", -1, len(text)), []byte(text), nil, 0)
+	for {
+		_, kind, lit := s.Scan()
+		if kind == token.EOF {
+			return names
+		}
+		if kind == token.IDENT {
+			names[lit] = true
+		}
+	}
 }
 
 // prose returns the lines of a file that are prose, with what is quoted in them

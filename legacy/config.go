@@ -32,8 +32,8 @@ func (m Mode) String() string {
 }
 
 // Config says which old clients share the keys and how to treat them. The zero
-// Config is Hardened, for clients of [dialect.Jedis]. A dialect without a lease of
-// its own needs Terms.Lease.
+// Config is Hardened, for clients of [dialect.Jedis]. A dialect without a lease
+// of its own needs Terms.Lease.
 type Config struct {
 	// Mode is Hardened unless Verbatim is asked for by name.
 	Mode Mode
@@ -67,7 +67,8 @@ type Config struct {
 	// in Verbatim, which keeps the old client's pace.
 	Wake lock.Wake
 
-	// Timeout bounds the wait for each reply of the server, in real time. Defaults to 2 s.
+	// Timeout bounds the wait for each reply of the server, in real time.
+	// Defaults to 2 s.
 	Timeout time.Duration
 
 	// Clock stamps and judges in Verbatim. In Hardened it measures how long a

@@ -48,10 +48,10 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("a Java client reads", len(seen.Value), "digits; held by ours:", seen.Ours())
+	fmt.Println("a Java client reads", len(seen.Value), "digits; held by a getsetlock client:", seen.Ours())
 	fmt.Println("released:", lease.Release() == nil, "keys left:", len(server.Keys()))
 	// Output:
-	// a Java client reads 13 digits; held by ours: true
+	// a Java client reads 13 digits; held by a getsetlock client: true
 	// released: true keys left: 0
 }
 

@@ -62,7 +62,8 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-// replay is one backend whose commands and replies are compared with a line of the vectors.
+// replay is one backend whose commands and replies are compared with a line of
+// the vectors.
 type replay struct {
 	t     *testing.T
 	world *redistest.World

@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// recordedUUID is the client's own uuid in the vectors of the later jedis-lock's rules.
+// recordedUUID is the client's own uuid in the vectors of the later
+// jedis-lock's rules.
 const recordedUUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 
 // uuidLines returns the lines of one kind, with own in the place of the

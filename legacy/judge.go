@@ -74,7 +74,8 @@ func (j *Judge) Note(o Observation) Observation {
 	return o
 }
 
-// SawClock notes a reading of the server's clock that came without a look at the key.
+// SawClock notes a reading of the server's clock that came without a look at
+// the key.
 func (j *Judge) SawClock(at RoundTrip, micros int64) { j.h.sawClock(at.roundTrip, micros) }
 
 // Look completes an Observation after Note. If its stamp has passed and only

@@ -484,8 +484,8 @@ var losses = []struct {
 	{"another type", func(r *rig) { r.del("k"); r.w.Mini.Lpush("k", "x") }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "list"},
 	{"another's guard", func(r *rig) { r.set("k", "4000000000000000001") }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
 	{"deleted", func(r *rig) { r.del("k") }, func(s migrate.BridgeStats) int64 { return s.Deleted }, "deleted"},
-	{"M deleted", func(r *rig) { r.del(keyM) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "no longer has this holder's token"},
-	{"M another's", func(r *rig) { r.set(keyM, "AAAAAAAAAAAAAAAAAAAAAA "+r.get("k")) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "no longer has this holder's token"},
+	{"M deleted", func(r *rig) { r.del(keyM) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "its lease has ended"},
+	{"M another's", func(r *rig) { r.set(keyM, "AAAAAAAAAAAAAAAAAAAAAA "+r.get("k")) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "its lease has ended"},
 }
 
 // A lost mark is counted, what replaced it is left alone, and M stays until

@@ -49,8 +49,9 @@ func TestJedisUUIDGrantsTwiceWithNoSkewAtAll(t *testing.T) {
 	})
 }
 
-// A (2 min behind) and B read the dead value. A's GETSET returns it: A holds, its value is born
-// expired. B's GETSET returns A's value: not what B read, but expired.
+// A (2 min behind) and B read the dead value. A's GETSET returns it: A holds,
+// and A's value is expired from the start. B's GETSET returns A's value, which
+// is not what B read, but is expired.
 //
 //	the same string wins (Jedis):    B loses
 //	still expired wins (the page):   B holds together with A

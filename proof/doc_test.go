@@ -5,23 +5,23 @@
 //     migrate follow the model of package skew.
 //   - Histories: real clients contend in virtual time, and three judges look at
 //     what happened.
-//   - Matrix, contests, dialects: failure modes of clock drift that the tests at
-//     the root do not show.
+//   - Matrix, contests, dialects: failure modes of clock drift that the tests
+//     at the root do not show.
 //   - Folder spec: the TLA+ specification, checked by TLC, and traces that the
 //     model and the specification share.
 //
 // # Replays
 //
-// A replay runs the model one event at a time. After each event it compares what
-// is stored on the server and what every client believes. So model and code cannot
-// drift apart unnoticed: the test fails where the model allows what the code does
-// not do, and where the code does what the model does not allow.
+// A replay runs the model one event at a time. After each event it compares
+// what is stored on the server and what every client believes. So model and
+// code cannot drift apart unnoticed: the test fails where the model allows what
+// the code does not do, and where the code does what the model does not allow.
 //
 // Every command of every client waits before the server until the schedule lets
 // it run, and so does its reply. Time is the world's and moves by ticks. The
 // schedule sets what each reading of an old client's clock shows.
 //
-// A replay checks one schedule and proves nothing about others. It cannot see what is
-// finer than a tick (that the settle is 100 ms longer than the gap, say), nor
-// wake-ups: the embedded server has no tracking.
+// A replay checks one schedule and proves nothing about others. It cannot see
+// what is finer than a tick (that the settle is 100 ms longer than the gap,
+// say), nor wake-ups: the embedded server has no tracking.
 package proof

@@ -17,9 +17,9 @@ import (
 )
 
 // F (20 s ahead) takes the key from whichever client works, and no client can
-// take F's value: for the others it lies 20 s further in the future than
-// theirs. So F is without the key only from the end of a job to its next poll.
-// Another client wins it there, and loses it to F.
+// take F's value: for the others it lies 20 s further in the future than their
+// own values. So F is without the key only from the end of a job to its next
+// poll. Another client wins it there, and loses it to F.
 //
 //	F   ├── 1 s ──┤ 0.1 s ├── 1 s ──┤ 0.1 s …   in a minute 54 jobs, and one more is begun
 //

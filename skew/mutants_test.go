@@ -227,7 +227,7 @@ func TestTombstoneEndsLossesToLateLosers(t *testing.T) {
 	if x := explore(t, sc); x.Found {
 		t.Errorf("a lease on a tombstone is lost:\n%s", x.Trace)
 	}
-	sc.Ours.NoTombstone, sc.Ours.SettleAlways = true, true // no guard of a client that was told "held" is lost
+	sc.Ours.NoTombstone, sc.Ours.SettleAlways = true, true // no client that got the lock loses its guard
 	if x := explore(t, sc); !x.Found {
 		t.Errorf("no lease on the first tombstone is lost in %d states", x.States)
 	}

@@ -22,7 +22,7 @@ func (m *machine) isMark(s *state, v mark, i int) bool {
 }
 
 // stands is isMark of the present value of L. Where old clients set a TTL too,
-// theirs differs.
+// their TTL differs.
 func (m *machine) stands(s *state, i int) bool {
 	c := &s.our[i]
 	if c.on == model.OnNothing {

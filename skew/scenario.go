@@ -212,7 +212,7 @@ const (
 	unnoticed                // a getsetlock renewal succeeded although its mark had been gone since the last look; or two such clients hold
 	trampled                 // a getsetlock release deleted the value of an old client that holds
 	lostJob                  // a getsetlock client got the lock and then lost its mark, all old clients being honest
-	falseLoss                // a getsetlock client was told of a loss although its mark and M were there
+	falseLoss                // a getsetlock client learned of a loss although its mark and M were there
 	untombed                 // an old client's release deleted the tombstone
 )
 

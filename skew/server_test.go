@@ -6,8 +6,9 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// The server is a clock of the fleet: a getsetlock client compares old clients' stamps with the server's
-// clock, and how far old clients' clocks are from each other says nothing about that.
+// The server is a clock of the fleet, because a getsetlock client compares old
+// clients' stamps with the server's clock. How far old clients' clocks are from
+// each other says nothing about that.
 
 // offset is beside with all old clocks that far behind the server, and a spread
 // of one tick.

@@ -77,8 +77,8 @@ func (before Reading) Age(now Reading, slack time.Duration) (age time.Duration, 
 	return max(0, served-served/10-slack), true
 }
 
-// Machine reads the boot id and the uptime of this machine; an empty id where it
-// has none.
+// Machine reads the boot id and the uptime of this machine. The id is empty if
+// the machine has none.
 type Machine func() (boot string, up time.Duration)
 
 // Looker looks at keys of one server.

@@ -74,7 +74,8 @@ type Dialect struct {
 	// Attempts is the most attempts of one acquire; 0 where the client does not
 	// count them.
 	Attempts int `json:"attempts,omitempty"`
-	// KeyPattern turns a lock's name into its key: "lock.NAME", "NAME:lock", plain "NAME".
+	// KeyPattern turns a lock's name into its key: "lock.NAME", "NAME:lock",
+	// plain "NAME".
 	KeyPattern    string   `json:"key_pattern"`
 	KeyEncoding   Encoding `json:"key_encoding"`
 	ValueEncoding Encoding `json:"value_encoding"`

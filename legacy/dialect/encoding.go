@@ -7,19 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// errEncoding is wrapped by every error about bytes that are not what the encoding writes.
+// errEncoding is wrapped by every error about bytes that are not what the
+// encoding writes.
 var errEncoding = errors.New("bytes are not in the dialect's encoding")
 
-// EncodeKey returns the key's bytes on the server. Give it the key, not the name (see Key).
+// EncodeKey returns the key's bytes on the server. Give it the key, not the
+// name (see Key).
 func (d Dialect) EncodeKey(key string) (string, error) { return encodeText(d.KeyEncoding, key) }
 
-// DecodeKey is the inverse of EncodeKey. It refuses bytes that EncodeKey would not write.
+// DecodeKey is the inverse of EncodeKey. It refuses bytes that EncodeKey would
+// not write.
 func (d Dialect) DecodeKey(raw string) (string, error) { return decodeText(d.KeyEncoding, raw) }
 
 // EncodeValue returns the bytes of a value's text.
 func (d Dialect) EncodeValue(text string) (string, error) { return encodeText(d.ValueEncoding, text) }
 
-// DecodeValue is the inverse of EncodeValue. It refuses bytes that EncodeValue would not write.
+// DecodeValue is the inverse of EncodeValue. It refuses bytes that EncodeValue
+// would not write.
 func (d Dialect) DecodeValue(raw string) (string, error) { return decodeText(d.ValueEncoding, raw) }
 
 func encodeText(e Encoding, text string) (string, error) {

@@ -69,7 +69,8 @@ func (d Dialect) takesForNil(text string) bool {
 	return false
 }
 
-// Step is what the old client does next after the GET that followed its lost SETNX.
+// Step is what the old client does next after the GET that followed its lost
+// SETNX.
 type Step string
 
 // The steps. A client that waits or fails has written nothing since its SETNX.

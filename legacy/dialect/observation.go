@@ -20,9 +20,11 @@ type Observation struct {
 	// ServerMicros is the server's TIME at the look, in microseconds since
 	// 1970; 0 if it was not asked.
 	ServerMicros int64
-	// Local is the local wall clock at the look. Only policies that reproduce old clients use it.
+	// Local is the local wall clock at the look. Only policies that reproduce
+	// old clients use it.
 	Local time.Time
-	// Sent and Received are elapsed times just before the look was sent and after its reply came.
+	// Sent and Received are elapsed times just before the look was sent and
+	// after its reply came.
 	Sent, Received time.Duration
 	// SameSince is Received of the first look in an unbroken run with the same
 	// bytes; see Follow.

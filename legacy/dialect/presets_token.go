@@ -2,7 +2,8 @@ package dialect
 
 import "time"
 
-// Bare is SETNX of a constant, with no time at all: a crashed holder holds for ever.
+// Bare is SETNX of a constant, with no time at all: a crashed holder holds for
+// ever.
 func Bare() Dialect {
 	return Dialect{
 		Name:    "Bare",

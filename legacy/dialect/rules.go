@@ -79,7 +79,8 @@ const (
 	EmptyZeroIsHeld EmptyRule = "zero_held"   // a number that reads as 0 is held
 )
 
-// NilRule says what a client does when the key is gone between its lost SETNX and its GET.
+// NilRule says what a client does when the key is gone between its lost SETNX
+// and its GET.
 type NilRule string
 
 // The nil rules. Never is for clients that send no GET.
@@ -128,7 +129,8 @@ const (
 	AcquireSetnx   AcquireCommand = "setnx"
 	AcquireSetNXPX AcquireCommand = "set_nx_px"
 	AcquireSetNXEX AcquireCommand = "set_nx_ex"
-	// AcquireSetNXGo is what go-redis sends: EX for whole seconds, PX for the rest.
+	// AcquireSetNXGo is what go-redis sends: EX for whole seconds, PX for the
+	// rest.
 	AcquireSetNXGo AcquireCommand = "set_nx_go"
 )
 

@@ -20,20 +20,21 @@ import (
 type Terms struct {
 	Lease    time.Duration // E, the smallest lease of any old client; defaults to the dialect's own
 	Greatest time.Duration // Emax, the greatest lease of any old client; defaults to Lease
-	// Spread is S, the fastest old client's clock less the slowest one's. It says
-	// nothing of the server's clock. Defaults to the lesser of 1 s and Lease/20.
-	Spread time.Duration
-	// Gap is g, the longest time from an old client's clock reading to the server
-	// executing its GETSET, pauses included. Defaults to the lesser of 1 s and
+	// Spread is S, the fastest old client's clock less the slowest one's. It
+	// says nothing of the server's clock. Defaults to the lesser of 1 s and
 	// Lease/20.
+	Spread time.Duration
+	// Gap is g, the longest time from an old client's clock reading to the
+	// server executing its GETSET, pauses included. Defaults to the lesser of 1
+	// s and Lease/20.
 	Gap time.Duration
-	// Behind is B, how far the slowest old client's clock is behind the server's
-	// clock. While it is unknown, a takeover waits for a second look (see
-	// [Terms.LookAge]).
+	// Behind is B, how far the slowest old client's clock is behind the
+	// server's clock. While it is unknown, a takeover waits for a second look
+	// (see [Terms.LookAge]).
 	Behind time.Duration
-	// Ahead is A, how far the fastest old client's clock is ahead of the server's
-	// clock. A stamp that a getsetlock client writes lies a day and A beyond the
-	// end of its lease.
+	// Ahead is A, how far the fastest old client's clock is ahead of the
+	// server's clock. A stamp that a getsetlock client writes lies a day and A
+	// beyond the end of its lease.
 	Ahead time.Duration
 }
 

@@ -115,7 +115,8 @@ func (e *Estimator) spans(between [2]int64) bool {
 
 func overlaps(a, b Contradiction) bool { return !a.From.After(b.Until) && !b.From.After(a.Until) }
 
-// sameSize compares a client's step with the server's, which has the other sign.
+// sameSize compares a client's step with the server's, which has the other
+// sign.
 func sameSize(by Interval, server Contradiction) bool {
 	return !by.intersect(Interval{}.minus(server.By)).Empty()
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The plain case: four clients, constant times. One iteration is one acquisition.
+// The plain case: four clients, constant times. One iteration is one
+// acquisition.
 func BenchmarkSimulatePlain(b *testing.B) { benchmarkSimulate(b, plainFleet()) }
 
 // Jobs, latencies, drift, steps and pauses are drawn.

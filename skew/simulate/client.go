@@ -299,9 +299,9 @@ func (m *Simulator) del(c *simClient) {
 		}
 		k.freed = CauseNone
 		if k.owner != c.name {
-			// The DEL also ends another client's grant. Whoever enters next is
-			// charged to the cause that admitted that client, and so is whoever
-			// that client's own DEL lets in.
+			// The DEL also ends another client's grant. The client that enters
+			// next is charged to the cause that admitted that other client, and
+			// so is the client that the other one's own DEL lets in.
 			k.freed = c.robbed
 			if k.owner >= 0 && m.clients[k.owner].holding {
 				m.clients[k.owner].robbed = c.robbed

@@ -34,7 +34,8 @@ const (
 // distributionForms is what the error for an unreadable distribution lists.
 const distributionForms = "5s, 5s..40s, exp:10s, lognormal:p50=5s,p99=40s, or a list 1s,2s,2.5s"
 
-// mostRatio bounds a lognormal: its 99th percentile is at most this many times its median.
+// mostRatio bounds a lognormal: its 99th percentile is at most this many times
+// its median.
 const mostRatio = 1_000_000
 
 // z99 is the 99th percentile of the standard normal distribution.

@@ -45,8 +45,8 @@ func TestHonestFleetNeverHasTwoHolders(t *testing.T) {
 	}
 }
 
-// Whatever old clients do: jobs beyond their lease, clocks apart, pauses beyond
-// the gap.
+// Whatever old clients do: jobs beyond their lease, a large clock spread,
+// pauses beyond the gap.
 func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.SetDel(), dialect.RedisPy(), dialect.BareExpire()}) {
 		for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed} {

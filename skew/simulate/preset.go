@@ -84,7 +84,8 @@ type Preset struct {
 
 const day = 24 * time.Hour
 
-// Presets returns all presets, from the best clocks to the worst. Each call makes new copies.
+// Presets returns all presets, from the best clocks to the worst. Each call
+// makes new copies.
 func Presets() []Preset {
 	return slices.Concat(clockPresets(), troublePresets(), serverPresets())
 }

@@ -53,7 +53,8 @@ type Fleet struct {
 	Seed uint64 // same seed, same result
 }
 
-// simulationStart is true time at the start of every run; old stamps need a plausible date.
+// simulationStart is true time at the start of every run; old stamps need a
+// plausible date.
 const simulationStart = 1_770_000_000_000_000_000
 
 // Run simulates a fleet to the end of its run. For an impossible fleet it fails

@@ -83,7 +83,9 @@ func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
 			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 			a.Must()
-			a.Step(-time.Hour) // forwards, a getsetlock client gives up by itself, since it cannot know which clock is right
+			// forwards, a getsetlock client gives up by itself, since it cannot
+			// know which clock is right
+			a.Step(-time.Hour)
 			f.Pass(20 * time.Second)
 			if b.Try() || f.Together() {
 				t.Error("taken over")
@@ -190,7 +192,8 @@ func TestGhostHoldsTheKeyForAWholeLease(t *testing.T) {
 // D                                                            101 s ├──
 func TestOneOverrunStartsAChain(t *testing.T) {
 	fleet.Falls(t, dialect.Jedis(), time.Minute, func(f *fleet.Fleet, p fleet.Protocol) bool {
-		a, b, c, d := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+		a, b, c, d := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact),
+			f.Join(p, fleet.Exact)
 		a.Must()
 		f.Pause(61 * time.Second)
 		b.Try()
@@ -239,7 +242,8 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 		// client enters.
 		t.Run(string(p)+" learns of the loss", func(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
-			a, b, c := f.Join(p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact)
+			a, b, c := f.Join(p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact),
+				f.Join(fleet.Verbatim, fleet.Exact)
 			f.Dead(p)
 			resume := b.Stalls()
 			f.Pass(49 * time.Second)

@@ -38,7 +38,11 @@ func TestLostServerLeavesAHoleUntilTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := r.Evidence.Covered(census.SourcePoll)
-	if !slices.ContainsFunc(p.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent && h.Until.Sub(h.From) > mostAbsent }) {
+	if !slices.ContainsFunc(p.Holes,
+		func(h census.Hole) bool {
+			return h.Reason == census.HoleAbsent &&
+				h.Until.Sub(h.From) > mostAbsent
+		}) {
 		t.Errorf("polls: %+v", p)
 	}
 }

@@ -113,7 +113,8 @@ func (c Config) filled() (Config, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"For", c.For}, {"Timeout", c.Timeout}, {"Monitor.Burst", c.Monitor.Burst}, {"Monitor.Every", c.Monitor.Every}} {
+	}{{"For", c.For}, {"Timeout", c.Timeout}, {"Monitor.Burst", c.Monitor.Burst},
+		{"Monitor.Every", c.Monitor.Every}} {
 		if f.value < 0 {
 			return c, fmt.Errorf("audit: %s %v: must be at least 0", f.name, f.value)
 		}

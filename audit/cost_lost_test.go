@@ -152,12 +152,15 @@ func TestLostTimeIsMeasuredThroughNoise(t *testing.T) {
 
 func TestTouchingMomentsAreMerged(t *testing.T) {
 	var samples []sample
-	own := []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2} // the watch runs in slices 4 and 8
+	// the watch runs in slices 4 and 8
+	own := []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}
 	for i, o := range own {
-		samples = append(samples, sample{at: time.Duration(i) * time.Millisecond, own: time.Duration(o), done: int64(10 * i)})
+		samples = append(samples, sample{
+			at: time.Duration(i) * time.Millisecond, own: time.Duration(o), done: int64(10 * i)})
 	}
 	watched, idle := moments(samples)
-	if len(watched) != 1 || watched[0].from != 1 || watched[0].to != 12 || watched[0].lost != 0 || len(idle) != 0 {
+	if len(watched) != 1 || watched[0].from != 1 || watched[0].to != 12 || watched[0].lost != 0 ||
+		len(idle) != 0 {
 		t.Errorf("%+v, %+v", watched, idle)
 	}
 	samples[6].done = samples[5].done // a slice of the eleven is lost

@@ -26,7 +26,8 @@ import (
 
 // saturate keeps the server busy with pipelined reads and writes, and counts
 // them.
-func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients int) (count *atomic.Int64, wait func()) {
+func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients int) (count *atomic.Int64,
+	wait func()) {
 	pool := s.Pool()
 	count = new(atomic.Int64)
 	var wg sync.WaitGroup
@@ -144,7 +145,8 @@ func perSecond(count *atomic.Int64, work func()) float64 {
 
 // Neither half does anything, so the result is the noise of the measurement.
 func BenchmarkRealNothing(b *testing.B) {
-	price(b, time.Second/2, Config{Config: census.Config{Match: "none:*"}, Looks: -1, NoClients: true, NoStats: true, NoTracking: true})
+	price(b, time.Second/2, Config{Config: census.Config{Match: "none:*"}, Looks: -1, NoClients: true,
+		NoStats: true, NoTracking: true})
 }
 
 // A watch at its default rate runs in a separate process for as many seconds as
@@ -162,7 +164,8 @@ func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
 	pid := c.Process.Pid
 	all := func() time.Duration { return processorTime(b, os.Getpid(), s.PID(), pid) }
 	begun, had := asked(s), all()
-	samples := sampled(time.Duration(b.N)*time.Second, func() (int64, time.Duration) { return count.Load(), processorTime(b, pid) })
+	samples := sampled(time.Duration(b.N)*time.Second,
+		func() (int64, time.Duration) { return count.Load(), processorTime(b, pid) })
 	had, did := all()-had, asked(s)
 	c.end(b)
 	end()
@@ -268,5 +271,7 @@ func asked(s *redistest.Server) (w work) {
 }
 
 func BenchmarkRealMonitor(b *testing.B) {
-	price(b, 2*time.Second, Config{Config: census.Config{Match: "lock:*"}, Looks: -1, Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Bytes: 1 << 40, Slower: 1e6, Least: time.Hour}})
+	price(b, 2*time.Second, Config{Config: census.Config{Match: "lock:*"}, Looks: -1,
+		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Bytes: 1 << 40, Slower: 1e6,
+			Least: time.Hour}})
 }

@@ -22,7 +22,9 @@ func inDatabase(ctx context.Context, pool *redis.Pool, cfg Config) (_ Config, kn
 	case !known:
 		return cfg, false, nil
 	case cfg.DB != 0 && cfg.DB != database:
-		return cfg, true, fmt.Errorf("audit: DB is %d, and the server says that the pool's connections are in database %d", cfg.DB, database)
+		return cfg, true, fmt.Errorf(
+			"audit: DB is %d, and the server says that the pool's connections are in database %d", cfg.DB,
+			database)
 	}
 	cfg.DB = database
 	return cfg, true, nil

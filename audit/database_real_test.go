@@ -26,7 +26,8 @@ func TestServersReportThePoolsDatabase(t *testing.T) {
 			t.Errorf("%s: database %d, known %v", url, n, known)
 		}
 		other := Config{Config: census.Config{DB: want + 1}, For: time.Second}
-		if _, err := Watch(t.Context(), pool, other); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("DB is %d", want+1)) {
+		if _, err := Watch(t.Context(), pool, other); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("DB is %d", want+1)) {
 			t.Errorf("a watch of another database: %v", err)
 		}
 	}
@@ -76,7 +77,8 @@ func TestMonitorShowsTheDatabaseOfEachCommand(t *testing.T) {
 			do(in0, "PING", "over")
 			cfg := census.Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}
 			var found []string
-			filter := newFilter(filled(t, Config{Config: cfg}), func(key string) { found = append(found, key) })
+			filter := newFilter(filled(t, Config{Config: cfg}),
+				func(key string) { found = append(found, key) })
 			for {
 				text, err := redis.String(m.Receive())
 				if err != nil {

@@ -106,7 +106,8 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 		return out, err
 	}
 	defer mux.Close()
-	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence), live: foundLive(cfg.Evidence), past: map[string]pastStamp{}}
+	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence),
+		live: foundLive(cfg.Evidence), past: map[string]pastStamp{}}
 	facts, err := askServer(ctx, mux, pool, cfg)
 	if err == nil {
 		x.run = facts.info["run_id"]
@@ -200,7 +201,8 @@ func ghostsOf(e *census.Evidence) map[string]string {
 		return out
 	}
 	for _, k := range e.Keys {
-		if n := len(k.Timeline); n > 0 && k.Timeline[n-1].What == census.ActGhost && !k.Timeline[n-1].Perhaps {
+		if n := len(k.Timeline); n > 0 && k.Timeline[n-1].What == census.ActGhost &&
+			!k.Timeline[n-1].Perhaps {
 			out[k.Key] = k.Timeline[n-1].Value
 		}
 	}
@@ -239,7 +241,8 @@ func deniedFinding(denied, keys int64) census.Finding {
 		Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
 	}
 	if denied == keys {
-		f.Severity, f.What = census.SeverityWarning, f.What+": these are all keys that match, so nothing is known about them"
+		f.Severity, f.What = census.SeverityWarning,
+			f.What+": these are all keys that match, so nothing is known about them"
 	}
 	return f
 }
@@ -254,7 +257,8 @@ func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice 
 	if len(key) > longestComplaint {
 		// No lock has such a name, and a thousand such names would take too
 		// much memory.
-		key, fix, advice = key[:longestComplaint], nil, "its name is too long for any lock: find out who writes it"
+		key, fix, advice = key[:longestComplaint], nil,
+			"its name is too long for any lock: find out who writes it"
 	}
 	x.found = append(x.found, Complaint{
 		Finding: census.Finding{Severity: s, Kind: kind, DB: x.cfg.DB, Key: key, What: what, Advice: advice},
@@ -274,10 +278,13 @@ func (x *examiner) look(p *probedKey) {
 		x.lookAtValue(p)
 	case x.cfg.all(): // it need not be a lock
 	case p.kind != "string":
-		x.complain(p, census.SeverityWarning, "type", "is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
+		x.complain(p, census.SeverityWarning, "type",
+			"is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
 			"find out which program owns it; give it, or the locks, other names", nil)
 	default:
-		x.complain(p, census.SeverityWarning, "large", fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.size), "find out who writes it", nil)
+		x.complain(p, census.SeverityWarning, "large",
+			fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.size),
+			"find out who writes it", nil)
 	}
 }
 
@@ -285,7 +292,8 @@ func (x *examiner) look(p *probedKey) {
 // action, but people want to know why no waiter holds the lock.
 func (x *examiner) lookAtMark(p *probedKey) {
 	if _, left := polite.Token(p.value); left {
-		x.complain(p, census.SeverityNote, "left", fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.ttl.Milliseconds()),
+		x.complain(p, census.SeverityNote, "left",
+			fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.ttl.Milliseconds()),
 			"none is needed: getsetlock clients wait until then, so that old clients get a turn", nil)
 	}
 }
@@ -297,14 +305,18 @@ var timeless = []dialect.Look{dialect.LookConstant, dialect.LookToken, dialect.L
 func (x *examiner) lookAtValue(p *probedKey) {
 	form, names, _ := readForm(p.value, p.now, x.cfg.Dialects)
 	switch {
-	case form.Look == dialect.LookStamp && !dialect.Ambiguous(dialect.Identify(p.value, p.now, dialect.Hints{})):
+	case form.Look == dialect.LookStamp &&
+		!dialect.Ambiguous(dialect.Identify(p.value, p.now, dialect.Hints{})):
 		x.lookAtStamp(p, form, names)
 	case x.cfg.all(): // it need not be a lock
 	case form.unreadable():
-		x.complain(p, census.SeverityWarning, "unreadable", fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.value), x.harm(p)),
+		x.complain(p, census.SeverityWarning, "unreadable",
+			fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.value), x.harm(p)),
 			x.unlockAdvice(p), nil)
 	case !p.hasTTL && slices.Contains(timeless, form.Look):
-		x.complain(p, census.SeverityWarning, "no_ttl", fmt.Sprintf("holds %s with no time in it and no TTL: nothing frees it if its holder has crashed", reading.ShortQuote(p.value)),
+		x.complain(p, census.SeverityWarning, "no_ttl",
+			fmt.Sprintf("holds %s with no time in it and no TTL: nothing frees it if its holder has crashed",
+				reading.ShortQuote(p.value)),
 			x.unlockAdvice(p), nil)
 	}
 }
@@ -355,7 +367,9 @@ func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
 		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a client's clock may be %s ahead%s: such a client already takes it for expired", roughly(left), roughly(soon), x.assumed(soon)),
 			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
 	case !p.hasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
-		x.complain(p, census.SeverityWarning, "perhaps_ours", fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.value), reading.PerhapsOursIs), reading.PerhapsOursAdvice, nil)
+		x.complain(p, census.SeverityWarning, "perhaps_ours",
+			fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.value), reading.PerhapsOursIs),
+			reading.PerhapsOursAdvice, nil)
 	case tooFar(left-ahead, x.leaseOrShipped(d)):
 		x.complainFar(p, left, x.shorten(p, d, stamp, fits))
 	}
@@ -377,7 +391,9 @@ func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
 	advice := "its holder may live, with a clock that is far ahead: give the fastest clock's lead over the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
 	switch _, known := x.aheadOf(); {
 	case fix != nil:
-		advice = fmt.Sprintf("--fix lets it end in %s: a holder that lives keeps a whole lease by every clock", roughly(fix.lease))
+		advice = fmt.Sprintf(
+			"--fix lets it end in %s: a holder that lives keeps a whole lease by every clock",
+			roughly(fix.lease))
 	case known && x.cfg.greatest() > 0:
 		advice = "wait: a client whose clock is as far ahead as claimed or measured could have written it"
 	}

@@ -26,8 +26,10 @@ type FixKind string
 
 // The kinds of fixes.
 const (
-	FixDelete  FixKind = "delete"  // the key is deleted
-	FixShorten FixKind = "shorten" // the stamp is replaced by one that expires a lease from now by the fastest client's clock
+	FixDelete FixKind = "delete" // the key is deleted
+	// the stamp is replaced by one that expires a lease from now by the fastest
+	// client's clock
+	FixShorten FixKind = "shorten"
 )
 
 // Fix changes one key, if its value is still the one that was looked at and its
@@ -52,9 +54,11 @@ type Fix struct {
 // do.
 func (f Fix) String() string {
 	if f.Do == FixDelete {
-		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)), reading.ShortQuote(f.Value))
+		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)),
+			reading.ShortQuote(f.Value))
 	}
-	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)), roughly(f.lease), reading.ShortQuote(f.Value))
+	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)),
+		roughly(f.lease), reading.ShortQuote(f.Value))
 }
 
 // shorten returns the fix for a stamp that no client within Ahead can have
@@ -128,7 +132,8 @@ func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 			return "", err
 		}
 	}
-	n, err := redis.Int(mux.Eval(ctx, fixScript, f.Key, legacy.MarkKey(f.Key), lookKey(f.Key), f.Value, value))
+	n, err := redis.Int(mux.Eval(ctx, fixScript, f.Key, legacy.MarkKey(f.Key), lookKey(f.Key), f.Value,
+		value))
 	if err != nil {
 		return "", err
 	}

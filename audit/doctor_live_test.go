@@ -58,7 +58,8 @@ func TestDoctorLeavesStampsThatWaitersFindLive(t *testing.T) {
 	w.Mini.Set("lock:a", value)
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Evidence: &r.Evidence}
 	got := examined(t, w, cfg)
-	if complaintsOf(got) != "lock:a: past" || !strings.Contains(got[0].What, "old clients read it 100 times") {
+	if complaintsOf(got) != "lock:a: past" ||
+		!strings.Contains(got[0].What, "old clients read it 100 times") {
 		t.Errorf("%s: %+v", complaintsOf(got), got)
 	}
 	// What the watch saw also outweighs a claim.
@@ -79,14 +80,16 @@ func TestReadOfAnUnknownValueCountsAsFoundLive(t *testing.T) {
 	f.do(0, bert, "SETNX", "lock:a", stamp(0))
 	f.do(1, bert, "GET", "lock:a")
 	f.look(10, "lock:a", stamp(-500))
-	if e := f.result().Evidence; len(e.Keys) != 1 || e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 1, Last: at(1), Addr: bert}) {
+	if e := f.result().Evidence; len(e.Keys) != 1 ||
+		e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 1, Last: at(1), Addr: bert}) {
 		t.Errorf("%+v", e.Keys)
 	}
 	// A pool may send the GET on another connection of the same host; a client
 	// on another host does not count.
 	f.do(11, "10.0.0.2:2001", "GET", "lock:a")
 	f.do(12, cleo, "GET", "lock:a")
-	if e := f.result().Evidence; e.Keys[0].FoundLive != (census.Found{Value: stamp(-500), Times: 2, Last: at(11), Addr: "10.0.0.2:2001"}) {
+	if e := f.result().Evidence; e.Keys[0].FoundLive != (census.Found{
+		Value: stamp(-500), Times: 2, Last: at(11), Addr: "10.0.0.2:2001"}) {
 		t.Errorf("%+v", e.Keys)
 	}
 	f.do(20, bert, "SETNX", "lock:b", stamp(20))
@@ -136,7 +139,8 @@ func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 // The bytes do not distinguish Page from PageNil, and clients of PageNil win a
 // GETSET that returns nil.
 func TestHolderOfPageNilIsNoGhost(t *testing.T) {
-	for name, given := range map[string][]dialect.Dialect{"by the bytes": reading.Likeliest(), "named Page": {dialect.Page()}} {
+	for name, given := range map[string][]dialect.Dialect{
+		"by the bytes": reading.Likeliest(), "named Page": {dialect.Page()}} {
 		f := newFilm(t, census.Config{Lease: time.Minute, Dialects: given})
 		page := func(ms int) string { return stampOf(t, dialect.Page(), at(ms), time.Minute) }
 		f.look(-70_000, "lock:a", "")
@@ -163,7 +167,8 @@ func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", 500*time.Millisecond)
 	proved := census.Spread{Apart: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero, Evidence: &census.Evidence{Spread: proved}}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero,
+		Evidence: &census.Evidence{Spread: proved}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("within the default of a second: %s", got)
 	}
@@ -183,20 +188,23 @@ func TestDoctorDeletesAfterTwoLooks(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	value := pastBy(w, "lock:a", time.Hour)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Clock: w.Clock(redistest.Skew{})}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute,
+		Clock: w.Clock(redistest.Skew{})}
 	if got := examined(t, w, cfg); complaintsOf(got) != "lock:a: past" || w.Mini.Exists(lookKey("lock:a")) {
 		t.Errorf("without Remember: %+v", got)
 	}
 	cfg.Remember = true
 	got := examined(t, w, cfg)
-	if complaintsOf(got) != "lock:a: past" || got[0].Wait.Round(time.Second) != 73*time.Second || w.Mini.HGet(lookKey("lock:a"), "bytes") != value {
+	if complaintsOf(got) != "lock:a: past" || got[0].Wait.Round(time.Second) != 73*time.Second ||
+		w.Mini.HGet(lookKey("lock:a"), "bytes") != value {
 		t.Errorf("first look: %+v", got)
 	}
 	if ttl := w.Mini.TTL(lookKey("lock:a")); ttl != lookTTL {
 		t.Errorf("the look stays for %v", ttl)
 	}
 	w.Pass(got[0].Wait - time.Second)
-	if got := examined(t, w, cfg); complaintsOf(got) != "lock:a: past" || got[0].Wait.Round(time.Second) != time.Second {
+	if got := examined(t, w, cfg); complaintsOf(got) != "lock:a: past" ||
+		got[0].Wait.Round(time.Second) != time.Second {
 		t.Errorf("too early: %+v", got)
 	}
 	w.Pass(2 * time.Second)
@@ -219,8 +227,10 @@ func TestLookCountsOnlyForItsBytesAndServer(t *testing.T) {
 		"other bytes":  {"first", "1", long, "past"},
 		"other server": {"second", "", long, "past"},
 		"no run id":    {"", "", long, "past"},
-		"set back":     {"first", "", func(w *redistest.World) time.Time { return w.ServerNow().Add(10 * time.Minute) }, "past"},
-		"young":        {"first", "", func(w *redistest.World) time.Time { return w.ServerNow().Add(-72 * time.Second) }, "past"},
+		"set back": {"first", "",
+			func(w *redistest.World) time.Time { return w.ServerNow().Add(10 * time.Minute) }, "past"},
+		"young": {"first", "",
+			func(w *redistest.World) time.Time { return w.ServerNow().Add(-72 * time.Second) }, "past"},
 	} {
 		w := redistest.New(t)
 		runID(w, "first")
@@ -229,7 +239,8 @@ func TestLookCountsOnlyForItsBytesAndServer(t *testing.T) {
 			value = c.bytes
 		}
 		when := c.at(w)
-		w.Mini.HSet(lookKey("lock:a"), "bytes", value, "sec", fmt.Sprint(when.Unix()), "usec", fmt.Sprint(when.Nanosecond()/1000), "run", c.run, "boot", "b/1", "up", "5")
+		w.Mini.HSet(lookKey("lock:a"), "bytes", value, "sec", fmt.Sprint(when.Unix()), "usec",
+			fmt.Sprint(when.Nanosecond()/1000), "run", c.run, "boot", "b/1", "up", "5")
 		cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Remember: true}
 		if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: "+c.want {
 			t.Errorf("%s: %s", name, got)
@@ -237,7 +248,8 @@ func TestLookCountsOnlyForItsBytesAndServer(t *testing.T) {
 		// A look that does not count is replaced; a look that counts, or will,
 		// is kept.
 		kept := name == "equal" || name == "young"
-		if sec := w.Mini.HGet(lookKey("lock:a"), "sec"); (sec == fmt.Sprint(when.Unix())) != kept || w.Mini.HGet(lookKey("lock:a"), "run") != "first" {
+		if sec := w.Mini.HGet(lookKey("lock:a"), "sec"); (sec == fmt.Sprint(when.Unix())) != kept ||
+			w.Mini.HGet(lookKey("lock:a"), "run") != "first" {
 			t.Errorf("%s: remembered at %s, which was %v", name, sec, when.Unix())
 		}
 	}
@@ -247,7 +259,8 @@ func TestDoctorNeverCountsLooksOfANamelessServer(t *testing.T) {
 	w := redistest.New(t)
 	value := pastBy(w, "lock:a", time.Hour)
 	w.Mini.HSet(lookKey("lock:a"), "bytes", value, "sec", "1", "usec", "0", "run", "", "boot", "", "up", "")
-	got := examined(t, w, DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Remember: true})
+	got := examined(t, w, DoctorConfig{
+		Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Remember: true})
 	if complaintsOf(got) != "lock:a: past" || !strings.Contains(got[0].Advice, "run id") {
 		t.Errorf("%+v", got)
 	}
@@ -273,7 +286,8 @@ func TestMeasuredBehindCountsOnItsServerOnly(t *testing.T) {
 		w := redistest.New(t)
 		runID(w, run)
 		pastBy(w, "lock:a", 3*time.Minute)
-		e := &census.Evidence{Run: "first", Behind: census.Bound{Span: census.Span{Value: 2 * time.Minute, Basis: census.Measured}}}
+		e := &census.Evidence{Run: "first",
+			Behind: census.Bound{Span: census.Span{Value: 2 * time.Minute, Basis: census.Measured}}}
 		cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Evidence: e}
 		if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: "+want {
 			t.Errorf("%s: %s", run, got)
@@ -314,7 +328,8 @@ func TestMovedStampKeepsItsTTL(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Gorlock(), w.ServerNow(), time.Hour))
 	w.Mini.SetTTL("lock:a", 2*time.Hour)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Gorlock()}, Lease: 15 * time.Second, Ahead: dialect.Zero}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Gorlock()},
+		Lease: 15 * time.Second, Ahead: dialect.Zero}
 	fixes := fixesOf(examined(t, w, cfg))
 	if len(fixes) != 1 || applied(t, w, fixes) != "lock:a done" || w.Mini.TTL("lock:a") != 2*time.Hour {
 		t.Errorf("%v, TTL %v", fixes, w.Mini.TTL("lock:a"))
@@ -342,7 +357,8 @@ func TestServerStepDoesNotAgeARememberedLook(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	pastBy(w, "lock:a", 5*time.Second)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Remember: true, Clock: w.Clock(redistest.Skew{}).On("machine")}
+	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Remember: true,
+		Clock: w.Clock(redistest.Skew{}).On("machine")}
 	examined(t, w, cfg)
 	w.Pass(time.Second)
 	w.StepServer(80 * time.Second)
@@ -370,7 +386,8 @@ func TestLookIsStoredOnlyIfItsBytesAreStillThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mux.Close()
-	x := &examiner{cfg: DoctorConfig{Clock: lock.Machine}, mux: mux, run: "first", past: map[string]pastStamp{}}
+	x := &examiner{cfg: DoctorConfig{Clock: lock.Machine}, mux: mux, run: "first",
+		past: map[string]pastStamp{}}
 	var young []*Complaint
 	for _, key := range []string{"alone", "changed", "ours", "seen", "other run", "foreign"} {
 		w.Mini.Set(key, "1")
@@ -406,9 +423,11 @@ func TestLookIsStoredOnlyIfItsBytesAreStillThere(t *testing.T) {
 func TestDoctorOffersNoFixIfMIsUnreadable(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
-	pool := w.FaultyPool(redistest.Rule{Command: "EXISTS", Times: -1, Do: redistest.Answer("NOPERM no permissions to access a key")})
+	pool := w.FaultyPool(redistest.Rule{
+		Command: "EXISTS", Times: -1, Do: redistest.Answer("NOPERM no permissions to access a key")})
 	defer pool.Close()
-	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Hurry: true})
+	d, err := Doctor(t.Context(), pool,
+		DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Hurry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +447,8 @@ func TestProbeIgnoresStampsOfGetsetlockClients(t *testing.T) {
 	pool := w.Pool()
 	defer pool.Close()
 	r, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Lease: time.Minute, Hurry: true})
-	if err != nil || len(r.Findings) != 0 || len(r.Prefixes) != 1 || len(r.Prefixes[0].Types) != 0 || r.Prefixes[0].Forms[0].Far != 0 {
+	if err != nil || len(r.Findings) != 0 || len(r.Prefixes) != 1 || len(r.Prefixes[0].Types) != 0 ||
+		r.Prefixes[0].Forms[0].Far != 0 {
 		t.Errorf("%v %+v", err, r)
 	}
 }

@@ -136,7 +136,8 @@ func (x *examiner) judgePast(ctx context.Context) error {
 	for i := range x.found {
 		c := &x.found[i]
 		if _, ok := x.past[c.Key]; ok && c.Kind == "past" {
-			cmds = append(cmds, wire.Cmd("HMGET", lookKey(c.Key), "bytes", "sec", "usec", "run", "boot", "up"))
+			cmds = append(cmds, wire.Cmd("HMGET", lookKey(c.Key), "bytes", "sec", "usec", "run", "boot",
+				"up"))
 			of = append(of, c)
 		}
 	}
@@ -177,13 +178,16 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 	switch {
 	case p.denied:
 		c.What += either
-		c.Advice = fmt.Sprintf("this user may not read whether a getsetlock client holds it: give the user rights on %s", strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
+		c.Advice = fmt.Sprintf(
+			"this user may not read whether a getsetlock client holds it: give the user rights on %s",
+			strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
 	case found.Times > 0 && found.Value == p.value:
 		c.What += fmt.Sprintf(": old clients read it %s during the watch and did not take it over, the last one %s; their clocks are behind the server's, and its holder's may be too", timesWord(found.Times), found.Addr)
 		c.Advice = "leave it alone: its holder may live; synchronize the clocks by NTP"
 	case x.forgotten(c.Key):
 		c.What += either
-		c.Advice = "more keys were used during the watch than it remembers, perhaps this one too: narrow --match"
+		c.Advice =
+			"more keys were used during the watch than it remembers, perhaps this one too: narrow --match"
 	case known:
 		x.dead(c, p, fmt.Sprintf(", and no clock is more than %s behind the server's", roughly(behind)))
 	case p.age == 0:
@@ -211,7 +215,8 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 // and then dropped the key to make room for others.
 func (x *examiner) forgotten(key string) bool {
 	e := x.cfg.Evidence
-	return e != nil && e.ForgottenKeys > 0 && !slices.ContainsFunc(e.Keys, func(k census.KeyEvidence) bool { return k.Key == key })
+	return e != nil && e.ForgottenKeys > 0 &&
+		!slices.ContainsFunc(e.Keys, func(k census.KeyEvidence) bool { return k.Key == key })
 }
 
 // dead marks the complaint as one about a dead lock. It offers to delete the
@@ -250,7 +255,8 @@ func (p *pastStamp) seen(reply wire.Reply, run string) (age time.Duration, looke
 		return 0, false, false
 	}
 	micros, _ := strconv.ParseInt(fields[5], 10, 64)
-	before := look.Reading{Server: time.Duration(at.UnixNano()), Run: fields[3], Boot: fields[4], Up: time.Duration(micros) * time.Microsecond}
+	before := look.Reading{Server: time.Duration(at.UnixNano()), Run: fields[3], Boot: fields[4],
+		Up: time.Duration(micros) * time.Microsecond}
 	now := look.Reading{Server: time.Duration(p.now.UnixNano()), Run: run, Boot: p.boot, Up: p.up}
 	age, looked = before.Age(now, p.age/10)
 	if !looked {

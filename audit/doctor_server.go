@@ -55,7 +55,8 @@ var trials = []struct {
 	{"token locks", func(k string) wire.Command { return wire.Cmd("SET", k, "", "XX", "PX", 1) }},
 	{"releases and doctor --fix", func(k string) wire.Command { return wire.Cmd("DEL", k) }},
 	{"renewals", func(k string) wire.Command { return wire.Cmd("PEXPIRE", k, 1) }},
-	{"every lock, and doctor --fix", func(k string) wire.Command { return wire.Cmd("EVAL", "return 0", 1, k) }},
+	{"every lock, and doctor --fix",
+		func(k string) wire.Command { return wire.Cmd("EVAL", "return 0", 1, k) }},
 	{"audit's names of clients", func(string) wire.Command { return wire.Cmd("CLIENT", "LIST") }},
 }
 
@@ -66,7 +67,8 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	info, err := redis.String(mux.Do(ctx, "INFO"))
 	switch {
 	case refusedBy(err):
-		f.refused = append(f.refused, refusal{"INFO", "what doctor says of memory, persistence and replicas, and audit's cost", err})
+		f.refused = append(f.refused,
+			refusal{"INFO", "what doctor says of memory, persistence and replicas, and audit's cost", err})
 	case err != nil:
 		return f, fmt.Errorf("asking for INFO: %w", err)
 	default:
@@ -88,7 +90,8 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 		}
 	}
 	const timeThenWrite = "redis.call('TIME') return redis.call('DEL', KEYS[1])"
-	if _, f.timeWrite = mux.Do(ctx, "EVAL", timeThenWrite, 1, key); wire.IsReadOnly(f.timeWrite) || wire.IsNoPerm(f.timeWrite) {
+	if _, f.timeWrite = mux.Do(ctx, "EVAL", timeThenWrite, 1, key); wire.IsReadOnly(f.timeWrite) ||
+		wire.IsNoPerm(f.timeWrite) {
 		f.timeWrite, f.timeUntold = nil, true
 	}
 	f.tracking, f.subscribing = tryTracking(ctx, pool, mux.Timeout())
@@ -121,11 +124,13 @@ func trialKey(match string) string {
 }
 
 func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
-	names := []string{"save", "appendfsync", "timeout", "min-replicas-to-write", "stop-writes-on-bgsave-error", "maxmemory-policy"}
+	names := []string{"save", "appendfsync", "timeout", "min-replicas-to-write",
+		"stop-writes-on-bgsave-error", "maxmemory-policy"}
 	for _, name := range names {
 		pair, err := redis.Strings(mux.Do(ctx, "CONFIG", "GET", name))
 		if refusedBy(err) {
-			f.refused = append(f.refused, refusal{"CONFIG GET", "what doctor says of snapshots and idle connections", err})
+			f.refused = append(f.refused,
+				refusal{"CONFIG GET", "what doctor says of snapshots and idle connections", err})
 			return
 		}
 		if len(pair) == 2 {
@@ -154,7 +159,9 @@ func tryTracking(ctx context.Context, pool *redis.Pool, timeout time.Duration) (
 	defer c.Close()
 	do := c.Do
 	if bounded, ok := c.(redis.ConnWithTimeout); ok {
-		do = func(name string, args ...any) (any, error) { return bounded.DoWithTimeout(timeout, name, args...) }
+		do = func(name string, args ...any) (any, error) {
+			return bounded.DoWithTimeout(timeout, name, args...)
+		}
 	}
 	if _, err := do("CLIENT", "TRACKING", "ON"); err != nil {
 		return err, nil
@@ -209,13 +216,17 @@ func (f *serverFacts) words() []string {
 		if v := f.info["valkey_version"]; v != "" {
 			version = "Valkey " + v + " (as Redis " + version + ")"
 		}
-		add("calls itself %s, role %s, up %s", orUnknown(version), orUnknown(f.info["role"]), roughly(time.Duration(f.number("uptime_in_seconds"))*time.Second))
+		add("calls itself %s, role %s, up %s", orUnknown(version), orUnknown(f.info["role"]),
+			roughly(time.Duration(f.number("uptime_in_seconds"))*time.Second))
 		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")), orUnknown(f.policy()))
-		add("append-only file %s, snapshots %s, replicas %d", onOff(f.info["aof_enabled"] == "1"), snapshotWords(f.config), f.number("connected_slaves"))
+		add("append-only file %s, snapshots %s, replicas %d", onOff(f.info["aof_enabled"] == "1"),
+			snapshotWords(f.config), f.number("connected_slaves"))
 	}
-	add("wake-ups (tracking): %s; scripts that read the clock and write: %s", tried(f.tracking), f.timeWords())
+	add("wake-ups (tracking): %s; scripts that read the clock and write: %s", tried(f.tracking),
+		f.timeWords())
 	if f.rtt > 0 {
-		add("this machine's clock minus the server's: %s, give or take %s", f.offset.Round(100*time.Microsecond), (f.rtt / 2).Round(time.Microsecond))
+		add("this machine's clock minus the server's: %s, give or take %s",
+			f.offset.Round(100*time.Microsecond), (f.rtt / 2).Round(time.Microsecond))
 	}
 	return out
 }
@@ -291,7 +302,9 @@ func (f *serverFacts) judge() []census.Finding {
 		if f.offset < 0 {
 			side = "behind"
 		}
-		add(census.SeverityWarning, "clock", fmt.Sprintf("this machine's clock is %s %s the server's: old clients that run here stamp and judge by it", roughly(f.offset.Abs()), side),
+		add(census.SeverityWarning, "clock",
+			fmt.Sprintf(
+				"this machine's clock is %s %s the server's: old clients that run here stamp and judge by it", roughly(f.offset.Abs()), side),
 			"let a time service synchronize it (chronyc tracking, timedatectl)")
 	}
 	return out
@@ -301,7 +314,8 @@ type addFinding func(s census.Severity, kind, what, advice string)
 
 func (f *serverFacts) judgeRole(add addFinding) {
 	if role := f.info["role"]; role == "slave" || role == "replica" {
-		add(census.SeverityError, "role", "this server is a replica: no client can lock on it, and it shows the locks of its primary late", "point the address at the primary")
+		add(census.SeverityError, "role",
+			"this server is a replica: no client can lock on it, and it shows the locks of its primary late", "point the address at the primary")
 		return
 	}
 	if f.info["cluster_enabled"] == "1" {
@@ -327,12 +341,16 @@ func (f *serverFacts) judgeRole(add addFinding) {
 func (f *serverFacts) judgeMemory(add addFinding) {
 	policy, limit := f.policy(), f.number("maxmemory")
 	if evicted := f.number("evicted_keys"); evicted > 0 {
-		add(census.SeverityError, "evicted", fmt.Sprintf("it has deleted %d keys for lack of memory since its start: locks may have been among them", evicted),
+		add(census.SeverityError, "evicted",
+			fmt.Sprintf(
+				"it has deleted %d keys for lack of memory since its start: locks may have been among them", evicted),
 			"set maxmemory-policy noeviction, or give locks a server of their own")
 	}
 	switch {
 	case limit == 0 && policy != "" && policy != "noeviction":
-		add(census.SeverityNote, "eviction", "it deletes keys when memory is full ("+policy+"), but has no memory limit now", "set maxmemory-policy noeviction before a limit is set")
+		add(census.SeverityNote, "eviction",
+			"it deletes keys when memory is full ("+policy+"), but has no memory limit now",
+			"set maxmemory-policy noeviction before a limit is set")
 	case limit == 0:
 	case strings.HasPrefix(policy, "allkeys-"):
 		add(census.SeverityError, "eviction", fmt.Sprintf("it deletes keys when its memory limit of %s is reached (%s), locks too: then two clients hold the same lock", memoryWords(limit), policy),
@@ -354,7 +372,8 @@ func (f *serverFacts) judgeDisk(add addFinding) {
 		add(census.SeverityNote, "persistence", "it writes its append-only file to the disk about every second: a crash of the machine loses the last second's locks, and two clients may hold the same lock",
 			"set appendfsync always where that matters more than speed")
 	case known && save == "":
-		add(census.SeverityWarning, "persistence", "it keeps nothing on disk: after a restart every lock is free, while its holders work on",
+		add(census.SeverityWarning, "persistence",
+			"it keeps nothing on disk: after a restart every lock is free, while its holders work on",
 			"turn on the append-only file, or keep clients away for the longest lease after a restart")
 	case known:
 		add(census.SeverityWarning, "persistence", "it keeps snapshots only: after a restart the locks of the last snapshot are back, released ones as ghosts, and newer ones are gone, while their holders work on",
@@ -363,16 +382,22 @@ func (f *serverFacts) judgeDisk(add addFinding) {
 		add(census.SeverityNote, "persistence", "it writes no append-only file; this user may not ask whether it keeps snapshots: after a restart, locks are lost or old ones are back", "turn on the append-only file")
 	}
 	if f.info["rdb_last_bgsave_status"] == "err" || f.info["aof_last_write_status"] == "err" {
-		add(census.SeverityError, "disk", "its last write to the disk failed: it may refuse all writes until one succeeds (MISCONF)", "see the server's log and its disk")
+		add(census.SeverityError, "disk",
+			"its last write to the disk failed: it may refuse all writes until one succeeds (MISCONF)",
+			"see the server's log and its disk")
 	}
 	if f.info["loading"] == "1" {
-		add(census.SeverityError, "loading", "it is still reading its data from disk", "ask again when it has loaded")
+		add(census.SeverityError, "loading", "it is still reading its data from disk",
+			"ask again when it has loaded")
 	}
 }
 
 func (f *serverFacts) judgeFeatures(add addFinding) {
 	if f.tracking != nil && refusedBy(f.tracking) {
-		add(census.SeverityNote, "tracking", "it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+"): clients that wait for old clients' locks poll instead of being woken", "use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
+		add(census.SeverityNote, "tracking",
+			"it has no client-side tracking, or this user may not use it ("+f.tracking.Error()+
+				"): clients that wait for old clients' locks poll instead of being woken",
+			"use Redis 6 or later, and allow +client|tracking and the channel __redis__:invalidate")
 	}
 	if f.subscribing != nil {
 		add(census.SeverityNote, "subscribe", "it has client-side tracking, but SUBSCRIBE does not work ("+f.subscribing.Error()+"): waiters poll instead of being woken", "connect to the server itself if a proxy is in between, or allow +subscribe and the channel __redis__:invalidate")
@@ -381,7 +406,9 @@ func (f *serverFacts) judgeFeatures(add addFinding) {
 		add(census.SeverityNote, "scripts", "its scripts cannot write after reading the clock: the hardened lock asks for the time in a message of its own, and its margin grows by that round trip", "use Redis 5 or later")
 	}
 	if idle := f.config["timeout"]; idle != "" && idle != "0" {
-		add(census.SeverityNote, "idle", "it closes connections that were idle for "+idle+" s: getsetlock clients reconnect, old clients may throw exceptions", "set timeout 0")
+		add(census.SeverityNote, "idle",
+			"it closes connections that were idle for "+idle+
+				" s: getsetlock clients reconnect, old clients may throw exceptions", "set timeout 0")
 	}
 }
 
@@ -390,7 +417,8 @@ func (f *serverFacts) judgeRights(add addFinding) {
 		what := fmt.Sprintf("this user may not use %s (%s), which is needed for %s", r.command, r.err, r.need)
 		advice := "let its ACL allow it"
 		if wire.IsUnknownCommand(r.err) {
-			what = fmt.Sprintf("the server does not know %s (%s), which is needed for %s", r.command, r.err, r.need)
+			what = fmt.Sprintf("the server does not know %s (%s), which is needed for %s", r.command, r.err,
+				r.need)
 			advice = "it was renamed, or a proxy is in between: connect to the server itself"
 		}
 		severity := census.SeverityWarning

@@ -67,7 +67,9 @@ func TestDoctorSortsLocksByTheirStamps(t *testing.T) {
 	w.Mini.Set("lock:const", "busy")
 	w.Mini.Set("lock:big", strings.Repeat("1", 5000))
 	w.Mini.HSet("lock:hash", "a", "b")
-	got := complaintsOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Spread: time.Second, Behind: time.Second, Ahead: dialect.Zero}))
+	got := complaintsOf(examined(t, w,
+		DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Spread: time.Second,
+			Behind: time.Second, Ahead: dialect.Zero}))
 	want := `lock:big: large
 lock:const: no_ttl
 lock:dead: dead fix delete
@@ -79,7 +81,8 @@ lock:text: unreadable`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	// Without a pattern only stamps are judged, and no fix is offered.
-	got = complaintsOf(examined(t, w, DoctorConfig{Dialects: []dialect.Dialect{d}, Spread: time.Second, Behind: time.Second}))
+	got = complaintsOf(examined(t, w,
+		DoctorConfig{Dialects: []dialect.Dialect{d}, Spread: time.Second, Behind: time.Second}))
 	if got != "lock:dead: dead\nlock:far: far\nlock:soon: stolen_soon" {
 		t.Errorf("without a pattern:\n%s", got)
 	}
@@ -90,7 +93,9 @@ func TestDoctorKnowsAGhostFromTheWatch(t *testing.T) {
 	value := stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute)
 	w.Mini.Set("lock:a", value)
 	seen := func(value string) *census.Evidence {
-		return &census.Evidence{Keys: []census.KeyEvidence{{Key: "lock:a", Timeline: []census.Act{{What: census.ActReleased}, {What: census.ActGhost, Value: value}}}}}
+		return &census.Evidence{Keys: []census.KeyEvidence{
+			{Key: "lock:a", Timeline: []census.Act{
+				{What: census.ActReleased}, {What: census.ActGhost, Value: value}}}}}
 	}
 	cfg := DoctorConfig{Match: "lock:*", Evidence: seen(value)}
 	// Its stamp is not past, so a client of an unknown dialect may hold the
@@ -119,7 +124,8 @@ func applied(t *testing.T, w *redistest.World, fixes []Fix) string {
 	pool := w.Pool()
 	defer pool.Close()
 	var out []string
-	err := ApplyFixes(t.Context(), pool, fixes, func(f Fix, o FixOutcome) { out = append(out, fmt.Sprintf("%s %s", f.Key, o)) })
+	err := ApplyFixes(t.Context(), pool, fixes,
+		func(f Fix, o FixOutcome) { out = append(out, fmt.Sprintf("%s %s", f.Key, o)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +163,9 @@ func TestFarStampIsMovedToOneLeaseFromNow(t *testing.T) {
 	d := dialect.JedisUUID()
 	far := stampOf(t, d, w.ServerNow().AddDate(0, 0, 40), time.Minute)
 	w.Mini.Set("lock:a", far)
-	fixes := fixesOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Ahead: dialect.Zero}))
+	fixes := fixesOf(
+		examined(t, w, DoctorConfig{
+			Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Ahead: dialect.Zero}))
 	if len(fixes) != 1 || !strings.Contains(fixes[0].String(), "end in 1m0s if it still holds") {
 		t.Fatalf("%v", fixes)
 	}
@@ -167,42 +175,60 @@ func TestFarStampIsMovedToOneLeaseFromNow(t *testing.T) {
 	}
 	value, _ := w.Mini.Get("lock:a")
 	s, err := d.Decode(value, w.ServerNow())
-	if err != nil || s.ID != far[:36] || s.Expiry.Sub(w.ServerNow()).Round(10*time.Millisecond) != time.Minute || w.Mini.TTL("lock:a") != 0 {
+	if err != nil || s.ID != far[:36] ||
+		s.Expiry.Sub(w.ServerNow()).Round(10*time.Millisecond) != time.Minute || w.Mini.TTL("lock:a") != 0 {
 		t.Errorf("%s: %v %v", value, s, err)
 	}
 }
 
 func TestDoctorJudgesServerSettings(t *testing.T) {
 	info := func(lines ...string) map[string]string {
-		return parseInfo("# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:0\r\n" + strings.Join(lines, "\r\n") + "\r\n")
+		return parseInfo("# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:0\r\n" +
+			strings.Join(lines, "\r\n") + "\r\n")
+	}
+	// synced is a server that writes every command to disk before it answers.
+	synced := func(lines ...string) serverFacts {
+		return serverFacts{info: info(append([]string{"aof_enabled:1"}, lines...)...),
+			config: map[string]string{"appendfsync": "always"}}
 	}
 	noPerm := redis.Error("NOPERM this user has no permissions to run the 'scan' command")
 	for name, c := range map[string]struct {
 		facts serverFacts
 		want  string // kind and severity of all findings
 	}{
-		"well":         {serverFacts{info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "always", "save": ""}}, ""},
-		"no disk":      {serverFacts{info: info(), config: map[string]string{"save": ""}}, "persistence warning"},
-		"snapshots":    {serverFacts{info: info(), config: map[string]string{"save": "3600 1"}}, "persistence warning"},
-		"not told":     {serverFacts{info: info()}, "persistence note"},
-		"every s":      {serverFacts{info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "everysec"}}, "persistence note"},
-		"evicts all":   {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:allkeys-lru"), config: map[string]string{"appendfsync": "always"}}, "eviction error"},
-		"evicts ours":  {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:volatile-ttl"), config: map[string]string{"appendfsync": "always"}}, "eviction error"},
-		"refuses":      {serverFacts{info: info("aof_enabled:1", "maxmemory:1048576", "maxmemory_policy:noeviction"), config: map[string]string{"appendfsync": "always"}}, "memory note"},
-		"would evict":  {serverFacts{info: info("aof_enabled:1", "maxmemory:0", "maxmemory_policy:allkeys-lru"), config: map[string]string{"appendfsync": "always"}}, "eviction note"},
-		"has evicted":  {serverFacts{info: info("aof_enabled:1", "evicted_keys:3"), config: map[string]string{"appendfsync": "always"}}, "evicted error"},
-		"replica":      {serverFacts{info: info("aof_enabled:1", "role:slave"), config: map[string]string{"appendfsync": "always"}}, "role error"},
-		"replicas":     {serverFacts{info: info("aof_enabled:1", "connected_slaves:2"), config: map[string]string{"appendfsync": "always", "min-replicas-to-write": "0"}}, "replicas warning"},
-		"old ones":     {serverFacts{info: info("aof_enabled:1", "connected_slaves:2", "redis_version:6.2.11"), config: map[string]string{"appendfsync": "always"}}, "replicas warning, replica_ttl note"},
-		"full disk":    {serverFacts{info: info("aof_enabled:1", "rdb_last_bgsave_status:err"), config: map[string]string{"appendfsync": "always"}}, "disk error"},
-		"loading":      {serverFacts{info: info("aof_enabled:1", "loading:1"), config: map[string]string{"appendfsync": "always"}}, "loading error"},
+		"well": {serverFacts{
+			info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "always", "save": ""}}, ""},
+		"no disk": {serverFacts{info: info(), config: map[string]string{"save": ""}},
+			"persistence warning"},
+		"snapshots": {serverFacts{info: info(), config: map[string]string{"save": "3600 1"}},
+			"persistence warning"},
+		"not told": {serverFacts{info: info()}, "persistence note"},
+		"every s": {serverFacts{
+			info: info("aof_enabled:1"), config: map[string]string{"appendfsync": "everysec"}},
+			"persistence note"},
+		"evicts all":  {synced("maxmemory:1048576", "maxmemory_policy:allkeys-lru"), "eviction error"},
+		"evicts ours": {synced("maxmemory:1048576", "maxmemory_policy:volatile-ttl"), "eviction error"},
+		"refuses":     {synced("maxmemory:1048576", "maxmemory_policy:noeviction"), "memory note"},
+		"would evict": {synced("maxmemory:0", "maxmemory_policy:allkeys-lru"), "eviction note"},
+		"has evicted": {synced("evicted_keys:3"), "evicted error"},
+		"replica":     {synced("role:slave"), "role error"},
+		"replicas": {serverFacts{
+			info:   info("aof_enabled:1", "connected_slaves:2"),
+			config: map[string]string{"appendfsync": "always", "min-replicas-to-write": "0"}},
+			"replicas warning"},
+		"old ones":     {synced("connected_slaves:2", "redis_version:6.2.11"), "replicas warning, replica_ttl note"},
+		"full disk":    {synced("rdb_last_bgsave_status:err"), "disk error"},
+		"loading":      {synced("loading:1"), "loading error"},
 		"no SUBSCRIBE": {serverFacts{subscribing: redis.Error("NOPERM no channel")}, "subscribe note"},
 		"no tracking":  {serverFacts{tracking: redis.Error("ERR Unknown subcommand")}, "tracking note"},
-		"old scripts":  {serverFacts{timeWrite: redis.Error("ERR Write commands not allowed after non deterministic commands")}, "scripts note"},
-		"rights":       {serverFacts{refused: []refusal{{"SCAN", "ls", noPerm}, {"INFO", "x", noPerm}}}, "right warning, right note"},
-		"idle":         {serverFacts{config: map[string]string{"timeout": "300"}}, "idle note"},
-		"clock":        {serverFacts{offset: -3 * time.Second, rtt: time.Millisecond}, "clock warning"},
-		"clock, slow":  {serverFacts{offset: -3 * time.Second, rtt: 5 * time.Second}, ""},
+		"old scripts": {serverFacts{
+			timeWrite: redis.Error("ERR Write commands not allowed after non deterministic commands")},
+			"scripts note"},
+		"rights": {serverFacts{refused: []refusal{{"SCAN", "ls", noPerm}, {"INFO", "x", noPerm}}},
+			"right warning, right note"},
+		"idle":        {serverFacts{config: map[string]string{"timeout": "300"}}, "idle note"},
+		"clock":       {serverFacts{offset: -3 * time.Second, rtt: time.Millisecond}, "clock warning"},
+		"clock, slow": {serverFacts{offset: -3 * time.Second, rtt: 5 * time.Second}, ""},
 	} {
 		var got []string
 		for _, f := range c.facts.judge() {
@@ -218,7 +244,9 @@ func TestDoctorJudgesServerSettings(t *testing.T) {
 }
 
 func TestTrialKeyBeginsWithThePatternsPrefix(t *testing.T) {
-	for match, begin := range map[string]string{"": "getsetlock:doctor:", "lock:*": "lock:getsetlock:doctor:", "a[bc]*": "agetsetlock:doctor:", "x?": "xgetsetlock:doctor:", `y\*`: "ygetsetlock:doctor:"} {
+	for match, begin := range map[string]string{
+		"": "getsetlock:doctor:", "lock:*": "lock:getsetlock:doctor:", "a[bc]*": "agetsetlock:doctor:",
+		"x?": "xgetsetlock:doctor:", `y\*`: "ygetsetlock:doctor:"} {
 		if got := trialKey(match); !strings.HasPrefix(got, begin) || len(got) < len(begin)+20 {
 			t.Errorf("%q: %s", match, got)
 		}
@@ -240,8 +268,10 @@ func TestDoctorReportsAWrongLocalClock(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.Pool()
 	defer pool.Close()
-	for offset, warned := range map[time.Duration]bool{-3 * time.Second: true, 3 * time.Second: true, 500 * time.Millisecond: false} {
-		d, err := Doctor(t.Context(), pool, DoctorConfig{Hurry: true, Clock: w.Clock(redistest.Skew{Offset: offset})})
+	for offset, warned := range map[time.Duration]bool{
+		-3 * time.Second: true, 3 * time.Second: true, 500 * time.Millisecond: false} {
+		d, err := Doctor(t.Context(), pool,
+			DoctorConfig{Hurry: true, Clock: w.Clock(redistest.Skew{Offset: offset})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +293,8 @@ func TestDoctorDoesNotWaitForASilentProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		begun := time.Now()
-		tracking, subscribing := tryTracking(t.Context(), w.FaultyPool(redistest.Rule{Command: "CLIENT", Do: redistest.Silence}), time.Second)
+		tracking, subscribing := tryTracking(t.Context(),
+			w.FaultyPool(redistest.Rule{Command: "CLIENT", Do: redistest.Silence}), time.Second)
 		if took := time.Since(begun); tracking == nil || took != time.Second {
 			t.Errorf("%v, %v after %v", tracking, subscribing, took)
 		}

@@ -35,15 +35,16 @@ func serve(keys map[string]string) (pool *redis.Pool, end func()) {
 // heldFor returns the value of a Jedis client's lock that expires after d.
 func heldFor(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixMilli()) }
 
-// A watch runs until its time is over or its context ends. This one ends as soon
-// as it has seen a lock.
+// A watch runs until its time is over or its context ends. This one ends as
+// soon as it has seen a lock.
 func ExampleWatch() {
 	pool, end := serve(map[string]string{"lock:stock": heldFor(time.Minute), "page:7": "<html>"})
 	defer end()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	result, err := audit.Watch(ctx, pool, audit.Config{
-		Config:    census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
+		Config: census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()},
+			Lease: time.Minute},
 		For:       time.Hour,
 		SeenEvery: 10 * time.Millisecond,
 		Seen: func(soFar *audit.Result) {
@@ -73,7 +74,8 @@ func ExampleReplay() {
 1770000006.000000 cmd "10.0.0.1:40001" 0 "DEL" "lock:stock"
 `
 	result, err := audit.Replay(strings.NewReader(record), audit.Config{
-		Config: census.Config{Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Job: 3 * time.Second},
+		Config: census.Config{Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute,
+			Job: 3 * time.Second},
 	})
 	if err != nil {
 		panic(err)
@@ -92,7 +94,8 @@ func ExampleReplay() {
 // A probe reads every key once and says how the locks are written.
 func ExampleProbe() {
 	pool, end := serve(map[string]string{
-		"lock:stock": heldFor(time.Minute), "lock:order": heldFor(-time.Hour), "lock:report": "locked by hand",
+		"lock:stock": heldFor(time.Minute), "lock:order": heldFor(-time.Hour),
+		"lock:report": "locked by hand",
 	})
 	defer end()
 	found, err := audit.Probe(context.Background(), pool, audit.ProbeConfig{
@@ -111,10 +114,11 @@ func ExampleProbe() {
 	// lock:* has 1 × unreadable text, 0 expired
 }
 
-// Doctor changes nothing. What it offers to change is applied by ApplyFixes, which
-// compares each value once more.
+// Doctor changes nothing. What it offers to change is applied by ApplyFixes,
+// which compares each value once more.
 func ExampleDoctor() {
-	pool, end := serve(map[string]string{"lock:stock": heldFor(time.Minute), "lock:order": heldFor(-time.Hour)})
+	pool, end := serve(map[string]string{
+		"lock:stock": heldFor(time.Minute), "lock:order": heldFor(-time.Hour)})
 	defer end()
 	ctx := context.Background()
 	diagnosis, err := audit.Doctor(ctx, pool, audit.DoctorConfig{

@@ -40,7 +40,8 @@ type endurance struct {
 // burden. A burst that stays on proves a window, and one slow moment would
 // invalidate all of it: only a server that is slow for seconds ends it.
 var (
-	ofSample = endurance{every: pingEvery, pings: 9, lag: 500 * time.Millisecond, late: 1, mute: 1, still: 3 * time.Second}
+	ofSample = endurance{every: pingEvery, pings: 9, lag: 500 * time.Millisecond, late: 1, mute: 1,
+		still: 3 * time.Second}
 	ofWindow = endurance{every: 10 * pingEvery, pings: 25, lag: 10 * time.Second, late: 10, mute: 3, still: sightLost}
 )
 
@@ -71,7 +72,8 @@ type monitor struct {
 func (w *watcher) monitor(ctx context.Context) {
 	cfg := w.cfg.Monitor
 	m := &monitor{
-		w: w, filter: newFilter(w.cfg, w.found), sights: newSightings(w.elapsed), burst: cfg.Burst, every: cfg.Every, stays: cfg.stays(),
+		w: w, filter: newFilter(w.cfg, w.found), sights: newSightings(w.elapsed), burst: cfg.Burst,
+		every: cfg.Every, stays: cfg.stays(),
 	}
 	m.filter.sights = m.sights
 	var err error
@@ -312,7 +314,8 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 // noise, so it judges the server by the median of several.
 func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
 	m := b.m
-	v := vigil{b: b, bears: m.endures(), limit: max(m.w.cfg.Monitor.Least, time.Duration(m.w.cfg.Monitor.Slower*float64(median(m.rtts[0]))))}
+	v := vigil{b: b, bears: m.endures(),
+		limit: max(m.w.cfg.Monitor.Least, time.Duration(m.w.cfg.Monitor.Slower*float64(median(m.rtts[0]))))}
 	for {
 		rtt, at, err := m.ping(b.ctx)
 		if b.ctx.Err() != nil {
@@ -327,7 +330,9 @@ func (b *burst) watch(began time.Duration) (census.HoleReason, string) {
 		case !m.stays && m.w.elapsed()-began >= m.burst:
 			return census.HoleBudget, "between bursts"
 		case m.sights.lost() > sightLost:
-			return census.HoleAbsent, fmt.Sprintf("no marker came back for %v: MONITOR watches another server than the one that answers", sightLost)
+			return census.HoleAbsent,
+				fmt.Sprintf(
+					"no marker came back for %v: MONITOR watches another server than the one that answers", sightLost)
 		}
 		select {
 		case <-b.done:
@@ -369,10 +374,12 @@ func (v *vigil) after(rtt time.Duration, at time.Time, err error) (census.HoleRe
 		v.late = 0
 	}
 	if len(v.last) > v.bears.pings/2 && median(v.last) > v.limit {
-		return census.HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR", median(v.last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
+		return census.HoleSlow, fmt.Sprintf("stopped: a round trip took %v, and %v without MONITOR",
+			median(v.last).Round(10*time.Microsecond), median(m.rtts[0]).Round(10*time.Microsecond))
 	}
 	if v.late >= v.bears.late {
-		return census.HoleSlow, fmt.Sprintf("stopped: MONITOR's lines came %v late, so a buffer on the server grows", lag)
+		return census.HoleSlow, fmt.Sprintf(
+			"stopped: MONITOR's lines came %v late, so a buffer on the server grows", lag)
 	}
 	return "", ""
 }
@@ -392,7 +399,8 @@ func (b *burst) read() {
 		flush()
 	}()
 	for {
-		text, err := redis.String(redis.ReceiveWithTimeout(b.conn, max(b.m.endures().still, b.m.w.cfg.Timeout+time.Second)))
+		text, err := redis.String(redis.ReceiveWithTimeout(b.conn,
+			max(b.m.endures().still, b.m.w.cfg.Timeout+time.Second)))
 		if err != nil {
 			b.err = err
 			return

@@ -84,7 +84,8 @@ const longestKey = 1<<16 + 1024
 
 func newFilter(cfg Config, found func(string)) *filter {
 	f := &filter{
-		reader: reading.NewReader(cfg.Dialects), any: reading.NewReader(nil), scope: cfg.scope(), keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
+		reader: reading.NewReader(cfg.Dialects), any: reading.NewReader(nil), scope: cfg.scope(),
+		keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
 		peers: map[string]*lastLine{}, found: found,
 	}
 	for _, k := range cfg.Keys {
@@ -140,7 +141,8 @@ func (f *filter) whole(l line, name, text string) line {
 	if l.more && (name == "DEL" || name == "UNLINK") {
 		l, _ = f.parser.parse(text, mostDeleted, longestArg)
 	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
-		// A serializer writes the length of a key before its text, so a key that was cut cannot be read.
+		// A serializer writes the length of a key before its text, so a key
+		// that was cut cannot be read.
 		l, _ = f.parser.parse(text, 8, longestKey)
 	}
 	return l
@@ -209,9 +211,12 @@ func (f *filter) remember(addr string, was lastLine) {
 // "OTHER".
 var commandNames = func() map[string]string {
 	out := map[string]string{}
-	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL", "EXPIRE", "PEXPIRE", "PING",
-		"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO", "EXISTS", "PTTL", "TTL", "INCR", "SELECT", "CLIENT", "HELLO", "AUTH",
-		"FLUSHALL", "FLUSHDB", "SWAPDB", "MOVE", "COPY", "MULTI", "EXEC", "HGET", "HSET", "PERSIST", "EXPIREAT", "PEXPIREAT", "RENAME"} {
+	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL",
+		"EXPIRE", "PEXPIRE", "PING",
+		"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO", "EXISTS", "PTTL", "TTL", "INCR",
+		"SELECT", "CLIENT", "HELLO", "AUTH",
+		"FLUSHALL", "FLUSHDB", "SWAPDB", "MOVE", "COPY", "MULTI", "EXEC", "HGET", "HSET", "PERSIST",
+		"EXPIREAT", "PEXPIREAT", "RENAME"} {
 		out[n] = n
 	}
 	return out
@@ -249,7 +254,8 @@ func (f *filter) wanted(l line, name string, inScript bool) bool {
 		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) })
 	case "MOVE", "COPY":
 		into := reading.Target(name, l.db, l.args)
-		return slices.ContainsFunc(l.args[1:], func(key string) bool { return f.known(l.db, key) || f.known(into, key) })
+		return slices.ContainsFunc(l.args[1:],
+			func(key string) bool { return f.known(l.db, key) || f.known(into, key) })
 	}
 	if f.known(l.db, l.args[1]) {
 		return !l.onlyLooks(name)
@@ -315,7 +321,8 @@ func hasNX(options []string) bool {
 }
 
 func (l line) event() offset.Observed {
-	o := offset.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: offset.ObservedCommand, Addr: strings.Clone(l.addr), DB: l.db}
+	o := offset.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: offset.ObservedCommand,
+		Addr: strings.Clone(l.addr), DB: l.db}
 	o.Args = make([]string, 0, len(l.args))
 	for _, a := range l.args {
 		o.Args = append(o.Args, strings.Clone(a))
@@ -324,5 +331,6 @@ func (l line) event() offset.Observed {
 }
 
 func (l lastLine) event(addr string) offset.Observed {
-	return offset.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: offset.ObservedCommand, Addr: addr, DB: l.db, Args: []string{l.name}}
+	return offset.Observed{At: time.UnixMicro(l.micros).UTC(), Kind: offset.ObservedCommand, Addr: addr,
+		DB: l.db, Args: []string{l.name}}
 }

@@ -15,23 +15,34 @@ import (
 func TestMonitorLinesAreParsedExactly(t *testing.T) {
 	var p parser
 	for text, want := range map[string]line{
-		`1770000000.123456 [0 127.0.0.1:6379] "SETNX" "stock" "1770000060125"`: {1770000000123456, 0, "127.0.0.1:6379", []string{"SETNX", "stock", "1770000060125"}, false},
-		`1770000000.000001 [15 lua] "get" "a b"`:                               {1770000000000001, 15, "lua", []string{"get", "a b"}, false},
-		`1770000000.000001 [3 [::1]:5000] "ping"`:                              {1770000000000001, 3, "[::1]:5000", []string{"ping"}, false},
-		`1770000000.000001 [0 unix:/tmp/a b.sock] "ping"`:                      {1770000000000001, 0, "unix:/tmp/a b.sock", []string{"ping"}, false},
-		`1770000000.000001 [0 a:1] "set" "k\"\\\n\r\t\a\b\x00\xff" ""`:         {1770000000000001, 0, "a:1", []string{"set", "k\"\\\n\r\t\a\b\x00\xff", ""}, false},
-		`1770000000.000001 [0 a:1] "set" "] \"x" "1" "2" "3"`:                  {1770000000000001, 0, "a:1", []string{"set", `] "x`, "1", "2"}, true},
-		`1770000000.000001 [0 a:1] "set" "` + strings.Repeat("v", 99) + `"`:    {1770000000000001, 0, "a:1", []string{"set", strings.Repeat("v", 20)}, false},
-		`1770000000.000001 [0 a:1] "set" "\"` + strings.Repeat("v", 99) + `"`:  {1770000000000001, 0, "a:1", []string{"set", `"` + strings.Repeat("v", 19)}, false},
+		`1770000000.123456 [0 127.0.0.1:6379] "SETNX" "stock" "1770000060125"`: {
+			1770000000123456, 0, "127.0.0.1:6379", []string{"SETNX", "stock", "1770000060125"}, false},
+		`1770000000.000001 [15 lua] "get" "a b"`: {
+			1770000000000001, 15, "lua", []string{"get", "a b"}, false},
+		`1770000000.000001 [3 [::1]:5000] "ping"`: {
+			1770000000000001, 3, "[::1]:5000", []string{"ping"}, false},
+		`1770000000.000001 [0 unix:/tmp/a b.sock] "ping"`: {
+			1770000000000001, 0, "unix:/tmp/a b.sock", []string{"ping"}, false},
+		`1770000000.000001 [0 a:1] "set" "k\"\\\n\r\t\a\b\x00\xff" ""`: {
+			1770000000000001, 0, "a:1", []string{"set", "k\"\\\n\r\t\a\b\x00\xff", ""}, false},
+		`1770000000.000001 [0 a:1] "set" "] \"x" "1" "2" "3"`: {
+			1770000000000001, 0, "a:1", []string{"set", `] "x`, "1", "2"}, true},
+		`1770000000.000001 [0 a:1] "set" "` + strings.Repeat("v", 99) +
+			`"`: {1770000000000001, 0, "a:1", []string{"set", strings.Repeat("v", 20)}, false},
+		`1770000000.000001 [0 a:1] "set" "\"` + strings.Repeat("v", 99) +
+			`"`: {1770000000000001, 0, "a:1", []string{"set", `"` + strings.Repeat("v", 19)}, false},
 	} {
 		got, err := p.parse(text, 4, 20)
-		if err != nil || got.micros != want.micros || got.db != want.db || got.addr != want.addr || !slices.Equal(got.args, want.args) || got.more != want.more {
+		if err != nil || got.micros != want.micros || got.db != want.db || got.addr != want.addr ||
+			!slices.Equal(got.args, want.args) || got.more != want.more {
 			t.Errorf("%s\n is read as %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{
-		"", "OK", "1770000000", "1770000000.123456", `1770000000.12345 [0 a:1] "x"`, `1770000000.123456 [0 a:1]`, `1770000000.123456 [0] "x"`,
-		`1770000000.123456 [x a:1] "x"`, `1770000000.123456 [0 a:1] "x`, `1770000000.123456 [0 a:1] "x\"`, `1770000000.123456 [0 a:1] "x" y`,
+		"", "OK", "1770000000", "1770000000.123456", `1770000000.12345 [0 a:1] "x"`,
+		`1770000000.123456 [0 a:1]`, `1770000000.123456 [0] "x"`,
+		`1770000000.123456 [x a:1] "x"`, `1770000000.123456 [0 a:1] "x`, `1770000000.123456 [0 a:1] "x\"`,
+		`1770000000.123456 [0 a:1] "x" y`,
 		`1770000000.123456 [0 a:1] "\x0g"`, `1770000000.123456 [0 a:1] "\q"`, `-1.123456 [0 a:1] "x"`,
 	} {
 		if got, err := p.parse(text, 4, 20); err == nil {
@@ -91,7 +102,9 @@ func FuzzMonitorLine(f *testing.F) {
 		}
 		filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
 		var out []offset.Observed
-		for _, text := range []string{raw, asServer(micros, 0, "lua", a, b, c), asServer(micros, 0, "x:1", "SETNX", b, c), raw, asServer(micros+1, 0, "x:1", a, b, c)} {
+		for _, text := range []string{
+			raw, asServer(micros, 0, "lua", a, b, c), asServer(micros, 0, "x:1", "SETNX", b, c), raw,
+			asServer(micros+1, 0, "x:1", a, b, c)} {
 			out = filter.line(text, out)
 		}
 		for _, o := range out {
@@ -114,7 +127,8 @@ func traffic(n int) (lines []string, bytes int) {
 		case 1:
 			text = asServer(at, 0, addr, "GET", fmt.Sprint("lock:", i%100))
 		case 2:
-			text = asServer(at, 0, addr, "HSET", fmt.Sprint("user:", i), "name", "a name of \"somebody\"", "age", "7")
+			text = asServer(at, 0, addr, "HSET", fmt.Sprint("user:", i), "name", "a name of \"somebody\"",
+				"age", "7")
 		case 3:
 			text = asServer(at, 0, addr, "EVALSHA", strings.Repeat("0123456789", 4), "1", "counter", "5")
 		default:
@@ -188,17 +202,21 @@ func TestFilterKeepsLocksAndWhatPrecedesThem(t *testing.T) {
 	at := opening.UnixMicro()
 	var out []offset.Observed
 	for i, args := range [][]string{
-		{"a:1", "PING"}, {"a:1", "HGETALL", "secret"}, {"a:1", "SETNX", "lock:x", stamp(0)}, {"b:1", "GET", "lock:x"}, {"b:1", "GET", "other"},
-		{"a:1", "SETNX", "cache", stamp(0)}, {"a:1", "SET", "lock:y", "no stamp"}, {"b:1", "EVALSHA", "f00", "1", "lock:x"}, {"lua", "PTTL", "lock:x"}, {"lua", "DEL", "lock:x"},
+		{"a:1", "PING"}, {"a:1", "HGETALL", "secret"}, {"a:1", "SETNX", "lock:x", stamp(0)},
+		{"b:1", "GET", "lock:x"}, {"b:1", "GET", "other"},
+		{"a:1", "SETNX", "cache", stamp(0)}, {"a:1", "SET", "lock:y", "no stamp"},
+		{"b:1", "EVALSHA", "f00", "1", "lock:x"}, {"lua", "PTTL", "lock:x"}, {"lua", "DEL", "lock:x"},
 		{"c:1", "DEL", "a", "b", "c", "d", "e", "f", "g", "h", "i", "lock:x"},
 	} {
 		out = filter.line(asServer(at+int64(i), 0, args[0], args[1:]...), out)
 	}
 	var got []string
 	for _, o := range out {
-		got = append(got, fmt.Sprint(o.At.UnixMicro()-at, " ", o.Addr, " ", strings.Join(o.Args[:min(3, len(o.Args))], " ")))
+		got = append(got, fmt.Sprint(o.At.UnixMicro()-at, " ", o.Addr, " ",
+			strings.Join(o.Args[:min(3, len(o.Args))], " ")))
 	}
-	want := []string{"1 a:1 OTHER", "2 a:1 SETNX lock:x " + stamp(0), "3 b:1 GET lock:x", "7 b:1 EVALSHA", "9 lua DEL lock:x", "10 c:1 DEL a b"}
+	want := []string{"1 a:1 OTHER", "2 a:1 SETNX lock:x " + stamp(0), "3 b:1 GET lock:x", "7 b:1 EVALSHA",
+		"9 lua DEL lock:x", "10 c:1 DEL a b"}
 	if !slices.Equal(got, want) || !slices.Equal(found, []string{"lock:x"}) {
 		t.Errorf("kept\n%s\nwant\n%s\nfound %v", strings.Join(got, "\n"), strings.Join(want, "\n"), found)
 	}

@@ -42,13 +42,15 @@ func onMonitor(t *testing.T, cfg Config, play func(s *shown)) *Result {
 	t.Helper()
 	var last *Result
 	synctest.Test(t, func(t *testing.T) {
-		s := &shown{t: t, w: redistest.Bubble(t), run: "first", role: "master", watched: map[*server.Peer]chan string{}, named: map[*server.Peer]bool{}}
+		s := &shown{t: t, w: redistest.Bubble(t), run: "first", role: "master",
+			watched: map[*server.Peer]chan string{}, named: map[*server.Peer]bool{}}
 		s.pool = s.w.Pool()
 		c := s.pool.Get() // the embedded server begins with its first connection
 		_ = c.Close()
 		s.w.Mini.Server().SetPreHook(s.hook)
 		ctx, stop := context.WithCancel(t.Context())
-		cfg.Clock, cfg.Monitor = s.w.Clock(redistest.Skew{}), MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
+		cfg.Clock, cfg.Monitor = s.w.Clock(redistest.Skew{}),
+			MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
 		cfg.Match, cfg.Dialects = "lock:*", jedis()
 		cfg.Seen = func(r *Result) { s.seen.Store(r) }
 		done := make(chan struct{})
@@ -117,7 +119,8 @@ func (s *shown) hook(c *server.Peer, command string, args ...string) bool {
 		return false
 	}
 	c.WriteBulk(map[string]string{
-		"server": "# Server\r\nrun_id:" + s.run + "\r\n", "replication": "# Replication\r\nrole:" + s.role + "\r\n",
+		"server":       "# Server\r\nrun_id:" + s.run + "\r\n",
+		"replication":  "# Replication\r\nrole:" + s.role + "\r\n",
 		"commandstats": fmt.Sprintf("# Commandstats\r\ncmdstat_setnx:calls=%d,usec=1\r\n", s.calls),
 	}[strings.Join(args, " ")])
 	return true
@@ -281,7 +284,9 @@ func TestHoleOfMonitorBeginsTheWindowAnew(t *testing.T) {
 		s.wants("13 s later", 11*time.Second)
 	})
 	holes := holesOf(r)
-	if len(holes) != 2 || holes[0].Reason != census.HoleAbsent || holes[0].Until.Sub(holes[0].From) < time.Second || holes[1].Until.Sub(holes[0].From) < 1900*time.Millisecond {
+	if len(holes) != 2 || holes[0].Reason != census.HoleAbsent ||
+		holes[0].Until.Sub(holes[0].From) < time.Second ||
+		holes[1].Until.Sub(holes[0].From) < 1900*time.Millisecond {
 		t.Errorf("holes %+v", holes)
 	}
 }
@@ -339,7 +344,8 @@ func TestReplicaProvesNothing(t *testing.T) {
 		s.w.Pass(10 * time.Second)
 		s.wants("of its successor", 11*time.Second)
 	})
-	if !strings.Contains(fmt.Sprint(holesOf(r)), "replica") && !strings.Contains(fmt.Sprint(holesOf(r)), "slave") {
+	if !strings.Contains(fmt.Sprint(holesOf(r)), "replica") &&
+		!strings.Contains(fmt.Sprint(holesOf(r)), "slave") {
 		t.Errorf("holes %+v", holesOf(r))
 	}
 }
@@ -352,7 +358,8 @@ func TestMarkerThatIsRefusedIsNamed(t *testing.T) {
 		s.tries()
 		s.w.Pass(10 * time.Second)
 		c := s.seen.Load().Evidence.Covered(census.SourceMonitor)
-		if got, _ := s.quiet(); got != 0 || !strings.Contains(c.Unproved, "+get") || c.Missing != "" || len(c.Holes) > 0 || s.seen.Load().Evidence.LastFailed == nil {
+		if got, _ := s.quiet(); got != 0 || !strings.Contains(c.Unproved, "+get") || c.Missing != "" ||
+			len(c.Holes) > 0 || s.seen.Load().Evidence.LastFailed == nil {
 			t.Errorf("quiet for %v: %+v", got, c)
 		}
 		s.set(func() { s.refuses = "" })

@@ -124,7 +124,8 @@ func (m *monitor) markOnce(ctx context.Context) (why string) {
 		switch {
 		case err == nil || errors.Is(err, redis.ErrNil):
 		case wire.IsCluster(err):
-			why = "the server does not hold keys that begin like the watched ones: " + err.Error() + "; watch the node that holds them"
+			why = "the server does not hold keys that begin like the watched ones: " + err.Error() +
+				"; watch the node that holds them"
 		case wire.IsNoPerm(err):
 			why = refused(err, "GET on "+name, "MONITOR proves no window; give the user +get on these keys")
 		}

@@ -88,7 +88,8 @@ func (f *followed) idle(now time.Duration) bool {
 const never time.Duration = -1 << 62
 
 func newPoller(w *watcher) *poller {
-	p := &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{}, cursor: "0", hot: map[string]bool{}}
+	p := &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{}, cursor: "0",
+		hot: map[string]bool{}}
 	if !w.cfg.NoTracking {
 		p.tracker = w.mux.Tracker()
 	}
@@ -171,7 +172,9 @@ func (p *poller) tick(ctx context.Context) {
 	}
 	most := min(int(p.budget), pollBatch)
 	if most > looksTogether {
-		most -= most % looksTogether // a message of few looks costs nearly as much as a full one; the rest wait until the next tick
+		// a message of few looks costs nearly as much as a full one; the rest
+		// wait until the next tick
+		most -= most % looksTogether
 	}
 	keys := p.due(now, most)
 	p.budget -= float64(len(keys))
@@ -197,7 +200,8 @@ func (p *poller) scans(now time.Duration) bool {
 	if len(p.queue) > 0 || p.noScan || now < p.resting {
 		return false
 	}
-	if len(p.follow) >= p.w.cfg.MaxKeys && !slices.ContainsFunc(p.keys, func(f *followed) bool { return f.idle(now) }) {
+	if len(p.follow) >= p.w.cfg.MaxKeys &&
+		!slices.ContainsFunc(p.keys, func(f *followed) bool { return f.idle(now) }) {
 		p.resting = now + scanAgain
 		return false
 	}
@@ -303,7 +307,8 @@ func (p *poller) time(ctx context.Context) {
 func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 	received := p.w.elapsed()
 	if away := received - p.last; away > mostAbsent && p.started {
-		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, "no answer for "+away.Round(time.Millisecond).String()))
+		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away,
+			census.HoleAbsent, "no answer for "+away.Round(time.Millisecond).String()))
 	}
 	p.last, p.started = received, true
 	if step := p.w.heard(at, sent, received); step != 0 || beat {
@@ -317,8 +322,10 @@ func (p *poller) away() {
 	now, at := p.w.elapsed(), p.w.serverNow()
 	if away := now - p.last; p.started && away > mostAbsent {
 		const why = "no answer until the end"
-		// A hole is cut at the last event. The second gap, of no length, is that event.
-		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away, census.HoleAbsent, why), reading.GapOf(census.SourcePoll, at, 0, census.HoleAbsent, why))
+		// A hole is cut at the last event. The second gap, of no length, is
+		// that event.
+		p.w.send(reading.GapOf(census.SourcePoll, at.Add(-away).Truncate(time.Microsecond), away,
+			census.HoleAbsent, why), reading.GapOf(census.SourcePoll, at, 0, census.HoleAbsent, why))
 	}
 }
 
@@ -330,11 +337,13 @@ func (p *poller) failed(ctx context.Context, err error) {
 	}
 	if !p.plain {
 		p.plain = true
-		p.w.note(census.SourcePoll, refused(err, "EVAL", "PTTL, GETRANGE and TIME are sent one by one, which makes the clocks' lower bounds looser"))
+		p.w.note(census.SourcePoll, refused(err, "EVAL",
+			"PTTL, GETRANGE and TIME are sent one by one, which makes the clocks' lower bounds looser"))
 		return
 	}
 	p.dead = true
-	p.w.gone(census.SourcePoll, refused(err, "GETRANGE, PTTL or TIME", "keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
+	p.w.gone(census.SourcePoll, refused(err, "GETRANGE, PTTL or TIME",
+		"keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
 }
 
 // arm asks the server to report the key's next change. If the server refuses,
@@ -352,7 +361,8 @@ func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 	if err != nil {
 		if errors.Is(err, wire.ErrNoWake) {
 			p.tracker = nil
-			p.w.gone(census.SourceTracking, refused(err, "CLIENT TRACKING", "keys are only polled, so short holds are missed more often"))
+			p.w.gone(census.SourceTracking,
+				refused(err, "CLIENT TRACKING", "keys are only polled, so short holds are missed more often"))
 		}
 		return false
 	}
@@ -374,11 +384,13 @@ func (p *poller) changed(key string) {
 
 // scan asks for the next slice of the keyspace.
 func (p *poller) scan(ctx context.Context) {
-	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.scope.Pattern(), "COUNT", scanCount))
+	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.scope.Pattern(), "COUNT",
+		scanCount))
 	if err != nil {
 		if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
 			p.noScan = true
-			p.w.note(census.SourcePoll, refused(err, "SCAN", "only keys that were given, or that MONITOR shows, are looked at"))
+			p.w.note(census.SourcePoll,
+				refused(err, "SCAN", "only keys that were given, or that MONITOR shows, are looked at"))
 		}
 		p.resting = p.w.elapsed() + scanAgain
 		return

@@ -88,7 +88,8 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.O
 		if !p.single {
 			n = min(looksTogether, len(keys))
 		}
-		commands, groups, keys = append(commands, p.lookAll(ctx, keys[:n])), append(groups, keys[:n]), keys[n:]
+		commands, groups, keys = append(commands, p.lookAll(ctx, keys[:n])), append(groups, keys[:n]),
+			keys[n:]
 	}
 	// One TIME after the scripts shows how long the server took for them.
 	replies := p.w.mux.Batch(ctx, append(commands, wire.Cmd("TIME")))
@@ -108,7 +109,8 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.O
 	if wire.IsCluster(err) || wire.IsNoPerm(err) && !p.single {
 		p.single = true
 	}
-	if end, e := timeOf(replies[len(groups)].Value, replies[len(groups)].Err); e == nil && err == nil && len(seen) > 0 {
+	if end, e := timeOf(replies[len(groups)].Value, replies[len(groups)].Err); e == nil && err == nil &&
+		len(seen) > 0 {
 		p.w.took(end.Sub(seen[0].At), asked)
 	}
 	return seen, err
@@ -152,7 +154,8 @@ func (p *poller) tracked(keys []string) {
 
 // looked reads the script's reply to a command and appends what it says about
 // the keys. Keys that are no strings are left out.
-func looked(seen []offset.Observed, keys []string, command *wire.Command, reply wire.Reply) ([]offset.Observed, error) {
+func looked(seen []offset.Observed, keys []string, command *wire.Command,
+	reply wire.Reply) ([]offset.Observed, error) {
 	parts, err := redis.Values(reply.Value, reply.Err)
 	if err != nil {
 		return seen, err

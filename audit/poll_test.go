@@ -21,7 +21,9 @@ func TestPollerFindsManyKeysWithFewMessages(t *testing.T) {
 			w.Mini.Set(fmt.Sprint("other:", i), "no stamp")
 		}
 		wire := w.Wire()
-		r, err := Watch(t.Context(), wire.Pool(), Config{Config: census.Config{Match: "lock:*"}, For: 5 * time.Second, Clock: w.Clock(redistest.Skew{})})
+		r, err := Watch(t.Context(), wire.Pool(),
+			Config{Config: census.Config{Match: "lock:*"}, For: 5 * time.Second,
+				Clock: w.Clock(redistest.Skew{})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,15 +50,21 @@ func TestLookReplyIsReadStrictly(t *testing.T) {
 		want     string // what the seen keys hold
 		fails    bool
 	}{
-		"all as expected":   {[]any{"x", "y", "z"}, []any{}, "a=x b=y c=z", false},
-		"one is otherwise":  {[]any{"x", "y", "z"}, []any{int64(2), int64(-1), []byte("n")}, "a=x b=n c=z", false},
-		"one is gone":       {[]any{"x", "y", "z"}, []any{int64(3), int64(-2), []byte("")}, "a=x b=y c", false},
-		"one has a TTL":     {[]any{"", "y", "z"}, []any{int64(1), int64(1500), []byte("x")}, "a=x1.5s b=y c=z", false},
-		"one is empty":      {[]any{"", "y", "z"}, []any{int64(1), int64(-1), []byte("")}, "a= b=y c=z", false},
-		"of another type":   {[]any{"x", "y", "z"}, []any{int64(1), int64(-1), nil}, "b=y c=z", false},
-		"one left out":      {[]any{"x", "", "z"}, []any{}, "a=x", true},
-		"another order":     {[]any{"x", "y", "z"}, []any{int64(2), int64(-1), []byte("n"), int64(1), int64(-1), []byte("m")}, "a=x b=n c=z", true},
-		"a place too far":   {[]any{"x", "y", "z"}, []any{int64(4), int64(-1), []byte("n")}, "a=x b=y c=z", true},
+		"all as expected": {[]any{"x", "y", "z"}, []any{}, "a=x b=y c=z", false},
+		"one is otherwise": {[]any{"x", "y", "z"}, []any{int64(2), int64(-1), []byte("n")}, "a=x b=n c=z",
+			false},
+		"one is gone": {[]any{"x", "y", "z"}, []any{int64(3), int64(-2), []byte("")}, "a=x b=y c",
+			false},
+		"one has a TTL": {[]any{"", "y", "z"}, []any{int64(1), int64(1500), []byte("x")},
+			"a=x1.5s b=y c=z", false},
+		"one is empty": {[]any{"", "y", "z"}, []any{int64(1), int64(-1), []byte("")}, "a= b=y c=z",
+			false},
+		"of another type": {[]any{"x", "y", "z"}, []any{int64(1), int64(-1), nil}, "b=y c=z", false},
+		"one left out":    {[]any{"x", "", "z"}, []any{}, "a=x", true},
+		"another order": {[]any{"x", "y", "z"},
+			[]any{int64(2), int64(-1), []byte("n"), int64(1), int64(-1), []byte("m")}, "a=x b=n c=z", true},
+		"a place too far": {[]any{"x", "y", "z"}, []any{int64(4), int64(-1), []byte("n")}, "a=x b=y c=z",
+			true},
 		"a part is missing": {[]any{"x", "y", "z"}, []any{int64(1), int64(-1)}, "", true},
 		"a TTL of words":    {[]any{"x", "y", "z"}, []any{int64(1), []byte("no"), []byte("n")}, "", true},
 	} {

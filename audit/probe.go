@@ -404,12 +404,14 @@ func (t *probeTally) result() *ProbeResult {
 	out.Findings = append(out.Findings, t.judgeOwners()...)
 	if t.replica {
 		out.Findings = append(out.Findings, census.Finding{
-			Severity: census.SeverityError, Kind: "role", What: "this server is a replica: no client takes locks here, and its keys lag behind its primary's", Advice: "point the address at the primary",
+			Severity: census.SeverityError, Kind: "role",
+			What: "this server is a replica: no client takes locks here, and its keys lag behind its primary's", Advice: "point the address at the primary",
 		})
 	}
 	if t.refused != "" {
 		out.Findings = append(out.Findings, census.Finding{
-			Severity: census.SeverityWarning, Kind: "right", What: "the probe could not read all keys: " + t.refused,
+			Severity: census.SeverityWarning, Kind: "right",
+			What:   "the probe could not read all keys: " + t.refused,
 			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
 		})
 	}

@@ -56,7 +56,8 @@ func (f Form) String() string {
 // meet at the key.
 func (f Form) lock() bool {
 	switch f.Look {
-	case dialect.LookStamp, dialect.LookForever, dialect.LookConstant, dialect.LookUUID, dialect.LookToken, dialect.LookDecimal:
+	case dialect.LookStamp, dialect.LookForever, dialect.LookConstant, dialect.LookUUID, dialect.LookToken,
+		dialect.LookDecimal:
 		return true
 	}
 	return false
@@ -75,7 +76,8 @@ func (f Form) unreadable() bool {
 // likeliest first, and the forms that it could have instead. now is the
 // server's clock. own are dialects in addition to the presets; they come first,
 // in their order.
-func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
+func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string,
+	also []Form) {
 	if token, _, noted := strings.Cut(value, " "); noted && scope.IsToken(token) {
 		value = token // a getsetlock token, on a token lock or on M: the text after it is a note for people
 	}
@@ -89,14 +91,16 @@ func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 			also = append([]Form{form}, slices.DeleteFunc(also, func(f Form) bool { return f == mine })...)
 			form, dialects = mine, nil
 		}
-		dialects = append([]string{d.Name}, slices.DeleteFunc(dialects, func(n string) bool { return n == d.Name })...)
+		dialects = append([]string{d.Name},
+			slices.DeleteFunc(dialects, func(n string) bool { return n == d.Name })...)
 	}
 	return form, dialects, also
 }
 
 // presetForm is readForm with the presets only; own decides which of several
 // comes first.
-func presetForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string, also []Form) {
+func presetForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string,
+	also []Form) {
 	prefer := ""
 	if len(own) > 0 {
 		prefer = own[0].Name
@@ -148,7 +152,8 @@ var uuidForms = func() map[string]bool {
 
 func formOf(m dialect.Match) Form {
 	f := Form{Look: m.Look, Unit: m.Unit, Encoding: m.Encoding}
-	f.UUID = m.Look == dialect.LookStamp && slices.ContainsFunc(m.Dialects, func(n string) bool { return uuidForms[n] })
+	f.UUID = m.Look == dialect.LookStamp &&
+		slices.ContainsFunc(m.Dialects, func(n string) bool { return uuidForms[n] })
 	return f
 }
 
@@ -156,7 +161,8 @@ func formOf(m dialect.Match) Form {
 // identity should be on one key only.
 func ownerOf(value string, f Form) string {
 	text := value
-	if plain, err := (dialect.Dialect{ValueEncoding: reading.Wrapping(value)}).DecodeValue(value); err == nil {
+	if plain, err := (dialect.Dialect{ValueEncoding: reading.Wrapping(value)}).DecodeValue(
+		value); err == nil {
 		text = plain
 	}
 	switch {

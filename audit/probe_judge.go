@@ -65,7 +65,8 @@ func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f ce
 	}
 	f = census.Finding{
 		Severity: census.SeverityWarning, Kind: "mixture", Key: prefix,
-		What:   fmt.Sprintf("two kinds of locks share one prefix: %s, and %s.%s%s", described(a), described(b), inA, inB),
+		What: fmt.Sprintf("two kinds of locks share one prefix: %s, and %s.%s%s", described(a),
+			described(b), inA, inB),
 		Advice: "no client respects both: find out which programs write them (audit --monitor names the writers), then give each kind keys of its own or move both to one kind",
 	}
 	if (worseA && sureA || worseB && sureB) && !t.all() {
@@ -102,7 +103,8 @@ func (t *probeTally) harms(written, read FormCount, now time.Time) (text string,
 		return "", false, false
 	}
 	slices.Sort(says)
-	return fmt.Sprintf(" At a lock in %s %s.", written.Form, strings.Join(says, ", ")), breaks, count == len(readers)
+	return fmt.Sprintf(" At a lock in %s %s.", written.Form, strings.Join(says, ", ")), breaks,
+		count == len(readers)
 }
 
 // described returns a form with its number of keys, an example and its
@@ -155,7 +157,8 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 		}
 		out = append(out, census.Finding{
 			Severity: census.SeverityError, Kind: "unit", Key: r.Prefix,
-			What:   fmt.Sprintf("%s: %s does not write such values. A client of %s that meets one %s.", described(c), d.Name, d.Name, harm),
+			What: fmt.Sprintf("%s: %s does not write such values. A client of %s that meets one %s.",
+				described(c), d.Name, d.Name, harm),
 			Advice: "name the dialect that these clients really speak by --dialect, and let no other use these keys",
 		})
 	}
@@ -163,7 +166,8 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 }
 
 // judgeForm returns the findings about the values of one form.
-func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, now time.Time) []census.Finding {
+func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount,
+	now time.Time) []census.Finding {
 	var out []census.Finding
 	add := func(s census.Severity, kind, what, advice string) {
 		out = append(out, census.Finding{Severity: s, Kind: kind, Key: prefix, What: what, Advice: advice})
@@ -176,13 +180,18 @@ func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount, n
 		add(census.SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
 			"compare the writers' clocks; getsetlock doctor lists the keys, and moves them where the fastest clock (--ahead) and the greatest lease are known")
 	}
-	nothingEnds := c.Look == dialect.LookConstant || c.Look == dialect.LookToken || c.Look == dialect.LookUUID || c.Look == dialect.LookForever
+	nothingEnds := c.Look == dialect.LookConstant || c.Look == dialect.LookToken ||
+		c.Look == dialect.LookUUID || c.Look == dialect.LookForever
 	if nothingEnds && c.NoTTL > 0 && !t.all() {
-		add(census.SeverityWarning, "no_ttl", fmt.Sprintf("%s with %s and no TTL, such as %s: nothing frees them when their holder crashes", keysWord(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
+		add(census.SeverityWarning, "no_ttl",
+			fmt.Sprintf("%s with %s and no TTL, such as %s: nothing frees them when their holder crashes",
+				keysWord(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
 			"if the holder is dead, free them by getsetlock unlock KEY --value V")
 	}
 	if c.Look == dialect.LookGuardLike || c.Look == dialect.LookTombstone {
-		add(census.SeverityNote, "guards", fmt.Sprintf("%s with %s: a migration is under way, or these are random numbers", keysWord(c.Keys), c.Form), "")
+		add(census.SeverityNote, "guards",
+			fmt.Sprintf("%s with %s: a migration is under way, or these are random numbers", keysWord(c.Keys),
+				c.Form), "")
 	}
 	return out
 }
@@ -197,9 +206,11 @@ func numberOf(n int64) string {
 // unreadableWords shows an example. If it is a number with 16 digits, it adds
 // the time that it would be in microseconds, a unit that no dialect writes.
 func unreadableWords(c FormCount) string {
-	text := fmt.Sprintf("%s, such as %s = %s", c.Form, strconv.Quote(c.Examples[0]), reading.ShortQuote(c.Value))
+	text := fmt.Sprintf("%s, such as %s = %s", c.Form, strconv.Quote(c.Examples[0]),
+		reading.ShortQuote(c.Value))
 	if n, err := strconv.ParseInt(c.Value, 10, 64); err == nil && len(c.Value) == 16 {
-		text += fmt.Sprintf(", which in microseconds would be %s", time.UnixMicro(n).UTC().Format("2006-01-02 15:04:05"))
+		text += fmt.Sprintf(", which in microseconds would be %s",
+			time.UnixMicro(n).UTC().Format("2006-01-02 15:04:05"))
 	}
 	return text
 }
@@ -217,8 +228,9 @@ func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Ti
 		by[does] = append(by[does], r.Name)
 	}
 	words := map[conduct]string{
-		conductTakes: "takes it for expired", conductClobbers: "overwrites it and never wins", conductThrows: "gets an exception from its acquire",
-		conductWaits: "waits forever", conductGivesUp: "gives up",
+		conductTakes: "takes it for expired", conductClobbers: "overwrites it and never wins",
+		conductThrows: "gets an exception from its acquire",
+		conductWaits:  "waits forever", conductGivesUp: "gives up",
 	}
 	var says []string
 	for does, names := range by {
@@ -249,7 +261,9 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding
 	for _, kind := range kinds {
 		f := census.Finding{
 			Severity: census.SeverityWarning, Kind: "type", Key: r.Prefix,
-			What:   fmt.Sprintf("%s of type %s, such as %s: they are no locks, and every GET and GETSET on them fails", keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
+			What: fmt.Sprintf(
+				"%s of type %s, such as %s: they are no locks, and every GET and GETSET on them fails",
+				keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
 			Advice: "find out which program owns these keys: an old client that wants one gets an exception",
 		}
 		if kind == probeRedisson {

@@ -11,8 +11,9 @@ type conduct string
 
 // What a client may do.
 const (
-	conductWaits    conduct = "waits"    // the client takes the value for a live lock
-	conductTakes    conduct = "takes"    // the client takes the value for an expired lock, and its GETSET wins
+	conductWaits conduct = "waits" // the client takes the value for a live lock
+	// the client takes the value for an expired lock, and its GETSET wins
+	conductTakes    conduct = "takes"
 	conductClobbers conduct = "clobbers" // its GETSET overwrites the value, and does not win
 	conductThrows   conduct = "throws"   // the acquire ends with an exception; the value stays
 	conductGivesUp  conduct = "gives_up" // the acquire ends without the lock

@@ -19,13 +19,17 @@ import (
 // counts and not findings, so a replay judges them anew, by the dialects that
 // it is given.
 const (
-	sumKeys    = "keys"    // keys looked at, denied, under forgotten prefixes, "primary" or "replica", "pattern" or "all"
+	// keys looked at, denied, under forgotten prefixes, "primary" or "replica",
+	// "pattern" or "all"
+	sumKeys    = "keys"
 	sumRefused = "refused" // why not all keys could be read
-	sumForm    = "form"    // prefix, the form, keys, without TTL, past, far ahead, first value, dialects, examples, other forms
-	sumType    = "type"    // prefix, type, keys, example
-	sumLarge   = "large"   // prefix, keys, greatest length, examples
-	sumOwner   = "owner"   // identity, keys that hold it
-	sumTwice   = "twice"   // name, the encoding in which it exists in addition to the plain one
+	// prefix, the form, keys, without TTL, past, far ahead, first value,
+	// dialects, examples, other forms
+	sumForm  = "form"
+	sumType  = "type"  // prefix, type, keys, example
+	sumLarge = "large" // prefix, keys, greatest length, examples
+	sumOwner = "owner" // identity, keys that hold it
+	sumTwice = "twice" // name, the encoding in which it exists in addition to the plain one
 )
 
 // Observed returns the lines that store the probe in a record; see
@@ -54,7 +58,8 @@ func (r *ProbeResult) Observed() []offset.Observed {
 	for _, name := range sortedKeys(t.prefixes) {
 		p := t.prefixes[name]
 		for _, c := range sortedForms(p.forms) {
-			line(sumForm, name, c.Form, c.Keys, c.NoTTL, c.Expired, c.Far, c.Value, c.Dialects, c.Examples, c.Also)
+			line(sumForm, name, c.Form, c.Keys, c.NoTTL, c.Expired, c.Far, c.Value, c.Dialects, c.Examples,
+				c.Also)
 		}
 		for _, kind := range sortedKeys(p.types) {
 			line(sumType, name, kind, p.types[kind], p.odd[kind])
@@ -93,7 +98,9 @@ func sortedForms(forms map[Form]*FormCount) []*FormCount {
 	for _, c := range forms {
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b *FormCount) int { return slices.Compare(wordsOf(a.Form), wordsOf(b.Form)) })
+	slices.SortFunc(out, func(a, b *FormCount) int {
+		return slices.Compare(wordsOf(a.Form), wordsOf(b.Form))
+	})
 	return out
 }
 
@@ -136,7 +143,8 @@ func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	}
 	w := &sumWords{rest: o.Args}
 	if o.Event == sumKeys {
-		r.tally = newProbeTally(ProbeConfig{Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
+		r.tally = newProbeTally(ProbeConfig{
+			Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
 		r.tally.now = o.At
 	}
 	if take := sumTakers[o.Event]; take != nil {
@@ -293,11 +301,14 @@ func (w *sumWords) twice(t *probeTally) {
 // The words that a form may consist of.
 var (
 	formLooks = []dialect.Look{
-		dialect.LookStamp, dialect.LookImplausible, dialect.LookTombstone, dialect.LookGuardLike, dialect.LookDecimal, dialect.LookUUID,
-		dialect.LookToken, dialect.LookConstant, dialect.LookForever, dialect.LookEmpty, dialect.LookText, dialect.LookBinary,
+		dialect.LookStamp, dialect.LookImplausible, dialect.LookTombstone, dialect.LookGuardLike,
+		dialect.LookDecimal, dialect.LookUUID,
+		dialect.LookToken, dialect.LookConstant, dialect.LookForever, dialect.LookEmpty, dialect.LookText,
+		dialect.LookBinary,
 	}
 	formUnits = []dialect.Unit{
-		"", dialect.UnitMillis, dialect.UnitSeconds, dialect.UnitFloatSeconds, dialect.UnitNanos, dialect.UnitTicks, dialect.UnitNone,
+		"", dialect.UnitMillis, dialect.UnitSeconds, dialect.UnitFloatSeconds, dialect.UnitNanos,
+		dialect.UnitTicks, dialect.UnitNone,
 	}
 	formEncodings = []dialect.Encoding{"", dialect.Plain, dialect.JDK, dialect.JSON}
 )

@@ -58,12 +58,14 @@ func TestReplayFindsWhatTheProbeFound(t *testing.T) {
 			w := redistest.New(t)
 			crowded(t, w)
 			live := probed(t, w, cfg)
-			r, err := Replay(strings.NewReader(recordOf(t, w, live, nil)), Config{Config: census.Config{Dialects: cfg.Dialects, Lease: cfg.Lease}})
+			r, err := Replay(strings.NewReader(recordOf(t, w, live, nil)),
+				Config{Config: census.Config{Dialects: cfg.Dialects, Lease: cfg.Lease}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			again := r.Probe
-			if !reflect.DeepEqual(again.Findings, live.Findings) || !reflect.DeepEqual(again.Prefixes, live.Prefixes) || again.Keys != live.Keys {
+			if !reflect.DeepEqual(again.Findings, live.Findings) ||
+				!reflect.DeepEqual(again.Prefixes, live.Prefixes) || again.Keys != live.Keys {
 				t.Errorf("live\n%+v\nagain\n%+v", live, again)
 			}
 			if !r.Evidence.From.IsZero() {
@@ -72,7 +74,8 @@ func TestReplayFindsWhatTheProbeFound(t *testing.T) {
 			if cfg.Match == "" {
 				return
 			}
-			for _, kind := range []string{"mixture", "unreadable", "type", "large", "shared_owner", "far", "two_names"} {
+			for _, kind := range []string{
+				"mixture", "unreadable", "type", "large", "shared_owner", "far", "two_names"} {
 				if _, ok := findingOf(again.Findings, kind); !ok {
 					t.Errorf("no finding %s among %+v", kind, again.Findings)
 				}
@@ -109,7 +112,9 @@ func TestHashedProbeHidesNamesAndFindsTheSame(t *testing.T) {
 
 // The user may not list the keys, or the server's error quotes the command.
 func TestReplayReportsARefusedProbe(t *testing.T) {
-	for _, answer := range []string{"NOPERM this user has no permissions to run the 'scan' command", "ERR unknown command 'SCAN', with args beginning with: '0' 'MATCH' 'lock:*' "} {
+	for _, answer := range []string{
+		"NOPERM this user has no permissions to run the 'scan' command",
+		"ERR unknown command 'SCAN', with args beginning with: '0' 'MATCH' 'lock:*' "} {
 		w := redistest.New(t)
 		pool := w.FaultyPool(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(answer)})
 		live, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*"})
@@ -137,7 +142,8 @@ func TestReplayReportsARefusedProbe(t *testing.T) {
 }
 
 func TestRecordWithoutAProbeIsRead(t *testing.T) {
-	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"), Config{})
+	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"),
+		Config{})
 	if err != nil || r.Probe != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -146,7 +152,8 @@ func TestRecordWithoutAProbeIsRead(t *testing.T) {
 func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
 	keys := `"keys" "3" "0" "0" "primary" "pattern"`
 	form := `"form" "lock:" "stamp" "ms" "-" "plain" "2" "2" "0" "0" "1770000060000" "1" "Jedis" "1" "lock:a" "0"`
-	good := []string{keys, form, `"type" "lock:" "hash" "1" "lock:h"`, `"large" "lock:" "1" "2000" "1" "lock:l"`, `"owner" "x" "2" "a" "b"`, `"twice" "lock:a" "json"`}
+	good := []string{keys, form, `"type" "lock:" "hash" "1" "lock:h"`,
+		`"large" "lock:" "1" "2000" "1" "lock:l"`, `"owner" "x" "2" "a" "b"`, `"twice" "lock:a" "json"`}
 	replay := func(sums ...string) error {
 		text := "getsetlock.observed/1\n"
 		for _, s := range sums {
@@ -159,12 +166,18 @@ func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range [][]string{
-		{form}, {keys, keys}, {keys, form, form}, {keys, good[2], good[2]}, {keys, good[3], good[3]}, {keys, good[4], good[4]},
-		{keys, `"other" "1"`}, {keys, good[5] + ` "more"`}, {keys, `"twice" "lock:a"`}, {keys, `"twice" "lock:a" "xml"`},
-		{`"keys" "03" "0" "0" "primary" "pattern"`}, {`"keys" "-1" "0" "0" "primary" "pattern"`}, {`"keys" "3" "0" "0" "master" "pattern"`},
-		{keys, strings.Replace(form, `"stamp"`, `"stomp"`, 1)}, {keys, strings.Replace(form, `"ms"`, `"ds"`, 1)},
-		{keys, strings.Replace(form, `"1" "lock:a"`, `"0"`, 1)}, {keys, strings.Replace(form, `"plain" "2"`, `"plain" "0"`, 1)},
-		{keys, `"refused" ""`}, {keys, `"refused" "a"`, `"refused" "a"`}, {keys, `"owner" "x" "1" "a"`}, {keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
+		{form}, {keys, keys}, {keys, form, form}, {keys, good[2], good[2]}, {keys, good[3], good[3]},
+		{keys, good[4], good[4]},
+		{keys, `"other" "1"`}, {keys, good[5] + ` "more"`}, {keys, `"twice" "lock:a"`},
+		{keys, `"twice" "lock:a" "xml"`},
+		{`"keys" "03" "0" "0" "primary" "pattern"`}, {`"keys" "-1" "0" "0" "primary" "pattern"`},
+		{`"keys" "3" "0" "0" "master" "pattern"`},
+		{keys, strings.Replace(form, `"stamp"`, `"stomp"`, 1)},
+		{keys, strings.Replace(form, `"ms"`, `"ds"`, 1)},
+		{keys, strings.Replace(form, `"1" "lock:a"`, `"0"`, 1)},
+		{keys, strings.Replace(form, `"plain" "2"`, `"plain" "0"`, 1)},
+		{keys, `"refused" ""`}, {keys, `"refused" "a"`, `"refused" "a"`}, {keys, `"owner" "x" "1" "a"`},
+		{keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
 	} {
 		var broken *offset.ObservedError
 		if err := replay(bad...); !errors.As(err, &broken) || broken.Line != len(bad)+1 {

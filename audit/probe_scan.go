@@ -215,7 +215,8 @@ func (r *probeReader) lookIntoHashes(ctx context.Context, found []probedKey) err
 	var of []*probedKey
 	for i := range found {
 		if p := &found[i]; p.kind == "hash" && len(cmds) < 2*probeHashes {
-			cmds, of = append(cmds, wire.Cmd("HLEN", p.key), wire.Cmd("HSCAN", p.key, 0, "COUNT", 1)), append(of, p)
+			cmds, of = append(cmds, wire.Cmd("HLEN", p.key), wire.Cmd("HSCAN", p.key, 0, "COUNT", 1)),
+				append(of, p)
 		}
 	}
 	if len(cmds) == 0 {
@@ -247,7 +248,8 @@ const probeRedisson = "Redisson hash"
 // and a thread number.
 func isRedissonField(field string) bool {
 	id, thread, ok := strings.Cut(field, ":")
-	return ok && len(id) == 36 && strings.Count(id, "-") == 4 && thread != "" && strings.Trim(thread, "0123456789") == ""
+	return ok && len(id) == 36 && strings.Count(id, "-") == 4 && thread != "" &&
+		strings.Trim(thread, "0123456789") == ""
 }
 
 func serverTime(reply wire.Reply) (time.Time, error) {

@@ -79,7 +79,8 @@ func TestMeetFollowsTheRulesOfBothDialects(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.harm() != c.harm {
-			t.Errorf("a client of %s at a lock of %s: %q (%+v), want %q", c.reader, c.writer, m.harm(), m, c.harm)
+			t.Errorf("a client of %s at a lock of %s: %q (%+v), want %q", c.reader, c.writer, m.harm(), m,
+				c.harm)
 		}
 	}
 }
@@ -102,7 +103,8 @@ func TestMixtureSaysWhatEachDialectDoes(t *testing.T) {
 	}
 	w.Mini.Set("lock:order:z", stampOf(t, dialect.Page(), now, time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*"})
-	if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:order:" || got.Prefixes[0].Keys != 4 || len(got.Prefixes[0].Forms) != 2 {
+	if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:order:" || got.Prefixes[0].Keys != 4 ||
+		len(got.Prefixes[0].Forms) != 2 {
 		t.Fatalf("%+v", got.Prefixes)
 	}
 	first := got.Prefixes[0].Forms[0]
@@ -110,7 +112,8 @@ func TestMixtureSaysWhatEachDialectDoes(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	wantFinding(t, got.Findings, "mixture", census.SeverityError,
-		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder", "waits forever once the other's holder has crashed")
+		"milliseconds (3 keys", "whole seconds (1 key", "Jedis", "takes the lock from its living holder",
+		"waits forever once the other's holder has crashed")
 }
 
 func TestNamedDialectsNarrowAForm(t *testing.T) {
@@ -118,9 +121,11 @@ func TestNamedDialectsNarrowAForm(t *testing.T) {
 	now := w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), now, time.Minute))
 	w.Mini.Set("lock:b", stampOf(t, dialect.JedisUUID(), now, time.Minute))
-	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()}})
+	got := probed(t, w, ProbeConfig{
+		Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()}})
 	f, _ := findingOf(got.Findings, "mixture")
-	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") || !strings.Contains(f.What, "a client of Jedis gets an exception") {
+	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") ||
+		!strings.Contains(f.What, "a client of Jedis gets an exception") {
 		t.Errorf("%s", f.What)
 	}
 }
@@ -129,10 +134,12 @@ func TestProbeReportsAUnitTheDialectNeverWrites(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
 	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds", "Jedis does not write such values", "takes the lock from its living holder")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds",
+		"Jedis does not write such values", "takes the lock from its living holder")
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Page()}})
-	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds", "Page does not write such values", "waits forever")
+	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds",
+		"Page does not write such values", "waits forever")
 	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if len(got.Findings) > 0 {
 		t.Errorf("values of the named dialect too: %+v", got.Findings)
@@ -154,7 +161,8 @@ func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	wire := w.Wire()
 	pool := wire.Pool()
 	defer pool.Close()
-	got, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Hurry: true, Dialects: []dialect.Dialect{dialect.Jedis()}})
+	got, err := Probe(t.Context(), pool,
+		ProbeConfig{Match: "lock:*", Hurry: true, Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +179,9 @@ func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 			unreadable = append(unreadable, f.What)
 		}
 	}
-	if all := strings.Join(unreadable, "\n"); len(unreadable) != 3 || !strings.Contains(all, `"\x00\xff\x80\x01"`) || !strings.Contains(all, "in microseconds would be 2026-03-02") {
+	if all := strings.Join(unreadable, "\n"); len(unreadable) != 3 ||
+		!strings.Contains(all, `"\x00\xff\x80\x01"`) ||
+		!strings.Contains(all, "in microseconds would be 2026-03-02") {
 		t.Errorf("%s", all)
 	}
 	for _, c := range wire.Crossed() {
@@ -186,7 +196,8 @@ func TestProbeReportsConstantsWithoutATTL(t *testing.T) {
 	w.Mini.Set("lock:a", "lock")
 	w.Mini.Set("lock:b", "lock")
 	w.Mini.SetTTL("lock:b", time.Minute)
-	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "no_ttl", census.SeverityWarning, "1 key with constants", `"lock:a"`)
+	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "no_ttl", census.SeverityWarning,
+		"1 key with constants", `"lock:a"`)
 	w.Mini.SetTTL("lock:a", time.Minute)
 	if got := probed(t, w, ProbeConfig{Match: "lock:*"}); len(got.Findings) > 0 {
 		t.Errorf("%+v", got.Findings)
@@ -198,7 +209,8 @@ func TestProbeReportsOneIdentityOnTwoLocks(t *testing.T) {
 	d, now := dialect.JedisUUID(), w.ServerNow()
 	w.Mini.Set("lock:a", stampOf(t, d, now, time.Minute))
 	w.Mini.Set("lock:b", stampOf(t, d, now, 2*time.Minute))
-	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner", census.SeverityWarning, `"lock:a"`, `"lock:b"`)
+	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner",
+		census.SeverityWarning, `"lock:a"`, `"lock:b"`)
 }
 
 func TestProbeReportsALockInTwoEncodings(t *testing.T) {
@@ -226,7 +238,8 @@ func TestProbeWithoutAPatternCountsOnlyStamps(t *testing.T) {
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	for _, match := range []string{"", "*"} {
 		got := probed(t, w, ProbeConfig{Match: match})
-		if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:" || len(got.Findings) > 0 || got.Keys != 4 {
+		if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:" || len(got.Findings) > 0 ||
+			got.Keys != 4 {
 			t.Errorf("%q: %+v", match, got)
 		}
 	}
@@ -266,7 +279,9 @@ func TestProbeCountsKeysItMayNotRead(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	w.Mini.Set("lock:b", "x")
-	pool := w.FaultyPool(redistest.Rule{Command: "GETRANGE", Times: -1, Do: redistest.Answer(redistest.NoPerm), When: func(c redistest.Command) bool { return c[1] == "lock:b" }})
+	pool := w.FaultyPool(redistest.Rule{
+		Command: "GETRANGE", Times: -1, Do: redistest.Answer(redistest.NoPerm),
+		When: func(c redistest.Command) bool { return c[1] == "lock:b" }})
 	defer pool.Close()
 	got, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Hurry: true})
 	if err != nil || got.Denied != 1 || got.Keys != 2 {
@@ -289,7 +304,8 @@ func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
+	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read",
+		"these are all keys")
 	examined, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Hurry: true})
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +315,8 @@ func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
 		found = append(found, c.Finding)
 	}
 	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
-	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts, "scripts that read the clock and write: unknown") {
+	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts,
+		"scripts that read the clock and write: unknown") {
 		t.Error(facts)
 	}
 }
@@ -312,7 +329,8 @@ func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 	w.Mini.Set("{lock:b}:gsl", token+" 1772452860001")
 	w.Mini.Set("lock:b:gsl", token+" 1772452860001")
 	got := probed(t, w, ProbeConfig{Match: "*lock:*"})
-	if len(got.Findings) > 0 || len(got.Prefixes) != 1 || got.Prefixes[0].Keys != 1 || got.Prefixes[0].Forms[0].Look != dialect.LookToken {
+	if len(got.Findings) > 0 || len(got.Prefixes) != 1 || got.Prefixes[0].Keys != 1 ||
+		got.Prefixes[0].Forms[0].Look != dialect.LookToken {
 		t.Errorf("%+v", got)
 	}
 }

@@ -44,7 +44,8 @@ func (r *recorder) event(o offset.Observed) {
 // hold adds a line about a hold, which simulations read. A replay computes the
 // holds anew and skips such lines.
 func (r *recorder) hold(h census.Hold) {
-	r.event(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key, For: max(0, h.For)})
+	r.event(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key,
+		For: max(0, h.For)})
 }
 
 // digest returns the text that replaces a hidden one; see [Config.Hash].
@@ -70,7 +71,8 @@ func (r *recorder) value(value string, o offset.Observed) string {
 	if !read.Known() {
 		return "h:" + r.digest("value", value)
 	}
-	if id, number, ok := strings.Cut(value, ":"); ok && len(id) == 36 && id != strings.Repeat("0", 8)+"-0000-0000-0000-000000000000" {
+	if id, number, ok := strings.Cut(value, ":"); ok && len(id) == 36 &&
+		id != strings.Repeat("0", 8)+"-0000-0000-0000-000000000000" {
 		var raw [16]byte
 		digest, _ := hex.DecodeString(r.digest("uuid", id))
 		copy(raw[:], digest)

@@ -24,7 +24,8 @@ func TestWatchSeesKeysAfterTheServerRestarts(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), redistest.Patience/4)
 	defer stop()
 	restarted := func(r *Result) bool {
-		return slices.ContainsFunc(r.Evidence.Covered(census.SourceStats).Holes, func(h census.Hole) bool { return h.Reason == census.HoleReset })
+		return slices.ContainsFunc(r.Evidence.Covered(census.SourceStats).Holes,
+			func(h census.Hole) bool { return h.Reason == census.HoleReset })
 	}
 	write := func(key string) {
 		conn := s.Pool(redis.DialDatabase(3)).Get() // a connection from before the restart is dead

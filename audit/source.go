@@ -77,7 +77,9 @@ type watcher struct {
 }
 
 func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
-	w := &watcher{cfg: cfg, pool: pool, reader: reading.NewReader(cfg.Dialects), events: make(chan []offset.Observed, 64), news: make(chan struct{}, 1), looking: make(chan struct{}, 1), rooms: make(chan []offset.Observed, 2)}
+	w := &watcher{cfg: cfg, pool: pool, reader: reading.NewReader(cfg.Dialects),
+		events: make(chan []offset.Observed, 64), news: make(chan struct{}, 1),
+		looking: make(chan struct{}, 1), rooms: make(chan []offset.Observed, 2)}
 	w.elapsed = elapsedOf(cfg.Clock)
 	var err error
 	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})

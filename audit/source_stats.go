@@ -92,7 +92,8 @@ func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role strin
 	case server != was.server:
 		return of(was.at, "another server answers, or the server was restarted")
 	case elapsed-was.elapsed > mostAbsent+statsEvery:
-		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleAbsent, "no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
+		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleAbsent,
+			"no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
 	}
 	return nil
 }
@@ -100,12 +101,15 @@ func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role strin
 // stats sends the server's counts. It returns false if the server will never
 // report them.
 func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
-	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "replication")})
+	replies := w.mux.Batch(ctx, []wire.Command{
+		wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server"),
+		wire.Cmd("INFO", "replication")})
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && err == nil {
 		if wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2) {
-			w.gone(census.SourceStats, refused(err2, "INFO", "only MONITOR shows failed attempts; give the user +info"))
+			w.gone(census.SourceStats,
+				refused(err2, "INFO", "only MONITOR shows failed attempts; give the user +info"))
 			return false
 		}
 	}
@@ -113,7 +117,8 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 		return true
 	}
 	if !strings.Contains(text, "cmdstat_") {
-		w.gone(census.SourceStats, "INFO commandstats is empty on this server; only MONITOR shows failed attempts")
+		w.gone(census.SourceStats,
+			"INFO commandstats is empty on this server; only MONITOR shows failed attempts")
 		return false
 	}
 	about, err := redis.String(replies[2].Value, replies[2].Err)
@@ -176,7 +181,9 @@ func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed)
 	at, err := timeOf(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && (wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2)) {
-		w.gone(census.SourceClients, refused(err2, "CLIENT LIST", "writers are known by their addresses only; give the user +client|list"))
+		w.gone(census.SourceClients,
+			refused(err2, "CLIENT LIST",
+				"writers are known by their addresses only; give the user +client|list"))
 		return false
 	}
 	if err != nil || err2 != nil {

@@ -15,15 +15,19 @@ func TestLateOrForeignStatsAreAHole(t *testing.T) {
 		want         census.HoleReason
 		sources      int
 	}{
-		{0, "a", "", "", 0}, {1000, "a", "master", "", 0}, {3900, "a", "master", "", 0}, {7000, "a", "master", census.HoleAbsent, 1},
-		{8000, "b", "master", census.HoleReset, 2}, {9000, "b", "master", "", 0}, {10_000, "b", "slave", census.HoleReset, 2}, {11_000, "b", "slave", census.HoleReset, 2},
+		{0, "a", "", "", 0}, {1000, "a", "master", "", 0}, {3900, "a", "master", "", 0},
+		{7000, "a", "master", census.HoleAbsent, 1},
+		{8000, "b", "master", census.HoleReset, 2}, {9000, "b", "master", "", 0},
+		{10_000, "b", "slave", census.HoleReset, 2}, {11_000, "b", "slave", census.HoleReset, 2},
 		{12_000, "b", "master", "", 0},
 	} {
 		got := last.hole(at(c.ms), time.Duration(c.ms)*time.Millisecond, c.server, c.role)
-		if len(got) != c.sources || len(got) > 0 && got[0].Reason[:len("stats ")+len(c.want)] != "stats "+string(c.want) {
+		if len(got) != c.sources || len(got) > 0 &&
+			got[0].Reason[:len("stats ")+len(c.want)] != "stats "+string(c.want) {
 			t.Errorf("reading %d: %v, want %q", i, got, c.want)
 		}
-		if len(got) == 2 && (got[1].Reason[:len("monitor ")] != "monitor " || got[1].For != time.Second || !got[1].At.Add(got[1].For).Equal(at(c.ms))) {
+		if len(got) == 2 && (got[1].Reason[:len("monitor ")] != "monitor " || got[1].For != time.Second ||
+			!got[1].At.Add(got[1].For).Equal(at(c.ms))) {
 			t.Errorf("reading %d of MONITOR: %v", i, got[1])
 		}
 	}

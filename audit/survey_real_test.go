@@ -212,7 +212,8 @@ func between(r *rand.Rand, low, high time.Duration) time.Duration {
 func notWhole(r *rand.Rand, most time.Duration) time.Duration {
 	for {
 		d := between(r, -most, most)
-		if rest := d.Abs() % time.Second; d.Abs() >= 500*time.Millisecond && rest > 250*time.Millisecond && rest < 750*time.Millisecond {
+		if rest := d.Abs() % time.Second; d.Abs() >= 500*time.Millisecond && rest > 250*time.Millisecond &&
+			rest < 750*time.Millisecond {
 			return d
 		}
 	}
@@ -229,12 +230,14 @@ func (r surveyRound) run(t *testing.T) {
 		p.steady.clock.Set(p.other)
 		p.stepping.clock.Set(p.offset)
 		for _, kind := range []string{"steady", "stepping", "shared"} {
-			r.server.Do("SET", fmt.Sprint(kind, i), strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
+			r.server.Do("SET", fmt.Sprint(kind, i),
+				strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
 		}
 		proxy := newShared(t, r.server.Addr()).addr()
 		clients = append(clients, p.steady.waiter(t, r.server.Addr(), fmt.Sprint("steady", i)),
 			p.stepping.waiter(t, r.server.Addr(), fmt.Sprint("stepping", i)),
-			p.steady.waiter(t, proxy, fmt.Sprint("shared", i)), p.stepping.waiter(t, proxy, fmt.Sprint("shared", i)))
+			p.steady.waiter(t, proxy, fmt.Sprint("shared", i)),
+			p.stepping.waiter(t, proxy, fmt.Sprint("shared", i)))
 	}
 	r.check(t, r.watch(t, clients))
 }
@@ -250,8 +253,10 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	pool := r.server.Pool()
 	defer pool.Close()
 	cfg := Config{
-		Config:  census.Config{Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Gap: longestAttempt},
-		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second}, SeenEvery: 50 * time.Millisecond,
+		Config: census.Config{Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute,
+			Gap: longestAttempt},
+		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000,
+			Least: time.Second}, SeenEvery: 50 * time.Millisecond,
 		Seen: func(r *Result) {
 			select {
 			case seen <- r:
@@ -276,24 +281,14 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	atLeast := func(n int64) {
 		t.Helper()
 		for r := range seen {
-			busy := 0
-			for _, w := range r.Evidence.Writers {
-				each := n
-				if len(w.Keys) > 0 && strings.HasPrefix(w.Keys[0], "shared") {
-					each = 2 * n // two clients share the address
-				}
-				if w.Addr != "" && w.Counts.Failed >= each {
-					busy++
-				}
-			}
-			if busy == 3*surveyWidth {
+			if haveFailed(r, n) == 3*surveyWidth {
 				return
 			}
 		}
 		t.Fatal("the watch ended before all clients had polled")
 	}
-	// Two polls of each client are needed before and after the step, and more if
-	// two clients share an address, since they need not alternate.
+	// Two polls of each client are needed before and after the step, and more
+	// if two clients share an address, since they need not alternate.
 	atLeast(5)
 	for _, p := range r.pairs {
 		p.stepping.clock.Set(p.offset + p.step)
@@ -310,6 +305,21 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// haveFailed counts the writers whose clients have each failed at least n times.
+func haveFailed(r *Result, n int64) int {
+	count := 0
+	for _, w := range r.Evidence.Writers {
+		each := n
+		if len(w.Keys) > 0 && strings.HasPrefix(w.Keys[0], "shared") {
+			each = 2 * n // two clients share the address
+		}
+		if w.Addr != "" && w.Counts.Failed >= each {
+			count++
+		}
+	}
+	return count
 }
 
 // apart returns the difference between the greatest and the smallest offset,
@@ -342,7 +352,8 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 		lies := func(clocks ...time.Duration) {
 			for _, clock := range clocks {
 				if !w.Offset.Contains(clock) || !w.Offset.Bounded() {
-					t.Errorf("%s: %v is not in %v, by %d writes", w.Keys[0], clock, w.Offset.Interval, w.Offset.Writes)
+					t.Errorf("%s: %v is not in %v, by %d writes", w.Keys[0], clock, w.Offset.Interval,
+						w.Offset.Writes)
 				}
 			}
 		}
@@ -350,18 +361,21 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 		case "steady":
 			lies(p.other)
 			if len(w.Contradictions) > 0 || !w.Offset.Steady.Contains(p.other) {
-				t.Errorf("%s: a steady clock, %v, called %v, %v", w.Keys[0], p.other, w.Contradictions, w.Offset.Steady)
+				t.Errorf("%s: a steady clock, %v, called %v, %v", w.Keys[0], p.other, w.Contradictions,
+					w.Offset.Steady)
 			}
 		case "stepping":
 			lies(p.offset, p.offset+p.step)
 			c, ok := has(offset.Step)
 			if !ok || !c.By.Contains(p.step) || !w.Offset.Steady.Contains(p.offset+p.step) {
-				t.Errorf("%s: a step of %v to %v: %v, %v", w.Keys[0], p.step, p.offset+p.step, w.Contradictions, w.Offset.Steady)
+				t.Errorf("%s: a step of %v to %v: %v, %v", w.Keys[0], p.step, p.offset+p.step,
+					w.Contradictions, w.Offset.Steady)
 			}
 		case "shared":
 			lies(p.other, p.offset, p.offset+p.step)
 			if w.Offset.Shared == "" || len(w.Contradictions) > 0 {
-				t.Errorf("%s: two clients behind one address: shared %q, %v", w.Keys[0], w.Offset.Shared, w.Contradictions)
+				t.Errorf("%s: two clients behind one address: shared %q, %v", w.Keys[0], w.Offset.Shared,
+					w.Contradictions)
 			}
 		}
 	}

@@ -38,7 +38,8 @@ type stage struct {
 const longestStand = 2500 * time.Millisecond
 
 func (s *stage) delay() {
-	s.now = s.now.Add(100*time.Microsecond + time.Duration(s.random.ExpFloat64()*float64(300*time.Microsecond)))
+	s.now = s.now.Add(100*time.Microsecond +
+		time.Duration(s.random.ExpFloat64()*float64(300*time.Microsecond)))
 	if s.random.Float64() < 0.01 {
 		s.now = s.now.Add(time.Duration(s.random.Int64N(int64(2 * time.Second))))
 	}
@@ -89,7 +90,8 @@ func (s *stage) census(cfg Config) *Result {
 	again, err := Replay(strings.NewReader(record.String()), cfg)
 	e, findings := c.Evidence()
 	live := &Result{Evidence: e, Findings: findings}
-	if err != nil || fmt.Sprintf("%+v", again.Findings) != fmt.Sprintf("%+v", live.Findings) || fmt.Sprintf("%+v", again.Evidence.Spread) != fmt.Sprintf("%+v", live.Evidence.Spread) {
+	if err != nil || fmt.Sprintf("%+v", again.Findings) != fmt.Sprintf("%+v", live.Findings) ||
+		fmt.Sprintf("%+v", again.Evidence.Spread) != fmt.Sprintf("%+v", live.Evidence.Spread) {
 		s.t.Fatalf("replayed: %v\n%+v\nlive\n%+v", err, again, live)
 	}
 	return live
@@ -100,7 +102,8 @@ func newStage(t *testing.T, seed uint64) *stage {
 }
 
 func (s *stage) person(i int, d dialect.Dialect, lease time.Duration) *person {
-	p := &person{addr: fmt.Sprintf("10.0.0.%d:1", i), dialect: d, lease: lease, id: d.NewID([16]byte{byte(i)})}
+	p := &person{addr: fmt.Sprintf("10.0.0.%d:1", i), dialect: d, lease: lease,
+		id: d.NewID([16]byte{byte(i)})}
 	p.offset = time.Duration(s.random.Int64N(int64(10*time.Second))) - 5*time.Second
 	return p
 }
@@ -113,11 +116,13 @@ func writerAt(t *testing.T, r *Result, addr string) census.Writer {
 // The lease is given. The dialects vary, and are named or left to be
 // recognized.
 func TestSimulatedOffsetsLieInTheirIntervals(t *testing.T) {
-	dialects := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Page(), dialect.Errorception(), dialect.RedisObjects(), dialect.Template()}
+	dialects := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Page(),
+		dialect.Errorception(), dialect.RedisObjects(), dialect.Template()}
 	for seed := range uint64(100) {
 		s := newStage(t, seed)
 		d := dialects[seed%6]
-		people := []*person{s.person(1, d, time.Minute), s.person(2, d, time.Minute), s.person(3, d, time.Minute)}
+		people := []*person{s.person(1, d, time.Minute), s.person(2, d, time.Minute),
+			s.person(3, d, time.Minute)}
 		for range 30 {
 			s.poll(people...)
 		}
@@ -129,8 +134,10 @@ func TestSimulatedOffsetsLieInTheirIntervals(t *testing.T) {
 		var low, high time.Duration = 1 << 62, -1 << 62
 		for _, p := range people {
 			w := writerAt(t, r, p.addr)
-			if !w.Offset.Contains(p.offset) || !w.Offset.Bounded() || len(w.Contradictions) > 0 || !w.Offset.Steady.Contains(p.offset) {
-				t.Fatalf("seed %d, %s: %v is not in %v, %v, or %v", seed, d.Name, p.offset, w.Offset.Interval, w.Offset.Steady, w.Contradictions)
+			if !w.Offset.Contains(p.offset) || !w.Offset.Bounded() || len(w.Contradictions) > 0 ||
+				!w.Offset.Steady.Contains(p.offset) {
+				t.Fatalf("seed %d, %s: %v is not in %v, %v, or %v", seed, d.Name, p.offset, w.Offset.Interval,
+					w.Offset.Steady, w.Contradictions)
 			}
 			low, high = min(low, p.offset), max(high, p.offset)
 		}
@@ -138,7 +145,8 @@ func TestSimulatedOffsetsLieInTheirIntervals(t *testing.T) {
 			t.Fatalf("seed %d: spread %+v, and it is %v", seed, sp, high-low)
 		}
 		v, err := skew.Law{Dialect: d, Lease: time.Minute, Spread: high - low}.Verdict()
-		if job := r.Evidence.LongestSafeJob; err != nil || job.Value > v.LongestJob.Bound+time.Second || !job.Known() {
+		if job := r.Evidence.LongestSafeJob; err != nil || job.Value > v.LongestJob.Bound+time.Second ||
+			!job.Known() {
 			t.Fatalf("seed %d: longest safe job %+v, and it is %v", seed, job, v.LongestJob)
 		}
 	}
@@ -165,20 +173,27 @@ func TestCensusNamesStepsAndSharedAddresses(t *testing.T) {
 		for range 15 {
 			s.poll(steady, stepping, one, other)
 		}
-		r := s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{d}, Gap: longestStand}})
+		r := s.census(
+			Config{Config: census.Config{
+				Lease: time.Minute, Dialects: []dialect.Dialect{d}, Gap: longestStand}})
 		if w := writerAt(t, r, steady.addr); len(w.Contradictions) > 0 || !w.Offset.Contains(steady.offset) {
 			t.Fatalf("seed %d: steady clock called %v", seed, w.Contradictions)
 		}
 		w := writerAt(t, r, stepping.addr)
-		if len(w.Contradictions) != 1 || w.Contradictions[0].Kind != offset.Step || !w.Contradictions[0].By.Contains(by) ||
-			!w.Offset.Contains(stepping.offset) || !w.Offset.Contains(stepping.offset-by) || !w.Offset.Steady.Contains(stepping.offset) {
+		if len(w.Contradictions) != 1 || w.Contradictions[0].Kind != offset.Step ||
+			!w.Contradictions[0].By.Contains(by) ||
+			!w.Offset.Contains(stepping.offset) || !w.Offset.Contains(stepping.offset-by) ||
+			!w.Offset.Steady.Contains(stepping.offset) {
 			t.Fatalf("seed %d: a step of %v: %v, %v", seed, by, w.Contradictions, w.Offset)
 		}
 		w = writerAt(t, r, one.addr)
-		if w.Offset.Shared == "" || !w.Offset.Contains(one.offset) || !w.Offset.Contains(other.offset) || len(w.Contradictions) > 0 || w.Offset.Steady.Writes > 0 {
-			t.Fatalf("seed %d: two clocks, %v and %v, behind one address: %+v, %v", seed, other.offset, one.offset, w.Offset, w.Contradictions)
+		if w.Offset.Shared == "" || !w.Offset.Contains(one.offset) || !w.Offset.Contains(other.offset) ||
+			len(w.Contradictions) > 0 || w.Offset.Steady.Writes > 0 {
+			t.Fatalf("seed %d: two clocks, %v and %v, behind one address: %+v, %v", seed, other.offset,
+				one.offset, w.Offset, w.Contradictions)
 		}
-		offsets := []time.Duration{steady.offset, stepping.offset, stepping.offset - by, one.offset, other.offset}
+		offsets := []time.Duration{steady.offset, stepping.offset, stepping.offset - by, one.offset,
+			other.offset}
 		apart := slices.Max(offsets) - slices.Min(offsets)
 		if sp := r.Evidence.Spread; !sp.Sound() || sp.Guaranteed < apart || sp.Proved > apart {
 			t.Fatalf("seed %d: spread %+v, and the clocks are %v apart over the watch", seed, sp, apart)
@@ -202,14 +217,16 @@ func TestGuessedLeasesAreMarkedAsGuessed(t *testing.T) {
 		s.poll(short, long, far, also)
 	}
 	e := s.census(Config{}).Evidence
-	if e.SmallestLease.Value != 10*time.Second || e.GreatestLease.Value != 2*time.Minute || e.SmallestLease.Basis != census.Inferred || e.SmallestLease.Note == "" {
+	if e.SmallestLease.Value != 10*time.Second || e.GreatestLease.Value != 2*time.Minute ||
+		e.SmallestLease.Basis != census.Inferred || e.SmallestLease.Note == "" {
 		t.Errorf("leases %+v … %+v", e.SmallestLease, e.GreatestLease)
 	}
 	r := s.census(Config{})
 	for _, p := range []*person{short, long, far, also} {
 		w := writerAt(t, r, p.addr)
 		if w.Lease.Value != p.lease || !w.Offset.Contains(p.offset) || !w.Offset.LeaseGuessed {
-			t.Errorf("%s: lease %+v, offset %v, in truth %v and %v", p.addr, w.Lease, w.Offset.Interval, p.lease, p.offset)
+			t.Errorf("%s: lease %+v, offset %v, in truth %v and %v", p.addr, w.Lease, w.Offset.Interval,
+				p.lease, p.offset)
 		}
 	}
 	if e.LongestSafeJob.Basis != census.Inferred || !strings.Contains(e.LongestSafeJob.Note, "guessed") {
@@ -221,7 +238,8 @@ func TestGuessedLeasesAreMarkedAsGuessed(t *testing.T) {
 // the stamps count as a nameless writer's. A finding about that writer appears
 // only if no named client can have written the stamp.
 func TestWriterSeenByPollsCountsInTheSpread(t *testing.T) {
-	for _, c := range []struct{ ahead, apart time.Duration }{{0, 3 * time.Second}, {50 * time.Second, 50 * time.Second}} {
+	for _, c := range []struct{ ahead, apart time.Duration }{
+		{0, 3 * time.Second}, {50 * time.Second, 50 * time.Second}} {
 		s := newStage(t, 9)
 		p := s.person(1, dialect.Jedis(), time.Minute)
 		for range 20 {
@@ -237,21 +255,26 @@ func TestWriterSeenByPollsCountsInTheSpread(t *testing.T) {
 		for _, l := range s.lines {
 			events = filter.line(l, events)
 		}
-		events = append(events, reading.GapOf(census.SourceMonitor, s.now, time.Hour, census.HoleBudget, "between bursts"))
+		events = append(events, reading.GapOf(census.SourceMonitor, s.now, time.Hour, census.HoleBudget,
+			"between bursts"))
 		text, err := p.dialect.Stamp(s.now.Add(p.offset+c.ahead), time.Minute, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		events = append(events, offset.Observed{At: s.now.Add(time.Second), Kind: offset.ObservedLook, Key: "stock:Jedis"},
-			offset.Observed{At: s.now.Add(1100 * time.Millisecond), Kind: offset.ObservedLook, Key: "stock:Jedis", Exists: true, Value: text})
+		events = append(events, offset.Observed{
+			At: s.now.Add(time.Second), Kind: offset.ObservedLook, Key: "stock:Jedis"},
+			offset.Observed{At: s.now.Add(1100 * time.Millisecond), Kind: offset.ObservedLook,
+				Key: "stock:Jedis", Exists: true, Value: text})
 		for _, o := range events {
 			folded.Add(o)
 		}
 		e, findings := folded.Evidence()
-		if got := e.Spread; !got.Sound() || got.Guaranteed < c.ahead || got.Guaranteed > c.apart+5*time.Second || len(e.Writers) != 2 {
+		if got := e.Spread; !got.Sound() || got.Guaranteed < c.ahead ||
+			got.Guaranteed > c.apart+5*time.Second || len(e.Writers) != 2 {
 			t.Errorf("%v ahead: %+v of %d writers", c.ahead, got, len(e.Writers))
 		}
-		off := slices.ContainsFunc(findings, func(f census.Finding) bool { return f.Kind == "clock_off" && f.Writer == "" })
+		off := slices.ContainsFunc(findings,
+			func(f census.Finding) bool { return f.Kind == "clock_off" && f.Writer == "" })
 		if off != (c.ahead > 0) {
 			t.Errorf("%v ahead: findings %+v", c.ahead, findings)
 		}
@@ -270,11 +293,13 @@ func TestOwnConnectionsNarrowOffsetsToARoundTrip(t *testing.T) {
 	wide := writerAt(t, s.census(Config{Config: cfg}), p.addr).Offset
 	cfg.OwnConnections = true
 	narrow := writerAt(t, s.census(Config{Config: cfg}), p.addr).Offset
-	if !narrow.Steady.Contains(p.offset) || narrow.Steady.Width() > 10*time.Millisecond || wide.Steady.Width() < 90*time.Millisecond {
+	if !narrow.Steady.Contains(p.offset) || narrow.Steady.Width() > 10*time.Millisecond ||
+		wide.Steady.Width() < 90*time.Millisecond {
 		t.Errorf("%v and %v, in truth %v", wide.Steady, narrow.Steady, p.offset)
 	}
 	if narrow.Interval != wide.Interval || !narrow.Steady.Own || wide.Steady.Own {
-		t.Errorf("a claim that cannot be proved changed what was seen: %v and %v", wide.Interval, narrow.Interval)
+		t.Errorf("a claim that cannot be proved changed what was seen: %v and %v", wide.Interval,
+			narrow.Interval)
 	}
 }
 
@@ -286,7 +311,11 @@ func TestCensusMeasuresDrift(t *testing.T) {
 		p.offset = base + s.now.Sub(opening)/10_000
 		s.poll(p)
 	}
-	w := writerAt(t, s.census(Config{Config: census.Config{Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}, OwnConnections: true, Gap: longestStand}}), p.addr).Offset.Steady
+	w := writerAt(t,
+		s.census(
+			Config{Config: census.Config{
+				Lease: time.Minute, Dialects: []dialect.Dialect{p.dialect}, OwnConnections: true,
+				Gap: longestStand}}), p.addr).Offset.Steady
 	// A stamp can be up to a tenth of a second older than the command, which is
 	// a millionth of the window.
 	if !w.HasRate || w.LowPPM > 102 || w.HighPPM < 98 {
@@ -302,7 +331,8 @@ func BenchmarkResultOfAThousandWriters(b *testing.B) {
 	}
 	for i := range 200_000 {
 		addr := fmt.Sprintf("10.0.%d.%d:1", i%1000/250, i%250)
-		c.Add(offset.Observed{At: at(i), Kind: offset.ObservedCommand, Addr: addr, Args: []string{"SETNX", fmt.Sprint("lock:", i%100), stamp(i - i%7)}})
+		c.Add(offset.Observed{At: at(i), Kind: offset.ObservedCommand, Addr: addr,
+			Args: []string{"SETNX", fmt.Sprint("lock:", i%100), stamp(i - i%7)}})
 	}
 	for b.Loop() {
 		c.Evidence()

@@ -56,7 +56,8 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 			"the server does not say in which database this connection is, so commands of database %d are counted; give the user +client|list", cfg.DB)))
 	}
 	if n := cfg.DB; n != 0 {
-		f.take(offset.Observed{At: at, Kind: offset.ObservedGap, Reason: reading.InDB + " " + strconv.Itoa(n)})
+		f.take(offset.Observed{At: at, Kind: offset.ObservedGap,
+			Reason: reading.InDB + " " + strconv.Itoa(n)})
 	}
 	if p := cfg.Probed; p != nil {
 		for _, o := range p.Observed() {
@@ -84,7 +85,8 @@ func (w *watcher) start(ctx context.Context) {
 	}
 	go func() {
 		w.wg.Wait()
-		// The tracker's goroutines offer events too; they end with the connection.
+		// The tracker's goroutines offer events too; they end with the
+		// connection.
 		_ = w.mux.Close()
 		close(w.events)
 	}()

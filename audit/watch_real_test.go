@@ -77,7 +77,8 @@ func beside(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*R
 }
 
 // besideUntil is beside with a context that can end the watch earlier.
-func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*Result, error) {
+func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *redis.Pool,
+	cfg Config) (*Result, error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(ctx)
 	work := s.Pool()
@@ -103,7 +104,8 @@ func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *r
 	return r, err
 }
 
-var short = MonitorConfig{On: true, Burst: 600 * time.Millisecond, Every: 1200 * time.Millisecond, Slower: 1000, Least: time.Second}
+var short = MonitorConfig{On: true, Burst: 600 * time.Millisecond, Every: 1200 * time.Millisecond,
+	Slower: 1000, Least: time.Second}
 
 func TestEverySourceWorksOnEveryServer(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
@@ -113,7 +115,9 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			defer pool.Close()
 			var record bytes.Buffer
 			cfg := Config{
-				Config:  census.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute, Gap: 5 * time.Second},
+				Config: census.Config{
+					Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute,
+					Gap: 5 * time.Second},
 				For:     2500 * time.Millisecond,
 				Monitor: short,
 				Record:  &record,
@@ -124,13 +128,15 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			}
 			e := r.Evidence
 			for _, c := range e.Coverage {
-				t.Logf("%s: %v…%v, %d events, missing %q, holes %+v", c.Source, c.From, c.Until, c.Events, c.Missing, c.Holes)
+				t.Logf("%s: %v…%v, %d events, missing %q, holes %+v", c.Source, c.From, c.Until, c.Events,
+					c.Missing, c.Holes)
 				if c.Missing != "" && (b.Tracking || c.Source != census.SourceTracking) {
 					t.Errorf("%s: %s", c.Source, c.Missing)
 				}
 			}
 			t.Logf("%+v\ncost %+v %+v\nfindings %+v", e.Counts, r.Cost, r.Cost.Monitor, r.Findings)
-			if e.Counts.Acquisitions < 5 || e.Counts.Failed < 5 || e.Counts.Overruns+e.Counts.Clobbers+e.Counts.Ghosts+e.Counts.Overlaps > 0 {
+			if e.Counts.Acquisitions < 5 || e.Counts.Failed < 5 ||
+				e.Counts.Overruns+e.Counts.Clobbers+e.Counts.Ghosts+e.Counts.Overlaps > 0 {
 				t.Errorf("counted %+v", e.Counts)
 			}
 			named := 0
@@ -168,10 +174,13 @@ func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
 		jedisLoop(ctx, t, pool, "lock:stock", "", 30*time.Millisecond)
 		close(ended)
 	}()
-	r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*", DB: 3}, For: 1500 * time.Millisecond, Monitor: short, Record: &record})
+	r, err := beside(t, s, pool, Config{
+		Config: census.Config{Match: "lock:*", DB: 3}, For: 1500 * time.Millisecond, Monitor: short,
+		Record: &record})
 	stop()
 	<-ended
-	if err != nil || r.Evidence.Counts.Acquisitions == 0 || len(r.Evidence.Keys) != 1 || r.Evidence.Keys[0].DB != 3 {
+	if err != nil || r.Evidence.Counts.Acquisitions == 0 || len(r.Evidence.Keys) != 1 ||
+		r.Evidence.Keys[0].DB != 3 {
 		t.Fatalf("%+v, %v", r.Evidence.Keys, err)
 	}
 	if again, err := Replay(&record, Config{}); err != nil || !reflect.DeepEqual(again.Evidence, r.Evidence) {
@@ -181,7 +190,8 @@ func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
 
 // sends are the commands that a watch may send: all of them read, or set
 // properties of the connection.
-var sends = []string{"client", "config|get", "eval", "evalsha", "get", "getrange", "hello", "info", "monitor", "ping", "pttl", "scan", "script|load", "select", "subscribe", "time", "command", "object"}
+var sends = []string{"client", "config|get", "eval", "evalsha", "get", "getrange", "hello", "info", "monitor",
+	"ping", "pttl", "scan", "script|load", "select", "subscribe", "time", "command", "object"}
 
 func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
@@ -197,7 +207,8 @@ func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
 	for row := range strings.SplitSeq(strings.TrimSpace(text), "\r\n") {
 		name, _, _ := strings.Cut(strings.TrimPrefix(row, "cmdstat_"), ":")
 		whole, _, _ := strings.Cut(name, "|")
-		if row == "" || strings.HasPrefix(row, "#") || slices.Contains(sends, name) || slices.Contains(sends, whole) || name == "config|resetstat" {
+		if row == "" || strings.HasPrefix(row, "#") || slices.Contains(sends, name) ||
+			slices.Contains(sends, whole) || name == "config|resetstat" {
 			continue
 		}
 		t.Errorf("it sent %s", row)
@@ -225,13 +236,15 @@ func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
 		{[]string{"-info"}, census.SourceStats, "no right to INFO", census.SourcePoll},
 		{[]string{"-client|list"}, census.SourceClients, "no right to CLIENT LIST", census.SourcePoll},
 		{[]string{"-client|tracking"}, census.SourceTracking, "CLIENT TRACKING", census.SourcePoll},
-		{[]string{"-eval", "-evalsha", "-getrange"}, census.SourcePoll, "no right to GETRANGE", census.SourceMonitor},
+		{[]string{"-eval", "-evalsha", "-getrange"}, census.SourcePoll, "no right to GETRANGE",
+			census.SourceMonitor},
 	} {
 		t.Run(c.without[0], func(t *testing.T) {
 			url := s.User("app", "pw", append([]string{"~*", "&*", "+@all"}, c.without...)...)
 			pool := poolAt(t, url)
 			defer pool.Close()
-			r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*"}, For: 1500 * time.Millisecond, Monitor: short})
+			r, err := beside(t, s, pool,
+				Config{Config: census.Config{Match: "lock:*"}, For: 1500 * time.Millisecond, Monitor: short})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +252,8 @@ func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
 			if !strings.Contains(got.Missing, c.says) || !strings.Contains(got.Missing, ";") {
 				t.Errorf("%s says %q", c.source, got.Missing)
 			}
-			if other := r.Evidence.Covered(c.works); other.Missing != "" || other.Events == 0 || r.Evidence.Counts.Acquisitions == 0 {
+			if other := r.Evidence.Covered(c.works); other.Missing != "" || other.Events == 0 ||
+				r.Evidence.Counts.Acquisitions == 0 {
 				t.Errorf("%s: %+v, %+v", c.works, other, r.Evidence.Counts)
 			}
 		})
@@ -262,7 +276,8 @@ func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Evidence.Covered(census.SourcePoll); got.Missing != "" || got.Note == "" || r.Evidence.Counts.Acquisitions == 0 {
+		if got := r.Evidence.Covered(census.SourcePoll); got.Missing != "" || got.Note == "" ||
+			r.Evidence.Counts.Acquisitions == 0 {
 			t.Errorf("%+v, %+v", got, r.Evidence.Counts)
 		}
 	})
@@ -287,9 +302,10 @@ func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
 	defer pool.Close()
 	killed := false
 	cfg := Config{
-		Config:    census.Config{Match: "lock:*"},
-		For:       4 * time.Second,
-		Monitor:   MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000, Least: time.Second},
+		Config: census.Config{Match: "lock:*"},
+		For:    4 * time.Second,
+		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000,
+			Least: time.Second},
 		SeenEvery: 100 * time.Millisecond,
 		Seen: func(r *Result) {
 			if !killed && r.Evidence.Counts.Failed > 0 {
@@ -309,7 +325,8 @@ func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := r.Evidence.Covered(census.SourceMonitor)
-	if !slices.ContainsFunc(m.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent }) || m.Missing != "" {
+	if !slices.ContainsFunc(m.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent }) ||
+		m.Missing != "" {
 		t.Errorf("coverage %+v", m)
 	}
 	if last := r.Evidence.LastFailed; last == nil || !last.At.After(m.Holes[len(m.Holes)-1].Until) {
@@ -327,21 +344,28 @@ func TestBurstStopsByItself(t *testing.T) {
 		reason census.HoleReason
 		says   string
 	}{
-		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Slower: 1e-9, Least: time.Nanosecond}, census.HoleSlow, "round trip"},
-		"bytes":   {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000, Slower: 1000, Least: time.Second}, census.HoleBudget, "bytes"},
+		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Slower: 1e-9,
+			Least: time.Nanosecond}, census.HoleSlow, "round trip"},
+		"bytes": {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000,
+			Slower: 1000, Least: time.Second}, census.HoleBudget, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := s.Pool()
 			defer pool.Close()
-			r, err := beside(t, s, pool, Config{Config: census.Config{Match: "lock:*"}, For: 2 * time.Second, Monitor: c.cfg})
+			r, err := beside(t, s, pool,
+				Config{Config: census.Config{Match: "lock:*"}, For: 2 * time.Second, Monitor: c.cfg})
 			if err != nil {
 				t.Fatal(err)
 			}
 			m := r.Evidence.Covered(census.SourceMonitor)
-			if !slices.ContainsFunc(m.Holes, func(h census.Hole) bool { return h.Reason == c.reason && strings.Contains(h.Detail, c.says) }) {
+			if !slices.ContainsFunc(m.Holes,
+				func(h census.Hole) bool {
+					return h.Reason == c.reason && strings.Contains(h.Detail, c.says)
+				}) {
 				t.Errorf("holes %+v", m.Holes)
 			}
-			if r.Cost.Monitor == nil || r.Cost.Monitor.Bursts != 1 || r.Cost.Monitor.Time > 1800*time.Millisecond {
+			if r.Cost.Monitor == nil || r.Cost.Monitor.Bursts != 1 ||
+				r.Cost.Monitor.Time > 1800*time.Millisecond {
 				t.Errorf("cost %+v", r.Cost.Monitor)
 			}
 		})
@@ -357,7 +381,8 @@ func TestWatchReadsOneKilobyteOfLargeValues(t *testing.T) {
 	defer pool.Close()
 	var record bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
-	cfg := Config{Config: census.Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*"}, For: time.Minute, Monitor: short, Record: &record, SeenEvery: 100 * time.Millisecond}
+	cfg := Config{Config: census.Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*"},
+		For: time.Minute, Monitor: short, Record: &record, SeenEvery: 100 * time.Millisecond}
 	cfg.Seen = func(r *Result) {
 		if r.Evidence.Counts.Acquisitions > 0 { // a burst of lines this long may take a while
 			stop()
@@ -416,7 +441,11 @@ func TestServerThatGoesAwayLeavesAHole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.Evidence.Covered(census.SourcePoll); !slices.ContainsFunc(p.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent && h.Until.Sub(h.From) > 2*time.Second }) {
+	if p := r.Evidence.Covered(census.SourcePoll); !slices.ContainsFunc(p.Holes,
+		func(h census.Hole) bool {
+			return h.Reason == census.HoleAbsent &&
+				h.Until.Sub(h.From) > 2*time.Second
+		}) {
 		t.Errorf("polls: %+v", p)
 	}
 	if _, quiet := r.Evidence.Quiet(census.SourceStats); quiet > 4*time.Second {

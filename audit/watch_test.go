@@ -91,7 +91,8 @@ func TestReplayComesToTheSameResult(t *testing.T) {
 	if live.Evidence.Counts.Acquisitions != 4 {
 		t.Errorf("live %+v", live.Evidence.Counts)
 	}
-	if !reflect.DeepEqual(live.Evidence, again.Evidence) || !reflect.DeepEqual(live.Findings, again.Findings) {
+	if !reflect.DeepEqual(live.Evidence, again.Evidence) ||
+		!reflect.DeepEqual(live.Findings, again.Findings) {
 		t.Errorf("live\n%+v\nagain\n%+v", live.Evidence, again.Evidence)
 	}
 }
@@ -110,7 +111,8 @@ func TestHashedRecordCountsTheSameAndNamesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if live.Evidence.Counts != again.Evidence.Counts || live.Evidence.Writers[0].Offset != again.Evidence.Writers[0].Offset {
+	if live.Evidence.Counts != again.Evidence.Counts ||
+		live.Evidence.Writers[0].Offset != again.Evidence.Writers[0].Offset {
 		t.Errorf("live %+v, again %+v", live.Evidence.Counts, again.Evidence.Counts)
 	}
 }
@@ -121,7 +123,8 @@ func TestServerStepIsAHoleInEveryWindow(t *testing.T) {
 		w.StepServer(700 * time.Millisecond)
 	})
 	e := r.Evidence
-	if len(e.ServerSteps) != 1 || !strings.Contains(e.ServerSteps[0].Detail, "699") && !strings.Contains(e.ServerSteps[0].Detail, "700") {
+	if len(e.ServerSteps) != 1 || !strings.Contains(e.ServerSteps[0].Detail, "699") &&
+		!strings.Contains(e.ServerSteps[0].Detail, "700") {
 		t.Errorf("steps %+v", e.ServerSteps)
 	}
 	if _, quiet := e.Quiet(census.SourcePoll); quiet > 2*time.Second || quiet < time.Second {
@@ -146,7 +149,8 @@ func TestFullDiskEndsTheRecordAndNotTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		w.Mini.Set("stock", jedisStamp(w.Now()))
-		r, err := Watch(t.Context(), w.Pool(), Config{For: time.Second, Record: &fullDisk{left: 300}, Clock: w.Clock(redistest.Skew{})})
+		r, err := Watch(t.Context(), w.Pool(),
+			Config{For: time.Second, Record: &fullDisk{left: 300}, Clock: w.Clock(redistest.Skew{})})
 		if !errors.Is(err, errFull) || r == nil || r.Evidence.Counts.Acquisitions != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -159,7 +163,8 @@ func TestEndOfTheContextIsNoError(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
 		seen := 0
-		cfg := Config{SeenEvery: 200 * time.Millisecond, Seen: func(*Result) { seen++ }, Clock: w.Clock(redistest.Skew{})}
+		cfg := Config{SeenEvery: 200 * time.Millisecond, Seen: func(*Result) { seen++ },
+			Clock: w.Clock(redistest.Skew{})}
 		if _, err := Watch(ctx, w.Pool(), cfg); err != nil || seen < 2 {
 			t.Errorf("%v, seen %d times", err, seen)
 		}
@@ -180,7 +185,8 @@ func TestLooksStayWithinTheirBudget(t *testing.T) {
 func TestKeysThatStayFreeMakeRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
-		cfg := Config{Config: census.Config{MaxKeys: 3}, For: 40 * time.Second, Looks: 2000, Clock: w.Clock(redistest.Skew{})}
+		cfg := Config{Config: census.Config{MaxKeys: 3}, For: 40 * time.Second, Looks: 2000,
+			Clock: w.Clock(redistest.Skew{})}
 		done := make(chan *Result)
 		go func() {
 			r, err := Watch(t.Context(), w.Pool(), cfg)
@@ -203,7 +209,8 @@ func TestKeysThatStayFreeMakeRoomForOthers(t *testing.T) {
 
 func TestImpossibleConfigNamesTheField(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"For": {For: -1}, "Timeout": {Timeout: -1}, "Monitor.Every": {Monitor: MonitorConfig{Every: -1}}, "Lease": {Config: census.Config{Lease: -1}},
+		"For": {For: -1}, "Timeout": {Timeout: -1}, "Monitor.Every": {Monitor: MonitorConfig{Every: -1}},
+		"Lease": {Config: census.Config{Lease: -1}},
 	} {
 		if _, err := Replay(nil, cfg); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

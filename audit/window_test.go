@@ -19,7 +19,8 @@ import (
 // after two minutes. In the given database, an old client of d tries 20 times a
 // second to take a lock that another client holds. With database -1 no client
 // tries.
-func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration, e census.Evidence) {
+func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor, stats time.Duration,
+	e census.Evidence) {
 	t.Helper()
 	folded, err := census.New(cfg.Config)
 	if err != nil {
@@ -30,13 +31,15 @@ func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (mon
 	key, calls := keyOf(t, d, "lock:stock"), int64(0)
 	folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
 	if database == cfg.DB {
-		folded.Add(offset.Observed{At: at(0), Kind: offset.ObservedLook, Key: key, Exists: true, Value: stampOf(t, d, at(0), time.Hour)})
+		folded.Add(offset.Observed{At: at(0), Kind: offset.ObservedLook, Key: key, Exists: true,
+			Value: stampOf(t, d, at(0), time.Hour)})
 	}
 	for ms := 0; ms <= 120_000; ms += 50 {
 		text := asServer(at(ms).UnixMicro(), cfg.DB, "10.0.0.9:1", "PING")
 		if database >= 0 {
 			calls++
-			text = asServer(at(ms).UnixMicro(), database, "10.0.0.1:1", "SETNX", key, stampOf(t, d, at(ms), time.Minute))
+			text = asServer(at(ms).UnixMicro(), database, "10.0.0.1:1", "SETNX", key,
+				stampOf(t, d, at(ms), time.Minute))
 		}
 		for _, o := range filter.line(text, nil) {
 			folded.Add(o)
@@ -69,23 +72,28 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 		for _, said := range [][]dialect.Dialect{{d}, nil} {
 			for _, watched := range []int{0, 3} {
 				for _, tries := range []int{-1, 0, 3} {
-					t.Run(fmt.Sprint(e, " ", len(said), " watched ", watched, " tries ", tries), func(t *testing.T) {
-						monitor, stats, evidence := quietBeside(t, Config{Config: census.Config{Match: "lock*", DB: watched, Dialects: said}}, d, tries)
-						want := whole
-						if tries == watched {
-							want = 0
-						}
-						if monitor != want {
-							t.Errorf("MONITOR proves %v", monitor)
-						}
-						// INFO counts the calls in all databases together.
-						if nobody := tries < 0; stats != 0 != nobody {
-							t.Errorf("the counters prove %v", stats)
-						}
-						if tries == watched && (evidence.LastFailed == nil || evidence.LastFailed.DB != watched || evidence.LastFailed.Key != keyOf(t, d, "lock:stock")) {
-							t.Errorf("the last failed attempt is %+v", evidence.LastFailed)
-						}
-					})
+					t.Run(fmt.Sprint(e, " ", len(said), " watched ", watched, " tries ", tries),
+						func(t *testing.T) {
+							monitor, stats, evidence := quietBeside(t,
+								Config{Config: census.Config{Match: "lock*", DB: watched, Dialects: said}}, d,
+								tries)
+							want := whole
+							if tries == watched {
+								want = 0
+							}
+							if monitor != want {
+								t.Errorf("MONITOR proves %v", monitor)
+							}
+							// INFO counts the calls in all databases together.
+							if nobody := tries < 0; stats != 0 != nobody {
+								t.Errorf("the counters prove %v", stats)
+							}
+							if tries == watched &&
+								(evidence.LastFailed == nil || evidence.LastFailed.DB != watched ||
+									evidence.LastFailed.Key != keyOf(t, d, "lock:stock")) {
+								t.Errorf("the last failed attempt is %+v", evidence.LastFailed)
+							}
+						})
 				}
 			}
 		}
@@ -102,9 +110,11 @@ func TestFilterDropsKeysOutsideTheScope(t *testing.T) {
 		want bool
 	}{
 		{3, "lock", true}, {0, "lock", false}, {3, "given", true}, {0, "given", false}, {3, "other", false},
-		{3, "\xac\xed\x00\x05t\x00\x04lock", true}, {3, "\xac\xed\x00\x05t\x00\x05lock", false}, {3, "\xac\xed\x00\x05t\x00\x05flock", false},
+		{3, "\xac\xed\x00\x05t\x00\x04lock", true}, {3, "\xac\xed\x00\x05t\x00\x05lock", false},
+		{3, "\xac\xed\x00\x05t\x00\x05flock", false},
 		{3, `"lock:x"`, true}, {3, `"flock"`, false}, {0, `"lock:x"`, false},
-		{3, "\xac\xed\x00\x05t\x07\xd0lock" + fmt.Sprintf("%01996d", 0), true}, // longer than what the filter keeps of a value
+		// longer than what the filter keeps of a value
+		{3, "\xac\xed\x00\x05t\x07\xd0lock" + fmt.Sprintf("%01996d", 0), true},
 	} {
 		got := filter.line(asServer(at(0).UnixMicro(), c.db, "a:1", "SETNX", c.key, stamp(0)), nil)
 		if (len(got) > 0) != c.want {
@@ -122,11 +132,13 @@ func TestGetsetlockTokenOnMIsNoAttempt(t *testing.T) {
 	}
 	for key, want := range map[string]int{"{lock:x}:gsl": 0, "lock:x": 1} {
 		filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
-		if got := filter.line(asServer(at(0).UnixMicro(), 0, "a:1", "SET", key, "46pp_t56wMdRpwZ1BglSEg", "NX", "PX", "30000"), nil); len(got) != want {
+		if got := filter.line(asServer(at(0).UnixMicro(), 0, "a:1", "SET", key, "46pp_t56wMdRpwZ1BglSEg",
+			"NX", "PX", "30000"), nil); len(got) != want {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
-	folded.Add(offset.Observed{At: at(1), Kind: offset.ObservedLook, Key: "{lock:y}:gsl", Exists: true, Value: "46pp_t56wMdRpwZ1BglSEg 1"})
+	folded.Add(offset.Observed{At: at(1), Kind: offset.ObservedLook, Key: "{lock:y}:gsl", Exists: true,
+		Value: "46pp_t56wMdRpwZ1BglSEg 1"})
 	if e := evidenceOf(folded); e.LastWrite != nil || len(e.Keys) > 0 {
 		t.Errorf("%+v", e.LastWrite)
 	}
@@ -140,16 +152,22 @@ func TestFilterPassesOnCommandsOfAllDatabases(t *testing.T) {
 		words         string
 		unknown, gone bool // what happens to "lock" in database 3
 	}{
-		{3, "SETNX lock 1", false, false}, {0, "DEL lock", false, false}, {3, "DEL lock", false, true}, {3, "DEL a lock", false, true},
+		{3, "SETNX lock 1", false, false}, {0, "DEL lock", false, false}, {3, "DEL lock", false, true},
+		{3, "DEL a lock", false, true},
 		{0, "FLUSHDB", false, false}, {3, "FLUSHDB", false, true}, {0, "FLUSHALL", false, true},
 		{0, "SWAPDB 0 1", false, false}, {0, "SWAPDB 0 3", true, false}, {5, "SWAPDB 3 1", true, false},
-		{0, "MOVE lock 3", true, false}, {3, "MOVE lock 0", true, false}, {0, "MOVE lock 1", false, false}, {3, "MOVE other 0", false, false},
-		{0, "COPY other lock DB 3 REPLACE", true, false}, {0, "COPY other lock", false, false}, {3, "COPY other lock", true, false},
+		{0, "MOVE lock 3", true, false}, {3, "MOVE lock 0", true, false}, {0, "MOVE lock 1", false, false},
+		{3, "MOVE other 0", false, false},
+		{0, "COPY other lock DB 3 REPLACE", true, false}, {0, "COPY other lock", false, false},
+		{3, "COPY other lock", true, false},
 	} {
-		filter := newFilter(filled(t, Config{Config: census.Config{DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}}), func(string) {})
+		filter := newFilter(filled(t,
+			Config{Config: census.Config{DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}}),
+			func(string) {})
 		filter.line(asServer(at(0).UnixMicro(), 3, "a:1", "SETNX", "lock", stamp(0)), nil)
 		got := filter.line(asServer(at(1).UnixMicro(), c.db, "a:1", strings.Fields(c.words)...), nil)
-		if n := len(got); n == 0 && (c.unknown || c.gone) || n > 0 && strings.Join(got[n-1].Args, " ") != c.words {
+		if n := len(got); n == 0 && (c.unknown || c.gone) ||
+			n > 0 && strings.Join(got[n-1].Args, " ") != c.words {
 			t.Errorf("database %d, %s: passed on %+v", c.db, c.words, got)
 		}
 	}
@@ -181,8 +199,10 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 		db              int
 		want            time.Duration
 	}{
-		{"a:1", "SETNX", "lock:x", 3, 0}, {"a:1", "GETSET", "lock:x", 3, 0}, {"lua", "GETSET", "lock:x", 3, 0},
-		{"a:1", "SETNX", "lock:x", 0, 10 * time.Second}, {"a:1", "SETNX", "other", 3, 10 * time.Second}, {"a:1", "GET", "lock:x", 3, 10 * time.Second},
+		{"a:1", "SETNX", "lock:x", 3, 0}, {"a:1", "GETSET", "lock:x", 3, 0},
+		{"lua", "GETSET", "lock:x", 3, 0},
+		{"a:1", "SETNX", "lock:x", 0, 10 * time.Second}, {"a:1", "SETNX", "other", 3, 10 * time.Second},
+		{"a:1", "GET", "lock:x", 3, 10 * time.Second},
 	} {
 		cfg := census.Config{Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}
 		folded, err := census.New(cfg)
@@ -206,8 +226,10 @@ func TestAttemptInAnUnknownFormCutsTheWindow(t *testing.T) {
 			folded.Add(o)
 		}
 		e := evidenceOf(folded)
-		if _, quiet := e.Quiet(census.SourceMonitor); quiet != c.want || events > 101 || e.Counts != (census.Counts{}) {
-			t.Errorf("%s %s by %s in database %d: quiet for %v, %d events, %+v", c.name, c.key, c.addr, c.db, quiet, events, e.Counts)
+		if _, quiet := e.Quiet(census.SourceMonitor); quiet != c.want || events > 101 ||
+			e.Counts != (census.Counts{}) {
+			t.Errorf("%s %s by %s in database %d: quiet for %v, %d events, %+v", c.name, c.key, c.addr, c.db,
+				quiet, events, e.Counts)
 		}
 	}
 }
@@ -222,7 +244,8 @@ func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
 	}{
 		{"", "session:7", "1", false}, {"", "session:7", "anna", false}, {"", "lock:a", "1", true},
 		{"", "session:7", "0f8fad5b-d9cb-469f-a165-70867728950e:1770000060001", true},
-		{"", "session:7", `"1770000060001"`, true}, {"lock*", "lock:b", "1", true}, {"lock*", "session:7", "1", false},
+		{"", "session:7", `"1770000060001"`, true}, {"lock*", "lock:b", "1", true},
+		{"lock*", "session:7", "1", false},
 	} {
 		cfg := Config{Config: census.Config{Match: c.pattern, Dialects: []dialect.Dialect{dialect.Jedis()}}}
 		folded, err := census.New(cfg.Config)
@@ -244,7 +267,8 @@ func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
 			folded.Add(o)
 		}
 		e := evidenceOf(folded)
-		if _, quiet := e.Quiet(census.SourceMonitor); c.cuts != (quiet < time.Second) || !c.cuts && quiet != 9900*time.Millisecond {
+		if _, quiet := e.Quiet(census.SourceMonitor); c.cuts != (quiet < time.Second) ||
+			!c.cuts && quiet != 9900*time.Millisecond {
 			t.Errorf("watching %q, SETNX %s %s: quiet for %v", c.pattern, c.key, c.value, quiet)
 		}
 	}
@@ -261,8 +285,9 @@ func TestWindowReachesToTheYoungestMarker(t *testing.T) {
 		drop     int // the line of the second round that never comes; -1: all come
 		want     time.Duration
 	}{
-		"all spellings": {all, 3, -1, 4 * time.Second}, "one is missing": {all, 3, 1, 2 * time.Second}, "another database": {all, 0, -1, 2 * time.Second},
-		"the fleet's own": {said, 3, -1, 4 * time.Second}, "that is missing": {said, 3, 0, 2 * time.Second},
+		"all spellings": {all, 3, -1, 4 * time.Second}, "one is missing": {all, 3, 1, 2 * time.Second},
+		"another database": {all, 0, -1, 2 * time.Second},
+		"the fleet's own":  {said, 3, -1, 4 * time.Second}, "that is missing": {said, 3, 0, 2 * time.Second},
 	} {
 		cfg := filled(t, c.cfg)
 		folded, err := census.New(cfg.Config)
@@ -278,8 +303,11 @@ func TestWindowReachesToTheYoungestMarker(t *testing.T) {
 			}
 		}
 		// Later events of other kinds prove nothing.
-		events = append(events, filter.line(asServer(at(9000).UnixMicro(), 3, "a:1", "GET", "lock:gsl-sight:"+strings.Repeat("A", 26)), nil)...)
-		events = append(events, offset.Observed{At: at(9000), Kind: offset.ObservedStep}, offset.Observed{At: at(9000), Kind: offset.ObservedLook, Key: "lock:y"})
+		events = append(events, filter.line(
+			asServer(at(9000).UnixMicro(), 3, "a:1", "GET", "lock:gsl-sight:"+strings.Repeat("A", 26)),
+			nil)...)
+		events = append(events, offset.Observed{At: at(9000), Kind: offset.ObservedStep},
+			offset.Observed{At: at(9000), Kind: offset.ObservedLook, Key: "lock:y"})
 		for _, o := range events {
 			folded.Add(o)
 		}
@@ -307,7 +335,8 @@ func TestMarkersAreReplayedFromAHashedRecord(t *testing.T) {
 	if err != nil || r.err != nil {
 		t.Fatal(err, r.err)
 	}
-	if _, quiet := again.Evidence.Quiet(census.SourceMonitor); quiet != 2*time.Second || strings.Contains(out.String(), "secret") {
+	if _, quiet := again.Evidence.Quiet(census.SourceMonitor); quiet != 2*time.Second ||
+		strings.Contains(out.String(), "secret") {
 		t.Errorf("quiet for %v by\n%s", quiet, out.String())
 	}
 }
@@ -343,8 +372,9 @@ func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 func TestHashedRecordKeepsDatabases(t *testing.T) {
 	r := newRecorder(Config{Hash: []byte("x")})
 	for words, want := range map[string]string{
-		"SWAPDB 0 3": "SWAPDB 0 3", "MOVE lock 3": "MOVE " + r.key("lock") + " 3", "COPY a b DB 3": "COPY " + r.key("a") + " " + r.key("b") + " DB 3",
-		"SETNX lock": "SETNX " + r.key("lock"),
+		"SWAPDB 0 3": "SWAPDB 0 3", "MOVE lock 3": "MOVE " + r.key("lock") + " 3",
+		"COPY a b DB 3": "COPY " + r.key("a") + " " + r.key("b") + " DB 3",
+		"SETNX lock":    "SETNX " + r.key("lock"),
 	} {
 		o := r.hashed(offset.Observed{Kind: offset.ObservedCommand, Args: strings.Fields(words)})
 		if got := strings.Join(o.Args, " "); got != want {
@@ -370,7 +400,8 @@ func evidenceOf(c *census.Census) census.Evidence {
 
 // A replay of the record comes to the same run id and bounds as the watch.
 func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
-	cfg := census.Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second, Dialects: []dialect.Dialect{dialect.Jedis()}}
+	cfg := census.Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second,
+		Dialects: []dialect.Dialect{dialect.Jedis()}}
 	f := on(t, cfg, "first")
 	f.look(-2000, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(-5000))
@@ -386,7 +417,9 @@ func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
 	}
 	again, err := Replay(strings.NewReader(record.String()), watch)
 	live := f.result().Evidence
-	if err != nil || rec.err != nil || again.Evidence.Run != "second" || again.Evidence.Behind != live.Behind || again.Evidence.Ahead != live.Ahead || !live.Behind.Span.Known() {
+	if err != nil || rec.err != nil || again.Evidence.Run != "second" ||
+		again.Evidence.Behind != live.Behind || again.Evidence.Ahead != live.Ahead ||
+		!live.Behind.Span.Known() {
 		t.Errorf("%v %v\nagain %+v\nlive %+v", err, rec.err, again.Evidence.Behind, live.Behind)
 	}
 }

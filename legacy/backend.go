@@ -71,7 +71,8 @@ func New(pool *redis.Pool, cfg Config) (Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("legacy: %w", err)
 	}
-	s.cfg.Timeout = s.mux.Timeout() // including the default, which a release without its own deadline relies on
+	// including the default, which a release without its own deadline relies on
+	s.cfg.Timeout = s.mux.Timeout()
 	if cfg.Mode == Verbatim {
 		return newVerbatim(s), nil
 	}
@@ -210,7 +211,8 @@ func (s *server) Stats() Stats {
 	return Stats{
 		Acquired: c.acquired.Load(), Takeovers: c.takeovers.Load(), Clobbered: c.clobbered.Load(),
 		Lost: c.lost.Load(), Shortened: c.shortened.Load(), Foreign: c.foreign.Load(),
-		Steps: c.steps.Load(), Sparse: c.sparse.Load(), Unsure: c.unsure.Load(), Unremembered: c.unremembered.Load(),
+		Steps: c.steps.Load(), Sparse: c.sparse.Load(), Unsure: c.unsure.Load(),
+		Unremembered: c.unremembered.Load(),
 	}
 }
 

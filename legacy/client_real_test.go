@@ -22,12 +22,15 @@ import (
 func TestBothModesConformOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
 		for _, cfg := range []legacy.Config{
-			{Mode: legacy.Hardened, Timeout: time.Minute, Terms: dialect.Terms{Lease: 2 * time.Minute, Spread: 20 * time.Millisecond, Gap: 10 * time.Millisecond}},
+			{Mode: legacy.Hardened, Timeout: time.Minute,
+				Terms: dialect.Terms{
+					Lease: 2 * time.Minute, Spread: 20 * time.Millisecond, Gap: 10 * time.Millisecond}},
 			{Mode: legacy.Verbatim, Timeout: time.Minute, Wake: lock.WakeOn},
 		} {
 			traits := locktest.Traits{CannotWake: !bin.Tracking}
 			if cfg.Mode == legacy.Verbatim {
-				traits.NotRenewable, traits.LateRelease, traits.BlindRelease, traits.SameTokens = true, true, true, true
+				traits.NotRenewable, traits.LateRelease, traits.BlindRelease, traits.SameTokens = true, true,
+					true, true
 			}
 			t.Run(cfg.Mode.String(), func(t *testing.T) {
 				locktest.Run(t, traits, func(t *testing.T) *locktest.World {
@@ -70,7 +73,8 @@ func TestTryNamesRightsThatUserLacks(t *testing.T) {
 			defer b.Close()
 			_, err = b.Try(bg, "stock", 10*time.Second)
 			var unsure *lock.UnsureError
-			if err == nil || errors.As(err, &unsure) || !strings.Contains(err.Error(), "{stock}:gsl") || strings.Contains(err.Error(), "pw@") {
+			if err == nil || errors.As(err, &unsure) || !strings.Contains(err.Error(), "{stock}:gsl") ||
+				strings.Contains(err.Error(), "pw@") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -97,7 +101,8 @@ func TestReleaseWithoutDELRightLeavesKeyToTTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) || !strings.Contains(err.Error(), "DEL") {
+		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) ||
+			!strings.Contains(err.Error(), "DEL") {
 			t.Errorf("%v", err)
 		}
 		for _, key := range []string{"stock", "{stock}:gsl"} {

@@ -90,7 +90,8 @@ func (cfg Config) complete() (Config, error) {
 		cfg.Dialect = dialect.Jedis()
 	}
 	if err := cfg.Dialect.Validate(); err != nil {
-		return cfg, fmt.Errorf("legacy: Config.Dialect is neither one of dialect.Presets nor complete: %w", err)
+		return cfg, fmt.Errorf("legacy: Config.Dialect is neither one of dialect.Presets nor complete: %w",
+			err)
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
@@ -118,7 +119,8 @@ func (cfg Config) complete() (Config, error) {
 func (cfg Config) verbatim() error {
 	switch {
 	case cfg.Takeover != nil:
-		return errors.New("legacy: Config.Takeover is for Hardened: Verbatim takes over by the old client's own rule")
+		return errors.New(
+			"legacy: Config.Takeover is for Hardened: Verbatim takes over by the old client's own rule")
 	case cfg.SettleAlways:
 		return errors.New("legacy: Config.SettleAlways is for Hardened: the old client does not look again")
 	case cfg.Terms.Lease < 0:
@@ -135,7 +137,9 @@ func (cfg Config) judges() error {
 	d := cfg.Dialect
 	switch {
 	case d.TwoWritersMaySameBytes() || !d.HasStamp():
-		return fmt.Errorf("legacy: Config.Takeover: Unchanged cannot judge %s: two holders may write the same bytes", d.Name)
+		return fmt.Errorf(
+			"legacy: Config.Takeover: Unchanged cannot judge %s: two holders may write the same bytes",
+			d.Name)
 	case d.Unit == dialect.UnitSeconds && !uses[serverClock](cfg.Takeover):
 		return fmt.Errorf("legacy: Config.Takeover: two %s acquisitions within one second write the same bytes, so Unchanged needs ServerClock too: All(ServerClock(…), Unchanged(…))", d.Name)
 	}

@@ -40,17 +40,24 @@ func TestNewRefusesContradictoryConfig(t *testing.T) {
 	}{
 		{legacy.Config{Mode: 7}, []string{"Mode", "7"}},
 		{legacy.Config{Mode: legacy.Verbatim, Timeout: -1}, []string{"Timeout"}},
-		{legacy.Config{Mode: legacy.Verbatim, Takeover: legacy.ServerClock(0)}, []string{"Takeover", "Hardened"}},
+		{legacy.Config{Mode: legacy.Verbatim, Takeover: legacy.ServerClock(0)},
+			[]string{"Takeover", "Hardened"}},
 		{legacy.Config{Mode: legacy.Verbatim, SettleAlways: true}, []string{"SettleAlways", "Hardened"}},
 		{legacy.Config{Mode: legacy.Verbatim, Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
 		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: -1}}, []string{"Lease"}},
 		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.RedisPy()}, []string{"RedisPy", "Lease"}},
-		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Second, Gap: time.Minute}}, []string{"Gap", "Lease"}},
-		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Greatest: time.Second}}, []string{"Greatest", "Lease"}},
-		{legacy.Config{Mode: legacy.Hardened, Takeover: legacy.Unchanged(time.Second)}, []string{"Unchanged", "Greatest"}},
-		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Bare(), Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "Bare"}},
-		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.SetGetDel(), Takeover: legacy.All(legacy.Unchanged(time.Hour))}, []string{"Unchanged", "SetGetDel"}},
-		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(), Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "ServerClock"}},
+		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Second, Gap: time.Minute}},
+			[]string{"Gap", "Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Greatest: time.Second}},
+			[]string{"Greatest", "Lease"}},
+		{legacy.Config{Mode: legacy.Hardened, Takeover: legacy.Unchanged(time.Second)},
+			[]string{"Unchanged", "Greatest"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Bare(), Takeover: legacy.Unchanged(time.Hour)},
+			[]string{"Unchanged", "Bare"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.SetGetDel(),
+			Takeover: legacy.All(legacy.Unchanged(time.Hour))}, []string{"Unchanged", "SetGetDel"}},
+		{legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(),
+			Takeover: legacy.Unchanged(time.Hour)}, []string{"Unchanged", "ServerClock"}},
 		{legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Dialect{Name: "half"}}, []string{"Dialect"}},
 	} {
 		b, err := legacy.New(w.Pool(), c.cfg)
@@ -65,7 +72,8 @@ func TestNewRefusesContradictoryConfig(t *testing.T) {
 			}
 		}
 	}
-	ok := legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(), Takeover: legacy.All(legacy.ServerClock(0), legacy.Unchanged(time.Hour))}
+	ok := legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Kdyby(),
+		Takeover: legacy.All(legacy.ServerClock(0), legacy.Unchanged(time.Hour))}
 	open(t, w, ok)
 }
 
@@ -83,7 +91,8 @@ func TestNewNamesWhatThePoolLacks(t *testing.T) {
 		says string
 	}{{nil, "pool is nil"}, {&redis.Pool{}, "set DialContext"}} {
 		_, err := legacy.New(c.pool, legacy.Config{})
-		if err == nil || !strings.HasPrefix(err.Error(), "legacy: ") || !strings.Contains(err.Error(), c.says) {
+		if err == nil || !strings.HasPrefix(err.Error(), "legacy: ") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -98,7 +107,8 @@ func TestFitsRefusesTimesThatBreakExclusion(t *testing.T) {
 		says               []string
 	}{
 		{bound, 10 * time.Second, 3 * time.Second, nil},
-		{bound + time.Millisecond, 10 * time.Second, 3 * time.Second, []string{"TTL", "Lease", bound.String()}},
+		{bound + time.Millisecond, 10 * time.Second, 3 * time.Second,
+			[]string{"TTL", "Lease", bound.String()}},
 		{30 * time.Second, 20 * time.Second, 3 * time.Second, nil},
 		{58 * time.Second, 20*time.Second + 1, 3 * time.Second, []string{"RenewEvery", "Lease", "20s"}},
 		{20 * time.Second, 0, 3 * time.Second, nil},
@@ -152,12 +162,14 @@ func TestTuneChangesNothingThatIsSet(t *testing.T) {
 	set := lock.Config{TTL: 1, RenewEvery: 2, Margin: 3, RetryEvery: 4, Politeness: 5}
 	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
 		got := open(t, w, legacy.Config{Mode: mode}).Tune(set)
-		if got.TTL != 1 || got.RenewEvery != 2 || got.Margin != 3 || got.RetryEvery != 4 || got.Politeness != 5 {
+		if got.TTL != 1 || got.RenewEvery != 2 || got.Margin != 3 || got.RetryEvery != 4 ||
+			got.Politeness != 5 {
 			t.Errorf("%v: %+v", mode, got)
 		}
 	}
 	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Tune(lock.Config{})
-	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond || cfg.Politeness != 0 {
+	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond ||
+		cfg.Politeness != 0 {
 		t.Errorf("%+v", cfg)
 	}
 	cfg = open(t, w, legacy.Config{Mode: legacy.Verbatim}).Tune(lock.Config{})
@@ -183,7 +195,8 @@ func TestPaceFollowsDialect(t *testing.T) {
 		{dialect.JedisAQS(), time.Second, time.Millisecond, 1001},
 		{dialect.Faye(), time.Second, 100 * time.Millisecond, 11},
 	} {
-		poll, attempts := open(t, w, legacy.Config{Mode: legacy.Verbatim, Dialect: c.d}).(lock.Pacer).Pace(c.wait)
+		poll, attempts := open(t, w,
+			legacy.Config{Mode: legacy.Verbatim, Dialect: c.d}).(lock.Pacer).Pace(c.wait)
 		if poll != c.poll || attempts != c.attempts {
 			t.Errorf("%s, wait %v: every %v, %d times", c.d.Name, c.wait, poll, attempts)
 		}
@@ -209,7 +222,8 @@ func TestMarkKeySharesTheSlot(t *testing.T) {
 
 func TestCrossSlotErrorNamesHashTag(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
-	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.Answer("CROSSSLOT Keys in request don't hash to the same slot")})
+	wire.Fault(redistest.Rule{Command: "EVALSHA",
+		Do: redistest.Answer("CROSSSLOT Keys in request don't hash to the same slot")})
 	_, err := r.b.Try(bg, "a}b", ttl)
 	if err == nil || !strings.Contains(err.Error(), "hash tag") || !strings.Contains(err.Error(), "a}b") {
 		t.Errorf("%v", err)
@@ -221,7 +235,8 @@ func TestDialectThatSleepsToTheStampIsRefused(t *testing.T) {
 	d := dialect.Jedis()
 	d.Name, d.SleepsToStamp = "sleeper", true
 	open(t, w, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
-	if _, err := legacy.New(w.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: d}); err == nil || !strings.Contains(err.Error(), "sleeps_to_stamp") {
+	if _, err := legacy.New(w.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: d}); err == nil ||
+		!strings.Contains(err.Error(), "sleeps_to_stamp") {
 		t.Errorf("%v", err)
 	}
 }

@@ -41,16 +41,22 @@ func kitWorld(cfg legacy.Config, ttl, freeAfter time.Duration) func(*testing.T) 
 }
 
 func TestHardenedConforms(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Kdyby(), dialect.Gorlock(), dialect.Bare(), dialect.SetPexpire()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Kdyby(), dialect.Gorlock(),
+		dialect.Bare(), dialect.SetPexpire()} {
 		t.Run(d.Name, func(t *testing.T) {
-			cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute, Gap: time.Millisecond}, Wake: lock.WakeOn}
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true}, kitWorld(cfg, 15*time.Second, 4*time.Second))
+			cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d,
+				Terms: dialect.Terms{Lease: time.Minute, Gap: time.Millisecond}, Wake: lock.WakeOn}
+			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true},
+				kitWorld(cfg, 15*time.Second, 4*time.Second))
 		})
 	}
 }
 
 func TestVerbatimConforms(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisMutex(), dialect.Errorception(), dialect.Gorlock(), dialect.SetGetDel()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.JedisUUID(), dialect.RedisMutex(), dialect.Errorception(), dialect.Gorlock(),
+		dialect.SetGetDel()} {
 		t.Run(d.Name, func(t *testing.T) {
 			cfg := legacy.Config{Mode: legacy.Verbatim, Dialect: d}
 			traits := locktest.Traits{

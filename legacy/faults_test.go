@@ -104,7 +104,9 @@ func TestReleaseUndoesTakeoverWithLostReply(t *testing.T) {
 
 func TestSecondReleaseUndoesLateAttempt(t *testing.T) {
 	cfg := hardened(dialect.Jedis())
-	cfg.Timeout = 100 * time.Millisecond // then the backend gives the connection up while the command is still on its way
+	// then the backend gives the connection up while the command is still on
+	// its way
+	cfg.Timeout = 100 * time.Millisecond
 	r, wire := faulty(t, cfg)
 	gate := redistest.NewGate()
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})

@@ -32,7 +32,9 @@ type fleet struct {
 // the key stays as it is, and the member starts anew.
 func (f *fleet) client(mode legacy.Mode, skew time.Duration, rnd *rand.Rand) {
 	clock := f.w.Clock(redistest.Skew{Offset: skew})
-	b, err := legacy.New(f.w.Pool(), legacy.Config{Mode: mode, Dialect: f.dialect, Terms: dialect.Terms{Lease: 10 * time.Second}, Clock: clock})
+	b, err := legacy.New(f.w.Pool(),
+		legacy.Config{Mode: mode, Dialect: f.dialect, Terms: dialect.Terms{Lease: 10 * time.Second},
+			Clock: clock})
 	if err != nil {
 		f.t.Error(err)
 		return
@@ -112,9 +114,11 @@ func TestHardenedAndHonestOldClientsExcludeEachOther(t *testing.T) {
 				}
 				all.Wait()
 				if f.had[0].Load() < 3 || f.had[1].Load() < 3 || f.died.Load() == 0 {
-					t.Errorf("acquisitions: old %d, getsetlock %d; deaths %d", f.had[0].Load(), f.had[1].Load(), f.died.Load())
+					t.Errorf("acquisitions: old %d, getsetlock %d; deaths %d", f.had[0].Load(),
+						f.had[1].Load(), f.died.Load())
 				}
-				t.Logf("acquisitions: old %d, getsetlock %d; deaths %d", f.had[0].Load(), f.had[1].Load(), f.died.Load())
+				t.Logf("acquisitions: old %d, getsetlock %d; deaths %d", f.had[0].Load(), f.had[1].Load(),
+					f.died.Load())
 			})
 		})
 	}

@@ -20,8 +20,10 @@ func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	backends := map[string]legacy.Backend{}
 	for name, cfg := range map[string]legacy.Config{
-		"hardened": {Mode: legacy.Hardened, Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: time.Minute}},
-		"woken":    {Mode: legacy.Hardened, Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: time.Minute}, Wake: lock.WakeOn},
+		"hardened": {Mode: legacy.Hardened, Dialect: dialect.Jedis(),
+			Terms: dialect.Terms{Lease: time.Minute}},
+		"woken": {Mode: legacy.Hardened, Dialect: dialect.Jedis(),
+			Terms: dialect.Terms{Lease: time.Minute}, Wake: lock.WakeOn},
 		"verbatim": {Mode: legacy.Verbatim, Dialect: dialect.Jedis()},
 	} {
 		b, err := legacy.New(s.Pool(), cfg)

@@ -72,7 +72,8 @@ func (g *grant) args(last any) []any {
 		unit = unitArgs[dialect.UnitNone]
 	}
 	args := make([]any, 0, 14)
-	return append(args, g.k.argL, g.k.argM, g.tokenArg, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head, encodingArgs[d.ValueEncoding], "", "", last)
+	return append(args, g.k.argL, g.k.argM, g.tokenArg, g.t.m, g.t.l, unit, g.t.sec, g.t.usec, g.head,
+		encodingArgs[d.ValueEncoding], "", "", last)
 }
 
 // Names that the scripts use, boxed once for all commands.
@@ -106,7 +107,8 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 }
 
 // ExtendAll renews grants in one batch of messages.
-func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
+	[]error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
 	t, err := h.timing(ttl)
 	var live []int
@@ -131,7 +133,8 @@ func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.
 
 // renew sends the renewals of the grants at the indices live. It repeats those
 // that an old server refused because their script calls TIME.
-func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t *timing, terms []lock.Term, errs []error) {
+func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t *timing, terms []lock.Term,
+	errs []error) {
 	sentAt, took := lock.Mark(ctx), h.clock.begin()
 	sec, usec := any(""), any("")
 	old := h.oldServer.Load()

@@ -50,7 +50,8 @@ func (e *LostError) byOldClient() bool { return !e.Mark && !e.Seen.Exists || e.S
 
 // errUncertain is the reason why an attempt cannot be undone for certain: its
 // command may still reach the server.
-var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
+var errUncertain = errors.New(
+	"the connection ended before the server said whether it took the key; it may still do so")
 
 // renewReply is the length of the reply to a successful renewal.
 const renewReply = 7
@@ -223,7 +224,8 @@ func (g *grant) giveBack(ctx context.Context, gap time.Duration) (any, error) {
 	}
 	end := took.Add(lease + d.Slack)
 	return g.h.stamping(ctx, finishScript, finishClock,
-		g.k.argL, g.k.argM, g.tokenArg, g.t.gap, stamp, end.Unix(), end.Nanosecond()/int(time.Microsecond), "", "")
+		g.k.argL, g.k.argM, g.tokenArg, g.t.gap, stamp, end.Unix(), end.Nanosecond()/int(time.Microsecond),
+		"", "")
 }
 
 func trimColon(id string) string {

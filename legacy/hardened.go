@@ -86,7 +86,9 @@ func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 		unseen, field = ttl, "TTL without renewal"
 	}
 	if most := terms.Lease / 3; unseen > most {
-		return fmt.Errorf("legacy: %s %v exceeds %v, a third of Lease %v: a holder must look at the key that often", field, unseen, most, terms.Lease)
+		return fmt.Errorf(
+			"legacy: %s %v exceeds %v, a third of Lease %v: a holder must look at the key that often", field,
+			unseen, most, terms.Lease)
 	}
 	return nil
 }
@@ -148,7 +150,8 @@ const (
 //   - took == 0 without an error: the key is held, as o shows;
 //   - a [*lock.UnsureError]: the script may have run;
 //   - another error: nothing was taken.
-func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int64, o Observation, err error) {
+func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int64, o Observation,
+	err error) {
 	at := h.clock.begin()
 	g.term.Sent = lock.Mark(ctx)
 	reply, err := h.stamping(ctx, acquireScript, acquireClock, g.acquisition(seen)...)
@@ -207,7 +210,8 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 	select {
 	case <-h.clock.After(h.cfg.Terms.Settle()):
 	case <-ctx.Done():
-		return &lock.UnsureError{Grant: g, Err: fmt.Errorf("legacy: settling key %q: %w", g.k.name, context.Cause(ctx))}
+		return &lock.UnsureError{Grant: g,
+			Err: fmt.Errorf("legacy: settling key %q: %w", g.k.name, context.Cause(ctx))}
 	}
 	err := g.check(ctx)
 	var lost *LostError
@@ -239,7 +243,8 @@ func (h *hardened) held(k keys, o Observation) error {
 		return wrong
 	case o.MarkExists:
 		if left, ok := o.left(); ok {
-			e.Vacant, e.Left, e.Until, e.Protocol = true, left, o.Local.Add(left), "left to old clients of "+h.dialect.Name
+			e.Vacant, e.Left, e.Until, e.Protocol = true, left, o.Local.Add(left),
+				"left to old clients of "+h.dialect.Name
 			return e
 		}
 		e.Owner, _, _ = o.Token()

@@ -153,7 +153,8 @@ func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	for _, mode := range []legacy.Mode{legacy.Hardened, legacy.Verbatim} {
 		r := newRig(t, legacy.Config{Mode: mode})
-		if _, err := r.b.Try(bg, "gsl:fence:", ttl); err == nil || !strings.Contains(err.Error(), "another name") {
+		if _, err := r.b.Try(bg, "gsl:fence:", ttl); err == nil ||
+			!strings.Contains(err.Error(), "another name") {
 			t.Errorf("%v: %v", mode, err)
 		}
 	}

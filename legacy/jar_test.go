@@ -74,7 +74,8 @@ type replay struct {
 func newReplay(t *testing.T, at int64) *replay {
 	w := redistest.New(t)
 	r := &replay{t: t, world: w, tap: newTap(w)}
-	b, err := legacy.New(r.tap.pool(t), legacy.Config{Mode: legacy.Verbatim, Clock: &pinned{time.UnixMilli(at)}})
+	b, err := legacy.New(r.tap.pool(t),
+		legacy.Config{Mode: legacy.Verbatim, Clock: &pinned{time.UnixMilli(at)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,9 @@ func uuidLines(t *testing.T, kind, own string) [][]string {
 func newUUIDReplay(t *testing.T, at int64) (r *replay, own string) {
 	w := redistest.New(t)
 	r = &replay{t: t, world: w, tap: newTap(w)}
-	b, err := legacy.New(r.tap.pool(t), legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Clock: &pinned{time.UnixMilli(at)}})
+	b, err := legacy.New(r.tap.pool(t),
+		legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(),
+			Clock: &pinned{time.UnixMilli(at)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,9 @@ func TestVerbatimJedisUUIDStampsAsItsRulesSay(t *testing.T) {
 			continue
 		}
 		if lease == (1<<31-1)*time.Millisecond {
-			continue // Java's sum overflows to a stamp in the past, a lock that is never held; the backend does not copy that
+			// Java's sum overflows to a stamp in the past, a lock that is never
+			// held; the backend does not copy that
+			continue
 		}
 		r, own := newUUIDReplay(t, now)
 		f = strings.Fields(strings.ReplaceAll(strings.Join(f, " "), recordedUUID, own))
@@ -131,7 +135,8 @@ func TestVerbatimJedisUUIDReleasesAsItsRulesSay(t *testing.T) {
 		t.Run(strings.Join(f, " "), func(t *testing.T) {
 			r, own := newUUIDReplay(t, millis(t, f[1]))
 			f := uuidLines(t, "release", own)[i]
-			if strings.Count(strings.Join(f, " "), "acquire ") > 1 && strings.Contains(strings.Join(f, " "), "SETNX=1 acquired") {
+			if strings.Count(strings.Join(f, " "), "acquire ") > 1 &&
+				strings.Contains(strings.Join(f, " "), "SETNX=1 acquired") {
 				return // one Java object acquired twice; here a held grant and a new attempt are two objects
 			}
 			setState(t, r.world, "k", f[0])

@@ -24,7 +24,8 @@ func NewJudge(cfg Config) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}})}, nil
+	return &Judge{newHardened(&server{cfg: cfg, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}})},
+		nil
 }
 
 // Share makes the Judge and a Hardened backend use one memory of the keys and
@@ -83,7 +84,8 @@ func (j *Judge) SawClock(at RoundTrip, micros int64) { j.h.sawClock(at.roundTrip
 // remembers. If there is none, the server remembers this one. The result has
 // the age in Looked, or the reason for its absence in Unremembered. ttl is the
 // requested lease.
-func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observation, ttl time.Duration) Observation {
+func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observation,
+	ttl time.Duration) Observation {
 	return j.h.judge(ctx, mux, newKeys(name, o.Key, true), o, ttl)
 }
 

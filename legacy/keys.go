@@ -85,7 +85,8 @@ func (e *TypeError) Error() string {
 	if e.Type == "" {
 		return fmt.Sprintf("legacy: key %q does not hold a string: an old client's lock is a string", e.Key)
 	}
-	return fmt.Sprintf("legacy: key %q holds a %s, not a string: an old client's lock is a string", e.Key, e.Type)
+	return fmt.Sprintf("legacy: key %q holds a %s, not a string: an old client's lock is a string", e.Key,
+		e.Type)
 }
 
 // Unwrap returns lock.ErrNoRetry: no release ever frees such a key.

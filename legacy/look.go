@@ -14,7 +14,8 @@ import (
 // judge completes a look that found the key taken. If the stamp has passed and
 // only the age of a look is missing, judge asks the server for the look that it
 // remembers. If there is none, the server remembers this one.
-func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observation, ttl time.Duration) Observation {
+func (h *hardened) judge(ctx context.Context, mux *wire.Mux, k keys, o Observation,
+	ttl time.Duration) Observation {
 	if !h.wantsLook(o) {
 		return o
 	}
@@ -37,7 +38,8 @@ func lookTrouble(k keys, err error) error {
 		return fmt.Errorf("%w; set Behind (how far old clients' clocks are behind the server's), or wait for the key in one process", err)
 	}
 	if wire.IsNoPerm(err) || refusesRight(err) {
-		return fmt.Errorf("the user needs rights on the key %q and to HMGET, HMSET, PEXPIRE and INFO: %w", k.argLook, err)
+		return fmt.Errorf("the user needs rights on the key %q and to HMGET, HMSET, PEXPIRE and INFO: %w",
+			k.argLook, err)
 	}
 	return trouble(k, "remember a look at", err)
 }

@@ -35,7 +35,8 @@ func TestLookIsRememberedOnEveryServer(t *testing.T) {
 		if n := first.Stats().Unremembered; n != 0 {
 			t.Fatalf("not remembered: %v", err)
 		}
-		client, err := lock.New(backend(t, s, cfg), lock.Config{TTL: 400 * time.Millisecond, Wait: 30 * time.Second})
+		client, err := lock.New(backend(t, s, cfg),
+			lock.Config{TTL: 400 * time.Millisecond, Wait: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,9 +125,12 @@ func TestLookOfAnotherMachineCountsNineTenths(t *testing.T) {
 
 func TestLookBeginsAnew(t *testing.T) {
 	for name, meanwhile := range map[string]func(*rig){
-		"another run of the server":   func(r *rig) { r.w.Run("run-2") },
-		"clocks that disagree":        func(r *rig) { r.w.StepServer(2 * time.Second) },
-		"a server that was set back":  func(r *rig) { r.w.StepServer(-time.Hour); r.set("k", r.stamp(-time.Minute)) },
+		"another run of the server": func(r *rig) { r.w.Run("run-2") },
+		"clocks that disagree":      func(r *rig) { r.w.StepServer(2 * time.Second) },
+		"a server that was set back": func(r *rig) {
+			r.w.StepServer(-time.Hour)
+			r.set("k", r.stamp(-time.Minute))
+		},
 		"other bytes":                 func(r *rig) { r.set("k", r.stamp(-2*time.Minute)) },
 		"a fail-over to another time": func(r *rig) { r.w.FailOver("run-2", 2*time.Minute) },
 	} {
@@ -251,7 +254,8 @@ func TestDenseLooksNeedNoMemory(t *testing.T) {
 	r.set("k", r.stamp(-time.Minute))
 	refuse := func(c redistest.Command) bool { return len(c) > 4 && c[4] == keyLook }
 	for _, name := range []string{"EVALSHA", "EVAL"} {
-		wire.Fault(redistest.Rule{Command: name, When: refuse, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+		wire.Fault(redistest.Rule{Command: name, When: refuse, Times: -1,
+			Do: redistest.Answer(redistest.NoPerm)})
 	}
 	for began := r.w.Now(); ; r.w.Pass(200 * time.Millisecond) {
 		g, err := r.try("k")
@@ -263,7 +267,8 @@ func TestDenseLooksNeedNoMemory(t *testing.T) {
 			break
 		}
 		held := r.wantHeld(err)
-		if !strings.Contains(held.Error(), "could not be remembered") || !strings.Contains(held.Error(), keyM) || held.Again <= 0 {
+		if !strings.Contains(held.Error(), "could not be remembered") ||
+			!strings.Contains(held.Error(), keyM) || held.Again <= 0 {
 			t.Fatalf("%+v: %v", held, held)
 		}
 		if passed > 2*lookAge {
@@ -365,7 +370,8 @@ func TestStepThatWasSeenAgesNoLookOfAnotherMachine(t *testing.T) {
 	r := newRig(t, unknown())
 	r.w.Run("run-1")
 	b := r.machine("b", unknown())
-	r.set("k", r.stamp(lease-40*time.Second)) // a fleet 40 s behind; its client holds the key for a whole lease
+	// a fleet 40 s behind; its client holds the key for a whole lease
+	r.set("k", r.stamp(lease-40*time.Second))
 	_, err := b.try("k")
 	r.wantHeld(err)
 	r.w.Pass(22 * time.Second)

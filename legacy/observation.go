@@ -121,10 +121,12 @@ func (s *server) read(name string, raw dialect.Observation, size int) Observatio
 func (s *server) look(k keys, reply any, at roundTrip) (Observation, error) {
 	f, ok := reply.([]any)
 	if !ok || len(f) != 8 {
-		return Observation{}, fmt.Errorf("legacy: key %q: the server sent an unexpected reply: %T", k.name, reply)
+		return Observation{}, fmt.Errorf("legacy: key %q: the server sent an unexpected reply: %T", k.name,
+			reply)
 	}
 	raw := dialect.Observation{
-		Key: k.l, Type: text(f[0]), Local: at.wall, Sent: at.sent, Received: at.received, SameSince: at.received,
+		Key: k.l, Type: text(f[0]), Local: at.wall, Sent: at.sent, Received: at.received,
+		SameSince: at.received,
 	}
 	raw.Exists = raw.Type != "none"
 	raw.Value = text(f[1])

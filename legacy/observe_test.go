@@ -21,7 +21,8 @@ func TestObserveReadsLockAndTakesNothing(t *testing.T) {
 	r.set("k", r.stamp(time.Minute))
 	r.w.Mini.SetTTL("k", time.Hour)
 	o, err = r.b.Observe(bg, "k")
-	if err != nil || !o.Exists || o.Type != "string" || o.PTTL != time.Hour || !o.HasTTL || o.Err != nil || o.Ours() {
+	if err != nil || !o.Exists || o.Type != "string" || o.PTTL != time.Hour || !o.HasTTL || o.Err != nil ||
+		o.Ours() {
 		t.Errorf("%+v %v", o, err)
 	}
 	if want := r.w.ServerNow().Add(time.Minute).Truncate(time.Millisecond); !o.Stamp.Expiry.Equal(want) {
@@ -125,7 +126,8 @@ func TestEncodedKeysAndValuesMatchOldClients(t *testing.T) {
 		d.Name, d.KeyEncoding, d.ValueEncoding = "mine", e, e
 		for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
 			r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
-			b := open(t, r.w, legacy.Config{Mode: mode, Dialect: d, Clock: r.clock, Terms: dialect.Terms{Lease: time.Minute}})
+			b := open(t, r.w, legacy.Config{
+				Mode: mode, Dialect: d, Clock: r.clock, Terms: dialect.Terms{Lease: time.Minute}})
 			l, _ := d.EncodeKey("k")
 			stamped := ttl + day
 			if mode == legacy.Verbatim {
@@ -163,7 +165,8 @@ func TestFloatSecondsHaveTheShortestFraction(t *testing.T) {
 		r.w.StepServer(time.Duration(micros) * time.Microsecond)
 		r.take("k")
 		o, err := r.b.Observe(bg, "k")
-		if err != nil || o.Err != nil || !strings.HasSuffix(o.Value, want) || !o.Stamp.Expiry.Equal(r.w.ServerNow().Add(ttl+day)) {
+		if err != nil || o.Err != nil || !strings.HasSuffix(o.Value, want) ||
+			!o.Stamp.Expiry.Equal(r.w.ServerNow().Add(ttl+day)) {
 			t.Errorf("%q: %v %v", o.Value, err, o.Err)
 		}
 	}

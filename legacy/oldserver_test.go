@@ -101,7 +101,9 @@ func TestLostTIMEReplyIsNoUnsureError(t *testing.T) {
 func TestOldServerFinishesKeyThatMeansDone(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Machinery()))
 	g := r.take("k")
-	wire.Fault(redistest.Rule{Command: "EVALSHA", When: func(c redistest.Command) bool { return len(c) == 12 && c[10] == "" }, Do: redistest.Answer(refusal)})
+	wire.Fault(redistest.Rule{Command: "EVALSHA",
+		When: func(c redistest.Command) bool { return len(c) == 12 && c[10] == "" },
+		Do:   redistest.Answer(refusal)})
 	if err := g.Release(bg); err != nil {
 		t.Fatal(err)
 	}

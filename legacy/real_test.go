@@ -63,7 +63,8 @@ func TestHardenedLifeOnEveryServer(t *testing.T) {
 			if d.NeedsSettleEvery() {
 				continue // its settle would take real time
 			}
-			b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute}})
+			b := backend(t, s, legacy.Config{
+				Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute}})
 			key := "life:" + d.Name
 			g, err := b.Try(bg, key, 20*time.Second)
 			if err != nil {

@@ -148,7 +148,8 @@ func (r *rig) wantLeft(l string) {
 
 // jedis is a fleet that is known to be within a second of the server's clock.
 func jedis() legacy.Config {
-	return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis(), Terms: dialect.Terms{Behind: time.Second}}
+	return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis(),
+		Terms: dialect.Terms{Behind: time.Second}}
 }
 
 // unknown is a fleet whose distance from the server's clock is unknown.

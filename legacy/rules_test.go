@@ -114,7 +114,8 @@ func TestFreeKeySettlesOnlyWithSettleAlways(t *testing.T) {
 // Rule 6: or-mine dialects.
 
 func TestOrMineDialectSettlesEveryAcquisition(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Terms: dialect.Terms{Gap: 3 * time.Second}})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(),
+		Terms: dialect.Terms{Gap: 3 * time.Second}})
 	before := r.w.Now()
 	r.take("k")
 	if settled := r.w.Now().Sub(before); settled <= 3*time.Second {
@@ -131,7 +132,10 @@ func TestLostLIsReportedAndMStaysUntilRelease(t *testing.T) {
 		says string
 	}{
 		{"overwritten", func(r *rig) { r.set("k", r.stamp(time.Minute)) }, "overwritten"},
-		{"overwritten under a TTL", func(r *rig) { r.set("k", r.stamp(time.Minute)); r.w.Mini.SetTTL("k", time.Hour) }, "overwritten"},
+		{"overwritten under a TTL", func(r *rig) {
+			r.set("k", r.stamp(time.Minute))
+			r.w.Mini.SetTTL("k", time.Hour)
+		}, "overwritten"},
 		{"deleted", func(r *rig) { r.w.Mini.Del("k") }, "deleted"},
 		{"another type", func(r *rig) { r.w.Mini.Del("k"); r.w.Mini.Lpush("k", "x") }, "list"},
 		{"the same bytes without a TTL", func(r *rig) { r.set("k", r.get("k")) }, "removed or changed"},
@@ -158,7 +162,8 @@ func TestLostLIsReportedAndMStaysUntilRelease(t *testing.T) {
 				// still being stopped.
 				_, err := r.try("k")
 				held := r.wantHeld(err)
-				if held.Owner != g.Token() || !strings.Contains(held.Protocol, "another client removed or replaced") {
+				if held.Owner != g.Token() ||
+					!strings.Contains(held.Protocol, "another client removed or replaced") {
 					t.Errorf("%v", held)
 				}
 			}
@@ -244,7 +249,8 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 		// Even a client nearly a day ahead of the server reads the stamp as
 		// live while M exists.
 		end := o.ServerNow().Add(o.MarkPTTL)
-		if last := end.Add(day - 2*d.Unit.Step() - time.Millisecond); d.LegacyExpired(dialect.Text(o.Value), "", last) {
+		if last := end.Add(day - 2*d.Unit.Step() - time.Millisecond); d.LegacyExpired(dialect.Text(o.Value),
+			"", last) {
 			t.Errorf("%s: %q has expired at %v, a day after M ends at %v", d.Name, o.Value, last, end)
 		}
 		beyond := time.Duration(0)
@@ -338,7 +344,8 @@ func TestSameBytesUnderAnotherTTLCountAsLost(t *testing.T) {
 }
 
 func TestFinishWithoutItsTokenLeavesLAlone(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(),
+		Terms: dialect.Terms{Lease: lease}})
 	g := r.take("k")
 	mark := r.get("k")
 	r.set(keyM, "another "+mark)
@@ -349,7 +356,8 @@ func TestFinishWithoutItsTokenLeavesLAlone(t *testing.T) {
 }
 
 func TestReleaseWritesOldStampWhereKeyMeansDone(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: lease}})
+	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(),
+		Terms: dialect.Terms{Lease: lease}})
 	began := r.w.ServerNow()
 	g := r.take("k")
 	r.w.Pass(10 * time.Second)

@@ -97,7 +97,8 @@ func TestKeyOfAnotherTypeReturnsTypeError(t *testing.T) {
 	r.w.Mini.Lpush("k", "x")
 	_, err := r.try("k")
 	var wrong *legacy.TypeError
-	if !errors.As(err, &wrong) || wrong.Type != "list" || errors.Is(err, lock.ErrHeld) || !errors.Is(err, lock.ErrNoRetry) {
+	if !errors.As(err, &wrong) || wrong.Type != "list" || errors.Is(err, lock.ErrHeld) ||
+		!errors.Is(err, lock.ErrNoRetry) {
 		t.Errorf("%v", err)
 	}
 	if r.exists(keyM) {
@@ -292,7 +293,8 @@ func TestAllWithoutPoliciesNeverExpires(t *testing.T) {
 }
 
 func TestBareKeyIsNeverTakenOver(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.Bare(), dialect.BareExpire(), dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Bare(), dialect.BareExpire(), dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
 		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 		r.set("k", "1599999999999")
 		for range 3 {

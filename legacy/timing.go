@@ -31,15 +31,19 @@ func (h *hardened) timing(ttl time.Duration) (*timing, error) {
 	}
 	switch {
 	case ttl < time.Millisecond:
-		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
+		return nil,
+			fmt.Errorf("legacy: TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
 	case ttl > dialect.LongestStamp:
-		return nil, fmt.Errorf("legacy: TTL %v exceeds %v, the longest lease whose stamp still counts as plausible", ttl, dialect.LongestStamp)
+		return nil,
+			fmt.Errorf("legacy: TTL %v exceeds %v, the longest lease whose stamp still counts as plausible",
+				ttl, dialect.LongestStamp)
 	}
 	if err := h.dialect.CheckLease(ttl, h.cfg.Terms); err != nil {
 		return nil, fmt.Errorf("legacy: %w", err)
 	}
 	d := h.dialect
-	t := &timing{ttl: ttl, ahead: ahead, m: ttl.Milliseconds(), l: ttl.Milliseconds(), sec: int64(0), usec: int64(0), gap: ""}
+	t := &timing{ttl: ttl, ahead: ahead, m: ttl.Milliseconds(), l: ttl.Milliseconds(), sec: int64(0),
+		usec: int64(0), gap: ""}
 	if d.HasStamp() {
 		// The stamp lies beyond every old client's clock. So it is L's PX that
 		// frees the key after a crash.

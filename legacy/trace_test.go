@@ -67,7 +67,8 @@ func play(t *testing.T, d dialect.Dialect, s scene) string {
 	}
 	defer b.Close()
 	values := map[string]string{"abc": "abc", "EMPTY": ""}
-	for name, at := range map[string]time.Duration{"LIVE": 5 * time.Second, "WORN": time.Second, "DEAD": -5 * time.Second, "OLD": -7 * time.Second} {
+	for name, at := range map[string]time.Duration{
+		"LIVE": 5 * time.Second, "WORN": time.Second, "DEAD": -5 * time.Second, "OLD": -7 * time.Second} {
 		id := d.NewID([16]byte{1, 2, 3})
 		values[name], err = d.Stamp(now.Add(at-d.Slack-10*time.Second), 10*time.Second, id)
 		if err != nil {
@@ -130,7 +131,8 @@ func ending(err error) string {
 }
 
 // named replaces values by their names.
-func named(text string, d dialect.Dialect, now time.Time, own string, values map[string]string, s scene) string {
+func named(text string, d dialect.Dialect, now time.Time, own string, values map[string]string,
+	s scene) string {
 	text = strings.ReplaceAll(text+" ", "=hex: ", "=EMPTY ")
 	text = strings.TrimSuffix(text, " ")
 	if s.at != "" {

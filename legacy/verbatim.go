@@ -199,7 +199,8 @@ func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error
 	switch d.LegacyWins(old, seen, t.judging()) {
 	case dialect.Won:
 		t.v.count.takeovers.Add(1)
-		return t.won(ctx, d.KeyTTL == dialect.TTLGetsetExpire || d.KeyTTL == dialect.TTLWinExpire || d.KeyTTL == dialect.TTLEverybody)
+		return t.won(ctx, d.KeyTTL == dialect.TTLGetsetExpire || d.KeyTTL == dialect.TTLWinExpire ||
+			d.KeyTTL == dialect.TTLEverybody)
 	case dialect.Threw:
 		return nil, t.thrown("GETSET", old)
 	}

@@ -53,7 +53,8 @@ func (g *oldGrant) Token() string   { return g.value }
 func (g *oldGrant) Term() lock.Term { return g.term }
 
 func (g *oldGrant) Extend(context.Context, time.Duration) (lock.Term, error) {
-	return lock.Term{}, fmt.Errorf("%w: a verbatim %s lock ends after its lease", lock.ErrNotRenewable, g.v.dialect.Name)
+	return lock.Term{}, fmt.Errorf("%w: a verbatim %s lock ends after its lease", lock.ErrNotRenewable,
+		g.v.dialect.Name)
 }
 
 // Release does what the old client's release does. That includes the late DEL
@@ -109,7 +110,10 @@ func (g *oldGrant) release(ctx context.Context) error {
 	case d.NeverReleases():
 		return g.end(nil)
 	case !d.ReleaseGets():
-		return g.end(fmt.Errorf("%w: key %q: the lease had ended, and after that an old client does not delete the key", lock.ErrLost, g.k.name))
+		return g.end(
+			fmt.Errorf(
+				"%w: key %q: the lease had ended, and after that an old client does not delete the key",
+				lock.ErrLost, g.k.name))
 	}
 	return g.end(g.lost("so it was left alone, as an old client does", seen))
 }
@@ -174,7 +178,8 @@ func (g *oldGrant) undo(ctx context.Context) error {
 		// Only its reply tells a client that won from one that overwrote the
 		// winner's value. Deleting the winner's value would let a third client
 		// in, so the value is left to run out, as an old client leaves it.
-		return fmt.Errorf("legacy: key %q may keep this attempt's value until its lease ends: %w", g.k.name, errUncertain)
+		return fmt.Errorf("legacy: key %q may keep this attempt's value until its lease ends: %w", g.k.name,
+			errUncertain)
 	case g.v.dialect.TwoWritersMaySameBytes() && !known:
 		return fmt.Errorf("legacy: key %q may be held by this attempt, and its value does not say which client wrote it: %w", g.k.name, errUncertain)
 	}
@@ -248,7 +253,8 @@ func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), 
 
 // Watch watches the key of each grant. It can only see whether the key still
 // has the same bytes.
-func (v *verbatim) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+func (v *verbatim) Watch(ctx context.Context, granted []lock.Grant,
+	holders []interface{ Touched() }) []error {
 	return v.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return v.watchOne(ctx, g, touched)
 	})

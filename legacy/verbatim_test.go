@@ -44,7 +44,8 @@ func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
 // lock, with all clocks right.
 func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	w := redistest.New(t)
-	cfg := legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Clock: w.Clock(redistest.Skew{})}
+	cfg := legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(),
+		Clock: w.Clock(redistest.Skew{})}
 	a := open(t, w, cfg)
 	p := newTap(w)
 	b, err := legacy.New(p.pool(t), cfg)
@@ -89,7 +90,8 @@ func TestHardenedExcludesHardenedAfterClobber(t *testing.T) {
 
 func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
 	w := redistest.New(t)
-	behind := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
+	behind := open(t, w, legacy.Config{
+		Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
 	ahead := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{})})
 	try(t, behind, "k", time.Minute) // a slow node's lock counts as expired at once
 	if _, err := ahead.Try(bg, "k", time.Minute); err != nil {
@@ -106,7 +108,8 @@ func TestThrownErrorNamesValue(t *testing.T) {
 	w.Mini.Set("k", "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1772452000000")
 	_, err := b.Try(bg, "k", time.Minute)
 	var thrown *legacy.ThrownError
-	if !errors.As(err, &thrown) || thrown.Command != "GET" || !strings.Contains(err.Error(), "JedisUUID") || !errors.Is(err, lock.ErrNoRetry) {
+	if !errors.As(err, &thrown) || thrown.Command != "GET" || !strings.Contains(err.Error(), "JedisUUID") ||
+		!errors.Is(err, lock.ErrNoRetry) {
 		t.Errorf("%v", err)
 	}
 	client, err := lock.New(b, lock.Config{Clock: w.Clock(redistest.Skew{})})

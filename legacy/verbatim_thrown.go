@@ -22,9 +22,11 @@ type ThrownError struct {
 
 func (e *ThrownError) Error() string {
 	if e.Missing {
-		return fmt.Sprintf("legacy: key %q: %s returned nil, on which a %s client fails", e.Key, e.Command, e.Dialect)
+		return fmt.Sprintf("legacy: key %q: %s returned nil, on which a %s client fails", e.Key, e.Command,
+			e.Dialect)
 	}
-	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, on which a %s client throws an exception", e.Key, e.Command, e.Value, e.Dialect)
+	text := fmt.Sprintf("legacy: key %q: %s returned %.80q, on which a %s client throws an exception", e.Key,
+		e.Command, e.Value, e.Dialect)
 	if len(e.looks) > 0 {
 		text += "; the value may be " + e.looks[0].String()
 	}
@@ -35,7 +37,8 @@ func (e *ThrownError) Unwrap() error { return lock.ErrNoRetry }
 
 func (t *turn) thrown(command string, reply dialect.Reply) error {
 	t.v.count.foreign.Add(1)
-	e := &ThrownError{Key: t.k.name, Dialect: t.v.dialect.Name, Command: command, Value: reply.Value, Missing: reply.Nil}
+	e := &ThrownError{Key: t.k.name, Dialect: t.v.dialect.Name, Command: command, Value: reply.Value,
+		Missing: reply.Nil}
 	if !reply.Nil {
 		e.looks = dialect.Identify(reply.Value, t.now, dialect.Hints{})
 	}

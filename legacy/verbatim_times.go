@@ -39,7 +39,8 @@ func (v *verbatim) Tune(cfg lock.Config) lock.Config {
 // Fits refuses renewal, and TTLs that the old client could not write.
 func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
 	if renewEvery > 0 {
-		return fmt.Errorf("legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: set it to a negative value", renewEvery, v.dialect.Name)
+		return fmt.Errorf(
+			"legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: set it to a negative value", renewEvery, v.dialect.Name)
 	}
 	if _, err := v.setOptions(ttl); err != nil {
 		return err
@@ -85,9 +86,13 @@ func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 	whole := lease%time.Second == 0
 	switch {
 	case lease < time.Millisecond:
-		return nil, fmt.Errorf("legacy: TTL %v is less than a millisecond: it would end before the reply came", lease)
+		return nil,
+			fmt.Errorf("legacy: TTL %v is less than a millisecond: it would end before the reply came", lease)
 	case acquire == dialect.AcquireSetNXEX && !whole:
-		return nil, fmt.Errorf("legacy: TTL %v is not a whole number of seconds, and %s clients send only whole seconds", lease, v.dialect.Name)
+		return nil,
+			fmt.Errorf(
+				"legacy: TTL %v is not a whole number of seconds, and %s clients send only whole seconds",
+				lease, v.dialect.Name)
 	case acquire == dialect.AcquireSetNXEX:
 		return []any{"NX", "EX", int64(lease / time.Second)}, nil
 	case acquire == dialect.AcquireSetNXPX:

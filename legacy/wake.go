@@ -79,7 +79,8 @@ func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), 
 
 // Watch arms touched for both keys of each grant and checks that they are still
 // the grant's (rule 7). Renewals of a watched grant register its keys again.
-func (h *hardened) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+func (h *hardened) Watch(ctx context.Context, granted []lock.Grant,
+	holders []interface{ Touched() }) []error {
 	return h.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return h.watchOne(ctx, g, touched)
 	})

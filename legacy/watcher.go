@@ -33,7 +33,8 @@ type watcher struct {
 }
 
 func newWatcher(poll, greatest time.Duration, simulated bool) *watcher {
-	return &watcher{byKey: map[string]*list.Element{}, recent: list.New(), polite: polite.NewMemory(poll, greatest, simulated)}
+	return &watcher{byKey: map[string]*list.Element{}, recent: list.New(),
+		polite: polite.NewMemory(poll, greatest, simulated)}
 }
 
 // note adds a look to the memory of values and to that of old clients.

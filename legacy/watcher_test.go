@@ -12,7 +12,8 @@ func TestWatcherKeepsBoundedNumberOfKeys(t *testing.T) {
 	h := &hardened{server: &server{}, watch: newWatcher(0, 0, true)}
 	h.period.Store(int64(time.Hour))
 	look := func(key string, at time.Duration) time.Duration {
-		o := Observation{Observation: dialect.Observation{Key: key, Exists: true, Value: "v", Sent: at, Received: at}}
+		o := Observation{Observation: dialect.Observation{
+			Key: key, Exists: true, Value: "v", Sent: at, Received: at}}
 		h.note(&o)
 		return o.Unchanged()
 	}
@@ -23,7 +24,8 @@ func TestWatcherKeepsBoundedNumberOfKeys(t *testing.T) {
 	if n := h.watch.recent.Len(); n != watched || len(h.watch.byKey) != watched {
 		t.Errorf("%d and %d kept", n, len(h.watch.byKey))
 	}
-	for key, want := range map[string]time.Duration{"0": time.Minute, "1": 0, fmt.Sprint(watched + 99): time.Minute} {
+	for key, want := range map[string]time.Duration{
+		"0": time.Minute, "1": 0, fmt.Sprint(watched + 99): time.Minute} {
 		if got := look(key, time.Second+time.Minute); got != want {
 			t.Errorf("key %s was followed for %v, want %v", key, got, want)
 		}

@@ -69,7 +69,8 @@ func TestAcquireOutlivesTroubleDuringItsWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
 		s.Seize("k", "somebody", time.Second)
-		time.AfterFunc(500*time.Millisecond, func() { s.Order(locktest.Fault{Op: "try", Err: errServer, Times: 10}) })
+		time.AfterFunc(500*time.Millisecond,
+			func() { s.Order(locktest.Fault{Op: "try", Err: errServer, Times: 10}) })
 		release(t, acquire(t, c, "k"))
 	})
 }

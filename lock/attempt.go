@@ -371,7 +371,8 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked reading) (*Lease
 
 func (a *attempt) tellAcquired(l *Lease) {
 	if f := a.client.cfg.Hooks.Acquired; f != nil {
-		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed, Until: l.Until()})
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed,
+			Until: l.Until()})
 	}
 }
 
@@ -389,7 +390,8 @@ func (a *attempt) tellWaiting(cause error) {
 // the key from being acquired.
 func (a *attempt) contextEnded(ctx context.Context) error {
 	if a.trouble != nil {
-		return fmt.Errorf("key %q: %w; the attempt before it failed with: %w", a.key, context.Cause(ctx), a.trouble)
+		return fmt.Errorf("key %q: %w; the attempt before it failed with: %w", a.key, context.Cause(ctx),
+			a.trouble)
 	}
 	return fmt.Errorf("key %q: %w", a.key, context.Cause(ctx))
 }

@@ -55,7 +55,8 @@ func BenchmarkHandOver(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	store := locktest.NewStore(lock.Machine)
-	client, err := lock.New(generous{store.Backend()}, lock.Config{LocalHandOvers: 1 << 30, HandOverFor: time.Hour})
+	client, err := lock.New(generous{store.Backend()},
+		lock.Config{LocalHandOvers: 1 << 30, HandOverFor: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}

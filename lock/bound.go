@@ -11,7 +11,8 @@ import (
 const lastAnswer = 100 * time.Millisecond
 
 // errWaitOver is the cause of a call's context that ended because the wait did.
-var errWaitOver = errors.New("no answer from the store before the wait ended: check its address and load, or wait longer")
+var errWaitOver = errors.New(
+	"no answer from the store before the wait ended: check its address and load, or wait longer")
 
 // bounded is the context of a call that ends with Config.Wait. caller is the
 // context given to Acquire.

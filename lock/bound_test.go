@@ -117,7 +117,8 @@ func TestLogNamesAKeyOfManyAttemptsOnce(t *testing.T) {
 	for _, wait := range []time.Duration{time.Second, time.Hour} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			var text journal
-			c, err := lock.New(s.Backend(), lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+			c, err := lock.New(s.Backend(),
+				lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

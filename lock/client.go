@@ -219,7 +219,8 @@ func (c *Client) Do(ctx context.Context, key string, fn func(context.Context) er
 	if l := heldBy(ctx, c.core, key); l != nil {
 		err := fn(l.Context(ctx))
 		if ended := l.Err(); ended != nil && !errors.Is(err, ended) {
-			err = errors.Join(err, fmt.Errorf("lock: key %q: the lease that Do joined ended before its func: %w", key, ended))
+			err = errors.Join(err, fmt.Errorf(
+				"lock: key %q: the lease that Do joined ended before its func: %w", key, ended))
 		}
 		return err
 	}
@@ -318,7 +319,8 @@ func (c *Client) Close(ctx context.Context) error {
 	left := k.awaitIdle(ctx, idle)
 	k.ending.Do(func() { go k.finish() })
 	if !within(ctx, k.finished) {
-		return errors.Join(left, fmt.Errorf("lock: Close: a background call of the store has not ended: %w", context.Cause(ctx)))
+		return errors.Join(left, fmt.Errorf("lock: Close: a background call of the store has not ended: %w",
+			context.Cause(ctx)))
 	}
 	hooks, cancel := context.WithTimeout(ctx, hookWait)
 	defer cancel()
@@ -365,7 +367,9 @@ func (k *core) awaitIdle(ctx context.Context, idle <-chan struct{}) error {
 	k.hurry.Store(true)
 	k.die()
 	if n := k.sched.endAll(ErrClosed); n > 0 {
-		return fmt.Errorf("lock: Close: %d leases were still held (%w); their keys free themselves after their TTL", n, context.Cause(ctx))
+		return fmt.Errorf(
+			"lock: Close: %d leases were still held (%w); their keys free themselves after their TTL", n,
+			context.Cause(ctx))
 	}
 	return fmt.Errorf("lock: Close: calls that were under way had not ended: %w", context.Cause(ctx))
 }

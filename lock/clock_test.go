@@ -24,7 +24,9 @@ type twoWay struct {
 	began time.Time
 }
 
-func (c *twoWay) Now() time.Time                         { return time.Now().Add(time.Duration(c.wall.Load())) }
+func (c *twoWay) Now() time.Time {
+	return time.Now().Add(time.Duration(c.wall.Load()))
+}
 func (c *twoWay) After(d time.Duration) <-chan time.Time { return time.After(d) }
 func (c *twoWay) Elapsed() time.Duration                 { return time.Since(c.began) }
 func (c *twoWay) step(d time.Duration)                   { c.wall.Add(int64(d)) }

@@ -222,7 +222,8 @@ func (cfg Config) validTogether() error {
 		return fmt.Errorf("lock: Config.Margin (%v) must be less than Config.TTL (%v)", margin, cfg.TTL)
 	}
 	if cfg.RenewEvery > 0 && cfg.RenewEvery+margin >= cfg.TTL {
-		return fmt.Errorf("lock: Config.RenewEvery (%v) and Config.Margin (%v) together must be less than Config.TTL (%v)",
+		return fmt.Errorf(
+			"lock: Config.RenewEvery (%v) and Config.Margin (%v) together must be less than Config.TTL (%v)",
 			cfg.RenewEvery, margin, cfg.TTL)
 	}
 	return nil

@@ -23,7 +23,8 @@ func TestTimesThatDoNotFitNameBothFields(t *testing.T) {
 		{lock.Config{TTL: -1}, []string{"Config.TTL"}},
 		{lock.Config{TTL: 1 << 62}, []string{"Config.TTL", "exceed"}},
 		{lock.Config{TTL: time.Second, Margin: time.Second}, []string{"Config.Margin", "Config.TTL"}},
-		{lock.Config{TTL: time.Second, Margin: 300 * time.Millisecond, RenewEvery: 700 * time.Millisecond}, []string{"Config.RenewEvery", "Config.Margin", "Config.TTL"}},
+		{lock.Config{TTL: time.Second, Margin: 300 * time.Millisecond, RenewEvery: 700 * time.Millisecond},
+			[]string{"Config.RenewEvery", "Config.Margin", "Config.TTL"}},
 		{lock.Config{RetryEvery: -time.Second}, []string{"Config.RetryEvery"}},
 		{lock.Config{ReleaseWait: -time.Second}, []string{"Config.ReleaseWait"}},
 	} {
@@ -55,7 +56,8 @@ func (advised) Tune(c lock.Config) lock.Config {
 
 func (advised) Fits(ttl, renewEvery, margin time.Duration) error {
 	if ttl > 20*time.Second {
-		return fmt.Errorf("TTL %v and Lease do not fit: renewed every %v with margin %v", ttl, renewEvery, margin)
+		return fmt.Errorf("TTL %v and Lease do not fit: renewed every %v with margin %v", ttl, renewEvery,
+			margin)
 	}
 	return nil
 }
@@ -104,7 +106,8 @@ func TestConfigJitterDecidesTimes(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var asked []time.Duration
 		renewed := make(chan struct{}, 1)
-		cfg := lock.Config{TTL: 40 * time.Second, RenewEvery: 10 * time.Second, RetryEvery: 200 * time.Millisecond}
+		cfg := lock.Config{TTL: 40 * time.Second, RenewEvery: 10 * time.Second,
+			RetryEvery: 200 * time.Millisecond}
 		cfg.Jitter = func(most time.Duration) time.Duration {
 			asked = append(asked, most)
 			return most
@@ -124,7 +127,8 @@ func TestConfigJitterDecidesTimes(t *testing.T) {
 			t.Errorf("renewed after %v", d)
 		}
 		release(t, l)
-		want := []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, time.Second, time.Second}
+		want := []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond,
+			time.Second, time.Second}
 		if !slices.Equal(asked, want) {
 			t.Errorf("drew up to %v, want %v", asked, want)
 		}
@@ -144,7 +148,8 @@ func TestWithKeepsAMarginThatTheCallerSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // With on a Client made by With still knows that it was set
-		if _, err := brief(halved, 20*time.Second); err == nil || !strings.Contains(err.Error(), "Config.Margin (20s)") {
+		if _, err := brief(halved, 20*time.Second); err == nil ||
+			!strings.Contains(err.Error(), "Config.Margin (20s)") {
 			t.Errorf("a TTL of 20s with a given margin of 20s: %v", err)
 		}
 		if halved, err = brief(halved, 29*time.Second); err != nil {
@@ -165,7 +170,8 @@ func TestWithKeepsAMarginThatTheCallerSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := brief(wide, 4*time.Second); err == nil || !strings.Contains(err.Error(), "Config.Margin (5s)") {
+	if _, err := brief(wide, 4*time.Second); err == nil ||
+		!strings.Contains(err.Error(), "Config.Margin (5s)") {
 		t.Errorf("a margin that With gave: %v", err)
 	}
 }
@@ -189,7 +195,8 @@ func TestWithAcceptsAClockThatCannotBeCompared(t *testing.T) {
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	c := client(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{})
 	for _, key := range []string{"gsl:fence:", "gsl:queue:x", "gsl:probe:ns:id"} {
-		if _, err := c.Acquire(t.Context(), key); err == nil || !strings.Contains(err.Error(), "another name") {
+		if _, err := c.Acquire(t.Context(), key); err == nil ||
+			!strings.Contains(err.Error(), "another name") {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
@@ -200,7 +207,9 @@ func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 func TestClientBoundsJitterOutOfBounds(t *testing.T) {
 	for _, draws := range []time.Duration{-time.Hour, time.Hour} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
-			c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second, Jitter: func(time.Duration) time.Duration { return draws }})
+			c := client(t, s.Backend(),
+				lock.Config{TTL: 30 * time.Second,
+					Jitter: func(time.Duration) time.Duration { return draws }})
 			l := acquire(t, c, "k")
 			time.Sleep(time.Minute)
 			synctest.Wait()

@@ -12,34 +12,44 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
+// finish ends a lease or the parent of its context.
+type finish func(l *lock.Lease, s *locktest.Store, cancel context.CancelCauseFunc)
+
 func TestLeaseContextEndsWithLeaseOrParent(t *testing.T) {
 	over := errors.New("request over")
+	passes := func(*lock.Lease, *locktest.Store, context.CancelCauseFunc) { time.Sleep(2 * time.Second) }
 	type key struct{}
 	for name, c := range map[string]struct {
-		end    func(l *lock.Lease, s *locktest.Store, cancel context.CancelCauseFunc)
+		end    finish
 		cause  error
 		within time.Duration // of the parent; 0: no deadline
 		err    error
 		lives  bool // the lease lives on
 	}{
-		"released": {end: func(l *lock.Lease, _ *locktest.Store, _ context.CancelCauseFunc) { release(t, l) }, cause: lock.ErrReleased, err: context.Canceled},
-		"released, then the parent ended": {end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
-			release(t, l)
+		"released": {end: func(l *lock.Lease, _ *locktest.Store, _ context.CancelCauseFunc) { release(t, l) },
+			cause: lock.ErrReleased, err: context.Canceled},
+		"released, then the parent ended": {
+			end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
+				release(t, l)
+				cancel(over)
+			}, cause: lock.ErrReleased, err: context.Canceled},
+		"lost, then the parent ended": {
+			end: func(l *lock.Lease, s *locktest.Store, cancel context.CancelCauseFunc) {
+				s.Seize("k", "thief", time.Hour)
+				synctest.Wait()
+				_ = l.Err()
+				cancel(over)
+			}, cause: lock.ErrLost, err: context.Canceled},
+		"parent ended": {end: func(_ *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
 			cancel(over)
-		}, cause: lock.ErrReleased, err: context.Canceled},
-		"lost, then the parent ended": {end: func(l *lock.Lease, s *locktest.Store, cancel context.CancelCauseFunc) {
-			s.Seize("k", "thief", time.Hour)
-			synctest.Wait()
-			_ = l.Err()
-			cancel(over)
-		}, cause: lock.ErrLost, err: context.Canceled},
-		"parent ended": {end: func(_ *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) { cancel(over) }, cause: over, err: context.Canceled, lives: true},
-		"parent ended, then released": {end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
-			cancel(over)
-			release(t, l)
-		}, cause: over, err: context.Canceled},
-		"deadline": {end: func(*lock.Lease, *locktest.Store, context.CancelCauseFunc) { time.Sleep(2 * time.Second) },
-			cause: context.DeadlineExceeded, within: 2 * time.Second, err: context.DeadlineExceeded, lives: true},
+		}, cause: over, err: context.Canceled, lives: true},
+		"parent ended, then released": {
+			end: func(l *lock.Lease, _ *locktest.Store, cancel context.CancelCauseFunc) {
+				cancel(over)
+				release(t, l)
+			}, cause: over, err: context.Canceled},
+		"deadline": {end: passes, cause: context.DeadlineExceeded, within: 2 * time.Second,
+			err: context.DeadlineExceeded, lives: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
@@ -57,8 +67,10 @@ func TestLeaseContextEndsWithLeaseOrParent(t *testing.T) {
 					t.Errorf("while it is held: %v, %v, %v", ctx.Err(), context.Cause(ctx), ctx.Value(key{}))
 				}
 				c.end(l, s, cancel)
-				if !errors.Is(context.Cause(ctx), c.cause) || ctx.Err() != c.err || ctx.Value(key{}) != "value" {
-					t.Errorf("it ended by %v with %v; want %v with %v", context.Cause(ctx), ctx.Err(), c.cause, c.err)
+				if !errors.Is(context.Cause(ctx), c.cause) || ctx.Err() != c.err ||
+					ctx.Value(key{}) != "value" {
+					t.Errorf("it ended by %v with %v; want %v with %v", context.Cause(ctx), ctx.Err(),
+						c.cause, c.err)
 				}
 				<-ctx.Done()
 				child, stop := context.WithCancel(ctx)

@@ -295,7 +295,8 @@ func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 			t.Errorf("closed after %v", d)
 		}
 		wantErr(t, l.Err(), lock.ErrClosed)
-		if e := told.event("lost"); told.count("lost") != 1 || e.Token != l.Token() || e.Cause != lock.ErrClosed {
+		if e := told.event("lost"); told.count("lost") != 1 || e.Token != l.Token() ||
+			e.Cause != lock.ErrClosed {
 			t.Errorf("hooks reported %d losses: %+v", told.count("lost"), e)
 		}
 		if s.Holder("k") != l.Token() {

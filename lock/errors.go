@@ -113,7 +113,8 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	if e.Vacant {
-		return fmt.Sprintf("key %q: nobody holds it; it is left to old clients for %d ms", e.Key, e.Left.Milliseconds())
+		return fmt.Sprintf("key %q: nobody holds it; it is left to old clients for %d ms", e.Key,
+			e.Left.Milliseconds())
 	}
 	fmt.Fprintf(&b, "key %q is held", e.Key)
 	if e.Owner != "" {

@@ -13,12 +13,17 @@ func TestHeldErrorDescribesTheLeasesEnd(t *testing.T) {
 	at := time.Date(2026, 3, 2, 12, 0, 28, 900e6, time.FixedZone("", 8*3600)) // 04:00:28 in UTC
 	for want, e := range map[string]lock.HeldError{
 		"": {},
-		", its lease runs for another 28s and may be renewed":                         {Left: 28 * time.Second},
-		", its lease runs until 04:00:28Z (in 28.002s) and may be renewed":            {Left: 28002400 * time.Microsecond, Until: at},
-		", its lease runs until 2026-03-02 04:00:28Z (in 24h0m0s) and may be renewed": {Left: 24 * time.Hour, Until: at},
-		", its lease ends at 04:00:28Z (in 28s) and is not renewed":                   {Left: 28 * time.Second, Until: at, Final: true},
-		", its lease ends in 28s and is not renewed":                                  {Left: 28 * time.Second, Final: true},
-		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock":              {Stamp: at},
+		", its lease runs for another 28s and may be renewed": {
+			Left: 28 * time.Second},
+		", its lease runs until 04:00:28Z (in 28.002s) and may be renewed": {
+			Left: 28002400 * time.Microsecond, Until: at},
+		", its lease runs until 2026-03-02 04:00:28Z (in 24h0m0s) and may be renewed": {
+			Left: 24 * time.Hour, Until: at},
+		", its lease ends at 04:00:28Z (in 28s) and is not renewed": {
+			Left: 28 * time.Second, Until: at, Final: true},
+		", its lease ends in 28s and is not renewed": {
+			Left: 28 * time.Second, Final: true},
+		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock": {Stamp: at},
 		", its stamp ends at 2026-03-02 04:00:28Z by its writer's clock; if its holder does nothing more, the key can be taken in 29s": {
 			Stamp: at, Left: 29 * time.Second, Until: at,
 		},

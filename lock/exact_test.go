@@ -32,7 +32,8 @@ func (e *ending) Try(ctx context.Context, key string, ttl time.Duration) (lock.G
 
 // It holds in virtual time and in the machine's time.
 func TestWaiterAsksWhenTheKeyEndsAndNotBefore(t *testing.T) {
-	lives := []time.Duration{50 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond, 2 * time.Millisecond, 20*time.Millisecond + 300*time.Microsecond}
+	lives := []time.Duration{50 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond,
+		2 * time.Millisecond, 20*time.Millisecond + 300*time.Microsecond}
 	wait := func(t *testing.T, s *locktest.Store, life time.Duration) (tries int, late time.Duration) {
 		b := &ending{Backend: s.Backend(), at: time.Now().Add(life)}
 		c, err := lock.New(b, lock.Config{})

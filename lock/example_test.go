@@ -220,7 +220,8 @@ func ExampleHooks() {
 	if err != nil {
 		panic(err)
 	}
-	if err := client.Do(context.Background(), "orders", func(context.Context) error { return nil }); err != nil {
+	if err := client.Do(context.Background(), "orders",
+		func(context.Context) error { return nil }); err != nil {
 		panic(err)
 	}
 	closed(client)

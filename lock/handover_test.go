@@ -57,8 +57,10 @@ func TestSharingSendsNothingAndIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{LocalHandOvers: 4, HandOvers: -1})
 		increasing(t, relay(t, c, 14, 0))
-		if tries, passes, releases := s.Calls("try"), s.Calls("pass"), s.Calls("release"); tries != 3 || passes != 0 || releases != 3 {
-			t.Errorf("%d attempts, %d hand-overs by command, %d releases for 15 leases in fives", tries, passes, releases)
+		if tries, passes, releases := s.Calls("try"), s.Calls("pass"),
+			s.Calls("release"); tries != 3 || passes != 0 || releases != 3 {
+			t.Errorf("%d attempts, %d hand-overs by command, %d releases for 15 leases in fives", tries,
+				passes, releases)
 		}
 	})
 }
@@ -101,7 +103,9 @@ func TestSharedLeaseIsRenewedByItsNextHolder(t *testing.T) {
 
 func TestLeaseWithLittleTrustLeftIsNotShared(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Sharing(), lock.Config{TTL: 10 * time.Second, RenewEvery: 8500 * time.Millisecond, HandOvers: -1, HandOverFor: time.Hour, Jitter: func(time.Duration) time.Duration { return 0 }})
+		c := client(t, s.Sharing(), lock.Config{
+			TTL: 10 * time.Second, RenewEvery: 8500 * time.Millisecond, HandOvers: -1, HandOverFor: time.Hour,
+			Jitter: func(time.Duration) time.Duration { return 0 }})
 		first := acquire(t, c, "k")
 		next := make(chan *lock.Lease)
 		go func() { next <- acquire(t, c, "k") }()
@@ -157,7 +161,8 @@ func TestNextHolderInheritsTrustOnlyIfItFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
-				one := client(t, s.Sharing(), lock.Config{TTL: ttl, Margin: time.Second, HandOverFor: time.Hour})
+				one := client(t, s.Sharing(),
+					lock.Config{TTL: ttl, Margin: time.Second, HandOverFor: time.Hour})
 				other, err := one.With(c.change)
 				if err != nil {
 					t.Fatal(err)
@@ -211,7 +216,8 @@ func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
 					began := time.Now()
 					release(t, <-next)
 					if waited := time.Since(began); waited > 5*time.Second {
-						t.Errorf("the next waited for %v: the grant for the waiter that left was not undone", waited)
+						t.Errorf("the next waited for %v: the grant for the waiter that left was not undone",
+							waited)
 					}
 				})
 			}
@@ -276,7 +282,8 @@ func TestLeaseForAnEndedContextPassesItsTurnOnOnce(t *testing.T) {
 			t.Error("the fourth waiter got its turn alongside the third")
 		}
 		if s.Holder("k") != third.Token() || third.Token() == first.Token() {
-			t.Errorf("the key is held by %q, the third has %q and the first had %q", s.Holder("k"), third.Token(), first.Token())
+			t.Errorf("the key is held by %q, the third has %q and the first had %q", s.Holder("k"),
+				third.Token(), first.Token())
 		}
 		release(t, third)
 		release(t, <-next[1])
@@ -476,7 +483,8 @@ func TestSingleAttemptWaitsOutOneGap(t *testing.T) {
 		if !errors.As(err, &held) || !held.Vacant || time.Since(began) != 101*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if want := `key "k": nobody holds it; it is left to old clients for 49 ms`; !strings.HasSuffix(err.Error(), want) {
+		if want := `key "k": nobody holds it; it is left to old clients for 49 ms`; !strings.HasSuffix(
+			err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -95,7 +95,8 @@ func TestBackendOfARefusedConfigIsFree(t *testing.T) {
 
 func TestNilBackendIsAnError(t *testing.T) {
 	for name, b := range map[string]lock.Backend{"nil": nil, "a nil pointer": (*nobody)(nil)} {
-		if _, err := lock.New(b, lock.Config{}); err == nil || !strings.Contains(err.Error(), "backend is nil") {
+		if _, err := lock.New(b, lock.Config{}); err == nil ||
+			!strings.Contains(err.Error(), "backend is nil") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

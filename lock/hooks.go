@@ -39,7 +39,8 @@ func (t *teller) tell(hook func(Event), e Event) {
 	if len(t.todo) >= mostTold {
 		if !t.full {
 			t.full = true
-			t.log.Error("a hook of lock.Config.Hooks blocks: calls of hooks are left out until it returns", "waiting", len(t.todo))
+			t.log.Error("a hook of lock.Config.Hooks blocks: calls of hooks are left out until it returns",
+				"waiting", len(t.todo))
 		}
 		return
 	}

@@ -374,7 +374,8 @@ func (l *Lease) untrusted(now time.Duration) error {
 	case cfg.RenewEvery <= 0:
 		reason = "its time is over and it is not renewed"
 	case l.renewal.next == never && l.heldTooLong(now):
-		reason = fmt.Sprintf("held for longer than Config.LongestHold (%v), so its renewal ended", cfg.LongestHold)
+		reason = fmt.Sprintf("held for longer than Config.LongestHold (%v), so its renewal ended",
+			cfg.LongestHold)
 	}
 	return &LostError{Key: l.Key(), Reason: reason, Err: l.renewal.err}
 }

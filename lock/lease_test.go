@@ -105,7 +105,8 @@ func TestTrustEndsOnTimeWhenNoPacketComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
 				var told log
-				c := client(t, backend(s), lock.Config{TTL: 10 * time.Second, Margin: time.Second, Hooks: told.hooks()})
+				c := client(t, backend(s),
+					lock.Config{TTL: 10 * time.Second, Margin: time.Second, Hooks: told.hooks()})
 				l := acquire(t, c, "k")
 				began := time.Now()
 				silent := make(chan struct{})
@@ -133,7 +134,8 @@ func TestTrustEndsOnTimeWhenNoPacketComesBack(t *testing.T) {
 
 func TestSlowRenewalDoesNotExtendTrust(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: time.Second, RenewEvery: 3 * time.Second})
+		c := client(t, s.Backend(), lock.Config{
+			TTL: 10 * time.Second, Margin: time.Second, RenewEvery: 3 * time.Second})
 		l := acquire(t, c, "k")
 		hold := make(chan struct{})
 		s.Order(locktest.Fault{Op: "extend", Times: 1, Hold: hold})
@@ -244,7 +246,8 @@ func TestHolderIsWarnedOnceBeforeTheLoss(t *testing.T) {
 				if told.count("endangered") != 1 || l.Err() != nil {
 					t.Errorf("hooks reported %v, lease %v", told.events, l.Err())
 				}
-				if e := told.event("endangered"); e.Until != l.Until() || name == "failing" && !errors.Is(e.Cause, errServer) {
+				if e := told.event("endangered"); e.Until != l.Until() ||
+					name == "failing" && !errors.Is(e.Cause, errServer) {
 					t.Errorf("the hook got %+v", e)
 				}
 				mend()
@@ -393,7 +396,9 @@ func TestLogWarnsOnceOfALeaseHeldForTenTTLs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *locktest.Store) {
 				var text journal
-				cl := client(t, s.Full(), lock.Config{TTL: 10 * time.Second, LongestHold: c.longest, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+				cl := client(t, s.Full(),
+					lock.Config{TTL: 10 * time.Second, LongestHold: c.longest,
+						Logger: slog.New(slog.NewTextHandler(&text, nil))})
 				l := acquire(t, cl, "k")
 				time.Sleep(99 * time.Second)
 				if early := text.String(); early != "" {
@@ -460,7 +465,8 @@ func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
 	// Losing trust does not give the key back. Otherwise the next goroutine of
 	// this process would start alongside a job that is still being stopped.
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
+		c := client(t, s.Backend(), lock.Config{
+			TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
 		l := acquire(t, c, "k")
 		<-l.Done()
 		synctest.Wait()

@@ -140,12 +140,14 @@ func (k *core) extend(l *Lease, ttl time.Duration) {
 
 // errNoAnswer is the cause of a renewal's context that ended without an answer.
 // The store may still carry out such a renewal; it is tried again.
-var errNoAnswer = errors.New("the store has not answered within two thirds of the time for which the lease was still trusted")
+var errNoAnswer = errors.New(
+	"the store has not answered within two thirds of the time for which the lease was still trusted")
 
 // renewContext returns the context of a renewal that begins at asked. It ends
 // when two thirds of the remaining trust have passed: the connection may be
 // dead, and another attempt needs time, which may find a better one.
-func (k *core) renewContext(ctx context.Context, asked reading, leases ...*Lease) (context.Context, context.CancelFunc) {
+func (k *core) renewContext(ctx context.Context, asked reading, leases ...*Lease) (context.Context,
+	context.CancelFunc) {
 	var left time.Duration
 	for _, l := range leases {
 		l.mu.Lock()
@@ -223,7 +225,8 @@ func (l *Lease) extended(t Term, err error, asked reading, planned bool) {
 		}
 	default:
 		if omitted, ok := k.refused.due(now.elapsed, max(cfg.RenewEvery, time.Second)); ok {
-			cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err, "others since the last line", omitted)
+			cfg.Logger.Warn("lease not renewed", "key", l.Key(), "until", until, "error", err,
+				"others since the last line", omitted)
 		}
 		if f := cfg.Hooks.RenewFailed; f != nil {
 			l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Until: until, Cause: err})

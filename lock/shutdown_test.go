@@ -75,7 +75,8 @@ func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 // release is still carried out.
 func TestCloseWaitsForALostLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
+		c, err := lock.New(s.Backend(),
+			lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,8 @@ func TestCloseWaitsForALostLease(t *testing.T) {
 // The holder never releases it, and after its TTL there is nothing to release.
 func TestCloseForgetsALostLeaseWithItsKey(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Backend(), lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
+		c, err := lock.New(s.Backend(),
+			lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +122,9 @@ func TestCloseMayBeCalledByAHook(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var c *lock.Client
 		closed := make(chan error)
-		c, err := lock.New(s.Backend(), lock.Config{Hooks: lock.Hooks{Lost: func(lock.Event) { closed <- c.Close(context.Background()) }}})
+		c, err := lock.New(s.Backend(),
+			lock.Config{Hooks: lock.Hooks{
+				Lost: func(lock.Event) { closed <- c.Close(context.Background()) }}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +175,10 @@ func TestClientBoundsCallsThatWaitForAHook(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		proceed := make(chan struct{})
 		told := 0
-		c := client(t, s.Backend(), lock.Config{Hooks: lock.Hooks{Released: func(lock.Event) { <-proceed; told++ }}})
+		c := client(t, s.Backend(), lock.Config{Hooks: lock.Hooks{Released: func(lock.Event) {
+			<-proceed
+			told++
+		}}})
 		const most = 1 << 16
 		for range most + 10 {
 			release(t, acquire(t, c, "k"))

@@ -18,7 +18,8 @@ import (
 func TestOutageWritesFewLogLines(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var text journal
-		c, err := lock.New(s.Backend(), lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		c, err := lock.New(s.Backend(),
+			lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

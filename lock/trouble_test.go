@@ -93,7 +93,8 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &ailing{fails: c.fails}
 				client, err := lock.New(store, lock.Config{
-					Wait: c.wait, RetryEvery: time.Second, RenewEvery: -1, Jitter: func(time.Duration) time.Duration { return 0 },
+					Wait: c.wait, RetryEvery: time.Second, RenewEvery: -1,
+					Jitter: func(time.Duration) time.Duration { return 0 },
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -122,7 +123,8 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 // Waiting goroutines count the store's silence from when they began to wait.
 func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lock.New(&ailing{fails: times(1000, lost)}, lock.Config{RetryEvery: time.Second, RenewEvery: -1})
+		client, err := lock.New(&ailing{fails: times(1000, lost)},
+			lock.Config{RetryEvery: time.Second, RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +150,8 @@ func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 
 func TestEndedContextReportsTheStoresTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lock.New(&ailing{fails: times(1000, lost)}, lock.Config{RetryEvery: time.Second, RenewEvery: -1})
+		client, err := lock.New(&ailing{fails: times(1000, lost)},
+			lock.Config{RetryEvery: time.Second, RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,8 @@ func (l *log) hooks() lock.Hooks {
 	}
 	return lock.Hooks{
 		Waiting: note("waiting"), Acquired: note("acquired"), Renewed: note("renewed"),
-		RenewFailed: note("renew failed"), Endangered: note("endangered"), Lost: note("lost"), Released: note("released"),
+		RenewFailed: note("renew failed"), Endangered: note("endangered"), Lost: note("lost"),
+		Released: note("released"),
 	}
 }
 

@@ -55,7 +55,8 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{cfg: cfg, fence: "gsl:fence:" + scope.InName(cfg.Namespace), trial: "gsl:trial:" + scope.InName(cfg.Namespace), process: newToken()}
+	b := &Backend{cfg: cfg, fence: "gsl:fence:" + scope.InName(cfg.Namespace),
+		trial: "gsl:trial:" + scope.InName(cfg.Namespace), process: newToken()}
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
@@ -199,7 +200,9 @@ func (b *Backend) newGrant(key string) (*grant, error) {
 	token := b.cfg.Token()
 	// Scripts cut the token at a blank.
 	if len(token) < shortestToken || strings.ContainsFunc(token, unicode.IsSpace) {
-		return nil, fmt.Errorf("modern: Config.Token made %q; a token has at least %d bytes and no blank, tab or line end", token, shortestToken)
+		return nil,
+			fmt.Errorf(
+				"modern: Config.Token made %q; a token has at least %d bytes and no blank, tab or line end", token, shortestToken)
 	}
 	return &grant{b: b, key: key, token: token + b.suffix}, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-var bareRelease = redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+var bareRelease = redis.NewScript(1,
+	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
 // BenchmarkUncontended compares an acquisition and its release with SET NX PX
 // and a script that compares and deletes, sent by redigo on a pooled

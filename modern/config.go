@@ -93,14 +93,19 @@ func (cfg Config) complete() (Config, error) {
 	case cfg.Replicas < 0:
 		return cfg, fmt.Errorf("modern: Config.Replicas is %d; it must not be negative", cfg.Replicas)
 	case cfg.ReplicaWait < time.Millisecond:
-		return cfg, fmt.Errorf("modern: Config.ReplicaWait is %v; it must be at least 1ms, since zero waits for ever", cfg.ReplicaWait)
+		return cfg,
+			fmt.Errorf("modern: Config.ReplicaWait is %v; it must be at least 1ms, since zero waits for ever",
+				cfg.ReplicaWait)
 	case cfg.Replicas > 0 && cfg.ReplicaWait >= cfg.Timeout:
-		return cfg, fmt.Errorf("modern: Config.ReplicaWait (%v) must be less than Config.Timeout (%v)", cfg.ReplicaWait, cfg.Timeout)
+		return cfg, fmt.Errorf("modern: Config.ReplicaWait (%v) must be less than Config.Timeout (%v)",
+			cfg.ReplicaWait, cfg.Timeout)
 	case cfg.Wake < lock.WakeDefault || cfg.Wake > lock.WakeOff:
-		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff", cfg.Wake)
+		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff",
+			cfg.Wake)
 	}
 	if !scope.IsName(cfg.Namespace) {
-		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters are allowed", cfg.Namespace)
+		return cfg, fmt.Errorf("modern: Config.Namespace %q: only printable characters are allowed",
+			cfg.Namespace)
 	}
 	return cfg, validNote(cfg.Note)
 }

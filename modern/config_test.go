@@ -25,10 +25,13 @@ func TestNewNamesBothFieldsThatDoNotFit(t *testing.T) {
 		}{
 			{of: lock.Config{TTL: 10 * ms}},
 			{of: lock.Config{TTL: 9 * ms}, want: []string{"TTL 9ms", "10ms", "RenewEvery is 3ms"}},
-			{of: lock.Config{TTL: 9 * ms, RenewEvery: 2 * ms}, want: []string{"TTL 9ms", "RenewEvery is 2ms"}},
-			{of: lock.Config{TTL: 60 * ms, RenewEvery: 50 * ms, Margin: 10 * ms}, want: []string{"TTL (60ms)", "RenewEvery (50ms)", "Margin (10ms)"}},
+			{of: lock.Config{TTL: 9 * ms, RenewEvery: 2 * ms},
+				want: []string{"TTL 9ms", "RenewEvery is 2ms"}},
+			{of: lock.Config{TTL: 60 * ms, RenewEvery: 50 * ms, Margin: 10 * ms},
+				want: []string{"TTL (60ms)", "RenewEvery (50ms)", "Margin (10ms)"}},
 			{cfg: modern.Config{Replicas: 1}, of: lock.Config{TTL: 110 * ms, Margin: 9 * ms}},
-			{cfg: modern.Config{Replicas: 1}, of: lock.Config{TTL: 110 * ms, Margin: 10 * ms}, want: []string{"TTL 110ms", "Margin 10ms", "ReplicaWait 100ms"}},
+			{cfg: modern.Config{Replicas: 1}, of: lock.Config{TTL: 110 * ms, Margin: 10 * ms},
+				want: []string{"TTL 110ms", "Margin 10ms", "ReplicaWait 100ms"}},
 		} {
 			client, err := lock.New(open(t, w, c.cfg), c.of)
 			if err == nil {
@@ -50,7 +53,9 @@ func TestNewNamesBothFieldsThatDoNotFit(t *testing.T) {
 }
 
 func TestNewNamesAFieldWithAnImpossibleValue(t *testing.T) {
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("this test does not dial") }}
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		return nil, errors.New("this test does not dial")
+	}}
 	for _, c := range []struct {
 		cfg  modern.Config
 		want string // empty: the value is allowed
@@ -68,7 +73,8 @@ func TestNewNamesAFieldWithAnImpossibleValue(t *testing.T) {
 		{modern.Config{Timeout: -1}, "Timeout is -1ns"},
 		{modern.Config{Replicas: -1}, "Replicas is -1"},
 		{modern.Config{ReplicaWait: time.Microsecond}, "ReplicaWait is 1µs"},
-		{modern.Config{Replicas: 1, ReplicaWait: time.Second, Timeout: time.Second}, "ReplicaWait (1s) must be less than Config.Timeout (1s)"},
+		{modern.Config{Replicas: 1, ReplicaWait: time.Second, Timeout: time.Second},
+			"ReplicaWait (1s) must be less than Config.Timeout (1s)"},
 		{modern.Config{Wake: 3}, "Wake is 3"},
 	} {
 		b, err := modern.New(pool, c.cfg)

@@ -100,7 +100,9 @@ func playContender() {
 		log.Fatal(err)
 	}
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", os.Getenv("ADDR")) }}
-	b, err := modern.New(pool, modern.Config{Fence: os.Getenv("FENCE") == "true", Fair: os.Getenv("FAIR") == "true", Timeout: 300 * time.Millisecond})
+	b, err := modern.New(pool, modern.Config{
+		Fence: os.Getenv("FENCE") == "true", Fair: os.Getenv("FAIR") == "true",
+		Timeout: 300 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -137,7 +139,8 @@ func startContender(t *testing.T, addr string, seed uint64, cfg modern.Config, n
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), "MODERN_TEST_ROLE=contender", "ADDR="+addr,
-		"SEED="+strconv.FormatUint(seed, 10), "FAIR="+strconv.FormatBool(cfg.Fair), "FENCE="+strconv.FormatBool(cfg.Fence))
+		"SEED="+strconv.FormatUint(seed, 10), "FAIR="+strconv.FormatBool(cfg.Fair),
+		"FENCE="+strconv.FormatBool(cfg.Fence))
 	p.cmd.Stderr = os.Stderr
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -17,7 +17,8 @@ var (
 	claimed = regexp.MustCompile("`(Test[A-Za-z]+)`")
 )
 
-// TestDocumentShowsCompiledCode compares its Go with the example's regions; -update writes them.
+// TestDocumentShowsCompiledCode compares its Go with the example's regions;
+// -update writes them.
 func TestDocumentShowsCompiledCode(t *testing.T) {
 	raw, err := os.ReadFile(document)
 	if err != nil {
@@ -42,7 +43,8 @@ func TestDocumentShowsCompiledCode(t *testing.T) {
 	}
 }
 
-// region is what stands between "// doc: name" and "// doc: end", without its margin.
+// region is what stands between "// doc: name" and "// doc: end", without its
+// margin.
 func region(t *testing.T, file, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

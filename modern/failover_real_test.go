@@ -34,7 +34,8 @@ func TestKeyIsGivenBackIfTooFewReplicasHaveIt(t *testing.T) {
 			primary.AwaitReplica()
 			wire := primary.Wire()
 			waiting := func(d time.Duration) (*modern.Backend, *lock.Client) {
-				b, err := modern.New(wire.Pool(), modern.Config{Fence: true, Replicas: 1, ReplicaWait: d, Timeout: redistest.Patience})
+				b, err := modern.New(wire.Pool(),
+					modern.Config{Fence: true, Replicas: 1, ReplicaWait: d, Timeout: redistest.Patience})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,7 +51,10 @@ func TestKeyIsGivenBackIfTooFewReplicasHaveIt(t *testing.T) {
 			replica.Pause()
 			for n := uint64(1); n <= 2; n++ {
 				// A release in the background may not be finished yet.
-				err := untilNot(lock.ErrHeld, func() error { _, err := hasty.TryAcquire(bg, "k"); return err })
+				err := untilNot(lock.ErrHeld, func() error {
+					_, err := hasty.TryAcquire(bg, "k")
+					return err
+				})
 				if err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
 					t.Fatalf("with the replica stopped: %v", err)
 				}
@@ -61,7 +65,10 @@ func TestKeyIsGivenBackIfTooFewReplicasHaveIt(t *testing.T) {
 			replica.Continue()
 			takeAndFree := func() {
 				t.Helper()
-				err := untilNot(lock.ErrHeld, func() (err error) { l, err = c.TryAcquire(bg, "k"); return err })
+				err := untilNot(lock.ErrHeld, func() (err error) {
+					l, err = c.TryAcquire(bg, "k")
+					return err
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +98,8 @@ func TestAcquisitionsShareTheWaitForReplicas(t *testing.T) {
 	primary.StartReplica()
 	primary.AwaitReplica()
 	wire := primary.Wire()
-	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1, ReplicaWait: redistest.Patience / 2, Timeout: redistest.Patience})
+	b, err := modern.New(wire.Pool(),
+		modern.Config{Replicas: 1, ReplicaWait: redistest.Patience / 2, Timeout: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +136,14 @@ func TestBackendAsksReplicasAboutEveryToken(t *testing.T) {
 	primary.StartReplica()
 	primary.AwaitReplica()
 	wire := primary.Wire()
-	b, err := modern.New(wire.Pool(), modern.Config{Replicas: 1, ReplicaWait: redistest.Patience / 2, Timeout: redistest.Patience})
+	b, err := modern.New(wire.Pool(),
+		modern.Config{Replicas: 1, ReplicaWait: redistest.Patience / 2, Timeout: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waits := make(chan struct{}, 1)
-	c := client(t, b, lock.Config{TTL: redistest.Patience, LocalHandOvers: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { waits <- struct{}{} }}})
+	c := client(t, b, lock.Config{TTL: redistest.Patience, LocalHandOvers: -1,
+		Hooks: lock.Hooks{Waiting: func(lock.Event) { waits <- struct{}{} }}})
 	first := acquire(t, c, "k")
 	result := c.Request(bg, "k")
 	<-waits
@@ -173,7 +183,8 @@ func number(t *testing.T, l *lock.Lease) int64 {
 
 func TestReplicatedLeaseOutlivesAPromotion(t *testing.T) {
 	p := redistest.NewPair(t)
-	a, b, c := fenced(t, p.Pool(), lock.Config{}), fenced(t, p.Pool(), lock.Config{Wait: -1}), fenced(t, p.Pool(), lock.Config{})
+	a, b, c := fenced(t, p.Pool(), lock.Config{}), fenced(t, p.Pool(), lock.Config{Wait: -1}),
+		fenced(t, p.Pool(), lock.Config{})
 	l := acquire(t, a, "k")
 	p.Primary.AwaitReplica()
 	p.Promote()

@@ -42,7 +42,9 @@ func fleet(t *testing.T) (*redistest.Server, *modern.Backend, *lock.Client) {
 // watched waits until the lease's key is watched.
 func watched(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	for s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) != int64(1) {
+	for s.Do("EVAL",
+		"return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))",
+		0) != int64(1) {
 		<-time.After(10 * time.Millisecond)
 	}
 }
@@ -136,7 +138,8 @@ func TestRenewalRepairsARemovedOrStretchedTTL(t *testing.T) {
 			t.Fatal(err)
 		}
 		habits(t, b, "k", what)
-		if left, err := redis.Int64(s.Do("PTTL", "k"), nil); err != nil || left <= 0 || left > ttl.Milliseconds() {
+		if left, err := redis.Int64(s.Do("PTTL", "k"), nil); err != nil || left <= 0 ||
+			left > ttl.Milliseconds() {
 			t.Errorf("PTTL %d, %v", left, err)
 		}
 		free(t, g)
@@ -148,7 +151,9 @@ func TestClientsThatCompareShowNoHabits(t *testing.T) {
 	l := acquire(t, c, "k")
 	watched(t, s)
 	s.Do("SET", "k", "theirs", "NX", "PX", 1000)
-	s.Do("EVAL", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0", 1, "k", "theirs")
+	s.Do("EVAL",
+		"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0", 1,
+		"k", "theirs")
 	if err := l.Renew(bg); err != nil {
 		t.Error(err)
 	}

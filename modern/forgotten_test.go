@@ -40,7 +40,9 @@ func TestForgottenConnectionsCostNoLease(t *testing.T) {
 // keeps its place and polls.
 func TestBusyServerDeafensNoLaterWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		b, _ := on(t, w, modern.Config{}, redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer("BUSY Redis is busy running a script.")})
+		b, _ := on(t, w, modern.Config{},
+			redistest.Rule{Command: "SUBSCRIBE",
+				Do: redistest.Answer("BUSY Redis is busy running a script.")})
 		g := try(t, b, "k")
 		callable := func(p lock.Place) bool {
 			_, _, err := p.Await(bg, func() {})

@@ -23,7 +23,8 @@ func got(t *testing.T, p lock.Place) lock.Grant {
 
 // aside returns a queue of two on a key that was released and is therefore
 // reserved for the first of them.
-func aside(t *testing.T, w *redistest.World, cfg modern.Config) (b *modern.Backend, first, second lock.Place) {
+func aside(t *testing.T, w *redistest.World, cfg modern.Config) (b *modern.Backend, first,
+	second lock.Place) {
 	t.Helper()
 	b = open(t, w, cfg)
 	holder := try(t, b, "k")
@@ -55,7 +56,8 @@ func TestReservationIsNoGrant(t *testing.T) {
 					t.Errorf("a later client got %v", err)
 				}
 				var refusal *lock.HeldError
-				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "reserved for the next waiter in the queue") {
+				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) ||
+					!strings.Contains(err.Error(), "reserved for the next waiter in the queue") {
 					t.Errorf("the second waiter got %v", err)
 				}
 				// Renewals and releases compare like this.
@@ -65,7 +67,8 @@ func TestReservationIsNoGrant(t *testing.T) {
 					}
 				}
 				g := got(t, first)
-				if value, _ := w.Mini.Get("k"); value != g.Token() || !strings.HasPrefix(value, info.Token) || w.Mini.TTL("k") != ttl {
+				if value, _ := w.Mini.Get("k"); value != g.Token() || !strings.HasPrefix(value, info.Token) ||
+					w.Mini.TTL("k") != ttl {
 					t.Errorf("the key holds %q for %v", value, w.Mini.TTL("k"))
 				}
 				if term := g.Term(); term.TTL != ttl || term.Sent.Elapsed != lock.Mark(bg).Elapsed {
@@ -99,7 +102,8 @@ func TestDeadHeadCostsOnlyItsReservation(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				_, _, second := aside(t, w, cfg)
 				var refusal *lock.HeldError
-				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Left != reserved || refusal.Final || !refusal.Until.IsZero() {
+				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Left != reserved ||
+					refusal.Final || !refusal.Until.IsZero() {
 					t.Errorf("the second waiter got %v", err)
 				}
 				w.Pass(reserved - time.Millisecond)
@@ -224,7 +228,8 @@ func TestRefusalNamesTheKeysEndToTheMicrosecond(t *testing.T) {
 // A script cuts a token at the first blank, so a token is one word.
 func TestTokenIsOneWord(t *testing.T) {
 	w := redistest.New(t)
-	for _, token := range []string{"host-0123456789ab\t7", "\thost-0123456789ab", "host-0123456789ab\n7", "host 0123456789ab7"} {
+	for _, token := range []string{"host-0123456789ab\t7", "\thost-0123456789ab", "host-0123456789ab\n7",
+		"host 0123456789ab7"} {
 		b := open(t, w, modern.Config{Token: func() string { return token }})
 		if _, err := b.Try(bg, "k", ttl); err == nil || !strings.Contains(err.Error(), "Config.Token") {
 			t.Errorf("%q: %v", token, err)

@@ -34,7 +34,8 @@ func TestInspectReportsAShortenedTTLOfAnOldLease(t *testing.T) {
 			if _, err := g.Extend(bg, ttl); err != nil {
 				t.Fatal(err)
 			}
-			if info, err := b.Inspect(bg, "k"); err != nil || !strings.Contains(strings.Join(info.Habits, ""), "to 2s when 10s should be left") {
+			if info, err := b.Inspect(bg, "k"); err != nil ||
+				!strings.Contains(strings.Join(info.Habits, ""), "to 2s when 10s should be left") {
 				t.Errorf("share %v: habits %q, %v", share, info.Habits, err)
 			}
 			free(t, g)
@@ -71,7 +72,8 @@ func TestHabitsAreKeptForTheLastKeysOnly(t *testing.T) {
 		}
 		b.ExtendAll(bg, grants, ttl)
 		if first, last := habits("k0"), habits("k299"); first != 0 || last == 0 || habits("touched") != 0 {
-			t.Errorf("of 300 keys that were deleted %d is remembered of the first, %d of the last", first, last)
+			t.Errorf("of 300 keys that were deleted %d is remembered of the first, %d of the last", first,
+				last)
 		}
 	})
 }

@@ -68,7 +68,8 @@ func (b *Backend) pass(ctx context.Context, old, next *grant, ttl time.Duration)
 
 // passByScript passes the key on by the script, which draws the given number of
 // fencing numbers.
-func (b *Backend) passByScript(ctx context.Context, old, next *grant, ttl time.Duration, numbers int) (bool, error) {
+func (b *Backend) passByScript(ctx context.Context, old, next *grant, ttl time.Duration, numbers int) (bool,
+	error) {
 	reply, err := b.drawn(ctx, passScript, old.key, b.fence, old.token, next.token, millis(ttl), numbers)
 	n, _ := reply.(int64)
 	if b.cfg.Fence {

@@ -102,7 +102,8 @@ func (h *history) check(t *testing.T, model porcupine.Model) {
 	}
 	slices.SortFunc(h.steps, func(a, b step) int { return cmp.Compare(a.From, b.From) })
 	for _, s := range h.steps {
-		t.Logf("%d–%d µs: client %d %s, fence %d", (s.From-h.steps[0].From)/1000, (s.To-h.steps[0].From)/1000, s.Client, s.Kind, s.Fence)
+		t.Logf("%d–%d µs: client %d %s, fence %d", (s.From-h.steps[0].From)/1000, (s.To-h.steps[0].From)/1000,
+			s.Client, s.Kind, s.Fence)
 	}
 	t.Errorf("the history cannot be explained by a lock: %s", result)
 }
@@ -135,7 +136,10 @@ type nemesis struct {
 func (n *nemesis) harms() map[string]func() {
 	long := 2 * contendedTTL
 	rule := func(do redistest.Action) func() {
-		return func() { n.wire.Fault(redistest.Rule{Nth: 1 + n.rng.IntN(5), Times: 1 + n.rng.IntN(3), Do: do}) }
+		return func() {
+			n.wire.Fault(
+				redistest.Rule{Nth: 1 + n.rng.IntN(5), Times: 1 + n.rng.IntN(3), Do: do})
+		}
 	}
 	return map[string]func(){
 		"cut before the command": rule(redistest.CutBefore),
@@ -145,7 +149,8 @@ func (n *nemesis) harms() map[string]func() {
 		"cut all":                n.wire.Cut,
 		"silence":                rule(redistest.Silence),
 		"silent network": func() { // for the contenders on the wire; the other process has its own
-			n.wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}, redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
+			n.wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence},
+				redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
 			<-time.After(long)
 		},
 		"slow replies": func() {
@@ -188,7 +193,8 @@ func (n *nemesis) run() {
 }
 
 func TestHistoriesUnderFaultsFitALock(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
+	for name, cfg := range map[string]modern.Config{
+		"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg.Timeout = 300 * time.Millisecond
@@ -271,9 +277,11 @@ func emptied(t *testing.T, s *redistest.Server) {
 // fail.
 func TestModelRefusesHistoriesThatNoLockHas(t *testing.T) {
 	for name, steps := range map[string][]step{
-		"two holders":      {{0, "acquired", 0, 10, 1}, {1, "acquired", 20, 30, 2}, {0, "trusted", 40, 50, 0}},
-		"same number":      {{0, "acquired", 0, 10, 1}, {0, "ended", 20, 30, 0}, {1, "acquired", 40, 50, 1}},
-		"trusted too long": {{0, "acquired", 0, 10, 1}, {0, "ended", 15, 60, 0}, {1, "acquired", 20, 30, 2}, {0, "trusted", 40, 50, 0}},
+		"two holders": {{0, "acquired", 0, 10, 1}, {1, "acquired", 20, 30, 2},
+			{0, "trusted", 40, 50, 0}},
+		"same number": {{0, "acquired", 0, 10, 1}, {0, "ended", 20, 30, 0}, {1, "acquired", 40, 50, 1}},
+		"trusted too long": {{0, "acquired", 0, 10, 1}, {0, "ended", 15, 60, 0}, {1, "acquired", 20, 30, 2},
+			{0, "trusted", 40, 50, 0}},
 	} {
 		var ops []porcupine.Operation
 		for _, s := range steps {

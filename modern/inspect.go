@@ -148,7 +148,8 @@ func stamp(value string) bool {
 	const fewestDigits = 9
 	for _, d := range dialect.Presets() {
 		_, err := d.Decode(value, time.Unix(0, 0))
-		if d.HasStamp() && len(value) >= fewestDigits && (err == nil || errors.Is(err, dialect.ErrImplausible)) {
+		if d.HasStamp() && len(value) >= fewestDigits &&
+			(err == nil || errors.Is(err, dialect.ErrImplausible)) {
 			return true
 		}
 	}
@@ -220,7 +221,9 @@ const habitDeleted = "it was deleted or replaced while a lease of this process h
 // habitTouched describes a TTL that differs from the one that the lease set.
 func habitTouched(left, should time.Duration) string {
 	if left < 0 {
-		return fmt.Sprintf("its TTL was removed when %v should be left: by a client that does not compare tokens", should.Round(time.Millisecond))
+		return fmt.Sprintf(
+			"its TTL was removed when %v should be left: by a client that does not compare tokens",
+			should.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("its TTL was changed, to %v when %v should be left: by a client that does not compare tokens, or a step of the server's clock", left, should.Round(time.Millisecond))
 }

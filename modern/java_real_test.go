@@ -51,7 +51,8 @@ func TestJavaTokenLocksAndGoExcludeEachOther(t *testing.T) {
 				t.Fatal("a free key was refused to Java")
 			}
 			var held *lock.HeldError
-			if _, err := c.TryAcquire(bg, "k"); !errors.As(err, &held) || len(held.Owner) != 36 || held.Left <= 0 || held.Protocol != "" {
+			if _, err := c.TryAcquire(bg, "k"); !errors.As(err, &held) || len(held.Owner) != 36 ||
+				held.Left <= 0 || held.Protocol != "" {
 				t.Errorf("while Java holds it: %+v", held)
 			}
 			waiting := c.Request(ctx, "k")

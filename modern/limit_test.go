@@ -37,7 +37,8 @@ func TestNumbersRepeatOnlyAfterLostWritesAndASlowClock(t *testing.T) {
 			w.StepServer(-c.behind)
 			next := try(t, b, "k")
 			if greater := next.(lock.Fenced).Fence() > g.(lock.Fenced).Fence()+7; greater != c.greater {
-				t.Errorf("writes lost: %v, clock behind by %v: %d after %d", c.lost, c.behind, next.(lock.Fenced).Fence(), g.(lock.Fenced).Fence())
+				t.Errorf("writes lost: %v, clock behind by %v: %d after %d", c.lost, c.behind,
+					next.(lock.Fenced).Fence(), g.(lock.Fenced).Fence())
 			}
 			free(t, next)
 		})
@@ -53,7 +54,8 @@ func TestStoppedProcessDrawsNoOldNumber(t *testing.T) {
 		lag      = 100 * time.Millisecond // as the documents say
 		failover = time.Millisecond
 	)
-	for stop, do := range map[string]func(*redistest.Gate) redistest.Action{"before the server": redistest.HoldRequest, "after it": redistest.HoldReply} {
+	for stop, do := range map[string]func(*redistest.Gate) redistest.Action{
+		"before the server": redistest.HoldRequest, "after it": redistest.HoldReply} {
 		for _, still := range []time.Duration{lag - time.Millisecond, lag, 2 * time.Second} {
 			t.Run(stop+" "+still.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
@@ -74,13 +76,15 @@ func TestStoppedProcessDrawsNoOldNumber(t *testing.T) {
 					w.Pass(failover)
 					gate.Open()
 					g := <-ours
-					if least := fenceOf(last) - lag.Microseconds(); fenceOf(g) <= least || still >= lag && fenceOf(g) <= fenceOf(last) && stop == "before the server" {
+					if least := fenceOf(last) - lag.Microseconds(); fenceOf(g) <= least ||
+						still >= lag && fenceOf(g) <= fenceOf(last) && stop == "before the server" {
 						t.Errorf("%d after %d", fenceOf(g), fenceOf(last))
 					}
 					if !wasCounted(wire) {
 						t.Error("the number was not counted on")
 					}
-					if redrawn := wire.Count("EVALSHA")+wire.Count("EVAL") > 1; redrawn != (still >= lag || stop == "before the server") {
+					if redrawn := wire.Count("EVALSHA")+
+						wire.Count("EVAL") > 1; redrawn != (still >= lag || stop == "before the server") {
 						t.Errorf("drawn again: %v", redrawn)
 					}
 					free(t, g)
@@ -108,7 +112,9 @@ func unheard(b *modern.Backend, wire *redistest.Wire) (gate *redistest.Gate, fai
 // The key was taken, and its number must not be used.
 func TestFailedRedrawLeavesNoKey(t *testing.T) {
 	const odd = "a counter that cannot be read"
-	for fault, do := range map[string]redistest.Action{"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin, odd: {}} {
+	for fault, do := range map[string]redistest.Action{
+		"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin,
+		odd: {}} {
 		t.Run(fault, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, modern.Config{Fence: true, Timeout: 10 * time.Second})
@@ -161,7 +167,8 @@ func TestProcessStoppedBeyondItsTTLHoldsNothing(t *testing.T) {
 
 // It is unknown when the server read that counter.
 func TestNoNumberIsCountedOnFromALateReply(t *testing.T) {
-	for _, late := range []time.Duration{99 * time.Millisecond, 100 * time.Millisecond, 1500 * time.Millisecond} {
+	for _, late := range []time.Duration{
+		99 * time.Millisecond, 100 * time.Millisecond, 1500 * time.Millisecond} {
 		bubble(t, func(t *testing.T, w *redistest.World) {
 			b, wire := on(t, w, modern.Config{Fence: true, Timeout: 10 * time.Second})
 			gate := redistest.NewGate()
@@ -178,7 +185,8 @@ func TestNoNumberIsCountedOnFromALateReply(t *testing.T) {
 			if counted := wasCounted(wire); counted != (late < 100*time.Millisecond) {
 				t.Errorf("%v late: counted: %v", late, counted)
 			}
-			if behind := w.ServerNow().UnixMicro() - fenceOf(g) - 7; behind >= (100 * time.Millisecond).Microseconds() {
+			if behind := w.ServerNow().UnixMicro() - fenceOf(
+				g) - 7; behind >= (100 * time.Millisecond).Microseconds() {
 				t.Errorf("%v late: %dµs behind the clock", late, behind)
 			}
 			free(t, g)

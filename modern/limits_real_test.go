@@ -108,7 +108,9 @@ func TestHundredThousandLeasesNeedLittleMemory(t *testing.T) {
 	// Every key is watched as soon as the server tracks that many.
 	for all := false; !all; {
 		<-time.After(100 * time.Millisecond)
-		all = s.Do("EVAL", "return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))", 0) == int64(leases)
+		all = s.Do("EVAL",
+			"return tonumber(string.match(redis.call('INFO', 'stats'), 'tracking_total_keys:(%d+)'))",
+			0) == int64(leases)
 	}
 	watched, _ := inUse()
 	for _, l := range held {
@@ -117,7 +119,8 @@ func TestHundredThousandLeasesNeedLittleMemory(t *testing.T) {
 	withContext, _ := inUse()
 	for what, each := range map[string]struct{ is, most int64 }{
 		"a lease that renews itself, watched": {(watched - heap) / leases, 800},
-		"a context of its own":                {(withContext - watched) / leases, 200}, // from the standard library
+		// from the standard library
+		"a context of its own": {(withContext - watched) / leases, 200},
 	} {
 		t.Logf("%d bytes for %s", each.is, what)
 		if each.is > each.most {
@@ -190,7 +193,8 @@ func TestFullServerKeepsHeldLeases(t *testing.T) {
 		t.Run(binary.Name, func(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
 			s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-			for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
+			for name, cfg := range map[string]modern.Config{
+				"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
 				b, err := modern.New(s.Pool(), cfg)
 				if err != nil {
 					t.Fatal(err)
@@ -207,7 +211,8 @@ func TestFullServerKeepsHeldLeases(t *testing.T) {
 					t.Fatalf("%s: a second attempt: %v", name, err)
 				}
 				s.Do("CONFIG", "SET", "maxmemory", 1)
-				if _, err := b.Try(bg, "other", time.Minute); err == nil || !strings.Contains(err.Error(), "OOM") {
+				if _, err := b.Try(bg, "other", time.Minute); err == nil ||
+					!strings.Contains(err.Error(), "OOM") {
 					t.Errorf("%s: a new lock: %v", name, err)
 				}
 				if _, err := g.Extend(bg, time.Hour); err != nil {

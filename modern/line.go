@@ -316,7 +316,8 @@ const goneFields, takenFields, refusedFields = 0, 1, 7
 //   - a refusal: the key is held or not this waiter's turn.
 //   - errGone: the place is no longer in the queue.
 //   - another error: the trouble of the store.
-func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration, kind string) (*refusal, error) {
+func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration,
+	kind string) (*refusal, error) {
 	args := b.lineArgs(g.key, b.fence, member, millis(ttl), b.numbers(), kind, flag(b.cfg.Fair))
 	v, err := b.drawn(ctx, takeScript, args...)
 	if spoilt(err) { // the script accepts any type on the lock's own key

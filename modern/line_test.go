@@ -292,10 +292,16 @@ func TestRefusalDescribesTheKeysValue(t *testing.T) {
 				},
 				// SetPexpire's tokens are numbers too, mostly of no time that
 				// is near.
-				`by "4773482400001773482", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() { w.Mini.Set("k", "4773482400001773482"); w.Mini.SetTTL("k", 5*time.Second) },
+				`by "4773482400001773482", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() {
+					w.Mini.Set("k", "4773482400001773482")
+					w.Mini.SetTTL("k", 5*time.Second)
+				},
 				"a value without a TTL": func() { w.Mini.Set("k", "anything") },
 				"a value of 5000 bytes": func() { w.Mini.Set("k", string(make([]byte, 5000))) },
-				`by "their token", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() { w.Mini.Set("k", "their token"); w.Mini.SetTTL("k", 5*time.Second) },
+				`by "their token", its lease runs until 00:00:05Z (in 5s) and may be renewed`: func() {
+					w.Mini.Set("k", "their token")
+					w.Mini.SetTTL("k", 5*time.Second)
+				},
 			} {
 				w.Mini.Del("k")
 				put()
@@ -483,7 +489,8 @@ func TestErrorNamesAQueueOfAnotherType(t *testing.T) {
 				}
 				_, err = p.Try(bg, ttl)
 				if cfg.Fair {
-					if err == nil || !strings.Contains(err.Error(), `"gsl:queue::k" or "gsl:alive::k" is no sorted set`) {
+					if err == nil ||
+						!strings.Contains(err.Error(), `"gsl:queue::k" or "gsl:alive::k" is no sorted set`) {
 						t.Error(err)
 					}
 				} else if !errors.Is(err, lock.ErrHeld) {

@@ -53,21 +53,22 @@ func TestBackendPassesTheKit(t *testing.T) {
 		"polling":    {Wake: lock.WakeOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: !cfg.Fair}, func(t *testing.T) *locktest.World {
-				w := redistest.Bubble(t)
-				return &locktest.World{
-					Backend: func() lock.Backend {
-						b, err := modern.New(w.Pool(), cfg)
-						if err != nil {
-							t.Fatal(err)
-						}
-						return b
-					},
-					Pass:  w.Pass,
-					TTL:   10 * time.Second,
-					Seize: func(key string) { w.Mini.Set(key, "thief"); w.Mini.SetTTL(key, time.Hour) },
-				}
-			})
+			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: !cfg.Fair},
+				func(t *testing.T) *locktest.World {
+					w := redistest.Bubble(t)
+					return &locktest.World{
+						Backend: func() lock.Backend {
+							b, err := modern.New(w.Pool(), cfg)
+							if err != nil {
+								t.Fatal(err)
+							}
+							return b
+						},
+						Pass:  w.Pass,
+						TTL:   10 * time.Second,
+						Seize: func(key string) { w.Mini.Set(key, "thief"); w.Mini.SetTTL(key, time.Hour) },
+					}
+				})
 		})
 	}
 }

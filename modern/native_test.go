@@ -48,7 +48,8 @@ func TestBackendUsesTheServersOwnCompareCommands(t *testing.T) {
 			}
 		}
 		if ifeq != 0 || wire.Count("DELEX") != 3 || wire.Count("EVALSHA") != 9 {
-			t.Errorf("SET … IFEQ was sent %d times, DELEX %d, scripts %d", ifeq, wire.Count("DELEX"), wire.Count("EVALSHA"))
+			t.Errorf("SET … IFEQ was sent %d times, DELEX %d, scripts %d", ifeq, wire.Count("DELEX"),
+				wire.Count("EVALSHA"))
 		}
 	})
 }
@@ -87,7 +88,8 @@ func TestKeyIsReleasedIfAFullServerCannotPassItOn(t *testing.T) {
 			}
 			next := c.Request(bg, "k")
 			synctest.Wait()
-			wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Answer(redistest.OOM)}, redistest.Rule{Command: "EVALSHA", Do: redistest.Answer(redistest.OOM)})
+			wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Answer(redistest.OOM)},
+				redistest.Rule{Command: "EVALSHA", Do: redistest.Answer(redistest.OOM)})
 			if err := first.Release(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -110,7 +112,8 @@ func TestDelexOnAnotherTypeIsALoss(t *testing.T) {
 		// The embedded server uses other words for it than Redis.
 		b, wire := on(t, w, modern.Config{})
 		tried(t, b)
-		wire.Fault(redistest.Rule{Command: "DELEX", Do: redistest.Answer("ERR Key should be of string type if conditions are specified")})
+		wire.Fault(redistest.Rule{Command: "DELEX",
+			Do: redistest.Answer("ERR Key should be of string type if conditions are specified")})
 		g := try(t, b, "k")
 		w.Mini.Del("k")
 		w.Mini.Push("k", "x")
@@ -138,7 +141,8 @@ func TestAnyOtherValueOnTheKeyIsALoss(t *testing.T) {
 					lost := func(how string, err error) {
 						t.Helper()
 						if !errors.Is(err, lock.ErrLost) {
-							t.Errorf("%s, %s, %q: %s: %v; it should wrap ErrLost", name, what, refusal, how, err)
+							t.Errorf("%s, %s, %q: %s: %v; it should wrap ErrLost", name, what, refusal, how,
+								err)
 						}
 					}
 					for range 2 { // the second time it no longer tries what the server lacks

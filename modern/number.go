@@ -15,7 +15,8 @@ const fenceBlock = fencing.Block
 // acquire takes the key of g together with one fencing number or a block of
 // them. It returns false if another client holds the key.
 func (b *Backend) acquire(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
-	d, err := b.numbered.Take(ctx, tally.Attempt{Key: g.key, Token: g.token, Millis: millis(ttl), Sent: g.Term().Sent})
+	d, err := b.numbered.Take(ctx, tally.Attempt{
+		Key: g.key, Token: g.token, Millis: millis(ttl), Sent: g.Term().Sent})
 	if err == nil && d.Redraw {
 		return b.redraw(ctx, g, ttl)
 	}

@@ -26,7 +26,8 @@ func TestBackendReadsTheServersClockOnceInAWhile(t *testing.T) {
 		for _, c := range []struct {
 			pass    time.Duration
 			counted bool
-		}{{0, true}, {30 * time.Millisecond, true}, {69 * time.Millisecond, true}, {time.Millisecond, false}, {99 * time.Millisecond, true}, {time.Minute, false}} {
+		}{{0, true}, {30 * time.Millisecond, true}, {69 * time.Millisecond, true}, {time.Millisecond, false},
+			{99 * time.Millisecond, true}, {time.Minute, false}} {
 			w.Pass(c.pass)
 			wire.Forget()
 			g := try(t, b, "k")
@@ -58,7 +59,8 @@ func TestBackendReadsTheServersClockOnceInAWhile(t *testing.T) {
 // one transaction.
 func wasCounted(wire *redistest.Wire) bool {
 	sent := slices.DeleteFunc(wire.Sent(), ofProbe)
-	return len(sent) >= 4 && sent[0].Is("MULTI") && sent[1].Is("SET") && sent[2].Is("INCR") && sent[3].Is("EXEC")
+	return len(sent) >= 4 && sent[0].Is("MULTI") && sent[1].Is("SET") && sent[2].Is("INCR") &&
+		sent[3].Is("EXEC")
 }
 
 // A client that asks for a held key again and again writes nothing after the
@@ -93,7 +95,9 @@ func TestOnlyTheFirstRefusalUsesUpANumber(t *testing.T) {
 func TestNumbersIncreaseAfterTheCounterIsGone(t *testing.T) {
 	for name, spoil := range map[string]func(w *redistest.World, last int64){
 		"deleted": func(w *redistest.World, _ int64) { w.Mini.Del("gsl:fence:") },
-		"behind":  func(w *redistest.World, last int64) { w.Mini.Set("gsl:fence:", strconv.FormatInt(last-9, 10)) },
+		"behind": func(w *redistest.World, last int64) {
+			w.Mini.Set("gsl:fence:", strconv.FormatInt(last-9, 10))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
@@ -126,7 +130,8 @@ func TestScriptsDrawIfTransactionsAreRefused(t *testing.T) {
 				g := try(t, b, "k")
 				last := fenceOf(g) + 7
 				free(t, g)
-				wire.Fault(redistest.Rule{Command: refused, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+				wire.Fault(redistest.Rule{
+					Command: refused, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 				for range 3 {
 					g := try(t, b, "k")
 					if fenceOf(g) <= last {
@@ -231,7 +236,8 @@ func TestUnreadableCounterStaysAsItWas(t *testing.T) {
 					free(t, taken.Grant)
 				}
 				if now, _ := w.Mini.Get("gsl:fence:"); now != text || w.Mini.Exists("k") {
-					t.Errorf("the counter was %q and is %q; the key exists: %v", text, now, w.Mini.Exists("k"))
+					t.Errorf("the counter was %q and is %q; the key exists: %v", text, now,
+						w.Mini.Exists("k"))
 				}
 				w.Mini.Del("gsl:fence:")
 				free(t, try(t, b, "k")) // the next number is then counted on
@@ -248,10 +254,13 @@ func TestProxysClockMovesNoNumber(t *testing.T) {
 			return (c.Is("EVAL") || c.Is("EVALSHA")) && c[len(c)-1] == ""
 		}
 		b, _ := on(t, w, modern.Config{Fence: true},
-			redistest.Rule{When: reads, Times: -1, Do: redistest.Answer("ERR Write commands not allowed after non deterministic commands")},
-			redistest.Rule{Command: "TIME", Do: redistest.Reply("*2\r\n$10\r\n1764000000\r\n$16\r\n1764000000999999\r\n")})
+			redistest.Rule{When: reads, Times: -1,
+				Do: redistest.Answer("ERR Write commands not allowed after non deterministic commands")},
+			redistest.Rule{Command: "TIME",
+				Do: redistest.Reply("*2\r\n$10\r\n1764000000\r\n$16\r\n1764000000999999\r\n")})
 		_, err := b.Try(bg, "k", ttl)
-		if err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "TIME answered") || w.Mini.Exists("gsl:fence:") || w.Mini.Exists("k") {
+		if err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "TIME answered") ||
+			w.Mini.Exists("gsl:fence:") || w.Mini.Exists("k") {
 			t.Errorf("%v; keys %q", err, w.Mini.Keys())
 		}
 		g := try(t, b, "k") // with the server's own clock

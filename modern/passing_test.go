@@ -13,9 +13,11 @@ import (
 // tracks answers tracking commands, which the embedded server does not know.
 func tracks() []redistest.Rule {
 	answer := func(sub, raw string) redistest.Rule {
-		return redistest.Rule{Command: "CLIENT", Times: -1, Do: redistest.Reply(raw), When: func(c redistest.Command) bool { return c[1] == sub }}
+		return redistest.Rule{Command: "CLIENT", Times: -1, Do: redistest.Reply(raw),
+			When: func(c redistest.Command) bool { return c[1] == sub }}
 	}
-	return []redistest.Rule{answer("ID", ":1\r\n"), answer("TRACKING", "+OK\r\n"), answer("CACHING", "+OK\r\n")}
+	return []redistest.Rule{answer("ID", ":1\r\n"), answer("TRACKING", "+OK\r\n"),
+		answer("CACHING", "+OK\r\n")}
 }
 
 type unmoved struct{}
@@ -44,7 +46,8 @@ func TestLookIsRepeatedAfterAPassingRefusal(t *testing.T) {
 				var grants []lock.Grant
 				var holders []interface{ Touched() }
 				for i := range keys {
-					grants, holders = append(grants, try(t, b, fmt.Sprint("k", i))), append(holders, unmoved{})
+					grants, holders = append(grants, try(t, b, fmt.Sprint("k", i))),
+						append(holders, unmoved{})
 				}
 				wire.Fault(redistest.Rule{Command: "MGET", Times: c.times, Do: redistest.Answer(c.words)})
 				for _, err := range b.Watch(bg, grants, holders) {
@@ -84,7 +87,9 @@ func TestQueueIsGivenUpOnlyIfItIsRefused(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, modern.Config{})
 				g := try(t, b, "k")
-				wire.Fault(redistest.Rule{Do: redistest.Answer(words), When: func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") }})
+				wire.Fault(redistest.Rule{
+					Do:   redistest.Answer(words),
+					When: func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") }})
 				p, err := b.Enter(bg, "k")
 				if err != nil {
 					t.Fatal(err)

@@ -117,13 +117,15 @@ func TestReleaseWorksBehindEveryProxy(t *testing.T) {
 // way.
 func TestProbeEndsNoOtherConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		b, wire := on(t, w, modern.Config{}, redistest.Rule{When: compares, Times: -1, Do: redistest.CutBefore})
+		b, wire := on(t, w, modern.Config{},
+			redistest.Rule{When: compares, Times: -1, Do: redistest.CutBefore})
 		g := try(t, b, "k")
 		if _, err := g.Extend(bg, ttl); err != nil {
 			t.Fatal(err)
 		}
 		gate := redistest.NewGate()
-		wire.Fault(redistest.Rule{Command: "SET", When: func(c redistest.Command) bool { return c[1] == "other" }, Do: redistest.HoldReply(gate)})
+		wire.Fault(redistest.Rule{Command: "SET",
+			When: func(c redistest.Command) bool { return c[1] == "other" }, Do: redistest.HoldReply(gate)})
 		taken := make(chan lock.Grant)
 		go func() { taken <- try(t, b, "other") }()
 		<-gate.Reached()
@@ -131,7 +133,8 @@ func TestProbeEndsNoOtherConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		probed(t, wire, "GET", "DELEX", "GET", "DELEX", "GET", "DELIFEQ", "GET", "DELIFEQ", "GET", "SET", "GET", "SET")
+		probed(t, wire, "GET", "DELEX", "GET", "DELEX", "GET", "DELIFEQ", "GET", "DELIFEQ", "GET", "SET",
+			"GET", "SET")
 		gate.Open()
 		free(t, <-taken)
 		free(t, g)
@@ -213,13 +216,17 @@ func TestBackendUnlearnsARefusedCommand(t *testing.T) {
 // The probe is repeated, and not with each operation.
 func TestRefusalThatPassesConcludesNothing(t *testing.T) {
 	for _, words := range []string{
-		redistest.Loading, redistest.ReadOnly, redistest.OOM, "BUSY Redis is busy running a script.", "NOAUTH Authentication required.",
-		"MASTERDOWN Link with MASTER is down", "MISCONF Redis is configured to save", "CLUSTERDOWN The cluster is down",
-		"TRYAGAIN Multiple keys request during rehashing of slot", "MOVED 1 10.0.0.1:6379", "NOREPLICAS Not enough good replicas to write.",
+		redistest.Loading, redistest.ReadOnly, redistest.OOM, "BUSY Redis is busy running a script.",
+		"NOAUTH Authentication required.",
+		"MASTERDOWN Link with MASTER is down", "MISCONF Redis is configured to save",
+		"CLUSTERDOWN The cluster is down",
+		"TRYAGAIN Multiple keys request during rehashing of slot", "MOVED 1 10.0.0.1:6379",
+		"NOREPLICAS Not enough good replicas to write.",
 	} {
 		t.Run(words, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, wire := on(t, w, modern.Config{}, redistest.Rule{Command: "DELEX", Do: redistest.Answer(words)})
+				b, wire := on(t, w, modern.Config{},
+					redistest.Rule{Command: "DELEX", Do: redistest.Answer(words)})
 				tried(t, b)
 				probed(t, wire, "GET", "DELEX", "SET")
 				for range 10 {
@@ -323,9 +330,10 @@ func TestCloseEndsAProbe(t *testing.T) {
 func TestTransactionsAreRefusedInAnyWords(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		words := redistest.Answer("ERR Command is not available: 'MULTI'")
-		b, wire := on(t, w, modern.Config{Fence: true}, redistest.Rule{Times: -1, Do: words, When: func(c redistest.Command) bool {
-			return c.Is("MULTI") || c.Is("EXEC")
-		}})
+		b, wire := on(t, w, modern.Config{Fence: true},
+			redistest.Rule{Times: -1, Do: words, When: func(c redistest.Command) bool {
+				return c.Is("MULTI") || c.Is("EXEC")
+			}})
 		for range 5 {
 			free(t, try(t, b, "k"))
 		}

@@ -51,7 +51,8 @@ func TestOwnChangesOfAKeyAreNoHabits(t *testing.T) {
 
 // The look that keeps a watch is sent only if there is one.
 func TestRenewalOfAnUnwatchedLeaseSendsNoLook(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"Wake is off": {Wake: lock.WakeOff}, "server reports nothing": {}} {
+	for name, cfg := range map[string]modern.Config{
+		"Wake is off": {Wake: lock.WakeOff}, "server reports nothing": {}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)

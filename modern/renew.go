@@ -18,7 +18,8 @@ const renewTogether = 256
 
 // ExtendAll renews grants with a few messages, on the connection that user
 // traffic does not delay.
-func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
+	[]error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
 	ours := make([]*grant, len(grants))
 	for i := range grants {
@@ -235,7 +236,8 @@ func replies(r wire.Reply, n int) ([]any, error) {
 func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
 	look := ours(g)
 	look.Track = g.isWatched()
-	rs := b.own.Repeat(ctx, []wire.Command{wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
+	rs := b.own.Repeat(ctx, []wire.Command{
+		wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
 	now := lock.Mark(ctx)
 	switch err := rs[1].Err; {
 	case distrust(&b.native.sets, byIfeq, err), wire.IsOOM(err):

@@ -19,7 +19,9 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 		return trouble("wait for the replicas of", g.key, err)
 	case n < int64(b.cfg.Replicas):
 		b.stats.replicasMissing.Add(1)
-		return fmt.Errorf("modern: key %q: %d of %d replicas acknowledged the key within %v; see Config.Replicas", g.key, n, b.cfg.Replicas, b.cfg.ReplicaWait)
+		return fmt.Errorf(
+			"modern: key %q: %d of %d replicas acknowledged the key within %v; see Config.Replicas", g.key, n,
+			b.cfg.Replicas, b.cfg.ReplicaWait)
 	}
 	return nil
 }
@@ -30,7 +32,8 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 // between, would get the answer that every replica has it.
 func (b *Backend) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
-		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000), wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
+		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000),
+		wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
 	})
 	if rs[0].Err != nil {
 		return 0, rs[0].Err

@@ -41,7 +41,8 @@ func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 				}
 			}
 			pool := urlPool(s.User("u", "pw", rules...))
-			for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}} {
+			for name, cfg := range map[string]modern.Config{
+				"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}} {
 				if err := handOff(t, pool, cfg, lock.Config{}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -61,9 +62,11 @@ func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 				}
 			}
 			probesLackNothing(t, s, binary.SetIFEQ)
-			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...)) // see the document
+			// see the document
+			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...))
 			c := withRole.Get()
-			if _, err := c.Do("ROLE"); err != nil || !strings.Contains(string(raw), "an address of `redis+sentinel://` `+role`") {
+			if _, err := c.Do("ROLE"); err != nil ||
+				!strings.Contains(string(raw), "an address of `redis+sentinel://` `+role`") {
 				t.Error(err)
 			}
 			c.Close()

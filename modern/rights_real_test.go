@@ -73,9 +73,11 @@ func TestWaitingWorksWithTheFewestRights(t *testing.T) {
 				"no publish":    {"~*", "&*", "+@all", "-publish"},
 				"no client":     {"~*", "&*", "+@all", "-client"},
 				"no time":       {"~*", "&*", "+@all", "-time"},
-				"the least":     {"~app:*", "resetchannels", "-@all", "+set", "+get", "+del", "+pexpire", "+pttl", "+exists", "+eval", "+evalsha"},
+				"the least": {"~app:*", "resetchannels", "-@all", "+set", "+get", "+del", "+pexpire",
+					"+pttl", "+exists", "+eval", "+evalsha"},
 			} {
-				if err := handOff(t, urlPool(s.User("u", "pw", rules...)), modern.Config{}, lock.Config{}); err != nil {
+				if err := handOff(t, urlPool(s.User("u", "pw", rules...)), modern.Config{},
+					lock.Config{}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -107,7 +109,10 @@ func TestScriptsDrawIfTheUserMayNotCount(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
 			still := redistest.New(t).Clock(redistest.Skew{}) // numbers can be counted on all the time
 			for _, missing := range []string{"", "-multi", "-exec", "-incr", "-@transaction"} {
-				b, err := modern.New(urlPool(s.User("u", "pw", append([]string{"~*", "&*", "+@all"}, strings.Fields(missing)...)...)), modern.Config{Fence: true})
+				b, err := modern.New(
+					urlPool(s.User("u", "pw",
+						append([]string{"~*", "&*", "+@all"}, strings.Fields(missing)...)...)),
+					modern.Config{Fence: true})
 				if err != nil {
 					t.Fatal(err)
 				}

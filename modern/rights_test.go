@@ -19,12 +19,14 @@ func TestKeyWithoutRightsFailsOnlyItsOwnRenewal(t *testing.T) {
 		for _, key := range []string{"one", "refused", "two"} {
 			grants = append(grants, try(t, b, key))
 		}
-		if _, errs := b.ExtendAll(bg, grants, ttl); slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		if _, errs := b.ExtendAll(bg, grants, ttl); slices.ContainsFunc(errs,
+			func(err error) bool { return err != nil }) {
 			t.Fatal(errs)
 		}
-		wire.Fault(redistest.Rule{Times: -1, Do: redistest.Answer(redistest.NoPerm), When: func(c redistest.Command) bool {
-			return (c.Is("EVALSHA") || c.Is("EVAL")) && slices.Contains(c, "refused")
-		}})
+		wire.Fault(redistest.Rule{Times: -1, Do: redistest.Answer(redistest.NoPerm),
+			When: func(c redistest.Command) bool {
+				return (c.Is("EVALSHA") || c.Is("EVAL")) && slices.Contains(c, "refused")
+			}})
 		w.Pass(ttl / 2)
 		terms, errs := b.ExtendAll(bg, grants, ttl)
 		for i, g := range []string{"one", "refused", "two"} {
@@ -45,7 +47,8 @@ func TestKeyWithoutRightsFailsOnlyItsOwnRenewal(t *testing.T) {
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fence: true})
-		if _, err := b.Try(bg, "gsl:fence:", ttl); err == nil || !strings.Contains(err.Error(), "another name") {
+		if _, err := b.Try(bg, "gsl:fence:", ttl); err == nil ||
+			!strings.Contains(err.Error(), "another name") {
 			t.Error(err)
 		}
 		free(t, try(t, b, "k"))

@@ -29,7 +29,8 @@ func TestCloseReturnsWithItsContextOnSilence(t *testing.T) {
 					leases = append(leases, acquire(t, c, fmt.Sprint("k", i)))
 				}
 				time.Sleep(time.Second)
-				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}, redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
+				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence},
+					redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
 				var wg sync.WaitGroup
 				if how != "held" {
 					for _, l := range leases {

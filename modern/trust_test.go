@@ -53,7 +53,8 @@ func TestLeaseEndsOnTimeIfTheServerIsSilent(t *testing.T) {
 				}}})
 				l := acquire(t, c, "k")
 				time.Sleep(25 * time.Second) // some renewals
-				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence}, redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
+				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence},
+					redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
 				<-l.Done()
 				if end := l.Until(); time.Now().After(end) {
 					t.Errorf("ended %v too late", time.Since(end))
@@ -109,7 +110,8 @@ func TestSlowRenewalDoesNotStretchTrust(t *testing.T) {
 		}}})
 		l := acquire(t, c, "k")
 		gate := redistest.NewGate()
-		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}, redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)},
+			redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
 		<-gate.Reached()
 		sent := time.Now()
 		time.Sleep(3 * time.Second)

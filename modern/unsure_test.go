@@ -25,7 +25,8 @@ func names(t *testing.T, err error, words string) {
 }
 
 // on returns a backend on a connection with faults.
-func on(t *testing.T, w *redistest.World, cfg modern.Config, rules ...redistest.Rule) (*modern.Backend, *redistest.Wire) {
+func on(t *testing.T, w *redistest.World, cfg modern.Config, rules ...redistest.Rule) (*modern.Backend,
+	*redistest.Wire) {
 	t.Helper()
 	wire := w.Wire(rules...)
 	b, err := modern.New(wire.Pool(), cfg)
@@ -64,7 +65,9 @@ func writes() func(redistest.Command) bool {
 
 func TestAttemptWithoutReplyIsUndone(t *testing.T) {
 	for name, cfg := range forms {
-		for fault, do := range map[string]redistest.Action{"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin} {
+		for fault, do := range map[string]redistest.Action{
+			"cut before": redistest.CutBefore, "cut after": redistest.CutAfter,
+			"cut within": redistest.CutWithin} {
 			t.Run(name+" "+fault, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, cfg)
@@ -86,7 +89,8 @@ func TestAttemptWithoutReplyIsUndone(t *testing.T) {
 
 func TestLateReplyDecidesAnAttempt(t *testing.T) {
 	for name, cfg := range forms {
-		for what, later := range map[string]time.Duration{"refused": -1, "taken": 0, "taken by a clock that is read anew": time.Second} {
+		for what, later := range map[string]time.Duration{
+			"refused": -1, "taken": 0, "taken by a clock that is read anew": time.Second} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, cfg)
@@ -150,7 +154,9 @@ func TestLateHandOverIsUndone(t *testing.T) {
 				tried(t, b)           // a probe's SET must not be held instead of it
 				old := try(t, b, "k")
 				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("SET") || c.Is("EVALSHA") }, Do: redistest.HoldRequest(gate)})
+				wire.Fault(redistest.Rule{
+					When: func(c redistest.Command) bool { return c.Is("SET") || c.Is("EVALSHA") },
+					Do:   redistest.HoldRequest(gate)})
 				_, err := b.Pass(bg, old, ttl)
 				next := unsure(t, err)
 				if err := next.Release(bg); !errors.Is(err, lock.ErrLost) {
@@ -271,7 +277,9 @@ func TestRepeatedReleaseIsNotTakenForALoss(t *testing.T) {
 		tried(t, b)
 		free(t, try(t, b, "k"))
 		g := try(t, b, "k")
-		wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("DELEX") || c.Is("EVALSHA") }, Do: redistest.CutAfter})
+		wire.Fault(
+			redistest.Rule{When: func(c redistest.Command) bool { return c.Is("DELEX") || c.Is("EVALSHA") },
+				Do: redistest.CutAfter})
 		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
 			t.Errorf("Release without a reply: %v", err)
 		}

@@ -43,7 +43,8 @@ func TestWireIsAsPinned(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if got != string(pinned) {
-		t.Errorf("the wire differs from %s (-update writes it, which changes the protocol):\n%s", vectors, got)
+		t.Errorf("the wire differs from %s (-update writes it, which changes the protocol):\n%s", vectors,
+			got)
 	}
 }
 

@@ -35,5 +35,6 @@ func TestTimesThatYieldATraceAreRefused(t *testing.T) {
 // exceeds reports whether the lease rule refused the TTL: it "is too long", or
 // "exceeds" the lease where old clients cut the key.
 func exceeds(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), " is too long: ") || strings.Contains(err.Error(), " exceeds "))
+	return err != nil && (strings.Contains(err.Error(), " is too long: ") ||
+		strings.Contains(err.Error(), " exceeds "))
 }

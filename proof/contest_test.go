@@ -67,7 +67,8 @@ func (c contest) held(t *testing.T, seed uint64) *book {
 	return b
 }
 
-func (c contest) backend(t *testing.T, w *redistest.World, wire *redistest.Wire, p fleet.Protocol, rng *rand.Rand) lock.Backend {
+func (c contest) backend(t *testing.T, w *redistest.World, wire *redistest.Wire, p fleet.Protocol,
+	rng *rand.Rand) lock.Backend {
 	clock := w.Clock(redistest.Skew{Offset: time.Duration(rng.Int64N(int64(c.spread)+1)) - c.spread/2})
 	terms := dialect.Terms{Lease: c.lease, Spread: c.spread, Gap: c.gap}
 	var b lock.Backend
@@ -78,9 +79,11 @@ func (c contest) backend(t *testing.T, w *redistest.World, wire *redistest.Wire,
 			Phases: migrate.Fixed(migrate.Dual), Terms: terms, Clock: clock, Fence: true, Wake: lock.WakeOff,
 		})
 	case fleet.Hardened:
-		b, err = legacy.New(wire.Pool(), legacy.Config{Mode: legacy.Hardened, Terms: terms, Clock: clock, Wake: lock.WakeOff})
+		b, err = legacy.New(wire.Pool(),
+			legacy.Config{Mode: legacy.Hardened, Terms: terms, Clock: clock, Wake: lock.WakeOff})
 	default:
-		b, err = legacy.New(wire.Pool(), legacy.Config{Mode: legacy.Verbatim, Terms: dialect.Terms{Lease: c.lease}, Clock: clock})
+		b, err = legacy.New(wire.Pool(),
+			legacy.Config{Mode: legacy.Verbatim, Terms: dialect.Terms{Lease: c.lease}, Clock: clock})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +108,9 @@ func (c contest) harm(ctx context.Context, wire *redistest.Wire, p fleet.Protoco
 	for ctx.Err() == nil {
 		gate := redistest.NewGate()
 		harms := []redistest.Action{redistest.HoldRequest(gate), redistest.HoldReply(gate)}
-		if p != fleet.Verbatim { // an old client that is cut off leaves its lock on the key without holding it
+		if p != fleet.Verbatim {
+			// an old client that is cut off leaves its lock on the key without
+			// holding it
 			harms = append(harms, redistest.CutBefore, redistest.CutAfter, redistest.CutWithin)
 		}
 		wire.Fault(redistest.Rule{Do: harms[rng.IntN(len(harms))]})

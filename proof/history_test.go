@@ -157,7 +157,8 @@ func (b *book) span(s span) {
 
 func (b *book) String() string {
 	longest, most := b.together(true)
-	return fmt.Sprintf("%d deeds, %d spans, at most %d at once, for %v; counter %d of %d; fenced %d of %d, %d refused",
+	return fmt.Sprintf(
+		"%d deeds, %d spans, at most %d at once, for %v; counter %d of %d; fenced %d of %d, %d refused",
 		len(b.deeds), len(b.spans), most, longest, b.plain, b.plainWrites, b.fenced, b.accepted, b.refused)
 }
 
@@ -202,7 +203,8 @@ func (b *book) clean(t *testing.T, old bool) {
 // 10 s and two late messages; an attempt takes three of those.
 func TestOldClientsWithinTheLawAreALock(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
-		contest{protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 2 * time.Second, job: 10 * time.Second, faults: true, late: time.Second}.
+		contest{protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 2 * time.Second,
+			job: 10 * time.Second, faults: true, late: time.Second}.
 			held(t, seed).clean(t, true)
 	})
 }
@@ -210,8 +212,10 @@ func TestOldClientsWithinTheLawAreALock(t *testing.T) {
 // Beyond the law's bounds they are not a lock, and all three judges see it.
 func TestOldClientsBeyondTheLawAreNoLock(t *testing.T) {
 	for name, c := range map[string]contest{
-		"overrun": {protocol: fleet.Verbatim, old: 5, lease: 5 * time.Second, spread: time.Second, job: 12 * time.Second},
-		"skew":    {protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 40 * time.Second, job: 10 * time.Second},
+		"overrun": {protocol: fleet.Verbatim, old: 5, lease: 5 * time.Second, spread: time.Second,
+			job: 12 * time.Second},
+		"skew": {protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 40 * time.Second,
+			job: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachSeed(t, func(t *testing.T, seed uint64) {
@@ -237,7 +241,8 @@ func TestGetsetlockAndHonestOldClientsAreALock(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
 			eachSeed(t, func(t *testing.T, seed uint64) {
-				contest{protocol: p, ours: 3, old: 2, lease: 30 * time.Second, spread: 2 * time.Second, gap: 2 * time.Second, job: 12 * time.Second, faults: true, late: 600 * time.Millisecond}.
+				contest{protocol: p, ours: 3, old: 2, lease: 30 * time.Second, spread: 2 * time.Second,
+					gap: 2 * time.Second, job: 12 * time.Second, faults: true, late: 600 * time.Millisecond}.
 					held(t, seed).clean(t, true)
 			})
 		})
@@ -251,7 +256,8 @@ func TestGetsetlockClientsAreALockDespiteOverruns(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 		t.Run(string(p), func(t *testing.T) {
 			eachSeed(t, func(t *testing.T, seed uint64) {
-				contest{protocol: p, ours: 3, old: 2, lease: 12 * time.Second, spread: 400 * time.Millisecond, gap: time.Second, job: 30 * time.Second, faults: true, late: 600 * time.Millisecond}.
+				contest{protocol: p, ours: 3, old: 2, lease: 12 * time.Second, spread: 400 * time.Millisecond,
+					gap: time.Second, job: 30 * time.Second, faults: true, late: 600 * time.Millisecond}.
 					held(t, seed).clean(t, false)
 			})
 		})
@@ -265,7 +271,8 @@ func TestFencingNumbersRefuseJobsThatDoNotLook(t *testing.T) {
 	// The test runs two histories, and more if none of them has a late write:
 	// short ones, as under the race detector, may not have such a job.
 	for n := *seed; n < *seed+2 || refused == 0 && n < *seed+20; n++ {
-		b := contest{protocol: fleet.Bridged, ours: 3, old: 2, lease: 12 * time.Second, spread: 400 * time.Millisecond, gap: time.Second, job: 30 * time.Second, deaf: true}.held(t, n)
+		b := contest{protocol: fleet.Bridged, ours: 3, old: 2, lease: 12 * time.Second,
+			spread: 400 * time.Millisecond, gap: time.Second, job: 30 * time.Second, deaf: true}.held(t, n)
 		t.Log(b)
 		if b.fenced != b.accepted {
 			t.Errorf("the fenced counter lost %d of %d updates", b.accepted-b.fenced, b.accepted)

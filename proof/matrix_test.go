@@ -29,7 +29,8 @@ func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 	shares := map[fleet.Protocol]int{}
 	for _, p := range fleet.All {
 		f := fleet.New(t, dialect.Jedis(), 8*time.Second)
-		fast, others := f.Join(p, fleet.Ahead(20*time.Second)), []*fleet.Member{f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)}
+		fast, others := f.Join(p, fleet.Ahead(20*time.Second)),
+			[]*fleet.Member{f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)}
 		finish := map[*fleet.Member]time.Time{}
 		stolen := 0
 		for range 600 { // a minute of polls, a job of 1 s each
@@ -58,9 +59,11 @@ func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 			t.Errorf("%s: stolen %d times, %d at work at once", p, stolen, f.Most)
 		}
 	}
-	for p, want := range map[fleet.Protocol]int{fleet.Verbatim: 55, fleet.Hardened: 20, fleet.Tokens: 20, fleet.Bridged: 20} {
+	for p, want := range map[fleet.Protocol]int{
+		fleet.Verbatim: 55, fleet.Hardened: 20, fleet.Tokens: 20, fleet.Bridged: 20} {
 		if shares[p] != want {
-			t.Errorf("%s: the fast client acquired %d times in a minute, the timeline says %d", p, shares[p], want)
+			t.Errorf("%s: the fast client acquired %d times in a minute, the timeline says %d", p, shares[p],
+				want)
 		}
 	}
 }
@@ -117,9 +120,13 @@ func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redis
 	}
 	var err error
 	if p == fleet.Bridged {
-		b, err = migrate.New(f.World.Pool(), migrate.Config{Phases: migrate.Fixed(migrate.Dual), Dialect: f.Dialect, Terms: terms, Takeover: judge, Clock: own})
+		b, err = migrate.New(f.World.Pool(),
+			migrate.Config{Phases: migrate.Fixed(migrate.Dual), Dialect: f.Dialect, Terms: terms,
+				Takeover: judge, Clock: own})
 	} else {
-		b, err = legacy.New(f.World.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Takeover: judge, Clock: own})
+		b, err = legacy.New(f.World.Pool(),
+			legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Takeover: judge,
+				Clock: own})
 	}
 	if err != nil {
 		f.Fatal(err)
@@ -215,8 +222,10 @@ func TestServerStepBackProlongsDeadHoldersKey(t *testing.T) {
 func TestMatrixOfSkews(t *testing.T) {
 	for _, d := range []dialect.Dialect{
 		dialect.Jedis(), dialect.JedisAQS(), dialect.Errorception(), dialect.Faye(), dialect.ServiceStack(),
-		dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.ResqueTimeout(), dialect.Kdyby(), dialect.RedisPy(), dialect.TaskTiger(),
-		dialect.RedisObjects(), dialect.RedisMutex(), dialect.Gorlock(), dialect.JedisUUID(), dialect.Template(), dialect.Machinery(),
+		dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.ResqueTimeout(), dialect.Kdyby(),
+		dialect.RedisPy(), dialect.TaskTiger(),
+		dialect.RedisObjects(), dialect.RedisMutex(), dialect.Gorlock(), dialect.JedisUUID(),
+		dialect.Template(), dialect.Machinery(),
 	} {
 		t.Run(d.Name, func(t *testing.T) {
 			lease := time.Minute
@@ -272,14 +281,16 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 		t.Errorf("Δ %v: taken %v, the law says %v", delta, won, possible)
 	}
 	judges := map[string]legacy.Takeover{
-		"server clock": legacy.ServerClock(time.Second), "unchanged": legacy.All(legacy.Unchanged(lease), legacy.ServerClock(time.Second)),
+		"server clock": legacy.ServerClock(time.Second),
+		"unchanged":    legacy.All(legacy.Unchanged(lease), legacy.ServerClock(time.Second)),
 		// Its margin has to cover the judging clock's own error as well.
 		"local clock": legacy.LocalClock(time.Second + max(delta, 0)),
 	}
 	for name, judge := range judges {
 		for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
 			f := fleet.New(t, d, lease)
-			a, own := f.Join(fleet.Verbatim, fleet.Behind(min(max(delta, -time.Second), time.Second))), f.World.Clock(fleet.Ahead(delta))
+			a, own := f.Join(fleet.Verbatim, fleet.Behind(min(max(delta, -time.Second), time.Second))),
+				f.World.Clock(fleet.Ahead(delta))
 			backend := judging(f, p, judge, own)
 			a.Must()
 			f.World.Pass(job)
@@ -329,7 +340,8 @@ func TestOldClientADayAheadStealsFromAStamp(t *testing.T) {
 			}
 			f.Pass(5 * time.Second)
 			if a.AtWork() == c.steals {
-				t.Errorf("at work: %v; a holder that lost its mark learns of it at the next renewal", a.AtWork())
+				t.Errorf("at work: %v; a holder that lost its mark learns of it at the next renewal",
+					a.AtWork())
 			}
 		})
 	}
@@ -376,7 +388,8 @@ func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			f := fleet.New(t, dialect.Jedis(), time.Minute)
 			f.Behind = 0
-			a, b, c := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
+			a, b, c := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact),
+				f.Join(p, fleet.Exact)
 			b.Clock.On("machine")
 			c.Clock.On("machine") // another process on the same machine
 			a.Must()

@@ -51,7 +51,8 @@ func (o *old) revive() {
 		o.backend.Close()
 	}
 	o.stage, o.clock = newStage(p.t, p.world), &told{w: p.world, tick: p.tick, more: p.shift()}
-	b, err := legacy.New(o.stage.pool(), legacy.Config{Mode: legacy.Verbatim, Dialect: p.dialect, Clock: o.clock, Timeout: patience})
+	b, err := legacy.New(o.stage.pool(),
+		legacy.Config{Mode: legacy.Verbatim, Dialect: p.dialect, Clock: o.clock, Timeout: patience})
 	if err != nil {
 		p.t.Fatal(err)
 	}

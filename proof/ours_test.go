@@ -62,7 +62,8 @@ func (o *ours) revive() {
 	o.stage = newStage(p.t, p.world)
 	o.stage.attempt = p.protocol.Attempt
 	o.until = p.world.Clock(redistest.Skew{})
-	back, err := p.protocol.Open(p, o.name, o.stage.pool(), &napper{p.world.Clock(redistest.Skew{}), o.stage, p.boot()})
+	back, err := p.protocol.Open(p, o.name, o.stage.pool(),
+		&napper{p.world.Clock(redistest.Skew{}), o.stage, p.boot()})
 	if err != nil {
 		p.t.Fatalf("replay: %v", err)
 	}
@@ -74,15 +75,18 @@ func (o *ours) revive() {
 	// elsewhere; here times that break them must be possible.
 	o.back = back
 	o.client, err = lock.New(struct{ lock.Backend }{back}, lock.Config{
-		TTL: p.ticks(max(p.sc.Ours.TTL, p.sc.Ours.Long)), Margin: margin, RenewEvery: -1, Politeness: -1, Clock: o.until,
+		TTL: p.ticks(max(p.sc.Ours.TTL, p.sc.Ours.Long)), Margin: margin, RenewEvery: -1, Politeness: -1,
+		Clock:      o.until,
 		RetryEvery: p.tick, ReleaseWait: patience, HandOvers: -1, LocalHandOvers: -1,
 	})
 	if err != nil {
 		p.t.Fatalf("replay: %v", err)
 	}
 	p.t.Cleanup(o.die)
-	o.trying, o.nap, o.at, o.got, o.lease, o.stopped, o.token, o.mark = false, nil, nil, nil, nil, false, "", ""
-	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers || p.sc.Ours.Late { // in both cases the server knows the scripts afterwards
+	o.trying, o.nap, o.at, o.got, o.lease, o.stopped, o.token, o.mark = false, nil, nil, nil, nil, false, "",
+		""
+	if p.sc.ServerStep != 0 && !p.sc.Ours.Newcomers || p.sc.Ours.Late {
+		// in both cases the server knows the scripts afterwards
 		o.meets()
 	}
 }

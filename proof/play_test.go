@@ -43,7 +43,8 @@ const firstRun = "first"
 // NewPlay sets up a scenario; getsetlock clients use the protocol.
 func NewPlay(t testing.TB, sc skew.Scenario, protocol Protocol) *Play {
 	t.Helper()
-	p := &Play{t: t, sc: sc, protocol: protocol, dialect: scaled(sc.Dialect), tick: tick, world: redistest.New(t), key: "stock"}
+	p := &Play{t: t, sc: sc, protocol: protocol, dialect: scaled(sc.Dialect), tick: tick,
+		world: redistest.New(t), key: "stock"}
 	var err error
 	if p.l, err = p.dialect.EncodeKey(p.key); err != nil {
 		t.Fatal(err)
@@ -139,7 +140,8 @@ func (p *Play) shift() time.Duration {
 }
 
 func (p *Play) halfway() bool {
-	return slices.ContainsFunc(p.ours, func(o *ours) bool { return o.at != nil && o.trying && !p.sc.Ours.Late })
+	return slices.ContainsFunc(p.ours,
+		func(o *ours) bool { return o.at != nil && o.trying && !p.sc.Ours.Late })
 }
 
 // Halfway lets a getsetlock client look at a value that it may take over, and

@@ -71,7 +71,8 @@ func (Hardened) Open(p *Play, _ string, pool *redis.Pool, clock lock.Clock) (Bac
 func (p *Play) terms() dialect.Terms {
 	const room = 1000
 	sc, d := p.sc, p.dialect
-	t := dialect.Terms{Lease: p.ticks(room), Greatest: p.ticks(room), Spread: time.Nanosecond, Gap: time.Nanosecond}
+	t := dialect.Terms{Lease: p.ticks(room), Greatest: p.ticks(room), Spread: time.Nanosecond,
+		Gap: time.Nanosecond}
 	switch {
 	case !d.HasTakeover() || sc.Lease == 0:
 	case sc.Ours.Unchanged > 0:

@@ -18,15 +18,19 @@ import (
 // user would, and returns why that is refused.
 func Configure(sc skew.Scenario) error {
 	p := &Play{sc: sc, dialect: scaled(sc.Dialect), tick: tick}
-	nobody := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("replay: nothing is sent") }}
-	terms := dialect.Terms{Lease: p.ticks(sc.Lease), Spread: dialect.Claim(p.ticks(sc.Behind + sc.Ahead)), Gap: dialect.Claim(p.ticks(sc.Gap))}
+	nobody := &redis.Pool{Dial: func() (redis.Conn, error) {
+		return nil, errors.New("replay: nothing is sent")
+	}}
+	terms := dialect.Terms{Lease: p.ticks(sc.Lease), Spread: dialect.Claim(p.ticks(sc.Behind + sc.Ahead)),
+		Gap: dialect.Claim(p.ticks(sc.Gap))}
 	cfg := lock.Config{TTL: p.ticks(sc.Ours.TTL), Margin: p.ticks(sc.Ours.Margin), RenewEvery: tick / 10}
 	var b lock.Backend
 	var err error
 	if phased(p.first()) == migrate.Observe {
 		b, err = legacy.New(nobody, legacy.Config{Mode: legacy.Hardened, Dialect: p.dialect, Terms: terms})
 	} else {
-		b, err = migrate.New(nobody, migrate.Config{Phases: migrate.Fixed(phased(p.first())), Dialect: p.dialect, Terms: terms})
+		b, err = migrate.New(nobody,
+			migrate.Config{Phases: migrate.Fixed(phased(p.first())), Dialect: p.dialect, Terms: terms})
 	}
 	if err != nil {
 		return err

@@ -51,7 +51,8 @@ type call struct {
 }
 
 func newStage(t testing.TB, w *redistest.World) *stage {
-	s := &stage{t: t, w: w, rest: make(chan any, 64), over: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	s := &stage{t: t, w: w, rest: make(chan any, 64), over: make(chan struct{}),
+		conns: map[net.Conn]struct{}{}}
 	t.Cleanup(s.kill)
 	return s
 }
@@ -138,7 +139,8 @@ func (s *stage) listen(client net.Conn, commands chan<- *call, raws chan<- []byt
 		if err != nil {
 			return
 		}
-		c := &call{cmd: cmd, runs: make(chan bool, 1), answer: make(chan []byte, 1), hears: make(chan []byte, 1)}
+		c := &call{cmd: cmd, runs: make(chan bool, 1), answer: make(chan []byte, 1),
+			hears: make(chan []byte, 1)}
 		select {
 		case commands <- c:
 			raws <- raw

@@ -216,7 +216,8 @@ func TestEachRuleOfModernPreventsItsTrace(t *testing.T) {
 	for _, rule := range []skew.Rule{rule("token compared"), rule("trust from before sending")} {
 		for _, late := range []bool{false, true} {
 			sc := skew.Scenario{Dialect: dialect.Jedis()}
-			sc.Ours = skew.Ours{Clients: 3, Phase: skew.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late, Break: rule}
+			sc.Ours = skew.Ours{Clients: 3, Phase: skew.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late,
+				Break: rule}
 			x, err := skew.Explore(sc)
 			if err != nil {
 				t.Fatal(err)
@@ -262,10 +263,13 @@ func TestLateReleasesAndRenewals(t *testing.T) {
 			sc := skew.Scenario{Dialect: dialect.Jedis()}
 			sc.Ours = skew.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
 			if phase != skew.PhaseObserve { // in observe a stamp is left, which has to be taken over
-				walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop", "tick", "tick",
-					"ours2 send", "ours2 acquire won", "ours2 answer", "ours1 release", "ours1 send", "ours1 acquire held")
+				walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop",
+					"tick", "tick",
+					"ours2 send", "ours2 acquire won", "ours2 answer", "ours1 release", "ours1 send",
+					"ours1 acquire held")
 			}
-			walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "ours1 renew", "tick", "ours1 renewed won", "tick", "tick", "ours1 lost")
+			walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "ours1 renew", "tick",
+				"ours1 renewed won", "tick", "tick", "ours1 lost")
 		})
 	}
 }

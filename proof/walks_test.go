@@ -65,7 +65,8 @@ func weight(e skew.Event) int {
 	switch e.What {
 	case skew.Tick.What:
 		return 12
-	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty", "miss", "enter", "forget":
+	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty", "miss", "enter",
+		"forget":
 		return 1
 	case "clock", "judge":
 		return 2
@@ -81,7 +82,9 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks) {
-				sc := skew.Scenario{Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4), Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
+				sc := skew.Scenario{
+					Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4),
+					Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
 				play(t, n, sc, nil, rng, 300)
 			}
 		})
@@ -92,7 +95,8 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 // keep the rules.
 func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
 	sc := skew.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
-	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2), Known: rng.IntN(3) == 0}
+	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2),
+		Known: rng.IntN(3) == 0}
 	sc.Ours.Look = sc.Lease + 4 // the real rule asks for such an old look with a lease that allows such a TTL
 	if rng.IntN(2) == 0 || d.OrMine {
 		sc.Ours.Settle = sc.Gap + 1
@@ -105,7 +109,9 @@ func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
 func TestHardenedFollowsItsModel(t *testing.T) {
 	for _, d := range dialect.Presets() {
 		if d.NeverReleases() {
-			continue // a release leaves the old client's own stamp there (rule 10), which the model does not have
+			// a release leaves the old client's own stamp there (rule 10),
+			// which the model does not have
+			continue
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +127,8 @@ func TestHardenedFollowsItsModel(t *testing.T) {
 // Members may lag behind the record, and leases may be of the former phase.
 func TestBridgeFollowsItsModel(t *testing.T) {
 	ways := [][2]skew.Phase{
-		{skew.PhaseObserve, skew.PhaseDual}, {skew.PhaseDual, skew.PhaseSealed}, {skew.PhaseSealed, skew.PhaseModern},
+		{skew.PhaseObserve, skew.PhaseDual}, {skew.PhaseDual, skew.PhaseSealed},
+		{skew.PhaseSealed, skew.PhaseModern},
 		{skew.PhaseModern, skew.PhaseClean}, {skew.PhaseDual, skew.PhaseClean},
 	}
 	for _, d := range dialect.Presets() {
@@ -136,10 +143,12 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 				sc.Ours.Phase, sc.Ours.To, sc.Ours.NoTombstone = way[0], way[1], rng.IntN(3) == 0
 				// Members that send no heartbeats, members that read of a step
 				// while their lease runs, and a registry that forgets them.
-				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0, way[1] == skew.PhaseClean && rng.IntN(2) == 0
+				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0,
+					way[1] == skew.PhaseClean && rng.IntN(2) == 0
 				sc.Ours.Empties = rng.IntN(4) == 0
 				if rng.IntN(4) == 0 { // heartbeats that count, and a verb at the same time as another
-					sc.Ours.Renewals, sc.Ours.Attempts, sc.Ours.Loses, sc.Ours.Joins, sc.Ours.Slow = 3, 1, true, rng.IntN(2) == 0, true
+					sc.Ours.Renewals, sc.Ours.Attempts, sc.Ours.Loses, sc.Ours.Joins, sc.Ours.Slow = 3, 1,
+						true, rng.IntN(2) == 0, true
 				}
 				play(t, n, sc, bridge(t), rng, 300)
 			}
@@ -150,7 +159,8 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 // Requests reach the server long after they were sent, replies come when they
 // are not trusted any more, and attempts are cancelled on their way.
 func TestLateCommandsFollowTheModel(t *testing.T) {
-	for name, phase := range map[string]skew.Phase{"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
+	for name, phase := range map[string]skew.Phase{
+		"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks*3) {
@@ -190,7 +200,8 @@ func play(t *testing.T, n int, sc skew.Scenario, protocol Protocol, rng *rand.Ra
 // it would take the key at once, nor while M exists: then the real client does
 // not judge and so does not remember.
 func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Faye(), dialect.RedisPy(), dialect.JedisUUID()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.Errorception(), dialect.Faye(), dialect.RedisPy(), dialect.JedisUUID()} {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks*2) {
@@ -230,7 +241,8 @@ func watchful(w *skew.Walk, sc skew.Scenario, e skew.Event) int {
 			continue
 		}
 		switch {
-		case e.What == "sample" && (v.M.Kind != "" || w.Find(skew.Event{Who: e.Who, What: "acquire", Result: "takeover"}) >= 0):
+		case e.What == "sample" && (v.M.Kind != "" ||
+			w.Find(skew.Event{Who: e.Who, What: "acquire", Result: "takeover"}) >= 0):
 			return 0
 		case e.What == "sample" && c.Watches && c.Looked >= sc.Ours.Sparse:
 			return 400

@@ -184,7 +184,8 @@ func (d *dialer) concealText(text string) string {
 	}
 	for _, secret := range []string{
 		d.password, d.asked, strings.Map(blank, d.password),
-		url.PathEscape(d.password), url.QueryEscape(d.password), url.UserPassword("", d.password).String()[1:],
+		url.PathEscape(d.password), url.QueryEscape(d.password),
+		url.UserPassword("", d.password).String()[1:],
 		strings.Trim(fmt.Sprintf("%q", d.password), `"`),
 	} {
 		text = strings.ReplaceAll(text, secret, "***")

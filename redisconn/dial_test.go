@@ -46,7 +46,8 @@ func fake(t *testing.T, commands map[string]server.Cmd) string {
 	}
 	t.Cleanup(s.Close)
 	repeat := func(c *server.Peer, cmd string, args []string) {
-		text := fmt.Sprintf("ERR unknown command '%s', with args beginning with: %q, %s", cmd, args, strings.Join(args, " "))
+		text := fmt.Sprintf("ERR unknown command '%s', with args beginning with: %q, %s", cmd, args,
+			strings.Join(args, " "))
 		c.WriteError(text[:min(len(text), 120)]) // real servers shorten it too
 	}
 	if commands["AUTH"] == nil {
@@ -139,47 +140,73 @@ func TestNoConnectingErrorShowsThePassword(t *testing.T) {
 		options Options
 		says    string
 	}{
-		"nobody listens":            {"redis://" + who + nobody(t), Options{}, "refused"},
-		"no such host":              {"redis://" + who + "no-such-host.invalid", Options{}, "no-such-host.invalid"},
-		"silent":                    {"redis://" + who + silent(t), short, ""},
-		"wrong password":            {"redis://" + who + m.Addr(), Options{}, "WRONGPASS"},
-		"no password wanted":        {"redis://" + who + open.Addr(), Options{}, "WRONGPASS"},
-		"repeats what it was sent":  {"redis://" + who + fake(t, nil), Options{}, "unknown command 'AUTH', with args beginning with: ***"},
-		"repeats, once encoded":     {"redis://app:s3cret%2540x@" + fake(t, nil), Options{}, "unknown command"},
-		"odd characters":            {"redis://app:s3cret%22%0A%01@" + fake(t, map[string]server.Cmd{"AUTH": grumble}), Options{}, "with ***?"},
-		"repeats it shortened":      {"redis://app:s3cret%40x" + strings.Repeat("y", 200) + "@" + fake(t, nil), Options{}, "unknown command"},
-		"repeats it otherwise":      {"redis://" + who + fake(t, map[string]server.Cmd{"AUTH": grumble}), Options{}, "who is app with ***?"},
-		"TLS to a plain server":     {"rediss://" + who + open.Addr(), Options{}, "no TLS there"},
-		"no socket":                 {"unix://" + who + file, Options{}, "no such file"},
-		"no such CA file":           {"rediss://" + who + "host", Options{CACert: file}, "--cacert"},
-		"CA file without TLS":       {"redis://" + who + "host", Options{CACert: file}, "rediss://"},
-		"no sentinel":               {"redis+sentinel://" + who + nobody(t) + "/mymaster", Options{}, "refused"},
-		"no such master":            {"redis+sentinel://" + who + sentinelFor(t, "127.0.0.1:1") + "/other", Options{}, "knows no such master; check that name"},
-		"master not there":          {"redis+sentinel://" + who + sentinelFor(t, nobody(t)) + "/mymaster", Options{}, "refused"},
-		"master wants another":      {"redis+sentinel://" + who + sentinelFor(t, m.Addr()) + "/mymaster", Options{}, "WRONGPASS"},
-		"master repeats it":         {"redis+sentinel://" + who + sentinelFor(t, fake(t, nil)) + "/mymaster", Options{}, "unknown command"},
-		"sentinel does not know it": {"redis+sentinel://" + who + fake(t, nil) + "/mymaster", Options{}, "SENTINEL"},
+		"nobody listens": {"redis://" + who + nobody(t), Options{}, "refused"},
+		"no such host": {
+			"redis://" + who + "no-such-host.invalid", Options{}, "no-such-host.invalid"},
+		"silent":             {"redis://" + who + silent(t), short, ""},
+		"wrong password":     {"redis://" + who + m.Addr(), Options{}, "WRONGPASS"},
+		"no password wanted": {"redis://" + who + open.Addr(), Options{}, "WRONGPASS"},
+		"repeats what it was sent": {
+			"redis://" + who + fake(t, nil), Options{},
+			"unknown command 'AUTH', with args beginning with: ***"},
+		"repeats, once encoded": {
+			"redis://app:s3cret%2540x@" + fake(t, nil), Options{}, "unknown command"},
+		"odd characters": {
+			"redis://app:s3cret%22%0A%01@" + fake(t, map[string]server.Cmd{"AUTH": grumble}), Options{},
+			"with ***?"},
+		"repeats it shortened": {
+			"redis://app:s3cret%40x" + strings.Repeat("y", 200) + "@" + fake(t, nil), Options{},
+			"unknown command"},
+		"repeats it otherwise": {
+			"redis://" + who + fake(t, map[string]server.Cmd{"AUTH": grumble}), Options{},
+			"who is app with ***?"},
+		"TLS to a plain server": {"rediss://" + who + open.Addr(), Options{}, "no TLS there"},
+		"no socket":             {"unix://" + who + file, Options{}, "no such file"},
+		"no such CA file":       {"rediss://" + who + "host", Options{CACert: file}, "--cacert"},
+		"CA file without TLS":   {"redis://" + who + "host", Options{CACert: file}, "rediss://"},
+		"no sentinel": {
+			"redis+sentinel://" + who + nobody(t) + "/mymaster", Options{}, "refused"},
+		"no such master": {
+			"redis+sentinel://" + who + sentinelFor(t, "127.0.0.1:1") + "/other", Options{},
+			"knows no such master; check that name"},
+		"master not there": {
+			"redis+sentinel://" + who + sentinelFor(t, nobody(t)) + "/mymaster", Options{}, "refused"},
+		"master wants another": {
+			"redis+sentinel://" + who + sentinelFor(t, m.Addr()) + "/mymaster", Options{}, "WRONGPASS"},
+		"master repeats it": {
+			"redis+sentinel://" + who + sentinelFor(t, fake(t, nil)) + "/mymaster", Options{},
+			"unknown command"},
+		"sentinel does not know it": {
+			"redis+sentinel://" + who + fake(t, nil) + "/mymaster", Options{}, "SENTINEL"},
 	} {
 		err := dial(t, c.raw, c.options)
 		if err == nil {
 			t.Errorf("%s: connected", name)
 			continue
 		}
-		for e := err; e != nil; {
-			text := fmt.Sprintf("%v %+v %#v %q", e, e, e, e)
-			if strings.Contains(text, "s3cret") {
-				t.Errorf("%s: %s", name, text)
-			}
-			u, ok := e.(interface{ Unwrap() error })
-			if !ok {
-				break
-			}
-			e = u.Unwrap()
+		if text := shows(err, "s3cret"); text != "" {
+			t.Errorf("%s: %s", name, text)
 		}
 		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.says)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// shows returns the text in which err, or an error that it wraps, shows the secret;
+// empty if none does.
+func shows(err error, secret string) string {
+	for err != nil {
+		if text := fmt.Sprintf("%v %+v %#v %q", err, err, err, err); strings.Contains(text, secret) {
+			return text
+		}
+		u, ok := err.(interface{ Unwrap() error })
+		if !ok {
+			break
+		}
+		err = u.Unwrap()
+	}
+	return ""
 }
 
 func TestRefusedLoginStaysAnErrorReply(t *testing.T) {
@@ -197,7 +224,8 @@ func TestSentinelsAreAskedUntilOneLeadsToAMaster(t *testing.T) {
 		t.Error(err)
 	}
 	hosts = sentinelFor(t, replica)
-	if err := dial(t, "redis+sentinel://"+hosts+"/mymaster", Options{}); err == nil || !strings.Contains(err.Error(), "is not a master") {
+	if err := dial(t, "redis+sentinel://"+hosts+"/mymaster", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "is not a master") {
 		t.Error(err)
 	}
 }

@@ -15,13 +15,16 @@ func TestTLSUnixSocketsAndUsersOnARealServer(t *testing.T) {
 		t.Error(err)
 	}
 	err := dial(t, tls.URL(), Options{})
-	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "s3cret") {
+	if err == nil || !strings.Contains(err.Error(), "certificate") ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("without the authority: %v", err)
 	}
 
 	other := redistest.Real(t, redistest.Options{TLS: true})
 	err = dial(t, tls.URL(), Options{CACert: other.CACert(), CACertFrom: "--ca"})
-	if err == nil || !strings.Contains(err.Error(), "checked against the certificates of --ca "+other.CACert()) || strings.Contains(err.Error(), "s3cret") {
+	if err == nil || !strings.Contains(err.Error(),
+		"checked against the certificates of --ca "+other.CACert()) ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("with another authority: %v", err)
 	}
 

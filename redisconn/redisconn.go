@@ -136,7 +136,8 @@ func (a *Address) parseUser(authority string) (hosts string, err error) {
 	}
 	user, password, both := strings.Cut(authority[:at], ":")
 	if !both && user != "" {
-		return "", bad("it has a user and no password: write user:password@, or :password@ for the default user")
+		return "",
+			bad("it has a user and no password: write user:password@, or :password@ for the default user")
 	}
 	return authority[at+1:], a.setUser(user, password)
 }
@@ -179,7 +180,8 @@ func (a *Address) parseSentinels(hosts, path string) error {
 	name, db, _ := strings.Cut(strings.Trim(path, "/"), "/")
 	master, err := url.PathUnescape(name)
 	if err != nil || master == "" {
-		return bad("the name by which the sentinels know the master is missing: redis+sentinel://host,host/master")
+		return bad(
+			"the name by which the sentinels know the master is missing: redis+sentinel://host,host/master")
 	}
 	a.master = master
 	return a.setDB(db)
@@ -254,7 +256,8 @@ func hostPort(s, port string) (string, error) {
 		return "", bad("it names no host")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", bad("the text after the host's colon is not a port; if it is part of a password, percent-encode that")
+		return "",
+			bad("the text after the host's colon is not a port; if it is part of a password, percent-encode that")
 	}
 	return net.JoinHostPort(host, port), nil
 }

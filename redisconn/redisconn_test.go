@@ -12,21 +12,34 @@ func TestAddressesAreReadAsDocumented(t *testing.T) {
 		hosts, path, master, user, password, redacted string
 		db                                            int
 	}{
-		"redis://127.0.0.1:6379":                {hosts: "127.0.0.1:6379", redacted: "redis://127.0.0.1:6379"},
-		"redis://cache":                         {hosts: "cache:6379", redacted: "redis://cache:6379"},
-		"REDIS://cache/":                        {hosts: "cache:6379", redacted: "redis://cache:6379"},
-		"redis://cache:1/3":                     {hosts: "cache:1", db: 3, redacted: "redis://cache:1/3"},
-		"redis://:word@cache/3":                 {hosts: "cache:6379", db: 3, password: "word", redacted: "redis://:***@cache:6379/3"},
-		"redis://app:a%40%2Fb@cache":            {hosts: "cache:6379", user: "app", password: "a@/b", redacted: "redis://app:***@cache:6379"},
-		"redis://app:a@b:c@cache":               {hosts: "cache:6379", user: "app", password: "a@b:c", redacted: "redis://app:***@cache:6379"},
-		"rediss://[::1]:7000/1":                 {hosts: "[::1]:7000", db: 1, redacted: "rediss://[::1]:7000/1"},
-		"rediss://[::1]":                        {hosts: "[::1]:6379", redacted: "rediss://[::1]:6379"},
-		"unix:///run/redis.sock":                {path: "/run/redis.sock", redacted: "unix:///run/redis.sock"},
-		"unix:///run/a%20b@c.sock?db=2":         {path: "/run/a b@c.sock", db: 2, redacted: "unix:///run/a%20b@c.sock?db=2"},
-		"unix:///s?user=app&password=a%40b":     {path: "/s", user: "app", password: "a@b", redacted: "unix://app:***@/s"},
-		"unix://app:word@/s":                    {path: "/s", user: "app", password: "word", redacted: "unix://app:***@/s"},
-		"redis+sentinel://a,b:1,[::2]/mymaster": {hosts: "a:26379 b:1 [::2]:26379", master: "mymaster", redacted: "redis+sentinel://a:26379,b:1,[::2]:26379/mymaster"},
-		"redis+sentinel://:word@a/my%2Fm/4":     {hosts: "a:26379", master: "my/m", db: 4, password: "word", redacted: "redis+sentinel://:***@a:26379/my%2Fm/4"},
+		"redis://127.0.0.1:6379": {
+			hosts: "127.0.0.1:6379", redacted: "redis://127.0.0.1:6379"},
+		"redis://cache":     {hosts: "cache:6379", redacted: "redis://cache:6379"},
+		"REDIS://cache/":    {hosts: "cache:6379", redacted: "redis://cache:6379"},
+		"redis://cache:1/3": {hosts: "cache:1", db: 3, redacted: "redis://cache:1/3"},
+		"redis://:word@cache/3": {
+			hosts: "cache:6379", db: 3, password: "word", redacted: "redis://:***@cache:6379/3"},
+		"redis://app:a%40%2Fb@cache": {
+			hosts: "cache:6379", user: "app", password: "a@/b", redacted: "redis://app:***@cache:6379"},
+		"redis://app:a@b:c@cache": {
+			hosts: "cache:6379", user: "app", password: "a@b:c", redacted: "redis://app:***@cache:6379"},
+		"rediss://[::1]:7000/1": {
+			hosts: "[::1]:7000", db: 1, redacted: "rediss://[::1]:7000/1"},
+		"rediss://[::1]": {hosts: "[::1]:6379", redacted: "rediss://[::1]:6379"},
+		"unix:///run/redis.sock": {
+			path: "/run/redis.sock", redacted: "unix:///run/redis.sock"},
+		"unix:///run/a%20b@c.sock?db=2": {
+			path: "/run/a b@c.sock", db: 2, redacted: "unix:///run/a%20b@c.sock?db=2"},
+		"unix:///s?user=app&password=a%40b": {
+			path: "/s", user: "app", password: "a@b", redacted: "unix://app:***@/s"},
+		"unix://app:word@/s": {
+			path: "/s", user: "app", password: "word", redacted: "unix://app:***@/s"},
+		"redis+sentinel://a,b:1,[::2]/mymaster": {
+			hosts: "a:26379 b:1 [::2]:26379", master: "mymaster",
+			redacted: "redis+sentinel://a:26379,b:1,[::2]:26379/mymaster"},
+		"redis+sentinel://:word@a/my%2Fm/4": {
+			hosts: "a:26379", master: "my/m", db: 4, password: "word",
+			redacted: "redis+sentinel://:***@a:26379/my%2Fm/4"},
 	} {
 		a, err := Parse(raw)
 		if err != nil {
@@ -88,7 +101,8 @@ func TestParseExplainsAFaultAndDoesNotRepeatIt(t *testing.T) {
 			t.Errorf("%s: accepted", raw)
 			continue
 		}
-		if text := err.Error(); !strings.Contains(text, says) || strings.Contains(text, "s3cret") || strings.ContainsRune(text, '\n') {
+		if text := err.Error(); !strings.Contains(text, says) || strings.Contains(text, "s3cret") ||
+			strings.ContainsRune(text, '\n') {
 			t.Errorf("%s: %s", raw, text)
 		}
 	}
@@ -155,7 +169,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		b, err := Parse(a.Redacted())
-		if err != nil || b.Redacted() != a.Redacted() || b.db != a.db || b.path != a.path || b.master != a.master {
+		if err != nil || b.Redacted() != a.Redacted() || b.db != a.db || b.path != a.path ||
+			b.master != a.master {
 			t.Fatalf("%q became %q, which is %v (%v)", raw, a.Redacted(), b, err)
 		}
 	})

@@ -72,7 +72,8 @@ func (d *dialer) order() (first, rest []string) {
 	if last == nil {
 		return d.hosts, nil
 	}
-	return []string{*last}, slices.DeleteFunc(slices.Clone(d.hosts), func(host string) bool { return host == *last })
+	return []string{*last}, slices.DeleteFunc(slices.Clone(d.hosts),
+		func(host string) bool { return host == *last })
 }
 
 // search is one search through the sentinels. Its goroutines end with its
@@ -114,7 +115,9 @@ func (e *unfound) Unwrap() error { return e.master }
 // asked any more, or ctx has ended.
 func (s *search) unfound() error {
 	slices.Sort(s.reasons)
-	text := fmt.Sprintf("no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses", s.dialer.master, strings.Join(s.reasons, "; "))
+	text := fmt.Sprintf(
+		"no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses",
+		s.dialer.master, strings.Join(s.reasons, "; "))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -23,7 +23,8 @@ func TestSilentSentinelDoesNotHideOthers(t *testing.T) {
 		"leads to a silent host": sentinelFor(t, silent(t)),
 		"leads to a replica":     sentinelFor(t, fake(t, withRole("slave"))),
 	} {
-		d := dialerFor(t, "redis+sentinel://"+first+","+sentinelFor(t, master)+"/mymaster", Options{Timeout: redistest.Patience})
+		d := dialerFor(t, "redis+sentinel://"+first+","+sentinelFor(t, master)+"/mymaster",
+			Options{Timeout: redistest.Patience})
 		// The second time the silent sentinel is the one that led to a master
 		// before.
 		for _, last := range []string{"", first} {
@@ -101,10 +102,12 @@ func TestSentinelErrorWrapsTheMastersRefusal(t *testing.T) {
 		c.WriteError("NOPERM this user has no permissions to run the 'role' command")
 	}
 	master := fake(t, role)
-	d := dialerFor(t, "redis+sentinel://"+sentinelFor(t, master)+","+sentinelFor(t, master)+","+nobody(t)+"/mymaster", Options{})
+	d := dialerFor(t, "redis+sentinel://"+sentinelFor(t, master)+","+sentinelFor(t, master)+","+nobody(t)+
+		"/mymaster", Options{})
 	_, err := d.dial(t.Context())
 	var refusal redis.Error
-	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "+role") || !strings.Contains(err.Error(), "leads to "+master+" too") {
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "+role") ||
+		!strings.Contains(err.Error(), "leads to "+master+" too") {
 		t.Error(err)
 	}
 	plain := fake(t, nil)

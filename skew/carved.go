@@ -25,5 +25,6 @@ func (a away) ended() away {
 // carvedRefuses reports whether a member keeps every gate of the longer record
 // closed: it has not acknowledged the carving, or has a lease from before it.
 func (m *machine) carvedRefuses(c *ourClient) bool {
-	return c.away == awayShorter && !m.broken(ruleCarvedAcknowledged) || c.away == awayBefore && !m.broken(ruleCarvedLeases)
+	return c.away == awayShorter && !m.broken(ruleCarvedAcknowledged) ||
+		c.away == awayBefore && !m.broken(ruleCarvedLeases)
 }

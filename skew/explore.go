@@ -74,7 +74,8 @@ func (x *explorer) run(limit int) Exploration {
 		for i := range x.buf {
 			t := &x.buf[i]
 			if x.m.reached(t) {
-				return Exploration{Found: true, Trace: x.trace(int32(at), *t), States: len(x.seen.states), Steps: x.steps}
+				return Exploration{Found: true, Trace: x.trace(int32(at), *t), States: len(x.seen.states),
+					Steps: x.steps}
 			}
 			x.add(t.to, int32(at), t.ev)
 		}

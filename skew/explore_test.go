@@ -35,7 +35,8 @@ func TestExplorerAgreesWithTheLaw(t *testing.T) {
 			law := inTicks(d, p.lease, 0, p.gap, p.behind+p.ahead)
 			longest := int(law.LongestJob.Bound / tick(d))
 			for job := max(0, longest-1); job <= longest+2; job++ {
-				sc := Scenario{Dialect: d, Old: 2, Lease: p.lease, Job: job, Gap: p.gap, Behind: p.behind, Ahead: p.ahead}
+				sc := Scenario{Dialect: d, Old: 2, Lease: p.lease, Job: job, Gap: p.gap, Behind: p.behind,
+					Ahead: p.ahead}
 				want := inTicks(d, p.lease, job, p.gap, p.behind+p.ahead).Possible
 				if x := explore(t, sc); x.Found != want {
 					t.Errorf("%s lease %d job %d gap %d clocks -%d+%d: explorer %v, law %v\n%v",
@@ -54,20 +55,25 @@ func TestExplorerAgreesWithTheLaw(t *testing.T) {
 // again to judge the reply, late enough, takes it for won, however short the
 // jobs: the law's second condition.
 func TestLateJudgeOfTheReplyWinsWhatItLost(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.RedisObjects()}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.JedisAQS(), dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []struct{ lease, gap, ahead int }{{4, 1, 0}, {5, 1, 1}, {6, 2, 1}} {
 			room := p.lease + int(d.C()/tick(d)) - p.ahead
 			for reply := max(0, room-2*p.gap-1); reply <= room-2*p.gap+1; reply++ {
-				sc := Scenario{Dialect: d, Old: 2, Lease: p.lease, Job: 1, Gap: p.gap, Reply: reply, Ahead: p.ahead}
+				sc := Scenario{Dialect: d, Old: 2, Lease: p.lease, Job: 1, Gap: p.gap, Reply: reply,
+					Ahead: p.ahead}
 				x, want := explore(t, sc), 2*p.gap+reply > room
 				if x.Found != want {
-					t.Errorf("%s lease %d gap %d ahead %d reply %d: %v\n%v", d, p.lease, p.gap, p.ahead, reply, x.Found, x.Trace)
+					t.Errorf("%s lease %d gap %d ahead %d reply %d: %v\n%v", d, p.lease, p.gap, p.ahead,
+						reply, x.Found, x.Trace)
 				}
 				u := tick(d)
-				law, err := Law{Dialect: d, Lease: time.Duration(p.lease) * u, Job: u, Delay: time.Duration(p.gap) * u,
+				law, err := Law{Dialect: d, Lease: time.Duration(p.lease) * u, Job: u,
+					Delay: time.Duration(p.gap) * u,
 					Reply: time.Duration(reply) * u, Spread: time.Duration(p.ahead) * u}.Verdict()
 				if err != nil || law.Possible != want {
-					t.Errorf("%s lease %d gap %d ahead %d reply %d: law %+v, %v", d, p.lease, p.gap, p.ahead, reply, law, err)
+					t.Errorf("%s lease %d gap %d ahead %d reply %d: law %+v, %v", d, p.lease, p.gap, p.ahead,
+						reply, law, err)
 				}
 			}
 		}
@@ -103,7 +109,8 @@ func inTicks(d dialect.Dialect, lease, job, gap, spread int) Verdict {
 }
 
 func TestThirdClientChangesNothingInTheLaw(t *testing.T) {
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.RedisMutex(), dialect.Errorception(), dialect.SetGetDel()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.Page(), dialect.RedisMutex(), dialect.Errorception(), dialect.SetGetDel()} {
 		bound := int(inTicks(d, 4, 0, 1, 1).LongestJob.Bound / tick(d))
 		for _, job := range []int{bound, bound + 1} {
 			sc := Scenario{Dialect: d, Old: 3, Lease: 4, Job: job, Gap: 1, Ahead: 1}
@@ -126,13 +133,18 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 	}{
 		{"clobber", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, clobber }), 11},
 		{"ghost", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, ghost }), 12},
-		{"stalled loser at zero skew", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Job, sc.Gap = 3, stalledLoser, 3, 5 }), 13},
+		{"stalled loser at zero skew",
+			with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Job, sc.Gap = 3, stalledLoser, 3, 5 }), 13},
 		{"fast thief", with(jedis, func(sc *Scenario) { sc.Gap, sc.Ahead = 0, 5 }), 6},
 		{"born expired", with(jedis, func(sc *Scenario) { sc.Gap, sc.Behind = 0, 8 }), 6},
-		{"overrun chain", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Overrun, sc.Lease = 3, chain, true, 2 }), 10},
-		{"chain under SET NX EX", Scenario{Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true, Goal: chain}, 8},
-		{"double grant of or mine", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2}, 13},
-		{"double grant, nobody delayed", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2}, 13},
+		{"overrun chain", with(jedis,
+			func(sc *Scenario) { sc.Old, sc.Goal, sc.Overrun, sc.Lease = 3, chain, true, 2 }), 10},
+		{"chain under SET NX EX", Scenario{
+			Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true, Goal: chain}, 8},
+		{"double grant of or mine", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2},
+			13},
+		{"double grant, nobody delayed", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2},
+			13},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := explore(t, c.sc)
@@ -174,10 +186,13 @@ func TestTraceReadsBackAsWritten(t *testing.T) {
 		t.Errorf("in words:\n%s", words)
 	}
 	for _, c := range []struct{ text, says string }{
-		{"0 old1 clock +0\n0 old1 juggle", "line 2"}, {"x old1 setnx won", "not a tick"}, {"1 old1 clock", "needs a number"},
-		{"3 old1 setnx won\n2 old2 setnx lost", "tick 2 after tick 3"}, {"0 old1 setnx won again", "too much"}, {"0 old1", "is not TICK"},
+		{"0 old1 clock +0\n0 old1 juggle", "line 2"}, {"x old1 setnx won", "not a tick"},
+		{"1 old1 clock", "needs a number"},
+		{"3 old1 setnx won\n2 old2 setnx lost", "tick 2 after tick 3"},
+		{"0 old1 setnx won again", "too much"}, {"0 old1", "is not TICK"},
 	} {
-		if _, err := ParseTrace(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := ParseTrace(strings.NewReader(c.text)); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.says)
 		}
 	}

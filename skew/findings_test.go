@@ -87,7 +87,8 @@ func TestMarginsCoverStepOfServersClock(t *testing.T) {
 // it holds. In dialects that judge the reply by a new clock reading, the gap
 // has to be smaller.
 func TestLateJudgeOfTheReplyEntersDuringALease(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := beside(d, 2, 1, p)
 			sc.Gap = 2

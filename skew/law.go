@@ -28,8 +28,10 @@ type Law struct {
 	// sender judging the reply. It counts in dialects that judge by a new clock
 	// reading. A value that was live when it was replaced may have expired by
 	// then, and the next holder may already be working.
-	Reply  time.Duration
-	Spread time.Duration // Δ, the greatest clock of the fleet less the smallest; values beyond a lease are answered too
+	Reply time.Duration
+	// Δ, the greatest clock of the fleet less the smallest; values beyond a
+	// lease are answered too
+	Spread time.Duration
 	// Behind and Ahead are how far the slowest clock is behind and the fastest
 	// ahead of the server's clock. They matter only to getsetlock clients,
 	// which use that clock. As in [dialect.Terms], 0 is unknown and
@@ -177,7 +179,8 @@ func (l Law) beside() Beside {
 	if !l.Dialect.HasTakeover() {
 		return Beside{}
 	}
-	terms := dialect.Terms{Lease: l.Lease, Greatest: l.Lease, Spread: l.Spread, Behind: l.Behind, Ahead: l.Ahead}
+	terms := dialect.Terms{Lease: l.Lease, Greatest: l.Lease, Spread: l.Spread, Behind: l.Behind,
+		Ahead: l.Ahead}
 	b := Beside{Margin: terms.TakeoverMargin(), StampAhead: terms.StampAhead()}
 	b.GreatestAhead = Limit{b.StampAhead + max(l.Dialect.C(), 0), true}
 	if _, known := dialect.Claimed(l.Behind); !known {
@@ -227,7 +230,8 @@ func (l Law) filled() (Law, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread}, {"Behind", model.Said(l.Behind)}, {"Ahead", model.Said(l.Ahead)}} {
+	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread},
+		{"Behind", model.Said(l.Behind)}, {"Ahead", model.Said(l.Ahead)}} {
 		if f.value < 0 {
 			return l, &ParameterError{f.name, f.value, "at least 0"}
 		}
@@ -236,11 +240,13 @@ func (l Law) filled() (Law, error) {
 		}
 	}
 	if l.Lease == 0 && timed {
-		return l, &ParameterError{"Lease", l.Lease, "more than 0: " + l.Dialect.Name + " has no lease of its own"}
+		return l, &ParameterError{"Lease", l.Lease,
+			"more than 0: " + l.Dialect.Name + " has no lease of its own"}
 	}
 	if step := l.Dialect.Unit.Step(); step > 0 && l.Lease%step != 0 {
 		if !l.Dialect.CutLease {
-			return l, &ParameterError{"Lease", l.Lease, fmt.Sprintf("a whole number of %v, the unit of %s", step, l.Dialect.Name)}
+			return l, &ParameterError{
+				"Lease", l.Lease, fmt.Sprintf("a whole number of %v, the unit of %s", step, l.Dialect.Name)}
 		}
 		l.Lease -= l.Lease % step
 	}

@@ -101,16 +101,25 @@ func TestLawOfNamedFleets(t *testing.T) {
 		overlap  time.Duration
 		job      Limit
 	}{
-		{"jedis at its bound", Law{Dialect: dialect.Jedis(), Job: 58*sec + ms, Delay: sec, Spread: sec}, false, 0, Limit{58*sec + ms, true}},
-		{"jedis one over", Law{Dialect: dialect.Jedis(), Job: 58*sec + 2*ms, Delay: sec, Spread: sec}, true, ms, Limit{58*sec + ms, true}},
-		{"stalled loser at zero skew", Law{Dialect: dialect.Jedis(), Job: 30 * sec, Delay: 50 * sec}, true, 20*sec - ms, Limit{10*sec + ms, true}},
-		{"clocks further apart than the lease", Law{Dialect: dialect.Jedis(), Job: 10 * sec, Spread: 2 * time.Minute}, true, 10 * sec, Limit{ms - 60*sec, true}},
-		{"a job of no length there", Law{Dialect: dialect.Jedis(), Spread: 2 * time.Minute}, true, 0, Limit{ms - 60*sec, true}},
+		{"jedis at its bound", Law{Dialect: dialect.Jedis(), Job: 58*sec + ms, Delay: sec, Spread: sec},
+			false, 0, Limit{58*sec + ms, true}},
+		{"jedis one over", Law{Dialect: dialect.Jedis(), Job: 58*sec + 2*ms, Delay: sec, Spread: sec}, true,
+			ms, Limit{58*sec + ms, true}},
+		{"stalled loser at zero skew", Law{Dialect: dialect.Jedis(), Job: 30 * sec, Delay: 50 * sec}, true,
+			20*sec - ms, Limit{10*sec + ms, true}},
+		{"clocks further apart than the lease",
+			Law{Dialect: dialect.Jedis(), Job: 10 * sec, Spread: 2 * time.Minute}, true, 10 * sec,
+			Limit{ms - 60*sec, true}},
+		{"a job of no length there", Law{Dialect: dialect.Jedis(), Spread: 2 * time.Minute}, true, 0,
+			Limit{ms - 60*sec, true}},
 		{"or mine", Law{Dialect: dialect.JedisUUID()}, true, 0, Limit{60*sec + ms, true}},
-		{"SET NX EX", Law{Dialect: dialect.SetDel(), Lease: 3 * sec, Job: 7 * sec, Spread: time.Hour}, true, 4 * sec, Limit{3 * sec, true}},
-		{"SET NX EX in time", Law{Dialect: dialect.SetDel(), Lease: 3 * sec, Job: 3 * sec, Spread: time.Hour}, false, 0, Limit{3 * sec, true}},
+		{"SET NX EX", Law{Dialect: dialect.SetDel(), Lease: 3 * sec, Job: 7 * sec, Spread: time.Hour}, true,
+			4 * sec, Limit{3 * sec, true}},
+		{"SET NX EX in time", Law{Dialect: dialect.SetDel(), Lease: 3 * sec, Job: 3 * sec, Spread: time.Hour},
+			false, 0, Limit{3 * sec, true}},
 		{"no time at all", Law{Dialect: dialect.Bare(), Job: time.Hour}, false, 0, Limit{}},
-		{"TTL and stamp", Law{Dialect: dialect.Gorlock(), Job: 14 * sec, Delay: sec, Spread: sec}, true, sec, Limit{13 * sec, true}},
+		{"TTL and stamp", Law{Dialect: dialect.Gorlock(), Job: 14 * sec, Delay: sec, Spread: sec}, true, sec,
+			Limit{13 * sec, true}},
 	} {
 		v, err := c.law.Verdict()
 		if err != nil {
@@ -125,12 +134,16 @@ func TestLawOfNamedFleets(t *testing.T) {
 
 func TestImpossibleParametersNameFieldAndBound(t *testing.T) {
 	for field, l := range map[string]Law{
-		"Lease -1s: must be at least 0":                               {Dialect: dialect.Jedis(), Lease: -sec},
-		"Job -1ms: must be at least 0":                                {Dialect: dialect.Jedis(), Job: -ms},
-		"Delay -1s: must be at least 0":                               {Dialect: dialect.Jedis(), Delay: -sec},
-		"Spread -1s: must be at least 0":                              {Dialect: dialect.Jedis(), Spread: -sec},
+		"Lease -1s: must be at least 0": {
+			Dialect: dialect.Jedis(), Lease: -sec},
+		"Job -1ms: must be at least 0": {Dialect: dialect.Jedis(), Job: -ms},
+		"Delay -1s: must be at least 0": {
+			Dialect: dialect.Jedis(), Delay: -sec},
+		"Spread -1s: must be at least 0": {
+			Dialect: dialect.Jedis(), Spread: -sec},
 		"Lease 0s: must be more than 0: Page has no lease of its own": {Dialect: dialect.Page()},
-		"Lease 1.5s: must be a whole number of 1s, the unit of Page":  {Dialect: dialect.Page(), Lease: 1500 * ms},
+		"Lease 1.5s: must be a whole number of 1s, the unit of Page": {
+			Dialect: dialect.Page(), Lease: 1500 * ms},
 	} {
 		_, err := l.Verdict()
 		var parameter *ParameterError
@@ -138,7 +151,8 @@ func TestImpossibleParametersNameFieldAndBound(t *testing.T) {
 			t.Errorf("got %v, want %q", err, field)
 		}
 	}
-	if v, err := (Law{Dialect: dialect.Kdyby(), Lease: 1500 * ms}).Verdict(); err != nil || v.LongestJob.Bound != 2*sec {
+	if v, err := (Law{Dialect: dialect.Kdyby(), Lease: 1500 * ms}).Verdict(); err != nil ||
+		v.LongestJob.Bound != 2*sec {
 		t.Errorf("a client that cuts its lease: %v, %v", v.LongestJob, err)
 	}
 }
@@ -156,26 +170,32 @@ func TestKeyWithoutTimeNeverRecovers(t *testing.T) {
 // old one from a getsetlock client: the closed form and the search, on both
 // sides of both limits.
 func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.Faye(), dialect.PageNil()}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.Jedis(), dialect.RedisPy(), dialect.Faye(), dialect.PageNil()}) {
 		u := tick(d)
 		n := func(k int) time.Duration { return time.Duration(k) * u }
 		for _, c := range []struct{ job, margin int }{{2, 1}, {3, 1}, {3, 2}, {1, 4}} {
-			law := Law{Dialect: d, Lease: n(5), Job: n(c.job), Delay: u, Spread: u, Behind: n(c.margin), Ahead: dialect.Zero}
+			law := Law{Dialect: d, Lease: n(5), Job: n(c.job), Delay: u, Spread: u, Behind: n(c.margin),
+				Ahead: dialect.Zero}
 			v, err := law.Verdict()
 			if err != nil || v.Beside.Margin != n(c.margin) || v.Beside.LookAge != 0 {
 				t.Fatalf("%+v, %v", v.Beside, err)
 			}
 			greatest := int(v.Beside.GreatestBehind.Bound / u)
 			for _, behind := range []int{greatest, greatest + 1} {
-				sc := Scenario{Dialect: d, Old: 1, Lease: 5, Job: c.job, Gap: 1, Behind: behind, Ahead: 1 - behind}
-				sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: 2, Margin: 1, Stop: 1, Known: true, TakeoverMargin: c.margin}
+				sc := Scenario{Dialect: d, Old: 1, Lease: 5, Job: c.job, Gap: 1, Behind: behind,
+					Ahead: 1 - behind}
+				sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: 2, Margin: 1, Stop: 1, Known: true,
+					TakeoverMargin: c.margin}
 				if x := explore(t, sc); x.Found != (behind > greatest) {
-					t.Errorf("%s job %d margin %d behind %d: %v\n%v", d, c.job, c.margin, behind, x.Found, x.Trace)
+					t.Errorf("%s job %d margin %d behind %d: %v\n%v", d, c.job, c.margin, behind, x.Found,
+						x.Trace)
 				}
 			}
 		}
 		v, err := Law{Dialect: d, Lease: n(5), Ahead: n(3)}.Verdict()
-		if err != nil || v.Beside.GreatestBehind.Bounded || v.Beside.LookAge != n(5)+max(d.C(), 0)+max(d.Unit.Step(), time.Microsecond) {
+		if err != nil || v.Beside.GreatestBehind.Bounded ||
+			v.Beside.LookAge != n(5)+max(d.C(), 0)+max(d.Unit.Step(), time.Microsecond) {
 			t.Errorf("%s, nothing known: %+v, %v", d, v.Beside, err)
 		}
 		over := int((v.Beside.GreatestAhead.Bound - v.Beside.StampAhead) / u)

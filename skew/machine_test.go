@@ -43,15 +43,18 @@ func TestMachinesJudgeAsTheirDialectDoes(t *testing.T) {
 				}
 				real := d.LegacyWins(dialect.Text(text), dialect.Text(sawText), now) == dialect.Won
 				if got := m.won(before, saw.asSeen(), 0); got != real {
-					t.Errorf("%s, GETSET returned %+d, GET the same %v: machine %v, dialect %v", d, at, same, got, real)
+					t.Errorf("%s, GETSET returned %+d, GET the same %v: machine %v, dialect %v", d, at, same,
+						got, real)
 				}
 			}
 		}
 		missing := d.LegacyNext(dialect.Nil(), ownUUID, now)
-		if got := m.nilStep(); (got == dialect.StepGetset) != (missing == dialect.StepGetset) || (got == dialect.StepSetnxOnce) != (missing == dialect.StepSetnxOnce) {
+		if got := m.nilStep(); (got == dialect.StepGetset) != (missing == dialect.StepGetset) ||
+			(got == dialect.StepSetnxOnce) != (missing == dialect.StepSetnxOnce) {
 			t.Errorf("%s, nothing there: machine %s, dialect %s", d, got, missing)
 		}
-		if got := m.won(mark{}, seen{kind: stampMark}, 0); got != (d.LegacyWins(dialect.Nil(), dialect.Text("1"), now) == dialect.Won) {
+		if got := m.won(mark{}, seen{kind: stampMark},
+			0); got != (d.LegacyWins(dialect.Nil(), dialect.Text("1"), now) == dialect.Won) {
 			t.Errorf("%s, GETSET returned nil: machine %v", d, got)
 		}
 		if m.readsMark == dialect.StepGetset {

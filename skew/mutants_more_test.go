@@ -21,7 +21,8 @@ func moves(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 
 // Tokens and marks: what proves that a key still belongs to a client.
 func TestEachRuleOfOwnershipPreventsATrace(t *testing.T) {
-	tokens := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 2, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1}}
+	tokens := Scenario{Dialect: dialect.Jedis(),
+		Ours: Ours{Clients: 2, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1}}
 	deaf := beside(dialect.Jedis(), 0, 1, PhaseObserve)
 	deaf.Ours.Late, deaf.Ours.Deaf, deaf.Goal = true, true, falseLoss
 	// A clock that is as far ahead as a getsetlock stamp lies writes exactly
@@ -45,7 +46,8 @@ func TestOwnDelayAloneDoesNotMakeJobsHonest(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.ServiceStack()} {
 		sc := beside(d, 3, 0, "")
 		sc.Ours, sc.Goal = Ours{}, stalledLoser
-		mutants = append(mutants, mutant{d.Name, sc, func(sc *Scenario) { sc.OwnDelay, sc.Job = true, sc.Job+sc.Gap }, 0})
+		mutants = append(mutants, mutant{
+			d.Name, sc, func(sc *Scenario) { sc.OwnDelay, sc.Job = true, sc.Job+sc.Gap }, 0})
 	}
 	checkMutants(t, mutants)
 }
@@ -81,7 +83,8 @@ func TestEachRuleOfCleanPreventsATrace(t *testing.T) {
 // send no heartbeats, and a registry that has lost members.
 func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	toClean := func(ours int, change func(*Ours)) Scenario {
-		return changed(moves(dialect.Jedis(), 1, ours, PhaseModern, PhaseClean), func(sc *Scenario) { change(&sc.Ours) })
+		return changed(moves(dialect.Jedis(), 1, ours, PhaseModern, PhaseClean),
+			func(sc *Scenario) { change(&sc.Ours) })
 	}
 	restored := toClean(1, func(o *Ours) { o.Restored = true })
 	unheard := toClean(2, func(o *Ours) { o.Vanishes = true })
@@ -93,11 +96,15 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	checkMutants(t, []mutant{
 		{"an older record moves members", restored, without(ruleOlderMovesNobody), 0},
 		{"an older record opens gates", restored, without(ruleOlderOpensNothing), 0},
-		{"a vanished member still holds by a tombstone", changed(unheard, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleVanishedBlocks), 0},
-		{"a vanished member still holds in clean, and old clients start", again, without(ruleVanishedBlocks), 0},
-		{"an empty registry opens gates, and one holds by a tombstone", changed(emptied, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleEmptyCloses), 0},
+		{"a vanished member still holds by a tombstone",
+			changed(unheard, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleVanishedBlocks), 0},
+		{"a vanished member still holds in clean, and old clients start", again, without(ruleVanishedBlocks),
+			0},
+		{"an empty registry opens gates, and one holds by a tombstone",
+			changed(emptied, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleEmptyCloses), 0},
 		{"an empty registry opens gates, and old clients start", began, without(ruleEmptyCloses), 0},
-		{"a member goes by the record of before the carving", changed(carved, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleCarvedAcknowledged), 0},
+		{"a member goes by the record of before the carving",
+			changed(carved, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleCarvedAcknowledged), 0},
 		{"a lease of before the carving still hangs on a tombstone", before, without(ruleCarvedLeases), 0},
 	})
 }
@@ -108,7 +115,8 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 // In fact look and DEL are two commands. Between them, only a comparison on the
 // server keeps a release from deleting a value that it did not see.
 func TestOverrunReleaseMayDeleteTheTombstone(t *testing.T) {
-	deletes := []string{"Jedis", "JedisUUID", "JedisAQS", "PageNil", "PageGet", "RedisPy", "TaskTiger", "ServiceStack", "Gorlock", "BareExpire", "SetDel"}
+	deletes := []string{"Jedis", "JedisUUID", "JedisAQS", "PageNil", "PageGet", "RedisPy", "TaskTiger",
+		"ServiceStack", "Gorlock", "BareExpire", "SetDel"}
 	spared := []string{"Bare", "Machinery", "SetPexpire"}
 	for _, d := range few(dialect.Presets()) {
 		sc := moves(d, 1, 1, PhaseDual, PhaseSealed)

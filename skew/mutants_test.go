@@ -22,7 +22,8 @@ func beside(d dialect.Dialect, old, ours int, p Phase) Scenario {
 		bound = int(inTicks(d, sc.Lease, 0, sc.Gap, sc.Behind+sc.Ahead).LongestJob.Bound / tick(d))
 	}
 	sc.Job = bound
-	sc.Ours = Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, TakeoverMargin: sc.Behind + sc.Ahead}
+	sc.Ours = Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1,
+		TakeoverMargin: sc.Behind + sc.Ahead}
 	if d.OrMine {
 		sc.Ours.Settle = sc.Gap + 1
 	}
@@ -80,7 +81,8 @@ var update = flag.Bool("update", false, "write testdata/traces anew")
 // kept compares a trace with the file that the tests of other packages replay.
 func kept(t *testing.T, tr Trace) {
 	t.Helper()
-	name := strings.NewReplacer("/", "-", "_", "-", ",", "", "'", "").Replace(strings.TrimPrefix(t.Name(), "Test"))
+	name := strings.NewReplacer("/", "-", "_", "-", ",", "", "'",
+		"").Replace(strings.TrimPrefix(t.Name(), "Test"))
 	path := filepath.Join("testdata", "traces", name+".txt")
 	if *update {
 		if err := os.WriteFile(path, []byte(tr.String()), 0o644); err != nil {
@@ -105,7 +107,8 @@ func TestLeaseRuleIsTightInEveryDialect(t *testing.T) {
 		}
 		mutants = append(mutants, mutant{d.Name, beside(d, 2, 1, PhaseDual), longer, 0})
 	}
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.PageNil(), dialect.RedisPy()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.Page(), dialect.PageNil(), dialect.RedisPy()} {
 		mutants = append(mutants,
 			mutant{d.Name + " with three old clients", tight(d, 3, 1, PhaseDual, PhaseDual), longer, 0},
 			mutant{d.Name + " beside two of ours", tight(d, 2, 2, PhaseDual, PhaseDual), longer, 0})
@@ -131,15 +134,18 @@ func TestEachRuleOfHardenedPreventsATrace(t *testing.T) {
 	checkMutants(t, []mutant{
 		{"compare and set", jedis, without(ruleCompareAndSet), 10},
 		{"takeover margin", behind, func(sc *Scenario) { sc.Ours.TakeoverMargin-- }, 3},
-		{"trust margin covers the stop", beside(dialect.Jedis(), 1, 2, PhaseDual), func(sc *Scenario) { sc.Ours.Margin = 0 }, 3},
+		{"trust margin covers the stop", beside(dialect.Jedis(), 1, 2, PhaseDual),
+			func(sc *Scenario) { sc.Ours.Margin = 0 }, 3},
 		{"two keys", guards, without(ruleTwoKeys), 10},
-		{"token", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Clients = 1, 3 }), without(ruleToken), 5},
+		{"token", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Clients = 1, 3 }), without(ruleToken),
+			5},
 		{"acquire looks at L", jedis, without(ruleAcquireLooks), 3},
 		{"renewal looks at L", jedis, without(ruleRenewalLooks), 13},
 		{"release looks at L", trample, without(ruleReleaseLooks), 13},
 		{"M kept after a loss", overrun, without(ruleKeepM), 11},
 		{"mark has a TTL", notice, without(ruleMarkHasTTL), 9},
-		{"trust from before sending", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Late = 0, true }), without(ruleTrustFromSent), 6},
+		{"trust from before sending", changed(overrun, func(sc *Scenario) { sc.Old, sc.Ours.Late = 0, true }),
+			without(ruleTrustFromSent), 6},
 		{"released grant not passed on", overrun, without(ruleReleasedNotPassed), 5},
 	})
 }
@@ -168,7 +174,8 @@ func TestEachRuleForOrMineClientsPreventsATrace(t *testing.T) {
 		uuid := beside(dialect.JedisUUID(), 1, 2, p)
 		uuid.Lease, uuid.Gap, uuid.Job, uuid.Ours.TTL, uuid.Ours.Settle = 7, 2, 5, 5, 3
 		checkMutants(t, []mutant{
-			{string(p) + " settle equal to the gap", uuid, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 13},
+			{string(p) + " settle equal to the gap", uuid, func(sc *Scenario) { sc.Ours.Settle = sc.Gap },
+				13},
 			{string(p) + " settle only after takeovers", uuid, without(ruleSettleEvery), 12},
 			{string(p) + " unsettled grant handed on as settled", uuid, without(ruleSettlePassedOn), 13},
 			{string(p) + " no settle", uuid, func(sc *Scenario) { sc.Ours.Settle = 0 }, 12},
@@ -188,7 +195,8 @@ func TestSettleAfterEveryAcquisitionSparesTheJob(t *testing.T) {
 			{d.Name + " settle equal to the gap", sc, func(sc *Scenario) { sc.Ours.Settle = sc.Gap }, 9},
 			// An old client that had seen an earlier holder's expired value
 			// overwrites a key that was taken when free.
-			{d.Name + " settle only after takeovers", sc, func(sc *Scenario) { sc.Ours.SettleAlways = false }, 8},
+			{d.Name + " settle only after takeovers", sc, func(sc *Scenario) { sc.Ours.SettleAlways = false },
+				8},
 		})
 	}
 }
@@ -206,7 +214,8 @@ func TestLateLoserAtDeadStampLetsNoClientIn(t *testing.T) {
 		sc.Ours.NoTombstone = p == PhaseSealed
 		sc.Ours.Settle, sc.Ours.SettleAlways, sc.Goal = sc.Gap+1, false, lostJob
 		x := explore(t, sc)
-		stolen := slices.IndexFunc(x.Trace.Events, func(e Event) bool { return e.What == "acquire" && e.Result == "won" })
+		stolen := slices.IndexFunc(x.Trace.Events,
+			func(e Event) bool { return e.What == "acquire" && e.Result == "won" })
 		if !x.Found || stolen < 0 || !strings.Contains(x.Trace.String(), "getset") {
 			t.Errorf("%s: no getsetlock client took a free key and lost it:\n%s", p, x.Trace)
 		}
@@ -245,10 +254,12 @@ func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
 	overrun.Overrun, overrun.Goal = true, unnoticed
 	checkMutants(t, []mutant{
 		{"tombstone put back only with M", overrun, without(ruleRestoreWithM), 12},
-		{"tombstones deleted last, on the way back", moves(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed), without(ruleTombstonesLast), 11},
+		{"tombstones deleted last, on the way back", moves(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed),
+			without(ruleTombstonesLast), 11},
 		{"no phase, no lock", beside(dialect.Jedis(), 1, 2, PhaseDual), without(ruleNoPhaseNoLock), 3},
 		{"long lease only after the gap", long, without(ruleLongAfterGap), 17},
-		{"one step at a time", moves(dialect.Jedis(), 1, 2, PhaseSealed, PhaseClean), without(ruleOneStep), 8},
+		{"one step at a time", moves(dialect.Jedis(), 1, 2, PhaseSealed, PhaseClean), without(ruleOneStep),
+			8},
 	})
 }
 
@@ -256,5 +267,7 @@ func TestLeaseLongerThanBareExpireIsUnsafe(t *testing.T) {
 	for _, p := range few([]Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern}) {
 		checkMutants(t, []mutant{{string(p), beside(dialect.BareExpire(), 2, 1, p), longer, 0}})
 	}
-	checkMutants(t, []mutant{{"tombstone's TTL restored", beside(dialect.BareExpire(), 2, 1, PhaseSealed), without(ruleTombstoneTTL), 7}})
+	checkMutants(t,
+		[]mutant{{"tombstone's TTL restored", beside(dialect.BareExpire(), 2, 1, PhaseSealed),
+			without(ruleTombstoneTTL), 7}})
 }

@@ -160,7 +160,8 @@ func (m *machine) setnx(s state, i int) step {
 	if m.Dialect.Acquire != dialect.AcquireSetnx {
 		s.l.ttl = lasts(m.Lease + int(c.more))
 	}
-	expire := everybody || m.Dialect.KeyTTL == dialect.TTLWinExpire || m.Dialect.KeyTTL == dialect.TTLAfterSetnx
+	expire := everybody || m.Dialect.KeyTTL == dialect.TTLWinExpire ||
+		m.Dialect.KeyTTL == dialect.TTLAfterSetnx
 	m.wins(&s, i, expire)
 	t.to = s
 	return t
@@ -309,7 +310,8 @@ func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 	s.l = m.written(i, stamp) // GETSET removes the key's TTL
 	c.stamp = stamp
 	m.hurt(&s, before)
-	if !m.Dialect.JudgesAnew || m.Dialect.Wins == dialect.WinsSameText || m.Dialect.Wins == dialect.WinsEqualNumber || before.kind == noMark {
+	if !m.Dialect.JudgesAnew || m.Dialect.Wins == dialect.WinsSameText ||
+		m.Dialect.Wins == dialect.WinsEqualNumber || before.kind == noMark {
 		m.decide(&s, i, &t, before, clock)
 		t.to = s
 		return t

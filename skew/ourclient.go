@@ -51,7 +51,8 @@ func (m *machine) stopped(s *state, i int, out []step) []step {
 	}
 	if m.broken(ruleFreshToken) {
 		t := m.pc(s, i, evLate, ourIdle)
-		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, on: c.on, flags: flagReleased}
+		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, on: c.on,
+			flags: flagReleased}
 		out = append(out, t)
 	}
 	return out
@@ -98,7 +99,8 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 
 // endAttempt gives up a token for good: from now on its bytes are a stranger's.
 func (s *state) endAttempt(i int) {
-	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away.ended(), quiet: s.our[i].quiet}
+	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away.ended(),
+		quiet: s.our[i].quiet}
 	s.rename(ourName(i), stranger)
 }
 
@@ -113,7 +115,8 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if !m.Ours.Restored && c.away == awayNot && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
-	if c.member == model.NoPhase && !m.broken(ruleNoPhaseNoLock) || m.unheard(c, m.Ours.Attempts, ruleAttemptsStop) {
+	if c.member == model.NoPhase && !m.broken(ruleNoPhaseNoLock) ||
+		m.unheard(c, m.Ours.Attempts, ruleAttemptsStop) {
 		return out
 	}
 	to := *s
@@ -121,7 +124,8 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if m.broken(ruleCompareAndSet) && s.l.kind == stampMark && m.mayTakeOver(s, c) {
 		blind := to
 		blind.our[i].pc, blind.our[i].flags = ourSent, flagJudged
-		out = append(out, step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outOther}, to: blind})
+		out = append(out, step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outOther},
+			to: blind})
 	}
 	if !m.Ours.Late {
 		return append(out, m.attempt(to, i))
@@ -153,7 +157,8 @@ func (m *machine) attempt(s state, i int) step {
 	if !won {
 		past := !cancelled && m.worthALook(&s, c) // a client that cancelled sends no look afterwards
 		timed := c.flags&flagTimed != 0
-		*c = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
+		*c = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet,
+			flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
 		if past && m.meetsPast(&s, c, timed) {
 			t.ev.out = outNoted
 		}

@@ -139,7 +139,8 @@ func (m *machine) notes(s *state, seen seen, age int8) bool {
 // worthALook reports whether client c has found a past stamp, and has nothing
 // else to judge it by.
 func (m *machine) worthALook(s *state, c *ourClient) bool {
-	return m.Ours.Unchanged == 0 && s.l.kind == stampMark && s.m.who == nobody && c.phase != model.Clean && c.phase != model.NoPhase &&
+	return m.Ours.Unchanged == 0 && s.l.kind == stampMark && s.m.who == nobody && c.phase != model.Clean &&
+		c.phase != model.NoPhase &&
 		m.Dialect.HasTakeover() && !m.known(s) && m.past(s, c)
 }
 
@@ -215,7 +216,8 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 // finds that one has taken it: that client has had its turn.
 func (m *machine) endsGap(s *state, i int) {
 	p := s.our[i].phase
-	if m.Ours.Leaves == 0 || p == model.Clean || p == model.NoPhase || s.l.kind == noMark || s.l.kind == tombMark {
+	if m.Ours.Leaves == 0 || p == model.Clean || p == model.NoPhase || s.l.kind == noMark ||
+		s.l.kind == tombMark {
 		return
 	}
 	if s.m.who == leftover || m.broken(ruleLeftIsNobodys) {
@@ -304,7 +306,8 @@ func (m *machine) release(s *state, i int) {
 	}
 	if c.on == model.OnOwn && (m.stands(s, i) || m.broken(ruleReleaseLooks)) {
 		s.l = mark{}
-		if c.phase >= model.Sealed && (!m.Dialect.OrMine || c.flags&flagSettled != 0 || m.broken(ruleUnsettledDeleted)) {
+		if c.phase >= model.Sealed &&
+			(!m.Dialect.OrMine || c.flags&flagSettled != 0 || m.broken(ruleUnsettledDeleted)) {
 			s.l = mark{kind: tombMark}
 		}
 	}

@@ -23,8 +23,10 @@ func few[T any](all []T) []T {
 // uses.
 func TestConcurrentSearchesDoNotAffectEachOther(t *testing.T) {
 	ask := func(n int) string {
-		d := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
-		x, err := Explore(Scenario{Dialect: d, Old: 2, Lease: 4, Job: 4, Gap: 1, Ours: Ours{Clients: 1, Phase: PhaseSealed, TTL: 2, Margin: 1}})
+		d := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(),
+			dialect.BareExpire()}[n]
+		x, err := Explore(Scenario{Dialect: d, Old: 2, Lease: 4, Job: 4, Gap: 1,
+			Ours: Ours{Clients: 1, Phase: PhaseSealed, TTL: 2, Margin: 1}})
 		return fmt.Sprint(x.States, x.Steps, x.Trace, err)
 	}
 	var alone, beside [4]string

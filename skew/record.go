@@ -93,7 +93,8 @@ func (m *machine) refuses(s *state) bool {
 			return true
 		case c.away == awayUnsaid:
 			continue
-		case m.older(s, c) && !m.broken(ruleOlderOpensNothing), c.away == awaySilent && !m.broken(ruleVanishedBlocks):
+		case m.older(s, c) && !m.broken(ruleOlderOpensNothing),
+			c.away == awaySilent && !m.broken(ruleVanishedBlocks):
 			return true
 		case c.listed():
 			heard++
@@ -317,7 +318,8 @@ func (m *machine) mayGoBack(s *state) bool {
 // soon as the fleet is on its way to clean.
 func (m *machine) maySweep(s *state) bool {
 	early := m.broken(ruleTombstonesLast)
-	if s.l.kind != tombMark || s.record != model.Dual && s.record != model.Clean && !(early && s.record == model.Modern && m.last == model.Clean) {
+	if s.l.kind != tombMark || s.record != model.Dual && s.record != model.Clean &&
+		!(early && s.record == model.Modern && m.last == model.Clean) {
 		return false
 	}
 	if early {

@@ -36,16 +36,23 @@ func TestEachRuleOfTheRosterPreventsATrace(t *testing.T) {
 	empties := func(o *Ours) { o.Empties = true }
 	silent := func(o *Ours) { o.Vanishes = true }
 	sooner := func(sc *Scenario) { sc.Ours.Waits = sc.Ours.TTL + sc.Ours.Renewals - 1 }
-	for _, sc := range few([]Scenario{toldBefore(joins), toldBefore(loses), toldBefore(empties), enrolled(joins), enrolled(loses), enrolled(empties), enrolled(silent)}) {
+	for _, sc := range few([]Scenario{
+		toldBefore(joins), toldBefore(loses), toldBefore(empties), enrolled(joins), enrolled(loses),
+		enrolled(empties), enrolled(silent)}) {
 		mustBeSafe(t, sc)
 	}
 	checkBroken(t, few([]mutant{
-		{"a member reads before its field stands, and holds by a tombstone", toldBefore(joins), without(ruleFieldFirst), 0},
-		{"a member reads before its field stands, and old clients start", enrolled(joins), without(ruleFieldFirst), 0},
+		{"a member reads before its field stands, and holds by a tombstone", toldBefore(joins),
+			without(ruleFieldFirst), 0},
+		{"a member reads before its field stands, and old clients start", enrolled(joins),
+			without(ruleFieldFirst), 0},
 		{"a member comes back and acts before it reads", enrolled(loses), without(ruleReadsThenActs), 0},
-		{"half of the registry is lost, and the rest opens gates", enrolled(loses), without(ruleLostWaits), 0},
-		{"half of the registry is lost, and one holds by a tombstone", toldBefore(loses), without(ruleLostWaits), 0},
-		{"all of it is lost, and the first one back opens gates", enrolled(empties), without(ruleLostWaits), 0},
+		{"half of the registry is lost, and the rest opens gates", enrolled(loses), without(ruleLostWaits),
+			0},
+		{"half of the registry is lost, and one holds by a tombstone", toldBefore(loses),
+			without(ruleLostWaits), 0},
+		{"all of it is lost, and the first one back opens gates", enrolled(empties), without(ruleLostWaits),
+			0},
 		{"a loss waits a tick less", enrolled(loses), sooner, 0},
 		{"a lost member renews without end", enrolled(loses), without(ruleRenewalsStop), 0},
 		{"a lost member makes attempts without end", enrolled(loses), without(ruleAttemptsStop), 0},
@@ -63,7 +70,8 @@ func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
 	}
 	mustBeSafe(t, slow(2))
 	mustBeSafe(t, enrolled(func(o *Ours) { o.Loses, o.Joins, o.Slow = true, true, true }))
-	mustBeSafe(t, changed(slow(2), func(sc *Scenario) { sc.Ours.TTL, sc.Ours.Again, sc.Goal = 3, false, lostJob }))
+	mustBeSafe(t,
+		changed(slow(2), func(sc *Scenario) { sc.Ours.TTL, sc.Ours.Again, sc.Goal = 3, false, lostJob }))
 	checkBroken(t, few([]mutant{
 		{"the registry is read before the record", slow(1), without(ruleRecordThenRoster), 0},
 		{"a step over another", slow(1), without(ruleVerbCompares), 0},

@@ -10,7 +10,8 @@ func mustBeSafe(t *testing.T, sc Scenario) {
 	t.Helper()
 	x := explore(t, sc)
 	if x.Found {
-		t.Errorf("%s %d+%d %s to %s, %s:\n%v%s", sc.Dialect, sc.Old, sc.Ours.Clients, sc.Ours.Phase, sc.Ours.To, sc.Goal, x.Trace, x.Trace.Words())
+		t.Errorf("%s %d+%d %s to %s, %s:\n%v%s", sc.Dialect, sc.Old, sc.Ours.Clients, sc.Ours.Phase,
+			sc.Ours.To, sc.Goal, x.Trace, x.Trace.Words())
 	}
 }
 
@@ -57,9 +58,11 @@ func TestFullRulesAreSafeForFourClients(t *testing.T) {
 // allow.
 func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
 	steps := [][2]Phase{
-		{PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}, {PhaseModern, PhaseClean}, {PhaseObserve, PhaseClean},
+		{PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern},
+		{PhaseModern, PhaseClean}, {PhaseObserve, PhaseClean},
 	}
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.JedisUUID(), dialect.BareExpire()}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.Jedis(), dialect.PageNil(), dialect.JedisUUID(), dialect.BareExpire()}) {
 		for _, p := range few(steps) {
 			mustBeSafe(t, tight(d, 1, 2, p[0], p[1]))
 		}
@@ -79,8 +82,11 @@ func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
 // clients never hold together. No renewal succeeds over a mark that was touched
 // since the last look.
 func TestOverrunsNeverLetTwoGetsetlockClientsHold(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.SetGetDel(), dialect.JedisUUID()}) {
-		for _, p := range few([][2]Phase{{PhaseObserve, PhaseObserve}, {PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern}}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.Jedis(), dialect.PageNil(), dialect.SetGetDel(), dialect.JedisUUID()}) {
+		for _, p := range few([][2]Phase{
+			{PhaseObserve, PhaseObserve}, {PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed},
+			{PhaseSealed, PhaseModern}}) {
 			sc := tight(d, 1, 2, p[0], p[1])
 			sc.Overrun, sc.Goal = true, unnoticed
 			mustBeSafe(t, sc)
@@ -145,9 +151,11 @@ func TestLeaseMayBeLongerWhereServerExpiresKeys(t *testing.T) {
 // The token lock alone: late requests, late replies, cancelled attempts,
 // crashes.
 func TestModernLockAloneIsSafe(t *testing.T) {
-	sc := Scenario{Dialect: dialect.Jedis(), Ours: Ours{Clients: 3, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: true}}
+	sc := Scenario{Dialect: dialect.Jedis(),
+		Ours: Ours{Clients: 3, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: true}}
 	mustBeSafe(t, sc)
-	for name, r := range map[string]Rule{"token": ruleToken, "trust": ruleTrustFromSent, "passed on": ruleReleasedNotPassed} {
+	for name, r := range map[string]Rule{
+		"token": ruleToken, "trust": ruleTrustFromSent, "passed on": ruleReleasedNotPassed} {
 		broken := sc
 		broken.Ours.Break = r
 		if x := explore(t, broken); !x.Found {

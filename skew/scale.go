@@ -37,7 +37,8 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	if d.Unit.Step() < tick/2 {
 		d.Inclusive = false
 	}
-	sc := Scenario{Dialect: d, Old: n, Lease: in(l.Lease, scaleTicks), Job: in(l.Job, 60), Gap: in(l.Delay, 20), Reply: in(l.Reply, 40), Ahead: in(l.Spread, 30)}
+	sc := Scenario{Dialect: d, Old: n, Lease: in(l.Lease, scaleTicks), Job: in(l.Job, 60),
+		Gap: in(l.Delay, 20), Reply: in(l.Reply, 40), Ahead: in(l.Spread, 30)}
 	if !v.LongestJob.Bounded || v.LateWinner {
 		return sc, tick, nil
 	}

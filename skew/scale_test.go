@@ -19,8 +19,11 @@ func scaledKeepsTheAnswer(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	for _, d := range few(dialect.Presets()) {
 		for range 4 {
-			span := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
-			l := Law{Dialect: d, Lease: time.Duration(1+random.IntN(60)) * sec, Job: span(80 * sec), Delay: span(3 * sec), Spread: span(20 * sec)}
+			span := func(most time.Duration) time.Duration {
+				return time.Duration(random.Int64N(int64(most)))
+			}
+			l := Law{Dialect: d, Lease: time.Duration(1+random.IntN(60)) * sec, Job: span(80 * sec),
+				Delay: span(3 * sec), Spread: span(20 * sec)}
 			v, err := l.Verdict()
 			if err != nil {
 				t.Fatal(err)
@@ -31,7 +34,8 @@ func scaledKeepsTheAnswer(t *testing.T, random *rand.Rand) {
 			}
 			x := explore(t, sc)
 			if x.Found != v.Possible && !v.LateWinner {
-				t.Errorf("%s lease %v job %v delay %v spread %v: law %v, scenario %+v %v", d, l.Lease, l.Job, l.Delay, l.Spread, v.Possible, sc, x.Found)
+				t.Errorf("%s lease %v job %v delay %v spread %v: law %v, scenario %+v %v", d, l.Lease, l.Job,
+					l.Delay, l.Spread, v.Possible, sc, x.Found)
 			}
 		}
 	}

@@ -33,9 +33,11 @@ type Scenario struct {
 	Greatest int
 	Job      int // J, the longest time from the winning write to the release's execution
 	Gap      int // g, the longest time from the clock reading to the last write of an attempt
-	Reply    int // longest time from the server executing a GETSET to the client judging the reply by a new clock reading
-	Behind   int
-	Ahead    int
+	// longest time from the server executing a GETSET to the client judging the
+	// reply by a new clock reading
+	Reply  int
+	Behind int
+	Ahead  int
 	// Rest is the least time that a client stays away after its own release, as
 	// a pause between polls makes it.
 	Rest int
@@ -208,15 +210,22 @@ const (
 	clobber                  // a GETSET that lost replaced the value of a client that holds
 	stalledLoser             // two hold, and on the way a holder was clobbered
 	ghost                    // a GETSET that lost left a value where no client held
-	chain                    // a second DEL in a row freed the lock of a client that had entered through the first
-	unnoticed                // a getsetlock renewal succeeded although its mark had been gone since the last look; or two such clients hold
-	trampled                 // a getsetlock release deleted the value of an old client that holds
-	lostJob                  // a getsetlock client got the lock and then lost its mark, all old clients being honest
-	falseLoss                // a getsetlock client learned of a loss although its mark and M were there
-	untombed                 // an old client's release deleted the tombstone
+	// a second DEL in a row freed the lock of a client that had entered through
+	// the first
+	chain
+	// a getsetlock renewal succeeded although its mark had been gone since the
+	// last look; or two such clients hold
+	unnoticed
+	trampled // a getsetlock release deleted the value of an old client that holds
+	// a getsetlock client got the lock and then lost its mark, all old clients
+	// being honest
+	lostJob
+	falseLoss // a getsetlock client learned of a loss although its mark and M were there
+	untombed  // an old client's release deleted the tombstone
 )
 
-var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost", "chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
+var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost",
+	"chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
 
 func (g Goal) String() string { return goals[g] }
 
@@ -256,23 +265,28 @@ func (sc Scenario) machine() (*machine, error) {
 		m.slack = m.unit
 	}
 	switch d.Release {
-	case dialect.ReleaseValueOwn, dialect.ReleaseValueAtLeastOwn, dialect.ReleaseOwnNotPast, dialect.ReleaseOwnAhead, dialect.ReleaseCompare:
+	case dialect.ReleaseValueOwn, dialect.ReleaseValueAtLeastOwn, dialect.ReleaseOwnNotPast,
+		dialect.ReleaseOwnAhead, dialect.ReleaseCompare:
 		m.keepsStamp = true
 	}
 	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
-	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind, 0) - sc.Ours.TakeoverMargin - sc.FleetStep - max(sc.ServerStep, -sc.ServerStep) - 2
+	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind,
+		0) - sc.Ours.TakeoverMargin - sc.FleetStep - max(sc.ServerStep, -sc.ServerStep) - 2
 	if !d.JudgesAnew {
 		// A reading may be Gap old when it judges, and a value that it finds
 		// expired stays so.
-		lowest = min(lowest, -max(sc.Ahead, 0)-max(sc.Behind, 0)-sc.Gap-sc.Ours.TakeoverMargin-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)-2)
+		lowest = min(lowest, -max(sc.Ahead, 0)-max(sc.Behind,
+			0)-sc.Gap-sc.Ours.TakeoverMargin-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)-2)
 	}
 	if sc.Ours.Unchanged > 0 {
 		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
 	}
 	m.floor = int8(lowest) - 2*(m.unit-1)
 	m.looks(sc)
-	if highest := max(sc.Ours.TTL, sc.Ours.Long) + int(m.far) + 2*int(m.unit) + max(0, -sc.ServerStep); highest > 120 {
-		return nil, &ParameterError{"Ours.StampAhead", m.far, "such that no stamp lies more than 120 ticks ahead"}
+	if highest := max(sc.Ours.TTL, sc.Ours.Long) + int(m.far) + 2*int(m.unit) +
+		max(0, -sc.ServerStep); highest > 120 {
+		return nil, &ParameterError{
+			"Ours.StampAhead", m.far, "such that no stamp lies more than 120 ticks ahead"}
 	}
 	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
 	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
@@ -304,12 +318,14 @@ func (m *machine) looks(sc Scenario) {
 	if m.broken(ruleStampAhead) {
 		m.far = 0
 	}
-	m.fresh = m.slack + int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - m.unit
+	m.fresh = m.slack +
+		int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - m.unit
 }
 
 // isFar reports whether only a getsetlock client can have written this stamp.
 func (m *machine) isFar(l mark) bool {
-	return m.Ours.StampAhead == 0 && !m.broken(ruleStampAhead) && l.kind == stampMark && l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
+	return m.Ours.StampAhead == 0 && !m.broken(ruleStampAhead) && l.kind == stampMark &&
+		l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
 }
 
 // farOf returns how far beyond its lease that stamp lies.
@@ -352,13 +368,17 @@ func (sc Scenario) outOfRange() error {
 		high       int
 	}{
 		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
-		{"Unit", sc.Unit, 0, 4}, {"Lease", sc.Lease, 0, 40}, {"Greatest", sc.Greatest, 0, 40}, {"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
-		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30}, {"FleetStep", sc.FleetStep, 0, 30}, {"Shorten", sc.Shorten, 0, 40}, {"ServerStep", sc.ServerStep, -30, 30},
+		{"Unit", sc.Unit, 0, 4}, {"Lease", sc.Lease, 0, 40}, {"Greatest", sc.Greatest, 0, 40},
+		{"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
+		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30},
+		{"FleetStep", sc.FleetStep, 0, 30}, {"Shorten", sc.Shorten, 0, 40},
+		{"ServerStep", sc.ServerStep, -30, 30},
 		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
 		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
 		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},
 		{"Ours.Look", sc.Ours.Look, 0, 60}, {"Ours.StampAhead", sc.Ours.StampAhead, 0, 60},
-		{"Ours.Renewals", sc.Ours.Renewals, 0, 20}, {"Ours.Attempts", sc.Ours.Attempts, 0, 20}, {"Ours.Waits", sc.Ours.Waits, 0, 80},
+		{"Ours.Renewals", sc.Ours.Renewals, 0, 20}, {"Ours.Attempts", sc.Ours.Attempts, 0, 20},
+		{"Ours.Waits", sc.Ours.Waits, 0, 80},
 		{"Ours.Unchanged", sc.Ours.Unchanged, 0, 40}, {"Ours.Sparse", sc.Ours.Sparse, 0, 40},
 		{"MaxStates", sc.MaxStates, 0, 1 << 30},
 	} {
@@ -379,11 +399,15 @@ func (sc Scenario) contradiction() error {
 		value  any
 		want   string
 	}{
-		{sc.Unit > 1 && sc.Lease%sc.Unit != 0, "Lease", sc.Lease, fmt.Sprintf("a multiple of Unit, %d", sc.Unit)},
-		{sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()), "Lease", sc.Lease, "more than 0"},
+		{sc.Unit > 1 && sc.Lease%sc.Unit != 0, "Lease", sc.Lease,
+			fmt.Sprintf("a multiple of Unit, %d", sc.Unit)},
+		{sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()), "Lease",
+			sc.Lease, "more than 0"},
 		{ours.Clients > 0 && ours.TTL == 0, "Ours.TTL", ours.TTL, "more than 0"},
-		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To, "clean, from an earlier phase, where a record is restored"},
-		{ours.Renewals == 0 && (ours.Loses || ours.Joins), "Ours.Renewals", 0, "more than 0, where members join or are lost"},
+		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To,
+			"clean, from an earlier phase, where a record is restored"},
+		{ours.Renewals == 0 && (ours.Loses || ours.Joins), "Ours.Renewals", 0,
+			"more than 0, where members join or are lost"},
 		{!ours.Phase.known(), "Ours.Phase", ours.Phase, knownPhases},
 		{!ours.To.known(), "Ours.Phase", ours.To, knownPhases},
 	} {

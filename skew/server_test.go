@@ -106,7 +106,8 @@ func TestLookAgeIsOfTheGreatestLease(t *testing.T) {
 	sc.Greatest = sc.Lease + 2
 	checkMutants(t, []mutant{
 		{"a look a tick too young", sc, younger(t), 0},
-		{"looks that are as old as the smallest lease asks", sc, func(sc *Scenario) { sc.Ours.Look = lookAge(t, *sc) - 2 }, 0},
+		{"looks that are as old as the smallest lease asks", sc,
+			func(sc *Scenario) { sc.Ours.Look = lookAge(t, *sc) - 2 }, 0},
 	})
 }
 
@@ -122,7 +123,9 @@ func stepped(behind, step int) Scenario {
 func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 	jedis, fast := dialect.Jedis(), beside(dialect.RedisPy(), 1, 1, PhaseObserve)
 	fast.Behind, fast.Ahead = -2, 3
-	back := changed(fast, func(sc *Scenario) { sc.Lease, sc.Job, sc.Ours.TTL, sc.Ours.Margin, sc.ServerStep = 7, 5, 5, 4, -1 })
+	back := changed(fast, func(sc *Scenario) {
+		sc.Lease, sc.Job, sc.Ours.TTL, sc.Ours.Margin, sc.ServerStep = 7, 5, 5, 4, -1
+	})
 	old := changed(offset(jedis, 2, 1, PhaseObserve, 12), func(sc *Scenario) { sc.Ours.OldServer = true })
 	known := changed(stepped(0, 3), func(sc *Scenario) { sc.Ours.Known = true })
 	elsewhere := changed(stepped(12, 2), func(sc *Scenario) { sc.Ours.Elsewhere = true })
@@ -130,11 +133,13 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 		sc.FailOver, sc.Ours.Measured, sc.Ours.TakeoverMargin, sc.Ours.Newcomers = true, true, 12, true
 	})
 	checkMutants(t, []mutant{
-		{"a takeover at the spread alone", offset(jedis, 2, 1, PhaseObserve, 6), func(sc *Scenario) { sc.Ours.Known = true }, 3},
+		{"a takeover at the spread alone", offset(jedis, 2, 1, PhaseObserve, 6),
+			func(sc *Scenario) { sc.Ours.Known = true }, 3},
 		{"a look a tick too young", offset(jedis, 2, 1, PhaseObserve, 12), younger(t), 0},
 		{"a look read before its reply", old, without(ruleLookAfterReply), 0},
 		{"a stamp that ends with the lease", fast, without(ruleStampAhead), 0},
-		{"a stamp a tick less ahead than the fastest", fast, func(sc *Scenario) { sc.Ours.StampAhead = sc.Ahead - 1 }, 0},
+		{"a stamp a tick less ahead than the fastest", fast,
+			func(sc *Scenario) { sc.Ours.StampAhead = sc.Ahead - 1 }, 0},
 		{"the fastest clock in the trust margin, and a step back", back, without(ruleStampAhead), 0},
 		{"a step that is not added to behind", known, without(ruleStepAdds), 0},
 		{"a look that a step makes older", stepped(12, 2), without(ruleLookElapsed), 0},
@@ -149,7 +154,8 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 func TestStepsNeedNoSuspension(t *testing.T) {
 	for _, undone := range few([]bool{true, false}) {
 		for _, step := range few([]int{3, -2}) {
-			known := changed(stepped(0, step), func(sc *Scenario) { sc.StepUndone, sc.Ours.Known = undone, true })
+			known := changed(stepped(0, step),
+				func(sc *Scenario) { sc.StepUndone, sc.Ours.Known = undone, true })
 			mustBeSafe(t, known)
 			looks := changed(stepped(12, step), func(sc *Scenario) { sc.StepUndone, sc.Old = undone, 1 })
 			mustBeSafe(t, looks)

@@ -19,7 +19,9 @@ func TestLawAgreesWithExplorerOnDenseGrid(t *testing.T) {
 		for lease := 1; lease <= 4; lease++ {
 			for gap := 0; gap <= 2; gap++ {
 				for _, clocks := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 3}, {-2, 3}, {4, 1}} {
-					tried += sweepJobs(t, Scenario{Dialect: d, Old: 2, Lease: lease, Gap: gap, Behind: clocks[0], Ahead: clocks[1]})
+					tried += sweepJobs(t,
+						Scenario{Dialect: d, Old: 2, Lease: lease, Gap: gap, Behind: clocks[0],
+							Ahead: clocks[1]})
 				}
 			}
 		}
@@ -36,12 +38,15 @@ func TestLawAgreesWithExplorerOnDenseGrid(t *testing.T) {
 func TestLawHoldsWhereverWithinAUnitClocksAreRead(t *testing.T) {
 	tried := 0
 	for _, d := range few(dialect.Presets()) {
-		if !d.Excludes() || !d.HasTakeover() || d.Unit == dialect.UnitFloatSeconds || d.Unit == dialect.UnitNanos {
+		if !d.Excludes() || !d.HasTakeover() || d.Unit == dialect.UnitFloatSeconds ||
+			d.Unit == dialect.UnitNanos {
 			continue
 		}
 		for unit := 2; unit <= 3; unit++ {
 			for _, p := range [][4]int{{1, 0, 0, 0}, {2, 0, 0, 1}, {2, 1, 1, 0}, {1, 1, 0, 2}, {2, 2, 1, 1}} {
-				tried += sweepJobs(t, Scenario{Dialect: d, Unit: unit, Old: 2, Lease: p[0] * unit, Gap: p[1], Behind: p[2], Ahead: p[3]})
+				tried += sweepJobs(t,
+					Scenario{Dialect: d, Unit: unit, Old: 2, Lease: p[0] * unit, Gap: p[1], Behind: p[2],
+						Ahead: p[3]})
 			}
 		}
 	}
@@ -73,7 +78,8 @@ func sweepJobs(t *testing.T, sc Scenario) (tried int) {
 		}
 		if x := explore(t, sc); x.Found != v.Possible {
 			t.Errorf("%s unit %d lease %d job %d gap %d clocks -%d+%d: explorer %v, law %v\n%v",
-				sc.Dialect.Name, sc.Unit, sc.Lease, job, sc.Gap, sc.Behind, sc.Ahead, x.Found, v.Possible, x.Trace)
+				sc.Dialect.Name, sc.Unit, sc.Lease, job, sc.Gap, sc.Behind, sc.Ahead, x.Found, v.Possible,
+				x.Trace)
 		}
 		tried++
 	}
@@ -84,7 +90,8 @@ func sweepJobs(t *testing.T, sc Scenario) (tried int) {
 // are read anywhere within a unit. That holds for a guard and for a stamp that
 // is itself cut. A fraction of a unit more is not safe.
 func TestLeaseRuleIsTightWithinAUnit(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.Errorception(), dialect.Page(), dialect.PageNil(), dialect.ServiceStack()}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.Jedis(), dialect.Errorception(), dialect.Page(), dialect.PageNil(), dialect.ServiceStack()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 6, Gap: 1, Ahead: 1}
 			sc.Job = sc.Lease + 2*int(d.C()/tick(d)) - sc.Ahead - sc.Gap

@@ -3,10 +3,12 @@ package skew
 // Event is one line of a trace: which client did what, at which tick, and with
 // which result.
 type Event struct {
-	At     int    // ticks since the beginning
-	Who    string // old1, old2 … ours1, ours2 …; server, fleet or record
-	What   string // one word, see docs/clocks.md
-	Arg    int    // for "clock", "judge", "getset": the clock that was read, relative to the server's; for "tick" none
+	At   int    // ticks since the beginning
+	Who  string // old1, old2 … ours1, ours2 …; server, fleet or record
+	What string // one word, see docs/clocks.md
+	// for "clock", "judge", "getset": the clock that was read, relative to the
+	// server's; for "tick" none
+	Arg    int
 	HasArg bool
 	Result string // one word, or empty
 }

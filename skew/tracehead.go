@@ -59,10 +59,14 @@ func (sc *Scenario) headLine(line string) (err error) {
 // numbers reads pairs of a name and a number.
 func (sc *Scenario) numbers(line string) error {
 	fields := map[string]*int{
-		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply, "rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
-		"ours": &sc.Ours.Clients, "ttl": &sc.Ours.TTL, "long": &sc.Ours.Long, "margin": &sc.Ours.Margin, "stop": &sc.Ours.Stop,
-		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged, "sparse": &sc.Ours.Sparse, "look": &sc.Ours.Look,
-		"leaves": &sc.Ours.Leaves, "renewals": &sc.Ours.Renewals, "attempts": &sc.Ours.Attempts, "waits": &sc.Ours.Waits,
+		"old": &sc.Old, "lease": &sc.Lease, "job": &sc.Job, "gap": &sc.Gap, "reply": &sc.Reply,
+		"rest": &sc.Rest, "behind": &sc.Behind, "ahead": &sc.Ahead,
+		"ours": &sc.Ours.Clients, "ttl": &sc.Ours.TTL, "long": &sc.Ours.Long, "margin": &sc.Ours.Margin,
+		"stop":   &sc.Ours.Stop,
+		"settle": &sc.Ours.Settle, "takeover": &sc.Ours.TakeoverMargin, "unchanged": &sc.Ours.Unchanged,
+		"sparse": &sc.Ours.Sparse, "look": &sc.Ours.Look,
+		"leaves": &sc.Ours.Leaves, "renewals": &sc.Ours.Renewals, "attempts": &sc.Ours.Attempts,
+		"waits": &sc.Ours.Waits,
 	}
 	words := strings.Fields(line)
 	for i := 0; i < len(words); i += 2 {
@@ -82,10 +86,16 @@ func (sc *Scenario) numbers(line string) error {
 // option reads one of the options that a scenario has besides its numbers.
 func (sc *Scenario) option(text string) error {
 	switches := map[string]*bool{
-		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay, "prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
+		"overrun": &sc.Overrun, "renews": &sc.Renews, "own delay": &sc.OwnDelay,
+		"prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
 		"step undone": &sc.StepUndone, "fail-over": &sc.FailOver,
-		"behind known": &sc.Ours.Known, "behind measured": &sc.Ours.Measured, "looks elsewhere": &sc.Ours.Elsewhere, "old server": &sc.Ours.OldServer, "no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
-		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again, "restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties, "loses": &sc.Ours.Loses, "joins": &sc.Ours.Joins, "slow verb": &sc.Ours.Slow, "carved": &sc.Ours.Carved, "settle always": &sc.Ours.SettleAlways,
+		"behind known": &sc.Ours.Known, "behind measured": &sc.Ours.Measured,
+		"looks elsewhere": &sc.Ours.Elsewhere, "old server": &sc.Ours.OldServer,
+		"no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
+		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again,
+		"restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties,
+		"loses": &sc.Ours.Loses, "joins": &sc.Ours.Joins, "slow verb": &sc.Ours.Slow,
+		"carved": &sc.Ours.Carved, "settle always": &sc.Ours.SettleAlways,
 	}
 	if on := switches[text]; on != nil {
 		*on = true
@@ -95,7 +105,9 @@ func (sc *Scenario) option(text string) error {
 		sc.Ours.To = Phase(to)
 		return nil
 	}
-	for name, n := range map[string]*int{"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten, "unit ": &sc.Unit, "greatest ": &sc.Greatest, "stamp ahead ": &sc.Ours.StampAhead} {
+	for name, n := range map[string]*int{
+		"fleet step ": &sc.FleetStep, "server step ": &sc.ServerStep, "shorten ": &sc.Shorten,
+		"unit ": &sc.Unit, "greatest ": &sc.Greatest, "stamp ahead ": &sc.Ours.StampAhead} {
 		ticks, ok := strings.CutPrefix(text, name)
 		if !ok {
 			continue
@@ -128,7 +140,8 @@ func ParseRules(text string) (Rule, error) {
 	for text != "" {
 		found := false
 		for i, name := range ruleNames {
-			if rest, ok := strings.CutPrefix(text, name); ok && (rest == "" || strings.HasPrefix(rest, ", ")) {
+			if rest, ok := strings.CutPrefix(text, name); ok &&
+				(rest == "" || strings.HasPrefix(rest, ", ")) {
 				rules, text, found = rules|1<<i, strings.TrimPrefix(rest, ", "), true
 				break
 			}

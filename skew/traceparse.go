@@ -24,7 +24,8 @@ func ParseTrace(r io.Reader) ([]Event, error) {
 			return nil, fmt.Errorf("skew: trace line %d: %w", n, err)
 		}
 		if len(events) > 0 && e.At < events[len(events)-1].At {
-			return nil, fmt.Errorf("skew: trace line %d: tick %d after tick %d", n, e.At, events[len(events)-1].At)
+			return nil, fmt.Errorf("skew: trace line %d: tick %d after tick %d", n, e.At,
+				events[len(events)-1].At)
 		}
 		events = append(events, e)
 	}
@@ -100,11 +101,16 @@ func (e Event) words() string {
 }
 
 var resultSays = map[string]string{
-	"acquire noted": "it remembers the expired value, and when it saw it", "clock greatest": "with the greatest lease",
-	"note noted": "done", "note kept": "another value is there",
-	"acquire won": "it takes the key", "check won": "its mark is there, it holds", "check lost": "its mark is gone",
-	"renewed won": "renewed", "renewed lost": "refused", "sample kept": "the same bytes", "decide kept": "leaves the key",
+	"acquire noted":  "it remembers the expired value, and when it saw it",
+	"clock greatest": "with the greatest lease",
+	"note noted":     "done", "note kept": "another value is there",
+	"acquire won": "it takes the key", "check won": "its mark is there, it holds",
+	"check lost":  "its mark is gone",
+	"renewed won": "renewed", "renewed lost": "refused", "sample kept": "the same bytes",
+	"decide kept": "leaves the key",
 	"decide done": "will delete", "look done": "will delete", "look kept": "leaves the key",
-	"won": "it holds", "lost": "it does not get the lock", "nil": "nothing there", "held": "held by another", "done": "done",
-	"takeover": "it replaces an expired value and takes the key", "missing": "there was nothing left", "kept": "left alone", "value": "a value",
+	"won": "it holds", "lost": "it does not get the lock", "nil": "nothing there", "held": "held by another",
+	"done":     "done",
+	"takeover": "it replaces an expired value and takes the key", "missing": "there was nothing left",
+	"kept": "left alone", "value": "a value",
 }

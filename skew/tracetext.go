@@ -17,17 +17,22 @@ var eventWords = [...]struct {
 	evGetset: {"getset", "finds the value expired by its clock (%+d), GETSET", true},
 	evReply:  {"reply", "judges what GETSET returned by its clock (%+d)", true},
 	evExpire: {"expire", "EXPIRE", false}, evLast: {"setnx", "SETNX once more", false},
-	evLook: {"look", "looks before its release", false}, evDecide: {"decide", "looks at its own time before its release", false},
-	evDel: {"del", "DEL", false}, evCrash: {"crash", "crashes", false}, evQuit: {"quit", "gives its attempt up", false},
+	evLook:   {"look", "looks before its release", false},
+	evDecide: {"decide", "looks at its own time before its release", false},
+	evDel:    {"del", "DEL", false}, evCrash: {"crash", "crashes", false},
+	evQuit:   {"quit", "gives its attempt up", false},
 	evExtend: {"extend", "renews by a clock reading of %+d", true},
 	evFleet:  {"step", "all old clocks step by %+d", true},
 	evServer: {"step", "its clock steps by %+d", true},
 	evSend:   {"send", "sends an attempt", false}, evCancel: {"cancel", "cancels its attempt", false},
-	evAcquire: {"acquire", "its acquire script runs", false}, evAnswer: {"answer", "the reply arrives", false},
-	evCheck: {"check", "has settled and looks again", false}, evPass: {"pass", "hands its grant over to a waiter of its process", false},
-	evRenew: {"renew", "sends a renewal", false}, evRenewed: {"renewed", "its renewal runs", false},
-	evToldLost: {"lost", "learns that the lease is lost", false}, evStop: {"stop", "its job has stopped", false},
-	evRelease: {"release", "its release script runs", false}, evDie: {"crash", "crashes", false},
+	evAcquire: {"acquire", "its acquire script runs", false},
+	evAnswer:  {"answer", "the reply arrives", false},
+	evCheck:   {"check", "has settled and looks again", false},
+	evPass:    {"pass", "hands its grant over to a waiter of its process", false},
+	evRenew:   {"renew", "sends a renewal", false}, evRenewed: {"renewed", "its renewal runs", false},
+	evToldLost: {"lost", "learns that the lease is lost", false},
+	evStop:     {"stop", "its job has stopped", false},
+	evRelease:  {"release", "its release script runs", false}, evDie: {"crash", "crashes", false},
 	evSample: {"sample", "looks at the key", false}, evDrop: {"drop", "its command never arrives", false},
 	evLearn: {"learn", "reads the record", true}, evAdvance: {"advance", "the record advances", true},
 	evBack: {"back", "the record goes back", true}, evSweep: {"sweep", "the tombstone is deleted", false},
@@ -49,13 +54,15 @@ var eventWords = [...]struct {
 }
 
 var outcomes = [...]string{
-	outNone: "", outWon: "won", outLost: "lost", outNil: "nil", outHeld: "held", outDone: "done", outTakeover: "takeover", outMissing: "missing",
+	outNone: "", outWon: "won", outLost: "lost", outNil: "nil", outHeld: "held", outDone: "done",
+	outTakeover: "takeover", outMissing: "missing",
 	outKept: "kept", outOther: "value", outNoted: "noted", outGreatest: "greatest",
 }
 
 func named(ev event, now int, names order) Event {
 	k := eventWords[ev.kind]
-	e := Event{At: now, Who: "record", What: k.word, Arg: int(ev.arg), HasArg: k.arg, Result: outcomes[ev.out]}
+	e := Event{At: now, Who: "record", What: k.word, Arg: int(ev.arg), HasArg: k.arg,
+		Result: outcomes[ev.out]}
 	if !k.arg {
 		e.Arg = 0
 	}
@@ -88,7 +95,8 @@ func (t Trace) String() string {
 		sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Reply, sc.Rest, sc.Behind, sc.Ahead)
 	if o := sc.Ours; o.Clients > 0 {
 		fmt.Fprintf(&b, "# ours %d ttl %d long %d margin %d stop %d settle %d takeover %d unchanged %d sparse %d look %d\n",
-			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse, o.Look)
+			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse,
+			o.Look)
 		if o.Leaves > 0 {
 			fmt.Fprintf(&b, "# leaves %d\n", o.Leaves)
 		}
@@ -117,10 +125,17 @@ func (sc Scenario) options() []string {
 		name string
 		on   bool
 	}{
-		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay}, {"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone}, {"fail-over", sc.FailOver},
-		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured}, {"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
-		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget}, {"newcomers", sc.Ours.Newcomers},
-		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored}, {"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses}, {"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"carved", sc.Ours.Carved}, {"settle always", sc.Ours.SettleAlways},
+		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay},
+		{"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
+		{"fail-over", sc.FailOver},
+		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured},
+		{"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
+		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget},
+		{"newcomers", sc.Ours.Newcomers},
+		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored},
+		{"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses},
+		{"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"carved", sc.Ours.Carved},
+		{"settle always", sc.Ours.SettleAlways},
 	} {
 		if o.on {
 			with = append(with, o.name)
@@ -129,7 +144,8 @@ func (sc Scenario) options() []string {
 	for _, n := range []struct {
 		name  string
 		ticks int
-	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten}, {"unit", sc.Unit}, {"greatest", sc.Greatest}, {"stamp ahead", sc.Ours.StampAhead}} {
+	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten},
+		{"unit", sc.Unit}, {"greatest", sc.Greatest}, {"stamp ahead", sc.Ours.StampAhead}} {
 		if n.ticks != 0 {
 			with = append(with, fmt.Sprintf("%s %+d", n.name, n.ticks))
 		}

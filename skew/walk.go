@@ -125,22 +125,26 @@ type Member struct {
 }
 
 var oldSteps = [...]string{
-	oldIdle: "idle", oldRests: "rests", oldRead: "setnx", oldBusy: "get", oldLook: "got", oldJudged: "getset", oldReply: "gotset",
-	oldLast: "last", oldExpire: "expire", oldHolds: "holds", oldHoldsTTL: "holds-expire", oldEnds: "del",
+	oldIdle: "idle", oldRests: "rests", oldRead: "setnx", oldBusy: "get", oldLook: "got", oldJudged: "getset",
+	oldReply: "gotset",
+	oldLast:  "last", oldExpire: "expire", oldHolds: "holds", oldHoldsTTL: "holds-expire", oldEnds: "del",
 }
 
 var ourSteps = [...]string{
-	ourIdle: "idle", ourSent: "sent", ourGone: "gone", ourAnswer: "answer", ourSettle: "settle", ourHolds: "holds", ourLost: "lost", ourStopped: "stopped",
+	ourIdle: "idle", ourSent: "sent", ourGone: "gone", ourAnswer: "answer", ourSettle: "settle",
+	ourHolds: "holds", ourLost: "lost", ourStopped: "stopped",
 }
 
-var markKinds = [...]string{noMark: "", stampMark: "stamp", guardMark: "guard", tombMark: "tombstone", constMark: "value"}
+var markKinds = [...]string{noMark: "", stampMark: "stamp", guardMark: "guard", tombMark: "tombstone",
+	constMark: "value"}
 
 // World returns the present state of the walk.
 func (w *Walk) World() World {
 	s := &w.s
 	v := World{Fleet: int(s.fleet), Record: Phase(s.record.String()), Looked: s.look.sameBytes(s.l)}
 	if s.l.kind != noMark {
-		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at - w.m.farOf(s.l)), Far: w.m.isFar(s.l), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
+		v.L = Mark{Kind: markKinds[s.l.kind], Who: w.bearer(s.l), At: int(s.l.at - w.m.farOf(s.l)),
+			Far: w.m.isFar(s.l), Worn: s.l.kind == stampMark && s.l.at <= w.m.floor, Left: int(s.l.ttl)}
 	}
 	if s.m.who != nobody {
 		v.M = Mark{Kind: "token", Who: who(s.m.who), Left: int(s.m.ttl)}
@@ -155,7 +159,8 @@ func (w *Walk) World() World {
 			p = c.phase
 		}
 		v.Ours = append(v.Ours, Member{
-			Step: ourSteps[c.pc], Trusted: !w.m.trustOver(c), Age: int(c.age), Phase: Phase(p.String()), Long: c.flags&flagLong != 0,
+			Step: ourSteps[c.pc], Trusted: !w.m.trustOver(c), Age: int(c.age), Phase: Phase(p.String()),
+			Long:   c.flags&flagLong != 0,
 			OnTomb: c.on == model.OnTomb, Released: c.flags&flagReleased != 0,
 			Watches: c.watch.kind != noMark, Looked: int(c.last),
 		})

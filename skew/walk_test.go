@@ -75,7 +75,8 @@ func TestHeadWithABrokenLineNamesTheLine(t *testing.T) {
 		"# without anything":               "not a rule",
 		"# trace 1\n# speed 3\n0 old1 del": "line 2",
 	} {
-		if _, err := ParseScenario(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := ParseScenario(strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
 	}
@@ -112,7 +113,8 @@ func follow(t *testing.T, sc Scenario, events ...string) *Walk {
 // new end that it had just given M. So it did not recognise L, and left it to
 // run out.
 func TestRenewalRenewsLAlsoWhereItsEndIsCompared(t *testing.T) {
-	sc := Scenario{Dialect: dialect.Gorlock(), Old: 1, Lease: 6, Job: 4, Ours: Ours{Clients: 1, TTL: 4, Margin: 1}}
+	sc := Scenario{Dialect: dialect.Gorlock(), Old: 1, Lease: 6, Job: 4,
+		Ours: Ours{Clients: 1, TTL: 4, Margin: 1}}
 	first := follow(t, sc, "ours1 acquire won").World().L.Left
 	if w := follow(t, sc, "ours1 acquire won", "tick", "ours1 renewed won").World(); w.L.Left != first {
 		t.Errorf("L has %d ticks left after a renewal, %d after the acquisition", w.L.Left, first)
@@ -128,7 +130,8 @@ func TestWornStampStaysExpiredForAStalledClient(t *testing.T) {
 	for range 20 {
 		dead = append(dead, "tick")
 	}
-	w := follow(t, sc, append(dead, "old2 clock +0", "old2 setnx lost", "old2 get value", "tick", "tick", "tick")...)
+	w := follow(t, sc, append(dead, "old2 clock +0", "old2 setnx lost", "old2 get value", "tick", "tick",
+		"tick")...)
 	for _, e := range w.Next() {
 		if e.What == "getset" {
 			return

@@ -59,7 +59,8 @@ func TestTraceInWordsHasOneLinePerEvent(t *testing.T) {
 	}}
 	lines := strings.Split(strings.TrimSuffix(tr.Words(), "\n"), "\n")
 	if len(lines) != 3 || lines[0] != "   0  old1   reads its clock, which is -2, and makes its stamp" ||
-		!strings.HasPrefix(lines[1], "  12  old1   SETNX: ") || lines[2] != "  13  server its clock steps by +3" {
+		!strings.HasPrefix(lines[1], "  12  old1   SETNX: ") ||
+		lines[2] != "  13  server its clock steps by +3" {
 		t.Errorf("%q", lines)
 	}
 }

@@ -42,7 +42,8 @@ func (c *Census) setnx(q order) {
 		// never be seen.
 		k.pending = &pending{q.addr, q.value, r, q.at}
 		c.attempted(k, w, Act{
-			At: q.at, What: ActLost, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor,
+			At: q.at, What: ActLost, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name,
+			Source: SourceMonitor,
 			Detail: "it is unknown whether it won",
 		})
 	case k.exists:
@@ -69,7 +70,8 @@ func slept(q order) time.Duration {
 }
 
 func (c *Census) lost(k *keyState, w *writer, q order) {
-	if p := c.peers[q.addr]; p != nil && p.last.Equal(q.at) && p.setnx == q.id.name && !q.set && w.dialect().HasTakeover() {
+	if p := c.peers[q.addr]; p != nil && p.last.Equal(q.at) && p.setnx == q.id.name && !q.set &&
+		w.dialect().HasTakeover() {
 		p.lost = q.id.name // its GET must follow, if the connection is its own
 	}
 	if ended, ok := w.wait(k.id, q.at, false); ok {
@@ -89,7 +91,8 @@ func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what Ac
 		w.waits.add(ended)
 		c.waits.add(ended)
 	}
-	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail})
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor,
+		Detail: detail})
 }
 
 // settle decides a pending attempt once the client's next command tells its
@@ -176,8 +179,10 @@ func (c *Census) getset(q order) {
 	if !tried || !oldKnown || !seenKnown {
 		k.pending = &pending{q.addr, q.value, r, q.at}
 		k.stands(q.value)
-		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "GETSET; it is unknown whether it won"})
-		c.attempted(k, w, Act{At: q.at, What: ActTakeover, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name, Source: SourceMonitor})
+		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor,
+			Detail: "GETSET; it is unknown whether it won"})
+		c.attempted(k, w, Act{At: q.at, What: ActTakeover, DB: k.id.db, Key: k.id.name, Addr: q.addr,
+			Dialect: w.dialect().Name, Source: SourceMonitor})
 		return
 	}
 	c.judge(k, w, q, r, seen)
@@ -205,7 +210,8 @@ func (c *Census) sampled(w *writer, q order, r reading.Reading, tried bool) {
 func (c *Census) renewed(k *keyState, q order, r reading.Reading) {
 	k.stands(q.value)
 	k.holder.value, k.holder.expiry = q.value, r.Stamp.Expiry
-	c.act(k, nil, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: "renewed"})
+	c.act(k, nil, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor,
+		Detail: "renewed"})
 }
 
 // getsetFirst reports the second GETSET in a row without a SETNX of that host
@@ -235,7 +241,8 @@ func (c *Census) judge(k *keyState, w *writer, q order, r reading.Reading, seen 
 		return
 	}
 	_ = w.clock.Judge(offset.Judged{
-		Key: k.id.name, Expiry: s.Expiry, Unit: w.dialect().Unit.Step(), Inclusive: true, Expired: true, At: q.at,
+		Key: k.id.name, Expiry: s.Expiry, Unit: w.dialect().Unit.Step(), Inclusive: true, Expired: true,
+		At: q.at,
 	})
 }
 
@@ -284,5 +291,6 @@ func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
 		w.waits.add(ended)
 		c.waits.add(ended)
 	}
-	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail, Perhaps: perhaps})
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail,
+		Perhaps: perhaps})
 }

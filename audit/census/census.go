@@ -94,7 +94,8 @@ func New(cfg Config) (*Census, error) {
 	}
 	return &Census{
 		cfg: cfg, scope: scope.Matching(cfg.Match).Except(cfg.Except...).In(cfg.DB).With(cfg.Keys...), reader: reading.NewReader(cfg.Dialects), fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
-		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{}, clients: map[string]offset.Observed{}, stats: map[string]*calls{},
+		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{},
+		clients: map[string]offset.Observed{}, stats: map[string]*calls{},
 		sights: sights{spellings: reading.KeySpellings(cfg.Dialects)},
 	}, nil
 }
@@ -161,7 +162,8 @@ func (c *Census) called(o offset.Observed) {
 		return
 	case o.Count < n.last:
 		s := c.source(SourceStats)
-		s.hole(Hole{From: s.before, Until: o.At, Reason: HoleReset, Detail: "the count of " + o.Event + " fell"})
+		s.hole(Hole{From: s.before, Until: o.At, Reason: HoleReset,
+			Detail: "the count of " + o.Event + " fell"})
 		n.sum += o.Count
 		c.moved = o.At
 	case o.Count > n.last:
@@ -191,7 +193,8 @@ func (c *Census) stepped(o offset.Observed) {
 		from, until = until, from
 	}
 	c.shiftBounds(o.For)
-	h := Hole{From: from, Until: until, Reason: HoleStep, Detail: "the server's clock moved by " + o.For.String() + " against the observer's"}
+	h := Hole{From: from, Until: until, Reason: HoleStep,
+		Detail: "the server's clock moved by " + o.For.String() + " against the observer's"}
 	c.steps = append(reading.Bounded(c.steps, mostHoles), h)
 	for _, s := range c.sources {
 		if !s.from.IsZero() {

@@ -57,7 +57,8 @@ func TestLoserOfATakeoverClobbersTheWinner(t *testing.T) {
 	f.do(2, anna, "GETSET", "stock", stamp(0))
 	f.do(3, bert, "GETSET", "stock", strconv.FormatInt(at(0).UnixMilli()+60_000, 10))
 	r := f.wants(Counts{Acquisitions: 2, Takeovers: 1, Failed: 3, Clobbers: 1})
-	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "clobber" && f.Writer == bert }) {
+	if !slices.ContainsFunc(r.Findings,
+		func(f Finding) bool { return f.Kind == "clobber" && f.Writer == bert }) {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
@@ -118,7 +119,8 @@ func TestForgottenWritersWidenTheSpread(t *testing.T) {
 	knows(f, 100, bert, "stock", 0)
 	knows(f, 200, cleo, "stock", -5_000)
 	spread := f.result().Evidence.Spread
-	if !spread.Sound() || spread.Guaranteed < 15*time.Second || spread.Guaranteed > 17*time.Second || spread.Writes != 3 {
+	if !spread.Sound() || spread.Guaranteed < 15*time.Second || spread.Guaranteed > 17*time.Second ||
+		spread.Writes != 3 {
 		t.Errorf("%+v, want 15 s plus a gap, though two of the three writers are forgotten", spread)
 	}
 }
@@ -142,7 +144,8 @@ func TestStepOfAClockWidensTheSpread(t *testing.T) {
 	knows(f, 0, anna, "stock", 0)
 	knows(f, 500, anna, "stock", 30_000)
 	spread := f.result().Evidence.Spread
-	if spread.Guaranteed < 30*time.Second || spread.Proved < 28*time.Second || spread.Proved > 29*time.Second {
+	if spread.Guaranteed < 30*time.Second || spread.Proved < 28*time.Second ||
+		spread.Proved > 29*time.Second {
 		t.Errorf("%+v, and one clock stepped by 30 s", spread)
 	}
 }
@@ -325,7 +328,8 @@ func TestPollsAloneCountUnknownWriters(t *testing.T) {
 	if h := e.LongestHold; h.Value != 300*time.Millisecond || h.Source != SourcePoll {
 		t.Errorf("hold %+v", h)
 	}
-	if len(e.Writers) != 1 || e.Writers[0].Addr != "" || e.Writers[0].Offset.Low > 0 || e.Writers[0].Offset.High != offset.NoHigh {
+	if len(e.Writers) != 1 || e.Writers[0].Addr != "" || e.Writers[0].Offset.Low > 0 ||
+		e.Writers[0].Offset.High != offset.NoHigh {
 		t.Errorf("writers %+v", e.Writers)
 	}
 	if !e.SmallestLease.Known() || e.SmallestLease.Value != time.Minute || e.SmallestLease.Basis != Inferred {
@@ -376,7 +380,8 @@ func TestMemoryIsBoundedByTheConfig(t *testing.T) {
 		f.do(i, fmt.Sprintf("10.0.%d.%d:1", i/250, i%250), "SETNX", fmt.Sprint("stock:", i), stamp(i))
 	}
 	r := f.result()
-	if n := len(r.Evidence.Writers); n != 10 || r.Evidence.ForgottenWriters != 490 || r.Evidence.ForgottenKeys != 490 || len(r.Evidence.Keys) > 10 {
+	if n := len(r.Evidence.Writers); n != 10 || r.Evidence.ForgottenWriters != 490 ||
+		r.Evidence.ForgottenKeys != 490 || len(r.Evidence.Keys) > 10 {
 		t.Errorf("%d writers, %d and %d forgotten", n, r.Evidence.ForgottenWriters, r.Evidence.ForgottenKeys)
 	}
 	if !strings.Contains(fmt.Sprint(r.Findings), "490 more writers") {
@@ -450,8 +455,9 @@ func TestAnnouncedHoleEndsWithTheWatch(t *testing.T) {
 // address has passed to another client.
 func TestHoleForgetsTheCommandBeforeIt(t *testing.T) {
 	for reason, forgets := range map[string]bool{
-		"monitor budget between bursts": true, "monitor absent no connection": true, "the observer stood still": true,
-		"poll absent no reply": false, "stats absent no reply": false, "clients absent no reply": false,
+		"monitor budget between bursts": true, "monitor absent no connection": true,
+		"the observer stood still": true,
+		"poll absent no reply":     false, "stats absent no reply": false, "clients absent no reply": false,
 	} {
 		f := newFilm(t, Config{Lease: time.Minute, Gap: 20 * time.Second, OwnConnections: true})
 		f.look(-10, "stock", "")
@@ -477,7 +483,8 @@ func TestGetsetRepeatingItsStampCountsOnce(t *testing.T) {
 		f.do(11, bert, "GETSET", "stock", again)
 		r := f.wants(Counts{Acquisitions: 2, Failed: 1, Takeovers: 1})
 		if w := writerOf(t, r.Evidence, bert); w.Offset.Steady.Writes != writes {
-			t.Errorf("SETNX of %s, GETSET of %s: %d readings of the clock, want %d", stamp(0), again, w.Offset.Steady.Writes, writes)
+			t.Errorf("SETNX of %s, GETSET of %s: %d readings of the clock, want %d", stamp(0), again,
+				w.Offset.Steady.Writes, writes)
 		}
 	}
 }

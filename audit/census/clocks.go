@@ -39,9 +39,11 @@ func (c *Census) leases() map[*writer]Span {
 			continue
 		}
 		if lease, ok := most(votes[w.dialect().Name]); ok {
-			out[w] = Span{Value: lease, Basis: Inferred, Addr: w.addr, Note: "taken from the other clients of its dialect"}
+			out[w] = Span{Value: lease, Basis: Inferred, Addr: w.addr,
+				Note: "taken from the other clients of its dialect"}
 		} else if d := w.dialect(); d.Lease > 0 {
-			out[w] = Span{Value: d.Lease, Basis: Default, Addr: w.addr, Note: "no round number fits what it wrote; this is the library's default"}
+			out[w] = Span{Value: d.Lease, Basis: Default, Addr: w.addr,
+				Note: "no round number fits what it wrote; this is the library's default"}
 		}
 	}
 	return out
@@ -74,7 +76,8 @@ func (c *Census) leaseLooks() (least Span) {
 		}
 		i := c.promptest(w)
 		lease, _, ok := offset.SnapLease(w.assumed, i)
-		if !ok || lease >= c.cfg.Lease || (w.assumed+i.Low-lease).Abs() >= (w.assumed+i.Low-c.cfg.Lease).Abs() {
+		if !ok || lease >= c.cfg.Lease ||
+			(w.assumed+i.Low-lease).Abs() >= (w.assumed+i.Low-c.cfg.Lease).Abs() {
 			continue
 		}
 		if !least.Known() || lease < least.Value || lease == least.Value && w.addr < least.Addr {
@@ -195,7 +198,8 @@ func (c *Census) spreadToFear(seen Spread) Span {
 	if seen.Sound() {
 		return Span{Value: seen.Guaranteed, Basis: Measured}
 	}
-	return Span{Value: seen.Apart, Basis: Inferred, Note: "at most: only a lower bound of the spread is known"}
+	return Span{Value: seen.Apart, Basis: Inferred,
+		Note: "at most: only a lower bound of the spread is known"}
 }
 
 // longestJob returns what the law says for a writer's dialect and lease, if it

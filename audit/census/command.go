@@ -112,8 +112,10 @@ func ofManyKeys(name string) bool {
 	switch name {
 	case "DEL", "UNLINK", "GETDEL":
 		return true
-	case "EXPIREAT", "PEXPIREAT", "PERSIST", "RENAME", "RENAMENX", "RESTORE", "COPY", "MOVE", "APPEND", "SETRANGE", "INCR",
-		"DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "MSET", "MSETNX", "GETEX", "DELEX", "DELIFEQ", "BITOP", "SORT":
+	case "EXPIREAT", "PEXPIREAT", "PERSIST", "RENAME", "RENAMENX", "RESTORE", "COPY", "MOVE", "APPEND",
+		"SETRANGE", "INCR",
+		"DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "MSET", "MSETNX", "GETEX", "DELEX", "DELIFEQ", "BITOP",
+		"SORT":
 		return true
 	}
 	return false

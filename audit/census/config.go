@@ -83,7 +83,8 @@ func (c Config) Filled() (Config, error) {
 		name  string
 		value time.Duration
 	}{
-		{"Lease", c.Lease}, {"Greatest", c.Greatest}, {"Job", claim(c.Job)}, {"Spread", claim(c.Spread)}, {"Gap", claim(c.Gap)},
+		{"Lease", c.Lease}, {"Greatest", c.Greatest}, {"Job", claim(c.Job)}, {"Spread", claim(c.Spread)},
+		{"Gap", claim(c.Gap)},
 		{"Behind", claim(c.Behind)}, {"Ahead", claim(c.Ahead)}, {"Idle", c.Idle}, {"PollEvery", c.PollEvery},
 	} {
 		if f.value < 0 {
@@ -91,13 +92,15 @@ func (c Config) Filled() (Config, error) {
 		}
 	}
 	if longest := max(c.Lease, c.Greatest); longest > dialect.LongestStamp {
-		return c, fmt.Errorf("audit: Lease %v, Greatest %v: must be at most %v", c.Lease, c.Greatest, dialect.LongestStamp)
+		return c, fmt.Errorf("audit: Lease %v, Greatest %v: must be at most %v", c.Lease, c.Greatest,
+			dialect.LongestStamp)
 	}
 	if c.Greatest > 0 && c.Greatest < c.Lease {
 		return c, fmt.Errorf("audit: Greatest %v: must be at least Lease %v", c.Greatest, c.Lease)
 	}
 	if c.MaxKeys < 0 || c.MaxWriters < 0 || c.DB < 0 {
-		return c, fmt.Errorf("audit: MaxKeys %d, MaxWriters %d, DB %d: must be at least 0", c.MaxKeys, c.MaxWriters, c.DB)
+		return c, fmt.Errorf("audit: MaxKeys %d, MaxWriters %d, DB %d: must be at least 0", c.MaxKeys,
+			c.MaxWriters, c.DB)
 	}
 	for _, d := range c.Dialects {
 		if err := d.Validate(); err != nil {
@@ -105,7 +108,8 @@ func (c Config) Filled() (Config, error) {
 		}
 	}
 	if _, err := offset.NewFleet(c.Rate); err != nil {
-		return c, fmt.Errorf("audit: Rate %v: must be more than 0 and at most 500000 parts per million", c.Rate)
+		return c, fmt.Errorf("audit: Rate %v: must be more than 0 and at most 500000 parts per million",
+			c.Rate)
 	}
 	return c, nil
 }

@@ -11,7 +11,8 @@ import (
 
 func TestConfigIsFilledAndChecked(t *testing.T) {
 	c, err := Config{}.Filled()
-	if err != nil || c.Match != "*" || c.PollEvery != 100*time.Millisecond || c.MaxKeys != 1000 || c.MaxWriters != 1000 {
+	if err != nil || c.Match != "*" || c.PollEvery != 100*time.Millisecond || c.MaxKeys != 1000 ||
+		c.MaxWriters != 1000 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for _, bad := range []struct {
@@ -56,7 +57,8 @@ func TestFindingsAreReadWorstFirst(t *testing.T) {
 
 func TestGuessedBoundProvesNothing(t *testing.T) {
 	for b, want := range map[Bound]time.Duration{
-		{AtLeast: time.Second}: time.Second, {AtLeast: -time.Second}: 0, {AtLeast: time.Second, Guessed: true}: 0,
+		{AtLeast: time.Second}: time.Second, {AtLeast: -time.Second}: 0,
+		{AtLeast: time.Second, Guessed: true}: 0,
 	} {
 		if got := b.Proved(); got != want {
 			t.Errorf("%+v proves %v", b, got)

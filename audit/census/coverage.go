@@ -33,7 +33,8 @@ func (s *coverage) see(at time.Time) {
 }
 
 func (s *coverage) hole(h Hole) {
-	if n := len(s.holes); n > 0 && s.holes[n-1].Reason == h.Reason && s.holes[n-1].Until.Equal(h.From) && h.Reason != HoleStep {
+	if n := len(s.holes); n > 0 && s.holes[n-1].Reason == h.Reason && s.holes[n-1].Until.Equal(h.From) &&
+		h.Reason != HoleStep {
 		s.holes[n-1].Until = h.Until
 		return
 	}

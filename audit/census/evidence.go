@@ -24,11 +24,13 @@ type Source string
 
 // The sources, the most expensive first.
 const (
-	SourceMonitor  Source = "monitor"  // every command, with its address, while a burst lasts
-	SourcePoll     Source = "poll"     // values, by repeated looks: no names, and short holds are missed
-	SourceTracking Source = "tracking" // which keys changed, as the server reports by client-side tracking; a look follows
-	SourceStats    Source = "stats"    // how often SETNX and GETSET were called, from INFO commandstats
-	SourceClients  Source = "clients"  // names and libraries of connections, from CLIENT LIST
+	SourceMonitor Source = "monitor" // every command, with its address, while a burst lasts
+	SourcePoll    Source = "poll"    // values, by repeated looks: no names, and short holds are missed
+	// which keys changed, as the server reports by client-side tracking; a look
+	// follows
+	SourceTracking Source = "tracking"
+	SourceStats    Source = "stats"   // how often SETNX and GETSET were called, from INFO commandstats
+	SourceClients  Source = "clients" // names and libraries of connections, from CLIENT LIST
 )
 
 // Span is a duration and how it was found.
@@ -72,8 +74,9 @@ type Coverage struct {
 	Until   time.Time     `json:"until,omitzero"`
 	Elapsed time.Duration `json:"elapsed_ns"` // Until minus From, without steps of the server's clock
 	Holes   []Hole        `json:"holes,omitempty"`
-	Dropped int           `json:"dropped,omitempty"` // number of older holes that were dropped; no window reaches back to them
-	Events  int64         `json:"events"`
+	// number of older holes that were dropped; no window reaches back to them
+	Dropped int   `json:"dropped,omitempty"`
+	Events  int64 `json:"events"`
 	// Missing is why the source was not used or was given up, with what to do.
 	Missing string `json:"missing,omitempty"`
 	// Note says what to know about a source that works only in part.
@@ -111,20 +114,22 @@ type ActKind string
 
 // The kinds of acts.
 const (
-	ActAcquired      ActKind = "acquired"
-	ActTakeover      ActKind = "takeover"
-	ActLost          ActKind = "lost"           // a failed attempt on a held key
-	ActReleased      ActKind = "released"       // by its holder, before its stamp was past
-	ActClobber       ActKind = "clobber"        // a losing GETSET replaced a live holder's value
-	ActGhost         ActKind = "ghost"          // a losing GETSET left a value although no client holds
-	ActOverrun       ActKind = "overrun"        // a DEL by a holder whose stamp was past, or of another client's value
+	ActAcquired ActKind = "acquired"
+	ActTakeover ActKind = "takeover"
+	ActLost     ActKind = "lost"     // a failed attempt on a held key
+	ActReleased ActKind = "released" // by its holder, before its stamp was past
+	ActClobber  ActKind = "clobber"  // a losing GETSET replaced a live holder's value
+	ActGhost    ActKind = "ghost"    // a losing GETSET left a value although no client holds
+	// a DEL by a holder whose stamp was past, or of another client's value
+	ActOverrun       ActKind = "overrun"
 	ActForeignExpire ActKind = "foreign_expire" // a TTL set by a client that does not hold
 	ActDoubleGrant   ActKind = "double_grant"   // won by its own uuid while another client held (JedisUUID)
 	ActGetsetFirst   ActKind = "getset_first"   // a GETSET without a SETNX before it: destroys every value
 	ActWrote         ActKind = "wrote"          // another write, or a write of which only the result was seen
 	ActGone          ActKind = "gone"           // found missing by a look, whoever deleted it
-	ActGuard         ActKind = "guard"          // a guard of a getsetlock client, or a token that looks like one
-	ActTombstone     ActKind = "tombstone"      // a tombstone of a migration
+	// a guard of a getsetlock client, or a token that looks like one
+	ActGuard     ActKind = "guard"
+	ActTombstone ActKind = "tombstone" // a tombstone of a migration
 )
 
 // attempt reports whether an old client tried for the lock, with success or
@@ -150,10 +155,12 @@ type Counts struct {
 	ForeignExpires int64 `json:"foreign_expires"`
 	DoubleGrants   int64 `json:"double_grants"`
 	GetsetFirst    int64 `json:"getset_first"`
-	Overlaps       int64 `json:"overlaps"`   // two clients proved to hold at once: a holder released after another had won
-	Guards         int64 `json:"guards"`     // values seen that read as guards of getsetlock clients
-	Tombstones     int64 `json:"tombstones"` // tombstones seen
-	Unreadable     int64 `json:"unreadable"` // values written that none of the dialects reads
+	// two clients proved to hold at once: a holder released after another had
+	// won
+	Overlaps   int64 `json:"overlaps"`
+	Guards     int64 `json:"guards"`     // values seen that read as guards of getsetlock clients
+	Tombstones int64 `json:"tombstones"` // tombstones seen
+	Unreadable int64 `json:"unreadable"` // values written that none of the dialects reads
 }
 
 // Durations summarizes many durations in constant memory.
@@ -222,9 +229,11 @@ type Offset struct {
 // [Config.Rate]: what all its writes since its last step allow together. If
 // they allow nothing together, [Writer.Contradictions] says why.
 type Steady struct {
-	offset.Interval           // its ends may be offset.NoLow and offset.NoHigh
-	At              time.Time // instant of the last write, by the server's clock; the clock may have drifted since
-	Writes          int       // number of writes that it rests on; 0: nothing is known
+	offset.Interval // its ends may be offset.NoLow and offset.NoHigh
+	// instant of the last write, by the server's clock; the clock may have
+	// drifted since
+	At     time.Time
+	Writes int // number of writes that it rests on; 0: nothing is known
 	// LowPPM and HighPPM bound how fast the clock gains on the server's, in
 	// parts per million. They are valid if HasRate.
 	LowPPM, HighPPM float64
@@ -405,8 +414,10 @@ type Evidence struct {
 
 // CommandCalls is what INFO commandstats reported.
 type CommandCalls struct {
-	Setnx, Getset int64     // calls within the window, as far as it was covered
-	LastMoved     time.Time // the first reading that showed the latest change, by the server's clock; zero: no change
+	Setnx, Getset int64 // calls within the window, as far as it was covered
+	// the first reading that showed the latest change, by the server's clock;
+	// zero: no change
+	LastMoved time.Time
 	// The server's counts at the first and the last reading. If a later watch
 	// finds the same counts, no client tried in between.
 	FirstSetnx, FirstGetset, LastSetnx, LastGetset int64

@@ -17,13 +17,16 @@ func ExampleCensus() {
 		panic(err)
 	}
 	start := time.UnixMilli(1770000000000).UTC()
-	stamp := func(after time.Duration) string { return fmt.Sprint(start.Add(after + time.Minute).UnixMilli()) }
+	stamp := func(after time.Duration) string {
+		return fmt.Sprint(start.Add(after + time.Minute).UnixMilli())
+	}
 	add := func(after time.Duration, addr string, words ...string) {
 		c.Add(offset.Observed{At: start.Add(after), Kind: offset.ObservedCommand, Addr: addr, Args: words})
 	}
 	const slow, next = "10.0.0.1:40001", "10.0.0.2:40002"
 	c.Add(offset.Observed{At: start, Kind: offset.ObservedGap, Reason: "monitor budget on from here"})
-	c.Add(offset.Observed{At: start.Add(time.Millisecond), Kind: offset.ObservedLook, Key: "lock:stock"}) // the key is free
+	// the key is free
+	c.Add(offset.Observed{At: start.Add(time.Millisecond), Kind: offset.ObservedLook, Key: "lock:stock"})
 	add(time.Second, slow, "SETNX", "lock:stock", stamp(time.Second))
 	add(62*time.Second, next, "SETNX", "lock:stock", stamp(62*time.Second))
 	add(62*time.Second, next, "GET", "lock:stock")

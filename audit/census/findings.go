@@ -32,7 +32,8 @@ func (c *Census) findings(e *Evidence) []Finding {
 		all = append(all, serverStep(s.Detail))
 	}
 	for _, k := range e.mixed() {
-		all = append(all, Finding{Severity: SeverityError, Kind: "mixture", DB: k.DB, Key: k.Key, What: "written by clients of several dialects: " + strings.Join(k.Dialects, ", "),
+		all = append(all, Finding{Severity: SeverityError, Kind: "mixture", DB: k.DB, Key: k.Key,
+			What:   "written by clients of several dialects: " + strings.Join(k.Dialects, ", "),
 			Advice: "clients of two dialects do not exclude each other as clients of one dialect do: find out which program uses which, and give each dialect its own key"})
 	}
 	all = append(all, c.perhapsOurs()...)
@@ -61,7 +62,8 @@ func (w *Writer) who() string {
 func writerClock(w *Writer) []Finding {
 	var out []Finding
 	for _, k := range w.Contradictions {
-		f := Finding{Severity: SeverityWarning, Kind: string(k.Kind), Writer: w.Addr, What: w.who() + ": " + k.String()}
+		f := Finding{Severity: SeverityWarning, Kind: string(k.Kind), Writer: w.Addr,
+			What: w.who() + ": " + k.String()}
 		switch k.Kind {
 		case offset.Step:
 			f.Advice = "a waiting client whose clock steps forwards takes over every lock at once: let NTP slew its clock, not step it"
@@ -85,7 +87,8 @@ func writerClock(w *Writer) []Finding {
 		if w.Offset.Shared != "" && w.Addr != "" {
 			whose = "one of the clocks that share this address is"
 		}
-		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, ahead.Abs().Round(time.Millisecond), side)
+		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose,
+			ahead.Abs().Round(time.Millisecond), side)
 		if w.Offset.LeaseGuessed {
 			what += fmt.Sprintf(", if its lease is %v (guessed)", w.Lease.Value)
 		}
@@ -111,12 +114,14 @@ func sharing(w *Writer) []Finding {
 		return nil
 	}
 	f := Finding{
-		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr, What: w.who() + ": several clients, or threads of one, write from this address: " + o.Shared,
+		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr,
+		What:   w.who() + ": several clients, or threads of one, write from this address: " + o.Shared,
 		Advice: "this offset covers all their clocks; to see each clock, watch at a place where each client has its own address",
 	}
 	if apart := o.atLeast - o.atMost - unseenStep; o.Writes > 0 && apart > 0 {
 		f.Severity = SeverityWarning
-		f.What += fmt.Sprintf("; their clocks differ by at least %v, or one of them stepped", apart.Round(time.Millisecond))
+		f.What += fmt.Sprintf("; their clocks differ by at least %v, or one of them stepped",
+			apart.Round(time.Millisecond))
 	}
 	return []Finding{f}
 }
@@ -140,22 +145,36 @@ func writerDeeds(w *Writer) []Finding {
 			once = fmt.Sprintf(often, n)
 		}
 		if n > 0 {
-			out = append(out, Finding{Severity: s, Kind: kind, Writer: w.Addr, What: fmt.Sprintf("%s: %s %s", w.who(), once, what), Advice: advice})
+			out = append(out, Finding{
+				Severity: s, Kind: kind, Writer: w.Addr, What: fmt.Sprintf("%s: %s %s", w.who(), once, what),
+				Advice: advice})
 		}
 	}
 	n := w.Counts
-	why, cure := "its jobs outlive the lease", "its jobs outlive the lease: lengthen the lease of all clients, or shorten its jobs"
+	why, cure := "its jobs outlive the lease",
+		"its jobs outlive the lease: lengthen the lease of all clients, or shorten its jobs"
 	if w.Lease.Known() && w.Holds.Count > 0 && w.Holds.Longest <= w.Lease.Value {
 		why = "its jobs are shorter than its lease, but other clients take the lock too early"
 		cure = why + ": their clocks are ahead, or they use another dialect; find the clients that took over"
 	}
-	say(n.Overlaps, SeverityError, "overlap", "once", "%d times", "it was still at work after another client had won the lock", cure)
-	say(n.Overruns, SeverityError, "overrun", "one release", "%d releases", "deleted a lock after its own stamp was past, or deleted another client's lock", why+", and each such release lets a third client in")
-	say(n.DoubleGrants, SeverityError, "double_grant", "once", "%d times", "it read its own uuid and took the lock for its own, while another client held it", "clients of this dialect do not exclude each other: move off it")
-	say(n.GetsetFirst, SeverityError, "getset_first", "one GETSET", "%d GETSETs", "with no SETNX before", "such a client destroys every lock at each poll; no migration can begin while it runs")
-	say(n.Clobbers, SeverityWarning, "clobber", "one lost takeover", "%d lost takeovers", "overwrote a live holder's stamp", "the holder's lease now ends with the loser's stamp; this is how the old protocol works")
-	say(n.Ghosts, SeverityWarning, "ghost", "one lost takeover", "%d lost takeovers", "left a lock that nobody holds", "all clients wait for one lease each time; this is how the old protocol works")
-	say(n.ForeignExpires, SeverityWarning, "foreign_expire", "one TTL", "%d TTLs", "set on a lock that it does not hold", "it shortens or prolongs other clients' locks")
+	say(n.Overlaps, SeverityError, "overlap", "once", "%d times",
+		"it was still at work after another client had won the lock", cure)
+	say(n.Overruns, SeverityError, "overrun", "one release", "%d releases",
+		"deleted a lock after its own stamp was past, or deleted another client's lock",
+		why+", and each such release lets a third client in")
+	say(n.DoubleGrants, SeverityError, "double_grant", "once", "%d times",
+		"it read its own uuid and took the lock for its own, while another client held it",
+		"clients of this dialect do not exclude each other: move off it")
+	say(n.GetsetFirst, SeverityError, "getset_first", "one GETSET", "%d GETSETs", "with no SETNX before",
+		"such a client destroys every lock at each poll; no migration can begin while it runs")
+	say(n.Clobbers, SeverityWarning, "clobber", "one lost takeover", "%d lost takeovers",
+		"overwrote a live holder's stamp",
+		"the holder's lease now ends with the loser's stamp; this is how the old protocol works")
+	say(n.Ghosts, SeverityWarning, "ghost", "one lost takeover", "%d lost takeovers",
+		"left a lock that nobody holds",
+		"all clients wait for one lease each time; this is how the old protocol works")
+	say(n.ForeignExpires, SeverityWarning, "foreign_expire", "one TTL", "%d TTLs",
+		"set on a lock that it does not hold", "it shortens or prolongs other clients' locks")
 	return out
 }
 
@@ -164,7 +183,10 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	var out []Finding
 	refute := func(what string, claim, seen time.Duration) {
 		if claim, ok := dialect.Claimed(claim); ok && seen > claim {
-			out = append(out, Finding{Severity: SeverityError, Kind: "claim_refuted", What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what, seen.Round(time.Microsecond)),
+			out = append(out, Finding{
+				Severity: SeverityError, Kind: "claim_refuted",
+				What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what,
+					seen.Round(time.Microsecond)),
 				Advice: "claim more, and check the leases of getsetlock clients against it"})
 		}
 	}
@@ -180,7 +202,8 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	if s := e.LeaseLooks; s.Known() {
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "lease_doubted", Writer: s.Addr,
-			What:   fmt.Sprintf("the lease is given as %v, and what %s writes looks like a lease of %v; %s", c.cfg.Lease, nameless(s.Addr), s.Value, s.Note),
+			What: fmt.Sprintf("the lease is given as %v, and what %s writes looks like a lease of %v; %s",
+				c.cfg.Lease, nameless(s.Addr), s.Value, s.Note),
 			Advice: "nothing is guaranteed while either may be true: check the lease where it is configured, then give the smaller one, or confirm this one by --lease-checked",
 		})
 	}
@@ -208,7 +231,8 @@ func (c *Census) ownRefuted(e *Evidence) []Finding {
 		}
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "claim_refuted", Writer: w.Addr,
-			What:   fmt.Sprintf("the claim that each client has a connection of its own is refuted by %s: %s", w.who(), why),
+			What: fmt.Sprintf("the claim that each client has a connection of its own is refuted by %s: %s",
+				w.who(), why),
 			Advice: "the claim is not used for this address, but it is for the others, and nothing can prove it: leave out --own-connections if clients share those too",
 		})
 	}
@@ -217,23 +241,31 @@ func (c *Census) ownRefuted(e *Evidence) []Finding {
 
 func fleetFindings(e *Evidence) []Finding {
 	var out []Finding
-	if j, h := e.LongestSafeJob, e.LongestHold; j.Known() && h.Known() && h.Value > j.Value && h.Source != SourcePoll {
-		out = append(out, Finding{Severity: SeverityError, Kind: "job_too_long", Key: h.Key, Writer: h.Addr, What: fmt.Sprintf("held for %v, and no job longer than %v is safe with these clocks and leases",
-			h.Value.Round(time.Millisecond), j.Value.Round(time.Millisecond)), Advice: "lengthen the lease of all clients, shorten the jobs, or synchronize the clocks"})
+	if j, h := e.LongestSafeJob, e.LongestHold; j.Known() && h.Known() && h.Value > j.Value &&
+		h.Source != SourcePoll {
+		out = append(out, Finding{Severity: SeverityError, Kind: "job_too_long", Key: h.Key, Writer: h.Addr,
+			What: fmt.Sprintf("held for %v, and no job longer than %v is safe with these clocks and leases",
+				h.Value.Round(time.Millisecond), j.Value.Round(time.Millisecond)),
+			Advice: "lengthen the lease of all clients, shorten the jobs, or synchronize the clocks"})
 	}
 	for _, s := range []struct {
 		span Span
 		what string
 	}{{e.SmallestLease, "smallest"}, {e.GreatestLease, "greatest"}} {
 		if s.span.Basis == Inferred {
-			out = append(out, Finding{Severity: SeverityNote, Kind: "lease_guessed", What: fmt.Sprintf("the %s lease, %v, is a guess: %s", s.what, s.span.Value, s.span.Note), Advice: "give it with --lease"})
+			out = append(out, Finding{
+				Severity: SeverityNote, Kind: "lease_guessed",
+				What:   fmt.Sprintf("the %s lease, %v, is a guess: %s", s.what, s.span.Value, s.span.Note),
+				Advice: "give it with --lease"})
 		}
 		if e.SmallestLease.Value == e.GreatestLease.Value {
 			break
 		}
 	}
 	if e.ForgottenWriters > 0 {
-		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten", What: fmt.Sprintf("%d more writers wrote than are remembered; their bounds are included, their names are not", e.ForgottenWriters),
+		out = append(out, Finding{Severity: SeverityNote, Kind: "forgotten",
+			What: fmt.Sprintf(
+				"%d more writers wrote than are remembered; their bounds are included, their names are not", e.ForgottenWriters),
 			Advice: "a client that connects anew for each lock looks like many: watch for less time, or fewer keys"})
 	}
 	return out

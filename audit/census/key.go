@@ -102,7 +102,8 @@ func (c *Census) key(id keyID, at time.Time) *keyState {
 func (c *Census) forgetKey() {
 	var oldest *keyState
 	for _, k := range c.keys {
-		if oldest == nil || k.last.Before(oldest.last) || k.last.Equal(oldest.last) && before(k.id, oldest.id) {
+		if oldest == nil || k.last.Before(oldest.last) ||
+			k.last.Equal(oldest.last) && before(k.id, oldest.id) {
 			oldest = k
 		}
 	}

@@ -17,14 +17,16 @@ func (c *Census) look(o offset.Observed) {
 	id := keyID{c.cfg.DB, o.Key}
 	k := c.keys[id]
 	if k == nil {
-		// A missing key counts too: an attempt that finds it free is known to win.
+		// A missing key counts too: an attempt that finds it free is known to
+		// win.
 		if o.Exists && !c.reader.IsLock(o) {
 			return
 		}
 		k = c.key(id, o.At)
 	}
 	if back := k.polled.at.Sub(o.At); back > 0 && !c.monitoring(o.At) {
-		// Without MONITOR, looks arrive in order, so the server's clock was set back.
+		// Without MONITOR, looks arrive in order, so the server's clock was set
+		// back.
 		k.polled.at, k.polled.moved = o.At, k.polled.moved+back
 	}
 	if o.At.Before(k.commanded) || o.At.Before(k.polled.at) {
@@ -68,9 +70,9 @@ func (c *Census) learn(k *keyState, o offset.Observed) {
 }
 
 // unseen takes a look that shows an old client's stamp which no line of MONITOR
-// explains: it was written in a hole of MONITOR, or its line is late. The stamp is
-// the last write, and an attempt for the longest pause. It is counted nowhere
-// else, since a late line counts itself.
+// explains: it was written in a hole of MONITOR, or its line is late. The stamp
+// is the last write, and an attempt for the longest pause. It is counted
+// nowhere else, since a late line counts itself.
 func (c *Census) unseen(k *keyState, o offset.Observed) {
 	p, m := &k.polled, c.sources[SourceMonitor]
 	switch {
@@ -89,13 +91,15 @@ func (c *Census) unseen(k *keyState, o offset.Observed) {
 	k.speaks(r.Dialects)
 	c.paused(k, o.At)
 	c.attempted(k, nil, Act{
-		At: o.At, What: ActWrote, DB: k.id.db, Key: k.id.name, Dialect: r.Dialects[0].Name, Value: o.Value[:min(len(o.Value), 256)],
+		At: o.At, What: ActWrote, DB: k.id.db, Key: k.id.name, Dialect: r.Dialects[0].Name,
+		Value:  o.Value[:min(len(o.Value), 256)],
 		Source: SourcePoll, Detail: "a look showed it, MONITOR did not",
 	})
 }
 
-// polledChange counts a value that was not there at the last look, and ends the hold of the last one. Most looks end
-// here: what did not change is not read again.
+// polledChange counts a value that was not there at the last look, and ends the
+// hold of the last one. Most looks end here: what did not change is not read
+// again.
 func (c *Census) polledChange(k *keyState, o offset.Observed) {
 	p := &k.polled
 	if p.exists == o.Exists && p.value == o.Value && !p.at.IsZero() {

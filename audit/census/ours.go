@@ -25,7 +25,8 @@ func (c *Census) perhapsOurs() []Finding {
 		if k.perhaps != "" && k.polled.exists && k.polled.value == k.perhaps {
 			out = append(out, Finding{
 				Severity: SeverityWarning, Kind: "perhaps_ours", DB: k.id.db, Key: k.id.name,
-				What: fmt.Sprintf("holds %s, %s", reading.ShortQuote(k.perhaps), reading.PerhapsOursIs), Advice: reading.PerhapsOursAdvice,
+				What:   fmt.Sprintf("holds %s, %s", reading.ShortQuote(k.perhaps), reading.PerhapsOursIs),
+				Advice: reading.PerhapsOursAdvice,
 			})
 		}
 	}

@@ -28,7 +28,8 @@ func (c *Census) del(q order) {
 	c.act(k, w, a)
 	if !h.script {
 		c.held(k, w, Hold{
-			At: h.since, Addr: h.addr, DB: k.id.db, Key: k.id.name, For: q.at.Sub(h.since), Lease: h.lease, Source: SourceMonitor,
+			At: h.since, Addr: h.addr, DB: k.id.db, Key: k.id.name, For: q.at.Sub(h.since), Lease: h.lease,
+			Source: SourceMonitor,
 		})
 	}
 	k.drop(h)
@@ -89,7 +90,8 @@ func (c *Census) deleted(k *keyState, w *writer, q order) {
 	if k.known && !k.exists {
 		return
 	}
-	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Source: SourceMonitor, Script: q.script, Detail: "deleted"}
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Source: SourceMonitor, Script: q.script,
+		Detail: "deleted"}
 	if k.holder != nil && !q.script {
 		a.What, a.Detail = ActOverrun, "deleted the lock of "+k.holder.addr+" without holding one"
 	}
@@ -106,7 +108,8 @@ func (c *Census) expire(q order) {
 	}
 	k.at(q.at)
 	if k.holder != nil && !q.script && k.belief(q.addr) != k.holder {
-		c.act(k, c.writers[q.addr], Act{At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value, Source: SourceMonitor,
+		c.act(k, c.writers[q.addr], Act{
+			At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value, Source: SourceMonitor,
 			Detail: q.ttl.String() + " on the lock of " + k.holder.addr})
 	}
 	switch {

@@ -14,9 +14,11 @@ import (
 // should know. The result shares no memory with the census.
 func (c *Census) Evidence() (Evidence, []Finding) {
 	e := Evidence{
-		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(), Holds: slices.Clone(c.holds),
+		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(),
+		Holds:            slices.Clone(c.holds),
 		ForgottenWriters: c.gone.count, ForgottenKeys: c.goneKeys, ServerSteps: slices.Clone(c.steps),
-		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite), LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
+		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite),
+		LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
 	}
 	for _, s := range []Source{SourceMonitor, SourcePoll, SourceTracking, SourceStats, SourceClients} {
 		if v := c.sources[s]; v != nil {
@@ -61,7 +63,8 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 		e.Holds[i].Lease = c.leaseOf(h, leases)
 	}
 	if h := c.longest; h != nil {
-		e.LongestHold = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr, Key: h.Key}
+		e.LongestHold = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr,
+			Key: h.Key}
 		if h.Source == SourcePoll {
 			e.LongestHold.Note = "an upper bound: the time between two looks"
 		}
@@ -102,8 +105,10 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	var out []Writer
 	for name, w := range c.writers {
 		v := Writer{
-			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred, Lease: leases[w],
-			Offset: c.offset(w, leases[w]), Contradictions: broken[name], Counts: w.counts, Holds: w.holds.summary(),
+			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
+			Lease:  leases[w],
+			Offset: c.offset(w, leases[w]), Contradictions: broken[name], Counts: w.counts,
+			Holds: w.holds.summary(),
 			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
 			LastWrite: c.named(w.lastWrite), LastFailed: c.named(w.lastFailed),
 		}
@@ -185,8 +190,9 @@ func (r *keyRoom) act(c *Census, a *Act) *Act {
 
 func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
-		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite), LastFailed: room.act(c, k.lastFailed),
-		NoTTL: k.noTTL, Earlier: k.earlier, FoundLive: k.live,
+		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite),
+		LastFailed: room.act(c, k.lastFailed),
+		NoTTL:      k.noTTL, Earlier: k.earlier, FoundLive: k.live,
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {

@@ -69,7 +69,8 @@ func (c *Census) shiftBounds(by time.Duration) {
 		k.polled.moved += by.Abs()
 		if by < 0 {
 			// Events after the step carry earlier instants than these.
-			k.polled.at, k.commanded, k.learnt = moved(k.polled.at, by), moved(k.commanded, by), moved(k.learnt, by)
+			k.polled.at, k.commanded, k.learnt = moved(k.polled.at, by), moved(k.commanded, by),
+				moved(k.learnt, by)
 		}
 	}
 }

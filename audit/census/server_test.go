@@ -39,14 +39,19 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 			}
 			late := now.Add(time.Duration(r.Int64N(int64(gap)))).Truncate(time.Microsecond)
 			if r.IntN(2) == 0 {
-				f.add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: anna, Args: []string{"SETNX", "stock", text}})
+				f.add(offset.Observed{
+					At: late, Kind: offset.ObservedCommand, Addr: anna,
+					Args: []string{"SETNX", "stock", text}})
 				continue
 			}
-			f.add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: bert, Args: []string{"GETSET", fmt.Sprint("k", i), text}})
+			f.add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: bert,
+				Args: []string{"GETSET", fmt.Sprint("k", i), text}})
 		}
 		e := f.result().Evidence
-		if e.Behind.AtMost < -least || e.Ahead.AtMost < most || e.Behind.AtLeast > -least || e.Ahead.AtLeast > most {
-			t.Fatalf("seed %d: behind %+v, ahead %+v, and clocks were from %v to %v", seed, e.Behind, e.Ahead, least, most)
+		if e.Behind.AtMost < -least || e.Ahead.AtMost < most || e.Behind.AtLeast > -least ||
+			e.Ahead.AtLeast > most {
+			t.Fatalf("seed %d: behind %+v, ahead %+v, and clocks were from %v to %v", seed, e.Behind, e.Ahead,
+				least, most)
 		}
 	}
 }
@@ -56,7 +61,8 @@ func TestOneWriteBoundsItsClock(t *testing.T) {
 	f.look(-2000, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(-120_000))
 	e := f.result().Evidence
-	if !within(e.Behind.AtMost, 120*time.Second) || e.Behind.Span != (Span{Value: e.Behind.AtMost, Basis: Measured, At: e.Until}) {
+	if !within(e.Behind.AtMost, 120*time.Second) ||
+		e.Behind.Span != (Span{Value: e.Behind.AtMost, Basis: Measured, At: e.Until}) {
 		t.Errorf("behind %+v", e.Behind)
 	}
 	if b := e.Behind.AtLeast; b > 119500*time.Millisecond || b < 119498*time.Millisecond {
@@ -69,7 +75,8 @@ func TestOneWriteBoundsItsClock(t *testing.T) {
 
 // Each source gives bounds in its own way.
 func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
-	cfg := Config{Lease: time.Minute, Gap: dialect.Zero, Idle: 100 * time.Millisecond, Dialects: []dialect.Dialect{dialect.Jedis()}}
+	cfg := Config{Lease: time.Minute, Gap: dialect.Zero, Idle: 100 * time.Millisecond,
+		Dialects: []dialect.Dialect{dialect.Jedis()}}
 	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +90,8 @@ func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
 	// The bounds also allow for a step of the server's clock in between that is
 	// too small to be noticed.
 	const unseen = unseenStep + 300*time.Microsecond
-	if e.Behind.Writes != 1 || e.Behind.AtMost != 0 || !within(e.Ahead.AtMost, 30_100*time.Millisecond+unseen) {
+	if e.Behind.Writes != 1 || e.Behind.AtMost != 0 ||
+		!within(e.Ahead.AtMost, 30_100*time.Millisecond+unseen) {
 		t.Errorf("behind %+v, ahead %+v", e.Behind, e.Ahead)
 	}
 	if a := e.Ahead.AtLeast; a > 29_800*time.Millisecond-unseen || a < 29_798*time.Millisecond-unseen {
@@ -107,12 +115,14 @@ func TestBoundsAreUnknownUntilTheyAreMeasured(t *testing.T) {
 	}
 	short := full
 	short.Idle = 0
-	if e := play(short); e.Behind.Span.Known() || e.Ahead.Span.Known() || !within(e.Behind.AtMost, 5*time.Second) {
+	if e := play(short); e.Behind.Span.Known() || e.Ahead.Span.Known() ||
+		!within(e.Behind.AtMost, 5*time.Second) {
 		t.Errorf("of clients whose pauses nobody knows: %+v %+v", e.Behind, e.Ahead)
 	}
 	noGap := full
 	noGap.Gap = 0
-	if e := play(noGap); e.Ahead.Span.Known() || e.Ahead.AtMost != offset.NoHigh || e.Behind.AtLeast != offset.NoLow || !e.Behind.Span.Known() {
+	if e := play(noGap); e.Ahead.Span.Known() || e.Ahead.AtMost != offset.NoHigh ||
+		e.Behind.AtLeast != offset.NoLow || !e.Behind.Span.Known() {
 		t.Errorf("without a gap: %+v %+v", e.Behind, e.Ahead)
 	}
 	guessed := full
@@ -155,12 +165,14 @@ func TestAnotherServerVoidsTheBounds(t *testing.T) {
 	}
 	f.serverIs(2000, "second")
 	e := f.result().Evidence
-	if e.Run != "second" || e.Behind.Span.Known() || e.Behind.Writes != 0 || e.Behind.AtMost != offset.NoHigh {
+	if e.Run != "second" || e.Behind.Span.Known() || e.Behind.Writes != 0 ||
+		e.Behind.AtMost != offset.NoHigh {
 		t.Errorf("run %q, %+v", e.Run, e.Behind)
 	}
 	f.do(3000, bert, "SETNX", "stock", stamp(3000))
 	f.do(4000, bert, "SETNX", "stock", stamp(4000))
-	if e := f.result().Evidence; e.Window != 2*time.Second || !within(e.Behind.AtMost, 0) || e.Behind.Writes != 2 {
+	if e := f.result().Evidence; e.Window != 2*time.Second || !within(e.Behind.AtMost, 0) ||
+		e.Behind.Writes != 2 {
 		t.Errorf("window %v, %+v", e.Window, e.Behind)
 	}
 }
@@ -193,7 +205,8 @@ func TestClaimsHoldUntilRefuted(t *testing.T) {
 	refuted := func(r *found) bool {
 		return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" })
 	}
-	if r := play(dialect.Zero, 3*time.Second, 0); r.Evidence.Behind.Span != (Span{Basis: Claimed}) || r.Evidence.Ahead.Span.Value != 3*time.Second || refuted(r) {
+	if r := play(dialect.Zero, 3*time.Second, 0); r.Evidence.Behind.Span != (Span{Basis: Claimed}) ||
+		r.Evidence.Ahead.Span.Value != 3*time.Second || refuted(r) {
 		t.Errorf("%+v %+v", r.Evidence.Behind, r.Evidence.Ahead)
 	}
 	if r := play(3*time.Second, 0, -10_000); r.Evidence.Behind.Span.Known() || !refuted(r) {
@@ -208,7 +221,8 @@ func TestSpreadOfZeroIsAClaim(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Spread: dialect.Zero, Gap: dialect.Zero})
 	f.look(-2000, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(0))
-	if j := f.result().Evidence.LongestSafeJob; j.Basis != Claimed || j.Value != time.Minute+time.Millisecond {
+	if j := f.result().Evidence.LongestSafeJob; j.Basis != Claimed ||
+		j.Value != time.Minute+time.Millisecond {
 		t.Errorf("%+v", j)
 	}
 }
@@ -222,7 +236,8 @@ func ours(ms int) string {
 // source shows it.
 func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
 	px := func(f *film, ms int, key, value string) {
-		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: true, HasTTL: true, TTL: 30 * time.Second})
+		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: true,
+			HasTTL: true, TTL: 30 * time.Second})
 	}
 	monitored := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
 	monitored.look(-10, "stock", "")
@@ -241,7 +256,8 @@ func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
 	for name, f := range map[string]*film{"monitor": monitored, "poll": polled} {
 		r := f.result()
 		e := r.Evidence
-		if e.Counts.Acquisitions != 0 || len(e.Writers) != 0 || e.Behind.Writes != 0 || e.Ahead.Writes != 0 || e.LastWrite != nil {
+		if e.Counts.Acquisitions != 0 || len(e.Writers) != 0 || e.Behind.Writes != 0 || e.Ahead.Writes != 0 ||
+			e.LastWrite != nil {
 			t.Errorf("%s: %+v, writers %+v, ahead %+v", name, e.Counts, e.Writers, e.Ahead)
 		}
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "perhaps_ours" })
@@ -260,7 +276,8 @@ func TestStampThatEndsWithItsTTLIsAnOldClients(t *testing.T) {
 	}
 	f := &film{t: t, census: c}
 	look := func(ms int, ahead, ttl time.Duration) {
-		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: "k", Value: stampOf(t, d, at(ms), ahead), Exists: true, HasTTL: true, TTL: ttl})
+		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: "k",
+			Value: stampOf(t, d, at(ms), ahead), Exists: true, HasTTL: true, TTL: ttl})
 	}
 	f.look(0, "k", "")
 	look(10, 15*time.Second, 15*time.Second)
@@ -279,7 +296,8 @@ func TestUnknownSlackWidensBothIntervals(t *testing.T) {
 	most.Name, most.Slack = "Slacker", 300*time.Millisecond
 	const wide = 299 * time.Millisecond
 	for _, slack := range []time.Duration{least.Slack, most.Slack} {
-		f := newFilm(t, Config{Lease: time.Minute, Gap: 100 * time.Millisecond, Dialects: []dialect.Dialect{least, most}})
+		f := newFilm(t, Config{Lease: time.Minute, Gap: 100 * time.Millisecond,
+			Dialects: []dialect.Dialect{least, most}})
 		f.look(-2000, "stock", "")
 		f.do(0, anna, "SETNX", "stock", strconv.FormatInt(at(0).Add(time.Minute+slack).UnixMilli(), 10))
 		o := writerOf(t, f.result().Evidence, anna).Offset
@@ -320,7 +338,8 @@ func TestStepOfTheServerIsNoSpread(t *testing.T) {
 func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 	for _, step := range []time.Duration{15 * time.Millisecond, time.Minute} {
 		for _, first := range []bool{false, true} {
-			c, err := New(Config{Lease: time.Minute, Gap: dialect.Zero, Idle: time.Second, Dialects: []dialect.Dialect{dialect.Jedis()}})
+			c, err := New(Config{Lease: time.Minute, Gap: dialect.Zero, Idle: time.Second,
+				Dialects: []dialect.Dialect{dialect.Jedis()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -381,8 +400,8 @@ func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 	}
 }
 
-// TestLookShowsAWriteThatMonitorMissed lets an old client write while MONITOR is
-// away for a second. The first look afterwards shows its stamp.
+// TestLookShowsAWriteThatMonitorMissed lets an old client write while MONITOR
+// is away for a second. The first look afterwards shows its stamp.
 func TestLookShowsAWriteThatMonitorMissed(t *testing.T) {
 	ours := strconv.FormatInt(at(2000).Add(24*time.Hour+time.Minute).UnixMilli(), 10)
 	for name, play := range map[string]func(*film){
@@ -416,7 +435,8 @@ func TestLookShowsAWriteThatMonitorMissed(t *testing.T) {
 		},
 		"a getsetlock client wrote it": func(f *film) {
 			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
-			f.add(offset.Observed{At: at(2100), Kind: offset.ObservedLook, Key: "lock:42", Value: ours, Exists: true, HasTTL: true, TTL: time.Minute})
+			f.add(offset.Observed{At: at(2100), Kind: offset.ObservedLook, Key: "lock:42", Value: ours,
+				Exists: true, HasTTL: true, TTL: time.Minute})
 		},
 		"a command moved the key there": func(f *film) {
 			f.look(900, "lock:42", "")

@@ -33,7 +33,8 @@ func connection(t *testing.T, cfg Config, addr string, lines []line) *found {
 	f.look(-10, "stock", stamp(30_000))
 	for _, l := range lines {
 		f.add(offset.Observed{
-			At: opening.Add(time.Duration(l.micros) * time.Microsecond), Kind: offset.ObservedCommand, Addr: addr, Args: strings.Fields(l.words),
+			At: opening.Add(time.Duration(l.micros) * time.Microsecond), Kind: offset.ObservedCommand,
+			Addr: addr, Args: strings.Fields(l.words),
 		})
 	}
 	return f.result()
@@ -49,30 +50,46 @@ func TestMonitorRefutesOwnConnections(t *testing.T) {
 		shared bool // several clients seem to use the address
 		why    string
 	}{
-		"alone":               {addr: bert, lines: polling(0)},
-		"pinged":              {addr: bert, lines: append(polling(0), line{900_000, "PING"}, line{910_000, "GET stock"})},
-		"a second attempt":    {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "SETNX stock " + stamp(400)}), true, "a second attempt"},
-		"another key":         {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "SETNX order " + stamp(400)}), true, "a second attempt"},
-		"another key's value": {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "GET order"}), true, "a second attempt"},
-		"too soon":            {bert, append(polling(0), line{230_000, "SETNX stock " + stamp(230)}), true, "sooner"},
-		"pipelined":           {bert, append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_002, "GET stock"}), false, "without waiting"},
-		"a transaction":       {bert, append(polling(0), line{400_000, "MULTI"}, line{400_100, "SETNX stock " + stamp(400)}), false, "transaction"},
-		"a unix socket":       {"unix:/run/redis.sock", polling(0), true, "unix socket"},
+		"alone": {addr: bert, lines: polling(0)},
+		"pinged": {addr: bert,
+			lines: append(polling(0), line{900_000, "PING"}, line{910_000, "GET stock"})},
+		"a second attempt": {bert,
+			append(polling(0), line{400_000, "SETNX stock " + stamp(400)},
+				line{400_100, "SETNX stock " + stamp(400)}), true, "a second attempt"},
+		"another key": {bert,
+			append(polling(0), line{400_000, "SETNX stock " + stamp(400)},
+				line{400_100, "SETNX order " + stamp(400)}), true, "a second attempt"},
+		"another key's value": {bert,
+			append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_100, "GET order"}), true,
+			"a second attempt"},
+		"too soon": {bert, append(polling(0), line{230_000, "SETNX stock " + stamp(230)}), true,
+			"sooner"},
+		"pipelined": {bert,
+			append(polling(0), line{400_000, "SETNX stock " + stamp(400)}, line{400_002, "GET stock"}), false,
+			"without waiting"},
+		"a transaction": {bert,
+			append(polling(0), line{400_000, "MULTI"}, line{400_100, "SETNX stock " + stamp(400)}), false,
+			"transaction"},
+		"a unix socket": {"unix:/run/redis.sock", polling(0), true, "unix socket"},
 	} {
 		own, plain := Config{OwnConnections: true, Gap: time.Second}, Config{Gap: time.Second}
 		r := connection(t, own, c.addr, c.lines)
-		o, p := writerOf(t, r.Evidence, c.addr).Offset, writerOf(t, connection(t, plain, c.addr, c.lines).Evidence, c.addr).Offset
+		o, p := writerOf(t, r.Evidence, c.addr).Offset,
+			writerOf(t, connection(t, plain, c.addr, c.lines).Evidence, c.addr).Offset
 		refuted := slices.ContainsFunc(r.Findings, func(f Finding) bool {
-			return f.Kind == "claim_refuted" && f.Writer == c.addr && strings.Contains(f.What, "connection of its own") && strings.Contains(f.What, c.why)
+			return f.Kind == "claim_refuted" && f.Writer == c.addr &&
+				strings.Contains(f.What, "connection of its own") && strings.Contains(f.What, c.why)
 		})
 		switch {
 		case o.Interval != p.Interval || !o.Contains(0) || o.Width() < time.Second:
 			t.Errorf("%s: the claim changed what was seen: %v, without it %v", name, o.Interval, p.Interval)
 		case refuted != (c.why != ""):
 			t.Errorf("%s: %+v", name, r.Findings)
-		case c.why == "" && (!o.Steady.Own || o.Steady.Width() > 10*time.Millisecond || !o.Steady.Contains(0)):
+		case c.why == "" && (!o.Steady.Own || o.Steady.Width() > 10*time.Millisecond ||
+			!o.Steady.Contains(0)):
 			t.Errorf("%s: %+v", name, o.Steady)
-		case c.why != "" && o.Steady.Own, c.why != "" && o.Steady.Writes > 0 && o.Steady.High < 900*time.Millisecond:
+		case c.why != "" && o.Steady.Own,
+			c.why != "" && o.Steady.Writes > 0 && o.Steady.High < 900*time.Millisecond:
 			t.Errorf("%s: narrowed all the same: %+v", name, o.Steady)
 		case c.shared != (o.Shared != ""), c.shared && o.Steady.Writes > 0:
 			t.Errorf("%s: shared %q, %+v", name, o.Shared, o.Steady)
@@ -85,7 +102,8 @@ func TestTwoClocksOfASharedAddressAreNoStep(t *testing.T) {
 	const socket = "unix:/run/redis.sock"
 	var lines []line
 	for i := range 20 {
-		lines = append(lines, line{i * 1_000_000, "SETNX stock " + stamp(i*1000+i%2*20_000)}, line{i*1_000_000 + 300, "GET stock"})
+		lines = append(lines, line{i * 1_000_000, "SETNX stock " + stamp(i*1000+i%2*20_000)},
+			line{i*1_000_000 + 300, "GET stock"})
 	}
 	r := connection(t, Config{Gap: time.Second}, socket, lines)
 	w := writerOf(t, r.Evidence, socket)
@@ -93,10 +111,12 @@ func TestTwoClocksOfASharedAddressAreNoStep(t *testing.T) {
 		t.Errorf("%v, seen %v", w.Contradictions, w.Offset.Interval)
 	}
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "shared_address" })
-	if i < 0 || r.Findings[i].Severity != SeverityWarning || !strings.Contains(r.Findings[i].What, "differ by at least 18.979s, or one of them stepped") {
+	if i < 0 || r.Findings[i].Severity != SeverityWarning ||
+		!strings.Contains(r.Findings[i].What, "differ by at least 18.979s, or one of them stepped") {
 		t.Errorf("%+v", r.Findings)
 	}
-	if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "step" || f.Kind == "two_processes" }) {
+	if slices.ContainsFunc(r.Findings,
+		func(f Finding) bool { return f.Kind == "step" || f.Kind == "two_processes" }) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
@@ -166,10 +186,12 @@ func TestSmallerLeaseThatFitsBetterIsReported(t *testing.T) {
 		asked := slices.ContainsFunc(r.Findings, func(f Finding) bool {
 			return f.Kind == "lease_doubted" && strings.Contains(f.Advice, "--lease-checked")
 		})
-		if e.LeaseLooks.Value != c.doubted || asked != (c.doubted > 0) || e.Spread.Sound() == asked || e.Spread.Guessed != asked {
+		if e.LeaseLooks.Value != c.doubted || asked != (c.doubted > 0) || e.Spread.Sound() == asked ||
+			e.Spread.Guessed != asked {
 			t.Errorf("%+v: looks like %+v, spread %+v, %+v", c, e.LeaseLooks, e.Spread, r.Findings)
 		}
-		if asked && (e.Ahead.Span.Known() || e.Ahead.Proved() > 0 || e.Behind.AtLeast != offset.NoLow || !e.Behind.Span.Known()) {
+		if asked && (e.Ahead.Span.Known() || e.Ahead.Proved() > 0 || e.Behind.AtLeast != offset.NoLow ||
+			!e.Behind.Span.Known()) {
 			t.Errorf("%+v: behind %+v, ahead %+v", c, e.Behind, e.Ahead)
 		}
 	}

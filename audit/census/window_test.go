@@ -35,16 +35,21 @@ func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 		words         string
 		known, exists bool // state of "lock" in database 3 afterwards
 	}{
-		{3, "SETNX lock 1", true, true}, {0, "DEL lock", true, true}, {3, "DEL lock", true, false}, {3, "DEL a lock", true, false},
+		{3, "SETNX lock 1", true, true}, {0, "DEL lock", true, true}, {3, "DEL lock", true, false},
+		{3, "DEL a lock", true, false},
 		{0, "FLUSHDB", true, true}, {3, "FLUSHDB", true, false}, {0, "FLUSHALL", true, false},
 		{0, "SWAPDB 0 1", true, true}, {0, "SWAPDB 0 3", false, true}, {5, "SWAPDB 3 1", false, true},
-		{0, "MOVE lock 3", false, true}, {3, "MOVE lock 0", false, true}, {0, "MOVE lock 1", true, true}, {3, "MOVE other 0", true, true},
-		{0, "COPY other lock DB 3 REPLACE", false, true}, {0, "COPY other lock", true, true}, {3, "COPY other lock", false, true},
+		{0, "MOVE lock 3", false, true}, {3, "MOVE lock 0", false, true}, {0, "MOVE lock 1", true, true},
+		{3, "MOVE other 0", true, true},
+		{0, "COPY other lock DB 3 REPLACE", false, true}, {0, "COPY other lock", true, true},
+		{3, "COPY other lock", false, true},
 	} {
 		f := newFilm(t, Config{DB: 3})
 		f.look(-1, "lock", "")
-		f.add(offset.Observed{At: at(0), Kind: offset.ObservedCommand, DB: 3, Addr: "a:1", Args: []string{"SETNX", "lock", stamp(0)}})
-		f.add(offset.Observed{At: at(1), Kind: offset.ObservedCommand, DB: c.db, Addr: "a:1", Args: strings.Fields(c.words)})
+		f.add(offset.Observed{At: at(0), Kind: offset.ObservedCommand, DB: 3, Addr: "a:1",
+			Args: []string{"SETNX", "lock", stamp(0)}})
+		f.add(offset.Observed{At: at(1), Kind: offset.ObservedCommand, DB: c.db, Addr: "a:1",
+			Args: strings.Fields(c.words)})
 		if k := f.census.keys[keyID{3, "lock"}]; k.known != c.known || k.exists != c.exists {
 			t.Errorf("database %d, %s: known %v, exists %v", c.db, c.words, k.known, k.exists)
 		}
@@ -58,7 +63,8 @@ func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	f.do(1000, anna, "SET", "lock", d.Constant, "NX", "EX", "30")
 	f.do(5000, "w:1", "GET", "gsl-sight:"+strings.Repeat("A", 26))
 	e := f.result().Evidence
-	if _, quiet := e.Quiet(SourceMonitor); quiet != 4*time.Second || e.LastFailed == nil || e.LastFailed.Key != "lock" {
+	if _, quiet := e.Quiet(SourceMonitor); quiet != 4*time.Second || e.LastFailed == nil ||
+		e.LastFailed.Key != "lock" {
 		t.Errorf("quiet for %v, last failed %+v", quiet, e.LastFailed)
 	}
 }
@@ -81,7 +87,8 @@ func TestReplayKeepsToThePattern(t *testing.T) {
 
 func TestImpossibleConfigNamesTheFieldInACensus(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1}, "Dialects": {Dialects: []dialect.Dialect{{}}}, "Rate": {Rate: -1},
+		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1},
+		"Dialects": {Dialects: []dialect.Dialect{{}}}, "Rate": {Rate: -1},
 	} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
@@ -91,7 +98,8 @@ func TestImpossibleConfigNamesTheFieldInACensus(t *testing.T) {
 
 func TestHostOfAnAddressHasNoPort(t *testing.T) {
 	for addr, want := range map[string]string{
-		"10.0.0.1:6379": "10.0.0.1", "[::1]:6379": "::1", "/tmp/redis.sock:0": "/tmp/redis.sock", "lua": "lua", "": "", "::1": "::1", "a:": "a",
+		"10.0.0.1:6379": "10.0.0.1", "[::1]:6379": "::1", "/tmp/redis.sock:0": "/tmp/redis.sock",
+		"lua": "lua", "": "", "::1": "::1", "a:": "a",
 	} {
 		if got := hostOf(addr); got != want {
 			t.Errorf("%q: %q, want %q", addr, got, want)

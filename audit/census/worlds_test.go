@@ -147,7 +147,8 @@ func (th *thread) executed() time.Duration {
 
 func (th *thread) begin() {
 	th.read = th.now
-	text, err := th.dialect.Stamp(th.clock.at(th.now), th.lease, th.dialect.NewID([16]byte{byte(len(th.addr)), byte(th.random.Uint32())}))
+	text, err := th.dialect.Stamp(th.clock.at(th.now), th.lease,
+		th.dialect.NewID([16]byte{byte(len(th.addr)), byte(th.random.Uint32())}))
 	if err != nil {
 		th.t.Fatal(err)
 	}
@@ -227,7 +228,8 @@ func (w *world) look(pace time.Duration, last map[string]string) {
 	at := w.server.at(w.now).Truncate(time.Microsecond)
 	for _, key := range worldKeys {
 		v, there := w.keys[key]
-		w.census.Add(offset.Observed{At: at, Kind: offset.ObservedLook, Key: key, Value: v.value, Exists: there})
+		w.census.Add(offset.Observed{
+			At: at, Kind: offset.ObservedLook, Key: key, Value: v.value, Exists: there})
 		if before, looked := last[key]; there && looked && before != v.value {
 			w.truth[""] = append(w.truth[""], v.off)
 		}
@@ -243,14 +245,18 @@ var worldKeys = []string{"stock", "order"}
 // too.
 func (w *world) serverSteps() {
 	w.server.leg(0, 0, 0)
-	for at := w.between(0, 20*time.Second); at < worldLasts-2*time.Second; at += w.between(time.Second, 20*time.Second) {
-		step := w.step(5*time.Millisecond, []time.Duration{19 * time.Millisecond, 3 * time.Second}[w.random.IntN(2)])
+	for at := w.between(0, 20*time.Second); at < worldLasts-2*time.Second; at += w.between(time.Second,
+		20*time.Second) {
+		step := w.step(5*time.Millisecond,
+			[]time.Duration{19 * time.Millisecond, 3 * time.Second}[w.random.IntN(2)])
 		w.server.leg(at, step, 0)
 		if step.Abs() <= unseenStep {
 			continue
 		}
 		heap.Push(&w.queue, event{at + w.between(0, time.Second), 0, func() {
-			w.census.Add(offset.Observed{At: w.server.at(w.now).Truncate(time.Microsecond), Kind: offset.ObservedStep, For: step.Truncate(time.Microsecond)})
+			w.census.Add(offset.Observed{
+				At: w.server.at(w.now).Truncate(time.Microsecond), Kind: offset.ObservedStep,
+				For: step.Truncate(time.Microsecond)})
 			for addr, all := range w.truth {
 				// The offsets were compared with the clock from before or after
 				// the step.
@@ -276,9 +282,11 @@ func (w *world) people() {
 	for i := range 2 + w.random.IntN(4) {
 		clock := w.random.IntN(len(clocks))
 		th := &thread{
-			world: w, clock: &clocks[clock], key: worldKeys[w.random.IntN(2)], lease: w.leases[w.random.IntN(len(w.leases))],
-			pace: w.between(50*time.Millisecond, []time.Duration{200 * time.Millisecond, 5 * time.Second}[w.random.IntN(2)]),
-			job:  w.between(10*time.Millisecond, 8*time.Second), pipelined: w.random.IntN(4) == 0,
+			world: w, clock: &clocks[clock], key: worldKeys[w.random.IntN(2)],
+			lease: w.leases[w.random.IntN(len(w.leases))],
+			pace: w.between(50*time.Millisecond,
+				[]time.Duration{200 * time.Millisecond, 5 * time.Second}[w.random.IntN(2)]),
+			job: w.between(10*time.Millisecond, 8*time.Second), pipelined: w.random.IntN(4) == 0,
 			addr: fmt.Sprintf("10.0.1.%d:1", i),
 		}
 		if w.random.IntN(2) == 0 {
@@ -290,21 +298,27 @@ func (w *world) people() {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 15)), keys: map[string]stood{}, truth: map[string][]time.Duration{},
+		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 15)), keys: map[string]stood{},
+		truth: map[string][]time.Duration{},
 	}
-	w.dialect = []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Page(), dialect.Errorception(), dialect.RedisObjects()}[w.random.IntN(5)]
-	w.leases = [][]time.Duration{{30 * time.Second}, {10 * time.Second, 15 * time.Second, 20 * time.Second}}[w.random.IntN(2)]
+	w.dialect = []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Page(),
+		dialect.Errorception(), dialect.RedisObjects()}[w.random.IntN(5)]
+	w.leases = [][]time.Duration{{30 * time.Second},
+		{10 * time.Second, 15 * time.Second, 20 * time.Second}}[w.random.IntN(2)]
 	w.gap = []time.Duration{5 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}[w.random.IntN(3)]
 	w.polls = w.random.IntN(4) == 0
 	cfg := Config{
-		Dialects: []dialect.Dialect{w.dialect}, Lease: w.leases[0], Greatest: slices.Max(w.leases), Gap: w.gap, Idle: time.Second,
-		OwnConnections: w.random.IntN(2) == 0, LeaseChecked: true, MaxWriters: []int{2, 1000}[w.random.IntN(2)],
+		Dialects: []dialect.Dialect{w.dialect}, Lease: w.leases[0], Greatest: slices.Max(w.leases),
+		Gap: w.gap, Idle: time.Second,
+		OwnConnections: w.random.IntN(2) == 0, LeaseChecked: true,
+		MaxWriters: []int{2, 1000}[w.random.IntN(2)],
 	}
 	var err error
 	if w.census, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.census.Add(offset.Observed{At: opening.Add(-time.Second), Kind: offset.ObservedGap, Reason: reading.OfRun + " first"})
+	w.census.Add(offset.Observed{At: opening.Add(-time.Second), Kind: offset.ObservedGap,
+		Reason: reading.OfRun + " first"})
 	if w.random.IntN(4) > 0 {
 		w.serverSteps()
 	} else {
@@ -335,10 +349,12 @@ func (w *world) run() {
 		seen := e.Writers[i].Offset
 		for _, off := range truth {
 			if e.ForgottenWriters == 0 && !seen.Contains(off) {
-				w.t.Fatalf("world %d: %s: %v is not in %v, by %d writes", w.seed, addr, off, seen.Interval, seen.Writes)
+				w.t.Fatalf("world %d: %s: %v is not in %v, by %d writes", w.seed, addr, off, seen.Interval,
+					seen.Writes)
 			}
 		}
-		if why := seen.Shared; strings.HasPrefix(addr, "unix:") && (why == "" || len(e.Writers[i].Contradictions) > 0) {
+		if why := seen.Shared; strings.HasPrefix(addr, "unix:") &&
+			(why == "" || len(e.Writers[i].Contradictions) > 0) {
 			w.t.Fatalf("world %d: %s is shared: %q, %v", w.seed, addr, why, e.Writers[i].Contradictions)
 		}
 	}
@@ -349,8 +365,10 @@ func (w *world) run() {
 	if s := e.Spread; !s.Sound() || s.Guaranteed < most-least || s.Proved > most-least {
 		w.t.Fatalf("world %d: spread %+v, and offsets were from %v to %v", w.seed, s, least, most)
 	}
-	if b, a := e.Behind, e.Ahead; b.AtMost < -least || a.AtMost < most || b.AtLeast > max(0, -least) || a.AtLeast > max(0, most) {
-		w.t.Fatalf("world %d: behind %+v, ahead %+v, and offsets were from %v to %v", w.seed, b, a, least, most)
+	if b, a := e.Behind, e.Ahead; b.AtMost < -least || a.AtMost < most || b.AtLeast > max(0, -least) ||
+		a.AtLeast > max(0, most) {
+		w.t.Fatalf("world %d: behind %+v, ahead %+v, and offsets were from %v to %v", w.seed, b, a, least,
+			most)
 	}
 }
 

@@ -67,7 +67,8 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 			c.forgetWriter()
 		}
 		w = &writer{
-			addr: addr, fits: r.Dialects, clock: c.fleet.Writer(name), first: at, shared: sharedFromTheStart(addr),
+			addr: addr, fits: r.Dialects, clock: c.fleet.Writer(name), first: at,
+			shared:  sharedFromTheStart(addr),
 			waiting: map[keyID]*wait{}, seen: map[keyID]dialect.Reply{},
 		}
 		w.assumed = c.cfg.Lease

@@ -22,7 +22,8 @@ import (
 // party is a library that tries once to take the key.
 type party struct {
 	name string
-	try  func(ctx context.Context, key string) (release func() error, err error) // errRefused if another party holds the key
+	// errRefused if another party holds the key
+	try func(ctx context.Context, key string) (release func() error, err error)
 }
 
 var errRefused = errors.New("held by another")

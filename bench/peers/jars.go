@@ -21,12 +21,15 @@ func besideJars() bench.Scenario {
 		Name: "jars", Title: "one key, 4 Java clients (jedis-lock 1.0.0, which polls) and 4 getsetlock processes, held for 1 ms",
 		Adapters: []string{bench.Hardened, bench.Impolite}, Rounds: 3,
 		Metrics: []bench.Metric{
-			{Name: "ours_percent", Head: "getsetlock %"}, {Name: "ours_per_s", Head: "getsetlock/s"}, {Name: "others_per_s", Head: "Java/s"},
+			{Name: "ours_percent", Head: "getsetlock %"}, {Name: "ours_per_s", Head: "getsetlock/s"},
+			{Name: "others_per_s", Head: "Java/s"},
 			{Name: "ours_least", Head: "fewest, getsetlock"}, {Name: "others_least", Head: "fewest, Java"},
-			{Name: "ours_wait_ms_max", Head: "longest ms, getsetlock"}, {Name: "others_wait_ms_max", Head: "longest ms, Java"},
+			{Name: "ours_wait_ms_max", Head: "longest ms, getsetlock"},
+			{Name: "others_wait_ms_max", Head: "longest ms, Java"},
 			{Name: "overlaps", Head: "overlaps"}, {Name: "commands", Head: "commands"},
 		},
-		Picture: []bench.Panel{{Metric: "ours_percent", Says: "share of the acquisitions that getsetlock's processes got, in %: 50 is even"}},
+		Picture: []bench.Panel{{Metric: "ours_percent",
+			Says: "share of the acquisitions that getsetlock's processes got, in %: 50 is even"}},
 		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
 			j, err := interop.Start(ctx, interop.Options{Jar: jar()})
 			if err != nil {
@@ -78,7 +81,8 @@ func (f *jarFleet) Stop(ctx context.Context) ([][]bench.Turn, error) {
 		failed = errors.Join(failed, err, spansErr)
 		turns := make([]bench.Turn, 0, len(spans))
 		for s := range slices.Values(spans) {
-			turns = append(turns, bench.Turn{Asked: s.Asked * 1000, Acquired: s.Held * 1000, Released: s.Released * 1000})
+			turns = append(turns, bench.Turn{
+				Asked: s.Asked * 1000, Acquired: s.Held * 1000, Released: s.Released * 1000})
 		}
 		all = append(all, turns)
 	}

@@ -44,20 +44,23 @@ func fromJava() []bench.Scenario {
 
 func javaScenario(name, when string, least, spread time.Duration) bench.Scenario {
 	return bench.Scenario{
-		Name: name, Title: "a Java client (jedis-lock 1.0.0) deletes the key " + when + ": how long until the waiter has it",
+		Name: name, Title: "a Java client (jedis-lock 1.0.0) deletes the key " + when +
+			": how long until the waiter has it",
 		Adapters: []string{jarWaits, bareWaits, oursWaits}, Rounds: 2,
 		Bases: map[string]string{jarWaits: jarWaits, bareWaits: jarWaits, oursWaits: jarWaits},
 		Metrics: []bench.Metric{
 			{Name: "gap_us_p50", Head: "gap p50 µs", Ratio: true}, {Name: "gap_us_max", Head: "longest µs"},
 		},
-		Picture: []bench.Panel{{Metric: "gap_us_p50", Says: "median gap from the DEL to the waiter's acquisition, in µs: shorter is better"}},
+		Picture: []bench.Panel{{Metric: "gap_us_p50",
+			Says: "median gap from the DEL to the waiter's acquisition, in µs: shorter is better"}},
 		Measure: func(ctx context.Context, r *bench.Runner, a bench.Adapter) (bench.Figures, error) {
 			return measureJava(ctx, r, a, func() time.Duration { return least + rand.N(spread) })
 		},
 	}
 }
 
-func measureJava(ctx context.Context, r *bench.Runner, a bench.Adapter, hold func() time.Duration) (bench.Figures, error) {
+func measureJava(ctx context.Context, r *bench.Runner, a bench.Adapter,
+	hold func() time.Duration) (bench.Figures, error) {
 	j, err := interop.Start(ctx, interop.Options{Jar: jar()})
 	if err != nil {
 		return nil, fmt.Errorf("the Java side (make prepare builds it): %w", err)

@@ -38,8 +38,10 @@ func main() {
 		return
 	}
 	o := options{}
-	flag.StringVar(&o.scenario, "scenario", os.Getenv("BENCH_SCENARIO"), "measure only these scenarios, separated by commas")
-	flag.StringVar(&o.adapter, "adapter", os.Getenv("BENCH_ADAPTER"), "measure only these adapters, separated by semicolons, and the bare commands")
+	flag.StringVar(&o.scenario, "scenario", os.Getenv("BENCH_SCENARIO"),
+		"measure only these scenarios, separated by commas")
+	flag.StringVar(&o.adapter, "adapter", os.Getenv("BENCH_ADAPTER"),
+		"measure only these adapters, separated by semicolons, and the bare commands")
 	flag.IntVar(&o.rounds, "rounds", 0, "rounds, instead of each scenario's own")
 	flag.StringVar(&o.json, "json", "", "write the rows to this file too")
 	flag.StringVar(&o.doc, "doc", "", "put the tables and their pictures into this Markdown file")
@@ -132,7 +134,8 @@ func (o options) run(ctx context.Context) error {
 
 func (o options) write(rep *bench.Report, scenarios []bench.Scenario, about string) error {
 	if o.json != "" {
-		rows, err := json.MarshalIndent(map[string]any{"schema": "getsetlock.bench/1", "rows": rep.Rows}, "", " ")
+		rows, err := json.MarshalIndent(map[string]any{"schema": "getsetlock.bench/1", "rows": rep.Rows}, "",
+			" ")
 		if err == nil {
 			err = os.WriteFile(o.json, append(rows, '\n'), 0o644)
 		}
@@ -225,7 +228,8 @@ func machine(s *server) string {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load = ", load of the machine at the end " + strings.Fields(string(text))[0]
 	}
-	return fmt.Sprintf("%s, %s, %s/%s, %s%s%s", time.Now().UTC().Format("2006-01-02"), s.version, runtime.GOOS+" "+runtime.GOARCH, runtime.Version(), cpu, model, load)
+	return fmt.Sprintf("%s, %s, %s/%s, %s%s%s", time.Now().UTC().Format("2006-01-02"), s.version,
+		runtime.GOOS+" "+runtime.GOARCH, runtime.Version(), cpu, model, load)
 }
 
 func lookServer() (string, error) {

@@ -24,7 +24,9 @@ func peers() []bench.Adapter {
 		{Name: "redislock", Open: openRedislock(100 * time.Millisecond)},
 		{Name: "rueidislock", Open: openRueidis(false), Key: rueidisKey},
 		{Name: "rueidislock, one key", Open: openRueidis(true), Key: rueidisKey},
-		{Name: "redsync, every 1 ms", Open: openRedsync(redigoPool, redsync.WithTries(1<<30), redsync.WithRetryDelay(time.Millisecond))},
+		{Name: "redsync, every 1 ms",
+			Open: openRedsync(redigoPool, redsync.WithTries(1<<30),
+				redsync.WithRetryDelay(time.Millisecond))},
 		{Name: "redislock, every 1 ms", Open: openRedislock(time.Millisecond)},
 	}
 }
@@ -33,7 +35,8 @@ func peers() []bench.Adapter {
 // retry by default; the strategy of its own example, every 100 ms, is used as
 // its default.
 func defaults() []string {
-	return []string{"redsync (redigo)", "redsync (go-redis)", "redislock", "rueidislock", "rueidislock, one key"}
+	return []string{"redsync (redigo)", "redsync (go-redis)", "redislock", "rueidislock",
+		"rueidislock, one key"}
 }
 
 // tuned returns the polling libraries, set to poll as often as is useful in a
@@ -65,13 +68,15 @@ type redsyncLocker struct {
 	close   func() error
 }
 
-func openRedsync(pool func(bench.Server) (redsyncredis.Pool, func() error, error), options ...redsync.Option) func(context.Context, bench.Server) (bench.Locker, error) {
+func openRedsync(pool func(bench.Server) (redsyncredis.Pool, func() error, error),
+	options ...redsync.Option) func(context.Context, bench.Server) (bench.Locker, error) {
 	return func(_ context.Context, s bench.Server) (bench.Locker, error) {
 		p, closer, err := pool(s)
 		if err != nil {
 			return nil, err
 		}
-		return &redsyncLocker{redsync.New(p), append([]redsync.Option{redsync.WithExpiry(s.TTL)}, options...), closer}, nil
+		return &redsyncLocker{redsync.New(p), append([]redsync.Option{redsync.WithExpiry(s.TTL)}, options...),
+			closer}, nil
 	}
 }
 
@@ -120,7 +125,8 @@ func openRedislock(every time.Duration) func(context.Context, bench.Server) (ben
 func (l *redislockLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
 	for {
 		// Obtain gives up after one TTL if the context has no deadline.
-		lock, err := l.client.Obtain(ctx, key, l.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
+		lock, err := l.client.Obtain(ctx, key, l.ttl,
+			&redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
 		if err == nil {
 			return redislockHeld{lock, l.ttl}, nil
 		}

@@ -27,7 +27,8 @@ func openRueidis(oneKey bool) func(context.Context, bench.Server) (bench.Locker,
 			ExtendInterval: s.TTL / 3,
 			ClientOption: rueidis.ClientOption{
 				InitAddress: []string{s.Addr},
-				DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn,
+					error) {
 					return bench.Dial(ctx, "tcp", addr)
 				},
 			},

@@ -46,7 +46,8 @@ func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 		}
 	}
 	r := bench.Runner{
-		Adapters: append(adapters(), javaAdapters()...), Scenarios: scenarios, Redis: "redis://" + server.addr,
+		Adapters: append(adapters(), javaAdapters()...), Scenarios: scenarios,
+		Redis:  "redis://" + server.addr,
 		Prefix: "bench:", Child: []string{self, child}, Quick: true, Alone: true,
 	}
 	rep, err := r.Run(ctx)

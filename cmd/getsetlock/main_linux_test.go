@@ -69,7 +69,8 @@ func asReaper(t *testing.T, env []string, args ...string) *adopting {
 	return a
 }
 
-func begin(t *testing.T, attr *syscall.SysProcAttr, env []string, name string, args ...string) (*adopting, error) {
+func begin(t *testing.T, attr *syscall.SysProcAttr, env []string, name string, args ...string) (*adopting,
+	error) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -157,7 +158,8 @@ func TestRunAsPID1IgnoresOrphansExitCodes(t *testing.T) {
 func TestRunAsPID1PassesSIGTERMOn(t *testing.T) {
 	heed(t, unix.SIGTERM)
 	env := []string{"GETSETLOCK_REDIS=" + redistest.New(t).URL()}
-	a := asInit(t, env, "run", "k", "--", "sh", "-c", `exec 2>/dev/null; trap 'echo told; exit 9' TERM; echo ready; while :; do sleep 0.01; done`)
+	a := asInit(t, env, "run", "k", "--", "sh", "-c",
+		`exec 2>/dev/null; trap 'echo told; exit 9' TERM; echo ready; while :; do sleep 0.01; done`)
 	a.expect("ready")
 	if err := a.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -175,7 +177,8 @@ func TestRunAsPID1StaysWhereItJoins(t *testing.T) {
 	const token = "AAAAAAAAAAAAAAAAAAAAAA"
 	w.Mini.Set("k", token+" host command")
 	env := []string{"GETSETLOCK_REDIS=" + w.URL(), "GETSETLOCK_KEY=k", "GETSETLOCK_TOKEN=" + token}
-	script := orphan + `exec 2>/dev/null; echo ready; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); sleep 0.01; done; exit 1`
+	script := orphan +
+		`exec 2>/dev/null; echo ready; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); sleep 0.01; done; exit 1`
 	a := asInit(t, env, "run", "k", "--", "sh", "-c", script)
 	if a.init { // a subreaper becomes the command
 		a.expect("gone")

@@ -78,7 +78,8 @@ func speak(t *testing.T, env []string, args ...string) said {
 func want(t *testing.T, got said, code int, out string) {
 	t.Helper()
 	if got.code != code || got.out != out || got.errors != "" {
-		t.Errorf("code %d (want %d)\nstdout %q (want %q)\nstderr %q (want none)", got.code, code, got.out, out, got.errors)
+		t.Errorf("code %d (want %d)\nstdout %q (want %q)\nstderr %q (want none)", got.code, code, got.out,
+			out, got.errors)
 	}
 }
 
@@ -142,7 +143,8 @@ func TestRunInsideRunEndsWithTheInnermostCode(t *testing.T) {
 	env := "GETSETLOCK_REDIS=" + redistest.New(t).URL()
 	for _, code := range []int{0, 1, 2, 3, 122, 123, 124, 125, 126, 127, 255} {
 		for _, inner := range []string{"k", "another"} {
-			got := speak(t, []string{env}, "run", "k", "--", program, "run", inner, "--", "sh", "-c", fmt.Sprint("exit ", code))
+			got := speak(t, []string{env}, "run", "k", "--", program, "run", inner, "--", "sh", "-c",
+				fmt.Sprint("exit ", code))
 			want(t, got, code, "")
 		}
 	}
@@ -154,7 +156,8 @@ func TestRunInsideRunAsksTheServerOfTheFlag(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.RequireUserAuth("app", "s3cret@x")
 	url := "redis://app:s3cret%40x@" + w.Mini.Addr() + "/3"
-	for _, env := range [][]string{nil, {"GETSETLOCK_REDIS=redis://127.0.0.1:1/5", "GETSETLOCK_CACERT=/no/such/file"}} {
+	for _, env := range [][]string{nil,
+		{"GETSETLOCK_REDIS=redis://127.0.0.1:1/5", "GETSETLOCK_CACERT=/no/such/file"}} {
 		w.Mini.FlushAll()
 		script := `echo "$GETSETLOCK_REDIS ${GETSETLOCK_CACERT-none} $GETSETLOCK_KEY"`
 		got := speak(t, env, "run", "--redis", url, "a", "--",
@@ -167,7 +170,8 @@ func TestRunInsideRunAsksTheServerOfTheFlag(t *testing.T) {
 		}
 		// A run that does not join would wait for the outer run, and end with
 		// 124.
-		got = speak(t, env, "run", "--redis", url, "k", "--", program, "run", "--wait", "0", "k", "--", "sh", "-c", script)
+		got = speak(t, env, "run", "--redis", url, "k", "--", program, "run", "--wait", "0", "k", "--", "sh",
+			"-c", script)
 		want(t, got, 0, url+" none k\n")
 	}
 }
@@ -194,7 +198,8 @@ func secured(t *testing.T) (server *miniredis.Miniredis, file string) {
 func TestRunInsideRunTrustsTheSameCertificates(t *testing.T) {
 	server, file := secured(t)
 	t.Chdir(filepath.Dir(file))
-	flags := []string{"run", "--redis", "rediss://" + server.Addr(), "--cacert", "ca.pem", "k", "--", "sh", "-c"}
+	flags := []string{"run", "--redis", "rediss://" + server.Addr(), "--cacert", "ca.pem", "k", "--", "sh",
+		"-c"}
 	inner := program + ` run "$0" -- sh -c 'echo "$GETSETLOCK_CACERT"'`
 	for _, key := range []string{"k", "another"} {
 		want(t, speak(t, nil, append(flags, "cd / && "+inner, key)...), 0, file+"\n")
@@ -203,5 +208,7 @@ func TestRunInsideRunTrustsTheSameCertificates(t *testing.T) {
 	// were no outer run.
 	plain := redistest.New(t).URL()
 	want(t, speak(t, nil, append(flags, "GETSETLOCK_REDIS="+plain+" "+inner, "b")...), 0, "\n")
-	want(t, speak(t, nil, append(flags, program+" run --redis "+plain+` b -- sh -c 'echo "$GETSETLOCK_CACERT"'`)...), 0, "\n")
+	want(t,
+		speak(t, nil, append(flags, program+" run --redis "+plain+
+			` b -- sh -c 'echo "$GETSETLOCK_CACERT"'`)...), 0, "\n")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// oldClient is a program with the old lock, on a machine whose clock is ahead of the server's. Its
-// DELs are printed with their replies if it has a name.
+// oldClient is a program with the old lock, on a machine whose clock is ahead
+// of the server's. Its DELs are printed with their replies if it has a name.
 func (w *world) oldClient(name string, d dialect.Dialect, ahead time.Duration) *lock.Client {
 	c := w.clock(ahead)
 	backend, err := legacy.New(w.tapped(name), legacy.Config{Mode: legacy.Verbatim, Dialect: d, Clock: c})
@@ -62,7 +62,8 @@ func Example_delReply() {
 	// D: DEL → 1
 }
 
-// Two leases of one millisecond have the same bytes, so a release that compares them compares nothing.
+// Two leases of one millisecond have the same bytes, so a release that compares
+// them compares nothing.
 func Example_equalStamps() {
 	w := newWorld()
 	defer w.close()
@@ -153,8 +154,8 @@ func Example_nested() {
 	// <nil> 0
 }
 
-// beanLock is a Java lock whose request id is a field: one id for all threads that
-// share the object.
+// beanLock is a Java lock whose request id is a field: one id for all threads
+// that share the object.
 type beanLock struct {
 	conn redis.Conn
 	id   string
@@ -208,8 +209,8 @@ func Example_tokenForEachLease() {
 	// the next lease has a token of its own: true
 }
 
-// The server runs commands one after the other: of many SETs of one key with NX,
-// one succeeds.
+// The server runs commands one after the other: of many SETs of one key with
+// NX, one succeeds.
 func Example_oneAtATime() {
 	w := newWorld()
 	defer w.close()

@@ -14,10 +14,12 @@ var update = flag.Bool("update", false, "write the regions into the documents")
 const root = "../.."
 
 // documents are those whose Go must come from this package.
-var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/zh/porting.md", "docs/protocol.md", "docs/migration.md", "docs/zh/migration.md", "docs/java-dual.md",
+var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/zh/porting.md",
+	"docs/protocol.md", "docs/migration.md", "docs/zh/migration.md", "docs/java-dual.md",
 	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"}
 
-// block is a fence in a document. from is what its marker names, empty where it has none.
+// block is a fence in a document. from is what its marker names, empty where it
+// has none.
 var block = regexp.MustCompile("(?ms)^(?:<!-- (docs/porting/[^ :]+: [^ ]+) -->\n)?```go\n(.*?)^```$")
 
 func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
@@ -60,7 +62,8 @@ func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 	}
 }
 
-// allRegions gives the text of every region of this package, with its margin taken off.
+// allRegions gives the text of every region of this package, with its margin
+// taken off.
 func allRegions(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -128,5 +131,6 @@ func withoutMargin(lines []string) string {
 		}
 		b.WriteString(line[margin:])
 	}
-	return strings.TrimRight(b.String(), "\n") + "\n" // gofmt wants a blank line before an end that follows a func
+	// gofmt wants a blank line before an end that follows a func
+	return strings.TrimRight(b.String(), "\n") + "\n"
 }

@@ -106,8 +106,8 @@ var keyLock = dialect.Dialect{
 
 // doc: end
 
-// The caller of the old lock stops waiting. The goroutine that it started does not, and
-// takes the lock when it is free.
+// The caller of the old lock stops waiting. The goroutine that it started does
+// not, and takes the lock when it is free.
 func ExampleKeyLock_abandoned() {
 	w := newWorld()
 	defer w.close()

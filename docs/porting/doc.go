@@ -1,5 +1,6 @@
-// Package porting holds the Go code that the README and docs/porting.md show, so that it is compiled
-// and run. It has nothing to import: everything is in its tests.
+// Package porting holds the Go code that the README and docs/porting.md show,
+// so that it is compiled and run. It has nothing to import: everything is in
+// its tests.
 //
 // What a document shows is a region of a file here, between the comments
 //
@@ -10,8 +11,9 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
-// A test compares the two and refuses Go in those documents that comes from nowhere. It does not
-// check the prose around it, nor code in other languages. After a change here
+// A test compares the two and refuses Go in those documents that comes from
+// nowhere. It does not check the prose around it, nor code in other languages.
+// After a change here
 //
 //	go test ./docs/porting -update
 //

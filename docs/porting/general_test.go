@@ -19,7 +19,8 @@ func sellGeneral(ctx context.Context, client *lock.Client, order Order) error {
 	// doc: end
 }
 
-// A Client gives connections back to the pool also when the server answers errors.
+// A Client gives connections back to the pool also when the server answers
+// errors.
 func Example_connectionsComeBack() {
 	w := newWorld()
 	defer w.close()

@@ -19,8 +19,10 @@ var (
 	defined = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
 )
 
-// linked are documents whose links are followed too. Their Go is compared elsewhere.
-var linked = []string{"docs/modern.md", "docs/audit.md", "docs/command.md", "docs/zh/modern.md", "docs/zh/protocol.md", "docs/zh/java-dual.md"}
+// linked are documents whose links are followed too. Their Go is compared
+// elsewhere.
+var linked = []string{"docs/modern.md", "docs/audit.md", "docs/command.md", "docs/zh/modern.md",
+	"docs/zh/protocol.md", "docs/zh/java-dual.md"}
 
 func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
 	known := map[string]map[string]bool{} // anchors by file

@@ -20,7 +20,8 @@ import (
 // Job is what a scheduler or a handler runs.
 type Job func(context.Context) error
 
-// Locked is job under the lock key. Like SimpleLock.wrap it looks like what it wraps.
+// Locked is job under the lock key. Like SimpleLock.wrap it looks like what it
+// wraps.
 func Locked(client *lock.Client, key string, job Job) Job {
 	return func(ctx context.Context) error { return client.Do(ctx, key, job) }
 }
@@ -69,7 +70,8 @@ func post(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// The handler holds the key of its product while it runs, and gives it back after.
+// The handler holds the key of its product while it runs, and gives it back
+// after.
 func TestLockedHandlerHoldsTheKeyOfTheProduct(t *testing.T) {
 	w := newWorld()
 	defer w.close()
@@ -83,7 +85,8 @@ func TestLockedHandlerHoldsTheKeyOfTheProduct(t *testing.T) {
 			t.Error("the key is not held")
 		}
 		if inner++; inner == 1 {
-			if got := post(h, "/orders/42"); got.Code != http.StatusConflict || got.Header().Get("Retry-After") == "" {
+			if got := post(h, "/orders/42"); got.Code != http.StatusConflict ||
+				got.Header().Get("Retry-After") == "" {
 				t.Errorf("a second order of the product: %d", got.Code)
 			}
 			if got := post(h, "/orders/43"); got.Code != http.StatusOK {
@@ -108,7 +111,8 @@ func TestLockedHandlerGivesTheKeyBackAfterAPanic(t *testing.T) {
 	client, err := newTokenClient(w.pool())
 	must(err)
 	defer client.Close(t.Context())
-	h := routes(client, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	h := routes(client, http.HandlerFunc(
+		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -122,7 +126,8 @@ func TestLockedHandlerGivesTheKeyBackAfterAPanic(t *testing.T) {
 	}
 }
 
-// The loss of the lock ends the request's context, and the answer stays as it was sent.
+// The loss of the lock ends the request's context, and the answer stays as it
+// was sent.
 func TestLockedHandlerEndsItsContextWhenTheLockIsLost(t *testing.T) {
 	log.SetOutput(io.Discard)
 	defer log.SetOutput(os.Stderr)

@@ -13,7 +13,8 @@ var short = []string{"docs/porting.md", "docs/migration.md", "docs/audit.md", "d
 
 const longestParagraph = 6 * 120
 
-// begins is a line that begins a paragraph of its own: an item, a row, a heading, code.
+// begins is a line that begins a paragraph of its own: an item, a row, a
+// heading, code.
 var begins = regexp.MustCompile(`^( *[-*] | *\d+\. |\||#|    |<!--)`)
 
 func TestParagraphsHaveAtMostSixLines(t *testing.T) {
@@ -24,13 +25,15 @@ func TestParagraphsHaveAtMostSixLines(t *testing.T) {
 		}
 		for _, p := range paragraphs(fence.ReplaceAllString(string(text), "")) {
 			if len([]rune(p)) > longestParagraph {
-				t.Errorf("%s: a paragraph of %d characters, the most is %d: %.60s…", name, len([]rune(p)), longestParagraph, p)
+				t.Errorf("%s: a paragraph of %d characters, the most is %d: %.60s…", name, len([]rune(p)),
+					longestParagraph, p)
 			}
 		}
 	}
 }
 
-// A list's items, a table's rows and what an empty line parts are counted alone.
+// A list's items, a table's rows and what an empty line parts are counted
+// alone.
 func TestParagraphsAreCountedAlone(t *testing.T) {
 	got := paragraphs("a\nb\n\n- c\n  d\n- e\n\n| f |\n| g |\n\n1. h\n")
 	if want := "a b/- c d/- e/| f |/| g |/1. h"; strings.Join(got, "/") != want {

@@ -88,8 +88,8 @@ func (l *TokenLock) Unlock() {
 
 // doc: end
 
-// memory is a server that knows the commands of TokenLock, without a network, so that
-// a bubble can tell when all goroutines wait. Keys in it do not expire.
+// memory is a server that knows the commands of TokenLock, without a network,
+// so that a bubble can tell when all goroutines wait. Keys in it do not expire.
 type memory struct {
 	mu       sync.Mutex
 	values   map[string]string
@@ -196,8 +196,8 @@ func repairedMemory() *memory {
 	return &memory{values: map[string]string{}, most: -1, repaired: true}
 }
 
-// begun runs fn in the background and returns whether fn has returned, once every
-// goroutine of the bubble waits.
+// begun runs fn in the background and returns whether fn has returned, once
+// every goroutine of the bubble waits.
 func begun(fn func()) (returned func() bool) {
 	over := false
 	go func() {

@@ -18,7 +18,8 @@ func sellLikeSpring(ctx context.Context, pool *redis.Pool, order Order) error {
 	// doc: template
 	spring := dialect.Template()
 	spring.Name, spring.Library = "SpringTemplate", "RedisLock.java on the bean redisTemplate"
-	spring.KeyEncoding, spring.ValueEncoding = dialect.JDK, dialect.JDK // 1: leave out for StringRedisTemplate
+	// 1: leave out for StringRedisTemplate
+	spring.KeyEncoding, spring.ValueEncoding = dialect.JDK, dialect.JDK
 
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
@@ -75,7 +76,8 @@ func Example_spring() {
 	// ac ed 00 05 74 00 04 6c 6f 63 6b
 }
 
-func sellAndReport(ctx context.Context, client *lock.Client, order Order, sell func(context.Context, Order) error) error {
+func sellAndReport(ctx context.Context, client *lock.Client, order Order,
+	sell func(context.Context, Order) error) error {
 	// doc: reply
 	lease, err := client.Acquire(ctx, "stock:42") // 1
 	if err != nil {

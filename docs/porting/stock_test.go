@@ -76,8 +76,8 @@ func sellVerbatim(ctx context.Context, pool *redis.Pool, order Order) error {
 	return sellLocked(ctx, client, order)
 }
 
-// An old client holds the key and gives it back. A getsetlock client takes it, once
-// hardened and once verbatim.
+// An old client holds the key and gives it back. A getsetlock client takes it,
+// once hardened and once verbatim.
 func Example_jedis() {
 	w := newWorld()
 	defer w.close()
@@ -94,8 +94,8 @@ func Example_jedis() {
 
 	must(sellLocked(ctx, client, Order{"42", 3}))
 	must(sellVerbatim(ctx, w.pool(), Order{"42", 4}))
-	// No client holds the lock. Once an old client was seen, a release leaves the key to
-	// old clients for 145 ms.
+	// No client holds the lock. Once an old client was seen, a release leaves
+	// the key to old clients for 145 ms.
 	fmt.Println("keys left:", w.server.Keys())
 	// Output:
 	// lock: key "stock:42": key "stock:42" is held (Jedis), its stamp ends at 2026-03-02 12:01:00Z by its writer's clock; if its holder does nothing more, the key can be taken in 2m1.004s

@@ -22,8 +22,8 @@ func newTokenClient(pool *redis.Pool) (*lock.Client, error) {
 
 // doc: end
 
-// ledger is a store to which every holder writes once, under a number that must be greater than all
-// that it has seen.
+// ledger is a store to which every holder writes once, under a number that must
+// be greater than all that it has seen.
 type ledger struct{ seen int64 }
 
 func (l *ledger) sell(ctx context.Context, fence int64, o Order) error {
@@ -56,8 +56,8 @@ func sellFenced(ctx context.Context, client *lock.Client, ledger *ledger, order 
 
 const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end`
 
-// The Java service and getsetlock exclude each other, and neither deletes the other's
-// key.
+// The Java service and getsetlock exclude each other, and neither deletes the
+// other's key.
 func Example_token() {
 	w := newWorld()
 	defer w.close()

@@ -10,8 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Between MULTI and EXEC the server answers QUEUED: the client cannot choose by a
-// value that it has not got yet.
+// Between MULTI and EXEC the server answers QUEUED: the client cannot choose by
+// a value that it has not got yet.
 func Example_multiCannotBranch() {
 	w := newWorld()
 	defer w.close()
@@ -32,7 +32,8 @@ func Example_multiCannotBranch() {
 	// B's key is there: false
 }
 
-// The same decision as a script: the server compares and deletes in one command.
+// The same decision as a script: the server compares and deletes in one
+// command.
 func Example_scriptBranches() {
 	w := newWorld()
 	defer w.close()
@@ -47,8 +48,8 @@ func Example_scriptBranches() {
 	// B's key is there: true
 }
 
-// The release of section h, as its commands: A's WATCH stays on the connection, and
-// aborts the transaction of the next user of that connection.
+// The release of section h, as its commands: A's WATCH stays on the connection,
+// and aborts the transaction of the next user of that connection.
 func Example_watchLeftBehind() {
 	w := newWorld()
 	defer w.close()
@@ -73,7 +74,8 @@ func Example_watchLeftBehind() {
 
 var errBusyPool = errors.New("no connection")
 
-// pairs hands out as many connections as it has, like a pool that does not block.
+// pairs hands out as many connections as it has, like a pool that does not
+// block.
 type pairs struct {
 	w    *world
 	free int
@@ -92,7 +94,8 @@ func (p *pairs) put(c redis.Conn) {
 	c.Close()
 }
 
-// release is that of section h. between is what happens between its GET and its EXEC.
+// release is that of section h. between is what happens between its GET and its
+// EXEC.
 func (p *pairs) release(key, id string, between func()) (bool, error) {
 	conn, err := p.get()
 	if err != nil {
@@ -113,8 +116,8 @@ func (p *pairs) release(key, id string, between func()) (bool, error) {
 	return p.release(key, id, between)
 }
 
-// Each retry of the recursive release takes one connection more. A renewal is a write
-// too: a lock that is renewed often makes the release fail.
+// Each retry of the recursive release takes one connection more. A renewal is a
+// write too: a lock that is renewed often makes the release fail.
 func Example_recursion() {
 	w := newWorld()
 	defer w.close()
@@ -133,7 +136,8 @@ func Example_recursion() {
 	// the key is there: true
 }
 
-// A release of getsetlock is one script: it watches nothing and tries nothing again.
+// A release of getsetlock is one script: it watches nothing and tries nothing
+// again.
 func Example_releaseIsOneScript() {
 	w := newWorld()
 	defer w.close()

@@ -14,8 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// world is a server, the clocks of the machines around it, and pools onto it. Examples have no
-// testing.T, so trouble here is a panic.
+// world is a server, the clocks of the machines around it, and pools onto it.
+// Examples have no testing.T, so trouble here is a panic.
 type world struct {
 	server *miniredis.Miniredis
 	clocks []*clock.Mock
@@ -79,7 +79,8 @@ func (w *world) dial() redis.Conn {
 
 func (w *world) pool() *redis.Pool { return w.tapped("") }
 
-// tapped is a pool whose connections print each DEL with its reply, if name is given.
+// tapped is a pool whose connections print each DEL with its reply, if name is
+// given.
 func (w *world) tapped(name string) *redis.Pool {
 	p := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", w.server.Addr())
@@ -95,8 +96,8 @@ func (w *world) tapped(name string) *redis.Pool {
 	return p
 }
 
-// tap prints each DEL with its reply. It relies on a command and a reply being one Write and one Read,
-// which is so where one command is under way at a time.
+// tap prints each DEL with its reply. It relies on a command and a reply being
+// one Write and one Read, which is so where one command is under way at a time.
 type tap struct {
 	net.Conn
 	name string

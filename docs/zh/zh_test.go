@@ -20,7 +20,8 @@ var pairs = [][2]string{
 	{"docs/migration.md", "docs/zh/migration.md"},
 }
 
-// shorts are the English document and a shorter Chinese one, which says nothing else.
+// shorts are the English document and a shorter Chinese one, which says nothing
+// else.
 var shorts = [][2]string{
 	{"docs/modern.md", "docs/zh/modern.md"},
 	{"docs/protocol.md", "docs/zh/protocol.md"},
@@ -49,7 +50,8 @@ func TestChinesePagesHaveCodeAndFiguresOfTheEnglish(t *testing.T) {
 		t.Run(pair[1], func(t *testing.T) {
 			english, chinese := parts(t, pair[0]), parts(t, pair[1])
 			if len(english) != len(chinese) {
-				t.Fatalf("%d sections, the English has %d: %q and %q", len(chinese), len(english), titles(chinese), titles(english))
+				t.Fatalf("%d sections, the English has %d: %q and %q", len(chinese), len(english),
+					titles(chinese), titles(english))
 			}
 			for i, want := range english {
 				for _, difference := range want.differs(chinese[i]) {
@@ -82,7 +84,8 @@ func TestADifferenceIsFound(t *testing.T) {
 	}
 }
 
-// What a shorter page shows as code, figures and names is in the English page too.
+// What a shorter page shows as code, figures and names is in the English page
+// too.
 func TestShortPagesShowOnlyWhatTheEnglishShows(t *testing.T) {
 	for _, pair := range shorts {
 		t.Run(pair[1], func(t *testing.T) {
@@ -93,7 +96,8 @@ func TestShortPagesShowOnlyWhatTheEnglishShows(t *testing.T) {
 	}
 }
 
-// The comparison of a shorter page finds a block, a figure and a name of its own.
+// The comparison of a shorter page finds a block, a figure and a name of its
+// own.
 func TestAStrayIsFound(t *testing.T) {
 	const english = "# A\n\nWaits 30 s for `x`.\n\n```go\nf(1)\n```\n"
 	for chinese, found := range map[string]int{
@@ -109,8 +113,8 @@ func TestAStrayIsFound(t *testing.T) {
 	}
 }
 
-// strays are the blocks, figures and names of a text that another lacks. The numbers
-// of a list's items are none.
+// strays are the blocks, figures and names of a text that another lacks. The
+// numbers of a list's items are none.
 func strays(english, chinese string) []string {
 	var found []string
 	for _, block := range fences.FindAllString(chinese, -1) {
@@ -147,7 +151,8 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A line break renders as a blank. Between two Chinese characters it tears a phrase.
+// A line break renders as a blank. Between two Chinese characters it tears a
+// phrase.
 func TestChineseLinesEndAtPunctuation(t *testing.T) {
 	var pages []string
 	for _, pair := range slices.Concat(pairs, shorts) {
@@ -187,25 +192,30 @@ func torn(line, next string) bool {
 func (want part) differs(got part) []string {
 	var found []string
 	if !slices.EqualFunc(want.code, got.code, sameCode) {
-		found = append(found, "code differs:\n"+strings.Join(got.code, "\n")+"\nthe English:\n"+strings.Join(want.code, "\n"))
+		found = append(found, "code differs:\n"+strings.Join(got.code, "\n")+"\nthe English:\n"+
+			strings.Join(want.code, "\n"))
 	}
 	if !slices.Equal(want.figures, got.figures) {
-		found = append(found, "figures are "+strings.Join(got.figures, " ")+", the English has "+strings.Join(want.figures, " "))
+		found = append(found, "figures are "+strings.Join(got.figures, " ")+", the English has "+
+			strings.Join(want.figures, " "))
 	}
 	if !slices.Equal(want.names, got.names) {
-		found = append(found, "names are "+strings.Join(got.names, "|")+", the English has "+strings.Join(want.names, "|"))
+		found = append(found, "names are "+strings.Join(got.names, "|")+", the English has "+
+			strings.Join(want.names, "|"))
 	}
 	return found
 }
 
-// sameCode lets a comment be translated, which then has a Chinese character in it.
+// sameCode lets a comment be translated, which then has a Chinese character in
+// it.
 func sameCode(english, chinese string) bool {
 	if english == chinese {
 		return true
 	}
 	at := comment.FindString(chinese)
 	return strings.ContainsFunc(at, han) &&
-		strings.TrimSpace(comment.ReplaceAllString(english, "")) == strings.TrimSpace(comment.ReplaceAllString(chinese, ""))
+		strings.TrimSpace(comment.ReplaceAllString(english, "")) == strings.TrimSpace(
+			comment.ReplaceAllString(chinese, ""))
 }
 
 func han(r rune) bool { return unicode.Is(unicode.Han, r) }

@@ -21,26 +21,8 @@ import (
 )
 
 func TestReleasedAndLostLeasesAreCountedAndTraced(t *testing.T) {
-	server := miniredis.RunT(t)
-	registry := prometheus.NewRegistry()
-	counts, err := metrics.Prometheus(registry, "billing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder := tracetest.NewSpanRecorder()
-	traces := metrics.Traces(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"))
-
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", server.Addr())
-	}}
-	backend, err := modern.New(pool, modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := lock.New(backend, lock.Config{TTL: time.Minute, Hooks: metrics.Both(counts, traces)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, registry, recorder := miniredis.RunT(t), prometheus.NewRegistry(), tracetest.NewSpanRecorder()
+	client := measured(t, server, registry, recorder)
 	ctx := context.Background()
 	defer client.Close(ctx)
 
@@ -75,7 +57,8 @@ lock_events_total{event="waiting",job_kind="billing"} 0
 # TYPE lock_leases gauge
 lock_leases{job_kind="billing"} 0
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "lock_events_total", "lock_leases"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "lock_events_total",
+		"lock_leases"); err != nil {
 		t.Error(err)
 	}
 
@@ -89,6 +72,30 @@ lock_leases{job_kind="billing"} 0
 	if s := ended[1]; s.Status().Code != codes.Error || !strings.Contains(s.Status().Description, "lost") {
 		t.Errorf("the lost lease: %v", s.Status())
 	}
+}
+
+// measured returns a client whose leases the registry counts and the recorder
+// traces.
+func measured(t *testing.T, server *miniredis.Miniredis, registry *prometheus.Registry,
+	recorder *tracetest.SpanRecorder) *lock.Client {
+	t.Helper()
+	counts, err := metrics.Prometheus(registry, "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces := metrics.Traces(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"))
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", server.Addr())
+	}}
+	backend, err := modern.New(pool, modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := lock.New(backend, lock.Config{TTL: time.Minute, Hooks: metrics.Both(counts, traces)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // TestBothForgetsNoHook fails if package lock gets a hook that Both does not

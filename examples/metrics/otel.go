@@ -58,7 +58,8 @@ func (s *spans) event(e lock.Event, what string) {
 	if len(open) == 0 {
 		return
 	}
-	attributes := []attribute.KeyValue{attribute.String("lock.trusted_until", e.Until.UTC().Format(time.RFC3339Nano))}
+	attributes := []attribute.KeyValue{
+		attribute.String("lock.trusted_until", e.Until.UTC().Format(time.RFC3339Nano))}
 	if e.Cause != nil {
 		attributes = append(attributes, attribute.String("lock.cause", e.Cause.Error()))
 	}

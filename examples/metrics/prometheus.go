@@ -26,7 +26,8 @@ func Prometheus(r prometheus.Registerer, job string) (lock.Hooks, error) {
 		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 	})
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lock_events_total", Help: "What happened: waiting, renewal_failed, endangered, lost, released.", ConstLabels: labels,
+		Name: "lock_events_total",
+		Help: "What happened: waiting, renewal_failed, endangered, lost, released.", ConstLabels: labels,
 	}, []string{"event"})
 	var failed []error
 	for _, c := range []prometheus.Collector{held, waits, holds, events} {

@@ -20,8 +20,9 @@ func Baseline() Adapter { return Adapter{Name: "bare", Open: openBare(false)} }
 func bareWithContexts() Adapter { return Adapter{Name: "bare, contexts", Open: openBare(true)} }
 
 var (
-	bareRelease = redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
-	bareExtend  = redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`)
+	bareRelease = redis.NewScript(1,
+		`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+	bareExtend = redis.NewScript(1, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`)
 )
 
 type bare struct {
@@ -38,7 +39,8 @@ func openBare(contexts bool) func(context.Context, Server) (Locker, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := &bare{pool: pool, token: fmt.Sprintf("%022d", os.Getpid()), ttl: s.TTL.Milliseconds(), contexts: contexts}
+		b := &bare{pool: pool, token: fmt.Sprintf("%022d", os.Getpid()), ttl: s.TTL.Milliseconds(),
+			contexts: contexts}
 		b.spare.New = func() any { return &bareHeld{bare: b} }
 		return b, nil
 	}

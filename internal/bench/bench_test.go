@@ -62,7 +62,8 @@ func TestQuantilesOfFewAndNoValues(t *testing.T) {
 func fake(order *[]string, figures map[string][]float64) Scenario {
 	round := map[string]int{}
 	return Scenario{
-		Name: "s", Title: "t", Adapters: []string{"bare", "a", "b"}, Rounds: 3, Metrics: []Metric{{"x", "X", true}},
+		Name: "s", Title: "t", Adapters: []string{"bare", "a", "b"}, Rounds: 3,
+		Metrics: []Metric{{"x", "X", true}},
 		Measure: func(_ context.Context, _ *Runner, a Adapter) (Figures, error) {
 			*order = append(*order, a.Name)
 			v := figures[a.Name][round[a.Name]]
@@ -79,7 +80,8 @@ func TestRoundsRotateAdaptersAndRatiosStayWithinThem(t *testing.T) {
 	w := redistest.New(t)
 	var order []string
 	s := fake(&order, map[string][]float64{"bare": {1, 10, 100}, "a": {2, 30, 200}, "b": {5, -1, 500}})
-	r := Runner{Adapters: []Adapter{{Name: "bare"}, {Name: "a"}, {Name: "b"}, {Name: "stranger"}}, Scenarios: []Scenario{s}, Redis: w.URL(), Prefix: "p:"}
+	r := Runner{Adapters: []Adapter{{Name: "bare"}, {Name: "a"}, {Name: "b"}, {Name: "stranger"}},
+		Scenarios: []Scenario{s}, Redis: w.URL(), Prefix: "p:"}
 	rep, err := r.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +107,11 @@ func TestCleanDeletesOwnKeysAndAbandonedCounters(t *testing.T) {
 	w := redistest.New(t)
 	at := func(ago time.Duration) string { return strconv.FormatInt(w.ServerNow().Add(-ago).UnixMicro(), 10) }
 	for key, value := range map[string]string{
-		"a:bench:mine:1:0": "t", "gsl:queue:a-bench-mine-1:a:bench:mine:1:0": "t", "gsl:fence:a-bench-mine-1": at(0),
+		"a:bench:mine:1:0": "t", "gsl:queue:a-bench-mine-1:a:bench:mine:1:0": "t",
+		"gsl:fence:a-bench-mine-1": at(0),
 		"gsl:fence:a-bench-dead-1": at(2 * time.Hour), "gsl:fence:a-bench-alive-1": at(time.Minute),
-		"gsl:fence:a-bench": at(2 * time.Hour), "gsl:fence:": at(2 * time.Hour), "a:bench:alive:1:0": "t", "a:bench": "theirs", "b": "theirs",
+		"gsl:fence:a-bench": at(2 * time.Hour), "gsl:fence:": at(2 * time.Hour), "a:bench:alive:1:0": "t",
+		"a:bench": "theirs", "b": "theirs",
 	} {
 		if err := w.Mini.Set(key, value); err != nil {
 			t.Fatal(err)
@@ -115,14 +119,17 @@ func TestCleanDeletesOwnKeysAndAbandonedCounters(t *testing.T) {
 	}
 	r := &Runner{Prefix: "a:bench:mine:", pool: w.Pool()}
 	r.clean()
-	want := []string{"a:bench", "a:bench:alive:1:0", "b", "gsl:fence:", "gsl:fence:a-bench", "gsl:fence:a-bench-alive-1"}
+	want := []string{"a:bench", "a:bench:alive:1:0", "b", "gsl:fence:", "gsl:fence:a-bench",
+		"gsl:fence:a-bench-alive-1"}
 	if got := w.Mini.Keys(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 func TestFiguresAreShownWithThreeDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.01234: "0.012", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234567.8: "1,234,568", 7: "7", -1234: "-1,234"} {
+	for v, want := range map[float64]string{
+		0: "0", 0.01234: "0.012", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234567.8: "1,234,568", 7: "7",
+		-1234: "-1,234"} {
 		if got := figure(v); got != want {
 			t.Errorf("figure(%v) = %q; want %q", v, got, want)
 		}
@@ -176,7 +183,8 @@ func TestChildEndsWhenItsInputEnds(t *testing.T) {
 		said.Close()
 		ended <- err
 	}()
-	io.WriteString(feed, `{"Kind":"hold","Adapter":"modern","Redis":"`+w.URL()+`","Prefix":"p:","Keys":2,"TTL":10000000000}`+"\n")
+	io.WriteString(feed, `{"Kind":"hold","Adapter":"modern","Redis":"`+w.URL()+
+		`","Prefix":"p:","Keys":2,"TTL":10000000000}`+"\n")
 	line := make([]byte, 100)
 	n, _ := out.Read(line)
 	if string(line[:n]) != "{\"Ready\":true}\n" {

@@ -65,9 +65,11 @@ func (r *Runner) Beside(ctx context.Context, a Adapter, n int, s Spec, others Ot
 	sum, oldSum := float64(add(had)), float64(add(old))
 	_, overlaps := gaps(spans)
 	return Figures{
-		"ours_per_s": sum / s.Window.Seconds(), "others_per_s": oldSum / s.Window.Seconds(), "ours_percent": 100 * sum / max(sum+oldSum, 1),
-		"ours_least": float64(slices.Min(had)), "others_least": float64(slices.Min(old)),
-		"ours_wait_ms_max": millis(waited), "others_wait_ms_max": millis(oldWaited), "overlaps": float64(overlaps),
+		"ours_per_s": sum / s.Window.Seconds(), "others_per_s": oldSum / s.Window.Seconds(),
+		"ours_percent": 100 * sum / max(sum+oldSum, 1),
+		"ours_least":   float64(slices.Min(had)), "others_least": float64(slices.Min(old)),
+		"ours_wait_ms_max": millis(waited), "others_wait_ms_max": millis(oldWaited),
+		"overlaps":   float64(overlaps),
 		acquisitions: sum + oldSum,
 	}, nil
 }

@@ -15,7 +15,8 @@ func distant(roundTrip time.Duration) func(ctx context.Context, network, address
 		if err != nil {
 			return nil, err
 		}
-		d := &far{Conn: conn, roundTrip: roundTrip, arrived: make(chan arrival, 1<<12), closed: make(chan struct{})}
+		d := &far{Conn: conn, roundTrip: roundTrip, arrived: make(chan arrival, 1<<12),
+			closed: make(chan struct{})}
 		go d.receive()
 		return d, nil
 	}

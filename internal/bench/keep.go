@@ -58,7 +58,8 @@ func (s Spec) keep(ctx context.Context, l Locker, ready func() error) (*Result, 
 	res.Hung = hung
 	select {
 	case <-released:
-	case <-time.After(2*patience + time.Duration(s.Keys)*time.Millisecond/5): // time for two messages per lock
+	case <-time.After(2*patience + time.Duration(s.Keys)*time.Millisecond/5):
+		// time for two messages per lock
 		res.Hung++
 	}
 	return res, ctx.Err()

@@ -96,7 +96,9 @@ func (s Spec) warmOne(ctx context.Context, l Locker, i int) error {
 
 // turns are the acquisitions of one goroutine.
 type turns struct {
-	done       chan struct{} // closed when the goroutine has ended; until then only it may use the fields that are not atomic
+	// closed when the goroutine has ended; until then only it may use the
+	// fields that are not atomic
+	done       chan struct{}
 	count      atomic.Int64
 	waits, ops ticks
 	vain       time.Duration // the wait that the end of the window cut short
@@ -125,7 +127,8 @@ func (t *turns) run(ctx context.Context, s Spec, i int, l Locker) {
 		t.count.Add(1)
 		pause(ctx, s.Hold)
 		if s.Spans {
-			t.spans = append(t.spans, span{Key: i % s.Keys, Acquired: got.UnixNano(), Released: time.Now().UnixNano()})
+			t.spans = append(t.spans,
+				span{Key: i % s.Keys, Acquired: got.UnixNano(), Released: time.Now().UnixNano()})
 		}
 		if err := held.Release(); err != nil && ctx.Err() == nil {
 			t.failed.note(err)

@@ -53,7 +53,8 @@ func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Conte
 			return nil, err
 		}
 		cfg := cfg
-		cfg.Namespace = strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-") // so that it does not use the counter of locks in production
+		// so that it does not use the counter of locks in production
+		cfg.Namespace = strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-")
 		b, err := modern.New(pool, cfg)
 		if err != nil {
 			return nil, err

@@ -105,7 +105,8 @@ func fill(page, name, text string) (string, error) {
 func leftOver(page string, scenarios []Scenario) string {
 	for _, part := range strings.Split(page, beginMark)[1:] {
 		name, _, _ := strings.Cut(part, markEnd)
-		if name == runBlock || slices.ContainsFunc(scenarios, func(s Scenario) bool { return s.Name == name }) {
+		if name == runBlock || slices.ContainsFunc(scenarios,
+			func(s Scenario) bool { return s.Name == name }) {
 			continue
 		}
 		if _, inside, _, err := block(page, name); err != nil || strings.TrimSpace(inside) != "" {

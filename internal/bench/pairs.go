@@ -144,7 +144,8 @@ func (r *replay) record(ctx context.Context, key string) (*replayed, error) {
 	}
 	sent := heard.ending("EVALSHA", 2)
 	if sent == nil {
-		return nil, fmt.Errorf("bench: the hardened lock sent other commands than two scripts: %v", heard.names())
+		return nil, fmt.Errorf("bench: the hardened lock sent other commands than two scripts: %v",
+			heard.names())
 	}
 	h := &replayed{conn: r.conn, acquire: sent[0], release: sent[1]}
 	r.mu.Lock()
@@ -177,7 +178,8 @@ func (r *recorder) add(name string, args []any) {
 	r.sent = append(r.sent, sentCommand{name, kept})
 }
 
-// ending returns the arguments of the last n commands if all of them have that name.
+// ending returns the arguments of the last n commands if all of them have that
+// name.
 func (r *recorder) ending(name string, n int) [][]any {
 	r.mu.Lock()
 	defer r.mu.Unlock()

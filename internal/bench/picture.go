@@ -65,7 +65,8 @@ func (p Panel) bars(s Scenario, table [][]string) ([]bar, error) {
 		if b.text != "" {
 			v, err := strconv.ParseFloat(strings.ReplaceAll(b.text, ",", ""), 64)
 			if err != nil || v < 0 {
-				return nil, fmt.Errorf("%s of %q is %q: a bar needs a number from 0 on", p.Metric, b.name, b.text)
+				return nil, fmt.Errorf("%s of %q is %q: a bar needs a number from 0 on", p.Metric, b.name,
+					b.text)
 			}
 			b.value = v
 		}

@@ -45,7 +45,8 @@ func readPicture(t *testing.T, svg string) drawn {
 			class = attribute(e, "class")
 			if e.Name.Local == "rect" && attribute(e, "x") != "" && len(d.texts) > 0 {
 				d.bars = append(d.bars, drawnBar{
-					class: class, x: number(t, e, "x"), width: number(t, e, "width"), adapter: d.texts[len(d.texts)-1],
+					class: class, x: number(t, e, "x"), width: number(t, e, "width"),
+					adapter: d.texts[len(d.texts)-1],
 				})
 			}
 		case xml.CharData:
@@ -102,7 +103,8 @@ func TestPictureShowsTheFiguresOfItsTable(t *testing.T) {
 		}
 	}
 	want := []string{
-		"plain bare 1.00", "ours modern 0.50", "other peer & co 4.00", "plain bare 1,500", "ours modern 3,000",
+		"plain bare 1.00", "ours modern 0.50", "other peer & co 4.00", "plain bare 1,500",
+		"ours modern 3,000",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("bars %q; want %q", got, want)

@@ -65,8 +65,10 @@ func Pick(all []Scenario, words ...string) ([]Scenario, error) {
 		}
 	}
 	for _, w := range words {
-		if !slices.ContainsFunc(all, func(s Scenario) bool { return s.Name == w || strings.HasPrefix(s.Name, w+"/") }) {
-			return nil, fmt.Errorf("no scenario is called %q; there are: %s", w, strings.Join(names(all), ", "))
+		if !slices.ContainsFunc(all,
+			func(s Scenario) bool { return s.Name == w || strings.HasPrefix(s.Name, w+"/") }) {
+			return nil, fmt.Errorf("no scenario is called %q; there are: %s", w,
+				strings.Join(names(all), ", "))
 		}
 	}
 	return some, nil
@@ -87,7 +89,8 @@ func PickAdapters(all []Adapter, words string) ([]Adapter, error) {
 		}
 		wanted = append(wanted, word)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(a Adapter) bool { return !slices.Contains(wanted, a.Name) }), nil
+	return slices.DeleteFunc(slices.Clone(all),
+		func(a Adapter) bool { return !slices.Contains(wanted, a.Name) }), nil
 }
 
 func names(all []Scenario) (names []string) {
@@ -110,22 +113,32 @@ func Scenarios(peers, tuned []string) []Scenario {
 	with := func(own ...string) []string { return append(own, peers...) }
 	waiting := func(own ...string) []string { return append(with(own...), tuned...) }
 	return []Scenario{
-		uncontended("uncontended", "one goroutine, acquire and release", 1, with("bare", "bare, contexts", "modern", "modern, fenced", "modern, fair")),
+		uncontended("uncontended", "one goroutine, acquire and release", 1,
+			with("bare", "bare, contexts", "modern", "modern, fenced", "modern, fair")),
 		uncontended("keys/64", "64 goroutines, a key each", 64, with("bare", "modern", "modern, fenced")),
-		uncontended("keys/1000", "1,000 goroutines, a key each", 1000, with("bare", "modern", "modern, fenced")),
-		oneKey(with("bare", "modern", "modern, by command", "modern, no hand-over", "modern, shared", "modern, fenced", "modern, fair")),
-		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 1 ms", 4,
-			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond, Window: 1200 * time.Millisecond}, 3,
+		uncontended("keys/1000", "1,000 goroutines, a key each", 1000,
+			with("bare", "modern", "modern, fenced")),
+		oneKey(with("bare", "modern", "modern, by command", "modern, no hand-over", "modern, shared",
+			"modern, fenced", "modern, fair")),
+		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 1 ms",
+			4,
+			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond,
+				Window: 1200 * time.Millisecond}, 3,
 			waiting("bare", "modern", "modern, no hand-over", "modern, fair", Hardened, Impolite)),
 		processes("processes/300ms", "8 keys, 2 processes, each key held for 300 ms in turns", 2,
-			Spec{Goroutines: 8, Keys: 8, Hold: 300 * time.Millisecond, Rest: 250 * time.Millisecond, Window: 2200 * time.Millisecond}, 2,
+			Spec{Goroutines: 8, Keys: 8, Hold: 300 * time.Millisecond, Rest: 250 * time.Millisecond,
+				Window: 2200 * time.Millisecond}, 2,
 			waiting("bare", "modern", "modern, fair", Hardened, Impolite)),
 		killed(waiting("bare", "modern", "modern, fair")),
-		keeping("leases/10000", "10,000 leases of 10 s held in one process", 10_000, with("bare", "modern", "modern, fenced")),
+		keeping("leases/10000", "10,000 leases of 10 s held in one process", 10_000,
+			with("bare", "modern", "modern, fenced")),
 		keeping("leases/100000", "100,000 leases of 10 s held in one process", 100_000, []string{"modern"}),
 		crowding([]string{"modern", "modern, fair"}),
-		thronging("waiting/10000", "10,000 keys are held by one process, and another waits for each of them", 10_000, []string{"modern", "modern, fair"}),
-		givingBack("give-back/100000", "100,000 leases are given back by 4,000 goroutines and Close, the server 1 ms away", 100_000, time.Millisecond,
+		thronging("waiting/10000", "10,000 keys are held by one process, and another waits for each of them",
+			10_000, []string{"modern", "modern, fair"}),
+		givingBack("give-back/100000",
+			"100,000 leases are given back by 4,000 goroutines and Close, the server 1 ms away", 100_000,
+			time.Millisecond,
 			[]string{"modern", "modern, fenced", "modern, fair"}),
 		pairs(),
 	}

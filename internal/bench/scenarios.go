@@ -66,16 +66,20 @@ func uncontended(name, title string, goroutines int, adapters []string) Scenario
 // alone returns a scenario in which goroutines of one process take a key each.
 func alone(name, title string, goroutines int, window time.Duration, adapters []string) Scenario {
 	s := Scenario{Name: name, Title: title, Adapters: adapters, Rounds: 7, Metrics: []Metric{
-		{"us_p50", "µs p50", goroutines == 1}, {"us_p99", "µs p99", false}, {"per_s", "acquisitions/s", true}, {"stuck", "stuck", false},
-		{"allocations", "allocations", false}, {"bytes", "bytes", false}, {"messages", "messages", false}, {"commands", "commands", false},
+		{"us_p50", "µs p50", goroutines == 1}, {"us_p99", "µs p99", false}, {"per_s", "acquisitions/s", true},
+		{"stuck", "stuck", false},
+		{"allocations", "allocations", false}, {"bytes", "bytes", false}, {"messages", "messages", false},
+		{"commands", "commands", false},
 	}}
-	s.Picture = []Panel{{"us_p50", true, "time of an acquisition and its release, bare = 1: shorter is better"}}
+	s.Picture = []Panel{{"us_p50", true,
+		"time of an acquisition and its release, bare = 1: shorter is better"}}
 	if goroutines > 1 {
 		s.Rounds = 3
 		s.Picture = []Panel{{"per_s", true, "acquisitions a second, bare = 1: longer is better"}}
 	}
 	s.Measure = func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
-		res, err := r.one(ctx, r.spec(Spec{Goroutines: goroutines, Keys: goroutines, Window: window}, "loop", a))
+		res, err := r.one(ctx, r.spec(Spec{Goroutines: goroutines, Keys: goroutines, Window: window}, "loop",
+			a))
 		if err != nil {
 			return nil, err
 		}
@@ -108,9 +112,11 @@ func (r *Result) looped(f Figures) (Figures, error) {
 
 func oneKey(adapters []string) Scenario {
 	return Scenario{
-		Name: "one-key", Title: "one key, 256 goroutines of one process, nothing done inside", Adapters: adapters, Rounds: 3,
+		Name: "one-key", Title: "one key, 256 goroutines of one process, nothing done inside",
+		Adapters: adapters, Rounds: 3,
 		Metrics: []Metric{
-			{"per_s", "hand-offs/s", true}, {"wait_ms_p50", "wait p50 ms", false}, {"wait_ms_max", "longest ms", false}, {"starved", "starved", false},
+			{"per_s", "hand-offs/s", true}, {"wait_ms_p50", "wait p50 ms", false},
+			{"wait_ms_max", "longest ms", false}, {"starved", "starved", false},
 			{"jain", "Jain", false}, {"messages", "messages", false}, {"commands", "commands", false},
 		},
 		Picture: []Panel{
@@ -135,12 +141,16 @@ func processes(name, title string, n int, s Spec, rounds int, adapters []string)
 	return Scenario{
 		Name: name, Title: title, Adapters: adapters, Rounds: rounds,
 		Metrics: []Metric{
-			{"gap_us_p50", "gap p50 µs", true}, {"gap_us_p99", "gap p99 µs", true}, {"per_s", "acquisitions/s", false},
-			{"wait_ms_max", "longest ms", false}, {"starved", "starved", false}, {"jain", "Jain", false}, {"overlaps", "overlaps", false},
+			{"gap_us_p50", "gap p50 µs", true}, {"gap_us_p99", "gap p99 µs", true},
+			{"per_s", "acquisitions/s", false},
+			{"wait_ms_max", "longest ms", false}, {"starved", "starved", false}, {"jain", "Jain", false},
+			{"overlaps", "overlaps", false},
 			{"messages", "messages", false}, {"commands", "commands", false},
 		},
 		Picture: []Panel{
-			{"gap_us_p50", true, "median gap from a release to the next acquisition, bare = 1: shorter is better"},
+			{
+				"gap_us_p50", true,
+				"median gap from a release to the next acquisition, bare = 1: shorter is better"},
 			{"messages", false, "messages for each acquisition: fewer are better"},
 		},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
@@ -166,7 +176,8 @@ func processes(name, title string, n int, s Spec, rounds int, adapters []string)
 			between, overlaps := gaps(sum.Spans)
 			return sum.looped(Figures{
 				"gap_us_p50": micros(between.quantile(0.5)), "gap_us_p99": micros(between.quantile(0.99)),
-				"wait_ms_max": millis(sum.WaitMax), "starved": sum.starved(), "jain": jain(sum.Counts), "overlaps": float64(overlaps),
+				"wait_ms_max": millis(sum.WaitMax), "starved": sum.starved(), "jain": jain(sum.Counts),
+				"overlaps": float64(overlaps),
 			})
 		},
 	}
@@ -177,11 +188,15 @@ func processes(name, title string, n int, s Spec, rounds int, adapters []string)
 func killed(adapters []string) Scenario {
 	const keys = 8
 	return Scenario{
-		Name: "killed", Title: "the holder is killed, TTL 2 s: how long after the expiry the next one has it", Adapters: adapters, Rounds: 1,
-		Metrics: []Metric{{"late_ms_p50", "late p50 ms", false}, {"late_ms_max", "latest ms", false}, {"messages", "messages a waiter", false}},
-		Picture: []Panel{{"late_ms_p50", false, "median time from the expiry to the next holder, in ms: shorter is better"}},
+		Name: "killed", Title: "the holder is killed, TTL 2 s: how long after the expiry the next one has it",
+		Adapters: adapters, Rounds: 1,
+		Metrics: []Metric{{"late_ms_p50", "late p50 ms", false}, {"late_ms_max", "latest ms", false},
+			{"messages", "messages a waiter", false}},
+		Picture: []Panel{{"late_ms_p50", false,
+			"median time from the expiry to the next holder, in ms: shorter is better"}},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
-			s := Spec{Goroutines: 1, Keys: keys, TTL: killTTL, Rest: 37 * time.Millisecond, Window: 30 * time.Second}
+			s := Spec{Goroutines: 1, Keys: keys, TTL: killTTL, Rest: 37 * time.Millisecond,
+				Window: 30 * time.Second}
 			heir, err := start(ctx, r.Child, r.fullSpec(s, "inherit", a))
 			if err != nil {
 				return nil, err
@@ -207,7 +222,8 @@ func killed(adapters []string) Scenario {
 			for i, had := range res.Held {
 				late[i] = float64(had-ends[i]) / 1e6
 			}
-			return Figures{"late_ms_p50": median(late), "late_ms_max": quantile(late, 1), "messages": float64(res.Messages) / keys}, nil
+			return Figures{"late_ms_p50": median(late), "late_ms_max": quantile(late, 1),
+				"messages": float64(res.Messages) / keys}, nil
 		},
 	}
 }
@@ -258,7 +274,8 @@ func keeping(name, title string, n int, adapters []string) Scenario {
 	return Scenario{
 		Name: name, Title: title, Adapters: adapters, Rounds: 1, Picture: keepingPicture(adapters),
 		Metrics: []Metric{
-			{"bytes_a_lease", "bytes a lease", true}, {"goroutines", "goroutines", false}, {"messages_per_s", "messages/s", true},
+			{"bytes_a_lease", "bytes a lease", true}, {"goroutines", "goroutines", false},
+			{"messages_per_s", "messages/s", true},
 			{"busiest", "busiest 0.1 s", false}, {"cpu_percent", "CPU %", true}, {"lost", "lost", false},
 		},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
@@ -268,8 +285,10 @@ func keeping(name, title string, n int, adapters []string) Scenario {
 				return nil, err
 			}
 			f := Figures{
-				"bytes_a_lease": float64(res.Resident) / float64(s.Keys), "goroutines": float64(res.Goroutines),
-				"messages_per_s": float64(res.Messages) / res.Elapsed.Seconds(), "busiest": float64(res.Busiest), "lost": float64(res.Lost),
+				"bytes_a_lease":  float64(res.Resident) / float64(s.Keys),
+				"goroutines":     float64(res.Goroutines),
+				"messages_per_s": float64(res.Messages) / res.Elapsed.Seconds(),
+				"busiest":        float64(res.Busiest), "lost": float64(res.Lost),
 				"hung": float64(res.Hung),
 			}
 			if res.CPU > 0 {
@@ -280,7 +299,8 @@ func keeping(name, title string, n int, adapters []string) Scenario {
 	}
 }
 
-// keepingPicture is empty for one adapter, which has nothing to be compared with.
+// keepingPicture is empty for one adapter, which has nothing to be compared
+// with.
 func keepingPicture(adapters []string) []Panel {
 	if len(adapters) < 2 {
 		return nil
@@ -294,12 +314,15 @@ func keepingPicture(adapters []string) []Panel {
 func crowding(adapters []string) Scenario {
 	const n = 10_000
 	return Scenario{
-		Name: "waiters", Title: "10,000 goroutines wait for one key that is held", Adapters: adapters, Rounds: 1,
+		Name: "waiters", Title: "10,000 goroutines wait for one key that is held", Adapters: adapters,
+		Rounds: 1,
 		Metrics: []Metric{
-			{"bytes_a_waiter", "heap bytes a waiter", false}, {"resident_a_waiter", "resident, with the stack", false},
+			{"bytes_a_waiter", "heap bytes a waiter", false},
+			{"resident_a_waiter", "resident, with the stack", false},
 			{"goroutines", "goroutines a waiter", false}, {"messages_per_s", "messages/s", false},
 		},
-		Picture: []Panel{{"resident_a_waiter", false, "resident memory of a waiting goroutine, in bytes: less is better"}},
+		Picture: []Panel{{"resident_a_waiter", false,
+			"resident memory of a waiting goroutine, in bytes: less is better"}},
 		Measure: func(ctx context.Context, r *Runner, a Adapter) (Figures, error) {
 			res, err := r.one(ctx, r.spec(Spec{Goroutines: n, Window: 3 * time.Second}, "crowd", a))
 			if err != nil {
@@ -307,7 +330,8 @@ func crowding(adapters []string) Scenario {
 			}
 			return Figures{
 				"bytes_a_waiter": float64(res.Bytes) / n, "resident_a_waiter": float64(res.Resident) / n,
-				"goroutines": float64(res.Goroutines) / n, "messages_per_s": float64(res.Messages) / res.Elapsed.Seconds(),
+				"goroutines":     float64(res.Goroutines) / n,
+				"messages_per_s": float64(res.Messages) / res.Elapsed.Seconds(),
 			}, nil
 		},
 	}
@@ -318,12 +342,15 @@ func crowding(adapters []string) Scenario {
 // it has not seen: one in each second in which it holds the key.
 func pairs() Scenario {
 	const verbatim, hardened = "bare SETNX, DEL", "bare, the hardened scripts"
-	s := alone("legacy", "the legacy lock at its defaults, each mode compared with its own commands by bare redigo", 1,
+	s := alone("legacy",
+		"the legacy lock at its defaults, each mode compared with its own commands by bare redigo", 1,
 		5*time.Second, []string{verbatim, "legacy, verbatim", hardened, Hardened, Impolite})
 	s.Rounds = 3
-	s.Picture = []Panel{{"us_p50", true, "time of an acquisition and its release, its own bare commands = 1: shorter is better"}}
+	s.Picture = []Panel{{"us_p50", true,
+		"time of an acquisition and its release, its own bare commands = 1: shorter is better"}}
 	s.Bases = map[string]string{
-		verbatim: verbatim, "legacy, verbatim": verbatim, hardened: hardened, Hardened: hardened, Impolite: hardened,
+		verbatim: verbatim, "legacy, verbatim": verbatim, hardened: hardened, Hardened: hardened,
+		Impolite: hardened,
 	}
 	return s
 }

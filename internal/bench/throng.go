@@ -89,7 +89,8 @@ func (s Spec) throng(ctx context.Context, l Locker, ready func() error) (*Result
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Elapsed: time.Since(began), Messages: messages.Load() - sent, CPU: after - before}, ctx.Err()
+	return &Result{Elapsed: time.Since(began), Messages: messages.Load() - sent, CPU: after - before},
+		ctx.Err()
 }
 
 // serverCPU returns the CPU time that the server has used since its start.
@@ -132,7 +133,8 @@ func givingBack(name, title string, n int, away time.Duration, adapters []string
 				return nil, err
 			}
 			r.first = res.Failure
-			return Figures{"seconds": res.Elapsed.Seconds(), "failed": float64(res.Failed), "messages": float64(res.Messages) / float64(s.Keys)}, nil
+			return Figures{"seconds": res.Elapsed.Seconds(), "failed": float64(res.Failed),
+				"messages": float64(res.Messages) / float64(s.Keys)}, nil
 		},
 	}
 }

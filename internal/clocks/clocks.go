@@ -11,8 +11,10 @@ import (
 // Clock is a lock.Clock with the readings that it may have in addition.
 type Clock struct {
 	lock.Clock
-	Elapsed func() time.Duration // elapsed time since some fixed moment; steps of the wall clock do not change it
-	Boot    look.Machine         // the machine's boot id and uptime; an empty id where the clock has none
+	// elapsed time since some fixed moment; steps of the wall clock do not
+	// change it
+	Elapsed func() time.Duration
+	Boot    look.Machine // the machine's boot id and uptime; an empty id where the clock has none
 }
 
 // New returns the readings of c. A nil c is [lock.Machine]. If c has no elapsed

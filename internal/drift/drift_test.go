@@ -95,7 +95,8 @@ func TestTroublesComeAfterTheirMeanTime(t *testing.T) {
 }
 
 func TestInwardAndAfflicted(t *testing.T) {
-	for from, want := range map[time.Duration]time.Duration{5 * sec: 3 * sec, sec: -sec, -5 * sec: -3 * sec, 0: 2 * sec} {
+	for from, want := range map[time.Duration]time.Duration{
+		5 * sec: 3 * sec, sec: -sec, -5 * sec: -3 * sec, 0: 2 * sec} {
 		if got := Inward(from, 2*sec); got != want {
 			t.Errorf("%v goes to %v", from, got)
 		}

@@ -89,7 +89,8 @@ type Looker struct {
 
 // ErrNoRun says that a look of another machine proves nothing, since the server
 // does not show its run id: another server may have remembered the look.
-var ErrNoRun = errors.New("the server names no run id (INFO server), so the look that another machine remembered does not count")
+var ErrNoRun = errors.New(
+	"the server names no run id (INFO server), so the look that another machine remembered does not count")
 
 var errOddReply = errors.New("the server's reply to a look does not have the form that the script returns")
 
@@ -103,7 +104,8 @@ var errOddReply = errors.New("the server's reply to a look does not have the for
 // the machine's before its script is sent. So they can end one age and begin
 // the next. Age fails with ErrNoRun where a look of another machine is
 // remembered on a server without a run id.
-func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack time.Duration) (age time.Duration, stands bool, err error) {
+func (k *Looker) Age(ctx context.Context, l, memory any, bytes string,
+	slack time.Duration) (age time.Duration, stands bool, err error) {
 	for _, anew := range []string{"", "1"} {
 		var now Reading
 		now.Boot, now.Up = k.Machine()
@@ -115,7 +117,8 @@ func (k *Looker) Age(ctx context.Context, l, memory any, bytes string, slack tim
 		if len(f) == firstLook {
 			return 0, true, nil
 		}
-		before := Reading{since1970(f[3], f[4]), text(f[5]), text(f[6]), time.Duration(number(f[7])) * time.Microsecond}
+		before := Reading{since1970(f[3], f[4]), text(f[5]), text(f[6]),
+			time.Duration(number(f[7])) * time.Microsecond}
 		if before.Run == "" && now.Run == "" && (before.Boot == "" || before.Boot != now.Boot) {
 			return 0, true, ErrNoRun
 		}
@@ -132,7 +135,8 @@ const (
 	laterLook = 8
 )
 
-func (k *Looker) ask(ctx context.Context, l, memory any, bytes string, now Reading, anew string) ([]any, error) {
+func (k *Looker) ask(ctx context.Context, l, memory any, bytes string, now Reading, anew string) ([]any,
+	error) {
 	args := []any{l, memory, bytes, now.Boot, now.Up.Microseconds(), anew, "", ""}
 	reply, err := k.Server.Eval(ctx, script, args...)
 	if wire.RefusesTime(err) {

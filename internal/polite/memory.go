@@ -53,7 +53,8 @@ const never = -time.Duration(1 << 62)
 // that lease. In a simulation nothing is random, so that it can be repeated.
 func NewMemory(poll, greatest time.Duration, simulated bool) *Memory {
 	gap := Gap(poll)
-	m := &Memory{gap: gap, span: Span(gap), last: greatest, byKey: map[string]*list.Element{}, recent: list.New(), begin: Begin}
+	m := &Memory{gap: gap, span: Span(gap), last: greatest, byKey: map[string]*list.Element{},
+		recent: list.New(), begin: Begin}
 	if simulated {
 		m.begin = func(time.Duration) time.Duration { return 0 }
 	}

@@ -41,7 +41,8 @@ func TestLeftValueIsPinnedAndStrict(t *testing.T) {
 
 func TestGapIsLongerThanOnePoll(t *testing.T) {
 	for poll, want := range map[time.Duration]time.Duration{
-		0: 145 * time.Millisecond, 100 * time.Millisecond: 145 * time.Millisecond, time.Second: 1270 * time.Millisecond,
+		0: 145 * time.Millisecond, 100 * time.Millisecond: 145 * time.Millisecond,
+		time.Second: 1270 * time.Millisecond,
 	} {
 		if got := Gap(poll); got != want {
 			t.Errorf("poll %v: gap %v, want %v", poll, got, want)

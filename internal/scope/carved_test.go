@@ -10,7 +10,8 @@ import (
 // encoding is tried, for L and for M.
 func TestCarvedKeysBelongToTheLongestNamespace(t *testing.T) {
 	for _, e := range spellings {
-		all, order := Namespace("", e).Except("order:", "order:eu:"), Namespace("order:", e).Except("order:eu:")
+		all, order := Namespace("", e).Except("order:", "order:eu:"),
+			Namespace("order:", e).Except("order:eu:")
 		for name, owner := range map[string]string{
 			"stock:1": "", "order": "", "order:1": "order:", "order:eu": "order:", "order:eu:1": "order:eu:",
 		} {

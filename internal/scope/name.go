@@ -30,5 +30,6 @@ func OfName(name string) (namespace string, ok bool) {
 // control characters. Any such text is a namespace; it owns the keys that begin
 // with it.
 func IsName(namespace string) bool {
-	return !strings.ContainsFunc(namespace, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+	return !strings.ContainsFunc(namespace,
+		func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }

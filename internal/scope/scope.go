@@ -132,7 +132,8 @@ func (s Scope) Covers(database int, key string) bool {
 		return true
 	}
 	old := OldKeys(key)
-	own := s.spells(key) && !(s.carved && len(old) > 0) // the M of a carved L does not itself begin with the longer namespace
+	// the M of a carved L does not itself begin with the longer namespace
+	own := s.spells(key) && !(s.carved && len(old) > 0)
 	return own || slices.ContainsFunc(old, s.spells) || s.given[key]
 }
 
@@ -195,7 +196,8 @@ func HasTag(key string) bool {
 // in sixteen other texts of that length and alphabet has this form too.
 func IsToken(text string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return err == nil && len(raw) == 16 && len(text) == 22 // the decoder skips line breaks; the length excludes them
+	// the decoder skips line breaks; the length excludes them
+	return err == nil && len(raw) == 16 && len(text) == 22
 }
 
 // OldKeys returns the old keys L to which a key M may belong, or none if mark

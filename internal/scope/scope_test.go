@@ -29,11 +29,14 @@ func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 	matching := Matching("lock*").In(3)
 	for _, e := range spellings {
 		owns := Namespace("lock", e).In(3)
-		for name, want := range map[string]bool{"lock": true, "lock:x": true, "lockgsl-sight:46pp": true, "loc": false, "a:lock": false, "": false} {
+		for name, want := range map[string]bool{
+			"lock": true, "lock:x": true, "lockgsl-sight:46pp": true, "loc": false, "a:lock": false,
+			"": false} {
 			key := spelled(t, name, e)
 			for _, key := range []string{key, Mark(key)} {
 				if matching.Covers(3, key) != want || owns.Covers(3, key) != want {
-					t.Errorf("%s %q: matching %v, namespace %v", e, key, matching.Covers(3, key), owns.Covers(3, key))
+					t.Errorf("%s %q: matching %v, namespace %v", e, key, matching.Covers(3, key),
+						owns.Covers(3, key))
 				}
 				if matching.Covers(0, key) || owns.Covers(0, key) {
 					t.Errorf("%s %q is covered in database 0", e, key)
@@ -53,7 +56,8 @@ func TestScopeCoversEachSpellingInItsDatabase(t *testing.T) {
 func TestScopeCoversItsOwnMarker(t *testing.T) {
 	nonce := strings.Repeat("A2", 13)
 	for pattern, want := range map[string]string{
-		"": "gsl-sight:%", "*": "gsl-sight:%", "lock:*": "lock:gsl-sight:%", "*:lock": "gsl-sight:%:lock", "a*b*c": "agsl-sight:%bc", "[kl]o?k*": "koakgsl-sight:%",
+		"": "gsl-sight:%", "*": "gsl-sight:%", "lock:*": "lock:gsl-sight:%", "*:lock": "gsl-sight:%:lock",
+		"a*b*c": "agsl-sight:%bc", "[kl]o?k*": "koakgsl-sight:%",
 		`lo\*ck*`: "lo*ckgsl-sight:%", "lock": "", `lock\*`: "", "[*]x": "",
 	} {
 		s := Matching(pattern).In(3)
@@ -83,7 +87,8 @@ func TestScopeCoversItsOwnMarker(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"lock", "gsl-sight:", "gsl-sight:short", "gsl-sight:" + strings.Repeat("a", 26)} {
+	for _, key := range []string{"lock", "gsl-sight:", "gsl-sight:short",
+		"gsl-sight:" + strings.Repeat("a", 26)} {
 		if _, _, is := Sighted(key); is || Anonymous(key) != key {
 			t.Errorf("%q is a marker", key)
 		}
@@ -93,7 +98,8 @@ func TestScopeCoversItsOwnMarker(t *testing.T) {
 func TestScopeLeavesOutABrokenSpelling(t *testing.T) {
 	s := Matching("lock*")
 	for _, key := range []string{
-		"\xac\xed\x00\x05t\x00\x05lock", "\xac\xed\x00\x05s\x00\x04lock", "\xac\xed\x00\x05t\x00\x04", "\xac\xed", `"lock`, `"`, `"\u006cock"`, "",
+		"\xac\xed\x00\x05t\x00\x05lock", "\xac\xed\x00\x05s\x00\x04lock", "\xac\xed\x00\x05t\x00\x04",
+		"\xac\xed", `"lock`, `"`, `"\u006cock"`, "",
 	} {
 		if s.Covers(0, key) {
 			t.Errorf("%q is covered", key)
@@ -118,15 +124,19 @@ func TestEmptyNamespaceOwnsEveryKeyOfItsSpelling(t *testing.T) {
 func TestGivenKeysAreCoveredUnchanged(t *testing.T) {
 	few := Matching("lock*").In(2).With("other")
 	more := few.With("third")
-	if !few.Covers(2, "other") || few.Covers(0, "other") || few.Covers(2, "third") || !more.Covers(2, "other") || !more.Covers(2, "third") {
+	if !few.Covers(2, "other") || few.Covers(0, "other") || few.Covers(2, "third") ||
+		!more.Covers(2, "other") || !more.Covers(2, "third") {
 		t.Error("With covers other keys than the given ones")
 	}
 }
 
 // The names include characters that a serializer changes.
 func TestPatternFindsEveryCoveredKey(t *testing.T) {
-	names := []string{"lock", "lock:x", `lock"x`, `lock\x`, "lock*x", "lock?x", "lock[x", "lock\nx", "lock\x00x", "lock\u00e9", "lock\U0001f512x", "a:lock", "x"}
-	for _, pattern := range []string{"*", "lock*", "lock", "*lock", "l?ck*", "[kl]ock*", `lock\**`, `lock\"*`, "lock\U0001f512*", "lock\n*", "*x", "lock:[x-z]", "lock??"} {
+	names := []string{"lock", "lock:x", `lock"x`, `lock\x`, "lock*x", "lock?x", "lock[x", "lock\nx",
+		"lock\x00x", "lock\u00e9", "lock\U0001f512x", "a:lock", "x"}
+	for _, pattern := range []string{
+		"*", "lock*", "lock", "*lock", "l?ck*", "[kl]ock*", `lock\**`, `lock\"*`, "lock\U0001f512*",
+		"lock\n*", "*x", "lock:[x-z]", "lock??"} {
 		s := Matching(pattern)
 		for _, name := range names {
 			for _, e := range spellings {
@@ -142,7 +152,8 @@ func TestPatternFindsEveryCoveredKey(t *testing.T) {
 	for _, begin := range names {
 		for _, e := range spellings {
 			s := Namespace(begin, e)
-			for _, key := range []string{spelled(t, begin, e), spelled(t, begin+":1", e), Mark(spelled(t, begin+":1", e))} {
+			for _, key := range []string{
+				spelled(t, begin, e), spelled(t, begin+":1", e), Mark(spelled(t, begin+":1", e))} {
 				if !s.Covers(0, key) || !matches(s.Pattern(), key) {
 					t.Errorf("%s %q by %q", e, key, s.Pattern())
 				}
@@ -150,7 +161,8 @@ func TestPatternFindsEveryCoveredKey(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]string{
-		"": "*", "***": "*", "lock:*": "*lock:*", "stock": "*stock*", "*:lock": "*:lock*", "a*b": "*a*b*", "lock:[0-9]*": "*lock:*", `lo\*ck*`: `*lo\*ck*`, `a\*`: `*a\**`, `\`: "*",
+		"": "*", "***": "*", "lock:*": "*lock:*", "stock": "*stock*", "*:lock": "*:lock*", "a*b": "*a*b*",
+		"lock:[0-9]*": "*lock:*", `lo\*ck*`: `*lo\*ck*`, `a\*`: `*a\**`, `\`: "*",
 	} {
 		if got := Matching(pattern).Pattern(); got != want {
 			t.Errorf("the pattern of %q is %q", pattern, got)
@@ -163,8 +175,10 @@ func TestPatternsMatchAsOnTheServer(t *testing.T) {
 		pattern, key string
 		want         bool
 	}{
-		{"*", "", true}, {"*", "a/b", true}, {"lock:*", "lock:", true}, {"lock:*", "lock", false}, {"*:lock", "a:lock:lock", true}, {"a*b*c", "aXbYbZc", true},
-		{"a*b*c", "aXbYbZ", false}, {"?", "", false}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[c-a]x", "bx", true}, {`\*`, "*", true}, {`\*`, "x", false},
+		{"*", "", true}, {"*", "a/b", true}, {"lock:*", "lock:", true}, {"lock:*", "lock", false},
+		{"*:lock", "a:lock:lock", true}, {"a*b*c", "aXbYbZc", true},
+		{"a*b*c", "aXbYbZ", false}, {"?", "", false}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false},
+		{"[c-a]x", "bx", true}, {`\*`, "*", true}, {`\*`, "x", false},
 		{`[\]]`, "]", true}, {"[abc", "c", true}, {"", "", true}, {"", "x", false},
 	} {
 		if got := matches(c.pattern, c.key); got != c.want {

@@ -37,7 +37,8 @@ func Sighted(key string) (nonce string, spelling dialect.Encoding, ok bool) {
 			continue
 		}
 		_, rest, _ := strings.Cut(name, sightWord)
-		if len(rest) < nonceLength || strings.Trim(rest[:nonceLength], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+		if len(rest) < nonceLength ||
+			strings.Trim(rest[:nonceLength], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 			return "", spelling, false
 		}
 		return rest[:nonceLength], spelling, true

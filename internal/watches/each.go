@@ -20,7 +20,8 @@ type Armed struct {
 
 // Watch implements [lock.Waker.Watch] by one call for each grant, a few at the
 // same time. one arms a watch and returns the func that ends it.
-func (a *Armed) Watch(gs []lock.Grant, holders []interface{ Touched() }, one func(g lock.Grant, touched func()) (func(), error)) []error {
+func (a *Armed) Watch(gs []lock.Grant, holders []interface{ Touched() },
+	one func(g lock.Grant, touched func()) (func(), error)) []error {
 	errs := make([]error, len(gs))
 	arm := func(i int) {
 		cancel, err := one(gs[i], holders[i].Touched)

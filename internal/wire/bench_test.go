@@ -59,7 +59,8 @@ func onMux(m *Mux) pair {
 // the goroutines.
 func bench(b *testing.B, goroutines, rounds int) {
 	server := redistest.Real(b, redistest.Options{})
-	pool := &redis.Pool{MaxIdle: goroutines, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+	pool := &redis.Pool{MaxIdle: goroutines,
+		Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
 	b.Cleanup(func() { pool.Close() })
 	m, err := New(pool, Options{})
 	if err != nil {

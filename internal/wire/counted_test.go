@@ -46,7 +46,8 @@ func TestCommandAndNumberTravelInOneTransaction(t *testing.T) {
 				t.Errorf("reply %d: %v, %v; want %v", i, v, err, want)
 			}
 		}
-		if got := sentNames(wire); !slices.Equal(got, []string{"MULTI", "SET", "INCR", "EXEC", "MULTI", "SET", "INCR", "EXEC"}) {
+		if got := sentNames(wire); !slices.Equal(got,
+			[]string{"MULTI", "SET", "INCR", "EXEC", "MULTI", "SET", "INCR", "EXEC"}) {
 			t.Errorf("sent %v", got)
 		}
 		works(t, m)
@@ -120,7 +121,8 @@ func TestCutTransactionIsUnknown(t *testing.T) {
 		cut     redistest.Action
 		after   bool
 	}{
-		{"MULTI", redistest.CutBefore, false}, {"INCR", redistest.CutBefore, false}, {"EXEC", redistest.CutBefore, false},
+		{"MULTI", redistest.CutBefore, false}, {"INCR", redistest.CutBefore, false},
+		{"EXEC", redistest.CutBefore, false},
 		{"EXEC", redistest.CutAfter, true}, {"EXEC", redistest.CutWithin, true},
 	} {
 		shared(t, func(t *testing.T, w *redistest.World, wire *redistest.Wire, m *Mux) {

@@ -60,7 +60,8 @@ type hungError struct {
 }
 
 func (e *hungError) Error() string {
-	return fmt.Sprintf("%d earlier calls of the dial hook have not returned; the next one is made in %v", e.hung, e.wait.Round(time.Millisecond))
+	return fmt.Sprintf("%d earlier calls of the dial hook have not returned; the next one is made in %v",
+		e.hung, e.wait.Round(time.Millisecond))
 }
 
 // dialing is one attempt to connect, shared by all goroutines that wait for it.
@@ -187,7 +188,8 @@ func (o *opening) explained(err error, came <-chan error) error {
 		defer o.mu.Unlock()
 		// If there was a connection, giveUp has closed it, and the error says
 		// only that.
-		if said != nil && o.conn == nil && !errors.Is(said, context.DeadlineExceeded) && !errors.Is(said, context.Canceled) {
+		if said != nil && o.conn == nil && !errors.Is(said, context.DeadlineExceeded) &&
+			!errors.Is(said, context.Canceled) {
 			return fmt.Errorf("%w: %w", err, said)
 		}
 	case <-rest.C:

@@ -17,14 +17,16 @@ import (
 )
 
 func TestRefusedDialSaysWhatWasTriedAndIsRepeated(t *testing.T) {
-	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", "127.0.0.1:1") }}, Options{})
+	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", "127.0.0.1:1") }},
+		Options{})
 	_, err := m.Do(bg, "SET", "k", "v")
 	notSent(t, err, nil)
 	if !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(Explain(err), "nothing listens") {
 		t.Errorf("error is %q: %s", err, Explain(err))
 	}
 
-	m = open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: redistest.Dialing, Do: redistest.Refuse}), Options{})
+	m = open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: redistest.Dialing, Do: redistest.Refuse}),
+		Options{})
 	_, err = m.Do(bg, "SET", "k", "v")
 	notSent(t, err, nil)
 	works(t, m)
@@ -172,7 +174,10 @@ func TestCloseWaitsForAHangingHookNoLongerThanTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		hang := make(chan struct{})
 		defer close(hang)
-		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) { <-hang; return nil, errors.New("late") }}, Options{Timeout: time.Second})
+		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+			<-hang
+			return nil, errors.New("late")
+		}}, Options{Timeout: time.Second})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			_, err := m.Do(bg, "PING")
@@ -230,7 +235,8 @@ func TestSetupThatFailsOrHangsIsAFailedDial(t *testing.T) {
 		refusal := errors.New("not this one")
 		setup := func(redis.Conn) error { return refusal }
 		wire := w.Wire()
-		m := open(t, wire.Pool(), Options{Timeout: time.Second, Setup: func(c redis.Conn) error { return setup(c) }})
+		m := open(t, wire.Pool(), Options{
+			Timeout: time.Second, Setup: func(c redis.Conn) error { return setup(c) }})
 		_, err := m.Do(bg, "PING")
 		notSent(t, err, refusal)
 
@@ -284,7 +290,8 @@ func TestDialGivenUpReturnsTheHooksError(t *testing.T) {
 
 // The server answers, but not in Redis's protocol.
 func TestExplainNamesAServerOfAnotherKind(t *testing.T) {
-	m := open(t, redistest.New(t).FaultyPool(redistest.Rule{Command: "PING", Do: redistest.Reply("HTTP/1.1 400 Bad Request\r\n")}), Options{})
+	m := open(t, redistest.New(t).FaultyPool(
+		redistest.Rule{Command: "PING", Do: redistest.Reply("HTTP/1.1 400 Bad Request\r\n")}), Options{})
 	_, err := m.Do(bg, "PING")
 	if !strings.Contains(Explain(err), "protocol") {
 		t.Errorf("%v: %s", err, Explain(err))

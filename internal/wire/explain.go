@@ -77,7 +77,8 @@ func IsWrongType(err error) bool { return says(err, "WRONGTYPE ") }
 // IsUnknownCommand: the server lacks the command or its subcommand.
 func IsUnknownCommand(err error) bool {
 	return says(err, "ERR unknown command", "ERR unknown subcommand", "ERR Unknown subcommand",
-		"ERR Syntax error, try CLIENT", "Unknown Redis command", "ERR Unknown Redis command", "ERR Unknown command")
+		"ERR Syntax error, try CLIENT", "Unknown Redis command", "ERR Unknown Redis command",
+		"ERR Unknown command")
 }
 
 // IsOOM: the server has no memory left for writes.
@@ -124,23 +125,33 @@ var advice = []struct {
 	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
 	{IsWrongType, "the key holds another type than a lock's string: another program uses it"},
 	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
-	{IsUnknownCommand, "the server, or a proxy before it, lacks this command: use a newer server or another mode"},
+	{
+		IsUnknownCommand,
+		"the server, or a proxy before it, lacks this command: use a newer server or another mode"},
 	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},
 	{IsBusy, "a script of another client keeps the server busy: wait, or end it by SCRIPT KILL"},
 	{holdsNoNumber, "another program wrote to the counter of fencing numbers (the key gsl:fence:NAMESPACE): SET it to the greatest number ever drawn, or DEL it, and numbers continue from the server's clock"},
 	{IsNoScript, "the server forgot the script while it was being sent: try again"},
 	{coded("MISCONF "), "the server cannot save to disk and refuses writes: see its log"},
-	{coded("NOREPLICAS "), "too few replicas are connected for the server to take writes: see min-replicas-to-write"},
+	{
+		coded("NOREPLICAS "),
+		"too few replicas are connected for the server to take writes: see min-replicas-to-write"},
 	{coded("MASTERDOWN "), "the replica lost its primary: point the address at the primary"},
 	{coded("DENIED "), "the server is in protected mode: give it a password or connect from its own host"},
-	{coded("ERR max number of clients"), "the server takes no more connections: raise maxclients or close some"},
+	{coded("ERR max number of clients"),
+		"the server takes no more connections: raise maxclients or close some"},
 	{isA(ErrClosed), "the lock client was closed during this call"},
 	{isA(context.Canceled), ""},
-	{coded("ERR DB index is out of range", "ERR invalid DB index"), "the server has no such database: use a number below its setting databases (16 by default)"},
+	{coded("ERR DB index is out of range", "ERR invalid DB index"),
+		"the server has no such database: use a number below its setting databases (16 by default)"},
 	{unknownAuthority, "no authority that this machine knows signed the server's certificate: pass that authority's certificate by --cacert"},
 	{wrongName, "the server's certificate is for another name: use a name that it contains"},
-	{socketFails(fs.ErrNotExist), "there is no such socket: check the path and unixsocket in the server's configuration"},
-	{socketFails(fs.ErrPermission), "this user may not open the socket: see unixsocketperm in the server's configuration"},
+	{
+		socketFails(fs.ErrNotExist),
+		"there is no such socket: check the path and unixsocket in the server's configuration"},
+	{
+		socketFails(fs.ErrPermission),
+		"this user may not open the socket: see unixsocketperm in the server's configuration"},
 	{refusedConnection, "nothing listens there: check the address and that the server runs"},
 	{noSuchHost, "the name does not resolve: check the address"},
 	{foreignClock, "a proxy answers in the server's place (Envoy does): connect to the server itself"},
@@ -198,7 +209,8 @@ func wrongName(err error) bool {
 // notRedis reports a reply in another protocol, by the client library's words:
 // it exports no type for that error.
 func notRedis(err error) bool {
-	return strings.Contains(err.Error(), "redigo: unexpected response line") || strings.Contains(err.Error(), "redigo: long response line")
+	return strings.Contains(err.Error(), "redigo: unexpected response line") ||
+		strings.Contains(err.Error(), "redigo: long response line")
 }
 
 func isHung(err error) bool {

@@ -37,7 +37,8 @@ var said = []struct {
 		"ERR Unknown Redis command called from script script: d5b7, on @user_script:1.",
 		"ERR Unknown command called from script script: on @user_script:1.",
 	}},
-	{IsNoScript, "try again", []string{"NOSCRIPT No matching script. Please use EVAL.", "NOSCRIPT No matching script."}},
+	{IsNoScript, "try again", []string{
+		"NOSCRIPT No matching script. Please use EVAL.", "NOSCRIPT No matching script."}},
 	{IsOOM, "maxmemory", []string{
 		"OOM command not allowed when used memory > 'maxmemory'.",
 		"ERR Error running script (call to f_897a): @user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.   ",
@@ -65,8 +66,11 @@ var said = []struct {
 		"ERR invalid password",
 	}},
 	{IsLoading, "reading its data", []string{"LOADING Redis is loading the dataset in memory"}},
-	{IsBusy, "SCRIPT KILL", []string{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}},
-	{IsCluster, "cluster", []string{"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381", "CROSSSLOT Keys in request don't hash to the same slot"}},
+	{IsBusy, "SCRIPT KILL", []string{
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}},
+	{IsCluster, "cluster", []string{
+		"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381",
+		"CROSSSLOT Keys in request don't hash to the same slot"}},
 }
 
 func TestEveryRefusalIsRecognisedAsItself(t *testing.T) {
@@ -119,13 +123,17 @@ func TestEveryEndOfACallIsExplained(t *testing.T) {
 		{redis.Error("MASTERDOWN Link with MASTER is down"), "primary"},
 		{&NotSentError{&dialError{redis.Error("ERR DB index is out of range")}}, "databases"},
 		{redis.Error("ERR invalid DB index"), "databases"},
-		{redis.Error("NOPERM this user has no permissions to access one of the keys used as arguments"), "gsl:*"},
+		{redis.Error("NOPERM this user has no permissions to access one of the keys used as arguments"),
+			"gsl:*"},
 		{redis.Error("NOPERM No permissions to access a key"), "gsl:*"},
 		{redis.Error("NOPERM this user has no permissions to run the 'scan' command"), "named command"},
-		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, "--cacert"},
-		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.HostnameError{}}}}, "another name"},
+		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}},
+			"--cacert"},
+		{&NotSentError{&dialError{&tls.CertificateVerificationError{Err: x509.HostnameError{}}}},
+			"another name"},
 		{&NotSentError{&dialError{&net.OpError{Op: "dial", Net: "unix", Err: syscall.ENOENT}}}, "unixsocket"},
-		{&NotSentError{&dialError{&net.OpError{Op: "dial", Net: "unix", Err: syscall.EACCES}}}, "unixsocketperm"},
+		{&NotSentError{&dialError{&net.OpError{Op: "dial", Net: "unix", Err: syscall.EACCES}}},
+			"unixsocketperm"},
 	} {
 		got := Explain(c.err)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
@@ -138,7 +146,8 @@ func TestEveryEndOfACallIsExplained(t *testing.T) {
 // to write. That has nothing to do with the server, so there is no advice about
 // it.
 func TestFileErrorsAreNotExplainedAsSockets(t *testing.T) {
-	for _, cause := range []error{syscall.ENOENT, syscall.EACCES, syscall.EPERM, syscall.ENOSPC, syscall.EROFS, syscall.ENOTDIR} {
+	for _, cause := range []error{syscall.ENOENT, syscall.EACCES, syscall.EPERM, syscall.ENOSPC,
+		syscall.EROFS, syscall.ENOTDIR} {
 		for _, err := range []error{
 			cause,
 			&fs.PathError{Op: "open", Path: "/nonexistent/x.html", Err: cause},

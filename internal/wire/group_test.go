@@ -101,7 +101,8 @@ func TestGroupDialsSeldomIfHooksDisagree(t *testing.T) {
 // or is silent, no connection with commands ends and no caller waits.
 func TestGroupAsksOnAConnectionOfItsOwn(t *testing.T) {
 	for name, do := range map[string]redistest.Action{
-		"hangs up": redistest.CutBefore, "refuses": redistest.Answer(redistest.NoPerm), "is silent": redistest.Silence,
+		"hangs up": redistest.CutBefore, "refuses": redistest.Answer(redistest.NoPerm),
+		"is silent": redistest.Silence,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {

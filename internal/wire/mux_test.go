@@ -75,7 +75,8 @@ func TestNewRefusesAPoolWithoutHooksAndNegativeTimeouts(t *testing.T) {
 	if _, err := New(nil, Options{}); err == nil {
 		t.Error("a nil pool was accepted")
 	}
-	if _, err := New(newStub().pool(), Options{Timeout: -1}); err == nil || !strings.Contains(err.Error(), "Timeout") {
+	if _, err := New(newStub().pool(), Options{Timeout: -1}); err == nil ||
+		!strings.Contains(err.Error(), "Timeout") {
 		t.Errorf("a negative timeout: %v", err)
 	}
 }
@@ -128,7 +129,8 @@ func TestCallerLeavesAtOnceAndTheLateReplyIsKnown(t *testing.T) {
 func TestLateErrorReplyIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		gate := redistest.NewGate()
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}), Options{})
+		m := open(t, w.FaultyPool(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}),
+			Options{})
 		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
 		defer cancel()
 		_, err := m.Eval(ctx, echo, "k", "v")
@@ -204,7 +206,8 @@ func TestCutEndsEveryCallInFlight(t *testing.T) {
 
 func TestSilentServerEndsEveryCallAfterTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.Silence}), Options{Timeout: time.Second})
+		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.Silence}),
+			Options{Timeout: time.Second})
 		works(t, m)
 		time.Sleep(10 * time.Hour) // an idle connection is no fault
 		begun := time.Now()
@@ -370,7 +373,8 @@ func TestReplyWithoutACommandEndsTheConnection(t *testing.T) {
 
 func TestCloseFailsCallsInFlightAndLaterCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Silence}), Options{})
+		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Silence}),
+			Options{})
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {

@@ -126,7 +126,9 @@ func TestFailedSubscriptionIsTriedAgain(t *testing.T) {
 // The server before had refused.
 func TestAnotherServerIsAskedToSubscribeAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer(redistest.NoPerm)}), Options{})
+		m := open(t,
+			w.FaultyPool(redistest.Rule{Command: "SUBSCRIBE", Do: redistest.Answer(redistest.NoPerm)}),
+			Options{})
 		n := m.Notices("freed")
 		defer n.Close()
 		if err := n.Register(bg, "a", func() {}); !IsNoPerm(err) {

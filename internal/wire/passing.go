@@ -55,7 +55,9 @@ func badCertificate(err error) bool {
 func isHopeless(err error) bool {
 	for _, is := range []func(error) bool{
 		IsNoAuth, IsNoPerm, IsWrongType, IsUnknownCommand, unknownAuthority, wrongName, noSuchHost,
-		badCertificate, foreignClock, isA(ErrClosed), coded("MOVED ", "ASK ", "CROSSSLOT ", "DENIED ", "ERR DB index is out of range", "ERR invalid DB index"),
+		badCertificate, foreignClock, isA(ErrClosed),
+		coded("MOVED ", "ASK ", "CROSSSLOT ", "DENIED ", "ERR DB index is out of range",
+			"ERR invalid DB index"),
 	} {
 		if is(err) {
 			return true

@@ -93,9 +93,10 @@ func TestProbeNeedsItsControlAnswered(t *testing.T) {
 		err     error
 		verdict Verdict
 	}{
-		"answered":    {nil, Has},
-		"no rights":   {redis.Error(redistest.NoPerm), Has},
-		"a list":      {redis.Error("WRONGTYPE Operation against a key holding the wrong kind of value"), Has},
+		"answered":  {nil, Has},
+		"no rights": {redis.Error(redistest.NoPerm), Has},
+		"a list": {redis.Error("WRONGTYPE Operation against a key holding the wrong kind of value"),
+			Has},
 		"full":        {redis.Error("ERR max number of clients reached"), Open},
 		"no password": {redis.Error("NOAUTH Authentication required."), Open},
 		"hang-up":     {errors.New("EOF"), Open},
@@ -130,7 +131,8 @@ func TestUnansweredProbesAreRare(t *testing.T) {
 				n, at = now, append(at, time.Since(begun)/time.Second)
 			}
 		}
-		if want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1623, 2223, 2823, 3423}; !slices.Equal(at, want) {
+		if want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1623, 2223, 2823,
+			3423}; !slices.Equal(at, want) {
 			t.Errorf("probes began after %d seconds, want %d", at, want)
 		}
 	})

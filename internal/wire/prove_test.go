@@ -47,7 +47,8 @@ func TestIdleConnectionThatAnswersIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
-				wire := w.Wire(append(rules, redistest.Rule{Command: redistest.Dialing, Nth: 2, Times: -1, Do: redistest.Refuse})...)
+				wire := w.Wire(append(rules,
+					redistest.Rule{Command: redistest.Dialing, Nth: 2, Times: -1, Do: redistest.Refuse})...)
 				m := open(t, wire.Pool(), Options{})
 				for range 3 {
 					works(t, m)

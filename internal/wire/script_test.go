@@ -39,13 +39,15 @@ func TestScriptIsSentWholeOnlyIfTheServerLacksIt(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("sent %v, want %v", names, want)
 	}
-	if sent := wire.Sent()[1]; !slices.Equal(sent, redistest.Command{"EVAL", echo.source.(string), "1", "k", "word"}) {
+	if sent := wire.Sent()[1]; !slices.Equal(sent,
+		redistest.Command{"EVAL", echo.source.(string), "1", "k", "word"}) {
 		t.Errorf("sent whole: %v", sent)
 	}
 }
 
 func TestScriptNeedsItsFirstLine(t *testing.T) {
-	for _, source := range []string{"return 1", "-- no colon\nreturn 1", "-- name: no arrow\n", "-- : → \n", ""} {
+	for _, source := range []string{
+		"return 1", "-- no colon\nreturn 1", "-- name: no arrow\n", "-- : → \n", ""} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -69,10 +71,13 @@ func TestBatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
 		wg.Go(func() {
 			for range 5 {
 				works(t, m)
-				r := m.Batch(bg, []Command{Cmd("ECHO", "a"), echo.Cmd("k", "b"), Cmd("LPUSH"), Cmd("GET", "c").Tracked(), echo.Cmd("k", "d").Tracked()})
+				r := m.Batch(bg, []Command{
+					Cmd("ECHO", "a"), echo.Cmd("k", "b"), Cmd("LPUSH"), Cmd("GET", "c").Tracked(),
+					echo.Cmd("k", "d").Tracked()})
 				a, _ := redis.String(r[0].Value, r[0].Err)
 				b, _ := redis.String(r[1].Value, r[1].Err)
-				if a != "a" || b != "b" || r[2].Err == nil || r[3].Value != nil || r[3].Err != nil || string(r[4].Value.([]byte)) != "d" {
+				if a != "a" || b != "b" || r[2].Err == nil || r[3].Value != nil || r[3].Err != nil ||
+					string(r[4].Value.([]byte)) != "d" {
 					t.Errorf("replies %v", r)
 				}
 			}
@@ -82,7 +87,8 @@ func TestBatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
 	sent := wire.Sent()
 	for i, c := range sent {
 		if c.Is("ECHO") && c[1] == "a" {
-			next := strings.ToUpper(sent[i+1][0] + " " + sent[i+2][0] + " " + sent[i+3][0] + " " + sent[i+4][0])
+			next := strings.ToUpper(sent[i+1][0] + " " + sent[i+2][0] + " " + sent[i+3][0] + " " +
+				sent[i+4][0])
 			if next != "EVALSHA LPUSH CLIENT GET" {
 				t.Fatalf("after ECHO a came %s", next)
 			}
@@ -135,7 +141,8 @@ func TestRepliesOfABatchBeforeTheCutAreKnown(t *testing.T) {
 func TestEachCommandOfAnAbandonedBatchHasItsLateReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		gate := redistest.NewGate()
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "INCR", Nth: 2, Do: redistest.HoldReply(gate)}), Options{})
+		m := open(t, w.FaultyPool(redistest.Rule{Command: "INCR", Nth: 2, Do: redistest.HoldReply(gate)}),
+			Options{})
 		ctx, cancel := context.WithCancel(bg)
 		var r []Reply
 		done := make(chan struct{})

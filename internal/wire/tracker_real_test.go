@@ -86,10 +86,13 @@ func TestReadsRegisterAKey(t *testing.T) {
 			{"a script that only writes", script("return redis.call('SET', KEYS[1], 'v')").on, false},
 			// Because of NOLOOP, the Mux's own write silently ends what the
 			// script's GET began.
-			{"GET, then SET", script("redis.call('GET', KEYS[1]) return redis.call('SET', KEYS[1], 'v')").on, false},
+			{"GET, then SET", script("redis.call('GET', KEYS[1]) return redis.call('SET', KEYS[1], 'v')").on,
+				false},
 			{"GET, SET, GET", script("redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'v') return redis.call('GET', KEYS[1])").on, true},
-			{"SET, PTTL", script("redis.call('SET', KEYS[1], 'v') return redis.call('PTTL', KEYS[1])").on, true},
-			{"PEXPIRE, GET", script("redis.call('PEXPIRE', KEYS[1], 9999) return redis.call('GET', KEYS[1])").on, true},
+			{"SET, PTTL", script("redis.call('SET', KEYS[1], 'v') return redis.call('PTTL', KEYS[1])").on,
+				true},
+			{"PEXPIRE, GET", script(
+				"redis.call('PEXPIRE', KEYS[1], 9999) return redis.call('GET', KEYS[1])").on, true},
 		} {
 			key := fmt.Sprint("k", i)
 			s.Do("SET", key, "held")
@@ -162,7 +165,8 @@ func TestOwnLaterWriteEndsTheRegistrationSilently(t *testing.T) {
 		s.Do("SET", "k", "ours", "PX", 60000)
 		plain := Cmd("PEXPIRE", "k", 60000)
 		check(t, s, m, false, "k", append(get("k"), plain), "GETSET", "k", "theirs")
-		read := script("redis.call('PEXPIRE', KEYS[1], 60000) return redis.call('GET', KEYS[1])").on("k").Tracked()
+		read := script("redis.call('PEXPIRE', KEYS[1], 60000) return redis.call('GET', KEYS[1])").on(
+			"k").Tracked()
 		check(t, s, m, true, "k", append(get("k"), read), "GETSET", "k", "ours")
 	})
 }

@@ -39,7 +39,8 @@ type tracking struct {
 }
 
 func newTracking(t *testing.T) *tracking {
-	f := &tracking{srv: server.NewServerConn(), on: map[*server.Peer]int{}, refuse: map[string]string{}, runIDs: []string{"one"}}
+	f := &tracking{srv: server.NewServerConn(), on: map[*server.Peer]int{}, refuse: map[string]string{},
+		runIDs: []string{"one"}}
 	f.srv.SetPreHook(f.handle)
 	t.Cleanup(func() {
 		f.srv.Close()
@@ -97,7 +98,8 @@ func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
 		p.WriteRaw(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(invalidate), invalidate))
 	case "CLIENT TRACKING":
 		to, err := strconv.Atoi(args[3])
-		if got := strings.Join(args, " "); err != nil || got != fmt.Sprintf("TRACKING ON REDIRECT %d OPTIN NOLOOP", to) {
+		if got := strings.Join(args, " "); err != nil ||
+			got != fmt.Sprintf("TRACKING ON REDIRECT %d OPTIN NOLOOP", to) {
 			f.wrong = append(f.wrong, "tracking asked for as "+got)
 		}
 		f.on[p] = to
@@ -129,7 +131,8 @@ func (f *tracking) tell(payload string) {
 	defer f.mu.Unlock()
 	for _, to := range f.on {
 		p := f.peers[to]
-		p.WriteRaw(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n%s", len(invalidate), invalidate, payload))
+		p.WriteRaw(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n%s", len(invalidate), invalidate,
+			payload))
 		p.Flush()
 	}
 }
@@ -326,7 +329,8 @@ func TestListenerSendsNoPingsWithoutWaiters(t *testing.T) {
 }
 
 func TestRefusalLastsAsLongAsTheConnection(t *testing.T) {
-	for _, what := range []string{"CLIENT ID", "SUBSCRIBE " + strings.ToUpper(invalidate), "CLIENT TRACKING"} {
+	for _, what := range []string{"CLIENT ID", "SUBSCRIBE " + strings.ToUpper(invalidate),
+		"CLIENT TRACKING"} {
 		t.Run(what, func(t *testing.T) {
 			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 				f.refuse[what] = "NOPERM this user has no permissions"

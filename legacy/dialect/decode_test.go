@@ -38,13 +38,18 @@ func TestDecodeAcceptsOnlyItsOwnForm(t *testing.T) {
 	}{
 		{Jedis(), "+1400000060124| 1400000060124|1400000060124 |01400000060124|1400000060124L|1.4e12|1400000060124.0|" +
 			"-1|abc||0x10|9223372036854775808|" + testUUID + ":1400000060124|\u0661\u0664", ErrUnreadable},
-		{Jedis(), "0|1|1400000060|1400000060124000000|9223372036854775807|4000000000000000001|636623568000000000", ErrImplausible},
-		{JedisUUID(), "1400000060124|" + strings.ToUpper(testUUID) + ":1400000060124|0-0-0-0-0:1400000060124|" + testUUID +
-			":|" + testUUID + "|" + testUUID + ":+1400000060124|" + testUUID + ":1400000060124:1|:1400000060124", ErrUnreadable},
-		{JedisUUID(), zeroUUID + ":" + Tombstone63 + "|" + testUUID + ":4000000000000000001|" + testUUID + ":1", ErrImplausible},
+		{
+			Jedis(), "0|1|1400000060|1400000060124000000|9223372036854775807|4000000000000000001|636623568000000000", ErrImplausible},
+		{JedisUUID(), "1400000060124|" + strings.ToUpper(testUUID) +
+			":1400000060124|0-0-0-0-0:1400000060124|" + testUUID +
+			":|" + testUUID + "|" + testUUID + ":+1400000060124|" + testUUID +
+			":1400000060124:1|:1400000060124", ErrUnreadable},
+		{JedisUUID(), zeroUUID + ":" + Tombstone63 + "|" + testUUID + ":4000000000000000001|" + testUUID +
+			":1", ErrImplausible},
 		{RedisPy(), "1400000030.|.5|1.4e9|nan|inf|+1400000030.1|01400000030.1|1400000030.1x|1400000030.1.2|1_400_000_030.5|" +
 			"1400000030.12345678|-1400000030.5|1400000030.-1", ErrUnreadable},
-		{RedisPy(), "1.0|2147483649.0|9223372036854775807|1400000030123|4000000000000000001|0", ErrImplausible},
+		{RedisPy(), "1.0|2147483649.0|9223372036854775807|1400000030123|4000000000000000001|0",
+			ErrImplausible},
 		{Page(), "1400000060.0|", ErrUnreadable},
 		{Page(), "1400000060124|1", ErrImplausible},
 		{Gorlock(), "1400000060124|1400000060|9223372036854775807", ErrImplausible},
@@ -68,7 +73,8 @@ func TestPlausibleIsOneYearBehindAndTenAhead(t *testing.T) {
 	for _, c := range []struct {
 		away time.Duration
 		ok   bool
-	}{{-365 * day, true}, {-365*day - time.Millisecond, false}, {3652 * day, true}, {3652*day + time.Millisecond, false}} {
+	}{{-365 * day, true}, {-365*day - time.Millisecond, false}, {3652 * day, true},
+		{3652*day + time.Millisecond, false}} {
 		text, err := Template().Stamp(tableNow.Add(c.away-time.Second), time.Second, "")
 		if err != nil {
 			t.Fatal(err)
@@ -95,15 +101,20 @@ func TestValueErrorNamesTheOtherUnit(t *testing.T) {
 		value string
 		names string
 	}{
-		{Jedis(), "1400000060", "in s "}, {Jedis(), "1400000060124000000", "in ns "}, {Jedis(), "635355968601240000", "in ticks "},
-		{Page(), "1400000060124", "in ms "}, {Jedis(), testUUID + ":1400000060124", "JedisUUID"}, {JedisUUID(), "1400000060124", "Jedis,"},
-		{Jedis(), "\xac\xed\x00\x05t\x00\r1400000060124", "jdk encoding"}, {Jedis(), `"1400000060124"`, "json encoding"},
-		{Jedis(), Tombstone63, "tombstone"}, {Jedis(), "5000000000000000000", "a guard or another program's 63-bit token"},
+		{Jedis(), "1400000060", "in s "}, {Jedis(), "1400000060124000000", "in ns "},
+		{Jedis(), "635355968601240000", "in ticks "},
+		{Page(), "1400000060124", "in ms "}, {Jedis(), testUUID + ":1400000060124", "JedisUUID"},
+		{JedisUUID(), "1400000060124", "Jedis,"},
+		{Jedis(), "\xac\xed\x00\x05t\x00\r1400000060124", "jdk encoding"},
+		{Jedis(), `"1400000060124"`, "json encoding"},
+		{Jedis(), Tombstone63, "tombstone"},
+		{Jedis(), "5000000000000000000", "a guard or another program's 63-bit token"},
 		{Jedis(), "lock", "constant"}, {Jedis(), "", "empty"}, {Bare(), "1400000060124", "in ms "},
 	} {
 		_, err := c.d.Decode(c.value, tableNow)
 		var value *ValueError
-		if !errors.As(err, &value) || !strings.Contains(err.Error(), c.names) || !strings.Contains(err.Error(), c.d.Name) {
+		if !errors.As(err, &value) || !strings.Contains(err.Error(), c.names) ||
+			!strings.Contains(err.Error(), c.d.Name) {
 			t.Errorf("%s of %q: %v; want it to name %q", c.d, c.value, err, c.names)
 		}
 	}
@@ -139,7 +150,8 @@ func TestPastByIsStrictAndCutsServerClock(t *testing.T) {
 		{Jedis(), jedis, 1_400_000_060_000, 0, false},
 		{Jedis(), jedis, 1_400_000_060_001, 0, true},
 		{Jedis(), jedis, 1_400_000_061_000, time.Second, false},
-		{Errorception(), jedis, 1_400_000_060_000, 0, false}, // its own clients would take it over; getsetlock is stricter
+		// its own clients would take it over; getsetlock is stricter
+		{Errorception(), jedis, 1_400_000_060_000, 0, false},
 	} {
 		if got := c.d.PastBy(c.s, at(c.now), c.margin); got != c.want {
 			t.Errorf("%s at %d by %s: %v", c.d, c.now, c.margin, got)
@@ -149,7 +161,8 @@ func TestPastByIsStrictAndCutsServerClock(t *testing.T) {
 
 func TestCutGoesTowardsThePast(t *testing.T) {
 	for d, want := range map[Unit]time.Time{
-		UnitSeconds: time.Unix(-1, 0), UnitMillis: time.Unix(0, -1_000_000), UnitNanos: time.Unix(0, -1), UnitNone: time.Unix(0, -1),
+		UnitSeconds: time.Unix(-1, 0), UnitMillis: time.Unix(0, -1_000_000), UnitNanos: time.Unix(0, -1),
+		UnitNone:  time.Unix(0, -1),
 		UnitTicks: time.Unix(0, -100),
 	} {
 		if got := (Dialect{Unit: d}).cut(time.Unix(0, -1)); !got.Equal(want) {

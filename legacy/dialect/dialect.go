@@ -17,10 +17,11 @@ type Dialect struct {
 	Library string `json:"library,omitempty"` // source of the code: library, versions, file
 
 	// What is written.
-	Unit     Unit          `json:"unit"`               // unit of the number in the value
-	Shape    Shape         `json:"shape"`              // form of the value's text
-	Constant string        `json:"constant,omitempty"` // value itself, for Shape "constant"
-	Slack    time.Duration `json:"-"`                  // time added to now + lease, in whole units; JSON "slack"
+	Unit     Unit   `json:"unit"`               // unit of the number in the value
+	Shape    Shape  `json:"shape"`              // form of the value's text
+	Constant string `json:"constant,omitempty"` // value itself, for Shape "constant"
+	// time added to now + lease, in whole units; JSON "slack"
+	Slack time.Duration `json:"-"`
 	// CutLease says that lease + slack is cut to whole units before it is
 	// added, as an integer cast does. Otherwise a lease that is not a whole
 	// number of units is refused.
@@ -39,11 +40,12 @@ type Dialect struct {
 	// OrMine says that a value with the client's own uuid counts as expired.
 	// Such clients do not exclude each other: the client that lost a takeover
 	// finds its own uuid at its next poll.
-	OrMine     bool           `json:"or_mine,omitempty"`
-	Empty      EmptyRule      `json:"empty,omitempty"` // values that the language takes for nil
-	OnNil      NilRule        `json:"on_nil"`          // what follows when GET returns nil after a lost SETNX
-	Unreadable UnreadableRule `json:"unreadable"`      // what follows when the value is not a number to Reader
-	Wins       WinRule        `json:"wins"`            // which reply to a GETSET makes the client the holder
+	OrMine bool      `json:"or_mine,omitempty"`
+	Empty  EmptyRule `json:"empty,omitempty"` // values that the language takes for nil
+	OnNil  NilRule   `json:"on_nil"`          // what follows when GET returns nil after a lost SETNX
+	// what follows when the value is not a number to Reader
+	Unreadable UnreadableRule `json:"unreadable"`
+	Wins       WinRule        `json:"wins"` // which reply to a GETSET makes the client the holder
 	// SetnxAfterHeld says that the client answers a held or missing value with
 	// one more SETNX. The attempt then ends whatever that returns.
 	SetnxAfterHeld bool `json:"setnx_after_held,omitempty"`

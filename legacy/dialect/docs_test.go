@@ -22,16 +22,22 @@ func docs(t *testing.T) string {
 
 var phrases = map[string]string{
 	"ms": "ms", "s": "whole s", "float_s": "float s", "ns": "ns",
-	"nil/waits": "waits", "nil/getset": "GETSET", "nil/gives_up": "gives up", "nil/setnx": "SETNX again", "nil/error": "error",
+	"nil/waits": "waits", "nil/getset": "GETSET", "nil/gives_up": "gives up", "nil/setnx": "SETNX again",
+	"nil/error":       "error",
 	"nil/error_retry": "error, retries", "nil/never": "–",
-	"bad/throws": "throws", "bad/expired": "expired", "bad/held": "held", "bad/zero": "leading number, else 0: expired",
-	"bad/nan": "NaN: GETSET", "bad/error_retry": "error, retries",
-	"wins/same_text": "the same text", "wins/expired": "an expired value", "wins/expired_or_nil": "nil or an expired value",
-	"wins/equal_number": "an equal number", "wins/never": "–",
-	"ttl/none": "–", "ttl/set": "option of SET", "ttl/getset": "option of SET; EXPIRE after GETSET", "ttl/every_win": "option of SET; EXPIRE after every win",
+	"bad/throws": "throws", "bad/expired": "expired", "bad/held": "held",
+	"bad/zero": "leading number, else 0: expired",
+	"bad/nan":  "NaN: GETSET", "bad/error_retry": "error, retries",
+	"wins/same_text": "the same text", "wins/expired": "an expired value",
+	"wins/expired_or_nil": "nil or an expired value",
+	"wins/equal_number":   "an equal number", "wins/never": "–",
+	"ttl/none": "–", "ttl/set": "option of SET", "ttl/getset": "option of SET; EXPIRE after GETSET",
+	"ttl/every_win":   "option of SET; EXPIRE after every win",
 	"ttl/after_setnx": "EXPIRE after SETNX", "ttl/every_setnx": "EXPIRE after every SETNX",
-	"del/del": "DEL", "del/del_if_value_live": "GET; DEL if not expired", "del/del_if_value_own": "GET; DEL if its own", "del/del_if_value_ge_own": "GET; DEL if >= own",
-	"del/del_if_own_not_past": "DEL if own time >= now", "del/del_if_own_ahead": "DEL if own time > now", "del/compare_and_delete": "compare and delete", "del/never": "never",
+	"del/del": "DEL", "del/del_if_value_live": "GET; DEL if not expired",
+	"del/del_if_value_own": "GET; DEL if its own", "del/del_if_value_ge_own": "GET; DEL if >= own",
+	"del/del_if_own_not_past": "DEL if own time >= now", "del/del_if_own_ahead": "DEL if own time > now",
+	"del/compare_and_delete": "compare and delete", "del/never": "never",
 }
 
 func phrase(kind string, value any) string { return phrases[kind+"/"+fmt.Sprint(value)] }
@@ -102,11 +108,13 @@ func docRow(d Dialect) string {
 		bad += `; "" is nil`
 	}
 	return "| `" + strings.Join([]string{
-		d.Name + "`", written(d), judged(d), phrase("nil", d.OnNil), bad, phrase("wins", d.Wins), phrase("ttl", d.KeyTTL), phrase("del", d.Release), times(d),
+		d.Name + "`", written(d), judged(d), phrase("nil", d.OnNil), bad, phrase("wins", d.Wins),
+		phrase("ttl", d.KeyTTL), phrase("del", d.Release), times(d),
 	}, " | ") + " |\n"
 }
 
-var docTable = regexp.MustCompile(`(?s)<!-- table of presets, written by go test -update -->\n.*?<!-- end -->`)
+var docTable = regexp.MustCompile(
+	`(?s)<!-- table of presets, written by go test -update -->\n.*?<!-- end -->`)
 
 func TestDocsTableMatchesPresets(t *testing.T) {
 	var b strings.Builder
@@ -129,7 +137,8 @@ func TestDocsTableMatchesPresets(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("docs/dialects.md differs from the presets: run go test ./legacy/dialect -update\n%s", b.String())
+		t.Fatalf("docs/dialects.md differs from the presets: run go test ./legacy/dialect -update\n%s",
+			b.String())
 	}
 	if err := os.WriteFile(docsFile, []byte(strings.Replace(text, have, b.String(), 1)), 0o644); err != nil {
 		t.Fatal(err)
@@ -179,12 +188,14 @@ func TestDocsNameEveryFieldAndValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := Kdyby()
-	full.Constant, full.OrMine, full.SetnxAfterHeld, full.SleepsToStamp, full.CountsSleeps, full.Attempts, full.Inclusive = "x", true, true, true, true, 1, true
+	full.Constant, full.OrMine, full.SetnxAfterHeld, full.SleepsToStamp, full.CountsSleeps, full.Attempts,
+		full.Inclusive = "x", true, true, true, true, 1, true
 	more, err := full.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(string(data)+string(more), -1) {
+	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(string(data)+string(more),
+		-1) {
 		if !strings.Contains(text, "`"+m[1]+"`") {
 			t.Errorf("field %s is not in the docs", m[1])
 		}

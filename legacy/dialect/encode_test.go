@@ -24,16 +24,20 @@ func TestStampRefusesWhatNoClientShouldWrite(t *testing.T) {
 		{"zero lease", Jedis(), tableNow, 0, "", errBadLease},
 		{"negative lease", Page(), tableNow, -time.Second, "", errBadLease},
 		{"zero lease of a constant", Bare(), tableNow, 0, "", errBadLease},
-		{"lease beyond what readers believe", Jedis(), tableNow, LongestStamp + time.Millisecond, "", errBadLease},
+		{"lease beyond what readers believe", Jedis(), tableNow, LongestStamp + time.Millisecond, "",
+			errBadLease},
 		{"half a millisecond", Jedis(), tableNow, 500 * time.Microsecond, "", errBadLease},
 		{"a second and a half in whole seconds", Page(), tableNow, 1500 * time.Millisecond, "", errBadLease},
 		{"before 1970", Jedis(), at(-1), time.Minute, "", errBadClock},
 		{"before 1970 in floats", RedisPy(), at(-1), time.Minute, "", errBadClock},
 		{"year 10000", Jedis(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute, "", errOverflow},
-		{"lease ends in year 10000", Kdyby(), time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), time.Minute, "", errOverflow},
-		{"nanoseconds end in 2262", Gorlock(), time.Date(2262, 4, 11, 23, 47, 0, 0, time.UTC), time.Minute, "", errOverflow},
+		{"lease ends in year 10000", Kdyby(), time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), time.Minute,
+			"", errOverflow},
+		{"nanoseconds end in 2262", Gorlock(), time.Date(2262, 4, 11, 23, 47, 0, 0, time.UTC), time.Minute,
+			"", errOverflow},
 		{"the far end of time.Time", Machinery(), time.Unix(1<<55, 0), time.Minute, "", errOverflow},
-		{"where time.Time wraps around", Page(), time.Unix(math.MaxInt64-62_135_596_800-30, 0), time.Minute, "", errOverflow},
+		{"where time.Time wraps around", Page(), time.Unix(math.MaxInt64-62_135_596_800-30, 0), time.Minute,
+			"", errOverflow},
 		{"no uuid", JedisUUID(), tableNow, time.Minute, "", ErrBadID},
 		{"uuid in upper case", JedisUUID(), tableNow, time.Minute, strings.ToUpper(testUUID), ErrBadID},
 		{"no token", SetGetDel(), tableNow, time.Minute, "", ErrBadID},
@@ -71,7 +75,8 @@ func TestStampAtTheBoundsOfItsUnit(t *testing.T) {
 }
 
 func TestKdybyCutsLeaseToWholeUnits(t *testing.T) {
-	if got, err := Kdyby().Stamp(time.Unix(1_400_000_000, 0), 2900*time.Millisecond, ""); err != nil || got != "1400000003" {
+	if got, err := Kdyby().Stamp(time.Unix(1_400_000_000, 0), 2900*time.Millisecond, ""); err != nil ||
+		got != "1400000003" {
 		t.Errorf("Kdyby casts to int: %s, %v", got, err)
 	}
 }
@@ -114,7 +119,8 @@ func TestNewIDFitsItsDialect(t *testing.T) {
 
 func TestKeyPatterns(t *testing.T) {
 	for want, d := range map[string]Dialect{
-		"stock": Jedis(), "lock.stock": Errorception(), "stock:lock": Kdyby(), "/locks/stock": Faye(), "RedisMutex:stock": RedisMutex(),
+		"stock": Jedis(), "lock.stock": Errorception(), "stock:lock": Kdyby(), "/locks/stock": Faye(),
+		"RedisMutex:stock": RedisMutex(),
 	} {
 		if got := d.Key("stock"); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)
@@ -173,7 +179,8 @@ func TestJDKEncodingMatchesJava(t *testing.T) {
 			t.Errorf("%s: %v", w[1], err)
 			continue
 		}
-		if got := hex.EncodeToString([]byte(raw[:min(40, len(raw))])); got != w[2] || fmt.Sprint(len(raw)) != w[3] {
+		if got := hex.EncodeToString([]byte(raw[:min(40, len(raw))])); got != w[2] ||
+			fmt.Sprint(len(raw)) != w[3] {
 			t.Errorf("%s %s: got %s, %d bytes; Java wrote %s, %s", w[0], w[1], got, len(raw), w[2], w[3])
 		}
 		if back, err := decodeJDK(raw); err != nil || back != text {
@@ -217,7 +224,8 @@ func TestJDKDecodingRefusesWhatJavaNeverWrites(t *testing.T) {
 
 func TestJSONEncodingHasOneFormPerText(t *testing.T) {
 	for text, want := range map[string]string{
-		"lock": `"lock"`, `a"b\c`: `"a\"b\\c"`, "<&>": `"<&>"`, "\n\t\x01\x1f": `"\n\t\u0001\u001F"`, "é€😀\u2028": "\"é€😀\u2028\"",
+		"lock": `"lock"`, `a"b\c`: `"a\"b\\c"`, "<&>": `"<&>"`, "\n\t\x01\x1f": `"\n\t\u0001\u001F"`,
+		"é€😀\u2028": "\"é€😀\u2028\"",
 	} {
 		raw, err := encodeJSON(text)
 		if err != nil || raw != want {
@@ -227,7 +235,8 @@ func TestJSONEncodingHasOneFormPerText(t *testing.T) {
 			t.Errorf("%s reads as %q, %v", want, back, err)
 		}
 	}
-	for _, raw := range []string{`lock`, `"lock" `, `"l\u006fck"`, `"\u001f"`, `5`, `null`, `["lock"]`, `"lo`, "\"\xff\""} {
+	for _, raw := range []string{`lock`, `"lock" `, `"l\u006fck"`, `"\u001f"`, `5`, `null`, `["lock"]`, `"lo`,
+		"\"\xff\""} {
 		if text, err := decodeJSON(raw); !errors.Is(err, errEncoding) || text != "" {
 			t.Errorf("%s: read as %q, %v", raw, text, err)
 		}

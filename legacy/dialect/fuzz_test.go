@@ -10,8 +10,10 @@ import (
 // seedValues gives every fuzz target the texts that once mattered.
 func seedValues(f *testing.F) {
 	for _, text := range []string{
-		"", "1400000060124", "1400000060", "1400000060.1234567", "1400000060124000000", "635355968601240000", Tombstone63, testUUID + ":1400000060124",
-		zeroUUID + ":" + Tombstone63, "lock", "abc", "\xff", "\xac\xed\x00\x05t\x00\x04lock", `"lock"`, "2147483649.0", " 5", "+5", "1e5", "NaN", ".",
+		"", "1400000060124", "1400000060", "1400000060.1234567", "1400000060124000000", "635355968601240000",
+		Tombstone63, testUUID + ":1400000060124",
+		zeroUUID + ":" + Tombstone63, "lock", "abc", "\xff", "\xac\xed\x00\x05t\x00\x04lock", `"lock"`,
+		"2147483649.0", " 5", "+5", "1e5", "NaN", ".",
 		"1_0", "\u0661", "0-0-0-0-0:5",
 	} {
 		f.Add(text, int64(1_400_000_000))
@@ -161,7 +163,8 @@ func names(matches []Match, name string, expiry time.Time) bool {
 // FuzzEncodings checks that every text comes back from both encodings, and that
 // bytes have one text.
 func FuzzEncodings(f *testing.F) {
-	for _, s := range []string{"", "lock", "é€😀\x00", "\xac\xed\x00\x05t\x00\x04lock", `"lock"`, `"\u0001"`, "\xff", strings.Repeat("x", 70_000)} {
+	for _, s := range []string{"", "lock", "é€😀\x00", "\xac\xed\x00\x05t\x00\x04lock", `"lock"`, `"\u0001"`,
+		"\xff", strings.Repeat("x", 70_000)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

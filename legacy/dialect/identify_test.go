@@ -80,7 +80,8 @@ func TestIdentifyListsEveryPresetOfItsForm(t *testing.T) {
 		if first.Look != LookStamp || first.Dialects[0] != d.Name || first.Unit != d.Unit {
 			t.Errorf("%s: its own stamp is first taken for %v", d, first)
 		}
-		if all := Identify(text, tableNow, Hints{})[0].Dialects; !slices.IsSorted(all) || !slices.Contains(all, d.Name) {
+		if all := Identify(text, tableNow, Hints{})[0].Dialects; !slices.IsSorted(all) ||
+			!slices.Contains(all, d.Name) {
 			t.Errorf("%s is not among %v", d, all)
 		}
 	}
@@ -88,7 +89,8 @@ func TestIdentifyListsEveryPresetOfItsForm(t *testing.T) {
 
 func TestHintPutsItsFormFirst(t *testing.T) {
 	for prefer, want := range map[string]string{
-		"SetPexpire": "decimal stamp/ms", "Jedis": "stamp/ms decimal", "": "stamp/ms decimal", "RedisPy": "stamp/ms decimal",
+		"SetPexpire": "decimal stamp/ms", "Jedis": "stamp/ms decimal", "": "stamp/ms decimal",
+		"RedisPy": "stamp/ms decimal",
 	} {
 		if got := looks(Identify("1400000060124", tableNow, Hints{Prefer: prefer})); got != want {
 			t.Errorf("for %q: %s, want %s", prefer, got, want)
@@ -114,7 +116,8 @@ func TestAmbiguousReportsTwoPlausibleUnits(t *testing.T) {
 	if !Ambiguous(matches) {
 		t.Errorf("seconds and milliseconds both lie within the window: %v", matches)
 	}
-	for _, value := range []string{"1400000060124", "1400000060", "1400000060.5", "1400000060124000000", "lock", ""} {
+	for _, value := range []string{"1400000060124", "1400000060", "1400000060.5", "1400000060124000000",
+		"lock", ""} {
 		if matches := Identify(value, tableNow, Hints{}); Ambiguous(matches) {
 			t.Errorf("%q: %v", value, matches)
 		}
@@ -133,7 +136,8 @@ func TestNearestTimeComesFirst(t *testing.T) {
 }
 
 func TestIdentifyNeverNamesOwner(t *testing.T) {
-	for _, value := range []string{"5000000000000000000", testUUID + ":5000000000000000000", "q3xwYc0mT1yQd8rZWv2Kfw"} {
+	for _, value := range []string{"5000000000000000000", testUUID + ":5000000000000000000",
+		"q3xwYc0mT1yQd8rZWv2Kfw"} {
 		for _, m := range Identify(value, tableNow, Hints{}) {
 			if text := m.String(); strings.Contains(text, "our") {
 				t.Errorf("%q is claimed by shape: %s", value, text)
@@ -143,7 +147,8 @@ func TestIdentifyNeverNamesOwner(t *testing.T) {
 }
 
 func TestEveryMatchHasWords(t *testing.T) {
-	for _, value := range []string{"", "1", "lock", "\xff", "2147483649.0", Tombstone63, "5000000000000000000", "1400000060124", testUUID, "hello you", "42000"} {
+	for _, value := range []string{"", "1", "lock", "\xff", "2147483649.0", Tombstone63,
+		"5000000000000000000", "1400000060124", testUUID, "hello you", "42000"} {
 		for _, m := range Identify(value, tableNow, Hints{}) {
 			if m.String() == "" || m.Encoding == "" || m.Unit == "" {
 				t.Errorf("%q: %+v", value, m)

@@ -51,7 +51,8 @@ func (o Observation) Unchanged() time.Duration { return max(0, o.Sent-o.SameSinc
 // client can delete the value and write the same bytes again. The first look
 // follows the zero Observation.
 func (o Observation) Follow(before Observation, longestGap time.Duration) Observation {
-	same := o.Exists && before.Exists && o.Key == before.Key && o.Type == before.Type && o.Value == before.Value
+	same := o.Exists && before.Exists && o.Key == before.Key && o.Type == before.Type &&
+		o.Value == before.Value
 	if same && o.Sent-before.Received <= longestGap {
 		o.SameSince = before.SameSince
 	} else {

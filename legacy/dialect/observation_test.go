@@ -7,7 +7,8 @@ import (
 
 // look is an observation whose round trip took ten milliseconds.
 func look(sent time.Duration, value string) Observation {
-	return Observation{Key: "stock", Exists: true, Type: "string", Value: value, Sent: sent, Received: sent + 10*time.Millisecond}
+	return Observation{Key: "stock", Exists: true, Type: "string", Value: value, Sent: sent,
+		Received: sent + 10*time.Millisecond}
 }
 
 func TestUnchangedCountsFromFirstReplyToLastRequest(t *testing.T) {
@@ -62,7 +63,8 @@ func TestServerStepIgnoresRoundTrips(t *testing.T) {
 		want   time.Duration
 	}{
 		{1_000_000, 0}, {990_000, 0}, {1_010_000, 0},
-		{1_010_001, time.Microsecond}, {989_999, -time.Microsecond}, {21_000_000, 20*time.Second - 10*ms}, {-1_000_000, -time.Second - 990*ms},
+		{1_010_001, time.Microsecond}, {989_999, -time.Microsecond}, {21_000_000, 20*time.Second - 10*ms},
+		{-1_000_000, -time.Second - 990*ms},
 	} {
 		next := look(time.Second, "v")
 		next.ServerMicros = first.ServerMicros + c.micros
@@ -80,7 +82,8 @@ func TestServerNowIsZeroWhenNotAsked(t *testing.T) {
 		t.Error("1970 is not an unknown time")
 	}
 	o := Observation{ServerMicros: 1_400_000_000_123_456}
-	if want := time.Unix(1_400_000_000, 123_456_000); !o.ServerNow().Equal(want) || o.ServerNow().Location() != time.UTC {
+	if want := time.Unix(1_400_000_000, 123_456_000); !o.ServerNow().Equal(want) ||
+		o.ServerNow().Location() != time.UTC {
 		t.Errorf("%s", o.ServerNow())
 	}
 }

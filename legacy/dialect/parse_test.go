@@ -47,20 +47,23 @@ func TestChangedPresetDoesNotAffectOtherCallers(t *testing.T) {
 
 func TestLookupIgnoresCaseHyphensAndUnderscores(t *testing.T) {
 	for name, want := range map[string]string{
-		"jedis": "Jedis", "jedis-uuid": "JedisUUID", "JEDIS_UUID": "JedisUUID", "redis-py": "RedisPy", "Service-Stack": "ServiceStack", "bareexpire": "BareExpire",
+		"jedis": "Jedis", "jedis-uuid": "JedisUUID", "JEDIS_UUID": "JedisUUID", "redis-py": "RedisPy",
+		"Service-Stack": "ServiceStack", "bareexpire": "BareExpire",
 	} {
 		if d, err := Lookup(name); err != nil || d.Name != want {
 			t.Errorf("%s: %s, %v", name, d, err)
 		}
 	}
-	for name, near := range map[string]string{"jedi": "Jedis", "redispyy": "RedisPy", "gorlok": "Gorlock", "set": "SetDel", "jedislock": "Jedis"} {
+	for name, near := range map[string]string{
+		"jedi": "Jedis", "redispyy": "RedisPy", "gorlok": "Gorlock", "set": "SetDel", "jedislock": "Jedis"} {
 		d, err := Lookup(name)
 		if err == nil || !strings.Contains(err.Error(), near) || d != (Dialect{}) {
 			t.Errorf("%s: %v, %v; want %s named", name, d, err, near)
 		}
 	}
 	for _, name := range []string{"zookeeper", "abcd", "e", ""} {
-		if _, err := Lookup(name); err == nil || !strings.Contains(err.Error(), "there are: Bare, BareExpire") {
+		if _, err := Lookup(name); err == nil ||
+			!strings.Contains(err.Error(), "there are: Bare, BareExpire") {
 			t.Errorf("nothing is near %q: %v", name, err)
 		}
 	}
@@ -80,7 +83,8 @@ func TestParseIsStrict(t *testing.T) {
 		{`{"base":"jedis","name":"redis-py"}`, "preset"},
 		{`{"name":"x"}`, "field key_pattern"},
 		{`{"base":"jedis","name":"x"} {}`, "after top-level"},
-		{`[]`, "array"}, {`"jedis"`, "string"}, {`null`, "field"}, {``, "end of JSON"}, {`{`, "end of JSON"}, {"\x00", "invalid"},
+		{`[]`, "array"}, {`"jedis"`, "string"}, {`null`, "field"}, {``, "end of JSON"}, {`{`, "end of JSON"},
+		{"\x00", "invalid"},
 	} {
 		d, err := Parse([]byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.names) {
@@ -93,9 +97,11 @@ func TestParseIsStrict(t *testing.T) {
 }
 
 func TestParseStartsFromBase(t *testing.T) {
-	d, err := Parse([]byte(`{"base":"page","name":"our-cron","slack":"0s","lease":"5m","poll":"2s","key_pattern":"cron.NAME"}`))
+	d, err := Parse(
+		[]byte(`{"base":"page","name":"our-cron","slack":"0s","lease":"5m","poll":"2s","key_pattern":"cron.NAME"}`))
 	want := Page()
-	want.Name, want.Library, want.Slack, want.Lease, want.Poll, want.KeyPattern = "our-cron", "", 0, 5*time.Minute, 2*time.Second, "cron.NAME"
+	want.Name, want.Library, want.Slack, want.Lease, want.Poll, want.KeyPattern = "our-cron", "", 0,
+		5*time.Minute, 2*time.Second, "cron.NAME"
 	if err != nil || d != want {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -105,7 +111,8 @@ func TestParseFromLimitsFileSize(t *testing.T) {
 	if d, err := ParseFrom(strings.NewReader(`{"base":"jedis","name":"x"}`)); err != nil || d.Name != "x" {
 		t.Errorf("%v, %v", d, err)
 	}
-	if _, err := ParseFrom(strings.NewReader(strings.Repeat(" ", 70_000))); err == nil || !strings.Contains(err.Error(), "65536") {
+	if _, err := ParseFrom(strings.NewReader(strings.Repeat(" ", 70_000))); err == nil ||
+		!strings.Contains(err.Error(), "65536") {
 		t.Errorf("a long file: %v", err)
 	}
 	if _, err := ParseFrom(iotest.ErrReader(io.ErrClosedPipe)); !errors.Is(err, io.ErrClosedPipe) {
@@ -166,12 +173,16 @@ func TestValidateNamesFieldAndBound(t *testing.T) {
 		{"wait", func(d *Dialect) { d.OnNil, d.Wait, d.CountsSleeps = NilSetnx, 0, false }},
 		// A release that looks at the value does not justify polling for ever
 		// without a pause.
-		{"wait", func(d *Dialect) { d.OnNil, d.Wait, d.CountsSleeps, d.Release = NilSetnx, 0, false, ReleaseValueLive }},
+		{"wait", func(d *Dialect) {
+			d.OnNil, d.Wait, d.CountsSleeps, d.Release = NilSetnx, 0, false,
+				ReleaseValueLive
+		}},
 		{"attempts", func(d *Dialect) { d.Attempts = -1 }},
 	} {
 		d := Jedis()
 		c.change(&d)
-		if err := d.Validate(); !errors.Is(err, errInvalid) || !strings.Contains(err.Error(), "field "+c.field+":") {
+		if err := d.Validate(); !errors.Is(err, errInvalid) ||
+			!strings.Contains(err.Error(), "field "+c.field+":") {
 			t.Errorf("%s: %v", c.field, err)
 		}
 	}

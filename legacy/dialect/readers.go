@@ -207,7 +207,8 @@ func jsNumber(text string) float64 {
 	if text == "" {
 		return 0
 	}
-	if len(text) > 2 && text[0] == '0' && !strings.Contains(text, "_") && strings.Contains("xXoObB", text[1:2]) {
+	if len(text) > 2 && text[0] == '0' && !strings.Contains(text, "_") &&
+		strings.Contains("xXoObB", text[1:2]) {
 		if n, err := strconv.ParseUint(text, 0, 64); err == nil {
 			return float64(n)
 		}
@@ -297,7 +298,8 @@ func signLength(text string) int {
 func digitsLength(text string, underscores bool) int {
 	i := 0
 	for i < len(text) {
-		between := underscores && text[i] == '_' && i > 0 && text[i-1] != '_' && i+1 < len(text) && isDigit(text[i+1])
+		between := underscores && text[i] == '_' && i > 0 && text[i-1] != '_' && i+1 < len(text) &&
+			isDigit(text[i+1])
 		if !isDigit(text[i]) && !between {
 			break
 		}

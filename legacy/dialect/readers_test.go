@@ -113,7 +113,8 @@ func TestPHP8ComparesAsPHPDoes(t *testing.T) {
 }
 
 func TestPHP7ReadsLeadingNumberOrZero(t *testing.T) {
-	for text, want := range map[string]int64{"123abc": 123, "abc": 0, " 12": 12, "12 ": 12, "-5x": -5, ".x": 0} {
+	for text, want := range map[string]int64{
+		"123abc": 123, "abc": 0, " 12": 12, "12 ": 12, "-5x": -5, ".x": 0} {
 		if got := readNumber(ReadPHP7, text); got.Kind != kindNumber || got.IsFloat || got.Int != want {
 			t.Errorf("php7 of %q: got %+v, want %d", text, got, want)
 		}
@@ -125,8 +126,10 @@ func TestPHP7ReadsLeadingNumberOrZero(t *testing.T) {
 
 func TestDotNetAndGoRefuseTheSameTexts(t *testing.T) {
 	for text, want := range map[string][2]bool{ // .NET, Go
-		"5": {true, true}, " 5 ": {true, false}, "+5": {true, true}, "5\x00": {true, false}, "": {false, false},
-		"5.0": {false, false}, "9223372036854775808": {false, false}, "0x5": {false, false}, "5_0": {false, false},
+		"5": {true, true}, " 5 ": {true, false}, "+5": {true, true}, "5\x00": {true, false},
+		"":    {false, false},
+		"5.0": {false, false}, "9223372036854775808": {false, false}, "0x5": {false, false},
+		"5_0": {false, false},
 	} {
 		for i, reader := range []Reader{ReadDotNetLong, ReadGoInt} {
 			if got := readNumber(reader, text).Kind == kindNumber; got != want[i] {

@@ -160,8 +160,9 @@ const (
 	ReleaseValueAtLeastOwn ReleaseRule = "del_if_value_ge_own" // GET; DEL if that number is >= its own
 	ReleaseOwnNotPast      ReleaseRule = "del_if_own_not_past" // DEL if its own stamp >= now
 	ReleaseOwnAhead        ReleaseRule = "del_if_own_ahead"    // DEL if its own stamp > now
-	ReleaseCompare         ReleaseRule = "compare_and_delete"  // compared and deleted on the server, by a script
-	ReleaseNever           ReleaseRule = "never"
+	// compared and deleted on the server, by a script
+	ReleaseCompare ReleaseRule = "compare_and_delete"
+	ReleaseNever   ReleaseRule = "never"
 )
 
 // RenewRule says how a client renews. None of the rules compares on the server.

@@ -36,35 +36,47 @@ type row struct {
 var table = []row{
 	{Jedis(), "1400000030124", "getset wait wait", StepWait, "fail fail fail", "won lost lost lost lost",
 		"del del del del", TTLNone, AcquireSetnx, "1m0s 100ms 10s"},
-	{JedisUUID(), testUUID + ":1400000030124", "getset wait wait", StepGetset, "getset getset getset", "won lost lost lost lost",
+	{JedisUUID(), testUUID + ":1400000030124", "getset wait wait", StepGetset, "getset getset getset",
+		"won lost lost lost lost",
 		"del del del del", TTLNone, AcquireSetnx, "1m0s 100ms 10s"},
 	{JedisAQS(), "1400000030124", "getset wait wait", StepWait, "fail fail fail", "won won lost lost threw",
 		"del del fail del", TTLNone, AcquireSetnx, "0s 0s forever"},
-	{Template(), "1400000030123", "getset wait wait", StepGiveUp, "fail give_up fail", "won lost lost lost lost",
+	{Template(), "1400000030123", "getset wait wait", StepGiveUp, "fail give_up fail",
+		"won lost lost lost lost",
 		"del leave leave leave", TTLNone, AcquireSetnx, "10s 0s 0s"},
 	{Page(), "1400000031", "getset wait wait", StepWait, "getset getset getset", "won won lost lost won",
 		"del del del leave", TTLNone, AcquireSetnx, "0s 100ms forever"},
-	{RedisPy(), "1400000030.1230001", "getset wait wait", StepGetset, "fail getset fail", "won won won lost threw",
+	{RedisPy(), "1400000030.1230001", "getset wait wait", StepGetset, "fail getset fail",
+		"won won won lost threw",
 		"del del leave del", TTLNone, AcquireSetnx, "0s 100ms forever"},
-	{TaskTiger(), "1400000030.1230001", "getset wait wait", StepGetset, "wait getset wait", "won won won lost lost",
+	{TaskTiger(), "1400000030.1230001", "getset wait wait", StepGetset, "wait getset wait",
+		"won won won lost lost",
 		"del del leave del", TTLNone, AcquireSetnx, "0s 100ms forever"},
-	{RedisObjects(), "1400000031.1230001", "getset wait wait", StepGetset, "getset getset getset", "won won won lost won",
+	{RedisObjects(), "1400000031.1230001", "getset wait wait", StepGetset, "getset getset getset",
+		"won won won lost won",
 		"del del del leave", TTLNone, AcquireSetnx, "0s 100ms 5s"},
-	{RedisMutex(), "1400000030.1230001", "getset getset wait", StepGetset, "getset getset getset", "won won won lost won",
+	{RedisMutex(), "1400000030.1230001", "getset getset wait", StepGetset, "getset getset getset",
+		"won won won lost won",
 		"del leave leave leave", TTLNone, AcquireSetnx, "10s 100ms 1s"},
-	{ResqueTimeout(), "1400000030", "getset setnx_once setnx_once", StepSetnxOnce, "getset getset getset", "won won won lost won",
+	{ResqueTimeout(), "1400000030", "getset setnx_once setnx_once", StepSetnxOnce, "getset getset getset",
+		"won won won lost won",
 		"del del del leave", TTLNone, AcquireSetnx, "0s 0s 0s"},
-	{Errorception(), "1400000030124", "getset getset wait", StepWait, "getset wait getset", "won lost lost lost lost",
+	{Errorception(), "1400000030124", "getset getset wait", StepWait, "getset wait getset",
+		"won lost lost lost lost",
 		"del del del leave", TTLNone, AcquireSetnx, "5s 50ms forever"},
-	{Faye(), "1400000030124", "getset getset wait", StepGiveUp, "getset give_up getset", "won lost lost lost lost",
+	{Faye(), "1400000030124", "getset getset wait", StepGiveUp, "getset give_up getset",
+		"won lost lost lost lost",
 		"del del del leave", TTLNone, AcquireSetnx, "2m0s 0s 0s"},
-	{ServiceStack(), "1400000030124", "getset getset wait", StepWait, "wait wait wait", "won lost lost lost lost",
+	{ServiceStack(), "1400000030124", "getset getset wait", StepWait, "wait wait wait",
+		"won lost lost lost lost",
 		"del del del del", TTLNone, AcquireSetnx, "0s 10ms forever"},
 	{Kdyby(), "1400000031", "getset wait wait", StepAgain, "getset again getset", "won lost lost lost lost",
 		"del del del leave", TTLNone, AcquireSetnx, "15s 7.5ms forever"},
-	{Machinery(), "1400000030123000000", "getset wait wait", StepWait, "wait wait wait", "won won lost lost lost",
+	{Machinery(), "1400000030123000000", "getset wait wait", StepWait, "wait wait wait",
+		"won won lost lost lost",
 		"leave leave leave leave", TTLGetsetExpire, AcquireSetNXGo, "0s 0s 0s"},
-	{Gorlock(), "1400000030123000000", "getset wait wait", StepFail, "fail fail fail", "won lost threw lost threw",
+	{Gorlock(), "1400000030123000000", "getset wait wait", StepFail, "fail fail fail",
+		"won lost threw lost threw",
 		"del del del del", TTLWinExpire, AcquireSetNXGo, "15s 150ms 15s"},
 	{PageNil(), "1400000031", "getset wait wait", StepGetset, "getset getset getset", "won won won lost won",
 		"del del del del", TTLNone, AcquireSetnx, "0s 100ms forever"},
@@ -79,7 +91,8 @@ var table = []row{
 	{SetGetDel(), "42", "wait wait wait", StepWait, "wait wait wait", "lost lost lost lost lost",
 		"del leave leave leave", TTLOnSet, AcquireSetNXEX, "0s 100ms forever"},
 	{SetPexpire(), "42", "wait wait wait", StepWait, "wait wait wait", "lost lost lost lost lost",
-		"compare_and_delete compare_and_delete compare_and_delete compare_and_delete", TTLOnSet, AcquireSetNXPX, "0s 100ms forever"},
+		"compare_and_delete compare_and_delete compare_and_delete compare_and_delete", TTLOnSet,
+		AcquireSetNXPX, "0s 100ms forever"},
 }
 
 var tableNow = at(1_400_000_000_123)
@@ -144,7 +157,8 @@ func TestTableCellExpired(t *testing.T) {
 	for _, r := range table {
 		var got []string
 		for _, away := range []int64{-1, 0, 1} {
-			got = append(got, string(r.dialect.LegacyNext(stampAt(t, r.dialect, tableNow, away), testUUID, tableNow)))
+			got = append(got, string(
+				r.dialect.LegacyNext(stampAt(t, r.dialect, tableNow, away), testUUID, tableNow)))
 		}
 		if s := strings.Join(got, " "); s != r.expired {
 			t.Errorf("%s at a stamp before, at, after now: %s; the table says %s", r.dialect, s, r.expired)
@@ -184,7 +198,8 @@ func TestTableCellWins(t *testing.T) {
 			got = append(got, string(outcome))
 		}
 		if s := strings.Join(got, " "); s != r.wins {
-			t.Errorf("%s after GETSET of same, other expired, nil, live, abc: %s; the table says %s", d, s, r.wins)
+			t.Errorf("%s after GETSET of same, other expired, nil, live, abc: %s; the table says %s", d, s,
+				r.wins)
 		}
 	}
 }
@@ -254,7 +269,8 @@ func TestOrMineTakesOverItsOwnLiveValue(t *testing.T) {
 	if got := JedisUUID().LegacyNext(mine, testUUID, tableNow); got != StepGetset {
 		t.Errorf("JedisUUID at its own uuid: %s", got)
 	}
-	if got := JedisUUID().LegacyNext(mine, "11111111-2222-4333-8444-555555555555", tableNow); got != StepWait {
+	if got := JedisUUID().LegacyNext(mine, "11111111-2222-4333-8444-555555555555",
+		tableNow); got != StepWait {
 		t.Errorf("JedisUUID at another client's guard: %s", got)
 	}
 	upper := Text(strings.ToUpper(testUUID) + ":9000000000000000000")
@@ -270,7 +286,8 @@ func TestNoValueProtectsAgainstBothJedisLocks(t *testing.T) {
 		value Reply
 		want  Step
 	}{
-		{Jedis(), bare, StepWait}, {JedisUUID(), bare, StepGetset}, {Jedis(), both, StepFail}, {JedisUUID(), both, StepWait},
+		{Jedis(), bare, StepWait}, {JedisUUID(), bare, StepGetset}, {Jedis(), both, StepFail},
+		{JedisUUID(), both, StepWait},
 	} {
 		if got := c.d.LegacyNext(c.value, "", tableNow); got != c.want {
 			t.Errorf("%s at %s: %s, want %s", c.d, c.value.Value, got, c.want)
@@ -282,7 +299,8 @@ func TestStampInAnotherUnitNeverOrAlwaysExpires(t *testing.T) {
 	for _, writer := range Presets() {
 		for _, reader := range Presets() {
 			ws, rs := writer.Unit.Step(), reader.Unit.Step()
-			if writer.Shape != ShapeNumber || reader.Shape != ShapeNumber || writer.Unit == UnitFloatSeconds || reader.Unit == UnitFloatSeconds || ws == rs {
+			if writer.Shape != ShapeNumber || reader.Shape != ShapeNumber ||
+				writer.Unit == UnitFloatSeconds || reader.Unit == UnitFloatSeconds || ws == rs {
 				continue
 			}
 			text, err := writer.Stamp(tableNow, time.Minute, "")
@@ -332,7 +350,8 @@ func TestTickGuardsStayBelowLastDotNetTick(t *testing.T) {
 	d := ServiceStack()
 	d.Unit, d.Slack = UnitTicks, 0
 	_, high := d.GuardRange()
-	if last, _ := unitCount(UnitTicks, time.Date(9999, 12, 31, 23, 59, 59, 999_999_900, time.UTC)); high != last-1 ||
+	if last, _ := unitCount(UnitTicks,
+		time.Date(9999, 12, 31, 23, 59, 59, 999_999_900, time.UTC)); high != last-1 ||
 		d.Tombstone() != strconv.FormatInt(last, 10) {
 		t.Errorf("guards up to %d, tombstone %s, last tick %d", high, d.Tombstone(), last)
 	}
@@ -359,13 +378,18 @@ func TestPredicatesSelectTheRightDialects(t *testing.T) {
 		{"two writers may write the same bytes", Dialect.TwoWritersMaySameBytes, "Bare BareExpire SetDel"},
 		{"clients do not exclude each other", func(d Dialect) bool { return !d.Excludes() }, "JedisUUID"},
 		{"settle after every acquisition", Dialect.NeedsSettleEvery, "JedisUUID"},
-		{"GETSET of a missing key", getsetsMissing, "JedisUUID PageGet PageNil RedisMutex RedisObjects RedisPy TaskTiger"},
-		{"no takeover", func(d Dialect) bool { return !d.HasTakeover() }, "Bare BareExpire SetDel SetGetDel SetPexpire"},
+		{"GETSET of a missing key", getsetsMissing,
+			"JedisUUID PageGet PageNil RedisMutex RedisObjects RedisPy TaskTiger"},
+		{"no takeover", func(d Dialect) bool { return !d.HasTakeover() },
+			"Bare BareExpire SetDel SetGetDel SetPexpire"},
 		{"never released", Dialect.NeverReleases, "Machinery"},
 		{"release may delete a tombstone", releaseIgnoresOwner, "Bare BareExpire Gorlock Jedis JedisAQS JedisUUID PageGet PageNil RedisPy ServiceStack SetDel TaskTiger"},
-		{"server expires the key", Dialect.ServerExpires, "BareExpire Gorlock Machinery SetDel SetGetDel SetPexpire"},
-		{"has no stamp", func(d Dialect) bool { return !d.HasStamp() }, "Bare BareExpire SetDel SetGetDel SetPexpire"},
-		{"GETSET reads the clock anew", func(d Dialect) bool { return d.Restamp }, "Errorception Gorlock Kdyby RedisObjects"},
+		{"server expires the key", Dialect.ServerExpires,
+			"BareExpire Gorlock Machinery SetDel SetGetDel SetPexpire"},
+		{"has no stamp", func(d Dialect) bool { return !d.HasStamp() },
+			"Bare BareExpire SetDel SetGetDel SetPexpire"},
+		{"GETSET reads the clock anew", func(d Dialect) bool { return d.Restamp },
+			"Errorception Gorlock Kdyby RedisObjects"},
 	} {
 		var got []string
 		for _, d := range Presets() {

@@ -91,7 +91,8 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 		t.Lease = d.Lease
 	}
 	if t.Lease == 0 && d.leaseBound() {
-		return Terms{}, fmt.Errorf("%w: %s has no default, so Lease has to state the old clients' smallest", ErrNoLease, d.Name)
+		return Terms{}, fmt.Errorf("%w: %s has no default, so Lease has to state the old clients' smallest",
+			ErrNoLease, d.Name)
 	}
 	if t.Greatest == 0 {
 		t.Greatest = t.Lease
@@ -106,7 +107,8 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 		t.Gap = min(time.Second, t.Lease/20)
 	}
 	if longest, bounded := d.LongestLease(t); bounded && longest <= 0 {
-		return Terms{}, fmt.Errorf("%w: Spread %s and Gap %s leave nothing of Lease %s", errTerms, Bound(t.Spread), Bound(t.Gap), t.Lease)
+		return Terms{}, fmt.Errorf("%w: Spread %s and Gap %s leave nothing of Lease %s", errTerms,
+			Bound(t.Spread), Bound(t.Gap), t.Lease)
 	}
 	return t, nil
 }

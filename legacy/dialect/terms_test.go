@@ -26,12 +26,18 @@ func TestTermsDefaults(t *testing.T) {
 		ttl   time.Duration
 	}{
 		{Jedis(), Terms{}, Terms{Lease: 60 * s, Greatest: 60 * s, Spread: s, Gap: s}, 30 * s},
-		{Errorception(), Terms{}, Terms{Lease: 5 * s, Greatest: 5 * s, Spread: 250 * time.Millisecond, Gap: 250 * time.Millisecond}, 2500 * time.Millisecond},
-		{Kdyby(), Terms{}, Terms{Lease: 15 * s, Greatest: 15 * s, Spread: 750 * time.Millisecond, Gap: 750 * time.Millisecond}, 7500 * time.Millisecond},
+		{Errorception(), Terms{}, Terms{
+			Lease: 5 * s, Greatest: 5 * s, Spread: 250 * time.Millisecond, Gap: 250 * time.Millisecond},
+			2500 * time.Millisecond},
+		{Kdyby(), Terms{}, Terms{Lease: 15 * s, Greatest: 15 * s, Spread: 750 * time.Millisecond,
+			Gap: 750 * time.Millisecond}, 7500 * time.Millisecond},
 		{Faye(), Terms{}, Terms{Lease: 120 * s, Greatest: 120 * s, Spread: s, Gap: s}, 30 * s},
 		{RedisPy(), Terms{Lease: 40 * s}, Terms{Lease: 40 * s, Greatest: 40 * s, Spread: s, Gap: s}, 20 * s},
-		{Jedis(), Terms{Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, Terms{Lease: 60 * s, Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, 30 * s},
-		{Jedis(), Terms{Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s}, Terms{Lease: 60 * s, Greatest: 60 * s, Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s}, 30 * s},
+		{Jedis(), Terms{Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s},
+			Terms{Lease: 60 * s, Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, 30 * s},
+		{Jedis(), Terms{Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s},
+			Terms{Lease: 60 * s, Greatest: 60 * s, Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s},
+			30 * s},
 		{Bare(), Terms{}, Terms{}, 30 * s},
 		{SetDel(), Terms{}, Terms{}, 30 * s},
 	} {
@@ -76,9 +82,12 @@ func TestTermsRefuse(t *testing.T) {
 
 func TestCLosesOneUnitWhereEqualExpires(t *testing.T) {
 	want := map[string]time.Duration{
-		"Jedis": time.Millisecond, "JedisUUID": time.Millisecond, "JedisAQS": time.Millisecond, "Template": 0, "Page": time.Second,
-		"PageNil": time.Second, "PageGet": time.Second, "RedisPy": 0, "TaskTiger": 0, "RedisObjects": time.Second, "RedisMutex": 0,
-		"ResqueTimeout": 0, "Errorception": 0, "Faye": 0, "ServiceStack": 0, "Kdyby": time.Second, "Machinery": 0, "Gorlock": 0,
+		"Jedis": time.Millisecond, "JedisUUID": time.Millisecond, "JedisAQS": time.Millisecond, "Template": 0,
+		"Page":    time.Second,
+		"PageNil": time.Second, "PageGet": time.Second, "RedisPy": 0, "TaskTiger": 0,
+		"RedisObjects": time.Second, "RedisMutex": 0,
+		"ResqueTimeout": 0, "Errorception": 0, "Faye": 0, "ServiceStack": 0, "Kdyby": time.Second,
+		"Machinery": 0, "Gorlock": 0,
 	}
 	for _, d := range Presets() {
 		if d.HasTakeover() && d.C() != want[d.Name] {
@@ -139,7 +148,8 @@ func TestLeaseRuleAtItsBound(t *testing.T) {
 	if err := Jedis().CheckLease(longest, terms); err != nil {
 		t.Error(err)
 	}
-	for d, want := range map[Dialect]time.Duration{Errorception(): 0, Page(): time.Second, Template(): 0, RedisObjects(): time.Second} {
+	for d, want := range map[Dialect]time.Duration{
+		Errorception(): 0, Page(): time.Second, Template(): 0, RedisObjects(): time.Second} {
 		if got, _ := d.LongestLease(terms); got != 60*time.Second+want-700*ms {
 			t.Errorf("%s: longest lease %s, want 59.3s + %s", d, got, want)
 		}
@@ -168,7 +178,8 @@ func TestOnlyWaitersEXPIREBoundsLeaseWithoutTakeover(t *testing.T) {
 	if err := BareExpire().CheckLease(10*time.Second, terms); err != nil {
 		t.Error(err)
 	}
-	if err := BareExpire().CheckLease(10*time.Second+1, terms); !errors.Is(err, errLeaseRule) || !strings.Contains(err.Error(), "Lease 10s") {
+	if err := BareExpire().CheckLease(10*time.Second+1, terms); !errors.Is(err, errLeaseRule) ||
+		!strings.Contains(err.Error(), "Lease 10s") {
 		t.Errorf("beyond what a waiter's EXPIRE leaves: %v", err)
 	}
 }
@@ -206,7 +217,8 @@ func TestSettleIsLongerThanGap(t *testing.T) {
 	if terms.Settle() != terms.Gap+100*time.Millisecond || terms.TakeoverMargin() != terms.Spread {
 		t.Errorf("settle %s, takeover margin %s of %+v", terms.Settle(), terms.TakeoverMargin(), terms)
 	}
-	if err := Bare().Fits(time.Second, 900*time.Millisecond, 50*time.Millisecond, Terms{Gap: time.Hour}); err != nil {
+	if err := Bare().Fits(time.Second, 900*time.Millisecond, 50*time.Millisecond,
+		Terms{Gap: time.Hour}); err != nil {
 		t.Errorf("nothing settles where nothing is taken over: %v", err)
 	}
 }

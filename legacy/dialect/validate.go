@@ -58,20 +58,29 @@ func (d Dialect) checkChoices() error {
 // choices lists every field that takes one of a few words.
 func choices(d Dialect) []choice {
 	return []choice{
-		{"unit", string(d.Unit), texts(UnitMillis, UnitSeconds, UnitFloatSeconds, UnitNanos, UnitTicks, UnitNone)},
-		{"shape", string(d.Shape), texts(ShapeNumber, ShapeUUIDNumber, ShapeConstant, ShapeToken, ShapeDecimal)},
-		{"reader", string(d.Reader), texts(ReadJavaLong, ReadJavaUUID, ReadPythonFloat, ReadRubyFloat, ReadRubyInt,
-			ReadJSParseFloat, ReadJSParseInt, ReadPHP7, ReadPHP8, ReadDotNetLong, ReadGoInt, ReadNothing)},
+		{"unit", string(d.Unit), texts(UnitMillis, UnitSeconds, UnitFloatSeconds, UnitNanos, UnitTicks,
+			UnitNone)},
+		{"shape", string(d.Shape), texts(ShapeNumber, ShapeUUIDNumber, ShapeConstant, ShapeToken,
+			ShapeDecimal)},
+		{"reader", string(d.Reader),
+			texts(ReadJavaLong, ReadJavaUUID, ReadPythonFloat, ReadRubyFloat, ReadRubyInt,
+				ReadJSParseFloat, ReadJSParseInt, ReadPHP7, ReadPHP8, ReadDotNetLong, ReadGoInt,
+				ReadNothing)},
 		{"empty", string(d.Empty), texts(EmptyIsText, EmptyIsNil, EmptyZeroIsNil, EmptyZeroIsHeld)},
-		{"on_nil", string(d.OnNil), texts(NilWaits, NilGetset, NilGivesUp, NilSetnx, NilError, NilErrorRetry, NilNever)},
+		{"on_nil", string(d.OnNil), texts(NilWaits, NilGetset, NilGivesUp, NilSetnx, NilError, NilErrorRetry,
+			NilNever)},
 		{"unreadable", string(d.Unreadable), texts(UnreadableThrows, UnreadableExpired, UnreadableHeld,
 			UnreadableZero, UnreadableNaN, UnreadableErrorRetry)},
-		{"wins", string(d.Wins), texts(WinsSameText, WinsExpired, WinsExpiredOrNil, WinsEqualNumber, WinsNever)},
+		{"wins", string(d.Wins), texts(WinsSameText, WinsExpired, WinsExpiredOrNil, WinsEqualNumber,
+			WinsNever)},
 		{"acquire", string(d.Acquire), texts(AcquireSetnx, AcquireSetNXPX, AcquireSetNXEX, AcquireSetNXGo)},
-		{"key_ttl", string(d.KeyTTL), texts(TTLNone, TTLOnSet, TTLGetsetExpire, TTLWinExpire, TTLAfterSetnx, TTLEverybody)},
-		{"release", string(d.Release), texts(ReleaseDel, ReleaseValueLive, ReleaseValueOwn, ReleaseValueAtLeastOwn,
-			ReleaseOwnNotPast, ReleaseOwnAhead, ReleaseCompare, ReleaseNever)},
-		{"renews", string(d.Renews), texts(RenewsNever, RenewsReacquire, RenewsGetset, RenewsSet, RenewsPexpire)},
+		{"key_ttl", string(d.KeyTTL),
+			texts(TTLNone, TTLOnSet, TTLGetsetExpire, TTLWinExpire, TTLAfterSetnx, TTLEverybody)},
+		{"release", string(d.Release),
+			texts(ReleaseDel, ReleaseValueLive, ReleaseValueOwn, ReleaseValueAtLeastOwn,
+				ReleaseOwnNotPast, ReleaseOwnAhead, ReleaseCompare, ReleaseNever)},
+		{"renews", string(d.Renews),
+			texts(RenewsNever, RenewsReacquire, RenewsGetset, RenewsSet, RenewsPexpire)},
 		{"key_encoding", string(d.KeyEncoding), texts(Plain, JDK, JSON)},
 		{"value_encoding", string(d.ValueEncoding), texts(Plain, JDK, JSON)},
 	}
@@ -94,9 +103,11 @@ func (d Dialect) checkShape() error {
 	case d.HasStamp() != (d.Reader != ReadNothing):
 		return fmt.Errorf("field reader: none exactly where the shape has no time, got %q", d.Reader)
 	case (d.Shape == ShapeUUIDNumber) != (d.Reader == ReadJavaUUID):
-		return fmt.Errorf("field reader: %s goes with shape %s only, got %q", ReadJavaUUID, ShapeUUIDNumber, d.Reader)
+		return fmt.Errorf("field reader: %s goes with shape %s only, got %q", ReadJavaUUID, ShapeUUIDNumber,
+			d.Reader)
 	case (d.Shape == ShapeConstant) != (d.Constant != ""):
-		return fmt.Errorf("field constant: required with shape %s and with no other, got %q", ShapeConstant, d.Constant)
+		return fmt.Errorf("field constant: required with shape %s and with no other, got %q", ShapeConstant,
+			d.Constant)
 	case d.OrMine && d.Shape != ShapeUUIDNumber:
 		return fmt.Errorf("field or_mine: only shape %s names a value's writer", ShapeUUIDNumber)
 	}
@@ -127,16 +138,22 @@ func first(faults []fault) error {
 }
 
 // releasesByTime are the releases that compare the time in a value.
-var releasesByTime = []ReleaseRule{ReleaseOwnAhead, ReleaseOwnNotPast, ReleaseValueLive, ReleaseValueAtLeastOwn}
+var releasesByTime = []ReleaseRule{ReleaseOwnAhead, ReleaseOwnNotPast, ReleaseValueLive,
+	ReleaseValueAtLeastOwn}
 
 func (d Dialect) checkTakeover() error {
 	endless := d.OnNil == NilSetnx && !d.SetnxAfterHeld && !d.WaitsForever && d.Wait == 0 && d.Attempts == 0
 	return first([]fault{
-		{d.HasTakeover() && !d.HasStamp(), "wins: never, since shape %s has no time to judge, got %q", []any{d.Shape, d.Wins}},
-		{d.HasTakeover() == (d.OnNil == NilNever), "on_nil: never exactly where wins is never, got %q", []any{d.OnNil}},
-		{d.SleepsToStamp && !d.HasStamp(), "sleeps_to_stamp: shape %s has no time to sleep to", []any{d.Shape}},
-		{d.SetnxAfterHeld && d.OnNil != NilSetnx, "setnx_after_held: only with on_nil %s, got %q", []any{NilSetnx, d.OnNil}},
-		{slices.Contains(releasesByTime, d.Release) && !d.HasStamp(), "release: %s needs a time in the value", []any{d.Release}},
+		{d.HasTakeover() && !d.HasStamp(), "wins: never, since shape %s has no time to judge, got %q",
+			[]any{d.Shape, d.Wins}},
+		{d.HasTakeover() == (d.OnNil == NilNever), "on_nil: never exactly where wins is never, got %q",
+			[]any{d.OnNil}},
+		{d.SleepsToStamp && !d.HasStamp(), "sleeps_to_stamp: shape %s has no time to sleep to",
+			[]any{d.Shape}},
+		{d.SetnxAfterHeld && d.OnNil != NilSetnx, "setnx_after_held: only with on_nil %s, got %q",
+			[]any{NilSetnx, d.OnNil}},
+		{slices.Contains(releasesByTime, d.Release) && !d.HasStamp(), "release: %s needs a time in the value",
+			[]any{d.Release}},
 		{endless, "wait: with on_nil %s set wait, waits_forever or attempts", []any{NilSetnx}},
 	})
 }
@@ -148,7 +165,8 @@ func (d Dialect) checkTTL() error {
 	case set && !onSet:
 		return fmt.Errorf("field key_ttl: acquire %s carries a TTL, got %q", d.Acquire, d.KeyTTL)
 	case !set && onSet:
-		return fmt.Errorf("field key_ttl: %s needs an acquire that carries a TTL, got %q", d.KeyTTL, d.Acquire)
+		return fmt.Errorf("field key_ttl: %s needs an acquire that carries a TTL, got %q", d.KeyTTL,
+			d.Acquire)
 	case d.KeyTTL == TTLGetsetExpire && !d.HasTakeover():
 		return fmt.Errorf("field key_ttl: %s needs a takeover, but wins is never", d.KeyTTL)
 	}

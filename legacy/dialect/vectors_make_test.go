@@ -20,21 +20,25 @@ func makeVectors(t *testing.T, d Dialect) string {
 	values := vectorValues(t, d, id, now)
 	for _, v := range values {
 		if !v.Nil {
-			fmt.Fprintf(&b, "decode %d %s %s\n", now.UnixNano(), replyWord(v), decodeWord(d.Decode(v.Value, now)))
+			fmt.Fprintf(&b, "decode %d %s %s\n", now.UnixNano(), replyWord(v),
+				decodeWord(d.Decode(v.Value, now)))
 		}
 	}
 	for _, v := range values {
-		fmt.Fprintf(&b, "next %d %s %s %s\n", now.UnixNano(), idWord(id), replyWord(v), d.LegacyNext(v, id, now))
+		fmt.Fprintf(&b, "next %d %s %s %s\n", now.UnixNano(), idWord(id), replyWord(v),
+			d.LegacyNext(v, id, now))
 	}
 	for _, seen := range append(values[:2:2], Nil()) {
 		for _, old := range values {
-			fmt.Fprintf(&b, "wins %d %s %s %s\n", now.UnixNano(), replyWord(seen), replyWord(old), d.LegacyWins(old, seen, now))
+			fmt.Fprintf(&b, "wins %d %s %s %s\n", now.UnixNano(), replyWord(seen), replyWord(old),
+				d.LegacyWins(old, seen, now))
 		}
 	}
 	for _, later := range []time.Duration{0, 29 * time.Second, 32 * time.Second} {
 		for _, seen := range append(values[:4:4], Text(own), Nil(), Text("abc")) {
 			at := now.Add(later)
-			fmt.Fprintf(&b, "release %d %s %s %s\n", at.UnixNano(), wordOf(own), replyWord(seen), d.LegacyReleases(own, seen, at))
+			fmt.Fprintf(&b, "release %d %s %s %s\n", at.UnixNano(), wordOf(own), replyWord(seen),
+				d.LegacyReleases(own, seen, at))
 		}
 	}
 	return b.String()
@@ -43,7 +47,8 @@ func makeVectors(t *testing.T, d Dialect) string {
 // makeStamps returns the value of 30 seconds from the vectors' usual clock on.
 func makeStamps(t *testing.T, b *strings.Builder, d Dialect, id string) (own string) {
 	t.Helper()
-	for _, nanos := range []int64{1_400_000_000_123_456_789, 0, 1_599_999_999_999_999_999, 4_102_444_800_000_000_000} {
+	for _, nanos := range []int64{1_400_000_000_123_456_789, 0, 1_599_999_999_999_999_999,
+		4_102_444_800_000_000_000} {
 		for _, lease := range []time.Duration{30 * time.Second, time.Hour, time.Second} {
 			text, err := d.Stamp(time.Unix(0, nanos), lease, id)
 			if err != nil {
@@ -98,10 +103,12 @@ func vectorValues(t *testing.T, d Dialect, id string, now time.Time) []Reply {
 		add(number)
 	}
 	for _, text := range []string{
-		"", "0", "1", "-5", "+5", " 5", "5 ", "007", "5x", "1.4e9", "nan", "abc", "true", "1400000060124", "1400000060",
+		"", "0", "1", "-5", "+5", " 5", "5 ", "007", "5x", "1.4e9", "nan", "abc", "true", "1400000060124",
+		"1400000060",
 		"1400000060.5", "1400000060123456789", "636623568000000000", "4611686018427387904", Tombstone63,
 		"9223372036854775808", d.Tombstone(), foreverPython, "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a",
-		"0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1400000060124", "\xff\xfe", "\xac\xed\x00\x05t\x00\r1400000060124",
+		"0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1400000060124", "\xff\xfe",
+		"\xac\xed\x00\x05t\x00\r1400000060124",
 		`"1400000060124"`,
 	} {
 		values = append(values, Text(text))

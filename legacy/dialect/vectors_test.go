@@ -230,7 +230,8 @@ func TestVectorsPinEveryDialect(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		checkVectors(t, path, map[string]int{"dialect": 1, "stamp": 3, "decode": 10, "next": 10, "wins": 10, "release": 6})
+		checkVectors(t, path, map[string]int{
+			"dialect": 1, "stamp": 3, "decode": 10, "next": 10, "wins": 10, "release": 6})
 	}
 }
 

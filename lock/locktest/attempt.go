@@ -11,7 +11,8 @@ import (
 )
 
 // passing are the tests in which time passes.
-var passing = []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "LateReleaseSparesTheNextHolder", "BatchReportsEachGrantsOutcome"}
+var passing = []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "LateReleaseSparesTheNextHolder",
+	"BatchReportsEachGrantsOutcome"}
 
 // unhurried is the factor of the TTL for tests that do not wait for its end.
 // Such a long TTL suits any machine.

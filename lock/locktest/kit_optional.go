@@ -363,7 +363,8 @@ func (k *kit) clientsLoseNoUpdate() {
 	var wg sync.WaitGroup
 	for range processes {
 		// The client owns its backend and closes it.
-		client, err := lock.New(k.Backend(), lock.Config{TTL: k.TTL, Clock: k.Clock, RetryEvery: retry, Politeness: -1})
+		client, err := lock.New(k.Backend(),
+			lock.Config{TTL: k.TTL, Clock: k.Clock, RetryEvery: retry, Politeness: -1})
 		if err != nil {
 			k.Fatalf("New: %v", err)
 		}
@@ -390,7 +391,8 @@ func (k *kit) clientsLoseNoUpdate() {
 func (k *kit) round(client *lock.Client, total *int) {
 	for {
 		l, err := client.Acquire(k.ctx(), k.key)
-		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) || errors.Is(err, lock.ErrNoRetry) {
+		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) ||
+			errors.Is(err, lock.ErrNoRetry) {
 			continue // the backend has an attempt limit, or gives up as its old client does
 		}
 		if err != nil {

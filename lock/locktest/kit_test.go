@@ -167,7 +167,8 @@ var mutants = map[string]string{
 func TestKitFindsWrongBackends(t *testing.T) {
 	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
 		stall, _ := time.ParseDuration(os.Getenv("LOCKTEST_STALL"))
-		RunInBubbles(t, Traits{}, stalling(stall, func(s *Store) lock.Backend { return broken{&full{plain{s}}, how} }))
+		RunInBubbles(t, Traits{}, stalling(stall,
+			func(s *Store) lock.Backend { return broken{&full{plain{s}}, how} }))
 		return
 	}
 	for how, name := range mutants {
@@ -178,7 +179,8 @@ func TestKitFindsWrongBackends(t *testing.T) {
 		for _, stall := range stalls {
 			t.Run(strings.ReplaceAll(how, " ", "-")+stall, func(t *testing.T) {
 				t.Parallel()
-				mustFail(t, "TestKitFindsWrongBackends", name, "LOCKTEST_MUTANT="+how, "LOCKTEST_STALL="+stall)
+				mustFail(t, "TestKitFindsWrongBackends", name, "LOCKTEST_MUTANT="+how,
+					"LOCKTEST_STALL="+stall)
 			})
 		}
 	}
@@ -223,7 +225,8 @@ func TestKitFailsIfTheMachineIsTooSlowForAnyTTL(t *testing.T) {
 		RunInBubbles(t, Traits{}, stalling(time.Minute, (*Store).Full))
 		return
 	}
-	for _, name := range []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "BatchReportsEachGrantsOutcome"} {
+	for _, name := range []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey",
+		"BatchReportsEachGrantsOutcome"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mustFail(t, "TestKitFailsIfTheMachineIsTooSlowForAnyTTL", name, "LOCKTEST_STALL=1m")

@@ -198,7 +198,8 @@ func (b *plain) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gr
 }
 
 // take is one attempt. place is the id of a place in the queue, "" without one.
-func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (lock.Grant, error) {
+func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (lock.Grant,
+	error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

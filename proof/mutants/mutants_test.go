@@ -59,11 +59,13 @@ func sources(t *testing.T, folder string) string {
 
 func TestMalformedListIsRefused(t *testing.T) {
 	good := "file a.go\ntest ./a TestA\n- x\n+ y\n"
-	if all, err := parse("l", good); err != nil || len(all) != 1 || all[0].old != "x\n" || all[0].new != "y\n" {
+	if all, err := parse("l", good); err != nil || len(all) != 1 || all[0].old != "x\n" ||
+		all[0].new != "y\n" {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	for _, bad := range []string{
-		"test ./a TestA\n", "file a.go\ntest ./a\n- x\n+ y\n", "file a.go\n- x\n+ y\n", "file a.go\ntest ./a TestA\n+ y\n",
+		"test ./a TestA\n", "file a.go\ntest ./a\n- x\n+ y\n", "file a.go\n- x\n+ y\n",
+		"file a.go\ntest ./a TestA\n+ y\n",
 		"file a.go\ntest ./a TestA\n- x\n+ x\n", good + "what is this\n",
 	} {
 		if _, err := parse("l", bad); err == nil {
@@ -198,7 +200,8 @@ func pass(t *testing.T, chosen []mutant) {
 // goTest runs tests of one package. A mutant may loop for ever, so it gets two
 // minutes, which are enough for each of these tests.
 func goTest(folder, tags, run string, more ...string) (string, error) {
-	arguments := append([]string{"test", "-vet=off", "-count=1", "-timeout", "2m", "-tags", tags, "-run", run}, more...)
+	arguments := append([]string{"test", "-vet=off", "-count=1", "-timeout", "2m", "-tags", tags, "-run",
+		run}, more...)
 	cmd := exec.Command("go", append(arguments, "./"+folder)...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -227,7 +230,8 @@ func (m mutant) dies(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := filepath.Join(place, "overlay.json")
-	if err := errors.Join(os.WriteFile(changed, []byte(text), 0o600), os.WriteFile(list, overlay, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(changed, []byte(text), 0o600),
+		os.WriteFile(list, overlay, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	out, err := goTest(m.folder, m.tags, "^"+m.test+"$", "-overlay", list)

@@ -24,7 +24,8 @@ func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead in
 	// It is known how far the slowest is behind, so that no look is remembered.
 	// The explorer forgets looks that have no effect any more, so it would have
 	// fewer states than TLC.
-	sc.Ours = skew.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, Known: true, TakeoverMargin: ahead}
+	sc.Ours = skew.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, Known: true,
+		TakeoverMargin: ahead}
 	if d.OrMine {
 		sc.Ours.Settle = gap + 1
 	}
@@ -68,7 +69,8 @@ func overrun(what string) change {
 
 // toClean is the last step, in which only gates keep old clients away.
 func toClean(ours int, change func(*skew.Ours)) skew.Scenario {
-	return with(honest(dialect.Jedis(), 1, ours, skew.PhaseModern, 3, 1, 1), upTo(skew.PhaseClean), func(sc *skew.Scenario) { change(&sc.Ours) })
+	return with(honest(dialect.Jedis(), 1, ours, skew.PhaseModern, 3, 1, 1), upTo(skew.PhaseClean),
+		func(sc *skew.Scenario) { change(&sc.Ours) })
 }
 
 func again(o *skew.Ours)    { o.Again = true }
@@ -84,21 +86,19 @@ type mutant struct {
 	change change
 }
 
-func mutants() []mutant { return slices.Concat(ruleMutants(), keyMutants(), phaseMutants()) }
+func mutants() []mutant {
+	return slices.Concat(ruleMutants(), settleMutants(), keyMutants(), phaseMutants())
+}
 
 // ruleMutants are the mutants of the ten rules, by number.
 func ruleMutants() []mutant {
-	jedis, uuid, pageNil, python, expire := dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
+	jedis, pageNil, python, expire := dialect.Jedis(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
 	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
 	dual := honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1)
-	orMine := honest(uuid, 1, 1, skew.PhaseDual, 5, 1, 1)
-	orMineStamps := honest(uuid, 1, 1, skew.PhaseObserve, 5, 1, 1)
-	unchanged := with(honest(jedis, 1, 1, skew.PhaseDual, 3, 1, 1), func(sc *skew.Scenario) { sc.Ours.Unchanged, sc.Ours.Sparse = 4, 1 })
+	unchanged := with(honest(jedis, 1, 1, skew.PhaseDual, 3, 1, 1),
+		func(sc *skew.Scenario) { sc.Ours.Unchanged, sc.Ours.Sparse = 4, 1 })
 	away := with(honest(jedis, 1, 1, skew.PhaseDual, 6, 1, 1), func(sc *skew.Scenario) {
 		sc.Job, sc.Ours.TTL, sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 5, 5, 4, 2, 7, 1
-	})
-	spared := with(honest(jedis, 1, 1, skew.PhaseDual, 5, 1, 1), func(sc *skew.Scenario) {
-		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = goal("job lost"), 2, true
 	})
 	stepped := func(p skew.Phase, undone bool) skew.Scenario {
 		return with(honest(jedis, 1, 1, p, 6, 1, 1), func(sc *skew.Scenario) {
@@ -108,42 +108,72 @@ func ruleMutants() []mutant {
 	offset := with(honest(jedis, 2, 1, skew.PhaseDual, 3, 1, 1), func(sc *skew.Scenario) {
 		sc.Behind, sc.Ahead, sc.Ours.Known = 8, -7, false
 	})
-	fast := with(honest(python, 1, 1, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Behind, sc.Ahead = -2, 3 })
+	fast := with(honest(python, 1, 1, skew.PhaseObserve, 4, 1, 1),
+		func(sc *skew.Scenario) { sc.Behind, sc.Ahead = -2, 3 })
 	shortened := func(p skew.Phase) skew.Scenario {
 		return with(honest(jedis, 1, 1, p, 4, 1, 1), func(sc *skew.Scenario) { sc.Shorten = sc.Ours.Stop })
 	}
 	return []mutant{
 		{"1: GETSET instead of compare-and-set", observe, breaks("compare and set")},
-		{"2: a value that is not a stamp is taken over", honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
-		{"3: a takeover margin a tick too small", with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
+		{"2: a value that is not a stamp is taken over",
+			honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
+		{"3: a takeover margin a tick too small",
+			with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
 			func(sc *skew.Scenario) { sc.Ours.TakeoverMargin-- }},
-		{"3: a step of the server's clock that is not added, with stamps", stepped(skew.PhaseObserve, false), breaks("a step is added to behind")},
-		{"3: a step of the server's clock that is not added, and is taken back", stepped(skew.PhaseDual, true), breaks("a step is added to behind")},
-		{"3: a takeover at the spread alone, of a fleet that is far behind", offset, func(sc *skew.Scenario) { sc.Ours.Known = true }},
+		{"3: a step of the server's clock that is not added, with stamps", stepped(skew.PhaseObserve, false),
+			breaks("a step is added to behind")},
+		{"3: a step of the server's clock that is not added, and is taken back",
+			stepped(skew.PhaseDual, true), breaks("a step is added to behind")},
+		{"3: a takeover at the spread alone, of a fleet that is far behind", offset,
+			func(sc *skew.Scenario) { sc.Ours.Known = true }},
 		{"3: a look a tick too young", offset, func(sc *skew.Scenario) { sc.Ours.Look = look(*sc) - 1 }},
 		{"4: a stamp that ends with the lease", fast, breaks("stamp beyond every clock")},
-		{"3: unchanged for less than the greatest lease", unchanged, func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
+		{"3: unchanged for less than the greatest lease", unchanged,
+			func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
 		{"3: an observation whose last look is too old", away, breaks("fresh samples")},
 		{"3: looks that are too far apart", away, func(sc *skew.Scenario) { sc.Ours.Sparse = 3 }},
 		{"4: a lease a tick longer, with guards", dual, longer},
-		{"4: a lease a tick longer, in a dialect that GETSETs a missing key", honest(pageNil, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
-		{"4: a lease a tick longer, in a dialect without slack", honest(python, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"4: a lease a tick longer, in a dialect that GETSETs a missing key",
+			honest(pageNil, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"4: a lease a tick longer, in a dialect without slack",
+			honest(python, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+		{"7: the acquire script looks only at M", observe, breaks("acquire looks at L")},
+		{"7: the renewal looks only at M", dual, breaks("renewal looks at L")},
+		{"8: M deleted when L is lost",
+			with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun("two of ours hold")),
+			breaks("M kept after a loss")},
+		{"9: renewals do not restore the tombstone's TTL", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1),
+			breaks("tombstone's TTL restored")},
+		{"9: trust beyond the PTTL read, with stamps", shortened(skew.PhaseObserve),
+			breaks("trust within the PTTL")},
+		{"9: trust beyond the PTTL read, with guards", shortened(skew.PhaseDual),
+			breaks("trust within the PTTL")},
+		{"9: trust beyond the PTTL read, with tombstones", shortened(skew.PhaseSealed),
+			breaks("trust within the PTTL")},
+		{"10: the release looks only at M", with(observe, overrun("trampled")), breaks("release looks at L")},
+	}
+}
+
+// settleMutants are the mutants of rules 5 and 6: what settles, and for how long.
+func settleMutants() []mutant {
+	jedis, uuid := dialect.Jedis(), dialect.JedisUUID()
+	orMine := honest(uuid, 1, 1, skew.PhaseDual, 5, 1, 1)
+	orMineStamps := honest(uuid, 1, 1, skew.PhaseObserve, 5, 1, 1)
+	spared := with(honest(jedis, 1, 1, skew.PhaseDual, 5, 1, 1), func(sc *skew.Scenario) {
+		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = goal("job lost"), 2, true
+	})
+	return []mutant{
 		{"5: no settle, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
-		{"5: a settle equal to the gap, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
+		{"5: a settle equal to the gap, and a job is lost", spared,
+			func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
 		{"6: no settle", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
 		{"6: a settle equal to the gap", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
 		{"6: a settle only after takeovers", orMine, breaks("settle after every acquisition")},
-		{"6: a settle only after takeovers, with stamps", orMineStamps, breaks("settle after every acquisition")},
+		{"6: a settle only after takeovers, with stamps", orMineStamps,
+			breaks("settle after every acquisition")},
 		{"6: an unsettled guard handed over as settled", orMine, breaks("settle passed on")},
-		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, skew.PhaseDual, skew.PhaseSealed), breaks("unsettled guard deleted")},
-		{"7: the acquire script looks only at M", observe, breaks("acquire looks at L")},
-		{"7: the renewal looks only at M", dual, breaks("renewal looks at L")},
-		{"8: M deleted when L is lost", with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun("two of ours hold")), breaks("M kept after a loss")},
-		{"9: renewals do not restore the tombstone's TTL", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), breaks("tombstone's TTL restored")},
-		{"9: trust beyond the PTTL read, with stamps", shortened(skew.PhaseObserve), breaks("trust within the PTTL")},
-		{"9: trust beyond the PTTL read, with guards", shortened(skew.PhaseDual), breaks("trust within the PTTL")},
-		{"9: trust beyond the PTTL read, with tombstones", shortened(skew.PhaseSealed), breaks("trust within the PTTL")},
-		{"10: the release looks only at M", with(observe, overrun("trampled")), breaks("release looks at L")},
+		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, skew.PhaseDual, skew.PhaseSealed),
+			breaks("unsettled guard deleted")},
 	}
 }
 
@@ -157,20 +187,31 @@ func keyMutants() []mutant {
 	near := func(sc skew.Scenario, n int) skew.Scenario {
 		return with(sc, func(sc *skew.Scenario) { sc.Ours.StampAhead = n })
 	}
-	stamps := near(with(honest(dialect.Gorlock(), 2, 1, skew.PhaseObserve, 6, 2, 1), func(sc *skew.Scenario) { sc.Behind, sc.Ahead = 1, 0 }), 4)
+	stamps := near(with(honest(dialect.Gorlock(), 2, 1, skew.PhaseObserve, 6, 2, 1),
+		func(sc *skew.Scenario) { sc.Behind, sc.Ahead = 1, 0 }), 4)
 	deaf := with(honest(jedis, 0, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) {
 		sc.Goal, sc.Ours.Late, sc.Ours.Deaf = goal("lost for nothing"), true, true
 	})
 	return []mutant{
-		{"§4: one key instead of two", with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun("two of ours hold")), breaks("two keys")},
-		{"§4: a client takes any token on M for its own", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("token compared")},
-		{"§4: a stamp known by its bytes alone", near(with(observe, overrun("loss unnoticed")), 1), breaks("mark has a TTL")},
-		{"§4: one token for all attempts", honest(jedis, 0, 2, skew.PhaseClean, 3, 0, 0), breaks("token new for every attempt")},
-		{"§4: with old clients' TTLs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")), breaks("mark ends with M")},
+		{"§4: one key instead of two",
+			with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun("two of ours hold")),
+			breaks("two keys")},
+		{"§4: a client takes any token on M for its own", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1),
+			breaks("token compared")},
+		{"§4: a stamp known by its bytes alone", near(with(observe, overrun("loss unnoticed")), 1),
+			breaks("mark has a TTL")},
+		{"§4: one token for all attempts", honest(jedis, 0, 2, skew.PhaseClean, 3, 0, 0),
+			breaks("token new for every attempt")},
+		{"§4: with old clients' TTLs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")),
+			breaks("mark ends with M")},
 		{"§4: a stamp that M does not remember", deaf, breaks("stamp remembered in M")},
-		{"trust: a margin that omits the time to stop", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
-		{"trust: counted from the reply", with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks("trust from before sending")},
-		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1), breaks("released grant not passed on")},
+		{"trust: a margin that omits the time to stop", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1),
+			func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
+		{"trust: counted from the reply",
+			with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1),
+				func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks("trust from before sending")},
+		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1),
+			breaks("released grant not passed on")},
 	}
 }
 
@@ -182,20 +223,41 @@ func moving(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change
 func phaseMutants() []mutant {
 	jedis, expire := dialect.Jedis(), dialect.BareExpire()
 	return []mutant{
-		{"phases: a member that never read the record locks", honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1), breaks("no phase, no lock")},
-		{"phases: the record moves without its gates", moving(jedis, 3, skew.PhaseSealed, skew.PhaseClean), breaks("one step at a time")},
-		{"phases: a gate that does not wait for old clients", moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("no old client at the gate")},
-		{"phases: an old client pauses for longer than the window", moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("a window as long as old clients pause")},
-		{"phases: old clients start before the last lease of clean has ended", toClean(1, again), breaks("old clients start last after clean")},
-		{"phases: members follow a record that is older than theirs", toClean(1, restored), breaks("an older record moves nobody")},
-		{"phases: an older record opens gates", toClean(1, restored), breaks("an older record opens nothing")},
-		{"phases: gates that ask only members with heartbeats, and a job is lost", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("a vanished member blocks")},
-		{"phases: gates that ask only members with heartbeats, and old clients start", with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("a vanished member blocks")},
-		{"phases: an empty registry opens gates, and a job is lost", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }), breaks("an empty registry closes every gate")},
-		{"phases: an empty registry opens gates, and old clients start", with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Ours.Again = true }), breaks("an empty registry closes every gate")},
-		{"phases: tombstones deleted before the last lease ended", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks("tombstones deleted last")},
-		{"phases: a tombstone put back without M", moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun("loss unnoticed")), breaks("tombstone put back only with M")},
-		{"phases: the long lease before the gap is over", moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }), breaks("long lease only after the gap")},
+		{"phases: a member that never read the record locks", honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1),
+			breaks("no phase, no lock")},
+		{"phases: the record moves without its gates", moving(jedis, 3, skew.PhaseSealed, skew.PhaseClean),
+			breaks("one step at a time")},
+		{"phases: a gate that does not wait for old clients",
+			moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("no old client at the gate")},
+		{"phases: an old client pauses for longer than the window",
+			moving(jedis, 3, skew.PhaseModern, skew.PhaseClean),
+			breaks("a window as long as old clients pause")},
+		{"phases: old clients start before the last lease of clean has ended", toClean(1, again),
+			breaks("old clients start last after clean")},
+		{"phases: members follow a record that is older than theirs", toClean(1, restored),
+			breaks("an older record moves nobody")},
+		{"phases: an older record opens gates", toClean(1, restored),
+			breaks("an older record opens nothing")},
+		{"phases: gates that ask only members with heartbeats, and a job is lost",
+			with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }),
+			breaks("a vanished member blocks")},
+		{"phases: gates that ask only members with heartbeats, and old clients start",
+			with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }),
+			breaks("a vanished member blocks")},
+		{"phases: an empty registry opens gates, and a job is lost",
+			with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }),
+			breaks("an empty registry closes every gate")},
+		{"phases: an empty registry opens gates, and old clients start",
+			with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Ours.Again = true }),
+			breaks("an empty registry closes every gate")},
+		{"phases: tombstones deleted before the last lease ended",
+			moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks("tombstones deleted last")},
+		{"phases: a tombstone put back without M",
+			moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun("loss unnoticed")),
+			breaks("tombstone put back only with M")},
+		{"phases: the long lease before the gap is over",
+			moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }),
+			breaks("long lease only after the gap")},
 		{"phases: with foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
 		{"phases: with foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
 		{"phases: with foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},
@@ -211,11 +273,14 @@ func TestEachRuleHasItsMutant(t *testing.T) {
 	}
 	// Only the explorer has these: a look by several machines, of several
 	// servers, and with several commands.
-	broken |= rule("a look read after its reply") | rule("a look ages by elapsed time") | rule("bounds of one run id")
+	broken |= rule("a look read after its reply") | rule("a look ages by elapsed time") | rule(
+		"bounds of one run id")
 	// It also has those that need a state of their own: a key that is left, the
 	// time of heartbeats, a verb in three steps.
-	broken |= rule("a key that is left is nobody's") | rule("a field before the record") | rule("the record before an attempt") |
-		rule("a lost registry waits for leases") | rule("renewals of an unheard member stop") | rule("attempts of an unheard member stop") |
+	broken |= rule("a key that is left is nobody's") | rule("a field before the record") | rule(
+		"the record before an attempt") |
+		rule("a lost registry waits for leases") | rule("renewals of an unheard member stop") | rule(
+		"attempts of an unheard member stop") |
 		rule("the record before the registry") | rule("a step by comparing")
 	// And those that need a second record.
 	broken |= rule("a carving acknowledged by all") | rule("leases of before a carving end first")
@@ -236,7 +301,8 @@ func TestTLCFindsWhatTheExplorerFinds(t *testing.T) {
 	}
 	// Without getsetlock clients, the old clients are as in Verbatim.tla.
 	worlds = append(worlds,
-		world{"old clients alone, a tick too long", with(honest(dialect.Jedis(), 2, 0, skew.PhaseObserve, 3, 1, 1), longJobs)},
+		world{"old clients alone, a tick too long",
+			with(honest(dialect.Jedis(), 2, 0, skew.PhaseObserve, 3, 1, 1), longJobs)},
 		world{"old clients alone, or mine", honest(dialect.JedisUUID(), 2, 0, skew.PhaseObserve, 3, 1, 1)},
 	)
 	got := asked(t, worlds)
@@ -249,7 +315,8 @@ func TestTLCFindsWhatTheExplorerFinds(t *testing.T) {
 		case trace == nil:
 			t.Errorf("%s: TLC finds nothing; the explorer:\n%s", w.name, x.Trace.Words())
 		case len(trace)-1 != x.Trace.Length:
-			t.Errorf("%s: TLC needs %d steps, the explorer %d\n%s\n%s", w.name, len(trace)-1, x.Trace.Length, words(trace), x.Trace.Words())
+			t.Errorf("%s: TLC needs %d steps, the explorer %d\n%s\n%s", w.name, len(trace)-1, x.Trace.Length,
+				words(trace), x.Trace.Words())
 		default:
 			t.Logf("without rule %s, in %d steps:\n%s", w.name, x.Trace.Length, words(trace))
 		}
@@ -290,7 +357,8 @@ func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	}
 	for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
 		add(fmt.Sprintf("honest, %s", p), honest(dialect.Jedis(), 1, 2, p, 4, 1, 0))
-		add(fmt.Sprintf("overrunning, %s", p), with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun("two of ours hold")))
+		add(fmt.Sprintf("overrunning, %s", p),
+			with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun("two of ours hold")))
 	}
 	add("members without heartbeats", toClean(2, unheard))
 	got := asked(t, worlds)
@@ -320,10 +388,18 @@ func harmless(t *testing.T) (all []world, states int) {
 		}
 	}
 	add("a member without heartbeats", toClean(1, unheard))
-	add("a member without heartbeats, and a registry that forgets it", toClean(1, func(o *skew.Ours) { unheard(o); emptied(o) }))
-	add("a registry that forgets, and an older record", toClean(1, func(o *skew.Ours) { emptied(o); restored(o) }))
-	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
+	add("a member without heartbeats, and a registry that forgets it", toClean(1, func(o *skew.Ours) {
+		unheard(o)
+		emptied(o)
+	}))
+	add("a registry that forgets, and an older record", toClean(1, func(o *skew.Ours) {
+		emptied(o)
+		restored(o)
+	}))
+	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern,
+		skew.PhaseClean}
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
 		lease := 4
 		if d.OrMine || !d.HasTakeover() {
 			lease = 5 // the settle needs the time
@@ -334,7 +410,8 @@ func harmless(t *testing.T) (all []world, states int) {
 				add(fmt.Sprintf("%s %s, gap %d, clocks %d apart", d, p, bounds[0], bounds[1]), sc)
 			}
 			if d.Name != "RedisPy" {
-				add(fmt.Sprintf("%s from %s to %s", d, p, phases[n+1]), with(honest(d, 1, 1, p, lease-1, 1, 1), upTo(phases[n+1])))
+				add(fmt.Sprintf("%s from %s to %s", d, p, phases[n+1]),
+					with(honest(d, 1, 1, p, lease-1, 1, 1), upTo(phases[n+1])))
 			}
 		}
 	}

@@ -23,7 +23,8 @@ type fleet struct {
 }
 
 func (f fleet) String() string {
-	return fmt.Sprintf("%d clients, lease %d, job %d, delay %d, ahead %d, %s wins, or mine %v, stamped anew %v",
+	return fmt.Sprintf(
+		"%d clients, lease %d, job %d, delay %d, ahead %d, %s wins, or mine %v, stamped anew %v",
 		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, f.orMine, f.anew)
 }
 
@@ -37,7 +38,8 @@ func (f fleet) exclusive(t *testing.T) bool {
 	word := map[bool]string{true: "TRUE", false: "FALSE"}
 	config := fmt.Sprintf("SPECIFICATION Spec\nINVARIANT Exclusion\nCONSTANTS\n N = %d\n Lease = %d\n Job = %d\n Delay = %d\n Ahead = %d\n Wins = %q\n OrMine = %s\n Anew = %s\n Horizon = %d\n",
 		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, word[f.orMine], word[f.anew], horizon)
-	out := model{files: []string{"Verbatim.tla"}, name: "Verbatim", text: map[string]string{"Verbatim.cfg": config}}.check(t)
+	out := model{files: []string{"Verbatim.tla"}, name: "Verbatim",
+		text: map[string]string{"Verbatim.cfg": config}}.check(t)
 	switch {
 	case strings.Contains(out, "No error has been found"):
 		return true
@@ -70,7 +72,8 @@ func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := skew.Explore(skew.Scenario{Dialect: d, Old: f.n, Lease: f.lease, Job: f.job, Gap: f.delay, Ahead: f.ahead})
+			x, err := skew.Explore(skew.Scenario{
+				Dialect: d, Old: f.n, Lease: f.lease, Job: f.job, Gap: f.delay, Ahead: f.ahead})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,9 +91,12 @@ func TestSpecificationFallsWhereItsRulesAreChanged(t *testing.T) {
 		f    fleet
 		safe bool
 	}{
-		{"a late command with an old stamp lets two in", fleet{n: 2, lease: 2, job: 2, delay: 2, wins: "same"}, false},
-		{"a model that stamps when the command executes does not see it", fleet{n: 2, lease: 2, job: 2, delay: 2, wins: "same", anew: true}, true},
-		{"expired or mine grants twice with nothing at fault", fleet{n: 2, lease: 3, job: 1, wins: "same", orMine: true}, false},
+		{"a late command with an old stamp lets two in",
+			fleet{n: 2, lease: 2, job: 2, delay: 2, wins: "same"}, false},
+		{"a model that stamps when the command executes does not see it",
+			fleet{n: 2, lease: 2, job: 2, delay: 2, wins: "same", anew: true}, true},
+		{"expired or mine grants twice with nothing at fault",
+			fleet{n: 2, lease: 3, job: 1, wins: "same", orMine: true}, false},
 		{"the page's winning rule alone does not", fleet{n: 2, lease: 2, job: 1, wins: "expired"}, true},
 	} {
 		t.Run(c.why, func(t *testing.T) {

@@ -50,7 +50,8 @@ func (m model) check(t *testing.T) string {
 	}
 	// One worker searches breadth first, level by level, so its first violation
 	// is a shortest one.
-	args := []string{"-XX:+UseSerialGC", "-Xmx1g", "-Djava.io.tmpdir=" + dir, "-cp", jar, "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1", "-metadir", dir}
+	args := []string{"-XX:+UseSerialGC", "-Xmx1g", "-Djava.io.tmpdir=" + dir, "-cp", jar, "tlc2.TLC",
+		"-nowarning", "-deadlock", "-workers", "1", "-metadir", dir}
 	if m.goesOn {
 		args = append(args, "-continue")
 	}

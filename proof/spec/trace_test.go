@@ -17,8 +17,9 @@ type state struct {
 }
 
 var (
-	heading  = regexp.MustCompile(`(?m)^State \d+: <(\S+).*$`)
-	total    = regexp.MustCompile(`(?m)^\d+ states generated, (\d+) distinct states found, 0 states left on queue`)
+	heading = regexp.MustCompile(`(?m)^State \d+: <(\S+).*$`)
+	total   = regexp.MustCompile(
+		`(?m)^\d+ states generated, (\d+) distinct states found, 0 states left on queue`)
 	inWorld  = regexp.MustCompile(`/\\ world = (\d+)`)
 	keyL     = regexp.MustCompile(`/\\ L = \[([^\]]*)\]`)
 	byWhom   = regexp.MustCompile(`/\\ M = \[[^\]]*by \|-> (\d+)`)
@@ -60,7 +61,8 @@ func states(text string) []state {
 		if i+1 < len(found) {
 			end = found[i+1][0]
 		}
-		all = append(all, state{action: text[at[2]:at[3]], text: strings.Join(strings.Fields(text[at[1]:end]), " ")})
+		all = append(all, state{action: text[at[2]:at[3]],
+			text: strings.Join(strings.Fields(text[at[1]:end]), " ")})
 	}
 	return all
 }
@@ -108,7 +110,8 @@ func onM(s state) string {
 // steps.
 func mover(before, after state) string {
 	was, is := pc.FindAllString(before.text, -1), pc.FindAllString(after.text, -1)
-	if after.action == "Empty" || phaseNow.FindString(before.text) != phaseNow.FindString(after.text) || len(was) != 6 || len(is) != 6 {
+	if after.action == "Empty" || phaseNow.FindString(before.text) != phaseNow.FindString(after.text) ||
+		len(was) != 6 || len(is) != 6 {
 		return "record"
 	}
 	if who := registered(before, after); who != "" {

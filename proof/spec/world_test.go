@@ -29,19 +29,35 @@ func (w world) record(t *testing.T) string {
 	}
 	fields := []string{
 		field("goal", w.sc.Goal.String()), field("without", without(o.Break)),
-		field("old", w.sc.Old), field("ours", o.Clients), field("phase", phase(o.Phase)), field("to", phase(last)),
-		field("lease", w.sc.Lease), field("job", w.sc.Job), field("gap", w.sc.Gap), field("reply", w.sc.Reply), field("rest", w.sc.Rest),
-		field("behind", w.sc.Behind), field("ahead", w.sc.Ahead), field("fleetStep", w.sc.FleetStep), field("overrun", w.sc.Overrun),
-		field("serverStep", w.sc.ServerStep), field("stepUndone", w.sc.StepUndone), field("shorten", w.sc.Shorten),
-		field("deaf", o.Deaf), field("again", o.Again), field("restored", o.Restored), field("vanishes", o.Vanishes), field("empties", o.Empties),
+		field("old", w.sc.Old), field("ours", o.Clients), field("phase", phase(o.Phase)),
+		field("to", phase(last)),
+		field("lease", w.sc.Lease), field("job", w.sc.Job), field("gap", w.sc.Gap),
+		field("reply", w.sc.Reply), field("rest", w.sc.Rest),
+		field("behind", w.sc.Behind), field("ahead", w.sc.Ahead), field("fleetStep", w.sc.FleetStep),
+		field("overrun", w.sc.Overrun),
+		field("serverStep", w.sc.ServerStep), field("stepUndone", w.sc.StepUndone),
+		field("shorten", w.sc.Shorten),
+		field("deaf", o.Deaf), field("again", o.Again), field("restored", o.Restored),
+		field("vanishes", o.Vanishes), field("empties", o.Empties),
 		field("ttl", o.TTL), field("long", o.Long), field("margin", o.Margin), field("stop", o.Stop),
-		field("settle", o.Settle), field("settleAlways", o.SettleAlways), field("takeoverMargin", o.TakeoverMargin),
+		field("settle", o.Settle), field("settleAlways", o.SettleAlways),
+		field("takeoverMargin", o.TakeoverMargin),
 		field("known", o.Known), field("look", look(w.sc)), field("far", far(w.sc)),
-		field("unchanged", o.Unchanged), field("sparse", o.Sparse), field("late", o.Late), field("forget", o.Forget),
-		field("slack", slack(d)), field("takeover", d.HasTakeover()), field("orMine", d.OrMine), field("anew", d.JudgesAnew), field("restamp", d.Restamp),
-		field("onNil", said(t, d, map[dialect.NilRule]string{dialect.NilGetset: "getset", dialect.NilWaits: "waits", dialect.NilNever: "waits", dialect.NilError: "waits"}, d.OnNil)),
-		field("wins", said(t, d, map[dialect.WinRule]string{dialect.WinsSameText: "same", dialect.WinsExpiredOrNil: "nil or expired", dialect.WinsEqualNumber: "same", dialect.WinsNever: "same"}, d.Wins)),
-		field("release", said(t, d, map[dialect.ReleaseRule]string{dialect.ReleaseDel: "del", dialect.ReleaseValueAtLeastOwn: "at least own"}, d.Release)),
+		field("unchanged", o.Unchanged), field("sparse", o.Sparse), field("late", o.Late),
+		field("forget", o.Forget),
+		field("slack", slack(d)), field("takeover", d.HasTakeover()), field("orMine", d.OrMine),
+		field("anew", d.JudgesAnew), field("restamp", d.Restamp),
+		field("onNil",
+			said(t, d, map[dialect.NilRule]string{
+				dialect.NilGetset: "getset", dialect.NilWaits: "waits", dialect.NilNever: "waits",
+				dialect.NilError: "waits"}, d.OnNil)),
+		field("wins",
+			said(t, d, map[dialect.WinRule]string{
+				dialect.WinsSameText: "same", dialect.WinsExpiredOrNil: "nil or expired",
+				dialect.WinsEqualNumber: "same", dialect.WinsNever: "same"}, d.Wins)),
+		field("release",
+			said(t, d, map[dialect.ReleaseRule]string{
+				dialect.ReleaseDel: "del", dialect.ReleaseValueAtLeastOwn: "at least own"}, d.Release)),
 		field("expire", d.KeyTTL == dialect.TTLEverybody), field("keyTTL", winnersExpire(t, d)),
 	}
 	return "[" + strings.Join(fields, ", ") + "]"
@@ -108,7 +124,9 @@ func slack(d dialect.Dialect) int {
 }
 
 func phase(p skew.Phase) int {
-	return 1 + slices.Index([]skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}, p)
+	return 1 +
+		slices.Index([]skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern,
+			skew.PhaseClean}, p)
 }
 
 // rules returns all rules that package skew can break.
@@ -159,7 +177,9 @@ func asked(t *testing.T, worlds []world) answer {
 	}
 	out := model{
 		files: []string{"Check.tla", "Check.cfg", "Bridge.tla", "Tombstone.tla"}, name: "Check", goesOn: true,
-		text: map[string]string{"Worlds.tla": fmt.Sprintf("---- MODULE Worlds ----\nEXTENDS Integers, Sequences\nWorlds == <<\n%s\n>>\n====\n", strings.Join(all, ",\n"))},
+		text: map[string]string{"Worlds.tla": fmt.Sprintf(
+			"---- MODULE Worlds ----\nEXTENDS Integers, Sequences\nWorlds == <<\n%s\n>>\n====\n",
+			strings.Join(all, ",\n"))},
 	}.check(t)
 	return parse(t, out)
 }

@@ -81,14 +81,16 @@ func TestLooselyDatedStepIsNotTheServers(t *testing.T) {
 		at := start.Add(time.Duration(i) * 100 * ms)
 		stepped := time.Duration(i/10) * 15 * sec
 		for name, s := range map[string]Stamped{
-			"steady": stampedAt(at, 0, 5*sec, ms), "stepping": stampedAt(at, stepped, 5*sec, ms), "too": stampedAt(at, stepped, 5*sec, ms),
+			"steady": stampedAt(at, 0, 5*sec, ms), "stepping": stampedAt(at, stepped, 5*sec, ms),
+			"too": stampedAt(at, stepped, 5*sec, ms),
 		} {
 			if err := f.Writer(name).Stamp(s); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if cs := f.Contradictions(); len(cs) != 2 || cs[0].Kind != Step || cs[0].Writer != "stepping" || cs[1].Writer != "too" {
+	if cs := f.Contradictions(); len(cs) != 2 || cs[0].Kind != Step || cs[0].Writer != "stepping" ||
+		cs[1].Writer != "too" {
 		t.Errorf("got %v", cs)
 	}
 }

@@ -29,7 +29,8 @@ type wireWorld struct {
 }
 
 func newWireWorld(t testing.TB, seed uint64) *wireWorld {
-	w := &wireWorld{t: t, random: rand.New(rand.NewPCG(seed, 5)), dialect: dialect.Jedis(), lease: time.Minute, key: "stock"}
+	w := &wireWorld{t: t, random: rand.New(rand.NewPCG(seed, 5)), dialect: dialect.Jedis(),
+		lease: time.Minute, key: "stock"}
 	w.assumed = w.lease
 	w.start = time.Unix(1_770_000_000, w.random.Int64N(1e9))
 	w.now = w.start
@@ -48,7 +49,8 @@ func (w *wireWorld) serverNow() time.Time { return w.now.Add(w.server).Truncate(
 func (w *wireWorld) clientNow() time.Time { return w.now.Add(w.server).Add(w.theta()) }
 
 func (w *wireWorld) delay() {
-	w.now = w.now.Add(100*time.Microsecond + time.Duration(w.random.ExpFloat64()*float64(200*time.Microsecond)))
+	w.now = w.now.Add(100*time.Microsecond +
+		time.Duration(w.random.ExpFloat64()*float64(200*time.Microsecond)))
 	if w.random.Float64() < w.pauses {
 		w.now = w.now.Add(time.Duration(w.random.Int64N(int64(20 * time.Second))))
 	}
@@ -92,7 +94,8 @@ func newTestEstimator(t testing.TB) *Estimator {
 // With pauses, drift and every unit, the true offset is in the interval and on
 // the line, at every write of every run.
 func TestIntervalContainsTrueOffsetInEveryRun(t *testing.T) {
-	dialects := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Machinery(), dialect.RedisPy(), dialect.Errorception()}
+	dialects := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Machinery(), dialect.RedisPy(),
+		dialect.Errorception()}
 	for seed := range uint64(300) {
 		w := newWireWorld(t, seed)
 		w.dialect, w.pauses = dialects[seed%5], 0.03
@@ -108,7 +111,8 @@ func TestIntervalContainsTrueOffsetInEveryRun(t *testing.T) {
 			}
 			line, ok := e.Line(at)
 			if !ok || !line.Offset.Contains(w.theta()) {
-				t.Fatalf("seed %d (%s), write %d: %v is not on %+v, %v", seed, w.dialect, i, w.theta(), line, ok)
+				t.Fatalf("seed %d (%s), write %d: %v is not on %+v, %v", seed, w.dialect, i, w.theta(), line,
+					ok)
 			}
 			if true1 := w.ppm; true1 < line.LowPPM || true1 > line.HighPPM {
 				t.Fatalf("seed %d: %v ppm is not in %v … %v", seed, true1, line.LowPPM, line.HighPPM)
@@ -158,8 +162,9 @@ func TestImpossibleWritesNameTheField(t *testing.T) {
 	for field, change := range map[string]func(*Stamped){
 		"Unit": func(s *Stamped) { s.Unit = 0 }, "Lease": func(s *Stamped) { s.Lease = -1 },
 		"Slack": func(s *Stamped) { s.Slack = -1 }, "Slept": func(s *Stamped) { s.Slept = -1 },
-		"At": func(s *Stamped) { s.At = time.Time{} }, "Expiry": func(s *Stamped) { s.Expiry = time.Unix(1e12, 0) },
-		"Prev": func(s *Stamped) { s.Prev = time.Unix(-1, 0) },
+		"At":     func(s *Stamped) { s.At = time.Time{} },
+		"Expiry": func(s *Stamped) { s.Expiry = time.Unix(1e12, 0) },
+		"Prev":   func(s *Stamped) { s.Prev = time.Unix(-1, 0) },
 	} {
 		s, e := good, newTestEstimator(t)
 		change(&s)

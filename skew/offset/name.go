@@ -140,7 +140,8 @@ func (e *Estimator) steps() []jump {
 		by := after.at(e.ppm, until).minus(before.before(e.ppm, from, end))
 		from, until = min(from, until), end
 		out = append(out, jump{
-			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(), By: by, between: e.between(runs[i-1], runs[i])},
+			Contradiction{Kind: Step, From: time.Unix(0, from).UTC(), Until: time.Unix(0, until).UTC(),
+				By: by, between: e.between(runs[i-1], runs[i])},
 			// The direction uses all that is known of both tracks; the amount
 			// uses less.
 			direction(after.at(e.ppm, end).minus(before.at(e.ppm, end))),
@@ -181,7 +182,8 @@ func toAndFro(steps []jump) []Contradiction {
 			i++
 			continue
 		}
-		two := Contradiction{Kind: TwoProcesses, From: steps[i].From, Until: steps[i+n-1].Until, By: steps[i].By}
+		two := Contradiction{Kind: TwoProcesses, From: steps[i].From, Until: steps[i+n-1].Until,
+			By: steps[i].By}
 		for _, s := range steps[i+1 : i+n] {
 			by := s.By
 			if s.way != steps[i].way {

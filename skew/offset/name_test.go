@@ -101,7 +101,8 @@ func TestSecondLeaseOfOneProcessIsWrongLease(t *testing.T) {
 			w.poll(e)
 		}
 		cs := e.Contradictions()
-		if len(cs) != 1 || cs[0].Kind != WrongLease || !(cs[0].By.Contains(30*sec) || cs[0].By.Contains(-30*sec)) {
+		if len(cs) != 1 || cs[0].Kind != WrongLease ||
+			!(cs[0].By.Contains(30*sec) || cs[0].By.Contains(-30*sec)) {
 			t.Fatalf("seed %d: %v", seed, cs)
 		}
 	}
@@ -117,7 +118,8 @@ func TestTakeoversProveLeaseWrong(t *testing.T) {
 		for range 10 {
 			w.poll(e)
 			// A foreign stamp has just expired by this client's clock.
-			j := Judged{Expiry: w.clientNow().Truncate(w.dialect.Unit.Step()).Add(-time.Millisecond), Unit: time.Millisecond, Expired: true}
+			j := Judged{Expiry: w.clientNow().Truncate(w.dialect.Unit.Step()).Add(-time.Millisecond),
+				Unit: time.Millisecond, Expired: true}
 			w.delay()
 			j.At = w.serverNow()
 			if err := e.Judge(j); err != nil {
@@ -139,7 +141,8 @@ func TestJudgementsWithRightLeaseContradictNothing(t *testing.T) {
 		for range 30 {
 			w.poll(e)
 			away := time.Duration(w.random.IntN(5)-2) * ms
-			j := Judged{Expiry: w.clientNow().Truncate(w.dialect.Unit.Step()).Add(away), Unit: ms, At: w.serverNow()}
+			j := Judged{Expiry: w.clientNow().Truncate(w.dialect.Unit.Step()).Add(away), Unit: ms,
+				At: w.serverNow()}
 			w.delay()
 			if j.Expired = w.clientNow().Truncate(w.dialect.Unit.Step()).After(j.Expiry); j.Expired {
 				w.delay()
@@ -243,9 +246,16 @@ func TestJumpsBackAndForthAreTwoProcesses(t *testing.T) {
 		{nil, nil},
 		{[]Contradiction{to, fro}, []Contradiction{to, fro}},
 		{[]Contradiction{to, third, to}, []Contradiction{to, third, to}},
-		{[]Contradiction{to, fro, third}, []Contradiction{{Kind: TwoProcesses, From: at(0), Until: at(3), By: Interval{2500 * ms, 2800 * ms}}}},
-		{[]Contradiction{fro, to, fro, third}, []Contradiction{{Kind: TwoProcesses, From: at(1), Until: at(3), By: Interval{-2800 * ms, -2500 * ms}}}},
-		{[]Contradiction{third, to, fro, third, third, away}, []Contradiction{third, {Kind: TwoProcesses, From: at(0), Until: at(3), By: Interval{2500 * ms, 2800 * ms}}, third, away}},
+		{[]Contradiction{to, fro, third},
+			[]Contradiction{{Kind: TwoProcesses, From: at(0), Until: at(3),
+				By: Interval{2500 * ms, 2800 * ms}}}},
+		{[]Contradiction{fro, to, fro, third},
+			[]Contradiction{{Kind: TwoProcesses, From: at(1), Until: at(3),
+				By: Interval{-2800 * ms, -2500 * ms}}}},
+		{[]Contradiction{third, to, fro, third, third, away},
+			[]Contradiction{third, {
+				Kind: TwoProcesses, From: at(0), Until: at(3), By: Interval{2500 * ms, 2800 * ms}}, third,
+				away}},
 	} {
 		if got := toAndFro(jumps(c.steps)); !slices.Equal(got, c.want) {
 			t.Errorf("%v\nbecome %v\nwant %v", c.steps, got, c.want)

@@ -24,16 +24,23 @@ type ObservedKind string
 
 // The kinds, with the fields of Observed that they use besides At.
 const (
-	ObservedCommand ObservedKind = "cmd"   // Addr, DB, Args: a command the server executed, as MONITOR shows it
+	// Addr, DB, Args: a command the server executed, as MONITOR shows it
+	ObservedCommand ObservedKind = "cmd"
 	ObservedLook    ObservedKind = "look"  // Key, Value if Exists, TTL if HasTTL: one look at a key
 	ObservedEvent   ObservedKind = "event" // Event, Key: a keyspace event, dated when it was received
 	ObservedHold    ObservedKind = "hold"  // Addr, Key, For: a hold that began at At, as measured
-	ObservedStep    ObservedKind = "step"  // For: how far the server's clock moved against the observer's elapsed time
-	ObservedGap     ObservedKind = "gap"   // For, Reason: nothing was recorded for so long from At on
+	// For: how far the server's clock moved against the observer's elapsed time
+	ObservedStep ObservedKind = "step"
+	ObservedGap  ObservedKind = "gap" // For, Reason: nothing was recorded for so long from At on
 
-	ObservedClient ObservedKind = "client" // Addr, Name, Library, User: the client of a connection, as far as the server knows
-	ObservedStats  ObservedKind = "stats"  // Event, Count: how often a command was called, as the server counts
-	ObservedProbe  ObservedKind = "probe"  // Event, Args: a sum over the keys, before all other lines; package audit defines it
+	// Addr, Name, Library, User: the client of a connection, as far as the
+	// server knows
+	ObservedClient ObservedKind = "client"
+	// Event, Count: how often a command was called, as the server counts
+	ObservedStats ObservedKind = "stats"
+	// Event, Args: a sum over the keys, before all other lines; package audit
+	// defines it
+	ObservedProbe ObservedKind = "probe"
 )
 
 // Observed is one event that was seen on a live server. An audit records it,
@@ -134,7 +141,8 @@ func (o Observed) appendLine(to []byte) ([]byte, error) {
 		return to, fmt.Errorf("%w: %w", errNotWritable, err)
 	}
 	if !back.equal(o) {
-		return to, fmt.Errorf("%w: a %s does not have one of these fields, or not with this precision", errNotWritable, o.Kind)
+		return to, fmt.Errorf("%w: a %s does not have one of these fields, or not with this precision",
+			errNotWritable, o.Kind)
 	}
 	return line, nil
 }
@@ -167,7 +175,8 @@ type plainFields struct {
 // plain returns every field but At and Args.
 func (o Observed) plain() plainFields {
 	return plainFields{
-		texts:   [...]string{string(o.Kind), o.Addr, o.Key, o.Value, o.Event, o.Reason, o.Name, o.Library, o.User},
+		texts: [...]string{string(o.Kind), o.Addr, o.Key, o.Value, o.Event, o.Reason, o.Name, o.Library,
+			o.User},
 		numbers: [...]int64{int64(o.DB), int64(o.TTL), int64(o.For), o.Count},
 		flags:   [...]bool{o.Exists, o.HasTTL},
 	}

@@ -155,7 +155,8 @@ func (w *words) instant() time.Time {
 	micros, err2 := strconv.ParseUint(fraction, 10, 32)
 	if errors.Join(err, err2) != nil || len(fraction) != 6 || strconv.FormatInt(seconds, 10) != whole ||
 		seconds < 0 || seconds > lastObservedSecond {
-		w.fail("the instant %s is not seconds since 1970 with six digits behind the point", strconv.Quote(word))
+		w.fail("the instant %s is not seconds since 1970 with six digits behind the point",
+			strconv.Quote(word))
 		return time.Time{}
 	}
 	return time.Unix(seconds, int64(micros)*1000).UTC()

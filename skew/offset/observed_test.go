@@ -16,7 +16,8 @@ func observedAt(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 func everyObserved() []Observed {
 	at := observedAt(1_770_000_000_123_456)
 	return []Observed{
-		{At: at, Kind: ObservedCommand, Addr: "10.0.0.7:51234", Args: []string{"SETNX", "stock", "1770000060125"}},
+		{At: at, Kind: ObservedCommand, Addr: "10.0.0.7:51234",
+			Args: []string{"SETNX", "stock", "1770000060125"}},
 		{At: at, Kind: ObservedCommand, Addr: "lua", DB: 3, Args: []string{"get", "a b\"\\\x00\xffé", ""}},
 		{At: at, Kind: ObservedLook, Key: "stock", Exists: true, Value: "1770000060125"},
 		{At: at, Kind: ObservedLook, Key: "stock", Exists: true, Value: "-", HasTTL: true, TTL: 29996 * ms},
@@ -42,7 +43,10 @@ func TestRecordMatchesItsVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sample := "    " + strings.ReplaceAll(strings.TrimSpace(string(want)), "\n", "\n    "); !strings.Contains(string(page), strings.ReplaceAll(sample, `    1770000000.123456 cmd "lua" 3 "get" "a b\"\\\x00\xff\xc3\xa9" ""`+"\n", "")) {
+	if sample := "    " + strings.ReplaceAll(strings.TrimSpace(string(want)), "\n",
+		"\n    "); !strings.Contains(string(page),
+		strings.ReplaceAll(sample, `    1770000000.123456 cmd "lua" 3 "get" "a b\"\\\x00\xff\xc3\xa9" ""`+
+			"\n", "")) {
 		t.Error("docs/clocks.md shows another record")
 	}
 	var got bytes.Buffer
@@ -141,7 +145,8 @@ func TestRecordWithoutHeaderOrEndIsRefused(t *testing.T) {
 		observedHeader:                  "line 1: cut off",
 		"\xef\xbb\xbf" + observedHeader: "line 1: cut off",
 	} {
-		if _, err := NewObservedReader(strings.NewReader(record)); err == nil || !strings.Contains(err.Error(), reason) {
+		if _, err := NewObservedReader(strings.NewReader(record)); err == nil ||
+			!strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: %v", record, err)
 		}
 	}
@@ -153,7 +158,8 @@ func TestRecordWithoutHeaderOrEndIsRefused(t *testing.T) {
 		t.Errorf("cut: %v", err)
 	}
 	long := observedHeader + "\n" + strings.Repeat("x", longestObserved+2) + "\n"
-	if _, err := ReadHolds(strings.NewReader(long)); err == nil || !strings.HasPrefix(err.Error(), "line 2: longer") {
+	if _, err := ReadHolds(strings.NewReader(long)); err == nil ||
+		!strings.HasPrefix(err.Error(), "line 2: longer") {
 		t.Errorf("long: %v", err)
 	}
 }
@@ -207,7 +213,8 @@ func FuzzObservedLine(f *testing.F) {
 func FuzzObservedEvent(f *testing.F) {
 	f.Add(int64(1_770_000_000_123_456), uint8(0), "10.0.0.7:1", "stock", "v", int64(5), true, false)
 	f.Add(int64(0), uint8(1), "", "\x00\xff\"\\", "", int64(-1), false, true)
-	kinds := []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep, ObservedGap, ObservedClient, ObservedStats, ObservedProbe}
+	kinds := []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep,
+		ObservedGap, ObservedClient, ObservedStats, ObservedProbe}
 	f.Fuzz(func(t *testing.T, micros int64, kind uint8, a, b, c string, n int64, yes, ttl bool) {
 		o := Observed{At: observedAt(micros % 7e15), Kind: kinds[int(kind)%len(kinds)]}
 		switch o.Kind {

@@ -34,8 +34,10 @@ func TestIntervalShowsItsEnds(t *testing.T) {
 }
 
 func TestContradictionNamesKindAndTime(t *testing.T) {
-	c := Contradiction{Kind: Step, By: Interval{Low: time.Second, High: 2 * time.Second}, From: time.Unix(0, 0), Until: time.Unix(1, 0)}
-	if got, want := c.String(), "clock stepped by +1s … +2s, between 1970-01-01T00:00:00Z and 1970-01-01T00:00:01Z"; got != want {
+	c := Contradiction{Kind: Step, By: Interval{Low: time.Second, High: 2 * time.Second},
+		From: time.Unix(0, 0), Until: time.Unix(1, 0)}
+	if got, want := c.String(),
+		"clock stepped by +1s … +2s, between 1970-01-01T00:00:00Z and 1970-01-01T00:00:01Z"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -13,7 +13,8 @@ func BenchmarkSimulatePlain(b *testing.B) { benchmarkSimulate(b, plainFleet()) }
 func BenchmarkSimulateEverything(b *testing.B) {
 	s := plainFleet()
 	s.Job, s.Latency = mustParse(b, "lognormal:p50=20ms,p99=200ms"), mustParse(b, "exp:300us")
-	s.Clocks = Clocks{Low: -ms, High: ms, PPM: 30, Step: Steps{Kind: StepInward, By: ms, Every: time.Minute}, Pauses: []Pause{{50 * ms, 3 * sec}}}
+	s.Clocks = Clocks{Low: -ms, High: ms, PPM: 30, Step: Steps{Kind: StepInward, By: ms, Every: time.Minute},
+		Pauses: []Pause{{50 * ms, 3 * sec}}}
 	benchmarkSimulate(b, s)
 }
 

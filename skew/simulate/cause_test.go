@@ -9,7 +9,8 @@ import (
 
 func TestDoubleGrantOfJedisUUIDNeedsNoSkew(t *testing.T) {
 	s := plainFleet()
-	s.Dialect, s.Lease, s.Job, s.Latency = dialect.JedisUUID(), 10*sec, mustParse(t, "exp:500ms"), mustParse(t, "exp:2ms")
+	s.Dialect, s.Lease, s.Job, s.Latency = dialect.JedisUUID(), 10*sec, mustParse(t, "exp:500ms"),
+		mustParse(t, "exp:2ms")
 	s.CrashShare, s.For = 0.02, less(30*day)
 	r := mustSimulate(t, s)
 	if r.Causes.Protocol == 0 || r.Causes.Main() != CauseProtocol {
@@ -27,7 +28,8 @@ func TestOneOverrunCausesChainOfEntries(t *testing.T) {
 	s := plainFleet()
 	s.Dialect, s.Lease, s.Job, s.Clients, s.Acquisitions = dialect.SetDel(), 3*sec, Constant(7*sec), 5, 500
 	r := mustSimulate(t, s)
-	if r.LongestChain < 3 || r.MostHolders < 3 || r.Causes.Main() != CauseJob || r.Causes.Skew+r.Causes.Jump+r.Causes.Protocol > 0 {
+	if r.LongestChain < 3 || r.MostHolders < 3 || r.Causes.Main() != CauseJob ||
+		r.Causes.Skew+r.Causes.Jump+r.Causes.Protocol > 0 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -59,7 +61,8 @@ func TestCauseIsJumpRightAfterStep(t *testing.T) {
 	var jumps int64
 	for seed := range uint64(10) {
 		s := plainFleet()
-		s.Lease, s.Job, s.Rest, s.Clients, s.Acquisitions, s.Seed = 2*sec, Constant(1500*ms), mustParse(t, "exp:1s"), 3, 3000, seed
+		s.Lease, s.Job, s.Rest, s.Clients, s.Acquisitions, s.Seed = 2*sec, Constant(1500*ms),
+			mustParse(t, "exp:1s"), 3, 3000, seed
 		s.Clocks = Clocks{Step: Steps{Kind: StepInward, By: 1900 * ms, Every: time.Hour}}
 		r := mustSimulate(t, s)
 		jumps += r.Causes.Jump
@@ -102,7 +105,8 @@ func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 	}
 	// One is 40 s ahead, and does not return after its crash; the other does
 	// not give up.
-	s.Dialect, s.Lease, s.Restart, s.Offsets = dialect.Errorception(), 10*sec, Constant(2*time.Hour), []time.Duration{40 * sec, 0}
+	s.Dialect, s.Lease, s.Restart, s.Offsets = dialect.Errorception(), 10*sec, Constant(2*time.Hour),
+		[]time.Duration{40 * sec, 0}
 	longest := time.Duration(0)
 	for s.Seed = range uint64(8) {
 		longest = max(longest, mustSimulate(t, s).WaitMost)

@@ -82,7 +82,8 @@ func (m *Simulator) setClock(c *simClient) {
 
 func (m *Simulator) drawOffset() int64 {
 	o := m.Clocks
-	return int64(drift.Offsets{Low: o.Low, High: o.High, LogEven: o.LogEven, Choices: o.Choices}.Draw(m.random))
+	return int64(drift.Offsets{Low: o.Low, High: o.High, LogEven: o.LogEven,
+		Choices: o.Choices}.Draw(m.random))
 }
 
 // until draws the time to the next trouble.

@@ -13,7 +13,8 @@ import (
 // observe and dual that stamp is on L. From sealed on L has the tombstone, and
 // M says it.
 func TestReleaseLeavesDoneWhereKeyMeansDone(t *testing.T) {
-	for _, phase := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
+	for _, phase := range []skew.Phase{
+		skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
 		for _, job := range []time.Duration{3 * time.Second, 25 * time.Second} {
 			t.Run(string(phase)+" "+job.String(), func(t *testing.T) { releasesDone(t, phase, job) })
 		}
@@ -23,7 +24,8 @@ func TestReleaseLeavesDoneWhereKeyMeansDone(t *testing.T) {
 func releasesDone(t *testing.T, phase skew.Phase, job time.Duration) {
 	const lease = 20 * time.Second
 	m, err := New(Fleet{
-		Dialect: dialect.Machinery(), Clients: 1, Lease: lease, Job: Constant(time.Second), Rest: Constant(time.Second),
+		Dialect: dialect.Machinery(), Clients: 1, Lease: lease, Job: Constant(time.Second),
+		Rest:    Constant(time.Second),
 		Latency: Constant(time.Millisecond), Poll: time.Second, For: time.Hour,
 		Ours: Ours{Clients: 2, Phase: phase, Job: Constant(job)},
 	})

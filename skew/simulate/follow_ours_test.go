@@ -40,7 +40,8 @@ func TestExplorerAllowsEachEventOfGetsetlock(t *testing.T) {
 	}
 }
 
-var followedPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
+var followedPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern,
+	skew.PhaseClean}
 
 // followOurs walks the machine along one simulation with getsetlock clients.
 // Either both know how far the slowest clock is behind the server's, or there
@@ -54,7 +55,8 @@ func followOurs(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	ttl, settle, stop := 10+random.IntN(4), 1+random.IntN(3), random.IntN(3)
 	phase, every := followedPhases[seed%uint64(len(followedPhases))], random.IntN(2) == 0
 	fleet := Fleet{
-		Dialect: d, Clients: 2, Lease: followLease * tick, Job: Constant(ticks(1, 12)), Rest: Constant(ticks(0, 3)),
+		Dialect: d, Clients: 2, Lease: followLease * tick, Job: Constant(ticks(1, 12)),
+		Rest:    Constant(ticks(0, 3)),
 		Latency: Constant(way), Poll: ticks(1, 2), CrashShare: 0.2, Restart: Constant(ticks(1, 4)),
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
 		Ours: Ours{
@@ -82,7 +84,8 @@ func followOurs(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
 		Behind: followApart, Ahead: followApart, Overrun: true,
 		Ours: skew.Ours{
-			Clients: fleet.Ours.Clients, Phase: phase, TTL: ttl, Margin: 1, Settle: settle, SettleAlways: every,
+			Clients: fleet.Ours.Clients, Phase: phase, TTL: ttl, Margin: 1, Settle: settle,
+			SettleAlways: every,
 			// In the machine, a renewal that fails and the client learning of
 			// it are one event.
 			Stop:           stop + 2,
@@ -129,7 +132,8 @@ func (f *follower) ourWords(m *Simulator, was simClient, before simMember, look 
 	case simOurRelease:
 		return []followed{f.onServer(m, was.name, "release", "")}
 	case simOurHolds:
-		heard := before.reply != never && !before.renewed // the machine's client knows that since the renewal ran
+		// the machine's client knows that since the renewal ran
+		heard := before.reply != never && !before.renewed
 		switch {
 		case before.turn == m.now:
 			return []followed{f.onServer(m, was.name, "renewed", won[g.renewed])}
@@ -152,7 +156,8 @@ func ourSteps(m *Simulator) []string {
 	var all []string
 	for i := range m.members {
 		c, g := &m.clients[m.Fleet.Clients+i], &m.members[i]
-		step := map[simPC]string{simOurWon: "answer", simOurCheck: "settle", simOurRelease: "stopped", simBack: "idle"}[c.pc]
+		step := map[simPC]string{simOurWon: "answer", simOurCheck: "settle", simOurRelease: "stopped",
+			simBack: "idle"}[c.pc]
 		switch {
 		case c.pc == simOurChecked && g.stands, c.pc == simOurHolds:
 			step = "holds"
@@ -174,14 +179,17 @@ func (f *follower) sameOurs(e followed, world skew.World) string {
 	case there != (world.M.Kind != ""):
 		return fmt.Sprintf("the simulator's M is there: %v, the machine's is %+v", there, world.M)
 	case there && f.left(e.token.expires) != world.M.Left:
-		return fmt.Sprintf("the simulator's M lasts %d ticks, the machine's is %+v", f.left(e.token.expires), world.M)
+		return fmt.Sprintf("the simulator's M lasts %d ticks, the machine's is %+v", f.left(e.token.expires),
+			world.M)
 	}
-	if who := fmt.Sprintf("ours%d", int(e.token.owner)-f.old+1); there && world.M.Who != who && world.M.Who != "stranger" {
+	if who := fmt.Sprintf("ours%d", int(e.token.owner)-f.old+1); there && world.M.Who != who &&
+		world.M.Who != "stranger" {
 		return fmt.Sprintf("the simulator's M is that of %s, the machine's is %+v", who, world.M)
 	}
 	for i, step := range e.ours {
 		if step != "" && step != world.Ours[i].Step {
-			return fmt.Sprintf("ours%d %s in the simulator, in the machine it %s", i+1, step, world.Ours[i].Step)
+			return fmt.Sprintf("ours%d %s in the simulator, in the machine it %s", i+1, step,
+				world.Ours[i].Step)
 		}
 	}
 	return ""

@@ -92,7 +92,8 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	ticks := func(low, high int) time.Duration { return tick * time.Duration(low+random.IntN(high-low+1)) }
 	way := tick * time.Duration(1+random.IntN(9)) / 10
 	fleet := Fleet{
-		Dialect: d, Clients: 3, Lease: followLease * tick, Job: Constant(ticks(1, 12)), Rest: Constant(ticks(0, 3)),
+		Dialect: d, Clients: 3, Lease: followLease * tick, Job: Constant(ticks(1, 12)),
+		Rest:    Constant(ticks(0, 3)),
 		Latency: Constant(way), Poll: ticks(1, 2), CrashShare: 0.3, Restart: Constant(ticks(1, 4)),
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
 	}
@@ -124,7 +125,8 @@ func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario)
 		m.key.value, m.key.present = simValue{}, false
 	}
 	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as in the machine
-	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients, keyEnds: never, tokenEnds: never}
+	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients,
+		keyEnds: never, tokenEnds: never}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
 			break
@@ -291,7 +293,8 @@ func (f *follower) onServer(m *Simulator, name int32, what, result string) follo
 
 // getset is one event where the reply itself decides, and two where the client
 // judges it by a new reading.
-func (f *follower) getset(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, won, found bool) []followed {
+func (f *follower) getset(onServer func(string, string) followed, alone func(int64, string, string) followed,
+	now int64, won, found bool) []followed {
 	w := f.d.Wins
 	atOnce := !found || !f.d.JudgesAnew || w == dialect.WinsSameText || w == dialect.WinsEqualNumber
 	switch {
@@ -305,7 +308,8 @@ func (f *follower) getset(onServer func(string, string) followed, alone func(int
 	return []followed{onServer("getset", "?"), alone(now+f.way, "quit", "")}
 }
 
-func (f *follower) del(onServer func(string, string) followed, alone func(int64, string, string) followed, now int64, deleted bool) []followed {
+func (f *follower) del(onServer func(string, string) followed, alone func(int64, string, string) followed,
+	now int64, deleted bool) []followed {
 	e := onServer("del", "?")
 	if f.d.Release == dialect.ReleaseCompare && !deleted {
 		return []followed{onServer("decide", "kept")}
@@ -322,7 +326,8 @@ func (f *follower) take(e followed) bool {
 	if n := int(e.client) - f.old; n >= 0 {
 		who = "ours" + strconv.Itoa(n+1)
 	}
-	f.behind = append(f.behind, fmt.Sprintf("%.1f %s %s %+d %s", float64(e.at)/float64(f.tick), who, e.what, e.arg, e.result))
+	f.behind = append(f.behind, fmt.Sprintf("%.1f %s %s %+d %s", float64(e.at)/float64(f.tick), who, e.what,
+		e.arg, e.result))
 	for int64(f.now) < e.at/f.tick {
 		n := f.walk.Find(skew.Tick)
 		if n < 0 {
@@ -346,7 +351,8 @@ func (f *follower) take(e followed) bool {
 		// that leaves and one that crashes are the same.
 		n = f.find(who, followed{what: "crash"})
 	}
-	if n < 0 && e.short > 0 && e.short <= f.tick && f.find(who, followed{what: "acquire", result: "takeover"}) >= 0 {
+	if n < 0 && e.short > 0 && e.short <= f.tick &&
+		f.find(who, followed{what: "acquire", result: "takeover"}) >= 0 {
 		// The machine counts a look's age in whole ticks. For the keys, an
 		// attempt that is refused and one that never arrives are the same.
 		f.walk.Take(f.find(who, followed{what: "cancel"}))
@@ -380,13 +386,15 @@ func (f *follower) same(e followed) bool {
 	at := int((e.value.stamp-simulationStart)/f.tick) - f.now
 	left := f.left(e.ends)
 	if world.L.Left != left {
-		return f.differ(fmt.Sprintf("the simulator's key lasts %d ticks, the machine's is %+v", left, world.L))
+		return f.differ(fmt.Sprintf("the simulator's key lasts %d ticks, the machine's is %+v", left,
+			world.L))
 	}
 	switch {
 	case world.L.Kind != "stamp":
 	case world.L.Far:
 		if e.value.stamp < e.at+simulationStart+int64(12*time.Hour) {
-			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's is far ahead", at))
+			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's is far ahead",
+				at))
 		}
 	case at != world.L.At && (!world.L.Worn || at > world.L.At):
 		return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
@@ -400,7 +408,8 @@ func (f *follower) same(e followed) bool {
 	for i, holds := range e.holds {
 		step := world.Old[i].Step
 		if holds != (step == "holds" || step == "holds-expire" || step == "del") {
-			return f.differ(fmt.Sprintf("old%d holds in the simulator: %v, in the machine it %s", i+1, holds, step))
+			return f.differ(fmt.Sprintf("old%d holds in the simulator: %v, in the machine it %s", i+1, holds,
+				step))
 		}
 	}
 	return true

@@ -107,7 +107,8 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	}
 	sent := g.sent
 	until := sent + int64(m.Ours.TTL-m.Ours.Margin)
-	*g = simMember{on: on, sent: sent, taken: m.server.time, trust: until, until: until, stop: never, knows: g.knows}
+	*g = simMember{on: on, sent: sent, taken: m.server.time, trust: until, until: until, stop: never,
+		knows: g.knows}
 	m.looks.there = false
 	k := &m.key
 	g.took = on == model.OnOwn && k.present && k.value.stamp != tombStamp
@@ -213,7 +214,8 @@ func (m *Simulator) stands(g *simMember) bool {
 	case k.value.stamp >= guardStamp:
 		return k.value == g.mark
 	}
-	return m.rules.same(k.value, g.mark) && k.expires != never && (!m.Dialect.ServerExpires() || k.expires == g.ends)
+	return m.rules.same(k.value, g.mark) && k.expires != never &&
+		(!m.Dialect.ServerExpires() || k.expires == g.ends)
 }
 
 // struck notes that an old client, or the end of a TTL, is about to remove the

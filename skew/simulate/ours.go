@@ -36,8 +36,10 @@ type Ours struct {
 
 	Job Distribution // zero: the old clients' jobs
 
-	TTL            time.Duration // defaults to the lesser of 30 s and half the old lease
-	Margin         time.Duration // how long before its end a lease is no longer trusted; defaults to Terms.DefaultMargin
+	TTL time.Duration // defaults to the lesser of 30 s and half the old lease
+	// how long before its end a lease is no longer trusted; defaults to
+	// Terms.DefaultMargin
+	Margin         time.Duration
 	RenewEvery     time.Duration // defaults to a third of TTL
 	RetryEvery     time.Duration // of waiters that were not woken; defaults to 100 ms
 	Settle         time.Duration // defaults to Terms.Settle
@@ -138,7 +140,9 @@ func (s Fleet) filledOurs() (Ours, error) {
 	o.Terms.Lease = s.Lease
 	terms, err := s.Dialect.Terms(o.Terms)
 	if err != nil {
-		return o, impossible("Ours.Terms", fmt.Sprintf("(spread %v, gap %v)", model.Said(o.Terms.Spread), model.Said(o.Terms.Gap)), "such that they leave something of a lease of "+s.Lease.String())
+		return o, impossible("Ours.Terms",
+			fmt.Sprintf("(spread %v, gap %v)", model.Said(o.Terms.Spread), model.Said(o.Terms.Gap)),
+			"such that they leave something of a lease of "+s.Lease.String())
 	}
 	o.Terms = terms
 	setZero(&o.TTL, terms.DefaultTTL())
@@ -161,7 +165,8 @@ func (s Fleet) checkOurs(o Ours) error {
 		name string
 		d    time.Duration
 	}{
-		{"Ours.TTL", o.TTL}, {"Ours.Margin", o.Margin}, {"Ours.RenewEvery", o.RenewEvery}, {"Ours.RetryEvery", o.RetryEvery},
+		{"Ours.TTL", o.TTL}, {"Ours.Margin", o.Margin}, {"Ours.RenewEvery", o.RenewEvery},
+		{"Ours.RetryEvery", o.RetryEvery},
 		{"Ours.Settle", o.Settle}, {"Ours.TakeoverMargin", o.TakeoverMargin}, {"Ours.Stop", o.Stop},
 	} {
 		if f.d < 0 || f.d > dialect.LongestStamp {

@@ -18,7 +18,8 @@ func mixed(d dialect.Dialect, p skew.Phase) Fleet {
 	return s
 }
 
-var allPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern, skew.PhaseClean}
+var allPhases = []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern,
+	skew.PhaseClean}
 
 // Promises 1 and 2 as rates: honest fleets of every dialect, at the lease
 // rule's bound.
@@ -35,11 +36,15 @@ func TestHonestFleetNeverHasTwoHolders(t *testing.T) {
 			s.Job = mustParse(t, "10ms..300ms")
 			r := mustSimulate(t, s)
 			o := r.Ours
-			if r.Episodes > 0 || o.BesideOurs+o.BesideOld > 0 || o.Acquisitions < 300 || o.Lost.Pause+o.Lost.Overrun+o.Lost.Clock+o.Lost.Own > 0 {
+			if r.Episodes > 0 || o.BesideOurs+o.BesideOld > 0 || o.Acquisitions < 300 ||
+				o.Lost.Pause+o.Lost.Overrun+o.Lost.Clock+o.Lost.Own > 0 {
 				t.Errorf("%s, %s: %+v", d, p, r)
 			}
-			if kept := p == skew.PhaseSealed || p == skew.PhaseModern; kept && o.Acquisitions != r.Acquisitions || !kept && p != skew.PhaseClean && o.Acquisitions == r.Acquisitions {
-				t.Errorf("%s, %s: %d of %d acquisitions are of getsetlock clients", d, p, o.Acquisitions, r.Acquisitions)
+			if kept := p == skew.PhaseSealed ||
+				p == skew.PhaseModern; kept && o.Acquisitions != r.Acquisitions ||
+				!kept && p != skew.PhaseClean && o.Acquisitions == r.Acquisitions {
+				t.Errorf("%s, %s: %d of %d acquisitions are of getsetlock clients", d, p, o.Acquisitions,
+					r.Acquisitions)
 			}
 		}
 	}
@@ -48,7 +53,9 @@ func TestHonestFleetNeverHasTwoHolders(t *testing.T) {
 // Whatever old clients do: jobs beyond their lease, a large clock spread,
 // pauses beyond the gap.
 func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.SetDel(), dialect.RedisPy(), dialect.BareExpire()}) {
+	for _, d := range few([]dialect.Dialect{
+		dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.SetDel(), dialect.RedisPy(),
+		dialect.BareExpire()}) {
 		for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed} {
 			s := mixed(d, p)
 			s.Lease, s.Job, s.Acquisitions = 4*sec, mustParse(t, "exp:2s"), less(int64(3000))
@@ -79,11 +86,13 @@ func TestLossesAreCountedByCause(t *testing.T) {
 			s.CrashShare, s.Clocks.Pauses, s.Latency = 0.3, []Pause{{1900 * ms, 7 * sec}}, Constant(50*ms)
 			s.Lease, s.Ours.Terms.Gap, s.Ours.RenewEvery = 20*sec, 500*ms, 2*sec
 		}, func(l *Losses) *int64 { return &l.Pause }},
-		{"overrun", func(s *Fleet) { s.Job = mustParse(t, "1ms..6s") }, func(l *Losses) *int64 { return &l.Overrun }},
+		{"overrun", func(s *Fleet) { s.Job = mustParse(t, "1ms..6s") },
+			func(l *Losses) *int64 { return &l.Overrun }},
 		{"overrun, found by a renewal", func(s *Fleet) {
 			s.Job, s.Ours.Polls = mustParse(t, "1ms..6s"), true
 		}, func(l *Losses) *int64 { return &l.Overrun }},
-		{"missing", func(s *Fleet) { s.Dialect, s.Latency = dialect.PageNil(), mustParse(t, "exp:5ms") }, func(l *Losses) *int64 { return &l.Missing }},
+		{"missing", func(s *Fleet) { s.Dialect, s.Latency = dialect.PageNil(), mustParse(t, "exp:5ms") },
+			func(l *Losses) *int64 { return &l.Missing }},
 		// For that a clock has to be more than a day ahead.
 		{"clock", func(s *Fleet) {
 			s.Offsets, s.Job = []time.Duration{0, 0, day + 3900*ms}, Constant(500*ms)
@@ -105,7 +114,8 @@ func TestLossesAreCountedByCause(t *testing.T) {
 
 func TestSameSeedGivesSameGetsetlockRates(t *testing.T) {
 	s := mixed(dialect.PageNil(), skew.PhaseDual)
-	s.Lease, s.Job, s.Latency, s.CrashShare, s.For, s.Acquisitions = 4*sec, mustParse(t, "exp:1s"), mustParse(t, "exp:300us"), 0.01, day, less(int64(3000))
+	s.Lease, s.Job, s.Latency, s.CrashShare, s.For, s.Acquisitions = 4*sec, mustParse(t, "exp:1s"),
+		mustParse(t, "exp:300us"), 0.01, day, less(int64(3000))
 	for _, p := range few(Presets()) {
 		s.Clocks = p.Clocks
 		if a, b := fmt.Sprintf("%+v", mustSimulate(t, s)), fmt.Sprintf("%+v", mustSimulate(t, s)); a != b {
@@ -118,7 +128,8 @@ func TestSameSeedGivesSameGetsetlockRates(t *testing.T) {
 // rules prevent.
 func TestLeaseBeyondRuleLosesLocks(t *testing.T) {
 	s := mixed(dialect.Jedis(), skew.PhaseDual)
-	s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 10*sec, Constant(500*ms), 0.3, day, less(int64(20_000))
+	s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 10*sec, Constant(500*ms), 0.3, day,
+		less(int64(20_000))
 	s.Latency, s.Clocks.Pauses = Constant(50*ms), []Pause{{2 * sec, 7 * sec}}
 	s.Ours.Terms = dialect.Terms{Spread: 100 * ms, Gap: 2500 * ms}
 	s.Ours.Job, s.Ours.Polls, s.Ours.Settle, s.Ours.Margin = Constant(20*sec), true, 1, 3*sec
@@ -127,7 +138,8 @@ func TestLeaseBeyondRuleLosesLocks(t *testing.T) {
 	s.Ours.TTL, s.Ours.RenewEvery, s.Ours.AnyLease = 7*sec, 3*sec, false
 	within := mustSimulate(t, s)
 	if beyond.Ours.BesideOld < less(int64(10)) || within.Ours.BesideOld > 0 {
-		t.Errorf("together with an old client: %d beyond the rule, %d within it", beyond.Ours.BesideOld, within.Ours.BesideOld)
+		t.Errorf("together with an old client: %d beyond the rule, %d within it", beyond.Ours.BesideOld,
+			within.Ours.BesideOld)
 	}
 }
 
@@ -136,7 +148,8 @@ func TestLeaseBeyondRuleLosesLocks(t *testing.T) {
 // includes that poll, saw it. One that did not settle held together with it.
 func TestSettlePreventsHoldingWithOrMineClients(t *testing.T) {
 	s := mixed(dialect.JedisUUID(), skew.PhaseDual)
-	s.Clients, s.Lease, s.Job, s.Latency, s.Acquisitions = 1, 10*sec, mustParse(t, "exp:200ms"), mustParse(t, "exp:5ms"), less(int64(20_000))
+	s.Clients, s.Lease, s.Job, s.Latency, s.Acquisitions = 1, 10*sec, mustParse(t, "exp:200ms"),
+		mustParse(t, "exp:5ms"), less(int64(20_000))
 	s.Ours.Terms.Gap, s.Ours.Polls = 500*ms, true
 	settled := mustSimulate(t, s)
 	s.Ours.Settle = 1

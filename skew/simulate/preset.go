@@ -92,17 +92,20 @@ func Presets() []Preset {
 
 func clockPresets() []Preset {
 	return []Preset{
-		{"ptp", "±0.05 ms", "EC2's PTP hardware clock reports ±5 µs, NTP over its link-local address ±98 µs", "",
+		{"ptp", "±0.05 ms", "EC2's PTP hardware clock reports ±5 µs, NTP over its link-local address ±98 µs",
+			"",
 			Clocks{Low: -50 * time.Microsecond, High: 50 * time.Microsecond}},
 		{"chrony", "±1 ms", "Facebook 2020: hundreds of microseconds with chrony in a large data centre", "",
 			Clocks{Low: -time.Millisecond, High: time.Millisecond}},
-		{"ntpd", "±10 ms", "Facebook 2020 (before chrony) and Huygens, NSDI 2018: the level of milliseconds", "",
+		{"ntpd", "±10 ms", "Facebook 2020 (before chrony) and Huygens, NSDI 2018: the level of milliseconds",
+			"",
 			Clocks{Low: -10 * time.Millisecond, High: 10 * time.Millisecond}},
 		{"ntpd-step", "±128 ms, steps of 128 ms", "ntpd slews at up to 500 ppm and steps above 128 ms",
 			"one step an hour of each client",
 			Clocks{Low: -128 * time.Millisecond, High: 128 * time.Millisecond,
 				Step: Steps{Kind: StepInward, By: 128 * time.Millisecond, Every: time.Hour}}},
-		{"timesyncd", "±400 ms, steps of 0.4 s", "systemd-timesyncd steps at 0.4 s, which can't be configured",
+		{"timesyncd", "±400 ms, steps of 0.4 s",
+			"systemd-timesyncd steps at 0.4 s, which can't be configured",
 			"one step an hour of each client",
 			Clocks{Low: -400 * time.Millisecond, High: 400 * time.Millisecond,
 				Step: Steps{Kind: StepInward, By: 400 * time.Millisecond, Every: time.Hour}}},
@@ -120,35 +123,51 @@ func troublePresets() []Preset {
 	return []Preset{
 		{"bad-hypervisor", "18,000 ppm for 15 minutes", "an EC2 incident of December 2016: 16.27 s in 900 s",
 			"once, after 5 minutes, a quarter of the fleet",
-			Clocks{Share: 0.25, Slew: Slews{PPM: 18_078, For: 15 * time.Minute, Every: 5 * time.Minute, Once: true}}},
+			Clocks{Share: 0.25, Slew: Slews{
+				PPM: 18_078, For: 15 * time.Minute, Every: 5 * time.Minute, Once: true}}},
 		{"boot", "0 … 1 s, then a step", "GFiber's devices, 2016", "the step comes after 5 minutes",
 			Clocks{High: time.Second, Step: Steps{Kind: StepRight, Every: 5 * time.Minute, Once: true}}},
 		{"leap", "a step of −1 s on part of the fleet", "an unsmeared leap second: Cloudflare, 2017-01-01",
 			"half of the fleet, after 5 minutes",
-			Clocks{Share: 0.5, Step: Steps{Kind: StepBy, By: -time.Second, Every: 5 * time.Minute, Once: true}}},
-		{"vm-pause", "pauses of 1, 5, 10 and 30 s", "Azure's live migration: at most 5 s mostly, nearly always below 10 s, rarely about 30 s",
+			Clocks{Share: 0.5, Step: Steps{
+				Kind: StepBy, By: -time.Second, Every: 5 * time.Minute, Once: true}}},
+		{"vm-pause", "pauses of 1, 5, 10 and 30 s",
+			"Azure's live migration: at most 5 s mostly, nearly always below 10 s, rarely about 30 s",
 			"a day from one to the next of each of the first two kinds, a week for 10 s, a month for 30 s",
-			Clocks{Pauses: []Pause{{time.Second, day}, {5 * time.Second, day}, {10 * time.Second, 7 * day}, {30 * time.Second, 30 * day}}}},
-		{"jvm-gc", "50 ms every 3 s, and 5 s once a day", "LinkedIn: tuned CMS pauses of 40 to 60 ms; a stop of more than 5 s, 2016", "",
+			Clocks{Pauses: []Pause{{time.Second, day}, {5 * time.Second, day}, {10 * time.Second, 7 * day},
+				{30 * time.Second, 30 * day}}}},
+		{"jvm-gc", "50 ms every 3 s, and 5 s once a day",
+			"LinkedIn: tuned CMS pauses of 40 to 60 ms; a stop of more than 5 s, 2016", "",
 			Clocks{Pauses: []Pause{{50 * time.Millisecond, 3 * time.Second}, {5 * time.Second, day}}}},
-		{"human", "±1 h or ±1 day", "a hardware clock in local time, a date typed wrongly", "a quarter of the fleet",
+		{"human", "±1 h or ±1 day", "a hardware clock in local time, a date typed wrongly",
+			"a quarter of the fleet",
 			Clocks{Share: 0.25, Choices: []time.Duration{-day, -time.Hour, time.Hour, day}}},
-		{"jepsen", "log-even from 11 ms to 288 s, random sign", "Jepsen's clock nemesis", "drawn anew once a minute for each client",
-			Clocks{Low: 11 * time.Millisecond, High: 288 * time.Second, LogEven: true, Step: Steps{Kind: StepAnew, Every: time.Minute}}},
+		{"jepsen", "log-even from 11 ms to 288 s, random sign", "Jepsen's clock nemesis",
+			"drawn anew once a minute for each client",
+			Clocks{Low: 11 * time.Millisecond, High: 288 * time.Second, LogEven: true,
+				Step: Steps{Kind: StepAnew, Every: time.Minute}}},
 	}
 }
 
 // serverPresets afflict only the server.
 func serverPresets() []Preset {
 	return []Preset{
-		{"server-step", "the server's clock steps by 0.4 s, to and fro", "systemd-timesyncd steps at 0.4 s, which can't be configured",
-			"one step an hour", Clocks{Server: ServerTroubles{Step: Steps{Kind: StepInward, By: 400 * time.Millisecond, Every: time.Hour}}}},
-		{"server-slew", "the server's clock gains 60 s in 33 hours, 500 ppm", "ntpd -x slews offsets of up to 600 s at 500 ppm",
+		{"server-step", "the server's clock steps by 0.4 s, to and fro",
+			"systemd-timesyncd steps at 0.4 s, which can't be configured",
+			"one step an hour", Clocks{
+				Server: ServerTroubles{
+					Step: Steps{Kind: StepInward, By: 400 * time.Millisecond, Every: time.Hour}}}},
+		{"server-slew", "the server's clock gains 60 s in 33 hours, 500 ppm",
+			"ntpd -x slews offsets of up to 600 s at 500 ppm",
 			"60 s, once, after 5 minutes",
-			Clocks{Server: ServerTroubles{Slew: Slews{PPM: 500, For: 120_000 * time.Second, Every: 5 * time.Minute, Once: true}}}},
-		{"fail-over", "to a server whose clock is 2 minutes ahead", "Huygens, NSDI 2018: up to 30 µs a second, which in 46 days is 2 minutes",
+			Clocks{Server: ServerTroubles{
+				Slew: Slews{PPM: 500, For: 120_000 * time.Second, Every: 5 * time.Minute, Once: true}}}},
+		{"fail-over", "to a server whose clock is 2 minutes ahead",
+			"Huygens, NSDI 2018: up to 30 µs a second, which in 46 days is 2 minutes",
 			"a replica that ran free for so long, once, after 5 minutes",
-			Clocks{Server: ServerTroubles{Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: 5 * time.Minute, Once: true}, FailOver: true}}},
+			Clocks{Server: ServerTroubles{
+				Step:     Steps{Kind: StepBy, By: 2 * time.Minute, Every: 5 * time.Minute, Once: true},
+				FailOver: true}}},
 	}
 }
 
@@ -178,7 +197,8 @@ func Lookup(name string) (Preset, error) {
 		}
 		n, err := strconv.ParseFloat(days, 64)
 		if err != nil || !(n > 0 && n <= 3652) {
-			return Preset{}, impossible("preset", quote(name), "free-run:DAYS, more than 0 and at most 3652 days")
+			return Preset{}, impossible("preset", quote(name),
+				"free-run:DAYS, more than 0 and at most 3652 days")
 		}
 		p.Name = "free-run:" + days
 		p.Clocks.Age = time.Duration(n * float64(day))
@@ -215,7 +235,8 @@ func (c Clocks) Spread(long time.Duration) time.Duration {
 	case c.Slew.Every > 0 && c.Slew.Towards:
 		low, high = min(low, 0), max(high, 0)
 	case c.Slew.Every > 0:
-		slewed := time.Duration(times(c.Slew.Every, c.Slew.Once, long) * c.Slew.PPM / 1e6 * float64(c.Slew.For))
+		slewed := time.Duration(times(c.Slew.Every, c.Slew.Once,
+			long) * c.Slew.PPM / 1e6 * float64(c.Slew.For))
 		low, high = low-slewed, high+slewed
 	}
 	return high - low
@@ -257,7 +278,8 @@ const mostOff = 3652 * day
 func (c Clocks) checkOffsets() error {
 	low, high := c.offsets()
 	return first(
-		rule{low < -mostOff || high > mostOff, "Clocks.Low … High", fmt.Sprint(low, " … ", high), fmt.Sprintf("within ±%v", mostOff)},
+		rule{low < -mostOff || high > mostOff, "Clocks.Low … High", fmt.Sprint(low, " … ", high),
+			fmt.Sprintf("within ±%v", mostOff)},
 		rule{c.Low > c.High, "Clocks.Low", c.Low, fmt.Sprintf("at most High, %v", c.High)},
 		rule{c.LogEven && c.Low <= 0, "Clocks.Low", c.Low, "more than 0 where LogEven"},
 		rule{!within(c.Share, 0, 1), "Clocks.Share", c.Share, "from 0 to 1"},
@@ -273,9 +295,12 @@ func (c Clocks) checkTroubles() error {
 	endless := !c.Slew.Once && c.Slew.Every <= c.Slew.For
 	return first(
 		rule{least < 0, "Clocks.Step.Every, Slew.Every, Slew.For", least, "at least 0"},
-		rule{!within(c.Step.By, -mostOff, mostOff), "Clocks.Step.By", c.Step.By, fmt.Sprintf("within ±%v", mostOff)},
-		rule{c.Step.Every > 0 && !slices.Contains(kinds, c.Step.Kind), "Clocks.Step.Kind", quote(string(c.Step.Kind)), "by, inward, right or anew"},
-		rule{c.Slew.Every > 0 && (c.Slew.For == 0 || endless), "Clocks.Slew.For", c.Slew.For, fmt.Sprintf("more than 0 and less than Every, %v", c.Slew.Every)},
+		rule{!within(c.Step.By, -mostOff, mostOff), "Clocks.Step.By", c.Step.By,
+			fmt.Sprintf("within ±%v", mostOff)},
+		rule{c.Step.Every > 0 && !slices.Contains(kinds, c.Step.Kind), "Clocks.Step.Kind",
+			quote(string(c.Step.Kind)), "by, inward, right or anew"},
+		rule{c.Slew.Every > 0 && (c.Slew.For == 0 || endless), "Clocks.Slew.For", c.Slew.For,
+			fmt.Sprintf("more than 0 and less than Every, %v", c.Slew.Every)},
 	)
 }
 
@@ -285,7 +310,8 @@ func (c Clocks) checkPauses() error {
 	}
 	for _, p := range c.Pauses {
 		if p.Every <= 0 || !within(p.For, 0, mostOff) {
-			return impossible("Clocks.Pauses", fmt.Sprint(p.For, " every ", p.Every), "a span from 0, every more than 0")
+			return impossible("Clocks.Pauses", fmt.Sprint(p.For, " every ", p.Every),
+				"a span from 0, every more than 0")
 		}
 	}
 	return nil

@@ -28,11 +28,14 @@ func TestDistributionIsReadAndWritten(t *testing.T) {
 
 func TestBadDistributionNamesFieldAndBound(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "a duration or a distribution", "5": "a duration or a distribution", "-1s": "job -1s: must be at least 0",
-		"40s..5s": "smaller end first", "5s..": "a duration", "exp:": "a duration", "exp:-1s": "at least 0", "gauss:5s": "a duration",
+		"": "a duration or a distribution", "5": "a duration or a distribution",
+		"-1s":     "job -1s: must be at least 0",
+		"40s..5s": "smaller end first", "5s..": "a duration", "exp:": "a duration", "exp:-1s": "at least 0",
+		"gauss:5s":         "a duration",
 		"lognormal:p50=5s": "lognormal:p50=5s,p99=40s", "lognormal:p99=5s,p50=1s": "lognormal:p50",
 		"lognormal:p50=0s,p99=1s": "p50 of more than 0", "lognormal:p50=5s,p99=1s": "not less than the p50",
-		"lognormal:p50=1ns,p99=1h": "times the p50", "1s,,2s": "a duration", "200000h": "at most", "1s,-1s": "at least 0",
+		"lognormal:p50=1ns,p99=1h": "times the p50", "1s,,2s": "a duration", "200000h": "at most",
+		"1s,-1s": "at least 0",
 	} {
 		_, err := ParseDistribution("job", text)
 		var parameter *skew.ParameterError
@@ -98,7 +101,8 @@ func TestEveryPresetIsFoundAndPossible(t *testing.T) {
 
 func TestPresetSpreadCoversStepsAndDrift(t *testing.T) {
 	for name, want := range map[string]time.Duration{
-		"ptp": 100 * time.Microsecond, "timesyncd": 800 * ms, "free-run": 2 * 2592 * ms, "leap": sec, "boot": sec,
+		"ptp": 100 * time.Microsecond, "timesyncd": 800 * ms, "free-run": 2 * 2592 * ms, "leap": sec,
+		"boot":  sec,
 		"human": 2 * day, "jepsen": 576 * sec, "vm-pause": 0, "slewing": 2 * sec,
 	} {
 		p, err := Lookup(name)
@@ -159,8 +163,10 @@ func TestClocksSetDailyDriftForOneDay(t *testing.T) {
 		for at := m.now; at < m.now+int64(90*day); at += int64(time.Hour) {
 			most = max(most, time.Duration(m.read(c, at)-at).Abs())
 		}
-		if drifts := time.Duration(math.Abs(c.clock.own) * float64(2*day)); most > bound || most < drifts*9/10 {
-			t.Errorf("client %d came %v off, at a rate that gains %v in two days, within %v", i, most, drifts, bound)
+		if drifts := time.Duration(math.Abs(c.clock.own) * float64(2*day)); most > bound ||
+			most < drifts*9/10 {
+			t.Errorf("client %d came %v off, at a rate that gains %v in two days, within %v", i, most, drifts,
+				bound)
 		}
 	}
 }
@@ -185,7 +191,8 @@ func TestClocksSetDailyAreCorrectedDaily(t *testing.T) {
 			before := m.read(c, at+int64(time.Minute)) - at - int64(time.Minute)
 			at += int64(21 * time.Minute)
 			after := time.Duration(m.read(c, at) - at)
-			if name != "boot" && before != 0 || name == "boot" && before == 0 || (after.Abs()-off.Abs()).Abs() > ms {
+			if name != "boot" && before != 0 || name == "boot" && before == 0 ||
+				(after.Abs()-off.Abs()).Abs() > ms {
 				t.Errorf("%s, day %d: %v off, and after a while %v", name, n, time.Duration(before), after)
 			}
 		}
@@ -212,10 +219,12 @@ func TestDocumentationListsEveryPreset(t *testing.T) {
 
 func TestImpossibleClocksNameTheField(t *testing.T) {
 	for field, c := range map[string]Clocks{
-		"Clocks.Low": {Low: 2, High: 1}, "Clocks.Share": {Share: 1.5}, "Clocks.PPM": {PPM: -1}, "Clocks.Age": {Age: -1},
+		"Clocks.Low": {Low: 2, High: 1}, "Clocks.Share": {Share: 1.5}, "Clocks.PPM": {PPM: -1},
+		"Clocks.Age":       {Age: -1},
 		"Clocks.Step.Kind": {Step: Steps{Every: 1}}, "Clocks.Slew.For": {Slew: Slews{Every: sec, For: sec}},
 		"Clocks.Pauses": {Pauses: []Pause{{For: sec}}}, "Clocks.Low … High": {High: 4000 * day},
-		"Clocks.Step.By": {Step: Steps{Kind: StepBy, By: 4000 * day, Every: sec}}, "Clocks.Slew.PPM": {Slew: Slews{PPM: 1e9}},
+		"Clocks.Step.By":  {Step: Steps{Kind: StepBy, By: 4000 * day, Every: sec}},
+		"Clocks.Slew.PPM": {Slew: Slews{PPM: 1e9}},
 	} {
 		var parameter *skew.ParameterError
 		if err := c.check(); !errors.As(err, &parameter) || parameter.Field != field {
@@ -227,7 +236,8 @@ func TestImpossibleClocksNameTheField(t *testing.T) {
 // FuzzDistribution checks that what is read is written in a form that reads
 // back as the same.
 func FuzzDistribution(f *testing.F) {
-	for _, text := range []string{"5s", "5s..40s", "exp:10s", "lognormal:p50=5s,p99=40s", "1s,2s", "1h..", "lognormal:p50=,p99="} {
+	for _, text := range []string{"5s", "5s..40s", "exp:10s", "lognormal:p50=5s,p99=40s", "1s,2s", "1h..",
+		"lognormal:p50=,p99="} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

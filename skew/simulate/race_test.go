@@ -30,7 +30,8 @@ func less[T ~int | ~int64](n T) T {
 func TestConcurrentSimulationsAreIndependent(t *testing.T) {
 	ask := func(n int) string {
 		s := plainFleet()
-		s.Dialect = []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
+		s.Dialect = []dialect.Dialect{
+			dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
 		s.Lease, s.Acquisitions = sec, 500
 		s.Clocks = Presets()[n].Clocks
 		r, err := Run(s)

@@ -68,7 +68,8 @@ func (r *simRules) stamp(now int64) int64 {
 }
 
 func (r *simRules) same(a, b simValue) bool {
-	return a.stamp == b.stamp && (r.stamps && !r.uuid || a.writer == b.writer || r.Shape == dialect.ShapeConstant)
+	return a.stamp == b.stamp && (r.stamps && !r.uuid || a.writer == b.writer ||
+		r.Shape == dialect.ShapeConstant)
 }
 
 func (r *simRules) past(v simValue, now int64) bool { return now >= v.stamp+r.edge }

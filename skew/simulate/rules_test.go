@@ -54,18 +54,24 @@ func TestSimulatedRulesMatchTheDialects(t *testing.T) {
 				nowNanos -= nowNanos % r.unit
 			}
 			now, client := time.Unix(0, nowNanos), int32(random.IntN(3))
-			seenBytes, oldBytes, ownBytes := wireOf(d, seen, present), wireOf(d, old, oldPresent), wireOf(d, own, true)
-			if got, want := r.next(seen, present, client, nowNanos), d.LegacyNext(seenBytes, uuidOf(d, client), now); got != want {
+			seenBytes, oldBytes, ownBytes := wireOf(d, seen, present), wireOf(d, old, oldPresent),
+				wireOf(d, own, true)
+			if got, want := r.next(seen, present, client, nowNanos),
+				d.LegacyNext(seenBytes, uuidOf(d, client), now); got != want {
 				t.Fatalf("%s: after %+v at %v: %s, want %s", d, seenBytes, now, got, want)
 			}
-			if got, want := r.wins(old, seen, oldPresent, present, nowNanos), d.LegacyWins(oldBytes, seenBytes, now); r.takeover && got != want {
-				t.Fatalf("%s: GETSET returned %+v, GET %+v at %v: %s, want %s", d, oldBytes, seenBytes, now, got, want)
+			if got, want := r.wins(old, seen, oldPresent, present, nowNanos),
+				d.LegacyWins(oldBytes, seenBytes, now); r.takeover && got != want {
+				t.Fatalf("%s: GETSET returned %+v, GET %+v at %v: %s, want %s", d, oldBytes, seenBytes, now,
+					got, want)
 			}
 			if d.Release == dialect.ReleaseNever {
 				continue
 			}
-			if got, want := r.releases(own, seen, present, nowNanos), d.LegacyReleases(ownBytes.Value, seenBytes, now); sameRelease(got) != sameRelease(want) {
-				t.Fatalf("%s: release of %+v with %+v at %v: %s, want %s", d, ownBytes, seenBytes, now, got, want)
+			if got, want := r.releases(own, seen, present, nowNanos),
+				d.LegacyReleases(ownBytes.Value, seenBytes, now); sameRelease(got) != sameRelease(want) {
+				t.Fatalf("%s: release of %+v with %+v at %v: %s, want %s", d, ownBytes, seenBytes, now, got,
+					want)
 			}
 		}
 	}
@@ -97,7 +103,8 @@ func TestSimulatedStampMatchesTheDialect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if away := value.Expiry.Sub(time.Unix(0, r.stamp(now.UnixNano()))).Abs(); away > 0 && (d.Unit != dialect.UnitFloatSeconds || away > time.Microsecond) {
+			if away := value.Expiry.Sub(time.Unix(0, r.stamp(now.UnixNano()))).Abs(); away > 0 &&
+				(d.Unit != dialect.UnitFloatSeconds || away > time.Microsecond) {
 				t.Fatalf("%s at %v: %v away", d, now, away)
 			}
 		}

@@ -41,7 +41,8 @@ type simServer struct {
 // setServer begins with a clock that is right.
 func (m *Simulator) setServer() {
 	k, t := &m.server.clock, m.Clocks.Server
-	*k = simClock{anchor: simulationStart, nextStep: never, nextSlew: never, nextSet: never, steps: &m.Clocks.Server.Step, slews: &m.Clocks.Server.Slew}
+	*k = simClock{anchor: simulationStart, nextStep: never, nextSlew: never, nextSet: never,
+		steps: &m.Clocks.Server.Step, slews: &m.Clocks.Server.Slew}
 	if t.Step.Every > 0 {
 		k.nextStep = m.now + m.until(t.Step.Every, t.Step.Once)
 	}

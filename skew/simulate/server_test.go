@@ -30,9 +30,11 @@ func displaced(d dialect.Dialect, p skew.Phase, by time.Duration) Fleet {
 func TestLooksTakeNoHeldLockAtAnyOffset(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.PageNil(), dialect.Faye()}) {
 		for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual} {
-			for _, by := range []time.Duration{-2 * time.Minute, -3 * sec, 2 * time.Minute, 10 * time.Minute} {
+			for _, by := range []time.Duration{
+				-2 * time.Minute, -3 * sec, 2 * time.Minute, 10 * time.Minute} {
 				r := mustSimulate(t, displaced(d, p, by))
-				if o := r.Ours; r.Episodes > 0 || o.Lost.Clock > 0 || o.BesideOld > 0 || by < 0 && o.Takeovers == 0 {
+				if o := r.Ours; r.Episodes > 0 || o.Lost.Clock > 0 || o.BesideOld > 0 ||
+					by < 0 && o.Takeovers == 0 {
 					t.Errorf("%s, %s, %v: %d episodes, %+v", d, p, by, r.Episodes, r.Ours)
 				}
 			}
@@ -83,7 +85,8 @@ func TestServerTroublesTakeNoHeldLock(t *testing.T) {
 // and because another run id makes measured bounds void.
 func TestClientsHearStepsAndFailOvers(t *testing.T) {
 	s := displaced(dialect.Jedis(), skew.PhaseDual, 0)
-	s.Clocks.Server = ServerTroubles{Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: time.Minute, Once: true}}
+	s.Clocks.Server = ServerTroubles{
+		Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: time.Minute, Once: true}}
 	s.Ours.Terms.Behind = dialect.Zero
 	m, err := New(s)
 	if err != nil {

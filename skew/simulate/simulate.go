@@ -291,9 +291,12 @@ func (s Fleet) checkLease() error {
 	nobody := s.Clients < 1 && s.Ours.Clients < 1
 	return first(
 		rule{nobody || !within(s.Clients, 0, 10_000), "Clients", s.Clients, "from 1 to 10000"},
-		rule{!within(s.Lease, 0, dialect.LongestStamp), "Lease", s.Lease, fmt.Sprintf("from 0 to %v", dialect.LongestStamp)},
-		rule{s.Lease == 0 && timed, "Lease", s.Lease, "more than 0: " + s.Dialect.Name + " has no lease of its own"},
-		rule{unit > 0 && s.Lease%max(unit, 1) != 0 && !s.Dialect.CutLease, "Lease", s.Lease, fmt.Sprintf("a whole number of %v, the unit of %s", unit, s.Dialect.Name)},
+		rule{!within(s.Lease, 0, dialect.LongestStamp), "Lease", s.Lease,
+			fmt.Sprintf("from 0 to %v", dialect.LongestStamp)},
+		rule{s.Lease == 0 && timed, "Lease", s.Lease,
+			"more than 0: " + s.Dialect.Name + " has no lease of its own"},
+		rule{unit > 0 && s.Lease%max(unit, 1) != 0 && !s.Dialect.CutLease, "Lease", s.Lease,
+			fmt.Sprintf("a whole number of %v, the unit of %s", unit, s.Dialect.Name)},
 	)
 }
 
@@ -302,9 +305,12 @@ func (s Fleet) checkPace() error {
 	never := func(d Distribution) bool { l := d.longest(); return l.Bounded && l.Bound == 0 }
 	return first(
 		rule{!within(s.Poll, 0, day), "Poll", s.Poll, "from 0 to 24h"},
-		rule{s.Poll == 0 && never(s.Latency), "Latency", s.Latency, "more than 0, or Poll: otherwise a waiting client takes no time at all"},
-		rule{never(s.Job) && never(s.Rest) && never(s.Latency), "Job", s.Job, "more than 0, or Rest, or Latency: otherwise an acquisition takes no time at all"},
-		rule{len(s.Offsets) > s.Clients, "Offsets", len(s.Offsets), fmt.Sprintf("at most Clients, %d: getsetlock clients do not use offsets", s.Clients)},
+		rule{s.Poll == 0 && never(s.Latency), "Latency", s.Latency,
+			"more than 0, or Poll: otherwise a waiting client takes no time at all"},
+		rule{never(s.Job) && never(s.Rest) && never(s.Latency), "Job", s.Job,
+			"more than 0, or Rest, or Latency: otherwise an acquisition takes no time at all"},
+		rule{len(s.Offsets) > s.Clients, "Offsets", len(s.Offsets),
+			fmt.Sprintf("at most Clients, %d: getsetlock clients do not use offsets", s.Clients)},
 	)
 }
 
@@ -317,8 +323,10 @@ func (s Fleet) checkEnd() error {
 		rule{s.Acquisitions < 0, "Acquisitions", s.Acquisitions, "at least 0"},
 		rule{!within(s.SetEvery, 0, most), "SetEvery", s.SetEvery, fmt.Sprintf("from 0 to %v", most)},
 		rule{!within(s.For, 0, most), "For", s.For, fmt.Sprintf("from 0 to %v", most)},
-		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For, "more than 0, or Acquisitions: otherwise the run has no end"},
-		rule{s.For == 0 && stuck, "For", s.For, "more than 0: a key that no client frees may have no next acquisition"},
+		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For,
+			"more than 0, or Acquisitions: otherwise the run has no end"},
+		rule{s.For == 0 && stuck, "For", s.For,
+			"more than 0: a key that no client frees may have no next acquisition"},
 	)
 }
 

@@ -46,28 +46,33 @@ func TestEpisodesAppearWhereTheLawAllowsThem(t *testing.T) {
 	// A fast client that returned at once would never let the slow one hold.
 	rest, seen, unseen := mustParse(t, "0s..12s"), 0, 0
 	for i := range less(400) {
-		d := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Errorception(), dialect.Faye(), dialect.JedisAQS(), dialect.TaskTiger(), dialect.SetDel(), dialect.Gorlock()}[i%8]
+		d := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Errorception(), dialect.Faye(),
+			dialect.JedisAQS(), dialect.TaskTiger(), dialect.SetDel(), dialect.Gorlock()}[i%8]
 		lease := time.Duration(1+random.IntN(4)) * sec
 		way := time.Duration(random.IntN(3)) * 500 * time.Microsecond
 		spread := time.Duration(random.IntN(2000)) * ms
 		job := time.Duration(200+random.IntN(3000)) * ms
 		s := Fleet{
-			Dialect: d, Clients: 2, Lease: lease, Job: Constant(job), Rest: rest, Latency: Constant(way), Poll: 10 * ms,
+			Dialect: d, Clients: 2, Lease: lease, Job: Constant(job), Rest: rest, Latency: Constant(way),
+			Poll:    10 * ms,
 			Offsets: []time.Duration{0, spread}, Acquisitions: 2000, Seed: uint64(i),
 		}
 		r := mustSimulate(t, s)
 		// A holder has the lock for two ways longer than its job. A
 		// challenger's stamp is five ways old when its GETSET arrives.
-		v, err := skew.Law{Dialect: d, Lease: lease, Job: job + 2*way, Delay: 5 * way, Spread: spread}.Verdict()
+		v, err := skew.Law{Dialect: d, Lease: lease, Job: job + 2*way, Delay: 5 * way,
+			Spread: spread}.Verdict()
 		if err != nil {
 			t.Fatal(err)
 		}
 		hidden := 10*ms + 8*way + d.Unit.Step()
 		switch {
 		case r.Episodes > 0 && !v.Possible:
-			t.Fatalf("%s lease %v job %v spread %v way %v: %d episodes, the law has none", d, lease, job, spread, way, r.Episodes)
+			t.Fatalf("%s lease %v job %v spread %v way %v: %d episodes, the law has none", d, lease, job,
+				spread, way, r.Episodes)
 		case r.Episodes == 0 && v.Overlap > hidden:
-			t.Fatalf("%s lease %v job %v spread %v way %v: no episode, the law has %v", d, lease, job, spread, way, v.Overlap)
+			t.Fatalf("%s lease %v job %v spread %v way %v: no episode, the law has %v", d, lease, job, spread,
+				way, v.Overlap)
 		case r.Episodes > 0:
 			seen++
 		default:
@@ -135,9 +140,11 @@ func TestEpisodesAreSpansWithTwoOrMoreHolders(t *testing.T) {
 		total, longest = total+open, max(longest, open)
 	}
 	r := m.Rates()
-	if int(r.Episodes) != episodes || r.MostHolders != most || int(r.Entries) != entries || r.EpisodeTime != total ||
+	if int(r.Episodes) != episodes || r.MostHolders != most || int(r.Entries) != entries ||
+		r.EpisodeTime != total ||
 		r.LongestEpisode != longest || int(r.Acquisitions) != acquired || episodes < 100 {
-		t.Errorf("%d episodes, %v, longest %v, %d holders, %d entries, %d acquisitions; the simulator says %+v",
+		t.Errorf(
+			"%d episodes, %v, longest %v, %d holders, %d entries, %d acquisitions; the simulator says %+v",
 			episodes, total, longest, most, entries, acquired, r)
 	}
 	if whole := mustSimulate(t, s); whole != r {
@@ -200,12 +207,14 @@ func TestMemoryDoesNotGrowWithTheRun(t *testing.T) {
 
 func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 	for field, change := range map[string]func(*Fleet){
-		"Clients":      func(s *Fleet) { s.Clients = 0 },
-		"Lease":        func(s *Fleet) { s.Lease = -1 },
-		"Poll":         func(s *Fleet) { s.Poll = -1 },
-		"Job":          func(s *Fleet) { s.Job = Constant(-1) },
-		"Rest":         func(s *Fleet) { s.Rest = Constant(-1) },
-		"Latency":      func(s *Fleet) { s.Dialect, s.Lease, s.Latency = dialect.JedisAQS(), sec, Distribution{} },
+		"Clients": func(s *Fleet) { s.Clients = 0 },
+		"Lease":   func(s *Fleet) { s.Lease = -1 },
+		"Poll":    func(s *Fleet) { s.Poll = -1 },
+		"Job":     func(s *Fleet) { s.Job = Constant(-1) },
+		"Rest":    func(s *Fleet) { s.Rest = Constant(-1) },
+		"Latency": func(s *Fleet) {
+			s.Dialect, s.Lease, s.Latency = dialect.JedisAQS(), sec, Distribution{}
+		},
 		"Offsets":      func(s *Fleet) { s.Offsets = make([]time.Duration, 5) },
 		"CrashShare":   func(s *Fleet) { s.CrashShare = 2 },
 		"Acquisitions": func(s *Fleet) { s.Acquisitions = -1 },
@@ -241,7 +250,8 @@ func FuzzSimulate(f *testing.F) {
 			return
 		}
 		s := Fleet{
-			Dialect: d, Clients: 1 + int(clients)%16, Lease: 5 * sec, Job: j, Latency: l, Clocks: presets[int(preset)%len(presets)].Clocks,
+			Dialect: d, Clients: 1 + int(clients)%16, Lease: 5 * sec, Job: j, Latency: l,
+			Clocks:     presets[int(preset)%len(presets)].Clocks,
 			CrashShare: float64(crash%1000) / 1000, For: day, Seed: seed,
 		}
 		m, err := New(s)
@@ -250,8 +260,10 @@ func FuzzSimulate(f *testing.F) {
 		}
 		m.Run(20_000)
 		r := m.Rates()
-		if r.Entries > r.Acquisitions || r.Episodes > r.Entries || r.EpisodeTime > r.Span || r.Blocked > r.Span || r.Blocked < 0 ||
-			r.LongestEpisode > r.EpisodeTime || r.MostHolders > s.Clients || m.tally.waiting < 0 || m.tally.holders < 0 ||
+		if r.Entries > r.Acquisitions || r.Episodes > r.Entries || r.EpisodeTime > r.Span ||
+			r.Blocked > r.Span || r.Blocked < 0 ||
+			r.LongestEpisode > r.EpisodeTime || r.MostHolders > s.Clients || m.tally.waiting < 0 ||
+			m.tally.holders < 0 ||
 			r.Episodes != r.Causes.Skew+r.Causes.Job+r.Causes.Jump+r.Causes.Protocol || m.Done() > 1 {
 			t.Fatalf("%+v", r)
 		}

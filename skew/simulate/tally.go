@@ -207,7 +207,8 @@ func (m *Simulator) causeOf(c *simClient, present bool) Cause {
 		return CauseProtocol // its own uuid, or a GET that found nothing
 	case m.rules.past(right, c.judgedAt):
 		return CauseJob
-	case c.clock.steppedAt > k.truth && c.clock.steppedAt <= c.judgedAt && !m.rules.past(k.value, c.judged-c.clock.stepped):
+	case c.clock.steppedAt > k.truth && c.clock.steppedAt <= c.judgedAt &&
+		!m.rules.past(k.value, c.judged-c.clock.stepped):
 		return CauseJump
 	}
 	return CauseSkew
@@ -223,11 +224,14 @@ func (m *Simulator) Rates() Rates {
 	r := Rates{
 		Span: time.Duration(now - simulationStart), Acquisitions: t.acquisitions, Takeovers: t.takeovers,
 		Clobbers: t.clobbers, GaveUp: t.gaveUp, Crashes: t.crashes, Commands: t.commands,
-		Episodes: t.episodes, EpisodeTime: time.Duration(t.episodeTime), LongestEpisode: time.Duration(t.longest),
-		MostHolders: t.mostHolders, Entries: t.entries, LongestChain: t.longestChain,
-		Causes:  Causes{t.causes[CauseSkew], t.causes[CauseJob], t.causes[CauseJump], t.causes[CauseProtocol]},
-		WaitP50: time.Duration(t.waits.quantile(50)), WaitP99: time.Duration(t.waits.quantile(99)), WaitMost: time.Duration(t.waits.most),
-		Blocked: time.Duration(t.blocked),
+		Episodes: t.episodes, EpisodeTime: time.Duration(t.episodeTime),
+		LongestEpisode: time.Duration(t.longest),
+		MostHolders:    t.mostHolders, Entries: t.entries, LongestChain: t.longestChain,
+		Causes: Causes{t.causes[CauseSkew], t.causes[CauseJob], t.causes[CauseJump],
+			t.causes[CauseProtocol]},
+		WaitP50: time.Duration(t.waits.quantile(50)), WaitP99: time.Duration(t.waits.quantile(99)),
+		WaitMost: time.Duration(t.waits.most),
+		Blocked:  time.Duration(t.blocked),
 	}
 	if t.holders > 1 {
 		open := time.Duration(now - t.since)
@@ -236,7 +240,8 @@ func (m *Simulator) Rates() Rates {
 	}
 	if m.members != nil {
 		r.Ours = m.ourTally
-		r.Ours.WaitP50, r.Ours.WaitP99 = time.Duration(m.ourWaits.quantile(50)), time.Duration(m.ourWaits.quantile(99))
+		r.Ours.WaitP50, r.Ours.WaitP99 = time.Duration(m.ourWaits.quantile(50)),
+			time.Duration(m.ourWaits.quantile(99))
 		r.Ours.WaitMost = time.Duration(m.ourWaits.most)
 	}
 	if r.Span > 0 {

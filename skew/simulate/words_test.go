@@ -15,7 +15,8 @@ func TestListOfRefusesEmptyList(t *testing.T) {
 	if _, err := ListOf("Job", nil); !errors.As(err, &impossible) || impossible.Field != "Job" {
 		t.Error(err)
 	}
-	if _, err := ListOf("Job", []time.Duration{sec, -1}); err == nil || !strings.Contains(err.Error(), "Job") {
+	if _, err := ListOf("Job", []time.Duration{sec, -1}); err == nil ||
+		!strings.Contains(err.Error(), "Job") {
 		t.Errorf("a negative span: %v", err)
 	}
 	d, err := ListOf("Job", []time.Duration{sec})
@@ -39,7 +40,9 @@ func TestAnyReportsServerTroubles(t *testing.T) {
 }
 
 func TestEveryCauseHasAWord(t *testing.T) {
-	for c, want := range map[Cause]string{CauseNone: "none", CauseSkew: "skew", CauseJob: "job", CauseJump: "jump", CauseProtocol: "protocol", 5: "Cause(5)"} {
+	for c, want := range map[Cause]string{
+		CauseNone: "none", CauseSkew: "skew", CauseJob: "job", CauseJump: "jump", CauseProtocol: "protocol",
+		5: "Cause(5)"} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -50,7 +53,8 @@ func TestEveryCauseHasAWord(t *testing.T) {
 func TestDoneIsTheGreaterShareOfTimeAndAcquisitions(t *testing.T) {
 	start := func(acquisitions int64, span time.Duration) *Simulator {
 		t.Helper()
-		m, err := New(Fleet{Dialect: dialect.Jedis(), Clients: 1, Lease: sec, Job: Constant(100 * ms), Rest: Constant(100 * ms), Acquisitions: acquisitions, For: span})
+		m, err := New(Fleet{Dialect: dialect.Jedis(), Clients: 1, Lease: sec, Job: Constant(100 * ms),
+			Rest: Constant(100 * ms), Acquisitions: acquisitions, For: span})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +64,8 @@ func TestDoneIsTheGreaterShareOfTimeAndAcquisitions(t *testing.T) {
 		acquisitions int64
 		span         time.Duration
 		low, high    float64
-	}{{0, time.Hour, 0.0002, 0.02}, {100, 0, 0.2, 0.6}, {100, time.Hour, 0.2, 0.6}, {1 << 40, 10 * sec, 0.3, 1}} {
+	}{{0, time.Hour, 0.0002, 0.02}, {100, 0, 0.2, 0.6}, {100, time.Hour, 0.2, 0.6},
+		{1 << 40, 10 * sec, 0.3, 1}} {
 		m := start(c.acquisitions, c.span)
 		if d := m.Done(); d != 0 {
 			t.Errorf("at the start %v", d)

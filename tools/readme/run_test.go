@@ -30,12 +30,14 @@ func newPlace(t *testing.T, text string) *place {
 	t.Helper()
 	p := &place{folder: t.TempDir(), server: redistest.Real(t, redistest.Options{})}
 	p.command = filepath.Join(p.folder, "getsetlock")
-	if out, err := exec.Command("go", "build", "-o", p.command, root+"/cmd/getsetlock").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", p.command,
+		root+"/cmd/getsetlock").CombinedOutput(); err != nil {
 		t.Fatalf("the command doesn't build: %v\n%s", err, out)
 	}
 	for _, step := range Steps(text) {
 		for _, word := range strings.Fields(step.Command) {
-			if name, ok := strings.CutPrefix(word, "./"); ok && strings.HasPrefix(step.Command, "getsetlock ") {
+			if name, ok := strings.CutPrefix(word, "./"); ok &&
+				strings.HasPrefix(step.Command, "getsetlock ") {
 				p.script(t, name)
 			}
 		}
@@ -94,11 +96,13 @@ func TestReadmeCommandsDoWhatItSays(t *testing.T) {
 		cancel()
 		var failed *exec.ExitError
 		if err != nil && !errors.As(err, &failed) || cmd.ProcessState.ExitCode() != step.Status() {
-			t.Errorf("README.md:%d: %s: %v, and it says %d\n%s", step.Line, step.Command, err, step.Status(), out)
+			t.Errorf("README.md:%d: %s: %v, and it says %d\n%s", step.Line, step.Command, err, step.Status(),
+				out)
 			continue
 		}
 		if missing := Missing(step.Output, string(out)); len(missing) > 0 {
-			t.Errorf("README.md:%d: %s doesn't print\n%s\nbut\n%s", step.Line, step.Command, strings.Join(missing, "\n"), out)
+			t.Errorf("README.md:%d: %s doesn't print\n%s\nbut\n%s", step.Line, step.Command,
+				strings.Join(missing, "\n"), out)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func oursByTTL(fits []*dialect.Dialect, beyond time.Duration) bool {
 func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
 	fits := Fitting(value, now, own)
 	for _, d := range fits {
-		if s, err := d.Decode(value, now); err != nil || !oursByTTL([]*dialect.Dialect{d}, s.Expiry.Sub(now)-ttl) {
+		if s, err := d.Decode(value, now); err != nil ||
+			!oursByTTL([]*dialect.Dialect{d}, s.Expiry.Sub(now)-ttl) {
 			return false
 		}
 	}

@@ -94,17 +94,21 @@ type Member struct {
 // Join adds a client of protocol p whose clock is wrong by skew.
 func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 	f.Helper()
-	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew), wire: f.World.Wire()}
+	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew),
+		wire: f.World.Wire()}
 	var backend lock.Backend
 	var err error
-	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1} // no gaps: they have nothing to do with clocks
+	// no gaps: they have nothing to do with clocks
+	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1}
 	terms := dialect.Terms{Lease: f.Lease, Behind: f.Behind}
 	switch p {
 	case Verbatim:
-		backend, err = legacy.New(m.wire.Pool(), legacy.Config{Mode: legacy.Verbatim, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
+		backend, err = legacy.New(m.wire.Pool(),
+			legacy.Config{Mode: legacy.Verbatim, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
 		cfg.TTL = f.Lease
 	case Hardened:
-		backend, err = legacy.New(m.wire.Pool(), legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
+		backend, err = legacy.New(m.wire.Pool(),
+			legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
 	case Tokens:
 		backend, err = modern.New(m.wire.Pool(), modern.Config{})
 	case Bridged:
@@ -273,7 +277,8 @@ func (f *Fleet) Dead(p Protocol) {
 	if p == Tokens {
 		return
 	}
-	text, err := f.Dialect.Stamp(f.World.Now().Add(-24*time.Hour), f.Lease, "00000000-0000-4000-8000-000000000000")
+	text, err := f.Dialect.Stamp(f.World.Now().Add(-24*time.Hour), f.Lease,
+		"00000000-0000-4000-8000-000000000000")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -284,7 +289,8 @@ func (f *Fleet) Dead(p Protocol) {
 
 // Falls runs a scenario once for each protocol. The scenario must go wrong with
 // Verbatim and with none of [Ours].
-func Falls(t *testing.T, d dialect.Dialect, lease time.Duration, scenario func(f *Fleet, p Protocol) (wrong bool)) {
+func Falls(t *testing.T, d dialect.Dialect, lease time.Duration,
+	scenario func(f *Fleet, p Protocol) (wrong bool)) {
 	t.Helper()
 	t.Run("verbatim falls", func(t *testing.T) {
 		if !scenario(New(t, d, lease), Verbatim) {

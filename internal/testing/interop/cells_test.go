@@ -52,12 +52,15 @@ const before1970 = -1000
 var pinnedClocks = []int64{1600000000000, 1234567890123, 253402300799999, 1, before1970}
 
 var stampLeases = []time.Duration{
-	Default, time.Minute, 300 * time.Millisecond, time.Millisecond, 0, -time.Millisecond, -time.Minute, (1<<31 - 1) * time.Millisecond,
+	Default, time.Minute, 300 * time.Millisecond, time.Millisecond, 0, -time.Millisecond, -time.Minute,
+	(1<<31 - 1) * time.Millisecond,
 }
 
 var attemptWaits = []time.Duration{
-	Default, -100 * time.Millisecond, -time.Millisecond, 0, time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond,
-	101 * time.Millisecond, 199 * time.Millisecond, 200 * time.Millisecond, 250 * time.Millisecond, time.Second,
+	Default, -100 * time.Millisecond, -time.Millisecond, 0, time.Millisecond, 99 * time.Millisecond,
+	100 * time.Millisecond,
+	101 * time.Millisecond, 199 * time.Millisecond, 200 * time.Millisecond, 250 * time.Millisecond,
+	time.Second,
 }
 
 // cell is a state of the key, and what other clients do to it just before a
@@ -124,24 +127,31 @@ var foreignCells = []cell{
 	{what: "a Unicode minus does not parse", before: text("−1")},
 	{what: "a byte order mark does not parse", before: text("\uFEFF1599999940000")},
 	{what: "bytes that are not UTF-8", before: text("\xff\xfe")},
-	{what: "what Spring's default serializer writes for a dead stamp", before: text("\xac\xed\x00\x05t\x00\x0d1599999940000")},
+	{what: "what Spring's default serializer writes for a dead stamp",
+		before: text("\xac\xed\x00\x05t\x00\x0d1599999940000")},
 	{what: "a JSON string", before: text(`"1599999940000"`)},
 	{what: "another type", before: "list"},
-	{what: "gone between the lost SETNX and the GET", before: text("1600000030000"), acts: map[string]string{"get": "!DEL"}},
+	{what: "gone between the lost SETNX and the GET", before: text("1600000030000"),
+		acts: map[string]string{"get": "!DEL"}},
 	{what: "died between the SETNX and the GET", before: text("1600000030000"),
 		acts: map[string]string{"get": "!SET=" + text("1599999940000")}},
-	{what: "another type between the SETNX and the GET", before: text("1600000030000"), acts: map[string]string{"get": "!LIST"}},
-	{what: "clobber: another takes over between GET and GETSET, and loses its stamp to ours", before: text("1599999940000"),
-		acts: map[string]string{"getset": "!SET=" + text("1600000059999")}},
-	{what: "another takes over in the same millisecond, and the same bytes stay", before: text("1599999940000"),
-		acts: map[string]string{"getset": "!SET=" + text("1600000060001")}},
+	{what: "another type between the SETNX and the GET", before: text("1600000030000"),
+		acts: map[string]string{"get": "!LIST"}},
+	{what: "clobber: another takes over between GET and GETSET, and loses its stamp to ours",
+		before: text("1599999940000"),
+		acts:   map[string]string{"getset": "!SET=" + text("1600000059999")}},
+	{what: "another takes over in the same millisecond, and the same bytes stay",
+		before: text("1599999940000"),
+		acts:   map[string]string{"getset": "!SET=" + text("1600000060001")}},
 	{what: "the same number in other digits is another string", before: text("1599999940000"),
 		acts: map[string]string{"getset": "!SET=" + text("+1599999940000")}},
 	{what: "replaced by the same bytes: string equality can't know", before: text("1599999940000"),
 		acts: map[string]string{"getset": "!SET=" + text("1599999940000")}},
-	{what: "ghost: gone between GET and GETSET, not acquired, and our stamp stays", before: text("1599999940000"),
-		acts: map[string]string{"getset": "!DEL"}},
-	{what: "another type between GET and GETSET", before: text("1599999940000"), acts: map[string]string{"getset": "!LIST"}},
+	{what: "ghost: gone between GET and GETSET, not acquired, and our stamp stays",
+		before: text("1599999940000"),
+		acts:   map[string]string{"getset": "!DEL"}},
+	{what: "another type between GET and GETSET", before: text("1599999940000"),
+		acts: map[string]string{"getset": "!LIST"}},
 }
 
 var foreignBefore1970 = []cell{
@@ -161,7 +171,8 @@ var releaseCells = []releaseCell{
 	{"after a refusal: nothing is sent", text("1600000030000"), "acquire release"},
 	{"after an exception: nothing is sent", text("locked"), "acquire release"},
 	{"twice: the second sends nothing", "missing", "acquire release release"},
-	{"twice with another's in between: the other's stays", "missing", "acquire release !SET=" + text("1600000030000") + " release"},
+	{"twice with another's in between: the other's stays", "missing",
+		"acquire release !SET=" + text("1600000030000") + " release"},
 	{"late: it deletes another's", "missing", "acquire !SET=" + text("1600000030000") + " release"},
 	{"late: it deletes a guard", "missing", "acquire !SET=" + text("9223372036854775806") + " release"},
 	{"late: it deletes another type", "missing", "acquire !LIST release"},

@@ -53,7 +53,8 @@ func (j *JVM) Client(ctx context.Context, name, addr string) (*Client, error) {
 // begins as not held. Wait and lease are cut to whole milliseconds and may be
 // [Default] (a jar's lease only if its wait is too). A [UUID] lock may be given
 // a uuid, otherwise it is random.
-func (c *Client) Lock(ctx context.Context, kind Kind, key string, wait, lease time.Duration, uuid ...string) error {
+func (c *Client) Lock(ctx context.Context, kind Kind, key string, wait, lease time.Duration,
+	uuid ...string) error {
 	order := append([]string{"lock", c.Name, string(kind), key, millis(wait), millis(lease)}, uuid...)
 	words, err := c.jvm.order(ctx, 0, order...)
 	if err != nil {

@@ -32,7 +32,9 @@ type fleet struct {
 	java    []*Loop
 	ours    []*worker
 	retired [][]Span // acquisitions of getsetlock processes that were replaced
-	dead    []Span   // holds of killed clients of either kind, until the kill; they did not change the counter
+	// holds of killed clients of either kind, until the kill; they did not
+	// change the counter
+	dead    []Span
 	started time.Time
 }
 
@@ -131,7 +133,8 @@ func (s tally) overlaps() (found []string) {
 	last := Span{}
 	for _, sp := range all {
 		if sp.Held < last.Released {
-			found = append(found, fmt.Sprintf("one client held from %d to %d, another from %d", last.Held, last.Released, sp.Held))
+			found = append(found, fmt.Sprintf("one client held from %d to %d, another from %d", last.Held,
+				last.Released, sp.Held))
 		}
 		if sp.Released > last.Released {
 			last = sp
@@ -183,7 +186,8 @@ func (s tally) log(t *testing.T, name string) {
 		}
 		slices.Sort(waits)
 		share := float64(len(spans)) / float64(len(s.all()))
-		t.Logf("%-26s %8d %8.0f %5.1f%% %9d µs %9d µs", side.name, len(spans), float64(len(spans))/s.took.Seconds(), 100*share,
+		t.Logf("%-26s %8d %8.0f %5.1f%% %9d µs %9d µs", side.name, len(spans),
+			float64(len(spans))/s.took.Seconds(), 100*share,
 			waits[len(waits)/2], waits[len(waits)*99/100])
 	}
 }
@@ -200,7 +204,8 @@ const somePoliteness = 25 * time.Millisecond
 func TestJavaAndGetsetlockClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	ctx := patientContext(t)
-	f := startFleet(t, ctx, sharedJVM(t), redistest.Real(t, redistest.Options{}), hardenedTeam(somePoliteness))
+	f := startFleet(t, ctx, sharedJVM(t), redistest.Real(t, redistest.Options{}),
+		hardenedTeam(somePoliteness))
 	f.await(t, ctx, 300, 6_000)
 	s := f.stop(t, ctx)
 	s.check(t)

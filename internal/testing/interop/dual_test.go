@@ -32,7 +32,8 @@ const halfPoliteness = 50 * time.Millisecond
 func bridgeTeam(j skewed, phase string, wait time.Duration) team {
 	return team{
 		size: 4, kind: Jar, wait: wait, lease: dualLease,
-		task: task{Phase: phase, Lease: dualLease, Unchanged: j.ahead != 0, Politeness: halfPoliteness, Job: time.Millisecond, DeadStamp: true},
+		task: task{Phase: phase, Lease: dualLease, Unchanged: j.ahead != 0, Politeness: halfPoliteness,
+			Job: time.Millisecond, DeadStamp: true},
 	}
 }
 
@@ -108,7 +109,8 @@ func noLock(t *testing.T, ctx context.Context, j skewed) {
 	f.await(t, ctx, 20, 100)
 	s := f.stop(t, ctx)
 	if s.lost() <= 0 || len(s.overlaps()) == 0 {
-		t.Errorf("of %d acquisitions without a lock %d updates were lost, and %d overlaps were seen", len(s.all()), s.lost(), len(s.overlaps()))
+		t.Errorf("of %d acquisitions without a lock %d updates were lost, and %d overlaps were seen",
+			len(s.all()), s.lost(), len(s.overlaps()))
 	}
 }
 
@@ -192,7 +194,9 @@ func (s tally) struck(since int64) (found []string) {
 	for i, spans := range s.ours {
 		for _, span := range spans {
 			if span.Overwritten && span.Asked >= since {
-				found = append(found, fmt.Sprintf("getsetlock process %d asked at %d, held at %d and was overwritten", i, span.Asked, span.Held))
+				found = append(found,
+					fmt.Sprintf("getsetlock process %d asked at %d, held at %d and was overwritten", i,
+						span.Asked, span.Held))
 			}
 		}
 	}
@@ -200,8 +204,10 @@ func (s tally) struck(since int64) (found []string) {
 }
 
 func TestLossIsFoundOnceTombstonesAreThere(t *testing.T) {
-	s := tally{ours: [][]Span{{{Asked: 5, Overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, Overwritten: true}}}}
-	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 || !strings.Contains(late[0], "getsetlock process 1 asked at 8") {
+	s := tally{ours: [][]Span{{{Asked: 5, Overwritten: true}, {Asked: 7}},
+		{{Asked: 6}, {Asked: 8, Overwritten: true}}}}
+	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 ||
+		!strings.Contains(late[0], "getsetlock process 1 asked at 8") {
 		t.Errorf("%q and %q", all, late)
 	}
 }
@@ -220,7 +226,8 @@ func (f *fleet) endSealed(t *testing.T, ctx context.Context) {
 	must[*Acquiring](t)(c.BeginAcquire())
 	must[Call](t)(c.Pass(ctx, "setnx"))
 	check(t, f.jvm.Kill())
-	if left := must[string](t)(redis.String(f.server.Do("GET", key), nil)); left != dialect.Jedis().Tombstone() {
+	if left := must[string](t)(redis.String(f.server.Do("GET", key),
+		nil)); left != dialect.Jedis().Tombstone() {
 		t.Errorf("%q is left on the old key", left)
 	}
 	if m, err := redis.String(f.server.Do("GET", legacy.MarkKey(key)), nil); err != redis.ErrNil {

@@ -32,9 +32,10 @@ func BenchmarkHandOffFromJava(b *testing.B) {
 	for b.Loop() {
 		for range rounds {
 			byOurs = append(byOurs, handOff(b, ctx, holder, ours.wait))
-			byJava = append(byJava, handOff(b, ctx, holder, func(b *testing.B, ctx context.Context) func() int64 {
-				return javaWaits(b, ctx, java)
-			}))
+			byJava = append(byJava, handOff(b, ctx, holder,
+				func(b *testing.B, ctx context.Context) func() int64 {
+					return javaWaits(b, ctx, java)
+				}))
 		}
 	}
 	slices.Sort(byOurs)
@@ -48,7 +49,8 @@ func BenchmarkHandOffFromJava(b *testing.B) {
 // handOff lets the holder take the key, starts a waiter and lets the holder
 // release at a random point of a poll. It returns the time from the DEL until
 // the waiter held, in µs.
-func handOff(b *testing.B, ctx context.Context, holder *Client, start func(*testing.B, context.Context) func() int64) int64 {
+func handOff(b *testing.B, ctx context.Context, holder *Client,
+	start func(*testing.B, context.Context) func() int64) int64 {
 	b.Helper()
 	if !must[Acquired](b)(holder.Acquire(ctx)).Won {
 		b.Fatal("the key is not free")
@@ -75,7 +77,8 @@ func newOurs(b *testing.B, s *redistest.Server) *oursWaiting {
 	check(b, err)
 	// A polite gap after this client's own release would extend into the next
 	// round.
-	o.client, err = lock.New(backend, lock.Config{Politeness: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { o.waiting <- struct{}{} }}})
+	o.client, err = lock.New(backend,
+		lock.Config{Politeness: -1, Hooks: lock.Hooks{Waiting: func(lock.Event) { o.waiting <- struct{}{} }}})
 	check(b, err)
 	b.Cleanup(func() { check(b, o.client.Close(context.Background())) })
 	return o

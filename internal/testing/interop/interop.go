@@ -55,7 +55,8 @@ type Options struct {
 // through Debian's faketime. Sleeps and all other waits pass in real time.
 func Pinned(now time.Time) Options {
 	return Options{
-		Prefix: []string{"faketime", "--exclude-monotonic", "-f", now.UTC().Format("2006-01-02 15:04:05.000")},
+		Prefix: []string{"faketime", "--exclude-monotonic", "-f",
+			now.UTC().Format("2006-01-02 15:04:05.000")},
 		// Without the last variable, faketime also shortens waits on the
 		// monotonic clock, in spite of --exclude-monotonic: the JVM then spins,
 		// and sometimes hangs forever.
@@ -113,7 +114,8 @@ func start(ctx context.Context, o Options) (*JVM, error) {
 	line := append(append([]string(nil), o.Prefix...), java, "-XX:+UseSerialGC", "-Xmx256m", "-jar", jar)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), o.Env...)
-	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: o.Timeout, ended: make(chan struct{}), calls: map[string]chan answer{}}
+	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: o.Timeout, ended: make(chan struct{}),
+		calls: map[string]chan answer{}}
 	if j.timeout == 0 {
 		j.timeout = 2 * time.Minute
 	}
@@ -128,7 +130,8 @@ func start(ctx context.Context, o Options) (*JVM, error) {
 	}
 	j.stdin = stdin
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("interop: %s does not start (`make prepare` installs what is missing): %w", line[0], err)
+		return nil, fmt.Errorf("interop: %s does not start (`make prepare` installs what is missing): %w",
+			line[0], err)
 	}
 	go j.read(stdout)
 	if err := j.greet(ctx); err != nil {

@@ -93,7 +93,8 @@ func TestJVMThatDoesNotStartIsQuoted(t *testing.T) {
 func TestStartSurvivesAKilledFaketimesSemaphore(t *testing.T) {
 	for times, starts := range map[string]bool{"1": true, "4": true, "5": false} {
 		const script = `n=$(cat "$0" 2>/dev/null || echo 0); echo $((n+1)) >"$0"; [ $n -lt $1 ] || { shift; exec "$@"; }; echo "faketime: sem_open: File exists" >&2; exit 1`
-		j, err := Start(t.Context(), Options{Prefix: []string{"sh", "-c", script, filepath.Join(t.TempDir(), "starts"), times}})
+		j, err := Start(t.Context(),
+			Options{Prefix: []string{"sh", "-c", script, filepath.Join(t.TempDir(), "starts"), times}})
 		if (err == nil) != starts {
 			t.Errorf("after %s refusals: %v", times, err)
 		}

@@ -42,7 +42,8 @@ func TestGetsetlockWaitsOutAKilledJVMsLease(t *testing.T) {
 		terms := must[dialect.Terms](t)(dialect.Jedis().Terms(dialect.Terms{Lease: shortLease}))
 		wait := terms.TakeoverMargin() + terms.Settle()
 		if held := ours.spans[0].Held / 1000; held <= until+wait.Milliseconds() {
-			t.Errorf("the getsetlock client held at %d, the stamp ended at %d, margin and settle are %v", held, until, wait)
+			t.Errorf("the getsetlock client held at %d, the stamp ended at %d, margin and settle are %v",
+				held, until, wait)
 		}
 	})
 }
@@ -57,7 +58,8 @@ func TestJarTakesTheKeyOfAKilledGetsetlockClient(t *testing.T) {
 		check(t, java.Lock(ctx, Jar, key, 20*time.Second, shortLease))
 		p := must[*Acquiring](t)(java.BeginAcquire())
 		ours.kill(t)
-		until := time.Now().UnixMilli() + must[int64](t)(redis.Int64(s.Do("PTTL", key), nil)) // a renewal may have been under way until now
+		// a renewal may have been under way until now
+		until := time.Now().UnixMilli() + must[int64](t)(redis.Int64(s.Do("PTTL", key), nil))
 		if !must[Acquired](t)(p.Wait(ctx)).Won {
 			t.Fatal("the jar never took it over")
 		}
@@ -65,7 +67,8 @@ func TestJarTakesTheKeyOfAKilledGetsetlockClient(t *testing.T) {
 		// The server's millisecond may have begun a little before this
 		// machine's.
 		if last := calls[len(calls)-1]; last.RepliedMicros/1000 < until-50 {
-			t.Errorf("the jar won by %s at %d, the key's TTL ended at %d", last, last.RepliedMicros/1000, until)
+			t.Errorf("the jar won by %s at %d, the key's TTL ended at %d", last, last.RepliedMicros/1000,
+				until)
 		}
 	})
 }

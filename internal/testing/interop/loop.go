@@ -39,7 +39,8 @@ type Refusal struct {
 // StartLoop begins a loop on the client's present lock object, with count
 // acquisitions or, if count is 0, until [Loop.Stop]. The counter is a key of
 // the same server; hold is cut to whole milliseconds.
-func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Duration, count int) (*Loop, error) {
+func (c *Client) StartLoop(ctx context.Context, counter string, hold time.Duration, count int) (*Loop,
+	error) {
 	_, err := c.jvm.order(ctx, 0, "loop", c.Name, counter, millis(hold), strconv.Itoa(count))
 	if err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func (l *Loop) number(ctx context.Context, verb string, least int) (int, error) 
 	return strconv.Atoi(words[0].text)
 }
 
-// Stop ends the loop after its present round and returns at once; [Loop.Wait] waits for the end.
+// Stop ends the loop after its present round and returns at once; [Loop.Wait]
+// waits for the end.
 func (l *Loop) Stop(ctx context.Context) error {
 	_, err := l.client.jvm.order(ctx, 0, "stop", l.client.Name)
 	return err

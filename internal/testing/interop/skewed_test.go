@@ -34,7 +34,8 @@ func startSkewed(t *testing.T, ctx context.Context, ahead time.Duration) skewed 
 	earliest := time.Now().Add(ahead).UnixMilli()
 	got := must[int64](t)(j.Clock(ctx))
 	if latest := time.Now().Add(ahead).UnixMilli(); got < earliest || got > latest {
-		t.Fatalf("the JVM's clock says %d, but %v ahead of this machine's is from %d to %d", got, ahead, earliest, latest)
+		t.Fatalf("the JVM's clock says %d, but %v ahead of this machine's is from %d to %d", got, ahead,
+			earliest, latest)
 	}
 	return j
 }

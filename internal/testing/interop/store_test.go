@@ -24,7 +24,8 @@ func openStore(tb testing.TB, s *redistest.Server) store {
 	return store{conn}
 }
 
-// put brings the key into the state that a word of the vectors names: missing, list, or hex:BYTES.
+// put brings the key into the state that a word of the vectors names: missing,
+// list, or hex:BYTES.
 func (s store) put(key, state string) error {
 	if _, err := s.conn.Do("DEL", key); err != nil {
 		return err

@@ -45,7 +45,8 @@ func goUUID(t *testing.T, s *redistest.Server, holdGetset bool) (b legacy.Backen
 	}
 	pool := wire.Pool()
 	t.Cleanup(func() { pool.Close() })
-	b, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Timeout: 30 * time.Second})
+	b, err := legacy.New(pool, legacy.Config{
+		Mode: legacy.Verbatim, Dialect: dialect.JedisUUID(), Timeout: 30 * time.Second})
 	check(t, err)
 	t.Cleanup(func() { check(t, b.Close()) })
 	return b, gate
@@ -188,7 +189,8 @@ func TestGenerationsOfJedisLockDoNotExclude(t *testing.T) {
 		t.Error("the later rules let a number hold")
 	}
 	var thrown *Exception
-	if _, err := old.Acquire(ctx); !errors.As(err, &thrown) || !strings.HasSuffix(thrown.Class, "NumberFormatException") {
+	if _, err := old.Acquire(ctx); !errors.As(err, &thrown) ||
+		!strings.HasSuffix(thrown.Class, "NumberFormatException") {
 		t.Errorf("the jar reads a uuid: %v", err)
 	}
 }

@@ -26,7 +26,8 @@ func FuzzWordsSurviveTheLine(f *testing.F) {
 
 // Output of a JVM is not trusted: no line may be half understood.
 func FuzzAnswersAreReadWholeOrNotAtAll(f *testing.F) {
-	for _, s := range []string{"1 ok", "1 ok a (nil) ()", "1 err java.lang.X boom", "1 err x", "1", "", "1 ok %zz", "x y z"} {
+	for _, s := range []string{"1 ok", "1 ok a (nil) ()", "1 err java.lang.X boom", "1 err x", "1", "",
+		"1 ok %zz", "x y z"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -54,13 +55,23 @@ func FuzzCallsAreReadWholeOrNotAtAll(f *testing.F) {
 
 func TestCallsTellNilErrorAndNoReplyApart(t *testing.T) {
 	for s, want := range map[string]Call{
-		"7,setnx,k,12,1,5,6":         {ClockMillis: 7, Verb: "setnx", Key: "k", Value: "12", Reply: "1", Replied: true, SentMicros: 5, RepliedMicros: 6},
-		"7,get,k,(nil),(nil),5,6":    {ClockMillis: 7, Verb: "get", Key: "k", Nil: true, Replied: true, SentMicros: 5, RepliedMicros: 6},
-		"7,get,k,(nil),(),5,6":       {ClockMillis: 7, Verb: "get", Key: "k", Replied: true, SentMicros: 5, RepliedMicros: 6},
-		"7,get,k,(nil),%3F,0,0":      {ClockMillis: 7, Verb: "get", Key: "k"},
-		"7,get,k,(nil),%3F,5,6":      {ClockMillis: 7, Verb: "get", Key: "k", Reply: "?", Replied: true, SentMicros: 5, RepliedMicros: 6},
-		"7,del,k,(nil),%21a.B,5,6":   {ClockMillis: 7, Verb: "del", Key: "k", Exception: "a.B", Replied: true, SentMicros: 5, RepliedMicros: 6},
-		"7,getset,a+b,%2C,%25,55,66": {ClockMillis: 7, Verb: "getset", Key: "a b", Value: ",", Reply: "%", Replied: true, SentMicros: 55, RepliedMicros: 66},
+		"7,setnx,k,12,1,5,6": {
+			ClockMillis: 7, Verb: "setnx", Key: "k", Value: "12", Reply: "1", Replied: true, SentMicros: 5,
+			RepliedMicros: 6},
+		"7,get,k,(nil),(nil),5,6": {
+			ClockMillis: 7, Verb: "get", Key: "k", Nil: true, Replied: true, SentMicros: 5, RepliedMicros: 6},
+		"7,get,k,(nil),(),5,6": {
+			ClockMillis: 7, Verb: "get", Key: "k", Replied: true, SentMicros: 5, RepliedMicros: 6},
+		"7,get,k,(nil),%3F,0,0": {ClockMillis: 7, Verb: "get", Key: "k"},
+		"7,get,k,(nil),%3F,5,6": {
+			ClockMillis: 7, Verb: "get", Key: "k", Reply: "?", Replied: true, SentMicros: 5,
+			RepliedMicros: 6},
+		"7,del,k,(nil),%21a.B,5,6": {
+			ClockMillis: 7, Verb: "del", Key: "k", Exception: "a.B", Replied: true, SentMicros: 5,
+			RepliedMicros: 6},
+		"7,getset,a+b,%2C,%25,55,66": {
+			ClockMillis: 7, Verb: "getset", Key: "a b", Value: ",", Reply: "%", Replied: true, SentMicros: 55,
+			RepliedMicros: 66},
 	} {
 		if got, err := parseCall(s); err != nil || got != want {
 			t.Errorf("%s\n%+v, %v\n%+v", s, got, err, want)

@@ -44,7 +44,8 @@ type timer struct {
 
 func newClock(t testing.TB, world timeline, b *bell, s Skew) *Clock {
 	now := world.now()
-	return &Clock{t: t, world: world, bell: b, anchor: now, wall: now.Round(0).Add(s.Offset), ppm: s.PPM, timers: map[*timer]struct{}{}, awaited: map[int]chan struct{}{}}
+	return &Clock{t: t, world: world, bell: b, anchor: now, wall: now.Round(0).Add(s.Offset), ppm: s.PPM,
+		timers: map[*timer]struct{}{}, awaited: map[int]chan struct{}{}}
 }
 
 // Now returns what the client's wall clock shows.
@@ -85,7 +86,8 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 	return t.c
 }
 
-// Step moves the wall clock at once, as an administrator or a time daemon would.
+// Step moves the wall clock at once, as an administrator or a time daemon
+// would.
 func (c *Clock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

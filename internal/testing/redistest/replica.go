@@ -149,7 +149,8 @@ func (p *Pair) CutOff() {
 	p.mu.Unlock()
 	c := p.Primary.Pool().Get() // opened before the password is required
 	defer c.Close()
-	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", password}, {"CLIENT", "KILL", "TYPE", "slave"}} {
+	for _, args := range [][]any{{"CONFIG", "SET", "requirepass", password},
+		{"CLIENT", "KILL", "TYPE", "slave"}} {
 		if _, err := c.Do(args[0].(string), args[1:]...); err != nil {
 			p.t.Fatalf("redistest: %v", err)
 		}

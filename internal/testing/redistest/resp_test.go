@@ -20,7 +20,8 @@ func TestReadValueReturnsWholeValues(t *testing.T) {
 }
 
 func TestReadCommandRefusesOtherValues(t *testing.T) {
-	for _, v := range []string{"PING\r\n", "*0\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*x\r\n", "*2\r\n$1\r\na\r\n"} {
+	for _, v := range []string{"PING\r\n", "*0\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*x\r\n",
+		"*2\r\n$1\r\na\r\n"} {
 		if c, _, err := readCommand(bufio.NewReader(strings.NewReader(v))); err == nil {
 			t.Errorf("%q read as %v", v, c)
 		}

@@ -52,9 +52,11 @@ var (
 	// CutAfter lets the command run and closes the connection instead of
 	// delivering the reply.
 	CutAfter = Action{kind: cutAfter}
-	// CutWithin lets the command run and closes the connection after half of its reply.
+	// CutWithin lets the command run and closes the connection after half of
+	// its reply.
 	CutWithin = Action{kind: cutWithin}
-	// CutReplied lets the command run, delivers its reply and then closes the connection.
+	// CutReplied lets the command run, delivers its reply and then closes the
+	// connection.
 	CutReplied = Action{kind: cutReplied}
 	// Silence drops the command and everything that follows on its connection,
 	// which stays open: like a host that lost power, or a firewall that forgot
@@ -159,7 +161,8 @@ type ruleState struct {
 // take counts the command if it matches, and reports whether the rule acts on
 // it.
 func (r *ruleState) take(c Command) bool {
-	if r.Command == "" && c.Is(Dialing) || r.Command != "" && !c.Is(r.Command) || r.When != nil && !r.When(c) {
+	if r.Command == "" && c.Is(Dialing) || r.Command != "" && !c.Is(r.Command) ||
+		r.When != nil && !r.When(c) {
 		return false
 	}
 	r.seen++

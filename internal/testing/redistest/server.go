@@ -98,7 +98,8 @@ func (s *Server) place() error {
 		s.args = append(s.args, "--port", "0", "--unixsocket", s.addr)
 	case s.o.TLS:
 		s.args = append(s.args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no")
-		s.args = append(s.args, "--tls-cert-file", s.ca.cert, "--tls-key-file", s.ca.key, "--tls-ca-cert-file", s.ca.root)
+		s.args = append(s.args, "--tls-cert-file", s.ca.cert, "--tls-key-file", s.ca.key,
+			"--tls-ca-cert-file", s.ca.root)
 	default:
 		s.args = append(s.args, "--port", port)
 	}
@@ -124,7 +125,8 @@ func (s *Server) launch() error {
 	proc.Env = append(os.Environ(), s.o.Env...)
 	tie(proc)
 	if err := proc.Start(); err != nil {
-		return fmt.Errorf("%s doesn't start: %w; `make prepare` fetches the servers that tests need", s.o.Path, err)
+		return fmt.Errorf("%s doesn't start: %w; `make prepare` fetches the servers that tests need",
+			s.o.Path, err)
 	}
 	ended := make(chan struct{})
 	go func() { proc.Wait(); close(ended) }()
@@ -152,7 +154,8 @@ func (s *Server) awaitAnswer() error {
 }
 
 func (s *Server) ask(ctx context.Context) error {
-	c, err := redis.DialContext(ctx, "tcp", "redistest", append(s.dialOptions(), redis.DialReadTimeout(time.Second))...)
+	c, err := redis.DialContext(ctx, "tcp", "redistest",
+		append(s.dialOptions(), redis.DialReadTimeout(time.Second))...)
 	if err != nil {
 		return err
 	}
@@ -179,7 +182,9 @@ func (s *Server) ours(c redis.Conn) error {
 func (s *Server) dialOptions() []redis.DialOption {
 	return []redis.DialOption{
 		redis.DialPassword(s.o.Password),
-		redis.DialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx) }),
+		redis.DialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return s.Dial(ctx)
+		}),
 	}
 }
 

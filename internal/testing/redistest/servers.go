@@ -131,7 +131,8 @@ func try(t testing.TB, path string) Features {
 		TimeThenWrite: can("EVAL", "redis.call('TIME') return redis.call('SET', KEYS[1], '1')", 1, "try"),
 		ACL:           can("ACL", "WHOAMI"),
 		ClientID:      can("CLIENT", "ID"),
-		SetIFEQ:       can("SET", "try", "1", "IFEQ", "0") && (can("DELIFEQ", "try", "0") || can("DELEX", "try", "IFEQ", "0")),
+		SetIFEQ: can("SET", "try", "1", "IFEQ", "0") &&
+			(can("DELIFEQ", "try", "0") || can("DELEX", "try", "IFEQ", "0")),
 	}
 	f.Tracking = tracks(s)
 	return f
@@ -149,7 +150,8 @@ func tracks(s *Server) bool {
 	if err != nil {
 		return false
 	}
-	if _, err := redis.DoWithTimeout(reader, Patience, "CLIENT", "TRACKING", "ON", "REDIRECT", id); err != nil {
+	if _, err := redis.DoWithTimeout(reader, Patience, "CLIENT", "TRACKING", "ON", "REDIRECT",
+		id); err != nil {
 		return false
 	}
 	if _, err := redis.DoWithTimeout(listener, Patience, "SUBSCRIBE", "__redis__:invalidate"); err != nil {

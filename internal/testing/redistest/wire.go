@@ -37,7 +37,8 @@ func NewWire(t testing.TB, dial func(context.Context) (net.Conn, error), rules .
 }
 
 func newWire(t testing.TB, dial func(context.Context) (net.Conn, error), virtual bool, rules []Rule) *Wire {
-	w := &Wire{t: t, dial: dial, bell: newBell(virtual), over: make(chan struct{}), lines: map[*line]struct{}{}}
+	w := &Wire{t: t, dial: dial, bell: newBell(virtual), over: make(chan struct{}),
+		lines: map[*line]struct{}{}}
 	w.Fault(rules...)
 	t.Cleanup(w.close)
 	return w

@@ -92,7 +92,8 @@ func (w *World) end() {
 // reached through memory only, so it has no Addr.
 func Bubble(t testing.TB) *World {
 	t.Helper()
-	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: machineTime{}, bell: newBell(true), synced: time.Now()}
+	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: machineTime{}, bell: newBell(true),
+		synced: time.Now()}
 	w.Mini.SetTime(w.synced)
 	t.Cleanup(w.end)
 	return w
@@ -263,7 +264,8 @@ func (w *World) Wire(rules ...Rule) *Wire { return newWire(w.t, w.Dial, w.bell.v
 // FaultyPool is Wire(rules...).Pool().
 func (w *World) FaultyPool(rules ...Rule) *redis.Pool { return w.Wire(rules...).Pool() }
 
-func newPool(t testing.TB, dial func(context.Context) (net.Conn, error), options []redis.DialOption) *redis.Pool {
+func newPool(t testing.TB, dial func(context.Context) (net.Conn, error),
+	options []redis.DialOption) *redis.Pool {
 	options = append([]redis.DialOption{redis.DialContextFunc(
 		func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	)}, options...)

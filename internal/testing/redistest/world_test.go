@@ -10,7 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// do runs one command on a connection of the pool and fails the test on an error.
+// do runs one command on a connection of the pool and fails the test on an
+// error.
 func do(t *testing.T, p *redis.Pool, command string, args ...any) any {
 	t.Helper()
 	c := p.Get()

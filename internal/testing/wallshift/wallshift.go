@@ -33,7 +33,8 @@ func build() (string, error) {
 	if err := os.WriteFile(c, []byte(source), 0o600); err != nil {
 		return "", err
 	}
-	out, err := exec.Command("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", so, c).CombinedOutput()
+	out, err := exec.Command("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+		"-o", so, c).CombinedOutput()
 	if err != nil {
 		return "", &BuildError{Output: string(out), Err: err}
 	}
@@ -47,7 +48,8 @@ type BuildError struct {
 }
 
 func (e *BuildError) Error() string {
-	return "wallshift: cc could not build the library (install gcc and libc6-dev, or run `make prepare`): " + e.Err.Error() + "\n" + e.Output
+	return "wallshift: cc could not build the library (install gcc and libc6-dev, or run `make prepare`): " +
+		e.Err.Error() + "\n" + e.Output
 }
 
 func (e *BuildError) Unwrap() error { return e.Err }

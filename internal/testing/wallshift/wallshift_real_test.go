@@ -43,7 +43,8 @@ func date(t *testing.T, c *wallshift.Clock) time.Time {
 
 func TestClockIsOffByTheDurationSet(t *testing.T) {
 	c := wallshift.New(t)
-	for _, d := range []time.Duration{0, time.Hour, -time.Hour, 1500 * time.Millisecond, -1500 * time.Millisecond, 999999999, -999999999} {
+	for _, d := range []time.Duration{
+		0, time.Hour, -time.Hour, 1500 * time.Millisecond, -1500 * time.Millisecond, 999999999, -999999999} {
 		c.Set(d)
 		before := time.Now().Add(d)
 		got := date(t, c)
@@ -111,7 +112,8 @@ func near(t *testing.T, what string, got taken, want, held time.Duration) {
 	if got.lost > held+want+unit {
 		t.Errorf("%s: an attempt that began after %v lost, the law says that it wins from %v on, counted from %v at the latest", what, got.lost, want, held)
 	}
-	t.Logf("%s after %v; the law: %v and at most a poll of %v", what, got.won.Round(time.Millisecond), want, poll)
+	t.Logf("%s after %v; the law: %v and at most a poll of %v", what, got.won.Round(time.Millisecond), want,
+		poll)
 }
 
 // freed returns when the law frees a key whose holder never releases, for a
@@ -195,7 +197,8 @@ func TestServerClockStepsChangeTTLs(t *testing.T) {
 		clock.Set(step)
 		left, age := pttl(t, s), time.Since(began)
 		if most := time.Minute - step; left > most || left < most-age-unit {
-			t.Errorf("stepped by %v, %v after the request a key with a TTL of a minute has %v left", step, age, left)
+			t.Errorf("stepped by %v, %v after the request a key with a TTL of a minute has %v left", step,
+				age, left)
 		}
 	}
 	// A step larger than the margin removes the key while its holder still

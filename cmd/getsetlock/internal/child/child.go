@@ -354,7 +354,8 @@ func cannotStart(name, path string, err error) error {
 		if _, gone := os.Stat(path); gone != nil {
 			return &StartError{Name: name, Code: codeNotFound, Err: err}
 		}
-		return &StartError{Name: name, Code: codeNoRun, Err: errors.New("the interpreter of its #! line does not exist")}
+		return &StartError{Name: name, Code: codeNoRun,
+			Err: errors.New("the interpreter of its #! line does not exist")}
 	}
 	return &StartError{Name: name, Code: codeNoRun, Err: cause(err)}
 }

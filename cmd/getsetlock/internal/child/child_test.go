@@ -136,7 +136,8 @@ func TestExitCodesAreThoseAShellReports(t *testing.T) {
 }
 
 func TestSignalTestsPassWhereSignalsAreIgnored(t *testing.T) {
-	childtest.PassIgnored(t, "TestExitCodesAreThoseAShellReports", "TestIgnoredSignalsStayIgnoredInTheCommand")
+	childtest.PassIgnored(t, "TestExitCodesAreThoseAShellReports",
+		"TestIgnoredSignalsStayIgnoredInTheCommand")
 }
 
 // nohup is meant for the command. So its parent must neither pass the signal on
@@ -191,7 +192,8 @@ func TestStartFailsWith126Or127(t *testing.T) {
 func TestStreamsAndEnvironmentPassThrough(t *testing.T) {
 	var out, errs bytes.Buffer
 	p, err := Start(Spec{
-		Args: []string{"sh", "-c", `cat; echo "$GREETING" >&2`}, Env: []string{"GREETING=hello", "PATH=" + os.Getenv("PATH")},
+		Args:  []string{"sh", "-c", `cat; echo "$GREETING" >&2`},
+		Env:   []string{"GREETING=hello", "PATH=" + os.Getenv("PATH")},
 		Stdin: strings.NewReader("from stdin"), Stdout: &out, Stderr: &errs,
 	})
 	if err != nil {

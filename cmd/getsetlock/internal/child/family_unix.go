@@ -22,7 +22,8 @@ func Ending() []os.Signal { return heeded(unix.SIGINT, unix.SIGTERM, unix.SIGHUP
 // command inherits that. For other signals, a Go program cannot tell that it
 // was started to ignore them.
 func Passed() []os.Signal {
-	return append(Ending(), heeded(unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP)...)
+	return append(Ending(), heeded(unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT,
+		unix.SIGTSTP)...)
 }
 
 func heeded(all ...os.Signal) []os.Signal {

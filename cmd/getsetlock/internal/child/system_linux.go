@@ -26,7 +26,8 @@ func parentOf(pid int) int {
 	text := string(stat)
 	var state byte
 	var parent int
-	if _, err := fmt.Sscanf(text[strings.LastIndexByte(text, ')')+1:], " %c %d", &state, &parent); err != nil {
+	if _, err := fmt.Sscanf(text[strings.LastIndexByte(text, ')')+1:], " %c %d", &state,
+		&parent); err != nil {
 		return 0
 	}
 	return parent

@@ -67,7 +67,8 @@ func TestHelpFits80ColumnsAndBeginsWithExamples(t *testing.T) {
 			}
 		}
 		lead, rest, _ := strings.Cut(shown, "\n\n")
-		if len([]rune(lead)) > 4*80 || !strings.HasPrefix(rest, "Most people need:\n  ") || strings.Contains(rest, "Examples:") {
+		if len([]rune(lead)) > 4*80 || !strings.HasPrefix(rest, "Most people need:\n  ") ||
+			strings.Contains(rest, "Examples:") {
 			t.Errorf("%s begins with %q and goes on with %.100q", verb, lead, rest)
 		}
 	}
@@ -87,7 +88,9 @@ func TestHelpGoesToStdoutAndNamesVerbs(t *testing.T) {
 		}
 	}
 	got := s.Run("run", "--help")
-	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL", "verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "GETSETLOCK_REDIS", "GETSETLOCK_CACERT", "PID 1", "--replicas", "--namespace", "dual", "auto"} {
+	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL",
+		"verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "GETSETLOCK_REDIS", "GETSETLOCK_CACERT", "PID 1",
+		"--replicas", "--namespace", "dual", "auto"} {
 		if !strings.Contains(got.Out, word) {
 			t.Errorf("run --help does not mention %s", word)
 		}
@@ -97,7 +100,8 @@ func TestHelpGoesToStdoutAndNamesVerbs(t *testing.T) {
 func TestCompletionKnowsDialectsAndShells(t *testing.T) {
 	s := clitest.NewStage(t)
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if got := s.Run("completion", shell); got.Code != 0 || !strings.Contains(got.Out, "getsetlock") || got.Errors != "" {
+		if got := s.Run("completion", shell); got.Code != 0 || !strings.Contains(got.Out, "getsetlock") ||
+			got.Errors != "" {
 			t.Errorf("%s: code %d, %d bytes, %q", shell, got.Code, len(got.Out), got.Errors)
 		}
 	}
@@ -134,8 +138,10 @@ func TestUnprintableAnswerIsAFailure(t *testing.T) {
 		}
 	}
 	for line, code := range map[string]int{
-		"version": 3, "version --json": 3, "--help": 3, "ls": 3, "ls --json": 3, "completion zsh": 3, "run --help": 125,
-		"doctor --match k --lease 1m": 3, "unlock another --value " + stamp: 3, "skew --lease 60s --job 5s..90s --clients 2": 3,
+		"version": 3, "version --json": 3, "--help": 3, "ls": 3, "ls --json": 3, "completion zsh": 3,
+		"run --help":                  125,
+		"doctor --match k --lease 1m": 3, "unlock another --value " + stamp: 3,
+		"skew --lease 60s --job 5s..90s --clients 2": 3,
 	} {
 		got := s.Run(strings.Fields(line)...)
 		if got.Code != code || strings.Count(got.Errors, "no space left on device") != 1 {
@@ -153,13 +159,16 @@ func TestUnwritableFilesAreNotExplainedAsSockets(t *testing.T) {
 	s := clitest.NewStage(t)
 	const away = "/nonexistent/file"
 	for _, line := range []string{
-		"audit --demo --report " + away, "audit --demo --record " + away, "audit --record " + away, "audit --report " + away,
+		"audit --demo --report " + away, "audit --demo --record " + away, "audit --record " + away,
+		"audit --report " + away,
 		"audit --replay " + away, "skew --lease 60s --job 5s --clients 2 --report " + away,
-		"skew --lease 60s --trace " + away, "rehearse --orders " + away, "rehearse --dialect-file " + away, "ls --dialect-file " + away,
+		"skew --lease 60s --trace " + away, "rehearse --orders " + away, "rehearse --dialect-file " + away,
+		"ls --dialect-file " + away,
 		"run --dialect-file " + away + " k -- true", "ls --redis rediss://127.0.0.1:1 --cacert " + away,
 	} {
 		got := s.Run(strings.Fields(line)...)
-		if !strings.Contains(got.Errors, away) || !strings.HasSuffix(got.Errors, "no such file or directory\n") {
+		if !strings.Contains(got.Errors, away) ||
+			!strings.HasSuffix(got.Errors, "no such file or directory\n") {
 			t.Errorf("%s: code %d: %s", line, got.Code, got.Errors)
 		}
 	}

@@ -88,8 +88,10 @@ func fieldsOf(typ reflect.Type) []string {
 func TestDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 	all := chapters(t)
 	for verb, document := range map[string]any{
-		"ls": smallverbs.Locks{}, "version": smallverbs.Version{}, "rehearse": rehearse.Result{}, "bench": bench.Row{},
-		"audit": auditverb.AuditDocument{}, "doctor": auditverb.DoctorDocument{}, "migrate": migrateverb.Document{}, "skew": skewverb.Document{},
+		"ls": smallverbs.Locks{}, "version": smallverbs.Version{}, "rehearse": rehearse.Result{},
+		"bench": bench.Row{},
+		"audit": auditverb.AuditDocument{}, "doctor": auditverb.DoctorDocument{},
+		"migrate": migrateverb.Document{}, "skew": skewverb.Document{},
 	} {
 		names := fieldsOf(reflect.TypeOf(document))
 		if len(names) < 5 {
@@ -123,14 +125,16 @@ func TestDocumentNamesCodesAndVariables(t *testing.T) {
 			t.Errorf("%s is not named", name)
 		}
 	}
-	for _, state := range []string{smallverbs.StateHeld, smallverbs.StateExpired, smallverbs.StateUnreadable, out.ProtocolLegacy, out.ProtocolModern, out.ProtocolDual, out.ProtocolTombstone} {
+	for _, state := range []string{smallverbs.StateHeld, smallverbs.StateExpired, smallverbs.StateUnreadable,
+		out.ProtocolLegacy, out.ProtocolModern, out.ProtocolDual, out.ProtocolTombstone} {
 		if !slices.Contains(regexp.MustCompile("[a-z]+").FindAllString(all["ls"], -1), state) {
 			t.Errorf("ls: %s is not named", state)
 		}
 	}
 }
 
-// commandLine is a line of a document that calls the command, a crontab's included.
+// commandLine is a line of a document that calls the command, a crontab's
+// included.
 var commandLine = regexp.MustCompile(`(?m)^    (?:[-0-9* ]+ )?getsetlock ([^|#\n]+)`)
 
 // The command lines of the porting pages are taken as they stand.
@@ -153,7 +157,8 @@ func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
 			if err := verb.ParseFlags(rest); err != nil {
 				t.Errorf("%s: %s: %v", name, m[1], err)
 			}
-			if rest := verb.Flags().Args(); verb.Name() == "run" && (len(rest) < 2 || verb.Flags().ArgsLenAtDash() != 1) {
+			if rest := verb.Flags().Args(); verb.Name() == "run" &&
+				(len(rest) < 2 || verb.Flags().ArgsLenAtDash() != 1) {
 				t.Errorf("%s: %s: not KEY -- COMMAND", name, m[1])
 			}
 		}

@@ -54,7 +54,8 @@ func TestTimeFlagsTakeZeroAsAValue(t *testing.T) {
 				if err := claim.Set("0s"); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				if d, claimed := dialect.Claimed(time.Duration(*claim)); !claimed || d != 0 || claim.String() != "0s" {
+				if d, claimed := dialect.Claimed(time.Duration(*claim)); !claimed || d != 0 ||
+					claim.String() != "0s" {
 					t.Errorf("%s 0s claims %v, %v", name, d, claimed)
 				}
 				return

@@ -50,7 +50,8 @@ var verbs = []func(*out.Env) *cobra.Command{
 
 // usageWords changes cobra's text of usage: it wraps the flags at 80 columns,
 // and leaves out the examples, which help prints before.
-var usageWords = strings.NewReplacer("Available Commands:", "Commands:", ".FlagUsages", ".FlagUsagesWrapped 80",
+var usageWords = strings.NewReplacer("Available Commands:", "Commands:", ".FlagUsages",
+	".FlagUsagesWrapped 80",
 	"{{if .HasExample}}\n\nExamples:\n{{.Example}}{{end}}", "")
 
 // help prints the help of a verb: what it does, then the examples that most

@@ -105,7 +105,8 @@ func (f *twoMinutes) do(command string, args ...any) (any, error) {
 func (f *twoMinutes) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(f.program, append(args, "--redis", f.server.URL())...)
 	// The environment must claim nothing about the fleet's clocks.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GETSETLOCK_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "GETSETLOCK_") })
 	return cmd
 }
 
@@ -127,7 +128,8 @@ func (f *twoMinutes) verb(code int, args ...string) {
 func (f *twoMinutes) doctors() {
 	f.side.Go(func() {
 		for f.ctx.Err() == nil {
-			cmd := f.command("doctor", "--match", "sto*", "--dialect", "jedis", "--lease", jarLease.String(), "--watch", "1s", "--fix", "--yes", "--quiet")
+			cmd := f.command("doctor", "--match", "sto*", "--dialect", "jedis", "--lease", jarLease.String(),
+				"--watch", "1s", "--fix", "--yes", "--quiet")
 			out, err := endedWith(f.ctx, cmd)
 			if code := cmd.ProcessState.ExitCode(); f.ctx.Err() == nil && code != 0 && code != 1 {
 				f.t.Errorf("doctor: %v\n%s", err, out)
@@ -351,14 +353,16 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{jars: map[string]int{}, total: map[string]int{}, since: map[string]int{}, changed: make(chan struct{})}
+	return &ledger{jars: map[string]int{}, total: map[string]int{}, since: map[string]int{},
+		changed: make(chan struct{})}
 }
 
 func (l *ledger) enter(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.inside) > 0 {
-		l.overlaps = append(l.overlaps, fmt.Sprintf("%s holds together with %s, after %v", name, l.inside, l.total))
+		l.overlaps = append(l.overlaps,
+			fmt.Sprintf("%s holds together with %s, after %v", name, l.inside, l.total))
 	}
 	l.inside = append(l.inside, name)
 	l.total[name]++

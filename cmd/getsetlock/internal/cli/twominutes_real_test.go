@@ -32,8 +32,10 @@ const (
 var (
 	// A fleet that is ahead looks like one with leases of two minutes, so the
 	// gates ask for the greatest lease.
-	jarTimes  = []string{"--lease", jarLease.String(), "--greatest", jarLease.String(), "--gap", jarGap.String(), "--spread", jarSpread.String()}
-	jarClaims = append([]string{"--namespace", "stock", "--job", jarJob.String(), "--idle", jarIdle.String()}, jarTimes...)
+	jarTimes = []string{"--lease", jarLease.String(), "--greatest", jarLease.String(), "--gap",
+		jarGap.String(), "--spread", jarSpread.String()}
+	jarClaims = append([]string{"--namespace", "stock", "--job", jarJob.String(), "--idle", jarIdle.String()},
+		jarTimes...)
 	// A run with the longest possible lease, whose command ends at once,
 	// survives the pauses of a busy machine.
 	patientRun = []string{"--ttl", "3500ms", "--grace", "100ms"}
@@ -92,7 +94,8 @@ func (f *twoMinutes) falseClaim() {
 	jar := f.client(robbedKey, 0)
 	won := f.take(jar)
 	l.enter("jar")
-	s, err := f.run(append([]string{"--protocol", "legacy", "--behind", "1s", "--wait", "1s"}, besideJars...), robbedKey)
+	s, err := f.run(append([]string{"--protocol", "legacy", "--behind", "1s", "--wait", "1s"}, besideJars...),
+		robbedKey)
 	if err == nil {
 		l.enter("run --behind 1s")
 		l.leave("run --behind 1s")
@@ -101,7 +104,8 @@ func (f *twoMinutes) falseClaim() {
 	l.leave("jar")
 	f.check(jar.Release(f.ctx))
 	if robbed := len(l.overlaps) > 0; robbed != (f.off < 0) {
-		f.t.Errorf("the jar held %s from %s on; robbed under a false claim: %v (%v)", robbedKey, won, robbed, err)
+		f.t.Errorf("the jar held %s from %s on; robbed under a false claim: %v (%v)", robbedKey, won, robbed,
+			err)
 	}
 }
 
@@ -126,7 +130,8 @@ func (f *twoMinutes) contend() {
 			g.ledger.count("after a crash " + protocol)
 		})
 	}
-	f.reach(map[string]int{"jar 0": 3, "jar 1": 3, "jar 2": 3, "legacy": 6, "dual": 6, "after a crash legacy": 1, "after a crash dual": 1})
+	f.reach(map[string]int{"jar 0": 3, "jar 1": 3, "jar 2": 3, "legacy": 6, "dual": 6,
+		"after a crash legacy": 1, "after a crash dual": 1})
 	g.stop()
 }
 
@@ -149,10 +154,12 @@ func (f *twoMinutes) crash(protocol, key string, dies, next *interop.Client) err
 			return err
 		}
 		waited := time.Since(held)
-		if f.logf("%s ran after a dead jar, %v later", protocol, waited.Round(time.Millisecond)); waited <= jarLease {
+		if f.logf("%s ran after a dead jar, %v later", protocol,
+			waited.Round(time.Millisecond)); waited <= jarLease {
 			return fmt.Errorf("it took %s over after %v, and the lease is %v", key, waited, jarLease)
 		}
-	} else if err := f.runs(append(ours, "--wait", "0s"), key); err == nil || !strings.Contains(err.Error(), "exit status 124") {
+	} else if err := f.runs(append(ours, "--wait", "0s"), key); err == nil ||
+		!strings.Contains(err.Error(), "exit status 124") {
 		return fmt.Errorf("with a stamp two minutes ahead: %w", err)
 	}
 	if value, err = taken(f.ctx, next); err != nil || value == "" {
@@ -175,7 +182,8 @@ func (f *twoMinutes) migrate() {
 		old.jar(fmt.Sprintf("jar %d", n))
 	}
 	for range 3 {
-		members.ours("auto", append([]string{"--protocol", "auto", "--namespace", "stock", "--wait", "forever"}, patientRun...)...)
+		members.ours("auto", append(
+			[]string{"--protocol", "auto", "--namespace", "stock", "--wait", "forever"}, patientRun...)...)
 	}
 	both := map[string]int{"jar 0": 2, "jar 1": 2, "auto": 5}
 	f.reach(both)
@@ -189,7 +197,8 @@ func (f *twoMinutes) migrate() {
 	f.reach(map[string]int{"auto": 3})
 	f.advance("clean")
 	f.reach(map[string]int{"auto": 3})
-	f.repeat("swept", "migrate", "sweep", "--namespace", "stock", "--go") // the tombstones would stay for 30 days
+	// the tombstones would stay for 30 days
+	f.repeat("swept", "migrate", "sweep", "--namespace", "stock", "--go")
 	members.stop()
 	for _, key := range []string{busyKey, legacy.MarkKey(busyKey)} {
 		if left, err := redis.String(f.do("GET", key)); err != redis.ErrNil {
@@ -220,7 +229,8 @@ func (f *twoMinutes) shutOut() {
 	if err != nil || got.Won {
 		f.t.Errorf("a jar got a key with a tombstone: %+v, %v", got, err)
 	}
-	if l, err := redis.String(f.do("GET", busyKey)); err != nil || len(l) != len(dialect.Jedis().Tombstone()) {
+	if l, err := redis.String(f.do("GET", busyKey)); err != nil ||
+		len(l) != len(dialect.Jedis().Tombstone()) {
 		f.t.Errorf("%q is stored on %s, %v", l, busyKey, err)
 	}
 }

@@ -66,8 +66,10 @@ func OpenBrowser(t *testing.T) *browser {
 	b.Ask("POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"goog:loggingPrefs": map[string]string{"browser": "ALL", "performance": "ALL"},
 		"goog:chromeOptions": map[string]any{"args": []string{
-			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-			"--disable-component-update", "--disable-sync", "--window-size=1000,900", "--user-data-dir=" + filepath.Join(home, "profile"),
+			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+			"--disable-background-networking",
+			"--disable-component-update", "--disable-sync", "--window-size=1000,900",
+			"--user-data-dir=" + filepath.Join(home, "profile"),
 		}},
 	}}}, &opened)
 	b.session += "/session/" + opened.SessionID
@@ -181,7 +183,8 @@ func WholePage(t *testing.T, file string, tables int, plots ...string) {
 		}
 	}
 	if page.Tables != len(page.Plots)+tables || len(page.Cut) > 0 || page.Sideways {
-		t.Errorf("%d tables, labels cut off: %q, wider than the window: %v", page.Tables, page.Cut, page.Sideways)
+		t.Errorf("%d tables, labels cut off: %q, wider than the window: %v", page.Tables, page.Cut,
+			page.Sideways)
 	}
 	b.askedNobodyBut(file)
 }
@@ -196,7 +199,8 @@ func (b *browser) askedNobodyBut(file string) {
 	}
 	for _, address := range asked {
 		// The browser begins with its own empty page, chrome://.
-		if address != "file://"+file && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "chrome://") {
+		if address != "file://"+file && !strings.HasPrefix(address, "data:") &&
+			!strings.HasPrefix(address, "chrome://") {
 			b.t.Errorf("asked for %s", address)
 		}
 	}

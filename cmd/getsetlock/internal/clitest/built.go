@@ -17,7 +17,8 @@ func Built(t *testing.T) string {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	out, err := exec.Command("go", "build", "-o", name, "github.com/getsetlock/getsetlock/cmd/getsetlock").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", name,
+		"github.com/getsetlock/getsetlock/cmd/getsetlock").CombinedOutput()
 	if err != nil {
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}

@@ -59,7 +59,8 @@ type subscriber struct {
 // NewStage returns a stage whose default server is the embedded one.
 func NewStage(t *testing.T) *Stage {
 	w := redistest.New(t)
-	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}), Vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
+	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}),
+		Vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
 }
 
 // Screen is what a command line printed.
@@ -190,8 +191,10 @@ func (w *Watched) Await(text string) {
 // empty.
 func (s *Stage) Want(got Screen, code int, out, says string) {
 	s.T.Helper()
-	if got.Code != code || got.Out != out || !strings.Contains(got.Errors, says) || says == "" && got.Errors != "" {
-		s.T.Errorf("code %d (want %d)\nstdout %q (want %q)\nstderr %q (want %q in it)", got.Code, code, got.Out, out, got.Errors, says)
+	if got.Code != code || got.Out != out || !strings.Contains(got.Errors, says) ||
+		says == "" && got.Errors != "" {
+		s.T.Errorf("code %d (want %d)\nstdout %q (want %q)\nstderr %q (want %q in it)", got.Code, code,
+			got.Out, out, got.Errors, says)
 	}
 	if strings.Contains(got.Errors, "s3cret") || strings.Contains(got.Out, "s3cret") {
 		s.T.Errorf("a password was printed:\n%s%s", got.Out, got.Errors)
@@ -225,7 +228,8 @@ func (Full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 // OnReal returns a stage with a real server and the machine's time. Its long
 // timeout keeps a busy machine from failing the test.
 func OnReal(t *testing.T, s *redistest.Server) *Stage {
-	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute, Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
+	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute,
+		Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
 }
 
 // Update is the flag -update: tests write their golden files anew.
@@ -246,7 +250,8 @@ func TokenScript(flags, key, text string) []string {
 func ValueOf(s *Stage, key string) string {
 	s.T.Helper()
 	var answer struct{ Locks []struct{ Value string } }
-	if err := json.Unmarshal([]byte(s.Run("ls", "--json", key).Out), &answer); err != nil || len(answer.Locks) != 1 {
+	if err := json.Unmarshal([]byte(s.Run("ls", "--json", key).Out), &answer); err != nil ||
+		len(answer.Locks) != 1 {
 		s.T.Fatalf("%s: %v %+v", key, err, answer)
 	}
 	return answer.Locks[0].Value

@@ -44,7 +44,8 @@ func TestCensusFindsEveryMishapOfTheDemo(t *testing.T) {
 	for _, f := range r.Findings {
 		kinds[f.Kind] = true
 	}
-	for _, want := range []string{"step", "shared_address", "overrun", "overlap", "mixture", "clock_off", "job_too_long"} {
+	for _, want := range []string{"step", "shared_address", "overrun", "overlap", "mixture", "clock_off",
+		"job_too_long"} {
 		if !kinds[want] {
 			t.Errorf("no finding %q", want)
 		}
@@ -54,7 +55,8 @@ func TestCensusFindsEveryMishapOfTheDemo(t *testing.T) {
 			continue // reported as contradictions, or in two dialects
 		}
 		for _, w := range r.Evidence.Writers {
-			if w.Addr == m.Addr && (m.Offset < w.Offset.Low || m.Offset > w.Offset.High || !w.Offset.Bounded()) {
+			if w.Addr == m.Addr && (m.Offset < w.Offset.Low || m.Offset > w.Offset.High ||
+				!w.Offset.Bounded()) {
 				t.Errorf("%s: offset %v is not in %v", m.Name, m.Offset, w.Offset.Interval)
 			}
 		}

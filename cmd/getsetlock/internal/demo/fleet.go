@@ -59,8 +59,10 @@ func Members() []Member {
 	const jedis, php = "jedis 2.9.3", "phpredis 5.3"
 	stock := func(host int, offset time.Duration) Member {
 		return Member{
-			Addr: fmt.Sprintf("10.0.0.%d:4010%d", host, host), Name: fmt.Sprintf("stock-%d", host), Library: jedis, Dialect: dialect.Jedis(),
-			Key: "lock:stock", Offset: offset, Job: span(1*time.Second, 4*time.Second), Rest: span(500*time.Millisecond, 2*time.Second),
+			Addr: fmt.Sprintf("10.0.0.%d:4010%d", host, host), Name: fmt.Sprintf("stock-%d", host),
+			Library: jedis, Dialect: dialect.Jedis(),
+			Key: "lock:stock", Offset: offset, Job: span(1*time.Second, 4*time.Second),
+			Rest: span(500*time.Millisecond, 2*time.Second),
 		}
 	}
 	ahead := stock(3, 7*time.Second+300*time.Millisecond)
@@ -77,10 +79,12 @@ func Members() []Member {
 	report := stock(6, 15*time.Millisecond)
 	report.Name, report.Key = "report-java", "lock:report"
 	cron := report
-	cron.Addr, cron.Name, cron.Library, cron.Dialect, cron.Offset = "10.0.0.7:40107", "report-cron", php, dialect.Page(), -210*time.Millisecond
+	cron.Addr, cron.Name, cron.Library, cron.Dialect, cron.Offset = "10.0.0.7:40107", "report-cron", php,
+		dialect.Page(), -210*time.Millisecond
 	crashed := stock(8, 30*time.Millisecond)
 	crashed.Name, crashed.Key, crashed.DiesAt = "backup-8", "lock:backup", 20*time.Second
-	return []Member{stock(1, 2*time.Millisecond), long, ahead, stepped, mail(-3 * time.Millisecond), mail(2200 * time.Millisecond), report, cron, crashed}
+	return []Member{stock(1, 2*time.Millisecond), long, ahead, stepped, mail(-3 * time.Millisecond),
+		mail(2200 * time.Millisecond), report, cron, crashed}
 }
 
 // Fleet is the members and their server.
@@ -96,7 +100,8 @@ type Fleet struct {
 // New starts the server, which no other process can reach, and connects the
 // members.
 func New(seed uint64) (*Fleet, error) {
-	f := &Fleet{mini: miniredis.NewMiniRedis(), random: rand.New(rand.NewPCG(seed, 1)), each: func(offset.Observed) {}}
+	f := &Fleet{mini: miniredis.NewMiniRedis(), random: rand.New(rand.NewPCG(seed, 1)),
+		each: func(offset.Observed) {}}
 	f.mini.SetTime(Opening)
 	for n, m := range Members() {
 		conn, err := f.dial()
@@ -104,7 +109,9 @@ func New(seed uint64) (*Fleet, error) {
 			f.Close()
 			return nil, err
 		}
-		f.clients = append(f.clients, &client{Member: m, fleet: f, conn: conn, at: time.Duration(n)*170*time.Millisecond + f.between(span(0, time.Second))})
+		f.clients = append(f.clients,
+			&client{Member: m, fleet: f, conn: conn,
+				at: time.Duration(n)*170*time.Millisecond + f.between(span(0, time.Second))})
 	}
 	f.mini.Server().SetPreHook(f.tap)
 	return f, nil
@@ -119,7 +126,8 @@ func (f *Fleet) Close() {
 }
 
 func (f *Fleet) dial() (redis.Conn, error) {
-	return redis.Dial("tcp", "embedded", redis.DialNetDial(func(string, string) (net.Conn, error) { return f.mini.Dial() }))
+	return redis.Dial("tcp", "embedded",
+		redis.DialNetDial(func(string, string) (net.Conn, error) { return f.mini.Dial() }))
 }
 
 // Pool returns a pool for the server. The server's clock stays where the run
@@ -133,7 +141,8 @@ func (f *Fleet) Now() time.Time { return Opening.Add(f.now) }
 // member's address.
 func (f *Fleet) tap(_ *server.Peer, name string, args ...string) bool {
 	if f.current != nil {
-		f.each(offset.Observed{At: f.Now(), Kind: offset.ObservedCommand, Addr: f.current.Addr, Args: append([]string{name}, args...)})
+		f.each(offset.Observed{At: f.Now(), Kind: offset.ObservedCommand, Addr: f.current.Addr,
+			Args: append([]string{name}, args...)})
 	}
 	return false // the server executes the command
 }
@@ -145,7 +154,8 @@ func (f *Fleet) Run(ctx context.Context, span time.Duration, each func(offset.Ob
 	f.each = each
 	defer func() { f.each, f.current = func(offset.Observed) {}, nil }()
 	for _, c := range f.clients {
-		each(offset.Observed{At: f.Now(), Kind: offset.ObservedClient, Addr: c.Addr, Name: c.Name, Library: c.Library})
+		each(offset.Observed{At: f.Now(), Kind: offset.ObservedClient, Addr: c.Addr, Name: c.Name,
+			Library: c.Library})
 	}
 	end := f.now + span
 	for ctx.Err() == nil {

@@ -144,7 +144,8 @@ var credentials = regexp.MustCompile(`://[^\s"']*@`)
 // OneLine turns a message into one line without control characters and
 // passwords, whatever a server or a library put into it.
 func OneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
+	text = strings.Join(strings.FieldsFunc(text,
+		func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '?'
@@ -189,9 +190,11 @@ func InFlags(err error) error {
 var fieldFlags = [][2]string{
 	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""},
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
-	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "}, {"Ahead ", "--ahead "}, {"Gap ", "--gap "},
+	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "},
+	{"Ahead ", "--ahead "}, {"Gap ", "--gap "},
 	{"Replicas ", "--replicas "}, {"ReplicaWait ", "the wait for replicas "}, {"Namespace ", "--namespace "},
-	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "the safety margin "}, {"RenewEvery ", "the time between renewals "},
+	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "the safety margin "},
+	{"RenewEvery ", "the time between renewals "},
 }
 
 // Describe says in a few words how a command ended.

@@ -21,7 +21,9 @@ type ServerFlags struct {
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master (default $"+redisconn.Env+", else "+redisconn.Default+")")
-	cmd.Flags().StringVar(&f.CACert, "cacert", "", "file of PEM certificates that rediss:// trusts instead of the system's (default $"+redisconn.EnvCACert+" if the address comes from $"+redisconn.Env+")")
+	cmd.Flags().StringVar(&f.CACert, "cacert", "",
+		"file of PEM certificates that rediss:// trusts instead of the system's (default $"+
+			redisconn.EnvCACert+" if the address comes from $"+redisconn.Env+")")
 	Complete(cmd, "redis", cobra.NoFileCompletions)
 }
 
@@ -60,7 +62,8 @@ func (f *ServerFlags) Picked(e *Env) (raw string, options redisconn.Options) {
 	if a, err := redisconn.Parse(raw); err != nil || !a.TLS() {
 		return raw, redisconn.Options{}
 	}
-	return raw, redisconn.Options{CACert: e.Getenv(redisconn.EnvCACert), CACertFrom: "$" + redisconn.EnvCACert}
+	return raw, redisconn.Options{CACert: e.Getenv(redisconn.EnvCACert),
+		CACertFrom: "$" + redisconn.EnvCACert}
 }
 
 // ServerVariables are the variables that name the server for a started program,

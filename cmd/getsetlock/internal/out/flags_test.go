@@ -20,13 +20,17 @@ func TestEnvironmentsCertificatesBelongToItsServer(t *testing.T) {
 		{ServerFlags{}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://e", "/e.pem"},
 		{ServerFlags{}, map[string]string{env: "redis://e", file: "/e.pem"}, "redis://e", ""},
 		{ServerFlags{}, map[string]string{env: "unix:///e", file: "/e.pem"}, "unix:///e", ""},
-		{ServerFlags{CACert: "/f.pem"}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://e", "/f.pem"},
-		{ServerFlags{Redis: "rediss://f"}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://f", ""},
-		{ServerFlags{Redis: "rediss://f", CACert: "/f.pem"}, map[string]string{file: "/e.pem"}, "rediss://f", "/f.pem"},
+		{ServerFlags{CACert: "/f.pem"}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://e",
+			"/f.pem"},
+		{ServerFlags{Redis: "rediss://f"}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://f",
+			""},
+		{ServerFlags{Redis: "rediss://f", CACert: "/f.pem"}, map[string]string{file: "/e.pem"}, "rediss://f",
+			"/f.pem"},
 	} {
 		e := &Env{Getenv: func(name string) string { return c.vars[name] }}
 		if raw, options := c.flags.Picked(e); raw != c.raw || options.CACert != c.certs {
-			t.Errorf("%+v, %v: %q and %q, want %q and %q", c.flags, c.vars, raw, options.CACert, c.raw, c.certs)
+			t.Errorf("%+v, %v: %q and %q, want %q and %q", c.flags, c.vars, raw, options.CACert, c.raw,
+				c.certs)
 		}
 	}
 }

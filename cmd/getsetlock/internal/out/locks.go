@@ -26,5 +26,6 @@ const ReservedNote = "reserved"
 func TokenLock(o legacy.Observation) (token, note string, ok bool) {
 	token, note, _ = strings.Cut(o.Value, " ")
 	_, _, beside := o.Token()
-	return token, note, o.Exists && o.Type == "string" && o.HasTTL && o.Size == len(o.Value) && !beside && scope.IsToken(token)
+	return token, note, o.Exists && o.Type == "string" && o.HasTTL && o.Size == len(o.Value) && !beside &&
+		scope.IsToken(token)
 }

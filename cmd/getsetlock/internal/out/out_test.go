@@ -12,7 +12,8 @@ import (
 func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", time.Second: "1000", 1500 * time.Microsecond: "1.5", -time.Millisecond: "-1",
-		1234567 * time.Nanosecond: "1.235", 100 * time.Second: "100000", 9 * 365 * 24 * time.Hour: "283824000000",
+		1234567 * time.Nanosecond: "1.235", 100 * time.Second: "100000",
+		9 * 365 * 24 * time.Hour: "283824000000",
 	} {
 		if got := Millis(d); string(got) != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
@@ -36,7 +37,8 @@ func TestInstantsAreUTCAndNullBeyondTheYear9999(t *testing.T) {
 }
 
 func FuzzEscapedNamesAreReadBackAndPrintable(f *testing.F) {
-	for _, s := range []string{"plain", "ünïcode", "\xac\xed\x00\x05t\x00\x04lock", `a\b`, `\x41`, `\\x41`, "\u202e", "\x7f\xff", `\`, `\x`, `\xg0`} {
+	for _, s := range []string{"plain", "ünïcode", "\xac\xed\x00\x05t\x00\x04lock", `a\b`, `\x41`, `\\x41`,
+		"\u202e", "\x7f\xff", `\`, `\x`, `\xg0`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -44,14 +46,16 @@ func FuzzEscapedNamesAreReadBackAndPrintable(f *testing.F) {
 		if back := Unescaped(shown); back != s {
 			t.Errorf("%q was shown as %s, which is %q", s, shown, back)
 		}
-		if strings.ContainsFunc(shown, func(r rune) bool { return r < ' ' || r == 0x7f || r == '�' && !strings.ContainsRune(s, '�') }) {
+		if strings.ContainsFunc(shown,
+			func(r rune) bool { return r < ' ' || r == 0x7f || r == '�' && !strings.ContainsRune(s, '�') }) {
 			t.Errorf("%q was shown as %q", s, shown)
 		}
 	})
 }
 
 func TestUnescapedKeepsPlainBackslashes(t *testing.T) {
-	for s, want := range map[string]string{`a\b`: `a\b`, `\`: `\`, `\x4`: `\x4`, `\xzz`: `\xzz`, `\\`: `\`, `\x41\`: `A\`} {
+	for s, want := range map[string]string{
+		`a\b`: `a\b`, `\`: `\`, `\x4`: `\x4`, `\xzz`: `\xzz`, `\\`: `\`, `\x41\`: `A\`} {
 		if got := Unescaped(s); got != want {
 			t.Errorf("%s: %q, want %q", s, got, want)
 		}
@@ -72,7 +76,8 @@ func TestErrorsLoseOnlyPackageNames(t *testing.T) {
 
 func TestOneLineHidesPasswordsAndLineBreaks(t *testing.T) {
 	got := OneLine("dial redis://app:s3cret@host/0:\r\n\tno\x1b[31m, and unix://u:p@/s")
-	if want := "dial redis://***@host/0: no?[31m, and unix://***@/s"; strings.Join(strings.Fields(got), " ") != want {
+	if want := "dial redis://***@host/0: no?[31m, and unix://***@/s"; strings.Join(strings.Fields(got),
+		" ") != want {
 		t.Errorf("%q", got)
 	}
 }
@@ -117,7 +122,8 @@ func TestLoggerPrintsALineOnStderr(t *testing.T) {
 	e.Logger(true).Error("dropped")
 	l := e.Logger(false).With("key", "k")
 	l.Info("too little")
-	l.Warn("not renewed", "until", time.Date(2026, 3, 2, 12, 0, 5, 0, time.UTC), "within", time.Second, "error", io.EOF)
+	l.Warn("not renewed", "until", time.Date(2026, 3, 2, 12, 0, 5, 0, time.UTC), "within", time.Second,
+		"error", io.EOF)
 	e.Logger(false).Warn("short")
 	want := "getsetlock: warning: not renewed (key \"k\", until 12:00:05, within 1s, error EOF)\ngetsetlock: warning: short\n"
 	if errs.String() != want {

@@ -52,8 +52,10 @@ func (f *ClaimFlag) Set(text string) error {
 
 // PositiveVar defines a flag that refuses 0s instead of treating it as an
 // absent flag. The help text shows no default where initial is zero. Absent is
-// what the error advises in place of zero: "leave the flag out for the default".
-func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, absent, usage string) {
+// what the error advises in place of zero: "leave the flag out for the
+// default".
+func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, absent,
+	usage string) {
 	*at = initial
 	flags.Var(&positiveFlag{at, absent}, name, usage)
 }

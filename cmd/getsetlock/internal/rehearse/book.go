@@ -79,7 +79,8 @@ func newBook(groups int, now func() time.Duration) *book {
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{book: b, group: group, sku: sku, waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
+	h := &hold{book: b, group: group, sku: sku, waited: wait, asked: b.now(), start: b.now(), stop: -1,
+		freed: -1}
 	b.holds[sku] = append(b.holds[sku], h)
 	t := &b.tallies[group]
 	t.acquisitions++

@@ -81,7 +81,9 @@ func plainLocker(w *worker) (seller, error) {
 		return nil, err
 	}
 	patience := p.patience(terms)
-	client, err := lock.New(backend, lock.Config{TTL: terms.DefaultTTL(), Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
+	client, err := lock.New(backend,
+		lock.Config{TTL: terms.DefaultTTL(), Wait: patience, Clock: w.host, Jitter: w.jitter(),
+			Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
@@ -92,7 +94,8 @@ func plainLocker(w *worker) (seller, error) {
 // program closes the backend.
 func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(dead bool)) (seller, error) {
 	patience := w.fleet.plan.patience(terms)
-	client, err := lock.New(backend, lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
+	client, err := lock.New(backend,
+		lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		if c, ok := backend.(interface{ Close() error }); ok {
 			err = errors.Join(err, c.Close())
@@ -107,7 +110,8 @@ func member(w *worker) (seller, error) {
 	m := w.fleet.moves
 	joined, err := migrate.Join(context.Background(), w.link.pool(), migrate.MemberConfig{
 		Namespace: m.namespace, Name: "rehearsal", Dialect: w.fleet.plan.spoken().Name,
-		Every: w.fleet.plan.memberEvery(), Renews: w.fleet.plan.memberRenews(), Timeout: w.fleet.plan.replyWithin(), Clock: w.host,
+		Every: w.fleet.plan.memberEvery(), Renews: w.fleet.plan.memberRenews(),
+		Timeout: w.fleet.plan.replyWithin(), Clock: w.host,
 	})
 	if err != nil {
 		return nil, err

@@ -101,7 +101,8 @@ func tell(current *atomic.Pointer[book], p Plan, send func(report)) {
 }
 
 func (b *book) progress(p Plan) Progress {
-	return Progress{Done: int(b.done.Load()), Orders: p.Acquisitions, Virtual: time.Duration(b.virtual.Load())}
+	return Progress{Done: int(b.done.Load()), Orders: p.Acquisitions,
+		Virtual: time.Duration(b.virtual.Load())}
 }
 
 // hear reads the child's reports until the last.

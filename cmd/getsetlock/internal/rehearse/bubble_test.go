@@ -123,7 +123,8 @@ func TestChildEndsWithItsParent(t *testing.T) {
 }
 
 func TestErrorSaysWhyTheChildFailed(t *testing.T) {
-	if _, err := acted(t, "garbled", t.Context(), watchPlan(1), quietly); err == nil || !strings.Contains(err.Error(), "ended early") {
+	if _, err := acted(t, "garbled", t.Context(), watchPlan(1), quietly); err == nil ||
+		!strings.Contains(err.Error(), "ended early") {
 		t.Errorf("garbled: %v", err)
 	}
 	_, err := acted(t, "dying", t.Context(), watchPlan(1), quietly)
@@ -132,10 +133,12 @@ func TestErrorSaysWhyTheChildFailed(t *testing.T) {
 	}
 	p := watchPlan(1)
 	p.Protocol = "chance"
-	if _, err := acted(t, "child", t.Context(), p, quietly); err == nil || !strings.Contains(err.Error(), "--protocol chance") {
+	if _, err := acted(t, "child", t.Context(), p, quietly); err == nil ||
+		!strings.Contains(err.Error(), "--protocol chance") {
 		t.Errorf("unknown protocol: %v", err)
 	}
-	if _, err := Embedded(t.Context(), watchPlan(1), []string{"/nowhere/at/all"}, quietly); err == nil || !strings.Contains(err.Error(), "/nowhere/at/all") {
+	if _, err := Embedded(t.Context(), watchPlan(1), []string{"/nowhere/at/all"}, quietly); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere/at/all") {
 		t.Errorf("no such program: %v", err)
 	}
 }

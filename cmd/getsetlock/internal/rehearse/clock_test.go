@@ -43,7 +43,8 @@ func TestMachinesStayWithinTheirPresetsSpread(t *testing.T) {
 		if most := preset.Clocks.Spread(long); high-low > most+time.Microsecond {
 			t.Errorf("%s: %v apart, at most %v are said", preset.Name, high-low, most)
 		}
-		if still := len(preset.Clocks.Pauses) > 0; still != (wrong == 0) || stops > 0 && !still || preset.Name == "jvm-gc" && stops < 40*3000 {
+		if still := len(preset.Clocks.Pauses) > 0; still != (wrong == 0) || stops > 0 && !still ||
+			preset.Name == "jvm-gc" && stops < 40*3000 {
 			t.Errorf("%s: %d of 40 clocks are ever wrong, %d standstills", preset.Name, wrong, stops)
 		}
 		if share := preset.Clocks.Share; share > 0 && wrong > int(40*share) {
@@ -79,7 +80,8 @@ func TestSlewingMachineStaysWithinItsErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := ailing(preset.Clocks)
-	if low, high := m.offsets(0, 60*24*time.Hour); low < -time.Second || high > time.Second || high-low < time.Second {
+	if low, high := m.offsets(0, 60*24*time.Hour); low < -time.Second || high > time.Second ||
+		high-low < time.Second {
 		t.Errorf("within 60 days it is from %v to %v off", low, high)
 	}
 	if low, high := m.offsets(time.Hour, 30*24*time.Hour); low >= 0 || high <= 0 {
@@ -104,7 +106,8 @@ func TestElapsedFollowsTheRateAndIgnoresSteps(t *testing.T) {
 		}
 		asked, began := m.Elapsed(), time.Now()
 		<-m.After(11 * time.Second)
-		if took := time.Since(began); m.Elapsed()-asked < 11*time.Second || took > 13*time.Second || took == 11*time.Second {
+		if took := time.Since(began); m.Elapsed()-asked < 11*time.Second || took > 13*time.Second ||
+			took == 11*time.Second {
 			t.Errorf("11 s by this clock took %v, %v of its own", took, m.Elapsed()-asked)
 		}
 	})
@@ -171,7 +174,8 @@ func TestTimerDuringAPauseFiresAfterIt(t *testing.T) {
 		if _, long := m.firstStop(begin-time.Hour, begin-1, 0); long {
 			t.Error("a stop was seen before it came")
 		}
-		if at, long := m.firstStop(begin+time.Second, end+time.Hour, 58*time.Second); !long || at != begin+time.Second {
+		if at, long := m.firstStop(begin+time.Second, end+time.Hour, 58*time.Second); !long ||
+			at != begin+time.Second {
 			t.Errorf("of the stop %v to %v: %v, %v", begin, end, at, long)
 		}
 	})

@@ -268,7 +268,8 @@ func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 }
 
 func blockedBy(r *migfleet.Report, rule string) bool {
-	return r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks, func(b migfleet.Finding) bool { return b.Rule == rule })
+	return r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks,
+		func(b migfleet.Finding) bool { return b.Rule == rule })
 }
 
 // note records a refusal.
@@ -276,7 +277,8 @@ func (m *moves) note(r *migfleet.Report, expected bool) Refusal {
 	if r.Gate == nil {
 		return Refusal{}
 	}
-	n := Refusal{To: r.Gate.To.String(), AtMS: millis(m.f.now()), Expected: expected, Rules: []string{}, Detail: reasons(r)}
+	n := Refusal{To: r.Gate.To.String(), AtMS: millis(m.f.now()), Expected: expected, Rules: []string{},
+		Detail: reasons(r)}
 	for _, b := range r.Gate.Blocks {
 		n.Rules = append(n.Rules, b.Rule)
 	}
@@ -325,14 +327,16 @@ func (m *moves) back(to migrate.Phase) act {
 }
 
 func (m *moves) finish(ctx context.Context) error {
-	return m.step(ctx, migrate.Clean, func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
-		return migfleet.CleanUp(ctx, m.pool, o)
-	})
+	return m.step(ctx, migrate.Clean,
+		func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
+			return migfleet.CleanUp(ctx, m.pool, o)
+		})
 }
 
 // step asks for a step until it is taken and complete. An operator waits for
 // what a gate asks; a gate that stays closed for an hour is trouble.
-func (m *moves) step(ctx context.Context, to migrate.Phase, ask func(context.Context, migfleet.Options) (*migfleet.Report, error)) error {
+func (m *moves) step(ctx context.Context, to migrate.Phase,
+	ask func(context.Context, migfleet.Options) (*migfleet.Report, error)) error {
 	began, entered := m.f.now(), false
 	for {
 		r, err := ask(ctx, m.options(true))
@@ -369,7 +373,8 @@ func (m *moves) forgot(r *migfleet.Report) {
 // watch reports to the gates what is seen of old clients.
 func (m *moves) watch(ctx context.Context) error {
 	if m.f.plan.Watch {
-		err := migfleet.WatchClients(ctx, m.pool, migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second})
+		err := migfleet.WatchClients(ctx, m.pool,
+			migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second})
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -379,11 +384,13 @@ func (m *moves) watch(ctx context.Context) error {
 		now := m.f.now()
 		s := migfleet.Sighting{
 			Observer: "rehearsal", From: m.began, Until: m.began.Add(now),
-			Quiet: map[migfleet.Watch]time.Duration{migfleet.WatchMonitor: now - max(0, time.Duration(m.lastOld.Load()))},
+			Quiet: map[migfleet.Watch]time.Duration{
+				migfleet.WatchMonitor: now - max(0, time.Duration(m.lastOld.Load()))},
 		}
 		if last := m.lastOld.Load(); last >= 0 {
 			key, _ := m.oldKey.Load().(string)
-			t := &migfleet.Touch{At: m.began.Add(time.Duration(last)), Key: key, What: "attempt", Who: "an old program of the rehearsal"}
+			t := &migfleet.Touch{At: m.began.Add(time.Duration(last)), Key: key, What: "attempt",
+				Who: "an old program of the rehearsal"}
 			s.LastWrite = t
 			s.Keys = []migfleet.SightedKey{{Key: key, LastWrite: t}}
 		}

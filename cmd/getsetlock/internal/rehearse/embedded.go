@@ -50,7 +50,8 @@ func (p Plan) embeddedDialer(server *miniredis.Miniredis) dialer {
 			}
 			// Two programs' messages that are sent at one instant must not
 			// arrive at one instant.
-			return slowly(c, p.Latency, time.Duration(who.slot), p.rand(streamWire, who.slot<<32|who.life<<16|n)), nil
+			return slowly(c, p.Latency, time.Duration(who.slot),
+				p.rand(streamWire, who.slot<<32|who.life<<16|n)), nil
 		}
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialContextFunc(pipe))
 	}

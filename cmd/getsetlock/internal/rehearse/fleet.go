@@ -224,8 +224,9 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 	for i := range f.teams {
 		t, did := &f.teams[i], &f.book.tallies[i]
 		res.Groups = append(res.Groups, Group{
-			Name: t.name, Protocol: t.protocol, Clients: max(t.clients, t.most), Acquisitions: did.acquisitions,
-			Sales: did.sales, Takeovers: did.takeovers, Lost: did.lost, Retries: did.retries,
+			Name: t.name, Protocol: t.protocol, Clients: max(t.clients, t.most),
+			Acquisitions: did.acquisitions,
+			Sales:        did.sales, Takeovers: did.takeovers, Lost: did.lost, Retries: did.retries,
 			Commands:  t.commands.Load(),
 			WaitP50MS: quantile(did.waits, 0.50), WaitP99MS: quantile(did.waits, 0.99),
 			WaitMaxMS: quantile(did.waits, 1),

@@ -23,9 +23,10 @@ func inBubble(t *testing.T, latency string, f func(*testing.T, *link, *atomic.In
 		p := Plan{Latency: must(dist.Parse(latency))}
 		dial := p.embeddedDialer(server)
 		var commands atomic.Int64
-		l := &link{commands: &commands, sending: func() {}, dial: func(ctx context.Context, n int) (redis.Conn, error) {
-			return dial(ctx, identity{}, n)
-		}}
+		l := &link{commands: &commands, sending: func() {},
+			dial: func(ctx context.Context, n int) (redis.Conn, error) {
+				return dial(ctx, identity{}, n)
+			}}
 		defer l.cut()
 		f(t, l, &commands)
 	})

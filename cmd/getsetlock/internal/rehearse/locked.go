@@ -25,7 +25,8 @@ func init() {
 	protocols["bare"] = protocolKind{
 		about: "SETNX of a constant, and DEL: a dead holder keeps it for ever",
 		groups: func(p Plan) []groupSpec {
-			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker}}
+			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, old: true,
+				make: oldLocker}}
 		},
 		rules: legacyRules,
 	}
@@ -174,13 +175,17 @@ func (p Plan) replyWithin() time.Duration {
 }
 
 // client makes a client as any program does. It sends nothing yet.
-func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock, jitter func(time.Duration) time.Duration) (*lock.Client, error) {
-	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock, Timeout: p.replyWithin()}
+func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock,
+	jitter func(time.Duration) time.Duration) (*lock.Client, error) {
+	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock,
+		Timeout: p.replyWithin()}
 	backend, err := legacy.New(pool, cfg)
 	if err != nil {
 		return nil, err
 	}
-	client, err := lock.New(backend, lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter, Logger: slog.New(slog.DiscardHandler)})
+	client, err := lock.New(backend,
+		lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter,
+			Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
@@ -276,7 +281,8 @@ func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
 			return lease, nil
 		case errors.Is(err, lock.ErrClosed):
 			return nil, errRetired
-		case !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrWaitEnded) && !errors.Is(err, lock.ErrNoRetry):
+		case !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrWaitEnded) &&
+			!errors.Is(err, lock.ErrNoRetry):
 			return nil, err
 		case l.fleet.now() >= until:
 			return nil, errAside

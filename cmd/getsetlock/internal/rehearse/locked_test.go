@@ -28,7 +28,8 @@ func TestOldAndNewClientsSellRightTogether(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for _, name := range []string{"old", "new"} {
-		if g := res.group(t, name); g.Acquisitions < 40 || g.Commands < int64(g.Acquisitions) || g.WaitP50MS == nil {
+		if g := res.group(t, name); g.Acquisitions < 40 || g.Commands < int64(g.Acquisitions) ||
+			g.WaitP50MS == nil {
 			t.Errorf("%+v", g)
 		}
 	}
@@ -44,7 +45,8 @@ func withoutLock(t *testing.T) {
 		dialect: true,
 		groups: func(p Plan) []groupSpec {
 			p.Clients--
-			return append(mixed(p), groupSpec{name: "pretender", protocol: "none", clients: 1, make: newBareHands})
+			return append(mixed(p), groupSpec{
+				name: "pretender", protocol: "none", clients: 1, make: newBareHands})
 		},
 		rules:   func(p Plan) (rules, error) { p.Protocol = "legacy"; return mutantRules(p) },
 		overrun: pastLease,
@@ -142,7 +144,8 @@ func TestBareLockIsSafeUntilItsHolderDies(t *testing.T) {
 // In every dialect whose clients take over from a dead one, old and new clients
 // sell right together.
 func TestEveryTimestampDialectSellsRight(t *testing.T) {
-	all := slices.DeleteFunc(dialect.Presets(), func(d dialect.Dialect) bool { return !d.HasTakeover() || d.NeverReleases() })
+	all := slices.DeleteFunc(dialect.Presets(),
+		func(d dialect.Dialect) bool { return !d.HasTakeover() || d.NeverReleases() })
 	for _, d := range few(all) {
 		t.Run(d.Name, func(t *testing.T) {
 			res := rehearse(t, func(p *Plan) {

@@ -93,7 +93,8 @@ func readHeader(in *csv.Reader) (sku, quantity int, err error) {
 		}
 	}
 	if sku < 0 || quantity < 0 {
-		return 0, 0, fmt.Errorf("line 1: the columns are %s; sku and quantity must be among them", quoted(header))
+		return 0, 0, fmt.Errorf("line 1: the columns are %s; sku and quantity must be among them",
+			quoted(header))
 	}
 	return sku, quantity, nil
 }
@@ -110,7 +111,8 @@ func readOrder(sku, quantity string) (Order, error) {
 	}
 	n, err := strconv.Atoi(quantity)
 	if err != nil || n < 1 || n > greatestQuantity {
-		return Order{}, fmt.Errorf("quantity %q is not a whole number from 1 to %d", clipped(quantity), greatestQuantity)
+		return Order{}, fmt.Errorf("quantity %q is not a whole number from 1 to %d", clipped(quantity),
+			greatestQuantity)
 	}
 	return Order{SKU: sku, Quantity: n}, nil
 }

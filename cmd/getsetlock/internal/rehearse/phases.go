@@ -98,7 +98,8 @@ func newMoves(f *fleet) *moves {
 	m := &moves{f: f, began: time.Now(), walk: f.kind.walk}
 	m.namespace, _, _ = strings.Cut(f.names.prefix, ":")
 	t := f.rules
-	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap, Job: f.plan.Job.Most() + time.Second}
+	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap,
+		Job: f.plan.Job.Most() + time.Second}
 	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
 	m.claims.Idle = t.lease                              // old clients return at once until stopped
 	if f.plan.Watch {
@@ -106,7 +107,8 @@ func newMoves(f *fleet) *moves {
 		// takes it over.
 		m.claims.Job = 2 * t.lease
 	}
-	m.pool = &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
+	m.pool = &redis.Pool{MaxIdle: 2,
+		DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
 	m.lastOld.Store(-1)
 	f.tasks.shut()
 	return m
@@ -210,8 +212,10 @@ func (m *moves) report(res *Result, r rules) {
 	m.leave(now, old)
 	for _, v := range m.visits {
 		p := m.f.book.during(v, r)
-		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
-			m.troubles = append(m.troubles, fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
+		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed &&
+			n > 0 {
+			m.troubles = append(m.troubles,
+				fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
 		}
 		res.Phases = append(res.Phases, p)
 	}

@@ -22,7 +22,8 @@ func moving(p *Plan) {
 
 func TestFleetMigratesWithoutOverlaps(t *testing.T) {
 	res := rehearse(t, moving)
-	if !res.OK || res.Overlaps != res.OverlapsExcused || res.Oversold != res.OversoldExcused || len(res.Trouble) != 0 || res.GaveUp != 1 {
+	if !res.OK || res.Overlaps != res.OverlapsExcused || res.Oversold != res.OversoldExcused ||
+		len(res.Trouble) != 0 || res.GaveUp != 1 {
 		t.Errorf("%s", asJSON(t, res))
 	}
 	var names []string
@@ -49,7 +50,8 @@ func TestFleetMigratesWithoutOverlaps(t *testing.T) {
 	if g := res.group(t, "plain"); g.Acquisitions == 0 || g.Clients != 8 {
 		t.Errorf("after clean came %s", asJSON(t, g))
 	}
-	t.Run("a step that must wait is refused for its reason", func(t *testing.T) { refusedForTheirReasons(t, res) })
+	t.Run("a step that must wait is refused for its reason",
+		func(t *testing.T) { refusedForTheirReasons(t, res) })
 }
 
 // One seed gives one course of events, also where the operator and the programs
@@ -105,13 +107,15 @@ func TestPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
 
 func TestCompareLocksTakesCleanAsTheBase(t *testing.T) {
 	few, more := int64(2), int64(5)
-	phases := []Phase{{Phase: "dual", LockCommands: &more}, {Phase: "sealed"}, {Phase: "clean", LockCommands: &few}}
+	phases := []Phase{{Phase: "dual", LockCommands: &more}, {Phase: "sealed"},
+		{Phase: "clean", LockCommands: &few}}
 	compareLocks(phases[:2]) // a migration that did not get there
 	if phases[0].ExtraCommands != nil {
 		t.Error("compared with nothing")
 	}
 	compareLocks(phases)
-	if e := phases[0].ExtraCommands; e == nil || *e != 3 || phases[1].ExtraCommands != nil || *phases[2].ExtraCommands != 0 {
+	if e := phases[0].ExtraCommands; e == nil || *e != 3 || phases[1].ExtraCommands != nil ||
+		*phases[2].ExtraCommands != 0 {
 		t.Errorf("%s", asJSON(t, phases))
 	}
 }
@@ -145,7 +149,8 @@ func TestSkippedPhaseIsFoundOut(t *testing.T) {
 			return err
 		}
 		wait := func(ctx context.Context) error { return pause(ctx, 2*m.f.plan.memberEvery()) }
-		for _, do := range []act{m.stage(m.begin), m.stage(m.hire(0.5)), jump, wait, m.stage(), m.stage(), m.stage()} {
+		for _, do := range []act{m.stage(m.begin), m.stage(m.hire(0.5)), jump, wait, m.stage(), m.stage(),
+			m.stage()} {
 			if err := do(ctx); err != nil {
 				return err
 			}

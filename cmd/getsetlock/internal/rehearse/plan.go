@@ -133,7 +133,8 @@ func (p Plan) Validate() error {
 	}
 	// The third group comes after the first is gone.
 	if least := min(len(protocols[p.Protocol].groups(p)), 2); p.Clients < least || p.Clients > mostClients {
-		return fmt.Errorf("--clients %d: --protocol %s takes %d to %d programs", p.Clients, p.Protocol, least, mostClients)
+		return fmt.Errorf("--clients %d: --protocol %s takes %d to %d programs", p.Clients, p.Protocol, least,
+			mostClients)
 	}
 	if p.Acquisitions < 1 || p.Acquisitions > mostAcquisitions {
 		return fmt.Errorf("--acquisitions %d: it must be from 1 to %d", p.Acquisitions, mostAcquisitions)
@@ -153,7 +154,8 @@ func (p Plan) Validate() error {
 		return err
 	}
 	if p.Overruns > 0 && protocols[p.Protocol].overrun == nil {
-		return fmt.Errorf("--overruns %d: --protocol %s has no leases that a job could outlast", p.Overruns, p.Protocol)
+		return fmt.Errorf("--overruns %d: --protocol %s has no leases that a job could outlast", p.Overruns,
+			p.Protocol)
 	}
 	if len(p.Orders) == 0 {
 		return errors.New("--orders: the file has no orders")
@@ -174,7 +176,9 @@ func (p Plan) validatePreset() error {
 		return fmt.Errorf("--%s", strings.TrimPrefix(err.Error(), "skew: "))
 	}
 	if preset.Clocks.Server.Any() {
-		return fmt.Errorf("--preset %s: in a rehearsal the server's clock is right; use getsetlock skew --preset %s", p.Preset, p.Preset)
+		return fmt.Errorf(
+			"--preset %s: in a rehearsal the server's clock is right; use getsetlock skew --preset %s",
+			p.Preset, p.Preset)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 
 // waiters lets programs wait for orders, by slot. It returns which of them got
 // an order, and which were sent away without one.
-func waiters(ctx context.Context, q *queue, retired *atomic.Bool, slots ...int) (served, sentAway func() []int) {
+func waiters(ctx context.Context, q *queue, retired *atomic.Bool, slots ...int) (served,
+	sentAway func() []int) {
 	got := make(map[int]*task)
 	var mine []int
 	turn := make(chan struct{}, 1)

@@ -114,7 +114,8 @@ var realNamespace, _, _ = strings.Cut(realPrefix, ":")
 // members and of waiters. A member that dies during its probe leaves both keys
 // of the probe.
 var strays = []string{
-	"gsl:roster:" + realNamespace, "gsl:log:" + realNamespace, "gsl:probe:" + realNamespace + ":*", legacy.MarkKey("gsl:probe:" + realNamespace + ":*"),
+	"gsl:roster:" + realNamespace, "gsl:log:" + realNamespace, "gsl:probe:" + realNamespace + ":*",
+	legacy.MarkKey("gsl:probe:" + realNamespace + ":*"),
 	"gsl:*:" + realPrefix + "*",
 }
 
@@ -126,7 +127,8 @@ func claim(ctx context.Context, s Server, own []string) error {
 		return err
 	}
 	defer c.Close()
-	reply, err := redis.DoContext(c, ctx, "SET", own[0], rand.Text(), "NX", "EX", int(24*time.Hour/time.Second))
+	reply, err := redis.DoContext(c, ctx, "SET", own[0], rand.Text(), "NX", "EX",
+		int(24*time.Hour/time.Second))
 	if err != nil {
 		return fmt.Errorf("claiming the rehearsal's keys: %w", err)
 	}

@@ -28,7 +28,8 @@ func TestOldAndNewClientsSellRightOnARealServer(t *testing.T) {
 	}
 	old, young := res.group(t, "old"), res.group(t, "new")
 	if old.Takeovers == 0 || young.Takeovers == 0 {
-		t.Errorf("of 4 dead holders' keys old clients took %d over and new ones %d", old.Takeovers, young.Takeovers)
+		t.Errorf("of 4 dead holders' keys old clients took %d over and new ones %d", old.Takeovers,
+			young.Takeovers)
 	}
 	redistest.NoKeys(t, s.Pool())
 }

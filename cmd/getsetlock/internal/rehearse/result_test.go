@@ -36,7 +36,8 @@ var promised = []string{
 	"groups", "groups[].acquisitions", "groups[].clients", "groups[].commands", "groups[].lost",
 	"groups[].name", "groups[].protocol", "groups[].retries", "groups[].sales", "groups[].takeovers",
 	"groups[].wait_max_ms", "groups[].wait_p50_ms", "groups[].wait_p99_ms",
-	"longest_overlap_ms", "ok", "orders", "overlaps", "overlaps_excused", "overlaps_with_new", "overlaps_with_new_excused", "oversold", "oversold_excused",
+	"longest_overlap_ms", "ok", "orders", "overlaps", "overlaps_excused", "overlaps_with_new",
+	"overlaps_with_new_excused", "oversold", "oversold_excused",
 	"protocol", "refused", "sales", "schema", "seed", "server", "unserved", "virtual_ms", "wall_ms",
 }
 
@@ -71,7 +72,8 @@ func TestUnknownValuesAreNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]any{
-		"virtual_ms": v.VirtualMS, "wait_p50_ms": v.Groups[0]["wait_p50_ms"], "wait_p99_ms": v.Groups[0]["wait_p99_ms"],
+		"virtual_ms": v.VirtualMS, "wait_p50_ms": v.Groups[0]["wait_p50_ms"],
+		"wait_p99_ms": v.Groups[0]["wait_p99_ms"],
 	} {
 		if value != nil {
 			t.Errorf("%s is %v", name, value)

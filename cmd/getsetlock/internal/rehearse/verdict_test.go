@@ -51,70 +51,80 @@ func show(all []episode) string {
 	return b.String()
 }
 
+// episodeCase is what a group of holders did, and the episodes that it makes.
+type episodeCase struct {
+	name  string
+	rules rules
+	holds []*hold
+	want  string
+}
+
+// old and young are spans of an old client and of a getsetlock client, in seconds.
+func old(start, stop, freed float64) *hold   { return span(oldOnes, start, stop, freed) }
+func young(start, stop, freed float64) *hold { return span(newOnes, start, stop, freed) }
+
 func TestEpisodesExcuseOnlyNamedCauses(t *testing.T) {
 	sharing := someRules()
 	sharing.sharing = true
 	free := someRules()
 	free.free = "it does not matter"
-	for _, c := range []struct {
-		name  string
-		rules rules
-		holds []*hold
-		want  string
-	}{
+	for _, c := range []episodeCase{
 		{"nobody", someRules(), nil, ""},
-		{"one after the other", someRules(),
-			[]*hold{span(oldOnes, 0, 1, 1.1), span(newOnes, 1, 2, 2.1)}, ""},
-		{"of no length", someRules(),
-			[]*hold{span(oldOnes, 0, 5, 5), span(newOnes, 1, 1, 1)}, ""},
-		{"two that should not", someRules(),
-			[]*hold{span(newOnes, 1, 3, 3), span(oldOnes, 0, 2, 2)}, "1-2 bad;"},
+		{"one after the other", someRules(), []*hold{old(0, 1, 1.1), young(1, 2, 2.1)}, ""},
+		{"of no length", someRules(), []*hold{old(0, 5, 5), young(1, 1, 1)}, ""},
+		{"two that should not", someRules(), []*hold{young(1, 3, 3), old(0, 2, 2)}, "1-2 bad;"},
 		{"three are one episode", someRules(),
-			[]*hold{span(oldOnes, 0, 4, 4), span(oldOnes, 1, 3, 3), span(newOnes, 2, 5, 5)}, "1-4 bad;"},
-		{"two episodes", someRules(),
-			[]*hold{span(oldOnes, 0, 10, 10), span(newOnes, 1, 2, 2), span(newOnes, 3, 4, 4)}, "1-2 bad;3-4 bad;"},
+			[]*hold{old(0, 4, 4), old(1, 3, 3), young(2, 5, 5)}, "1-4 bad;"},
+		{"two episodes", someRules(), []*hold{old(0, 10, 10), young(1, 2, 2), young(3, 4, 4)},
+			"1-2 bad;3-4 bad;"},
 		{"exactly as long as is honest", someRules(),
-			[]*hold{span(oldOnes, 0, 59, 60), span(newOnes, 58, 61, 61)}, "58-59 bad;"},
-		{"overrun", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62)}, "61-62 excused;"},
+			[]*hold{old(0, 59, 60), young(58, 61, 61)}, "58-59 bad;"},
+		{"overrun", someRules(), []*hold{old(0, 70, 70), young(61, 62, 62)}, "61-62 excused;"},
 		{"overrun by a release that took long", someRules(),
-			[]*hold{span(oldOnes, 0, 59, 61), span(oldOnes, 60.5, 63, 63), span(newOnes, 61, 62, 62)}, "61-62 excused;"},
+			[]*hold{old(0, 59, 61), old(60.5, 63, 63), young(61, 62, 62)},
+			"61-62 excused;"},
 		{"the chain behind an overrun", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), span(newOnes, 71, 80, 80), span(oldOnes, 76, 90, 90)},
+			[]*hold{old(0, 70, 70), old(65, 75, 75), young(71, 80, 80),
+				old(76, 90, 90)},
 			"65-70 excused;71-75 excused;76-80 excused;"},
 		{"the chain after a release that took long", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 77), span(newOnes, 76, 78, 78), span(oldOnes, 77.5, 79, 79)},
+			[]*hold{old(0, 70, 70), old(65, 75, 77), young(76, 78, 78),
+				old(77.5, 79, 79)},
 			"65-70 excused;77.5-78 excused;"},
 		{"a client that no release explains", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), span(newOnes, 66, 68, 68)}, "65-70 bad;"},
+			[]*hold{old(0, 70, 70), old(65, 75, 75), young(66, 68, 68)},
+			"65-70 bad;"},
 		{"a link of a chain that deletes nothing", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), keeps(span(oldOnes, 71, 80, 80)), span(oldOnes, 81, 90, 90), span(newOnes, 85, 86, 86)},
+			[]*hold{old(0, 70, 70), old(65, 75, 75), keeps(old(71, 80, 80)),
+				old(81, 90, 90), young(85, 86, 86)},
 			"65-70 excused;71-75 excused;85-86 bad;"},
 		{"a client between two deletions", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 65, 80, 80), span(oldOnes, 71, 90, 90), span(newOnes, 81, 82, 82)},
+			[]*hold{old(0, 70, 70), young(65, 80, 80), old(71, 90, 90),
+				young(81, 82, 82)},
 			"65-70 excused;71-80 excused;81-82 bad;"},
 		{"during an overrun, before its lease is over", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 59, 65, 65)}, "59-65 bad;"},
+			[]*hold{old(0, 70, 70), young(59, 65, 65)}, "59-65 bad;"},
 		{"an overrun that was over long before", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(oldOnes, 80, 90, 90), span(newOnes, 85, 86, 86)}, "85-86 bad;"},
+			[]*hold{old(0, 70, 70), old(80, 90, 90), young(85, 86, 86)},
+			"85-86 bad;"},
 		{"a new client may not overrun", someRules(),
-			[]*hold{span(newOnes, 0, 70, 70), span(oldOnes, 61, 62, 62)}, "61-62 bad;"},
+			[]*hold{young(0, 70, 70), old(61, 62, 62)}, "61-62 bad;"},
 		{"two new clients are never excused", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 65, 65), span(newOnes, 64, 66, 66)}, "61-66 bad;"},
+			[]*hold{old(0, 70, 70), young(61, 65, 65), young(64, 66, 66)},
+			"61-66 bad;"},
 		{"a new client stopped in time", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 101, 101), span(oldOnes, 71, 80, 80)},
+			[]*hold{old(0, 70, 70), young(61, 101, 101), old(71, 80, 80)},
 			"61-70 excused;71-80 excused;"},
 		{"a new client went on after another entered", someRules(),
-			[]*hold{span(oldOnes, 0, 70, 70), span(newOnes, 61, 101.5, 101.5), span(oldOnes, 71, 80, 80)},
+			[]*hold{old(0, 70, 70), young(61, 101.5, 101.5), old(71, 80, 80)},
 			"61-70 excused;71-80 bad;"},
 		{"no bound, no overrun", rules{old: someRules().old, ours: someRules().ours},
-			[]*hold{span(oldOnes, 0, 1e6, 1e6), span(newOnes, 5, 6, 6)}, "5-6 bad;"},
+			[]*hold{old(0, 1e6, 1e6), young(5, 6, 6)}, "5-6 bad;"},
 		{"old clients that do not exclude each other", sharing,
-			[]*hold{span(oldOnes, 0, 5, 5), span(oldOnes, 1, 6, 6), span(newOnes, 5.5, 7, 7)}, "1-5 excused;5.5-6 excused;"},
-		{"a single one of these old clients", sharing,
-			[]*hold{span(oldOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 bad;"},
-		{"overlaps that do no harm", free,
-			[]*hold{span(newOnes, 0, 5, 5), span(newOnes, 1, 6, 6)}, "1-5 excused;"},
+			[]*hold{old(0, 5, 5), old(1, 6, 6), young(5.5, 7, 7)},
+			"1-5 excused;5.5-6 excused;"},
+		{"a single one of these old clients", sharing, []*hold{old(0, 5, 5), young(1, 6, 6)}, "1-5 bad;"},
+		{"overlaps that do no harm", free, []*hold{young(0, 5, 5), young(1, 6, 6)}, "1-5 excused;"},
 	} {
 		if got := show(c.rules.episodes(c.holds, nil)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -204,7 +214,8 @@ func TestOversoldCountsUnitsThatNeverLeftTheStock(t *testing.T) {
 		{"during an overrun, with another overlap", 12, 0, append(overrun[:2:2], bad...), 2, 0, false},
 		{"an overlap that did no harm", 10, 0, bad, 0, 0, false},
 	} {
-		j := someRules().judge(ledger(c.sold, c.holds...), map[string]int{"tea": 10}, map[string]int{"tea": c.left})
+		j := someRules().judge(ledger(c.sold, c.holds...), map[string]int{"tea": 10},
+			map[string]int{"tea": c.left})
 		if j.Oversold != c.over || j.OversoldExcused != c.excused || j.Well() != c.well {
 			t.Errorf("%s: %+v", c.name, j)
 		}
@@ -220,7 +231,8 @@ func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
 		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new client
 	)
 	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
-	if want := (Episodes{Overlaps: 4, OverlapsExcused: 2, WithNew: 2, WithNewExcused: 1}); j.Episodes != want {
+	if want := (Episodes{Overlaps: 4, OverlapsExcused: 2, WithNew: 2,
+		WithNewExcused: 1}); j.Episodes != want {
 		t.Errorf("%+v, want %+v", j.Episodes, want)
 	}
 	v := visit{from: 60 * time.Second, to: 150 * time.Second}
@@ -241,7 +253,8 @@ func TestExcusedOverlapExcusesOnlyItsUnits(t *testing.T) {
 func TestUnprocessedOrdersSpoilTheResult(t *testing.T) {
 	b := ledger(10)
 	b.putAside(Order{"tea", 1})
-	if j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0}); j.Unserved != 1 || j.Well() {
+	if j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0}); j.Unserved != 1 ||
+		j.Well() {
 		t.Errorf("%+v", j)
 	}
 }

@@ -65,7 +65,8 @@ func (p Page) Write(w io.Writer) error {
 	for _, s := range p.Sections {
 		for n, row := range s.Table.Rows {
 			if len(row) != len(s.Table.Columns) {
-				return fmt.Errorf("report: section %q, row %d: %d cells under %d columns", s.Title, n+1, len(row), len(s.Table.Columns))
+				return fmt.Errorf("report: section %q, row %d: %d cells under %d columns", s.Title, n+1,
+					len(row), len(s.Table.Columns))
 			}
 		}
 	}

@@ -130,7 +130,8 @@ func (p *Plot) shade(b *strings.Builder, f frame) {
 	line := strings.TrimPrefix(path(f, at), "M")
 	from, to := num(f.x(at[0].X)), num(f.x(at[len(at)-1].X))
 	fmt.Fprintf(b, `<path class="safe" d="M%s %sL%sL%s %sZ"/>`, from, num(f.y(0)), line, to, num(f.y(0)))
-	fmt.Fprintf(b, `<path class="unsafe" d="M%s %sL%sL%s %sZ"/>`+"\n", from, num(topRoom), line, to, num(topRoom))
+	fmt.Fprintf(b, `<path class="unsafe" d="M%s %sL%sL%s %sZ"/>`+"\n", from, num(topRoom), line, to,
+		num(topRoom))
 }
 
 func (p *Plot) axes(b *strings.Builder, f frame) {
@@ -149,7 +150,8 @@ func (p *Plot) axes(b *strings.Builder, f frame) {
 		fmt.Fprintf(b, `<path class="axis" d="M%s %sv5"/>`, num(x), bottom)
 		label(b, x, f.y(0)+19, `text-anchor="middle" class="soft"`, value(v))
 	}
-	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%sH%s"/>`+"\n", left, num(topRoom), bottom, num(width-rightRoom))
+	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%sH%s"/>`+"\n", left, num(topRoom), bottom,
+		num(width-rightRoom))
 	label(b, (leftRoom+width-rightRoom)/2, f.y(0)+37, `text-anchor="middle"`, p.X)
 	middle := (topRoom + f.y(0)) / 2
 	label(b, 14, middle, fmt.Sprintf(`text-anchor="middle" transform="rotate(-90 14 %s)"`, num(middle)), p.Y)
@@ -157,12 +159,14 @@ func (p *Plot) axes(b *strings.Builder, f frame) {
 
 // open begins a drawing. name is what screen readers read.
 func open(b *strings.Builder, name string, high float64) {
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" aria-label="%s">`+"\n",
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" aria-label="%s">`+
+		"\n",
 		num(width), num(high), html.EscapeString(name))
 }
 
 func label(b *strings.Builder, x, y float64, attributes, text string) {
-	fmt.Fprintf(b, `<text x="%s" y="%s" %s>%s</text>`+"\n", num(x), num(y), attributes, html.EscapeString(text))
+	fmt.Fprintf(b, `<text x="%s" y="%s" %s>%s</text>`+"\n", num(x), num(y), attributes,
+		html.EscapeString(text))
 }
 
 func path(f frame, at []XY) string {

@@ -80,7 +80,8 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 	if to-from < 4 {
 		from, to = (from+to)/2-2, (from+to)/2+2
 	}
-	fmt.Fprintf(b, `<rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"><title>%s</title></rect>`+"\n",
+	fmt.Fprintf(b, `<rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"><title>%s</title></rect>`+
+		"\n",
 		class, num(from), num(y-6), num(to-from), html.EscapeString(row.Name))
 }
 

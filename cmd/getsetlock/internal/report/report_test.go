@@ -18,7 +18,8 @@ func sample() Page {
 		Sections: []Section{
 			{Title: "plot", Figure: &Plot{
 				Name: `a "plot"`, X: "x, s", Y: "share", Share: true, Shade: true,
-				Lines:  []Line{{Name: "one", At: []XY{{0, .5}, {3, .1}}}, {Name: "two", Dashed: true, At: []XY{{0, 0}, {3, 0}}}},
+				Lines: []Line{{Name: "one", At: []XY{{0, .5}, {3, .1}}},
+					{Name: "two", Dashed: true, At: []XY{{0, 0}, {3, 0}}}},
 				Points: []Point{{"here <i>", XY{1, 1}}},
 			}, Table: Table{Columns: []string{"x", "y"}, Rows: [][]string{{"0", "1"}}}},
 			{Title: "timeline", Figure: &Timeline{
@@ -26,7 +27,9 @@ func sample() Page {
 				Marks: []Mark{{0, 0, 1, "says"}, {0, 0, 2, "says"}, {1, 1, 3, "says <x>"}},
 			}},
 			{Title: "ranges", Figure: &Ranges{
-				Name: "ranges", X: "ms", Rows: []Range{{Name: "one <i>", Low: -3, High: 5}, {Name: "two", Low: -1, OpenHigh: true, Alarm: true}},
+				Name: "ranges", X: "ms",
+				Rows: []Range{{Name: "one <i>", Low: -3, High: 5},
+					{Name: "two", Low: -1, OpenHigh: true, Alarm: true}},
 			}},
 		},
 		Foot: "made by hand",
@@ -40,7 +43,8 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 	}
 	page := b.String()
 	for _, foreign := range []string{"http://", "https://", "<script", "@import", "url(", "<i>", "<x>"} {
-		if text := strings.ReplaceAll(page, `xmlns="http://www.w3.org/2000/svg"`, ""); strings.Contains(text, foreign) {
+		if text := strings.ReplaceAll(page, `xmlns="http://www.w3.org/2000/svg"`, ""); strings.Contains(text,
+			foreign) {
 			t.Errorf("the page contains %s", foreign)
 		}
 	}
@@ -84,7 +88,9 @@ func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
 			t.Errorf("%s was drawn", name)
 		}
 	}
-	if err := (Page{Sections: []Section{{Table: Table{Columns: []string{"a"}, Rows: [][]string{{"1", "2"}}}}}}).Write(io.Discard); err == nil {
+	if err := (Page{Sections: []Section{
+		{Table: Table{Columns: []string{"a"}, Rows: [][]string{{"1", "2"}}}}}}).Write(
+		io.Discard); err == nil {
 		t.Error("a row wider than its table was written")
 	}
 }
@@ -173,7 +179,8 @@ func alone(t *testing.T, dir, words string) {
 }
 
 func TestRangesHaveTicksOnBothSidesOfZero(t *testing.T) {
-	r := &Ranges{X: "ms", Rows: []Range{{Name: "a", Low: -40, High: 90}, {Name: "b", Low: 10, OpenHigh: true}}}
+	r := &Ranges{X: "ms", Rows: []Range{
+		{Name: "a", Low: -40, High: 90}, {Name: "b", Low: 10, OpenHigh: true}}}
 	s, err := r.sides()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,9 @@ import (
 // directory, flushes it to the disk, and renames it. On failure it removes the
 // temporary file.
 func Save(name string, p Page) error {
-	return save(name, p.Write, func(dir string) (file, error) { return os.CreateTemp(dir, ".getsetlock-report-*") })
+	return save(name, p.Write, func(dir string) (file, error) {
+		return os.CreateTemp(dir, ".getsetlock-report-*")
+	})
 }
 
 // file is what Save needs of a file. A test has one on a full disk.

@@ -49,7 +49,8 @@ func (t *Timeline) svg(b *strings.Builder) error {
 	}
 	label(b, (leftRoom+width-rightRoom)/2, bottom+36, `text-anchor="middle"`, t.X)
 	for _, s := range t.together() {
-		fmt.Fprintf(b, `<rect class="both" x="%s" y="%s" width="%s" height="%s"><title>two hold</title></rect>`+"\n",
+		fmt.Fprintf(b,
+			`<rect class="both" x="%s" y="%s" width="%s" height="%s"><title>two hold</title></rect>`+"\n",
 			num(f.x(s.From)), num(topRoom), num(max(3, f.x(s.To)-f.x(s.From))), num(bottom-topRoom))
 	}
 	for n, r := range t.Rows {
@@ -80,7 +81,8 @@ func (t *Timeline) marks(b *strings.Builder, f frame) {
 		if n%2 == 1 {
 			side = 20
 		}
-		fmt.Fprintf(b, `<g><title>%s</title><circle class="dot" cx="%s" cy="%s" r="2.5"/>`, html.EscapeString(m.Says), num(f.x(m.At)), num(y))
+		fmt.Fprintf(b, `<g><title>%s</title><circle class="dot" cx="%s" cy="%s" r="2.5"/>`,
+			html.EscapeString(m.Says), num(f.x(m.At)), num(y))
 		label(b, x, y+side, `text-anchor="middle"`, fmt.Sprint(m.Number))
 		b.WriteString("</g>\n")
 	}

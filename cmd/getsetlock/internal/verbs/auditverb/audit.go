@@ -120,16 +120,21 @@ func NewAudit(e *out.Env) *cobra.Command {
 	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it, or the shell expands it")
 	flags.DurationVar(&f.span, "for", 30*time.Second, "how long to watch; 0: until interrupted")
 	flags.BoolVar(&f.monitor, "monitor", false, "listen to all commands too, in short bursts")
-	out.PositiveVar(flags, &f.lease, "lease", 0, "leave the flag out to let the audit guess it", "the old clients' lease, or the shortest of them (default: guessed)")
-	out.PositiveVar(flags, &f.greatest, "greatest", 0, "leave the flag out for the value of --lease", "the old clients' longest lease (default: --lease)")
-	out.ClaimVar(flags, &f.gap, "gap", "claim: longest time that an old client's attempt takes, pauses included (default: unknown)")
+	out.PositiveVar(flags, &f.lease, "lease", 0, "leave the flag out to let the audit guess it",
+		"the old clients' lease, or the shortest of them (default: guessed)")
+	out.PositiveVar(flags, &f.greatest, "greatest", 0, "leave the flag out for the value of --lease",
+		"the old clients' longest lease (default: --lease)")
+	out.ClaimVar(flags, &f.gap, "gap",
+		"claim: longest time that an old client's attempt takes, pauses included (default: unknown)")
 	out.PositiveVar(flags, &f.idle, "idle", 0, "leave the flag out where the pause is unknown", "claim: longest pause between two attempts of one old client, 24h for a nightly job; a watch of that length measures behind and ahead (default $"+out.EnvIdle+", else unknown)")
 	flags.BoolVar(&f.own, "own-connections", false, "claim: each old client has its own connection and waits for replies; narrows the offsets of steady clocks")
-	flags.BoolVar(&f.checked, "lease-checked", false, "claim: you checked --lease again, although the keys look like a shorter lease")
+	flags.BoolVar(&f.checked, "lease-checked", false,
+		"claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
 	flags.StringVar(&f.replay, "replay", "", "read a file made by --record instead of watching a server")
 	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
-	flags.BoolVar(&f.hash, "hash", false, "--record: write keyed hashes in place of names and of values that are no stamps")
+	flags.BoolVar(&f.hash, "hash", false,
+		"--record: write keyed hashes in place of names and of values that are no stamps")
 	flags.BoolVar(&f.demo, "demo", false, "audit an embedded fleet with wrong clocks, in virtual time")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
@@ -139,7 +144,8 @@ func NewAudit(e *out.Env) *cobra.Command {
 // them.
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given), out.IdleOfEnvironment(e, &f.idle)); err != nil {
+	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given),
+		out.IdleOfEnvironment(e, &f.idle)); err != nil {
 		return err
 	}
 	f.spanned = given("for")
@@ -203,7 +209,8 @@ type auditAnswer struct {
 }
 
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
-	a := &auditAnswer{lease: f.lease, gap: f.gap, match: f.match, result: &audit.Result{}, how: f.commandLine()}
+	a := &auditAnswer{lease: f.lease, gap: f.gap, match: f.match, result: &audit.Result{},
+		how: f.commandLine()}
 	if f.report != "" {
 		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
 			return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
@@ -268,9 +275,11 @@ func (a *auditAnswer) gather() {
 }
 
 func (a *auditAnswer) nothing() census.Finding {
-	f := census.Finding{Severity: census.SeverityNote, Kind: "nothing", What: "there is no key, and no lock was seen", Advice: "check the database number in --redis"}
+	f := census.Finding{Severity: census.SeverityNote, Kind: "nothing",
+		What: "there is no key, and no lock was seen", Advice: "check the database number in --redis"}
 	if a.match != "*" {
-		f.What, f.Advice = fmt.Sprintf("no key matches %q, and no lock was seen", a.match), "check --match, and the database number in --redis"
+		f.What, f.Advice = fmt.Sprintf("no key matches %q, and no lock was seen", a.match),
+			"check --match, and the database number in --redis"
 	}
 	return f
 }
@@ -308,7 +317,9 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 
 // config returns the configuration that a watch and a replay share.
 func (f *auditFlags) config(e *out.Env) audit.Config {
-	return audit.Config{Config: census.Config{Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, Idle: f.idle, OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
+	return audit.Config{Config: census.Config{
+		Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, Idle: f.idle,
+		OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
 }
 
 func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
@@ -360,7 +371,8 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	}
 	switch {
 	case rec.failed() != nil:
-		return out.CouldNot(withoutPath(rec.failed()), "writing --record %s; it ends with what was seen until then", f.record)
+		return out.CouldNot(withoutPath(rec.failed()),
+			"writing --record %s; it ends with what was seen until then", f.record)
 	case err != nil && ctx.Err() == nil:
 		return out.CouldNot(err, "watching %s", address)
 	case ctx.Err() == nil:
@@ -393,7 +405,9 @@ func answers(e *out.Env, ctx context.Context, pool *redis.Pool) error {
 func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool *redis.Pool) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
 	defer p.End()
-	found, err := audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: max(f.lease, f.greatest), Timeout: e.Timeout, Progress: p.Set, DB: f.server.Database(e)})
+	found, err := audit.Probe(ctx, pool,
+		audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: max(f.lease, f.greatest),
+			Timeout: e.Timeout, Progress: p.Set, DB: f.server.Database(e)})
 	a.probe = found
 	switch {
 	case ctx.Err() != nil:
@@ -438,7 +452,9 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	}
 	pool := fleet.Pool()
 	defer pool.Close()
-	a.probe, err = audit.Probe(ctx, pool, audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout, Hurry: true})
+	a.probe, err = audit.Probe(ctx, pool,
+		audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
+			Hurry: true})
 	if err != nil && ctx.Err() == nil {
 		return out.CouldNot(err, "looking at the demo's keys")
 	}

@@ -19,7 +19,8 @@ func TestAuditPageIsWholeInABrowser(t *testing.T) {
 	if got := s.Run("audit", "--demo", "--report", file); got.Code != 1 {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
-	clitest.WholePage(t, file, 3, "Offset of each client's clock", "Holds against leases", "Waits of each client", "Timeline of lock:")
+	clitest.WholePage(t, file, 3, "Offset of each client's clock", "Holds against leases",
+		"Waits of each client", "Timeline of lock:")
 }
 
 // On a real server: bursts of MONITOR, their cost, and a user without the right
@@ -48,7 +49,8 @@ func TestAuditOfARealServerNamesWritersAndCost(t *testing.T) {
 			}
 		}
 	}()
-	got := s.Run("audit", "--match", "lock:*", "--for", "3s", "--monitor", "--lease", "60s", "--gap", "5s", "--dialect", "jedis", "--json")
+	got := s.Run("audit", "--match", "lock:*", "--for", "3s", "--monitor", "--lease", "60s", "--gap", "5s",
+		"--dialect", "jedis", "--json")
 	close(stop)
 	<-stopped
 	doc := clitest.DocumentOf[AuditDocument](t, got)
@@ -72,7 +74,8 @@ func TestAuditOfARealServerNamesWritersAndCost(t *testing.T) {
 		t.Errorf("%s keys", keys)
 	}
 	s.Vars["GETSETLOCK_REDIS"] = server.User("look", "pw", "~*", "+@all", "-monitor", "-client")
-	doc = clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--match", "lock:*", "--for", "1s", "--monitor", "--json"))
+	doc = clitest.DocumentOf[AuditDocument](t,
+		s.Run("audit", "--match", "lock:*", "--for", "1s", "--monitor", "--json"))
 	missing := 0
 	for _, source := range doc.Sources {
 		if source.Missing != nil {

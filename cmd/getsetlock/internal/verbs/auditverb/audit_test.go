@@ -23,7 +23,8 @@ func TestDemoShowsClocksMishapsAndAdvice(t *testing.T) {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
 	for _, says := range []string{
-		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by", "several clients, or threads of one, write from this address",
+		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by",
+		"several clients, or threads of one, write from this address",
 		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
 	} {
 		if !strings.Contains(got.Out, says) {
@@ -39,7 +40,8 @@ func TestReplayGivesTheSameAnswer(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "demo.txt")
 	live := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json", "--record", file))
-	again := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--gap", "10ms", "--json"))
+	again := clitest.DocumentOf[AuditDocument](t,
+		s.Run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--gap", "10ms", "--json"))
 	if len(live.Writers) != 8 || len(live.Findings) < 10 || live.Schema != "getsetlock.audit/1" {
 		t.Errorf("%d writers, %d findings", len(live.Writers), len(live.Findings))
 	}
@@ -53,7 +55,8 @@ func TestReplayGivesTheSameAnswer(t *testing.T) {
 	if string(a) != string(b) {
 		t.Errorf("live\n%s\nreplayed\n%s", a, b)
 	}
-	if skewed := s.Run("skew", "--trace", file, "--lease", "10s", "--spread", "7300ms"); skewed.Code != 1 || !strings.Contains(skewed.Out, "YES") {
+	if skewed := s.Run("skew", "--trace", file, "--lease", "10s", "--spread", "7300ms"); skewed.Code != 1 ||
+		!strings.Contains(skewed.Out, "YES") {
 		t.Errorf("skew --trace: code %d %s%s", skewed.Code, skewed.Out, skewed.Errors)
 	}
 }
@@ -72,14 +75,16 @@ func TestAuditTakesIdleFromFlagOrEnvironment(t *testing.T) {
 	} {
 		s := clitest.NewStage(t)
 		s.Vars = map[string]string{out.EnvIdle: c.environment}
-		doc := clitest.DocumentOf[AuditDocument](t, s.Run(append([]string{"audit", "--demo", "--json"}, c.args...)...))
+		doc := clitest.DocumentOf[AuditDocument](t,
+			s.Run(append([]string{"audit", "--demo", "--json"}, c.args...)...))
 		if got := doc.Server.Idle; (got == nil) != (c.idle == "") || got != nil && *got != c.idle {
 			t.Errorf("environment %q, %v: %v", c.environment, c.args, got)
 		}
 	}
 	s := clitest.NewStage(t)
 	s.Vars = map[string]string{out.EnvIdle: "nightly"}
-	if got := s.Run("audit", "--demo"); got.Code != out.CodeUse || !strings.Contains(got.Errors, out.EnvIdle) {
+	if got := s.Run("audit", "--demo"); got.Code != out.CodeUse ||
+		!strings.Contains(got.Errors, out.EnvIdle) {
 		t.Errorf("code %d: %s", got.Code, got.Errors)
 	}
 }
@@ -92,7 +97,8 @@ func TestPageShowsHowLongClientsWaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"132 waits, from a client", "the longest 9.856s", `<td class="words">stock-1</td><td>18</td>`} {
+	for _, says := range []string{"132 waits, from a client", "the longest 9.856s",
+		`<td class="words">stock-1</td><td>18</td>`} {
 		if !strings.Contains(string(page), says) {
 			t.Errorf("it does not say %q", says)
 		}
@@ -106,7 +112,8 @@ func TestDocumentAgreesWithTheTable(t *testing.T) {
 		if *w.Addr == "10.0.0.3:40103" {
 			low, _ := w.Offset.Low.Float64()
 			high, _ := w.Offset.High.Float64()
-			if low > 7300 || high < 7300 || low < 7000 || high > 7600 || *w.Name != "stock-3" || w.Holds.Count == 0 || len(w.Findings) == 0 {
+			if low > 7300 || high < 7300 || low < 7000 || high > 7600 || *w.Name != "stock-3" ||
+				w.Holds.Count == 0 || len(w.Findings) == 0 {
 				t.Errorf("%+v", w)
 			}
 		}
@@ -127,7 +134,8 @@ func TestDocumentAgreesWithTheTable(t *testing.T) {
 	if proved < 8700 || proved > 8840 || guaranteed < 8840 || guaranteed > 8900 {
 		t.Errorf("clocks 8.84 s apart: %v … %v ms", proved, guaranteed)
 	}
-	if *doc.Bases["smallest_lease"] != "given" || doc.SmallestLease.String() != "10000" || doc.Counts.Takeovers == 0 {
+	if *doc.Bases["smallest_lease"] != "given" || doc.SmallestLease.String() != "10000" ||
+		doc.Counts.Takeovers == 0 {
 		t.Errorf("%+v %v", doc.Bases, doc.SmallestLease)
 	}
 }
@@ -153,7 +161,8 @@ func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 	if !missing["tracking"] || !missing["clients"] || missing["poll"] || looked == 0 {
 		t.Errorf("%+v", doc.Sources)
 	}
-	if got.Code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "mixture" || *doc.Findings[0].Key != "lock:" {
+	if got.Code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "mixture" ||
+		*doc.Findings[0].Key != "lock:" {
 		t.Errorf("code %d, %+v", got.Code, doc.Findings)
 	}
 	if len(doc.Prefixes) != 1 || len(doc.Prefixes[0].Forms) != 2 || *doc.Keys != 2 {
@@ -170,13 +179,16 @@ func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 func TestReplayOfARefusedProbeSaysSo(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "refused.record")
-	text := "getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
-		"1770000000.000000 probe \"refused\" \"listing keys by SCAN: NOPERM no\"\n1770000000.000000 stats \"setnx\" 1\n"
+	text :=
+		"getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
+			"1770000000.000000 probe \"refused\" \"listing keys by SCAN: NOPERM no\"\n1770000000.000000 stats \"setnx\" 1\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--json"))
-	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" || !strings.Contains(doc.Findings[0].What, "the probe could not read all keys: listing keys by SCAN: NOPERM no") {
+	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" ||
+		!strings.Contains(doc.Findings[0].What,
+			"the probe could not read all keys: listing keys by SCAN: NOPERM no") {
 		t.Errorf("%+v", doc.Findings)
 	}
 }
@@ -192,7 +204,8 @@ func TestInterruptedAuditPrintsWhatItSaw(t *testing.T) {
 	wire.Await("EVALSHA", 3)
 	s.Signal(syscall.SIGINT)
 	got := <-running.Done
-	if got.Code != 130 || !strings.Contains(got.Out, "1 key looked at") || !strings.Contains(got.Errors, "interrupted by ^C") {
+	if got.Code != 130 || !strings.Contains(got.Out, "1 key looked at") ||
+		!strings.Contains(got.Errors, "interrupted by ^C") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 	f, err := os.Open(file)
@@ -230,7 +243,9 @@ func TestAuditPrintsItsAnswerOnAFullDisk(t *testing.T) {
 		t.Fatal("this system has no /dev/full")
 	}
 	got := s.Run("audit", "--demo", "--record", "/dev/full")
-	if got.Code != 3 || !strings.Contains(got.Errors, "writing --record /dev/full; it ends with what was seen until then: no space left on device") || !strings.Contains(got.Out, "10.0.0.3:40103") {
+	if got.Code != 3 || !strings.Contains(got.Errors,
+		"writing --record /dev/full; it ends with what was seen until then: no space left on device") ||
+		!strings.Contains(got.Out, "10.0.0.3:40103") {
 		t.Errorf("code %d %s", got.Code, got.Errors)
 	}
 }
@@ -239,7 +254,8 @@ func TestAuditPrintsItsAnswerOnAFullDisk(t *testing.T) {
 // written.
 func TestAuditSaysThatItsReportCannotBeWritten(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Want(s.Run("audit", "--demo", "--report", "/no/such/folder/x.html"), 3, "", "writing --report /no/such/folder/x.html: no such file or directory")
+	s.Want(s.Run("audit", "--demo", "--report", "/no/such/folder/x.html"), 3, "",
+		"writing --report /no/such/folder/x.html: no such file or directory")
 	s.World.Mini.SetTime(time.Time{})
 	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
 	wire := s.World.Wire()
@@ -248,13 +264,15 @@ func TestAuditSaysThatItsReportCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	running := s.Start("audit", "--for", "0", "--quiet", "--lease", "60s", "--report", filepath.Join(folder, "x.html"))
+	running := s.Start("audit", "--for", "0", "--quiet", "--lease", "60s", "--report",
+		filepath.Join(folder, "x.html"))
 	wire.Await("EVALSHA", 3)
 	if err := os.Remove(folder); err != nil { // no file is left in it meanwhile
 		t.Fatal(err)
 	}
 	s.Signal(syscall.SIGINT)
-	if got := <-running.Done; got.Code != 3 || !strings.Contains(got.Errors, "writing --report") || !strings.Contains(got.Out, "watched ") {
+	if got := <-running.Done; got.Code != 3 || !strings.Contains(got.Errors, "writing --report") ||
+		!strings.Contains(got.Out, "watched ") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 }
@@ -268,7 +286,8 @@ func TestAuditSaysThatItWatchedNothing(t *testing.T) {
 	if !strings.Contains(got.Out, `no key matches "lokc:*"`) || strings.Contains(got.Out, "OK:") {
 		t.Errorf("of no key at all it says\n%s", got.Out)
 	}
-	if got := s.Run("audit", "--for", "100ms"); !strings.Contains(got.Out, "there is no key") || got.Code != 0 {
+	if got := s.Run("audit", "--for", "100ms"); !strings.Contains(got.Out, "there is no key") ||
+		got.Code != 0 {
 		t.Errorf("code %d, of an empty database it says\n%s", got.Code, got.Out)
 	}
 	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
@@ -276,7 +295,8 @@ func TestAuditSaysThatItWatchedNothing(t *testing.T) {
 	wire := s.World.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore})
 	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
 	got = s.Run("audit", "--for", "100ms", "--quiet", "--lease", "60s", "--dialect", "jedis")
-	if got.Code != 3 || !strings.Contains(got.Errors, "to the end; what was seen until then is above") || !strings.Contains(got.Out, "watched ") {
+	if got.Code != 3 || !strings.Contains(got.Errors, "to the end; what was seen until then is above") ||
+		!strings.Contains(got.Out, "watched ") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 }
@@ -313,14 +333,19 @@ func TestServerThatCannotAnswerIsExitCode3(t *testing.T) {
 		for name, c := range map[string]struct {
 			address, says string
 		}{
-			"down":    {"redis://127.0.0.1:1", "nothing listens there"},
-			"loading": {"redis://" + s.World.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.Loading)}, redistest.Rule{Command: "INFO", Times: -1, Do: redistest.Answer(redistest.Loading)}).Listen(), "still reading its data"},
+			"down": {"redis://127.0.0.1:1", "nothing listens there"},
+			"loading": {"redis://" +
+				s.World.Wire(redistest.Rule{
+					Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.Loading)},
+					redistest.Rule{Command: "INFO", Times: -1,
+						Do: redistest.Answer(redistest.Loading)}).Listen(), "still reading its data"},
 		} {
 			got := s.Run(verb, "--redis", c.address, "--for=1s")
 			if verb == "doctor" {
 				got = s.Run(verb, "--redis", c.address)
 			}
-			if got.Code != 3 || !strings.Contains(got.Errors, c.says) || strings.Count(got.Errors, "\n") != 1 {
+			if got.Code != 3 || !strings.Contains(got.Errors, c.says) ||
+				strings.Count(got.Errors, "\n") != 1 {
 				t.Errorf("%s, %s: code %d %q", verb, name, got.Code, got.Errors)
 			}
 		}

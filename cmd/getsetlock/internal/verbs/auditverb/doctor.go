@@ -95,11 +95,18 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	f.dialect.Register(cmd, "what the old clients write (default: detected)")
 	flags := cmd.Flags()
 	flags.StringVar(&f.match, "match", "*", "only keys of this pattern; quote it, or the shell expands it")
-	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out where the lease is unknown", "the old clients' shortest lease (default: unknown)")
-	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the value of --lease", "the old clients' longest lease (default: --lease)")
-	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default: assumed; more where --watch sees more)")
-	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+", else unknown: --fix then looks twice)")
-	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+", else unknown: no time is shortened)")
+	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out where the lease is unknown",
+		"the old clients' shortest lease (default: unknown)")
+	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the value of --lease",
+		"the old clients' longest lease (default: --lease)")
+	out.ClaimVar(flags, &f.terms.Spread, "spread",
+		"largest difference between two old clients' clocks (default: assumed; more where --watch sees more)")
+	out.ClaimVar(flags, &f.terms.Behind, "behind",
+		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
+			", else unknown: --fix then looks twice)")
+	out.ClaimVar(flags, &f.terms.Ahead, "ahead",
+		"how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+
+			", else unknown: no time is shortened)")
 	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for this long before the examination")
 	flags.BoolVar(&f.fix, "fix", false, "free dead locks and shorten times far ahead, after asking")
 	flags.BoolVar(&f.yes, "yes", false, "--fix without asking")
@@ -109,8 +116,10 @@ func NewDoctor(e *out.Env) *cobra.Command {
 
 // complete checks the flags against each other and returns the configuration.
 func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
-	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.Database(e), Timeout: e.Timeout, Remember: f.fix, Clock: e.Clock}
-	err := cmp.Or(out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead), leasesFit(f.terms.Lease, f.terms.Greatest),
+	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.Database(e), Timeout: e.Timeout, Remember: f.fix,
+		Clock: e.Clock}
+	err := cmp.Or(out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead),
+		leasesFit(f.terms.Lease, f.terms.Greatest),
 		f.contradictions(e, cmd.Flags().Changed))
 	if err != nil {
 		return cfg, err
@@ -181,7 +190,8 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 		return failed
 	case failed != nil:
 		return out.CouldNot(failed, "examining %s to the end; what was seen until then is above", address)
-	case slices.ContainsFunc(d.Complaints, func(c audit.Complaint) bool { return c.Severity != census.SeverityNote }):
+	case slices.ContainsFunc(d.Complaints,
+		func(c audit.Complaint) bool { return c.Severity != census.SeverityNote }):
 		return out.Exit(out.CodeBad)
 	}
 	return nil
@@ -190,7 +200,8 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 // listen watches the fleet before the examination, to measure its clocks. With
 // --fix it first remembers a look at each key, so that the watch counts towards
 // the time for which the bytes must have been there.
-func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, address string, cfg *audit.DoctorConfig) error {
+func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, address string,
+	cfg *audit.DoctorConfig) error {
 	if f.watch == 0 {
 		return nil
 	}
@@ -201,7 +212,8 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 	}
 	view := newLiveView(e, f.server.Quiet, f.watch)
 	r, err := audit.Watch(ctx, pool, audit.Config{
-		Config:    census.Config{Match: f.match, Dialects: cfg.Dialects, Lease: cfg.Lease, Greatest: cfg.Greatest, Spread: cfg.Spread, Behind: cfg.Behind, Ahead: cfg.Ahead, DB: cfg.DB},
+		Config: census.Config{Match: f.match, Dialects: cfg.Dialects, Lease: cfg.Lease,
+			Greatest: cfg.Greatest, Spread: cfg.Spread, Behind: cfg.Behind, Ahead: cfg.Ahead, DB: cfg.DB},
 		For:       f.watch,
 		Timeout:   e.Timeout,
 		Monitor:   audit.MonitorConfig{On: true},
@@ -217,14 +229,16 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 	}
 	cfg.Evidence = &r.Evidence
 	if s := r.Evidence.Spread; !s.Sound() && s.Apart > 0 {
-		e.Say(f.server.Quiet, "the clock spread is at least %v; an upper bound is unknown", s.Apart.Round(time.Millisecond))
+		e.Say(f.server.Quiet, "the clock spread is at least %v; an upper bound is unknown",
+			s.Apart.Round(time.Millisecond))
 	}
 	return nil
 }
 
 // treat asks, and then applies the fixes. It stores each outcome in fixed, by
 // key.
-func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d *audit.Diagnosis, fixed map[string]audit.FixOutcome) error {
+func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d *audit.Diagnosis,
+	fixed map[string]audit.FixOutcome) error {
 	var fixes []audit.Fix
 	for _, c := range d.Complaints {
 		if c.Fix != nil {
@@ -259,7 +273,8 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 		to = e.Stdout
 	}
 	words := map[audit.FixOutcome]string{
-		audit.FixDone: "done", audit.FixChanged: "left alone: the value has changed, or is gone", audit.FixOurs: "left alone: a getsetlock client's token is on the second key now",
+		audit.FixDone: "done", audit.FixChanged: "left alone: the value has changed, or is gone",
+		audit.FixOurs: "left alone: a getsetlock client's token is on the second key now",
 	}
 	err := audit.ApplyFixes(ctx, pool, fixes, func(fix audit.Fix, o audit.FixOutcome) {
 		fixed[fix.Key] = o
@@ -317,11 +332,14 @@ type doctorFix struct {
 }
 
 func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) DoctorDocument {
-	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More, Findings: []doctorFinding{}}
+	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More,
+		Findings: []doctorFinding{}}
 	for _, c := range d.Complaints {
-		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(out.Escaped(c.Key)), What: c.What, Advice: c.Advice}
+		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(out.Escaped(c.Key)),
+			What: c.What, Advice: c.Advice}
 		if c.Fix != nil {
-			f.Fix = &doctorFix{Does: string(c.Fix.Do), Value: out.Escaped(c.Fix.Value), Outcome: orNull(string(fixed[c.Fix.Key]))}
+			f.Fix = &doctorFix{Does: string(c.Fix.Do), Value: out.Escaped(c.Fix.Value),
+				Outcome: orNull(string(fixed[c.Fix.Key]))}
 		}
 		if c.Wait > 0 {
 			f.Wait = new(out.Millis(c.Wait))

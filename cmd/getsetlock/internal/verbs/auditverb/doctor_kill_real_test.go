@@ -62,8 +62,10 @@ func (w *ward) fixed(t *testing.T) (n int) {
 		case kind == "far" && !gone:
 			n++
 			stamp, err := strconv.ParseInt(is, 10, 64)
-			if now := time.Now(); err != nil || time.UnixMilli(stamp).Before(w.begun.Add(wardLease)) || time.UnixMilli(stamp).After(now.Add(wardLease)) {
-				t.Errorf("%s holds %q, which does not end one lease after an instant between %v and %v", key, is, w.begun, now)
+			if now := time.Now(); err != nil || time.UnixMilli(stamp).Before(w.begun.Add(wardLease)) ||
+				time.UnixMilli(stamp).After(now.Add(wardLease)) {
+				t.Errorf("%s holds %q, which does not end one lease after an instant between %v and %v", key,
+					is, w.begun, now)
 			}
 		default:
 			t.Errorf("%s was %s and is %q", key, was, is)
@@ -85,7 +87,8 @@ func TestKilledDoctorLeavesNoLockHalfFixed(t *testing.T) {
 	// The doctor first deletes the dead locks, by one command each. Then it
 	// shortens the stamps, by two commands each, of which one asks for the
 	// time.
-	for _, after := range []int64{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4, 2*wardKeys + 100, 3*wardKeys - 1} {
+	for _, after := range []int64{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4,
+		2*wardKeys + 100, 3*wardKeys - 1} {
 		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
 			t.Parallel()
 			w := newWard(t)
@@ -102,7 +105,8 @@ func TestKilledDoctorLeavesNoLockHalfFixed(t *testing.T) {
 }
 
 func doctorOf(program, url string) *exec.Cmd {
-	return exec.Command(program, "doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", wardLease.String(), "--spread", "100ms",
+	return exec.Command(program, "doctor", "--match", "lock:*", "--dialect", "jedis", "--lease",
+		wardLease.String(), "--spread", "100ms",
 		"--behind", "1s", "--ahead", "0s", "--fix", "--yes", "--quiet", "--redis", url)
 }
 

@@ -36,7 +36,8 @@ func (f *fleetBehind) stamp() string {
 
 // newFleetBehind begins the work, which ends with ctx.
 func newFleetBehind(ctx context.Context, t *testing.T) *fleetBehind {
-	f := &fleetBehind{Server: redistest.Real(t, redistest.Options{}), polls: make(chan struct{}), ended: make(chan error)}
+	f := &fleetBehind{Server: redistest.Real(t, redistest.Options{}), polls: make(chan struct{}),
+		ended: make(chan error)}
 	f.value = f.stamp()
 	if f.Do("SETNX", "lock:stock", f.value).(int64) != 1 {
 		t.Fatal("the holder did not get the lock")
@@ -75,7 +76,9 @@ func TestDoctorSparesAFleetBehindItsServer(t *testing.T) {
 	f := newFleetBehind(ctx, t)
 	s := clitest.NewStage(t)
 	doctor := func(more ...string) clitest.Screen {
-		return s.Run(append([]string{"doctor", "--redis", f.URL(), "--match", "lock:*", "--dialect", "jedis", "--quiet", "--fix", "--yes"}, more...)...)
+		return s.Run(
+			append([]string{"doctor", "--redis", f.URL(), "--match", "lock:*", "--dialect", "jedis",
+				"--quiet", "--fix", "--yes"}, more...)...)
 	}
 	for _, more := range [][]string{
 		{"--watch", "2s", "--lease", "60s"},
@@ -85,7 +88,8 @@ func TestDoctorSparesAFleetBehindItsServer(t *testing.T) {
 	} {
 		<-f.polls // the waiters do poll
 		got := doctor(more...)
-		if got.Code != out.CodeBad || !strings.Contains(got.Out, "lock:stock: ended 1m") || strings.Contains(got.Out, "done") {
+		if got.Code != out.CodeBad || !strings.Contains(got.Out, "lock:stock: ended 1m") ||
+			strings.Contains(got.Out, "done") {
 			t.Errorf("%q: code %d\n%s%s", more, got.Code, got.Out, got.Errors)
 		}
 		if is, err := redis.String(f.Do("GET", "lock:stock"), nil); err != nil || is != f.value {
@@ -104,12 +108,14 @@ func TestDoctorSparesAFleetBehindItsServer(t *testing.T) {
 	// The calls with --fix remembered a look at these bytes on this server.
 	look, err := redis.StringMap(f.Do("HGETALL", "{lock:stock}:gsl:look"), nil)
 	run, err2 := redis.String(f.Do("INFO", "server"), nil)
-	if err != nil || err2 != nil || look["bytes"] != f.value || !strings.Contains(run, "run_id:"+look["run"]+"\r\n") {
+	if err != nil || err2 != nil || look["bytes"] != f.value ||
+		!strings.Contains(run, "run_id:"+look["run"]+"\r\n") {
 		t.Errorf("remembered %q, %v %v", look, err, err2)
 	}
 	// Now the holder has crashed, and a look is old enough.
 	f.Do("HINCRBY", "{lock:stock}:gsl:look", "sec", -80)
-	if got := doctor("--lease", "60s"); !strings.Contains(got.Out, "lock:stock: done") || f.Do("DBSIZE").(int64) != 0 {
+	if got := doctor("--lease", "60s"); !strings.Contains(got.Out, "lock:stock: done") ||
+		f.Do("DBSIZE").(int64) != 0 {
 		t.Errorf("%s%s", got.Out, got.Errors)
 	}
 }
@@ -120,8 +126,9 @@ func TestAuditMeasuresAFleetBehindItsServer(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	f := newFleetBehind(ctx, t)
 	s := clitest.NewStage(t)
-	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--redis", f.URL(), "--match", "lock:*", "--dialect", "jedis", "--quiet", "--json",
-		"--monitor", "--for", "2s", "--lease", "60s", "--gap", "1s"))
+	doc := clitest.DocumentOf[AuditDocument](t,
+		s.Run("audit", "--redis", f.URL(), "--match", "lock:*", "--dialect", "jedis", "--quiet", "--json",
+			"--monitor", "--for", "2s", "--lease", "60s", "--gap", "1s"))
 	stop()
 	for range 2 {
 		if err := <-f.ended; err != nil {
@@ -129,7 +136,8 @@ func TestAuditMeasuresAFleetBehindItsServer(t *testing.T) {
 		}
 	}
 	c := doc.Server
-	if doc.Behind != nil || doc.Ahead != nil || c.Run == nil || c.Behind.AtLeast == nil || c.Behind.AtMost == nil || c.Writes == 0 {
+	if doc.Behind != nil || doc.Ahead != nil || c.Run == nil || c.Behind.AtLeast == nil ||
+		c.Behind.AtMost == nil || c.Writes == 0 {
 		t.Fatalf("behind %v, ahead %v, %+v", doc.Behind, doc.Ahead, c)
 	}
 	least, _ := c.Behind.AtLeast.Float64()

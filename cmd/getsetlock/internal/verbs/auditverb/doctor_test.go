@@ -28,7 +28,8 @@ func TestDoctorNamesDeadLocksAndChangesNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	past := putDead(s)
 	got := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis")
-	for _, says := range []string{"lock:dead: ended 1h0m0s ago by the server's clock and is still there: its holder crashed, or its", "lock:far: ends only in 4 days", "3 keys looked at"} {
+	for _, says := range []string{
+		"lock:dead: ended 1h0m0s ago by the server's clock and is still there: its holder crashed, or its", "lock:far: ends only in 4 days", "3 keys looked at"} {
 		if !strings.Contains(got.Out, says) {
 			t.Errorf("it does not say %q:\n%s", says, got.Out)
 		}
@@ -47,8 +48,11 @@ func TestDoctorShowsAndAsksBeforeAFix(t *testing.T) {
 		s := clitest.NewStage(t)
 		putDead(s)
 		s.Interactive, s.Stdin = true, answer
-		got := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s", "--ahead", "0s", "--fix")
-		if !strings.Contains(got.Errors, `delete "lock:dead" if it still holds`) || !strings.Contains(got.Errors, `let "lock:far" end in 1m0s`) || !strings.Contains(got.Errors, "Do it? [y/N]") {
+		got := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s",
+			"--ahead", "0s", "--fix")
+		if !strings.Contains(got.Errors, `delete "lock:dead" if it still holds`) ||
+			!strings.Contains(got.Errors, `let "lock:far" end in 1m0s`) ||
+			!strings.Contains(got.Errors, "Do it? [y/N]") {
 			t.Errorf("%q: %s", answer, got.Errors)
 		}
 		if got.Code != 1 || s.World.Mini.Exists("lock:dead") == gone {
@@ -63,7 +67,9 @@ func TestDoctorShowsAndAsksBeforeAFix(t *testing.T) {
 func TestDoctorDoesNotAskWithYes(t *testing.T) {
 	s := clitest.NewStage(t)
 	putDead(s)
-	doc := clitest.DocumentOf[DoctorDocument](t, s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s", "--ahead", "0s", "--fix", "--yes", "--json"))
+	doc := clitest.DocumentOf[DoctorDocument](t,
+		s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s",
+			"--ahead", "0s", "--fix", "--yes", "--json"))
 	done := 0
 	for _, f := range doc.Findings {
 		if f.Fix != nil && f.Fix.Outcome != nil && *f.Fix.Outcome == "done" {
@@ -74,10 +80,12 @@ func TestDoctorDoesNotAskWithYes(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	value, _ := s.World.Mini.Get("lock:far")
-	if want := fmt.Sprint(s.World.ServerNow().Add(time.Minute + time.Millisecond).UnixMilli()); value != want {
+	if want := fmt.Sprint(s.World.ServerNow().Add(time.Minute + time.Millisecond).UnixMilli()); value !=
+		want {
 		t.Errorf("%s, want %s", value, want)
 	}
-	if again := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m"); strings.Contains(again.Out, "lock:") {
+	if again := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease",
+		"1m"); strings.Contains(again.Out, "lock:") {
 		t.Errorf("%s", again.Out)
 	}
 }
@@ -89,7 +97,8 @@ func TestDoctorLeavesAValueThatChangedAlone(t *testing.T) {
 	putDead(s)
 	s.Interactive = true
 	in, out := io.Pipe()
-	running := s.StartReading(in, "doctor", "--match", "lock:dead*", "--dialect", "jedis", "--behind", "0s", "--fix")
+	running := s.StartReading(in, "doctor", "--match", "lock:dead*", "--dialect", "jedis", "--behind", "0s",
+		"--fix")
 	running.Errors.Await("Do it? [y/N]")
 	taken := fmt.Sprint(s.World.ServerNow().Add(time.Minute).UnixMilli())
 	s.World.Mini.Set("lock:dead", taken)
@@ -113,12 +122,14 @@ func TestDoctorFixesAtItsSecondLook(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	for _, f := range first.Findings {
-		if f.Key != nil && (f.Kind != "past" || f.Fix != nil || f.Wait == nil || f.Wait.String() != "73335.778") {
+		if f.Key != nil && (f.Kind != "past" || f.Fix != nil || f.Wait == nil ||
+			f.Wait.String() != "73335.778") {
 			t.Errorf("%+v, wait %v", f, f.Wait)
 		}
 	}
 	s.World.Pass(74 * time.Second)
-	if got := s.Run(fix...); !strings.Contains(got.Out, "lock:dead: done") || s.World.Mini.Exists("lock:dead") {
+	if got := s.Run(fix...); !strings.Contains(got.Out, "lock:dead: done") ||
+		s.World.Mini.Exists("lock:dead") {
 		t.Errorf("%+v", got)
 	}
 	if keys := s.World.Mini.Keys(); len(keys) != 0 {
@@ -146,7 +157,8 @@ func TestDoctorTakesClaimsFromTheEnvironment(t *testing.T) {
 		t.Errorf("within what clocks may be off: %+v", got)
 	}
 	// A flag outweighs the environment, and zero is a claim.
-	if got := s.Run(append(ask, "--behind", "0s")...); !strings.Contains(got.Out, "lock:dead: done") || strings.Contains(got.Out, "lock:far: done") {
+	if got := s.Run(append(ask, "--behind", "0s")...); !strings.Contains(got.Out, "lock:dead: done") ||
+		strings.Contains(got.Out, "lock:far: done") {
 		t.Errorf("%+v", got)
 	}
 	s.Vars[out.EnvAhead] = "0s"
@@ -162,7 +174,9 @@ func TestDoctorTakesClaimsFromTheEnvironment(t *testing.T) {
 func TestAuditAndDoctorRefuseLeasesThatDoNotFit(t *testing.T) {
 	s := clitest.NewStage(t)
 	for _, verb := range []string{"audit", "doctor"} {
-		for _, flags := range [][]string{{"--lease", "0s"}, {"--greatest", "0s"}, {"--lease", "2m", "--greatest", "1m"}, {"--greatest", "90000h"}} {
+		for _, flags := range [][]string{
+			{"--lease", "0s"}, {"--greatest", "0s"}, {"--lease", "2m", "--greatest", "1m"},
+			{"--greatest", "90000h"}} {
 			if got := s.Run(append([]string{verb}, flags...)...); got.Code != out.CodeUse {
 				t.Errorf("%s %q: %+v", verb, flags, got)
 			}

@@ -177,14 +177,18 @@ type auditFinding struct {
 func (a *auditAnswer) document() AuditDocument {
 	e := &a.result.Evidence
 	doc := AuditDocument{
-		Schema: "getsetlock.audit/1", From: out.Instant(e.From), Until: out.Instant(e.Until), Dialects: a.dialects(),
-		Prefixes: []auditPrefix{}, Sources: []auditSource{}, Writers: []auditWriter{}, Counts: e.Counts, Waits: waitsFound(e.Waits),
+		Schema: "getsetlock.audit/1", From: out.Instant(e.From), Until: out.Instant(e.Until),
+		Dialects: a.dialects(),
+		Prefixes: []auditPrefix{}, Sources: []auditSource{}, Writers: []auditWriter{}, Counts: e.Counts,
+		Waits:  waitsFound(e.Waits),
 		Behind: spanMillis(e.Behind.Span), Ahead: spanMillis(e.Ahead.Span), Server: serverFound(e),
-		SmallestLease: spanMillis(e.SmallestLease), GreatestLease: spanMillis(e.GreatestLease), LongestGap: spanMillis(e.LongestGap),
+		SmallestLease: spanMillis(e.SmallestLease), GreatestLease: spanMillis(e.GreatestLease),
+		LongestGap:     spanMillis(e.LongestGap),
 		LongestSafeJob: spanMillis(e.LongestSafeJob), LongestHold: spanMillis(e.LongestHold),
 		Bases: map[string]*string{
 			"behind": basisOf(e.Behind.Span), "ahead": basisOf(e.Ahead.Span),
-			"smallest_lease": basisOf(e.SmallestLease), "greatest_lease": basisOf(e.GreatestLease), "longest_gap": basisOf(e.LongestGap),
+			"smallest_lease": basisOf(e.SmallestLease), "greatest_lease": basisOf(e.GreatestLease),
+			"longest_gap":      basisOf(e.LongestGap),
 			"longest_safe_job": basisOf(e.LongestSafeJob), "longest_hold": basisOf(e.LongestHold),
 		},
 		Spread: a.spreadFound(), Cost: a.cost(), Findings: findingsFound(a.all),
@@ -211,7 +215,8 @@ func (a *auditAnswer) dialects() []string {
 	if a.probe != nil {
 		for _, p := range a.probe.Prefixes {
 			for _, f := range p.Forms {
-				seen := slices.ContainsFunc(f.Dialects, func(name string) bool { return slices.Contains(doc, name) })
+				seen := slices.ContainsFunc(f.Dialects,
+					func(name string) bool { return slices.Contains(doc, name) })
 				if f.Unit != "none" && f.Unit != "" && len(f.Dialects) > 0 && !seen {
 					doc = append(doc, f.Dialects[0])
 				}
@@ -226,7 +231,8 @@ func prefixFound(p audit.PrefixResult) auditPrefix {
 	doc := auditPrefix{Prefix: out.Escaped(p.Prefix), Keys: p.Keys, Forms: []auditForm{}, Types: p.Types}
 	for _, f := range p.Forms {
 		form := auditForm{
-			Form: f.Form.String(), Look: string(f.Look), Encoding: string(f.Encoding), Dialects: append([]string{}, f.Dialects...), Also: []string{},
+			Form: f.Form.String(), Look: string(f.Look), Encoding: string(f.Encoding),
+			Dialects: append([]string{}, f.Dialects...), Also: []string{},
 			Keys: f.Keys, NoTTL: f.NoTTL, Expired: f.Expired, Far: f.Far, Examples: []string{},
 		}
 		if f.Unit != "none" && f.Unit != "" {
@@ -245,18 +251,24 @@ func prefixFound(p audit.PrefixResult) auditPrefix {
 
 func sourceFound(c census.Coverage) auditSource {
 	doc := auditSource{
-		Source: string(c.Source), From: out.Instant(c.From), Until: out.Instant(c.Until), Events: c.Events, Missing: orNull(c.Missing), Holes: []auditHole{},
+		Source: string(c.Source), From: out.Instant(c.From), Until: out.Instant(c.Until), Events: c.Events,
+		Missing: orNull(c.Missing), Holes: []auditHole{},
 	}
 	for _, h := range c.Holes {
-		doc.Holes = append(doc.Holes, auditHole{out.Instant(h.From), out.Instant(h.Until), string(h.Reason), orNull(h.Detail)})
+		doc.Holes = append(doc.Holes,
+			auditHole{out.Instant(h.From), out.Instant(h.Until), string(h.Reason), orNull(h.Detail)})
 	}
 	return doc
 }
 
 func writerFound(w census.Writer) auditWriter {
 	doc := auditWriter{
-		Addr: orNull(w.Addr), Name: orNull(out.Escaped(w.Name)), Library: orNull(out.Escaped(w.Library)), Dialect: orNull(w.Dialect), Also: append([]string{}, w.Also...),
-		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Steady: steadyFound(w.Offset.Steady), Shared: orNull(w.Offset.Shared), NotOwn: orNull(w.Offset.NotOwn), Holds: auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts, Keys: []string{},
+		Addr: orNull(w.Addr), Name: orNull(out.Escaped(w.Name)), Library: orNull(out.Escaped(w.Library)),
+		Dialect: orNull(w.Dialect), Also: append([]string{}, w.Also...),
+		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Steady: steadyFound(w.Offset.Steady),
+		Shared: orNull(w.Offset.Shared), NotOwn: orNull(w.Offset.NotOwn),
+		Holds: auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts,
+		Keys:     []string{},
 		LastSeen: out.Instant(w.Last), Findings: findingsFound(w.Findings),
 	}
 	if w.Holds.Count > 0 {
@@ -271,7 +283,8 @@ func writerFound(w census.Writer) auditWriter {
 func waitsFound(d census.Durations) auditWaits {
 	doc := auditWaits{Count: d.Count}
 	if d.Count > 0 {
-		doc.P50, doc.P99, doc.Longest = new(out.Millis(d.P50)), new(out.Millis(d.P99)), new(out.Millis(d.Longest))
+		doc.P50, doc.P99, doc.Longest = new(out.Millis(d.P50)), new(out.Millis(d.P99)),
+			new(out.Millis(d.Longest))
 	}
 	return doc
 }
@@ -290,7 +303,8 @@ func steadyFound(s census.Steady) auditSteady {
 	doc.Low, doc.High = ends(s.Interval)
 	doc.Gap = new(out.Millis(s.Gap))
 	if s.HasRate {
-		doc.DriftLow, doc.DriftTop, doc.Drift = decimals(s.LowPPM), decimals(s.HighPPM), decimals((s.LowPPM+s.HighPPM)/2)
+		doc.DriftLow, doc.DriftTop, doc.Drift = decimals(s.LowPPM), decimals(s.HighPPM),
+			decimals((s.LowPPM+s.HighPPM)/2)
 	}
 	return doc
 }
@@ -330,7 +344,8 @@ func serverFound(e *census.Evidence) auditServer {
 		}
 		return doc
 	}
-	doc := auditServer{Behind: off(e.Behind), Ahead: off(e.Ahead), Writes: e.Behind.Writes, Run: orNull(e.Run)}
+	doc := auditServer{Behind: off(e.Behind), Ahead: off(e.Ahead), Writes: e.Behind.Writes,
+		Run: orNull(e.Run)}
 	if !e.From.IsZero() {
 		doc.Window = new(out.Millis(e.Window))
 	}
@@ -384,7 +399,8 @@ func (a *auditAnswer) cost() *auditCost {
 func findingsFound(all []census.Finding) []auditFinding {
 	doc := []auditFinding{}
 	for _, f := range all {
-		doc = append(doc, auditFinding{string(f.Severity), f.Kind, orNull(out.Escaped(f.Key)), orNull(f.Writer), f.What, f.Advice})
+		doc = append(doc, auditFinding{
+			string(f.Severity), f.Kind, orNull(out.Escaped(f.Key)), orNull(f.Writer), f.What, f.Advice})
 	}
 	return doc
 }

@@ -53,12 +53,14 @@ func TestKilledAuditLeavesTheServerAsItWas(t *testing.T) {
 	}
 	// And once for sure while it listens to all commands, gets invalidations,
 	// and looks.
-	cmd := exec.Command(program, "audit", "--match", "lock:*", "--monitor", "--for", "1h", "--redis", server.URL())
+	cmd := exec.Command(program, "audit", "--match", "lock:*", "--monitor", "--for", "1h", "--redis",
+		server.URL())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	looks := looksAt(server)
-	for !strings.Contains(clientsOf(server), "cmd=monitor") || !strings.Contains(infoOf(server), "tracking_clients:1") || looksAt(server) < looks+2000 {
+	for !strings.Contains(clientsOf(server), "cmd=monitor") ||
+		!strings.Contains(infoOf(server), "tracking_clients:1") || looksAt(server) < looks+2000 {
 		<-tick.C
 	}
 	_ = cmd.Process.Kill()
@@ -67,14 +69,16 @@ func TestKilledAuditLeavesTheServerAsItWas(t *testing.T) {
 	for strings.Count(clientsOf(server), "\n") != 1 {
 		<-tick.C
 	}
-	if info := infoOf(server); !strings.Contains(info, "tracking_clients:0") || !strings.Contains(info, "blocked_clients:0") {
+	if info := infoOf(server); !strings.Contains(info, "tracking_clients:0") ||
+		!strings.Contains(info, "blocked_clients:0") {
 		t.Errorf("what the server says of its clients:\n%s", info)
 	}
 	if after := stateOf(server); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
 	}
 	stats := string(server.Do("INFO", "commandstats").([]byte))
-	for _, forbidden := range []string{"cmdstat_keys:", "cmdstat_config|set:", "cmdstat_del:", "cmdstat_getset:", "cmdstat_setnx:"} {
+	for _, forbidden := range []string{
+		"cmdstat_keys:", "cmdstat_config|set:", "cmdstat_del:", "cmdstat_getset:", "cmdstat_setnx:"} {
 		if strings.Contains(stats, forbidden) {
 			t.Errorf("it sent %s", forbidden)
 		}

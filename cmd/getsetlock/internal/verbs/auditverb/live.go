@@ -74,7 +74,8 @@ func (v *liveView) line(r *audit.Result) string {
 		}
 	}
 	return fmt.Sprintf("watching, %s: %d keys, %d writers, %d acquisitions, %d takeovers, clock spread at least %s, %d findings",
-		passed, len(e.Keys), len(e.Writers), e.Counts.Acquisitions, e.Counts.Takeovers, out.Short(e.Spread.Apart), bad)
+		passed, len(e.Keys), len(e.Writers), e.Counts.Acquisitions, e.Counts.Takeovers,
+		out.Short(e.Spread.Apart), bad)
 }
 
 // writerLines returns lines for the first writers by address. In any other
@@ -82,7 +83,8 @@ func (v *liveView) line(r *audit.Result) string {
 func writerLines(r *audit.Result) []string {
 	var lines []string
 	for _, w := range r.Evidence.Writers[:min(liveWriters, len(r.Evidence.Writers))] {
-		lines = append(lines, fmt.Sprintf("  %-22s %-12s %s", nobody(w.Addr), w.Dialect, offsetWords(w.Offset)))
+		lines = append(lines, fmt.Sprintf("  %-22s %-12s %s", nobody(w.Addr), w.Dialect,
+			offsetWords(w.Offset)))
 	}
 	if more := len(r.Evidence.Writers) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more", more))

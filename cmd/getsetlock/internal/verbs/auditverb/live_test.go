@@ -18,7 +18,8 @@ func liveResult(writers int) *audit.Result {
 	for n := range writers {
 		r.Evidence.Writers = append(r.Evidence.Writers, census.Writer{
 			Addr: "10.0.0.1:" + clitest.Decimal(int64(n)), Dialect: "Jedis",
-			Offset: census.Offset{Interval: offset.Interval{Low: -1500 * time.Microsecond, High: offset.NoHigh}, Writes: 1},
+			Offset: census.Offset{Interval: offset.Interval{
+				Low: -1500 * time.Microsecond, High: offset.NoHigh}, Writes: 1},
 		})
 	}
 	return r
@@ -45,7 +46,8 @@ func TestLiveViewIsDrawnOverItselfAndErased(t *testing.T) {
 	for _, writers := range []int{1, 20, 2} {
 		v.show(liveResult(writers))
 		lines := screenOf(out.String())
-		if want := 1 + min(writers, liveWriters) + min(1, max(0, writers-liveWriters)); len(lines) != want || !strings.HasPrefix(lines[0], "watching, ") {
+		if want := 1 + min(writers, liveWriters) + min(1, max(0, writers-liveWriters)); len(lines) != want ||
+			!strings.HasPrefix(lines[0], "watching, ") {
 			t.Errorf("%d writers: %q", writers, lines)
 		}
 		for _, l := range lines {
@@ -69,7 +71,8 @@ func TestLiveViewIsPlainLinesWithoutATerminal(t *testing.T) {
 	v.show(liveResult(3))
 	v.show(liveResult(3))
 	v.end()
-	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "getsetlock: watching, ") != 2 || strings.Count(out.String(), "\n") != 2 {
+	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "getsetlock: watching, ") != 2 ||
+		strings.Count(out.String(), "\n") != 2 {
 		t.Errorf("%q", out.String())
 	}
 }
@@ -97,7 +100,8 @@ func TestTableOfThousandsOfWritersFitsAPage(t *testing.T) {
 	var printed bytes.Buffer
 	printWriters(&out.Env{Stdout: &printed}, a)
 	a.printClocks(&printed)
-	if lines := strings.Count(printed.String(), "\n"); lines > 65 || !strings.Contains(printed.String(), "and 1950 more") {
+	if lines := strings.Count(printed.String(), "\n"); lines > 65 ||
+		!strings.Contains(printed.String(), "and 1950 more") {
 		t.Errorf("%d lines\n%s", lines, printed.String())
 	}
 	for _, line := range strings.Split(printed.String(), "\n") {

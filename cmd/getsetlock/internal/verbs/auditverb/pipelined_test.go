@@ -52,8 +52,10 @@ func pipelined(t *testing.T, file string) {
 	for _, key := range []string{"lock.stock", "lock.order"} {
 		write(0, offset.ObservedLook, "", key)
 	}
-	write(time.Millisecond, offset.ObservedCommand, holder, "SETNX", "lock.stock", stamp(time.Millisecond, -12*time.Millisecond))
-	write(3*time.Millisecond, offset.ObservedCommand, holder, "SETNX", "lock.order", stamp(3*time.Millisecond, -12*time.Millisecond))
+	write(time.Millisecond, offset.ObservedCommand, holder, "SETNX", "lock.stock",
+		stamp(time.Millisecond, -12*time.Millisecond))
+	write(3*time.Millisecond, offset.ObservedCommand, holder, "SETNX", "lock.order",
+		stamp(3*time.Millisecond, -12*time.Millisecond))
 	const turn = 60 * time.Millisecond
 	for i := range 160 {
 		at := 100*time.Millisecond + time.Duration(i)*turn
@@ -61,14 +63,16 @@ func pipelined(t *testing.T, file string) {
 		if i%20 == 19 {
 			read -= 300 * time.Millisecond
 		}
-		for n, words := range [][]string{{"SETNX", "lock.stock"}, {"SETNX", "lock.order"}, {"GET", "lock.stock"}, {"GET", "lock.order"}} {
+		for n, words := range [][]string{
+			{"SETNX", "lock.stock"}, {"SETNX", "lock.order"}, {"GET", "lock.stock"}, {"GET", "lock.order"}} {
 			if n < 2 {
 				words = append(words, stamp(read, 41*time.Millisecond))
 			}
 			write(at+time.Duration(n)*2*time.Microsecond, offset.ObservedCommand, waiter, words...)
 		}
 		at += 20 * time.Millisecond
-		write(at, offset.ObservedCommand, polite, "SETNX", "lock.stock", stamp(at-500*time.Microsecond, 7*time.Millisecond))
+		write(at, offset.ObservedCommand, polite, "SETNX", "lock.stock",
+			stamp(at-500*time.Microsecond, 7*time.Millisecond))
 		write(at+700*time.Microsecond, offset.ObservedCommand, polite, "GET", "lock.stock")
 	}
 }
@@ -95,12 +99,14 @@ func TestDocumentShowsPipeliningClients(t *testing.T) {
 			t.Errorf("docs/audit.md does not show %q", line)
 		}
 	}
-	for _, w := range clitest.DocumentOf[AuditDocument](t, s.Run(append(strings.Fields(command), "--json")...)).Writers {
+	for _, w := range clitest.DocumentOf[AuditDocument](t,
+		s.Run(append(strings.Fields(command), "--json")...)).Writers {
 		own := *w.Addr == "10.0.0.3:50103"
 		low, _ := w.Offset.Low.Float64()
 		high, _ := w.Offset.High.Float64()
 		truth := map[string]float64{"10.0.0.1:50101": -12, "10.0.0.2:50102": 41, "10.0.0.3:50103": 7}[*w.Addr]
-		if low > truth || high < truth || w.Steady.OwnConnections != (own || *w.Name == "orders-1") || (*w.Name == "orders-2") != (w.NotOwn != nil) {
+		if low > truth || high < truth || w.Steady.OwnConnections != (own || *w.Name == "orders-1") ||
+			(*w.Name == "orders-2") != (w.NotOwn != nil) {
 			t.Errorf("%+v", w)
 		}
 	}

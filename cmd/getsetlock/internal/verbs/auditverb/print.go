@@ -63,7 +63,8 @@ func holesWords(holes []census.Hole) string {
 			reasons = append(reasons, string(h.Reason))
 		}
 	}
-	return fmt.Sprintf("; saw nothing for %s (%s)", blind.Round(time.Millisecond), strings.Join(reasons, ", "))
+	return fmt.Sprintf("; saw nothing for %s (%s)", blind.Round(time.Millisecond),
+		strings.Join(reasons, ", "))
 }
 
 func printForms(e *out.Env, a *auditAnswer) {
@@ -71,7 +72,8 @@ func printForms(e *out.Env, a *auditAnswer) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("keys under"), out.Right("keys"), out.Left("form"), out.Left("dialect"), out.Right("no ttl"), out.Right("expired"), out.Right("far ahead"))
+	g := out.NewGrid(out.Left("keys under"), out.Right("keys"), out.Left("form"), out.Left("dialect"),
+		out.Right("no ttl"), out.Right("expired"), out.Right("far ahead"))
 	for _, p := range a.probe.Prefixes {
 		for _, f := range p.Forms {
 			who := "-"
@@ -103,15 +105,19 @@ func printWriters(e *out.Env, a *auditAnswer) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"), out.Left("clock offset, seen"), out.Left("if steady"),
-		out.Right("acquired"), out.Right("takeovers"), out.Right("longest hold"), out.Right("longest wait"), out.Right("findings"))
+	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"),
+		out.Left("clock offset, seen"), out.Left("if steady"),
+		out.Right("acquired"), out.Right("takeovers"), out.Right("longest hold"), out.Right("longest wait"),
+		out.Right("findings"))
 	for _, w := range writers[:min(len(writers), mostPrinted)] {
 		who := w.Dialect
 		if n := len(w.Also); n > 0 {
 			who = fmt.Sprintf("%s +%d", who, n)
 		}
-		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)), out.Dashed(who), offsetWords(w.Offset), steadyWords(w.Offset),
-			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits), len(w.Findings))
+		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)),
+			out.Dashed(who), offsetWords(w.Offset), steadyWords(w.Offset),
+			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits),
+			len(w.Findings))
 	}
 	e.Print(g)
 	if more := len(writers) - mostPrinted; more > 0 {
@@ -214,17 +220,22 @@ func (a *auditAnswer) printClocks(w io.Writer) {
 // clockLines returns names and values, for the terminal and the page.
 func (a *auditAnswer) clockLines() [][2]string {
 	e := &a.result.Evidence
-	lines := [][2]string{{"clock spread", a.spreadWords()}, {"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")}, {"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
+	lines := [][2]string{{"clock spread", a.spreadWords()},
+		{"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")},
+		{"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
 	lease := spanWords(e.SmallestLease)
 	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
 		lease += ", longest " + spanWords(e.GreatestLease)
 	}
-	lines = append(lines, [2]string{"shortest lease", lease}, [2]string{"longest gap", spanWords(e.LongestGap)},
-		[2]string{"longest hold", spanWords(e.LongestHold)}, [2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
+	lines = append(lines, [2]string{"shortest lease", lease},
+		[2]string{"longest gap", spanWords(e.LongestGap)},
+		[2]string{"longest hold", spanWords(e.LongestHold)},
+		[2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
 	lines = append(lines, a.assumedLines()...)
 	for _, w := range e.Writers {
 		if w.Offset.LeaseGuessed {
-			return append(lines, [2]string{"*", "depends on a guessed lease, so it is not guaranteed; give the lease by --lease"})
+			return append(lines, [2]string{
+				"*", "depends on a guessed lease, so it is not guaranteed; give the lease by --lease"})
 		}
 	}
 	return lines
@@ -266,7 +277,8 @@ func (a *auditAnswer) assumedLines() [][2]string {
 func waitsWords(e *census.Evidence) string {
 	switch d := e.Waits; {
 	case d.Count > 0:
-		return fmt.Sprintf("%d; half took at most %s, 99 %% at most %s, the longest %s", d.Count, out.Short(d.P50), out.Short(d.P99), out.Short(d.Longest))
+		return fmt.Sprintf("%d; half took at most %s, 99 %% at most %s, the longest %s", d.Count,
+			out.Short(d.P50), out.Short(d.P99), out.Short(d.Longest))
 	case e.Covered(census.SourceMonitor).From.IsZero():
 		return "unknown: only --monitor shows attempts that fail"
 	}
@@ -280,7 +292,8 @@ func (a *auditAnswer) spreadWords() string {
 	}
 	if e.Spread.Sound() {
 		return fmt.Sprintf("at least %s (proved), at most %s (guaranteed, of the clocks seen), from %s",
-			out.Short(e.Spread.Proved), out.Short(e.Spread.Guaranteed), countOf(int(e.Spread.Writes), "write"))
+			out.Short(e.Spread.Proved), out.Short(e.Spread.Guaranteed),
+			countOf(int(e.Spread.Writes), "write"))
 	}
 	text := "at least " + out.Short(e.Spread.Apart)
 	if e.Spread.Guessed {
@@ -321,7 +334,8 @@ func serverWords(e *census.Evidence, b census.Bound, needs string) string {
 	case e.Idle == 0:
 		return text + "; not measured: a client that was silent was not seen, and without --idle the longest silence is unknown"
 	case e.Window < e.Idle:
-		return text + fmt.Sprintf("; not measured: watched without a gap for %s, of %s needed", out.Short(e.Window), out.Short(e.Idle))
+		return text + fmt.Sprintf("; not measured: watched without a gap for %s, of %s needed",
+			out.Short(e.Window), out.Short(e.Idle))
 	}
 	return text
 }
@@ -358,17 +372,23 @@ func (a *auditAnswer) costLines() []string {
 	c := a.result.Cost
 	if a.probe != nil && a.probe.Cost.Work > 0 && c.Elapsed > 0 {
 		p := a.probe.Cost
-		lines = append(lines, fmt.Sprintf("probe: %s in %s, of which %s waiting for the server; slowest slice %s", countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
+		lines = append(lines, fmt.Sprintf(
+			"probe: %s in %s, of which %s waiting for the server; slowest slice %s",
+			countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
 	}
 	if c.Looks > 0 && c.HasShare {
-		lines = append(lines, fmt.Sprintf("looks: %d, which took %s of the server's time: %.2f %% of one core", c.Looks, out.Short(c.ServerTime), 100*c.Share))
+		lines = append(lines, fmt.Sprintf(
+			"looks: %d, which took %s of the server's time: %.2f %% of one core", c.Looks,
+			out.Short(c.ServerTime), 100*c.Share))
 	} else if c.Looks > 0 {
 		lines = append(lines, fmt.Sprintf("looks: %d; their cost is unknown", c.Looks))
 	}
 	if m := c.Monitor; m != nil {
-		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", countOf(m.Bursts, "burst"), out.Short(m.Time), m.Lines, m.Bytes>>10)
+		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", countOf(m.Bursts, "burst"),
+			out.Short(m.Time), m.Lines, m.Bytes>>10)
 		if m.PingOn > 0 && m.PingOff > 0 {
-			text += fmt.Sprintf("; a PING took %s with it and %s without", out.Short(m.PingOn), out.Short(m.PingOff))
+			text += fmt.Sprintf("; a PING took %s with it and %s without", out.Short(m.PingOn),
+				out.Short(m.PingOff))
 		}
 		if m.OpsOn > 0 && m.OpsOff > 0 {
 			text += fmt.Sprintf("; %.0f commands a second with it and %.0f without", m.OpsOn, m.OpsOff)

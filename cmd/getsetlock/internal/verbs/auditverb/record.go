@@ -61,7 +61,8 @@ func (r *record) failed() error {
 // failure returns the error for a record that ended early.
 func (r *record) failure(name string) error {
 	if err := r.failed(); err != nil {
-		return out.CouldNot(withoutPath(err), "writing --record %s; it ends with what was seen until then", name)
+		return out.CouldNot(withoutPath(err), "writing --record %s; it ends with what was seen until then",
+			name)
 	}
 	return nil
 }

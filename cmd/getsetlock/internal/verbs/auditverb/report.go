@@ -25,7 +25,9 @@ func (a *auditAnswer) page() report.Page {
 		p.Words = append(p.Words, "Watched "+between(e.From, e.Until)+", by the server's clock.")
 	}
 	found := a.findingsSection()
-	for _, s := range []*report.Section{a.offsetsSection(), a.holdsSection(), a.waitsSection(), a.timelineSection(), &found, a.formsSection()} {
+	for _, s := range []*report.Section{
+		a.offsetsSection(), a.holdsSection(), a.waitsSection(), a.timelineSection(), &found,
+		a.formsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
@@ -42,7 +44,8 @@ func (a *auditAnswer) verdict() string {
 	}
 	switch {
 	case count[census.SeverityError] > 0:
-		return fmt.Sprintf("BROKEN: %s, %s.", countOf(count[census.SeverityError], "error"), countOf(count[census.SeverityWarning], "warning"))
+		return fmt.Sprintf("BROKEN: %s, %s.", countOf(count[census.SeverityError], "error"),
+			countOf(count[census.SeverityWarning], "warning"))
 	case count[census.SeverityWarning] > 0:
 		return fmt.Sprintf("NOT OK: %s.", countOf(count[census.SeverityWarning], "warning"))
 	}
@@ -57,25 +60,31 @@ func countOf(n int, what string) string {
 }
 
 func (a *auditAnswer) findingsSection() report.Section {
-	s := report.Section{Title: "What is wrong, and what to do", Table: report.Table{Columns: []string{"severity", "key", "what", "do"}, Text: 4}}
+	s := report.Section{Title: "What is wrong, and what to do",
+		Table: report.Table{Columns: []string{"severity", "key", "what", "do"}, Text: 4}}
 	if len(a.all) == 0 {
 		s.Words = "Nothing was found."
 	}
 	for _, f := range a.all {
-		s.Table.Rows = append(s.Table.Rows, []string{string(f.Severity), out.Escaped(f.Key), out.OneLine(f.What), f.Advice})
+		s.Table.Rows = append(s.Table.Rows,
+			[]string{string(f.Severity), out.Escaped(f.Key), out.OneLine(f.What), f.Advice})
 	}
 	return s
 }
 
 // offsetsSection shows a bar for each client's clock.
 func (a *auditAnswer) offsetsSection() *report.Section {
-	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval", X: "clock offset to the server, ms"}
-	table := report.Table{Columns: []string{"writer", "name", "dialect", "at least, ms", "at most, ms", "writes", "if steady", "drift, ppm"}, Text: 3}
+	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval",
+		X: "clock offset to the server, ms"}
+	table := report.Table{Columns: []string{
+		"writer", "name", "dialect", "at least, ms", "at most, ms", "writes", "if steady", "drift, ppm"},
+		Text: 3}
 	for _, w := range a.result.Evidence.Writers {
 		if w.Offset.Writes == 0 {
 			continue
 		}
-		r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow, OpenHigh: w.Offset.High == offset.NoHigh, Alarm: len(w.Contradictions) > 0}
+		r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow,
+			OpenHigh: w.Offset.High == offset.NoHigh, Alarm: len(w.Contradictions) > 0}
 		low, high := "?", "?"
 		if !r.OpenLow {
 			r.Low, low = inMillis(w.Offset.Low), out.Millis(w.Offset.Low).String()
@@ -87,7 +96,9 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 			r.Low, r.High = r.High, r.Low // a contradiction; the table shows the true ends
 		}
 		figure.Rows = append(figure.Rows, r)
-		table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high, strconv.FormatInt(w.Offset.Writes, 10), steadyWords(w.Offset), driftWords(w.Offset.Steady)})
+		table.Rows = append(table.Rows,
+			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high,
+				strconv.FormatInt(w.Offset.Writes, 10), steadyWords(w.Offset), driftWords(w.Offset.Steady)})
 	}
 	if len(figure.Rows) == 0 {
 		return nil
@@ -97,7 +108,8 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 		Title: "Clocks", Figure: figure, Table: table,
 		Words: "At each write, the client's clock lay within its bar, whatever it did between two writes. That assumes that the leases are right and that no attempt takes longer than --gap. " +
 			"The table also has a narrower interval, for clocks that do not step. A red bar marks a clock that cannot have run steadily: it stepped, two processes share the address, or the lease is wrong. " +
-			"A pale bar is open at one end: without --gap there is no upper bound. Clock spread: " + a.spreadWords() + ".",
+			"A pale bar is open at one end: without --gap there is no upper bound. Clock spread: " +
+			a.spreadWords() + ".",
 	}
 }
 
@@ -121,7 +133,8 @@ func (a *auditAnswer) holdsSection() *report.Section {
 	}
 	holds := slices.Clone(e.Holds)
 	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(a.For, b.For) })
-	held, lease := report.Line{Name: "holds, shortest first"}, report.Line{Name: "lease of the holder", Dashed: true}
+	held, lease := report.Line{Name: "holds, shortest first"},
+		report.Line{Name: "lease of the holder", Dashed: true}
 	safe := report.Line{Name: "longest safe job with these clocks", Dashed: true}
 	table := report.Table{Columns: []string{"key", "writer", "at", "held", "lease", "source"}, Text: 3}
 	for n, h := range holds {
@@ -135,14 +148,18 @@ func (a *auditAnswer) holdsSection() *report.Section {
 			safe.At = append(safe.At, report.XY{X: x, Y: s.Value.Seconds()})
 		}
 		if n >= len(holds)-longestHolds {
-			table.Rows = append(table.Rows, []string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"), out.Short(h.For), leased, string(h.Source)})
+			table.Rows = append(table.Rows,
+				[]string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"),
+					out.Short(h.For), leased, string(h.Source)})
 		}
 	}
 	slices.Reverse(table.Rows)
-	lines := slices.DeleteFunc([]report.Line{held, lease, safe}, func(l report.Line) bool { return len(l.At) == 0 })
+	lines := slices.DeleteFunc([]report.Line{held, lease, safe},
+		func(l report.Line) bool { return len(l.At) == 0 })
 	return &report.Section{
 		Title: "Holds against leases", Words: fmt.Sprintf("%d holds; the table has the longest. Another client took over a hold that is above its lease, or could have done so. A client with the fastest clock could have taken over a hold above the longest safe job.", len(holds)),
-		Figure: &report.Plot{Name: "Holds against leases", X: "holds, shortest first", Y: "s", Lines: lines}, Table: table,
+		Figure: &report.Plot{Name: "Holds against leases", X: "holds, shortest first", Y: "s", Lines: lines},
+		Table:  table,
 	}
 }
 
@@ -160,16 +177,23 @@ func (a *auditAnswer) waitsSection() *report.Section {
 	if len(waited) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(waited, func(a, b census.Writer) int { return cmp.Compare(b.Waits.Longest, a.Waits.Longest) })
-	half, most, longest := report.Line{Name: "half took at most"}, report.Line{Name: "99 % took at most"}, report.Line{Name: "the longest", Dashed: true}
-	table := report.Table{Columns: []string{"writer", "name", "waits", "half at most", "99 % at most", "longest"}, Text: 2}
+	slices.SortStableFunc(waited, func(a, b census.Writer) int {
+		return cmp.Compare(b.Waits.Longest, a.Waits.Longest)
+	})
+	half, most, longest := report.Line{Name: "half took at most"}, report.Line{Name: "99 % took at most"},
+		report.Line{Name: "the longest", Dashed: true}
+	table := report.Table{Columns: []string{
+		"writer", "name", "waits", "half at most", "99 % at most", "longest"}, Text: 2}
 	for n, w := range waited {
 		x := float64(n + 1)
 		half.At = append(half.At, report.XY{X: x, Y: w.Waits.P50.Seconds()})
 		most.At = append(most.At, report.XY{X: x, Y: w.Waits.P99.Seconds()})
 		longest.At = append(longest.At, report.XY{X: x, Y: w.Waits.Longest.Seconds()})
 		if n < reportRows {
-			table.Rows = append(table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P50), out.Short(w.Waits.P99), out.Short(w.Waits.Longest)})
+			table.Rows = append(table.Rows,
+				[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)),
+					strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P50), out.Short(w.Waits.P99),
+					out.Short(w.Waits.Longest)})
 		}
 	}
 	all := a.result.Evidence.Waits
@@ -177,7 +201,8 @@ func (a *auditAnswer) waitsSection() *report.Section {
 		Title: "Waits for locks that other clients held", Table: table,
 		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. Half took at most %s, 99 %% at most %s, the longest %s. Only MONITOR shows them.",
 			countOf(int(all.Count), "wait"), out.Short(all.P50), out.Short(all.P99), out.Short(all.Longest)),
-		Figure: &report.Plot{Name: "Waits of each client", X: "clients, longest wait first", Y: "s", Lines: []report.Line{longest, most, half}},
+		Figure: &report.Plot{Name: "Waits of each client", X: "clients, longest wait first", Y: "s",
+			Lines: []report.Line{longest, most, half}},
 	}
 }
 
@@ -205,12 +230,17 @@ func (a *auditAnswer) timelineSection() *report.Section {
 	for n, act := range key.Timeline[from:until] {
 		row := rowOf(act.Addr, act.Name)
 		at := act.At.UTC().Format("15:04:05.000000")
-		t.Marks = append(t.Marks, report.Mark{Row: row, At: seconds(act.At), Number: n + 1, Says: fmt.Sprintf("%d. %s %s %s", n+1, nobody(act.Addr), act.What, act.Detail)})
-		table.Rows = append(table.Rows, []string{strconv.Itoa(n + 1), at, t.Rows[row].Name, nobody(act.Addr), strings.ReplaceAll(string(act.What), "_", " "), out.OneLine(act.Detail)})
+		t.Marks = append(t.Marks, report.Mark{
+			Row: row, At: seconds(act.At), Number: n + 1,
+			Says: fmt.Sprintf("%d. %s %s %s", n+1, nobody(act.Addr), act.What, act.Detail)})
+		table.Rows = append(table.Rows,
+			[]string{strconv.Itoa(n + 1), at, t.Rows[row].Name, nobody(act.Addr),
+				strings.ReplaceAll(string(act.What), "_", " "), out.OneLine(act.Detail)})
 	}
 	for _, h := range a.result.Evidence.Holds {
 		row, known := rows[h.Addr]
-		if over := h.At.Add(h.For); known && h.Key == key.Key && h.DB == key.DB && h.At.Before(end) && over.After(begin) {
+		if over := h.At.Add(h.For); known && h.Key == key.Key && h.DB == key.DB && h.At.Before(end) &&
+			over.After(begin) {
 			t.Rows[row].Holds = append(t.Rows[row].Holds, report.Span{From: seconds(h.At), To: seconds(over)})
 		}
 	}
@@ -230,7 +260,8 @@ func (a *auditAnswer) busiest() (key *census.KeyEvidence, from, until int) {
 	for i := range a.result.Evidence.Keys {
 		k := &a.result.Evidence.Keys[i]
 		c := k.Counts
-		weight := 100*(c.Overlaps+c.Overruns+c.DoubleGrants+c.GetsetFirst) + 10*(c.Clobbers+c.Ghosts+c.ForeignExpires+c.Takeovers) + min(c.Acquisitions, 9)
+		weight := 100*(c.Overlaps+c.Overruns+c.DoubleGrants+c.GetsetFirst) +
+			10*(c.Clobbers+c.Ghosts+c.ForeignExpires+c.Takeovers) + min(c.Acquisitions, 9)
 		if len(k.Timeline) > 1 && weight > most {
 			key, most = k, weight
 		}
@@ -240,7 +271,8 @@ func (a *auditAnswer) busiest() (key *census.KeyEvidence, from, until int) {
 	}
 	first := slices.IndexFunc(key.Timeline, func(act census.Act) bool {
 		switch act.What {
-		case census.ActTakeover, census.ActClobber, census.ActGhost, census.ActOverrun, census.ActDoubleGrant, census.ActGetsetFirst, census.ActForeignExpire:
+		case census.ActTakeover, census.ActClobber, census.ActGhost, census.ActOverrun, census.ActDoubleGrant,
+			census.ActGetsetFirst, census.ActForeignExpire:
 			return true
 		}
 		return false
@@ -261,20 +293,27 @@ func (a *auditAnswer) formsSection() *report.Section {
 	if a.probe == nil || len(a.probe.Prefixes) == 0 {
 		return nil
 	}
-	table := report.Table{Columns: []string{"keys under", "form", "dialects", "keys", "no TTL", "expired", "far ahead"}, Text: 3}
+	table := report.Table{Columns: []string{
+		"keys under", "form", "dialects", "keys", "no TTL", "expired", "far ahead"}, Text: 3}
 	for _, p := range a.probe.Prefixes {
 		for _, f := range p.Forms {
-			table.Rows = append(table.Rows, []string{orNone(out.Escaped(p.Prefix)), f.Form.String(), out.Dashed(strings.Join(f.Dialects, ", ")), fmt.Sprint(f.Keys), fmt.Sprint(f.NoTTL), fmt.Sprint(f.Expired), fmt.Sprint(f.Far)})
+			table.Rows = append(table.Rows,
+				[]string{orNone(out.Escaped(p.Prefix)), f.Form.String(),
+					out.Dashed(strings.Join(f.Dialects, ", ")), fmt.Sprint(f.Keys), fmt.Sprint(f.NoTTL),
+					fmt.Sprint(f.Expired), fmt.Sprint(f.Far)})
 		}
 		for _, kind := range slices.Sorted(maps.Keys(p.Types)) {
-			table.Rows = append(table.Rows, []string{orNone(out.Escaped(p.Prefix)), kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
+			table.Rows = append(table.Rows,
+				[]string{orNone(out.Escaped(p.Prefix)), kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
 		}
 	}
-	return &report.Section{Title: "Which values the keys hold", Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
+	return &report.Section{Title: "Which values the keys hold",
+		Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
 }
 
 func (a *auditAnswer) sumsSection() report.Section {
-	s := report.Section{Title: "Totals and cost", Table: report.Table{Columns: []string{"what", "value"}, Text: 2}}
+	s := report.Section{Title: "Totals and cost",
+		Table: report.Table{Columns: []string{"what", "value"}, Text: 2}}
 	for _, line := range a.clockLines() {
 		s.Table.Rows = append(s.Table.Rows, []string{line[0], line[1]})
 	}
@@ -282,7 +321,8 @@ func (a *auditAnswer) sumsSection() report.Section {
 	for _, n := range []struct {
 		what string
 		n    int64
-	}{{"acquisitions", c.Acquisitions}, {"takeovers", c.Takeovers}, {"failed attempts", c.Failed}, {"clobbers", c.Clobbers}, {"ghosts", c.Ghosts}, {"overruns", c.Overruns}, {"overlaps", c.Overlaps}} {
+	}{{"acquisitions", c.Acquisitions}, {"takeovers", c.Takeovers}, {"failed attempts", c.Failed},
+		{"clobbers", c.Clobbers}, {"ghosts", c.Ghosts}, {"overruns", c.Overruns}, {"overlaps", c.Overlaps}} {
 		s.Table.Rows = append(s.Table.Rows, []string{n.what, strconv.FormatInt(n.n, 10)})
 	}
 	for _, cov := range a.result.Evidence.Coverage {

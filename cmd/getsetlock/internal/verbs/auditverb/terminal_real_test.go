@@ -153,13 +153,16 @@ func TestLiveViewLeavesTheTerminalAsItWas(t *testing.T) {
 		"interrupted": {"1h", "\x03", 130, "interrupted by ^C"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := onTerminal(t, program, "audit", "--redis", server.URL(), "--match", "lock:*", "--for", c.span)
+			p := onTerminal(t, program, "audit", "--redis", server.URL(), "--match", "lock:*", "--for",
+				c.span)
 			before := p.settings()
 			if err := p.cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			defer p.cmd.Process.Kill()
-			p.until(func(text string) bool { return strings.Count(text, "watching, ") >= 3 && strings.HasSuffix(text, "\n") })
+			p.until(func(text string) bool {
+				return strings.Count(text, "watching, ") >= 3 && strings.HasSuffix(text, "\n")
+			})
 			if c.keys != "" {
 				if rows := p.shown(); watchingLines(rows) != 1 || !strings.Contains(rows[0], "3 keys") {
 					t.Errorf("drawn three times it shows\n%s", strings.Join(rows, "\n"))
@@ -173,10 +176,12 @@ func TestLiveViewLeavesTheTerminalAsItWas(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			rows := p.shown()
-			if account := strings.Join(rows, "\n"); !strings.Contains(account, "\ncost  ") || !strings.HasSuffix(account, c.says) {
+			if account := strings.Join(rows, "\n"); !strings.Contains(account, "\ncost  ") ||
+				!strings.HasSuffix(account, c.says) {
 				t.Errorf("it ends with\n%s", account)
 			}
-			if watchingLines(rows) != 0 || !strings.HasPrefix(rows[0], "audit of redis://") || rows[1] != "3 keys looked at" || slices.Contains(rows, "^C") {
+			if watchingLines(rows) != 0 || !strings.HasPrefix(rows[0], "audit of redis://") ||
+				rows[1] != "3 keys looked at" || slices.Contains(rows, "^C") {
 				t.Errorf("it leaves\n%s", strings.Join(rows, "\n"))
 			}
 			if after := p.settings(); !reflect.DeepEqual(after, before) {

@@ -73,10 +73,12 @@ func New(e *out.Env) *cobra.Command {
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.scenario, "scenario", nil, "measure only these, separated by commas; the part before a slash names all that begin with it")
+	flags.StringSliceVar(&f.scenario, "scenario", nil,
+		"measure only these, separated by commas; the part before a slash names all that begin with it")
 	out.Complete(cmd, "scenario", out.Choices(benchNames()...))
 	flags.IntVar(&f.rounds, "rounds", 0, "rounds of each scenario (default: each scenario's own number)")
-	flags.BoolVar(&f.quick, "quick", false, "only check that everything works: short, one round; the figures mean nothing")
+	flags.BoolVar(&f.quick, "quick", false,
+		"only check that everything works: short, one round; the figures mean nothing")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
@@ -167,7 +169,8 @@ func (f *benchFlags) print(e *out.Env, scenarios []bench.Scenario, rep *bench.Re
 			Notes    []string    `json:"notes"`
 		}{
 			"getsetlock.bench/1", // with an empty list, not null, where there is nothing to list
-			append([]bench.Row{}, rep.Rows...), append([]string{}, rep.Failures...), append([]string{}, rep.Notes...),
+			append([]bench.Row{}, rep.Rows...), append([]string{}, rep.Failures...),
+			append([]string{}, rep.Notes...),
 		}
 		if err := e.PrintJSON(doc); err != nil {
 			return err

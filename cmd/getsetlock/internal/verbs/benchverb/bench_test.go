@@ -36,7 +36,8 @@ func TestBenchMeasuresAndLeavesNoKey(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"uncontended bare", "uncontended modern", "uncontended modern, fenced", "legacy legacy, verbatim", "legacy legacy, hardened"} {
+	for _, want := range []string{"uncontended bare", "uncontended modern", "uncontended modern, fenced",
+		"legacy legacy, verbatim", "legacy legacy, hardened"} {
 		found := slices.ContainsFunc(doc.Rows, func(r bench.Row) bool {
 			return r.Scenario+" "+r.Adapter == want && r.Metric == "us_p50" && r.Value > 0 && r.Ratio != nil
 		})
@@ -57,7 +58,8 @@ func TestBenchMeasuresAndLeavesNoKey(t *testing.T) {
 
 func TestBenchPrintsATableForEachScenario(t *testing.T) {
 	got := clitest.NewStage(t).Run("bench", "--quick", "--quiet", "--scenario", "keys/64")
-	for _, want := range []string{"keys/64: 64 goroutines, a key each\n", "ACQUISITIONS/S", "\nmodern, fenced "} {
+	for _, want := range []string{"keys/64: 64 goroutines, a key each\n", "ACQUISITIONS/S",
+		"\nmodern, fenced "} {
 		if !strings.Contains(got.Out, want) {
 			t.Errorf("no %q in\n%s", want, got.Out)
 		}
@@ -69,14 +71,17 @@ func TestBenchPrintsATableForEachScenario(t *testing.T) {
 
 func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 	s := clitest.NewStage(t)
-	refuses := "redis://" + s.World.Wire(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.NoPerm)}).Listen()
+	refuses := "redis://" + s.World.Wire(
+		redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.NoPerm)}).Listen()
 	for _, c := range []struct {
 		args []string
 		code int
 		says string
 	}{
-		{[]string{"bench", "--redis", refuses, "--quick", "--scenario", "uncontended"}, 3, "uncontended (modern): warming up"},
-		{[]string{"bench", "--scenario", "uncontended,etcd"}, 2, `no scenario is called "etcd"; there are: uncontended, keys/64`},
+		{[]string{"bench", "--redis", refuses, "--quick", "--scenario", "uncontended"}, 3,
+			"uncontended (modern): warming up"},
+		{[]string{"bench", "--scenario", "uncontended,etcd"}, 2,
+			`no scenario is called "etcd"; there are: uncontended, keys/64`},
 		{[]string{"bench", "--rounds", "-1"}, 2, "--rounds is -1"},
 		{[]string{"bench", "--quick", "--scenario", "uncontended", "--rounds", "0"}, 2, "--rounds is 0"},
 		{[]string{"bench", "--redis", "redis://127.0.0.1:1"}, 3, "measuring on redis://127.0.0.1:1"},

@@ -102,8 +102,10 @@ type migrateLeg struct {
 
 func migrateDocument(r *fleet.Report) Document {
 	a := Document{
-		Schema: migrateSchema, Namespace: r.Namespace, Dialect: r.Dialect, Phase: phaseName(r.Phase), Epoch: r.Epoch, Pending: phaseName(r.Pending),
-		Since: out.Instant(r.Since), Moved: r.Moved, Over: r.Over, Members: []migrateMember{}, Notes: append([]string{}, r.Notes...),
+		Schema: migrateSchema, Namespace: r.Namespace, Dialect: r.Dialect, Phase: phaseName(r.Phase),
+		Epoch: r.Epoch, Pending: phaseName(r.Pending),
+		Since: out.Instant(r.Since), Moved: r.Moved, Over: r.Over, Members: []migrateMember{},
+		Notes: append([]string{}, r.Notes...),
 	}
 	a.Carved = append([]string{}, r.Except...)
 	if r.From != (migrate.Origin{}) {
@@ -111,8 +113,11 @@ func migrateDocument(r *fleet.Report) Document {
 	}
 	for _, m := range r.Members {
 		one := migrateMember{
-			ID: m.ID, Name: m.Name, Host: m.Host, Since: out.Instant(m.Since), Leaving: out.Instant(m.Leaving), Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch, Seen: out.Instant(m.Seen),
-			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind), Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe,
+			ID: m.ID, Name: m.Name, Host: m.Host, Since: out.Instant(m.Since),
+			Leaving: out.Instant(m.Leaving), Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch,
+			Seen:    out.Instant(m.Seen),
+			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind),
+			Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe,
 		}
 		one.Also = map[string]int{}
 		for namespace, n := range m.Also {
@@ -125,7 +130,8 @@ func migrateDocument(r *fleet.Report) Document {
 		a.Members = append(a.Members, one)
 	}
 	if g := r.Gate; g != nil {
-		a.Gate = &migrateGate{g.To.String(), g.Open, out.Millis(g.Wait), findingsOf(g.Blocks), findingsOf(g.Evidence)}
+		a.Gate = &migrateGate{g.To.String(), g.Open, out.Millis(g.Wait), findingsOf(g.Blocks),
+			findingsOf(g.Evidence)}
 	}
 	return a
 }
@@ -133,12 +139,15 @@ func migrateDocument(r *fleet.Report) Document {
 func roadDocument(road *fleet.Road) Document {
 	a := migrateDocument(road.Report)
 	a.Fleet = &migrateFleet{
-		knownOf(road.Fleet.Lease), knownOf(road.Fleet.Greatest), knownOf(road.Fleet.Spread), knownOf(road.Fleet.Gap), knownOf(road.Fleet.Job),
+		knownOf(road.Fleet.Lease), knownOf(road.Fleet.Greatest), knownOf(road.Fleet.Spread),
+		knownOf(road.Fleet.Gap), knownOf(road.Fleet.Job),
 		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead), knownOf(road.Idle),
 	}
 	a.Road = []migrateLeg{}
 	for _, l := range road.Legs {
-		a.Road = append(a.Road, migrateLeg{phaseName(l.From), l.To.String(), out.Millis(l.Wait), append([]string{}, l.Needs...), findingsOf(l.Refuses), findingsOf(l.Evidence)})
+		a.Road = append(a.Road, migrateLeg{
+			phaseName(l.From), l.To.String(), out.Millis(l.Wait), append([]string{}, l.Needs...),
+			findingsOf(l.Refuses), findingsOf(l.Evidence)})
 	}
 	a.RoadWait = new(out.Millis(road.Wait))
 	return a

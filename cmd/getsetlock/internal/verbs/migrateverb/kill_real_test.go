@@ -46,20 +46,33 @@ type slaying struct {
 }
 
 var slayings = map[string]slaying{
-	"init":               {args: []string{"init"}, to: migrate.Observe, epochs: 1},
-	"init after a loss":  {args: []string{"init"}, from: migrate.Sealed, to: migrate.Sealed, lost: true, epochs: 1},
-	"init after clean":   {args: []string{"init"}, from: migrate.Clean, to: migrate.Observe, leavesPending: migrate.Clean, epochs: 2},
-	"init, unfinished":   {args: []string{"init"}, from: migrate.Observe, pending: migrate.Clean, to: migrate.Observe, epochs: 1},
-	"advance to dual":    {args: []string{"advance", "--to", "dual"}, from: migrate.Observe, to: migrate.Dual, epochs: 1},
-	"advance to sealed":  {args: []string{"advance", "--to", "sealed"}, from: migrate.Dual, to: migrate.Sealed, epochs: 1},
-	"advance to modern":  {args: []string{"advance", "--to", "modern"}, from: migrate.Sealed, to: migrate.Modern, epochs: 1},
-	"advance and forget": {args: []string{"advance", "--to", "sealed"}, from: migrate.Dual, to: migrate.Sealed, forgets: true, epochs: 1},
-	"back to sealed":     {args: []string{"back", "--to", "sealed"}, from: migrate.Modern, to: migrate.Sealed, epochs: 1},
-	"back to dual":       {args: []string{"back", "--to", "dual"}, from: migrate.Sealed, to: migrate.Dual, leavesPending: migrate.Sealed, epochs: 2},
-	"back, unfinished":   {args: []string{"back", "--to", "dual"}, from: migrate.Dual, pending: migrate.Sealed, to: migrate.Dual, epochs: 1},
-	"back to observe":    {args: []string{"back", "--to", "observe"}, from: migrate.Dual, to: migrate.Observe, epochs: 1},
-	"clean":              {args: []string{"clean"}, from: migrate.Modern, to: migrate.Clean, leavesPending: migrate.Modern, epochs: 2},
-	"clean, unfinished":  {args: []string{"clean"}, from: migrate.Clean, pending: migrate.Modern, to: migrate.Clean, epochs: 1},
+	"init": {args: []string{"init"}, to: migrate.Observe, epochs: 1},
+	"init after a loss": {args: []string{"init"}, from: migrate.Sealed, to: migrate.Sealed, lost: true,
+		epochs: 1},
+	"init after clean": {args: []string{"init"}, from: migrate.Clean, to: migrate.Observe,
+		leavesPending: migrate.Clean, epochs: 2},
+	"init, unfinished": {args: []string{"init"}, from: migrate.Observe, pending: migrate.Clean,
+		to: migrate.Observe, epochs: 1},
+	"advance to dual": {args: []string{"advance", "--to", "dual"}, from: migrate.Observe, to: migrate.Dual,
+		epochs: 1},
+	"advance to sealed": {args: []string{"advance", "--to", "sealed"}, from: migrate.Dual,
+		to: migrate.Sealed, epochs: 1},
+	"advance to modern": {args: []string{"advance", "--to", "modern"}, from: migrate.Sealed,
+		to: migrate.Modern, epochs: 1},
+	"advance and forget": {args: []string{"advance", "--to", "sealed"}, from: migrate.Dual,
+		to: migrate.Sealed, forgets: true, epochs: 1},
+	"back to sealed": {args: []string{"back", "--to", "sealed"}, from: migrate.Modern, to: migrate.Sealed,
+		epochs: 1},
+	"back to dual": {args: []string{"back", "--to", "dual"}, from: migrate.Sealed, to: migrate.Dual,
+		leavesPending: migrate.Sealed, epochs: 2},
+	"back, unfinished": {args: []string{"back", "--to", "dual"}, from: migrate.Dual,
+		pending: migrate.Sealed, to: migrate.Dual, epochs: 1},
+	"back to observe": {args: []string{"back", "--to", "observe"}, from: migrate.Dual, to: migrate.Observe,
+		epochs: 1},
+	"clean": {args: []string{"clean"}, from: migrate.Modern, to: migrate.Clean,
+		leavesPending: migrate.Modern, epochs: 2},
+	"clean, unfinished": {args: []string{"clean"}, from: migrate.Clean, pending: migrate.Modern,
+		to: migrate.Clean, epochs: 1},
 }
 
 // deaths are ways to die: at which messages, and what becomes of the message at
@@ -76,7 +89,8 @@ var deaths = map[string]struct {
 
 func TestVerbCanRunAgainAfterAKillAtAnyMessage(t *testing.T) {
 	program := clitest.Built(t)
-	server := redistest.Real(t, redistest.Options{Args: []string{"--databases", fmt.Sprint(len(slayings) + 1)}})
+	server := redistest.Real(t, redistest.Options{
+		Args: []string{"--databases", fmt.Sprint(len(slayings) + 1)}})
 	for n, name := range slices.Sorted(maps.Keys(slayings)) {
 		row, database := slayings[name], n+1
 		t.Run(name, func(t *testing.T) {
@@ -166,9 +180,12 @@ func (s *slain) begin() {
 	s.do("FLUSHDB")
 	s.members, s.bridges, s.before = nil, nil, ""
 	if s.from != migrate.NoPhase {
-		claimed := func(d time.Duration) migrate.Known { return migrate.Known{Time: d, Source: migrate.Claimed} }
+		claimed := func(d time.Duration) migrate.Known {
+			return migrate.Known{Time: d, Source: migrate.Claimed}
+		}
 		s.before = migrate.Record{
-			Epoch: slainEpoch, Phase: s.from, Pending: s.pending, Since: time.Now(), Dialect: "Jedis", Roster: "nonce",
+			Epoch: slainEpoch, Phase: s.from, Pending: s.pending, Since: time.Now(), Dialect: "Jedis",
+			Roster: "nonce",
 			Fleet: migrate.Fleet{
 				Lease: claimed(time.Minute), Greatest: claimed(time.Minute), Spread: claimed(time.Second),
 				Gap: claimed(time.Second), Job: claimed(30 * time.Second),
@@ -180,15 +197,17 @@ func (s *slain) begin() {
 		s.join()
 	}
 	s.registry = s.keys()
-	if slices.Contains([]migrate.Phase{s.from, s.pending}, migrate.Sealed) || slices.Contains([]migrate.Phase{s.from, s.pending}, migrate.Modern) {
+	if slices.Contains([]migrate.Phase{s.from, s.pending}, migrate.Sealed) ||
+		slices.Contains([]migrate.Phase{s.from, s.pending}, migrate.Modern) {
 		for _, key := range []string{"stock:1", "stock:2"} {
 			s.do("SET", key, dialect.Jedis().Tombstone(), "PX", time.Hour.Milliseconds())
 		}
 	}
 	if s.forgets {
 		dead := migrate.MemberState{
-			ID: slainMember, Dialect: "Jedis", Epoch: slainEpoch, Phase: s.from, Every: time.Second, Probe: "ok",
-			Seen: time.Now().Add(-time.Hour),
+			ID: slainMember, Dialect: "Jedis", Epoch: slainEpoch, Phase: s.from, Every: time.Second,
+			Probe: "ok",
+			Seen:  time.Now().Add(-time.Hour),
 		}
 		s.do("HSET", "gsl:roster:stock", slainMember, dead.String())
 	}
@@ -258,7 +277,8 @@ func (s *slain) frees(g lock.Grant) {
 // verb returns the program, for the server at addr.
 func (s *slain) verb(addr string) *exec.Cmd {
 	args := append([]string{"migrate"}, s.args...)
-	args = append(args, "--go", "--wait", "0s", "--quiet", "--namespace", "stock", "--redis", fmt.Sprintf("redis://%s/%d", addr, s.database),
+	args = append(args, "--go", "--wait", "0s", "--quiet", "--namespace", "stock", "--redis",
+		fmt.Sprintf("redis://%s/%d", addr, s.database),
 		"--lease", "60s", "--spread", "1s", "--gap", "1s", "--job", "30s", "--gone")
 	if s.forgets {
 		args = append(args, "--forget", slainMember)
@@ -325,7 +345,8 @@ func (s *slain) neverHalf() {
 	s.t.Helper()
 	s.beat()
 	r, text := s.record()
-	moved := r.Phase == s.to && r.Epoch <= s.epoch() && (r.Pending == s.leavesPending || r.Pending == migrate.NoPhase)
+	moved := r.Phase == s.to && r.Epoch <= s.epoch() &&
+		(r.Pending == s.leavesPending || r.Pending == migrate.NoPhase)
 	before := r
 	before.TTL, before.Every = 0, 0 // members raise them, which is no step
 	if text != s.before && before.String() != s.before && !moved {
@@ -385,7 +406,8 @@ func (s *slain) stands() {
 	}
 	for _, key := range s.keys() {
 		tombstone := strings.HasPrefix(key, "stock:") && s.to >= migrate.Sealed
-		registry := slices.Contains([]string{slainRecord, "gsl:roster:stock", "gsl:log:stock"}, key) || slices.Contains(s.registry, key)
+		registry := slices.Contains([]string{slainRecord, "gsl:roster:stock", "gsl:log:stock"}, key) ||
+			slices.Contains(s.registry, key)
 		if !tombstone && !registry {
 			s.t.Errorf("%s is left", key)
 		}

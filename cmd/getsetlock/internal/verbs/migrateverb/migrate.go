@@ -140,25 +140,38 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	f.dialect.Register(cmd, "what the old clients write (default the recorded dialect; for init jedis)")
 	flags := cmd.Flags()
 	flags.StringVar(&f.namespace, "namespace", "", "keys that begin with this text (default all keys)")
-	out.PositiveVar(flags, &f.claims.Lease, "lease", 0, "leave the flag out for the lease that is recorded; where none is, the gate to dual asks for it", "claim: the old clients' shortest lease")
-	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false, "claim: you checked --lease again, although the keys look like a shorter lease")
-	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0, "leave the flag out for the greatest lease that is recorded or was measured, or else the smallest", "claim: the old clients' longest lease (default --lease)")
-	out.ClaimVar(flags, &f.claims.Spread, "spread", "claim: largest difference between two old clients' clocks")
+	out.PositiveVar(flags, &f.claims.Lease, "lease", 0,
+		"leave the flag out for the lease that is recorded; where none is, the gate to dual asks for it",
+		"claim: the old clients' shortest lease")
+	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false,
+		"claim: you checked --lease again, although the keys look like a shorter lease")
+	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0,
+		"leave the flag out for the greatest lease that is recorded or was measured, or else the smallest", "claim: the old clients' longest lease (default --lease)")
+	out.ClaimVar(flags, &f.claims.Spread, "spread",
+		"claim: largest difference between two old clients' clocks")
 	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is at most behind the server's, also after a fail-over (default $"+out.EnvBehind+", else unknown, which closes no gate)")
 	out.ClaimVar(flags, &f.claims.Ahead, "ahead", "claim: how far the fastest old client's clock is at most ahead of the server's, also after a fail-over (default $"+out.EnvAhead+", else unknown, which closes no gate)")
-	out.ClaimVar(flags, &f.claims.Gap, "gap", "claim: longest time from an old client's clock reading to its write, pauses included")
+	out.ClaimVar(flags, &f.claims.Gap, "gap",
+		"claim: longest time from an old client's clock reading to its write, pauses included")
 	out.PositiveVar(flags, &f.claims.Job, "job", 0, "leave the flag out for the longest job that is recorded or was measured (status --watch); where there is none, the gate to dual asks for it", "claim: the old clients' longest job")
 	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "leave the flag out where the pause is unknown; the gates to sealed and to clean then ask for it", "claim: longest pause between two attempts of one old client, 24h for a nightly job; the gates to sealed and clean ask for it (default $"+out.EnvIdle+", else unknown)")
-	flags.BoolVar(&f.claims.Gone, "gone", false, "claim, in place of a watched window: no old client runs any more, nor did for the window's length")
-	flags.BoolVar(&f.goes, "go", false, "pass the gate if it is open; init needs it only after clean and to carve")
-	flags.StringVar(&f.to, "to", "", "advance, back: take the step to this phase and no other; do nothing if the fleet is there already")
+	flags.BoolVar(&f.claims.Gone, "gone", false,
+		"claim, in place of a watched window: no old client runs any more, nor did for the window's length")
+	flags.BoolVar(&f.goes, "go", false,
+		"pass the gate if it is open; init needs it only after clean and to carve")
+	flags.StringVar(&f.to, "to", "",
+		"advance, back: take the step to this phase and no other; do nothing if the fleet is there already")
 	flags.StringSliceVar(&f.forget, "forget", nil, "remove this dead member from the registry, or, with dead, all that vanished and whose leases are over; may be repeated")
 	flags.StringSliceVar(&f.refused, "refused", nil, "status, plan, clean: a user that old clients log in as and that lost its right to take locks, in place of a watched window; checked by ACL DRYRUN; may be repeated")
-	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait, after a step, for acknowledgements, the end of leases and the last tombstone")
-	flags.BoolVar(&f.watch, "watch", false, "status: watch the old clients until ^C, and record what the gates need")
+	flags.DurationVar(&f.wait, "wait", 30*time.Second,
+		"how long to wait, after a step, for acknowledgements, the end of leases and the last tombstone")
+	flags.BoolVar(&f.watch, "watch", false,
+		"status: watch the old clients until ^C, and record what the gates need")
 	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch --monitor: each old client has its own connection and waits for replies; shows smaller clock steps")
-	flags.BoolVar(&f.anew, "forget-evidence", false, "status: discard what was seen of the old clients; running watchers start over")
-	flags.BoolVar(&f.monitor, "monitor", false, "status --watch: listen by MONITOR all the time, which costs the server much of its throughput")
+	flags.BoolVar(&f.anew, "forget-evidence", false,
+		"status: discard what was seen of the old clients; running watchers start over")
+	flags.BoolVar(&f.monitor, "monitor", false,
+		"status --watch: listen by MONITOR all the time, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
 	out.Complete(cmd, "to", out.Choices(phaseNames()...))
 	for _, name := range []string{"namespace", "forget", "refused"} {
@@ -189,7 +202,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 		flag  string
 		verbs []string
 	}{
-		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps}, {"refused", []string{"status", "plan", "clean"}},
+		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps},
+		{"refused", []string{"status", "plan", "clean"}},
 		{"watch", status}, {"monitor", status}, {"forget-evidence", status}, {"own-connections", status},
 	} {
 		if cmd.Flags().Changed(of.flag) && !slices.Contains(of.verbs, verb) {
@@ -204,9 +218,11 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	case f.monitor && !f.watch:
 		return out.WrongUse("--monitor is for status --watch")
 	case f.own && !f.monitor:
-		return out.WrongUse("--own-connections is for status --watch --monitor: only MONITOR shows connections")
+		return out.WrongUse(
+			"--own-connections is for status --watch --monitor: only MONITOR shows connections")
 	case f.watch && f.asJSON:
-		return out.WrongUse("--watch prints lines as things happen; --json prints one document: give one of them")
+		return out.WrongUse(
+			"--watch prints lines as things happen; --json prints one document: give one of them")
 	}
 	return nil
 }
@@ -214,7 +230,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 // migrateOptions returns the flags as package fleet takes them.
 func migrateOptions(e *out.Env, f *migrateFlags) (fleet.Options, error) {
 	o := fleet.Options{
-		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Refused: f.refused, Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
+		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Refused: f.refused,
+		Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
 		Progress: func(what string) { e.Say(f.server.Quiet, "waiting: %s", what) },
 	}
 	var err error
@@ -267,7 +284,8 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		return printRoad(e, road, f.asJSON)
 	}
 	run := map[string]func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error){
-		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp, "sweep": fleet.Sweep, "merge": fleet.Merge,
+		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp,
+		"sweep": fleet.Sweep, "merge": fleet.Merge,
 	}[verb]
 	r, err := run(ctx, pool, o)
 	if err != nil {
@@ -295,7 +313,8 @@ func migrated(r *fleet.Report, verb string, goes bool) error {
 	return nil
 }
 
-func migrateStatus(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options, tried string) error {
+func migrateStatus(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options,
+	tried string) error {
 	look := fleet.Status
 	if f.anew {
 		look = fleet.ForgetEvidence

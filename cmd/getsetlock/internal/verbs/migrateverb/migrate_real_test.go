@@ -50,7 +50,8 @@ func TestStatusWatchPrintsAndRecordsWhatItSees(t *testing.T) {
 	if n := server.Do("EXISTS", "gsl:seen:stock"); n != int64(1) {
 		t.Error("nothing is kept for the gates")
 	}
-	claimed := []string{"migrate", "plan", "--namespace", "stock", "--lease", "60s", "--job", "10s", "--spread", "1s", "--gap", "1s"}
+	claimed := []string{"migrate", "plan", "--namespace", "stock", "--lease", "60s", "--job", "10s",
+		"--spread", "1s", "--gap", "1s"}
 	if got := s.Run(claimed...); got.Code != 0 || !strings.Contains(got.Out, "sealed to modern") {
 		t.Errorf("%+v", got)
 	}
@@ -69,7 +70,8 @@ func TestStatusWatchTakesItsDatabaseFromTheAddress(t *testing.T) {
 	st.Out.Await("by monitor")
 	attempt := func(database int, key string) {
 		end := clitest.Decimal(time.Now().Add(time.Minute).UnixMilli() + 1)
-		server.Do("EVAL", "redis.call('SELECT', ARGV[1]) return redis.call('SETNX', KEYS[1], ARGV[2])", 1, key, database, end)
+		server.Do("EVAL", "redis.call('SELECT', ARGV[1]) return redis.call('SETNX', KEYS[1], ARGV[2])", 1,
+			key, database, end)
 	}
 	attempt(0, "stock:0")
 	attempt(3, "stock:3")

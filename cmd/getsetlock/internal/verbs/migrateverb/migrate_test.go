@@ -137,7 +137,8 @@ func TestMigrateGoesFromObserveToClean(t *testing.T) {
 	tr.ends(1, tr.verb("back", "--go"))
 	tr.pass(0)
 	s = tr.ends(0, tr.verb("init"))
-	if !strings.Contains(s.Out, "gate to observe: open") || !strings.Contains(s.Out, "with --go it begins anew") {
+	if !strings.Contains(s.Out, "gate to observe: open") ||
+		!strings.Contains(s.Out, "with --go it begins anew") {
 		t.Error(s.Out)
 	}
 	s = tr.ends(0, tr.verb("init", "--go"))
@@ -156,7 +157,8 @@ func TestUnfinishedStepIsExitCode1(t *testing.T) {
 	tr.pass(0)
 	s := tr.ends(1, tr.verb("back", "--go", "--wait", "0s", "--json"))
 	a := answered(t, s)
-	if !a.Moved || a.Over || *a.Phase != "dual" || *a.Pending != "sealed" || a.Gate.Open || len(a.Gate.Blocks) != 1 || a.Gate.Blocks[0].Rule != "phase" {
+	if !a.Moved || a.Over || *a.Phase != "dual" || *a.Pending != "sealed" || a.Gate.Open ||
+		len(a.Gate.Blocks) != 1 || a.Gate.Blocks[0].Rule != "phase" {
 		t.Errorf("%s", s.Out)
 	}
 	tr.pass(0)
@@ -175,11 +177,13 @@ func answered(t *testing.T, s clitest.Screen) Document {
 func TestUnknownValuesAreNull(t *testing.T) {
 	tr := newTroupe(t)
 	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if a.Schema != "getsetlock.migrate/1" || a.Phase != nil || a.Since != nil || a.Gate != nil || a.Members == nil || a.Road != nil {
+	if a.Schema != "getsetlock.migrate/1" || a.Phase != nil || a.Since != nil || a.Gate != nil ||
+		a.Members == nil || a.Road != nil {
 		t.Errorf("%+v", a)
 	}
 	a = answered(t, tr.ends(0, tr.verb("plan", "--json")))
-	if len(a.Road) != 5 || a.Road[0].From != nil || a.Fleet.Job.Time != nil || a.Fleet.Job.Basis != "unknown" || a.RoadWait == nil {
+	if len(a.Road) != 5 || a.Road[0].From != nil || a.Fleet.Job.Time != nil ||
+		a.Fleet.Job.Basis != "unknown" || a.RoadWait == nil {
 		t.Errorf("%+v", a)
 	}
 }
@@ -205,10 +209,12 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 		{"give one of init", []string{"migrate", "forward"}},
 		{"--go is for init, advance", []string{"migrate", "status", "--go"}},
 		{"--to is for advance, back", []string{"migrate", "clean", "--to", "dual"}},
-		{`--to is "clean"; the phases are observe, dual, sealed, modern`, []string{"migrate", "advance", "--to", "clean"}},
+		{`--to is "clean"; the phases are observe, dual, sealed, modern`,
+			[]string{"migrate", "advance", "--to", "clean"}},
 		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
 		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
-		{"--own-connections is for status --watch --monitor", []string{"migrate", "status", "--watch", "--own-connections"}},
+		{"--own-connections is for status --watch --monitor",
+			[]string{"migrate", "status", "--watch", "--own-connections"}},
 		{"--own-connections is for status", []string{"migrate", "advance", "--own-connections"}},
 		{`"-1s" for "--job"`, []string{"migrate", "plan", "--job", "-1s"}},
 		{"--greatest 1s is less", []string{"migrate", "plan", "--lease", "2s", "--greatest", "1s"}},
@@ -231,7 +237,8 @@ const runbook = "../../../../../docs/migration.md"
 // shownIDs are the ids that the runbook shows in place of random ones.
 var shownIDs = []string{"3nJx0zP1aBcD", "9wLm2VtYs4hQ"}
 
-// scene is a block of the runbook: a command line, and what the test does before it.
+// scene is a block of the runbook: a command line, and what the test does
+// before it.
 type scene struct {
 	before func()
 	line   string
@@ -243,7 +250,8 @@ type scene struct {
 // run of other lines is one line "  …". Nil shows none of them.
 type evidence []string
 
-// whole shows all lines. One block of the runbook does, so that each kind is seen once.
+// whole shows all lines. One block of the runbook does, so that each kind is
+// seen once.
 var whole = evidence{""}
 
 // rests is a line of a gate that closes nothing: what the gate rests on.
@@ -276,7 +284,9 @@ func TestTheRunbookLeavesOutWhatClosesNothing(t *testing.T) {
 		want  string
 	}{
 		{nil, "gate to dual: closed\n  closed by job: a\n  …\n\nthe phase is dual\n"},
-		{evidence{"CLAIMED gap"}, "gate to dual: closed\n  closed by job: a\n  …\n  CLAIMED gap: c\n  …\n\nthe phase is dual\n"},
+		{
+			evidence{"CLAIMED gap"},
+			"gate to dual: closed\n  closed by job: a\n  …\n  CLAIMED gap: c\n  …\n\nthe phase is dual\n"},
 		{whole, text},
 	} {
 		if got := c.shows.of(text); got != c.want {
@@ -296,8 +306,9 @@ const (
 
 var block = regexp.MustCompile("(?ms)^```\n\\$ getsetlock ([^\n]*)\n(.*?)^```$")
 
-// TestRunbookShowsWhatTheCommandPrints goes the road of the document and compares each block that
-// begins with "$ getsetlock", less the evidence that a scene leaves out; -update writes them.
+// TestRunbookShowsWhatTheCommandPrints goes the road of the document and
+// compares each block that begins with "$ getsetlock", less the evidence that a
+// scene leaves out; -update writes them.
 func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	raw, err := os.ReadFile(runbook)
 	if err != nil {
@@ -314,7 +325,8 @@ func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 			return found
 		}
 		if next == len(scenes) || m[1] != scenes[next].line {
-			t.Fatalf("block %d shows %q, which is not the next command of the road (%d)", next, m[1], len(scenes))
+			t.Fatalf("block %d shows %q, which is not the next command of the road (%d)", next, m[1],
+				len(scenes))
 		}
 		s := scenes[next]
 		next++

@@ -26,15 +26,22 @@ type timeFlag struct {
 }
 
 var migrateTimes = map[string]timeFlag{
-	"lease":    {known: func(f *migrateFleet) *migrateKnown { return &f.Lease }, basis: "default", says: "for the lease that is recorded; where none is, the gate to dual asks for it"},
-	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "default", says: "recorded or was measured, or else the smallest"},
-	"job":      {known: func(f *migrateFleet) *migrateKnown { return &f.Job }, basis: "unknown", says: "recorded or was measured (status --watch); where there is none, the gate to dual asks for it"},
-	"spread":   {known: func(f *migrateFleet) *migrateKnown { return &f.Spread }, basis: "unknown", zero: true},
-	"gap":      {known: func(f *migrateFleet) *migrateKnown { return &f.Gap }, basis: "unknown", zero: true},
-	"behind":   {known: func(f *migrateFleet) *migrateKnown { return &f.Behind }, basis: "unknown", zero: true},
-	"ahead":    {known: func(f *migrateFleet) *migrateKnown { return &f.Ahead }, basis: "unknown", zero: true},
-	"idle":     {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown", says: "the gates to sealed and to clean then ask for it"},
-	"wait":     {zero: true},
+	"lease": {known: func(f *migrateFleet) *migrateKnown { return &f.Lease }, basis: "default",
+		says: "for the lease that is recorded; where none is, the gate to dual asks for it"},
+	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "default",
+		says: "recorded or was measured, or else the smallest"},
+	"job": {known: func(f *migrateFleet) *migrateKnown { return &f.Job }, basis: "unknown",
+		says: "recorded or was measured (status --watch); where there is none, the gate to dual asks for it"},
+	"spread": {known: func(f *migrateFleet) *migrateKnown { return &f.Spread }, basis: "unknown",
+		zero: true},
+	"gap": {known: func(f *migrateFleet) *migrateKnown { return &f.Gap }, basis: "unknown", zero: true},
+	"behind": {known: func(f *migrateFleet) *migrateKnown { return &f.Behind }, basis: "unknown",
+		zero: true},
+	"ahead": {known: func(f *migrateFleet) *migrateKnown { return &f.Ahead }, basis: "unknown",
+		zero: true},
+	"idle": {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown",
+		says: "the gates to sealed and to clean then ask for it"},
+	"wait": {zero: true},
 }
 
 // For each time flag of migrate, 0s and an absent flag differ.
@@ -46,7 +53,10 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 			names = append(names, f.Name)
 		}
 	})
-	if len(names) != len(migrateTimes) || slices.ContainsFunc(names, func(n string) bool { _, known := migrateTimes[n]; return !known }) {
+	if len(names) != len(migrateTimes) || slices.ContainsFunc(names, func(n string) bool {
+		_, known := migrateTimes[n]
+		return !known
+	}) {
 		t.Fatalf("this test goes through %d flags, and migrate has %q", len(migrateTimes), names)
 	}
 	for name, f := range migrateTimes {
@@ -70,7 +80,8 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 			t.Errorf("--%s 90s: %s", name, s.Out)
 		}
 		if !f.zero {
-			if _, s := plan(out.CodeUse, "--"+name, "0s"); !strings.Contains(s.Errors, "it must be more than zero; leave the flag out") || !strings.Contains(s.Errors, f.says) {
+			if _, s := plan(out.CodeUse, "--"+name, "0s"); !strings.Contains(s.Errors,
+				"it must be more than zero; leave the flag out") || !strings.Contains(s.Errors, f.says) {
 				t.Errorf("--%s 0s: %s", name, s.Errors)
 			}
 		} else if k, s := plan(0, "--"+name, "0s"); k.Basis != "claimed" || k.Time == nil || *k.Time != "0" {
@@ -89,14 +100,17 @@ func TestMigrateReadsClaimsOfTheEnvironment(t *testing.T) {
 	tr.Vars[out.EnvBehind] = "soon"
 	tr.ends(out.CodeUse, tr.verb("plan"))
 	tr.Vars[out.EnvBehind], tr.Vars[out.EnvIdle] = "", "24h"
-	if k := answered(t, tr.ends(0, tr.verb("plan", "--json"))).Fleet.Idle; k.Time == nil || *k.Time != "86400000" {
+	if k := answered(t, tr.ends(0, tr.verb("plan", "--json"))).Fleet.Idle; k.Time == nil ||
+		*k.Time != "86400000" {
 		t.Errorf("idle by the environment: %+v", k)
 	}
-	if k := answered(t, tr.ends(0, tr.verb("plan", "--json", "--idle", "1h"))).Fleet.Idle; k.Time == nil || *k.Time != "3600000" {
+	if k := answered(t, tr.ends(0, tr.verb("plan", "--json", "--idle", "1h"))).Fleet.Idle; k.Time == nil ||
+		*k.Time != "3600000" {
 		t.Errorf("idle by the flag: %+v", k)
 	}
 	tr.Vars[out.EnvIdle] = "0s"
-	if s := tr.ends(out.CodeUse, tr.verb("plan")); !strings.Contains(s.Errors, "unset the variable where the pause is unknown") {
+	if s := tr.ends(out.CodeUse, tr.verb("plan")); !strings.Contains(s.Errors,
+		"unset the variable where the pause is unknown") {
 		t.Error(s.Errors)
 	}
 }
@@ -111,7 +125,8 @@ func TestMembersBoundsAreNullWhileUnknown(t *testing.T) {
 		t.Errorf("%+v", a.Members[0])
 	}
 	b, err := migrate.New(tr.World.Pool(), migrate.Config{
-		Phases: m, Terms: dialect.Terms{Behind: dialect.Zero, Ahead: 2 * time.Minute}, Clock: tr.World.Clock(redistest.Skew{}),
+		Phases: m, Terms: dialect.Terms{Behind: dialect.Zero, Ahead: 2 * time.Minute},
+		Clock: tr.World.Clock(redistest.Skew{}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +134,8 @@ func TestMembersBoundsAreNullWhileUnknown(t *testing.T) {
 	defer b.Close()
 	tr.pass(0)
 	a = answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if got := a.Members[0]; got.Behind == nil || *got.Behind != "0" || got.Ahead == nil || *got.Ahead != "120000" {
+	if got := a.Members[0]; got.Behind == nil || *got.Behind != "0" || got.Ahead == nil ||
+		*got.Ahead != "120000" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // migrateWatch gathers what the gates need to know of the old clients. It
 // prints a line whenever something changes that a gate would report. It ends
 // with ^C.
-func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options, tried string) error {
+func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options,
+	tried string) error {
 	host, err := e.Hostname()
 	if err != nil || host == "" {
 		host = "unknown-host"
@@ -34,8 +35,10 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	}
 	e.Say(f.server.Quiet, "watching the old clients; what is seen is recorded for advance; ^C ends the watch, and the next one starts a new window")
 	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
-		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host, Dialect: o.Dialect, Idle: o.Claims.Idle, Monitor: f.monitor,
-		Lease: o.Claims.Lease, Greatest: o.Claims.Greatest, Gap: o.Claims.Gap, LeaseChecked: o.Claims.LeaseChecked, OwnConnections: f.own,
+		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host,
+		Dialect: o.Dialect, Idle: o.Claims.Idle, Monitor: f.monitor,
+		Lease: o.Claims.Lease, Greatest: o.Claims.Greatest, Gap: o.Claims.Gap,
+		LeaseChecked: o.Claims.LeaseChecked, OwnConnections: f.own,
 		Clock: e.Clock, Seen: said,
 	})
 	switch {
@@ -53,7 +56,8 @@ func clockAlarms(r *audit.Result, said map[string]bool) []string {
 	var out []string
 	for _, f := range r.Findings {
 		switch f.Kind {
-		case "step", "two_processes", "late_write", "wrong_lease", "server_stepped", "shared_address", "clock_off", "lease_doubted", "claim_refuted":
+		case "step", "two_processes", "late_write", "wrong_lease", "server_stepped", "shared_address",
+			"clock_off", "lease_doubted", "claim_refuted":
 		default:
 			continue
 		}
@@ -76,16 +80,19 @@ const mostAlarms = 200
 func sightingLine(s fleet.Sighting) string {
 	var parts []string
 	if a := s.Alarm; a != nil {
-		parts = append(parts, fmt.Sprintf("ALARM: an old client acts in clean: %s on %q by %s", a.What, out.Escaped(a.Key), out.Dashed(a.Who)))
+		parts = append(parts, fmt.Sprintf("ALARM: an old client acts in clean: %s on %q by %s", a.What,
+			out.Escaped(a.Key), out.Dashed(a.Who)))
 	}
 	for _, w := range []fleet.Watch{fleet.WatchStats, fleet.WatchMonitor} {
 		switch quiet, ok := s.Quiet[w]; {
 		case s.Missing[w] != "" && w == fleet.WatchStats:
 			parts = append(parts, fmt.Sprintf("%s cannot watch: %s", w, s.Missing[w]))
 		case ok:
-			parts = append(parts, fmt.Sprintf("no attempt of an old client for %v, watched by %s", quiet.Truncate(10*time.Second), w))
+			parts = append(parts, fmt.Sprintf("no attempt of an old client for %v, watched by %s",
+				quiet.Truncate(10*time.Second), w))
 		case w == fleet.WatchStats && !s.LastCalled.IsZero():
-			parts = append(parts, "the server counts SETNX or GETSET: an old client tries, or another program sends it")
+			parts = append(parts,
+				"the server counts SETNX or GETSET: an old client tries, or another program sends it")
 		}
 	}
 	for _, t := range []struct {
@@ -93,15 +100,18 @@ func sightingLine(s fleet.Sighting) string {
 		touch *fleet.Touch
 	}{{"last write", s.LastWrite}, {"last failed attempt", s.LastFailed}} {
 		if t.touch != nil {
-			parts = append(parts, fmt.Sprintf("%s %s on %q by %s", t.what, clockTime(t.touch.At), out.Escaped(t.touch.Key), out.Dashed(t.touch.Who)))
+			parts = append(parts, fmt.Sprintf("%s %s on %q by %s", t.what, clockTime(t.touch.At),
+				out.Escaped(t.touch.Key), out.Dashed(t.touch.Who)))
 		}
 	}
 	for _, k := range []struct {
 		what string
 		fact fleet.Fact
-	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job}, {"pause", s.Pause}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
+	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job},
+		{"pause", s.Pause}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
 		if k.fact.Known() {
-			parts = append(parts, fmt.Sprintf("%s %v %s", k.what, k.fact.Time.Round(time.Millisecond), k.fact.Basis))
+			parts = append(parts, fmt.Sprintf("%s %v %s", k.what, k.fact.Time.Round(time.Millisecond),
+				k.fact.Basis))
 		}
 	}
 	if len(parts) == 0 {

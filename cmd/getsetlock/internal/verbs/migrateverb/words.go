@@ -34,10 +34,12 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 	if r.Phase == migrate.NoPhase {
 		fmt.Fprintf(e.Stdout, "%s: no record\n\n", name)
 	} else {
-		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s\n\n", name, r.Phase, clockTime(r.Since), r.Epoch, r.Dialect)
+		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s\n\n", name, r.Phase,
+			clockTime(r.Since), r.Epoch, r.Dialect)
 	}
 	if r.From != (migrate.Origin{}) {
-		fmt.Fprintf(e.Stdout, "carved out of namespace %q (epoch %d there)\n\n", r.From.Namespace, r.From.Epoch)
+		fmt.Fprintf(e.Stdout, "carved out of namespace %q (epoch %d there)\n\n", r.From.Namespace,
+			r.From.Epoch)
 	}
 	for _, longer := range r.Except {
 		fmt.Fprintf(e.Stdout, "without namespace %q, which was carved out of it\n\n", longer)
@@ -52,7 +54,8 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 		}
 		return out.Rounded(r.ServerNow.Sub(m.Seen)) + " ago"
 	}
-	g := out.NewGrid(out.Left("member"), out.Left("name"), out.Left("phase"), out.Right("seen"), out.Right("leases"), out.Right("behind"), out.Right("ahead"), out.Left("scripts"))
+	g := out.NewGrid(out.Left("member"), out.Left("name"), out.Left("phase"), out.Right("seen"),
+		out.Right("leases"), out.Right("behind"), out.Right("ahead"), out.Left("scripts"))
 	for _, m := range r.Members {
 		g.Add(m.ID, out.Dashed(out.Escaped(m.Name)), m.Phase.String(), seen(m), leasesOf(m),
 			claimWords(m.Behind), claimWords(m.Ahead), out.Dashed(out.Shortened(m.Probe, 60)))
@@ -152,7 +155,8 @@ func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {
 	}
 	sayWhere(e, road.Report)
 	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest lease %v, clock spread %v, gap %v, longest job %v, clocks behind the server %v, ahead of it %v, idle %v\n\n",
-		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job, road.Fleet.Behind, road.Fleet.Ahead, road.Idle)
+		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job,
+		road.Fleet.Behind, road.Fleet.Ahead, road.Idle)
 	for _, l := range road.Legs {
 		from := l.From.String()
 		if l.From == migrate.NoPhase {

@@ -107,25 +107,32 @@ func New(e *out.Env) *cobra.Command {
 
 func (f *rehearseFlags) register(cmd *cobra.Command) {
 	p, flags := &f.plan, cmd.Flags()
-	flags.StringVar(&p.Protocol, "protocol", p.Protocol, "how the programs exclude each other: "+strings.Join(rehearse.Protocols(), ", "))
+	flags.StringVar(&p.Protocol, "protocol", p.Protocol,
+		"how the programs exclude each other: "+strings.Join(rehearse.Protocols(), ", "))
 	out.Complete(cmd, "protocol", out.Choices(rehearse.Protocols()...))
 	flags.BoolVar(&f.phases, "phases", false, "rehearse all phases of a migration, instead of --protocol")
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags.IntVar(&p.Clients, "clients", p.Clients, "number of programs")
 	flags.StringVar(&f.orders, "orders", "", "CSV file of orders (default: a built-in list)")
-	flags.IntVar(&p.Acquisitions, "acquisitions", p.Acquisitions, "number of orders; the list is repeated as needed; with --redis 1000 by default")
+	flags.IntVar(&p.Acquisitions, "acquisitions", p.Acquisitions,
+		"number of orders; the list is repeated as needed; with --redis 1000 by default")
 	flags.Uint64Var(&p.Seed, "seed", p.Seed, "seed of all random choices")
-	flags.DurationVar(&p.Lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --redis 5s)")
-	flags.DurationVar(&p.Poll, "poll", 0, "time between an old client's attempts (default: the dialect's own)")
-	flags.DurationVar(&p.Spread, "spread", 0, "largest difference between two programs' clocks; the new clients are told")
-	flags.StringVar(&p.Preset, "preset", "", "kind of wrong clocks and pauses, instead of --spread: "+strings.Join(machinePresets(), ", "))
+	flags.DurationVar(&p.Lease, "lease", 0,
+		"the old clients' lease (default: their dialect's own; with --redis 5s)")
+	flags.DurationVar(&p.Poll, "poll", 0,
+		"time between an old client's attempts (default: the dialect's own)")
+	flags.DurationVar(&p.Spread, "spread", 0,
+		"largest difference between two programs' clocks; the new clients are told")
+	flags.StringVar(&p.Preset, "preset", "",
+		"kind of wrong clocks and pauses, instead of --spread: "+strings.Join(machinePresets(), ", "))
 	out.Complete(cmd, "preset", out.Choices(machinePresets()...))
 	flags.Var(&p.Latency, "latency", "time of a message one way, a distribution; not with --redis")
 	flags.Var(&p.Job, "job", "time of a program between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "number of holders of each kind that die")
 	flags.IntVar(&p.Overruns, "overruns", 0, "number of old clients' jobs that outlast their lease")
 	flags.StringVar(&f.server.Redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master")
-	flags.StringVar(&f.server.CACert, "cacert", "", "file of PEM certificates that rediss:// trusts instead of the system's")
+	flags.StringVar(&f.server.CACert, "cacert", "",
+		"file of PEM certificates that rediss:// trusts instead of the system's")
 	out.Complete(cmd, "redis", cobra.NoFileCompletions)
 	f.server.QuietFlag(cmd)
 	out.JSONFlag(cmd, &f.asJSON)
@@ -225,7 +232,8 @@ func readOrders(name string) ([]rehearse.Order, error) {
 	return rehearse.ReadOrders(file)
 }
 
-func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context, progress func(rehearse.Progress)) (*rehearse.Result, error) {
+func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context,
+	progress func(rehearse.Progress)) (*rehearse.Result, error) {
 	if f.server.Redis == "" {
 		child, err := rehearseSelf()
 		if err != nil {
@@ -242,7 +250,8 @@ func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context, progress func(
 		return nil, err
 	}
 	defer pool.Close()
-	res, err := rehearse.OnServer(ctx, f.plan, rehearse.Server{Name: address, Dial: pool.DialContext}, progress)
+	res, err := rehearse.OnServer(ctx, f.plan, rehearse.Server{Name: address, Dial: pool.DialContext},
+		progress)
 	if err != nil {
 		return nil, out.CouldNot(err, "rehearsing on %s", address)
 	}

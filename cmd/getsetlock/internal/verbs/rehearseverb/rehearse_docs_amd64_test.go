@@ -34,14 +34,16 @@ func TestReadmeShowsTheRehearsal(t *testing.T) {
 		}
 		text := string(raw)
 		shown := shownRehearsal.FindString(text)
-		if clitest.HereTook.ReplaceAllString(shown, "") == clitest.HereTook.ReplaceAllString(want.String(), "") {
+		if clitest.HereTook.ReplaceAllString(shown, "") == clitest.HereTook.ReplaceAllString(want.String(),
+			"") {
 			continue
 		}
 		if !*clitest.Update || shown == "" {
 			t.Errorf("%s shows another rehearsal (-update writes it):\n%s", name, want.String())
 			continue
 		}
-		if err := os.WriteFile(name, []byte(strings.Replace(text, shown, want.String(), 1)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(strings.Replace(text, shown, want.String(), 1)),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,7 +29,9 @@ func TestRehearse(t *testing.T) {
 		if s.Code != 0 || !strings.Contains(s.Out, "OK: nothing was oversold.") {
 			t.Errorf("%+v", s)
 		}
-		for _, row := range []string{`(?m)^GROUP +PROTOCOL +CLIENTS +ACQUIRED`, `(?m)^old +verbatim +4 `, `(?m)^new +hardened +4 `, `(?m)^overlaps +0$`, `(?m)^oversold +0$`} {
+		for _, row := range []string{
+			`(?m)^GROUP +PROTOCOL +CLIENTS +ACQUIRED`, `(?m)^old +verbatim +4 `, `(?m)^new +hardened +4 `,
+			`(?m)^overlaps +0$`, `(?m)^oversold +0$`} {
 			if !regexp.MustCompile(row).MatchString(s.Out) {
 				t.Errorf("nothing like %s in\n%s", row, s.Out)
 			}
@@ -43,18 +45,7 @@ func TestRehearse(t *testing.T) {
 		}
 	})
 
-	t.Run("says the same again under clocks that are wrong", func(t *testing.T) {
-		args := []string{"--preset", "jepsen", "--acquisitions", "200", "--lease", "10s", "--poll", "500ms", "--crashes", "0"}
-		s, again := run(t, args...), run(t, args...)
-		took := regexp.MustCompile(`\(.* here\)`)
-		if s.Code != 0 || took.ReplaceAllString(s.Out, "") != took.ReplaceAllString(again.Out, "") {
-			t.Errorf("%+v\n%+v", s, again)
-		}
-		if !regexp.MustCompile(`(?m)^clocks +spread up to .* \(the new clients are told 500ms\), \d+ steps?, 0 pauses$`).MatchString(s.Out) {
-			t.Errorf("%s", s.Out)
-		}
-	})
-
+	t.Run("says the same again under clocks that are wrong", func(t *testing.T) { rehearseAgain(t, run) })
 	t.Run("counts overlaps with new clients apart", func(t *testing.T) { rehearseCountsApart(t, run) })
 	t.Run("shows the price of WATCH", func(t *testing.T) {
 		s := run(t, "--protocol", "watch", "--acquisitions", "400")
@@ -88,9 +79,26 @@ func TestRehearse(t *testing.T) {
 	t.Run("ends when interrupted", func(t *testing.T) { rehearseInterrupted(t, binary) })
 }
 
+func rehearseAgain(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
+	args := []string{"--preset", "jepsen", "--acquisitions", "200", "--lease", "10s", "--poll", "500ms",
+		"--crashes", "0"}
+	s, again := run(t, args...), run(t, args...)
+	took := regexp.MustCompile(`\(.* here\)`)
+	if s.Code != 0 || took.ReplaceAllString(s.Out, "") != took.ReplaceAllString(again.Out, "") {
+		t.Errorf("%+v\n%+v", s, again)
+	}
+	if !regexp.MustCompile(
+		`(?m)^clocks +spread up to .* \(the new clients are told 500ms\), \d+ steps?, 0 pauses$`).
+		MatchString(s.Out) {
+		t.Errorf("%s", s.Out)
+	}
+}
+
 func rehearseCountsApart(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
 	s := run(t, "--overruns", "1", "--acquisitions", "1000", "--lease", "10s", "--poll", "300ms")
-	m := regexp.MustCompile(`(?m)^overlaps +(\d+), .*\n  between old clients +(\d+),.*\n  with a new client +(\d+),.*$`).FindStringSubmatch(s.Out)
+	m := regexp.MustCompile(
+		`(?m)^overlaps +(\d+), .*\n  between old clients +(\d+),.*\n  with a new client +(\d+),.*$`).
+		FindStringSubmatch(s.Out)
 	if s.Code != 0 || m == nil {
 		t.Fatalf("%+v", s)
 	}
@@ -105,7 +113,8 @@ func rehearseCountsApart(t *testing.T, run func(*testing.T, ...string) clitest.S
 
 func rehearseInJSON(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
 	for _, protocol := range []string{"none", "watch"} {
-		s := run(t, "--protocol", protocol, "--acquisitions", "400", "--json", "--seed", "18446744073709551615")
+		s := run(t, "--protocol", protocol, "--acquisitions", "400", "--json", "--seed",
+			"18446744073709551615")
 		var v struct {
 			Schema   string
 			OK       *bool
@@ -116,7 +125,8 @@ func rehearseInJSON(t *testing.T, run func(*testing.T, ...string) clitest.Spoken
 		if err := json.Unmarshal([]byte(s.Out), &v); err != nil {
 			t.Fatalf("%v in %s", err, s.Out)
 		}
-		if v.Schema != "getsetlock.rehearse/1" || v.OK == nil || *v.OK != (s.Code == 0) || v.Oversold == nil || *v.OK != (*v.Oversold == 0) {
+		if v.Schema != "getsetlock.rehearse/1" || v.OK == nil || *v.OK != (s.Code == 0) ||
+			v.Oversold == nil || *v.OK != (*v.Oversold == 0) {
 			t.Errorf("exit %d: %s", s.Code, s.Out)
 		}
 		if v.Seed != "18446744073709551615" || len(v.Groups) != 1 {
@@ -153,8 +163,10 @@ func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Spoke
 		{3, "connection refused", []string{"--redis", "redis://:geheim@127.0.0.1:1"}},
 	} {
 		s := run(t, c.args...)
-		if s.Code != c.code || !strings.Contains(s.Errors, c.want) || s.Out != "" || strings.Count(s.Errors, "\n") != 1 {
-			t.Errorf("%q: exit %d, %q, %q; want exit %d and one line with %q", c.args, s.Code, s.Out, s.Errors, c.code, c.want)
+		if s.Code != c.code || !strings.Contains(s.Errors, c.want) || s.Out != "" ||
+			strings.Count(s.Errors, "\n") != 1 {
+			t.Errorf("%q: exit %d, %q, %q; want exit %d and one line with %q", c.args, s.Code, s.Out,
+				s.Errors, c.code, c.want)
 		}
 		if strings.Contains(s.Errors, "geheim") {
 			t.Errorf("%q shows the password: %s", c.args, s.Errors)
@@ -165,7 +177,8 @@ func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Spoke
 func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
 	m := redistest.Timely(t)
 	m.Set("somebody's", "own")
-	s := run(t, "--redis", "redis://"+m.Addr(), "--acquisitions", "40", "--crashes", "0", "--job", "1ms", "--json")
+	s := run(t, "--redis", "redis://"+m.Addr(), "--acquisitions", "40", "--crashes", "0", "--job", "1ms",
+		"--json")
 	var v map[string]any
 	if err := json.Unmarshal([]byte(s.Out), &v); err != nil {
 		t.Fatalf("%v in %+v", err, s)
@@ -206,7 +219,8 @@ func rehearseInterrupted(t *testing.T, binary string) {
 	var rest bytes.Buffer
 	rest.ReadFrom(errs)
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) || !strings.Contains(rest.String(), "interrupted") || out.Len() > 0 {
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) ||
+		!strings.Contains(rest.String(), "interrupted") || out.Len() > 0 {
 		t.Errorf("exit %d, %q, %q", code, out.String(), rest.String())
 	}
 }

@@ -12,15 +12,19 @@ import (
 // printRehearsal prints the result: a line for each group, what was sold, and
 // the verdict.
 func printRehearsal(e *out.Env, res *rehearse.Result) {
-	g := out.NewGrid(out.Left("group"), out.Left("protocol"), out.Right("clients"), out.Right("acquired"), out.Right("wait p50"),
-		out.Right("wait p99"), out.Right("longest"), out.Right("takeovers"), out.Right("lost"), out.Right("retries"), out.Right("commands"), out.Right("per sale"))
+	g := out.NewGrid(out.Left("group"), out.Left("protocol"), out.Right("clients"), out.Right("acquired"),
+		out.Right("wait p50"),
+		out.Right("wait p99"), out.Right("longest"), out.Right("takeovers"), out.Right("lost"),
+		out.Right("retries"), out.Right("commands"), out.Right("per sale"))
 	for _, r := range res.Groups {
-		g.Add(r.Name, r.Protocol, r.Clients, r.Acquisitions, waited(r.WaitP50MS), waited(r.WaitP99MS), waited(r.WaitMaxMS),
+		g.Add(r.Name, r.Protocol, r.Clients, r.Acquisitions, waited(r.WaitP50MS), waited(r.WaitP99MS),
+			waited(r.WaitMaxMS),
 			r.Takeovers, r.Lost, r.Retries, r.Commands, ratio(r.Commands, r.Sales))
 	}
 	e.Print(g)
 	printPhases(e, res)
-	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d rejected: out of stock", res.Orders, res.Sales, res.Refused)
+	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d rejected: out of stock", res.Orders, res.Sales,
+		res.Refused)
 	if res.Unserved > 0 {
 		fmt.Fprintf(e.Stdout, ", %d not processed", res.Unserved)
 	}
@@ -28,8 +32,10 @@ func printRehearsal(e *out.Env, res *rehearse.Result) {
 	printClocks(e, res)
 	fmt.Fprintf(e.Stdout, "overlaps  %s\n", counted(res.Overlaps, res.OverlapsExcused))
 	if res.Overlaps > 0 && len(res.Groups) > 1 {
-		fmt.Fprintf(e.Stdout, "  between old clients   %d, %d of them excused\n", res.Overlaps-res.WithNew, res.OverlapsExcused-res.WithNewExcused)
-		fmt.Fprintf(e.Stdout, "  with a new client     %d, %d of them excused\n", res.WithNew, res.WithNewExcused)
+		fmt.Fprintf(e.Stdout, "  between old clients   %d, %d of them excused\n", res.Overlaps-res.WithNew,
+			res.OverlapsExcused-res.WithNewExcused)
+		fmt.Fprintf(e.Stdout, "  with a new client     %d, %d of them excused\n", res.WithNew,
+			res.WithNewExcused)
 	}
 	fmt.Fprintf(e.Stdout, "oversold  %s\n", counted(res.Oversold, res.OversoldExcused))
 	for _, c := range res.Causes {
@@ -45,8 +51,10 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("phase"), out.Right("from"), out.Right("to"), out.Right("old clients"), out.Right("acquired"), out.Right("by old"),
-		out.Right("wait p50"), out.Right("wait p99"), out.Right("overlaps"), out.Right("with new"), out.Right("excused"), out.Right("lost"), out.Right("commands"),
+	g := out.NewGrid(out.Left("phase"), out.Right("from"), out.Right("to"), out.Right("old clients"),
+		out.Right("acquired"), out.Right("by old"),
+		out.Right("wait p50"), out.Right("wait p99"), out.Right("overlaps"), out.Right("with new"),
+		out.Right("excused"), out.Right("lost"), out.Right("commands"),
 		out.Right("per lock"), out.Right("extra"))
 	for _, p := range res.Phases {
 		each := "-"
@@ -64,10 +72,12 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 		if !r.Expected {
 			word = "REFUSED"
 		}
-		fmt.Fprintf(e.Stdout, "at %s the step to %s was %s (%s): %s\n", hours(r.AtMS), r.To, word, strings.Join(r.Rules, ", "), r.Detail)
+		fmt.Fprintf(e.Stdout, "at %s the step to %s was %s (%s): %s\n", hours(r.AtMS), r.To, word,
+			strings.Join(r.Rules, ", "), r.Detail)
 	}
 	if res.GaveUp > 0 {
-		fmt.Fprintf(e.Stdout, "%s shut out, and gave up after waiting\n", units(res.GaveUp, "old client was", "old clients were"))
+		fmt.Fprintf(e.Stdout, "%s shut out, and gave up after waiting\n",
+			units(res.GaveUp, "old client was", "old clients were"))
 	}
 	for _, t := range res.Trouble {
 		fmt.Fprintf(e.Stdout, "TROUBLE: %s\n", t)
@@ -125,7 +135,8 @@ func spent(res *rehearse.Result) string {
 	if res.VirtualMS == nil {
 		return fmt.Sprintf("in %v on %s, seed %d", out.Within(res.WallMS), res.Server, res.Seed)
 	}
-	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(*res.VirtualMS), out.Within(res.WallMS), res.Seed)
+	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(*res.VirtualMS),
+		out.Within(res.WallMS), res.Seed)
 }
 
 func counted(all, excused int) string {

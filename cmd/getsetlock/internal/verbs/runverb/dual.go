@@ -33,7 +33,8 @@ func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 		return nil, err
 	}
 	k := &movingKeeper{}
-	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true, Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
+	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true,
+		Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
 	if f.protocol == protocolAuto {
 		err = joinFleet(e, ctx, k, f, pool, address, command, &cfg)
 	} else {
@@ -49,11 +50,13 @@ func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	return k, nil
 }
 
-func (k *movingKeeper) open(ctx context.Context, e *out.Env, f *runFlags, pool *redis.Pool, address string, cfg migrate.Config) (err error) {
+func (k *movingKeeper) open(ctx context.Context, e *out.Env, f *runFlags, pool *redis.Pool, address string,
+	cfg migrate.Config) (err error) {
 	if k.bridge, err = migrate.New(pool, cfg); err != nil {
 		return out.WrongUse("%w", f.words(err))
 	}
-	if k.clientKeeper, err = newKeeper(e, f, k.bridge, address, func(err error) error { return err }); err != nil {
+	if k.clientKeeper, err = newKeeper(e, f, k.bridge, address,
+		func(err error) error { return err }); err != nil {
 		return err
 	}
 	k.keeps = max(k.times.TTL, f.keep)
@@ -75,7 +78,8 @@ func (k *movingKeeper) open(ctx context.Context, e *out.Env, f *runFlags, pool *
 
 // joinFleet reads the record, registers this run as a member, and takes from
 // the record what the command line does not say of the old clients.
-func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, pool *redis.Pool, address string, command []string, cfg *migrate.Config) error {
+func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, pool *redis.Pool,
+	address string, command []string, cfg *migrate.Config) error {
 	tried := fmt.Sprintf("joining the migration of namespace %q on %s", f.namespace, address)
 	record, err := fleet.ReadRecord(ctx, pool, f.namespace)
 	if err != nil {
@@ -91,7 +95,8 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 	}
 	name := "run " + filepath.Base(command[0]) + " on " + host
 	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
-		Namespace: f.namespace, Also: f.also, Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
+		Namespace: f.namespace, Also: f.also,
+		Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
 		Timeout: e.Timeout, Clock: e.Clock,
 	})
 	if err != nil {
@@ -117,7 +122,8 @@ func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, erro
 // filled returns the given terms, and the recorded ones where none are given.
 func filled(given, recorded dialect.Terms) dialect.Terms {
 	for _, t := range [][2]*time.Duration{
-		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest}, {&given.Spread, &recorded.Spread},
+		{&given.Lease, &recorded.Lease}, {&given.Greatest, &recorded.Greatest},
+		{&given.Spread, &recorded.Spread},
 		{&given.Behind, &recorded.Behind}, {&given.Ahead, &recorded.Ahead}, {&given.Gap, &recorded.Gap},
 	} {
 		if *t[0] == 0 {

@@ -31,7 +31,8 @@ func recorded(s *clitest.Stage, phase migrate.Phase) {
 func TestDualHoldsAGuardBesideItsToken(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
-	st := s.Start(clitest.TokenScript("--protocol dual --lease 1m", "stock:1", untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
+	st := s.Start(clitest.TokenScript("--protocol dual --lease 1m", "stock:1",
+		untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
 	st.Out.Await("\n")
 	fields := strings.Fields(st.Out.String())
 	guard, _ := s.World.Mini.Get("stock:1")
@@ -55,7 +56,8 @@ func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {
 		s := clitest.NewStage(t)
 		recorded(s, phase)
 		file := filepath.Join(t.TempDir(), "go")
-		st := s.Start(clitest.TokenScript("--protocol auto --namespace stock", "stock:1", untilTold(file, `echo "$GETSETLOCK_TOKEN"`))...)
+		st := s.Start(clitest.TokenScript("--protocol auto --namespace stock", "stock:1",
+			untilTold(file, `echo "$GETSETLOCK_TOKEN"`))...)
 		st.Out.Await("\n")
 		if l, _ := s.World.Mini.Get("stock:1"); !onL(l) {
 			t.Errorf("%v: key L holds %q", phase, l)
@@ -64,8 +66,10 @@ func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {
 		if !strings.HasPrefix(mark, strings.TrimSpace(st.Out.String())) {
 			t.Errorf("%v: key M holds %q", phase, mark)
 		}
-		a := clitest.DocumentOf[migrateverb.Document](t, s.Run("migrate", "status", "--namespace", "stock", "--json"))
-		if len(a.Members) != 1 || a.Members[0].Name != "run sh on host7" || *a.Members[0].Phase != phase.String() {
+		a := clitest.DocumentOf[migrateverb.Document](t,
+			s.Run("migrate", "status", "--namespace", "stock", "--json"))
+		if len(a.Members) != 1 || a.Members[0].Name != "run sh on host7" ||
+			*a.Members[0].Phase != phase.String() {
 			t.Errorf("%v: members %+v", phase, a.Members)
 		}
 		touch(t, file)
@@ -83,13 +87,20 @@ func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {
 
 func TestAutoTakesNoLockWithoutARecord(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock", "stock:1", "echo no")...), 125, "", "begin with getsetlock migrate init --namespace stock")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock", "stock:1", "echo no")...), 125, "",
+		"begin with getsetlock migrate init --namespace stock")
 	recorded(s, migrate.Dual)
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock", "till:1", "echo no")...), 125, "", "till:1")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto", "stock:1", "echo no")...), 125, "", "name it by --namespace")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --mode verbatim", "stock:1", "echo no")...), 125, "", "--mode is not for --protocol auto")
-	s.Want(s.Run(clitest.TokenScript("--protocol dual --replicas 1", "stock:1", "echo no")...), 125, "", "--replicas is not for --protocol dual")
-	s.Want(s.Run(clitest.TokenScript("--protocol fast", "stock:1", "echo no")...), 125, "", "write one of modern, legacy, dual, auto")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock", "till:1", "echo no")...), 125, "",
+		"till:1")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto", "stock:1", "echo no")...), 125, "",
+		"name it by --namespace")
+	s.Want(
+		s.Run(clitest.TokenScript("--protocol auto --namespace stock --mode verbatim", "stock:1",
+			"echo no")...), 125, "", "--mode is not for --protocol auto")
+	s.Want(s.Run(clitest.TokenScript("--protocol dual --replicas 1", "stock:1", "echo no")...), 125, "",
+		"--replicas is not for --protocol dual")
+	s.Want(s.Run(clitest.TokenScript("--protocol fast", "stock:1", "echo no")...), 125, "",
+		"write one of modern, legacy, dual, auto")
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
@@ -98,20 +109,25 @@ func TestAutoTakesNoLockWithoutARecord(t *testing.T) {
 func TestAutoKeepsToTheRecordedTimes(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --ttl 30s", "stock:1", "echo no")...), 125, "", "--ttl 30s is too long")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 30s", "stock:1", "echo no")...), 125, "", "--keep 30s is longer than")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --ttl 30s", "stock:1", "echo no")...),
+		125, "", "--ttl 30s is too long")
+	s.Want(
+		s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 30s", "stock:1", "echo no")...),
+		125, "", "--keep 30s is longer than")
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 
 // registered returns how many members migrate status shows.
 func registered(s *clitest.Stage) int {
-	return len(clitest.DocumentOf[migrateverb.Document](s.T, s.Run("migrate", "status", "--namespace", "stock", "--json")).Members)
+	return len(clitest.DocumentOf[migrateverb.Document](s.T,
+		s.Run("migrate", "status", "--namespace", "stock", "--json")).Members)
 }
 
 func TestRunWithKeepStaysRegisteredUntilTheKeyIsFree(t *testing.T) {
 	s := clitest.NewStage(t)
 	recorded(s, migrate.Dual)
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 10s", "stock:1", ":")...), 0, "", "")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock --keep 10s", "stock:1", ":")...), 0,
+		"", "")
 	if registered(s) != 1 || !s.World.Mini.Exists("stock:1") {
 		t.Errorf("left: %q", s.World.Mini.Keys())
 	}
@@ -125,7 +141,8 @@ func TestRunWithKeepStaysRegisteredUntilTheKeyIsFree(t *testing.T) {
 func TestRecordFillsInTheCommandLinesBounds(t *testing.T) {
 	recorded := dialect.Terms{Spread: 2, Gap: 3, Behind: 4, Ahead: dialect.Zero}
 	got := filled(dialect.Terms{Spread: dialect.Zero, Behind: dialect.Zero}, recorded)
-	if want := (dialect.Terms{Spread: dialect.Zero, Gap: 3, Behind: dialect.Zero, Ahead: dialect.Zero}); got != want {
+	if want := (dialect.Terms{Spread: dialect.Zero, Gap: 3, Behind: dialect.Zero,
+		Ahead: dialect.Zero}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := filled(dialect.Terms{}, recorded); got != recorded {
@@ -149,13 +166,17 @@ func TestRunNamesNamespacesThatAreCarvedOut(t *testing.T) {
 	prints("is carved out of namespace", "migrate", "init", "--namespace", "stock:eu:", "--go")
 	prints(`"carved_out": [`, "migrate", "status", "--namespace", "stock", "--json")
 	prints(`without namespace "stock:eu:"`, "migrate", "status", "--namespace", "stock")
-	if a := clitest.DocumentOf[migrateverb.Document](t, s.Run("migrate", "status", "--namespace", "stock:eu:", "--json")); a.From == nil || *a.From != "stock" {
+	if a := clitest.DocumentOf[migrateverb.Document](t,
+		s.Run("migrate", "status", "--namespace", "stock:eu:", "--json")); a.From == nil ||
+		*a.From != "stock" {
 		t.Errorf("%+v", a)
 	}
 	s.Want(s.Run(clitest.TokenScript(auto, "stock:eu:1", "echo no")...), 125, "", "--also")
 	s.Want(s.Run(clitest.TokenScript(auto+" --also stock:eu:", "stock:eu:1", "echo yes")...), 0, "yes\n", "")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock:eu:", "stock:eu:1", "echo yes")...), 0, "yes\n", "")
-	s.Want(s.Run(clitest.TokenScript("--also stock:eu:", "stock:eu:1", "echo no")...), 125, "", "--also is for --protocol auto")
+	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock:eu:", "stock:eu:1", "echo yes")...),
+		0, "yes\n", "")
+	s.Want(s.Run(clitest.TokenScript("--also stock:eu:", "stock:eu:1", "echo no")...), 125, "",
+		"--also is for --protocol auto")
 	prints("is gone", "migrate", "merge", "--namespace", "stock:eu:", "--go")
 	prints("merged into namespace", "migrate", "log", "--namespace", "stock:eu:")
 	s.Want(s.Run(clitest.TokenScript(auto, "stock:eu:1", "echo yes")...), 0, "yes\n", "")

@@ -11,7 +11,8 @@ import (
 
 // forLegacy are the flags that describe old clients. Any of them selects the
 // legacy protocol.
-var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind", "ahead", "gap"}
+var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind", "ahead",
+	"gap"}
 
 // forModern are the flags that the legacy protocol cannot follow, each with the
 // reason.
@@ -58,7 +59,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease {
-		return out.WrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl, f.terms.Lease)
+		return out.WrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl,
+			f.terms.Lease)
 	}
 	return nil
 }
@@ -80,12 +82,15 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	case !given:
 		f.protocol = out.ProtocolModern
 	case !slices.Contains(runProtocols, f.protocol):
-		return out.WrongUse("--protocol %q is unknown; write one of %s", f.protocol, strings.Join(runProtocols, ", "))
+		return out.WrongUse("--protocol %q is unknown; write one of %s", f.protocol,
+			strings.Join(runProtocols, ", "))
 	case f.moves():
 		return f.checkMoving(cmd)
 	}
 	if f.protocol == out.ProtocolModern && ofOld != "" {
-		return out.WrongUse("--%s is for --protocol legacy: it describes old clients, and they cannot share a token lock", ofOld)
+		return out.WrongUse(
+			"--%s is for --protocol legacy: it describes old clients, and they cannot share a token lock",
+			ofOld)
 	}
 	for _, flag := range forModern {
 		if f.protocol == out.ProtocolLegacy && cmd.Flags().Changed(flag[0]) {

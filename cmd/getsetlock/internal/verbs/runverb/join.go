@@ -37,7 +37,8 @@ func around(e *out.Env) []heldLock {
 	// A list that another program wrote or cut off is ignored. That is safe:
 	// each token is compared with the server's.
 	_ = json.Unmarshal([]byte(e.Getenv(envHeld)), &list)
-	if inner := (heldLock{e.Getenv(envKey), e.Getenv(envToken), e.Getenv(envFence)}); !slices.Contains(list, inner) {
+	if inner := (heldLock{e.Getenv(envKey), e.Getenv(envToken), e.Getenv(envFence)}); !slices.Contains(list,
+		inner) {
 		list = append(list, inner)
 	}
 	// An empty token would equal the empty value of a key.
@@ -91,7 +92,8 @@ func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 		asked = true
 		ok, err := r.keeper.holds(ctx, r.key, outer[1])
 		if err != nil {
-			return nil, out.CouldNot(err, "comparing %s with the lock on %s, to join the outer run", envToken, r.keeper.where())
+			return nil, out.CouldNot(err, "comparing %s with the lock on %s, to join the outer run", envToken,
+				r.keeper.where())
 		}
 		if ok {
 			return &outer, nil

@@ -30,7 +30,8 @@ type clientKeeper struct {
 
 // newKeeper makes the Client of a backend and checks the times against each
 // other. It takes over the backend and closes it on errors. Nothing is sent.
-func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper, error) {
+func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper,
+	error) {
 	k := &clientKeeper{server: address, explain: explain}
 	var shown lock.Backend = b
 	if f.keep > 0 {
@@ -40,7 +41,9 @@ func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func
 	var err error
 	k.client, err = lock.New(shown, lock.Config{
 		TTL: f.ttl, Wait: f.wait.config(), LongestHold: -1, Clock: e.Clock, Logger: e.Logger(f.server.Quiet),
-		Hooks: lock.Hooks{Waiting: func(ev lock.Event) { e.Say(f.server.Quiet, "waiting: %v", explain(ev.Cause)) }},
+		Hooks: lock.Hooks{Waiting: func(ev lock.Event) {
+			e.Say(f.server.Quiet, "waiting: %v", explain(ev.Cause))
+		}},
 	})
 	if err != nil {
 		_ = b.Close()

@@ -30,7 +30,8 @@ func openLegacy(e *out.Env, f *runFlags) (keeper, error) {
 	if f.mode == "verbatim" {
 		mode = legacy.Verbatim
 	}
-	backend, err := legacy.New(pool, legacy.Config{Mode: mode, Dialect: d, Terms: f.terms, Timeout: e.Timeout, Clock: e.Clock})
+	backend, err := legacy.New(pool,
+		legacy.Config{Mode: mode, Dialect: d, Terms: f.terms, Timeout: e.Timeout, Clock: e.Clock})
 	if err != nil {
 		return nil, out.WrongUse("%w", f.words(err))
 	}

@@ -41,7 +41,8 @@ func TestThirdTickTakesAPastStamp(t *testing.T) {
 	for _, protocol := range []string{"legacy", "dual"} {
 		s := crashed(t)
 		for tick := 1; tick < 3; tick++ {
-			s.Want(s.Run(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...), 124, "", "if the value is unchanged in")
+			s.Want(s.Run(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...), 124, "",
+				"if the value is unchanged in")
 			s.World.Pass(time.Minute)
 		}
 		st := s.Start(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...)
@@ -80,7 +81,8 @@ func TestBehindTakesAPastStampAtOnce(t *testing.T) {
 func TestBehindOfTheEnvironmentMustBeADuration(t *testing.T) {
 	s := crashed(t)
 	s.Vars["GETSETLOCK_BEHIND"] = "soon"
-	s.Want(s.Run(clitest.Script("", "k", "echo ran")...), 125, "", "GETSETLOCK_BEHIND=soon: not a duration such as 1s")
+	s.Want(s.Run(clitest.Script("", "k", "echo ran")...), 125, "",
+		"GETSETLOCK_BEHIND=soon: not a duration such as 1s")
 }
 
 func TestExplicitWaitEndsBesideAPastStamp(t *testing.T) {

@@ -28,12 +28,14 @@ func openModern(e *out.Env, f *runFlags, command []string) (keeper, error) {
 		return nil, err
 	}
 	backend, err := modern.New(pool, modern.Config{
-		Fence: true, Namespace: f.namespace, Replicas: f.replicas, Note: noteOf(e, command), Timeout: e.Timeout,
+		Fence: true, Namespace: f.namespace, Replicas: f.replicas, Note: noteOf(e, command),
+		Timeout: e.Timeout,
 	})
 	if err != nil {
 		return nil, out.WrongUse("%w", out.InFlags(err))
 	}
-	common, err := newKeeper(e, f, backend, address, func(err error) error { return besideStamps(err, e.Clock.Now()) })
+	common, err := newKeeper(e, f, backend, address,
+		func(err error) error { return besideStamps(err, e.Clock.Now()) })
 	if err != nil {
 		return nil, err
 	}

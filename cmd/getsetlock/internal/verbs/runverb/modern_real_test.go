@@ -61,7 +61,8 @@ func TestUnlockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 func TestTokenLockWaitsForReplicas(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
-	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; lower --replicas if fewer are enough")
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "",
+		server.Addr()+": 0 of 1 replicas acknowledged it within 100ms; lower --replicas if fewer are enough")
 	server.StartReplica()
 	c := server.Pool().Get()
 	defer c.Close()
@@ -87,7 +88,8 @@ func TestWaitingRunGetsAReleasedTokenLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
 	first := s.Start(clitest.TokenScript("--ttl 1h", "k", untilTold(file, "echo ready"))...)
 	first.Out.Await("ready")
-	second := s.Start(clitest.TokenScript("--wait forever --keep 1h", "k", `echo "${GETSETLOCK_FENCE:-none}" | tr 0-9 x`)...)
+	second := s.Start(clitest.TokenScript("--wait forever --keep 1h", "k",
+		`echo "${GETSETLOCK_FENCE:-none}" | tr 0-9 x`)...)
 	second.Errors.Await("waiting: key \"k\" is held by")
 	touch(t, file)
 	s.Want(<-first.Done, 0, "ready\n", "")
@@ -104,7 +106,8 @@ func TestReservationDoesNotEndTheNextCommand(t *testing.T) {
 	dir := t.TempDir()
 	end := func(i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
 	start := func(i int) *clitest.Started {
-		return s.Start(clitest.TokenScript("--wait forever", "k", untilTold(end(i), "trap 'echo told; exit 9' TERM; echo ran"))...)
+		return s.Start(clitest.TokenScript("--wait forever", "k",
+			untilTold(end(i), "trap 'echo told; exit 9' TERM; echo ran"))...)
 	}
 	holder, waited := start(0), ""
 	holder.Out.Await("ran")

@@ -47,7 +47,8 @@ func wantKeys(s *clitest.Stage, keys ...string) {
 func TestModernLockIsATokenWithANote(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
-	st := s.Start(clitest.TokenScript("", "nightly", untilTold(file, `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN"`))...)
+	st := s.Start(clitest.TokenScript("", "nightly",
+		untilTold(file, `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN"`))...)
 	st.Out.Await("\n")
 	fields := strings.Fields(st.Out.String())
 	if len(fields) != 2 || fields[0] != "nightly" || !scope.IsToken(fields[1]) {
@@ -61,7 +62,8 @@ func TestModernLockIsATokenWithANote(t *testing.T) {
 		t.Errorf("ls: %s", seen.Out)
 	}
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "nightly", "echo no")...), 124, "",
-		`not acquired at the first try: key "nightly" is held by "`+value+`", its lease runs until 12:00:30Z (in 30s) and may be renewed`)
+		`not acquired at the first try: key "nightly" is held by "`+value+
+			`", its lease runs until 12:00:30Z (in 30s) and may be renewed`)
 	touch(t, file)
 	s.Want(<-st.Done, 0, st.Out.String(), "")
 	wantKeys(s, counter)
@@ -103,8 +105,10 @@ func TestFencingNumbersGrowFromRunToRun(t *testing.T) {
 
 func TestEnvironmentHasNothingOfAnotherLock(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"], s.Vars["GETSETLOCK_FENCE"] = "outer", clitest.Token, "17"
-	got := s.Run(clitest.Script("", "k", `echo "${GETSETLOCK_FENCE-none} $GETSETLOCK_HELD" | sed "s/$GETSETLOCK_TOKEN/T/"`)...)
+	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"], s.Vars["GETSETLOCK_FENCE"] = "outer", clitest.Token,
+		"17"
+	got := s.Run(clitest.Script("", "k",
+		`echo "${GETSETLOCK_FENCE-none} $GETSETLOCK_HELD" | sed "s/$GETSETLOCK_TOKEN/T/"`)...)
 	s.Want(got, 0, `none [["outer","`+clitest.Token+`","17"],["k","T",""]]`+"\n", "")
 }
 
@@ -149,12 +153,14 @@ func TestKeepLeavesTheRestToTheTokensKey(t *testing.T) {
 	got := s.Run(clitest.TokenScript("--keep 90s", "k", `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`)...)
 	fields := strings.Fields(got.Out)
 	value, _ := s.World.Mini.Get("k")
-	if ttl := s.World.Mini.TTL("k"); len(fields) != 2 || value != fields[0]+" host7 sh" || ttl != 90*time.Second {
+	if ttl := s.World.Mini.TTL("k"); len(fields) != 2 || value != fields[0]+" host7 sh" ||
+		ttl != 90*time.Second {
 		t.Fatalf("%q for %v; %+v", value, ttl, got)
 	}
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo again")...), 124, "", "host7 sh")
 	s.World.Pass(90 * time.Second)
-	s.Want(s.Run(clitest.TokenScript("--wait 0 --keep 1s", "k", "echo again; kill -KILL $$")...), 137, "again\n", "")
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --keep 1s", "k", "echo again; kill -KILL $$")...), 137,
+		"again\n", "")
 	wantKeys(s, counter, "k")
 
 	odd := filepath.Join(t.TempDir(), "odd")
@@ -204,11 +210,13 @@ func TestKeepHoldsForAQueuedWaiter(t *testing.T) {
 func TestRunInsideARunOfATokenLockJoins(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
-	st := s.Start(clitest.TokenScript("", "k", untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
+	st := s.Start(clitest.TokenScript("", "k",
+		untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
 	st.Out.Await("\n")
 	fields := strings.Fields(st.Out.String())
 	inner := &clitest.Stage{T: t, World: s.World, Clock: s.Clock, Vars: map[string]string{
-		"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": fields[0], "GETSETLOCK_FENCE": fields[1],
+		"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": fields[0],
+		"GETSETLOCK_FENCE": fields[1],
 	}}
 	args := clitest.TokenScript("--wait 0", "k", "echo inner")
 	inner.Run(args...)
@@ -221,13 +229,15 @@ func TestRunInsideARunOfATokenLockJoins(t *testing.T) {
 	inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "between", "x"
 	delete(inner.Vars, "GETSETLOCK_FENCE")
 	inner.Run(args...)
-	for _, v := range []string{"GETSETLOCK_KEY=k", "GETSETLOCK_TOKEN=" + fields[0], "GETSETLOCK_FENCE=" + fields[1], "GETSETLOCK_HELD=" + inner.Vars["GETSETLOCK_HELD"]} {
+	for _, v := range []string{"GETSETLOCK_KEY=k", "GETSETLOCK_TOKEN=" + fields[0],
+		"GETSETLOCK_FENCE=" + fields[1], "GETSETLOCK_HELD=" + inner.Vars["GETSETLOCK_HELD"]} {
 		if len(inner.Replaced) != 2 || !slices.Contains(inner.Environ, v) {
 			t.Errorf("joined through the list without %s: %q", v, inner.Environ)
 		}
 	}
 	inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
-	inner.Vars = map[string]string{"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": clitest.Token}
+	inner.Vars = map[string]string{"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k",
+		"GETSETLOCK_TOKEN": clitest.Token}
 	inner.Want(inner.Run(args...), 124, "", "no longer holds that key for the token of the outer run")
 	touch(t, file)
 	<-st.Done
@@ -249,24 +259,30 @@ func TestKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s.World.Mini.Set("old", stamp)
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", `held by "`+stamp+`" (an old client's timestamp, Jedis or compatible; use --dialect jedis to share this lock, or getsetlock migrate to move off it)`)
 	s.World.Mini.Set("uuid", clitest.UUID+":"+stamp)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "uuid", "echo no")...), 124, "", "(an old client's timestamp, JedisUUID; use --dialect JedisUUID to")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "uuid", "echo no")...), 124, "",
+		"(an old client's timestamp, JedisUUID; use --dialect JedisUUID to")
 	s.World.Mini.SetTTL("old", time.Hour)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "", "(an old client's timestamp, Jedis")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "old", "echo no")...), 124, "",
+		"(an old client's timestamp, Jedis")
 	s.World.Mini.Set("ancient", "1072915200000")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "ancient", "echo no")...), 124, "", "(an old client's timestamp, of no plausible time; use --dialect to")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "ancient", "echo no")...), 124, "",
+		"(an old client's timestamp, of no plausible time; use --dialect to")
 	s.World.Mini.HSet("hash", "a", "b")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "hash", "echo no")...), 124, "", "Redisson")
 	s.World.Mini.Set("new", clitest.Token+" host8 job")
 	s.World.Mini.SetTTL("new", time.Minute)
 	s.Want(s.Run(clitest.Script("--wait 0", "new", "echo no")...), 124, "", "(a getsetlock client's token; use --protocol modern to share this lock), its lease runs until 12:01:00Z (in 1m0s) and may be renewed")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "new", "echo no")...), 124, "", `held by "`+clitest.Token+` host8 job", its lease runs until 12:01:00Z (in 1m0s) and may be renewed`)
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "new", "echo no")...), 124, "",
+		`held by "`+clitest.Token+` host8 job", its lease runs until 12:01:00Z (in 1m0s) and may be renewed`)
 }
 
 func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set(counter, "garbage")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "getsetlock: gsl:fence: holds no fencing number")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", "SET it to the greatest number ever drawn, or DEL it")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "",
+		"getsetlock: gsl:fence: holds no fencing number")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "",
+		"SET it to the greatest number ever drawn, or DEL it")
 	s.World.Mini.Del(counter)
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
 }
@@ -274,7 +290,8 @@ func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 // getsetlock's own keys cannot be locks, in any protocol.
 func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", counter, "echo no")...), 125, "", "give the lock another name")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", counter, "echo no")...), 125, "",
+		"give the lock another name")
 	s.Want(s.Run(clitest.Script("--wait 0", counter, "echo no")...), 125, "", "give the lock another name")
 	if keys := s.World.Mini.Keys(); len(keys) > 0 {
 		t.Errorf("keys were written: %q", keys)
@@ -298,9 +315,11 @@ func TestVerbatimDoesNotLookAtTheKey(t *testing.T) {
 
 func TestMissingReplicasAreExitCode125(t *testing.T) {
 	s := clitest.NewStage(t)
-	w := s.World.Wire(redistest.Rule{Command: "WAIT", Times: -1, Do: redistest.Answer("ERR no replicas here")})
+	w := s.World.Wire(redistest.Rule{
+		Command: "WAIT", Times: -1, Do: redistest.Answer("ERR no replicas here")})
 	s.Vars["GETSETLOCK_REDIS"] = "redis://" + w.Listen()
-	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "", "no replicas here")
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "",
+		"no replicas here")
 	if s.World.Mini.Exists("k") {
 		t.Error("the key is left")
 	}
@@ -311,7 +330,8 @@ func TestNoteIsPrintableAndFits(t *testing.T) {
 	if got := noteOf(e, []string{"/bin/ü b\x01"}); got != "h?? ü b?" {
 		t.Errorf("%q", got)
 	}
-	if got := noteOf(e, []string{"a" + strings.Repeat("é", 200)}); len(got) > longestNote || strings.ContainsRune(got, '\ufffd') {
+	if got := noteOf(e, []string{"a" + strings.Repeat("é", 200)}); len(got) > longestNote ||
+		strings.ContainsRune(got, '\ufffd') {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 	e.Hostname = func() (string, error) { return "", errors.New("no name") }

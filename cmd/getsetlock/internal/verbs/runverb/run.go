@@ -127,7 +127,8 @@ func New(e *out.Env) *cobra.Command {
 			"export GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2",
 		),
 		Annotations: map[string]string{out.OwnFailures: "yes"},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string,
+			cobra.ShellCompDirective) {
 			if cmd.ArgsLenAtDash() >= 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
@@ -156,19 +157,29 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.protocol, "protocol", "", "how the lock is stored: modern, legacy, dual or auto, see above (default modern; legacy with a flag that describes old clients)")
 	flags.StringVar(&f.mode, "mode", "hardened", "legacy: hardened or verbatim, see above")
-	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease", "the old clients' shortest lease (default the dialect's)")
-	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease", "the old clients' longest lease (default --lease)")
+	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
+		"the old clients' shortest lease (default the dialect's)")
+	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",
+		"the old clients' longest lease (default --lease)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease)")
-	out.ClaimVar(flags, &f.terms.Behind, "behind", "how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+", else unknown: a takeover then waits for a second look)")
-	out.ClaimVar(flags, &f.terms.Ahead, "ahead", "how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+", else unknown)")
-	out.ClaimVar(flags, &f.terms.Gap, "gap", "longest time that an old client's attempt takes, pauses included (default as --spread)")
+	out.ClaimVar(flags, &f.terms.Behind, "behind",
+		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
+			", else unknown: a takeover then waits for a second look)")
+	out.ClaimVar(flags, &f.terms.Ahead, "ahead",
+		"how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+
+			", else unknown)")
+	out.ClaimVar(flags, &f.terms.Gap, "gap",
+		"longest time that an old client's attempt takes, pauses included (default as --spread)")
 	flags.IntVar(&f.replicas, "replicas", 0, "modern: number of replicas that must acknowledge the lock before it counts; a fail-over then rarely loses a lock, but still can")
 	flags.StringVar(&f.namespace, "namespace", "", "which fencing numbers to use, with modern also which queue of waiters, with auto also which migration to follow; it is not a prefix of the key")
 	out.PositiveVar(flags, &f.ttl, "ttl", 0, "leave the flag out for the default", "how long the lock lasts after its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
-	flags.DurationVar(&f.keep, "keep", 0, "leave the key taken for at least this long, even if the command ends earlier")
-	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the TTL)")
-	flags.BoolVar(&f.noJoin, "no-join", false, "acquire the lock anew even inside a run on the same key; it then waits for that run to end")
+	flags.DurationVar(&f.keep, "keep", 0,
+		"leave the key taken for at least this long, even if the command ends earlier")
+	flags.DurationVar(&f.grace, "grace", 0,
+		"time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the TTL)")
+	flags.BoolVar(&f.noJoin, "no-join", false,
+		"acquire the lock anew even inside a run on the same key; it then waits for that run to end")
 	out.Complete(cmd, "mode", out.Choices("hardened", "verbatim"))
 	out.Complete(cmd, "protocol", out.Choices(runProtocols...))
 	out.Complete(cmd, "replicas", cobra.NoFileCompletions)
@@ -184,7 +195,8 @@ func (f *runFlags) register(cmd *cobra.Command) {
 func keyAndCommand(dash int, args []string) (key string, command []string, err error) {
 	switch {
 	case dash < 0:
-		return "", nil, out.WrongUse("write -- between the key and the command: getsetlock run KEY -- COMMAND")
+		return "", nil, out.WrongUse(
+			"write -- between the key and the command: getsetlock run KEY -- COMMAND")
 	case dash != 1:
 		return "", nil, out.WrongUse("give one KEY before --, not %d: getsetlock run KEY -- COMMAND", dash)
 	case args[0] == "":

@@ -84,7 +84,8 @@ func TestRunFollowsADialectFile(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	file := filepath.Join(t.TempDir(), "ours.json")
-	if err := os.WriteFile(file, []byte(`{"base": "jedis", "name": "Ours", "key_encoding": "jdk"}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"base": "jedis", "name": "Ours", "key_encoding": "jdk"}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.Want(s.Run(clitest.Script("--keep 5s --dialect-file "+file, "stock", ":")...), 0, "", "")

@@ -34,13 +34,15 @@ func passTo(s *clitest.Stage, d time.Duration) {
 
 func TestRunPassesTheCommandsExitCodeOn(t *testing.T) {
 	s := clitest.NewStage(t)
-	got := s.Run(clitest.Script("", "stock", `echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN $GETSETLOCK_HELD"; echo problem >&2; exit 7`)...)
+	got := s.Run(clitest.Script("", "stock",
+		`echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN $GETSETLOCK_HELD"; echo problem >&2; exit 7`)...)
 	fields := strings.Fields(got.Out)
 	if len(fields) != 3 || fields[0] != "stock" || len(fields[1]) != 22 {
 		t.Fatalf("%+v", got)
 	}
 	var list []heldLock
-	if err := json.Unmarshal([]byte(fields[2]), &list); err != nil || len(list) != 1 || list[0] != (heldLock{"stock", fields[1]}) {
+	if err := json.Unmarshal([]byte(fields[2]), &list); err != nil || len(list) != 1 ||
+		list[0] != (heldLock{"stock", fields[1]}) {
 		t.Errorf("%v %v", list, err)
 	}
 	s.Want(got, 7, got.Out, "problem")
@@ -53,7 +55,8 @@ func TestKeyHoldsTheOldClientsBytesMeanwhile(t *testing.T) {
 	for _, flags := range []string{"", "--mode verbatim -q"} {
 		s := clitest.NewStage(t)
 		dir := t.TempDir()
-		st := s.Start(clitest.Script(flags, "stock", "echo here; until [ -e "+dir+"/go ]; do sleep 0.01; done")...)
+		st := s.Start(clitest.Script(flags, "stock",
+			"echo here; until [ -e "+dir+"/go ]; do sleep 0.01; done")...)
 		st.Out.Await("here")
 		value, err := s.World.Mini.Get("stock")
 		if err != nil {
@@ -76,7 +79,8 @@ func TestKeyHoldsTheOldClientsBytesMeanwhile(t *testing.T) {
 func TestInputAndSignalsReachTheCommand(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Stdin = "from outside\n"
-	st := s.Start(clitest.Script("", "k", `exec 2>/dev/null; cat; trap 'echo hup; exit 9' HUP; echo ready; while :; do sleep 0.01; done`)...)
+	st := s.Start(clitest.Script("", "k",
+		`exec 2>/dev/null; cat; trap 'echo hup; exit 9' HUP; echo ready; while :; do sleep 0.01; done`)...)
 	st.Out.Await("ready")
 	s.Signal(syscall.SIGHUP)
 	s.Want(<-st.Done, 9, "from outside\nready\nhup\n", "")
@@ -115,7 +119,8 @@ func TestSignalOfTheCommandIs128PlusItsNumber(t *testing.T) {
 func TestMissingCommandTakesNoLock(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars["GETSETLOCK_REDIS"] = "redis://127.0.0.1:1"
-	s.Want(s.Run("run", "k", "--", "no-such-command-here"), 127, "", "no-such-command-here: command not found")
+	s.Want(s.Run("run", "k", "--", "no-such-command-here"), 127, "",
+		"no-such-command-here: command not found")
 	s.Want(s.Run("run", "k", "--", t.TempDir()), 126, "", "cannot be run")
 	s = clitest.NewStage(t)
 	odd := filepath.Join(t.TempDir(), "odd")
@@ -138,8 +143,10 @@ func TestHeldKeyIs124AndMissingServerIs125(t *testing.T) {
 		t.Errorf("the holder's value became %q", v)
 	}
 	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret%40x@127.0.0.1:1"
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "connection refused; nothing listens there")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "", `acquiring "k" on redis://:***@127.0.0.1:1: could not take it: not sent: dialing Redis: `)
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "",
+		"connection refused; nothing listens there")
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "",
+		`acquiring "k" on redis://:***@127.0.0.1:1: could not take it: not sent: dialing Redis: `)
 	s.World.Mini.RequireAuth("s3cret@y")
 	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret%40x@" + s.World.Addr()
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "WRONGPASS")
@@ -161,7 +168,8 @@ func TestQuietSaysNothingButErrors(t *testing.T) {
 	if got.Code != 124 || strings.Count(got.Errors, "\n") != 1 {
 		t.Errorf("%+v", got)
 	}
-	s.Want(s.Run(clitest.Script("--mode verbatim", "j", ":")...), 0, "", "does not renew the lock: it ends after its lease (1m0s)")
+	s.Want(s.Run(clitest.Script("--mode verbatim", "j", ":")...), 0, "",
+		"does not renew the lock: it ends after its lease (1m0s)")
 	s.Want(s.Run(clitest.Script("--mode verbatim --quiet", "j", ":")...), 0, "", "")
 }
 
@@ -197,7 +205,8 @@ func TestKeepLeavesTheKeyTakenForTheRest(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Want(s.Run(clitest.Script("--keep 20s", "k", ":")...), 0, "", "")
 	value, err := s.World.Mini.Get("k")
-	if want := clitest.StampOf(redistest.Start.Add(24*time.Hour + 20*time.Second + time.Millisecond)); value != want || err != nil {
+	if want := clitest.StampOf(redistest.Start.Add(24*time.Hour + 20*time.Second +
+		time.Millisecond)); value != want || err != nil {
 		t.Errorf("%q, want %s (%v)", value, want, err)
 	}
 	if ttl := s.World.Mini.TTL(legacy.MarkKey("k")); ttl != 20*time.Second {
@@ -208,7 +217,8 @@ func TestKeepLeavesTheKeyTakenForTheRest(t *testing.T) {
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo again")...), 0, "again\n", "")
 
 	s.Want(s.Run(clitest.Script("--mode verbatim -q --keep 20s", "v", ":")...), 0, "", "")
-	if value, _ := s.World.Mini.Get("v"); value != clitest.StampOf(s.World.Now().Add(time.Minute+time.Millisecond)) {
+	if value, _ := s.World.Mini.Get("v"); value != clitest.StampOf(
+		s.World.Now().Add(time.Minute+time.Millisecond)) {
 		t.Errorf("verbatim: %q", value)
 	}
 }
@@ -216,7 +226,8 @@ func TestKeepLeavesTheKeyTakenForTheRest(t *testing.T) {
 func TestKeepEndsWithALongerCommand(t *testing.T) {
 	s := clitest.NewStage(t)
 	dir := t.TempDir()
-	st := s.Start(clitest.Script("--keep 5s", "k", "echo here; until [ -e "+dir+"/go ]; do sleep 0.01; done")...)
+	st := s.Start(clitest.Script("--keep 5s", "k",
+		"echo here; until [ -e "+dir+"/go ]; do sleep 0.01; done")...)
 	st.Out.Await("here")
 	s.World.Pass(6 * time.Second)
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
@@ -232,10 +243,12 @@ func TestRunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 	for _, flags := range []string{"", "--mode verbatim -q"} {
 		s := clitest.NewStage(t)
 		dir := t.TempDir()
-		st := s.Start(clitest.Script(flags, "k", `echo "$GETSETLOCK_TOKEN"; until [ -e `+dir+`/go ]; do sleep 0.01; done`)...)
+		st := s.Start(clitest.Script(flags, "k",
+			`echo "$GETSETLOCK_TOKEN"; until [ -e `+dir+`/go ]; do sleep 0.01; done`)...)
 		st.Out.Await("\n")
 		inner := &clitest.Stage{T: t, World: s.World, Clock: s.Clock, Vars: map[string]string{
-			"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": strings.TrimSpace(st.Out.String()),
+			"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k",
+			"GETSETLOCK_TOKEN": strings.TrimSpace(st.Out.String()),
 		}}
 		args := clitest.Script(flags+" --wait 0", "k", "echo inner")
 		inner.Run(args...)
@@ -254,11 +267,13 @@ func TestRunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 			inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
 		}
 		if flags == "" {
-			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k", clitest.Token
+			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "",
+				"k", clitest.Token
 			inner.Want(inner.Run(args...), 124, "", "no longer holds that key for the token of the outer run")
 		}
 		if flags != "" {
-			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k", "12345"
+			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "",
+				"k", "12345"
 			clock := s.Clock.(*redistest.Clock)
 			asked := clock.Asked()
 			refused := inner.Start(args...)
@@ -281,7 +296,8 @@ func TestRunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-st.Done
-		inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k", "old"
+		inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k",
+			"old"
 		got := inner.Run(clitest.Script("--wait 0", "k", "echo anew")...)
 		inner.Want(got, 0, "anew\n", "no longer holds that key for the token of the outer run")
 	}

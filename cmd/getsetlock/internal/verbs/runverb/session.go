@@ -233,7 +233,8 @@ func (r *runner) attend(proc process, lease held) error {
 	exited := proc.Wait()
 	if lost != nil {
 		r.abandon(lease)
-		return &out.ExitError{Code: out.CodeRunLost, Err: fmt.Errorf("the command was ended (%s): %w", out.Describe(exited), lost)}
+		return &out.ExitError{Code: out.CodeRunLost,
+			Err: fmt.Errorf("the command was ended (%s): %w", out.Describe(exited), lost)}
 	}
 	r.give(lease.Release)
 	r.keeper.close(closeWait)
@@ -351,7 +352,8 @@ func (r *runner) give(release func() error) {
 func ended(x child.Exit) error {
 	switch {
 	case x.Err != nil:
-		return &out.ExitError{Code: out.CodeRunFailed, Err: fmt.Errorf("the command ended, and its exit code is unknown: %w", x.Err)}
+		return &out.ExitError{Code: out.CodeRunFailed,
+			Err: fmt.Errorf("the command ended, and its exit code is unknown: %w", x.Err)}
 	case x.Code == 0:
 		return nil
 	}

@@ -148,8 +148,10 @@ func attend(ttl time.Duration) *attended {
 
 func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
 	errs := clitest.NewWatched()
-	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1), began: time.Now()}
-	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k", keeper: a.keeper}
+	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1),
+		began: time.Now()}
+	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k",
+		keeper: a.keeper}
 	go func() { a.result <- a.runner.attend(a.proc, a.lease) }()
 	synctest.Wait()
 	return a
@@ -194,7 +196,8 @@ func wantEnd(t *testing.T, err error, code int) {
 }
 
 func TestUnknownExitCodeIsExitCode125(t *testing.T) {
-	wantCode(t, ended(child.Exit{Err: errors.New("no such child")}), out.CodeRunFailed, "its exit code is unknown: no such child")
+	wantCode(t, ended(child.Exit{Err: errors.New("no such child")}), out.CodeRunFailed,
+		"its exit code is unknown: no such child")
 	wantEnd(t, ended(child.Exit{Code: 3}), 3)
 	if err := ended(child.Exit{}); err != nil {
 		t.Error(err)

@@ -105,7 +105,8 @@ func (a *skewAnswer) addOurs(sc *skew.Scenario, tick time.Duration) {
 	if a.dialect.OrMine {
 		sc.Old = 1 // two of them do not exclude each other, which would hide what a getsetlock client does
 	}
-	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1, Stop: 1, TakeoverMargin: sc.Ahead}
+	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1,
+		Stop: 1, TakeoverMargin: sc.Ahead}
 	if a.protocol == "dual" {
 		o.Phase = skew.PhaseDual
 	}
@@ -198,7 +199,8 @@ func eventText(ev skew.Event, tick time.Duration) string {
 		}
 		text = strings.Replace(text, fmt.Sprintf("which is %+d", ev.Arg), reading, 1)
 		text = strings.Replace(text, fmt.Sprintf("(%+d)", ev.Arg), "("+reading+")", 1)
-		text = strings.Replace(text, fmt.Sprintf("by %+d", ev.Arg), "by "+out.Short(time.Duration(ev.Arg)*tick), 1)
+		text = strings.Replace(text, fmt.Sprintf("by %+d", ev.Arg),
+			"by "+out.Short(time.Duration(ev.Arg)*tick), 1)
 	}
 	return text
 }
@@ -223,7 +225,8 @@ func (x *skewExplored) document() *exploreResult {
 	if x == nil {
 		return nil
 	}
-	r := &exploreResult{States: x.States, Complete: x.Complete, TickMS: out.Millis(x.tick), Trace: []traceResult{}}
+	r := &exploreResult{States: x.States, Complete: x.Complete, TickMS: out.Millis(x.tick),
+		Trace: []traceResult{}}
 	if x.Found || x.Complete {
 		safe := !x.Found
 		r.Safe = &safe
@@ -251,9 +254,12 @@ func (x *skewExplored) says() string {
 	}
 	switch {
 	case x.Found:
-		return fmt.Sprintf("Explored: the shortest way to two holders, among %s. All times are rounded to ticks of %s.", who, out.Short(x.tick))
+		return fmt.Sprintf(
+			"Explored: the shortest way to two holders, among %s. All times are rounded to ticks of %s.", who,
+			out.Short(x.tick))
 	case x.Complete:
-		return fmt.Sprintf("Explored: all %d states of %s, in ticks of %s; two clients never hold at once.", x.States, who, out.Short(x.tick))
+		return fmt.Sprintf("Explored: all %d states of %s, in ticks of %s; two clients never hold at once.",
+			x.States, who, out.Short(x.tick))
 	}
 	return fmt.Sprintf("Explored: %d states of %s, in ticks of %s, without two holders. There are more states, so this proves nothing.", x.States, who, out.Short(x.tick))
 }

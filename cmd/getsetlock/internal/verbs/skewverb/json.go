@@ -45,12 +45,16 @@ type lawDocument struct {
 func (a *skewAnswer) document() Document {
 	v := a.verdict
 	doc := Document{
-		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol, Dialect: a.dialect.Name,
-		LeaseMS: out.Millis(a.law.Lease), LongestJobMS: out.Millis(a.law.Job), SpreadMS: out.Millis(a.law.Spread), BehindMS: out.ClaimMillis(a.behind), AheadMS: out.ClaimMillis(a.ahead), DelayMS: out.Millis(a.law.Delay), Seed: a.seed,
+		Schema: "getsetlock.skew/1", TwoHolders: a.twoHold(), Cause: a.cause, Protocol: a.protocol,
+		Dialect: a.dialect.Name,
+		LeaseMS: out.Millis(a.law.Lease), LongestJobMS: out.Millis(a.law.Job),
+		SpreadMS: out.Millis(a.law.Spread), BehindMS: out.ClaimMillis(a.behind),
+		AheadMS: out.ClaimMillis(a.ahead), DelayMS: out.Millis(a.law.Delay), Seed: a.seed,
 		Law: lawDocument{
 			TwoHolders: v.Possible, Unconditional: v.Unconditional, OverlapMS: out.Millis(a.verdict.Overlap),
-			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread), LongestLeaseMS: limitMS(v.LongestLease),
-			JobsTooLong: json.Number(strconv.FormatFloat(a.tooLong(v.LongestJob), 'f', -1, 64)),
+			LongestSafeJobMS: limitMS(v.LongestJob), GreatestSafeSpreadMS: limitMS(v.GreatestSpread),
+			LongestLeaseMS: limitMS(v.LongestLease),
+			JobsTooLong:    json.Number(strconv.FormatFloat(a.tooLong(v.LongestJob), 'f', -1, 64)),
 		},
 		Simulation: a.simDocument(),
 		Explore:    a.explored.document(),
@@ -63,7 +67,8 @@ func (a *skewAnswer) document() Document {
 		doc.Job = &text
 	}
 	if !v.Recovery.Never {
-		doc.Law.RecoveryEarliestMS, doc.Law.RecoveryMS = new(out.Millis(v.Recovery.Earliest)), new(out.Millis(v.Recovery.Latest))
+		doc.Law.RecoveryEarliestMS, doc.Law.RecoveryMS = new(out.Millis(v.Recovery.Earliest)),
+			new(out.Millis(v.Recovery.Latest))
 	}
 	return doc
 }

@@ -45,7 +45,8 @@ func (q skewQuestion) answer() (*skewAnswer, error) {
 	a := &skewAnswer{skewQuestion: q}
 	a.jobs = q.drawJobs()
 	late := value(q.delay) + q.pause
-	a.law = skew.Law{Dialect: q.dialect, Lease: q.lease, Job: q.longestJob(a.jobs) + q.pause, Delay: late, Reply: late, Spread: value(q.spread), Behind: q.behind, Ahead: q.ahead}
+	a.law = skew.Law{Dialect: q.dialect, Lease: q.lease, Job: q.longestJob(a.jobs) + q.pause, Delay: late,
+		Reply: late, Spread: value(q.spread), Behind: q.behind, Ahead: q.ahead}
 	if a.law.Lease == 0 {
 		a.law.Lease = q.dialect.Lease
 		if q.protocol == "modern" {
@@ -114,7 +115,8 @@ func oursAlone(law skew.Law, protocol string) skew.Verdict {
 // twoHold reports whether two clients can hold the lock at once, by any of the
 // answers.
 func (a *skewAnswer) twoHold() bool {
-	return a.verdict.Possible || a.explored != nil && a.explored.Found || a.rates != nil && beside(*a.rates) > 0
+	return a.verdict.Possible || a.explored != nil && a.explored.Found ||
+		a.rates != nil && beside(*a.rates) > 0
 }
 
 // findCause removes one possible cause after another and checks whether two
@@ -181,7 +183,8 @@ func (a *skewAnswer) unsafeShare(v skew.Verdict) float64 {
 
 // safeLease returns the shortest lease with which this fleet would be safe.
 func (a *skewAnswer) safeLease() (lease time.Duration, ok bool) {
-	if !a.verdict.LongestJob.Bounded || a.verdict.Unconditional || a.dialect.ServerExpires() && !a.dialect.HasTakeover() {
+	if !a.verdict.LongestJob.Bounded || a.verdict.Unconditional ||
+		a.dialect.ServerExpires() && !a.dialect.HasTakeover() {
 		return a.law.Job, !a.verdict.Unconditional
 	}
 	law := a.law

@@ -99,7 +99,8 @@ func (a *skewAnswer) simulateSpreads(e *out.Env, ctx context.Context, quiet bool
 }
 
 // simulatePoint returns nil without an error where getsetlock clients refuse.
-func (a *skewAnswer) simulatePoint(ctx context.Context, protocol string, spread time.Duration) (*simulate.Rates, error) {
+func (a *skewAnswer) simulatePoint(ctx context.Context, protocol string,
+	spread time.Duration) (*simulate.Rates, error) {
 	kept := *a
 	kept.unkept = false // a curve ends where getsetlock clients refuse
 	s, err := kept.simulation(protocol, dialect.Claim(spread))
@@ -153,9 +154,12 @@ func (a *skewAnswer) seen() string {
 		fleet += ", without pauses of --delay"
 	}
 	text := fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s came while another client held the lock, in %d episodes of up to %s, with up to %d holders at once.",
-		fleet, percent(overlapped(*r)), r.Acquisitions, long(r.Span), r.Episodes, out.Short(r.LongestEpisode), r.MostHolders)
+		fleet, percent(overlapped(*r)), r.Acquisitions, long(r.Span), r.Episodes, out.Short(r.LongestEpisode),
+		r.MostHolders)
 	if beside(*r) == 0 {
-		text = fmt.Sprintf("Simulated: %s; none of %d acquisitions in %s came while another client held the lock.", fleet, r.Acquisitions, long(r.Span))
+		text = fmt.Sprintf(
+			"Simulated: %s; none of %d acquisitions in %s came while another client held the lock.", fleet,
+			r.Acquisitions, long(r.Span))
 		if a.verdict.Possible {
 			text += " It can still happen, by rarer events than this run met."
 		}
@@ -181,7 +185,8 @@ func (a *skewAnswer) seenLost() string {
 			by = append(by, fmt.Sprintf("%d by %s", c.n, c.says))
 		}
 	}
-	text := fmt.Sprintf("Of %d leases of getsetlock clients %d were lost: %s.", o.Acquisitions, o.Lost.Total(), strings.Join(by, ", "))
+	text := fmt.Sprintf("Of %d leases of getsetlock clients %d were lost: %s.", o.Acquisitions,
+		o.Lost.Total(), strings.Join(by, ", "))
 	if o.BesideStopped > 0 {
 		text += fmt.Sprintf(" In %d cases another client began while the holder's machine was paused; only fencing numbers keep out what the paused holder had under way.", o.BesideStopped)
 	}
@@ -210,7 +215,8 @@ func (a *skewAnswer) rowsOfOurs() [][]string {
 		return nil
 	}
 	o := a.rates.Ours
-	rows := [][]string{{"getsetlock clients' leases", strconv.FormatInt(o.Acquisitions, 10)}, {"of these lost", strconv.FormatInt(o.Lost.Total(), 10)}}
+	rows := [][]string{{"getsetlock clients' leases", strconv.FormatInt(o.Acquisitions, 10)},
+		{"of these lost", strconv.FormatInt(o.Lost.Total(), 10)}}
 	for _, c := range lossCounts(o.Lost) {
 		rows = append(rows, []string{"lost by " + c.says, strconv.FormatInt(c.n, 10)})
 	}
@@ -243,8 +249,9 @@ func (a *skewAnswer) simOurs() *simOurs {
 	}
 	o := a.rates.Ours
 	doc := &simOurs{
-		Clients: a.played.Ours.Clients, TTLMS: out.Millis(a.played.Ours.TTL), Acquisitions: o.Acquisitions, Takeovers: o.Takeovers,
-		Lost: o.Lost.Total(), LostBy: map[string]int64{}, Retried: o.Retried.Total(),
+		Clients: a.played.Ours.Clients, TTLMS: out.Millis(a.played.Ours.TTL), Acquisitions: o.Acquisitions,
+		Takeovers: o.Takeovers,
+		Lost:      o.Lost.Total(), LostBy: map[string]int64{}, Retried: o.Retried.Total(),
 		BesideOurs: o.BesideOurs, BesideOld: o.BesideOld, BesideStopped: o.BesideStopped,
 	}
 	for _, c := range lossCounts(o.Lost) {

@@ -15,18 +15,21 @@ import (
 // allows. Two getsetlock clients never hold together.
 func TestSimulationPlaysEveryProtocol(t *testing.T) {
 	for _, args := range []string{
-		"--job 2s --lease 5s", "--job 1s..7s --lease 5s --spread 200ms", "--job 500ms --lease 2s --preset leap",
+		"--job 2s --lease 5s", "--job 1s..7s --lease 5s --spread 200ms",
+		"--job 500ms --lease 2s --preset leap",
 		"--job exp:1s --lease 3s --dialect setdel", "--job 1s --lease 20s --dialect JedisUUID",
 	} {
 		for _, protocol := range skewProtocols[1:] {
 			got := skewed(t, append(strings.Fields(args), "--json", "--protocol", protocol)...)
 			var doc Document
-			if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || doc.Simulation == nil || doc.Simulation.Ours == nil {
+			if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || doc.Simulation == nil ||
+				doc.Simulation.Ours == nil {
 				t.Fatalf("%s %s: %v\n%s%s", protocol, args, err, got.Out, got.Errors)
 			}
 			sim, o := doc.Simulation, doc.Simulation.Ours
 			alone := protocol == "sealed" || protocol == "modern"
-			if o.Acquisitions < 100 || o.BesideOurs > 0 || alone && sim.Overlapped > 0 || alone != (o.Clients == sim.Clients) ||
+			if o.Acquisitions < 100 || o.BesideOurs > 0 || alone && sim.Overlapped > 0 ||
+				alone != (o.Clients == sim.Clients) ||
 				sim.Overlapped > 0 && !doc.Law.TwoHolders {
 				t.Errorf("%s %s: %s", protocol, args, got.Out)
 			}
@@ -59,17 +62,23 @@ func TestSkewSaysWhyLeasesAreLost(t *testing.T) {
 // and the answer has them. A bound that was not given is unknown, not zero.
 func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 	for args, says := range map[string][]string{
-		"--behind 2m":                 {"more than 2m0s past its stamp", "more than 2m40.001s behind the server's would lose", "slowest clock behind the server's", "2m0s"},
-		"--behind 0s":                 {"more than 0s past its stamp", "more than 40.001s behind"},
-		"--spread 1s":                 {"saw the same value twice, more than 1m0.002s apart", "unknown"},
-		"--ahead 10m":                 {"lies 24h10m0s beyond the end of its lease"},
-		"--behind 1s --ahead 1s":      {"more than 1s past its stamp", "24h0m1s"},
-		"--preset fail-over":          {"saw the same value twice", "to a server whose clock is 2 minutes ahead"},
-		"--behind 10m --explore":      {"NO: two clients cannot hold the lock at once", "two clients never hold at once"},
-		"--ahead 10m --explore":       {"NO: two clients cannot hold the lock at once", "two clients never hold at once"},
+		"--behind 2m": {
+			"more than 2m0s past its stamp", "more than 2m40.001s behind the server's would lose",
+			"slowest clock behind the server's", "2m0s"},
+		"--behind 0s":            {"more than 0s past its stamp", "more than 40.001s behind"},
+		"--spread 1s":            {"saw the same value twice, more than 1m0.002s apart", "unknown"},
+		"--ahead 10m":            {"lies 24h10m0s beyond the end of its lease"},
+		"--behind 1s --ahead 1s": {"more than 1s past its stamp", "24h0m1s"},
+		"--preset fail-over": {
+			"saw the same value twice", "to a server whose clock is 2 minutes ahead"},
+		"--behind 10m --explore": {
+			"NO: two clients cannot hold the lock at once", "two clients never hold at once"},
+		"--ahead 10m --explore": {
+			"NO: two clients cannot hold the lock at once", "two clients never hold at once"},
 		"--dialect setdel --ahead 1s": {"NO"},
 	} {
-		got := skewed(t, append(strings.Fields("--protocol hardened --lease 60s --job 20s"), strings.Fields(args)...)...)
+		got := skewed(t, append(strings.Fields("--protocol hardened --lease 60s --job 20s"),
+			strings.Fields(args)...)...)
 		for _, want := range says {
 			if got.Code != 0 || !strings.Contains(got.Out, want) {
 				t.Errorf("%s: %d, no %q in\n%s%s", args, got.Code, want, got.Out, got.Errors)
@@ -77,18 +86,23 @@ func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--behind 0s": `"behind_ms":0,"ahead_ms":null`, "--ahead 1s": `"behind_ms":null,"ahead_ms":1000`, "--spread 0s": `"spread_ms":0,"behind_ms":null`,
+		"--behind 0s": `"behind_ms":0,"ahead_ms":null`, "--ahead 1s": `"behind_ms":null,"ahead_ms":1000`,
+		"--spread 0s": `"spread_ms":0,"behind_ms":null`,
 	} {
-		got := skewed(t, append(strings.Fields("--protocol dual --lease 60s --job 20s --json"), strings.Fields(args)...)...)
+		got := skewed(t, append(strings.Fields("--protocol dual --lease 60s --job 20s --json"),
+			strings.Fields(args)...)...)
 		var doc map[string]any
-		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || !strings.Contains(strings.Join(strings.Fields(got.Out), ""), want) {
+		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil ||
+			!strings.Contains(strings.Join(strings.Fields(got.Out), ""), want) {
 			t.Errorf("%s: %v, no %s in\n%s", args, err, want, got.Out)
 		}
 	}
 	for args, want := range map[string]string{
-		"--spread 5s --behind 1s --ahead 2s": "at most 3s apart", "--preset leap --behind 1s": "leave one out", "--behind -1s": "can't be negative",
+		"--spread 5s --behind 1s --ahead 2s": "at most 3s apart",
+		"--preset leap --behind 1s":          "leave one out", "--behind -1s": "can't be negative",
 	} {
-		if got := skewed(t, append([]string{"--job", "1s"}, strings.Fields(args)...)...); got.Code != 2 || !strings.Contains(got.Errors, want) {
+		if got := skewed(t, append([]string{"--job", "1s"}, strings.Fields(args)...)...); got.Code != 2 ||
+			!strings.Contains(got.Errors, want) {
 			t.Errorf("%s: %d, %q", args, got.Code, got.Errors)
 		}
 	}
@@ -101,8 +115,10 @@ func TestSkewTellsZeroFromAnAbsentFlag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for spread, want := range map[time.Duration]time.Duration{0: time.Second, dialect.Zero: dialect.Zero, 3 * time.Second: 3 * time.Second} {
-		q := skewQuestion{protocol: "dual", dialect: dialect.Jedis(), job: job, latency: usualLatency, clients: 4, spread: spread}
+	for spread, want := range map[time.Duration]time.Duration{
+		0: time.Second, dialect.Zero: dialect.Zero, 3 * time.Second: 3 * time.Second} {
+		q := skewQuestion{protocol: "dual", dialect: dialect.Jedis(), job: job, latency: usualLatency,
+			clients: 4, spread: spread}
 		a, err := q.answer()
 		if err != nil {
 			t.Fatal(err)

@@ -20,14 +20,16 @@ func (a *skewAnswer) page() report.Page {
 		Foot: "Made by: " + a.commandLine(),
 	}
 	p.Sections = append(p.Sections, report.Section{
-		Title: "The numbers", Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()},
+		Title: "The numbers", Table: report.Table{
+			Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()},
 	})
 	if a.oldHold() && a.verdict.LongestJob.Bounded && !a.verdict.Unconditional {
 		p.Sections = append(p.Sections, a.region(), a.overlapAgainstSpread())
 	}
 	if a.rates != nil {
 		p.Sections = append(p.Sections, report.Section{
-			Title: "Simulated", Words: a.seen(), Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.simRows()},
+			Title: "Simulated", Words: a.seen(),
+			Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.simRows()},
 		})
 	}
 	if len(a.curves) > 0 {
@@ -49,7 +51,8 @@ func (a *skewAnswer) commandLine() string {
 	if a.preset != nil {
 		clocks = "--preset " + a.preset.Name
 	}
-	text := fmt.Sprintf("getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
+	text := fmt.Sprintf(
+		"getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
 		a.protocol, a.dialect, a.law.Lease, job, clocks, value(a.delay), a.seed)
 	text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
 	if a.poll > 0 {
@@ -96,9 +99,11 @@ func (a *skewAnswer) region() report.Section {
 		Title: "Which fleets are safe, by the law",
 		Words: "Below the line two clients cannot hold the lock at once; above it they can. Where the longest safe job is negative, no job is safe.",
 		Figure: &report.Plot{
-			Name: "Longest safe job against the clock spread, and this fleet", X: "clock spread, s", Y: "job, s",
+			Name: "Longest safe job against the clock spread, and this fleet", X: "clock spread, s",
+			Y:     "job, s",
 			Lines: []report.Line{line}, Shade: true,
-			Points: []report.Point{{Name: "this fleet", At: report.XY{X: a.law.Spread.Seconds(), Y: a.law.Job.Seconds()}}},
+			Points: []report.Point{{
+				Name: "this fleet", At: report.XY{X: a.law.Spread.Seconds(), Y: a.law.Job.Seconds()}}},
 		},
 		Table: table,
 	}
@@ -107,7 +112,9 @@ func (a *skewAnswer) region() report.Section {
 // overlapAgainstSpread shows how likely a job is overlapped: for old clients in
 // the worst case, by the law; and for each protocol, by simulation.
 func (a *skewAnswer) overlapAgainstSpread() report.Section {
-	worst := report.Line{Name: "old clients, worst case: a waiter with the worst clock and delay is always there", Dashed: true}
+	worst := report.Line{
+		Name:   "old clients, worst case: a waiter with the worst clock and delay is always there",
+		Dashed: true}
 	table := report.Table{Columns: []string{"clock spread", "old clients, worst case"}}
 	for _, s := range a.spreads() {
 		share := a.unsafeShare(a.atSpread(s))
@@ -121,7 +128,8 @@ func (a *skewAnswer) overlapAgainstSpread() report.Section {
 		Title: "How likely a second holder is",
 		Words: "By the law: the share of jobs during which a second client can hold the lock. Simulated for each protocol: the share of acquisitions that came while another client held the lock. A line ends where no lease of a getsetlock client is short enough for such a fleet, so that getsetlock clients refuse to take part. A holder whose machine was paused beyond its lease is not counted; it learns of the loss when it runs again.",
 		Figure: &report.Plot{
-			Name: "Probability of a second holder against the clock spread", X: "clock spread, s", Y: "overlapped",
+			Name: "Probability of a second holder against the clock spread", X: "clock spread, s",
+			Y:     "overlapped",
 			Lines: lines, Share: true,
 		},
 		Table: table,
@@ -130,7 +138,8 @@ func (a *skewAnswer) overlapAgainstSpread() report.Section {
 
 // curveLines returns one line for each protocol, and adds a column for each to
 // the table.
-func (a *skewAnswer) curveLines(table *report.Table, value func(simulate.Rates) (float64, string)) []report.Line {
+func (a *skewAnswer) curveLines(table *report.Table,
+	value func(simulate.Rates) (float64, string)) []report.Line {
 	var lines []report.Line
 	for n, c := range a.curves {
 		line := report.Line{Name: curveProtocols[n].name}
@@ -156,11 +165,15 @@ func (a *skewAnswer) waits() report.Section {
 	for _, s := range a.spreads() {
 		table.Rows = append(table.Rows, []string{out.Short(s)})
 	}
-	half := a.curveLines(&table, func(r simulate.Rates) (float64, string) { return r.WaitP50.Seconds(), out.Short(r.WaitP50) })
+	half := a.curveLines(&table, func(r simulate.Rates) (float64, string) {
+		return r.WaitP50.Seconds(), out.Short(r.WaitP50)
+	})
 	for n := range a.curves {
 		table.Columns[1+n] += ", p50"
 	}
-	a.curveLines(&table, func(r simulate.Rates) (float64, string) { return r.WaitP99.Seconds(), out.Short(r.WaitP99) })
+	a.curveLines(&table, func(r simulate.Rates) (float64, string) {
+		return r.WaitP99.Seconds(), out.Short(r.WaitP99)
+	})
 	for n := range a.curves {
 		table.Columns[1+len(a.curves)+n] += ", p99"
 	}
@@ -195,8 +208,11 @@ func (a *skewAnswer) shortestTrace() report.Section {
 			rows[ev.who] = row
 			t.Rows = append(t.Rows, report.Row{Name: ev.who})
 		}
-		t.Marks = append(t.Marks, report.Mark{Row: row, At: ev.at.Seconds(), Number: n + 1, Says: fmt.Sprintf("%d. %s %s %s", n+1, ev.who, ev.event, ev.effect)})
-		s.Table.Rows = append(s.Table.Rows, []string{strconv.Itoa(n + 1), out.Short(ev.at), ev.who, ev.event, ev.effect})
+		t.Marks = append(t.Marks, report.Mark{
+			Row: row, At: ev.at.Seconds(), Number: n + 1,
+			Says: fmt.Sprintf("%d. %s %s %s", n+1, ev.who, ev.event, ev.effect)})
+		s.Table.Rows = append(s.Table.Rows,
+			[]string{strconv.Itoa(n + 1), out.Short(ev.at), ev.who, ev.event, ev.effect})
 		holds := &t.Rows[row].Holds
 		switch open := len(*holds) > 0 && (*holds)[len(*holds)-1].To == end.Seconds(); {
 		case ev.won && !open:

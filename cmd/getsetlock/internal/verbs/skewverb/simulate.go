@@ -60,7 +60,8 @@ func (a *skewAnswer) simulation(protocol string, spread time.Duration) (simulate
 		s.Rest, err = simulate.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
 	}
 	for n := range s.Clients {
-		s.Offsets = append(s.Offsets, a.slowest(value(spread))+value(spread)*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
+		s.Offsets = append(s.Offsets,
+			a.slowest(value(spread))+value(spread)*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
 	}
 	return s, err
 }
@@ -136,7 +137,8 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 
 // runSimulation bounds events and not time, so that a seed has the same result
 // on every machine.
-func runSimulation(ctx context.Context, s simulate.Fleet, events int, tell func(done float64)) (simulate.Rates, error) {
+func runSimulation(ctx context.Context, s simulate.Fleet, events int,
+	tell func(done float64)) (simulate.Rates, error) {
 	m, err := simulate.New(s)
 	if err != nil {
 		return simulate.Rates{}, fmt.Errorf("%w: %w", errSimulation, err)
@@ -175,7 +177,8 @@ func (a *skewAnswer) simRows() [][]string {
 		{"acquisitions", count(r.Acquisitions)},
 		{"made while another held", count(r.Entries)},
 		{"episodes", count(r.Episodes)},
-		{"by skew, job, jump, protocol", fmt.Sprintf("%d, %d, %d, %d", r.Causes.Skew, r.Causes.Job, r.Causes.Jump, r.Causes.Protocol)},
+		{"by skew, job, jump, protocol",
+			fmt.Sprintf("%d, %d, %d, %d", r.Causes.Skew, r.Causes.Job, r.Causes.Jump, r.Causes.Protocol)},
 		{"longest episode", out.Short(r.LongestEpisode)},
 		{"most holders at once", strconv.Itoa(r.MostHolders)},
 		{"longest chain", count(r.LongestChain)},
@@ -214,11 +217,15 @@ func (a *skewAnswer) simDocument() *simDocument {
 	}
 	r, c := a.rates, a.rates.Causes
 	doc := &simDocument{
-		Clients: a.clients, SpanMS: out.Millis(r.Span), Acquisitions: r.Acquisitions, Overlapped: r.Entries, Episodes: r.Episodes,
-		EpisodesBy:       map[string]int64{"skew": c.Skew, "job": c.Job, "jump": c.Jump, "protocol": c.Protocol},
-		LongestOverlapMS: out.Millis(r.LongestEpisode), MostHolders: r.MostHolders, LongestChain: r.LongestChain,
-		BlockedMS: out.Millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers, Commands: r.Commands,
-		Ours: a.simOurs(),
+		Clients: a.clients, SpanMS: out.Millis(r.Span), Acquisitions: r.Acquisitions, Overlapped: r.Entries,
+		Episodes: r.Episodes,
+		EpisodesBy: map[string]int64{
+			"skew": c.Skew, "job": c.Job, "jump": c.Jump, "protocol": c.Protocol},
+		LongestOverlapMS: out.Millis(r.LongestEpisode), MostHolders: r.MostHolders,
+		LongestChain: r.LongestChain,
+		BlockedMS:    out.Millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers,
+		Commands: r.Commands,
+		Ours:     a.simOurs(),
 	}
 	if r.Acquisitions > 0 {
 		doc.WaitP50MS, doc.WaitP99MS = new(out.Millis(r.WaitP50)), new(out.Millis(r.WaitP99))

@@ -117,22 +117,32 @@ func New(e *out.Env) *cobra.Command {
 
 func (f *skewFlags) register(cmd *cobra.Command) {
 	flags, q := cmd.Flags(), &f.q
-	flags.StringVar(&q.protocol, "protocol", "verbatim", "which clients take part: "+strings.Join(skewProtocols, ", "))
+	flags.StringVar(&q.protocol, "protocol", "verbatim",
+		"which clients take part: "+strings.Join(skewProtocols, ", "))
 	out.Complete(cmd, "protocol", out.Choices(skewProtocols...))
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
-	flags.DurationVar(&q.lease, "lease", 0, "the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
+	flags.DurationVar(&q.lease, "lease", 0,
+		"the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
 	flags.Var(&q.job, "job", "how long a job holds the lock, a distribution")
-	flags.StringVar(&f.trace, "trace", "", "file with measured holds, made by audit --record, instead of --job")
-	out.ClaimVar(flags, &q.spread, "spread", "clock spread: largest difference between two clocks of the fleet (default 0s)")
-	out.ClaimVar(flags, &q.behind, "behind", "how far the slowest clock is at most behind the server's (default unknown)")
-	out.ClaimVar(flags, &q.ahead, "ahead", "how far the fastest clock is at most ahead of the server's (default unknown)")
-	out.ClaimVar(flags, &q.delay, "delay", "longest time from a clock reading to the execution of its write, pauses included (default 0s)")
-	flags.StringVar(&f.preset, "preset", "", "kind of clocks and pauses, instead of --spread: "+strings.Join(simulate.PresetNames(), ", "))
+	flags.StringVar(&f.trace, "trace", "",
+		"file with measured holds, made by audit --record, instead of --job")
+	out.ClaimVar(flags, &q.spread, "spread",
+		"clock spread: largest difference between two clocks of the fleet (default 0s)")
+	out.ClaimVar(flags, &q.behind, "behind",
+		"how far the slowest clock is at most behind the server's (default unknown)")
+	out.ClaimVar(flags, &q.ahead, "ahead",
+		"how far the fastest clock is at most ahead of the server's (default unknown)")
+	out.ClaimVar(flags, &q.delay, "delay",
+		"longest time from a clock reading to the execution of its write, pauses included (default 0s)")
+	flags.StringVar(&f.preset, "preset", "",
+		"kind of clocks and pauses, instead of --spread: "+strings.Join(simulate.PresetNames(), ", "))
 	out.Complete(cmd, "preset", out.Choices(simulate.PresetNames()...))
 	flags.IntVar(&q.clients, "clients", 8, "number of simulated clients")
-	flags.DurationVar(&q.poll, "poll", 0, "time between a simulated client's attempts (default: the dialect's own)")
+	flags.DurationVar(&q.poll, "poll", 0,
+		"time between a simulated client's attempts (default: the dialect's own)")
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
-	flags.BoolVar(&f.explore, "explore", false, "search all orders of commands, and print the shortest way to two holders")
+	flags.BoolVar(&f.explore, "explore", false,
+		"search all orders of commands, and print the shortest way to two holders")
 	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
@@ -200,7 +210,8 @@ func asWrongUse(err error) error {
 func (f *skewFlags) complete(cmd *cobra.Command) error {
 	q, given := &f.q, cmd.Flags().Changed
 	if !slices.Contains(skewProtocols, q.protocol) {
-		return out.WrongUse("--protocol %q is unknown; write one of %s", q.protocol, strings.Join(skewProtocols, ", "))
+		return out.WrongUse("--protocol %q is unknown; write one of %s", q.protocol,
+			strings.Join(skewProtocols, ", "))
 	}
 	var err error
 	if q.dialect, err = f.dialect.Pick(); err != nil {
@@ -222,7 +233,8 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 		q.holds, err = readHolds(f.trace)
 		return err
 	case !given("job"):
-		return out.WrongUse("--job is missing: give the time that a job holds the lock, such as 40s or 5s..40s")
+		return out.WrongUse(
+			"--job is missing: give the time that a job holds the lock, such as 40s or 5s..40s")
 	}
 	return nil
 }
@@ -237,7 +249,8 @@ func (f *skewFlags) completeFleet(given func(string) bool) error {
 		return q.checkClocks()
 	}
 	if given("behind") || given("ahead") {
-		return out.WrongUse("--preset says how wrong clocks are, and so do --behind and --ahead: leave one out")
+		return out.WrongUse(
+			"--preset says how wrong clocks are, and so do --behind and --ahead: leave one out")
 	}
 	if given("spread") {
 		return out.WrongUse("--preset and --spread both give the clock spread: give one")
@@ -258,7 +271,9 @@ func (q *skewQuestion) checkClocks() error {
 	behind, known := dialect.Claimed(q.behind)
 	ahead, alsoKnown := dialect.Claimed(q.ahead)
 	if spread, _ := dialect.Claimed(q.spread); known && alsoKnown && spread > behind+ahead {
-		return out.WrongUse("--spread %v: clocks from %v behind the server's to %v ahead of it are at most %v apart", spread, behind, ahead, behind+ahead)
+		return out.WrongUse(
+			"--spread %v: clocks from %v behind the server's to %v ahead of it are at most %v apart", spread,
+			behind, ahead, behind+ahead)
 	}
 	return nil
 }

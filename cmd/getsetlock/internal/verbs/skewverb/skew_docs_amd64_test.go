@@ -39,8 +39,10 @@ var lossTables = []struct {
 	causes   []string
 }{
 
-	{"hardened", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){10})$"), []string{"pause", "overrun", "missing", "clock", "own"}},
-	{"dual", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){8})$"), []string{"pause", "overrun", "missing", "own"}},
+	{"hardened", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){10})$"),
+		[]string{"pause", "overrun", "missing", "clock", "own"}},
+	{"dual", regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|((?: \\d+ \\|){8})$"),
+		[]string{"pause", "overrun", "missing", "own"}},
 }
 
 // The tables of losses come from whole simulations, by the command below them.
@@ -62,7 +64,8 @@ func TestDocumentsTableOfLossesIsTheCommands(t *testing.T) {
 		}
 		for _, row := range rows {
 			says := strings.TrimSpace(strings.ReplaceAll(row[2], "|", ""))
-			got := losses(t, table.protocol, row[1], "jedis", table.causes) + "  " + losses(t, table.protocol, row[1], "pagenil", table.causes)
+			got := losses(t, table.protocol, row[1], "jedis", table.causes) + "  " +
+				losses(t, table.protocol, row[1], "pagenil", table.causes)
 			if got != says {
 				t.Errorf("%s, %s: the command says %s, the table %s", table.protocol, row[1], got, says)
 			}
@@ -74,7 +77,8 @@ func TestDocumentsTableOfLossesIsTheCommands(t *testing.T) {
 // clients held together.
 func losses(t *testing.T, protocol, preset, dialect string, causes []string) string {
 	t.Helper()
-	got := skewed(t, "--protocol", protocol, "--dialect", dialect, "--lease", "5s", "--job", "100ms..4s", "--preset", preset, "--json")
+	got := skewed(t, "--protocol", protocol, "--dialect", dialect, "--lease", "5s", "--job", "100ms..4s",
+		"--preset", preset, "--json")
 	var doc Document
 	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
 		t.Fatalf("%v\n%s", err, got.Errors)
@@ -106,9 +110,13 @@ func TestDocumentsRehearsalIsTheCommands(t *testing.T) {
 	if !found || len(says) < 10 {
 		t.Fatalf("only %q", says)
 	}
-	got := clitest.Speak(t, exec.Command(clitest.Built(t), append([]string{"rehearse"}, strings.Fields(line)...)...))
-	plain := func(s string) string { return clitest.HereTook.ReplaceAllString(strings.TrimSpace(s), "(here)") }
+	got := clitest.Speak(t, exec.Command(clitest.Built(t),
+		append([]string{"rehearse"}, strings.Fields(line)...)...))
+	plain := func(s string) string {
+		return clitest.HereTook.ReplaceAllString(strings.TrimSpace(s), "(here)")
+	}
 	if plain(got.Out) != plain(strings.Join(says, "\n")) {
-		t.Errorf("rehearse %s says\n%s%s\nthe document\n%s", line, got.Out, got.Errors, strings.Join(says, "\n"))
+		t.Errorf("rehearse %s says\n%s%s\nthe document\n%s", line, got.Out, got.Errors,
+			strings.Join(says, "\n"))
 	}
 }

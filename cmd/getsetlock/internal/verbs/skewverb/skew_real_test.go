@@ -17,7 +17,8 @@ func TestSkewReportIsWholeInABrowser(t *testing.T) {
 	if got.Code != 1 {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
-	clitest.WholePage(t, file, 2, "Longest safe job", "Probability of a second holder", "Median wait", "Timeline of the shortest way")
+	clitest.WholePage(t, file, 2, "Longest safe job", "Probability of a second holder", "Median wait",
+		"Timeline of the shortest way")
 }
 
 // The page must not need what its policy forbids. The browser refuses a page
@@ -30,7 +31,8 @@ func TestReportForbidsItselfTheNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := bytes.Replace(page, []byte("</footer>"), []byte(`</footer><img src="http://127.0.0.1:9/x.png"><script>document.title = "ran"</script>`), 1)
+	changed := bytes.Replace(page, []byte("</footer>"),
+		[]byte(`</footer><img src="http://127.0.0.1:9/x.png"><script>document.title = "ran"</script>`), 1)
 	if err := os.WriteFile(file, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -51,24 +51,33 @@ func TestSkewNamesTheProblem(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"--job 20s", 0, []string{"NO:", "jobs of up to 1m0.001s are safe, or a clock spread of up to 40.001s"}},
-		{"--job 70s", 1, []string{"The problem is long jobs: it happens even with perfect clocks.", "a lease of 1m9.999s"}},
+		{"--job 20s", 0, []string{"NO:",
+			"jobs of up to 1m0.001s are safe, or a clock spread of up to 40.001s"}},
+		{"--job 70s", 1, []string{"The problem is long jobs: it happens even with perfect clocks.",
+			"a lease of 1m9.999s"}},
 		{"--job 20s --delay 50s", 1, []string{"The problem is long pauses, which lengthen jobs"}},
-		{"--job 20s --spread 50s", 1, []string{"The problem is skew: with a clock spread of at most 40.001s", "keep the clock spread within 40.001s"}},
+		{"--job 20s --spread 50s", 1,
+			[]string{"The problem is skew: with a clock spread of at most 40.001s",
+				"keep the clock spread within 40.001s"}},
 		{"--job 20s --spread 2m", 1, []string{"YES", "another client may take the key over 0s after"}},
-		{"--dialect JedisUUID --job 1s", 1, []string{"even with perfect clocks and short jobs", "do not exclude each other"}},
-		{"--dialect page --lease 10s --job 1s --delay 8s", 1, []string{"reads its clock again to judge the reply of GETSET"}},
-		{"--dialect setdel --lease 3s --job 7s", 1, []string{"the server frees the key after 3s", "a lease of 7s"}},
+		{"--dialect JedisUUID --job 1s", 1,
+			[]string{"even with perfect clocks and short jobs", "do not exclude each other"}},
+		{"--dialect page --lease 10s --job 1s --delay 8s", 1,
+			[]string{"reads its clock again to judge the reply of GETSET"}},
+		{"--dialect setdel --lease 3s --job 7s", 1,
+			[]string{"the server frees the key after 3s", "a lease of 7s"}},
 		{"--dialect bare --job 7h --spread 1h", 0, []string{"NO:", "only a person can free it"}},
 		{"--protocol modern --job 1h --spread 1h", 0, []string{"compares a token", "no limit"}},
 		{"--protocol sealed --job 1h --spread 1h", 0, []string{"Old clients wait"}},
-		{"--protocol hardened --job 20s --spread 1s", 0, []string{"Two getsetlock clients never hold the lock together", "may be 59.001s at most"}},
+		{"--protocol hardened --job 20s --spread 1s", 0,
+			[]string{"Two getsetlock clients never hold the lock together", "may be 59.001s at most"}},
 		{"--protocol dual --job 70s", 1, []string{"learns that it lost the lock"}},
 	} {
 		got := skewed(t, strings.Fields(c.args)...)
 		for _, says := range c.says {
 			if got.Code != c.code || !strings.Contains(got.Out, says) || got.Errors != "" {
-				t.Errorf("%s: code %d, want %d and %q\n%s%s", c.args, got.Code, c.code, says, got.Out, got.Errors)
+				t.Errorf("%s: code %d, want %d and %q\n%s%s", c.args, got.Code, c.code, says, got.Out,
+					got.Errors)
 			}
 		}
 	}
@@ -88,7 +97,8 @@ func TestSkewDocumentHasItsFields(t *testing.T) {
 	}
 	law := doc["law"].(map[string]any)
 	for field, want := range map[string]any{
-		"two_holders": true, "overlap_ms": 10399.0, "recovery_ms": 30401.0, "longest_safe_job_ms": 29601.0, "greatest_safe_spread_ms": -9999.0,
+		"two_holders": true, "overlap_ms": 10399.0, "recovery_ms": 30401.0, "longest_safe_job_ms": 29601.0,
+		"greatest_safe_spread_ms": -9999.0,
 	} {
 		if law[field] != want {
 			t.Errorf("law.%s is %v, want %v", field, law[field], want)
@@ -110,7 +120,8 @@ func TestSkewDocumentHasItsFields(t *testing.T) {
 // An unknown value is null, and not 0.
 func TestSkewDocumentHasNullForNoLimit(t *testing.T) {
 	got := skewed(t, strings.Fields("--dialect bare --job 7h --json")...)
-	for _, want := range []string{`"recovery_ms": null`, `"longest_safe_job_ms": null`, `"greatest_safe_spread_ms": null`, `"explore": null`, `"preset": null`} {
+	for _, want := range []string{`"recovery_ms": null`, `"longest_safe_job_ms": null`,
+		`"greatest_safe_spread_ms": null`, `"explore": null`, `"preset": null`} {
 		if got.Code != 0 || !strings.Contains(got.Out, want) {
 			t.Errorf("code %d, no %s in\n%s", got.Code, want, got.Out)
 		}
@@ -128,18 +139,27 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 			exploreStates = 600_000
 		}
 		for _, args := range []string{
-			"--job 59s", "--job 60s", "--job 61s", "--job 20s --delay 39s", "--job 20s --delay 41s", "--job 1ms --delay 50s --spread 9s",
-			"--job 1ms --delay 50s --spread 11s", "--job 1s --spread 58s", "--job 1s --spread 60s", "--job 1s --spread 10m", "--job 1h",
-			"--dialect page --lease 60s --job 10s --delay 20s", "--dialect page --lease 60s --job 10s --delay 21s", "--dialect page --lease 60s --job 10s --delay 50s",
-			"--dialect redisobjects --lease 60s --job 10s --delay 15s --spread 15s", "--dialect redisobjects --lease 60s --job 1s --delay 28s",
-			"--dialect redisobjects --lease 60s --job 40s --delay 10s --spread 20s", "--dialect pageget --lease 60s --job 1s --delay 16s --spread 15s",
-			"--dialect redispy --lease 60s --job 59s --delay 1s", "--dialect redismutex --lease 60s --job 60s --delay 1s", "--dialect setdel --lease 3s --job 3s",
-			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s", "--dialect errorception --job 4s --spread 1001ms",
+			"--job 59s", "--job 60s", "--job 61s", "--job 20s --delay 39s", "--job 20s --delay 41s",
+			"--job 1ms --delay 50s --spread 9s",
+			"--job 1ms --delay 50s --spread 11s", "--job 1s --spread 58s", "--job 1s --spread 60s",
+			"--job 1s --spread 10m", "--job 1h",
+			"--dialect page --lease 60s --job 10s --delay 20s",
+			"--dialect page --lease 60s --job 10s --delay 21s",
+			"--dialect page --lease 60s --job 10s --delay 50s",
+			"--dialect redisobjects --lease 60s --job 10s --delay 15s --spread 15s",
+			"--dialect redisobjects --lease 60s --job 1s --delay 28s",
+			"--dialect redisobjects --lease 60s --job 40s --delay 10s --spread 20s",
+			"--dialect pageget --lease 60s --job 1s --delay 16s --spread 15s",
+			"--dialect redispy --lease 60s --job 59s --delay 1s",
+			"--dialect redismutex --lease 60s --job 60s --delay 1s", "--dialect setdel --lease 3s --job 3s",
+			"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s",
+			"--dialect errorception --job 4s --spread 1001ms",
 		} {
 			if raceEnabled && args != "--job 61s" {
 				continue // searches have no goroutines; make test runs all of them without the detector
 			}
-			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore", "--quiet")...)
+			got := skewed(t, append(strings.Fields(args), "--protocol", protocol, "--json", "--explore",
+				"--quiet")...)
 			var doc Document
 			if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
 				t.Fatalf("%s: %v\n%s", args, err, got.Errors)
@@ -148,7 +168,8 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 				continue // with getsetlock clients there are more states than a test has time for
 			}
 			if doc.Explore.Safe == nil || *doc.Explore.Safe == doc.Law.TwoHolders {
-				t.Errorf("%s %s: law says two hold: %v, explorer %+v", protocol, args, doc.Law.TwoHolders, doc.Explore)
+				t.Errorf("%s %s: law says two hold: %v, explorer %+v", protocol, args, doc.Law.TwoHolders,
+					doc.Explore)
 			}
 		}
 	}
@@ -172,14 +193,16 @@ func TestSimulationStaysWithinTheLaw(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
 			t.Fatalf("%s: %v\n%s", c.args, err, got.Errors)
 		}
-		if n := doc.Simulation.Episodes; n > 0 != c.seen || n > 0 && !doc.Law.TwoHolders || doc.Simulation.Acquisitions < 100 {
+		if n := doc.Simulation.Episodes; n > 0 != c.seen || n > 0 && !doc.Law.TwoHolders ||
+			doc.Simulation.Acquisitions < 100 {
 			t.Errorf("%s: %s", c.args, got.Out)
 		}
 	}
 }
 
 func TestSkewNamesJumpsAsTheCause(t *testing.T) {
-	for preset, says := range map[string]string{"leap": "The problem is jumps of clocks", "boot": "The problem is skew"} {
+	for preset, says := range map[string]string{
+		"leap": "The problem is jumps of clocks", "boot": "The problem is skew"} {
 		got := skewed(t, "--job", "500ms", "--lease", "1s", "--preset", preset)
 		if got.Code != 1 || !strings.Contains(got.Out, says) {
 			t.Errorf("%s: code %d\n%s%s", preset, got.Code, got.Out, got.Errors)
@@ -208,7 +231,8 @@ func TestSkewStopsWhenItIsInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := skewQuestion{protocol: "verbatim", dialect: dialect.Jedis(), job: job, latency: usualLatency, clients: 8}
+	q := skewQuestion{protocol: "verbatim", dialect: dialect.Jedis(), job: job, latency: usualLatency,
+		clients: 8}
 	a, err := q.answer()
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +242,8 @@ func TestSkewStopsWhenItIsInterrupted(t *testing.T) {
 	for name, part := range map[string]func(*out.Env, context.Context, bool) error{
 		"simulating": a.simulate, "exploring": a.explore,
 	} {
-		if err := part(&out.Env{}, ctx, true); err == nil || !strings.Contains(err.Error(), name+": interrupted by") {
+		if err := part(&out.Env{}, ctx, true); err == nil ||
+			!strings.Contains(err.Error(), name+": interrupted by") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -226,7 +251,8 @@ func TestSkewStopsWhenItIsInterrupted(t *testing.T) {
 
 func TestSkewHelpNamesPresetsAndTheirSources(t *testing.T) {
 	got := skewed(t, "--help")
-	for _, word := range []string{"timesyncd", "systemd-timesyncd steps", "vm-pause", "Azure", "Assumed:", "lognormal:", "--explore"} {
+	for _, word := range []string{"timesyncd", "systemd-timesyncd steps", "vm-pause", "Azure", "Assumed:",
+		"lognormal:", "--explore"} {
 		if got.Code != 0 || !strings.Contains(got.Out, word) {
 			t.Errorf("--help does not mention %s", word)
 		}
@@ -278,7 +304,8 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 		"--job 1s x":                            "takes no arguments",
 	} {
 		got := skewed(t, strings.Fields(args)...)
-		if got.Code != 2 || got.Out != "" || !strings.Contains(got.Errors, says) || strings.Count(got.Errors, "\n") != 1 {
+		if got.Code != 2 || got.Out != "" || !strings.Contains(got.Errors, says) ||
+			strings.Count(got.Errors, "\n") != 1 {
 			t.Errorf("skew %s: code %d, %q; want %q", args, got.Code, got.Errors, says)
 		}
 	}
@@ -293,7 +320,8 @@ func TestSkewReadsMeasuredHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := skewed(t, "--trace", file)
-	if got.Code != 1 || !strings.Contains(got.Out, "a job may run for 1m10s") || !strings.Contains(got.Out, "50.0 % of jobs") {
+	if got.Code != 1 || !strings.Contains(got.Out, "a job may run for 1m10s") ||
+		!strings.Contains(got.Out, "50.0 % of jobs") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 }
@@ -315,7 +343,8 @@ func TestDocumentedAnswersAreTheCommands(t *testing.T) {
 			if !indented {
 				break
 			}
-			if !strings.HasPrefix(said, "Simulated:") && !strings.Contains(got.Out, strings.TrimSuffix(said, " …")) {
+			if !strings.HasPrefix(said, "Simulated:") &&
+				!strings.Contains(got.Out, strings.TrimSuffix(said, " …")) {
 				t.Errorf("skew %s does not say %q, but\n%s%s", line, said, got.Out, got.Errors)
 			}
 		}
@@ -336,14 +365,20 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, figures := range map[string][]string{
-		"Which fleets are safe, by the law": {"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>", "this fleet"},
-		"How likely a second holder is":     {"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "half hardened (observe)", "half dual", "all sealed", "all modern"},
-		"How long clients wait":             {"<td>30s</td>", "modern, p50", "observe, p99"},
-		"The shortest way to two holders":   {"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
+		"Which fleets are safe, by the law": {
+			"<td>0s</td><td>30.001s</td><td>30.001s</td>", "<td>30s</td><td>1ms</td><td>1m0.001s</td>",
+			"this fleet"},
+		"How likely a second holder is": {
+			"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "half hardened (observe)", "half dual",
+			"all sealed", "all modern"},
+		"How long clients wait": {"<td>30s</td>", "modern, p50", "observe, p99"},
+		"The shortest way to two holders": {
+			"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
 	} {
 		_, section, found := strings.Cut(string(page), title)
 		section, _, _ = strings.Cut(section, "</section>")
-		if !found || strings.Count(section, "<svg") != 1 || strings.Index(section, "<table") < strings.Index(section, "</svg>") {
+		if !found || strings.Count(section, "<svg") != 1 ||
+			strings.Index(section, "<table") < strings.Index(section, "</svg>") {
 			t.Errorf("section %q has no plot with a table below it", title)
 		}
 		for _, figure := range figures {
@@ -357,7 +392,8 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "no", "skew.html")
 	got := skewed(t, "--job", "5s", "--report", file)
-	if got.Code != 3 || got.Out != "" || !strings.Contains(got.Errors, "writing --report "+file) || !strings.Contains(got.Errors, "no such file or directory") {
+	if got.Code != 3 || got.Out != "" || !strings.Contains(got.Errors, "writing --report "+file) ||
+		!strings.Contains(got.Errors, "no such file or directory") {
 		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 }

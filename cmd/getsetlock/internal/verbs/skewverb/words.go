@@ -65,7 +65,8 @@ func (a *skewAnswer) why() string {
 			out.Short(a.law.Lease), out.Short(a.law.Job), out.Short(a.verdict.Overlap))
 	}
 	return fmt.Sprintf("Why: a job may run for %s. With a clock spread of %s and writes up to %s late, another client may take the key over %s after it was written. Two clients hold the lock at once for up to %s.",
-		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(max(0, v.LongestJob.Bound)), out.Short(a.verdict.Overlap))
+		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay),
+		out.Short(max(0, v.LongestJob.Bound)), out.Short(a.verdict.Overlap))
 }
 
 func (a *skewAnswer) howOften() string {
@@ -85,7 +86,8 @@ func (a *skewAnswer) whoseFault() string {
 	case a.cause == causeJump:
 		return "The problem is jumps of clocks: without jumps the clock spread would be small enough."
 	case a.cause == causeSkew:
-		return fmt.Sprintf("The problem is skew: with a clock spread of at most %s it would not happen.", out.Short(a.verdict.GreatestSpread.Bound))
+		return fmt.Sprintf("The problem is skew: with a clock spread of at most %s it would not happen.",
+			out.Short(a.verdict.GreatestSpread.Bound))
 	case a.verdict.Unconditional:
 		return "Neither skew nor long jobs nor jumps of clocks are the problem: these clients do not exclude each other."
 	case !a.possibleWithout(func(l *skew.Law) { l.Spread, l.Delay, l.Reply, l.Job = 0, 0, 0, l.Job-a.pause }):
@@ -104,10 +106,12 @@ func (a *skewAnswer) whatToChange() []string {
 		ways = append(ways, fmt.Sprintf("give every client a lease of %s or more", out.Short(lease)))
 	}
 	if v.LongestJob.Bounded && v.LongestJob.Bound > 0 && !v.LateWinner {
-		ways = append(ways, fmt.Sprintf("or let no job hold the lock for more than %s", out.Short(v.LongestJob.Bound)))
+		ways = append(ways, fmt.Sprintf("or let no job hold the lock for more than %s",
+			out.Short(v.LongestJob.Bound)))
 	}
 	if v.GreatestSpread.Bounded && v.GreatestSpread.Bound >= 0 && v.GreatestSpread.Bound < a.law.Spread {
-		ways = append(ways, fmt.Sprintf("or keep the clock spread within %s", out.Short(v.GreatestSpread.Bound)))
+		ways = append(ways, fmt.Sprintf("or keep the clock spread within %s",
+			out.Short(v.GreatestSpread.Bound)))
 	}
 	if len(ways) == 0 {
 		return nil
@@ -125,7 +129,8 @@ func (a *skewAnswer) whatToChange() []string {
 func (a *skewAnswer) whyNot() []string {
 	v := a.verdict
 	if !v.LongestJob.Bounded {
-		return []string{"Why: these clients take a key only when it does not exist, and only its holder deletes it."}
+		return []string{
+			"Why: these clients take a key only when it does not exist, and only its holder deletes it."}
 	}
 	text := fmt.Sprintf("Why: no job runs for more than %s, and with a clock spread of %s and writes up to %s late, no client takes the key over before %s.",
 		out.Short(a.law.Job), out.Short(a.law.Spread), out.Short(a.law.Delay), out.Short(v.LongestJob.Bound))
@@ -152,7 +157,8 @@ func (a *skewAnswer) besideOurs() string {
 	if a.protocol == "dual" {
 		mark = "a guard that no old client's clock takes for expired"
 	}
-	text := "Two getsetlock clients never hold the lock together, whatever old clients do. They write on key L " + mark
+	text :=
+		"Two getsetlock clients never hold the lock together, whatever old clients do. They write on key L " + mark
 	if l := a.verdict.LongestLease; l.Bounded && l.Bound > 0 {
 		text += fmt.Sprintf("; their lease may be %s at most", out.Short(l.Bound))
 	} else if l.Bounded {

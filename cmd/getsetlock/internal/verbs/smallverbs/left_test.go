@@ -35,10 +35,12 @@ func TestLsShowsAKeyLeftToOldClients(t *testing.T) {
 		if left.Key != "{free}:gsl" {
 			left, taken = taken, left
 		}
-		if left.State != StateLeft || left.Owner != nil || left.Protocol != nil || left.Note == nil || *left.Note != note {
+		if left.State != StateLeft || left.Owner != nil || left.Protocol != nil || left.Note == nil ||
+			*left.Note != note {
 			t.Errorf("%v: %+v", args, left)
 		}
-		if taken.Key != "taken" || taken.State != StateHeld || *taken.Protocol != "legacy" || taken.Owner != nil {
+		if taken.Key != "taken" || taken.State != StateHeld || *taken.Protocol != "legacy" ||
+			taken.Owner != nil {
 			t.Errorf("%v: %+v", args, taken)
 		}
 	}

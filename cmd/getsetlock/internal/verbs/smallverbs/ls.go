@@ -175,7 +175,8 @@ func wrapped(l lockLine) int {
 }
 
 func lockGrid(lines []lockLine) *out.Grid {
-	g := out.NewGrid(out.Left("key"), out.Left("state"), out.Left("protocol"), out.Left("dialect"), out.Left("owner"),
+	g := out.NewGrid(out.Left("key"), out.Left("state"), out.Left("protocol"), out.Left("dialect"),
+		out.Left("owner"),
 		out.Right("left"), out.Right("ttl"), out.Left("value"))
 	for _, l := range lines {
 		key := l.Key
@@ -306,7 +307,8 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 		if wire.IsWrongType(errs[i]) {
 			// The key M has another type, so another program wrote it: no lock
 			// that could be read here.
-			o = legacy.Observation{Observation: dialect.Observation{Key: fresh[i], Exists: true, Type: "unknown"}}
+			o = legacy.Observation{Observation: dialect.Observation{
+				Key: fresh[i], Exists: true, Type: "unknown"}}
 		} else if errs[i] != nil {
 			return errs[i]
 		}

@@ -96,7 +96,8 @@ func isMark(o legacy.Observation) bool {
 func isBookkeeping(o legacy.Observation) bool {
 	switch {
 	case strings.HasPrefix(o.Key, "gsl:fence:"):
-		return o.Type == "string" && !strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
+		return o.Type == "string" &&
+			!strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
 	case strings.HasPrefix(o.Key, "gsl:wait:"):
 		return o.Type == "string" && o.Value == ""
 	case strings.HasSuffix(o.Key, ":gsl"+look.Suffix):

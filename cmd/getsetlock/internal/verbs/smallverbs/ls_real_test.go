@@ -38,7 +38,8 @@ func TestLsFindsWrappedKeysByPatternOnEveryServer(t *testing.T) {
 			s.Want(s.Run(clitest.Script("", "k", "echo ran")...), 0, "ran\n", "")
 			s.Want(s.Run(clitest.Script("--mode verbatim -q", "k", "echo ran")...), 0, "ran\n", "")
 			s.Want(s.Run(clitest.Script("--keep 5s", "k", "echo ran")...), 0, "ran\n", "")
-			s.Want(s.Run("unlock", "k", "--value", clitest.ValueOf(s, "k")), 0, "deleted k and the getsetlock client's token that held it\n", "")
+			s.Want(s.Run("unlock", "k", "--value", clitest.ValueOf(s, "k")), 0,
+				"deleted k and the getsetlock client's token that held it\n", "")
 		})
 	}
 }

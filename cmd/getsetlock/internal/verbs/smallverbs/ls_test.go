@@ -70,7 +70,8 @@ func furnished(t *testing.T) *clitest.Stage {
 			t.Fatal(err)
 		}
 	}
-	for key, ttl := range map[string]time.Duration{"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second,
+	for key, ttl := range map[string]time.Duration{
+		"ours": 31 * time.Second, "token": 20 * time.Second, "guarded": 30 * time.Second,
 		"noted": 25 * time.Second, "almost": time.Minute, "broken": time.Minute, "half": 30 * time.Second} {
 		m.SetTTL(key, ttl)
 	}
@@ -144,7 +145,8 @@ func TestLsBelievesTheDialectItIsTold(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.Run("ls", "--json", "--dialect", name).Out), &answer); err != nil {
 			t.Fatal(err)
 		}
-		if len(answer.Locks) != 1 || answer.Locks[0].State != state || out.PlainName(*answer.Locks[0].Dialect) != out.PlainName(name) {
+		if len(answer.Locks) != 1 || answer.Locks[0].State != state ||
+			out.PlainName(*answer.Locks[0].Dialect) != out.PlainName(name) {
 			t.Errorf("%s: %+v", name, answer.Locks)
 		}
 	}
@@ -188,21 +190,27 @@ func TestUnlockComparesAndDeletes(t *testing.T) {
 	s.Want(s.Run("unlock", "stock", "--value", stock), 0, "deleted stock\n", "")
 	s.Want(s.Run("unlock", "stock", "--value", stock), 1, "", "it is free")
 	s.Want(s.Run("unlock", "hash", "--value", "x"), 1, "", "it holds a hash")
-	s.Want(s.Run("unlock", "ours", "--value", clitest.Token), 0, "deleted ours and the getsetlock client's token that held it\n", "")
-	s.Want(s.Run("unlock", "lost", "--value", clitest.Token), 0, "deleted lost and the getsetlock client's token that held it\n", "")
+	s.Want(s.Run("unlock", "ours", "--value", clitest.Token), 0,
+		"deleted ours and the getsetlock client's token that held it\n", "")
+	s.Want(s.Run("unlock", "lost", "--value", clitest.Token), 0,
+		"deleted lost and the getsetlock client's token that held it\n", "")
 	s.Want(s.Run("unlock", `bytes\xff\x0a`, "--value", `\x00\x01`), 0, "deleted bytes\\xff\\x0a\n", "")
-	s.Want(s.Run("unlock", out.Escaped(clitest.Springs), "--value", clitest.StampOf(redistest.Start.Add(40*time.Second))), 0,
+	s.Want(s.Run("unlock", out.Escaped(clitest.Springs), "--value",
+		clitest.StampOf(redistest.Start.Add(40*time.Second))), 0,
 		"deleted "+out.Escaped(clitest.Springs)+"\n", "")
-	s.Want(s.Run("unlock", "half", "--value", clitest.Token), 0, "deleted half and the getsetlock client's token that held it\n", "")
+	s.Want(s.Run("unlock", "half", "--value", clitest.Token), 0,
+		"deleted half and the getsetlock client's token that held it\n", "")
 	s.Want(s.Run("unlock", "noted", "--value", "x"), 1, "", "it holds "+clitest.Token+" host7 backup.sh")
 	s.Want(s.Run("unlock", "noted", "--value", clitest.Token), 0, "deleted noted\n", "")
 	s.Want(s.Run("unlock", "token", "--value", clitest.Token), 0, "deleted token\n", "")
 	s.Want(s.Run("unlock", "token", "--value", clitest.Token), 1, "", "it is free")
 	s.World.Mini.Set("noted", clitest.Token+" host8")
 	s.World.Mini.SetTTL("noted", time.Minute)
-	s.Want(s.Run("unlock", "noted", "--value", clitest.Token+" host7"), 1, "", "it holds "+clitest.Token+" host8")
+	s.Want(s.Run("unlock", "noted", "--value", clitest.Token+" host7"), 1, "",
+		"it holds "+clitest.Token+" host8")
 	s.Want(s.Run("unlock", "noted", "--value", clitest.Token+" host8"), 0, "deleted noted\n", "")
-	for _, key := range []string{"stock", "noted", "token", "ours", legacy.MarkKey("ours"), legacy.MarkKey("lost"), clitest.Springs, "bytes\xff\n"} {
+	for _, key := range []string{"stock", "noted", "token", "ours", legacy.MarkKey("ours"),
+		legacy.MarkKey("lost"), clitest.Springs, "bytes\xff\n"} {
 		if s.World.Mini.Exists(key) {
 			t.Errorf("%q still exists", key)
 		}
@@ -223,10 +231,13 @@ func TestUnlockAsksAndShowsTheHolder(t *testing.T) {
 		t.Fatal("deleted without a yes")
 	}
 	s.Stdin = "y\n"
-	s.Want(s.Run("unlock", "ours"), 0, "deleted ours and the getsetlock client's token that held it\n", "Delete it? [y/N] ")
-	s.Want(s.Run("unlock", "lost"), 0, "deleted lost and the getsetlock client's token that held it\n", "Delete it?")
+	s.Want(s.Run("unlock", "ours"), 0, "deleted ours and the getsetlock client's token that held it\n",
+		"Delete it? [y/N] ")
+	s.Want(s.Run("unlock", "lost"), 0, "deleted lost and the getsetlock client's token that held it\n",
+		"Delete it?")
 	s.Want(s.Run("unlock", "noted"), 0, "deleted noted\n",
-		"noted is held, by "+clitest.Token+", note host7 backup.sh, value "+clitest.Token+" host7 backup.sh, its lease runs until 2026-03-02T12:00:25.000Z and may be renewed\n"+
+		"noted is held, by "+clitest.Token+", note host7 backup.sh, value "+clitest.Token+
+			" host7 backup.sh, its lease runs until 2026-03-02T12:00:25.000Z and may be renewed\n"+
 			"If its holder is alive, it goes on working without a lock until it learns of the loss, by a message from the server or at its next renewal")
 	s.Want(s.Run("unlock", "absent"), 0, "absent is free\n", "")
 	s.Want(s.Run("unlock", "hash"), 1, "", "holds a hash")
@@ -330,7 +341,8 @@ func TestLsShowsALocksEndAndNotItsStamp(t *testing.T) {
 		t.Errorf("%+v", answer.Locks)
 	}
 	s.Interactive, s.Stdin = true, "n\n"
-	s.Want(s.Run("unlock", "ours"), 1, "", "until "+redistest.Start.Add(30*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"))
+	s.Want(s.Run("unlock", "ours"), 1, "",
+		"until "+redistest.Start.Add(30*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
 // Nobody holds a reserved key. The token on it is a waiter's, which may hold

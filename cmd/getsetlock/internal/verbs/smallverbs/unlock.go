@@ -65,7 +65,8 @@ func NewUnlock(e *out.Env) *cobra.Command {
 	}
 	f.server.Register(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
-	cmd.Flags().StringVar(&f.value, "value", "", "delete the lock if it still holds this value, as ls shows it")
+	cmd.Flags().StringVar(&f.value, "value", "",
+		"delete the lock if it still holds this value, as ls shows it")
 	out.Complete(cmd, "value", cobra.NoFileCompletions)
 	return cmd
 }
@@ -111,7 +112,8 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, key string) error {
 
 // force deletes the lock if value still holds it, by the rules of the lock's
 // protocol. value may be a token without its note.
-func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Backend, key, value string) (legacy.Deleted, error) {
+func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Backend, key,
+	value string) (legacy.Deleted, error) {
 	o, err := backend.Observe(ctx, key)
 	if err != nil {
 		return legacy.Deleted{}, err
@@ -146,12 +148,14 @@ func changed(e *out.Env, ctx context.Context, backend legacy.Backend, key string
 			now = "holds " + out.Shortened(out.Escaped(o.Value), 80)
 		}
 	}
-	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), now)}
+	return &out.ExitError{Code: out.CodeBad,
+		Err: fmt.Errorf("nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), now)}
 }
 
 // askFor shows the holder, asks, and returns the value to delete. The value is
 // empty if nothing is to be done.
-func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer string) (value string, err error) {
+func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer string) (value string,
+	err error) {
 	o, err := backend.Observe(ctx, key)
 	if err != nil {
 		return "", out.CouldNot(err, "looking at %q", out.Escaped(key))
@@ -176,7 +180,8 @@ func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
-		{"by", orNothing(line.Owner)}, {"note", orNothing(line.Note)}, {"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
+		{"by", orNothing(line.Owner)}, {"note", orNothing(line.Note)},
+		{"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)

@@ -13,11 +13,13 @@ func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 	v := versionOf(&debug.BuildInfo{
 		Main: debug.Module{Version: "v1.2.3"},
 		Settings: []debug.BuildSetting{
-			{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.time", Value: "2026-11-20T12:00:00Z"},
+			{Key: "vcs.revision", Value: "0123456789abcdef0123"},
+			{Key: "vcs.time", Value: "2026-11-20T12:00:00Z"},
 			{Key: "vcs.modified", Value: "true"},
 		},
 	})
-	if v.Version != "v1.2.3" || v.source() != " (0123456789ab, modified)" || *v.Time != "2026-11-20T12:00:00Z" {
+	if v.Version != "v1.2.3" || v.source() != " (0123456789ab, modified)" ||
+		*v.Time != "2026-11-20T12:00:00Z" {
 		t.Errorf("%+v%s", v, v.source())
 	}
 	if v := versionOf(nil); v.Version != "unknown" || v.source() != "" || v.Revision != nil {
@@ -27,11 +29,13 @@ func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 
 func TestVersionIsPrintedForPeopleAndPrograms(t *testing.T) {
 	s := clitest.NewStage(t)
-	if got := s.Run("version"); got.Code != 0 || !strings.HasPrefix(got.Out, "getsetlock ") || strings.Count(got.Out, "\n") != 1 {
+	if got := s.Run("version"); got.Code != 0 || !strings.HasPrefix(got.Out, "getsetlock ") ||
+		strings.Count(got.Out, "\n") != 1 {
 		t.Errorf("%+v", got)
 	}
 	var v Version
-	if err := json.Unmarshal([]byte(s.Run("version", "--json").Out), &v); err != nil || v.Schema != "getsetlock.version/1" {
+	if err := json.Unmarshal([]byte(s.Run("version", "--json").Out), &v); err != nil ||
+		v.Schema != "getsetlock.version/1" {
 		t.Errorf("%v %+v", err, v)
 	}
 }

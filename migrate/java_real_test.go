@@ -23,8 +23,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// javaWorld is a server whose record stands at a phase, a Go client on the bridge and Java clients of
-// docs/java-dual.md, all members of one namespace.
+// javaWorld is a server with a record in a phase, a Go client with a bridge,
+// and Java clients of docs/java-dual.md, all members of one namespace.
 type javaWorld struct {
 	t      *testing.T
 	server *redistest.Server
@@ -36,7 +36,7 @@ type javaWorld struct {
 
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
-// known are the claims of an operator who knows everything.
+// known are complete claims.
 var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
 
 const javaCounter = "counter"
@@ -242,7 +242,8 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 	}
 }
 
-// work lets goroutines of ours count until the func that it returns is called, which tells how often they did.
+// work counts in goroutines of Go clients until the func that it returns is
+// called. That func returns how often they counted.
 func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

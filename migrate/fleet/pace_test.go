@@ -31,7 +31,8 @@ func (f *fleet) promised(m *migrate.Member) time.Duration {
 	return s.Every
 }
 
-// TestALargeFleetBeatsSeldomAndGatesAreToldSo: nobody counts as vanished who said that it will be silent so long.
+// TestALargeFleetBeatsSeldomAndGatesAreToldSo: a member that announced its
+// silence does not count as vanished.
 func TestALargeFleetBeatsSeldomAndGatesAreToldSo(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})

@@ -22,11 +22,11 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// known are the claims of an operator who knows everything.
+// known are complete claims.
 var known = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
 
-// BenchmarkGateOfTenThousandKeys looks at a namespace of 10,000 locks among as many other keys, and tells how
-// long another client's PING took at most meanwhile.
+// BenchmarkGateOfTenThousandKeys looks at a namespace of 10,000 locks among as
+// many other keys. It reports the longest PING of another client meanwhile.
 func BenchmarkGateOfTenThousandKeys(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	pool := s.Pool()

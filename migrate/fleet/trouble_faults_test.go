@@ -96,7 +96,7 @@ func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
 func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 	for refusal, words := range map[string]string{
 		redistest.NoPerm: "the user needs rights on the keys",
-		"CROSSSLOT Keys in request don't hash to the same slot": "has room for a second key",
+		"CROSSSLOT Keys in request don't hash to the same slot": "lies in another slot",
 	} {
 		for _, p := range []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean} {
 			inBubble(t, func(f *fleet) {
@@ -134,7 +134,8 @@ func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestKeysOfAnotherDialectAreNamedAndHeld: a survey finds the values of another unit, which ours never takes.
+// TestKeysOfAnotherDialectAreNamedAndHeld: a survey finds values in another
+// unit, which getsetlock clients never take over.
 func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		crew := newCrew(f, verbCase{from: migrate.Observe})

@@ -184,7 +184,8 @@ func TestARecordIsNotBegunTwice(t *testing.T) {
 	})
 }
 
-// TestAStepThatIsNamedIsTakenOnce: said again, by who saw no answer or by somebody else, it is no further step.
+// TestAStepThatIsNamedIsTakenOnce: a second call, by an operator who saw no
+// answer or by another one, takes no further step.
 func TestAStepThatIsNamedIsTakenOnce(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -264,7 +265,7 @@ func TestNewBeginningWaitsForVanishedMembers(t *testing.T) {
 	})
 }
 
-// put writes a tombstone on a lock, and a token of a member beside it, if there is one.
+// put writes a tombstone on L and, for a member, its token on M.
 func (f *fleet) put(key string, held *migrate.Member) {
 	f.t.Helper()
 	if err := f.w.Mini.Set(key, tombstone); err != nil {
@@ -340,8 +341,8 @@ func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
 	})
 }
 
-// TestCleanLeavesTombstonesToTheirLastTTL: they are all that keeps out an old
-// client that somebody forgot. They stand for 30 days, or for twice its pause.
+// TestCleanLeavesTombstonesToTheirLastTTL: only they keep out a forgotten old
+// client. They last 30 days, or twice its pause.
 func TestCleanLeavesTombstonesToTheirLastTTL(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	for _, c := range []struct{ idle, before, want time.Duration }{

@@ -5,6 +5,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -242,6 +243,11 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 	}
 }
 
+// between is the longest time that a goroutine of work leaves the key alone.
+// Without it the goroutines wake each other, and the Java clients, which poll, find
+// the key free once in many seconds.
+const between = 40 * time.Millisecond
+
 // work counts in goroutines of Go clients until the func that it returns is
 // called. That func returns how often they counted.
 func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
@@ -267,6 +273,7 @@ func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
 					w.t.Errorf("the bridge: %v", err)
 					return
 				}
+				<-time.After(rand.N(between))
 			}
 		})
 	}

@@ -239,10 +239,11 @@ func contendUnderFaults(t *testing.T, s *redistest.Server, seed uint64, backend 
 	emptied(t, s)
 }
 
-// emptied waits for what was left to end by itself, no longer than a lease and a place in the line live.
+// emptied waits for what was left to end by itself, no longer than a lease and the keys of a line live: those last for
+// 20 s after the last try.
 func emptied(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	deadline := time.After(contendedTTL + 5*time.Second)
+	deadline := time.After(contendedTTL + 25*time.Second)
 	for {
 		var left []string
 		for _, key := range redistest.Keys(t, s.Pool()) {

@@ -260,9 +260,9 @@ func TestBackWaitsForLeasesOfSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.beats()
-		r := f.back(Options{Go: true})
+		f.back(Options{Go: true})
 		f.beats()
-		r = f.back(Options{Go: true})
+		r := f.back(Options{Go: true})
 		closed(t, r.Gate, "leases")
 		if r.Over {
 			t.Error("over while a lease of sealed runs")

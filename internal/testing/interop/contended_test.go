@@ -184,16 +184,16 @@ func (s tally) log(t *testing.T, name string) {
 }
 
 // somePoliteness is a sixth of what ours have by themselves: with a whole gap after each release four processes of
-// ours need two minutes for their thousands. It is less polite, so the jar's quarter is no easier to come by.
+// ours need a minute for their thousands. It is less polite, so the jar's quarter is no easier to come by.
 const somePoliteness = 25 * time.Millisecond
 
 // The jar polls, so a woken process of ours would have the key again before it looks: politeness gives it its turn. With
-// it on, every one of the eight gets its thousand.
+// it on, every one of the eight gets its hundreds.
 func TestNoUpdateIsLostBetweenFourJavaClientsAndFourProcessesOfOurs(t *testing.T) {
 	t.Parallel()
 	ctx := patientContext(t)
 	f := startFleet(t, ctx, sharedJVM(t), redistest.Real(t, redistest.Options{}), hardenedTeam(somePoliteness))
-	f.await(t, ctx, 1_000, 20_000)
+	f.await(t, ctx, 300, 6_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkGranted(t)

@@ -111,7 +111,7 @@ func besideDual(t *testing.T, ctx context.Context, j skewed) {
 	f.await(t, ctx, 20, 2_000)
 	f.killJava(t, ctx)
 	f.killOurs(t, ctx)
-	f.await(t, ctx, 200, 20_000)
+	f.await(t, ctx, 200, 5_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkGranted(t)
@@ -138,7 +138,7 @@ func besideSealed(t *testing.T, ctx context.Context, j skewed) {
 		must[int](t)(l.Refused(ctx, 4+must[int](t)(l.Refused(ctx, 0))))
 	}
 	tombed := time.Now().UnixMicro() // every attempt that had read the dead stamp has ended
-	f.awaitOurs(t, ctx, 200, 20_000)
+	f.awaitOurs(t, ctx, 200, 5_000)
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkSealed(t)
@@ -181,7 +181,7 @@ func (s tally) checkSealed(t *testing.T) {
 func (s tally) struck(since int64) (found []string) {
 	for i, spans := range s.ours {
 		for _, span := range spans {
-			if span.overwritten && span.Asked >= since {
+			if span.Overwritten && span.Asked >= since {
 				found = append(found, fmt.Sprintf("process %d of ours asked at %d, held at %d and was overwritten", i, span.Asked, span.Held))
 			}
 		}
@@ -190,7 +190,7 @@ func (s tally) struck(since int64) (found []string) {
 }
 
 func TestLossIsFoundOnceTombstonesAreThere(t *testing.T) {
-	s := tally{ours: [][]Span{{{Asked: 5, overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, overwritten: true}}}}
+	s := tally{ours: [][]Span{{{Asked: 5, Overwritten: true}, {Asked: 7}}, {{Asked: 6}, {Asked: 8, Overwritten: true}}}}
 	if all, late := s.struck(0), s.struck(6); len(all) != 2 || len(late) != 1 || !strings.Contains(late[0], "process 1 of ours asked at 8") {
 		t.Errorf("%q and %q", all, late)
 	}

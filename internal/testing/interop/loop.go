@@ -25,7 +25,7 @@ type Span struct {
 	Held     int64 // after it had returned
 	Released int64 // before release was called: the end of what the client itself believes
 
-	overwritten bool // its release was told so; only workers say that
+	Overwritten bool // the release found another value; only workers of ours report that
 }
 
 // Refusal is one acquire that came back with false, in microseconds of the JVM's wall clock.

@@ -104,12 +104,12 @@ func work(told string) error {
 		}
 		if to.DeadStamp && overwritten(err) && span.Released != 0 && losses == 0 {
 			losses++
-			span.overwritten = true
+			span.Overwritten = true
 			fmt.Fprintln(os.Stderr, err)
 		} else if err != nil {
 			return err
 		}
-		fmt.Println(span.Asked, span.Held, span.Released, span.overwritten)
+		fmt.Println(span.Asked, span.Held, span.Released, span.Overwritten)
 	}
 }
 
@@ -193,7 +193,7 @@ func startWorker(t *testing.T, to task) *worker {
 func (w *worker) read(stdout io.Reader) {
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		var s Span
-		if _, err := fmt.Sscan(lines.Text(), &s.Asked, &s.Held, &s.Released, &s.overwritten); err != nil {
+		if _, err := fmt.Sscan(lines.Text(), &s.Asked, &s.Held, &s.Released, &s.Overwritten); err != nil {
 			w.err = err
 			break
 		}

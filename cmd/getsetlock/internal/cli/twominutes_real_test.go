@@ -187,7 +187,7 @@ func (f *twoMinutes) migrate() {
 	f.reach(map[string]int{"auto": 3})
 	f.advance("clean")
 	f.reach(map[string]int{"auto": 3})
-	f.verb(0, "migrate", "sweep", "--namespace", "stock", "--go") // the tombstones would stay for 30 days
+	f.repeat("swept", "migrate", "sweep", "--namespace", "stock", "--go") // the tombstones would stay for 30 days
 	members.stop()
 	for _, key := range []string{busyKey, legacy.MarkKey(busyKey)} {
 		if left, err := redis.String(f.do("GET", key)); err != redis.ErrNil {
@@ -222,28 +222,34 @@ func (f *twoMinutes) shutOut() {
 	}
 }
 
-// advance takes the gate, which is tried again after each examination of the
-// doctor's until the window has passed.
+// advance takes the gate as soon as the window has passed.
 func (f *twoMinutes) advance(to string) {
 	f.t.Helper()
 	verb := []string{"migrate", "advance", "--go", "--to", to}
 	if to == "clean" {
 		verb = []string{"migrate", "clean", "--go"}
 	}
+	f.repeat("to "+to, append(verb, jarClaims...)...)
+	f.ledger.begin()
+}
+
+// repeat runs a verb until its gate is open, once after each examination of the
+// doctor's.
+func (f *twoMinutes) repeat(done string, verb ...string) {
+	f.t.Helper()
 	began := time.Now()
 	for {
-		got := f.speak(append(verb, jarClaims...)...)
+		got := f.speak(verb...)
 		if got.Code == 0 {
 			break
 		}
 		if got.Code != 1 || f.ctx.Err() != nil {
-			f.t.Fatalf("to %s: code %d\n%s%s", to, got.Code, got.Out, got.Errors)
+			f.t.Fatalf("not %s: code %d\n%s%s", done, got.Code, got.Out, got.Errors)
 		}
 		f.last = got
 		f.examined()
 	}
-	f.logf("to %s after %v", to, time.Since(began).Round(time.Millisecond))
-	f.ledger.begin()
+	f.logf("%s after %v", done, time.Since(began).Round(time.Millisecond))
 }
 
 // checkHeld fails the test unless the key still holds what the jar that has it

@@ -12,8 +12,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// After the stamp and the spread by the server's clock, at the first look already: a client that has only begun
-// has seen no step of that clock.
+// Java takes over when the server's clock is past the stamp and the spread,
+// even at its first look. A client that has just begun has seen no step of that
+// clock.
 func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	old := interop.SharedClient(t, w.server.Addr())

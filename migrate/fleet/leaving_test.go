@@ -319,8 +319,8 @@ func TestFinishingAStepComparesTheDialect(t *testing.T) {
 	closed(t, &gate, "dialect")
 }
 
-// TestLogSaysWhoSteppedByWhichClaims, and which members were forgotten.
-func TestLogSaysWhoSteppedByWhichClaims(t *testing.T) {
+// TestLogNamesOperatorsAndClaims, and which members were forgotten.
+func TestLogNamesOperatorsAndClaims(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)

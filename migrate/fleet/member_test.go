@@ -367,7 +367,7 @@ func (f *fleet) forgetting(key func(second *migrate.Member) string, happens func
 
 // A member returns between the look and the deletion. The operator learns which
 // members are gone by then.
-func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
+func TestMemberThatReturnsIsNotForgotten(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		first, _, err := f.forgetting(func(m *migrate.Member) string { return m.ID() }, func(m *migrate.Member) {
 			s := m.State()

@@ -332,8 +332,8 @@ func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 	}
 }
 
-// A lease of a minute is claimed, and a client writes what one of 30 s would: it is
-// asked for a second time, whoever claimed it, in every phase.
+// A lease of a minute is claimed, and a client writes as with one of 30 s. The
+// gate asks for the lease again, whoever claimed it, in every phase.
 func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual} {
 		for name, seen := range map[string]func(*census.Evidence){

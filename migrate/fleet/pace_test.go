@@ -31,9 +31,9 @@ func (f *fleet) promised(m *migrate.Member) time.Duration {
 	return s.Every
 }
 
-// TestALargeFleetBeatsSeldomAndGatesAreToldSo: a member that announced its
+// TestLargeFleetAnnouncesItsLongPeriods: a member that announced its
 // silence does not count as vanished.
-func TestALargeFleetBeatsSeldomAndGatesAreToldSo(t *testing.T) {
+func TestLargeFleetAnnouncesItsLongPeriods(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)

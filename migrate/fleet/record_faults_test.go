@@ -25,7 +25,7 @@ var losses = map[string]func(*redistest.World){
 
 // Two members, in one phase or a step apart, exclude each other and old clients
 // as before. Leases go on, and a program that joins takes no lock.
-func TestWhoHasAPhaseKeepsItWithoutARecord(t *testing.T) {
+func TestMembersKeepTheirPhaseWithoutARecord(t *testing.T) {
 	for name, lose := range losses {
 		for _, from := range migrate.Phases() {
 			for _, to := range migrate.Phases() {
@@ -222,8 +222,9 @@ func doStatus(ctx context.Context, f *fleet, o Options) (*Report, error) {
 	return Status(ctx, f.w.Pool(), f.options(o))
 }
 
-// TestAWayBackIsNotOverWhileLeasesOfSealedRun, whose releases may put tombstones back, or of modern: a fail-over
-// may have lost the step to modern with all that members said of it, and back was taken from what was left.
+// TestAWayBackIsNotOverWhileLeasesOfSealedRun, since their releases may write
+// tombstones again. Leases of modern count too: a fail-over may have lost the
+// step to modern, with what its members said, before back was called.
 func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
 	for p, want := range map[migrate.Phase][]string{migrate.Sealed: {"leases"}, migrate.Dual: nil, migrate.Modern: {"leases"}} {
 		f := orderly(migrate.Dual)

@@ -217,9 +217,8 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 	}
 }
 
-// TestTheDocumentedRightsAreEnough has an operator and a member who may do what docs/migration.md lists and
-// nothing else.
-// documented are the commands that docs/migration.md lists after a phrase, up to the keys that they are for.
+// documented are the commands that docs/migration.md lists after a phrase, up
+// to the keys that they are for.
 func documented(t *testing.T, after string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/migration.md")
@@ -238,6 +237,8 @@ func documented(t *testing.T, after string) []string {
 	return commands
 }
 
+// TestTheDocumentedRightsAreEnough has an operator and a member with exactly
+// the rights that docs/migration.md lists.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	rights := func(name string, commands ...string) *redis.Pool {

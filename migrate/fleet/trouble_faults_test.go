@@ -17,12 +17,12 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Two people at once, rights that are missing, names that have no place: each is a sentence that says what to
-// do, and nothing is left half done.
+// Two operators at once, missing rights, names without a slot. For each the verb says
+// what to do, and leaves nothing half done.
 
-// TestOfTwoPeopleAtOnceOneIsToldSo: one waits with its step before the server, until the other has taken the
-// same or the opposite one.
-func TestOfTwoPeopleAtOnceOneIsToldSo(t *testing.T) {
+// TestSecondOfTwoOperatorsIsRefused: one operator's step waits in front of the server,
+// until the other has taken the same or the opposite step.
+func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		from       migrate.Phase
 		slow, fast func(context.Context, *redis.Pool, Options) (*Report, error)

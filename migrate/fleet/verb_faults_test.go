@@ -16,9 +16,9 @@ import (
 )
 
 // Faults in every verb, at each of its commands. Whatever happens, the record is the old one, the new one
-// or none, and members are never more than a step apart. The verb, run again as docs/migration.md says,
-// comes to where it would have come and never a step further, and leaves nothing but the record, the
-// members, and tombstones where they belong.
+// or none, and members are never more than a step apart. Run again as
+// docs/migration.md says, the verb comes to the same phase, and never a step further.
+// It leaves only the record, the members, and tombstones where they belong.
 
 // verbCase is a row: a fleet in a phase, and a verb.
 type verbCase struct {
@@ -261,8 +261,9 @@ func (c *crew) neverHalf(v verbCase, first error) {
 	}
 }
 
-// comesTo is what the operator does: wait for the members' heartbeats, write a lost record anew, take away
-// one that is older than what members have seen, and run the verb again until it says that it is over.
+// comesTo is what the operator does. It waits for the members' heartbeats,
+// writes a lost record anew, deletes one that is older than what members have
+// seen, and runs the verb until that says it is over.
 func (c *crew) comesTo(v verbCase, first error) {
 	c.t.Helper()
 	o := c.options(Options{Go: true, Wait: 20 * time.Second})

@@ -45,8 +45,9 @@ func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
 	})
 }
 
-// TestNothingMovesWithoutGo, not the first step of a verb and not what an earlier call has left: that
-// lets old clients in, or takes away what keeps them out.
+// TestNothingMovesWithoutGo: neither the first step of a verb nor what an
+// earlier call left. Both would let old clients in, or delete what keeps them
+// out.
 func TestNothingMovesWithoutGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, pending migrate.Phase // pending: the step was taken, and not all of it is done

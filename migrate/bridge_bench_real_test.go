@@ -14,9 +14,10 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// BenchmarkBridge compares an acquisition and its release with the same of package modern. The two take
-// turns in short rounds; reported beside the time is the median of the rounds' ratios. What is wanted is
-// 1.3 at most in phase dual. Run it under taskset -c 0 where nothing else runs.
+// BenchmarkBridge compares an acquisition and its release with those of package
+// modern. The two take turns in short rounds. It also reports the median of the
+// rounds' ratios, which should be at most 1.3 in phase dual. Run it under
+// taskset -c 0 where nothing else runs.
 func BenchmarkBridge(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	for _, fence := range []bool{false, true} {

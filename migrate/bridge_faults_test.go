@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// Faults in every step: nobody else could have been let in, or the lease is told lost.
+// Faults in every step: no other client can hold, or the lease is reported lost.
 
 var faults = map[string]redistest.Action{
 	"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin,

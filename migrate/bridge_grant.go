@@ -246,9 +246,9 @@ func (g *bridgeGrant) lesser(l, m any) time.Duration {
 	return time.Duration(max(left, 0)) * time.Millisecond
 }
 
-// cut counts a TTL that another client shortened (rule 9): a guard's TTL below
-// M's, or a tombstone's far below its 30 days, which days of ageing do not
-// explain.
+// cut counts a TTL that another client shortened (rule 9). For a guard that is
+// a TTL below M's. For a tombstone it is one far below its 30 days, which days
+// of ageing do not explain.
 func (g *bridgeGrant) cut(l, m any) {
 	const jitter = 100 // a script's two commands may fall into different milliseconds
 	left := integer(l)

@@ -56,7 +56,7 @@ func bridgeTrouble(k bridgeKeys, what string, err error) error {
 	var said redis.Error
 	switch {
 	case wire.IsCluster(err) && strings.Contains(k.l, "}"):
-		return fmt.Errorf("migrate: %s key %q: the server answered that %q cannot stand in its slot; in a cluster only a name without \"}\", or with a hash tag, has room for a second key: %w",
+		return fmt.Errorf("migrate: %s key %q: the server answered that %q lies in another slot; in a cluster a lock needs a name without \"}\", or one with a hash tag: %w",
 			what, k.name, k.argM, err)
 	case wire.IsNoPerm(err), errors.As(err, &said) && strings.Contains(string(said), "ACL failure in script"):
 		return fmt.Errorf("migrate: %s key %q: the server refuses; the user needs rights on the keys %q, %q, %q and gsl:fence:*, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, EXISTS, GET, GETRANGE, STRLEN, SET, DEL, PTTL, PEXPIRE): %w",

@@ -13,9 +13,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// What the server itself loses, in every step: nobody else is let in, or the lease is told lost by its
-// next renewal. Cut connections and refusals are in bridge_faults_test.go; a real fail-over is in
-// failover_real_test.go.
+// What the server itself loses, in every step: no other client can hold, or the
+// lease's next renewal reports the loss. bridge_faults_test.go cuts connections and
+// refuses commands; failover_real_test.go does a real fail-over.
 
 // loss is what the server forgets. It is noted before the step, and happens when it is called.
 type loss func(r *rig) (happen func())
@@ -29,8 +29,9 @@ var lossesOfServers = map[string]loss{
 	"script cache flushed": func(r *rig) func() { return r.w.FlushScripts },
 }
 
-// lostStep is one step of a holder. It lets the loss happen behind itself, or in place of its reply, and
-// returns who believes to hold then; nil is nobody.
+// lostStep is one step of a holder. The loss happens after the step, or in
+// place of its reply. It returns the grant that is then believed to hold; nil
+// without one.
 type lostStep func(r *rig, b *migrate.Bridge, lose loss, unheard bool) lock.Grant
 
 var lostSteps = map[string]lostStep{
@@ -84,7 +85,8 @@ var lostSteps = map[string]lostStep{
 	},
 }
 
-// losing runs a step and lets the loss happen behind it, or before its reply, which never comes.
+// losing runs a step and lets the loss happen after it, or before its reply,
+// which never comes.
 func (r *rig) losing(lose loss, unheard bool, step func() error) error {
 	r.w.ServerNow()
 	happen := lose(r)
@@ -154,8 +156,9 @@ func TestHolderLearnsWhatTheServerLost(t *testing.T) {
 	}
 }
 
-// nobodyBeside lets somebody else try for the key. If he is let in, the holder is told so by its next
-// renewal, and harms him by nothing that it does.
+// nobodyBeside lets another client try for the key. If that client gets it, the
+// holder's next renewal reports the loss, and no act of the holder harms that
+// client.
 func (r *rig) nobodyBeside(p migrate.Phase, g lock.Grant, old bool) {
 	r.Helper()
 	other, lease := lock.Backend(r.bridge(p)), ttl

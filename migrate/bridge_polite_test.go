@@ -15,7 +15,8 @@ import (
 
 const gap = 145 * time.Millisecond // of a poll of 100 ms
 
-// politePhases are those in which old clients may wait for a release of ours.
+// politePhases are those in which old clients may wait for a getsetlock
+// client's release.
 var politePhases = []migrate.Phase{migrate.Observe, migrate.Dual}
 
 func leave(r *rig, g lock.Grant) {
@@ -151,7 +152,7 @@ func TestChainOfHandOversEndsWhenAGapIsDue(t *testing.T) {
 	})
 }
 
-// A tombstone beside a gap keeps nobody's place.
+// A gap on M is no holder's: the sweep deletes the tombstone.
 func TestSweepTakesAGapForNobody(t *testing.T) {
 	bridges(t, func(r *rig) {
 		for m, want := range map[string]int64{

@@ -30,7 +30,8 @@ func realBridge(t *testing.T, s *redistest.Server, p migrate.Phase, change ...fu
 	return b
 }
 
-// The oldest lets no script write that has read the clock, and cannot tell of changes.
+// The oldest server lets no script write after it has read the clock, and has
+// no tracking.
 func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 	for _, bin := range redistest.Servers(t) {
 		for _, p := range []migrate.Phase{migrate.Dual, migrate.Sealed} {
@@ -92,7 +93,7 @@ func TestTrackingWakesWaitersAndHolders(t *testing.T) {
 			}
 			deadline := time.After(redistest.Patience)
 			for touched := false; !touched; {
-				// Until the watch stands a touch is only found by a renewal.
+				// Until the watch is armed only a renewal finds a touch.
 				s.Do("SET", "k", "1")
 				select {
 				case <-l.Done():

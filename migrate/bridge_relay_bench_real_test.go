@@ -14,11 +14,13 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// BenchmarkHandOver compares what it costs that a key goes from one goroutine of a process to the next, with
-// the same of package modern: 16 goroutines of each want one key all the time. The dialect is one in
-// which every acquisition is settled, for 1.1 s here; a guard that is handed on was settled before. One
-// operation is 64 acquisitions. In "ended" the hand-overs end as they do by default, after 100 ms at the
-// latest, so that the settle comes again and again: what then counts is how many acquisitions a second are left.
+// BenchmarkHandOver compares the cost of handing a key from one goroutine of a
+// process to the next with that of package modern. 16 goroutines of each want
+// one key all the time. In this dialect every acquisition is settled, here for
+// 1.1 s; a guard that is handed over was settled before. One operation is 64
+// acquisitions. In "ended" the hand-overs end as by default, after at most 100
+// ms, and each time a settle follows. There the number of acquisitions a second
+// counts.
 func BenchmarkHandOver(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	for _, c := range []struct {

@@ -96,10 +96,9 @@ func nobodysToken() string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// doneFor is how long a release must still say that the tick is done, in
-// dialects whose keys mean that and are never released: until the old client's
-// own stamp would have ended (rule 10). It is 0 in all other dialects. The
-// caller holds g.mu.
+// doneFor is how long a release must still say that the tick is done: until the
+// old client's own stamp would have ended (rule 10). It is 0 except in dialects
+// whose keys mean "done" and are never released. The caller holds g.mu.
 func (g *bridgeGrant) doneFor() time.Duration {
 	d := g.b.dialect
 	if !d.NeverReleases() || g.server.IsZero() {

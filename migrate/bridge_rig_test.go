@@ -23,7 +23,8 @@ const (
 
 var background = context.Background()
 
-// rig is a server in a bubble, bridges on it, and what stands on the key k and beside it.
+// rig is a server in a bubble, and bridges on it, with the keys L and M of the
+// lock k.
 type rig struct {
 	*testing.T
 	w    *redistest.World
@@ -123,7 +124,7 @@ func (r *rig) entomb() {
 	r.expire("k", 30*24*time.Hour)
 }
 
-// wantKeys says what must stand on both keys; "" is nothing.
+// wantKeys says what both keys must hold; "" is nothing.
 func (r *rig) wantKeys(l, m string) {
 	r.Helper()
 	if got := r.get("k"); got != l {

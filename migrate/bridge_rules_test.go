@@ -28,7 +28,7 @@ func each(t *testing.T, phases []migrate.Phase, test func(r *rig, p migrate.Phas
 	}
 }
 
-// What stands on the wire.
+// Bytes on the wire.
 
 func TestEachPhaseLeavesItsOwnMark(t *testing.T) {
 	guard := regexp.MustCompile(`^[4-9][0-9]{18}$`)
@@ -359,7 +359,8 @@ func TestAnEndedContextInASettleIsUndone(t *testing.T) {
 				r.Fatalf("%v, %v", g, err)
 			}
 			r.release(unsure.Grant)
-			// Where a clobberer finds its own bytes the tombstone would be taken with nobody told.
+			// An old client that finds its own bytes would take the lock over the
+			// tombstone, and nobody would notice.
 			left := d.Tombstone()
 			if d.OrMine {
 				left = ""
@@ -671,8 +672,9 @@ func TestWhereTheKeyMeansDoneTheOldClientsOwnStampStays(t *testing.T) {
 	})
 }
 
-// The old clients' stamp says it to ours too, as long as it stands. From sealed on a tombstone stands there, or
-// nothing, and M has to.
+// Where the key means "done", no getsetlock client takes it again before its
+// time. The old clients' stamp says "done" while it is there. From sealed on L
+// holds a tombstone or nothing, and M has to say it.
 func TestBridgeTakesNoTickThatIsDone(t *testing.T) {
 	d := dialect.Machinery()
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
@@ -707,7 +709,7 @@ func TestBridgeTakesNoTickThatIsDone(t *testing.T) {
 	})
 }
 
-// Who lost L to somebody says nothing of the tick: that one has it.
+// A holder that lost L says nothing of the tick, which is now another client's.
 func TestATickThatWasLostIsNotDone(t *testing.T) {
 	each(t, withTomb, func(r *rig, p migrate.Phase) {
 		g := r.take(r.bridge(p, speaks(dialect.Machinery())))
@@ -775,8 +777,8 @@ func TestBridgesExcludeEachOtherAcrossPhases(t *testing.T) {
 	}
 }
 
-// TestAfterCleanAProgramMayUseModernOnTheSecondKeysName: beside a member of clean, in whichever order, and the
-// fencing numbers go on.
+// TestAfterCleanAProgramMayUseModernOnTheSecondKeysName: alongside a member of
+// clean, in either order. The fencing numbers go on.
 func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 	bridges(t, func(r *rig) {
 		clean := r.bridge(migrate.Clean, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
@@ -896,7 +898,8 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 	})
 }
 
-// TestACounterThatCannotBeReadLeavesNothingTaken: it is somebody else's, and the lock would have no number.
+// TestACounterThatCannotBeReadLeavesNothingTaken: the counter's key is another
+// program's, and the lock would have no number.
 func TestACounterThatCannotBeReadLeavesNothingTaken(t *testing.T) {
 	for _, text := range []string{"abc", "", "9999999999999999999", "nan"} {
 		bridges(t, func(r *rig) {
@@ -960,8 +963,8 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 	})
 }
 
-// TestOnlyATakenLForgetsTheRememberedLook: it speaks of the bytes that stood on L
-// before.
+// TestOnlyATakenLForgetsTheRememberedLook: the look is about the bytes that L
+// held before.
 func TestOnlyATakenLForgetsTheRememberedLook(t *testing.T) {
 	const look = "{k}:gsl:look"
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {

@@ -199,9 +199,9 @@ func (b *Bridge) wantsClock() bool {
 }
 
 // settles reports that this acquisition must be looked at again before it is a
-// grant: after a takeover (rule 5), and always where old clients take values
-// that are their own (rule 6). A tombstone needs no second look: only settled
-// guards have left one.
+// grant. It must after a takeover (rule 5), and always where old clients take
+// values that are their own (rule 6). A tombstone needs no second look: only
+// settled guards have left one.
 func (b *Bridge) settles(g *bridgeGrant, took int64) bool {
 	if took == tookTomb || g.phase == Clean || !b.dialect.HasTakeover() {
 		return false

@@ -52,7 +52,7 @@ func (r *elsewhere) over(p migrate.Phase, target lock.Backend, change ...func(*m
 	return c
 }
 
-// there is what stands on the target's key.
+// there is the value of the target's key.
 func (r *elsewhere) there() string {
 	r.far.ServerNow()
 	v, _ := r.far.Mini.Get("k")
@@ -90,7 +90,7 @@ func TestAComposedLeaseConformsInEveryPhase(t *testing.T) {
 func TestTheTargetIsTakenFirstAndGivenBackLast(t *testing.T) {
 	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
 		c := r.compose(p)
-		// An old client holds: the target must be free again, and nothing of ours beside the old key.
+		// An old client holds. Then the target must be free again, and M empty.
 		other := r.stamp(time.Minute)
 		r.set("k", other)
 		if p != migrate.Clean {
@@ -109,7 +109,8 @@ func TestTheTargetIsTakenFirstAndGivenBackLast(t *testing.T) {
 		if stands := r.get(keyM) != ""; stands != (p != migrate.Clean) {
 			r.Errorf("M on the old server is %q", r.get(keyM))
 		}
-		// One who knows the target alone, and one who knows the old keys alone, are kept out.
+		// A client of the target alone and a client of the old keys alone are both
+		// kept out.
 		alone, err := modern.New(r.far.Pool(), modern.Config{})
 		if err != nil {
 			r.Fatal(err)
@@ -248,8 +249,9 @@ func (g slowGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, er
 	return t, err
 }
 
-// TestTheLedgerCountsTheOldKeysFromTheirOwnWrites: they are written after the target has answered, and stand
-// as much longer. A gate that opened before would let somebody in beside them.
+// TestTheLedgerCountsTheOldKeysFromTheirOwnWrites: they are written after the
+// target has answered, and last that much longer. A gate that opened earlier
+// would let another client hold alongside.
 func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
 	for name, strand := range map[string]func(*elsewhere, *migrate.Composed){
 		"taken": func(r *elsewhere, c *migrate.Composed) {

@@ -20,8 +20,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// A replica is promoted that had not got the last writes. Redis promises no more, and neither do we: who
-// held by them is told so by its next renewal, and no record moves a member that has seen a later one.
+// A replica is promoted that has not received the last writes. Redis guarantees no
+// more, and neither does getsetlock: the next renewal reports a lease lost by that,
+// and no record moves a member that has seen a later one.
 
 const promotedTTL = 2 * time.Second
 
@@ -98,7 +99,8 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 			}
 			pair.Promote()
 
-			// The lease of which the server knows nothing any more: another gets the key, and its holder is told.
+			// The server has lost this lease: another client gets the key, and the
+			// holder learns of it.
 			next, err := lets(t, b, "acquired")
 			if err != nil {
 				t.Errorf("no double grant to show: %v", err)
@@ -168,8 +170,9 @@ func freesItself(t *testing.T, pair *redistest.Pair, b *migrate.Bridge, p migrat
 	}
 }
 
-// TestAPrimaryWithoutItsReplicaTakesNoRenewal where it is told so: while a primary that was cut off lives on,
-// who holds there would else go on beside a holder on the new one.
+// TestAPrimaryWithoutItsReplicaTakesNoRenewal, where min-replicas-to-write says
+// so. Otherwise a holder on a cut-off primary would go on alongside a holder on
+// the new one.
 func TestAPrimaryWithoutItsReplicaTakesNoRenewal(t *testing.T) {
 	pair := redistest.NewPair(t)
 	pair.Primary.Do("CONFIG", "SET", "min-replicas-to-write", "1")
@@ -271,8 +274,9 @@ func acts(t *testing.T, m *migrate.Member, want migrate.Phase) {
 	}
 }
 
-// besideWhoJoins: who reads the old record acts by the phase of before, a step away from the others, and
-// excludes them. Every gate is closed.
+// besideWhoJoins lets a program join. It reads the old record, acts by the
+// phase before, a step away from the others, and excludes them. Every gate is
+// closed.
 func besideWhoJoins(t *testing.T, pair *redistest.Pair, pool *redis.Pool, a *migrate.Bridge, v lostVerb) {
 	t.Helper()
 	late := joins(t, pool)
@@ -300,7 +304,7 @@ func besideWhoJoins(t *testing.T, pair *redistest.Pair, pool *redis.Pool, a *mig
 	}
 }
 
-// mendsTheRecord is what docs/migration.md tells the operator to do.
+// mendsTheRecord does what docs/migration.md says the operator does.
 func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *migrate.Member, o fleet.Options, v lostVerb) {
 	t.Helper()
 	pair.Replica.Do("DEL", "gsl:phase:")

@@ -19,7 +19,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// javaDriver is a JVM of testdata/java/DualDriver.java: a service with many leases that tells what becomes of them.
+// javaDriver is a JVM of testdata/java/DualDriver.java: a service with many
+// leases that reports what becomes of them.
 type javaDriver struct {
 	t     *testing.T
 	in    io.WriteCloser
@@ -118,7 +119,8 @@ func TestJavaLockRefusesADialectThatItCannotWrite(t *testing.T) {
 	}
 }
 
-// Every renewal hangs on a server that does not answer, no connection breaks, and no job that is told ever comes back.
+// Every renewal waits for a server that does not answer. No connection breaks,
+// and no onLost action ever returns.
 func TestJavaReportsLossesWhileNothingAnswers(t *testing.T) {
 	const leases = 20 // more than there are threads for renewals, or connections
 	w := inJavaWorld(t, 10*time.Second)
@@ -158,7 +160,8 @@ func (w *javaWorld) until(what string, shown func() bool) {
 	}
 }
 
-// stand counts what stands of the key's two. By name: a pattern may hit a member, whose id is drawn.
+// stand counts those of a lock's two keys that exist. It asks by name, since a
+// pattern may match a member, whose id is random.
 func (w *javaWorld) stand(key string) any {
 	w.t.Helper()
 	return w.server.Do("EXISTS", key, "{"+key+"}:gsl")
@@ -174,7 +177,8 @@ func (w *javaWorld) persist(key string) {
 	}
 }
 
-// What no Jedis throws, as of a pool that somebody closed or wrapped, ends no clean-up.
+// An exception that Jedis does not throw, as from a pool that is closed or
+// wrapped, ends no clean-up.
 func TestJavaGivesBackWhateverIsThrownMeanwhile(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	d := drive(t, w.server.Addr(), "Jedis", 30*time.Second, 5*time.Second)
@@ -214,7 +218,8 @@ func TestJavaRenewsOnWhateverIsThrownMeanwhile(t *testing.T) {
 	d.expect("released stock:42 true")
 }
 
-// Somebody's EXPIRE cuts the keys short while a takeover settles: trust ends before they do (rule 9).
+// Another client's EXPIRE cuts the keys' TTLs while a takeover settles. Trust
+// ends before the keys do (rule 9).
 func TestJavaTrustsATakeoverNoLongerThanTheServerKeepsIt(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	wire := w.server.Wire()

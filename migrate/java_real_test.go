@@ -24,8 +24,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// javaWorld is a server whose record stands at a phase, a Go client on the bridge and Java clients of
-// docs/java-dual.md, all members of one namespace.
+// javaWorld is a server with a record in a phase, a Go client with a bridge,
+// and Java clients of docs/java-dual.md, all members of one namespace.
 type javaWorld struct {
 	t      *testing.T
 	server *redistest.Server
@@ -37,7 +37,7 @@ type javaWorld struct {
 
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
-// known are the claims of an operator who knows everything.
+// known are complete claims.
 var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
 
 const javaCounter = "counter"
@@ -243,11 +243,13 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 	}
 }
 
-// between is the longest time for which a goroutine of work leaves the key alone. Without it the goroutines wake each
-// other, and the Java clients, which poll, find the key free once in many seconds.
+// between is the longest time that a goroutine of work leaves the key alone.
+// Without it the goroutines wake each other, and the Java clients, which poll, find
+// the key free once in many seconds.
 const between = 40 * time.Millisecond
 
-// work lets goroutines of ours count until the func that it returns is called, which tells how often they did.
+// work counts in goroutines of Go clients until the func that it returns is
+// called. That func returns how often they counted.
 func (w *javaWorld) work(ctx context.Context, goroutines int) (end func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -12,8 +12,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// After the stamp and the spread by the server's clock, at the first look already: a client that has only begun
-// has seen no step of that clock.
+// Java takes over when the server's clock is past the stamp and the spread,
+// even at its first look. A client that has just begun has seen no step of that
+// clock.
 func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	old := interop.SharedClient(t, w.server.Addr())
@@ -37,8 +38,9 @@ func TestJavaTakesOverFromADeadJar(t *testing.T) {
 }
 
 // TestJavaTakesNoPastStampOverAtItsFirstLook where it does not know how far the
-// old clients' clocks are behind the server's: the one who wrote it may still
-// hold the lock. Once the bytes were seen for a greatest lease, it has ended.
+// old clients' clocks are behind the server's: the client that wrote the stamp
+// may still hold the lock. Once the bytes were seen for a greatest lease, its
+// lease has ended.
 func TestJavaTakesNoPastStampOverAtItsFirstLook(t *testing.T) {
 	const key = "stock:42"
 	for greatest, again := range map[time.Duration]bool{time.Hour: false, time.Millisecond: true} {
@@ -85,8 +87,9 @@ func (w *javaWorld) reaches(what string, g *redistest.Gate) {
 	}
 }
 
-// Rule 1: between the look that finds a stamp expired and the takeover the jar takes it over. Java leaves
-// alone what it did not judge, and keeps nothing beside it.
+// Rule 1: between the look that finds a stamp expired and the takeover, the jar
+// takes the stamp over. Java leaves alone what it did not judge, and leaves
+// nothing on M.
 func TestJavaTakesNothingOverThatChangedSinceItLooked(t *testing.T) {
 	const key = "stock:42"
 	w := inJavaWorld(t, 10*time.Second)

@@ -11,11 +11,11 @@ import (
 type Ledger interface {
 	PhaseSource
 
-	// Begin returns the phase for an attempt with leases of ttl, and counts the
+	// Begin returns the phase for an attempt with leases of ttl. It counts the
 	// attempt in the same step, so that no gate finds the phase empty in between.
 	// The caller calls end when it is certain that nothing is held: the attempt
-	// was refused, the lease was released, or the server has let it end after a
-	// loss or an unknown outcome. Further calls of end do nothing.
+	// was refused, the lease was released, or the server has ended it. Further
+	// calls of end do nothing.
 	Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error)
 
 	// ID is the member's id, which M holds alongside its tokens from phase dual

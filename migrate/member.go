@@ -452,7 +452,7 @@ func (m *Member) unregister(ctx context.Context) error {
 }
 
 func (m *Member) notSaid(err error) error {
-	return fmt.Errorf("migrate: member %s could not say goodbye; it is named by --forget %s: %w", m.id, m.id, err)
+	return fmt.Errorf("migrate: member %s could not leave the registry; if it stays there, name it by --forget %s: %w", m.id, m.id, err)
 }
 
 // GoodbyeAfter ends a member that leaves a lock to its TTL. After is the

@@ -60,7 +60,8 @@ func TestMembersFindOutHowManyTheyAre(t *testing.T) {
 	}
 }
 
-// TestAStrangeSumChangesNoMoreThanThePace: the server was emptied, somebody wrote something, a clock was set.
+// TestAStrangeSumChangesNoMoreThanThePace: the server was emptied, another
+// program wrote the sum, or a clock was set.
 func TestAStrangeSumChangesNoMoreThanThePace(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for name, told := range map[string][2]int64{ // elapsed milliseconds, the sum

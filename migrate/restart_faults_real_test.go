@@ -13,9 +13,10 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// TestARealServerRestartedEmptyTellsEveryHolder has a program in each phase on a server that is killed and
-// started again at the same port, keeping nothing: neither keys nor scripts nor the registry.
-func TestARealServerRestartedEmptyTellsEveryHolder(t *testing.T) {
+// TestHoldersLearnOfAServerRestartedEmpty has a program in each phase.
+// The server is killed and started again at the same port, without its keys,
+// scripts and registry.
+func TestHoldersLearnOfAServerRestartedEmpty(t *testing.T) {
 	for _, p := range migrate.Phases() {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()

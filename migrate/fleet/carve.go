@@ -11,9 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// carves reports that Init of this namespace carves it out of a shorter one: it
-// has no record, or one that does not count, since an earlier carving failed
-// half way.
+// carves reports that Init of this namespace carves it out of a shorter one. It
+// has no record then, or one that does not count, since an earlier carving
+// failed half way.
 func (f *facts) carves() bool {
 	return f.shorter != nil && f.record.err == nil && (!f.record.exists() || !f.listed())
 }
@@ -180,9 +180,9 @@ func (f *facts) withLonger() (string, bool) {
 }
 
 // keepCarved lists in a namespace's first record what an earlier record had
-// listed: namespaces whose records say that they were carved out of it, and
-// those that its members know of. It returns a finding for another namespace
-// that owns the same keys.
+// listed. It finds that in records that say that they were carved out of the
+// namespace, and in what its members know. It returns a finding for another
+// namespace that owns the same keys.
 func (d *desk) keepCarved(ctx context.Context, f *facts, first *migrate.Record) ([]Finding, error) {
 	except := map[string]bool{}
 	for _, m := range f.members() {

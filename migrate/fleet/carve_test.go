@@ -206,8 +206,8 @@ func TestLaterMemberWithoutItRefusesItsKeys(t *testing.T) {
 	})
 }
 
-// TestLaggingMemberKeepsTheCarvedNamespace: clean beside observe on one key would
-// be two holders. The member that lags takes the key by the record of before, so
+// TestLaggingMemberKeepsTheCarvedNamespace: clean and observe on one key would
+// allow two holders. The lagging member takes the key by the earlier record, so
 // the longer namespace may not leave the phase that both had.
 func TestLaggingMemberKeepsTheCarvedNamespace(t *testing.T) {
 	inBubble(t, func(f *fleet) {
@@ -463,9 +463,9 @@ func TestNamespacesOfOddNamesAreCarved(t *testing.T) {
 	})
 }
 
-// TestFencingNumbersOfACarvedNamespaceGoOn whoever takes the lock: a program that
-// names it beside, or one that joined it alone. The server's clock was set back,
-// so that the counter alone keeps them apart.
+// TestFencingNumbersOfACarvedNamespaceGoOn, for a program that also names the
+// namespace and for one that joined it alone. The server's clock was set back,
+// so that only the counter keeps numbers apart.
 func TestFencingNumbersOfACarvedNamespaceGoOn(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		a := f.program(migrate.MemberConfig{Also: []string{eu}})

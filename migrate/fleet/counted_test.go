@@ -50,7 +50,7 @@ var absences = map[string]struct {
 }
 
 // TestWindowByCountsGoesOnAcrossAnAbsence: the server counts on while nobody
-// watches. One who watches again finds the same counts, ten minutes later.
+// watches. Ten minutes later a watcher finds the same counts.
 func TestWindowByCountsGoesOnAcrossAnAbsence(t *testing.T) {
 	for name, c := range absences {
 		t.Run(name, func(t *testing.T) {

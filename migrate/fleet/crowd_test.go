@@ -122,8 +122,8 @@ func (c *crowd) beat(s *soul) {
 	c.w.Mini.HSet(record.RosterKey(""), s.said.ID, s.said.String())
 }
 
-// losesHolders lets some take a lease and cuts them off at once: a step may be
-// taken that they never hear of, and they renew for as long as they may.
+// losesHolders lets some members take a lease and cuts them off at once. They
+// may miss a step, and renew for as long as they may.
 func (c *crowd) losesHolders() {
 	for range 8 {
 		s := c.any()

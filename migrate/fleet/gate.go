@@ -215,7 +215,7 @@ func (b *builder) server() {
 		b.note("eviction", "%s", orUnknown(s.policy))
 	}
 	if s.cluster && b.survey.Unslotted.count > 0 {
-		b.block("slot", "in a cluster no second key can stand in the slot of %v, which hold a \"}\" and no hash tag: rename these locks first", b.survey.Unslotted)
+		b.block("slot", "in a cluster no second key can share the slot of %v, whose names have a \"}\" and no hash tag: rename these locks first", b.survey.Unslotted)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestOnlyARefutedBehindOrAheadClosesAGate(t *testing.T) {
 	}
 }
 
-// bounded is where Behind or Ahead stands.
+// bounded is one place where Behind or Ahead is set.
 type bounded struct {
 	claim        func(*facts) *time.Duration
 	known        func(*migrate.Fleet) *migrate.Known
@@ -230,8 +230,8 @@ func TestAClaimOfZeroIsNoAbsentClaim(t *testing.T) {
 	}
 }
 
-// TestTheBridgeIsGivenWhatIsKnownAndNoMore with a known zero told from an
-// unknown time.
+// TestTheBridgeIsGivenWhatIsKnownAndNoMore: a known zero is not an unknown
+// time.
 func TestTheBridgeIsGivenWhatIsKnownAndNoMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		fleet migrate.Fleet

@@ -11,9 +11,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// registry is what every gate asks of the members: that they are known and
-// alive, that they act by a phase at most this step away, and that no lease of
-// any other phase runs.
+// registry is what every gate asks of the members. They must be known and
+// alive, and act by a phase at most this step away. No lease of any other phase
+// may run.
 func (b *builder) registry(from, to migrate.Phase) {
 	b.somebody()
 	for _, m := range b.members() {

@@ -14,8 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// TestServersSayWhatAUserMayDo takes a user's right, in each spelling of the
-// keys, on servers of all ages. Its refused attempt stands in ACL LOG.
+// TestServersSayWhatAUserMayDo removes a user's right, in each spelling of the
+// keys, on servers of all ages. ACL LOG shows the refused attempt.
 func TestServersSayWhatAUserMayDo(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		t.Run(b.Name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 var judged = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 
-// orderly is a fleet of two members that stands in a phase, of which everything is known, and that
-// nobody disturbed for an hour.
+// orderly is a fleet of two members in a phase, of which everything is known,
+// undisturbed for an hour.
 func orderly(p migrate.Phase) *facts {
 	m := seat{MemberState: migrate.MemberState{
 		ID: "a", Dialect: "Jedis", Epoch: 3, Phase: p, Seen: judged.Add(-time.Second), Every: beatEvery,
@@ -59,7 +59,8 @@ func TestGateOpensForAnOrderlyFleet(t *testing.T) {
 // pause is what was seen between two attempts on a key.
 func pause(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
 
-// TestGateToModernAsksForNoNight: its tombstones keep out who comes back.
+// TestGateToModernAsksForNoNight: tombstones keep out an old client that
+// returns.
 func TestGateToModernAsksForNoNight(t *testing.T) {
 	for _, idle := range []time.Duration{0, 24 * time.Hour} {
 		f := orderly(migrate.Sealed)
@@ -88,8 +89,8 @@ func TestPlanShowsTheNightlyClient(t *testing.T) {
 	closed(t, &Gate{Blocks: unknown.Legs[2].Refuses}, "idle")
 }
 
-// TestGateToCleanTakesRightsForAWindow: where the server refuses old clients, no
-// pause matters. Who had won before may still hold.
+// TestGateToCleanTakesRightsForAWindow: where the server refuses old clients,
+// no pause matters. A client that won before may still hold.
 func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		rights []rights
@@ -142,7 +143,7 @@ func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
 	}
 }
 
-// inferred is a guess of who watches.
+// inferred is a guess of a watcher.
 func inferred(d time.Duration) Fact { return Fact{Time: d, Basis: "inferred"} }
 
 // disorder is one thing wrong with an orderly fleet, and the rules that it closes the gate by.
@@ -303,7 +304,7 @@ func TestClaimsArePrintedAsClaims(t *testing.T) {
 			claimed++
 		}
 	}
-	if claimed != 5 { // who claims one lease for all has claimed the greatest
+	if claimed != 5 { // a claim of one lease for all claims the greatest too
 		t.Errorf("%d claims are printed as such: %v", claimed, g.Evidence)
 	}
 }

@@ -228,7 +228,8 @@ func TestEvidenceLapsesAndIsForgotten(t *testing.T) {
 	})
 }
 
-// TestOneNodeOfAClusterOpensNoGate: members and tombstones may stand on others.
+// TestOneNodeOfAClusterOpensNoGate: members and tombstones may be on other
+// nodes.
 func TestOneNodeOfAClusterOpensNoGate(t *testing.T) {
 	for shards, want := range map[int][]string{0: {"cluster"}, 1: nil, 3: {"cluster"}} {
 		f := orderly(migrate.Dual)
@@ -318,8 +319,8 @@ func TestFinishingAStepComparesTheDialect(t *testing.T) {
 	closed(t, &gate, "dialect")
 }
 
-// TestLogSaysWhoSteppedByWhichClaims and whom somebody forgot.
-func TestLogSaysWhoSteppedByWhichClaims(t *testing.T) {
+// TestLogNamesOperatorsAndClaims, and which members were forgotten.
+func TestLogNamesOperatorsAndClaims(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)

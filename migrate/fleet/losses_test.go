@@ -42,7 +42,7 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				for nth, last := 1, 1; nth <= last && !t.Failed(); nth++ {
-					for _, cut := range []bool{false, true} { // connections may end between two messages, which nobody is told
+					for _, cut := range []bool{false, true} { // connections may end unnoticed between two messages
 						inBubble(t, func(f *fleet) { last = max(last, l.suffers(f, nth, lose, cut)) })
 					}
 				}
@@ -110,8 +110,8 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 
 // TestManyMembersNeverFindAGateOpenBesideALease: members are killed, paused and
 // cut off at random, and two operators step whenever they may. A lease counts
-// from when it is taken until its member may no longer renew it. In the end all
-// who are dead are forgotten, and the road goes on.
+// from when it is taken until its member may no longer renew it. In the end the
+// dead members are forgotten, and the fleet goes on.
 func TestManyMembersNeverFindAGateOpenBesideALease(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -207,8 +207,8 @@ func (f *fleet) manyMembers(r *rand.Rand, count int) {
 	f.t.Errorf("from %v no gate opens in the end: %v", from, f.must(doStatus, Options{}).Gate.Blocks)
 }
 
-// steps runs a verb, and fails if it moves beside a lease of a phase two steps
-// away.
+// steps runs a verb. It fails if that moves the fleet while a lease runs of a
+// phase two steps away.
 func (f *fleet) steps(v verb, all []*actor) {
 	f.t.Helper()
 	from := f.now().Phase

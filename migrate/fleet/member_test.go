@@ -365,9 +365,9 @@ func (f *fleet) forgetting(key func(second *migrate.Member) string, happens func
 	return ids[0], r, err
 }
 
-// TestWhoBeatsWhileHeIsForgottenIsNot: between the look and the deletion he returns. Of those who are gone by
-// then the operator is told.
-func TestWhoBeatsWhileHeIsForgottenIsNot(t *testing.T) {
+// A member returns between the look and the deletion. The operator learns which
+// members are gone by then.
+func TestMemberThatReturnsIsNotForgotten(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		first, _, err := f.forgetting(func(m *migrate.Member) string { return m.ID() }, func(m *migrate.Member) {
 			s := m.State()

@@ -39,10 +39,10 @@ type ObserverConfig struct {
 	Dialect dialect.Dialect
 
 	// Lease and Greatest are the smallest and the greatest lease of the old
-	// clients, and Gap the longest time that an attempt of an old client takes, in
-	// the form of [dialect.Terms]. Unset ones are taken from the claims in the
-	// record. Without a lease, leases are guessed and no clock is measured.
-	// Without a gap nothing bounds a clock from above, nor the spread.
+	// clients. Gap is the longest time that an attempt of an old client takes. All
+	// three are in the form of [dialect.Terms]. Unset ones are taken from the
+	// claims in the record. Without a lease, leases are guessed and no clock is
+	// measured. Without a gap nothing bounds a clock from above, nor the spread.
 	Lease, Greatest, Gap time.Duration
 
 	// LeaseChecked and OwnConnections are claims, as in [census.Config].
@@ -253,9 +253,9 @@ func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 // watchers write at the same time. The next result carries all of it again.
 const keepTries = 3
 
-// keep writes one result, joined with what other watchers wrote. Where another
-// watcher is at work that began earlier and proves as much, its window is kept:
-// two watchers taking turns would show a gate two windows in turn.
+// keep writes one result, joined with what other watchers wrote. It keeps the
+// window of another watcher that runs, began earlier and proves as much. Two
+// watchers taking turns would show a gate two windows in turn.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	if except, err := o.carved(ctx); err == nil && !slices.Equal(except, o.except) {
 		return errCarved

@@ -261,7 +261,8 @@ func TestWatcherRefusesASightingItCannotRead(t *testing.T) {
 	})
 }
 
-// TestInferredTimesOpenNoGate: it is a hint for who claims. What is given to who watches is a claim.
+// TestInferredTimesOpenNoGate: an inferred time is a hint for the operator. A
+// time that is given to the watcher is a claim.
 func TestInferredTimesOpenNoGate(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -294,7 +295,7 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 				}
 			}
 		}
-		// Who watches may be told, as who advances.
+		// The watcher may be given a time, as the operator may claim one.
 		f.w.Mini.Del(record.SeenKey(""))
 		f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
 			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Given}
@@ -331,8 +332,8 @@ func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 	}
 }
 
-// A lease of a minute is claimed, and a client writes what one of 30 s would: it is
-// asked for a second time, whoever claimed it, in every phase.
+// A lease of a minute is claimed, and a client writes as with one of 30 s. The
+// gate asks for the lease again, whoever claimed it, in every phase.
 func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual} {
 		for name, seen := range map[string]func(*census.Evidence){

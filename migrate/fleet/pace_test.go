@@ -31,8 +31,9 @@ func (f *fleet) promised(m *migrate.Member) time.Duration {
 	return s.Every
 }
 
-// TestALargeFleetBeatsSeldomAndGatesAreToldSo: nobody counts as vanished who said that it will be silent so long.
-func TestALargeFleetBeatsSeldomAndGatesAreToldSo(t *testing.T) {
+// TestLargeFleetAnnouncesItsLongPeriods: a member that announced its
+// silence does not count as vanished.
+func TestLargeFleetAnnouncesItsLongPeriods(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)

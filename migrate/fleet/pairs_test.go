@@ -15,19 +15,21 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// kin are old clients that a bridge, or the server for them, treats each in another way: one preset of every
-// kind there is to package migrate and to the keys' lives. What else tells presets apart, such as readers,
-// encodings and polls, is between the old clients and their own values, and no phase changes it.
+// kin are old clients that a bridge, or the server for them, treats
+// differently: one preset of each kind that matters to package migrate and to
+// the keys' TTLs. Other differences between presets, such as readers, encodings
+// and polls, concern only the old clients and their own values, and no phase
+// changes them.
 var kin = []dialect.Dialect{
 	dialect.Jedis(),      // a stamp in milliseconds, taken over by GETSET; no server ends it
 	dialect.JedisUUID(),  // or mine: every acquisition is settled, and only a settled guard makes way for a tombstone
 	dialect.PageNil(),    // whole seconds, and a missing key is overwritten: the clock is cut, and may twice write the same
-	dialect.RedisMutex(), // a float of seconds, for which equal is expired; who finds another's bytes leaves them alone
+	dialect.RedisMutex(), // a float of seconds that is expired when equal; a client leaves another's bytes alone
 	dialect.Machinery(),  // never releases: the key means "done", from sealed on by M; nothing is handed on
-	dialect.Gorlock(),    // nanoseconds under the server's TTL, which outlives M beside a stamp of ours
+	dialect.Gorlock(),    // nanoseconds under the server's TTL, which outlives M at a stamp of a getsetlock client
 	dialect.BareExpire(), // no time at all: nothing is taken over, and every poll sets the TTL, a tombstone's too
 	dialect.SetDel(),     // the same with the holder's own TTL: its end alone frees the key
-	dialect.SetPexpire(), // tokens that look like guards: told apart by M alone
+	dialect.SetPexpire(), // tokens that look like guards; only M tells them apart
 }
 
 // pair are two members of a fleet, one of which has followed a step and one has not, and an old client.
@@ -45,8 +47,8 @@ const leaseOfOurs = 10 * time.Second
 // oldLease is that of the old clients where their dialect has none.
 const oldLease = time.Minute
 
-// beyond is how much longer a stamp of observe stands than the token beside it, and more: the margin, and
-// what whole units add on both sides.
+// beyond is more than how much longer a stamp of observe lasts than the token
+// on M: the margin, and what whole units add on both sides.
 func (p *pair) beyond() time.Duration {
 	if p.dialect.Unit == dialect.UnitSeconds {
 		return 4 * time.Second
@@ -54,7 +56,8 @@ func (p *pair) beyond() time.Duration {
 	return 2 * time.Second
 }
 
-// sleepy is a clock that wakes no heartbeat, so that its member lags until it is told to look.
+// sleepy is a clock that wakes no heartbeat, so that its member lags until a
+// test refreshes it.
 type sleepy struct{ *redistest.Clock }
 
 func (sleepy) After(time.Duration) <-chan time.Time { return nil }
@@ -206,7 +209,8 @@ func (p *pair) oneAfterTheOther(holder, other *migrate.Bridge, key string) {
 	p.frees(p.gets("the second", other, key), key, p.acts(other))
 }
 
-// paused is a holder that wakes up after its lease: it is told, and harms nobody.
+// paused is a holder that wakes up after its lease. It learns of the loss, and
+// harms no other holder.
 func (p *pair) paused(holder, other *migrate.Bridge, key string) {
 	p.t.Helper()
 	g := p.gets("the first", holder, key)

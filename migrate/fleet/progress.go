@@ -12,7 +12,7 @@ import (
 // same.
 const tellEvery = 10 * time.Second
 
-// told is what Options.Progress was told last.
+// told is what Options.Progress was called with last.
 type told struct {
 	shape string // without numbers: a duration that runs down is nothing new
 	at    clocks.Moment
@@ -20,9 +20,9 @@ type told struct {
 
 var numbers = regexp.MustCompile(`[0-9][0-9.:hmsµn]*`)
 
-// progress tells Options.Progress what is waited for since the moment began: at
-// once where that is new, and else after tellEvery, with how long it is waited for
-// at most.
+// progress calls Options.Progress with what a verb waits for since the moment
+// began. It does so at once where that is new. Otherwise it does so every
+// tellEvery, and adds how long the verb waits at most.
 func (d *desk) progress(what string, began clocks.Moment) {
 	if d.opts.Progress == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// TestCleanRepeatsAWaitingLineEveryTenSeconds waits for a minute beside a member
+// TestCleanRepeatsAWaitingLineEveryTenSeconds waits for a minute for a member
 // whose lease of modern runs on. The member acknowledges clean first.
 func TestCleanRepeatsAWaitingLineEveryTenSeconds(t *testing.T) {
 	inBubble(t, func(f *fleet) {

@@ -23,9 +23,9 @@ var losses = map[string]func(*redistest.World){
 	"restarted empty":  func(w *redistest.World) { w.Restart() },
 }
 
-// TestWhoHasAPhaseKeepsItWithoutARecord: two members, in one phase or a step apart, exclude each other as
-// before, an old client is kept out as before, leases go on, and who joins takes no lock.
-func TestWhoHasAPhaseKeepsItWithoutARecord(t *testing.T) {
+// Two members, in one phase or a step apart, exclude each other and old clients
+// as before. Leases go on, and a program that joins takes no lock.
+func TestMembersKeepTheirPhaseWithoutARecord(t *testing.T) {
 	for name, lose := range losses {
 		for _, from := range migrate.Phases() {
 			for _, to := range migrate.Phases() {
@@ -139,7 +139,7 @@ func (f *fleet) writesAnew(a acting) {
 	if got := f.at(a.phase); !r.Moved || got.Pending != a.pending || got.Epoch != max(here, gone)+1 {
 		f.t.Errorf("%v, closed by %q", got, rules(r.Gate))
 	}
-	// The record does not make up for who vanished: every gate stays closed.
+	// The record does not replace a vanished member: every gate stays closed.
 	if a.vanished != migrate.NoPhase {
 		for _, v := range []verb{doAdvance, doBack, doClean} {
 			if r := f.must(v, Options{Go: true}); r.Gate == nil || r.Moved || r.Gate.Open {
@@ -160,7 +160,8 @@ func (f *fleet) registered(id string, p migrate.Phase, epoch int64) int64 {
 	return epoch
 }
 
-// afterForgetting: who is two steps away and dead is named, and then the record is that of the living.
+// afterForgetting forgets a dead member two steps away. Then the record is that
+// of the living members.
 func (f *fleet) afterForgetting(a acting, gone int64) {
 	f.t.Helper()
 	if a.vanished == migrate.NoPhase {
@@ -221,8 +222,9 @@ func doStatus(ctx context.Context, f *fleet, o Options) (*Report, error) {
 	return Status(ctx, f.w.Pool(), f.options(o))
 }
 
-// TestAWayBackIsNotOverWhileLeasesOfSealedRun, whose releases may put tombstones back, or of modern: a fail-over
-// may have lost the step to modern with all that members said of it, and back was taken from what was left.
+// TestAWayBackIsNotOverWhileLeasesOfSealedRun, since their releases may write
+// tombstones again. Leases of modern count too: a fail-over may have lost the
+// step to modern, with what its members said, before back was called.
 func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
 	for p, want := range map[migrate.Phase][]string{migrate.Sealed: {"leases"}, migrate.Dual: nil, migrate.Modern: {"leases"}} {
 		f := orderly(migrate.Dual)
@@ -233,9 +235,11 @@ func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
 	}
 }
 
-// TestAStepJudgedByHeartbeatsOfBeforeAFailOver is what the operator is told to wait for: a step was lost with
-// the heartbeats of those who had followed, and the opposite one is taken before they are back. They are
-// moved by two phases. Ours exclude each other even so, and nothing further moves while such leases run.
+// TestAStepJudgedByHeartbeatsOfBeforeAFailOver is why docs/migration.md tells
+// the operator to wait. A fail-over loses a step with the heartbeats of the
+// members that followed it. The opposite step is taken before they return, and
+// moves them by two phases. Getsetlock clients exclude each other even so, and
+// no further step is possible while such leases run.
 func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		from       migrate.Phase
@@ -273,7 +277,7 @@ func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 				if r := f.must(c.lost, Options{Go: true}); !r.Moved {
 					t.Fatal(rules(r.Gate))
 				}
-				f.w.Pass(crewEvery + crewEvery/10) // all have followed, and who stopped now has not vanished yet
+				f.w.Pass(crewEvery + crewEvery/10) // all have followed, and a member that stopped has not vanished yet
 				promote()
 				g, err := bridges[0].Try(bg, "stock", leaseOfOurs)
 				if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// joined are so many members, each with its own connection, who join one after the other within a time, as
-// the programs of a fleet do.
+// joined are n members, each with its own connection. They join one after
+// another within a time, as the programs of a fleet do.
 func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration, cfg migrate.MemberConfig) []*migrate.Member {
 	b.Helper()
 	if _, err := Init(bg, pool, Options{Namespace: cfg.Namespace}); err != nil {
@@ -45,17 +45,20 @@ func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration, cfg mig
 	return members
 }
 
-// BenchmarkHeartbeatsOfAThousandMembers tells what share of one core the server spends on the heartbeats of
-// 1,000 members at the default period, by its own account of its time.
+// BenchmarkHeartbeatsOfAThousandMembers measures what share of one core the
+// server spends on the heartbeats of 1,000 members at the default period, by
+// its own account of its time.
 //
-// In "busy" the rounds of one period follow each other without a pause, from few goroutines and each on the
-// member's own connection: what they cost a server that is awake for others' work. In "idle" the
-// members beat by their own clocks, as far apart as they have found out that they should, and nobody else asks
-// for anything: every heartbeat wakes the server's process anew, and what the machine takes for that is counted
-// too, as are the idle connections and what the server does by itself, which "silent" shows alone.
+// In "busy" the rounds of one period follow each other without a pause, from
+// few goroutines, each on its member's own connection. That is their cost on a
+// server that is awake for other work. In "idle" the members send by their own
+// clocks, at the pace that they found, and no other client asks for anything.
+// Then every heartbeat wakes the server's process, and the machine's cost of
+// that counts too. So do the idle connections and the server's own work, which
+// "silent" shows alone.
 //
-// With -short the members are a hundred, whose period is over soon: that shows that there is something to
-// measure, and is no figure.
+// With -short there are a hundred members, whose period is soon over. That
+// shows that the measurement works, and gives no figure.
 func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
 	n := 1000
 	if testing.Short() {
@@ -120,8 +123,8 @@ func beatAll(b *testing.B, members []*migrate.Member) {
 	all.Wait()
 }
 
-// BenchmarkStatusOfAThousandMembers tells what a look at a registry of 1,000 members costs, and how much of
-// that is the server's.
+// BenchmarkStatusOfAThousandMembers measures what a look at a registry of 1,000
+// members costs, and how much of that is the server's.
 func BenchmarkStatusOfAThousandMembers(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	pool := s.Pool()

@@ -22,11 +22,11 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// known are the claims of an operator who knows everything.
+// known are complete claims.
 var known = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
 
-// BenchmarkGateOfTenThousandKeys looks at a namespace of 10,000 locks among as many other keys, and tells how
-// long another client's PING took at most meanwhile.
+// BenchmarkGateOfTenThousandKeys looks at a namespace of 10,000 locks among as
+// many other keys. It reports the longest PING of another client meanwhile.
 func BenchmarkGateOfTenThousandKeys(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	pool := s.Pool()
@@ -217,9 +217,8 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 	}
 }
 
-// TestTheDocumentedRightsAreEnough has an operator and a member who may do what docs/migration.md lists and
-// nothing else.
-// documented are the commands that docs/migration.md lists after a phrase, up to the keys that they are for.
+// documented are the commands that docs/migration.md lists after a phrase, up
+// to the keys that they are for.
 func documented(t *testing.T, after string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/migration.md")
@@ -238,6 +237,8 @@ func documented(t *testing.T, after string) []string {
 	return commands
 }
 
+// TestTheDocumentedRightsAreEnough has an operator and a member with exactly
+// the rights that docs/migration.md lists.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	rights := func(name string, commands ...string) *redis.Pool {

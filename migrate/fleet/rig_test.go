@@ -53,7 +53,7 @@ func (f *fleet) timed(cfg migrate.MemberConfig) migrate.MemberConfig {
 	return cfg
 }
 
-// options are those of an operator who knows everything.
+// options are those of an operator with complete claims.
 func (f *fleet) options(o Options) Options {
 	if f.operator == nil {
 		f.operator = f.w.Clock(redistest.Skew{})

@@ -152,10 +152,10 @@ func (w *walk) shut(when string) {
 }
 
 // TestWholeRoadBesideOtherProgramsAndAStall goes from observe to clean in
-// database 3, with keys that Spring's serializers spell. Another program sends
-// 10,000 commands a second in the same database, a fifth of them SETNX. The
-// server stalls for 0.7 s, and the watcher is started anew. The window grows when
-// nobody tries, and never when somebody does.
+// database 3, with keys in the spelling of Spring's serializers. Another
+// program sends 10,000 commands a second in the same database, a fifth of them
+// SETNX. The server stalls for 0.7 s, and the watcher is restarted. The window
+// grows while no old client tries, and never while one does.
 func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
 		t.Run(string(e), func(t *testing.T) {

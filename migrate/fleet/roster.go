@@ -155,10 +155,10 @@ func (d *desk) forgets(id string) bool {
 	return slices.Contains(d.opts.Forget, id) || slices.Contains(d.opts.Forget, allDead)
 }
 
-// whyLost says why members may be missing from the roster: it is not the roster
-// that the record names, or the server has restarted since, perhaps from an
-// older copy. It is empty where nothing says so. Where run ids are unknown only
-// the nonce counts.
+// whyLost says why members may be missing from the roster. Either it is not the
+// roster that the record names, or the server has restarted since, perhaps from
+// an older copy. It is empty where nothing says so. Where run ids are unknown
+// only the nonce counts.
 func (f *facts) whyLost() string {
 	switch run := f.record.Run; {
 	case f.nonce == "":

@@ -57,10 +57,10 @@ type Sighting struct {
 	Except []string `json:"except,omitempty"`
 
 	// Quiet is how long no old client tried for a lock, by each source that can
-	// prove it: the lesser of the server's time and the watcher's own, without a
-	// hole. QuietUntil is the end of that window: for MONITOR the youngest marker
-	// that came back, else the last look. A source that is missing there ends at
-	// Until. Missing says why a source proves nothing.
+	// prove it. It is the lesser of the server's time and the watcher's own,
+	// without a hole. QuietUntil is the end of that window: for MONITOR the
+	// youngest marker that came back, else the last look. A source that is missing
+	// there ends at Until. Missing says why a source proves nothing.
 	Quiet      map[Watch]time.Duration `json:"quiet_ns"`
 	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
 	Missing    map[Watch]string        `json:"missing,omitempty"`

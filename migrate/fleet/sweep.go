@@ -21,9 +21,10 @@ var prolongLua string
 
 var prolong = wire.NewScript(1, prolongLua)
 
-// tombstonesLast is the least TTL of tombstones when a fleet goes to Clean: the
-// TTL that a release gives them, or twice the longest pause of an old client.
-// An old client that returns after such a pause still finds one.
+// tombstonesLast is the least TTL of tombstones when a fleet goes to Clean. It
+// is the TTL that a release gives them, or twice the longest pause of an old
+// client if that is longer. An old client that returns after such a pause still
+// finds one.
 func tombstonesLast(idle time.Duration) time.Duration { return max(30*24*time.Hour, 2*idle) }
 
 // Sweep shows the tombstones of a fleet in Clean, and deletes them with

@@ -41,7 +41,7 @@ func TestClusterRefusesANameWithoutASlot(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	says(t, took("sto}ck"), "has room for a second key")
+	says(t, took("sto}ck"), "lies in another slot")
 
 	s.Do("SET", "sto}ck", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
 	if _, err := Init(bg, pool, Options{}); err != nil {
@@ -56,7 +56,8 @@ func TestClusterRefusesANameWithoutASlot(t *testing.T) {
 	}
 }
 
-// TestTwoDialectsOnOneKeyCloseTheGate: clients of both write it in turn, while somebody watches.
+// TestTwoDialectsOnOneKeyCloseTheGate: clients of both dialects write the key
+// in turn during a watch.
 func TestTwoDialectsOnOneKeyCloseTheGate(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()

@@ -17,12 +17,12 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Two people at once, rights that are missing, names that have no place: each is a sentence that says what to
-// do, and nothing is left half done.
+// Two operators at once, missing rights, names without a slot. For each the verb says
+// what to do, and leaves nothing half done.
 
-// TestOfTwoPeopleAtOnceOneIsToldSo: one waits with its step before the server, until the other has taken the
-// same or the opposite one.
-func TestOfTwoPeopleAtOnceOneIsToldSo(t *testing.T) {
+// TestSecondOfTwoOperatorsIsRefused: one operator's step waits in front of the server,
+// until the other has taken the same or the opposite step.
+func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		from       migrate.Phase
 		slow, fast func(context.Context, *redis.Pool, Options) (*Report, error)
@@ -96,7 +96,7 @@ func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
 func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 	for refusal, words := range map[string]string{
 		redistest.NoPerm: "the user needs rights on the keys",
-		"CROSSSLOT Keys in request don't hash to the same slot": "has room for a second key",
+		"CROSSSLOT Keys in request don't hash to the same slot": "lies in another slot",
 	} {
 		for _, p := range []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean} {
 			inBubble(t, func(f *fleet) {
@@ -134,7 +134,8 @@ func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestKeysOfAnotherDialectAreNamedAndHeld: a survey finds the values of another unit, which ours never takes.
+// TestKeysOfAnotherDialectAreNamedAndHeld: a survey finds values in another
+// unit, which getsetlock clients never take over.
 func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		crew := newCrew(f, verbCase{from: migrate.Observe})

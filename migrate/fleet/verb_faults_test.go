@@ -16,11 +16,11 @@ import (
 )
 
 // Faults in every verb, at each of its commands. Whatever happens, the record is the old one, the new one
-// or none, and members are never more than a step apart. The verb, run again as docs/migration.md says,
-// comes to where it would have come and never a step further, and leaves nothing but the record, the
-// members, and tombstones where they belong.
+// or none, and members are never more than a step apart. Run again as
+// docs/migration.md says, the verb comes to the same phase, and never a step further.
+// It leaves only the record, the members, and tombstones where they belong.
 
-// verbCase is a row: where a fleet stands, and a verb.
+// verbCase is a row: a fleet in a phase, and a verb.
 type verbCase struct {
 	from, to migrate.Phase
 	ready    func(*crew)
@@ -47,7 +47,8 @@ type fault struct {
 	command string // at which it may happen; empty: at each
 	// rule is what becomes of that command.
 	rule *redistest.Action
-	// meanwhile happens while it stands before the server, or when the verb is over if it sends fewer.
+	// meanwhile happens while the message waits in front of the server, or when
+	// the verb is over if it sends fewer messages.
 	meanwhile func(c *crew, promote func())
 	// cut: connections end with it.
 	cut bool
@@ -214,7 +215,7 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	<-happened
 	switch {
 	case f.says == "" || nth == 0 || nth > sent:
-	case logs: // the step stands, whether or not the log could be written
+	case logs: // the step is taken, whether or not the log could be written
 		if first != nil {
 			c.t.Errorf("a log that cannot be written fails the verb: %v", first)
 		}
@@ -233,7 +234,7 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	return sent
 }
 
-// stands fails unless the record is what the verb said.
+// stands fails unless the record is as the verb reported.
 func (c *crew) stands(said *Report) {
 	c.t.Helper()
 	text, _ := c.w.Mini.Get(record.Key(""))
@@ -248,7 +249,7 @@ func (c *crew) neverHalf(v verbCase, first error) {
 	c.t.Helper()
 	if text, _ := c.w.Mini.Get(record.Key("")); text != "" {
 		r, err := migrate.ParseRecord(text)
-		// A record of before what every member has seen is nobody's.
+		// No member acts by a record older than what every member has seen.
 		if err != nil || r.Phase != v.from && r.Phase != v.to && r.Epoch >= 5 {
 			c.t.Errorf("after %v the record says %q (%v)", first, text, err)
 		}
@@ -260,8 +261,9 @@ func (c *crew) neverHalf(v verbCase, first error) {
 	}
 }
 
-// comesTo is what the operator does: wait for the members' heartbeats, write a lost record anew, take away
-// one that is older than what members have seen, and run the verb again until it says that it is over.
+// comesTo is what the operator does. It waits for the members' heartbeats,
+// writes a lost record anew, deletes one that is older than what members have
+// seen, and runs the verb until that says it is over.
 func (c *crew) comesTo(v verbCase, first error) {
 	c.t.Helper()
 	o := c.options(Options{Go: true, Wait: 20 * time.Second})

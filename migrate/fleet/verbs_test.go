@@ -45,8 +45,9 @@ func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
 	})
 }
 
-// TestNothingMovesWithoutGo, not the first step of a verb and not what an earlier call has left: that
-// lets old clients in, or takes away what keeps them out.
+// TestNothingMovesWithoutGo: neither the first step of a verb nor what an
+// earlier call left. Both would let old clients in, or delete what keeps them
+// out.
 func TestNothingMovesWithoutGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, pending migrate.Phase // pending: the step was taken, and not all of it is done
@@ -184,7 +185,8 @@ func TestARecordIsNotBegunTwice(t *testing.T) {
 	})
 }
 
-// TestAStepThatIsNamedIsTakenOnce: said again, by who saw no answer or by somebody else, it is no further step.
+// TestAStepThatIsNamedIsTakenOnce: a second call, by an operator who saw no
+// answer or by another one, takes no further step.
 func TestAStepThatIsNamedIsTakenOnce(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -264,7 +266,7 @@ func TestNewBeginningWaitsForVanishedMembers(t *testing.T) {
 	})
 }
 
-// put writes a tombstone on a lock, and a token of a member beside it, if there is one.
+// put writes a tombstone on L and, for a member, its token on M.
 func (f *fleet) put(key string, held *migrate.Member) {
 	f.t.Helper()
 	if err := f.w.Mini.Set(key, tombstone); err != nil {
@@ -340,8 +342,8 @@ func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
 	})
 }
 
-// TestCleanLeavesTombstonesToTheirLastTTL: they are all that keeps out an old
-// client that somebody forgot. They stand for 30 days, or for twice its pause.
+// TestCleanLeavesTombstonesToTheirLastTTL: only they keep out a forgotten old
+// client. They last 30 days, or twice its pause.
 func TestCleanLeavesTombstonesToTheirLastTTL(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	for _, c := range []struct{ idle, before, want time.Duration }{

@@ -14,8 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// oldTries is an old client that makes one attempt on a held lock whenever it
-// is told to.
+// oldTries is an old client that makes one attempt on a held lock for each call
+// of again.
 type oldTries struct {
 	t    *testing.T
 	conn redis.Conn

@@ -44,8 +44,8 @@ func ParseGone(text string) (Gone, error) {
 }
 
 // Over is when no lease can run any more of a member that has been silent since
-// its last heartbeat: it renewed leases for a while, and the last of them has
-// ended. For a member that said when its last lease ends, it is that time.
+// its last heartbeat. By then it has stopped renewing leases, and the last one
+// has ended. For a member that said when its last lease ends, it is that time.
 func Over(seen, leaving time.Time, renews, ttl time.Duration) time.Time {
 	if !leaving.IsZero() {
 		return leaving

@@ -307,7 +307,8 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	return result
 }
 
-// haveFailed counts the writers whose clients have each failed at least n times.
+// haveFailed counts the writers whose clients have each failed at least n
+// times.
 func haveFailed(r *Result, n int64) int {
 	count := 0
 	for _, w := range r.Evidence.Writers {

@@ -115,7 +115,8 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	judge.Share(b.inner)
-	b.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.oldServer.Store(false) }})
+	b.mux, err = wire.New(pool, wire.Options{
+		Timeout: cfg.Timeout, Lost: func(error) { b.oldServer.Store(false) }})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())
 	}

@@ -34,7 +34,9 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 		return h.phase, &account{owner: h.owner, epoch: h.epoch, end: h.end, done: make(chan struct{})}, nil
 	}
 	if c, ok := b.cfg.Phases.(interface{ Covers(string) bool }); ok && !c.Covers(key) {
-		return NoPhase, nil, fmt.Errorf("%w: %q; give the program a key of its namespace, or let it join the one that owns this", ErrOutside, key)
+		return NoPhase, nil, fmt.Errorf(
+			"%w: %q; give the program a key of its namespace, or let it join the one that owns this",
+			ErrOutside, key)
 	}
 	ledger, ok := b.cfg.Phases.(Ledger)
 	if !ok {

@@ -39,13 +39,15 @@ func BenchmarkBridge(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.ReportAllocs()
-				b.ReportMetric(redistest.Ratio(b, pair(b, token, "of-modern"), pair(b, bridge, "k")), "x-modern")
+				b.ReportMetric(redistest.Ratio(b, pair(b, token, "of-modern"), pair(b, bridge, "k")),
+					"x-modern")
 			})
 		}
 	}
 }
 
-// pair is one acquisition and its release, without politeness, for which there is nobody here.
+// pair is one acquisition and its release, without politeness, for which there
+// is nobody here.
 func pair(b *testing.B, backend lock.Backend, key string) func() {
 	c, err := lock.New(backend, lock.Config{Politeness: -1})
 	if err != nil {

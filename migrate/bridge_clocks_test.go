@@ -12,11 +12,12 @@ import (
 )
 
 // A fleet that is behind the server writes stamps that have passed. In no phase
-// is its holder robbed, while nothing is known of Behind, and in each a dead one
-// is replaced after the second look.
+// is its holder robbed, while nothing is known of Behind, and in each a dead
+// one is replaced after the second look.
 func TestFleetBehindTheServerIsRobbedInNoPhase(t *testing.T) {
 	for _, c := range []struct{ behind, lease time.Duration }{
-		{3 * time.Second, 5 * time.Second}, {2 * time.Minute, time.Minute}, {10 * time.Minute, time.Minute}, {10 * time.Minute, 5 * time.Second},
+		{3 * time.Second, 5 * time.Second}, {2 * time.Minute, time.Minute}, {10 * time.Minute, time.Minute},
+		{10 * time.Minute, 5 * time.Second},
 	} {
 		for _, claimed := range []time.Duration{0, c.behind} {
 			each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
@@ -52,13 +53,15 @@ func TestFleetBehindTheServerIsRobbedInNoPhase(t *testing.T) {
 
 // A fleet that is ahead takes no stamp and no guard of a getsetlock client.
 func TestFleetAheadOfTheServerRobsInNoPhase(t *testing.T) {
-	for _, ahead := range []time.Duration{3 * time.Second, 2 * time.Minute, 10 * time.Minute, 23 * time.Hour} {
+	for _, ahead := range []time.Duration{
+		3 * time.Second, 2 * time.Minute, 10 * time.Minute, 23 * time.Hour} {
 		each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 			if p == migrate.Clean {
 				return // keeps nobody out
 			}
 			g := r.take(r.bridge(p, func(cfg *migrate.Config) { cfg.Terms.Behind = 0 }))
-			if now := r.w.ServerNow().Add(ahead); dialect.Jedis().LegacyExpired(dialect.Text(r.get("k")), "", now) {
+			if now := r.w.ServerNow().Add(ahead); dialect.Jedis().LegacyExpired(dialect.Text(r.get("k")), "",
+				now) {
 				r.Errorf("an old client %v ahead takes %q for expired", ahead, r.get("k"))
 			}
 			r.release(g)

@@ -25,8 +25,8 @@ type Config struct {
 	// [dialect.Terms].
 	Terms dialect.Terms
 
-	// Takeover decides when a lock that an old client left behind may be taken over. Defaults to
-	// [legacy.ServerClock] with the spread as margin.
+	// Takeover decides when a lock that an old client left behind may be taken
+	// over. Defaults to [legacy.ServerClock] with the spread as margin.
 	Takeover legacy.Takeover
 
 	// SettleAlways looks again after every acquisition; see [legacy.Config].
@@ -34,30 +34,30 @@ type Config struct {
 
 	// LongLeases allows a lock.Config.TTL beyond the lease rule. In phase clean
 	// leases get it at once. In phase modern they get it from the first renewal
-	// that is more than Terms.Gap later, and are cut to the rule before that. It
-	// has no effect in a dialect whose waiting clients shorten the TTLs that they
-	// find.
+	// that is more than Terms.Gap later, and are cut to the rule before that.
+	// It has no effect in a dialect whose waiting clients shorten the TTLs that
+	// they find.
 	LongLeases bool
 
-	// Fence gives every lease a fencing number, greater than that of every earlier
-	// lease in any phase, if all getsetlock clients set Fence. The command that
-	// takes the key draws the number; in phase observe a separate command does,
-	// afterwards.
+	// Fence gives every lease a fencing number, greater than that of every
+	// earlier lease in any phase, if all getsetlock clients set Fence. The
+	// command that takes the key draws the number; in phase observe a separate
+	// command does, afterwards.
 	Fence bool
 
 	// Namespace names the counter of the fencing numbers: gsl:fence:NAMESPACE.
 	Namespace string
 
-	// Wake notifies waiters and holders of changes, by CLIENT TRACKING where the
-	// server has it. Defaults to [lock.WakeOn].
+	// Wake notifies waiters and holders of changes, by CLIENT TRACKING where
+	// the server has it. Defaults to [lock.WakeOn].
 	Wake lock.Wake
 
 	// Timeout is the longest wait for each reply of the server, in real time.
 	// Defaults to 2 s.
 	Timeout time.Duration
 
-	// Clock measures how long a value has been unchanged, and how long to settle.
-	// Defaults to [lock.Machine].
+	// Clock measures how long a value has been unchanged, and how long to
+	// settle. Defaults to [lock.Machine].
 	Clock lock.Clock
 }
 
@@ -77,7 +77,9 @@ func (cfg Config) check() error {
 		return errNoPhases
 	}
 	if f, ok := cfg.Phases.(fixed); ok && (Phase(f) < Observe || Phase(f) > Clean) {
-		return fmt.Errorf("migrate: Config.Phases is Fixed(%v), which is none of observe, dual, sealed, modern, clean", Phase(f))
+		return fmt.Errorf(
+			"migrate: Config.Phases is Fixed(%v), which is none of observe, dual, sealed, modern, clean",
+			Phase(f))
 	}
 	return record.CheckNamespace(cfg.Namespace)
 }

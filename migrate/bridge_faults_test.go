@@ -13,16 +13,19 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// Faults in every step: no other client can hold, or the lease is reported lost.
+// Faults in every step: no other client can hold, or the lease is reported
+// lost.
 
 var faults = map[string]redistest.Action{
 	"cut before": redistest.CutBefore, "cut after": redistest.CutAfter, "cut within": redistest.CutWithin,
 	"cut behind the reply": redistest.CutReplied, "silence": redistest.Silence,
-	"script cache flushed": redistest.Answer(redistest.NoScript), "loading": redistest.Answer(redistest.Loading),
-	"read only": redistest.Answer(redistest.ReadOnly),
+	"script cache flushed": redistest.Answer(redistest.NoScript),
+	"loading":              redistest.Answer(redistest.Loading),
+	"read only":            redistest.Answer(redistest.ReadOnly),
 }
 
-// eachFault runs a test in every phase, with and without a tombstone, under each fault of the next script.
+// eachFault runs a test in every phase, with and without a tombstone, under
+// each fault of the next script.
 func eachFault(t *testing.T, test func(r *rig, p migrate.Phase, fault func())) {
 	t.Helper()
 	for name, do := range faults {
@@ -42,7 +45,8 @@ func eachFault(t *testing.T, test func(r *rig, p migrate.Phase, fault func())) {
 	}
 }
 
-// undo releases until the answer is certain, or the TTL has passed, as a Client does.
+// undo releases until the answer is certain, or the TTL has passed, as a Client
+// does.
 func (r *rig) undo(g lock.Grant) {
 	r.Helper()
 	r.wire.Calm()

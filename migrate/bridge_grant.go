@@ -80,8 +80,8 @@ func (g *bridgeGrant) marked() {
 	const length = 22 // bytes of a token
 	var raw [16]byte
 	var room [128]byte
-	// Every attempt and hand-over has a new token, so that a delayed command cannot hit
-	// another grant.
+	// Every attempt and hand-over has a new token, so that a delayed command
+	// cannot hit another grant.
 	rand.Read(raw[:]) // never fails
 	value := base64.RawURLEncoding.AppendEncode(room[:0], raw[:])
 	if g.phase != Clean {
@@ -168,7 +168,8 @@ func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term,
 }
 
 // ExtendAll renews grants in messages that are sent together.
-func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
+	[]error) {
 	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
 	var members keeping
 	var old, live []int
@@ -197,7 +198,8 @@ func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Du
 }
 
 // renew sends the renewals of the grants with the given indices.
-func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl time.Duration, terms []lock.Term, errs []error) {
+func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl time.Duration,
+	terms []lock.Term, errs []error) {
 	sentAt, now := lock.Mark(ctx), b.clock.Elapsed()
 	cmds, sent := make([]wire.Command, 0, len(live)), make([]int, 0, len(live))
 	for _, i := range live {
@@ -209,8 +211,8 @@ func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl
 		}
 		g.account.sending(b, asked)
 		cmd := renewScript.Cmd(g.k.argL, g.k.argM, g.token, b.px(asked), b.tomb, argTombPX)
-		// The script's writes make the server forget who watches the keys. Its reads
-		// afterwards, under tracking, register them again.
+		// The script's writes make the server forget who watches the keys. Its
+		// reads afterwards, under tracking, register them again.
 		cmd.Track = g.watched.Load() > 0
 		cmds, sent = append(cmds, cmd), append(sent, i)
 	}

@@ -47,7 +47,8 @@ func kitWorld(cfg migrate.Config, freeAfter time.Duration) func(*testing.T) *loc
 
 func TestTheBridgeConformsInEveryPhase(t *testing.T) {
 	for _, p := range migrate.Phases() {
-		for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Bare()} {
+		for _, d := range []dialect.Dialect{
+			dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Bare()} {
 			t.Run(p.String()+"/"+d.Name, func(t *testing.T) {
 				cfg := migrate.Config{
 					Phases: migrate.Fixed(p), Dialect: d, Fence: true, Wake: lock.WakeOn,

@@ -14,10 +14,11 @@ import (
 )
 
 // What the server itself loses, in every step: no other client can hold, or the
-// lease's next renewal reports the loss. bridge_faults_test.go cuts connections and
-// refuses commands; failover_real_test.go does a real fail-over.
+// lease's next renewal reports the loss. bridge_faults_test.go cuts connections
+// and refuses commands; failover_real_test.go does a real fail-over.
 
-// loss is what the server forgets. It is noted before the step, and happens when it is called.
+// loss is what the server forgets. It is noted before the step, and happens
+// when it is called.
 type loss func(r *rig) (happen func())
 
 var lossesOfServers = map[string]loss{
@@ -36,7 +37,10 @@ type lostStep func(r *rig, b *migrate.Bridge, lose loss, unheard bool) lock.Gran
 
 var lostSteps = map[string]lostStep{
 	"acquire": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) (g lock.Grant) {
-		err := r.losing(lose, unheard, func() (err error) { g, err = b.Try(background, "k", ttl); return err })
+		err := r.losing(lose, unheard, func() (err error) {
+			g, err = b.Try(background, "k", ttl)
+			return err
+		})
 		return r.believed(g, err)
 	},
 	"take over": func(r *rig, b *migrate.Bridge, lose loss, _ bool) lock.Grant {
@@ -56,7 +60,8 @@ var lostSteps = map[string]lostStep{
 		}
 		return g
 	},
-	"renew, and the time that was lost passes": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) lock.Grant {
+	"renew, and the time that was lost passes": func(r *rig, b *migrate.Bridge, lose loss,
+		unheard bool) lock.Grant {
 		g := r.take(b)
 		r.w.Pass(ttl / 2)
 		_ = r.losing(lose, unheard, func() error { _, err := g.Extend(background, ttl); return err })
@@ -73,7 +78,10 @@ var lostSteps = map[string]lostStep{
 	},
 	"pass": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) (next lock.Grant) {
 		g := r.take(b)
-		err := r.losing(lose, unheard, func() (err error) { next, err = b.Pass(background, g, ttl); return err })
+		err := r.losing(lose, unheard, func() (err error) {
+			next, err = b.Pass(background, g, ttl)
+			return err
+		})
 		if errors.Is(err, lock.ErrNotPassed) {
 			return g
 		}
@@ -113,7 +121,8 @@ func (r *rig) losing(lose loss, unheard bool, step func() error) error {
 	return err
 }
 
-// believed is the grant, unless the attempt failed; what is not known is undone, as a Client does.
+// believed is the grant, unless the attempt failed; what is not known is
+// undone, as a Client does.
 func (r *rig) believed(g lock.Grant, err error) lock.Grant {
 	r.Helper()
 	var unsure *lock.UnsureError
@@ -134,22 +143,23 @@ func TestHolderLearnsWhatTheServerLost(t *testing.T) {
 					if what == "take over" && unheard {
 						continue // it looks again, however its reply came
 					}
-					t.Run(fmt.Sprintf("%s/%s/unheard %v/old client %v", name, what, unheard, old), func(t *testing.T) {
-						t.Parallel()
-						each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-							if what == "take over" && p == migrate.Clean {
-								return // takes nothing over
-							}
-							b := r.bridge(p)
-							r.warm(b)
-							if p >= migrate.Sealed {
-								r.entomb()
-							}
-							g := step(r, b, lose, unheard)
-							r.nobodyBeside(p, g, old)
-							r.nothingLeft(p)
+					t.Run(fmt.Sprintf("%s/%s/unheard %v/old client %v", name, what, unheard, old),
+						func(t *testing.T) {
+							t.Parallel()
+							each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
+								if what == "take over" && p == migrate.Clean {
+									return // takes nothing over
+								}
+								b := r.bridge(p)
+								r.warm(b)
+								if p >= migrate.Sealed {
+									r.entomb()
+								}
+								g := step(r, b, lose, unheard)
+								r.nobodyBeside(p, g, old)
+								r.nothingLeft(p)
+							})
 						})
-					})
 				}
 			}
 		}
@@ -196,7 +206,8 @@ func (r *rig) nobodyBeside(p migrate.Phase, g lock.Grant, old bool) {
 
 func (r *rig) oldClient() lock.Backend {
 	r.Helper()
-	old, err := legacy.New(r.w.Pool(), legacy.Config{Mode: legacy.Verbatim, Clock: r.w.Clock(redistest.Skew{})})
+	old, err := legacy.New(r.w.Pool(),
+		legacy.Config{Mode: legacy.Verbatim, Clock: r.w.Clock(redistest.Skew{})})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -204,7 +215,8 @@ func (r *rig) oldClient() lock.Backend {
 	return old
 }
 
-// nothingLeft waits for what a lost release left to its TTL; a tombstone may stay from sealed on.
+// nothingLeft waits for what a lost release left to its TTL; a tombstone may
+// stay from sealed on.
 func (r *rig) nothingLeft(p migrate.Phase) {
 	r.Helper()
 	r.w.Pass(2 * lease)

@@ -23,23 +23,26 @@ type observeGrant struct {
 
 func (g *observeGrant) Fence() int64 { return g.fence }
 
-func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, a *account) (lock.Grant, error) {
+func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, a *account) (lock.Grant,
+	error) {
 	a.sending(b, ttl)
 	inner, err := b.inner.Try(ctx, key, ttl)
 	if err != nil {
 		var unsure *lock.UnsureError
 		if errors.As(err, &unsure) && unsure.Grant != nil {
-			return nil, &lock.UnsureError{Grant: &observeGrant{Grant: unsure.Grant, b: b, key: key, account: a}, Err: err}
+			return nil, &lock.UnsureError{
+				Grant: &observeGrant{Grant: unsure.Grant, b: b, key: key, account: a}, Err: err}
 		}
 		return nil, err
 	}
 	g := &observeGrant{Grant: inner, b: b, key: key, account: a}
 	if b.cfg.Fence {
-		// The number is drawn while the lock is held, so that every later holder's number
-		// is greater.
+		// The number is drawn while the lock is held, so that every later
+		// holder's number is greater.
 		reply, err := b.numbered(ctx, numberScript, 2, b.numbers(), argBlock)
 		if err != nil {
-			return nil, &lock.UnsureError{Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
+			return nil, &lock.UnsureError{
+				Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
 		}
 		g.fence = integer(reply)
 	}
@@ -52,7 +55,8 @@ func (g *observeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term
 }
 
 // renewObserve renews the grants of phase observe with the given indices.
-func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []int, ttl time.Duration, terms []lock.Term, errs []error) {
+func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []int, ttl time.Duration,
+	terms []lock.Term, errs []error) {
 	asked, err := b.lease(Observe, ttl, 0)
 	inner := make([]lock.Grant, len(old))
 	for n, i := range old {

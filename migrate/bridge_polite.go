@@ -9,8 +9,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// In observe and dual a key is left free for old clients, which poll. From sealed
-// on a release leaves the tombstone, so nothing is left to them.
+// In observe and dual a key is left free for old clients, which poll. From
+// sealed on a release leaves the tombstone, so nothing is left to them.
 
 // Owes returns how long a release leaves the key to old clients.
 func (g *observeGrant) Owes(wish time.Duration) time.Duration { return g.polite().Owes(wish) }

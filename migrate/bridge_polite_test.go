@@ -26,7 +26,8 @@ func leave(r *rig, g lock.Grant) {
 	}
 }
 
-// No member takes a gap for a holder, in whatever phase it is, nor does it enter.
+// No member takes a gap for a holder, in whatever phase it is, nor does it
+// enter.
 func TestLeftKeyKeepsOursOutInEveryPhase(t *testing.T) {
 	each(t, politePhases, func(r *rig, p migrate.Phase) {
 		g := r.take(r.bridge(p))
@@ -106,7 +107,8 @@ func TestOldClientInAGapEndsItAndIsSeen(t *testing.T) {
 	})
 }
 
-// Only a gap ends so. A holder that lost L keeps M until its job has stopped (rule 8).
+// Only a gap ends so. A holder that lost L keeps M until its job has stopped
+// (rule 8).
 func TestOldClientOnTheKeyEndsNoHoldersToken(t *testing.T) {
 	each(t, politePhases, func(r *rig, p migrate.Phase) {
 		for _, m := range []string{"", "left nobody"} {
@@ -173,8 +175,8 @@ func TestSweepTakesAGapForNobody(t *testing.T) {
 	})
 }
 
-// The gap is on the old clients' server. Whoever takes the target meanwhile gives
-// it back.
+// The gap is on the old clients' server. Whoever takes the target meanwhile
+// gives it back.
 func TestComposedLockLeavesTheOldKey(t *testing.T) {
 	composed(t, politePhases, func(r *elsewhere, p migrate.Phase) {
 		c := r.compose(p)

@@ -23,8 +23,8 @@ func (b *Bridge) probe(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("phase observe: %w", err)
 	}
-	// Sealed runs twice: first with a guard, whose release leaves the tombstone, then
-	// on that tombstone. Modern sends the same commands.
+	// Sealed runs twice: first with a guard, whose release leaves the
+	// tombstone, then on that tombstone. Modern sends the same commands.
 	for _, p := range []Phase{Dual, Sealed, Sealed, Clean} {
 		if err := b.probePhase(ctx, k, p, ttl); err != nil {
 			return fmt.Errorf("phase %v: %w", p, err)

@@ -17,7 +17,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-func realBridge(t *testing.T, s *redistest.Server, p migrate.Phase, change ...func(*migrate.Config)) *migrate.Bridge {
+func realBridge(t *testing.T, s *redistest.Server, p migrate.Phase,
+	change ...func(*migrate.Config)) *migrate.Bridge {
 	t.Helper()
 	cfg := migrate.Config{Phases: migrate.Fixed(p), Terms: dialect.Terms{Lease: lease}}
 	for _, f := range change {
@@ -38,22 +39,26 @@ func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 			t.Run(bin.Name+"/"+p.String(), func(t *testing.T) {
 				t.Parallel()
 				s := bin.Start(t, redistest.Options{})
-				terms := dialect.Terms{Lease: 2 * time.Minute, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond}
-				locktest.Run(t, locktest.Traits{CannotWake: !bin.Tracking}, func(t *testing.T) *locktest.World {
-					w := redistest.On(t, s)
-					s.Do("FLUSHALL")
-					return &locktest.World{
-						Backend: func() lock.Backend {
-							return realBridge(t, s, p, func(c *migrate.Config) {
-								c.Terms, c.Timeout, c.Fence, c.Wake = terms, time.Minute, true, lock.WakeOn
-							})
-						},
-						Pass: func(d time.Duration) { <-time.After(d) }, TTL: time.Second, FreeAfter: 300 * time.Millisecond, RealTime: true,
-						Seize: func(key string) {
-							s.Do("SET", key, strconv.FormatInt(w.Now().Add(time.Minute).UnixMilli(), 10))
-						},
-					}
-				})
+				terms := dialect.Terms{
+					Lease: 2 * time.Minute, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond}
+				locktest.Run(t, locktest.Traits{CannotWake: !bin.Tracking},
+					func(t *testing.T) *locktest.World {
+						w := redistest.On(t, s)
+						s.Do("FLUSHALL")
+						return &locktest.World{
+							Backend: func() lock.Backend {
+								return realBridge(t, s, p, func(c *migrate.Config) {
+									c.Terms, c.Timeout, c.Fence, c.Wake = terms, time.Minute, true,
+										lock.WakeOn
+								})
+							},
+							Pass: func(d time.Duration) { <-time.After(d) }, TTL: time.Second,
+							FreeAfter: 300 * time.Millisecond, RealTime: true,
+							Seize: func(key string) {
+								s.Do("SET", key, strconv.FormatInt(w.Now().Add(time.Minute).UnixMilli(), 10))
+							},
+						}
+					})
 			})
 		}
 	}
@@ -65,7 +70,8 @@ func TestTrackingWakesWaitersAndHolders(t *testing.T) {
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed} {
 		t.Run(p.String(), func(t *testing.T) {
 			s.Do("FLUSHALL")
-			s.Do("SET", "k", strconv.FormatInt(time.Now().Add(redistest.Patience+time.Minute).UnixMilli(), 10))
+			s.Do("SET", "k", strconv.FormatInt(time.Now().Add(redistest.Patience+time.Minute).UnixMilli(),
+				10))
 			waiting := make(chan struct{}, 1)
 			c, err := lock.New(realBridge(t, s, p), lock.Config{
 				RetryEvery: time.Hour, Politeness: -1, // nothing but a wake-up lets it try again
@@ -112,15 +118,18 @@ func TestTrackingWakesWaitersAndHolders(t *testing.T) {
 	}
 }
 
-// Lua reads "nan" as a number, which is neither above nor below any bound; the embedded server's does not.
+// Lua reads "nan" as a number, which is neither above nor below any bound; the
+// embedded server's does not.
 func TestACounterThatIsNoNumberTakesNothingOnAnyServer(t *testing.T) {
 	for _, bin := range redistest.Servers(t) {
 		t.Run(bin.Name, func(t *testing.T) {
 			t.Parallel()
 			s := bin.Start(t, redistest.Options{})
-			b := realBridge(t, s, migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
+			b := realBridge(t, s, migrate.Dual,
+				func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 			s.Do("SET", "gsl:fence:shop", "nan")
-			if g, err := b.Try(background, "k", ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
+			if g, err := b.Try(background, "k", ttl); err == nil ||
+				!strings.Contains(err.Error(), "holds no fencing number") {
 				t.Errorf("grant %v, error %v", g, err)
 			}
 			for _, key := range []string{"k", keyM} {

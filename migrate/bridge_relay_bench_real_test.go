@@ -38,7 +38,8 @@ func BenchmarkHandOver(b *testing.B) {
 				b.Fatal(err)
 			}
 			bridge, err := migrate.New(s.Pool(), migrate.Config{
-				Phases: migrate.Fixed(migrate.Dual), Dialect: dialect.JedisUUID(), Terms: dialect.Terms{Lease: time.Minute},
+				Phases: migrate.Fixed(migrate.Dual), Dialect: dialect.JedisUUID(),
+				Terms: dialect.Terms{Lease: time.Minute},
 			})
 			if err != nil {
 				b.Fatal(err)
@@ -63,8 +64,9 @@ const (
 	relayHands = 16
 )
 
-// relay lets goroutines take a key in turns, so many times at each call. In between the one whose turn comes
-// next holds it, and the others wait, so that the key is never released.
+// relay lets goroutines take a key in turns, so many times at each call. In
+// between the one whose turn comes next holds it, and the others wait, so that
+// the key is never released.
 func relay(b *testing.B, backend lock.Backend, key string, cfg lock.Config) func() {
 	c, err := lock.New(backend, cfg)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // errUncertain says that the attempt's command may still reach the server.
-var errUncertain = errors.New("the connection ended before the server said whether it took the key; it may still do so")
+var errUncertain = errors.New(
+	"the connection ended before the server said whether it took the key; it may still do so")
 
 // Release deletes both keys, each only if it is still the grant's (rule 10).
 // After an attempt whose outcome is unknown it first waits for the reply.
@@ -251,8 +252,9 @@ func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) 
 		if !may {
 			return nil, err
 		}
-		// Either grant may hold. A release of the new grant finds the old token if the
-		// hand-over failed; that token ends with its TTL, since nobody renews it.
+		// Either grant may hold. A release of the new grant finds the old token
+		// if the hand-over failed; that token ends with its TTL, since nobody
+		// renews it.
 		b.count.unsure.Add(1)
 		old.ask()
 		next.pending = unknown.Pending

@@ -41,7 +41,8 @@ func bridges(t *testing.T, test func(r *rig)) {
 
 func (r *rig) config(p migrate.Phase) migrate.Config {
 	return migrate.Config{
-		Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: lease, Behind: time.Second},
+		Phases: migrate.Fixed(p), Dialect: dialect.Jedis(),
+		Terms: dialect.Terms{Lease: lease, Behind: time.Second},
 		Clock: r.w.Clock(redistest.Skew{}),
 	}
 }
@@ -105,7 +106,8 @@ func (r *rig) wantLost(err error) *legacy.LostError {
 	return lost
 }
 
-// stamp is what an old client of the Jedis dialect writes whose lease ends so long after the server's clock.
+// stamp is what an old client of the Jedis dialect writes whose lease ends so
+// long after the server's clock.
 func (r *rig) stamp(ahead time.Duration) string {
 	return strconv.FormatInt(r.w.ServerNow().Add(ahead).UnixMilli(), 10)
 }
@@ -137,7 +139,8 @@ func (r *rig) wantKeys(l, m string) {
 
 func (r *rig) skew() redistest.Skew { return redistest.Skew{} }
 
-// between makes f happen right before the nth script from now on reaches the server.
+// between makes f happen right before the nth script from now on reaches the
+// server.
 func (r *rig) between(nth int, f func()) {
 	gate := redistest.NewGate()
 	r.wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: nth, Do: redistest.HoldRequest(gate)})
@@ -154,7 +157,8 @@ func (r *rig) during(b lock.Backend, ctx context.Context, f func()) (g lock.Gran
 	return g, err
 }
 
-// warm makes the server learn a bridge's scripts, so that what the next one meets is no NOSCRIPT.
+// warm makes the server learn a bridge's scripts, so that what the next one
+// meets is no NOSCRIPT.
 func (r *rig) warm(b *migrate.Bridge) {
 	r.Helper()
 	g, err := b.Try(background, "warm", ttl)

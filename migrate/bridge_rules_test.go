@@ -38,7 +38,8 @@ func TestEachPhaseLeavesItsOwnMark(t *testing.T) {
 		switch {
 		case p == migrate.Clean && (l != "" || m != g.Token()),
 			p == migrate.Observe && (l != r.stamp(ttl+24*time.Hour+time.Millisecond) || m != g.Token()+" "+l),
-			p != migrate.Clean && p != migrate.Observe && (!guard.MatchString(l) || l == tombstone || m != g.Token()+" "+l):
+			p != migrate.Clean && p != migrate.Observe &&
+				(!guard.MatchString(l) || l == tombstone || m != g.Token()+" "+l):
 			r.Errorf("L %q, M %q", l, m)
 		}
 		if p != migrate.Observe && (r.left(keyM) != ttl || l != "" && r.left("k") != ttl) {
@@ -190,17 +191,20 @@ func TestUnchangedBytesAreJudgedByElapsedTimeAlone(t *testing.T) {
 // Rule 4: the lease rule.
 
 func TestALeaseBeyondTheRuleIsRefused(t *testing.T) {
-	each(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern}, func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
-		g, err := b.Try(background, "k", lease)
-		if g != nil || err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "Lease") {
-			r.Errorf("%v, %v", g, err)
-		}
-		if _, err := lock.New(b, lock.Config{TTL: lease}); err == nil || !strings.Contains(err.Error(), "TTL") {
-			r.Errorf("lock.New: %v", err)
-		}
-		r.wantKeys("", "")
-	})
+	each(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern},
+		func(r *rig, p migrate.Phase) {
+			b := r.bridge(p)
+			g, err := b.Try(background, "k", lease)
+			if g != nil || err == nil || errors.Is(err, lock.ErrHeld) ||
+				!strings.Contains(err.Error(), "Lease") {
+				r.Errorf("%v, %v", g, err)
+			}
+			if _, err := lock.New(b, lock.Config{TTL: lease}); err == nil ||
+				!strings.Contains(err.Error(), "TTL") {
+				r.Errorf("lock.New: %v", err)
+			}
+			r.wantKeys("", "")
+		})
 }
 
 // It does by the first renewal that is more than the gap later.
@@ -260,12 +264,16 @@ func TestBridgeAsksForLongLeasesInModernOnly(t *testing.T) {
 // others.
 func TestAGapOfZeroMakesNoFirstLeaseLong(t *testing.T) {
 	bridges(t, func(r *rig) {
-		b := r.bridge(migrate.Modern, func(c *migrate.Config) { c.LongLeases, c.Terms.Gap, c.Terms.Spread = true, dialect.Zero, dialect.Zero })
+		b := r.bridge(migrate.Modern,
+			func(c *migrate.Config) {
+				c.LongLeases, c.Terms.Gap, c.Terms.Spread = true, dialect.Zero, dialect.Zero
+			})
 		g, err := b.Try(background, "k", 10*time.Minute)
 		if err != nil {
 			r.Fatal(err)
 		}
-		if rule, _ := b.Dialect().LongestLease(b.Terms()); rule != lease+time.Millisecond || r.left(keyM) != rule {
+		if rule, _ := b.Dialect().LongestLease(b.Terms()); rule != lease+time.Millisecond ||
+			r.left(keyM) != rule {
 			r.Errorf("M ends in %v, and the rule says %v", r.left(keyM), rule)
 		}
 		r.w.Pass(time.Millisecond)
@@ -359,8 +367,8 @@ func TestAnEndedContextInASettleIsUndone(t *testing.T) {
 				r.Fatalf("%v, %v", g, err)
 			}
 			r.release(unsure.Grant)
-			// An old client that finds its own bytes would take the lock over the
-			// tombstone, and nobody would notice.
+			// An old client that finds its own bytes would take the lock over
+			// the tombstone, and nobody would notice.
 			left := d.Tombstone()
 			if d.OrMine {
 				left = ""
@@ -393,7 +401,8 @@ func TestASettleOutlastsTheWaitOfTheAcquire(t *testing.T) {
 // tombstone needs no settle.
 func TestBridgeSettlesEachTimeForOrMineClients(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
-		b := r.bridge(p, speaks(dialect.JedisUUID()), func(c *migrate.Config) { c.Terms.Gap = 3 * time.Second })
+		b := r.bridge(p, speaks(dialect.JedisUUID()),
+			func(c *migrate.Config) { c.Terms.Gap = 3 * time.Second })
 		for i := range 2 {
 			began := r.w.Now()
 			g := r.take(b)
@@ -481,12 +490,20 @@ var losses = []struct {
 	count func(migrate.BridgeStats) int64
 	says  string
 }{
-	{"overwritten", func(r *rig) { r.set("k", r.stamp(time.Minute)) }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
-	{"another type", func(r *rig) { r.del("k"); r.w.Mini.Lpush("k", "x") }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "list"},
-	{"another's guard", func(r *rig) { r.set("k", "4000000000000000001") }, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
-	{"deleted", func(r *rig) { r.del("k") }, func(s migrate.BridgeStats) int64 { return s.Deleted }, "deleted"},
-	{"M deleted", func(r *rig) { r.del(keyM) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "its lease has ended"},
-	{"M another's", func(r *rig) { r.set(keyM, "AAAAAAAAAAAAAAAAAAAAAA "+r.get("k")) }, func(s migrate.BridgeStats) int64 { return s.Taken }, "its lease has ended"},
+	{"overwritten", func(r *rig) { r.set("k", r.stamp(time.Minute)) },
+		func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
+	{"another type", func(r *rig) {
+		r.del("k")
+		r.w.Mini.Lpush("k", "x")
+	}, func(s migrate.BridgeStats) int64 { return s.Clobbered }, "list"},
+	{"another's guard", func(r *rig) { r.set("k", "4000000000000000001") },
+		func(s migrate.BridgeStats) int64 { return s.Clobbered }, "overwritten"},
+	{"deleted", func(r *rig) { r.del("k") }, func(s migrate.BridgeStats) int64 { return s.Deleted },
+		"deleted"},
+	{"M deleted", func(r *rig) { r.del(keyM) }, func(s migrate.BridgeStats) int64 { return s.Taken },
+		"its lease has ended"},
+	{"M another's", func(r *rig) { r.set(keyM, "AAAAAAAAAAAAAAAAAAAAAA "+r.get("k")) },
+		func(s migrate.BridgeStats) int64 { return s.Taken }, "its lease has ended"},
 }
 
 // A lost mark is counted, what replaced it is left alone, and M stays until
@@ -860,7 +877,9 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 				last = n
 			}
 		}
-		for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean, migrate.Modern, migrate.Dual, migrate.Observe} {
+		for _, p := range []migrate.Phase{
+			migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean, migrate.Modern,
+			migrate.Dual, migrate.Observe} {
 			b := r.bridge(p, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 			if p == migrate.Observe {
 				r.del("k")
@@ -905,7 +924,8 @@ func TestACounterThatCannotBeReadLeavesNothingTaken(t *testing.T) {
 		bridges(t, func(r *rig) {
 			b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 			r.set("gsl:fence:shop", text)
-			if g, err := b.Try(background, "k", ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
+			if g, err := b.Try(background, "k", ttl); err == nil ||
+				!strings.Contains(err.Error(), "holds no fencing number") {
 				r.Errorf("%q: grant %v, error %v", text, g, err)
 			}
 			r.wantKeys("", "")
@@ -996,8 +1016,8 @@ func TestOnlyATakenLForgetsTheRememberedLook(t *testing.T) {
 	})
 }
 
-// A lease of any phase may be renewed, whatever phase the asker is in. One whose
-// guard an old client deleted is not.
+// A lease of any phase may be renewed, whatever phase the asker is in. One
+// whose guard an old client deleted is not.
 func TestHeldSaysWhetherALeaseMayBeRenewed(t *testing.T) {
 	phases := []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean}
 	for i, holder := range phases {

@@ -40,8 +40,8 @@ var (
 	bridgeNumberLua string
 )
 
-// Scripts that may draw a number exist twice: only the second one has the counter
-// among its keys.
+// Scripts that may draw a number exist twice: only the second one has the
+// counter among its keys.
 var (
 	acquireScript       = wire.NewScript(3, whole(bridgeAcquireLua))
 	acquireNumberScript = wire.NewScript(4, whole(bridgeAcquireLua))
@@ -62,7 +62,8 @@ var (
 func whole(source string) string {
 	source = strings.ReplaceAll(source, "-- insert own\n", bridgeOwn) // asks for other parts
 	return strings.NewReplacer(
-		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep, "-- insert left\n", bridgeLeft, "-- insert draw\n", fencing.Draw(),
+		"-- insert look\n", bridgeShared, "-- insert mine\n", bridgeMine, "-- insert keep\n", bridgeKeep,
+		"-- insert left\n", bridgeLeft, "-- insert draw\n", fencing.Draw(),
 	).Replace(source)
 }
 

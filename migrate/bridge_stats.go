@@ -45,7 +45,8 @@ func (b *Bridge) Stats() BridgeStats {
 	c, in, own := &b.count, b.inner.Stats(), b.judge.Stats()
 	return BridgeStats{
 		Acquired: c.acquired.Load() + in.Acquired, Takeovers: c.takeovers.Load() + in.Takeovers,
-		// Of phase observe, inner counts the losses during the settle, and told the others.
+		// Of phase observe, inner counts the losses during the settle, and told
+		// the others.
 		Clobbered: c.clobbered.Load() + in.Clobbered, Deleted: c.deleted.Load(), Taken: c.taken.Load(),
 		Touched: c.touched.Load() + in.Shortened, Foreign: own.Foreign + in.Foreign,
 		Steps: own.Steps + in.Steps, Sparse: own.Sparse + in.Sparse, Unsure: c.unsure.Load() + in.Unsure,

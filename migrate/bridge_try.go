@@ -30,7 +30,8 @@ func (b *Bridge) Try(ctx context.Context, key string, ttl time.Duration) (lock.G
 }
 
 // try makes the attempt of an account.
-func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant, error) {
+func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant,
+	error) {
 	asked, err := b.lease(p, ttl, 0)
 	if err != nil {
 		a.close()
@@ -53,7 +54,8 @@ func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase
 	return nil, err
 }
 
-func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant, error) {
+func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant,
+	error) {
 	k, err := b.keys(key)
 	if err != nil {
 		return nil, err
@@ -94,7 +96,8 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 
 // acquire runs the script once. Unless seen is empty, it replaces exactly that
 // value.
-func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string) (took int64, o legacy.Observation, err error) {
+func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string) (took int64,
+	o legacy.Observation, err error) {
 	at := b.judge.Begin()
 	g.account.sending(b, ttl)
 	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
@@ -134,7 +137,8 @@ const acquireArgs = 12
 // acquisition is the acquire script with its keys and arguments. Trailing
 // arguments that are not needed are left out, since each costs the server a
 // part of a microsecond.
-func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script, []any) {
+func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script,
+	[]any) {
 	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
 	args = append(args, g.k.argL, g.k.argM, g.k.argLook)
 	if b.cfg.Fence {
@@ -217,7 +221,8 @@ func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 	select {
 	case <-b.clock.After(b.terms.Settle()):
 	case <-ctx.Done():
-		return &lock.UnsureError{Grant: g, Err: fmt.Errorf("migrate: settling key %q: %w", g.k.name, context.Cause(ctx))}
+		return &lock.UnsureError{Grant: g,
+			Err: fmt.Errorf("migrate: settling key %q: %w", g.k.name, context.Cause(ctx))}
 	}
 	err := g.check(ctx)
 	if err == nil {

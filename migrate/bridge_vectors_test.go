@@ -37,10 +37,12 @@ func (m *member) Begin(ctx context.Context, _ time.Duration) (migrate.Phase, fun
 func (m *member) ID() string                                               { return "tag" }
 func (m *member) Attach(probe func(ctx context.Context, key string) error) { m.probe = probe }
 
-// The bytes on the wire are pinned, and the scripts whole: other languages take the same locks by them.
+// The bytes on the wire are pinned, and the scripts whole: other languages take
+// the same locks by them.
 func TestWhatABridgeSendsAndLeavesIsPinned(t *testing.T) {
 	scripts := map[string]string{}
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.Template(), dialect.Machinery()} {
+	for _, d := range []dialect.Dialect{
+		dialect.Jedis(), dialect.JedisUUID(), dialect.Template(), dialect.Machinery()} {
 		d.KeyEncoding, d.ValueEncoding = dialect.Plain, dialect.Plain
 		out := "# What a bridge sends in each phase, and what then stands on both keys, with its TTL. Beside what is\n" +
 			"# random stand TOKEN, NEXT and GUARD. The scripts are in testdata/scripts, each under its name.\n"
@@ -76,7 +78,8 @@ func pinned(t *testing.T, name, got string) {
 	}
 }
 
-// record writes down the whole life of a lease and of the one it was handed on to.
+// record writes down the whole life of a lease and of the one it was handed on
+// to.
 func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[string]string) string {
 	if tomb {
 		r.set("k", d.Tombstone())
@@ -91,7 +94,8 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 			guard, _, _ = strings.Cut(bytes, " ")
 		}
 		// What a release leaves is no guard.
-		if what != "release" && guard != d.Tombstone() && guard != "" && !strings.Contains(strings.Join(names, " "), guard) {
+		if what != "release" && guard != d.Tombstone() && guard != "" &&
+			!strings.Contains(strings.Join(names, " "), guard) {
 			names = append(names, guard, "GUARD")
 		}
 		plain := strings.NewReplacer(names...)
@@ -102,10 +106,12 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 		}
 		for _, c := range r.wire.Sent() {
 			if c.Is("EVALSHA") {
-				out += fmt.Sprintf("%s: %s %s\n", what, byDigest(scripts, c[1]), plain.Replace(fmt.Sprintf("%q", []string(c[2:]))))
+				out += fmt.Sprintf("%s: %s %s\n", what, byDigest(scripts, c[1]),
+					plain.Replace(fmt.Sprintf("%q", []string(c[2:]))))
 			}
 		}
-		out += plain.Replace(fmt.Sprintf("  L %q %v, M %q %v\n", r.get("k"), r.left("k"), r.get(keyM), r.left(keyM)))
+		out += plain.Replace(fmt.Sprintf("  L %q %v, M %q %v\n", r.get("k"), r.left("k"), r.get(keyM),
+			r.left(keyM)))
 		r.wire.Forget()
 	}
 	g := r.take(b)
@@ -248,7 +254,9 @@ func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 				ran[nameOf(c[1])] = true
 			}
 		}
-		for _, name := range []string{"acquire", "renew", "release", "bridge_acquire", "bridge_check", "bridge_renew", "bridge_pass", "bridge_release", "sweep"} {
+		for _, name := range []string{
+			"acquire", "renew", "release", "bridge_acquire", "bridge_check", "bridge_renew", "bridge_pass",
+			"bridge_release", "sweep"} {
 			if !ran[name] {
 				r.Errorf("%s was not run", name)
 			}
@@ -257,7 +265,8 @@ func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 			r.Errorf("%+v", s)
 		}
 		r.set("gsl:probe:ns:id", "4000000000000000001")
-		if err := m.probe(background, "gsl:probe:ns:id"); err == nil || !strings.Contains(err.Error(), "phase observe") {
+		if err := m.probe(background, "gsl:probe:ns:id"); err == nil ||
+			!strings.Contains(err.Error(), "phase observe") {
 			r.Errorf("%v", err)
 		}
 	})

@@ -58,7 +58,8 @@ func readExcept(r *record.Reader, text string) []string {
 	for _, word := range strings.Split(text, ",") {
 		except = append(except, r.Word(word))
 	}
-	if exceptText(except) != text || len(slices.Compact(slices.Clone(except))) != len(except) || slices.Contains(except, "") {
+	if exceptText(except) != text || len(slices.Compact(slices.Clone(except))) != len(except) ||
+		slices.Contains(except, "") {
 		r.Bad("namespaces", text)
 	}
 	return except

@@ -71,9 +71,9 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	case p == Clean:
 		return g, nil
 	}
-	// The account is closed with the composed grant, and not with the bridge's part.
-	// That part is written later, since the target may have been slow, and so it also
-	// lasts longer.
+	// The account is closed with the composed grant, and not with the bridge's
+	// part. That part is written later, since the target may have been slow,
+	// and so it also lasts longer.
 	g.here, err = c.bridge.try(ctx, key, asked, p, a.part())
 	if err == nil {
 		return g, nil
@@ -142,7 +142,8 @@ func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), 
 }
 
 // Watch arms a watch on each side that has one.
-func (c *Composed) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+func (c *Composed) Watch(ctx context.Context, granted []lock.Grant,
+	holders []interface{ Touched() }) []error {
 	return c.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
 		return c.watchOne(ctx, g, touched)
 	})
@@ -187,7 +188,8 @@ func (c *Composed) watchOne(ctx context.Context, granted lock.Grant, touched fun
 	return all, nil
 }
 
-// composedGrant is one acquisition. here is nil in phase clean, and before it was tried.
+// composedGrant is one acquisition. here is nil in phase clean, and before it
+// was tried.
 type composedGrant struct {
 	c           *Composed
 	phase       Phase

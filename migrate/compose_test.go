@@ -42,7 +42,8 @@ func (r *elsewhere) compose(p migrate.Phase, change ...func(*migrate.Config)) *m
 	return r.over(p, target, change...)
 }
 
-func (r *elsewhere) over(p migrate.Phase, target lock.Backend, change ...func(*migrate.Config)) *migrate.Composed {
+func (r *elsewhere) over(p migrate.Phase, target lock.Backend,
+	change ...func(*migrate.Config)) *migrate.Composed {
 	r.Helper()
 	c, err := migrate.Compose(r.bridge(p, change...), target)
 	if err != nil {
@@ -71,7 +72,8 @@ func TestAComposedLeaseConformsInEveryPhase(t *testing.T) {
 				r := &elsewhere{&rig{t, w, w.Wire()}, far, far.Wire()}
 				return &locktest.World{
 					Backend: func() lock.Backend { return r.compose(p) },
-					Pass:    w.Pass, Clock: w.Clock(redistest.Skew{}), TTL: 15 * time.Second, FreeAfter: freeAfter,
+					Pass:    w.Pass, Clock: w.Clock(redistest.Skew{}), TTL: 15 * time.Second,
+					FreeAfter: freeAfter,
 					Seize: func(key string) {
 						far.ServerNow()
 						if p == migrate.Clean {
@@ -109,8 +111,8 @@ func TestTheTargetIsTakenFirstAndGivenBackLast(t *testing.T) {
 		if stands := r.get(keyM) != ""; stands != (p != migrate.Clean) {
 			r.Errorf("M on the old server is %q", r.get(keyM))
 		}
-		// A client of the target alone and a client of the old keys alone are both
-		// kept out.
+		// A client of the target alone and a client of the old keys alone are
+		// both kept out.
 		alone, err := modern.New(r.far.Pool(), modern.Config{})
 		if err != nil {
 			r.Fatal(err)
@@ -121,7 +123,8 @@ func TestTheTargetIsTakenFirstAndGivenBackLast(t *testing.T) {
 			r.held(r.bridge(p))
 		}
 		// A release that does not reach the target leaves it for last.
-		r.wire.Fault(redistest.Rule{When: func(redistest.Command) bool { return true }, Times: -1, Do: redistest.CutBefore})
+		r.wire.Fault(redistest.Rule{
+			When: func(redistest.Command) bool { return true }, Times: -1, Do: redistest.CutBefore})
 		if err := g.Release(background); err == nil {
 			r.Error("released without the target's word")
 		}
@@ -155,12 +158,14 @@ func TestAComposedLeaseIsLostWithEitherSide(t *testing.T) {
 				r.Errorf("%s: %v", side, err)
 			}
 			if r.get(keyM) != m || r.there() == "" {
-				r.Errorf("%s: before the job has stopped, M is %q, the target %q", side, r.get(keyM), r.there())
+				r.Errorf("%s: before the job has stopped, M is %q, the target %q", side, r.get(keyM),
+					r.there())
 			}
 			if err := g.Release(background); !errors.Is(err, lock.ErrLost) {
 				r.Errorf("%s: %v", side, err)
 			}
-			if r.get(keyM) != "" || side == "old" && r.there() != "" || side == "target" && r.there() != "another" {
+			if r.get(keyM) != "" || side == "old" && r.there() != "" ||
+				side == "target" && r.there() != "another" {
 				r.Errorf("%s: M %q, the target %q", side, r.get(keyM), r.there())
 			}
 			r.del("k")
@@ -265,35 +270,39 @@ func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
 			if _, err := g.Extend(background, ttl); err != nil {
 				r.Fatal(err)
 			}
-			r.rig.wire.Fault(redistest.Rule{When: func(redistest.Command) bool { return true }, Do: redistest.CutBefore})
+			r.rig.wire.Fault(redistest.Rule{
+				When: func(redistest.Command) bool { return true }, Do: redistest.CutBefore})
 			if err := g.Release(background); err == nil {
 				r.Error("given back without the server's word")
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			composed(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern}, func(r *elsewhere, p migrate.Phase) {
-				m := &member{PhaseSource: migrate.Fixed(p)}
-				target, err := modern.New(r.wire.Pool(), modern.Config{})
-				if err != nil {
-					r.Fatal(err)
-				}
-				c := r.over(p, slow{target, func() { r.w.Pass(ttl / 2) }}, func(cfg *migrate.Config) { cfg.Phases = m })
-				g := r.take(c) // the scripts are known, and connections made
-				r.release(g)
-				m.ended.Store(0)
-				strand(r, c)
-				if r.get(keyM) == "" {
-					r.Fatal("nothing stands")
-				}
-				stood := 0
-				for ; m.ended.Load() == 0 && stood < 100; stood++ {
-					r.w.Pass(time.Second)
-				}
-				if m.ended.Load() != 1 || r.get(keyM) != "" {
-					r.Errorf("ended %d times after %ds, while M is %q", m.ended.Load(), stood, r.get(keyM))
-				}
-			})
+			composed(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern},
+				func(r *elsewhere, p migrate.Phase) {
+					m := &member{PhaseSource: migrate.Fixed(p)}
+					target, err := modern.New(r.wire.Pool(), modern.Config{})
+					if err != nil {
+						r.Fatal(err)
+					}
+					c := r.over(p, slow{target, func() { r.w.Pass(ttl / 2) }},
+						func(cfg *migrate.Config) { cfg.Phases = m })
+					g := r.take(c) // the scripts are known, and connections made
+					r.release(g)
+					m.ended.Store(0)
+					strand(r, c)
+					if r.get(keyM) == "" {
+						r.Fatal("nothing stands")
+					}
+					stood := 0
+					for ; m.ended.Load() == 0 && stood < 100; stood++ {
+						r.w.Pass(time.Second)
+					}
+					if m.ended.Load() != 1 || r.get(keyM) != "" {
+						r.Errorf("ended %d times after %ds, while M is %q", m.ended.Load(), stood,
+							r.get(keyM))
+					}
+				})
 		})
 	}
 }

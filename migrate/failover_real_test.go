@@ -20,9 +20,9 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// A replica is promoted that has not received the last writes. Redis guarantees no
-// more, and neither does getsetlock: the next renewal reports a lease lost by that,
-// and no record moves a member that has seen a later one.
+// A replica is promoted that has not received the last writes. Redis guarantees
+// no more, and neither does getsetlock: the next renewal reports a lease lost
+// by that, and no record moves a member that has seen a later one.
 
 const promotedTTL = 2 * time.Second
 
@@ -32,7 +32,8 @@ func promoted(t *testing.T, pair *redistest.Pair, phases migrate.PhaseSource) *m
 	pool := pair.Pool()
 	b, err := migrate.New(pool, migrate.Config{
 		Phases: phases, Timeout: 5 * time.Second,
-		Terms: dialect.Terms{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond},
+		Terms: dialect.Terms{Lease: 6 * time.Second, Spread: 50 * time.Millisecond,
+			Gap: 10 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,13 +66,19 @@ func answered(t *testing.T, what string, f func() error) error {
 
 func renewal(t *testing.T, key string, g lock.Grant) error {
 	t.Helper()
-	return answered(t, "the renewal of "+key, func() error { _, err := g.Extend(background, promotedTTL); return err })
+	return answered(t, "the renewal of "+key, func() error {
+		_, err := g.Extend(background, promotedTTL)
+		return err
+	})
 }
 
 // lets is whether b is let in, and what with.
 func lets(t *testing.T, b *migrate.Bridge, key string) (g lock.Grant, err error) {
 	t.Helper()
-	err = answered(t, "an attempt at "+key, func() (err error) { g, err = b.Try(background, key, promotedTTL); return err })
+	err = answered(t, "an attempt at "+key, func() (err error) {
+		g, err = b.Try(background, key, promotedTTL)
+		return err
+	})
 	return g, err
 }
 
@@ -81,7 +88,8 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 			t.Parallel()
 			pair := redistest.NewPair(t)
 			a, b := promoted(t, pair, migrate.Fixed(p)), promoted(t, pair, migrate.Fixed(p))
-			renewed, released, passed := takes(t, a, "renewed"), takes(t, a, "released"), takes(t, a, "passed")
+			renewed, released, passed := takes(t, a, "renewed"), takes(t, a, "released"),
+				takes(t, a, "passed")
 			pair.Primary.AwaitReplica()
 			pair.CutOff()
 
@@ -99,8 +107,8 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 			}
 			pair.Promote()
 
-			// The server has lost this lease: another client gets the key, and the
-			// holder learns of it.
+			// The server has lost this lease: another client gets the key, and
+			// the holder learns of it.
 			next, err := lets(t, b, "acquired")
 			if err != nil {
 				t.Errorf("no double grant to show: %v", err)
@@ -113,18 +121,24 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 			}
 			besideAnOldClient(t, pair, p, beside)
 
-			// Only the renewal is lost: the lease is there, as long as it was before.
-			if _, err := lets(t, b, "renewed"); !errors.Is(err, lock.ErrHeld) && renewal(t, "renewed", renewed) == nil {
+			// Only the renewal is lost: the lease is there, as long as it was
+			// before.
+			if _, err := lets(t, b, "renewed"); !errors.Is(err, lock.ErrHeld) &&
+				renewal(t, "renewed", renewed) == nil {
 				t.Errorf("two hold: %v", err)
 			}
-			// The new token is lost, the old one is there until its end. A stamp is never handed over.
+			// The new token is lost, the old one is there until its end. A
+			// stamp is never handed over.
 			if p != migrate.Observe {
 				if err := renewal(t, "passed", passed); !errors.Is(err, lock.ErrLost) {
 					t.Errorf("the holder whose hand-over was lost: %v", err)
 				}
 			}
-			for key, g := range map[string]lock.Grant{"acquired": acquired, "beside": beside, "renewed": renewed, "passed": passed} {
-				if err := answered(t, "the release of "+key, func() error { return g.Release(background) }); err != nil && !errors.Is(err, lock.ErrLost) {
+			for key, g := range map[string]lock.Grant{
+				"acquired": acquired, "beside": beside, "renewed": renewed, "passed": passed} {
+				if err := answered(t, "the release of "+key,
+					func() error { return g.Release(background) }); err != nil &&
+					!errors.Is(err, lock.ErrLost) {
 					t.Errorf("%s: %v", key, err)
 				}
 			}
@@ -150,7 +164,8 @@ func besideAnOldClient(t *testing.T, pair *redistest.Pair, p migrate.Phase, g lo
 	pair.Replica.Do("DEL", "beside")
 }
 
-// freesItself waits for the end of what a lost release left, and looks for remains.
+// freesItself waits for the end of what a lost release left, and looks for
+// remains.
 func freesItself(t *testing.T, pair *redistest.Pair, b *migrate.Bridge, p migrate.Phase) {
 	t.Helper()
 	for _, key := range []string{"released", "renewed", "passed"} {
@@ -164,7 +179,8 @@ func freesItself(t *testing.T, pair *redistest.Pair, b *migrate.Bridge, p migrat
 	}
 	keys, err := redis.Strings(pair.Replica.Do("KEYS", "*"), nil)
 	for _, key := range keys {
-		if v, _ := redis.String(pair.Replica.Do("GET", key), nil); v != "" && (p < migrate.Sealed || v != tombstone) {
+		if v, _ := redis.String(pair.Replica.Do("GET", key), nil); v != "" &&
+			(p < migrate.Sealed || v != tombstone) {
 			t.Errorf("%s is left behind: %q (%v)", key, v, err)
 		}
 	}
@@ -184,7 +200,8 @@ func TestAPrimaryWithoutItsReplicaTakesNoRenewal(t *testing.T) {
 		"acquisition": func() error { _, err := b.Try(background, "other", promotedTTL); return err },
 		"release":     func() error { return g.Release(background) },
 	} {
-		if err := step(); err == nil || errors.Is(err, lock.ErrLost) || !strings.Contains(err.Error(), "NOREPLICAS") {
+		if err := step(); err == nil || errors.Is(err, lock.ErrLost) ||
+			!strings.Contains(err.Error(), "NOREPLICAS") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -198,8 +215,10 @@ type lostVerb struct {
 
 func TestAStepThatWasLostMovesNobodyBack(t *testing.T) {
 	for name, v := range map[string]lostVerb{
-		"init": {migrate.NoPhase, migrate.Observe, fleet.Init}, "advance": {migrate.Dual, migrate.Sealed, fleet.Advance},
-		"back": {migrate.Sealed, migrate.Dual, fleet.Back}, "clean": {migrate.Modern, migrate.Clean, fleet.CleanUp},
+		"init":             {migrate.NoPhase, migrate.Observe, fleet.Init},
+		"advance":          {migrate.Dual, migrate.Sealed, fleet.Advance},
+		"back":             {migrate.Sealed, migrate.Dual, fleet.Back},
+		"clean":            {migrate.Modern, migrate.Clean, fleet.CleanUp},
 		"init after clean": {migrate.Clean, migrate.Observe, fleet.Init},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); losesAStep(t, v) })
@@ -211,8 +230,9 @@ func losesAStep(t *testing.T, v lostVerb) {
 	pool := pair.Pool()
 	defer pool.Close()
 	o := fleet.Options{
-		Claims: fleet.Claims{Lease: 6 * time.Second, Spread: 50 * time.Millisecond, Gap: 10 * time.Millisecond, Job: time.Second, Gone: true},
-		Go:     true, Wait: 20 * time.Second, Timeout: 5 * time.Second,
+		Claims: fleet.Claims{Lease: 6 * time.Second, Spread: 50 * time.Millisecond,
+			Gap: 10 * time.Millisecond, Job: time.Second, Gone: true},
+		Go: true, Wait: 20 * time.Second, Timeout: 5 * time.Second,
 	}
 	if v.from != migrate.NoPhase {
 		pair.Primary.Do("HSET", "gsl:roster:", "nonce", "drawn")
@@ -254,7 +274,8 @@ func losesAStep(t *testing.T, v lostVerb) {
 
 func joins(t *testing.T, pool *redis.Pool) *migrate.Member {
 	t.Helper()
-	m, err := migrate.Join(background, pool, migrate.MemberConfig{Every: 50 * time.Millisecond, Timeout: 5 * time.Second})
+	m, err := migrate.Join(background, pool,
+		migrate.MemberConfig{Every: 50 * time.Millisecond, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,13 +320,15 @@ func besideWhoJoins(t *testing.T, pair *redistest.Pair, pool *redis.Pool, a *mig
 	if err := late.Goodbye(background); err != nil {
 		t.Error(err)
 	}
-	if r, err := fleet.Status(background, pool, fleet.Options{}); err != nil || r.Gate == nil || !slices.ContainsFunc(r.Gate.Blocks, func(f fleet.Finding) bool { return f.Rule == "epoch" }) {
+	if r, err := fleet.Status(background, pool, fleet.Options{}); err != nil || r.Gate == nil ||
+		!slices.ContainsFunc(r.Gate.Blocks, func(f fleet.Finding) bool { return f.Rule == "epoch" }) {
 		t.Errorf("no gate says epoch: %+v (%v)", r, err)
 	}
 }
 
 // mendsTheRecord does what docs/migration.md says the operator does.
-func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *migrate.Member, o fleet.Options, v lostVerb) {
+func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *migrate.Member, o fleet.Options,
+	v lostVerb) {
 	t.Helper()
 	pair.Replica.Do("DEL", "gsl:phase:")
 	r, err := fleet.Init(background, pool, o)
@@ -326,14 +349,16 @@ func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *mig
 		if strings.HasPrefix(key, "gsl:") || v.to == migrate.Sealed {
 			continue
 		}
-		if got, _ := redis.String(pair.Replica.Do("GET", key), nil); v.to != migrate.Clean || got != tombstone {
+		if got, _ := redis.String(pair.Replica.Do("GET", key), nil); v.to != migrate.Clean ||
+			got != tombstone {
 			t.Errorf("%s is left behind: %q", key, got)
 		}
 	}
 }
 
-// lossIsOver lets the time go by in which members that the promoted server may have lost renew their leases. It
-// is over a minute, so the test moves the instant from which it counts.
+// lossIsOver lets the time go by in which members that the promoted server may
+// have lost renew their leases. It is over a minute, so the test moves the
+// instant from which it counts.
 func lossIsOver(t *testing.T, pair *redistest.Pair, pool *redis.Pool, o fleet.Options, v lostVerb) {
 	t.Helper()
 	o.Wait = 0

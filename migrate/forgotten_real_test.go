@@ -22,7 +22,8 @@ func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	backends := map[string]*migrate.Bridge{}
 	for _, p := range migrate.Phases() {
 		b, err := migrate.New(s.Pool(), migrate.Config{
-			Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Wake: lock.WakeOn,
+			Phases: migrate.Fixed(p), Dialect: dialect.Jedis(),
+			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Wake: lock.WakeOn,
 		})
 		if err != nil {
 			t.Fatal(err)

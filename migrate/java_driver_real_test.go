@@ -27,9 +27,11 @@ type javaDriver struct {
 	lines chan string
 }
 
-// drive starts one on the server at addr, which may be a Wire's. With a greatest
-// lease it does not know how far old clients' clocks are behind the server's.
-func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration, greatest ...time.Duration) *javaDriver {
+// drive starts one on the server at addr, which may be a Wire's. With a
+// greatest lease it does not know how far old clients' clocks are behind the
+// server's.
+func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration,
+	greatest ...time.Duration) *javaDriver {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -102,16 +104,19 @@ func (d *javaDriver) expect(want string) {
 	}
 }
 
-// A guard is a bare number: to clients of JedisUUID that is no stamp, and the key is free.
+// A guard is a bare number: to clients of JedisUUID that is no stamp, and the
+// key is free.
 func TestJavaLockRefusesADialectThatItCannotWrite(t *testing.T) {
 	w := inJavaWorld(t, 10*time.Second)
 	before := w.keys("*") - w.keys("gsl:lived:*")
 	d := drive(t, w.server.Addr(), "JedisUUID", 30*time.Second, time.Second)
 	got := d.next()
-	if !strings.HasPrefix(got, "failed lock java.lang.IllegalArgumentException") || !strings.Contains(got, "JedisUUID") {
+	if !strings.HasPrefix(got, "failed lock java.lang.IllegalArgumentException") ||
+		!strings.Contains(got, "JedisUUID") {
 		t.Errorf("a member for JedisUUID: %q", got)
 	}
-	if r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: "stock:"}); err != nil || len(r.Members) != 2 {
+	if r, err := fleet.Status(background, w.pool, fleet.Options{Namespace: "stock:"}); err != nil ||
+		len(r.Members) != 2 {
 		t.Errorf("%v: %v; want the Go client and the Java one, with no lock", r, err)
 	}
 	if n := w.keys("*") - w.keys("gsl:lived:*"); n != before {

@@ -10,8 +10,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 )
 
-// A key that a release left is held by nobody: Java waits for the rest of the gap.
-// It leaves the key itself once it has met an old client.
+// A key that a release left is held by nobody: Java waits for the rest of the
+// gap. It leaves the key itself once it has met an old client.
 func TestJavaLeavesTheKeyAndTakesAGapForNobody(t *testing.T) {
 	const key, m = "stock:42", "{stock:42}:gsl"
 	w := inJavaWorld(t, 10*time.Second)

@@ -38,7 +38,8 @@ type javaWorld struct {
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
 // known are complete claims.
-var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
+var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second,
+	Gone: true}
 
 const javaCounter = "counter"
 
@@ -53,7 +54,8 @@ func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
 	if _, err := fleet.Init(background, w.pool, fleet.Options{Namespace: javaNamespace}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := migrate.Join(background, w.pool, migrate.MemberConfig{Namespace: javaNamespace, Name: "go", Every: 200 * time.Millisecond})
+	m, err := migrate.Join(background, w.pool,
+		migrate.MemberConfig{Namespace: javaNamespace, Name: "go", Every: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,8 @@ func (w *javaWorld) step() {
 	if err := w.member.Refresh(background); err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := fleet.Advance(background, w.pool, fleet.Options{Namespace: javaNamespace, Claims: known, Go: true})
+	r, err := fleet.Advance(background, w.pool,
+		fleet.Options{Namespace: javaNamespace, Claims: known, Go: true})
 	if err != nil || !r.Moved {
 		w.t.Fatalf("the step was not taken: %v, %+v", err, r)
 	}
@@ -132,7 +135,8 @@ func TestJavaOfTheDocumentCompilesForJava8(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	jar := filepath.Join("..", "java", "interop", "target", "interop.jar") // with Jedis in it
-	args := append([]string{"--release", "8", "-Xlint:-options", "-encoding", "UTF-8", "-cp", jar, "-d", t.TempDir()}, files...)
+	args := append([]string{"--release", "8", "-Xlint:-options", "-encoding", "UTF-8", "-cp", jar, "-d",
+		t.TempDir()}, files...)
 	if out, err := exec.Command("javac", args...).CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
@@ -244,8 +248,8 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 }
 
 // between is the longest time that a goroutine of work leaves the key alone.
-// Without it the goroutines wake each other, and the Java clients, which poll, find
-// the key free once in many seconds.
+// Without it the goroutines wake each other, and the Java clients, which poll,
+// find the key free once in many seconds.
 const between = 40 * time.Millisecond
 
 // work counts in goroutines of Go clients until the func that it returns is
@@ -308,7 +312,8 @@ func TestEitherSideIsKilledAndTheOtherTakesOver(t *testing.T) {
 	}
 
 	next := w.java(ttl)
-	// A grant without a Client is what a dead process leaves: nothing renews it, nothing gives it back.
+	// A grant without a Client is what a dead process leaves: nothing renews
+	// it, nothing gives it back.
 	if _, err := w.bridge.Try(background, "stock:42", ttl); err != nil {
 		t.Fatal(err)
 	}
@@ -348,14 +353,16 @@ func (w *javaWorld) freed(key string) {
 		w.t.Fatal(err)
 	}
 	for _, left := range all {
-		// In this order, so that a key which ends between the two is not taken for one without an end.
+		// In this order, so that a key which ends between the two is not taken
+		// for one without an end.
 		value, err := redis.String(w.server.Do("GET", left), nil)
 		if errors.Is(err, redis.ErrNil) {
 			continue
 		}
 		ends, _ := w.server.Do("PTTL", left).(int64)
 		gap := polite.Millis(polite.Gap(dialect.Jedis().Poll))
-		if _, nobodys := polite.Token(value); !nobodys || left != "{"+key+"}:gsl" || ends == -1 || ends > gap {
+		if _, nobodys := polite.Token(value); !nobodys || left != "{"+key+"}:gsl" || ends == -1 ||
+			ends > gap {
 			w.t.Errorf("%s is left, %q for %d ms (%v)", left, value, ends, err)
 		}
 	}

@@ -34,7 +34,9 @@ func TestJavaTakesOverFromADeadJar(t *testing.T) {
 	if err := j.Release(background); err != nil {
 		t.Fatal(err)
 	}
-	w.freed("stock:42") // Java has met an old client's stamp, so its release leaves the key to old clients for a moment
+	// Java has met an old client's stamp, so its release leaves the key to old
+	// clients for a moment
+	w.freed("stock:42")
 }
 
 // TestJavaTakesNoPastStampOverAtItsFirstLook where it does not know how far the
@@ -66,7 +68,8 @@ func named(key string) func(redistest.Command) bool {
 	return func(c redistest.Command) bool { return slices.Contains(c, key) }
 }
 
-// jar is an old client through a wire, which gives up at once when the key is held.
+// jar is an old client through a wire, which gives up at once when the key is
+// held.
 func (w *javaWorld) jar(addr, key string) *interop.Client {
 	w.t.Helper()
 	c := interop.SharedClient(w.t, addr)
@@ -121,8 +124,9 @@ func TestJavaTakesNothingOverThatChangedSinceItLooked(t *testing.T) {
 	d.expect("released " + key + " true")
 }
 
-// Rule 5: a jar that had seen the same expired stamp, and paused for less than the gap, writes over Java's guard.
-// Java has waited longer than that before it looks again, and then holds nothing.
+// Rule 5: a jar that had seen the same expired stamp, and paused for less than
+// the gap, writes over Java's guard. Java has waited longer than that before it
+// looks again, and then holds nothing.
 func TestJavaThatIsWrittenOverWhileItSettlesDoesNotHold(t *testing.T) {
 	const key, ttl, gap = "stock:42", 30 * time.Second, time.Second
 	w := inJavaWorld(t, 10*time.Second)
@@ -143,7 +147,8 @@ func TestJavaThatIsWrittenOverWhileItSettlesDoesNotHold(t *testing.T) {
 	if guard := w.read(key); guard == stamp {
 		t.Error("Java looks again before it took the key over")
 	}
-	// By the server's clock, which began to count when it executed the takeover.
+	// By the server's clock, which began to count when it executed the
+	// takeover.
 	if left, _ := w.server.Do("PTTL", "{"+key+"}:gsl").(int64); left >= (ttl - gap).Milliseconds() {
 		t.Errorf("the token has %d ms left: Java looks again before the gap is over", left)
 	}

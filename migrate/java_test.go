@@ -16,7 +16,8 @@ var updateJava = flag.Bool("update-java", false, "write Scripts.java and the Jav
 
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
-// javaScripts are the sources as the bridge sends them, so that their digests are the same.
+// javaScripts are the sources as the bridge sends them, so that their digests
+// are the same.
 func javaScripts() [][2]string {
 	return [][2]string{
 		{"ACQUIRE", whole(bridgeAcquireLua)},
@@ -74,7 +75,8 @@ func javaSource() string {
 }
 
 func TestJavaSendsTheScriptsOfTheBridge(t *testing.T) {
-	isOrBecomes(t, filepath.Join("..", javaFolder, "Scripts.java"), func(string) string { return javaSource() })
+	isOrBecomes(t, filepath.Join("..", javaFolder, "Scripts.java"),
+		func(string) string { return javaSource() })
 }
 
 var javaBlock = regexp.MustCompile("(?ms)^<!-- (" + javaFolder + "/\\w+\\.java) -->\n```java\n.*?^```$")
@@ -97,7 +99,8 @@ func TestJavaInTheDocumentIsTheCompiledOne(t *testing.T) {
 	}
 }
 
-// isOrBecomes compares a file with what it should be, and writes it where that is asked for.
+// isOrBecomes compares a file with what it should be, and writes it where that
+// is asked for.
 func isOrBecomes(t *testing.T, path string, should func(is string) string) {
 	t.Helper()
 	is, err := os.ReadFile(path)

@@ -22,39 +22,42 @@ import (
 // MemberConfig says which program joins. Zero is right for every field, except
 // Dialect where the old clients do not write as jedis-lock does.
 type MemberConfig struct {
-	// Namespace is what the program's keys begin with. Defaults to the empty text, which
-	// all keys begin with.
+	// Namespace is what the program's keys begin with. Defaults to the empty
+	// text, which all keys begin with.
 	Namespace string
 
 	// Also names longer namespaces in which keys of this program may lie. Where
-	// one of them is carved out of Namespace, the program takes those keys by the
-	// new record. A carving is refused while a member does not name the namespace.
+	// one of them is carved out of Namespace, the program takes those keys by
+	// the new record. A carving is refused while a member does not name the
+	// namespace.
 	Also []string
 
-	// Name is the program's name for people, at most 200 bytes. The member's id is
-	// random.
+	// Name is the program's name for people, at most 200 bytes. The member's id
+	// is random.
 	Name string
 
-	// Host is the machine's name for people, at most 200 bytes. Defaults to its host
-	// name.
+	// Host is the machine's name for people, at most 200 bytes. Defaults to its
+	// host name.
 	Host string
 
 	// Dialect names what the old clients write, as the bridge's dialect does.
 	// Defaults to "Jedis".
 	Dialect string
 
-	// Every is the time between two heartbeats, by Clock, and so the longest time
-	// until a change of phase is noticed. Defaults to 5 s. In a fleet of more than
-	// 100 members it defaults to 50 ms for each member, up to a minute.
+	// Every is the time between two heartbeats, by Clock, and so the longest
+	// time until a change of phase is noticed. Defaults to 5 s. In a fleet of
+	// more than 100 members it defaults to 50 ms for each member, up to a
+	// minute.
 	Every time.Duration
 
-	// Renews is how long leases are renewed after the last answered heartbeat, but
-	// at least three periods. A dead member may be forgotten that long and a TTL
-	// after its last heartbeat. Defaults to a minute, or three periods if that is
-	// longer; it may not be more than a minute.
+	// Renews is how long leases are renewed after the last answered heartbeat,
+	// but at least three periods. A dead member may be forgotten that long and
+	// a TTL after its last heartbeat. Defaults to a minute, or three periods if
+	// that is longer; it may not be more than a minute.
 	Renews time.Duration
 
-	// Timeout is the longest wait for each reply, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply, in real time. Defaults to
+	// 2 s.
 	Timeout time.Duration
 
 	// Clock paces the heartbeats. The server's clock dates them. Defaults to
@@ -76,11 +79,14 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	case cfg.Every != 0 && (cfg.Every < 10*time.Millisecond || cfg.Every > time.Hour):
 		return cfg, fmt.Errorf("migrate: MemberConfig.Every is %v; it must be between 10ms and 1h", cfg.Every)
 	case cfg.Renews < 0 || cfg.Renews > record.LeastRenewals:
-		return cfg, fmt.Errorf("migrate: MemberConfig.Renews is %v; it must be at most %v", cfg.Renews, record.LeastRenewals)
+		return cfg, fmt.Errorf("migrate: MemberConfig.Renews is %v; it must be at most %v", cfg.Renews,
+			record.LeastRenewals)
 	case len(cfg.Name) > longestName || !utf8.ValidString(cfg.Name):
-		return cfg, fmt.Errorf("migrate: MemberConfig.Name has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Name), longestName)
+		return cfg, fmt.Errorf("migrate: MemberConfig.Name has %d bytes; at most %d of UTF-8 are allowed",
+			len(cfg.Name), longestName)
 	case len(cfg.Host) > longestName || !utf8.ValidString(cfg.Host):
-		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed", len(cfg.Host), longestName)
+		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed",
+			len(cfg.Host), longestName)
 	}
 	if err := cfg.checkAlso(); err != nil {
 		return cfg, err
@@ -130,9 +136,11 @@ type Member struct {
 	listings int64 // how often a record newly listed this namespace
 	readAt   int64 // listings before the last read of the record
 
-	probe  func(context.Context, string) error
-	acts   func() (behind, ahead time.Duration) // bounds that the attached bridge acts by; nil without a bridge
-	probed int64                                // epoch of the probe's last run; -1: not run since it was attached
+	probe func(context.Context, string) error
+	// bounds that the attached bridge acts by; nil without a bridge
+	acts func() (behind, ahead time.Duration)
+	// epoch of the probe's last run; -1: not run since it was attached
+	probed int64
 }
 
 // Join registers a program on the server that pool dials, and reads the phase.
@@ -152,7 +160,8 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 	m.withAlso()
 	for _, one := range m.all() {
 		if err := one.refresh(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", one.cfg.Namespace, err), mux.Close())
+			return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", one.cfg.Namespace, err),
+				mux.Close())
 		}
 	}
 	beating, stop := context.WithCancel(context.Background())
@@ -169,7 +178,8 @@ func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 		leases: map[Phase]int{}, taken: map[int64]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
-	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next,
+		Renews: m.renewsFor(m.pace.next)}
 	m.why, m.root = m.noRecord(), cfg.Namespace
 	return m
 }
@@ -259,7 +269,8 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 		return &unheardError{since, "takes no lock", late}
 	}
 	if m.readAt < m.listings {
-		return &unheardError{0, fmt.Sprintf("takes no lock before it has read the record %s again", record.Key(m.cfg.Namespace)), late}
+		return &unheardError{0, fmt.Sprintf("takes no lock before it has read the record %s again",
+			record.Key(m.cfg.Namespace)), late}
 	}
 	if ttl > m.told {
 		return &unheardError{0, fmt.Sprintf("takes no lease of %v before the server knows of it", ttl), late}
@@ -287,7 +298,8 @@ func (m *Member) mayKeep(ttl time.Duration, late error) error {
 		return &unheardError{since, "renews no lease", late}
 	}
 	if ttl > m.told {
-		return &unheardError{0, fmt.Sprintf("renews no lease for %v before the server knows of it", ttl), late}
+		return &unheardError{0, fmt.Sprintf("renews no lease for %v before the server knows of it", ttl),
+			late}
 	}
 	return nil
 }
@@ -452,7 +464,9 @@ func (m *Member) unregister(ctx context.Context) error {
 }
 
 func (m *Member) notSaid(err error) error {
-	return fmt.Errorf("migrate: member %s could not leave the registry; if it stays there, name it by --forget %s: %w", m.id, m.id, err)
+	return fmt.Errorf(
+		"migrate: member %s could not leave the registry; if it stays there, name it by --forget %s: %w",
+		m.id, m.id, err)
 }
 
 // GoodbyeAfter ends a member that leaves a lock to its TTL. After is the
@@ -474,7 +488,8 @@ func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	s := m.State() // with its leases
 	now, _, err := m.say(ctx, s, anew)
 	if err == nil {
-		// A write that the network delays arrives within the timeout of its reply.
+		// A write that the network delays arrives within the timeout of its
+		// reply.
 		s.Leaving = now.Add(after + m.mux.Timeout())
 		_, _, err = m.say(ctx, s, anew)
 	}

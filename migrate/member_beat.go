@@ -159,7 +159,8 @@ func (m *Member) raise(ctx context.Context, s MemberState, text string) (string,
 			return text, nil
 		}
 		found.TTL, found.Every = max(found.TTL, s.TTL), every
-		done, err := redis.Int(m.mux.Eval(ctx, record.Step, record.Key(m.cfg.Namespace), text, found.String()))
+		done, err := redis.Int(m.mux.Eval(ctx, record.Step, record.Key(m.cfg.Namespace), text,
+			found.String()))
 		if err != nil {
 			return "", m.refused("write the longest lease into", record.Key(m.cfg.Namespace), err)
 		}
@@ -249,8 +250,8 @@ func (s MemberState) saying() saying {
 }
 
 // anew makes say write the field whether or not it is there, and begin a roster
-// where there is none. onlyIfThere makes it fail with errNotThere where the field is
-// missing.
+// where there is none. onlyIfThere makes it fail with errNotThere where the
+// field is missing.
 const (
 	onlyIfThere = false
 	anew        = true
@@ -262,7 +263,8 @@ var errNotThere = errors.New("the roster has no such member")
 // replies even where the heartbeat was refused. The heartbeat promises when the
 // next one comes. While it is unknown which of two promises the server has, the
 // member keeps the sooner one. Now is the server's time of the heartbeat.
-func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wire.Command) (now time.Time, replies []wire.Reply, err error) {
+func (m *Member) say(ctx context.Context, s MemberState, create bool, with ...wire.Command) (now time.Time,
+	replies []wire.Reply, err error) {
 	sec, usec, nonce := any(""), any(""), ""
 	if m.old {
 		seconds, micros, err := wire.Clock(m.mux.Do(ctx, "TIME"))

@@ -74,7 +74,8 @@ func TestAMemberSaysAtOnceThatItsBoundsChanged(t *testing.T) {
 		defer m.Leave()
 		behind := time.Second
 		m.actsBy(func() (time.Duration, time.Duration) { return behind, 0 })
-		m.Attach(func(context.Context, string) error { behind = 2 * time.Second; return nil }) // as a step that a look finds
+		// as a step that a look finds
+		m.Attach(func(context.Context, string) error { behind = 2 * time.Second; return nil })
 		if err := m.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}

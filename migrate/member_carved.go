@@ -121,7 +121,8 @@ func (m *Member) beginOwn(ctx context.Context, key string, ttl time.Duration) (h
 // owner is no longer the one that caught up. It is called with the locks of the
 // members of all shorter namespaces held, so that none of them acknowledges
 // meanwhile that the key has another owner.
-func (m *Member) count(key string, ttl time.Duration, owner *Member, late map[*Member]error) (h hold, moved bool, err error) {
+func (m *Member) count(key string, ttl time.Duration, owner *Member, late map[*Member]error) (h hold,
+	moved bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	longer, err := m.next(key)
@@ -164,7 +165,10 @@ func (m *Member) next(key string) (*Member, error) {
 // ownerOf are the members by whose records a key is found, the owner last.
 func (m *Member) ownerOf(key string) ([]*Member, error) {
 	if !scope.Within(m.cfg.Namespace, key) {
-		return nil, fmt.Errorf("%w: %q; give the program a key of its namespace, or let it join the one that owns this", ErrOutside, key)
+		return nil,
+			fmt.Errorf(
+				"%w: %q; give the program a key of its namespace, or let it join the one that owns this",
+				ErrOutside, key)
 	}
 	path := []*Member{m}
 	for {
@@ -272,12 +276,15 @@ func (m *Member) listing(ctx context.Context, text string) (why error, passing b
 		found, err = ParseRecord(shorter)
 		switch {
 		case shorter == "":
-			return fmt.Errorf("namespace %q was carved out of %q, and there is no record %s", namespace, from.Namespace, record.Key(from.Namespace)), true, nil
+			return fmt.Errorf("namespace %q was carved out of %q, and there is no record %s", namespace,
+				from.Namespace, record.Key(from.Namespace)), true, nil
 		case err != nil:
-			return fmt.Errorf("namespace %q was carved out of %q, and the record %s cannot be read: %w", namespace, from.Namespace, record.Key(from.Namespace), err), true, nil
+			return fmt.Errorf("namespace %q was carved out of %q, and the record %s cannot be read: %w",
+				namespace, from.Namespace, record.Key(from.Namespace), err), true, nil
 		case !found.Lists(namespace):
 			return fmt.Errorf("namespace %q was carved out of %q, and the record %s does not list it any more, or not yet: join %q instead and name %q in MemberConfig.Also, or carve it by getsetlock migrate init",
-				namespace, from.Namespace, record.Key(from.Namespace), from.Namespace, namespace), found.Epoch < from.Epoch, nil
+					namespace, from.Namespace, record.Key(from.Namespace), from.Namespace, namespace),
+				found.Epoch < from.Epoch, nil
 		}
 		namespace = from.Namespace
 	}

@@ -6,15 +6,17 @@ const (
 	defaultEvery = 5 * time.Second
 
 	// everyShare is what each member of a large fleet adds to the time between
-	// heartbeats, so that all together send 20 a second. Each one wakes an idle server,
-	// which is their cost.
+	// heartbeats, so that all together send 20 a second. Each one wakes an idle
+	// server, which is their cost.
 	everyShare = 50 * time.Millisecond
 
-	// longestEvery is the longest time until a phase is noticed, in a fleet of any size.
+	// longestEvery is the longest time until a phase is noticed, in a fleet of
+	// any size.
 	longestEvery = time.Minute
 
-	// beatsCounted is the number of its own periods over which a member counts the
-	// others. A single period may contain more or fewer of their heartbeats.
+	// beatsCounted is the number of its own periods over which a member counts
+	// the others. A single period may contain more or fewer of their
+	// heartbeats.
 	beatsCounted = 4
 
 	// livedFor is the TTL of the sum.

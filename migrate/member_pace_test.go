@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestMembersFindOutHowManyTheyAre: each knows its own time and the sum, and nothing else.
+// TestMembersFindOutHowManyTheyAre: each knows its own time and the sum, and
+// nothing else.
 func TestMembersFindOutHowManyTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		members int

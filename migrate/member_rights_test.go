@@ -9,8 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// TestRefusedMemberNamesWhatItsScriptsCall: an operator grants what the error and
-// docs/migration.md list, so a command that is missing there keeps members out.
+// TestRefusedMemberNamesWhatItsScriptsCall: an operator grants what the error
+// and docs/migration.md list, so a command that is missing there keeps members
+// out.
 func TestRefusedMemberNamesWhatItsScriptsCall(t *testing.T) {
 	said := (&Member{}).refused("write", "gsl:roster:stock", redis.Error("NOPERM no permissions")).Error()
 	page, err := os.ReadFile("../docs/migration.md")

@@ -17,54 +17,61 @@ type MemberState struct {
 	Host    string // the machine's name
 	Dialect string // what its old clients write
 
-	// Epoch is the epoch of the newest record that it read; 0 if it never read one.
+	// Epoch is the epoch of the newest record that it read; 0 if it never read
+	// one.
 	Epoch int64
 	Phase Phase         // phase it acts by; NoPhase: it takes no lock
 	Seen  time.Time     // time of its last heartbeat, by the server's clock
 	Every time.Duration // time between its heartbeats
 
-	// Renews is how long it renews its leases after its last answered heartbeat.
+	// Renews is how long it renews its leases after its last answered
+	// heartbeat.
 	Renews time.Duration
 
-	// Since is when it joined. Leaving is when the last lock of a member has ended that
-	// left it to its TTL. Both are by the server's clock. Zero means unknown, and not
-	// leaving.
+	// Since is when it joined. Leaving is when the last lock of a member has
+	// ended that left it to its TTL. Both are by the server's clock. Zero means
+	// unknown, and not leaving.
 	Since, Leaving time.Time
 
 	// TTL is the longest lease that it asks for, told before it takes one.
 	TTL    time.Duration
 	Leases map[Phase]int // number of running leases by the phase under which they were taken
 
-	// Behind and Ahead are the bounds by which it judges old clients' clocks, with the
-	// steps of the server's clock that it saw. They are as in [dialect.Terms], where
-	// unset is unknown.
+	// Behind and Ahead are the bounds by which it judges old clients' clocks,
+	// with the steps of the server's clock that it saw. They are as in
+	// [dialect.Terms], where unset is unknown.
 	Behind, Ahead time.Duration
 
-	// Also are the longer namespaces that it also names, each with the number of its
-	// leases that run under that namespace's record.
+	// Also are the longer namespaces that it also names, each with the number
+	// of its leases that run under that namespace's record.
 	Also map[string]int
 
-	// Oldest is the least epoch at which one of Leases was taken; 0 without leases.
+	// Oldest is the least epoch at which one of Leases was taken; 0 without
+	// leases.
 	Oldest int64
 
 	// Except are the namespaces carved out of its own, by the record of Epoch.
 	Except []string
 
-	// Probe is the result of running its scripts on its probe key: "ok", an error, or
-	// empty where they have not run.
+	// Probe is the result of running its scripts on its probe key: "ok", an
+	// error, or empty where they have not run.
 	Probe string
 }
 
 var memberWords = []string{
-	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead", "probe", "also", "oldest", "except", "since", "leaving", "seen",
+	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead",
+	"probe", "also", "oldest", "except", "since", "leaving", "seen",
 }
 
 // head is the text on the wire up to the time, which the server adds.
 func (s MemberState) head() string {
 	values := []string{
-		record.Word(s.ID), record.Word(s.Name), record.Word(s.Host), record.Word(s.Dialect), fmt.Sprint(s.Epoch), s.Phase.String(),
-		record.Millis(s.Every), record.Millis(s.Renews), record.Millis(s.TTL), leasesText(s.Leases), boundText(s.Behind), boundText(s.Ahead),
-		record.Word(s.Probe), alsoText(s.Also), fmt.Sprint(s.Oldest), exceptText(s.Except), record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
+		record.Word(s.ID), record.Word(s.Name), record.Word(s.Host), record.Word(s.Dialect),
+		fmt.Sprint(s.Epoch), s.Phase.String(),
+		record.Millis(s.Every), record.Millis(s.Renews), record.Millis(s.TTL), leasesText(s.Leases),
+		boundText(s.Behind), boundText(s.Ahead),
+		record.Word(s.Probe), alsoText(s.Also), fmt.Sprint(s.Oldest), exceptText(s.Except),
+		record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
 	}
 	return record.Line(memberWords, values)
 }
@@ -128,7 +135,8 @@ func ParseMember(text string) (MemberState, error) {
 	}
 	var in record.Reader
 	s := MemberState{
-		ID: in.Word(f[0]), Name: in.Word(f[1]), Host: in.Word(f[2]), Dialect: in.Word(f[3]), Epoch: in.Number(f[4]), Phase: readPhase(&in, f[5]),
+		ID: in.Word(f[0]), Name: in.Word(f[1]), Host: in.Word(f[2]), Dialect: in.Word(f[3]),
+		Epoch: in.Number(f[4]), Phase: readPhase(&in, f[5]),
 		Every: in.Millis(f[6]), Renews: in.Millis(f[7]), TTL: in.Millis(f[8]), Leases: readLeases(&in, f[9]),
 		Behind: readBound(&in, f[10]), Ahead: readBound(&in, f[11]), Probe: in.Word(f[12]),
 		Also: readAlso(&in, f[13]), Oldest: in.Number(f[14]), Except: readExcept(&in, f[15]),

@@ -15,30 +15,33 @@ import (
 type Phase int
 
 const (
-	// NoPhase is the phase of a member that has never read a record. It takes no lock.
+	// NoPhase is the phase of a member that has never read a record. It takes
+	// no lock.
 	NoPhase Phase = iota
 
 	// Observe takes turns with the old clients: a stamp on L, as theirs, and a token on
 	// M.
 	Observe
 
-	// Dual writes a guard on L in place of the stamp, which no old client's clock can
-	// expire.
+	// Dual writes a guard on L in place of the stamp, which no old client's
+	// clock can expire.
 	Dual
 
-	// Sealed shuts old clients out by a tombstone on L. Where L holds no tombstone it
-	// does what Dual does, and its release leaves the tombstone.
+	// Sealed shuts old clients out by a tombstone on L. Where L holds no
+	// tombstone it does what Dual does, and its release leaves the tombstone.
 	Sealed
 
 	// Modern is Sealed with leases of any length. Only a renewal that finds the
-	// tombstone still there makes a lease longer than the old clients' rule allows.
+	// tombstone still there makes a lease longer than the old clients' rule
+	// allows.
 	Modern
 
 	// Clean uses M alone.
 	Clean
 )
 
-var phaseNames = [...]string{NoPhase: "none", Observe: "observe", Dual: "dual", Sealed: "sealed", Modern: "modern", Clean: "clean"}
+var phaseNames = [...]string{NoPhase: "none", Observe: "observe", Dual: "dual", Sealed: "sealed",
+	Modern: "modern", Clean: "clean"}
 
 // Phases are all phases in which locks are taken, in the order of the way.
 func Phases() []Phase { return []Phase{Observe, Dual, Sealed, Modern, Clean} }
@@ -95,7 +98,8 @@ type fixed Phase
 
 func (f fixed) Phase(context.Context) (Phase, error) {
 	if p := Phase(f); p < Observe || p > Clean {
-		return NoPhase, fmt.Errorf("%w: Fixed(%v) is none of observe, dual, sealed, modern, clean", ErrNoPhase, p)
+		return NoPhase, fmt.Errorf("%w: Fixed(%v) is none of observe, dual, sealed, modern, clean",
+			ErrNoPhase, p)
 	}
 	return Phase(f), nil
 }

@@ -61,14 +61,15 @@ type Fleet struct {
 	Gap      Known // g: the longest time from a clock reading to the GETSET, pauses included
 	Job      Known // J: longest time that a job holds a lock
 
-	// Behind is B, how far the slowest old client's clock is behind the server's at
-	// most. Ahead is A, how far the fastest old client's clock is ahead of it at most.
-	// Either may be unknown, which is safe but slow after a crash.
+	// Behind is B, how far the slowest old client's clock is behind the
+	// server's at most. Ahead is A, how far the fastest old client's clock is
+	// ahead of it at most. Either may be unknown, which is safe but slow after
+	// a crash.
 	Behind, Ahead Known
 
 	// Server is the run id of the server by whose clock Behind or Ahead was
-	// measured; empty where neither was. On another server such a bound is unknown.
-	// A claim holds for every server that may be promoted.
+	// measured; empty where neither was. On another server such a bound is
+	// unknown. A claim holds for every server that may be promoted.
 	Server string
 }
 
@@ -84,7 +85,8 @@ func (fl Fleet) Terms() dialect.Terms {
 		return k
 	}
 	return dialect.Terms{
-		Lease: said(fl.Lease).Time, Greatest: said(fl.Greatest).Time, Spread: said(fl.Spread).claim(), Gap: said(fl.Gap).claim(),
+		Lease: said(fl.Lease).Time, Greatest: said(fl.Greatest).Time, Spread: said(fl.Spread).claim(),
+		Gap:    said(fl.Gap).claim(),
 		Behind: said(fl.Behind).claim(), Ahead: said(fl.Ahead).claim(),
 	}
 }
@@ -103,45 +105,46 @@ type Record struct {
 	Phase Phase
 
 	// Pending is the phase that the last step left, until that step is over:
-	// Sealed, while tombstones may keep old clients out of a fleet that went back
-	// to Dual; Modern, until every member has followed to Clean and no lease of
-	// Modern runs; Clean, while leases from before a new beginning may run.
-	// NoPhase where the step is over.
+	// Sealed, while tombstones may keep old clients out of a fleet that went
+	// back to Dual; Modern, until every member has followed to Clean and no
+	// lease of Modern runs; Clean, while leases from before a new beginning may
+	// run. NoPhase where the step is over.
 	Pending Phase
 
 	Since   time.Time // time of the last step, by the server's clock, microseconds
 	Dialect string    // what the old clients write
 	Fleet   Fleet     // times of the old clients, as the gate of the last step had them
 
-	// Roster is the nonce of the roster that the last verb saw, and Run the run id
-	// of its server; empty where that is unknown. Another nonce or run id means that
-	// members may be missing from the roster.
+	// Roster is the nonce of the roster that the last verb saw, and Run the run
+	// id of its server; empty where that is unknown. Another nonce or run id
+	// means that members may be missing from the roster.
 	Roster, Run string
 
-	// Every and TTL are the greatest time between heartbeats and the greatest lease
-	// that a member has said. A member raises them before its first lease and before
-	// a longer one.
+	// Every and TTL are the greatest time between heartbeats and the greatest
+	// lease that a member has said. A member raises them before its first lease
+	// and before a longer one.
 	Every, TTL time.Duration
 
-	// Lost is when a verb found that members may be missing. The zero Reading means
-	// that none are.
+	// Lost is when a verb found that members may be missing. The zero Reading
+	// means that none are.
 	Lost look.Reading
 
-	// Evidence is the time from which on it counts what was seen of old clients; zero
-	// where all of it counts.
+	// Evidence is the time from which on it counts what was seen of old
+	// clients; zero where all of it counts.
 	Evidence time.Time
 
-	// Except are the longer namespaces that were carved out of this one, sorted.
-	// Their keys belong to their own records.
+	// Except are the longer namespaces that were carved out of this one,
+	// sorted. Their keys belong to their own records.
 	Except []string
 
-	// From is the namespace out of which this one was carved. No member acts by such a
-	// record while that namespace's record does not list it.
+	// From is the namespace out of which this one was carved. No member acts by
+	// such a record while that namespace's record does not list it.
 	From Origin
 }
 
 var recordWords = []string{
-	"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
+	"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind",
+	"ahead", "server",
 	"roster", "run", "every", "ttl", "lost", "evidence",
 	"except", "from",
 }
@@ -149,10 +152,13 @@ var recordWords = []string{
 // String is the record's text on the wire.
 func (r Record) String() string {
 	values := []string{
-		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), record.Instant(r.Since), record.Word(r.Dialect),
-		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread), knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
+		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), record.Instant(r.Since),
+		record.Word(r.Dialect),
+		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread),
+		knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
 		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), record.Word(r.Fleet.Server),
-		record.Word(r.Roster), record.Word(r.Run), record.Millis(r.Every), record.Millis(r.TTL), readingText(r.Lost), record.MaybeInstant(r.Evidence),
+		record.Word(r.Roster), record.Word(r.Run), record.Millis(r.Every), record.Millis(r.TTL),
+		readingText(r.Lost), record.MaybeInstant(r.Evidence),
 		exceptText(r.Except), r.From.text(),
 	}
 	return record.Line(recordWords, values)
@@ -166,9 +172,11 @@ func ParseRecord(text string) (Record, error) {
 	}
 	var in record.Reader
 	r := Record{
-		Epoch: in.Number(f[0]), Phase: readPhase(&in, f[1]), Pending: readPhase(&in, f[2]), Since: in.Instant(f[3]), Dialect: in.Word(f[4]),
+		Epoch: in.Number(f[0]), Phase: readPhase(&in, f[1]), Pending: readPhase(&in, f[2]),
+		Since: in.Instant(f[3]), Dialect: in.Word(f[4]),
 		Fleet: Fleet{
-			Lease: readKnown(&in, f[5]), Greatest: readKnown(&in, f[6]), Spread: readKnown(&in, f[7]), Gap: readKnown(&in, f[8]), Job: readKnown(&in, f[9]),
+			Lease: readKnown(&in, f[5]), Greatest: readKnown(&in, f[6]), Spread: readKnown(&in, f[7]),
+			Gap: readKnown(&in, f[8]), Job: readKnown(&in, f[9]),
 			Behind: readKnown(&in, f[10]), Ahead: readKnown(&in, f[11]), Server: in.Word(f[12]),
 		},
 		Roster: in.Word(f[13]), Run: in.Word(f[14]), Every: in.Millis(f[15]), TTL: in.Millis(f[16]),
@@ -207,7 +215,8 @@ func readingText(r look.Reading) string {
 		return record.None
 	}
 	return strings.Join([]string{
-		record.Instant(time.Unix(0, 0).Add(r.Server)), record.Word(r.Run), record.Word(r.Boot), strconv.FormatInt(r.Up.Milliseconds(), 10),
+		record.Instant(time.Unix(0, 0).Add(r.Server)), record.Word(r.Run), record.Word(r.Boot),
+		strconv.FormatInt(r.Up.Milliseconds(), 10),
 	}, "/")
 }
 
@@ -221,6 +230,7 @@ func readReading(r *record.Reader, text string) look.Reading {
 		return look.Reading{}
 	}
 	return look.Reading{
-		Server: r.Instant(parts[0]).Sub(time.Unix(0, 0)), Run: r.Word(parts[1]), Boot: r.Word(parts[2]), Up: time.Duration(r.Signed(parts[3])) * time.Millisecond,
+		Server: r.Instant(parts[0]).Sub(time.Unix(0, 0)), Run: r.Word(parts[1]), Boot: r.Word(parts[2]),
+		Up: time.Duration(r.Signed(parts[3])) * time.Millisecond,
 	}
 }

@@ -47,7 +47,8 @@ func TestHoldersLearnOfAServerRestartedEmpty(t *testing.T) {
 			}
 			refreshes(t, m)
 			acts(t, m, p)
-			if r, err := fleet.Init(background, pool, fleet.Options{}); err != nil || r.Phase != p || r.Epoch != 6 {
+			if r, err := fleet.Init(background, pool, fleet.Options{}); err != nil || r.Phase != p ||
+				r.Epoch != 6 {
 				t.Errorf("the record written anew: %+v (%v)", r, err)
 			}
 		})

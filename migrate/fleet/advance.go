@@ -52,7 +52,8 @@ func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		case unfinished:
 			return d.finish(ctx, f)
 		case p == migrate.Clean:
-			return d.closed(f, migrate.Clean, "final", "there is no way back from clean; a new beginning is possible by migrate init"), nil
+			return d.closed(f, migrate.Clean, "final",
+				"there is no way back from clean; a new beginning is possible by migrate init"), nil
 		case p == migrate.Observe:
 			return d.closed(f, migrate.Observe, "first", "the phase is observe, which is the first one"), nil
 		case p == migrate.Sealed:
@@ -71,7 +72,8 @@ func (d *desk) named(f *facts, next migrate.Phase) *Report {
 		return nil
 	}
 	if to != at {
-		return d.closed(f, to, "order", "the phase is %v, and no step leads from there to %v by this verb: look again before you go on", at, to)
+		return d.closed(f, to, "order",
+			"the phase is %v, and no step leads from there to %v by this verb: look again before you go on", at, to)
 	}
 	r := d.report(f)
 	if r.Gate = d.outdated(f); r.Gate == nil {
@@ -98,7 +100,10 @@ func CleanUp(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) 
 		case f.record.Phase == migrate.Clean:
 			return d.finish(ctx, f)
 		case f.record.Phase != migrate.Modern:
-			return d.closed(f, migrate.Clean, "order", "the phase is %v, and the step to clean begins in modern: advance first", orNone(f.record)), nil
+			return d.closed(f, migrate.Clean, "order",
+					"the phase is %v, and the step to clean begins in modern: advance first",
+					orNone(f.record)),
+				nil
 		}
 		return d.step(ctx, f, migrate.Clean, migrate.Modern)
 	})
@@ -114,7 +119,8 @@ func orNone(s stored) string {
 // run opens a desk, gathers the facts and calls verb with them. With Options.Go
 // it first does what every step needs: it raises an older record, notes lost
 // members and deletes stray tombstones.
-func run(ctx context.Context, pool *redis.Pool, o Options, verb func(*desk, *facts) (*Report, error)) (*Report, error) {
+func run(ctx context.Context, pool *redis.Pool, o Options,
+	verb func(*desk, *facts) (*Report, error)) (*Report, error) {
 	d, err := open(pool, o)
 	if err != nil {
 		return nil, err
@@ -181,7 +187,8 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 		return r, err
 	}
 	fleet, _ := f.fleet()
-	now, err := d.write(ctx, f, migrate.Record{Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
+	now, err := d.write(ctx, f, migrate.Record{
+		Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
 	if errors.Is(err, errRaced) {
 		return d.stepAgain(ctx, f, to, pending, r.Notes)
 	}
@@ -221,7 +228,8 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 // stepAgain judges the gate again after the record changed meanwhile. Where the
 // change was a step of somebody else's call, it reports that step. Done are
 // notes of what this call did before.
-func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phase, done []string) (*Report, error) {
+func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phase, done []string) (*Report,
+	error) {
 	again, err := d.gather(ctx)
 	if err != nil {
 		return nil, err
@@ -267,7 +275,8 @@ func (d *desk) forget(ctx context.Context, dead []seat, r *Report) error {
 		if n != 1 {
 			gone, err := d.unseated(ctx, m.ID)
 			if err != nil {
-				return forgotten(dead[:i], d.refused(fmt.Errorf("looking whether member %s is gone: %w", m.ID, err)))
+				return forgotten(dead[:i],
+					d.refused(fmt.Errorf("looking whether member %s is gone: %w", m.ID, err)))
 			}
 			if gone {
 				r.note("member %s is gone already: another operator forgot it, or it said goodbye", m.who())

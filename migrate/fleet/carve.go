@@ -34,7 +34,8 @@ func (d *desk) carve(ctx context.Context, f *facts) (*Report, error) {
 	if !d.opts.Go {
 		r.wouldForget(taken)
 		if gate.Open {
-			r.note("with --go the keys of %q are carved out of namespace %q and begin with its phase, %v", f.namespace, s.namespace, s.record.Phase)
+			r.note("with --go the keys of %q are carved out of namespace %q and begin with its phase, %v",
+				f.namespace, s.namespace, s.record.Phase)
 		}
 		return r, nil
 	}
@@ -48,19 +49,24 @@ func (d *desk) carve(ctx context.Context, f *facts) (*Report, error) {
 	made, err := change(ctx, d.mux, f.namespace, f.record, first, s)
 	if err == nil && !s.record.Lists(f.namespace) {
 		next := s.record.Record
-		next.Epoch, next.Except = next.Epoch+1, slices.Sorted(slices.Values(append(slices.Clone(next.Except), f.namespace)))
-		s.record, err = change(ctx, d.mux, s.namespace, s.record, next, &facts{namespace: f.namespace, record: made})
+		next.Epoch, next.Except = next.Epoch+1,
+			slices.Sorted(slices.Values(append(slices.Clone(next.Except), f.namespace)))
+		s.record, err = change(ctx, d.mux, s.namespace, s.record, next,
+			&facts{namespace: f.namespace, record: made})
 	}
 	if errors.Is(err, errRaced) {
 		return d.carveAgain(ctx, f, r.Notes)
 	}
 	if err != nil {
-		return nil, forgotten(taken, fmt.Errorf("%w; a record of %q that %q does not list has no effect; run the same verb again to go on", d.refused(err), f.namespace, s.namespace))
+		return nil, forgotten(taken,
+			fmt.Errorf(
+				"%w; a record of %q that %q does not list has no effect; run the same verb again to go on", d.refused(err), f.namespace, s.namespace))
 	}
 	f.record = made
 	done := d.report(f)
 	done.Gate, done.Moved, done.Notes = &gate, true, r.Notes
-	d.log(ctx, done, Entry{At: f.now, Epoch: made.Epoch, From: migrate.NoPhase.String(), To: made.Phase.String(), CarvedFrom: &s.namespace})
+	d.log(ctx, done, Entry{At: f.now, Epoch: made.Epoch, From: migrate.NoPhase.String(),
+		To: made.Phase.String(), CarvedFrom: &s.namespace})
 	done.note("%q is carved out of namespace %q: phase %v, epoch %d; it takes its first step when every member of %q has acknowledged epoch %d there",
 		f.namespace, s.namespace, made.Phase, made.Epoch, s.namespace, made.From.Epoch)
 	return done, nil
@@ -87,15 +93,17 @@ func (d *desk) carveAgain(ctx context.Context, before *facts, notes []string) (*
 func (f *facts) carving() (migrate.Record, Gate) {
 	s := f.shorter
 	first := migrate.Record{
-		Phase: s.record.Phase, Since: s.record.Since, Dialect: s.record.Dialect, Fleet: s.record.Fleet, Evidence: s.record.Evidence,
-		From: migrate.Origin{Namespace: s.namespace, Epoch: s.record.Epoch + 1},
+		Phase: s.record.Phase, Since: s.record.Since, Dialect: s.record.Dialect, Fleet: s.record.Fleet,
+		Evidence: s.record.Evidence,
+		From:     migrate.Origin{Namespace: s.namespace, Epoch: s.record.Epoch + 1},
 	}
 	b := &builder{facts: f, gate: Gate{To: s.record.Phase}}
 	if s.record.err != nil {
 		b.block("record", "the record %s cannot be read: %v", record.Key(s.namespace), s.record.err)
 		return first, b.gate
 	}
-	b.noteAt(s.record.Since, "record", "namespace %q: phase %v, epoch %d", s.namespace, s.record.Phase, s.record.Epoch)
+	b.noteAt(s.record.Since, "record", "namespace %q: phase %v, epoch %d", s.namespace, s.record.Phase,
+		s.record.Epoch)
 	if s.record.Dialect != f.dialect.Name {
 		b.block("dialect", "namespace %q is recorded for the dialect %s, and a namespace carved out of it keeps that: give --dialect %s or none", s.namespace, s.record.Dialect, s.record.Dialect)
 	}

@@ -32,7 +32,8 @@ func doMerge(ctx context.Context, f *fleet, o Options) (*Report, error) {
 	return Merge(ctx, f.w.Pool(), f.options(o))
 }
 
-// program joins with a bridge, whose fencing numbers have the namespace's counter.
+// program joins with a bridge, whose fencing numbers have the namespace's
+// counter.
 func (f *fleet) program(cfg migrate.MemberConfig) *program {
 	f.t.Helper()
 	m, err := migrate.Join(bg, f.w.Pool(), f.timed(cfg))
@@ -40,7 +41,8 @@ func (f *fleet) program(cfg migrate.MemberConfig) *program {
 		f.t.Fatal(err)
 	}
 	b, err := migrate.New(f.w.Pool(), migrate.Config{
-		Phases: m, Terms: dialect.Terms{Lease: oldLease}, Fence: true, Namespace: cfg.Namespace, Clock: f.w.Clock(redistest.Skew{}),
+		Phases: m, Terms: dialect.Terms{Lease: oldLease}, Fence: true, Namespace: cfg.Namespace,
+		Clock: f.w.Clock(redistest.Skew{}),
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -100,7 +102,8 @@ func (f *fleet) refused(v verb, o Options, want ...string) {
 	o.Go = true
 	r := f.must(v, o)
 	if got := rules(r.Gate); r.Moved || !slices.Equal(got, want) {
-		f.t.Errorf("namespace %q: moved %v, closed by %q, not by %q: %v", o.Namespace, r.Moved, got, want, r.Gate.Blocks)
+		f.t.Errorf("namespace %q: moved %v, closed by %q, not by %q: %v", o.Namespace, r.Moved, got, want,
+			r.Gate.Blocks)
 	}
 }
 
@@ -109,7 +112,8 @@ func (f *fleet) refused(v verb, o Options, want ...string) {
 // the other.
 func TestCarvingInheritsThePhaseAndEachStepsAlone(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		a, b := f.program(migrate.MemberConfig{Also: []string{eu}}), f.program(migrate.MemberConfig{Also: []string{eu}})
+		a, b := f.program(migrate.MemberConfig{Also: []string{eu}}),
+			f.program(migrate.MemberConfig{Also: []string{eu}})
 		f.to(migrate.Dual)
 		held := f.takes(a, eu+"1")
 		before := f.recordOf("")
@@ -119,10 +123,12 @@ func TestCarvingInheritsThePhaseAndEachStepsAlone(t *testing.T) {
 		}
 		r := f.passes(doInit, Options{Namespace: eu})
 		shorter, longer := f.recordOf(""), f.recordOf(eu)
-		if r.Phase != migrate.Dual || longer.Phase != migrate.Dual || longer.Dialect != before.Dialect || longer.Fleet != before.Fleet {
+		if r.Phase != migrate.Dual || longer.Phase != migrate.Dual || longer.Dialect != before.Dialect ||
+			longer.Fleet != before.Fleet {
 			t.Errorf("it begins with %+v", longer)
 		}
-		if !slices.Equal(shorter.Except, []string{eu}) || shorter.Epoch != before.Epoch+1 || longer.From != (migrate.Origin{Epoch: shorter.Epoch}) {
+		if !slices.Equal(shorter.Except, []string{eu}) || shorter.Epoch != before.Epoch+1 ||
+			longer.From != (migrate.Origin{Epoch: shorter.Epoch}) {
 			t.Errorf("%q and %q", shorter, longer)
 		}
 
@@ -212,12 +218,15 @@ func TestLaterMemberWithoutItRefusesItsKeys(t *testing.T) {
 func TestLaggingMemberKeepsTheCarvedNamespace(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.program(migrate.MemberConfig{Also: []string{eu}})
-		lags := f.program(migrate.MemberConfig{Also: []string{eu}, Clock: sleepy{f.w.Clock(redistest.Skew{})}, Every: time.Hour})
+		lags := f.program(migrate.MemberConfig{
+			Also: []string{eu}, Clock: sleepy{f.w.Clock(redistest.Skew{})}, Every: time.Hour})
 		f.to(migrate.Observe)
 		if err := lags.Refresh(bg); err != nil {
 			t.Fatal(err)
 		}
-		f.release(f.takes(lags, eu+"1")) // the server knows of its leases, so that no attempt asks for the record
+		// the server knows of its leases, so that no attempt asks for the
+		// record
+		f.release(f.takes(lags, eu+"1"))
 		f.passes(doInit, Options{Namespace: eu})
 		f.beats()
 		g := f.takes(lags, eu+"1")
@@ -247,7 +256,9 @@ func TestUnlistedRecordCountsForNobody(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		a := f.program(migrate.MemberConfig{Also: []string{eu}})
 		f.to(migrate.Dual)
-		lists := func(c redistest.Command) bool { return c.Is("EVALSHA") && c[2] == "2" && c[3] == record.Key("") }
+		lists := func(c redistest.Command) bool {
+			return c.Is("EVALSHA") && c[2] == "2" && c[3] == record.Key("")
+		}
 		wire := f.w.Wire(redistest.Rule{When: lists, Nth: 1, Do: redistest.CutBefore})
 		_, err := Init(bg, wire.Pool(), f.options(Options{Namespace: eu, Go: true}))
 		if err == nil || f.recordOf("").Lists(eu) || f.recordOf(eu).Phase != migrate.Dual {
@@ -283,7 +294,11 @@ func TestTwoOperatorsCarveAtOnce(t *testing.T) {
 				f.to(migrate.Dual)
 				gate := redistest.NewGate()
 				sent = 0
-				wire := f.w.Wire(redistest.Rule{Nth: nth, Do: redistest.HoldRequest(gate), When: func(redistest.Command) bool { sent++; return true }})
+				wire := f.w.Wire(redistest.Rule{
+					Nth: nth, Do: redistest.HoldRequest(gate), When: func(redistest.Command) bool {
+						sent++
+						return true
+					}})
 				done := make(chan error, 1)
 				go func() {
 					_, err := Init(bg, wire.Pool(), f.options(Options{Namespace: eu, Go: true}))
@@ -306,7 +321,8 @@ func TestTwoOperatorsCarveAtOnce(t *testing.T) {
 				shorter := f.recordOf("")
 				for _, namespace := range []string{eu, second} {
 					if !shorter.Lists(namespace) {
-						f.passes(doInit, Options{Namespace: namespace}) // it lost the race, and is done by a second call
+						// it lost the race, and is done by a second call
+						f.passes(doInit, Options{Namespace: namespace})
 						shorter = f.recordOf("")
 					}
 					r := f.recordOf(namespace)
@@ -325,8 +341,8 @@ func TestTwoOperatorsCarveAtOnce(t *testing.T) {
 	}
 }
 
-// TestMergeGivesTheKeysBack in equal phases alone, and when the last lease under
-// the longer record has ended.
+// TestMergeGivesTheKeysBack in equal phases alone, and when the last lease
+// under the longer record has ended.
 func TestMergeGivesTheKeysBack(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		a := f.program(migrate.MemberConfig{Also: []string{eu}})
@@ -452,7 +468,9 @@ func TestNamespacesOfOddNamesAreCarved(t *testing.T) {
 		for namespace, key := range map[string]string{"{": "{b}", odd: odd + "1", odder: odder + "1"} {
 			g := f.takes(a, key)
 			s := a.State()
-			if got := map[string]int{"{": s.Leases[migrate.Observe], odd: s.Also[odd], odder: s.Also[odder]}; got[namespace] != 1 || got["{"]+got[odd]+got[odder] != 1 {
+			if got := map[string]int{
+				"{": s.Leases[migrate.Observe], odd: s.Also[odd],
+				odder: s.Also[odder]}; got[namespace] != 1 || got["{"]+got[odd]+got[odder] != 1 {
 				t.Errorf("%q is counted as %v", key, got)
 			}
 			f.release(g)
@@ -546,8 +564,8 @@ func TestLostRecordOfTheShorterListsWhatWasCarved(t *testing.T) {
 	}
 }
 
-// TestMembersBridgeRunsItsScripts: no lock of a user may lie under "gsl:", and a
-// member's probe does.
+// TestMembersBridgeRunsItsScripts: no lock of a user may lie under "gsl:", and
+// a member's probe does.
 func TestMembersBridgeRunsItsScripts(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		p := f.program(migrate.MemberConfig{Namespace: "order:"})
@@ -564,18 +582,20 @@ func TestWatcherLeavesOutWhatWasCarved(t *testing.T) {
 		f.program(migrate.MemberConfig{Also: []string{eu}})
 		f.to(migrate.Dual)
 		var watches [][]string
-		err := WatchClients(bg, f.w.Pool(), ObserverConfig{watch: func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
-			if watches = append(watches, c.Except); len(watches) == 1 {
-				f.passes(doInit, Options{Namespace: eu})
-			}
-			now := f.w.ServerNow()
-			c.Seen(watched(now.Add(-needed), now, nil))
-			if len(watches) == 1 {
-				<-ctx.Done()
-			}
-			f.w.Pass(time.Millisecond)
-			return nil, nil
-		}})
+		err := WatchClients(bg, f.w.Pool(),
+			ObserverConfig{watch: func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result,
+				error) {
+				if watches = append(watches, c.Except); len(watches) == 1 {
+					f.passes(doInit, Options{Namespace: eu})
+				}
+				now := f.w.ServerNow()
+				c.Seen(watched(now.Add(-needed), now, nil))
+				if len(watches) == 1 {
+					<-ctx.Done()
+				}
+				f.w.Pass(time.Millisecond)
+				return nil, nil
+			}})
 		if err != nil || !slices.EqualFunc(watches, [][]string{nil, {eu}}, slices.Equal) {
 			t.Fatalf("watched without %q: %v", watches, err)
 		}

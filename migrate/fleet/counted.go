@@ -43,7 +43,9 @@ const doubted = 5 * time.Second
 func (o *observer) reading(ctx context.Context) (c counted, ok bool) {
 	// Both clocks are read a round trip apart; look.Reading tolerates a second.
 	c.Boot, c.Up = o.machine()
-	replies := o.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "stats"), wire.Cmd("INFO", "commandstats")})
+	replies := o.mux.Batch(ctx, []wire.Command{
+		wire.Cmd("TIME"), wire.Cmd("INFO", "server"), wire.Cmd("INFO", "stats"),
+		wire.Cmd("INFO", "commandstats")})
 	sec, usec, err := wire.Clock(replies[0].Value, replies[0].Err)
 	if err != nil {
 		return c, false
@@ -80,7 +82,8 @@ func (o *observer) remember(ctx context.Context, s *Sighting, e *census.Evidence
 func (o *observer) goesOn(s *Sighting, e *census.Evidence) {
 	was, began := o.counted, o.began
 	from, quiet := e.Quiet(census.SourceStats)
-	if was == nil || began.Run == "" || quiet == 0 || from.After(e.Covered(census.SourceStats).From) || e.Stats == nil {
+	if was == nil || began.Run == "" || quiet == 0 || from.After(e.Covered(census.SourceStats).From) ||
+		e.Stats == nil {
 		return
 	}
 	switch {

@@ -38,15 +38,20 @@ var absences = map[string]struct {
 	machine string // that watches the second time
 	want    time.Duration
 }{
-	"the same counts":            {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "one", before + away + after},
-	"on another machine":         {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "two", before + away*9/10 - doubted + after},
+	"the same counts": {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "one",
+		before + away + after},
+	"on another machine": {counts{run: "a", setnx: 7, processed: 900, resets: 1}, "two",
+		before + away*9/10 - doubted + after},
 	"somebody tried":             {counts{run: "a", setnx: 8, processed: 900, resets: 1}, "one", after},
 	"another server":             {counts{run: "b", setnx: 7, processed: 900, resets: 1}, "one", after},
 	"counts that were reset":     {counts{run: "a", setnx: 7, processed: 900, resets: 2}, "one", after},
 	"fewer commands than before": {counts{run: "a", setnx: 7, processed: 99, resets: 1}, "one", after},
-	"the server's clock stepped": {counts{run: "a", setnx: 7, processed: 900, resets: 1, stepped: time.Hour}, "one", after},
-	"an attempt since":           {counts{run: "a", setnx: 7, processed: 900, resets: 1, attempt: true}, "one", after / 2},
-	"a hole since":               {counts{run: "a", setnx: 7, processed: 900, resets: 1, holed: true}, "one", after / 2},
+	"the server's clock stepped": {counts{run: "a", setnx: 7, processed: 900, resets: 1, stepped: time.Hour},
+		"one", after},
+	"an attempt since": {counts{run: "a", setnx: 7, processed: 900, resets: 1, attempt: true},
+		"one", after / 2},
+	"a hole since": {counts{run: "a", setnx: 7, processed: 900, resets: 1, holed: true}, "one",
+		after / 2},
 }
 
 // TestWindowByCountsGoesOnAcrossAnAbsence: the server counts on while nobody
@@ -68,7 +73,9 @@ func TestWindowByCountsGoesOnAcrossAnAbsence(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer o.mux.Close()
-					o.machine = func() (string, time.Duration) { return machine, f.w.Now().Sub(redistest.Start) }
+					o.machine = func() (string, time.Duration) {
+						return machine, f.w.Now().Sub(redistest.Start)
+					}
 					if err := o.begin(bg); err != nil {
 						t.Fatal(err)
 					}
@@ -81,7 +88,8 @@ func TestWindowByCountsGoesOnAcrossAnAbsence(t *testing.T) {
 							e.Stats.LastSetnx, e.Stats.LastMoved = says.setnx+1, from.Add(length/2)
 						}
 						if says.holed {
-							e.Coverage[1].Holes = []census.Hole{{From: from, Until: from.Add(length / 2), Reason: census.HoleReset}}
+							e.Coverage[1].Holes = []census.Hole{
+								{From: from, Until: from.Add(length / 2), Reason: census.HoleReset}}
 						}
 					})
 					if err := o.keep(bg, r); err != nil {
@@ -101,7 +109,8 @@ func TestWindowByCountsGoesOnAcrossAnAbsence(t *testing.T) {
 				}
 				f.w.Pass(away)
 				watch("one", c.second, after)
-				if got, want := f.seen().Quiet[WatchStats], c.want+away+after; got > want || got < want-time.Second {
+				if got, want := f.seen().Quiet[WatchStats],
+					c.want+away+after; got > want || got < want-time.Second {
 					t.Errorf("the third time quiet for %v, should be %v", got, want)
 				}
 			})

@@ -13,8 +13,8 @@ import (
 )
 
 // A crowd is a fleet of 1,000 members. Some are Members. The others are fields
-// of the roster, which the test writes as their heartbeats would: so a minute of
-// the whole crowd costs some milliseconds.
+// of the roster, which the test writes as their heartbeats would: so a minute
+// of the whole crowd costs some milliseconds.
 
 const (
 	crowdSize   = 1000
@@ -77,7 +77,8 @@ func TestThousandMembersFindNoGateOpenBesideALease(t *testing.T) {
 			}
 		}
 		if c.moves < 4 || c.closed < 4 {
-			t.Errorf("%d steps, and %d rounds without one beside a lease of another phase: this run shows nothing", c.moves, c.closed)
+			t.Errorf(
+				"%d steps, and %d rounds without one beside a lease of another phase: this run shows nothing", c.moves, c.closed)
 		}
 		c.everyGateOpens()
 	})
@@ -91,7 +92,8 @@ func (c *crowd) gather() {
 		s := &soul{}
 		if i < crowdLive {
 			s.wire, s.clock = c.w.Wire(), c.w.Clock(redistest.Skew{})
-			m, err := migrate.Join(bg, s.wire.Pool(), migrate.MemberConfig{Every: crowdPeriod, Clock: s.clock})
+			m, err := migrate.Join(bg, s.wire.Pool(),
+				migrate.MemberConfig{Every: crowdPeriod, Clock: s.clock})
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -100,7 +102,8 @@ func (c *crowd) gather() {
 			s.m = m
 		} else {
 			s.said = migrate.MemberState{
-				ID: fmt.Sprintf("paper%04d", i), Dialect: "Jedis", Every: crowdPeriod, Renews: record.RenewalsFor(crowdPeriod), TTL: crowdTTL,
+				ID: fmt.Sprintf("paper%04d", i), Dialect: "Jedis", Every: crowdPeriod,
+				Renews: record.RenewalsFor(crowdPeriod), TTL: crowdTTL,
 				Probe: record.ProbeOK, Leases: map[migrate.Phase]int{},
 			}
 			s.next = c.w.ServerNow().Add(time.Duration(c.r.Int64N(int64(crowdPeriod))))
@@ -202,8 +205,8 @@ func (c *crowd) live() {
 	}
 }
 
-// lives is what a process does each second: it comes back, beats, renews what it
-// may, and ends what is done or lost.
+// lives is what a process does each second: it comes back, beats, renews what
+// it may, and ends what is done or lost.
 func (c *crowd) lives(s *soul, now time.Time) {
 	if s.m != nil && !s.dead {
 		if !s.paused.IsZero() && !now.Before(s.paused) {
@@ -255,7 +258,8 @@ func (c *crowd) works(s *soul) {
 	if s.dead || now.Before(s.paused) {
 		return
 	}
-	j := job{phase: s.said.Phase, end: func() {}, until: now.Add(crowdTTL), done: now.Add(time.Duration(1+c.r.IntN(30)) * time.Second)}
+	j := job{phase: s.said.Phase, end: func() {}, until: now.Add(crowdTTL),
+		done: now.Add(time.Duration(1+c.r.IntN(30)) * time.Second)}
 	if s.m != nil {
 		var err error
 		if j.phase, j.end, err = s.m.Begin(bg, crowdTTL); err != nil {
@@ -312,7 +316,8 @@ func (c *crowd) operators(way verb) {
 	}
 	for epoch, before := from.Epoch+1, from.Phase; moved[epoch] != migrate.NoPhase; epoch++ {
 		if j, found := far(before, moved[epoch]); found {
-			c.t.Errorf("from %v to %v beside a lease of %v, for another %v", before, moved[epoch], j.phase, j.until.Sub(c.w.ServerNow()))
+			c.t.Errorf("from %v to %v beside a lease of %v, for another %v", before, moved[epoch], j.phase,
+				j.until.Sub(c.w.ServerNow()))
 		}
 		before = moved[epoch]
 	}
@@ -328,7 +333,8 @@ func (c *crowd) everyGateOpens() {
 	}{{doAdvance, migrate.Modern}, {doBack, migrate.Observe}} {
 		for seconds := 0; c.now().Phase != way.to; seconds++ {
 			if seconds > 2000 {
-				c.t.Fatalf("from %v no gate opens: %v", c.now().Phase, c.must(way.verb, Options{}).Gate.Blocks)
+				c.t.Fatalf("from %v no gate opens: %v", c.now().Phase,
+					c.must(way.verb, Options{}).Gate.Blocks)
 			}
 			c.live()
 			if seconds%10 == 0 {

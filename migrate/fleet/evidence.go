@@ -18,7 +18,8 @@ func (s Sighting) since(anew, now time.Time) Sighting {
 	if anew.After(from) {
 		from = anew
 	}
-	for _, f := range []*Fact{&s.Lease, &s.Greatest, &s.Spread, &s.Proved, &s.Gap, &s.Job, &s.Behind, &s.Ahead, &s.BehindProved, &s.AheadProved} {
+	for _, f := range []*Fact{&s.Lease, &s.Greatest, &s.Spread, &s.Proved, &s.Gap, &s.Job, &s.Behind,
+		&s.Ahead, &s.BehindProved, &s.AheadProved} {
 		if f.Known() && !f.At.IsZero() && f.At.Before(from) {
 			*f = Fact{}
 		}

@@ -163,13 +163,16 @@ func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error 
 	s.goBy(f.record)
 	done, err := s.sweep(ctx, false)
 	if err != nil {
-		return d.refused(fmt.Errorf("deleting tombstones: %w; some may be left, and the same verb deletes them", err))
+		return d.refused(fmt.Errorf(
+			"deleting tombstones: %w; some may be left, and the same verb deletes them", err))
 	}
 	if done.Deleted > 0 {
 		r.note("%d tombstones deleted", done.Deleted)
 	}
 	if done.Left > 0 {
-		gate.Blocks = append(gate.Blocks, Finding{Rule: "tombstones", Detail: fmt.Sprintf("%d tombstones belong to locks that are held now; they are deleted when these are released", done.Left)})
+		gate.Blocks = append(gate.Blocks,
+			Finding{Rule: "tombstones",
+				Detail: fmt.Sprintf("%d tombstones belong to locks that are held now; they are deleted when these are released", done.Left)})
 	}
 	return nil
 }

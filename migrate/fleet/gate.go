@@ -15,7 +15,8 @@ import (
 type Finding struct {
 	Rule   string // one word that scripts may compare
 	Detail string
-	// Seen is the time of the finding by the server's clock; zero where it has none.
+	// Seen is the time of the finding by the server's clock; zero where it has
+	// none.
 	Seen time.Time
 	// Claimed is true where the finding rests on a claim alone.
 	Claimed bool
@@ -36,19 +37,21 @@ type Gate struct {
 type Claims struct {
 	Lease, Greatest, Job time.Duration
 
-	// LeaseChecked claims that Lease was looked up again where it is configured,
-	// although what old clients write looks like a smaller one.
+	// LeaseChecked claims that Lease was looked up again where it is
+	// configured, although what old clients write looks like a smaller one.
 	LeaseChecked bool
 
-	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero claims
-	// zero. A claimed Behind or Ahead holds for every server that may be promoted.
+	// Spread, Gap, Behind and Ahead are as in [dialect.Terms]: dialect.Zero
+	// claims zero. A claimed Behind or Ahead holds for every server that may be
+	// promoted.
 	Spread, Gap, Behind, Ahead time.Duration
 
-	// Idle is the longest pause between two attempts of one old client: a day for
-	// a job that runs at night. A shorter watch cannot measure it.
+	// Idle is the longest pause between two attempts of one old client: a day
+	// for a job that runs at night. A shorter watch cannot measure it.
 	Idle time.Duration
 
-	// Gone claims that no old client runs any more, in place of a watched window.
+	// Gone claims that no old client runs any more, in place of a watched
+	// window.
 	Gone bool
 }
 
@@ -66,8 +69,10 @@ type facts struct {
 	nonce     string       // of the roster
 	gone      gone         // count of members that vanished long ago
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
-	shorter   *facts       // facts of the namespace out of which this one was or will be carved; nil without one
-	rights    []rights     // rights of the users in Options.Refused
+	// facts of the namespace out of which this one was or will be carved; nil
+	// without one
+	shorter *facts
+	rights  []rights // rights of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -104,11 +109,13 @@ func (b *builder) note(rule, format string, args ...any) {
 }
 
 func (b *builder) noteAt(seen time.Time, rule, format string, args ...any) {
-	b.gate.Evidence = append(b.gate.Evidence, Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Seen: seen})
+	b.gate.Evidence = append(b.gate.Evidence,
+		Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Seen: seen})
 }
 
 func (b *builder) claim(rule, format string, args ...any) {
-	b.gate.Evidence = append(b.gate.Evidence, Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Claimed: true})
+	b.gate.Evidence = append(b.gate.Evidence,
+		Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Claimed: true})
 }
 
 // judge is the gate from the recorded phase to a neighbour. It is a pure
@@ -153,7 +160,8 @@ func (b *builder) recordStands() bool {
 		b.block("record", "the record %s cannot be read: %v", record.Key(b.namespace), b.record.err)
 		return false
 	case !b.record.exists():
-		b.block("record", "there is no record %s: begin with getsetlock migrate init", record.Key(b.namespace))
+		b.block("record", "there is no record %s: begin with getsetlock migrate init",
+			record.Key(b.namespace))
 		return false
 	case !b.sameDialect():
 		return false
@@ -166,7 +174,8 @@ func (b *builder) recordStands() bool {
 // look different.
 func (b *builder) sameDialect() bool {
 	if b.record.Dialect != b.dialect.Name {
-		b.block("dialect", "the namespace is recorded for the dialect %s, not for %s: give --dialect %s", b.record.Dialect, b.dialect.Name, b.record.Dialect)
+		b.block("dialect", "the namespace is recorded for the dialect %s, not for %s: give --dialect %s",
+			b.record.Dialect, b.dialect.Name, b.record.Dialect)
 		return false
 	}
 	return true
@@ -206,7 +215,8 @@ func (b *builder) server() {
 	s := b.facts.server
 	switch {
 	case !s.known:
-		b.note("eviction", "the server does not say its eviction policy: make sure by other means that it is noeviction")
+		b.note("eviction",
+			"the server does not say its eviction policy: make sure by other means that it is noeviction")
 	case s.maxMemory > 0 && s.policy != "" && s.policy != "noeviction":
 		b.block("eviction", "under maxmemory-policy %s the server may drop locks and tombstones when its memory is full: set noeviction, or give the locks a server of their own", s.policy)
 	case s.maxMemory == 0:
@@ -235,7 +245,9 @@ func (b *builder) keys() {
 		b.note("ttl", "without a TTL: %v", v.NoTTL)
 	}
 	if v.Lone.count > 0 {
-		b.note("ttl", "perhaps stamps of getsetlock clients that lost their TTL, since they lie a day ahead: %v", v.Lone)
+		b.note("ttl",
+			"perhaps stamps of getsetlock clients that lost their TTL, since they lie a day ahead: %v",
+			v.Lone)
 	}
 }
 

@@ -40,14 +40,17 @@ func (f *facts) clockBounds(fleet migrate.Fleet) []clockBound {
 	recorded, s := under(f.record.Fleet, f.server.runID), f.sighting
 	return []clockBound{
 		{
-			rule: "behind", what: "how far the slowest old client's clock is behind the server's at most", off: "behind", flag: "--behind",
+			rule: "behind", what: "how far the slowest old client's clock is behind the server's at most",
+			off: "behind", flag: "--behind",
 			claim: f.claims.Behind, recorded: recorded.Behind, seen: s.Behind, proved: s.BehindProved,
-			acted:   func(m seat) time.Duration { return m.Behind },
-			known:   func(fl *migrate.Fleet) *migrate.Known { return &fl.Behind },
-			unknown: "a lock that a crashed old client left is taken over only after its bytes were seen " + lookAge(fleet, f.dialect) + " before",
+			acted: func(m seat) time.Duration { return m.Behind },
+			known: func(fl *migrate.Fleet) *migrate.Known { return &fl.Behind },
+			unknown: "a lock that a crashed old client left is taken over only after its bytes were seen " +
+				lookAge(fleet, f.dialect) + " before",
 		},
 		{
-			rule: "ahead", what: "how far the fastest old client's clock is ahead of the server's at most", off: "ahead of", flag: "--ahead",
+			rule: "ahead", what: "how far the fastest old client's clock is ahead of the server's at most",
+			off: "ahead of", flag: "--ahead",
 			claim: f.claims.Ahead, recorded: recorded.Ahead, seen: s.Ahead, proved: s.AheadProved,
 			acted:   func(m seat) time.Duration { return m.Ahead },
 			known:   func(fl *migrate.Fleet) *migrate.Known { return &fl.Ahead },
@@ -76,7 +79,8 @@ func (f *facts) clocks(fleet *migrate.Fleet) []Finding {
 			out = migrate.Known{Time: claimed, Source: migrate.Claimed}
 		}
 		measured := proves(c.seen) && f.sighting.Server != "" && f.sighting.Server == f.server.runID
-		if measured && (out.Source == migrate.Unknown || out.Source == migrate.Measured && c.seen.Time > out.Time) {
+		if measured && (out.Source == migrate.Unknown ||
+			out.Source == migrate.Measured && c.seen.Time > out.Time) {
 			out = migrate.Known{Time: c.seen.Time, Source: migrate.Measured}
 		}
 		switch {
@@ -120,7 +124,8 @@ func (b *builder) clockEvidence(fleet migrate.Fleet) {
 			b.note(c.rule, "%s is unknown, which closes no gate: %s", c.what, c.unknown)
 		}
 		if c.seen.Known() {
-			b.noteAt(c.seen.At, c.rule, "seen so far: no more than %v (%s)%s", c.seen.Time, c.seen.Basis, by(c.seen.Who))
+			b.noteAt(c.seen.At, c.rule, "seen so far: no more than %v (%s)%s", c.seen.Time, c.seen.Basis,
+				by(c.seen.Who))
 		}
 		if c.proved.Known() {
 			b.noteAt(c.proved.At, c.rule, "seen so far: no less than %v%s", c.proved.Time, by(c.proved.Who))

@@ -36,28 +36,41 @@ func sawClocks(p migrate.Phase, behind, behindProved, ahead, aheadProved time.Du
 
 const second = time.Second
 
-// clockCases are what may be known of Behind or Ahead: by the record, a claim, a
-// watch and the members.
+// clockCases are what may be known of Behind or Ahead: by the record, a claim,
+// a watch and the members.
 var clockCases = map[string]struct {
 	change func(f *facts, b bounded)
 	want   migrate.Known // of the fleet
 	rules  []string      // "own" is behind, or ahead
 }{
-	"nobody knows":    {func(*facts, bounded) {}, migrate.Known{}, nil},
-	"claimed":         {func(f *facts, b bounded) { *b.claim(f) = 2 * second }, migrate.Known{Time: 2 * second, Source: migrate.Claimed}, nil},
-	"claimed as zero": {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero }, migrate.Known{Time: 0, Source: migrate.Claimed}, nil},
+	"nobody knows": {func(*facts, bounded) {}, migrate.Known{}, nil},
+	"claimed": {func(f *facts, b bounded) { *b.claim(f) = 2 * second },
+		migrate.Known{Time: 2 * second, Source: migrate.Claimed}, nil},
+	"claimed as zero": {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero },
+		migrate.Known{Time: 0, Source: migrate.Claimed}, nil},
 	"recorded as claimed": {func(f *facts, b bounded) {
 		*b.known(&f.record.Fleet) = migrate.Known{Time: second, Source: migrate.Claimed}
 	}, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
-	"measured":                  {func(f *facts, b bounded) { b.saw(f, 2*second, second) }, migrate.Known{Time: 2 * second, Source: migrate.Measured}, nil},
-	"measured beyond a measure": {func(f *facts, b bounded) { b.measured(f, second, thisServer); b.saw(f, 2*second, second) }, migrate.Known{Time: 2 * second, Source: migrate.Measured}, nil},
-	"measured beyond a claim":   {func(f *facts, b bounded) { *b.claim(f) = second; b.saw(f, 2*second, second) }, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
+	"measured": {func(f *facts, b bounded) { b.saw(f, 2*second, second) },
+		migrate.Known{Time: 2 * second, Source: migrate.Measured}, nil},
+	"measured beyond a measure": {func(f *facts, b bounded) {
+		b.measured(f, second, thisServer)
+		b.saw(f, 2*second, second)
+	}, migrate.Known{Time: 2 * second, Source: migrate.Measured}, nil},
+	"measured beyond a claim": {func(f *facts, b bounded) {
+		*b.claim(f) = second
+		b.saw(f, 2*second, second)
+	}, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
 	"inferred": {func(f *facts, b bounded) {
 		b.saw(f, 2*second, second)
 		b.seen(f).Basis = "inferred"
 	}, migrate.Known{}, nil},
-	"measured by another server": {func(f *facts, b bounded) { b.measured(f, second, thatServer) }, migrate.Known{}, nil},
-	"seen by another server":     {func(f *facts, b bounded) { b.saw(f, 2*second, second); f.sighting.Server = thatServer }, migrate.Known{}, nil},
+	"measured by another server": {func(f *facts, b bounded) { b.measured(f, second, thatServer) },
+		migrate.Known{}, nil},
+	"seen by another server": {func(f *facts, b bounded) {
+		b.saw(f, 2*second, second)
+		f.sighting.Server = thatServer
+	}, migrate.Known{}, nil},
 	"claimed before another server": {func(f *facts, b bounded) {
 		*b.known(&f.record.Fleet) = migrate.Known{Time: second, Source: migrate.Claimed}
 		f.server.runID = thatServer
@@ -67,8 +80,14 @@ var clockCases = map[string]struct {
 		f.server.runID, f.sighting.Server = "", ""
 	}, migrate.Known{}, nil},
 
-	"a refuted claim":         {func(f *facts, b bounded) { *b.claim(f) = second; b.saw(f, 0, 2*second) }, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
-	"a refuted claim of zero": {func(f *facts, b bounded) { *b.claim(f) = dialect.Zero; b.saw(f, 0, second) }, migrate.Known{Time: 0, Source: migrate.Claimed}, []string{"claim"}},
+	"a refuted claim": {func(f *facts, b bounded) {
+		*b.claim(f) = second
+		b.saw(f, 0, 2*second)
+	}, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
+	"a refuted claim of zero": {func(f *facts, b bounded) {
+		*b.claim(f) = dialect.Zero
+		b.saw(f, 0, second)
+	}, migrate.Known{Time: 0, Source: migrate.Claimed}, []string{"claim"}},
 	"a refuted recorded claim": {func(f *facts, b bounded) {
 		*b.known(&f.record.Fleet) = migrate.Known{Time: second, Source: migrate.Claimed}
 		b.saw(f, 0, 2*second)
@@ -83,13 +102,29 @@ var clockCases = map[string]struct {
 		b.saw(f, 0, 2*second)
 		f.sighting.Server = ""
 	}, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
-	"a refuted measurement is unknown": {func(f *facts, b bounded) { b.measured(f, second, thisServer); b.saw(f, 0, 2*second) }, migrate.Known{}, nil},
-	"a claim that reaches":             {func(f *facts, b bounded) { *b.claim(f) = 2 * second; b.saw(f, 3*second, 2*second) }, migrate.Known{Time: 2 * second, Source: migrate.Claimed}, nil},
+	"a refuted measurement is unknown": {func(f *facts, b bounded) {
+		b.measured(f, second, thisServer)
+		b.saw(f, 0, 2*second)
+	}, migrate.Known{}, nil},
+	"a claim that reaches": {func(f *facts, b bounded) {
+		*b.claim(f) = 2 * second
+		b.saw(f, 3*second, 2*second)
+	}, migrate.Known{Time: 2 * second, Source: migrate.Claimed}, nil},
 
-	"a member acts by less":   {func(f *facts, b bounded) { *b.acted(f) = second; b.saw(f, 0, 2*second) }, migrate.Known{}, []string{"own"}},
-	"a member acts by zero":   {func(f *facts, b bounded) { *b.acted(f) = dialect.Zero; b.saw(f, 0, time.Millisecond) }, migrate.Known{}, []string{"own"}},
-	"a member acts by enough": {func(f *facts, b bounded) { *b.acted(f) = 2 * second; b.saw(f, 3*second, 2*second) }, migrate.Known{Time: 3 * second, Source: migrate.Measured}, nil},
-	"a member knows none":     {func(f *facts, b bounded) { b.saw(f, 3*second, 2*second) }, migrate.Known{Time: 3 * second, Source: migrate.Measured}, nil},
+	"a member acts by less": {func(f *facts, b bounded) {
+		*b.acted(f) = second
+		b.saw(f, 0, 2*second)
+	}, migrate.Known{}, []string{"own"}},
+	"a member acts by zero": {func(f *facts, b bounded) {
+		*b.acted(f) = dialect.Zero
+		b.saw(f, 0, time.Millisecond)
+	}, migrate.Known{}, []string{"own"}},
+	"a member acts by enough": {func(f *facts, b bounded) {
+		*b.acted(f) = 2 * second
+		b.saw(f, 3*second, 2*second)
+	}, migrate.Known{Time: 3 * second, Source: migrate.Measured}, nil},
+	"a member knows none": {func(f *facts, b bounded) { b.saw(f, 3*second, 2*second) },
+		migrate.Known{Time: 3 * second, Source: migrate.Measured}, nil},
 	"a member acts by less than a claim": {func(f *facts, b bounded) {
 		*b.acted(f) = second
 		*b.claim(f) = time.Minute
@@ -113,7 +148,8 @@ func TestOnlyARefutedBehindOrAheadClosesAGate(t *testing.T) {
 					if got := *b.known(&fleet); got != c.want {
 						t.Errorf("to %v: %v is known, want %v", p+1, got, c.want)
 					}
-					if want := map[bool]string{true: thisServer}[c.want.Source == migrate.Measured]; fleet.Server != want {
+					if want := map[bool]string{
+						true: thisServer}[c.want.Source == migrate.Measured]; fleet.Server != want {
 						t.Errorf("to %v: measured by the clock of %q, want %q", p+1, fleet.Server, want)
 					}
 				}
@@ -209,15 +245,16 @@ func TestAGateShowsWhatIsKnownOfClocks(t *testing.T) {
 	}
 }
 
-// TestAClaimOfZeroIsNoAbsentClaim: an unset Spread or Gap is unknown to the gate,
-// and dialect.Zero is a claim like any other.
+// TestAClaimOfZeroIsNoAbsentClaim: an unset Spread or Gap is unknown to the
+// gate, and dialect.Zero is a claim like any other.
 func TestAClaimOfZeroIsNoAbsentClaim(t *testing.T) {
 	for name, c := range map[string]struct {
 		claims Claims
 		rules  []string
 	}{
 		"absent": {Claims{Lease: time.Minute, Job: time.Second}, []string{"spread", "gap"}},
-		"zero":   {Claims{Lease: time.Minute, Job: time.Second, Spread: dialect.Zero, Gap: dialect.Zero}, nil},
+		"zero": {Claims{Lease: time.Minute, Job: time.Second, Spread: dialect.Zero, Gap: dialect.Zero},
+			nil},
 	} {
 		f := orderly(migrate.Observe)
 		f.record.Fleet, f.claims = migrate.Fleet{}, c.claims
@@ -239,14 +276,24 @@ func TestTheBridgeIsGivenWhatIsKnownAndNoMore(t *testing.T) {
 	}{
 		"nothing": {migrate.Fleet{}, dialect.Terms{}},
 		"zeros": {
-			migrate.Fleet{Spread: migrate.Known{Time: 0, Source: migrate.Claimed}, Gap: migrate.Known{Time: 0, Source: migrate.Claimed}, Behind: migrate.Known{Time: 0, Source: migrate.Claimed}, Ahead: migrate.Known{Time: 0, Source: migrate.Measured}},
+			migrate.Fleet{Spread: migrate.Known{Time: 0, Source: migrate.Claimed},
+				Gap:    migrate.Known{Time: 0, Source: migrate.Claimed},
+				Behind: migrate.Known{Time: 0, Source: migrate.Claimed},
+				Ahead:  migrate.Known{Time: 0, Source: migrate.Measured}},
 			dialect.Terms{Spread: dialect.Zero, Gap: dialect.Zero, Behind: dialect.Zero, Ahead: dialect.Zero},
 		},
 		"times": {
-			migrate.Fleet{Lease: migrate.Known{Time: 1, Source: migrate.Claimed}, Greatest: migrate.Known{Time: 2, Source: migrate.Claimed}, Spread: migrate.Known{Time: 3, Source: migrate.Measured}, Gap: migrate.Known{Time: 4, Source: migrate.Claimed}, Behind: migrate.Known{Time: 5, Source: migrate.Claimed}, Ahead: migrate.Known{Time: 6, Source: migrate.Measured}},
+			migrate.Fleet{Lease: migrate.Known{Time: 1, Source: migrate.Claimed},
+				Greatest: migrate.Known{Time: 2, Source: migrate.Claimed},
+				Spread:   migrate.Known{Time: 3, Source: migrate.Measured},
+				Gap:      migrate.Known{Time: 4, Source: migrate.Claimed},
+				Behind:   migrate.Known{Time: 5, Source: migrate.Claimed},
+				Ahead:    migrate.Known{Time: 6, Source: migrate.Measured}},
 			dialect.Terms{Lease: 1, Greatest: 2, Spread: 3, Gap: 4, Behind: 5, Ahead: 6},
 		},
-		"defaults": {migrate.Fleet{Lease: migrate.Known{Time: 1, Source: migrate.Default}, Greatest: migrate.Known{Time: 2, Source: migrate.Default}, Gap: migrate.Known{Time: 4, Source: migrate.Default}}, dialect.Terms{}},
+		"defaults": {migrate.Fleet{Lease: migrate.Known{Time: 1, Source: migrate.Default},
+			Greatest: migrate.Known{Time: 2, Source: migrate.Default},
+			Gap:      migrate.Known{Time: 4, Source: migrate.Default}}, dialect.Terms{}},
 	} {
 		if got := c.fleet.Terms(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -255,11 +302,14 @@ func TestTheBridgeIsGivenWhatIsKnownAndNoMore(t *testing.T) {
 }
 
 func TestAnotherServersMeasureIsUnknown(t *testing.T) {
-	fleet := migrate.Fleet{Spread: migrate.Known{Time: 1, Source: migrate.Measured}, Behind: migrate.Known{Time: 2, Source: migrate.Measured}, Ahead: migrate.Known{Time: 3, Source: migrate.Claimed}, Server: thisServer}
+	fleet := migrate.Fleet{Spread: migrate.Known{Time: 1, Source: migrate.Measured},
+		Behind: migrate.Known{Time: 2, Source: migrate.Measured},
+		Ahead:  migrate.Known{Time: 3, Source: migrate.Claimed}, Server: thisServer}
 	if got := under(fleet, thisServer); got != fleet {
 		t.Errorf("under the same server: %+v", got)
 	}
-	want := migrate.Fleet{Spread: migrate.Known{Time: 1, Source: migrate.Measured}, Ahead: migrate.Known{Time: 3, Source: migrate.Claimed}}
+	want := migrate.Fleet{Spread: migrate.Known{Time: 1, Source: migrate.Measured},
+		Ahead: migrate.Known{Time: 3, Source: migrate.Claimed}}
 	for _, id := range []string{thatServer, ""} {
 		if got := under(fleet, id); got != want {
 			t.Errorf("under %q: %+v", id, got)
@@ -273,7 +323,8 @@ func TestClaimsOfTimeAreChecked(t *testing.T) {
 			claims Claims
 			fails  bool
 		}{
-			"zero spread":     {Claims{Spread: dialect.Zero, Gap: dialect.Zero, Behind: dialect.Zero, Ahead: dialect.Zero}, false},
+			"zero spread": {Claims{
+				Spread: dialect.Zero, Gap: dialect.Zero, Behind: dialect.Zero, Ahead: dialect.Zero}, false},
 			"negative spread": {Claims{Spread: -1}, true},
 			"negative behind": {Claims{Behind: -1}, true},
 			"absurd ahead":    {Claims{Ahead: record.LongestTime + 1}, true},
@@ -287,15 +338,18 @@ func TestClaimsOfTimeAreChecked(t *testing.T) {
 	})
 }
 
-// TestAMemberPublishesByWhichBoundsItActs with its next heartbeat at the latest.
+// TestAMemberPublishesByWhichBoundsItActs with its next heartbeat at the
+// latest.
 func TestAMemberPublishesByWhichBoundsItActs(t *testing.T) {
 	for name, terms := range map[string]dialect.Terms{
-		"unknown": {}, "zero": {Behind: dialect.Zero, Ahead: dialect.Zero}, "times": {Behind: time.Second, Ahead: time.Minute},
+		"unknown": {}, "zero": {Behind: dialect.Zero, Ahead: dialect.Zero},
+		"times": {Behind: time.Second, Ahead: time.Minute},
 	} {
 		inBubble(t, func(f *fleet) {
 			f.init(Options{})
 			m := f.join(migrate.MemberConfig{})
-			b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Terms: terms, Clock: f.w.Clock(redistest.Skew{})})
+			b, err := migrate.New(f.w.Pool(),
+				migrate.Config{Phases: m, Terms: terms, Clock: f.w.Clock(redistest.Skew{})})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,10 +386,12 @@ func TestWhatAnOlderVersionWroteIsRefused(t *testing.T) {
 // void.
 func TestWatchersJoinClocksOfOneServerOnly(t *testing.T) {
 	fact := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-	before := Sighting{Format: sightingFormat, Server: thisServer, Behind: fact(3), BehindProved: fact(2), Ahead: fact(1), AheadProved: fact(1)}
+	before := Sighting{Format: sightingFormat, Server: thisServer, Behind: fact(3), BehindProved: fact(2),
+		Ahead: fact(1), AheadProved: fact(1)}
 	now := Sighting{Format: sightingFormat, Server: thisServer, Behind: fact(2), AheadProved: fact(2)}
 	got := now.with(before)
-	if got.Behind != fact(3) || got.BehindProved != fact(2) || got.Ahead != fact(1) || got.AheadProved != fact(2) {
+	if got.Behind != fact(3) || got.BehindProved != fact(2) || got.Ahead != fact(1) ||
+		got.AheadProved != fact(2) {
 		t.Errorf("by one server: %+v", got)
 	}
 	now.Server = thatServer
@@ -348,20 +404,30 @@ func TestWatchersJoinClocksOfOneServerOnly(t *testing.T) {
 // What was measured grows with what is seen since.
 func TestMeasuredTimeGrowsWithWhatIsSeen(t *testing.T) {
 	fact := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-	known := func(d time.Duration, s migrate.Source) migrate.Known { return migrate.Known{Time: d, Source: s} }
+	known := func(d time.Duration, s migrate.Source) migrate.Known {
+		return migrate.Known{Time: d, Source: s}
+	}
 	second, two := time.Second, 2*time.Second
 	for _, c := range []struct {
 		name string
 		q    quantity
 		want migrate.Known
 	}{
-		{"a greater guarantee", quantity{recorded: known(second, migrate.Measured), guaranteed: fact(two)}, known(two, migrate.Measured)},
-		{"a smaller guarantee", quantity{recorded: known(two, migrate.Measured), guaranteed: fact(second)}, known(two, migrate.Measured)},
-		{"a guarantee beside a claim", quantity{recorded: known(second, migrate.Claimed), guaranteed: fact(two)}, known(second, migrate.Claimed)},
+		{"a greater guarantee", quantity{recorded: known(second, migrate.Measured), guaranteed: fact(two)},
+			known(two, migrate.Measured)},
+		{"a smaller guarantee", quantity{recorded: known(two, migrate.Measured), guaranteed: fact(second)},
+			known(two, migrate.Measured)},
+		{"a guarantee beside a claim",
+			quantity{recorded: known(second, migrate.Claimed), guaranteed: fact(two)},
+			known(second, migrate.Claimed)},
 		{"a first guarantee", quantity{guaranteed: fact(two)}, known(two, migrate.Measured)},
-		{"a longer time seen", quantity{recorded: known(second, migrate.Measured), seen: fact(two)}, known(two, migrate.Measured)},
-		{"a shorter least time seen", quantity{recorded: known(two, migrate.Measured), seen: fact(second), least: true}, known(second, migrate.Measured)},
-		{"a longer time beside a claim", quantity{recorded: known(second, migrate.Claimed), seen: fact(two)}, known(second, migrate.Claimed)},
+		{"a longer time seen", quantity{recorded: known(second, migrate.Measured), seen: fact(two)},
+			known(two, migrate.Measured)},
+		{"a shorter least time seen",
+			quantity{recorded: known(two, migrate.Measured), seen: fact(second), least: true},
+			known(second, migrate.Measured)},
+		{"a longer time beside a claim", quantity{recorded: known(second, migrate.Claimed), seen: fact(two)},
+			known(second, migrate.Claimed)},
 		{"a hint", quantity{seen: fact(two), hint: true}, migrate.Known{}},
 	} {
 		if got := c.q.known(); got != c.want {

@@ -29,9 +29,12 @@ type quantity struct {
 func (f *facts) quantities(out *migrate.Fleet) []quantity {
 	r, s, c := under(f.record.Fleet, f.server.runID), f.sighting, f.claims
 	return []quantity{
-		{name: "the smallest lease", into: &out.Lease, recorded: r.Lease, seen: s.Lease, claimed: c.Lease, least: true},
-		{name: "the greatest lease", into: &out.Greatest, recorded: r.Greatest, seen: s.Greatest, claimed: c.Greatest},
-		{name: "the spread", into: &out.Spread, recorded: r.Spread, claimed: c.Spread, guaranteed: s.Spread, proved: s.Proved},
+		{name: "the smallest lease", into: &out.Lease, recorded: r.Lease, seen: s.Lease, claimed: c.Lease,
+			least: true},
+		{name: "the greatest lease", into: &out.Greatest, recorded: r.Greatest, seen: s.Greatest,
+			claimed: c.Greatest},
+		{name: "the spread", into: &out.Spread, recorded: r.Spread, claimed: c.Spread, guaranteed: s.Spread,
+			proved: s.Proved},
 		{name: "the gap", into: &out.Gap, recorded: r.Gap, seen: s.Gap, claimed: c.Gap, hint: true},
 		{name: "the longest job", into: &out.Job, recorded: r.Job, seen: s.Job, claimed: c.Job},
 	}
@@ -101,7 +104,8 @@ func (q quantity) refuted(k migrate.Known) []Finding {
 	case k.Source == migrate.Unknown:
 	case q.proved.Time > k.Time:
 		return []Finding{{Rule: "claim", Seen: q.proved.At, Detail: fmt.Sprintf(
-			"%s %v is refuted: clocks of old clients were at least %v apart; set the true value", q.name, k, q.proved.Time)}}
+			"%s %v is refuted: clocks of old clients were at least %v apart; set the true value", q.name, k,
+			q.proved.Time)}}
 	case k.Source != migrate.Measured && q.beyond(k):
 		return []Finding{{Rule: "claim", Seen: q.seen.At, Detail: fmt.Sprintf(
 			"%s %v is refuted: %v was seen%s; set the true value", q.name, k, q.seen.Time, by(q.seen.Who))}}
@@ -150,11 +154,14 @@ func (b *builder) terms(to migrate.Phase) {
 	for _, t := range []term{
 		{"the old clients' smallest lease", "--lease", "lease", fleet.Lease, seen.Lease, false},
 		{"the old clients' greatest lease", "--greatest", "greatest", fleet.Greatest, seen.Greatest, false},
-		{"the clock spread of the old clients (how far their clocks are apart at most)", "--spread", "spread", fleet.Spread, seen.Spread, true},
-		{"the gap (the longest time from an old client's clock reading to its GETSET, pauses included)", "--gap", "gap", fleet.Gap, seen.Gap, true},
+		{"the clock spread of the old clients (how far their clocks are apart at most)", "--spread", "spread",
+			fleet.Spread, seen.Spread, true},
+		{"the gap (the longest time from an old client's clock reading to its GETSET, pauses included)",
+			"--gap", "gap", fleet.Gap, seen.Gap, true},
 		{"the old clients' longest job", "--job", "job", fleet.Job, seen.Job, false},
 	} {
-		b.term(t, b.record.Phase == migrate.Observe && to == migrate.Dual && (!t.takeover || b.dialect.HasTakeover()))
+		b.term(t, b.record.Phase == migrate.Observe && to == migrate.Dual &&
+			(!t.takeover || b.dialect.HasTakeover()))
 	}
 	if p := seen.Proved; p.Known() {
 		b.noteAt(p.At, "spread", "seen so far: no less than %v", p.Time)
@@ -201,9 +208,10 @@ func (b *builder) missing(t term) bool {
 	if t.rule != "greatest" {
 		return unsaid(t.known)
 	}
-	// The greatest lease is the smallest one unless something says otherwise, such as a
-	// guess that is greater.
-	return t.guessed() && t.seen.Time > t.known.Time && b.claims.Greatest == 0 && unsaid(b.record.Fleet.Greatest)
+	// The greatest lease is the smallest one unless something says otherwise,
+	// such as a guess that is greater.
+	return t.guessed() && t.seen.Time > t.known.Time && b.claims.Greatest == 0 &&
+		unsaid(b.record.Fleet.Greatest)
 }
 
 // term notes what is known of one time. Where the time is needed and unknown,

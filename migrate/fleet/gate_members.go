@@ -20,8 +20,10 @@ func (b *builder) registry(from, to migrate.Phase) {
 		if !b.readable(m) {
 			continue
 		}
-		// The last words of a member that is gone count too: its leases may still run.
-		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases), orNotRun(m.Probe))
+		// The last words of a member that is gone count too: its leases may
+		// still run.
+		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases),
+			orNotRun(m.Probe))
 		if b.alive(m) {
 			b.follows(m, from, to)
 		}
@@ -44,7 +46,8 @@ func (b *builder) longGone() {
 	switch g := b.gone; {
 	case g.bytes == "":
 	case g.err != nil:
-		b.block("members", "the field %s of %s cannot be read: %v", record.GoneField, record.RosterKey(b.namespace), g.err)
+		b.block("members", "the field %s of %s cannot be read: %v", record.GoneField,
+			record.RosterKey(b.namespace), g.err)
 	default:
 		b.block("vanished", "%d members vanished more than a week ago and never returned (the last: %s): if they are dead, name them by --forget %s",
 			g.Count, strings.Join(g.Names, ", "), allDead)
@@ -54,7 +57,8 @@ func (b *builder) longGone() {
 // readable blocks for a member whose field cannot be read.
 func (b *builder) readable(m seat) bool {
 	if m.err != nil {
-		b.block("members", "member %s: its field of %s cannot be read: %v", m.ID, record.RosterKey(b.namespace), m.err)
+		b.block("members", "member %s: its field of %s cannot be read: %v", m.ID,
+			record.RosterKey(b.namespace), m.err)
 	}
 	return m.err == nil
 }
@@ -64,7 +68,8 @@ func (b *builder) readable(m seat) bool {
 func (b *builder) alive(m seat) bool {
 	switch {
 	case !m.Leaving.IsZero():
-		b.blockFor(m.left(b.now), "leaving", "member %s is leaving until %v: it left a lock to its TTL", m.who(), m.Leaving.Format("2006-01-02 15:04:05Z"))
+		b.blockFor(m.left(b.now), "leaving", "member %s is leaving until %v: it left a lock to its TTL",
+			m.who(), m.Leaving.Format("2006-01-02 15:04:05Z"))
 	case m.ahead(b.now) && !m.vanished(b.now):
 		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again; a call with --go --wait %v or more finds out whether one comes", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond), record.BeatsMissed*m.Every+2*lookEvery)
 	case m.vanished(b.now):
@@ -88,7 +93,9 @@ func (b *builder) follows(m seat, from, to migrate.Phase) {
 	case m.Phase != from && m.Phase != to:
 		b.block("phase", "member %s still acts by %v, and the record says %v: the member changes with its next heartbeat (every %v)", m.who(), m.Phase, from, m.Every)
 	case m.Phase != from && m.Epoch < b.record.Epoch:
-		b.block("phase", "member %s still acts by %v of epoch %d: it changes to %v with its next heartbeat (every %v)", m.who(), m.Phase, m.Epoch, from, m.Every)
+		b.block("phase",
+			"member %s still acts by %v of epoch %d: it changes to %v with its next heartbeat (every %v)",
+			m.who(), m.Phase, m.Epoch, from, m.Every)
 	}
 }
 
@@ -127,7 +134,8 @@ func orNotRun(probe string) string {
 
 // leases blocks while leases run that were taken in any phase but from and to.
 func (b *builder) leases(from, to migrate.Phase) {
-	count, who, longest := map[migrate.Phase]int{}, map[migrate.Phase][]string{}, map[migrate.Phase]time.Duration{}
+	count, who, longest := map[migrate.Phase]int{}, map[migrate.Phase][]string{},
+		map[migrate.Phase]time.Duration{}
 	for _, m := range b.members() {
 		for p, n := range m.Leases {
 			if p != from && p != to {
@@ -140,7 +148,9 @@ func (b *builder) leases(from, to migrate.Phase) {
 	for _, p := range migrate.Phases() {
 		if n := count[p]; n > 0 {
 			sort.Strings(who[p])
-			b.blockFor(longest[p], "leases", "leases of phase %v still run (%d, of %s): their jobs have to end first", p, n, strings.Join(who[p], ", "))
+			b.blockFor(longest[p], "leases",
+				"leases of phase %v still run (%d, of %s): their jobs have to end first", p, n,
+				strings.Join(who[p], ", "))
 		}
 	}
 }
@@ -154,9 +164,12 @@ func (b *builder) probes() {
 		switch m.Probe {
 		case record.ProbeOK:
 		case "":
-			b.block("probe", "member %s has not run its scripts on %s: it has joined, and has made no bridge yet", m.who(), record.ProbeKey(b.namespace, m.ID))
+			b.block("probe",
+				"member %s has not run its scripts on %s: it has joined, and has made no bridge yet", m.who(),
+				record.ProbeKey(b.namespace, m.ID))
 		default:
-			b.block("probe", "member %s could not run its scripts on %s: %s", m.who(), record.ProbeKey(b.namespace, m.ID), m.Probe)
+			b.block("probe", "member %s could not run its scripts on %s: %s", m.who(),
+				record.ProbeKey(b.namespace, m.ID), m.Probe)
 		}
 	}
 }
@@ -172,7 +185,8 @@ func (b *builder) acknowledged(phase migrate.Phase) {
 		case m.Epoch > b.record.Epoch:
 			b.outdated(m)
 		case m.Phase != phase || m.Epoch < b.record.Epoch:
-			b.block("phase", "member %s has not acknowledged %v yet: its next heartbeat does (every %v)", m.who(), phase, m.Every)
+			b.block("phase", "member %s has not acknowledged %v yet: its next heartbeat does (every %v)",
+				m.who(), phase, m.Every)
 		}
 	}
 	b.longGone()
@@ -193,17 +207,26 @@ func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
 			taken = append(taken, m)
 			continue
 		case named && !m.vanished(f.now):
-			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s is alive: stop it, and it leaves the roster itself", m.who())})
+			blocks = append(blocks, Finding{
+				Rule: "forget", Detail: fmt.Sprintf(
+					"member %s is alive: stop it, and it leaves the roster itself", m.who())})
 		case named:
-			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf("member %s: leases of it may run for another %v", m.who(), m.left(f.now).Round(time.Millisecond))})
+			blocks = append(blocks, Finding{
+				Rule: "forget", Detail: fmt.Sprintf("member %s: leases of it may run for another %v", m.who(),
+					m.left(f.now).Round(time.Millisecond))})
 		}
 		left = append(left, m)
 	}
 	f.survey.members = left
-	// The order in which they were named, so that an error shows which are left.
-	slices.SortStableFunc(taken, func(a, b seat) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	// The order in which they were named, so that an error shows which are
+	// left.
+	slices.SortStableFunc(taken, func(a, b seat) int {
+		return slices.Index(ids, a.ID) - slices.Index(ids, b.ID)
+	})
 	if f.gone.bytes != "" && f.gone.err == nil && slices.Contains(ids, allDead) {
-		folded := seat{MemberState: migrate.MemberState{ID: record.GoneField, Name: fmt.Sprintf("%d members, the last: %s", f.gone.Count, strings.Join(f.gone.Names, ", "))}, bytes: f.gone.bytes}
+		folded := seat{MemberState: migrate.MemberState{
+			ID: record.GoneField, Name: fmt.Sprintf("%d members, the last: %s", f.gone.Count,
+				strings.Join(f.gone.Names, ", "))}, bytes: f.gone.bytes}
 		taken, f.gone = append(taken, folded), gone{}
 	}
 	return taken, blocks

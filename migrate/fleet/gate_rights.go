@@ -45,7 +45,8 @@ type rights struct {
 // readRights asks the server what these users may do. A command refused by ACL
 // never appears in MONITOR and moves no count, so the server's own word is the
 // evidence.
-func readRights(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time, users []string) []rights {
+func readRights(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time,
+	users []string) []rights {
 	var out []rights
 	for _, user := range users {
 		r := rights{user: user}
@@ -104,7 +105,8 @@ func (r *rights) entry(raw any, d dialect.Dialect, now time.Time) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		entry[text(fields[i])] = text(fields[i+1])
 	}
-	refused := slices.ContainsFunc(takes(d), func(command string) bool { return strings.EqualFold(entry["object"], command) })
+	refused := slices.ContainsFunc(takes(d),
+		func(command string) bool { return strings.EqualFold(entry["object"], command) })
 	if entry["username"] != r.user || !refused {
 		return
 	}
@@ -141,7 +143,8 @@ func (b *builder) taken() bool {
 			b.block("rights", "user %s: %s", r.user, r.trouble)
 			continue
 		}
-		b.note("rights", "user %s may send none of %s, by ACL DRYRUN", r.user, strings.Join(takes(b.dialect), ", "))
+		b.note("rights", "user %s may send none of %s, by ACL DRYRUN", r.user,
+			strings.Join(takes(b.dialect), ", "))
 		if r.refused > 0 {
 			b.noteAt(r.last, "rights", "%d attempts of user %s were refused, by ACL LOG", r.refused, r.user)
 		}

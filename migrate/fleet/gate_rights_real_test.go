@@ -37,7 +37,8 @@ func TestServersSayWhatAUserMayDo(t *testing.T) {
 				return
 			}
 			url := s.User("old", "pw", "~*", "+@all")
-			if got := ask(d); !strings.Contains(got.trouble, "may still send SETNX: ACL SETUSER old -setnx -getset") {
+			if got := ask(d); !strings.Contains(got.trouble,
+				"may still send SETNX: ACL SETUSER old -setnx -getset") {
 				t.Errorf("with its rights: %+v", got)
 			}
 			s.Do("ACL", "SETUSER", "old", "-setnx")

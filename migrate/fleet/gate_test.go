@@ -18,7 +18,8 @@ var judged = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 func orderly(p migrate.Phase) *facts {
 	m := seat{MemberState: migrate.MemberState{
 		ID: "a", Dialect: "Jedis", Epoch: 3, Phase: p, Seen: judged.Add(-time.Second), Every: beatEvery,
-		Renews: record.LeastRenewals, TTL: 30 * time.Second, Leases: map[migrate.Phase]int{p: 2}, Probe: record.ProbeOK,
+		Renews: record.LeastRenewals, TTL: 30 * time.Second, Leases: map[migrate.Phase]int{p: 2},
+		Probe: record.ProbeOK,
 	}}
 	n := m
 	n.ID = "b"
@@ -27,13 +28,17 @@ func orderly(p migrate.Phase) *facts {
 		record: stored{bytes: "x", Record: migrate.Record{
 			Epoch: 3, Phase: p, Since: judged.Add(-time.Hour), Dialect: "Jedis", Roster: testNonce,
 			Fleet: migrate.Fleet{
-				Lease: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Greatest: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Spread: migrate.Known{Time: time.Second, Source: migrate.Claimed},
-				Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}, Job: migrate.Known{Time: 30 * time.Second, Source: migrate.Claimed},
+				Lease:    migrate.Known{Time: time.Minute, Source: migrate.Claimed},
+				Greatest: migrate.Known{Time: time.Minute, Source: migrate.Claimed},
+				Spread:   migrate.Known{Time: time.Second, Source: migrate.Claimed},
+				Gap:      migrate.Known{Time: time.Second, Source: migrate.Claimed},
+				Job:      migrate.Known{Time: 30 * time.Second, Source: migrate.Claimed},
 			},
 		}},
 		survey: survey{members: []seat{m, n}, records: map[string]bool{"": true}},
 		sighting: Sighting{
-			Format: sightingFormat, Observer: "a", From: judged.Add(-time.Hour), Until: judged.Add(-time.Second),
+			Format: sightingFormat, Observer: "a", From: judged.Add(-time.Hour),
+			Until: judged.Add(-time.Second),
 			Quiet: map[Watch]time.Duration{WatchStats: time.Hour},
 		},
 		server: serverInfo{policy: "noeviction", known: true},
@@ -79,7 +84,8 @@ func TestPlanShowsTheNightlyClient(t *testing.T) {
 	if d := long.Wait - short.Wait; d != 2*(25*time.Hour-needed) || long.Idle.Time != 25*time.Hour {
 		t.Errorf("the road is %v longer, idle %v", d, long.Idle)
 	}
-	if needs := strings.Join(long.Legs[0].Needs, "\n"); !strings.Contains(needs, "25h0m0s without an attempt") {
+	if needs := strings.Join(long.Legs[0].Needs, "\n"); !strings.Contains(needs,
+		"25h0m0s without an attempt") {
 		t.Error(needs)
 	}
 	f.claims.Idle = 0
@@ -98,11 +104,13 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 		to     migrate.Phase
 		rules  []string
 	}{
-		"refused":              {[]rights{{user: "old", refused: 3, last: judged}}, nil, migrate.Clean, nil},
-		"not yet":              {[]rights{{user: "old"}, {user: "older", trouble: "it may still send SETNX"}}, nil, migrate.Clean, []string{"idle", "rights", "window"}},
+		"refused": {[]rights{{user: "old", refused: 3, last: judged}}, nil, migrate.Clean, nil},
+		"not yet": {[]rights{{user: "old"}, {user: "older", trouble: "it may still send SETNX"}},
+			nil, migrate.Clean, []string{"idle", "rights", "window"}},
 		"for sealed it is not": {[]rights{{user: "old"}}, nil, migrate.Sealed, []string{"idle", "window"}},
 		"one is at work": {[]rights{{user: "old"}}, func(f *facts) {
-			f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(-time.Minute), What: "acquired"}}}
+			f.sighting.Keys = []SightedKey{
+				{Key: "k", LastWrite: &Touch{At: judged.Add(-time.Minute), What: "acquired"}}}
 		}, migrate.Clean, []string{"old-clients"}},
 		"nobody was asked": {nil, nil, migrate.Clean, []string{"idle", "window"}},
 	} {
@@ -114,10 +122,12 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 		g := judge(f, c.to)
 		closed(t, &g, c.rules...)
 		line := fmt.Sprint(g)
-		if says := strings.Contains(line, "ACL SETUSER USER -setnx -getset"); says != (name == "nobody was asked") {
+		if says := strings.Contains(line,
+			"ACL SETUSER USER -setnx -getset"); says != (name == "nobody was asked") {
 			t.Errorf("%s: it prints the line %v: %s", name, says, line)
 		}
-		if name == "refused" && (!strings.Contains(line, "3 attempts of user old were refused") || !g.Evidence[len(g.Evidence)-1].Claimed && !strings.Contains(line, "old and as no other user")) {
+		if name == "refused" && (!strings.Contains(line, "3 attempts of user old were refused") ||
+			!g.Evidence[len(g.Evidence)-1].Claimed && !strings.Contains(line, "old and as no other user")) {
 			t.Error(line)
 		}
 	}
@@ -130,7 +140,8 @@ func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
 	for _, c := range []struct {
 		touch *Touch
 		want  string
-	}{{nil, "no watcher has ever seen an old client here"}, {&Touch{At: judged.Add(-2 * time.Hour), What: "lost", Who: "10.0.0.1:1"}, "at 10.0.0.1:1 (lost)"}} {
+	}{{nil, "no watcher has ever seen an old client here"},
+		{&Touch{At: judged.Add(-2 * time.Hour), What: "lost", Who: "10.0.0.1:1"}, "at 10.0.0.1:1 (lost)"}} {
 		f.sighting.LastFailed = c.touch
 		g := judge(f, migrate.Sealed)
 		found := false
@@ -146,7 +157,8 @@ func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
 // inferred is a guess of a watcher.
 func inferred(d time.Duration) Fact { return Fact{Time: d, Basis: "inferred"} }
 
-// disorder is one thing wrong with an orderly fleet, and the rules that it closes the gate by.
+// disorder is one thing wrong with an orderly fleet, and the rules that it
+// closes the gate by.
 type disorder struct {
 	from, to migrate.Phase
 	harm     func(*facts)
@@ -154,26 +166,50 @@ type disorder struct {
 }
 
 var disorders = map[string]disorder{
-	"no record":                 {migrate.Dual, migrate.Sealed, func(f *facts) { f.record = stored{} }, []string{"record"}},
-	"a newer record":            {migrate.Dual, migrate.Sealed, func(f *facts) { f.record.err = record.ErrNewer }, []string{"record"}},
-	"another dialect":           {migrate.Dual, migrate.Sealed, func(f *facts) { f.dialect = dialect.Page() }, []string{"dialect"}},
-	"an empty registry":         {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members = nil }, []string{"members"}},
-	"an unreadable member":      {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].err = record.ErrNewer }, []string{"members"}},
-	"a vanished member":         {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Seen = judged.Add(-17 * time.Second) }, []string{"vanished"}},
-	"a heartbeat in the future": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Seen = judged.Add(2 * time.Second) }, []string{"clock"}},
-	"a member of a later epoch": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Epoch = 4 }, []string{"epoch"}},
-	"a phaseless member":        {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.members[1].Phase = migrate.NoPhase }, []string{"phase"}},
-	"a lagging member":          {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.members[1].Phase = migrate.Dual }, []string{"phase"}},
-	"a member two ahead":        {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }, []string{"phase"}},
+	"no record": {migrate.Dual, migrate.Sealed, func(f *facts) { f.record = stored{} },
+		[]string{"record"}},
+	"a newer record": {migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.record.err = record.ErrNewer }, []string{"record"}},
+	"another dialect": {migrate.Dual, migrate.Sealed, func(f *facts) { f.dialect = dialect.Page() },
+		[]string{"dialect"}},
+	"an empty registry": {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members = nil },
+		[]string{"members"}},
+	"an unreadable member": {migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.survey.members[1].err = record.ErrNewer }, []string{"members"}},
+	"a vanished member": {migrate.Sealed, migrate.Dual,
+		func(f *facts) { f.survey.members[1].Seen = judged.Add(-17 * time.Second) }, []string{"vanished"}},
+	"a heartbeat in the future": {migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.survey.members[1].Seen = judged.Add(2 * time.Second) }, []string{"clock"}},
+	"a member of a later epoch": {migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.survey.members[1].Epoch = 4 }, []string{"epoch"}},
+	"a phaseless member": {migrate.Sealed, migrate.Modern,
+		func(f *facts) { f.survey.members[1].Phase = migrate.NoPhase }, []string{"phase"}},
+	"a lagging member": {migrate.Sealed, migrate.Modern,
+		func(f *facts) { f.survey.members[1].Phase = migrate.Dual }, []string{"phase"}},
+	"a member two ahead": {migrate.Observe, migrate.Dual,
+		func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }, []string{"phase"}},
 	"a member lagging by an epoch": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.survey.members[1].Phase, f.survey.members[1].Epoch = migrate.Sealed, 2
 	}, []string{"phase"}},
-	"a member of another dialect":  {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Dialect = "Page" }, []string{"dialect"}},
-	"an old lease":                 {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Dual: 1} }, []string{"leases"}},
-	"a long lease on the way back": {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Modern: 1} }, []string{"leases"}},
-	"scripts not run":              {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "" }, []string{"probe"}},
-	"scripts refused":              {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "NOPERM" }, []string{"probe"}},
-	"nothing known":                {migrate.Observe, migrate.Dual, func(f *facts) { f.record.Fleet = migrate.Fleet{} }, []string{"lease", "spread", "gap", "job"}},
+	"a member of another dialect": {
+		migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Dialect = "Page" },
+		[]string{"dialect"}},
+	"an old lease": {
+		migrate.Sealed, migrate.Modern,
+		func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Dual: 1} },
+		[]string{"leases"}},
+	"a long lease on the way back": {
+		migrate.Sealed, migrate.Dual,
+		func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Modern: 1} },
+		[]string{"leases"}},
+	"scripts not run": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "" }, []string{"probe"}},
+	"scripts refused": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "NOPERM" },
+		[]string{"probe"}},
+	"nothing known": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.record.Fleet = migrate.Fleet{} },
+		[]string{"lease", "spread", "gap", "job"}},
 	"a gap only seen": {migrate.Observe, migrate.Dual, func(f *facts) {
 		f.record.Fleet.Gap, f.sighting.Gap = migrate.Known{}, Fact{Time: time.Second, Basis: "measured"}
 	}, []string{"gap"}},
@@ -190,14 +226,32 @@ var disorders = map[string]disorder{
 	"a job only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
 		f.record.Fleet.Job, f.sighting.Job = migrate.Known{}, inferred(time.Second)
 	}, []string{"job"}},
-	"a refuted lease":                    {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} }, []string{"claim"}},
-	"a refuted spread":                   {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
-	"a refuted gap":                      {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} }, []string{"claim"}},
-	"a lease of ours against the rule":   {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second }, []string{"lease-rule"}},
-	"two dialects":                       {migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} }, []string{"dialect"}},
-	"another dialect on keys of its own": {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.UUIDs.add("stock:7") }, []string{"dialect"}},
-	"GETSET first":                       {migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} }, []string{"getset-first"}},
-	"overlapping namespaces":             {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.records["stock"] = true }, []string{"namespace"}},
+	"a refuted lease": {
+		migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} },
+		[]string{"claim"}},
+	"a refuted spread": {
+		migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} },
+		[]string{"claim"}},
+	"a refuted gap": {
+		migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} },
+		[]string{"claim"}},
+	"a lease of ours against the rule": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second },
+		[]string{"lease-rule"}},
+	"two dialects": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} },
+		[]string{"dialect"}},
+	"another dialect on keys of its own": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.UUIDs.add("stock:7") }, []string{"dialect"}},
+	"GETSET first": {
+		migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} },
+		[]string{"getset-first"}},
+	"overlapping namespaces": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.records["stock"] = true },
+		[]string{"namespace"}},
 	"an eviction policy": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
 	}, []string{"eviction"}},
@@ -205,20 +259,40 @@ var disorders = map[string]disorder{
 		f.server.cluster, f.server.shards = true, 1
 		f.survey.Unslotted.add("a}b")
 	}, []string{"slot"}},
-	"nobody watches":                          {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
-	"a watcher that left":                     {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) }, []string{"window"}},
-	"a look in the future":                    {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) }, []string{"window"}},
-	"a window too short":                      {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
-	"a window of the phase before":            {migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) }, []string{"window"}},
-	"nobody says how long old clients pause":  {migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
-	"nor at the last gate":                    {migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
-	"a nightly client and a window of a day":  {migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond }, []string{"window"}},
-	"a nightly client at the last gate":       {migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond }, []string{"window"}},
-	"a pause that was seen and is no claim":   {migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle, f.sighting.Pause = 0, pause(time.Minute) }, []string{"idle"}},
-	"a longer pause than the window was seen": {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Pause = pause(2 * time.Hour) }, []string{"window"}},
+	"nobody watches": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
+	"a watcher that left": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) },
+		[]string{"window"}},
+	"a look in the future": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) },
+		[]string{"window"}},
+	"a window too short": {
+		migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
+	"a window of the phase before": {
+		migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) },
+		[]string{"window"}},
+	"nobody says how long old clients pause": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
+	"nor at the last gate": {
+		migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
+	"a nightly client and a window of a day": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond },
+		[]string{"window"}},
+	"a nightly client at the last gate": {
+		migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond },
+		[]string{"window"}},
+	"a pause that was seen and is no claim": {
+		migrate.Dual, migrate.Sealed,
+		func(f *facts) { f.claims.Idle, f.sighting.Pause = 0, pause(time.Minute) }, []string{"idle"}},
+	"a longer pause than the window was seen": {
+		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Pause = pause(2 * time.Hour) },
+		[]string{"window"}},
 	"an act of a nightly client": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.claims.Idle = time.Hour
-		f.sighting.Keys = []SightedKey{{Key: "k", LastFailed: &Touch{At: judged.Add(-59 * time.Minute), What: "lost"}}}
+		f.sighting.Keys = []SightedKey{
+			{Key: "k", LastFailed: &Touch{At: judged.Add(-59 * time.Minute), What: "lost"}}}
 	}, []string{"old-clients"}},
 	"a window that ended long ago": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.sighting.QuietUntil = map[Watch]time.Time{WatchStats: judged.Add(-16 * time.Second)}
@@ -234,16 +308,22 @@ var disorders = map[string]disorder{
 		}
 	}, []string{"window"}},
 	"an attempt in vain": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.sighting.Keys = []SightedKey{{Key: "k", LastFailed: &Touch{At: judged.Add(time.Second - needed), What: "lost"}}}
+		f.sighting.Keys = []SightedKey{
+			{Key: "k", LastFailed: &Touch{At: judged.Add(time.Second - needed), What: "lost"}}}
 	}, []string{"old-clients"}},
 	"an attempt against a claim": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.claims.Gone = true
-		f.sighting.Keys = []SightedKey{{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
+		f.sighting.Keys = []SightedKey{
+			{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
 	}, []string{"old-clients"}},
-	"a stranger's guard":      {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.Strangers.add("k") }, []string{"guards"}},
-	"tombstones":              {migrate.Dual, migrate.Observe, func(f *facts) { f.survey.Tombstones = 1 }, []string{"tombstones"}},
-	"an unfinished way back":  {migrate.Dual, migrate.Observe, func(f *facts) { f.record.Pending = migrate.Sealed }, []string{"pending"}},
-	"an unfinished beginning": {migrate.Observe, migrate.Dual, func(f *facts) { f.record.Pending = migrate.Clean }, []string{"pending"}},
+	"a stranger's guard": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.Strangers.add("k") },
+		[]string{"guards"}},
+	"tombstones": {migrate.Dual, migrate.Observe, func(f *facts) { f.survey.Tombstones = 1 },
+		[]string{"tombstones"}},
+	"an unfinished way back": {migrate.Dual, migrate.Observe,
+		func(f *facts) { f.record.Pending = migrate.Sealed }, []string{"pending"}},
+	"an unfinished beginning": {migrate.Observe, migrate.Dual,
+		func(f *facts) { f.record.Pending = migrate.Clean }, []string{"pending"}},
 }
 
 func TestEveryDisorderClosesTheGate(t *testing.T) {
@@ -267,17 +347,28 @@ func TestWhatOnlyLooksLikeDisorderLeavesTheGateOpen(t *testing.T) {
 		from, to migrate.Phase
 		change   func(*facts)
 	}{
-		"three heartbeats missed":          {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Seen = judged.Add(-16 * time.Second) }},
-		"a member that is there already":   {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }},
-		"forward again":                    {migrate.Dual, migrate.Sealed, func(f *facts) { f.record.Pending = migrate.Sealed; f.survey.Tombstones = 5 }},
-		"a claimed end of the old clients": {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting, f.claims.Gone = Sighting{}, true }},
-		"long leases of modern":            {migrate.Modern, migrate.Clean, func(f *facts) { f.survey.members[1].TTL = time.Hour }},
-		"a stranger before the seal":       {migrate.Observe, migrate.Dual, func(f *facts) { f.survey.Strangers.add("k") }},
-		"a window that is just enough":     {migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed }},
+		"three heartbeats missed": {
+			migrate.Dual, migrate.Sealed,
+			func(f *facts) { f.survey.members[1].Seen = judged.Add(-16 * time.Second) }},
+		"a member that is there already": {
+			migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }},
+		"forward again": {migrate.Dual, migrate.Sealed, func(f *facts) {
+			f.record.Pending = migrate.Sealed
+			f.survey.Tombstones = 5
+		}},
+		"a claimed end of the old clients": {
+			migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting, f.claims.Gone = Sighting{}, true }},
+		"long leases of modern": {
+			migrate.Modern, migrate.Clean, func(f *facts) { f.survey.members[1].TTL = time.Hour }},
+		"a stranger before the seal": {
+			migrate.Observe, migrate.Dual, func(f *facts) { f.survey.Strangers.add("k") }},
+		"a window that is just enough": {
+			migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed }},
 		"a greatest lease claimed beside a guess": {migrate.Observe, migrate.Dual, func(f *facts) {
 			f.claims.Greatest, f.sighting.Greatest = time.Minute, inferred(90*time.Second)
 		}},
-		"a policy without a bound": {migrate.Dual, migrate.Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
+		"a policy without a bound": {
+			migrate.Dual, migrate.Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
 		"MONITOR without a break": {migrate.Dual, migrate.Sealed, func(f *facts) {
 			f.sighting.Quiet = map[Watch]time.Duration{WatchMonitor: needed}
 			f.sighting.Missing = map[Watch]string{WatchStats: "other programs use SETNX"}
@@ -309,10 +400,13 @@ func TestClaimsArePrintedAsClaims(t *testing.T) {
 	}
 }
 
-// TestGatePrintsItsEvidence goes through what a human has to be shown before each step forwards.
+// TestGatePrintsItsEvidence goes through what a human has to be shown before
+// each step forwards.
 func TestGatePrintsItsEvidence(t *testing.T) {
 	at := judged.Add(-time.Hour)
-	measured := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured", At: at, Who: "10.0.0.7:1 till"} }
+	measured := func(d time.Duration) Fact {
+		return Fact{Time: d, Basis: "measured", At: at, Who: "10.0.0.7:1 till"}
+	}
 	for p := migrate.Observe; p < migrate.Clean; p++ {
 		f := orderly(p)
 		f.survey.members[0].Leases = map[migrate.Phase]int{p: 2}
@@ -320,10 +414,12 @@ func TestGatePrintsItsEvidence(t *testing.T) {
 		f.survey.Keys, f.survey.Stamps = 2, 2
 		f.survey.NoTTL.add("stock:41")
 		s := &f.sighting
-		s.Lease, s.Greatest, s.Spread, s.Proved = measured(time.Minute), measured(time.Minute), measured(time.Second), measured(800*time.Millisecond)
+		s.Lease, s.Greatest, s.Spread, s.Proved = measured(time.Minute), measured(time.Minute),
+			measured(time.Second), measured(800*time.Millisecond)
 		s.Gap, s.Job = measured(300*time.Millisecond), measured(25*time.Second)
 		s.Keys = []SightedKey{{
-			Key: "stock:42", LastWrite: &Touch{At: at, What: "acquired", Who: "10.0.0.7:1 till"}, LastFailed: &Touch{At: at, What: "lost", Who: "10.0.0.8:2 report"},
+			Key: "stock:42", LastWrite: &Touch{At: at, What: "acquired", Who: "10.0.0.7:1 till"},
+			LastFailed: &Touch{At: at, What: "lost", Who: "10.0.0.8:2 report"},
 		}}
 		f.record.Fleet = migrate.Fleet{Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}}
 		shown := map[string]bool{}
@@ -356,7 +452,8 @@ func TestGatePrintsItsEvidence(t *testing.T) {
 	}
 }
 
-// TestGateShowsGuardsOfUnregisteredPrograms: only what shuts old clients out needs to know them.
+// TestGateShowsGuardsOfUnregisteredPrograms: only what shuts old clients out
+// needs to know them.
 func TestGateShowsGuardsOfUnregisteredPrograms(t *testing.T) {
 	f := orderly(migrate.Observe)
 	f.survey.Strangers.add("k")
@@ -375,7 +472,8 @@ func TestForgetTakesOnlyDeadMembers(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago  time.Duration
 		free bool
-	}{"alive": {10 * time.Second, false}, "leases may run": {92 * time.Second, false}, "dead": {92*time.Second + 1, true}} {
+	}{"alive": {10 * time.Second, false}, "leases may run": {92 * time.Second, false},
+		"dead": {92*time.Second + 1, true}} {
 		f := orderly(migrate.Dual)
 		f.survey.members[1].Seen = judged.Add(-c.ago)
 		taken, blocks := f.forget([]string{"b", "gone already"})
@@ -385,8 +483,8 @@ func TestForgetTakesOnlyDeadMembers(t *testing.T) {
 	}
 }
 
-// TestAnAcknowledgementIsOfTheRecordsEpoch: the same phase of an earlier epoch says nothing of what lay
-// between.
+// TestAnAcknowledgementIsOfTheRecordsEpoch: the same phase of an earlier epoch
+// says nothing of what lay between.
 func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
 	for epoch, want := range map[int64][]string{3: nil, 2: {"phase"}, 0: {"members"}} {
 		f := orderly(migrate.Dual)
@@ -401,8 +499,8 @@ func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
 	}
 }
 
-// TestGateSaysWhatTheCountersSaw after an attempt that left no trace on a key. The
-// watch has just shown it, or showed it a while ago.
+// TestGateSaysWhatTheCountersSaw after an attempt that left no trace on a key.
+// The watch has just shown it, or showed it a while ago.
 func TestGateSaysWhatTheCountersSaw(t *testing.T) {
 	for name, c := range map[string]struct {
 		quiet   map[Watch]time.Duration
@@ -413,16 +511,21 @@ func TestGateSaysWhatTheCountersSaw(t *testing.T) {
 	}{
 		"just now": {
 			monitor: notAsked,
-			want:    []string{"counted a SETNX or GETSET at", "names no client", "--monitor", "stop it", "1m31s", "begins when nothing is counted"},
+			want: []string{"counted a SETNX or GETSET at", "names no client", "--monitor", "stop it",
+				"1m31s", "begins when nothing is counted"},
 		},
-		"just now, and MONITOR is refused": {monitor: "NOPERM", want: []string{"counted a SETNX or GETSET at", "monitor: NOPERM"}},
+		"just now, and MONITOR is refused": {
+			monitor: "NOPERM", want: []string{"counted a SETNX or GETSET at", "monitor: NOPERM"}},
 		"just now, and a key shows it": {
-			monitor: notAsked, write: &Touch{At: judged.Add(-2 * time.Second), Key: "till", Who: "10.0.0.1:7", What: "acquired"},
-			want: []string{"counted a SETNX or GETSET at", `an old client at 10.0.0.1:7 acted on "till" (acquired): stop it`},
+			monitor: notAsked, write: &Touch{
+				At: judged.Add(-2 * time.Second), Key: "till", Who: "10.0.0.1:7", What: "acquired"},
+			want: []string{"counted a SETNX or GETSET at",
+				`an old client at 10.0.0.1:7 acted on "till" (acquired): stop it`},
 		},
 		"a while ago": {
-			monitor: notAsked, quiet: map[Watch]time.Duration{WatchStats: 30 * time.Second}, called: 30 * time.Second,
-			want: []string{"for 30s by stats", "1m1s are left", "counted a SETNX or GETSET at"},
+			monitor: notAsked, quiet: map[Watch]time.Duration{WatchStats: 30 * time.Second},
+			called: 30 * time.Second,
+			want:   []string{"for 30s by stats", "1m1s are left", "counted a SETNX or GETSET at"},
 		},
 	} {
 		f := orderly(migrate.Dual)
@@ -449,7 +552,8 @@ func TestGateSaysHowToAskForMonitor(t *testing.T) {
 	f.sighting.Missing = map[Watch]string{WatchStats: "NOPERM", WatchMonitor: notAsked}
 	g := judge(f, migrate.Sealed)
 	closed(t, &g, "window")
-	if text := g.Blocks[0].Detail; !strings.Contains(text, "monitor: not asked for (status --watch --monitor asks for it); stats: NOPERM") {
+	if text := g.Blocks[0].Detail; !strings.Contains(text,
+		"monitor: not asked for (status --watch --monitor asks for it); stats: NOPERM") {
 		t.Error(text)
 	}
 }

@@ -43,7 +43,8 @@ func (f *facts) idle() migrate.Known {
 // windowTo is the window before a step to a phase, and how it is computed.
 func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Duration, formula string) {
 	need = windowFor(fleet)
-	formula = fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time, fleet.Job.Time, fleet.Spread.Time)
+	formula = fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time,
+		fleet.Job.Time, fleet.Spread.Time)
 	if idle := f.idle(); asksIdle(to) && idle.Time > need {
 		return idle.Time, fmt.Sprintf("longest pause between two attempts of an old client %v", idle)
 	}
@@ -54,7 +55,8 @@ func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Durat
 func (b *builder) askIdle() {
 	seen := ""
 	if p := b.sighting.Pause; p.Known() {
-		seen = fmt.Sprintf("; %v was seen on a key, and a client that pauses for longer was not seen", p.Time.Round(time.Millisecond))
+		seen = fmt.Sprintf("; %v was seen on a key, and a client that pauses for longer was not seen",
+			p.Time.Round(time.Millisecond))
 	}
 	switch idle := b.idle(); idle.Source {
 	case migrate.Unknown:
@@ -62,7 +64,8 @@ func (b *builder) askIdle() {
 	case migrate.Claimed:
 		b.claim("idle", "the longest pause between two attempts of an old client: %v%s", idle.Time, seen)
 	default:
-		b.noteAt(b.sighting.Pause.At, "idle", "the longest pause between two attempts of an old client: %v, seen on a key; the claim was %v", idle.Time, b.claims.Idle)
+		b.noteAt(b.sighting.Pause.At, "idle",
+			"the longest pause between two attempts of an old client: %v, seen on a key; the claim was %v", idle.Time, b.claims.Idle)
 	}
 }
 
@@ -108,41 +111,51 @@ func (b *builder) window(to migrate.Phase) {
 	case b.unread != nil:
 		b.block("window", "what was seen (%s) cannot be read: %v", record.SeenKey(b.namespace), b.unread)
 	case s.Format == "":
-		b.blockFor(need, "window", "no watcher runs: run getsetlock migrate status --watch for at least %v (%s)", need, formula)
+		b.blockFor(need, "window",
+			"no watcher runs: run getsetlock migrate status --watch for at least %v (%s)", need, formula)
 	case b.now.Sub(s.Until) > watchFresh:
 		b.blockFor(need, "window", "the watcher %s stopped %v ago, and a window with a hole begins anew: run status --watch for at least %v (%s)", s.Observer, b.now.Sub(s.Until).Round(time.Second), need, formula)
 	case s.Until.Sub(b.now) > time.Second:
-		b.blockFor(need, "window", "the last look lies %v ahead of the server's clock, which was set back: the window begins anew", s.Until.Sub(b.now).Round(time.Millisecond))
+		b.blockFor(need, "window",
+			"the last look lies %v ahead of the server's clock, which was set back: the window begins anew", s.Until.Sub(b.now).Round(time.Millisecond))
 	case by == "":
 		b.noWindow(need, formula, why)
 	case quiet < need:
-		b.blockFor(need-quiet, "window", "no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left%s", quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond), b.cutAfter(by))
+		b.blockFor(need-quiet, "window",
+			"no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left%s",
+			quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond),
+			b.cutAfter(by))
 	case b.now.Sub(s.until(by)) > watchFresh:
 		b.blockFor(watchFresh, "window", "the watcher runs, and has received nothing by %s for %v: lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
 	default:
 		b.everSeen()
-		b.noteAt(s.until(by).Add(-quiet), "window", "no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond), by, need, formula)
+		b.noteAt(s.until(by).Add(-quiet), "window",
+			"no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond),
+			by, need, formula)
 	}
 }
 
 // noWindow closes the gate where no source proves any window.
 func (b *builder) noWindow(need time.Duration, formula, why string) {
 	if b.cutByCounts() {
-		b.blockFor(need, "window", "%s; the window of %v (%s) begins when nothing is counted any more%s", b.countedCall(), need, formula, b.monitorMissing())
+		b.blockFor(need, "window", "%s; the window of %v (%s) begins when nothing is counted any more%s",
+			b.countedCall(), need, formula, b.monitorMissing())
 		return
 	}
-	b.blockFor(need, "window", "nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
+	b.blockFor(need, "window",
+		"nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
 }
 
-// cutByCounts reports that the counters work and that a call they showed ended the
-// window, up to the last look.
+// cutByCounts reports that the counters work and that a call they showed ended
+// the window, up to the last look.
 func (b *builder) cutByCounts() bool {
 	s := b.sighting
-	return slices.Contains(provers(b.dialect), WatchStats) && s.Missing[WatchStats] == "" && !s.LastCalled.IsZero() && s.Until.Sub(s.LastCalled) <= watchFresh
+	return slices.Contains(provers(b.dialect), WatchStats) && s.Missing[WatchStats] == "" &&
+		!s.LastCalled.IsZero() && s.Until.Sub(s.LastCalled) <= watchFresh
 }
 
-// monitorMissing is an addition that says why MONITOR, which was asked for, proves
-// nothing.
+// monitorMissing is an addition that says why MONITOR, which was asked for,
+// proves nothing.
 func (b *builder) monitorMissing() string {
 	if text := b.sighting.Missing[WatchMonitor]; text != "" && text != notAsked {
 		return "; monitor: " + text
@@ -150,7 +163,8 @@ func (b *builder) monitorMissing() string {
 	return ""
 }
 
-// cutAfter is an addition to a sentence about a window by counts that a call ended.
+// cutAfter is an addition to a sentence about a window by counts that a call
+// ended.
 func (b *builder) cutAfter(by Watch) string {
 	if s := b.sighting; by != WatchStats || s.LastCalled.IsZero() {
 		return ""
@@ -161,7 +175,8 @@ func (b *builder) cutAfter(by Watch) string {
 // countedCall says what the counters saw last, what that means and what to do.
 func (b *builder) countedCall() string {
 	at := b.sighting.LastCalled.UTC().Format("2006-01-02 15:04:05Z")
-	if t := later(b.sighting.LastWrite, b.sighting.LastFailed); t != nil && b.sighting.LastCalled.Sub(t.At).Abs() <= watchFresh {
+	if t := later(b.sighting.LastWrite, b.sighting.LastFailed); t != nil &&
+		b.sighting.LastCalled.Sub(t.At).Abs() <= watchFresh {
 		return fmt.Sprintf("the server counted a SETNX or GETSET at %s; about then an old client%s acted on %q (%s): stop it", at, by(t.Who), t.Key, t.What)
 	}
 	return fmt.Sprintf("the server counted a SETNX or GETSET at %s (INFO commandstats, which names no client and no key, and counts every database): an old client tried for a lock, or another program sent it; find it with status --watch --monitor, and stop it", at)
@@ -234,9 +249,12 @@ func (b *builder) lastTouches(need time.Duration) {
 				recent++
 			case need > 0 && ago < need:
 				recent++
-				b.blockFor(need-ago, "old-clients", "%q was %s by an old client%s %v ago (%s): stop it, and wait for another %v", k.Key, what, by(t.Who), ago.Round(time.Second), t.What, (need - ago).Round(time.Second))
+				b.blockFor(need-ago, "old-clients",
+					"%q was %s by an old client%s %v ago (%s): stop it, and wait for another %v", k.Key, what,
+					by(t.Who), ago.Round(time.Second), t.What, (need - ago).Round(time.Second))
 			default:
-				b.noteAt(t.At, "old-clients", "%q was %s by an old client%s (%s)", k.Key, what, by(t.Who), t.What)
+				b.noteAt(t.At, "old-clients", "%q was %s by an old client%s (%s)", k.Key, what, by(t.Who),
+					t.What)
 			}
 		}
 	}

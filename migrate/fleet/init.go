@@ -41,7 +41,10 @@ func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		case f.record.exists() && f.record.Phase == migrate.Clean && f.record.Pending == migrate.NoPhase:
 			return d.anew(ctx, f)
 		case f.record.exists():
-			return d.closed(f, migrate.Observe, "record", "there is a record already: phase %v, epoch %d; see status", f.record.Phase, f.record.Epoch), nil
+			return d.closed(f, migrate.Observe, "record",
+					"there is a record already: phase %v, epoch %d; see status", f.record.Phase,
+					f.record.Epoch),
+				nil
 		}
 		return d.begin(ctx, f)
 	})
@@ -72,8 +75,9 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 		return nil, err
 	}
 	if first.Epoch > 0 {
-		// There was a record before. A member that has not returned may hold a lease
-		// that nobody knows of, for as long as the old clients' lease allows.
+		// There was a record before. A member that has not returned may hold a
+		// lease that nobody knows of, for as long as the old clients' lease
+		// allows.
 		first.Lost, first.TTL = f.reading, max(first.Fleet.Lease.Time, f.dialect.Lease)
 	}
 	// Members follow only an epoch above the one they have seen.
@@ -121,12 +125,16 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 	for _, m := range f.members() {
 		switch {
 		case m.err != nil:
-			blocks = append(blocks, Finding{Rule: "members", Detail: fmt.Sprintf("member %s: its field of %s cannot be read: %v", m.ID, record.RosterKey(f.namespace), m.err)})
+			blocks = append(blocks, Finding{
+				Rule: "members", Detail: fmt.Sprintf("member %s: its field of %s cannot be read: %v", m.ID,
+					record.RosterKey(f.namespace), m.err)})
 			continue
 		case m.Phase == migrate.NoPhase:
 			continue
 		case m.Dialect != f.dialect.Name:
-			blocks = append(blocks, Finding{Rule: "dialect", Detail: fmt.Sprintf("member %s writes the dialect %s: give --dialect %s", m.who(), m.Dialect, m.Dialect)})
+			blocks = append(blocks, Finding{
+				Rule: "dialect", Detail: fmt.Sprintf("member %s writes the dialect %s: give --dialect %s",
+					m.who(), m.Dialect, m.Dialect)})
 		}
 		first.Epoch = max(first.Epoch, m.Epoch)
 		if low == migrate.NoPhase || m.Phase < low {
@@ -139,11 +147,12 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 
 // firstBetween is the first record where members act by phases from low to
 // high.
-func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, blocks []Finding) (migrate.Record, []Finding) {
+func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, blocks []Finding) (migrate.Record,
+	[]Finding) {
 	switch {
 	case low == migrate.NoPhase && f.survey.Tombstones > 0:
-		// A restart or a fail-over may have lost the members, which return with their
-		// next heartbeats.
+		// A restart or a fail-over may have lost the members, which return with
+		// their next heartbeats.
 		return first, append(blocks, Finding{Rule: "tombstones", Detail: fmt.Sprintf(
 			"%d tombstones stand, so the namespace had a record before, and no registered member knows its phase: wait for the heartbeats of its members; if none of them is left, getsetlock ls shows the tombstones, and unlock deletes them", f.survey.Tombstones)})
 	case low == migrate.NoPhase:
@@ -152,8 +161,8 @@ func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, bloc
 		blocks = append(blocks, Finding{Rule: "phase", Detail: fmt.Sprintf("members act by %v (%s) and by %v (%s), which are more than a step apart: stop those of %v first, or name them by --forget if they are dead",
 			low, f.whoActsBy(low), high, f.whoActsBy(high), low)})
 	}
-	// Of two neighbours the earlier phase excludes more, but for Clean, which no
-	// step leads back from.
+	// Of two neighbours the earlier phase excludes more, but for Clean, which
+	// no step leads back from.
 	first.Phase = low
 	if high == migrate.Clean && low == migrate.Modern {
 		first.Phase = migrate.Clean
@@ -201,11 +210,16 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 		return nil, nil
 	}
 	if _, err := d.mux.Eval(ctx, record.Drop, record.Key(f.namespace), made.bytes); err != nil {
-		return nil, d.refused(fmt.Errorf("taking back the record, since the namespace %q began at the same time: %w", other, err))
+		return nil,
+			d.refused(fmt.Errorf("taking back the record, since the namespace %q began at the same time: %w",
+				other, err))
 	}
 	again.record = stored{}
 	r := d.report(again)
-	r.Gate = &Gate{To: migrate.Observe, Blocks: []Finding{{Rule: "namespace", Detail: fmt.Sprintf("the namespace %q began at the same time and would own the same keys; nothing was written", other)}}}
+	r.Gate = &Gate{To: migrate.Observe,
+		Blocks: []Finding{{Rule: "namespace",
+			Detail: fmt.Sprintf(
+				"the namespace %q began at the same time and would own the same keys; nothing was written", other)}}}
 	return r, nil
 }
 
@@ -232,7 +246,8 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	if err := d.forget(ctx, taken, r); err != nil || !b.gate.Open {
 		return r, err
 	}
-	made, err := d.write(ctx, f, migrate.Record{Phase: migrate.Observe, Pending: migrate.Clean, Dialect: f.dialect.Name})
+	made, err := d.write(ctx, f, migrate.Record{
+		Phase: migrate.Observe, Pending: migrate.Clean, Dialect: f.dialect.Name})
 	if errors.Is(err, errRaced) {
 		return d.raced(ctx, migrate.Observe, r.Notes)
 	}

@@ -25,7 +25,8 @@ func (s Sighting) Keep(ctx context.Context, pool *redis.Pool, namespace string) 
 		return fmt.Errorf("migrate: writing %s: %w", record.SeenKey(namespace), err)
 	}
 	defer c.Close()
-	if _, err := redis.DoContext(c, ctx, "SET", record.SeenKey(namespace), text, "PX", int64(sightingTTL/time.Millisecond)); err != nil {
+	if _, err := redis.DoContext(c, ctx, "SET", record.SeenKey(namespace), text, "PX",
+		int64(sightingTTL/time.Millisecond)); err != nil {
 		return fmt.Errorf("migrate: writing %s: %w", record.SeenKey(namespace), err)
 	}
 	return nil

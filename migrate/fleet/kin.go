@@ -38,7 +38,8 @@ func (d *desk) shorterOf(ctx context.Context, f *facts) (*facts, error) {
 		return nil, err
 	}
 	s.reading.Boot, s.reading.Up = d.clock.Boot()
-	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("HGETALL", record.RosterKey(s.namespace)), wire.Cmd("TIME")})
+	replies := d.mux.Batch(ctx, []wire.Command{
+		wire.Cmd("HGETALL", record.RosterKey(s.namespace)), wire.Cmd("TIME")})
 	fields, err := redis.StringMap(replies[0].Value, replies[0].Err)
 	if err != nil {
 		return nil, err
@@ -132,19 +133,24 @@ func (b *builder) carvedOut() {
 		from, s := f.record.From, f.shorter
 		switch {
 		case s == nil || !s.record.exists():
-			b.block("carved", "%q was carved out of %q, and there is no record %s: write that one first (init)", f.namespace, from.Namespace, record.Key(from.Namespace))
+			b.block("carved",
+				"%q was carved out of %q, and there is no record %s: write that one first (init)",
+				f.namespace, from.Namespace, record.Key(from.Namespace))
 			return
 		case s.record.err != nil:
-			b.block("carved", "%q was carved out of %q, and the record %s cannot be read: %v", f.namespace, s.namespace, record.Key(s.namespace), s.record.err)
+			b.block("carved", "%q was carved out of %q, and the record %s cannot be read: %v", f.namespace,
+				s.namespace, record.Key(s.namespace), s.record.err)
 			return
 		case !f.listed():
 			b.block("carved", "the record of %q does not list %q, so no member acts by the record of %[2]q: carve it out by init --go, or end it by merge --go", s.namespace, f.namespace)
 			return
 		}
-		b.follow(s, from.Epoch, "has not acknowledged yet that "+fmt.Sprintf("%q was carved out", f.namespace))
+		b.follow(s, from.Epoch, "has not acknowledged yet that "+
+			fmt.Sprintf("%q was carved out", f.namespace))
 		for _, m := range s.members() {
 			if m.err == nil && m.Oldest > 0 && m.Oldest < from.Epoch {
-				b.blockFor(m.TTL, "carved", "member %s of %q has leases from before %q was carved out: their jobs have to end first", m.who(), s.namespace, f.namespace)
+				b.blockFor(m.TTL, "carved",
+					"member %s of %q has leases from before %q was carved out: their jobs have to end first", m.who(), s.namespace, f.namespace)
 			}
 		}
 	}
@@ -157,7 +163,8 @@ func (b *builder) follow(s *facts, epoch int64, hasNot string) {
 	above.lost()
 	for _, m := range s.members() {
 		if above.readable(m) && m.Epoch < epoch {
-			above.block("carved", "member %s %s: its next heartbeat does (every %v); if it is dead, name it by --forget there", m.who(), hasNot, m.Every)
+			above.block("carved",
+				"member %s %s: its next heartbeat does (every %v); if it is dead, name it by --forget there", m.who(), hasNot, m.Every)
 		}
 	}
 	above.longGone()

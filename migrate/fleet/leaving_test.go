@@ -19,8 +19,9 @@ import (
 // may take it for dead, and waits for what it renews until then.
 func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 	for name, silence := range map[string]redistest.Rule{
-		"away":   {Command: redistest.Dialing, Times: -1, Do: redistest.Refuse},
-		"errors": {When: func(c redistest.Command) bool { return slices.Contains(c, record.RosterKey("")) }, Times: -1, Do: redistest.Answer(redistest.OOM)},
+		"away": {Command: redistest.Dialing, Times: -1, Do: redistest.Refuse},
+		"errors": {When: func(c redistest.Command) bool { return slices.Contains(c, record.RosterKey("")) },
+			Times: -1, Do: redistest.Answer(redistest.OOM)},
 	} {
 		inBubble(t, func(f *fleet) {
 			f.to(migrate.Observe)
@@ -49,7 +50,8 @@ func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 				end()
 			}
 			f.w.Pass(10 * time.Second)
-			if _, err := b.Try(bg, "other", time.Second); err == nil || errors.Is(err, migrate.ErrNoPhase) || !strings.Contains(err.Error(), "takes no lock") {
+			if _, err := b.Try(bg, "other", time.Second); err == nil || errors.Is(err, migrate.ErrNoPhase) ||
+				!strings.Contains(err.Error(), "takes no lock") {
 				t.Errorf("%s: after three periods: %v", name, err)
 			}
 			if _, err := g.Extend(bg, 50*time.Second); err != nil {
@@ -60,7 +62,8 @@ func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 				t.Errorf("%s: a renewal within a minute: %v", name, err)
 			}
 			f.w.Pass(20 * time.Second)
-			if _, err := g.Extend(bg, 50*time.Second); err == nil || !strings.Contains(err.Error(), "renews no lease") {
+			if _, err := g.Extend(bg, 50*time.Second); err == nil ||
+				!strings.Contains(err.Error(), "renews no lease") {
 				t.Errorf("%s: after a minute: %v", name, err)
 			}
 			r := f.advance(Options{Go: true, Forget: []string{m.ID()}})
@@ -77,8 +80,8 @@ func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 	}
 }
 
-// TestGoodbyeEndsAMember: nothing is taken by it any more, and no round brings it
-// back.
+// TestGoodbyeEndsAMember: nothing is taken by it any more, and no round brings
+// it back.
 func TestGoodbyeEndsAMember(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
@@ -119,7 +122,8 @@ func TestLeavingMemberIsShownUntilItsLockEnds(t *testing.T) {
 		r := f.advance(Options{Go: true})
 		closed(t, r.Gate, "leaving")
 		until := now.Add(22 * time.Second)
-		if !strings.Contains(r.Gate.Blocks[0].Detail, "leaving until "+until.Format("2006-01-02 15:04:05Z")) || r.Gate.Wait < 20*time.Second {
+		if !strings.Contains(r.Gate.Blocks[0].Detail,
+			"leaving until "+until.Format("2006-01-02 15:04:05Z")) || r.Gate.Wait < 20*time.Second {
 			t.Errorf("%v, wait %v", r.Gate.Blocks, r.Gate.Wait)
 		}
 		f.w.Pass(23 * time.Second)
@@ -167,7 +171,8 @@ func TestForgetDeadTakesAllWhoseLeasesAreOver(t *testing.T) {
 		f.w.Pass(30 * time.Second)
 		_ = late
 		r := f.advance(Options{Forget: []string{"dead"}})
-		if len(r.Notes) != 4 || !strings.Contains(r.Notes[0], "dead0 would be forgotten") || !f.seated("dead0") {
+		if len(r.Notes) != 4 || !strings.Contains(r.Notes[0], "dead0 would be forgotten") ||
+			!f.seated("dead0") {
 			t.Errorf("listed: %q", r.Notes)
 		}
 		r = f.advance(Options{Go: true, Forget: []string{"dead"}})
@@ -191,7 +196,8 @@ func TestKilledMembersAreFoldedIntoOneField(t *testing.T) {
 		}
 		f.w.Pass(12 * 24 * time.Hour)
 		gone, err := record.ParseGone(f.w.Mini.HGet(record.RosterKey(""), record.GoneField))
-		if fields, _ := f.w.Mini.HKeys(record.RosterKey("")); err != nil || gone.Count != 30 || gone.Phase != "observe" || len(gone.Names) != 20 || len(fields) != 3 {
+		if fields, _ := f.w.Mini.HKeys(record.RosterKey("")); err != nil || gone.Count != 30 ||
+			gone.Phase != "observe" || len(gone.Names) != 20 || len(fields) != 3 {
 			t.Errorf("%v (%v), fields %q", gone, err, fields)
 		}
 		if r := f.advance(Options{}); !slices.Contains(rules(r.Gate), "vanished") {
@@ -208,13 +214,17 @@ func TestKilledMembersAreFoldedIntoOneField(t *testing.T) {
 // again what it remembers.
 func TestEvidenceLapsesAndIsForgotten(t *testing.T) {
 	seen := Sighting{
-		Until: judged, Lease: Fact{Time: time.Second, Basis: "measured", At: judged.Add(-31 * 24 * time.Hour)},
-		Job: Fact{Time: time.Minute, Basis: "measured", At: judged.Add(-time.Hour)}, Quiet: map[Watch]time.Duration{WatchStats: 2 * time.Hour},
+		Until: judged, Lease: Fact{Time: time.Second, Basis: "measured",
+			At: judged.Add(-31 * 24 * time.Hour)},
+		Job:   Fact{Time: time.Minute, Basis: "measured", At: judged.Add(-time.Hour)},
+		Quiet: map[Watch]time.Duration{WatchStats: 2 * time.Hour},
 	}
-	if s := seen.since(time.Time{}, judged); s.Lease.Known() || !s.Job.Known() || s.Quiet[WatchStats] != 2*time.Hour {
+	if s := seen.since(time.Time{}, judged); s.Lease.Known() || !s.Job.Known() ||
+		s.Quiet[WatchStats] != 2*time.Hour {
 		t.Errorf("%+v", s)
 	}
-	if s := seen.since(judged.Add(-time.Minute), judged); s.Job.Known() || s.Quiet[WatchStats] != time.Minute {
+	if s := seen.since(judged.Add(-time.Minute), judged); s.Job.Known() ||
+		s.Quiet[WatchStats] != time.Minute {
 		t.Errorf("%+v", s)
 	}
 	inBubble(t, func(f *fleet) {
@@ -222,7 +232,8 @@ func TestEvidenceLapsesAndIsForgotten(t *testing.T) {
 		f.to(migrate.Observe)
 		_ = f.w.Mini.Set(record.SeenKey(""), "x")
 		r, err := ForgetEvidence(bg, f.w.Pool(), f.options(Options{}))
-		if err != nil || f.at(migrate.Observe).Evidence.IsZero() || f.w.Mini.Exists(record.SeenKey("")) || len(r.Notes) != 1 {
+		if err != nil || f.at(migrate.Observe).Evidence.IsZero() || f.w.Mini.Exists(record.SeenKey("")) ||
+			len(r.Notes) != 1 {
 			t.Errorf("%v: %v", r, err)
 		}
 	})
@@ -338,7 +349,8 @@ func TestLogNamesOperatorsAndClaims(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		if got := strings.Join(steps, " "); got != "none>observe observe>dual >away dual>sealed" || len(log[1].Claims) == 0 {
+		if got := strings.Join(steps, " "); got != "none>observe observe>dual >away dual>sealed" ||
+			len(log[1].Claims) == 0 {
 			t.Errorf("%s: %+v", got, log)
 		}
 	})
@@ -350,7 +362,8 @@ func TestLongLeasesTellTheLedgerFromTheStart(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe)
 		m := f.join(migrate.MemberConfig{})
-		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, LongLeases: true, Clock: f.w.Clock(redistest.Skew{})})
+		b, err := migrate.New(f.w.Pool(),
+			migrate.Config{Phases: m, LongLeases: true, Clock: f.w.Clock(redistest.Skew{})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,8 @@ func (d *desk) log(ctx context.Context, r *Report, e Entry) {
 	text, err := json.Marshal(e)
 	if err == nil {
 		key := record.LogKey(d.opts.Namespace)
-		replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("RPUSH", key, string(text)), wire.Cmd("LTRIM", key, -longestLog, -1)})
+		replies := d.mux.Batch(ctx, []wire.Command{
+			wire.Cmd("RPUSH", key, string(text)), wire.Cmd("LTRIM", key, -longestLog, -1)})
 		err = replies[0].Err
 	}
 	if err != nil && r != nil {
@@ -55,7 +56,8 @@ func (d *desk) log(ctx context.Context, r *Report, e Entry) {
 
 // logStep logs a step with the claims that its gate used.
 func (d *desk) logStep(ctx context.Context, r *Report, f *facts, now stored, gate *Gate, over bool) {
-	e := Entry{At: now.Since, Epoch: now.Epoch, From: f.record.Phase.String(), To: now.Phase.String(), Over: over}
+	e := Entry{At: now.Since, Epoch: now.Epoch, From: f.record.Phase.String(), To: now.Phase.String(),
+		Over: over}
 	if gate != nil {
 		for _, f := range gate.Evidence {
 			if f.Claimed {

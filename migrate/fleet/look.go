@@ -21,26 +21,26 @@ import (
 
 // Options say which fleet is meant, and what the operator adds to what is seen.
 type Options struct {
-	// Namespace is what the fleet's keys begin with. Defaults to the empty text, which
-	// all keys begin with.
+	// Namespace is what the fleet's keys begin with. Defaults to the empty
+	// text, which all keys begin with.
 	Namespace string
 
-	// Dialect is what the old clients write. Defaults to the dialect in the record, if
-	// that is a preset, and for Init to [dialect.Jedis].
+	// Dialect is what the old clients write. Defaults to the dialect in the
+	// record, if that is a preset, and for Init to [dialect.Jedis].
 	Dialect dialect.Dialect
 
 	// Claims are the operator's words in place of evidence that is missing.
 	Claims Claims
 
-	// Go takes the step if its gate is open. Without it nothing changes, with one
-	// exception: Init writes a record where there is none. Go opens no closed
-	// gate.
+	// Go takes the step if its gate is open. Without it nothing changes, with
+	// one exception: Init writes a record where there is none. Go opens no
+	// closed gate.
 	Go bool
 
 	// To names the phase that Advance or Back goes to, and no other. Where the
-	// fleet is there already, the call does nothing and succeeds, so that a call
-	// whose outcome nobody saw can be repeated. NoPhase means the next phase.
-	// Other verbs ignore it.
+	// fleet is there already, the call does nothing and succeeds, so that a
+	// call whose outcome nobody saw can be repeated. NoPhase means the next
+	// phase. Other verbs ignore it.
 	To migrate.Phase
 
 	// Forget are ids of members that are dead, or "dead" for all that have
@@ -48,24 +48,25 @@ type Options struct {
 	// roster, even where the gate stays closed.
 	Forget []string
 
-	// Refused are the users that old clients log in as, after their right to take
-	// locks was removed. The gate to Clean asks the server whether that is so, and
-	// then needs no window.
+	// Refused are the users that old clients log in as, after their right to
+	// take locks was removed. The gate to Clean asks the server whether that is
+	// so, and then needs no window.
 	Refused []string
 
 	// Wait is the longest time that a step waits for what follows it:
-	// acknowledgements, the end of leases, the last tombstone. A later call of the
-	// same verb does what is left. Zero looks once.
+	// acknowledgements, the end of leases, the last tombstone. A later call of
+	// the same verb does what is left. Zero looks once.
 	Wait time.Duration
 
 	// Clock paces that waiting. Defaults to [lock.Machine].
 	Clock lock.Clock
 
-	// Timeout is the longest wait for each reply, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply, in real time. Defaults to
+	// 2 s.
 	Timeout time.Duration
 
-	// Progress, if not nil, is called with a sentence that says what is waited for:
-	// when that changes, and else every 10 s.
+	// Progress, if not nil, is called with a sentence that says what is waited
+	// for: when that changes, and else every 10 s.
 	Progress func(string)
 }
 
@@ -80,8 +81,8 @@ type Report struct {
 	ServerNow time.Time
 	Members   []migrate.MemberState
 
-	// Except are the longer namespaces that were carved out of this one. From is the
-	// namespace out of which this one was carved.
+	// Except are the longer namespaces that were carved out of this one. From
+	// is the namespace out of which this one was carved.
 	Except []string
 	From   migrate.Origin
 
@@ -92,7 +93,8 @@ type Report struct {
 	Moved bool
 	// Over: nothing is left to be done of the last step.
 	Over bool
-	// Notes are sentences on what was done and what the operator has to know now.
+	// Notes are sentences on what was done and what the operator has to know
+	// now.
 	Notes []string
 }
 
@@ -116,11 +118,14 @@ func open(pool *redis.Pool, o Options) (*desk, error) {
 		return nil, err
 	}
 	for name, d := range map[string]time.Duration{
-		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": dialect.Bound(o.Claims.Spread), "Gap": dialect.Bound(o.Claims.Gap),
-		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job, "Idle": o.Claims.Idle,
+		"Lease": o.Claims.Lease, "Greatest": o.Claims.Greatest, "Spread": dialect.Bound(o.Claims.Spread),
+		"Gap":    dialect.Bound(o.Claims.Gap),
+		"Behind": dialect.Bound(o.Claims.Behind), "Ahead": dialect.Bound(o.Claims.Ahead), "Job": o.Claims.Job,
+		"Idle": o.Claims.Idle,
 	} {
 		if d < 0 || d > record.LongestTime {
-			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible", name, d)
+			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible",
+				name, d)
 		}
 	}
 	if o.Dialect != (dialect.Dialect{}) {
@@ -166,7 +171,8 @@ func (d *desk) gather(ctx context.Context) (*facts, error) {
 func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	f := &facts{namespace: d.opts.Namespace, claims: d.opts.Claims}
 	replies := d.mux.Batch(ctx, []wire.Command{
-		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)), wire.Cmd("INFO"), wire.Cmd("INFO", "server"),
+		wire.Cmd("GET", record.Key(d.opts.Namespace)), wire.Cmd("GET", record.SeenKey(d.opts.Namespace)),
+		wire.Cmd("INFO"), wire.Cmd("INFO", "server"),
 	})
 	var err error
 	if f.record, err = readStored(replies[0].Value, replies[0].Err); err != nil {
@@ -364,7 +370,8 @@ func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrat
 	case !found.exists():
 		return migrate.Record{}, fmt.Errorf("%w: %w", migrate.ErrNoPhase, record.Missing(namespace))
 	case found.err != nil:
-		return migrate.Record{}, fmt.Errorf("%w: the record %s cannot be read: %w", migrate.ErrNoPhase, record.Key(namespace), found.err)
+		return migrate.Record{}, fmt.Errorf("%w: the record %s cannot be read: %w", migrate.ErrNoPhase,
+			record.Key(namespace), found.err)
 	}
 	if found.Fleet.Server != "" {
 		found.Fleet = under(found.Fleet, readInfo(redis.String(d.mux.Do(ctx, "INFO", "server"))).runID)

@@ -42,7 +42,8 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				for nth, last := 1, 1; nth <= last && !t.Failed(); nth++ {
-					for _, cut := range []bool{false, true} { // connections may end unnoticed between two messages
+					for _, cut := range []bool{false, true} {
+						// connections may end unnoticed between two messages
 						inBubble(t, func(f *fleet) { last = max(last, l.suffers(f, nth, lose, cut)) })
 					}
 				}
@@ -51,22 +52,27 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 	}
 }
 
-// suffers lets the loss happen at the nth message of the verb, and runs it again
-// until it moves. It returns how many messages there were.
+// suffers lets the loss happen at the nth message of the verb, and runs it
+// again until it moves. It returns how many messages there were.
 func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 	t := f.t
-	f.recorded(migrate.Record{Epoch: 5, Phase: l.from, Since: f.w.ServerNow(), Dialect: "Jedis", Run: "first", TTL: 20 * time.Second, Every: beatEvery})
+	f.recorded(migrate.Record{Epoch: 5, Phase: l.from, Since: f.w.ServerNow(), Dialect: "Jedis", Run: "first",
+		TTL: 20 * time.Second, Every: beatEvery})
 	f.join(migrate.MemberConfig{})
 	f.w.Run("first")
 	f.beats()
 	f.w.Mini.HSet(record.RosterKey(""), "away", migrate.MemberState{
-		ID: "away", Dialect: "Jedis", Epoch: 5, Phase: l.from, Seen: f.w.ServerNow(), Every: beatEvery, Renews: record.LeastRenewals,
-		TTL: 20 * time.Second, Leases: map[migrate.Phase]int{l.lease: 1}, Probe: record.ProbeOK,
+		ID: "away", Dialect: "Jedis", Epoch: 5, Phase: l.from, Seen: f.w.ServerNow(), Every: beatEvery,
+		Renews: record.LeastRenewals,
+		TTL:    20 * time.Second, Leases: map[migrate.Phase]int{l.lease: 1}, Probe: record.ProbeOK,
 	}.String())
 	over := f.w.ServerNow().Add(record.LeastRenewals + 20*time.Second) // a renewal at the last moment
 	gate, wire := redistest.NewGate(), f.w.Wire()
 	sent := 0
-	wire.Fault(redistest.Rule{Nth: nth, When: func(redistest.Command) bool { sent++; return true }, Do: redistest.HoldRequest(gate)})
+	wire.Fault(redistest.Rule{Nth: nth, When: func(redistest.Command) bool {
+		sent++
+		return true
+	}, Do: redistest.HoldRequest(gate)})
 	ended, happened := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(happened)
@@ -87,12 +93,15 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 	messages := sent
 	for tries := 0; ; tries++ {
 		done := r != nil && r.Moved
-		if l.from == migrate.Clean { // a new beginning is a step at once, and old clients may start when it is over
+		if l.from == migrate.Clean {
+			// a new beginning is a step at once, and old clients may start when
+			// it is over
 			done = r != nil && r.Phase == migrate.Observe && r.Over
 		}
 		if done {
 			if now := f.w.ServerNow(); now.Before(over) {
-				t.Errorf("lost at message %d: moved to %v, %v before its lease is over", nth, r.Phase, over.Sub(now))
+				t.Errorf("lost at message %d: moved to %v, %v before its lease is over", nth, r.Phase,
+					over.Sub(now))
 			}
 			return messages
 		}
@@ -102,7 +111,8 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 		}
 		f.w.Pass(3 * time.Second)
 		var err error
-		if r, err = l.run(bg, f.w.Pool(), f.options(Options{Go: true, Forget: []string{allDead}})); err != nil {
+		if r, err = l.run(bg, f.w.Pool(),
+			f.options(Options{Go: true, Forget: []string{allDead}})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,8 +145,8 @@ type actor struct {
 	held []hold
 }
 
-// acts does something at random: it dies, is cut off, is heard again, or takes a
-// lease.
+// acts does something at random: it dies, is cut off, is heard again, or takes
+// a lease.
 func (a *actor) acts(f *fleet, r *rand.Rand) {
 	const ttl = 20 * time.Second
 	switch r.IntN(6) {
@@ -199,7 +209,8 @@ func (f *fleet) manyMembers(r *rand.Rand, count int) {
 	f.w.Pass(3 * time.Minute)
 	from := f.now().Phase
 	for range 3 {
-		if r := f.must(doAdvance, Options{Go: true, Forget: []string{allDead}}); r.Moved || from >= migrate.Modern {
+		if r := f.must(doAdvance, Options{Go: true, Forget: []string{allDead}}); r.Moved ||
+			from >= migrate.Modern {
 			return
 		}
 		f.w.Pass(time.Minute)

@@ -54,7 +54,8 @@ func TestANewPhaseIsTakenUpAndTheLeaseKeepsItsOwn(t *testing.T) {
 		phase(t, m, migrate.Dual)
 		r := f.advance(Options{Go: true})
 		closed(t, r.Gate, "leases")
-		if s := r.Members[0]; s.Phase != migrate.Dual || s.Leases[migrate.Observe] != 1 || s.TTL != 30*time.Second || s.Name != "till 7" {
+		if s := r.Members[0]; s.Phase != migrate.Dual || s.Leases[migrate.Observe] != 1 ||
+			s.TTL != 30*time.Second || s.Name != "till 7" {
 			t.Errorf("%+v", s)
 		}
 		end()
@@ -113,7 +114,8 @@ func TestMemberKeepsItsPhaseWithoutARecord(t *testing.T) {
 
 func TestANewerRecordIsNotReadInPart(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		newer := "gsl/4" + strings.TrimPrefix(migrate.Record{Epoch: 1, Phase: migrate.Observe, Since: f.w.ServerNow()}.String(), record.Version)
+		newer := "gsl/4" + strings.TrimPrefix(
+			migrate.Record{Epoch: 1, Phase: migrate.Observe, Since: f.w.ServerNow()}.String(), record.Version)
 		if err := f.w.Mini.Set(record.Key(""), newer); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +215,8 @@ func TestGoodbyeWaitsForLeasesAndLeavesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		for _, key := range f.w.Mini.Keys() {
-			if key != record.Key("") && key != record.RosterKey("") && key != record.LogKey("") && !f.endsByItself(key) {
+			if key != record.Key("") && key != record.RosterKey("") && key != record.LogKey("") &&
+				!f.endsByItself(key) {
 				t.Errorf("left behind: %q", key)
 			}
 		}
@@ -247,7 +250,8 @@ func TestMemberStaysWhileItsLockRunsOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.w.Pass(time.Minute)
-		if r := f.advance(Options{}); len(r.Members) != 1 || r.Members[0].Leases[migrate.Observe] != 1 || r.Gate.Open {
+		if r := f.advance(Options{}); len(r.Members) != 1 || r.Members[0].Leases[migrate.Observe] != 1 ||
+			r.Gate.Open {
 			t.Errorf("%+v", r.Members)
 		}
 		f.w.Pass(3 * time.Second)
@@ -276,7 +280,8 @@ func TestAMemberThatCannotReadKeepsItsPhase(t *testing.T) {
 	})
 }
 
-// TestWhoWakesUpAsksBeforeItActs: time went by for the wall clock alone, as in a machine that slept.
+// TestWhoWakesUpAsksBeforeItActs: time went by for the wall clock alone, as in
+// a machine that slept.
 func TestWhoWakesUpAsksBeforeItActs(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		clock := f.w.Clock(redistest.Skew{})
@@ -297,12 +302,14 @@ func TestWhoWakesUpAsksBeforeItActs(t *testing.T) {
 	})
 }
 
-// TestNobodyActsBeforeTheServerKnowsHim: a lock taken before would be invisible to a gate.
+// TestNobodyActsBeforeTheServerKnowsHim: a lock taken before would be invisible
+// to a gate.
 func TestNobodyActsBeforeTheServerKnowsHim(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		for _, command := range []string{"EVALSHA", "EVAL", "GET"} {
-			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+			wire := f.w.Wire(redistest.Rule{
+				Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 			m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
 			if err == nil {
 				t.Errorf("%s refused: it joined", command)
@@ -313,7 +320,8 @@ func TestNobodyActsBeforeTheServerKnowsHim(t *testing.T) {
 	})
 }
 
-// TestMemberThatCannotPublishTakesNoLock: the record is there, and the heartbeat is refused.
+// TestMemberThatCannotPublishTakesNoLock: the record is there, and the
+// heartbeat is refused.
 func TestMemberThatCannotPublishTakesNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		wire := f.w.Wire()
@@ -334,9 +342,10 @@ func TestMemberThatCannotPublishTakesNoLock(t *testing.T) {
 	})
 }
 
-// forgetting lets an operator take two dead members out with a step, and something happen before its script
-// on a key runs.
-func (f *fleet) forgetting(key func(second *migrate.Member) string, happens func(second *migrate.Member)) (first string, r *Report, err error) {
+// forgetting lets an operator take two dead members out with a step, and
+// something happen before its script on a key runs.
+func (f *fleet) forgetting(key func(second *migrate.Member) string,
+	happens func(second *migrate.Member)) (first string, r *Report, err error) {
 	f.t.Helper()
 	f.join(migrate.MemberConfig{})
 	dead := []*migrate.Member{f.join(migrate.MemberConfig{}), f.join(migrate.MemberConfig{})}
@@ -351,7 +360,8 @@ func (f *fleet) forgetting(key func(second *migrate.Member) string, happens func
 	f.w.Pass(2 * time.Minute)
 	gate, held := redistest.NewGate(), key(dead[1])
 	wire := f.w.Wire(redistest.Rule{
-		When: func(c redistest.Command) bool { return c.Is("EVALSHA") && slices.Contains(c, held) }, Do: redistest.HoldRequest(gate),
+		When: func(c redistest.Command) bool { return c.Is("EVALSHA") && slices.Contains(c, held) },
+		Do:   redistest.HoldRequest(gate),
 	})
 	said := make(chan struct{})
 	go func() {
@@ -369,19 +379,20 @@ func (f *fleet) forgetting(key func(second *migrate.Member) string, happens func
 // members are gone by then.
 func TestMemberThatReturnsIsNotForgotten(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		first, _, err := f.forgetting(func(m *migrate.Member) string { return m.ID() }, func(m *migrate.Member) {
-			s := m.State()
-			s.Seen = f.w.ServerNow()
-			f.w.Mini.HSet(record.RosterKey(""), m.ID(), s.String())
-		})
+		first, _, err := f.forgetting(func(m *migrate.Member) string { return m.ID() },
+			func(m *migrate.Member) {
+				s := m.State()
+				s.Seen = f.w.ServerNow()
+				f.w.Mini.HSet(record.RosterKey(""), m.ID(), s.String())
+			})
 		says(t, err, "is alive: it sent a heartbeat")
 		says(t, err, "already forgotten: "+first)
 		f.at(migrate.Dual)
 	})
 }
 
-// TestTwoOperatorsMayForgetTheSameMember: the second one's step is taken all the
-// same.
+// TestTwoOperatorsMayForgetTheSameMember: the second one's step is taken all
+// the same.
 func TestTwoOperatorsMayForgetTheSameMember(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		_, r, err := f.forgetting(func(m *migrate.Member) string { return m.ID() }, func(m *migrate.Member) {

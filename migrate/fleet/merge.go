@@ -27,7 +27,8 @@ func Merge(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		case f.record.err != nil || !f.record.exists():
 			return d.closed(f, migrate.NoPhase, "", ""), nil
 		case f.record.From == (migrate.Origin{}):
-			return d.closed(f, f.record.Phase, "carved", "namespace %q was not carved out of another", f.namespace), nil
+			return d.closed(f, f.record.Phase, "carved", "namespace %q was not carved out of another",
+				f.namespace), nil
 		case f.shorter == nil || !f.shorter.record.exists() || f.shorter.record.err != nil:
 			b := &builder{facts: f, gate: Gate{To: f.record.Phase}}
 			b.carvedOut()
@@ -60,7 +61,8 @@ func (d *desk) merge(ctx context.Context, f *facts) (*Report, error) {
 	if f.listed() {
 		next := s.record.Record
 		next.Epoch++
-		next.Except = slices.DeleteFunc(slices.Clone(next.Except), func(namespace string) bool { return namespace == f.namespace })
+		next.Except = slices.DeleteFunc(slices.Clone(next.Except),
+			func(namespace string) bool { return namespace == f.namespace })
 		_, err := change(ctx, d.mux, s.namespace, s.record, next, f)
 		if errors.Is(err, errRaced) {
 			return d.mergeAgain(ctx, f, r)
@@ -69,7 +71,8 @@ func (d *desk) merge(ctx context.Context, f *facts) (*Report, error) {
 			return nil, forgotten(taken, d.refused(err))
 		}
 		r.Moved = true
-		d.log(ctx, r, Entry{At: s.now, Epoch: f.record.Epoch, From: f.record.Phase.String(), To: migrate.NoPhase.String(), MergedInto: &s.namespace})
+		d.log(ctx, r, Entry{At: s.now, Epoch: f.record.Epoch, From: f.record.Phase.String(),
+			To: migrate.NoPhase.String(), MergedInto: &s.namespace})
 		r.note("namespace %q has its keys in %q again, epoch %d; the record of %q goes when every member has acknowledged that", s.namespace, f.namespace, next.Epoch, f.namespace)
 	}
 	return d.mergeRest(ctx, f, r)
@@ -82,7 +85,8 @@ func (d *desk) mergeAgain(ctx context.Context, before *facts, r *Report) (*Repor
 	if err != nil {
 		return nil, err
 	}
-	if f.shorter == nil || !f.record.sameStep(before.record) || !f.shorter.record.sameStep(before.shorter.record) {
+	if f.shorter == nil || !f.record.sameStep(before.record) ||
+		!f.shorter.record.sameStep(before.shorter.record) {
 		return d.raced(ctx, before.record.Phase, r.Notes)
 	}
 	again, err := d.merge(ctx, f)
@@ -96,9 +100,11 @@ func (d *desk) mergeAgain(ctx context.Context, before *facts, r *Report) (*Repor
 func (f *facts) merging() Gate {
 	s := f.shorter
 	b := &builder{facts: f, gate: Gate{To: s.record.Phase}}
-	b.noteAt(s.record.Since, "record", "namespace %q: phase %v, epoch %d", s.namespace, s.record.Phase, s.record.Epoch)
+	b.noteAt(s.record.Since, "record", "namespace %q: phase %v, epoch %d", s.namespace, s.record.Phase,
+		s.record.Epoch)
 	if f.record.Phase != s.record.Phase {
-		b.block("phase", "%q is in %v and %q in %v: bring them to the same phase first", f.namespace, f.record.Phase, s.namespace, s.record.Phase)
+		b.block("phase", "%q is in %v and %q in %v: bring them to the same phase first", f.namespace,
+			f.record.Phase, s.namespace, s.record.Phase)
 	}
 	for _, one := range []*facts{f, s} {
 		if one.record.Pending != migrate.NoPhase {
@@ -106,7 +112,8 @@ func (f *facts) merging() Gate {
 		}
 	}
 	if len(f.record.Except) > 0 {
-		b.block("namespace", "%q was carved out of %q: give that back first (merge --namespace)", f.record.Except[0], f.namespace)
+		b.block("namespace", "%q was carved out of %q: give that back first (merge --namespace)",
+			f.record.Except[0], f.namespace)
 	}
 	b.lost()
 	b.follow(s, 0, "")
@@ -138,10 +145,13 @@ func (d *desk) mergeRest(ctx context.Context, f *facts, r *Report) (*Report, err
 			return d.raced(ctx, f.record.Phase, r.Notes)
 		}
 		b := &builder{facts: again, gate: again.merging()}
-		b.follow(s, s.record.Epoch, fmt.Sprintf("has not acknowledged yet that the keys of %q are its own again", f.namespace))
+		b.follow(s, s.record.Epoch, fmt.Sprintf(
+			"has not acknowledged yet that the keys of %q are its own again", f.namespace))
 		for _, m := range s.members() {
 			if n := m.Also[f.namespace]; m.err == nil && n > 0 {
-				b.blockFor(m.TTL, "leases", "member %s has leases under %q (%d): their jobs have to end first", m.who(), f.namespace, n)
+				b.blockFor(m.TTL, "leases",
+					"member %s has leases under %q (%d): their jobs have to end first", m.who(), f.namespace,
+					n)
 			}
 		}
 		if len(b.gate.Blocks) == 0 {
@@ -167,12 +177,15 @@ func (d *desk) mergeRest(ctx context.Context, f *facts, r *Report) (*Report, err
 // roster. Programs that name the namespace begin a new roster, in case it is
 // carved out again.
 func (d *desk) mergeEnd(ctx context.Context, f *facts, r *Report) (*Report, error) {
-	n, err := redis.Int(d.mux.Eval(ctx, record.DropBeside, record.Key(f.namespace), record.Key(f.shorter.namespace), f.record.bytes, f.shorter.record.bytes))
+	n, err := redis.Int(d.mux.Eval(ctx, record.DropBeside, record.Key(f.namespace),
+		record.Key(f.shorter.namespace), f.record.bytes, f.shorter.record.bytes))
 	if err == nil && n == 1 {
 		_, err = d.mux.Eval(ctx, record.End, record.RosterKey(f.namespace), f.nonce)
 	}
 	if err != nil {
-		return nil, d.refused(fmt.Errorf("deleting the record %s: %w; the same verb goes on", record.Key(f.namespace), err))
+		return nil,
+			d.refused(fmt.Errorf("deleting the record %s: %w; the same verb goes on", record.Key(f.namespace),
+				err))
 	}
 	if n != 1 {
 		return d.mergeRest(ctx, f, r) // a member raised the greatest TTL or period
@@ -181,6 +194,7 @@ func (d *desk) mergeEnd(ctx context.Context, f *facts, r *Report) (*Report, erro
 	f.record = stored{}
 	r = d.report(f)
 	r.Gate, r.Moved = &Gate{To: f.shorter.record.Phase, Open: true}, true
-	r.Notes = append(notes, fmt.Sprintf("the record of %q is gone: its keys go by that of %q", f.namespace, f.shorter.namespace))
+	r.Notes = append(notes, fmt.Sprintf("the record of %q is gone: its keys go by that of %q", f.namespace,
+		f.shorter.namespace))
 	return r, nil
 }

@@ -39,36 +39,38 @@ type ObserverConfig struct {
 	Dialect dialect.Dialect
 
 	// Lease and Greatest are the smallest and the greatest lease of the old
-	// clients. Gap is the longest time that an attempt of an old client takes. All
-	// three are in the form of [dialect.Terms]. Unset ones are taken from the
-	// claims in the record. Without a lease, leases are guessed and no clock is
-	// measured. Without a gap nothing bounds a clock from above, nor the spread.
+	// clients. Gap is the longest time that an attempt of an old client takes.
+	// All three are in the form of [dialect.Terms]. Unset ones are taken from
+	// the claims in the record. Without a lease, leases are guessed and no
+	// clock is measured. Without a gap nothing bounds a clock from above, nor
+	// the spread.
 	Lease, Greatest, Gap time.Duration
 
 	// LeaseChecked and OwnConnections are claims, as in [census.Config].
 	LeaseChecked, OwnConnections bool
 
-	// Idle is the longest pause between two attempts of one old client. Bounds of
-	// clocks count as measured after a window of that length, and never without
-	// Idle.
+	// Idle is the longest pause between two attempts of one old client. Bounds
+	// of clocks count as measured after a window of that length, and never
+	// without Idle.
 	Idle time.Duration
 
-	// Monitor watches every command, without a break. It costs the server much of
-	// its throughput. Dialects and servers need it whose counts of SETNX and
+	// Monitor watches every command, without a break. It costs the server much
+	// of its throughput. Dialects and servers need it whose counts of SETNX and
 	// GETSET prove nothing.
 	Monitor bool
 
 	// Every is the time between two writes to the server. Defaults to 5 s.
 	Every time.Duration
 
-	// Timeout is the longest wait for each reply, in real time. Defaults to 2 s.
+	// Timeout is the longest wait for each reply, in real time. Defaults to
+	// 2 s.
 	Timeout time.Duration
 
 	// Clock measures the observer's own time. Defaults to [lock.Machine].
 	Clock lock.Clock
 
-	// Seen, if not nil, is called after each write, with what was written and with the
-	// whole result of the watch.
+	// Seen, if not nil, is called after each write, with what was written and
+	// with the whole result of the watch.
 	Seen func(Sighting, *audit.Result)
 
 	// watch stands in for audit.Watch in tests.
@@ -180,7 +182,8 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config:    census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", Except: o.except, DB: o.cfg.DB, Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
+		Config: census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", Except: o.except, DB: o.cfg.DB,
+			Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
@@ -302,13 +305,15 @@ func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, erro
 	if other.Format != "" && was != o.wrote {
 		o.before = other.with(o.before)
 	}
-	now, theirs := mine.with(o.before), other.Format != "" && other.Observer != o.cfg.Name && other.standsBefore(mine)
+	now, theirs := mine.with(o.before),
+		other.Format != "" && other.Observer != o.cfg.Name && other.standsBefore(mine)
 	if theirs {
 		now = other.with(now)
 	}
-	// Without a record the fleet is not in Clean. The verbs report a record that cannot
-	// be read.
-	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() && r.err == nil {
+	// Without a record the fleet is not in Clean. The verbs report a record
+	// that cannot be read.
+	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() &&
+		r.err == nil {
 		now.alarmed(r.Record)
 	}
 	text, err := now.text()
@@ -346,7 +351,8 @@ func (o *observer) replace(ctx context.Context, was, text string) error {
 // counts as running. An act that mine shows after those words ends the other's
 // window, so s does not stand.
 func (s Sighting) standsBefore(mine Sighting) bool {
-	if !slices.Equal(s.Except, mine.Except) || mine.Until.Sub(s.Until) > watchFresh || s.From.After(mine.From) {
+	if !slices.Equal(s.Except, mine.Except) || mine.Until.Sub(s.Until) > watchFresh ||
+		s.From.After(mine.From) {
 		return false
 	}
 	if last := later(mine.LastWrite, mine.LastFailed); last != nil && last.At.After(s.Until) {
@@ -365,12 +371,14 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Lease: factOf(e.SmallestLease), LeaseLooks: factOf(e.LeaseLooks), Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
+		Lease: factOf(e.SmallestLease), LeaseLooks: factOf(e.LeaseLooks), Greatest: factOf(e.GreatestLease),
+		Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
 	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
-		// The value is in no known form. The call is shown, since it ends the window.
+		// The value is in no known form. The call is shown, since it ends the
+		// window.
 		s.LastFailed = call
 	}
 	if e.Stats != nil {
@@ -385,7 +393,8 @@ func sighted(observer string, r *audit.Result) Sighting {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
 	}
 	for _, k := range e.Keys {
-		// The watch reads only the fleet's dialect. Unreadable values are another one's.
+		// The watch reads only the fleet's dialect. Unreadable values are
+		// another one's.
 		if len(k.Dialects) > 1 || len(k.Dialects) == 1 && k.Counts.Unreadable > 0 {
 			s.Mixed = append(s.Mixed, k.Key)
 		}

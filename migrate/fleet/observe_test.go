@@ -39,13 +39,15 @@ func watched(from, until time.Time, change func(*census.Evidence)) *audit.Result
 // observe runs an observer to which the results come one after another.
 func (f *fleet) observe(name string, results ...*audit.Result) {
 	f.t.Helper()
-	err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: name, watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
-		for _, r := range results {
-			c.Seen(r)
-			f.w.Pass(time.Millisecond)
-		}
-		return nil, nil
-	}})
+	err := WatchClients(bg, f.w.Pool(),
+		ObserverConfig{Name: name, watch: func(_ context.Context, _ *redis.Pool,
+			c audit.Config) (*audit.Result, error) {
+			for _, r := range results {
+				c.Seen(r)
+				f.w.Pass(time.Millisecond)
+			}
+			return nil, nil
+		}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -88,13 +90,16 @@ func TestGateOpensForAnUnbrokenWindow(t *testing.T) {
 		now = f.w.ServerNow()
 		f.observe("o", watched(now.Add(-time.Second), now, nil))
 		gate("window")
-		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) { e.Stats.LastMoved = now.Add(-needed / 2) }))
+		f.observe("o", watched(now.Add(-2*needed), now,
+			func(e *census.Evidence) { e.Stats.LastMoved = now.Add(-needed / 2) }))
 		gate("window")
 		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) {
-			e.Coverage[1].Holes = []census.Hole{{From: now.Add(-needed / 2), Until: now.Add(-needed / 2), Reason: census.HoleStep}}
+			e.Coverage[1].Holes = []census.Hole{
+				{From: now.Add(-needed / 2), Until: now.Add(-needed / 2), Reason: census.HoleStep}}
 		}))
 		gate("window")
-		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) { e.Coverage[1].Elapsed = needed / 2 }))
+		f.observe("o", watched(now.Add(-2*needed), now,
+			func(e *census.Evidence) { e.Coverage[1].Elapsed = needed / 2 }))
 		gate("window")
 	})
 }
@@ -106,7 +111,9 @@ func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
 		f.observe("first", watched(at, now, func(e *census.Evidence) {
 			e.SmallestLease = census.Span{Value: 5 * time.Second, Basis: census.Measured}
 			e.GreatestLease = census.Span{Value: 5 * time.Second, Basis: census.Default}
-			e.Keys = []census.KeyEvidence{{Key: "k", LastFailed: &census.Act{At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}
+			e.Keys = []census.KeyEvidence{
+				{Key: "k", LastFailed: &census.Act{
+					At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}
 			e.GetsetFirst = []string{"10.0.0.2:1"}
 		}))
 		f.w.Pass(time.Minute)
@@ -121,7 +128,8 @@ func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
 		if len(s.Keys) != 1 || s.Keys[0].LastFailed.Who != "10.0.0.1:7 till" {
 			t.Errorf("%+v", s.Keys)
 		}
-		if s.Quiet[WatchStats] != time.Second || s.Observer != "second" || s.Missing[WatchMonitor] != "not asked for" {
+		if s.Quiet[WatchStats] != time.Second || s.Observer != "second" ||
+			s.Missing[WatchMonitor] != "not asked for" {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -149,9 +157,9 @@ func TestSecondWatcherKeepsTheFirstOnesWindow(t *testing.T) {
 	})
 }
 
-// TestWatcherThatSawLessOverwritesNothing lets one watcher keep its window while
-// a second one sees a longer pause, a longer job and an act in clean. The first
-// one writes again afterwards.
+// TestWatcherThatSawLessOverwritesNothing lets one watcher keep its window
+// while a second one sees a longer pause, a longer job and an act in clean. The
+// first one writes again afterwards.
 func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -168,7 +176,8 @@ func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 				return watched(now.Add(-30*time.Second), f.w.ServerNow(), func(e *census.Evidence) {
 					e.LongestPause = census.Span{Value: time.Hour, Basis: census.Measured, At: now}
 					e.LongestHold = census.Span{Value: time.Minute, Basis: census.Measured, At: now}
-					e.LastWrite = &census.Act{At: now.Add(-20 * time.Second), Key: "k", What: census.ActAcquired}
+					e.LastWrite = &census.Act{
+						At: now.Add(-20 * time.Second), Key: "k", What: census.ActAcquired}
 					e.Keys = []census.KeyEvidence{{Key: "k", LastWrite: e.LastWrite}}
 				})
 			},
@@ -178,14 +187,16 @@ func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 		wrote := make(chan struct{})
 		for name := range turns {
 			go func() {
-				_ = WatchClients(bg, f.w.Pool(), ObserverConfig{Name: name, watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
-					for range turns[name] {
-						c.Seen(results[name]())
-						f.w.Pass(time.Millisecond)
-						wrote <- struct{}{}
-					}
-					return nil, nil
-				}})
+				_ = WatchClients(bg, f.w.Pool(),
+					ObserverConfig{Name: name,
+						watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+							for range turns[name] {
+								c.Seen(results[name]())
+								f.w.Pass(time.Millisecond)
+								wrote <- struct{}{}
+							}
+							return nil, nil
+						}})
 			}()
 		}
 		for i, name := range []string{"first", "second", "first", "second", "first"} {
@@ -196,11 +207,13 @@ func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 				continue
 			}
 			s := f.seen()
-			if i == 1 && s.Observer != "first" || s.Pause.Time != time.Hour || s.Job.Time != time.Minute || len(s.Keys) != 1 || s.Alarm == nil {
+			if i == 1 && s.Observer != "first" || s.Pause.Time != time.Hour || s.Job.Time != time.Minute ||
+				len(s.Keys) != 1 || s.Alarm == nil {
 				t.Errorf("after %s wrote: %+v", name, s)
 			}
 			if quiet := s.Quiet[WatchStats]; quiet > s.Until.Sub(now.Add(-20*time.Second)) {
-				t.Errorf("quiet for %v, and an old client wrote %v ago", quiet, s.Until.Sub(now.Add(-20*time.Second)))
+				t.Errorf("quiet for %v, and an old client wrote %v ago", quiet,
+					s.Until.Sub(now.Add(-20*time.Second)))
 			}
 		}
 		close(turns["first"])
@@ -215,7 +228,8 @@ func TestWatcherWritesAgainAfterAnother(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		now := f.w.ServerNow()
 		other := Sighting{
-			Format: sightingFormat, Observer: "other", From: now.Add(-time.Hour), Until: now.Add(-time.Minute),
+			Format: sightingFormat, Observer: "other", From: now.Add(-time.Hour),
+			Until: now.Add(-time.Minute),
 			Pause: Fact{Time: time.Hour, Basis: string(census.Measured), At: now},
 		}
 		text, err := other.text()
@@ -249,12 +263,14 @@ func TestWatcherRefusesASightingItCannotRead(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		now := f.w.ServerNow()
 		newer := `{"format":"gsl-seen/99"}`
-		err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: "o", watch: func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
-			_ = f.w.Mini.Set(record.SeenKey(""), newer)
-			c.Seen(watched(now, now.Add(time.Second), nil))
-			<-ctx.Done()
-			return nil, nil
-		}})
+		err := WatchClients(bg, f.w.Pool(),
+			ObserverConfig{Name: "o",
+				watch: func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+					_ = f.w.Mini.Set(record.SeenKey(""), newer)
+					c.Seen(watched(now, now.Add(time.Second), nil))
+					<-ctx.Done()
+					return nil, nil
+				}})
 		if text, _ := f.w.Mini.Get(record.SeenKey("")); text != newer || !errors.Is(err, record.ErrNewer) {
 			t.Errorf("%v, and it says %s", err, text)
 		}
@@ -290,7 +306,8 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 		r := advance(Claims{Gap: time.Second}, "lease", "greatest", "spread")
 		for i, words := range [][]string{{"55s", "--lease"}, {"1m30s", "--greatest"}, {"2s", "--spread"}} {
 			for _, word := range append(words, "inferred") {
-				if detail := fmt.Sprint(r.Gate.Blocks[min(i, len(r.Gate.Blocks)-1)]); !strings.Contains(detail, word) {
+				if detail := fmt.Sprint(r.Gate.Blocks[min(i, len(r.Gate.Blocks)-1)]); !strings.Contains(
+					detail, word) {
 					t.Errorf("%q does not say %s", detail, word)
 				}
 			}
@@ -303,7 +320,11 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 		}))
 		o.Go = false
 		r = advance(Claims{Spread: time.Second, Gap: time.Second, Job: time.Second})
-		if !slices.ContainsFunc(r.Gate.Evidence, func(e Finding) bool { return e.Claimed && e.Rule == "lease" && strings.Contains(e.Detail, "55s") }) {
+		if !slices.ContainsFunc(r.Gate.Evidence,
+			func(e Finding) bool {
+				return e.Claimed && e.Rule == "lease" &&
+					strings.Contains(e.Detail, "55s")
+			}) {
 			t.Errorf("no claim: %v", r.Gate.Evidence)
 		}
 		o.Go = true
@@ -312,7 +333,8 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 		said.Greatest = 90 * time.Second
 		advance(said, "lease") // 55 s is less than what is said
 		said.LeaseChecked = true
-		if r := advance(said); !r.Moved || f.at(migrate.Dual).Fleet.Lease != (migrate.Known{Time: time.Minute, Source: migrate.Claimed}) {
+		if r := advance(said); !r.Moved ||
+			f.at(migrate.Dual).Fleet.Lease != (migrate.Known{Time: time.Minute, Source: migrate.Claimed}) {
 			t.Errorf("%+v", f.at(migrate.Dual).Fleet)
 		}
 	})
@@ -320,10 +342,12 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 
 func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 	for basis, want := range map[census.Basis]census.Basis{
-		census.Given: census.Measured, census.Inferred: census.Inferred, census.Default: census.Inferred, census.Unknown: census.Measured,
+		census.Given: census.Measured, census.Inferred: census.Inferred, census.Default: census.Inferred,
+		census.Unknown: census.Measured,
 	} {
 		s := sighted("o", watched(judged, judged, func(e *census.Evidence) {
-			e.SmallestLease, e.GreatestLease = census.Span{Value: time.Minute, Basis: census.Given}, census.Span{Value: time.Minute, Basis: basis}
+			e.SmallestLease, e.GreatestLease = census.Span{Value: time.Minute, Basis: census.Given},
+				census.Span{Value: time.Minute, Basis: basis}
 			e.Spread = census.Spread{Guaranteed: time.Second}
 		}))
 		if s.Spread.Basis != string(want) {
@@ -338,10 +362,12 @@ func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual} {
 		for name, seen := range map[string]func(*census.Evidence){
 			"given to the watch": func(e *census.Evidence) {
-				e.LeaseLooks = census.Span{Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
+				e.LeaseLooks = census.Span{
+					Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
 			},
 			"guessed by the watch": func(e *census.Evidence) {
-				e.SmallestLease = census.Span{Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
+				e.SmallestLease = census.Span{
+					Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
 			},
 		} {
 			f, s := orderly(p), sighted("o", watched(judged, judged, seen))
@@ -349,7 +375,8 @@ func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 			f.claims.Lease = time.Minute
 			g := judge(f, p+1)
 			closed(t, &g, "lease")
-			if said := fmt.Sprint(g.Blocks); !strings.Contains(said, "at 10.0.0.1:1 looks like 30s") || !strings.Contains(said, "--lease-checked") {
+			if said := fmt.Sprint(g.Blocks); !strings.Contains(said, "at 10.0.0.1:1 looks like 30s") ||
+				!strings.Contains(said, "--lease-checked") {
 				t.Errorf("%s: %s", name, said)
 			}
 			f.claims.LeaseChecked = true
@@ -373,12 +400,13 @@ func TestDoubtOfALeaseIsKept(t *testing.T) {
 	}
 }
 
-// TestAlarmIsKeptWhileNobodyReadsTheRecord: whether the fleet is in clean is then
-// unknown.
+// TestAlarmIsKeptWhileNobodyReadsTheRecord: whether the fleet is in clean is
+// then unknown.
 func TestAlarmIsKeptWhileNobodyReadsTheRecord(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		now := f.w.ServerNow()
-		before := Sighting{Format: sightingFormat, Observer: "other", Until: now.Add(-time.Hour), Alarm: &Touch{At: now.Add(-time.Hour), Key: "k", What: "acquired"}}
+		before := Sighting{Format: sightingFormat, Observer: "other", Until: now.Add(-time.Hour),
+			Alarm: &Touch{At: now.Add(-time.Hour), Key: "k", What: "acquired"}}
 		if err := before.Keep(bg, f.w.Pool(), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +430,8 @@ func TestSightingKeepsTheLastCountedCall(t *testing.T) {
 	}
 }
 
-// A watch goes by what the record has as claimed, so that clocks can be measured.
+// A watch goes by what the record has as claimed, so that clocks can be
+// measured.
 func TestWatchGoesByTheClaimsOfTheRecord(t *testing.T) {
 	claimed := func(d time.Duration) migrate.Known { return migrate.Known{Time: d, Source: migrate.Claimed} }
 	for name, c := range map[string]struct {
@@ -411,17 +440,22 @@ func TestWatchGoesByTheClaimsOfTheRecord(t *testing.T) {
 	}{
 		"nothing": {},
 		"all": {
-			migrate.Fleet{Lease: claimed(time.Minute), Greatest: claimed(time.Hour), Gap: claimed(time.Second)}, ObserverConfig{},
+			migrate.Fleet{Lease: claimed(time.Minute), Greatest: claimed(time.Hour),
+				Gap: claimed(time.Second)}, ObserverConfig{},
 			ObserverConfig{Lease: time.Minute, Greatest: time.Hour, Gap: time.Second},
 		},
-		"zero": {migrate.Fleet{Lease: claimed(time.Minute), Gap: claimed(0)}, ObserverConfig{}, ObserverConfig{Lease: time.Minute, Gap: dialect.Zero}},
+		"zero": {migrate.Fleet{Lease: claimed(time.Minute), Gap: claimed(0)}, ObserverConfig{},
+			ObserverConfig{Lease: time.Minute, Gap: dialect.Zero}},
 		"flags first": {
-			migrate.Fleet{Lease: claimed(time.Minute), Gap: claimed(time.Second)}, ObserverConfig{Lease: time.Hour, Gap: time.Millisecond},
+			migrate.Fleet{Lease: claimed(time.Minute), Gap: claimed(time.Second)},
+			ObserverConfig{Lease: time.Hour, Gap: time.Millisecond},
 			ObserverConfig{Lease: time.Hour, Gap: time.Millisecond},
 		},
-		"a smaller greatest": {migrate.Fleet{Greatest: claimed(time.Minute)}, ObserverConfig{Lease: time.Hour}, ObserverConfig{Lease: time.Hour}},
+		"a smaller greatest": {migrate.Fleet{Greatest: claimed(time.Minute)},
+			ObserverConfig{Lease: time.Hour}, ObserverConfig{Lease: time.Hour}},
 		"no claims": {
-			migrate.Fleet{Lease: migrate.Known{Time: time.Minute, Source: migrate.Default}, Gap: migrate.Known{Time: time.Second, Source: migrate.Measured}},
+			migrate.Fleet{Lease: migrate.Known{Time: time.Minute, Source: migrate.Default},
+				Gap: migrate.Known{Time: time.Second, Source: migrate.Measured}},
 			ObserverConfig{}, ObserverConfig{},
 		},
 	} {
@@ -443,11 +477,14 @@ func TestWatchReadsTheClaimsOfTheRecord(t *testing.T) {
 		f.to(migrate.Dual)
 		was := f.at(migrate.Dual).Fleet
 		var told audit.Config
-		err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: "o", watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
-			told = c
-			return nil, nil
-		}})
-		if err != nil || was.Lease.Source != migrate.Claimed || told.Lease != was.Lease.Time || dialect.Bound(told.Gap) != was.Gap.Time || told.Gap == 0 {
+		err := WatchClients(bg, f.w.Pool(),
+			ObserverConfig{Name: "o",
+				watch: func(_ context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+					told = c
+					return nil, nil
+				}})
+		if err != nil || was.Lease.Source != migrate.Claimed || told.Lease != was.Lease.Time ||
+			dialect.Bound(told.Gap) != was.Gap.Time || told.Gap == 0 {
 			t.Errorf("%v: told lease %v, gap %v of %+v", err, told.Lease, told.Gap, was)
 		}
 	})
@@ -459,17 +496,23 @@ func TestSightingTakesWhatWasSeenOfTheClocks(t *testing.T) {
 		behind, ahead census.Bound
 		want          [4]time.Duration // behind and ahead measured, then proved; 0 is unknown
 	}{
-		"nothing":  {behind: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh}, ahead: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh}},
-		"too soon": {behind: census.Bound{AtLeast: behind}, ahead: census.Bound{AtLeast: ahead}, want: [4]time.Duration{0, 0, behind, ahead}},
+		"nothing": {behind: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh},
+			ahead: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh}},
+		"too soon": {behind: census.Bound{AtLeast: behind}, ahead: census.Bound{AtLeast: ahead},
+			want: [4]time.Duration{0, 0, behind, ahead}},
 		"measured": {
-			behind: census.Bound{Span: census.Span{Value: behind + time.Second, Basis: census.Measured}, AtLeast: behind},
-			ahead:  census.Bound{AtLeast: -behind},
-			want:   [4]time.Duration{behind + time.Second, 0, behind, 0},
+			behind: census.Bound{Span: census.Span{Value: behind + time.Second, Basis: census.Measured},
+				AtLeast: behind},
+			ahead: census.Bound{AtLeast: -behind},
+			want:  [4]time.Duration{behind + time.Second, 0, behind, 0},
 		},
-		"claimed": {behind: census.Bound{Span: census.Span{Value: behind, Basis: census.Claimed}, AtLeast: offset.NoLow}},
-		"guessed": {behind: census.Bound{AtLeast: behind, Guessed: true}, ahead: census.Bound{AtLeast: ahead, Guessed: true}},
+		"claimed": {behind: census.Bound{
+			Span: census.Span{Value: behind, Basis: census.Claimed}, AtLeast: offset.NoLow}},
+		"guessed": {behind: census.Bound{AtLeast: behind, Guessed: true},
+			ahead: census.Bound{AtLeast: ahead, Guessed: true}},
 	} {
-		s := sighted("o", watched(judged, judged, func(e *census.Evidence) { e.Run, e.Behind, e.Ahead = "run-1", c.behind, c.ahead }))
+		s := sighted("o", watched(judged, judged,
+			func(e *census.Evidence) { e.Run, e.Behind, e.Ahead = "run-1", c.behind, c.ahead }))
 		got := [4]time.Duration{s.Behind.Time, s.Ahead.Time, s.BehindProved.Time, s.AheadProved.Time}
 		if got != c.want || s.Server != "run-1" {
 			t.Errorf("%s: %v of server %q, want %v", name, got, s.Server, c.want)

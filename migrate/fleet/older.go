@@ -35,7 +35,8 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 		return f, nil, nil
 	}
 	_, rest, _ := strings.Cut(f.record.bytes, " ")
-	next, err := migrate.ParseRecord(record.Version + " " + rest + " roster= run= every=0 ttl=0 lost=- evidence=- except= from=-")
+	next, err := migrate.ParseRecord(record.Version + " " + rest +
+		" roster= run= every=0 ttl=0 lost=- evidence=- except= from=-")
 	if err != nil {
 		return f, nil, nil // not that version's form either: the gate says so
 	}
@@ -59,7 +60,8 @@ func (d *desk) raise(ctx context.Context, f *facts) (*facts, []Finding, error) {
 	}
 	next.Roster, next.Run, next.Lost = f.nonce, f.run(), f.reading
 	next.TTL = max(next.TTL, next.Fleet.Lease.Time, f.dialect.Lease)
-	if _, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil); err != nil && !errors.Is(err, errRaced) {
+	if _, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil); err != nil &&
+		!errors.Is(err, errRaced) {
 		return nil, nil, d.refused(err)
 	}
 	for _, m := range old {
@@ -76,7 +78,8 @@ func (d *desk) olderMembers(ctx context.Context, f *facts) ([]olderMember, error
 	var out []olderMember
 	cursor := "0"
 	for {
-		reply, err := redis.Values(d.mux.Do(ctx, "SCAN", cursor, "MATCH", scope.Literal(record.OldMemberKey(d.opts.Namespace, ""))+"*", "COUNT", scanSlice))
+		reply, err := redis.Values(d.mux.Do(ctx, "SCAN", cursor, "MATCH",
+			scope.Literal(record.OldMemberKey(d.opts.Namespace, ""))+"*", "COUNT", scanSlice))
 		if err != nil {
 			return nil, err
 		}

@@ -15,13 +15,15 @@ func (f *fleet) among(others int, d time.Duration) {
 	const step = time.Second
 	for range d / step {
 		f.w.Pass(step)
-		if _, err := f.w.Mini.HIncr(record.LivedKey(""), record.LivedField, others*int(step.Milliseconds())); err != nil {
+		if _, err := f.w.Mini.HIncr(record.LivedKey(""), record.LivedField,
+			others*int(step.Milliseconds())); err != nil {
 			f.t.Fatal(err)
 		}
 	}
 }
 
-// promised is how far the heartbeats of a member are apart, as the server has it.
+// promised is how far the heartbeats of a member are apart, as the server has
+// it.
 func (f *fleet) promised(m *migrate.Member) time.Duration {
 	f.t.Helper()
 	s, err := migrate.ParseMember(f.w.Mini.HGet(record.RosterKey(""), m.ID()))
@@ -39,7 +41,8 @@ func TestLargeFleetAnnouncesItsLongPeriods(t *testing.T) {
 		f.to(migrate.Dual)
 		f.among(999, 3*time.Minute)
 		every := f.promised(m)
-		if every < 45*time.Second || every > 55*time.Second || m.State().Every != every { // when it beats is random at first
+		if every < 45*time.Second || every > 55*time.Second || m.State().Every != every {
+			// when it beats is random at first
 			t.Fatalf("said %v, holds to %v", every, m.State().Every)
 		}
 		f.among(999, 40*time.Second)
@@ -59,11 +62,13 @@ func TestLargeFleetAnnouncesItsLongPeriods(t *testing.T) {
 	})
 }
 
-// TestWhoMayNotCountBeatsAsASmallFleet: the right to HINCRBY is not needed for anything else.
+// TestWhoMayNotCountBeatsAsASmallFleet: the right to HINCRBY is not needed for
+// anything else.
 func TestWhoMayNotCountBeatsAsASmallFleet(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
-		wire := f.w.Wire(redistest.Rule{Command: "HINCRBY", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+		wire := f.w.Wire(redistest.Rule{
+			Command: "HINCRBY", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
 		if err != nil {
 			t.Fatal(err)

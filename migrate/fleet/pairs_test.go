@@ -21,18 +21,29 @@ import (
 // and polls, concern only the old clients and their own values, and no phase
 // changes them.
 var kin = []dialect.Dialect{
-	dialect.Jedis(),      // a stamp in milliseconds, taken over by GETSET; no server ends it
-	dialect.JedisUUID(),  // or mine: every acquisition is settled, and only a settled guard makes way for a tombstone
-	dialect.PageNil(),    // whole seconds, and a missing key is overwritten: the clock is cut, and may twice write the same
-	dialect.RedisMutex(), // a float of seconds that is expired when equal; a client leaves another's bytes alone
-	dialect.Machinery(),  // never releases: the key means "done", from sealed on by M; nothing is handed on
-	dialect.Gorlock(),    // nanoseconds under the server's TTL, which outlives M at a stamp of a getsetlock client
-	dialect.BareExpire(), // no time at all: nothing is taken over, and every poll sets the TTL, a tombstone's too
+	dialect.Jedis(), // a stamp in milliseconds, taken over by GETSET; no server ends it
+	// or mine: every acquisition is settled, and only a settled guard makes way
+	// for a tombstone
+	dialect.JedisUUID(),
+	// whole seconds, and a missing key is overwritten: the clock is cut, and
+	// may twice write the same
+	dialect.PageNil(),
+	// a float of seconds that is expired when equal; a client leaves another's
+	// bytes alone
+	dialect.RedisMutex(),
+	dialect.Machinery(), // never releases: the key means "done", from sealed on by M; nothing is handed on
+	// nanoseconds under the server's TTL, which outlives M at a stamp of a
+	// getsetlock client
+	dialect.Gorlock(),
+	// no time at all: nothing is taken over, and every poll sets the TTL, a
+	// tombstone's too
+	dialect.BareExpire(),
 	dialect.SetDel(),     // the same with the holder's own TTL: its end alone frees the key
 	dialect.SetPexpire(), // tokens that look like guards; only M tells them apart
 }
 
-// pair are two members of a fleet, one of which has followed a step and one has not, and an old client.
+// pair are two members of a fleet, one of which has followed a step and one has
+// not, and an old client.
 type pair struct {
 	*fleet
 	ahead, behind *migrate.Bridge
@@ -62,10 +73,12 @@ type sleepy struct{ *redistest.Clock }
 
 func (sleepy) After(time.Duration) <-chan time.Time { return nil }
 
-// newPair has the record at a phase that one member acts by, while the other acts by the one before.
+// newPair has the record at a phase that one member acts by, while the other
+// acts by the one before.
 func newPair(f *fleet, d dialect.Dialect, from, to migrate.Phase) *pair {
 	f.t.Helper()
-	p := &pair{fleet: f, members: map[*migrate.Bridge]*migrate.Member{}, dialect: d, terms: dialect.Terms{Lease: oldLease}}
+	p := &pair{fleet: f, members: map[*migrate.Bridge]*migrate.Member{}, dialect: d,
+		terms: dialect.Terms{Lease: oldLease}}
 	epoch := int64(1)
 	write := func(phase migrate.Phase) {
 		r := migrate.Record{Epoch: epoch, Phase: phase, Since: f.w.ServerNow(), Dialect: d.Name}
@@ -78,7 +91,8 @@ func newPair(f *fleet, d dialect.Dialect, from, to migrate.Phase) *pair {
 	p.behind = p.bridge()
 	write(to)
 	p.ahead = p.bridge()
-	old, err := legacy.New(f.w.Pool(), legacy.Config{Mode: legacy.Verbatim, Dialect: d, Terms: p.terms, Clock: f.w.Clock(redistest.Skew{})})
+	old, err := legacy.New(f.w.Pool(),
+		legacy.Config{Mode: legacy.Verbatim, Dialect: d, Terms: p.terms, Clock: f.w.Clock(redistest.Skew{})})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -89,11 +103,14 @@ func newPair(f *fleet, d dialect.Dialect, from, to migrate.Phase) *pair {
 
 func (p *pair) bridge() *migrate.Bridge {
 	p.t.Helper()
-	m, err := migrate.Join(bg, p.w.Pool(), migrate.MemberConfig{Clock: sleepy{p.w.Clock(redistest.Skew{})}, Every: time.Hour, Dialect: p.dialect.Name})
+	m, err := migrate.Join(bg, p.w.Pool(),
+		migrate.MemberConfig{Clock: sleepy{p.w.Clock(redistest.Skew{})}, Every: time.Hour,
+			Dialect: p.dialect.Name})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	b, err := migrate.New(p.w.Pool(), migrate.Config{Phases: m, Dialect: p.dialect, Terms: p.terms, Clock: p.w.Clock(redistest.Skew{})})
+	b, err := migrate.New(p.w.Pool(),
+		migrate.Config{Phases: m, Dialect: p.dialect, Terms: p.terms, Clock: p.w.Clock(redistest.Skew{})})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -134,9 +151,10 @@ func (p *pair) gives(g lock.Grant) {
 	}
 }
 
-// frees gives back a lock that was taken under a phase, NoPhase by the old client. Where the key then says that
-// a tick is done, nobody has it until that is over; but clean looks at no stamp, and what observe and the old
-// clients have done it does again.
+// frees gives back a lock that was taken under a phase, NoPhase by the old
+// client. Where the key then says that a tick is done, nobody has it until that
+// is over; but clean looks at no stamp, and what observe and the old clients
+// have done it does again.
 func (p *pair) frees(g lock.Grant, key string, by migrate.Phase) {
 	p.t.Helper()
 	p.gives(g)
@@ -153,9 +171,10 @@ func (p *pair) frees(g lock.Grant, key string, by migrate.Phase) {
 	p.w.Pass(oldLease + p.beyond())
 }
 
-// TestEveryPairOfPhasesExcludesWhatItPromises has a member in each of two neighbouring phases, in both
-// directions, and the new beginning after clean. What it does not promise is checked too: in clean
-// nothing keeps an old client out.
+// TestEveryPairOfPhasesExcludesWhatItPromises has a member in each of two
+// neighbouring phases, in both directions, and the new beginning after clean.
+// What it does not promise is checked too: in clean nothing keeps an old client
+// out.
 func TestEveryPairOfPhasesExcludesWhatItPromises(t *testing.T) {
 	for _, d := range kin {
 		t.Run(d.Name, func(t *testing.T) {
@@ -260,8 +279,8 @@ func (p *pair) besideOldClients(b *migrate.Bridge, acts migrate.Phase, key strin
 	p.frees(p.gets("the old client again", p.old, key), key, migrate.NoPhase)
 }
 
-// TestALeaseKeepsThePhaseItWasTakenIn: after the step its renewal and release do what they did before, and
-// the other member waits all the time.
+// TestALeaseKeepsThePhaseItWasTakenIn: after the step its renewal and release
+// do what they did before, and the other member waits all the time.
 func TestALeaseKeepsThePhaseItWasTakenIn(t *testing.T) {
 	for _, d := range kin {
 		t.Run(d.Name, func(t *testing.T) {

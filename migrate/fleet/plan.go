@@ -13,14 +13,15 @@ import (
 // Leg is one step of the road.
 type Leg struct {
 	From, To migrate.Phase
-	// Wait is how long the step takes at least: its window, leases that have to end,
-	// heartbeats.
+	// Wait is how long the step takes at least: its window, leases that have to
+	// end, heartbeats.
 	Wait time.Duration
-	// Needs is what the step requires, in sentences. Refuses is what closes its gate
-	// now. For a later leg it has only what no earlier leg mends.
+	// Needs is what the step requires, in sentences. Refuses is what closes its
+	// gate now. For a later leg it has only what no earlier leg mends.
 	Needs   []string
 	Refuses []Finding
-	// Evidence is what the gate of the next leg is judged by. Later legs have none yet.
+	// Evidence is what the gate of the next leg is judged by. Later legs have
+	// none yet.
 	Evidence []Finding
 }
 
@@ -57,7 +58,11 @@ func (f *facts) road(r *Report) *Road {
 	road := &Road{Report: r, Fleet: fleet, Idle: f.idle()}
 	from := f.record.Phase
 	if !f.record.exists() {
-		road.Legs = append(road.Legs, Leg{From: migrate.NoPhase, To: migrate.Observe, Needs: []string{"getsetlock migrate init writes the record; programs that join begin to act by it"}, Refuses: f.initRefuses()})
+		road.Legs = append(road.Legs,
+			Leg{From: migrate.NoPhase, To: migrate.Observe,
+				Needs: []string{
+					"getsetlock migrate init writes the record; programs that join begin to act by it"},
+				Refuses: f.initRefuses()})
 		from = migrate.Observe
 	}
 	for p := from; p < migrate.Clean; p++ {
@@ -76,7 +81,9 @@ func (f *facts) initRefuses() []Finding {
 	}
 	_, blocks := f.firstRecord()
 	if other, ok := f.overlapping(); ok {
-		blocks = append(blocks, Finding{Rule: "namespace", Detail: fmt.Sprintf("the namespace %q has a record and would own the same keys", other)})
+		blocks = append(blocks, Finding{
+			Rule: "namespace", Detail: fmt.Sprintf(
+				"the namespace %q has a record and would own the same keys", other)})
 	}
 	return blocks
 }
@@ -93,19 +100,23 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 	if l.Refuses = lasting(gate.Blocks); next {
 		l.Refuses, l.Evidence = gate.Blocks, gate.Evidence
 	}
-	every := fmt.Sprintf("every member acts by %v, and no lease of an earlier phase runs (at most %v)", from, f.longestTTL())
+	every := fmt.Sprintf("every member acts by %v, and no lease of an earlier phase runs (at most %v)", from,
+		f.longestTTL())
 	need, formula := f.windowTo(l.To, fleet)
-	window := fmt.Sprintf("%v without an attempt of an old client (%s), watched by status --watch", need, formula)
+	window := fmt.Sprintf("%v without an attempt of an old client (%s), watched by status --watch", need,
+		formula)
 	if asksIdle(l.To) && f.idle().Source == migrate.Unknown {
 		window += ", and longer if an old client pauses for longer between two attempts: say how long by --idle"
 	}
 	switch l.To {
 	case migrate.Dual:
-		l.Needs = []string{every, "every member has run its scripts on its probe key", "the old clients' smallest lease, clock spread, longest attempt and longest job are known"}
+		l.Needs = []string{every, "every member has run its scripts on its probe key",
+			"the old clients' smallest lease, clock spread, longest attempt and longest job are known"}
 	case migrate.Sealed, migrate.Modern:
 		l.Needs = []string{every, window}
 		if l.To == migrate.Sealed {
-			l.Needs = append(l.Needs, "before the step: the last old client is stopped; after it an old client waits and gives up")
+			l.Needs = append(l.Needs,
+				"before the step: the last old client is stopped; after it an old client waits and gives up")
 		}
 		l.Wait += need
 	case migrate.Clean:
@@ -138,7 +149,8 @@ func lasting(all []Finding) []Finding {
 	var out []Finding
 	for _, b := range all {
 		switch b.Rule {
-		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members", "vanished", "claim", "behind", "ahead", "idle":
+		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members",
+			"vanished", "claim", "behind", "ahead", "idle":
 			out = append(out, b)
 		}
 	}

@@ -32,7 +32,8 @@ func (d *desk) progress(what string, began clocks.Moment) {
 		if d.clock.Since(d.told.at) < tellEvery {
 			return
 		}
-		what = fmt.Sprintf("%s (for another %v at most)", what, (d.opts.Wait - d.clock.Since(began)).Round(time.Second))
+		what = fmt.Sprintf("%s (for another %v at most)", what,
+			(d.opts.Wait - d.clock.Since(began)).Round(time.Second))
 	}
 	d.told = told{shape, d.clock.Moment()}
 	d.opts.Progress(what)

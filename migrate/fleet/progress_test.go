@@ -25,12 +25,14 @@ func TestCleanRepeatsAWaitingLineEveryTenSeconds(t *testing.T) {
 		defer end()
 		f.beats()
 		var lines []string
-		r := f.clean(Options{Go: true, Wait: time.Minute, Progress: func(line string) { lines = append(lines, line) }})
+		r := f.clean(Options{Go: true, Wait: time.Minute,
+			Progress: func(line string) { lines = append(lines, line) }})
 		closed(t, r.Gate, "leases")
 		if len(lines) < 3 || len(lines) > 8 || !strings.Contains(lines[0], "not acknowledged") {
 			t.Fatalf("%d lines: %q", len(lines), lines)
 		}
-		leases := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "leases of phase modern still run") })
+		leases := slices.IndexFunc(lines,
+			func(l string) bool { return strings.HasPrefix(l, "leases of phase modern still run") })
 		for i, line := range lines[leases:] {
 			if repeated := strings.HasSuffix(line, "at most)"); repeated != (i > 0) {
 				t.Errorf("line %d: %q", i, line)
@@ -39,18 +41,22 @@ func TestCleanRepeatsAWaitingLineEveryTenSeconds(t *testing.T) {
 	})
 }
 
-// TestProgressTakesADurationThatRunsDownForNoNews and another sentence for news.
+// TestProgressTakesADurationThatRunsDownForNoNews and another sentence for
+// news.
 func TestProgressTakesADurationThatRunsDownForNoNews(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		var lines []string
-		d := &desk{clock: clocks.New(f.w.Clock(redistest.Skew{})), opts: Options{Wait: time.Minute, Progress: func(line string) { lines = append(lines, line) }}}
+		d := &desk{clock: clocks.New(f.w.Clock(redistest.Skew{})),
+			opts: Options{Wait: time.Minute, Progress: func(line string) { lines = append(lines, line) }}}
 		began := d.clock.Moment()
 		for i := range 12 {
-			d.progress(fmt.Sprintf("their leases are over in %v", time.Minute-time.Duration(i)*time.Second), began)
+			d.progress(fmt.Sprintf("their leases are over in %v", time.Minute-time.Duration(i)*time.Second),
+				began)
 			f.w.Pass(time.Second)
 		}
 		d.progress("a tombstone stands", began)
-		want := []string{"their leases are over in 1m0s", "their leases are over in 50s (for another 50s at most)", "a tombstone stands"}
+		want := []string{"their leases are over in 1m0s",
+			"their leases are over in 50s (for another 50s at most)", "a tombstone stands"}
 		if !slices.Equal(lines, want) {
 			t.Errorf("%q", lines)
 		}

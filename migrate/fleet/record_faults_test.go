@@ -16,7 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// The record is lost, alone or with all else on the server, while members act by it.
+// The record is lost, alone or with all else on the server, while members act
+// by it.
 
 var losses = map[string]func(*redistest.World){
 	"the record alone": func(w *redistest.World) { w.Mini.Del(record.Key("")) },
@@ -83,7 +84,8 @@ func TestWithoutARecordNoVerbMovesAnything(t *testing.T) {
 	}
 }
 
-// acting is what members did when the record was lost, and what init makes of it.
+// acting is what members did when the record was lost, and what init makes of
+// it.
 type acting struct {
 	alive, vanished migrate.Phase // NoPhase: there is none
 	tombstone       bool
@@ -92,30 +94,44 @@ type acting struct {
 }
 
 var actings = []acting{
-	{alive: migrate.Observe, phase: migrate.Observe}, {alive: migrate.Observe, tombstone: true, phase: migrate.Observe},
-	{alive: migrate.Dual, phase: migrate.Dual}, {alive: migrate.Dual, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},
-	{alive: migrate.Sealed, tombstone: true, phase: migrate.Sealed}, {alive: migrate.Modern, tombstone: true, phase: migrate.Modern},
-	{alive: migrate.Clean, phase: migrate.Clean}, {alive: migrate.Clean, tombstone: true, phase: migrate.Clean},
+	{alive: migrate.Observe, phase: migrate.Observe},
+	{alive: migrate.Observe, tombstone: true, phase: migrate.Observe},
+	{alive: migrate.Dual, phase: migrate.Dual},
+	{alive: migrate.Dual, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},
+	{alive: migrate.Sealed, tombstone: true, phase: migrate.Sealed},
+	{alive: migrate.Modern, tombstone: true, phase: migrate.Modern},
+	{alive: migrate.Clean, phase: migrate.Clean},
+	{alive: migrate.Clean, tombstone: true, phase: migrate.Clean},
 
-	{alive: migrate.Dual, vanished: migrate.Observe, phase: migrate.Observe}, {alive: migrate.Observe, vanished: migrate.Dual, phase: migrate.Observe},
-	{alive: migrate.Sealed, vanished: migrate.Dual, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},
-	{alive: migrate.Dual, vanished: migrate.Sealed, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},
-	{alive: migrate.Modern, vanished: migrate.Sealed, phase: migrate.Sealed}, {alive: migrate.Sealed, vanished: migrate.Modern, phase: migrate.Sealed},
-	{alive: migrate.Clean, vanished: migrate.Modern, phase: migrate.Clean, pending: migrate.Modern}, {alive: migrate.Modern, vanished: migrate.Clean, phase: migrate.Clean, pending: migrate.Modern},
-	{alive: migrate.Observe, vanished: migrate.Clean, phase: migrate.Observe, pending: migrate.Clean}, {alive: migrate.Clean, vanished: migrate.Observe, phase: migrate.Observe, pending: migrate.Clean},
+	{alive: migrate.Dual, vanished: migrate.Observe, phase: migrate.Observe},
+	{alive: migrate.Observe, vanished: migrate.Dual, phase: migrate.Observe},
+	{alive: migrate.Sealed, vanished: migrate.Dual, tombstone: true, phase: migrate.Dual,
+		pending: migrate.Sealed},
+	{alive: migrate.Dual, vanished: migrate.Sealed, tombstone: true, phase: migrate.Dual,
+		pending: migrate.Sealed},
+	{alive: migrate.Modern, vanished: migrate.Sealed, phase: migrate.Sealed},
+	{alive: migrate.Sealed, vanished: migrate.Modern, phase: migrate.Sealed},
+	{alive: migrate.Clean, vanished: migrate.Modern, phase: migrate.Clean, pending: migrate.Modern},
+	{alive: migrate.Modern, vanished: migrate.Clean, phase: migrate.Clean, pending: migrate.Modern},
+	{alive: migrate.Observe, vanished: migrate.Clean, phase: migrate.Observe, pending: migrate.Clean},
+	{alive: migrate.Clean, vanished: migrate.Observe, phase: migrate.Observe, pending: migrate.Clean},
 
-	{alive: migrate.Sealed, vanished: migrate.Observe, refused: "phase"}, {alive: migrate.Observe, vanished: migrate.Sealed, refused: "phase"},
-	{alive: migrate.Modern, vanished: migrate.Dual, refused: "phase"}, {alive: migrate.Clean, vanished: migrate.Sealed, refused: "phase"},
-	{alive: migrate.Dual, vanished: migrate.Clean, refused: "phase"}, {alive: migrate.Observe, vanished: migrate.Modern, refused: "phase"},
+	{alive: migrate.Sealed, vanished: migrate.Observe, refused: "phase"},
+	{alive: migrate.Observe, vanished: migrate.Sealed, refused: "phase"},
+	{alive: migrate.Modern, vanished: migrate.Dual, refused: "phase"},
+	{alive: migrate.Clean, vanished: migrate.Sealed, refused: "phase"},
+	{alive: migrate.Dual, vanished: migrate.Clean, refused: "phase"},
+	{alive: migrate.Observe, vanished: migrate.Modern, refused: "phase"},
 
 	{phase: migrate.Observe}, {tombstone: true, refused: "tombstones"},
 }
 
 func TestALostRecordIsWrittenAsTheMembersAct(t *testing.T) {
 	for _, a := range actings {
-		t.Run(fmt.Sprintf("%v beside %v, tombstone %v", a.alive, a.vanished, a.tombstone), func(t *testing.T) {
-			inBubble(t, func(f *fleet) { f.writesAnew(a) })
-		})
+		t.Run(fmt.Sprintf("%v beside %v, tombstone %v", a.alive, a.vanished, a.tombstone),
+			func(t *testing.T) {
+				inBubble(t, func(f *fleet) { f.writesAnew(a) })
+			})
 	}
 }
 
@@ -149,13 +165,15 @@ func (f *fleet) writesAnew(a acting) {
 	}
 }
 
-// registered puts a member on the server that beat a moment ago. It returns its epoch.
+// registered puts a member on the server that beat a moment ago. It returns its
+// epoch.
 func (f *fleet) registered(id string, p migrate.Phase, epoch int64) int64 {
 	f.t.Helper()
 	if p == migrate.NoPhase {
 		return 0
 	}
-	s := migrate.MemberState{ID: id, Dialect: "Jedis", Epoch: epoch, Phase: p, Seen: f.w.ServerNow(), Every: time.Second, Renews: record.LeastRenewals, Probe: record.ProbeOK}
+	s := migrate.MemberState{ID: id, Dialect: "Jedis", Epoch: epoch, Phase: p, Seen: f.w.ServerNow(),
+		Every: time.Second, Renews: record.LeastRenewals, Probe: record.ProbeOK}
 	f.w.Mini.HSet(record.RosterKey(""), id, s.String())
 	return epoch
 }
@@ -172,25 +190,29 @@ func (f *fleet) afterForgetting(a acting, gone int64) {
 	if got := f.at(a.alive); !r.Moved || got.Epoch != gone+1 || f.seated("away") {
 		f.t.Errorf("%v, closed by %q", got, rules(r.Gate))
 	}
-	if !slices.ContainsFunc(r.Notes, func(s string) bool { return strings.Contains(s, "away is forgotten") }) {
+	if !slices.ContainsFunc(r.Notes,
+		func(s string) bool { return strings.Contains(s, "away is forgotten") }) {
 		f.t.Errorf("nobody says so: %q", r.Notes)
 	}
 }
 
-// TestAnOldRecordFinishesNothing: it says that tombstones are to be deleted, and a member knows a later one,
-// in which they are wanted.
+// TestAnOldRecordFinishesNothing: it says that tombstones are to be deleted,
+// and a member knows a later one, in which they are wanted.
 func TestAnOldRecordFinishesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		old, pending, now migrate.Phase
 		run               verb
 	}{
-		"back": {migrate.Dual, migrate.Sealed, migrate.Sealed, doBack}, "clean": {migrate.Clean, migrate.Modern, migrate.Clean, doClean}, "init": {migrate.Observe, migrate.Clean, migrate.Observe, doInit},
+		"back":  {migrate.Dual, migrate.Sealed, migrate.Sealed, doBack},
+		"clean": {migrate.Clean, migrate.Modern, migrate.Clean, doClean},
+		"init":  {migrate.Observe, migrate.Clean, migrate.Observe, doInit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(f *fleet) {
 				f.registered("here", c.now, 7)
 				f.put("stock", nil)
-				old := f.recorded(migrate.Record{Epoch: 5, Phase: c.old, Pending: c.pending, Since: f.w.ServerNow(), Dialect: "Jedis"})
+				old := f.recorded(migrate.Record{
+					Epoch: 5, Phase: c.old, Pending: c.pending, Since: f.w.ServerNow(), Dialect: "Jedis"})
 				r := f.must(c.run, Options{Go: true})
 				if !slices.Contains(rules(r.Gate), "epoch") || r.Over || !f.w.Mini.Exists("stock") {
 					t.Errorf("over %v, closed by %q, keys %q", r.Over, rules(r.Gate), f.w.Mini.Keys())
@@ -203,14 +225,16 @@ func TestAnOldRecordFinishesNothing(t *testing.T) {
 	}
 }
 
-// TestACleanFleetSaysThatItsRecordIsOld, from which no step leads that could show it at its gate.
+// TestACleanFleetSaysThatItsRecordIsOld, from which no step leads that could
+// show it at its gate.
 func TestACleanFleetSaysThatItsRecordIsOld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.recorded(migrate.Record{Epoch: 5, Phase: migrate.Clean, Since: f.w.ServerNow(), Dialect: "Jedis"})
 		for epoch, want := range map[int64][]string{5: nil, 7: {"epoch"}} {
 			f.registered("here", migrate.Clean, epoch)
 			for _, look := range []verb{doClean, doStatus} {
-				if r := f.must(look, Options{}); !slices.Equal(rules(r.Gate), want) || (r.Gate == nil) != (want == nil) {
+				if r := f.must(look, Options{}); !slices.Equal(rules(r.Gate), want) ||
+					(r.Gate == nil) != (want == nil) {
 					t.Errorf("a member has seen epoch %d: closed by %q", epoch, rules(r.Gate))
 				}
 			}
@@ -226,7 +250,8 @@ func doStatus(ctx context.Context, f *fleet, o Options) (*Report, error) {
 // tombstones again. Leases of modern count too: a fail-over may have lost the
 // step to modern, with what its members said, before back was called.
 func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
-	for p, want := range map[migrate.Phase][]string{migrate.Sealed: {"leases"}, migrate.Dual: nil, migrate.Modern: {"leases"}} {
+	for p, want := range map[migrate.Phase][]string{
+		migrate.Sealed: {"leases"}, migrate.Dual: nil, migrate.Modern: {"leases"}} {
 		f := orderly(migrate.Dual)
 		f.record.Pending = migrate.Sealed
 		f.survey.members[1].Leases = map[migrate.Phase]int{p: 1}
@@ -257,14 +282,16 @@ func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 				crew := newCrew(f, verbCase{from: c.from})
 				var bridges []*migrate.Bridge
 				for _, m := range crew.all {
-					b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
+					b, err := migrate.New(f.w.Pool(),
+						migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer b.Close()
 					bridges = append(bridges, b)
 				}
-				// The server knows of their leases, so that no attempt asks for the record.
+				// The server knows of their leases, so that no attempt asks for
+				// the record.
 				for _, m := range crew.all {
 					_, end, err := m.Begin(bg, leaseOfOurs)
 					if err != nil {
@@ -277,7 +304,9 @@ func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 				if r := f.must(c.lost, Options{Go: true}); !r.Moved {
 					t.Fatal(rules(r.Gate))
 				}
-				f.w.Pass(crewEvery + crewEvery/10) // all have followed, and a member that stopped has not vanished yet
+				// all have followed, and a member that stopped has not vanished
+				// yet
+				f.w.Pass(crewEvery + crewEvery/10)
 				promote()
 				g, err := bridges[0].Try(bg, "stock", leaseOfOurs)
 				if err != nil {

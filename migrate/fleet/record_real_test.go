@@ -24,9 +24,11 @@ func TestAMeasuredBoundIsOfTheServerThatRuns(t *testing.T) {
 	}
 	_, id, _ := strings.Cut(about, "run_id:")
 	id, _, _ = strings.Cut(id, "\r\n")
-	r := migrate.Record{Epoch: 1, Phase: migrate.Dual, Since: time.Now(), Dialect: "Jedis", Fleet: migrate.Fleet{
-		Behind: migrate.Known{Time: time.Second, Source: migrate.Measured}, Ahead: migrate.Known{Time: time.Second, Source: migrate.Claimed}, Server: id,
-	}}
+	r := migrate.Record{Epoch: 1, Phase: migrate.Dual, Since: time.Now(), Dialect: "Jedis",
+		Fleet: migrate.Fleet{
+			Behind: migrate.Known{Time: time.Second, Source: migrate.Measured},
+			Ahead:  migrate.Known{Time: time.Second, Source: migrate.Claimed}, Server: id,
+		}}
 	for range 2 {
 		s.Do("SET", "gsl:phase:", r.String())
 		got, err := fleet.ReadRecord(t.Context(), s.Pool(), "")
@@ -41,8 +43,10 @@ func TestAMeasuredBoundIsOfTheServerThatRuns(t *testing.T) {
 		if r.Fleet.Server != id {
 			want.Behind, want.Server = migrate.Known{}, ""
 		}
-		if got.Fleet != want || road.Fleet.Behind != want.Behind || road.Fleet.Ahead != want.Ahead || road.Fleet.Server != want.Server {
-			t.Errorf("measured by %q, and %q runs: read %+v, planned with %+v", r.Fleet.Server, id, got.Fleet, road.Fleet)
+		if got.Fleet != want || road.Fleet.Behind != want.Behind || road.Fleet.Ahead != want.Ahead ||
+			road.Fleet.Server != want.Server {
+			t.Errorf("measured by %q, and %q runs: read %+v, planned with %+v", r.Fleet.Server, id, got.Fleet,
+				road.Fleet)
 		}
 		r.Fleet.Server = strings.Repeat("0", len(id))
 	}

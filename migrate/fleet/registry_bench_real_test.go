@@ -19,7 +19,8 @@ import (
 
 // joined are n members, each with its own connection. They join one after
 // another within a time, as the programs of a fleet do.
-func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration, cfg migrate.MemberConfig) []*migrate.Member {
+func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration,
+	cfg migrate.MemberConfig) []*migrate.Member {
 	b.Helper()
 	if _, err := Init(bg, pool, Options{Namespace: cfg.Namespace}); err != nil {
 		b.Fatal(err)
@@ -79,7 +80,8 @@ func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
 		s := redistest.Real(b, redistest.Options{})
 		members := joined(b, s.Pool(), n, beatEvery, migrate.MemberConfig{})
 		for range time.Tick(time.Second) {
-			if !slices.ContainsFunc(members, func(m *migrate.Member) bool { return m.State().Every < period*9/10 }) {
+			if !slices.ContainsFunc(members,
+				func(m *migrate.Member) bool { return m.State().Every < period*9/10 }) {
 				break
 			}
 		}
@@ -92,7 +94,8 @@ func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
 	})
 }
 
-// spent reports what the server does while nobody here does anything, b.N times for so long.
+// spent reports what the server does while nobody here does anything, b.N times
+// for so long.
 func spent(b *testing.B, pool *redis.Pool, period time.Duration) {
 	b.Helper()
 	cpu, beats := serverCPU(b, pool), evals(b, pool)

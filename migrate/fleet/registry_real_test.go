@@ -23,7 +23,8 @@ import (
 )
 
 // known are complete claims.
-var known = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Gone: true}
+var known = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second,
+	Gone: true}
 
 // BenchmarkGateOfTenThousandKeys looks at a namespace of 10,000 locks among as
 // many other keys. It reports the longest PING of another client meanwhile.
@@ -84,7 +85,8 @@ func fill(b *testing.B, pool *redis.Pool, n int) {
 	}
 }
 
-// TestOnEveryServerAFleetGoesTheWholeRoad has members with real bridges, whose probes run the very scripts.
+// TestOnEveryServerAFleetGoesTheWholeRoad has members with real bridges, whose
+// probes run the very scripts.
 func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(binary.Name, func(t *testing.T) {
@@ -105,7 +107,8 @@ func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer bridge.Close()
-			go1 := func(what string, v func(context.Context, *redis.Pool, Options) (*Report, error), to migrate.Phase) {
+			go1 := func(what string, v func(context.Context, *redis.Pool, Options) (*Report, error),
+				to migrate.Phase) {
 				t.Helper()
 				if err := m.Refresh(bg); err != nil {
 					t.Fatal(err)
@@ -155,7 +158,8 @@ func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 
 // TestAServerThatMayDropMarksClosesTheGate asks a real one for its policy.
 func TestAServerThatMayDropMarksClosesTheGate(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{Args: []string{"--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"}})
+	s := redistest.Real(t, redistest.Options{
+		Args: []string{"--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"}})
 	pool := s.Pool()
 	if _, err := Init(bg, pool, Options{}); err != nil {
 		t.Fatal(err)
@@ -169,7 +173,8 @@ func TestAServerThatMayDropMarksClosesTheGate(t *testing.T) {
 	}
 }
 
-// TestAWatchCountsOldAttemptsOnARealServer: a SETNX in vain begins the window anew.
+// TestAWatchCountsOldAttemptsOnARealServer: a SETNX in vain begins the window
+// anew.
 func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()
@@ -178,7 +183,8 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		done <- WatchClients(ctx, pool, ObserverConfig{
-			Dialect: dialect.Jedis(), Every: 100 * time.Millisecond, Seen: func(s Sighting, _ *audit.Result) { seen <- s },
+			Dialect: dialect.Jedis(), Every: 100 * time.Millisecond,
+			Seen: func(s Sighting, _ *audit.Result) { seen <- s },
 		})
 	}()
 	until := func(what string, ok func(Sighting) bool) {
@@ -251,7 +257,8 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 		t.Cleanup(func() { _ = pool.Close() })
 		return pool
 	}
-	operator, member := rights("operator", documented(t, "operator: a user with ")...), rights("member", documented(t, "members: ")...)
+	operator, member := rights("operator", documented(t, "operator: a user with ")...),
+		rights("member", documented(t, "members: ")...)
 	o := Options{Namespace: "stock", Claims: known, Go: true}
 	if _, err := Init(bg, operator, o); err != nil {
 		t.Fatal(err)

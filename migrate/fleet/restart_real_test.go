@@ -61,15 +61,20 @@ func (w *restarted) write() {
 // after the last write.
 func (w *restarted) shut(s Sighting) {
 	w.t.Helper()
-	r, err := CleanUp(bg, w.pool, Options{Namespace: "lock", Claims: Claims{Lease: time.Second, Greatest: time.Second, Job: time.Second, Spread: time.Millisecond, Gap: time.Millisecond, Idle: 2 * time.Second}})
+	r, err := CleanUp(bg, w.pool, Options{
+		Namespace: "lock", Claims: Claims{
+			Lease: time.Second, Greatest: time.Second, Job: time.Second, Spread: time.Millisecond,
+			Gap: time.Millisecond, Idle: 2 * time.Second}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	text := fmt.Sprint(r.Gate.Evidence, r.Gate.Blocks)
-	if !strings.Contains(text, fmt.Sprint("the longest pause between two attempts of an old client: ", s.Pause.Time)) {
+	if !strings.Contains(text, fmt.Sprint("the longest pause between two attempts of an old client: ",
+		s.Pause.Time)) {
 		w.t.Errorf("the pause of %v refutes no claim of 2s: %s", s.Pause.Time, text)
 	}
-	if !slices.ContainsFunc(r.Gate.Blocks, func(b Finding) bool { return b.Rule == "old-clients" || b.Rule == "window" }) {
+	if !slices.ContainsFunc(r.Gate.Blocks,
+		func(b Finding) bool { return b.Rule == "old-clients" || b.Rule == "window" }) {
 		w.t.Errorf("nothing keeps the gate shut after an act at %v: %s", w.last, text)
 	}
 }
@@ -78,13 +83,14 @@ func TestWatcherRemembersAcrossAServersRestart(t *testing.T) {
 	for _, persist := range []bool{false, true} {
 		for _, monitor := range []bool{false, true} {
 			for _, soon := range []bool{false, true} {
-				t.Run(fmt.Sprintf("persist %v monitor %v soon %v", persist, monitor, soon), func(t *testing.T) {
-					t.Parallel()
-					s := redistest.Real(t, redistest.Options{Persist: persist})
-					w := &restarted{t: t, s: s, pool: s.Pool(redis.DialDatabase(3))}
-					w.record(migrate.Modern)
-					w.run(monitor, soon)
-				})
+				t.Run(fmt.Sprintf("persist %v monitor %v soon %v", persist, monitor, soon),
+					func(t *testing.T) {
+						t.Parallel()
+						s := redistest.Real(t, redistest.Options{Persist: persist})
+						w := &restarted{t: t, s: s, pool: s.Pool(redis.DialDatabase(3))}
+						w.record(migrate.Modern)
+						w.run(monitor, soon)
+					})
 			}
 		}
 	}
@@ -101,7 +107,8 @@ func (w *restarted) run(monitor, soon bool) {
 	step := 0
 	var run string
 	err := WatchClients(ctx, w.pool, ObserverConfig{
-		Namespace: "lock", Name: "watch", Monitor: monitor, Every: 100 * time.Millisecond, Idle: 2 * time.Second,
+		Namespace: "lock", Name: "watch", Monitor: monitor, Every: 100 * time.Millisecond,
+		Idle: 2 * time.Second,
 		Seen: func(s Sighting, r *audit.Result) {
 			last := later(s.LastWrite, s.LastFailed)
 			switch {

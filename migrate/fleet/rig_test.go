@@ -59,7 +59,8 @@ func (f *fleet) options(o Options) Options {
 		f.operator = f.w.Clock(redistest.Skew{})
 	}
 	o.Clock = f.operator
-	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second, Idle: time.Minute, Gone: true}
+	o.Claims = Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second,
+		Idle: time.Minute, Gone: true}
 	return o
 }
 
@@ -142,7 +143,8 @@ func (f *fleet) seated(field string) bool { return f.w.Mini.HGet(record.RosterKe
 // beats lets every member beat twice.
 func (f *fleet) beats() { f.w.Pass(2*beatEvery + time.Second) }
 
-// endsByItself says that a key is the sum of the members' lives, and nobody has to delete it.
+// endsByItself says that a key is the sum of the members' lives, and nobody has
+// to delete it.
 func (f *fleet) endsByItself(key string) bool {
 	return key == record.LivedKey("") && f.w.Mini.TTL(key) > 0 && f.w.Mini.TTL(key) <= livesFor
 }

@@ -43,7 +43,8 @@ func busy(ctx context.Context, t *testing.T, pool *redis.Pool) {
 				return
 			}
 		}
-		if _, err := c.Do("DEL", fmt.Sprint("session:", i, ":0"), fmt.Sprint("session:", i, ":5")); err != nil {
+		if _, err := c.Do("DEL", fmt.Sprint("session:", i, ":0"),
+			fmt.Sprint("session:", i, ":5")); err != nil {
 			t.Error(err)
 			return
 		}
@@ -73,7 +74,8 @@ func (w *walk) watch() {
 	seen := w.seen
 	go func() {
 		w.ended <- WatchClients(ctx, w.pool, ObserverConfig{
-			Namespace: "lock", Name: "watch", Dialect: w.o.Dialect, Monitor: true, Every: 100 * time.Millisecond,
+			Namespace: "lock", Name: "watch", Dialect: w.o.Dialect, Monitor: true,
+			Every: 100 * time.Millisecond,
 			Seen: func(s Sighting, r *audit.Result) {
 				if w.tries.Load() {
 					w.tried.Store(w.old.again().UnixNano())
@@ -93,15 +95,18 @@ func (w *walk) watch() {
 func (w *walk) sound(s Sighting, r *audit.Result) {
 	q := s.Quiet[WatchMonitor]
 	from, until := s.until(WatchMonitor).Add(-q), s.until(WatchMonitor)
-	if last := time.Unix(0, w.tried.Load()); q > 0 && last.After(from) && last.Before(until.Add(-100*time.Millisecond)) {
-		w.t.Errorf("quiet for %v until %v, and it tried at %v: %+v", q, until, last, r.Evidence.Covered(census.SourceMonitor))
+	if last := time.Unix(0, w.tried.Load()); q > 0 && last.After(from) &&
+		last.Before(until.Add(-100*time.Millisecond)) {
+		w.t.Errorf("quiet for %v until %v, and it tried at %v: %+v", q, until, last,
+			r.Evidence.Covered(census.SourceMonitor))
 	}
 }
 
 // grows waits until the window is so long.
 func (w *walk) grows(to time.Duration) Sighting {
 	w.t.Helper()
-	return w.until(fmt.Sprint("a window of ", to), func(s Sighting) bool { return s.Quiet[WatchMonitor] >= to })
+	return w.until(fmt.Sprint("a window of ", to),
+		func(s Sighting) bool { return s.Quiet[WatchMonitor] >= to })
 }
 
 func (w *walk) until(what string, so func(Sighting) bool) Sighting {
@@ -163,9 +168,11 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			s := redistest.Real(t, redistest.Options{Args: []string{"--enable-debug-command", "yes"}})
 			d := spring(e)
 			pool := s.Pool(redis.DialDatabase(3))
-			w := &walk{t: t, pool: pool, old: newOldTries(t, pool, d), o: Options{Namespace: "lock", Dialect: d, Go: true, Wait: redistest.Patience}}
+			w := &walk{t: t, pool: pool, old: newOldTries(t, pool, d),
+				o: Options{Namespace: "lock", Dialect: d, Go: true, Wait: redistest.Patience}}
 			w.o.Claims = Claims{
-				Lease: time.Second, Greatest: time.Second, Job: 500 * time.Millisecond, Spread: 10 * time.Millisecond, Gap: 10 * time.Millisecond, Idle: 2 * time.Second,
+				Lease: time.Second, Greatest: time.Second, Job: 500 * time.Millisecond,
+				Spread: 10 * time.Millisecond, Gap: 10 * time.Millisecond, Idle: 2 * time.Second,
 			}
 			ctx, stop := context.WithCancel(bg)
 			var noise sync.WaitGroup
@@ -173,7 +180,8 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			defer noise.Wait()
 			defer stop()
 			var err error
-			if w.m, err = migrate.Join(bg, pool, migrate.MemberConfig{Namespace: "lock", Dialect: d.Name, Every: time.Second}); err != nil {
+			if w.m, err = migrate.Join(bg, pool,
+				migrate.MemberConfig{Namespace: "lock", Dialect: d.Name, Every: time.Second}); err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = w.m.Goodbye(bg) }()
@@ -188,7 +196,8 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			w.watch()
 			w.step(Advance, migrate.Dual)
 			w.tries.Store(true)
-			w.until("an attempt that was seen", func(s Sighting) bool { return s.LastFailed != nil || s.LastWrite != nil })
+			w.until("an attempt that was seen",
+				func(s Sighting) bool { return s.LastFailed != nil || s.LastWrite != nil })
 			for range 10 {
 				w.until("a sighting", func(Sighting) bool { return true })
 				w.shut("while the old client tries")
@@ -203,7 +212,8 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 				return s.until(WatchMonitor).Sub(before.until(WatchMonitor)) > 2*time.Second
 			})
 
-			// The watcher is started anew, and the old client tries while nobody watches.
+			// The watcher is started anew, and the old client tries while
+			// nobody watches.
 			w.stop()
 			<-w.ended
 			w.tried.Store(w.old.again().UnixNano())

@@ -45,9 +45,11 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	}
 	f.record = again
 	f.reading.Boot, f.reading.Up = d.clock.Boot()
-	replies := d.mux.Batch(ctx, []wire.Command{wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME"), wire.Cmd("INFO", "server")})
-	// Another run id after the roster means that another server was promoted, and the
-	// roster may be either one's.
+	replies := d.mux.Batch(ctx, []wire.Command{
+		wire.Cmd("HGETALL", record.RosterKey(d.opts.Namespace)), wire.Cmd("TIME"),
+		wire.Cmd("INFO", "server")})
+	// Another run id after the roster means that another server was promoted,
+	// and the roster may be either one's.
 	server, err := infoOf(replies[2])
 	if err != nil {
 		return false, err
@@ -164,7 +166,8 @@ func (f *facts) whyLost() string {
 	case f.nonce == "":
 		return fmt.Sprintf("the roster %s is not there", record.RosterKey(f.namespace))
 	case f.nonce != f.record.Roster:
-		return fmt.Sprintf("the roster %s is not the one that the record names", record.RosterKey(f.namespace))
+		return fmt.Sprintf("the roster %s is not the one that the record names",
+			record.RosterKey(f.namespace))
 	case run != "" && f.server.runID != "" && run != f.server.runID:
 		return "the server restarted or another took over (its run id is not that of the last step)"
 	}
@@ -220,9 +223,12 @@ func (b *builder) lost() {
 		b.blockFor(need, "lost", "members may be missing from the roster since %v (%s), and the clocks that would say for how long do not agree: any step with --go begins anew with %v", instant(b.record.Lost), lostCauses, need)
 	case age <= need:
 		b.blockFor(need-age, "lost", "members may be missing from the roster since %v (%s): their leases are over in %v (longest lease %v, last renewals %v after the last heartbeat)",
-			instant(b.record.Lost), lostCauses, (need - age).Round(time.Millisecond), b.record.TTL, record.RenewalsFor(b.record.Every))
+			instant(b.record.Lost), lostCauses, (need - age).Round(time.Millisecond), b.record.TTL,
+			record.RenewalsFor(b.record.Every))
 	default:
-		b.note("lost", "members may have been missing from the roster at %v (%s); every lease of that time is over", instant(b.record.Lost), lostCauses)
+		b.note("lost",
+			"members may have been missing from the roster at %v (%s); every lease of that time is over",
+			instant(b.record.Lost), lostCauses)
 	}
 	b.runID()
 }
@@ -276,7 +282,8 @@ func (d *desk) beginRoster(ctx context.Context, f *facts) error {
 	})
 	nonce, err := redis.String(replies[1].Value, errors.Join(replies[0].Err, replies[1].Err))
 	if err != nil {
-		return d.refused(fmt.Errorf("migrate: beginning the roster %s: %w", record.RosterKey(f.namespace), err))
+		return d.refused(fmt.Errorf("migrate: beginning the roster %s: %w", record.RosterKey(f.namespace),
+			err))
 	}
 	f.nonce = nonce
 	return nil

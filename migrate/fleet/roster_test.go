@@ -87,8 +87,10 @@ func TestServerKnowsALeaseBeforeItIsTaken(t *testing.T) {
 			end()
 			longest := max(ttl, f.at(migrate.Observe).TTL)
 			said, err := migrate.ParseMember(f.w.Mini.HGet(record.RosterKey(""), m.ID()))
-			if r := f.at(migrate.Observe); r.TTL < ttl || r.TTL != longest || r.Every != 20*time.Second || said.TTL != longest || err != nil {
-				t.Errorf("a lease of %v: the record says %v and %v, the roster %v (%v)", ttl, r.TTL, r.Every, said.TTL, err)
+			if r := f.at(migrate.Observe); r.TTL < ttl || r.TTL != longest || r.Every != 20*time.Second ||
+				said.TTL != longest || err != nil {
+				t.Errorf("a lease of %v: the record says %v and %v, the roster %v (%v)", ttl, r.TTL, r.Every,
+					said.TTL, err)
 			}
 		}
 	})
@@ -124,8 +126,9 @@ func TestLeaseThatTheServerDoesNotKnowIsRefused(t *testing.T) {
 	})
 }
 
-// TestGateSaysThatOnlyTheServerRestarted, where the roster is the one of before.
-// Once noted, the record no longer says which it was, so the gate names all causes.
+// TestGateSaysThatOnlyTheServerRestarted, where the roster is the one of
+// before. Once noted, the record no longer says which it was, so the gate names
+// all causes.
 func TestGateSaysThatOnlyTheServerRestarted(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -147,7 +150,8 @@ func TestGateSaysThatOnlyTheServerRestarted(t *testing.T) {
 			t.Errorf("no finding says %q: %v", want, found)
 		}
 		says(f.must(doAdvance, Options{}).Gate.Blocks, "the server restarted or another took over (its run id is not that of the last step), and members whose leases still run may be missing")
-		says(f.must(doAdvance, Options{Go: true}).Gate.Blocks, "(the server restarted, another took over, or the roster was lost): their leases")
+		says(f.must(doAdvance, Options{Go: true}).Gate.Blocks,
+			"(the server restarted, another took over, or the roster was lost): their leases")
 		for range 20 {
 			f.w.Pass(5 * time.Second)
 			f.beats()
@@ -186,7 +190,8 @@ func TestLostRosterClosesGatesUntilLeasesAreOver(t *testing.T) {
 				}
 				closed(t, f.must(v, Options{Go: true}).Gate, "lost")
 				const leases = 92 * time.Second // a minute of renewals, a lease, what the network holds back
-				if r := f.at(migrate.Sealed); r.Lost == (look.Reading{}) || f.must(doStatus, Options{}).Gate.Wait != leases && !back {
+				if r := f.at(migrate.Sealed); r.Lost == (look.Reading{}) ||
+					f.must(doStatus, Options{}).Gate.Wait != leases && !back {
 					t.Errorf("%s: %v", name, r)
 				}
 				f.w.Pass(80 * time.Second)
@@ -282,7 +287,10 @@ func TestStepBesideAMemberThatEntersIsSeen(t *testing.T) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
 		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{When: func(c redistest.Command) bool { return c.Is("EVALSHA") && slices.Contains(c, record.Key("")) }, Do: redistest.HoldRequest(gate)})
+		wire := f.w.Wire(redistest.Rule{
+			When: func(c redistest.Command) bool {
+				return c.Is("EVALSHA") && slices.Contains(c, record.Key(""))
+			}, Do: redistest.HoldRequest(gate)})
 		done := make(chan *Report)
 		go func() {
 			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
@@ -292,7 +300,8 @@ func TestStepBesideAMemberThatEntersIsSeen(t *testing.T) {
 			done <- r
 		}()
 		<-gate.Reached()
-		late := f.join(migrate.MemberConfig{Every: time.Minute}) // raises the greatest period, and so changes the record
+		// raises the greatest period, and so changes the record
+		late := f.join(migrate.MemberConfig{Every: time.Minute})
 		if _, _, err := late.Begin(bg, 20*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +339,8 @@ func TestOlderRecordIsRaisedAfterItsMembersStop(t *testing.T) {
 		f.w.Pass(17 * time.Second)
 		closed(t, f.advance(Options{}).Gate, "record")
 		r := f.advance(Options{Go: true})
-		if got := f.at(migrate.Dual); !slices.Contains(rules(r.Gate), "lost") || got.TTL != time.Minute || got.Fleet.Lease.Time != time.Minute {
+		if got := f.at(migrate.Dual); !slices.Contains(rules(r.Gate), "lost") || got.TTL != time.Minute ||
+			got.Fleet.Lease.Time != time.Minute {
 			t.Errorf("%v: %v", rules(r.Gate), got)
 		}
 		if f.w.Mini.Exists(record.OldMemberKey("", "old")) {

@@ -52,15 +52,15 @@ type Sighting struct {
 	From     time.Time `json:"from"`     // beginning of that watch, by the server's clock
 	Until    time.Time `json:"until"`    // last look of that watch
 
-	// Except are the longer namespaces whose keys the watcher did not watch, since
-	// they were carved out.
+	// Except are the longer namespaces whose keys the watcher did not watch,
+	// since they were carved out.
 	Except []string `json:"except,omitempty"`
 
 	// Quiet is how long no old client tried for a lock, by each source that can
 	// prove it. It is the lesser of the server's time and the watcher's own,
 	// without a hole. QuietUntil is the end of that window: for MONITOR the
-	// youngest marker that came back, else the last look. A source that is missing
-	// there ends at Until. Missing says why a source proves nothing.
+	// youngest marker that came back, else the last look. A source that is
+	// missing there ends at Until. Missing says why a source proves nothing.
 	Quiet      map[Watch]time.Duration `json:"quiet_ns"`
 	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
 	Missing    map[Watch]string        `json:"missing,omitempty"`
@@ -69,10 +69,11 @@ type Sighting struct {
 	// watch can go on with it; nil where nothing was proved.
 	Counted *counted `json:"counted,omitempty"`
 
-	// The fields below are joined from all watchers since the evidence began anew.
+	// The fields below are joined from all watchers since the evidence began
+	// anew.
 	Lease Fact `json:"smallest_lease"`
-	// LeaseLooks is a smaller lease than the given one that fits better what an old
-	// client writes.
+	// LeaseLooks is a smaller lease than the given one that fits better what an
+	// old client writes.
 	LeaseLooks Fact `json:"lease_looks,omitzero"`
 	Greatest   Fact `json:"greatest_lease"`
 	Spread     Fact `json:"spread"`        // upper bound; unknown unless every clock was bounded
@@ -81,28 +82,30 @@ type Sighting struct {
 	Job        Fact `json:"longest_hold"`
 	Pause      Fact `json:"longest_pause"` // between two attempts on one key
 
-	// Server is the run id of the server by whose clock the next four fields were
-	// seen. They say nothing of another server's clock.
+	// Server is the run id of the server by whose clock the next four fields
+	// were seen. They say nothing of another server's clock.
 	Server string `json:"server,omitempty"`
 
-	// Behind and Ahead bound the clock of every old client that was seen. They count
-	// as measured where their basis says so, which takes a window of Idle.
+	// Behind and Ahead bound the clock of every old client that was seen. They
+	// count as measured where their basis says so, which takes a window of
+	// Idle.
 	Behind Fact `json:"behind"`
 	Ahead  Fact `json:"ahead"`
 
-	// BehindProved and AheadProved are how far the clock of some old client was behind
-	// or ahead at least. They refute a smaller claim, and prove nothing of clients that
-	// were not seen.
+	// BehindProved and AheadProved are how far the clock of some old client was
+	// behind or ahead at least. They refute a smaller claim, and prove nothing
+	// of clients that were not seen.
 	BehindProved Fact `json:"behind_proved"`
 	AheadProved  Fact `json:"ahead_proved"`
 
 	LastWrite  *Touch `json:"last_write,omitempty"`
 	LastFailed *Touch `json:"last_failed,omitempty"`
-	// LastCalled is the reading of the server's counts that showed the latest SETNX
-	// or GETSET. Counts name no key and no client. Zero where none was counted.
+	// LastCalled is the reading of the server's counts that showed the latest
+	// SETNX or GETSET. Counts name no key and no client. Zero where none was
+	// counted.
 	LastCalled time.Time `json:"last_called,omitzero"`
-	// Alarm is the last act of an old client after the fleet went to Clean, where
-	// nothing but a tombstone keeps it out.
+	// Alarm is the last act of an old client after the fleet went to Clean,
+	// where nothing but a tombstone keeps it out.
 	Alarm *Touch       `json:"alarm,omitempty"`
 	Keys  []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
 
@@ -114,7 +117,8 @@ type Sighting struct {
 // seeQuiet adds the windows that a watch proves.
 func (s *Sighting) seeQuiet(e *census.Evidence) {
 	s.Quiet, s.QuietUntil, s.Missing = map[Watch]time.Duration{}, map[Watch]time.Time{}, map[Watch]string{}
-	for source, way := range map[census.Source]Watch{census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
+	for source, way := range map[census.Source]Watch{
+		census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
 		c := e.Covered(source)
 		if missing := cmp.Or(c.Missing, c.Unproved); missing != "" {
 			s.Missing[way] = missing
@@ -158,7 +162,8 @@ func (s *Sighting) clocksWith(before Sighting) {
 		return
 	}
 	s.Behind, s.Ahead = greater(s.Behind, before.Behind), greater(s.Ahead, before.Ahead)
-	s.BehindProved, s.AheadProved = greater(s.BehindProved, before.BehindProved), greater(s.AheadProved, before.AheadProved)
+	s.BehindProved, s.AheadProved = greater(s.BehindProved, before.BehindProved),
+		greater(s.AheadProved, before.AheadProved)
 }
 
 // SightedKey is the last that was seen of old clients on one key.
@@ -183,8 +188,8 @@ const (
 	mostSighted    = 200 // keys, so that the whole stays below a hundred kilobytes
 	mostMixed      = 50
 
-	// sightingTTL is how long evidence is kept after the last look. After that nobody
-	// knows which clients it was about.
+	// sightingTTL is how long evidence is kept after the last look. After that
+	// nobody knows which clients it was about.
 	sightingTTL = 30 * 24 * time.Hour
 )
 
@@ -212,7 +217,8 @@ func (s Sighting) with(before Sighting) Sighting {
 	byKey := map[string]SightedKey{}
 	for _, k := range append(slices.Clone(before.Keys), s.Keys...) {
 		old := byKey[k.Key]
-		byKey[k.Key] = SightedKey{k.Key, later(k.LastWrite, old.LastWrite), later(k.LastFailed, old.LastFailed)}
+		byKey[k.Key] = SightedKey{k.Key, later(k.LastWrite, old.LastWrite),
+			later(k.LastFailed, old.LastFailed)}
 	}
 	s.Keys = nil
 	for _, k := range byKey {

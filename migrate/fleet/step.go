@@ -41,14 +41,16 @@ var errRaced = errors.New("migrate: the record changed meanwhile")
 //
 // Where beside is not nil, the change also needs that namespace's record to be
 // the one that was read.
-func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record, beside *facts) (stored, error) {
+func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record,
+	beside *facts) (stored, error) {
 	text := next.String()
 	var reply any
 	var err error
 	if beside == nil {
 		reply, err = mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
 	} else {
-		reply, err = mux.Eval(ctx, record.Beside, record.Key(namespace), record.Key(beside.namespace), was.bytes, text, beside.record.bytes)
+		reply, err = mux.Eval(ctx, record.Beside, record.Key(namespace), record.Key(beside.namespace),
+			was.bytes, text, beside.record.bytes)
 	}
 	var unknown *wire.UnknownError
 	if errors.As(err, &unknown) {

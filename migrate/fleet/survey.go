@@ -41,13 +41,18 @@ const (
 type survey struct {
 	Keys                               int64 // looked at
 	Stamps, Guards, Tombstones, Others int64
-	Ours                               int64         // stamps of getsetlock clients, which are no evidence of an old client
-	TombsEnd                           time.Duration // longest TTL of a tombstone
-	NoTTL                              names         // values of old clients without a TTL
-	Lone                               names         // stamps without M and TTL that lie as far ahead as those of getsetlock clients
-	UUIDs                              names         // stamps with a uuid, whose clients take a bare number for no stamp
-	Strangers                          names         // guards and tombstones held by programs that are not registered
-	Unslotted                          names         // keys whose slot can hold no second key
+	// stamps of getsetlock clients, which are no evidence of an old client
+	Ours     int64
+	TombsEnd time.Duration // longest TTL of a tombstone
+	NoTTL    names         // values of old clients without a TTL
+	// stamps without M and TTL that lie as far ahead as those of getsetlock
+	// clients
+	Lone names
+	// stamps with a uuid, whose clients take a bare number for no stamp
+	UUIDs names
+	// guards and tombstones held by programs that are not registered
+	Strangers names
+	Unslotted names // keys whose slot can hold no second key
 
 	members []seat          // fields of the roster, which is read after the keys
 	holders []holder        // getsetlock clients that hold by a guard or a tombstone
@@ -120,7 +125,8 @@ func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Ti
 		return nil, err
 	}
 	return &surveyor{
-		mux: mux, namespace: namespace, scope: scope.Namespace(namespace, d.KeyEncoding), dialect: d, tombstone: tombstone, now: now,
+		mux: mux, namespace: namespace, scope: scope.Namespace(namespace, d.KeyEncoding), dialect: d,
+		tombstone: tombstone, now: now,
 		out: survey{records: map[string]bool{}}, holders: map[string]string{},
 	}, nil
 }
@@ -163,7 +169,8 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 				return err
 			}
 			if i > 0 { // the first pattern has shown the others
-				keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, s.namespace) })
+				keys = slices.DeleteFunc(keys,
+					func(k string) bool { return strings.Contains(k, s.namespace) })
 			}
 			if err := fn(ctx, keys); err != nil {
 				return err

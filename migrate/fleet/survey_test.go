@@ -24,20 +24,24 @@ func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 		stamps, ours int64
 		noTTL, lone  int64
 	}{
-		"an old client's":                   {ahead: minute, stamps: 1, noTTL: 1},
-		"an old client's beside another M":  {ahead: minute, another: true, stamps: 1, noTTL: 1},
-		"a stamp with a PX":                 {ahead: day, px: minute, ours: 1},
-		"a near stamp with a PX":            {ahead: minute, px: minute, ours: 1},
-		"a stamp beside its M":              {ahead: day, mark: true, ours: 1},
-		"a lone stamp a day ahead":          {ahead: day, stamps: 1, lone: 1},
-		"a lone stamp a day and a lease":    {ahead: day + minute, stamps: 1, lone: 1},
-		"a lone stamp less than a day":      {ahead: day - 61*time.Second, stamps: 1, noTTL: 1},
-		"a lone stamp beyond":               {ahead: day + 62*time.Second, stamps: 1, noTTL: 1},
-		"a day and Ahead ahead":             {terms: dialect.Terms{Ahead: time.Hour}, ahead: day + time.Hour, stamps: 1, lone: 1},
-		"a day ahead where Ahead is known":  {terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, noTTL: 1},
-		"a stamp another M stands beside":   {ahead: day, another: true, stamps: 1, noTTL: 1},
-		"an old client's, which sets a TTL": {dialect: dialect.Gorlock(), ahead: minute, px: minute, stamps: 1},
-		"ours beside such":                  {dialect: dialect.Gorlock(), ahead: minute, px: minute, mark: true, ours: 1},
+		"an old client's":                  {ahead: minute, stamps: 1, noTTL: 1},
+		"an old client's beside another M": {ahead: minute, another: true, stamps: 1, noTTL: 1},
+		"a stamp with a PX":                {ahead: day, px: minute, ours: 1},
+		"a near stamp with a PX":           {ahead: minute, px: minute, ours: 1},
+		"a stamp beside its M":             {ahead: day, mark: true, ours: 1},
+		"a lone stamp a day ahead":         {ahead: day, stamps: 1, lone: 1},
+		"a lone stamp a day and a lease":   {ahead: day + minute, stamps: 1, lone: 1},
+		"a lone stamp less than a day":     {ahead: day - 61*time.Second, stamps: 1, noTTL: 1},
+		"a lone stamp beyond":              {ahead: day + 62*time.Second, stamps: 1, noTTL: 1},
+		"a day and Ahead ahead": {
+			terms: dialect.Terms{Ahead: time.Hour}, ahead: day + time.Hour, stamps: 1, lone: 1},
+		"a day ahead where Ahead is known": {
+			terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, noTTL: 1},
+		"a stamp another M stands beside": {ahead: day, another: true, stamps: 1, noTTL: 1},
+		"an old client's, which sets a TTL": {
+			dialect: dialect.Gorlock(), ahead: minute, px: minute, stamps: 1},
+		"ours beside such": {
+			dialect: dialect.Gorlock(), ahead: minute, px: minute, mark: true, ours: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(f *fleet) {
@@ -67,8 +71,10 @@ func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if v.Keys != 1 || v.Stamps != c.stamps || v.Ours != c.ours || v.NoTTL.count != c.noTTL || v.Lone.count != c.lone {
-					t.Errorf("%d keys: %d stamps, %d of ours, %d without TTL, %d lone", v.Keys, v.Stamps, v.Ours, v.NoTTL.count, v.Lone.count)
+				if v.Keys != 1 || v.Stamps != c.stamps || v.Ours != c.ours || v.NoTTL.count != c.noTTL ||
+					v.Lone.count != c.lone {
+					t.Errorf("%d keys: %d stamps, %d of ours, %d without TTL, %d lone", v.Keys, v.Stamps,
+						v.Ours, v.NoTTL.count, v.Lone.count)
 				}
 			})
 		})
@@ -113,7 +119,8 @@ func TestAGateNamesALoneStampADayAhead(t *testing.T) {
 		if !found {
 			t.Errorf("not named: %v", r.Gate.Evidence)
 		}
-		if road, err := Plan(bg, f.w.Pool(), f.options(Options{})); err != nil || road.Fleet.Ahead.Source != migrate.Unknown {
+		if road, err := Plan(bg, f.w.Pool(), f.options(Options{})); err != nil ||
+			road.Fleet.Ahead.Source != migrate.Unknown {
 			t.Errorf("Ahead %v (%v)", road.Fleet.Ahead, err)
 		}
 	})

@@ -65,7 +65,8 @@ func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) erro
 	s.goBy(f.record)
 	done, err := s.sweep(ctx, beside)
 	if err != nil {
-		return d.refused(fmt.Errorf("deleting tombstones: %w; some may be left, and the same verb deletes them", err))
+		return d.refused(fmt.Errorf(
+			"deleting tombstones: %w; some may be left, and the same verb deletes them", err))
 	}
 	if done.Deleted > 0 || f.record.Pending == migrate.NoPhase {
 		r.note("%d tombstones deleted", done.Deleted)
@@ -103,7 +104,9 @@ func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error)
 		return nil
 	})
 	if err != nil {
-		return 0, d.refused(fmt.Errorf("giving the tombstones their last TTL: %w; the same verb goes on with it", err))
+		return 0,
+			d.refused(fmt.Errorf("giving the tombstones their last TTL: %w; the same verb goes on with it",
+				err))
 	}
 	return count, nil
 }
@@ -172,7 +175,8 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
 	}
 	if f.survey.Tombstones -= done.Deleted; done.Deleted > 0 {
-		d.notes = append(d.notes, fmt.Sprintf("%d tombstones deleted, which phase %v does not have", done.Deleted, f.record.Phase))
+		d.notes = append(d.notes, fmt.Sprintf("%d tombstones deleted, which phase %v does not have",
+			done.Deleted, f.record.Phase))
 	}
 	return nil
 }
@@ -180,7 +184,8 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 // strayTombstones reports tombstones in a phase in which old clients work,
 // where no member holds a lock by one or can write one again.
 func (f *facts) strayTombstones() bool {
-	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() || f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
+	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() ||
+		f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
 		return false
 	}
 	gate := (&desk{}).remains(f)

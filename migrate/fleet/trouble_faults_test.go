@@ -17,11 +17,11 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Two operators at once, missing rights, names without a slot. For each the verb says
-// what to do, and leaves nothing half done.
+// Two operators at once, missing rights, names without a slot. For each the
+// verb says what to do, and leaves nothing half done.
 
-// TestSecondOfTwoOperatorsIsRefused: one operator's step waits in front of the server,
-// until the other has taken the same or the opposite step.
+// TestSecondOfTwoOperatorsIsRefused: one operator's step waits in front of the
+// server, until the other has taken the same or the opposite step.
 func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		from       migrate.Phase
@@ -66,7 +66,8 @@ func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 	}
 }
 
-// TestNamespacesThatBeginAtOnceDoNotOverlap: neither saw the other's record before it wrote its own.
+// TestNamespacesThatBeginAtOnceDoNotOverlap: neither saw the other's record
+// before it wrote its own.
 func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		gate := redistest.NewGate()
@@ -101,7 +102,8 @@ func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 		for _, p := range []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Modern, migrate.Clean} {
 			inBubble(t, func(f *fleet) {
 				wire := f.w.Wire()
-				b, err := migrate.New(wire.Pool(), migrate.Config{Phases: migrate.Fixed(p), Clock: f.w.Clock(redistest.Skew{})})
+				b, err := migrate.New(wire.Pool(),
+					migrate.Config{Phases: migrate.Fixed(p), Clock: f.w.Clock(redistest.Skew{})})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -140,7 +142,9 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		crew := newCrew(f, verbCase{from: migrate.Observe})
 		end := f.w.ServerNow().Add(time.Minute)
-		for i, text := range []string{fmt.Sprint(end.Unix()), fmt.Sprintf("8f14e45f-ceea-467f-9f6f-1c2b3d4e5f60:%d", end.UnixMilli()), "1"} {
+		for i, text := range []string{
+			fmt.Sprint(end.Unix()), fmt.Sprintf("8f14e45f-ceea-467f-9f6f-1c2b3d4e5f60:%d", end.UnixMilli()),
+			"1"} {
 			crew.set(fmt.Sprintf("stock:%d", i), text)
 		}
 		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
@@ -151,12 +155,15 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 		if err != nil || v.Others != 3 || v.Stamps != 0 {
 			t.Errorf("%+v (%v)", v, err)
 		}
-		// Of these the clients with a uuid would take our guards for nothing, also where they lock by other keys.
+		// Of these the clients with a uuid would take our guards for nothing,
+		// also where they lock by other keys.
 		r := f.advance(Options{Namespace: "", Go: true})
-		if closed(t, r.Gate, "dialect"); r.Moved || !strings.Contains(fmt.Sprint(r.Gate.Blocks), `"stock:1"`) {
+		if closed(t, r.Gate, "dialect"); r.Moved ||
+			!strings.Contains(fmt.Sprint(r.Gate.Blocks), `"stock:1"`) {
 			t.Errorf("moved %v: %v", r.Moved, r.Gate.Blocks)
 		}
-		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: crew.all[0], Clock: f.w.Clock(redistest.Skew{})})
+		b, err := migrate.New(f.w.Pool(),
+			migrate.Config{Phases: crew.all[0], Clock: f.w.Clock(redistest.Skew{})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,8 @@ var updateRegistry = flag.Bool("update-registry", false, "write the registry's v
 
 const registryVectors = "../testdata/vectors/registry.txt"
 
-// TestTheRegistryOnTheWireIsAsPinned compares names, records and what is sent with a file that other
-// languages can read.
+// TestTheRegistryOnTheWireIsAsPinned compares names, records and what is sent
+// with a file that other languages can read.
 func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 	pinned, err := os.ReadFile(registryVectors)
 	if err != nil && !*updateRegistry {
@@ -30,7 +30,9 @@ func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 	head, _, _ := strings.Cut(string(pinned), "\n\n")
 	var b strings.Builder
 	b.WriteString(head + "\n\n# names\n")
-	for _, name := range []string{record.Key("stock"), record.Key(""), record.RosterKey("stock"), record.LogKey("stock"), record.ProbeKey("stock", "ID"), record.SeenKey("stock"), record.LivedKey("stock")} {
+	for _, name := range []string{record.Key("stock"), record.Key(""), record.RosterKey("stock"),
+		record.LogKey("stock"), record.ProbeKey("stock", "ID"), record.SeenKey("stock"),
+		record.LivedKey("stock")} {
 		b.WriteString(name + "\n")
 	}
 	b.WriteString("\n# records\n")
@@ -42,7 +44,8 @@ func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 		b.WriteString(m.String() + "\n")
 	}
 	b.WriteString("\n# the long gone\n")
-	long := record.Gone{Count: 2001, First: pinnedAt.Add(-24 * time.Hour), Last: pinnedAt, Phase: "dual", Names: []string{"till, on host 3", "a"}}
+	long := record.Gone{Count: 2001, First: pinnedAt.Add(-24 * time.Hour), Last: pinnedAt, Phase: "dual",
+		Names: []string{"till, on host 3", "a"}}
 	b.WriteString(long.String() + "\n")
 	if got, err := record.ParseGone(long.String()); err != nil || got.String() != long.String() {
 		t.Errorf("read as %v (%v)", got, err)
@@ -60,7 +63,8 @@ func TestTheRegistryOnTheWireIsAsPinned(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if got != string(pinned) {
-		t.Errorf("the wire differs from %s (-update-registry writes it, which changes the protocol):\n%s", registryVectors, got)
+		t.Errorf("the wire differs from %s (-update-registry writes it, which changes the protocol):\n%s",
+			registryVectors, got)
 	}
 }
 
@@ -68,58 +72,80 @@ var pinnedAt = time.Date(2026, time.March, 2, 12, 0, 0, 42000, time.UTC)
 
 func sampleRecords() []migrate.Record {
 	known := migrate.Fleet{
-		Lease: migrate.Known{Time: 5 * time.Second, Source: migrate.Measured}, Greatest: migrate.Known{Time: time.Minute, Source: migrate.Claimed}, Spread: migrate.Known{Time: 12 * time.Millisecond, Source: migrate.Measured},
-		Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}, Job: migrate.Known{Time: 40 * time.Second, Source: migrate.Default},
+		Lease:    migrate.Known{Time: 5 * time.Second, Source: migrate.Measured},
+		Greatest: migrate.Known{Time: time.Minute, Source: migrate.Claimed},
+		Spread:   migrate.Known{Time: 12 * time.Millisecond, Source: migrate.Measured},
+		Gap:      migrate.Known{Time: time.Second, Source: migrate.Claimed},
+		Job:      migrate.Known{Time: 40 * time.Second, Source: migrate.Default},
 	}
 	claimed, measured := known, known
-	claimed.Spread, claimed.Behind, claimed.Ahead = migrate.Known{Time: 0, Source: migrate.Claimed}, migrate.Known{Time: 0, Source: migrate.Claimed}, migrate.Known{Time: 2 * time.Minute, Source: migrate.Claimed}
-	measured.Behind, measured.Server = migrate.Known{Time: 120 * time.Second, Source: migrate.Measured}, "c1d4a2d5b8f60718293a4b5c6d7e8f9012345678"
+	claimed.Spread, claimed.Behind, claimed.Ahead = migrate.Known{Time: 0, Source: migrate.Claimed},
+		migrate.Known{Time: 0, Source: migrate.Claimed},
+		migrate.Known{Time: 2 * time.Minute, Source: migrate.Claimed}
+	measured.Behind, measured.Server = migrate.Known{Time: 120 * time.Second, Source: migrate.Measured},
+		"c1d4a2d5b8f60718293a4b5c6d7e8f9012345678"
 	return []migrate.Record{
 		{Epoch: 1, Phase: migrate.Observe, Since: pinnedAt, Dialect: "Jedis"},
 		{Epoch: 2, Phase: migrate.Dual, Since: pinnedAt, Dialect: "Jedis", Fleet: known},
-		{Epoch: 9, Phase: migrate.Dual, Pending: migrate.Sealed, Since: pinnedAt, Dialect: "our own", Fleet: claimed},
-		{Epoch: 10, Phase: migrate.Clean, Pending: migrate.Modern, Since: pinnedAt, Dialect: "RedisPy", Fleet: measured},
+		{Epoch: 9, Phase: migrate.Dual, Pending: migrate.Sealed, Since: pinnedAt, Dialect: "our own",
+			Fleet: claimed},
+		{Epoch: 10, Phase: migrate.Clean, Pending: migrate.Modern, Since: pinnedAt, Dialect: "RedisPy",
+			Fleet: measured},
 		{
-			Epoch: 4, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis", Fleet: known, Roster: "q7Bm0xP1aBcD", Run: measured.Server,
+			Epoch: 4, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis", Fleet: known,
+			Roster: "q7Bm0xP1aBcD", Run: measured.Server,
 			Every: 50 * time.Second, TTL: 30 * time.Second, Evidence: pinnedAt,
-			Lost: look.Reading{Server: pinnedAt.Sub(time.Unix(0, 0)), Run: measured.Server, Boot: "0f9b/4026531834", Up: 90 * time.Minute},
+			Lost: look.Reading{Server: pinnedAt.Sub(time.Unix(0, 0)), Run: measured.Server,
+				Boot: "0f9b/4026531834", Up: 90 * time.Minute},
 		},
-		{Epoch: 12, Phase: migrate.Dual, Since: pinnedAt, Dialect: "Jedis", Except: []string{"order:", "{a%3A},"}},
-		{Epoch: 3, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis", From: migrate.Origin{Epoch: 12}, Except: []string{"order:eu:"}},
-		{Epoch: 1, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis", From: migrate.Origin{Namespace: "order:", Epoch: 3}},
+		{Epoch: 12, Phase: migrate.Dual, Since: pinnedAt, Dialect: "Jedis",
+			Except: []string{"order:", "{a%3A},"}},
+		{Epoch: 3, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis", From: migrate.Origin{Epoch: 12},
+			Except: []string{"order:eu:"}},
+		{Epoch: 1, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis",
+			From: migrate.Origin{Namespace: "order:", Epoch: 3}},
 	}
 }
 
 func sampleMembers() []migrate.MemberState {
 	return []migrate.MemberState{
-		{ID: "3nJx0zP1aBcD", Host: "host3", Dialect: "Jedis", Seen: pinnedAt, Every: 5 * time.Second, Renews: time.Minute},
+		{ID: "3nJx0zP1aBcD", Host: "host3", Dialect: "Jedis", Seen: pinnedAt, Every: 5 * time.Second,
+			Renews: time.Minute},
 		{
-			ID: "9wLm2VtYs4hQ", Name: "till, on host 3 & 4", Dialect: "Jedis", Epoch: 2, Phase: migrate.Dual, Seen: pinnedAt, Every: 5 * time.Second,
-			TTL: 30 * time.Second, Leases: map[migrate.Phase]int{migrate.Observe: 1, migrate.Dual: 20}, Behind: 2 * time.Minute, Ahead: dialect.Zero, Probe: record.ProbeOK,
+			ID: "9wLm2VtYs4hQ", Name: "till, on host 3 & 4", Dialect: "Jedis", Epoch: 2, Phase: migrate.Dual,
+			Seen: pinnedAt, Every: 5 * time.Second,
+			TTL: 30 * time.Second, Leases: map[migrate.Phase]int{migrate.Observe: 1, migrate.Dual: 20},
+			Behind: 2 * time.Minute, Ahead: dialect.Zero, Probe: record.ProbeOK,
 		},
 		{
-			ID: "a", Name: "收银台", Dialect: "Page", Epoch: 7, Phase: migrate.Clean, Seen: pinnedAt, Every: time.Minute, Renews: 3 * time.Minute, TTL: time.Hour,
+			ID: "a", Name: "收银台", Dialect: "Page", Epoch: 7, Phase: migrate.Clean, Seen: pinnedAt,
+			Every: time.Minute, Renews: 3 * time.Minute, TTL: time.Hour,
 			Since: pinnedAt.Add(-time.Hour), Leaving: pinnedAt.Add(time.Hour),
 			Leases: map[migrate.Phase]int{migrate.Modern: 2}, Probe: "NOPERM this user has no permissions",
 		},
 		{
-			ID: "b", Dialect: "Jedis", Epoch: 13, Phase: migrate.Sealed, Seen: pinnedAt, Every: 5 * time.Second, Leases: map[migrate.Phase]int{migrate.Sealed: 1},
-			Also: map[string]int{"order:": 2, "{a%3A},": 0}, Oldest: 12, Except: []string{"order:", "{a%3A},"},
+			ID: "b", Dialect: "Jedis", Epoch: 13, Phase: migrate.Sealed, Seen: pinnedAt,
+			Every: 5 * time.Second, Leases: map[migrate.Phase]int{migrate.Sealed: 1},
+			Also: map[string]int{"order:": 2, "{a%3A},": 0}, Oldest: 12,
+			Except: []string{"order:", "{a%3A},"},
 		},
 	}
 }
 
 func sampleSighting() Sighting {
 	return Sighting{
-		Format: sightingFormat, Observer: "status --watch on host7", From: pinnedAt.Add(-time.Minute), Until: pinnedAt,
-		Quiet: map[Watch]time.Duration{WatchStats: 40 * time.Second}, Missing: map[Watch]string{WatchMonitor: "not asked for"},
+		Format: sightingFormat, Observer: "status --watch on host7", From: pinnedAt.Add(-time.Minute),
+		Until:     pinnedAt,
+		Quiet:     map[Watch]time.Duration{WatchStats: 40 * time.Second},
+		Missing:   map[Watch]string{WatchMonitor: "not asked for"},
 		Lease:     Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
 		Proved:    Fact{Time: 3 * time.Millisecond, Basis: "measured", At: pinnedAt},
 		Server:    "c1d4a2d5b8f60718293a4b5c6d7e8f9012345678",
 		Behind:    Fact{Time: 121 * time.Second, Basis: "inferred", At: pinnedAt, Who: "10.0.0.7:40112"},
 		LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java"},
-		Keys:      []SightedKey{{Key: "stock:42", LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired"}}},
-		Mixed:     []string{"stock:43"},
+		Keys: []SightedKey{{Key: "stock:42",
+			LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired"}}},
+		Mixed: []string{"stock:43"},
 	}
 }
 
@@ -138,7 +164,8 @@ func (f *fleet) registryLife() string {
 				continue // after its EVALSHA, which the server did not know
 			}
 			line := c.String()
-			for _, s := range []interface{ SHA() string }{record.Step, record.Beat, record.Forget, record.Sweep, record.Fold, record.Drop} {
+			for _, s := range []interface{ SHA() string }{
+				record.Step, record.Beat, record.Forget, record.Sweep, record.Fold, record.Drop} {
 				line = strings.ReplaceAll(line, s.SHA(), s.(interface{ Name() string }).Name())
 			}
 			if id != "" {
@@ -160,7 +187,8 @@ func (f *fleet) registryLife() string {
 	_, err := Init(bg, wire.Pool(), o)
 	must(err)
 	said("init")
-	m, err := migrate.Join(bg, wire.Pool(), migrate.MemberConfig{Namespace: "ns", Host: "host", Clock: sleepy{f.w.Clock(redistest.Skew{})}})
+	m, err := migrate.Join(bg, wire.Pool(),
+		migrate.MemberConfig{Namespace: "ns", Host: "host", Clock: sleepy{f.w.Clock(redistest.Skew{})}})
 	must(err)
 	id = m.ID()
 	said("join")
@@ -183,17 +211,22 @@ func TestRecordsAreReadAsTheyAreWrittenAndNotOtherwise(t *testing.T) {
 	}
 	for _, m := range sampleMembers() {
 		got, err := migrate.ParseMember(m.String())
-		if err != nil || got.String() != m.String() || got.Seen != m.Seen || got.Behind != m.Behind || got.Ahead != m.Ahead {
+		if err != nil || got.String() != m.String() || got.Seen != m.Seen || got.Behind != m.Behind ||
+			got.Ahead != m.Ahead {
 			t.Errorf("%q is read as %+v (%v)", m.String(), got, err)
 		}
 	}
 	good := sampleRecords()[1].String()
 	for _, bad := range []string{
-		"", "gsl/1", "gsl/0" + good[5:], good + " ", good + " more=1", strings.Replace(good, "epoch=2", "epoch=02", 1),
-		strings.Replace(good, "epoch=2", "epoch=0", 1), strings.Replace(good, "phase=dual", "phase=none", 1), strings.Replace(good, "dual", "duel", 1),
-		strings.Replace(good, "5000m", "5000x", 1), strings.Replace(good, "5000m", "m", 1), strings.Replace(good, ".000042", ".42", 1),
+		"", "gsl/1", "gsl/0" + good[5:], good + " ", good + " more=1",
+		strings.Replace(good, "epoch=2", "epoch=02", 1),
+		strings.Replace(good, "epoch=2", "epoch=0", 1), strings.Replace(good, "phase=dual", "phase=none", 1),
+		strings.Replace(good, "dual", "duel", 1),
+		strings.Replace(good, "5000m", "5000x", 1), strings.Replace(good, "5000m", "m", 1),
+		strings.Replace(good, ".000042", ".42", 1),
 		strings.Replace(good, "lease=", "least=", 1), strings.Replace(good, "Jedis", "%4Aedis", 1),
-		strings.Replace(good, "behind=- ahead=-", "ahead=- behind=-", 1), strings.Replace(good, "behind=-", "behind=", 1),
+		strings.Replace(good, "behind=- ahead=-", "ahead=- behind=-", 1),
+		strings.Replace(good, "behind=-", "behind=", 1),
 		strings.Replace(good, "ahead=-", "ahead=-1c", 1),
 	} {
 		if r, err := migrate.ParseRecord(bad); err == nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// Faults in every verb, at each of its commands. Whatever happens, the record is the old one, the new one
-// or none, and members are never more than a step apart. Run again as
-// docs/migration.md says, the verb comes to the same phase, and never a step further.
-// It leaves only the record, the members, and tombstones where they belong.
+// Faults in every verb, at each of its commands. Whatever happens, the record
+// is the old one, the new one or none, and members are never more than a step
+// apart. Run again as docs/migration.md says, the verb comes to the same phase,
+// and never a step further. It leaves only the record, the members, and
+// tombstones where they belong.
 
 // verbCase is a row: a fleet in a phase, and a verb.
 type verbCase struct {
@@ -28,9 +29,10 @@ type verbCase struct {
 }
 
 var verbCases = map[string]verbCase{
-	"init":                {migrate.NoPhase, migrate.Observe, nil, Init},
-	"init after clean":    {migrate.Clean, migrate.Observe, nil, Init},
-	"init after a loss":   {migrate.Sealed, migrate.Sealed, func(c *crew) { c.w.Mini.Del(record.Key("")) }, Init},
+	"init":             {migrate.NoPhase, migrate.Observe, nil, Init},
+	"init after clean": {migrate.Clean, migrate.Observe, nil, Init},
+	"init after a loss": {migrate.Sealed, migrate.Sealed, func(c *crew) { c.w.Mini.Del(record.Key("")) },
+		Init},
 	"advance to dual":     {migrate.Observe, migrate.Dual, nil, Advance},
 	"advance to sealed":   {migrate.Dual, migrate.Sealed, nil, Advance},
 	"advance to modern":   {migrate.Sealed, migrate.Modern, nil, Advance},
@@ -148,7 +150,8 @@ func (c *crew) beats() { c.w.Pass(2*crewEvery + crewEvery/2) }
 // tombstones says whether they belong to a phase.
 func tombstones(p migrate.Phase) bool { return p == migrate.Sealed || p == migrate.Modern }
 
-// halfway takes the step while a lease keeps a tombstone from going, and lets that lease end.
+// halfway takes the step while a lease keeps a tombstone from going, and lets
+// that lease end.
 func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report, error)) {
 	c.t.Helper()
 	c.put("till", c.all[0])
@@ -157,7 +160,8 @@ func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report,
 		c.t.Fatal(err)
 	}
 	c.beats()
-	if r, err := run(bg, c.w.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second})); err != nil || !r.Moved || r.Over {
+	if r, err := run(bg, c.w.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second})); err != nil ||
+		!r.Moved || r.Over {
 		c.t.Fatalf("%v: %+v", err, r)
 	}
 	end()
@@ -165,15 +169,17 @@ func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report,
 	c.beats()
 }
 
-// suffers runs the verb, lets the fault happen at the nth command, and sees to it that all ends well. It
-// returns how many commands the verb sent at which it might have happened.
+// suffers runs the verb, lets the fault happen at the nth command, and sees to
+// it that all ends well. It returns how many commands the verb sent at which it
+// might have happened.
 func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	c.t.Helper()
 	c.w.ServerNow()
 	wire, promote := c.w.Wire(), c.w.Replica()
 	sent, logs := 0, false
 	rule := redistest.Rule{Nth: nth, When: func(cmd redistest.Command) bool {
-		may := f.command == "" && !cmd.Is("GETRANGE") && !cmd.Is("PTTL") && !cmd.Is("INFO") || cmd.Is(f.command)
+		may := f.command == "" && !cmd.Is("GETRANGE") && !cmd.Is("PTTL") && !cmd.Is("INFO") ||
+			cmd.Is(f.command)
 		if may {
 			sent++
 			logs = logs || sent == nth && (cmd.Is("RPUSH") || cmd.Is("LTRIM"))
@@ -240,7 +246,8 @@ func (c *crew) stands(said *Report) {
 	text, _ := c.w.Mini.Get(record.Key(""))
 	r, _ := migrate.ParseRecord(text)
 	if r.Phase != said.Phase || r.Epoch != said.Epoch || r.Pending != said.Pending {
-		c.t.Errorf("it said phase %v, epoch %d, pending %v, and the record says %q", said.Phase, said.Epoch, said.Pending, text)
+		c.t.Errorf("it said phase %v, epoch %d, pending %v, and the record says %q", said.Phase, said.Epoch,
+			said.Pending, text)
 	}
 }
 
@@ -275,7 +282,8 @@ func (c *crew) comesTo(v verbCase, first error) {
 		run := v.run
 		if text == "" {
 			run = Init
-		} else if r, _ := migrate.ParseRecord(text); r.Phase == v.to && r.Pending == migrate.NoPhase && c.followed(r) {
+		} else if r, _ := migrate.ParseRecord(text); r.Phase == v.to && r.Pending == migrate.NoPhase &&
+			c.followed(r) {
 			c.leftBehind(v)
 			return
 		}
@@ -297,8 +305,8 @@ func (c *crew) comesTo(v verbCase, first error) {
 	c.t.Errorf("after %v it is never over:\n%s", first, strings.Join(said, "\n"))
 }
 
-// closedByLoss lets the time go by for which leases may run that nobody knows of, and fails if the gate
-// does not say how long that is.
+// closedByLoss lets the time go by for which leases may run that nobody knows
+// of, and fails if the gate does not say how long that is.
 func (c *crew) closedByLoss(r *Report) bool {
 	if r.Gate.Wait <= 0 || r.Gate.Wait > 3*time.Minute {
 		c.t.Errorf("closed for %v by %v", r.Gate.Wait, r.Gate.Blocks)

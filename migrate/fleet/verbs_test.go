@@ -35,7 +35,8 @@ func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
 			f.beats()
 		}
 		closed(t, f.advance(Options{Go: true}).Gate, "final")
-		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Moved || !r.Over || r.Phase != migrate.Clean {
+		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Moved || !r.Over ||
+			r.Phase != migrate.Clean {
 			t.Fatalf("clean: %v", r.Gate.Blocks)
 		}
 		closed(t, f.back(Options{Go: true}).Gate, "final")
@@ -85,10 +86,12 @@ func TestNothingMovesWithoutGo(t *testing.T) {
 				if r.Gate == nil || !r.Gate.Open || r.Moved || r.Over != (c.pending == migrate.NoPhase) {
 					t.Errorf("moved %v, over %v, %+v", r.Moved, r.Over, r.Gate)
 				}
-				if after, _ := f.w.Mini.Get(record.Key("")); after != stood || !slices.Equal(f.w.Mini.Keys(), before) {
+				if after, _ := f.w.Mini.Get(record.Key("")); after != stood ||
+					!slices.Equal(f.w.Mini.Keys(), before) {
 					t.Errorf("the record is %q, the keys %q", after, f.w.Mini.Keys())
 				}
-				if r := f.must(c.run, Options{Go: true, Wait: time.Minute}); !r.Over || f.at(c.to).Pending != migrate.NoPhase {
+				if r := f.must(c.run, Options{Go: true, Wait: time.Minute}); !r.Over ||
+					f.at(c.to).Pending != migrate.NoPhase {
 					t.Errorf("with it: %v, closed by %q", r.Phase, rules(r.Gate))
 				}
 			})
@@ -212,7 +215,8 @@ func TestAStepThatIsNamedIsTakenOnce(t *testing.T) {
 	})
 }
 
-// TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther has a lease that keeps its tombstone.
+// TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther has a lease that keeps its
+// tombstone.
 func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
@@ -239,7 +243,8 @@ func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
 	})
 }
 
-// TestNamedStepReportsMembersOfALaterRecord: an old one that says the right phase is not well.
+// TestNamedStepReportsMembersOfALaterRecord: an old one that says the right
+// phase is not well.
 func TestNamedStepReportsMembersOfALaterRecord(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -295,7 +300,8 @@ func TestBackFromSealedDeletesUnusedTombstones(t *testing.T) {
 			t.Errorf("it went on to %v", r.Phase)
 		}
 		f.w.Mini.Del(legacy.MarkKey("held"))
-		if r := f.back(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") || f.at(migrate.Dual).Pending != migrate.NoPhase {
+		if r := f.back(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") ||
+			f.at(migrate.Dual).Pending != migrate.NoPhase {
 			t.Errorf("%v", r.Gate.Blocks)
 		}
 	})
@@ -347,7 +353,8 @@ func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
 func TestCleanLeavesTombstonesToTheirLastTTL(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	for _, c := range []struct{ idle, before, want time.Duration }{
-		{time.Minute, time.Hour, month}, {15*24*time.Hour - time.Hour, time.Hour, month}, {20 * 24 * time.Hour, month, 40 * 24 * time.Hour},
+		{time.Minute, time.Hour, month}, {15*24*time.Hour - time.Hour, time.Hour, month},
+		{20 * 24 * time.Hour, month, 40 * 24 * time.Hour},
 		{time.Minute, 2 * month, 2 * month}, {time.Minute, 0, month},
 	} {
 		inBubble(t, func(f *fleet) {
@@ -365,7 +372,8 @@ func TestCleanLeavesTombstonesToTheirLastTTL(t *testing.T) {
 			if err != nil || !r.Over {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			if got := f.w.Mini.TTL("held"); got > c.want || got < c.want-time.Minute || !strings.Contains(fmt.Sprint(r.Notes), "1 tombstones stay for") {
+			if got := f.w.Mini.TTL("held"); got > c.want || got < c.want-time.Minute ||
+				!strings.Contains(fmt.Sprint(r.Notes), "1 tombstones stay for") {
 				t.Errorf("idle %v, before %v: it stands for %v, and %q", c.idle, c.before, got, r.Notes)
 			}
 			if f.w.Mini.TTL("other") > time.Hour {
@@ -408,7 +416,8 @@ func TestSweepIsForCleanAlone(t *testing.T) {
 		if r := f.sweep(Options{}); !r.Gate.Open || !f.w.Mini.Exists("held") {
 			t.Errorf("without a word: %+v", r.Gate)
 		}
-		if r := f.sweep(Options{Go: true}); f.w.Mini.Exists("held") || !strings.Contains(fmt.Sprint(r.Notes), "1 tombstones deleted") {
+		if r := f.sweep(Options{Go: true}); f.w.Mini.Exists("held") ||
+			!strings.Contains(fmt.Sprint(r.Notes), "1 tombstones deleted") {
 			t.Errorf("%q, %v", r.Notes, r.Gate)
 		}
 	})
@@ -450,7 +459,8 @@ func TestActOfAnOldClientInCleanIsAnAlarm(t *testing.T) {
 		}{{-time.Second, false}, {time.Second, true}} {
 			now := f.w.ServerNow()
 			f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
-				e.LastWrite = &census.Act{At: since.Add(c.after), Key: "stock", What: census.ActAcquired, Addr: "10.0.0.1:1"}
+				e.LastWrite = &census.Act{
+					At: since.Add(c.after), Key: "stock", What: census.ActAcquired, Addr: "10.0.0.1:1"}
 			}))
 			text, err := f.w.Mini.Get(record.SeenKey(""))
 			if err != nil {
@@ -461,7 +471,8 @@ func TestActOfAnOldClientInCleanIsAnAlarm(t *testing.T) {
 				t.Errorf("%v after clean: alarm %+v, %v", c.after, s.Alarm, err)
 			}
 			r, err := Status(bg, f.w.Pool(), f.options(Options{}))
-			if err != nil || strings.Contains(fmt.Sprint(r.Notes), "ALARM: an old client at 10.0.0.1:1 acted on") != c.alarm {
+			if err != nil || strings.Contains(fmt.Sprint(r.Notes),
+				"ALARM: an old client at 10.0.0.1:1 acted on") != c.alarm {
 				t.Errorf("%v after clean: status says %q, %v", c.after, r.Notes, err)
 			}
 		}
@@ -501,7 +512,8 @@ func TestMissingRightsAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, command := range []string{"GET", "SCAN", "HGETALL", "TIME", "GETRANGE", "EVALSHA"} {
-			wire := f.w.Wire(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+			wire := f.w.Wire(redistest.Rule{
+				Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 			_, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
 			says(t, err, "the user that migrates needs SCAN, GET")
 			f.at(migrate.Observe)

@@ -76,17 +76,20 @@ func TestWindowStaysShutInEachDatabaseAndSpelling(t *testing.T) {
 			err := WatchClients(ctx, watched, ObserverConfig{
 				Namespace: "lock", Dialect: d, Monitor: true, Every: 50 * time.Millisecond,
 				Seen: func(seen Sighting, _ *audit.Result) {
-					if len(tried) < attempts || seen.LastFailed == nil || seen.LastFailed.At.Before(tried[attempts-1]) {
+					if len(tried) < attempts || seen.LastFailed == nil ||
+						seen.LastFailed.At.Before(tried[attempts-1]) {
 						tried = append(tried, old.again())
 						if f := seen.LastFailed; f != nil && seen.Quiet[WatchMonitor] > seen.Until.Sub(f.At) {
-							t.Errorf("quiet for %v, and it tried %v ago", seen.Quiet[WatchMonitor], seen.Until.Sub(f.At))
+							t.Errorf("quiet for %v, and it tried %v ago", seen.Quiet[WatchMonitor],
+								seen.Until.Sub(f.At))
 						}
 						return
 					}
 					other.again()
 					if grew = seen.Quiet[WatchMonitor] > time.Second; grew {
 						if seen.Quiet[WatchStats] > time.Second {
-							t.Errorf("the counters prove %v, and a client tries in database 0", seen.Quiet[WatchStats])
+							t.Errorf("the counters prove %v, and a client tries in database 0",
+								seen.Quiet[WatchStats])
 						}
 						if seen.LastFailed.Key != old.key || len(seen.Keys) != 1 {
 							t.Errorf("seen on %q, keys %+v", seen.LastFailed.Key, seen.Keys)

@@ -23,7 +23,8 @@ func (g Gone) String() string {
 	for i, name := range g.Names {
 		names[i] = Word(name)
 	}
-	return Line(goneWords, []string{fmt.Sprint(g.Count), Instant(g.First), Instant(g.Last), Word(g.Phase), strings.Join(names, ",")})
+	return Line(goneWords, []string{
+		fmt.Sprint(g.Count), Instant(g.First), Instant(g.Last), Word(g.Phase), strings.Join(names, ",")})
 }
 
 // ParseGone reads what [Gone.String] writes and nothing else.

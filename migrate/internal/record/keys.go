@@ -13,8 +13,8 @@ import (
 // Prefix is how the names of records begin.
 const Prefix = "gsl:phase:"
 
-// Key is the name of a namespace's record. In key names a namespace has no colon, and
-// an id has none either, so no two keys are the same.
+// Key is the name of a namespace's record. In key names a namespace has no
+// colon, and an id has none either, so no two keys are the same.
 func Key(namespace string) string { return Prefix + scope.InName(namespace) }
 
 // NamespaceOf is the namespace whose record has this key.

@@ -21,7 +21,8 @@ const (
 
 // ErrNewer says that a record was written by a newer version of getsetlock.
 // It is never read in part.
-var ErrNewer = errors.New("it was written by a newer version of getsetlock; use that version or a newer one here too")
+var ErrNewer = errors.New(
+	"it was written by a newer version of getsetlock; use that version or a newer one here too")
 
 // ErrOlder says that a record was written by an older version of getsetlock,
 // whose members have keys of their own. It is never read in part.

@@ -59,7 +59,8 @@ type episodeCase struct {
 	want  string
 }
 
-// old and young are spans of an old client and of a getsetlock client, in seconds.
+// old and young are spans of an old client and of a getsetlock client, in
+// seconds.
 func old(start, stop, freed float64) *hold   { return span(oldOnes, start, stop, freed) }
 func young(start, stop, freed float64) *hold { return span(newOnes, start, stop, freed) }
 

@@ -42,7 +42,8 @@ type endurance struct {
 var (
 	ofSample = endurance{every: pingEvery, pings: 9, lag: 500 * time.Millisecond, late: 1, mute: 1,
 		still: 3 * time.Second}
-	ofWindow = endurance{every: 10 * pingEvery, pings: 25, lag: 10 * time.Second, late: 10, mute: 3, still: sightLost}
+	ofWindow = endurance{every: 10 * pingEvery, pings: 25,
+		lag: 10 * time.Second, late: 10, mute: 3, still: sightLost}
 )
 
 // endures returns how much a burst of this monitor endures.

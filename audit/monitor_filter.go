@@ -163,7 +163,8 @@ func (f *filter) noteOther(l line, name string) {
 	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.covers(l.db, l.args[1]) {
 		return
 	}
-	if f.scope.Every() && !f.keys.has(l.args[1]) && !f.any.ReadAny(l.args[2], time.UnixMicro(l.micros)).Known() {
+	if f.scope.Every() && !f.keys.has(l.args[1]) &&
+		!f.any.ReadAny(l.args[2], time.UnixMicro(l.micros)).Known() {
 		return
 	}
 	l.args = l.args[:2]

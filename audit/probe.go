@@ -405,7 +405,8 @@ func (t *probeTally) result() *ProbeResult {
 	if t.replica {
 		out.Findings = append(out.Findings, census.Finding{
 			Severity: census.SeverityError, Kind: "role",
-			What: "this server is a replica: no client takes locks here, and its keys lag behind its primary's", Advice: "point the address at the primary",
+			What:   "this server is a replica: no client takes locks here, and its keys lag behind its primary's",
+			Advice: "point the address at the primary",
 		})
 	}
 	if t.refused != "" {

@@ -25,8 +25,9 @@ func (f Form) String() string {
 	switch f.Look {
 	case dialect.LookStamp:
 		text = map[dialect.Unit]string{
-			dialect.UnitMillis: "milliseconds", dialect.UnitSeconds: "whole seconds", dialect.UnitFloatSeconds: "seconds with a fraction",
-			dialect.UnitNanos: "nanoseconds", dialect.UnitTicks: ".NET ticks",
+			dialect.UnitMillis: "milliseconds", dialect.UnitSeconds: "whole seconds",
+			dialect.UnitFloatSeconds: "seconds with a fraction",
+			dialect.UnitNanos:        "nanoseconds", dialect.UnitTicks: ".NET ticks",
 		}[f.Unit]
 		if f.UUID {
 			text = "uuid:" + text

@@ -117,7 +117,7 @@ func described(c FormCount) string {
 	return text + ")"
 }
 
-// anyOf lists all names for a sentence, since each reader looks for his own
+// anyOf lists all names for a sentence, since each reader looks for their own
 // dialect.
 func anyOf(names []string) string {
 	if len(names) == 1 {

@@ -51,7 +51,8 @@ func (r *ProbeResult) Observed() []offset.Observed {
 		}
 		out = append(out, o)
 	}
-	line(sumKeys, t.keys, t.denied, t.lost, oneOf(t.replica, "replica", "primary"), oneOf(t.everything, "all", "pattern"))
+	line(sumKeys, t.keys, t.denied, t.lost,
+		oneOf(t.replica, "replica", "primary"), oneOf(t.everything, "all", "pattern"))
 	if t.refused != "" {
 		line(sumRefused, t.refused)
 	}

@@ -186,7 +186,7 @@ func (r *rig) nobodyBeside(p migrate.Phase, g lock.Grant, old bool) {
 	if err != nil && !errors.Is(err, lock.ErrLost) {
 		_, err = g.Extend(background, ttl) // on a new connection
 	}
-	kept := old && p == migrate.Clean // keeps no old client out, and does not know of him
+	kept := old && p == migrate.Clean // keeps no old client out, and does not know of that client
 	switch {
 	case taken == nil && err == nil && !kept:
 		r.Error("another was let in, and the renewal does not tell")

@@ -175,8 +175,8 @@ func TestSweepTakesAGapForNobody(t *testing.T) {
 	})
 }
 
-// The gap is on the old clients' server. Whoever takes the target meanwhile
-// gives it back.
+// The gap is on the old clients' server. A client that takes the target
+// meanwhile gives it back.
 func TestComposedLockLeavesTheOldKey(t *testing.T) {
 	composed(t, politePhases, func(r *elsewhere, p migrate.Phase) {
 		c := r.compose(p)

@@ -74,7 +74,7 @@ func relay(b *testing.B, backend lock.Backend, key string, cfg lock.Config) func
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	begin, done := make(chan struct{}), make(chan struct{})
-	left := 0 // of this turn; whoever holds the key has it
+	left := 0 // of this turn; the goroutine that holds the key has it
 	for range relayHands {
 		go func() {
 			for {

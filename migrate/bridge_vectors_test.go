@@ -99,17 +99,7 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 			names = append(names, guard, "GUARD")
 		}
 		plain := strings.NewReplacer(names...)
-		for _, c := range r.wire.Sent() {
-			if c.Is("EVAL") {
-				scripts[nameOf(c[1])] = c[1]
-			}
-		}
-		for _, c := range r.wire.Sent() {
-			if c.Is("EVALSHA") {
-				out += fmt.Sprintf("%s: %s %s\n", what, byDigest(scripts, c[1]),
-					plain.Replace(fmt.Sprintf("%q", []string(c[2:]))))
-			}
-		}
+		out += r.commands(what, scripts, plain)
 		out += plain.Replace(fmt.Sprintf("  L %q %v, M %q %v\n", r.get("k"), r.left("k"), r.get(keyM),
 			r.left(keyM)))
 		r.wire.Forget()
@@ -152,6 +142,23 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 		said("polite release")
 	}
 	return out
+}
+
+// commands returns a line for each script that was sent, and collects the
+// sources of new ones.
+func (r *rig) commands(what string, scripts map[string]string, plain *strings.Replacer) (lines string) {
+	for _, c := range r.wire.Sent() {
+		if c.Is("EVAL") {
+			scripts[nameOf(c[1])] = c[1]
+		}
+	}
+	for _, c := range r.wire.Sent() {
+		if c.Is("EVALSHA") {
+			lines += fmt.Sprintf("%s: %s %s\n", what, byDigest(scripts, c[1]),
+				plain.Replace(fmt.Sprintf("%q", []string(c[2:]))))
+		}
+	}
+	return lines
 }
 
 func nameOf(source string) string {

@@ -114,7 +114,7 @@ type Member struct {
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
-	round sync.Mutex // one round at a time, whoever asks for it
+	round sync.Mutex // one round at a time, whichever goroutine asks for it
 	pace  pace       // round
 	said  saying     // round: what this round has said
 	old   bool       // round: the server lets no script write that has called TIME

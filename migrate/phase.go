@@ -19,8 +19,8 @@ const (
 	// no lock.
 	NoPhase Phase = iota
 
-	// Observe takes turns with the old clients: a stamp on L, as theirs, and a token on
-	// M.
+	// Observe takes turns with the old clients: a stamp on L,
+	// as they write it, and a token on M.
 	Observe
 
 	// Dual writes a guard on L in place of the stamp, which no old client's

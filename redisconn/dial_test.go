@@ -193,8 +193,8 @@ func TestNoConnectingErrorShowsThePassword(t *testing.T) {
 	}
 }
 
-// shows returns the text in which err, or an error that it wraps, shows the secret;
-// empty if none does.
+// shows returns the text in which err, or an error that it wraps, shows the
+// secret; empty if none does.
 func shows(err error, secret string) string {
 	for err != nil {
 		if text := fmt.Sprintf("%v %+v %#v %q", err, err, err, err); strings.Contains(text, secret) {

@@ -57,7 +57,8 @@ func (m *machine) oldHolding(s *state, i int, out []step) []step {
 
 // begin reads the clock. Dialects without a stamp do not.
 func (m *machine) begin(s *state, i int, out []step) []step {
-	if s.record == model.Clean && !m.broken(rulePause) || m.first == model.Clean || m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
+	if s.record == model.Clean && !m.broken(rulePause) || m.first == model.Clean ||
+		m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
 		return out // no phase keeps old clients out any more, and none of them may be left
 	}
 	low, high := -m.Behind, m.Ahead

@@ -86,7 +86,8 @@ func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what Ac
 	if q.ttl > 0 {
 		k.ends, k.noTTL = q.at.Add(q.ttl), false
 	}
-	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed, ahead: q.seen.low.Low})
+	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed,
+		ahead: q.seen.low.Low})
 	if ended, ok := w.wait(k.id, q.at, true); ok {
 		w.waits.add(ended)
 		c.waits.add(ended)
@@ -279,8 +280,8 @@ func (c *Census) tookOver(k *keyState, w *writer, q order, r reading.Reading, ol
 	c.won(k, w, q, r, what, detail)
 }
 
-// lostGetset records a losing GETSET: its value stays, whoever holds. perhaps:
-// a client of another dialect that writes such bytes would have won.
+// lostGetset records a losing GETSET: its value stays, whichever client holds.
+// perhaps: a client of another dialect that writes such bytes would have won.
 func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
 	what, detail := ActGhost, ""
 	if h := k.holder; h != nil && h.addr != q.addr {

@@ -93,7 +93,9 @@ func New(cfg Config) (*Census, error) {
 		return nil, err
 	}
 	return &Census{
-		cfg: cfg, scope: scope.Matching(cfg.Match).Except(cfg.Except...).In(cfg.DB).With(cfg.Keys...), reader: reading.NewReader(cfg.Dialects), fleet: fleet, sources: map[Source]*coverage{}, peers: map[string]*peer{},
+		cfg: cfg, scope: scope.Matching(cfg.Match).Except(cfg.Except...).In(cfg.DB).With(cfg.Keys...),
+		reader: reading.NewReader(cfg.Dialects), fleet: fleet,
+		sources: map[Source]*coverage{}, peers: map[string]*peer{},
 		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{},
 		clients: map[string]offset.Observed{}, stats: map[string]*calls{},
 		sights: sights{spellings: reading.KeySpellings(cfg.Dialects)},

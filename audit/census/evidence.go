@@ -126,7 +126,7 @@ const (
 	ActDoubleGrant   ActKind = "double_grant"   // won by its own uuid while another client held (JedisUUID)
 	ActGetsetFirst   ActKind = "getset_first"   // a GETSET without a SETNX before it: destroys every value
 	ActWrote         ActKind = "wrote"          // another write, or a write of which only the result was seen
-	ActGone          ActKind = "gone"           // found missing by a look, whoever deleted it
+	ActGone          ActKind = "gone"           // found missing by a look, by whatever client
 	// a guard of a getsetlock client, or a token that looks like one
 	ActGuard     ActKind = "guard"
 	ActTombstone ActKind = "tombstone" // a tombstone of a migration

@@ -35,6 +35,7 @@ type Finding struct {
 // Compare orders findings for reading: the worst first, then by key, by writer
 // and by text, so that the findings of two runs can be compared.
 func (f Finding) Compare(g Finding) int {
-	return cmp.Or(cmp.Compare(f.Severity.rank(), g.Severity.rank()), cmp.Compare(f.DB, g.DB), cmp.Compare(f.Key, g.Key),
+	return cmp.Or(cmp.Compare(f.Severity.rank(), g.Severity.rank()),
+		cmp.Compare(f.DB, g.DB), cmp.Compare(f.Key, g.Key),
 		cmp.Compare(f.Writer, g.Writer), cmp.Compare(f.What, g.What))
 }

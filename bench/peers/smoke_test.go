@@ -62,7 +62,7 @@ func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 		for _, name := range s.Adapters {
 			has := func(row bench.Row) bool { return row.Scenario == s.Name && row.Adapter == name }
 			ours := slices.ContainsFunc(own, func(a bench.Adapter) bool { return a.Name == name })
-			// Another library may hang on a busy machine; one scenario suffices
+			// On a busy machine another library may hang; one scenario suffices
 			// to show that it is measured at all.
 			if !ours && s.Name != "uncontended" && !strings.HasPrefix(s.Name, "java/") {
 				continue

@@ -226,7 +226,7 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 }
 
 // stepAgain judges the gate again after the record changed meanwhile. Where the
-// change was a step of somebody else's call, it reports that step. Done are
+// change was a step of another operator's call, it reports that step. Done are
 // notes of what this call did before.
 func (d *desk) stepAgain(ctx context.Context, f *facts, to, pending migrate.Phase, done []string) (*Report,
 	error) {

@@ -142,7 +142,8 @@ func (d *desk) remains(f *facts) Gate {
 //     clients may start.
 func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error {
 	pending := f.record.Pending
-	if pending != migrate.Sealed && len(gate.Blocks) > 0 || f.outdated() || f.dialect.Name != f.record.Dialect {
+	if pending != migrate.Sealed && len(gate.Blocks) > 0 ||
+		f.outdated() || f.dialect.Name != f.record.Dialect {
 		return nil
 	}
 	switch pending {

@@ -76,10 +76,11 @@ func (q quantity) told() migrate.Known {
 	return migrate.Known{}
 }
 
-// known is told, or a greater measurement made since.
+// known is given, or a greater measurement made since.
 func (q quantity) known() migrate.Known {
 	k := q.told()
-	if g := q.guaranteed; proves(g) && (k.Source == migrate.Unknown || k.Source == migrate.Measured && g.Time > k.Time) {
+	if g := q.guaranteed; proves(g) &&
+		(k.Source == migrate.Unknown || k.Source == migrate.Measured && g.Time > k.Time) {
 		k = measured(g)
 	}
 	if k.Source == migrate.Measured && q.beyond(k) {

@@ -221,7 +221,7 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 }
 
 // otherRun asks on a second connection which server answers. Where two
-// connections are told different run ids, and again when both are asked anew, a
+// connections get different run ids, and again when both are asked anew, a
 // proxy leads them to several servers. Then the run id counts as unknown. After
 // a fail-over both connections are soon told the same.
 func (d *desk) otherRun(ctx context.Context, s *serverInfo) error {

@@ -357,7 +357,7 @@ func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
 }
 
 // A lease of a minute is claimed, and a client writes as with one of 30 s. The
-// gate asks for the lease again, whoever claimed it, in every phase.
+// gate asks for the lease again, whichever operator claimed it, in every phase.
 func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual} {
 		for name, seen := range map[string]func(*census.Evidence){

@@ -260,6 +260,19 @@ func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
 	}
 }
 
+// tells lets the server know of leases of that TTL, so that no attempt asks for
+// the record.
+func (c *crew) tells(ttl time.Duration) {
+	c.t.Helper()
+	for _, m := range c.all {
+		_, end, err := m.Begin(bg, ttl)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		end()
+	}
+}
+
 // TestAStepJudgedByHeartbeatsOfBeforeAFailOver is why docs/migration.md tells
 // the operator to wait. A fail-over loses a step with the heartbeats of the
 // members that followed it. The opposite step is taken before they return, and
@@ -290,22 +303,13 @@ func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 					defer b.Close()
 					bridges = append(bridges, b)
 				}
-				// The server knows of their leases, so that no attempt asks for
-				// the record.
-				for _, m := range crew.all {
-					_, end, err := m.Begin(bg, leaseOfOurs)
-					if err != nil {
-						t.Fatal(err)
-					}
-					end()
-				}
+				crew.tells(leaseOfOurs)
 				crew.beats()
 				promote := f.w.Replica()
 				if r := f.must(c.lost, Options{Go: true}); !r.Moved {
 					t.Fatal(rules(r.Gate))
 				}
-				// all have followed, and a member that stopped has not vanished
-				// yet
+				// All have followed. A member that stopped has not vanished.
 				f.w.Pass(crewEvery + crewEvery/10)
 				promote()
 				g, err := bridges[0].Try(bg, "stock", leaseOfOurs)

@@ -92,7 +92,8 @@ func mutants() []mutant {
 
 // ruleMutants are the mutants of the ten rules, by number.
 func ruleMutants() []mutant {
-	jedis, pageNil, python, expire := dialect.Jedis(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()
+	jedis, pageNil := dialect.Jedis(), dialect.PageNil()
+	python, expire := dialect.RedisPy(), dialect.BareExpire()
 	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
 	dual := honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1)
 	unchanged := with(honest(jedis, 1, 1, skew.PhaseDual, 3, 1, 1),
@@ -154,7 +155,7 @@ func ruleMutants() []mutant {
 	}
 }
 
-// settleMutants are the mutants of rules 5 and 6: what settles, and for how long.
+// settleMutants are the mutants of rules 5 and 6: what settles and how long.
 func settleMutants() []mutant {
 	jedis, uuid := dialect.Jedis(), dialect.JedisUUID()
 	orMine := honest(uuid, 1, 1, skew.PhaseDual, 5, 1, 1)

@@ -83,7 +83,8 @@ func (e *Estimator) isLate(i int) bool {
 		return false
 	}
 	before, t := e.runs[i-1].track, e.runs[i].track
-	if e.runs[i+1].track != before || e.runs[i].count > 1 || t.count >= leastJumps || !t.hasHigh || !before.hasLow {
+	if e.runs[i+1].track != before || e.runs[i].count > 1 ||
+		t.count >= leastJumps || !t.hasHigh || !before.hasLow {
 		return false
 	}
 	return t.high.offset < before.at(e.ppm, t.high.at).Low

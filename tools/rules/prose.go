@@ -15,7 +15,7 @@ import (
 // count: `go run ./tools/rules -left` prints how much is left, and `-on words`
 // lists the places of one of them. A check is turned on when nothing is left
 // for it.
-var enforced = []string{}
+var enforced = []string{"comments", "code", "words", "names"}
 
 // proseChecks are the checks of how the repository reads, by name.
 var proseChecks = []struct {

@@ -113,7 +113,7 @@ func (c *Client) BeginAcquire() (*Acquiring, error) {
 // Wait returns the result of the acquire. It must be called at most once.
 func (a *Acquiring) Wait(ctx context.Context) (Acquired, error) {
 	// The jar counts its sleeps and not its round trips, so with a slow server
-	// it waits longer than it was told.
+	// it waits longer than its wait allows.
 	words, err := a.client.jvm.await(ctx, 2*a.client.wait, "acquire", a.ch)
 	if err != nil {
 		return Acquired{}, err

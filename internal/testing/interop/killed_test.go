@@ -14,7 +14,7 @@ import (
 )
 
 // shortLease is the jar's lease in these tests, and the lease that getsetlock
-// processes are told.
+// processes are given.
 const shortLease = 2 * time.Second
 
 func onOldestAndNewest(t *testing.T, test func(t *testing.T, ctx context.Context, s *redistest.Server)) {

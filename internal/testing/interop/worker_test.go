@@ -115,17 +115,19 @@ func work(told string) error {
 	}
 }
 
-// overwritten reports a loss that nobody can prevent and that the holder is
-// told of, when a JVM was killed with the key. Two Java clients find its stamp
-// expired. One of them wins, works and deletes the key, and a process of ours
-// takes it. Then the GETSET of the other comes, which loses and leaves its
-// stamp on the key: nobody else holds, and nobody enters before that stamp
-// ends. The explorer has the trace and finds no two holders there
-// (TestLateLoserAtDeadStampLetsNoClientIn in package skew). A worker takes that
-// once; that no two held together and that no update was lost is checked all
-// the same. In sealed it happens only until the first tombstone has been on the
-// key for a gap (TestTombstoneEndsLossesToLateLosers): besideSealed fails for a
-// later one.
+// overwritten reports whether err is a loss that no client can prevent and that
+// the holder notices, after a JVM was killed while it held the key. Two Java
+// clients find the dead stamp expired. One wins, works and deletes the key, and
+// a getsetlock process takes it. Then the other's GETSET arrives, which loses
+// and leaves its stamp on the key. No other client holds then, and none enters
+// before that stamp ends.
+//
+// The explorer has the trace and finds no two holders
+// (TestLateLoserAtDeadStampLetsNoClientIn in package skew). A worker accepts
+// that once; the test still checks that no two held at once and that no update
+// was lost. In sealed this happens only until the first tombstone has been on
+// the key for a gap (TestTombstoneEndsLossesToLateLosers): besideSealed fails
+// for a later loss.
 func overwritten(err error) bool {
 	return errors.Is(err, lock.ErrLost) && strings.Contains(err.Error(), "was overwritten by another")
 }

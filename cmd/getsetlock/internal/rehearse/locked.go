@@ -54,14 +54,14 @@ func (p Plan) spoken() dialect.Dialect {
 }
 
 // presetSpan is how long a preset's clocks drift and step before the new
-// clients are told the clock spread. The verb skew asks the law about the same
+// clients know the clock spread. The verb skew asks the law about the same
 // span.
 const presetSpan = 24 * time.Hour
 
 // messages of an attempt, from the clock reading to the GETSET
 const messages = 5
 
-// terms returns what the new clients are told of the old ones: the truth, if a
+// terms returns what the new clients know of the old ones: the truth, if a
 // client can be configured for it. Otherwise the new clients use their
 // defaults, and the verdict excuses what follows.
 func (p Plan) terms() (dialect.Terms, error) {
@@ -83,7 +83,7 @@ func (p Plan) terms() (dialect.Terms, error) {
 	}
 	spread, gap = max(spread, assumed.Spread), max(gap, assumed.Gap)
 	// The server's clock is one of the clocks in the spread. Where the spread
-	// cannot be told, nothing is claimed of the server's clock either.
+	// cannot be given, nothing is claimed of the server's clock either.
 	type told struct{ spread, server, gap time.Duration }
 	choices := []told{{spread, spread, gap}, {spread, spread, assumed.Gap}}
 	if p.Preset != "" {

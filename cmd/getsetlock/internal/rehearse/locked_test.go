@@ -70,7 +70,7 @@ func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
 	}
 }
 
-// The old clients hold for longer than their lease, and the rules are told of a
+// The old clients hold for longer than their lease, and the rules know of a
 // longer one.
 func TestWrongLeaseClaimSpoilsTheResult(t *testing.T) {
 	kind := protocols["legacy"]
@@ -203,7 +203,7 @@ func TestClocksBeyondTheClaimAreExcused(t *testing.T) {
 	if c := res.Clocks; c.Steps == 0 || c.SpreadMS <= *c.ToldSpreadMS {
 		t.Errorf("%+v", c)
 	}
-	// The same clocks, but the rules believe that the new clients were told.
+	// The same clocks, but the rules believe that the new clients know.
 	kind := protocols["legacy"]
 	kind.rules = func(p Plan) (rules, error) {
 		r, err := legacyRules(p)

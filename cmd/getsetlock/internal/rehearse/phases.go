@@ -100,7 +100,7 @@ func newMoves(f *fleet) *moves {
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap,
 		Job: f.plan.Job.Most() + time.Second}
-	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients are told
+	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients know it
 	m.claims.Idle = t.lease                              // old clients return at once until stopped
 	if f.plan.Watch {
 		// A watcher counts a dead holder's key as held until another client

@@ -41,7 +41,7 @@ type Result struct {
 	Judgement
 }
 
-// Clocks is what the machines' clocks did. What the new clients were told is
+// Clocks is what the machines' clocks did. What the new clients knew is
 // null where there are none, or where it does not matter.
 type Clocks struct {
 	Preset        string   `json:"preset,omitempty"`

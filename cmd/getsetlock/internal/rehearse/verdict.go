@@ -25,7 +25,7 @@ type rules struct {
 	// its release is executed. Zero: unbounded.
 	honest time.Duration
 
-	// What the new clients were told, and what they can bear. Zero: it does not
+	// What the new clients knew, and what they can bear. Zero: it does not
 	// matter.
 
 	lease  time.Duration // lease of the old clients
@@ -138,7 +138,7 @@ func (r rules) stoodStill(h *hold) (time.Duration, bool) {
 }
 
 // misled names what was different, within a span, from what the new clients
-// were told.
+// knew.
 func (r rules) misled(from, to time.Duration, late []write) string {
 	for _, w := range late {
 		if r.gap > 0 && w.age > r.gap && w.at >= from && w.at <= to {

@@ -134,7 +134,7 @@ func TestEpisodesExcuseOnlyNamedCauses(t *testing.T) {
 }
 
 // An overlap has an excuse only where something differed from what the new
-// clients were told, at that time, and beyond the bound.
+// clients knew, at that time, and beyond the bound.
 func TestEpisodesExcuseWhatClientsWereNotTold(t *testing.T) {
 	const sec = time.Second
 	told := func() rules {

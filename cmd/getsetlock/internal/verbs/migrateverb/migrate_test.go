@@ -246,7 +246,8 @@ type scene struct {
 	shows  evidence
 }
 
-// evidence says which lines of a gate the runbook shows beside those that close it. A
+// evidence names the lines of a gate that the runbook shows in addition to
+// those that close it. A
 // run of other lines is one line "  …". Nil shows none of them.
 type evidence []string
 

@@ -10,24 +10,39 @@ import (
 func TestWrongUseOfRunIsExitCode125(t *testing.T) {
 	s := clitest.NewStage(t)
 	for line, says := range map[string]string{
-		"run":                                                 "write -- between",
-		"run k true":                                          "write -- between",
-		"run -- true":                                         "one KEY before --, not 0",
-		"run a b -- true":                                     "one KEY before --, not 2",
-		"run k --":                                            "no command after --",
-		"run --foo k -- true":                                 "unknown flag: --foo; see getsetlock run --help",
-		"run --wait x k -- true":                              "or forever",
-		"run --wait -1s k -- true":                            "must not be negative",
-		"run --ttl 5 k -- true":                               "missing unit",
-		"run --ttl 0 k -- true":                               `"0" for "--ttl" flag: it must be more than zero; leave the flag out for the default`,
-		"run --lease 0s k -- true":                            `"0s" for "--lease" flag: it must be more than zero; leave the flag out for the dialect's lease`,
-		"run --greatest 0s k -- true":                         "leave the flag out for the smallest lease",
-		"run --lease -1s k -- true":                           `"-1s" for "--lease" flag: it must be more than zero`,
-		"run --keep -1s k -- true":                            "--keep is -1s",
-		"run --grace -1s k -- true":                           "--grace -1s is negative",
-		"run --grace 20s k -- true":                           "--grace: 20s does not fit a lease of 30s",
-		"run --protocol fast k -- true":                       `--protocol "fast" is unknown; write one of modern, legacy, dual, auto`,
-		"run --protocol auto k -- true":                       `name it by --namespace`,
+		"run --foo k -- true": "unknown flag: --foo; see getsetlock run --help",
+
+		"run --ttl 0 k -- true": `"--ttl" flag: it must be more than zero; leave the flag out for the default`,
+
+		"run --lease 0s k -- true": `"--lease" flag: it must be more than zero; leave the flag out for the dialect's lease`,
+
+		"run --lease -1s k -- true": `"-1s" for "--lease" flag: it must be more than zero`,
+
+		"run --protocol fast k -- true": `--protocol "fast" is unknown; write one of modern, legacy, dual, auto`,
+
+		"run --behind -1s k -- true": `"-1s" for "--behind" flag: it can't be negative`,
+
+		"run --protocol legacy --replicas 1 k -- true": "--replicas is for --protocol modern: a legacy lock",
+
+		"run --namespace n --dialect jedis k -- true": "--namespace is for --protocol modern, and --dialect selects legacy",
+
+		"run --ttl 100ms --replicas 1 k -- true": "--ttl 100ms less the safety margin 10ms must be longer than the wait for replicas",
+
+		"run --protocol legacy --ttl 59s k -- true": "--ttl 59s is too long: alongside Jedis clients with --lease 1m0s at most 58.001s is safe (--lease + c 1ms - --spread 1s (assumed) - --gap 1s (assumed))",
+
+		"run":                           "write -- between",
+		"run k true":                    "write -- between",
+		"run -- true":                   "one KEY before --, not 0",
+		"run a b -- true":               "one KEY before --, not 2",
+		"run k --":                      "no command after --",
+		"run --wait x k -- true":        "or forever",
+		"run --wait -1s k -- true":      "must not be negative",
+		"run --ttl 5 k -- true":         "missing unit",
+		"run --greatest 0s k -- true":   "leave the flag out for the smallest lease",
+		"run --keep -1s k -- true":      "--keep is -1s",
+		"run --grace -1s k -- true":     "--grace -1s is negative",
+		"run --grace 20s k -- true":     "--grace: 20s does not fit a lease of 30s",
+		"run --protocol auto k -- true": `name it by --namespace`,
 		"run --protocol modern --dialect jedis k -- true":     "--dialect is for --protocol legacy",
 		"run --protocol modern --dialect-file /x k -- true":   "--dialect-file is for --protocol legacy",
 		"run --protocol modern --mode verbatim k -- true":     "--mode is for --protocol legacy",
@@ -36,16 +51,11 @@ func TestWrongUseOfRunIsExitCode125(t *testing.T) {
 		"run --protocol modern --gap 1s k -- true":            "--gap is for --protocol legacy",
 		"run --protocol modern --behind 1s k -- true":         "--behind is for --protocol legacy",
 		"run --mode verbatim --behind 1s k -- true":           "--behind is for --mode hardened",
-		"run --behind -1s k -- true":                          `"-1s" for "--behind" flag: it can't be negative`,
 		"run --greatest 30s k -- true":                        "--greatest 30s is less than --lease 1m0s",
-		"run --protocol legacy --replicas 1 k -- true":        "--replicas is for --protocol modern: a legacy lock",
-		"run --namespace n --dialect jedis k -- true":         "--namespace is for --protocol modern, and --dialect selects legacy",
 		"run --namespace \u200b k -- true":                    `--namespace "\u200b": only printable`,
 		"run --replicas -1 k -- true":                         "--replicas is -1; it must not be negative",
 		"run --ttl 5ms k -- true":                             "--ttl 5ms is less than 10ms",
-		"run --ttl 100ms --replicas 1 k -- true":              "--ttl 100ms less the safety margin 10ms must be longer than the wait for replicas 100ms",
 		"run --mode soft k -- true":                           `--mode "soft" is unknown`,
-		"run --protocol legacy --ttl 59s k -- true":           "--ttl 59s is too long: alongside Jedis clients with --lease 1m0s at most 58.001s is safe (--lease + c 1ms - --spread 1s (assumed) - --gap 1s (assumed))",
 		"run --gap 2s --ttl 59s k -- true":                    "- --spread 1s (assumed) - --gap 2s)",
 		"run --mode hardened --keep 1h k -- true":             "give it by --lease",
 		"run --dialect page k -- true":                        "--lease",

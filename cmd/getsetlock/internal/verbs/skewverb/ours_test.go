@@ -46,9 +46,10 @@ func TestSimulationPlaysEveryProtocol(t *testing.T) {
 
 func TestSkewSaysWhyLeasesAreLost(t *testing.T) {
 	for args, says := range map[string]string{
+		"--protocol observe --lease 5s --job 1s --spread 4900ms": "otherwise they would refuse to take part",
+
 		"--protocol hardened --lease 5s --job 1s..7s":              "by an overrun client's DEL",
 		"--protocol dual --dialect pagenil --lease 5s --job 100ms": "by a GETSET after a missing key",
-		"--protocol observe --lease 5s --job 1s --spread 4900ms":   "otherwise they would refuse to take part",
 		"--protocol modern --lease 60ms --job 1s --preset jvm-gc":  "only fencing numbers keep out",
 	} {
 		got := skewed(t, strings.Fields(args)...)

@@ -66,7 +66,7 @@ func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...))
 			c := withRole.Get()
 			if _, err := c.Do("ROLE"); err != nil ||
-				!strings.Contains(string(raw), "an address of `redis+sentinel://` `+role`") {
+				!strings.Contains(string(raw), "an address of `redis+sentinel://` adds `+role`") {
 				t.Error(err)
 			}
 			c.Close()

@@ -257,8 +257,8 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 		t.Cleanup(func() { _ = pool.Close() })
 		return pool
 	}
-	operator, member := rights("operator", documented(t, "operator: a user with ")...),
-		rights("member", documented(t, "members: ")...)
+	operator, member := rights("operator", documented(t, "Rights for the operator: ")...),
+		rights("member", documented(t, "Rights for members: ")...)
 	o := Options{Namespace: "stock", Claims: known, Go: true}
 	if _, err := Init(bg, operator, o); err != nil {
 		t.Fatal(err)

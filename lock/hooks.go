@@ -29,27 +29,35 @@ type telling struct {
 	e    Event
 }
 
-// tell queues a call of hook with e, unless hook is nil.
+// tell queues a call of hook with e, unless hook is nil. It logs the first of
+// several calls that are left out, while it holds no mutex: a log handler may be
+// slow.
 func (t *teller) tell(hook func(Event), e Event) {
 	if hook == nil {
 		return
 	}
+	if waiting, say := t.queue(telling{hook, e}); say {
+		t.log.Error("a hook of lock.Config.Hooks blocks: calls of hooks are left out until it returns",
+			"waiting", waiting)
+	}
+}
+
+// queue adds a call, or leaves it out where too many wait. It returns how many
+// wait, and whether this call is the first of several that are left out.
+func (t *teller) queue(call telling) (waiting int, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.todo) >= mostTold {
-		if !t.full {
-			t.full = true
-			t.log.Error("a hook of lock.Config.Hooks blocks: calls of hooks are left out until it returns",
-				"waiting", len(t.todo))
-		}
-		return
+	if waiting = len(t.todo); waiting >= mostTold {
+		first, t.full = !t.full, true
+		return waiting, first
 	}
 	t.full = false
-	t.todo = append(t.todo, telling{hook, e})
+	t.todo = append(t.todo, call)
 	if !t.running {
 		t.running = true
 		go t.run()
 	}
+	return len(t.todo), false
 }
 
 // run makes the waiting calls. It is the goroutine of the teller.

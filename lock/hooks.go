@@ -30,8 +30,8 @@ type telling struct {
 }
 
 // tell queues a call of hook with e, unless hook is nil. It logs the first of
-// several calls that are left out, while it holds no mutex: a log handler may be
-// slow.
+// several calls that are left out, while it holds no mutex: a log handler may
+// be slow.
 func (t *teller) tell(hook func(Event), e Event) {
 	if hook == nil {
 		return

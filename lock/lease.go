@@ -108,7 +108,9 @@ func (l *Lease) until() time.Time {
 // Key returns the name under which the lease was acquired.
 func (l *Lease) Key() string { return l.queue.key }
 
-// Token distinguishes this lease from all others of its key.
+// Token distinguishes this lease from all others of its key. Leases that
+// goroutines of this process hand to each other without a message to the store
+// have the same token (see [Config.LocalHandOvers]).
 func (l *Lease) Token() string { return l.grant.Token() }
 
 // Fence returns the lease's fencing number, if it has one. The number is

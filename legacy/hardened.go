@@ -239,7 +239,7 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 }
 
 // held returns the error that names the key's holder: a [*lock.HeldError], or a
-// [*TypeError] if L has another type than the dialect's.
+// [*TypeError] if L has a type that no old client's lock can have.
 func (h *hardened) held(k keys, o Observation) error {
 	e := &lock.HeldError{Key: k.name, Protocol: h.dialect.Name}
 	var wrong *TypeError

@@ -38,8 +38,8 @@ func newLease(c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
 	l := &Lease{client: c, queue: q, grant: grant, asked: asked}
 	l.renewal.next, l.watch.next, l.watch.touched = never, never, -never
 	if c.core.waker != nil {
-		// The first look at the key is delayed: a lease that is released before
-		// it does not pay for a watch in the store.
+		// The first look at the key is delayed. So a lease that is released
+		// before that look needs no watch in the store.
 		l.watch.next = asked + min(c.cfg.TTL/20, 100*time.Millisecond)
 	}
 	return l

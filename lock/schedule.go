@@ -178,8 +178,10 @@ func (s *scheduler) loop() {
 }
 
 // collect returns the leases and funcs that are due at now, and when loop has
-// to wake next. After a step of the wall clock all leases are due. A lease that
-// is due stays in the timeline, without a time. Its tick plans it anew.
+// to wake next. If a lease is due, it also returns those whose renewals may be
+// sent early together with that one. After a step of the wall clock all leases
+// are due. The leases that it returns stay in the timeline, without a time.
+// Their tick plans them anew.
 func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*once, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,9 +30,9 @@ const (
 	scanCount  = 100
 	scanAgain  = 5 * time.Second        // the longest time between two passes of SCAN
 	scanSoon   = 500 * time.Millisecond // the shortest; longer after a pass of many slices
-	heartbeat  = time.Second
-	mostAbsent = 2 * time.Second
-	longFree   = 5 * time.Second
+	heartbeat  = time.Second            // time between two comparisons of clocks
+	mostAbsent = 2 * time.Second        // the longest time without an answer that is no hole
+	longFree   = 5 * time.Second        // how long a key is free before another may take its place
 
 	// With tracking on, the server reports one change after each read. Such a
 	// read is repeated after this time, since the report may have been lost.
@@ -47,39 +47,41 @@ type poller struct {
 	plain   bool          // no EVAL: three commands instead of the script
 	keys    []*followed   // looked at in turn
 	follow  map[string]*followed
-	next    int
-	queue   []string // found by SCAN, not looked at yet
-	cursor  string
-	slices  int           // of this pass
+	next    int           // index in keys of the next one to look at
+	queue   []string      // found by SCAN, not looked at yet
+	cursor  string        // of SCAN; "0" at the beginning of a pass
+	slices  int           // number of slices of the present pass of SCAN
 	resting time.Duration // elapsed time at which the next pass of SCAN begins
-	budget  float64
+	budget  float64       // number of looks that may be made now
 	filled  time.Duration // elapsed time up to which budget was given
-	beat    time.Duration
+	beat    time.Duration // elapsed time at which the next heartbeat is due
 	last    time.Duration // elapsed time of the last answer
-	started bool
-	noScan  bool
-	single  bool // the script gets one key in each call
-	works   bool // at least one look was answered
-	dead    bool // the server refuses every look
+	started bool          // the server has answered
+	noScan  bool          // the server refuses SCAN
+	single  bool          // the script gets one key in each call
+	works   bool          // at least one look was answered
+	dead    bool          // the server refuses every look
 
 	mu  sync.Mutex
-	hot map[string]bool // the server says they changed; at most one entry for each key followed
+	hot map[string]bool // keys that the server says have changed; at most one entry for each key followed
 }
 
+// followed is a key that the poller looks at again and again. Times are elapsed
+// times.
 type followed struct {
 	key      string
-	name     any    // key as an any, allocated once and not at every look
-	value    string // at the last look, if that was a short one without a TTL; empty if not
-	expected any    // value
-	looked   time.Duration
-	cancel   func() // ends the tracker's watch; nil without a watch
-	armed    bool
+	name     any           // key as an any, allocated once and not at every look
+	value    string        // the value at the last look if it was short and had no TTL, else empty
+	expected any           // value as an any
+	looked   time.Duration // time of the last look
+	cancel   func()        // ends the tracker's watch; nil without a watch
+	armed    bool          // the tracker watches the key
 	told     time.Duration // when the server was asked to report the next change; never if it was not
 	free     time.Duration // since when every look found it missing; 0 if the last look found it
-	given    bool          // by name in the Config: always followed
+	given    bool          // the Config names the key: it is always followed
 }
 
-// idle reports whether another key may take its place.
+// idle reports whether another key may take the place of f.
 func (f *followed) idle(now time.Duration) bool {
 	return !f.given && f.free != 0 && now-f.free >= longFree
 }
@@ -117,6 +119,7 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
+// stop ends the tracker's watches.
 func (p *poller) stop() {
 	for _, f := range p.follow {
 		if f.cancel != nil {
@@ -126,8 +129,9 @@ func (p *poller) stop() {
 }
 
 // add follows a key. If there is no room, the key takes the place of a key that
-// has been free for a long time. If there is no such key, only MONITOR and
-// later passes see it.
+// has been free for a long time. add returns false if the key was followed
+// already, or if there is no such place: then only MONITOR and later passes of
+// SCAN see the key.
 func (p *poller) add(key string) bool {
 	if p.follow[key] != nil || len(p.follow) >= p.w.cfg.MaxKeys && !p.dropFree() {
 		return false
@@ -138,8 +142,9 @@ func (p *poller) add(key string) bool {
 	return true
 }
 
-// dropFree makes room. A lock is named after what it protects, and most names
-// never come back.
+// dropFree makes room: it follows one key no more that has been free for a long
+// time. A lock is named after what it protects, and most names never come back.
+// It returns false if no key has been free for so long.
 func (p *poller) dropFree() bool {
 	now := p.w.elapsed()
 	for i, f := range p.keys {
@@ -226,9 +231,10 @@ func (p *poller) rest(ctx context.Context) bool {
 	return left <= 0 && ctx.Err() == nil || p.w.rest(ctx, left)
 }
 
-// pause is how long nothing has to be done unless news comes: until the next
-// key is due, and the budget has room for a full message or for all keys that
-// there are.
+// pause returns how long the poller may sleep unless news comes. It wakes for
+// the next pass of SCAN. It wakes for looks when a key is due and the budget
+// allows a full message of looks, or a look at every key. The result lies
+// between pollTick and pollSlow.
 func (p *poller) pause() time.Duration {
 	now := p.w.elapsed()
 	idle := pollSlow
@@ -250,9 +256,9 @@ func (p *poller) pause() time.Duration {
 	return min(max(idle, pollTick), pollSlow)
 }
 
-// due picks the keys to look at next. First the keys that the server says have
-// changed; then one half new keys and one half keys that are due again, so that
-// neither keeps the other from being seen.
+// due picks at most most keys to look at next. First come the keys that the
+// server says have changed. The rest is one half new keys and one half keys
+// that are due again, so that neither kind keeps the other from being seen.
 func (p *poller) due(now time.Duration, most int) []string {
 	var out []string
 	p.mu.Lock()
@@ -284,6 +290,7 @@ func (p *poller) due(now time.Duration, most int) []string {
 	return p.fromQueue(out, most)
 }
 
+// fromQueue adds keys that SCAN found to out, until it has most keys.
 func (p *poller) fromQueue(out []string, most int) []string {
 	n := min(len(p.queue), max(0, most-len(out)))
 	out, p.queue = append(out, p.queue[:n]...), p.queue[n:]
@@ -302,8 +309,10 @@ func (p *poller) time(ctx context.Context) {
 	p.heard(at, sent, true)
 }
 
-// heard takes an answer of the server. It reports the time without an answer
-// before it, and a step of the server's clock.
+// heard takes an answer of the server, which showed its clock at the instant
+// at. It reports the time without an answer before this one, if that was long.
+// It also reports a step of the server's clock and, with beat, a comparison of
+// the clocks without a step.
 func (p *poller) heard(at time.Time, sent time.Duration, beat bool) {
 	received := p.w.elapsed()
 	if away := received - p.last; away > mostAbsent && p.started {
@@ -330,7 +339,11 @@ func (p *poller) away() {
 }
 
 // failed takes the error of a look. A lost connection comes back by itself; a
-// missing permission does not.
+// missing permission does not. So it acts on a refusal, if no look has been
+// answered yet:
+//
+//   - of the script: looks are made by plain commands from now on.
+//   - of the plain commands: no look is made any more.
 func (p *poller) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || p.works || !wire.IsNoPerm(err) && !wire.IsUnknownCommand(err) {
 		return
@@ -346,8 +359,8 @@ func (p *poller) failed(ctx context.Context, err error) {
 		"keys can't be looked at; give the user +getrange +pttl +time ~* or watch with MONITOR"))
 }
 
-// arm asks the server to report the key's next change. If the server refuses,
-// keys are only polled.
+// arm makes the tracker watch the key. It reports whether the tracker does. If
+// the server refuses tracking, all keys are only polled from now on.
 func (p *poller) arm(ctx context.Context, key string, f *followed) bool {
 	if p.tracker == nil || f.armed {
 		return p.tracker != nil

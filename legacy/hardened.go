@@ -15,11 +15,12 @@ import (
 )
 
 // hardened holds L with the dialect's own bytes and M with a token, both
-// written by one script.
+// written by one script. The rules named by number here are those of
+// docs/protocol.md.
 type hardened struct {
 	*server
-	watch  *watcher
-	timed  atomic.Pointer[timing] // arguments for the last TTL asked for
+	watch  *watcher               // what looks at the keys have shown
+	timed  atomic.Pointer[timing] // scripts' arguments for the TTL that was asked for last
 	period atomic.Int64           // the Clients' longest RetryEvery, in nanoseconds
 	margin atomic.Int64           // the Clients' greatest trust margin, in nanoseconds
 }
@@ -39,11 +40,12 @@ func (h *hardened) poll() time.Duration {
 	return defaultPoll
 }
 
+// defaultPoll is for dialects whose clients do not sleep between attempts.
 const defaultPoll = 100 * time.Millisecond
 
 // Tune fills in times that suit the old clients' fleet. It also notes how often
-// the Client will look at a held key. A key not looked at for three such
-// periods does not count as followed.
+// the Client will look at a held key. A value between whose looks more than
+// three such periods pass does not count as unchanged.
 func (h *hardened) Tune(cfg lock.Config) lock.Config {
 	terms := h.cfg.Terms
 	if cfg.TTL == 0 {
@@ -182,9 +184,9 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 	return number(f[0]), o, nil
 }
 
-// mayTakeOver decides on a look that found the key taken. A value that is not a
-// plausible stamp is never replaced (rule 2). Nothing is replaced while M
-// exists (rule 8).
+// mayTakeOver reports whether an attempt may replace the value that its look
+// showed. A value that is not a plausible stamp is never replaced (rule 2).
+// Nothing is replaced while M exists (rule 8).
 func (h *hardened) mayTakeOver(o Observation) bool {
 	if o.MarkExists || !o.Exists || o.Err != nil || !h.dialect.HasTakeover() {
 		return false
@@ -201,10 +203,13 @@ func (h *hardened) settles(took int64) bool {
 
 // settle waits for longer than an old client can be between its clock reading
 // and its GETSET, and looks again. By then every old client that judged the
-// former value has written. The attempt is decided: only the end of ctx cuts
-// the settle short, and then the grant is undone. It returns nil when L is
-// unchanged, a [*lock.HeldError] when it is not, and a [*lock.UnsureError] when
-// that is unknown.
+// former value has written. The end of [lock.Config.Wait] does not cut the wait
+// short; the end of the context given to Acquire does. It returns:
+//
+//   - nil: L is unchanged, and the attempt is granted.
+//   - a [*lock.HeldError]: L has changed, and the attempt is undone.
+//   - a [*lock.UnsureError]: whether L has changed is unknown, or the attempt
+//     could not be undone. The error's grant undoes it.
 func (h *hardened) settle(ctx context.Context, g *grant) error {
 	ctx = lock.Decided(ctx)
 	select {
@@ -224,7 +229,7 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 	h.count.clobbered.Add(1)
 	seen := lost.Seen
 	if !lost.Mark {
-		seen.MarkExists = false // that token is this grant's, and about to be deleted
+		seen.MarkExists = false // the token on M is this grant's, and about to be deleted
 	}
 	held := h.held(g.k, seen)
 	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
@@ -233,7 +238,8 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 	return held
 }
 
-// held returns the error that names the key's holder.
+// held returns the error that names the key's holder: a [*lock.HeldError], or a
+// [*TypeError] if L has a type that no old client's lock can have.
 func (h *hardened) held(k keys, o Observation) error {
 	e := &lock.HeldError{Key: k.name, Protocol: h.dialect.Name}
 	var wrong *TypeError
@@ -275,6 +281,8 @@ func (h *hardened) held(k keys, o Observation) error {
 	return e
 }
 
+// heldByStamp fills in e for a stamp on L without an M. Such a stamp is an old
+// client's, or what a getsetlock client left when its M was lost.
 func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
 	e.Owner = o.Stamp.ID
 	e.Passed = h.wantsLook(o)

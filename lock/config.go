@@ -60,9 +60,10 @@ type Config struct {
 
 	// LocalHandOvers is how many times in a row a key may pass between
 	// goroutines of this process without a message to the store. A backend that
-	// does not support that ignores it. The next lease continues with the trust
-	// of the lease before. So a key never passes this way to a lease that is
-	// not renewed or has a greater Margin. Negative: never. Defaults to 64.
+	// does not support that ignores it. The next lease continues with the token
+	// and the trust of the lease before. So a key never passes this way to a
+	// lease that is not renewed or has a greater Margin. Negative: never.
+	// Defaults to 64.
 	LocalHandOvers int
 
 	// HandOverFor is how long hand-overs of either kind may go on before other

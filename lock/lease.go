@@ -13,7 +13,7 @@ import (
 // safe for concurrent use.
 type Lease struct {
 	client *Client
-	queue  *queue // only its key may be read after the turn was passed on
+	queue  *queue // goroutines of this process for the key; after passTurn only its key may be read
 	grant  Grant
 	asked  time.Duration // elapsed time before the attempt that got the grant
 
@@ -21,8 +21,8 @@ type Lease struct {
 
 	mu       sync.Mutex
 	released bool  // Release was called
-	left     bool  // the turn was passed on
-	kept     bool  // the lease was lost, and Close waits for its Release
+	left     bool  // passTurn was called: the next goroutine of this process may try
+	kept     bool  // the lease was lost, and Close waits for Release or for the end of the key's TTL
 	warned   bool  // the log has warned about the long hold
 	cause    error // reason for the end, nil while the lease lives
 	trust    trust
@@ -31,14 +31,15 @@ type Lease struct {
 	audience *audience // waiters for its end, nil until there is one
 }
 
+// never is the elapsed time of an event that is not planned.
 const never = time.Duration(1<<63 - 1)
 
 func newLease(c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
 	l := &Lease{client: c, queue: q, grant: grant, asked: asked}
 	l.renewal.next, l.watch.next, l.watch.touched = never, never, -never
 	if c.core.waker != nil {
-		// The first look at the key is delayed: a lease that is released before
-		// it does not pay for a watch in the store.
+		// The first look at the key is delayed. So a lease that is released
+		// before that look needs no watch in the store.
 		l.watch.next = asked + min(c.cfg.TTL/20, 100*time.Millisecond)
 	}
 	return l
@@ -81,8 +82,9 @@ func (l *Lease) heldTooLong(at time.Duration) bool {
 	return longest > 0 && at-l.asked >= longest
 }
 
-// due is when the scheduler should look at l next, in elapsed time. Called with
-// l.mu held, or before l is shared.
+// due returns when the scheduler should look at l next, in elapsed time: when
+// trust ends, or earlier for a warning, a renewal or a look at the key. Called
+// with l.mu held, or before l is shared.
 func (l *Lease) due() time.Duration {
 	at := l.trust.end()
 	if l.renewal.warns {
@@ -97,8 +99,8 @@ func (l *Lease) due() time.Duration {
 	return at
 }
 
-// until is when trust ends, by the wall clock. Called with l.mu held, or before
-// l is shared.
+// until returns when trust ends, by the wall clock. Called with l.mu held, or
+// before l is shared.
 func (l *Lease) until() time.Time {
 	return l.client.core.keeper.wall(l.trust.sent).Add(l.trust.span)
 }
@@ -106,7 +108,9 @@ func (l *Lease) until() time.Time {
 // Key returns the name under which the lease was acquired.
 func (l *Lease) Key() string { return l.queue.key }
 
-// Token distinguishes this lease from all others of its key.
+// Token distinguishes this lease from all others of its key. Leases that
+// goroutines of this process hand to each other without a message to the store
+// have the same token (see [Config.LocalHandOvers]).
 func (l *Lease) Token() string { return l.grant.Token() }
 
 // Fence returns the lease's fencing number, if it has one. The number is
@@ -229,9 +233,18 @@ func (l *Lease) Release() error {
 	return l.giveBack(lost, now)
 }
 
-// giveBack releases the grant, or hands it over to the next goroutine of this
-// process, and passes the turn on. lost is why the lease had ended before now;
-// nil if its holder ended it, at now.
+// giveBack ends the grant of a lease that has ended, and lets the next
+// goroutine of this process try. lost is why the lease had ended before now;
+// nil if its holder ended it, at now. If lost is nil, a waiting goroutine of
+// this process gets the grant where that is allowed. Otherwise the grant is
+// released. The results are:
+//
+//   - nil: the grant was released or handed over.
+//   - an error that wraps ErrLost: the lease was lost before its Release, or
+//     the store said so at the release. What is left of the grant is released,
+//     if need be in the background.
+//   - another error: the store did not confirm the release, which goes on in
+//     the background.
 func (l *Lease) giveBack(lost error, now reading) error {
 	k, cfg := l.client.core, &l.client.cfg
 	var gap time.Duration // only a holder's own release leaves the key to others
@@ -281,12 +294,12 @@ func (l *Lease) giveBack(lost error, now reading) error {
 		l.Key(), frees.UTC().Format(time.RFC3339Nano), err)
 }
 
-// end ends the lease for its holder. It returns false if the lease had ended
-// before.
+// end ends the lease for its holder, and does not touch the grant. It returns
+// false if the lease had ended before.
 func (l *Lease) end(cause error) bool { return l.endKeeping(cause, false) }
 
-// endKeeping is end. If keeps is set, Close waits for the Release that is to
-// come.
+// endKeeping is end. If keeps is set, Close waits for the holder's Release,
+// until letGo is called.
 func (l *Lease) endKeeping(cause error, keeps bool) bool {
 	l.mu.Lock()
 	if l.cause != nil {
@@ -317,6 +330,8 @@ func (l *Lease) stop(cause error) (last farewell) {
 	return last
 }
 
+// do closes Done, runs what waits for the end of l, and ends the store's watch
+// over its key.
 func (f farewell) do(l *Lease) {
 	if f.audience != nil {
 		f.audience.tell(f.cause)
@@ -326,9 +341,11 @@ func (f farewell) do(l *Lease) {
 	}
 }
 
-// lose ends the lease against its holder's will. It keeps the grant, unrenewed:
-// the job may still be stopping, and the next goroutine of this process must
-// not start alongside it. [Lease.Release] gives the grant back.
+// lose ends the lease against its holder's will. It neither renews nor releases
+// the grant, since the holder's job may still be stopping. The next goroutine
+// of this process may try at once, but finds the key taken as long as the store
+// keeps the grant. The grant ends with the holder's [Lease.Release] or with its
+// TTL.
 func (l *Lease) lose(cause error) {
 	k := l.client.core
 	k.countIn() // counted before the lease ends, since its Release may come at once
@@ -356,7 +373,7 @@ func (l *Lease) letGo() {
 	}
 }
 
-// outlived calls lose because trust has run out.
+// outlived ends the lease because trust has run out.
 func (l *Lease) outlived() {
 	now := l.client.core.keeper.now().Elapsed
 	l.mu.Lock()
@@ -380,8 +397,8 @@ func (l *Lease) untrusted(now time.Duration) error {
 	return &LostError{Key: l.Key(), Reason: reason, Err: l.renewal.err}
 }
 
-// passTurn lets the next goroutine of this process try. Only the first call
-// does.
+// passTurn lets the next goroutine of this process try for the key, from which
+// this process keeps away for stayAway. Only the first call does anything.
 func (l *Lease) passTurn(stayAway time.Duration) {
 	l.mu.Lock()
 	first := !l.left
@@ -406,6 +423,7 @@ func (l *Lease) tellReleased(cause error) {
 
 func (l *Lease) tell(hook func(Event), e Event) { l.client.core.hooks.tell(hook, e) }
 
+// held returns how long ago the attempt began that got the grant.
 func (l *Lease) held() time.Duration {
 	return l.client.core.keeper.now().Elapsed - l.asked
 }

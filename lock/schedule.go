@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// mostSlack is the longest time by which a renewal may be early to travel with
-// others.
+// mostSlack is the longest time by which a renewal may be sent early, to share
+// a message with other renewals.
 const mostSlack = 50 * time.Millisecond
 
 // stepCheck is how often wall and elapsed time are compared while leases are
 // held. A wall clock that jumped forwards ends trust, and no timer reports it.
 // Timers stand still while a machine is suspended. So this is also the longest
-// time after its wake-up for which an ended lease still counts as held.
+// time after its wake-up until Done of an ended lease is closed. [Lease.Err]
+// compares the clocks itself and is right at once.
 const stepCheck = 200 * time.Millisecond
 
 // stepNoticed is how far the two clocks may drift apart between two looks
@@ -73,8 +74,8 @@ func (s *scheduler) set(l *Lease, at time.Duration) {
 	}
 }
 
-// replace plans l for at, in the position of old, the lease that handed its key
-// over to l, if old still has a position.
+// replace plans l for at. If old, the lease that handed its key over to l, is
+// still planned, l takes its position, and old is planned no more.
 func (s *scheduler) replace(old, l *Lease, at time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +130,10 @@ func (s *scheduler) drop(l *Lease) {
 	}
 }
 
-// loop waits for the next event. A timer that was armed too early costs one
-// empty round.
+// loop is the scheduler's goroutine. In each round it runs the funcs that are
+// due. It ends the leases whose trust has run out. It hands the renewals and
+// looks that are due to serve. Then it waits for the next event. If it wakes
+// too early, the round does nothing.
 func (s *scheduler) loop() {
 	defer close(s.done)
 	lead := s.lead(s.keeper.now())
@@ -159,7 +162,7 @@ func (s *scheduler) loop() {
 			s.serve(extends, watches)
 		}
 		if len(due) > 0 || len(funcs) > 0 {
-			continue // they may have planned something that is due already
+			continue // these leases and funcs may have planned something that is due already
 		}
 		var timer <-chan time.Time
 		if next != never {
@@ -174,7 +177,11 @@ func (s *scheduler) loop() {
 	}
 }
 
-// collect takes out what is due. After a step all leases are due.
+// collect returns the leases and funcs that are due at now, and when loop has
+// to wake next. If a lease is due, it also returns those whose renewals may be
+// sent early together with that one. After a step of the wall clock all leases
+// are due. The leases that it returns stay in the timeline, without a time.
+// Their tick plans them anew.
 func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*once, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +231,9 @@ func (s *scheduler) lead(now Instant) time.Duration {
 	return time.Duration(now.Wall.UnixNano()) - now.Elapsed
 }
 
-// stepped compares wall and elapsed time with the last look. It logs a jump of
-// the wall clock and reports whether that was forwards.
+// stepped compares wall and elapsed time with the last look, whose difference
+// is in last. It logs a jump of the wall clock, and reports whether the jump
+// was forwards.
 func (s *scheduler) stepped(last *time.Duration, now Instant) bool {
 	lead := s.lead(now)
 	moved := lead - *last
@@ -337,6 +345,7 @@ func (w *workers) do(f func()) bool {
 	return true
 }
 
+// work runs funcs until none is left.
 func (w *workers) work() {
 	for {
 		w.mu.Lock()

@@ -42,17 +42,17 @@ import (
 //
 // HAZARD: the bridge believes what Terms say of the old clients. An old client
 // with a smaller lease, or whose attempt takes longer than the gap, can hold
-// alongside a getsetlock client. That client's lease is then reported lost,
-// afterwards.
+// alongside a getsetlock client. The getsetlock client's lease is then reported
+// lost, but only afterwards.
 type Bridge struct {
 	cfg     Config
 	dialect dialect.Dialect
 	terms   dialect.Terms
-	longest time.Duration // longest lease by the lease rule …
-	bound   bool          // … where there is one
+	longest time.Duration // longest lease by the lease rule, if bound is set
+	bound   bool          // the lease rule bounds leases in this dialect
 	tomb    any           // bytes of the tombstone
 	counter any           // key of the fencing numbers
-	tag     string        // blank and member id, the end of the value of M
+	tag     string        // end of the value of M: a blank and the member's id; empty without a Ledger
 	member  registered    // nil where the phases come from another source
 
 	judge *legacy.Judge
@@ -72,19 +72,25 @@ type Bridge struct {
 	isClosed bool
 }
 
-// registered is what a [Member] has beyond a [Ledger].
+// registered is what a [Member] has beyond a [Ledger]: its answers to a Bridge.
 type registered interface {
+	// actsBy takes the func that returns the bridge's Behind and Ahead.
 	actsBy(bounds func() (behind, ahead time.Duration))
+	// asks notes that leases of ttl will be asked for.
 	asks(ttl time.Duration)
+	// keeps returns why no lease may be renewed for ttl now; nil: it may.
 	keeps(ctx context.Context, ttl time.Duration) error
+	// current returns the phase that the member read last.
 	current() Phase
+	// epoch returns the epoch of the record that the member acts by.
 	epoch() int64
+	// countsFor returns the namespace whose fencing numbers are drawn.
 	countsFor(namespace string) string
 }
 
 var _ registered = (*Member)(nil)
 
-// tombstonePX is how long a tombstone lasts while nobody takes the lock: 30
+// tombstonePX is how long a tombstone lasts while no client takes the lock: 30
 // days, in milliseconds.
 const tombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
 
@@ -131,10 +137,12 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	return b, nil
 }
 
+// counterKey returns the key of a namespace's fencing numbers.
 func counterKey(namespace string) string { return "gsl:fence:" + scope.InName(namespace) }
 
-// numbers is the key of the fencing numbers. Where the program joined a
-// namespace that was carved out of another, it is the other namespace's key.
+// numbers returns the key of the fencing numbers. If the program joined a
+// namespace that was carved out of another, it is the key of the shortest
+// namespace out of which it was carved.
 func (b *Bridge) numbers() any {
 	if b.member != nil {
 		if first := b.member.countsFor(b.cfg.Namespace); first != b.cfg.Namespace {
@@ -203,8 +211,8 @@ func (b *Bridge) draw() (string, error) {
 	return b.dialect.EncodeValue(text)
 }
 
-// between draws an even random number from low to high: it draws again what
-// lies outside.
+// between draws a random number from low to high, each with the same chance: a
+// number outside is drawn again.
 func between(low, high int64) int64 {
 	for {
 		var raw [8]byte

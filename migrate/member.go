@@ -26,10 +26,10 @@ type MemberConfig struct {
 	// text, which all keys begin with.
 	Namespace string
 
-	// Also names longer namespaces in which keys of this program may lie. Where
-	// one of them is carved out of Namespace, the program takes those keys by
-	// the new record. A carving is refused while a member does not name the
-	// namespace.
+	// Also names longer namespaces in which keys of this program may lie. If
+	// one of them is carved out of Namespace, the program takes its keys by the
+	// record of the carved namespace. A carving is refused while a member does
+	// not name the namespace.
 	Also []string
 
 	// Name is the program's name for people, at most 200 bytes. The member's id
@@ -51,9 +51,10 @@ type MemberConfig struct {
 	Every time.Duration
 
 	// Renews is how long leases are renewed after the last answered heartbeat,
-	// but at least three periods. A dead member may be forgotten that long and
-	// a TTL after its last heartbeat. Defaults to a minute, or three periods if
-	// that is longer; it may not be more than a minute.
+	// but at least three periods. The operator may forget a dead member when
+	// that time and the longest TTL have passed after its last heartbeat. A set
+	// value may be at most a minute. Defaults to a minute, or to three periods
+	// if that is longer.
 	Renews time.Duration
 
 	// Timeout is the longest wait for each reply, in real time. Defaults to
@@ -94,14 +95,15 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 	return cfg, record.CheckNamespace(cfg.Namespace)
 }
 
-// Member is a program in the registry. It is a [Ledger], and so a source of the
+// Member is a program that is registered in a namespace: its field in the
+// roster says by which phase it acts. It is a [Ledger], and so a source of the
 // phase for a Bridge.
 //
 // While the server does not answer, the member acts by the phase that it read
 // last. It makes attempts until three heartbeats in a row are unanswered. It
-// renews leases for three periods or a minute, whichever is longer. After its
-// leases have ended the operator may forget it. A record with a smaller epoch,
-// as after a flush or a restore, does not change its phase.
+// renews leases for as long as [MemberConfig].Renews says. After its leases
+// have ended the operator may forget it. A record with a smaller epoch, as
+// after a flush or a restore, does not change its phase.
 type Member struct {
 	cfg   MemberConfig
 	clock clocks.Clock
@@ -109,25 +111,26 @@ type Member struct {
 	id    string
 
 	family map[string]*Member // members of the same program by namespace, itself included
-	child  bool               // a member for a namespace in Also, which another member calls
+	child  bool               // made for a namespace in Also; the member that joined runs it
 
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
-	round sync.Mutex // one round at a time, whichever goroutine asks for it
-	pace  pace       // round
-	said  saying     // round: what this round has said
-	old   bool       // round: the server lets no script write that has called TIME
-	folds folding    // round: how far it has searched for members gone for long
-	asked int64      // round: listings when this round began
+	round sync.Mutex // held for a round: a heartbeat, and the reading of the record after it
+	// The fields from here to asked are guarded by round.
+	pace  pace
+	said  saying  // what this round has said
+	old   bool    // the server lets no script write that has called TIME
+	folds folding // how far it has searched the roster for members gone for long
+	asked int64   // listings when this round began
 
-	mu     sync.Mutex
-	ended  bool          // Goodbye was called
+	mu     sync.Mutex    // guards the fields below
+	ended  bool          // Goodbye or GoodbyeAfter was called
 	told   time.Duration // longest lease that the server knows of
 	heard  clocks.Moment // beginning of the last round in which the server answered everything
 	state  MemberState   // what the next heartbeat says, except Seen and Leases
-	leases map[Phase]int
-	taken  map[int64]int // number of leases by the epoch at which they were taken
+	leases map[Phase]int // number of leases and attempts by the phase under which they began
+	taken  map[int64]int // the same number by the epoch at which they began
 	empty  chan struct{} // closed when no lease is left; made by drained
 	why    error         // why there is no phase
 	given  error         // why no lock is taken by a known phase: the namespace was given back
@@ -136,6 +139,7 @@ type Member struct {
 	listings int64 // how often a record newly listed this namespace
 	readAt   int64 // listings before the last read of the record
 
+	// the attached bridge's trial of its scripts on a key; nil without a bridge
 	probe func(context.Context, string) error
 	// bounds that the attached bridge acts by; nil without a bridge
 	acts func() (behind, ahead time.Duration)
@@ -144,9 +148,9 @@ type Member struct {
 }
 
 // Join registers a program on the server that pool dials, and reads the phase.
-// Where there is no record yet, the member is registered nevertheless and takes
-// no lock until there is one. The member keeps a connection of its own, and a
-// goroutine until Goodbye or Leave.
+// If there is no record yet, the member is registered all the same, and takes
+// no lock until there is one. The member keeps a connection of its own, and one
+// goroutine for each of its namespaces until Goodbye, GoodbyeAfter or Leave.
 func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -196,8 +200,8 @@ func (m *Member) renewsFor(every time.Duration) time.Duration {
 // ID is the member's id, in the roster and alongside its tokens.
 func (m *Member) ID() string { return m.id }
 
-// Attach takes the probe of a bridge. It runs with the next heartbeat, and
-// again after each step.
+// Attach takes the probe of a bridge, which tries the bridge's scripts on a
+// key. The probe runs with the next heartbeat, and again after each step.
 func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
 	for _, one := range m.all() {
 		one.mu.Lock()
@@ -256,8 +260,8 @@ func (m *Member) asks(ttl time.Duration) {
 	}
 }
 
-// mayTake says why no lease of ttl may be taken now. Late is the error of the
-// last round. The caller holds m.mu.
+// mayTake returns why no lease of ttl may be taken now; nil: it may. late is
+// the error of the last round. The caller holds m.mu.
 func (m *Member) mayTake(ttl time.Duration, late error) error {
 	if m.ended {
 		return m.saidGoodbye()
@@ -278,9 +282,10 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 	return nil
 }
 
-// keeps says why no lease may be renewed for ttl now. A member that has long
-// been silent may be forgotten once the leases have ended that it renewed until
-// then. A longer lease is told to the server first.
+// keeps returns why no lease may be renewed for ttl now; nil: it may. A member
+// that was silent for long may be forgotten: by then the leases that it renewed
+// have to have ended, so it renews none any more. A lease longer than the
+// server knows of is told to the server first.
 func (m *Member) keeps(ctx context.Context, ttl time.Duration) error {
 	m.asks(ttl)
 	err := m.mayKeep(ttl, nil)
@@ -291,6 +296,8 @@ func (m *Member) keeps(ctx context.Context, ttl time.Duration) error {
 	return m.mayKeep(ttl, late)
 }
 
+// mayKeep is keeps by what the member knows. late is the error of the last
+// round.
 func (m *Member) mayKeep(ttl time.Duration, late error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -305,7 +312,8 @@ func (m *Member) mayKeep(ttl time.Duration, late error) error {
 }
 
 // unheardError is the error of a member whose heartbeats are unanswered, or
-// that has to tell or ask the server something first. It may pass.
+// that first has to tell the server something or to read the record. The next
+// attempt may succeed.
 type unheardError struct {
 	since time.Duration // time since the last answer; 0 where that is not the reason
 	stops string        // what the member does not do
@@ -335,6 +343,8 @@ func (m *Member) saidGoodbye() error {
 	return fmt.Errorf("%w: member %s: %w", ErrNoPhase, m.id, errEnded)
 }
 
+// end counts out an attempt, or the lease that it got, by the phase and epoch
+// at which it began.
 func (m *Member) end(p Phase, epoch int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -350,6 +360,8 @@ func (m *Member) end(p Phase, epoch int64) {
 	}
 }
 
+// noPhase returns why the member takes no lock in any phase; nil: it may. The
+// caller holds m.mu.
 func (m *Member) noPhase() error {
 	switch {
 	case m.state.Phase == NoPhase:
@@ -377,15 +389,16 @@ func (m *Member) catchUp(ctx context.Context) error {
 	return m.roundOnce(ctx)
 }
 
+// behind reports whether catchUp has to make a round.
 func (m *Member) behind() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.ended && (m.overdue() || m.state.TTL > m.told || m.readAt < m.listings)
 }
 
-// overdue reports that the member has no phase, or that heartbeats failed. Then
-// what it knows may be old, and gates may take it for dead. The caller holds
-// m.mu.
+// overdue reports whether the member has no phase, or heartbeats failed. Then
+// what the member knows may be old, and gates may take it for dead. The caller
+// holds m.mu.
 func (m *Member) overdue() bool {
 	return m.noPhase() != nil || m.clock.Since(m.heard) > record.BeatsMissed*m.state.Every
 }
@@ -424,6 +437,8 @@ func (m *Member) State() MemberState {
 	return s
 }
 
+// snapshot returns the state with the present numbers of leases. The caller
+// holds m.mu.
 func (m *Member) snapshot() MemberState {
 	s := m.state
 	s.Leases = make(map[Phase]int, len(m.leases))
@@ -435,9 +450,9 @@ func (m *Member) snapshot() MemberState {
 }
 
 // Goodbye waits for the member's leases to end, until ctx ends, and takes the
-// program out of the registry. From its call on Begin refuses. If leases are
-// left, or the server does not answer, the member stays registered. It then
-// closes every gate once its heartbeats are missed, until the operator forgets
+// member out of the roster. From its call on Begin refuses. If leases are left,
+// or the server does not answer, the member stays in the roster. Once its
+// heartbeats are missed, it then closes every gate until the operator forgets
 // it.
 func (m *Member) Goodbye(ctx context.Context) error {
 	m.ends()
@@ -454,6 +469,7 @@ func (m *Member) Goodbye(ctx context.Context) error {
 	return errors.Join(err, m.mux.Close())
 }
 
+// unregister deletes the member's field of the roster.
 func (m *Member) unregister(ctx context.Context) error {
 	m.round.Lock()
 	defer m.round.Unlock()
@@ -469,9 +485,9 @@ func (m *Member) notSaid(err error) error {
 		m.id, m.id, err)
 }
 
-// GoodbyeAfter ends a member that leaves a lock to its TTL. After is the
-// longest time that the server can still keep such a lock. Until then the
-// member is registered as leaving, and every gate stays closed.
+// GoodbyeAfter ends a member that leaves a lock to its TTL. after is the
+// longest time for which the server can still keep such a lock. Until then the
+// roster has the member as leaving, and every gate stays closed.
 func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 	m.ends()
 	m.halt()
@@ -482,6 +498,8 @@ func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 	return errors.Join(err, m.mux.Close())
 }
 
+// leaves writes the member's field of the roster with the instant after which
+// its last lock has ended.
 func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	m.round.Lock()
 	defer m.round.Unlock()
@@ -499,7 +517,7 @@ func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// ends makes every later attempt fail.
+// ends makes every later attempt fail, in each namespace of the program.
 func (m *Member) ends() {
 	for _, one := range m.all() {
 		one.mu.Lock()
@@ -508,6 +526,7 @@ func (m *Member) ends() {
 	}
 }
 
+// over reports whether Goodbye or GoodbyeAfter was called.
 func (m *Member) over() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -521,6 +540,7 @@ func (m *Member) Leave() error {
 	return m.mux.Close()
 }
 
+// halt ends the heartbeats and waits for their goroutines.
 func (m *Member) halt() {
 	m.stop()
 	for _, one := range m.all() {
@@ -528,6 +548,7 @@ func (m *Member) halt() {
 	}
 }
 
+// drained waits until the member has no lease, or ctx ends.
 func (m *Member) drained(ctx context.Context) error {
 	m.mu.Lock()
 	if len(m.leases) == 0 {

@@ -26,19 +26,19 @@ import (
 // waiters.
 type Backend struct {
 	cfg      Config
-	user     *wire.Mux // connection for attempts, releases and looks
-	own      *wire.Mux // connection for renewals, apart from user traffic, and for watches
-	patient  *wire.Mux // connection for WAIT, which delays all commands sent after it
-	rounds   rounds
-	native   native
-	habits   habits
-	notices  *wire.Notices
-	wakes    sync.Mutex  // guards the wake func of every place
-	process  string      // name of this Backend in the channel of its notices
-	suffix   string      // text after every token: a blank and the note, or nothing
-	fence    any         // key of the fencing counter, a string that is boxed once
-	trial    any         // key for trying commands; no client writes it
-	numbered tally.Taker // takes keys with fencing numbers
+	user     *wire.Mux     // connection for attempts, releases and looks
+	own      *wire.Mux     // connection for renewals, apart from user traffic, and for watches
+	patient  *wire.Mux     // connection for WAIT, which delays all commands sent after it
+	rounds   rounds        // replies to WAIT, shared between callers
+	native   native        // what the server can do, as far as it was tried
+	habits   habits        // what other clients did to keys of this Backend
+	notices  *wire.Notices // calls of this process's places in the queue
+	wakes    sync.Mutex    // guards the wake func of every place
+	process  string        // name of this Backend in the channel of its notices
+	suffix   string        // text after every token: a blank and the note, or nothing
+	fence    any           // key of the fencing counter, a string that is boxed once
+	trial    any           // key for trying commands; no client writes it
+	numbered tally.Taker   // takes keys with fencing numbers
 	stats    stats
 }
 
@@ -98,7 +98,13 @@ func (b *Backend) Close() error {
 // a command that it used to accept.
 func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
 
-// Try makes one attempt: one command when the key is free.
+// Try makes one attempt: one command when the key is free. It returns:
+//
+//   - a grant: the key is taken.
+//   - a [*lock.HeldError]: another client has the key.
+//   - a [*lock.UnsureError]: the key may have been taken, or too few replicas
+//     have acknowledged it. Its grant undoes that.
+//   - another error: nothing was taken.
 func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	if err := valid(key, ttl); err != nil {
 		return nil, err
@@ -123,7 +129,7 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 	if b.cfg.Replicas > 0 {
 		if err := b.replicated(ctx, g); err != nil {
-			// The Client releases it, in the background.
+			// The Client releases the grant, in the background.
 			return nil, &lock.UnsureError{Grant: g, Err: err}
 		}
 	}
@@ -133,8 +139,9 @@ func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 // take sends the command that takes the key. It returns:
 //
 //   - nil and nil: the key is taken.
-//   - held: another client has the key.
-//   - err: the trouble of the store.
+//   - held: the error that names the key's holder.
+//   - err: why the command failed. The key may have been taken all the same;
+//     see attempted.
 func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, err error) {
 	switch {
 	case b.cfg.Fair:
@@ -196,6 +203,7 @@ const longestTTL = 100 * 365 * 24 * time.Hour
 
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
+// newGrant returns a grant of key with a new token, which holds nothing yet.
 func (b *Backend) newGrant(key string) (*grant, error) {
 	token := b.cfg.Token()
 	// Scripts cut the token at a blank.

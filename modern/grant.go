@@ -32,7 +32,7 @@ type grant struct {
 	// queue, or has been held for long.
 	lined   bool
 	asked   bool // a release of unknown outcome was sent: it may have ended the grant
-	over    bool // the server said for certain that this grant holds nothing
+	over    bool // this grant holds nothing any more, for certain
 	watched bool // the watch is armed, and renewals must keep it
 	leaves  bool // the grant is being released or passed on, which explains a missing token
 }
@@ -82,9 +82,9 @@ func (g *grant) Share() (lock.Grant, bool) {
 	}, true
 }
 
-// left returns the shortest time that may be left of the key's TTL, by the
-// Backend's clock, and that TTL. The server began to count after the write was
-// sent. The time counts from when now was read.
+// left returns the TTL that the last write set, and the shortest time that may
+// be left of it. Both are by the Backend's clock, and the time left counts from
+// when now was read. The server began to count after the write was sent.
 func (g *grant) left(now lock.Instant) (left, ttl time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +137,8 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return lock.ErrLost }
 
-// gone returns the error of a lost grant, with the key's present value.
+// gone returns the error of a lost grant, with the key's present value if a
+// look shows it.
 func (g *grant) gone(ctx context.Context) error {
 	e := g.lost(ctx)
 	if info, err := g.b.Inspect(ctx, g.key); err == nil {
@@ -146,9 +147,10 @@ func (g *grant) gone(ctx context.Context) error {
 	return e
 }
 
-// lost is gone without the look at the key. Call it before that look. A grant
-// that is being released or passed on may be missing for that reason. Only the
-// caller of that release knows.
+// lost returns the error of a lost grant, without the look at the key that gone
+// makes. It counts the loss as another client's doing. It does not if the grant
+// is being released or passed on: then that release may be why the token is
+// missing, and only its caller knows.
 func (g *grant) lost(ctx context.Context) *LostError {
 	if !g.isLeaving() {
 		g.stolen(ctx)
@@ -156,8 +158,8 @@ func (g *grant) lost(ctx context.Context) *LostError {
 	return &LostError{Key: g.key}
 }
 
-// stolen records that the grant lost its key. If the TTL had time left, another
-// client took it, which is a habit.
+// stolen notes that another client deleted or replaced the key, if the key's
+// TTL had time left.
 func (g *grant) stolen(ctx context.Context) {
 	if left, _ := g.left(lock.Mark(ctx)); left > 0 {
 		g.b.habits.add(g.key, habitDeleted)
@@ -171,6 +173,8 @@ type inspections int
 
 const mostInspections inspections = 8
 
+// gone returns the error of a lost grant, and looks at the key if looks are
+// left.
 func (n *inspections) gone(ctx context.Context, g *grant) error {
 	if *n == 0 {
 		return g.lost(ctx)
@@ -186,7 +190,13 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 }
 
 // Release deletes the key if it still carries the grant's token, or reserves it
-// for the first waiter in the queue.
+// for the first waiter in the queue. It returns:
+//
+//   - nil: the key was given up, now or by an earlier release, or was never
+//     taken.
+//   - a [*LostError]: the key does not carry the token. If the grant's own
+//     attempt is still under way, that may change.
+//   - another error: the release may not have been executed.
 func (g *grant) Release(ctx context.Context) error {
 	if g.isOver() {
 		return &LostError{Key: g.key}
@@ -212,13 +222,16 @@ func (g *grant) Release(ctx context.Context) error {
 	return g.gone(ctx)
 }
 
+// delete sends the command that gives the key up. A grant with a place in the
+// queue also leaves that. delete returns false if the key did not carry the
+// grant's token.
 func (g *grant) delete(ctx context.Context) (bool, error) {
 	b := g.b
 	if p := g.place(); p != nil {
 		return b.leaveLine(ctx, g.key, p.member)
 	}
-	// If the server does not report a release, the script calls the first
-	// waiter.
+	// If the server reports no changes of keys, the first waiter does not see
+	// this release. So the script calls that waiter.
 	inLine := !b.native.alone.Load() && (g.isLined() || b.native.wakeless.Load())
 	if b.cfg.Fair || inLine {
 		given, err := b.giveOn(ctx, g)
@@ -249,7 +262,8 @@ const (
 	taken               // the reply came: the key was taken
 )
 
-// late waits for the reply if the connection still brings it.
+// late returns what became of an attempt whose reply did not come in time. It
+// waits for the reply if the connection can still bring it.
 func (g *grant) late(ctx context.Context) late {
 	if g.doubt == nil || g.doubt.pending == nil {
 		return none

@@ -30,8 +30,8 @@ const (
 	// of them asks.
 	reservedFor = 1500 * time.Millisecond
 
-	// soon is when a place is tried again after its first try, if it may not
-	// have reached the front yet; and how often while it is second. Other
+	// soon is the longest pause before the second try of a place that is not
+	// first, and before each further try while the place is second. Other
 	// places that can be called are tried every five to ten seconds; see
 	// patience in line.lua.
 	soon = 2 * time.Second
@@ -82,7 +82,7 @@ type place struct {
 	wake func() // guarded by b.wakes
 }
 
-// call is called when a message names the place. A message may have been sent
+// call takes a message that names the place. The message may have been sent
 // before the place was made anew: then a try finds nothing.
 func (p *place) call() {
 	p.b.wakes.Lock()
@@ -97,15 +97,17 @@ func (p *place) call() {
 	}
 }
 
+// await sets the func that a call of this place runs; nil: none.
 func (p *place) await(wake func()) {
 	p.b.wakes.Lock()
 	p.wake = wake
 	p.b.wakes.Unlock()
 }
 
-// listen registers for the calls of this place. It runs before every try, since
-// a lost connection has forgotten the registration. The try itself finds out
-// what was said meanwhile.
+// listen registers this process for the calls of this place. It runs before
+// every try, since a lost connection has forgotten the registration. A call
+// that was missed meanwhile does no harm: the try itself sees whether the key
+// is reserved.
 func (p *place) listen(ctx context.Context) {
 	p.heard = false
 	if p.b.cfg.Wake == lock.WakeOff || strings.HasPrefix(p.member, uncalled) {
@@ -144,7 +146,16 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 // errGone: the place is no longer in the queue.
 var errGone = errors.New("modern: the place in the queue is gone")
 
-// ask runs one try on the server.
+// ask runs one try on the server. It returns:
+//
+//   - a grant: the key is taken.
+//   - a [*lock.HeldError]: the place is in the queue, and waits.
+//   - errGone: the place is no longer in the queue.
+//   - a [*lock.UnsureError]: the key may have been taken. The place is used up.
+//   - another error: the key was not taken.
+//
+// If the queue cannot be used, ask makes an attempt without a place, except in
+// the fair form.
 func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
 	g := p.g
 	p.listen(ctx)
@@ -217,6 +228,7 @@ func (p *place) anew() error {
 	return nil
 }
 
+// end makes the place unusable, and ends the calls to it.
 func (p *place) end() {
 	p.done = true
 	p.b.notices.Forget(p.g.token)

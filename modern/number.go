@@ -34,9 +34,9 @@ func (b *Backend) acquireByScript(ctx context.Context, a tally.Attempt) (int64, 
 // redraw draws numbers for a key that was taken without a number, or with one
 // that may be too small. The script reads the clock and passes the key on to
 // the token that it already carries. So whenever the script is executed, only
-// that token may have to be undone. redraw returns false if the key was lost
-// meanwhile. Trust still counts from before the first command, since it is
-// unknown whether the second one set the TTL.
+// that token may have to be undone. The script also sets the TTL anew. Trust
+// still counts from before the first command, which errs to the safe side.
+// redraw returns false if the key was lost meanwhile.
 func (b *Backend) redraw(ctx context.Context, g *grant, ttl time.Duration) (bool, error) {
 	passed, err := b.pass(ctx, g, g, ttl)
 	if err != nil {

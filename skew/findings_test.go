@@ -45,9 +45,9 @@ func TestStepsBackCountInTheSpreadForUnchangedBytes(t *testing.T) {
 	}
 }
 
-// // If looks are close together, they notice a value that was deleted and
-// written // again with the same bytes. The key must have been free for longer
-// than the // time between two looks.
+// If looks are close together, they notice a value that was deleted and written
+// again with the same bytes. The key must have been free for longer than the
+// time between two looks.
 func TestSparseObserverMissesAValueThatWasAway(t *testing.T) {
 	sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
 	sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5

@@ -12,6 +12,10 @@ import (
 // are, how late commands may come and how far clocks are apart: can two clients
 // hold at once?
 //
+// The letters in comments are those of the formulas. E is Lease, J is Job, d is
+// Delay and Δ is Spread. c is the dialect's slack, less one unit where equal
+// counts as expired; see [dialect.Dialect.C].
+//
 // All times are the worst that happen, not averages. Only differences between
 // the fleet's clocks count; how far all of them are from true time does not.
 // With getsetlock clients the server is one of the clocks: see Behind and
@@ -25,12 +29,13 @@ type Law struct {
 	// client counts too.
 	Delay time.Duration
 	// Reply is the longest time from the server executing a GETSET to its
-	// sender judging the reply. It counts in dialects that judge by a new clock
-	// reading. A value that was live when it was replaced may have expired by
-	// then, and the next holder may already be working.
+	// sender judging the reply. It counts only in dialects that judge by a new
+	// clock reading. There a value that was live when the GETSET replaced it
+	// may have expired when its sender judges it, and another client may
+	// already be working.
 	Reply time.Duration
-	// Δ, the greatest clock of the fleet less the smallest; values beyond a
-	// lease are answered too
+	// Spread is Δ, the fastest clock of the fleet less the slowest. It may
+	// exceed the lease.
 	Spread time.Duration
 	// Behind and Ahead are how far the slowest clock is behind and the fastest
 	// ahead of the server's clock. They matter only to getsetlock clients,
@@ -48,14 +53,15 @@ type Verdict struct {
 	// commands and short jobs, because the dialect's own clients do not exclude
 	// each other.
 	Unconditional bool
-	// LateWinner says that a client whose GETSET lost can take it for won:
-	// Reply is more than 0 and 2·Delay + Reply exceeds E + c − Δ. Then no job
-	// is safe, however short.
+	// LateWinner says that a client whose GETSET lost can take it for won. That
+	// is so in dialects that judge by a new clock reading if Reply is more than
+	// 0 and 2·Delay + Reply exceeds E + c − Δ. Then no job is safe, however
+	// short.
 	LateWinner bool
-	// Overlap is how long two can hold together, before the time that the
-	// challenger loses by polling late. It is zero if two cannot hold, or if
-	// only Unconditional says that they can: then the jobs end it. It is never
-	// longer than the job.
+	// Overlap is how long two clients can hold together. The second client's
+	// poll, which comes late, makes it shorter. Overlap is never longer than
+	// the job. It is zero if two cannot hold together. It is also zero if only
+	// Unconditional says that they can: then they do until a job ends.
 	Overlap time.Duration
 
 	Recovery Recovery
@@ -72,9 +78,9 @@ type Verdict struct {
 	Beside Beside
 }
 
-// Beside is what getsetlock clients that believe these numbers do together with
-// this fleet. It also bounds the clocks before one kind of client takes a lock
-// from the other.
+// Beside is what getsetlock clients do alongside this fleet if they believe
+// these numbers. It also has the bounds on old clients' clocks beyond which one
+// kind of client takes a lock from the other.
 type Beside struct {
 	// Margin is how far the server's clock must be past an old client's stamp
 	// before a takeover.
@@ -114,9 +120,9 @@ func (l Limit) String() string {
 // it.
 type Recovery struct {
 	Earliest time.Duration // for the challenger whose clock is furthest ahead; never less than zero
-	Latest   time.Duration // for the one whose clock is furthest behind
+	Latest   time.Duration // for the challenger whose clock is furthest behind
 	// Never says that only a human frees the key. In the dialect whose waiters
-	// all send EXPIRE it holds while any client waits.
+	// all send EXPIRE, that is so only while a client waits.
 	Never bool
 }
 
@@ -175,6 +181,7 @@ func (v Verdict) outlasted(job time.Duration) bool {
 	return v.LongestJob.Bounded && job > v.LongestJob.Bound
 }
 
+// beside computes what getsetlock clients do alongside the fleet.
 func (l Law) beside() Beside {
 	if !l.Dialect.HasTakeover() {
 		return Beside{}
@@ -200,6 +207,7 @@ func (l Law) judgesReplyAnew() bool {
 	return d.JudgesAnew && (d.Wins == dialect.WinsExpired || d.Wins == dialect.WinsExpiredOrNil)
 }
 
+// recovery computes when the key of a crashed holder becomes free.
 func (l Law) recovery() Recovery {
 	d := l.Dialect
 	byServer := d.ServerExpires() && d.KeyTTL != dialect.TTLEverybody

@@ -6,13 +6,15 @@ import (
 )
 
 // The old clients, step by step, follow their dialect's data. An attempt may
-// end between any two commands, since a client may stop there. Between commands
-// up to Gap ticks may pass.
+// end between any two commands, since a client may stop there. Up to Gap ticks
+// may pass from an attempt's clock reading to its last write.
 //
 // Where a client reads its clock anew to judge, it judges in the instant of its
-// next command, by the clock that is furthest ahead. A value that it found
-// expired earlier would be expired then too.
+// next command, by the clock that is furthest ahead. A value that it would have
+// found expired earlier is expired then too, so no case is missed.
 
+// oldSteps appends to out what the client i may do next, each as one step. A
+// client in an attempt may also quit.
 func (m *machine) oldSteps(s *state, i int, out []step) []step {
 	switch s.old[i].pc {
 	case oldIdle:
@@ -43,7 +45,7 @@ func (m *machine) oldSteps(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// oldHolding returns the steps of a holder: the job ends, the lease is
+// oldHolding appends the steps of a holder: the job ends, the lease is
 // extended, the client crashes.
 func (m *machine) oldHolding(s *state, i int, out []step) []step {
 	out = m.oldEnds(s, i, out)
@@ -55,7 +57,10 @@ func (m *machine) oldHolding(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// begin reads the clock. Dialects without a stamp do not.
+// begin appends the starts of an attempt: a reading of the client's clock for
+// each offset within bounds, with the smallest and with the greatest lease. In
+// dialects without a takeover the clock does not matter. Where no old client
+// may be left, none starts.
 func (m *machine) begin(s *state, i int, out []step) []step {
 	if s.record == model.Clean && !m.broken(rulePause) || m.first == model.Clean ||
 		m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
@@ -92,14 +97,14 @@ func (m *machine) stampAt(s *state, off int, more int8) int8 {
 	return int8(m.cut(s, off+int(s.fleet))+m.Lease) + m.slack + more
 }
 
-// below returns what a clock at that distance from the server's loses when it
-// is cut to the unit.
+// below returns what a clock loses when its reading is cut to the unit. off is
+// the clock's distance from the server's.
 func (m *machine) below(s *state, off int) int {
 	u := int(m.unit)
 	return ((int(s.within)+off)%u + u) % u
 }
 
-// cut returns the distance of a clock that is cut to the unit.
+// cut returns off after the clock's reading was cut to the unit.
 func (m *machine) cut(s *state, off int) int { return off - m.below(s, off) }
 
 // written returns what the client puts on L.
@@ -130,7 +135,7 @@ func (m *machine) firstSetnx(s *state, i int, out []step) []step {
 	return append(out, m.setnx(t, i))
 }
 
-// lastSetnx ends the attempt, won or not.
+// lastSetnx is one more SETNX, which ends the attempt, won or lost.
 func (m *machine) lastSetnx(s *state, i int, out []step) []step {
 	t := m.setnx(*s, i)
 	t.ev.kind = evLast
@@ -140,6 +145,9 @@ func (m *machine) lastSetnx(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
+// setnx is a SETNX of client i. On a free key the client wins. Otherwise GET
+// follows, or EXPIRE in the dialect whose waiters all send it. In other
+// dialects without a takeover the attempt ends.
 func (m *machine) setnx(s state, i int) step {
 	c := &s.old[i]
 	t := step{ev: event{kind: evSetnx, who: oldName(i)}}
@@ -168,7 +176,8 @@ func (m *machine) setnx(s state, i int) step {
 	return t
 }
 
-// wins makes a client hold. Its stamp is kept only where a release uses it.
+// wins makes client i hold; expire says that its EXPIRE is still to come. The
+// client's stamp is kept only where a release uses it.
 func (m *machine) wins(s *state, i int, expire bool) {
 	c := &s.old[i]
 	age := int8(0)
@@ -184,6 +193,8 @@ func (m *machine) wins(s *state, i int, expire bool) {
 	}
 }
 
+// get is the GET after a lost SETNX. GETSET, a last SETNX or the end of the
+// attempt follows.
 func (m *machine) get(s state, i int) step {
 	c := &s.old[i]
 	t := step{ev: event{kind: evGet, who: oldName(i), arg: s.l.at, out: outOther}}
@@ -274,6 +285,8 @@ func (m *machine) expired(at int8, clock, wait int) bool {
 	return distance < 0 || m.inclusive && distance == 0
 }
 
+// expiredNow reports whether the client goes on to its GETSET now. A stamp that
+// is not its own must have expired by its clock.
 func (m *machine) expiredNow(s *state, c *oldClient, name int8) bool {
 	if c.seen.kind != stampMark || m.Dialect.OrMine && c.seen.who == name {
 		return true // get stops at all other values
@@ -281,6 +294,10 @@ func (m *machine) expiredNow(s *state, c *oldClient, name int8) bool {
 	return m.expired(c.seen.at, m.judgesAt(s, c), 0)
 }
 
+// look appends what follows a GET that led to a takeover. It appends nothing
+// while the value has not expired by the client's clock. Then the client sends
+// GETSET: with the stamp of its attempt, or with a new one in dialects that
+// read the clock again.
 func (m *machine) look(s *state, i int, out []step) []step {
 	c := &s.old[i]
 	if !m.expiredNow(s, c, oldName(i)) {
@@ -303,7 +320,9 @@ func (m *machine) look(s *state, i int, out []step) []step {
 	return out
 }
 
-// getset writes, and decides what the reply means.
+// getset writes the client's value. In dialects that judge the reply by a new
+// clock reading, that decision follows later; otherwise the client has won or
+// lost at once.
 func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 	c := &s.old[i]
 	before := s.l
@@ -323,6 +342,9 @@ func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 	return t
 }
 
+// decide makes the client hold if the value that its GETSET replaced says so.
+// Otherwise its attempt ends, and t notes the harm: the GETSET overwrote the
+// key while a client held, or left a value on a free key.
 func (m *machine) decide(s *state, i int, t *step, before mark, clock int) {
 	if m.won(before, s.old[i].seen, clock) {
 		t.ev.out = outWon
@@ -340,6 +362,9 @@ func (m *machine) decide(s *state, i int, t *step, before mark, clock int) {
 	s.old[i] = oldClient{}
 }
 
+// won reports whether a client that replaced the value before counts its GETSET
+// as won. seen is what its GET returned, clock its clock's distance from the
+// server's.
 func (m *machine) won(before mark, seen seen, clock int) bool {
 	switch m.Dialect.Wins {
 	case dialect.WinsSameText, dialect.WinsEqualNumber:
@@ -351,8 +376,9 @@ func (m *machine) won(before mark, seen seen, clock int) bool {
 	return before.kind == stampMark && m.expired(before.at, clock, 0)
 }
 
-// judgeReply lets clients that judge the reply by a new reading win; otherwise
-// they quit.
+// judgeReply appends the win of a client that judges GETSET's reply by a new
+// clock reading, if the value has expired by then. Otherwise the client can
+// only quit.
 func (m *machine) judgeReply(s *state, i int, out []step) []step {
 	c := &s.old[i]
 	if !m.won(c.seen.asMark(), seen{}, m.cut(s, m.Ahead+int(s.fleet))) {
@@ -365,7 +391,8 @@ func (m *machine) judgeReply(s *state, i int, out []step) []step {
 	return append(out, t)
 }
 
-// expire is the EXPIRE, whatever value is there.
+// expire is the EXPIRE of client i, which it sends whatever value is on the
+// key.
 func (m *machine) expire(s state, i int) step {
 	t := step{ev: event{kind: evExpire, who: oldName(i)}}
 	if s.l.kind != noMark {

@@ -274,10 +274,10 @@ func (m *machine) oldQuiet(s *state) bool {
 	return true
 }
 
-// // mayAdvance asks the gate of the next phase. For sealed and modern, the
-// gate's // window without writes of old clients becomes "no old client makes
-// an attempt // or holds now". That is less than a window promises. For clean
-// it becomes "no // old client is left".
+// mayAdvance asks the gate of the next phase. For sealed and modern, the gate's
+// window without writes of old clients becomes "no old client makes an attempt
+// or holds now". That is less than a window promises. For clean it becomes "no
+// old client is left".
 func (m *machine) mayAdvance(s *state) bool {
 	switch {
 	case m.broken(ruleOneStep):

@@ -104,9 +104,9 @@ type Ours struct {
 	// Measured says that it was measured on the first server, and holds only
 	// for that.
 	Known, Measured bool
-	//	// Look is for takeovers while it is unknown how far the slowest clock is
-	//	// behind: how many ticks ago a look must have shown the bytes. 0 is the
-	//	// rule: the greatest lease, c and one unit.
+	// Look is for takeovers while it is unknown how far the slowest clock is
+	// behind: how many ticks ago a look must have shown the bytes. 0 is the
+	// rule: the greatest lease, c and one unit.
 	Look int
 	// Elsewhere says that other machines remember the looks, so that only the
 	// server's clock says how old one is. Nine tenths of that age count, less

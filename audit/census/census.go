@@ -14,39 +14,40 @@ import (
 // reads no clock, does no I/O and needs bounded memory. It is not safe for
 // concurrent use.
 //
-// It follows each key as commands change it, so it knows who won a SETNX
-// although MONITOR shows no replies. If it does not know a key's state, it says
-// nothing of winners until the key was seen free, deleted or looked at.
+// Census follows each key as commands change it. So it knows which client won a
+// SETNX, although MONITOR shows no replies. While it does not know a key's
+// state, it names no winner. It knows the state again when the key was seen
+// free, deleted or looked at.
 type Census struct {
 	cfg    Config
 	scope  scope.Scope
 	reader *reading.Reader
 	fleet  *offset.Fleet
 
-	from, until time.Time
-	sources     map[Source]*coverage
-	peers       map[string]*peer
-	writers     map[string]*writer
-	hosts       map[string]bool // hosts of all writers, including forgotten ones
+	from, until time.Time            // first and last event
+	sources     map[Source]*coverage // what each source saw and missed
+	peers       map[string]*peer     // connections by address, as MONITOR shows them
+	writers     map[string]*writer   // clients by address; without one, by dialect
+	hosts       map[string]bool      // hosts of all writers, including forgotten ones
 	keys        map[keyID]*keyState
-	sorted      []*keyState // all keys in order; empty after a key was added or dropped
-	clients     map[string]offset.Observed
-	scripter    string // address of the client whose script the lines of "lua" belong to
+	sorted      []*keyState                // all keys in order; empty after a key was added or dropped
+	clients     map[string]offset.Observed // what CLIENT LIST said of each address
+	scripter    string                     // address of the client whose script the lines of "lua" belong to
 
 	counts     Counts
-	waits      histogram
-	holds      []Hold
-	ended      []Hold // holds that the last event ended
+	waits      histogram // of clients that tried until they won or gave up
+	holds      []Hold    // the latest holds that ended
+	ended      []Hold    // holds that the last event ended
 	longest    *Hold
-	gap        *gapSample
-	doubles    []Act
-	lastWrite  *Act
-	lastFailed *Act
-	lastCall   *Act // the last SETNX or GETSET with any value
-	steps      []Hole
-	stats      map[string]*calls
-	moved      time.Time
-	gone       goneWriters
+	gap        *gapSample        // the longest gap of a writer that was forgotten
+	doubles    []Act             // the latest double grants
+	lastWrite  *Act              // an old client's last write
+	lastFailed *Act              // an old client's last attempt that failed
+	lastCall   *Act              // the last SETNX or GETSET on a watched key, whatever its value
+	steps      []Hole            // steps of the server's clock
+	stats      map[string]*calls // the server's counts, by command
+	moved      time.Time         // when such a count was last seen to have grown
+	gone       goneWriters       // what is kept of writers that were forgotten
 
 	near, nearBefore nearBounds    // bounds of the present minute, and of the one before
 	apart            time.Duration // how far clocks were proved to be apart, assuming a gap of zero
@@ -56,7 +57,7 @@ type Census struct {
 	run       string    // the server's run id; empty if unknown
 	runSince  time.Time // when that run was first seen
 	longPause Span      // the longest pause between two attempts on one key
-	goneKeys  int64
+	goneKeys  int64     // number of keys that were forgotten
 	sights    sights
 }
 
@@ -70,12 +71,12 @@ type keyID struct {
 type peer struct {
 	last  time.Time
 	lost  string    // key of the last command, if that was a SETNX that lost
-	rests time.Time // a client alone on the connection makes no attempt before this instant
+	rests time.Time // end of the client's sleep after its GET, if the connection is its own
 	name  string    // name of the last command
 	get   string    // key of the last command, if that was a GET after a SETNX of the same key
 	setnx string    // key of the last SETNX, if nothing but a GET of it came since
-	stamp string    // its value
-	tried time.Time // when it was executed
+	stamp string    // value of that SETNX
+	tried time.Time // when that SETNX was executed
 }
 
 // calls is what the server counted of one command.
@@ -145,6 +146,7 @@ func (c *Census) selects(database int) {
 	c.scope = c.scope.In(database)
 }
 
+// source returns the coverage of a source, and creates it if necessary.
 func (c *Census) source(s Source) *coverage {
 	v := c.sources[s]
 	if v == nil {
@@ -154,8 +156,8 @@ func (c *Census) source(s Source) *coverage {
 	return v
 }
 
-// called adds the growth of the server's statistics. A count that fell was
-// reset.
+// called takes one of the server's counts and adds its growth. A count that
+// fell was reset, which is a hole.
 func (c *Census) called(o offset.Observed) {
 	n := c.stats[o.Event]
 	switch {
@@ -176,11 +178,12 @@ func (c *Census) called(o offset.Observed) {
 }
 
 // stepped takes a comparison of the server's clock with the observer's elapsed
-// time. If they agree, it is the heartbeat of a watch; otherwise it is a step.
+// time. If the two agree, the comparison only shows that the watch goes on;
+// otherwise the server's clock stepped.
 func (c *Census) stepped(o offset.Observed) {
-	// Tracking reports nothing while nothing happens, so the heartbeat extends
-	// it. MONITOR is extended by its markers, and the other sources by their
-	// own replies.
+	// Tracking reports nothing while nothing happens, so the comparison extends
+	// its coverage. It also extends that of polls, whose reply it is. MONITOR
+	// is extended by its markers, and the other sources by their own replies.
 	if s := c.sources[SourceTracking]; s != nil && !s.from.IsZero() && s.missing == "" && o.At.After(s.off) {
 		s.until = latest(s.until, o.At)
 	}
@@ -206,8 +209,12 @@ func (c *Census) stepped(o offset.Observed) {
 	}
 }
 
-// blind takes a gap. Its reason begins with the source and the kind of hole. A
-// reason that does not begin with a source applies to all sources.
+// blind takes a gap, whose reason begins with a word for what it is about:
+//
+//   - InDB: the database that is watched from now on.
+//   - OfRun: the run id of the server that answers.
+//   - a source: a hole of that source, or a note on it.
+//   - another word: a hole of all sources.
 func (c *Census) blind(o offset.Observed) {
 	source, rest, _ := strings.Cut(o.Reason, " ")
 	switch source {
@@ -236,9 +243,9 @@ func (c *Census) blind(o offset.Observed) {
 		return
 	}
 	if Source(source) == SourceMonitor && HoleReason(reason) == HoleReset && !c.monitored() {
-		// The counters show that another server answers. If MONITOR was never
-		// on, that neither ends nor begins anything: keys are seen by polls
-		// alone.
+		// The server's counts show that another server answers. MONITOR was
+		// never on, so it has no coverage that could end or begin: keys are
+		// seen by polls alone.
 		return
 	}
 	c.source(Source(source)).blind(o, HoleReason(reason), detail)
@@ -258,8 +265,8 @@ func knownSource(s string) bool {
 	return false
 }
 
-// monitoring reports whether commands are being seen, so that polls need not
-// guess.
+// monitoring reports whether MONITOR shows the commands at that instant, so
+// that polls need not guess.
 func (c *Census) monitoring(at time.Time) bool {
 	s := c.sources[SourceMonitor]
 	return c.monitored() && s.missing == "" && at.After(s.off)

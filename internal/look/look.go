@@ -94,16 +94,20 @@ var ErrNoRun = errors.New(
 
 var errOddReply = errors.New("the server's reply to a look does not have the form that the script returns")
 
-// // Age returns for how long the key l is known to have had bytes. It goes by
-// the // look that is remembered in memory under the name that [Key] returns.
-// If no // look is remembered, or one at other bytes, this look is the first
-// and the age // is 0. The caller has seen the bytes in a reply before it
-// calls. stands is // false if l has other bytes by now.
+// Age returns for how long the key l is known to have had bytes. It goes by the
+// look that is remembered in memory under the name that [Key] returns. The
+// caller has seen the bytes in a reply before it calls. The results are:
+//
+//   - age, stands true: a look that long ago showed the same bytes.
+//   - age 0, stands true: this look is the first. No other is remembered, or
+//     only one at other bytes or one that cannot be compared with this one.
+//   - stands false: l has other bytes by now, or err says why that is unknown.
+//   - ErrNoRun: a look of another machine is remembered, and the server names
+//     no run id.
 //
 // The readings of this look are taken after the reply that showed the bytes,
 // the machine's before its script is sent. So they can end one age and begin
-// the next. Age fails with ErrNoRun where a look of another machine is
-// remembered on a server without a run id.
+// the next.
 func (k *Looker) Age(ctx context.Context, l, memory any, bytes string,
 	slack time.Duration) (age time.Duration, stands bool, err error) {
 	for _, anew := range []string{"", "1"} {

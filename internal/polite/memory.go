@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// Memory is what one process knows of the keys it works on. All instants are
-// readings of one clock of elapsed time. Its methods are safe for concurrent
-// use.
+// Memory is what one process knows of the keys on which it works: for how long
+// it held each, and when it saw an old client there. All instants are readings
+// of one clock of elapsed time. Its methods are safe for concurrent use.
 //
-// Each process counts the time for which it held a key itself, and begins at a
-// random point of the first span. So any number of processes together leave one
-// gap in each span of work on the key. That holds even if each process lives
-// for one lease only and knows of no other.
+// A gap is the time for which a release leaves a key to old clients. A span is
+// the time of work on a key between two gaps, if no old client was seen. Each
+// process counts only its own time of work, and begins to count at a random
+// point of the first span. So any number of processes together leave one gap in
+// each span of work on the key. That holds even if each process lives for one
+// lease only and knows of no other.
 type Memory struct {
 	gap  time.Duration // how long a key is left to old clients
 	span time.Duration // how much work there is between two gaps if no old client was seen
-	last time.Duration // how long an old client that was seen counts
+	last time.Duration // how long after it was seen an old client still counts
 
 	begin func(span time.Duration) time.Duration // draws where in a span the work on a key begins
 
 	mu     sync.Mutex
 	byKey  map[string]*list.Element
-	recent *list.List // *entry values, the latest first
+	recent *list.List // *entry values, the one used last first
 }
 
 // Begin draws where in a span a process begins. Tests set it before they make a
@@ -39,18 +41,20 @@ const remembered = 4096
 type entry struct {
 	key     string
 	turn    Turn
-	held    bool          // since is set
+	held    bool          // this process has the key, and since is set
 	since   time.Duration // when this process took the key
-	worked  time.Duration // for how long it held the key before, since the key was last left
-	touched time.Duration // when this process last took or released the key, or the end of its own gap
+	worked  time.Duration // work since the last gap, without the present hold; begins at a random value
+	touched time.Duration // when this process last took or released the key, or when its own gap ends
 	seen    time.Duration // when an old client was seen, or never
 }
 
+// never is earlier than any instant.
 const never = -time.Duration(1 << 62)
 
 // NewMemory returns the Memory of a process that shares keys with old clients
-// of this poll and this greatest lease. An old client that was seen counts for
-// that lease. In a simulation nothing is random, so that it can be repeated.
+// of this poll and this greatest lease. After an old client was seen, it counts
+// for the greatest lease. In a simulation nothing is random, so that the
+// simulation can be repeated.
 func NewMemory(poll, greatest time.Duration, simulated bool) *Memory {
 	gap := Gap(poll)
 	m := &Memory{gap: gap, span: Span(gap), last: greatest, byKey: map[string]*list.Element{},
@@ -86,9 +90,10 @@ type Turn struct {
 	e *entry
 }
 
-// Took notes that this process took key by an attempt sent at that instant.
-// After a pause as long as a gap, counting begins anew: old clients had their
-// turn, or other processes worked, which count for themselves.
+// Took notes that this process took key by an attempt sent at that instant. If
+// this process had not touched the key for as long as a gap, it begins to count
+// anew. Meanwhile old clients had their turn, or other processes worked, which
+// count for themselves.
 func (m *Memory) Took(key string, at time.Duration) *Turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +118,9 @@ func (t *Turn) Ended(at time.Duration) {
 	e.held, e.touched = false, max(e.touched, at)
 }
 
-// Left notes that this process left the key to old clients. The gap itself is
-// not a pause after which counting begins anew.
+// Left notes that this process left the key to old clients at that instant. It
+// begins to count anew from zero. The gap itself is not a pause after which
+// Took would begin anew.
 func (t *Turn) Left(at time.Duration) {
 	if t == nil {
 		return
@@ -125,9 +131,9 @@ func (t *Turn) Left(at time.Duration) {
 	e.held, e.worked, e.touched = false, 0, max(e.touched, at+t.m.gap)
 }
 
-// Owes returns for how long a release now should leave the key to old clients;
-// zero means not at all. If an old client was seen within the greatest lease,
-// each release owes that time. Otherwise one release after each span of work
+// Owes returns for how long a release now should leave the key to old clients:
+// for a gap, or zero for not at all. While an old client that was seen counts,
+// each release owes a gap. Otherwise the first release after each span of work
 // does.
 func (t *Turn) Owes(now time.Duration) time.Duration {
 	if t == nil {
@@ -143,7 +149,8 @@ func (t *Turn) Owes(now time.Duration) time.Duration {
 }
 
 // Met notes that another process left key to old clients. A second gap right
-// after that would be of no use.
+// after that would be of no use, so this process begins to count anew, unless
+// it holds the key.
 func (m *Memory) Met(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +167,8 @@ func (m *Memory) Saw(key string, at time.Duration) {
 	e.seen = max(e.seen, at)
 }
 
-// holding returns how long the key has been held.
+// holding returns how long this process has held the key since it last took it;
+// zero if it does not hold it.
 func (e *entry) holding(now time.Duration) time.Duration {
 	if !e.held {
 		return 0

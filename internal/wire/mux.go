@@ -33,12 +33,12 @@ type Options struct {
 }
 
 // Mux is a connection shared by any number of goroutines. It dials when first
-// used and again when the connection was lost.
+// used, and again after the connection was lost.
 type Mux struct {
 	dial    func(context.Context) (redis.Conn, error)
 	opts    Options
-	calls   sync.Pool // for this Mux only: channels must not move between synctest bubbles
-	link    atomic.Pointer[link]
+	calls   sync.Pool            // for this Mux only: channels must not move between synctest bubbles
+	link    atomic.Pointer[link] // the connection; nil before the first dial and after a loss
 	tracker Tracker
 	prober  Prober
 
@@ -131,7 +131,9 @@ func (m *Mux) Eval(ctx context.Context, s *Script, keysAndArgs ...any) (any, err
 	return m.one(ctx, c)
 }
 
-// one runs a call of a single command and returns the call to its pool.
+// one runs a call of a single command, and a second time with the whole script
+// if the server did not know the script. Then it returns the call to its pool,
+// unless another goroutine may still use the call.
 func (m *Mux) one(ctx context.Context, c *call) (any, error) {
 	r := m.run(ctx, c)
 	if c.cmds[0].Script != nil && IsNoScript(r.Err) {
@@ -154,8 +156,8 @@ func (*Mux) again(c *call) {
 }
 
 // Batch sends several commands next to each other and waits for all their
-// replies, which it returns in the same order. Scripts that the server did not
-// know are sent again whole, together, after the rest. Neither cmds nor
+// replies, which it returns in the same order. If the server did not know some
+// of the scripts, Batch then sends these whole, together. Neither cmds nor
 // anything in it may be changed afterwards.
 func (m *Mux) Batch(ctx context.Context, cmds []Command) []Reply {
 	if len(cmds) == 0 {
@@ -176,6 +178,8 @@ func (m *Mux) Batch(ctx context.Context, cmds []Command) []Reply {
 	return replies
 }
 
+// batch sends the commands once, and gives put the outcome of each. full makes
+// scripts travel whole.
 func (m *Mux) batch(ctx context.Context, cmds []Command, full bool, put func(int, Reply)) {
 	c := newCall()
 	c.cmds, c.full, c.replies = cmds, full, make([]Reply, 0, len(cmds))
@@ -188,6 +192,7 @@ func (m *Mux) batch(ctx context.Context, cmds []Command, full bool, put func(int
 	}
 }
 
+// run sends a call of a single command and returns its outcome.
 func (m *Mux) run(ctx context.Context, c *call) Reply {
 	fate, err := m.send(ctx, c)
 	return c.outcome(0, fate, err)
@@ -198,21 +203,26 @@ type fate int
 
 const (
 	decided fate = iota // the call has the outcome
-	unsent              // nothing of it was sent
-	left                // it is in flight, and its goroutine stopped waiting
+	unsent              // nothing of the call was sent
+	left                // the call is in flight, and its goroutine stopped waiting
 )
 
-// send hands c to the connection, dialing if there is none, and waits until c
-// is decided or ctx ends.
+// send hands c to the connection, dialing if there is none, and waits. It
+// returns:
+//
+//   - decided: c has the outcome of each command, which may be an error.
+//   - unsent: nothing of c was sent; the error says why.
+//   - left: ctx ended while c was in flight, and the error is its cause. The
+//     server may execute c.
 func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 	// If the context has ended, nothing may be sent: the caller has given the
 	// command up.
 	if ctx.Err() != nil {
 		return unsent, context.Cause(ctx)
 	}
-	// A connection may die between being dialed and being used. If that happens
-	// a few times in a row, the server is the cause and the caller gets the
-	// error.
+	// A connection may die after it was dialed and before it is used. If that
+	// happens three times in a row, the server is the cause and the caller gets
+	// the error.
 	for range 3 {
 		l := m.link.Load()
 		if l == nil {

@@ -137,11 +137,10 @@ func (d Dialect) C() time.Duration {
 	return d.Slack
 }
 
-// // LongestLease returns E + c - S - g. That is the longest lease of a
-// getsetlock // client that shares the lock with honest old clients. It is also
-// the longest // job for which an old client is honest. The result is false in
-// dialects // without takeover, unless every waiter's EXPIRE cuts the key to
-// the lease.
+// LongestLease returns E + c - S - g. That is the longest lease of a getsetlock
+// client that shares the lock with honest old clients. It is also the longest
+// job for which an old client is honest. The result is false in dialects
+// without takeover, unless every waiter's EXPIRE cuts the key to the lease.
 func (d Dialect) LongestLease(t Terms) (time.Duration, bool) {
 	switch {
 	case d.HasTakeover():

@@ -14,7 +14,7 @@ import (
 // Finding is one sentence of a gate.
 type Finding struct {
 	Rule   string // one word that scripts may compare
-	Detail string
+	Detail string // the sentence, for people
 	// Seen is the time of the finding by the server's clock; zero where it has
 	// none.
 	Seen time.Time
@@ -22,12 +22,13 @@ type Finding struct {
 	Claimed bool
 }
 
-// Gate is what one step needs and what was found.
+// Gate is the conditions of one step from phase to phase, and what was found of
+// them.
 type Gate struct {
 	To       migrate.Phase
-	Open     bool
+	Open     bool      // nothing blocks the step
 	Blocks   []Finding // why it is closed, with what to do
-	Evidence []Finding
+	Evidence []Finding // what speaks for the step, or is only worth knowing
 	// Wait is how long the step has to wait if nothing else happens.
 	Wait time.Duration
 }
@@ -35,6 +36,8 @@ type Gate struct {
 // Claims are the operator's words in place of evidence. An unset field claims
 // nothing.
 type Claims struct {
+	// Lease and Greatest are the smallest and the greatest lease of the old
+	// clients. Job is their longest job.
 	Lease, Greatest, Job time.Duration
 
 	// LeaseChecked claims that Lease was looked up again where it is
@@ -66,7 +69,7 @@ type facts struct {
 	sighting  Sighting
 	unread    error // why the stored sighting cannot be used; nil where it can
 	server    serverInfo
-	nonce     string       // of the roster
+	nonce     string       // random text that the roster got when it began; empty without one
 	gone      gone         // count of members that vanished long ago
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
 	// facts of the namespace out of which this one was or will be carved; nil
@@ -88,12 +91,14 @@ type serverInfo struct {
 	noRun     string // why runID is unknown
 }
 
-// builder collects the findings of a gate.
+// builder collects the findings of a gate. A finding of block closes the gate.
+// One of note or claim does not.
 type builder struct {
 	*facts
 	gate Gate
 }
 
+// block adds a finding that closes the gate.
 func (b *builder) block(rule, format string, args ...any) {
 	b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: rule, Detail: fmt.Sprintf(format, args...)})
 }
@@ -104,22 +109,26 @@ func (b *builder) blockFor(d time.Duration, rule, format string, args ...any) {
 	b.block(rule, format, args...)
 }
 
+// note adds a finding that does not close the gate.
 func (b *builder) note(rule, format string, args ...any) {
 	b.noteAt(time.Time{}, rule, format, args...)
 }
 
+// noteAt is note for a finding with a time, by the server's clock.
 func (b *builder) noteAt(seen time.Time, rule, format string, args ...any) {
 	b.gate.Evidence = append(b.gate.Evidence,
 		Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Seen: seen})
 }
 
+// claim notes a finding that rests on a claim alone.
 func (b *builder) claim(rule, format string, args ...any) {
 	b.gate.Evidence = append(b.gate.Evidence,
 		Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Claimed: true})
 }
 
-// judge is the gate from the recorded phase to a neighbour. It is a pure
-// function of the facts.
+// judge returns the gate from the recorded phase to a neighbour. It is a pure
+// function of the facts. If the record cannot be used, the gate has no other
+// finding.
 func judge(f *facts, to migrate.Phase) Gate {
 	b := &builder{facts: f, gate: Gate{To: to}}
 	if b.recordStands() {
@@ -152,8 +161,9 @@ func judge(f *facts, to migrate.Phase) Gate {
 	return b.gate
 }
 
-// recordStands blocks where there is no record that can be read, in the dialect
-// in question. All other findings depend on it.
+// recordStands blocks where there is no record that can be read, or where it
+// names another dialect. It reports whether the record can be used: all other
+// findings depend on it.
 func (b *builder) recordStands() bool {
 	switch {
 	case b.record.err != nil:
@@ -171,7 +181,7 @@ func (b *builder) recordStands() bool {
 }
 
 // sameDialect blocks where the record names another dialect, whose tombstones
-// look different.
+// look different. It reports whether the dialect is the same.
 func (b *builder) sameDialect() bool {
 	if b.record.Dialect != b.dialect.Name {
 		b.block("dialect", "the namespace is recorded for the dialect %s, not for %s: give --dialect %s",
@@ -181,7 +191,8 @@ func (b *builder) sameDialect() bool {
 	return true
 }
 
-// cluster blocks where only one of several nodes is seen.
+// cluster blocks where the server is a node of a cluster, unless it is known to
+// be the only node with keys: keys on other nodes are not seen.
 func (b *builder) cluster() {
 	if s := b.facts.server; s.cluster && s.shards != 1 {
 		b.block("cluster", "the server is a node of a cluster of %s shards, and keys on the others are not seen: give the locks a server of their own before they migrate", orSeveral(s.shards))
@@ -195,9 +206,9 @@ func orSeveral(n int) string {
 	return strconv.Itoa(n)
 }
 
-// pendingDone blocks while the last step is not over. One case is allowed: to
-// sealed again from an unfinished way back, since the tombstones that are left
-// are those that sealed wants.
+// pendingDone blocks while the last step is not over. One case is allowed: from
+// an unfinished way back from sealed, forward to sealed again. The tombstones
+// that are left are those that sealed wants.
 func (b *builder) pendingDone(to migrate.Phase) {
 	switch p := b.record.Pending; {
 	case p == migrate.NoPhase, p == migrate.Sealed && to == migrate.Sealed:
@@ -210,7 +221,9 @@ func (b *builder) pendingDone(to migrate.Phase) {
 	}
 }
 
-// server blocks where the server itself may drop locks and tombstones.
+// server blocks where the server may drop locks and tombstones when its memory
+// is full. It also blocks where, in a cluster, the names of some locks leave no
+// slot for M.
 func (b *builder) server() {
 	s := b.facts.server
 	switch {
@@ -251,9 +264,9 @@ func (b *builder) keys() {
 	}
 }
 
-// strangers notes guards whose writers are not registered. Nobody says when
-// such a program follows a step, so they block where close is set: at steps
-// that shut old clients out.
+// strangers notes guards and tombstones whose holders are not registered.
+// Nothing shows when such a program follows a step. So they block where close
+// is set: at steps that shut old clients out.
 func (b *builder) strangers(close bool) {
 	switch v := b.survey.Strangers; {
 	case v.count == 0:
@@ -265,12 +278,15 @@ func (b *builder) strangers(close bool) {
 	}
 }
 
+// noTombstones blocks the way back to observe while there are tombstones.
 func (b *builder) noTombstones() {
 	if n := b.survey.Tombstones; n > 0 {
 		b.block("tombstones", "there are %d tombstones, and observe takes them for held locks: run back --go until none is left", n)
 	}
 }
 
+// getsetFirst blocks where a watcher saw clients that overwrite a guard or a
+// tombstone without looking.
 func (b *builder) getsetFirst() {
 	if seen := b.sighting.GetsetFirst; len(seen) > 0 {
 		b.block("getset-first", "clients that send GETSET without a SETNX before it destroy every guard and tombstone: %v; replace them first", seen)

@@ -60,7 +60,7 @@ func (f *facts) fleet() (migrate.Fleet, []Finding) {
 	return out, append(refuted, f.clocks(&out)...)
 }
 
-// told is the claim, else what the record has, else what was seen.
+// told returns the claim, else what the record has, else what was seen.
 func (q quantity) told() migrate.Known {
 	said := q.recorded.Source != migrate.Unknown
 	switch {
@@ -76,7 +76,9 @@ func (q quantity) told() migrate.Known {
 	return migrate.Known{}
 }
 
-// known is given, or a greater measurement made since.
+// known returns what told returns, with two exceptions. A guaranteed bound
+// replaces an unknown value or a smaller measured one. A time that was seen
+// replaces a measured value that excludes it. A claim is never replaced.
 func (q quantity) known() migrate.Known {
 	k := q.told()
 	if g := q.guaranteed; proves(g) &&
@@ -91,7 +93,8 @@ func (q quantity) known() migrate.Known {
 
 func measured(f Fact) migrate.Known { return migrate.Known{Time: f.Time, Source: migrate.Measured} }
 
-// beyond reports that a time was seen that k excludes.
+// beyond reports whether a time was seen that k excludes: a smaller one where
+// least is set, else a greater one.
 func (q quantity) beyond(k migrate.Known) bool {
 	if q.least {
 		return proves(q.seen) && q.seen.Time < k.Time

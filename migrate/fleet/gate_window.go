@@ -11,24 +11,24 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
-// watchFresh is the greatest age of the last look. A watcher that stopped
-// begins a new window anyway.
+// watchFresh is the greatest age of a watcher's last look at which the watcher
+// still counts as running.
 const watchFresh = 15 * time.Second
 
-// windowFor is how long no old client may have tried for a lock before old
-// clients are shut out. For so long an old client may hold a lock, or be about
-// to write one, while nothing of it is seen.
+// windowFor returns how long no attempt of an old client must have been seen
+// before old clients are shut out. For that long an old client can hold a lock,
+// or be about to write one, while nothing of it is seen.
 func windowFor(f migrate.Fleet) time.Duration { return f.Greatest.Time + f.Job.Time + f.Spread.Time }
 
-// asksIdle reports the steps whose window is also as long as old clients pause.
-// A window by windowFor says that no old client is in an attempt. It does not
-// say whether one returns tomorrow night: in Sealed that client would be shut
-// out, and in Clean nothing would keep it out.
+// asksIdle reports the steps whose window must also be as long as old clients
+// pause. A window by windowFor says that no old client is in an attempt. It
+// does not say whether an old client returns tomorrow night: in Sealed that
+// client would be shut out, and in Clean nothing would keep it out.
 func asksIdle(to migrate.Phase) bool { return to == migrate.Sealed || to == migrate.Clean }
 
-// idle is the longest pause between two attempts of an old client: the claim,
-// or a longer pause that was seen on a key. What was seen alone proves nothing
-// of clients that pause for longer.
+// idle returns the longest pause between two attempts of an old client: the
+// claim, or a longer pause that was seen on a key. It is unknown without a
+// claim: what was seen proves nothing of clients that pause for longer.
 func (f *facts) idle() migrate.Known {
 	claimed, seen := f.claims.Idle, f.sighting.Pause
 	switch {
@@ -40,7 +40,8 @@ func (f *facts) idle() migrate.Known {
 	return migrate.Known{Time: claimed, Source: migrate.Claimed}
 }
 
-// windowTo is the window before a step to a phase, and how it is computed.
+// windowTo returns how long the window before a step to a phase must be, and in
+// words how that is computed.
 func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Duration, formula string) {
 	need = windowFor(fleet)
 	formula = fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time,
@@ -69,7 +70,7 @@ func (b *builder) askIdle() {
 	}
 }
 
-// notAsked is what a watch says of a source that nobody asked for.
+// notAsked is what a watch says of a source that its operator did not ask for.
 const notAsked = "not asked for"
 
 // provers are the ways of watching that can prove a quiet window in a dialect.

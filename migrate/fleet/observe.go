@@ -55,8 +55,8 @@ type ObserverConfig struct {
 	Idle time.Duration
 
 	// Monitor watches every command, without a break. It costs the server much
-	// of its throughput. Dialects and servers need it whose counts of SETNX and
-	// GETSET prove nothing.
+	// of its throughput. It is needed where the server's counts of SETNX and
+	// GETSET prove nothing: with some dialects, and on some servers.
 	Monitor bool
 
 	// Every is the time between two writes to the server. Defaults to 5 s.
@@ -82,9 +82,10 @@ type ObserverConfig struct {
 // enough.
 //
 // A watcher proves nothing of a time when it did not watch. So a window without
-// old clients begins anew when the watcher ends or stalls, or the server's
-// clock steps. The server's own counts are an exception: where a later watch
-// finds the same counts under the same run id, the window by counts goes on.
+// old clients begins anew when the watcher ends or stalls, or when the server's
+// clock steps. The server's own counts are an exception: if a later watch finds
+// the same counts under the same run id, no old client tried in between, and
+// the window by counts goes on.
 func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) error {
 	o, err := newObserver(pool, cfg)
 	if err != nil {
@@ -98,7 +99,8 @@ func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) err
 	}
 }
 
-// errCarved ends a watch whose keys are no longer those of the namespace.
+// errCarved ends a watch whose keys are no longer those of the namespace. The
+// watcher then watches the right keys.
 var errCarved = errors.New("migrate: keys were carved out of the namespace, or given back to it")
 
 // watch watches the keys that the namespace has now. It returns errCarved where
@@ -139,11 +141,12 @@ func (o *observer) watch(ctx context.Context, pool *redis.Pool) error {
 // writeEvery is the default time between two writes of a watcher.
 const writeEvery = 5 * time.Second
 
+// observer is one watcher.
 type observer struct {
 	cfg    ObserverConfig
 	mux    *wire.Mux
-	before Sighting // of other watchers, earlier ones too
-	wrote  string   // last text written; other bytes are another watcher's
+	before Sighting // what other watchers saw, earlier ones too
+	wrote  string   // last text that this watcher wrote; other bytes are another watcher's
 	except []string // namespaces whose keys are not watched
 
 	machine look.Machine
@@ -180,6 +183,7 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 	return &observer{cfg: cfg, mux: mux, machine: clocks.New(cfg.Clock).Boot}, nil
 }
 
+// auditConfig returns the configuration of the audit that watches.
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
 		Config: census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", Except: o.except, DB: o.cfg.DB,
@@ -197,8 +201,8 @@ func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	return c
 }
 
-// carved are the namespaces that were carved out of the watched one. There are
-// none without a record that can be read.
+// carved reads the namespaces that were carved out of the watched one. There
+// are none if there is no record, or none that can be read.
 func (o *observer) carved(ctx context.Context) ([]string, error) {
 	found, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
 	if err != nil {
@@ -207,7 +211,8 @@ func (o *observer) carved(ctx context.Context) ([]string, error) {
 	return found.Except, nil
 }
 
-// begin reads what earlier watchers saw, and which keys are to be watched.
+// begin reads what earlier watchers saw, which keys are to be watched, and what
+// the record claims of the old clients.
 func (o *observer) begin(ctx context.Context) (err error) {
 	if o.except, err = o.carved(ctx); err != nil {
 		return err
@@ -252,13 +257,17 @@ func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 	}
 }
 
-// keepTries is how often a write of the same result is tried where other
-// watchers write at the same time. The next result carries all of it again.
+// keepTries is how often one result is written where other watchers write at
+// the same time. If all tries fail, nothing is lost: the next result contains
+// this one.
 const keepTries = 3
 
 // keep writes one result, joined with what other watchers wrote. It keeps the
-// window of another watcher that runs, began earlier and proves as much. Two
-// watchers taking turns would show a gate two windows in turn.
+// window of another watcher that still runs, began earlier and proves as much:
+// two watchers that overwrite each other would show a gate alternating windows.
+// It returns errCarved if the watched keys are no longer those of the
+// namespace. A write without a reply is no error, since the next result
+// contains this one.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	if except, err := o.carved(ctx); err == nil && !slices.Equal(except, o.except) {
 		return errCarved
@@ -287,11 +296,14 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 	return nil
 }
 
-// keepOnce joins mine with what is written, and writes both while nobody else
+// keepOnce joins mine with what is stored, and writes both if no other watcher
 // has written since. It returns:
-//   - what was written
-//   - nil where another watcher's words stand and mine adds nothing to them
-//   - errRaced where another watcher wrote meanwhile
+//
+//   - what was written.
+//   - nil: another watcher's window is kept, and mine adds nothing to what it
+//     wrote.
+//   - errRaced: another watcher wrote meanwhile.
+//   - another error: the stored sighting could not be read or written.
 func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, error) {
 	key := record.SeenKey(o.cfg.Namespace)
 	was, err := record.TextOf(o.mux.Do(ctx, "GET", key))
@@ -327,8 +339,9 @@ func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, erro
 	return &now, nil
 }
 
-// replace writes what was seen while it is still as it was read. A server that
-// allows no scripts is written to without that check.
+// replace writes text in place of the stored sighting if that is still was;
+// otherwise it returns errRaced. If the server allows no scripts, it writes
+// without that check.
 func (o *observer) replace(ctx context.Context, was, text string) error {
 	key, keepFor := record.SeenKey(o.cfg.Namespace), int64(sightingTTL/time.Millisecond)
 	done, err := redis.Int(o.mux.Eval(ctx, record.Step, key, was, text))
@@ -346,10 +359,11 @@ func (o *observer) replace(ctx context.Context, was, text string) error {
 	return nil
 }
 
-// standsBefore reports that s is the words of another watcher that still runs,
-// began earlier and proves as much as mine does. A watcher that wrote lately
-// counts as running. An act that mine shows after those words ends the other's
-// window, so s does not stand.
+// standsBefore reports whether the window of s, another watcher's, is kept in
+// place of that of mine. It is kept if the other watcher wrote within
+// watchFresh, and so still runs, began earlier, and proves as much as mine
+// does. An old client's act that mine shows after the end of s ends the window
+// of s, which is then not kept.
 func (s Sighting) standsBefore(mine Sighting) bool {
 	if !slices.Equal(s.Except, mine.Except) || mine.Until.Sub(s.Until) > watchFresh ||
 		s.From.After(mine.From) {
@@ -366,7 +380,7 @@ func (s Sighting) standsBefore(mine Sighting) bool {
 	return true
 }
 
-// sighted is the digest of a watch's result.
+// sighted returns the digest of a watch's result.
 func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
@@ -377,8 +391,8 @@ func sighted(observer string, r *audit.Result) Sighting {
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
 	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
-		// The value is in no known form. The call is shown, since it ends the
-		// window.
+		// The last call has a value in no known form. It is shown all the same,
+		// since it ends the window.
 		s.LastFailed = call
 	}
 	if e.Stats != nil {
@@ -393,8 +407,8 @@ func sighted(observer string, r *audit.Result) Sighting {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
 	}
 	for _, k := range e.Keys {
-		// The watch reads only the fleet's dialect. Unreadable values are
-		// another one's.
+		// The watch reads only the fleet's dialect. So unreadable values are
+		// those of another dialect.
 		if len(k.Dialects) > 1 || len(k.Dialects) == 1 && k.Counts.Unreadable > 0 {
 			s.Mixed = append(s.Mixed, k.Key)
 		}
@@ -428,6 +442,7 @@ func factOf(s census.Span) Fact {
 	return Fact{}
 }
 
+// touchOf returns an act in the form that gates read; nil for none.
 func touchOf(a *census.Act) *Touch {
 	if a == nil {
 		return nil

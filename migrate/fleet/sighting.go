@@ -56,11 +56,12 @@ type Sighting struct {
 	// since they were carved out.
 	Except []string `json:"except,omitempty"`
 
-	// Quiet is how long no old client tried for a lock, by each source that can
-	// prove it. It is the lesser of the server's time and the watcher's own,
-	// without a hole. QuietUntil is the end of that window: for MONITOR the
-	// youngest marker that came back, else the last look. A source that is
-	// missing there ends at Until. Missing says why a source proves nothing.
+	// Quiet has the window of each source that can prove one: how long no old
+	// client tried for a lock, without a hole. A window is the lesser of the
+	// server's time and the watcher's own. QuietUntil is the end of each
+	// window: for MONITOR the youngest marker that came back, else the last
+	// look. A source without an entry there ends at Until. Missing says why a
+	// source proves nothing.
 	Quiet      map[Watch]time.Duration `json:"quiet_ns"`
 	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
 	Missing    map[Watch]string        `json:"missing,omitempty"`
@@ -193,8 +194,8 @@ const (
 	sightingTTL = 30 * 24 * time.Hour
 )
 
-// with joins what was known before. The windows stay those of s, since a
-// watcher proves nothing of a time when it did not watch.
+// with returns s joined with what was known before. The windows stay those of
+// s, since a watcher proves nothing of a time when it did not watch.
 func (s Sighting) with(before Sighting) Sighting {
 	if before.Format == "" {
 		return s
@@ -228,8 +229,8 @@ func (s Sighting) with(before Sighting) Sighting {
 	return s
 }
 
-// cut ends a window at the last act within it, which another watcher may have
-// seen.
+// cut ends each window at the last act of an old client within it, which
+// another watcher may have seen.
 func (s *Sighting) cut() {
 	last := later(s.LastWrite, s.LastFailed)
 	if last == nil {

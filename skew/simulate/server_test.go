@@ -9,9 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// // displaced is a fleet of old clients whose clocks are that far from the //
+// displaced is a fleet of old clients whose clocks are that far from the
 // server's and which often crash while they hold. Three getsetlock clients find
-// // what they leave.
+// what they leave.
 func displaced(d dialect.Dialect, p skew.Phase, by time.Duration) Fleet {
 	s := mixed(d, p)
 	s.Lease, s.Job, s.CrashShare, s.Restart = 5*sec, Constant(4500*ms), 0.2, Constant(20*sec)

@@ -97,8 +97,9 @@ const ProbeOK = "ok"
 // vanished, and be unanswered before it makes no further attempt.
 const BeatsMissed = 3
 
-// LeastRenewals is the least time that a member renews its leases while its
-// heartbeats are unanswered.
+// LeastRenewals is how long a member renews its leases while its heartbeats are
+// unanswered, unless three periods are longer or its program sets less. A
+// program may not set more.
 const LeastRenewals = time.Minute
 
 // RenewalsFor is how long a member renews its leases after the last answered

@@ -89,6 +89,8 @@ getsetlock itself decides, it prints the reason on stderr and exits with
   126  the command cannot be run
   127  there is no such command`
 
+// runFlags are the flags of run, by name, and what is known of how they were
+// given.
 type runFlags struct {
 	server     out.ServerFlags
 	dialect    out.DialectFlags
@@ -100,10 +102,10 @@ type runFlags struct {
 	also       []string
 	ttl        time.Duration
 	wait       waitFlag
-	waitGiven  bool
+	waitGiven  bool // --wait was given
 	keep       time.Duration
 	grace      time.Duration
-	graceGiven bool
+	graceGiven bool // --grace was given
 	noJoin     bool
 }
 
@@ -150,6 +152,7 @@ func New(e *out.Env) *cobra.Command {
 	return cmd
 }
 
+// register adds the flags to cmd.
 func (f *runFlags) register(cmd *cobra.Command) {
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
@@ -190,8 +193,9 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	out.Complete(cmd, "wait", out.Choices("0", "10s", "forever"))
 }
 
-// keyAndCommand splits the arguments into the key and the command. It requires
-// the dashes: without them the command's flags would be parsed as flags of run.
+// keyAndCommand splits the arguments into the key and the command. dash is the
+// number of arguments before --, or less than 0 without one. The -- is
+// required: without it the command's flags would be parsed as flags of run.
 func keyAndCommand(dash int, args []string) (key string, command []string, err error) {
 	switch {
 	case dash < 0:
@@ -250,8 +254,8 @@ func (w *waitFlag) config() time.Duration {
 	return w.d
 }
 
-// run executes the verb: it joins or takes the lock, runs the command, and
-// releases the lock.
+// run executes the verb. It joins an outer run's lock or takes the lock, runs
+// the command, and releases the lock that it took.
 func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []string) error {
 	if err := f.check(cmd); err != nil {
 		return err
@@ -267,6 +271,7 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 	return r.run(cmd.Context())
 }
 
+// openKeeper returns what takes the lock in the protocol that the flags name.
 func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	switch {
 	case f.moves():
@@ -277,6 +282,8 @@ func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	return openLegacy(e, f)
 }
 
+// startFailure returns the error, with run's exit code, of a command that could
+// not be started.
 func startFailure(err error) error {
 	var start *child.StartError
 	if errors.As(err, &start) {

@@ -14,6 +14,41 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
+// A service holds a lock while it works. The key carries the token of its
+// lease, and a note for people who look at the key.
+func Example() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", server.Addr())
+	}}
+	backend, err := modern.New(pool, modern.Config{Note: "host-1"})
+	if err != nil {
+		panic(err)
+	}
+	client, err := lock.New(backend, lock.Config{TTL: 30 * time.Second, Wait: 5 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close(context.Background())
+	lease, err := client.Acquire(context.Background(), "stock:42")
+	if err != nil {
+		panic(err)
+	}
+	info, err := backend.Inspect(context.Background(), "stock:42")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("holder:", info.Note, "its token and note are the value:", info.Value == lease.Token())
+	fmt.Println("release:", lease.Release(), "keys left:", len(server.Keys()))
+	// Output:
+	// holder: host-1 its token and note are the value: true
+	// release: <nil> keys left: 0
+}
+
 // doc: store
 
 // store is what a lock protects. It takes part: it remembers the greatest

@@ -52,8 +52,8 @@ func wantFinding(t *testing.T, all []census.Finding, kind string, severity censu
 }
 
 // The table was worked out by hand from the protocol: clients with a smaller
-// unit never find a larger unit's stamps expired, clients with a larger one
-// always do.
+// unit always find a larger unit's stamps expired, clients with a larger unit
+// never find a smaller unit's stamps expired.
 func TestMeetFollowsTheRulesOfBothDialects(t *testing.T) {
 	words := dialect.SetDel()
 	words.Constant = "busy"

@@ -2,8 +2,9 @@ package dialect
 
 import "time"
 
-// Unit is what one step of the value's number is worth. Read in a smaller unit
-// a value never expires; read in a larger one it always has.
+// Unit is what one step of the value's number is worth. To a reader with a
+// larger unit a value never expires (milliseconds read as seconds). To a reader
+// with a smaller unit it has always expired (seconds read as milliseconds).
 type Unit string
 
 // The units in use. UnitNone is for values without a time.

@@ -15,10 +15,24 @@ func (m *Simulator) ourWon(c *simClient, g *simMember) {
 	case m.now >= g.trust:
 		m.ourRelease(c, g, true)
 	case m.Ours.Settle > 0 && m.rules.takeover && g.on == model.OnOwn && (g.took || every):
-		c.pc, c.next = simOurCheck, m.idle(c, m.now+int64(m.Ours.Settle))+m.way()
+		g.asked = m.idle(c, m.now+int64(m.Ours.Settle))
+		c.pc, c.next = simOurCheck, g.asked+m.way()
 	default:
 		m.ourBegin(c, g)
 	}
+}
+
+// ourChecks executes the look that ends a settle. The client trusts what the
+// server keeps of L, and no more (rule 9): an old client's EXPIRE may have
+// shortened it.
+func (m *Simulator) ourChecks(c *simClient, g *simMember) {
+	m.tally.commands++
+	g.stands = m.hasM(c) && m.stands(g)
+	if end := m.key.expires; g.stands && g.on != model.OnNothing && end != never {
+		g.trust = min(g.trust, g.asked+end-m.server.time-int64(m.Ours.Margin))
+		g.until = g.trust
+	}
+	c.pc, c.next = simOurChecked, m.idle(c, m.now+m.way())
 }
 
 // ourBegin makes a client hold.

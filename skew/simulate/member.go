@@ -48,7 +48,7 @@ type simMember struct {
 
 	job, crash, trust, renew, told, stop int64 // at the client
 	turn, reply                          int64 // a renewal's instants: at the server; back at the client
-	asked                                int64 // true time at which the renewal was sent
+	asked                                int64 // true time at which the settle's look or the renewal was sent
 	renewed                              bool
 }
 
@@ -65,9 +65,7 @@ func (m *Simulator) actOurs(c *simClient) {
 	case simOurWon:
 		m.ourWon(c, g)
 	case simOurCheck:
-		m.tally.commands++
-		g.stands = m.hasM(c) && m.stands(g)
-		c.pc, c.next = simOurChecked, m.idle(c, m.now+m.way())
+		m.ourChecks(c, g)
 	case simOurChecked:
 		if g.stands && m.now < g.trust {
 			m.ourBegin(c, g)

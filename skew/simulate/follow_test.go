@@ -154,6 +154,10 @@ type followed struct {
 	// short is how much older the remembered look has to be, if the attempt was
 	// refused for that.
 	short int64
+	// late says that trust ends while the reply of a settle's look is on its
+	// way. The machine counts trust in whole ticks, so for it trust may have
+	// ended with the look.
+	late bool
 }
 
 type follower struct {
@@ -357,6 +361,12 @@ func (f *follower) take(e followed) bool {
 		// attempt that is refused and one that never arrives are the same.
 		f.walk.Take(f.find(who, followed{what: "cancel"}))
 		n = f.find(who, followed{what: "drop"})
+	}
+	if n < 0 && e.late && e.what == "check" {
+		n = f.find(who, followed{what: "check", result: "lost"})
+	}
+	if n < 0 && e.late && e.what == "stop" && f.walk.World().Ours[int(e.client)-f.old].Step == "stopped" {
+		return true // the look has ended the attempt
 	}
 	if n < 0 && e.what == "quit" {
 		return true // nothing to give up: the machine has already ended the attempt

@@ -21,8 +21,9 @@ func TestExplorerAllowsEachEventOfGetsetlock(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			takeovers, losses := 0, 0
 			// The seeds are fixed. Of other seeds one in some hundreds finds a
-			// history in which the machine, which counts whole ticks, ends trust a
-			// tick before or after the simulator, in dialects that cut or set TTLs.
+			// history in which the machine, which counts whole ticks, ends
+			// trust a tick before or after the simulator, in dialects that cut
+			// or set TTLs.
 			for seed := range uint64(runs(60)) {
 				f := followOurs(t, d, seed)
 				takeovers, losses = takeovers+f.takeovers, losses+f.losses

@@ -106,9 +106,9 @@ func TestManagedUserMayUseTheCommand(t *testing.T) {
 			s := clitest.OnReal(t, server)
 			s.Vars["GETSETLOCK_REDIS"] = server.User("app", "s3cret",
 				append(strings.Fields(line[1]), strings.Fields(added[1])...)...)
-			for _, line := range []string{"run app:k -- true", "ls app:*", "doctor",
-				"migrate init --namespace app: --dialect jedis --lease 60s", "migrate status --namespace app:",
-				"audit --for 200ms"} {
+			for _, line := range []string{"run app:k -- true", "ls app:*", "doctor", "audit --for 200ms",
+				"migrate init --namespace app: --dialect jedis --lease 60s",
+				"migrate status --namespace app:"} {
 				if got := s.Run(strings.Fields(line)...); got.Code > 1 {
 					t.Errorf("%s: exit code %d\n%s%s", line, got.Code, got.Out, got.Errors)
 				}

@@ -1,6 +1,8 @@
 package getsetlock.interop;
 
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.net.Socket;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
@@ -8,9 +10,13 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Supplier;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /** One client: a connection, a thread, and at most one lock object at a time. */
 final class Peer {
+    /** A thread that was connecting when it was cut is cut again after this time. */
+    private static final long CUT_EVERY_MILLIS = 20;
+
     private final String host;
     private final int port;
     private final Gate gate = new Gate();
@@ -223,14 +229,43 @@ final class Peer {
         if (loop != null) {
             loop.stop();
         }
-        jedis.disconnect();
         if (lock != null) {
             lock.end();
         }
         thread.interrupt();
-        thread.join();
+        do {
+            cut();
+            thread.join(CUT_EVERY_MILLIS);
+        } while (thread.isAlive());
+        disconnect(jedis);
         if (counter != null) {
-            counter.disconnect();
+            disconnect(counter);
+        }
+    }
+
+    /**
+     * Closes the socket itself. Jedis's disconnect would flush the output
+     * first; while the client's thread does so too, the command is sent twice,
+     * which no crash does.
+     */
+    private void cut() {
+        Socket socket = jedis.getClient().getSocket();
+        if (socket == null) {
+            return;
+        }
+        try {
+            socket.close();
+        } catch (IOException alreadyBroken) {
+            // nothing is left to close
+        }
+    }
+
+    /** Frees what is left of a connection that no thread uses any more. */
+    private static void disconnect(Jedis of) {
+        try {
+            of.disconnect();
+        } catch (JedisConnectionException cutBefore) {
+            // what was not sent before the cut is lost, as in a crash
         }
     }
 }

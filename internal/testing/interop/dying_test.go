@@ -13,9 +13,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// A crash can cut a command short, but never sends one twice. The clients here
-// send all the time, so that many of them die in the middle of a command.
-func TestDyingClientRepeatsNothing(t *testing.T) {
+// A crash can cut a command short, but it never sends one twice and never
+// connects anew. The clients here send all the time, so that many of them die in
+// the middle of a command.
+func TestDyingClientSendsNothingMore(t *testing.T) {
 	const deaths = 200
 	ctx := testContext(t)
 	s := redistest.Real(t, redistest.Options{})
@@ -32,7 +33,7 @@ func TestDyingClientRepeatsNothing(t *testing.T) {
 		check(t, c.Die(ctx))
 	}
 	s.Do("SET", "all", "dead")
-	sent, last := 0, map[string]string{}
+	sent, last, owner := 0, map[string]string{}, map[string]string{}
 	for {
 		line := must[string](t)(redis.String(monitor.Receive()))
 		_, rest, _ := strings.Cut(line, "[")
@@ -45,6 +46,14 @@ func TestDyingClientRepeatsNothing(t *testing.T) {
 			t.Errorf("%s sent twice: %s", from, command)
 		}
 		last[from] = command
+		if verb, lock, _ := strings.Cut(command, " "); verb == `"SETNX"` {
+			lock, _, _ = strings.Cut(lock, " ")
+			if owner[lock] == "" {
+				owner[lock] = from
+			} else if owner[lock] != from {
+				t.Errorf("%s was cut, and sent %s from %s", owner[lock], command, from)
+			}
+		}
 	}
 	if sent < 3*deaths {
 		t.Fatalf("only %d commands were seen", sent)

@@ -1,8 +1,6 @@
 package getsetlock.interop;
 
-import java.io.IOException;
 import java.lang.management.ManagementFactory;
-import java.net.Socket;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
@@ -14,9 +12,6 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /** One client: a connection, a thread, and at most one lock object at a time. */
 final class Peer {
-    /** A thread that was connecting when it was cut is cut again after this time. */
-    private static final long CUT_EVERY_MILLIS = 20;
-
     private final String host;
     private final int port;
     private final Gate gate = new Gate();
@@ -233,30 +228,11 @@ final class Peer {
             lock.end();
         }
         thread.interrupt();
-        do {
-            cut();
-            thread.join(CUT_EVERY_MILLIS);
-        } while (thread.isAlive());
+        jedis.cut();
+        thread.join();
         disconnect(jedis);
         if (counter != null) {
             disconnect(counter);
-        }
-    }
-
-    /**
-     * Closes the socket itself. Jedis's disconnect would flush the output
-     * first; while the client's thread does so too, the command is sent twice,
-     * which no crash does.
-     */
-    private void cut() {
-        Socket socket = jedis.getClient().getSocket();
-        if (socket == null) {
-            return;
-        }
-        try {
-            socket.close();
-        } catch (IOException alreadyBroken) {
-            // nothing is left to close
         }
     }
 

@@ -5,6 +5,7 @@ package release
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -208,7 +209,7 @@ func lastLine(out []byte) string {
 
 // byEngine builds the image with docker or podman, and copies its files into a
 // folder.
-func byEngine(t *testing.T, program string) (files string, run container) {
+func byEngine(t *testing.T, program string) (files string, start container) {
 	t.Helper()
 	const name = "getsetlock-image-test"
 	do := func(args ...string) string {
@@ -245,7 +246,7 @@ func outputOf(cmd *exec.Cmd) (string, error) {
 // byHand executes the Dockerfile's instructions in folders. Its containers run
 // in a root folder and a namespace of processes of their own, as PID 1 and as
 // the image's user.
-func byHand(t *testing.T, all []stage) (files string, run container) {
+func byHand(t *testing.T, all []stage) (files string, start container) {
 	t.Helper()
 	b := &builder{t: t, context: root, built: map[string]*box{}}
 	b.ignore = lines(read(t, root+"/.dockerignore"))
@@ -279,7 +280,7 @@ func byHand(t *testing.T, all []stage) (files string, run container) {
 		t.Fatal(err)
 	}
 	return final.root, func(args ...string) (string, error) {
-		return outputOf(confined(t, final.root, append(slices.Clone(entry), args...)))
+		return confined(t, final.root, append(slices.Clone(entry), args...))
 	}
 }
 
@@ -298,22 +299,43 @@ func listing(t *testing.T, folder string) []string {
 	return all
 }
 
-// confined returns a command that runs as user 65532 and PID 1, and sees only
-// the folder. Root takes that user's number. Any other user keeps their number
-// outside of a namespace of users, in which it is 65532.
-func confined(t *testing.T, folder string, words []string) *exec.Cmd {
+// confined runs a command that sees only the folder, as user 65532 and PID 1,
+// and returns what it printed. Root takes that user's number. Any other user
+// keeps their number outside of a namespace of users, in which it is 65532. In
+// a container, even root may not make a namespace of processes.
+func confined(t *testing.T, folder string, words []string) (string, error) {
 	t.Helper()
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/local/bin", "HOME=/"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: folder, Cloneflags: syscall.CLONE_NEWPID}
+	ways := []*syscall.SysProcAttr{{
+		Chroot: folder, Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getgid(), Size: 1}},
+	}}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65532, Gid: 65532}
-		return cmd
+		user := &syscall.Credential{Uid: 65532, Gid: 65532}
+		ways = []*syscall.SysProcAttr{
+			{Chroot: folder, Cloneflags: syscall.CLONE_NEWPID, Credential: user},
+			{Chroot: folder, Credential: user},
+		}
 	}
-	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-	cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getuid(), Size: 1}}
-	cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getgid(), Size: 1}}
-	return cmd
+	for _, way := range ways {
+		out, err := run(words, "/", way)
+		if !errors.Is(err, syscall.EPERM) {
+			return out, err
+		}
+		t.Logf("this machine refuses %q as %+v", words, *way)
+	}
+	if os.Getuid() == 0 {
+		t.Fatal("root may not leave its own rights")
+	}
+	words[0] = filepath.Join(folder, words[0])
+	return run(words, folder, nil)
+}
+
+func run(words []string, dir string, way *syscall.SysProcAttr) (string, error) {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir, cmd.SysProcAttr = dir, way
+	cmd.Env = []string{"PATH=/usr/local/bin", "HOME=/"}
+	return outputOf(cmd)
 }
 
 // TestImageIsSmallAndStaticAndTakesALock builds the Dockerfile by an engine
@@ -321,13 +343,13 @@ func confined(t *testing.T, folder string, words []string) *exec.Cmd {
 func TestImageIsSmallAndStaticAndTakesALock(t *testing.T) {
 	all := image(t)
 	var files string
-	var run container
+	var start container
 	if program, why := engine(all[0].from); program != "" {
 		t.Log("built by", program)
-		files, run = byEngine(t, program)
+		files, start = byEngine(t, program)
 	} else {
 		t.Log("the lines of the Dockerfile were executed in a folder, because no engine works:", why)
-		files, run = byHand(t, all)
+		files, start = byHand(t, all)
 	}
 	want := []string{"/etc/ssl/certs/ca-certificates.crt", "/usr/local/bin/getsetlock"}
 	if got := listing(t, files); !slices.Equal(got, want) {
@@ -345,11 +367,11 @@ func TestImageIsSmallAndStaticAndTakesALock(t *testing.T) {
 		t.Errorf("the image has %d bytes, and may have %d", size, mostBytes)
 	}
 	static(t, filepath.Join(files, want[1]))
-	if out, err := run("version"); err != nil || !strings.HasPrefix(out, "getsetlock "+testVersion+",") {
+	if out, err := start("version"); err != nil || !strings.HasPrefix(out, "getsetlock "+testVersion+",") {
 		t.Errorf("version: %q, %v", out, err)
 	}
 	s := redistest.Real(t, redistest.Options{})
-	out, err := run("run", "--redis", s.URL(), "nightly", "--", "/usr/local/bin/getsetlock", "ls",
+	out, err := start("run", "--redis", s.URL(), "nightly", "--", "/usr/local/bin/getsetlock", "ls",
 		"--redis", s.URL())
 	if err != nil || !strings.Contains(out, "nightly") || !strings.Contains(out, "held") {
 		t.Errorf("the job of run lists no held lock: %q, %v", out, err)

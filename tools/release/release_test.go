@@ -121,6 +121,18 @@ func TestReleaseNotesAreTheChapterOfTheChangelog(t *testing.T) {
 	}
 }
 
+// TestChangelogHasNotesForTheNextRelease does what a release does: it names the
+// chapter Unreleased.
+func TestChangelogHasNotesForTheNextRelease(t *testing.T) {
+	text := read(t, root+"/CHANGELOG.md")
+	next := strings.Replace(text, "## [Unreleased]\n", "## [999.0.0] - 2026-12-01\n", 1)
+	c := newClone(t, next)
+	out, err := c.run("scripts/release.sh", "notes", "v999.0.0")
+	if err != nil || next == text || !strings.Contains(out, "### ") {
+		t.Errorf("%v %.200q", err, out)
+	}
+}
+
 // TestReleaseKeepsTheVectorsWhereTestsReadThem checks the names: each is a
 // pattern of the tests in proof and migrate/fleet.
 func TestReleaseKeepsTheVectorsWhereTestsReadThem(t *testing.T) {

@@ -30,7 +30,7 @@ func (e *Env) Screen(w io.Writer) (columns, rows int, ok bool) {
 	return columns, rows, true
 }
 
-// Colour is what a terminal is told before and after a text.
+// Colour is the escape sequence that a terminal gets before a text.
 type Colour string
 
 // Colours have a meaning: Bad is for what is wrong and for nothing else.
@@ -65,8 +65,8 @@ func Cut(s string, columns int) string {
 	return strings.TrimRight(text.Snip(s, columns, "…"), " ")
 }
 
-// CutMiddle is Cut that keeps the beginning and the end of a text. Names of keys
-// often differ at their ends.
+// CutMiddle is Cut that keeps the beginning and the end of a text. Names of
+// keys often differ at their ends.
 func CutMiddle(s string, columns int) string {
 	if text.StringWidthWithoutEscSequences(s) <= columns || columns < 3 {
 		return Cut(s, columns)

@@ -80,60 +80,81 @@ const gap = 2
 
 // narrowed returns the columns for which there is room, and their texts, cut.
 func (g *Grid) narrowed(width int) *Grid {
-	wants := make([]int, len(g.columns)) // width of the widest text of each column
-	empty := make([]bool, len(g.columns))
+	n := &narrowing{grid: g, wants: make([]int, len(g.columns)), empty: make([]bool, len(g.columns))}
 	for i, c := range g.columns {
-		wants[i], empty[i] = len(c.name), c.rank > 0
+		n.shown = append(n.shown, i)
+		n.wants[i], n.empty[i] = len(c.name), true
 		for _, row := range g.rows {
 			cell := fmt.Sprint(row[i])
-			wants[i] = max(wants[i], text.StringWidthWithoutEscSequences(cell))
-			empty[i] = empty[i] && cell == "-"
+			n.wants[i] = max(n.wants[i], text.StringWidthWithoutEscSequences(cell))
+			n.empty[i] = n.empty[i] && cell == "-"
 		}
 	}
-	least := func(i int) int {
-		if g.columns[i].least == 0 {
-			return wants[i]
+	n.leaveOut(width)
+	n.cut(width)
+	return g.only(n.shown, n.wants)
+}
+
+// narrowing looks for columns and widths that fit.
+type narrowing struct {
+	grid  *Grid
+	wants []int  // width of each column
+	empty []bool // the column has no value in any row
+	shown []int
+}
+
+// least returns the width to which a column can be cut.
+func (n *narrowing) least(i int) int {
+	c := n.grid.columns[i]
+	if c.least == 0 {
+		return n.wants[i]
+	}
+	return min(n.wants[i], max(c.least, len(c.name)))
+}
+
+// sum returns the width of the table if each column has a width by size.
+func (n *narrowing) sum(size func(i int) int) int {
+	all := gap * (len(n.shown) - 1)
+	for _, i := range n.shown {
+		all += size(i)
+	}
+	return all
+}
+
+// rank returns the rank of a column. Those without any value go first.
+func (n *narrowing) rank(i int) int {
+	rank := n.grid.columns[i].rank
+	if n.empty[i] && rank > 0 {
+		rank += len(n.wants) * 10
+	}
+	return rank
+}
+
+// leaveOut leaves columns out until the others fit when they are cut.
+func (n *narrowing) leaveOut(width int) {
+	for n.sum(n.least) > width {
+		worst := slices.MaxFunc(n.shown, func(a, b int) int { return n.rank(a) - n.rank(b) })
+		if n.rank(worst) == 0 {
+			return
 		}
-		return min(wants[i], max(g.columns[i].least, len(g.columns[i].name)))
+		n.shown = slices.DeleteFunc(n.shown, func(i int) bool { return i == worst })
 	}
-	shown := make([]int, len(g.columns))
-	for i := range shown {
-		shown[i] = i
-	}
-	sum := func(size func(i int) int) int {
-		all := gap * (len(shown) - 1)
-		for _, i := range shown {
-			all += size(i)
-		}
-		return all
-	}
-	rank := func(i int) int {
-		if empty[i] {
-			return g.columns[i].rank + 1000
-		}
-		return g.columns[i].rank
-	}
-	for sum(least) > width {
-		worst := slices.MaxFunc(shown, func(a, b int) int { return rank(a) - rank(b) })
-		if g.columns[worst].rank == 0 {
-			break
-		}
-		shown = slices.DeleteFunc(shown, func(i int) bool { return i == worst })
-	}
-	// The widest columns are cut first.
-	for sum(func(i int) int { return wants[i] }) > width {
+}
+
+// cut makes the widest columns narrower until all fit.
+func (n *narrowing) cut(width int) {
+	for n.sum(func(i int) int { return n.wants[i] }) > width {
 		widest := -1
-		for _, i := range shown {
-			if wants[i] > least(i) && (widest < 0 || wants[i] > wants[widest]) {
+		for _, i := range n.shown {
+			if n.wants[i] > n.least(i) && (widest < 0 || n.wants[i] > n.wants[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			break
+			return
 		}
-		wants[widest]--
+		n.wants[widest]--
 	}
-	return g.only(shown, wants)
 }
 
 // only returns the given columns, with texts cut to the given widths.

@@ -100,7 +100,8 @@ func NewLs(e *out.Env) *cobra.Command {
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	flags := cmd.Flags()
-	flags.BoolVar(&f.watch, "watch", false, "keep looking: a live table on a terminal, else a line for each change")
+	flags.BoolVar(&f.watch, "watch", false,
+		"keep looking: a live table on a terminal, else a line for each change")
 	flags.BoolVar(&f.wide, "wide", false, "show all columns, however narrow the terminal is")
 	flags.StringVar(&f.namespace, "namespace", "", "the namespace whose queue and fencing numbers to show")
 	out.Complete(cmd, "namespace", cobra.NoFileCompletions)
@@ -172,7 +173,8 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	defer s.close()
 	what, isPattern := keyOrPattern(pattern)
 	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-		l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "", prefer: d.Name,
+		l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "",
+			prefer:    d.Name,
 			namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
 		return l.locks(ctx, what, isPattern)
 	}
@@ -285,7 +287,8 @@ func lockGrid(lines []lockLine) *out.Grid {
 		if l.Value != nil {
 			value = out.Shortened(*l.Value, 40)
 		}
-		g.Add(key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who, l.holder(), l.ageWords(),
+		g.Add(key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who, l.holder(),
+			l.ageWords(),
 			remaining, numberOrDash(l.Waiters), ttl, numberOrDash(l.Fence), value)
 	}
 	return g

@@ -155,22 +155,15 @@ func (w *lockWatch) compare(r lookedAt, first bool) {
 		l := &r.lines[i]
 		old, known := w.since[l.raw]
 		now := sight{l.identity(), r.begun, first}
+		word := l.news(old, states[l.raw], first, known)
 		switch {
-		case first:
-			w.change(l.State, "%s", l.summary())
-		case !known:
-			w.change(arrival(l.State), "%s", l.summary())
-		case old.holder != now.holder && l.Owner == nil && l.State == StateHeld:
-			// Taken anew or renewed: such a value does not say which.
-			now.before = true
-			w.change("changed", "%s", l.summary())
-		case old.holder != now.holder:
-			w.change(arrival(l.State), "%s", l.summary())
-		default:
+		case known && old.holder == now.holder:
 			now = old
-			if states[l.raw] != l.State {
-				w.change(l.State, "%s", l.summary())
-			}
+		case word == "changed":
+			now.before = true // the value does not say since when its writer has the lock
+		}
+		if word != "" {
+			w.change(word, "%s", l.summary())
 		}
 		seen[l.raw] = now
 		if l.Age == nil && l.State == StateHeld {
@@ -183,6 +176,22 @@ func (w *lockWatch) compare(r lookedAt, first bool) {
 		}
 	}
 	w.since = seen
+}
+
+// news returns the word for what happened to a lock since the look before, and
+// nothing if it is as it was, or was renewed.
+func (l lockLine) news(old sight, state string, first, known bool) string {
+	switch {
+	case first:
+		return l.State
+	case known && old.holder == l.identity() && state == l.State:
+		return ""
+	case known && old.holder == l.identity():
+		return l.State
+	case known && l.Owner == nil && l.State == StateHeld:
+		return "changed" // taken anew or renewed: such a value does not say which
+	}
+	return arrival(l.State)
 }
 
 // arrival returns the word for a lock that is there and was not before.

@@ -67,7 +67,8 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return out.WrongUse("give one KEY, or one PATTERN, quoted so that the shell does not expand it")
+				return out.WrongUse(
+					"give one KEY, or one PATTERN, quoted so that the shell does not expand it")
 			}
 			return nil
 		},
@@ -178,19 +179,22 @@ func (u *unlocking) force(ctx context.Context, key, value string) (legacy.Delete
 // changed returns an error that says what the key holds instead of the value to
 // be deleted.
 func (u *unlocking) changed(ctx context.Context, key string) error {
-	now := "cannot be read"
-	if o, err := u.backend.Observe(ctx, key); err == nil {
-		switch {
-		case !o.Exists:
-			now = "is free"
-		case o.Type != "string":
-			now = "holds a " + o.Type
-		default:
-			now = "holds " + out.Shortened(out.Escaped(o.Value), 80)
-		}
+	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf(
+		"nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), u.now(ctx, key))}
+}
+
+// now says what a key holds.
+func (u *unlocking) now(ctx context.Context, key string) string {
+	o, err := u.backend.Observe(ctx, key)
+	switch {
+	case err != nil:
+		return "cannot be read"
+	case !o.Exists:
+		return "is free"
+	case o.Type != "string":
+		return "holds a " + o.Type
 	}
-	return &out.ExitError{Code: out.CodeBad,
-		Err: fmt.Errorf("nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), now)}
+	return "holds " + out.Shortened(out.Escaped(o.Value), 80)
 }
 
 // askFor shows the holder, asks, and returns the value to delete. The value is

@@ -45,21 +45,25 @@ func (u *unlocking) all(ctx context.Context, arg, pattern string) error {
 		}
 		if !deleted.Any() {
 			kept++
-			u.e.Say(false, "%v", u.changed(ctx, l.lock))
+			u.e.Say(false, "%q is kept, because it changed: it %s", out.Escaped(l.lock), u.now(ctx, l.lock))
+			continue
+		}
+		if l.mark {
+			fmt.Fprintf(u.e.Stdout, "deleted %s, the token of a getsetlock client\n", l.Key)
 			continue
 		}
 		u.sayDeleted(l.lock, deleted)
 	}
 	if kept > 0 {
 		return &out.ExitError{Code: out.CodeBad, Err: errors.New(count(kept, "lock was", "locks were") +
-			" not deleted, because what was shown of it has changed")}
+			" not deleted: what they hold is not what was shown")}
 	}
 	return nil
 }
 
-// deletable separates the locks that can be deleted from what is none. A tombstone
-// keeps old clients out on purpose, and a key that is left to old clients for a
-// moment has no holder.
+// deletable separates the locks that can be deleted from what is none. A
+// tombstone keeps old clients out on purpose, and a key that is left to old
+// clients for a moment has no holder.
 func deletable(found []lockLine) (locks []lockLine, others, tombstones int) {
 	for _, l := range found {
 		switch {

@@ -35,17 +35,24 @@ func NewVersion(e *out.Env) *cobra.Command {
 		Example: out.Examples("getsetlock version", "getsetlock version --json"),
 		Args:    out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info, _ := debug.ReadBuildInfo()
-			v := versionOf(info)
 			if asJSON {
-				return e.PrintJSON(v)
+				info, _ := debug.ReadBuildInfo()
+				return e.PrintJSON(versionOf(info))
 			}
-			fmt.Fprintf(e.Stdout, "getsetlock %s%s, %s, %s\n", v.Version, v.source(), v.Go, v.Platform)
+			fmt.Fprintln(e.Stdout, VersionLine())
 			return nil
 		},
 	}
 	out.JSONFlag(cmd, &asJSON)
 	return cmd
+}
+
+// VersionLine returns what version prints: the program's version, source, Go
+// and platform.
+func VersionLine() string {
+	info, _ := debug.ReadBuildInfo()
+	v := versionOf(info)
+	return fmt.Sprintf("getsetlock %s%s, %s, %s", v.Version, v.source(), v.Go, v.Platform)
 }
 
 // versionOf reads what the Go tool put into the binary. A build without module

@@ -123,10 +123,15 @@ func New(e *out.Env) *cobra.Command {
 		),
 		ValidArgs: migrateVerbs,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(migrateVerbs, args[0]) {
-				return out.WrongUse("give one of %s", strings.Join(migrateVerbs, ", "))
+			if len(args) == 1 && slices.Contains(migrateVerbs, args[0]) {
+				return nil
 			}
-			return nil
+			if len(args) == 1 {
+				if near := out.Nearest(args[0], migrateVerbs); near != "" {
+					return out.WrongUse("there is no step %q; did you mean %s?", args[0], near)
+				}
+			}
+			return out.WrongUse("give one of %s", strings.Join(migrateVerbs, ", "))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(e, cmd, args[0]) },
 	}

@@ -16,7 +16,8 @@ const root = "../.."
 // documents are those whose Go must come from this package.
 var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/zh/porting.md",
 	"docs/protocol.md", "docs/migration.md", "docs/zh/migration.md", "docs/java-dual.md",
-	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"}
+	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md",
+	"docs/testing.md"}
 
 // block is a fence in a document. from is what its marker names, empty where it
 // has none.

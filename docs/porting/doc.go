@@ -11,6 +11,9 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
+// Regions of examples/service, a program with tests of its own, are shown in
+// the same way.
+//
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.
 // After a change here

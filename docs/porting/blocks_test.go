@@ -17,11 +17,11 @@ const root = "../.."
 var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/zh/porting.md",
 	"docs/protocol.md", "docs/migration.md", "docs/zh/migration.md", "docs/java-dual.md",
 	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md",
-	"docs/testing.md"}
+	"docs/testing.md", "docs/watching.md"}
 
 // block is a fence in a document. from is what its marker names, empty where it
 // has none.
-var block = regexp.MustCompile("(?ms)^(?:<!-- ((?:docs/porting|examples/service)/[^ :]+: [^ ]+) -->\n)?```go\n(.*?)^```$")
+var block = regexp.MustCompile("(?ms)^(?:<!-- ((?:docs/porting|examples/\\w+)/[^ :]+: [^ ]+) -->\n)?```go\n(.*?)^```$")
 
 func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 	regions := allRegions(t)
@@ -63,9 +63,9 @@ func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 	}
 }
 
-// sources are the folders whose regions are shown: this package, and a program
-// that is shown whole and has tests of its own.
-var sources = []string{"docs/porting", "examples/service"}
+// sources are the folders whose regions are shown: this package, and programs
+// that have tests of their own.
+var sources = []string{"docs/porting", "examples/service", "examples/metrics"}
 
 // allRegions gives the text of every region of the sources, with its margin
 // taken off.

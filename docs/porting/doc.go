@@ -11,8 +11,8 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
-// Regions of examples/service, a program with tests of its own, are shown in
-// the same way.
+// Regions of programs in examples, which have tests of their own, are shown in
+// the same way, and files of YAML as a whole.
 //
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.

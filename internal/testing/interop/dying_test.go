@@ -14,8 +14,8 @@ import (
 )
 
 // A crash can cut a command short, but it never sends one twice and never
-// connects anew. The clients here send all the time, so that many of them die in
-// the middle of a command.
+// connects anew. The clients here send all the time, so that many of them die
+// in the middle of a command.
 func TestDyingClientSendsNothingMore(t *testing.T) {
 	const deaths = 200
 	ctx := testContext(t)

@@ -21,6 +21,10 @@ type Version struct {
 	Platform string  `json:"platform"`
 }
 
+// linked is the version that the linker wrote into the binary, with -X. A build
+// outside a clone, such as the container image's, knows no other version.
+var linked string
+
 // NewVersion returns the verb version.
 func NewVersion(e *out.Env) *cobra.Command {
 	var asJSON bool
@@ -58,10 +62,13 @@ func versionOf(info *debug.BuildInfo) Version {
 		Schema: "getsetlock.version/1", Version: "unknown",
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
+	if linked != "" {
+		v.Version = linked
+	}
 	if info == nil {
 		return v
 	}
-	if info.Main.Version != "" {
+	if linked == "" && info.Main.Version != "" {
 		v.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {

@@ -214,7 +214,8 @@ func TestDoctorOfWatchingAlarmsOnADeadLock(t *testing.T) {
 	if got := s.Run(args...); got.Code != 0 {
 		t.Errorf("without locks: code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
-	if err := s.World.Mini.Set("lock:dead", clitest.StampOf(s.World.ServerNow().Add(-time.Hour))); err != nil {
+	dead := clitest.StampOf(s.World.ServerNow().Add(-time.Hour))
+	if err := s.World.Mini.Set("lock:dead", dead); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Run(args...); got.Code != 1 || !strings.Contains(got.Out, "lock:dead") {

@@ -39,6 +39,7 @@ type Stage struct {
 	World       *redistest.World // nil: no server
 	Clock       lock.Clock
 	Timeout     time.Duration // Timeout of Env
+	Patience    time.Duration // Patience of Env
 	Vars        map[string]string
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
@@ -105,7 +106,9 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 			return all
 		},
 		Clock:       s.Clock,
+		Aside:       s.aside(),
 		Timeout:     s.Timeout,
+		Patience:    s.Patience,
 		Notify:      s.notify,
 		Interactive: func() bool { return s.Interactive },
 		Hostname:    func() (string, error) { return "host7", nil },
@@ -122,6 +125,14 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 		st.Done <- Screen{code, st.Out.String(), st.Errors.String()}
 	}()
 	return st
+}
+
+// aside returns a clock whose timers a test does not count.
+func (s *Stage) aside() lock.Clock {
+	if s.World == nil {
+		return s.Clock
+	}
+	return s.World.Clock(redistest.Skew{})
 }
 
 func (s *Stage) notify(c chan<- os.Signal, which ...os.Signal) func() {
@@ -226,9 +237,10 @@ type Full struct{}
 func (Full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 // OnReal returns a stage with a real server and the machine's time. Its long
-// timeout keeps a busy machine from failing the test.
+// timeout keeps a busy machine from failing the test. A command line that waits
+// says so at once, so that a test can await that.
 func OnReal(t *testing.T, s *redistest.Server) *Stage {
-	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute,
+	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute, Patience: -1,
 		Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
 }
 

@@ -273,7 +273,7 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 	if err != nil {
 		return err
 	}
-	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper}
+	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper, kind: running}
 	return r.run(cmd.Context())
 }
 

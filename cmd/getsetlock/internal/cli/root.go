@@ -42,7 +42,8 @@ const rootExamples = `  getsetlock rehearse                     see what goes wr
 // last two are hidden: only a benchmark and a rehearsal start them, as child
 // processes.
 var verbs = []func(*out.Env) *cobra.Command{
-	rehearseverb.New, skewverb.New, runverb.New, benchverb.New, migrateverb.New,
+	rehearseverb.New, skewverb.New, runverb.New, runverb.NewHold, runverb.NewWait,
+	benchverb.New, migrateverb.New,
 	auditverb.NewAudit, auditverb.NewDoctor,
 	smallverbs.NewLs, smallverbs.NewUnlock, smallverbs.NewVersion, smallverbs.NewCompletion,
 	benchverb.NewProcess, rehearseverb.NewChild,

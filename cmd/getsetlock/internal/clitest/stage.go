@@ -38,8 +38,9 @@ type Stage struct {
 	T           *testing.T
 	World       *redistest.World // nil: no server
 	Clock       lock.Clock
-	Timeout     time.Duration // Timeout of Env
-	Patience    time.Duration // Patience of Env
+	Aside       *redistest.Clock // Aside of Env; nil: Clock
+	Timeout     time.Duration    // Timeout of Env
+	Patience    time.Duration    // Patience of Env
 	Vars        map[string]string
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
@@ -60,7 +61,7 @@ type subscriber struct {
 // NewStage returns a stage whose default server is the embedded one.
 func NewStage(t *testing.T) *Stage {
 	w := redistest.New(t)
-	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}),
+	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}), Aside: w.Clock(redistest.Skew{}),
 		Vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
 }
 
@@ -127,12 +128,11 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 	return st
 }
 
-// aside returns a clock whose timers a test does not count.
 func (s *Stage) aside() lock.Clock {
-	if s.World == nil {
+	if s.Aside == nil {
 		return s.Clock
 	}
-	return s.World.Clock(redistest.Skew{})
+	return s.Aside
 }
 
 func (s *Stage) notify(c chan<- os.Signal, which ...os.Signal) func() {

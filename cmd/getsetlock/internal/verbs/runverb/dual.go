@@ -94,7 +94,7 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 	if err != nil || host == "" {
 		host = "unknown-host"
 	}
-	name := "run " + filepath.Base(command[0]) + " on " + host
+	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + host
 	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
 		Namespace: f.namespace, Also: f.also,
 		Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,

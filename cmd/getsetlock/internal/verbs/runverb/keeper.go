@@ -23,6 +23,7 @@ type clientKeeper struct {
 	keep   *keeping    // nil: a release frees the key at once
 	graced time.Duration
 
+	waker lock.Waker
 	began chan error // why the client waits; holds one
 
 	// explain rewords the reason why a key is held, in terms of the command
@@ -34,7 +35,7 @@ type clientKeeper struct {
 // other. It takes over the backend and closes it on errors. Nothing is sent.
 func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper,
 	error) {
-	k := &clientKeeper{server: address, explain: explain, began: make(chan error, 1)}
+	k := &clientKeeper{server: address, explain: explain, waker: b, began: make(chan error, 1)}
 	var shown lock.Backend = b
 	if f.keep > 0 {
 		k.keep = &keeping{keepable: b, keep: f.keep, clock: e.Clock}
@@ -98,6 +99,10 @@ func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
 		return nil, k.explain(err)
 	}
 	return &clientHeld{lease, k.keep}, nil
+}
+
+func (k *clientKeeper) await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	return k.waker.Await(ctx, key, wake)
 }
 
 func (k *clientKeeper) waits() <-chan error { return k.began }

@@ -28,6 +28,10 @@ type keeper interface {
 	// errNoLook: this protocol cannot look.
 	look(ctx context.Context, key string) (sight, error)
 
+	// await calls wake at the next change of key. The error wraps
+	// lock.ErrNoWake where the server does not report changes.
+	await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
+
 	// stored reports whether the server has a key of exactly that name.
 	stored(ctx context.Context, raw string) (bool, error)
 

@@ -48,7 +48,10 @@ func (k *fakeKeeper) holds(_ context.Context, key, token string) (bool, error) {
 func (k *fakeKeeper) waits() <-chan error                          { return nil }
 func (k *fakeKeeper) look(context.Context, string) (sight, error)  { return sight{}, errNoLook }
 func (k *fakeKeeper) stored(context.Context, string) (bool, error) { return false, errNoLook }
-func (k *fakeKeeper) encoding() dialect.Encoding                   { return dialect.Plain }
+func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error) {
+	return nil, false, lock.ErrNoWake
+}
+func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
 func (k *fakeKeeper) where() string        { return "the server" }
 func (k *fakeKeeper) grace() time.Duration { return fakeGrace }

@@ -10,15 +10,14 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
-// tickUntil moves time from timer to timer until that was printed on stderr.
-func tickUntil(s *clitest.Stage, st *clitest.Started, text string) {
-	clock := s.Clock.(*redistest.Clock)
-	for !strings.Contains(st.Errors.String(), text) {
-		clock.AwaitTimers(1)
-		s.World.Tick()
-	}
+// wake lets that much time pass for a command line that waits and has planned
+// its next message.
+func wake(s *clitest.Stage, d time.Duration) {
+	s.Aside.AwaitTimers(1)
+	s.World.Pass(d)
 }
 
 // Each message names the client that holds the lock when it is printed.
@@ -29,20 +28,22 @@ func TestWaitingMessagesNameWhoHoldsNow(t *testing.T) {
 		s.World.Mini.SetTTL("k", time.Hour)
 	}
 	hold("host1 backup.sh")
-	st := s.Start(clitest.TokenScript("--wait 66s", "k", "echo no")...)
-	tickUntil(s, st, `waiting: key "k" is held by "host1 backup.sh"`)
-	if waited := s.World.Now().Sub(redistest.Start); waited < 3*time.Second {
-		t.Errorf("the first message came after %v", waited)
-	}
+	st := s.Start(clitest.TokenScript("--wait forever", "k", "echo ran")...)
+	wake(s, 3*time.Second)
+	st.Errors.Await(`waiting: key "k" is held by "host1 backup.sh"`)
+	st.Errors.Await("waited 3s so far")
 	hold("host2 report.sh")
-	tickUntil(s, st, `waiting: key "k" is held by "host2 report.sh"`)
-	if waited := s.World.Now().Sub(redistest.Start); waited < 63*time.Second {
-		t.Errorf("the second message came after %v", waited)
+	wake(s, time.Minute-time.Millisecond)
+	if n := strings.Count(st.Errors.String(), "waiting:"); n != 1 {
+		t.Errorf("%d messages in the first minute", n)
 	}
+	wake(s, time.Millisecond)
+	st.Errors.Await(`waiting: key "k" is held by "host2 report.sh"`)
+	st.Errors.Await("waited 1m3s so far")
+	s.World.Mini.Del("k")
 	got := play(s, st)
-	s.Want(got, 124, "", "not acquired within 1m6s")
-	if n := strings.Count(got.Errors, "waiting:"); n != 2 {
-		t.Errorf("%d messages: %s", n, got.Errors)
+	if got.Code != 0 || got.Out != "ran\n" || strings.Count(got.Errors, "waiting:") != 2 {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -50,15 +51,23 @@ func TestWaitingMessagesNameWhoHoldsNow(t *testing.T) {
 func TestShortWaitPrintsNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", clitest.Token)
-	s.World.Mini.SetTTL("k", 2*time.Second)
-	s.Want(play(s, s.Start(clitest.TokenScript("", "k", "echo ran")...)), 0, "ran\n", "")
+	s.World.Mini.SetTTL("k", time.Minute)
+	s.Clock = lock.Machine // it polls, and no test timer controls that
+	st := s.Start(clitest.TokenScript("", "k", "echo ran")...)
+	wake(s, 2*time.Second)
+	s.World.Mini.Del("k")
+	s.Want(<-st.Done, 0, "ran\n", "")
 }
 
 func TestQuietWaitPrintsNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", clitest.Token)
-	s.World.Mini.SetTTL("k", 6*time.Second)
-	s.Want(play(s, s.Start(clitest.TokenScript("-q --wait forever", "k", "echo ran")...)), 0, "ran\n", "")
+	s.World.Mini.SetTTL("k", time.Hour)
+	st := s.Start(clitest.TokenScript("-q --wait forever", "k", "echo ran")...)
+	s.Clock.(*redistest.Clock).AwaitTimers(1)
+	s.World.Pass(2 * time.Minute)
+	s.World.Mini.Del("k")
+	s.Want(play(s, st), 0, "ran\n", "")
 }
 
 func TestWaitingMessagesReadEveryKindOfLock(t *testing.T) {

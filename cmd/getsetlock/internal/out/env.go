@@ -77,6 +77,8 @@ type Env struct {
 	// Outer is the original Stdout. A command that run starts gets it
 	// unwrapped. Execute sets it.
 	Outer io.Writer
+
+	told *told // warnings of this run; nil: each is printed
 }
 
 // System returns the real environment of this process.
@@ -103,7 +105,7 @@ func System() Env {
 // returns its exit code.
 func Execute(args []string, env Env, newRoot func(*Env) *cobra.Command) int {
 	said := &answer{Writer: env.Stdout}
-	env.Outer, env.Stdout = env.Stdout, said
+	env.Outer, env.Stdout, env.told = env.Stdout, said, &told{}
 	root := newRoot(&env)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -112,6 +114,7 @@ func Execute(args []string, env Env, newRoot func(*Env) *cobra.Command) int {
 	ctx, stop := interruptible(&env)
 	defer stop()
 	cmd, err := root.ExecuteContextC(ctx)
+	env.told.sum(&env)
 	return env.report(cmd, said.lost(err))
 }
 

@@ -30,10 +30,10 @@ shell starts "hold &" with an empty stdin, so give it a pipe, as the example
 does. A signal gives the lock back too, and hold then exits with 128 + its
 number.
 
-If the lock is lost, hold ends with 123; if renewals fail, it ends --grace before
-the lock does. Nothing stops the script: let it check that hold still runs
-(kill -0 PID) before each step that needs the lock, or use getsetlock run, which
-ends its command.
+If the lock is lost, hold ends with 123; if renewals fail, it ends --grace
+before the lock does. Nothing stops the script: let it check that hold still
+runs (kill -0 PID) before each step that needs the lock, or use getsetlock run,
+which ends its command.
 
 Inside a getsetlock run on the same key, hold joins that lock, and its end gives
 nothing back.
@@ -174,7 +174,7 @@ func (r *runner) hold(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close(closeWait)
+		r.keeper.close(r.leaveIn(err))
 		return err
 	}
 	r.warn(ctx)

@@ -76,6 +76,25 @@ type held interface {
 // undoing an attempt whose reply was lost.
 const closeWait = 2 * time.Second
 
+// briefly is the same where the server did not answer within a --wait that is
+// shorter than closeWait. Until then one connection carries the attempt and,
+// after it, the command that undoes it. Both are sent, and the server executes
+// them in this order whenever it goes on, so nothing is gained by waiting.
+// After closeWait a silent connection is given up, and the undo needs another
+// one.
+const briefly = 200 * time.Millisecond
+
+// leaveIn returns how long to wait for background work after an acquire that
+// ended with err.
+func (r *runner) leaveIn(err error) time.Duration {
+	var end *out.ExitError
+	w := &r.flags.wait
+	if errors.As(err, &end) && end.Code == out.CodeFailed && !w.forever && w.d > 0 && w.d < closeWait {
+		return briefly
+	}
+	return closeWait
+}
+
 // process is a running command.
 type process interface {
 	Done() <-chan struct{}
@@ -118,7 +137,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close(closeWait)
+		r.keeper.close(r.leaveIn(err))
 		return err
 	}
 	r.warn(ctx)

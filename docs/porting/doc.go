@@ -11,6 +11,9 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
+// Regions of programs in examples, which have tests of their own, are shown in
+// the same way, and files of YAML as a whole.
+//
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.
 // Package tools/readme takes the Go of the README out, builds it and runs it.

@@ -110,7 +110,8 @@ func TestDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 
 func TestDocumentNamesCodesAndVariables(t *testing.T) {
 	all := chapters(t)
-	for _, code := range []int{out.CodeRunLost, out.CodeRunHeld, out.CodeRunFailed, 126, 127} {
+	for _, code := range []int{out.CodeRunServer, out.CodeRunLost, out.CodeRunHeld, out.CodeRunFailed, 126,
+		127} {
 		if !strings.Contains(all["run"], "\n| "+clitest.Decimal(int64(code))+" |") {
 			t.Errorf("run: %d is not in the table of codes", code)
 		}

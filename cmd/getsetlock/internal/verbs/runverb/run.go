@@ -83,9 +83,12 @@ much.
 
 Exit codes: that of the command, 0 to 255, or 128 + n if signal n ended it. If
 getsetlock itself decides, it prints the reason on stderr and exits with
+  122  the server could not be reached before --wait was over, or it refused for
+       a reason that waiting does not mend: a password, a right, a certificate
   123  the lock was lost, and getsetlock ended the command
-  124  another client held the lock until --wait was over
-  125  getsetlock failed, or was used wrongly
+  124  another client held the lock until --wait was over; with --busy-exit N
+       it is N, and with -q too nothing is printed
+  125  wrong use, and every other failure of getsetlock
   126  the command cannot be run
   127  there is no such command`
 
@@ -103,6 +106,7 @@ type runFlags struct {
 	ttl        time.Duration
 	wait       waitFlag
 	waitGiven  bool // --wait was given
+	busy       busyFlag
 	keep       time.Duration
 	grace      time.Duration
 	graceGiven bool // --grace was given
@@ -120,7 +124,7 @@ func New(e *out.Env) *cobra.Command {
 			"# one backup at a time, whichever host starts it",
 			"getsetlock run nightly -- ./backup.sh --full",
 			"# a cron job on three hosts: one of them runs it",
-			"getsetlock run --wait 0 --keep 30s report -- ./report",
+			"getsetlock run -q --wait 0 --busy-exit 0 --keep 30s report -- ./report",
 			"# share a lock with old clients that write timestamps",
 			"getsetlock run --dialect redis-py --lease 30s stock:42 -- python sell.py",
 			"# count the lock only after a replica has it, and use the fencing number",
@@ -177,6 +181,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.namespace, "namespace", "", "which fencing numbers to use, with modern also which queue of waiters, with auto also which migration to follow; it is not a prefix of the key")
 	out.PositiveVar(flags, &f.ttl, "ttl", 0, "leave the flag out for the default", "how long the lock lasts after its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
+	flags.Var(&f.busy, "busy-exit", "exit with this code instead of 124 if another client held the lock until --wait was over; with -q then print nothing")
 	flags.DurationVar(&f.keep, "keep", 0,
 		"leave the key taken for at least this long, even if the command ends earlier")
 	flags.DurationVar(&f.grace, "grace", 0,
@@ -190,6 +195,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	for _, name := range []string{"namespace", "also"} {
 		out.Complete(cmd, name, cobra.NoFileCompletions)
 	}
+	out.Complete(cmd, "busy-exit", cobra.NoFileCompletions)
 	out.Complete(cmd, "wait", out.Choices("0", "10s", "forever"))
 }
 

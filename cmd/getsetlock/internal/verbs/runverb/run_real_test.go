@@ -29,7 +29,7 @@ func TestRunAndLsOverTLSUnixSocketsAndAsAUser(t *testing.T) {
 		s.Want(got, 0, got.Out, "")
 	}
 	s := clitest.OnReal(t, tls)
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "certificate")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "certificate")
 }
 
 // A run inside a run finds the same server by what the outer one hands on,
@@ -65,18 +65,18 @@ func TestRunNamesMissingRights(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	s.Vars["GETSETLOCK_REDIS"] = server.User("app", "s3cret", "+@all", "-eval", "-evalsha", "~*")
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "this user lacks a right")
 	s.Want(s.Run("ls", "*", "-q"), 0, "", "")
 	server.Do("SET", "k", "1")
 	s.Want(s.Run("ls", "-q"), 3, "", "this user lacks a right")
 	s.Vars["GETSETLOCK_REDIS"] = server.User("other", "s3cret", "+@all", "~other:*")
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "this user lacks a right")
 }
 
 func TestRunRefusesAReplica(t *testing.T) {
 	replica := redistest.Real(t, redistest.Options{}).StartReplica()
 	s := clitest.OnReal(t, replica)
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "read-only replica")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "read-only replica")
 }
 
 // The server reports the foreign write. The next renewal is a third of an hour
@@ -101,13 +101,13 @@ func TestSilentServerEndsTheCommandWithinTheLease(t *testing.T) {
 	s.Want(<-st.Done, 123, "ready\ntold\n", "not renewed in time")
 }
 
-func TestServerSilentFromTheStartIsExitCode125(t *testing.T) {
+func TestServerSilentFromTheStartIsExitCode122(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	s.Timeout = 0 // the default of users
 	server.Pause()
 	defer server.Continue()
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "silent")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "silent")
 }
 
 func TestRunFollowsADialectFile(t *testing.T) {

@@ -147,8 +147,8 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 	}
 }
 
-// notAcquired tells a lock that another client held (exit code 124) from a
-// server that could not be asked (125).
+// notAcquired tells a lock that another client held (exit code 124, or
+// --busy-exit) from a server that could not be asked (122).
 func (r *runner) notAcquired(err error) error {
 	if !errors.Is(err, lock.ErrHeld) {
 		return out.CouldNot(keyless{err, r.key}, "acquiring %q on %s", r.key, r.keeper.where())
@@ -172,7 +172,7 @@ func (r *runner) notAcquired(err error) error {
 	if who != nil {
 		err = who
 	}
-	return &out.ExitError{Code: out.CodeRunHeld, Err: fmt.Errorf("not acquired %s: %w", within, err)}
+	return r.flags.busy.exit(r.flags.server.Quiet, fmt.Errorf("not acquired %s: %w", within, err))
 }
 
 // acquire takes the lock. A passed stamp of an old client needs a second look

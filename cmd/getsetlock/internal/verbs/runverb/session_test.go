@@ -350,7 +350,7 @@ func TestLeaseDecidesWhetherAStoppedCommandRunsOn(t *testing.T) {
 	})
 }
 
-func TestHeldLockIs124AndServerTroubleIs125(t *testing.T) {
+func TestHeldLockIs124AndServerTroubleIs122(t *testing.T) {
 	held := &lock.HeldError{Key: "k", Owner: "another"}
 	for _, c := range []struct {
 		err  error
@@ -358,7 +358,7 @@ func TestHeldLockIs124AndServerTroubleIs125(t *testing.T) {
 	}{
 		{held, out.CodeRunHeld},
 		{errors.Join(lock.ErrWaitEnded, held), out.CodeRunHeld},
-		{errors.Join(lock.ErrWaitEnded, errors.New("no route to host")), out.CodeFailed}, // 125 in the end
+		{errors.Join(lock.ErrWaitEnded, errors.New("no route to host")), out.CodeFailed}, // 122 or 125
 		{errors.New("no route to host"), out.CodeFailed},
 	} {
 		r := &runner{env: &out.Env{}, flags: &runFlags{}, key: "k", keeper: &fakeKeeper{}}

@@ -41,11 +41,9 @@ build: ## build the command as bin/getsetlock
 image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
 	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .
 
-man: ## write man pages and completions of the command below bin
-	@rm -rf bin/man bin/completions && mkdir -p bin/man bin/completions
-	@go run ./tools/man -o bin/man
-	@go build -o bin/ ./cmd/getsetlock
-	@for shell in bash zsh fish; do bin/getsetlock completion $$shell >bin/completions/getsetlock.$$shell || exit 1; done
+man: ## write manual pages and completion scripts below bin/pages, or below PAGES
+	@rm -rf "$${PAGES:-bin/pages}"
+	@go run ./cmd/getsetlock/internal/manual "$${PAGES:-bin/pages}"
 
 clean: ## delete what was built here; downloads stay in the cache folder
 	@rm -rf bin dist java/dual/target java/interop/target

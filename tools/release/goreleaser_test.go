@@ -115,32 +115,6 @@ func TestReleaserBuildsForTheSystemsThatCICompiles(t *testing.T) {
 	}
 }
 
-func TestReleaserPacksFilesThatExist(t *testing.T) {
-	var r releaser
-	parse(t, ".goreleaser.yaml", &r)
-	makefile := read(t, root+"/Makefile")
-	made := map[string]bool{}
-	for _, hook := range r.Before.Hooks {
-		target, ok := strings.CutPrefix(hook, "make ")
-		_, recipe, found := strings.Cut(makefile, "\n"+target+": ")
-		if !ok || !found {
-			t.Errorf("before the release it runs %q, which is no target of the Makefile", hook)
-		}
-		recipe, _, _ = strings.Cut(recipe, "\n\n")
-		for _, word := range strings.Fields(recipe) {
-			made[word] = true
-		}
-	}
-	for _, f := range r.Archives[0].Files {
-		if folder, all := strings.CutSuffix(f.Src, "/*"); all && made[folder] {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(root, f.Src)); err != nil {
-			t.Errorf("the archive has %s, which neither is in the repository nor made before: %v", f.Src, err)
-		}
-	}
-}
-
 func TestReleaserBuildsTheImagesReleasedStage(t *testing.T) {
 	var r releaser
 	parse(t, ".goreleaser.yaml", &r)

@@ -225,6 +225,9 @@ func byEngine(t *testing.T, program string) (files string, start container) {
 	id := do("create", name)
 	t.Cleanup(func() { _ = exec.Command(program, "rm", "-f", id).Run() })
 	files = t.TempDir()
+	if err := os.Mkdir(filepath.Join(files, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	do("cp", id+":/usr/.", filepath.Join(files, "usr"))
 	do("cp", id+":/etc/ssl/.", filepath.Join(files, "etc", "ssl"))
 	return files, func(args ...string) (string, error) {

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
+	"net"
 )
 
 // A caller that waits for a lock has to know whether trouble may pass. Errors
@@ -40,6 +42,18 @@ func Judged(err error) error {
 		return &answer{err, true}
 	}
 	return err
+}
+
+// FromServer reports whether err comes from the server or from the way to it:
+// the server's own answer, a connection that failed, or an answer that did not
+// come. Errors of a caller's own arguments do not.
+func FromServer(err error) bool {
+	var judged interface{ Passing() bool }
+	var network *net.OpError
+	var name *net.DNSError
+	_, said := serverText(err)
+	return said || errors.As(err, &judged) || errors.As(err, &network) || errors.As(err, &name) ||
+		errors.Is(err, io.EOF) || badCertificate(err)
 }
 
 // badCertificate reports that TLS cannot work: the server's certificate is not

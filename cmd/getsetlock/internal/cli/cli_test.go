@@ -88,7 +88,7 @@ func TestHelpGoesToStdoutAndNamesVerbs(t *testing.T) {
 		}
 	}
 	got := s.Run("run", "--help")
-	for _, word := range []string{"123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL",
+	for _, word := range []string{"122", "123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL",
 		"verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "GETSETLOCK_REDIS", "GETSETLOCK_CACERT", "PID 1",
 		"--replicas", "--namespace", "dual", "auto"} {
 		if !strings.Contains(got.Out, word) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // OwnCode is an exit code that getsetlock itself decides on. The exit code of a
@@ -21,8 +22,8 @@ import (
 // process returned.
 type OwnCode int
 
-// Exit codes of all verbs except run, which uses 123 to 127 and its command's
-// own (CommandEnd).
+// Exit codes of all verbs except run, hold and wait. Those use 122 to 127, and
+// run its command's own (CommandEnd).
 const (
 	CodeWell   = 0
 	CodeBad    = 1 // done, and the answer is bad
@@ -30,18 +31,27 @@ const (
 	CodeFailed = 3 // could not be done: the server is away, or a right is missing
 )
 
-// Exit codes of run where getsetlock itself decides how it ends. When the
-// command decides, run ends by a CommandEnd, whose code may be the same number.
+// Exit codes of run, hold and wait where getsetlock itself decides how they
+// end. When the command decides, run ends by a CommandEnd, whose code may be
+// the same number.
 const (
+	// CodeRunServer: the server could not be reached before the wait ended, or
+	// it refused for a reason that waiting does not mend.
+	CodeRunServer = 122
+
 	CodeRunLost   = 123 // the lock was lost, and run ended the command for that
 	CodeRunHeld   = 124 // another client held the lock until the wait was over
-	CodeRunFailed = 125 // getsetlock itself failed, wrong use included
+	CodeRunFailed = 125 // wrong use, and every failure of getsetlock without a code of its own
 )
 
 // ExitError ends the program with a code that getsetlock decided on.
 type ExitError struct {
 	Code OwnCode
 	Err  error // nil: the verb has printed everything already
+
+	// Chosen: the user chose Code by a flag. It stays what it is, also where it
+	// equals a code of another meaning.
+	Chosen bool
 }
 
 func (e *ExitError) Error() string {
@@ -54,7 +64,7 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Exit ends the program with a code and prints nothing more.
-func Exit(code OwnCode) error { return &ExitError{code, nil} }
+func Exit(code OwnCode) error { return &ExitError{Code: code} }
 
 // CommandEnd ends run with the exit code of its command, whatever that code
 // means when getsetlock itself ends with it. The command has printed its own
@@ -65,7 +75,7 @@ func (c *CommandEnd) Error() string { return "the command ended: " + Describe(c.
 
 // WrongUse returns an error for a command line that makes no sense as written.
 func WrongUse(format string, args ...any) error {
-	return &ExitError{CodeUse, fmt.Errorf(format, args...)}
+	return &ExitError{Code: CodeUse, Err: fmt.Errorf(format, args...)}
 }
 
 // CouldNot returns an error that says what was tried and why it failed. It adds
@@ -74,15 +84,15 @@ func CouldNot(err error, tried string, args ...any) error {
 	tried = fmt.Sprintf(tried, args...)
 	err = unprefixed{err}
 	if advice := wire.Explain(err); advice != "" {
-		return &ExitError{CodeFailed, fmt.Errorf("%s: %w; %s", tried, err, advice)}
+		return &ExitError{Code: CodeFailed, Err: fmt.Errorf("%s: %w; %s", tried, err, advice)}
 	}
-	return &ExitError{CodeFailed, fmt.Errorf("%s: %w", tried, err)}
+	return &ExitError{Code: CodeFailed, Err: fmt.Errorf("%s: %w", tried, err)}
 }
 
 // unprinted returns the error for an answer that could not be printed. An
 // unread answer is a failure, since a verb has no other purpose.
 func unprinted(err error) error {
-	return &ExitError{CodeFailed, fmt.Errorf("printing the answer: %w", err)}
+	return &ExitError{Code: CodeFailed, Err: fmt.Errorf("printing the answer: %w", err)}
 }
 
 // unprefixed is an error whose message lacks the package names that each layer
@@ -116,14 +126,18 @@ func (e *Env) report(cmd *cobra.Command, err error) int {
 func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 	var known *ExitError
 	if !errors.As(err, &known) {
-		known = &ExitError{CodeUse, err} // an error of cobra: an unknown verb or flag, or too many arguments
+		// An error of cobra: an unknown verb or flag, or too many arguments.
+		known = &ExitError{Code: CodeUse, Err: err}
 	}
 	var stopped Interrupted
 	code := known.Code
 	switch {
 	case errors.As(err, &stopped) && code == CodeFailed:
 		code = OwnCode(child.SignalCode(stopped.By))
-	case cmd.Annotations[OwnFailures] != "" && (code == CodeUse || code == CodeFailed):
+	case known.Chosen || cmd.Annotations[OwnFailures] == "":
+	case code == CodeFailed && ofServer(err):
+		code = CodeRunServer
+	case code == CodeUse || code == CodeFailed:
 		code = CodeRunFailed
 	}
 	if known.Err != nil {
@@ -132,9 +146,17 @@ func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 	return code
 }
 
-// OwnFailures marks run: its own failures get another exit code than its
-// command's.
-const OwnFailures = "failures of ours are 125"
+// ofServer reports whether the server, or the way to it, caused err. An attempt
+// that the server may have executed counts too, such as one that too few
+// replicas acknowledged.
+func ofServer(err error) bool {
+	var unsure *lock.UnsureError
+	return errors.As(err, &unsure) || wire.FromServer(err)
+}
+
+// OwnFailures marks run, hold and wait: their own failures are 122 and 125, so
+// that no script takes one for the command's.
+const OwnFailures = "failures of ours are 122 and 125"
 
 // credentials finds the user and password in front of the @ of an address.
 // Package redisconn never prints a password. This pattern is for an address in

@@ -202,7 +202,37 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if cmd.HasParent() {
 		return WrongUse("it takes no arguments, but got %q", args[0])
 	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	near := Nearest(args[0], names)
+	if begun := cmd.SuggestionsFor(args[0]); len(begun) > 0 { // a synonym, or the beginning of a name
+		near = begun[0]
+	}
+	if near != "" {
+		return WrongUse("there is no command %q; did you mean %s? See getsetlock --help", args[0], near)
+	}
 	return WrongUse("there is no command %q; see getsetlock --help", args[0])
+}
+
+// Nearest returns the name that a mistyped word may have meant: one that begins
+// with the word, else the one that differs least. It returns "" where all names
+// differ in more than half of the word's letters, or in more than two.
+func Nearest(word string, names []string) string {
+	list := &cobra.Command{} // cobra's way to compare words, which it has for commands only
+	for _, name := range names {
+		list.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	for letters := 1; word != "" && letters <= min(2, len(word)/2); letters++ {
+		list.SuggestionsMinimumDistance = letters
+		if near := list.SuggestionsFor(word); len(near) > 0 {
+			return near[0]
+		}
+	}
+	return ""
 }
 
 // Examples joins the lines of a verb's examples, indented by two blanks.

@@ -61,7 +61,7 @@ func TestUnlockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 func TestTokenLockWaitsForReplicas(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
-	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 122, "",
 		server.Addr()+": 0 of 1 replicas acknowledged the key within 100ms; lower --replicas if fewer are enough")
 	server.StartReplica()
 	c := server.Pool().Get()

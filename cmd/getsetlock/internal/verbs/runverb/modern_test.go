@@ -195,6 +195,7 @@ func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
 func TestKeepHoldsForAQueuedWaiter(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Clock = lock.Machine // it polls, and no test timer controls that
+	s.Patience = -1
 	s.World.Mini.Set("k", clitest.Token)
 	st := s.Start(clitest.TokenScript("--keep 1h", "k", `echo "$GETSETLOCK_FENCE"`)...)
 	st.Errors.Await("waiting: key")
@@ -279,9 +280,9 @@ func TestKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set(counter, "garbage")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 122, "",
 		"getsetlock: gsl:fence: holds no fencing number")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 122, "",
 		"SET it to the greatest number ever drawn, or DEL it")
 	s.World.Mini.Del(counter)
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
@@ -313,12 +314,12 @@ func TestVerbatimDoesNotLookAtTheKey(t *testing.T) {
 	}
 }
 
-func TestMissingReplicasAreExitCode125(t *testing.T) {
+func TestMissingReplicasAreExitCode122(t *testing.T) {
 	s := clitest.NewStage(t)
 	w := s.World.Wire(redistest.Rule{
 		Command: "WAIT", Times: -1, Do: redistest.Answer("ERR no replicas here")})
 	s.Vars["GETSETLOCK_REDIS"] = "redis://" + w.Listen()
-	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.TokenScript("--wait 0 --replicas 1", "k", "echo no")...), 122, "",
 		"no replicas here")
 	if s.World.Mini.Exists("k") {
 		t.Error("the key is left")

@@ -29,7 +29,7 @@ func TestRunAndLsOverTLSUnixSocketsAndAsAUser(t *testing.T) {
 		s.Want(got, 0, got.Out, "")
 	}
 	s := clitest.OnReal(t, tls)
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "certificate")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "certificate")
 }
 
 // A run inside a run finds the same server by what the outer one hands on,
@@ -65,18 +65,18 @@ func TestRunNamesMissingRights(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	s.Vars["GETSETLOCK_REDIS"] = server.User("app", "s3cret", "+@all", "-eval", "-evalsha", "~*")
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "this user lacks a right")
 	s.Want(s.Run("ls", "*", "-q"), 0, "", "")
 	server.Do("SET", "k", "1")
 	s.Want(s.Run("ls", "-q"), 3, "", "this user lacks a right")
 	s.Vars["GETSETLOCK_REDIS"] = server.User("other", "s3cret", "+@all", "~other:*")
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "this user lacks a right")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "this user lacks a right")
 }
 
 func TestRunRefusesAReplica(t *testing.T) {
 	replica := redistest.Real(t, redistest.Options{}).StartReplica()
 	s := clitest.OnReal(t, replica)
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "read-only replica")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "read-only replica")
 }
 
 // The server reports the foreign write. The next renewal is a third of an hour
@@ -101,13 +101,13 @@ func TestSilentServerEndsTheCommandWithinTheLease(t *testing.T) {
 	s.Want(<-st.Done, 123, "ready\ntold\n", "not renewed in time")
 }
 
-func TestServerSilentFromTheStartIsExitCode125(t *testing.T) {
+func TestServerSilentFromTheStartIsExitCode122(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	s.Timeout = 0 // the default of users
 	server.Pause()
 	defer server.Continue()
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "silent")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "silent")
 }
 
 func TestRunFollowsADialectFile(t *testing.T) {
@@ -122,5 +122,26 @@ func TestRunFollowsADialectFile(t *testing.T) {
 	got := s.Run("ls", "stock")
 	if !strings.Contains(got.Out, out.Escaped(clitest.Springs)) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What a short wait has sent is undone when the server goes on, although the
+// client has left by then.
+func TestShortWaitOnASilentServerLeavesNoKey(t *testing.T) {
+	for _, protocol := range []string{"modern", "legacy", "dual"} {
+		server := redistest.Real(t, redistest.Options{})
+		s := clitest.OnReal(t, server)
+		s.Timeout = 0 // the default of users
+		server.Do("SET", "warm", "1")
+		server.Pause()
+		s.Want(s.Run(clitest.TokenScript("-q --wait 500ms --protocol "+protocol, "k", "echo no")...), 122, "",
+			"no answer from the store before the wait ended")
+		server.Continue()
+		server.Do("PING") // the server has worked through what it had received
+		for _, key := range []string{"k", "k:gsl"} {
+			if server.Do("EXISTS", key).(int64) != 0 {
+				t.Errorf("%s: %s is left", protocol, key)
+			}
+		}
 	}
 }

@@ -133,7 +133,7 @@ func TestMissingCommandTakesNoLock(t *testing.T) {
 	}
 }
 
-func TestHeldKeyIs124AndMissingServerIs125(t *testing.T) {
+func TestHeldKeyIs124AndMissingServerIs122(t *testing.T) {
 	s := clitest.NewStage(t)
 	live := clitest.StampOf(redistest.Start.Add(time.Minute))
 	s.World.Mini.Set("k", live)
@@ -143,18 +143,19 @@ func TestHeldKeyIs124AndMissingServerIs125(t *testing.T) {
 		t.Errorf("the holder's value became %q", v)
 	}
 	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret%40x@127.0.0.1:1"
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "",
 		"connection refused; nothing listens there")
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 122, "",
 		`acquiring "k" on redis://:***@127.0.0.1:1: could not take it: not sent: dialing Redis: `)
 	s.World.Mini.RequireAuth("s3cret@y")
 	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret%40x@" + s.World.Addr()
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 125, "", "WRONGPASS")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "WRONGPASS")
 }
 
 func TestInterruptedWaitStartsNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", clitest.StampOf(redistest.Start.Add(time.Minute)))
+	s.Patience = -1
 	st := s.Start(clitest.Script("--wait forever", "k", "echo no")...)
 	st.Errors.Await("waiting")
 	s.Signal(syscall.SIGTERM)

@@ -17,7 +17,7 @@ const root = "../.."
 var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/zh/porting.md",
 	"docs/protocol.md", "docs/migration.md", "docs/zh/migration.md", "docs/java-dual.md",
 	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md",
-	"docs/testing.md", "docs/watching.md"}
+	"docs/testing.md", "docs/watching.md", "docs/faq.md", "docs/reading.md"}
 
 // block is a fence in a document. from is what its marker names, empty where it
 // has none.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/benbjohnson/clock"
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/locktest"
@@ -45,6 +44,10 @@ func newShop(t *testing.T, b lock.Backend, cfg lock.Config) (shop *Shop, sold *i
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openShop(t, locks)
+}
+
+func openShop(t *testing.T, locks *lock.Client) (shop *Shop, sold *int) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -223,14 +226,12 @@ func TestLeaseEndsByTheMockedClock(t *testing.T) {
 // doc: miniredis
 func TestKeyOfACrashedProcessEnds(t *testing.T) {
 	server := miniredis.RunT(t)
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", server.Addr())
-	}}
-	backend, err := modern.New(pool, modern.Config{})
+	once := modern.Options{Lock: lock.Config{Wait: -1}}
+	locks, err := modern.Open(t.Context(), "redis://"+server.Addr(), once)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shop, sold := newShop(t, backend, lock.Config{Wait: -1})
+	shop, sold := openShop(t, locks)
 	server.Set("stock:42", "a token whose process crashed")
 	server.SetTTL("stock:42", 30*time.Second)
 	if err := shop.Sell(t.Context(), Order{"42", 0}); !errors.Is(err, lock.ErrHeld) {
@@ -245,22 +246,20 @@ func TestKeyOfACrashedProcessEnds(t *testing.T) {
 // doc: end
 
 // doc: real
-// redisAddress is the server for tests that need a real one.
-func redisAddress(t *testing.T) string {
-	t.Helper()
+func TestSellOnARealServer(t *testing.T) {
 	address := os.Getenv("TEST_REDIS")
 	if address == "" {
 		t.Fatal("TEST_REDIS is not set; try: docker run --rm -d -p 6379:6379 redis:8, " +
-			"then TEST_REDIS=127.0.0.1:6379 go test")
+			"then TEST_REDIS=redis://127.0.0.1:6379 go test")
 	}
-	return address
+	locks, err := modern.Open(t.Context(), address, modern.Options{Lock: lock.Config{TTL: 5 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shop, _ := openShop(t, locks)
+	if err := shop.Sell(t.Context(), Order{SKU: t.Name()}); err != nil { // a key of its own
+		t.Error(err)
+	}
 }
 
 // doc: end
-
-func TestAddressOfARealServerIsRead(t *testing.T) {
-	t.Setenv("TEST_REDIS", "127.0.0.1:6379")
-	if got := redisAddress(t); got != "127.0.0.1:6379" {
-		t.Error(got)
-	}
-}

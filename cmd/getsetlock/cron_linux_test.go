@@ -268,3 +268,21 @@ func scheduleThrice(t *testing.T, url string) {
 func TestOneOfThreeScheduledCommandsRuns(t *testing.T) {
 	scheduleThrice(t, redistest.New(t).URL())
 }
+
+// The script of docs/command.md holds the lock while its steps run.
+func TestHoldScriptOfTheCommandPageRuns(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^    mkfifo (?:.+\n)+`).Find(page)
+	d := newDesk(t)
+	for _, step := range []string{"step1", "step2"} {
+		text := "#!/bin/sh\ngetsetlock run -q --wait 0 --busy-exit 0 deploy -- echo free; echo " + step + "\n"
+		if err := os.WriteFile(filepath.Join(d.path, step), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := "cd " + d.path + "\n" + string(m) + "wait\ngetsetlock run --wait 0 deploy -- echo free\n"
+	d.does("step1\nstep2\nfree\n", "sh", "-c", script)
+}

@@ -1,5 +1,5 @@
 # The scripts do the work; `make help` lists the targets.
-.PHONY: test check lint fuzz spec mutants bench bench-doc microbench prepare build clean help
+.PHONY: test check lint fuzz spec mutants bench bench-doc microbench prepare build image man clean help
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 12
@@ -10,7 +10,7 @@ test: ## run every test; prepares the machine first (Debian 12 or newer)
 check: ## run test and all else that a merge needs: linters, race detector, other systems, TLC, README, fuzzing, mutants, benchmarks
 	@scripts/test.sh check
 
-lint: ## check formatting, vet, staticcheck and tools/rules
+lint: ## check formatting, vet, staticcheck, actionlint and tools/rules
 	@scripts/lint.sh
 
 fuzz: ## run every fuzz target for FUZZTIME (default: a minute)
@@ -38,6 +38,13 @@ prepare: ## install and download what the tests need
 build: ## build the command as bin/getsetlock
 	@go build -o bin/ ./cmd/getsetlock
 
+image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
+	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .
+
+man: ## write manual pages and completion scripts below bin/pages, or below PAGES
+	@rm -rf "$${PAGES:-bin/pages}"
+	@go run ./cmd/getsetlock/internal/manual "$${PAGES:-bin/pages}"
+
 clean: ## delete what was built here; downloads stay in the cache folder
-	@rm -rf bin java/dual/target java/interop/target
+	@rm -rf bin dist java/dual/target java/interop/target
 	@go clean -testcache

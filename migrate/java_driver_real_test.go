@@ -37,12 +37,19 @@ func drive(t *testing.T, addr, dialect string, ttl, gap time.Duration,
 	if err != nil {
 		t.Fatal(err)
 	}
-	jar := filepath.Join("..", "java", "interop", "target", "interop.jar")
-	cmd := exec.Command("java", "-cp", jar, filepath.Join("testdata", "java", "DualDriver.java"),
-		host, port, dialect, fmt.Sprint(ttl.Milliseconds()), fmt.Sprint(gap.Milliseconds()))
+	args := []string{filepath.Join("testdata", "java", "DualDriver.java"), host, port, dialect,
+		fmt.Sprint(ttl.Milliseconds()), fmt.Sprint(gap.Milliseconds())}
 	for _, d := range greatest {
-		cmd.Args = append(cmd.Args, fmt.Sprint(d.Milliseconds()))
+		args = append(args, fmt.Sprint(d.Milliseconds()))
 	}
+	return driveJVM(t, args...)
+}
+
+// driveJVM starts a JVM that obeys lines on stdin.
+func driveJVM(t *testing.T, args ...string) *javaDriver {
+	t.Helper()
+	jar := filepath.Join("..", "java", "interop", "target", "interop.jar")
+	cmd := exec.Command("java", append([]string{"-cp", jar}, args...)...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

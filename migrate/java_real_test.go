@@ -35,7 +35,10 @@ type javaWorld struct {
 	client *lock.Client
 }
 
-const javaFolder = "java/dual/src/main/java/getsetlock/dual"
+const (
+	javaFolder = "java/dual/src/main/java/getsetlock/dual"
+	javaSwitch = "migrate/testdata/java/SwitchedService.java"
+)
 
 // known are complete claims.
 var known = fleet.Claims{Lease: time.Minute, Spread: time.Second, Gap: time.Second, Job: 30 * time.Second,
@@ -134,7 +137,8 @@ func TestJavaOfTheDocumentCompilesForJava8(t *testing.T) {
 	if err != nil || len(files) != 3 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	jar := filepath.Join("..", "java", "interop", "target", "interop.jar") // with Jedis in it
+	files = append(files, filepath.Join("..", javaSwitch))
+	jar := filepath.Join("..", "java", "interop", "target", "interop.jar") // with Jedis and jedis-lock in it
 	args := append([]string{"--release", "8", "-Xlint:-options", "-encoding", "UTF-8", "-cp", jar, "-d",
 		t.TempDir()}, files...)
 	if out, err := exec.Command("javac", args...).CombinedOutput(); err != nil {

@@ -3,44 +3,16 @@ package redisconn
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
-
-// Options are settings that an address does not contain.
-type Options struct {
-	// CACert is a file with PEM certificates. The server's certificate is
-	// checked against these instead of the system's.
-	CACert string
-
-	// CACertFrom is the user's name for CACert, such as a flag, for errors.
-	// Defaults to --cacert.
-	CACertFrom string
-
-	// Timeout bounds connecting, TLS and authentication together. Defaults to
-	// 5 s.
-	Timeout time.Duration
-
-	// KeepAlive is the time between the system's probes of an idle connection.
-	// Defaults to 30 s, well below the minutes after which firewalls forget a
-	// connection.
-	KeepAlive time.Duration
-
-	// DialContext opens the connections to the server, before TLS. Defaults to
-	// a net.Dialer with KeepAlive. Connections to sentinels always use that
-	// default.
-	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-}
 
 // Pool returns a pool of connections to the server, without connecting yet. The
 // connections themselves have no deadline on replies; package wire gives every
@@ -57,136 +29,173 @@ func (a Address) dialer(o Options) (*dialer, error) {
 	if a.kind == "" {
 		return nil, errNoAddress
 	}
-	d := &dialer{Address: a, timeout: o.Timeout}
-	if d.timeout == 0 {
-		d.timeout = 5 * time.Second
+	if err := a.checked(o); err != nil {
+		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 30 * time.Second
 	}
-	d.net = net.Dialer{KeepAlive: o.KeepAlive}
-	d.connect = o.DialContext
-	if d.connect == nil {
-		d.connect = d.net.DialContext
-	}
-	if o.CACertFrom == "" {
-		o.CACertFrom = "--cacert"
-	}
+	d := &dialer{Address: a, options: o, net: net.Dialer{KeepAlive: o.KeepAlive}}
 	switch {
-	case a.TLS():
-		config, err := tlsConfig(o.CACert, o.CACertFrom)
-		if err != nil {
-			return nil, err
-		}
-		d.tls = config
-		if o.CACert != "" {
-			d.vouch = o.CACertFrom + " " + o.CACert
-		}
-	case o.CACert != "":
-		return nil, fmt.Errorf("%s is for addresses that begin with rediss://", o.CACertFrom)
+	case o.Conn != nil:
+		d.connect = func(ctx context.Context, _, _ string) (net.Conn, error) { return o.Conn(ctx) }
+	case o.DialContext != nil:
+		d.connect = o.DialContext
+	default:
+		d.connect = d.net.DialContext
 	}
 	return d, nil
 }
 
-func tlsConfig(file, from string) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: %s holds no PEM certificate", from, file)
-	}
-	return config, nil
-}
-
 type dialer struct {
 	Address
+	options Options
 	net     net.Dialer
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
-	tls     *tls.Config // nil: no TLS
-	vouch   string      // source of tls's certificates, for errors; empty: the system
-	timeout time.Duration
 	last    atomic.Pointer[string] // sentinel that led to a master last time
 }
 
-// dial is the pool's hook. Every error of it passes through conceal.
+// dial is the pool's hook.
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
 	defer cancel()
-	var c redis.Conn
-	var err error
+	found, err := d.access(ctx)
+	if err != nil {
+		return nil, err
+	}
 	switch d.kind {
 	case socket:
-		c, err = d.open(ctx, "unix", d.path)
-	case sentinel:
-		c, err = d.throughSentinels(ctx)
-	default:
-		c, err = d.open(ctx, "tcp", d.hosts[0])
+		return d.open(ctx, found, "unix", d.path)
+	case sentinel, secureSentinel:
+		return d.throughSentinels(ctx, found)
+	}
+	return d.open(ctx, found, "tcp", d.hosts[0])
+}
+
+// open connects to the server and logs in.
+func (d *dialer) open(ctx context.Context, found access, network, address string) (redis.Conn, error) {
+	p := &peer{dialer: d, found: found, who: "server", connect: d.connect,
+		tls: found.tls, login: found.server}
+	return p.open(ctx, network, address, d.db)
+}
+
+const sentinelName = "sentinel"
+
+// peer is the server or a sentinel, and how to connect to it.
+type peer struct {
+	*dialer
+	found   access
+	who     string // for errors: server, or sentinelName
+	connect func(ctx context.Context, network, address string) (net.Conn, error)
+	tls     *tls.Config
+	login   login
+	certs   atomic.Bool // it asked for a client certificate
+}
+
+// open connects, logs in and awaits one reply. Every error of a connection
+// passes through conceal here. Some refusals, such as of a
+// missing client certificate, come only after the server seemed to accept. The
+// deadline of ctx bounds all of it.
+func (p *peer) open(ctx context.Context, network, address string, db int) (redis.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c, err := redis.DialContext(ctx, network, address,
+		redis.DialContextFunc(p.encrypted),
+		redis.DialUsername(p.login.user), redis.DialPassword(p.login.password), redis.DialDatabase(db))
+	if err == nil && p.login.password == "" && db == 0 {
+		_, err = redis.DoContext(c, ctx, "PING")
+		if isReply(err) && !demandsPassword(err) && !refusesAll(err) {
+			err = nil // it answers, and the caller's own commands show the rest
+		}
+		if err != nil {
+			_ = c.Close()
+		}
 	}
 	if err != nil {
-		return nil, d.conceal(err)
+		return nil, p.explained(p.conceal(p.found, err))
 	}
 	return c, nil
 }
 
-// open connects and logs in. The deadline of ctx bounds AUTH and SELECT too.
-func (d *dialer) open(ctx context.Context, network, address string) (redis.Conn, error) {
-	options := []redis.DialOption{
-		redis.DialContextFunc(d.connect),
-		redis.DialTLSHandshakeTimeout(d.timeout),
-		redis.DialUsername(d.user),
-		redis.DialPassword(d.password),
-		redis.DialDatabase(d.db),
+// encrypted connects and does the TLS handshake.
+func (p *peer) encrypted(ctx context.Context, network, address string) (net.Conn, error) {
+	plain, err := p.connect(ctx, network, address)
+	if err != nil || p.tls == nil {
+		return plain, err
 	}
-	if d.tls != nil {
-		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(d.tls))
+	config := p.tls.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	c, err := redis.DialContext(ctx, network, address, options...)
-	if d.tls != nil && errors.Is(err, io.EOF) {
-		err = fmt.Errorf("no TLS there: the server closed the connection: %w", err)
+	pick := config.GetClientCertificate
+	config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		p.certs.Store(true)
+		if pick != nil {
+			return pick(asked)
+		}
+		for i := range config.Certificates {
+			if asked.SupportsCertificate(&config.Certificates[i]) == nil || len(config.Certificates) == 1 {
+				return &config.Certificates[i], nil
+			}
+		}
+		return new(tls.Certificate), nil
 	}
-	var unknown x509.UnknownAuthorityError
-	if errors.As(err, &unknown) && d.vouch != "" {
-		err = fmt.Errorf("checked against the certificates of %s: %w", d.vouch, err)
+	c := tls.Client(plain, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, &handshakeError{err}
 	}
-	return c, err
+	return c, nil
 }
 
-// conceal removes the password from an error: servers and proxies that do not
+// handshakeError tells a failure of the handshake from those after it.
+type handshakeError struct{ error }
+
+func (e *handshakeError) Unwrap() error { return e.error }
+
+// conceal removes the passwords from an error: servers and proxies that do not
 // know a command repeat its arguments. An error reply stays a redis.Error,
 // since callers read its code. conceal does not wrap the original error,
 // because errors.Unwrap would show the password again.
-func (d *dialer) conceal(err error) error {
-	text := d.concealText(err.Error())
+func (d *dialer) conceal(found access, err error) error {
+	text := d.concealText(found, err.Error())
 	if text == err.Error() {
 		return err
 	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
-		return redis.Error(d.concealText(string(reply)))
+		return redis.Error(d.concealText(found, string(reply)))
 	}
 	return errors.New(text)
 }
 
-func (d *dialer) concealText(text string) string {
-	if d.password == "" {
-		return text
+func (d *dialer) concealText(found access, text string) string {
+	for _, password := range []string{found.server.password, found.sentinel.password} {
+		if password != "" {
+			text = concealed(text, password)
+		}
 	}
+	if d.asked != "" {
+		text = strings.ReplaceAll(text, d.asked, "***")
+	}
+	return text
+}
+
+func concealed(text, password string) string {
 	// A server may shorten what it repeats, so that the text has only a part of
 	// the password.
 	if i := strings.Index(text, repeats); i >= 0 {
 		text = text[:i] + repeats + " ***"
 	}
 	for _, secret := range []string{
-		d.password, d.asked, strings.Map(blank, d.password),
-		url.PathEscape(d.password), url.QueryEscape(d.password),
-		url.UserPassword("", d.password).String()[1:],
-		strings.Trim(fmt.Sprintf("%q", d.password), `"`),
+		password, strings.Map(blank, password),
+		url.PathEscape(password), url.QueryEscape(password),
+		url.UserPassword("", password).String()[1:],
+		strings.Trim(fmt.Sprintf("%q", password), `"`),
 	} {
 		text = strings.ReplaceAll(text, secret, "***")
 	}

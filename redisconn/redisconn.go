@@ -1,29 +1,32 @@
 // Package redisconn reads the address of a Redis server in the form that the
 // command accepts, and connects to that server.
 //
-// Most programs need [Parse] and [Address.Pool]:
+// Most programs need the function Open of package modern or legacy, which call
+// [Open]:
 //
-//	address, err := redisconn.Parse("rediss://app:secret@cache.internal/2")
-//	…
-//	pool, err := address.Pool(redisconn.Options{})
+//	client, err := modern.Open(ctx, "rediss://app@cache.internal/2", modern.Options{
+//		Redis: redisconn.Options{PasswordFile: "/run/secrets/redis", CACert: "/etc/redis/ca.pem"},
+//	})
 //
 // # Passwords
 //
-// This package never shows the password of an address. A printed Address does
-// not have it. Nor does an error of parsing, dialing or authenticating, even if
-// the server repeats what it was sent. Two things are up to the caller: the
-// string that was given to Parse, and the list of processes. Every user of the
-// machine can read there a password that was written on the command line.
+// This package never shows a password. A printed Address does not have it. Nor
+// does an error of parsing, dialing or authenticating, even if the server
+// repeats what it was sent. Two things are up to the caller: the string that
+// was given to Parse, and the list of processes. Every user of the machine can
+// read there a password that was written on the command line.
 //
 // # Addresses
 //
-//	redis://[user:password@]host[:port][/db]
+//	redis://[user[:password]@]host[:port][/db]
 //	rediss://…                                 the same over TLS
-//	unix://[user:password@]/path[?db=N&user=NAME&password=WORD]
-//	redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/db]
+//	unix://[user[:password]@]/path[?db=N&user=NAME&password=WORD]
+//	redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/master[/db]
+//	rediss+sentinel://…                        the same, the sentinels too, over TLS
 //
-// The user and the password are those of the Redis server, percent-encoded.
-// Sentinels are asked without a password.
+// The user and the password are those of the Redis server, percent-encoded. A
+// password that the address lacks comes from [Options], and so does what the
+// sentinels want.
 package redisconn
 
 import (
@@ -31,6 +34,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +45,16 @@ const Default = "redis://127.0.0.1:6379"
 // Env is the environment variable for the address when no flag gives it.
 const Env = "GETSETLOCK_REDIS"
 
-// EnvCACert is the environment variable for the file of [Options.CACert]. It
-// belongs to the address in [Env] and does not apply to a server that a flag
-// names.
-const EnvCACert = "GETSETLOCK_CACERT"
+// Environment variables for what an address does not say; see [OptionsFromEnv].
+const (
+	EnvPassword             = "GETSETLOCK_PASSWORD"
+	EnvPasswordFile         = "GETSETLOCK_PASSWORD_FILE"
+	EnvSentinelPassword     = "GETSETLOCK_SENTINEL_PASSWORD"
+	EnvSentinelPasswordFile = "GETSETLOCK_SENTINEL_PASSWORD_FILE"
+	EnvCACert               = "GETSETLOCK_CACERT"
+	EnvCert                 = "GETSETLOCK_CERT"
+	EnvKeyFile              = "GETSETLOCK_KEY_FILE"
+)
 
 // Pick returns the address to use: the flag, else the one in the environment,
 // else [Default].
@@ -78,7 +88,11 @@ const (
 	secure   kind = "rediss"
 	socket   kind = "unix"
 	sentinel kind = "redis+sentinel"
+
+	secureSentinel kind = "rediss+sentinel"
 )
+
+var kinds = []kind{plain, secure, socket, sentinel, secureSentinel}
 
 const (
 	redisPort    = "6379"
@@ -90,8 +104,9 @@ const (
 func Parse(raw string) (Address, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	a := Address{kind: kind(strings.ToLower(scheme))}
-	if !ok || a.kind != plain && a.kind != secure && a.kind != socket && a.kind != sentinel {
-		return Address{}, bad("it must begin with redis://, rediss://, unix:// or redis+sentinel://")
+	if !ok || !slices.Contains(kinds, a.kind) {
+		return Address{},
+			bad("it must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://")
 	}
 	authority, tail := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -111,7 +126,7 @@ func Parse(raw string) (Address, error) {
 		err = bad("there is an @ or # after the host: a password that contains / ? # @ or %% must be percent-encoded (%%2F %%3F %%23 %%40 %%25)")
 	case query != "" || strings.Contains(tail, "?"):
 		err = bad("it takes no ?parameters")
-	case a.kind == sentinel:
+	case a.viaSentinels():
 		err = a.parseSentinels(hosts, path)
 	default:
 		err = a.parseServer(hosts, path)
@@ -134,11 +149,7 @@ func (a *Address) parseUser(authority string) (hosts string, err error) {
 	if at < 0 {
 		return authority, nil
 	}
-	user, password, both := strings.Cut(authority[:at], ":")
-	if !both && user != "" {
-		return "",
-			bad("it has a user and no password: write user:password@, or :password@ for the default user")
-	}
+	user, password, _ := strings.Cut(authority[:at], ":")
 	return authority[at+1:], a.setUser(user, password)
 }
 
@@ -151,15 +162,12 @@ func (a *Address) setUser(user, password string) error {
 		return errEscape
 	}
 	a.asked = password
-	if a.user != "" && a.password == "" {
-		return bad("its user has no password")
-	}
 	return nil
 }
 
 func (a *Address) parseServer(host, path string) error {
 	if strings.Contains(host, ",") {
-		return bad("it names several hosts, which only redis+sentinel:// does")
+		return bad("it names several hosts, which only redis+sentinel:// and rediss+sentinel:// do")
 	}
 	address, err := hostPort(host, redisPort)
 	if err != nil {
@@ -223,7 +231,9 @@ func (a *Address) parseSocket(host, path, query string) error {
 }
 
 // TLS reports whether connections to the server are encrypted.
-func (a Address) TLS() bool { return a.kind == secure }
+func (a Address) TLS() bool { return a.kind == secure || a.kind == secureSentinel }
+
+func (a Address) viaSentinels() bool { return a.kind == sentinel || a.kind == secureSentinel }
 
 // Database is the number of the database that the address selects.
 func (a Address) Database() int { return a.db }
@@ -268,6 +278,8 @@ func (a Address) Redacted() string {
 	who := ""
 	if a.password != "" {
 		who = url.PathEscape(a.user) + ":***@"
+	} else if a.user != "" {
+		who = "***@" // perhaps a password, by mistake
 	}
 	s := string(a.kind) + "://" + who
 	switch a.kind {
@@ -277,7 +289,7 @@ func (a Address) Redacted() string {
 			s += "?db=" + strconv.Itoa(a.db)
 		}
 		return s
-	case sentinel:
+	case sentinel, secureSentinel:
 		s += strings.Join(a.hosts, ",") + "/" + url.PathEscape(a.master)
 	default:
 		s += strings.Join(a.hosts, ",")

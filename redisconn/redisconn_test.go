@@ -37,6 +37,10 @@ func TestAddressesAreReadAsDocumented(t *testing.T) {
 		"redis+sentinel://a,b:1,[::2]/mymaster": {
 			hosts: "a:26379 b:1 [::2]:26379", master: "mymaster",
 			redacted: "redis+sentinel://a:26379,b:1,[::2]:26379/mymaster"},
+		"redis://app@cache":   {hosts: "cache:6379", user: "app", redacted: "redis://***@cache:6379"},
+		"redis://app:@cache/": {hosts: "cache:6379", user: "app", redacted: "redis://***@cache:6379"},
+		"rediss+sentinel://app@a/m": {
+			hosts: "a:26379", master: "m", user: "app", redacted: "rediss+sentinel://***@a:26379/m"},
 		"redis+sentinel://:word@a/my%2Fm/4": {
 			hosts: "a:26379", master: "my/m", db: 4, password: "word",
 			redacted: "redis+sentinel://:***@a:26379/my%2Fm/4"},
@@ -62,8 +66,6 @@ var wrong = map[string]string{
 	"http://:s3cret%40x@host":                     "must begin with",
 	"redis:/:s3cret%40x@host":                     "must begin with",
 	"s3cret%40x://host":                           "must begin with",
-	"redis://s3cret%40x@host":                     "a user and no password",
-	"redis://s3cret%40x:@host":                    "has no password",
 	"redis://app:s3cret%4@host":                   "two hexadecimal digits",
 	"redis://s3cret%zz:word@host":                 "two hexadecimal digits",
 	"redis://:a/s3cret%40x@host/0":                "percent-encoded",
@@ -88,7 +90,6 @@ var wrong = map[string]string{
 	"unix:///run?pass=s3cret%40x":                 "only db, user and password",
 	"unix:///run?s3cret%40x":                      "only db, user and password",
 	"unix:///run?password=s3cret%4":               "two hexadecimal digits",
-	"unix:///run?user=s3cret%40x":                 "has no password",
 	"unix:///run?db=s3cret%40x":                   "number of a database",
 	"unix://:s3cret%40x@/run?password=s3cret":     "two places",
 	"unix:///run%zzs3cret":                        "path of its socket",
@@ -157,6 +158,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("redis://app:a%40b@cache:1/3")
 	f.Add("redis+sentinel://a,b:1,[::2]/my%20master/2")
 	f.Add("unix:///run/a%20b@c.sock?db=2")
+	f.Add("rediss+sentinel://app@a,b/m")
 	f.Fuzz(func(t *testing.T, raw string) {
 		a, err := Parse(raw)
 		if err != nil {

@@ -26,10 +26,10 @@ const headStart = 100 * time.Millisecond
 // role: a lock taken on a replica or on a deposed master would be no lock. The
 // master can still change between that answer and the first command. The lock's
 // own rules must bear that, as with every fail-over.
-func (d *dialer) throughSentinels(ctx context.Context) (redis.Conn, error) {
+func (d *dialer) throughSentinels(ctx context.Context, with access) (redis.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &search{dialer: d, found: make(chan finding, len(d.hosts)), masters: map[string]bool{}}
+	s := &search{dialer: d, with: with, found: make(chan finding, len(d.hosts)), masters: map[string]bool{}}
 	defer s.end()
 	asked := map[string]bool{} // sentinels without an answer yet
 	ask := func(hosts []string) {
@@ -57,6 +57,7 @@ func (d *dialer) throughSentinels(ctx context.Context) (redis.Conn, error) {
 			ask(rest)
 			rest = nil
 		case <-ctx.Done():
+			s.lastWords(asked)
 			for host := range asked {
 				s.failed(finding{sentinel: host, err: context.Cause(ctx)})
 			}
@@ -64,6 +65,30 @@ func (d *dialer) throughSentinels(ctx context.Context) (redis.Conn, error) {
 		}
 	}
 	return nil, s.unfound()
+}
+
+// lastWord is how long a search whose time is over waits for errors that say
+// more than that.
+const lastWord = 50 * time.Millisecond
+
+// lastWords takes the errors of sentinels that were asked until the time was
+// over. A connection that comes now is too late.
+func (s *search) lastWords(asked map[string]bool) {
+	rest := time.NewTimer(lastWord)
+	defer rest.Stop()
+	for len(asked) > 0 {
+		select {
+		case f := <-s.found:
+			delete(asked, f.sentinel)
+			if f.err == nil {
+				_ = f.conn.Close()
+				f.err = errors.New("led to the master too late")
+			}
+			s.failed(f)
+		case <-rest.C:
+			return
+		}
+	}
 }
 
 // order splits the sentinels into those to be asked at once and the others.
@@ -81,6 +106,7 @@ func (d *dialer) order() (first, rest []string) {
 // its context must not delay the connection that was found.
 type search struct {
 	*dialer
+	with    access
 	found   chan finding // has room for all
 	reasons []string     // one text for each failure
 	master  error        // error of the last connection to a master
@@ -193,8 +219,8 @@ func (s *search) reserve(master string) bool {
 	return reserved
 }
 
-func (d *dialer) toMaster(ctx context.Context, address string) (redis.Conn, error) {
-	c, err := d.open(ctx, "tcp", address)
+func (s *search) toMaster(ctx context.Context, address string) (redis.Conn, error) {
+	c, err := s.open(ctx, s.with, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("master %s: %w", address, err)
 	}
@@ -215,18 +241,21 @@ func (d *dialer) toMaster(ctx context.Context, address string) (redis.Conn, erro
 	return nil, fmt.Errorf("%s: %w", address, err)
 }
 
-func (d *dialer) askSentinel(ctx context.Context, address string) (master string, err error) {
-	c, err := redis.DialContext(ctx, "tcp", address, redis.DialContextFunc(d.net.DialContext))
+func (s *search) askSentinel(ctx context.Context, address string) (master string, err error) {
+	p := &peer{dialer: s.dialer, found: s.with, who: sentinelName,
+		connect: s.net.DialContext, tls: s.with.sentinelTLS, login: s.with.sentinel}
+	c, err := p.open(ctx, "tcp", address, 0)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	reply, err := redis.Strings(redis.DoContext(c, ctx, "SENTINEL", "get-master-addr-by-name", d.master))
+	reply, err := redis.Strings(redis.DoContext(c, ctx, "SENTINEL", "get-master-addr-by-name",
+		s.dialer.master))
 	switch {
 	case errors.Is(err, redis.ErrNil):
 		return "", errors.New("knows no such master")
 	case err != nil:
-		return "", err
+		return "", p.conceal(s.with, err)
 	case len(reply) != 2:
 		return "", fmt.Errorf("answered with %d elements instead of host and port", len(reply))
 	}

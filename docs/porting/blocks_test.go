@@ -16,11 +16,16 @@ const root = "../.."
 // documents are those whose Go must come from this package.
 var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/zh/porting.md",
 	"docs/protocol.md", "docs/migration.md", "docs/zh/migration.md", "docs/java-dual.md",
-	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"}
+	"docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md",
+	"docs/testing.md", "docs/watching.md", "docs/faq.md", "docs/reading.md"}
 
 // block is a fence in a document. from is what its marker names, empty where it
 // has none.
-var block = regexp.MustCompile("(?ms)^(?:<!-- (docs/porting/[^ :]+: [^ ]+) -->\n)?```go\n(.*?)^```$")
+var block = regexp.MustCompile("(?ms)^(?:<!-- ((?:(?:docs/porting|examples/\\w+)/[^ :]+|tools/readme): [^ ]+) -->\n)?```go\n(.*?)^```$")
+
+// builtElsewhere is how a marker begins whose Go a test takes out of the
+// document, builds and runs.
+const builtElsewhere = "tools/readme: "
 
 func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 	regions := allRegions(t)
@@ -36,6 +41,8 @@ func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 			from, code := m[1], m[2]
 			want, known := regions[from]
 			switch {
+			case strings.HasPrefix(from, builtElsewhere):
+				return found
 			case from == "":
 				t.Errorf("%s shows Go without saying where it is compiled:\n%s", name, code)
 			case !known:
@@ -62,24 +69,31 @@ func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 	}
 }
 
-// allRegions gives the text of every region of this package, with its margin
+// sources are the folders whose regions are shown: this package, and programs
+// that have tests of their own.
+var sources = []string{"docs/porting", "examples/service", "examples/metrics"}
+
+// allRegions gives the text of every region of the sources, with its margin
 // taken off.
 func allRegions(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	regions := map[string]string{}
-	for _, file := range files {
-		if file == "doc.go" || file == "blocks_test.go" {
-			continue // they speak of regions and have none
-		}
-		text, err := os.ReadFile(file)
+	for _, folder := range sources {
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		collect(t, file, string(text), regions)
+		for _, file := range files {
+			base := filepath.Base(file)
+			if base == "doc.go" || base == "blocks_test.go" {
+				continue // they speak of regions and have none
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			collect(t, folder+"/"+base, string(text), regions)
+		}
 	}
 	return regions
 }
@@ -94,7 +108,7 @@ func collect(t *testing.T, file, text string, regions map[string]string) {
 		case !marked && name != "":
 			lines = append(lines, line)
 		case marked && mark == "end" && name != "":
-			key := "docs/porting/" + file + ": " + name
+			key := file + ": " + name
 			if _, twice := regions[key]; twice {
 				t.Errorf("%q exists twice", key)
 			}

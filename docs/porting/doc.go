@@ -1,4 +1,4 @@
-// Package porting holds the Go code that the README and docs/porting.md show,
+// Package porting holds the Go code that docs/porting.md and other pages show,
 // so that it is compiled and run. It has nothing to import: everything is in
 // its tests.
 //
@@ -11,8 +11,12 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
+// Regions of programs in examples, which have tests of their own, are shown in
+// the same way, and files of YAML as a whole.
+//
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.
+// Package tools/readme takes the Go of the README out, builds it and runs it.
 // After a change here
 //
 //	go test ./docs/porting -update

@@ -21,8 +21,8 @@ var (
 
 // linked are documents whose links are followed too. Their Go is compared
 // elsewhere.
-var linked = []string{"docs/modern.md", "docs/audit.md", "docs/command.md", "docs/zh/modern.md",
-	"docs/zh/protocol.md", "docs/zh/java-dual.md"}
+var linked = []string{"docs/modern.md", "docs/audit.md", "docs/command.md", "docs/compared.md",
+	"docs/zh/modern.md", "docs/zh/protocol.md", "docs/zh/java-dual.md"}
 
 func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
 	known := map[string]map[string]bool{} // anchors by file
@@ -50,6 +50,23 @@ func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
 			if !known[path][anchor] {
 				t.Errorf("%s links to %s, which has no such heading", name, target)
 			}
+		}
+	}
+}
+
+// A page that the README does not name is found by nobody.
+func TestReadmeLinksEveryPage(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d pages in docs: %v", len(pages), err)
+	}
+	_, list, found := strings.Cut(prose(t, filepath.Join(root, "README.md")), "## Read on\n")
+	if !found {
+		t.Fatal("README.md has no list of pages")
+	}
+	for _, page := range pages {
+		if name := "docs/" + filepath.Base(page); !strings.Contains(list, "]("+name+")") {
+			t.Errorf("README.md does not list %s", name)
 		}
 	}
 }

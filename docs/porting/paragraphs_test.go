@@ -9,7 +9,8 @@ import (
 )
 
 // short are the documents whose paragraphs fit six lines of 120 columns.
-var short = []string{"docs/porting.md", "docs/migration.md", "docs/audit.md", "docs/command.md"}
+var short = []string{"docs/porting.md", "docs/migration.md", "docs/audit.md", "docs/command.md",
+	"docs/testing.md", "docs/watching.md", "docs/faq.md", "docs/reading.md"}
 
 const longestParagraph = 6 * 120
 

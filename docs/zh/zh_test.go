@@ -15,7 +15,6 @@ const root = "../.."
 
 // pairs are the English document and the Chinese one.
 var pairs = [][2]string{
-	{"README.md", "README.zh.md"},
 	{"docs/porting.md", "docs/zh/porting.md"},
 	{"docs/migration.md", "docs/zh/migration.md"},
 }
@@ -23,6 +22,7 @@ var pairs = [][2]string{
 // shorts are the English document and a shorter Chinese one, which says nothing
 // else.
 var shorts = [][2]string{
+	{"README.md", "README.zh.md"},
 	{"docs/modern.md", "docs/zh/modern.md"},
 	{"docs/protocol.md", "docs/zh/protocol.md"},
 	{"docs/java-dual.md", "docs/zh/java-dual.md"},
@@ -94,6 +94,28 @@ func TestShortPagesShowOnlyWhatTheEnglishShows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The README in Chinese is shorter, and shows every block of the English one in
+// the same order: a reader of either copies the same commands and the same Go.
+func TestChineseReadmeHasAllBlocksOfTheEnglish(t *testing.T) {
+	english, chinese := code(read(t, "README.md")), code(read(t, "README.zh.md"))
+	for i := range min(len(english), len(chinese)) {
+		if !sameCode(english[i], chinese[i]) {
+			t.Fatalf("README.zh.md shows\n%s\nwhere README.md shows\n%s", chinese[i], english[i])
+		}
+	}
+	if len(english) != len(chinese) {
+		t.Errorf("README.zh.md shows %d lines of code, README.md %d", len(chinese), len(english))
+	}
+}
+
+func code(text string) []string {
+	var all []string
+	for _, p := range split(text) {
+		all = append(all, p.code...)
+	}
+	return all
 }
 
 // The comparison of a shorter page finds a block, a figure and a name of its

@@ -73,8 +73,26 @@ type Server struct {
 	Goroutines int
 
 	address redisconn.Address
-	caCert  string
+	access  Access
 	away    time.Duration // additional round trip to the server
+}
+
+// Access is what the address does not say, in a form that passes through a
+// pipe. Its fields are those of [redisconn.Options].
+type Access struct {
+	Password, PasswordFile, SentinelPassword, SentinelPasswordFile, CACert, Cert, Key string
+}
+
+// AccessOf returns what o says.
+func AccessOf(o redisconn.Options) Access {
+	return Access{o.Password, o.PasswordFile, o.SentinelPassword, o.SentinelPasswordFile,
+		o.CACert, o.Cert, o.Key}
+}
+
+func (a Access) options() redisconn.Options {
+	return redisconn.Options{Password: a.Password, PasswordFile: a.PasswordFile,
+		SentinelPassword: a.SentinelPassword, SentinelPasswordFile: a.SentinelPasswordFile,
+		CACert: a.CACert, Cert: a.Cert, Key: a.Key}
 }
 
 // Pool returns a redigo pool with room for every goroutine's connection. Its
@@ -84,7 +102,9 @@ func (s Server) Pool() (*redis.Pool, error) {
 	if s.away > 0 {
 		dial = distant(s.away)
 	}
-	pool, err := s.address.Pool(redisconn.Options{CACert: s.caCert, DialContext: dial})
+	options := s.access.options()
+	options.DialContext = dial
+	pool, err := s.address.Pool(options)
 	if err != nil {
 		return nil, err
 	}

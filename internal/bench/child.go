@@ -20,7 +20,7 @@ type Spec struct {
 	Kind    string // loop, keep, crowd, hold, inherit, give back, throng
 	Adapter string
 	Redis   string // address; passed through a pipe, since it may contain a password
-	CACert  string
+	Access  Access
 	Prefix  string // prefix of all keys
 
 	Goroutines int
@@ -134,7 +134,7 @@ func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (
 	}
 	at := Server{
 		Addr: strings.TrimPrefix(s.Redis, "redis://"), TTL: s.TTL, Goroutines: s.Goroutines, Prefix: s.Prefix,
-		address: address, caCert: s.CACert, away: s.Away,
+		address: address, access: s.Access, away: s.Away,
 	}
 	s.another = func(ctx context.Context) (Locker, error) { return a.Open(ctx, at) }
 	if s.pool, err = at.Pool(); err != nil {

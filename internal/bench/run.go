@@ -21,7 +21,7 @@ type Runner struct {
 	Scenarios []Scenario
 
 	Redis  string // address of the server
-	CACert string
+	Access Access
 	Prefix string // prefix of every key; keys with it are deleted at the end
 
 	// Child is the command that runs [Child] with the same adapters.
@@ -73,7 +73,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.pool, err = address.Pool(redisconn.Options{CACert: r.CACert}); err != nil {
+	if r.pool, err = address.Pool(r.Access.options()); err != nil {
 		return nil, err
 	}
 	defer r.pool.Close()

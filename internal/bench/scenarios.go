@@ -13,7 +13,7 @@ import (
 // spec completes a scenario's Spec.
 func (r *Runner) spec(s Spec, kind string, a Adapter) Spec {
 	s.Kind, s.Adapter = kind, a.Name
-	s.Redis, s.CACert, s.Prefix = r.Redis, r.CACert, fmt.Sprintf("%s%d:", r.Prefix, r.made)
+	s.Redis, s.Access, s.Prefix = r.Redis, r.Access, fmt.Sprintf("%s%d:", r.Prefix, r.made)
 	if s.TTL == 0 {
 		s.TTL = usualTTL
 	}

@@ -226,7 +226,8 @@ func noSuchHost(err error) bool {
 // Explain returns one clause that says what to do about an error of this
 // package, or "" if its own text says enough.
 func Explain(err error) string {
-	if err == nil {
+	var advised interface{ Advised() bool }
+	if err == nil || errors.As(err, &advised) { // see package redisconn
 		return ""
 	}
 	for _, a := range advice {

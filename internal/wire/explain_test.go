@@ -164,3 +164,16 @@ func TestFileErrorsAreNotExplainedAsSockets(t *testing.T) {
 		t.Errorf("a firewall's refusal is explained as %q", got)
 	}
 }
+
+// said by package redisconn, which knows what was given
+type advised struct{ error }
+
+func (advised) Advised() bool   { return true }
+func (a advised) Unwrap() error { return a.error }
+
+func TestErrorWithAdviceGetsNoOther(t *testing.T) {
+	err := redis.Error("NOAUTH Authentication required.")
+	if Explain(err) == "" || Explain(fmt.Errorf("dialing: %w", advised{err})) != "" {
+		t.Errorf("%q, then %q", Explain(err), Explain(advised{err}))
+	}
+}

@@ -3,7 +3,8 @@
 //
 // Most programs need [NewStore] only: [Store.Full] is a Backend without a
 // server, with which code that uses a [lock.Client] can be tested. [Fault],
-// [Store.Seize] and [Store.Break] make that store fail.
+// [Store.Seize] and [Store.Break] make that store fail. docs/testing.md shows
+// such tests.
 //
 // # The conformance kit
 //

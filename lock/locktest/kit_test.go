@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
@@ -252,6 +253,120 @@ func TestKitFindsUntrueTraits(t *testing.T) {
 			cmd.Env = append(os.Environ(), "LOCKTEST_TRAIT="+name)
 			if out, err := cmd.CombinedOutput(); err == nil {
 				t.Errorf("the kit did not find the untrue trait:\n%s", out)
+			}
+		})
+	}
+}
+
+var errAway = errors.New("connection refused")
+
+// A Fault without an Op is a server that is away: no call reaches the store.
+func TestFaultWithoutOpFailsEveryCall(t *testing.T) {
+	ctx := context.Background()
+	s := NewStore(lock.Machine)
+	b := &full{plain{s}}
+	held, err := b.Try(ctx, "held", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.Enter(ctx, "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Order(Fault{Err: errAway})
+	calls := map[string]func() error{
+		"try":     func() error { _, err := b.Try(ctx, "free", time.Minute); return err },
+		"extend":  func() error { _, err := held.Extend(ctx, time.Minute); return err },
+		"release": func() error { return held.Release(ctx) },
+		"pass":    func() error { _, err := b.Pass(ctx, held, time.Minute); return err },
+		"enter":   func() error { _, err := b.Enter(ctx, "held"); return err },
+		"leave":   func() error { return p.Leave(ctx) },
+		"await":   func() error { _, _, err := b.Await(ctx, "held", func() {}); return err },
+		"watch":   func() error { return b.watchOne(ctx, held.(*grant), func() {}) },
+	}
+	for _, op := range ops {
+		if err := calls[op](); !errors.Is(err, errAway) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	if s.Holder("free") != "" || s.Holder("held") != held.Token() {
+		t.Error("a call reached the store")
+	}
+	s.Mend()
+	if err := held.Release(ctx); err != nil {
+		t.Errorf("after Mend: %v", err)
+	}
+}
+
+// A fault that never applies would make a test pass that tests nothing.
+func TestOrderPanicsAtAFaultWithoutEffect(t *testing.T) {
+	for _, c := range []struct {
+		fault Fault
+		names string
+	}{{Fault{Op: "renew", Err: errAway}, `"renew"`}, {Fault{Passes: true}, "Fault.Err"}} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, c.names) {
+					t.Errorf("Order(%v) said %q", c.fault, said)
+				}
+			}()
+			NewStore(lock.Machine).Order(c.fault)
+		}()
+	}
+}
+
+// A refused renewal is tried again. If the store answers that the key is not
+// the grant's, the lease ends at once.
+func TestFaultWithErrLostEndsTheLeaseAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		held bool // after the first renewal
+	}{{errAway, true}, {lock.ErrLost, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := NewStore(lock.Machine)
+			client, err := lock.New(s.Full(), lock.Config{TTL: 30 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease, err := client.Acquire(context.Background(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Order(Fault{Op: "extend", Times: 1, Err: c.err})
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			if held := lease.Err() == nil; held != c.held {
+				t.Errorf("a renewal that ended with %v: held %t", c.err, held)
+			}
+			_ = lease.Release()
+			if err := client.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An Acquire outlasts trouble that passes, and ends at once at trouble of which
+// it knows nothing.
+func TestAcquireWaitsWhileTheStoreIsAway(t *testing.T) {
+	for _, passes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := NewStore(lock.Machine)
+			client, err := lock.New(s.Full(), lock.Config{Wait: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Order(Fault{Err: errAway, Passes: passes})
+			time.AfterFunc(5*time.Second, s.Mend)
+			lease, err := client.Acquire(context.Background(), "k")
+			if taken := err == nil; taken != passes || err != nil && !errors.Is(err, errAway) {
+				t.Errorf("trouble that passes %t: taken %t, %v", passes, taken, err)
+			}
+			if err == nil {
+				_ = lease.Release()
+			}
+			if err := client.Close(context.Background()); err != nil {
+				t.Error(err)
 			}
 		})
 	}

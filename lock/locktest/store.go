@@ -42,23 +42,49 @@ func NewStore(clock lock.Clock) *Store {
 	}
 }
 
-// Fault makes calls of Op fail or wait: "try", "extend", "release", "pass",
-// "enter", "leave", "await" or "watch".
+// Fault makes calls of Op fail or wait. An empty Op means every call: with Err
+// and Passes set that is a server that is away. An Err that wraps
+// [lock.ErrLost] is the store's answer that the grant does not hold the key.
 type Fault struct {
-	Op    string
+	Op    string          // one of "try", "extend", "release", "pass", "enter", "leave", "await", "watch"
 	Times int             // number of calls; 0 means every call until Mend
 	Err   error           // error of the call; nil with Hold set: the call only takes longer
 	After bool            // the store did it, but the reply is lost; else the command never arrived
 	Hold  <-chan struct{} // the call waits until this is closed, or its context ends
 	Late  <-chan struct{} // with After unset: the command reaches the store when this is closed
+
+	// Passes says that Err is trouble that may pass, as a refused connection
+	// is: an Acquire then waits. Other trouble ends an Acquire at once, unless
+	// the store has said before that the key is held.
+	Passes bool
 }
 
-// Order adds a fault. It applies to the next calls of its Op.
+// away is an error that says that the trouble may pass.
+type away struct{ error }
+
+func (away) Passing() bool   { return true }
+func (e away) Unwrap() error { return e.error }
+
+// ops are the calls that can be ordered to fail.
+var ops = []string{"try", "extend", "release", "pass", "enter", "leave", "await", "watch"}
+
+// Order adds a fault. It applies to the next calls of its Op. If no call has
+// such a name, Order panics: a fault that never applies makes a test pass that
+// tests nothing.
 func (s *Store) Order(f Fault) {
+	switch {
+	case f.Op != "" && !slices.Contains(ops, f.Op):
+		panic(fmt.Sprintf("locktest: Fault.Op is %q; it must be empty, for every call, or one of %q", f.Op, ops))
+	case f.Passes && f.Err == nil:
+		panic("locktest: Fault.Passes is set and Fault.Err is not")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.Times == 0 {
 		f.Times = -1
+	}
+	if f.Passes {
+		f.Err = away{f.Err}
 	}
 	s.faults = append(s.faults, &f)
 }
@@ -153,7 +179,7 @@ func (s *Store) do(ctx context.Context, op string, run func()) (err error, unsur
 	s.calls[op]++
 	var f *Fault
 	for i, g := range s.faults {
-		if g.Op == op {
+		if g.Op == op || g.Op == "" {
 			f = g
 			if g.Times--; g.Times == 0 {
 				s.faults = append(s.faults[:i:i], s.faults[i+1:]...)

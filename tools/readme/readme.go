@@ -3,13 +3,18 @@
 //
 // It reads blocks indented by four spaces. A block whose lines begin with a
 // program's name has commands. Any other block is the output of the last
-// command before it. The command must print each of its lines, in that order;
-// numbers and the spacing of columns may differ.
+// command before it. The command must print each of its lines, in that order.
+// Numbers are compared too, except for what a clock of this machine decides;
+// the spacing of columns may differ.
+//
+// The package also takes the Go program out of the README, as a newcomer does
+// who copies it.
 //
 // The package does not check prose, and does not run commands within sentences.
 package readme
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,6 +25,7 @@ type Step struct {
 	Command string
 	Output  []string // empty where the README shows none
 	Line    int      // line of the command, from 1
+	At      []int    // line of each line of Output, from 1
 }
 
 var status = regexp.MustCompile(`  # exits with ([0-9]+)\b`)
@@ -37,7 +43,7 @@ func (s Step) Status() int {
 	return 0
 }
 
-var programs = regexp.MustCompile(`^(go|make|getsetlock) `)
+var programs = regexp.MustCompile(`^(go|make|docker|export|getsetlock) `)
 
 // Steps returns the commands of the text in their order.
 func Steps(text string) []Step {
@@ -58,6 +64,7 @@ func Steps(text string) []Step {
 		case len(steps) > 0 && strings.TrimSpace(shown) != "":
 			last := &steps[len(steps)-1]
 			last.Output = append(last.Output, shown)
+			last.At = append(last.At, i+1)
 		}
 	}
 	return steps
@@ -67,35 +74,48 @@ var (
 	// A duration is a number whatever its units: two runs may print 59.8s and
 	// 1m0.1s.
 	numbers = regexp.MustCompile(`([0-9]+([.,][0-9]+)*(ns|µs|ms|s|m|h)?)+`)
-	blanks  = regexp.MustCompile(`[\s─-]+`)
+	// A live lock ends by the clock: its stamp, and the time that is left.
+	times    = regexp.MustCompile(`\b([0-9]{13}|([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+)\b`)
+	hereTook = regexp.MustCompile(`\([0-9.]+m?s here\)`)
+	blanks   = regexp.MustCompile(`[\s─-]+`)
 )
 
-// plain returns a line without what differs from run to run.
-func plain(line string) string {
-	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(line, "#"), " "))
+// Mask takes out of a line what may differ from run to run.
+type Mask func(line string) string
+
+// MaskFor returns the mask for the output of a command. Only ls looks at a live
+// lock. All other commands that the README shows compute in virtual time, from
+// a seed, and say at most how long that took here.
+func MaskFor(command string) Mask {
+	if strings.HasPrefix(command, "getsetlock ls") {
+		return func(line string) string { return times.ReplaceAllString(line, "#") }
+	}
+	return func(line string) string { return hereTook.ReplaceAllString(line, "#") }
+}
+
+// NoNumbers is the mask that takes out all numbers. Where it makes two lines
+// equal, one is another run of the other.
+func NoNumbers(line string) string { return numbers.ReplaceAllString(line, "#") }
+
+func (m Mask) plain(line string) string {
+	return strings.TrimSpace(blanks.ReplaceAllString(m(line), " "))
 }
 
 // shows reports whether the README's line is the printed one. A line that ends
 // with " …" need only be its beginning, since tables are wider than a README.
-func shows(want, line string) bool {
+func (m Mask) shows(want, line string) bool {
 	if head, cut := strings.CutSuffix(want, " …"); cut {
-		return strings.HasPrefix(plain(line), plain(head)+" ")
+		return strings.HasPrefix(m.plain(line), m.plain(head)+" ")
 	}
-	return plain(line) == plain(want)
+	return m.plain(line) == m.plain(want)
 }
 
 // Missing returns the lines of want that got lacks, or has in another order.
-func Missing(want []string, got string) []string {
+func (m Mask) Missing(want []string, got string) []string {
 	var missing []string
 	rest := strings.Split(got, "\n")
 	for _, w := range want {
-		at := -1
-		for i, line := range rest {
-			if shows(w, line) {
-				at = i
-				break
-			}
-		}
+		at := m.find(w, rest)
 		if at < 0 {
 			missing = append(missing, w)
 			continue
@@ -103,4 +123,83 @@ func Missing(want []string, got string) []string {
 		rest = rest[at+1:]
 	}
 	return missing
+}
+
+func (m Mask) find(want string, lines []string) int {
+	for i, line := range lines {
+		if m.shows(want, line) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Renewed returns the text with the step's output as got has it: each line of
+// the README becomes the printed line that differs in its numbers alone, and in
+// the fewest of them. If there is none, it is an error, since only a person can
+// choose another line.
+func (s Step) Renewed(text, got string) (string, error) {
+	lines, rest := strings.Split(text, "\n"), strings.Split(got, "\n")
+	for i, want := range s.Output {
+		at := nearest(want, rest)
+		if at < 0 {
+			return "", fmt.Errorf("%s no longer prints a line like %q: choose another", s.Command, want)
+		}
+		line := asLong(rest[at], want)
+		if took := hereTook.FindString(want); took != "" {
+			line = hereTook.ReplaceAllLiteralString(line, took) // another run's would differ for nothing
+		}
+		lines[s.At[i]-1] = "    " + line
+		rest = rest[at+1:]
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func nearest(want string, lines []string) int {
+	at, most := -1, -1
+	for i, line := range lines {
+		if same := sameWords(want, line); same > most && Mask(NoNumbers).shows(want, line) {
+			at, most = i, same
+		}
+	}
+	return at
+}
+
+func sameWords(a, b string) int {
+	same, other := 0, strings.Fields(b)
+	for i, word := range strings.Fields(a) {
+		if i < len(other) && word == other[i] {
+			same++
+		}
+	}
+	return same
+}
+
+// asLong cuts the printed line after as many words as the README shows of it.
+func asLong(line, want string) string {
+	head, cut := strings.CutSuffix(want, " …")
+	if !cut {
+		return strings.TrimRight(line, " ")
+	}
+	end := 0
+	for range strings.Fields(head) {
+		end += len(line[end:]) - len(strings.TrimLeft(line[end:], " "))
+		if n := strings.IndexByte(line[end:], ' '); n >= 0 {
+			end += n
+		} else {
+			end = len(line)
+		}
+	}
+	return line[:end] + " …"
+}
+
+var program = regexp.MustCompile("(?ms)^```go\n(package main\n.*?)^```$")
+
+// Program returns the whole Go program of the text.
+func Program(text string) (string, error) {
+	found := program.FindAllStringSubmatch(text, -1)
+	if len(found) != 1 {
+		return "", fmt.Errorf("the text shows %d Go programs, and one is wanted", len(found))
+	}
+	return found[0][1], nil
 }

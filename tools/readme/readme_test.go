@@ -2,6 +2,7 @@ package readme
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -24,16 +25,16 @@ and
 
 func TestStepsHaveTheirOutput(t *testing.T) {
 	want := []Step{
-		{"go run ./cmd/x a", []string{"one   1.5 s", "two", "three"}, 3},
-		{"getsetlock ls", nil, 14},
-		{"make test", nil, 15},
+		{"go run ./cmd/x a", []string{"one   1.5 s", "two", "three"}, 3, []int{7, 8, 10}},
+		{"getsetlock ls", nil, 14, nil},
+		{"make test", nil, 15, nil},
 	}
 	if got := Steps(text); !reflect.DeepEqual(got, want) {
 		t.Errorf("%#v", got)
 	}
 }
 
-func TestMissingComparesLinesInOrderWithoutNumbers(t *testing.T) {
+func TestMissingComparesLinesInOrder(t *testing.T) {
 	for _, c := range []struct {
 		want []string
 		got  string
@@ -48,8 +49,64 @@ func TestMissingComparesLinesInOrderWithoutNumbers(t *testing.T) {
 		{[]string{"so …"}, "sold 4\n", 1},
 		{[]string{"took 59.8s of 3 m"}, "took 1m0.15s of 4 m\n", 0},
 	} {
-		if got := Missing(c.want, c.got); len(got) != c.lack {
+		if got := Mask(NoNumbers).Missing(c.want, c.got); len(got) != c.lack {
 			t.Errorf("%q in %q: missing %q", c.want, c.got, got)
+		}
+	}
+}
+
+// Only what a clock decides is left out: a rehearsal's real duration, and the
+// end of a live lock.
+func TestMaskLeavesFiguresToCompare(t *testing.T) {
+	for _, c := range []struct {
+		command, want, got string
+		same               bool
+	}{
+		{"getsetlock rehearse", "in 3m28s (5.53s here), seed 1", "in 3m28s (71ms here), seed 1", true},
+		{"getsetlock rehearse", "3215 sold in 3m28s (5.53s here)", "3216 sold in 3m28s (5.53s here)", false},
+		{"getsetlock rehearse", "3215 sold in 3m28s (5.53s here)", "3215 sold in 3m29s (5.53s here)", false},
+		{"getsetlock audit --demo  # exits with 1", "a  +7.3s", "a +7.3s", true},
+		{"getsetlock audit --demo  # exits with 1", "a  +7.3s …", "a +7.31s b", false},
+		{"getsetlock ls", "Jedis +5  1m0s  1795199178262", "Jedis +5  59.9s  1795199178263", true},
+		{"getsetlock ls", "stock:43  Jedis +5  1m0s", "stock:43  Jedis +6  1m0s", false},
+	} {
+		if got := MaskFor(c.command).shows(c.want, c.got); got != c.same {
+			t.Errorf("%s: %q and %q: %t", c.command, c.want, c.got, got)
+		}
+	}
+}
+
+// Of two lines that differ in numbers, the one that shares more words is meant.
+func TestRenewedTakesThePrintedFigures(t *testing.T) {
+	shown := Steps(text)[0]
+	got, err := shown.Renewed(text, "zero 0\none 7 m\none  2.5 s\ntwo\nthree\n")
+	if err != nil || got != strings.Replace(text, "one   1.5 s", "one  2.5 s", 1) {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if _, err := shown.Renewed(text, "one 2 s\nthree\n"); err == nil {
+		t.Error("a line that is no longer printed was renewed")
+	}
+	const rehearsal = "    go x\n\nprints\n\n    sold 3 (5s here)\n"
+	if got, err := Steps(rehearsal)[0].Renewed(rehearsal, "sold 4 (6s here)\n"); err != nil ||
+		got != strings.Replace(rehearsal, "3", "4", 1) {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for want, line := range map[string]string{"a  1 …": "a    22   b c", "a 1": "a    22   "} {
+		cut := asLong(line, want)
+		if !Mask(NoNumbers).shows(cut, line) || strings.TrimSuffix(cut, " …") != "a    22" {
+			t.Errorf("%q as long as %q: %q", line, want, cut)
+		}
+	}
+}
+
+func TestProgramIsTheWholeOne(t *testing.T) {
+	const part, whole = "```go\nf()\n```\n", "```go\npackage main\n\nfunc main() {}\n```\n"
+	if got, err := Program(part + whole); err != nil || got != "package main\n\nfunc main() {}\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, text := range []string{part, whole + whole} {
+		if got, err := Program(text); err == nil {
+			t.Errorf("%q has the program %q", text, got)
 		}
 	}
 }

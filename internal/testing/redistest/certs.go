@@ -21,42 +21,61 @@ import (
 type authority struct {
 	root, cert, key string // paths of the files
 	client          *tls.Config
+
+	parent *x509.Certificate
+	by     *ecdsa.PrivateKey
+	issued int64 // the last serial number
 }
 
 func newAuthority(t testing.TB, dir string) *authority {
 	t.Helper()
-	// The certificates are valid for ten years either way, so that tests may
-	// shift clocks.
-	from, until := time.Now().AddDate(-10, 0, 0), time.Now().AddDate(10, 0, 0)
-	rootKey, key := newKey(t), newKey(t)
-	root := &x509.Certificate{
+	a := &authority{by: newKey(t), issued: 1}
+	a.parent = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redistest authority"},
-		NotBefore: from, NotAfter: until,
+		NotBefore: time.Now().Add(-valid), NotAfter: time.Now().Add(valid),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redistest server"},
-		NotBefore: from, NotAfter: until,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	a := &authority{}
-	rootDER := sign(t, root, root, &rootKey.PublicKey, rootKey)
+	rootDER := sign(t, a.parent, a.parent, &a.by.PublicKey, a.by)
 	a.root = writePEM(t, dir, "ca.pem", "CERTIFICATE", rootDER)
-	a.cert = writePEM(t, dir, "server.pem", "CERTIFICATE", sign(t, cert, root, &key.PublicKey, rootKey))
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	a.key = writePEM(t, dir, "server.key", "PRIVATE KEY", keyDER)
+	a.cert, a.key = a.issue(t, dir, "server", valid)
 	pool := x509.NewCertPool()
 	parsed, err := x509.ParseCertificate(rootDER)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
 	pool.AddCert(parsed)
-	a.client = &tls.Config{RootCAs: pool, ServerName: "localhost"}
+	pair, err := tls.LoadX509KeyPair(a.cert, a.key)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	a.client = &tls.Config{RootCAs: pool, ServerName: "localhost", Certificates: []tls.Certificate{pair}}
 	return a
+}
+
+// valid is how long certificates are valid either way, so that tests may shift
+// clocks.
+const valid = 10 * 365 * 24 * time.Hour
+
+// issue writes a certificate for a server or a client and its key to files in
+// dir. It is valid for this long from now; negative: it has expired since.
+func (a *authority) issue(t testing.TB, dir, name string, left time.Duration) (cert, key string) {
+	t.Helper()
+	a.issued++
+	private := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(a.issued), Subject: pkix.Name{CommonName: "redistest " + name},
+		NotBefore: time.Now().Add(-valid), NotAfter: time.Now().Add(left),
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der := sign(t, template, a.parent, &private.PublicKey, a.by)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	cert = writePEM(t, dir, name+".pem", "CERTIFICATE", der)
+	return cert, writePEM(t, dir, name+".key", "PRIVATE KEY", keyDER)
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {

@@ -24,6 +24,7 @@ type Options struct {
 	Path     string   // path of the binary. Defaults to redis-server, as found in PATH
 	Unix     bool     // listen on a unix socket only
 	TLS      bool     // listen with TLS only, with a certificate made for this server
+	Certs    bool     // with TLS: demand certificates of clients
 	Password string   // password of the default user
 	Persist  bool     // keep every write on disk, so that it survives Restart and Start
 	Args     []string // further arguments, such as "--maxmemory", "2mb"
@@ -97,7 +98,7 @@ func (s *Server) place() error {
 	case s.o.Unix:
 		s.args = append(s.args, "--port", "0", "--unixsocket", s.addr)
 	case s.o.TLS:
-		s.args = append(s.args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no")
+		s.args = append(s.args, "--port", "0", "--tls-port", port, "--tls-auth-clients", s.demand())
 		s.args = append(s.args, "--tls-cert-file", s.ca.cert, "--tls-key-file", s.ca.key,
 			"--tls-ca-cert-file", s.ca.root)
 	default:
@@ -219,6 +220,22 @@ func (s *Server) URLFor(user, password string) string {
 		u.User = url.UserPassword(user, password)
 	}
 	return u.String()
+}
+
+// demand is the value of tls-auth-clients.
+func (s *Server) demand() string {
+	if s.o.Certs {
+		return "yes"
+	}
+	return "no"
+}
+
+// ClientCert writes a certificate that the server accepts, and its key, to
+// files in dir. It is valid for this long from now; negative: it has expired
+// since. It replaces files of the same name.
+func (s *Server) ClientCert(dir, name string, left time.Duration) (cert, key string) {
+	s.t.Helper()
+	return s.ca.issue(s.t, dir, name, left)
 }
 
 // CACert returns the file with the certificate of the server's authority; ""

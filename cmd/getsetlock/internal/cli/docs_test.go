@@ -2,11 +2,13 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -163,5 +165,61 @@ func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
 				t.Errorf("%s: %s: not KEY -- COMMAND", name, m[1])
 			}
 		}
+	}
+}
+
+// commandSpan is a command line that a sentence or a table quotes.
+var commandSpan = regexp.MustCompile("`getsetlock ([^`…]+)`")
+
+// A command that a page quotes names a verb and flags that exist. It may name a
+// flag without its value.
+func TestCommandsQuotedInPagesParse(t *testing.T) {
+	pages, err := filepath.Glob("../../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range commandSpan.FindAllStringSubmatch(string(text), -1) {
+			n++
+			verb, rest, err := newRoot(&out.Env{}).Find(strings.Fields(m[1]))
+			if err == nil {
+				err = verb.ParseFlags(rest)
+			}
+			if err != nil && !strings.Contains(err.Error(), "flag needs an argument") { // only named
+				t.Errorf("%s: getsetlock %s: %v", filepath.Base(page), m[1], err)
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("%d commands found", n)
+	}
+}
+
+// docs/watching.md says to alarm on doctor's exit code.
+func TestDoctorOfWatchingAlarmsOnADeadLock(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/watching.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "getsetlock doctor --match 'lock:*'"
+	if !strings.Contains(string(page), "| `"+line+"` | each hour | exit 1:") {
+		t.Fatalf("the page has no row for %s", line)
+	}
+	args := strings.Fields(strings.ReplaceAll(line, "'", ""))[1:]
+	s := clitest.NewStage(t)
+	if got := s.Run(args...); got.Code != 0 {
+		t.Errorf("without locks: code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
+	dead := clitest.StampOf(s.World.ServerNow().Add(-time.Hour))
+	if err := s.World.Mini.Set("lock:dead", dead); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Run(args...); got.Code != 1 || !strings.Contains(got.Out, "lock:dead") {
+		t.Errorf("with a dead lock: code %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 }

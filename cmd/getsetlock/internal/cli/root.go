@@ -4,18 +4,14 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/auditverb"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/benchverb"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/migrateverb"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/rehearseverb"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/runverb"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/skewverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 )
 
@@ -38,22 +34,13 @@ const rootExamples = `  getsetlock rehearse                     see what goes wr
   getsetlock run nightly -- ./backup.sh   one backup at a time, on all hosts
   getsetlock ls                           see who holds which lock`
 
-// verbs has the constructor of each verb. --help sorts the verbs by name. The
-// last two are hidden: only a benchmark and a rehearsal start them, as child
-// processes.
-var verbs = []func(*out.Env) *cobra.Command{
-	rehearseverb.New, skewverb.New, runverb.New, runverb.NewHold, runverb.NewWait,
-	benchverb.New, migrateverb.New,
-	auditverb.NewAudit, auditverb.NewDoctor,
-	smallverbs.NewLs, smallverbs.NewUnlock, smallverbs.NewVersion, smallverbs.NewCompletion,
-	benchverb.NewProcess, rehearseverb.NewChild,
-}
-
-// usageWords changes cobra's text of usage: it wraps the flags at 80 columns,
-// and leaves out the examples, which help prints before.
-var usageWords = strings.NewReplacer("Available Commands:", "Commands:", ".FlagUsages",
-	".FlagUsagesWrapped 80",
+// usageWords changes cobra's text of usage: it prints the flags in groups, and
+// leaves out the examples, which help prints before.
+var usageWords = strings.NewReplacer(
+	"\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagGroups .}}",
 	"{{if .HasExample}}\n\nExamples:\n{{.Example}}{{end}}", "")
+
+func init() { cobra.AddTemplateFunc("flagGroups", flagUsages) }
 
 // help prints the help of a verb: what it does, then the examples that most
 // people need, then the details and the flags.
@@ -72,6 +59,9 @@ func help(cmd *cobra.Command, _ []string) {
 // Main runs one command line and returns its exit code.
 func Main(args []string, env out.Env) int { return out.Execute(args, env, newRoot) }
 
+// Root returns the command with all its verbs, for what describes it.
+func Root(e *out.Env) *cobra.Command { return newRoot(e) }
+
 func newRoot(e *out.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "getsetlock",
@@ -84,16 +74,32 @@ func newRoot(e *out.Env) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.HasPrefix(err.Error(), "unknown") {
-			return out.WrongUse("%w; see %s --help", err, cmd.CommandPath())
-		}
-		return err
-	})
+	root.Version = smallverbs.VersionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version, as the verb version does")
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(usageWords.Replace(root.UsageTemplate()))
 	root.SetHelpFunc(help)
-	for _, newVerb := range verbs {
-		root.AddCommand(newVerb(e))
-	}
+	addVerbs(root, e)
 	return root
+}
+
+// flagError adds the nearest flag to the error for an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	word, _, _ = strings.Cut(word, "=") // after it may come a password
+	if near := out.Nearest(word, names); near != "" {
+		return out.WrongUse("%w; did you mean --%s? See %s --help", err, near, cmd.CommandPath())
+	}
+	return out.WrongUse("%w; see %s --help", err, cmd.CommandPath())
 }

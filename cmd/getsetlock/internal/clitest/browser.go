@@ -5,7 +5,9 @@ package clitest
 import (
 	"bufio"
 	"bytes"
+	_ "embed"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -138,53 +140,110 @@ func (b *browser) requested() []string {
 	return all
 }
 
-// A label beyond the edge of its plot cannot be read.
-const lookAtPage = `
-const out = {plots: [], tables: document.querySelectorAll('table').length, cut: [], sideways: document.documentElement.scrollWidth > innerWidth};
-for (const svg of document.querySelectorAll('svg')) {
-  const frame = svg.getBoundingClientRect();
-  out.plots.push({name: svg.getAttribute('aria-label'), width: frame.width, height: frame.height,
-    drawn: svg.querySelectorAll('path.line, rect.holds, rect.range').length,
-    table: svg.closest('section').querySelectorAll('tbody tr').length});
-  for (const text of svg.querySelectorAll('text')) {
-    const at = text.getBoundingClientRect();
-    if (at.left < frame.left - 1 || at.right > frame.right + 1 || at.top < frame.top - 1 || at.bottom > frame.bottom + 1) out.cut.push(text.textContent);
-  }
+// devTool sends one command of the DevTools protocol.
+func (b *browser) devTool(command string, params map[string]any, value any) {
+	b.t.Helper()
+	b.Ask("POST", "/goog/cdp/execute", map[string]any{"cmd": command, "params": params}, value)
 }
-return out;`
+
+// view is how a person looks at a page.
+type view struct {
+	Width, Height int
+	Scheme        string // light or dark
+	Media         string // screen or print
+}
+
+func (v view) String() string { return fmt.Sprintf("%s-%d-%s", v.Media, v.Width, v.Scheme) }
+
+// views are a phone, a small and a large screen, by day and by night, and two
+// sheets of paper.
+func views() []view {
+	var all []view
+	for _, scheme := range []string{"light", "dark"} {
+		all = append(all, view{390, 844, scheme, "screen"}, view{800, 900, scheme, "screen"},
+			view{1400, 900, scheme, "screen"}, view{700, 990, scheme, "print"})
+	}
+	return all
+}
+
+func (b *browser) show(v view) {
+	b.t.Helper()
+	b.devTool("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.Width, "height": v.Height,
+		"deviceScaleFactor": 1, "mobile": v.Width < 500}, nil)
+	b.devTool("Emulation.setEmulatedMedia", map[string]any{"media": v.Media,
+		"features": []map[string]string{{"name": "prefers-color-scheme", "value": v.Scheme}}}, nil)
+}
+
+// envShots names a directory for pictures of all views, for people to look at.
+const envShots = "GETSETLOCK_SHOTS"
+
+func (b *browser) shoot(name string) {
+	dir := os.Getenv(envShots)
+	if dir == "" {
+		return
+	}
+	var shot struct{ Data []byte }
+	b.devTool("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), shot.Data, 0o600); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// lookAtPage returns what is wrong with a page as it is shown now. A label
+// beyond the edge of its plot, or below another label, cannot be read. The
+// contrast is that of the colour rules of the web (WCAG 2), of text in its
+// computed colour on the colours below it.
+//
+//go:embed look.js
+var lookAtPage string
+
+type seenPage struct {
+	Plots []struct {
+		Name                              string
+		Width, Height, Drawn, Table, Tips float64
+	}
+	Tables   int
+	Wrong    []string
+	Sideways bool
+	First    string // text of the first screen
+	Paper    string // colour of the page
+}
 
 // WholePage fails the test unless a report has the named plots and that many
-// more tables. Each plot must be drawn and have its table, and no label may be
-// cut off. The page must load nothing, and the console must be empty.
-func WholePage(t *testing.T, file string, tables int, plots ...string) {
+// more tables, and can be read in every view: on a phone, on screens, by night
+// and on paper. Each plot must be drawn and have its table and its tooltips.
+// Nothing may be wider than the window, no label may be cut off or covered, all
+// text must have contrast, and the first screen must name the culprit. The page
+// must load nothing, and the console must be empty.
+func WholePage(t *testing.T, file, culprit string, tables int, plots ...string) {
 	t.Helper()
 	b := OpenBrowser(t)
 	b.Ask("POST", "/url", map[string]string{"url": "file://" + file}, nil)
-	var page struct {
-		Plots []struct {
-			Name                        string
-			Width, Height, Drawn, Table float64
+	for _, v := range views() {
+		b.show(v)
+		var page seenPage
+		b.Run(lookAtPage, &page)
+		names := ""
+		for _, p := range page.Plots {
+			names += p.Name + "\n"
+			if p.Width < 300 || p.Height < 60 || p.Drawn == 0 || p.Table < 2 || p.Tips == 0 {
+				t.Errorf("%v: plot %+v", v, p)
+			}
 		}
-		Tables   int
-		Cut      []string
-		Sideways bool
-	}
-	b.Run(lookAtPage, &page)
-	names := ""
-	for _, p := range page.Plots {
-		names += p.Name + "\n"
-		if p.Width < 500 || p.Height < 100 || p.Drawn == 0 || p.Table < 4 {
-			t.Errorf("plot %+v", p)
+		if i := slices.IndexFunc(plots, func(p string) bool { return !strings.Contains(names, p) }); i >= 0 {
+			t.Errorf("%v: no plot %q among\n%s", v, plots[i], names)
 		}
-	}
-	for _, name := range plots {
-		if !strings.Contains(names, name) {
-			t.Errorf("no plot %q among\n%s", name, names)
+		if page.Tables != len(page.Plots)+tables || page.Sideways || len(page.Wrong) > 0 {
+			t.Errorf("%v: %d tables, wider than the window: %v, wrong:\n%s", v, page.Tables, page.Sideways,
+				strings.Join(page.Wrong, "\n"))
 		}
-	}
-	if page.Tables != len(page.Plots)+tables || len(page.Cut) > 0 || page.Sideways {
-		t.Errorf("%d tables, labels cut off: %q, wider than the window: %v", page.Tables, page.Cut,
-			page.Sideways)
+		if !strings.Contains(page.First, culprit) {
+			t.Errorf("%v: the first screen does not name %q:\n%s", v, culprit, page.First)
+		}
+		if white := page.Paper == "rgb(255, 255, 255)"; white == (v.Scheme == "dark" && v.Media == "screen") {
+			t.Errorf("%v: the page is %s", v, page.Paper)
+		}
+		b.shoot(strings.TrimSuffix(filepath.Base(file), ".html") + "-" + v.String())
 	}
 	b.askedNobodyBut(file)
 }

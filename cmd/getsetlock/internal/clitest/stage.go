@@ -45,6 +45,7 @@ type Stage struct {
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
 	Interactive bool
+	Columns     int        // width of the terminal that stdout and stderr are, of 30 rows; 0: they are none
 	Replaced    [][]string // arguments of each call of Replace
 	Environ     []string   // … and the environment of the last call
 	Stays       bool       // Replace is impossible, as on Windows and as PID 1
@@ -112,6 +113,7 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 		Patience:    s.Patience,
 		Notify:      s.notify,
 		Interactive: func() bool { return s.Interactive },
+		Size:        func(io.Writer) (int, int, bool) { return s.Columns, 30, s.Columns > 0 },
 		Hostname:    func() (string, error) { return "host7", nil },
 		Replace: func(args, env []string) error {
 			s.Replaced, s.Environ = append(s.Replaced, args), env

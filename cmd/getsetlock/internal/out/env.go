@@ -61,6 +61,10 @@ type Env struct {
 	// answer a question.
 	Interactive func() bool
 
+	// Size returns the size of the terminal that a stream writes to, and false
+	// where it writes to none. nil asks the stream itself.
+	Size func(w io.Writer) (columns, rows int, ok bool)
+
 	// Hostname returns this machine's name. It is stored next to tokens, for
 	// people to read.
 	Hostname func() (string, error)

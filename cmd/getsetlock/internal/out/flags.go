@@ -14,17 +14,30 @@ import (
 
 // ServerFlags are the flags that choose the server, and --quiet.
 type ServerFlags struct {
-	Redis, CACert string
-	Quiet         bool
+	Redis, CACert, Cert, Key, PasswordFile string
+	Quiet                                  bool
 }
 
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master (default $"+redisconn.Env+", else "+redisconn.Default+")")
-	cmd.Flags().StringVar(&f.CACert, "cacert", "",
-		"file of PEM certificates that rediss:// trusts instead of the system's (default $"+
-			redisconn.EnvCACert+" if the address comes from $"+redisconn.Env+")")
+	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	f.RegisterFiles(cmd)
 	Complete(cmd, "redis", cobra.NoFileCompletions)
+}
+
+// RegisterFiles defines the flags for what an address does not say.
+func (f *ServerFlags) RegisterFiles(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.PasswordFile, "password-file", "",
+		"file with the password, if the address has none; read at each connection (default $"+
+			redisconn.EnvPasswordFile+")")
+	flags.StringVar(&f.CACert, "cacert", "",
+		"file of PEM certificates that rediss:// trusts instead of the system's (default $"+
+			redisconn.EnvCACert+")")
+	flags.StringVar(&f.Cert, "cert", "",
+		"file with the PEM certificate of this client, for servers that demand one (default $"+
+			redisconn.EnvCert+")")
+	flags.StringVar(&f.Key, "key", "", "file with the key of --cert (default $"+redisconn.EnvKeyFile+")")
 }
 
 // QuietFlag defines --quiet, for verbs that print progress or warnings.
@@ -50,37 +63,58 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 // Picked returns the server's address, with its password, and the options for
 // it: from the flags, else from the environment, else the default.
 //
-// The certificate file of the environment is used only together with the
-// address of the environment, and only if that address asks for TLS. A run sets
-// both variables for its command. That command may name another server by
-// --redis, or replace the address alone.
-func (f *ServerFlags) Picked(e *Env) (raw string, options redisconn.Options) {
+// The other variables belong to the address in [redisconn.Env], and to the
+// address of --redis only where that variable is not set or says the same. A
+// run sets them for its command. That command may name another server by
+// --redis, which must not get this server's password.
+func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	raw = redisconn.Pick(f.Redis, e.Getenv)
-	if f.CACert != "" || f.Redis != "" || e.Getenv(redisconn.Env) == "" {
-		return raw, redisconn.Options{CACert: f.CACert}
+	if set := e.Getenv(redisconn.Env); set == "" || set == raw {
+		o = redisconn.OptionsFromEnv(raw, e.Getenv)
 	}
-	if a, err := redisconn.Parse(raw); err != nil || !a.TLS() {
-		return raw, redisconn.Options{}
+	if f.PasswordFile != "" {
+		o.Password, o.PasswordFile = "", f.PasswordFile
 	}
-	return raw, redisconn.Options{CACert: e.Getenv(redisconn.EnvCACert),
-		CACertFrom: "$" + redisconn.EnvCACert}
+	if f.CACert != "" {
+		o.CACert, o.CACertFrom = f.CACert, ""
+	}
+	if f.Cert != "" || f.Key != "" {
+		o.Cert, o.Key = f.Cert, f.Key
+	}
+	return raw, o
 }
 
 // ServerVariables are the variables that name the server for a started program,
 // see [ServerFlags.Environment].
-var ServerVariables = []string{redisconn.Env, redisconn.EnvCACert}
+var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.EnvPasswordFile,
+	redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile, redisconn.EnvCACert, redisconn.EnvCert,
+	redisconn.EnvKeyFile}
 
 // Environment returns the ServerVariables that lead a started program to the
 // same server, with the same user and password. File paths are absolute, since
 // the program may change its directory first.
 func (f *ServerFlags) Environment(e *Env) []string {
-	raw, options := f.Picked(e)
+	raw, o := f.Picked(e)
 	env := []string{redisconn.Env + "=" + raw}
-	if file := options.CACert; file != "" {
-		if absolute, err := filepath.Abs(file); err == nil {
-			file = absolute
+	for _, v := range []struct {
+		name, value string
+		file        bool
+	}{
+		{redisconn.EnvPassword, o.Password, false},
+		{redisconn.EnvPasswordFile, o.PasswordFile, true},
+		{redisconn.EnvSentinelPassword, o.SentinelPassword, false},
+		{redisconn.EnvSentinelPasswordFile, o.SentinelPasswordFile, true},
+		{redisconn.EnvCACert, o.CACert, true},
+		{redisconn.EnvCert, o.Cert, true},
+		{redisconn.EnvKeyFile, o.Key, true},
+	} {
+		if v.value == "" {
+			continue
 		}
-		env = append(env, redisconn.EnvCACert+"="+file)
+		if absolute, err := filepath.Abs(v.value); v.file && err == nil {
+			v.value = absolute
+		}
+		env = append(env, v.name+"="+v.value)
 	}
 	return env
 }
@@ -168,7 +202,37 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if cmd.HasParent() {
 		return WrongUse("it takes no arguments, but got %q", args[0])
 	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	near := Nearest(args[0], names)
+	if begun := cmd.SuggestionsFor(args[0]); len(begun) > 0 { // a synonym, or the beginning of a name
+		near = begun[0]
+	}
+	if near != "" {
+		return WrongUse("there is no command %q; did you mean %s? See getsetlock --help", args[0], near)
+	}
 	return WrongUse("there is no command %q; see getsetlock --help", args[0])
+}
+
+// Nearest returns the name that a mistyped word may have meant: one that begins
+// with the word, else the one that differs least. It returns "" where all names
+// differ in more than half of the word's letters, or in more than two.
+func Nearest(word string, names []string) string {
+	list := &cobra.Command{} // cobra's way to compare words, which it has for commands only
+	for _, name := range names {
+		list.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	for letters := 1; word != "" && letters <= min(2, len(word)/2); letters++ {
+		list.SuggestionsMinimumDistance = letters
+		if near := list.SuggestionsFor(word); len(near) > 0 {
+			return near[0]
+		}
+	}
+	return ""
 }
 
 // Examples joins the lines of a verb's examples, indented by two blanks.

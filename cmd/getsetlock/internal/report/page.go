@@ -1,9 +1,14 @@
-// Package report makes one self-contained HTML page of an answer: words, plots
-// as inline SVG, and below each plot the same figures as a table.
+// Package report makes one self-contained HTML page of an answer: the verdict,
+// the causes, a matrix of findings, plots as inline SVG, and below each plot
+// the same figures as a table.
 //
 // The page loads nothing from the network and forbids itself to: its policy
 // allows only its own inline styles. It has no script. Save writes a whole page
 // or nothing.
+//
+// Each figure is drawn twice, for a desk and for a phone; the style shows one
+// of the two. Red means bad and nothing else: a protocol has a colour of its
+// own, the same on every page.
 //
 // The package does not judge what it shows. A plot shows the values that it
 // gets, and refuses a value that is not a number.
@@ -15,24 +20,65 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"time"
 )
 
 // Page is the content of a page, in the order of its fields.
 type Page struct {
 	Title    string
-	Verdict  string // the answer in one sentence
-	Bad      bool   // the answer is bad
+	Made     time.Time // when the page was made; zero: not shown
+	Verdict  string    // the answer in one sentence
+	Bad      bool      // the answer is bad
 	Words    []string
+	Causes   []Cause
 	Sections []Section
 	Foot     string // how to make the page again
+}
+
+// Cause is a thing to mend, with the findings that it explains.
+type Cause struct {
+	Culprit  string // name of the client, key or server that it is about
+	Says     string
+	Do       string // what to do about it; empty: nothing
+	Bad      bool
+	Explains string // sentence above the findings
+	Findings []string
 }
 
 // Section answers one question.
 type Section struct {
 	Title  string
 	Words  string
-	Figure Figure // nil: only the table
-	Table  Table  // the figure's values, to read and compute with
+	Matrix *Matrix // nil: none
+	Figure Figure  // nil: only the table
+	Table  Table   // the figure's values, to read and compute with
+}
+
+// Matrix has a row for each participant and a column for each kind of finding.
+// Its rows are in groups, one for each cause.
+type Matrix struct {
+	Corner  string // heading of the first column
+	Columns []string
+	Groups  []Group
+}
+
+// Group is the rows below one heading.
+type Group struct {
+	Title string
+	Rows  []Entry
+}
+
+// Entry is one row of a matrix, with as many cells as there are columns.
+type Entry struct {
+	Name  string
+	Cells []Cell
+}
+
+// Cell is a count or a word. An empty cell stays empty.
+type Cell struct {
+	Text string
+	Says string // tooltip
+	Bad  bool
 }
 
 // Table has as many cells in each row as there are columns.
@@ -40,24 +86,70 @@ type Table struct {
 	Columns []string
 	Text    int // number of columns, from the left, that are text; the others are numbers and aligned right
 	Rows    [][]string
+	Bad     []int // numbers of the rows, from 0, that are shown as bad
 }
 
 // Figure is a *Plot, a *Timeline or a *Ranges.
 type Figure interface {
-	svg(b *strings.Builder) error
+	svg(b *strings.Builder, s size) error
+	legend() []Line
 }
+
+// size is the drawing's width in units of its viewBox, and its style class.
+type size struct {
+	width float64
+	class string
+}
+
+// narrow reports whether the drawing is for a phone.
+func (s size) narrow() bool { return s == phone }
+
+var desk, phone = size{760, "wide"}, size{360, "narrow"}
 
 //go:embed page.html
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"figure": func(f Figure) (template.HTML, error) {
-		var b strings.Builder
-		err := f.svg(&b)
-		return template.HTML(b.String()), err
+	"figure": draw,
+	"words":  func(t Table, column int) bool { return column < t.Text },
+	"long":   func(cell string) bool { return len(cell) > longCell },
+	"bad": func(t Table, row int) bool {
+		for _, n := range t.Bad {
+			if n == row {
+				return true
+			}
+		}
+		return false
 	},
-	"words": func(t Table, column int) bool { return column < t.Text },
+	"date":  func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"add":   func(a, b int) int { return a + b },
 }).Parse(pageText))
+
+// longCell is the number of bytes from which on a cell is broken into lines.
+const longCell = 44
+
+// draw returns a figure in both sizes, and its legend.
+func draw(f Figure) (template.HTML, error) {
+	var b strings.Builder
+	for _, s := range []size{desk, phone} {
+		if err := f.svg(&b, s); err != nil {
+			return "", err
+		}
+	}
+	lines := f.legend()
+	if len(lines) == 0 {
+		return template.HTML(b.String()), nil
+	}
+	b.WriteString(`<ul class="legend">`)
+	for _, l := range lines {
+		fmt.Fprintf(&b, `<li><svg class="key" width="28" height="8" viewBox="0 0 28 8" aria-hidden="true">`+
+			`<path class="line %s" d="M0 4h28"/></svg>%s</li>`+"\n", l.style(),
+			template.HTMLEscapeString(l.Name))
+	}
+	b.WriteString("</ul>\n")
+	return template.HTML(b.String()), nil
+}
 
 // Write writes the page to w. It fails for figures that cannot be drawn, and
 // with the errors of w.
@@ -67,6 +159,17 @@ func (p Page) Write(w io.Writer) error {
 			if len(row) != len(s.Table.Columns) {
 				return fmt.Errorf("report: section %q, row %d: %d cells under %d columns", s.Title, n+1,
 					len(row), len(s.Table.Columns))
+			}
+		}
+		if s.Matrix == nil {
+			continue
+		}
+		for _, g := range s.Matrix.Groups {
+			for _, row := range g.Rows {
+				if len(row.Cells) != len(s.Matrix.Columns) {
+					return fmt.Errorf("report: section %q, row %q: %d cells under %d columns", s.Title,
+						row.Name, len(row.Cells), len(s.Matrix.Columns))
+				}
 			}
 		}
 	}

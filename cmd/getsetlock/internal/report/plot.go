@@ -18,11 +18,28 @@ type Plot struct {
 	Share  bool // Y is a share of one, shown in percent
 }
 
-// Line connects points by straight pieces, in the order of X.
+// Line connects points by straight pieces, in the order of X. A line of one
+// point is a dot.
 type Line struct {
-	Name   string
-	Dashed bool
-	At     []XY
+	Name     string
+	Protocol string // chooses the colour; empty: of no protocol
+	Dashed   bool
+	At       []XY
+}
+
+// colours are the style classes of the protocols, the same on all pages. Old
+// clients are blue wherever they are drawn. No protocol is red: red means bad.
+var colours = map[string]string{
+	"": "p0", "verbatim": "p1", "legacy": "p1", "bare": "p1", "observe": "p2", "hardened": "p2",
+	"dual": "p3", "sealed": "p4", "modern": "p5", "none": "p6", "watch": "p6",
+}
+
+func (l Line) style() string {
+	class := colours[l.Protocol]
+	if l.Dashed {
+		class += " dash"
+	}
+	return class
 }
 
 // XY is a point, in the units of the axes.
@@ -36,42 +53,46 @@ type Point struct {
 
 // Size of the drawing, and the room around its axes, in units of its viewBox.
 const (
-	width, height                       = 760.0, 380.0
+	height                              = 380.0
 	leftRoom, rightRoom, topRoom, below = 64.0, 20.0, 16.0, 52.0
-	legendLine                          = 18.0
 )
 
 // frame maps values to the drawing.
-type frame struct{ maxX, maxY, height float64 }
+type frame struct{ maxX, maxY, width, height, left float64 }
+
+func (f frame) right() float64 { return f.width - rightRoom }
 
 func (f frame) x(v float64) float64 {
-	return leftRoom + v/f.maxX*(width-leftRoom-rightRoom)
+	return f.left + v/f.maxX*(f.right()-f.left)
 }
 
 func (f frame) y(v float64) float64 {
 	return topRoom + (1-v/f.maxY)*(f.height-topRoom-below)
 }
 
-func (p *Plot) svg(b *strings.Builder) error {
+func (p *Plot) legend() []Line { return p.Lines }
+
+func (p *Plot) svg(b *strings.Builder, s size) error {
 	f, err := p.frame()
 	if err != nil {
 		return err
 	}
-	full := f.height + legendLine*float64(len(p.Lines))
-	open(b, p.Name, full)
+	f.width, f.left = s.width, leftRoom
+	if s.narrow() {
+		f.height, f.left = 280, 58
+	}
+	open(b, p.Name, s, f.height)
 	if p.Shade && len(p.Lines) > 0 {
 		p.shade(b, f)
 	}
-	p.axes(b, f)
-	for n, l := range p.Lines {
-		fmt.Fprintf(b, `<path class="line %s" d="%s"/>`+"\n", style(n, l.Dashed), path(f, l.At))
-		y := f.height + legendLine*float64(n)
-		fmt.Fprintf(b, `<path class="line %s" d="M%s %sh28"/>`, style(n, l.Dashed), num(leftRoom), num(y))
-		label(b, leftRoom+36, y+4, "", l.Name)
+	p.axes(b, f, s)
+	for _, l := range p.Lines {
+		p.line(b, f, l)
 	}
 	for _, pt := range p.Points {
 		x, y := f.x(pt.At.X), f.y(pt.At.Y)
-		fmt.Fprintf(b, `<circle class="here" cx="%s" cy="%s" r="6"/>`, num(x), num(y))
+		fmt.Fprintf(b, `<circle class="here" cx="%s" cy="%s" r="6"><title>%s</title></circle>`, num(x), num(y),
+			html.EscapeString(pt.Name+": "+p.says(pt.At)))
 		// Put the name on the side that has room, and not on the upper edge.
 		anchor, dx := "start", 10.0
 		if pt.At.X > f.maxX/2 {
@@ -85,6 +106,36 @@ func (p *Plot) svg(b *strings.Builder) error {
 	}
 	b.WriteString("</svg>\n")
 	return nil
+}
+
+// mostTips is the number of points of a line up to which each has a tooltip of
+// its own.
+const mostTips = 60
+
+func (p *Plot) line(b *strings.Builder, f frame, l Line) {
+	if len(l.At) > 1 {
+		fmt.Fprintf(b, `<path class="line %s" d="%s"><title>%s</title></path>`+"\n", l.style(), path(f, l.At),
+			html.EscapeString(l.Name))
+	}
+	for _, at := range l.At {
+		x, y := num(f.x(at.X)), num(f.y(at.Y))
+		if len(l.At) == 1 {
+			fmt.Fprintf(b, `<circle class="at %s" cx="%s" cy="%s" r="4.5"/>`, colours[l.Protocol], x, y)
+		}
+		if len(l.At) <= mostTips {
+			fmt.Fprintf(b, `<circle class="hit" cx="%s" cy="%s" r="8"><title>%s</title></circle>`+"\n", x, y,
+				html.EscapeString(l.Name+": "+p.says(at)))
+		}
+	}
+}
+
+// says returns the values of a point in words.
+func (p *Plot) says(at XY) string {
+	y := value(at.Y)
+	if p.Share {
+		y = value(at.Y*100) + " %"
+	}
+	return fmt.Sprintf("%s %s, %s %s", p.X, value(at.X), p.Y, y)
 }
 
 // frame returns the ends of the axes. It fails for a value that is not a
@@ -134,34 +185,35 @@ func (p *Plot) shade(b *strings.Builder, f frame) {
 		num(topRoom))
 }
 
-func (p *Plot) axes(b *strings.Builder, f frame) {
-	left, bottom := num(leftRoom), num(f.y(0))
+func (p *Plot) axes(b *strings.Builder, f frame, s size) {
+	left, bottom := num(f.left), num(f.y(0))
 	for _, v := range ticks(f.maxY) {
 		y := f.y(v)
-		fmt.Fprintf(b, `<path class="grid" d="M%s %sH%s"/>`, left, num(y), num(width-rightRoom))
+		fmt.Fprintf(b, `<path class="grid" d="M%s %sH%s"/>`, left, num(y), num(f.right()))
 		text := value(v)
 		if p.Share {
 			text = value(v*100) + " %"
 		}
-		label(b, leftRoom-8, y+4, `text-anchor="end" class="soft"`, text)
+		label(b, f.left-8, y+4, `text-anchor="end" class="soft"`, text)
 	}
-	for _, v := range ticks(f.maxX) {
+	for n, v := range ticks(f.maxX) {
 		x := f.x(v)
 		fmt.Fprintf(b, `<path class="axis" d="M%s %sv5"/>`, num(x), bottom)
+		if s.narrow() && n%2 == 1 {
+			continue // no room for its number
+		}
 		label(b, x, f.y(0)+19, `text-anchor="middle" class="soft"`, value(v))
 	}
-	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%sH%s"/>`+"\n", left, num(topRoom), bottom,
-		num(width-rightRoom))
-	label(b, (leftRoom+width-rightRoom)/2, f.y(0)+37, `text-anchor="middle"`, p.X)
+	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%sH%s"/>`+"\n", left, num(topRoom), bottom, num(f.right()))
+	label(b, (f.left+f.right())/2, f.y(0)+37, `text-anchor="middle"`, p.X)
 	middle := (topRoom + f.y(0)) / 2
 	label(b, 14, middle, fmt.Sprintf(`text-anchor="middle" transform="rotate(-90 14 %s)"`, num(middle)), p.Y)
 }
 
 // open begins a drawing. name is what screen readers read.
-func open(b *strings.Builder, name string, high float64) {
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %s %s" aria-label="%s">`+
-		"\n",
-		num(width), num(high), html.EscapeString(name))
+func open(b *strings.Builder, name string, s size, high float64) {
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" class="%s" role="img" viewBox="0 0 %s %s" aria-label="%s">`+
+		"\n", s.class, num(s.width), num(high), html.EscapeString(name))
 }
 
 func label(b *strings.Builder, x, y float64, attributes, text string) {
@@ -175,14 +227,6 @@ func path(f frame, at []XY) string {
 		fmt.Fprintf(&b, "%c%s %s", "ML"[min(n, 1)], num(f.x(p.X)), num(f.y(p.Y)))
 	}
 	return b.String()
-}
-
-func style(n int, dashed bool) string {
-	class := "s" + strconv.Itoa(n%5)
-	if dashed {
-		class += " dash"
-	}
-	return class
 }
 
 // num formats a coordinate. Two decimals are finer than any screen.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -20,69 +21,93 @@ type Ranges struct {
 // fades.
 type Range struct {
 	Name              string
+	Says              string // tooltip; empty: the name
 	Low, High         float64
 	OpenLow, OpenHigh bool
-	Alarm             bool // drawn as a contradiction
+	Alarm             bool     // drawn as bad
+	Dot               *float64 // a value beyond the bar; nil: none
 }
-
-const (
-	rangeHeight = 30.0
-	nameRoom    = 200.0
-)
 
 // sides maps values to the drawing, negative values too.
-type sides struct{ low, high float64 }
+type sides struct{ low, high, left, right float64 }
 
 func (s sides) x(v float64) float64 {
-	return nameRoom + (v-s.low)/(s.high-s.low)*(width-nameRoom-rightRoom)
+	return s.left + (v-s.low)/(s.high-s.low)*(s.right-s.left)
 }
 
-func (r *Ranges) svg(b *strings.Builder) error {
+func (r *Ranges) legend() []Line { return nil }
+
+func (r *Ranges) svg(b *strings.Builder, z size) error {
 	s, err := r.sides()
 	if err != nil {
 		return err
 	}
-	bottom := topRoom + rangeHeight*float64(len(r.Rows))
-	open(b, r.Name, bottom+below)
-	for _, v := range s.ticks() {
+	s.left, s.right = 200, z.width-rightRoom
+	row, names := 30.0, 26
+	if z.narrow() {
+		s.left, row, names = 12, 44, 46 // names are above their bars
+	}
+	bottom := topRoom + row*float64(len(r.Rows))
+	open(b, r.Name, z, bottom+below)
+	for n, v := range s.ticks() {
 		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/>`, num(s.x(v)), num(topRoom), num(bottom))
-		label(b, s.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
+		if !z.narrow() || n%2 == 0 {
+			label(b, s.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
+		}
 	}
 	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%s"/>`+"\n", num(s.x(0)), num(topRoom), num(bottom))
-	label(b, nameRoom+(width-nameRoom-rightRoom)/2, bottom+36, `text-anchor="middle"`, r.X)
-	for n, row := range r.Rows {
-		r.bar(b, s, row, topRoom+rangeHeight*(float64(n)+.5))
+	label(b, (s.left+s.right)/2, bottom+36, `text-anchor="middle"`, r.X)
+	for n, one := range r.Rows {
+		y := topRoom + row*(float64(n)+.5)
+		name := one.Name
+		if runes := []rune(name); len(runes) > names {
+			name = string(runes[:names-1]) + "…"
+		}
+		attributes := `font-weight="600"`
+		if one.Alarm {
+			attributes = `class="wrong"`
+		}
+		if z.narrow() {
+			label(b, 2, y-6, attributes, name)
+			y += 10
+		} else {
+			label(b, 6, y+4, attributes, name)
+		}
+		r.bar(b, s, one, y)
 	}
 	b.WriteString("</svg>\n")
 	return nil
 }
 
 func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
-	name := row.Name
-	if runes := []rune(name); len(runes) > 26 {
-		name = string(runes[:25]) + "…"
-	}
-	label(b, 6, y+4, `font-weight="600"`, name)
 	from, to := s.x(row.Low), s.x(row.High)
 	class := "range"
 	if row.Alarm {
 		class += " alarm"
 	}
 	if row.OpenLow {
-		from = nameRoom
+		from = s.left
 		class += " open"
 	}
 	if row.OpenHigh {
-		to = width - rightRoom
+		to = s.right
 		class += " open"
 	}
 	// A narrow bar is widened around its middle, to be visible.
 	if to-from < 4 {
 		from, to = (from+to)/2-2, (from+to)/2+2
 	}
-	fmt.Fprintf(b, `<rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"><title>%s</title></rect>`+
-		"\n",
-		class, num(from), num(y-6), num(to-from), html.EscapeString(row.Name))
+	says := row.Name
+	if row.Says != "" {
+		says += ": " + row.Says
+	}
+	fmt.Fprintf(b, `<g><title>%s</title><rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"/>`,
+		html.EscapeString(says), class, num(from), num(y-6), num(to-from))
+	if row.Dot != nil {
+		fmt.Fprintf(b, `<path class="axis" d="M%s %sH%s"/><circle class="dot" cx="%s" cy="%s" r="4"/>`, num(to),
+			num(y), num(s.x(*row.Dot)), num(s.x(*row.Dot)), num(y))
+	}
+	b.WriteString("</g>\n")
 }
 
 // sides returns the ends of the axis: beyond all known ends, with 0 between
@@ -90,10 +115,14 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 func (r *Ranges) sides() (sides, error) {
 	s := sides{}
 	for _, row := range r.Rows {
+		dot := 0.0
+		if row.Dot != nil {
+			dot = *row.Dot
+		}
 		for _, end := range []struct {
 			v    float64
 			open bool
-		}{{row.Low, row.OpenLow}, {row.High, row.OpenHigh}} {
+		}{{row.Low, row.OpenLow}, {row.High, row.OpenHigh}, {dot, row.Dot == nil}} {
 			if end.open {
 				continue
 			}
@@ -110,7 +139,10 @@ func (r *Ranges) sides() (sides, error) {
 		s.low, s.high = -1, 1
 	}
 	room := (s.high - s.low) / 20
-	return sides{s.low - room, s.high + room}, nil
+	if s.low == 0 && !slices.ContainsFunc(r.Rows, func(row Range) bool { return row.OpenLow }) {
+		return sides{low: 0, high: s.high + room}, nil // a length is never negative
+	}
+	return sides{low: s.low - room, high: s.high + room}, nil
 }
 
 // ticks returns round values on both sides of 0.

@@ -10,11 +10,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func sample() Page {
 	return Page{
 		Title: "title <b>", Verdict: "YES: it can.", Bad: true, Words: []string{"why & how"},
+		Made: time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC),
+		Causes: []Cause{
+			{Culprit: "stock-3 <i>", Says: "ahead", Do: "NTP", Bad: true, Findings: []string{"late"}}},
 		Sections: []Section{
 			{Title: "plot", Figure: &Plot{
 				Name: `a "plot"`, X: "x, s", Y: "share", Share: true, Shade: true,
@@ -23,8 +27,16 @@ func sample() Page {
 				Points: []Point{{"here <i>", XY{1, 1}}},
 			}, Table: Table{Columns: []string{"x", "y"}, Rows: [][]string{{"0", "1"}}}},
 			{Title: "timeline", Figure: &Timeline{
-				Name: "line", X: "s", Rows: []Row{{"old1", []Span{{0, 2}}}, {"old2", []Span{{1, 3}}}},
-				Marks: []Mark{{0, 0, 1, "says"}, {0, 0, 2, "says"}, {1, 1, 3, "says <x>"}},
+				Name: "line", X: "s",
+				Rows: []Row{{"old1", []Span{{From: 0, To: 2}}},
+					{"old2", []Span{{From: 1, To: 3, Bad: true}}}},
+				Marks: []Mark{{0, 0, 1, "", "says", false}, {0, 0, 2, "", "says", true},
+					{1, 1, 3, "<i>", "says <x>", false}},
+			}},
+			{Title: "matrix", Matrix: &Matrix{
+				Corner: "client", Columns: []string{"late", "early"},
+				Groups: []Group{{Title: "stock-3",
+					Rows: []Entry{{"old1", []Cell{{"3", "three <x>", true}, {}}}}}},
 			}},
 			{Title: "ranges", Figure: &Ranges{
 				Name: "ranges", X: "ms",
@@ -48,7 +60,7 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 			t.Errorf("the page contains %s", foreign)
 		}
 	}
-	if n := strings.Count(page, "<svg"); n != 3 {
+	if n := strings.Count(page, `<svg xmlns`); n != 6 { // each for a desk and for a phone
 		t.Errorf("%d plots", n)
 	}
 	for rest := page; strings.Contains(rest, "<svg"); {
@@ -68,17 +80,21 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 
 func TestSpansInWhichTwoHoldAreShown(t *testing.T) {
 	tl := sample().Sections[1].Figure.(*Timeline)
-	if both := tl.together(); len(both) != 1 || both[0] != (Span{1, 2}) {
+	if both := tl.together(); len(both) != 1 || both[0] != (Span{From: 1, To: 2}) {
 		t.Errorf("%v", both)
 	}
 }
 
 func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
+	wide := Matrix{Groups: []Group{{Rows: []Entry{{Cells: []Cell{{}}}}}}}
+	if err := (Page{Sections: []Section{{Matrix: &wide}}}).Write(io.Discard); err == nil {
+		t.Error("a row wider than its matrix was written")
+	}
 	for name, f := range map[string]Figure{
 		"NaN":      &Plot{Lines: []Line{{At: []XY{{0, math.NaN()}}}}},
 		"infinite": &Plot{Points: []Point{{At: XY{math.Inf(1), 0}}}},
 		"negative": &Plot{Lines: []Line{{At: []XY{{-1, 0}}}}},
-		"span":     &Timeline{Rows: []Row{{Holds: []Span{{0, math.NaN()}}}}},
+		"span":     &Timeline{Rows: []Row{{Holds: []Span{{To: math.NaN()}}}}},
 		"row":      &Timeline{Marks: []Mark{{Row: 1}}},
 		"range":    &Ranges{Rows: []Range{{Low: math.NaN()}}},
 		"turned":   &Ranges{Rows: []Range{{Low: 2, High: 1}}},
@@ -190,7 +206,83 @@ func TestRangesHaveTicksOnBothSidesOfZero(t *testing.T) {
 		t.Errorf("%v", at)
 	}
 	var b strings.Builder
-	if err := r.svg(&b); err != nil || !strings.Contains(b.String(), `class="range open"`) {
+	if err := r.svg(&b, desk); err != nil || !strings.Contains(b.String(), `class="range open"`) {
 		t.Errorf("%s %v", b.String(), err)
+	}
+}
+
+func TestPageShowsDateCausesAndMatrix(t *testing.T) {
+	var b strings.Builder
+	if err := sample().Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{
+		`<time datetime="2026-03-02T12:00:00Z">2 March 2026, 12:00 UTC</time>`,
+		`<strong class="culprit">stock-3 &lt;i&gt;</strong>`, `<p class="do">NTP</p>`, `<li>late</li>`,
+		`<td class="on bad" title="three &lt;x&gt;">3</td><td></td>`,
+		`<th scope="rowgroup" colspan="3">`,
+	} {
+		if !strings.Contains(b.String(), says) {
+			t.Errorf("no %s in\n%s", says, b.String())
+		}
+	}
+	p := sample()
+	p.Made = time.Time{}
+	b.Reset()
+	if err := p.Write(&b); err != nil || strings.Contains(b.String(), "<time") {
+		t.Error("a page without a date shows one")
+	}
+}
+
+// A line of one point would be invisible.
+func TestLineOfOnePointIsADot(t *testing.T) {
+	p := &Plot{X: "s", Y: "s", Lines: []Line{{Name: "one", Protocol: "dual", At: []XY{{1, 2}}}}}
+	var b strings.Builder
+	if err := p.svg(&b, desk); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); !strings.Contains(s, `<circle class="at p3"`) || strings.Contains(s, `class="line`) ||
+		!strings.Contains(s, "<title>one: s 1, s 2</title>") {
+		t.Error(s)
+	}
+}
+
+// Red means bad, so no protocol has the class or the colour of bad things.
+func TestNoProtocolIsRed(t *testing.T) {
+	var css strings.Builder
+	for line := range strings.Lines(pageText) {
+		if strings.Contains(line, "--p1:") {
+			css.WriteString(line)
+		}
+	}
+	for _, red := range []string{"#b3261e", "#ff8a80"} {
+		if strings.Contains(css.String(), red) || !strings.Contains(pageText, red) {
+			t.Errorf("%s is the colour of a protocol", red)
+		}
+	}
+	for protocol, class := range colours {
+		if !strings.Contains(pageText, "svg ."+class+" { stroke:") {
+			t.Errorf("%s has no colour", protocol)
+		}
+	}
+}
+
+// A label that would cover another one goes below the line, and a third one is
+// left out. Its dot stays.
+func TestLabelsOfATimelineCoverNoOther(t *testing.T) {
+	line := &Timeline{X: "s", Rows: []Row{{Name: "a"}}}
+	for n := range 3 {
+		line.Marks = append(line.Marks, Mark{At: 5 + float64(n)/100, Number: n + 1, Says: "x"})
+	}
+	line.Marks = append(line.Marks, Mark{At: 10, Number: 4, Says: "x"})
+	var b strings.Builder
+	if err := line.svg(&b, desk); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), `class="said"`); n != 3 {
+		t.Errorf("%d labels", n)
+	}
+	if n := strings.Count(b.String(), `class="dot"`); n != 4 {
+		t.Errorf("%d dots", n)
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -14,76 +15,140 @@ type Timeline struct {
 	X     string // what the axis shows, with the unit
 	Rows  []Row
 	Marks []Mark
+	// Together is what it means if two rows have a span at once. Empty: two
+	// hold.
+	Together string
 }
 
-// Row is one participant.
+// Row is one participant. Below the last of them there may be rows of things.
 type Row struct {
 	Name  string
 	Holds []Span
 }
 
 // Span is a period, in the axis' unit.
-type Span struct{ From, To float64 }
+type Span struct {
+	From, To float64
+	Says     string // tooltip; empty: the row's name and "holds"
+	Bad      bool
+}
 
 // Mark is an act of a participant. Marks of one row and instant are drawn at
-// one place; the number tells them apart in the table.
+// one place. A label that finds no room is left out; the dot and the table
+// remain.
 type Mark struct {
 	Row    int
 	At     float64
-	Number int
+	Number int    // shown where there is no label
+	Label  string // empty: the number
 	Says   string // tooltip
+	Bad    bool
 }
 
 const rowHeight = 58.0
 
-func (t *Timeline) svg(b *strings.Builder) error {
+func (t *Timeline) legend() []Line { return nil }
+
+func (t *Timeline) svg(b *strings.Builder, s size) error {
 	f, err := t.frame()
 	if err != nil {
 		return err
 	}
-	open(b, t.Name, f.height)
+	f.width, f.left = s.width, leftRoom
+	for _, r := range t.Rows {
+		f.left = max(f.left, 14+7.5*float64(len([]rune(r.Name))))
+	}
+	if s.narrow() {
+		f.left = 12 // names are above their rows
+	}
+	open(b, t.Name, s, f.height)
 	bottom := f.height - below
-	for _, v := range ticks(f.maxX) {
+	for n, v := range ticks(f.maxX) {
 		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/>`, num(f.x(v)), num(topRoom), num(bottom))
-		label(b, f.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
-	}
-	label(b, (leftRoom+width-rightRoom)/2, bottom+36, `text-anchor="middle"`, t.X)
-	for _, s := range t.together() {
-		fmt.Fprintf(b,
-			`<rect class="both" x="%s" y="%s" width="%s" height="%s"><title>two hold</title></rect>`+"\n",
-			num(f.x(s.From)), num(topRoom), num(max(3, f.x(s.To)-f.x(s.From))), num(bottom-topRoom))
-	}
-	for n, r := range t.Rows {
-		y := topRoom + rowHeight*(float64(n)+.5)
-		label(b, 6, y+4, `font-weight="600"`, r.Name)
-		fmt.Fprintf(b, `<path class="axis" d="M%s %sH%s"/>`+"\n", num(leftRoom), num(y), num(width-rightRoom))
-		for _, s := range r.Holds {
-			fmt.Fprintf(b, `<rect class="holds" x="%s" y="%s" width="%s" height="10" rx="2"><title>%s holds</title></rect>`+"\n",
-				num(f.x(s.From)), num(y-5), num(max(4, f.x(s.To)-f.x(s.From))), html.EscapeString(r.Name))
+		if !s.narrow() || n%2 == 0 {
+			label(b, f.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
 		}
 	}
-	t.marks(b, f)
+	label(b, (f.left+f.right())/2, bottom+36, `text-anchor="middle"`, t.X)
+	for _, both := range t.together() {
+		fmt.Fprintf(b,
+			`<rect class="both" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`+"\n",
+			num(f.x(both.From)), num(topRoom), num(max(3, f.x(both.To)-f.x(both.From))), num(bottom-topRoom),
+			html.EscapeString(cmp.Or(t.Together, "two hold")))
+	}
+	for n, r := range t.Rows {
+		y := lineOf(n)
+		if s.narrow() {
+			label(b, 2, y-18, `font-weight="600"`, r.Name)
+		} else {
+			label(b, 6, y+4, `font-weight="600"`, r.Name)
+		}
+		fmt.Fprintf(b, `<path class="axis" d="M%s %sH%s"/>`+"\n", num(f.left), num(y), num(f.right()))
+		for _, hold := range r.Holds {
+			hold.draw(b, f, r.Name, y)
+		}
+	}
+	t.marks(b, f, s)
 	b.WriteString("</svg>\n")
 	return nil
 }
 
-// marks draws the marks. Marks that would cover each other are moved, in turn
-// above and below the line.
-func (t *Timeline) marks(b *strings.Builder, f frame) {
-	placed := map[[2]int]int{}
-	for _, m := range t.Marks {
-		x, y := f.x(m.At), topRoom+rowHeight*(float64(m.Row)+.5)
-		cell := [2]int{m.Row, int(m.At / f.maxX * 1000)}
-		n := placed[cell]
-		placed[cell]++
-		x += 15 * float64(n/2)
-		side := -11.0
-		if n%2 == 1 {
-			side = 20
+// lineOf returns the height of a row's line in the drawing.
+func lineOf(row int) float64 { return topRoom + rowHeight*(float64(row)+.5) }
+
+func (h Span) draw(b *strings.Builder, f frame, name string, y float64) {
+	class, says := "holds", h.Says
+	if h.Bad {
+		class += " wrong"
+	}
+	if says == "" {
+		says = name + " holds"
+	}
+	fmt.Fprintf(b,
+		`<rect class="%s" x="%s" y="%s" width="%s" height="10" rx="2"><title>%s</title></rect>`+"\n",
+		class, num(f.x(h.From)), num(y-5), num(max(4, f.x(h.To)-f.x(h.From))), html.EscapeString(says))
+}
+
+// marks draws the marks in order. A label goes above the line, or below where
+// it would cover another one, or nowhere.
+func (t *Timeline) marks(b *strings.Builder, f frame, s size) {
+	type side struct {
+		row   int
+		below bool
+	}
+	taken := map[side]float64{} // right end of the last label
+	if s.narrow() {
+		for n, r := range t.Rows {
+			taken[side{n, false}] = 6 + 7.5*float64(len([]rune(r.Name)))
 		}
-		fmt.Fprintf(b, `<g><title>%s</title><circle class="dot" cx="%s" cy="%s" r="2.5"/>`,
-			html.EscapeString(m.Says), num(f.x(m.At)), num(y))
-		label(b, x, y+side, `text-anchor="middle"`, fmt.Sprint(m.Number))
+	}
+	for _, m := range t.Marks {
+		x, y := f.x(m.At), lineOf(m.Row)
+		class, text := "", m.Label
+		if m.Bad {
+			class = " wrong"
+		}
+		if text == "" {
+			text = fmt.Sprint(m.Number)
+		}
+		fmt.Fprintf(b, `<g><title>%s</title><circle class="hit" cx="%s" cy="%s" r="8"/>`,
+			html.EscapeString(m.Says), num(x), num(y))
+		fmt.Fprintf(b, `<circle class="dot%s" cx="%s" cy="%s" r="3"/>`, class, num(x), num(y))
+		half := 3.8 * float64(len([]rune(text)))
+		for _, under := range []bool{false, true} {
+			at := side{m.Row, under}
+			if end, seen := taken[at]; seen && x-half < end+3 {
+				continue
+			}
+			taken[at] = x + half
+			dy := -11.0
+			if under {
+				dy = 20
+			}
+			label(b, max(half+1, min(x, f.width-half-1)), y+dy,
+				`text-anchor="middle" class="said`+class+`"`, text)
+			break
+		}
 		b.WriteString("</g>\n")
 	}
 }
@@ -126,7 +191,7 @@ func (t *Timeline) together() []Span {
 		for _, other := range t.Rows[n+1:] {
 			for _, s := range r.Holds {
 				for _, o := range other.Holds {
-					if both := (Span{max(s.From, o.From), min(s.To, o.To)}); both.From <= both.To {
+					if both := (Span{From: max(s.From, o.From), To: min(s.To, o.To)}); both.From <= both.To {
 						all = append(all, both)
 					}
 				}

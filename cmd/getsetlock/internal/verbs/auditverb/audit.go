@@ -204,6 +204,7 @@ type auditAnswer struct {
 	result *audit.Result      // never nil
 	all    []census.Finding   // findings of probe and result, sorted
 	how    []string           // command line that makes the report again
+	made   time.Time          // when the report was made
 
 	replayed bool
 }
@@ -240,6 +241,7 @@ func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
 func (f *auditFlags) publish(e *out.Env, a *auditAnswer) error {
 	var saving error
 	if f.report != "" {
+		a.made = e.Clock.Now()
 		if err := report.Save(f.report, a.page()); err != nil {
 			saving = out.CouldNot(withoutPath(err), "writing --report %s", f.report)
 		}

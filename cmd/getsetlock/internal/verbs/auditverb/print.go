@@ -25,7 +25,7 @@ func (f *auditFlags) print(e *out.Env, a *auditAnswer) error {
 	printWriters(e, a)
 	a.printClocks(w)
 	a.printCost(w)
-	printFindings(w, a.all)
+	a.printCauses(w)
 	return nil
 }
 
@@ -401,27 +401,20 @@ func (a *auditAnswer) costLines() []string {
 	return lines
 }
 
-// printFindings prints the findings, a paragraph each.
-func printFindings(w io.Writer, all []census.Finding) {
-	if len(all) == 0 {
-		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
-		return
-	}
-	for _, f := range all {
-		fmt.Fprintln(w)
-		printFinding(w, f)
-	}
-}
-
+// printFinding prints a finding and its advice as a paragraph.
 func printFinding(w io.Writer, f census.Finding) {
-	about := ""
-	if f.Key != "" {
-		about = out.Shortened(out.Escaped(f.Key), 200) + ": "
-	}
-	wrap(w, strings.ToUpper(string(f.Severity))+"  ", about+f.What)
+	wrap(w, strings.ToUpper(string(f.Severity))+"  ", aboutKey(f)+f.What)
 	if f.Advice != "" {
 		wrap(w, "    do: ", f.Advice)
 	}
+}
+
+// aboutKey names the key of a finding in front of its sentence.
+func aboutKey(f census.Finding) string {
+	if f.Key == "" {
+		return ""
+	}
+	return out.Shortened(out.Escaped(f.Key), 200) + ": "
 }
 
 // wrap prints text in lines of at most 110 columns, indented below head.

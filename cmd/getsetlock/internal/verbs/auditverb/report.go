@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -15,18 +17,21 @@ import (
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
-// page returns the answer as a page of plots and tables.
+// page returns the answer as a page: the causes, the matrix of findings, then
+// plots and tables.
 func (a *auditAnswer) page() report.Page {
 	p := report.Page{
-		Title: "getsetlock audit of " + a.where, Verdict: a.verdict(), Bad: bad(a.all),
+		Title: "getsetlock audit of " + a.where, Made: a.made, Verdict: a.verdict(), Bad: bad(a.all),
 		Foot: "Made by: " + strings.Join(a.how, " "),
+	}
+	for _, c := range a.causes() {
+		p.Causes = append(p.Causes, a.cardOf(c))
 	}
 	if e := &a.result.Evidence; !e.From.IsZero() {
 		p.Words = append(p.Words, "Watched "+between(e.From, e.Until)+", by the server's clock.")
 	}
-	found := a.findingsSection()
 	for _, s := range []*report.Section{
-		a.offsetsSection(), a.holdsSection(), a.waitsSection(), a.timelineSection(), &found,
+		a.matrixSection(), a.offsetsSection(), a.timelineSection(), a.holdsSection(), a.waitsSection(),
 		a.formsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
@@ -42,12 +47,26 @@ func (a *auditAnswer) verdict() string {
 	for _, f := range a.all {
 		count[f.Severity]++
 	}
+	causes := 0
+	for _, c := range a.causes() {
+		if bad(c.own) || bad(c.explains) {
+			causes++
+		}
+	}
+	from := ", from " + countOf(causes, "cause") + "."
 	switch {
 	case count[census.SeverityError] > 0:
-		return fmt.Sprintf("BROKEN: %s, %s.", countOf(count[census.SeverityError], "error"),
-			countOf(count[census.SeverityWarning], "warning"))
+		text := "BROKEN: "
+		switch n := a.result.Evidence.Counts.Overlaps; {
+		case n == 1:
+			text += "two clients held a lock at once; "
+		case n > 1:
+			text += fmt.Sprintf("%d times two clients held a lock at once; ", n)
+		}
+		return text + fmt.Sprintf("%s, %s", countOf(count[census.SeverityError], "error"),
+			countOf(count[census.SeverityWarning], "warning")) + from
 	case count[census.SeverityWarning] > 0:
-		return fmt.Sprintf("NOT OK: %s.", countOf(count[census.SeverityWarning], "warning"))
+		return fmt.Sprintf("NOT OK: %s", countOf(count[census.SeverityWarning], "warning")) + from
 	}
 	return "OK: nothing wrong was found."
 }
@@ -59,17 +78,152 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (a *auditAnswer) findingsSection() report.Section {
-	s := report.Section{Title: "What is wrong, and what to do",
-		Table: report.Table{Columns: []string{"severity", "key", "what", "do"}, Text: 4}}
-	if len(a.all) == 0 {
-		s.Words = "Nothing was found."
+// cardOf returns a cause as the page shows it. Below it are the findings that
+// it explains, a line for each kind.
+func (a *auditAnswer) cardOf(c *cause) report.Cause {
+	card := report.Cause{Culprit: c.culprit, Bad: bad(c.own) || bad(c.explains)}
+	var says, do []string
+	for _, f := range c.own {
+		says = append(says, sentenceOf(f, c.culprit))
+		if f.Advice != "" && !slices.Contains(do, f.Advice) {
+			do = append(do, f.Advice)
+		}
 	}
-	for _, f := range a.all {
-		s.Table.Rows = append(s.Table.Rows,
-			[]string{string(f.Severity), out.Escaped(f.Key), out.OneLine(f.What), f.Advice})
+	card.Says, card.Do = strings.Join(says[:min(len(says), mostSaid)], " "), strings.Join(do, "; ")
+	if more := len(says) - mostSaid; more > 0 {
+		card.Says += fmt.Sprintf(" And %d more, which the matrix shows.", more)
 	}
-	return s
+	if len(c.explains) == 0 {
+		return card
+	}
+	card.Explains = "I" + c.words(&a.result.Evidence)[1:] + ":"
+	var kinds []string
+	of := map[string][]string{}
+	for _, f := range c.explains {
+		if !slices.Contains(kinds, f.Kind) {
+			kinds = append(kinds, f.Kind)
+		}
+		who := a.rowOf(f)
+		if n := a.countIn(f); n != "yes" {
+			who += " " + n + "×"
+		}
+		of[f.Kind] = append(of[f.Kind], who)
+	}
+	for _, kind := range kinds {
+		who := of[kind]
+		if more := len(who) - mostExplained; more > 0 {
+			who = append(who[:mostExplained], fmt.Sprintf("and %d more", more))
+		}
+		card.Findings = append(card.Findings, kindName(kind)+": "+strings.Join(who, ", "))
+	}
+	return card
+}
+
+// sentenceOf returns a finding as a sentence below the name of its culprit,
+// which is not said again.
+func sentenceOf(f census.Finding, culprit string) string {
+	text := out.OneLine(f.What)
+	if before, after, cut := strings.Cut(text, ": "); cut && f.Writer != "" &&
+		strings.HasPrefix(before, f.Writer) {
+		text = after
+	}
+	if f.Key != "" && out.Escaped(f.Key) != culprit {
+		text = aboutKey(f) + text
+	} else if first, rest := utf8.DecodeRuneInString(text); rest > 0 {
+		text = string(unicode.ToUpper(first)) + text[rest:]
+	}
+	return text + "."
+}
+
+// mostSaid and mostExplained are the numbers of findings on a card. The matrix
+// has more.
+const (
+	mostSaid      = 5
+	mostExplained = 12
+)
+
+// matrixSection shows which client has which finding, grouped under the causes.
+func (a *auditAnswer) matrixSection() *report.Section {
+	m := &report.Matrix{Corner: "client or key"}
+	var kinds []string
+	all := a.causes()
+	for _, c := range all {
+		for _, f := range slices.Concat(c.own, c.explains) {
+			if !slices.Contains(kinds, f.Kind) && (f.Writer != "" || f.Key != "") {
+				kinds = append(kinds, f.Kind)
+				m.Columns = append(m.Columns, kindName(f.Kind))
+			}
+		}
+	}
+	for n, c := range all {
+		g := report.Group{Title: fmt.Sprintf("%d. %s", n+1, c.culprit)}
+		if len(c.explains) > 0 {
+			g.Title += ": " + c.words(&a.result.Evidence)
+		}
+		for _, f := range slices.Concat(c.own, c.explains) {
+			if f.Writer == "" && f.Key == "" {
+				continue
+			}
+			name := a.rowOf(f)
+			at := slices.IndexFunc(g.Rows, func(r report.Entry) bool { return r.Name == name })
+			if at < 0 {
+				if len(g.Rows) == reportRows {
+					break
+				}
+				at = len(g.Rows)
+				g.Rows = append(g.Rows, report.Entry{Name: name, Cells: make([]report.Cell, len(kinds))})
+			}
+			g.Rows[at].Cells[slices.Index(kinds, f.Kind)] = report.Cell{Text: a.countIn(f),
+				Says: aboutKey(f) + out.OneLine(f.What), Bad: f.Severity == census.SeverityError}
+		}
+		if len(g.Rows) > 0 {
+			m.Groups = append(m.Groups, g)
+		}
+	}
+	if len(m.Groups) == 0 {
+		return nil
+	}
+	return &report.Section{Title: "Who has which finding", Matrix: m,
+		Words: "A row for each client or key, below the cause that likely explains its findings. A number says how often it happened, or how far a clock is off. “Two at once”: the client was still at work after another one had won. “Wrong release”: it deleted the lock of another client, or after its own stamp was past. Red is an error: it is proved to break exclusion, or has broken it."}
+}
+
+// kindName returns a kind of finding in a few words, for headings.
+func kindName(kind string) string {
+	return cmp.Or(kindWords[kind], strings.ReplaceAll(kind, "_", " "))
+}
+
+var kindWords = map[string]string{
+	"overlap": "two at once", "overrun": "wrong release", "clock_off": "clock off", "step": "clock stepped",
+	"shared_address": "shared address", "mixture": "two dialects", "job_too_long": "job too long",
+	"clobber": "overwrote a stamp", "ghost": "left a dead lock", "getset_first": "GETSET without SETNX",
+}
+
+// rowOf names the row of a finding in the matrix.
+func (a *auditAnswer) rowOf(f census.Finding) string {
+	for _, w := range a.result.Evidence.Writers {
+		if w.Addr == f.Writer && w.Name != "" && w.Addr != "" {
+			return out.Shortened(out.OneLine(out.Escaped(w.Name)), 40)
+		}
+	}
+	return cmp.Or(f.Writer, out.Shortened(out.Escaped(f.Key), 40))
+}
+
+// countIn returns the number in a finding: how often, or how far off.
+func (a *auditAnswer) countIn(f census.Finding) string {
+	if off := provedOff(f); off != 0 {
+		return signed(off, off, 0)
+	}
+	for _, w := range a.result.Evidence.Writers {
+		n, counted := map[string]int64{
+			"overlap": w.Counts.Overlaps, "overrun": w.Counts.Overruns, "clobber": w.Counts.Clobbers,
+			"ghost": w.Counts.Ghosts, "double_grant": w.Counts.DoubleGrants,
+			"getset_first": w.Counts.GetsetFirst, "foreign_expire": w.Counts.ForeignExpires,
+		}[f.Kind]
+		if w.Addr == f.Writer && counted {
+			return strconv.FormatInt(n, 10)
+		}
+	}
+	return "yes"
 }
 
 // offsetsSection shows a bar for each client's clock.
@@ -84,7 +238,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 			continue
 		}
 		r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow,
-			OpenHigh: w.Offset.High == offset.NoHigh, Alarm: len(w.Contradictions) > 0}
+			OpenHigh: w.Offset.High == offset.NoHigh, Alarm: wrongClock(w)}
 		low, high := "?", "?"
 		if !r.OpenLow {
 			r.Low, low = inMillis(w.Offset.Low), out.Millis(w.Offset.Low).String()
@@ -95,7 +249,11 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 		if !r.OpenLow && !r.OpenHigh && r.Low > r.High {
 			r.Low, r.High = r.High, r.Low // a contradiction; the table shows the true ends
 		}
+		r.Says = low + " … " + high + " ms"
 		figure.Rows = append(figure.Rows, r)
+		if r.Alarm {
+			table.Bad = append(table.Bad, len(table.Rows))
+		}
 		table.Rows = append(table.Rows,
 			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high,
 				strconv.FormatInt(w.Offset.Writes, 10), steadyWords(w.Offset), driftWords(w.Offset.Steady)})
@@ -107,10 +265,17 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 	return &report.Section{
 		Title: "Clocks", Figure: figure, Table: table,
 		Words: "At each write, the client's clock lay within its bar, whatever it did between two writes. That assumes that the leases are right and that no attempt takes longer than --gap. " +
-			"The table also has a narrower interval, for clocks that do not step. A red bar marks a clock that cannot have run steadily: it stepped, two processes share the address, or the lease is wrong. " +
+			"The table also has a narrower interval, for clocks that do not step. A red bar marks a clock that is off by a second or more, or that cannot have run steadily: it stepped, two processes share the address, or the lease is wrong. " +
 			"A pale bar is open at one end: without --gap there is no upper bound. Clock spread: " +
 			a.spreadWords() + ".",
 	}
+}
+
+// wrongClock reports whether the clock of a writer has a finding above a note.
+func wrongClock(w census.Writer) bool {
+	return slices.ContainsFunc(w.Findings, func(f census.Finding) bool {
+		return slices.Contains(clockKinds, f.Kind) && f.Severity != census.SeverityNote
+	})
 }
 
 // reportRows is the number of bars on the page. The table below has all rows.
@@ -133,9 +298,9 @@ func (a *auditAnswer) holdsSection() *report.Section {
 	}
 	holds := slices.Clone(e.Holds)
 	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(a.For, b.For) })
-	held, lease := report.Line{Name: "holds, shortest first"},
+	held, lease := report.Line{Name: "holds, shortest first", Protocol: "verbatim"},
 		report.Line{Name: "lease of the holder", Dashed: true}
-	safe := report.Line{Name: "longest safe job with these clocks", Dashed: true}
+	safe := report.Line{Name: "longest safe job with these clocks", Protocol: "observe", Dashed: true}
 	table := report.Table{Columns: []string{"key", "writer", "at", "held", "lease", "source"}, Text: 3}
 	for n, h := range holds {
 		x := float64(n + 1)
@@ -180,29 +345,25 @@ func (a *auditAnswer) waitsSection() *report.Section {
 	slices.SortStableFunc(waited, func(a, b census.Writer) int {
 		return cmp.Compare(b.Waits.Longest, a.Waits.Longest)
 	})
-	half, most, longest := report.Line{Name: "half took at most"}, report.Line{Name: "99 % took at most"},
-		report.Line{Name: "the longest", Dashed: true}
+	figure := &report.Ranges{Name: "Waits of each client", X: "s; bar: 99 % took at most; dot: the longest"}
 	table := report.Table{Columns: []string{
-		"writer", "name", "waits", "half at most", "99 % at most", "longest"}, Text: 2}
-	for n, w := range waited {
-		x := float64(n + 1)
-		half.At = append(half.At, report.XY{X: x, Y: w.Waits.P50.Seconds()})
-		most.At = append(most.At, report.XY{X: x, Y: w.Waits.P99.Seconds()})
-		longest.At = append(longest.At, report.XY{X: x, Y: w.Waits.Longest.Seconds()})
-		if n < reportRows {
-			table.Rows = append(table.Rows,
-				[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)),
-					strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P50), out.Short(w.Waits.P99),
-					out.Short(w.Waits.Longest)})
-		}
+		"writer", "name", "waits", "99 % at most", "longest", "half at most"}, Text: 2}
+	for _, w := range waited[:min(len(waited), reportRows)] {
+		figure.Rows = append(figure.Rows, report.Range{
+			Name: writerName(w), High: w.Waits.P99.Seconds(), Dot: new(w.Waits.Longest.Seconds()),
+			Says: fmt.Sprintf("%s; 99 %% took at most %s, the longest %s",
+				countOf(int(w.Waits.Count), "wait"), out.Short(w.Waits.P99), out.Short(w.Waits.Longest))})
+		table.Rows = append(table.Rows,
+			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)),
+				strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P99), out.Short(w.Waits.Longest),
+				out.Short(w.Waits.P50)})
 	}
 	all := a.result.Evidence.Waits
 	return &report.Section{
 		Title: "Waits for locks that other clients held", Table: table,
-		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. Half took at most %s, 99 %% at most %s, the longest %s. Only MONITOR shows them.",
-			countOf(int(all.Count), "wait"), out.Short(all.P50), out.Short(all.P99), out.Short(all.Longest)),
-		Figure: &report.Plot{Name: "Waits of each client", X: "clients, longest wait first", Y: "s",
-			Lines: []report.Line{longest, most, half}},
+		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. 99 %% took at most %s, half at most %s, the longest %s. Only MONITOR shows them.",
+			countOf(int(all.Count), "wait"), out.Short(all.P99), out.Short(all.P50), out.Short(all.Longest)),
+		Figure: figure,
 	}
 }
 

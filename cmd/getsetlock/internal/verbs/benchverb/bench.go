@@ -140,7 +140,7 @@ func (f *benchFlags) run(e *out.Env, ctx context.Context) error {
 	var bar *out.Progress
 	r := bench.Runner{
 		Adapters: bench.Own(), Scenarios: scenarios, Rounds: f.rounds, Quick: f.quick, Child: child,
-		Redis: raw, CACert: options.CACert,
+		Redis: raw, Access: bench.AccessOf(options),
 		Prefix: "getsetlock:bench:" + strings.ToLower(rand.Text()[:8]) + ":",
 		Progress: func(done, total int, _, _ string) {
 			if bar == nil {

@@ -40,7 +40,9 @@ Verbs:
   init      begin with observe. After clean: show the gate to a new beginning,
             and pass it with --go. Where a shorter namespace has a record: carve
             this namespace out of it, with --go
-  status    show the phase, the members, and what keeps the next gate closed.
+  status    show the phases in one line, with the current one in brackets and
+            what is missing for the next; then the members, and what keeps the
+            next gate closed. With --verbose, also the evidence of that gate.
             With --watch, also watch the old clients until ^C, and record what
             the gates need to know of them
   plan      show all phases for this fleet: how long to wait, what is missing
@@ -93,6 +95,7 @@ type migrateFlags struct {
 	own       bool
 	goes      bool
 	anew      bool
+	verbose   bool
 	asJSON    bool
 }
 
@@ -123,10 +126,15 @@ func New(e *out.Env) *cobra.Command {
 		),
 		ValidArgs: migrateVerbs,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(migrateVerbs, args[0]) {
-				return out.WrongUse("give one of %s", strings.Join(migrateVerbs, ", "))
+			if len(args) == 1 && slices.Contains(migrateVerbs, args[0]) {
+				return nil
 			}
-			return nil
+			if len(args) == 1 {
+				if near := out.Nearest(args[0], migrateVerbs); near != "" {
+					return out.WrongUse("there is no step %q; did you mean %s?", args[0], near)
+				}
+			}
+			return out.WrongUse("give one of %s", strings.Join(migrateVerbs, ", "))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(e, cmd, args[0]) },
 	}
@@ -170,6 +178,7 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch --monitor: each old client has its own connection and waits for replies; shows smaller clock steps")
 	flags.BoolVar(&f.anew, "forget-evidence", false,
 		"status: discard what was seen of the old clients; running watchers start over")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "status: show all evidence of the next gate")
 	flags.BoolVar(&f.monitor, "monitor", false,
 		"status --watch: listen by MONITOR all the time, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
@@ -204,7 +213,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	}{
 		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps},
 		{"refused", []string{"status", "plan", "clean"}},
-		{"watch", status}, {"monitor", status}, {"forget-evidence", status}, {"own-connections", status},
+		{"verbose", status}, {"watch", status}, {"monitor", status},
+		{"forget-evidence", status}, {"own-connections", status},
 	} {
 		if cmd.Flags().Changed(of.flag) && !slices.Contains(of.verbs, verb) {
 			return out.WrongUse("--%s is for %s", of.flag, strings.Join(of.verbs, ", "))
@@ -323,7 +333,7 @@ func migrateStatus(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrate
 	if err != nil {
 		return out.CouldNot(err, "%s", tried)
 	}
-	if err := printReport(e, r, f.asJSON); err != nil || !f.watch {
+	if err := printStatus(e, r, f.asJSON, f.verbose); err != nil || !f.watch {
 		return err
 	}
 	if o.Dialect == (dialect.Dialect{}) {

@@ -188,6 +188,41 @@ func TestUnknownValuesAreNull(t *testing.T) {
 	}
 }
 
+// The first line has all phases, the current one in brackets, and what is
+// missing. Evidence is printed with --verbose only.
+func TestStatusShowsPhasesInOneLine(t *testing.T) {
+	tr := newTroupe(t)
+	shows := func(want string, words ...string) string {
+		t.Helper()
+		s := tr.ends(0, tr.verb(append([]string{"status"}, words...)...))
+		if line, _, _ := strings.Cut(s.Out, "\n"); line != want {
+			t.Errorf("%q, not %q", line, want)
+		}
+		return s.Out
+	}
+	shows("observe > dual > sealed > modern > clean; not begun: migrate init begins")
+	tr.ends(0, tr.verb("init"))
+	shows("[observe] > dual > sealed > modern > clean; missing for dual: members, lease, spread, gap, job")
+	tr.join("stock", "till")
+	ready := "[observe] > dual > sealed > modern > clean; nothing is missing for dual: migrate advance --go goes there"
+	brief := shows(ready, claims...)
+	if strings.Contains(brief, "CLAIMED") || !strings.Contains(brief, "which --verbose shows") {
+		t.Errorf("without --verbose:\n%s", brief)
+	}
+	for _, flag := range []string{"-v", "--verbose"} {
+		full := shows(ready, append([]string{flag}, claims...)...)
+		if strings.Count(full, "\n  CLAIMED ") < 4 || strings.Contains(full, "which --verbose shows") {
+			t.Errorf("with %s:\n%s", flag, full)
+		}
+	}
+	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
+	tr.pass(0)
+	tr.ends(0, tr.verb("advance", "--go", "--gone"))
+	tr.pass(0)
+	tr.ends(1, tr.verb("back", "--go", "--wait", "0s"))
+	shows("observe > [dual] > sealed > modern > clean; the step from sealed is not complete; missing for sealed: phase, idle, window")
+}
+
 // Scripts compare what is printed.
 func TestSameWrongFlagIsNamedEachTime(t *testing.T) {
 	tr := newTroupe(t)
@@ -211,6 +246,7 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 		{"--to is for advance, back", []string{"migrate", "clean", "--to", "dual"}},
 		{`--to is "clean"; the phases are observe, dual, sealed, modern`,
 			[]string{"migrate", "advance", "--to", "clean"}},
+		{"--verbose is for status", []string{"migrate", "plan", "-v"}},
 		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
 		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
 		{"--own-connections is for status --watch --monitor",

@@ -2,6 +2,7 @@ package migrateverb
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,10 +20,79 @@ func printReport(e *out.Env, r *fleet.Report, asJSON bool) error {
 	if r.Gate != nil {
 		sayGate(e, r.Gate, r.Moved)
 	}
+	sayNotes(e, r)
+	return nil
+}
+
+func sayNotes(e *out.Env, r *fleet.Report) {
 	for _, note := range r.Notes {
 		fmt.Fprintln(e.Stdout, out.OneLine(note))
 	}
+}
+
+// printStatus prints the phases in one line, the members, and what closes the
+// next gate. With verbose, it also prints the evidence of that gate.
+func printStatus(e *out.Env, r *fleet.Report, asJSON, verbose bool) error {
+	if asJSON {
+		return e.PrintJSON(migrateDocument(r))
+	}
+	fmt.Fprintln(e.Stdout, phaseLine(r))
+	sayWhere(e, r)
+	if g := r.Gate; g != nil && verbose {
+		sayGate(e, g, false)
+	} else if g != nil {
+		brief := *g
+		brief.Evidence = nil
+		sayGateLines(e, &brief, false)
+		if n := len(g.Evidence); n > 0 {
+			fmt.Fprintf(e.Stdout, "  evidence of the gate: %d facts, which --verbose shows\n", n)
+		}
+		fmt.Fprintln(e.Stdout)
+	}
+	sayNotes(e, r)
 	return nil
+}
+
+// phaseLine returns all phases in a line, the current one in brackets, and what
+// is missing for the next step.
+func phaseLine(r *fleet.Report) string {
+	names := make([]string, 0, len(migrate.Phases()))
+	for _, p := range migrate.Phases() {
+		name := p.String()
+		if p == r.Phase {
+			name = "[" + name + "]"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " > ") + "; " + nextStep(r)
+}
+
+// nextStep says what is missing for the next step.
+func nextStep(r *fleet.Report) string {
+	text := ""
+	if r.Pending != migrate.NoPhase {
+		text = fmt.Sprintf("the step from %v is not complete; ", r.Pending)
+	}
+	switch g := r.Gate; {
+	case r.Phase == migrate.NoPhase && g == nil:
+		return text + "not begun: migrate init begins"
+	case g == nil:
+		return text + "no step is left"
+	case g.Open:
+		verb := "advance"
+		if g.To == migrate.Clean {
+			verb = "clean"
+		}
+		return text + fmt.Sprintf("nothing is missing for %v: migrate %s --go goes there", g.To, verb)
+	default:
+		var rules []string
+		for _, b := range g.Blocks {
+			if !slices.Contains(rules, b.Rule) {
+				rules = append(rules, b.Rule)
+			}
+		}
+		return text + fmt.Sprintf("missing for %v: %s", g.To, strings.Join(rules, ", "))
+	}
 }
 
 // sayWhere prints the phase of the fleet and its members.
@@ -90,6 +160,11 @@ func leasesOf(m migrate.MemberState) string {
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func sayGate(e *out.Env, g *fleet.Gate, moved bool) {
+	sayGateLines(e, g, moved)
+	fmt.Fprintln(e.Stdout)
+}
+
+func sayGateLines(e *out.Env, g *fleet.Gate, moved bool) {
 	state := "closed"
 	switch {
 	case moved:
@@ -104,7 +179,6 @@ func sayGate(e *out.Env, g *fleet.Gate, moved bool) {
 	for _, f := range g.Evidence {
 		fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
 	}
-	fmt.Fprintln(e.Stdout)
 }
 
 func evidenceLine(f fleet.Finding) string {

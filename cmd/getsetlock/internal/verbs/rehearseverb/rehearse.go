@@ -130,9 +130,8 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.Var(&p.Job, "job", "time of a program between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "number of holders of each kind that die")
 	flags.IntVar(&p.Overruns, "overruns", 0, "number of old clients' jobs that outlast their lease")
-	flags.StringVar(&f.server.Redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master")
-	flags.StringVar(&f.server.CACert, "cacert", "",
-		"file of PEM certificates that rediss:// trusts instead of the system's")
+	flags.StringVar(&f.server.Redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS)")
+	f.server.RegisterFiles(cmd)
 	out.Complete(cmd, "redis", cobra.NoFileCompletions)
 	f.server.QuietFlag(cmd)
 	out.JSONFlag(cmd, &f.asJSON)

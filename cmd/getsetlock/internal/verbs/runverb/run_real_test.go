@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -29,6 +30,35 @@ func TestRunAndLsOverTLSUnixSocketsAndAsAUser(t *testing.T) {
 	}
 	s := clitest.OnReal(t, tls)
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "certificate")
+}
+
+// A run inside a run finds the same server by what the outer one hands on,
+// also where the outer run got everything by flags.
+func TestRunAndItsCommandReachAProtectedServer(t *testing.T) {
+	server := redistest.Real(t, redistest.Options{TLS: true, Certs: true, Password: "s3cret"})
+	sentinel := server.StartSentinel(redistest.Options{TLS: true, Certs: true, Password: "s3cret2"})
+	dir := t.TempDir()
+	cert, key := server.ClientCert(dir, "app", time.Hour)
+	word := filepath.Join(dir, "word")
+	if err := os.WriteFile(word, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := clitest.OnReal(t, server)
+	s.Vars["GETSETLOCK_SENTINEL_PASSWORD"] = "s3cret2"
+	address := "rediss+sentinel://" + sentinel.Addr() + "/m"
+	delete(s.Vars, "GETSETLOCK_REDIS")
+	flags := "--redis " + address + " --cacert " + server.CACert() + " --cert " + cert + " --key " + key
+	names := "$GETSETLOCK_REDIS $GETSETLOCK_PASSWORD_FILE $GETSETLOCK_CERT $GETSETLOCK_KEY_FILE"
+	s.Want(s.Run(clitest.Script(flags+" --password-file "+word, "k", "echo "+names)...), 0,
+		strings.Join([]string{address, word, cert, key}, " ")+"\n", "")
+
+	s.Want(s.Run(clitest.Script(flags+" --wait 0", "k", "echo no")...), 125, "",
+		"the server demands a password, and none was given")
+	s.Want(s.Run(append([]string{"ls", "-q"}, strings.Fields(flags)...)...), 3, "",
+		"the server demands a password, and none was given")
+	s.Vars["GETSETLOCK_PASSWORD_FILE"] = word
+	got := s.Run(append([]string{"ls", "--json"}, strings.Fields(flags)...)...)
+	s.Want(got, 0, got.Out, "")
 }
 
 func TestRunNamesMissingRights(t *testing.T) {

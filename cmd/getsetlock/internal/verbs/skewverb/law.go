@@ -24,6 +24,7 @@ type skewAnswer struct {
 	played   simulate.Fleet  // fleet that rates describe
 	unkept   bool            // getsetlock clients used default terms, which this fleet does not keep
 	curves   []curve
+	made     time.Time // when the page was made
 }
 
 // Causes, as the field cause has them.

@@ -15,16 +15,19 @@ import (
 // page returns the answer as --report shows it.
 func (a *skewAnswer) page() report.Page {
 	p := report.Page{
-		Title:   fmt.Sprintf("getsetlock skew: %s, %s", a.dialect, a.protocol),
-		Verdict: a.sentence(), Bad: a.twoHold(), Words: a.words(),
+		Title: fmt.Sprintf("getsetlock skew: %s, %s", a.dialect, a.protocol),
+		Made:  a.made, Verdict: a.sentence(), Bad: a.twoHold(), Words: a.words(),
 		Foot: "Made by: " + a.commandLine(),
 	}
-	p.Sections = append(p.Sections, report.Section{
-		Title: "The numbers", Table: report.Table{
-			Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()},
-	})
+	// How it comes about is shown before how often it does.
+	if a.explored != nil {
+		p.Sections = append(p.Sections, a.shortestTrace())
+	}
 	if a.oldHold() && a.verdict.LongestJob.Bounded && !a.verdict.Unconditional {
 		p.Sections = append(p.Sections, a.region(), a.overlapAgainstSpread())
+	}
+	if len(a.curves) > 0 {
+		p.Sections = append(p.Sections, a.waits())
 	}
 	if a.rates != nil {
 		p.Sections = append(p.Sections, report.Section{
@@ -32,12 +35,10 @@ func (a *skewAnswer) page() report.Page {
 			Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.simRows()},
 		})
 	}
-	if len(a.curves) > 0 {
-		p.Sections = append(p.Sections, a.waits())
-	}
-	if a.explored != nil {
-		p.Sections = append(p.Sections, a.shortestTrace())
-	}
+	p.Sections = append(p.Sections, report.Section{
+		Title: "The numbers", Table: report.Table{
+			Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()},
+	})
 	return p
 }
 
@@ -142,7 +143,7 @@ func (a *skewAnswer) curveLines(table *report.Table,
 	value func(simulate.Rates) (float64, string)) []report.Line {
 	var lines []report.Line
 	for n, c := range a.curves {
-		line := report.Line{Name: curveProtocols[n].name}
+		line := report.Line{Name: curveProtocols[n].name, Protocol: c.protocol}
 		table.Columns = append(table.Columns, c.protocol)
 		for i, s := range a.spreads() {
 			text := "-"
@@ -165,23 +166,23 @@ func (a *skewAnswer) waits() report.Section {
 	for _, s := range a.spreads() {
 		table.Rows = append(table.Rows, []string{out.Short(s)})
 	}
-	half := a.curveLines(&table, func(r simulate.Rates) (float64, string) {
-		return r.WaitP50.Seconds(), out.Short(r.WaitP50)
-	})
-	for n := range a.curves {
-		table.Columns[1+n] += ", p50"
-	}
-	a.curveLines(&table, func(r simulate.Rates) (float64, string) {
+	most := a.curveLines(&table, func(r simulate.Rates) (float64, string) {
 		return r.WaitP99.Seconds(), out.Short(r.WaitP99)
 	})
 	for n := range a.curves {
-		table.Columns[1+len(a.curves)+n] += ", p99"
+		table.Columns[1+n] += ", p99"
+	}
+	a.curveLines(&table, func(r simulate.Rates) (float64, string) {
+		return r.WaitP50.Seconds(), out.Short(r.WaitP50)
+	})
+	for n := range a.curves {
+		table.Columns[1+len(a.curves)+n] += ", p50"
 	}
 	return report.Section{
 		Title: "How long clients wait",
-		Words: "From the first attempt to the command that won the lock. Half of the clients that won waited no longer than the line shows. A release wakes getsetlock clients, which wait until they win; old clients poll, and give up as their dialect does.",
+		Words: "From the first attempt to the command that won the lock. Of the clients that won, 99 % waited no longer than the line shows; the table has the median too. A dot is a protocol that takes part at one spread only. A release wakes getsetlock clients, which wait until they win; old clients poll, and give up as their dialect does.",
 		Figure: &report.Plot{
-			Name: "Median wait against the clock spread", X: "clock spread, s", Y: "wait, s", Lines: half,
+			Name: "Wait of 99 % against the clock spread", X: "clock spread, s", Y: "wait, s", Lines: most,
 		},
 		Table: table,
 	}

@@ -158,6 +158,7 @@ func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
 		return asWrongUse(err)
 	}
 	if f.report != "" {
+		a.made = e.Clock.Now()
 		if err := report.Save(f.report, a.page()); err != nil {
 			var p *os.PathError
 			if errors.As(err, &p) {

@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 func init() { simEvents, pointEvents, exploreStates = 1<<18, 1<<16, 50_000 }
@@ -19,7 +20,7 @@ func init() { simEvents, pointEvents, exploreStates = 1<<18, 1<<16, 50_000 }
 // skewed runs the verb without any server.
 func skewed(t *testing.T, args ...string) clitest.Screen {
 	t.Helper()
-	s := &clitest.Stage{T: t}
+	s := &clitest.Stage{T: t, Clock: lock.Machine}
 	return s.Run(append([]string{"skew"}, args...)...)
 }
 
@@ -377,7 +378,7 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 	} {
 		_, section, found := strings.Cut(string(page), title)
 		section, _, _ = strings.Cut(section, "</section>")
-		if !found || strings.Count(section, "<svg") != 1 ||
+		if !found || strings.Count(section, "<svg xmlns") != 2 ||
 			strings.Index(section, "<table") < strings.Index(section, "</svg>") {
 			t.Errorf("section %q has no plot with a table below it", title)
 		}
@@ -409,5 +410,31 @@ func TestSimulationOfAPresetAsksTheLawsQuestion(t *testing.T) {
 		if got.Code != 0 || !strings.HasPrefix(got.Out, "NO: ") {
 			t.Errorf("%s: exit %d\n%s", preset, got.Code, got.Out)
 		}
+	}
+}
+
+// The way to two holders comes before how often it happens, and waits are drawn
+// by what 99 % waited. A protocol has one colour in all plots.
+func TestReportShowsCausesBeforeSymptoms(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "skew.html")
+	skewed(t, "--lease", "30s", "--job", "5s..40s", "--spread", "400ms", "--quiet",
+		"--report", file)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, at := string(raw), 0
+	for _, says := range []string{
+		"YES: two clients can hold", "<time datetime=", "<p>Why: ",
+		"<h2>The shortest way to two holders</h2>", "<h2>Which fleets are safe", "<h2>How likely",
+		`class="line p3" d="M0 4h28"/></svg>half dual`,
+		"<h2>How long clients wait</h2>", `aria-label="Wait of 99 % against`,
+		`class="line p3" d="M0 4h28"/></svg>half dual`, "<h2>The numbers</h2>",
+	} {
+		n := strings.Index(page[at:], says)
+		if n < 0 {
+			t.Fatalf("no %q after byte %d", says, at)
+		}
+		at += n
 	}
 }

@@ -42,6 +42,9 @@ each key press.`,
 			case "fish":
 				err = root.GenFishCompletion(e.Stdout, true)
 			default:
+				if near := out.Nearest(args[0], cmd.ValidArgs); near != "" {
+					return out.WrongUse("no completion for %q; did you mean %s?", args[0], near)
+				}
 				return out.WrongUse("no completion for %q: there is bash, zsh and fish", args[0])
 			}
 			if err != nil {

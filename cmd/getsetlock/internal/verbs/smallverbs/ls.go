@@ -27,29 +27,49 @@ runs, and in which form it is written.
 PATTERN is a Redis pattern (* ? [a-z]). ls also tries the spellings in which
 Spring's serializers write a key, and lists such a key next to the plain one;
 they are two different locks. Without PATTERN, ls shows only keys that hold a
-plausible time of some dialect, or a token of a getsetlock client.
+plausible time of some dialect, or a token of a getsetlock client. A backslash
+in front of * ? [ takes away their meaning, and so does \x2a for *.
 
-Columns:
-  OWNER  the name that the holder wrote: an old client's id, or for getsetlock
-         run its host and command
-  LEFT   the time until the lease ends. A holder that renews keeps its lock for
-         longer. An old client's time is read as if that client's clock were the
-         server's. A getsetlock client that shares a lock with old clients
-         writes a time that lies a day ahead; its lock ends with its token or
-         its TTL, and LEFT shows that end
-  TTL    the time after which the server deletes the key
+Columns. A narrow terminal shows those of them for which it has room, --wide
+and a file show all:
+  OWNER    the name that the holder wrote: an old client's id, or for getsetlock
+           run its host and command
+  AGE      for how long the holder has held the lock. A key does not say it:
+           --watch knows it of locks that it saw being taken, and writes ">"
+           before the age of those that were there when it began. With --lease
+           it is also known of old clients that do not renew
+  LEFT     the time until the lease ends. A holder that renews keeps its lock
+           for longer. An old client's time is read as if that client's clock
+           were the server's. A getsetlock client that shares a lock with old
+           clients writes a time that lies a day ahead; its lock ends with its
+           token or its TTL, and LEFT shows that end
+  WAITERS  how many clients wait in the queue of --namespace for a token lock
+  FENCE    the last fencing number of --namespace; the holder's is not greater
+  TTL      the time after which the server deletes the key
 
 Several dialects write the same form. DIALECT shows the one that --dialect
 names, if it fits; --json lists the others.
+
+--watch looks every 2 s, or less often where a look takes long, so that it takes
+a tenth of its time at most. On a terminal it draws the table anew. Elsewhere it
+prints a line for each lock at the beginning, and then for each change. If the
+server goes away, it says so and goes on. ^C ends it.
+
+On a terminal, red marks a lock that its holder has lost, or a server that is
+away, and yellow a lock whose time has passed. NO_COLOR turns colours off.
 
 ls lists keys in slices (SCAN), so that other clients are not held up. Without
 PATTERN it reads every key that holds a string. Bytes that are not UTF-8 are
 printed as \xNN, and a backslash as two.`
 
 type lsFlags struct {
-	server  out.ServerFlags
-	dialect out.DialectFlags
-	asJSON  bool
+	server    out.ServerFlags
+	dialect   out.DialectFlags
+	asJSON    bool
+	watch     bool
+	wide      bool
+	namespace string
+	lease     time.Duration
 }
 
 // NewLs returns the verb ls.
@@ -61,7 +81,8 @@ func NewLs(e *out.Env) *cobra.Command {
 		Long:  lsLong,
 		Example: out.Examples(
 			"getsetlock ls",
-			"getsetlock ls 'stock:*' --dialect redis-py",
+			"getsetlock ls --watch 'stock:*'",
+			"getsetlock ls 'stock:*' --dialect redis-py --lease 30s",
 			"getsetlock ls nightly --json | jq -r '.locks[].owner'",
 		),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -78,6 +99,14 @@ func NewLs(e *out.Env) *cobra.Command {
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
+	flags := cmd.Flags()
+	flags.BoolVar(&f.watch, "watch", false,
+		"keep looking: a live table on a terminal, else a line for each change")
+	flags.BoolVar(&f.wide, "wide", false, "show all columns, however narrow the terminal is")
+	flags.StringVar(&f.namespace, "namespace", "", "the namespace whose queue and fencing numbers to show")
+	out.Complete(cmd, "namespace", cobra.NoFileCompletions)
+	out.PositiveVar(flags, &f.lease, "lease", 0, "leave the flag out where it is unknown",
+		"the old clients' lease, from which AGE follows if they do not renew")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
@@ -105,17 +134,30 @@ type lockLine struct {
 	Left     *json.Number `json:"left_ms"`
 	TTL      *json.Number `json:"ttl_ms"`
 	Value    *string      `json:"value"`
+	Age      *json.Number `json:"age_ms"`
+	Waiters  *int64       `json:"waiters"`
+	Fence    *int64       `json:"fence"`
 
 	raw    string        // the key's bytes
+	lock   string        // bytes of key L, which raw is too unless mark
+	held   string        // what unlock compares: the bytes of key L, or the token on key M alone
+	long   bool          // the value is longer than held
+	token  bool          // the lock is a token lock of modern
 	mark   bool          // the key is key M of a getsetlock client
 	marked bool          // key M of this lock has a token
 	vacant bool          // key M of this lock says that a release left the lock to old clients
 	stamp  bool          // Until is the time in the value, by its writer's clock
 	left   time.Duration // Left as a duration
 	ttl    time.Duration // TTL as a duration
+	now    time.Time     // the server's clock at the look
+	age    time.Duration // Age as a duration
+	longer bool          // the holder may have held for longer than Age
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
+	if f.watch && f.asJSON {
+		return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
+	}
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
@@ -124,29 +166,27 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	if err != nil {
 		return err
 	}
-	// Verbatim reads keys like Hardened, and needs no times of the fleet.
-	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
+	s, err := newSource(e, pool, address, d)
 	if err != nil {
-		return out.WrongUse("%w", out.InFlags(err))
+		return err
 	}
-	defer backend.Close()
-	mux, err := wire.New(pool, wire.Options{Timeout: e.Timeout})
-	if err != nil {
-		return out.CouldNot(err, "connecting to %s", address)
+	defer s.close()
+	what, isPattern := keyOrPattern(pattern)
+	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+		l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "",
+			prefer:    d.Name,
+			namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
+		return l.locks(ctx, what, isPattern)
 	}
-	defer mux.Close()
-
-	l := &lister{mux: mux, backend: backend, all: pattern == "", prefer: d.Name, seen: map[string]bool{}}
-	l.progress = e.Progress(f.server.Quiet, "keys looked at", -1)
-	err = l.list(ctx, out.Unescaped(pattern))
-	l.progress.End()
+	if f.watch {
+		return f.keepLooking(e, ctx, address, look)
+	}
+	p := e.Progress(f.server.Quiet, "keys looked at", -1)
+	lines, err := look(ctx, p)
+	p.End()
 	if err != nil {
 		return out.CouldNot(err, "listing the keys of %s", address)
 	}
-	lines := withoutMarks(l.lines)
-	slices.SortFunc(lines, func(a, b lockLine) int {
-		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
-	})
 	if f.asJSON {
 		return e.PrintJSON(Locks{"getsetlock.ls/1", append([]lockLine{}, lines...)})
 	}
@@ -154,8 +194,56 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 		e.Say(f.server.Quiet, "no locks found")
 		return nil
 	}
-	e.Print(lockGrid(lines))
+	for _, line := range f.table(e, lines) {
+		fmt.Fprintln(e.Stdout, line)
+	}
 	return nil
+}
+
+// table returns the lines of the table, as wide as stdout allows.
+func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
+	width, _, ok := e.Screen(e.Stdout)
+	if f.wide || !ok {
+		return lockGrid(lines).Fit(0, e.Colours(e.Stdout))
+	}
+	return lockGrid(lines).Fit(width-1, e.Colours(e.Stdout)) // some terminals wrap after their last column
+}
+
+// source is a server whose locks are read.
+type source struct {
+	mux     *wire.Mux
+	backend legacy.Backend
+}
+
+func newSource(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) (*source, error) {
+	// Verbatim reads keys like Hardened, and needs no times of the fleet.
+	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
+	if err != nil {
+		return nil, out.WrongUse("%w", out.InFlags(err))
+	}
+	mux, err := wire.New(pool, wire.Options{Timeout: e.Timeout})
+	if err != nil {
+		backend.Close()
+		return nil, out.CouldNot(err, "connecting to %s", address)
+	}
+	return &source{mux, backend}, nil
+}
+
+func (s *source) close() {
+	s.mux.Close()
+	s.backend.Close()
+}
+
+// locks returns the locks that a key or pattern names, sorted by their names.
+func (l *lister) locks(ctx context.Context, what string, isPattern bool) ([]lockLine, error) {
+	if err := l.list(ctx, what, isPattern); err != nil {
+		return nil, err
+	}
+	lines := withoutMarks(l.lines)
+	slices.SortFunc(lines, func(a, b lockLine) int {
+		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
+	})
+	return lines, l.addQueues(ctx, lines)
 }
 
 // nameOf returns the name to sort by: it places a key that a serializer wrote
@@ -175,9 +263,10 @@ func wrapped(l lockLine) int {
 }
 
 func lockGrid(lines []lockLine) *out.Grid {
-	g := out.NewGrid(out.Left("key"), out.Left("state"), out.Left("protocol"), out.Left("dialect"),
-		out.Left("owner"),
-		out.Right("left"), out.Right("ttl"), out.Left("value"))
+	g := out.NewGrid(out.Left("key").Least(12).Middle(), out.Left("state"), out.Left("protocol").Rank(3),
+		out.Left("dialect").Rank(5), out.Left("owner").Least(12), out.Right("age").Rank(1), out.Right("left"),
+		out.Right("waiters").Rank(2), out.Right("ttl").Rank(4), out.Right("fence").Rank(6),
+		out.Left("value").Least(12).Rank(7))
 	for _, l := range lines {
 		key := l.Key
 		if l.Name != nil {
@@ -198,13 +287,50 @@ func lockGrid(lines []lockLine) *out.Grid {
 		if l.Value != nil {
 			value = out.Shortened(*l.Value, 40)
 		}
-		owner := orDash(l.Owner)
-		if l.Note != nil {
-			owner = *l.Note
-		}
-		g.Add(key, l.State, orDash(l.Protocol), who, owner, remaining, ttl, value)
+		g.Add(key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who, l.holder(),
+			l.ageWords(),
+			remaining, numberOrDash(l.Waiters), ttl, numberOrDash(l.Fence), value)
 	}
 	return g
+}
+
+// holder returns what the lock says about its holder, for people.
+func (l lockLine) holder() string {
+	if l.Note != nil {
+		return *l.Note
+	}
+	return orDash(l.Owner)
+}
+
+// colour returns the colour of a lock's state. The holder of a token on key M
+// alone has lost its lock.
+func (l lockLine) colour() out.Colour {
+	switch {
+	case l.mark && l.State == StateHeld:
+		return out.Bad
+	case l.State == StateExpired:
+		return out.Doubtful
+	case l.State == StateHeld:
+		return out.NoColour
+	}
+	return out.Faint
+}
+
+func (l lockLine) ageWords() string {
+	switch {
+	case l.Age == nil:
+		return "-"
+	case l.longer:
+		return ">" + out.Rounded(l.age)
+	}
+	return out.Rounded(l.age)
+}
+
+func numberOrDash(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
 }
 
 func orDash(s *string) string {
@@ -218,21 +344,24 @@ func orDash(s *string) string {
 type lister struct {
 	mux      *wire.Mux
 	backend  legacy.Backend
-	all      bool // no pattern: show only what looks like a lock
+	all      bool // no pattern: only strings can be locks that are shown
+	likely   bool // show only what looks like a lock
 	progress *out.Progress
 
-	prefer string // name of the preferred dialect
+	prefer    string        // name of the preferred dialect
+	namespace string        // of the queues and fencing numbers
+	lease     time.Duration // of old clients; zero: unknown
 
 	seen   map[string]bool // keys seen; SCAN may return a key twice
 	looked int64
 	lines  []lockLine
 }
 
-func (l *lister) list(ctx context.Context, pattern string) error {
-	if l.all || strings.ContainsAny(pattern, `*?[\`) {
-		return l.scan(ctx, scope.Matching(pattern))
+func (l *lister) list(ctx context.Context, what string, isPattern bool) error {
+	if l.all || isPattern {
+		return l.scan(ctx, scope.Matching(what))
 	}
-	return l.look(ctx, forms(pattern))
+	return l.look(ctx, forms(what))
 }
 
 // forms returns the spellings of a key: plain, and as Spring's serializers
@@ -313,11 +442,14 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 			return errs[i]
 		}
 		line, likely := readLock(o, l.prefer)
-		if line.Type != "" && (likely || !l.all) {
+		if line.Type != "" && (likely || !l.likely) {
+			line.ageBy(l.lease)
 			l.lines = append(l.lines, line)
 		}
 	}
 	l.looked += int64(len(fresh))
-	l.progress.Set(l.looked)
+	if l.progress != nil {
+		l.progress.Set(l.looked)
+	}
 	return nil
 }

@@ -56,7 +56,8 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	}
 	line = lockLine{
 		Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable, Encoding: string(dialect.Plain),
-		Also: []string{}, raw: o.Key, marked: marked, vacant: left,
+		Also: []string{}, raw: o.Key, lock: o.Key, held: o.Value, long: o.Size > len(o.Value),
+		marked: marked, vacant: left, now: o.ServerNow(),
 	}
 	line.unwrapKey()
 	if o.HasTTL {
@@ -111,7 +112,7 @@ func isBookkeeping(o legacy.Observation) bool {
 // readToken fills in what the value of a token lock says. It names no dialect:
 // other programs write such values too, without a note.
 func (l *lockLine) readToken(o legacy.Observation, token, note string) {
-	l.State, l.Protocol = StateHeld, new(out.ProtocolModern)
+	l.State, l.Protocol, l.token = StateHeld, new(out.ProtocolModern), true
 	if note != out.ReservedNote { // else the key is reserved, and nobody holds it yet
 		l.Owner = &token
 	}
@@ -129,7 +130,8 @@ func markAlone(o legacy.Observation, token string) lockLine {
 	line := lockLine{
 		Key: out.Escaped(name), Type: "string", State: StateHeld, Protocol: new(out.ProtocolModern),
 		Encoding: string(dialect.Plain), Also: []string{}, Owner: &token,
-		Value: new(out.Escaped(o.MarkValue)), raw: name, mark: true,
+		Value: new(out.Escaped(o.MarkValue)), raw: name, lock: o.Key, held: token, mark: true,
+		now: o.ServerNow(),
 	}
 	line.setTTL(o.MarkPTTL)
 	line.setUntil(o.ServerNow().Add(o.MarkPTTL), o.ServerNow())
@@ -246,4 +248,22 @@ func (l *lockLine) setTTL(d time.Duration) {
 func (l *lockLine) setUntil(t, serverNow time.Time) {
 	l.left = t.Sub(serverNow)
 	l.Until, l.Left = out.Instant(t), new(out.Millis(l.left))
+}
+
+// ageBy sets the age of an old client's lock from that client's lease. It is
+// unknown where the client renews, since each renewal writes a new time.
+func (l *lockLine) ageBy(lease time.Duration) {
+	if lease == 0 || !l.stamp || l.marked || l.Dialect == nil || l.Left == nil {
+		return
+	}
+	d, err := dialect.Lookup(*l.Dialect)
+	if err != nil || d.Renews != dialect.RenewsNever || lease < l.left {
+		return
+	}
+	l.setAge(lease-l.left, false)
+}
+
+func (l *lockLine) setAge(d time.Duration, longer bool) {
+	l.age, l.longer = d, longer
+	l.Age = new(out.Millis(d))
 }

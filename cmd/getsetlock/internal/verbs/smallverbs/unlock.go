@@ -21,13 +21,24 @@ the server compares and deletes in one step. V is what "getsetlock ls" shows:
 the value, or the token of a getsetlock client. The token on the second key is
 deleted too.
 
+A PATTERN (* ? [a-z], as for ls) stands for all locks whose keys match. unlock
+shows them with their holders, asks once, and deletes each of them that still
+holds what was shown. Without a terminal it does so only with --yes. It leaves
+alone what is no lock, and the tombstones of a migration, which "getsetlock
+migrate sweep" ends.
+
+In a key whose name itself contains one of * ? [ put a backslash in front of it,
+or write \x2a \x3f \x5b. With --value there is one KEY and no pattern, and these
+characters stand for themselves.
+
 If the holder is alive after all, it goes on working while the next client takes
 the lock. A getsetlock client learns of the loss by a message from the server,
 or at its next renewal; an old client never does.
 
 Exit codes:
-  0  deleted; or, without --value, the lock was free
-  1  the key holds another value, or none; or you answered no
+  0  deleted; or, without --value, the lock was free, or no lock matches
+  1  the key holds another value, or none; or you answered no; or not all of the
+     locks could be deleted, because some changed meanwhile
   2  wrong use
   3  it could not be done: the server is away, or a right is missing`
 
@@ -36,31 +47,34 @@ type unlockFlags struct {
 	dialect out.DialectFlags
 	value   string
 	given   bool
+	yes     bool
 }
 
 // NewUnlock returns the verb unlock.
 func NewUnlock(e *out.Env) *cobra.Command {
 	f := &unlockFlags{}
 	cmd := &cobra.Command{
-		Use:   "unlock [flags] KEY",
+		Use:   "unlock [flags] KEY|PATTERN",
 		Short: "Free a lock whose holder is dead",
 		Long:  unlockLong,
 		Example: out.Examples(
 			"getsetlock unlock nightly",
 			"getsetlock unlock nightly --value 1795198084101",
+			"getsetlock unlock 'stock:*'",
 			`# a key that Spring's JDK serializer wrote`,
 			`getsetlock unlock '\xac\xed\x00\x05t\x00\x07nightly'`,
 		),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return out.WrongUse("give one KEY")
+				return out.WrongUse(
+					"give one KEY, or one PATTERN, quoted so that the shell does not expand it")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed("value")
-			return f.run(e, cmd.Context(), out.Unescaped(args[0]))
+			return f.run(e, cmd.Context(), args[0])
 		},
 	}
 	f.server.Register(cmd)
@@ -68,53 +82,81 @@ func NewUnlock(e *out.Env) *cobra.Command {
 	cmd.Flags().StringVar(&f.value, "value", "",
 		"delete the lock if it still holds this value, as ls shows it")
 	out.Complete(cmd, "value", cobra.NoFileCompletions)
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "delete what is shown, without asking")
 	return cmd
 }
 
-func (f *unlockFlags) run(e *out.Env, ctx context.Context, key string) error {
+func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
 	}
-	if !f.given && !e.Interactive() {
-		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it")
+	if !f.given && !f.yes && !e.Interactive() {
+		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
 	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {
 		return err
 	}
-	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
+	s, err := newSource(e, pool, address, d)
 	if err != nil {
-		return out.WrongUse("%w", out.InFlags(err))
+		return err
 	}
-	defer backend.Close()
-	value := out.Unescaped(f.value)
-	if !f.given {
-		value, err = askFor(e, ctx, backend, key, d.Name)
-		if err != nil || value == "" {
-			return err
-		}
+	defer s.close()
+	u := &unlocking{e: e, pool: pool, source: s, address: address, prefer: d.Name, yes: f.yes}
+	what, isPattern := keyOrPattern(arg)
+	switch {
+	case f.given: // what deletes one known value needs no guess at what is meant
+		return u.one(ctx, out.Unescaped(arg), out.Unescaped(f.value))
+	case isPattern:
+		return u.all(ctx, arg, what)
 	}
-	deleted, err := force(e, ctx, pool, backend, key, value)
+	value, err := u.askFor(ctx, what)
+	if err != nil || value == "" {
+		return err
+	}
+	return u.one(ctx, what, value)
+}
+
+// unlocking deletes locks on one server.
+type unlocking struct {
+	*source
+	e       *out.Env
+	pool    *redis.Pool
+	address string
+	prefer  string // name of the preferred dialect
+	yes     bool   // nobody is asked
+}
+
+// one deletes a lock that still holds value.
+func (u *unlocking) one(ctx context.Context, key, value string) error {
+	deleted, err := u.force(ctx, key, value)
 	if err != nil {
-		return out.CouldNot(err, "unlocking %q on %s", out.Escaped(key), address)
+		return u.couldNot(err, key)
 	}
 	if !deleted.Any() {
-		return changed(e, ctx, backend, key)
+		return u.changed(ctx, key)
 	}
+	u.sayDeleted(key, deleted)
+	return nil
+}
+
+func (u *unlocking) couldNot(err error, key string) error {
+	return out.CouldNot(err, "unlocking %q on %s", out.Escaped(key), u.address)
+}
+
+func (u *unlocking) sayDeleted(key string, deleted legacy.Deleted) {
 	what := "deleted " + out.Escaped(key)
 	if deleted.Mark {
 		what += " and the getsetlock client's token that held it"
 	}
-	fmt.Fprintln(e.Stdout, what)
-	return nil
+	fmt.Fprintln(u.e.Stdout, what)
 }
 
 // force deletes the lock if value still holds it, by the rules of the lock's
 // protocol. value may be a token without its note.
-func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Backend, key,
-	value string) (legacy.Deleted, error) {
-	o, err := backend.Observe(ctx, key)
+func (u *unlocking) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
+	o, err := u.backend.Observe(ctx, key)
 	if err != nil {
 		return legacy.Deleted{}, err
 	}
@@ -123,9 +165,9 @@ func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Bac
 		token = o.Value // the whole value, since the waiter may hold the key by the time of the delete
 	}
 	if !ours || value != token && value != o.Value {
-		return backend.CompareAndDelete(ctx, key, value)
+		return u.backend.CompareAndDelete(ctx, key, value)
 	}
-	tokens, err := modern.New(pool, modern.Config{Timeout: e.Timeout})
+	tokens, err := modern.New(u.pool, modern.Config{Timeout: u.e.Timeout})
 	if err != nil {
 		return legacy.Deleted{}, err
 	}
@@ -136,31 +178,34 @@ func force(e *out.Env, ctx context.Context, pool *redis.Pool, backend legacy.Bac
 
 // changed returns an error that says what the key holds instead of the value to
 // be deleted.
-func changed(e *out.Env, ctx context.Context, backend legacy.Backend, key string) error {
-	now := "cannot be read"
-	if o, err := backend.Observe(ctx, key); err == nil {
-		switch {
-		case !o.Exists:
-			now = "is free"
-		case o.Type != "string":
-			now = "holds a " + o.Type
-		default:
-			now = "holds " + out.Shortened(out.Escaped(o.Value), 80)
-		}
+func (u *unlocking) changed(ctx context.Context, key string) error {
+	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf(
+		"nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), u.now(ctx, key))}
+}
+
+// now says what a key holds.
+func (u *unlocking) now(ctx context.Context, key string) string {
+	o, err := u.backend.Observe(ctx, key)
+	switch {
+	case err != nil:
+		return "cannot be read"
+	case !o.Exists:
+		return "is free"
+	case o.Type != "string":
+		return "holds a " + o.Type
 	}
-	return &out.ExitError{Code: out.CodeBad,
-		Err: fmt.Errorf("nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), now)}
+	return "holds " + out.Shortened(out.Escaped(o.Value), 80)
 }
 
 // askFor shows the holder, asks, and returns the value to delete. The value is
 // empty if nothing is to be done.
-func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer string) (value string,
-	err error) {
-	o, err := backend.Observe(ctx, key)
+func (u *unlocking) askFor(ctx context.Context, key string) (value string, err error) {
+	e := u.e
+	o, err := u.backend.Observe(ctx, key)
 	if err != nil {
 		return "", out.CouldNot(err, "looking at %q", out.Escaped(key))
 	}
-	line, _ := readLock(o, prefer)
+	line, _ := readLock(o, u.prefer)
 	token, _, ours := o.Token()
 	switch {
 	case line.Type == "":
@@ -187,15 +232,25 @@ func askFor(e *out.Env, ctx context.Context, backend legacy.Backend, key, prefer
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
 		}
 	}
-	fmt.Fprint(e.Stderr, line.end(), "\nIf its holder is alive, "+whatItWillDo(line)+". Delete it? [y/N] ")
-	yes, err := e.Confirm(ctx)
+	fmt.Fprint(e.Stderr, line.end(), "\nIf its holder is alive, "+whatItWillDo(line)+". ")
+	return value, u.confirm(ctx, "Delete it?")
+}
+
+// confirm asks, unless --yes has answered.
+func (u *unlocking) confirm(ctx context.Context, question string) error {
+	if u.yes {
+		fmt.Fprintln(u.e.Stderr)
+		return nil
+	}
+	fmt.Fprint(u.e.Stderr, question+" [y/N] ")
+	yes, err := u.e.Confirm(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if !yes {
-		return "", &out.ExitError{Code: out.CodeBad, Err: errors.New("nothing was deleted")}
+		return &out.ExitError{Code: out.CodeBad, Err: errors.New("nothing was deleted")}
 	}
-	return value, nil
+	return nil
 }
 
 // end says until when the lock is held, unless it is renewed, and by which

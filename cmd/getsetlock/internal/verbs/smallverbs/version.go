@@ -21,6 +21,10 @@ type Version struct {
 	Platform string  `json:"platform"`
 }
 
+// linked is the version that the linker wrote into the binary, with -X. A build
+// outside a clone, such as the container image's, knows no other version.
+var linked string
+
 // NewVersion returns the verb version.
 func NewVersion(e *out.Env) *cobra.Command {
 	var asJSON bool
@@ -31,17 +35,24 @@ func NewVersion(e *out.Env) *cobra.Command {
 		Example: out.Examples("getsetlock version", "getsetlock version --json"),
 		Args:    out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info, _ := debug.ReadBuildInfo()
-			v := versionOf(info)
 			if asJSON {
-				return e.PrintJSON(v)
+				info, _ := debug.ReadBuildInfo()
+				return e.PrintJSON(versionOf(info))
 			}
-			fmt.Fprintf(e.Stdout, "getsetlock %s%s, %s, %s\n", v.Version, v.source(), v.Go, v.Platform)
+			fmt.Fprintln(e.Stdout, VersionLine())
 			return nil
 		},
 	}
 	out.JSONFlag(cmd, &asJSON)
 	return cmd
+}
+
+// VersionLine returns what version prints: the program's version, source, Go
+// and platform.
+func VersionLine() string {
+	info, _ := debug.ReadBuildInfo()
+	v := versionOf(info)
+	return fmt.Sprintf("getsetlock %s%s, %s, %s", v.Version, v.source(), v.Go, v.Platform)
 }
 
 // versionOf reads what the Go tool put into the binary. A build without module
@@ -51,10 +62,13 @@ func versionOf(info *debug.BuildInfo) Version {
 		Schema: "getsetlock.version/1", Version: "unknown",
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
+	if linked != "" {
+		v.Version = linked
+	}
 	if info == nil {
 		return v
 	}
-	if info.Main.Version != "" {
+	if linked == "" && info.Main.Version != "" {
 		v.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {

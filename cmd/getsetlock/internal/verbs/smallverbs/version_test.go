@@ -27,6 +27,18 @@ func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 	}
 }
 
+// TestVersionIsTheLinkedOneIfThereIsOne checks what images are built with:
+// -ldflags "-X …smallverbs.linked=VERSION".
+func TestVersionIsTheLinkedOneIfThereIsOne(t *testing.T) {
+	linked = "v1.2.4"
+	defer func() { linked = "" }()
+	for _, info := range []*debug.BuildInfo{nil, {Main: debug.Module{Version: "(devel)"}}} {
+		if v := versionOf(info); v.Version != "v1.2.4" {
+			t.Errorf("%+v: version %q", info, v.Version)
+		}
+	}
+}
+
 func TestVersionIsPrintedForPeopleAndPrograms(t *testing.T) {
 	s := clitest.NewStage(t)
 	if got := s.Run("version"); got.Code != 0 || !strings.HasPrefix(got.Out, "getsetlock ") ||

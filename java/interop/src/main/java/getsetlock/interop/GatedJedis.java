@@ -1,17 +1,66 @@
 package getsetlock.interop;
 
+import java.io.IOException;
+import redis.clients.jedis.Client;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /**
  * A Jedis whose commands that locks use pass a gate. The bytes on the wire are
  * those of its superclass.
  */
 final class GatedJedis extends Jedis {
+    private static final int TIMEOUT_MILLIS = 30_000;
+
     private final Gate gate;
+    private final Line line;
 
     GatedJedis(String host, int port, Gate gate) {
-        super(host, port, 30_000);
+        super(host, port, TIMEOUT_MILLIS);
         this.gate = gate;
+        this.line = new Line(host, port);
+        this.line.setConnectionTimeout(TIMEOUT_MILLIS);
+        this.line.setSoTimeout(TIMEOUT_MILLIS);
+        this.client = line;
+    }
+
+    /** Cuts the connection as a crash would. Nothing is sent any more. */
+    void cut() {
+        line.cut();
+    }
+
+    /**
+     * The connection. Two things that Jedis does are no crash. Its disconnect
+     * flushes the output first: while the client's thread does so too, the
+     * command is sent twice. And a command that finds the connection closed
+     * opens another.
+     */
+    private static final class Line extends Client {
+        private boolean cut;
+
+        Line(String host, int port) {
+            super(host, port);
+        }
+
+        @Override
+        public synchronized void connect() {
+            if (cut) {
+                throw new JedisConnectionException("the client was told to die");
+            }
+            super.connect();
+        }
+
+        synchronized void cut() {
+            cut = true;
+            if (getSocket() == null) {
+                return;
+            }
+            try {
+                getSocket().close();
+            } catch (IOException alreadyBroken) {
+                // nothing is left to close
+            }
+        }
     }
 
     @Override

@@ -8,6 +8,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Supplier;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /** One client: a connection, a thread, and at most one lock object at a time. */
 final class Peer {
@@ -223,14 +224,24 @@ final class Peer {
         if (loop != null) {
             loop.stop();
         }
-        jedis.disconnect();
         if (lock != null) {
             lock.end();
         }
         thread.interrupt();
+        jedis.cut();
         thread.join();
+        disconnect(jedis);
         if (counter != null) {
-            counter.disconnect();
+            disconnect(counter);
+        }
+    }
+
+    /** Frees what is left of a connection that no thread uses any more. */
+    private static void disconnect(Jedis of) {
+        try {
+            of.disconnect();
+        } catch (JedisConnectionException cutBefore) {
+            // what was not sent before the cut is lost, as in a crash
         }
     }
 }

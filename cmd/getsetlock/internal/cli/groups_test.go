@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+// A flag that is in no group would be the last thing that a reader of --help
+// sees. ownFlags and sharedFlags in groups.go have the groups.
+func TestEveryFlagHasAGroup(t *testing.T) {
+	root := newRoot(&out.Env{})
+	for _, c := range append(root.Commands(), root) {
+		if _, known := ownFlags[c.Name()]; !known && !c.Hidden {
+			t.Errorf("ownFlags lacks %s", c.Name())
+		}
+		for _, g := range FlagGroups(c) {
+			for _, f := range g.Flags {
+				if g.Title == ungrouped && !c.Hidden {
+					t.Errorf("%s --%s is in no group", c.Name(), f.Name)
+				}
+			}
+		}
+	}
+}
+
+// --help shows a verb's own flags first, the commonest before the others, then
+// those that other verbs have too.
+func TestHelpShowsFlagsByGroup(t *testing.T) {
+	s := clitest.NewStage(t)
+	inOrder(t, s.Run("run", "--help").Out, "\nFlags:\n", " --wait ", " --ttl ", " --no-join ",
+		"\nOld clients:\n",
+		" --dialect ", " --lease ", "\nServer:\n", " --redis ", " --cacert ", "\nGeneral:\n", " --quiet ",
+		" --help ")
+}
+
+func inOrder(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	at := 0
+	for _, part := range parts {
+		i := strings.Index(text[at:], part)
+		if i < 0 {
+			t.Fatalf("there is no %q after the parts before it:\n%s", part, text)
+		}
+		at += i
+	}
+}
+
+// Verbs stand in the order in which a new user needs them.
+func TestHelpShowsVerbsInTheOrderOfUse(t *testing.T) {
+	s := clitest.NewStage(t)
+	inOrder(t, s.Run("--help").Out, "\nHold locks", "\n  run ", "\n  ls ", "\n  unlock ",
+		"\nLive with old clients",
+		"\n  audit ", "\n  doctor ", "\n  skew ", "\n  migrate ", "\nTry and measure", "\n  rehearse ",
+		"\n  bench ",
+		"\nThis program:", "\n  completion ", "\n  version ", "\n  help ")
+	for _, c := range newRoot(&out.Env{}).Commands() {
+		if !c.Hidden && c.GroupID == "" && c.Name() != "help" {
+			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+}
+
+func TestMistypedWordsGetASuggestion(t *testing.T) {
+	s := clitest.NewStage(t)
+	for line, says := range map[string]string{
+		// both letters differ: a guess would be too bold
+		"rnu":                           `there is no command "rnu"; see`,
+		"runn":                          `there is no command "runn"; did you mean run? See getsetlock --help`,
+		"unlcok k":                      "did you mean unlock?",
+		"reh":                           "did you mean rehearse?",
+		"list":                          "did you mean ls?",
+		"release k":                     "did you mean unlock?",
+		"bench-proces":                  "see getsetlock --help",
+		"ls --jsno":                     "unknown flag: --jsno; did you mean --json? See getsetlock ls --help",
+		"ls --dialectfile=x":            "did you mean --dialect-file?",
+		"ls --password s3cret":          "unknown flag: --password; did you mean --password-file? See",
+		"ls --nothing":                  "unknown flag: --nothing; see getsetlock ls --help",
+		"ls -redis redis://h":           "did you mean --redis?",
+		"ls -redis=redis://:s3cret@h/0": "did you mean --redis?",
+		"ls -x":                         "unknown shorthand flag: 'x' in -x; see getsetlock ls --help",
+		"migrate stauts":                `there is no step "stauts"; did you mean status?`,
+		"migrate nonsense":              "give one of init, ",
+		"completion bahs":               `no completion for "bahs"; did you mean bash?`,
+	} {
+		s.Want(s.Run(strings.Fields(line)...), 2, "", says)
+	}
+	got := s.Run("run", "--wiat", "1s", "k", "--", "true")
+	s.Want(got, 125, "", "unknown flag: --wiat; did you mean --wait? See getsetlock run --help")
+}
+
+func TestVersionFlagPrintsWhatTheVerbPrints(t *testing.T) {
+	s := clitest.NewStage(t)
+	verb := s.Run("version")
+	if verb.Code != 0 || !strings.HasPrefix(verb.Out, "getsetlock ") {
+		t.Fatalf("%+v", verb)
+	}
+	s.Want(s.Run("--version"), 0, verb.Out, "")
+	if slices.Contains(strings.Fields(s.Run("ls", "--help").Out), "--version") {
+		t.Error("ls has --version too")
+	}
+}

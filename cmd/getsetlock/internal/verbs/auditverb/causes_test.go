@@ -1,0 +1,135 @@
+package auditverb
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/audit"
+	"github.com/getsetlock/getsetlock/audit/census"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+)
+
+// writerOn is a writer of one key, with a lease of 10 s.
+func writerOn(addr, key string, longest time.Duration) census.Writer {
+	return census.Writer{Addr: addr, Keys: []string{key},
+		Lease: census.Span{Value: 10 * time.Second, Basis: census.Given},
+		Holds: census.Durations{Count: 1, Longest: longest}}
+}
+
+func found(severity census.Severity, kind, writer, key, what string) census.Finding {
+	return census.Finding{Severity: severity, Kind: kind, Writer: writer, Key: key, What: what}
+}
+
+// grouped returns the causes in a short form: culprit, own findings, explained
+// findings.
+func grouped(a *auditAnswer) string {
+	var lines []string
+	for _, c := range a.causes() {
+		var own, explains []string
+		for _, f := range c.own {
+			own = append(own, f.Kind)
+		}
+		for _, f := range c.explains {
+			explains = append(explains, f.Kind+" "+f.Writer)
+		}
+		lines = append(lines, c.culprit+": "+strings.Join(own, ",")+" > "+strings.Join(explains, ","))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestFindingsAreGroupedUnderTheirCause(t *testing.T) {
+	const wrong, late = census.SeverityError, census.SeverityWarning
+	ahead := found(late, "clock_off", "c", "", "c: its clock is at least 7.3s ahead of the server's")
+	behind := found(late, "clock_off", "b", "", "b: its clock is at least 2s behind the server's")
+	for name, c := range map[string]struct {
+		writers []census.Writer
+		all     []census.Finding
+		want    string
+	}{
+		"the clock that is off furthest": {
+			[]census.Writer{writerOn("a", "k", 1), writerOn("b", "k", 1), writerOn("c", "k", 1)},
+			[]census.Finding{found(wrong, "overlap", "a", "", ""), found(wrong, "overrun", "c", "", ""),
+				behind, ahead}, "c: clock_off > overlap a,overrun c\nb: clock_off > "},
+		"not a clock on another key": {
+			[]census.Writer{writerOn("a", "k", 1), writerOn("c", "other", 1)},
+			[]census.Finding{found(wrong, "overlap", "a", "", ""), ahead},
+			"cause not seen: overlap > \nc: clock_off > "},
+		"two dialects before a clock": {
+			[]census.Writer{writerOn("a", "k", 1), writerOn("c", "k", 1)},
+			[]census.Finding{found(wrong, "mixture", "", "k", ""), found(wrong, "overlap", "a", "", ""),
+				ahead},
+			"k: mixture > overlap a\nc: clock_off > "},
+		"own jobs before a clock": {
+			[]census.Writer{writerOn("a", "k", time.Minute), writerOn("c", "k", 1)},
+			[]census.Finding{found(wrong, "overlap", "a", "", ""), ahead}, "a: overlap > \nc: clock_off > "},
+		"jobs of another client": {
+			[]census.Writer{writerOn("a", "k", time.Minute), writerOn("b", "k", 1)},
+			[]census.Finding{found(wrong, "overrun", "a", "", ""), found(wrong, "overlap", "b", "", "")},
+			"a: overrun > overlap b"},
+		"the old protocol": {
+			[]census.Writer{writerOn("a", "k", 1), writerOn("b", "k", 1)},
+			[]census.Finding{found(late, "clobber", "a", "", ""), found(late, "ghost", "b", "", "")},
+			"the old protocol: clobber,ghost > "},
+		"notes come last": {nil,
+			[]census.Finding{found(census.SeverityNote, "right", "", "", ""),
+				found(late, "server_step", "", "", "")}, "the server: server_step > \nright: right > "},
+	} {
+		a := &auditAnswer{all: c.all, result: &audit.Result{Evidence: census.Evidence{Writers: c.writers}}}
+		if got := grouped(a); got != c.want {
+			t.Errorf("%s:\n%s\nnot\n%s", name, got, c.want)
+		}
+		a.page() // of few facts too
+	}
+}
+
+// Grouping loses no finding and shows none twice.
+func TestEachFindingHasOneCause(t *testing.T) {
+	s := clitest.NewStage(t)
+	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json"))
+	text := strings.Join(strings.Fields(s.Run("audit", "--demo").Out), " ")
+	for _, f := range doc.Findings {
+		if n := strings.Count(text, f.What); n != 1 {
+			t.Errorf("%d times: %s", n, f.What)
+		}
+	}
+	if len(doc.Findings) != 19 ||
+		!strings.Contains(text, "hence: it likely explains 9 findings on lock:stock: ") ||
+		!strings.HasSuffix(text,
+			"BROKEN: 107 times two clients held a lock at once; 14 errors, 5 warnings, from 4 causes.") {
+		t.Error(text)
+	}
+}
+
+// The page begins with the verdict and the worst cause; its matrix has the
+// other clients below that cause.
+func TestPageBeginsWithTheCause(t *testing.T) {
+	s := clitest.NewStage(t)
+	file := filepath.Join(t.TempDir(), "audit.html")
+	s.Run("audit", "--demo", "--report", file)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, says := range []string{
+		"BROKEN: 107 times", "<time datetime=", ">1. stock-3 (10.0.0.3:40103)</strong>",
+		"<p>Its clock is at least 7.3s ahead", "It likely explains 9 findings on lock:stock:",
+		"<li>two at once: stock-1 19×, stock-2 14×, stock-3 20×, stock-4 21×</li>",
+		">2. lock:report</strong>", "Who has which finding", "1. stock-3 (10.0.0.3:40103): it likely",
+		`<th scope="row">stock-3</th>`, `<th scope="row">stock-1</th>`, "2. lock:report: ",
+		">99 % at most<", ">half at most<",
+	} {
+		n := strings.Index(string(raw)[at:], says)
+		if n < 0 {
+			t.Fatalf("no %q after byte %d", says, at)
+		}
+		at += n
+	}
+	if slices.Contains(strings.Fields(string(raw)), "Median") {
+		t.Error("a median is drawn")
+	}
+}

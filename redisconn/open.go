@@ -1,0 +1,130 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
+)
+
+// Open parses address, connects once and sends a PING, so that a wrong password
+// or an unreachable server shows here and not at the first lock. It refuses a
+// Redis Cluster of several nodes. A server that is loading its data counts as
+// open, since a lock waits for it.
+//
+// The pool is for the backends of this module, which dial by it. The error
+// names the server, without its password, and says what was missing.
+func Open(ctx context.Context, address string, o Options) (*redis.Pool, error) {
+	if address == "" && o.Conn != nil {
+		address = "redis://Options.Conn"
+	}
+	a, err := Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("redisconn: %w", err)
+	}
+	d, err := a.dialer(o)
+	if err != nil {
+		return nil, fmt.Errorf("redisconn: %w", err)
+	}
+	if err := d.try(ctx); err != nil {
+		if advice := wire.Explain(err); advice != "" {
+			err = &advised{err, advice}
+		}
+		return nil, fmt.Errorf("redisconn: could not open %s: %w", a.Redacted(), err)
+	}
+	return &redis.Pool{DialContext: d.dial}, nil
+}
+
+// try connects, asks a few questions and closes the connection.
+func (d *dialer) try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*d.options.Timeout)
+	defer cancel()
+	c, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err = redis.DoContext(c, ctx, "PING"); err != nil && !isReply(err) {
+		return err
+	}
+	return refuseCluster(ctx, c)
+}
+
+// errCluster is the refusal of a cluster. A single node that has all slots is
+// no trouble for a lock without a second key.
+var errCluster = errors.New("it is a node of a Redis Cluster, and Redis Cluster is not supported yet: use a single primary, with Sentinel if you like")
+
+// refuseCluster returns errCluster if the server is one of several nodes. A
+// user without the rights to ask for that reads a few keys that nobody writes.
+func refuseCluster(ctx context.Context, c redis.Conn) error {
+	if info, err := redis.String(redis.DoContext(c, ctx, "INFO", "cluster")); err == nil {
+		if !strings.Contains(info, "cluster_enabled:1") {
+			return nil
+		}
+		slots, err := redis.Values(redis.DoContext(c, ctx, "CLUSTER", "SLOTS"))
+		if err == nil && len(slots) == 1 && hasAll(slots[0]) {
+			return nil
+		}
+		if err == nil || isReply(err) {
+			return errCluster
+		}
+		return err
+	} else if !isReply(err) {
+		return err
+	}
+	for _, key := range quarters {
+		if _, err := redis.DoContext(c, ctx, "GET", key); wire.IsCluster(err) {
+			return fmt.Errorf("%w (it answered: %v)", errCluster, err)
+		} else if err != nil && !isReply(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// quarters are keys in each quarter of a cluster's slots: no node of several
+// serves all of them, unless slots are spread unevenly.
+var quarters = []string{"gsl:trial:{b}", "gsl:trial:{a}", "gsl:trial:{c}", "gsl:trial:{d}"}
+
+// hasAll reports that one range of CLUSTER SLOTS is all slots.
+func hasAll(slots any) bool {
+	of, err := redis.Values(slots, nil)
+	if err != nil || len(of) < 2 {
+		return false
+	}
+	first, _ := redis.Int(of[0], nil)
+	last, _ := redis.Int(of[1], nil)
+	return first == 0 && last == 16383
+}
+
+// OptionsFromEnv returns the Options that the environment variables of this
+// package give for an address. The command uses them; a library reads no
+// variable by itself. Each variable is dropped where the address leaves no room
+// for it: a password where the address has one, files of certificates where it
+// asks for no TLS, a sentinel's password where there is no sentinel. getenv is
+// os.Getenv in most programs.
+func OptionsFromEnv(address string, getenv func(string) string) Options {
+	a, err := Parse(address)
+	if err != nil {
+		return Options{} // Open reports it
+	}
+	var o Options
+	if a.password == "" {
+		o.Password, o.PasswordFile = getenv(EnvPassword), getenv(EnvPasswordFile)
+	}
+	if a.viaSentinels() {
+		o.SentinelPassword = getenv(EnvSentinelPassword)
+		o.SentinelPasswordFile = getenv(EnvSentinelPasswordFile)
+	}
+	if a.TLS() {
+		o.CACert, o.Cert, o.Key = getenv(EnvCACert), getenv(EnvCert), getenv(EnvKeyFile)
+		if o.CACert != "" {
+			o.CACertFrom = "$" + EnvCACert
+		}
+	}
+	return o
+}

@@ -1,0 +1,78 @@
+package readme
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The comparison has read the source of the versions that bench/peers runs. If
+// a version moves there, its source is to be read again.
+func TestComparedVersionsAreThoseOfThePeers(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "bench", "peers", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "compared.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers := regexp.MustCompile(`(?m)^\t(\S+(?:redsync/v4|redislock|/rueidis)) (\S+)$`).
+		FindAllStringSubmatch(string(mod), -1)
+	if len(peers) != 3 {
+		t.Fatalf("bench/peers/go.mod requires %d of the three libraries: %q", len(peers), peers)
+	}
+	for _, peer := range peers {
+		if want := "`" + peer[1] + "` " + peer[2] + " |"; !strings.Contains(string(page), want) {
+			t.Errorf("docs/compared.md does not compare %s: read that version's source and mend the page", want)
+		}
+	}
+}
+
+// A code host shows a picture only if it is whole, and loads nothing for it.
+func TestReadmesPictureNeedsNothingElse(t *testing.T) {
+	for _, p := range pages(t) {
+		shown := regexp.MustCompile(`(?m)^!\[[^]]+\]\(([^)]+)\)$`).FindAllStringSubmatch(p.text, -1)
+		if len(shown) == 0 {
+			t.Errorf("%s shows no picture", p.name)
+		}
+		for _, m := range shown {
+			checkPicture(t, filepath.Join(root, m[1]))
+		}
+	}
+}
+
+func checkPicture(t *testing.T, name string) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	text := string(raw)
+	if !strings.Contains(text, "@media (prefers-color-scheme: dark)") {
+		t.Errorf("%s has no colours for the dark", name)
+	}
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		begin, _ := token.(xml.StartElement)
+		for _, a := range begin.Attr {
+			if a.Name.Local == "href" || a.Name.Local != "xmlns" && strings.Contains(a.Value, "://") {
+				t.Errorf("%s: <%s %s=%q> loads something", name, begin.Name.Local, a.Name.Local, a.Value)
+			}
+		}
+	}
+}

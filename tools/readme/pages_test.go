@@ -1,0 +1,131 @@
+package readme
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what the commands print into the READMEs")
+
+const root = "../.."
+
+// page is a README. Both show the same commands with the same output.
+type page struct {
+	name, text string
+}
+
+func pages(t *testing.T) []*page {
+	t.Helper()
+	var all []*page
+	for _, name := range []string{"README.md", "README.zh.md"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, &page{name, string(text)})
+	}
+	return all
+}
+
+// compare fails the test if the page shows what the command did not print. With
+// -update it writes the page.
+func (p *page) compare(t *testing.T, step Step, got string) {
+	t.Helper()
+	mask := MaskFor(step.Command)
+	if runtime.GOARCH != "amd64" {
+		mask = NoNumbers // other machines round the simulator's figures otherwise
+	}
+	missing := mask.Missing(step.Output, got)
+	if len(missing) == 0 {
+		return
+	}
+	if !*update {
+		t.Errorf("%s:%d: %s doesn't print (-update writes what it prints)\n%s\nbut\n%s", p.name, step.Line,
+			step.Command, strings.Join(missing, "\n"), got)
+		return
+	}
+	text, err := step.Renewed(p.text, got)
+	if err != nil {
+		t.Errorf("%s:%d: %v", p.name, step.Line, err)
+		return
+	}
+	p.text = text
+	if err := os.WriteFile(filepath.Join(root, p.name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// needsNoServer tells which commands bring their own server, or need none.
+func needsNoServer(command string) bool {
+	for _, begin := range []string{"rehearse", "skew ", "audit --demo"} {
+		if strings.HasPrefix(command, "getsetlock "+begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// One seed gives one answer, so the READMEs show these commands' output to the
+// digit, except for how long it took.
+func TestReadmesShowVirtualRunsToTheDigit(t *testing.T) {
+	command, printed := built(t), map[string]string{}
+	for _, p := range pages(t) {
+		ran := 0
+		for _, step := range Steps(p.text) {
+			if !needsNoServer(step.Command) {
+				continue
+			}
+			ran++
+			line, _, _ := strings.Cut(step.Command, "  #")
+			if _, known := printed[line]; !known {
+				cmd := exec.Command(command, strings.Fields(line)[1:]...)
+				cmd.Env = append(os.Environ(), "NO_COLOR=1")
+				out, err := cmd.Output()
+				if code := cmd.ProcessState.ExitCode(); code != step.Status() {
+					t.Fatalf("%s:%d: %s ended with %d (%v)", p.name, step.Line, step.Command, code, err)
+				}
+				printed[line] = string(out)
+			}
+			p.compare(t, step, printed[line])
+		}
+		if ran < 3 {
+			t.Errorf("%s shows %d commands that need no server", p.name, ran)
+		}
+	}
+}
+
+// built returns the path of the command, installed as the README says, but from
+// the checkout: an unpublished module cannot be fetched.
+func built(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, step := range Steps(pages(t)[0].text) {
+		what, found := strings.CutPrefix(step.Command, "go install github.com/getsetlock/getsetlock/")
+		if !found {
+			continue
+		}
+		what, version, _ := strings.Cut(what, "@")
+		if version != "latest" {
+			t.Fatalf("README.md:%d: installs %q", step.Line, version)
+		}
+		cmd := exec.Command("go", "install", "./"+what)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GOBIN="+folder)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("README.md:%d: %s: %v\n%s", step.Line, step.Command, err, out)
+		}
+	}
+	name := filepath.Join(folder, "getsetlock")
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	if _, err := os.Stat(name); err != nil {
+		t.Fatalf("README.md has no line that installs the command: %v", err)
+	}
+	return name
+}

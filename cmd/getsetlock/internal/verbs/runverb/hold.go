@@ -174,7 +174,7 @@ func (r *runner) hold(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close(r.leaveIn(err))
+		r.keeper.close(closeWait)
 		return err
 	}
 	r.warn(ctx)

@@ -73,27 +73,11 @@ type held interface {
 }
 
 // closeWait is how long run waits at its end for background work, such as
-// undoing an attempt whose reply was lost.
+// undoing an attempt whose reply was lost. An undo is sent when the reply came
+// or the connection was given up for its silence, after 2 s. A shorter
+// closeWait would leave the key taken until its TTL where the server goes on
+// later.
 const closeWait = 2 * time.Second
-
-// briefly is the same where the server did not answer within a --wait that is
-// shorter than closeWait. Until then one connection carries the attempt and,
-// after it, the command that undoes it. Both are sent, and the server executes
-// them in this order whenever it goes on, so nothing is gained by waiting.
-// After closeWait a silent connection is given up, and the undo needs another
-// one.
-const briefly = 200 * time.Millisecond
-
-// leaveIn returns how long to wait for background work after an acquire that
-// ended with err.
-func (r *runner) leaveIn(err error) time.Duration {
-	var end *out.ExitError
-	w := &r.flags.wait
-	if errors.As(err, &end) && end.Code == out.CodeFailed && !w.forever && w.d > 0 && w.d < closeWait {
-		return briefly
-	}
-	return closeWait
-}
 
 // process is a running command.
 type process interface {
@@ -137,7 +121,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close(r.leaveIn(err))
+		r.keeper.close(closeWait)
 		return err
 	}
 	r.warn(ctx)

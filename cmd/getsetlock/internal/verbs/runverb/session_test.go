@@ -27,7 +27,6 @@ type fakeKeeper struct {
 	storeErr error
 	fixed    bool // never renewed
 	closed   int
-	closedIn time.Duration // argument of the last close
 }
 
 const fakeGrace = 5 * time.Second
@@ -58,10 +57,7 @@ func (k *fakeKeeper) where() string        { return "the server" }
 func (k *fakeKeeper) grace() time.Duration { return fakeGrace }
 func (k *fakeKeeper) renews() bool         { return !k.fixed }
 func (k *fakeKeeper) warning() string      { return "" }
-func (k *fakeKeeper) close(d time.Duration) {
-	k.closed++
-	k.closedIn = d
-}
+func (k *fakeKeeper) close(time.Duration)  { k.closed++ }
 
 type fakeLease struct {
 	mu       sync.Mutex
@@ -392,28 +388,4 @@ func TestLeaseThatArrivesAfterAnInterruptIsReleased(t *testing.T) {
 			t.Error("not given back")
 		}
 	})
-}
-
-// A --wait that is shorter than what a silent connection is given leaves soon.
-func TestShortWaitOnASilentServerEndsSoon(t *testing.T) {
-	trouble := errors.New("no route to host")
-	for _, c := range []struct {
-		wait time.Duration
-		err  error
-		want time.Duration
-	}{
-		{500 * time.Millisecond, trouble, briefly},
-		{0, trouble, closeWait},
-		{3 * time.Second, trouble, closeWait},
-		{500 * time.Millisecond, &lock.HeldError{Key: "k"}, closeWait},
-	} {
-		k := &fakeKeeper{err: c.err}
-		env := &out.Env{Stderr: clitest.NewWatched(), Getenv: func(string) string { return "" },
-			Notify: func(chan<- os.Signal, ...os.Signal) func() { return func() {} }}
-		r := &runner{env: env, flags: &runFlags{wait: waitFlag{d: c.wait}}, key: "k", keeper: k,
-			kind: running}
-		if err := r.run(t.Context()); err == nil || k.closedIn != c.want {
-			t.Errorf("%v, %v: closed in %v, want %v (%v)", c.wait, c.err, k.closedIn, c.want, err)
-		}
-	}
 }

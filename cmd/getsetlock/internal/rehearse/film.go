@@ -104,6 +104,9 @@ func (b *book) film(sku string, stock, left map[string]int, orders map[string]in
 	kept := standing(jobs, left[sku])
 	lost := slices.IndexFunc(jobs, func(h *hold) bool { return h.scene.wroteAt > 0 && !kept[h] })
 	from := max(0, lost-2)
+	if lost < 0 {
+		from = dense(jobs)
+	}
 	f.First = from + 1
 	for _, h := range jobs[from:min(len(jobs), from+mostScenes)] {
 		j := FilmJob{Who: h.scene.who, ReadMS: millis(h.scene.readAt), Read: h.scene.read,
@@ -117,6 +120,26 @@ func (b *book) film(sku string, stock, left map[string]int, orders map[string]in
 		f.Scenes = append(f.Scenes, j)
 	}
 	return f
+}
+
+// dense returns the first of the earliest jobs that a drawing shows legibly:
+// without the long pause after a holder that died.
+func dense(jobs []*hold) int {
+	last := len(jobs) - mostScenes
+	if last <= 0 {
+		return 0
+	}
+	span := func(n int) time.Duration { return jobs[n+mostScenes-1].scene.readAt - jobs[n].scene.readAt }
+	shortest := span(0)
+	for n := range last {
+		shortest = min(shortest, span(n))
+	}
+	for n := range last {
+		if span(n) <= 3*shortest {
+			return n
+		}
+	}
+	return 0
 }
 
 // standing returns the jobs whose deductions are in the stock at the end. From

@@ -28,6 +28,7 @@ type Backend interface {
 	lock.Backend
 	lock.Tuned
 	lock.Waker
+	lock.Inspector
 	io.Closer
 
 	// Mode returns Hardened or Verbatim.
@@ -185,6 +186,49 @@ func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Delet
 		return Deleted{}, trouble(k, "delete", errOddReply)
 	}
 	return Deleted{number(f[0]) == 1, number(f[1]) == 1}, nil
+}
+
+// ForceRelease is CompareAndDelete for [lock.Client.ForceRelease].
+func (s *server) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+	if value == "" {
+		return false, fmt.Errorf("legacy: key %q: the value to compare with is empty", key)
+	}
+	deleted, err := s.CompareAndDelete(ctx, key, value)
+	return deleted.Any(), err
+}
+
+// Describe is Observe for [lock.Client.Inspect]. Its Detail is an Observation.
+func (s *server) Describe(ctx context.Context, key string) (lock.Info, error) {
+	return s.describe(ctx, key, func(k keys, o Observation) error {
+		e := &lock.HeldError{Key: k.name, Protocol: s.dialect.Name, Owner: o.Stamp.ID, Stamp: o.Stamp.Expiry}
+		if o.HasTTL {
+			e.Left, e.Until = o.PTTL, o.Local.Add(o.PTTL)
+		}
+		if o.Err != nil {
+			e.Protocol = o.Err.Error()
+		}
+		return e
+	})
+}
+
+func (s *server) describe(ctx context.Context, key string, held func(keys, Observation) error,
+) (lock.Info, error) {
+	k, err := s.keys(key)
+	if err != nil {
+		return lock.Info{}, err
+	}
+	o, err := s.Observe(ctx, key)
+	if err != nil {
+		return lock.Info{}, err
+	}
+	info := lock.Info{Key: key, Value: o.Value, Detail: o}
+	if !o.Exists {
+		info.Value, _, _ = o.Token()
+	}
+	if o.Exists || o.MarkExists {
+		info.Held = held(k, o)
+	}
+	return info, nil
 }
 
 // Stats are counts since New.

@@ -238,6 +238,11 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 	return held
 }
 
+// Describe is that of the server, with what this mode knows of a holder.
+func (h *hardened) Describe(ctx context.Context, key string) (lock.Info, error) {
+	return h.describe(ctx, key, h.held)
+}
+
 // held returns the error that names the key's holder: a [*lock.HeldError], or a
 // [*TypeError] if L has a type that no old client's lock can have.
 func (h *hardened) held(k keys, o Observation) error {

@@ -73,6 +73,21 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, nil
 }
 
+// Describe is Inspect for [lock.Client.Inspect]. Its Detail is an Info.
+func (b *Backend) Describe(ctx context.Context, key string) (lock.Info, error) {
+	info, err := b.Inspect(ctx, key)
+	if err != nil {
+		return lock.Info{}, err
+	}
+	d := lock.Info{Key: key, Value: info.Value, Detail: info}
+	if info.Exists {
+		d.Held = info.refusal(lock.Mark(ctx).Wall)
+	}
+	return d, nil
+}
+
+var _ lock.Inspector = (*Backend)(nil)
+
 // read fills in what a script says of a key: TYPE, the value's beginning,
 // STRLEN, PTTL.
 func (i *Info) read(kind, value, size, left any, now time.Time) {

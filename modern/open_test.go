@@ -1,6 +1,8 @@
 package modern_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -45,5 +47,42 @@ func TestOpenRefusesWhatNewRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", c.address, err)
 		}
+	}
+}
+
+func TestClientInspectsAndFreesAKey(t *testing.T) {
+	m := miniredis.RunT(t)
+	open := func() *lock.Client {
+		c, err := modern.Open(t.Context(), "redis://"+m.Addr(), modern.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(context.Background()) })
+		return c
+	}
+	holder, operator := open(), open()
+	if info, err := operator.Inspect(t.Context(), "k"); err != nil || info.Held != nil || info.Value != "" {
+		t.Errorf("a free key: %+v, %v", info, err)
+	}
+	l, err := holder.TryAcquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := operator.Inspect(t.Context(), "k")
+	var held *lock.HeldError
+	if err != nil || info.Value != l.Token() || !errors.As(info.Held, &held) || held.Owner != l.Token() {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if d, ok := info.Detail.(modern.Info); !ok || d.Token != l.Token() || d.Left <= 0 {
+		t.Errorf("detail: %+v", info.Detail)
+	}
+	if freed, err := operator.ForceRelease(t.Context(), "k", "another"); freed || err != nil {
+		t.Errorf("another value: %v, %v", freed, err)
+	}
+	if freed, err := operator.ForceRelease(t.Context(), "k", info.Value); !freed || err != nil {
+		t.Errorf("%v, %v", freed, err)
+	}
+	if err := l.Release(); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the holder's release: %v", err)
 	}
 }

@@ -44,6 +44,10 @@ func TestReleasedAndLostLeasesAreCountedAndTraced(t *testing.T) {
 	if err := lost.Release(); err == nil {
 		t.Fatal("the loss was not noticed")
 	}
+	// Hooks may be called a moment after Release returned. Close waits for them.
+	if err := client.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
 
 	want := `
 # HELP lock_events_total What happened: waiting, renewal_failed, endangered, lost, released.

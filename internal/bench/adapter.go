@@ -85,7 +85,8 @@ type Access struct {
 
 // AccessOf returns what o says.
 func AccessOf(o redisconn.Options) Access {
-	return Access{o.Password, o.PasswordFile, o.SentinelPassword, o.SentinelPasswordFile, o.CACert, o.Cert, o.Key}
+	return Access{o.Password, o.PasswordFile, o.SentinelPassword, o.SentinelPasswordFile,
+		o.CACert, o.Cert, o.Key}
 }
 
 func (a Access) options() redisconn.Options {

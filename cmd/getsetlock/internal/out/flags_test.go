@@ -26,7 +26,7 @@ func TestEnvironmentsCertificatesBelongToItsServer(t *testing.T) {
 			""},
 		{ServerFlags{Redis: "rediss://f", CACert: "/f.pem"}, map[string]string{file: "/e.pem"}, "rediss://f",
 			"/f.pem"},
-		// Without an address in the environment, the rest belongs to the flag's.
+		// Without an address in the environment, it belongs to the flag's.
 		{ServerFlags{Redis: "rediss://f"}, map[string]string{file: "/e.pem"}, "rediss://f", "/e.pem"},
 		{ServerFlags{Redis: "rediss://e"}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://e",
 			"/e.pem"},

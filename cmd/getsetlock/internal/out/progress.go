@@ -28,6 +28,9 @@ type Progress struct {
 // terminal.
 const ProgressEvery = 5 * time.Second
 
+// drawEvery is the least time between two drawings of a bar.
+var drawEvery = 100 * time.Millisecond
+
 // Progress begins to show the progress of what. total is negative where the end
 // is not known.
 func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
@@ -37,18 +40,35 @@ func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
 		p.out = io.Discard
 		return p
 	}
-	if _, ok := Terminal(e.Stderr); !ok {
+	columns, _, ok := e.Screen(e.Stderr)
+	if !ok {
 		return p
 	}
 	// Colours are always off, so NO_COLOR has nothing to change.
+	times := roomForTimes(columns, what, total)
 	p.bar = progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(e.Stderr),
 		progressbar.OptionSetDescription(what),
-		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionThrottle(drawEvery),
 		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(times),
+		progressbar.OptionSetElapsedTime(times),
 		progressbar.OptionClearOnFinish(),
 	)
 	return p
+}
+
+// roomForTimes reports whether a terminal has room for the elapsed and the
+// remaining time behind a bar. The bar itself becomes as short as it has to; a
+// line that is too long even without it would wrap, and each drawing would
+// leave a part of it behind.
+func roomForTimes(columns int, what string, total int64) bool {
+	const (
+		shortest = 8
+		signs    = len(" 100% || ")
+		clocks   = len(" [1h59m59s:1h59m59s]")
+	)
+	return columns >= len(what)+signs+shortest+clocks+len(" (/)")+2*len(fmt.Sprint(total))
 }
 
 // Set reports how much has been done.

@@ -82,6 +82,17 @@ func CutMiddle(s string, columns int) string {
 	return head + "…" + string(runes[from:])
 }
 
+// PrintLine prints a line of text on stdout. A terminal gets it broken at
+// blanks, the later rows indented by two; anything else gets it whole.
+func (e *Env) PrintLine(line string) {
+	columns, _, ok := e.Screen(e.Stdout)
+	if !ok || text.StringWidthWithoutEscSequences(line) < columns {
+		fmt.Fprintln(e.Stdout, line)
+		return
+	}
+	fmt.Fprintln(e.Stdout, strings.Join(Wrapped(line, max(20, columns-3)), "\n  "))
+}
+
 // Live draws lines on a terminal over those that it drew before. Its methods
 // are safe for concurrent use.
 type Live struct {

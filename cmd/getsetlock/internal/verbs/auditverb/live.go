@@ -2,9 +2,6 @@ package auditverb
 
 import (
 	"fmt"
-	"io"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/getsetlock/getsetlock/audit"
@@ -15,49 +12,39 @@ import (
 // liveView shows a watch while it lasts. On a terminal it draws a few lines
 // anew every second; elsewhere it prints a plain line every few seconds.
 type liveView struct {
-	out      io.Writer
-	terminal bool
-	total    time.Duration // 0: no end
-	begun    time.Time
-
-	mu    sync.Mutex
-	drawn int // lines to erase before the next drawing
+	env   *out.Env
+	live  *out.Live // nil: stderr is no terminal
+	quiet bool
+	total time.Duration // 0: no end
+	begun time.Time
 }
 
 // liveWriters is the number of writers shown.
 const liveWriters = 8
 
 func newLiveView(e *out.Env, quiet bool, total time.Duration) *liveView {
-	v := &liveView{out: e.Stderr, total: total, begun: time.Now()}
-	_, v.terminal = out.Terminal(e.Stderr)
-	if quiet {
-		v.out, v.terminal = io.Discard, false
+	v := &liveView{env: e, quiet: quiet, total: total, begun: time.Now()}
+	if _, _, ok := e.Screen(e.Stderr); ok && !quiet {
+		v.live = out.NewLive(e, e.Stderr)
 	}
 	return v
 }
 
 // every returns the time between two drawings.
 func (v *liveView) every() time.Duration {
-	if v.terminal {
+	if v.live != nil {
 		return time.Second
 	}
 	return out.ProgressEvery
 }
 
 func (v *liveView) show(r *audit.Result) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.terminal {
-		fmt.Fprintln(v.out, "getsetlock: "+v.line(r))
+	if v.live == nil {
+		v.env.Say(v.quiet, "%s", v.line(r))
 		return
 	}
-	lines := append([]string{v.line(r)}, writerLines(r)...)
-	v.clear()
-	for _, l := range lines {
-		// A longer line would wrap, count as one, and stay behind.
-		fmt.Fprintln(v.out, out.Shortened(out.OneLine(l), 79))
-	}
-	v.drawn = len(lines)
+	columns, _, _ := v.env.Screen(v.env.Stderr)
+	v.live.Draw(append(out.Wrapped(out.OneLine(v.line(r)), columns-1), writerLines(r, columns)...))
 }
 
 // line returns the state of the watch in one line.
@@ -78,13 +65,21 @@ func (v *liveView) line(r *audit.Result) string {
 		out.Short(e.Spread.Apart), bad)
 }
 
+// roomForDialects is the width of a terminal that has room for the writers'
+// dialects too.
+const roomForDialects = 64
+
 // writerLines returns lines for the first writers by address. In any other
 // order the lines would jump about.
-func writerLines(r *audit.Result) []string {
+func writerLines(r *audit.Result, columns int) []string {
 	var lines []string
 	for _, w := range r.Evidence.Writers[:min(liveWriters, len(r.Evidence.Writers))] {
-		lines = append(lines, fmt.Sprintf("  %-22s %-12s %s", nobody(w.Addr), w.Dialect,
-			offsetWords(w.Offset)))
+		dialect := ""
+		if columns >= roomForDialects {
+			dialect = fmt.Sprintf("%-12s ", w.Dialect)
+		}
+		lines = append(lines, out.OneLine(
+			fmt.Sprintf("  %-22s %s%s", nobody(w.Addr), dialect, offsetWords(w.Offset))))
 	}
 	if more := len(r.Evidence.Writers) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more", more))
@@ -92,19 +87,9 @@ func writerLines(r *audit.Result) []string {
 	return lines
 }
 
-// clear erases the lines that were drawn.
-func (v *liveView) clear() {
-	if v.drawn > 0 {
-		// The last line may hold what the user typed meanwhile, such as the ^C
-		// that ends the watch.
-		fmt.Fprint(v.out, "\r\x1b[2K"+strings.Repeat("\x1b[1A\x1b[2K", v.drawn))
-	}
-	v.drawn = 0
-}
-
 // end erases the view, since the answer comes next.
 func (v *liveView) end() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.clear()
+	if v.live != nil {
+		v.live.Clear()
+	}
 }

@@ -2,6 +2,7 @@ package auditverb
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -40,40 +41,58 @@ func screenOf(text string) []string {
 	return lines
 }
 
+// terminalOf is a terminal of that width.
+func terminalOf(columns int, to io.Writer) *out.Env {
+	return &out.Env{Stderr: to, Size: func(io.Writer) (int, int, bool) { return columns, 24, columns > 0 }}
+}
+
 func TestLiveViewIsDrawnOverItselfAndErased(t *testing.T) {
-	var out bytes.Buffer
-	v := &liveView{out: &out, terminal: true, total: 30 * time.Second, begun: time.Now()}
-	for _, writers := range []int{1, 20, 2} {
-		v.show(liveResult(writers))
-		lines := screenOf(out.String())
-		if want := 1 + min(writers, liveWriters) + min(1, max(0, writers-liveWriters)); len(lines) != want ||
-			!strings.HasPrefix(lines[0], "watching, ") {
-			t.Errorf("%d writers: %q", writers, lines)
-		}
-		for _, l := range lines {
-			if len([]rune(l)) > 79 {
-				t.Errorf("it would wrap: %q", l)
+	for columns, head := range map[int]int{50: 3, 80: 2, 200: 1} {
+		var printed bytes.Buffer
+		v := newLiveView(terminalOf(columns, &printed), false, 30*time.Second)
+		for _, writers := range []int{1, 20, 2} {
+			v.show(liveResult(writers))
+			lines := screenOf(printed.String())
+			want := head + min(writers, liveWriters) + min(1, max(0, writers-liveWriters))
+			if len(lines) != want || !strings.HasPrefix(lines[0], "watching, ") ||
+				!strings.HasSuffix(lines[head-1], "0 findings") {
+				t.Errorf("%d columns, %d writers: %q", columns, writers, lines)
+			}
+			for _, l := range lines {
+				if len([]rune(l)) >= columns {
+					t.Errorf("it would wrap: %q", l)
+				}
 			}
 		}
-	}
-	if lines := screenOf(out.String()); !strings.Contains(lines[1], "-1.5ms … ?") {
-		t.Errorf("%q", lines)
-	}
-	v.end()
-	if lines := screenOf(out.String()); len(lines) != 0 {
-		t.Errorf("left on the screen: %q", lines)
+		lines := screenOf(printed.String())
+		if !strings.HasSuffix(lines[head], "-1.5ms … ?") ||
+			strings.Contains(lines[head], "Jedis") != (columns > 60) {
+			t.Errorf("%q", lines)
+		}
+		v.end()
+		if lines := screenOf(printed.String()); len(lines) != 0 {
+			t.Errorf("left on the screen: %q", lines)
+		}
 	}
 }
 
 func TestLiveViewIsPlainLinesWithoutATerminal(t *testing.T) {
-	var out bytes.Buffer
-	v := &liveView{out: &out, begun: time.Now()}
+	var printed bytes.Buffer
+	v := newLiveView(terminalOf(0, &printed), false, 0)
 	v.show(liveResult(3))
 	v.show(liveResult(3))
 	v.end()
-	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "getsetlock: watching, ") != 2 ||
-		strings.Count(out.String(), "\n") != 2 {
-		t.Errorf("%q", out.String())
+	if strings.Contains(printed.String(), "\x1b") ||
+		strings.Count(printed.String(), "getsetlock: watching, ") != 2 ||
+		strings.Count(printed.String(), "\n") != 2 {
+		t.Errorf("%q", printed.String())
+	}
+	printed.Reset()
+	quiet := newLiveView(terminalOf(80, &printed), true, 0)
+	quiet.show(liveResult(3))
+	quiet.end()
+	if printed.Len() > 0 {
+		t.Errorf("%q in spite of --quiet", printed.String())
 	}
 }
 

@@ -1,0 +1,23 @@
+package lock_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+)
+
+func TestInspectNamesABackendThatCannot(t *testing.T) {
+	c, err := lock.New(locktest.NewStore(lock.Machine).Backend(), lock.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Inspect(t.Context(), "k"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := c.ForceRelease(t.Context(), "k", "v"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}

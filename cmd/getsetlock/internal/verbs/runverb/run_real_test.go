@@ -124,3 +124,24 @@ func TestRunFollowsADialectFile(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What a short wait has sent is undone when the server goes on, although the
+// client has left by then.
+func TestShortWaitOnASilentServerLeavesNoKey(t *testing.T) {
+	for _, protocol := range []string{"modern", "legacy", "dual"} {
+		server := redistest.Real(t, redistest.Options{})
+		s := clitest.OnReal(t, server)
+		s.Timeout = 0 // the default of users
+		server.Do("SET", "warm", "1")
+		server.Pause()
+		s.Want(s.Run(clitest.TokenScript("-q --wait 500ms --protocol "+protocol, "k", "echo no")...), 122, "",
+			"no answer from the store before the wait ended")
+		server.Continue()
+		server.Do("PING") // the server has worked through what it had received
+		for _, key := range []string{"k", "k:gsl"} {
+			if server.Do("EXISTS", key).(int64) != 0 {
+				t.Errorf("%s: %s is left", protocol, key)
+			}
+		}
+	}
+}

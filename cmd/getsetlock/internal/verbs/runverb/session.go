@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -19,6 +20,23 @@ import (
 type keeper interface {
 	// acquire takes key. The lease does not end with ctx.
 	acquire(ctx context.Context, key string) (held, error)
+
+	// waits delivers why an acquire waits, once it does.
+	waits() <-chan error
+
+	// look says who holds key, and takes nothing. An error that wraps
+	// errNoLook: this protocol cannot look.
+	look(ctx context.Context, key string) (sight, error)
+
+	// await calls wake at the next change of key. The error wraps
+	// lock.ErrNoWake where the server does not report changes.
+	await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
+
+	// stored reports whether the server has a key of exactly that name.
+	stored(ctx context.Context, raw string) (bool, error)
+
+	// encoding is how the protocol spells the names of keys.
+	encoding() dialect.Encoding
 
 	// holds reports whether the server holds key for token.
 	holds(ctx context.Context, key, token string) (bool, error)
@@ -58,6 +76,25 @@ type held interface {
 // undoing an attempt whose reply was lost.
 const closeWait = 2 * time.Second
 
+// briefly is the same where the server did not answer within a --wait that is
+// shorter than closeWait. Until then one connection carries the attempt and,
+// after it, the command that undoes it. Both are sent, and the server executes
+// them in this order whenever it goes on, so nothing is gained by waiting.
+// After closeWait a silent connection is given up, and the undo needs another
+// one.
+const briefly = 200 * time.Millisecond
+
+// leaveIn returns how long to wait for background work after an acquire that
+// ended with err.
+func (r *runner) leaveIn(err error) time.Duration {
+	var end *out.ExitError
+	w := &r.flags.wait
+	if errors.As(err, &end) && end.Code == out.CodeFailed && !w.forever && w.d > 0 && w.d < closeWait {
+		return briefly
+	}
+	return closeWait
+}
+
 // process is a running command.
 type process interface {
 	Done() <-chan struct{}
@@ -72,7 +109,16 @@ type runner struct {
 	key     string
 	command []string
 	keeper  keeper
+	kind    kind
 }
+
+// kind is what differs between the verbs in what they print.
+type kind struct {
+	nothing string // what did not happen where the lock was not taken
+	lost    string // what happened because the lock was lost; %s is how the command ended
+}
+
+var running = kind{"the command was not started", "the command was ended (%s)"}
 
 func (r *runner) run(ctx context.Context) error {
 	// From here on this one channel receives the signals that ask run to end,
@@ -91,12 +137,10 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close(closeWait)
+		r.keeper.close(r.leaveIn(err))
 		return err
 	}
-	if w := r.keeper.warning(); w != "" {
-		r.env.Say(r.flags.server.Quiet, "warning: %s", w)
-	}
+	r.warn(ctx)
 	defer r.env.Notify(signals, child.Passed()...)()
 	spec := r.spec(r.environment(lease), signals)
 	spec.Continued = func() child.Schedule { return r.continued(lease) }
@@ -132,18 +176,27 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 		lease, err := r.acquire(waiting)
 		got <- result{lease, err}
 	}()
-	select {
-	case <-ctx.Done():
-		cancel(context.Cause(ctx))
-		if late := <-got; late.err == nil {
-			r.give(late.lease.free)
+	var remind reminder
+	for {
+		select {
+		case <-ctx.Done():
+			cancel(context.Cause(ctx))
+			if late := <-got; late.err == nil {
+				r.give(late.lease.free)
+			}
+			return nil, out.CouldNot(context.Cause(ctx), "waiting for %q, %s", r.key, r.kind.nothing)
+		case g := <-got:
+			if g.err != nil {
+				return nil, r.notAcquired(g.err)
+			}
+			return g.lease, nil
+		case why := <-r.keeper.waits():
+			remind.begin(r, why)
+		case <-remind.due:
+			remind.look(waiting)
+		case text := <-remind.found:
+			remind.say(text)
 		}
-		return nil, out.CouldNot(context.Cause(ctx), "waiting for %q, the command was not started", r.key)
-	case g := <-got:
-		if g.err != nil {
-			return nil, r.notAcquired(g.err)
-		}
-		return g.lease, nil
 	}
 }
 
@@ -234,7 +287,7 @@ func (r *runner) attend(proc process, lease held) error {
 	if lost != nil {
 		r.abandon(lease)
 		return &out.ExitError{Code: out.CodeRunLost,
-			Err: fmt.Errorf("the command was ended (%s): %w", out.Describe(exited), lost)}
+			Err: fmt.Errorf(r.kind.lost+": %w", out.Describe(exited), lost)}
 	}
 	r.give(lease.Release)
 	r.keeper.close(closeWait)

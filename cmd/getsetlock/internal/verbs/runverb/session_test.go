@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -22,10 +23,11 @@ type fakeKeeper struct {
 	lease    *fakeLease
 	err      error
 	blocks   bool // blocks until its context ends, and then has the lease nevertheless
-	stored   map[string]string
+	tokens   map[string]string
 	storeErr error
 	fixed    bool // never renewed
 	closed   int
+	closedIn time.Duration // argument of the last close
 }
 
 const fakeGrace = 5 * time.Second
@@ -41,14 +43,25 @@ func (k *fakeKeeper) acquire(ctx context.Context, _ string) (held, error) {
 }
 
 func (k *fakeKeeper) holds(_ context.Context, key, token string) (bool, error) {
-	return k.stored[key] == token, k.storeErr
+	return k.tokens[key] == token, k.storeErr
 }
+
+func (k *fakeKeeper) waits() <-chan error                          { return nil }
+func (k *fakeKeeper) look(context.Context, string) (sight, error)  { return sight{}, errNoLook }
+func (k *fakeKeeper) stored(context.Context, string) (bool, error) { return false, errNoLook }
+func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error) {
+	return nil, false, lock.ErrNoWake
+}
+func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
 func (k *fakeKeeper) where() string        { return "the server" }
 func (k *fakeKeeper) grace() time.Duration { return fakeGrace }
 func (k *fakeKeeper) renews() bool         { return !k.fixed }
 func (k *fakeKeeper) warning() string      { return "" }
-func (k *fakeKeeper) close(time.Duration)  { k.closed++ }
+func (k *fakeKeeper) close(d time.Duration) {
+	k.closed++
+	k.closedIn = d
+}
 
 type fakeLease struct {
 	mu       sync.Mutex
@@ -151,7 +164,7 @@ func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended
 	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1),
 		began: time.Now()}
 	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k",
-		keeper: a.keeper}
+		keeper: a.keeper, kind: running}
 	go func() { a.result <- a.runner.attend(a.proc, a.lease) }()
 	synctest.Wait()
 	return a
@@ -369,7 +382,8 @@ func TestHeldLockIs124AndServerTroubleIs122(t *testing.T) {
 func TestLeaseThatArrivesAfterAnInterruptIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &fakeKeeper{blocks: true, lease: newFakeLease(time.Second)}
-		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k", keeper: k}
+		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k", keeper: k,
+			kind: running}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(out.Interrupted{By: os.Interrupt})
 		_, err := r.wait(ctx)
@@ -378,4 +392,28 @@ func TestLeaseThatArrivesAfterAnInterruptIsReleased(t *testing.T) {
 			t.Error("not given back")
 		}
 	})
+}
+
+// A --wait that is shorter than what a silent connection is given leaves soon.
+func TestShortWaitOnASilentServerEndsSoon(t *testing.T) {
+	trouble := errors.New("no route to host")
+	for _, c := range []struct {
+		wait time.Duration
+		err  error
+		want time.Duration
+	}{
+		{500 * time.Millisecond, trouble, briefly},
+		{0, trouble, closeWait},
+		{3 * time.Second, trouble, closeWait},
+		{500 * time.Millisecond, &lock.HeldError{Key: "k"}, closeWait},
+	} {
+		k := &fakeKeeper{err: c.err}
+		env := &out.Env{Stderr: clitest.NewWatched(), Getenv: func(string) string { return "" },
+			Notify: func(chan<- os.Signal, ...os.Signal) func() { return func() {} }}
+		r := &runner{env: env, flags: &runFlags{wait: waitFlag{d: c.wait}}, key: "k", keeper: k,
+			kind: running}
+		if err := r.run(t.Context()); err == nil || k.closedIn != c.want {
+			t.Errorf("%v, %v: closed in %v, want %v (%v)", c.wait, c.err, k.closedIn, c.want, err)
+		}
+	}
 }

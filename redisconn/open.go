@@ -13,8 +13,8 @@ import (
 
 // Open parses address, connects once and sends a PING, so that a wrong password
 // or an unreachable server shows here and not at the first lock. It refuses a
-// Redis Cluster of several nodes, and a sentinel in place of a server. A server that is loading its data counts as
-// open, since a lock waits for it.
+// Redis Cluster of several nodes, and a sentinel in place of a server. A server
+// that is loading its data counts as open, since a lock waits for it.
 //
 // The pool is for the backends of this module, which dial by it. The error
 // names the server, without its password, and says what was missing.

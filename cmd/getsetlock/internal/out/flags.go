@@ -1,6 +1,9 @@
 package out
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,7 +60,39 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 	if err != nil {
 		return nil, "", WrongUse("%w", err)
 	}
+	if unused := f.unused(e); unused != "" {
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			c, err := dial(ctx)
+			var advised interface{ Advised() bool } // see package redisconn
+			if errors.As(err, &advised) {
+				err = fmt.Errorf("%w; %s", err, unused)
+			}
+			return c, err
+		}
+	}
 	return pool, a.Redacted(), nil
+}
+
+// unused says which variables are set and not used, since they belong to
+// another server, see [ServerFlags.Picked]. Without it, an error asks for a
+// password that its reader has given.
+func (f *ServerFlags) unused(e *Env) string {
+	set := e.Getenv(redisconn.Env)
+	if set == "" || set == redisconn.Pick(f.Redis, e.Getenv) {
+		return ""
+	}
+	var names []string
+	for _, name := range ServerVariables[1:] {
+		if e.Getenv(name) != "" {
+			names = append(names, "$"+name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not used: %s, set for the server of $%s, while --redis names another",
+		strings.Join(names, ", "), redisconn.Env)
 }
 
 // Picked returns the server's address, with its password, and the options for

@@ -1,0 +1,35 @@
+//go:build real
+
+package etcdtest
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/etcd"
+)
+
+// A getsetlock holder dies: nothing of it reaches etcd any more. etcdctl and
+// jetcd get the lock when its lease ends.
+func TestForeignClientsOutliveADeadHolder(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	client := c.Client()
+	b, err := etcd.New(client, etcd.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		if _, err := b.Try(testContext(t), name, etcd.LeastTTL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := c.jetcd(t)
+	theirs := c.lockedByEtcdctl(t, "one")
+	j.send(t, "lock two")
+	await(t, "both waiters' keys", func() bool { return len(c.Keys("one/"))+len(c.Keys("two/")) == 4 })
+	_ = client.Close()
+	if key := <-theirs.key; key == "" {
+		t.Error("etcdctl ended without the lock")
+	}
+	j.answer(t)
+}

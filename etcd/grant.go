@@ -90,6 +90,13 @@ func (s *session) attempt(ctx context.Context, g *grant,
 		s.b.mu.Unlock()
 		return nil, errClosed
 	}
+	if ctx.Done() == nil { // the caller waits in any case
+		s.b.mu.Unlock()
+		defer close(g.answered)
+		call, cancel := s.b.call(ctx)
+		defer cancel()
+		return send(call)
+	}
 	var left bool // the caller is gone; this and what follows under s.mu
 	var done *clientv3.TxnResponse
 	var err error

@@ -73,7 +73,8 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (lock.
 	done, err := s.attempt(ctx, g, func(call context.Context) (*clientv3.TxnResponse, error) {
 		return p.b.client.Txn(call).
 			If(clientv3.Compare(clientv3.CreateRevision(g.key), "=", 0)).
-			Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id)), clientv3.OpGet(p.name+"/", last...)).
+			Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id)),
+				clientv3.OpGet(p.name+"/", last...)).
 			Commit()
 	})
 	if err != nil || !done.Succeeded {

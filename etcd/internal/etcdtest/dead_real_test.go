@@ -3,9 +3,11 @@
 package etcdtest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/etcd"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 // A getsetlock holder dies: nothing of it reaches etcd any more. etcdctl and
@@ -18,11 +20,17 @@ func TestForeignClientsOutliveADeadHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"one", "two"} {
-		if _, err := b.Try(testContext(t), name, etcd.LeastTTL); err != nil {
-			t.Fatal(err)
-		}
+	locks, err := lock.New(b, lock.Config{TTL: etcd.LeastTTL})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = locks.Close(ctx) // it can say nothing to etcd any more
+	})
+	acquire(t, locks, "one")
+	acquire(t, locks, "two")
 	j := c.jetcd(t)
 	theirs := c.lockedByEtcdctl(t, "one")
 	j.send(t, "lock two")

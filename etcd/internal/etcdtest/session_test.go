@@ -321,7 +321,8 @@ func TestPathPrefixIsNamedInTheRefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := concurrency.NewMutex(session, "stock").TryLock(testContext(t)); !errors.Is(err, concurrency.ErrLocked) {
+	err = concurrency.NewMutex(session, "stock").TryLock(testContext(t))
+	if !errors.Is(err, concurrency.ErrLocked) {
 		t.Error(err)
 	}
 	if _, err := locks.TryAcquire(testContext(t), "stock/"); err == nil || errors.Is(err, lock.ErrHeld) {

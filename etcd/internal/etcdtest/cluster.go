@@ -26,6 +26,7 @@ type Cluster struct {
 	t       testing.TB
 	cfgs    []*embed.Config
 	members []*embed.Etcd // nil: stopped
+	others  []string      // addresses of a server outside this process, instead
 }
 
 // Start starts a cluster of n members and stops it at the end of the test.
@@ -127,7 +128,7 @@ func (c *Cluster) Leader() int {
 
 // Endpoints are the clients' addresses of all members.
 func (c *Cluster) Endpoints() []string {
-	var all []string
+	all := c.others
 	for _, cfg := range c.cfgs {
 		all = append(all, cfg.ListenClientUrls[0].Host)
 	}

@@ -53,7 +53,8 @@ func TestOpenRefusesWhatNewRefuses(t *testing.T) {
 func TestClientInspectsAndFreesAKey(t *testing.T) {
 	m := miniredis.RunT(t)
 	open := func() *lock.Client {
-		c, err := modern.Open(t.Context(), "redis://"+m.Addr(), modern.Options{})
+		c, err := modern.Open(t.Context(), "redis://"+m.Addr(),
+			modern.Options{Backend: modern.Config{Note: "host7 job"}}) // Value has the note, Token has not
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func TestClientInspectsAndFreesAKey(t *testing.T) {
 	if err != nil || info.Value != l.Token() || !errors.As(info.Held, &held) || held.Owner != l.Token() {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if d, ok := info.Detail.(modern.Info); !ok || d.Token != l.Token() || d.Left <= 0 {
+	if d, ok := info.Detail.(modern.Info); !ok || d.Token+" host7 job" != l.Token() || d.Left <= 0 {
 		t.Errorf("detail: %+v", info.Detail)
 	}
 	if freed, err := operator.ForceRelease(t.Context(), "k", "another"); freed || err != nil {

@@ -52,7 +52,8 @@ func inOrder(t *testing.T, text string, parts ...string) {
 // Verbs stand in the order in which a new user needs them.
 func TestHelpShowsVerbsInTheOrderOfUse(t *testing.T) {
 	s := clitest.NewStage(t)
-	inOrder(t, s.Run("--help").Out, "\nHold locks", "\n  run ", "\n  ls ", "\n  unlock ",
+	inOrder(t, s.Run("--help").Out, "\nHold locks", "\n  run ", "\n  hold ", "\n  wait ",
+		"\n  ls ", "\n  unlock ",
 		"\nLive with old clients",
 		"\n  audit ", "\n  doctor ", "\n  skew ", "\n  migrate ", "\nTry and measure", "\n  rehearse ",
 		"\n  bench ",

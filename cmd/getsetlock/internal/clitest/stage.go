@@ -93,6 +93,7 @@ func (s *Stage) Start(args ...string) *Started {
 // StartReading begins a command line that reads from in.
 func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 	st := &Started{Out: NewWatched(), Errors: NewWatched(), Done: make(chan Screen, 1)}
+	st.Out.t, st.Errors.t = s.T, s.T
 	stdout := s.Stdout
 	if stdout == nil {
 		stdout = st.Out
@@ -126,6 +127,8 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 	}
 	go func() {
 		code := command(args, env)
+		st.Out.close()
+		st.Errors.close()
 		st.Done <- Screen{code, st.Out.String(), st.Errors.String()}
 	}()
 	return st
@@ -165,9 +168,11 @@ func (s *Stage) Signal(sig os.Signal) {
 
 // Watched is a buffer that a test can wait on.
 type Watched struct {
+	t    *testing.T // nil: an Await that gives up panics
 	mu   sync.Mutex
 	more *sync.Cond
 	buf  bytes.Buffer
+	end  string // why nothing more is awaited; empty: it is
 }
 
 // NewWatched returns an empty buffer.
@@ -191,26 +196,35 @@ func (w *Watched) String() string {
 	return w.buf.String()
 }
 
-// Await waits until text was written. After redistest.Patience it panics, and
-// says what was written instead.
+// Await waits until text was written. It fails the test where the command line
+// ends without it, or after redistest.Patience.
 func (w *Watched) Await(text string) {
+	if w.t != nil {
+		w.t.Helper()
+	}
+	watchdog := time.AfterFunc(redistest.Patience, func() { w.stop("gave up") })
+	defer watchdog.Stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	late := false
-	watchdog := time.AfterFunc(redistest.Patience, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		late = true
-		w.more.Broadcast()
-	})
-	defer watchdog.Stop()
 	for !strings.Contains(w.buf.String(), text) {
-		if late {
-			panic(fmt.Sprintf("clitest: gave up after %v: waited for %q, got %q", redistest.Patience, text,
-				w.buf.String()))
+		if w.end != "" {
+			says := fmt.Sprintf("clitest: %s: waited for %q, got %q", w.end, text, w.buf.String())
+			if w.t == nil {
+				panic(says)
+			}
+			w.t.Fatal(says)
 		}
 		w.more.Wait()
 	}
+}
+
+func (w *Watched) close() { w.stop("the command line ended") }
+
+func (w *Watched) stop(why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end = why
+	w.more.Broadcast()
 }
 
 // Want fails the test unless a command line ended with that code, printed

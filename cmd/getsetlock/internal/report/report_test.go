@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -258,22 +260,30 @@ func TestLineOfOnePointIsADot(t *testing.T) {
 	}
 }
 
-// Red means bad, so no protocol has the class or the colour of bad things.
+// Red means bad, so no protocol has the class or a hue of bad things.
 func TestNoProtocolIsRed(t *testing.T) {
-	var css strings.Builder
-	for line := range strings.Lines(pageText) {
-		if strings.Contains(line, "--p1:") {
-			css.WriteString(line)
-		}
+	colour := regexp.MustCompile(`--(p[0-9]|bad): #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})`)
+	all := colour.FindAllStringSubmatch(pageText, -1)
+	if len(all) != 2*(7+1) { // light and dark
+		t.Fatalf("%d colours", len(all))
 	}
-	for _, red := range []string{"#b3261e", "#ff8a80"} {
-		if strings.Contains(css.String(), red) || !strings.Contains(pageText, red) {
-			t.Errorf("%s is the colour of a protocol", red)
+	for _, c := range all {
+		var part [3]float64
+		for i := range part {
+			n, _ := strconv.ParseUint(c[2+i], 16, 8)
+			part[i] = float64(n)
+		}
+		// Much more red than green and blue, which differ little.
+		red := part[0] > 1.4*max(part[1], part[2]) && part[0] > 120 &&
+			math.Abs(part[1]-part[2]) < part[0]/3
+		if red != (c[1] == "bad") {
+			t.Errorf("red is %v of %s", red, c[0])
 		}
 	}
 	for protocol, class := range colours {
-		if !strings.Contains(pageText, "svg ."+class+" { stroke:") {
-			t.Errorf("%s has no colour", protocol)
+		if !regexp.MustCompile(`^p[0-9]$`).MatchString(class) ||
+			!strings.Contains(pageText, "svg ."+class+" { stroke:") {
+			t.Errorf("%s has no colour: %s", protocol, class)
 		}
 	}
 }

@@ -168,5 +168,10 @@ func TestLsKnowsAgesFromTheLease(t *testing.T) {
 			t.Errorf("%s: %q ms old, want %q", l.Key, age, expected)
 		}
 	}
+	// The age is exact: ">" would say that the client may have held for longer.
+	if got := s.Run("ls", "--lease", "60s"); !strings.Contains(got.Out, " 10s ") ||
+		strings.Contains(got.Out, ">") {
+		t.Error(got.Out)
+	}
 	s.Want(s.Run("ls", "--lease", "0s"), 2, "", "leave the flag out where it is unknown")
 }

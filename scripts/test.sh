@@ -103,7 +103,7 @@ stage_race() {
   patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|tools/rules)$')
   patient go test -race -vet=off -run 'BesideEachOther' ./skew ./skew/simulate
   for module in $(modules | tail -n +2); do
-    (cd "$module" && patient go test -race -vet=off -timeout 30m -parallel 8 ./...)
+    (cd "$module" && patient go test -race -vet=off -timeout 30m ./...)
   done
 }
 

@@ -143,7 +143,7 @@ func withAuth(t *testing.T, c *Cluster) func(*clientv3.Config) {
 // etcd's tokens end while the lock is held and awaited.
 func TestLocksOutliveTokensOfAUser(t *testing.T) {
 	t.Parallel()
-	c := Start(t, 1, func(cfg *embed.Config) { cfg.AuthTokenTTL = 1 })
+	c := Start(t, 1, func(cfg *embed.Config) { cfg.AuthTokenTTL, cfg.BcryptCost = 1, 4 })
 	user := withAuth(t, c)
 	var renewed atomic.Int64
 	locks, _ := c.locks(t, lock.Config{TTL: 3 * time.Second,

@@ -3,8 +3,8 @@
 // its half-modern successors. A [dialect.Dialect] describes what an old client
 // writes and how it judges.
 //
-// Most programs need [New] with [Config].Dialect and Terms.Lease set, and give
-// the [Backend] to lock.New.
+// Most programs need [Open] with [Config].Dialect and Terms.Lease set. Programs
+// with a redigo pool give it to [New], and the [Backend] to lock.New.
 //
 // # Modes
 //

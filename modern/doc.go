@@ -1,12 +1,11 @@
 // Package modern is the token lock: it takes a key by SET key token NX PX ms,
 // and its release deletes the key only if that still carries the token.
 //
-// Most programs need [New] with a pool and a [Config], and then [lock.New] on
-// the result:
+// Most programs need [Open], which gives a lock client in one call:
 //
-//	backend, err := modern.New(pool, modern.Config{Fence: true})
-//	…
-//	client, err := lock.New(backend, lock.Config{TTL: 30 * time.Second})
+//	client, err := modern.Open(ctx, "rediss://app:secret@cache.internal", modern.Options{})
+//
+// Programs with a redigo pool give it to [New], and the result to [lock.New].
 //
 // # Which other clients can share its keys
 //

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
@@ -21,7 +22,7 @@ func within(got, want time.Duration) bool { return got >= want && got <= want+2*
 // executions are late, leases differ, and the bounds still contain every true
 // offset.
 func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds.Range(t, 0, 60) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		const gap = 2 * time.Second
 		cfg := Config{Lease: 30 * time.Second, Greatest: time.Minute, Gap: gap, Idle: time.Second}

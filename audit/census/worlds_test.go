@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
 	"github.com/getsetlock/getsetlock/internal/drift"
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
@@ -379,9 +380,7 @@ func (w *world) run() {
 // each seen write, the interval of the address contains the offset of its
 // clock.
 func TestTrueOffsetsLieInTheirIntervals(t *testing.T) {
-	const first = 15_000
-	t.Logf("worlds from seed %d", first)
-	for i := range uint64(500) {
-		newWorld(t, first+i).run()
+	for seed := range seeds.Range(t, 15_000, 500) {
+		newWorld(t, seed).run()
 	}
 }

@@ -44,7 +44,7 @@ func TestReleasedAndLostLeasesAreCountedAndTraced(t *testing.T) {
 	if err := lost.Release(); err == nil {
 		t.Fatal("the loss was not noticed")
 	}
-	// Hooks may be called a moment after Release returned. Close waits for them.
+	// A hook may be called a moment after Release returned. Close waits for it.
 	if err := client.Close(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -96,7 +97,7 @@ func newTestEstimator(t testing.TB) *Estimator {
 func TestIntervalContainsTrueOffsetInEveryRun(t *testing.T) {
 	dialects := []dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.Machinery(), dialect.RedisPy(),
 		dialect.Errorception()}
-	for seed := range uint64(300) {
+	for seed := range seeds.Range(t, 0, 300) {
 		w := newWireWorld(t, seed)
 		w.dialect, w.pauses = dialects[seed%5], 0.03
 		e := newTestEstimator(t)

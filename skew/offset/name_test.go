@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 )
 
 func kinds(cs []Contradiction) string {
@@ -135,7 +137,7 @@ func TestTakeoversProveLeaseWrong(t *testing.T) {
 }
 
 func TestJudgementsWithRightLeaseContradictNothing(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range seeds.Range(t, 0, 100) {
 		w := newWireWorld(t, seed)
 		e := newTestEstimator(t)
 		for range 30 {

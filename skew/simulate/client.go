@@ -136,7 +136,7 @@ func (m *Simulator) setnx(c *simClient) {
 		m.put(c)
 		m.key.expires = never
 		if m.rules.ttl != never {
-			m.key.expires = m.server.time + m.rules.ttl
+			m.key.expires = m.ending(m.rules.ttl)
 		}
 		cause := m.key.freed
 		m.wins(c, cause)
@@ -222,7 +222,7 @@ func (m *Simulator) getset(c *simClient) {
 func (m *Simulator) expireCommand(c *simClient) {
 	m.tally.commands++
 	if m.key.present {
-		m.key.expires = m.server.time + m.rules.lease
+		m.key.expires = m.ending(m.rules.lease)
 	}
 	reply := m.idle(c, m.now+m.way())
 	if c.pc == simExpireWon {

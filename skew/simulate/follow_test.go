@@ -21,8 +21,9 @@ import (
 // stamps. The simulator's time also runs between ticks, since messages take a
 // fraction of one.
 //
-// The machine keeps a key through the whole tick in which its TTL ends. The
-// server of these fleets does so too: see [follower.roundTTLs].
+// In the machine a key exists through the whole tick in which its TTL ends, and
+// trust ends as soon as its last tick begins. So it is in these fleets: see
+// Simulator.tick.
 func TestExplorerAllowsEachSimulatedEvent(t *testing.T) {
 	all := followedDialects()
 	for _, d := range all {
@@ -72,7 +73,7 @@ func followedDialects() []dialect.Dialect {
 
 func runs(n int) int {
 	if raceEnabled {
-		return max(1, n/10)
+		return max(1, n/6)
 	}
 	return n
 }
@@ -103,14 +104,16 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	for range fleet.Clients {
 		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
 	}
-	return followFleet(t, fleet, way, skew.Scenario{
+	return followFleet(t, fleet, way, false, skew.Scenario{
 		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
 		Behind: followApart, Ahead: followApart, Overrun: true,
 	})
 }
 
-// followFleet walks a scenario along a fleet whose messages take that long.
-func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario) *follower {
+// followFleet walks a scenario along a fleet whose messages take that long. If
+// once is true, no getsetlock lease is renewed a second time, so trust in it
+// runs out.
+func followFleet(t *testing.T, fleet Fleet, way time.Duration, once bool, sc skew.Scenario) *follower {
 	t.Helper()
 	m, err := New(fleet)
 	if err != nil {
@@ -125,8 +128,9 @@ func followFleet(t *testing.T, fleet Fleet, way time.Duration, sc skew.Scenario)
 		m.key.value, m.key.present = simValue{}, false
 	}
 	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as in the machine
+	m.tick = int64(tick)
 	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients,
-		keyEnds: never, tokenEnds: never}
+		once: once}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
 			break
@@ -154,10 +158,8 @@ type followed struct {
 	// short is how much older the remembered look has to be, if the attempt was
 	// refused for that.
 	short int64
-	// late says that trust ends while the reply of a settle's look is on its
-	// way. The machine counts trust in whole ticks, so for it trust may have
-	// ended with the look.
-	late bool
+	// deaf says that trust ends before a successful renewal's reply arrives.
+	deaf bool
 }
 
 type follower struct {
@@ -166,12 +168,12 @@ type follower struct {
 	tick, way int64
 	old       int // clients of the dialect
 	walk      *skew.Walk
+	once      bool     // no lease is renewed a second time
 	now       int      // ticks that the walk has passed
 	behind    []string // the last events, for the error
 
-	keyEnds   int64 // end of L's TTL as roundTTLs set it
-	tokenEnds int64 // the same for M
-	losses    int   // losses of getsetlock leases
+	losses    int // losses of getsetlock leases
+	cuts      int // looks that ended trust earlier
 	takeovers int
 	ended     int // keys whose TTL ended
 }
@@ -191,7 +193,9 @@ func (f *follower) record(m *Simulator) []followed {
 		if !m.Run(1) {
 			break
 		}
-		f.roundTTLs(m)
+		if f.once && before.pc == simOurHolds && member.reply == m.now { // the reply of a renewal
+			m.member(c.name).renew = never
+		}
 		if m.isOurs(c.name) {
 			all = append(all, f.ourWords(m, before, member, look)...)
 			continue
@@ -202,32 +206,6 @@ func (f *follower) record(m *Simulator) []followed {
 	// than the event in which the simulator decides them.
 	slices.SortStableFunc(all, func(a, b followed) int { return cmp.Compare(a.at, b.at) })
 	return all
-}
-
-// roundTTLs lets a TTL that the last event set end with the tick in which it
-// ends. Which command sets or removes a TTL, and on which value, stays the
-// simulator's.
-func (f *follower) roundTTLs(m *Simulator) {
-	if k := &m.key; k.expires != f.keyEnds {
-		f.keyEnds = f.rounded(k.expires)
-		for i := range m.members {
-			if m.members[i].ends == k.expires {
-				m.members[i].ends = f.keyEnds
-			}
-		}
-		k.expires = f.keyEnds
-	}
-	if k := &m.token; k.expires != f.tokenEnds {
-		f.tokenEnds = f.rounded(k.expires)
-		k.expires = f.tokenEnds
-	}
-}
-
-func (f *follower) rounded(end int64) int64 {
-	if end == never {
-		return never
-	}
-	return simulationStart + ((end-simulationStart)/f.tick+1)*f.tick
 }
 
 // words returns the machine's events for one event of the simulator: one or
@@ -285,7 +263,7 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 func (f *follower) onServer(m *Simulator, name int32, what, result string) followed {
 	e := followed{
 		at: m.now - simulationStart, client: name, what: what, result: result, key: true,
-		value: m.key.value, stored: m.key.present, ends: m.key.expires, token: m.token, ours: ourSteps(m),
+		value: m.key.value, stored: m.key.present, ends: m.key.expires, token: m.token, ours: f.ourSteps(m),
 	}
 	for i := range m.Fleet.Clients {
 		c := &m.clients[i]
@@ -341,6 +319,9 @@ func (f *follower) take(e followed) bool {
 		f.now++
 	}
 	n := f.find(who, e)
+	if n >= 0 && e.what == "renewed" && e.result == "won" && !e.deaf {
+		n++ // the machine lists the renewal without a reply first
+	}
 	if n < 0 && e.what == "clock" && f.d.JudgesAnew {
 		// The machine keeps an attempt open as long as some clock could find
 		// the value expired.
@@ -361,12 +342,6 @@ func (f *follower) take(e followed) bool {
 		// attempt that is refused and one that never arrives are the same.
 		f.walk.Take(f.find(who, followed{what: "cancel"}))
 		n = f.find(who, followed{what: "drop"})
-	}
-	if n < 0 && e.late && e.what == "check" {
-		n = f.find(who, followed{what: "check", result: "lost"})
-	}
-	if n < 0 && e.late && e.what == "stop" && f.walk.World().Ours[int(e.client)-f.old].Step == "stopped" {
-		return true // the look has ended the attempt
 	}
 	if n < 0 && e.what == "quit" {
 		return true // nothing to give up: the machine has already ended the attempt

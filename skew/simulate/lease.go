@@ -29,10 +29,17 @@ func (m *Simulator) ourChecks(c *simClient, g *simMember) {
 	m.tally.commands++
 	g.stands = m.hasM(c) && m.stands(g)
 	if end := m.key.expires; g.stands && g.on != model.OnNothing && end != never {
-		g.trust = min(g.trust, g.asked+end-m.server.time-int64(m.Ours.Margin))
-		g.until = g.trust
+		m.trusts(g, min(g.trust, g.asked+end-m.server.time-int64(m.Ours.Margin)))
 	}
 	c.pc, c.next = simOurChecked, m.idle(c, m.now+m.way())
+}
+
+// trusts sets the end of a client's trust in its lease.
+func (m *Simulator) trusts(g *simMember, end int64) {
+	if m.tick > 0 {
+		end -= (end - simulationStart) % m.tick
+	}
+	g.trust, g.until = end, end
 }
 
 // ourBegin makes a client hold.
@@ -58,14 +65,15 @@ func (m *Simulator) plan(c *simClient, g *simMember) {
 }
 
 // ourHolds executes the next event of a holder. What happens at the client
-// waits while its machine is paused.
+// waits while its machine is paused. If a renewal reaches the server in the
+// instant in which trust ends, trust ends first.
 func (m *Simulator) ourHolds(c *simClient, g *simMember) {
 	defer func() {
 		if c.pc == simOurHolds {
 			m.plan(c, g)
 		}
 	}()
-	if g.turn == m.now {
+	if g.turn == m.now && m.now < g.trust {
 		m.ourRenewal(c, g)
 		return
 	}
@@ -127,8 +135,7 @@ func (m *Simulator) ourRenewed(c *simClient, g *simMember) {
 		m.ourLost(c, g)
 		return
 	}
-	g.trust = max(g.trust, g.asked+int64(m.Ours.TTL-m.Ours.Margin))
-	g.until = g.trust
+	m.trusts(g, max(g.trust, g.asked+int64(m.Ours.TTL-m.Ours.Margin)))
 	g.renew = max(m.now, g.asked+int64(m.Ours.RenewEvery))
 }
 

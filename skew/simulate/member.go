@@ -104,9 +104,8 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 		return
 	}
 	sent := g.sent
-	until := sent + int64(m.Ours.TTL-m.Ours.Margin)
-	*g = simMember{on: on, sent: sent, taken: m.server.time, trust: until, until: until, stop: never,
-		knows: g.knows}
+	*g = simMember{on: on, sent: sent, taken: m.server.time, stop: never, knows: g.knows}
+	m.trusts(g, sent+int64(m.Ours.TTL-m.Ours.Margin))
 	m.looks.there = false
 	k := &m.key
 	g.took = on == model.OnOwn && k.present && k.value.stamp != tombStamp
@@ -119,8 +118,7 @@ func (m *Simulator) ourTry(c *simClient, g *simMember) {
 	if k.owner >= 0 && m.clients[k.owner].holding {
 		m.clients[k.owner].robbed = g.cause
 	}
-	m.token = simToken{c.name, m.server.time + int64(m.Ours.TTL)}
-	k.owner = c.name
+	m.token.owner, k.owner = c.name, c.name
 	m.mark(c, g)
 	c.pc, c.next = simOurWon, m.idle(c, m.now+m.way())
 }
@@ -164,7 +162,7 @@ func (m *Simulator) ourFree(c *simClient, g *simMember) (model.OnL, bool) {
 // mark writes the mark on which the lease depends, with its TTL, and renews M.
 func (m *Simulator) mark(c *simClient, g *simMember) {
 	k, ttl := &m.key, int64(m.Ours.TTL)
-	m.token.expires = m.server.time + ttl
+	m.token.expires = m.ending(ttl)
 	switch {
 	case g.on == model.OnNothing:
 		return
@@ -172,10 +170,10 @@ func (m *Simulator) mark(c *simClient, g *simMember) {
 		g.mark, g.ends = simValue{tombStamp, -1}, never
 	case m.phase <= model.Observe && m.rules.stamps:
 		g.mark = simValue{m.server.time - m.server.time%m.rules.unit + m.ourAhead, c.name}
-		g.ends = m.server.time + ttl + m.ourBeyond
+		g.ends = m.ending(ttl + m.ourBeyond)
 	default:
 		m.serial++
-		g.mark, g.ends = simValue{guardStamp + m.serial, c.name}, m.server.time+ttl
+		g.mark, g.ends = simValue{guardStamp + m.serial, c.name}, m.ending(ttl)
 	}
 	k.value, k.present, k.expires, k.truth, k.theta = g.mark, true, g.ends, m.now, m.server.time-m.now
 }

@@ -65,6 +65,15 @@ func (m *Simulator) passServer(to int64) {
 	m.server.time = to + k.theta(to)
 }
 
+// ending returns when a TTL that the server sets now ends, by its clock.
+func (m *Simulator) ending(ttl int64) int64 {
+	end := m.server.time + ttl
+	if m.tick > 0 {
+		end += m.tick - (end-simulationStart)%m.tick
+	}
+	return end
+}
+
 // trueEnd returns the true time at which a TTL ends, as the server's clock goes
 // now.
 func (m *Simulator) trueEnd(expires int64) int64 {

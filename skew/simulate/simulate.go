@@ -97,6 +97,11 @@ type Simulator struct {
 	ourTally  OurRates
 	ourWaits  *histogram
 	disturbed bool // the event has moved other clients' next events
+
+	// tick is not 0 only while a test compares a run with the explorer, whose
+	// time passes in ticks. Then a TTL ends with its last tick, and trust at
+	// the beginning of its last tick.
+	tick int64
 }
 
 // New checks the parameters and puts all clients at their start.

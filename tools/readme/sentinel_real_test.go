@@ -100,4 +100,9 @@ func TestReadmeLeadsToAServerBehindSentinel(t *testing.T) {
 			}
 		}
 	}
+	command := built(t)
+	if out, err := by(t, t.TempDir(), exports, command+" run nightly -- echo backed up"); err != nil ||
+		out != "backed up\n" {
+		t.Errorf("getsetlock run: %v\n%s", err, out)
+	}
 }

@@ -6,6 +6,7 @@
 package seeds
 
 import (
+	"iter"
 	"os"
 	"strconv"
 	"testing"
@@ -13,6 +14,22 @@ import (
 
 // Variable names the environment variable that holds the commit's seed.
 const Variable = "GETSETLOCK_SEED"
+
+// Range returns n seeds, of which the first is fixed, and n more from the
+// commit's seed on, if there is one. It fails as [With] does.
+func Range(t testing.TB, fixed, n uint64) iter.Seq[uint64] {
+	t.Helper()
+	firsts := With(t, fixed)
+	return func(yield func(uint64) bool) {
+		for _, first := range firsts {
+			for i := range n {
+				if !yield(first + i) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // With returns the fixed seed and, if there is one, the commit's seed. It logs
 // how to repeat the latter, and ends the test if the variable is not a number

@@ -15,3 +15,16 @@ func TestWithReturnsTheCommitsSeedToo(t *testing.T) {
 		}
 	}
 }
+
+func TestRangeGoesOnFromEachSeed(t *testing.T) {
+	t.Setenv(Variable, "40")
+	if got := slices.Collect(Range(t, 5, 3)); !slices.Equal(got, []uint64{5, 6, 7, 40, 41, 42}) {
+		t.Errorf("got %v", got)
+	}
+	for seed := range Range(t, 5, 3) {
+		if seed != 5 {
+			t.Errorf("%d after the end", seed)
+		}
+		break
+	}
+}

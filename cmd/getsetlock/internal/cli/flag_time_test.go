@@ -18,6 +18,10 @@ var zeroIsTheDefault = map[string]string{
 	"run --wait":        "0 tries once, and the default is 10s",
 	"run --keep":        "a key that is not kept is kept for no time",
 	"run --grace":       "0s kills at once; whether it was given is remembered",
+	"hold --wait":       "0 tries once, and the default is 10s",
+	"hold --keep":       "a key that is not kept is kept for no time",
+	"hold --grace":      "0s holds until the lock ends; whether it was given is remembered",
+	"wait --wait":       "0 looks once, and the default is forever",
 	"migrate --wait":    "0s does not wait, and the default is 30s",
 	"audit --for":       "0 watches until it is interrupted",
 	"doctor --watch":    "without it nothing is watched",
@@ -31,6 +35,8 @@ func argsOf(verb string) []string {
 	switch verb {
 	case "run":
 		return []string{"k", "--", "true"}
+	case "hold", "wait":
+		return []string{"k"}
 	case "migrate":
 		return []string{"plan", "--namespace", "n"}
 	case "skew":

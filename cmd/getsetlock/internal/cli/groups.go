@@ -27,7 +27,7 @@ type verbGroup struct {
 // in the order in which a new user needs them. --help keeps that order.
 var verbs = []verbGroup{
 	{"Hold locks, and look at them:", []func(*out.Env) *cobra.Command{
-		runverb.New, smallverbs.NewLs, smallverbs.NewUnlock}},
+		runverb.New, runverb.NewHold, runverb.NewWait, smallverbs.NewLs, smallverbs.NewUnlock}},
 	{"Live with old clients, and move off them:", []func(*out.Env) *cobra.Command{
 		auditverb.NewAudit, auditverb.NewDoctor, skewverb.New, migrateverb.New}},
 	{"Try and measure:", []func(*out.Env) *cobra.Command{rehearseverb.New, benchverb.New}},

@@ -37,9 +37,16 @@ while (texts.nextNode()) {
   range.selectNodeContents(node);
   const at = range.getBoundingClientRect();
   if (at.top >= 0 && at.bottom <= innerHeight && at.left >= 0 && at.right <= innerWidth) out.First += node.data.trim() + '\n';
-  const style = getComputedStyle(e), paper = below(e);
-  const ink = over(rgba(e instanceof SVGElement ? style.fill : style.color), paper);
-  const ratio = contrast(ink, paper);
+  const style = getComputedStyle(e);
+  const papers = [below(e)]; // shades of one drawing do not cover each other
+  const svg = e.closest('svg');
+  for (const shade of svg ? svg.querySelectorAll('rect.both, path.safe, path.unsafe') : []) {
+    const box = shade.getBoundingClientRect(), how = getComputedStyle(shade), fill = rgba(how.fill);
+    const off = box.right < at.left || box.left > at.right || box.bottom < at.top || box.top > at.bottom;
+    if (!off) papers.push(over(fill.slice(0, 3).concat(fill[3] * how.opacity), papers[0]));
+  }
+  const ink = over(rgba(e instanceof SVGElement ? style.fill : style.color), papers[0]);
+  const ratio = Math.min(...papers.map(paper => contrast(ink, paper)));
   if (ratio < 4.5) out.Wrong.push('contrast ' + ratio.toFixed(2) + ': ' + node.data.trim().slice(0, 60));
   if (!e.closest('.scroll') && (at.left < -1 || at.right > innerWidth + 1)) out.Wrong.push('beyond the window: ' + node.data.trim().slice(0, 60));
 }

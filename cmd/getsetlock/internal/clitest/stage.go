@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -38,7 +39,9 @@ type Stage struct {
 	T           *testing.T
 	World       *redistest.World // nil: no server
 	Clock       lock.Clock
-	Timeout     time.Duration // Timeout of Env
+	Aside       *redistest.Clock // Aside of Env; nil: Clock
+	Timeout     time.Duration    // Timeout of Env
+	Patience    time.Duration    // Patience of Env
 	Vars        map[string]string
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
@@ -60,7 +63,7 @@ type subscriber struct {
 // NewStage returns a stage whose default server is the embedded one.
 func NewStage(t *testing.T) *Stage {
 	w := redistest.New(t)
-	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}),
+	return &Stage{T: t, World: w, Clock: w.Clock(redistest.Skew{}), Aside: w.Clock(redistest.Skew{}),
 		Vars: map[string]string{"GETSETLOCK_REDIS": w.URL()}}
 }
 
@@ -106,7 +109,9 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 			return all
 		},
 		Clock:       s.Clock,
+		Aside:       s.aside(),
 		Timeout:     s.Timeout,
+		Patience:    s.Patience,
 		Notify:      s.notify,
 		Interactive: func() bool { return s.Interactive },
 		Size:        func(io.Writer) (int, int, bool) { return s.Columns, 30, s.Columns > 0 },
@@ -124,6 +129,13 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 		st.Done <- Screen{code, st.Out.String(), st.Errors.String()}
 	}()
 	return st
+}
+
+func (s *Stage) aside() lock.Clock {
+	if s.Aside == nil {
+		return s.Clock
+	}
+	return s.Aside
 }
 
 func (s *Stage) notify(c chan<- os.Signal, which ...os.Signal) func() {
@@ -179,11 +191,24 @@ func (w *Watched) String() string {
 	return w.buf.String()
 }
 
-// Await waits until text was written. The test's own deadline bounds it.
+// Await waits until text was written. After redistest.Patience it panics, and
+// says what was written instead.
 func (w *Watched) Await(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	late := false
+	watchdog := time.AfterFunc(redistest.Patience, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late = true
+		w.more.Broadcast()
+	})
+	defer watchdog.Stop()
 	for !strings.Contains(w.buf.String(), text) {
+		if late {
+			panic(fmt.Sprintf("clitest: gave up after %v: waited for %q, got %q", redistest.Patience, text,
+				w.buf.String()))
+		}
 		w.more.Wait()
 	}
 }
@@ -228,9 +253,10 @@ type Full struct{}
 func (Full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 // OnReal returns a stage with a real server and the machine's time. Its long
-// timeout keeps a busy machine from failing the test.
+// timeout keeps a busy machine from failing the test. A command line that waits
+// says so at once, so that a test can await that.
 func OnReal(t *testing.T, s *redistest.Server) *Stage {
-	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute,
+	return &Stage{T: t, Clock: lock.Machine, Timeout: time.Minute, Patience: -1,
 		Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
 }
 

@@ -41,9 +41,17 @@ type Env struct {
 	// Clock decides when leases end and when to renew them.
 	Clock lock.Clock
 
+	// Aside decides when messages about waiting are due. It is Clock, except in
+	// tests that move time from timer to timer of Clock.
+	Aside lock.Clock
+
 	// Timeout bounds dialing and each reply of the server. Zero leaves the
 	// choice to the packages, which use 2 s.
 	Timeout time.Duration
+
+	// Patience is how long run, hold and wait wait before they print that they
+	// do. Zero leaves the choice to them: 3 s. Negative: they say so at once.
+	Patience time.Duration
 
 	// Notify sends the signals that this process receives to c, until stop is
 	// called.
@@ -73,6 +81,8 @@ type Env struct {
 	// Outer is the original Stdout. A command that run starts gets it
 	// unwrapped. Execute sets it.
 	Outer io.Writer
+
+	told *told // warnings of this run; nil: each is printed
 }
 
 // System returns the real environment of this process.
@@ -80,7 +90,7 @@ func System() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: os.Environ, Getenv: os.Getenv,
-		Clock: lock.Machine,
+		Clock: lock.Machine, Aside: lock.Machine,
 		Notify: func(c chan<- os.Signal, which ...os.Signal) func() {
 			if len(which) == 0 { // signal.Notify would take an empty list for all signals
 				return func() {}
@@ -99,7 +109,7 @@ func System() Env {
 // returns its exit code.
 func Execute(args []string, env Env, newRoot func(*Env) *cobra.Command) int {
 	said := &answer{Writer: env.Stdout}
-	env.Outer, env.Stdout = env.Stdout, said
+	env.Outer, env.Stdout, env.told = env.Stdout, said, &told{}
 	root := newRoot(&env)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -108,6 +118,7 @@ func Execute(args []string, env Env, newRoot func(*Env) *cobra.Command) int {
 	ctx, stop := interruptible(&env)
 	defer stop()
 	cmd, err := root.ExecuteContextC(ctx)
+	env.told.sum(&env)
 	return env.report(cmd, said.lost(err))
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -44,12 +46,62 @@ func (w *warner) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if len(parts) == 0 {
-		w.env.Say(false, "warning: %s", r.Message)
-		return nil
+	text := r.Message
+	if len(parts) > 0 {
+		text = fmt.Sprintf("%s (%s)", r.Message, strings.Join(parts, ", "))
 	}
-	w.env.Say(false, "warning: %s (%s)", r.Message, strings.Join(parts, ", "))
+	if w.env.told.first(text) {
+		w.env.Say(false, "warning: %s", text)
+	}
 	return nil
+}
+
+// told are the warnings that one run of the command has printed, in their
+// order, and how often each came again. Nil remembers nothing.
+type told struct {
+	mu    sync.Mutex
+	texts []string
+	again map[string]int
+}
+
+// mostTold bounds the memory of a command that runs for months. Further texts
+// are printed each time.
+const mostTold = 256
+
+// localPort is the part of a network error that differs from one connection to
+// the next.
+var localPort = regexp.MustCompile(`[^\s"]+:[0-9]+->`)
+
+// first reports whether to print a warning: it was not printed before.
+func (t *told) first(text string) bool {
+	if t == nil {
+		return true
+	}
+	text = localPort.ReplaceAllString(text, "")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.again[text]; known {
+		t.again[text]++
+		return false
+	}
+	if len(t.texts) < mostTold {
+		if t.again == nil {
+			t.again = map[string]int{}
+		}
+		t.texts, t.again[text] = append(t.texts, text), 0
+	}
+	return true
+}
+
+// sum prints which warnings came again, and how often.
+func (t *told) sum(e *Env) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, text := range t.texts {
+		if n := t.again[text]; n > 0 {
+			e.Say(false, "warning: %d more times: %s", n, text)
+		}
+	}
 }
 
 func (w *warner) WithAttrs(attrs []slog.Attr) slog.Handler {

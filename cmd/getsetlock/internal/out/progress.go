@@ -51,6 +51,8 @@ func (e *Env) Progress(quiet bool, what string, total int64) *Progress {
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionThrottle(drawEvery),
 		progressbar.OptionShowCount(),
+		// Otherwise the library turns its wheel in a goroutine, without a lock.
+		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionSetPredictTime(times),
 		progressbar.OptionSetElapsedTime(times),
 		progressbar.OptionClearOnFinish(),

@@ -58,6 +58,7 @@ type hold struct {
 
 	deletes bool // its release sent a DEL, which deletes whatever value the key has
 	units   int  // units sold
+	scene   scene
 
 	commands int64 // commands sent to acquire and release the key; zero if it did neither
 }

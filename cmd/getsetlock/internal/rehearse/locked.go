@@ -239,7 +239,7 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	if doom := l.team.dooms.take(); doom != lives {
 		end = doom
 	}
-	sold, err := l.deduct(alive, t, end)
+	sold, err := l.deduct(alive, t, end, h)
 	if errors.Is(err, errDead) {
 		h.dies()
 		if end == takesAllDown {

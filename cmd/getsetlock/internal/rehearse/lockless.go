@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
@@ -14,7 +15,7 @@ func newBareHands(w *worker) (seller, error) { return bareHands{w}, nil }
 
 func (b bareHands) sell(ctx context.Context, t *task) error {
 	h, n := b.fleet.book.begin(b.team.number, t.SKU, -1)
-	sold, err := b.deduct(ctx, t, b.team.fates[n])
+	sold, err := b.deduct(ctx, t, b.team.fates[n], h)
 	h.over()
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func newWatcher(w *worker) (seller, error) { return watcher{w}, nil }
 
 func (w watcher) sell(ctx context.Context, t *task) error {
 	h, n := w.fleet.book.begin(w.team.number, t.SKU, -1)
-	sold, done, err := w.transact(ctx, t, w.team.fates[n])
+	sold, done, err := w.transact(ctx, t, w.team.fates[n], h)
 	h.over()
 	if err != nil {
 		return err
@@ -51,7 +52,8 @@ func (w watcher) sell(ctx context.Context, t *task) error {
 	return nil
 }
 
-func (w watcher) transact(ctx context.Context, t *task, end fate) (sold, done bool, err error) {
+func (w watcher) transact(ctx context.Context, t *task, end fate, h *hold) (sold, done bool,
+	err error) {
 	key := w.fleet.names.stock(t.SKU)
 	if _, err := w.data.Do("WATCH", key); err != nil {
 		return false, false, fmt.Errorf("watching the stock of %q: %w", t.SKU, err)
@@ -60,18 +62,27 @@ func (w watcher) transact(ctx context.Context, t *task, end fate) (sold, done bo
 	if err != nil {
 		return false, false, fmt.Errorf("reading the stock of %q: %w", t.SKU, err)
 	}
+	h.plays(w.name())
+	h.reads(n)
 	if err := w.think(ctx, t, end); err != nil {
+		if errors.Is(err, errDead) {
+			h.died()
+		}
 		return false, false, err
 	}
 	if n < t.Quantity {
 		_, err := w.data.Do("UNWATCH")
 		return false, true, err
 	}
+	sent := w.fleet.now()
 	w.data.Send("MULTI")
 	w.data.Send("SET", key, n-t.Quantity)
 	reply, err := w.data.Do("EXEC")
 	if err != nil {
 		return false, false, fmt.Errorf("writing the stock of %q: %w", t.SKU, err)
+	}
+	if reply != nil {
+		h.writes(sent, n-t.Quantity)
 	}
 	return true, reply != nil, nil
 }

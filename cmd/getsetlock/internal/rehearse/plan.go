@@ -73,6 +73,10 @@ type Plan struct {
 	// of the rehearsal itself.
 	Watch bool
 
+	// Film is the product whose history the result shows, or AnyProduct. Empty:
+	// none.
+	Film string
+
 	Orders []Order
 }
 
@@ -212,6 +216,15 @@ func (p Plan) stock() map[string]int {
 		demand[sku] = n*share/100 + 1
 	}
 	return demand
+}
+
+// ordered returns the number of orders of each product.
+func (p Plan) ordered() map[string]int {
+	orders := make(map[string]int)
+	for i := range p.Acquisitions {
+		orders[p.Orders[i%len(p.Orders)].SKU]++
+	}
+	return orders
 }
 
 // skus returns the products in the order of their names.

@@ -38,6 +38,8 @@ type Result struct {
 	Trouble  []string  `json:"trouble,omitempty"` // with the migration itself
 	GaveUp   int       `json:"gave_up,omitempty"` // old clients that were shut out and gave up
 
+	Film *Film `json:"film,omitempty"` // history of a product, where the plan asks for it
+
 	Judgement
 }
 

@@ -43,7 +43,10 @@ func Embedded(ctx context.Context, p Plan, child []string, progress func(Progres
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	switch err := cmd.Start(); {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
 		return nil, fmt.Errorf("starting the rehearsal's own process: %w", err)
 	}
 	in.Write(plan) // a child that cannot read the plan ends, and hear returns an error

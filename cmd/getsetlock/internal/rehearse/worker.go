@@ -184,23 +184,39 @@ func (w *worker) wrote(key string, age time.Duration) {
 }
 
 // deduct is the job itself, as people write it: read the stock, decide, write
-// it back. alive ends when the program may no longer work.
-func (w *worker) deduct(alive context.Context, t *task, end fate) (sold bool, err error) {
+// it back. alive ends when the program may no longer work. h gets the record of
+// what was read and written.
+func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold) (sold bool, err error) {
 	key := w.fleet.names.stock(t.SKU)
 	n, err := redis.Int(w.data.Do("GET", key))
 	if err != nil {
 		return false, fmt.Errorf("reading the stock of %q: %w", t.SKU, err)
 	}
+	h.plays(w.name())
+	h.reads(n)
 	if err := w.think(alive, t, end); err != nil {
+		if errors.Is(err, errDead) {
+			h.died()
+		}
 		return false, err
 	}
 	if n < t.Quantity {
 		return false, nil
 	}
+	sent := w.fleet.now()
 	if _, err := w.data.Do("SET", key, n-t.Quantity); err != nil {
 		return false, fmt.Errorf("writing the stock of %q: %w", t.SKU, err)
 	}
+	h.writes(sent, n-t.Quantity)
 	return true, nil
+}
+
+// name is the program's name for people: its group and a number.
+func (w *worker) name() string {
+	if w.team.name == w.fleet.plan.Protocol { // the only group
+		return fmt.Sprintf("program %d", w.slot+1)
+	}
+	return fmt.Sprintf("%s %d", w.team.name, w.slot+1)
 }
 
 // waited returns how long ago since was, in true time.

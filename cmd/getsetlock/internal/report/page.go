@@ -113,6 +113,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"figure": draw,
 	"words":  func(t Table, column int) bool { return column < t.Text },
 	"long":   func(cell string) bool { return len(cell) > longCell },
+	"name":   func(cell string) bool { return len(cell) > longName },
 	"bad": func(t Table, row int) bool {
 		for _, n := range t.Bad {
 			if n == row {
@@ -125,6 +126,10 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"add":   func(a, b int) int { return a + b },
 }).Parse(pageText))
+
+// longName is the number of bytes from which on a cell of the first column is
+// broken into lines on a phone.
+const longName = 18
 
 // longCell is the number of bytes from which on a cell is broken into lines.
 const longCell = 44

@@ -85,6 +85,17 @@ func TestSpansInWhichTwoHoldAreShown(t *testing.T) {
 	}
 }
 
+// A place that three hold is shaded once: twice would be too dark for labels.
+func TestShadesOfATimelineCoverNoOther(t *testing.T) {
+	tl := &Timeline{Rows: []Row{{"a", []Span{{From: 0, To: 4}, {From: 8, To: 9}}},
+		{"b", []Span{{From: 1, To: 9}}},
+		{"c", []Span{{From: 2, To: 5}}}}}
+	both := tl.together()
+	if len(both) != 2 || both[0] != (Span{From: 1, To: 5}) || both[1] != (Span{From: 8, To: 9}) {
+		t.Errorf("%v", both)
+	}
+}
+
 func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
 	wide := Matrix{Groups: []Group{{Rows: []Entry{{Cells: []Cell{{}}}}}}}
 	if err := (Page{Sections: []Section{{Matrix: &wide}}}).Write(io.Discard); err == nil {

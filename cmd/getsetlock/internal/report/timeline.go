@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ type Timeline struct {
 	// Together is what it means if two rows have a span at once. Empty: two
 	// hold.
 	Together string
+	Plain    bool // spans of two rows at once do no harm, and are not shaded
 }
 
 // Row is one participant. Below the last of them there may be rows of things.
@@ -70,7 +72,11 @@ func (t *Timeline) svg(b *strings.Builder, s size) error {
 		}
 	}
 	label(b, (f.left+f.right())/2, bottom+36, `text-anchor="middle"`, t.X)
-	for _, both := range t.together() {
+	together := t.together()
+	if t.Plain {
+		together = nil
+	}
+	for _, both := range together {
 		fmt.Fprintf(b,
 			`<rect class="both" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`+"\n",
 			num(f.x(both.From)), num(topRoom), num(max(3, f.x(both.To)-f.x(both.From))), num(bottom-topRoom),
@@ -184,7 +190,8 @@ func (t *Timeline) frame() (frame, error) {
 	return f, nil
 }
 
-// together returns the spans in which two rows hold.
+// together returns the spans in which two rows or more hold, in order. None of
+// them touches another.
 func (t *Timeline) together() []Span {
 	var all []Span
 	for n, r := range t.Rows {
@@ -198,5 +205,14 @@ func (t *Timeline) together() []Span {
 			}
 		}
 	}
-	return all
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	var merged []Span
+	for _, s := range all {
+		if n := len(merged); n > 0 && s.From <= merged[n-1].To {
+			merged[n-1].To = max(merged[n-1].To, s.To)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	return merged
 }

@@ -51,7 +51,7 @@ func TestFindingsAreGroupedUnderTheirCause(t *testing.T) {
 		want    string
 	}{
 		"the clock that is off furthest": {
-			[]census.Writer{writerOn("a", "k", 1), writerOn("b", "k", 1), writerOn("c", "k", 1)},
+			[]census.Writer{writerOn("a", "k", 1), writerOn("c", "k", 1), writerOn("b", "k", 1)},
 			[]census.Finding{found(wrong, "overlap", "a", "", ""), found(wrong, "overrun", "c", "", ""),
 				behind, ahead}, "c: clock_off > overlap a,overrun c\nb: clock_off > "},
 		"not a clock on another key": {

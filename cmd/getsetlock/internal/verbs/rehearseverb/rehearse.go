@@ -3,6 +3,7 @@
 package rehearseverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
@@ -56,6 +58,10 @@ a run of hours shows. The line "clocks" says what happened.
 except for the time it took (and, with --phases, for details, since members get
 random ids).
 
+--report rehearses a second time, with the same seed: without a lock, or, after
+--protocol none, with --protocol legacy. The page shows the history of one
+product in both: who read the stock, who sold, and which units were oversold.
+
 --orders reads a CSV file whose first line names the columns; sku and quantity
 must be among them. The built-in list is internal/rehearse/orders-sample.csv in
 the sources. The stock of each product is smaller than its orders.
@@ -77,6 +83,8 @@ type rehearseFlags struct {
 	dialect out.DialectFlags
 	server  out.ServerFlags
 	orders  string
+	report  string
+	how     string // command line that makes the report again
 	phases  bool
 	asJSON  bool
 }
@@ -91,6 +99,7 @@ func New(e *out.Env) *cobra.Command {
 		Example: out.Examples(
 			"getsetlock rehearse",
 			"getsetlock rehearse --protocol none      # what happens without a lock",
+			"getsetlock rehearse --report r.html      # both, side by side, on a page",
 			"getsetlock rehearse --phases             # a whole migration",
 			"getsetlock rehearse --preset jepsen      # machines with wrong clocks",
 			"getsetlock rehearse --protocol watch     # WATCH and MULTI, not a lock",
@@ -133,6 +142,8 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.server.Redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS)")
 	f.server.RegisterFiles(cmd)
 	out.Complete(cmd, "redis", cobra.NoFileCompletions)
+	flags.StringVar(&f.report, "report", "",
+		"write a page to this file: one product's history without a lock and with it")
 	f.server.QuietFlag(cmd)
 	out.JSONFlag(cmd, &f.asJSON)
 }
@@ -155,12 +166,18 @@ func (f *rehearseFlags) run(e *out.Env, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	var publishing error
+	if f.report != "" {
+		publishing = f.publish(e, cmd.Context(), res)
+		res.Film = nil // it is for the page
+	}
+	// The answer is printed even if there is no page.
 	if f.asJSON {
 		err = e.PrintJSON(res)
 	} else {
 		printRehearsal(e, res)
 	}
-	if err == nil && !res.OK {
+	if err = cmp.Or(publishing, err); err == nil && !res.OK {
 		return out.Exit(out.CodeBad)
 	}
 	return err
@@ -198,7 +215,26 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	if err := p.Validate(); err != nil {
 		return out.WrongUse("%w", err)
 	}
-	return nil
+	f.how = commandLine(cmd)
+	return f.checkReport()
+}
+
+// commandLine returns the flags that were given. It leaves out the address,
+// which may have a password.
+func commandLine(cmd *cobra.Command) string {
+	words := []string{"getsetlock", "rehearse"}
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "report", "redis", "json", "quiet":
+			return
+		}
+		if flag.Value.Type() == "bool" {
+			words = append(words, "--"+flag.Name)
+			return
+		}
+		words = append(words, "--"+flag.Name+" '"+flag.Value.String()+"'")
+	})
+	return strings.Join(append(words, "--report FILE"), " ")
 }
 
 // place decides on which server the rehearsal runs.

@@ -22,7 +22,8 @@ type movingKeeper struct {
 	*clientKeeper
 	bridge *migrate.Bridge
 	member *migrate.Member // nil with --protocol dual
-	keeps  time.Duration   // longest time for which the server keeps a lock that run does not release
+	seen   *looks
+	keeps  time.Duration // longest time for which the server keeps a lock that run does not release
 }
 
 // openMoving returns the keeper for a command line. With auto it reads the
@@ -32,7 +33,7 @@ func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	if err != nil {
 		return nil, err
 	}
-	k := &movingKeeper{}
+	k := &movingKeeper{seen: &looks{clock: e.Clock}}
 	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true,
 		Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
 	if f.protocol == protocolAuto {
@@ -93,7 +94,7 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 	if err != nil || host == "" {
 		host = "unknown-host"
 	}
-	name := "run " + filepath.Base(command[0]) + " on " + host
+	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + host
 	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
 		Namespace: f.namespace, Also: f.also,
 		Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
@@ -151,6 +152,27 @@ func (k *movingKeeper) holds(ctx context.Context, key, token string) (bool, erro
 	on, _, _ := strings.Cut(o.MarkValue, " ")
 	return o.MarkExists && on == token, nil
 }
+
+// look reads both keys of the lock.
+func (k *movingKeeper) look(ctx context.Context, key string) (sight, error) {
+	o, err := k.bridge.Inspect(ctx, key)
+	if err != nil {
+		return sight{}, err
+	}
+	return k.seen.sight(key, o, k.bridge.Terms()), nil
+}
+
+// stored asks for a plain name. Where the dialect spells names differently, the
+// bridge cannot ask for one.
+func (k *movingKeeper) stored(ctx context.Context, raw string) (bool, error) {
+	if k.encoding() != dialect.Plain {
+		return false, errNoLook
+	}
+	o, err := k.bridge.Inspect(ctx, raw)
+	return o.Exists, err
+}
+
+func (k *movingKeeper) encoding() dialect.Encoding { return k.bridge.Dialect().KeyEncoding }
 
 func (k *movingKeeper) warning() string { return "" }
 

@@ -23,6 +23,9 @@ type clientKeeper struct {
 	keep   *keeping    // nil: a release frees the key at once
 	graced time.Duration
 
+	waker lock.Waker
+	began chan error // why the client waits; holds one
+
 	// explain rewords the reason why a key is held, in terms of the command
 	// line.
 	explain func(error) error
@@ -32,7 +35,7 @@ type clientKeeper struct {
 // other. It takes over the backend and closes it on errors. Nothing is sent.
 func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper,
 	error) {
-	k := &clientKeeper{server: address, explain: explain}
+	k := &clientKeeper{server: address, explain: explain, waker: b, began: make(chan error, 1)}
 	var shown lock.Backend = b
 	if f.keep > 0 {
 		k.keep = &keeping{keepable: b, keep: f.keep, clock: e.Clock}
@@ -42,7 +45,10 @@ func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func
 	k.client, err = lock.New(shown, lock.Config{
 		TTL: f.ttl, Wait: f.wait.config(), LongestHold: -1, Clock: e.Clock, Logger: e.Logger(f.server.Quiet),
 		Hooks: lock.Hooks{Waiting: func(ev lock.Event) {
-			e.Say(f.server.Quiet, "waiting: %v", explain(ev.Cause))
+			select {
+			case k.began <- explain(ev.Cause):
+			default: // the client waits for the second time, and that is known
+			}
 		}},
 	})
 	if err != nil {
@@ -94,6 +100,12 @@ func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
 	}
 	return &clientHeld{lease, k.keep}, nil
 }
+
+func (k *clientKeeper) await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	return k.waker.Await(ctx, key, wake)
+}
+
+func (k *clientKeeper) waits() <-chan error { return k.began }
 
 func (k *clientKeeper) where() string { return k.server }
 

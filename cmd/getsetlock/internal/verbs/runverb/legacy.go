@@ -7,6 +7,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -14,6 +15,7 @@ import (
 type legacyKeeper struct {
 	*clientKeeper
 	backend legacy.Backend
+	seen    *looks
 }
 
 // openLegacy returns the keeper for a command line. Nothing is sent.
@@ -39,7 +41,7 @@ func openLegacy(e *out.Env, f *runFlags) (keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &legacyKeeper{common, backend}
+	k := &legacyKeeper{common, backend, &looks{clock: e.Clock}}
 	if err := k.fitKeep(f); err != nil {
 		k.close(0)
 		return nil, out.WrongUse("%w", f.words(err))
@@ -96,6 +98,29 @@ func (k *legacyKeeper) holds(ctx context.Context, key, token string) (bool, erro
 	on, _, _ := o.Token()
 	return o.Ours() && on == token, nil
 }
+
+// look reads both keys of the lock. Verbatim mode does not look: it sends only
+// the old client's commands.
+func (k *legacyKeeper) look(ctx context.Context, key string) (sight, error) {
+	if k.backend.Mode() == legacy.Verbatim {
+		return sight{}, errNoLook
+	}
+	o, err := k.backend.Observe(ctx, key)
+	if err != nil {
+		return sight{}, err
+	}
+	return k.seen.sight(key, o, k.backend.Terms()), nil
+}
+
+func (k *legacyKeeper) stored(ctx context.Context, raw string) (bool, error) {
+	if k.backend.Mode() == legacy.Verbatim {
+		return false, errNoLook
+	}
+	all, errs := k.backend.ObserveRaw(ctx, []string{raw})
+	return all[0].Exists, errs[0]
+}
+
+func (k *legacyKeeper) encoding() dialect.Encoding { return k.backend.Dialect().KeyEncoding }
 
 func (k *legacyKeeper) warning() string {
 	if k.renews() {

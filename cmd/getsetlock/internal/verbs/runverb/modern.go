@@ -1,6 +1,7 @@
 package runverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,30 @@ func (k *modernKeeper) holds(ctx context.Context, key, token string) (bool, erro
 	info, err := k.backend.Inspect(ctx, key)
 	return err == nil && info.Exists && !info.Reserved && info.Token == token, err
 }
+
+// look names the holder by its note, as ls does.
+func (k *modernKeeper) look(ctx context.Context, key string) (sight, error) {
+	info, err := k.backend.Inspect(ctx, key)
+	if err != nil || !info.Exists {
+		return sight{free: err == nil}, err
+	}
+	held := &lock.HeldError{Key: key, Owner: cmp.Or(info.Note, info.Token), Left: info.Left,
+		Protocol: info.Looks}
+	switch {
+	case info.Reserved:
+		held.Owner, held.Protocol, held.Left = "", "reserved for the next waiter in the queue", 0
+	case info.Looks != "":
+		held.Owner = out.Shortened(info.Value, 40)
+	}
+	return sight{who: held}, nil
+}
+
+func (k *modernKeeper) stored(ctx context.Context, raw string) (bool, error) {
+	info, err := k.backend.Inspect(ctx, raw)
+	return info.Exists, err
+}
+
+func (k *modernKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
 func (k *modernKeeper) warning() string { return "" }
 

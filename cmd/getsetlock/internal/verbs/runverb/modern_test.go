@@ -195,6 +195,7 @@ func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
 func TestKeepHoldsForAQueuedWaiter(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Clock = lock.Machine // it polls, and no test timer controls that
+	s.Patience = -1
 	s.World.Mini.Set("k", clitest.Token)
 	st := s.Start(clitest.TokenScript("--keep 1h", "k", `echo "$GETSETLOCK_FENCE"`)...)
 	st.Errors.Await("waiting: key")

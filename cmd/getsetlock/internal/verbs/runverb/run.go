@@ -25,8 +25,10 @@ Environment of the command:
                       is smaller than one it has seen: that keeps out a holder
                       that was stopped for too long, or whose lock the server
                       forgot in a fail-over
-  GETSETLOCK_REDIS    the server's address, with its user and password
-  GETSETLOCK_CACERT   the whole path of the file given by --cacert
+  GETSETLOCK_REDIS    the server's address as it was given, so that getsetlock
+                      inside the command asks the same server. Passwords,
+                      password files and certificates are handed on too, by the
+                      variables that "getsetlock --help" names
 
 A run inside a run on the same key joins it: it compares the token with the
 server's, and runs its command under the lock that the outer run holds.
@@ -113,9 +115,12 @@ type runFlags struct {
 	noJoin     bool
 }
 
+// defaultWait is how long run and hold wait for the lock.
+const defaultWait = 10 * time.Second
+
 // New returns the verb run.
 func New(e *out.Env) *cobra.Command {
-	f := &runFlags{wait: waitFlag{d: 10 * time.Second}}
+	f := &runFlags{wait: waitFlag{d: defaultWait}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] KEY -- COMMAND [ARGS…]",
 		Short: "Run a command while holding a lock",
@@ -129,8 +134,9 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock run --dialect redis-py --lease 30s stock:42 -- python sell.py",
 			"# count the lock only after a replica has it, and use the fencing number",
 			"getsetlock run --replicas 1 nightly -- sh -c 'backup \"$GETSETLOCK_FENCE\"'",
-			"# another server; other users of the machine cannot read the variable",
-			"export GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2",
+			"# another server, by TLS, with a user whose password is in a file",
+			"export GETSETLOCK_REDIS=rediss://app@redis.example:6380/2",
+			"export GETSETLOCK_PASSWORD_FILE=/run/secrets/redis",
 		),
 		Annotations: map[string]string{out.OwnFailures: "yes"},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string,
@@ -156,14 +162,20 @@ func New(e *out.Env) *cobra.Command {
 	return cmd
 }
 
-// register adds the flags to cmd.
+// register adds the flags of run to cmd.
 func (f *runFlags) register(cmd *cobra.Command) {
+	f.registerTarget(cmd)
+	f.registerHolding(cmd, "time between SIGTERM and SIGKILL")
+}
+
+// registerTarget adds the flags that say which lock is meant and how long to
+// wait for it.
+func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	f.server.Register(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
 	flags.StringVar(&f.protocol, "protocol", "", "how the lock is stored: modern, legacy, dual or auto, see above (default modern; legacy with a flag that describes old clients)")
-	flags.StringVar(&f.mode, "mode", "hardened", "legacy: hardened or verbatim, see above")
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
 		"the old clients' shortest lease (default the dialect's)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",
@@ -177,26 +189,32 @@ func (f *runFlags) register(cmd *cobra.Command) {
 			", else unknown)")
 	out.ClaimVar(flags, &f.terms.Gap, "gap",
 		"longest time that an old client's attempt takes, pauses included (default as --spread)")
-	flags.IntVar(&f.replicas, "replicas", 0, "modern: number of replicas that must acknowledge the lock before it counts; a fail-over then rarely loses a lock, but still can")
 	flags.StringVar(&f.namespace, "namespace", "", "which fencing numbers to use, with modern also which queue of waiters, with auto also which migration to follow; it is not a prefix of the key")
-	out.PositiveVar(flags, &f.ttl, "ttl", 0, "leave the flag out for the default", "how long the lock lasts after its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
 	flags.Var(&f.busy, "busy-exit", "exit with this code instead of 124 if another client held the lock until --wait was over; with -q then print nothing")
-	flags.DurationVar(&f.keep, "keep", 0,
-		"leave the key taken for at least this long, even if the command ends earlier")
-	flags.DurationVar(&f.grace, "grace", 0,
-		"time between SIGTERM and SIGKILL (default the lesser of 10s and a quarter of the TTL)")
-	flags.BoolVar(&f.noJoin, "no-join", false,
-		"acquire the lock anew even inside a run on the same key; it then waits for that run to end")
-	out.Complete(cmd, "mode", out.Choices("hardened", "verbatim"))
 	out.Complete(cmd, "protocol", out.Choices(runProtocols...))
-	out.Complete(cmd, "replicas", cobra.NoFileCompletions)
 	flags.StringArrayVar(&f.also, "also", nil, "auto: a longer namespace that the key may belong to after a migration carved it out of --namespace; may be repeated")
 	for _, name := range []string{"namespace", "also"} {
 		out.Complete(cmd, name, cobra.NoFileCompletions)
 	}
 	out.Complete(cmd, "busy-exit", cobra.NoFileCompletions)
 	out.Complete(cmd, "wait", out.Choices("0", "10s", "forever"))
+}
+
+// registerHolding adds the flags of a verb that holds the lock. grace says what
+// --grace is for.
+func (f *runFlags) registerHolding(cmd *cobra.Command, grace string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.mode, "mode", "hardened", "legacy: hardened or verbatim, see getsetlock run --help")
+	flags.IntVar(&f.replicas, "replicas", 0, "modern: number of replicas that must acknowledge the lock before it counts; a fail-over then rarely loses a lock, but still can")
+	out.PositiveVar(flags, &f.ttl, "ttl", 0, "leave the flag out for the default", "how long the lock lasts after its last renewal (default 30s; legacy: at most half the lease; verbatim: the lease)")
+	flags.DurationVar(&f.keep, "keep", 0,
+		"leave the key taken for at least this long, even if it could be given back earlier")
+	flags.DurationVar(&f.grace, "grace", 0, grace+" (default the lesser of 10s and a quarter of the TTL)")
+	flags.BoolVar(&f.noJoin, "no-join", false,
+		"acquire the lock anew even inside a run on the same key; it then waits for that run to end")
+	out.Complete(cmd, "mode", out.Choices("hardened", "verbatim"))
+	out.Complete(cmd, "replicas", cobra.NoFileCompletions)
 }
 
 // keyAndCommand splits the arguments into the key and the command. dash is the
@@ -273,7 +291,7 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 	if err != nil {
 		return err
 	}
-	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper}
+	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper, kind: running}
 	return r.run(cmd.Context())
 }
 

@@ -52,7 +52,7 @@ func TestRunAndItsCommandReachAProtectedServer(t *testing.T) {
 	s.Want(s.Run(clitest.Script(flags+" --password-file "+word, "k", "echo "+names)...), 0,
 		strings.Join([]string{address, word, cert, key}, " ")+"\n", "")
 
-	s.Want(s.Run(clitest.Script(flags+" --wait 0", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.Script(flags+" --wait 0", "k", "echo no")...), 122, "",
 		"the server demands a password, and none was given")
 	s.Want(s.Run(append([]string{"ls", "-q"}, strings.Fields(flags)...)...), 3, "",
 		"the server demands a password, and none was given")
@@ -122,5 +122,27 @@ func TestRunFollowsADialectFile(t *testing.T) {
 	got := s.Run("ls", "stock")
 	if !strings.Contains(got.Out, out.Escaped(clitest.Springs)) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What a short wait has sent is undone when the server goes on, although the
+// client has left by then.
+func TestShortWaitOnASilentServerLeavesNoKey(t *testing.T) {
+	for _, protocol := range []string{"modern", "legacy", "dual"} {
+		server := redistest.Real(t, redistest.Options{})
+		s := clitest.OnReal(t, server)
+		s.Timeout = 0 // the default of users
+		// The server knows the scripts then, and does not refuse the attempt.
+		s.Want(s.Run(clitest.TokenScript("--protocol "+protocol, "k", ":")...), 0, "", "")
+		server.Pause()
+		s.Want(s.Run(clitest.TokenScript("-q --wait 500ms --protocol "+protocol, "k", "echo no")...), 122, "",
+			"no answer from the store before the wait ended")
+		server.Continue()
+		server.Do("PING") // the server has worked through what it had received
+		for _, key := range []string{"k", "k:gsl"} {
+			if server.Do("EXISTS", key).(int64) != 0 {
+				t.Errorf("%s: %s is left", protocol, key)
+			}
+		}
 	}
 }

@@ -155,6 +155,7 @@ func TestHeldKeyIs124AndMissingServerIs122(t *testing.T) {
 func TestInterruptedWaitStartsNothing(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.World.Mini.Set("k", clitest.StampOf(redistest.Start.Add(time.Minute)))
+	s.Patience = -1
 	st := s.Start(clitest.Script("--wait forever", "k", "echo no")...)
 	st.Errors.Await("waiting")
 	s.Signal(syscall.SIGTERM)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"syscall"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -19,6 +21,23 @@ import (
 type keeper interface {
 	// acquire takes key. The lease does not end with ctx.
 	acquire(ctx context.Context, key string) (held, error)
+
+	// waits delivers why an acquire waits, once it does.
+	waits() <-chan error
+
+	// look says who holds key, and takes nothing. An error that wraps
+	// errNoLook: this protocol cannot look.
+	look(ctx context.Context, key string) (sight, error)
+
+	// await calls wake at the next change of key. The error wraps
+	// lock.ErrNoWake where the server does not report changes.
+	await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
+
+	// stored reports whether the server has a key of exactly that name.
+	stored(ctx context.Context, raw string) (bool, error)
+
+	// encoding is how the protocol spells the names of keys.
+	encoding() dialect.Encoding
 
 	// holds reports whether the server holds key for token.
 	holds(ctx context.Context, key, token string) (bool, error)
@@ -55,7 +74,10 @@ type held interface {
 }
 
 // closeWait is how long run waits at its end for background work, such as
-// undoing an attempt whose reply was lost.
+// undoing an attempt whose reply was lost. An undo is sent when the reply came
+// or the connection was given up for its silence, after 2 s. A shorter
+// closeWait would leave the key taken until its TTL where the server goes on
+// later.
 const closeWait = 2 * time.Second
 
 // process is a running command.
@@ -72,7 +94,16 @@ type runner struct {
 	key     string
 	command []string
 	keeper  keeper
+	kind    kind
 }
+
+// kind is what differs between the verbs in what they print.
+type kind struct {
+	nothing string // what did not happen where the lock was not taken
+	lost    string // what happened because the lock was lost; %s is how the command ended
+}
+
+var running = kind{"the command was not started", "the command was ended (%s)"}
 
 func (r *runner) run(ctx context.Context) error {
 	// From here on this one channel receives the signals that ask run to end,
@@ -80,6 +111,7 @@ func (r *runner) run(ctx context.Context) error {
 	// caught once there is a command to pass them to.
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
+	r.outliveReaders()
 
 	outer, err := r.joins(ctx)
 	if outer != nil || err != nil {
@@ -94,9 +126,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.keeper.close(closeWait)
 		return err
 	}
-	if w := r.keeper.warning(); w != "" {
-		r.env.Say(r.flags.server.Quiet, "warning: %s", w)
-	}
+	r.warn(ctx)
 	defer r.env.Notify(signals, child.Passed()...)()
 	spec := r.spec(r.environment(lease), signals)
 	spec.Continued = func() child.Schedule { return r.continued(lease) }
@@ -108,6 +138,12 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	return r.attend(proc, lease)
 }
+
+// outliveReaders keeps this process alive when nobody reads what it prints.
+// SIGPIPE would end it at once, with the lock held and the command running. The
+// write then fails instead. This holds until the process ends, so that its exit
+// code is right.
+func (r *runner) outliveReaders() { _ = r.env.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // spec returns how to start the command, whichever run holds its lock.
 func (r *runner) spec(env []string, signals <-chan os.Signal) child.Spec {
@@ -132,18 +168,27 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 		lease, err := r.acquire(waiting)
 		got <- result{lease, err}
 	}()
-	select {
-	case <-ctx.Done():
-		cancel(context.Cause(ctx))
-		if late := <-got; late.err == nil {
-			r.give(late.lease.free)
+	var remind reminder
+	for {
+		select {
+		case <-ctx.Done():
+			cancel(context.Cause(ctx))
+			if late := <-got; late.err == nil {
+				r.give(late.lease.free)
+			}
+			return nil, out.CouldNot(context.Cause(ctx), "waiting for %q, %s", r.key, r.kind.nothing)
+		case g := <-got:
+			if g.err != nil {
+				return nil, r.notAcquired(g.err)
+			}
+			return g.lease, nil
+		case why := <-r.keeper.waits():
+			remind.begin(r, why)
+		case <-remind.due:
+			remind.look(waiting)
+		case text := <-remind.found:
+			remind.say(text)
 		}
-		return nil, out.CouldNot(context.Cause(ctx), "waiting for %q, the command was not started", r.key)
-	case g := <-got:
-		if g.err != nil {
-			return nil, r.notAcquired(g.err)
-		}
-		return g.lease, nil
 	}
 }
 
@@ -234,7 +279,7 @@ func (r *runner) attend(proc process, lease held) error {
 	if lost != nil {
 		r.abandon(lease)
 		return &out.ExitError{Code: out.CodeRunLost,
-			Err: fmt.Errorf("the command was ended (%s): %w", out.Describe(exited), lost)}
+			Err: fmt.Errorf(r.kind.lost+": %w", out.Describe(exited), lost)}
 	}
 	r.give(lease.Release)
 	r.keeper.close(closeWait)

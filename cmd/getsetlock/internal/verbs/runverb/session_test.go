@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -22,7 +23,7 @@ type fakeKeeper struct {
 	lease    *fakeLease
 	err      error
 	blocks   bool // blocks until its context ends, and then has the lease nevertheless
-	stored   map[string]string
+	tokens   map[string]string
 	storeErr error
 	fixed    bool // never renewed
 	closed   int
@@ -41,8 +42,16 @@ func (k *fakeKeeper) acquire(ctx context.Context, _ string) (held, error) {
 }
 
 func (k *fakeKeeper) holds(_ context.Context, key, token string) (bool, error) {
-	return k.stored[key] == token, k.storeErr
+	return k.tokens[key] == token, k.storeErr
 }
+
+func (k *fakeKeeper) waits() <-chan error                          { return nil }
+func (k *fakeKeeper) look(context.Context, string) (sight, error)  { return sight{}, errNoLook }
+func (k *fakeKeeper) stored(context.Context, string) (bool, error) { return false, errNoLook }
+func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error) {
+	return nil, false, lock.ErrNoWake
+}
+func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
 func (k *fakeKeeper) where() string        { return "the server" }
 func (k *fakeKeeper) grace() time.Duration { return fakeGrace }
@@ -151,7 +160,7 @@ func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended
 	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1),
 		began: time.Now()}
 	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k",
-		keeper: a.keeper}
+		keeper: a.keeper, kind: running}
 	go func() { a.result <- a.runner.attend(a.proc, a.lease) }()
 	synctest.Wait()
 	return a
@@ -369,7 +378,8 @@ func TestHeldLockIs124AndServerTroubleIs122(t *testing.T) {
 func TestLeaseThatArrivesAfterAnInterruptIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &fakeKeeper{blocks: true, lease: newFakeLease(time.Second)}
-		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k", keeper: k}
+		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k", keeper: k,
+			kind: running}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(out.Interrupted{By: os.Interrupt})
 		_, err := r.wait(ctx)

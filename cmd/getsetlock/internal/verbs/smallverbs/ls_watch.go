@@ -30,6 +30,9 @@ func (f *lsFlags) keepLooking(e *out.Env, ctx context.Context, address string, l
 		w.live, w.table = out.NewLive(e, e.Stdout), f.table
 	}
 	err := w.until(ctx, look)
+	if w.unread {
+		return nil // Execute reports the error of the write
+	}
 	var stopped out.Interrupted
 	if errors.As(context.Cause(ctx), &stopped) {
 		w.draw() // without the ^C that the terminal shows
@@ -48,6 +51,7 @@ type lockWatch struct {
 	lines  []lockLine // of the last look that succeeded
 	looked time.Time  // when that began; zero: never
 	away   error      // why the looks since then failed
+	unread bool       // a line could not be printed, so nobody reads the next
 	since  map[string]sight
 }
 
@@ -91,6 +95,9 @@ func (w *lockWatch) until(ctx context.Context, look looker) error {
 				return r.err
 			}
 			w.take(r)
+			if w.unread {
+				return nil
+			}
 			next = w.e.Clock.After(max(lookEvery, restAfter*w.e.Clock.Now().Sub(r.begun)))
 		case <-next:
 			next = nil
@@ -136,7 +143,10 @@ func (w *lockWatch) age() string {
 func (w *lockWatch) change(word, format string, args ...any) {
 	if w.live == nil {
 		at := w.e.Clock.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00")
-		fmt.Fprintf(w.e.Stdout, "%s %-7s %s\n", at, word, fmt.Sprintf(format, args...))
+		if _, err := fmt.Fprintf(w.e.Stdout, "%s %-7s %s\n", at, word,
+			fmt.Sprintf(format, args...)); err != nil {
+			w.unread = true
+		}
 	}
 }
 

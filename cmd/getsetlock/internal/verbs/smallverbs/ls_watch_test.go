@@ -208,3 +208,10 @@ func TestWatchRefusesJSONAndAMissingServer(t *testing.T) {
 	s.Vars["GETSETLOCK_REDIS"] = "redis://127.0.0.1:1"
 	s.Want(s.Run("ls", "--watch"), 3, "", "listing the keys of redis://127.0.0.1:1: ")
 }
+
+// A watch whose lines cannot be printed has no purpose.
+func TestWatchEndsWhenItsLinesAreLost(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Stdout = clitest.Full{}
+	s.Want(s.Run("ls", "--watch"), 3, "", "no space left on device")
+}

@@ -1,0 +1,24 @@
+//go:build real && unix
+
+package rehearseverb
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+)
+
+func TestRehearsalPageIsWholeInABrowser(t *testing.T) {
+	binary := clitest.Built(t)
+	for _, protocol := range []string{"legacy", "none", "watch"} {
+		file := filepath.Join(t.TempDir(), "rehearse-"+protocol+".html")
+		s := clitest.Speak(t, exec.Command(binary, "rehearse", "--quiet", "--acquisitions", "200",
+			"--protocol", protocol, "--report", file))
+		if s.Errors != "" {
+			t.Fatalf("%+v", s)
+		}
+		clitest.WholePage(t, file, "Without a lock ", 2, " without a lock", " with ")
+	}
+}

@@ -1,0 +1,255 @@
+package rehearseverb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+)
+
+// pair is the two rehearsals of a page: of one seed, without a lock and with
+// one.
+type pair struct {
+	without, with *rehearse.Result
+	asked         *rehearse.Result // the one of the two that the command line names
+	how           string           // command line that makes the page again
+	made          time.Time
+}
+
+// compared is the protocol that a rehearsal without a lock is compared with.
+const compared = "legacy"
+
+// other returns the plan of the rehearsal that the page compares with: the same
+// orders, programs and seed, without a lock, or with one where the plan has
+// none.
+func other(p rehearse.Plan) rehearse.Plan {
+	if p.Protocol == "none" {
+		p.Protocol = compared
+	} else {
+		p.Protocol, p.Overruns = "none", 0 // without leases no job can outlast one
+	}
+	return p
+}
+
+// checkReport refuses a page that could not be made or written, before the
+// rehearsal begins.
+func (f *rehearseFlags) checkReport() error {
+	switch {
+	case f.report == "":
+		return nil
+	case f.phases:
+		return out.WrongUse("--report shows one protocol and not a migration: leave out --phases, or --report")
+	}
+	f.plan.Film = rehearse.AnyProduct
+	if p := other(f.plan); p.Validate() != nil {
+		return out.WrongUse("--report also rehearses --protocol %s: %w", p.Protocol, p.Validate())
+	}
+	if err := report.Check(f.report); err != nil {
+		return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
+	}
+	return nil
+}
+
+// withoutPath drops the path from a file's error: the message names the file.
+func withoutPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// publish rehearses once more for comparison, and writes the page.
+func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.Result) error {
+	again := *f
+	again.plan = other(f.plan)
+	again.plan.Film = res.Film.SKU
+	bar := e.Progress(f.server.Quiet, "rehearsing --protocol "+again.plan.Protocol+" for the report",
+		int64(again.plan.Acquisitions))
+	second, err := again.rehearse(e, ctx, func(at rehearse.Progress) { bar.Set(int64(at.Done)) })
+	bar.End()
+	if err != nil {
+		return err
+	}
+	p := pair{without: second, with: res, asked: res, how: f.how, made: e.Clock.Now()}
+	if res.Protocol == "none" {
+		p.without, p.with = res, second
+	}
+	if err := report.Save(f.report, p.page()); err != nil {
+		return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
+	}
+	return nil
+}
+
+func (p *pair) page() report.Page {
+	page := report.Page{
+		Title: "getsetlock rehearse: without a lock, and with --protocol " + p.with.Protocol, Made: p.made,
+		Verdict: p.verdict(), Bad: !p.asked.OK, Foot: "Made by: " + p.how,
+		Words: []string{fmt.Sprintf("Both rehearsals have the same %d orders, stock, programs and seed (%d). A program reads the stock of a product, decides, and writes the stock back. If another program writes in between, the later write puts back what the earlier one took: these units are sold, and never leave the stock. They are red.",
+			p.asked.Orders, p.asked.Seed)},
+		Sections: []report.Section{filmSection(p.without, "without a lock"),
+			filmSection(p.with, "with --protocol "+p.with.Protocol), p.sums(),
+			groupSection(p.without, p.with)},
+	}
+	for _, c := range p.asked.Causes {
+		page.Words = append(page.Words, fmt.Sprintf("Excused: %s (%d overlaps, %d oversold).", c.Cause,
+			c.Overlaps, c.Oversold))
+	}
+	return page
+}
+
+func (p *pair) verdict() string {
+	text := fmt.Sprintf("Without a lock %s oversold; with --protocol %s %s.",
+		units(p.without.Oversold, "unit was", "units were"), p.with.Protocol, noneOr(p.with.Oversold))
+	if !p.with.OK && p.with == p.asked {
+		text += " " + verdict(p.with)
+	}
+	return text
+}
+
+func noneOr(n int) string {
+	if n == 0 {
+		return "none was"
+	}
+	return units(n, "was", "were")
+}
+
+// filmSection shows one product's history.
+func filmSection(res *rehearse.Result, title string) report.Section {
+	f := res.Film
+	sku := out.Shortened(out.OneLine(out.Escaped(f.SKU)), 40)
+	s := report.Section{
+		Title: fmt.Sprintf("%s, %s: %s", sku, title, overWords(f.Oversold)),
+		Words: fmt.Sprintf("%s. Of a stock of %d, %d units were sold and %d are left. The drawing has jobs %d to %d of %d. A bar is a program's work, from reading the stock to writing it back. The number at its left end is the stock that the program read. Times count from the first job shown.",
+			sentence(rehearse.About(res.Protocol)), f.Stock, f.Sold, f.Left, f.First,
+			f.First+len(f.Scenes)-1, f.Jobs),
+		Table: report.Table{Columns: []string{"program", "what became of it", "read", "wrote", "sold",
+			"from, ms", "to, ms"}, Text: 2},
+	}
+	t := &report.Timeline{Name: fmt.Sprintf("Timeline of %s %s", sku, title), X: "ms",
+		Together: "two programs work on the product at once", Plain: res.Protocol == "watch"}
+	rows := map[string]int{}
+	var names []string
+	for _, j := range f.Scenes {
+		if !slices.Contains(names, j.Who) {
+			names = append(names, j.Who)
+		}
+	}
+	slices.SortFunc(names, byNumber)
+	for n, name := range names {
+		rows[name] = n
+		t.Rows = append(t.Rows, report.Row{Name: name})
+	}
+	stock := len(t.Rows)
+	t.Rows = append(t.Rows, report.Row{Name: "stock"})
+	begin := 0.0
+	if len(f.Scenes) > 0 {
+		begin = f.Scenes[0].ReadMS
+	}
+	var wrote []report.Mark
+	for n, j := range f.Scenes {
+		row, says := rows[j.Who], saysJob(j)
+		t.Rows[row].Holds = append(t.Rows[row].Holds, report.Span{
+			From: j.ReadMS - begin, To: j.EndMS - begin, Says: says, Bad: j.Undone})
+		t.Marks = append(t.Marks, report.Mark{Row: row, At: j.ReadMS - begin, Label: strconv.Itoa(j.Read),
+			Says: says, Bad: j.Undone})
+		line := []string{j.Who, fate(j), strconv.Itoa(j.Read), "-", "-", tenths(j.ReadMS - begin),
+			tenths(j.EndMS - begin)}
+		if j.WroteMS != nil {
+			line[3], line[4] = strconv.Itoa(j.Wrote), strconv.Itoa(j.Units)
+			wrote = append(wrote, report.Mark{
+				Row: stock, At: *j.WroteMS - begin, Label: strconv.Itoa(j.Wrote), Says: says, Bad: j.Undone})
+		}
+		if j.Undone {
+			s.Table.Bad = append(s.Table.Bad, n)
+		}
+		s.Table.Rows = append(s.Table.Rows, line)
+	}
+	slices.SortStableFunc(wrote, func(a, b report.Mark) int { return cmp.Compare(a.At, b.At) })
+	t.Marks = append(t.Marks, wrote...)
+	s.Figure = t
+	return s
+}
+
+// byNumber orders programs by their number, which is their last word.
+func byNumber(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+func overWords(n int) string {
+	if n == 0 {
+		return "nothing oversold"
+	}
+	return fmt.Sprintf("%d oversold", n)
+}
+
+// sentence begins a text with a capital letter. The text is in ASCII there.
+func sentence(text string) string { return string(text[0]&^0x20) + text[1:] }
+
+// tenths returns a time in milliseconds, to a tenth.
+func tenths(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) }
+
+// fate says in words what became of a job's sale.
+func fate(j rehearse.FilmJob) string {
+	switch {
+	case j.Died:
+		return "the program died"
+	case j.WroteMS == nil && j.Units == 0:
+		return "nothing written"
+	case j.Undone && j.UndoneBy != "":
+		return fmt.Sprintf("oversold: %s put %s back", j.UndoneBy, units(j.Units, "unit", "units"))
+	case j.Undone:
+		return "oversold"
+	}
+	return "sold"
+}
+
+func saysJob(j rehearse.FilmJob) string {
+	text := fmt.Sprintf("%s read %d", j.Who, j.Read)
+	if j.WroteMS != nil {
+		text += fmt.Sprintf(" and wrote %d", j.Wrote)
+	}
+	return text + ": " + fate(j)
+}
+
+// sums compares both rehearsals in numbers.
+func (p *pair) sums() report.Section {
+	s := report.Section{Title: "Both rehearsals",
+		Words: "All products. An overlap is two programs at work on one product at once. Where old clients share the lock, see the table below for their waits and those of the new clients.",
+		Table: report.Table{Columns: []string{"what", "without a lock", p.with.Protocol}, Text: 1}}
+	add := func(what string, value func(*rehearse.Result) string) {
+		s.Table.Rows = append(s.Table.Rows, []string{what, value(p.without), value(p.with)})
+	}
+	add("units oversold", func(r *rehearse.Result) string { return counted(r.Oversold, r.OversoldExcused) })
+	add("overlaps", func(r *rehearse.Result) string { return counted(r.Overlaps, r.OverlapsExcused) })
+	add("orders sold", func(r *rehearse.Result) string { return strconv.Itoa(r.Sales) })
+	add("rejected: out of stock", func(r *rehearse.Result) string { return strconv.Itoa(r.Refused) })
+	add("not processed", func(r *rehearse.Result) string { return strconv.Itoa(r.Unserved) })
+	if p.with.VirtualMS != nil && p.without.VirtualMS != nil {
+		add("virtual time", func(r *rehearse.Result) string { return out.Within(*r.VirtualMS).String() })
+	}
+	return s
+}
+
+// groupSection shows what the clients of each kind did.
+func groupSection(all ...*rehearse.Result) report.Section {
+	s := report.Section{Title: "The programs", Table: report.Table{Columns: []string{"rehearsal", "group",
+		"protocol", "clients", "acquired", "wait p99", "longest", "takeovers", "lost", "retries", "commands",
+		"per sale"}, Text: 3}}
+	for _, r := range all {
+		for _, g := range r.Groups {
+			s.Table.Rows = append(s.Table.Rows, []string{
+				r.Protocol, g.Name, g.Protocol, strconv.Itoa(g.Clients),
+				strconv.Itoa(g.Acquisitions), waited(g.WaitP99MS), waited(g.WaitMaxMS),
+				strconv.Itoa(g.Takeovers), strconv.Itoa(g.Lost), strconv.Itoa(g.Retries),
+				strconv.FormatInt(g.Commands, 10), ratio(g.Commands, g.Sales)})
+		}
+	}
+	return s
+}

@@ -1,0 +1,115 @@
+package runverb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+const (
+	// lookEvery is the time between two looks of wait where the server does not
+	// report changes.
+	lookEvery = 250 * time.Millisecond
+
+	// seldom is the same where it does: a message can be missed.
+	seldom = 2 * time.Second
+
+	// firstAnswer is how long wait asks a server that has never answered, if
+	// nothing bounds the wait: the address may be wrong.
+	firstAnswer = 10 * time.Second
+)
+
+// awaitFree returns nil once the lock is free. It is a chain of looks; changes
+// that the server reports only make the next look come sooner.
+func (r *runner) awaitFree(ctx context.Context) error {
+	for _, outer := range around(r.env) {
+		if ok, err := r.keeper.holds(ctx, r.key, outer[1]); outer[0] == r.key && err == nil && ok {
+			return out.WrongUse("a getsetlock run around this process holds %q, so wait would wait for itself", r.key)
+		}
+	}
+	var remind reminder
+	began, answered := r.env.Clock.Now(), false
+	for {
+		changed, disarm, every := r.armed(ctx)
+		seen, err := r.keeper.look(ctx, r.key)
+		answered = answered || err == nil
+		if err == nil && seen.free {
+			disarm()
+			r.warn(ctx)
+			return nil
+		}
+		gone := r.env.Clock.Now().Sub(began)
+		if end := r.waitOver(seen, err, answered, gone); end != nil {
+			disarm()
+			return end
+		}
+		remind.begin(r, err)
+		if w := &r.flags.wait; !w.forever {
+			every = min(every, max(w.d-gone, 0))
+		}
+		err = r.untilLook(ctx, changed, r.env.Clock.After(every), &remind)
+		disarm()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// armed asks the server to report the next change of the key. It returns how
+// long to wait for it.
+func (r *runner) armed(ctx context.Context) (changed <-chan struct{}, disarm func(), every time.Duration) {
+	c := make(chan struct{}, 1)
+	cancel, _, err := r.keeper.await(ctx, r.key, func() { c <- struct{}{} })
+	if err != nil {
+		return nil, func() {}, lookEvery
+	}
+	return c, cancel, seldom
+}
+
+// untilLook waits until the next look is due.
+func (r *runner) untilLook(ctx context.Context, changed <-chan struct{}, due <-chan time.Time,
+	remind *reminder) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return out.CouldNot(context.Cause(ctx), "waiting for %q", r.key)
+		case <-changed:
+			return nil
+		case <-due:
+			return nil
+		case <-remind.due:
+			remind.look(ctx)
+		case text := <-remind.found:
+			remind.say(text)
+		}
+	}
+}
+
+// waitOver returns the error with which wait ends after a look that did not
+// find the lock free, or nil where it looks again.
+func (r *runner) waitOver(seen sight, err error, answered bool, gone time.Duration) error {
+	w := &r.flags.wait
+	over := !w.forever && gone >= w.d
+	if err == nil {
+		if !over {
+			return nil
+		}
+		why := error(nil)
+		if seen.who != nil {
+			why = seen.who
+		}
+		if why == nil {
+			why = fmt.Errorf("key %q is not free yet", r.key)
+		}
+		return r.flags.busy.exit(r.flags.server.Quiet, fmt.Errorf("not free within %v: %w", w, why))
+	}
+	var passing interface{ Passing() bool }
+	passes := errors.As(err, &passing) && passing.Passing()
+	if passes && !over && (answered || !w.forever || gone < firstAnswer) {
+		return nil
+	}
+	return out.CouldNot(keyless{err, r.key}, "asking %s whether %q is free", r.keeper.where(), r.key)
+}

@@ -1,0 +1,249 @@
+package runverb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+const holdLong = `Holds the lock KEY until its standard input ends, and gives it back then. It is
+for scripts that hold a lock over several commands.
+
+Once hold has the lock, it prints one line on stdout and goes on holding:
+  held TOKEN FENCE
+TOKEN tells this acquisition from all others. FENCE is the fencing number, or -
+where the lock has none (--protocol legacy). A script waits for the lock by
+reading that line. If hold ends without it, the lock was not taken. If the line
+cannot be printed, hold gives the lock back and ends with 125.
+
+Input: what arrives on stdin is thrown away; its end gives the lock back. When
+the script dies, its end of the pipe closes, and the lock is free at once. A
+shell starts "hold &" with an empty stdin, so give it a pipe, as the example
+does. A signal gives the lock back too, and hold then exits with 128 + its
+number.
+
+If the lock is lost, hold ends with 123; if renewals fail, it ends --grace
+before the lock does. Nothing stops the script: let it check that hold still
+runs (kill -0 PID) before each step that needs the lock, or use getsetlock run,
+which ends its command.
+
+Inside a getsetlock run on the same key, hold joins that lock, and its end gives
+nothing back.
+
+Protocols and modes are those of getsetlock run; see its --help.
+
+Exit codes: 0 if stdin ended, 128 + n after signal n, 122 to 125 as with run:
+  122  the server could not be reached before --wait was over, or it refused
+  123  the lock was lost
+  124  another client held the lock until --wait was over; or --busy-exit
+  125  wrong use, and every other failure`
+
+const waitLong = `Waits until the lock KEY is free, and takes nothing. It waits for ever, or
+--wait. When it ends, another client may take the lock at any time: to work
+under the lock, use getsetlock run.
+
+A lock is free when a getsetlock client could take it. So an old client's lock
+whose time has passed counts as free only once run would take it over.
+
+Protocols are those of getsetlock run; see its --help.
+
+Exit codes: 0 if the lock is free, 128 + n after signal n, 122 to 125 as with
+run:
+  122  the server could not be reached before --wait was over, or it refused
+  124  a client held the lock until --wait was over; or --busy-exit
+  125  wrong use, and every other failure`
+
+// holding and awaiting stand for the command where a holder's name is written.
+const (
+	holding  = "getsetlock-hold"
+	awaiting = "getsetlock-wait"
+)
+
+var holdingWords = kind{"the lock was not taken", "the lock is held no longer (%s)"}
+
+// oneKey checks that there is one KEY.
+func oneKey(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) != 1:
+		return out.WrongUse("give one KEY, not %d", len(args))
+	case args[0] == "":
+		return out.WrongUse("KEY is empty")
+	}
+	return nil
+}
+
+// NewHold returns the verb hold.
+func NewHold(e *out.Env) *cobra.Command {
+	f := &runFlags{}
+	f.wait.d = defaultWait
+	cmd := &cobra.Command{
+		Use:   "hold [flags] KEY",
+		Short: "Hold a lock until stdin ends",
+		Long:  holdLong,
+		Example: out.Examples(
+			"# at a terminal, until ^D",
+			"getsetlock hold deploy",
+			"# in a script: the lock is held while descriptor 3 is open",
+			"mkfifo lock.in lock.out",
+			"getsetlock hold deploy <lock.in >lock.out & exec 3>lock.in",
+			"read -r held token fence <lock.out || exit 75; ./step1; ./step2; exec 3>&-",
+		),
+		Annotations:       map[string]string{out.OwnFailures: "yes"},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := f.runner(e, cmd, args[0], []string{holding})
+			if err != nil {
+				return err
+			}
+			r.kind = holdingWords
+			return r.hold(cmd.Context())
+		},
+	}
+	f.registerTarget(cmd)
+	f.registerHolding(cmd, "how long before the end of the lock hold ends if renewals fail")
+	return cmd
+}
+
+// NewWait returns the verb wait.
+func NewWait(e *out.Env) *cobra.Command {
+	f := &runFlags{mode: "hardened"}
+	f.wait.forever = true
+	cmd := &cobra.Command{
+		Use:   "wait [flags] KEY",
+		Short: "Wait until a lock is free, and take nothing",
+		Long:  waitLong,
+		Example: out.Examples(
+			"# start a deploy when the backup has ended",
+			"getsetlock wait nightly && ./deploy",
+			"# ask whether the lock is free now",
+			"getsetlock wait -q --wait 0 --busy-exit 1 nightly || echo busy",
+		),
+		Annotations:       map[string]string{out.OwnFailures: "yes"},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := f.runner(e, cmd, args[0], []string{awaiting})
+			if err != nil {
+				return err
+			}
+			defer r.keeper.close(closeWait)
+			return r.awaitFree(cmd.Context())
+		},
+	}
+	f.registerTarget(cmd)
+	return cmd
+}
+
+// runner returns what executes a verb without a command of the user.
+func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []string) (*runner, error) {
+	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
+		return nil, err
+	}
+	if err := f.check(cmd); err != nil {
+		return nil, err
+	}
+	k, err := openKeeper(e, cmd.Context(), f, name)
+	if err != nil {
+		return nil, err
+	}
+	return &runner{env: e, flags: f, key: key, command: name, keeper: k}, nil
+}
+
+// hold takes the lock, or joins an outer run's, says so, and gives it back when
+// stdin ends.
+func (r *runner) hold(ctx context.Context) error {
+	signals := make(chan os.Signal, 16)
+	defer r.env.Notify(signals, child.Ending()...)()
+	r.outliveReaders()
+	outer, err := r.joins(ctx)
+	if outer != nil || err != nil {
+		r.keeper.close(closeWait)
+		if err != nil {
+			return err
+		}
+		if err := r.announce(outer[1], outer[2]); err != nil {
+			return err
+		}
+		return ended(r.watchInput(signals).Wait())
+	}
+	lease, err := r.wait(ctx)
+	if err != nil {
+		r.keeper.close(closeWait)
+		return err
+	}
+	r.warn(ctx)
+	fence := ""
+	if n, ok := lease.Fence(); ok {
+		fence = strconv.FormatInt(n, 10)
+	}
+	if err := r.announce(lease.Token(), fence); err != nil {
+		r.give(lease.free)
+		r.keeper.close(closeWait)
+		return err
+	}
+	return r.attend(r.watchInput(signals), lease)
+}
+
+// announce prints the line for which a script waits. If it cannot be printed,
+// no script works under the lock.
+func (r *runner) announce(token, fence string) error {
+	if _, err := fmt.Fprintf(r.env.Stdout, "held %s %s\n", token, cmp.Or(fence, "-")); err != nil {
+		return out.CouldNot(err, "telling that %q is held; it is given back", r.key)
+	}
+	if r.env.Interactive() {
+		r.env.Say(r.flags.server.Quiet, "holding %q; ^D gives it back", r.key)
+	}
+	return nil
+}
+
+// input is the standard input of hold, which stands in the place of a command:
+// it ends by itself, by a signal, or because the lock is lost.
+type input struct {
+	once sync.Once
+	done chan struct{}
+	exit child.Exit
+}
+
+func (r *runner) watchInput(signals <-chan os.Signal) *input {
+	in := &input{done: make(chan struct{})}
+	go func() {
+		// An error ends the input as well: nothing more can come.
+		_, _ = io.Copy(io.Discard, r.env.Stdin)
+		in.end(child.Exit{})
+	}()
+	go func() {
+		select {
+		case s := <-signals:
+			in.end(child.Exit{Code: child.SignalCode(s), Signal: s.String()})
+		case <-in.done:
+		}
+	}()
+	return in
+}
+
+func (in *input) end(x child.Exit) {
+	in.once.Do(func() {
+		in.exit = x
+		close(in.done)
+	})
+}
+
+func (in *input) Done() <-chan struct{} { return in.done }
+
+// Terminate ends hold at once: there is no command that needs time.
+func (in *input) Terminate(child.Schedule) { in.end(child.Exit{Signal: "hold ended"}) }
+
+func (in *input) Wait() child.Exit {
+	<-in.done
+	return in.exit
+}

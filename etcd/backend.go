@@ -44,7 +44,7 @@ type Config struct {
 type Backend struct {
 	client  *clientv3.Client
 	owned   bool // Close closes the client
-	watcher clientv3.Watcher
+	watcher watcher
 	cfg     Config
 	life    context.Context // ends with Close
 	die     context.CancelFunc
@@ -75,10 +75,11 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 		cfg.Clock = lock.Machine
 	}
 	b := &Backend{
-		client: client, watcher: clientv3.NewWatcher(client), cfg: cfg,
+		client: client, cfg: cfg,
 		sessions: map[int64]*session{}, all: map[*session]bool{},
 		refused: map[string]bool{}, held: map[int64]*grant{},
 	}
+	b.watcher = watcher{b: b, watches: map[int64]*watch{}, more: make(chan struct{}, 1)}
 	b.life, b.die = context.WithCancel(context.Background())
 	return b, nil
 }
@@ -111,7 +112,6 @@ func (b *Backend) Close() error {
 	}
 	wg.Wait()
 	b.die()
-	_ = b.watcher.Close() // only says that its context ended
 	b.work.Wait()
 	if b.owned {
 		errs = append(errs, b.client.Close())

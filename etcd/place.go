@@ -183,7 +183,8 @@ func (s *session) leaves(p *place) {
 // follow watches the key before and the place's own, from after rev.
 func (p *place) follow(before string, beforeRev, rev int64) {
 	p.quit()
-	watches := []*watch{p.b.watchFrom(before, rev+1, p.changed), p.b.watchFrom(p.g.key, rev+1, p.changed)}
+	watches := []*watch{p.b.watchFrom(before, "", rev+1, p.changed),
+		p.b.watchFrom(p.g.key, "", rev+1, p.changed)}
 	p.mu.Lock()
 	p.before, p.rev, p.watches = before, beforeRev, watches
 	p.mu.Unlock()

@@ -3,66 +3,168 @@ package etcd
 import (
 	"context"
 	"sync"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// watch is one watch for deleted keys. It calls once, at the first deletion or
-// when the watch itself ends: etcd compacted the revision, or has no leader.
-// The called func looks again.
-type watch struct {
-	cancel context.CancelFunc
+// watcher carries all watches of a Backend on one stream of messages. A watch
+// of the etcd client costs a goroutine and several KB, and a process may hold
+// ten thousand locks.
+type watcher struct {
+	b *Backend
 
-	mu   sync.Mutex
-	call func() // nil: called, or disarmed
+	mu      sync.Mutex
+	watches map[int64]*watch // by number
+	last    int64            // number of the last watch
+	running bool             // a stream is open, or is being opened
+	unsent  []*etcdserverpb.WatchRequest
+	more    chan struct{} // capacity 1: unsent has grown
 }
 
-// watchFrom watches a key, or all keys that begin with it, from a revision on.
-// It does not wait for etcd.
-func (b *Backend) watchFrom(key string, rev int64, call func(), opts ...clientv3.OpOption) *watch {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(b.life))
-	w := &watch{cancel: cancel, call: call}
-	opts = append(opts, clientv3.WithRev(rev), clientv3.WithFilterPut())
-	b.mu.Lock()
+// watch is one watch for deleted keys. It calls once, at the first deletion or
+// when the watch itself ends: etcd compacted the revision, has no leader, or
+// the connection was lost. The called func looks again.
+type watch struct {
+	watcher *watcher
+	number  int64
+	call    func()
+}
+
+// streamPause is the pause after a stream has ended. The watches are called
+// after that, so that a server that refuses every stream is not hammered.
+const streamPause = 200 * time.Millisecond
+
+// watchFrom watches the keys from key up to end, or key alone if end is empty,
+// from a revision on. It does not wait for etcd.
+func (b *Backend) watchFrom(key, end string, rev int64, call func()) *watch {
+	s := &b.watcher
+	w := &watch{watcher: s, call: call}
+	b.mu.Lock() // Close waits for what was begun before
 	defer b.mu.Unlock()
 	if b.closed {
-		cancel()
 		return w
 	}
-	b.work.Go(func() {
-		defer cancel()
-		for got := range b.watcher.Watch(ctx, key, opts...) {
-			if len(got.Events) > 0 || got.Err() != nil {
-				break
+	create := &etcdserverpb.WatchCreateRequest{Key: []byte(key), StartRevision: rev,
+		Filters: []etcdserverpb.WatchCreateRequest_FilterType{etcdserverpb.WatchCreateRequest_NOPUT}}
+	if end != "" {
+		create.RangeEnd = []byte(end)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	w.number, create.WatchId = s.last, s.last
+	s.watches[w.number] = w
+	s.send(&etcdserverpb.WatchRequest{
+		RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: create}})
+	if !s.running {
+		s.running = true
+		b.work.Go(s.run)
+	}
+	return w
+}
+
+// send leaves a request to the stream. Called with s.mu held.
+func (s *watcher) send(request *etcdserverpb.WatchRequest) {
+	s.unsent = append(s.unsent, request)
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// take takes a watch off the list, and ends it at etcd if it still is there.
+// nil: it was called or disarmed before.
+func (s *watcher) take(number int64, ended bool) *watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.watches[number]
+	if w == nil {
+		return nil
+	}
+	delete(s.watches, number)
+	if !ended && s.running {
+		s.send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CancelRequest{
+			CancelRequest: &etcdserverpb.WatchCancelRequest{WatchId: number}}})
+	}
+	return w
+}
+
+// run opens a stream and serves it until it ends. Then it calls all watches.
+func (s *watcher) run() {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.b.life))
+	stream, err := etcdserverpb.NewWatchClient(s.b.client.ActiveConnection()).Watch(ctx)
+	var receiver sync.WaitGroup
+	if err == nil {
+		receiver.Go(func() {
+			defer cancel()
+			s.receive(stream)
+		})
+		s.transmit(ctx, stream)
+	}
+	cancel()
+	receiver.Wait()
+	select {
+	case <-s.b.cfg.Clock.After(streamPause):
+	case <-s.b.life.Done():
+	}
+	s.mu.Lock()
+	all := s.watches
+	s.watches, s.unsent, s.running = map[int64]*watch{}, nil, false
+	s.mu.Unlock()
+	for _, w := range all {
+		w.call()
+	}
+}
+
+// transmit sends requests until ctx ends.
+func (s *watcher) transmit(ctx context.Context, stream etcdserverpb.Watch_WatchClient) {
+	for {
+		s.mu.Lock()
+		requests := s.unsent
+		s.unsent = nil
+		s.mu.Unlock()
+		for _, request := range requests {
+			if stream.Send(request) != nil {
+				return
 			}
 		}
-		if ctx.Err() == nil {
-			w.fire()
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			return
 		}
-	})
-	return w
+	}
+}
+
+// receive calls watches until the stream ends.
+func (s *watcher) receive(stream etcdserverpb.Watch_WatchClient) {
+	for {
+		got, err := stream.Recv()
+		if err != nil || got.Canceled && got.WatchId < 0 { // a refusal does not say which watch
+			return
+		}
+		if len(got.Events) == 0 && !got.Canceled {
+			continue
+		}
+		if w := s.take(got.WatchId, got.Canceled); w != nil {
+			w.call()
+		}
+	}
 }
 
 // fire makes the call, unless that was done.
 func (w *watch) fire() {
-	w.mu.Lock()
-	call := w.call
-	w.call = nil
-	w.mu.Unlock()
-	if call != nil {
-		call()
+	if w.watcher.take(w.number, false) != nil {
+		w.call()
 	}
 }
 
 // disarm ends the watch. A call that is under way may still run.
-func (w *watch) disarm() {
-	w.mu.Lock()
-	w.call = nil
-	w.mu.Unlock()
-	w.cancel()
-}
+func (w *watch) disarm() { w.watcher.take(w.number, false) }
 
 // Await watches for the deletion of any key under the name. Waiters with a
 // place in the queue do not need it.
@@ -74,7 +176,7 @@ func (b *Backend) Await(ctx context.Context, name string, wake func()) (func(), 
 	if err != nil {
 		return nil, false, trouble("watch", name, err)
 	}
-	w := b.watchFrom(name+"/", got.Header.Revision+1, wake, clientv3.WithPrefix())
+	w := b.watchFrom(name+"/", clientv3.GetPrefixRangeEnd(name+"/"), got.Header.Revision+1, wake)
 	return w.disarm, len(got.Kvs) == 0, nil
 }
 
@@ -108,7 +210,7 @@ func (b *Backend) watchSome(ctx context.Context, gs []lock.Grant, holders []inte
 			errs[i] = lost(g.name, "its key is gone")
 			continue
 		}
-		w := b.watchFrom(g.key, read.Header.Revision+1, holders[i].Touched)
+		w := b.watchFrom(g.key, "", read.Header.Revision+1, holders[i].Touched)
 		g.s.mu.Lock()
 		over := g.over
 		g.watch = w

@@ -89,7 +89,7 @@ stage_test() {
   rm -f "$passed"
   [ -z "$left" ] || die 1 "these tests with real servers failed or did not run: ${left//$'\n'/, }"
   for module in $(modules | tail -n +2); do
-    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m ./...)
+    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 ./...)
   done
 }
 

@@ -464,3 +464,30 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("a TTL below etcd's: %v", err)
 	}
 }
+
+// A key that was deleted and written anew is not this grant's, though it has
+// the same name.
+func TestReleaseSparesANewerKeyOfTheSameName(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	b, own := c.backend(), c.Client()
+	g, err := b.Try(testContext(t), "stock", long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := c.Keys("stock/")[0]
+	_, deleted := own.Delete(testContext(t), key)
+	_, written := own.Put(testContext(t), key, "newer")
+	if err := errors.Join(deleted, written); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Release(testContext(t)); !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+	if left := c.Keys("stock/"); len(left) != 1 {
+		t.Errorf("left: %q", left)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

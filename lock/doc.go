@@ -63,6 +63,20 @@
 // passed: the job may still be stopping. Every end closes [Lease.Done]. It also
 // ends the contexts of the lease with the error in brackets as their cause.
 //
+// # Keys that free themselves, and keys of a session
+//
+// In most stores each key has a TTL of its own, so a key that nobody renews
+// frees itself. In a store with sessions, such as etcd, the keys of a process
+// live as long as its session, and other leases keep the session alive. There a
+// key does not free itself while its process lives. So such a Backend must
+// remember every key that it may have taken and could not give back. It goes on
+// deleting such a key until the store confirms that, or the session is over,
+// however long the Client has stopped to ask. It also gives back a grant that
+// was not extended for one TTL, as after [Config.LongestHold]. What this
+// package says of keys that free themselves is then true of those stores too,
+// except while the store does not answer. Package locktest checks it:
+// Traits.Session.
+//
 // # The states of a place in the store's queue
 //
 // A waiter that finds the key held takes a [Place] if the Backend keeps a queue

@@ -39,6 +39,12 @@ type World struct {
 
 	// Seize gives the key to another client, against all rules.
 	Seize func(key string)
+
+	// Cut is needed for [Traits].Session. From now on the store still carries
+	// out what b asks to take a key, but the reply is lost. What b asks to give
+	// a key back is lost altogether. Signs of life of b's session, and looks at
+	// keys, get through as before. heal ends that.
+	Cut func(b lock.Backend) (heal func())
 }
 
 // Traits are promises that a backend does not keep, and abilities that its
@@ -51,6 +57,12 @@ type Traits struct {
 	CannotWake   bool // implements Waker, but its store cannot report changes
 	NotPassed    bool // implements Passer, but its grants cannot be passed on
 	Barging      bool // its queue wakes in order, but any waiter may take a free key
+
+	// Session says that grants live as long as a session with the store, which
+	// one Extend keeps alive for all of them. So the Term of a new grant may
+	// count from an earlier sign of life. And a key whose release was not
+	// confirmed does not free itself: the backend must give it back later.
+	Session bool
 }
 
 // Run checks a backend. It calls world for each test, with that test's T.
@@ -99,6 +111,7 @@ var tests = []test{
 	{"WatchOfALostGrantReturnsErrLost", (*kit).watchOfALostGrantReturnsErrLost},
 	{"WatchReportsToTheRightHolder", (*kit).watchReportsToTheRightHolder},
 	{"FencesIncrease", (*kit).fencesIncrease},
+	{"CutSessionLeavesNothing", (*kit).cutSessionLeavesNothing},
 	{"ClientsLoseNoUpdate", (*kit).clientsLoseNoUpdate},
 }
 
@@ -252,7 +265,11 @@ func (k *kit) termCountsFromBeforeTheWrite() {
 	g := k.take(b)
 	after := lock.Mark(k.ctx())
 	term := g.Term()
-	if term.Sent.Elapsed < before.Elapsed || term.Sent.Elapsed > after.Elapsed {
+	earliest := before.Elapsed
+	if k.traits.Session {
+		earliest -= k.TTL // the last sign of life, which must still count
+	}
+	if term.Sent.Elapsed < earliest || term.Sent.Elapsed > after.Elapsed {
 		k.Errorf("sent at %v, called between %v and %v", term.Sent.Elapsed, before.Elapsed, after.Elapsed)
 	}
 	if term.TTL < 0 || term.TTL > k.TTL {

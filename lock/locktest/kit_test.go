@@ -35,6 +35,62 @@ func TestStorePassesItsOwnKit(t *testing.T) {
 	})
 }
 
+// sessions is a world whose backends live as long as a session of ttl.
+func sessions(ttl time.Duration, forgetful bool) func(*testing.T) *World {
+	return func(t *testing.T) *World {
+		w := world(nil)(t)
+		s := NewStore(lock.Machine)
+		w.Backend = func() lock.Backend {
+			b, _ := s.Session(ttl)
+			b.(*session).forgetful = forgetful
+			return b
+		}
+		w.Seize = func(key string) { s.Seize(key, "thief", time.Hour) }
+		w.Cut = func(b lock.Backend) func() {
+			set := func(cut bool) {
+				b.(*session).mu.Lock()
+				b.(*session).cut = cut
+				b.(*session).mu.Unlock()
+			}
+			set(true)
+			return func() { set(false) }
+		}
+		return w
+	}
+}
+
+func TestSessionPassesTheKitWithItsTrait(t *testing.T) {
+	RunInBubbles(t, Traits{Session: true, NotPassed: true}, sessions(10*time.Second, false))
+}
+
+// A session that forgets what it could not give back keeps both keys for as
+// long as it lives.
+func TestKitFindsAForgetfulSession(t *testing.T) {
+	if os.Getenv("LOCKTEST_FORGETFUL") != "" {
+		RunInBubbles(t, Traits{Session: true, NotPassed: true}, sessions(10*time.Second, true))
+		return
+	}
+	mustFail(t, "TestKitFindsAForgetfulSession", "CutSessionLeavesNothing", "LOCKTEST_FORGETFUL=1")
+}
+
+// Keys of this store free themselves.
+func TestKitFindsAnUntrueSession(t *testing.T) {
+	if os.Getenv("LOCKTEST_UNTRUE") != "" {
+		RunInBubbles(t, Traits{Session: true}, func(t *testing.T) *World {
+			w := world((*Store).Full)(t)
+			w.Cut = func(b lock.Backend) func() {
+				s := b.(*full).Store
+				s.Order(Fault{Op: "try", Err: errCut, After: true})
+				s.Order(Fault{Op: "release", Err: errCut})
+				return s.Mend
+			}
+			return w
+		})
+		return
+	}
+	mustFail(t, "TestKitFindsAnUntrueSession", "CutSessionLeavesNothing", "LOCKTEST_UNTRUE=1")
+}
+
 // broken breaks one promise of a correct backend.
 type broken struct {
 	*full

@@ -2,6 +2,9 @@ package locktest
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,24 +16,35 @@ type session struct {
 	full
 	ttl time.Duration
 
-	mu     sync.Mutex
-	ended  bool
-	grants []*grant
+	mu    sync.Mutex
+	ended bool
+	held  map[*grant]time.Time // until when a grant is kept without an Extend of its own
+	left  map[*grant]bool      // grants that may exist and must not; not confirmed yet
+
+	// For tests: replies to Try are lost, and releases do not arrive.
+	cut       bool
+	forgetful bool // nothing is put on the list left
 }
+
+// errCut is the error of calls whose reply was lost.
+var errCut = errors.New("the reply was lost")
 
 // Session returns a backend whose leases live as long as a session with the
 // store, whatever TTL is asked for. The session lives for ttl after the last
-// sign of life, which an Extend is. etcd and ZooKeeper have such leases. end
-// makes the store end the session: all its keys are free at once.
+// sign of life, which an Extend of any of its grants is. So a key whose release
+// was not confirmed does not free itself: the session gives it back at a later
+// sign of life. etcd and ZooKeeper have such leases. end makes the store end
+// the session: all its keys are free at once.
 func (s *Store) Session(ttl time.Duration) (b lock.Backend, end func()) {
-	open := &session{full: full{plain{s}}, ttl: ttl}
+	open := &session{full: full{plain{s}}, ttl: ttl,
+		held: map[*grant]time.Time{}, left: map[*grant]bool{}}
 	return open, open.end
 }
 
 func (s *session) end() {
 	s.mu.Lock()
 	s.ended = true
-	grants := s.grants
+	grants := slices.Concat(slices.Collect(maps.Keys(s.held)), slices.Collect(maps.Keys(s.left)))
 	s.mu.Unlock()
 	for _, g := range grants {
 		_ = g.Release(context.Background())
@@ -40,12 +54,21 @@ func (s *session) end() {
 // Try takes a key for as long as the session lives.
 func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
 	s.mu.Lock()
-	ended := s.ended
+	ended, cut := s.ended, s.cut
 	s.mu.Unlock()
 	if ended {
 		return nil, errNotOurs
 	}
-	g, err := s.take(ctx, "try", key, min(ttl, s.ttl), "")
+	g, err := s.take(ctx, "try", key, ttl, "")
+	if err == nil && cut {
+		err = &lock.UnsureError{Grant: g, Err: errCut}
+	}
+	var unsure *lock.UnsureError
+	if errors.As(err, &unsure) {
+		held := unsure.Grant.(*grant)
+		s.leave(held)
+		return nil, &lock.UnsureError{Grant: &sessionGrant{held, s}, Err: unsure.Err}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +77,58 @@ func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	if err := s.extend(held, s.ttl); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.grants = append(s.grants, held)
-	s.mu.Unlock()
+	s.keep(held)
 	return &sessionGrant{held, s}, nil
+}
+
+func (s *session) keep(g *grant) {
+	s.mu.Lock()
+	s.held[g] = s.clock.Now().Add(s.ttl)
+	s.mu.Unlock()
+}
+
+// leave puts a grant on the list of those that must not exist.
+func (s *session) leave(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.held, g)
+	if !s.forgetful {
+		s.left[g] = true
+	} else {
+		s.held[g] = s.clock.Now().Add(1000 * time.Hour)
+	}
+}
+
+// alive is a sign of life. It keeps the keys of all grants, gives back what is
+// on the list, and those that were not extended for a TTL.
+func (s *session) alive(extended ...*grant) {
+	for _, g := range extended {
+		s.keep(g)
+	}
+	s.mu.Lock()
+	var give []*grant
+	for g, until := range s.held {
+		if !s.clock.Now().Before(until) {
+			delete(s.held, g)
+			s.left[g] = true
+			continue
+		}
+		_ = s.extend(g, s.ttl) // an error: its next Extend says so too
+	}
+	for g := range s.left {
+		_ = s.extend(g, s.ttl)
+		if !s.cut {
+			give = append(give, g)
+		}
+	}
+	s.mu.Unlock()
+	for _, g := range give {
+		if g.Release(context.Background()) == nil {
+			s.mu.Lock()
+			delete(s.left, g)
+			s.mu.Unlock()
+		}
+	}
 }
 
 // ExtendAll is a sign of life.
@@ -66,7 +137,17 @@ func (s *session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duratio
 	for i, g := range gs {
 		inner[i] = g.(*sessionGrant).grant
 	}
-	return s.full.ExtendAll(ctx, inner, s.ttl)
+	terms, errs := s.full.ExtendAll(ctx, inner, s.ttl)
+	var extended []*grant
+	for i, err := range errs {
+		if err == nil {
+			extended = append(extended, inner[i].(*grant))
+		}
+	}
+	if len(extended) > 0 {
+		s.alive(extended...)
+	}
+	return terms, errs
 }
 
 // Watch also reports the end of the session.
@@ -92,5 +173,27 @@ type sessionGrant struct {
 }
 
 func (g *sessionGrant) Extend(ctx context.Context, _ time.Duration) (lock.Term, error) {
-	return g.grant.Extend(ctx, g.session.ttl)
+	term, err := g.grant.Extend(ctx, g.session.ttl)
+	if err == nil {
+		g.session.alive(g.grant)
+	}
+	return term, err
+}
+
+func (g *sessionGrant) Release(ctx context.Context) error {
+	g.session.mu.Lock()
+	cut := g.session.cut
+	g.session.mu.Unlock()
+	err := errCut
+	if !cut {
+		err = g.grant.Release(ctx)
+	}
+	if err != nil && !errors.Is(err, lock.ErrLost) {
+		g.session.leave(g.grant)
+		return err
+	}
+	g.session.mu.Lock()
+	delete(g.session.held, g.grant)
+	g.session.mu.Unlock()
+	return err
 }

@@ -1,0 +1,270 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// LeastTTL is the shortest TTL. etcd makes shorter leases longer, by its
+// election timeout.
+const LeastTTL = 2 * time.Second
+
+// longestTTL is etcd's own bound of a lease.
+const longestTTL = 9_000_000_000 * time.Second
+
+// defaultTimeout is that of Config.
+const defaultTimeout = 5 * time.Second
+
+// Config holds the choices of a Backend. The zero Config is right for most
+// programs.
+type Config struct {
+	// Note follows the nonce in the value of each key, for people who look at
+	// keys: a host's name, for example.
+	Note string
+
+	// Timeout is the longest wait for one reply. Defaults to 5 s.
+	Timeout time.Duration
+
+	// Clock makes the pauses between the Backend's own renewals. Times of
+	// leases are read from the clock of the lock.Client. Defaults to
+	// [lock.Machine].
+	Clock lock.Clock
+}
+
+// Backend takes locks in one etcd cluster. It is a [lock.Backend] with batched
+// renewal, wake-ups, fencing numbers and etcd's own queue of waiters.
+type Backend struct {
+	client  *clientv3.Client
+	owned   bool // Close closes the client
+	watcher clientv3.Watcher
+	cfg     Config
+	life    context.Context // ends with Close
+	die     context.CancelFunc
+	work    sync.WaitGroup // keepers of sessions, and watches
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[int64]*session // by TTL in seconds: those that take new keys
+	all      map[*session]bool  // these and the retired ones
+	refused  map[string]bool    // names at which the last attempt was refused
+	full     bool               // etcd refused a key for want of space
+	held     map[int64]*grant   // by create revision
+}
+
+// New returns a Backend that uses client. The Backend never closes client, and
+// has watches of its own. Nothing is sent until the first call.
+func New(client *clientv3.Client, cfg Config) (*Backend, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("etcd: the client is nil")
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("etcd: Config.Timeout is %v; it must be positive", cfg.Timeout)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = lock.Machine
+	}
+	b := &Backend{
+		client: client, watcher: clientv3.NewWatcher(client), cfg: cfg,
+		sessions: map[int64]*session{}, all: map[*session]bool{},
+		refused: map[string]bool{}, held: map[int64]*grant{},
+	}
+	b.life, b.die = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// Close revokes the sessions without held locks, ends every watch, and joins
+// every goroutine. Locks that are still held free themselves after their TTL,
+// since their holders may still be at work.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	again := b.closed
+	b.closed = true
+	var all []*session
+	for s := range b.all {
+		all = append(all, s)
+	}
+	b.mu.Unlock()
+	if again {
+		return nil
+	}
+	var errs []error
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
+			if err := s.close(); err != nil {
+				b.mu.Lock()
+				errs = append(errs, err)
+				b.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	b.die()
+	_ = b.watcher.Close() // only says that its context ended
+	b.work.Wait()
+	if b.owned {
+		errs = append(errs, b.client.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Tune leaves every field to package lock: its defaults suit etcd.
+func (b *Backend) Tune(cfg lock.Config) lock.Config { return cfg }
+
+// Fits refuses a TTL below [LeastTTL].
+func (b *Backend) Fits(ttl, _, _ time.Duration) error { return fits(ttl) }
+
+func fits(ttl time.Duration) error {
+	switch {
+	case ttl < LeastTTL:
+		return fmt.Errorf("etcd: Config.TTL is %v; an etcd lease lasts at least %v", ttl, LeastTTL)
+	case ttl > longestTTL:
+		return fmt.Errorf("etcd: Config.TTL is %v; an etcd lease lasts at most %v", ttl, longestTTL)
+	}
+	return nil
+}
+
+// Timeout says nothing: a Release may have to wait for a new leader.
+func (b *Backend) Timeout() time.Duration { return 0 }
+
+// valid refuses names and TTLs that make no lock.
+func valid(name string, ttl time.Duration) error {
+	switch {
+	case name == "":
+		return errors.New("etcd: the name is empty")
+	case strings.HasSuffix(name, "/"):
+		return fmt.Errorf(
+			"etcd: the name %q ends with a slash; it would share its keys with %q: leave the slash out", name,
+			strings.TrimRight(name, "/"))
+	}
+	return fits(ttl)
+}
+
+// Try makes one attempt. If the name was held at the last attempt, a read goes
+// first, which costs etcd no write. It returns:
+//
+//   - a grant: the lock is taken.
+//   - a [*lock.HeldError]: another key stands under the name.
+//   - a [*lock.UnsureError]: the reply was lost. Its grant undoes what may have
+//     been done, and so does the Backend by itself.
+//   - another error: nothing was taken.
+func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+	if err := valid(name, ttl); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if b.looksFirst(name) {
+		if err := b.look(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return retried(func() (lock.Grant, error) {
+		s, err := b.session(ctx, ttl)
+		if err != nil {
+			return nil, trouble("take", name, err)
+		}
+		return s.take(ctx, name, ttl)
+	})
+}
+
+// retried calls try again if the session was found to be over, with which
+// nothing was taken.
+func retried(try func() (lock.Grant, error)) (g lock.Grant, err error) {
+	for range 3 {
+		if g, err = try(); !errors.Is(err, errOver) {
+			return g, err
+		}
+	}
+	return nil, &etcdError{
+		"etcd: three new leases in a row ended before they could be used: the TTL is too short, or etcd answers too late",
+		err, true}
+}
+
+// looksFirst reports whether an attempt at name begins with a read.
+func (b *Backend) looksFirst(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.full || b.refused[name]
+}
+
+// mostRefused is how many refused names are remembered.
+const mostRefused = 4096
+
+// answered remembers whether an attempt at name was refused.
+func (b *Backend) answered(name string, refused bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !refused:
+		delete(b.refused, name)
+	case len(b.refused) < mostRefused:
+		b.refused[name] = true
+	default:
+		clear(b.refused)
+	}
+}
+
+// look returns a HeldError if any key stands under the name.
+func (b *Backend) look(ctx context.Context, name string) error {
+	call, cancel := b.call(ctx)
+	defer cancel()
+	prefix := name + "/"
+	got, err := b.client.Get(call, prefix, clientv3.WithPrefix(), clientv3.WithLimit(1),
+		clientv3.WithKeysOnly())
+	if err != nil {
+		return trouble("look at", name, err)
+	}
+	if len(got.Kvs) > 0 {
+		return held(name, "", string(got.Kvs[0].Key))
+	}
+	return nil
+}
+
+// held returns the error of a refused attempt. owner is the key that holds the
+// lock, empty if unknown; seen is any key under the name.
+func held(name, owner, seen string) *lock.HeldError {
+	e := &lock.HeldError{Key: name, Owner: strings.TrimPrefix(owner, name+"/"), Protocol: "etcd"}
+	if rest := strings.TrimPrefix(seen, name+"/"); strings.Contains(rest, "/") {
+		longer := seen[:strings.LastIndex(seen, "/")]
+		e.Protocol = fmt.Sprintf("etcd, through the name %q, of which %q is a path prefix: rename one of them",
+			longer, name)
+	}
+	return e
+}
+
+// call bounds one call by Config.Timeout. A member that has no leader refuses
+// the call at once.
+func (b *Backend) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(clientv3.WithRequireLeader(ctx), b.cfg.Timeout)
+}
+
+// Held returns a comparison for a transaction of your own. It is true while the
+// lock that was acquired with this fencing number is held, and false for ever
+// after:
+//
+//	fence, _ := lease.Fence()
+//	client.Txn(ctx).If(backend.Held(fence)).Then(clientv3.OpPut("stock", "41")).Commit()
+//
+// For a number of no lock that this Backend holds, it is never true.
+func (b *Backend) Held(fence int64) clientv3.Cmp {
+	b.mu.Lock()
+	g := b.held[fence]
+	b.mu.Unlock()
+	if g == nil {
+		return clientv3.Compare(clientv3.Version("getsetlock"), "<", 0) // no version is negative
+	}
+	return clientv3.Compare(clientv3.CreateRevision(g.key), "=", fence)
+}

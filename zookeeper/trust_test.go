@@ -22,7 +22,8 @@ func TestTrustCountsFromTheWriteBeforeTheLast(t *testing.T) {
 	for _, c := range []struct{ sent, mark float64 }{{10, 0}, {20, 10}, {30, 20}, {45, 30}} {
 		known = known.committed(sentAt(c.sent), timeout)
 		if known.mark.Elapsed != at(c.mark) {
-			t.Errorf("after the write at %v s trust counts from %v, not %v s", c.sent, known.mark.Elapsed, c.mark)
+			t.Errorf("after the write at %v s trust counts from %v, not %v s", c.sent, known.mark.Elapsed,
+				c.mark)
 		}
 	}
 }
@@ -73,7 +74,8 @@ func TestSequenceReadsTenDigitsAtTheEnd(t *testing.T) {
 
 // The server's counter overflows after 2³¹ nodes below one parent.
 func TestContendersKeepOrderAfterAnOverflow(t *testing.T) {
-	queue, others := contenders([]string{"a-lock--2147483648", "b-lock-2147483647", "locks", "c-lock--2147483647"})
+	queue, others := contenders([]string{"a-lock--2147483648", "b-lock-2147483647", "locks",
+		"c-lock--2147483647"})
 	if len(queue) != 3 || queue[0].name != "b-lock-2147483647" || queue[2].name != "c-lock--2147483647" {
 		t.Errorf("queue: %v", queue)
 	}

@@ -29,7 +29,8 @@ type Peer struct {
 // Its session lasts timeout milliseconds.
 func Curator(t testing.TB, timeout int, servers ...string) *Peer {
 	t.Helper()
-	p := start(t, exec.Command("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar", Jar(t)))
+	p := start(t, exec.Command("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar",
+		Jar(t)))
 	p.Must("true", "open", strings.Join(servers, ","), timeout)
 	return p
 }

@@ -55,7 +55,7 @@ type Backend struct {
 	sessions map[int64]*session // by TTL in seconds: those that take new keys
 	all      map[*session]bool  // these and the retired ones
 	refused  map[string]bool    // names at which the last attempt was refused
-	full     bool               // etcd refused a key for want of space
+	full     bool               // etcd refused a key, since its database is full
 	held     map[int64]*grant   // by create revision
 }
 

@@ -15,6 +15,8 @@ import (
 // errOver: the session is over; nothing was done.
 var errOver = errors.New("the etcd lease is over")
 
+var errClosed = errors.New("etcd: the Backend was closed")
+
 // etcdError is trouble with etcd. An Acquire waits while it may pass.
 type etcdError struct {
 	text   string

@@ -25,9 +25,13 @@ type grant struct {
 	rev   int64         // create revision; 0: unknown whether the key exists
 	seen  time.Duration // elapsed time of the sign of life that the Client knows
 	keep  time.Duration // elapsed time until which the key is kept without an Extend
-	asked bool          // a release of unknown outcome was sent
+	asked bool          // it must not exist: its release or its attempt is of unknown outcome
+	late  bool          // … because it was not extended for its TTL
 	over  bool          // this grant holds nothing any more
 	watch *watch        // armed by Watch
+
+	answered chan struct{} // closed when the attempt has its reply, or an error
+	nothing  bool          // the attempt certainly took nothing; read it after answered
 }
 
 func (g *grant) Token() string   { return g.value }
@@ -42,7 +46,8 @@ func (g *grant) Fence() int64 {
 
 // newGrant reserves a key under name that this process does not use.
 func (s *session) newGrant(name string) *grant {
-	g := &grant{s: s, name: name, key: s.reserve(name), value: rand.Text()}
+	g := &grant{s: s, name: name, key: s.reserve(name), value: rand.Text(),
+		answered: make(chan struct{})}
 	if note := s.b.cfg.Note; note != "" {
 		g.value += " " + note
 	}
@@ -53,14 +58,14 @@ func (s *session) newGrant(name string) *grant {
 func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
 	g := s.newGrant(name)
 	term := s.term(ttl)
-	call, cancel := s.b.call(ctx)
-	defer cancel()
 	prefix := name + "/"
-	done, err := s.b.client.Txn(call).
-		If(clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix()).
-		Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id))).
-		Else(clientv3.OpGet(prefix, append(clientv3.WithFirstCreate(), clientv3.WithKeysOnly())...)).
-		Commit()
+	done, err := s.attempt(ctx, g, func(call context.Context) (*clientv3.TxnResponse, error) {
+		return s.b.client.Txn(call).
+			If(clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix()).
+			Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id))).
+			Else(clientv3.OpGet(prefix, append(clientv3.WithFirstCreate(), clientv3.WithKeysOnly())...)).
+			Commit()
+	})
 	switch {
 	case err != nil:
 		return nil, s.failed(g, err)
@@ -75,6 +80,68 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 	return g, nil
 }
 
+// attempt sends the command that may write g's key. If ctx ends first, the
+// command goes on without the caller, so that its outcome becomes known:
+// Release waits for it.
+func (s *session) attempt(ctx context.Context, g *grant,
+	send func(context.Context) (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+	s.b.mu.Lock()
+	if s.b.closed {
+		s.b.mu.Unlock()
+		return nil, errClosed
+	}
+	if ctx.Done() == nil { // the caller waits in any case
+		s.b.mu.Unlock()
+		defer close(g.answered)
+		call, cancel := s.b.call(ctx)
+		defer cancel()
+		return send(call)
+	}
+	var left bool // the caller is gone; this and what follows under s.mu
+	var done *clientv3.TxnResponse
+	var err error
+	s.b.work.Go(func() {
+		defer close(g.answered)
+		call, cancel := s.b.call(context.WithoutCancel(ctx))
+		defer cancel()
+		reply, failed := send(call)
+		s.mu.Lock()
+		done, err = reply, failed
+		alone := left
+		s.mu.Unlock()
+		if alone {
+			s.arrived(g, reply, failed)
+		}
+	})
+	s.b.mu.Unlock()
+	select {
+	case <-g.answered:
+		return done, err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if done != nil || err != nil { // both ended at once
+		defer s.mu.Unlock()
+		return done, err
+	}
+	left = true
+	s.mu.Unlock()
+	return nil, context.Cause(ctx)
+}
+
+// arrived sorts out a reply for which no caller waits any more.
+func (s *session) arrived(g *grant, done *clientv3.TxnResponse, err error) {
+	switch {
+	case err == nil && done.Succeeded:
+		s.mu.Lock()
+		g.rev = done.Header.Revision
+		s.mu.Unlock()
+	case err == nil, refusedByEtcd(err):
+		g.nothing = true
+		s.free(g)
+	}
+}
+
 // failed sorts out the error of a command that may have written g's key.
 func (s *session) failed(g *grant, err error) error {
 	switch {
@@ -82,7 +149,7 @@ func (s *session) failed(g *grant, err error) error {
 		s.free(g)
 		s.end()
 		return errOver
-	case refusedByEtcd(err):
+	case refusedByEtcd(err), errors.Is(err, errClosed):
 		s.free(g)
 		s.b.setFull(errors.Is(err, rpctypes.ErrNoSpace))
 		return trouble("take", g.name, err)
@@ -146,10 +213,18 @@ func (b *Backend) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durat
 // session goes on with that by itself.
 func (g *grant) Release(ctx context.Context) error {
 	s := g.s
+	select {
+	case <-g.answered:
+	case <-ctx.Done():
+		return trouble("release", g.name, context.Cause(ctx))
+	}
 	s.mu.Lock()
-	over, asked := g.over, g.asked
+	over, asked := g.over, g.asked && !g.late
 	s.mu.Unlock()
-	if over {
+	switch {
+	case g.nothing, over && asked: // the latter: the session has deleted it
+		return nil
+	case over:
 		return lost(g.name, "the lock was released, or its lease is over")
 	}
 	s.b.Unwatch(g)

@@ -54,6 +54,9 @@ func (s *session) sweep() {
 	}
 	s.mu.Unlock()
 	for _, g := range gone {
+		s.mu.Lock()
+		g.late = true
+		s.mu.Unlock()
 		s.abandon(g)
 	}
 }

@@ -67,15 +67,16 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (lock.
 	s.mu.Lock()
 	s.places[p] = true
 	s.mu.Unlock()
-	call, cancel := p.b.call(ctx)
-	defer cancel()
 	// After the Put, the place's key has the greatest create revision.
 	last := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(2), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)}
-	done, err := p.b.client.Txn(call).
-		If(clientv3.Compare(clientv3.CreateRevision(g.key), "=", 0)).
-		Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id)), clientv3.OpGet(p.name+"/", last...)).
-		Commit()
+	done, err := s.attempt(ctx, g, func(call context.Context) (*clientv3.TxnResponse, error) {
+		return p.b.client.Txn(call).
+			If(clientv3.Compare(clientv3.CreateRevision(g.key), "=", 0)).
+			Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(s.id)),
+				clientv3.OpGet(p.name+"/", last...)).
+			Commit()
+	})
 	if err != nil || !done.Succeeded {
 		s.leaves(p)
 	}

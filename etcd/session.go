@@ -57,7 +57,7 @@ func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, err
 	switch {
 	case b.closed:
 		b.mu.Unlock()
-		return nil, errors.New("etcd: the Backend was closed")
+		return nil, errClosed
 	case s == nil:
 		s = &session{b: b, secs: secs, turn: make(chan struct{}, 1), done: make(chan struct{}),
 			keys: map[string]bool{}, grants: map[*grant]bool{}, places: map[*place]bool{},
@@ -100,7 +100,7 @@ func (s *session) open(ctx context.Context) error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	if s.b.closed {
-		return errors.New("etcd: the Backend was closed")
+		return errClosed
 	}
 	s.id = lease.ID
 	s.mu.Lock()

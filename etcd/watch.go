@@ -11,7 +11,7 @@ import (
 
 // watch is one watch for deleted keys. It calls once, at the first deletion or
 // when the watch itself ends: etcd compacted the revision, or has no leader.
-// Whoever is called looks again.
+// The called func looks again.
 type watch struct {
 	cancel context.CancelFunc
 

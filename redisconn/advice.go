@@ -30,7 +30,7 @@ func (e *advised) Advised() bool { return true }
 func (p *peer) explained(err error) error {
 	advice := p.loginAdvice(err)
 	if advice == "" && p.tls != nil {
-		err, advice = p.tlsAdvice(err)
+		advice, err = p.tlsAdvice(err)
 	}
 	if advice == "" && p.tls == nil && hungUp(err) {
 		advice = fmt.Sprintf("the %s closed the connection without an answer, as it does where it wants TLS: write %s",
@@ -116,8 +116,8 @@ func (p *peer) otherScheme() string {
 	return "an address that can have TLS"
 }
 
-// tlsAdvice may return a longer error too.
-func (p *peer) tlsAdvice(err error) (error, string) {
+// tlsAdvice returns the error too, perhaps with more words.
+func (p *peer) tlsAdvice(err error) (advice string, longer error) {
 	var unknown x509.UnknownAuthorityError
 	var record tls.RecordHeaderError
 	var handshake *handshakeError
@@ -126,21 +126,21 @@ func (p *peer) tlsAdvice(err error) (error, string) {
 	switch {
 	case errors.As(err, &unknown):
 		if p.options.CACert == "" {
-			return err, fmt.Sprintf("this machine knows no authority that signed the %s's certificate: name a file with that authority's certificate (--cacert, $%s; Options.CACert)", p.who, EnvCACert)
+			return fmt.Sprintf("this machine knows no authority that signed the %s's certificate: name a file with that authority's certificate (--cacert, $%s; Options.CACert)", p.who, EnvCACert), err
 		}
 		err = fmt.Errorf("checked against the certificates of %s %s: %w", p.options.caCertFrom(),
 			p.options.CACert, err)
-		return err, fmt.Sprintf("another authority signed the %s's certificate: name a file with its certificate", p.who)
+		return fmt.Sprintf("another authority signed the %s's certificate: name a file with its certificate", p.who), err
 	case errors.As(err, &record), during && (hungUp(err) || errors.Is(err, context.DeadlineExceeded)):
-		return fmt.Errorf("no TLS there: %w", err),
-			fmt.Sprintf("the %s does not speak TLS at that port: write %s", p.who, p.otherScheme())
+		return fmt.Sprintf("the %s does not speak TLS at that port: write %s", p.who, p.otherScheme()),
+			fmt.Errorf("no TLS there: %w", err)
 	case p.certs.Load() && !p.hasCert() && (alert != "" || hungUp(err)):
-		return err, fmt.Sprintf("the %s demands a client certificate, and none was given: name its files (--cert and --key, $%s and $%s; Options.Cert and Key)", p.who, EnvCert, EnvKeyFile)
+		return fmt.Sprintf("the %s demands a client certificate, and none was given: name its files (--cert and --key, $%s and $%s; Options.Cert and Key)", p.who, EnvCert, EnvKeyFile), err
 	case p.certs.Load() && (alert != "" || hungUp(err)):
-		return err, fmt.Sprintf("the %s does not accept the client certificate %s: check who signed it and when it expires",
-			p.who, p.options.Cert)
+		return fmt.Sprintf("the %s does not accept the client certificate %s: check who signed it and when it expires",
+			p.who, p.options.Cert), err
 	}
-	return err, ""
+	return "", err
 }
 
 func (p *peer) hasCert() bool {

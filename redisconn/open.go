@@ -13,8 +13,8 @@ import (
 
 // Open parses address, connects once and sends a PING, so that a wrong password
 // or an unreachable server shows here and not at the first lock. It refuses a
-// Redis Cluster of several nodes. A server that is loading its data counts as
-// open, since a lock waits for it.
+// Redis Cluster of several nodes, and a sentinel in place of a server. A server
+// that is loading its data counts as open, since a lock waits for it.
 //
 // The pool is for the backends of this module, which dial by it. The error
 // names the server, without its password, and says what was missing.
@@ -51,7 +51,23 @@ func (d *dialer) try(ctx context.Context) error {
 	if _, err = redis.DoContext(c, ctx, "PING"); err != nil && !isReply(err) {
 		return err
 	}
+	if err := refuseSentinel(ctx, c); err != nil {
+		return err
+	}
 	return refuseCluster(ctx, c)
+}
+
+// refuseSentinel returns an error if the peer is a sentinel, which answers PING
+// as a server does and knows no keys.
+func refuseSentinel(ctx context.Context, c redis.Conn) error {
+	info, err := redis.String(redis.DoContext(c, ctx, "INFO", "server"))
+	if err != nil && !isReply(err) {
+		return err
+	}
+	if strings.Contains(info, "redis_mode:sentinel") {
+		return errors.New("it is a sentinel, which has no keys: write redis+sentinel://host:port/master, or rediss+sentinel:// where it speaks TLS")
+	}
+	return nil
 }
 
 // errCluster is the refusal of a cluster. A single node that has all slots is

@@ -168,6 +168,8 @@ func TestOpenReachesWhatSentinelsProtect(t *testing.T) {
 			opened(t, "no certificate", address, o, "the sentinel demands a client certificate")
 
 			bare := s.StartSentinel(redistest.Options{})
+			opened(t, "a sentinel as the server", "redis://"+bare.Addr(), Options{}, "it is a sentinel",
+				"write redis+sentinel://")
 			o = Options{CACert: s.CACert(), Cert: cert, Key: key, SentinelPlain: true}
 			opened(t, "a plain sentinel", "rediss+sentinel://:s3cret@"+bare.Addr()+"/m", o)
 			o.SentinelPlain, o.Timeout = false, 500*time.Millisecond

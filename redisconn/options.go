@@ -93,11 +93,11 @@ func (a Address) checkLogin(o Options) error {
 	}
 	switch {
 	case given > 1:
-		return errors.New("the password is given in two ways: use one of the address, a password (Options.Password), a file (--password-file, Options.PasswordFile) and a function (Options.Credentials)")
+		return fmt.Errorf("the password is given in two ways: use one of the address, a password ($%s, Options.Password), a file (--password-file, $%s, Options.PasswordFile) and a function (Options.Credentials)", EnvPassword, EnvPasswordFile)
 	case a.user != "" && o.User != "":
 		return errors.New("the user is given twice, in the address and in Options.User: use one")
 	case given == 0 && (a.user != "" || o.User != ""):
-		return bad("it has a user and no password: write user:password@, or :password@ for the default user, or give the password by a file (--password-file, Options.PasswordFile), by $%s or by Options.Password", EnvPassword)
+		return bad("it has a user and no password: write user:password@, or :password@ for the default user, or give the password by a file (--password-file, $%s, Options.PasswordFile), by $%s or by Options.Password", EnvPasswordFile, EnvPassword)
 	case o.User != "" && o.Credentials != nil:
 		return errors.New("Options.Credentials returns the user: leave Options.User empty")
 	case o.PasswordFile == "":
@@ -116,7 +116,7 @@ func (a Address) checkSentinel(o Options) error {
 	case o.SentinelPlain && a.kind == sentinel:
 		return errors.New("Options.SentinelPlain is for addresses that begin with rediss+sentinel://: with redis+sentinel:// nothing is encrypted")
 	case o.SentinelPassword != "" && o.SentinelPasswordFile != "":
-		return errors.New("the sentinels' password is given in two ways: use Options.SentinelPassword or Options.SentinelPasswordFile")
+		return fmt.Errorf("the sentinels' password is given in two ways: use a password ($%s, Options.SentinelPassword) or a file ($%s, Options.SentinelPasswordFile)", EnvSentinelPassword, EnvSentinelPasswordFile)
 	case o.SentinelUser != "" && o.SentinelPassword == "" && o.SentinelPasswordFile == "":
 		return errors.New("Options.SentinelUser has no password: give Options.SentinelPassword or Options.SentinelPasswordFile")
 	case o.SentinelPasswordFile == "":
@@ -181,7 +181,7 @@ func (o Options) tlsConfig() (*tls.Config, error) {
 	case o.Cert == "" && o.Key == "":
 		return config, nil
 	case o.Cert == "" || o.Key == "":
-		return nil, errors.New("a client certificate needs its key, and a key its certificate: give both (--cert and --key; Options.Cert and Key)")
+		return nil, fmt.Errorf("a client certificate needs its key, and a key its certificate: give both (--cert and --key, $%s and $%s; Options.Cert and Key)", EnvCert, EnvKeyFile)
 	}
 	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 	if err != nil {

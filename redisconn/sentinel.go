@@ -112,6 +112,7 @@ type search struct {
 	master  error        // error of the last connection to a master
 	refused error        // the last error reply of a sentinel
 	others  int          // number of sentinels that failed without an error reply
+	advised bool         // a reason says what to do, such as to give a password
 
 	mu      sync.Mutex
 	over    bool            // no connection is wanted any more
@@ -141,9 +142,11 @@ func (e *unfound) Unwrap() error { return e.master }
 // asked any more, or ctx has ended.
 func (s *search) unfound() error {
 	slices.Sort(s.reasons)
-	text := fmt.Sprintf(
-		"no sentinel leads to a master named %q: %s; check that name and the sentinels' addresses",
-		s.dialer.master, strings.Join(s.reasons, "; "))
+	text := fmt.Sprintf("no sentinel leads to a master named %q: %s", s.dialer.master,
+		strings.Join(s.reasons, "; "))
+	if !s.advised {
+		text += "; check that name and the sentinels' addresses"
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -157,6 +160,8 @@ func (s *search) unfound() error {
 
 func (s *search) failed(f finding) {
 	s.reasons = append(s.reasons, fmt.Sprintf("sentinel %s: %v", f.sentinel, f.err))
+	var says *advised
+	s.advised = s.advised || errors.As(f.err, &says)
 	var reply redis.Error
 	switch {
 	case f.master:

@@ -139,3 +139,37 @@ func dialerFor(t *testing.T, raw string, o Options) *dialer {
 	}
 	return d
 }
+
+// A sentinel answers PING as a server does, and has no keys: the first lock
+// would fail.
+func TestOpenRefusesASentinelAsTheServer(t *testing.T) {
+	address := fake(t, map[string]server.Cmd{
+		"PING": func(c *server.Peer, _ string, _ []string) { c.WriteInline("PONG") },
+		"INFO": func(c *server.Peer, _ string, args []string) {
+			if len(args) == 1 && args[0] == "server" {
+				c.WriteBulk("# Server\r\nredis_mode:sentinel\r\n")
+				return
+			}
+			c.WriteBulk("")
+		},
+	})
+	_, err := Open(t.Context(), "redis://"+address, Options{})
+	if err == nil || !strings.Contains(err.Error(), "it is a sentinel") ||
+		!strings.Contains(err.Error(), "redis+sentinel://") {
+		t.Error(err)
+	}
+}
+
+// The user gave the right name: to check it would lead away from the password.
+func TestSentinelErrorHasOneAdvice(t *testing.T) {
+	for reply, wants := range map[string]bool{"NOAUTH Authentication required.": false, "ERR busy": true} {
+		address := fake(t, map[string]server.Cmd{
+			"PING":     func(c *server.Peer, _ string, _ []string) { c.WriteError(reply) },
+			"SENTINEL": func(c *server.Peer, _ string, _ []string) { c.WriteError(reply) },
+		})
+		_, err := Open(t.Context(), "redis+sentinel://"+address+"/mymaster", Options{})
+		if err == nil || strings.Contains(err.Error(), "check that name") != wants {
+			t.Errorf("%s: %v", reply, err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ has_redis() { quietly redis-server --version; }
 has_jdk() { quietly java -version && quietly javac -version; }
 has_maven() { quietly mvn -version; }
 has_faketime() { [ "$(faketime '2001-02-03 04:05:06' date +%Y 2>/dev/null)" = 2001 ]; }
+has_etcdctl() { ETCDCTL_API=3 quietly etcdctl version; }
 has_unzip() { quietly unzip -v; }
 # The race detector needs a C compiler that can link.
 has_gcc() { links gcc && links cc; } # go calls the compiler gcc, a test calls it cc
@@ -35,6 +36,7 @@ missing_packages() {
   has_maven || say maven
   has_faketime || say faketime
   has_unzip || say unzip
+  has_etcdctl || say etcd-client
   has_gcc || { say gcc && say libc6-dev; }
   has_chromium || { say chromium && say chromium-driver; }
   has_pip || say python3-pip
@@ -51,16 +53,16 @@ install() { # PACKAGES…
   apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends "$@"
 }
 
-# java_is_built: succeeds if the jar is newer than everything it is made from. It
-# is the last that Maven makes.
+# java_is_built: succeeds if the jars are newer than everything they are made
+# from.
 java_is_built() {
-  [ -f "$java_jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
+  [ -f "$java_jar" ] && [ -f "$java_dir/etcd/target/etcd.jar" ] && [ -f "$java_dir/zookeeper/target/zookeeper.jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
 }
 
 build_java() {
   [ -f "$java_dir/pom.xml" ] || return 0
   java_is_built && return
-  say "building $java_jar"
+  say "building $java_jar and the jetcd peer"
   again maven -f "$java_dir" package
 }
 

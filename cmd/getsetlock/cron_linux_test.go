@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -96,6 +97,56 @@ func TestCrontabOfTheCronPageRuns(t *testing.T) {
 	}
 	if jobs != 1 {
 		t.Errorf("%d jobs", jobs)
+	}
+}
+
+// The page keeps passwords off command lines and out of crontabs.
+func TestPasswordFileOfTheCronPageWorks(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cron.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := miniredis.RunT(t)
+	server.RequireAuth("s3cret")
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, with := range map[string]struct {
+		env  string
+		args []string
+	}{
+		"`--password-file /etc/getsetlock/password`": {"", []string{"--password-file", file}},
+		"`GETSETLOCK_PASSWORD_FILE`":                 {"GETSETLOCK_PASSWORD_FILE=" + file, nil},
+	} {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("docs/cron.md does not name %s", text)
+		}
+		d := newDesk(t)
+		d.env = append(d.env, "GETSETLOCK_REDIS=redis://"+server.Addr(), with.env)
+		d.does("report\n", slices.Concat([]string{"getsetlock", "run", "--wait", "0"}, with.args,
+			[]string{"report", "--", filepath.Join(d.path, "report")})...)
+	}
+}
+
+// A job's image takes the command from the released one, by one line that is on
+// both pages.
+func TestCronPageCopiesTheCommandAsReleased(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^ *(COPY --from=.* /usr/local/bin/getsetlock .*)$`)
+	var lines []string
+	for _, name := range []string{"cron.md", "release.md"} {
+		page, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := line.FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("docs/%s copies no command", name)
+		}
+		lines = append(lines, string(m[1]))
+	}
+	if lines[0] != lines[1] {
+		t.Errorf("docs/cron.md has %q, docs/release.md %q", lines[0], lines[1])
 	}
 }
 

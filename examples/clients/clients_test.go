@@ -78,6 +78,13 @@ func TestGoRedisHandsOverItsConnections(t *testing.T) {
 	defer tokens.Close()
 	locks, err = FromGoRedis(t.Context(), tokens)
 	works(t, "credentials", locks, err, ask(tokens))
+
+	options.CredentialsProviderContext = nil
+	options.CredentialsProvider = func() (string, string) { return "app", "s3cret2" }
+	older := redis.NewClient(&options)
+	defer older.Close()
+	locks, err = FromGoRedis(t.Context(), older)
+	works(t, "credentials without a context", locks, err, ask(older))
 }
 
 // Its sentinels have a password of their own, and its dialer asks them.
@@ -144,4 +151,44 @@ func TestValkeyHandsOverItsOptions(t *testing.T) {
 	}
 	locks, err = FromValkey(t.Context(), o)
 	works(t, "dialer", locks, err, get)
+}
+
+// The addresses are those of the sentinels, which have no keys.
+func TestRueidisHandsOverItsSentinels(t *testing.T) {
+	s, config := protected(t)
+	for name, tls := range map[string]*tls.Config{"by TLS": config, "plain": nil} {
+		w := s.StartSentinel(redistest.Options{TLS: tls != nil, Certs: tls != nil, Password: "s3cret4"})
+		o := rueidis.ClientOption{InitAddress: []string{w.Addr()}, Username: "app", Password: "s3cret2",
+			SelectDB: 3, TLSConfig: config,
+			Sentinel: rueidis.SentinelOption{MasterSet: "m", Password: "s3cret4", TLSConfig: tls}}
+		client, err := rueidis.NewClient(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		locks, err := FromRueidis(t.Context(), o)
+		works(t, name, locks, err, func(key string) (string, error) {
+			return client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+		})
+	}
+}
+
+// The addresses are those of the sentinels, which have no keys.
+func TestValkeyHandsOverItsSentinels(t *testing.T) {
+	s, config := protected(t)
+	for name, tls := range map[string]*tls.Config{"by TLS": config, "plain": nil} {
+		w := s.StartSentinel(redistest.Options{TLS: tls != nil, Certs: tls != nil, Password: "s3cret4"})
+		o := valkey.ClientOption{InitAddress: []string{w.Addr()}, Username: "app", Password: "s3cret2",
+			SelectDB: 3, TLSConfig: config,
+			Sentinel: valkey.SentinelOption{MasterSet: "m", Password: "s3cret4", TLSConfig: tls}}
+		client, err := valkey.NewClient(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		locks, err := FromValkey(t.Context(), o)
+		works(t, name, locks, err, func(key string) (string, error) {
+			return client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+		})
+	}
 }

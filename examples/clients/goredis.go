@@ -23,6 +23,11 @@ func FromGoRedis(ctx context.Context, client *redis.Client) (*lock.Client, error
 	switch {
 	case o.CredentialsProviderContext != nil:
 		options.Credentials = o.CredentialsProviderContext
+	case o.CredentialsProvider != nil:
+		options.Credentials = func(context.Context) (user, password string, err error) {
+			user, password = o.CredentialsProvider()
+			return user, password, nil
+		}
 	case o.Password != "":
 		options.User, options.Password = o.Username, o.Password
 	}

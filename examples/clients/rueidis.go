@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -15,7 +16,8 @@ import (
 // doc: rueidis
 
 // FromRueidis opens locks by the options of a client of rueidis. A DialCtxFn
-// gets the TLS configuration and does the handshake, as rueidis expects.
+// gets the TLS configuration and does the handshake, as rueidis expects. With
+// Sentinel it is not used: getsetlock asks the sentinels by itself.
 func FromRueidis(ctx context.Context, o rueidis.ClientOption) (*lock.Client, error) {
 	options := redisconn.Options{User: o.Username, Password: o.Password}
 	if fn := o.AuthCredentialsFn; fn != nil {
@@ -25,18 +27,24 @@ func FromRueidis(ctx context.Context, o rueidis.ClientOption) (*lock.Client, err
 			return c.Username, c.Password, err
 		}
 	}
-	if dial := o.DialCtxFn; dial != nil {
+	sentinel := o.Sentinel
+	if dial := o.DialCtxFn; dial != nil && sentinel.MasterSet == "" {
 		options.Conn = func(ctx context.Context) (net.Conn, error) {
 			return dial(ctx, o.InitAddress[0], &o.Dialer, o.TLSConfig)
 		}
 		return modern.Open(ctx, address(o.SelectDB), modern.Options{Redis: options})
 	}
-	scheme := "redis"
+	scheme, place := "redis", o.InitAddress[0]
 	if o.TLSConfig != nil {
 		scheme, options.TLS = "rediss", o.TLSConfig
 	}
+	if sentinel.MasterSet != "" {
+		scheme, place = scheme+"+sentinel", strings.Join(o.InitAddress, ",")+"/"+sentinel.MasterSet
+		options.SentinelUser, options.SentinelPassword = sentinel.Username, sentinel.Password
+		options.SentinelPlain = o.TLSConfig != nil && sentinel.TLSConfig == nil
+	}
 	options.DialContext = o.Dialer.DialContext
-	return modern.Open(ctx, fmt.Sprintf("%s://%s/%d", scheme, o.InitAddress[0], o.SelectDB),
+	return modern.Open(ctx, fmt.Sprintf("%s://%s/%d", scheme, place, o.SelectDB),
 		modern.Options{Redis: options})
 }
 

@@ -164,6 +164,19 @@ func TestAlertsAreComplete(t *testing.T) {
 	}
 }
 
+// The page says that three things should wake a person.
+func TestThreeAlertsWakeAPerson(t *testing.T) {
+	var page []string
+	for _, r := range rules(t) {
+		if r.Labels["severity"] == "page" {
+			page = append(page, r.Alert)
+		}
+	}
+	if want := []string{"LeaseLost", "ServerClockStepped", "LockMetricsAbsent"}; !slices.Equal(page, want) {
+		t.Errorf("%q, want %q", page, want)
+	}
+}
+
 // The page names each alert, its threshold and why.
 func TestPageExplainsEachAlert(t *testing.T) {
 	page, err := os.ReadFile("../../docs/watching.md")

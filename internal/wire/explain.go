@@ -127,7 +127,7 @@ var advice = []struct {
 	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
 	{
 		IsUnknownCommand,
-		"the server, or a proxy before it, lacks this command: use a newer server or another mode"},
+		"the server, or a proxy before it, lacks this command: use a newer server or another mode, and redis+sentinel:// if it is a sentinel"},
 	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},
 	{IsBusy, "a script of another client keeps the server busy: wait, or end it by SCRIPT KILL"},
 	{holdsNoNumber, "another program wrote to the counter of fencing numbers (the key gsl:fence:NAMESPACE): SET it to the greatest number ever drawn, or DEL it, and numbers continue from the server's clock"},

@@ -50,15 +50,42 @@ type Contradiction struct {
 	between [2]int64
 }
 
-// String returns part of a sentence, for a report.
+// String returns part of a sentence, for a report. Amounts and instants are
+// widened to whole milliseconds, or microseconds where an amount is known that
+// well: more digits hide what matters.
 func (c Contradiction) String() string {
 	what := map[ContradictionKind]string{
 		Step: "clock stepped by", TwoProcesses: "two processes, whose clocks differ by",
 		WrongLease: "lease is off by", ServerStepped: "server's clock stepped by",
 		LateWrite: "one write was late, or its clock back for that write alone, by",
 	}[c.Kind]
-	return fmt.Sprintf("%s %v, between %s and %s", what, c.By,
-		c.From.UTC().Format(time.RFC3339Nano), c.Until.UTC().Format(time.RFC3339Nano))
+	until := c.Until.Truncate(time.Millisecond)
+	if until.Before(c.Until) {
+		until = until.Add(time.Millisecond)
+	}
+	from := c.From.Truncate(time.Millisecond)
+	return fmt.Sprintf("%s %v, between %s and %s", what, c.By.widened(),
+		from.UTC().Format(time.RFC3339Nano), until.UTC().Format(time.RFC3339Nano))
+}
+
+// widened returns the interval with ends of few digits, which contains i. An
+// unknown end stays unknown.
+func (i Interval) widened() Interval {
+	unit := time.Millisecond
+	if i.Bounded() && i.Width() < 10*unit {
+		unit = time.Microsecond
+	}
+	if low := i.Low.Truncate(unit); i.Low != NoLow && low > i.Low {
+		i.Low = low - unit
+	} else if i.Low != NoLow {
+		i.Low = low
+	}
+	if high := i.High.Truncate(unit); i.High != NoHigh && high < i.High {
+		i.High = high + unit
+	} else if i.High != NoHigh {
+		i.High = high
+	}
+	return i
 }
 
 // Contradictions lists what shows that the writes so far did not come from one

@@ -81,7 +81,9 @@ func TestHelpGoesToStdoutAndNamesVerbs(t *testing.T) {
 		if got.Code != 0 || got.Errors != "" {
 			t.Errorf("%q: %+v", line, got)
 		}
-		for _, verb := range []string{"rehearse", "run", "ls", "unlock", "GETSETLOCK_REDIS"} {
+		for _, verb := range []string{"rehearse", "run", "ls", "unlock", "GETSETLOCK_REDIS",
+			"$GETSETLOCK_PASSWORD_FILE", "$GETSETLOCK_SENTINEL_PASSWORD", "$GETSETLOCK_CACERT",
+			"$GETSETLOCK_CERT", "$GETSETLOCK_KEY_FILE"} {
 			if !strings.Contains(got.Out, verb) {
 				t.Errorf("%q does not mention %s", line, verb)
 			}
@@ -89,7 +91,8 @@ func TestHelpGoesToStdoutAndNamesVerbs(t *testing.T) {
 	}
 	got := s.Run("run", "--help")
 	for _, word := range []string{"122", "123", "124", "125", "126", "127", "--keep", "spread", "SIGKILL",
-		"verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "GETSETLOCK_REDIS", "GETSETLOCK_CACERT", "PID 1",
+		"verbatim", "GETSETLOCK_TOKEN", "GETSETLOCK_FENCE", "GETSETLOCK_REDIS", "GETSETLOCK_PASSWORD_FILE",
+		"PID 1",
 		"--replicas", "--namespace", "dual", "auto"} {
 		if !strings.Contains(got.Out, word) {
 			t.Errorf("run --help does not mention %s", word)

@@ -67,8 +67,12 @@ func TestHelpShowsVerbsInTheOrderOfUse(t *testing.T) {
 func TestMistypedWordsGetASuggestion(t *testing.T) {
 	s := clitest.NewStage(t)
 	for line, says := range map[string]string{
-		// both letters differ: a guess would be too bold
-		"rnu":                           `there is no command "rnu"; see`,
+		// two letters swapped are one difference
+		"rnu k": `there is no command "rnu"; did you mean run? See getsetlock --help`,
+		"sl":    "did you mean ls?",
+		"RUN k": "did you mean run?",
+		// three letters, two of which differ: a guess would be too bold
+		"rxy":                           `there is no command "rxy"; see`,
 		"runn":                          `there is no command "runn"; did you mean run? See getsetlock --help`,
 		"unlcok k":                      "did you mean unlock?",
 		"reh":                           "did you mean rehearse?",

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -190,11 +191,24 @@ func (w *Watched) String() string {
 	return w.buf.String()
 }
 
-// Await waits until text was written. The test's own deadline bounds it.
+// Await waits until text was written. After redistest.Patience it panics, and
+// says what was written instead.
 func (w *Watched) Await(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	late := false
+	watchdog := time.AfterFunc(redistest.Patience, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late = true
+		w.more.Broadcast()
+	})
+	defer watchdog.Stop()
 	for !strings.Contains(w.buf.String(), text) {
+		if late {
+			panic(fmt.Sprintf("clitest: gave up after %v: waited for %q, got %q", redistest.Patience, text,
+				w.buf.String()))
+		}
 		w.more.Wait()
 	}
 }

@@ -1,6 +1,9 @@
 package out
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,7 +60,39 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 	if err != nil {
 		return nil, "", WrongUse("%w", err)
 	}
+	if unused := f.unused(e); unused != "" {
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			c, err := dial(ctx)
+			var advised interface{ Advised() bool } // see package redisconn
+			if errors.As(err, &advised) {
+				err = fmt.Errorf("%w; %s", err, unused)
+			}
+			return c, err
+		}
+	}
 	return pool, a.Redacted(), nil
+}
+
+// unused says which variables are set and not used, since they belong to
+// another server, see [ServerFlags.Picked]. Without it, an error asks for a
+// password that its reader has given.
+func (f *ServerFlags) unused(e *Env) string {
+	set := e.Getenv(redisconn.Env)
+	if set == "" || set == redisconn.Pick(f.Redis, e.Getenv) {
+		return ""
+	}
+	var names []string
+	for _, name := range ServerVariables[1:] {
+		if e.Getenv(name) != "" {
+			names = append(names, "$"+name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not used: %s, set for the server of $%s, while --redis names another",
+		strings.Join(names, ", "), redisconn.Env)
 }
 
 // Picked returns the server's address, with its password, and the options for
@@ -220,19 +255,53 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // Nearest returns the name that a mistyped word may have meant: one that begins
 // with the word, else the one that differs least. It returns "" where all names
-// differ in more than half of the word's letters, or in more than two.
+// differ in more than half of the word's letters, or in more than two. Letters
+// of the other case do not differ, and two letters swapped are one difference.
 func Nearest(word string, names []string) string {
-	list := &cobra.Command{} // cobra's way to compare words, which it has for commands only
-	for _, name := range names {
-		list.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	if word == "" {
+		return ""
 	}
-	for letters := 1; word != "" && letters <= min(2, len(word)/2); letters++ {
-		list.SuggestionsMinimumDistance = letters
-		if near := list.SuggestionsFor(word); len(near) > 0 {
-			return near[0]
+	word = strings.ToLower(word)
+	near, least := "", min(2, len(word)/2)+1
+	for _, name := range names {
+		d := distance(word, name)
+		if strings.HasPrefix(strings.ToLower(name), word) {
+			d = 0
+		}
+		if d < least {
+			near, least = name, d
 		}
 	}
-	return ""
+	return near
+}
+
+// distance is how many letters of name someone has to insert, leave out,
+// replace, or swap with their neighbour to write word.
+func distance(word, name string) int {
+	a, b := []rune(word), []rune(strings.ToLower(name))
+	// d[i][j] is the distance of the first i letters of a and j of b.
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			d[i][j] = min(d[i-1][j], d[i][j-1]) + 1
+			replaced := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			d[i][j] = min(d[i][j], replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
 }
 
 // Examples joins the lines of a verb's examples, indented by two blanks.

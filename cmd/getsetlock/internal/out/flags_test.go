@@ -3,7 +3,10 @@ package out
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/getsetlock/getsetlock/redisconn"
 )
@@ -78,6 +81,33 @@ func TestPasswordsBelongToTheirServer(t *testing.T) {
 		f.PasswordFile = "word"
 		if _, o := f.Picked(e); o.Password != "" || o.PasswordFile != "word" {
 			t.Errorf("%+v: with a file got %q and %q", c, o.Password, o.PasswordFile)
+		}
+	}
+}
+
+// The user has set the password that the error asks for, and a rule that is
+// easily forgotten keeps it from this server.
+func TestErrorNamesPasswordsThatAreNotUsed(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.RequireAuth("s3cret")
+	vars := map[string]string{"GETSETLOCK_PASSWORD": "s3cret"}
+	e := &Env{Getenv: func(name string) string { return vars[name] }}
+	for variable, unused := range map[string]bool{"redis://another": true, "": false} {
+		vars["GETSETLOCK_REDIS"] = variable
+		pool, _, err := (&ServerFlags{Redis: "redis://" + server.Addr()}).Open(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := pool.DialContext(t.Context())
+		if unused != (err != nil) {
+			t.Fatalf("%q: %v", variable, err)
+		}
+		const says = "not used: $GETSETLOCK_PASSWORD, set for the server of $GETSETLOCK_REDIS"
+		if unused && (!strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret")) {
+			t.Error(err)
+		}
+		if c != nil {
+			c.Close()
 		}
 	}
 }

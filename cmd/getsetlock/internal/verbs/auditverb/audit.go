@@ -99,7 +99,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 		Example: out.Examples(
 			"getsetlock audit --demo                   # needs no server",
 			"getsetlock audit --match 'lock:*'",
-			"# who writes, and whose clock is wrong, with a page of plots",
+			"# who writes, and whose clock is wrong, on a page with the causes first",
 			"getsetlock audit --match 'lock:*' --lease 60s --monitor --report a.html",
 			"# record now, and look again later",
 			"getsetlock audit --match 'lock:*' --monitor --record incident.txt --hash",
@@ -132,7 +132,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 		"claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
 	flags.StringVar(&f.replay, "replay", "", "read a file made by --record instead of watching a server")
-	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks and waits as plots")
 	flags.BoolVar(&f.hash, "hash", false,
 		"--record: write keyed hashes in place of names and of values that are no stamps")
 	flags.BoolVar(&f.demo, "demo", false, "audit an embedded fleet with wrong clocks, in virtual time")

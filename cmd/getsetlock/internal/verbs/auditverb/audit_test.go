@@ -290,10 +290,11 @@ func TestAuditSaysThatItWatchedNothing(t *testing.T) {
 		got.Code != 0 {
 		t.Errorf("code %d, of an empty database it says\n%s", got.Code, got.Out)
 	}
-	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
-	// A watch sends PING at its end.
+	// A watch sends PING at its end. A new connection sends one too, but not
+	// where it selects a database.
+	s.World.Mini.DB(1).Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
 	wire := s.World.Wire(redistest.Rule{Command: "PING", Times: -1, Do: redistest.CutBefore})
-	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
+	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen() + "/1"
 	got = s.Run("audit", "--for", "100ms", "--quiet", "--lease", "60s", "--dialect", "jedis")
 	if got.Code != 3 || !strings.Contains(got.Errors, "to the end; what was seen until then is above") ||
 		!strings.Contains(got.Out, "watched ") {

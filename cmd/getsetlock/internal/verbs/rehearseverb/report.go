@@ -128,7 +128,7 @@ func filmSection(res *rehearse.Result, title string) report.Section {
 	sku := out.Shortened(out.OneLine(out.Escaped(f.SKU)), 40)
 	s := report.Section{
 		Title: fmt.Sprintf("%s, %s: %s", sku, title, overWords(f.Oversold)),
-		Words: fmt.Sprintf("%s. Of a stock of %d, %d units were sold and %d are left. The drawing has jobs %d to %d of %d. A bar is a program's work from reading the stock, whose number stands at its left end, to writing it back.",
+		Words: fmt.Sprintf("%s. Of a stock of %d, %d units were sold and %d are left. The drawing has jobs %d to %d of %d. A bar is a program's work, from reading the stock to writing it back. The number at its left end is the stock that the program read. Times count from the first job shown.",
 			sentence(rehearse.About(res.Protocol)), f.Stock, f.Sold, f.Left, f.First,
 			f.First+len(f.Scenes)-1, f.Jobs),
 		Table: report.Table{Columns: []string{"program", "what became of it", "read", "wrote", "sold",
@@ -161,7 +161,8 @@ func filmSection(res *rehearse.Result, title string) report.Section {
 			From: j.ReadMS - begin, To: j.EndMS - begin, Says: says, Bad: j.Undone})
 		t.Marks = append(t.Marks, report.Mark{Row: row, At: j.ReadMS - begin, Label: strconv.Itoa(j.Read),
 			Says: says, Bad: j.Undone})
-		line := []string{j.Who, fate(j), strconv.Itoa(j.Read), "-", "-", tenths(j.ReadMS), tenths(j.EndMS)}
+		line := []string{j.Who, fate(j), strconv.Itoa(j.Read), "-", "-", tenths(j.ReadMS - begin),
+			tenths(j.EndMS - begin)}
 		if j.WroteMS != nil {
 			line[3], line[4] = strconv.Itoa(j.Wrote), strconv.Itoa(j.Units)
 			wrote = append(wrote, report.Mark{

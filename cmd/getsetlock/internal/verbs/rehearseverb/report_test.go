@@ -13,7 +13,10 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 )
 
-var madeAt = regexp.MustCompile(`<time .*</time>`)
+var (
+	madeAt      = regexp.MustCompile(`<time .*</time>`)
+	firstAtZero = regexp.MustCompile(`(?s)to, ms</th></tr>.{0,30}?<tr[^>]*>(<td[^>]*>[^<]*</td>){5}<td>0\.0</td>`)
+)
 
 // The parts share one binary, which takes longest to make.
 func TestReportOfARehearsal(t *testing.T) {
@@ -68,6 +71,10 @@ func reportInOrder(t *testing.T, binary string) {
 		if strings.Contains(locked, `class="holds wrong"`) || strings.Contains(locked, `class="bad"`) ||
 			strings.Contains(locked, `class="both"`) {
 			t.Errorf("%s: something is red with %s", protocol, c.with)
+		}
+		// The drawings and the tables below them count from the same instant.
+		if n := len(firstAtZero.FindAllString(page, -1)); n != 2 {
+			t.Errorf("%s: %d of 2 tables of jobs begin at 0.0", protocol, n)
 		}
 		if verdict := strings.Contains(page, `<p class="verdict bad">`); verdict != (c.code == 1) {
 			t.Errorf("%s: the verdict is bad: %v", protocol, verdict)

@@ -22,7 +22,7 @@ type movingKeeper struct {
 	*clientKeeper
 	bridge *migrate.Bridge
 	member *migrate.Member // nil with --protocol dual
-	seen   looks
+	seen   *looks
 	keeps  time.Duration // longest time for which the server keeps a lock that run does not release
 }
 
@@ -33,7 +33,7 @@ func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	if err != nil {
 		return nil, err
 	}
-	k := &movingKeeper{seen: looks{clock: e.Clock}}
+	k := &movingKeeper{seen: &looks{clock: e.Clock}}
 	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true,
 		Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
 	if f.protocol == protocolAuto {

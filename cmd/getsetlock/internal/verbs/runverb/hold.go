@@ -22,7 +22,8 @@ Once hold has the lock, it prints one line on stdout and goes on holding:
   held TOKEN FENCE
 TOKEN tells this acquisition from all others. FENCE is the fencing number, or -
 where the lock has none (--protocol legacy). A script waits for the lock by
-reading that line. If hold ends without it, the lock was not taken.
+reading that line. If hold ends without it, the lock was not taken. If the line
+cannot be printed, hold gives the lock back and ends with 125.
 
 Input: what arrives on stdin is thrown away; its end gives the lock back. When
 the script dies, its end of the pipe closes, and the lock is free at once. A
@@ -163,13 +164,16 @@ func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []str
 func (r *runner) hold(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
+	r.outliveReaders()
 	outer, err := r.joins(ctx)
 	if outer != nil || err != nil {
 		r.keeper.close(closeWait)
 		if err != nil {
 			return err
 		}
-		r.announce(outer[1], outer[2])
+		if err := r.announce(outer[1], outer[2]); err != nil {
+			return err
+		}
 		return ended(r.watchInput(signals).Wait())
 	}
 	lease, err := r.wait(ctx)
@@ -182,16 +186,24 @@ func (r *runner) hold(ctx context.Context) error {
 	if n, ok := lease.Fence(); ok {
 		fence = strconv.FormatInt(n, 10)
 	}
-	r.announce(lease.Token(), fence)
+	if err := r.announce(lease.Token(), fence); err != nil {
+		r.give(lease.free)
+		r.keeper.close(closeWait)
+		return err
+	}
 	return r.attend(r.watchInput(signals), lease)
 }
 
-// announce prints the line for which a script waits.
-func (r *runner) announce(token, fence string) {
-	fmt.Fprintf(r.env.Stdout, "held %s %s\n", token, cmp.Or(fence, "-"))
+// announce prints the line for which a script waits. If it cannot be printed,
+// no script works under the lock.
+func (r *runner) announce(token, fence string) error {
+	if _, err := fmt.Fprintf(r.env.Stdout, "held %s %s\n", token, cmp.Or(fence, "-")); err != nil {
+		return out.CouldNot(err, "telling that %q is held; it is given back", r.key)
+	}
 	if r.env.Interactive() {
 		r.env.Say(r.flags.server.Quiet, "holding %q; ^D gives it back", r.key)
 	}
+	return nil
 }
 
 // input is the standard input of hold, which stands in the place of a command:

@@ -15,7 +15,7 @@ import (
 type legacyKeeper struct {
 	*clientKeeper
 	backend legacy.Backend
-	seen    looks
+	seen    *looks
 }
 
 // openLegacy returns the keeper for a command line. Nothing is sent.
@@ -41,7 +41,7 @@ func openLegacy(e *out.Env, f *runFlags) (keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &legacyKeeper{common, backend, looks{clock: e.Clock}}
+	k := &legacyKeeper{common, backend, &looks{clock: e.Clock}}
 	if err := k.fitKeep(f); err != nil {
 		k.close(0)
 		return nil, out.WrongUse("%w", f.words(err))

@@ -3,13 +3,13 @@
 package runverb
 
 import (
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
 )
 
 // crashed is a stage on which an old client left a stamp that passed a minute
@@ -50,21 +50,50 @@ func TestThirdTickTakesAPastStamp(t *testing.T) {
 	}
 }
 
-// play moves time from timer to timer until the command line has ended.
+// play moves time from timer to timer until the command line has ended. While
+// no timer is armed it waits for one. Once the command line has taken "k", time
+// stands still, since its command runs in real time and must not outrun the
+// renewals. Only a lock that was taken over waits for one more timer: it
+// settles.
 func play(s *clitest.Stage, st *clitest.Started) clitest.Screen {
 	s.T.Helper()
-	clock := s.Clock.(*redistest.Clock)
-	for {
+	clock, before := s.Clock.(*redistest.Clock), onServer(s)
+	settles := before[0] != ""
+	late := time.NewTimer(redistest.Patience)
+	defer late.Stop()
+	for used := -1; ; {
+		// Taken before the timers are counted, or one that is armed in between
+		// would be missed.
+		asked := clock.Asked()
+		armed := clock.AskedTimes(asked + 1)
+		now := onServer(s)
+		taken := now != before && now != [2]string{}
+		switch {
+		case taken && !settles:
+			armed = nil
+		case clock.Timers() > 0 && (!taken || asked > used):
+			used, settles = asked, settles && !taken
+			s.World.Tick()
+			continue
+		}
 		select {
 		case got := <-st.Done:
 			return got
-		default:
+		case <-armed:
+		case <-late.C:
+			s.T.Fatalf("the command line neither ends nor arms a timer: %s", st.Errors)
 		}
-		if clock.Timers() > 0 {
-			s.World.Tick()
-		}
-		runtime.Gosched()
 	}
+}
+
+// onServer returns what is stored on "k" and on its key M.
+func onServer(s *clitest.Stage) (stored [2]string) {
+	for i, key := range []string{"k", legacy.MarkKey("k")} {
+		if s.World.Mini.Type(key) == "string" { // next to M lies a hash of looks
+			stored[i], _ = s.World.Mini.Get(key)
+		}
+	}
+	return stored
 }
 
 func TestBehindTakesAPastStampAtOnce(t *testing.T) {

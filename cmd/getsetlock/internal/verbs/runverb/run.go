@@ -25,8 +25,10 @@ Environment of the command:
                       is smaller than one it has seen: that keeps out a holder
                       that was stopped for too long, or whose lock the server
                       forgot in a fail-over
-  GETSETLOCK_REDIS    the server's address, with its user and password
-  GETSETLOCK_CACERT   the whole path of the file given by --cacert
+  GETSETLOCK_REDIS    the server's address as it was given, so that getsetlock
+                      inside the command asks the same server. Passwords,
+                      password files and certificates are handed on too, by the
+                      variables that "getsetlock --help" names
 
 A run inside a run on the same key joins it: it compares the token with the
 server's, and runs its command under the lock that the outer run holds.
@@ -132,8 +134,9 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock run --dialect redis-py --lease 30s stock:42 -- python sell.py",
 			"# count the lock only after a replica has it, and use the fencing number",
 			"getsetlock run --replicas 1 nightly -- sh -c 'backup \"$GETSETLOCK_FENCE\"'",
-			"# another server; other users of the machine cannot read the variable",
-			"export GETSETLOCK_REDIS=rediss://app:secret@redis.example:6380/2",
+			"# another server, by TLS, with a user whose password is in a file",
+			"export GETSETLOCK_REDIS=rediss://app@redis.example:6380/2",
+			"export GETSETLOCK_PASSWORD_FILE=/run/secrets/redis",
 		),
 		Annotations: map[string]string{out.OwnFailures: "yes"},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string,

@@ -52,7 +52,7 @@ func TestRunAndItsCommandReachAProtectedServer(t *testing.T) {
 	s.Want(s.Run(clitest.Script(flags+" --password-file "+word, "k", "echo "+names)...), 0,
 		strings.Join([]string{address, word, cert, key}, " ")+"\n", "")
 
-	s.Want(s.Run(clitest.Script(flags+" --wait 0", "k", "echo no")...), 125, "",
+	s.Want(s.Run(clitest.Script(flags+" --wait 0", "k", "echo no")...), 122, "",
 		"the server demands a password, and none was given")
 	s.Want(s.Run(append([]string{"ls", "-q"}, strings.Fields(flags)...)...), 3, "",
 		"the server demands a password, and none was given")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"syscall"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
@@ -110,6 +111,7 @@ func (r *runner) run(ctx context.Context) error {
 	// caught once there is a command to pass them to.
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
+	r.outliveReaders()
 
 	outer, err := r.joins(ctx)
 	if outer != nil || err != nil {
@@ -136,6 +138,12 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	return r.attend(proc, lease)
 }
+
+// outliveReaders keeps this process alive when nobody reads what it prints.
+// SIGPIPE would end it at once, with the lock held and the command running. The
+// write then fails instead. This holds until the process ends, so that its exit
+// code is right.
+func (r *runner) outliveReaders() { _ = r.env.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // spec returns how to start the command, whichever run holds its lock.
 func (r *runner) spec(env []string, signals <-chan os.Signal) child.Spec {

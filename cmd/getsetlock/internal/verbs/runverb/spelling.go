@@ -2,6 +2,7 @@ package runverb
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -31,9 +32,21 @@ func (r *runner) warn(ctx context.Context) {
 	if w := r.keeper.warning(); w != "" {
 		r.env.Say(false, "warning: %s", w)
 	}
+	if r.hasUser() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spellingWait)
 	defer cancel()
 	r.warnOfSpellings(ctx)
+}
+
+// hasUser reports whether the address names a user. Its rights may end at the
+// plain keys: then each look would be a refusal in the server's ACL LOG, which
+// some watch for intruders.
+func (r *runner) hasUser() bool {
+	raw, _ := r.flags.server.Picked(r.env)
+	address, err := url.Parse(raw)
+	return err == nil && address.User.Username() != ""
 }
 
 // warnOfSpellings names keys that are r's key in the spelling of another

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -81,10 +82,12 @@ type sight struct {
 	free bool            // a getsetlock client could take the lock
 }
 
-// looks are the looks of one process at the keys of old clients. They are made
-// one after the other.
+// looks are the looks of one process at the keys of old clients. A verb's own
+// look and that of a waiting message may end together.
 type looks struct {
 	clock lock.Clock
+
+	mu    sync.Mutex
 	value string    // bytes that the last look saw
 	since time.Time // first look that saw them
 }
@@ -94,6 +97,8 @@ type looks struct {
 // process or another has seen the same bytes for long enough.
 func (l *looks) sight(key string, o legacy.Observation, terms dialect.Terms) sight {
 	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if o.Value != l.value || l.since.IsZero() {
 		l.value, l.since = o.Value, now
 	}

@@ -99,7 +99,7 @@ func New(e *out.Env) *cobra.Command {
 		Long:  fmt.Sprintf(skewLong, presetList()),
 		Example: out.Examples(
 			"getsetlock skew --lease 30s --job 5s..40s --spread 400ms",
-			"# a kind of clock, and a page of plots",
+			"# a kind of clock, and a page with the answer, its causes and plots",
 			"getsetlock skew --lease 30s --job 5s..40s --preset chrony --report s.html",
 			"# the shortest way to two holders",
 			"getsetlock skew --job 20s --delay 50s --explore",
@@ -143,7 +143,7 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false,
 		"search all orders of commands, and print the shortest way to two holders")
-	flags.StringVar(&f.report, "report", "", "write a page with plots and tables to this file")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, and as plots which fleets are safe, how likely a second holder is, how long clients wait")
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	out.JSONFlag(cmd, &f.asJSON)

@@ -23,14 +23,15 @@ const Patience = time.Minute
 
 // Cluster is an etcd cluster in this process.
 type Cluster struct {
-	t       *testing.T
+	t       testing.TB
 	cfgs    []*embed.Config
 	members []*embed.Etcd // nil: stopped
+	others  []string      // addresses of a server outside this process, instead
 }
 
 // Start starts a cluster of n members and stops it at the end of the test.
 // change may alter each member's Config before the start.
-func Start(t *testing.T, n int, change ...func(*embed.Config)) *Cluster {
+func Start(t testing.TB, n int, change ...func(*embed.Config)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, cfgs: make([]*embed.Config, n), members: make([]*embed.Etcd, n)}
 	var peers []string
@@ -70,7 +71,7 @@ func Start(t *testing.T, n int, change ...func(*embed.Config)) *Cluster {
 	return c
 }
 
-func free(t *testing.T) url.URL {
+func free(t testing.TB) url.URL {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func (c *Cluster) Leader() int {
 
 // Endpoints are the clients' addresses of all members.
 func (c *Cluster) Endpoints() []string {
-	var all []string
+	all := c.others
 	for _, cfg := range c.cfgs {
 		all = append(all, cfg.ListenClientUrls[0].Host)
 	}

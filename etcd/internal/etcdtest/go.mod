@@ -1,8 +1,9 @@
-module github.com/getsetlock/getsetlock/etcd/etcdtest
+module github.com/getsetlock/getsetlock/etcd/internal/etcdtest
 
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/getsetlock/getsetlock v0.0.0
 	github.com/getsetlock/getsetlock/etcd v0.0.0
 	go.etcd.io/etcd/api/v3 v3.7.3
@@ -69,6 +70,6 @@ require (
 )
 
 replace (
-	github.com/getsetlock/getsetlock => ../..
-	github.com/getsetlock/getsetlock/etcd => ..
+	github.com/getsetlock/getsetlock => ../../..
+	github.com/getsetlock/getsetlock/etcd => ../..
 )

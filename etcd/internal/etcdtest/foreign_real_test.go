@@ -1,0 +1,265 @@
+//go:build real
+
+package etcdtest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// rounds is a number of acquisitions, times $ETCD_ROUNDS for long runs by hand.
+func rounds(n int) int {
+	if times, err := strconv.Atoi(os.Getenv("ETCD_ROUNDS")); err == nil {
+		return n * times
+	}
+	return n
+}
+
+// etcdctl returns Debian's client of etcd, with a lease of a few seconds.
+func (c *Cluster) etcdctl(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "etcdctl", args...)
+	cmd.Env = append(os.Environ(), "ETCDCTL_API=3", "ETCDCTL_ENDPOINTS="+c.Endpoints()[0])
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// holder is an etcdctl that waits for a lock, or holds it.
+type holder struct {
+	cmd *exec.Cmd
+	key chan string // gets the key when it holds the lock; closed when it ends
+}
+
+func (c *Cluster) lockedByEtcdctl(t *testing.T, name string) *holder {
+	t.Helper()
+	h := &holder{cmd: c.etcdctl(context.Background(), "lock", "--ttl=2", name), key: make(chan string, 1)}
+	out, err := h.cmd.StdoutPipe()
+	if err == nil {
+		err = h.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(h.key)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			h.key <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() { h.end(os.Kill) })
+	return h
+}
+
+func (h *holder) end(signal os.Signal) {
+	_ = h.cmd.Process.Signal(signal)
+	_ = h.cmd.Wait()
+}
+
+// jetcd is a JVM with one jetcd client.
+type jetcd struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func (c *Cluster) jetcd(t *testing.T) *jetcd {
+	t.Helper()
+	target := filepath.Join("..", "..", "..", "java", "etcd", "target")
+	if _, err := os.Stat(filepath.Join(target, "etcd.jar")); err != nil {
+		t.Fatalf("%v: run scripts/prepare.sh", err)
+	}
+	j := &jetcd{cmd: exec.Command("java", "-Xmx128m", "-cp",
+		filepath.Join(target, "etcd.jar")+":"+filepath.Join(target, "lib", "*"), "getsetlock.etcd.Main",
+		"http://"+c.Endpoints()[0])}
+	j.cmd.Stderr = io.Discard // SLF4J says that it has no logger
+	out, err := j.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.out = bufio.NewReader(out)
+	if j.in, err = j.cmd.StdinPipe(); err == nil {
+		err = j.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(j.kill)
+	j.answer(t)
+	return j
+}
+
+func (j *jetcd) kill() {
+	_ = j.cmd.Process.Kill()
+	_ = j.cmd.Wait()
+}
+
+func (j *jetcd) send(t *testing.T, order string) {
+	t.Helper()
+	if _, err := io.WriteString(j.in, order+"\n"); err != nil {
+		t.Error(err)
+	}
+}
+
+func (j *jetcd) answer(t *testing.T) string {
+	t.Helper()
+	line, err := j.out.ReadString('\n')
+	said, ok := strings.CutPrefix(strings.TrimSpace(line), "ok")
+	if err != nil || !ok {
+		t.Errorf("jetcd: %q, %v", line, err)
+	}
+	return strings.TrimSpace(said)
+}
+
+func (j *jetcd) do(t *testing.T, order string) string {
+	t.Helper()
+	j.send(t, order)
+	return j.answer(t)
+}
+
+// addOne adds one to a counter by a read and a write. Only the lock keeps two
+// of these apart.
+func addOne(ctx context.Context, client *clientv3.Client, counter string) error {
+	got, err := client.Get(ctx, counter)
+	if err != nil {
+		return err
+	}
+	n := 0
+	if len(got.Kvs) > 0 {
+		n, _ = strconv.Atoi(string(got.Kvs[0].Value))
+	}
+	_, err = client.Put(ctx, counter, strconv.Itoa(n+1))
+	return err
+}
+
+func TestForeignClientsLoseNoUpdate(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	j := c.jetcd(t)
+	own := c.Client()
+	ctx := testContext(t)
+	var ours atomic.Int64
+	var others, all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 { // getsetlock, until the others are done
+		locks, _ := c.locks(t, lock.Config{TTL: long})
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := locks.Do(ctx, "stock", func(ctx context.Context) error {
+					return addOne(ctx, own, "goods")
+				}); err != nil {
+					t.Error(err)
+					return
+				}
+				ours.Add(1)
+			}
+		})
+	}
+	byJetcd, byEtcdctl := rounds(150), rounds(10)
+	others.Go(func() { j.do(t, fmt.Sprintf("count stock goods %d", byJetcd)) })
+	others.Go(func() {
+		for range byEtcdctl {
+			add := `etcdctl put goods $(($(etcdctl get --print-value-only goods) + 1)) >/dev/null`
+			if err := c.etcdctl(ctx, "lock", "--ttl=30", "stock", "--", "sh", "-c", add).Run(); err != nil {
+				t.Errorf("etcdctl: %v", err)
+			}
+		}
+	})
+	others.Wait()
+	close(stop)
+	all.Wait()
+	got, err := own.Get(ctx, "goods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := byJetcd + byEtcdctl + int(ours.Load())
+	if n, _ := strconv.Atoi(string(got.Kvs[0].Value)); n != want {
+		t.Errorf("%d updates of %d were kept", n, want)
+	}
+	t.Logf("%d by jetcd, %d by etcdctl, %d by getsetlock", byJetcd, byEtcdctl, ours.Load())
+	if ours.Load() < int64(byJetcd)/4 {
+		t.Error("getsetlock starved")
+	}
+	if left := c.Keys("stock/"); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestEtcdctlAndGetsetlockWakeEachOther(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	locks, _ := c.locks(t, lock.Config{TTL: long})
+	held := acquire(t, locks, "stock")
+	theirs := c.lockedByEtcdctl(t, "stock")
+	await(t, "etcdctl's key", func() bool { return len(c.Keys("stock/")) == 2 })
+	ours := locks.Request(testContext(t), "stock")
+	await(t, "our next key", func() bool { return len(c.Keys("stock/")) >= 2 })
+	release(t, held)
+	if key := <-theirs.key; !strings.HasPrefix(key, "stock/") {
+		t.Fatalf("etcdctl was not woken: %q", key)
+	}
+	select {
+	case r := <-ours:
+		t.Fatalf("beside etcdctl: %+v", r)
+	default:
+	}
+	theirs.end(os.Interrupt) // it unlocks
+	if r := <-ours; r.Err != nil {
+		t.Error(r.Err)
+	} else {
+		release(t, r.Lease)
+	}
+}
+
+func TestJetcdAndGetsetlockWakeEachOther(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	j := c.jetcd(t)
+	locks, _ := c.locks(t, lock.Config{TTL: long})
+	held := acquire(t, locks, "stock")
+	j.send(t, "lock stock")
+	await(t, "jetcd's key", func() bool { return len(c.Keys("stock/")) == 2 })
+	release(t, held)
+	key := j.answer(t)
+	ours := locks.Request(testContext(t), "stock")
+	await(t, "our key", func() bool { return len(c.Keys("stock/")) == 2 })
+	j.do(t, "unlock "+key)
+	if r := <-ours; r.Err != nil {
+		t.Error(r.Err)
+	} else {
+		release(t, r.Lease)
+	}
+}
+
+// A holder of either side dies. The other gets the lock when the lease ends.
+func TestLockOfADeadForeignHolderIsFreed(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	j := c.jetcd(t)
+	locks, _ := c.locks(t, lock.Config{TTL: long})
+	theirs := c.lockedByEtcdctl(t, "one")
+	<-theirs.key
+	j.do(t, "lock two")
+	theirs.end(os.Kill)
+	j.kill()
+	for _, name := range []string{"one", "two"} {
+		release(t, acquire(t, locks, name))
+	}
+}

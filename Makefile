@@ -46,5 +46,5 @@ man: ## write manual pages and completion scripts below bin/pages, or below PAGE
 	@go run ./cmd/getsetlock/internal/manual "$${PAGES:-bin/pages}"
 
 clean: ## delete what was built here; downloads stay in the cache folder
-	@rm -rf bin dist java/dual/target java/interop/target
+	@rm -rf bin dist java/dual/target java/etcd/target java/interop/target java/zookeeper/target
 	@go clean -testcache

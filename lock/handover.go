@@ -61,7 +61,7 @@ func (l *Lease) inherit(before *Lease) {
 	if l.client == before.client && before.renewal.next != never {
 		l.renewal.next, l.renewal.warns = before.renewal.next, before.renewal.warns
 	} else {
-		l.planRenewal() // by its own times; the lease before may have reached Config.LongestHold
+		l.planRenewal(l.asked) // by its own times; the lease before may have reached Config.LongestHold
 	}
 }
 

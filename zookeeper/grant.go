@@ -1,0 +1,350 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// grant is one node of a session: one acquisition of a lock, or a waiter's
+// place in the queue.
+type grant struct {
+	s    *session
+	name string
+	id   string // 32 characters that no other node has
+	term lock.Term
+
+	// Guarded by s.mu.
+	path    string        // path of the node; empty: unknown whether it exists
+	fence   int64         // zxid of its creation
+	keep    time.Duration // elapsed time until which the node is kept without an Extend
+	pending bool          // the request that creates the node may still be on its way
+	never   bool          // the node was never created
+	unsure  bool          // the reply to its creation was lost
+	asked   bool          // a release of unknown outcome was sent
+	over    bool          // this grant holds nothing any more
+	deleted bool          // the node is gone
+	blind   bool          // the watch of the node has ended
+	unwatch func()        // ends what Watch armed
+}
+
+// Token is the id of the session, in hexadecimal as in ZooKeeper's own output,
+// and that of the node.
+func (g *grant) Token() string   { return fmt.Sprintf("0x%x/%s", g.s.id, g.id) }
+func (g *grant) Term() lock.Term { return g.term }
+
+// Fence is the zxid with which the node was created.
+func (g *grant) Fence() int64 {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	return g.fence
+}
+
+// gone returns the error of a grant that certainly holds nothing.
+func (g *grant) gone() error {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	switch {
+	case g.s.over:
+		return lost(g.name, "its session expired: the servers heard nothing of this process for its timeout")
+	case g.deleted:
+		return lost(g.name, "its node is gone: another client deleted it")
+	case g.over || g.asked:
+		return lost(g.name, "the lock was released, or was not renewed for its whole TTL")
+	}
+	return nil
+}
+
+func (s *session) newGrant(name string) *grant {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return &grant{s: s, name: name, id: fmt.Sprintf("%x", id)}
+}
+
+// prefix is the beginning of the node's name, as Curator and go-zookeeper
+// protect it.
+func (g *grant) prefix() string { return "_c_" + g.id + "-lock-" }
+
+// create makes g's node, and its parents where they are missing. After an
+// UnsureError the node may exist; after other errors it does not.
+func (s *session) create(ctx context.Context, g *grant) error {
+	dir := s.b.path(g.name)
+	for again := 0; ; again++ {
+		s.mu.Lock()
+		g.pending = true
+		s.mu.Unlock()
+		_, err := ask(ctx, s, func() (string, error) {
+			path, err := s.conn.Create(dir+"/"+g.prefix(), []byte(s.b.cfg.Note), zk.FlagEphemeralSequential,
+				s.b.acl())
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			g.pending = false
+			if err == nil {
+				g.path = path
+			}
+			return path, err
+		})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrNoNode) && again < mostParents:
+			if err := s.parents(ctx, dir); err != nil {
+				return s.b.trouble("take", g.name, err)
+			}
+		case errors.Is(err, errOver), isRefusal(err):
+			s.free(g)
+			return s.b.trouble("take", g.name, err)
+		case errors.Is(err, zk.ErrConnectionClosed) && ctx.Err() == nil && s.found(ctx, g):
+			return nil
+		default:
+			s.mu.Lock()
+			g.unsure = true
+			s.mu.Unlock()
+			s.abandon(g)
+			return &lock.UnsureError{Grant: g, Err: s.b.trouble("take", g.name, err)}
+		}
+	}
+}
+
+// mostParents is how often parents are made anew: the server deletes an empty
+// container once a minute.
+const mostParents = 5
+
+// found reports whether g's node exists. The connection ended before the reply
+// came, and the next one is of the same session.
+func (s *session) found(ctx context.Context, g *grant) bool {
+	if err := s.find(ctx, g); err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.path != ""
+}
+
+// errPending: the request that creates the node may still be on its way.
+var errPending = errors.New("the request that creates the node may still be on its way")
+
+// find looks for g's node by its protected name. The sign of life before it
+// makes the server catch up with all that this session sent before. If the node
+// was never created, it sets g.never.
+func (s *session) find(ctx context.Context, g *grant) error {
+	s.mu.Lock()
+	pending := g.pending
+	s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	dir := s.b.path(g.name)
+	children, err := s.children(ctx, dir)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, child := range children {
+		if strings.HasPrefix(child, g.prefix()) {
+			g.path = dir + "/" + child
+			return nil
+		}
+	}
+	if pending {
+		return errPending
+	}
+	g.never = g.path == ""
+	return nil
+}
+
+// children returns the names of a node's children, none if there is no node.
+func (s *session) children(ctx context.Context, path string) ([]string, error) {
+	children, err := ask(ctx, s, func() ([]string, error) {
+		children, _, err := s.conn.Children(path)
+		return children, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return children, err
+}
+
+// look returns the clients that contend for a lock.
+func (s *session) look(ctx context.Context, name string) ([]contender, error) {
+	children, err := s.children(ctx, s.b.path(name))
+	queue, _ := contenders(children)
+	return queue, err
+}
+
+// guard watches g's node for as long as it is held.
+func (g *grant) guard(ctx context.Context) (*zk.Stat, error) {
+	s := g.s
+	s.mu.Lock()
+	g.blind = false
+	s.mu.Unlock()
+	_, stat, err := s.watch(ctx, g.path, func(deleted bool) {
+		s.mu.Lock()
+		g.deleted = g.deleted || deleted
+		g.blind = true
+		s.mu.Unlock()
+	})
+	return stat, err
+}
+
+// stand reads g's own node and the queue at once, after the node was created.
+// The server has applied that, and everything before it.
+func (s *session) stand(ctx context.Context, g *grant) ([]contender, error) {
+	type own struct {
+		stat *zk.Stat
+		err  error
+	}
+	done := make(chan own, 1)
+	go func() {
+		stat, err := g.guard(ctx)
+		done <- own{stat, err}
+	}()
+	queue, err := s.look(ctx, g.name)
+	mine := <-done
+	if err == nil {
+		err = mine.err
+	}
+	if err == nil && mine.stat != nil {
+		s.mu.Lock()
+		g.fence = mine.stat.Czxid
+		s.mu.Unlock()
+	}
+	return queue, err
+}
+
+// free records that g's node certainly does not exist.
+func (s *session) free(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.over = true
+	delete(s.grants, g)
+	delete(s.places, g)
+	delete(s.strays, g)
+	s.used = s.now()
+}
+
+// abandon puts g on the list of nodes that must not exist.
+func (s *session) abandon(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || g.over {
+		return
+	}
+	g.asked = true
+	delete(s.grants, g)
+	delete(s.places, g)
+	s.strays[g] = true
+}
+
+// granted records that g holds its lock.
+func (s *session) granted(g *grant, ttl time.Duration) error {
+	term := s.term(ttl)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return errOver
+	}
+	delete(s.places, g)
+	g.term, g.keep = term, s.now()+ttl
+	s.grants[g] = true
+	return nil
+}
+
+// Extend sends a sign of life of the session if one is due, and finds out
+// whether the node is still there.
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+	if err := fits(ttl); err != nil {
+		return lock.Term{}, err
+	}
+	terms, errs := g.s.extend(ctx, []*grant{g}, ttl)
+	return terms[0], errs[0]
+}
+
+// ExtendAll sends one message for each session.
+func (b *Backend) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+	places := map[*session][]int{}
+	for i, g := range gs {
+		s := g.(*grant).s
+		places[s] = append(places[s], i)
+	}
+	for s, at := range places {
+		some := make([]*grant, len(at))
+		for i, place := range at {
+			some[i] = gs[place].(*grant)
+		}
+		t, e := s.extend(ctx, some, ttl)
+		for i, place := range at {
+			terms[place], errs[place] = t[i], e[i]
+		}
+	}
+	return terms, errs
+}
+
+func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([]lock.Term, []error) {
+	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+	trouble := s.renew(ctx, gs[0])
+	term := s.term(ttl)
+	for i, g := range gs {
+		s.mu.Lock()
+		blind := g.blind && !g.deleted
+		s.mu.Unlock()
+		err := trouble
+		if err == nil && blind {
+			err = s.flush(ctx, g)
+		}
+		if errs[i] = g.gone(); errs[i] == nil && err != nil {
+			errs[i] = s.b.trouble("renew", g.name, err)
+		}
+		if errs[i] == nil {
+			s.mu.Lock()
+			g.keep = s.now() + ttl
+			s.mu.Unlock()
+			terms[i] = term
+		} else if errors.Is(errs[i], lock.ErrLost) && g.isDeleted() {
+			s.free(g)
+		}
+	}
+	return terms, errs
+}
+
+func (g *grant) isDeleted() bool {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	return g.deleted
+}
+
+// Release deletes the node. If ZooKeeper does not answer, the session goes on
+// with that by itself.
+func (g *grant) Release(ctx context.Context) error {
+	s := g.s
+	s.b.Unwatch(g)
+	s.mu.Lock()
+	over, asked, unsure := g.over || s.over, g.asked, g.unsure
+	s.mu.Unlock()
+	switch {
+	case over && unsure:
+		return nil // the session has settled it meanwhile
+	case over:
+		return lost(g.name, "the lock was released, or its session is over")
+	}
+	found, err := s.remove(ctx, g)
+	switch {
+	case errors.Is(err, errOver):
+		return lost(g.name, "its session is over")
+	case err != nil:
+		s.abandon(g)
+		return s.b.trouble("release", g.name, err)
+	case found || asked:
+		return nil
+	}
+	return lost(g.name, "its node is gone: another client deleted it")
+}

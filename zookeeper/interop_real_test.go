@@ -1,0 +1,249 @@
+//go:build real
+
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/zookeeper"
+	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
+)
+
+// client returns a lock.Client of its own session, below /locks.
+func client(t testing.TB, cfg lock.Config, servers ...string) *lock.Client {
+	t.Helper()
+	c, err := lock.New(backend(t, zookeeper.Config{Chroot: "/locks"}, servers...), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+func acquire(t testing.TB, c *lock.Client, key string) *lock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
+	defer cancel()
+	lease, err := c.Acquire(ctx, key)
+	if err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	return lease
+}
+
+func release(t testing.TB, lease *lock.Lease) {
+	t.Helper()
+	if err := lease.Release(); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+var shortTTL = lock.Config{TTL: 2 * time.Second}
+
+// waiters waits until so many nodes are below path.
+func waiters(t testing.TB, conn *zk.Conn, path string, n int) {
+	t.Helper()
+	for end := time.Now().Add(zktest.Patience); ; {
+		children, _, changed, err := conn.ChildrenW(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(children) == n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Until(end)):
+			t.Fatalf("%d nodes below %s, not %d: %q", len(children), path, n, children)
+		}
+	}
+}
+
+// increment adds 1 to the number in a file. Without mutual exclusion, updates
+// are lost.
+func increment(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
+}
+
+// Clients of three libraries count in one file. A lost update, or one that
+// never came, changes the sum.
+func TestCuratorGoAndOwnClientsLoseNoUpdate(t *testing.T) {
+	t.Parallel()
+	const each = 500
+	server := zktest.Start(t)
+	count(t, server, each, zktest.Curator(t, 10_000, server.Addr))
+}
+
+// Curator and kazoo do not exclude each other, also without getsetlock: Curator
+// compares kazoo's names as texts.
+func TestKazooGoAndOwnClientsLoseNoUpdate(t *testing.T) {
+	t.Parallel()
+	const each = 200
+	server := zktest.Start(t)
+	count(t, server, each, zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr))
+}
+
+// count lets a peer, go-zookeeper's Lock and two own clients count to 4·each.
+func count(t *testing.T, server *zktest.Server, each int, peer *zktest.Peer) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "count")
+	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign := zk.NewLock(admin(t, server.Addr), "/locks/count", zk.WorldACL(zk.PermAll))
+	own := []*lock.Client{client(t, lock.Config{}, server.Addr), client(t, lock.Config{}, server.Addr)}
+	var work sync.WaitGroup
+	work.Go(func() {
+		if _, err := peer.Order("count", "/locks/count", file, each); err != nil {
+			t.Error(err)
+		}
+	})
+	work.Go(func() {
+		for range each {
+			if err := errors.Join(foreign.Lock(), increment(file), foreign.Unlock()); err != nil {
+				t.Errorf("go-zookeeper's Lock: %v", err)
+				return
+			}
+		}
+	})
+	for _, c := range own {
+		work.Go(func() {
+			for range each {
+				lease, err := c.Acquire(context.Background(), "count")
+				if err == nil {
+					err = errors.Join(increment(file), lease.Release())
+				}
+				if err != nil {
+					t.Errorf("getsetlock: %v", err)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+	if text, _ := os.ReadFile(file); string(text) != strconv.Itoa(4*each) {
+		t.Errorf("counted to %s, not %d", text, 4*each)
+	}
+}
+
+func TestCuratorAndOwnWaitersWakeEachOther(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	conn := admin(t, server.Addr)
+	curator := zktest.Curator(t, 10_000, server.Addr)
+	c := client(t, lock.Config{}, server.Addr)
+
+	curator.Must("true", "acquire", "/locks/k", 1000)
+	got := c.Request(context.Background(), "k")
+	waiters(t, conn, "/locks/k", 2)
+	curator.Must("", "release", "/locks/k")
+	result := <-got
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	curator.Must("false", "acquire", "/locks/k", 0)
+	done := make(chan error, 1)
+	go func() {
+		_, err := curator.Order("acquire", "/locks/k", zktest.Patience.Milliseconds())
+		done <- err
+	}()
+	waiters(t, conn, "/locks/k", 2)
+	release(t, result.Lease)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("TryAcquire while Curator holds: %v", err)
+	}
+	waiters(t, conn, "/locks/k", 1) // the refusal left nothing
+	curator.Must("", "release", "/locks/k")
+}
+
+func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	curator := zktest.Curator(t, 2000, server.Addr)
+	c := client(t, shortTTL, server.Addr)
+	curator.Must("true", "acquire", "/locks/k", 1000)
+	curator.Kill()
+	release(t, acquire(t, c, "k"))
+
+	// Close while the lock is held ends the session on this side only, as a
+	// crash does.
+	crashing := backend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr)
+	if _, err := crashing.Try(context.Background(), "k", 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := crashing.Close(); err != nil {
+		t.Fatal(err)
+	}
+	heir := zktest.Curator(t, 2000, server.Addr)
+	heir.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
+}
+
+// kazoo sees the nodes of getsetlock only with a pattern for their names.
+// Without it, kazoo takes a lock that is held. getsetlock sees kazoo's nodes
+// either way.
+func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	seeing := zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr)
+	blind := zktest.Kazoo(t, 10_000, nil, server.Addr)
+	c := client(t, lock.Config{}, server.Addr)
+	lease := acquire(t, c, "k")
+	seeing.Must("false", "acquire", "/locks/k", 300)
+	blind.Must("true", "acquire", "/locks/k", 300)
+	blind.Must("", "release", "/locks/k")
+	release(t, lease)
+	blind.Must("true", "acquire", "/locks/k", 300)
+	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("TryAcquire while kazoo holds: %v", err)
+	}
+}
+
+// A child that no library can parse stops go-zookeeper's Lock and leaves its
+// node. getsetlock ignores the child, and waits until that session has ended.
+func TestChildWithoutANumberIsIgnored(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	conn, other := admin(t, server.Addr), admin(t, server.Addr)
+	c := client(t, lock.Config{}, server.Addr)
+	release(t, acquire(t, c, "k"))
+	if _, err := conn.Create("/locks/k/readme", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	release(t, acquire(t, c, "k"))
+	if err := zk.NewLock(other, "/locks/k", zk.WorldACL(zk.PermAll)).Lock(); err == nil {
+		t.Error("go-zookeeper's Lock parses such a child: say so in the documents")
+	}
+	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("TryAcquire beside a left node: %v", err)
+	}
+	other.Close()
+	release(t, acquire(t, c, "k"))
+}

@@ -1,0 +1,62 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// parents creates a lock's parent and what is missing above it. Nodes below the
+// chroot are containers: the server deletes them when they have become empty.
+func (s *session) parents(ctx context.Context, dir string) error {
+	missing := []string{dir}
+	for at := strings.LastIndex(dir, "/"); at > 0; at = strings.LastIndex(dir[:at], "/") {
+		there, err := ask(ctx, s, func() (bool, error) {
+			there, _, err := s.conn.Exists(dir[:at])
+			return there, err
+		})
+		if err != nil {
+			return err
+		}
+		if there {
+			break
+		}
+		missing = append(missing, dir[:at])
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		err := s.parent(ctx, missing[i])
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			return &zkError{text: fmt.Sprintf(
+				"zookeeper: %s does not exist, and the user may not create it: create it by hand, or give the user the right to create nodes above it",
+				missing[i]), err: err, answered: true}
+		case err != nil && !errors.Is(err, zk.ErrNodeExists):
+			return err
+		}
+	}
+	return nil
+}
+
+// parent creates one node. Servers before 3.5.1 have no containers.
+func (s *session) parent(ctx context.Context, path string) error {
+	create := func(container bool) error {
+		_, err := ask(ctx, s, func() (string, error) {
+			if container {
+				return s.conn.CreateContainer(path, nil, zk.FlagContainer, s.b.acl())
+			}
+			return s.conn.Create(path, nil, zk.FlagPersistent, s.b.acl())
+		})
+		return err
+	}
+	if path == s.b.cfg.Chroot || strings.HasPrefix(s.b.cfg.Chroot, path+"/") {
+		return create(false)
+	}
+	err := create(true)
+	if err != nil && strings.Contains(err.Error(), "unknown error") {
+		return create(false)
+	}
+	return err
+}

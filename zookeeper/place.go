@@ -1,0 +1,154 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// place is a waiter's node in ZooKeeper's queue: the order of sequence numbers.
+// It waits for the node before its own to be deleted. The holder is the place
+// without a node before it.
+type place struct {
+	b      *Backend
+	name   string
+	used   bool   // got its grant, or was left; only the caller's goroutine uses it
+	g      *grant // nil: no node yet
+	before string // name of the node before
+}
+
+// Enter prepares a place in the queue.
+func (b *Backend) Enter(_ context.Context, name string) (lock.Place, error) {
+	if err := valid(name, LeastTTL); err != nil {
+		return nil, err
+	}
+	return &place{b: b, name: name}, nil
+}
+
+// Try takes the lock if no node stands before this place's. The first Try
+// creates the place's node; the others only read.
+func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	if err := valid(p.name, ttl); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.used:
+		return nil, errors.New("zookeeper: this place in the queue is used up")
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return retried(func() (lock.Grant, error) {
+		if p.g == nil {
+			if err := p.stand(ctx, ttl); err != nil {
+				return nil, err
+			}
+		}
+		return p.ask(ctx, ttl)
+	})
+}
+
+// stand creates the node of the place, at the end of the queue.
+func (p *place) stand(ctx context.Context, ttl time.Duration) error {
+	s, err := p.b.session(ctx, ttl)
+	if err != nil {
+		return p.b.trouble("queue for", p.name, err)
+	}
+	g := s.newGrant(p.name)
+	if err := s.create(ctx, g); err != nil {
+		var unsure *lock.UnsureError
+		p.used = errors.As(err, &unsure)
+		return err
+	}
+	s.mu.Lock()
+	if !s.over {
+		s.places[g] = true
+	}
+	s.mu.Unlock()
+	p.g = g
+	return nil
+}
+
+// ask looks whether a node stands before the place's own.
+func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	g, s := p.g, p.g.s
+	var queue []contender
+	var err error
+	if g.Fence() == 0 {
+		queue, err = s.stand(ctx, g)
+	} else {
+		queue, err = s.look(ctx, p.name)
+	}
+	switch {
+	case errors.Is(err, errOver), errors.Is(err, zk.ErrNoNode):
+		return nil, p.lapse()
+	case err != nil:
+		return nil, p.b.trouble("queue for", p.name, err)
+	}
+	own := s.b.path(p.name) + "/"
+	at := slices.IndexFunc(queue, func(c contender) bool { return own+c.name == g.path })
+	switch {
+	case at < 0:
+		return nil, p.lapse()
+	case at > 0:
+		p.before = queue[at-1].name
+		return nil, held(p.name, queue[0].name)
+	}
+	if s.stale() {
+		// No sign of life counted for long. The keeper is about to change that;
+		// meanwhile the node stays, and keeps the lock for this waiter.
+		return nil, &zkError{
+			text:   fmt.Sprintf("zookeeper: %q is free for this waiter, whose session cannot be trusted yet", p.name),
+			err:    errors.New("the servers did not answer for a part of Config.TTL"),
+			passes: true, answered: true,
+		}
+	}
+	if s.granted(g, ttl) != nil {
+		return nil, p.lapse()
+	}
+	p.used = true
+	return g, nil
+}
+
+// lapse records that the place's node is gone. The next try begins anew, at the
+// end of the queue.
+func (p *place) lapse() error {
+	p.g.s.free(p.g)
+	p.g = nil
+	return errOver
+}
+
+// Await watches the node before this place's.
+func (p *place) Await(ctx context.Context, wake func()) (func(), bool, error) {
+	if p.g == nil || p.before == "" {
+		return nil, false, errors.New("zookeeper: this place in the queue has no node yet")
+	}
+	cancel, _, err := p.g.s.watch(ctx, p.b.path(p.name)+"/"+p.before, func(bool) { wake() })
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, errOver):
+		return func() {}, true, nil
+	case err != nil:
+		return nil, false, p.b.trouble("watch", p.name, err)
+	}
+	return cancel, false, nil
+}
+
+// Leave deletes the node of the place. If ZooKeeper does not answer, the
+// session goes on with that by itself.
+func (p *place) Leave(ctx context.Context) error {
+	g := p.g
+	if p.used || g == nil {
+		return nil
+	}
+	p.used = true
+	if _, err := g.s.remove(ctx, g); err != nil && !errors.Is(err, errOver) {
+		g.s.abandon(g)
+		return p.b.trouble("leave the queue of", p.name, err)
+	}
+	return nil
+}

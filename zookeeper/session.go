@@ -1,0 +1,416 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// session is one ZooKeeper session, and all nodes of this process that live
+// with it.
+//
+//	          greeted          idle for ten TTLs, or no trust in it
+//	──▶ new ────────▶ in use ──────────────────────────────▶ retired
+//	                    │                                       │ no node is
+//	                    │ a server says that it expired         │ left: closed
+//	                    └──────────────▶ over ◀─────────────────┘
+type session struct {
+	b      *Backend
+	ttl    time.Duration   // timeout that is asked for
+	clock  context.Context // carries the Client's clock, for lock.Mark
+	turn   chan struct{}   // capacity 1: filled while a write is under way
+	opened chan struct{}   // closed when the session was greeted for the first time
+	absent chan struct{}   // capacity 1: no server of a round answered
+	done   chan struct{}   // closed when the session is over
+	conn   *zk.Conn        // written before the session is shared
+	events <-chan zk.Event // closed when the library's goroutines have ended
+	calls  sync.WaitGroup  // requests that were sent
+
+	mu      sync.Mutex
+	id      int64
+	timeout time.Duration // timeout that the servers granted
+	trust   trust
+	net     net.Conn // connection that greeted last
+	over    bool
+	retired bool
+	used    time.Duration // elapsed time of the last use
+	watches map[string]*watch
+	grants  map[*grant]bool // held
+	places  map[*grant]bool // waiting
+	strays  map[*grant]bool // must not exist, and may
+}
+
+// silent drops the library's log: what matters comes back as an error.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// sendBuffer is the longest request in bytes. The longest sets the watches
+// again, 128 KiB at a time.
+const sendBuffer = 256 << 10
+
+// session returns the session for a TTL, and opens it if there is none in which
+// a new lock would be trusted.
+func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, error) {
+	ttl = ttl.Truncate(time.Millisecond)
+	if s, err := b.usable(ttl); s != nil || err != nil {
+		return s, err
+	}
+	select {
+	case b.opening <- struct{}{}:
+		defer func() { <-b.opening }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s, err := b.usable(ttl); s != nil || err != nil {
+		return s, err
+	}
+	return b.open(ctx, ttl)
+}
+
+// usable returns the session for a TTL if new locks may use it, else nil.
+func (b *Backend) usable(ttl time.Duration) (*session, error) {
+	b.mu.Lock()
+	s, closed := b.sessions[ttl], b.closed
+	b.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	if s == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	now := s.now()
+	fit := !s.over && !s.retired && !s.trust.stale(now, min(s.timeout, s.ttl))
+	s.used = now
+	s.mu.Unlock()
+	if !fit {
+		s.retire()
+		return nil, nil
+	}
+	return s, nil
+}
+
+// open makes a session. Called with the turn to open.
+func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
+	s := &session{b: b, ttl: ttl, clock: context.WithoutCancel(ctx), turn: make(chan struct{}, 1),
+		opened: make(chan struct{}), absent: make(chan struct{}, 1), done: make(chan struct{}),
+		watches: map[string]*watch{}, grants: map[*grant]bool{}, places: map[*grant]bool{},
+		strays: map[*grant]bool{}}
+	turns := &turns{hosts: b.hosts, round: s.unanswered}
+	conn, events, err := zk.Connect(b.hosts.list(), ttl, zk.WithHostProvider(turns), zk.WithDialer(s.dial),
+		zk.WithLogger(silent{}), zk.WithLogInfo(false), zk.WithMaxConnBufferSize(sendBuffer),
+		zk.WithEventCallback(s.happened))
+	if err != nil {
+		return nil, err
+	}
+	s.conn, s.events = conn, events
+	if err := s.greet(ctx); err != nil {
+		s.drop()
+		return nil, err
+	}
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		s.drop()
+		return nil, errClosed
+	}
+	b.sessions[ttl] = s
+	b.all[s] = true
+	b.work.Go(s.keeper)
+	b.mu.Unlock()
+	return s, nil
+}
+
+// greet waits for the session, names its user, and checks its timeout.
+func (s *session) greet(ctx context.Context) error {
+	call, cancel := context.WithTimeoutCause(ctx, s.b.cfg.Timeout, errNoReply)
+	defer cancel()
+	select {
+	case <-s.opened:
+	case <-s.absent:
+		return zk.ErrNoServer
+	case <-s.done:
+		return errOver
+	case <-call.Done():
+		return context.Cause(call)
+	}
+	s.mu.Lock()
+	granted := s.timeout
+	s.mu.Unlock()
+	if granted > s.ttl {
+		return &zkError{text: fmt.Sprintf(
+			"zookeeper: the server keeps sessions for at least %v (its minSessionTimeout); set Config.TTL to that or more",
+			granted), err: fmt.Errorf("Config.TTL is %v", s.ttl), answered: true}
+	}
+	if granted < s.ttl {
+		s.b.cfg.Logger.Warn("the server keeps sessions for a shorter time than asked for (its maxSessionTimeout); leases are trusted for that time only",
+			"asked", s.ttl, "granted", granted)
+	}
+	if s.b.cfg.User == "" {
+		return nil
+	}
+	_, err := ask(ctx, s, func() (struct{}, error) {
+		return struct{}{}, s.conn.AddAuth("digest", []byte(s.b.cfg.User+":"+s.b.cfg.Password))
+	})
+	return err
+}
+
+// unanswered notes that no server of a whole round answered.
+func (s *session) unanswered() {
+	select {
+	case s.absent <- struct{}{}:
+	default:
+	}
+}
+
+// greeted takes what a server said first. The session is the one that was asked
+// for, or 0 if that expired.
+func (s *session) greeted(conn net.Conn, id int64, timeout time.Duration, sent lock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case id == 0:
+	case s.id == 0:
+		s.id, s.timeout, s.net = id, timeout, conn
+		s.used = s.now()
+		s.trust = begin(write{sent, s.used})
+	default:
+		// The timeout was negotiated anew.
+		s.timeout, s.net = min(s.timeout, timeout), conn
+	}
+}
+
+func (s *session) hasSession() {
+	select {
+	case <-s.opened:
+	default:
+		close(s.opened)
+	}
+}
+
+// now reads the Client's clock.
+func (s *session) now() time.Duration { return lock.Mark(s.clock).Elapsed }
+
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// term returns the trust that the session has now.
+func (s *session) term(ttl time.Duration) lock.Term {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = s.now()
+	return lock.Term{Sent: s.trust.mark, TTL: min(ttl, s.timeout)}
+}
+
+// ask runs a request of the library, which takes no context. If ctx ends first,
+// or Config.Timeout passes, the request runs on.
+func ask[T any](ctx context.Context, s *session, request func() (T, error)) (reply T, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.b.cfg.Timeout, errNoReply)
+	defer cancel()
+	type result struct {
+		reply T
+		err   error
+	}
+	done := make(chan result, 1)
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return reply, errOver
+	}
+	s.calls.Go(func() {
+		reply, err := request()
+		done <- result{reply, err}
+	})
+	s.mu.Unlock()
+	select {
+	case got := <-done:
+		if got.err != nil && s.isOver() {
+			return reply, errOver
+		}
+		return got.reply, got.err
+	case <-s.done:
+		return reply, errOver
+	case <-ctx.Done():
+		return reply, context.Cause(ctx)
+	}
+}
+
+// sample returns a node for the next sign of life: one that is held, so that
+// its loss is seen too, else the chroot.
+func (s *session) sample() (*grant, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := range s.grants {
+		if !g.deleted {
+			return g, g.path
+		}
+	}
+	if s.b.cfg.Chroot != "" {
+		return nil, s.b.cfg.Chroot
+	}
+	return nil, "/"
+}
+
+// write sends a sign of life: a transaction that only checks a node. A majority
+// commits it, and it changes nothing that a watch would report.
+func (s *session) write(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		g, path := s.sample()
+		sent := lock.Mark(s.clock)
+		_, err := ask(ctx, s, func() ([]zk.MultiResponse, error) {
+			return s.conn.Multi(&zk.CheckVersionRequest{Path: path, Version: -1})
+		})
+		if g != nil && errors.Is(err, zk.ErrNoNode) {
+			s.mu.Lock()
+			g.deleted = true
+			s.mu.Unlock()
+			continue // with another node
+		}
+		if err == nil {
+			s.committed(sent)
+		}
+		return err
+	}
+}
+
+func (s *session) committed(sent lock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trust = s.trust.committed(write{sent, s.now()}, s.timeout)
+}
+
+// renew sends a sign of life if one is due, else it only reads g's node. Either
+// makes the server deliver what it has to report of watched nodes.
+func (s *session) renew(ctx context.Context, g *grant) error {
+	s.mu.Lock()
+	due := s.now() >= s.trust.last.done+gap(s.timeout)
+	s.mu.Unlock()
+	if due {
+		return s.write(ctx)
+	}
+	return s.flush(ctx, g)
+}
+
+// flush reads g's node.
+func (s *session) flush(ctx context.Context, g *grant) error {
+	there, err := ask(ctx, s, func() (bool, error) {
+		there, _, err := s.conn.Exists(g.path)
+		return there, err
+	})
+	if err == nil && !there {
+		s.mu.Lock()
+		g.deleted = true
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// stale reports whether a new lock would be trusted for too short.
+func (s *session) stale() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trust.stale(s.now(), min(s.timeout, s.ttl))
+}
+
+// retire keeps new locks away from the session.
+func (s *session) retire() {
+	s.b.mu.Lock()
+	if s.b.sessions[s.ttl] == s {
+		delete(s.b.sessions, s.ttl)
+	}
+	s.b.mu.Unlock()
+	s.mu.Lock()
+	s.retired = true
+	s.mu.Unlock()
+}
+
+// end records that the session is over, and with it all its nodes. It does not
+// block.
+func (s *session) end() {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return
+	}
+	s.over = true
+	for _, some := range []map[*grant]bool{s.grants, s.places, s.strays} {
+		for g := range some {
+			g.over = true
+		}
+		clear(some)
+	}
+	var calls []*call
+	for _, w := range s.watches {
+		for c := range w.calls {
+			calls = append(calls, c)
+		}
+	}
+	clear(s.watches)
+	close(s.done)
+	s.mu.Unlock()
+	for _, c := range calls {
+		c.fn(false)
+	}
+}
+
+// forget takes a session that is over off the Backend's lists.
+func (s *session) forget() {
+	s.retire()
+	s.b.mu.Lock()
+	delete(s.b.all, s)
+	s.b.mu.Unlock()
+}
+
+// close ends the session at the servers, which delete its nodes.
+func (s *session) close() {
+	s.conn.Close()
+	s.end()
+	s.join()
+}
+
+// drop ends the session here only: its nodes live until it expires.
+func (s *session) drop() {
+	s.end()
+	s.mu.Lock()
+	conn := s.net
+	s.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
+	}
+	s.conn.Close()
+	s.join()
+}
+
+// join waits for the library's goroutines and for requests under way.
+func (s *session) join() {
+	for range s.events { // closed at the end
+	}
+	s.calls.Wait()
+}
+
+// reconnect ends the connection, so that the library finds another server.
+func (s *session) reconnect() {
+	s.mu.Lock()
+	conn := s.net
+	s.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
+	}
+}

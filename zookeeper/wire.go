@@ -1,0 +1,176 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// hosts is the list of servers, which may change at any time. All sessions of
+// a Backend share it.
+type hosts struct {
+	mu      sync.Mutex
+	servers []string
+	trouble error // of the last connection; nil: it succeeded
+}
+
+func (h *hosts) set(servers []string) error {
+	if len(servers) == 0 {
+		return errors.New("zookeeper: the list of servers is empty")
+	}
+	servers = zk.FormatServers(servers)
+	for _, server := range servers {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			return fmt.Errorf("zookeeper: the server %q is no host:port: %w", server, err)
+		}
+	}
+	h.mu.Lock()
+	h.servers = servers
+	h.mu.Unlock()
+	return nil
+}
+
+func (h *hosts) list() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.servers)
+}
+
+func (h *hosts) failed(err error) {
+	h.mu.Lock()
+	h.trouble = err
+	h.mu.Unlock()
+}
+
+// lastTrouble is a clause for errors.
+func (h *hosts) lastTrouble() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.trouble == nil {
+		return ""
+	}
+	return " The last connection failed: " + h.trouble.Error()
+}
+
+// turns is one session's way through the list: the library's HostProvider. It
+// gives names, not addresses, so that each connection resolves them anew.
+type turns struct {
+	hosts *hosts
+	round func() // called when no server of a whole round answered
+
+	mu     sync.Mutex
+	at     int
+	failed int // servers in a row that did not answer
+}
+
+func (t *turns) Init([]string) error { return nil }
+func (t *turns) Len() int            { return len(t.hosts.list()) }
+
+// Next returns the next server, and whether no server of a whole round
+// answered.
+func (t *turns) Next() (string, bool) {
+	servers := t.hosts.list()
+	t.mu.Lock()
+	server := servers[t.at%len(servers)]
+	t.at++
+	around := t.failed >= len(servers)
+	if around {
+		t.failed = 0
+	}
+	t.failed++
+	t.mu.Unlock()
+	if around {
+		t.round()
+	}
+	return server, around
+}
+
+func (t *turns) Connected() {
+	t.mu.Lock()
+	t.failed = 0
+	t.mu.Unlock()
+}
+
+// dial connects one session. The library would go on with a new session after
+// the end of the old one; a session that is over gets no connection.
+func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	if s.isOver() {
+		return nil, errOver
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	connect := s.b.cfg.Dial
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
+	conn, err := connect(ctx, network, address)
+	if err == nil && s.b.cfg.TLS != nil {
+		conn, err = handshake(ctx, conn, address, s.b.cfg.TLS)
+	}
+	s.b.hosts.failed(err)
+	if err != nil {
+		return nil, err
+	}
+	return &tap{Conn: conn, s: s}, nil
+}
+
+func handshake(ctx context.Context, conn net.Conn, address string, cfg *tls.Config) (net.Conn, error) {
+	cfg = cfg.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = address[:strings.LastIndex(address, ":")]
+	}
+	secure := tls.Client(conn, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS with %s: %w", address, err)
+	}
+	return secure, nil
+}
+
+// greeting is how many bytes of the first frame are read: its length, the
+// protocol's version, the timeout in milliseconds, the session's id.
+const greeting = 4 + 4 + 4 + 8
+
+// tap reads the first frame of a connection. The library keeps the timeout that
+// the server granted to itself.
+type tap struct {
+	net.Conn
+	s    *session
+	sent lock.Instant // before the first frame was sent
+	head []byte
+}
+
+func (t *tap) Write(p []byte) (int, error) {
+	if t.sent.Wall.IsZero() {
+		t.sent = lock.Mark(t.s.clock)
+	}
+	return t.Conn.Write(p)
+}
+
+func (t *tap) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if len(t.head) == greeting {
+		return n, err
+	}
+	t.head = append(t.head, p[:min(n, greeting-len(t.head))]...)
+	switch {
+	case len(t.head) == greeting:
+		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
+		t.s.greeted(t.Conn, int64(binary.BigEndian.Uint64(t.head[12:])), timeout, t.sent)
+	case err != nil:
+		t.s.b.hosts.failed(fmt.Errorf("%s accepted the connection and did not greet: %w", t.RemoteAddr(),
+			err))
+	}
+	return n, err
+}

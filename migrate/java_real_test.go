@@ -228,7 +228,7 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 	ours := w.work(ctx, 2)
 	total := 0
 	for _, l := range loops {
-		if _, err := l.Reach(ctx, 40); err != nil {
+		if _, err := l.Reach(ctx, 20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestNoUpdateIsLostBetweenJavaTheBridgeAndTheJar(t *testing.T) {
 // between is the longest time that a goroutine of work leaves the key alone.
 // Without it the goroutines wake each other, and the Java clients, which poll,
 // find the key free once in many seconds.
-const between = 40 * time.Millisecond
+const between = 200 * time.Millisecond
 
 // work counts in goroutines of Go clients until the func that it returns is
 // called. That func returns how often they counted.

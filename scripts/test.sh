@@ -80,7 +80,7 @@ elsewhere='proof/spec|tools/readme'
 stage_test() {
   local longest wanted passed left module
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb,rehearse} ./audit ./internal/testing/interop ./migrate/fleet ./migrate ./skew)
+  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \

@@ -99,8 +99,8 @@ func TestCuratorGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	count(t, server, each, zktest.Curator(t, 10_000, server.Addr))
 }
 
-// Curator and kazoo do not exclude each other, also without getsetlock: Curator
-// compares kazoo's names as texts.
+// Curator is left out: it and kazoo lost updates between each other, also
+// without getsetlock. The cause was not traced.
 func TestKazooGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	const each = 200

@@ -26,7 +26,8 @@ reading that line. If hold ends without it, the lock was not taken. If the line
 cannot be printed, hold gives the lock back and ends with 125.
 
 Input: what arrives on stdin is thrown away; its end gives the lock back. When
-the script dies, its end of the pipe closes, and the lock is free at once. A
+the script dies, its end of the pipe closes, and the lock is free at once. While
+hold still waits for the lock, it does not watch stdin: --wait ends that. A
 shell starts "hold &" with an empty stdin, so give it a pipe, as the example
 does. A signal gives the lock back too, and hold then exits with 128 + its
 number.

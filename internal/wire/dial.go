@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -155,7 +156,7 @@ func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error)
 	select {
 	case err := <-came:
 		if err != nil {
-			return nil, &dialError{err}
+			return nil, &dialError{silent(err)}
 		}
 		return o.conn, nil
 	case <-ctx.Done():
@@ -171,6 +172,17 @@ func (m *Mux) open(ctx context.Context, of *hooks, setup func(redis.Conn) error)
 	case <-rest.C:
 	}
 	return nil, ErrClosed
+}
+
+// silent adds [ErrTimeout] to the error of a hook whose own time limit ended
+// first. A connection's read limit may be as long as [Options.Timeout], and
+// either of the two may end first.
+func silent(err error) error {
+	var limit net.Error
+	if errors.As(err, &limit) && limit.Timeout() && !errors.Is(err, ErrTimeout) {
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	return err
 }
 
 // lastWord is how long open waits for the error of a hook that was given up.

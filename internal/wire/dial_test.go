@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,6 +90,19 @@ func TestHangingDialEndsWithTimeoutOrContext(t *testing.T) {
 			t.Errorf("eleven callers dialed %d times", n)
 		}
 	})
+}
+
+// A pool's own time limit is often as long as that of the Mux, and either may
+// end first. Both say the same.
+func TestTimeoutOfTheHookIsSilenceToo(t *testing.T) {
+	m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	}}, Options{})
+	_, err := m.Do(bg, "PING")
+	notSent(t, err, ErrTimeout)
+	if !strings.Contains(Explain(err), "silent") || !strings.Contains(err.Error(), "i/o timeout") {
+		t.Errorf("error is %q: %s", err, Explain(err))
+	}
 }
 
 // The network swallowed the packets of many dials, and then the server can be

@@ -93,10 +93,22 @@ func NewLs(e *out.Env) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(e, cmd.Context(), strings.Join(args, ""))
+			pattern := strings.Join(args, "")
+			if f.watch && f.asJSON {
+				return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
+			}
+			t, err := f.server.PickTarget(e)
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				return f.runTarget(e, cmd, t, pattern)
+			}
+			return f.run(e, cmd.Context(), pattern)
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	flags := cmd.Flags()
@@ -155,9 +167,6 @@ type lockLine struct {
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	if f.watch && f.asJSON {
-		return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
-	}
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
@@ -178,6 +187,11 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 			namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
 		return l.locks(ctx, what, isPattern)
 	}
+	return f.show(e, ctx, address, look)
+}
+
+// show prints what a look finds, once or until a signal ends the watch.
+func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look looker) error {
 	if f.watch {
 		return f.keepLooking(e, ctx, address, look)
 	}

@@ -63,6 +63,7 @@ type Config struct {
 type Backend struct {
 	hosts   *hosts
 	cfg     Config
+	usual   time.Duration   // TTL of the Client that Open made; 0: unknown
 	opening chan struct{}   // capacity 1: filled while a session is opened
 	life    context.Context // ends with Close
 	die     context.CancelFunc
@@ -187,6 +188,9 @@ func (b *Backend) someTTL() time.Duration {
 	defer b.mu.Unlock()
 	for ttl := range b.sessions {
 		return ttl
+	}
+	if b.usual > 0 {
+		return b.usual
 	}
 	return defaultTTL
 }

@@ -2,15 +2,15 @@
 // InterProcessMutex and of go-zookeeper's Lock. All of them and getsetlock
 // exclude each other on one path, and wait in one queue.
 //
-// Most programs need [New], [lock.New] and [lock.Client.Acquire]:
+// Most programs need [Open] and [lock.Client.Acquire]:
 //
-//	b, err := zookeeper.New([]string{"127.0.0.1:2181"}, zookeeper.Config{Chroot: "/locks"})
-//	…
-//	client, err := lock.New(b, lock.Config{})
+//	client, err := zookeeper.Open(ctx, "zookeeper://127.0.0.1:2181/locks", zookeeper.Options{})
 //	…
 //	lease, err := client.Acquire(ctx, "nightly")
 //
-// A lock.Client closes its Backend. The Backend connects at its first call.
+// A program that needs the [Backend] too, for [Backend.List] or
+// [Backend.SetServers], calls [New] and [lock.New]. A lock.Client closes its
+// Backend.
 //
 // # Nodes
 //

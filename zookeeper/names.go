@@ -37,6 +37,11 @@ func sequence(child string) (number int32, contends bool) {
 	return int32(wide), err == nil
 }
 
+// isKazoos tells whether a contender is of kazoo's Lock, ReadLock or WriteLock.
+func isKazoos(child string) bool {
+	return strings.Contains(child, "__lock__") || strings.Contains(child, "__rlock__")
+}
+
 // contender is a child of a lock that waits for it or holds it.
 type contender struct {
 	name   string

@@ -37,7 +37,7 @@ type session struct {
 	id      int64
 	timeout time.Duration // timeout that the servers granted
 	trust   trust
-	net     net.Conn // connection that greeted last
+	net     net.Conn // last connection
 	over    bool
 	retired bool
 	used    time.Duration // elapsed time of the last use
@@ -169,6 +169,15 @@ func (s *session) unanswered() {
 	case s.absent <- struct{}{}:
 	default:
 	}
+}
+
+// connected notes a new connection, so that the end of the session ends it. It
+// returns false if the session is over.
+func (s *session) connected(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.net = conn
+	return !s.over
 }
 
 // greeted takes what a server said first. The session is the one that was asked

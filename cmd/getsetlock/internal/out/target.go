@@ -120,41 +120,43 @@ func (t *Target) Where() string { return t.Address.String() }
 func (t *Target) Connect(ctx context.Context) (target.Conn, error) {
 	conn, err := t.Open(ctx, t.Address, t.Options)
 	if err != nil {
-		return nil, CouldNot(Advised(err, ""), "connecting to %s", t.Where())
+		return nil, CouldNot(&advisedError{err, ""}, "connecting to %s", t.Where())
 	}
 	return conn, nil
 }
 
-// Advised adds to an error what to do about it. The advice for Redis servers
-// is then left out.
-func Advised(err error, advice string) error {
+// ToldBy adds to an error of a connection, or of its backend, what to do about
+// it, and names flags instead of fields. The advice for Redis servers is then
+// left out. It returns nil for nil.
+func ToldBy(conn target.Conn, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &advisedError{err, advice}
+	return &advisedError{err, conn.Advice(err)}
 }
 
+// advisedError is an error that says what to do about it.
 type advisedError struct {
 	error
 	advice string
 }
 
+// inFlags replaces the names of fields in the errors of stores.
+var inFlags = strings.NewReplacer("Config.TTL", "--ttl", "Config.User and Config.Password",
+	"user and password", " within Config.Timeout", " in time")
+
 func (e *advisedError) Error() string {
-	if e.advice == "" {
-		return e.error.Error()
+	text := inFlags.Replace(e.error.Error())
+	if e.advice != "" {
+		text += "; " + e.advice
 	}
-	return strings.TrimRight(e.error.Error(), ".") + "; " + e.advice
+	return text
 }
 
 func (e *advisedError) Unwrap() error { return e.error }
 
 // Advised reports that the error says what to do, see Explain of package wire.
 func (e *advisedError) Advised() bool { return true }
-
-// TargetFailed is [CouldNot] for a question to a connection.
-func TargetFailed(conn target.Conn, err error, tried string, args ...any) error {
-	return CouldNot(Advised(err, conn.Advice(err)), tried, args...)
-}
 
 // Passing reports whether trouble may pass, so that another try may succeed.
 func Passing(err error) bool {

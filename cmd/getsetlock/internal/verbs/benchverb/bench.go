@@ -158,7 +158,7 @@ func (f *benchFlags) runTarget(e *out.Env, ctx context.Context, t *out.Target) e
 	}
 	defer conn.Close()
 	if _, err := conn.Look(ctx, "getsetlock:bench"); err != nil {
-		return out.TargetFailed(conn, err, "measuring on %s", t.Where())
+		return out.CouldNot(out.ToldBy(conn, err), "measuring on %s", t.Where())
 	}
 	o := t.Options
 	return f.measure(e, ctx, t.Where(), &bench.Runner{

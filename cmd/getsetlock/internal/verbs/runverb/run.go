@@ -67,6 +67,11 @@ Protocols:
   auto    joins the migration of --namespace and does what its phase says; see
           getsetlock migrate
 
+Other stores: with --target the lock lies in etcd or ZooKeeper, on the keys of
+etcdctl lock and concurrency.Mutex, or on the nodes of Curator. Flags of
+protocols and old clients are refused there. With --keep, getsetlock itself
+stays until then; a signal ends it sooner and leaves the lock to its TTL.
+
 Modes of --protocol legacy:
   hardened  the default. It writes the old clients' format by the server's clock
             and proves what it holds by a token on a second key. Two getsetlock

@@ -3,6 +3,7 @@ package runverb
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,15 +31,16 @@ type targetKeeper struct {
 	conn   target.Conn
 	env    *out.Env
 	flags  *runFlags
-	key    string          // checked by acquire; empty: none yet
 	asked  context.Context // ends when a signal asks the process to end
 	linger time.Duration   // of --keep
+	left   atomic.Bool     // the lock is left to its TTL, so that close waits for nothing
 }
 
 // openTarget connects to the store of --target. While that is away, it tries
 // again until --wait is over.
 func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	f.target.Options.Note = noteOf(e, command)
+	began := e.Clock.Now()
 	conn, err := f.connect(e, ctx)
 	if err != nil {
 		return nil, err
@@ -46,6 +48,9 @@ func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	k := &targetKeeper{conn: conn, env: e, flags: f, asked: ctx, linger: f.keep}
 	plain := *f
 	plain.keep = 0 // a session cannot outlive its process, so the process stays
+	if f.wait.d > 0 {
+		plain.wait.d = max(f.wait.d-e.Clock.Now().Sub(began), time.Millisecond)
+	}
 	k.clientKeeper, err = newKeeper(e, &plain, conn.Backend(), f.target.Where(), k.told)
 	if err != nil {
 		_ = conn.Close()
@@ -54,8 +59,7 @@ func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	return k, nil
 }
 
-// connect waits for the store as long as --wait allows, and takes what it
-// waited from that.
+// connect waits for the store as long as --wait allows.
 func (f *runFlags) connect(e *out.Env, ctx context.Context) (target.Conn, error) {
 	began := e.Clock.Now()
 	for {
@@ -67,9 +71,6 @@ func (f *runFlags) connect(e *out.Env, ctx context.Context) (target.Conn, error)
 		}
 		switch {
 		case err == nil:
-			if !f.wait.forever && f.wait.d > 0 {
-				f.wait.d = max(f.wait.d-gone, time.Millisecond)
-			}
 			return conn, nil
 		case gone >= limit || !out.Passing(err):
 			return nil, err
@@ -85,40 +86,59 @@ func (f *runFlags) connect(e *out.Env, ctx context.Context) (target.Conn, error)
 // told adds to an error what to do about it in this store.
 func (k *targetKeeper) told(err error) error {
 	var held *lock.HeldError
-	if err == nil || errors.As(err, &held) {
+	if errors.As(err, &held) {
 		return err
 	}
-	return out.Advised(err, k.conn.Advice(err))
+	return out.ToldBy(k.conn, err)
 }
+
+// briefly bounds a question that is a courtesy.
+const briefly = time.Second
 
 // acquire takes the lock, unless its name gets in the way of another name.
 func (k *targetKeeper) acquire(ctx context.Context, key string) (held, error) {
-	if k.key != key {
-		why, err := k.conn.Unfit(ctx, key)
-		if why != "" {
-			return nil, &unfitError{why}
-		}
-		if err == nil { // else the attempt itself says what is wrong, or waits until it is over
-			k.key = key
-		}
+	if why := k.unfit(ctx, key); why != "" {
+		return nil, errors.New(why)
 	}
 	lease, err := k.clientKeeper.acquire(ctx, key)
+	var who *lock.HeldError
+	if errors.As(err, &who) {
+		return nil, k.named(ctx, who)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &sessionHeld{held: &tokenHeld{lease}, k: k, until: k.env.Clock.Now().Add(k.linger)}, nil
+	return &sessionHeld{held: &tokenHeld{lease}, k: k, key: key, until: k.env.Clock.Now().Add(k.linger)}, nil
 }
 
-// unfitError: the name must not be taken, and nothing was.
-type unfitError struct{ why string }
+// unfit says why the name must not be taken. It says nothing where the store
+// cannot be asked: the attempt then says what is wrong, or waits until it is
+// over.
+func (k *targetKeeper) unfit(ctx context.Context, key string) string {
+	ctx, cancel := context.WithTimeout(ctx, briefly)
+	defer cancel()
+	why, _ := k.conn.Unfit(ctx, key)
+	return why
+}
 
-func (e *unfitError) Error() string { return e.why }
+// named names the holder as ls does.
+func (k *targetKeeper) named(ctx context.Context, e *lock.HeldError) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
+	defer cancel()
+	seen, err := k.look(ctx, e.Key)
+	if err != nil || seen.who == nil {
+		return e
+	}
+	seen.who.Protocol = e.Protocol
+	return seen.who
+}
 
 // sessionHeld is a lease that lives with this process. --keep lets the process
 // stay.
 type sessionHeld struct {
 	held
 	k     *targetKeeper
+	key   string
 	until time.Time // end of --keep
 }
 
@@ -129,11 +149,12 @@ func (h *sessionHeld) Release() error {
 	if rest <= 0 {
 		return h.held.Release()
 	}
-	h.k.env.Say(h.k.flags.server.Quiet, "holding %q for another %s (--keep)", h.k.key, out.Rounded(rest))
+	h.k.env.Say(h.k.flags.server.Quiet, "holding %q for another %s (--keep)", h.key, out.Rounded(rest))
 	select {
 	case <-h.k.env.Clock.After(rest):
 	case <-h.held.Done():
 	case <-h.k.asked.Done():
+		h.k.left.Store(true)
 		return nil
 	}
 	return h.held.Release()
@@ -166,6 +187,9 @@ func (k *targetKeeper) encoding() dialect.Encoding { return dialect.Plain }
 func (k *targetKeeper) warning() string { return "" }
 
 func (k *targetKeeper) close(wait time.Duration) {
+	if k.left.Load() {
+		wait = 0
+	}
 	k.clientKeeper.close(wait)
 	_ = k.conn.Close()
 }

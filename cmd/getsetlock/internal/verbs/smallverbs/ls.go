@@ -150,20 +150,21 @@ type lockLine struct {
 	Waiters  *int64       `json:"waiters"`
 	Fence    *int64       `json:"fence"`
 
-	raw    string        // the key's bytes
-	lock   string        // bytes of key L, which raw is too unless mark
-	held   string        // what unlock compares: the bytes of key L, or the token on key M alone
-	long   bool          // the value is longer than held
-	token  bool          // the lock is a token lock of modern
-	mark   bool          // the key is key M of a getsetlock client
-	marked bool          // key M of this lock has a token
-	vacant bool          // key M of this lock says that a release left the lock to old clients
-	stamp  bool          // Until is the time in the value, by its writer's clock
-	left   time.Duration // Left as a duration
-	ttl    time.Duration // TTL as a duration
-	now    time.Time     // the server's clock at the look
-	age    time.Duration // Age as a duration
-	longer bool          // the holder may have held for longer than Age
+	raw     string        // the key's bytes
+	lock    string        // bytes of key L, which raw is too unless mark
+	held    string        // what unlock compares: the bytes of key L, or the token on key M alone
+	long    bool          // the value is longer than held
+	token   bool          // the lock is a token lock of modern
+	mark    bool          // the key is key M of a getsetlock client
+	marked  bool          // key M of this lock has a token
+	vacant  bool          // key M of this lock says that a release left the lock to old clients
+	stamp   bool          // Until is the time in the value, by its writer's clock
+	left    time.Duration // Left as a duration
+	ttl     time.Duration // TTL as a duration
+	now     time.Time     // the server's clock at the look
+	age     time.Duration // Age as a duration
+	session bool          // the lock ends with its holder's session in a store other than Redis
+	longer  bool          // the holder may have held for longer than Age
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
@@ -294,8 +295,11 @@ func lockGrid(lines []lockLine) *out.Grid {
 		if l.Left != nil {
 			remaining = out.Rounded(l.left)
 		}
-		if l.TTL != nil {
+		switch {
+		case l.TTL != nil:
 			ttl = out.Rounded(l.ttl)
+		case l.session:
+			ttl = "-"
 		}
 		value := "(" + l.Type + ")"
 		if l.Value != nil {

@@ -29,10 +29,10 @@ func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, patte
 	s := &stored{e, t, conn}
 	return f.show(e, cmd.Context(), t.Where(), func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
 		lines, err := s.matching(ctx, pattern)
-		if p != nil {
+		if p != nil && err == nil {
 			p.Set(int64(len(lines)))
 		}
-		return lines, out.Advised(err, conn.Advice(err))
+		return lines, out.ToldBy(conn, err)
 	})
 }
 
@@ -89,7 +89,7 @@ func (s *stored) line(l target.Lock) lockLine {
 	line := lockLine{
 		Key: out.Escaped(l.Name), Type: l.Type, State: StateHeld, Protocol: &s.t.Address.Scheme,
 		Encoding: string(dialect.Plain), Also: []string{}, Value: new(out.Escaped(l.Value)),
-		Waiters: &l.Waiters, raw: l.Name, lock: l.Name, held: l.Value, now: now,
+		Waiters: &l.Waiters, raw: l.Name, lock: l.Name, held: l.Value, session: true, now: now,
 	}
 	if l.Owner != "" {
 		line.Owner = new(out.Escaped(l.Owner))
@@ -124,7 +124,7 @@ func (f *unlockFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, a
 	}
 	lines, err := u.matching(ctx, arg)
 	if err != nil {
-		return out.TargetFailed(conn, err, "looking for locks on %s", t.Where())
+		return out.CouldNot(out.ToldBy(conn, err), "looking for locks on %s", t.Where())
 	}
 	what, isPattern := keyOrPattern(arg)
 	switch {
@@ -184,7 +184,7 @@ func (u *storedUnlocking) free(ctx context.Context, name, value string) error {
 }
 
 func (u *storedUnlocking) failed(err error, name string) error {
-	return out.TargetFailed(u.conn, err, "unlocking %q on %s", out.Escaped(name), u.t.Where())
+	return out.CouldNot(out.ToldBy(u.conn, err), "unlocking %q on %s", out.Escaped(name), u.t.Where())
 }
 
 // changed returns an error that says which lock is there instead.

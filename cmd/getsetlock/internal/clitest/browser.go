@@ -38,8 +38,8 @@ func OpenBrowser(t *testing.T) *browser {
 		_ = os.RemoveAll(home)
 		http.DefaultClient.CloseIdleConnections()
 	})
-	// The driver listens on one port of IPv4 and IPv6. It chooses the port on one
-	// of them and ends if another program has it on the other.
+	// The driver listens on one port of IPv4 and IPv6. It chooses it on one of
+	// them, and ends if another program has it on the other.
 	port, said := "", ""
 	for tries := 0; port == "" && tries < 5; tries++ {
 		port, said = startDriver(t, home)

@@ -24,13 +24,7 @@ func open(t *testing.T, address string, o zookeeper.Options) *lock.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closed(t, c) })
 	return c
 }
 

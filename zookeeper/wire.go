@@ -110,14 +110,7 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	connect := s.b.cfg.Dial
-	if connect == nil {
-		connect = new(net.Dialer).DialContext
-	}
-	conn, err := connect(ctx, network, address)
-	if err == nil && s.b.cfg.TLS != nil {
-		conn, err = handshake(ctx, conn, address, s.b.cfg.TLS)
-	}
+	conn, err := s.b.connect(ctx, network, address)
 	s.b.hosts.failed(err)
 	if err != nil {
 		return nil, err
@@ -130,7 +123,20 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 		_ = conn.Close()
 		return nil, errOver
 	}
-	return &tap{Conn: conn, s: s}, nil
+	return &tap{Conn: conn, s: s, address: address}, nil
+}
+
+// connect dials a server, with TLS where that was chosen.
+func (b *Backend) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	connect := b.cfg.Dial
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
+	conn, err := connect(ctx, network, address)
+	if err == nil && b.cfg.TLS != nil {
+		conn, err = handshake(ctx, conn, address, b.cfg.TLS)
+	}
+	return conn, err
 }
 
 func handshake(ctx context.Context, conn net.Conn, address string, cfg *tls.Config) (net.Conn, error) {
@@ -154,13 +160,14 @@ const greeting = 4 + 4 + 4 + 8
 // the server granted to itself.
 type tap struct {
 	net.Conn
-	s    *session
-	sent lock.Instant // before the first frame was sent
-	head []byte
+	s       *session
+	address string       // as in the list of servers
+	sent    lock.Instant // before the first frame was sent
+	head    []byte
 }
 
-// SetReadDeadline leaves the deadline of the greeting to dial. The library would
-// wait for the rest of a greeting for ever, also at a server that is no
+// SetReadDeadline leaves the deadline of the greeting to dial. The library
+// would wait for the rest of a greeting for ever, also at a server that is no
 // ZooKeeper.
 func (t *tap) SetReadDeadline(at time.Time) error {
 	if len(t.head) < greeting {
@@ -185,7 +192,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	switch {
 	case len(t.head) == greeting:
 		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
-		t.s.greeted(t.Conn, int64(binary.BigEndian.Uint64(t.head[12:])), timeout, t.sent)
+		t.s.greeted(t, int64(binary.BigEndian.Uint64(t.head[12:])), timeout)
 	case err != nil:
 		t.s.b.hosts.failed(fmt.Errorf("%s accepted the connection and did not greet: %w", t.RemoteAddr(),
 			err))

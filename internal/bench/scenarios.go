@@ -13,7 +13,8 @@ import (
 // spec completes a scenario's Spec.
 func (r *Runner) spec(s Spec, kind string, a Adapter) Spec {
 	s.Kind, s.Adapter = kind, a.Name
-	s.Redis, s.Target, s.Access, s.Prefix = r.Redis, r.Target, r.Access, fmt.Sprintf("%s%d:", r.Prefix, r.made)
+	s.Redis, s.Target, s.Access, s.Prefix = r.Redis, r.Target, r.Access,
+		fmt.Sprintf("%s%d:", r.Prefix, r.made)
 	if s.TTL == 0 {
 		s.TTL = usualTTL
 	}

@@ -28,14 +28,18 @@ func TestVariablesBelongToTheStoreOfAVariable(t *testing.T) {
 		{ServerFlags{}, nil, "", "", ""},
 		{ServerFlags{Target: "mem://u@t"}, map[string]string{word: "w"}, "mem://u@t", "w", ""},
 		{ServerFlags{}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "mem://u@e", "w", ""},
-		{ServerFlags{Target: "mem://u@e"}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "mem://u@e", "w", ""},
+		{ServerFlags{Target: "mem://u@e"}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "mem://u@e",
+			"w", ""},
 		{ServerFlags{Target: "mem://u@t"}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "", "",
 			"not used: $GETSETLOCK_PASSWORD, set for the server of $GETSETLOCK_TARGET, while --target names another"},
-		{ServerFlags{Target: "mem://t"}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "mem://t", "", ""},
-		{ServerFlags{Target: "mem://t"}, map[string]string{redisconn.Env: "redis://r", word: "w"}, "mem://t", "", ""},
+		{ServerFlags{Target: "mem://t"}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "mem://t", "",
+			""},
+		{ServerFlags{Target: "mem://t"}, map[string]string{redisconn.Env: "redis://r", word: "w"}, "mem://t",
+			"", ""},
 		{ServerFlags{Redis: "redis://f"}, map[string]string{EnvTarget: "mem://u@e", word: "w"}, "", "", ""},
 		{ServerFlags{Redis: "redis://f", Target: "mem://t"}, nil, "", "", "name two servers"},
-		{ServerFlags{}, map[string]string{EnvTarget: "mem://e", redisconn.Env: "redis://r"}, "", "", "name two servers"},
+		{ServerFlags{}, map[string]string{EnvTarget: "mem://e", redisconn.Env: "redis://r"}, "", "",
+			"name two servers"},
 		{ServerFlags{Target: "mem://u:p@t"}, map[string]string{word: "w"}, "mem://u:p@t", "", ""},
 		{ServerFlags{}, map[string]string{EnvTarget: "gone://e"}, "", "", "$GETSETLOCK_TARGET: "},
 	} {
@@ -44,7 +48,8 @@ func TestVariablesBelongToTheStoreOfAVariable(t *testing.T) {
 			t.Errorf("%+v, %v: %v", c.flags, c.vars, err)
 			continue
 		}
-		if err == nil && (got != nil) != (c.raw != "") || got != nil && (got.Raw != c.raw || got.Options.Password != c.word) {
+		if err == nil && (got != nil) != (c.raw != "") ||
+			got != nil && (got.Raw != c.raw || got.Options.Password != c.word) {
 			t.Errorf("%+v, %v: %+v", c.flags, c.vars, got)
 		}
 	}

@@ -27,9 +27,11 @@ func etcdStore() target.Store {
 	return target.Store{
 		Name: "etcd", Port: "2379", Open: openEtcd, Base: ofConcurrency,
 		Adapters: []bench.Adapter{
-			adapter(ofConcurrency, func() target.Store { return target.Store{Port: "2379"} }, openConcurrency),
+			adapter(ofConcurrency, func() target.Store { return target.Store{Port: "2379"} },
+				openConcurrency),
 			adapter(ofEtcd, func() target.Store { return target.Store{Port: "2379"} },
-				func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker, error) {
+				func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker,
+					error) {
 					conn, err := openEtcd(ctx, a, o)
 					return newOurs(conn, err, s)
 				}),
@@ -119,7 +121,8 @@ const pageOfKeys = 1000
 
 // keys calls each for every key of the lock protocol that begins with prefix,
 // until it returns false. Values are left out.
-func (c *etcdConn) keys(ctx context.Context, prefix string, each func(name, id string, kv *mvccpb.KeyValue) bool) error {
+func (c *etcdConn) keys(ctx context.Context, prefix string,
+	each func(name, id string, kv *mvccpb.KeyValue) bool) error {
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	if prefix == "" {
 		from, end = "\x00", "\x00" // every key
@@ -156,7 +159,8 @@ func (c *etcdConn) Unfit(ctx context.Context, name string) (string, error) {
 		return fmt.Sprintf("%q is a path prefix of the name %q, which is held: in etcd the two would share their keys; rename one of them",
 			name, longer), nil
 	}
-	for at := strings.LastIndexByte(name, '/'); at > 0 && err == nil; at = strings.LastIndexByte(name[:at], '/') {
+	for at := strings.LastIndexByte(name, '/'); at > 0 && err == nil; at = strings.LastIndexByte(name[:at],
+		'/') {
 		looked := 0
 		// A user without rights to the shorter name learns nothing, and that is
 		// no trouble.
@@ -198,7 +202,8 @@ func (c *etcdConn) List(ctx context.Context, prefix string) ([]target.Lock, erro
 }
 
 // find returns the locks whose keys begin with prefix and whose names fit.
-func (c *etcdConn) find(ctx context.Context, prefix string, fits func(name string) bool) ([]target.Lock, error) {
+func (c *etcdConn) find(ctx context.Context, prefix string, fits func(name string) bool) ([]target.Lock,
+	error) {
 	all := map[string]*queued{}
 	err := c.keys(ctx, prefix, func(name, _ string, kv *mvccpb.KeyValue) bool {
 		if !fits(name) {
@@ -211,7 +216,8 @@ func (c *etcdConn) find(ctx context.Context, prefix string, fits func(name strin
 		}
 		q.keys++
 		if q.rev == 0 || kv.CreateRevision < q.rev {
-			q.rev, q.key, q.lease, q.Name = kv.CreateRevision, string(kv.Key), clientv3.LeaseID(kv.Lease), name
+			q.rev, q.key, q.lease, q.Name = kv.CreateRevision, string(kv.Key), clientv3.LeaseID(kv.Lease),
+				name
 		}
 		return true
 	})
@@ -235,7 +241,8 @@ func (c *etcdConn) find(ctx context.Context, prefix string, fits func(name strin
 
 // holder reads the rest of what is known of the holder. It returns false if the
 // holder has gone meanwhile.
-func (c *etcdConn) holder(ctx context.Context, q *queued, left map[clientv3.LeaseID]time.Duration) (bool, error) {
+func (c *etcdConn) holder(ctx context.Context, q *queued, left map[clientv3.LeaseID]time.Duration) (bool,
+	error) {
 	got, err := c.get(ctx, q.key)
 	if err != nil || len(got.Kvs) == 0 || got.Kvs[0].CreateRevision != q.rev {
 		return false, err

@@ -108,7 +108,8 @@ type zkLocks struct {
 	acl    []zk.ACL
 }
 
-func openGoZookeeper(_ context.Context, a target.Address, o target.Options, _ bench.Server) (bench.Locker, error) {
+func openGoZookeeper(_ context.Context, a target.Address, o target.Options, _ bench.Server) (bench.Locker,
+	error) {
 	conn, err := dialZookeeper(a, o)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ type probe struct {
 func (p *probe) advice(err error) string {
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "(check "), strings.Contains(text, "(grant "), strings.Contains(text, "(etcd "):
+	case strings.Contains(text, "(check "), strings.Contains(text, "(grant "),
+		strings.Contains(text, "(etcd "):
 		return "" // see package etcd
 	case strings.Contains(text, "authentication failed"):
 		return "check user and password"
@@ -90,7 +91,8 @@ func (p *probe) ask(ctx context.Context, client *http.Client, scheme, server str
 		}
 		return fmt.Sprintf("the server at %s is no etcd: check host and port", server)
 	case badCertificate(err.Error()):
-		return fmt.Sprintf("%v: name a file with the certificate of the authority that signed the server's (--cacert)",
+		return fmt.Sprintf(
+			"%v: name a file with the certificate of the authority that signed the server's (--cacert)",
 			errors.Unwrap(err))
 	case strings.Contains(err.Error(), "first record does not look like a TLS handshake"),
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
@@ -105,10 +107,12 @@ func (p *probe) ask(ctx context.Context, client *http.Client, scheme, server str
 // foreign says that a server does not answer as a store does.
 func foreign(server, store string, a target.Address) string {
 	if a.TLS {
-		return fmt.Sprintf("the server at %s is no %s, or it does not speak TLS: check host and port, or write %s://",
+		return fmt.Sprintf(
+			"the server at %s is no %s, or it does not speak TLS: check host and port, or write %s://",
 			server, store, a.Scheme)
 	}
-	return fmt.Sprintf("the server at %s is no %s, or it wants TLS: check host and port, or write %s://", server,
+	return fmt.Sprintf("the server at %s is no %s, or it wants TLS: check host and port, or write %s://",
+		server,
 		store, a.Secure())
 }
 
@@ -130,7 +134,8 @@ func (p *probe) greets(server string) string {
 	switch text := string(said); {
 	case strings.Contains(text, "not currently serving"):
 		return server + " runs and does not serve: are more than half of the servers up?"
-	case strings.Contains(text, "ookeeper"), strings.Contains(text, "ooKeeper"), strings.Contains(text, "whitelist"):
+	case strings.Contains(text, "ookeeper"), strings.Contains(text, "ooKeeper"),
+		strings.Contains(text, "whitelist"):
 		return ""
 	}
 	return foreign(server, "ZooKeeper", p.address)

@@ -22,7 +22,8 @@ func zookeeperStore() target.Store {
 	s.Adapters = []bench.Adapter{
 		adapter(ofGoZookeeper, bare, openGoZookeeper),
 		adapter("getsetlock, ZooKeeper", bare,
-			func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker, error) {
+			func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker,
+				error) {
 				conn, err := openZookeeper(ctx, a, o)
 				return newOurs(conn, err, s)
 			}),

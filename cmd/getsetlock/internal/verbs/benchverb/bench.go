@@ -163,8 +163,9 @@ func (f *benchFlags) runTarget(e *out.Env, ctx context.Context, t *out.Target) e
 	o := t.Options
 	return f.measure(e, ctx, t.Where(), &bench.Runner{
 		Adapters: t.Adapters, Scenarios: scenarios, Target: t.Raw,
-		Access: bench.Access{Password: o.Password, PasswordFile: o.PasswordFile, CACert: o.CACert, Cert: o.Cert,
-			Key: o.Key},
+		Access: bench.Access{Password: o.Password, PasswordFile: o.PasswordFile, CACert: o.CACert,
+			Cert: o.Cert,
+			Key:  o.Key},
 		Clean: func(prefix string) { _ = conn.Clean(context.WithoutCancel(ctx), prefix) },
 	})
 }

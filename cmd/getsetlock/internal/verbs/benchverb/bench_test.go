@@ -139,5 +139,6 @@ func TestBenchComparesTheLocksOfAStore(t *testing.T) {
 	}) {
 		t.Errorf("no ratio of ours: %+v", doc.Rows)
 	}
-	s.Want(s.Run("bench", "--target", "mem://ann@here", "--scenario", "leases/100000"), 2, "", "no scenario is called")
+	s.Want(s.Run("bench", "--target", "mem://ann@here", "--scenario", "leases/100000"), 2, "",
+		"no scenario is called")
 }

@@ -27,11 +27,13 @@ func TestRunHoldsTheLockOfAStore(t *testing.T) {
 	got := s.Run("run", "--target", "mem://ann@here/x", "nightly", "--", "sh", "-c",
 		`echo "$GETSETLOCK_KEY $GETSETLOCK_TOKEN $GETSETLOCK_TARGET $GETSETLOCK_REDIS."; exit 7`)
 	fields := strings.Fields(got.Out)
-	if got.Code != 7 || len(fields) != 4 || fields[0] != "nightly" || fields[2] != "mem://ann@here/x" || fields[3] != "." {
+	if got.Code != 7 || len(fields) != 4 || fields[0] != "nightly" || fields[2] != "mem://ann@here/x" ||
+		fields[3] != "." {
 		t.Fatalf("%+v", got)
 	}
 	a, o, closed := m.Opened()
-	if a.String() != "mem://ann:***@here:1/x" || o.Password != "s3cret" || o.Note != "host7 sh" || closed != 1 {
+	if a.String() != "mem://ann:***@here:1/x" || o.Password != "s3cret" || o.Note != "host7 sh" ||
+		closed != 1 {
 		t.Errorf("%v, %+v, closed %d times", a, o, closed)
 	}
 	if m.Holder("nightly") != "" {
@@ -56,8 +58,10 @@ func TestRunOnABusyLockOfAStoreNamesItsHolder(t *testing.T) {
 	m.Take("k", "other")
 	s.Want(s.Run("run", "--target", "mem://here", "--wait", "0", "k", "--", "true"), 124, "",
 		`key "k" is held by "a note"`)
-	s.Want(s.Run("run", "-q", "--busy-exit", "9", "--target", "mem://here", "--wait", "0", "k", "--", "true"), 9, "", "")
-	s.Want(s.Run("wait", "--target", "mem://here", "--wait", "0", "k"), 124, "", `key "k" is held by "a note"`)
+	s.Want(s.Run("run", "-q", "--busy-exit", "9", "--target", "mem://here", "--wait", "0", "k", "--", "true"),
+		9, "", "")
+	s.Want(s.Run("wait", "--target", "mem://here", "--wait", "0", "k"), 124, "",
+		`key "k" is held by "a note"`)
 	s.Want(s.Run("wait", "--target", "mem://here", "--wait", "0", "free"), 0, "", "")
 }
 
@@ -77,22 +81,29 @@ func TestInnerRunJoinsTheLockOfAStore(t *testing.T) {
 
 func TestFlagsOfRedisAreRefusedForAStore(t *testing.T) {
 	s, _ := onMemory(t)
-	for _, flags := range []string{"--protocol modern", "--replicas 1", "--namespace n", "--also n", "--dialect jedis",
-		"--dialect-file f", "--mode verbatim", "--lease 5s", "--greatest 5s", "--spread 0s", "--behind 1s", "--ahead 1s",
+	for _, flags := range []string{"--protocol modern", "--replicas 1", "--namespace n", "--also n",
+		"--dialect jedis",
+		"--dialect-file f", "--mode verbatim", "--lease 5s", "--greatest 5s", "--spread 0s", "--behind 1s",
+		"--ahead 1s",
 		"--gap 1s"} {
 		name, _, _ := strings.Cut(flags, " ")
 		args := append([]string{"run", "--target", "mem://here"}, strings.Fields(flags)...)
-		s.Want(s.Run(append(args, "k", "--", "true")...), 125, "", name+" is for locks on Redis: Memory has nothing like it; leave it out")
+		s.Want(s.Run(append(args, "k", "--", "true")...), 125, "",
+			name+" is for locks on Redis: Memory has nothing like it; leave it out")
 	}
-	s.Want(s.Run("run", "--target", "mem://here", "--keep", "-1s", "k", "--", "true"), 125, "", "--keep is -1s")
-	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "1ms", "k", "--", "true"), 125, "", "--ttl is too short")
-	s.Want(s.Run("run", "--target", "mem://here", "--redis", "redis://h", "k", "--", "true"), 125, "", "name two servers")
+	s.Want(s.Run("run", "--target", "mem://here", "--keep", "-1s", "k", "--", "true"), 125, "",
+		"--keep is -1s")
+	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "1ms", "k", "--", "true"), 125, "",
+		"--ttl is too short")
+	s.Want(s.Run("run", "--target", "mem://here", "--redis", "redis://h", "k", "--", "true"), 125, "",
+		"name two servers")
 }
 
 func TestSmallProgramRefusesAStoreAndNamesTheFullOne(t *testing.T) {
 	s := clitest.NewStage(t)
 	for _, raw := range []string{"etcd://h", "zookeeper://h/x"} {
-		s.Want(s.Run("run", "--target", raw, "k", "--", "true"), 125, "", "go install github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock@latest")
+		s.Want(s.Run("run", "--target", raw, "k", "--", "true"), 125, "",
+			"go install github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock@latest")
 		s.Want(s.Run("ls", "--target", raw), 2, "", "go install ")
 		s.Want(s.Run("unlock", "-y", "--target", raw, "k"), 2, "", "go install ")
 		s.Want(s.Run("bench", "--target", raw), 2, "", "go install ")
@@ -140,7 +151,8 @@ func TestKeepHoldsTheLockOfAStoreLonger(t *testing.T) {
 	if m.Holder("k") == "" {
 		t.Error("the lock is free")
 	}
-	s.Clock.(*redistest.Clock).AwaitTimers(3) // the lock's own, that of the watch over the command, and that of --keep
+	// the lock's own, that of the watch over the command, and that of --keep
+	s.Clock.(*redistest.Clock).AwaitTimers(3)
 	s.World.Pass(5 * time.Second)
 	s.Want(<-st.Done, 0, "done\n", "holding")
 	if m.Holder("k") != "" {

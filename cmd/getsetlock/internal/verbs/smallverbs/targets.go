@@ -27,13 +27,14 @@ func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, patte
 	}
 	defer conn.Close()
 	s := &stored{e, t, conn}
-	return f.show(e, cmd.Context(), t.Where(), func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-		lines, err := s.matching(ctx, pattern)
-		if p != nil && err == nil {
-			p.Set(int64(len(lines)))
-		}
-		return lines, out.ToldBy(conn, err)
-	})
+	return f.show(e, cmd.Context(), t.Where(),
+		func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+			lines, err := s.matching(ctx, pattern)
+			if p != nil && err == nil {
+				p.Set(int64(len(lines)))
+			}
+			return lines, out.ToldBy(conn, err)
+		})
 }
 
 // stored are the locks of a store other than Redis.

@@ -31,8 +31,10 @@ func TestLsShowsTheLocksOfAStore(t *testing.T) {
 		t.Fatalf("%+v", doc)
 	}
 	l := doc.Locks[1]
-	if l.Type != "thing" || l.State != "held" || *l.Protocol != "mem" || *l.Owner != "a" || *l.Note != "a note" ||
-		*l.Value != "7 a" || l.Left.String() != "2000" || l.TTL.String() != "2000" || *l.Fence != 7 || *l.Waiters != 0 ||
+	if l.Type != "thing" || l.State != "held" || *l.Protocol != "mem" || *l.Owner != "a" ||
+		*l.Note != "a note" ||
+		*l.Value != "7 a" || l.Left.String() != "2000" || l.TTL.String() != "2000" || *l.Fence != 7 ||
+		*l.Waiters != 0 ||
 		l.Dialect != nil || l.Name != nil || l.Age != nil {
 		t.Errorf("%+v", l)
 	}
@@ -50,7 +52,8 @@ func TestLsShowsTheLocksOfAStore(t *testing.T) {
 
 func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
 	s, m := stored(t)
-	s.Want(s.Run("unlock", "nightly", "--value", "x"), 1, "", `"nightly" does not hold that value; it holds 7 c`)
+	s.Want(s.Run("unlock", "nightly", "--value", "x"), 1, "",
+		`"nightly" does not hold that value; it holds 7 c`)
 	s.Want(s.Run("unlock", "nope", "--value", "x"), 1, "", "it is free")
 	s.Want(s.Run("unlock", "nightly"), 2, "", "standard input is no terminal")
 	s.Want(s.Run("unlock", "nightly", "--value", "7 c"), 0, "deleted nightly\n", "")
@@ -67,7 +70,8 @@ func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
 	if m.Holder("stock/1")+m.Holder("stock/2")+m.Holder("nightly") != "" {
 		t.Error("a lock is left")
 	}
-	for _, line := range []string{"ls --dialect jedis", "ls --dialect-file f", "ls --namespace n", "ls --lease 1s",
+	for _, line := range []string{"ls --dialect jedis", "ls --dialect-file f", "ls --namespace n",
+		"ls --lease 1s",
 		"unlock -y k --dialect jedis", "unlock -y k --dialect-file f"} {
 		s.Want(s.Run(strings.Fields(line)...), 2, "", "is for locks on Redis: Memory has nothing like it")
 	}

@@ -104,25 +104,37 @@ func (c *etcdConn) get(ctx context.Context, key string, opts ...clientv3.OpOptio
 
 // lockKey splits a key of the lock protocol: the lock's name, a slash, and the
 // number of the key's own lease in hexadecimal. getsetlock adds a dot and a
-// number to further keys of one process.
-func lockKey(kv *mvccpb.KeyValue) (name, id string, ok bool) {
-	at := strings.LastIndexByte(string(kv.Key), '/')
-	if at < 1 || kv.Lease == 0 {
-		return "", "", false
+// number to further keys of one process. The lease is 0 where a key is none of
+// the lock protocol.
+func lockKey(key string) (name string, lease int64) {
+	at := strings.LastIndexByte(key, '/')
+	if at < 1 {
+		return "", 0
 	}
-	name, id = string(kv.Key[:at]), string(kv.Key[at+1:])
-	number, _, _ := strings.Cut(id, ".")
-	return name, id, number == strconv.FormatInt(kv.Lease, 16)
+	number, _, _ := strings.Cut(key[at+1:], ".")
+	lease, err := strconv.ParseInt(number, 16, 64)
+	if err != nil || number != strconv.FormatInt(lease, 16) {
+		return "", 0
+	}
+	return key[:at], lease
 }
 
-// pageOfKeys bounds one answer of etcd, which holds no other client up for
-// long.
-const pageOfKeys = 1000
+const (
+	// pageOfKeys bounds one answer of etcd, so that other clients need not wait
+	// for long.
+	pageOfKeys = 1000
+
+	// mostInTxn is how many reads one transaction has; etcd takes 128 by
+	// default.
+	mostInTxn = 100
+)
 
 // keys calls each for every key of the lock protocol that begins with prefix,
-// until it returns false. Values are left out.
+// until it returns false. It reads the names of all keys, and the values of
+// those that look like locks: a newer etcd leaves out the lease of a key where
+// the value is not asked for.
 func (c *etcdConn) keys(ctx context.Context, prefix string,
-	each func(name, id string, kv *mvccpb.KeyValue) bool) error {
+	each func(name string, kv *mvccpb.KeyValue) bool) error {
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	if prefix == "" {
 		from, end = "\x00", "\x00" // every key
@@ -133,9 +145,21 @@ func (c *etcdConn) keys(ctx context.Context, prefix string,
 		if err != nil {
 			return err
 		}
+		var likely []string
 		for _, kv := range got.Kvs {
-			if name, id, ok := lockKey(kv); ok && !each(name, id, kv) {
-				return nil
+			if _, lease := lockKey(string(kv.Key)); lease != 0 {
+				likely = append(likely, string(kv.Key))
+			}
+		}
+		for some := range slices.Chunk(likely, mostInTxn) {
+			kvs, err := c.read(ctx, some)
+			if err != nil {
+				return err
+			}
+			for _, kv := range kvs {
+				if name, lease := lockKey(string(kv.Key)); lease == kv.Lease && !each(name, kv) {
+					return nil
+				}
 			}
 		}
 		if !got.More || len(got.Kvs) == 0 {
@@ -145,11 +169,29 @@ func (c *etcdConn) keys(ctx context.Context, prefix string,
 	}
 }
 
+// read returns those of the keys that exist.
+func (c *etcdConn) read(ctx context.Context, keys []string) (found []*mvccpb.KeyValue, err error) {
+	call, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
+	defer cancel()
+	var gets []clientv3.Op
+	for _, key := range keys {
+		gets = append(gets, clientv3.OpGet(key))
+	}
+	got, err := c.client.Txn(call).Then(gets...).Commit()
+	if err != nil {
+		return nil, &storeError{err, !answered(err)}
+	}
+	for _, reply := range got.Responses {
+		found = append(found, reply.GetResponseRange().Kvs...)
+	}
+	return found, nil
+}
+
 // Unfit refuses a name while another name of which it is a path prefix is
 // held, or one that is a path prefix of it: such names share their keys.
 func (c *etcdConn) Unfit(ctx context.Context, name string) (string, error) {
 	longer, shorter := "", ""
-	err := c.keys(ctx, name+"/", func(other, _ string, _ *mvccpb.KeyValue) bool {
+	err := c.keys(ctx, name+"/", func(other string, _ *mvccpb.KeyValue) bool {
 		if other != name {
 			longer = other
 		}
@@ -164,7 +206,7 @@ func (c *etcdConn) Unfit(ctx context.Context, name string) (string, error) {
 		looked := 0
 		// A user without rights to the shorter name learns nothing, and that is
 		// no trouble.
-		_ = c.keys(ctx, name[:at]+"/", func(other, _ string, _ *mvccpb.KeyValue) bool {
+		_ = c.keys(ctx, name[:at]+"/", func(other string, _ *mvccpb.KeyValue) bool {
 			if other == name[:at] {
 				shorter = other
 			}
@@ -181,11 +223,8 @@ func (c *etcdConn) Unfit(ctx context.Context, name string) (string, error) {
 
 // queued are the keys of one lock.
 type queued struct {
-	target.Lock
-	key   string // of the holder
-	rev   int64
-	lease clientv3.LeaseID
-	keys  int64
+	holder *mvccpb.KeyValue // with the least create revision
+	keys   int64
 }
 
 // Look finds the key with the least create revision.
@@ -202,62 +241,48 @@ func (c *etcdConn) List(ctx context.Context, prefix string) ([]target.Lock, erro
 }
 
 // find returns the locks whose keys begin with prefix and whose names fit.
-func (c *etcdConn) find(ctx context.Context, prefix string, fits func(name string) bool) ([]target.Lock,
-	error) {
+func (c *etcdConn) find(ctx context.Context, prefix string,
+	fits func(name string) bool) ([]target.Lock, error) {
 	all := map[string]*queued{}
-	err := c.keys(ctx, prefix, func(name, _ string, kv *mvccpb.KeyValue) bool {
+	err := c.keys(ctx, prefix, func(name string, kv *mvccpb.KeyValue) bool {
 		if !fits(name) {
 			return true
 		}
 		q := all[name]
 		if q == nil {
-			q = &queued{}
+			q = &queued{holder: kv}
 			all[name] = q
 		}
 		q.keys++
-		if q.rev == 0 || kv.CreateRevision < q.rev {
-			q.rev, q.key, q.lease, q.Name = kv.CreateRevision, string(kv.Key), clientv3.LeaseID(kv.Lease),
-				name
+		if kv.CreateRevision < q.holder.CreateRevision {
+			q.holder = kv
 		}
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	left := map[clientv3.LeaseID]time.Duration{}
+	left := map[int64]time.Duration{}
 	var found []target.Lock
-	for _, q := range all {
-		there, err := c.holder(ctx, q, left)
-		if err != nil {
-			return nil, err
+	for name, q := range all {
+		if _, asked := left[q.holder.Lease]; !asked {
+			left[q.holder.Lease] = c.left(ctx, clientv3.LeaseID(q.holder.Lease))
 		}
-		if there {
-			found = append(found, q.Lock)
-		}
+		found = append(found, q.lock(name, left[q.holder.Lease]))
 	}
-	slices.SortFunc(found, func(a, b target.Lock) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil
 }
 
-// holder reads the rest of what is known of the holder. It returns false if the
-// holder has gone meanwhile.
-func (c *etcdConn) holder(ctx context.Context, q *queued, left map[clientv3.LeaseID]time.Duration) (bool,
-	error) {
-	got, err := c.get(ctx, q.key)
-	if err != nil || len(got.Kvs) == 0 || got.Kvs[0].CreateRevision != q.rev {
-		return false, err
-	}
-	if _, asked := left[q.lease]; !asked {
-		left[q.lease] = c.left(ctx, q.lease)
-	}
-	q.Type, q.Waiters, q.Fence, q.Left = "key", q.keys-1, q.rev, left[q.lease]
-	q.Value = strconv.FormatInt(q.rev, 10) + " " + q.key
-	q.Owner = q.key[len(q.Name)+1:]
-	nonce, note, _ := strings.Cut(string(got.Kvs[0].Value), " ")
+// lock describes the lock of these keys.
+func (q *queued) lock(name string, left time.Duration) target.Lock {
+	key, rev := string(q.holder.Key), q.holder.CreateRevision
+	l := target.Lock{Name: name, Type: "key", Owner: key[len(name)+1:],
+		Value: strconv.FormatInt(rev, 10) + " " + key, Waiters: q.keys - 1, Fence: rev, Left: left}
+	nonce, note, _ := strings.Cut(string(q.holder.Value), " ")
 	if len(nonce) == lengthOfNonce {
-		q.Owner, q.Note = nonce, note
+		l.Owner, l.Note = nonce, note
 	}
-	return true, nil
+	return l
 }
 
 // lengthOfNonce is that of the values of getsetlock's keys. Other clients store

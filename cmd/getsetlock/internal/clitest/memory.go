@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
@@ -19,16 +19,16 @@ type Memory struct {
 
 	mu      sync.Mutex
 	names   map[string]bool
-	away    int            // how many more calls of Open fail
-	opened  target.Address // of the last Open
-	options target.Options // of the last Open
+	away    int             // how many more calls of Open fail
+	opened  backing.Address // of the last Open
+	options backing.Options // of the last Open
 	closed  int
 }
 
 // WithMemory gives a stage a store in memory.
 func WithMemory(s *Stage) *Memory {
 	m := &Memory{Store: locktest.NewStore(s.Clock), names: map[string]bool{}}
-	s.Stores = map[string]target.Store{"mem": {Name: "Memory", Port: "1", Path: "folder", Open: m.open}}
+	s.Stores = map[string]backing.Store{"mem": {Name: "Memory", Port: "1", Path: "folder", Open: m.open}}
 	return m
 }
 
@@ -41,13 +41,13 @@ func (m *Memory) Away(times int) {
 
 // Opened returns what the last Open was asked for, and how many connections
 // were closed.
-func (m *Memory) Opened() (a target.Address, o target.Options, closed int) {
+func (m *Memory) Opened() (a backing.Address, o backing.Options, closed int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.opened, m.options, m.closed
 }
 
-func (m *Memory) open(_ context.Context, a target.Address, o target.Options) (target.Conn, error) {
+func (m *Memory) open(_ context.Context, a backing.Address, o backing.Options) (backing.Conn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.opened, m.options = a, o
@@ -65,7 +65,7 @@ func (awayError) Passing() bool { return true }
 
 type memoryConn struct{ m *Memory }
 
-func (c *memoryConn) Backend() target.Backend {
+func (c *memoryConn) Backend() backing.Backend {
 	full := c.m.Full()
 	return &memoryBackend{full, full.(lock.Waker), c.m}
 }
@@ -102,19 +102,19 @@ func (c *memoryConn) Unfit(_ context.Context, name string) (string, error) {
 	return "", nil
 }
 
-func (c *memoryConn) Look(_ context.Context, name string) (*target.Lock, error) {
+func (c *memoryConn) Look(_ context.Context, name string) (*backing.Lock, error) {
 	token := c.m.Holder(name)
 	if token == "" {
 		return nil, nil
 	}
-	return &target.Lock{Name: name, Type: "thing", Owner: token, Note: "a note", Value: "7 " + token,
+	return &backing.Lock{Name: name, Type: "thing", Owner: token, Note: "a note", Value: "7 " + token,
 		Waiters: int64(c.m.Queue(name)), Fence: 7, Left: 2 * time.Second}, nil
 }
 
-func (c *memoryConn) List(ctx context.Context, prefix string) ([]target.Lock, error) {
+func (c *memoryConn) List(ctx context.Context, prefix string) ([]backing.Lock, error) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
-	var all []target.Lock
+	var all []backing.Lock
 	for name := range c.m.names {
 		if l, _ := c.Look(ctx, name); l != nil && strings.HasPrefix(name, prefix) {
 			all = append(all, *l)

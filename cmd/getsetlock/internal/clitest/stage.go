@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -44,7 +44,7 @@ type Stage struct {
 	Timeout     time.Duration    // Timeout of Env
 	Patience    time.Duration    // Patience of Env
 	Vars        map[string]string
-	Stores      map[string]target.Store // of Env
+	Stores      map[string]backing.Store // of Env
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
 	Interactive bool

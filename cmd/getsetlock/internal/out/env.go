@@ -26,8 +26,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -41,7 +41,7 @@ type Env struct {
 
 	// Stores are the stores other than Redis whose locks the verbs can take, by
 	// the scheme of their addresses.
-	Stores map[string]target.Store
+	Stores map[string]backing.Store
 
 	// Clock decides when leases end and when to renew them.
 	Clock lock.Clock

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
@@ -30,10 +30,10 @@ func (f *ServerFlags) TargetFlag(cmd *cobra.Command) {
 
 // Target is the store of --target.
 type Target struct {
-	target.Store
+	backing.Store
 	Raw     string // address, with its password
-	Address target.Address
-	Options target.Options
+	Address backing.Address
+	Options backing.Options
 }
 
 // PickTarget returns the store of --target, else of $GETSETLOCK_TARGET. It is
@@ -47,7 +47,7 @@ func (f *ServerFlags) PickTarget(e *Env) (*Target, error) {
 	if f.Target == "" {
 		from = "$" + EnvTarget
 	}
-	a, store, err := target.Parse(raw, e.Stores)
+	a, store, err := backing.Parse(raw, e.Stores)
 	if err != nil {
 		return nil, WrongUse("%s: %w", from, err)
 	}
@@ -81,8 +81,8 @@ func (f *ServerFlags) targetAddress(e *Env) (string, error) {
 
 // targetOptions returns what flags and environment say besides the address. As
 // with Redis, the variables belong to the server that a variable names.
-func (f *ServerFlags) targetOptions(e *Env, raw string, a target.Address) target.Options {
-	var o target.Options
+func (f *ServerFlags) targetOptions(e *Env, raw string, a backing.Address) backing.Options {
+	var o backing.Options
 	set := e.Getenv(EnvTarget)
 	if e.Getenv(redisconn.Env) == "" && (set == "" || set == raw) {
 		if !a.HasPassword() {
@@ -117,7 +117,7 @@ func (t *Target) Refuse(cmd *cobra.Command, names ...string) error {
 func (t *Target) Where() string { return t.Address.String() }
 
 // Connect opens a connection. The store's own error says what to do.
-func (t *Target) Connect(ctx context.Context) (target.Conn, error) {
+func (t *Target) Connect(ctx context.Context) (backing.Conn, error) {
 	conn, err := t.Open(ctx, t.Address, t.Options)
 	if err != nil {
 		return nil, CouldNot(&advisedError{err, ""}, "connecting to %s", t.Where())
@@ -128,7 +128,7 @@ func (t *Target) Connect(ctx context.Context) (target.Conn, error) {
 // ToldBy adds to an error of a connection, or of its backend, what to do about
 // it, and names flags instead of fields. The advice for Redis servers is then
 // left out. It returns nil for nil.
-func ToldBy(conn target.Conn, err error) error {
+func ToldBy(conn backing.Conn, err error) error {
 	if err == nil {
 		return nil
 	}

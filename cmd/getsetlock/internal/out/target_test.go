@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // in returns an environment with a store called mem.
 func in(vars map[string]string) *Env {
 	return &Env{Getenv: func(name string) string { return vars[name] },
-		Stores: map[string]target.Store{"mem": {Name: "Memory", Port: "1"}}}
+		Stores: map[string]backing.Store{"mem": {Name: "Memory", Port: "1"}}}
 }
 
 // A password reaches no server that it is not for.

@@ -16,21 +16,21 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
 const ofEtcd = "getsetlock, etcd"
 
-func etcdStore() target.Store {
-	return target.Store{
+func etcdStore() backing.Store {
+	return backing.Store{
 		Name: "etcd", Port: "2379", Open: openEtcd, Base: ofConcurrency,
 		Adapters: []bench.Adapter{
-			adapter(ofConcurrency, func() target.Store { return target.Store{Port: "2379"} },
+			adapter(ofConcurrency, func() backing.Store { return backing.Store{Port: "2379"} },
 				openConcurrency),
-			adapter(ofEtcd, func() target.Store { return target.Store{Port: "2379"} },
-				func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker,
+			adapter(ofEtcd, func() backing.Store { return backing.Store{Port: "2379"} },
+				func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 					error) {
 					conn, err := openEtcd(ctx, a, o)
 					return newOurs(conn, err, s)
@@ -49,7 +49,7 @@ type etcdConn struct {
 
 // openEtcd makes a client. With a user, the client logs in at once; without
 // one it sends nothing.
-func openEtcd(ctx context.Context, a target.Address, o target.Options) (target.Conn, error) {
+func openEtcd(ctx context.Context, a backing.Address, o backing.Options) (backing.Conn, error) {
 	client, err := dialEtcd(ctx, a, o)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func openEtcd(ctx context.Context, a target.Address, o target.Options) (target.C
 	return &etcdConn{client, b, o.Timeout, &probe{a, o}}, nil
 }
 
-func dialEtcd(ctx context.Context, a target.Address, o target.Options) (*clientv3.Client, error) {
+func dialEtcd(ctx context.Context, a backing.Address, o backing.Options) (*clientv3.Client, error) {
 	password, err := o.Login(a)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func dialEtcd(ctx context.Context, a target.Address, o target.Options) (*clientv
 	return client, nil
 }
 
-func (c *etcdConn) Backend() target.Backend { return c.backend }
+func (c *etcdConn) Backend() backing.Backend { return c.backend }
 
 func (c *etcdConn) Close() error { return errors.Join(c.backend.Close(), c.client.Close()) }
 
@@ -228,7 +228,7 @@ type queued struct {
 }
 
 // Look finds the key with the least create revision.
-func (c *etcdConn) Look(ctx context.Context, name string) (*target.Lock, error) {
+func (c *etcdConn) Look(ctx context.Context, name string) (*backing.Lock, error) {
 	found, err := c.find(ctx, name+"/", func(other string) bool { return other == name })
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -236,13 +236,13 @@ func (c *etcdConn) Look(ctx context.Context, name string) (*target.Lock, error) 
 	return &found[0], nil
 }
 
-func (c *etcdConn) List(ctx context.Context, prefix string) ([]target.Lock, error) {
+func (c *etcdConn) List(ctx context.Context, prefix string) ([]backing.Lock, error) {
 	return c.find(ctx, prefix, func(string) bool { return true })
 }
 
 // find returns the locks whose keys begin with prefix and whose names fit.
 func (c *etcdConn) find(ctx context.Context, prefix string,
-	fits func(name string) bool) ([]target.Lock, error) {
+	fits func(name string) bool) ([]backing.Lock, error) {
 	all := map[string]*queued{}
 	err := c.keys(ctx, prefix, func(name string, kv *mvccpb.KeyValue) bool {
 		if !fits(name) {
@@ -263,7 +263,7 @@ func (c *etcdConn) find(ctx context.Context, prefix string,
 		return nil, err
 	}
 	left := map[int64]time.Duration{}
-	var found []target.Lock
+	var found []backing.Lock
 	for name, q := range all {
 		if _, asked := left[q.holder.Lease]; !asked {
 			left[q.holder.Lease] = c.left(ctx, clientv3.LeaseID(q.holder.Lease))
@@ -274,9 +274,9 @@ func (c *etcdConn) find(ctx context.Context, prefix string,
 }
 
 // lock describes the lock of these keys.
-func (q *queued) lock(name string, left time.Duration) target.Lock {
+func (q *queued) lock(name string, left time.Duration) backing.Lock {
 	key, rev := string(q.holder.Key), q.holder.CreateRevision
-	l := target.Lock{Name: name, Type: "key", Owner: key[len(name)+1:],
+	l := backing.Lock{Name: name, Type: "key", Owner: key[len(name)+1:],
 		Value: strconv.FormatInt(rev, 10) + " " + key, Waiters: q.keys - 1, Fence: rev, Left: left}
 	nonce, note, _ := strings.Cut(string(q.holder.Value), " ")
 	if len(nonce) == lengthOfNonce {

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
@@ -27,7 +27,7 @@ type mutexes struct {
 	sessions chan *concurrency.Session
 }
 
-func openConcurrency(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker,
+func openConcurrency(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 	error) {
 	client, err := dialEtcd(ctx, a, o)
 	if err != nil {
@@ -75,7 +75,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // dialZookeeper makes a connection of the client library.
-func dialZookeeper(a target.Address, o target.Options) (*zk.Conn, error) {
+func dialZookeeper(a backing.Address, o backing.Options) (*zk.Conn, error) {
 	password, err := o.Login(a)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func dialZookeeper(a target.Address, o target.Options) (*zk.Conn, error) {
 }
 
 // dialing connects to one server, by TLS where the address asks for it.
-func dialing(a target.Address, o target.Options) zk.Dialer {
+func dialing(a backing.Address, o backing.Options) zk.Dialer {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		secure, err := o.TLS(a)
 		if err != nil {
@@ -108,7 +108,7 @@ type zkLocks struct {
 	acl    []zk.ACL
 }
 
-func openGoZookeeper(_ context.Context, a target.Address, o target.Options, _ bench.Server) (bench.Locker,
+func openGoZookeeper(_ context.Context, a backing.Address, o backing.Options, _ bench.Server) (bench.Locker,
 	error) {
 	conn, err := dialZookeeper(a, o)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 )
 
 // probe finds out why etcd does not answer. The library tries again until the
 // time is over, and then says only that it is.
 type probe struct {
-	address target.Address
-	options target.Options
+	address backing.Address
+	options backing.Options
 }
 
 // advice returns one clause that says what to do about an error, or nothing
@@ -105,7 +105,7 @@ func (p *probe) ask(ctx context.Context, client *http.Client, scheme, server str
 }
 
 // foreign says that a server does not answer as a store does.
-func foreign(server, store string, a target.Address) string {
+func foreign(server, store string, a backing.Address) string {
 	if a.TLS {
 		return fmt.Sprintf(
 			"the server at %s is no %s, or it does not speak TLS: check host and port, or write %s://",

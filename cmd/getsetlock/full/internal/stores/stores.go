@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
 // All returns every store, by the scheme of its addresses.
-func All() map[string]target.Store {
-	return map[string]target.Store{"etcd": etcdStore(), "zookeeper": zookeeperStore()}
+func All() map[string]backing.Store {
+	return map[string]backing.Store{"etcd": etcdStore(), "zookeeper": zookeeperStore()}
 }
 
 // storeError is trouble with a store, with whether it may pass.
@@ -38,16 +38,17 @@ func badCertificate(text string) bool {
 
 // adapter returns what bench measures: open connects to the store of a
 // measurement.
-func adapter(name string, store func() target.Store,
-	open func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker, error),
+func adapter(name string, store func() backing.Store,
+	open func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
+		error),
 ) bench.Adapter {
 	return bench.Adapter{Name: name, Open: func(ctx context.Context, s bench.Server) (bench.Locker, error) {
 		one := store()
-		a, _, err := target.Parse(s.Target, map[string]target.Store{schemeOf(s.Target): one})
+		a, _, err := backing.Parse(s.Target, map[string]backing.Store{schemeOf(s.Target): one})
 		if err != nil {
 			return nil, err
 		}
-		return open(ctx, a, target.Options{Password: s.Access.Password, PasswordFile: s.Access.PasswordFile,
+		return open(ctx, a, backing.Options{Password: s.Access.Password, PasswordFile: s.Access.PasswordFile,
 			CACert: s.Access.CACert, Cert: s.Access.Cert, Key: s.Access.Key, Timeout: benchTimeout,
 			Clock: lock.Machine}, s)
 	}}
@@ -64,10 +65,10 @@ func schemeOf(raw string) string {
 // ours measures this project's lock.
 type ours struct {
 	client *lock.Client
-	conn   target.Conn
+	conn   backing.Conn
 }
 
-func newOurs(conn target.Conn, err error, s bench.Server) (bench.Locker, error) {
+func newOurs(conn backing.Conn, err error, s bench.Server) (bench.Locker, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -8,21 +8,21 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
 	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
 )
 
-func zookeeperStore() target.Store {
-	bare := func() target.Store { return target.Store{Name: "ZooKeeper", Port: "2181", Path: "chroot"} }
+func zookeeperStore() backing.Store {
+	bare := func() backing.Store { return backing.Store{Name: "ZooKeeper", Port: "2181", Path: "chroot"} }
 	s := bare()
 	s.Name, s.Open, s.Base = "ZooKeeper", openZookeeper, ofGoZookeeper
 	s.Adapters = []bench.Adapter{
 		adapter(ofGoZookeeper, bare, openGoZookeeper),
 		adapter("getsetlock, ZooKeeper", bare,
-			func(ctx context.Context, a target.Address, o target.Options, s bench.Server) (bench.Locker,
+			func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 				error) {
 				conn, err := openZookeeper(ctx, a, o)
 				return newOurs(conn, err, s)
@@ -34,12 +34,12 @@ func zookeeperStore() target.Store {
 // zookeeperConn is a connection to ZooKeeper.
 type zookeeperConn struct {
 	backend *zookeeper.Backend
-	address target.Address
-	options target.Options
+	address backing.Address
+	options backing.Options
 }
 
 // openZookeeper makes a backend. It sends nothing yet.
-func openZookeeper(_ context.Context, a target.Address, o target.Options) (target.Conn, error) {
+func openZookeeper(_ context.Context, a backing.Address, o backing.Options) (backing.Conn, error) {
 	password, err := o.Login(a)
 	if err != nil {
 		return nil, err
@@ -58,14 +58,14 @@ func openZookeeper(_ context.Context, a target.Address, o target.Options) (targe
 	return &zookeeperConn{b, a, o}, nil
 }
 
-func (c *zookeeperConn) Backend() target.Backend { return c.backend }
+func (c *zookeeperConn) Backend() backing.Backend { return c.backend }
 
 func (c *zookeeperConn) Close() error { return c.backend.Close() }
 
 // Unfit refuses no name: a lock's nodes and the nodes of longer names differ.
 func (c *zookeeperConn) Unfit(context.Context, string) (string, error) { return "", nil }
 
-func (c *zookeeperConn) Look(ctx context.Context, name string) (*target.Lock, error) {
+func (c *zookeeperConn) Look(ctx context.Context, name string) (*backing.Lock, error) {
 	info, err := c.backend.Describe(ctx, name)
 	if err != nil || info.Held == nil {
 		return nil, err
@@ -74,12 +74,12 @@ func (c *zookeeperConn) Look(ctx context.Context, name string) (*target.Lock, er
 	return &l, nil
 }
 
-func (c *zookeeperConn) List(ctx context.Context, prefix string) ([]target.Lock, error) {
+func (c *zookeeperConn) List(ctx context.Context, prefix string) ([]backing.Lock, error) {
 	infos, err := c.backend.List(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
-	var all []target.Lock
+	var all []backing.Lock
 	for _, info := range infos {
 		all = append(all, lockOf(info))
 	}
@@ -87,8 +87,8 @@ func (c *zookeeperConn) List(ctx context.Context, prefix string) ([]target.Lock,
 }
 
 // lockOf describes a held lock. ZooKeeper tells nobody when a session ends.
-func lockOf(info lock.Info) target.Lock {
-	l := target.Lock{Name: info.Key, Type: "node", Value: info.Value, Left: -1}
+func lockOf(info lock.Info) backing.Lock {
+	l := backing.Lock{Name: info.Key, Type: "node", Value: info.Value, Left: -1}
 	seen, ok := info.Detail.(*zookeeper.Info)
 	if !ok {
 		return l

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -28,7 +28,7 @@ func (f *runFlags) checkTarget(cmd *cobra.Command) error {
 // targetKeeper keeps the lock of run in a store other than Redis.
 type targetKeeper struct {
 	*clientKeeper
-	conn   target.Conn
+	conn   backing.Conn
 	env    *out.Env
 	flags  *runFlags
 	asked  context.Context // ends when a signal asks the process to end
@@ -60,7 +60,7 @@ func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 }
 
 // connect waits for the store as long as --wait allows.
-func (f *runFlags) connect(e *out.Env, ctx context.Context) (target.Conn, error) {
+func (f *runFlags) connect(e *out.Env, ctx context.Context) (backing.Conn, error) {
 	began := e.Clock.Now()
 	for {
 		conn, err := f.target.Connect(ctx)

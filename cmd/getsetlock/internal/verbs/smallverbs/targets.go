@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
@@ -41,19 +41,19 @@ func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, patte
 type stored struct {
 	e    *out.Env
 	t    *out.Target
-	conn target.Conn
+	conn backing.Conn
 }
 
 // matching returns the locks that a KEY or PATTERN of a command line means, and
 // all where that is empty. They are sorted by name.
 func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	what, isPattern := keyOrPattern(arg)
-	var found []target.Lock
+	var found []backing.Lock
 	var err error
 	if what != "" && !isPattern {
-		var one *target.Lock
+		var one *backing.Lock
 		if one, err = s.conn.Look(ctx, what); one != nil {
-			found = []target.Lock{*one}
+			found = []backing.Lock{*one}
 		}
 	} else {
 		found, err = s.conn.List(ctx, literal(what))
@@ -63,11 +63,11 @@ func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	}
 	if isPattern {
 		meant := scope.Matching(what)
-		found = slices.DeleteFunc(found, func(l target.Lock) bool {
+		found = slices.DeleteFunc(found, func(l backing.Lock) bool {
 			return !meant.Covers(meant.Database(), l.Name)
 		})
 	}
-	slices.SortFunc(found, func(a, b target.Lock) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b backing.Lock) int { return cmp.Compare(a.Name, b.Name) })
 	var lines []lockLine
 	for _, l := range found {
 		lines = append(lines, s.line(l))
@@ -85,7 +85,7 @@ func literal(pattern string) string {
 }
 
 // line describes a lock as ls shows it.
-func (s *stored) line(l target.Lock) lockLine {
+func (s *stored) line(l backing.Lock) lockLine {
 	now := s.e.Clock.Now()
 	line := lockLine{
 		Key: out.Escaped(l.Name), Type: l.Type, State: StateHeld, Protocol: &s.t.Address.Scheme,
@@ -189,12 +189,12 @@ func (u *storedUnlocking) failed(err error, name string) error {
 }
 
 // changed returns an error that says which lock is there instead.
-func (u *storedUnlocking) changed(now *target.Lock, name string) error {
+func (u *storedUnlocking) changed(now *backing.Lock, name string) error {
 	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf(
 		"nothing was deleted: %q does not hold that value; it %s", out.Escaped(name), nowIs(now))}
 }
 
-func nowIs(l *target.Lock) string {
+func nowIs(l *backing.Lock) string {
 	if l == nil {
 		return "is free"
 	}

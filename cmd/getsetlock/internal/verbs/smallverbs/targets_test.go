@@ -44,6 +44,12 @@ func TestLsShowsTheLocksOfAStore(t *testing.T) {
 			t.Errorf("%s: %+v", pattern, got)
 		}
 	}
+	for _, pattern := range []string{"stock/*1", "*/1", "s*k/[1]"} {
+		got := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json", pattern))
+		if len(got.Locks) != 1 || got.Locks[0].Key != "stock/1" {
+			t.Errorf("%s: %+v", pattern, got)
+		}
+	}
 	s.Want(s.Run("ls", "--target", "mem://there", "x*"), 0, "", "no locks found")
 	if got := s.Run("ls"); !strings.Contains(got.Out, "mem") || got.Code != 0 {
 		t.Errorf("%+v", got)

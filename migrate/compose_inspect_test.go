@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -127,5 +129,25 @@ func TestComposedNeedsATargetThatCanBeInspected(t *testing.T) {
 		if _, err := c.ForceRelease(background, "k", "x"); !errors.Is(err, errors.ErrUnsupported) {
 			r.Error(err)
 		}
+	})
+}
+
+// getsetlock unlock and legacy's backend know no phase. They free a dead
+// holder's lock by its token, and the tombstone under it keeps old clients out.
+func TestDeleteByTokenSparesTheTombstone(t *testing.T) {
+	each(t, []migrate.Phase{migrate.Sealed, migrate.Modern}, func(r *rig, p migrate.Phase) {
+		b := r.bridge(p)
+		r.entomb()
+		g := r.take(b)
+		old, err := legacy.New(r.wire.Pool(), legacy.Config{Terms: dialect.Terms{Lease: lease}})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer old.Close()
+		deleted, err := old.CompareAndDelete(background, "k", g.Token())
+		if err != nil || !deleted.Mark || deleted.Lock {
+			r.Errorf("%+v, %v", deleted, err)
+		}
+		r.wantKeys(tombstone, "")
 	})
 }

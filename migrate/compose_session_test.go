@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,3 +141,78 @@ func TestReleaseGoesOnWhereTheTargetDidNotAnswer(t *testing.T) {
 
 // errCut is the error of calls that did not arrive.
 var errCut = errors.New("the connection was cut")
+
+// A waiter of the target alone has always queued before the holder releases. A
+// composed waiter is served after it, and not after the crowd has gone.
+func TestComposedWaiterQueuesWithTheTargetInClean(t *testing.T) {
+	composed(t, []migrate.Phase{migrate.Clean}, func(r *elsewhere, p migrate.Phase) {
+		clock := r.w.Clock(redistest.Skew{})
+		store := locktest.NewStore(clock)
+		c, alone := r.over(p, store.Full()), store.Full()
+		held := r.take(alone)
+		place := func(b lock.Backend) lock.Place {
+			p, err := b.(lock.Queuer).Enter(background, "k")
+			if err != nil {
+				r.Fatal(err)
+			}
+			if _, err := p.Try(background, ttl); !errors.Is(err, lock.ErrHeld) {
+				r.Fatal(err)
+			}
+			return p
+		}
+		first := place(alone)
+		second := place(c)
+		third := place(alone)
+		r.release(held)
+		for i, p := range []lock.Place{first, second, third} {
+			g, err := p.Try(background, ttl)
+			if err != nil {
+				r.Fatalf("place %d: %v", i, err)
+			}
+			r.release(g)
+		}
+	})
+}
+
+// The fleet begins anew while a waiter has a place.
+func TestComposedPlaceIsLeftWithPhaseClean(t *testing.T) {
+	composed(t, []migrate.Phase{migrate.Observe}, func(r *elsewhere, p migrate.Phase) {
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		phase := &turning{}
+		phase.set(migrate.Clean)
+		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.Phases = phase })
+		held := r.take(c)
+		place, err := c.Enter(background, "k")
+		if err != nil {
+			r.Fatal(err)
+		}
+		if _, err := place.Try(background, ttl); !errors.Is(err, lock.ErrHeld) || store.Queue("k") != 1 {
+			r.Fatalf("%v, %d places", err, store.Queue("k"))
+		}
+		phase.set(p)
+		if _, err := place.Try(background, ttl); !errors.Is(err, lock.ErrHeld) || store.Queue("k") != 0 {
+			r.Errorf("%v, %d places", err, store.Queue("k"))
+		}
+		r.release(held)
+		g, err := place.Try(background, ttl)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if r.get(keyM) == "" || store.Holder("k") == "" {
+			r.Errorf("M %q, the target %q", r.get(keyM), store.Holder("k"))
+		}
+		r.release(g)
+		if _, err := c.Enter(background, "k"); !errors.Is(err, errors.ErrUnsupported) {
+			r.Errorf("a place in %v: %v", p, err)
+		}
+	})
+}
+
+// turning is a source of the phase that a test changes.
+type turning struct{ phase atomic.Int64 }
+
+func (p *turning) set(to migrate.Phase) { p.phase.Store(int64(to)) }
+
+func (p *turning) Phase(context.Context) (migrate.Phase, error) {
+	return migrate.Phase(p.phase.Load()), nil
+}

@@ -206,6 +206,7 @@ type fleets struct {
 	mu      sync.Mutex
 	held    []span
 	counted int64
+	fence   int64 // last fencing number of the other store
 }
 
 // span is the time for which a client held the lock, by its own belief. It is
@@ -252,6 +253,7 @@ func (f *fleets) oldClient() {
 type program struct {
 	name    string
 	member  *migrate.Member // nil where it knows the other store alone
+	old     bool            // it does not know the other store
 	client  *lock.Client
 	counted atomic.Int64
 	stop    context.CancelFunc
@@ -288,7 +290,8 @@ func (f *fleets) joins(name string, backend func(*migrate.Member) (lock.Backend,
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.starts(&program{name: name, member: m}, b)
+	_, old := b.(*migrate.Bridge)
+	f.starts(&program{name: name, member: m, old: old}, b)
 }
 
 func (f *fleets) plain(name string) { f.starts(&program{name: name}, f.target()) }
@@ -311,20 +314,10 @@ func (f *fleets) starts(p *program, b lock.Backend) {
 func (f *fleets) work(ctx context.Context, p *program) {
 	defer close(p.done)
 	for ctx.Err() == nil {
-		err := p.client.Do(context.WithoutCancel(ctx), Key, func(ctx context.Context) error {
-			from := time.Now().UnixMicro()
-			if err := f.addOne(); err != nil {
-				return err
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.counted++
-			f.held = append(f.held, span{p.name, from, time.Now().UnixMicro()})
-			return nil
-		})
+		lease, err := p.client.Acquire(context.WithoutCancel(ctx), Key)
+		if err == nil {
+			err = errors.Join(f.job(p, lease), lease.Release())
+		}
 		if err != nil {
 			f.t.Errorf("%s: %v", p.name, err)
 			return
@@ -332,6 +325,28 @@ func (f *fleets) work(ctx context.Context, p *program) {
 		p.counted.Add(1)
 		<-time.After(rand.N(between))
 	}
+}
+
+// job counts once. Programs that know the other store have that store's fencing
+// numbers, which grow.
+func (f *fleets) job(p *program, lease *lock.Lease) error {
+	from := time.Now().UnixMicro()
+	if err := errors.Join(f.addOne(), lease.Err()); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counted++
+	f.held = append(f.held, span{p.name, from, time.Now().UnixMicro()})
+	if n, ok := lease.Fence(); ok {
+		if n <= f.fence {
+			f.t.Errorf("%s has the fencing number %d after %d", p.name, n, f.fence)
+		}
+		f.fence = n
+	} else if !p.old {
+		f.t.Errorf("%s has no fencing number", p.name)
+	}
+	return nil
 }
 
 func (f *fleets) addOne() error {

@@ -216,3 +216,28 @@ func (p *turning) set(to migrate.Phase) { p.phase.Store(int64(to)) }
 func (p *turning) Phase(context.Context) (migrate.Phase, error) {
 	return migrate.Phase(p.phase.Load()), nil
 }
+
+// closing is a target that is closed with an error.
+type closing struct {
+	lock.Backend
+	closed int
+}
+
+func (c *closing) Close() error { c.closed++; return errCut }
+
+func TestComposedClosesBothAndReportsTheTarget(t *testing.T) {
+	bridges(t, func(r *rig) {
+		target := &closing{Backend: locktest.NewStore(r.w.Clock(r.skew())).Backend()}
+		b := r.bridge(migrate.Dual)
+		c, err := migrate.Compose(b, target)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := c.Close(); !errors.Is(err, errCut) || target.closed != 1 {
+			r.Errorf("%v, closed %d times", err, target.closed)
+		}
+		if g, err := b.Try(background, "k", ttl); err == nil {
+			r.Errorf("the bridge is open: %v", g)
+		}
+	})
+}

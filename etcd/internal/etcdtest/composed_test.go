@@ -3,6 +3,7 @@ package etcdtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
@@ -75,4 +77,53 @@ func TestComposedLocksOfThePageHoldBothKeys(t *testing.T) {
 	if keys := c.Keys(""); len(keys) > 0 {
 		t.Errorf("left in etcd: %q", keys)
 	}
+}
+
+var composedKit = flag.Bool("composed", false, "run the kit with a composed lock, 21 s")
+
+// The old server is embedded, and etcd a real one whose keys live on with
+// their lease. Package migrate does the same in every phase, in virtual time.
+func TestComposedBackendPassesTheKit(t *testing.T) {
+	if !*composedKit {
+		return
+	}
+	t.Parallel()
+	c := Start(t, 1)
+	client := c.Client()
+	server := miniredis.RunT(t)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr()) }}
+	defer pool.Close()
+	locktest.Run(t, locktest.Traits{Session: true, CannotWake: true}, func(t *testing.T) *locktest.World {
+		server.FlushAll()
+		if _, err := client.Delete(context.Background(), "locktest:", clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+		cuts := map[lock.Backend]*Cut{}
+		return &locktest.World{
+			Backend: func() lock.Backend {
+				bridge, err := migrate.New(pool, migrate.Config{
+					Phases: migrate.Fixed(migrate.Sealed),
+					Terms:  dialect.Terms{Lease: time.Minute, Gap: 10 * time.Millisecond},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cut := new(Cut)
+				both, err := migrate.Compose(bridge, struct{ lock.Backend }{c.backend(cut.Into)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cuts[both] = cut
+				return both
+			},
+			Pass: func(d time.Duration) { <-time.After(d); server.FastForward(d) },
+			TTL:  2 * time.Second, FreeAfter: 1500 * time.Millisecond,
+			RealTime: true,
+			Seize:    func(key string) { seize(t, client, key) },
+			Cut: func(b lock.Backend) func() {
+				cuts[b].On.Store(true)
+				return func() { cuts[b].On.Store(false) }
+			},
+		}
+	})
 }

@@ -346,24 +346,8 @@ func (g *composedGrant) Look(ctx context.Context) time.Duration {
 // Extend renews both, the target first. The lease is lost when either is. The
 // other one is not renewed then, and stays until the job has stopped.
 func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	var member keeping
-	if err := member.keeps(ctx, g, ttl); err != nil {
-		return lock.Term{}, err
-	}
-	g.account.sending(g.c.bridge, ttl)
-	there, err := g.there.Extend(ctx, ttl)
-	if err == nil && g.here != nil {
-		var here lock.Term
-		here, err = g.here.Extend(ctx, ttl)
-		there = earlier(there, here)
-	}
-	if errors.Is(err, lock.ErrLost) {
-		g.c.bridge.orphan(g.account)
-	}
-	if err != nil {
-		return lock.Term{}, err
-	}
-	return there, nil
+	terms, errs := g.c.ExtendAll(ctx, []lock.Grant{g}, ttl)
+	return terms[0], errs[0]
 }
 
 // Release releases the old key and then the target. It releases the target even
@@ -399,9 +383,10 @@ func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Gra
 }
 
 var (
-	_ lock.Tuned  = (*Composed)(nil)
-	_ lock.Waker  = (*Composed)(nil)
-	_ lock.Queuer = (*Composed)(nil)
-	_ lock.Fenced = (*composedGrant)(nil)
-	_ lock.Polite = (*composedGrant)(nil)
+	_ lock.Tuned         = (*Composed)(nil)
+	_ lock.Waker         = (*Composed)(nil)
+	_ lock.Queuer        = (*Composed)(nil)
+	_ lock.BatchExtender = (*Composed)(nil)
+	_ lock.Fenced        = (*composedGrant)(nil)
+	_ lock.Polite        = (*composedGrant)(nil)
 )

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -238,6 +239,76 @@ func TestComposedClosesBothAndReportsTheTarget(t *testing.T) {
 		}
 		if g, err := b.Try(background, "k", ttl); err == nil {
 			r.Errorf("the bridge is open: %v", g)
+		}
+	})
+}
+
+func TestComposedRenewsManyByOneCallOfTheTarget(t *testing.T) {
+	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
+		const leases = 70
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		for calls, target := range map[int]lock.Backend{1: store.Full(), leases: store.Backend()} {
+			c := r.over(p, target)
+			var grants []lock.Grant
+			for i := range leases {
+				g, err := c.Try(background, "k"+strconv.Itoa(i), ttl)
+				if err != nil {
+					r.Fatal(err)
+				}
+				grants = append(grants, g)
+			}
+			before := store.Calls("extend")
+			store.Seize("k0", "thief", time.Hour)
+			terms, errs := c.ExtendAll(background, append(grants, nil), ttl)
+			if n := store.Calls("extend") - before; n != calls {
+				r.Errorf("%d calls, want %d", n, calls)
+			}
+			if !errors.Is(errs[0], lock.ErrLost) || errs[leases] == nil {
+				r.Errorf("a lost grant: %v; none: %v", errs[0], errs[leases])
+			}
+			for i := 1; i < leases; i++ {
+				if errs[i] != nil || terms[i].TTL <= 0 {
+					r.Errorf("lease %d: %+v, %v", i, terms[i], errs[i])
+				}
+				r.release(grants[i])
+			}
+			_ = grants[0].Release(background) // lost
+			store.Seize("k0", "", 0)
+		}
+	})
+}
+
+// The bridge cuts long leases by the old clients' lease, the target does not.
+func TestComposedTermEndsWithTheShorterSide(t *testing.T) {
+	composed(t, []migrate.Phase{migrate.Sealed, migrate.Modern}, func(r *elsewhere, p migrate.Phase) {
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.LongLeases = true })
+		g, err := c.Try(background, "k", 2*lease)
+		if err != nil {
+			r.Fatal(err)
+		}
+		term, err := g.Extend(background, 2*lease)
+		if err != nil || term.TTL > lease || g.Term().TTL > lease {
+			r.Errorf("%v: taken for %v, renewed for %v: %v", p, g.Term().TTL, term.TTL, err)
+		}
+		r.release(g)
+	})
+}
+
+// Nobody may ever release a lost lease. It counts until its TTL has passed.
+func TestTheLedgerForgetsAComposedLeaseThatIsLost(t *testing.T) {
+	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
+		m := &member{PhaseSource: migrate.Fixed(p)}
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.Phases = m })
+		g := r.take(c)
+		store.Seize("k", "thief", time.Hour)
+		if _, err := g.Extend(background, ttl); !errors.Is(err, lock.ErrLost) || m.ended.Load() != 0 {
+			r.Errorf("%v, %d ended", err, m.ended.Load())
+		}
+		r.w.Pass(ttl + 5*time.Second)
+		if m.ended.Load() != 1 {
+			r.Errorf("%d ended", m.ended.Load())
 		}
 	})
 }

@@ -110,19 +110,24 @@ func TestQuorumRulesMakeTwoHoldersRarer(t *testing.T) {
 }
 
 // A member's clock frees keys. Steps beyond the margin, a tenth of the lease,
-// end votes early; steps within it do not, nor does a rate that is off.
+// end votes early; steps within it do not, nor does a rate that is off. Steps
+// within one lease add up, so the small ones are rare.
 func TestStepsOfMembersBeyondTheMarginCount(t *testing.T) {
 	q := plainQuorum()
 	q.Job, q.Votes, q.Acquisitions = Constant(10*sec), 3, less(int64(500))
 	for _, c := range []struct {
-		by     time.Duration
-		ppm    float64
-		breaks bool
-	}{{290 * ms, 0, false}, {0, 80_000, false}, {3 * sec, 0, true}, {-3 * sec, 0, false}} {
-		q.Clocks = Clocks{PPM: c.ppm}
-		if c.by != 0 {
-			q.Clocks.Step = Steps{Kind: StepBy, By: c.by, Every: 10 * sec}
-		}
+		by, every time.Duration
+		ppm       float64
+		renew     time.Duration // an hour: each lease runs to its end
+		breaks    bool
+	}{
+		{290 * ms, 10 * sec, 0, 0, false},
+		{90 * ms, time.Minute, 0, time.Hour, false},
+		{0, 0, 80_000, time.Hour, false},
+		{3 * sec, 10 * sec, 0, 0, true},
+		{-3 * sec, 10 * sec, 0, 0, false},
+	} {
+		q.Renew, q.Clocks = c.renew, Clocks{PPM: c.ppm, Step: Steps{Kind: StepBy, By: c.by, Every: c.every}}
 		if r := mustQuorum(t, q); (r.Entries > 0) != c.breaks {
 			t.Errorf("steps of %v, rates of %v: %+v", c.by, c.ppm, r)
 		}

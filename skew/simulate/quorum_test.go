@@ -14,7 +14,7 @@ import (
 // plainQuorum is five members and four clients that are always eager.
 func plainQuorum() Quorum {
 	return Quorum{Members: 5, Clients: 4, TTL: 3 * sec, Job: Constant(2 * sec), Rest: Constant(10 * ms),
-		Latency: Constant(ms), Retry: 50 * ms, Acquisitions: less(int64(4000))}
+		Latency: Constant(ms), Retry: 50 * ms, Acquisitions: less(int64(1500))}
 }
 
 // mustQuorum runs a simulation. At each acquisition while another client holds
@@ -59,7 +59,7 @@ func TestQuorumOfSoundMembersHasOneHolder(t *testing.T) {
 // client in, so the counts are those of the arithmetic.
 func TestOneMemberLetsOneInAtEachRestart(t *testing.T) {
 	q := plainQuorum()
-	q.Members, q.TTL, q.Restarted, q.Acquisitions = 1, 30*sec, 20*sec, less(int64(20_000))
+	q.Members, q.TTL, q.Restarted, q.Acquisitions = 1, 30*sec, 20*sec, less(int64(8000))
 	q.Retry = 20 * ms
 	r := mustQuorum(t, q)
 	want := float64(r.Acquisitions) * 2 / 20
@@ -77,7 +77,7 @@ func TestOneMemberLetsOneInAtEachRestart(t *testing.T) {
 func TestRateOfThreeMembersIsBinomial(t *testing.T) {
 	q := plainQuorum()
 	q.Members, q.TTL, q.Job, q.Restarted, q.Retry = 3, 40*sec, Constant(10*sec), 100*sec, 100*ms
-	q.Acquisitions = 10_000
+	q.Acquisitions = 6000
 	if raceEnabled {
 		q.Acquisitions = 100
 		mustQuorum(t, q)
@@ -95,7 +95,7 @@ func TestRateOfThreeMembersIsBinomial(t *testing.T) {
 // rarer, and members that wait after a restart make them impossible.
 func TestQuorumRulesMakeTwoHoldersRarer(t *testing.T) {
 	q := plainQuorum()
-	q.Job, q.Restarted, q.Votes, q.Acquisitions = Constant(10*sec), 20*sec, 3, less(int64(1000))
+	q.Job, q.Restarted, q.Votes, q.Acquisitions = Constant(10*sec), 20*sec, 3, less(int64(600))
 	bare := mustQuorum(t, q)
 	q.Votes = 5
 	all := mustQuorum(t, q)

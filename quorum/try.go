@@ -256,10 +256,15 @@ func (a *attempt) askOne() error {
 	return nil
 }
 
+// errDecided ends the calls of an attempt that cannot win. It says nothing
+// about the key, as the error of the attempt does: a member's error may wrap
+// it.
+var errDecided = errors.New("quorum: the attempt was decided by other members")
+
 // lose gives every vote back, waits for the replies to that, and returns err,
 // as an UnsureError if a majority may still stand.
 func (a *attempt) lose(err error) error {
-	a.cancel(err)
+	a.cancel(errDecided)
 	g := a.g
 	g.mu.Lock()
 	defer g.mu.Unlock()

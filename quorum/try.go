@@ -89,7 +89,8 @@ type answer struct {
 func (b *Backend) attempt(ctx context.Context, key string, ttl time.Duration) *attempt {
 	n := len(b.members)
 	a := &attempt{b: b, g: b.newGrant(key, ttl), ttl: ttl, ctx: ctx, now: lock.Mark(ctx).Elapsed,
-		patience: newPatience(), asked: make([]bool, n), errs: make([]error, n), answers: make(chan answer, (2+mostRounds)*n)}
+		patience: newPatience(), asked: make([]bool, n), errs: make([]error, n),
+		answers: make(chan answer, (2+mostRounds)*n)}
 	a.call, a.cancel = b.detached(ctx)
 	return a
 }

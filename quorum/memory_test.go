@@ -29,10 +29,21 @@ type server struct {
 	version string
 	id      string        // run id that it shares with another name; else its own
 	gate    chan struct{} // not nil: calls wait until it is closed
+	gated   string        // the call that waits; empty: all
 	faults  map[string]error
 	lateRun map[string]bool // ops that are executed and whose reply is lost
 	watches map[string][]*watching
 	calls   []string
+	stored  *sync.Cond // a key was written
+}
+
+// await returns when key has a value.
+func (s *server) await(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.live(key) == nil {
+		s.stored.Wait()
+	}
 }
 
 type entry struct {
@@ -106,10 +117,13 @@ func (s *server) fail(op string, err error, executed bool) {
 }
 
 // hold makes all calls wait until the func it returns is called.
-func (s *server) hold() (free func()) {
+func (s *server) hold() (free func()) { return s.holdOp("") }
+
+// holdOp is hold for one kind of call.
+func (s *server) holdOp(op string) (free func()) {
 	gate := make(chan struct{})
 	s.mu.Lock()
-	s.gate = gate
+	s.gate, s.gated = gate, op
 	s.mu.Unlock()
 	return func() {
 		s.mu.Lock()
@@ -143,6 +157,9 @@ func (s *server) do(ctx context.Context, op string, f func()) (err error, ran bo
 	s.mu.Lock()
 	s.calls = append(s.calls, op)
 	gate := s.gate
+	if s.gated != "" && s.gated != op {
+		gate = nil
+	}
 	s.mu.Unlock()
 	if gate != nil {
 		select {
@@ -232,6 +249,7 @@ func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.
 			refusal = &lock.HeldError{Key: key, Owner: e.value, Left: e.ends.Sub(c.clock.Now())}
 		default:
 			c.keys[key] = &entry{token, c.clock.Now().Add(ttl)}
+			c.stored.Broadcast()
 			if !c.plain {
 				c.last = max(c.last+1, c.ahead)
 				g.fence = c.last
@@ -399,9 +417,11 @@ func (c *client) ForceRelease(ctx context.Context, key, value string) (deleted b
 func newServers(clock lock.Clock, names ...string) []*server {
 	var all []*server
 	for _, name := range names {
-		all = append(all, &server{name: name, clock: clock, began: clock.Now().Add(-24 * time.Hour),
+		s := &server{name: name, clock: clock, began: clock.Now().Add(-24 * time.Hour),
 			keys: map[string]*entry{}, faults: map[string]error{}, lateRun: map[string]bool{},
-			watches: map[string][]*watching{}, version: "7.0.0"})
+			watches: map[string][]*watching{}, version: "7.0.0"}
+		s.stored = sync.NewCond(&s.mu)
+		all = append(all, s)
 	}
 	return all
 }

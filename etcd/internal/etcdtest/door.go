@@ -19,8 +19,9 @@ type Door struct {
 	open  map[net.Conn]bool
 }
 
-// NewDoor returns a Door before the address to, until the test ends.
-func NewDoor(t testing.TB, to string) *Door {
+// NewDoor returns a Door before some addresses, which get connections in turn,
+// until the test ends.
+func NewDoor(t testing.TB, to ...string) *Door {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,12 +34,12 @@ func NewDoor(t testing.TB, to string) *Door {
 		d.Break()
 	})
 	go func() {
-		for {
+		for next := 0; ; next++ {
 			from, err := at.Accept()
 			if err != nil {
 				return
 			}
-			go d.serve(from, to)
+			go d.serve(from, to[next%len(to)])
 		}
 	}()
 	return d

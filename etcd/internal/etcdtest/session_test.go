@@ -88,7 +88,7 @@ func (n *counted) into(cfg *clientv3.Config) {
 			conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if txn, ok := in.(*etcdserverpb.TxnRequest); ok && writes(txn) {
 				n.puts.Add(1)
-			} else {
+			} else if _, once := in.(*etcdserverpb.StatusRequest); !once {
 				n.reads.Add(1)
 			}
 			return next(ctx, method, in, out, conn, opts...)

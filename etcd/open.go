@@ -43,13 +43,13 @@ func Open(ctx context.Context, endpoints []string, o Options) (*lock.Client, err
 	client, err := clientv3.New(o.Client)
 	switch {
 	case err != nil && silent(err):
-		return nil, unreachable(endpoints, err)
+		return nil, unreachable(endpoints, o.Client.TLS != nil, err)
 	case err != nil:
 		return nil, trouble("open", fmt.Sprint(endpoints), err)
 	}
 	b, err := New(client, o.Backend)
 	if err == nil {
-		err = b.answers(ctx, endpoints)
+		err = b.answers(ctx, endpoints, o.Client.TLS != nil)
 	}
 	if err == nil {
 		b.owned = true
@@ -63,7 +63,7 @@ func Open(ctx context.Context, endpoints []string, o Options) (*lock.Client, err
 }
 
 // answers returns an error unless a server answers that locks can work with.
-func (b *Backend) answers(ctx context.Context, endpoints []string) error {
+func (b *Backend) answers(ctx context.Context, endpoints []string, secured bool) error {
 	call, cancel := b.call(ctx)
 	defer cancel()
 	_, err := b.client.Get(call, "getsetlock/", clientv3.WithCountOnly())
@@ -73,7 +73,7 @@ func (b *Backend) answers(ctx context.Context, endpoints []string) error {
 		if _, why := b.status(ctx); silent(why) { // it says why there is no connection
 			err = why
 		}
-		return unreachable(endpoints, err)
+		return unreachable(endpoints, secured, err)
 	case err != nil:
 		return trouble("open", at, err)
 	}

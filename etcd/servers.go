@@ -75,11 +75,14 @@ func (b *Backend) status(ctx context.Context) (version string, err error) {
 }
 
 // unreachable returns the error of an Open that got no answer. err says why.
-func unreachable(endpoints []string, err error) error {
+func unreachable(endpoints []string, secured bool, err error) error {
 	if answer, ok := status.FromError(err); ok && answer.Code() == codes.Unavailable {
 		err = errors.New(answer.Message())
 	}
 	text := "is each of them etcd's address for clients?"
+	if secured {
+		text = "is each of them etcd's address for clients, and does etcd ask for a certificate of your own?"
+	}
 	switch reason := err.Error(); {
 	case strings.Contains(reason, "first record does not look like a TLS handshake"),
 		strings.Contains(reason, "handshake failed: EOF"):

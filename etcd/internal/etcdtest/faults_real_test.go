@@ -15,7 +15,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-var faultRounds = flag.Int("fault-rounds", 1, "how often the cluster suffers each fault")
+var (
+	faultRounds = flag.Int("fault-rounds", 1, "how often the cluster suffers each fault")
+	faultSeed   = flag.Uint64("fault-seed", rand.Uint64(), "seed of the faults' order and of the contenders")
+)
 
 // spell is how long a stop or a cut lasts: longer than the TTL, and than an
 // election.
@@ -84,7 +87,7 @@ func (f *fight) crowds(t *testing.T, own *clientv3.Client) []harm {
 // The first client reaches them through doors.
 func apart(t *testing.T) (*fight, []*Door) {
 	t.Helper()
-	f := &fight{h: newHistory(), seed: rand.Uint64(),
+	f := &fight{h: newHistory(), seed: *faultSeed,
 		c: StartApart(t, 3, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 8 << 20 })}
 	var doors []*Door
 	var through []string

@@ -116,7 +116,7 @@ const contenders = 2
 // some rounds. After each, other contenders must get the lock. In the end the
 // history must be that of a lock, and nothing may be left.
 func (f *fight) suffer(t *testing.T, harms []harm, rounds int) {
-	t.Logf("seed %d", f.seed)
+	t.Logf("seed %d (-fault-seed)", f.seed)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var wg sync.WaitGroup

@@ -27,7 +27,9 @@
 // reports ignored children and nodes of kazoo, once a lock, and [Info] has them.
 //
 // A missing NAME is made as a container, which the server deletes when it has
-// been empty for a while. Servers before 3.5.1 get persistent nodes.
+// been empty for a while. Servers before 3.5.1 get persistent nodes. A Lock of
+// kazoo makes a missing NAME at its first use only, and fails after the server
+// deleted the container: where kazoo takes part, create NAME by hand.
 //
 // # Leases
 //
@@ -54,7 +56,9 @@
 // the word conf, and whether it is an observer by srvr. A session under two
 // ticks is refused, and an observer is reported to Config.Logger. By default
 // servers answer srvr alone: where minSessionTimeout was set below two ticks,
-// add conf to 4lw.commands.whitelist, or choose the TTL by hand.
+// add conf to 4lw.commands.whitelist, or choose the TTL by hand. The leader must
+// also ask its followers in time. It must not stand still for three tenths of
+// the timeout right before a follower is cut off from it.
 //
 // A node that may be left after an error stays on a list of the session. The
 // session deletes it as soon as ZooKeeper answers, however late. A session that

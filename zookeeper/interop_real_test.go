@@ -201,6 +201,20 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 	heir.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
 }
 
+// persist makes the node of a lock, which would else be a container. A Lock of
+// kazoo makes a missing node at its first use only, and fails when the server
+// has deleted the container since.
+func persist(t *testing.T, server *zktest.Server, name string) {
+	t.Helper()
+	conn := admin(t, server.Addr)
+	for _, path := range []string{"/locks", "/locks/" + name} {
+		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+		if err != nil && err != zk.ErrNodeExists {
+			t.Fatal(err)
+		}
+	}
+}
+
 // kazoo sees the nodes of getsetlock only with a pattern for their names.
 // Without it, kazoo takes a lock that is held. getsetlock sees kazoo's nodes
 // either way.
@@ -210,6 +224,7 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	seeing := zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr)
 	blind := zktest.Kazoo(t, 10_000, nil, server.Addr)
 	c, said := logging(t, zookeeper.Config{Chroot: "/locks"}, lock.Config{}, server.Addr)
+	persist(t, server, "k")
 	lease := acquire(t, c, "k")
 	seeing.Must("false", "acquire", "/locks/k", 300)
 	blind.Must("true", "acquire", "/locks/k", 300)

@@ -22,7 +22,8 @@
 //
 // Every child that ends in ten digits contends, whatever stands before them.
 // Other children are ignored. A client of kazoo sees these nodes only if its
-// Lock was made with extra_lock_patterns=("-lock-",). One child that
+// Lock was made with extra_lock_patterns=("-lock-",). Curator does not see the
+// nodes of kazoo: let only one of the two use a lock. One child that
 // go-zookeeper's own Lock cannot parse makes that Lock fail. Config.Logger
 // reports ignored children and nodes of kazoo, once a lock, and [Info] has them.
 //

@@ -18,7 +18,8 @@
 // node NAME, called _c_ID-lock-NUMBER. ID is random; NUMBER has ten digits and
 // comes from the server. The least number holds the lock; the others wait, each
 // for the node before its own. A first attempt looks before it writes, so a
-// refusal leaves nothing behind.
+// refusal writes nothing. A client that used the lock last, and alone, does not
+// look; if another client was faster, it deletes its own node again.
 //
 // Every child that ends in ten digits contends, whatever stands before them.
 // Other children are ignored. A client of kazoo sees these nodes only if its
@@ -84,7 +85,8 @@
 //
 // An error that may pass, such as a lost connection or a missing majority,
 // makes an Acquire wait. Missing rights, a wrong password, a missing chroot
-// that may not be created, or a TTL below minSessionTimeout end it at once.
+// that may not be created, a TTL below minSessionTimeout, and certificates that
+// are not trusted or names that do not exist at every server end it at once.
 //
 // The library's requests cannot be cancelled. If a context ends before the
 // reply, the request runs on; what it created is deleted.

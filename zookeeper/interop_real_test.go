@@ -107,7 +107,7 @@ func TestKazooGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 }
 
 // Curator sorts by what follows "lock-" in a node's name. Names of kazoo lack
-// that, so Curator puts them after its own nodes, and after those of getsetlock.
+// that, so Curator puts them after its own nodes and those of getsetlock.
 func TestCuratorDoesNotSeeKazoo(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // etcdctl is Debian's client of etcd.
@@ -41,6 +42,20 @@ func admin(t *testing.T, server string, login ...string) *clientv3.Client {
 	return client
 }
 
+// awaitKeys waits until n keys that begin with prefix were written.
+func awaitKeys(t *testing.T, server, prefix string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	for reply := range admin(t, server).Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(1),
+		clientv3.WithFilterDelete()) {
+		if n -= len(reply.Events); n <= 0 {
+			return
+		}
+	}
+	t.Fatalf("%d keys are missing below %q", n, prefix)
+}
+
 // contend lets run and another client add one to a number in turns.
 func contend(t *testing.T, s *clitest.Stage, name string, ours, theirs int, other func(c *counter)) {
 	t.Helper()
@@ -62,6 +77,7 @@ func contend(t *testing.T, s *clitest.Stage, name string, ours, theirs int, othe
 }
 
 func TestRunAndEtcdctlTakeTurns(t *testing.T) {
+	t.Parallel()
 	server := startEtcd(t)
 	s := on(t, "etcd://"+server)
 	contend(t, s, "nightly", 20, 10, func(c *counter) {
@@ -76,6 +92,7 @@ func TestRunAndEtcdctlTakeTurns(t *testing.T) {
 }
 
 func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
+	t.Parallel()
 	server := startEtcd(t)
 	s := on(t, "etcd://"+server)
 	held, end := holding(s, "a/b")
@@ -91,11 +108,12 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 		_ = theirs.Process.Kill()
 		_ = theirs.Wait()
 	}()
-	var doc smallverbs.Locks
-	until(t, "etcdctl", func() bool {
-		doc = clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
-		return len(doc.Locks) == 2 && *doc.Locks[0].Waiters == 1
-	})
+	awaitKeys(t, server, "other/", 1)
+	awaitKeys(t, server, "a/b/", 2)
+	doc := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
+	if len(doc.Locks) != 2 || *doc.Locks[0].Waiters != 1 {
+		t.Fatalf("%+v", doc)
+	}
 	words := strings.Fields(held.Out.String()) // held TOKEN FENCE
 	ours, other := doc.Locks[0], doc.Locks[1]
 	if ours.Key != "a/b" || *ours.Owner != words[1] || *ours.Note != "host7 getsetlock-hold" ||
@@ -120,6 +138,7 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 
 // In etcd "stock" and "stock/1" share their keys.
 func TestNamesThatShareKeysAreRefused(t *testing.T) {
+	t.Parallel()
 	s := on(t, "etcd://"+startEtcd(t))
 	held, end := holding(s, "stock/1")
 	s.Want(s.Run("run", "stock", "--", "true"), 125, "", `"stock" is a path prefix of the name "stock/1", which is held: in etcd the two would share their keys; rename one of them`)
@@ -134,6 +153,7 @@ func TestNamesThatShareKeysAreRefused(t *testing.T) {
 
 // A user's rights end at the keys of one lock.
 func TestUsersOfEtcdNeedTheirRights(t *testing.T) {
+	t.Parallel()
 	server := startEtcd(t)
 	client, ctx := admin(t, server), t.Context()
 	do := func(_ any, err error) {
@@ -169,6 +189,7 @@ func TestUsersOfEtcdNeedTheirRights(t *testing.T) {
 }
 
 func TestEtcdByTLSWantsTheClientsCertificate(t *testing.T) {
+	t.Parallel()
 	c := newCertificates(t)
 	server := startEtcd(t, c.cert, c.key, c.authority)
 	s := on(t, "etcds://"+server)
@@ -185,6 +206,7 @@ func TestEtcdByTLSWantsTheClientsCertificate(t *testing.T) {
 }
 
 func TestBenchMeasuresBesideConcurrency(t *testing.T) {
+	t.Parallel()
 	s := on(t, "etcd://"+startEtcd(t))
 	got := s.Run("bench", "--quick", "--scenario", "uncontended")
 	if got.Code != 0 || !strings.Contains(got.Out, "concurrency.Mutex") ||

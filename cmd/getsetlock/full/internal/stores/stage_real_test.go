@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -33,11 +32,10 @@ func on(t *testing.T, address string) *clitest.Stage {
 
 // etcdServer builds the program that runs a member of etcd, once.
 var etcdServer = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "getsetlock-etcd")
+	file, err := filepath.Abs(filepath.Join(root, "bin/etcd-serve")) // make clean deletes it
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(folder, "serve")
 	build := exec.Command("go", "build", "-o", file, "./serve")
 	build.Dir = filepath.Join(root, "etcd/internal/etcdtest")
 	if said, err := build.CombinedOutput(); err != nil {
@@ -212,14 +210,4 @@ func holding(s *clitest.Stage, name string, flags ...string) (held *clitest.Star
 	held = s.StartReading(in, append(append([]string{"hold"}, flags...), name)...)
 	held.Out.Await("held ")
 	return held, func() { _ = stop.Close() }
-}
-
-// until waits for what must come.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(redistest.Patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for %s", what)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 // One server, since it takes seconds to start.
 func TestCommandTakesTheLocksOfZooKeeper(t *testing.T) {
+	t.Parallel()
 	server := startZookeeper(t)
 	c := startCurator(t, server)
 	s := on(t, "zookeeper://"+server+"/locks")

@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/quorum"
 )
 
 // OwnCode is an exit code that getsetlock itself decides on. The exit code of a
@@ -106,7 +107,7 @@ func (e unprefixed) Error() string {
 
 // packages finds package names in front of messages. It leaves alone the same
 // words inside a server's message or a key's name.
-var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisconn|wire): )+`)
+var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|quorum|audit|redisconn|wire): )+`)
 
 func (e unprefixed) Unwrap() error { return e.error }
 
@@ -148,10 +149,12 @@ func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 
 // ofServer reports whether the server, or the way to it, caused err. An attempt
 // that the server may have executed counts too, such as one that too few
-// replicas acknowledged.
+// replicas acknowledged, or that too few servers of a quorum
+// could vote on.
 func ofServer(err error) bool {
 	var unsure *lock.UnsureError
-	return errors.As(err, &unsure) || wire.FromServer(err)
+	var short *quorum.ShortError
+	return errors.As(err, &unsure) || errors.As(err, &short) || wire.FromServer(err)
 }
 
 // OwnFailures marks run, hold and wait: their own failures are 122 and 125, so
@@ -210,7 +213,7 @@ func InFlags(err error) error {
 }
 
 var fieldFlags = [][2]string{
-	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""},
+	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""}, {"quorum: ", ""}, {"GreatestTTL", "--greatest"},
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
 	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "},
 	{"Ahead ", "--ahead "}, {"Gap ", "--gap "},

@@ -146,7 +146,7 @@ var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.E
 // same server, with the same user and password. File paths are absolute, since
 // the program may change its directory first.
 func (f *ServerFlags) Environment(e *Env) []string {
-	addresses := f.addresses(e)
+	addresses := f.Addresses(e)
 	env := []string{redisconn.Env + "=" + strings.Join(addresses, " ")}
 	var o redisconn.Options
 	for _, raw := range addresses {

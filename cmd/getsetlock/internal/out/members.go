@@ -6,10 +6,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/quorum"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
@@ -54,9 +57,9 @@ func (f *ServerFlags) AloneInQuorum(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// addresses returns every address to use: those of --redis, else those in the
+// Addresses returns every address to use: those of --redis, else those in the
 // environment, else the default. There is at least one.
-func (f *ServerFlags) addresses(e *Env) []string {
+func (f *ServerFlags) Addresses(e *Env) []string {
 	given := f.given
 	if len(given) == 0 {
 		given = []string{redisconn.Pick(f.Redis, e.Getenv)}
@@ -84,12 +87,12 @@ func splitAddresses(text string) []string {
 // use; see [ServerFlags.Picked].
 func (f *ServerFlags) ofEnvironment(e *Env) bool {
 	set := e.Getenv(redisconn.Env)
-	return set == "" || slices.Equal(splitAddresses(set), f.addresses(e))
+	return set == "" || slices.Equal(splitAddresses(set), f.Addresses(e))
 }
 
 // one refuses several addresses where one server keeps the locks.
 func (f *ServerFlags) one(e *Env) error {
-	n := len(f.addresses(e))
+	n := len(f.Addresses(e))
 	switch {
 	case n == 1:
 		return nil
@@ -104,13 +107,14 @@ type Member struct {
 	Pool    *redis.Pool
 	Address string // without its password
 	Raw     string // with it
+	DB      int    // number of the database
 	Options redisconn.Options
 }
 
 // Members returns a pool for each server of a quorum. Nothing has been sent
 // yet. It refuses numbers of servers and addresses that make no quorum.
 func (f *ServerFlags) Members(e *Env) ([]Member, error) {
-	raws := f.addresses(e)
+	raws := f.Addresses(e)
 	if err := quorumOf(len(raws)); err != nil {
 		return nil, err
 	}
@@ -129,7 +133,7 @@ func (f *ServerFlags) Members(e *Env) ([]Member, error) {
 			return nil, WrongUse("%s and %s are the same server, and each server has one vote: name different ones", other, address)
 		}
 		seen[place(address)] = address
-		all = append(all, Member{pool, address, raw, o})
+		all = append(all, Member{pool, address, raw, database(raw), o})
 	}
 	return all, nil
 }
@@ -157,6 +161,14 @@ func place(address string) string {
 	return cmp.Or(u.Host, u.Path)
 }
 
+func database(raw string) int {
+	a, err := redisconn.Parse(raw)
+	if err != nil {
+		return 0 // pool has reported it
+	}
+	return a.Database()
+}
+
 // Servers returns the addresses of a quorum, for messages.
 func Servers(all []Member) string {
 	var names []string
@@ -174,4 +186,34 @@ func fuller(a, b redisconn.Options) redisconn.Options {
 	a.SentinelPasswordFile = cmp.Or(a.SentinelPasswordFile, b.SentinelPasswordFile)
 	a.CACert, a.Cert, a.Key = cmp.Or(a.CACert, b.CACert), cmp.Or(a.Cert, b.Cert), cmp.Or(a.Key, b.Key)
 	return a
+}
+
+// GreatestTTL is the greatest TTL that the clients of a quorum ask for, unless
+// --greatest says otherwise.
+const GreatestTTL = 30 * time.Second
+
+// Quorum returns the backend on the servers of a quorum. Nothing is sent.
+func Quorum(e *Env, members []Member, each modern.Config, all quorum.Config) (*quorum.Backend, error) {
+	each.Timeout = e.Timeout
+	var opened []quorum.Member
+	var closers []func() error
+	fail := func(err error) (*quorum.Backend, error) {
+		for _, end := range closers {
+			_ = end()
+		}
+		return nil, WrongUse("%w", InFlags(err))
+	}
+	for _, m := range members {
+		b, err := modern.New(m.Pool, each)
+		if err != nil {
+			return fail(err)
+		}
+		closers = append(closers, b.Close)
+		opened = append(opened, any(b).(quorum.Member))
+	}
+	b, err := quorum.New(opened, all)
+	if err != nil {
+		return fail(err)
+	}
+	return b, nil
 }

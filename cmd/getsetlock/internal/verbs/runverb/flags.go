@@ -1,6 +1,7 @@
 package runverb
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func (f *runFlags) moves() bool { return f.protocol == out.ProtocolDual || f.pro
 // check refuses flags that contradict each other. Durations are compared with
 // each other later, in New of the backends.
 func (f *runFlags) check(cmd *cobra.Command) error {
-	if err := f.pickProtocol(cmd); err != nil {
+	if err := cmp.Or(f.checkQuorum(cmd), f.pickProtocol(cmd)); err != nil {
 		return err
 	}
 	if f.keep < 0 {
@@ -71,7 +72,7 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed("protocol")
 	ofOld := ""
 	for _, name := range forLegacy {
-		if cmd.Flags().Changed(name) {
+		if cmd.Flags().Changed(name) && !f.server.Quorum {
 			ofOld = name
 			break
 		}

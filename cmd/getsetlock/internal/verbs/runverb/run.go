@@ -172,6 +172,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 // wait for it.
 func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	f.server.Register(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
@@ -179,7 +180,7 @@ func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
 		"the old clients' shortest lease (default the dialect's)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",
-		"the old clients' longest lease (default --lease)")
+		"the old clients' longest lease (default --lease); with --quorum the longest TTL of any client on the servers (default 30s, or --ttl or --keep if longer)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
 		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
@@ -298,6 +299,8 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 // openKeeper returns what takes the lock in the protocol that the flags name.
 func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	switch {
+	case f.server.Quorum:
+		return openQuorum(e, f, command)
 	case f.moves():
 		return openMoving(e, ctx, f, command)
 	case f.protocol == out.ProtocolModern:

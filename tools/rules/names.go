@@ -25,10 +25,10 @@ var exempt = map[string]int{
 // feature that asks for it. The last sixteen are for opening a server in one
 // call, with the names of its variables, and for looking at a key and freeing
 // it by a lock client. Ten more are for the backend on etcd, and five for the
-// one on ZooKeeper. Seventeen more are for the quorum: fourteen of its own, and
-// three methods that make a token lock its member. The last nine are the law,
-// the search and the simulation of a lock over several servers, in skew/votes.
-const mostNamesInAll = 715
+// one on ZooKeeper. The last twenty-seven are for locks over several servers:
+// fourteen of package quorum, three methods that make a token lock its member,
+// and ten for its law, search and simulation in skew/votes and skew/simulate.
+const mostNamesInAll = 716
 
 // asked are the methods that package lock asks a backend for by name. Their
 // meaning is documented there, as that of String and Error is by the standard

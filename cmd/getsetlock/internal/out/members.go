@@ -204,12 +204,13 @@ func Quorum(e *Env, members []Member, each modern.Config, all quorum.Config) (*q
 		return nil, WrongUse("%w", InFlags(err))
 	}
 	for _, m := range members {
+		each.Name = m.Address
 		b, err := modern.New(m.Pool, each)
 		if err != nil {
 			return fail(err)
 		}
 		closers = append(closers, b.Close)
-		opened = append(opened, any(b).(quorum.Member))
+		opened = append(opened, b)
 	}
 	b, err := quorum.New(opened, all)
 	if err != nil {

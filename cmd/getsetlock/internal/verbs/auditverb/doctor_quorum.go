@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
 )
@@ -106,7 +107,7 @@ func (x *quorumExam) judge(at out.Member, m quorum.Standing) doctorMember {
 	case !m.VotesAt.IsZero():
 		d.State, d.VotesAt = memberWaits, out.Instant(m.VotesAt)
 		x.add(census.SeverityNote, "member_waits",
-			fmt.Sprintf("%s; it votes in %s", why, out.Rounded(max(m.VotesAt.Sub(x.env.Clock.Now()), 0))),
+			fmt.Sprintf("%s; it votes in %s", why, out.Rounded(max(m.VotesAt.Sub(lock.Machine.Now()), 0))),
 			"wait; restart the servers of a quorum one by one, a greatest TTL apart")
 	default:
 		d.State = memberAway
@@ -145,10 +146,13 @@ func (x *quorumExam) voting() (n int) {
 	return n
 }
 
-// ofMember are the kinds of the examination of one server that matter to a
-// member. What else doctor says of a server is about fail-over and restarts,
-// which a quorum handles.
-var ofMember = []string{"right", "disk", "loading", "cluster", "memory", "tracking", "subscribe"}
+// matters reports whether a finding of the examination of one server matters to
+// a member of a quorum. The others are about old clients, and about fail-over
+// and restarts, which a quorum handles.
+func matters(f census.Finding) bool {
+	return f.Kind == "memory" ||
+		f.Severity != census.SeverityNote && slices.Contains([]string{"right", "disk", "loading"}, f.Kind)
+}
 
 // askRights tries on each server that answers what this user may do there. The
 // servers are asked at the same time.
@@ -163,7 +167,7 @@ func (x *quorumExam) askRights(ctx context.Context) {
 			d, err := audit.Doctor(ctx, m.Pool, audit.DoctorConfig{ServerOnly: true,
 				Timeout: x.env.Timeout, Clock: x.env.Clock, DB: m.DB})
 			for _, c := range d.Complaints {
-				if slices.Contains(ofMember, c.Kind) {
+				if matters(c.Finding) {
 					found[i] = append(found[i], c.Finding)
 				}
 			}

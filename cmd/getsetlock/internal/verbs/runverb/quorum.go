@@ -146,6 +146,6 @@ func untilVotes(why error, now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("fewer than a majority of %d servers vote, since some restarted; a majority does from %s on, in %s",
-		len(short.Members), short.VotesAt.Local().Format("15:04:05"),
+		len(short.Members), short.VotesAt.UTC().Format("15:04:05Z"),
 		out.Rounded(max(short.VotesAt.Sub(now), 0)))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/quorum"
 )
 
 // OwnCode is an exit code that getsetlock itself decides on. The exit code of a
@@ -149,12 +148,10 @@ func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 
 // ofServer reports whether the server, or the way to it, caused err. An attempt
 // that the server may have executed counts too, such as one that too few
-// replicas acknowledged, or that too few servers of a quorum
-// could vote on.
+// replicas acknowledged.
 func ofServer(err error) bool {
 	var unsure *lock.UnsureError
-	var short *quorum.ShortError
-	return errors.As(err, &unsure) || errors.As(err, &short) || wire.FromServer(err)
+	return errors.As(err, &unsure) || wire.FromServer(err)
 }
 
 // OwnFailures marks run, hold and wait: their own failures are 122 and 125, so

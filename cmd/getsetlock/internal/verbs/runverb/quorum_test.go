@@ -25,6 +25,15 @@ func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
 		"1 of 3 members vote, and a lock needs 2")
 }
 
+func TestRunRefusesServersWithReplicasInAQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	on[0].Says("connected_slaves", "1")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "", "")
+	on[1].Says("connected_slaves", "1")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 1m", "nightly", "true")...), out.CodeRunServer, "",
+		"it has replicas")
+}
+
 func TestRunNamesWhoHoldsAMajority(t *testing.T) {
 	s, on := clitest.Quorum(t, 3)
 	value := clitest.Token + " host3 backup"
@@ -40,7 +49,7 @@ func TestRunInsideARunJoinsOnAQuorum(t *testing.T) {
 	s, on := clitest.Quorum(t, 3)
 	clitest.Vote(t, "nightly", clitest.Token+" host7 sh", time.Minute, on[0], on[2])
 	s.Vars[envKey], s.Vars[envToken] = "nightly", clitest.Token
-	s.Run("run", "--quorum", "nightly", "--", "true")
+	s.Run("run", "--quorum", "--wait", "0", "nightly", "--", "true")
 	if len(s.Replaced) != 1 {
 		t.Error("it took the lock anew")
 	}
@@ -82,7 +91,7 @@ func TestHoldAndWaitWorkOnAQuorum(t *testing.T) {
 	}
 	s.Want(s.Run("wait", "--quorum", "--wait", "0", "deploy"), 0, "", "")
 	clitest.Vote(t, "deploy", clitest.Token+" host3 sh", time.Minute, on[0], on[1])
-	s.Want(s.Run("wait", "--quorum", "--wait", "0", "deploy"), out.CodeRunHeld, "", "host3 sh")
+	s.Want(s.Run("wait", "--quorum", "--wait", "0", "deploy"), out.CodeRunHeld, "", `held by "host3 sh"`)
 }
 
 func TestQuorumRefusesWhatItCannotFollow(t *testing.T) {

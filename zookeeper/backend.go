@@ -52,8 +52,9 @@ type Config struct {
 	// Timeout is the longest wait for one reply. Defaults to 5 s.
 	Timeout time.Duration
 
-	// Logger learns of sessions that a server keeps for a shorter time than
-	// was asked for. Defaults to [slog.Default].
+	// Logger learns of what may harm: sessions that a server keeps for a
+	// shorter time than was asked for, servers that are observers, children
+	// that are ignored, and clients of kazoo. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -62,7 +63,9 @@ type Config struct {
 // waiters.
 type Backend struct {
 	hosts   *hosts
+	noticed notices
 	cfg     Config
+	usual   time.Duration   // TTL of the Client that Open made; 0: unknown
 	opening chan struct{}   // capacity 1: filled while a session is opened
 	life    context.Context // ends with Close
 	die     context.CancelFunc
@@ -187,6 +190,9 @@ func (b *Backend) someTTL() time.Duration {
 	defer b.mu.Unlock()
 	for ttl := range b.sessions {
 		return ttl
+	}
+	if b.usual > 0 {
+		return b.usual
 	}
 	return defaultTTL
 }

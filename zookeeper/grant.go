@@ -176,7 +176,8 @@ func (s *session) children(ctx context.Context, path string) ([]string, error) {
 // look returns the clients that contend for a lock.
 func (s *session) look(ctx context.Context, name string) ([]contender, error) {
 	children, err := s.children(ctx, s.b.path(name))
-	queue, _ := contenders(children)
+	queue, others := contenders(children)
+	s.b.notice(name, queue, others)
 	return queue, err
 }
 

@@ -5,6 +5,7 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,13 +28,7 @@ func client(t testing.TB, cfg lock.Config, servers ...string) *lock.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closed(t, c) })
 	return c
 }
 
@@ -214,7 +209,7 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	server := zktest.Start(t)
 	seeing := zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr)
 	blind := zktest.Kazoo(t, 10_000, nil, server.Addr)
-	c := client(t, lock.Config{}, server.Addr)
+	c, said := logging(t, zookeeper.Config{Chroot: "/locks"}, lock.Config{}, server.Addr)
 	lease := acquire(t, c, "k")
 	seeing.Must("false", "acquire", "/locks/k", 300)
 	blind.Must("true", "acquire", "/locks/k", 300)
@@ -224,6 +219,60 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("TryAcquire while kazoo holds: %v", err)
 	}
+	if n := said.count("extra_lock_patterns"); n != 1 {
+		t.Errorf("%d warnings name kazoo's missing pattern: %s", n, said)
+	}
+}
+
+// log is a log that goroutines share.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// count returns how many lines contain a word.
+func (l *log) count(word string) (n int) {
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// logging returns a lock.Client of its own session, and the Backend's log.
+func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...string) (*lock.Client, *log) {
+	t.Helper()
+	said := new(log)
+	cfg.Logger = slog.New(slog.NewTextHandler(said, nil))
+	c, err := lock.New(backend(t, cfg, servers...), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, c) })
+	return c, said
+}
+
+// closed closes a Client whose leases were released.
+func closed(t testing.TB, c *lock.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
 }
 
 // A child that no library can parse stops go-zookeeper's Lock and leaves its
@@ -232,7 +281,7 @@ func TestChildWithoutANumberIsIgnored(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	conn, other := admin(t, server.Addr), admin(t, server.Addr)
-	c := client(t, lock.Config{}, server.Addr)
+	c, said := logging(t, zookeeper.Config{Chroot: "/locks"}, lock.Config{}, server.Addr)
 	release(t, acquire(t, c, "k"))
 	if _, err := conn.Create("/locks/k/readme", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
@@ -246,4 +295,7 @@ func TestChildWithoutANumberIsIgnored(t *testing.T) {
 	}
 	other.Close()
 	release(t, acquire(t, c, "k"))
+	if said.count("readme") != 1 {
+		t.Errorf("the child is not named once: %s", said)
+	}
 }

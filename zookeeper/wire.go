@@ -110,19 +110,25 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	connect := s.b.cfg.Dial
-	if connect == nil {
-		connect = new(net.Dialer).DialContext
-	}
-	conn, err := connect(ctx, network, address)
-	if err == nil && s.b.cfg.TLS != nil {
-		conn, err = handshake(ctx, conn, address, s.b.cfg.TLS)
-	}
+	conn, err := s.b.connect(ctx, network, address)
 	s.b.hosts.failed(err)
 	if err != nil {
 		return nil, err
 	}
-	return &tap{Conn: conn, s: s}, nil
+	return &tap{Conn: conn, s: s, address: address}, nil
+}
+
+// connect dials a server, with TLS where that was chosen.
+func (b *Backend) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	connect := b.cfg.Dial
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
+	conn, err := connect(ctx, network, address)
+	if err == nil && b.cfg.TLS != nil {
+		conn, err = handshake(ctx, conn, address, b.cfg.TLS)
+	}
+	return conn, err
 }
 
 func handshake(ctx context.Context, conn net.Conn, address string, cfg *tls.Config) (net.Conn, error) {
@@ -146,9 +152,10 @@ const greeting = 4 + 4 + 4 + 8
 // the server granted to itself.
 type tap struct {
 	net.Conn
-	s    *session
-	sent lock.Instant // before the first frame was sent
-	head []byte
+	s       *session
+	address string       // as in the list of servers
+	sent    lock.Instant // before the first frame was sent
+	head    []byte
 }
 
 func (t *tap) Write(p []byte) (int, error) {
@@ -167,7 +174,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	switch {
 	case len(t.head) == greeting:
 		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
-		t.s.greeted(t.Conn, int64(binary.BigEndian.Uint64(t.head[12:])), timeout, t.sent)
+		t.s.greeted(t, int64(binary.BigEndian.Uint64(t.head[12:])), timeout)
 	case err != nil:
 		t.s.b.hosts.failed(fmt.Errorf("%s accepted the connection and did not greet: %w", t.RemoteAddr(),
 			err))

@@ -19,6 +19,7 @@ import (
 // last address that was given; a verb with --quorum takes all of them.
 type ServerFlags struct {
 	Redis, CACert, Cert, Key, PasswordFile string
+	Target                                 string // of another store, see TargetFlag
 	Quiet                                  bool
 	Quorum                                 bool // --quorum: several servers keep each lock
 
@@ -94,17 +95,29 @@ func (f *ServerFlags) unused(e *Env) string {
 	if f.ofEnvironment(e) {
 		return ""
 	}
+	return unusedVariables(e, redisconn.Pick(f.Redis, e.Getenv), "--redis")
+}
+
+// unusedVariables is unused for the address that flag names.
+func unusedVariables(e *Env, address, flag string) string {
+	owner := redisconn.Env
+	if e.Getenv(owner) == "" {
+		owner = EnvTarget
+	}
+	if set := e.Getenv(owner); set == "" || set == address {
+		return ""
+	}
 	var names []string
-	for _, name := range ServerVariables[1:] {
-		if e.Getenv(name) != "" {
+	for _, name := range ServerVariables {
+		if name != redisconn.Env && name != EnvTarget && e.Getenv(name) != "" {
 			names = append(names, "$"+name)
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("not used: %s, set for the server of $%s, while --redis names another",
-		strings.Join(names, ", "), redisconn.Env)
+	return fmt.Sprintf("not used: %s, set for the server of $%s, while %s names another",
+		strings.Join(names, ", "), owner, flag)
 }
 
 // Picked returns the server's address, with its password, and the options for
@@ -113,7 +126,8 @@ func (f *ServerFlags) unused(e *Env) string {
 // The other variables belong to the address in [redisconn.Env], and to the
 // address of --redis only where that variable is not set or says the same. A
 // run sets them for its command. That command may name another server by
-// --redis, which must not get this server's password.
+// --redis, which must not get this server's password. Where [EnvTarget] alone
+// is set, they belong to that store.
 func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	raw = redisconn.Pick(f.Redis, e.Getenv)
 	return raw, f.options(e, raw)
@@ -138,7 +152,7 @@ func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
 
 // ServerVariables are the variables that name the server for a started program,
 // see [ServerFlags.Environment].
-var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.EnvPasswordFile,
+var ServerVariables = []string{redisconn.Env, EnvTarget, redisconn.EnvPassword, redisconn.EnvPasswordFile,
 	redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile, redisconn.EnvCACert, redisconn.EnvCert,
 	redisconn.EnvKeyFile}
 
@@ -151,6 +165,11 @@ func (f *ServerFlags) Environment(e *Env) []string {
 	var o redisconn.Options
 	for _, raw := range addresses {
 		o = fuller(o, f.options(e, raw))
+	}
+	if t, err := f.PickTarget(e); err == nil && t != nil {
+		env[0] = EnvTarget + "=" + t.Raw
+		o = redisconn.Options{Password: t.Options.Password, PasswordFile: t.Options.PasswordFile,
+			CACert: t.Options.CACert, Cert: t.Options.Cert, Key: t.Options.Key}
 	}
 	for _, v := range []struct {
 		name, value string

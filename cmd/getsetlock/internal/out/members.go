@@ -87,7 +87,10 @@ func splitAddresses(text string) []string {
 // use; see [ServerFlags.Picked].
 func (f *ServerFlags) ofEnvironment(e *Env) bool {
 	set := e.Getenv(redisconn.Env)
-	return set == "" || slices.Equal(splitAddresses(set), f.Addresses(e))
+	if set == "" {
+		return e.Getenv(EnvTarget) == ""
+	}
+	return slices.Equal(splitAddresses(set), f.Addresses(e))
 }
 
 // one refuses several addresses where one server keeps the locks.

@@ -80,10 +80,21 @@ func NewUnlock(e *out.Env) *cobra.Command {
 			if err := f.server.AloneInQuorum(cmd, "dialect", "dialect-file"); err != nil {
 				return err
 			}
+			t, err := f.server.PickTarget(e)
+			if err != nil {
+				return err
+			}
+			if !f.given && !f.yes && !e.Interactive() {
+				return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
+			}
+			if t != nil {
+				return f.runTarget(e, cmd, t, args[0])
+			}
 			return f.run(e, cmd.Context(), args[0])
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
 	f.server.QuorumFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	cmd.Flags().StringVar(&f.value, "value", "",
@@ -97,9 +108,6 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
-	}
-	if !f.given && !f.yes && !e.Interactive() {
-		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
 	}
 	if f.server.Quorum {
 		return f.quorum(e, ctx, arg, d)

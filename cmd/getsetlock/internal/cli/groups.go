@@ -111,7 +111,7 @@ var sharedFlags = []struct {
 	{"Old clients:", []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind",
 		"ahead",
 		"gap", "idle", "job", "lease-checked", "own-connections"}},
-	{"Server:", []string{"redis", "target", "cacert", "cert", "key", "password-file"}},
+	{"Server:", []string{"redis", "quorum", "target", "cacert", "cert", "key", "password-file"}},
 	{"General:", []string{"json", "verbose", "quiet", "help", "version"}},
 }
 

@@ -233,7 +233,7 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 
 	// Close while the lock is held ends the session on this side only, as a
 	// crash does.
-	crashing := backend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr)
+	crashing := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
 	if _, err := crashing.Try(context.Background(), "k", 2*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -323,10 +323,15 @@ func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...stri
 	return c, said
 }
 
-// closed closes a Client whose leases were released.
+// closed closes a Client whose leases were released, unless the test failed
+// before that.
 func closed(t testing.TB, c *lock.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
+	wait := zktest.Patience
+	if t.Failed() {
+		wait = time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)

@@ -137,6 +137,14 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	greet, stop := context.WithTimeout(context.Background(), s.b.cfg.Timeout)
+	by, _ := greet.Deadline()
+	stop()
+	_ = conn.SetReadDeadline(by)
+	if !s.connected(conn) {
+		_ = conn.Close()
+		return nil, errOver
+	}
 	return &tap{Conn: conn, s: s, address: address}, nil
 }
 
@@ -178,6 +186,16 @@ type tap struct {
 	address string       // as in the list of servers
 	sent    lock.Instant // before the first frame was sent
 	head    []byte
+}
+
+// SetReadDeadline leaves the deadline of the greeting to dial. The library
+// would wait for the rest of a greeting for ever, also at a server that is no
+// ZooKeeper.
+func (t *tap) SetReadDeadline(at time.Time) error {
+	if len(t.head) < greeting {
+		return nil
+	}
+	return t.Conn.SetReadDeadline(at)
 }
 
 func (t *tap) Write(p []byte) (int, error) {

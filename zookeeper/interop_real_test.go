@@ -282,26 +282,26 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	}
 }
 
-// log is a log that goroutines share.
-type log struct {
+// journal is a log that goroutines share.
+type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *log) Write(p []byte) (int, error) {
+func (l *journal) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *log) String() string {
+func (l *journal) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
 // count returns how many lines contain a word.
-func (l *log) count(word string) (n int) {
+func (l *journal) count(word string) (n int) {
 	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, word) {
 			n++
@@ -311,9 +311,9 @@ func (l *log) count(word string) (n int) {
 }
 
 // logging returns a lock.Client of its own session, and the Backend's log.
-func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...string) (*lock.Client, *log) {
+func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...string) (*lock.Client, *journal) {
 	t.Helper()
-	said := new(log)
+	said := new(journal)
 	cfg.Logger = slog.New(slog.NewTextHandler(said, nil))
 	c, err := lock.New(backend(t, cfg, servers...), of)
 	if err != nil {

@@ -166,6 +166,7 @@ stage_bench() {
 # The stage test runs these tests briefly. One line per module.
 stage_targets() {
   long etcd/internal/etcdtest 'HistoriesUnder|LoseNoUpdate' -fault-rounds 3 -jetcd 2000 -etcdctl 300
+  long zookeeper 'CutFollower|HistoriesUnder|LoseNoUpdate' -cuts 10 -each 2000
 }
 
 # long FOLDER TESTS FLAG…: runs tests with real servers of the package in FOLDER,

@@ -233,7 +233,7 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 
 	// Close while the lock is held ends the session on this side only, as a
 	// crash does.
-	crashing := backend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr)
+	crashing := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
 	if _, err := crashing.Try(context.Background(), "k", 2*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -282,26 +282,26 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	}
 }
 
-// log is a log that goroutines share.
-type log struct {
+// journal is a log that goroutines share.
+type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *log) Write(p []byte) (int, error) {
+func (l *journal) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *log) String() string {
+func (l *journal) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
 // count returns how many lines contain a word.
-func (l *log) count(word string) (n int) {
+func (l *journal) count(word string) (n int) {
 	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, word) {
 			n++
@@ -311,9 +311,9 @@ func (l *log) count(word string) (n int) {
 }
 
 // logging returns a lock.Client of its own session, and the Backend's log.
-func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...string) (*lock.Client, *log) {
+func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...string) (*lock.Client, *journal) {
 	t.Helper()
-	said := new(log)
+	said := new(journal)
 	cfg.Logger = slog.New(slog.NewTextHandler(said, nil))
 	c, err := lock.New(backend(t, cfg, servers...), of)
 	if err != nil {
@@ -323,10 +323,15 @@ func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...stri
 	return c, said
 }
 
-// closed closes a Client whose leases were released.
+// closed closes a Client whose leases were released, unless the test failed
+// before that.
 func closed(t testing.TB, c *lock.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
+	wait := zktest.Patience
+	if t.Failed() {
+		wait = time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)

@@ -58,6 +58,27 @@ func certified(t *testing.T) (file string, trusted *x509.CertPool) {
 	return file, trusted
 }
 
+// shakes waits for a server's first handshake, which is slow and comes after
+// the port without TLS is open.
+func shakes(t *testing.T, address string, trusted *x509.CertPool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
+	defer cancel()
+	first := tls.Dialer{Config: &tls.Config{RootCAs: trusted}}
+	for {
+		conn, err := first.DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestLocksAreTakenOverTLS(t *testing.T) {
 	t.Parallel()
 	file, trusted := certified(t)
@@ -66,6 +87,7 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 	server := zktest.Start(t, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 		fmt.Sprintf("secureClientPort=%d", port), "ssl.keyStore.location="+file, "ssl.clientAuth=none",
 		"ssl.trustStore.location="+file)
+	shakes(t, secure, trusted)
 	plain := client(t, lock.Config{}, server.Addr)
 	lease := acquire(t, plain, "k")
 	c := open(t, "zookeeper://"+secure+"/locks",
@@ -76,7 +98,7 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 	release(t, lease)
 	release(t, acquire(t, c, "k"))
 
-	const ttl = 10 * time.Second
+	const ttl = time.Minute
 	strange := zookeeper.Config{TLS: &tls.Config{}}
 	through := "TLS with " + secure
 	wants(t, "an unknown authority", try(t, strange, "k", ttl, secure), false, through, "authority")

@@ -21,9 +21,11 @@ import (
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
-// try makes one attempt with a Backend of its own.
+// try makes one attempt with a Backend of its own. A busy machine may need long
+// for a reply.
 func try(t *testing.T, cfg zookeeper.Config, key string, ttl time.Duration, servers ...string) error {
 	t.Helper()
+	cfg.Timeout = zktest.Patience
 	b := backend(t, cfg, servers...)
 	g, err := b.Try(context.Background(), key, ttl)
 	if err == nil {

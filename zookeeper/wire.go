@@ -128,6 +128,8 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	if s.isOver() {
 		return nil, errOver
 	}
+	// The library allows a second, which is short for TLS over a long way.
+	timeout = max(timeout, min(s.b.cfg.Timeout, s.ttl/6))
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn, err := s.b.connect(ctx, network, address)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -36,7 +37,8 @@ type session struct {
 	id      int64
 	timeout time.Duration // timeout that the servers granted
 	trust   trust
-	net     *tap // connection that greeted last
+	dialed  net.Conn // last connection; it may not have greeted
+	net     *tap     // connection that greeted last
 	over    bool
 	retired bool
 	used    time.Duration // elapsed time of the last use
@@ -168,6 +170,15 @@ func (s *session) unanswered() {
 	case s.absent <- struct{}{}:
 	default:
 	}
+}
+
+// connected notes a new connection, so that the end of the session ends it. It
+// returns false if the session is over.
+func (s *session) connected(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialed = conn
+	return !s.over
 }
 
 // greeted takes what a server said first. The session is the one that was asked
@@ -396,7 +407,7 @@ func (s *session) close() {
 func (s *session) drop() {
 	s.end()
 	s.mu.Lock()
-	conn := s.net
+	conn := s.dialed
 	s.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()
@@ -415,7 +426,7 @@ func (s *session) join() {
 // reconnect ends the connection, so that the library finds another server.
 func (s *session) reconnect() {
 	s.mu.Lock()
-	conn := s.net
+	conn := s.dialed
 	s.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()

@@ -22,7 +22,8 @@ import (
 type hosts struct {
 	mu      sync.Mutex
 	servers []string
-	trouble error // of the last connection; nil: it succeeded
+	trouble error            // of the last connection; nil: it succeeded
+	of      map[string]error // by server: trouble of its last connection
 }
 
 func (h *hosts) set(servers []string) error {
@@ -36,7 +37,7 @@ func (h *hosts) set(servers []string) error {
 		}
 	}
 	h.mu.Lock()
-	h.servers = servers
+	h.servers, h.of = servers, nil
 	h.mu.Unlock()
 	return nil
 }
@@ -47,10 +48,29 @@ func (h *hosts) list() []string {
 	return slices.Clone(h.servers)
 }
 
-func (h *hosts) failed(err error) {
+func (h *hosts) failed(server string, err error) {
 	h.mu.Lock()
-	h.trouble = err
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		h.of = map[string]error{}
+	}
+	h.trouble, h.of[server] = err, err
+}
+
+// hopeless reports whether waiting mends nothing: no server of the list has a
+// certificate that is trusted, or a name that exists.
+func (h *hosts) hopeless() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, server := range h.servers {
+		var cert *tls.CertificateVerificationError
+		var name *net.DNSError
+		err := h.of[server]
+		if !errors.As(err, &cert) && (!errors.As(err, &name) || !name.IsNotFound) {
+			return false
+		}
+	}
+	return true
 }
 
 // lastTrouble is a clause for errors.
@@ -111,9 +131,17 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn, err := s.b.connect(ctx, network, address)
-	s.b.hosts.failed(err)
+	s.b.hosts.failed(address, err)
 	if err != nil {
 		return nil, err
+	}
+	greet, stop := context.WithTimeout(context.Background(), s.b.cfg.Timeout)
+	by, _ := greet.Deadline()
+	stop()
+	_ = conn.SetReadDeadline(by)
+	if !s.connected(conn) {
+		_ = conn.Close()
+		return nil, errOver
 	}
 	return &tap{Conn: conn, s: s, address: address}, nil
 }
@@ -158,6 +186,16 @@ type tap struct {
 	head    []byte
 }
 
+// SetReadDeadline leaves the deadline of the greeting to dial. The library
+// would wait for the rest of a greeting for ever, also at a server that is no
+// ZooKeeper.
+func (t *tap) SetReadDeadline(at time.Time) error {
+	if len(t.head) < greeting {
+		return nil
+	}
+	return t.Conn.SetReadDeadline(at)
+}
+
 func (t *tap) Write(p []byte) (int, error) {
 	if t.sent.Wall.IsZero() {
 		t.sent = lock.Mark(t.s.clock)
@@ -176,8 +214,8 @@ func (t *tap) Read(p []byte) (int, error) {
 		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
 		t.s.greeted(t, int64(binary.BigEndian.Uint64(t.head[12:])), timeout)
 	case err != nil:
-		t.s.b.hosts.failed(fmt.Errorf("%s accepted the connection and did not greet: %w", t.RemoteAddr(),
-			err))
+		t.s.b.hosts.failed(t.address, fmt.Errorf("%s accepted the connection and did not greet: %w",
+			t.address, err))
 	}
 	return n, err
 }

@@ -259,13 +259,13 @@ func (m *member) grants(to client, ttl int) bool {
 
 // execute is a member's turn with a request of the holder.
 func (x *explorer) execute(w *world, m *member) {
-	first, taking, granted := w.holder == asking, m.mine == askTake, false
+	first, taking, granted := w.rounds == 0, m.mine == askTake, false
 	switch {
 	case !first && !taking && m.owner == holder:
 		m.left, granted = int8(x.TTL), true
 	case first || taking || x.broken&ruleRenewFirst != 0:
 		granted = m.grants(holder, x.TTL)
-		m.after = granted && w.held
+		m.after = granted && w.held && !first
 	}
 	switch {
 	case granted && taking:

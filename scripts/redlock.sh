@@ -37,10 +37,11 @@ fetch_pypi() {
 # fetch ORIGIN FOLDER PART: installs and moves the part into place, so that a
 # parallel run never loads an incomplete library.
 fetch() {
-  local origin=$1 to=$2 part=$3 tmp
+  local origin=$1 to=$2 part=$3
   say "fetching redlock from $origin"
   mkdir -p "$cache/redlock"
   tmp=$(mktemp -d -p "$cache/redlock")
+  trap 'rm -rf "$tmp"' EXIT
   again "fetch_$origin" "$tmp"
   rm -rf "$to"
   mv "$tmp/$part" "$to"

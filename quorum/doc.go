@@ -1,0 +1,2 @@
+// Package quorum takes a lock on a majority of independent servers.
+package quorum

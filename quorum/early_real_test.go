@@ -1,0 +1,152 @@
+//go:build real
+
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/history"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/quorum"
+)
+
+// earlyTTL is longer than the test.
+const earlyTTL = 5 * time.Minute
+
+// early are the ways in which a vote ends before its TTL although its server
+// votes on.
+var early = map[string]func(t *testing.T, n *node){
+	"lost":          func(_ *testing.T, n *node) { n.Do("FLUSHALL") },
+	"clock stepped": func(_ *testing.T, n *node) { n.step(earlyTTL + time.Second) },
+	// A server that restarts from AOF has every vote, and one that restarts
+	// empty votes too if its clock is set forward by enough meanwhile: its age
+	// is a difference of wall clocks.
+	"restarted empty, clock stepped": func(t *testing.T, n *node) {
+		n.Restart()
+		n.step(time.Hour)
+		n.awaitAge(t, time.Hour)
+	},
+}
+
+// The law: two clients can hold if and only if at least majority − (N − votes)
+// votes of the first one end early.
+func TestTwoHoldOnlyBeyondTheLawsBound(t *testing.T) {
+	const n, majority = 5, 3
+	for how, end := range early {
+		for votes := majority; votes <= n; votes++ {
+			if votes < n && how != "lost" {
+				continue
+			}
+			least := majority - (n - votes)
+			for _, ended := range []int{least - 1, least} {
+				t.Run(fmt.Sprintf("%s/%d votes, %d end early", how, votes, ended), func(t *testing.T) {
+					t.Parallel()
+					holdTwice(t, votes, ended, end, ended >= least)
+				})
+			}
+		}
+	}
+}
+
+// holdTwice lets a client take so many votes and ends some of them early. Then
+// a second client, which reaches every server, tries.
+func holdTwice(t *testing.T, count, ended int, end func(*testing.T, *node), both bool) {
+	nodes := startNodes(t, 5, nil)
+	var h []history.Step
+	contender := func(id int, c *lock.Client) *history.Contender {
+		return &history.Contender{Client: c, ID: id, Note: func(s history.Step) { h = append(h, s) }}
+	}
+	// The first client notices nothing: it neither renews nor watches.
+	s := setup{member: modern.Config{Wake: lock.WakeOff},
+		quorum: quorum.Config{GreatestTTL: earlyTTL, Fences: true},
+		lock:   lock.Config{TTL: earlyTTL, RenewEvery: -1}}
+	apart := s
+	apart.pools = func(i int, n *node) *redis.Pool {
+		if i < count {
+			return n.wire.Pool()
+		}
+		return n.Wire(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse}).Pool()
+	}
+	first, second := contender(1, apart.client(t, nodes)), contender(2, s.client(t, nodes))
+	from := history.Now()
+	holder, err := first.Client.TryAcquire(context.Background(), history.Key)
+	if err != nil {
+		t.Fatalf("the first client: %v", err)
+	}
+	awaitVotes(t, nodes[:count], holder)
+	for _, n := range nodes[:ended] {
+		end(t, n)
+	}
+	asked := history.Now()
+	other, err := second.Client.TryAcquire(context.Background(), history.Key)
+	switch {
+	case !both && !errors.Is(err, lock.ErrHeld):
+		t.Fatalf("the second client: %v; it should be refused", err)
+	case !both:
+		release(t, holder)
+		return
+	case err != nil:
+		t.Fatalf("the second client: %v; the law says that it gets the key", err)
+	}
+	// Both look, and neither finds its lease lost.
+	second.Hold(other, asked, func(look int) <-chan time.Time {
+		if look > 0 {
+			return nil
+		}
+		first.Hold(holder, from, onceAt(time.Now()))
+		return at(time.Now())
+	})
+	if porcupine.CheckOperations(history.Lock, history.Operations(h)) {
+		t.Errorf("a lock explains these steps, but two clients held: %v", h)
+	}
+	one, _ := holder.Fence()
+	two, _ := other.Fence()
+	if one >= two {
+		t.Errorf("a store cannot refuse the first holder's late writes: its number is %d, the second one's %d",
+			one, two)
+	}
+}
+
+// at returns a channel that has a value.
+func at(now time.Time) <-chan time.Time {
+	c := make(chan time.Time, 1)
+	c <- now
+	return c
+}
+
+func onceAt(now time.Time) func(look int) <-chan time.Time {
+	return func(look int) <-chan time.Time {
+		if look > 0 {
+			return nil
+		}
+		return at(now)
+	}
+}
+
+// awaitVotes waits until the lease's token is on every node: the votes past a
+// majority are taken in the background.
+func awaitVotes(t *testing.T, nodes []*node, l *lock.Lease) {
+	t.Helper()
+	for end := time.Now().Add(redistest.Patience); len(votes(nodes, l.Key(), l.Token())) < len(nodes); {
+		if time.Now().After(end) {
+			t.Fatalf("the lease has %d of %d votes", len(votes(nodes, l.Key(), l.Token())), len(nodes))
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func release(t *testing.T, l *lock.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ package quorum_test
 import (
 	"context"
 	"flag"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -45,6 +46,22 @@ func (n *nemesis) some(count int) (some []*node) {
 }
 
 func (n *nemesis) harms() map[string]func() {
+	all := n.serverHarms()
+	maps.Copy(all, n.networkHarms())
+	all["votes lost"] = func() { n.upToTheBound(loseVote) }
+	all["clocks stepped"] = func() {
+		n.upToTheBound(func(one *node, token string) {
+			if one.ahead > time.Hour {
+				loseVote(one, token)
+				return
+			}
+			one.step(faultStep)
+		})
+	}
+	return all
+}
+
+func (n *nemesis) serverHarms() map[string]func() {
 	frozen := func(count int, d time.Duration) func() {
 		return func() {
 			for _, one := range n.some(count) {
@@ -76,6 +93,11 @@ func (n *nemesis) harms() map[string]func() {
 		},
 		"two frozen":      frozen(2, 2*faultTTL),
 		"majority frozen": frozen(3, faultTTL),
+	}
+}
+
+func (n *nemesis) networkHarms() map[string]func() {
+	return map[string]func(){
 		"two cut off": func() {
 			some := n.some(2)
 			for _, one := range some {
@@ -105,18 +127,6 @@ func (n *nemesis) harms() map[string]func() {
 			for _, one := range n.some(3) {
 				one.wire.Fault(redistest.Rule{Nth: 1 + n.rng.IntN(3), Times: 2, Do: redistest.CutAfter})
 			}
-		},
-		"votes lost": func() {
-			n.upToTheBound(loseVote)
-		},
-		"clocks stepped": func() {
-			n.upToTheBound(func(one *node, token string) {
-				if one.ahead > time.Hour {
-					loseVote(one, token)
-					return
-				}
-				one.step(faultStep)
-			})
 		},
 	}
 }

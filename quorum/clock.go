@@ -1,0 +1,35 @@
+package quorum
+
+import "time"
+
+// Members that are slower than the majority are waited for a little, in real
+// time, as all network deadlines are. It decides nothing about who holds a
+// lock.
+
+// leastGrace is the shortest such wait. It is longer than replies of one
+// network differ.
+const leastGrace = 5 * time.Millisecond
+
+// patience measures how long a majority takes, and then allows as long again
+// for the others.
+type patience struct {
+	began time.Time
+	timer *time.Timer
+}
+
+func newPatience() *patience { return &patience{began: time.Now()} }
+
+// over returns a channel that gets a value when the wait is over. The first
+// call begins the wait.
+func (p *patience) over() <-chan time.Time {
+	if p.timer == nil {
+		p.timer = time.NewTimer(max(time.Since(p.began), leastGrace))
+	}
+	return p.timer.C
+}
+
+func (p *patience) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}

@@ -116,7 +116,7 @@ func (s setup) backend(t *testing.T, nodes []*node) *quorum.Backend {
 			pool = n.wire.Pool()
 		}
 		cfg := s.member
-		cfg.Fence = s.quorum.Fences
+		cfg.Name, cfg.Fence = n.Addr(), s.quorum.Fences
 		m, err := modern.New(pool, cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -16,12 +16,15 @@ import (
 	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/quorum"
 )
 
 // Adapters of the scenarios with three servers.
 const (
 	bareMajority = "bare, 3 servers"
 	redsyncThree = "redsync, 3 servers"
+	ownThree     = "quorum"
+	ownFenced    = "quorum, fenced"
 	oneServer    = "modern, 1 server"
 )
 
@@ -33,7 +36,7 @@ const (
 
 // quorumAdapters only name what [members] opens.
 func quorumAdapters() (all []bench.Adapter) {
-	for _, name := range []string{bareMajority, redsyncThree, oneServer} {
+	for _, name := range []string{bareMajority, redsyncThree, ownThree, ownFenced, oneServer} {
 		all = append(all, bench.Adapter{Name: name})
 	}
 	return all
@@ -43,11 +46,11 @@ func quorumAdapters() (all []bench.Adapter) {
 // away. bare is the least that any of the libraries can do: the same SET to all
 // servers at once, until the second one has answered.
 func quorumScenarios(m *members) []bench.Scenario {
-	base := map[string]string{redsyncThree: bareMajority}
+	base := map[string]string{redsyncThree: bareMajority, ownThree: bareMajority, ownFenced: bareMajority}
 	return []bench.Scenario{
 		{
 			Name: "quorum/alone", Title: "one goroutine, 3 servers, each 1 ms away", Rounds: 5,
-			Adapters: []string{bareMajority, redsyncThree}, Bases: base,
+			Adapters: []string{bareMajority, redsyncThree, ownThree, ownFenced}, Bases: base,
 			Metrics: []bench.Metric{{Name: "acquire_us_p50", Head: "acquire µs p50", Ratio: true},
 				{Name: "release_us_p50", Head: "release µs p50", Ratio: true},
 				{Name: "messages", Head: "messages a server"}},
@@ -57,7 +60,7 @@ func quorumScenarios(m *members) []bench.Scenario {
 		},
 		{
 			Name: "quorum/64", Title: "64 clients, one key on 3 servers, each 1 ms away",
-			Rounds: 2, Adapters: []string{redsyncThree},
+			Rounds: 2, Adapters: []string{redsyncThree, ownThree, ownFenced},
 			Metrics: []bench.Metric{{Name: "per_s", Head: "acquisitions/s"},
 				{Name: "wait_ms_p50", Head: "wait ms p50"},
 				{Name: "wait_ms_max", Head: "longest ms"}, {Name: "longest", Head: "longest / p50"},
@@ -69,7 +72,7 @@ func quorumScenarios(m *members) []bench.Scenario {
 		},
 		{
 			Name: "quorum/leases", Title: "1,000 leases of 2 s held in one process, servers 1 ms away",
-			Rounds: 1, Adapters: []string{oneServer},
+			Rounds: 1, Adapters: []string{oneServer, ownThree, ownFenced},
 			Metrics: []bench.Metric{{Name: "messages_per_s", Head: "messages/s and server"},
 				{Name: "lost", Head: "lost"}},
 			Measure: m.held,
@@ -134,7 +137,7 @@ func (m *members) open(ctx context.Context, name string) (*opened, error) {
 	case redsyncThree:
 		o.Locker = newRedsyncLocker(pools)
 	default:
-		o.Locker, err = newMembersLocker(pools, name)
+		o.Locker, err = newOwnLocker(pools, addrs, name)
 	}
 	return o, err
 }
@@ -332,23 +335,45 @@ func pass(ctx context.Context, d time.Duration) {
 	}
 }
 
-// membersLocker is a client of getsetlock.
-type membersLocker struct{ *lock.Client }
+// ownLocker is a client of getsetlock.
+type ownLocker struct {
+	*lock.Client
+	members *quorum.Backend // nil: one server
+}
 
-func newMembersLocker(pools []*redis.Pool, name string) (bench.Locker, error) {
-	b, err := modern.New(pools[0], modern.Config{})
+func newOwnLocker(pools []*redis.Pool, names []string, form string) (bench.Locker, error) {
+	fences := form == ownFenced
+	var members []quorum.Member
+	for i, p := range pools {
+		m, err := modern.New(p, modern.Config{Name: names[i], Fence: fences})
+		if err != nil {
+			return nil, err
+		}
+		if form == oneServer {
+			c, err := lock.New(m, lock.Config{TTL: memberTTL})
+			return ownLocker{c, nil}, err
+		}
+		members = append(members, m)
+	}
+	b, err := quorum.New(members, quorum.Config{GreatestTTL: memberTTL, Fences: fences})
 	if err != nil {
 		return nil, err
 	}
 	c, err := lock.New(b, lock.Config{TTL: memberTTL})
-	return membersLocker{c}, err
+	return ownLocker{c, b}, err
 }
 
-func (l membersLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
+func (l ownLocker) Lock(ctx context.Context, key string) (bench.Held, error) {
 	return l.Acquire(ctx, key)
 }
 
-func (l membersLocker) Close() error { return l.Client.Close(context.Background()) }
+func (l ownLocker) Close() error {
+	err := l.Client.Close(context.Background())
+	if l.members != nil {
+		err = errors.Join(err, l.members.Close())
+	}
+	return err
+}
 
 func newRedsyncLocker(pools []*redis.Pool) bench.Locker {
 	var all []redsyncredis.Pool

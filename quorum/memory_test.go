@@ -29,6 +29,7 @@ type server struct {
 	version string
 	id      string        // run id that it shares with another name; else its own
 	gate    chan struct{} // not nil: calls wait until it is closed
+	gated   string        // the call that waits; empty: all
 	faults  map[string]error
 	lateRun map[string]bool // ops that are executed and whose reply is lost
 	watches map[string][]*watching
@@ -106,10 +107,13 @@ func (s *server) fail(op string, err error, executed bool) {
 }
 
 // hold makes all calls wait until the func it returns is called.
-func (s *server) hold() (free func()) {
+func (s *server) hold() (free func()) { return s.holdOp("") }
+
+// holdOp is hold for one kind of call.
+func (s *server) holdOp(op string) (free func()) {
 	gate := make(chan struct{})
 	s.mu.Lock()
-	s.gate = gate
+	s.gate, s.gated = gate, op
 	s.mu.Unlock()
 	return func() {
 		s.mu.Lock()
@@ -143,6 +147,9 @@ func (s *server) do(ctx context.Context, op string, f func()) (err error, ran bo
 	s.mu.Lock()
 	s.calls = append(s.calls, op)
 	gate := s.gate
+	if s.gated != "" && s.gated != op {
+		gate = nil
+	}
 	s.mu.Unlock()
 	if gate != nil {
 		select {

@@ -317,7 +317,9 @@ func (a *attempt) held(refused []*lock.HeldError) error {
 		return &splitError{e}
 	}
 	slices.Sort(lefts)
-	if missing := a.b.need - a.took; missing <= len(lefts) {
+	// Members that have not answered count as free: a waiter that asks too
+	// early loses nothing.
+	if missing := max(a.b.need-a.took-a.pending, 1); missing <= len(lefts) {
 		e.Left = lefts[missing-1]
 	}
 	return e

@@ -48,7 +48,7 @@ func cancelThousand(t *testing.T, clients []*lock.Client) {
 	var work sync.WaitGroup
 	for n := range 1000 {
 		key := fmt.Sprint("k", rng.IntN(8))
-		after := time.Duration(rng.IntN(2000)) * time.Microsecond
+		after := time.Duration(rng.IntN(10_000)) * time.Microsecond
 		work.Go(func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()

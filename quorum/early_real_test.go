@@ -116,6 +116,39 @@ func holdTwice(t *testing.T, count, ended int, end func(*testing.T, *node), both
 	}
 }
 
+// Three of five servers restart empty while a client holds. They could give
+// their votes away once more, and do not: another client gets no majority.
+func TestServersThatRestartedEmptyDoNotVote(t *testing.T) {
+	nodes := startNodes(t, 5, nil)
+	s := setup{member: modern.Config{Wake: lock.WakeOff}, quorum: quorum.Config{GreatestTTL: earlyTTL},
+		lock: lock.Config{TTL: earlyTTL, RenewEvery: -1}}
+	holder, err := s.client(t, nodes).TryAcquire(context.Background(), history.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release()
+	awaitVotes(t, nodes, holder)
+	for _, n := range nodes[:3] {
+		n.Restart()
+	}
+	other, err := s.client(t, nodes).TryAcquire(context.Background(), history.Key)
+	if err == nil {
+		defer release(t, other)
+	}
+	if err == nil || holder.Err() != nil {
+		t.Fatalf("three servers forgot their votes: the second client got %v, the first one's lease has %v", err,
+			holder.Err())
+	}
+	for _, n := range nodes[:3] {
+		if v := n.value(history.Key); v != "" {
+			t.Errorf("a server that restarted has the vote %q", v)
+		}
+	}
+	if err := holder.Release(); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Release: %v; only two votes were left", err)
+	}
+}
+
 // at returns a channel that has a value.
 func at(now time.Time) <-chan time.Time {
 	c := make(chan time.Time, 1)

@@ -27,14 +27,20 @@ const (
 	faultStep = 1200 * time.Millisecond
 )
 
-var faultTurns = flag.Int("faults", 1, "how many times each fault comes in TestFaultsUpToTheBoundKeepOneHolder")
+var faultCount = flag.Int("faults", 6, "how many faults TestFaultsUpToTheBoundKeepOneHolder causes")
 
 // nemesis causes one fault after the other.
 type nemesis struct {
 	t     *testing.T
 	rng   *rand.Rand
 	nodes []*node
-	own   *history.Contender // takes the key for the faults that need to know its holder
+
+	// own and mute take the key for the faults that need to know its holder.
+	// mute neither renews nor watches, so it notices nothing.
+	own, mute *history.Contender
+
+	// rival returns a new client, which knows nothing of the servers.
+	rival func() *history.Contender
 }
 
 // some returns so many random nodes.
@@ -48,14 +54,23 @@ func (n *nemesis) some(count int) (some []*node) {
 func (n *nemesis) harms() map[string]func() {
 	all := n.serverHarms()
 	maps.Copy(all, n.networkHarms())
-	all["votes lost"] = func() { n.upToTheBound(loseVote) }
-	all["clocks stepped"] = func() {
-		n.upToTheBound(func(one *node, token string) {
-			if one.ahead > time.Hour {
-				loseVote(one, token)
-				return
+	some := func(harm func(*node, *lock.Lease)) func(*lock.Lease) {
+		return func(l *lock.Lease) {
+			for _, one := range n.some(len(n.nodes) / 2) {
+				harm(one, l)
 			}
-			one.step(faultStep)
+		}
+	}
+	all["votes lost"] = func() { n.beside(n.own, some(loseVote)) }
+	all["votes lost silently"] = func() { n.beside(n.mute, some(loseVote)) }
+	all["clocks stepped"] = func() { n.beside(n.own, some(stepClock)) }
+	all["majority restarted empty"] = func() {
+		n.beside(n.mute, func(*lock.Lease) {
+			var work sync.WaitGroup
+			for i := 0; i < len(n.nodes); i += 2 {
+				work.Go(n.nodes[i].Restart)
+			}
+			work.Wait()
 		})
 	}
 	return all
@@ -79,8 +94,7 @@ func (n *nemesis) serverHarms() map[string]func() {
 		}
 	}
 	return map[string]func(){
-		"one restarted":      restarted(1),
-		"majority restarted": restarted(3),
+		"two restarted": restarted(2),
 		"two killed": func() {
 			some := n.some(2)
 			for _, one := range some {
@@ -131,55 +145,74 @@ func (n *nemesis) networkHarms() map[string]func() {
 	}
 }
 
-// loseVote deletes the vote for a token.
-func loseVote(one *node, token string) {
+// loseVote deletes the vote for a lease.
+func loseVote(one *node, l *lock.Lease) {
 	one.Do("EVAL", `if redis.call("GET", KEYS[1]) == ARGV[1] then redis.call("DEL", KEYS[1]) end`, 1,
-		history.Key, token)
+		l.Key(), l.Token())
 }
 
-// upToTheBound takes the key, waits for all votes and ends as many of them
-// early as the law allows. Only members that voted for this lease are harmed,
-// so no other client has a vote there.
-func (n *nemesis) upToTheBound(harm func(one *node, token string)) {
+// stepClock ends a vote by the server's clock, which it steps once at most.
+func stepClock(one *node, l *lock.Lease) {
+	if one.ahead > time.Hour {
+		loseVote(one, l)
+		return
+	}
+	one.step(faultStep)
+}
+
+// beside takes the key, waits for all votes and lets harm end as many of them
+// as the law allows. So no other client has a vote that harm might end. A new
+// client, which asks all members, tries to take the key. The lease is kept until
+// its votes would have ended by themselves.
+func (n *nemesis) beside(holder *history.Contender, harm func(*lock.Lease)) {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	asked := history.Now()
-	l, err := n.own.Client.Acquire(ctx, history.Key)
+	l, err := holder.Client.Acquire(ctx, history.Key)
 	if err != nil {
 		n.t.Errorf("the key could not be taken between faults: %v", err)
 		return
 	}
 	var after time.Time
-	n.own.Hold(l, asked, func(int) <-chan time.Time {
-		switch voted := votes(n.nodes, l.Key(), l.Token()); {
+	holder.Hold(l, asked, func(int) <-chan time.Time {
+		switch {
 		case !after.IsZero() && time.Now().After(after):
 			return nil
-		case after.IsZero() && len(voted) == len(n.nodes) && l.Err() == nil:
-			for _, i := range n.rng.Perm(len(voted))[:len(n.nodes)/2] {
-				if time.Until(l.Until()) > faultTTL/4 {
-					harm(voted[i], l.Token())
-				}
-			}
+		case after.IsZero() && len(votes(n.nodes, l.Key(), l.Token())) == len(n.nodes) &&
+			time.Until(l.Until()) > faultTTL/4:
 			after = time.Now().Add(faultTTL)
+			harm(l)
+			n.challenge()
 		}
 		return time.After(20 * time.Millisecond)
 	})
 	if after.IsZero() {
-		n.t.Logf("  nothing ended early: the lease was lost before it had all votes: %v", l.Err())
+		n.t.Logf("  no harm was done: the lease ended before it had all votes: %v", l.Err())
 	}
 }
 
-func (n *nemesis) run(turns int) {
-	harms := n.harms()
-	var names []string
-	for name := range harms {
-		for range turns {
-			names = append(names, name)
+// challenge tries to take the key for half a TTL.
+func (n *nemesis) challenge() {
+	rival := n.rival()
+	for end := time.Now().Add(faultTTL / 2); time.Now().Before(end); {
+		asked := history.Now()
+		l, err := rival.Client.TryAcquire(context.Background(), history.Key)
+		if err == nil {
+			rival.Hold(l, asked, onceAt(time.Now()))
+			return
 		}
+		<-time.After(10 * time.Millisecond)
 	}
-	slices.Sort(names)
-	n.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	for _, name := range names {
+}
+
+func (n *nemesis) run(count int) {
+	harms := n.harms()
+	names := slices.Sorted(maps.Keys(harms))
+	for i := range count {
+		if i%len(names) == 0 {
+			n.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		}
+		name := names[i%len(names)]
 		n.t.Log(name)
 		harms[name]()
 		<-time.After(time.Duration(100+n.rng.IntN(200)) * time.Millisecond)
@@ -190,17 +223,18 @@ func (n *nemesis) run(turns int) {
 }
 
 // Servers restart empty and from AOF, freeze, are cut off, forget votes and
-// step their clocks. -args -faults 20 makes it longer.
+// step their clocks. Each form gets some of these faults; with
+// -args -faults 100 it gets each several times.
 func TestFaultsUpToTheBoundKeepOneHolder(t *testing.T) {
 	for name, fences := range map[string]bool{"plain": false, "fences": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			contendUnderFaults(t, fences, *faultTurns)
+			contendUnderFaults(t, fences, *faultCount)
 		})
 	}
 }
 
-func contendUnderFaults(t *testing.T, fences bool, turns int) {
+func contendUnderFaults(t *testing.T, fences bool, faults int) {
 	nodes := startNodes(t, 5, func(i int) redistest.Options { return redistest.Options{Persist: i%2 == 1} })
 	seed := history.Seed(t)
 	s := setup{
@@ -225,7 +259,15 @@ func contendUnderFaults(t *testing.T, fences bool, turns int) {
 	}
 	n := &nemesis{t: t, rng: rand.New(rand.NewPCG(seed, 1000)), nodes: nodes,
 		own: contender(50, s.client(t, nodes))}
-	n.run(turns)
+	rivals := 60
+	n.rival = func() *history.Contender {
+		rivals++
+		return contender(rivals, s.client(t, nodes))
+	}
+	silent := s
+	silent.member.Wake, silent.lock.RenewEvery = lock.WakeOff, -1
+	n.mute = contender(51, silent.client(t, nodes))
+	n.run(faults)
 	h.GoesOn(t)
 	cancel()
 	work.Wait()

@@ -28,8 +28,20 @@ func (p *patience) over() <-chan time.Time {
 	return p.timer.C
 }
 
+// stop ends a wait. The next call of over begins another.
 func (p *patience) stop() {
 	if p.timer != nil {
 		p.timer.Stop()
+		p.timer = nil
 	}
+}
+
+// leastPause is the shortest pause before members are asked again: the time in
+// which other clients give their votes back.
+const leastPause = 500 * time.Microsecond
+
+// pause returns a channel that gets a value after half as long as it took so
+// far.
+func (p *patience) pause() <-chan time.Time {
+	return time.After(max(time.Since(p.began)/2, leastPause))
 }

@@ -21,10 +21,29 @@ type crowds struct {
 type crowd struct {
 	at    time.Duration // elapsed time of the last refusal
 	owner string        // value of the key on the member that was asked first
+	since time.Duration // elapsed time when that was first seen; zero: it was not
 	real  bool          // a majority had that value
 }
 
+// met adds that the member which was asked first has this owner.
+func (c crowd) met(owner string, now time.Duration) crowd {
+	if c.owner != owner || c.since == 0 {
+		return crowd{at: now, owner: owner, since: now}
+	}
+	c.at = now
+	return c
+}
+
+// doubtful reports whether the vote on the first member may be all that its
+// owner has: a client died while it asked, or could not give that vote back.
+func (c crowd) doubtful() bool { return !c.real && c.at-c.since >= ponders }
+
 const (
+	// ponders is how long an owner is seen on the first member before the
+	// others are asked whether it has more. It is long compared with the time
+	// that an attempt takes.
+	ponders = 100 * time.Millisecond
+
 	// crowdLasts is how long after a refusal an attempt asks one member first.
 	crowdLasts = 2 * time.Second
 

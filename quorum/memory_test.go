@@ -34,6 +34,16 @@ type server struct {
 	lateRun map[string]bool // ops that are executed and whose reply is lost
 	watches map[string][]*watching
 	calls   []string
+	stored  *sync.Cond // a key was written
+}
+
+// await returns when key has a value.
+func (s *server) await(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.live(key) == nil {
+		s.stored.Wait()
+	}
 }
 
 type entry struct {
@@ -239,6 +249,7 @@ func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.
 			refusal = &lock.HeldError{Key: key, Owner: e.value, Left: e.ends.Sub(c.clock.Now())}
 		default:
 			c.keys[key] = &entry{token, c.clock.Now().Add(ttl)}
+			c.stored.Broadcast()
 			if !c.plain {
 				c.last = max(c.last+1, c.ahead)
 				g.fence = c.last
@@ -406,9 +417,11 @@ func (c *client) ForceRelease(ctx context.Context, key, value string) (deleted b
 func newServers(clock lock.Clock, names ...string) []*server {
 	var all []*server
 	for _, name := range names {
-		all = append(all, &server{name: name, clock: clock, began: clock.Now().Add(-24 * time.Hour),
+		s := &server{name: name, clock: clock, began: clock.Now().Add(-24 * time.Hour),
 			keys: map[string]*entry{}, faults: map[string]error{}, lateRun: map[string]bool{},
-			watches: map[string][]*watching{}, version: "7.0.0"})
+			watches: map[string][]*watching{}, version: "7.0.0"}
+		s.stored = sync.NewCond(&s.mu)
+		all = append(all, s)
 	}
 	return all
 }

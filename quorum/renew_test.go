@@ -162,7 +162,8 @@ func TestRenewalEndsWithItsContext(t *testing.T) {
 		free, free2 := w.at("b").hold(), w.at("c").hold()
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
-		if _, err := g.Extend(ctx, ttl); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrLost) {
+		_, err := g.Extend(ctx, ttl)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrLost) {
 			w.Errorf("Extend: %v", err)
 		}
 		free()

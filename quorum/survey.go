@@ -59,6 +59,13 @@ func (b *Backend) Check(ctx context.Context) Survey {
 		m.answered(err)
 		return err
 	})
+	for _, m := range b.members {
+		// Another member may have led to the same server until it answered.
+		if twin := (*twinError)(nil); errors.As(errs[m.index], &twin) {
+			_, errs[m.index] = b.ready(ctx, m)
+			m.answered(errs[m.index])
+		}
+	}
 	now, s := lock.Mark(ctx).Wall, Survey{}
 	versions := map[string]bool{}
 	var said []string

@@ -81,6 +81,9 @@ type attempt struct {
 	errs    []error // why each member did not vote
 	raising int     // numbers being written back
 	cut     error   // the caller's context ended
+	late    bool    // a wait is over
+
+	patience *patience
 }
 
 // answer is what one member said to a request for its vote, or, if raise is
@@ -94,7 +97,8 @@ type answer struct {
 func (b *Backend) attempt(ctx context.Context, key string, ttl time.Duration) *attempt {
 	n := len(b.members)
 	a := &attempt{b: b, g: b.newGrant(key, ttl), ttl: ttl, ctx: ctx, now: lock.Mark(ctx).Elapsed,
-		asked: make([]bool, n), errs: make([]error, n), answers: make(chan answer, (2+mostRounds)*n)}
+		patience: newPatience(), asked: make([]bool, n), errs: make([]error, n),
+		answers: make(chan answer, (2+mostRounds)*n)}
 	a.call, a.cancel = b.detached(ctx)
 	return a
 }
@@ -102,7 +106,7 @@ func (b *Backend) attempt(ctx context.Context, key string, ttl time.Duration) *a
 // mostRounds is how often an attempt that got the first member's vote asks
 // those members again that other clients had, as long as none of these clients
 // has a majority. They are giving their votes back.
-const mostRounds = 16
+const mostRounds = 8
 
 // run makes the attempt. If ordered, it asks one member first.
 func (a *attempt) run(ordered bool) (*grant, error) {
@@ -128,6 +132,7 @@ func (a *attempt) gather(rounds int) (*grant, error) {
 		if a.took >= a.b.need {
 			break
 		}
+		a.drain()
 		err := a.refusal()
 		if split := (*splitError)(nil); a.took == 0 || round == rounds || !errors.As(err, &split) {
 			return nil, a.lose(err)
@@ -142,11 +147,13 @@ func (a *attempt) gather(rounds int) (*grant, error) {
 	return a.win(), nil
 }
 
-// again lets the members be asked again at which another client had the vote.
+// again lets the members be asked again, after a pause, at which another client
+// had the vote.
 func (a *attempt) again() {
-	for a.pending > 0 && a.cut == nil {
-		a.next()
+	for pause := a.patience.pause(); !a.late && a.cut == nil; {
+		a.nextUntil(pause)
 	}
+	a.late = false
 	for i, err := range a.errs {
 		if errors.Is(err, lock.ErrHeld) {
 			a.asked[i], a.errs[i] = false, nil
@@ -215,9 +222,23 @@ func (a *attempt) leave() {
 	}()
 }
 
+// drain waits briefly for the other answers, which tell a holder from clients
+// that split the votes.
+func (a *attempt) drain() {
+	for a.pending > 0 && a.cut == nil && !a.late {
+		a.nextUntil(a.patience.over())
+	}
+	a.patience.stop()
+	a.late = false
+}
+
 // next waits for an answer, or for the end of the caller's context.
-func (a *attempt) next() {
+func (a *attempt) next() { a.nextUntil(nil) }
+
+func (a *attempt) nextUntil(over <-chan time.Time) {
 	select {
+	case <-over:
+		a.late = true
 	case one := <-a.answers:
 		switch {
 		case one.raise:
@@ -252,26 +273,31 @@ func (a *attempt) askOne() error {
 			a.next()
 		}
 		var held *lock.HeldError
-		switch {
-		case a.cut != nil || a.took > 0:
-			return nil
-		case !errors.As(a.errs[m.index], &held):
-			continue
-		case known.owner == held.Owner && !known.real:
-			// The same client at two attempts: it holds the key, or it died
-			// with a single vote. The others know.
+		if a.cut != nil || a.took > 0 {
 			return nil
 		}
-		a.b.crowds.set(a.g.key, crowd{a.now, held.Owner, known.real && known.owner == held.Owner})
+		if !errors.As(a.errs[m.index], &held) {
+			continue
+		}
+		known = known.met(held.Owner, a.now)
+		a.b.crowds.set(a.g.key, known)
+		if known.doubtful() {
+			return nil
+		}
 		return held
 	}
 	return nil
 }
 
+// errDecided ends the calls of an attempt that cannot win. It says nothing
+// about the key, as the error of the attempt does: a member's error may wrap
+// it.
+var errDecided = errors.New("quorum: the attempt was decided by other members")
+
 // lose gives every vote back, waits for the replies to that, and returns err,
 // as an UnsureError if a majority may still stand.
 func (a *attempt) lose(err error) error {
-	a.cancel(err)
+	a.cancel(errDecided)
 	g := a.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -321,10 +347,14 @@ func (a *attempt) held(refused []*lock.HeldError) error {
 			lefts = append(lefts, h.Left)
 		}
 	}
-	known := crowd{at: a.now, owner: most.Owner, real: owners[most.Owner] >= a.b.need}
+	known, _ := a.b.crowds.of(a.g.key, a.now)
+	if known.at = a.now; owners[most.Owner] >= a.b.need {
+		known = crowd{at: a.now, owner: most.Owner, since: a.now, real: true}
+	}
+	unknown := len(a.errs) - a.took - len(refused) // members that may have the same value
 	a.b.crowds.set(a.g.key, known)
 	e := &lock.HeldError{Key: a.g.key, Owner: most.Owner, Protocol: most.Protocol, Until: most.Until}
-	if !known.real && (a.took > 0 || len(owners) > 1) {
+	if owners[most.Owner]+unknown < a.b.need {
 		e.Owner, e.Until, e.Protocol = "", time.Time{}, "the votes are split between clients"
 		return &splitError{e}
 	}

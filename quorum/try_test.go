@@ -371,6 +371,7 @@ func TestDeadVoteOnTheFirstMemberIsOutvoted(t *testing.T) {
 					w.free(next)
 					return
 				}
+				time.Sleep(100 * time.Millisecond)
 			}
 			w.Errorf("a dead vote on %s keeps everybody out: %v", dead, last)
 		})

@@ -82,7 +82,7 @@ func holdTwice(t *testing.T, count, ended int, end func(*testing.T, *node), both
 	if err != nil {
 		t.Fatalf("the first client: %v", err)
 	}
-	awaitVotes(t, nodes[:count], holder)
+	awaitAllVotes(t, nodes[:count], holder)
 	for _, n := range nodes[:ended] {
 		end(t, n)
 	}
@@ -127,7 +127,7 @@ func TestServersThatRestartedEmptyDoNotVote(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Release()
-	awaitVotes(t, nodes, holder)
+	awaitAllVotes(t, nodes, holder)
 	for _, n := range nodes[:3] {
 		n.Restart()
 	}
@@ -165,9 +165,9 @@ func onceAt(now time.Time) func(look int) <-chan time.Time {
 	}
 }
 
-// awaitVotes waits until the lease's token is on every node: the votes past a
+// awaitAllVotes waits until the lease's token is on every node: the votes past a
 // majority are taken in the background.
-func awaitVotes(t *testing.T, nodes []*node, l *lock.Lease) {
+func awaitAllVotes(t *testing.T, nodes []*node, l *lock.Lease) {
 	t.Helper()
 	for end := time.Now().Add(redistest.Patience); len(votes(nodes, l.Key(), l.Token())) < len(nodes); {
 		if time.Now().After(end) {

@@ -65,10 +65,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	switch {
 	case err == nil:
 	case !isUnsure(err) && errors.As(err, &held):
-		now := lock.Mark(ctx).Elapsed
-		known, _ := b.crowds.of(p.key, now)
-		b.crowds.set(p.key, crowd{now, held.Owner, known.real && known.owner == held.Owner})
-		return nil, recheck(held)
+		return p.wait(ctx, ttl, held)
 	default:
 		p.giveUp(ctx, ttl, err)
 		return p.alone(ctx, ttl)
@@ -90,6 +87,23 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		return nil, again(err)
 	}
 	return g, nil
+}
+
+// wait keeps the place of a try that found the key held by another client. If
+// that client may have this vote only, the other members are asked too.
+func (p *place) wait(ctx context.Context, ttl time.Duration, held *lock.HeldError) (lock.Grant, error) {
+	now := lock.Mark(ctx).Elapsed
+	known, _ := p.b.crowds.of(p.key, now)
+	known = known.met(held.Owner, now)
+	p.b.crowds.set(p.key, known)
+	if !known.doubtful() {
+		return nil, recheck(held)
+	}
+	g, err := p.alone(ctx, ttl)
+	if err == nil {
+		p.desert(ctx)
+	}
+	return g, err
 }
 
 // stand chooses a queue, unless the place is in one whose member votes. It

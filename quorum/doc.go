@@ -48,6 +48,9 @@
 //     by rendezvous hash of the key, which is the same in every process, or the
 //     next one if that is down. An attempt that got this member's vote asks the
 //     others again for a moment.
+//  6. Waiters stand in a queue on that member's server, which a modern.Backend
+//     has. A release calls one of them, and that one asks the others when it has
+//     this member's vote. The queue is for order and speed; it decides nothing.
 //
 // # When calls return
 //

@@ -165,8 +165,8 @@ func onceAt(now time.Time) func(look int) <-chan time.Time {
 	}
 }
 
-// awaitAllVotes waits until the lease's token is on every node: the votes past a
-// majority are taken in the background.
+// awaitAllVotes waits until the lease's token is on every node: the votes past
+// a majority are taken in the background.
 func awaitAllVotes(t *testing.T, nodes []*node, l *lock.Lease) {
 	t.Helper()
 	for end := time.Now().Add(redistest.Patience); len(votes(nodes, l.Key(), l.Token())) < len(nodes); {

@@ -162,8 +162,8 @@ func stepClock(one *node, l *lock.Lease) {
 
 // beside takes the key, waits for all votes and lets harm end as many of them
 // as the law allows. So no other client has a vote that harm might end. A new
-// client, which asks all members, tries to take the key. The lease is kept until
-// its votes would have ended by themselves.
+// client, which asks all members, tries to take the key. The lease is kept
+// until its votes would have ended by themselves.
 func (n *nemesis) beside(holder *history.Contender, harm func(*lock.Lease)) {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()

@@ -112,7 +112,7 @@ func (h *Steps) GoesOn(t *testing.T) {
 // added meanwhile.
 func (h *Steps) Check(t *testing.T, model porcupine.Model) {
 	t.Helper()
-	result := porcupine.CheckOperationsTimeout(model, Operations(h.all), time.Minute)
+	result := porcupine.CheckOperationsTimeout(model, Operations(h.all), 5*time.Minute)
 	if result == porcupine.Ok {
 		return
 	}

@@ -56,7 +56,7 @@ func (n *nemesis) harms() map[string]func() {
 	maps.Copy(all, n.networkHarms())
 	some := func(harm func(*node, *lock.Lease)) func(*lock.Lease) {
 		return func(l *lock.Lease) {
-			for _, one := range n.some(len(n.nodes) / 2) {
+			for _, one := range n.some(bound(n.t, len(n.nodes), len(n.nodes))) {
 				harm(one, l)
 			}
 		}
@@ -178,7 +178,7 @@ func (n *nemesis) beside(holder *history.Contender, harm func(*lock.Lease)) {
 		switch {
 		case !after.IsZero() && time.Now().After(after):
 			return nil
-		case after.IsZero() && len(votes(n.nodes, l.Key(), l.Token())) == len(n.nodes) &&
+		case after.IsZero() && len(voted(n.nodes, l.Key(), l.Token())) == len(n.nodes) &&
 			time.Until(l.Until()) > faultTTL/4:
 			after = time.Now().Add(faultTTL)
 			harm(l)

@@ -86,8 +86,8 @@ func (n *node) value(key string) string {
 	return s
 }
 
-// votes returns the nodes on which the key carries the token.
-func votes(nodes []*node, key, token string) (some []*node) {
+// voted returns the nodes on which the key carries the token.
+func voted(nodes []*node, key, token string) (some []*node) {
 	for _, n := range nodes {
 		if n.value(key) == token {
 			some = append(some, n)

@@ -279,9 +279,11 @@ func (b *Backend) TryAs(ctx context.Context, server, key, token string, ttl time
 
 var errRestarted = errors.New("the server restarted, or another one answers at its address")
 
+var errNoMember = &unfitError{"modern: a member of a quorum must have neither Config.Fair nor Config.Replicas"}
+
 func (b *Backend) validAs(key, token string, ttl time.Duration) error {
 	if b.cfg.Fair || b.cfg.Replicas > 0 {
-		return &unfitError{"modern: a member of a quorum must have neither Config.Fair nor Config.Replicas"}
+		return errNoMember
 	}
 	own, note, _ := strings.Cut(token, " ")
 	if len(own) < shortestToken {

@@ -82,6 +82,30 @@ func TestNumberIsWrittenOnlyBesideItsToken(t *testing.T) {
 	})
 }
 
+// TestLateVoteOfALostAttemptIsGivenBack: the attempt ends while the number is
+// written to the member that voted late.
+func TestLateVoteOfALostAttemptIsGivenBack(t *testing.T) {
+	bubble(t, "a b c", func(w *world) {
+		b := w.open(quorum.Config{Fences: true})
+		free, free2, vote := w.at("a").holdOp("raise"), w.at("b").holdOp("raise"), w.at("c").holdOp("try")
+		done := make(chan error, 1)
+		go func() { _, err := b.Try(bg, "k", ttl); done <- err }()
+		synctest.Wait()
+		free3 := w.at("c").holdOp("raise")
+		vote()
+		synctest.Wait()
+		w.at("a").drop("k")
+		w.at("b").drop("k")
+		free()
+		free2()
+		if err := <-done; err == nil {
+			w.Error("granted, with the token on one member")
+		}
+		free3()
+		w.want("given back", "---", "")
+	})
+}
+
 // TestVoteTakenAgainHasTheNumber: the member may be in the next majority.
 func TestVoteTakenAgainHasTheNumber(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {

@@ -24,7 +24,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 		"five fences":  {[]string{"a", "b", "c", "d", "e"}, quorum.Config{Fences: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			locktest.RunInBubbles(t, locktest.Traits{}, func(t *testing.T) *locktest.World {
+			locktest.RunInBubbles(t, locktest.Traits{Barging: true}, func(t *testing.T) *locktest.World {
 				servers := newServers(lock.Machine, c.names...)
 				return &locktest.World{
 					Backend: func() lock.Backend {

@@ -127,7 +127,9 @@ func (s *server) holdOp(op string) (free func()) {
 	s.mu.Unlock()
 	return func() {
 		s.mu.Lock()
-		s.gate = nil
+		if s.gate == gate {
+			s.gate = nil
+		}
 		s.mu.Unlock()
 		close(gate)
 	}

@@ -24,15 +24,8 @@ import (
 //   - a [*ShortError]: too few members vote.
 //   - a [*lock.UnsureError]: a majority may have voted, or may still.
 func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
-	switch {
-	case key == "":
-		return nil, errors.New("quorum: key is empty")
-	case b.fits(ttl) != nil:
-		return nil, fmt.Errorf("key %q: %w", key, b.fits(ttl))
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("quorum: key %q: nothing was sent: %w", key, context.Cause(ctx))
-	case !b.begin():
-		return nil, fmt.Errorf("quorum: key %q: %w", key, lock.ErrClosed)
+	if err := b.mayTry(ctx, key, ttl); err != nil {
+		return nil, err
 	}
 	defer b.work.Done()
 	a := b.attempt(ctx, key, ttl)
@@ -47,6 +40,21 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 		return nil, err
 	}
 	return g, nil
+}
+
+// mayTry counts an attempt in, unless it returns an error.
+func (b *Backend) mayTry(ctx context.Context, key string, ttl time.Duration) error {
+	switch {
+	case key == "":
+		return errors.New("quorum: key is empty")
+	case b.fits(ttl) != nil:
+		return fmt.Errorf("key %q: %w", key, b.fits(ttl))
+	case ctx.Err() != nil:
+		return fmt.Errorf("quorum: key %q: nothing was sent: %w", key, context.Cause(ctx))
+	case !b.begin():
+		return fmt.Errorf("quorum: key %q: %w", key, lock.ErrClosed)
+	}
+	return nil
 }
 
 func isUnsure(err error) bool {
@@ -103,13 +111,17 @@ const mostRounds = 8
 // run makes the attempt. If ordered, it asks one member first.
 func (a *attempt) run(ordered bool) (*grant, error) {
 	defer a.leave()
-	rounds := 1
 	if ordered {
 		if held := a.askOne(); held != nil {
 			return nil, held
 		}
-		rounds = mostRounds
+		return a.gather(mostRounds)
 	}
+	return a.gather(1)
+}
+
+// gather asks all members that were not asked yet, in so many rounds at most.
+func (a *attempt) gather(rounds int) (*grant, error) {
 	for round := 1; ; round++ {
 		for i := range a.b.members {
 			a.ask(i)

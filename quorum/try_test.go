@@ -354,6 +354,51 @@ func TestLoserPassesOverAMemberThatIsAway(t *testing.T) {
 	}
 }
 
+// TestLoserPassesOverAMemberThatFails when it is asked first.
+func TestLoserPassesOverAMemberThatFails(t *testing.T) {
+	for _, name := range []string{"a", "b", "c"} {
+		bubble(t, "a b c", func(w *world) {
+			b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
+			g := w.take(b)
+			w.refused(other)
+			w.free(g)
+			w.at(name).fail("ready", errAway, false)
+			w.free(w.take(other))
+		})
+	}
+}
+
+// TestSplitVoteIsDecidedAtTheFirstMember: two other clients have a vote each,
+// which they give back. Our client has the third. It keeps that if all clients
+// ask there first, and asks again.
+func TestSplitVoteIsDecidedAtTheFirstMember(t *testing.T) {
+	granted := 0
+	for _, ours := range []string{"a", "b", "c"} {
+		bubble(t, "a b c", func(w *world) {
+			b := w.open(quorum.Config{})
+			for _, s := range w.servers {
+				if s.name != ours {
+					s.set("k", "client of "+s.name, time.Millisecond)
+				}
+			}
+			g, err := b.Try(bg, "k", ttl)
+			switch {
+			case err == nil:
+				granted++
+				w.want("granted", "xxx", g.Token())
+				w.free(g)
+			case !errors.Is(err, lock.ErrHeld):
+				w.Error(err)
+			}
+			time.Sleep(time.Millisecond)
+			w.want("in the end", "---", "")
+		})
+	}
+	if granted != 1 {
+		t.Errorf("granted at %d of three members, and one is the first", granted)
+	}
+}
+
 // TestDeadVoteOnTheFirstMemberIsOutvoted: a client died with a single vote, on
 // the member that losers ask first.
 func TestDeadVoteOnTheFirstMemberIsOutvoted(t *testing.T) {

@@ -28,7 +28,7 @@ const mostNamesInAll = 658 +
 	10 + // the backend on etcd
 	2 + // free a key by force in a fleet that migrates
 	11 + // the one on ZooKeeper: six open it, look at its locks, list and free them
-	17 + // package quorum, with three methods that make a token lock its member
+	18 + // package quorum, with four methods that make a token lock its member
 	10 // the law, the search and the simulation of a lock over several servers
 
 // asked are the methods that package lock asks a backend for by name. Their

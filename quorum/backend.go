@@ -27,7 +27,8 @@ type Config struct {
 	Fences bool
 
 	// Note is written after the token and a blank, for people who look at keys:
-	// a host's name, a job's.
+	// a host's name, a job's. Tokens out of a member's queue have the note of
+	// that member (modern.Config.Note).
 	Note string
 
 	// Clock makes the pauses between attempts to give votes back. Times of

@@ -47,7 +47,9 @@
 //  5. Clients that split the votes ask one member first from then on: the first
 //     by rendezvous hash of the key, which is the same in every process, or the
 //     next one if that is down. An attempt that got this member's vote asks the
-//     others again for a moment.
+//     others again for a moment. Waiters stand in a queue on that member, as
+//     package modern has it, so a release wakes one process, and they are served
+//     about in the order in which they came.
 //
 // # When calls return
 //

@@ -13,9 +13,9 @@ import (
 )
 
 // Member is one server of a quorum. A modern.Backend is a Member. If a Member
-// also implements [lock.BatchExtender], [lock.Waker], [lock.Tuned],
-// [lock.Inspector] or io.Closer, the Backend uses that. Each call returns
-// within a few seconds, whatever the server does.
+// also implements [lock.BatchExtender], [lock.Waker], [lock.Queuer],
+// [lock.Tuned], [lock.Inspector] or io.Closer, the Backend uses that. Each call
+// returns within a few seconds, whatever the server does.
 type Member interface {
 	// String names the server in errors. No two members have the same name.
 	String() string
@@ -48,6 +48,7 @@ type member struct {
 	index   int
 	batch   lock.BatchExtender // nil: grants are renewed one by one
 	waker   lock.Waker         // nil: the member cannot report changes
+	queue   lock.Queuer        // nil: the member has no queue of waiters
 	looks   lock.Inspector     // nil: keys cannot be inspected
 	mending atomic.Bool        // a goroutine takes missing votes again
 
@@ -61,6 +62,7 @@ func newMember(index int, m Member) *member {
 	own := &member{Member: m, index: index}
 	own.batch, _ = m.(lock.BatchExtender)
 	own.waker, _ = m.(lock.Waker)
+	own.queue, _ = m.(lock.Queuer)
 	own.looks, _ = m.(lock.Inspector)
 	return own
 }
@@ -81,6 +83,13 @@ func (m *member) isAway() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.trouble != nil
+}
+
+// isKnown reports whether the member ever said who it is.
+func (m *member) isKnown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.server != ""
 }
 
 // id returns what all clients call the server alike: the id of its present run,

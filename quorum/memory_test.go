@@ -33,6 +33,8 @@ type server struct {
 	faults  map[string]error
 	lateRun map[string]bool // ops that are executed and whose reply is lost
 	watches map[string][]*watching
+	queues  map[string][]string // tokens of places
+	places  int
 	calls   []string
 	stored  *sync.Cond // a key was written
 }
@@ -393,6 +395,68 @@ func (c *client) Unwatch(granted lock.Grant) {
 	c.disarm(granted.(*memGrant))
 }
 
+// memPlace is a place in a server's queue. The queue serves its places in
+// order; attempts without a place overtake it.
+type memPlace struct {
+	c     *client
+	key   string
+	token string
+}
+
+func (c *client) Enter(ctx context.Context, key string) (p lock.Place, err error) {
+	err, _ = c.do(ctx, "enter", func() {
+		c.places++
+		p = &memPlace{c: c, key: key, token: fmt.Sprintf("place-%d-of-%s", c.places, c.name)}
+	})
+	return p, err
+}
+
+func (p *memPlace) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	c := p.c
+	g := &memGrant{c: c, key: p.key, token: p.token, term: lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}
+	var refusal error
+	err, ran := c.do(ctx, "place", func() {
+		if !slices.Contains(c.queues[p.key], p.token) {
+			c.queues[p.key] = append(c.queues[p.key], p.token)
+		}
+		switch e := c.live(p.key); {
+		case e != nil:
+			refusal = &lock.HeldError{Key: p.key, Owner: e.value, Left: e.ends.Sub(c.clock.Now())}
+			return
+		case c.queues[p.key][0] != p.token:
+			refusal = &lock.HeldError{Key: p.key, Protocol: "other waiters come first"}
+			return
+		}
+		c.queues[p.key] = c.queues[p.key][1:]
+		c.keys[p.key] = &entry{p.token, c.clock.Now().Add(ttl)}
+		if !c.plain {
+			c.last = max(c.last+1, c.ahead)
+			g.fence = c.last
+		}
+	})
+	switch {
+	case err != nil && (ran || ctx.Err() != nil):
+		return nil, &lock.UnsureError{Grant: g, Err: err}
+	case err != nil:
+		return nil, err
+	case refusal != nil:
+		return nil, refusal
+	}
+	return g, nil
+}
+
+func (p *memPlace) Await(ctx context.Context, wake func()) (func(), bool, error) {
+	return p.c.Await(ctx, p.key, wake)
+}
+
+func (p *memPlace) Leave(ctx context.Context) error {
+	err, _ := p.c.do(ctx, "leave", func() {
+		p.c.queues[p.key] = slices.DeleteFunc(p.c.queues[p.key], func(t string) bool { return t == p.token })
+		p.c.changed(p.key)
+	})
+	return err
+}
+
 func (c *client) Describe(ctx context.Context, key string) (info lock.Info, err error) {
 	lost, _ := c.do(ctx, "describe", func() {
 		info.Key = key
@@ -421,7 +485,7 @@ func newServers(clock lock.Clock, names ...string) []*server {
 	for _, name := range names {
 		s := &server{name: name, clock: clock, began: clock.Now().Add(-24 * time.Hour),
 			keys: map[string]*entry{}, faults: map[string]error{}, lateRun: map[string]bool{},
-			watches: map[string][]*watching{}, version: "7.0.0"}
+			watches: map[string][]*watching{}, queues: map[string][]string{}, version: "7.0.0"}
 		s.stored = sync.NewCond(&s.mu)
 		all = append(all, s)
 	}

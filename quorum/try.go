@@ -103,13 +103,18 @@ const mostRounds = 8
 // run makes the attempt. If ordered, it asks one member first.
 func (a *attempt) run(ordered bool) (*grant, error) {
 	defer a.leave()
-	rounds := 1
-	if ordered {
-		if held := a.askOne(); held != nil {
-			return nil, held
-		}
-		rounds = mostRounds
+	if !ordered {
+		return a.collect(1)
 	}
+	if held := a.askOne(); held != nil {
+		return nil, held
+	}
+	return a.collect(mostRounds)
+}
+
+// collect asks all members that were not asked yet, those that refused again in
+// the next rounds.
+func (a *attempt) collect(rounds int) (*grant, error) {
 	for round := 1; ; round++ {
 		for i := range a.b.members {
 			a.ask(i)

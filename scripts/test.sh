@@ -37,6 +37,7 @@ readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment
 mutants check 180 small changes that a named test must notice: those of the last commit's files, and a twelfth of the rest
 bench   check 180 every benchmark once
+targets check 300 locks in other stores: faults in rounds, full counts beside foreign clients
 END
 }
 
@@ -76,21 +77,35 @@ elsewhere='proof/spec|tools/readme'
 # Each package is built once, including the tests with real servers. Those
 # mostly wait for leases and windows in real time, so more of them run in
 # parallel than there are cores, and the packages that take longest start first.
-# Every test with real servers must appear by name among the passed ones.
+# Every test with real servers must appear by name among the passed ones. The
+# other modules' tests run at the same time and are printed at the end.
 stage_test() {
-  local longest wanted passed left module
+  local longest wanted passed left others their_job failed=0
+  others=$(mktemp)
+  other_modules >"$others" 2>&1 &
+  their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
   longest=(./migrate ./cmd/getsetlock/internal/rehearse ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \
-    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed"
+    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
   left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
-  rm -f "$passed"
+  wait "$their_job" || failed=1
+  cat "$others"
+  rm -f "$passed" "$others"
   [ -z "$left" ] || die 1 "these tests with real servers failed or did not run: ${left//$'\n'/, }"
+  return "$failed"
+}
+
+# other_modules runs the tests of every module but the first, and returns 1 if
+# some failed.
+other_modules() {
+  local module failed=0
   for module in $(modules | tail -n +2); do
-    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 ./...)
+    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 ./...) || failed=1
   done
+  return "$failed"
 }
 
 # Under the race detector some tests use only the first entry of each of their
@@ -146,6 +161,19 @@ stage_bench() {
   folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
   # shellcheck disable=SC2086 # one word per folder
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
+}
+
+# The stage test runs these tests briefly. One line per module.
+stage_targets() {
+  long etcd/internal/etcdtest 'HistoriesUnder|LoseNoUpdate' -fault-rounds 3 -jetcd 2000 -etcdctl 300
+}
+
+# long FOLDER TESTS FLAG…: runs tests with real servers of the package in FOLDER,
+# with the package's own flags.
+long() {
+  local folder=$1 tests=$2
+  shift 2
+  (cd "$folder" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 -run "$tests" . -args "$@")
 }
 
 # run NAME BUDGET WHAT: runs one stage in its own shell, where a failing line

@@ -37,7 +37,8 @@ type session struct {
 	id      int64
 	timeout time.Duration // timeout that the servers granted
 	trust   trust
-	net     net.Conn // connection that greeted last
+	dialed  net.Conn // last connection; it may not have greeted
+	net     *tap     // connection that greeted last
 	over    bool
 	retired bool
 	used    time.Duration // elapsed time of the last use
@@ -143,7 +144,7 @@ func (s *session) greet(ctx context.Context) error {
 		return context.Cause(call)
 	}
 	s.mu.Lock()
-	granted := s.timeout
+	granted, address := s.timeout, s.net.address
 	s.mu.Unlock()
 	if granted > s.ttl {
 		return &zkError{text: fmt.Sprintf(
@@ -154,8 +155,8 @@ func (s *session) greet(ctx context.Context) error {
 		s.b.cfg.Logger.Warn("the server keeps sessions for a shorter time than asked for (its maxSessionTimeout); leases are trusted for that time only",
 			"asked", s.ttl, "granted", granted)
 	}
-	if s.b.cfg.User == "" {
-		return nil
+	if err := s.examine(ctx, address, granted); err != nil || s.b.cfg.User == "" {
+		return err
 	}
 	_, err := ask(ctx, s, func() (struct{}, error) {
 		return struct{}{}, s.conn.AddAuth("digest", []byte(s.b.cfg.User+":"+s.b.cfg.Password))
@@ -171,20 +172,37 @@ func (s *session) unanswered() {
 	}
 }
 
+// connected notes a new connection, so that the end of the session ends it. It
+// returns false if the session is over.
+func (s *session) connected(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialed = conn
+	return !s.over
+}
+
 // greeted takes what a server said first. The session is the one that was asked
 // for, or 0 if that expired.
-func (s *session) greeted(conn net.Conn, id int64, timeout time.Duration, sent lock.Instant) {
+func (s *session) greeted(by *tap, id int64, timeout time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case id == 0:
 	case s.id == 0:
-		s.id, s.timeout, s.net = id, timeout, conn
+		s.id, s.timeout, s.net = id, timeout, by
 		s.used = s.now()
-		s.trust = begin(write{sent, s.used})
+		s.trust = begin(write{by.sent, s.used})
 	default:
-		// The timeout was negotiated anew.
-		s.timeout, s.net = min(s.timeout, timeout), conn
+		// The timeout was negotiated anew, perhaps with another server.
+		moved := s.net.address != by.address
+		s.timeout, s.net = min(s.timeout, timeout), by
+		if moved && !s.over {
+			s.calls.Go(func() {
+				if err := s.examine(s.b.life, by.address, timeout); err != nil {
+					s.b.cfg.Logger.Warn(err.Error(), "server", by.address)
+				}
+			})
+		}
 	}
 }
 
@@ -389,7 +407,7 @@ func (s *session) close() {
 func (s *session) drop() {
 	s.end()
 	s.mu.Lock()
-	conn := s.net
+	conn := s.dialed
 	s.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()
@@ -408,7 +426,7 @@ func (s *session) join() {
 // reconnect ends the connection, so that the library finds another server.
 func (s *session) reconnect() {
 	s.mu.Lock()
-	conn := s.net
+	conn := s.dialed
 	s.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()

@@ -62,6 +62,11 @@ type Server struct {
 	// libraries use it.
 	Addr string
 
+	// Target is the address of a store other than Redis, else empty. It may
+	// contain a password. Access is what it does not say.
+	Target string
+	Access Access
+
 	// TTL is the TTL of the locks.
 	TTL time.Duration
 
@@ -73,7 +78,6 @@ type Server struct {
 	Goroutines int
 
 	address redisconn.Address
-	access  Access
 	away    time.Duration // additional round trip to the server
 }
 
@@ -102,7 +106,7 @@ func (s Server) Pool() (*redis.Pool, error) {
 	if s.away > 0 {
 		dial = distant(s.away)
 	}
-	options := s.access.options()
+	options := s.Access.options()
 	options.DialContext = dial
 	pool, err := s.address.Pool(options)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/target"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -43,6 +44,7 @@ type Stage struct {
 	Timeout     time.Duration    // Timeout of Env
 	Patience    time.Duration    // Patience of Env
 	Vars        map[string]string
+	Stores      map[string]target.Store // of Env
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
 	Interactive bool
@@ -109,6 +111,7 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 			slices.Sort(all)
 			return all
 		},
+		Stores:      s.Stores,
 		Clock:       s.Clock,
 		Aside:       s.aside(),
 		Timeout:     s.Timeout,

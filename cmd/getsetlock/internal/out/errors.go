@@ -106,7 +106,8 @@ func (e unprefixed) Error() string {
 
 // packages finds package names in front of messages. It leaves alone the same
 // words inside a server's message or a key's name.
-var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisconn|wire): )+`)
+var packages = regexp.MustCompile(
+	`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisconn|wire|etcd|zookeeper): )+`)
 
 func (e unprefixed) Unwrap() error { return e.error }
 
@@ -182,6 +183,16 @@ func OneLine(text string) string {
 	})
 }
 
+// WithoutPath drops the path from a file's error: the message names the file
+// already, or the path is that of a temporary file.
+func WithoutPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
 // Say prints a line on stderr, unless quiet is set.
 func (e *Env) Say(quiet bool, format string, args ...any) {
 	if !quiet {
@@ -210,7 +221,7 @@ func InFlags(err error) error {
 }
 
 var fieldFlags = [][2]string{
-	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""},
+	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""}, {"etcd: ", ""}, {"zookeeper: ", ""},
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
 	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "},
 	{"Ahead ", "--ahead "}, {"Gap ", "--gap "},

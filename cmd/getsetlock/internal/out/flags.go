@@ -18,6 +18,7 @@ import (
 // ServerFlags are the flags that choose the server, and --quiet.
 type ServerFlags struct {
 	Redis, CACert, Cert, Key, PasswordFile string
+	Target                                 string // of another store, see TargetFlag
 	Quiet                                  bool
 }
 
@@ -78,21 +79,29 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 // another server, see [ServerFlags.Picked]. Without it, an error asks for a
 // password that its reader has given.
 func (f *ServerFlags) unused(e *Env) string {
-	set := e.Getenv(redisconn.Env)
-	if set == "" || set == redisconn.Pick(f.Redis, e.Getenv) {
+	return unusedVariables(e, redisconn.Pick(f.Redis, e.Getenv), "--redis")
+}
+
+// unusedVariables is unused for the address that flag names.
+func unusedVariables(e *Env, address, flag string) string {
+	owner := redisconn.Env
+	if e.Getenv(owner) == "" {
+		owner = EnvTarget
+	}
+	if set := e.Getenv(owner); set == "" || set == address {
 		return ""
 	}
 	var names []string
-	for _, name := range ServerVariables[1:] {
-		if e.Getenv(name) != "" {
+	for _, name := range ServerVariables {
+		if name != redisconn.Env && name != EnvTarget && e.Getenv(name) != "" {
 			names = append(names, "$"+name)
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("not used: %s, set for the server of $%s, while --redis names another",
-		strings.Join(names, ", "), redisconn.Env)
+	return fmt.Sprintf("not used: %s, set for the server of $%s, while %s names another",
+		strings.Join(names, ", "), owner, flag)
 }
 
 // Picked returns the server's address, with its password, and the options for
@@ -101,10 +110,11 @@ func (f *ServerFlags) unused(e *Env) string {
 // The other variables belong to the address in [redisconn.Env], and to the
 // address of --redis only where that variable is not set or says the same. A
 // run sets them for its command. That command may name another server by
-// --redis, which must not get this server's password.
+// --redis, which must not get this server's password. Where [EnvTarget] alone
+// is set, they belong to that store.
 func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	raw = redisconn.Pick(f.Redis, e.Getenv)
-	if set := e.Getenv(redisconn.Env); set == "" || set == raw {
+	if set := e.Getenv(redisconn.Env); set == raw || set == "" && e.Getenv(EnvTarget) == "" {
 		o = redisconn.OptionsFromEnv(raw, e.Getenv)
 	}
 	if f.PasswordFile != "" {
@@ -121,7 +131,7 @@ func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 
 // ServerVariables are the variables that name the server for a started program,
 // see [ServerFlags.Environment].
-var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.EnvPasswordFile,
+var ServerVariables = []string{redisconn.Env, EnvTarget, redisconn.EnvPassword, redisconn.EnvPasswordFile,
 	redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile, redisconn.EnvCACert, redisconn.EnvCert,
 	redisconn.EnvKeyFile}
 
@@ -131,6 +141,11 @@ var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.E
 func (f *ServerFlags) Environment(e *Env) []string {
 	raw, o := f.Picked(e)
 	env := []string{redisconn.Env + "=" + raw}
+	if t, err := f.PickTarget(e); err == nil && t != nil {
+		env[0] = EnvTarget + "=" + t.Raw
+		o = redisconn.Options{Password: t.Options.Password, PasswordFile: t.Options.PasswordFile,
+			CACert: t.Options.CACert, Cert: t.Options.Cert, Key: t.Options.Key}
+	}
 	for _, v := range []struct {
 		name, value string
 		file        bool

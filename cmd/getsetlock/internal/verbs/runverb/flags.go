@@ -32,20 +32,21 @@ func (f *runFlags) moves() bool { return f.protocol == out.ProtocolDual || f.pro
 
 // check refuses flags that contradict each other. Durations are compared with
 // each other later, in New of the backends.
-func (f *runFlags) check(cmd *cobra.Command) error {
-	if err := f.pickProtocol(cmd); err != nil {
+func (f *runFlags) check(e *out.Env, cmd *cobra.Command) (err error) {
+	if f.target, err = f.server.PickTarget(e); err != nil {
 		return err
 	}
-	if f.keep < 0 {
-		return out.WrongUse("--keep is %v; it must not be negative", f.keep)
+	if f.target != nil {
+		return f.checkTarget(cmd)
+	}
+	if err := f.pickProtocol(cmd); err != nil {
+		return err
 	}
 	if len(f.also) > 0 && f.protocol != protocolAuto {
 		return out.WrongUse("--also is for --protocol auto: it names namespaces that a migration may carve out of --namespace")
 	}
-	f.waitGiven = cmd.Flags().Changed("wait")
-	f.graceGiven = cmd.Flags().Changed("grace")
-	if f.graceGiven && f.grace < 0 {
-		return out.WrongUse("--grace %v is negative", f.grace)
+	if err := f.checkTimes(cmd); err != nil {
+		return err
 	}
 	switch {
 	case f.protocol != out.ProtocolLegacy, f.mode == "hardened":
@@ -61,6 +62,19 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	if f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease {
 		return out.WrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl,
 			f.terms.Lease)
+	}
+	return nil
+}
+
+// checkTimes refuses times that no lock can have.
+func (f *runFlags) checkTimes(cmd *cobra.Command) error {
+	f.waitGiven = cmd.Flags().Changed("wait")
+	f.graceGiven = cmd.Flags().Changed("grace")
+	switch {
+	case f.keep < 0:
+		return out.WrongUse("--keep is %v; it must not be negative", f.keep)
+	case f.graceGiven && f.grace < 0:
+		return out.WrongUse("--grace %v is negative", f.grace)
 	}
 	return nil
 }

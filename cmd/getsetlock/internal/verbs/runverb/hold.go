@@ -150,7 +150,7 @@ func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []str
 	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
 		return nil, err
 	}
-	if err := f.check(cmd); err != nil {
+	if err := f.check(e, cmd); err != nil {
 		return nil, err
 	}
 	k, err := openKeeper(e, cmd.Context(), f, name)

@@ -67,6 +67,11 @@ Protocols:
   auto    joins the migration of --namespace and does what its phase says; see
           getsetlock migrate
 
+Other stores: with --target the lock lies in etcd or ZooKeeper, on the keys of
+etcdctl lock and concurrency.Mutex, or on the nodes of Curator. Flags of
+protocols and old clients are refused there. With --keep, getsetlock itself
+stays until then; a signal ends it sooner and leaves the lock to its TTL.
+
 Modes of --protocol legacy:
   hardened  the default. It writes the old clients' format by the server's clock
             and proves what it holds by a token on a second key. Two getsetlock
@@ -98,6 +103,7 @@ getsetlock itself decides, it prints the reason on stderr and exits with
 // given.
 type runFlags struct {
 	server     out.ServerFlags
+	target     *out.Target // nil: the server is Redis
 	dialect    out.DialectFlags
 	protocol   string // one of runProtocols, after pickProtocol
 	mode       string
@@ -172,6 +178,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 // wait for it.
 func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
@@ -281,7 +288,7 @@ func (w *waitFlag) config() time.Duration {
 // run executes the verb. It joins an outer run's lock or takes the lock, runs
 // the command, and releases the lock that it took.
 func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []string) error {
-	if err := f.check(cmd); err != nil {
+	if err := f.check(e, cmd); err != nil {
 		return err
 	}
 	if _, err := child.Find(command); err != nil {
@@ -298,6 +305,8 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 // openKeeper returns what takes the lock in the protocol that the flags name.
 func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	switch {
+	case f.target != nil:
+		return openTarget(e, ctx, f, command)
 	case f.moves():
 		return openMoving(e, ctx, f, command)
 	case f.protocol == out.ProtocolModern:

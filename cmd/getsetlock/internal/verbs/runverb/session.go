@@ -353,12 +353,13 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 
 // verdict returns when to end the command of a lost lease. If another client's
 // value was seen on the key, the lease's own time is not over, so the command
-// gets its grace. Otherwise the command is killed at once.
+// gets its grace, and so it does where a store reports a deleted key. Otherwise
+// the command is killed at once.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
 	var fromOld *legacy.LostError
 	var fromToken *modern.LostError
-	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
+	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) || r.flags.target != nil {
 		return child.Overtaken(now, lease.Until(), r.keeper.grace())
 	}
 	return child.Schedule{Term: now, Kill: now}

@@ -93,10 +93,22 @@ func NewLs(e *out.Env) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(e, cmd.Context(), strings.Join(args, ""))
+			pattern := strings.Join(args, "")
+			if f.watch && f.asJSON {
+				return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
+			}
+			t, err := f.server.PickTarget(e)
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				return f.runTarget(e, cmd, t, pattern)
+			}
+			return f.run(e, cmd.Context(), pattern)
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	flags := cmd.Flags()
@@ -138,26 +150,24 @@ type lockLine struct {
 	Waiters  *int64       `json:"waiters"`
 	Fence    *int64       `json:"fence"`
 
-	raw    string        // the key's bytes
-	lock   string        // bytes of key L, which raw is too unless mark
-	held   string        // what unlock compares: the bytes of key L, or the token on key M alone
-	long   bool          // the value is longer than held
-	token  bool          // the lock is a token lock of modern
-	mark   bool          // the key is key M of a getsetlock client
-	marked bool          // key M of this lock has a token
-	vacant bool          // key M of this lock says that a release left the lock to old clients
-	stamp  bool          // Until is the time in the value, by its writer's clock
-	left   time.Duration // Left as a duration
-	ttl    time.Duration // TTL as a duration
-	now    time.Time     // the server's clock at the look
-	age    time.Duration // Age as a duration
-	longer bool          // the holder may have held for longer than Age
+	raw     string        // the key's bytes
+	lock    string        // bytes of key L, which raw is too unless mark
+	held    string        // what unlock compares: the bytes of key L, or the token on key M alone
+	long    bool          // the value is longer than held
+	token   bool          // the lock is a token lock of modern
+	mark    bool          // the key is key M of a getsetlock client
+	marked  bool          // key M of this lock has a token
+	vacant  bool          // key M of this lock says that a release left the lock to old clients
+	stamp   bool          // Until is the time in the value, by its writer's clock
+	left    time.Duration // Left as a duration
+	ttl     time.Duration // TTL as a duration
+	now     time.Time     // the server's clock at the look
+	age     time.Duration // Age as a duration
+	session bool          // the lock ends with its holder's session in a store other than Redis
+	longer  bool          // the holder may have held for longer than Age
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	if f.watch && f.asJSON {
-		return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
-	}
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
@@ -178,6 +188,11 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 			namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
 		return l.locks(ctx, what, isPattern)
 	}
+	return f.show(e, ctx, address, look)
+}
+
+// show prints what a look finds, once or until a signal ends the watch.
+func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look looker) error {
 	if f.watch {
 		return f.keepLooking(e, ctx, address, look)
 	}
@@ -280,8 +295,11 @@ func lockGrid(lines []lockLine) *out.Grid {
 		if l.Left != nil {
 			remaining = out.Rounded(l.left)
 		}
-		if l.TTL != nil {
+		switch {
+		case l.TTL != nil:
 			ttl = out.Rounded(l.ttl)
+		case l.session:
+			ttl = "-"
 		}
 		value := "(" + l.Type + ")"
 		if l.Value != nil {

@@ -74,10 +74,21 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed("value")
+			t, err := f.server.PickTarget(e)
+			if err != nil {
+				return err
+			}
+			if !f.given && !f.yes && !e.Interactive() {
+				return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
+			}
+			if t != nil {
+				return f.runTarget(e, cmd, t, args[0])
+			}
 			return f.run(e, cmd.Context(), args[0])
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	cmd.Flags().StringVar(&f.value, "value", "",
 		"delete the lock if it still holds this value, as ls shows it")
@@ -90,9 +101,6 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
-	}
-	if !f.given && !f.yes && !e.Interactive() {
-		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
 	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,11 @@ type Config struct {
 	// leases are read from the clock of the lock.Client. Defaults to
 	// [lock.Machine].
 	Clock lock.Clock
+
+	// Logger gets a warning for each server whose version may grant a lock
+	// twice, or is too old. Defaults to that of Options.Lock in [Open], and to
+	// slog.Default.
+	Logger *slog.Logger
 }
 
 // Backend takes locks in one etcd cluster. It is a [lock.Backend] with batched
@@ -56,6 +62,7 @@ type Backend struct {
 	all      map[*session]bool  // these and the retired ones
 	refused  map[string]bool    // names at which the last attempt was refused
 	full     bool               // etcd refused a key, since its database is full
+	named    bool               // the servers' versions were asked for
 	held     map[int64]*grant   // by create revision
 }
 
@@ -73,6 +80,9 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	b := &Backend{
 		client: client, cfg: cfg,

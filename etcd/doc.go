@@ -57,6 +57,13 @@
 // holder that has lost its lock. ETCD_LOCK_REV of etcdctl is another revision,
 // which may exceed the next holder's create revision; do not compare the two.
 //
+// # Servers
+//
+// The Backend needs etcd 3.4 or later. The first session asks each server for
+// its version. A warning in [Config].Logger names each server that may renew a
+// lease after it was revoked: 3.4 before 3.4.38, 3.5 before 3.5.23, 3.6 before
+// 3.6.5. Such a server may grant a lock twice.
+//
 // # Errors
 //
 // An error that may pass, such as a lost connection, a missing leader or a full

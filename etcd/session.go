@@ -108,6 +108,10 @@ func (s *session) open(ctx context.Context) error {
 	s.mu.Unlock()
 	s.b.all[s] = true
 	s.b.work.Go(s.keeper)
+	if !s.b.named {
+		s.b.named = true
+		s.b.work.Go(s.b.nameServers)
+	}
 	return nil
 }
 

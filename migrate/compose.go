@@ -52,13 +52,21 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	if err != nil {
 		return nil, err
 	}
+	return c.try(ctx, key, ttl, p, a, func(asked time.Duration) (lock.Grant, error) {
+		return c.target.Try(ctx, key, asked)
+	})
+}
+
+// try makes the attempt of an account. take asks the target.
+func (c *Composed) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
+	take func(asked time.Duration) (lock.Grant, error)) (lock.Grant, error) {
 	asked, err := c.bridge.lease(p, ttl, 0)
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
 	}
 	a.sending(c.bridge, asked)
-	there, err := c.target.Try(ctx, key, asked)
+	there, err := take(asked)
 	g := &composedGrant{c: c, phase: p, account: a, there: there}
 	var unsure *lock.UnsureError
 	switch {
@@ -79,16 +87,23 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	if p == Clean {
 		return g, nil
 	}
-	// The account is closed with the composed grant, and not with the bridge's
-	// part. That part is written later, since the target may have been slow,
-	// and so it also lasts longer.
-	began := c.bridge.clock.Elapsed()
-	g.here, err = c.bridge.try(ctx, key, asked, p, a.part())
+	return g.bridged(ctx, key, asked)
+}
+
+// bridged takes the old clients' key too. The account is closed with the
+// composed grant, and not with the bridge's part. That part is written later,
+// since the target may have been slow, and so it also lasts longer.
+func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	b := g.c.bridge
+	began := b.clock.Elapsed()
+	here, err := b.try(ctx, key, ttl, g.phase, g.account.part())
+	var unsure *lock.UnsureError
 	switch {
 	case err == nil:
-		return g.young(ctx, key, asked, c.bridge.clock.Elapsed()-began)
+		g.here = here
+		return g.young(ctx, key, ttl, b.clock.Elapsed()-began)
 	case errors.As(err, &unsure):
-		c.bridge.orphan(a)
+		b.orphan(g.account)
 		g.here = unsure.Grant
 		return nil, &lock.UnsureError{Grant: g, Err: err}
 	}
@@ -331,24 +346,8 @@ func (g *composedGrant) Look(ctx context.Context) time.Duration {
 // Extend renews both, the target first. The lease is lost when either is. The
 // other one is not renewed then, and stays until the job has stopped.
 func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	var member keeping
-	if err := member.keeps(ctx, g, ttl); err != nil {
-		return lock.Term{}, err
-	}
-	g.account.sending(g.c.bridge, ttl)
-	there, err := g.there.Extend(ctx, ttl)
-	if err == nil && g.here != nil {
-		var here lock.Term
-		here, err = g.here.Extend(ctx, ttl)
-		there = earlier(there, here)
-	}
-	if errors.Is(err, lock.ErrLost) {
-		g.c.bridge.orphan(g.account)
-	}
-	if err != nil {
-		return lock.Term{}, err
-	}
-	return there, nil
+	terms, errs := g.c.ExtendAll(ctx, []lock.Grant{g}, ttl)
+	return terms[0], errs[0]
 }
 
 // Release releases the old key and then the target. It releases the target even
@@ -384,8 +383,10 @@ func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Gra
 }
 
 var (
-	_ lock.Tuned  = (*Composed)(nil)
-	_ lock.Waker  = (*Composed)(nil)
-	_ lock.Fenced = (*composedGrant)(nil)
-	_ lock.Polite = (*composedGrant)(nil)
+	_ lock.Tuned         = (*Composed)(nil)
+	_ lock.Waker         = (*Composed)(nil)
+	_ lock.Queuer        = (*Composed)(nil)
+	_ lock.BatchExtender = (*Composed)(nil)
+	_ lock.Fenced        = (*composedGrant)(nil)
+	_ lock.Polite        = (*composedGrant)(nil)
 )

@@ -3,6 +3,8 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,3 +142,173 @@ func TestReleaseGoesOnWhereTheTargetDidNotAnswer(t *testing.T) {
 
 // errCut is the error of calls that did not arrive.
 var errCut = errors.New("the connection was cut")
+
+// A waiter of the target alone has always queued before the holder releases. A
+// composed waiter is served after it, and not after the crowd has gone.
+func TestComposedWaiterQueuesWithTheTargetInClean(t *testing.T) {
+	composed(t, []migrate.Phase{migrate.Clean}, func(r *elsewhere, p migrate.Phase) {
+		clock := r.w.Clock(redistest.Skew{})
+		store := locktest.NewStore(clock)
+		c, alone := r.over(p, store.Full()), store.Full()
+		held := r.take(alone)
+		place := func(b lock.Backend) lock.Place {
+			p, err := b.(lock.Queuer).Enter(background, "k")
+			if err != nil {
+				r.Fatal(err)
+			}
+			if _, err := p.Try(background, ttl); !errors.Is(err, lock.ErrHeld) {
+				r.Fatal(err)
+			}
+			return p
+		}
+		first := place(alone)
+		second := place(c)
+		third := place(alone)
+		r.release(held)
+		for i, p := range []lock.Place{first, second, third} {
+			g, err := p.Try(background, ttl)
+			if err != nil {
+				r.Fatalf("place %d: %v", i, err)
+			}
+			r.release(g)
+		}
+	})
+}
+
+// The fleet begins anew while a waiter has a place.
+func TestComposedPlaceIsLeftWithPhaseClean(t *testing.T) {
+	composed(t, []migrate.Phase{migrate.Observe}, func(r *elsewhere, p migrate.Phase) {
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		phase := &turning{}
+		phase.set(migrate.Clean)
+		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.Phases = phase })
+		held := r.take(c)
+		place, err := c.Enter(background, "k")
+		if err != nil {
+			r.Fatal(err)
+		}
+		if _, err := place.Try(background, ttl); !errors.Is(err, lock.ErrHeld) || store.Queue("k") != 1 {
+			r.Fatalf("%v, %d places", err, store.Queue("k"))
+		}
+		phase.set(p)
+		if _, err := place.Try(background, ttl); !errors.Is(err, lock.ErrHeld) || store.Queue("k") != 0 {
+			r.Errorf("%v, %d places", err, store.Queue("k"))
+		}
+		r.release(held)
+		g, err := place.Try(background, ttl)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if r.get(keyM) == "" || store.Holder("k") == "" {
+			r.Errorf("M %q, the target %q", r.get(keyM), store.Holder("k"))
+		}
+		r.release(g)
+		if _, err := c.Enter(background, "k"); !errors.Is(err, errors.ErrUnsupported) {
+			r.Errorf("a place in %v: %v", p, err)
+		}
+	})
+}
+
+// turning is a source of the phase that a test changes.
+type turning struct{ phase atomic.Int64 }
+
+func (p *turning) set(to migrate.Phase) { p.phase.Store(int64(to)) }
+
+func (p *turning) Phase(context.Context) (migrate.Phase, error) {
+	return migrate.Phase(p.phase.Load()), nil
+}
+
+// closing is a target that is closed with an error.
+type closing struct {
+	lock.Backend
+	closed int
+}
+
+func (c *closing) Close() error { c.closed++; return errCut }
+
+func TestComposedClosesBothAndReportsTheTarget(t *testing.T) {
+	bridges(t, func(r *rig) {
+		target := &closing{Backend: locktest.NewStore(r.w.Clock(r.skew())).Backend()}
+		b := r.bridge(migrate.Dual)
+		c, err := migrate.Compose(b, target)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := c.Close(); !errors.Is(err, errCut) || target.closed != 1 {
+			r.Errorf("%v, closed %d times", err, target.closed)
+		}
+		if g, err := b.Try(background, "k", ttl); err == nil {
+			r.Errorf("the bridge is open: %v", g)
+		}
+	})
+}
+
+func TestComposedRenewsManyByOneCallOfTheTarget(t *testing.T) {
+	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
+		const leases = 70
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		for calls, target := range map[int]lock.Backend{1: store.Full(), leases: store.Backend()} {
+			c := r.over(p, target)
+			var grants []lock.Grant
+			for i := range leases {
+				g, err := c.Try(background, "k"+strconv.Itoa(i), ttl)
+				if err != nil {
+					r.Fatal(err)
+				}
+				grants = append(grants, g)
+			}
+			before := store.Calls("extend")
+			store.Seize("k0", "thief", time.Hour)
+			terms, errs := c.ExtendAll(background, append(grants, nil), ttl)
+			if n := store.Calls("extend") - before; n != calls {
+				r.Errorf("%d calls, want %d", n, calls)
+			}
+			if !errors.Is(errs[0], lock.ErrLost) || errs[leases] == nil {
+				r.Errorf("a lost grant: %v; none: %v", errs[0], errs[leases])
+			}
+			for i := 1; i < leases; i++ {
+				if errs[i] != nil || terms[i].TTL <= 0 {
+					r.Errorf("lease %d: %+v, %v", i, terms[i], errs[i])
+				}
+				r.release(grants[i])
+			}
+			_ = grants[0].Release(background) // lost
+			store.Seize("k0", "", 0)
+		}
+	})
+}
+
+// The bridge cuts long leases by the old clients' lease, the target does not.
+func TestComposedTermEndsWithTheShorterSide(t *testing.T) {
+	composed(t, []migrate.Phase{migrate.Sealed, migrate.Modern}, func(r *elsewhere, p migrate.Phase) {
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.LongLeases = true })
+		g, err := c.Try(background, "k", 2*lease)
+		if err != nil {
+			r.Fatal(err)
+		}
+		term, err := g.Extend(background, 2*lease)
+		if err != nil || term.TTL > lease || g.Term().TTL > lease {
+			r.Errorf("%v: taken for %v, renewed for %v: %v", p, g.Term().TTL, term.TTL, err)
+		}
+		r.release(g)
+	})
+}
+
+// Nobody may ever release a lost lease. It counts until its TTL has passed.
+func TestTheLedgerForgetsAComposedLeaseThatIsLost(t *testing.T) {
+	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
+		m := &member{PhaseSource: migrate.Fixed(p)}
+		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
+		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.Phases = m })
+		g := r.take(c)
+		store.Seize("k", "thief", time.Hour)
+		if _, err := g.Extend(background, ttl); !errors.Is(err, lock.ErrLost) || m.ended.Load() != 0 {
+			r.Errorf("%v, %d ended", err, m.ended.Load())
+		}
+		r.w.Pass(ttl + 5*time.Second)
+		if m.ended.Load() != 1 {
+			r.Errorf("%d ended", m.ended.Load())
+		}
+	})
+}

@@ -37,6 +37,7 @@ readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment
 mutants check 180 small changes that a named test must notice: those of the last commit's files, and a twelfth of the rest
 bench   check 180 every benchmark once
+targets check 300 locks in other stores: faults in rounds, full counts beside foreign clients
 END
 }
 
@@ -160,6 +161,20 @@ stage_bench() {
   folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
   # shellcheck disable=SC2086 # one word per folder
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
+}
+
+# The stage test runs these tests briefly. One line per module.
+stage_targets() {
+  long etcd/internal/etcdtest 'HistoriesUnder|LoseNoUpdate' -fault-rounds 3 -jetcd 2000 -etcdctl 300
+  long zookeeper 'CutFollower|HistoriesUnder|LoseNoUpdate' -cuts 10 -each 2000
+}
+
+# long FOLDER TESTS FLAG…: runs tests with real servers of the package in FOLDER,
+# with the package's own flags.
+long() {
+  local folder=$1 tests=$2
+  shift 2
+  (cd "$folder" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 -run "$tests" . -args "$@")
 }
 
 # run NAME BUDGET WHAT: runs one stage in its own shell, where a failing line

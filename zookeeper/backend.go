@@ -75,13 +75,14 @@ type Backend struct {
 	closed   bool
 	sessions map[time.Duration]*session // by TTL: those that take new nodes
 	all      map[*session]bool          // these and the retired ones
+	calm     map[string]bool            // names that this Backend left without any node
 }
 
 // New returns a Backend for the ensemble whose servers are host:port. It
 // connects at the first call.
 func New(servers []string, cfg Config) (*Backend, error) {
 	b := &Backend{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
-		sessions: map[time.Duration]*session{}, all: map[*session]bool{}}
+		sessions: map[time.Duration]*session{}, all: map[*session]bool{}, calm: map[string]bool{}}
 	if err := b.hosts.set(servers); err != nil {
 		return nil, err
 	}
@@ -197,8 +198,35 @@ func (b *Backend) someTTL() time.Duration {
 	return defaultTTL
 }
 
-// Try makes one attempt. It looks first, so that a refusal leaves nothing
-// behind. It returns:
+// mostCalm is how many names are remembered as calm.
+const mostCalm = 4096
+
+// isCalm reports whether an attempt at name need not look first: when this
+// Backend released the lock, nobody else had a node there.
+func (b *Backend) isCalm(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.calm[name]
+}
+
+// left remembers whether anybody had a node under name at the end of an
+// acquisition or an attempt.
+func (b *Backend) left(name string, calm bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !calm:
+		delete(b.calm, name)
+	case len(b.calm) < mostCalm:
+		b.calm[name] = true
+	default:
+		clear(b.calm)
+	}
+}
+
+// Try makes one attempt. It looks first, so that a refusal writes nothing. It
+// does not look where this Backend was the last to use the lock, and alone; if
+// another client was faster, the attempt deletes its own node. It returns:
 //
 //   - a grant: the lock is taken.
 //   - a [*lock.HeldError]: another client has a node under the name.
@@ -223,18 +251,20 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 
 // take makes one attempt in a session.
 func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
-	queue, err := s.look(ctx, name)
-	switch {
-	case err != nil:
-		return nil, s.b.trouble("look at", name, err)
-	case len(queue) > 0:
-		return nil, held(name, queue[0].name)
+	if !s.b.isCalm(name) {
+		queue, err := s.look(ctx, name)
+		switch {
+		case err != nil:
+			return nil, s.b.trouble("look at", name, err)
+		case len(queue) > 0:
+			return nil, held(name, queue[0].name)
+		}
 	}
 	g := s.newGrant(name)
 	if err := s.create(ctx, g); err != nil {
 		return nil, err
 	}
-	queue, err = s.stand(ctx, g)
+	queue, err := s.stand(ctx, g)
 	switch {
 	case errors.Is(err, errOver):
 		return nil, err
@@ -243,6 +273,7 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 		return nil, &lock.UnsureError{Grant: g, Err: s.b.trouble("take", name, err)}
 	case len(queue) == 0 || s.b.path(name)+"/"+queue[0].name != g.path:
 		// Another client was faster. The keeper goes on where this delete ends.
+		s.b.left(name, false)
 		if _, err := s.remove(ctx, g); err != nil {
 			s.abandon(g)
 		}
@@ -252,6 +283,7 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 		}
 		return nil, held(name, first)
 	}
+	g.alone = len(queue) == 1
 	if err := s.granted(g, ttl); err != nil {
 		return nil, err
 	}

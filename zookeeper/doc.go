@@ -18,16 +18,20 @@
 // node NAME, called _c_ID-lock-NUMBER. ID is random; NUMBER has ten digits and
 // comes from the server. The least number holds the lock; the others wait, each
 // for the node before its own. A first attempt looks before it writes, so a
-// refusal leaves nothing behind.
+// refusal writes nothing. A client that used the lock last, and alone, does not
+// look; if another client was faster, it deletes its own node again.
 //
 // Every child that ends in ten digits contends, whatever stands before them.
 // Other children are ignored. A client of kazoo sees these nodes only if its
-// Lock was made with extra_lock_patterns=("-lock-",). One child that
+// Lock was made with extra_lock_patterns=("-lock-",). Curator does not see the
+// nodes of kazoo: let only one of the two use a lock. One child that
 // go-zookeeper's own Lock cannot parse makes that Lock fail. Config.Logger
 // reports ignored children and nodes of kazoo, once a lock, and [Info] has them.
 //
 // A missing NAME is made as a container, which the server deletes when it has
-// been empty for a while. Servers before 3.5.1 get persistent nodes.
+// been empty for a while. Servers before 3.5.1 get persistent nodes. A Lock of
+// kazoo makes a missing NAME at its first use only, and fails after the server
+// deleted the container: where kazoo takes part, create NAME by hand.
 //
 // # Leases
 //
@@ -54,7 +58,9 @@
 // the word conf, and whether it is an observer by srvr. A session under two
 // ticks is refused, and an observer is reported to Config.Logger. By default
 // servers answer srvr alone: where minSessionTimeout was set below two ticks,
-// add conf to 4lw.commands.whitelist, or choose the TTL by hand.
+// add conf to 4lw.commands.whitelist, or choose the TTL by hand. The leader must
+// also ask its followers in time. It must not stand still for three tenths of
+// the timeout right before a follower is cut off from it.
 //
 // A node that may be left after an error stays on a list of the session. The
 // session deletes it as soon as ZooKeeper answers, however late. A session that
@@ -79,7 +85,8 @@
 //
 // An error that may pass, such as a lost connection or a missing majority,
 // makes an Acquire wait. Missing rights, a wrong password, a missing chroot
-// that may not be created, or a TTL below minSessionTimeout end it at once.
+// that may not be created, a TTL below minSessionTimeout, and certificates that
+// are not trusted or names that do not exist at every server end it at once.
 //
 // The library's requests cannot be cancelled. If a context ends before the
 // reply, the request runs on; what it created is deleted.

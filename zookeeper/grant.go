@@ -21,6 +21,8 @@ type grant struct {
 	id   string // 32 characters that no other node has
 	term lock.Term
 
+	alone bool // no other node stood there when it was granted; set before the grant is shared
+
 	// Guarded by s.mu.
 	path    string        // path of the node; empty: unknown whether it exists
 	fence   int64         // zxid of its creation
@@ -345,6 +347,7 @@ func (g *grant) Release(ctx context.Context) error {
 		s.abandon(g)
 		return s.b.trouble("release", g.name, err)
 	case found || asked:
+		s.b.left(g.name, g.alone)
 		return nil
 	}
 	return lost(g.name, "its node is gone: another client deleted it")

@@ -28,7 +28,7 @@ type Info struct {
 
 	// Kazoo are the holding and waiting nodes of kazoo. Such a client sees only
 	// nodes of kazoo, and holds the lock alongside others, unless its Lock was
-	// made with extra_lock_patterns=("-lock-",).
+	// made with extra_lock_patterns=("-lock-",). Curator does not see them.
 	Kazoo []string
 }
 

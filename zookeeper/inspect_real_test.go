@@ -17,9 +17,11 @@ import (
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
-// open is Open for a Client that ends with the test.
+// open is Open for a Client that ends with the test. A busy machine may need
+// long for the first reply.
 func open(t *testing.T, address string, o zookeeper.Options) *lock.Client {
 	t.Helper()
+	o.Backend.Timeout = zktest.Patience
 	c, err := zookeeper.Open(context.Background(), address, o)
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +63,9 @@ func TestOpenConnectsAndMakesTheChroot(t *testing.T) {
 		{"zookeeper://" + server.Addr + "/closed/a", 0, []string{"/closed/a does not exist", "by hand"}},
 		{"zookeeper://" + server.Addr, time.Millisecond, []string{"Config.TTL"}},
 	} {
-		_, err := zookeeper.Open(context.Background(), bad.address,
-			zookeeper.Options{Lock: lock.Config{TTL: bad.ttl}})
+		o := zookeeper.Options{Lock: lock.Config{TTL: bad.ttl}}
+		o.Backend.Timeout = zktest.Patience
+		_, err := zookeeper.Open(context.Background(), bad.address, o)
 		for _, word := range bad.words {
 			if err == nil || !strings.Contains(err.Error(), word) {
 				t.Errorf("%s: the error does not say %q: %v", bad.address, word, err)
@@ -158,7 +161,7 @@ func TestListFindsHeldLocks(t *testing.T) {
 	conn := admin(t, server.Addr)
 	ctx := context.Background()
 	holder := client(t, lock.Config{}, server.Addr)
-	b := backend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr)
+	b := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
 	defer b.Close()
 	if infos, err := b.List(ctx, ""); err != nil || len(infos) != 0 {
 		t.Errorf("without a chroot: %v, %v", infos, err)

@@ -158,7 +158,7 @@ func (b *Backend) notice(name string, queue []contender, others []string) {
 	for _, c := range queue {
 		if isKazoos(c.name) && b.noticed.first("kazoo "+name) {
 			b.cfg.Logger.Warn(
-				`a client of kazoo uses this lock; it sees the nodes of other libraries only if its Lock was made with extra_lock_patterns=("-lock-",), else it holds the lock alongside them: check how it was made`,
+				`a client of kazoo uses this lock; it sees the nodes of other libraries only if its Lock was made with extra_lock_patterns=("-lock-",), and Curator does not see it: either may hold the lock alongside it, so check how it was made, and keep Curator away`,
 				"node", b.path(name), "child", c.name)
 		}
 	}

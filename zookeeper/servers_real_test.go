@@ -19,7 +19,7 @@ import (
 func TestSessionsUnderTwoTicksAreRefused(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, "4lw.commands.whitelist=srvr,conf", "tickTime=2000", "minSessionTimeout=1000")
-	cfg := zookeeper.Config{Timeout: zktest.Patience}
+	cfg := zookeeper.Config{}
 	wants(t, "under two ticks", try(t, cfg, "k", 3*time.Second, server.Addr), false, "two of its ticks",
 		"Config.TTL to 4s", "tickTime is 2s")
 	if err := try(t, cfg, "k", 4*time.Second, server.Addr); err != nil {

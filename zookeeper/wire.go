@@ -22,7 +22,8 @@ import (
 type hosts struct {
 	mu      sync.Mutex
 	servers []string
-	trouble error // of the last connection; nil: it succeeded
+	trouble error            // of the last connection; nil: it succeeded
+	of      map[string]error // by server: trouble of its last connection
 }
 
 func (h *hosts) set(servers []string) error {
@@ -36,7 +37,7 @@ func (h *hosts) set(servers []string) error {
 		}
 	}
 	h.mu.Lock()
-	h.servers = servers
+	h.servers, h.of = servers, nil
 	h.mu.Unlock()
 	return nil
 }
@@ -47,10 +48,29 @@ func (h *hosts) list() []string {
 	return slices.Clone(h.servers)
 }
 
-func (h *hosts) failed(err error) {
+func (h *hosts) failed(server string, err error) {
 	h.mu.Lock()
-	h.trouble = err
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		h.of = map[string]error{}
+	}
+	h.trouble, h.of[server] = err, err
+}
+
+// hopeless reports whether waiting mends nothing: no server of the list has a
+// certificate that is trusted, or a name that exists.
+func (h *hosts) hopeless() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, server := range h.servers {
+		var cert *tls.CertificateVerificationError
+		var name *net.DNSError
+		err := h.of[server]
+		if !errors.As(err, &cert) && (!errors.As(err, &name) || !name.IsNotFound) {
+			return false
+		}
+	}
+	return true
 }
 
 // lastTrouble is a clause for errors.
@@ -108,10 +128,12 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	if s.isOver() {
 		return nil, errOver
 	}
+	// The library allows a second, which is short for TLS over a long way.
+	timeout = max(timeout, min(s.b.cfg.Timeout, s.ttl/6))
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn, err := s.b.connect(ctx, network, address)
-	s.b.hosts.failed(err)
+	s.b.hosts.failed(address, err)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +216,8 @@ func (t *tap) Read(p []byte) (int, error) {
 		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
 		t.s.greeted(t, int64(binary.BigEndian.Uint64(t.head[12:])), timeout)
 	case err != nil:
-		t.s.b.hosts.failed(fmt.Errorf("%s accepted the connection and did not greet: %w", t.RemoteAddr(),
-			err))
+		t.s.b.hosts.failed(t.address, fmt.Errorf("%s accepted the connection and did not greet: %w",
+			t.address, err))
 	}
 	return n, err
 }

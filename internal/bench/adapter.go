@@ -104,7 +104,7 @@ func (a Access) options() redisconn.Options {
 func (s Server) Pool() (*redis.Pool, error) {
 	dial := Dial
 	if s.away > 0 {
-		dial = distant(s.away)
+		dial = Distant(s.away)
 	}
 	options := s.Access.options()
 	options.DialContext = dial
@@ -132,6 +132,10 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 
 // messages is the number of commands that this process has sent.
 var messages atomic.Int64
+
+// Messages returns how many commands this process has sent through connections
+// of [Dial].
+func Messages() int64 { return messages.Load() }
 
 // counted counts asterisks: every command begins with one, and only the text of
 // a script, sent once per process, contains others. It embeds the concrete

@@ -11,7 +11,7 @@ import (
 // The holder asks all members at once, and takes itself for the holder if at
 // least Votes of them grant. It trusts its lease for TTL − Margin ticks by its
 // own clock, counted from before it sent. It renews up to Renewals times, by
-// the two rules of package quorum. The rival asks once, at any time, and needs
+// the rules of package quorum. The rival asks once, at any time, and needs
 // a majority. Requests and replies take any time, and may never arrive.
 type Scenario struct {
 	Members int // 1 to 7
@@ -44,6 +44,10 @@ const (
 	// ruleTrustEnds: a reply that comes after trust has ended changes nothing.
 	// Without it, a renewal that succeeded revives the lease.
 	ruleTrustEnds
+	// ruleConfirmed: a vote that was taken again counts towards a renewal's
+	// majority only after a renewal has confirmed it. Without it, it counts as
+	// soon as the member granted it.
+	ruleConfirmed
 	// ruleFromSent: trust counts from before the requests were sent. Without
 	// it, from the reply that made the majority.
 	ruleFromSent
@@ -54,7 +58,7 @@ type goal uint8
 
 const (
 	overlap goal = iota // both hold at one instant
-	hidden              // a renewal counts a vote that was taken after the rival held
+	hidden              // a renewal depends on a vote that was taken after the rival held
 )
 
 // Exploration is the result of Explore.

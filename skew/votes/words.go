@@ -52,13 +52,13 @@ func (c client) String() string { return [...]string{"nobody", "holder", "rival"
 // executed says what a member did with a request of the holder.
 func (x *explorer) executed(before *world, was, now member) string {
 	switch {
-	case now.mine == askNone && before.holder == asking:
+	case now.mine == askNone && (before.rounds == 0 || was.mine == askTake):
 		return "refuses the holder"
 	case now.mine == askNone:
 		return "does not have the holder's key"
 	case was.owner == holder:
 		return "renews the holder's vote"
-	case before.holder == asking:
+	case before.rounds == 0:
 		return "votes for the holder"
 	}
 	return "votes for the holder again"

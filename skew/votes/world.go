@@ -27,7 +27,8 @@ type member struct {
 	left  int8 // ticks until the key expires
 	quiet int8 // ticks until the member votes
 	vote  bool // the holder counts on this vote and will renew it
-	after bool // the holder took this vote after the rival held
+	fresh bool // the holder took this vote again, and no renewal has confirmed it
+	after bool // … and it did so after the rival held
 	mine  ask  // the holder's request
 	other ask  // the rival's
 }
@@ -39,8 +40,11 @@ func (m member) key() uint64 {
 	if m.vote {
 		k |= 1
 	}
-	if m.after {
+	if m.fresh {
 		k |= 2
+	}
+	if m.after {
+		k |= 4
 	}
 	return k
 }
@@ -66,7 +70,7 @@ type world struct {
 	rivals  int8 // ticks since the rival sent, at most TTL
 	rounds  int8 // renewals begun
 	held    bool // the rival held since the holder first did
-	done    bool // the holder's last renewal counted a vote that it took after that
+	done    bool // the holder's last renewal depends on a vote that it took after that
 
 	lost, restarted, jumped int8
 }
@@ -147,18 +151,25 @@ func (x *explorer) members(w *world) func(yield func(int8) bool) {
 // Replies to a round count together: to read some of them, too few to matter,
 // is to read none.
 func (x *explorer) replies(w *world) bool {
-	granted, counted, taken := 0, 0, 0
+	granted, counted, taken := x.replied(w)
+	return taken > 0 || granted > 0 && granted+counted >= x.Votes
+}
+
+// replied counts the replies on their way that grant a vote, those that were
+// counted, and those about votes that were taken again. A fresh vote does not
+// count until the round has succeeded.
+func (x *explorer) replied(w *world) (granted, counted, taken int) {
 	for i := range x.Members {
-		switch w.members[i].mine {
-		case askGranted:
+		switch m := &w.members[i]; {
+		case m.mine == askGranted && (!m.fresh || w.holder == holding):
 			granted++
-		case askCounted:
+		case m.mine == askCounted:
 			counted++
-		case askTaken:
+		case m.mine == askTaken:
 			taken++
 		}
 	}
-	return taken > 0 || granted > 0 && granted+counted >= x.Votes
+	return granted, counted, taken
 }
 
 // troubles appends what may befall a member. A member without a key loses
@@ -248,13 +259,13 @@ func (m *member) grants(to client, ttl int) bool {
 
 // execute is a member's turn with a request of the holder.
 func (x *explorer) execute(w *world, m *member) {
-	first, taking, granted := w.holder == asking, m.mine == askTake, false
+	first, taking, granted := w.rounds == 0, m.mine == askTake, false
 	switch {
 	case !first && !taking && m.owner == holder:
 		m.left, granted = int8(x.TTL), true
 	case first || taking || x.broken&ruleRenewFirst != 0:
 		granted = m.grants(holder, x.TTL)
-		m.after = granted && w.held
+		m.after = granted && w.held && !first
 	}
 	switch {
 	case granted && taking:
@@ -262,24 +273,18 @@ func (x *explorer) execute(w *world, m *member) {
 	case granted:
 		m.mine = askGranted
 	default:
-		m.mine, m.vote = askNone, false
+		m.mine, m.vote, m.fresh = askNone, false, false
 	}
 }
 
 // reply is the holder reading the replies that there are.
 func (x *explorer) reply(w *world) {
-	succeeds, again := false, false
-	for i := range x.Members {
-		switch m := &w.members[i]; m.mine {
-		case askGranted:
-			m.mine, m.vote, succeeds = askCounted, true, w.holder == asking || w.holder == renewing
-			again = again || m.after
-		case askTaken:
-			m.mine, m.vote = askNone, true
-		}
-	}
+	renewed := w.holder == renewing
+	granted, counted, _ := x.replied(w)
+	succeeds := (w.holder == asking || renewed) && granted > 0 && granted+counted >= x.Votes
+	again := x.read(w, succeeds)
 	if !succeeds {
-		return // further replies to a round that has succeeded
+		return // replies about votes taken again, or further ones to a round that has succeeded
 	}
 	w.trust = w.round
 	if x.broken&ruleFromSent != 0 {
@@ -290,12 +295,30 @@ func (x *explorer) reply(w *world) {
 	if w.holder == over {
 		return
 	}
-	w.done = again
+	w.done = renewed && again
 	for i := range x.Members {
-		if m := &w.members[i]; m.mine == askNone && !m.vote {
+		if m := &w.members[i]; renewed && m.mine == askNone && !m.vote {
 			m.mine = askTake
 		}
 	}
+}
+
+// read notes what the replies say. It reports whether a success depends on a
+// vote that the holder took after the rival held.
+func (x *explorer) read(w *world, succeeds bool) (again bool) {
+	solid := 0
+	for i := range x.Members {
+		switch m := &w.members[i]; {
+		case m.mine == askTaken:
+			m.mine, m.vote, m.fresh = askNone, true, x.broken&ruleConfirmed == 0
+		case m.mine == askGranted && (succeeds || w.holder == holding):
+			if !m.after {
+				solid++
+			}
+			m.mine, m.vote, m.fresh, m.after = askCounted, true, false, false
+		}
+	}
+	return solid < x.Votes
 }
 
 // renew begins a renewal. Requests of earlier rounds have been executed by now
@@ -367,6 +390,7 @@ func (x *explorer) ends(w *world) {
 	}
 	w.holder = over
 	for i := range x.Members {
-		w.members[i].mine, w.members[i].vote = askNone, false
+		m := &w.members[i]
+		m.mine, m.vote, m.fresh = askNone, false, false
 	}
 }

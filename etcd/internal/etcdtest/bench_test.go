@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
 	"github.com/getsetlock/getsetlock/etcd"
@@ -21,7 +22,7 @@ import (
 // and report how many times as long getsetlock took: "ratio".
 
 func benchCluster(b *testing.B, n int) *Cluster {
-	c := Start(b, n)
+	c := Start(b, n, func(cfg *embed.Config) { cfg.UnsafeNoFsync = false })
 	b.ResetTimer()
 	return c
 }
@@ -149,7 +150,7 @@ func BenchmarkManyLeases(b *testing.B) {
 	}
 	ctx := context.Background()
 	var n counted
-	cfg := clientv3.Config{Endpoints: []string{startApart(b)}, Logger: zap.NewNop()}
+	cfg := clientv3.Config{Endpoints: StartApart(b, 1).Endpoints(), Logger: zap.NewNop()}
 	n.into(&cfg)
 	client, err := clientv3.New(cfg)
 	fatal(b, err)

@@ -88,7 +88,7 @@ func (n *counted) into(cfg *clientv3.Config) {
 			conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if txn, ok := in.(*etcdserverpb.TxnRequest); ok && writes(txn) {
 				n.puts.Add(1)
-			} else {
+			} else if _, once := in.(*etcdserverpb.StatusRequest); !once {
 				n.reads.Add(1)
 			}
 			return next(ctx, method, in, out, conn, opts...)
@@ -208,6 +208,67 @@ func TestWaiterOutlivesItsSession(t *testing.T) {
 		t.Error(r.Err)
 	} else {
 		release(t, r.Lease)
+	}
+}
+
+// standing returns a place in the queue of a held lock, with its key.
+func standing(t *testing.T, c *Cluster) lock.Place {
+	t.Helper()
+	holder, b := c.backend(), c.backend()
+	t.Cleanup(func() {
+		if err := errors.Join(holder.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := holder.Try(testContext(t), "stock", long); err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.Enter(testContext(t), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Try(testContext(t), long); !errors.Is(err, lock.ErrHeld) {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestLeavingDeletesTheKeyOfThePlace(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	p := standing(t, c)
+	if n := len(c.Keys("stock/")); n != 2 {
+		t.Fatalf("%d keys", n)
+	}
+	if err := p.Leave(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if left := c.Keys("stock/"); len(left) != 1 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestPlaceIsWokenByTheLossOfItsOwnKey(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	p, own := standing(t, c), c.Client()
+	woken := make(chan struct{}, 1)
+	cancel, _, err := p.Await(testContext(t), func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	last, err := own.Get(testContext(t), "stock/", clientv3.WithLastCreate()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Delete(testContext(t), string(last.Kvs[0].Key)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-woken:
+	case <-time.After(30 * time.Second):
+		t.Error("the waiter was not woken")
 	}
 }
 

@@ -41,10 +41,11 @@ func Jar(t testing.TB) string {
 type Server struct {
 	Addr string // host:port for clients
 
-	t   testing.TB
-	dir string
-	mu  sync.Mutex
-	cmd *exec.Cmd
+	t    testing.TB
+	port int
+	dir  string
+	mu   sync.Mutex
+	cmd  *exec.Cmd
 }
 
 // Port returns a loopback port that nobody listens on.
@@ -71,7 +72,7 @@ func Start(t testing.TB, lines ...string) *Server {
 func configure(t testing.TB, lines ...string) *Server {
 	t.Helper()
 	port := Port(t)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, dir: t.TempDir()}
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, port: port, dir: t.TempDir()}
 	lines = append([]string{
 		"dataDir=" + s.dir,
 		"clientPortAddress=127.0.0.1",

@@ -107,7 +107,7 @@ func (e unprefixed) Error() string {
 // packages finds package names in front of messages. It leaves alone the same
 // words inside a server's message or a key's name.
 var packages = regexp.MustCompile(
-	`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisconn|wire|etcd|zookeeper): )+`)
+	`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|quorum|audit|redisconn|wire|etcd|zookeeper): )+`)
 
 func (e unprefixed) Unwrap() error { return e.error }
 
@@ -222,6 +222,7 @@ func InFlags(err error) error {
 
 var fieldFlags = [][2]string{
 	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""}, {"etcd: ", ""}, {"zookeeper: ", ""},
+	{"quorum: ", ""}, {"GreatestTTL", "--greatest"},
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
 	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "},
 	{"Ahead ", "--ahead "}, {"Gap ", "--gap "},

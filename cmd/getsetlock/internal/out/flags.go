@@ -15,16 +15,20 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// ServerFlags are the flags that choose the server, and --quiet.
+// ServerFlags are the flags that choose the server, and --quiet. Redis is the
+// last address that was given; a verb with --quorum takes all of them.
 type ServerFlags struct {
 	Redis, CACert, Cert, Key, PasswordFile string
 	Target                                 string // of another store, see TargetFlag
 	Quiet                                  bool
+	Quorum                                 bool // --quorum: several servers keep each lock
+
+	given []string // every --redis, in their order
 }
 
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	f.RegisterAddress(cmd, "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
 	f.RegisterFiles(cmd)
 	Complete(cmd, "redis", cobra.NoFileCompletions)
 }
@@ -52,7 +56,16 @@ func (f *ServerFlags) QuietFlag(cmd *cobra.Command) {
 // Open returns a pool for the server, and the server's address without its
 // password. Nothing has been sent yet.
 func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error) {
+	if err := f.one(e); err != nil {
+		return nil, "", err
+	}
 	raw, options := f.Picked(e)
+	return f.pool(e, raw, options)
+}
+
+// pool returns a pool for one server.
+func (f *ServerFlags) pool(e *Env, raw string, options redisconn.Options) (pool *redis.Pool, address string,
+	err error) {
 	a, err := redisconn.Parse(raw)
 	if err != nil {
 		return nil, "", WrongUse("%w", err)
@@ -79,6 +92,9 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 // another server, see [ServerFlags.Picked]. Without it, an error asks for a
 // password that its reader has given.
 func (f *ServerFlags) unused(e *Env) string {
+	if f.ofEnvironment(e) {
+		return ""
+	}
 	return unusedVariables(e, redisconn.Pick(f.Redis, e.Getenv), "--redis")
 }
 
@@ -114,7 +130,12 @@ func unusedVariables(e *Env, address, flag string) string {
 // is set, they belong to that store.
 func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	raw = redisconn.Pick(f.Redis, e.Getenv)
-	if set := e.Getenv(redisconn.Env); set == raw || set == "" && e.Getenv(EnvTarget) == "" {
+	return raw, f.options(e, raw)
+}
+
+// options returns the options for one of the addresses.
+func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
+	if f.ofEnvironment(e) {
 		o = redisconn.OptionsFromEnv(raw, e.Getenv)
 	}
 	if f.PasswordFile != "" {
@@ -126,7 +147,7 @@ func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	if f.Cert != "" || f.Key != "" {
 		o.Cert, o.Key = f.Cert, f.Key
 	}
-	return raw, o
+	return o
 }
 
 // ServerVariables are the variables that name the server for a started program,
@@ -139,8 +160,12 @@ var ServerVariables = []string{redisconn.Env, EnvTarget, redisconn.EnvPassword, 
 // same server, with the same user and password. File paths are absolute, since
 // the program may change its directory first.
 func (f *ServerFlags) Environment(e *Env) []string {
-	raw, o := f.Picked(e)
-	env := []string{redisconn.Env + "=" + raw}
+	addresses := f.Addresses(e)
+	env := []string{redisconn.Env + "=" + strings.Join(addresses, " ")}
+	var o redisconn.Options
+	for _, raw := range addresses {
+		o = fuller(o, f.options(e, raw))
+	}
 	if t, err := f.PickTarget(e); err == nil && t != nil {
 		env[0] = EnvTarget + "=" + t.Raw
 		o = redisconn.Options{Password: t.Options.Password, PasswordFile: t.Options.PasswordFile,

@@ -47,6 +47,10 @@ func (f *ServerFlags) PickTarget(e *Env) (*Target, error) {
 	if f.Target == "" {
 		from = "$" + EnvTarget
 	}
+	if f.Quorum {
+		return nil, WrongUse("--quorum takes the addresses of several Redis servers, and %s names another store",
+			from)
+	}
 	a, store, err := backing.Parse(raw, e.Stores)
 	if err != nil {
 		return nil, WrongUse("%s: %w", from, err)

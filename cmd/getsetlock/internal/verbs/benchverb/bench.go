@@ -14,6 +14,8 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/bench"
+	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/quorum"
 )
 
 const benchLong = `Measures this program's locks on your server, and compares each with the same
@@ -31,6 +33,9 @@ clients do. At the end, and after ^C, bench looks once through all keys (SCAN)
 for leftovers. A bench that is killed by SIGKILL leaves counters of fencing
 numbers without a TTL (gsl:fence:getsetlock-bench-…); the next bench deletes
 those older than an hour.
+
+With --quorum it measures a lock on several servers, with and without fencing
+numbers, and compares it with the same lock on the first of them.
 
 Scenarios; by default all except the last two:
 %s
@@ -72,6 +77,7 @@ func New(e *out.Env) *cobra.Command {
 	}
 	f.server.Register(cmd)
 	f.server.TargetFlag(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.scenario, "scenario", nil,
@@ -125,8 +131,11 @@ func (f *benchFlags) run(e *out.Env, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t != nil {
+	switch {
+	case t != nil:
 		return f.runTarget(e, ctx, t)
+	case f.server.Quorum:
+		return f.runQuorum(e, ctx)
 	}
 	scenarios, heavy := benchScenarios()
 	if scenarios, err = f.picked(scenarios, heavy); err != nil {
@@ -167,6 +176,40 @@ func (f *benchFlags) runTarget(e *out.Env, ctx context.Context, t *out.Target) e
 			Cert: o.Cert,
 			Key:  o.Key},
 		Clean: func(prefix string) { _ = conn.Clean(context.WithoutCancel(ctx), prefix) },
+	})
+}
+
+// runQuorum measures a lock on several servers, and the same lock on the first
+// of them.
+func (f *benchFlags) runQuorum(e *out.Env, ctx context.Context) error {
+	members, err := f.server.Members(e)
+	if err != nil {
+		return err
+	}
+	var names, addresses []string
+	for _, a := range bench.Quorum() {
+		names = append(names, a.Name)
+	}
+	for _, m := range members {
+		addresses = append(addresses, m.Raw)
+	}
+	scenarios, err := f.picked(bench.OfStore(names, bench.QuorumBase), nil)
+	if err != nil {
+		return err
+	}
+	b, err := out.Quorum(e, members, modern.Config{}, quorum.Config{GreatestTTL: out.GreatestTTL})
+	if err != nil {
+		return err
+	}
+	err = b.Check(ctx).Err()
+	_ = b.Close()
+	if err != nil {
+		return out.CouldNot(err, "measuring on %s", out.Servers(members))
+	}
+	access := bench.AccessOf(out.AccessOf(members))
+	return f.measure(e, ctx, out.Servers(members), &bench.Runner{
+		Adapters: bench.Quorum(), Scenarios: scenarios, Target: strings.Join(addresses, " "), Access: access,
+		Clean: func(prefix string) { bench.CleanQuorum(addresses, access, prefix) },
 	})
 }
 
@@ -280,7 +323,7 @@ func NewProcess(e *out.Env) *cobra.Command {
 		Hidden: true,
 		Args:   out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			adapters := bench.Own()
+			adapters := append(bench.Own(), bench.Quorum()...)
 			for _, store := range e.Stores {
 				adapters = append(adapters, store.Adapters...)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // The test program also serves as the processes of a measurement.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == benchProcessVerb {
-		if bench.Child(append(bench.Own(), inMemory...), os.Stdin, os.Stdout) != nil {
+		if bench.Child(slices.Concat(bench.Own(), inMemory, bench.Quorum()), os.Stdin, os.Stdout) != nil {
 			os.Exit(out.CodeUse)
 		}
 		os.Exit(out.CodeWell)
@@ -58,6 +59,33 @@ func TestBenchMeasuresAndLeavesNoKey(t *testing.T) {
 		}
 	}
 	redistest.NoKeys(t, s.World.Pool())
+}
+
+func TestBenchMeasuresAQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	got := s.Run("bench", "--quorum", "--quick", "--scenario", "uncontended", "--json")
+	var doc struct{ Rows []bench.Row }
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || got.Code != 0 {
+		t.Fatalf("exit %d, %v: %s", got.Code, err, got.Errors)
+	}
+	messages := map[string]float64{}
+	for _, r := range doc.Rows {
+		if r.Metric == "messages" {
+			messages[r.Adapter] = math.Round(r.Value)
+		}
+		if r.Metric == "us_p50" && r.Ratio == nil {
+			t.Errorf("%s: no ratio", r.Adapter)
+		}
+	}
+	// A SET and a deletion on each server; with a number a second round.
+	if messages["modern, one server"] != 2 || messages["quorum"] != 6 || messages["quorum, fenced"] < 8 {
+		t.Errorf("%v messages", messages)
+	}
+	for _, w := range on {
+		redistest.NoKeys(t, w.Pool())
+	}
+	on[0].Says("connected_slaves", "1")
+	s.Want(s.Run("bench", "--quorum", "--quick"), 3, "", "it has replicas")
 }
 
 func TestBenchPrintsATableForEachScenario(t *testing.T) {

@@ -1,6 +1,7 @@
 package runverb
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (f *runFlags) check(e *out.Env, cmd *cobra.Command) (err error) {
 	if f.target != nil {
 		return f.checkTarget(cmd)
 	}
-	if err := f.pickProtocol(cmd); err != nil {
+	if err := cmp.Or(f.checkQuorum(cmd), f.pickProtocol(cmd)); err != nil {
 		return err
 	}
 	if len(f.also) > 0 && f.protocol != protocolAuto {
@@ -85,7 +86,7 @@ func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed("protocol")
 	ofOld := ""
 	for _, name := range forLegacy {
-		if cmd.Flags().Changed(name) {
+		if cmd.Flags().Changed(name) && !f.server.Quorum {
 			ofOld = name
 			break
 		}

@@ -179,6 +179,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	f.server.Register(cmd)
 	f.server.TargetFlag(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
@@ -186,7 +187,7 @@ func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
 		"the old clients' shortest lease (default the dialect's)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",
-		"the old clients' longest lease (default --lease)")
+		"the old clients' longest lease (default --lease); with --quorum the longest TTL of any client on the servers (default 30s, or --ttl or --keep if longer)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
 		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
@@ -307,6 +308,8 @@ func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	switch {
 	case f.target != nil:
 		return openTarget(e, ctx, f, command)
+	case f.server.Quorum:
+		return openQuorum(e, f, command)
 	case f.moves():
 		return openMoving(e, ctx, f, command)
 	case f.protocol == out.ProtocolModern:

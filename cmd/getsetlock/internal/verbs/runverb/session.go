@@ -183,6 +183,9 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 			}
 			return g.lease, nil
 		case why := <-r.keeper.waits():
+			if until := untilVotes(why, r.env.Clock.Now()); until != "" {
+				r.env.Say(r.flags.server.Quiet, "waiting: %s", until)
+			}
 			remind.begin(r, why)
 		case <-remind.due:
 			remind.look(waiting)

@@ -3,6 +3,7 @@ package runverb
 import (
 	"context"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -44,9 +45,10 @@ func (r *runner) warn(ctx context.Context) {
 // plain keys: then each look would be a refusal in the server's ACL LOG, which
 // some watch for intruders.
 func (r *runner) hasUser() bool {
-	raw, _ := r.flags.server.Picked(r.env)
-	address, err := url.Parse(raw)
-	return err == nil && address.User.Username() != ""
+	return slices.ContainsFunc(r.flags.server.Addresses(r.env), func(raw string) bool {
+		address, err := url.Parse(raw)
+		return err == nil && address.User.Username() != ""
+	})
 }
 
 // warnOfSpellings names keys that are r's key in the spelling of another

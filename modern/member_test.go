@@ -20,7 +20,8 @@ var _ quorum.Member = (*modern.Backend)(nil)
 func TestQuorumOfServersPassesTheKit(t *testing.T) {
 	for name, fences := range map[string]bool{"plain": false, "fences": true} {
 		t.Run(name, func(t *testing.T) {
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: true}, func(t *testing.T) *locktest.World {
+			traits := locktest.Traits{CannotWake: true, Barging: true}
+			locktest.RunInBubbles(t, traits, func(t *testing.T) *locktest.World {
 				var worlds []*redistest.World
 				for _, id := range []string{"a", "b", "c"} {
 					w := redistest.Bubble(t)

@@ -20,30 +20,30 @@ var _ quorum.Member = (*modern.Backend)(nil)
 func TestQuorumOfServersPassesTheKit(t *testing.T) {
 	for name, fences := range map[string]bool{"plain": false, "fences": true} {
 		t.Run(name, func(t *testing.T) {
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: true},
-				func(t *testing.T) *locktest.World {
-					var worlds []*redistest.World
-					for _, id := range []string{"a", "b", "c"} {
-						w := redistest.Bubble(t)
-						w.Info(map[string]string{"run_id": id})
-						worlds = append(worlds, w)
-					}
-					return &locktest.World{
-						Backend: func() lock.Backend { return over(t, worlds, fences) },
-						Pass: func(d time.Duration) {
-							worlds[0].Pass(d)
-							worlds[1].ServerNow()
-							worlds[2].ServerNow()
-						},
-						TTL: 10 * time.Second,
-						Seize: func(key string) {
-							for _, w := range worlds {
-								w.Mini.Set(key, "thief")
-								w.Mini.SetTTL(key, time.Hour)
-							}
-						},
-					}
-				})
+			traits := locktest.Traits{CannotWake: true, Barging: true}
+			locktest.RunInBubbles(t, traits, func(t *testing.T) *locktest.World {
+				var worlds []*redistest.World
+				for _, id := range []string{"a", "b", "c"} {
+					w := redistest.Bubble(t)
+					w.Info(map[string]string{"run_id": id})
+					worlds = append(worlds, w)
+				}
+				return &locktest.World{
+					Backend: func() lock.Backend { return over(t, worlds, fences) },
+					Pass: func(d time.Duration) {
+						worlds[0].Pass(d)
+						worlds[1].ServerNow()
+						worlds[2].ServerNow()
+					},
+					TTL: 10 * time.Second,
+					Seize: func(key string) {
+						for _, w := range worlds {
+							w.Mini.Set(key, "thief")
+							w.Mini.SetTTL(key, time.Hour)
+						}
+					},
+				}
+			})
 		})
 	}
 }

@@ -4,6 +4,7 @@ package migrate_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -55,12 +56,18 @@ func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 		}
 		const leases = 5000
 		round(leases)
-		before := memory() // tables have grown to what the next round needs
-		round(leases)
-		each := (memory() - before) / leases
-		t.Logf("%s: %d bytes a lease", name, each)
-		if each > 100 {
-			t.Errorf("%s: %d bytes are kept for each lease that ended by itself", name, each)
+		// Tables have grown to what the next round needs. What is kept for each
+		// lease grows in every round, and noise does not.
+		least := int64(math.MaxInt64)
+		for tries := 0; least > 100 && tries < 3; tries++ {
+			before := memory()
+			round(leases)
+			each := (memory() - before) / leases
+			t.Logf("%s: %d bytes a lease", name, each)
+			least = min(least, each)
+		}
+		if least > 100 {
+			t.Errorf("%s: %d bytes are kept for each lease that ended by itself", name, least)
 		}
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)

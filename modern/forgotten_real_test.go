@@ -4,6 +4,7 @@ package modern_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -37,12 +38,19 @@ func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 			return int64(m.HeapAlloc)
 		}
 		round(2000)
-		before := memory()
+		// What is kept for each lease grows in every round, and noise does not.
 		const leases = 10_000
-		round(leases)
-		<-time.After(time.Second) // the keys end a little later than trust
-		if each := (memory() - before) / leases; each > 100 {
-			t.Errorf("%s: %d bytes are kept for each lease that ended by itself", name, each)
+		least := int64(math.MaxInt64)
+		for tries := range 3 {
+			before := memory()
+			round(leases + tries)
+			<-time.After(time.Second) // the keys end a little later than trust
+			if least = min(least, (memory()-before)/leases); least <= 100 {
+				break
+			}
+		}
+		if least > 100 {
+			t.Errorf("%s: %d bytes are kept for each lease that ended by itself", name, least)
 		}
 	}
 }

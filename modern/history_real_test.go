@@ -96,7 +96,7 @@ func (h *history) check(t *testing.T, model porcupine.Model) {
 	for _, s := range h.steps {
 		ops = append(ops, porcupine.Operation{ClientId: s.Client % 100, Input: s, Call: s.From, Return: s.To})
 	}
-	result := porcupine.CheckOperationsTimeout(model, ops, time.Minute)
+	result := porcupine.CheckOperationsTimeout(model, ops, 5*time.Minute)
 	if result == porcupine.Ok {
 		return
 	}

@@ -39,7 +39,7 @@ func handOff(t *testing.T, pool *redis.Pool, cfg modern.Config, lc lock.Config) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+	ctx, cancel := context.WithTimeout(bg, 5*time.Minute)
 	defer cancel()
 	got := clients[1].Request(ctx, "app:k")
 	select {

@@ -110,7 +110,7 @@ func (b *book) explained(t *testing.T, old bool) bool {
 			ops = append(ops, porcupine.Operation{ClientId: d.client, Input: d, Call: d.from, Return: d.to})
 		}
 	}
-	result := porcupine.CheckOperationsTimeout(oneHolder, ops, time.Minute)
+	result := porcupine.CheckOperationsTimeout(oneHolder, ops, 5*time.Minute)
 	if result == porcupine.Unknown {
 		t.Errorf("%d operations in a minute: no answer", len(ops))
 	}

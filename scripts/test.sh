@@ -77,21 +77,35 @@ elsewhere='proof/spec|tools/readme'
 # Each package is built once, including the tests with real servers. Those
 # mostly wait for leases and windows in real time, so more of them run in
 # parallel than there are cores, and the packages that take longest start first.
-# Every test with real servers must appear by name among the passed ones.
+# Every test with real servers must appear by name among the passed ones. The
+# other modules' tests run at the same time and are printed at the end.
 stage_test() {
-  local longest wanted passed left module
+  local longest wanted passed left others their_job failed=0
+  others=$(mktemp)
+  other_modules >"$others" 2>&1 &
+  their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
   longest=(./migrate ./cmd/getsetlock/internal/rehearse ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \
-    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed"
+    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
   left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
-  rm -f "$passed"
+  wait "$their_job" || failed=1
+  cat "$others"
+  rm -f "$passed" "$others"
   [ -z "$left" ] || die 1 "these tests with real servers failed or did not run: ${left//$'\n'/, }"
+  return "$failed"
+}
+
+# other_modules runs the tests of every module but the first, and returns 1 if
+# some failed.
+other_modules() {
+  local module failed=0
   for module in $(modules | tail -n +2); do
-    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 ./...)
+    (cd "$module" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 ./...) || failed=1
   done
+  return "$failed"
 }
 
 # Under the race detector some tests use only the first entry of each of their

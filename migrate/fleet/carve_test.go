@@ -288,7 +288,7 @@ func TestUnlistedRecordCountsForNobody(t *testing.T) {
 // same namespace, or another one.
 func TestTwoOperatorsCarveAtOnce(t *testing.T) {
 	for _, second := range []string{eu, "order:us:"} {
-		for nth, sent := 1, 1; nth <= sent; nth++ {
+		for nth, sent := 1, 1; nth <= sent; nth += step {
 			inBubble(t, func(f *fleet) {
 				f.program(migrate.MemberConfig{Also: []string{eu, "order:us:"}})
 				f.to(migrate.Dual)

@@ -41,7 +41,7 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				t.Parallel()
-				for nth, last := 1, 1; nth <= last && !t.Failed(); nth++ {
+				for nth, last := 1, 1; nth <= last && !t.Failed(); nth += step {
 					for _, cut := range []bool{false, true} {
 						// connections may end unnoticed between two messages
 						inBubble(t, func(f *fleet) { last = max(last, l.suffers(f, nth, lose, cut)) })

@@ -4,3 +4,6 @@ package fleet
 
 // raced: the race detector is on.
 const raced = false
+
+// step: faults hit every message in turn.
+const step = 1

@@ -2,6 +2,8 @@
 
 package fleet
 
-// raced: the race detector is on, which costs eight times the time and sees as
-// much at every eighth message.
+// raced: the race detector is on, which costs eight times the time.
 const raced = true
+
+// step: the detector sees as much where faults hit every eighth message.
+const step = 8

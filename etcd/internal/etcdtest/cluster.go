@@ -19,7 +19,7 @@ import (
 )
 
 // Patience is how long a test waits for what must come.
-const Patience = time.Minute
+const Patience = 5 * time.Minute
 
 // Cluster is an etcd cluster in this process.
 type Cluster struct {

@@ -133,7 +133,7 @@ func (h *history) check(t *testing.T) {
 	for _, s := range h.steps {
 		ops = append(ops, porcupine.Operation{ClientId: s.client, Input: s, Call: s.from, Return: s.to})
 	}
-	if result := porcupine.CheckOperationsTimeout(lockModel, ops, time.Minute); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(lockModel, ops, Patience); result != porcupine.Ok {
 		slices.SortFunc(h.steps, func(a, b step) int { return cmp.Compare(a.from, b.from) })
 		for _, s := range h.steps {
 			t.Logf("%+v", s)

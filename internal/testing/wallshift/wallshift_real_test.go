@@ -81,7 +81,7 @@ type taken struct{ won, lost time.Duration }
 // takes polls until c has the key. It measures from began.
 func takes(t *testing.T, c *interop.Client, began time.Time) (got taken) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		sent := time.Since(began)

@@ -20,7 +20,7 @@ import (
 )
 
 // Patience is how long a test waits for what must come.
-const Patience = time.Minute
+const Patience = 5 * time.Minute
 
 // Tick is the tickTime of the servers. They keep sessions for at least two
 // ticks.

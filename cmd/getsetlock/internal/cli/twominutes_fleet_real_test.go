@@ -51,7 +51,7 @@ type twoMinutes struct {
 
 func newTwoMinutes(t *testing.T, program string, off time.Duration) *twoMinutes {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	f := &twoMinutes{
 		t: t, off: off, program: program, began: time.Now(), ledger: newLedger(), done: make(chan struct{}),
 		server: redistest.Real(t, redistest.Options{}),
@@ -253,10 +253,14 @@ type group struct {
 	ctx  context.Context // ends when the clients are to stop
 	halt context.CancelFunc
 	wg   sync.WaitGroup
+
+	mu    sync.Mutex
+	runs  []int         // how many runs each script has begun
+	begun chan struct{} // closed when a script begins the next
 }
 
 func (f *twoMinutes) group() *group {
-	g := &group{twoMinutes: f}
+	g := &group{twoMinutes: f, begun: make(chan struct{})}
 	g.ctx, g.halt = context.WithCancel(f.ctx)
 	f.t.Cleanup(func() { f.quit(); g.stop() })
 	f.ledger.begin()
@@ -302,8 +306,17 @@ func (g *group) jar(name string) {
 
 // ours is a script that takes the lock by getsetlock run again and again.
 func (g *group) ours(name string, flags ...string) {
+	g.mu.Lock()
+	script := len(g.runs)
+	g.runs = append(g.runs, 0)
+	g.mu.Unlock()
 	g.wg.Go(func() {
 		for g.ctx.Err() == nil {
+			g.mu.Lock()
+			g.runs[script]++
+			close(g.begun)
+			g.begun = make(chan struct{})
+			g.mu.Unlock()
 			s, err := g.run(flags, busyKey)
 			if err != nil {
 				g.failed(name, err)
@@ -318,6 +331,32 @@ func (g *group) ours(name string, flags ...string) {
 			g.ledger.jarsTurn(g.ctx)
 		}
 	})
+}
+
+// renewed waits until each script has begun another run. All runs of before
+// have ended then.
+func (g *group) renewed() {
+	g.t.Helper()
+	g.mu.Lock()
+	before := slices.Clone(g.runs)
+	g.mu.Unlock()
+	for {
+		g.mu.Lock()
+		waits := false
+		for n, runs := range before {
+			waits = waits || g.runs[n] == runs
+		}
+		begun := g.begun
+		g.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-begun:
+		case <-g.twoMinutes.ctx.Done():
+			g.t.Fatal("a script began no other run")
+		}
+	}
 }
 
 // hold does a job. At its end, still returns an error if the lock is gone.

@@ -34,32 +34,18 @@ func OpenBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver := exec.Command("chromedriver", "--port=0")
-	// In a process group of its own, what the driver started ends with it, also
-	// when this test fails.
-	driver.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	driver.Env = append(os.Environ(), "HOME="+home)
-	out, err := driver.StdoutPipe()
-	if err == nil {
-		err = driver.Start()
-	}
-	if err != nil {
-		t.Fatalf("no browser here; Debian's packages are chromium and chromium-driver: %v", err)
-	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(-driver.Process.Pid, syscall.SIGKILL)
-		_ = driver.Wait()
 		_ = os.RemoveAll(home)
 		http.DefaultClient.CloseIdleConnections()
 	})
-	port := ""
-	for lines := bufio.NewScanner(out); port == "" && lines.Scan(); {
-		if found := driverPort.FindStringSubmatch(lines.Text()); found != nil {
-			port = found[1]
-		}
+	// The driver listens on one port of IPv4 and IPv6. It chooses it on one of
+	// them, and ends if another program has it on the other.
+	port, said := "", ""
+	for tries := 0; port == "" && tries < 5; tries++ {
+		port, said = startDriver(t, home)
 	}
 	if port == "" {
-		t.Fatal("chromedriver ended before it listened")
+		t.Fatal("chromedriver ended five times before it listened: ", said)
 	}
 	b := &browser{t: t, session: "http://127.0.0.1:" + port}
 	var opened struct {
@@ -77,6 +63,37 @@ func OpenBrowser(t *testing.T) *browser {
 	b.session += "/session/" + opened.SessionID
 	t.Cleanup(func() { b.Ask("DELETE", "", nil, nil) })
 	return b
+}
+
+// startDriver starts the browser's driver until the test's end. It returns the
+// port, or what the driver said before it ended.
+func startDriver(t *testing.T, home string) (port, said string) {
+	driver := exec.Command("chromedriver", "--port=0")
+	// In a process group of its own, what the driver started ends with it, also
+	// when this test fails.
+	driver.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	driver.Env = append(os.Environ(), "HOME="+home)
+	var errors bytes.Buffer
+	driver.Stderr = &errors
+	out, err := driver.StdoutPipe()
+	if err == nil {
+		err = driver.Start()
+	}
+	if err != nil {
+		t.Fatalf("no browser here; Debian's packages are chromium and chromium-driver: %v", err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if found := driverPort.FindStringSubmatch(lines.Text()); found != nil {
+			t.Cleanup(func() {
+				_ = syscall.Kill(-driver.Process.Pid, syscall.SIGKILL)
+				_ = driver.Wait()
+			})
+			return found[1], ""
+		}
+		said += lines.Text() + "\n"
+	}
+	_ = driver.Wait()
+	return "", said + errors.String()
 }
 
 // Ask sends one command of the WebDriver protocol and reads its value.

@@ -182,6 +182,16 @@ func OneLine(text string) string {
 	})
 }
 
+// WithoutPath drops the path from a file's error: the message names the file
+// already, or the path is that of a temporary file.
+func WithoutPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
 // Say prints a line on stderr, unless quiet is set.
 func (e *Env) Say(quiet bool, format string, args ...any) {
 	if !quiet {

@@ -214,7 +214,7 @@ func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
 		how: f.commandLine()}
 	if f.report != "" {
 		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
-			return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
+			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
 		}
 	}
 	err := f.look(e, ctx, a)
@@ -243,20 +243,12 @@ func (f *auditFlags) publish(e *out.Env, a *auditAnswer) error {
 	if f.report != "" {
 		a.made = e.Clock.Now()
 		if err := report.Save(f.report, a.page()); err != nil {
-			saving = out.CouldNot(withoutPath(err), "writing --report %s", f.report)
+			saving = out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
+		} else {
+			e.Say(f.server.Quiet, "wrote the report to %s", f.report)
 		}
 	}
 	return cmp.Or(saving, f.print(e, a))
-}
-
-// withoutPath drops the path from a file's error: the message names the file
-// already, or the path is that of a temporary file.
-func withoutPath(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // empty reports whether nothing was seen at all.
@@ -312,7 +304,7 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 		err = f.watch(e, ctx, a, rec)
 	}
 	if closing := rec.close(); err == nil && closing != nil {
-		err = out.CouldNot(withoutPath(closing), "writing --record %s", f.record)
+		err = out.CouldNot(out.WithoutPath(closing), "writing --record %s", f.record)
 	}
 	return err
 }
@@ -327,7 +319,7 @@ func (f *auditFlags) config(e *out.Env) audit.Config {
 func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 	file, err := os.Open(f.replay)
 	if err != nil {
-		return out.WrongUse("--replay %s: %w", f.replay, withoutPath(err))
+		return out.WrongUse("--replay %s: %w", f.replay, out.WithoutPath(err))
 	}
 	defer file.Close()
 	a.where, a.replayed = "record "+f.replay, true
@@ -373,7 +365,7 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	}
 	switch {
 	case rec.failed() != nil:
-		return out.CouldNot(withoutPath(rec.failed()),
+		return out.CouldNot(out.WithoutPath(rec.failed()),
 			"writing --record %s; it ends with what was seen until then", f.record)
 	case err != nil && ctx.Err() == nil:
 		return out.CouldNot(err, "watching %s", address)

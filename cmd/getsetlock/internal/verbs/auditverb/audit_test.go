@@ -92,7 +92,10 @@ func TestAuditTakesIdleFromFlagOrEnvironment(t *testing.T) {
 func TestPageShowsHowLongClientsWaited(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "audit.html")
-	s.Run("audit", "--demo", "--report", file)
+	if got := s.Run("audit", "--demo", "--report", file); !strings.Contains(got.Errors,
+		"getsetlock: wrote the report to "+file+"\n") {
+		t.Errorf("it does not say that it wrote the report: %s", got.Errors)
+	}
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (f *auditFlags) openRecord() (*record, error) {
 	}
 	file, err := os.OpenFile(f.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, out.CouldNot(withoutPath(err), "creating --record %s", f.record)
+		return nil, out.CouldNot(out.WithoutPath(err), "creating --record %s", f.record)
 	}
 	return &record{file: file}, nil
 }
@@ -61,8 +61,8 @@ func (r *record) failed() error {
 // failure returns the error for a record that ended early.
 func (r *record) failure(name string) error {
 	if err := r.failed(); err != nil {
-		return out.CouldNot(withoutPath(err), "writing --record %s; it ends with what was seen until then",
-			name)
+		return out.CouldNot(out.WithoutPath(err),
+			"writing --record %s; it ends with what was seen until then", name)
 	}
 	return nil
 }

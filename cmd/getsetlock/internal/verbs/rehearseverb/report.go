@@ -3,9 +3,7 @@ package rehearseverb
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -53,18 +51,9 @@ func (f *rehearseFlags) checkReport() error {
 		return out.WrongUse("--report also rehearses --protocol %s: %w", p.Protocol, p.Validate())
 	}
 	if err := report.Check(f.report); err != nil {
-		return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
+		return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
 	}
 	return nil
-}
-
-// withoutPath drops the path from a file's error: the message names the file.
-func withoutPath(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // publish rehearses once more for comparison, and writes the page.
@@ -84,8 +73,9 @@ func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.R
 		p.without, p.with = res, second
 	}
 	if err := report.Save(f.report, p.page()); err != nil {
-		return out.CouldNot(withoutPath(err), "writing --report %s", f.report)
+		return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
 	}
+	e.Say(f.server.Quiet, "wrote the report to %s", f.report)
 	return nil
 }
 

@@ -160,12 +160,9 @@ func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
 	if f.report != "" {
 		a.made = e.Clock.Now()
 		if err := report.Save(f.report, a.page()); err != nil {
-			var p *os.PathError
-			if errors.As(err, &p) {
-				err = p.Err // the path would be that of a temporary file
-			}
-			return out.CouldNot(err, "writing --report %s", f.report)
+			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
 		}
+		e.Say(f.quiet, "wrote the report to %s", f.report)
 	}
 	if f.asJSON {
 		err = e.PrintJSON(a.document())

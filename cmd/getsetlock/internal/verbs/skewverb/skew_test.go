@@ -390,6 +390,14 @@ func TestReportIsOnePageWithTablesBelowPlots(t *testing.T) {
 	}
 }
 
+func TestSkewSaysThatItWroteTheReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "skew.html")
+	if got := skewed(t, "--job", "5s", "--report", file); !strings.Contains(got.Errors,
+		"getsetlock: wrote the report to "+file+"\n") {
+		t.Errorf("errors are %q", got.Errors)
+	}
+}
+
 func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "no", "skew.html")
 	got := skewed(t, "--job", "5s", "--report", file)

@@ -100,7 +100,7 @@ func (s *session) attempt(ctx context.Context, g *grant,
 	var left bool // the caller is gone; this and what follows under s.mu
 	var done *clientv3.TxnResponse
 	var err error
-	s.b.work.Go(func() {
+	s.b.start(func() {
 		defer close(g.answered)
 		call, cancel := s.b.call(context.WithoutCancel(ctx))
 		defer cancel()

@@ -87,7 +87,8 @@ func (f *argument) Back(members ...int) {
 type writer struct {
 	f      *argument
 	name   string
-	slow   chan struct{} // not nil: replies to its attempts wait until it is closed
+	slow   chan struct{}    // not nil: replies to its attempts wait until it is closed
+	late   [5]chan struct{} // of each member; not nil: requests for its vote wait until it is closed
 	client *lock.Client
 	lease  *lock.Lease
 }
@@ -97,8 +98,8 @@ func (f *argument) Join(name string) *writer {
 	f.Helper()
 	w := &writer{f: f, name: name}
 	var members []quorum.Member
-	for _, m := range join(f.servers) {
-		members = append(members, &delayed{m, w})
+	for i, m := range join(f.servers) {
+		members = append(members, &delayed{m, w, i})
 	}
 	b, err := quorum.New(members, quorum.Config{GreatestTTL: argued, Fences: !f.noFences})
 	if err == nil {
@@ -117,19 +118,38 @@ func (f *argument) Join(name string) *writer {
 	return w
 }
 
-// delayed is a member whose replies to attempts may be late.
+// delayed is a member to which requests for votes, or from which their replies,
+// may be late.
 type delayed struct {
 	quorum.Member
 	w *writer
+	i int
 }
 
 func (d *delayed) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (lock.Grant,
 	error) {
+	if late := d.w.late[d.i]; late != nil {
+		<-late
+	}
 	g, err := d.Member.TryAs(ctx, server, key, token, ttl)
 	if slow := d.w.slow; slow != nil {
 		<-slow
 	}
 	return g, err
+}
+
+// Late keeps the client's requests for the votes of these members under way
+// until the returned func is called.
+func (w *writer) Late(members ...int) (arrive func()) {
+	late := make(chan struct{})
+	for _, i := range members {
+		w.late[i] = late
+	}
+	return func() {
+		w.late = [5]chan struct{}{}
+		close(late)
+		synctest.Wait()
+	}
 }
 
 // Try is one attempt. It reports whether the client holds.
@@ -357,4 +377,66 @@ func lateReplies(f *argument, fences bool) {
 	if err := two.lease.Renew(context.Background()); err != nil || !two.AtWork() {
 		f.Errorf("the second client's lease: %v", err)
 	}
+}
+
+// one   0 s ├─ holds A B C; D and E are away ─ 3 s: renews; its requests to D and E are late
+// C                                                4 s: its clock jumps
+// two                                                 5 s ├─ holds C D E ─┤ 6 s
+// D E                                                        6 s: vote for the first client
+// one                                                           7 s: its renewal tells it
+//
+// No part of 2016. Two clients held, as the law has it for a bare majority. The
+// votes of D and E must not hide that: they were under way while the second
+// client held, so they do not count before a renewal has confirmed them.
+func TestArgumentLateVotesHideNoHolder(t *testing.T) {
+	argue(t, func(f *argument) {
+		one, two := f.Join("one"), f.Join("two")
+		f.Away(3, 4)
+		one.Must()
+		f.Back(3, 4)
+		f.Pass(3 * time.Second)
+		arrive := one.Late(3, 4)
+		if err := one.lease.Renew(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		f.Pass(time.Second)
+		betweenLateVotes(f, two, arrive)
+		if err := one.lease.Renew(context.Background()); !errors.Is(err, lock.ErrLost) || one.AtWork() {
+			t.Errorf("another client held, and the renewal says %v", err)
+		}
+	})
+}
+
+// The same, with requests of the first attempt, and a release instead of the
+// renewal.
+func TestArgumentFirstVotesMayBeLateToo(t *testing.T) {
+	argue(t, func(f *argument) {
+		one, two := f.Join("one"), f.Join("two")
+		arrive := one.Late(3, 4)
+		one.Must()
+		betweenLateVotes(f, two, arrive)
+		if err := one.lease.Release(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("another client held, and the release says %v", err)
+		}
+	})
+}
+
+// betweenLateVotes lets a second client hold and release, with the help of C's
+// clock, before D and E vote for the first one.
+func betweenLateVotes(f *argument, two *writer, arrive func()) {
+	f.Helper()
+	f.Jump(2, time.Minute)
+	f.Pass(time.Second)
+	two.Must()
+	f.Pass(time.Second)
+	if err := two.lease.Release(); err != nil {
+		f.Fatal(err)
+	}
+	arrive()
+	for _, s := range f.servers[3:] {
+		if s.value(stock) == "" {
+			f.Fatalf("%s did not vote", s.name)
+		}
+	}
+	f.Pass(time.Second)
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Members that are slower than the majority are waited for a little, in real
 // time, as all network deadlines are. It decides nothing about who holds a
-// lock.
+// lock, only which votes count before a renewal has confirmed them.
 
 // leastGrace is the shortest such wait. It is longer than replies of one
 // network differ.
@@ -34,6 +34,15 @@ func (p *patience) stop() {
 		p.timer.Stop()
 		p.timer = nil
 	}
+}
+
+// leastBrief is the shortest wait for votes past the majority.
+const leastBrief = 50 * time.Microsecond
+
+// brief returns a channel that gets a value after a fifth as long as it took so
+// far.
+func (p *patience) brief() <-chan time.Time {
+	return time.After(max(time.Since(p.began)/5, leastBrief))
 }
 
 // leastPause is the shortest pause before members are asked again: the time in

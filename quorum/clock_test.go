@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -69,15 +70,19 @@ func TestTrustEndsBeforeTheMajoritysVotes(t *testing.T) {
 	}
 }
 
-// TestRenewalProlongsTrustOfAMajority: two of three members renewed.
+// TestRenewalProlongsTrustOfAMajority: two of three members renewed. The votes
+// of all have come, so all count.
 func TestRenewalProlongsTrustOfAMajority(t *testing.T) {
+	synctest.Test(t, renewTwoOfThree)
+}
+
+func renewTwoOfThree(t *testing.T) {
 	mock, servers, c := mocked(t, quorum.Config{})
 	l, err := c.Acquire(bg, "k")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Release()
-	awaitVotes(servers)
 	servers[2].fail("extend", errAway, false)
 	for range 5 {
 		mock.Add(ttl / 2)

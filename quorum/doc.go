@@ -22,22 +22,26 @@
 // More exactly, of N members: while one client holds v votes, another gets a
 // majority m only from the N−v other members and from votes that ended early.
 // Two clients can hold iff at least m−(N−v) votes ended early. A client that
-// stops at a majority (v = m, as redsync does) has no reserve: one such vote is
-// enough. So this package takes the votes past the majority too, and takes lost
-// ones again.
+// stops at a majority (v = m) has no reserve: one such vote is enough. redsync
+// stops there with WithFailFast. Without it, redsync takes all votes, but no
+// lost one again. This package takes the votes past the majority too, and takes
+// lost ones again.
 //
 // # What the package does about votes that end early
 //
-//  1. A renewal renews first. If fewer than a majority of the old votes are
-//     left, the lease is lost, and nothing is taken. Else the missing votes are
-//     taken again, and count from the next renewal on. A holder that took votes
-//     first could get its majority back after another client held the lock.
+//  1. A renewal renews first. If fewer than a majority of the votes that count
+//     are left, the lease is lost, and nothing is taken. Else the missing votes
+//     are taken again. A holder that took votes first could get its majority
+//     back after another client held the lock. For the same reason a vote that
+//     was taken again, or came after the acquisition, counts only once a
+//     renewal has confirmed it: its request may have been under way while
+//     another client held and released.
 //  2. A server that restarted may have forgotten votes. It does not vote until
-//     it has been up for [Config.GreatestTTL] and two seconds: by then all votes
-//     that it may have forgotten are over. A connection is asked once, and votes
-//     go over that very connection, which a restart ends. A server that has
-//     replicas, was one, or may evict keys is refused. So is a second name of
-//     one server. Append-only files make the wait needless, not wrong.
+//     it has been up for [Config.GreatestTTL] and two seconds: by then all
+//     votes that it may have forgotten are over. A connection is asked once,
+//     and votes go over that very connection, which a restart ends. A server
+//     that has replicas, was one, or may evict keys is refused. So is a second
+//     name of one server. Append-only files make the wait needless, not wrong.
 //  3. Trust ends with the majority-th longest term: until then a majority
 //     stands. Each term counts from before its own command was sent.
 //  4. Fencing numbers ([Config.Fences]) take a second round. Each member that
@@ -49,15 +53,17 @@
 //     next one if that is down. An attempt that got this member's vote asks the
 //     others again for a moment.
 //  6. Waiters stand in a queue on that member's server, which a modern.Backend
-//     has. A release calls one of them, and that one asks the others when it has
-//     this member's vote. The queue is for order and speed; it decides nothing.
+//     has. A release calls one of them, and that one asks the others when it
+//     has this member's vote. The queue is for order and speed; it decides
+//     nothing.
 //
 // # When calls return
 //
-// An attempt asks all members at once and returns when a majority voted. It
-// does not wait for the slower ones. Their votes count when they come, from the
-// next renewal on; trust never counts them. If the lease was released
-// meanwhile, they are given back then. Renewals return at a majority too. A
+// An attempt asks all members at once. When a majority voted, it waits for
+// slower members at most a fifth as long again, since votes that came before it
+// returns count at once. Others are confirmed by the next renewal, and count
+// from the one after that on. If the lease was released meanwhile, they are
+// given back when they come. Renewals return at a majority that counts. A
 // release waits for every member, but only as long again for those that are
 // slower than the majority. What is left is given back in the background, until
 // the member confirms it or the TTL has passed.
@@ -82,10 +88,9 @@
 // redlock-py) have the same bytes and none of these rules. They vote on
 // servers that just restarted. Their TTLs must not exceed GreatestTTL.
 //
-// HAZARD: a vote that was taken late or again is counted at the next renewal.
-// If its command was under way for so long that another client got the lock
-// and released it meanwhile, the first holder does not notice. That needs the
-// early end of other votes too, so it is within the law.
+// HAZARD: a member's restart or clock can end a lease that no other client
+// could have got: one of which that member's vote counts and those of others do
+// not yet. This is so between a vote that came late and the next renewal.
 //
 // The package assumes of clocks what package modern does, of each server: while
 // a vote counts, the server's clock does not run ahead of the client's by more

@@ -25,7 +25,7 @@ type grant struct {
 	doubts  []doubt       // attempts of unknown outcome that a later one replaced
 	granted bool          // it has been given to the caller
 	over    bool          // it is being given back, or was
-	had     int           // votes that stood when it was over, less those found lost since
+	had     int           // confirmed votes when it was over, less those found lost since
 	told    bool          // Release has returned that it holds nothing
 	trouble error         // of the last attempt to give a vote back
 	news    chan struct{} // closed and replaced at each change that a Release awaits
@@ -35,10 +35,18 @@ type grant struct {
 type vote struct {
 	state  state
 	grant  lock.Grant // the member's; set if the key carries, or may carry, the token
+	fresh  bool       // taken late or again, and no renewal has confirmed it
 	busy   bool       // a renewal is under way
 	failed bool       // an attempt to give it back failed
 	raised bool       // the member has the fencing number
 }
+
+// counts reports whether the vote says that no other client held since the
+// grant was given to the caller. A vote that was under way meanwhile, even for
+// long, may have come after another holder. It counts as soon as a renewal that
+// began after it came has found it, and a majority of votes that counted
+// before.
+func (v vote) counts() bool { return v.state == stands && !v.fresh }
 
 // state is the state of one vote:
 //
@@ -97,6 +105,25 @@ func (g *grant) count(states ...state) (n int) {
 		}
 	}
 	return n
+}
+
+// confirmed returns how many votes count. g.mu is held.
+func (g *grant) confirmed() (n int) {
+	for _, v := range g.votes {
+		if v.counts() {
+			n++
+		}
+	}
+	return n
+}
+
+// confirm lets vote i count, which had this grant of the member.
+func (g *grant) confirm(i int, granted lock.Grant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v := &g.votes[i]; v.grant == granted && v.state == stands {
+		v.fresh = false
+	}
 }
 
 // changed wakes those who wait for news. g.mu is held.
@@ -158,7 +185,7 @@ func (g *grant) keep(i int, before vote, granted lock.Grant, err error) {
 	var open *lock.UnsureError
 	switch {
 	case err == nil:
-		v.state, v.grant = stands, granted
+		v.state, v.grant, v.fresh = stands, granted, g.granted
 	case errors.As(err, &open) && open.Grant != nil:
 		v.state, v.grant = unsure, open.Grant
 	default:
@@ -191,7 +218,7 @@ func (g *grant) isOver() bool {
 	return g.over
 }
 
-// LostError of a grant: fewer than a majority of the votes are left.
+// lostError says that fewer than a majority of the votes that count are left.
 type lostError struct {
 	key         string
 	left, votes int

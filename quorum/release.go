@@ -24,7 +24,7 @@ const undoEvery = 50 * time.Millisecond
 //   - nil: the grant does not hold the key. Attempts to give a minority of the
 //     votes back may be under way; they compare the token.
 //   - an error that wraps [lock.ErrLost]: the votes found lost leave no
-//     majority.
+//     majority of votes that count.
 //   - another error: a majority may still have our token.
 func (g *grant) Release(ctx context.Context) error {
 	if !g.b.begin() {
@@ -90,7 +90,7 @@ func (g *grant) end(ctx context.Context) {
 	if g.over {
 		return
 	}
-	g.over, g.had = true, g.count(stands)
+	g.over, g.had = true, g.confirmed()
 	for i := range g.votes {
 		if g.votes[i].state == stands || g.votes[i].state == unsure {
 			g.giveBack(ctx, i)
@@ -107,6 +107,7 @@ func (g *grant) end(ctx context.Context) {
 // giveBack starts the undo of vote i. g.mu is held.
 func (g *grant) giveBack(ctx context.Context, i int) {
 	v := &g.votes[i]
+	counted := v.counts()
 	if w := g.b.members[i].waker; w != nil {
 		w.Unwatch(v.grant)
 	}
@@ -122,7 +123,7 @@ func (g *grant) giveBack(ctx context.Context, i int) {
 		over: func(lost bool) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if lost {
+			if lost && counted {
 				g.had--
 			}
 			v.state, v.grant = none, nil

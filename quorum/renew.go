@@ -19,13 +19,15 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 
 // ExtendAll renews the votes that stand, with as few messages to each member as
 // that member needs for so many keys. It returns when each grant has a majority
-// of renewed votes, or cannot have one.
+// of renewed votes that counted before, or cannot have one.
 //
-// The order is: renew first. If fewer than a majority of the old votes are
-// left, the grant is lost and nothing is taken. Otherwise the missing votes are
-// taken again, in the background, and count from the next renewal on. A holder
-// that took votes before it knew of its majority could get back a key that
-// another client held in between.
+// The order is: renew first. If fewer than a majority of the votes that count
+// are left, the grant is lost and nothing is taken. Otherwise the missing votes
+// are taken again, in the background. The next renewal confirms them, and they
+// count from the one after that on. A holder that took votes before it knew of
+// its majority could get back a key that another client held in between. So
+// could one whose request for a vote was under way for that long, if the vote
+// counted at once.
 //
 // A member that does not answer is no loss: the error then does not wrap
 // [lock.ErrLost], and the next renewal may reach it.
@@ -98,19 +100,27 @@ type round struct {
 // renewal is the renewal of one grant.
 type renewal struct {
 	g       *grant
-	old     int         // votes that stood when it began
+	old     int         // votes that counted when it began
 	waiting int         // of these, members without an answer
 	lost    int         // … that said that the vote is gone
 	terms   []lock.Term // … that renewed it
+	fresh   []found     // votes that it renewed and that do not count yet
 	trouble error       // of the last member that did not answer
 	done    bool
 	err     error
+}
+
+// found is a vote that a renewal found.
+type found struct {
+	index int
+	grant lock.Grant // the member's
 }
 
 // batch is what one member is asked to renew.
 type batch struct {
 	leases []int        // indexes in a round's leases
 	grants []lock.Grant // the member's
+	counts []bool       // whether each of them counts
 }
 
 // begin notes which votes stand, and returns for each member the grants to
@@ -130,17 +140,28 @@ func (r *round) begin(grants []lock.Grant) []batch {
 			if v.state != stands || one.g.over {
 				continue
 			}
-			if one.old++; v.busy { // the last renewal there has no answer yet
+			if v.counts() {
+				one.old++
+			}
+			if v.busy { // the last renewal there has no answer yet
 				continue
 			}
 			v.busy = true
-			one.waiting++
-			asked[i] = batch{append(asked[i].leases, k), append(asked[i].grants, v.grant)}
+			if v.counts() {
+				one.waiting++
+			}
+			asked[i].add(k, *v)
 		}
 		one.g.mu.Unlock()
 		r.decide(one)
 	}
 	return asked
+}
+
+// add adds vote v of lease k.
+func (b *batch) add(k int, v vote) {
+	b.leases, b.grants = append(b.leases, k), append(b.grants, v.grant)
+	b.counts = append(b.counts, v.counts())
 }
 
 // ask renews the votes of one member.
@@ -153,7 +174,11 @@ func (r *round) ask(ctx context.Context, m *member, which batch) {
 			trouble = errs[j]
 		}
 		r.leases[k].g.renewed(m.index, gs[j], errs[j])
-		r.answer(&r.leases[k], m, terms[j], errs[j])
+		if which.counts[j] {
+			r.answer(&r.leases[k], m, terms[j], errs[j])
+		} else if errs[j] == nil {
+			r.confirm(&r.leases[k], found{m.index, gs[j]})
+		}
 	}
 	m.answered(trouble)
 }
@@ -183,6 +208,16 @@ func (r *round) answer(one *renewal, m *member, t lock.Term, err error) {
 	r.decide(one)
 }
 
+// confirm notes that the renewal found a vote that does not count yet. It does
+// as soon as the renewal has succeeded.
+func (r *round) confirm(one *renewal, v found) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one.fresh = append(one.fresh, v); one.done && one.err == nil {
+		one.g.confirm(v.index, v.grant)
+	}
+}
+
 // decide notes the outcome of a renewal as soon as no answer can change it.
 // r.mu is held.
 func (r *round) decide(one *renewal) {
@@ -200,6 +235,11 @@ func (r *round) decide(one *renewal) {
 		return
 	}
 	one.done = true
+	for _, v := range one.fresh {
+		if one.err == nil {
+			one.g.confirm(v.index, v.grant)
+		}
+	}
 	if r.open--; r.open == 0 {
 		close(r.decided)
 	}
@@ -235,7 +275,8 @@ func (r *round) outcome(cut error) ([]lock.Term, []error) {
 	return terms, errs
 }
 
-// renewed returns the grants of which a majority of old votes was renewed.
+// renewed returns the grants of which a majority of the votes that counted was
+// renewed.
 func (r *round) renewed() (gs []*grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,8 +292,8 @@ func (r *round) renewed() (gs []*grant) {
 // time.
 const mendTogether = 32
 
-// mend takes the missing votes of grants again. They count from the next
-// renewal on. Members that may not vote now are not asked. It returns when all
+// mend takes the missing votes of grants again. The next renewal confirms them.
+// Members that may not vote now are not asked. It returns when all
 // have answered.
 func (b *Backend) mend(ctx context.Context, grants []*grant, ttl time.Duration) {
 	var all sync.WaitGroup

@@ -53,9 +53,9 @@ func TestHolderThatLostItsMajorityStaysLost(t *testing.T) {
 	})
 }
 
-// TestVoteTakenAgainCountsFromTheNextRenewal: two of three old votes are gone,
-// and two members are free.
-func TestVoteTakenAgainCountsFromTheNextRenewal(t *testing.T) {
+// TestNothingIsTakenWithoutAMajority: of three old votes one is gone, and two
+// members are free.
+func TestNothingIsTakenWithoutAMajority(t *testing.T) {
 	bubble(t, "a b c d e", func(w *world) {
 		w.at("d").set("k", "other", time.Second)
 		w.at("e").set("k", "other", time.Second)
@@ -67,7 +67,9 @@ func TestVoteTakenAgainCountsFromTheNextRenewal(t *testing.T) {
 	})
 }
 
-// TestMissingVotesAreTakenAgain, so that the next loss is none of the lease.
+// TestMissingVotesAreTakenAgain, so that the next loss is none of the lease. A
+// vote taken again counts only after a further renewal has confirmed it: it may
+// have come after another holder. So there are two renewals after each loss.
 func TestMissingVotesAreTakenAgain(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {
 		g := w.take(w.open(quorum.Config{}))
@@ -75,17 +77,81 @@ func TestMissingVotesAreTakenAgain(t *testing.T) {
 			w.at(name).drop("k")
 			w.extend(g)
 			w.want("after "+name+" lost its vote", "xxx", g.Token())
+			w.extend(g)
 		}
 		w.free(g)
 	})
 }
 
+// TestVoteTakenAgainDoesNotCountAtOnce: of three votes two are lost, the second
+// one before a renewal has confirmed the first one anew. The lease has three
+// votes of five, and ends.
+func TestVoteTakenAgainDoesNotCountAtOnce(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		bubble(t, "a b c d e", func(w *world) {
+			w.at("d").set("k", "other", time.Hour)
+			w.at("e").set("k", "other", time.Hour)
+			g := w.take(w.open(quorum.Config{}))
+			w.at("e").drop("k")
+			w.extend(g)
+			w.want("e is taken", "xxx?x", g.Token())
+			if confirmed {
+				w.extend(g)
+			}
+			w.at("a").drop("k")
+			if confirmed {
+				w.extend(g)
+				w.want("e counts", "xxx?x", g.Token())
+			} else {
+				w.lost(g)
+				w.want("e does not count", "-xx?x", g.Token())
+			}
+		})
+	}
+}
+
+// TestSilentMemberConfirmsNothing: a renewal that does not succeed confirms no
+// vote, however many members it reached.
+func TestSilentMemberConfirmsNothing(t *testing.T) {
+	bubble(t, "a b c", func(w *world) {
+		w.at("c").set("k", "other", time.Hour)
+		g := w.take(w.open(quorum.Config{}))
+		w.at("c").drop("k")
+		w.extend(g)
+		w.want("c is taken", "xxx", g.Token())
+		w.at("a").fail("extend", errAway, false)
+		for range 2 {
+			if _, err := g.Extend(bg, ttl); err == nil || errors.Is(err, lock.ErrLost) {
+				w.Errorf("Extend with one answer that counts: %v", err)
+			}
+			synctest.Wait()
+		}
+		w.at("a").fail("extend", nil, false)
+		free, done := w.at("a").hold(), make(chan error, 1) // c answers before a
+		go func() {
+			_, err := g.Extend(bg, ttl)
+			done <- err
+		}()
+		synctest.Wait()
+		free()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+		w.at("a").fail("extend", errAway, false)
+		w.extend(g)
+	})
+}
+
 // TestBareMajorityIsHealedBeforeTheNextLoss is redsync's issue 186: a client
-// that stops at a majority is one lost vote away from a second holder.
+// that takes no vote again has a bare majority after a while. It is then one
+// lost vote away from a second holder.
 //
-//	first   xx-   xxx   xx-   renews, takes c too; then c loses its vote
-//	server  ab    abc   ab
-//	second              --?   has one vote of two
+//	first   xx-   xxx   xxx   -xx   renews, takes c too; then a loses its vote
+//	server  ab    abc   abc    bc
+//	second                    ?--   has one vote of two
+//
+// The second renewal confirms the vote of c. Until then c's vote keeps other
+// clients out, but the loss of a would end the lease.
 func TestBareMajorityIsHealedBeforeTheNextLoss(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {
 		w.at("c").fail("try", errAway, false)
@@ -94,6 +160,7 @@ func TestBareMajorityIsHealedBeforeTheNextLoss(t *testing.T) {
 		w.at("c").fail("try", nil, false)
 		w.extend(g)
 		w.want("healed", "xxx", g.Token())
+		w.extend(g)
 		w.at("a").drop("k")
 		w.refused(w.open(quorum.Config{}))
 		w.extend(g)

@@ -12,10 +12,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Try asks all members for key at once, and returns when a majority voted. The
-// other votes are taken too, in the background. Without a majority every
-// vote is given back. If this process was refused key in the last two
-// seconds, one member is asked first.
+// Try asks all members for key at once. It returns when a majority voted, or
+// at most a fifth later if members are slower. Their votes are taken too, in
+// the background. Without a majority every vote is given back. If this process
+// was refused key in the last two seconds, one member is asked first.
 //
 // It returns:
 //
@@ -76,6 +76,7 @@ type attempt struct {
 	answers chan answer
 
 	asked   []bool  // members asked so far
+	open    []bool  // … of which no answer came yet
 	pending int     // members without an answer
 	took    int     // votes
 	errs    []error // why each member did not vote
@@ -97,7 +98,7 @@ type answer struct {
 func (b *Backend) attempt(ctx context.Context, key string, ttl time.Duration) *attempt {
 	n := len(b.members)
 	a := &attempt{b: b, g: b.newGrant(key, ttl), ttl: ttl, ctx: ctx, now: lock.Mark(ctx).Elapsed,
-		patience: newPatience(), asked: make([]bool, n), errs: make([]error, n),
+		patience: newPatience(), asked: make([]bool, n), open: make([]bool, n), errs: make([]error, n),
 		answers: make(chan answer, (2+mostRounds)*n)}
 	a.call, a.cancel = b.detached(ctx)
 	return a
@@ -144,7 +145,22 @@ func (a *attempt) gather(rounds int) (*grant, error) {
 			return nil, a.lose(err)
 		}
 	}
+	a.linger()
 	return a.win(), nil
+}
+
+// linger waits a little for the votes past the majority. Those that come before
+// the attempt returns count at once.
+func (a *attempt) linger() {
+	for over := a.patience.brief(); a.expects() && a.cut == nil && !a.late; {
+		a.nextUntil(over)
+	}
+	a.late = false
+}
+
+// expects reports whether a member has yet to answer that answered last time.
+func (a *attempt) expects() bool {
+	return slices.ContainsFunc(a.b.members, func(m *member) bool { return a.open[m.index] && !m.isAway() })
 }
 
 // again lets the members be asked again, after a pause, at which another client
@@ -195,7 +211,7 @@ func (a *attempt) ask(i int) {
 	if a.asked[i] {
 		return
 	}
-	a.asked[i] = true
+	a.asked[i], a.open[i] = true, true
 	a.pending++
 	a.spawn(answer{index: i}, func() error { return a.g.take(a.call, i, a.ttl) })
 }
@@ -240,19 +256,25 @@ func (a *attempt) nextUntil(over <-chan time.Time) {
 	case <-over:
 		a.late = true
 	case one := <-a.answers:
-		switch {
-		case one.raise:
-			a.raising--
-			a.errs[one.index] = one.err
-		case one.err == nil:
-			a.pending--
-			a.took++
-		default:
-			a.pending--
-			a.errs[one.index] = one.err
-		}
+		a.heed(one)
 	case <-a.ctx.Done():
 		a.cut = context.Cause(a.ctx)
+	}
+}
+
+// heed counts an answer.
+func (a *attempt) heed(one answer) {
+	if one.raise {
+		a.raising--
+		a.errs[one.index] = one.err
+		return
+	}
+	a.pending--
+	a.open[one.index] = false
+	if one.err == nil {
+		a.took++
+	} else {
+		a.errs[one.index] = one.err
 	}
 }
 

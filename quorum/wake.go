@@ -49,7 +49,8 @@ func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel fu
 
 // Watch arms one call of Touched for each grant, at every member that voted. A
 // change on one member need not be a loss: the Client then calls Watch again,
-// which looks at all votes. A grant is lost if fewer than a majority are left.
+// which looks at all votes. A grant is lost if fewer than a majority of those
+// that count are left.
 func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	if !b.begin() {
@@ -85,8 +86,8 @@ func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 			errs[k] = errForeignGrant
 		case g.isOver():
 			errs[k] = errOver
-		case g.standing() < b.need:
-			errs[k] = g.lostWith(g.standing())
+		case g.counting() < b.need:
+			errs[k] = g.lostWith(g.counting())
 		case armed[k] > 0:
 			continue
 		case trouble[k] != nil:
@@ -142,11 +143,11 @@ type touch struct {
 // Touched is called by members.
 func (t *touch) Touched() { t.once.Do(t.holder.Touched) }
 
-// standing returns how many votes stand.
-func (g *grant) standing() int {
+// counting returns how many votes count.
+func (g *grant) counting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.count(stands)
+	return g.confirmed()
 }
 
 // Unwatch disarms what Watch armed, at every member.

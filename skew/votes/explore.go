@@ -51,6 +51,9 @@ const (
 	// ruleFromSent: trust counts from before the requests were sent. Without
 	// it, from the reply that made the majority.
 	ruleFromSent
+	// ruleLate is ruleConfirmed for votes of the first round whose replies came
+	// after the majority's.
+	ruleLate
 )
 
 // goal is what a search looks for.

@@ -134,26 +134,35 @@ func TestVotesTakenAtRenewalHideAnotherHolder(t *testing.T) {
 	}
 }
 
-// A request to take a vote again may arrive late, after another client held. If
-// that vote counts at the next renewal, the renewal hides what happened. A
-// single early end is enough where the holder has a bare majority.
+// A request for a vote may arrive late, after another client held. If that vote
+// counts at the next renewal, the renewal hides what happened. A single early
+// end is enough where the holder has a bare majority.
 func TestVoteTakenAgainCountsOnceConfirmed(t *testing.T) {
-	sc := Scenario{Members: 3, Votes: 2, TTL: 3, Renewals: 2, Lost: 1, goal: hidden, broken: ruleConfirmed}
-	x := explore(t, sc)
 	const ends = `   0  rival   releases
-   0  C       votes for the holder again
+   0  C       votes for the holder%s
    0  holder  reads a late reply
    0  holder  sends a renewal
    0  C       renews the holder's vote
    0  B       renews the holder's vote
    0  holder  reads the replies: it is renewed
 `
-	if !x.Found || !strings.HasSuffix(lines(x.Trace), ends) {
-		t.Errorf("%v\n%s", x.Found, lines(x.Trace))
+	for _, c := range []struct {
+		broken   rule
+		renewals int
+		again    string
+	}{{ruleLate, 1, ""}, {ruleConfirmed, 2, " again"}} {
+		sc := Scenario{Members: 3, Votes: 2, TTL: 3, Renewals: c.renewals, Lost: 1, goal: hidden,
+			broken: c.broken}
+		x := explore(t, sc)
+		if !x.Found || !strings.HasSuffix(lines(x.Trace), fmt.Sprintf(ends, c.again)) {
+			t.Errorf("rule %d: %v\n%s", c.broken, x.Found, lines(x.Trace))
+		}
 	}
-	sc.broken = 0
-	if x := explore(t, sc); x.Found {
-		t.Errorf("with the rule:\n%s", lines(x.Trace))
+	for lost := range few(3, 2) {
+		sc := Scenario{Members: 3, Votes: 2, TTL: 3, Renewals: 2, Lost: lost, goal: hidden}
+		if x := explore(t, sc); x.Found {
+			t.Errorf("%d losses, with the rules:\n%s", lost, lines(x.Trace))
+		}
 	}
 }
 

@@ -16,7 +16,8 @@ type Law struct {
 	Members int // N
 	// Votes is v, how many members confirmed the holder's last round: its
 	// acquisition, or its last renewal. 0 means all members. Clients that stop
-	// asking at a majority, such as redsync, may have no more than that.
+	// asking at a majority, as redsync does with WithFailFast, may have no
+	// more.
 	Votes int
 	// Lost is the number of members that lost the key: by eviction, FLUSHALL, a
 	// DEL from outside, or a fail-over to a replica without it.

@@ -27,7 +27,7 @@ type member struct {
 	left  int8 // ticks until the key expires
 	quiet int8 // ticks until the member votes
 	vote  bool // the holder counts on this vote and will renew it
-	fresh bool // the holder took this vote again, and no renewal has confirmed it
+	fresh bool // the holder took this vote late or again, and no renewal has confirmed it
 	after bool // … and it did so after the rival held
 	mine  ask  // the holder's request
 	other ask  // the rival's
@@ -265,7 +265,7 @@ func (x *explorer) execute(w *world, m *member) {
 		m.left, granted = int8(x.TTL), true
 	case first || taking || x.broken&ruleRenewFirst != 0:
 		granted = m.grants(holder, x.TTL)
-		m.after = granted && w.held && !first
+		m.after = granted && w.held
 	}
 	switch {
 	case granted && taking:
@@ -303,8 +303,9 @@ func (x *explorer) reply(w *world) {
 	}
 }
 
-// read notes what the replies say. It reports whether a success depends on a
-// vote that the holder took after the rival held.
+// read notes what the replies say. A reply to the first round is late if it
+// comes after the holder held. read reports whether a success depends on a vote
+// that the holder took after the rival held.
 func (x *explorer) read(w *world, succeeds bool) (again bool) {
 	solid := 0
 	for i := range x.Members {
@@ -315,7 +316,12 @@ func (x *explorer) read(w *world, succeeds bool) (again bool) {
 			if !m.after {
 				solid++
 			}
-			m.mine, m.vote, m.fresh, m.after = askCounted, true, false, false
+			m.mine, m.vote = askCounted, true
+			if late := !succeeds && w.rounds == 0; late {
+				m.fresh = x.broken&ruleLate == 0
+			} else {
+				m.fresh, m.after = false, false
+			}
 		}
 	}
 	return solid < x.Votes

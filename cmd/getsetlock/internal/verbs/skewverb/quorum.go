@@ -42,7 +42,7 @@ func (f *quorumFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.law.Members, "quorum", 0,
 		"judge a lock over this many servers, its members, instead of a fleet's old lock")
 	flags.IntVar(&f.law.Votes, "votes", 0,
-		"how many members confirmed the holder's last round (default all; redsync's clients: a majority)")
+		"how many members confirmed the holder's last round (default all; redsync's WithFailFast: a majority)")
 	flags.IntVar(&f.law.Lost, "lose", 0, "how many members lose the key")
 	flags.IntVar(&f.law.Restarted, "restart", 0, "how many members restart without the key")
 	flags.IntVar(&f.law.Jumped, "jump", 0, "how many members' clocks jump forwards")

@@ -47,7 +47,8 @@ const fewest = 3
 type Backend struct {
 	cfg     Config
 	members []*member
-	need    int // votes of a majority
+	need    int           // votes of a majority
+	lingers time.Duration // shortest wait for votes past it
 	claims  claims
 	crowds  crowds
 
@@ -77,7 +78,7 @@ func New(members []Member, cfg Config) (*Backend, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
 	}
-	b := &Backend{cfg: cfg, need: majority(len(members))}
+	b := &Backend{cfg: cfg, need: majority(len(members)), lingers: leastBrief}
 	b.life, b.die = context.WithCancel(context.Background())
 	for i, m := range members {
 		b.members = append(b.members, newMember(i, m))

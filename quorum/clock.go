@@ -40,9 +40,9 @@ func (p *patience) stop() {
 const leastBrief = 50 * time.Microsecond
 
 // brief returns a channel that gets a value after a fifth as long as it took so
-// far.
-func (p *patience) brief() <-chan time.Time {
-	return time.After(max(time.Since(p.began)/5, leastBrief))
+// far, or after least if that is longer.
+func (p *patience) brief(least time.Duration) <-chan time.Time {
+	return time.After(max(time.Since(p.began)/5, least))
 }
 
 // leastPause is the shortest pause before members are asked again: the time in

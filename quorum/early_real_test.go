@@ -79,7 +79,7 @@ func holdTwice(t *testing.T, count, ended int, end func(*testing.T, *node), both
 		return &history.Contender{Client: c, ID: id, Note: func(s history.Step) { h = append(h, s) }}
 	}
 	// The first client notices nothing: it neither renews nor watches.
-	s := setup{member: modern.Config{Wake: lock.WakeOff},
+	s := setup{member: modern.Config{Wake: lock.WakeOff}, linger: true,
 		quorum: quorum.Config{GreatestTTL: earlyTTL, Fences: true},
 		lock:   lock.Config{TTL: earlyTTL, RenewEvery: -1}}
 	apart := s

@@ -102,6 +102,7 @@ type setup struct {
 	quorum quorum.Config
 	lock   lock.Config
 	pools  func(i int, n *node) *redis.Pool // default: the node's wire
+	linger bool                             // attempts wait for all votes, so all count
 }
 
 // backend returns the backend of one process.
@@ -126,6 +127,9 @@ func (s setup) backend(t *testing.T, nodes []*node) *quorum.Backend {
 	b, err := quorum.New(members, s.quorum)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.linger {
+		b.Linger(redistest.Patience)
 	}
 	return b
 }

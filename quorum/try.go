@@ -152,7 +152,7 @@ func (a *attempt) gather(rounds int) (*grant, error) {
 // linger waits a little for the votes past the majority. Those that come before
 // the attempt returns count at once.
 func (a *attempt) linger() {
-	for over := a.patience.brief(); a.expects() && a.cut == nil && !a.late; {
+	for over := a.patience.brief(a.b.lingers); a.expects() && a.cut == nil && !a.late; {
 		a.nextUntil(over)
 	}
 	a.late = false

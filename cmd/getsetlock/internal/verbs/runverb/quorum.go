@@ -55,6 +55,7 @@ func (f *runFlags) greatestTTL() time.Duration {
 type quorumKeeper struct {
 	*clientKeeper
 	backend *quorum.Backend
+	servers []out.Member
 }
 
 // openQuorum returns the keeper for a command line. Nothing is sent.
@@ -72,7 +73,7 @@ func openQuorum(e *out.Env, f *runFlags, command []string) (keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &quorumKeeper{common, backend}, nil
+	return &quorumKeeper{common, backend, members}, nil
 }
 
 func (k *quorumKeeper) acquire(ctx context.Context, key string) (held, error) {
@@ -136,7 +137,21 @@ func (k *quorumKeeper) stored(ctx context.Context, raw string) (bool, error) {
 
 func (k *quorumKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
-func (k *quorumKeeper) warning() string { return "" }
+// warnings names the servers without which the lock was taken. A server that
+// can be no member does not end the job, since a majority votes: but as long as
+// it is named, the loss of fewer others stops all jobs.
+func (k *quorumKeeper) warnings(ctx context.Context) (said []string) {
+	survey := k.backend.Check(ctx)
+	for i, m := range survey.Members {
+		if m.Refused {
+			said = append(said, out.CouldNot(m.Err, "%s does not vote", k.servers[i].Address).Error())
+		}
+	}
+	for _, w := range survey.Warnings {
+		said = append(said, out.InFlags(errors.New(w)).Error())
+	}
+	return said
+}
 
 // untilVotes says until when too few servers vote, where that is why a verb
 // waits; else nothing.

@@ -18,8 +18,10 @@ func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
 			t.Error("a vote stayed")
 		}
 	}
+	away := on[1].URL()
 	on[1].Mini.Close() // a majority is left
-	s.Want(s.Run(clitest.TokenScript("--quorum", "nightly", "exit 7")...), 7, "", "")
+	s.Want(s.Run(clitest.TokenScript("--quorum", "nightly", "exit 7")...), 7, "",
+		"warning: "+away+" is away: could not ask the server who it is: ")
 	on[2].Mini.Close()
 	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), out.CodeRunServer, "",
 		"1 of 3 members vote, and a lock needs 2")
@@ -28,7 +30,9 @@ func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
 func TestRunRefusesServersWithReplicasInAQuorum(t *testing.T) {
 	s, on := clitest.Quorum(t, 3)
 	on[0].Says("connected_slaves", "1")
-	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "", "")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "",
+		"warning: "+on[0].URL()+" does not vote: the server can be no member of a quorum: it has replicas")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0 -q", "nightly", "true")...), 0, "", "")
 	on[1].Says("connected_slaves", "1")
 	s.Want(s.Run(clitest.TokenScript("--quorum --wait 1m", "nightly", "true")...), out.CodeRunServer, "",
 		"it has replicas")

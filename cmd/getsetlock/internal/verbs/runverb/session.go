@@ -52,9 +52,8 @@ type keeper interface {
 	// renews reports whether the lock is renewed while it is held.
 	renews() bool
 
-	// warning returns what the user should know before the command starts, or
-	// "".
-	warning() string
+	// warnings returns what the user should know before the command starts.
+	warnings(ctx context.Context) []string
 
 	// close waits at most that long for background work, and then stops it.
 	close(wait time.Duration)

@@ -53,11 +53,11 @@ func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error
 }
 func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
-func (k *fakeKeeper) where() string        { return "the server" }
-func (k *fakeKeeper) grace() time.Duration { return fakeGrace }
-func (k *fakeKeeper) renews() bool         { return !k.fixed }
-func (k *fakeKeeper) warning() string      { return "" }
-func (k *fakeKeeper) close(time.Duration)  { k.closed++ }
+func (k *fakeKeeper) where() string                     { return "the server" }
+func (k *fakeKeeper) grace() time.Duration              { return fakeGrace }
+func (k *fakeKeeper) renews() bool                      { return !k.fixed }
+func (k *fakeKeeper) warnings(context.Context) []string { return nil }
+func (k *fakeKeeper) close(time.Duration)               { k.closed++ }
 
 type fakeLease struct {
 	mu       sync.Mutex

@@ -184,7 +184,7 @@ func (k *targetKeeper) stored(context.Context, string) (bool, error) { return fa
 
 func (k *targetKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
-func (k *targetKeeper) warning() string { return "" }
+func (k *targetKeeper) warnings(context.Context) []string { return nil }
 
 func (k *targetKeeper) close(wait time.Duration) {
 	if k.left.Load() {

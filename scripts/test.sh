@@ -163,10 +163,11 @@ stage_bench() {
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
 }
 
-# The stage test runs these tests briefly. One line per module.
+# The stage test runs these tests briefly. One line per package.
 stage_targets() {
   long etcd/internal/etcdtest 'HistoriesUnder|LoseNoUpdate' -fault-rounds 3 -jetcd 2000 -etcdctl 300
   long zookeeper 'CutFollower|HistoriesUnder|LoseNoUpdate' -cuts 10 -each 2000
+  long quorum 'FaultsUpTo' -faults 20
 }
 
 # long FOLDER TESTS FLAG…: runs tests with real servers of the package in FOLDER,

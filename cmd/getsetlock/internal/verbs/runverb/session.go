@@ -354,18 +354,28 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	}
 }
 
-// verdict returns when to end the command of a lost lease. If another client's
-// value was seen on the key, the lease's own time is not over, so the command
-// gets its grace, and so it does where a store reports a deleted key. Otherwise
-// the command is killed at once.
+// verdict returns when to end the command of a lost lease. If the key was found
+// with another value, or with none, the lease's own time is not over, so the
+// command gets its grace. Otherwise the command is killed at once.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
-	var fromOld *legacy.LostError
-	var fromToken *modern.LostError
-	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) || r.flags.target != nil {
+	if r.found(cause) {
 		return child.Overtaken(now, lease.Until(), r.keeper.grace())
 	}
 	return child.Schedule{Term: now, Kill: now}
+}
+
+// found reports whether the lease was lost because a look at the key, or a
+// renewal, found it with another value, or with none.
+func (r *runner) found(cause error) bool {
+	var fromOld *legacy.LostError
+	var fromToken *modern.LostError
+	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
+		return true
+	}
+	var lost *lock.LostError
+	return (r.flags.target != nil || r.flags.server.Quorum) && errors.As(cause, &lost) &&
+		errors.Is(lost.Err, lock.ErrLost)
 }
 
 // continued returns when to end the command after both were stopped and

@@ -3,6 +3,7 @@ package runverb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -298,6 +299,35 @@ func TestExpiredLeaseKillsAtOnce(t *testing.T) {
 		a.proc.end(child.Exit{Code: 137, Signal: "SIGKILL"})
 		wantCode(t, <-a.result, out.CodeRunLost, "not renewed in time")
 	})
+}
+
+// Stores other than Redis, and the servers of a quorum, wrap ErrLost where they
+// found the key with another value, or with none.
+func TestLossThatAStoreFoundGivesTheGrace(t *testing.T) {
+	for name, on := range map[string]func(*runFlags){
+		"quorum": func(f *runFlags) { f.server.Quorum = true },
+		"target": func(f *runFlags) { f.target = &out.Target{} },
+	} {
+		for _, c := range []struct {
+			err  error
+			kill float64
+		}{
+			{fmt.Errorf("%w: its votes are gone", lock.ErrLost), 7},
+			{errors.New("no answer"), 2}, // not renewed in time
+			{nil, 2},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				a := attend(27 * time.Second)
+				on(a.flags)
+				time.Sleep(2 * time.Second)
+				a.lease.lose(&lock.LostError{Key: name, Err: c.err})
+				synctest.Wait()
+				a.wantAsked(t, a.at(2, c.kill))
+				a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
+				wantCode(t, <-a.result, out.CodeRunLost, name)
+			})
+		}
+	}
 }
 
 func TestForeignValueDuringTheGraceHastensTheEnd(t *testing.T) {

@@ -28,7 +28,7 @@ func (b *Backend) String() string { return b.cfg.Name }
 func (b *Backend) Ready(ctx context.Context, age time.Duration) (server, version string, err error) {
 	s, err := b.seat(ctx)
 	if err != nil {
-		return "", "", trouble("ask who answers for", b.cfg.Name, err)
+		return "", "", fmt.Errorf("modern: could not ask the server what it is: %w", wire.Judged(err))
 	}
 	if s.refusal != nil {
 		return s.server, s.version, s.refusal

@@ -162,7 +162,8 @@ type advisedError struct {
 
 // inFlags replaces the names of fields in the errors of stores.
 var inFlags = strings.NewReplacer("Config.TTL", "--ttl", "Config.User and Config.Password",
-	"user and password", "Config.Chroot", "the chroot", " within Config.Timeout", " in time")
+	"user and password", "Config.Chroot", "the chroot", "Config.Margin",
+	"its margin of safety", " within Config.Timeout", " in time")
 
 func (e *advisedError) Error() string {
 	text := inFlags.Replace(e.error.Error())

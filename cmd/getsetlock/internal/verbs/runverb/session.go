@@ -322,6 +322,7 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	grace, clock := r.keeper.grace(), r.env.Clock
 	until := lease.Until()
 	arm := func() <-chan time.Time {
+		grace := r.graceBefore(until)
 		return clock.After(child.Unrenewed(until, grace).Term.Sub(clock.Now()))
 	}
 	timer, ended := arm(), lease.Done()
@@ -352,6 +353,18 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 			proc.Terminate(child.Overtaken(clock.Now(), until, grace))
 		}
 	}
+}
+
+// graceBefore returns how long before until the command gets SIGTERM if the
+// lease is not renewed. A store other than Redis may grant a shorter time than
+// --ttl, and count a new lease from an earlier sign of life. So the grace
+// leaves three quarters of what is left for a renewal.
+func (r *runner) graceBefore(until time.Time) time.Duration {
+	grace := r.keeper.grace()
+	if r.flags.target == nil {
+		return grace
+	}
+	return min(grace, max(until.Sub(r.env.Clock.Now()), 0)/4)
 }
 
 // verdict returns when to end the command of a lost lease. If the key was found

@@ -157,10 +157,14 @@ func attend(ttl time.Duration) *attended {
 }
 
 func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
+	return attendBy(&runFlags{}, lease, keeper, proc)
+}
+
+func attendBy(flags *runFlags, lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
 	errs := clitest.NewWatched()
 	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1),
 		began: time.Now()}
-	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k",
+	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: flags, key: "k",
 		keeper: a.keeper, kind: running}
 	go func() { a.result <- a.runner.attend(a.proc, a.lease) }()
 	synctest.Wait()
@@ -245,6 +249,28 @@ func TestUnrenewedLeaseTermsTheCommandByTheGrace(t *testing.T) {
 		if a.lease.released != 1 {
 			t.Error("a lease that was still held was not released")
 		}
+	})
+}
+
+// ZooKeeper keeps a session for 40 s at most, whatever --ttl says, and the
+// margin of a long TTL takes most of that. A renewal in time saves the command.
+func TestShortGrantOfAStoreLeavesTimeToRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := attendBy(&runFlags{target: &out.Target{}}, newFakeLease(4*time.Second), &fakeKeeper{},
+			newFakeProcess())
+		time.Sleep(2 * time.Second)
+		a.lease.renewTo(time.Now().Add(4 * time.Second))
+		time.Sleep(time.Second) // SIGTERM would come now, a second before the first end
+		synctest.Wait()
+		a.wantAsked(t)
+		time.Sleep(2250*time.Millisecond - time.Nanosecond)
+		synctest.Wait()
+		a.wantAsked(t)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		a.wantAsked(t, a.at(5.25, 6))
+		a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
+		wantCode(t, <-a.result, out.CodeRunLost, "not renewed in time")
 	})
 }
 

@@ -124,6 +124,9 @@ func TestYoungServerSaysWhenItVotes(t *testing.T) {
 		votesIn(t, b, 30*time.Second, 20*time.Second)
 		w.Pass(20*time.Second - time.Millisecond)
 		votesIn(t, b, 30*time.Second, time.Millisecond)
+		if _, _, err := b.Ready(bg, 30*time.Second); err == nil || strings.Contains(err.Error(), "in 0s") {
+			t.Error(err)
+		}
 		w.Pass(time.Millisecond)
 		votesIn(t, b, 30*time.Second, 0)
 	})

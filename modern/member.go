@@ -48,7 +48,7 @@ type youngError struct{ up, least, gained time.Duration }
 
 func (e *youngError) Error() string {
 	s := fmt.Sprintf("the server votes in %v, since it may have forgotten votes: it has been up for %v, and the greatest TTL and 2s are %v",
-		e.VotesIn().Round(time.Second), max(e.up, 0).Round(time.Second), e.least)
+		max(e.VotesIn().Round(time.Second), time.Second), max(e.up, 0).Round(time.Second), e.least)
 	if e.gained > time.Second {
 		s += fmt.Sprintf("; its clock was set forward by %v, which is not counted",
 			e.gained.Round(time.Second))

@@ -1,11 +1,14 @@
 package modern_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
@@ -97,6 +100,21 @@ func refuses(t *testing.T, info map[string]string, want string) {
 	})
 }
 
+// The quorum puts the server's name in front.
+func TestReadyOnAServerThatIsAwaySaysWhatWasAsked(t *testing.T) {
+	b, err := modern.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
+		return nil, errors.New("nobody there")
+	}}, modern.Config{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	const said = "modern: could not ask the server what it is: "
+	if _, _, err := b.Ready(bg, time.Minute); err == nil || !strings.HasPrefix(err.Error(), said) {
+		t.Error(err)
+	}
+}
+
 // TestYoungServerSaysWhenItVotes: it has been up for less than the greatest TTL
 // and two seconds.
 func TestYoungServerSaysWhenItVotes(t *testing.T) {
@@ -106,6 +124,9 @@ func TestYoungServerSaysWhenItVotes(t *testing.T) {
 		votesIn(t, b, 30*time.Second, 20*time.Second)
 		w.Pass(20*time.Second - time.Millisecond)
 		votesIn(t, b, 30*time.Second, time.Millisecond)
+		if _, _, err := b.Ready(bg, 30*time.Second); err == nil || strings.Contains(err.Error(), "in 0s") {
+			t.Error(err)
+		}
 		w.Pass(time.Millisecond)
 		votesIn(t, b, 30*time.Second, 0)
 	})

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ const Install = "go install github.com/getsetlock/getsetlock/cmd/getsetlock/full
 // only the scheme: in a malformed address any other part may be the password.
 func Parse(raw string, stores map[string]Store) (Address, Store, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
 	if !found {
 		return Address{}, Store{}, fmt.Errorf("the address has no scheme: write %s",
 			schemes(stores))
@@ -96,6 +98,8 @@ func (a *Address) login(text string) error {
 
 var errServer = errors.New("the address has a server that is no host:port")
 
+var errPort = errors.New("the address has a port that is no number from 1 to 65535")
+
 // withPort adds the usual port where a server has none.
 func withPort(server, port string) (string, error) {
 	host, given, err := net.SplitHostPort(server)
@@ -104,6 +108,9 @@ func withPort(server, port string) (string, error) {
 	}
 	if err != nil || host == "" || given == "" || strings.ContainsAny(server, " ?#") {
 		return "", errServer
+	}
+	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
+		return "", errPort
 	}
 	return net.JoinHostPort(host, given), nil
 }

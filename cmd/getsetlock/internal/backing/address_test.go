@@ -16,6 +16,7 @@ func TestAddressNamesServersUserAndPath(t *testing.T) {
 		"etcd://a:1,b,[::1]:3": {Scheme: "etcd", Servers: []string{"a:1", "b:2379", "[::1]:3"}},
 		"etcds://u:p%2Fw@a/": {
 			Scheme: "etcd", TLS: true, User: "u", password: "p/w", Servers: []string{"a:2379"}},
+		"ETCD://a":   {Scheme: "etcd", Servers: []string{"a:2379"}},
 		"etcd://u@a": {Scheme: "etcd", User: "u", Servers: []string{"a:2379"}},
 		"zookeeper://a,b:5/locks/of%20me": {
 			Scheme: "zookeeper", Servers: []string{"a:2181", "b:5"}, Path: "/locks/of me"},
@@ -61,6 +62,9 @@ func TestWrongAddressSaysWhatToWrite(t *testing.T) {
 		"unix:///s":      "unix:// is an address for --redis",
 		"etcd://a/x":     "has no path",
 		"etcd://a,,b":    "write etcd://host:port,host:port",
+		"etcd://a:72000": "no number from 1 to 65535: write etcd://host:port",
+		"etcd://a:0,b":   "no number from 1 to 65535",
+		"etcd://a:http":  "no number from 1 to 65535",
 		"zookeeper:///x": "write zookeeper://host:port,host:port",
 	} {
 		if _, _, err := Parse(raw, both); err == nil || !strings.Contains(err.Error(), want) {

@@ -24,9 +24,24 @@ const targetTimeout = 5 * time.Second
 
 // TargetFlag defines --target, for verbs that also work on other stores.
 func (f *ServerFlags) TargetFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Target, "target", "", "another store than Redis: etcd://host:port,host:port or zookeeper://host:port,host:port/chroot; etcds:// and zookeepers:// with TLS (default $"+EnvTarget+")")
+	cmd.Flags().Var((*targetFlag)(&f.Target), "target", "another store than Redis: etcd://host:port,host:port or zookeeper://host:port,host:port/chroot; etcds:// and zookeepers:// with TLS (default $"+EnvTarget+")")
 	Complete(cmd, "target", cobra.NoFileCompletions)
 }
+
+// targetFlag is the value of --target. A script whose variable is not set must
+// not take its lock on a Redis server instead.
+type targetFlag string
+
+func (t *targetFlag) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty: name a store, or leave the flag out")
+	}
+	*t = targetFlag(text)
+	return nil
+}
+
+func (t *targetFlag) String() string { return string(*t) }
+func (t *targetFlag) Type() string   { return "string" }
 
 // Target is the store of --target.
 type Target struct {
@@ -147,7 +162,8 @@ type advisedError struct {
 
 // inFlags replaces the names of fields in the errors of stores.
 var inFlags = strings.NewReplacer("Config.TTL", "--ttl", "Config.User and Config.Password",
-	"user and password", " within Config.Timeout", " in time")
+	"user and password", "Config.Chroot", "the chroot", "Config.Margin",
+	"its margin of safety", " within Config.Timeout", " in time")
 
 func (e *advisedError) Error() string {
 	text := inFlags.Replace(e.error.Error())

@@ -90,6 +90,8 @@ func (p *probe) ask(ctx context.Context, client *http.Client, scheme, server str
 			return noLeader
 		}
 		return fmt.Sprintf("the server at %s is no etcd: check host and port", server)
+	case ctx.Err() != nil:
+		return fmt.Sprintf("%s does not answer: check host and port, firewalls, and the server's load", server)
 	case badCertificate(err.Error()):
 		return fmt.Sprintf(
 			"%v: name a file with the certificate of the authority that signed the server's (--cacert)",
@@ -116,6 +118,18 @@ func foreign(server, store string, a backing.Address) string {
 		store, a.Secure())
 }
 
+// quiet says that a server accepts connections and sends nothing.
+func quiet(server, store string, a backing.Address) string {
+	if a.TLS {
+		return fmt.Sprintf(
+			"the server at %s is silent: it is stopped or overloaded, or is no %s: check host and port",
+			server, store)
+	}
+	return fmt.Sprintf(
+		"the server at %s is silent: it is stopped or overloaded, is no %s, or wants TLS: check host and port, or write %s://",
+		server, store, a.Secure())
+}
+
 // greets asks a server of ZooKeeper what it is, as an administrator does. It
 // returns what to do where the server answers otherwise. A ZooKeeper that may
 // not say it names the list of allowed words.
@@ -130,13 +144,16 @@ func (p *probe) greets(server string) string {
 	by, _ := until.Deadline()
 	_ = conn.SetDeadline(by)
 	_, _ = conn.Write([]byte("srvr"))
-	said, _ := io.ReadAll(io.LimitReader(conn, 1<<12))
+	said, err := io.ReadAll(io.LimitReader(conn, 1<<12))
 	switch text := string(said); {
 	case strings.Contains(text, "not currently serving"):
 		return server + " runs and does not serve: are more than half of the servers up?"
 	case strings.Contains(text, "ookeeper"), strings.Contains(text, "ooKeeper"),
 		strings.Contains(text, "whitelist"):
 		return ""
+	}
+	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() && len(said) == 0 {
+		return quiet(server, "ZooKeeper", p.address)
 	}
 	return foreign(server, "ZooKeeper", p.address)
 }

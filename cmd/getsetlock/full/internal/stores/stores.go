@@ -7,6 +7,7 @@ package stores
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func adapter(name string, store func() backing.Store,
 		}
 		return open(ctx, a, backing.Options{Password: s.Access.Password, PasswordFile: s.Access.PasswordFile,
 			CACert: s.Access.CACert, Cert: s.Access.Cert, Key: s.Access.Key, Timeout: benchTimeout,
-			Clock: lock.Machine}, s)
+			Clock: lock.Machine, Logger: slog.New(slog.DiscardHandler)}, s)
 	}}
 }
 

@@ -102,8 +102,11 @@ func (x *quorumExam) judge(at out.Member, m quorum.Standing) doctorMember {
 	case m.Err == nil:
 	case m.Refused:
 		d.State = memberRefused
-		x.add(census.SeverityError, "member_refused", why,
-			"name another server in its place; docs/quorum.md says which servers are refused")
+		advice := "name another server in its place; docs/quorum.md says which servers are refused"
+		if m.Version == "" { // it said nothing: a password or a right is missing
+			advice = "mend that; until then it does not vote"
+		}
+		x.add(census.SeverityError, "member_refused", why, advice)
 	case !m.VotesAt.IsZero():
 		d.State, d.VotesAt = memberWaits, out.Instant(m.VotesAt)
 		x.add(census.SeverityNote, "member_waits",

@@ -51,6 +51,17 @@ func TestDoctorSaysWhyServersDoNotVote(t *testing.T) {
 	}
 }
 
+// Another server in its place would want a password too.
+func TestDoctorAdvisesAPasswordAndNoOtherServer(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	on[1].Mini.RequireAuth("pw")
+	got := s.Run("doctor", "--quorum")
+	if got.Code != 1 || !strings.Contains(got.Out, on[1].URL()+": could not ask the server what it is: ") ||
+		!strings.Contains(got.Out, "mend that") || strings.Contains(got.Out, "name another server") {
+		t.Errorf("exit %d\n%s", got.Code, got.Out)
+	}
+}
+
 // Two addresses of one server have one vote, whichever of them was asked first.
 func TestDoctorNamesAServerWithTwoAddresses(t *testing.T) {
 	s, on := clitest.Quorum(t, 3)

@@ -72,7 +72,11 @@ func TestRunWaitsForServersThatRestarted(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript(flags+"--wait 0", "nightly", "true")...), out.CodeRunServer, "",
 		"enough vote from 12:00:10Z on")
 	run := s.Start(clitest.TokenScript(flags+"--wait 1m", "nightly", "echo ran")...)
-	run.Errors.Await("waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from 12:00:10Z on, in 10s")
+	said := "waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from 12:00:10Z on, in "
+	run.Errors.Await(said + "10s")
+	s.Aside.AwaitTimers(1)
+	s.World.Pass(3 * time.Second)
+	run.Errors.Await(said + "7s; waited 3s so far")
 	for awaited := false; !awaited; {
 		select {
 		case got := <-run.Done:

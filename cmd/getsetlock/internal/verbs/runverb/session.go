@@ -321,6 +321,7 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	grace, clock := r.keeper.grace(), r.env.Clock
 	until := lease.Until()
 	arm := func() <-chan time.Time {
+		grace := r.graceBefore(until)
 		return clock.After(child.Unrenewed(until, grace).Term.Sub(clock.Now()))
 	}
 	timer, ended := arm(), lease.Done()
@@ -353,18 +354,40 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	}
 }
 
-// verdict returns when to end the command of a lost lease. If another client's
-// value was seen on the key, the lease's own time is not over, so the command
-// gets its grace, and so it does where a store reports a deleted key. Otherwise
-// the command is killed at once.
+// graceBefore returns how long before until the command gets SIGTERM if the
+// lease is not renewed. A store other than Redis may grant a shorter time than
+// --ttl, and count a new lease from an earlier sign of life. So the grace
+// leaves three quarters of what is left for a renewal.
+func (r *runner) graceBefore(until time.Time) time.Duration {
+	grace := r.keeper.grace()
+	if r.flags.target == nil {
+		return grace
+	}
+	return min(grace, max(until.Sub(r.env.Clock.Now()), 0)/4)
+}
+
+// verdict returns when to end the command of a lost lease. If the key was found
+// with another value, or with none, the lease's own time is not over, so the
+// command gets its grace. Otherwise the command is killed at once.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
-	var fromOld *legacy.LostError
-	var fromToken *modern.LostError
-	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) || r.flags.target != nil {
+	if r.found(cause) {
 		return child.Overtaken(now, lease.Until(), r.keeper.grace())
 	}
 	return child.Schedule{Term: now, Kill: now}
+}
+
+// found reports whether the lease was lost because a look at the key, or a
+// renewal, found it with another value, or with none.
+func (r *runner) found(cause error) bool {
+	var fromOld *legacy.LostError
+	var fromToken *modern.LostError
+	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
+		return true
+	}
+	var lost *lock.LostError
+	return (r.flags.target != nil || r.flags.server.Quorum) && errors.As(cause, &lost) &&
+		errors.Is(lost.Err, lock.ErrLost)
 }
 
 // continued returns when to end the command after both were stopped and

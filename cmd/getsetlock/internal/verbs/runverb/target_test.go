@@ -95,6 +95,8 @@ func TestFlagsOfRedisAreRefusedForAStore(t *testing.T) {
 		"--keep is -1s")
 	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "1ms", "k", "--", "true"), 125, "",
 		"--ttl is too short")
+	s.Want(s.Run("run", "--target", "", "--wait", "0", "k", "--", "true"), 125, "",
+		"it is empty: name a store, or leave the flag out")
 	s.Want(s.Run("run", "--target", "mem://here", "--redis", "redis://h", "k", "--", "true"), 125, "",
 		"name two servers")
 }
@@ -183,4 +185,8 @@ func TestErrorsOfAStoreSayWhatToDo(t *testing.T) {
 	m.Order(locktest.Fault{Op: "try", Err: errors.New("broken")})
 	s.Want(s.Run("run", "--target", "mem://here", "--wait", "0", "k", "--", "true"), 125, "",
 		`acquiring "k" on mem://here:1: broken; look into the test`)
+	s, m = onMemory(t)
+	m.Order(locktest.Fault{Op: "try", Err: errors.New(`Config.Chroot "//x" has an empty part`)})
+	s.Want(s.Run("run", "--target", "mem://here", "--wait", "0", "k", "--", "true"), 125, "",
+		`the chroot "//x" has an empty part`)
 }

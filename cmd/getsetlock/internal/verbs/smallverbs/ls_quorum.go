@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,16 +87,29 @@ func (p *polling) look(ctx context.Context, bar *out.Progress, on func(*source) 
 	var failed []error
 	for i, err := range errs {
 		if err != nil {
-			failed = append(failed, err)
+			failed = append(failed, fmt.Errorf("%s: %w", p.members[i].Address, err))
 			away = append(away, fmt.Sprintf("%s: %s", p.members[i].Address, reason(err)))
 		}
 	}
 	if len(p.members)-len(failed) < p.majority() {
 		return nil, away, fmt.Errorf("%d of %d servers answered, and a majority is %d: %w",
-			len(p.members)-len(failed), len(p.members), p.majority(), errors.Join(failed...))
+			len(p.members)-len(failed), len(p.members), p.majority(), together(failed))
 	}
 	return p.elect(seen, len(failed)), away, nil
 }
+
+// together are the errors of several servers, in one line.
+type together []error
+
+func (t together) Error() string {
+	var said []string
+	for _, err := range t {
+		said = append(said, err.Error())
+	}
+	return strings.Join(said, "; ")
+}
+
+func (t together) Unwrap() []error { return t }
 
 // elect returns a line for each value that is on a key of any server.
 func (p *polling) elect(seen [][]lockLine, away int) []lockLine {

@@ -72,8 +72,13 @@ func TestLsSaysWhatItCannotKnow(t *testing.T) {
 		!strings.Contains(got.Out, "one  unknown") || !strings.Contains(got.Out, "two  held") {
 		t.Errorf("exit %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
+	second := on[0].URL()
 	on[0].Mini.Close()
-	s.Want(s.Run("ls", "--quorum"), 3, "", "1 of 3 servers answered, and a majority is 2")
+	got = s.Run("ls", "--quorum")
+	s.Want(got, 3, "", "1 of 3 servers answered, and a majority is 2: "+second+": ")
+	if !strings.Contains(got.Errors, "; "+away+": ") {
+		t.Error(got.Errors)
+	}
 }
 
 func TestUnlockDeletesOnAllServersOfAQuorum(t *testing.T) {
@@ -90,7 +95,8 @@ func TestUnlockDeletesOnAllServersOfAQuorum(t *testing.T) {
 	clitest.Vote(t, "nightly", noting, time.Minute, on[0], on[1])
 	got := s.Run("unlock", "--quorum", "--yes", "nightly")
 	if got.Code != 0 || got.Out != "deleted nightly on 2 of 3 servers\ndeleted nightly on 1 of 3 servers\n" ||
-		!strings.Contains(got.Errors, "host7 backup") {
+		!strings.Contains(got.Errors, "host7 backup") ||
+		!strings.Contains(got.Errors, "until it learns of the loss, by a message from the servers or at its next renewal") {
 		t.Errorf("exit %d\n%s%s", got.Code, got.Out, got.Errors)
 	}
 	s.Want(s.Run("unlock", "--quorum", "--yes", "nightly"), 0, "nightly is free\n", "")

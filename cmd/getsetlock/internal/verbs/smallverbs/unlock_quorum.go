@@ -74,7 +74,7 @@ func (u *unpolling) ask(ctx context.Context, arg string) ([]lockLine, error) {
 	}
 	width, _, _ := u.e.Screen(u.e.Stderr)
 	lines := lockGrid(locks).Fit(max(0, width-1), u.e.Colours(u.e.Stderr))
-	fmt.Fprintf(u.e.Stderr, "%s\nIf a holder is alive, it goes on working without a lock until its next renewal. ",
+	fmt.Fprintf(u.e.Stderr, "%s\nIf a holder is alive, it goes on working without a lock until it learns of the loss, by a message from the servers or at its next renewal. ",
 		strings.Join(lines, "\n"))
 	return locks, u.each[0].confirm(ctx, fmt.Sprintf("Delete %s on all servers?",
 		count(len(locks), "lock", "locks")))
@@ -99,12 +99,12 @@ func (u *unpolling) delete(ctx context.Context, key, value string) error {
 			failures = append(failures, fmt.Errorf("%s: %w", u.members[i].Address, err))
 		}
 	}
-	failed := errors.Join(failures...)
+	failed := together(failures)
 	switch {
 	case len(failures) > len(u.members)-u.majority():
 		return out.CouldNot(failed, "unlocking %q, which was deleted on %d of %d servers", out.Escaped(key),
 			done, len(u.members))
-	case failed != nil:
+	case len(failed) > 0:
 		u.e.Say(false, "warning: %v; what it has ends with its TTL, and without it the other servers are a majority",
 			out.OneLine(reason(failed)))
 	}

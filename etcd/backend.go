@@ -65,6 +65,7 @@ type Backend struct {
 	refused  map[string]bool    // names at which the last attempt was refused
 	full     bool               // etcd refused a key, since its database is full
 	named    bool               // the servers' versions were asked for
+	modern   bool               // a server is new enough
 	held     map[int64]*grant   // by create revision
 }
 

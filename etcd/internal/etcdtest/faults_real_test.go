@@ -68,11 +68,11 @@ func (f *fight) cuts(t *testing.T, doors []*Door) []harm {
 	}
 }
 
-// forget revokes all leases. A leader that was stopped for a TTL and goes on may
-// revoke leases that the new leader has renewed: it takes itself for active as
-// soon as its clock ticks, and its revocations go to the new leader. So a lock
-// may end before its holder can know, and the holder must not be asked. Seen in
-// 13 of 490 stops of etcd 3.7.3.
+// forget revokes all leases. A leader that was stopped for a TTL and goes on
+// may revoke leases that the new leader has renewed: it takes itself for active
+// as soon as its clock ticks, and its revocations go to the new leader. So a
+// lock may end before its holder can know, and the holder must not be asked.
+// Seen in 13 of 490 stops of etcd 3.7.3.
 func (f *fight) forget(t *testing.T) {
 	call(t, func(ctx context.Context) error {
 		own := f.c.Client()

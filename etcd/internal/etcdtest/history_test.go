@@ -66,7 +66,8 @@ type history struct {
 }
 
 func newHistory() *history {
-	return &history{began: time.Now(), gone: map[int64]int64{}, ends: map[int64]string{}, holds: nobody, keeps: none}
+	return &history{began: time.Now(), gone: map[int64]int64{}, ends: map[int64]string{}, holds: nobody,
+		keeps: none}
 }
 
 func none(int) bool   { return false }

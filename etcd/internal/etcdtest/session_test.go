@@ -341,6 +341,51 @@ func TestRandomCancellationsLeaveNothing(t *testing.T) {
 // noSpace gives a member a database that is soon full.
 func noSpace(cfg *embed.Config) { cfg.QuotaBackendBytes = 256 << 10 }
 
+// etcd carries out the write that fills its database, and answers that there is
+// no space.
+func TestWriteThatFillsTheDatabaseIsUndone(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	var full atomic.Bool
+	b := c.backend(func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context,
+			method string, in, out any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
+			opts ...grpc.CallOption) error {
+			err := next(ctx, method, in, out, conn, opts...)
+			txn, ok := in.(*etcdserverpb.TxnRequest)
+			if ok && full.Load() && txn.Success[0].GetRequestPut() != nil {
+				return rpctypes.ErrGRPCNoSpace
+			}
+			return err
+		}))
+	})
+	place, err := b.Enter(testContext(t), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Store(true)
+	for what, try := range map[string]func(context.Context) (lock.Grant, error){
+		"an attempt": func(ctx context.Context) (lock.Grant, error) { return b.Try(ctx, "stock", long) },
+		"a waiter":   func(ctx context.Context) (lock.Grant, error) { return place.Try(ctx, long) },
+	} {
+		_, err := try(testContext(t))
+		var unsure *lock.UnsureError
+		if !errors.Is(err, rpctypes.ErrNoSpace) || errors.As(err, &unsure) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left := c.Keys("stock/"); len(left) > 0 {
+			t.Errorf("%s left %q", what, left)
+		}
+	}
+	full.Store(false)
+	if _, err := place.Try(testContext(t), long); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFullDatabaseKeepsHeldLocks(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1, noSpace)

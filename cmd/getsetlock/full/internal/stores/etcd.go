@@ -54,7 +54,8 @@ func openEtcd(ctx context.Context, a backing.Address, o backing.Options) (backin
 	if err != nil {
 		return nil, err
 	}
-	b, err := etcd.New(client, etcd.Config{Note: o.Note, Timeout: o.Timeout, Clock: o.Clock})
+	b, err := etcd.New(client, etcd.Config{Note: o.Note, Timeout: o.Timeout, Clock: o.Clock,
+		Logger: o.Logger})
 	if err != nil {
 		_ = client.Close()
 		return nil, err

@@ -119,6 +119,17 @@ func TestRefusedTryIsAReadTheNextTime(t *testing.T) {
 	if puts, reads := n.puts.Load(), n.reads.Load(); puts != 1 || reads != 5 {
 		t.Errorf("%d writing transactions, %d other calls", puts, reads)
 	}
+	const many = 50
+	before := c.members[0].Server.AppliedIndex()
+	for range many {
+		if _, err := other.TryAcquire(testContext(t), "stock"); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+	}
+	// etcd itself may write something meanwhile.
+	if entries := c.members[0].Server.AppliedIndex() - before; entries >= many/2 {
+		t.Errorf("%d refused attempts made %d Raft entries", many, entries)
+	}
 }
 
 func TestManyLeasesAreRenewedByOneMessage(t *testing.T) {
@@ -308,6 +319,52 @@ func TestReleaseWakesTheNextWaiter(t *testing.T) {
 		}
 		last = fence
 		release(t, r.Lease)
+	}
+}
+
+func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	const many, processes = 1000, 10
+	var backends []*etcd.Backend
+	for range processes {
+		backends = append(backends, c.backend())
+	}
+	held, err := backends[0].Try(testContext(t), "stock", long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := make([]lock.Place, many)
+	woken := make(chan int, 8*many) // the end of the sessions wakes all
+	for i := range places {
+		if places[i], err = backends[i%processes].Enter(testContext(t), "stock"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := places[i].Try(testContext(t), long); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+		_, fired, err := places[i].Await(testContext(t), func() { woken <- i })
+		if err != nil || fired {
+			t.Fatal(fired, err)
+		}
+	}
+	for turn := range 10 {
+		release := held.Release(testContext(t))
+		next := <-woken
+		if held, err = places[next].Try(testContext(t), long); err != nil || release != nil || next != turn {
+			t.Fatalf("turn %d: waiter %d: %v, %v", turn, next, release, err)
+		}
+	}
+	if extra := len(woken); extra > 0 {
+		t.Errorf("%d more waiters were woken", extra)
+	}
+	if err := held.Release(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	for _, b := range backends {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

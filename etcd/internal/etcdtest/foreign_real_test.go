@@ -75,7 +75,7 @@ type jetcd struct {
 	out *bufio.Reader
 }
 
-func (c *Cluster) jetcd(t testing.TB) *jetcd {
+func (c *Cluster) jetcd(t testing.TB, vars ...string) *jetcd {
 	t.Helper()
 	target := filepath.Join("..", "..", "..", "java", "etcd", "target")
 	if _, err := os.Stat(filepath.Join(target, "etcd.jar")); err != nil {
@@ -84,6 +84,7 @@ func (c *Cluster) jetcd(t testing.TB) *jetcd {
 	j := &jetcd{cmd: exec.Command("java", "-Xmx128m", "-cp",
 		filepath.Join(target, "etcd.jar")+":"+filepath.Join(target, "lib", "*"), "getsetlock.etcd.Main",
 		"http://"+c.Endpoints()[0])}
+	j.cmd.Env = append(os.Environ(), vars...)
 	j.cmd.Stderr = io.Discard // SLF4J says that it has no logger
 	out, err := j.cmd.StdoutPipe()
 	if err != nil {

@@ -493,6 +493,32 @@ func TestPathPrefixIsNamedInTheRefusal(t *testing.T) {
 	}
 }
 
+// Every library takes each key below a name for a lock.
+func TestKeyThatIsNoLocksIsNamed(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	if _, err := c.Client().Put(testContext(t), "stock/notes", "hello"); err != nil {
+		t.Fatal(err)
+	}
+	locks, b := c.locks(t, lock.Config{TTL: long})
+	place, err := b.Enter(testContext(t), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"an attempt": func() error { _, err := locks.TryAcquire(testContext(t), "stock"); return err },
+		"a waiter":   func() error { _, err := place.Try(testContext(t), long); return err },
+	} {
+		if err := try(); !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(),
+			`through the key "stock/notes", which no lock has written: delete it`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := place.Leave(testContext(t)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFenceRefusesALateWriteInATransaction(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)

@@ -62,9 +62,9 @@
 //
 // The Backend needs etcd 3.4 or later, and each attempt refuses an older one. A
 // load balancer or etcd's grpc-proxy may stand before the servers. The first
-// session asks each server for its version. A warning in [Config].Logger names each server that may renew a
-// lease after it was revoked: 3.4 before 3.4.38, 3.5 before 3.5.23, 3.6 before
-// 3.6.5. Such a server may grant a lock twice.
+// session asks each server for its version. A warning in [Config].Logger names
+// each server that may renew a lease after it was revoked: 3.4 before 3.4.38,
+// 3.5 before 3.5.23, 3.6 before 3.6.5. Such a server may grant a lock twice.
 //
 // # Errors
 //

@@ -102,6 +102,9 @@ func (c *Cluster) jetcd(t testing.TB, vars ...string) *jetcd {
 	return j
 }
 
+// patient gives jetcd a lease that outlasts pauses of a busy machine.
+const patient = "JETCD_TTL_SECONDS=60"
+
 func (j *jetcd) kill() {
 	_ = j.cmd.Process.Kill()
 	_ = j.cmd.Wait()
@@ -148,7 +151,7 @@ func addOne(ctx context.Context, client *clientv3.Client, counter string) error 
 func TestForeignClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
-	j := c.jetcd(t)
+	j := c.jetcd(t, patient)
 	own := c.Client()
 	ctx, cancel := context.WithCancel(context.Background()) // the long runs outlast Patience
 	defer cancel()

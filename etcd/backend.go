@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -65,6 +66,7 @@ type Backend struct {
 	refused  map[string]bool    // names at which the last attempt was refused
 	full     bool               // etcd refused a key, since its database is full
 	named    bool               // the servers' versions were asked for
+	modern   bool               // a server is new enough
 	held     map[int64]*grant   // by create revision
 }
 
@@ -250,12 +252,24 @@ func (b *Backend) look(ctx context.Context, name string) error {
 // lock, empty if unknown; seen is any key under the name.
 func held(name, owner, seen string) *lock.HeldError {
 	e := &lock.HeldError{Key: name, Owner: strings.TrimPrefix(owner, name+"/"), Protocol: "etcd"}
-	if rest := strings.TrimPrefix(seen, name+"/"); strings.Contains(rest, "/") {
+	switch rest := strings.TrimPrefix(seen, name+"/"); {
+	case !ofLock(rest) && !strings.Contains(rest, "/"):
+		e.Protocol = fmt.Sprintf(
+			"etcd, through the key %q, which no lock has written: delete it, or choose another name", seen)
+	case strings.Contains(rest, "/"):
 		longer := seen[:strings.LastIndex(seen, "/")]
 		e.Protocol = fmt.Sprintf("etcd, through the name %q, of which %q is a path prefix: rename one of them",
 			longer, name)
 	}
 	return e
+}
+
+// ofLock reports whether a lock may have written a key that ends so: with the
+// number of its lease, in hexadecimal. getsetlock may add a dot and a number.
+func ofLock(end string) bool {
+	number, _, _ := strings.Cut(end, ".")
+	id, err := strconv.ParseInt(number, 16, 64)
+	return err == nil && number == strconv.FormatInt(id, 16)
 }
 
 // call bounds one call by Config.Timeout. A member that has no leader refuses

@@ -22,7 +22,8 @@
 // A name that is a path prefix of another shares its keys: while "stock/1" is
 // held, "stock" counts as held, in concurrency.Mutex too. The [lock.HeldError]
 // then names the other name. Choose names of which none continues another after
-// a slash.
+// a slash. It also names a key below the name that no lock has written: such a
+// key keeps the lock from every library.
 //
 // # Leases
 //
@@ -59,10 +60,11 @@
 //
 // # Servers
 //
-// The Backend needs etcd 3.4 or later. The first session asks each server for
-// its version. A warning in [Config].Logger names each server that may renew a
-// lease after it was revoked: 3.4 before 3.4.38, 3.5 before 3.5.23, 3.6 before
-// 3.6.5. Such a server may grant a lock twice.
+// The Backend needs etcd 3.4 or later, and each attempt refuses an older one. A
+// load balancer or etcd's grpc-proxy may stand before the servers. The first
+// session asks each server for its version. A warning in [Config].Logger names
+// each server that may renew a lease after it was revoked: 3.4 before 3.4.38,
+// 3.5 before 3.5.23, 3.6 before 3.6.5. Such a server may grant a lock twice.
 //
 // # Errors
 //

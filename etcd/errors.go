@@ -54,12 +54,14 @@ func code(err error) codes.Code {
 }
 
 // refusedByEtcd reports whether etcd certainly did not carry the command out.
+// A full database is no such error: see session.failed.
 func refusedByEtcd(err error) bool {
 	switch code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
-		codes.Unauthenticated, codes.FailedPrecondition, codes.ResourceExhausted, codes.OutOfRange,
-		codes.Unimplemented:
+		codes.Unauthenticated, codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
 		return true
+	case codes.ResourceExhausted:
+		return errors.Is(err, rpctypes.ErrTooManyRequests)
 	}
 	return false
 }
@@ -75,7 +77,8 @@ var advice = map[string]string{
 
 // trouble adds what was tried, and what to do, to err.
 func trouble(what, name string, err error) error {
-	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) {
+	var ready *etcdError
+	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) || errors.As(err, &ready) {
 		return err
 	}
 	text, passes := fmt.Sprintf("etcd: could not %s %q", what, name), true

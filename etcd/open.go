@@ -77,12 +77,7 @@ func (b *Backend) answers(ctx context.Context, endpoints []string, secured bool)
 	case err != nil:
 		return trouble("open", at, err)
 	}
-	version, err := b.status(ctx)
-	if err == nil && tooOld(version) {
-		return fmt.Errorf("etcd: %q runs etcd %s; locks need 3.%d or later: upgrade it", endpoints, version,
-			leastMinor)
-	}
-	return nil
+	return b.modernEnough(ctx)
 }
 
 // silent reports whether err came from the connection, or from no reply, and

@@ -17,7 +17,8 @@ import (
 const leastMinor = 4
 
 // repaired are the first patch versions, by minor version of etcd 3, in which a
-// revoked lease is not renewed and an old leader revokes no lease.
+// revoked lease is not renewed, and a leader whose clock stood still asks the
+// others before it revokes leases. docs/clocks.md says what is left of that.
 var repaired = map[int]int{4: 38, 5: 23, 6: 5}
 
 // tooOld reports whether locks cannot work with a server of this version.
@@ -52,13 +53,36 @@ func (b *Backend) nameServers() {
 			continue
 		}
 		if since, may := grantsTwice(said.Version); may {
-			b.cfg.Logger.Warn("this etcd server may grant a lock twice: it may renew a lease that was revoked; upgrade it",
+			b.cfg.Logger.Warn("this etcd server may grant a lock twice, since it may renew a lease that was revoked; upgrade it",
 				"server", at, "version", said.Version, "repaired in", since)
 		} else if tooOld(said.Version) {
 			b.cfg.Logger.Warn("this etcd server is too old for locks; upgrade it", "server", at, "version",
 				said.Version, "needed", fmt.Sprintf("3.%d", leastMinor))
 		}
 	}
+}
+
+// modernEnough returns an error if the server that answers is too old for
+// locks. It asks until one server has answered.
+func (b *Backend) modernEnough(ctx context.Context) error {
+	b.mu.Lock()
+	known := b.modern
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
+	version, err := b.status(ctx)
+	switch {
+	case err != nil:
+		return nil // what follows will say what is wrong
+	case tooOld(version):
+		return &etcdError{fmt.Sprintf("etcd: could not use %q", b.client.Endpoints()),
+			fmt.Errorf("it runs etcd %s; locks need 3.%d or later: upgrade it", version, leastMinor), false}
+	}
+	b.mu.Lock()
+	b.modern = true
+	b.mu.Unlock()
+	return nil
 }
 
 // status asks one server for its version, without trying again. So its error

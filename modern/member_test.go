@@ -109,7 +109,7 @@ func TestReadyOnAServerThatIsAwaySaysWhatWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	const said = "modern: could not ask the server what it is: "
+	const said = "modern: could not ask the server who it is: "
 	if _, _, err := b.Ready(bg, time.Minute); err == nil || !strings.HasPrefix(err.Error(), said) {
 		t.Error(err)
 	}

@@ -75,7 +75,7 @@ type jetcd struct {
 	out *bufio.Reader
 }
 
-func (c *Cluster) jetcd(t testing.TB) *jetcd {
+func (c *Cluster) jetcd(t testing.TB, vars ...string) *jetcd {
 	t.Helper()
 	target := filepath.Join("..", "..", "..", "java", "etcd", "target")
 	if _, err := os.Stat(filepath.Join(target, "etcd.jar")); err != nil {
@@ -84,6 +84,7 @@ func (c *Cluster) jetcd(t testing.TB) *jetcd {
 	j := &jetcd{cmd: exec.Command("java", "-Xmx128m", "-cp",
 		filepath.Join(target, "etcd.jar")+":"+filepath.Join(target, "lib", "*"), "getsetlock.etcd.Main",
 		"http://"+c.Endpoints()[0])}
+	j.cmd.Env = append(os.Environ(), vars...)
 	j.cmd.Stderr = io.Discard // SLF4J says that it has no logger
 	out, err := j.cmd.StdoutPipe()
 	if err != nil {
@@ -100,6 +101,9 @@ func (c *Cluster) jetcd(t testing.TB) *jetcd {
 	j.answer(t)
 	return j
 }
+
+// patient gives jetcd a lease that outlasts pauses of a busy machine.
+const patient = "JETCD_TTL_SECONDS=60"
 
 func (j *jetcd) kill() {
 	_ = j.cmd.Process.Kill()
@@ -147,7 +151,7 @@ func addOne(ctx context.Context, client *clientv3.Client, counter string) error 
 func TestForeignClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
-	j := c.jetcd(t)
+	j := c.jetcd(t, patient)
 	own := c.Client()
 	ctx, cancel := context.WithCancel(context.Background()) // the long runs outlast Patience
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -56,11 +57,17 @@ type history struct {
 	gone  map[int64]int64 // by fence: when a watch told that the key was deleted
 	holds int             // contender that acquired last and did not end; or nobody
 
+	ends map[int64]string // by fence: how its holder's lease ended, for a failed check
+
+	paused bool // contenders neither ask for the lock nor hold it on
+	active int  // contenders that ask for the lock or hold it
+
 	keeps func(client int) bool // whether this holder is to hold on
 }
 
 func newHistory() *history {
-	return &history{began: time.Now(), gone: map[int64]int64{}, holds: nobody, keeps: none}
+	return &history{began: time.Now(), gone: map[int64]int64{}, ends: map[int64]string{}, holds: nobody,
+		keeps: none}
 }
 
 func none(int) bool   { return false }
@@ -84,8 +91,45 @@ func (h *history) kept() bool {
 func (h *history) holdsOn(client int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.keeps(client)
+	return h.keeps(client) && !h.paused
 }
+
+// pause waits until no contender asks for the lock or holds it, and keeps it so
+// until resume.
+func (h *history) pause(t *testing.T) (resume func()) {
+	t.Helper()
+	h.mu.Lock()
+	h.paused = true
+	h.mu.Unlock()
+	await(t, "a pause of all contenders", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.active == 0
+	})
+	return func() {
+		h.mu.Lock()
+		h.paused = false
+		h.mu.Unlock()
+	}
+}
+
+// begins reports whether a contender may ask for the lock, and counts it.
+func (h *history) begins() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.paused {
+		h.active++
+	}
+	return !h.paused
+}
+
+func (h *history) ended() {
+	h.mu.Lock()
+	h.active--
+	h.mu.Unlock()
+}
+
+var errPaused = errors.New("all contenders pause")
 
 func (h *history) now() int64 { return int64(time.Since(h.began)) }
 
@@ -146,8 +190,8 @@ func (h *history) check(t *testing.T) {
 		switch {
 		case s.kind == "trusted" && gone && s.from > at && !late[s.fence]:
 			late[s.fence] = true
-			t.Errorf("client %d believed in fence %d at %v; etcd told at %v that its key was gone", s.client,
-				s.fence, time.Duration(s.from), time.Duration(at))
+			t.Errorf("client %d believed in fence %d at %v; etcd told at %v that its key was gone. %s", s.client,
+				s.fence, time.Duration(s.from), time.Duration(at), h.ends[s.fence])
 		case s.kind == "trusted" && gone:
 			told++
 		}
@@ -190,6 +234,10 @@ func (h *history) contend(ctx context.Context, c *lock.Client, id int, rng *rand
 
 // once waits for the lock for at most wait ms.
 func (h *history) once(ctx context.Context, c *lock.Client, id int, rng *rand.Rand, wait int) error {
+	if !h.begins() {
+		return errPaused
+	}
+	defer h.ended()
 	limited, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Millisecond)
 	defer cancel()
 	from := h.now()
@@ -209,7 +257,13 @@ func (h *history) once(ctx context.Context, c *lock.Client, id int, rng *rand.Ra
 		last = from
 		h.note(step{id, "trusted", from, from, fence})
 	}
-	_ = l.Release()
+	before, until := l.Err(), time.Until(l.Until())
+	sent := h.now()
+	err = l.Release()
+	h.mu.Lock()
+	h.ends[fence] = fmt.Sprintf("Release at %v returned %v; before that, Err was %v, and trust lasted for another %v",
+		time.Duration(sent), err, before, until)
+	h.mu.Unlock()
 	// The lease may have ended at any moment since it was last trusted.
 	h.note(step{id, "ended", last, h.now(), 0})
 	return nil

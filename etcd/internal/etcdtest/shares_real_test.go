@@ -22,7 +22,7 @@ func BenchmarkSharesOfForeignClients(b *testing.B) {
 	}
 	b.Run("jetcd", func(b *testing.B) {
 		c := Start(b, 1)
-		shares(b, c, c.jetcd(b), c.jetcd(b), turns)
+		shares(b, c, c.jetcd(b, patient), c.jetcd(b, patient), turns)
 	})
 	b.Run("etcdctl", func(b *testing.B) {
 		c := Start(b, 1)

@@ -145,13 +145,12 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// The log names servers whose version may renew a lease that was revoked, or
-// lacks what locks need. Open refuses the latter.
+// The log names servers whose version may renew a lease that was revoked.
 func TestServersThatMayGrantTwiceAreNamed(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
 	for version, want := range map[string]string{
-		"3.4.37": "3.4.38", "3.5.22": "3.5.23", "3.6.4": "3.6.5", "3.3.27": "too old",
+		"3.4.37": "3.4.38", "3.5.22": "3.5.23", "3.6.4": "3.6.5",
 		"3.4.38": "", "3.5.23": "", "3.6.5": "", "3.7.0": "", "4.0.0": "",
 	} {
 		var log logged
@@ -181,12 +180,28 @@ func TestServersThatMayGrantTwiceAreNamed(t *testing.T) {
 			t.Errorf("%s: %q", version, got)
 		}
 	}
+}
+
+func TestServersThatAreTooOldAreRefused(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	const want = "runs etcd 3.3.27; locks need 3.4 or later: upgrade it"
 	var old clientv3.Config
 	pretend("3.3.27")(&old)
 	old.Logger = zap.NewNop()
 	_, err := etcd.Open(testContext(t), c.Endpoints(), etcd.Options{Client: old})
-	if err == nil || !strings.Contains(err.Error(), "runs etcd 3.3.27; locks need 3.4 or later: upgrade it") {
-		t.Errorf("Open of 3.3.27: %v", err)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open: %v", err)
+	}
+	locks, _ := c.locks(t, lock.Config{TTL: long}, pretend("3.3.27"))
+	for range 2 { // it is asked again each time, and no attempt waits
+		_, err := locks.Acquire(testContext(t), "stock")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Acquire: %v", err)
+		}
+	}
+	if keys := c.Keys(""); len(keys) > 0 {
+		t.Errorf("left: %q", keys)
 	}
 }
 

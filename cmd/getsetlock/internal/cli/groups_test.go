@@ -71,7 +71,10 @@ func TestMistypedWordsGetASuggestion(t *testing.T) {
 		// two letters swapped are one difference
 		"rnu k": `there is no command "rnu"; did you mean run? See getsetlock --help`,
 		"sl":    "did you mean ls?",
-		"RUN k": "did you mean run?",
+		// it looks like --greatest and --forget
+		"doctor --target etcd://h":  "unknown flag: --target: getsetlock doctor is for Redis; run, hold, wait,",
+		"migrate status --target x": "getsetlock migrate is for Redis",
+		"RUN k":                     "did you mean run?",
 		// three letters, two of which differ: a guess would be too bold
 		"rxy":                           `there is no command "rxy"; see`,
 		"runn":                          `there is no command "runn"; did you mean run? See getsetlock --help`,

@@ -102,6 +102,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	})
 	word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 	word, _, _ = strings.Cut(word, "=") // after it may come a password
+	if word == "target" {
+		return out.WrongUse("%w: %s is for Redis; run, hold, wait, ls, unlock and bench know other stores", err,
+			cmd.CommandPath())
+	}
 	if near := out.Nearest(word, names); near != "" {
 		return out.WrongUse("%w; did you mean --%s? See %s --help", err, near, cmd.CommandPath())
 	}

@@ -139,7 +139,8 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 // In etcd "stock" and "stock/1" share their keys.
 func TestNamesThatShareKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	s := on(t, "etcd://"+startEtcd(t))
+	server := startEtcd(t)
+	s := on(t, "etcd://"+server)
 	held, end := holding(s, "stock/1")
 	s.Want(s.Run("run", "stock", "--", "true"), 125, "", `"stock" is a path prefix of the name "stock/1", which is held: in etcd the two would share their keys; rename one of them`)
 	s.Want(s.Run("run", "stock/1/x", "--", "true"), 125, "",
@@ -149,6 +150,11 @@ func TestNamesThatShareKeysAreRefused(t *testing.T) {
 	end()
 	s.Want(<-held.Done, 0, held.Out.String(), "")
 	s.Want(s.Run("run", "stock", "--", "true"), 0, "", "")
+	if _, err := admin(t, server).Put(t.Context(), "stock/notes", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.Want(s.Run("run", "--wait", "0", "stock", "--", "true"), 124, "",
+		`through the key "stock/notes", which no lock has written: delete it`)
 }
 
 // A user's rights end at the keys of one lock.

@@ -56,7 +56,7 @@ func TestDoctorAdvisesAPasswordAndNoOtherServer(t *testing.T) {
 	s, on := clitest.Quorum(t, 3)
 	on[1].Mini.RequireAuth("pw")
 	got := s.Run("doctor", "--quorum")
-	if got.Code != 1 || !strings.Contains(got.Out, on[1].URL()+": could not ask the server what it is: ") ||
+	if got.Code != 1 || !strings.Contains(got.Out, on[1].URL()+": could not ask the server who it is: ") ||
 		!strings.Contains(got.Out, "mend that") || strings.Contains(got.Out, "name another server") {
 		t.Errorf("exit %d\n%s", got.Code, got.Out)
 	}

@@ -39,6 +39,11 @@ var errRaced = errors.New("migrate: the record changed meanwhile")
 // is another one. Where no reply comes it reads the record: its epoch and time
 // are unique, so the bytes say whether the change was made.
 //
+// The step to Clean with a target also needs that every member in the roster
+// has that target. A member that joined after it was read acts by Modern, and
+// without the target it would not see leases of Clean. At other steps the two
+// phases exclude each other.
+//
 // Where beside is not nil, the change also needs that namespace's record to be
 // the one that was read.
 func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record,
@@ -46,7 +51,14 @@ func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, ne
 	text := next.String()
 	var reply any
 	var err error
-	if beside == nil {
+	if next.Target != "" && was.Phase == migrate.Modern && next.Phase == migrate.Clean {
+		other, bytes := "", ""
+		if beside != nil {
+			other, bytes = record.Key(beside.namespace), beside.record.bytes
+		}
+		reply, err = mux.Eval(ctx, record.StepTarget, record.Key(namespace), was.bytes, text,
+			record.TargetWord(next.Target), record.RosterKey(namespace), other, bytes)
+	} else if beside == nil {
 		reply, err = mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
 	} else {
 		reply, err = mux.Eval(ctx, record.Beside, record.Key(namespace), record.Key(beside.namespace),

@@ -195,10 +195,12 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 		}
 	}
 	now, err := d.write(ctx, f, next)
-	if errors.Is(err, errRaced) {
+	switch {
+	case errors.Is(err, errRaced):
 		return d.stepAgain(ctx, f, to, pending, r.Notes)
-	}
-	if err != nil {
+	case errors.Is(err, errJoined):
+		return d.joined(ctx, f, to, r.Notes)
+	case err != nil:
 		return nil, forgotten(taken, err)
 	}
 	d.logStep(ctx, r, f, now, &gate, pending == migrate.NoPhase)

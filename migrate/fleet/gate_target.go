@@ -93,6 +93,26 @@ func (b *builder) apart(m seat) bool {
 	return true
 }
 
+// joined reports a step that was refused since a member with another target
+// joined after the gate had read the roster.
+func (d *desk) joined(ctx context.Context, before *facts, to migrate.Phase, done []string) (*Report, error) {
+	f, err := d.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !f.record.sameStep(before.record) {
+		return d.raced(ctx, to, done)
+	}
+	b := &builder{facts: f, gate: judge(f, to)}
+	if b.gate.Open {
+		b.gate.Open = false
+		b.block("raced", "a member with another target was there while this gate was judged: look again before you go on")
+	}
+	r := d.report(f)
+	r.Gate, r.Notes = &b.gate, done
+	return r, nil
+}
+
 // departed deletes the fields of members that have left for good, whose target
 // does not count any more, so that the step's script does not find them.
 func (d *desk) departed(ctx context.Context, f *facts) error {

@@ -35,6 +35,10 @@ func readStored(value any, err error) (stored, error) {
 // write.
 var errRaced = errors.New("migrate: the record changed meanwhile")
 
+// errJoined is returned where a member with another target came before the
+// write.
+var errJoined = errors.New("migrate: a member with another target joined meanwhile")
+
 // change replaces a record while it is still was. It returns errRaced where it
 // is another one. Where no reply comes it reads the record: its epoch and time
 // are unique, so the bytes say whether the change was made.
@@ -75,8 +79,11 @@ func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, ne
 	if err != nil {
 		return was, err
 	}
-	if done, _ := redis.Int(reply, nil); done != 1 {
-		return was, errRaced
+	switch done, _ := redis.Int(reply, nil); done {
+	case 1:
+		return stored{Record: next, bytes: text}, nil
+	case -1:
+		return was, errJoined
 	}
-	return stored{Record: next, bytes: text}, nil
+	return was, errRaced
 }

@@ -49,8 +49,9 @@ func (f *fleet) alone(when string, holder, other mover) {
 		f.t.Errorf("%s: %v", when, err)
 		return
 	}
-	if _, err := other.Try(bg, "till", 30*time.Second); err == nil {
+	if both, err := other.Try(bg, "till", 30*time.Second); err == nil {
 		f.t.Errorf("%s: both hold", when)
+		_ = both.Release(bg)
 	}
 	if err := held.Release(bg); err != nil {
 		f.t.Errorf("%s: %v", when, err)
@@ -127,7 +128,7 @@ func TestMemberThatJoinsDuringTheStepTakesNoLock(t *testing.T) {
 		if held, err := b.Try(bg, "till", 30*time.Second); err != nil {
 			t.Error(err)
 		} else if _, err := a.Try(bg, "till", 30*time.Second); err == nil {
-			t.Error("both hold")
+			t.Fatal("both hold")
 		} else if err := held.Release(bg); err != nil {
 			t.Error(err)
 		}
@@ -146,9 +147,12 @@ func TestCleanRefusesMembersWithAnotherTarget(t *testing.T) {
 			a := f.moves("shop", c.fleet, store)
 			f.to(migrate.Clean)
 			b := f.moves("late", c.joins, f.store())
-			_, err := b.Try(bg, "till", 30*time.Second)
+			taken, err := b.Try(bg, "till", 30*time.Second)
 			if !errors.Is(err, migrate.ErrNoPhase) {
 				t.Errorf("%s: %v", name, err)
+			}
+			if taken != nil {
+				_ = taken.Release(bg)
 			}
 			says(t, err, c.says)
 			f.alone(name, a, b)

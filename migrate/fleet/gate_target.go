@@ -20,7 +20,7 @@ func (b *builder) oneTarget() {
 		b.block("target", "members compose their locks with different targets, and would hold together in clean: %s; replace them until all name the same in MemberConfig.Target (those that cannot compose too), or none does",
 			strings.Join(b.byTarget(), "; "))
 	case target != "":
-		b.note("target", "every member composes its locks with %q, by its own words", target)
+		b.claim("target", "every member composes its locks with the target that it calls %q", target)
 	}
 }
 

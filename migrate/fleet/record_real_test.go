@@ -51,3 +51,37 @@ func TestAMeasuredBoundIsOfTheServerThatRuns(t *testing.T) {
 		r.Fleet.Server = strings.Repeat("0", len(id))
 	}
 }
+
+// TestStepWithATargetOnEveryServer: the script names keys that are no KEYS, and
+// reads the roster before it writes. Some servers are strict about that.
+func TestStepWithATargetOnEveryServer(t *testing.T) {
+	for _, server := range redistest.Servers(t) {
+		s := server.Start(t, redistest.Options{})
+		pool := s.Pool()
+		clean := fleet.Options{Go: true, Claims: fleet.Claims{Lease: time.Minute, Spread: time.Second,
+			Gap: time.Second, Job: time.Second, Idle: time.Second, Gone: true}}
+		if _, err := fleet.Init(t.Context(), pool, clean); err != nil {
+			t.Fatal(err)
+		}
+		m, err := migrate.Join(t.Context(), pool, migrate.MemberConfig{Target: "etcd of the shop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := fleet.ReadRecord(t.Context(), pool, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Phase, r.Epoch = migrate.Modern, r.Epoch+1
+		s.Do("SET", "gsl:phase:", r.String())
+		if err := m.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := fleet.CleanUp(t.Context(), pool, clean); err != nil || !got.Moved ||
+			got.Target != "etcd of the shop" {
+			t.Errorf("%s: %+v, %v", server.Name, got, err)
+		}
+		if err := m.Goodbye(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -227,6 +227,23 @@ func TestCarvedNamespaceHasTheTargetOfItsOrigin(t *testing.T) {
 	})
 }
 
+// TestCarvedNamespaceGoesToCleanWithItsTarget: the step then also compares the
+// record of the shorter namespace.
+func TestCarvedNamespaceGoesToCleanWithItsTarget(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.program(migrate.MemberConfig{Also: []string{eu}, Target: "etcd"})
+		f.to(migrate.Modern)
+		f.passes(doInit, Options{Namespace: eu})
+		f.beats()
+		shorter := f.recordOf("").String()
+		f.passes(doClean, Options{Namespace: eu})
+		if r := f.recordOf(eu); r.Target != "etcd" || r.Phase != migrate.Clean ||
+			f.recordOf("").String() != shorter {
+			t.Errorf("%v, and the shorter namespace %v", r, f.recordOf(""))
+		}
+	})
+}
+
 // TestNamespacesOfTwoTargetsAreNotMerged: their locks are in two places.
 func TestNamespacesOfTwoTargetsAreNotMerged(t *testing.T) {
 	f, s := orderly(migrate.Clean), orderly(migrate.Clean)

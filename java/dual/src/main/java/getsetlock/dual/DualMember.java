@@ -408,7 +408,7 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
-    /** Takes no lock any more: by such a record the others take theirs in another store, where this class takes none. */
+    /** Takes no lock any more: such a record is of locks in another store, where this class takes none. */
     private synchronized void apart() {
         phase = Phase.NONE;
         why = "the record " + recordKey() + " names a target, another store in which the locks are taken: replace this service";

@@ -22,6 +22,9 @@ const (
 // Try makes one attempt by the present phase. It takes one round trip where the
 // key is free or held, and two and the settle for a takeover.
 func (b *Bridge) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	if err := b.alone(); err != nil {
+		return nil, err
+	}
 	p, a, err := b.begin(ctx, key, ttl)
 	if err != nil {
 		return nil, err

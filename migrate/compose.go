@@ -34,6 +34,9 @@ type Composed struct {
 // time ends the lease, and so does a Watch or a Release that returns
 // [lock.ErrLost].
 //
+// A [Member] has to name the target in [MemberConfig].Target, since locks that
+// are composed and locks that are not do not exclude each other in phase clean.
+//
 // The Composed closes both.
 func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
 	switch {
@@ -41,6 +44,9 @@ func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
 		return nil, errors.New("migrate: Compose: bridge is missing")
 	case target == nil:
 		return nil, errors.New("migrate: Compose: target is missing")
+	}
+	if err := b.composable(); err != nil {
+		return nil, err
 	}
 	return &Composed{bridge: b, target: target}, nil
 }

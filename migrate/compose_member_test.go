@@ -34,12 +34,16 @@ func TestComposedTakesNothingForAMemberSilentForLong(t *testing.T) {
 
 func silentInside(t *testing.T, p Phase) {
 	w := redistest.Bubble(t)
-	text := Record{Epoch: 1, Phase: p, Since: w.ServerNow(), Dialect: "Jedis"}.String()
+	first := Record{Epoch: 1, Phase: p, Since: w.ServerNow(), Dialect: "Jedis"}
+	if p == Clean {
+		first.Target = "elsewhere"
+	}
+	text := first.String()
 	if err := w.Mini.Set(record.Key(""), text); err != nil {
 		t.Fatal(err)
 	}
 	wire, clock := w.Wire(), w.Clock(redistest.Skew{})
-	m, err := Join(t.Context(), wire.Pool(), MemberConfig{Clock: asleep{clock}})
+	m, err := Join(t.Context(), wire.Pool(), MemberConfig{Clock: asleep{clock}, Target: "elsewhere"})
 	if err != nil {
 		t.Fatal(err)
 	}

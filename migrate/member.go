@@ -44,6 +44,13 @@ type MemberConfig struct {
 	// Defaults to "Jedis".
 	Dialect string
 
+	// Target is set where the program composes its locks with another store by
+	// [Compose]: a name for that store, at most 200 bytes. Programs that give
+	// the same name have to mean the same cluster, and the same part of it (the
+	// chroot in ZooKeeper). The step to clean needs the same name of all
+	// members. Once it is set, no lock is taken by a Bridge alone.
+	Target string
+
 	// Every is the time between two heartbeats, by Clock, and so the longest
 	// time until a change of phase is noticed. Defaults to 5 s. In a fleet of
 	// more than 100 members it defaults to 50 ms for each member, up to a
@@ -89,7 +96,7 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed",
 			len(cfg.Host), longestName)
 	}
-	if err := cfg.checkAlso(); err != nil {
+	if err := errors.Join(cfg.checkTarget(), cfg.checkAlso()); err != nil {
 		return cfg, err
 	}
 	return cfg, record.CheckNamespace(cfg.Namespace)
@@ -182,8 +189,8 @@ func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 		leases: map[Phase]int{}, taken: map[int64]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
-	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next,
-		Renews: m.renewsFor(m.pace.next)}
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Target: cfg.Target,
+		Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
 	m.why, m.root = m.noRecord(), cfg.Namespace
 	return m
 }

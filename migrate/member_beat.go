@@ -198,7 +198,11 @@ func (m *Member) take(text string, unlisted error, passing bool) {
 	case found.Dialect != m.cfg.Dialect && m.state.Phase == NoPhase:
 		m.why = fmt.Errorf("namespace %q is recorded for the dialect %s, and this program writes %s: configure it for %s, or give its keys a namespace of their own",
 			m.cfg.Namespace, found.Dialect, m.cfg.Dialect, found.Dialect)
-	case found.Epoch >= m.state.Epoch:
+	case found.Epoch < m.state.Epoch:
+		// An older record changes nothing.
+	case m.apart(found) != nil:
+		m.state.Phase, m.why = NoPhase, m.apart(found)
+	default:
 		m.state.Epoch, m.state.Phase = found.Epoch, found.Phase
 		m.lists(found.Except)
 	}

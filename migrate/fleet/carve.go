@@ -94,8 +94,8 @@ func (f *facts) carving() (migrate.Record, Gate) {
 	s := f.shorter
 	first := migrate.Record{
 		Phase: s.record.Phase, Since: s.record.Since, Dialect: s.record.Dialect, Fleet: s.record.Fleet,
-		Evidence: s.record.Evidence,
-		From:     migrate.Origin{Namespace: s.namespace, Epoch: s.record.Epoch + 1},
+		Evidence: s.record.Evidence, Target: s.record.Target,
+		From: migrate.Origin{Namespace: s.namespace, Epoch: s.record.Epoch + 1},
 	}
 	b := &builder{facts: f, gate: Gate{To: s.record.Phase}}
 	if s.record.err != nil {
@@ -124,7 +124,12 @@ func (f *facts) carving() (migrate.Record, Gate) {
 		first.From.Epoch, first.Lost = s.record.Epoch, f.reading
 		first.TTL = max(first.Fleet.Lease.Time, f.dialect.Lease)
 		if acts != migrate.NoPhase {
-			first.Phase = acts
+			first.Phase, first.Target = acts, ""
+		}
+		if acts == migrate.Clean {
+			var differ []Finding
+			first.Target, differ = f.actsByTarget()
+			b.gate.Blocks = append(b.gate.Blocks, differ...)
 		}
 		if n := f.survey.Tombstones; n > 0 && first.Phase < migrate.Sealed {
 			b.block("tombstones", "there are %d tombstones, so the lost record was of a later phase than %v: wait for the heartbeats of the members of %q", n, first.Phase, f.namespace)

@@ -168,6 +168,11 @@ func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, bloc
 		first.Phase = migrate.Clean
 	}
 	first.Pending = unfinished(low, high, f.survey.Tombstones > 0)
+	if high == migrate.Clean {
+		var differ []Finding
+		first.Target, differ = f.actsByTarget()
+		blocks = append(blocks, differ...)
+	}
 	fleet, _ := f.fleet()
 	first.Fleet = fleet
 	return first, blocks

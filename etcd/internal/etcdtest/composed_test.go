@@ -54,7 +54,7 @@ func TestComposedLocksOfThePageHoldBothKeys(t *testing.T) {
 	if _, err := fleet.Init(ctx, pool, fleet.Options{Namespace: "stock:"}); err != nil {
 		t.Fatal(err)
 	}
-	member, err := migrate.Join(ctx, pool, migrate.MemberConfig{Namespace: "stock:"})
+	member, err := migrate.Join(ctx, pool, migrate.MemberConfig{Namespace: "stock:", Target: "etcd"})
 	if err != nil {
 		t.Fatal(err)
 	}

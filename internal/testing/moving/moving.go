@@ -31,7 +31,8 @@ const Key = "stock:42"
 
 const (
 	namespace = "stock:"
-	counter   = "counter" // counted up by a read and a write; only the lock keeps two of these apart
+	elsewhere = "the other store" // what members call it
+	counter   = "counter"         // counted up by a read and a write; only the lock keeps two of these apart
 	ttl       = 10 * time.Second
 	each      = 3                      // how often each client counts before the next stage begins
 	between   = 100 * time.Millisecond // longest pause of a program between two jobs
@@ -65,15 +66,15 @@ func Move(t *testing.T, target func() lock.Backend, last func()) {
 func (f *fleets) observeAndDual() {
 	f.oldClient()
 	f.count()
-	f.joins("till", f.bridge())
+	f.joins("till", "", f.bridge())
 	f.oldClient() // two alone would keep each other waiting for long
 	f.count()     // as before the other store came
-	f.joins("shop", f.composed())
+	f.joins("shop", elsewhere, f.composed())
 	f.count() // one program knows the other store, the other does not
 	f.step(migrate.Dual)
 	f.count()
 	f.leaves("till")
-	f.joins("till 2", f.bridge())
+	f.joins("till 2", "", f.bridge())
 	f.count()
 }
 
@@ -129,11 +130,27 @@ func (f *fleets) sealedToClean() {
 	}
 	f.step(migrate.Modern)
 	f.count()
+	f.refused()
 	f.leaves("till 2")
-	f.joins("till 3", f.composed())
+	f.joins("till 3", elsewhere, f.composed())
 	f.count()
 	f.step(migrate.Clean)
 	f.count()
+}
+
+// refused tries the step to clean while a program does not know the other
+// store. Both would hold then.
+func (f *fleets) refused() {
+	o := f.options()
+	o.Claims, o.Go = claims, true
+	r, err := fleet.CleanUp(f.ctx(), f.pool, o)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	asks := func(b fleet.Finding) bool { return b.Rule == "target" }
+	if r.Moved || r.Gate == nil || !slices.ContainsFunc(r.Gate.Blocks, asks) {
+		f.t.Errorf("the gate to clean beside a member without the target: moved %v, %+v", r.Moved, r.Gate)
+	}
 }
 
 // leaveRedis replaces the members by programs that know the other store alone.
@@ -278,10 +295,12 @@ func (f *fleets) composed() func(*migrate.Member) (lock.Backend, error) {
 	}
 }
 
-func (f *fleets) joins(name string, backend func(*migrate.Member) (lock.Backend, error)) {
+// joins starts a program that is a member. target is empty where the backend
+// knows the old server alone.
+func (f *fleets) joins(name, target string, backend func(*migrate.Member) (lock.Backend, error)) {
 	f.t.Helper()
-	m, err := migrate.Join(f.ctx(), f.pool,
-		migrate.MemberConfig{Namespace: namespace, Name: name, Every: 200 * time.Millisecond})
+	m, err := migrate.Join(f.ctx(), f.pool, migrate.MemberConfig{Namespace: namespace, Name: name,
+		Target: target, Every: 200 * time.Millisecond})
 	if err != nil {
 		f.t.Fatal(err)
 	}

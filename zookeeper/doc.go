@@ -36,10 +36,13 @@
 // # Leases
 //
 // All locks of one [Backend] with one TTL share one ZooKeeper session, and the
-// TTL is its timeout. If the server keeps sessions for a shorter time, leases
-// are trusted for that time only, and Config.Logger says so. If the server
-// keeps them for a longer time (minSessionTimeout, usually 4 s), an attempt
-// fails and names that time.
+// TTL is its timeout. If the servers keep sessions for a shorter time
+// (maxSessionTimeout, usually 40 s), Open makes that time the Client's TTL, and
+// Config.Logger says so. A Client of lock.New keeps its TTL, and trusts its
+// leases for that shorter time; an attempt fails if its Margin exceeds a quarter
+// of it. [Backend.Longest] asks for the time beforehand. If the servers keep
+// sessions for a longer time (minSessionTimeout, usually 4 s), an attempt fails
+// and names that time.
 //
 // A third of the timeout after the last one, the session sends a sign of life:
 // a transaction that only checks a node. A majority of the servers commits it.
@@ -85,8 +88,9 @@
 //
 // An error that may pass, such as a lost connection or a missing majority,
 // makes an Acquire wait. Missing rights, a wrong password, a missing chroot
-// that may not be created, a TTL below minSessionTimeout, and certificates that
-// are not trusted or names that do not exist at every server end it at once.
+// that may not be created, and a TTL that does not fit the servers end it at
+// once. So do certificates that are not trusted or that every server misses,
+// and names that do not exist.
 //
 // The library's requests cannot be cancelled. If a context ends before the
 // reply, the request runs on; what it created is deleted.

@@ -22,7 +22,9 @@ type Options struct {
 // Open connects to ZooKeeper and returns a [lock.Client] that closes the
 // connection. The address is that of [Parse]. Open waits for a session and
 // creates a missing chroot, so that a wrong address, missing rights or a TTL
-// that the servers refuse are reported here.
+// that the servers refuse are reported here. If the servers keep sessions for a
+// shorter time than o.Lock.TTL, that time is the Client's TTL, and
+// Config.Logger says so.
 func Open(ctx context.Context, address string, o Options) (*lock.Client, error) {
 	servers, cfg, err := Parse(address, o.Backend)
 	if err != nil {
@@ -41,11 +43,33 @@ func Open(ctx context.Context, address string, o Options) (*lock.Client, error) 
 			err = inner
 		}
 	}
+	if err == nil {
+		locks, err = b.shorten(locks)
+	}
 	if err != nil {
 		_ = b.Close()
 		return nil, err
 	}
 	return locks, nil
+}
+
+// shorten returns a Client whose TTL the servers grant.
+func (b *Backend) shorten(locks *lock.Client) (*lock.Client, error) {
+	b.mu.Lock()
+	longest := b.longest
+	b.mu.Unlock()
+	if longest == 0 || longest >= b.usual {
+		return locks, nil
+	}
+	shorter, err := locks.With(func(cfg *lock.Config) { cfg.TTL = longest })
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: the servers keep sessions for at most %v (their maxSessionTimeout), which is less than Config.TTL (%v): %w",
+			longest, b.usual, err)
+	}
+	b.cfg.Logger.Warn("the servers keep sessions for a shorter time than Config.TTL (their maxSessionTimeout); Config.TTL is set to that time",
+		"asked", b.usual, "granted", longest)
+	b.usual = longest
+	return shorter, nil
 }
 
 // Parse reads an address into the servers for [New] and a Config for it, which

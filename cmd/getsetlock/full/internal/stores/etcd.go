@@ -187,6 +187,11 @@ func (c *etcdConn) read(ctx context.Context, keys []string) (found []*mvccpb.Key
 	return found, nil
 }
 
+// Longest is any TTL: etcd bounds a lease at centuries.
+func (c *etcdConn) Longest(_ context.Context, ttl time.Duration) (time.Duration, error) {
+	return ttl, nil
+}
+
 // Unfit refuses a name while another name of which it is a path prefix is
 // held, or one that is a path prefix of it: such names share their keys.
 func (c *etcdConn) Unfit(ctx context.Context, name string) (string, error) {

@@ -119,6 +119,18 @@ func TestUnfitNameTakesNothing(t *testing.T) {
 	}
 }
 
+// A store grants an hour at most. The times of the run fit what is granted.
+func TestRunTakesTheLongestTTLOfAStore(t *testing.T) {
+	s, _ := onMemory(t)
+	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "2h", "k", "--", "true"), 0, "",
+		"warning: Memory keeps a session for at most 1h0m0s, so the lock lasts that long after its last renewal, and not 2h0m0s: ")
+	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "2h", "--grace", "50m", "k", "--", "true"), 125,
+		"", "--grace: 50m0s does not fit a lease of 1h0m0s")
+	if got := s.Run("run", "--target", "mem://here", "--ttl", "1h", "k", "--", "true"); got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The store is away at first. run asks again every quarter of a second, until
 // --wait is over.
 func TestRunWaitsForAStoreThatIsAway(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -97,16 +98,21 @@ func java(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// freePort returns a loopback port that nobody listens on.
+// freePort returns a loopback port that nobody listens on. It lies below those
+// that the system gives to connections and to listeners without a port of their
+// own, so nobody takes it before the server does.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, highest = 10_000, 32_000
+	for range 1000 {
+		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
 
 // startZookeeper runs a server until the test ends, and returns host:port.

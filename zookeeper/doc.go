@@ -14,8 +14,8 @@
 //
 // # Nodes
 //
-// A client that holds or awaits the lock NAME has an ephemeral node below the
-// node NAME, called _c_ID-lock-NUMBER. ID is random; NUMBER has ten digits and
+// A client that holds or awaits the lock NAME has a node below the node NAME,
+// which ends with the client's session. It is called _c_ID-lock-NUMBER. ID is random; NUMBER has ten digits and
 // comes from the server. The least number holds the lock; the others wait, each
 // for the node before its own. A first attempt looks before it writes, so a
 // refusal writes nothing. A client that used the lock last, and alone, does not
@@ -53,10 +53,11 @@
 // [lock.Config].Margin, and its renewals keep it alive. A lock.Config whose
 // RenewEvery is negative should have four times the TTL that its holder needs.
 //
-// HAZARD: a server passes touches on to its leader within half a tick. Trust
-// relies on the timeout being at least two ticks, ZooKeeper's default for
-// minSessionTimeout; at an observer that gets its data from a follower, on four
-// ticks. With a shorter timeout, a lock may be granted again up to one tick
+// HAZARD: servers count time in ticks (tickTime, usually 2 s). Anything that a
+// client sends touches its session. A server passes touches on to its leader
+// within half a tick. Trust relies on the timeout being at least two ticks, ZooKeeper's default for
+// minSessionTimeout; at an observer, a server without a vote, that gets its
+// data from a follower, on four ticks. With a shorter timeout, a lock may be granted again up to one tick
 // before its holder learns of the loss. So each server is asked for its tick by
 // the word conf, and whether it is an observer by srvr. A session under two
 // ticks is refused, and an observer is reported to Config.Logger. By default
@@ -79,8 +80,8 @@
 //
 // # Fencing numbers
 //
-// [lock.Lease.Fence] is the zxid with which the lock's node was created
-// (czxid). It grows with every acquisition, also after the node NAME was
+// [lock.Lease.Fence] is the number of the write that created the lock's node:
+// its czxid. It grows with every acquisition, also after the node NAME was
 // deleted, and after the election of a leader. It does not grow after the
 // servers' data were restored from a backup: raise what compares it then.
 //

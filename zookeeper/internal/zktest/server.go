@@ -175,13 +175,13 @@ func (s *Server) Mode() string {
 	return mode
 }
 
-// await waits until the server serves.
 // Said is what the process printed so far.
 func (s *Server) Said() string {
 	said, _ := os.ReadFile(filepath.Join(s.dir, "said"))
 	return string(said)
 }
 
+// await waits until the server serves.
 func (s *Server) await() {
 	s.t.Helper()
 	for end := time.Now().Add(Patience); s.Mode() == ""; time.Sleep(50 * time.Millisecond) {

@@ -230,6 +230,11 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 	curator.Must("true", "acquire", "/locks/k", 1000)
 	curator.Kill()
 	release(t, acquire(t, c, "k"))
+	persist(t, server, "kazoo")
+	kazoo := zktest.Kazoo(t, 2000, []string{"-lock-"}, server.Addr)
+	kazoo.Must("true", "acquire", "/locks/kazoo", zktest.Patience.Milliseconds())
+	kazoo.Kill()
+	release(t, acquire(t, c, "kazoo"))
 
 	// Close while the lock is held ends the session on this side only, as a
 	// crash does.

@@ -99,6 +99,20 @@ func configure(t testing.TB, lines ...string) *Server {
 
 func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
 
+// Reconfigure adds lines to the configuration. They count from the next Run,
+// and replace earlier lines of the same name.
+func (s *Server) Reconfigure(lines ...string) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.config())
+	if err == nil {
+		text = append(text, strings.Join(lines, "\n")+"\n"...)
+		err = os.WriteFile(s.config(), text, 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Run starts the process.
 func (s *Server) Run() {
 	s.t.Helper()

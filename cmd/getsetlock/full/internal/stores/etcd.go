@@ -33,7 +33,7 @@ func etcdStore() backing.Store {
 				func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 					error) {
 					conn, err := openEtcd(ctx, a, o)
-					return newOurs(conn, err, s)
+					return newOurs(ctx, conn, err, s)
 				}),
 		},
 	}

@@ -26,7 +26,7 @@ func zookeeperStore() backing.Store {
 			func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 				error) {
 				conn, err := openZookeeper(ctx, a, o)
-				return newOurs(conn, err, s)
+				return newOurs(ctx, conn, err, s)
 			}),
 	}
 	return s

@@ -153,6 +153,20 @@ func TestRunWaitsForAStoreThatIsAway(t *testing.T) {
 		s.World.Tick()
 	}
 	s.Want(<-st.Done, 122, "", "connecting to mem://here:1: nobody there")
+
+	s, m = onMemory(t)
+	clock = s.Clock.(*redistest.Clock)
+	m.Away(14)
+	st = s.Start("run", "--target", "mem://here", "--wait", "1m", "k", "--", "true")
+	for range 14 {
+		clock.AwaitTimers(1)
+		s.World.Tick()
+	}
+	got := <-st.Done
+	s.Want(got, 0, "", "waiting: connecting to mem://here:1: nobody there")
+	if strings.Count(got.Errors, "waiting:") != 1 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // A session ends with its process, so the process stays for --keep.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -150,8 +153,28 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // opening is the key of a context's value: the address that [Open] opens.
 type opening struct{}
 
-// reach opens a session and creates a missing chroot.
+// mostReached is how many connections may end while Open creates the chroot.
+const mostReached = 5
+
+// reach opens a session and creates a missing chroot. If the connection ends
+// meanwhile, it goes on with the next one.
 func (b *Backend) reach(ctx context.Context, address string) error {
+	var err error
+	for range mostReached {
+		_, err = retried(func() (lock.Grant, error) { return nil, b.makeChroot(ctx) })
+		var op *net.OpError // of a write
+		if !errors.Is(err, zk.ErrConnectionClosed) && !errors.As(err, &op) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return b.trouble("open", address, err)
+	}
+	return nil
+}
+
+// makeChroot creates a missing chroot.
+func (b *Backend) makeChroot(ctx context.Context) error {
 	s, err := b.session(ctx, b.usual)
 	if err == nil && b.cfg.Chroot != "" {
 		var there bool
@@ -160,8 +183,5 @@ func (b *Backend) reach(ctx context.Context, address string) error {
 			err = s.parents(ctx, b.cfg.Chroot)
 		}
 	}
-	if err != nil {
-		return b.trouble("open", address, err)
-	}
-	return nil
+	return err
 }

@@ -50,13 +50,13 @@ func (b *Backend) Describe(ctx context.Context, key string) (lock.Info, error) {
 			key, silent, len(votes), errors.Join(errs...))
 	}
 	info := lock.Info{Key: key, Detail: Info{Key: key, Votes: votes}}
-	info.Held, info.Value = b.seen(key, votes)
+	info.Value, info.Held = b.seen(votes)
 	return info, nil
 }
 
-// seen returns what an attempt would find, and the value that most members
-// have.
-func (b *Backend) seen(key string, votes []Vote) (held error, value string) {
+// seen returns the value that most members have, and what an attempt would
+// find: nil, or why the key is held.
+func (b *Backend) seen(votes []Vote) (value string, held error) {
 	counts := map[string]int{}
 	var lefts []time.Duration
 	free, first := 0, error(nil)
@@ -75,11 +75,11 @@ func (b *Backend) seen(key string, votes []Vote) (held error, value string) {
 		}
 	}
 	if free >= b.need || first == nil {
-		return nil, value
+		return value, nil
 	}
 	var one *lock.HeldError
 	if !errors.As(first, &one) {
-		return first, value
+		return value, first
 	}
 	e := *one
 	e.Left = 0
@@ -90,7 +90,7 @@ func (b *Backend) seen(key string, votes []Vote) (held error, value string) {
 	if counts[value] < b.need {
 		e.Protocol = fmt.Sprintf("%d of %d votes, and a lock needs %d", counts[value], len(votes), b.need)
 	}
-	return &e, value
+	return value, &e
 }
 
 // ForceRelease deletes key on every member on which its value is exactly value,

@@ -190,8 +190,6 @@ type client struct {
 	*server
 	plain bool // draws no numbers
 
-	known bool // it has asked who the server is
-	wmu   sync.Mutex
 	armed map[*memGrant]*watching
 }
 

@@ -133,6 +133,8 @@ func TestDocumentsTableIsTheLaws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, table, _ := strings.Cut(string(page), "\n## The law\n")
+	table, _, _ = strings.Cut(table, "\n## ")
 	rows := 0
 	for members := 1; members <= 7; members++ {
 		bare, _ := Law{Members: members, Votes: members/2 + 1}.Verdict()
@@ -140,12 +142,12 @@ func TestDocumentsTableIsTheLaws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(page), fmt.Sprintf("\n| %d |", members)) {
+		if !strings.Contains(table, fmt.Sprintf("\n| %d |", members)) {
 			continue
 		}
 		row := fmt.Sprintf("\n| %d | %d | %d | %d | %d |\n", members, all.Majority, all.Away, all.Survives,
 			bare.Survives)
-		if rows++; !strings.Contains(string(page), row) {
+		if rows++; !strings.Contains(table, row) {
 			t.Errorf("no row %q", row)
 		}
 	}

@@ -251,30 +251,6 @@ func TestAcquireEndsIfEveryGrantIsLate(t *testing.T) {
 	})
 }
 
-// brief is a store that grants leases for a second at most.
-type brief struct{ lock.Backend }
-
-func (b brief) Try(ctx context.Context, key string, _ time.Duration) (lock.Grant, error) {
-	return b.Backend.Try(ctx, key, time.Second)
-}
-
-// A longer TTL would have a greater margin, and leave less than nothing.
-func TestMarginBeyondTheGrantedTTLIsNamed(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, brief{s.Backend()}, lock.Config{TTL: time.Minute, Wait: -1})
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, lock.ErrTooLate)
-		if !strings.Contains(err.Error(),
-			"grants leases for 1s at most, and Config.Margin takes 6s of that; lower Config.TTL (1m0s)") {
-			t.Error(err)
-		}
-		synctest.Wait()
-		if h := s.Holder("k"); h != "" {
-			t.Errorf("key left to %s", h)
-		}
-	})
-}
-
 func TestPacerCountsSleepsNotTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Paced(100*time.Millisecond), lock.Config{Wait: 10 * time.Second})

@@ -73,16 +73,19 @@ type Backend struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[time.Duration]*session // by TTL: those that take new nodes
-	all      map[*session]bool          // these and the retired ones
-	calm     map[string]bool            // names that this Backend left without any node
+	sessions map[time.Duration]*session      // by TTL, see clipped: those that take new nodes
+	longest  time.Duration                   // the servers grant no more; 0: nothing is known
+	margins  map[time.Duration]time.Duration // by TTL: the Client's Margin
+	all      map[*session]bool               // these and the retired ones
+	calm     map[string]bool                 // names that this Backend left without any node
 }
 
 // New returns a Backend for the ensemble whose servers are host:port. It
 // connects at the first call.
 func New(servers []string, cfg Config) (*Backend, error) {
 	b := &Backend{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
-		sessions: map[time.Duration]*session{}, all: map[*session]bool{}, calm: map[string]bool{}}
+		sessions: map[time.Duration]*session{}, all: map[*session]bool{}, calm: map[string]bool{},
+		margins: map[time.Duration]time.Duration{}}
 	if err := b.hosts.set(servers); err != nil {
 		return nil, err
 	}
@@ -165,7 +168,58 @@ func (b *Backend) Fits(ttl, _, margin time.Duration) error {
 			"zookeeper: Config.Margin is %v; with Config.TTL %v it must not exceed %v, since trust counts from the sign of life before the last one",
 			margin, ttl, ttl/4)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.margins) >= mostMargins {
+		clear(b.margins)
+	}
+	b.margins[ttl] = margin
 	return nil
+}
+
+// mostMargins is for how many TTLs the margin is remembered.
+const mostMargins = 1024
+
+// suits refuses a session that the servers keep for so much less than the TTL
+// that trust would end before it can be renewed.
+func (b *Backend) suits(s *session, ttl time.Duration) error {
+	s.mu.Lock()
+	granted := s.timeout
+	s.mu.Unlock()
+	if granted >= ttl {
+		return nil
+	}
+	b.mu.Lock()
+	margin := b.margins[ttl]
+	b.mu.Unlock()
+	if margin <= granted/4 {
+		return nil
+	}
+	return &zkError{text: fmt.Sprintf(
+		"zookeeper: the servers keep sessions for at most %v (their maxSessionTimeout), and Config.Margin must not exceed a quarter of that; lower Config.TTL to %v",
+		granted, granted), err: fmt.Errorf("Config.TTL is %v, Config.Margin %v", ttl, margin), answered: true}
+}
+
+// Longest returns the TTL that the servers grant where ttl is asked for: ttl,
+// or less if their maxSessionTimeout is less. It opens a session. The error
+// says why there is none, or that the servers grant no TTL as short as that.
+func (b *Backend) Longest(ctx context.Context, ttl time.Duration) (time.Duration, error) {
+	if err := fits(ttl); err != nil {
+		return 0, err
+	}
+	_, err := retried(func() (lock.Grant, error) {
+		s, err := b.session(ctx, ttl)
+		if err == nil {
+			s.mu.Lock()
+			ttl = min(ttl, s.timeout)
+			s.mu.Unlock()
+		}
+		return nil, err
+	})
+	if err != nil {
+		return 0, b.trouble("open a session at", strings.Join(b.hosts.list(), ","), err)
+	}
+	return ttl, nil
 }
 
 // Timeout says nothing: a Release may have to wait for a new leader.
@@ -242,6 +296,9 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 	}
 	return retried(func() (lock.Grant, error) {
 		s, err := b.session(ctx, ttl)
+		if err == nil {
+			err = b.suits(s, ttl)
+		}
 		if err != nil {
 			return nil, b.trouble("take", name, err)
 		}

@@ -42,7 +42,7 @@ func TestOpenConnectsAndMakesTheChroot(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	conn := admin(t, server.Addr)
-	c := open(t, "zookeeper://ann:secret@"+server.Addr+"/shop/locks", zookeeper.Options{Lock: shortTTL})
+	c := open(t, "zookeeper://ann:secret@"+server.Addr+"/shop/locks", zookeeper.Options{})
 	if _, _, err := conn.Children("/shop/locks"); err != zk.ErrNoAuth {
 		t.Errorf("Open made no chroot of ann: %v", err)
 	}

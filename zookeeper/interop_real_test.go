@@ -230,12 +230,25 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 	curator.Must("true", "acquire", "/locks/k", 1000)
 	curator.Kill()
 	release(t, acquire(t, c, "k"))
+	persist(t, server, "kazoo")
+	kazoo := zktest.Kazoo(t, 2000, []string{"-lock-"}, server.Addr)
+	kazoo.Must("true", "acquire", "/locks/kazoo", zktest.Patience.Milliseconds())
+	kazoo.Kill()
+	release(t, acquire(t, c, "kazoo"))
 
 	// Close while the lock is held ends the session on this side only, as a
 	// crash does.
 	crashing := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
-	if _, err := crashing.Try(context.Background(), "k", 2*time.Second); err != nil {
-		t.Fatal(err)
+	for {
+		_, err := crashing.Try(context.Background(), "k", 2*time.Second)
+		var p interface{ Passing() bool }
+		if err == nil {
+			break
+		}
+		// A busy machine may lose such a short session.
+		if !errors.Is(err, lock.ErrHeld) && (!errors.As(err, &p) || !p.Passing()) {
+			t.Fatal(err)
+		}
 	}
 	if err := crashing.Close(); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func (b *Backend) List(ctx context.Context, prefix string) ([]lock.Info, error) 
 	if len(w.closed) > 0 {
 		slices.Sort(w.closed)
 		return w.found, &zkError{text: fmt.Sprintf(
-			"zookeeper: the user may not read %s, nor what is below (%d such nodes); give it the right to read, or list with a longer prefix",
+			"zookeeper: the user may not read %s, nor what is below (such nodes: %d); give it the right to read, or list with a longer prefix",
 			b.path(w.closed[0]), len(w.closed)), err: zk.ErrNoAuth, answered: true}
 	}
 	return w.found, nil

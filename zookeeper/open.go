@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -22,7 +25,9 @@ type Options struct {
 // Open connects to ZooKeeper and returns a [lock.Client] that closes the
 // connection. The address is that of [Parse]. Open waits for a session and
 // creates a missing chroot, so that a wrong address, missing rights or a TTL
-// that the servers refuse are reported here.
+// that the servers refuse are reported here. If the servers keep sessions for a
+// shorter time than o.Lock.TTL, that time is the Client's TTL, and
+// Config.Logger says so.
 func Open(ctx context.Context, address string, o Options) (*lock.Client, error) {
 	servers, cfg, err := Parse(address, o.Backend)
 	if err != nil {
@@ -41,11 +46,33 @@ func Open(ctx context.Context, address string, o Options) (*lock.Client, error) 
 			err = inner
 		}
 	}
+	if err == nil {
+		locks, err = b.shorten(locks)
+	}
 	if err != nil {
 		_ = b.Close()
 		return nil, err
 	}
 	return locks, nil
+}
+
+// shorten returns a Client whose TTL the servers grant.
+func (b *Backend) shorten(locks *lock.Client) (*lock.Client, error) {
+	b.mu.Lock()
+	longest := b.longest
+	b.mu.Unlock()
+	if longest == 0 || longest >= b.usual {
+		return locks, nil
+	}
+	shorter, err := locks.With(func(cfg *lock.Config) { cfg.TTL = longest })
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: the servers keep sessions for at most %v (their maxSessionTimeout), which is less than Config.TTL (%v): %w",
+			longest, b.usual, err)
+	}
+	b.cfg.Logger.Warn("the servers keep sessions for a shorter time than Config.TTL (their maxSessionTimeout); Config.TTL is set to that time",
+		"asked", b.usual, "granted", longest)
+	b.usual = longest
+	return shorter, nil
 }
 
 // Parse reads an address into the servers for [New] and a Config for it, which
@@ -126,8 +153,28 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // opening is the key of a context's value: the address that [Open] opens.
 type opening struct{}
 
-// reach opens a session and creates a missing chroot.
+// mostReached is how many connections may end while Open creates the chroot.
+const mostReached = 5
+
+// reach opens a session and creates a missing chroot. If the connection ends
+// meanwhile, it goes on with the next one.
 func (b *Backend) reach(ctx context.Context, address string) error {
+	var err error
+	for range mostReached {
+		_, err = retried(func() (lock.Grant, error) { return nil, b.makeChroot(ctx) })
+		var op *net.OpError // of a write
+		if !errors.Is(err, zk.ErrConnectionClosed) && !errors.As(err, &op) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return b.trouble("open", address, err)
+	}
+	return nil
+}
+
+// makeChroot creates a missing chroot.
+func (b *Backend) makeChroot(ctx context.Context) error {
 	s, err := b.session(ctx, b.usual)
 	if err == nil && b.cfg.Chroot != "" {
 		var there bool
@@ -136,8 +183,5 @@ func (b *Backend) reach(ctx context.Context, address string) error {
 			err = s.parents(ctx, b.cfg.Chroot)
 		}
 	}
-	if err != nil {
-		return b.trouble("open", address, err)
-	}
-	return nil
+	return err
 }

@@ -73,7 +73,7 @@ func (s *session) examine(ctx context.Context, address string, timeout time.Dura
 		r = readRole(conf, s.b.word(ctx, address, "srvr"))
 	}
 	warning, err := r.refuse(timeout)
-	if warning != "" {
+	if warning != "" && s.b.noticed.first("observer "+address) {
 		s.b.cfg.Logger.Warn(warning, "server", address, "timeout", timeout)
 	}
 	return err

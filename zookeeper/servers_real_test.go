@@ -64,6 +64,11 @@ func TestObserversAreNamedInTheLog(t *testing.T) {
 	cfg := zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience, Dial: observe}
 	c, said := logging(t, cfg, shortTTL, server.Addr)
 	release(t, acquire(t, c, "k"))
+	other, err := c.With(func(cfg *lock.Config) { cfg.TTL = 3 * time.Second })
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, acquire(t, other, "k")) // in a session of its own
 	if said.count("the server is an observer") != 1 {
 		t.Errorf("the log says: %s", said)
 	}

@@ -24,6 +24,7 @@ import (
 type session struct {
 	b      *Backend
 	ttl    time.Duration   // timeout that is asked for
+	key    time.Duration   // place in Backend.sessions; written before the session is shared
 	clock  context.Context // carries the Client's clock, for lock.Mark
 	turn   chan struct{}   // capacity 1: filled while a write is under way
 	opened chan struct{}   // closed when the session was greeted for the first time
@@ -79,7 +80,7 @@ func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, err
 // usable returns the session for a TTL if new locks may use it, else nil.
 func (b *Backend) usable(ttl time.Duration) (*session, error) {
 	b.mu.Lock()
-	s, closed := b.sessions[ttl], b.closed
+	s, closed := b.sessions[b.clipped(ttl)], b.closed
 	b.mu.Unlock()
 	if closed {
 		return nil, errClosed
@@ -117,17 +118,41 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		s.drop()
 		return nil, err
 	}
+	s.mu.Lock()
+	granted := s.timeout
+	s.mu.Unlock()
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
 		s.drop()
 		return nil, errClosed
 	}
-	b.sessions[ttl] = s
+	b.enlist(s, granted)
 	b.all[s] = true
 	b.work.Go(s.keeper)
 	b.mu.Unlock()
 	return s, nil
+}
+
+// clipped returns the key in sessions for a TTL. Called with b.mu held.
+func (b *Backend) clipped(ttl time.Duration) time.Duration {
+	if b.longest > 0 {
+		return min(ttl, b.longest)
+	}
+	return ttl
+}
+
+// enlist adds a new session. TTLs that exceed what the servers grant share one.
+// Called with b.mu held.
+func (b *Backend) enlist(s *session, granted time.Duration) {
+	switch {
+	case granted < s.ttl:
+		b.longest = granted
+	case s.ttl > b.longest:
+		b.longest = 0 // other servers, or another configuration
+	}
+	s.key = b.clipped(s.ttl)
+	b.sessions[s.key] = s
 }
 
 // greet waits for the session, names its user, and checks its timeout.
@@ -150,10 +175,6 @@ func (s *session) greet(ctx context.Context) error {
 		return &zkError{text: fmt.Sprintf(
 			"zookeeper: the server keeps sessions for at least %v (its minSessionTimeout); set Config.TTL to that or more",
 			granted), err: fmt.Errorf("Config.TTL is %v", s.ttl), answered: true}
-	}
-	if granted < s.ttl {
-		s.b.cfg.Logger.Warn("the server keeps sessions for a shorter time than asked for (its maxSessionTimeout); leases are trusted for that time only",
-			"asked", s.ttl, "granted", granted)
 	}
 	if err := s.examine(ctx, address, granted); err != nil || s.b.cfg.User == "" {
 		return err
@@ -226,9 +247,14 @@ func (s *session) isOver() bool {
 // term returns the trust that the session has now.
 func (s *session) term(ttl time.Duration) lock.Term {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.used = s.now()
-	return lock.Term{Sent: s.trust.mark, TTL: min(ttl, s.timeout)}
+	mark, timeout := s.trust.mark, s.timeout
+	s.mu.Unlock()
+	if timeout < ttl && s.b.noticed.first("shorter") {
+		s.b.cfg.Logger.Warn("the servers keep sessions for a shorter time than Config.TTL (their maxSessionTimeout); leases are trusted for that time only, so set Config.TTL to it",
+			"asked", ttl, "granted", timeout)
+	}
+	return lock.Term{Sent: mark, TTL: min(ttl, timeout)}
 }
 
 // ask runs a request of the library, which takes no context. If ctx ends first,
@@ -350,8 +376,8 @@ func (s *session) stale() bool {
 // retire keeps new locks away from the session.
 func (s *session) retire() {
 	s.b.mu.Lock()
-	if s.b.sessions[s.ttl] == s {
-		delete(s.b.sessions, s.ttl)
+	if s.b.sessions[s.key] == s {
+		delete(s.b.sessions, s.key)
 	}
 	s.b.mu.Unlock()
 	s.mu.Lock()

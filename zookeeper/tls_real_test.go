@@ -60,7 +60,7 @@ func certified(t *testing.T) (file string, trusted *x509.CertPool) {
 
 // shakes waits for a server's first handshake, which is slow and comes after
 // the port without TLS is open.
-func shakes(t *testing.T, address string, trusted *x509.CertPool) {
+func shakes(t *testing.T, server *zktest.Server, address string, trusted *x509.CertPool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 	defer cancel()
@@ -74,7 +74,7 @@ func shakes(t *testing.T, address string, trusted *x509.CertPool) {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal(err)
+			t.Fatalf("%v; the server printed:\n%s", err, server.Said())
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 	server := zktest.Start(t, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 		fmt.Sprintf("secureClientPort=%d", port), "ssl.keyStore.location="+file, "ssl.clientAuth=none",
 		"ssl.trustStore.location="+file)
-	shakes(t, secure, trusted)
+	shakes(t, server, secure, trusted)
 	plain := client(t, lock.Config{}, server.Addr)
 	lease := acquire(t, plain, "k")
 	c := open(t, "zookeeper://"+secure+"/locks",

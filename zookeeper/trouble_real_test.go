@@ -201,7 +201,7 @@ func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
 	server := zktest.Start(t)
 	ctx := context.Background()
 	b := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
-	const ttl = 30 * time.Second
+	const ttl = zktest.Patience // nobody extends the grants
 	g, err := b.Try(ctx, "k", ttl)
 	if err != nil {
 		t.Fatal(err)

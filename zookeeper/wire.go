@@ -57,8 +57,9 @@ func (h *hosts) failed(server string, err error) {
 	h.trouble, h.of[server] = err, err
 }
 
-// hopeless reports whether waiting mends nothing: no server of the list has a
-// certificate that is trusted, or a name that exists.
+// hopeless reports whether waiting mends nothing: each server of the list has a
+// certificate that is not trusted, a name that does not exist, or wants a
+// certificate of the client.
 func (h *hosts) hopeless() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,11 +67,18 @@ func (h *hosts) hopeless() bool {
 		var cert *tls.CertificateVerificationError
 		var name *net.DNSError
 		err := h.of[server]
-		if !errors.As(err, &cert) && (!errors.As(err, &name) || !name.IsNotFound) {
+		if !errors.As(err, &cert) && (!errors.As(err, &name) || !name.IsNotFound) && !rejected(err) {
 			return false
 		}
 	}
 	return true
+}
+
+// rejected reports whether a server accepted no certificate of the client.
+// Package crypto/tls does not export the type of a server's alert.
+func rejected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate")
 }
 
 // lastTrouble is a clause for errors.
@@ -215,6 +223,9 @@ func (t *tap) Read(p []byte) (int, error) {
 	case len(t.head) == greeting:
 		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
 		t.s.greeted(t, int64(binary.BigEndian.Uint64(t.head[12:])), timeout)
+	case rejected(err):
+		t.s.b.hosts.failed(t.address, fmt.Errorf(
+			"%s wants a certificate that it trusts (set Config.TLS.Certificates): %w", t.address, err))
 	case err != nil:
 		t.s.b.hosts.failed(t.address, fmt.Errorf("%s accepted the connection and did not greet: %w",
 			t.address, err))

@@ -27,7 +27,7 @@ const mostNamesInAll = 658 +
 	16 + // open a server in one call, and look at a key and free it
 	10 + // the backend on etcd
 	2 + // free a key by force in a fleet that migrates
-	11 + // the one on ZooKeeper: six open it, look at its locks, list and free them
+	12 + // the one on ZooKeeper: seven open it, look at its locks, list and free them, name the longest TTL
 	18 + // package quorum, with four methods that make a token lock its member
 	10 // the law, the search and the simulation of a lock over several servers
 

@@ -41,6 +41,10 @@ type Conn interface {
 	// Backend takes locks. Close of the Backend does not close the Conn.
 	Backend() Backend
 
+	// Longest returns the TTL that the store grants where ttl is asked for: ttl
+	// or less. It returns a ttl that Backend refuses as it is.
+	Longest(ctx context.Context, ttl time.Duration) (time.Duration, error)
+
 	// Unfit returns why name must not be taken, in one clause that says what
 	// to do: its locks would get in the way of another name's. Empty: nothing
 	// speaks against the name.
@@ -49,7 +53,8 @@ type Conn interface {
 	// Look returns the lock called name, or nil if no client holds it.
 	Look(ctx context.Context, name string) (*Lock, error)
 
-	// List returns the locks whose names begin with prefix, in any order.
+	// List returns the locks whose names begin with prefix, in any order. With
+	// an error it returns those that it could see.
 	List(ctx context.Context, prefix string) ([]Lock, error)
 
 	// Free deletes the lock called name if its Value is still value. It

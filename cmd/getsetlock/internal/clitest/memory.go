@@ -94,6 +94,11 @@ func (b *memoryBackend) Fits(ttl, _, _ time.Duration) error {
 	return nil
 }
 
+// Longest is an hour.
+func (c *memoryConn) Longest(_ context.Context, ttl time.Duration) (time.Duration, error) {
+	return min(ttl, time.Hour), nil
+}
+
 // Unfit refuses names that end with a plus.
 func (c *memoryConn) Unfit(_ context.Context, name string) (string, error) {
 	if strings.HasSuffix(name, "+") {
@@ -111,16 +116,23 @@ func (c *memoryConn) Look(_ context.Context, name string) (*backing.Lock, error)
 		Waiters: int64(c.m.Queue(name)), Fence: 7, Left: 2 * time.Second}, nil
 }
 
+// List cannot see names that begin with "secret".
 func (c *memoryConn) List(ctx context.Context, prefix string) ([]backing.Lock, error) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	var all []backing.Lock
+	var err error
 	for name := range c.m.names {
-		if l, _ := c.Look(ctx, name); l != nil && strings.HasPrefix(name, prefix) {
+		l, _ := c.Look(ctx, name)
+		switch {
+		case l == nil || !strings.HasPrefix(name, prefix):
+		case strings.HasPrefix(name, "secret"):
+			err = errors.New("some locks may not be read")
+		default:
 			all = append(all, *l)
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 func (c *memoryConn) Free(_ context.Context, name, value string) (bool, error) {

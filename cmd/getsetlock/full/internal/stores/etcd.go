@@ -33,7 +33,7 @@ func etcdStore() backing.Store {
 				func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 					error) {
 					conn, err := openEtcd(ctx, a, o)
-					return newOurs(conn, err, s)
+					return newOurs(ctx, conn, err, s)
 				}),
 		},
 	}
@@ -186,6 +186,11 @@ func (c *etcdConn) read(ctx context.Context, keys []string) (found []*mvccpb.Key
 		found = append(found, reply.GetResponseRange().Kvs...)
 	}
 	return found, nil
+}
+
+// Longest is any TTL: etcd bounds a lease at centuries.
+func (c *etcdConn) Longest(_ context.Context, ttl time.Duration) (time.Duration, error) {
+	return ttl, nil
 }
 
 // Unfit refuses a name while another name of which it is a path prefix is

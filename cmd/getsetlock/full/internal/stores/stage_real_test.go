@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -97,20 +98,32 @@ func java(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startZookeeper runs a server until the test ends, and returns host:port.
-func startZookeeper(t *testing.T) string {
+// freePort returns a loopback port that nobody listens on. It lies below those
+// that the system gives to connections and to listeners without a port of their
+// own, so nobody takes it before the server does.
+func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, highest = 10_000, 32_000
+	for range 1000 {
+		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close()
-	dir := t.TempDir()
+	t.Fatal("no port is free")
+	return ""
+}
+
+// startZookeeper runs a server until the test ends, and returns host:port.
+// Further lines of its configuration follow.
+func startZookeeper(t *testing.T, lines ...string) string {
+	t.Helper()
+	port, dir := freePort(t), t.TempDir()
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte("dataDir="+dir+"\nclientPortAddress=127.0.0.1\nclientPort="+port+
-		"\ntickTime=500\nmaxSessionTimeout=60000\nmaxClientCnxns=0\nadmin.enableServer=false\n"),
-		0o600); err != nil {
+		"\ntickTime=500\nmaxSessionTimeout=60000\nmaxClientCnxns=0\nadmin.enableServer=false\n"+
+		strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := java("-cp", zookeeperJar(t), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)

@@ -69,11 +69,15 @@ type ours struct {
 	conn   backing.Conn
 }
 
-func newOurs(conn backing.Conn, err error, s bench.Server) (bench.Locker, error) {
+func newOurs(ctx context.Context, conn backing.Conn, err error, s bench.Server) (bench.Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := lock.New(conn.Backend(), lock.Config{TTL: s.TTL})
+	var client *lock.Client
+	ttl, err := conn.Longest(ctx, s.TTL)
+	if err == nil {
+		client, err = lock.New(conn.Backend(), lock.Config{TTL: ttl})
+	}
 	if err != nil {
 		_ = conn.Close()
 		return nil, err

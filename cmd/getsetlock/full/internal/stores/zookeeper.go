@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -25,7 +26,7 @@ func zookeeperStore() backing.Store {
 			func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
 				error) {
 				conn, err := openZookeeper(ctx, a, o)
-				return newOurs(conn, err, s)
+				return newOurs(ctx, conn, err, s)
 			}),
 	}
 	return s
@@ -62,6 +63,14 @@ func (c *zookeeperConn) Backend() backing.Backend { return c.backend }
 
 func (c *zookeeperConn) Close() error { return c.backend.Close() }
 
+// Longest opens a session. Servers refuse no TTL for being too long.
+func (c *zookeeperConn) Longest(ctx context.Context, ttl time.Duration) (time.Duration, error) {
+	if c.backend.Fits(ttl, 0, 0) != nil {
+		return ttl, nil
+	}
+	return c.backend.Longest(ctx, ttl)
+}
+
 // Unfit refuses no name: a lock's nodes and the nodes of longer names differ.
 func (c *zookeeperConn) Unfit(context.Context, string) (string, error) { return "", nil }
 
@@ -76,14 +85,11 @@ func (c *zookeeperConn) Look(ctx context.Context, name string) (*backing.Lock, e
 
 func (c *zookeeperConn) List(ctx context.Context, prefix string) ([]backing.Lock, error) {
 	infos, err := c.backend.List(ctx, prefix)
-	if err != nil {
-		return nil, err
-	}
 	var all []backing.Lock
 	for _, info := range infos {
 		all = append(all, lockOf(info))
 	}
-	return all, nil
+	return all, err
 }
 
 // lockOf describes a held lock. ZooKeeper tells nobody when a session ends.
@@ -138,6 +144,8 @@ func clean(conn *zk.Conn, chroot, prefix string) error {
 func (c *zookeeperConn) Advice(err error) string {
 	text := err.Error()
 	switch {
+	case strings.Contains(text, "(set Config.TLS.Certificates)"):
+		return "give the client's certificate and key (--cert, --key)"
 	case badCertificate(text):
 		return "name a file with the certificate of the authority that signed the server's (--cacert)"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):

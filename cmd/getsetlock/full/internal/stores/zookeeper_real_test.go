@@ -71,5 +71,12 @@ func usersAndRights(t *testing.T, server string) {
 	bob := on(t, "zookeeper://"+server+"/private")
 	bob.Want(bob.Run("run", "--wait", "0", "k", "--", "true"), 122, "", "give the user rights")
 	bob.Want(bob.Run("ls"), 3, "", "may not read")
+	_, end := holding(on(t, "zookeeper://"+server+"/public"), "k")
+	defer end()
+	all := on(t, "zookeeper://"+server)
+	if got := all.Run("ls"); got.Code != 3 || !strings.Contains(got.Out, "public/k") ||
+		!strings.Contains(got.Errors, "may not read /private") {
+		t.Errorf("ls where a node may not be read: %+v", got)
+	}
 	bob.Want(bob.Run("run", "--ttl", "100ms", "k", "--", "true"), 125, "", "--ttl is 100ms")
 }

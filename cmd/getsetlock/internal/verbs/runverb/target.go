@@ -1,8 +1,10 @@
 package runverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,8 @@ type targetKeeper struct {
 	flags  *runFlags
 	asked  context.Context // ends when a signal asks the process to end
 	linger time.Duration   // of --keep
+	short  string          // says that the TTL is shorter than was asked for; empty: it is not
+	took   atomic.Bool     // acquire had success
 	left   atomic.Bool     // the lock is left to its TTL, so that close waits for nothing
 }
 
@@ -41,13 +45,18 @@ type targetKeeper struct {
 func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	f.target.Options.Note = noteOf(e, command)
 	began := e.Clock.Now()
-	conn, err := f.connect(e, ctx)
+	conn, longest, err := f.connect(e, ctx)
 	if err != nil {
 		return nil, err
 	}
 	k := &targetKeeper{conn: conn, env: e, flags: f, asked: ctx, linger: f.keep}
 	plain := *f
 	plain.keep = 0 // a session cannot outlive its process, so the process stays
+	if ttl := f.targetTTL(conn); longest < ttl {
+		plain.ttl = longest
+		k.short = fmt.Sprintf("%s keeps a session for at most %s, so the lock lasts that long after its last renewal, and not %s: lower --ttl, or raise the servers' limit",
+			f.target.Name, out.Short(longest), out.Short(ttl))
+	}
 	if f.wait.d > 0 {
 		plain.wait.d = max(f.wait.d-e.Clock.Now().Sub(began), time.Millisecond)
 	}
@@ -59,11 +68,31 @@ func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 	return k, nil
 }
 
-// connect waits for the store as long as --wait allows.
-func (f *runFlags) connect(e *out.Env, ctx context.Context) (backing.Conn, error) {
-	began := e.Clock.Now()
+// targetTTL is the TTL that is asked for.
+func (f *runFlags) targetTTL(conn backing.Conn) time.Duration {
+	return cmp.Or(conn.Backend().Tune(lock.Config{TTL: f.ttl}).TTL, defaultTTL)
+}
+
+// reach connects to the store and asks for the longest TTL that it grants.
+func (f *runFlags) reach(ctx context.Context) (backing.Conn, time.Duration, error) {
+	conn, err := f.target.Connect(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	longest, err := conn.Longest(ctx, f.targetTTL(conn))
+	if err != nil {
+		err = out.CouldNot(out.ToldBy(conn, err), "connecting to %s", f.target.Where())
+		return nil, 0, errors.Join(err, conn.Close())
+	}
+	return conn, longest, nil
+}
+
+// connect waits for the store as long as --wait allows. After a while it says
+// why it waits.
+func (f *runFlags) connect(e *out.Env, ctx context.Context) (backing.Conn, time.Duration, error) {
+	began, said := e.Clock.Now(), false
 	for {
-		conn, err := f.target.Connect(ctx)
+		conn, longest, err := f.reach(ctx)
 		gone := e.Clock.Now().Sub(began)
 		limit := f.wait.d
 		if f.wait.forever {
@@ -71,14 +100,17 @@ func (f *runFlags) connect(e *out.Env, ctx context.Context) (backing.Conn, error
 		}
 		switch {
 		case err == nil:
-			return conn, nil
+			return conn, longest, nil
 		case gone >= limit || !out.Passing(err):
-			return nil, err
+			return nil, 0, err
+		case gone >= firstWord && !said:
+			e.Say(f.server.Quiet, "waiting: %v", err)
+			said = true
 		}
 		select {
 		case <-e.Clock.After(min(lookEvery, limit-gone)):
 		case <-ctx.Done():
-			return nil, out.CouldNot(context.Cause(ctx), "connecting to %s", f.target.Where())
+			return nil, 0, out.CouldNot(context.Cause(ctx), "connecting to %s", f.target.Where())
 		}
 	}
 }
@@ -91,6 +123,9 @@ func (k *targetKeeper) told(err error) error {
 	}
 	return out.ToldBy(k.conn, err)
 }
+
+// defaultTTL is that of package lock.
+const defaultTTL = 30 * time.Second
 
 // briefly bounds a question that is a courtesy.
 const briefly = time.Second
@@ -108,6 +143,7 @@ func (k *targetKeeper) acquire(ctx context.Context, key string) (held, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.took.Store(true)
 	return &sessionHeld{held: &tokenHeld{lease}, k: k, key: key, until: k.env.Clock.Now().Add(k.linger)}, nil
 }
 
@@ -184,7 +220,13 @@ func (k *targetKeeper) stored(context.Context, string) (bool, error) { return fa
 
 func (k *targetKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
-func (k *targetKeeper) warnings(context.Context) []string { return nil }
+// warnings says nothing for wait, which takes no lock.
+func (k *targetKeeper) warnings(context.Context) []string {
+	if k.short == "" || !k.took.Load() {
+		return nil
+	}
+	return []string{k.short}
+}
 
 func (k *targetKeeper) close(wait time.Duration) {
 	if k.left.Load() {

@@ -121,6 +121,18 @@ func TestUnfitNameTakesNothing(t *testing.T) {
 	}
 }
 
+// A store grants an hour at most. The times of the run fit what is granted.
+func TestRunTakesTheLongestTTLOfAStore(t *testing.T) {
+	s, _ := onMemory(t)
+	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "2h", "k", "--", "true"), 0, "",
+		"warning: Memory keeps a session for at most 1h0m0s, so the lock lasts that long after its last renewal, and not 2h0m0s: ")
+	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "2h", "--grace", "50m", "k", "--", "true"), 125,
+		"", "--grace: 50m0s does not fit a lease of 1h0m0s")
+	if got := s.Run("run", "--target", "mem://here", "--ttl", "1h", "k", "--", "true"); got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The store is away at first. run asks again every quarter of a second, until
 // --wait is over.
 func TestRunWaitsForAStoreThatIsAway(t *testing.T) {
@@ -143,6 +155,20 @@ func TestRunWaitsForAStoreThatIsAway(t *testing.T) {
 		s.World.Tick()
 	}
 	s.Want(<-st.Done, 122, "", "connecting to mem://here:1: nobody there")
+
+	s, m = onMemory(t)
+	clock = s.Clock.(*redistest.Clock)
+	m.Away(14)
+	st = s.Start("run", "--target", "mem://here", "--wait", "1m", "k", "--", "true")
+	for range 14 {
+		clock.AwaitTimers(1)
+		s.World.Tick()
+	}
+	got := <-st.Done
+	s.Want(got, 0, "", "waiting: connecting to mem://here:1: nobody there")
+	if strings.Count(got.Errors, "waiting:") != 1 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // A session ends with its process, so the process stays for --keep.

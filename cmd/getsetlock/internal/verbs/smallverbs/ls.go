@@ -200,7 +200,8 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	return f.show(e, ctx, address, look)
 }
 
-// show prints what a look finds, once or until a signal ends the watch.
+// show prints what a look finds, once or until a signal ends the watch. Of a
+// look that could see a part only, it prints that part and returns the error.
 func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look looker) error {
 	if f.watch {
 		return f.keepLooking(e, ctx, address, look)
@@ -209,19 +210,22 @@ func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look loo
 	lines, err := look(ctx, p)
 	p.End()
 	if err != nil {
-		return out.CouldNot(err, "listing the keys of %s", address)
+		err = out.CouldNot(err, "listing the keys of %s", address)
+		if len(lines) == 0 {
+			return err
+		}
 	}
-	if f.asJSON {
-		return e.PrintJSON(Locks{"getsetlock.ls/1", append([]lockLine{}, lines...)})
-	}
-	if len(lines) == 0 {
+	switch {
+	case f.asJSON:
+		return errors.Join(e.PrintJSON(Locks{"getsetlock.ls/1", append([]lockLine{}, lines...)}), err)
+	case len(lines) == 0:
 		e.Say(f.server.Quiet, "no locks found")
 		return nil
 	}
 	for _, line := range f.table(e, lines) {
 		fmt.Fprintln(e.Stdout, line)
 	}
-	return nil
+	return err
 }
 
 // looker returns what reads the locks of the server, or of the servers of a
@@ -297,7 +301,10 @@ func (l *lister) locks(ctx context.Context, what string, isPattern bool) ([]lock
 	slices.SortFunc(lines, func(a, b lockLine) int {
 		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
 	})
-	return lines, l.addQueues(ctx, lines)
+	if err := l.addQueues(ctx, lines); err != nil {
+		return nil, err
+	}
+	return lines, nil
 }
 
 // nameOf returns the name to sort by: it places a key that a serializer wrote

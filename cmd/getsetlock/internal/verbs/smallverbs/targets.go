@@ -27,13 +27,21 @@ func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, patte
 	}
 	defer conn.Close()
 	s := &stored{e, t, conn}
+	warned := false
 	return f.show(e, cmd.Context(), t.Where(),
 		func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
 			lines, err := s.matching(ctx, pattern)
 			if p != nil && err == nil {
 				p.Set(int64(len(lines)))
 			}
-			return lines, out.ToldBy(conn, err)
+			err = out.ToldBy(conn, err)
+			if f.watch && err != nil && len(lines) > 0 {
+				if !warned { // once
+					e.Say(f.server.Quiet, "warning: %v", err)
+				}
+				warned, err = true, nil
+			}
+			return lines, err
 		})
 }
 
@@ -45,7 +53,8 @@ type stored struct {
 }
 
 // matching returns the locks that a KEY or PATTERN of a command line means, and
-// all where that is empty. They are sorted by name.
+// all where that is empty. They are sorted by name. With an error it returns
+// those that the store could see.
 func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	what, isPattern := keyOrPattern(arg)
 	var found []backing.Lock
@@ -58,9 +67,6 @@ func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	} else {
 		found, err = s.conn.List(ctx, literal(what))
 	}
-	if err != nil {
-		return nil, err
-	}
 	if isPattern {
 		meant := scope.Matching(what)
 		found = slices.DeleteFunc(found, func(l backing.Lock) bool {
@@ -72,7 +78,7 @@ func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	for _, l := range found {
 		lines = append(lines, s.line(l))
 	}
-	return lines, nil
+	return lines, err
 }
 
 // literal is the part of a pattern in front of the first character with a

@@ -1,6 +1,7 @@
 package smallverbs_test
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -53,6 +54,31 @@ func TestLsShowsTheLocksOfAStore(t *testing.T) {
 	s.Want(s.Run("ls", "--target", "mem://there", "x*"), 0, "", "no locks found")
 	if got := s.Run("ls"); !strings.Contains(got.Out, "mem") || got.Code != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// One lock may not be read. ls prints the others, and says what it could not
+// see.
+func TestLsShowsWhatAStoreLetsItSee(t *testing.T) {
+	s, m := stored(t)
+	m.Take("secret/1", "d")
+	got := s.Run("ls")
+	if got.Code != 3 || !strings.Contains(got.Out, "nightly") || strings.Contains(got.Out, "secret") ||
+		!strings.Contains(got.Errors, "some locks may not be read") {
+		t.Errorf("%+v", got)
+	}
+	got = s.Run("ls", "--json")
+	var doc smallverbs.Locks
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || len(doc.Locks) != 3 || got.Code != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.Want(s.Run("ls", "secret*"), 3, "", "some locks may not be read")
+	if got := s.Run("ls", "stock*"); got.Code != 0 || got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+	s.Want(s.Run("unlock", "-y", "*"), 3, "", "some locks may not be read")
+	if m.Holder("nightly") == "" {
+		t.Error("unlock freed a part of what was meant")
 	}
 }
 

@@ -141,6 +141,9 @@ type Member struct {
 	empty  chan struct{} // closed when no lease is left; made by drained
 	why    error         // why there is no phase
 	given  error         // why no lock is taken by a known phase: the namespace was given back
+	lives  int64         // rounds after a silence in which the member may have been forgotten
+	unsure bool          // the record was not followed since such a round
+	doubt  error         // why it was not; nil where it was, or nothing was read
 	root   string        // shortest namespace out of which this one was carved; its own where none is
 
 	listings int64 // how often a record newly listed this namespace
@@ -375,8 +378,20 @@ func (m *Member) noPhase() error {
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.why)
 	case m.given != nil:
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.given)
+	case m.doubt != nil:
+		return fmt.Errorf("%w: the server answered no heartbeat for so long that the operator may have forgotten member %s, and other members may act by a later phase: %w",
+			ErrNoPhase, m.id, m.doubt)
 	}
 	return nil
+}
+
+// life counts the silences in which the member may have been forgotten. An
+// attempt that began before such a silence gets no lock, since members may act
+// by any phase after it.
+func (m *Member) life() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lives
 }
 
 func (m *Member) noRecord() error { return record.Missing(m.cfg.Namespace) }

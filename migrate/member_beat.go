@@ -58,6 +58,10 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	began := m.clock.Moment() // before the request, so that what is read is not older
 	m.mu.Lock()
 	enters := m.overdue()
+	if m.clock.Since(m.heard) > m.state.Renews {
+		m.lives++
+		m.unsure = true
+	}
 	m.asked = m.listings
 	m.mu.Unlock()
 	ask := func() error { return m.exchange(ctx, began) }
@@ -200,11 +204,17 @@ func (m *Member) take(text string, unlisted error, passing bool) {
 			m.cfg.Namespace, found.Dialect, m.cfg.Dialect, found.Dialect)
 	case found.Epoch < m.state.Epoch:
 		// An older record changes nothing.
+		m.why = fmt.Errorf("the record %s is of epoch %d, and the member has seen epoch %d: an old record was restored",
+			record.Key(m.cfg.Namespace), found.Epoch, m.state.Epoch)
 	case m.apart(found) != nil:
 		m.state.Phase, m.why = NoPhase, m.apart(found)
 	default:
 		m.state.Epoch, m.state.Phase = found.Epoch, found.Phase
+		m.unsure, m.doubt = false, nil
 		m.lists(found.Except)
+	}
+	if m.unsure {
+		m.doubt = m.why
 	}
 }
 

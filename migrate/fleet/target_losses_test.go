@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,8 +73,12 @@ func TestLostRecordKeepsTheTargetOfLeasesOfClean(t *testing.T) {
 			t.Error(err)
 		}
 		f.leaves(b)
-		if r := f.init(Options{Go: true, Wait: 2 * time.Hour}); !r.Over || r.Target != "" {
+		r := f.init(Options{Go: true, Wait: 2 * time.Hour})
+		if !r.Over || r.Target != "" {
 			t.Errorf("%v, target %q, %+v", r.Over, r.Target, r.Gate)
+		}
+		if last := r.Notes[len(r.Notes)-1]; !strings.Contains(last, `by the target "etcd" alone`) {
+			t.Errorf("who else holds there is not said: %q", r.Notes)
 		}
 	})
 }

@@ -141,9 +141,11 @@ type Member struct {
 	empty  chan struct{} // closed when no lease is left; made by drained
 	why    error         // why there is no phase
 	given  error         // why no lock is taken by a known phase: the namespace was given back
+	nonce  string        // of the roster that the record names
 	lives  int64         // rounds after a silence in which the member may have been forgotten
-	unsure bool          // the record was not followed since such a round
-	doubt  error         // why it was not; nil where it was, or nothing was read
+	unsure bool          // whether it was is still to be asked
+	struck bool          // it was, and has followed no record since
+	doubt  error         // why it has not; nil where it has, or nothing was read
 	root   string        // shortest namespace out of which this one was carved; its own where none is
 
 	listings int64 // how often a record newly listed this namespace
@@ -297,11 +299,11 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 // have to have ended, so it renews none any more. A lease longer than the
 // server knows of is told to the server first.
 func (m *Member) keeps(ctx context.Context, ttl time.Duration) error {
-	m.asks(ttl)
 	err := m.mayKeep(ttl, nil)
 	if err == nil {
 		return nil
 	}
+	m.asks(ttl)
 	late := m.catchUp(ctx) // a wall clock that stepped looks like a long silence
 	return m.mayKeep(ttl, late)
 }
@@ -379,7 +381,7 @@ func (m *Member) noPhase() error {
 	case m.given != nil:
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.given)
 	case m.doubt != nil:
-		return fmt.Errorf("%w: the server answered no heartbeat for so long that the operator may have forgotten member %s, and other members may act by a later phase: %w",
+		return fmt.Errorf("%w: the server answered no heartbeat, and meanwhile the operator has forgotten member %s, so that others may act by any phase: %w",
 			ErrNoPhase, m.id, m.doubt)
 	}
 	return nil

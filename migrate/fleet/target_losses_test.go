@@ -173,6 +173,38 @@ func TestForgottenMemberTakesNoLockWithoutARecord(t *testing.T) {
 	}
 }
 
+// TestMemberGoesOnWithoutARecordIfNobodyForgotIt: the server was away for long,
+// and has lost the record, or everything.
+func TestMemberGoesOnWithoutARecordIfNobodyForgotIt(t *testing.T) {
+	for name, lose := range map[string]func(*fleet){
+		"record": func(f *fleet) { f.w.Mini.Del(record.Key("")) },
+		"all":    func(f *fleet) { f.w.Mini.FlushAll() },
+		"all, and another is back": func(f *fleet) {
+			f.w.Mini.FlushAll()
+			f.w.Mini.HSet(record.RosterKey(""), record.NonceField, "of another")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				b, wire := f.onWire(migrate.MemberConfig{Name: "till"}, nil)
+				f.to(migrate.Modern)
+				cuts(wire)
+				f.w.Pass(10 * time.Minute)
+				lose(f)
+				wire.Calm()
+				f.beats()
+				held, err := b.Try(bg, "till", time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := held.Release(bg); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // frozen is a program's clock. Its next reading is after a long time.
 type frozen struct {
 	*redistest.Clock

@@ -111,6 +111,10 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 // renews leases for as long as [MemberConfig].Renews says. After its leases
 // have ended the operator may forget it. A record with a smaller epoch, as
 // after a flush or a restore, does not change its phase.
+//
+// A member that was forgotten and returns takes no lock before it has read a
+// record. An attempt that began before a silence in which the member may have
+// been forgotten gets no lock.
 type Member struct {
 	cfg   MemberConfig
 	clock clocks.Clock

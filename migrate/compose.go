@@ -85,10 +85,8 @@ func (c *Composed) try(ctx context.Context, key string, ttl time.Duration, p Pha
 		return nil, err
 	}
 	// The target may have been so slow that the member may be forgotten by now.
-	// A lease that is taken after that counts for no gate.
-	var member keeping
-	if err := member.keeps(ctx, g, asked); err != nil {
-		return nil, g.refused(ctx, err)
+	if err := a.counts(ctx, asked); err != nil {
+		return nil, undone(ctx, g, err)
 	}
 	if p == Clean {
 		return g, nil
@@ -113,15 +111,7 @@ func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Durati
 		g.here = unsure.Grant
 		return nil, &lock.UnsureError{Grant: g, Err: err}
 	}
-	return nil, g.refused(ctx, err)
-}
-
-// refused gives back what an attempt has taken that ends with err.
-func (g *composedGrant) refused(ctx context.Context, err error) error {
-	if back := g.Release(ctx); back != nil && !errors.Is(back, lock.ErrLost) {
-		return &lock.UnsureError{Grant: g, Err: err}
-	}
-	return err
+	return nil, undone(ctx, g, err)
 }
 
 // young renews the target if the bridge took so long that little may be left of
@@ -137,7 +127,7 @@ func (g *composedGrant) young(ctx context.Context, key string, ttl, took time.Du
 	case err == nil:
 		g.renewed = &term
 	case errors.Is(err, lock.ErrLost):
-		return nil, g.refused(ctx, &settledError{key, err})
+		return nil, undone(ctx, g, &settledError{key, err})
 	}
 	return g, nil
 }

@@ -173,6 +173,10 @@ func (b *builder) carvedMembers(first *migrate.Record, again bool) migrate.Phase
 		case m.Phase == migrate.NoPhase:
 		case m.Phase != first.Phase && !again:
 			b.block("phase", "member %s acts by %v in namespace %q, by an earlier record, and the new record begins with %v: stop the member first, or, if it is dead, name it by --forget", m.who(), m.Phase, b.namespace, first.Phase)
+		case m.Phase == migrate.Clean && m.Target != first.Target && !again:
+			b.block("target", "member %s takes its locks in namespace %q by the target %s, by an earlier record, and the new record begins with %s: stop the member first, or, if it is dead, name it by --forget", m.who(), b.namespace, targetWords(m.Target), targetWords(first.Target))
+		case m.Phase != migrate.Clean && m.Leases[migrate.Clean] > 0:
+			b.blockFor(m.TTL, "leases", "member %s acts by %v in namespace %q and has leases of clean from before: their jobs have to end first", m.who(), m.Phase, b.namespace)
 		case acts != migrate.NoPhase && m.Phase != acts:
 			b.block("phase", "members of namespace %q act by %v and by %v, and its record was lost: stop those of one of them first", b.namespace, acts, m.Phase)
 		default:

@@ -137,6 +137,9 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 					m.who(), m.Dialect, m.Dialect)})
 		}
 		first.Epoch = max(first.Epoch, m.Epoch)
+		if m.Phase == migrate.Observe && m.Leases[migrate.Clean] > 0 {
+			high = migrate.Clean // the new beginning that it follows is not over
+		}
 		if low == migrate.NoPhase || m.Phase < low {
 			low = m.Phase
 		}

@@ -191,6 +191,19 @@ func TestRunWaitsForAStoreThatIsAway(t *testing.T) {
 	}
 }
 
+// The question for changes ends with --wait, so that one more look is all that
+// may last longer.
+func TestWaitGivesUpAStoreThatNeverAnswers(t *testing.T) {
+	s, m := onMemory(t)
+	m.Silence()
+	const says = `asking mem://here:1 whether "k" is free: no answer`
+	st := s.Start("wait", "--target", "mem://here", "--wait", "1ms", "k")
+	s.Clock.(*redistest.Clock).AwaitTimers(1)
+	s.World.Pass(time.Millisecond)
+	s.Want(<-st.Done, 122, "", says)
+	s.Want(s.Run("wait", "--target", "mem://here", "--wait", "0", "k"), 122, "", says)
+}
+
 // A session ends with its process, so the process stays for --keep.
 func TestKeepHoldsTheLockOfAStoreLonger(t *testing.T) {
 	s, m := onMemory(t)

@@ -47,8 +47,13 @@
 //
 // etcd counts a lease by the monotonic clock of the leader, and a new leader
 // lengthens all leases. No wall clock takes part. Only the rate of the leader's
-// clock matters: within one TTL it may run ahead of this machine's by
+// clock matters. Within one TTL it may run ahead of this machine's by
 // [lock.Config].Margin, a tenth of the TTL by default.
+//
+// HAZARD: a leader that stood still for a TTL and runs again may, seldom,
+// revoke leases that its successor has renewed. The next holder may then be at
+// work before this one learns of the loss. Where two holders do harm, compare
+// fencing numbers.
 //
 // # Fencing numbers
 //

@@ -24,8 +24,8 @@ type Options struct {
 }
 
 // Open connects to etcd and returns a [lock.Client] that closes the connection.
-// It asks etcd for a key and for the version, so that it can refuse a wrong
-// address, a wrong password and a version below 3.4.
+// It asks etcd for a key and for the version. So it can refuse a wrong address,
+// a wrong password and a version below 3.4.
 func Open(ctx context.Context, endpoints []string, o Options) (*lock.Client, error) {
 	o.Client.Endpoints = endpoints
 	if o.Client.DialKeepAliveTime == 0 {

@@ -27,10 +27,10 @@ stages() {
   cat <<'END'
 prepare test  300 install and download what is missing
 vet     test   60 go vet for this system, including the tests with real servers
-test    test  420 every test once: embedded and real servers, the original Java lock
+test    test  450 every test once: embedded and real servers, the original Java lock
 lint    check  90 formatting, staticcheck, actionlint, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
-race    check 240 the tests on the embedded server under the race detector
+race    check 420 the tests on the embedded server under the race detector
 spec    check 120 the TLA+ specification, checked by TLC and against package skew
 readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment

@@ -53,8 +53,8 @@ type Config struct {
 	Timeout time.Duration
 
 	// Logger learns of what may harm: sessions that a server keeps for a
-	// shorter time than was asked for, servers that are observers, children
-	// that are ignored, and clients of kazoo. Defaults to [slog.Default].
+	// shorter time than was asked for, short sessions at observers, ignored
+	// children, and clients of kazoo. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -279,7 +279,7 @@ func (b *Backend) left(name string, calm bool) {
 }
 
 // Try makes one attempt. It looks first, so that a refusal writes nothing. It
-// does not look where this Backend was the last to use the lock, and alone; if
+// does not look where this Backend was the last to use the lock, and alone. If
 // another client was faster, the attempt deletes its own node. It returns:
 //
 //   - a grant: the lock is taken.

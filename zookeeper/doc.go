@@ -33,7 +33,7 @@
 // A missing NAME is made as a container, which the server deletes when it has
 // been empty for a while. Servers before 3.5.1 get persistent nodes. A Lock of
 // kazoo makes a missing NAME at its first use only, and fails after the server
-// deleted the container: where kazoo takes part, create NAME by hand.
+// deleted the container. Where kazoo takes part, create NAME by hand.
 //
 // # Leases
 //
@@ -41,7 +41,7 @@
 // TTL is its timeout. If the servers keep sessions for a shorter time
 // (maxSessionTimeout, usually 40 s), Open makes that time the Client's TTL, and
 // Config.Logger says so. A Client of lock.New keeps its TTL, and trusts its
-// leases for that shorter time; an attempt fails if its Margin exceeds a
+// leases for that shorter time. An attempt fails if its Margin exceeds a
 // quarter of it. [Backend.Longest] asks for the time beforehand. If the servers
 // keep sessions for a longer time (minSessionTimeout, usually 4 s), an attempt
 // fails and names that time.
@@ -58,16 +58,16 @@
 // HAZARD: servers count time in ticks (tickTime, usually 2 s). Anything that a
 // client sends touches its session. A server passes touches on to its leader
 // within half a tick. Trust relies on the timeout being at least two ticks,
-// ZooKeeper's default for minSessionTimeout; at an observer, a server without a
-// vote, that gets its data from a follower, on four ticks. With a shorter
-// timeout, a lock may be granted again up to one tick before its holder learns
-// of the loss. So each server is asked for its tick by the word conf, and
-// whether it is an observer by srvr. A session under two ticks is refused, and
-// an observer is reported to Config.Logger. By default servers answer srvr
-// alone: where minSessionTimeout was set below two ticks, add conf to
-// 4lw.commands.whitelist, or choose the TTL by hand. The leader must also ask
-// its followers in time. It must not stand still for three tenths of the
-// timeout right before a follower is cut off from it.
+// ZooKeeper's default for minSessionTimeout. An observer, a server without a
+// vote, may get its data from a follower: there it relies on four ticks. With a
+// shorter timeout, a lock may be granted again up to one tick before its holder
+// learns of the loss. So each server is asked for its tick by the word conf,
+// and whether it is an observer by srvr. A session under two ticks is refused.
+// At an observer, a session under four ticks is reported to Config.Logger. By
+// default servers answer srvr alone. Where minSessionTimeout was set below two
+// ticks, add conf to 4lw.commands.whitelist, or choose the TTL by hand. The
+// leader must also ask its followers in time. It must not stand still for three
+// tenths of the timeout right before a follower is cut off from it.
 //
 // A node that may be left after an error stays on a list of the session. The
 // session deletes it as soon as ZooKeeper answers, however late. A session that
@@ -77,7 +77,7 @@
 //
 // The leader counts a session by its own monotonic clock, in steps of a tick
 // that lengthen it. A new leader begins to count anew. No wall clock takes
-// part. Only the rate of the leader's clock matters: within one TTL it may run
+// part. Only the rate of the leader's clock matters. Within one TTL it may run
 // ahead of this machine's by [lock.Config].Margin, a tenth of the TTL by
 // default.
 //
@@ -91,9 +91,9 @@
 // # Errors
 //
 // An error that may pass, such as a lost connection or a missing majority,
-// makes an Acquire wait. Missing rights, a wrong password, a missing chroot
-// that may not be created, and a TTL that does not fit the servers end it at
-// once. So do certificates that are not trusted or that every server misses,
+// makes an Acquire wait. Missing rights, a wrong password and a TTL that does
+// not fit the servers end it at once. So does a missing chroot that may not be
+// created. So do certificates that are not trusted or that every server misses,
 // and names that do not exist.
 //
 // The library's requests cannot be cancelled. If a context ends before the

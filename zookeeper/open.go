@@ -24,8 +24,8 @@ type Options struct {
 
 // Open connects to ZooKeeper and returns a [lock.Client] that closes the
 // connection. The address is that of [Parse]. Open waits for a session and
-// creates a missing chroot, so that a wrong address, missing rights or a TTL
-// that the servers refuse are reported here. If the servers keep sessions for a
+// creates a missing chroot. So a wrong address, missing rights or a TTL that
+// the servers refuse are reported here. If the servers keep sessions for a
 // shorter time than o.Lock.TTL, that time is the Client's TTL, and
 // Config.Logger says so.
 func Open(ctx context.Context, address string, o Options) (*lock.Client, error) {

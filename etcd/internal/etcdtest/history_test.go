@@ -94,25 +94,6 @@ func (h *history) holdsOn(client int) bool {
 	return h.keeps(client) && !h.paused
 }
 
-// pause waits until no contender asks for the lock or holds it, and keeps it so
-// until resume.
-func (h *history) pause(t *testing.T) (resume func()) {
-	t.Helper()
-	h.mu.Lock()
-	h.paused = true
-	h.mu.Unlock()
-	await(t, "a pause of all contenders", func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return h.active == 0
-	})
-	return func() {
-		h.mu.Lock()
-		h.paused = false
-		h.mu.Unlock()
-	}
-}
-
 // begins reports whether a contender may ask for the lock, and counts it.
 func (h *history) begins() bool {
 	h.mu.Lock()

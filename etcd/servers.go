@@ -42,9 +42,11 @@ func grantsTwice(version string) (since string, may bool) {
 // statusWait bounds one question for a server's version.
 const statusWait = 5 * time.Second
 
-// nameServers asks each server for its version, once, and warns of those that
-// are too old. A server that does not answer is left out.
+// nameServers asks each server for its version, and warns of those that are too
+// old, once of a server with several addresses. A server that does not answer
+// is left out.
 func (b *Backend) nameServers() {
+	seen := map[uint64]bool{} // by the server's number in the cluster
 	for _, at := range b.client.Endpoints() {
 		ctx, cancel := context.WithTimeout(b.life, statusWait)
 		said, err := b.client.Status(ctx, at)
@@ -52,6 +54,11 @@ func (b *Backend) nameServers() {
 		if err != nil {
 			continue
 		}
+		id := said.Header.GetMemberId() // 0: it tells none
+		if id != 0 && seen[id] {
+			continue
+		}
+		seen[id] = true
 		if since, may := grantsTwice(said.Version); may {
 			b.cfg.Logger.Warn("this etcd server may grant a lock twice, since it may renew a lease that was revoked; upgrade it",
 				"server", at, "version", said.Version, "repaired in", since)

@@ -100,6 +100,24 @@ func TestMistypedWordsGetASuggestion(t *testing.T) {
 	s.Want(got, 125, "", "unknown flag: --wiat; did you mean --wait? See getsetlock run --help")
 }
 
+// A server of Redis on the same machine is not what the variable names. Verbs
+// for Redis ask no server then.
+func TestVerbsOfRedisRefuseTheVariableOfAStore(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Vars = map[string]string{"GETSETLOCK_TARGET": "etcd://h"}
+	const says = "$GETSETLOCK_TARGET names another store, and this is for Redis: name a server by --redis; run, hold, wait,"
+	for _, line := range []string{"doctor", "doctor --quorum", "audit --for 1s", "migrate status"} {
+		s.Want(s.Run(strings.Fields(line)...), 2, "", says)
+	}
+	if got := s.Run("doctor", "--redis", s.World.URL()); got.Code != 0 || got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+	s.Vars["GETSETLOCK_REDIS"] = s.World.URL()
+	if got := s.Run("doctor"); got.Code != 0 || got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestVersionFlagPrintsWhatTheVerbPrints(t *testing.T) {
 	s := clitest.NewStage(t)
 	verb := s.Run("version")

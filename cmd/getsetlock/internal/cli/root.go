@@ -78,7 +78,7 @@ func newRoot(e *out.Env) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.Version = smallverbs.VersionLine()
+	root.Version = smallverbs.VersionLine(e)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version, as the verb version does")
 	root.SetFlagErrorFunc(flagError)
@@ -103,8 +103,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 	word, _, _ = strings.Cut(word, "=") // after it may come a password
 	if word == "target" {
-		return out.WrongUse("%w: %s is for Redis; run, hold, wait, ls, unlock and bench know other stores", err,
-			cmd.CommandPath())
+		return out.WrongUse("%w: %s is for Redis; %s", err, cmd.CommandPath(), out.OtherStores)
 	}
 	if near := out.Nearest(word, names); near != "" {
 		return out.WrongUse("%w; did you mean --%s? See %s --help", err, near, cmd.CommandPath())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
@@ -23,6 +24,8 @@ type Memory struct {
 	opened  backing.Address // of the last Open
 	options backing.Options // of the last Open
 	closed  int
+
+	silent atomic.Bool // see Silence
 }
 
 // WithMemory gives a stage a store in memory.
@@ -38,6 +41,10 @@ func (m *Memory) Away(times int) {
 	defer m.mu.Unlock()
 	m.away = times
 }
+
+// Silence makes the store answer no more. Await then ends with its context, and
+// Look at once.
+func (m *Memory) Silence() { m.silent.Store(true) }
 
 // Opened returns what the last Open was asked for, and how many connections
 // were closed.
@@ -84,6 +91,14 @@ func (b *memoryBackend) Try(ctx context.Context, key string, ttl time.Duration) 
 	return b.Backend.Try(ctx, key, ttl)
 }
 
+func (b *memoryBackend) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	if b.m.silent.Load() {
+		<-ctx.Done()
+		return nil, false, awayError{ctx.Err()}
+	}
+	return b.Waker.Await(ctx, key, wake)
+}
+
 func (b *memoryBackend) Tune(cfg lock.Config) lock.Config { return cfg }
 func (b *memoryBackend) Timeout() time.Duration           { return 0 }
 func (b *memoryBackend) Close() error                     { return nil }
@@ -108,6 +123,9 @@ func (c *memoryConn) Unfit(_ context.Context, name string) (string, error) {
 }
 
 func (c *memoryConn) Look(_ context.Context, name string) (*backing.Lock, error) {
+	if c.m.silent.Load() {
+		return nil, awayError{errors.New("no answer")}
+	}
 	token := c.m.Holder(name)
 	if token == "" {
 		return nil, nil

@@ -68,11 +68,11 @@ func (f *ServerFlags) pool(e *Env, raw string, options redisconn.Options) (pool 
 	err error) {
 	a, err := redisconn.Parse(raw)
 	if err != nil {
-		return nil, "", WrongUse("%w", err)
+		return nil, "", WrongUse("%w", unprefixed{err})
 	}
 	pool, err = a.Pool(options)
 	if err != nil {
-		return nil, "", WrongUse("%w", err)
+		return nil, "", WrongUse("%w", unprefixed{err})
 	}
 	if unused := f.unused(e); unused != "" {
 		dial := pool.DialContext

@@ -93,8 +93,21 @@ func (f *ServerFlags) ofEnvironment(e *Env) bool {
 	return slices.Equal(splitAddresses(set), f.Addresses(e))
 }
 
+// notElsewhere refuses the default server where a variable names another store.
+// A verb that knows other stores never comes here with that.
+func (f *ServerFlags) notElsewhere(e *Env) error {
+	if f.Redis != "" || e.Getenv(redisconn.Env) != "" || e.Getenv(EnvTarget) == "" {
+		return nil
+	}
+	return WrongUse("$%s names another store, and this is for Redis: name a server by --redis; %s", EnvTarget,
+		OtherStores)
+}
+
 // one refuses several addresses where one server keeps the locks.
 func (f *ServerFlags) one(e *Env) error {
+	if err := f.notElsewhere(e); err != nil {
+		return err
+	}
 	n := len(f.Addresses(e))
 	switch {
 	case n == 1:
@@ -117,6 +130,9 @@ type Member struct {
 // Members returns a pool for each server of a quorum. Nothing has been sent
 // yet. It refuses numbers of servers and addresses that make no quorum.
 func (f *ServerFlags) Members(e *Env) ([]Member, error) {
+	if err := f.notElsewhere(e); err != nil {
+		return nil, err
+	}
 	raws := f.Addresses(e)
 	if err := quorumOf(len(raws)); err != nil {
 		return nil, err

@@ -18,6 +18,9 @@ import (
 // neither --target nor --redis is given.
 const EnvTarget = "GETSETLOCK_TARGET"
 
+// OtherStores says which verbs have --target.
+const OtherStores = "run, hold, wait, ls, unlock and bench know other stores"
+
 // targetTimeout bounds one answer of a store where Env says nothing. A write to
 // a majority of disks may take longer than an answer of Redis.
 const targetTimeout = 5 * time.Second

@@ -20,6 +20,7 @@ import (
 // aged is an etcd that grants leases, tells its version, and knows nothing
 // else.
 type aged struct {
+	member uint64 // the server's number in the cluster
 	etcdserverpb.UnimplementedLeaseServer
 	etcdserverpb.UnimplementedMaintenanceServer
 }
@@ -29,23 +30,31 @@ func (aged) LeaseGrant(context.Context, *etcdserverpb.LeaseGrantRequest) (*etcds
 	return &etcdserverpb.LeaseGrantResponse{Header: &etcdserverpb.ResponseHeader{}, ID: 7, TTL: 60}, nil
 }
 
-func (aged) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
-	return &etcdserverpb.StatusResponse{Header: &etcdserverpb.ResponseHeader{}, Version: "3.4.23"}, nil
+func (a aged) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	return &etcdserverpb.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: a.member},
+		Version: "3.4.23"}, nil
 }
 
-// With -q the command's logger drops all; another one would print.
-func TestWarningOfAnOldEtcdGoesToTheLogger(t *testing.T) {
+// serve returns the server's address.
+func (a aged) serve(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	etcdserverpb.RegisterLeaseServer(server, aged{})
-	etcdserverpb.RegisterMaintenanceServer(server, aged{})
+	etcdserverpb.RegisterLeaseServer(server, a)
+	etcdserverpb.RegisterMaintenanceServer(server, a)
 	go func() { _ = server.Serve(l) }()
-	defer server.Stop()
-	said := &said{told: make(chan struct{})}
-	conn, err := openEtcd(t.Context(), backing.Address{Scheme: "etcd", Servers: []string{l.Addr().String()}},
+	t.Cleanup(server.Stop)
+	return l.Addr().String()
+}
+
+// With -q the command's logger drops all; another one would print. The first
+// server is named twice, and the last one's warning is awaited.
+func TestWarningOfAnOldEtcdGoesToTheLogger(t *testing.T) {
+	first, last := aged{member: 1}.serve(t), aged{member: 2}.serve(t)
+	said := &said{until: last, told: make(chan struct{})}
+	conn, err := openEtcd(t.Context(), backing.Address{Scheme: "etcd", Servers: []string{first, first, last}},
 		backing.Options{Timeout: time.Minute, Clock: lock.Machine,
 			Logger: slog.New(slog.NewTextHandler(said, nil))})
 	if err != nil {
@@ -59,21 +68,26 @@ func TestWarningOfAnOldEtcdGoesToTheLogger(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("no warning")
 	}
-	if _ = conn.Close(); !strings.Contains(said.all.String(), "version=3.4.23") {
-		t.Errorf("said %q", said.all.String())
+	_ = conn.Close()
+	text := said.all.String()
+	if !strings.Contains(text, "version=3.4.23") || strings.Count(text, first) != 1 {
+		t.Errorf("said %q", text)
 	}
 }
 
 // said keeps what a logger writes.
 type said struct {
-	told chan struct{} // closed at the first record
-	once sync.Once
-	all  bytes.Buffer
+	until string
+	told  chan struct{} // closed at the first record that has until
+	once  sync.Once
+	all   bytes.Buffer
 }
 
 func (s *said) Write(p []byte) (int, error) {
 	s.all.Write(p)
-	s.once.Do(func() { close(s.told) })
+	if strings.Contains(string(p), s.until) {
+		s.once.Do(func() { close(s.told) })
+	}
 	return len(p), nil
 }
 

@@ -94,7 +94,14 @@ type runner struct {
 	command []string
 	keeper  keeper
 	kind    kind
+
+	// gone is closed when no script wants the lock any more. It ends the wait
+	// for a lock that is not free. nil: the lock is wanted until the end.
+	gone <-chan struct{}
 }
+
+// errInputOver ends a wait for a lock that no script wants any more.
+var errInputOver = errors.New("standard input has ended")
 
 // kind is what differs between the verbs in what they print.
 type kind struct {
@@ -167,21 +174,28 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 		lease, err := r.acquire(waiting)
 		got <- result{lease, err}
 	}()
+	stop := func(why error) error {
+		cancel(why)
+		if late := <-got; late.err == nil {
+			r.give(late.lease.free)
+		}
+		return out.CouldNot(why, "waiting for %q, %s", r.key, r.kind.nothing)
+	}
 	var remind reminder
+	var gone <-chan struct{} // nil until the wait has begun
 	for {
 		select {
 		case <-ctx.Done():
-			cancel(context.Cause(ctx))
-			if late := <-got; late.err == nil {
-				r.give(late.lease.free)
-			}
-			return nil, out.CouldNot(context.Cause(ctx), "waiting for %q, %s", r.key, r.kind.nothing)
+			return nil, stop(context.Cause(ctx))
+		case <-gone:
+			return nil, stop(errInputOver)
 		case g := <-got:
 			if g.err != nil {
 				return nil, r.notAcquired(g.err)
 			}
 			return g.lease, nil
 		case why := <-r.keeper.waits():
+			gone = r.gone
 			if until := untilVotes(why, r.env.Clock.Now()); until != "" {
 				r.env.Say(r.flags.server.Quiet, "waiting: %s", until)
 			}

@@ -79,6 +79,26 @@ func TestInnerRunJoinsTheLockOfAStore(t *testing.T) {
 	s.Want(s.Run("run", "--wait", "0", "k", "--", "true"), 124, "", "no longer holds that key")
 }
 
+// The outer run's lock may well be held, on the server that it named.
+func TestInnerRunElsewhereSaysWhereItAcquires(t *testing.T) {
+	const says = "the outer run named another server than "
+	s, _ := onMemory(t)
+	s.Vars["GETSETLOCK_REDIS"] = "redis://:s3cret@127.0.0.1:1"
+	s.Vars[envKey], s.Vars[envToken] = "k", "mine"
+	s.Want(s.Run("run", "--target", "mem://here", "k", "--", "echo", "ran"), 0, "ran\n", says+
+		"mem://here:1, which does not hold that key for its token; acquiring the lock there too")
+	s.Want(s.Run("run", "--redis", s.World.URL(), "k", "--", "echo", "ran"), 0, "ran\n", says+s.World.URL())
+
+	q, _ := clitest.Quorum(t, 3)
+	args := []string{"run", "--quorum"}
+	for server := range strings.FieldsSeq(q.Vars["GETSETLOCK_REDIS"]) {
+		args = append(args, "--redis", server)
+	}
+	q.Vars["GETSETLOCK_REDIS"], _, _ = strings.Cut(q.Vars["GETSETLOCK_REDIS"], " ")
+	q.Vars[envKey], q.Vars[envToken] = "k", "mine"
+	q.Want(q.Run(append(args, "k", "--", "echo", "ran")...), 0, "ran\n", says+"a quorum of ")
+}
+
 func TestFlagsOfRedisAreRefusedForAStore(t *testing.T) {
 	s, _ := onMemory(t)
 	for _, flags := range []string{"--protocol modern", "--replicas 1", "--namespace n", "--also n",
@@ -169,6 +189,19 @@ func TestRunWaitsForAStoreThatIsAway(t *testing.T) {
 	if strings.Count(got.Errors, "waiting:") != 1 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// The question for changes ends with --wait, so that one more look is all that
+// may last longer.
+func TestWaitGivesUpAStoreThatNeverAnswers(t *testing.T) {
+	s, m := onMemory(t)
+	m.Silence()
+	const says = `asking mem://here:1 whether "k" is free: no answer`
+	st := s.Start("wait", "--target", "mem://here", "--wait", "1ms", "k")
+	s.Clock.(*redistest.Clock).AwaitTimers(1)
+	s.World.Pass(time.Millisecond)
+	s.Want(<-st.Done, 122, "", says)
+	s.Want(s.Run("wait", "--target", "mem://here", "--wait", "0", "k"), 122, "", says)
 }
 
 // A session ends with its process, so the process stays for --keep.

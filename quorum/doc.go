@@ -41,7 +41,9 @@
 //     votes that it may have forgotten are over. A connection is asked once,
 //     and votes go over that very connection, which a restart ends. A server
 //     that has replicas, was one, or may evict keys is refused. So is a second
-//     name of one server. Append-only files make the wait needless, not wrong.
+//     name of one server, at renewals too: all votes have one token, so one
+//     server would renew two of them. Append-only files make the wait needless,
+//     not wrong.
 //  3. Trust ends with the majority-th longest term: until then a majority
 //     stands. Each term counts from before its own command was sent.
 //  4. Fencing numbers ([Config.Fences]) take a second round. Each member that
@@ -83,6 +85,10 @@
 // sentinel, a connection may survive a restart, and the rule for young servers
 // fails. What gives itself away by INFO is refused; a proxy that forwards INFO
 // is not noticed.
+//
+// HAZARD: what an administrator changes while a server runs is noticed at the
+// next connection. A server that became a replica and a master again has lost
+// its votes, and may vote; so may one that was told to evict keys.
 //
 // HAZARD: clients of other libraries on the same keys (redsync, npm's redlock,
 // redlock-py) have the same bytes and none of these rules. They vote on

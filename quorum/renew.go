@@ -171,6 +171,9 @@ func (b *batch) add(k int, v vote) {
 func (r *round) ask(ctx context.Context, m *member, which batch) {
 	gs := which.grants
 	terms, errs := m.extend(ctx, gs, r.ttl)
+	if twin := r.b.twin(ctx, m, r.ttl/10); twin != nil {
+		errs = slices.Repeat([]error{twin}, len(gs))
+	}
 	var trouble error
 	for j, k := range which.leases {
 		if errs[j] != nil && !errors.Is(errs[j], lock.ErrLost) {

@@ -110,6 +110,34 @@ func TestDoubtfulAttemptDoesNotHideItsVote(t *testing.T) {
 	}
 }
 
+// TestRenewalElsewhereIsNoRenewal: the name of a leads to the server of b since
+// the acquisition. All votes have one token, so that server would renew two of
+// them, while the keys on a and c expire.
+func TestRenewalElsewhereIsNoRenewal(t *testing.T) {
+	bubble(t, "a b c", func(w *world) {
+		members := join(w.servers)
+		b, err := quorum.New(members, quorum.Config{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer b.Close()
+		g := w.take(b)
+		w.at("c").fail("extend", errAway, false)
+		a := members[0].(*client)
+		a.server = w.at("b")
+		for range 2 {
+			_, err := g.Extend(bg, ttl)
+			if err == nil || errors.Is(err, lock.ErrLost) {
+				w.Errorf("Extend: %v; one server has renewed", err)
+			}
+			synctest.Wait()
+		}
+		a.server = w.at("a")
+		w.extend(g)
+		w.free(g)
+	})
+}
+
 func TestRenewalOfNothingReturns(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {
 		terms, errs := w.open(quorum.Config{}).ExtendAll(bg, nil, ttl)

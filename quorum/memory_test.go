@@ -34,6 +34,7 @@ type server struct {
 	lateRun  map[string]bool // ops that are executed and whose reply is lost
 	watches  map[string][]*watching
 	calls    []string
+	late     bool         // attempts, renewals and releases that wait are executed after their context ended
 	attempts int          // TryAs calls that got here
 	undone   map[int]bool // attempts of which the grant was released
 	stored   *sync.Cond   // a key was written
@@ -90,14 +91,14 @@ func (s *server) drop(key string) {
 }
 
 // restart begins another run. The server keeps its keys, as with AOF, unless
-// empty is set.
+// empty is set. Its numbers go on, as they do where a clock draws them.
 func (s *server) restart(empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run++
 	s.began = s.clock.Now()
 	if empty {
-		s.keys, s.last = map[string]*entry{}, 0
+		s.keys = map[string]*entry{}
 	}
 }
 
@@ -169,6 +170,14 @@ func (s *server) do(ctx context.Context, op string, f func()) (err error, ran bo
 		select {
 		case <-gate:
 		case <-ctx.Done():
+			if s.late && (op == "try" || op == "extend" || op == "release") {
+				go func() {
+					<-gate
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					f()
+				}()
+			}
 			return context.Cause(ctx), false
 		}
 	}

@@ -126,7 +126,7 @@ func (g *grant) confirm(i int, granted lock.Grant) {
 	}
 }
 
-// changed wakes those who wait for news. g.mu is held.
+// changed wakes the goroutines that wait for news. g.mu is held.
 func (g *grant) changed() {
 	close(g.news)
 	g.news = make(chan struct{})

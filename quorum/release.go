@@ -149,7 +149,7 @@ func (g *grant) giveBack(ctx context.Context, i int) {
 	})
 }
 
-// undone is who wants to know how an undo goes.
+// undone has the funcs that an undo calls, and what it knows of the vote.
 type undone struct {
 	certain bool // the vote stood: "lost" is then a certain answer
 	failed  func(error)

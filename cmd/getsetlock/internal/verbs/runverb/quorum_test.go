@@ -86,7 +86,9 @@ func TestRunWaitsForServersThatRestarted(t *testing.T) {
 			s.World.Pass(100 * time.Millisecond)
 		}
 	}
-	if now := s.World.Now().Sub(on[1].Now()); now < 10*time.Second || now > 15*time.Second {
+	// The clock runs on while the last attempt is under way, so there is no
+	// bound above but --wait.
+	if now := s.World.Now().Sub(on[1].Now()); now < 10*time.Second {
 		t.Errorf("it ran after %v", now)
 	}
 }

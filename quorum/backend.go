@@ -18,7 +18,7 @@ import (
 type Config struct {
 	// GreatestTTL is the greatest TTL that any client asks these servers for,
 	// clients of other libraries included. All processes use the same value. A
-	// server that restarted does not vote for so long, and a greater TTL is
+	// server that restarted does not vote for that long, and a greater TTL is
 	// refused. Defaults to 30 s.
 	GreatestTTL time.Duration
 
@@ -38,7 +38,8 @@ type Config struct {
 
 const defaultGreatestTTL = 30 * time.Second
 
-// fewest is the least number of members. Two tolerate less than one.
+// fewest is the least number of members. With two, the loss of either would
+// stop every lock.
 const fewest = 3
 
 // Backend takes locks on a majority of members. It is a [lock.Backend] with
@@ -48,7 +49,7 @@ type Backend struct {
 	cfg     Config
 	members []*member
 	need    int           // votes of a majority
-	lingers time.Duration // shortest wait for votes past it
+	lingers time.Duration // shortest wait for votes past the majority
 	claims  claims
 	crowds  crowds
 
@@ -92,8 +93,8 @@ func validMembers(members []Member) error {
 	case n < fewest:
 		return fmt.Errorf("quorum: %d members: a quorum needs at least three servers; for one server use package modern", n)
 	case n%2 == 0:
-		return fmt.Errorf("quorum: %d members: a lock would need %d votes, so %d servers tolerate no more trouble than %d: add or remove one",
-			n, majority(n), n, n-1)
+		return fmt.Errorf("quorum: %d members: a lock would need %d votes, so no more servers may be away than with %d members: add or remove one",
+			n, majority(n), n-1)
 	}
 	var names []string
 	for i, m := range members {

@@ -23,9 +23,9 @@
 // majority m only from the N−v other members and from votes that ended early.
 // Two clients can hold iff at least m−(N−v) votes ended early. A client that
 // stops at a majority (v = m) has no reserve: one such vote is enough. redsync
-// stops there with WithFailFast. Without it, redsync takes all votes, but no
-// lost one again. This package takes the votes past the majority too, and takes
-// lost ones again.
+// stops there with WithFailFast. Without that option it takes all votes, and
+// never takes a lost one again. This package takes the votes past the majority
+// too, and takes lost ones again.
 //
 // # What the package does about votes that end early
 //
@@ -38,10 +38,12 @@
 //     another client held and released.
 //  2. A server that restarted may have forgotten votes. It does not vote until
 //     it has been up for [Config.GreatestTTL] and two seconds: by then all
-//     votes that it may have forgotten are over. A connection is asked once,
-//     and votes go over that very connection, which a restart ends. A server
-//     that has replicas, was one, or may evict keys is refused. So is a second
-//     name of one server. Append-only files make the wait needless, not wrong.
+//     votes that it may have forgotten are over. The server is asked once on
+//     each connection, and votes go over that very connection, which a restart
+//     ends. A server that has replicas, was one, or may evict keys is refused.
+//     So is a second name of one server, at renewals too: all votes have one
+//     token, so one server would renew two of them. Append-only files make the
+//     wait needless, not wrong.
 //  3. Trust ends with the majority-th longest term: until then a majority
 //     stands. Each term counts from before its own command was sent.
 //  4. Fencing numbers ([Config.Fences]) take a second round. Each member that
@@ -84,13 +86,17 @@
 // fails. What gives itself away by INFO is refused; a proxy that forwards INFO
 // is not noticed.
 //
+// HAZARD: what an administrator changes while a server runs is noticed at the
+// next connection. A server that became a replica and a master again has lost
+// its votes, and may vote; so may one that was told to evict keys.
+//
 // HAZARD: clients of other libraries on the same keys (redsync, npm's redlock,
 // redlock-py) have the same bytes and none of these rules. They vote on
 // servers that just restarted. Their TTLs must not exceed GreatestTTL.
 //
-// HAZARD: a member's restart or clock can end a lease that no other client
-// could have got: one of which that member's vote counts and those of others do
-// not yet. This is so between a vote that came late and the next renewal.
+// HAZARD: a lease can end although a majority has its token. Votes that came
+// late do not count before a renewal has confirmed them. If a member whose vote
+// counts loses it until then, too few votes that count may be left.
 //
 // The package assumes of clocks what package modern does, of each server: while
 // a vote counts, the server's clock does not run ahead of the client's by more

@@ -22,7 +22,7 @@ type grant struct {
 	mu      sync.Mutex
 	ttl     time.Duration // the greatest that was asked for
 	votes   []vote        // in the order of the members
-	doubts  []doubt       // attempts of unknown outcome that a later one replaced
+	doubts  []doubt       // the oldest first
 	granted bool          // it has been given to the caller
 	over    bool          // it is being given back, or was
 	had     int           // confirmed votes when it was over, less those found lost since
@@ -68,8 +68,8 @@ const (
 
 // doubt is an attempt of unknown outcome that a later one replaced.
 type doubt struct {
-	index int
-	grant lock.Grant
+	index int        // of the member
+	grant lock.Grant // the member's
 }
 
 // mostDoubts bounds the doubts of a grant. Older ones than these have long been
@@ -126,23 +126,33 @@ func (g *grant) confirm(i int, granted lock.Grant) {
 	}
 }
 
-// changed wakes those who wait for news. g.mu is held.
+// changed wakes the goroutines that wait for news. g.mu is held.
 func (g *grant) changed() {
 	close(g.news)
 	g.news = make(chan struct{})
 }
 
-// take asks member i for its vote, and keeps the outcome. It does nothing if
-// the vote stands, or is being asked for. If the grant is over by the time of
-// the reply, the vote is given back. The caller counts as work of the Backend.
+// wants reports whether member i is to be asked for its vote. A lease that has
+// lost its majority asks for none: another client may hold. g.mu is held.
+func (g *grant) wants(i int) bool {
+	if g.over || g.granted && g.confirmed() < g.b.need {
+		return false
+	}
+	v := g.votes[i]
+	return !v.busy && (v.state == none || v.state == unsure)
+}
+
+// take asks member i for its vote, if the grant wants it, and keeps the
+// outcome. If the grant is over by the time of the reply, the vote is given
+// back. The caller counts as work of the Backend.
 func (g *grant) take(ctx context.Context, i int, ttl time.Duration) error {
 	m := g.b.members[i]
 	g.mu.Lock()
-	v := &g.votes[i]
-	if g.over || v.state == asked || v.state == stands || v.busy {
+	if !g.wants(i) {
 		g.mu.Unlock()
 		return nil
 	}
+	v := &g.votes[i]
 	before := *v
 	v.state = asked
 	g.mu.Unlock()
@@ -163,6 +173,8 @@ func (g *grant) take(ctx context.Context, i int, ttl time.Duration) error {
 	g.votes[i].raised = raised
 	if g.over && g.votes[i].grant != nil {
 		g.giveBack(ctx, i)
+	} else if g.over {
+		g.giveDoubtsBack(ctx, i)
 	}
 	g.changed()
 	return err
@@ -198,7 +210,10 @@ func (g *grant) keep(i int, before vote, granted lock.Grant, err error) {
 	if w := g.b.members[i].waker; w != nil {
 		w.Unwatch(before.grant)
 	}
-	if before.state == unsure && len(g.doubts) < mostDoubts {
+	if before.state == unsure {
+		if len(g.doubts) == mostDoubts {
+			g.doubts = slices.Delete(g.doubts, 0, 1)
+		}
 		g.doubts = append(g.doubts, doubt{i, before.grant})
 	}
 }

@@ -167,6 +167,20 @@ func (b *Backend) ready(ctx context.Context, m *member) (string, error) {
 	return server, err
 }
 
+// twin returns an error if m's name has come to lead to the server of another
+// member. All votes have one token, so that server would renew them twice. A
+// message is sent only over a new connection. If the reply takes longer than
+// most, nobody knows, and twin returns nil.
+func (b *Backend) twin(ctx context.Context, m *member, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_, err := b.ready(ctx, m)
+	if twin := (*twinError)(nil); errors.As(err, &twin) {
+		return twin
+	}
+	return nil
+}
+
 // vote asks m for its vote.
 func (b *Backend) vote(ctx context.Context, m *member, key, token string, ttl time.Duration) (lock.Grant,
 	error) {

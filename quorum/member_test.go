@@ -18,7 +18,7 @@ func TestNewRefusesMembersThatMakeNoQuorum(t *testing.T) {
 		"":          "at least three",
 		"a":         "at least three",
 		"a b":       "at least three",
-		"a b c d":   "4 servers tolerate no more trouble than 3",
+		"a b c d":   "no more servers may be away than with 3 members",
 		"a b a":     "a is named twice",
 		"a b c d a": "a is named twice",
 	} {

@@ -19,22 +19,25 @@ type server struct {
 	name  string
 	clock lock.Clock
 
-	mu      sync.Mutex
-	run     int       // counts restarts
-	began   time.Time // of this run
-	keys    map[string]*entry
-	last    int64 // last fencing number
-	ahead   int64 // added to numbers drawn, as a clock would
-	refused error // it can be no member
-	version string
-	id      string        // run id that it shares with another name; else its own
-	gate    chan struct{} // not nil: calls wait until it is closed
-	gated   string        // the call that waits; empty: all
-	faults  map[string]error
-	lateRun map[string]bool // ops that are executed and whose reply is lost
-	watches map[string][]*watching
-	calls   []string
-	stored  *sync.Cond // a key was written
+	mu       sync.Mutex
+	run      int       // counts restarts
+	began    time.Time // of this run
+	keys     map[string]*entry
+	last     int64 // last fencing number
+	ahead    int64 // added to numbers drawn, as a clock would
+	refused  error // it can be no member
+	version  string
+	id       string        // run id that it shares with another name; else its own
+	gate     chan struct{} // not nil: calls wait until it is closed
+	gated    string        // the call that waits; empty: all
+	faults   map[string]error
+	lateRun  map[string]bool // ops that are executed and whose reply is lost
+	watches  map[string][]*watching
+	calls    []string
+	late     bool         // attempts, renewals and releases that wait are executed after their context ended
+	attempts int          // TryAs calls that got here
+	undone   map[int]bool // attempts of which the grant was released
+	stored   *sync.Cond   // a key was written
 }
 
 // await returns when key has a value.
@@ -88,14 +91,14 @@ func (s *server) drop(key string) {
 }
 
 // restart begins another run. The server keeps its keys, as with AOF, unless
-// empty is set.
+// empty is set. Its numbers go on, as they do where a clock draws them.
 func (s *server) restart(empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run++
 	s.began = s.clock.Now()
 	if empty {
-		s.keys, s.last = map[string]*entry{}, 0
+		s.keys = map[string]*entry{}
 	}
 }
 
@@ -167,6 +170,14 @@ func (s *server) do(ctx context.Context, op string, f func()) (err error, ran bo
 		select {
 		case <-gate:
 		case <-ctx.Done():
+			if s.late && (op == "try" || op == "extend" || op == "release") {
+				go func() {
+					<-gate
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					f()
+				}()
+			}
 			return context.Cause(ctx), false
 		}
 	}
@@ -241,6 +252,8 @@ func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.
 	g := &memGrant{c: c, key: key, token: token, term: lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}
 	var refusal error
 	err, ran := c.do(ctx, "try", func() {
+		c.attempts++
+		g.attempt = c.attempts
 		e := c.live(key)
 		switch {
 		case c.runID() != server:
@@ -287,6 +300,8 @@ type memGrant struct {
 	token string
 	term  lock.Term
 	fence int64
+
+	attempt int // which one of the server's
 }
 
 func (g *memGrant) Token() string   { return g.token }
@@ -325,6 +340,7 @@ func (c *client) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durati
 func (g *memGrant) Release(ctx context.Context) error {
 	var lost error
 	err, _ := g.c.do(ctx, "release", func() {
+		g.c.undone[g.attempt] = true
 		if !g.c.ours(g) {
 			lost = fmt.Errorf("%w: not ours", lock.ErrLost)
 			return
@@ -419,7 +435,7 @@ func newServers(clock lock.Clock, names ...string) []*server {
 	for _, name := range names {
 		s := &server{name: name, clock: clock, began: clock.Now().Add(-24 * time.Hour),
 			keys: map[string]*entry{}, faults: map[string]error{}, lateRun: map[string]bool{},
-			watches: map[string][]*watching{}, version: "7.0.0"}
+			watches: map[string][]*watching{}, undone: map[int]bool{}, version: "7.0.0"}
 		s.stored = sync.NewCond(&s.mu)
 		all = append(all, s)
 	}

@@ -156,8 +156,8 @@ func (p *place) giveUp(ctx context.Context, ttl time.Duration, err error) {
 	p.desert(ctx)
 }
 
-// desert leaves the queue of a member that has trouble, without waiting for it.
-// If it does not hear of that, the place lapses.
+// desert leaves the queue in the background. If its member does not hear of
+// that, the place lapses.
 func (p *place) desert(ctx context.Context) {
 	line := p.line
 	p.line = nil

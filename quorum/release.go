@@ -92,22 +92,38 @@ func (g *grant) end(ctx context.Context) {
 	}
 	g.over, g.had = true, g.confirmed()
 	for i := range g.votes {
-		if g.votes[i].state == stands || g.votes[i].state == unsure {
+		switch g.votes[i].state {
+		case stands, unsure:
 			g.giveBack(ctx, i)
+		case none:
+			g.giveDoubtsBack(ctx, i)
 		}
 	}
+}
+
+// giveDoubtsBack starts the undo of the attempts at member i that later ones
+// replaced. They have the token of the vote. While that stands, they would take
+// its key for their own, so the vote is given back first. g.mu is held, and the
+// caller counts as work of the Backend.
+func (g *grant) giveDoubtsBack(ctx context.Context, i int) {
 	for _, d := range g.doubts {
+		if d.index != i {
+			continue
+		}
 		g.b.work.Add(1)
 		go g.undo(context.WithoutCancel(ctx), d.grant, g.ttl, undone{
 			failed: func(error) {}, over: func(bool) {}})
 	}
-	g.doubts = nil
+	g.doubts = slices.DeleteFunc(g.doubts, func(d doubt) bool { return d.index == i })
 }
 
 // giveBack starts the undo of vote i. g.mu is held.
 func (g *grant) giveBack(ctx context.Context, i int) {
 	v := &g.votes[i]
 	counted := v.counts()
+	if v.state == unsure {
+		g.giveDoubtsBack(ctx, i)
+	}
 	if w := g.b.members[i].waker; w != nil {
 		w.Unwatch(v.grant)
 	}
@@ -127,17 +143,22 @@ func (g *grant) giveBack(ctx context.Context, i int) {
 				g.had--
 			}
 			v.state, v.grant = none, nil
+			g.giveDoubtsBack(ctx, i)
 			g.changed()
 		},
 	})
 }
 
-// undone is who wants to know how an undo goes.
+// undone has the funcs that an undo calls, and what it knows of the vote.
 type undone struct {
 	certain bool // the vote stood: "lost" is then a certain answer
 	failed  func(error)
 	over    func(lost bool)
 }
+
+// errUnderWay says that a vote may come yet. It does not wrap lock.ErrLost,
+// which would say that another client had the key.
+var errUnderWay = errors.New("the request for its vote may still be under way")
 
 // undo gives one vote back, until the member says for certain that it is gone
 // or its TTL has passed. "Lost" is no certain answer while the attempt that
@@ -153,6 +174,9 @@ func (g *grant) undo(ctx context.Context, granted lock.Grant, ttl time.Duration,
 		if err == nil || lost && who.certain || passed >= ttl || last {
 			who.over(lost)
 			return
+		}
+		if lost {
+			err = errUnderWay
 		}
 		who.failed(err)
 		select {

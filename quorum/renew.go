@@ -33,6 +33,9 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 // [lock.ErrLost], and the next renewal may reach it.
 func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
 	[]error) {
+	if len(grants) == 0 {
+		return nil, nil
+	}
 	r := &round{b: b, ttl: ttl, decided: make(chan struct{}), open: len(grants)}
 	if err := r.refuse(ctx, grants); err != nil {
 		return make([]lock.Term, len(grants)), slices.Repeat([]error{err}, len(grants))
@@ -168,6 +171,9 @@ func (b *batch) add(k int, v vote) {
 func (r *round) ask(ctx context.Context, m *member, which batch) {
 	gs := which.grants
 	terms, errs := m.extend(ctx, gs, r.ttl)
+	if twin := r.b.twin(ctx, m, r.ttl/10); twin != nil {
+		errs = slices.Repeat([]error{twin}, len(gs))
+	}
 	var trouble error
 	for j, k := range which.leases {
 		if errs[j] != nil && !errors.Is(errs[j], lock.ErrLost) {
@@ -333,5 +339,5 @@ func (b *Backend) mendAt(ctx context.Context, m *member, missing []*grant, ttl t
 func (g *grant) misses(i int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.over && (g.votes[i].state == none || g.votes[i].state == unsure)
+	return g.wants(i)
 }

@@ -349,11 +349,17 @@ func (a *attempt) refusal() error {
 	short := &ShortError{Key: a.g.key}
 	now := lock.Mark(a.ctx).Wall
 	for i, m := range a.b.members {
-		short.Members = append(short.Members, standing(m, a.errs[i], now))
+		err := a.errs[i]
+		if a.open[i] {
+			err = errSilent
+		}
+		short.Members = append(short.Members, standing(m, err, now))
 	}
 	short.VotesAt = votesAt(short.Members)
 	return short
 }
+
+var errSilent = errors.New("no answer yet")
 
 // held returns the error for votes that other clients have, and notes the
 // crowd.

@@ -12,6 +12,10 @@ import (
 // errNoWake says that no member can report changes.
 var errNoWake = fmt.Errorf("quorum: %w: no member reports changes", lock.ErrNoWake)
 
+// errNoAnswer does not wrap lock.ErrNoWake: the member reports changes again
+// when it is back.
+var errNoAnswer = errors.New("it did not answer the last call")
+
 // Await arms one call of wake at the first member on which key is held, in the
 // order in which attempts ask the members. So a release wakes each waiter once.
 // If key is free on a majority, free is true.
@@ -21,7 +25,11 @@ func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel fu
 	var once sync.Once
 	frees := 0
 	for _, m := range b.rank(key) {
-		if m.waker == nil || m.isAway() || frees >= b.need {
+		switch {
+		case m.waker == nil || frees >= b.need:
+			continue
+		case m.isAway():
+			errs = append(errs, fmt.Errorf("%s: %w", m, errNoAnswer))
 			continue
 		}
 		cancel, looksFree, err := m.waker.Await(ctx, key, func() { once.Do(wake) })

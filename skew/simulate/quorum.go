@@ -15,7 +15,9 @@ import (
 // Each client asks, works, releases and rests, again and again. It holds with
 // the votes of a majority, and trusts its lease for TTL less Margin from before
 // it sent. It renews first and takes missing votes afterwards. A client that
-// gets no majority deletes what it got, and asks again about Retry later.
+// gets no majority deletes what it got, and asks again about Retry later. A
+// vote that was taken again counts from the next renewal on; package quorum
+// counts it from the one after that on.
 //
 // Clients measure their leases without an error: Margin is there for that. The
 // members' clocks are wrong by Clocks, and free keys by what they show.

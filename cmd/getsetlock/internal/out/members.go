@@ -148,7 +148,11 @@ func (f *ServerFlags) Members(e *Env) ([]Member, error) {
 		if scheme, _, _ := strings.Cut(address, "://"); strings.HasSuffix(scheme, "+sentinel") {
 			return nil, WrongUse("%s is no member of a quorum: sentinels may lead to another server, which knows nothing of the votes of the first; name a server itself, without replicas", address)
 		}
-		if other, twice := seen[place(address)]; twice {
+		switch other := seen[place(address)]; other {
+		case "":
+		case address:
+			return nil, WrongUse("%s is named twice, and each server has one vote: name different ones", address)
+		default:
 			return nil, WrongUse("%s and %s are the same server, and each server has one vote: name different ones", other, address)
 		}
 		seen[place(address)] = address

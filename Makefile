@@ -1,5 +1,5 @@
 # The scripts do the work; `make help` lists the targets.
-.PHONY: test check lint fuzz spec mutants bench bench-doc microbench prepare build image man clean help
+.PHONY: test check lint fuzz spec mutants bench bench-doc microbench prepare build full image man clean help
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 12
@@ -37,6 +37,9 @@ prepare: ## install and download what the tests need
 
 build: ## build the command as bin/getsetlock
 	@go build -o bin/ ./cmd/getsetlock
+
+full: ## build the command with etcd and ZooKeeper as bin/full/getsetlock
+	@go -C cmd/getsetlock/full build -o ../../../bin/full/ ./getsetlock
 
 image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
 	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .

@@ -52,6 +52,8 @@ type DoctorConfig struct {
 	Progress func(looked int64) // called after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
 	Hurry    bool               // do not pause between slices
+	// ServerOnly examines the server and looks at no key.
+	ServerOnly bool
 
 	assumes bool // true: Spread is neither claimed nor measured
 	// Clock is this machine's clock, which Doctor compares with the server's.
@@ -115,7 +117,9 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 			out.Complaints = append(out.Complaints, Complaint{Finding: f})
 		}
 		out.Facts = facts.words()
-		err = x.keys(ctx)
+		if !cfg.ServerOnly {
+			err = x.keys(ctx)
+		}
 	}
 	if ended := context.Cause(ctx); ended != nil {
 		err = ended

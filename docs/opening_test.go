@@ -21,7 +21,7 @@ var (
 // The code of these pages is compiled and run by tests: it is a region of a
 // file. -update writes it.
 func TestPagesShowCompiledCode(t *testing.T) {
-	for _, page := range []string{"opening.md", "managed.md"} {
+	for _, page := range []string{"opening.md", "managed.md", "quorum.md"} {
 		raw, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []string{"opening.md", "managed.md"} {
+	for _, page := range []string{"opening.md", "managed.md", "quorum.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +39,11 @@ type Config struct {
 	// leases are read from the clock of the lock.Client. Defaults to
 	// [lock.Machine].
 	Clock lock.Clock
+
+	// Logger gets a warning for each server whose version may grant a lock
+	// twice, or is too old. Defaults to that of Options.Lock in [Open], and to
+	// slog.Default.
+	Logger *slog.Logger
 }
 
 // Backend takes locks in one etcd cluster. It is a [lock.Backend] with batched
@@ -48,7 +55,9 @@ type Backend struct {
 	cfg     Config
 	life    context.Context // ends with Close
 	die     context.CancelFunc
-	work    sync.WaitGroup // keepers of sessions, and watches
+	work    sync.WaitGroup // keepers of sessions, watches, and helpers
+	next    chan func()    // commands for helpers that wait
+	spare   chan struct{}  // one for each helper that waits
 
 	mu       sync.Mutex
 	closed   bool
@@ -56,6 +65,8 @@ type Backend struct {
 	all      map[*session]bool  // these and the retired ones
 	refused  map[string]bool    // names at which the last attempt was refused
 	full     bool               // etcd refused a key, since its database is full
+	named    bool               // the servers' versions were asked for
+	modern   bool               // a server is new enough
 	held     map[int64]*grant   // by create revision
 }
 
@@ -74,8 +85,12 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
 	b := &Backend{
 		client: client, cfg: cfg,
+		next: make(chan func()), spare: make(chan struct{}, mostSpare),
 		sessions: map[int64]*session{}, all: map[*session]bool{},
 		refused: map[string]bool{}, held: map[int64]*grant{},
 	}
@@ -237,7 +252,11 @@ func (b *Backend) look(ctx context.Context, name string) error {
 // lock, empty if unknown; seen is any key under the name.
 func held(name, owner, seen string) *lock.HeldError {
 	e := &lock.HeldError{Key: name, Owner: strings.TrimPrefix(owner, name+"/"), Protocol: "etcd"}
-	if rest := strings.TrimPrefix(seen, name+"/"); strings.Contains(rest, "/") {
+	switch rest := strings.TrimPrefix(seen, name+"/"); {
+	case !ofLock(rest) && !strings.Contains(rest, "/"):
+		e.Protocol = fmt.Sprintf(
+			"etcd, through the key %q, which no lock has written: delete it, or choose another name", seen)
+	case strings.Contains(rest, "/"):
 		longer := seen[:strings.LastIndex(seen, "/")]
 		e.Protocol = fmt.Sprintf("etcd, through the name %q, of which %q is a path prefix: rename one of them",
 			longer, name)
@@ -245,10 +264,58 @@ func held(name, owner, seen string) *lock.HeldError {
 	return e
 }
 
+// ofLock reports whether a lock may have written a key that ends so: with the
+// number of its lease, in hexadecimal. getsetlock may add a dot and a number.
+func ofLock(end string) bool {
+	number, _, _ := strings.Cut(end, ".")
+	id, err := strconv.ParseInt(number, 16, 64)
+	return err == nil && number == strconv.FormatInt(id, 16)
+}
+
 // call bounds one call by Config.Timeout. A member that has no leader refuses
 // the call at once.
 func (b *Backend) call(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(clientv3.WithRequireLeader(ctx), b.cfg.Timeout)
+	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), b.cfg.Timeout)
+	return undated{bounded}, cancel
+}
+
+// undated hides the deadline of a context, which ends all the same. gRPC would
+// send the deadline in a header and keep a timer on the server, which takes 3 %
+// of the time of an acquisition. The server does not need it: what was proposed
+// to Raft is not taken back.
+type undated struct{ context.Context }
+
+func (undated) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
+
+// mostSpare is how many goroutines wait for the next command.
+const mostSpare = 8
+
+// start carries do out on another goroutine, if possible on one whose stack has
+// grown already. Called with b.mu held, before Close.
+func (b *Backend) start(do func()) {
+	select {
+	case b.next <- do:
+	default:
+		b.work.Go(func() { b.helper(do) })
+	}
+}
+
+// helper carries do out, and then what start gives it.
+func (b *Backend) helper(do func()) {
+	for {
+		do()
+		select {
+		case b.spare <- struct{}{}:
+		default:
+			return
+		}
+		select {
+		case do = <-b.next:
+			<-b.spare
+		case <-b.life.Done():
+			return
+		}
+	}
 }
 
 // Held returns a comparison for a transaction of your own. It is true while the

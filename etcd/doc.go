@@ -22,7 +22,8 @@
 // A name that is a path prefix of another shares its keys: while "stock/1" is
 // held, "stock" counts as held, in concurrency.Mutex too. The [lock.HeldError]
 // then names the other name. Choose names of which none continues another after
-// a slash.
+// a slash. It also names a key below the name that no lock has written: such a
+// key keeps the lock from every library.
 //
 // # Leases
 //
@@ -46,8 +47,13 @@
 //
 // etcd counts a lease by the monotonic clock of the leader, and a new leader
 // lengthens all leases. No wall clock takes part. Only the rate of the leader's
-// clock matters: within one TTL it may run ahead of this machine's by
+// clock matters. Within one TTL it may run ahead of this machine's by
 // [lock.Config].Margin, a tenth of the TTL by default.
+//
+// HAZARD: a leader that stood still for a TTL and runs again may, seldom,
+// revoke leases that its successor has renewed. The next holder may then be at
+// work before this one learns of the loss. Where two holders do harm, compare
+// fencing numbers.
 //
 // # Fencing numbers
 //
@@ -56,6 +62,14 @@
 // within a transaction of your own, so that etcd itself refuses the write of a
 // holder that has lost its lock. ETCD_LOCK_REV of etcdctl is another revision,
 // which may exceed the next holder's create revision; do not compare the two.
+//
+// # Servers
+//
+// The Backend needs etcd 3.4 or later, and each attempt refuses an older one. A
+// load balancer or etcd's grpc-proxy may stand before the servers. The first
+// session asks each server for its version. A warning in [Config].Logger names
+// each server that may renew a lease after it was revoked: 3.4 before 3.4.38,
+// 3.5 before 3.5.23, 3.6 before 3.6.5. Such a server may grant a lock twice.
 //
 // # Errors
 //

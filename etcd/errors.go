@@ -31,9 +31,12 @@ func (e *etcdError) Unwrap() error { return e.err }
 func (e *etcdError) Passing() bool { return e.passes }
 
 // Answered reports whether etcd itself said so.
-func (e *etcdError) Answered() bool {
-	var said rpctypes.EtcdError
-	return errors.As(e.err, &said)
+func (e *etcdError) Answered() bool { return said(e.err) }
+
+// said reports whether err is etcd's own answer.
+func said(err error) bool {
+	var answer rpctypes.EtcdError
+	return errors.As(err, &answer)
 }
 
 // code returns the gRPC code of an error.
@@ -51,19 +54,31 @@ func code(err error) codes.Code {
 }
 
 // refusedByEtcd reports whether etcd certainly did not carry the command out.
+// A full database is no such error: see session.failed.
 func refusedByEtcd(err error) bool {
 	switch code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
-		codes.Unauthenticated, codes.FailedPrecondition, codes.ResourceExhausted, codes.OutOfRange,
-		codes.Unimplemented:
+		codes.Unauthenticated, codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
 		return true
+	case codes.ResourceExhausted:
+		return errors.Is(err, rpctypes.ErrTooManyRequests)
 	}
 	return false
 }
 
+// advice is what to do about answers with which nothing will pass.
+var advice = map[string]string{
+	rpctypes.ErrorDesc(rpctypes.ErrUserEmpty):        " (etcd wants a user and a password)",
+	rpctypes.ErrorDesc(rpctypes.ErrAuthFailed):       " (check user and password)",
+	rpctypes.ErrorDesc(rpctypes.ErrTooManyOps):       " (start etcd with --max-txn-ops of 100 or more)",
+	rpctypes.ErrorDesc(rpctypes.ErrLeaseTTLTooLarge): " (choose a shorter TTL)",
+	rpctypes.ErrorDesc(rpctypes.ErrRequestTooLarge):  " (choose a shorter name or Config.Note)",
+}
+
 // trouble adds what was tried, and what to do, to err.
 func trouble(what, name string, err error) error {
-	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) {
+	var ready *etcdError
+	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) || errors.As(err, &ready) {
 		return err
 	}
 	text, passes := fmt.Sprintf("etcd: could not %s %q", what, name), true
@@ -76,11 +91,9 @@ func trouble(what, name string, err error) error {
 		passes = errors.Is(err, rpctypes.ErrInvalidAuthToken)
 	case codes.InvalidArgument, codes.OutOfRange:
 		passes = errors.Is(err, rpctypes.ErrAuthOldRevision)
-		if !passes && errors.Is(err, rpctypes.ErrUserEmpty) {
-			text += " (etcd wants a user and a password)"
-		}
+		text += advice[rpctypes.ErrorDesc(err)]
 	case codes.Unimplemented:
-		text += " (the server at this address is no etcd of version 3)"
+		text += " (the server at this address is no etcd of version 3: check the address)"
 		passes = false
 	case codes.ResourceExhausted:
 		if errors.Is(err, rpctypes.ErrNoSpace) {

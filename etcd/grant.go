@@ -68,7 +68,7 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 	})
 	switch {
 	case err != nil:
-		return nil, s.failed(g, err)
+		return nil, s.failed(ctx, g, err)
 	case !done.Succeeded:
 		s.free(g)
 		s.b.answered(name, true)
@@ -100,7 +100,7 @@ func (s *session) attempt(ctx context.Context, g *grant,
 	var left bool // the caller is gone; this and what follows under s.mu
 	var done *clientv3.TxnResponse
 	var err error
-	s.b.work.Go(func() {
+	s.b.start(func() {
 		defer close(g.answered)
 		call, cancel := s.b.call(context.WithoutCancel(ctx))
 		defer cancel()
@@ -143,19 +143,29 @@ func (s *session) arrived(g *grant, done *clientv3.TxnResponse, err error) {
 }
 
 // failed sorts out the error of a command that may have written g's key.
-func (s *session) failed(g *grant, err error) error {
+func (s *session) failed(ctx context.Context, g *grant, err error) error {
+	full := errors.Is(err, rpctypes.ErrNoSpace)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.free(g)
 		s.end()
 		return errOver
-	case refusedByEtcd(err), errors.Is(err, errClosed):
+	case refusedByEtcd(err), errors.Is(err, errClosed), full && s.undone(ctx, g):
 		s.free(g)
-		s.b.setFull(errors.Is(err, rpctypes.ErrNoSpace))
+		s.b.setFull(full)
 		return trouble("take", g.name, err)
 	}
 	s.abandon(g)
 	return &lock.UnsureError{Grant: g, Err: trouble("take", g.name, err)}
+}
+
+// undone deletes the key of a command that found the database full, and reports
+// whether that is certain. etcd carries out the write that fills its database,
+// and says all the same that there is no space.
+func (s *session) undone(ctx context.Context, g *grant) bool {
+	call, cancel := s.b.call(ctx)
+	defer cancel()
+	return s.settleOne(call, g) == nil
 }
 
 func (b *Backend) setFull(full bool) {

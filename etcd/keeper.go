@@ -91,8 +91,8 @@ func (s *session) settle() {
 	}
 }
 
-// settleOne looks at a key before it deletes it, since a read costs etcd no
-// write.
+// settleOne deletes a key that must not exist. It looks first, since a read
+// costs etcd no write.
 func (s *session) settleOne(ctx context.Context, g *grant) error {
 	got, err := s.b.client.Get(ctx, g.key)
 	if err != nil {

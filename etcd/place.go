@@ -81,7 +81,7 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (lock.
 		s.leaves(p)
 	}
 	if err != nil {
-		err = s.failed(g, err)
+		err = s.failed(ctx, g, err)
 		var unsure *lock.UnsureError
 		p.used = errors.As(err, &unsure)
 		return nil, err

@@ -87,6 +87,9 @@ func (s *session) begin(ctx context.Context) error {
 
 // open asks etcd for the lease. Called with the turn.
 func (s *session) open(ctx context.Context) error {
+	if err := s.b.modernEnough(ctx); err != nil {
+		return err
+	}
 	s.clock = context.WithoutCancel(ctx)
 	sent := lock.Mark(ctx)
 	call, cancel := s.b.call(ctx)
@@ -108,6 +111,10 @@ func (s *session) open(ctx context.Context) error {
 	s.mu.Unlock()
 	s.b.all[s] = true
 	s.b.work.Go(s.keeper)
+	if !s.b.named {
+		s.b.named = true
+		s.b.work.Go(s.b.nameServers)
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ type watcher struct {
 
 	mu      sync.Mutex
 	watches map[int64]*watch // by number
-	last    int64            // number of the last watch
+	next    int64            // number of the next watch of this stream
 	running bool             // a stream is open, or is being opened
 	unsent  []*etcdserverpb.WatchRequest
 	more    chan struct{} // capacity 1: unsent has grown
@@ -28,6 +28,10 @@ type watcher struct {
 // watch is one watch for deleted keys. It calls once, at the first deletion or
 // when the watch itself ends: etcd compacted the revision, has no leader, or
 // the connection was lost. The called func looks again.
+//
+// Its number counts the watches of its stream from 0, in the order of the
+// requests. etcd uses the number that it is asked for, and etcd's grpc-proxy
+// counts by itself, in the same way.
 type watch struct {
 	watcher *watcher
 	number  int64
@@ -55,8 +59,8 @@ func (b *Backend) watchFrom(key, end string, rev int64, call func()) *watch {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last++
-	w.number, create.WatchId = s.last, s.last
+	w.number, create.WatchId = s.next, s.next
+	s.next++
 	s.watches[w.number] = w
 	s.send(&etcdserverpb.WatchRequest{
 		RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: create}})
@@ -76,13 +80,14 @@ func (s *watcher) send(request *etcdserverpb.WatchRequest) {
 	}
 }
 
-// take takes a watch off the list, and ends it at etcd if it still is there.
-// nil: it was called or disarmed before.
-func (s *watcher) take(number int64, ended bool) *watch {
+// take takes the watch with a number off the list, and ends it at etcd if it
+// still is there. nil: it was called or disarmed before. If own is given, it
+// takes no other watch, such as one of a later stream.
+func (s *watcher) take(number int64, ended bool, own *watch) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watches[number]
-	if w == nil {
+	if w == nil || own != nil && w != own {
 		return nil
 	}
 	delete(s.watches, number)
@@ -113,7 +118,7 @@ func (s *watcher) run() {
 	}
 	s.mu.Lock()
 	all := s.watches
-	s.watches, s.unsent, s.running = map[int64]*watch{}, nil, false
+	s.watches, s.next, s.unsent, s.running = map[int64]*watch{}, 0, nil, false
 	s.mu.Unlock()
 	for _, w := range all {
 		w.call()
@@ -150,7 +155,7 @@ func (s *watcher) receive(stream etcdserverpb.Watch_WatchClient) {
 		if len(got.Events) == 0 && !got.Canceled {
 			continue
 		}
-		if w := s.take(got.WatchId, got.Canceled); w != nil {
+		if w := s.take(got.WatchId, got.Canceled, nil); w != nil {
 			w.call()
 		}
 	}
@@ -158,13 +163,13 @@ func (s *watcher) receive(stream etcdserverpb.Watch_WatchClient) {
 
 // fire makes the call, unless that was done.
 func (w *watch) fire() {
-	if w.watcher.take(w.number, false) != nil {
+	if w.watcher.take(w.number, false, w) != nil {
 		w.call()
 	}
 }
 
 // disarm ends the watch. A call that is under way may still run.
-func (w *watch) disarm() { w.watcher.take(w.number, false) }
+func (w *watch) disarm() { w.watcher.take(w.number, false, w) }
 
 // Await watches for the deletion of any key under the name. Waiters with a
 // place in the queue do not need it.

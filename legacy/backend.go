@@ -170,14 +170,19 @@ func (d Deleted) Any() bool { return d.Lock || d.Mark }
 // CompareAndDelete compares value with the bytes on L and deletes L if they are
 // equal. If a hardened holder wrote those bytes, M is deleted too, since it
 // would keep the key taken. value may also be that holder's token on M: then M
-// is deleted, and L too if it still has the holder's bytes. The holder learns
-// of it at its next renewal; its job may still be running.
+// is deleted, and L too if it still has the holder's bytes and they are no
+// tombstone. The holder learns of it at its next renewal; its job may still be
+// running.
 func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
 	k, err := s.keys(key)
 	if err != nil {
 		return Deleted{}, err
 	}
-	reply, err := s.mux.Eval(ctx, deleteScript, k.l, k.m(), value)
+	tomb, err := s.dialect.EncodeValue(s.dialect.Tombstone())
+	if err != nil {
+		return Deleted{}, fmt.Errorf("legacy: key %q: %w", key, err)
+	}
+	reply, err := s.mux.Eval(ctx, deleteScript, k.l, k.m(), value, tomb)
 	if err != nil {
 		return Deleted{}, trouble(k, "delete", err)
 	}

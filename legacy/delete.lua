@@ -1,6 +1,7 @@
--- delete: L, M; value → {deleted L, deleted M}
+-- delete: L, M; value, tombstone → {deleted L, deleted M}
 -- M goes with L when the bytes are those that its holder wrote there, else it would keep the key
--- taken. By its own token M alone can be deleted, where L was lost or has ended.
+-- taken. By its own token M alone can be deleted, where L was lost or has ended. A holder's tombstone
+-- stays: it keeps old clients out.
 local kind, m = redis.call('TYPE', L).ok, redis.call('GET', M)
 local value, deleted = ARGV[1], {0, 0}
 local token, bytes = false, false
@@ -14,7 +15,8 @@ if kind == 'string' and redis.call('GET', L) == value then
   deleted[1] = redis.call('DEL', L)
   if bytes and bytes == value then deleted[2] = redis.call('DEL', M) end
 elseif token and token == value then
-  if kind == 'string' and redis.call('GET', L) == bytes and redis.call('PTTL', L) >= 0 then
+  local its = kind == 'string' and bytes ~= ARGV[2] and redis.call('GET', L) == bytes
+  if its and redis.call('PTTL', L) >= 0 then
     deleted[1] = redis.call('DEL', L)
   end
   deleted[2] = redis.call('DEL', M)

@@ -355,6 +355,10 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked reading) (*Lease
 	}
 	if !l.trust.holds(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
+		if l.trust.span <= 0 {
+			return nil, fmt.Errorf("key %q: the store grants only %v of Config.TTL (%v), which does not exceed Config.Margin (%v); lower Config.TTL",
+				a.key, grant.Term().TTL, a.client.cfg.TTL, a.client.cfg.Margin)
+		}
 		return nil, fmt.Errorf("%w: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			ErrTooLate, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}

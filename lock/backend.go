@@ -126,7 +126,8 @@ type Sharer interface {
 type Queuer interface {
 	// Enter prepares a place in key's queue for a waiter that found the key
 	// held. It takes no lock. The first Try of the place puts it into the
-	// queue.
+	// queue. After an error the waiter waits without a place. If there is no
+	// queue at present, the error wraps errors.ErrUnsupported.
 	Enter(ctx context.Context, key string) (Place, error)
 }
 

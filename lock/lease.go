@@ -55,8 +55,8 @@ func (l *Lease) start() {
 // planRenewal sets the next renewal. It draws the time from the last tenth of
 // the period, so that leases taken together are not renewed together for ever.
 // A backend whose trust counts from an earlier write may have nothing newer to
-// say yet. It is asked again after the pause that follows a failed renewal, not
-// at once. Called with l.mu held, or before l is shared.
+// say yet. It is asked again when a quarter of the trust is over that is left,
+// not at once. Called with l.mu held, or before l is shared.
 func (l *Lease) planRenewal(now time.Duration) {
 	cfg := &l.client.cfg
 	l.renewal.next = never
@@ -66,7 +66,7 @@ func (l *Lease) planRenewal(now time.Duration) {
 	every := l.trust.renewEvery(cfg)
 	at := l.trust.sent.elapsed + every - cfg.jitter(every/10)
 	if at <= now {
-		at = now + l.trust.retryAfter(cfg, now)
+		at = now + min(l.trust.retryAfter(cfg, now), max((l.trust.end()-now)/4, lastRetries))
 	}
 	l.renewFrom(at)
 	l.renewal.warns = cfg.Hooks.Endangered != nil

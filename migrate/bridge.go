@@ -84,6 +84,11 @@ type registered interface {
 	current() Phase
 	// epoch returns the epoch of the record that the member acts by.
 	epoch() int64
+	// life returns how often the member may have been forgotten.
+	life() int64
+	// target names what all locks of the program are composed with; empty: none
+	// is.
+	target() string
 	// countsFor returns the namespace whose fencing numbers are drawn.
 	countsFor(namespace string) string
 }

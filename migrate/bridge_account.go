@@ -14,6 +14,7 @@ import (
 type account struct {
 	owner registered // member by whose record it was begun; nil without one
 	epoch int64      // epoch of that record; 0 if unknown
+	life  int64      // how often owner may have been forgotten before it was begun
 
 	whole *account // account that this is a part of, which counts the writes of both; nil for a whole one
 	end   func()
@@ -31,7 +32,8 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 		if err != nil {
 			return NoPhase, nil, err
 		}
-		return h.phase, &account{owner: h.owner, epoch: h.epoch, end: h.end, done: make(chan struct{})}, nil
+		return h.phase, &account{owner: h.owner, epoch: h.epoch, life: h.life, end: h.end,
+			done: make(chan struct{})}, nil
 	}
 	if c, ok := b.cfg.Phases.(interface{ Covers(string) bool }); ok && !c.Covers(key) {
 		return NoPhase, nil, fmt.Errorf(
@@ -46,11 +48,15 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 		}
 		return p, nil, err
 	}
+	life := int64(0)
+	if b.member != nil {
+		life = b.member.life()
+	}
 	p, end, err := ledger.Begin(ctx, ttl)
 	if err != nil {
 		return NoPhase, nil, err
 	}
-	return p, &account{owner: b.member, end: end, done: make(chan struct{})}, nil
+	return p, &account{owner: b.member, life: life, end: end, done: make(chan struct{})}, nil
 }
 
 // root is the account that a part belongs to, or the account itself.
@@ -79,6 +85,33 @@ func (a *account) backBelow(p Phase) bool {
 	now := a.owner.current()
 	return now != NoPhase && now < p
 }
+
+// counts says why an attempt gets no lock, though the lock was just taken for
+// ttl: the member was silent meanwhile, and may have been forgotten. Then no
+// gate waited for the attempt, and its phase may be over.
+func (a *account) counts(ctx context.Context, ttl time.Duration) error {
+	a = a.root()
+	if a == nil || a.owner == nil {
+		return nil
+	}
+	if err := a.owner.keeps(ctx, ttl); err != nil {
+		return err
+	}
+	if a.owner.life() != a.life {
+		return &forgottenError{}
+	}
+	return nil
+}
+
+// forgottenError is the error of an attempt during which the member was silent.
+type forgottenError struct{}
+
+func (*forgottenError) Error() string {
+	return "migrate: while the lock was being taken, the server answered no heartbeat for so long that the operator may have forgotten the member; the lock was given back"
+}
+
+// Passing says that the next attempt may succeed.
+func (*forgottenError) Passing() bool { return true }
 
 // accountOf is a grant's account, nil where it has none.
 func accountOf(granted lock.Grant) *account {

@@ -55,6 +55,9 @@ type bridgeGrant struct {
 	gap *polite.Watch // watch of the key that it left to old clients; nil before
 }
 
+// tokenLength is the length of a token in bytes.
+const tokenLength = 22
+
 func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
 	both := &struct {
 		grant bridgeGrant
@@ -77,7 +80,6 @@ func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, erro
 // marked gives the grant a new token, and sets the value of M from it and the
 // bytes on L.
 func (g *bridgeGrant) marked() {
-	const length = 22 // bytes of a token
 	var raw [16]byte
 	var room [128]byte
 	// Every attempt and hand-over has a new token, so that a delayed command
@@ -88,7 +90,7 @@ func (g *bridgeGrant) marked() {
 		value = append(append(append(value, ' '), g.on.(string)...), g.b.tag...)
 	}
 	whole := string(value)
-	g.token, g.value = whole[:length], whole
+	g.token, g.value = whole[:tokenLength], whole
 }
 
 // taken reads the acquire script's reply. It returns:

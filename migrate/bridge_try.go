@@ -22,6 +22,9 @@ const (
 // Try makes one attempt by the present phase. It takes one round trip where the
 // key is free or held, and two and the settle for a takeover.
 func (b *Bridge) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	if err := b.alone(); err != nil {
+		return nil, err
+	}
 	p, a, err := b.begin(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,10 @@ func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase
 		granted, err = b.tryBoth(ctx, key, asked, p, a)
 	}
 	if err == nil {
-		return granted, nil
+		if err = a.counts(ctx, asked); err == nil {
+			return granted, nil
+		}
+		err = undone(ctx, granted, err)
 	}
 	if unsure := (*lock.UnsureError)(nil); errors.As(err, &unsure) {
 		b.orphan(a)
@@ -52,6 +58,14 @@ func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase
 		a.close()
 	}
 	return nil, err
+}
+
+// undone gives back what an attempt has taken that ends with err.
+func undone(ctx context.Context, g lock.Grant, err error) error {
+	if back := g.Release(ctx); back != nil && !errors.Is(back, lock.ErrLost) {
+		return &lock.UnsureError{Grant: g, Err: err}
+	}
+	return err
 }
 
 func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/watches"
@@ -33,6 +34,9 @@ type Composed struct {
 // time ends the lease, and so does a Watch or a Release that returns
 // [lock.ErrLost].
 //
+// A [Member] has to name the target in [MemberConfig].Target, since locks that
+// are composed and locks that are not do not exclude each other in phase clean.
+//
 // The Composed closes both.
 func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
 	switch {
@@ -40,6 +44,9 @@ func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
 		return nil, errors.New("migrate: Compose: bridge is missing")
 	case target == nil:
 		return nil, errors.New("migrate: Compose: target is missing")
+	}
+	if err := b.composable(); err != nil {
+		return nil, err
 	}
 	return &Composed{bridge: b, target: target}, nil
 }
@@ -51,13 +58,21 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	if err != nil {
 		return nil, err
 	}
+	return c.try(ctx, key, ttl, p, a, func(asked time.Duration) (lock.Grant, error) {
+		return c.target.Try(ctx, key, asked)
+	})
+}
+
+// try makes the attempt of an account. take asks the target.
+func (c *Composed) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
+	take func(asked time.Duration) (lock.Grant, error)) (lock.Grant, error) {
 	asked, err := c.bridge.lease(p, ttl, 0)
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
 	}
 	a.sending(c.bridge, asked)
-	there, err := c.target.Try(ctx, key, asked)
+	there, err := take(asked)
 	g := &composedGrant{c: c, phase: p, account: a, there: there}
 	var unsure *lock.UnsureError
 	switch {
@@ -68,26 +83,75 @@ func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock
 	case err != nil:
 		a.close()
 		return nil, err
-	case p == Clean:
+	}
+	// The target may have been so slow that the member may be forgotten by now.
+	if err := a.counts(ctx, asked); err != nil {
+		return nil, undone(ctx, g, err)
+	}
+	if p == Clean {
 		return g, nil
 	}
-	// The account is closed with the composed grant, and not with the bridge's
-	// part. That part is written later, since the target may have been slow,
-	// and so it also lasts longer.
-	g.here, err = c.bridge.try(ctx, key, asked, p, a.part())
-	if err == nil {
-		return g, nil
-	}
-	if errors.As(err, &unsure) {
-		c.bridge.orphan(a)
+	return g.bridged(ctx, key, asked)
+}
+
+// bridged takes the old clients' key too. The account is closed with the
+// composed grant, and not with the bridge's part. That part is written later,
+// since the target may have been slow, and so it also lasts longer.
+func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	b := g.c.bridge
+	began := b.clock.Elapsed()
+	here, err := b.try(ctx, key, ttl, g.phase, g.account.part())
+	var unsure *lock.UnsureError
+	switch {
+	case err == nil:
+		g.here = here
+		return g.young(ctx, key, ttl, b.clock.Elapsed()-began)
+	case errors.As(err, &unsure):
+		b.orphan(g.account)
 		g.here = unsure.Grant
 		return nil, &lock.UnsureError{Grant: g, Err: err}
 	}
-	if back := g.Release(ctx); back != nil && !errors.Is(back, lock.ErrLost) {
-		return nil, &lock.UnsureError{Grant: g, Err: err}
-	}
-	return nil, err
+	return nil, undone(ctx, g, err)
 }
+
+// young renews the target if the bridge took so long that little may be left of
+// the target's term: a takeover settles, and a term of a session counts from an
+// earlier sign of life. If the outcome of the renewal is unknown, the old term
+// counts.
+func (g *composedGrant) young(ctx context.Context, key string, ttl, took time.Duration) (lock.Grant, error) {
+	if took < ttl/mostOfTerm {
+		return g, nil
+	}
+	term, err := g.there.Extend(ctx, ttl)
+	switch {
+	case err == nil:
+		g.renewed = &term
+	case errors.Is(err, lock.ErrLost):
+		return nil, undone(ctx, g, &settledError{key, err})
+	}
+	return g, nil
+}
+
+// mostOfTerm is which part of a TTL a bridge's attempt may take, until the
+// target is renewed after it.
+const mostOfTerm = 50
+
+// settledError is the error of an attempt whose target was lost while the
+// bridge's takeover settled.
+type settledError struct {
+	key string
+	err error
+}
+
+func (e *settledError) Error() string {
+	return fmt.Sprintf("migrate: key %q: the target was lost while the old key was being taken: %v", e.key,
+		e.err)
+}
+
+func (e *settledError) Unwrap() error { return e.err }
+
+// Passing says that the next attempt may succeed.
+func (e *settledError) Passing() bool { return true }
 
 // Tune fills in times that suit both, the bridge's first.
 func (c *Composed) Tune(cfg lock.Config) lock.Config {
@@ -121,15 +185,26 @@ func (c *Composed) Close() error {
 	return err
 }
 
-// Await arms wake for changes on either side. The key is free when neither side
-// looks taken.
+// Await arms wake for a change of the side that keeps the caller out. The key
+// is free when neither side looks taken.
+//
+// While the old clients' key is taken, only a change of that key counts. Every
+// attempt then takes the target and gives it back, so waiters that also watched
+// the target would wake each other without end.
 func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
-	cancel, free, err := c.bridge.Await(ctx, key, wake)
+	p, err := c.bridge.cfg.Phases.Phase(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	w, ok := c.target.(lock.Waker)
-	if !ok {
+	cancel, free := func() {}, true
+	if p != Clean {
+		cancel, free, err = c.bridge.Await(ctx, key, wake)
+	}
+	switch {
+	case err != nil || !free:
+		return cancel, false, err
+	case !ok:
 		cancel()
 		return nil, false, fmt.Errorf("migrate: %w: the target has no Waker", lock.ErrNoWake)
 	}
@@ -138,7 +213,7 @@ func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), 
 		cancel()
 		return nil, false, err
 	}
-	return func() { cancel(); second() }, free && freeThere, nil
+	return func() { cancel(); second() }, freeThere, nil
 }
 
 // Watch arms a watch on each side that has one.
@@ -195,16 +270,22 @@ type composedGrant struct {
 	phase       Phase
 	account     *account
 	here, there lock.Grant
+	renewed     *lock.Term  // term of the target, if it was renewed within the attempt
+	left        atomic.Bool // here was released
 }
 
 func (g *composedGrant) Token() string { return g.there.Token() }
 
 // Term is the term that ends first. The target's request was sent first.
 func (g *composedGrant) Term() lock.Term {
-	if g.here == nil {
-		return g.there.Term()
+	there := g.there.Term()
+	if g.renewed != nil {
+		there = *g.renewed
 	}
-	return earlier(g.there.Term(), g.here.Term())
+	if g.here == nil {
+		return there
+	}
+	return earlier(there, g.here.Term())
 }
 
 // earlier is the term that ends first. A TTL of 0 means as long as was asked
@@ -261,41 +342,29 @@ func (g *composedGrant) Look(ctx context.Context) time.Duration {
 // Extend renews both, the target first. The lease is lost when either is. The
 // other one is not renewed then, and stays until the job has stopped.
 func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	var member keeping
-	if err := member.keeps(ctx, g, ttl); err != nil {
-		return lock.Term{}, err
-	}
-	g.account.sending(g.c.bridge, ttl)
-	there, err := g.there.Extend(ctx, ttl)
-	if err == nil && g.here != nil {
-		var here lock.Term
-		here, err = g.here.Extend(ctx, ttl)
-		there = earlier(there, here)
-	}
-	if errors.Is(err, lock.ErrLost) {
-		g.c.bridge.orphan(g.account)
-	}
-	if err != nil {
-		return lock.Term{}, err
-	}
-	return there, nil
+	terms, errs := g.c.ExtendAll(ctx, []lock.Grant{g}, ttl)
+	return terms[0], errs[0]
 }
 
 // Release releases the old key and then the target. It releases the target even
-// where the old key was lost.
+// where the old key was lost. If the target did not answer, a further call goes
+// on with the target.
 func (g *composedGrant) Release(ctx context.Context) error {
 	return g.release(ctx, func(here lock.Grant) error { return here.Release(ctx) })
 }
 
 func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Grant) error) error {
 	var lost error
-	if g.here != nil {
-		if err := giveBack(g.here); err != nil {
-			if !errors.Is(err, lock.ErrLost) {
-				g.c.bridge.orphan(g.account)
-				return err
-			}
+	if g.here != nil && !g.left.Load() {
+		err := giveBack(g.here)
+		switch {
+		case err == nil:
+			g.left.Store(true)
+		case errors.Is(err, lock.ErrLost):
 			lost = err
+		default:
+			g.c.bridge.orphan(g.account)
+			return err
 		}
 	}
 	if err := g.there.Release(ctx); err != nil {
@@ -310,8 +379,10 @@ func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Gra
 }
 
 var (
-	_ lock.Tuned  = (*Composed)(nil)
-	_ lock.Waker  = (*Composed)(nil)
-	_ lock.Fenced = (*composedGrant)(nil)
-	_ lock.Polite = (*composedGrant)(nil)
+	_ lock.Tuned         = (*Composed)(nil)
+	_ lock.Waker         = (*Composed)(nil)
+	_ lock.Queuer        = (*Composed)(nil)
+	_ lock.BatchExtender = (*Composed)(nil)
+	_ lock.Fenced        = (*composedGrant)(nil)
+	_ lock.Polite        = (*composedGrant)(nil)
 )

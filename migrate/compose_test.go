@@ -67,7 +67,8 @@ func TestAComposedLeaseConformsInEveryPhase(t *testing.T) {
 			if p == migrate.Observe {
 				freeAfter = 4 * time.Second
 			}
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true}, func(t *testing.T) *locktest.World {
+			traits := locktest.Traits{CannotWake: true, Barging: p == migrate.Clean}
+			locktest.RunInBubbles(t, traits, func(t *testing.T) *locktest.World {
 				w, far := redistest.Bubble(t), redistest.Bubble(t)
 				r := &elsewhere{&rig{t, w, w.Wire()}, far, far.Wire()}
 				return &locktest.World{

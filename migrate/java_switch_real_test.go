@@ -59,6 +59,35 @@ func TestJavaSwitchedAndNotExcludeEachOther(t *testing.T) {
 	w.members("one member after the goodbye", func(all []migrate.MemberState) bool { return len(all) == 1 })
 }
 
+// By such a record other members take the lock in another store alone. A member
+// that knows an earlier record, since it was forgotten while it lived, would
+// hold alongside.
+func TestJavaTakesNoLockBesideATarget(t *testing.T) {
+	w := inJavaWorld(t, 10*time.Second)
+	dual := switched(t, w.server.Addr(), "dual")
+	dual.order("take stock:42 0")
+	dual.expect("took stock:42 true")
+	dual.order("release stock:42")
+	dual.expect("released stock:42 true")
+
+	r, err := fleet.ReadRecord(background, w.pool, javaNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Epoch, r.Phase, r.Target = r.Epoch+1, migrate.Clean, "etcd"
+	w.server.Do("SET", "gsl:phase:stock%3A", r.String())
+	w.members("two members without a phase", func(all []migrate.MemberState) bool {
+		return len(all) == 2 && all[0].Phase == migrate.NoPhase && all[1].Phase == migrate.NoPhase
+	})
+	dual.order("take stock:42 0")
+	if got := dual.next(); !strings.HasPrefix(got, "failed stock:42 ") ||
+		!strings.Contains(got, "names a target") {
+		t.Errorf("beside a target: %q", got)
+	}
+	dual.in.Close()
+	dual.expect("closed")
+}
+
 // Switched too early: in observe only the old lock works.
 func TestJavaSwitchedInObserveTakesNoLock(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})

@@ -44,6 +44,13 @@ type MemberConfig struct {
 	// Defaults to "Jedis".
 	Dialect string
 
+	// Target is set where the program composes its locks with another store by
+	// [Compose]: a name for that store, at most 200 bytes. Programs that give
+	// the same name have to mean the same cluster, and the same part of it (the
+	// chroot in ZooKeeper). The step to clean needs the same name of all
+	// members. Once it is set, no lock is taken by a Bridge alone.
+	Target string
+
 	// Every is the time between two heartbeats, by Clock, and so the longest
 	// time until a change of phase is noticed. Defaults to 5 s. In a fleet of
 	// more than 100 members it defaults to 50 ms for each member, up to a
@@ -89,7 +96,7 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed",
 			len(cfg.Host), longestName)
 	}
-	if err := cfg.checkAlso(); err != nil {
+	if err := errors.Join(cfg.checkTarget(), cfg.checkAlso()); err != nil {
 		return cfg, err
 	}
 	return cfg, record.CheckNamespace(cfg.Namespace)
@@ -104,6 +111,10 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 // renews leases for as long as [MemberConfig].Renews says. After its leases
 // have ended the operator may forget it. A record with a smaller epoch, as
 // after a flush or a restore, does not change its phase.
+//
+// A member that was forgotten and returns takes no lock before it has read a
+// record. An attempt that began before a silence in which the member may have
+// been forgotten gets no lock.
 type Member struct {
 	cfg   MemberConfig
 	clock clocks.Clock
@@ -134,6 +145,11 @@ type Member struct {
 	empty  chan struct{} // closed when no lease is left; made by drained
 	why    error         // why there is no phase
 	given  error         // why no lock is taken by a known phase: the namespace was given back
+	nonce  string        // of the roster that the record names
+	lives  int64         // rounds after a silence in which the member may have been forgotten
+	unsure bool          // whether it was is still to be asked
+	struck bool          // it was, and has followed no record since
+	doubt  error         // why it has not; nil where it has, or nothing was read
 	root   string        // shortest namespace out of which this one was carved; its own where none is
 
 	listings int64 // how often a record newly listed this namespace
@@ -182,8 +198,8 @@ func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 		leases: map[Phase]int{}, taken: map[int64]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
-	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Every: m.pace.next,
-		Renews: m.renewsFor(m.pace.next)}
+	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Target: cfg.Target,
+		Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
 	m.why, m.root = m.noRecord(), cfg.Namespace
 	return m
 }
@@ -287,11 +303,11 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 // have to have ended, so it renews none any more. A lease longer than the
 // server knows of is told to the server first.
 func (m *Member) keeps(ctx context.Context, ttl time.Duration) error {
-	m.asks(ttl)
 	err := m.mayKeep(ttl, nil)
 	if err == nil {
 		return nil
 	}
+	m.asks(ttl)
 	late := m.catchUp(ctx) // a wall clock that stepped looks like a long silence
 	return m.mayKeep(ttl, late)
 }
@@ -368,8 +384,20 @@ func (m *Member) noPhase() error {
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.why)
 	case m.given != nil:
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.given)
+	case m.doubt != nil:
+		return fmt.Errorf("%w: the server answered no heartbeat, and meanwhile the operator has forgotten member %s, so that others may act by any phase: %w",
+			ErrNoPhase, m.id, m.doubt)
 	}
 	return nil
+}
+
+// life counts the silences in which the member may have been forgotten. An
+// attempt that began before such a silence gets no lock, since members may act
+// by any phase after it.
+func (m *Member) life() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lives
 }
 
 func (m *Member) noRecord() error { return record.Missing(m.cfg.Namespace) }

@@ -58,6 +58,10 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	began := m.clock.Moment() // before the request, so that what is read is not older
 	m.mu.Lock()
 	enters := m.overdue()
+	if m.clock.Since(m.heard) > m.state.Renews {
+		m.lives++
+		m.unsure = true
+	}
 	m.asked = m.listings
 	m.mu.Unlock()
 	ask := func() error { return m.exchange(ctx, began) }
@@ -88,6 +92,9 @@ func (m *Member) answered(began clocks.Moment) {
 // enter writes the field, whether or not it is there, and then reads the
 // record.
 func (m *Member) enter(ctx context.Context) error {
+	if err := m.wasForgotten(ctx); err != nil {
+		return err
+	}
 	s := m.State()
 	if _, _, err := m.say(ctx, s, anew); err != nil {
 		return err
@@ -97,6 +104,31 @@ func (m *Member) enter(ctx context.Context) error {
 		return m.unread(err)
 	}
 	return m.takeUp(ctx, s, text)
+}
+
+// wasForgotten asks, after a long silence, whether the field is missing in the
+// roster that the record names. Where that roster is not there any more,
+// everything was lost, and the member goes on by the phase that it knows.
+func (m *Member) wasForgotten(ctx context.Context) error {
+	m.mu.Lock()
+	ask, nonce := m.unsure && !m.struck && m.state.Phase != NoPhase && m.nonce != "", m.nonce
+	m.mu.Unlock()
+	if !ask {
+		return nil
+	}
+	roster := record.RosterKey(m.cfg.Namespace)
+	var texts [2]string
+	for i, r := range m.mux.Batch(ctx, []wire.Command{
+		wire.Cmd("HGET", roster, record.NonceField), wire.Cmd("HGET", roster, m.id)}) {
+		var err error
+		if texts[i], err = record.TextOf(r.Value, r.Err); err != nil {
+			return m.refused("read the roster", roster, err)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unsure, m.struck = false, texts[0] == nonce && texts[1] == ""
+	return nil
 }
 
 // exchange sends the heartbeat and reads the record, in one message. A member
@@ -198,9 +230,19 @@ func (m *Member) take(text string, unlisted error, passing bool) {
 	case found.Dialect != m.cfg.Dialect && m.state.Phase == NoPhase:
 		m.why = fmt.Errorf("namespace %q is recorded for the dialect %s, and this program writes %s: configure it for %s, or give its keys a namespace of their own",
 			m.cfg.Namespace, found.Dialect, m.cfg.Dialect, found.Dialect)
-	case found.Epoch >= m.state.Epoch:
+	case found.Epoch < m.state.Epoch:
+		// An older record changes nothing.
+		m.why = fmt.Errorf("the record %s is of epoch %d, and the member has seen epoch %d: an old record was restored",
+			record.Key(m.cfg.Namespace), found.Epoch, m.state.Epoch)
+	case m.apart(found) != nil:
+		m.state.Phase, m.why = NoPhase, m.apart(found)
+	default:
 		m.state.Epoch, m.state.Phase = found.Epoch, found.Phase
+		m.nonce, m.struck, m.doubt = found.Roster, false, nil
 		m.lists(found.Except)
+	}
+	if m.struck {
+		m.doubt = m.why
 	}
 }
 

@@ -53,6 +53,7 @@ type hold struct {
 	owner *Member // member whose record says the phase
 	phase Phase
 	epoch int64
+	life  int64 // silences of owner before it
 	end   func()
 }
 
@@ -63,7 +64,7 @@ func (m *Member) took() hold {
 	p, epoch := m.state.Phase, m.state.Epoch
 	m.leases[p]++
 	m.taken[epoch]++
-	return hold{m, p, epoch, sync.OnceFunc(func() { m.end(p, epoch) })}
+	return hold{m, p, epoch, m.lives, sync.OnceFunc(func() { m.end(p, epoch) })}
 }
 
 // begin is Begin for a key, by the record of the longest namespace that owns

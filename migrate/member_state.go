@@ -53,6 +53,9 @@ type MemberState struct {
 	// Except are the namespaces carved out of its own, by the record of Epoch.
 	Except []string
 
+	// Target names what it composes all its locks with; empty: none.
+	Target string
+
 	// Probe is the result of running its scripts on its probe key: "ok", an
 	// error, or empty where they have not run.
 	Probe string
@@ -73,7 +76,7 @@ func (s MemberState) head() string {
 		record.Word(s.Probe), alsoText(s.Also), fmt.Sprint(s.Oldest), exceptText(s.Except),
 		record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
 	}
-	return record.Line(memberWords, values)
+	return targetLine(memberWords, values, len(memberWords)-1, s.Target)
 }
 
 // String is the text on the wire.
@@ -129,7 +132,7 @@ func readLeases(r *record.Reader, text string) map[Phase]int {
 
 // ParseMember reads what [MemberState.String] writes and nothing else.
 func ParseMember(text string) (MemberState, error) {
-	f, err := record.Words(text, memberWords...)
+	f, target, err := targetWords(text, memberWords, len(memberWords)-1)
 	if err != nil {
 		return MemberState{}, err
 	}
@@ -141,6 +144,7 @@ func ParseMember(text string) (MemberState, error) {
 		Behind: readBound(&in, f[10]), Ahead: readBound(&in, f[11]), Probe: in.Word(f[12]),
 		Also: readAlso(&in, f[13]), Oldest: in.Number(f[14]), Except: readExcept(&in, f[15]),
 		Since: in.MaybeInstant(f[16]), Leaving: in.MaybeInstant(f[17]), Seen: in.Instant(f[18]),
+		Target: in.Word(target),
 	}
 	if in.Err == nil && s.String() != text {
 		in.Bad("member", text)

@@ -140,6 +140,12 @@ type Record struct {
 	// From is the namespace out of which this one was carved. No member acts by
 	// such a record while that namespace's record does not list it.
 	From Origin
+
+	// Target names what members compose their locks with. It is set by the step
+	// to Clean, where every member has to name the same one, and stays until
+	// the leases of Clean are over after a new beginning. Then a member that
+	// names another takes no lock. Empty: none has.
+	Target string
 }
 
 var recordWords = []string{
@@ -161,12 +167,12 @@ func (r Record) String() string {
 		readingText(r.Lost), record.MaybeInstant(r.Evidence),
 		exceptText(r.Except), r.From.text(),
 	}
-	return record.Line(recordWords, values)
+	return targetLine(recordWords, values, len(recordWords), r.Target)
 }
 
 // ParseRecord reads what [Record.String] writes and nothing else.
 func ParseRecord(text string) (Record, error) {
-	f, err := record.Words(text, recordWords...)
+	f, target, err := targetWords(text, recordWords, len(recordWords))
 	if err != nil {
 		return Record{}, err
 	}
@@ -181,7 +187,7 @@ func ParseRecord(text string) (Record, error) {
 		},
 		Roster: in.Word(f[13]), Run: in.Word(f[14]), Every: in.Millis(f[15]), TTL: in.Millis(f[16]),
 		Lost: readReading(&in, f[17]), Evidence: in.MaybeInstant(f[18]),
-		Except: readExcept(&in, f[19]), From: readOrigin(&in, f[20]),
+		Except: readExcept(&in, f[19]), From: readOrigin(&in, f[20]), Target: in.Word(target),
 	}
 	if in.Err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
 		in.Bad("record", text)

@@ -40,6 +40,7 @@ type Backend struct {
 	trial    any           // key for trying commands; no client writes it
 	numbered tally.Taker   // takes keys with fencing numbers
 	stats    stats
+	seats    seats // as a member of a quorum
 }
 
 type stats struct {
@@ -57,6 +58,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	}
 	b := &Backend{cfg: cfg, fence: "gsl:fence:" + scope.InName(cfg.Namespace),
 		trial: "gsl:trial:" + scope.InName(cfg.Namespace), process: newToken()}
+	b.seats.init()
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}

@@ -41,6 +41,10 @@ type Config struct {
 	// not disturb them.
 	Note string
 
+	// Name is what errors of package quorum call the server. Nothing else uses
+	// it.
+	Name string
+
 	// Token makes a new token for every attempt: at least 16 bytes without a
 	// blank, and is never used twice. Defaults to 128 random bits as 22
 	// characters of base64url.

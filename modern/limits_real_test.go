@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
@@ -24,7 +25,7 @@ func TestThousandCancellationsLeaveNoKey(t *testing.T) {
 			s := redistest.Real(t, redistest.Options{})
 			pool := s.Pool()
 			redistest.Clean(t, pool)
-			rng := rand.New(rand.NewPCG(seed(t), 0))
+			rng := rand.New(rand.NewPCG(history.Seed(t), 0))
 			var clients []*lock.Client
 			for range 2 {
 				b, err := modern.New(pool, cfg)

@@ -59,11 +59,46 @@ func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 	if b.native.alone.Load() && !b.cfg.Fair {
 		return nil, errAlone // waiters poll without a place
 	}
-	g, err := b.newGrant(key)
-	if err != nil {
+	return b.placed(key, b.suffix)
+}
+
+// EnterAs is Enter for a member of a quorum. The tokens of the place end in
+// note, if that is not empty.
+func (b *Backend) EnterAs(ctx context.Context, key, note string) (lock.Place, error) {
+	switch {
+	case b.cfg.Fair || b.cfg.Replicas > 0:
+		return nil, errNoMember
+	case note == "":
+		return b.Enter(ctx, key)
+	case valid(key, shortestTTL) != nil:
+		return nil, valid(key, shortestTTL)
+	case b.native.alone.Load():
+		return nil, errAlone
+	}
+	if err := validNote(note); err != nil {
 		return nil, err
 	}
-	return &place{b: b, g: g, called: make(chan struct{}, 1)}, nil
+	return b.placed(key, " "+note)
+}
+
+// placed returns a place whose tokens end in suffix.
+func (b *Backend) placed(key, suffix string) (lock.Place, error) {
+	p := &place{b: b, suffix: suffix, called: make(chan struct{}, 1)}
+	if err := p.renew(key); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// renew gives the place a new token.
+func (p *place) renew(key string) error {
+	g, err := p.b.newGrant(key)
+	if err != nil {
+		return err
+	}
+	g.token = strings.TrimSuffix(g.token, p.b.suffix) + p.suffix
+	p.g = g
+	return nil
 }
 
 // place is a waiter of this process in the queue. The package comment draws its
@@ -71,6 +106,7 @@ func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 type place struct {
 	b      *Backend
 	g      *grant
+	suffix string        // text after its tokens: a blank and a note, or nothing
 	member string        // member of the queue's sorted set, empty before the first try
 	stands bool          // the place is in the queue, as far as the last try said
 	heard  bool          // this process receives the calls for g's token
@@ -219,13 +255,9 @@ func (p *place) callable() bool { return p.heard && !strings.HasPrefix(p.member,
 
 // anew replaces the place by a new one at the end of the queue.
 func (p *place) anew() error {
-	g, err := p.b.newGrant(p.g.key)
-	if err != nil {
-		return err
-	}
 	p.b.notices.Forget(p.g.token)
-	p.g, p.member, p.stands, p.atHead = g, "", false, false
-	return nil
+	p.member, p.stands, p.atHead = "", false, false
+	return p.renew(p.g.key)
 }
 
 // end makes the place unusable, and ends the calls to it.

@@ -25,6 +25,8 @@ var (
 	restoreSource string
 	//go:embed look.lua
 	lookSource string
+	//go:embed raise.lua
+	raiseSource string
 	//go:embed line.lua
 	lineSource string
 	//go:embed reserve.lua
@@ -47,6 +49,7 @@ var (
 	restoreScript = wire.NewScript(1, restoreSource)
 	lookScript    = wire.NewScript(1, lookSource)
 
+	raiseScript    = wire.NewScript(2, raiseSource)
 	lookBothScript = wire.NewScript(2, lookSource)
 )
 
@@ -81,18 +84,29 @@ func (z *sized) of(keys int) *wire.Script {
 // a script to write after it has called TIME; for such servers drawn reads the
 // clock by a command of its own.
 func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+	return b.drawnOn(ctx, b.user, s, args...)
+}
+
+// sender sends commands: a Mux over any connection, a Pin over one.
+type sender interface {
+	Do(ctx context.Context, name string, args ...any) (any, error)
+	Eval(ctx context.Context, s *wire.Script, keysAndArgs ...any) (any, error)
+}
+
+// drawnOn is drawn over the given connection.
+func (b *Backend) drawnOn(ctx context.Context, on sender, s *wire.Script, args ...any) (any, error) {
 	if !b.native.oldTime.Load() {
-		reply, err := b.user.Eval(ctx, s, append(args, "", "")...)
+		reply, err := on.Eval(ctx, s, append(args, "", "")...)
 		if err == nil || !wire.RefusesTime(err) {
 			return reply, err
 		}
 		b.native.oldTime.Store(true)
 	}
-	sec, usec, err := wire.Clock(b.user.Do(ctx, "TIME"))
+	sec, usec, err := wire.Clock(on.Do(ctx, "TIME"))
 	if err != nil {
 		return nil, notTaken(err)
 	}
-	return b.user.Eval(ctx, s, append(args, sec, usec)...)
+	return on.Eval(ctx, s, append(args, sec, usec)...)
 }
 
 // notTaken marks an error of a command that takes nothing, so that nothing is

@@ -38,6 +38,10 @@ func TestWireIsAsPinned(t *testing.T) {
 		}
 		bubble(t, func(t *testing.T, w *redistest.World) { got += "\n" + life(t, w, form, cfg) })
 	}
+	for _, form := range []string{"member", "member fence"} {
+		cfg := modern.Config{Fence: form == "member fence"}
+		bubble(t, func(t *testing.T, w *redistest.World) { got += "\n" + voting(t, w, form, cfg) })
+	}
 	if *update {
 		if err := os.WriteFile(vectors, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,30 +52,87 @@ func TestWireIsAsPinned(t *testing.T) {
 	}
 }
 
+// scribe writes down what was sent over a wire.
+type scribe struct {
+	strings.Builder
+	wire *redistest.Wire
+	form string
+	shas map[string]string // scripts by their digests
+}
+
+// said writes what was sent since the last call.
+func (out *scribe) said(what string) {
+	fmt.Fprintf(out, "# %s: %s\n", out.form, what)
+	// It is no part of the protocol when a connection asks for its server's run
+	// id.
+	sent := slices.DeleteFunc(out.wire.Sent(), func(c redistest.Command) bool { return c.Is("INFO") })
+	for i, c := range sent {
+		if c.Is("EVAL") {
+			out.shas[fmt.Sprintf("%x", sha1.Sum([]byte(c[1])))] = c[1]
+		}
+		unknown := i+1 < len(sent) && c.Is("EVALSHA") && sent[i+1].Is("EVAL") // the whole script follows
+		if line := readable(c, out.shas); line != "" && !unknown {
+			out.WriteString(line + "\n")
+		}
+	}
+	out.wire.Forget()
+}
+
+// voting runs every operation of a member of a quorum once and returns what was
+// sent. The tokens are the quorum's.
+func voting(t *testing.T, w *redistest.World, form string, cfg modern.Config) string {
+	cfg.Namespace, cfg.Token = "ns", func() string { return "token-000000000000000003" }
+	w.Info(map[string]string{"run_id": "a"})
+	b, wire := on(t, w, cfg)
+	out := &scribe{wire: wire, form: form, shas: map[string]string{}}
+	tried(t, b)
+	server, _, err := b.Ready(bg, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire.Forget()
+	const first, second = "token-000000000000000001 host 7", "token-000000000000000002 host 8"
+	g, err := b.TryAs(bg, server, "k", first, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.said("vote")
+	if _, err := b.TryAs(bg, server, "k", second, ttl); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	out.said("refused")
+	if cfg.Fence {
+		if err := b.Raise(bg, g, 1<<50); err != nil {
+			t.Error(err)
+		}
+		out.said("raise")
+	}
+	if _, err := g.Extend(bg, ttl); err != nil {
+		t.Error(err)
+	}
+	out.said("renew")
+	place, err := b.EnterAs(bg, "k", "host 8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(t, place)
+	out.said("wait")
+	free(t, g)
+	out.said("give back")
+	granted(t, place)
+	out.said("vote for the first of the line, give back")
+	w.Mini.Del("gsl:fence:ns")
+	return out.String()
+}
+
 // life runs every operation once and returns what was sent.
 func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) string {
 	serial := 0
 	cfg.Namespace = "ns"
 	cfg.Token = func() string { serial++; return fmt.Sprintf("token-%018d", serial) }
 	b, wire := on(t, w, cfg)
-	var out strings.Builder
-	shas := map[string]string{}
-	said := func(what string) {
-		fmt.Fprintf(&out, "# %s: %s\n", form, what)
-		// It is no part of the protocol when a connection asks for its server's
-		// run id.
-		sent := slices.DeleteFunc(wire.Sent(), func(c redistest.Command) bool { return c.Is("INFO") })
-		for i, c := range sent {
-			if c.Is("EVAL") {
-				shas[fmt.Sprintf("%x", sha1.Sum([]byte(c[1])))] = c[1]
-			}
-			unknown := i+1 < len(sent) && c.Is("EVALSHA") && sent[i+1].Is("EVAL") // the whole script follows
-			if line := readable(c, shas); line != "" && !unknown {
-				out.WriteString(line + "\n")
-			}
-		}
-		wire.Forget()
-	}
+	out := &scribe{wire: wire, form: form, shas: map[string]string{}}
+	said := out.said
 	if tried(t, b); form == "plain" {
 		said("release without a lock twice, try commands")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -43,6 +44,18 @@ func (m *member) Phase(context.Context) (migrate.Phase, error) {
 type bridged struct{ *migrate.Bridge }
 
 func (b bridged) Takeovers() int64 { return b.Stats().Takeovers }
+
+// composed is a bridge together with another store, which no other client uses.
+type composed struct {
+	*migrate.Composed
+	bridged
+}
+
+func (c composed) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+	return c.Composed.Try(ctx, key, ttl)
+}
+
+func (c composed) Close() error { return c.Composed.Close() }
 
 // phased returns the phase with a name; "" is none.
 func phased(p skew.Phase) migrate.Phase {
@@ -98,6 +111,10 @@ func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) 
 		return nil, err
 	}
 	made.Tune(lock.Config{TTL: p.ticks(o.TTL), Margin: time.Millisecond, RetryEvery: p.period()})
+	if o.Composes && name == "ours1" {
+		both, err := migrate.Compose(made, locktest.NewStore(clock).Backend())
+		return composed{both, bridged{made}}, err
+	}
 	return bridged{made}, nil
 }
 

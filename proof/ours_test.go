@@ -182,7 +182,11 @@ func (o *ours) act(e skew.Event, before, after skew.Member) string {
 	case "learn":
 		// The world shows the phase of a lease while one runs; the event says
 		// what was read.
-		o.p.protocol.Learn(o.p, o.name, skew.Phase(migrate.Phase(e.Arg).String()))
+		read := skew.Phase(migrate.Phase(e.Arg).String())
+		if o.p.sc.Ours.Composes && after.Step == "idle" {
+			read = after.Phase // none, where the record names another target than the member's
+		}
+		o.p.protocol.Learn(o.p, o.name, read)
 	case "vanish", "beat", "miss", "enter", "forget":
 		// Heartbeats concern only the registry, and only gates use that.
 	default:

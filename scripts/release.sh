@@ -5,6 +5,8 @@
 #   scripts/release.sh notes v1.2.3   prints the changelog's chapter
 #   scripts/release.sh keep v1.2.3    keeps the vectors of the wire in
 #                                     proof/testdata/released
+#   scripts/release.sh require v1.2.3 lets the other published modules require
+#                                     this version, and prints their tags
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -54,9 +56,27 @@ keep() {
   say "kept $(find "$to" -type f | wc -l) files in $to"
 }
 
-[ $# = 2 ] || die 2 "say what to do and for which tag: check, notes or keep, and a tag such as v1.2.3"
+# published are the folders of the modules that are released besides the root.
+published=(etcd zookeeper cmd/getsetlock/full)
+
+# require TAG: in the repository these modules replace each other by folders.
+# go install refuses a module that replaces another, and nobody publishes the
+# version v0.0.0 that they require here.
+require() {
+  local root folder other
+  root=$(awk '$1 == "module" { print $2; exit }' go.mod)
+  for folder in "${published[@]}"; do
+    for other in "" "${published[@]/#//}"; do
+      grep -qE "^[[:space:]]*(require )?$root$other v0\\.0\\.0$" "$folder/go.mod" || continue
+      go -C "$folder" mod edit -dropreplace="$root$other" -require="$root$other@$1"
+    done
+    say "$folder/$1"
+  done
+}
+
+[ $# = 2 ] || die 2 "say what to do and for which tag: check, notes, keep or require, and a tag such as v1.2.3"
 [[ $2 =~ $form ]] || die 2 "$2 is no tag of a release: v1.2.3, or v1.2.3-rc.1 for a pre-release"
 case $1 in
-  check | notes | keep) "$1" "$2" ;;
-  *) die 2 "there is no $1; say check, notes or keep" ;;
+  check | notes | keep | require) "$1" "$2" ;;
+  *) die 2 "there is no $1; say check, notes, keep or require" ;;
 esac

@@ -17,7 +17,6 @@
 # to each Go benchmark. FUZZTIME is a number of inputs, because at the end of a
 # time span Go's fuzzer sometimes reports its own deadline as a failure of the
 # target.
-# target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -28,21 +27,22 @@ stages() {
   cat <<'END'
 prepare test  300 install and download what is missing
 vet     test   60 go vet for this system, including the tests with real servers
-test    test  420 every test once: embedded and real servers, the original Java lock
+test    test  450 every test once: embedded and real servers, the original Java lock
 lint    check  90 formatting, staticcheck, actionlint, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
-race    check 240 the tests on the embedded server under the race detector
+race    check 420 the tests on the embedded server under the race detector
 spec    check 120 the TLA+ specification, checked by TLC and against package skew
 readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment
 mutants check 180 small changes that a named test must notice: those of the last commit's files, and a twelfth of the rest
 bench   check 180 every benchmark once
+targets check 300 locks in other stores: faults in rounds, full counts beside foreign clients
 END
 }
 
 # Totals in seconds, without prepare.
 budget_test=480
-budget_check=1200
+budget_check=2100
 
 export CGO_ENABLED=1
 # Tests and checks do not need the commit they are built from, and asking for it
@@ -84,7 +84,7 @@ stage_test() {
   other_modules >"$others" 2>&1 &
   their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
+  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 3 -parallel 8 "${longest[@]}" \
@@ -160,6 +160,21 @@ stage_bench() {
   folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
   # shellcheck disable=SC2086 # one word per folder
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
+}
+
+# The stage test runs these tests briefly. One line per package.
+stage_targets() {
+  long etcd/internal/etcdtest 'HistoriesUnder|LoseNoUpdate' -fault-rounds 3 -jetcd 2000 -etcdctl 300
+  long zookeeper 'CutFollower|HistoriesUnder|LoseNoUpdate' -cuts 10 -each 2000
+  long quorum 'FaultsUpTo' -faults 20
+}
+
+# long FOLDER TESTS FLAG…: runs tests with real servers of the package in FOLDER,
+# with the package's own flags.
+long() {
+  local folder=$1 tests=$2
+  shift 2
+  (cd "$folder" && patient go test -tags real -vet=off -count=1 -timeout 30m -parallel 8 -run "$tests" . -args "$@")
 }
 
 # run NAME BUDGET WHAT: runs one stage in its own shell, where a failing line

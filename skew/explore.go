@@ -57,7 +57,7 @@ type explorer struct {
 
 // add stores a state in its canonical form.
 func (x *explorer) add(s state, from int32, by event) {
-	s.canon(x.m.Old, x.m.Ours.Clients)
+	x.m.canon(&s)
 	if x.seen.add(s) {
 		x.from, x.by = append(x.from, from), append(x.by, by)
 	}

@@ -188,6 +188,11 @@ func (m *machine) hears(s *state) int8 {
 // acquire is the script that takes both keys or neither. It reports whether the
 // attempt won and whether it replaced an old client's value.
 func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
+	if m.elsewhere(s, i) {
+		c := &s.our[i]
+		c.on, c.flags, c.life = model.OnNothing, c.flags&flagReleased, 0
+		return true, false
+	}
 	on, ok := m.free(s, i)
 	if !ok || s.m.who != nobody && !m.broken(ruleTwoKeys) {
 		m.endsGap(s, i)
@@ -264,6 +269,8 @@ func (m *machine) renewal(s *state, i int) bool {
 	c := &s.our[i]
 	looks := !m.broken(ruleRenewalLooks)
 	switch {
+	case m.elsewhere(s, i):
+		return true
 	case !m.hasM(s, i):
 		return false
 	case looks && !m.stands(s, i):
@@ -301,7 +308,7 @@ func (m *machine) leavesKey(s *state, i int) bool {
 // release deletes M, and L if it still has the mark.
 func (m *machine) release(s *state, i int) {
 	c := &s.our[i]
-	if !m.hasM(s, i) {
+	if m.elsewhere(s, i) || !m.hasM(s, i) {
 		return
 	}
 	if c.on == model.OnOwn && (m.stands(s, i) || m.broken(ruleReleaseLooks)) {

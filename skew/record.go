@@ -136,7 +136,7 @@ func (m *machine) mayLearn(s *state, c *ourClient) bool {
 
 func (m *machine) learn(s *state, i int) step {
 	t := step{ev: event{kind: evLearn, who: ourName(i), arg: int8(s.record)}, to: *s}
-	t.to.our[i].member = s.record
+	t.to.our[i].member = m.follows(s, i)
 	return t
 }
 
@@ -293,7 +293,7 @@ func (m *machine) mayAdvance(s *state) bool {
 	case model.Modern:
 		return m.lowest(s, true) >= model.Sealed && m.oldQuiet(s)
 	}
-	return m.lowest(s, true) >= model.Modern && m.oldQuiet(s)
+	return m.lowest(s, true) >= model.Modern && m.oldQuiet(s) && (m.oneTarget(s) || m.broken(ruleOneTarget))
 }
 
 func (m *machine) mayGoBack(s *state) bool {

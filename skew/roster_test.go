@@ -78,6 +78,28 @@ func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
 	}))
 }
 
+// A lock that is composed with another store is there alone in clean, and other
+// locks are M alone. One member composes; the other one does not, and joins
+// before the step, during it or after it.
+func TestEachRuleOfTargetsPreventsATrace(t *testing.T) {
+	composes := func(change func(*Ours)) Scenario {
+		sc := enrolled(func(o *Ours) { o.Composes, o.Again = true, false; change(o) })
+		sc.Old, sc.Goal = 0, twoOurs
+		return sc
+	}
+	both := composes(func(*Ours) {})
+	joins := composes(func(o *Ours) { o.Joins = true })
+	slow := composes(func(o *Ours) { o.Joins, o.Slow = true, true })
+	again := composes(func(o *Ours) { o.Joins, o.Again = true, true })
+	checkMutants(t, []mutant{
+		{"members of two kinds go to clean", both, without(ruleOneTarget), 0},
+		{"one of another kind joins during the step", slow, without(ruleTargetAsked), 0},
+		{"one of another kind joins in clean", joins, without(ruleApart), 0},
+		{"one of another kind joins after a new beginning", again, without(ruleTargetKept), 0},
+	})
+	mustBeSafe(t, composes(func(o *Ours) { o.Joins, o.Slow, o.Again = true, true, true }))
+}
+
 func TestRosterWithoutRenewalsIsRefused(t *testing.T) {
 	for _, change := range []func(*Ours){func(o *Ours) { o.Joins = true }, func(o *Ours) { o.Loses = true }} {
 		sc := enrolled(change)

@@ -152,6 +152,19 @@ const (
 	// the carving. Without it no gate asks for these leases, which the shorter
 	// namespace's roster counts.
 	ruleCarvedLeases
+	// ruleOneTarget: clean waits until every member composes its locks with the
+	// same store, or none does. Without it its gate does not ask.
+	ruleOneTarget
+	// ruleTargetAsked: the step to clean asks that again as it writes. Without
+	// it, what its verb has read of the registry is enough.
+	ruleTargetAsked
+	// ruleApart: in clean a member takes no lock if it composes with another
+	// store than the record names. Without it, it follows the record.
+	ruleApart
+	// ruleTargetKept: after a new beginning such a member takes no lock as long
+	// as others act by clean or have a lease of it. Without it, it follows the
+	// record at once.
+	ruleTargetKept
 )
 
 var ruleNames = [...]string{
@@ -175,6 +188,8 @@ var ruleNames = [...]string{
 	"renewals of an unheard member stop", "attempts of an unheard member stop",
 	"the record before the registry", "a step by comparing",
 	"a carving acknowledged by all", "leases of before a carving end first",
+	"one target at the gate to clean", "one target when clean is written", "no lock beside another target",
+	"target kept while leases of clean run",
 }
 
 func (r Rule) String() string {

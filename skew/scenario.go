@@ -177,6 +177,9 @@ type Ours struct {
 	// beginning. Members follow the shorter one's record, which stays in the
 	// first phase, until a heartbeat makes them follow this one's.
 	Carved bool
+	// Composes says that the first member composes its locks with another
+	// store, and that the others do not. In clean it holds by that store alone.
+	Composes bool
 	// Break is the rules that are broken.
 	Break Rule
 }

@@ -57,7 +57,7 @@ func (x *explorer) moved(s *state, ev event, next state) order {
 			continue
 		}
 		x.m.reached(&t) // counts links
-		if o := t.to.canon(x.m.Old, x.m.Ours.Clients); t.to == next {
+		if o := x.m.canon(&t.to); t.to == next {
 			return o
 		}
 	}

@@ -95,7 +95,7 @@ func (sc *Scenario) option(text string) error {
 		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again,
 		"restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties,
 		"loses": &sc.Ours.Loses, "joins": &sc.Ours.Joins, "slow verb": &sc.Ours.Slow,
-		"carved": &sc.Ours.Carved, "settle always": &sc.Ours.SettleAlways,
+		"carved": &sc.Ours.Carved, "composes": &sc.Ours.Composes, "settle always": &sc.Ours.SettleAlways,
 	}
 	if on := switches[text]; on != nil {
 		*on = true

@@ -135,6 +135,7 @@ func (sc Scenario) options() []string {
 		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored},
 		{"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses},
 		{"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"carved", sc.Ours.Carved},
+		{"composes", sc.Ours.Composes},
 		{"settle always", sc.Ours.SettleAlways},
 	} {
 		if o.on {

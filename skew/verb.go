@@ -43,7 +43,9 @@ func (m *machine) slowly(s *state, out []step) []step {
 // writes takes a step whose gate was found open.
 func (m *machine) writes(s *state, out []step) []step {
 	v := s.verb
-	if v.opens&forwards(v.at) != 0 && (v.at < model.Dual || v.stale || m.oldQuiet(s)) {
+	quiet := v.at < model.Dual || v.stale || m.oldQuiet(s)
+	apart := v.at == model.Modern && !m.oneTarget(s) && !m.broken(ruleTargetAsked)
+	if v.opens&forwards(v.at) != 0 && quiet && !apart {
 		t := step{ev: event{kind: evAdvance, arg: int8(v.at + 1)}, to: *s}
 		t.to.record, t.to.verb = v.at+1, verb{}
 		out = append(out, t)

@@ -30,7 +30,7 @@ func NewWalk(sc Scenario) (*Walk, error) {
 	}
 	w := &Walk{m: m, s: m.initial()[0]}
 	// A trace names clients as in its first state, which is sorted.
-	w.s.canon(m.Old, m.Ours.Clients)
+	m.canon(&w.s)
 	w.look()
 	return w, nil
 }

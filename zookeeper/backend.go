@@ -52,8 +52,9 @@ type Config struct {
 	// Timeout is the longest wait for one reply. Defaults to 5 s.
 	Timeout time.Duration
 
-	// Logger learns of sessions that a server keeps for a shorter time than
-	// was asked for. Defaults to [slog.Default].
+	// Logger learns of what may harm: sessions that a server keeps for a
+	// shorter time than was asked for, short sessions at observers, ignored
+	// children, and clients of kazoo. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -62,7 +63,9 @@ type Config struct {
 // waiters.
 type Backend struct {
 	hosts   *hosts
+	noticed notices
 	cfg     Config
+	usual   time.Duration   // TTL of the Client that Open made; 0: unknown
 	opening chan struct{}   // capacity 1: filled while a session is opened
 	life    context.Context // ends with Close
 	die     context.CancelFunc
@@ -70,15 +73,19 @@ type Backend struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[time.Duration]*session // by TTL: those that take new nodes
-	all      map[*session]bool          // these and the retired ones
+	sessions map[time.Duration]*session      // by TTL, see clipped: those that take new nodes
+	longest  time.Duration                   // the servers grant no more; 0: nothing is known
+	margins  map[time.Duration]time.Duration // by TTL: the Client's Margin
+	all      map[*session]bool               // these and the retired ones
+	calm     map[string]bool                 // names that this Backend left without any node
 }
 
 // New returns a Backend for the ensemble whose servers are host:port. It
 // connects at the first call.
 func New(servers []string, cfg Config) (*Backend, error) {
 	b := &Backend{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
-		sessions: map[time.Duration]*session{}, all: map[*session]bool{}}
+		sessions: map[time.Duration]*session{}, all: map[*session]bool{}, calm: map[string]bool{},
+		margins: map[time.Duration]time.Duration{}}
 	if err := b.hosts.set(servers); err != nil {
 		return nil, err
 	}
@@ -161,7 +168,58 @@ func (b *Backend) Fits(ttl, _, margin time.Duration) error {
 			"zookeeper: Config.Margin is %v; with Config.TTL %v it must not exceed %v, since trust counts from the sign of life before the last one",
 			margin, ttl, ttl/4)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.margins) >= mostMargins {
+		clear(b.margins)
+	}
+	b.margins[ttl] = margin
 	return nil
+}
+
+// mostMargins is for how many TTLs the margin is remembered.
+const mostMargins = 1024
+
+// suits refuses a session that the servers keep for so much less than the TTL
+// that trust would end before it can be renewed.
+func (b *Backend) suits(s *session, ttl time.Duration) error {
+	s.mu.Lock()
+	granted := s.timeout
+	s.mu.Unlock()
+	if granted >= ttl {
+		return nil
+	}
+	b.mu.Lock()
+	margin := b.margins[ttl]
+	b.mu.Unlock()
+	if margin <= granted/4 {
+		return nil
+	}
+	return &zkError{text: fmt.Sprintf(
+		"zookeeper: the servers keep sessions for at most %v (their maxSessionTimeout), and Config.Margin must not exceed a quarter of that; lower Config.TTL to %v",
+		granted, granted), err: fmt.Errorf("Config.TTL is %v, Config.Margin %v", ttl, margin), answered: true}
+}
+
+// Longest returns the TTL that the servers grant where ttl is asked for: ttl,
+// or less if their maxSessionTimeout is less. It opens a session. The error
+// says why there is none, or that the servers grant no TTL as short as that.
+func (b *Backend) Longest(ctx context.Context, ttl time.Duration) (time.Duration, error) {
+	if err := fits(ttl); err != nil {
+		return 0, err
+	}
+	_, err := retried(func() (lock.Grant, error) {
+		s, err := b.session(ctx, ttl)
+		if err == nil {
+			s.mu.Lock()
+			ttl = min(ttl, s.timeout)
+			s.mu.Unlock()
+		}
+		return nil, err
+	})
+	if err != nil {
+		return 0, b.trouble("open a session at", strings.Join(b.hosts.list(), ","), err)
+	}
+	return ttl, nil
 }
 
 // Timeout says nothing: a Release may have to wait for a new leader.
@@ -188,11 +246,41 @@ func (b *Backend) someTTL() time.Duration {
 	for ttl := range b.sessions {
 		return ttl
 	}
+	if b.usual > 0 {
+		return b.usual
+	}
 	return defaultTTL
 }
 
-// Try makes one attempt. It looks first, so that a refusal leaves nothing
-// behind. It returns:
+// mostCalm is how many names are remembered as calm.
+const mostCalm = 4096
+
+// isCalm reports whether an attempt at name need not look first: when this
+// Backend released the lock, nobody else had a node there.
+func (b *Backend) isCalm(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.calm[name]
+}
+
+// left remembers whether anybody had a node under name at the end of an
+// acquisition or an attempt.
+func (b *Backend) left(name string, calm bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !calm:
+		delete(b.calm, name)
+	case len(b.calm) < mostCalm:
+		b.calm[name] = true
+	default:
+		clear(b.calm)
+	}
+}
+
+// Try makes one attempt. It looks first, so that a refusal writes nothing. It
+// does not look where this Backend was the last to use the lock, and alone. If
+// another client was faster, the attempt deletes its own node. It returns:
 //
 //   - a grant: the lock is taken.
 //   - a [*lock.HeldError]: another client has a node under the name.
@@ -208,6 +296,9 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 	}
 	return retried(func() (lock.Grant, error) {
 		s, err := b.session(ctx, ttl)
+		if err == nil {
+			err = b.suits(s, ttl)
+		}
 		if err != nil {
 			return nil, b.trouble("take", name, err)
 		}
@@ -217,18 +308,20 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 
 // take makes one attempt in a session.
 func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
-	queue, err := s.look(ctx, name)
-	switch {
-	case err != nil:
-		return nil, s.b.trouble("look at", name, err)
-	case len(queue) > 0:
-		return nil, held(name, queue[0].name)
+	if !s.b.isCalm(name) {
+		queue, err := s.look(ctx, name)
+		switch {
+		case err != nil:
+			return nil, s.b.trouble("look at", name, err)
+		case len(queue) > 0:
+			return nil, held(name, queue[0].name)
+		}
 	}
 	g := s.newGrant(name)
 	if err := s.create(ctx, g); err != nil {
 		return nil, err
 	}
-	queue, err = s.stand(ctx, g)
+	queue, err := s.stand(ctx, g)
 	switch {
 	case errors.Is(err, errOver):
 		return nil, err
@@ -237,6 +330,7 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 		return nil, &lock.UnsureError{Grant: g, Err: s.b.trouble("take", name, err)}
 	case len(queue) == 0 || s.b.path(name)+"/"+queue[0].name != g.path:
 		// Another client was faster. The keeper goes on where this delete ends.
+		s.b.left(name, false)
 		if _, err := s.remove(ctx, g); err != nil {
 			s.abandon(g)
 		}
@@ -246,6 +340,7 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 		}
 		return nil, held(name, first)
 	}
+	g.alone = len(queue) == 1
 	if err := s.granted(g, ttl); err != nil {
 		return nil, err
 	}

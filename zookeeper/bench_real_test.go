@@ -4,9 +4,11 @@ package zookeeper_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,31 +22,111 @@ import (
 )
 
 // BenchmarkAcquireRelease compares one free lock with go-zookeeper's own Lock
-// at the same server.
+// and Curator's at the same server, which writes to its disk as in production.
+// The first two take turns, so that both meet the same moments of the machine.
+// Curator's time is read in its own process.
 func BenchmarkAcquireRelease(b *testing.B) {
-	server := zktest.Start(b)
-	b.Run("getsetlock", func(b *testing.B) {
-		c := client(b, lock.Config{}, server.Addr)
-		release(b, acquire(b, c, "own"))
-		for b.Loop() {
-			lease, err := c.Acquire(context.Background(), "own")
-			if err != nil {
-				b.Fatal(err)
-			}
-			release(b, lease)
+	server := zktest.Start(b, "forceSync=yes")
+	c := client(b, lock.Config{}, server.Addr)
+	foreign := zk.NewLock(admin(b, server.Addr), "/locks/foreign", zk.WorldACL(zk.PermAll))
+	own := func() error {
+		lease, err := c.Acquire(context.Background(), "own")
+		if err != nil {
+			return err
 		}
+		return lease.Release()
+	}
+	theirs := func() error { return errors.Join(foreign.Lock(), foreign.Unlock()) }
+	timed := func(once func() error) time.Duration {
+		from := time.Now()
+		if err := once(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(from)
+	}
+	for range min(2*b.N, 2000) { // the server's compiler warms up
+		timed(own)
+		timed(theirs)
+	}
+	var ours, other time.Duration
+	n := 0
+	for b.Loop() {
+		ours += timed(own)
+		other += timed(theirs)
+		n++
+	}
+	b.ReportMetric(float64(ours.Microseconds())/float64(n), "µs/own")
+	b.ReportMetric(float64(other.Microseconds())/float64(n), "µs/go-zookeeper")
+	b.ReportMetric(float64(ours)/float64(other), "ratio")
+	const span = 3 * time.Second
+	peer := zktest.Curator(b, 30_000, server.Addr)
+	spin(b, peer, "/locks/curator", span) // its compiler warms up
+	b.ReportMetric(float64(span.Microseconds())/float64(spin(b, peer, "/locks/curator", span)), "µs/Curator")
+}
+
+// spin lets a peer take and release a lock again and again.
+func spin(b *testing.B, peer *zktest.Peer, path string, span time.Duration) int {
+	answer, err := peer.Order("spin", path, span.Milliseconds())
+	if err != nil {
+		b.Error(err)
+	}
+	n, err := strconv.Atoi(answer)
+	if err != nil {
+		b.Error(err)
+	}
+	return n
+}
+
+// BenchmarkShares lets clients of three libraries contend for one lock. It
+// reports each one's share of the acquisitions, in percent.
+func BenchmarkShares(b *testing.B) {
+	b.Run("Curator", func(b *testing.B) {
+		server := zktest.Start(b)
+		shares(b, server, "Curator", zktest.Curator(b, 30_000, server.Addr))
 	})
-	b.Run("go-zookeeper", func(b *testing.B) {
-		l := zk.NewLock(admin(b, server.Addr), "/locks/foreign", zk.WorldACL(zk.PermAll))
-		for b.Loop() {
-			if err := l.Lock(); err != nil {
-				b.Fatal(err)
-			}
-			if err := l.Unlock(); err != nil {
-				b.Fatal(err)
+	b.Run("kazoo", func(b *testing.B) {
+		server := zktest.Start(b)
+		shares(b, server, "kazoo", zktest.Kazoo(b, 30_000, []string{"-lock-"}, server.Addr))
+	})
+}
+
+func shares(b *testing.B, server *zktest.Server, name string, peer *zktest.Peer) {
+	own := []*lock.Client{client(b, lock.Config{}, server.Addr), client(b, lock.Config{}, server.Addr)}
+	foreign := zk.NewLock(admin(b, server.Addr), "/locks/k", zk.WorldACL(zk.PermAll))
+	spin(b, peer, "/locks/k", time.Second)
+	for b.Loop() {
+		const span = 10 * time.Second
+		var counts [4]int
+		var work sync.WaitGroup
+		work.Go(func() { counts[0] = spin(b, peer, "/locks/k", span) })
+		end := time.Now().Add(span)
+		repeat := func(at int, once func() error) {
+			for ; time.Now().Before(end); counts[at]++ {
+				if err := once(); err != nil {
+					b.Error(err)
+					return
+				}
 			}
 		}
-	})
+		work.Go(func() { repeat(1, func() error { return errors.Join(foreign.Lock(), foreign.Unlock()) }) })
+		for i, c := range own {
+			work.Go(func() {
+				repeat(2+i, func() error {
+					lease, err := c.Acquire(context.Background(), "k")
+					if err != nil {
+						return err
+					}
+					return lease.Release()
+				})
+			})
+		}
+		work.Wait()
+		all := counts[0] + counts[1] + counts[2] + counts[3]
+		for i, who := range []string{name, "go-zookeeper", "own-1", "own-2"} {
+			b.ReportMetric(100*float64(counts[i])/float64(all), "%"+who)
+		}
+		b.ReportMetric(float64(all)/span.Seconds(), "locks/s")
+	}
 }
 
 // counted counts the messages of one client.

@@ -75,6 +75,7 @@ func (b *Backend) trouble(what, name string, err error) error {
 	case errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, errNoReply):
 		e.text += fmt.Sprintf(" (do the servers %q run, and are more than half of them connected?%s)",
 			b.hosts.list(), b.hosts.lastTrouble())
+		e.passes = !b.hosts.hopeless()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case e.answered:
 		e.passes = errors.Is(err, zk.ErrSessionMoved) || errors.Is(err, zk.ErrNoNode)

@@ -21,6 +21,8 @@ type grant struct {
 	id   string // 32 characters that no other node has
 	term lock.Term
 
+	alone bool // no other node stood there when it was granted; set before the grant is shared
+
 	// Guarded by s.mu.
 	path    string        // path of the node; empty: unknown whether it exists
 	fence   int64         // zxid of its creation
@@ -176,7 +178,8 @@ func (s *session) children(ctx context.Context, path string) ([]string, error) {
 // look returns the clients that contend for a lock.
 func (s *session) look(ctx context.Context, name string) ([]contender, error) {
 	children, err := s.children(ctx, s.b.path(name))
-	queue, _ := contenders(children)
+	queue, others := contenders(children)
+	s.b.notice(name, queue, others)
 	return queue, err
 }
 
@@ -344,6 +347,7 @@ func (g *grant) Release(ctx context.Context) error {
 		s.abandon(g)
 		return s.b.trouble("release", g.name, err)
 	case found || asked:
+		s.b.left(g.name, g.alone)
 		return nil
 	}
 	return lost(g.name, "its node is gone: another client deleted it")

@@ -5,6 +5,9 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,13 +30,7 @@ func client(t testing.TB, cfg lock.Config, servers ...string) *lock.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closed(t, c) })
 	return c
 }
 
@@ -90,22 +87,35 @@ func increment(file string) error {
 	return os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
 }
 
+// 500 fit the time of make test; make check has 2,000.
+var each = flag.Int("each", 500, "how often each contender takes the lock in the tests that count")
+
 // Clients of three libraries count in one file. A lost update, or one that
 // never came, changes the sum.
 func TestCuratorGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
-	const each = 500
 	server := zktest.Start(t)
-	count(t, server, each, zktest.Curator(t, 10_000, server.Addr))
+	count(t, server, *each, zktest.Curator(t, 10_000, server.Addr))
 }
 
-// Curator is left out: it and kazoo lost updates between each other, also
-// without getsetlock. The cause was not traced.
+// Curator is left out, since it does not see kazoo's nodes.
 func TestKazooGoAndOwnClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
-	const each = 200
 	server := zktest.Start(t)
-	count(t, server, each, zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr))
+	persist(t, server, "count")
+	count(t, server, *each/2, zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr))
+}
+
+// Curator sorts by what follows "lock-" in a node's name. Names of kazoo lack
+// that, so Curator puts them after its own nodes and those of getsetlock.
+func TestCuratorDoesNotSeeKazoo(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	persist(t, server, "k")
+	kazoo := zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr)
+	curator := zktest.Curator(t, 10_000, server.Addr)
+	kazoo.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
+	curator.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
 }
 
 // count lets a peer, go-zookeeper's Lock and two own clients count to 4·each.
@@ -151,37 +161,65 @@ func count(t *testing.T, server *zktest.Server, each int, peer *zktest.Peer) {
 	}
 }
 
-func TestCuratorAndOwnWaitersWakeEachOther(t *testing.T) {
+// foreign is a lock of another library.
+type foreign struct{ acquire, release func() error }
+
+func ordered(p *zktest.Peer, path string) foreign {
+	order := func(want string, words ...any) error {
+		if got, err := p.Order(words...); err != nil || got != want {
+			return fmt.Errorf("%v: %q, %w", words, got, err)
+		}
+		return nil
+	}
+	return foreign{
+		func() error { return order("true", "acquire", path, zktest.Patience.Milliseconds()) },
+		func() error { return order("", "release", path) },
+	}
+}
+
+func TestForeignAndOwnWaitersWakeEachOther(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	conn := admin(t, server.Addr)
-	curator := zktest.Curator(t, 10_000, server.Addr)
+	persist(t, server, "kazoo")
+	other := zk.NewLock(admin(t, server.Addr), "/locks/go-zookeeper", zk.WorldACL(zk.PermAll))
 	c := client(t, lock.Config{}, server.Addr)
+	for name, f := range map[string]foreign{
+		"curator":      ordered(zktest.Curator(t, 10_000, server.Addr), "/locks/curator"),
+		"kazoo":        ordered(zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr), "/locks/kazoo"),
+		"go-zookeeper": {other.Lock, other.Unlock},
+	} {
+		t.Run(name, func(t *testing.T) { wakeEachOther(t, c, conn, name, f) })
+	}
+}
 
-	curator.Must("true", "acquire", "/locks/k", 1000)
-	got := c.Request(context.Background(), "k")
-	waiters(t, conn, "/locks/k", 2)
-	curator.Must("", "release", "/locks/k")
+func wakeEachOther(t *testing.T, c *lock.Client, conn *zk.Conn, key string, f foreign) {
+	if err := f.acquire(); err != nil {
+		t.Fatal(err)
+	}
+	got := c.Request(context.Background(), key)
+	waiters(t, conn, "/locks/"+key, 2)
+	if err := f.release(); err != nil {
+		t.Fatal(err)
+	}
 	result := <-got
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	curator.Must("false", "acquire", "/locks/k", 0)
 	done := make(chan error, 1)
-	go func() {
-		_, err := curator.Order("acquire", "/locks/k", zktest.Patience.Milliseconds())
-		done <- err
-	}()
-	waiters(t, conn, "/locks/k", 2)
+	go func() { done <- f.acquire() }()
+	waiters(t, conn, "/locks/"+key, 2)
 	release(t, result.Lease)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
-		t.Errorf("TryAcquire while Curator holds: %v", err)
+	if _, err := c.TryAcquire(context.Background(), key); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("TryAcquire while the other library holds: %v", err)
 	}
-	waiters(t, conn, "/locks/k", 1) // the refusal left nothing
-	curator.Must("", "release", "/locks/k")
+	waiters(t, conn, "/locks/"+key, 1) // the refusal left nothing
+	if err := f.release(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
@@ -192,18 +230,45 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 	curator.Must("true", "acquire", "/locks/k", 1000)
 	curator.Kill()
 	release(t, acquire(t, c, "k"))
+	persist(t, server, "kazoo")
+	kazoo := zktest.Kazoo(t, 2000, []string{"-lock-"}, server.Addr)
+	kazoo.Must("true", "acquire", "/locks/kazoo", zktest.Patience.Milliseconds())
+	kazoo.Kill()
+	release(t, acquire(t, c, "kazoo"))
 
 	// Close while the lock is held ends the session on this side only, as a
 	// crash does.
-	crashing := backend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr)
-	if _, err := crashing.Try(context.Background(), "k", 2*time.Second); err != nil {
-		t.Fatal(err)
+	crashing := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
+	for {
+		_, err := crashing.Try(context.Background(), "k", 2*time.Second)
+		var p interface{ Passing() bool }
+		if err == nil {
+			break
+		}
+		// A busy machine may lose such a short session.
+		if !errors.Is(err, lock.ErrHeld) && (!errors.As(err, &p) || !p.Passing()) {
+			t.Fatal(err)
+		}
 	}
 	if err := crashing.Close(); err != nil {
 		t.Fatal(err)
 	}
 	heir := zktest.Curator(t, 2000, server.Addr)
 	heir.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
+}
+
+// persist makes the node of a lock, which would else be a container. A Lock of
+// kazoo makes a missing node at its first use only, and fails when the server
+// has deleted the container since.
+func persist(t *testing.T, server *zktest.Server, name string) {
+	t.Helper()
+	conn := admin(t, server.Addr)
+	for _, path := range []string{"/locks", "/locks/" + name} {
+		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+		if err != nil && err != zk.ErrNodeExists {
+			t.Fatal(err)
+		}
+	}
 }
 
 // kazoo sees the nodes of getsetlock only with a pattern for their names.
@@ -214,7 +279,8 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	server := zktest.Start(t)
 	seeing := zktest.Kazoo(t, 10_000, []string{"-lock-"}, server.Addr)
 	blind := zktest.Kazoo(t, 10_000, nil, server.Addr)
-	c := client(t, lock.Config{}, server.Addr)
+	c, said := logging(t, zookeeper.Config{Chroot: "/locks"}, lock.Config{}, server.Addr)
+	persist(t, server, "k")
 	lease := acquire(t, c, "k")
 	seeing.Must("false", "acquire", "/locks/k", 300)
 	blind.Must("true", "acquire", "/locks/k", 300)
@@ -224,6 +290,65 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("TryAcquire while kazoo holds: %v", err)
 	}
+	if n := said.count("extra_lock_patterns"); n != 1 {
+		t.Errorf("%d warnings name kazoo's missing pattern: %s", n, said)
+	}
+}
+
+// journal is a log that goroutines share.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *journal) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *journal) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// count returns how many lines contain a word.
+func (l *journal) count(word string) (n int) {
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// logging returns a lock.Client of its own session, and the Backend's log.
+func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...string) (*lock.Client, *journal) {
+	t.Helper()
+	said := new(journal)
+	cfg.Logger = slog.New(slog.NewTextHandler(said, nil))
+	c, err := lock.New(backend(t, cfg, servers...), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, c) })
+	return c, said
+}
+
+// closed closes a Client whose leases were released, unless the test failed
+// before that.
+func closed(t testing.TB, c *lock.Client) {
+	t.Helper()
+	wait := zktest.Patience
+	if t.Failed() {
+		wait = time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
 }
 
 // A child that no library can parse stops go-zookeeper's Lock and leaves its
@@ -232,7 +357,7 @@ func TestChildWithoutANumberIsIgnored(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	conn, other := admin(t, server.Addr), admin(t, server.Addr)
-	c := client(t, lock.Config{}, server.Addr)
+	c, said := logging(t, zookeeper.Config{Chroot: "/locks"}, lock.Config{}, server.Addr)
 	release(t, acquire(t, c, "k"))
 	if _, err := conn.Create("/locks/k/readme", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
@@ -246,4 +371,7 @@ func TestChildWithoutANumberIsIgnored(t *testing.T) {
 	}
 	other.Close()
 	release(t, acquire(t, c, "k"))
+	if said.count("readme") != 1 {
+		t.Errorf("the child is not named once: %s", said)
+	}
 }

@@ -65,7 +65,14 @@ func seize(t testing.TB, conn *zk.Conn, path string) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := conn.Create(path+"/thief-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)); err != nil {
+	acl := zk.WorldACL(zk.PermAll)
+	_, err = conn.Create(path+"/thief-", nil, zk.FlagSequence, acl)
+	for err == zk.ErrNoNode { // the server has deleted the empty container
+		if _, err = conn.Create(path, nil, 0, acl); err == nil || err == zk.ErrNodeExists {
+			_, err = conn.Create(path+"/thief-", nil, zk.FlagSequence, acl)
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

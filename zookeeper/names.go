@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -35,6 +36,11 @@ func sequence(child string) (number int32, contends bool) {
 	}
 	wide, err := strconv.ParseInt(child[at:], 10, 32)
 	return int32(wide), err == nil
+}
+
+// isKazoos tells whether a contender is of kazoo's Lock, ReadLock or WriteLock.
+func isKazoos(child string) bool {
+	return strings.Contains(child, "__lock__") || strings.Contains(child, "__rlock__")
 }
 
 // contender is a child of a lock that waits for it or holds it.
@@ -116,3 +122,47 @@ func refused(path string) string {
 	}
 	return ""
 }
+
+// notices remembers for which locks a warning was logged.
+type notices struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// mostNoticed is how many warnings are remembered.
+const mostNoticed = 1024
+
+// first reports whether this is the first time that it is called with text. It
+// stops reporting when it remembers enough.
+func (n *notices) first(text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seen[text] || len(n.seen) >= mostNoticed {
+		return false
+	}
+	if n.seen == nil {
+		n.seen = map[string]bool{}
+	}
+	n.seen[text] = true
+	return true
+}
+
+// notice logs a warning, once a lock, about children that other clients do not
+// treat as this package does.
+func (b *Backend) notice(name string, queue []contender, others []string) {
+	if len(others) > 0 && b.noticed.first("ignored "+name) {
+		b.cfg.Logger.Warn(
+			"children that do not end in a sequence number are ignored; go-zookeeper's own Lock fails because of them: delete them, or move them elsewhere",
+			"node", b.path(name), "children", others[:min(len(others), mostNamed)])
+	}
+	for _, c := range queue {
+		if isKazoos(c.name) && b.noticed.first("kazoo "+name) {
+			b.cfg.Logger.Warn(
+				`a client of kazoo uses this lock; it sees the nodes of other libraries only if its Lock was made with extra_lock_patterns=("-lock-",), and Curator does not see it: either may hold the lock alongside it, so check how it was made, and keep Curator away`,
+				"node", b.path(name), "child", c.name)
+		}
+	}
+}
+
+// mostNamed is how many children one warning names.
+const mostNamed = 5

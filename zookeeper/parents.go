@@ -14,10 +14,7 @@ import (
 func (s *session) parents(ctx context.Context, dir string) error {
 	missing := []string{dir}
 	for at := strings.LastIndex(dir, "/"); at > 0; at = strings.LastIndex(dir[:at], "/") {
-		there, err := ask(ctx, s, func() (bool, error) {
-			there, _, err := s.conn.Exists(dir[:at])
-			return there, err
-		})
+		there, err := s.there(ctx, dir[:at])
 		if err != nil {
 			return err
 		}
@@ -38,6 +35,19 @@ func (s *session) parents(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
+}
+
+// there reports whether a node exists. Servers since 3.9 say that only to users
+// who may read the node, and refuse only for nodes that exist.
+func (s *session) there(ctx context.Context, path string) (bool, error) {
+	there, err := ask(ctx, s, func() (bool, error) {
+		there, _, err := s.conn.Exists(path)
+		return there, err
+	})
+	if errors.Is(err, zk.ErrNoAuth) {
+		return true, nil
+	}
+	return there, err
 }
 
 // parent creates one node. Servers before 3.5.1 have no containers.

@@ -56,6 +56,9 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 // stand creates the node of the place, at the end of the queue.
 func (p *place) stand(ctx context.Context, ttl time.Duration) error {
 	s, err := p.b.session(ctx, ttl)
+	if err == nil {
+		err = p.b.suits(s, ttl)
+	}
 	if err != nil {
 		return p.b.trouble("queue for", p.name, err)
 	}

@@ -24,6 +24,7 @@ import (
 type session struct {
 	b      *Backend
 	ttl    time.Duration   // timeout that is asked for
+	key    time.Duration   // place in Backend.sessions; written before the session is shared
 	clock  context.Context // carries the Client's clock, for lock.Mark
 	turn   chan struct{}   // capacity 1: filled while a write is under way
 	opened chan struct{}   // closed when the session was greeted for the first time
@@ -37,7 +38,8 @@ type session struct {
 	id      int64
 	timeout time.Duration // timeout that the servers granted
 	trust   trust
-	net     net.Conn // connection that greeted last
+	dialed  net.Conn // last connection; it may not have greeted
+	net     *tap     // connection that greeted last
 	over    bool
 	retired bool
 	used    time.Duration // elapsed time of the last use
@@ -78,7 +80,7 @@ func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, err
 // usable returns the session for a TTL if new locks may use it, else nil.
 func (b *Backend) usable(ttl time.Duration) (*session, error) {
 	b.mu.Lock()
-	s, closed := b.sessions[ttl], b.closed
+	s, closed := b.sessions[b.clipped(ttl)], b.closed
 	b.mu.Unlock()
 	if closed {
 		return nil, errClosed
@@ -116,17 +118,41 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		s.drop()
 		return nil, err
 	}
+	s.mu.Lock()
+	granted := s.timeout
+	s.mu.Unlock()
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
 		s.drop()
 		return nil, errClosed
 	}
-	b.sessions[ttl] = s
+	b.enlist(s, granted)
 	b.all[s] = true
 	b.work.Go(s.keeper)
 	b.mu.Unlock()
 	return s, nil
+}
+
+// clipped returns the key in sessions for a TTL. Called with b.mu held.
+func (b *Backend) clipped(ttl time.Duration) time.Duration {
+	if b.longest > 0 {
+		return min(ttl, b.longest)
+	}
+	return ttl
+}
+
+// enlist adds a new session. TTLs that exceed what the servers grant share one.
+// Called with b.mu held.
+func (b *Backend) enlist(s *session, granted time.Duration) {
+	switch {
+	case granted < s.ttl:
+		b.longest = granted
+	case s.ttl > b.longest:
+		b.longest = 0 // other servers, or another configuration
+	}
+	s.key = b.clipped(s.ttl)
+	b.sessions[s.key] = s
 }
 
 // greet waits for the session, names its user, and checks its timeout.
@@ -143,19 +169,15 @@ func (s *session) greet(ctx context.Context) error {
 		return context.Cause(call)
 	}
 	s.mu.Lock()
-	granted := s.timeout
+	granted, address := s.timeout, s.net.address
 	s.mu.Unlock()
 	if granted > s.ttl {
 		return &zkError{text: fmt.Sprintf(
 			"zookeeper: the server keeps sessions for at least %v (its minSessionTimeout); set Config.TTL to that or more",
 			granted), err: fmt.Errorf("Config.TTL is %v", s.ttl), answered: true}
 	}
-	if granted < s.ttl {
-		s.b.cfg.Logger.Warn("the server keeps sessions for a shorter time than asked for (its maxSessionTimeout); leases are trusted for that time only",
-			"asked", s.ttl, "granted", granted)
-	}
-	if s.b.cfg.User == "" {
-		return nil
+	if err := s.examine(ctx, address, granted); err != nil || s.b.cfg.User == "" {
+		return err
 	}
 	_, err := ask(ctx, s, func() (struct{}, error) {
 		return struct{}{}, s.conn.AddAuth("digest", []byte(s.b.cfg.User+":"+s.b.cfg.Password))
@@ -171,20 +193,37 @@ func (s *session) unanswered() {
 	}
 }
 
+// connected notes a new connection, so that the end of the session ends it. It
+// returns false if the session is over.
+func (s *session) connected(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialed = conn
+	return !s.over
+}
+
 // greeted takes what a server said first. The session is the one that was asked
 // for, or 0 if that expired.
-func (s *session) greeted(conn net.Conn, id int64, timeout time.Duration, sent lock.Instant) {
+func (s *session) greeted(by *tap, id int64, timeout time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case id == 0:
 	case s.id == 0:
-		s.id, s.timeout, s.net = id, timeout, conn
+		s.id, s.timeout, s.net = id, timeout, by
 		s.used = s.now()
-		s.trust = begin(write{sent, s.used})
+		s.trust = begin(write{by.sent, s.used})
 	default:
-		// The timeout was negotiated anew.
-		s.timeout, s.net = min(s.timeout, timeout), conn
+		// The timeout was negotiated anew, perhaps with another server.
+		moved := s.net.address != by.address
+		s.timeout, s.net = min(s.timeout, timeout), by
+		if moved && !s.over {
+			s.calls.Go(func() {
+				if err := s.examine(s.b.life, by.address, timeout); err != nil {
+					s.b.cfg.Logger.Warn(err.Error(), "server", by.address)
+				}
+			})
+		}
 	}
 }
 
@@ -208,9 +247,14 @@ func (s *session) isOver() bool {
 // term returns the trust that the session has now.
 func (s *session) term(ttl time.Duration) lock.Term {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.used = s.now()
-	return lock.Term{Sent: s.trust.mark, TTL: min(ttl, s.timeout)}
+	mark, timeout := s.trust.mark, s.timeout
+	s.mu.Unlock()
+	if timeout < ttl && s.b.noticed.first("shorter") {
+		s.b.cfg.Logger.Warn("the servers keep sessions for a shorter time than Config.TTL (their maxSessionTimeout); leases are trusted for that time only, so set Config.TTL to it",
+			"asked", ttl, "granted", timeout)
+	}
+	return lock.Term{Sent: mark, TTL: min(ttl, timeout)}
 }
 
 // ask runs a request of the library, which takes no context. If ctx ends first,
@@ -332,8 +376,8 @@ func (s *session) stale() bool {
 // retire keeps new locks away from the session.
 func (s *session) retire() {
 	s.b.mu.Lock()
-	if s.b.sessions[s.ttl] == s {
-		delete(s.b.sessions, s.ttl)
+	if s.b.sessions[s.key] == s {
+		delete(s.b.sessions, s.key)
 	}
 	s.b.mu.Unlock()
 	s.mu.Lock()
@@ -389,7 +433,7 @@ func (s *session) close() {
 func (s *session) drop() {
 	s.end()
 	s.mu.Lock()
-	conn := s.net
+	conn := s.dialed
 	s.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()
@@ -408,7 +452,7 @@ func (s *session) join() {
 // reconnect ends the connection, so that the library finds another server.
 func (s *session) reconnect() {
 	s.mu.Lock()
-	conn := s.net
+	conn := s.dialed
 	s.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close()

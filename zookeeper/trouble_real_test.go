@@ -7,8 +7,10 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,9 +21,11 @@ import (
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
-// try makes one attempt with a Backend of its own.
+// try makes one attempt with a Backend of its own. A busy machine may need long
+// for a reply.
 func try(t *testing.T, cfg zookeeper.Config, key string, ttl time.Duration, servers ...string) error {
 	t.Helper()
+	cfg.Timeout = zktest.Patience
 	b := backend(t, cfg, servers...)
 	g, err := b.Try(context.Background(), key, ttl)
 	if err == nil {
@@ -68,6 +72,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	const ttl = 10 * time.Second
 	wants(t, "no ensemble", try(t, zookeeper.Config{}, "k", ttl, "127.0.0.1:1"), true, "127.0.0.1:1",
 		"refused")
+	nameless := zookeeper.Config{Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.DNSError{Err: "no such host", Name: "zoo", IsNotFound: true}
+	}}
+	wants(t, "an unknown host", try(t, nameless, "k", ttl, "zoo:2181"), false, "lookup zoo: no such host")
 	closed := zookeeper.Config{Chroot: "/closed"}
 	wants(t, "no rights", try(t, closed, "k", ttl, server.Addr), false, "/closed/k", "right")
 	closed.Chroot = "/closed/a"
@@ -183,4 +191,60 @@ func TestExpiredSessionIsLostAndReplaced(t *testing.T) {
 		t.Errorf("fence %d after %d", after, before)
 	}
 	release(t, next)
+}
+
+// A thousand clients wait for one lock. Each release wakes the next one, and
+// nobody else.
+func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
+	t.Parallel()
+	const waiting, releases = 1000, 10
+	server := zktest.Start(t)
+	ctx := context.Background()
+	b := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
+	const ttl = zktest.Patience // nobody extends the grants
+	g, err := b.Try(ctx, "k", ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var woken atomic.Int64
+	wakes := make(chan lock.Place, waiting)
+	var places []lock.Place
+	for range waiting {
+		place, err := b.Enter(ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := place.Try(ctx, ttl); !errors.Is(err, lock.ErrHeld) {
+			t.Fatalf("Try while the lock is held: %v", err)
+		}
+		_, free, err := place.Await(ctx, func() {
+			woken.Add(1)
+			wakes <- place
+		})
+		if err != nil || free {
+			t.Fatalf("Await: %t, %v", free, err)
+		}
+		places = append(places, place)
+	}
+	for i := range releases {
+		if err := g.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		next := <-wakes
+		if next != places[i] {
+			t.Fatalf("release %d woke another waiter than the next", i)
+		}
+		if g, err = next.Try(ctx, ttl); err != nil {
+			t.Fatalf("the woken waiter: %v", err)
+		}
+	}
+	if n := woken.Load(); n != releases {
+		t.Errorf("%d releases woke %d waiters", releases, n)
+	}
+	if err := g.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil { // ends the waiters' session
+		t.Error(err)
+	}
 }

@@ -22,7 +22,8 @@ import (
 type hosts struct {
 	mu      sync.Mutex
 	servers []string
-	trouble error // of the last connection; nil: it succeeded
+	trouble error            // of the last connection; nil: it succeeded
+	of      map[string]error // by server: trouble of its last connection
 }
 
 func (h *hosts) set(servers []string) error {
@@ -36,7 +37,7 @@ func (h *hosts) set(servers []string) error {
 		}
 	}
 	h.mu.Lock()
-	h.servers = servers
+	h.servers, h.of = servers, nil
 	h.mu.Unlock()
 	return nil
 }
@@ -47,10 +48,37 @@ func (h *hosts) list() []string {
 	return slices.Clone(h.servers)
 }
 
-func (h *hosts) failed(err error) {
+func (h *hosts) failed(server string, err error) {
 	h.mu.Lock()
-	h.trouble = err
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		h.of = map[string]error{}
+	}
+	h.trouble, h.of[server] = err, err
+}
+
+// hopeless reports whether waiting mends nothing: each server of the list has a
+// certificate that is not trusted, a name that does not exist, or wants a
+// certificate of the client.
+func (h *hosts) hopeless() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, server := range h.servers {
+		var cert *tls.CertificateVerificationError
+		var name *net.DNSError
+		err := h.of[server]
+		if !errors.As(err, &cert) && (!errors.As(err, &name) || !name.IsNotFound) && !rejected(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// rejected reports whether a server accepted no certificate of the client.
+// Package crypto/tls does not export the type of a server's alert.
+func rejected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate")
 }
 
 // lastTrouble is a clause for errors.
@@ -108,21 +136,37 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	if s.isOver() {
 		return nil, errOver
 	}
+	// The library allows a second, which is short for TLS over a long way.
+	timeout = max(timeout, min(s.b.cfg.Timeout, s.ttl/6))
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	connect := s.b.cfg.Dial
+	conn, err := s.b.connect(ctx, network, address)
+	s.b.hosts.failed(address, err)
+	if err != nil {
+		return nil, err
+	}
+	greet, stop := context.WithTimeout(context.Background(), s.b.cfg.Timeout)
+	by, _ := greet.Deadline()
+	stop()
+	_ = conn.SetReadDeadline(by)
+	if !s.connected(conn) {
+		_ = conn.Close()
+		return nil, errOver
+	}
+	return &tap{Conn: conn, s: s, address: address}, nil
+}
+
+// connect dials a server, with TLS where that was chosen.
+func (b *Backend) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	connect := b.cfg.Dial
 	if connect == nil {
 		connect = new(net.Dialer).DialContext
 	}
 	conn, err := connect(ctx, network, address)
-	if err == nil && s.b.cfg.TLS != nil {
-		conn, err = handshake(ctx, conn, address, s.b.cfg.TLS)
+	if err == nil && b.cfg.TLS != nil {
+		conn, err = handshake(ctx, conn, address, b.cfg.TLS)
 	}
-	s.b.hosts.failed(err)
-	if err != nil {
-		return nil, err
-	}
-	return &tap{Conn: conn, s: s}, nil
+	return conn, err
 }
 
 func handshake(ctx context.Context, conn net.Conn, address string, cfg *tls.Config) (net.Conn, error) {
@@ -146,9 +190,20 @@ const greeting = 4 + 4 + 4 + 8
 // the server granted to itself.
 type tap struct {
 	net.Conn
-	s    *session
-	sent lock.Instant // before the first frame was sent
-	head []byte
+	s       *session
+	address string       // as in the list of servers
+	sent    lock.Instant // before the first frame was sent
+	head    []byte
+}
+
+// SetReadDeadline leaves the deadline of the greeting to dial. The library
+// would wait for the rest of a greeting for ever, also at a server that is no
+// ZooKeeper.
+func (t *tap) SetReadDeadline(at time.Time) error {
+	if len(t.head) < greeting {
+		return nil
+	}
+	return t.Conn.SetReadDeadline(at)
 }
 
 func (t *tap) Write(p []byte) (int, error) {
@@ -167,10 +222,13 @@ func (t *tap) Read(p []byte) (int, error) {
 	switch {
 	case len(t.head) == greeting:
 		timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
-		t.s.greeted(t.Conn, int64(binary.BigEndian.Uint64(t.head[12:])), timeout, t.sent)
+		t.s.greeted(t, int64(binary.BigEndian.Uint64(t.head[12:])), timeout)
+	case rejected(err):
+		t.s.b.hosts.failed(t.address, fmt.Errorf(
+			"%s wants a certificate that it trusts (set Config.TLS.Certificates): %w", t.address, err))
 	case err != nil:
-		t.s.b.hosts.failed(fmt.Errorf("%s accepted the connection and did not greet: %w", t.RemoteAddr(),
-			err))
+		t.s.b.hosts.failed(t.address, fmt.Errorf("%s accepted the connection and did not greet: %w",
+			t.address, err))
 	}
 	return n, err
 }

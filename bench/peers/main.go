@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,12 +74,22 @@ type options struct {
 	quick, list, draw            bool
 }
 
+func everyScenario(m *members) []bench.Scenario {
+	return slices.Concat(bench.Scenarios(defaults(), tuned()), quorumScenarios(m), fromJava())
+}
+
+func everyAdapter() []bench.Adapter {
+	return slices.Concat(adapters(), quorumAdapters(), javaAdapters())
+}
+
 func (o options) run(ctx context.Context) error {
 	var words []string
 	if o.scenario != "" {
 		words = strings.Split(o.scenario, ",")
 	}
-	scenarios, err := bench.Pick(append(bench.Scenarios(defaults(), tuned()), fromJava()...), words...)
+	m := &members{}
+	defer m.stop()
+	scenarios, err := bench.Pick(everyScenario(m), words...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +105,7 @@ func (o options) run(ctx context.Context) error {
 	if err := o.check(scenarios); err != nil {
 		return err
 	}
-	all, err := bench.PickAdapters(append(adapters(), javaAdapters()...), o.adapter)
+	all, err := bench.PickAdapters(everyAdapter(), o.adapter)
 	if err != nil {
 		return err
 	}

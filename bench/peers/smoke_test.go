@@ -39,14 +39,16 @@ func TestEveryScenarioMeasuresEveryAdapter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenarios := append(bench.Scenarios(defaults(), tuned()), fromJava()...)
+	m := &members{}
+	defer m.stop()
+	scenarios := everyScenario(m)
 	for i := range scenarios {
 		if scenarios[i].Name == "killed" {
 			scenarios[i].Adapters = []string{"bare", "modern", "rueidislock"}
 		}
 	}
 	r := bench.Runner{
-		Adapters: append(adapters(), javaAdapters()...), Scenarios: scenarios,
+		Adapters: everyAdapter(), Scenarios: scenarios,
 		Redis:  "redis://" + server.addr,
 		Prefix: "bench:", Child: []string{self, child}, Quick: true, Alone: true,
 	}

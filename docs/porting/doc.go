@@ -11,8 +11,9 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
-// Regions of programs in examples, which have tests of their own, are shown in
-// the same way, and files of YAML as a whole.
+// Regions of programs in examples, and of bench/peers, where other libraries
+// are at hand, are shown in the same way. They have tests of their own. Files of
+// YAML are shown as a whole.
 //
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.

@@ -62,6 +62,11 @@ type Server struct {
 	// libraries use it.
 	Addr string
 
+	// Target is the address of a store other than Redis, else empty. It may
+	// contain a password. Access is what it does not say.
+	Target string
+	Access Access
+
 	// TTL is the TTL of the locks.
 	TTL time.Duration
 
@@ -73,7 +78,6 @@ type Server struct {
 	Goroutines int
 
 	address redisconn.Address
-	access  Access
 	away    time.Duration // additional round trip to the server
 }
 
@@ -100,9 +104,9 @@ func (a Access) options() redisconn.Options {
 func (s Server) Pool() (*redis.Pool, error) {
 	dial := Dial
 	if s.away > 0 {
-		dial = distant(s.away)
+		dial = Distant(s.away)
 	}
-	options := s.access.options()
+	options := s.Access.options()
 	options.DialContext = dial
 	pool, err := s.address.Pool(options)
 	if err != nil {
@@ -128,6 +132,10 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 
 // messages is the number of commands that this process has sent.
 var messages atomic.Int64
+
+// Messages returns how many commands this process has sent through connections
+// of [Dial].
+func Messages() int64 { return messages.Load() }
 
 // counted counts asterisks: every command begins with one, and only the text of
 // a script, sent once per process, contains others. It embeds the concrete

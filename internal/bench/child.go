@@ -20,6 +20,7 @@ type Spec struct {
 	Kind    string // loop, keep, crowd, hold, inherit, give back, throng
 	Adapter string
 	Redis   string // address; passed through a pipe, since it may contain a password
+	Target  string // address of a store other than Redis, instead
 	Access  Access
 	Prefix  string // prefix of all keys
 
@@ -128,19 +129,20 @@ func (s Spec) run(ctx context.Context, adapters []Adapter, ready func() error) (
 	if err != nil {
 		return nil, err
 	}
-	address, err := redisconn.Parse(s.Redis)
-	if err != nil {
-		return nil, err
-	}
 	at := Server{
 		Addr: strings.TrimPrefix(s.Redis, "redis://"), TTL: s.TTL, Goroutines: s.Goroutines, Prefix: s.Prefix,
-		address: address, access: s.Access, away: s.Away,
+		Target: s.Target, Access: s.Access, away: s.Away,
 	}
 	s.another = func(ctx context.Context) (Locker, error) { return a.Open(ctx, at) }
-	if s.pool, err = at.Pool(); err != nil {
-		return nil, err
+	if s.Target == "" {
+		if at.address, err = redisconn.Parse(s.Redis); err != nil {
+			return nil, err
+		}
+		if s.pool, err = at.Pool(); err != nil {
+			return nil, err
+		}
+		defer s.pool.Close()
 	}
-	defer s.pool.Close()
 	l, err := a.Open(ctx, at)
 	if err != nil {
 		return nil, err

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// distant returns a dial function for a server at an additional round trip:
-// everything from the server arrives that much later, at the same rate.
-func distant(roundTrip time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+// Distant returns [Dial] for a server at an additional round trip: everything
+// from the server arrives that much later, at the same rate.
+func Distant(roundTrip time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := Dial(ctx, network, address)
 		if err != nil {

@@ -53,8 +53,7 @@ func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Conte
 			return nil, err
 		}
 		cfg := cfg
-		// so that it does not use the counter of locks in production
-		cfg.Namespace = strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-")
+		cfg.Namespace = s.namespace()
 		b, err := modern.New(pool, cfg)
 		if err != nil {
 			return nil, err
@@ -65,6 +64,11 @@ func openModern(cfg modern.Config, change func(*lock.Config)) func(context.Conte
 		}
 		return newOurs(b, times)
 	}
+}
+
+// namespace keeps a lock from using the counter of locks in production.
+func (s Server) namespace() string {
+	return strings.ReplaceAll(strings.Trim(s.Prefix, ":"), ":", "-")
 }
 
 func openLegacy(mode legacy.Mode, times lock.Config) func(context.Context, Server) (Locker, error) {

@@ -21,8 +21,13 @@ type Runner struct {
 	Scenarios []Scenario
 
 	Redis  string // address of the server
+	Target string // address of a store other than Redis, instead
 	Access Access
 	Prefix string // prefix of every key; keys with it are deleted at the end
+
+	// Clean, if Target is set, deletes what is left under names that begin with
+	// prefix. Run calls it at the end.
+	Clean func(prefix string)
 
 	// Child is the command that runs [Child] with the same adapters.
 	Child []string
@@ -69,18 +74,11 @@ type Report struct {
 // out. The error means that nothing could be measured at all, or that ctx
 // ended.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
-	address, err := redisconn.Parse(r.Redis)
+	leave, err := r.connect()
 	if err != nil {
 		return nil, err
 	}
-	if r.pool, err = address.Pool(r.Access.options()); err != nil {
-		return nil, err
-	}
-	defer r.pool.Close()
-	if err := r.server("PING"); err != nil {
-		return nil, err
-	}
-	defer r.clean()
+	defer leave()
 	total, done := 0, 0
 	for _, s := range r.Scenarios {
 		total += len(r.takingPart(s)) * r.rounds(s)
@@ -112,6 +110,29 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 		rep.add(s, adapters, rounds)
 	}
 	return rep, nil
+}
+
+// connect asks a Redis server whether it is there. leave deletes what the
+// measurements left.
+func (r *Runner) connect() (leave func(), err error) {
+	if r.Target != "" {
+		return func() { r.Clean(r.Prefix) }, nil
+	}
+	address, err := redisconn.Parse(r.Redis)
+	if err != nil {
+		return nil, err
+	}
+	if r.pool, err = address.Pool(r.Access.options()); err != nil {
+		return nil, err
+	}
+	if err := r.server("PING"); err != nil {
+		r.pool.Close()
+		return nil, err
+	}
+	return func() {
+		r.clean()
+		r.pool.Close()
+	}, nil
 }
 
 func (r *Runner) takingPart(s Scenario) []Adapter {

@@ -143,3 +143,23 @@ func Scenarios(peers, tuned []string) []Scenario {
 		pairs(),
 	}
 }
+
+// OfStore returns the questions that are put to the adapters of a store other
+// than Redis. Ratios are to the adapter called base.
+func OfStore(adapters []string, base string) []Scenario {
+	all := []Scenario{
+		uncontended("uncontended", "one goroutine, acquire and release", 1, adapters),
+		uncontended("keys/64", "64 goroutines, a key each", 64, adapters),
+		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 1 ms",
+			4,
+			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond,
+				Window: 1200 * time.Millisecond}, 3, adapters),
+	}
+	for i := range all {
+		all[i].Bases = map[string]string{}
+		for _, name := range adapters {
+			all[i].Bases[name] = base
+		}
+	}
+	return all
+}

@@ -13,7 +13,8 @@ import (
 // spec completes a scenario's Spec.
 func (r *Runner) spec(s Spec, kind string, a Adapter) Spec {
 	s.Kind, s.Adapter = kind, a.Name
-	s.Redis, s.Access, s.Prefix = r.Redis, r.Access, fmt.Sprintf("%s%d:", r.Prefix, r.made)
+	s.Redis, s.Target, s.Access, s.Prefix = r.Redis, r.Target, r.Access,
+		fmt.Sprintf("%s%d:", r.Prefix, r.made)
 	if s.TTL == 0 {
 		s.TTL = usualTTL
 	}
@@ -104,7 +105,9 @@ func (r *Result) looped(f Figures) (Figures, error) {
 		})
 	}
 	f["per_s"] = n / r.Elapsed.Seconds()
-	f["messages"] = float64(r.Messages) / n
+	if r.Messages > 0 { // else nobody counted: a store other than Redis
+		f["messages"] = float64(r.Messages) / n
+	}
 	f["failed"], f["hung"] = float64(r.Failed), float64(r.Hung)
 	f[acquisitions] = n
 	return f, nil

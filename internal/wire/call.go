@@ -45,6 +45,7 @@ type call struct {
 	cmds []Command
 	full bool // scripts travel whole, as EVAL
 	link *link
+	only *link // the one connection that may carry the call; nil: any
 
 	counter any // key of the counter if the one command travels in a transaction; see Counted
 

@@ -225,6 +225,9 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 	// the error.
 	for range 3 {
 		l := m.link.Load()
+		if c.only != nil && l != c.only {
+			break
+		}
 		if l == nil {
 			var err error
 			if l, err = m.connect(ctx); err != nil {

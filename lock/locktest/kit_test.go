@@ -46,15 +46,7 @@ func sessions(ttl time.Duration, forgetful bool) func(*testing.T) *World {
 			return b
 		}
 		w.Seize = func(key string) { s.Seize(key, "thief", time.Hour) }
-		w.Cut = func(b lock.Backend) func() {
-			set := func(cut bool) {
-				b.(*session).mu.Lock()
-				b.(*session).cut = cut
-				b.(*session).mu.Unlock()
-			}
-			set(true)
-			return func() { set(false) }
-		}
+		w.Cut = func(b lock.Backend) func() { return b.(*session).Cut() }
 		return w
 	}
 }

@@ -34,11 +34,23 @@ var errCut = errors.New("the reply was lost")
 // sign of life, which an Extend of any of its grants is. So a key whose release
 // was not confirmed does not free itself: the session gives it back at a later
 // sign of life. etcd and ZooKeeper have such leases. end makes the store end
-// the session: all its keys are free at once.
+// the session: all its keys are free at once. b has a method Cut() (heal
+// func()), which is that of [World].
 func (s *Store) Session(ttl time.Duration) (b lock.Backend, end func()) {
 	open := &session{full: full{plain{s}}, ttl: ttl,
 		held: map[*grant]time.Time{}, left: map[*grant]bool{}}
 	return open, open.end
+}
+
+// Cut loses the replies to Try, and all releases, until heal.
+func (s *session) Cut() (heal func()) {
+	set := func(cut bool) {
+		s.mu.Lock()
+		s.cut = cut
+		s.mu.Unlock()
+	}
+	set(true)
+	return func() { set(false) }
 }
 
 func (s *session) end() {

@@ -186,13 +186,21 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 	if err := d.forget(ctx, taken, r); err != nil || !gate.Open {
 		return r, err
 	}
-	fleet, _ := f.fleet()
-	now, err := d.write(ctx, f, migrate.Record{
-		Phase: to, Pending: pending, Dialect: f.dialect.Name, Fleet: fleet})
-	if errors.Is(err, errRaced) {
-		return d.stepAgain(ctx, f, to, pending, r.Notes)
+	next := migrate.Record{Phase: to, Pending: pending, Dialect: f.dialect.Name}
+	next.Fleet, _ = f.fleet()
+	if to == migrate.Clean {
+		next.Target, _ = f.target()
+		if err := d.departed(ctx, f); err != nil {
+			return nil, forgotten(taken, err)
+		}
 	}
-	if err != nil {
+	now, err := d.write(ctx, f, next)
+	switch {
+	case errors.Is(err, errRaced):
+		return d.stepAgain(ctx, f, to, pending, r.Notes)
+	case errors.Is(err, errJoined):
+		return d.joined(ctx, f, to, r.Notes)
+	case err != nil:
 		return nil, forgotten(taken, err)
 	}
 	d.logStep(ctx, r, f, now, &gate, pending == migrate.NoPhase)
@@ -218,6 +226,9 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 	next.Roster, next.Run, next.Evidence = f.nonce, f.run(), f.record.Evidence
 	f.greatest(&next)
 	next.Except, next.From = f.record.Except, f.record.From
+	if f.record.Phase == migrate.Clean {
+		next.Target = f.record.Target // until leases of Clean are over
+	}
 	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, f.shorter)
 	if err != nil && !errors.Is(err, errRaced) {
 		return made, d.refused(err)

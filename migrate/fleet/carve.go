@@ -94,8 +94,8 @@ func (f *facts) carving() (migrate.Record, Gate) {
 	s := f.shorter
 	first := migrate.Record{
 		Phase: s.record.Phase, Since: s.record.Since, Dialect: s.record.Dialect, Fleet: s.record.Fleet,
-		Evidence: s.record.Evidence,
-		From:     migrate.Origin{Namespace: s.namespace, Epoch: s.record.Epoch + 1},
+		Evidence: s.record.Evidence, Target: s.record.Target,
+		From: migrate.Origin{Namespace: s.namespace, Epoch: s.record.Epoch + 1},
 	}
 	b := &builder{facts: f, gate: Gate{To: s.record.Phase}}
 	if s.record.err != nil {
@@ -124,7 +124,12 @@ func (f *facts) carving() (migrate.Record, Gate) {
 		first.From.Epoch, first.Lost = s.record.Epoch, f.reading
 		first.TTL = max(first.Fleet.Lease.Time, f.dialect.Lease)
 		if acts != migrate.NoPhase {
-			first.Phase = acts
+			first.Phase, first.Target = acts, ""
+		}
+		if acts == migrate.Clean {
+			var differ []Finding
+			first.Target, differ = f.actsByTarget()
+			b.gate.Blocks = append(b.gate.Blocks, differ...)
 		}
 		if n := f.survey.Tombstones; n > 0 && first.Phase < migrate.Sealed {
 			b.block("tombstones", "there are %d tombstones, so the lost record was of a later phase than %v: wait for the heartbeats of the members of %q", n, first.Phase, f.namespace)
@@ -168,6 +173,10 @@ func (b *builder) carvedMembers(first *migrate.Record, again bool) migrate.Phase
 		case m.Phase == migrate.NoPhase:
 		case m.Phase != first.Phase && !again:
 			b.block("phase", "member %s acts by %v in namespace %q, by an earlier record, and the new record begins with %v: stop the member first, or, if it is dead, name it by --forget", m.who(), m.Phase, b.namespace, first.Phase)
+		case m.Phase == migrate.Clean && m.Target != first.Target && !again:
+			b.block("target", "member %s takes its locks in namespace %q by the target %s, by an earlier record, and the new record begins with %s: stop the member first, or, if it is dead, name it by --forget", m.who(), b.namespace, targetWords(m.Target), targetWords(first.Target))
+		case m.Phase != migrate.Clean && m.Leases[migrate.Clean] > 0:
+			b.blockFor(m.TTL, "leases", "member %s acts by %v in namespace %q and has leases of clean from before: their jobs have to end first", m.who(), m.Phase, b.namespace)
 		case acts != migrate.NoPhase && m.Phase != acts:
 			b.block("phase", "members of namespace %q act by %v and by %v, and its record was lost: stop those of one of them first", b.namespace, acts, m.Phase)
 		default:

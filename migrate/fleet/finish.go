@@ -92,10 +92,14 @@ func (d *desk) finishOnce(ctx context.Context, f *facts, r *Report) (bool, error
 	}
 	d.logStep(ctx, r, f, now, nil, true)
 	notes = r.Notes
-	was := f.record.Pending
+	was, target := f.record.Pending, f.record.Target
 	f.record = now
 	*r = *d.report(f)
 	r.Gate, r.Notes, r.Moved = &gate, append(notes, over(was)), moved
+	if was == migrate.Clean && target != "" {
+		r.note("no gate sees programs that take their locks by the target %q alone (run --target): stop them before an old client starts, or a member without that target",
+			target)
+	}
 	return true, nil
 }
 

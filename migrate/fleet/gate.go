@@ -154,6 +154,9 @@ func judge(f *facts, to migrate.Phase) Gate {
 			b.getsetFirst()
 			b.server()
 		}
+		if to == migrate.Clean {
+			b.oneTarget()
+		}
 		b.strangers(to > migrate.Dual && to > from)
 		b.keys()
 	}

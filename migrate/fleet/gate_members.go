@@ -86,6 +86,7 @@ func (b *builder) follows(m seat, from, to migrate.Phase) {
 	switch {
 	case m.Epoch > b.record.Epoch:
 		b.outdated(m)
+	case b.apart(m):
 	case m.Phase == migrate.NoPhase:
 		b.block("phase", "member %s has no phase and takes no lock: it could not read the record, or writes another dialect (%s)", m.who(), m.Dialect)
 	case m.Dialect != b.dialect.Name:
@@ -184,6 +185,7 @@ func (b *builder) acknowledged(phase migrate.Phase) {
 		switch {
 		case m.Epoch > b.record.Epoch:
 			b.outdated(m)
+		case b.apart(m):
 		case m.Phase != phase || m.Epoch < b.record.Epoch:
 			b.block("phase", "member %s has not acknowledged %v yet: its next heartbeat does (every %v)",
 				m.who(), phase, m.Every)

@@ -137,6 +137,9 @@ func (f *facts) firstRecord() (migrate.Record, []Finding) {
 					m.who(), m.Dialect, m.Dialect)})
 		}
 		first.Epoch = max(first.Epoch, m.Epoch)
+		if m.Phase == migrate.Observe && m.Leases[migrate.Clean] > 0 {
+			high = migrate.Clean // the new beginning that it follows is not over
+		}
 		if low == migrate.NoPhase || m.Phase < low {
 			low = m.Phase
 		}
@@ -168,6 +171,11 @@ func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, bloc
 		first.Phase = migrate.Clean
 	}
 	first.Pending = unfinished(low, high, f.survey.Tombstones > 0)
+	if high == migrate.Clean {
+		var differ []Finding
+		first.Target, differ = f.actsByTarget()
+		blocks = append(blocks, differ...)
+	}
 	fleet, _ := f.fleet()
 	first.Fleet = fleet
 	return first, blocks

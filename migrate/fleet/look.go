@@ -86,6 +86,9 @@ type Report struct {
 	Except []string
 	From   migrate.Origin
 
+	// Target is what the record says that members compose their locks with.
+	Target string
+
 	// Gate is the gate of the step in question; nil where no step is possible.
 	Gate *Gate
 
@@ -348,7 +351,7 @@ func (d *desk) report(f *facts) *Report {
 	}
 	r.Over = f.record.Pending == migrate.NoPhase
 	r.Notes = slices.Clone(d.notes)
-	r.Except, r.From = f.record.Except, f.record.From
+	r.Except, r.From, r.Target = f.record.Except, f.record.From, f.record.Target
 	return r
 }
 

@@ -106,6 +106,10 @@ func (f *facts) merging() Gate {
 		b.block("phase", "%q is in %v and %q in %v: bring them to the same phase first", f.namespace,
 			f.record.Phase, s.namespace, s.record.Phase)
 	}
+	if f.record.Target != s.record.Target {
+		b.block("target", "%q takes its locks by the target %s and %q by %s: their locks are not in one place, so the two cannot be one namespace",
+			f.namespace, targetWords(f.record.Target), s.namespace, targetWords(s.record.Target))
+	}
 	for _, one := range []*facts{f, s} {
 		if one.record.Pending != migrate.NoPhase {
 			b.block("pending", "the last step of namespace %q is not over: finish that first", one.namespace)

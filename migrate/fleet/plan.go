@@ -121,6 +121,9 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 		l.Wait += need
 	case migrate.Clean:
 		l.Needs = []string{every, window, "it is final: modern, where a fleet may rest, keeps old clients out of every key, and clean only out of those that have a tombstone, until it ends"}
+		if name, same := f.target(); name != "" || !same {
+			l.Needs = append(l.Needs, "every member composes its locks with the same target")
+		}
 		l.Wait += need
 	}
 	return l
@@ -150,7 +153,7 @@ func lasting(all []Finding) []Finding {
 	for _, b := range all {
 		switch b.Rule {
 		case "eviction", "slot", "dialect", "lease-rule", "getset-first", "guards", "namespace", "members",
-			"vanished", "claim", "behind", "ahead", "idle":
+			"vanished", "claim", "behind", "ahead", "idle", "target":
 			out = append(out, b)
 		}
 	}

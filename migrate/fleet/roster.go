@@ -83,10 +83,10 @@ func (s stored) sameStep(before stored) bool {
 	return a.String() == b.String()
 }
 
-// enroll parses the roster's fields. Members that have left for good are
-// dropped.
+// enroll parses the roster's fields. Members that have left for good are kept
+// apart, and count for nothing.
 func (f *facts) enroll(fields map[string]string) {
-	f.nonce, f.gone, f.survey.members = fields[record.NonceField], gone{}, nil
+	f.nonce, f.gone, f.survey.members, f.survey.left = fields[record.NonceField], gone{}, nil, nil
 	if text := fields[record.GoneField]; text != "" {
 		f.gone.bytes = text
 		f.gone.Gone, f.gone.err = record.ParseGone(text)
@@ -102,6 +102,7 @@ func (f *facts) enroll(fields map[string]string) {
 		m.ID = id
 		s := seat{MemberState: m, bytes: text, err: err}
 		if err == nil && !m.Leaving.IsZero() && s.outlived(f.now) {
+			f.survey.left = append(f.survey.left, s)
 			continue
 		}
 		f.survey.members = append(f.survey.members, s)

@@ -35,9 +35,18 @@ func readStored(value any, err error) (stored, error) {
 // write.
 var errRaced = errors.New("migrate: the record changed meanwhile")
 
+// errJoined is returned where a member with another target came before the
+// write.
+var errJoined = errors.New("migrate: a member with another target joined meanwhile")
+
 // change replaces a record while it is still was. It returns errRaced where it
 // is another one. Where no reply comes it reads the record: its epoch and time
 // are unique, so the bytes say whether the change was made.
+//
+// The step to Clean with a target also needs that every member in the roster
+// has that target. A member that joined after it was read acts by Modern, and
+// without the target it would not see leases of Clean. At other steps the two
+// phases exclude each other.
 //
 // Where beside is not nil, the change also needs that namespace's record to be
 // the one that was read.
@@ -46,7 +55,14 @@ func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, ne
 	text := next.String()
 	var reply any
 	var err error
-	if beside == nil {
+	if next.Target != "" && was.Phase == migrate.Modern && next.Phase == migrate.Clean {
+		other, bytes := "", ""
+		if beside != nil {
+			other, bytes = record.Key(beside.namespace), beside.record.bytes
+		}
+		reply, err = mux.Eval(ctx, record.StepTarget, record.Key(namespace), was.bytes, text,
+			record.TargetWord(next.Target), record.RosterKey(namespace), other, bytes)
+	} else if beside == nil {
 		reply, err = mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
 	} else {
 		reply, err = mux.Eval(ctx, record.Beside, record.Key(namespace), record.Key(beside.namespace),
@@ -63,8 +79,11 @@ func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, ne
 	if err != nil {
 		return was, err
 	}
-	if done, _ := redis.Int(reply, nil); done != 1 {
-		return was, errRaced
+	switch done, _ := redis.Int(reply, nil); done {
+	case 1:
+		return stored{Record: next, bytes: text}, nil
+	case -1:
+		return was, errJoined
 	}
-	return stored{Record: next, bytes: text}, nil
+	return was, errRaced
 }

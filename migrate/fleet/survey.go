@@ -55,6 +55,7 @@ type survey struct {
 	Unslotted names // keys whose slot can hold no second key
 
 	members []seat          // fields of the roster, which is read after the keys
+	left    []seat          // those of members that have left for good
 	holders []holder        // getsetlock clients that hold by a guard or a tombstone
 	records map[string]bool // namespaces that have a record
 }

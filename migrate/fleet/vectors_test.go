@@ -104,6 +104,7 @@ func sampleRecords() []migrate.Record {
 			Except: []string{"order:eu:"}},
 		{Epoch: 1, Phase: migrate.Sealed, Since: pinnedAt, Dialect: "Jedis",
 			From: migrate.Origin{Namespace: "order:", Epoch: 3}},
+		{Epoch: 6, Phase: migrate.Clean, Since: pinnedAt, Dialect: "Jedis", Target: "etcd, of the shop"},
 	}
 }
 
@@ -129,6 +130,8 @@ func sampleMembers() []migrate.MemberState {
 			Also: map[string]int{"order:": 2, "{a%3A},": 0}, Oldest: 12,
 			Except: []string{"order:", "{a%3A},"},
 		},
+		{ID: "c", Dialect: "Jedis", Epoch: 6, Phase: migrate.Clean, Seen: pinnedAt, Every: 5 * time.Second,
+			Target: "etcd, of the shop"},
 	}
 }
 

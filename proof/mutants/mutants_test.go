@@ -197,13 +197,25 @@ func pass(t *testing.T, chosen []mutant) {
 	}
 }
 
-// goTest runs tests of one package. A mutant may loop for ever, so it gets two
-// minutes, which are enough for each of these tests.
+// goTest runs tests of one package, in the module to which its folder belongs.
+// A mutant may loop for ever, so it gets two minutes, which are enough for each
+// of these tests.
 func goTest(folder, tags, run string, more ...string) (string, error) {
+	module := folder
+	for module != "." {
+		if _, err := os.Stat(filepath.Join(root, module, "go.mod")); err == nil {
+			break
+		}
+		module = filepath.Dir(module)
+	}
+	within, err := filepath.Rel(module, folder)
+	if err != nil {
+		return "", err
+	}
 	arguments := append([]string{"test", "-vet=off", "-count=1", "-timeout", "2m", "-tags", tags, "-run",
 		run}, more...)
-	cmd := exec.Command("go", append(arguments, "./"+folder)...)
-	cmd.Dir = root
+	cmd := exec.Command("go", append(arguments, "./"+filepath.ToSlash(within))...)
+	cmd.Dir = filepath.Join(root, module)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

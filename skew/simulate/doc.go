@@ -2,7 +2,8 @@
 // why. It plays the fleet's clients, clocks and pauses event by event ([Run]),
 // and counts. [Presets] are named states of clocks.
 //
-// Most programs need [Run] with a [Fleet].
+// Most programs need [Run] with a [Fleet]. [Quorum] is a fleet whose lock is on
+// several servers.
 //
 // Package skew answers whether something can happen at all: a run that shows
 // nothing proves nothing.

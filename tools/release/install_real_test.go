@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,18 +19,52 @@ import (
 const module = "github.com/getsetlock/getsetlock"
 
 // proxy writes a module proxy as a folder, with this checkout as the version
-// testVersion. The go command checks the archive's form when it unpacks it.
+// testVersion of each published module. The go command checks the archives'
+// form when it unpacks them.
 func proxy(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	at := filepath.Join(folder, module, "@v")
+	mods := published(t)
+	for below, mod := range mods {
+		publish(t, folder, below, mod)
+	}
+	return folder
+}
+
+// published returns the go.mod of each module of a release, by the module's
+// folder, as scripts/release.sh edits them.
+func published(t *testing.T) map[string]string {
+	t.Helper()
+	mods := map[string]string{"": read(t, root+"/go.mod")}
+	c := newClone(t, changelog)
+	nested := []string{"etcd", "zookeeper", "cmd/getsetlock/full"}
+	for _, below := range nested {
+		c.write(below+"/go.mod", read(t, filepath.Join(root, below, "go.mod")))
+	}
+	const tag = "v0.0.1-rc.1" // testVersion has no form of a release
+	tags, err := c.run("scripts/release.sh", "require", tag)
+	if want := strings.Join(nested, "/"+tag+"\n") + "/" + tag + "\n"; err != nil || tags != want {
+		t.Fatalf("tags %q, %v", tags, err)
+	}
+	for _, below := range nested {
+		mods[below] = strings.ReplaceAll(read(t, filepath.Join(c.folder, below, "go.mod")), tag, testVersion)
+	}
+	return mods
+}
+
+// publish adds one module to the folder of a proxy. below is its folder in the
+// repository, and empty for the root.
+func publish(t *testing.T, folder, below, mod string) {
+	t.Helper()
+	name := path.Join(module, below)
+	at := filepath.Join(folder, name, "@v")
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"list":                testVersion + "\n",
 		testVersion + ".info": `{"Version":"` + testVersion + `","Time":"2026-01-02T03:04:05Z"}`,
-		testVersion + ".mod":  read(t, root+"/go.mod"),
+		testVersion + ".mod":  mod,
 	} {
 		if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -39,29 +74,29 @@ func proxy(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pack(f, root); err != nil {
+	if err := pack(f, filepath.Join(root, below), name, mod); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return folder
 }
 
 // pack writes the archive of a module: its files without those of nested
-// modules, of hidden folders and of folders that a build makes.
-func pack(w io.Writer, root string) error {
+// modules, of hidden folders and of folders that a build makes. mod is its
+// go.mod.
+func pack(w io.Writer, root, name, mod string) error {
 	z := zip.NewWriter(w)
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		below, err := filepath.Rel(root, name)
+		below, err := filepath.Rel(root, file)
 		if err != nil || below == "." {
 			return err
 		}
 		if d.IsDir() {
-			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			_, nested := os.Stat(filepath.Join(file, "go.mod"))
 			if nested == nil || strings.HasPrefix(below, ".") || d.Name() == "target" ||
 				slices.Contains([]string{"bin", "dist"}, below) {
 				return fs.SkipDir
@@ -71,11 +106,14 @@ func pack(w io.Writer, root string) error {
 		if !d.Type().IsRegular() || below == ".git" {
 			return nil
 		}
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		entry, err := z.Create(module + "@" + testVersion + "/" + filepath.ToSlash(below))
+		if below == "go.mod" {
+			text = []byte(mod)
+		}
+		entry, err := z.Create(name + "@" + testVersion + "/" + filepath.ToSlash(below))
 		if err == nil {
 			_, err = entry.Write(text)
 		}
@@ -132,6 +170,21 @@ func TestGoInstallFetchesAndBuildsTheCommand(t *testing.T) {
 		"getsetlock "+testVersion+",") {
 		t.Errorf("the installed command says %q", out)
 	}
+}
+
+// installFull is what the small command names, see package backing of the
+// command.
+const installFull = "go install " + module + "/cmd/getsetlock/full/getsetlock@latest"
+
+// TestGoInstallTakesTheFullCommand resolves the line that the small command
+// names, without building it: go install refuses a module that replaces others.
+func TestGoInstallTakesTheFullCommand(t *testing.T) {
+	u := newUser(t)
+	if !strings.Contains(read(t, root+"/cmd/getsetlock/internal/backing/address.go"), `"`+installFull+`"`) {
+		t.Errorf("the command names another line than %s", installFull)
+	}
+	words := strings.Fields(installFull)
+	u.do(append([]string{"go", "install", "-n"}, words[2:]...)...)
 }
 
 // forImporters are the modules that an importer of the locks links.

@@ -51,6 +51,8 @@ var walls = []wall{
 	{of: []string{"legacy", "modern/..."},
 		only: []string{"lock", "legacy/dialect", "redisconn", "internal/..."},
 		why:  "a backend knows package lock and how to open a server"},
+	{of: []string{"quorum/..."}, only: []string{"lock"},
+		why: "a quorum is made of members, and knows no store"},
 	{of: []string{"migrate"}, never: []string{"audit/...", "skew/..."}, deep: true,
 		why: "a service that migrates links no tool of its operator"},
 	{of: []string{"skew/..."}, only: []string{"legacy/dialect", "skew/...", "internal/drift"},

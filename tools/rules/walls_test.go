@@ -22,7 +22,7 @@ func treeOf(files map[string]string) fstest.MapFS {
 // across is the repository of a test: every folder that the walls speak of.
 func across(file, imported string) fstest.MapFS {
 	files := map[string]string{}
-	for _, folder := range strings.Fields(`lock legacy legacy/dialect modern migrate migrate/fleet audit skew skew/model
+	for _, folder := range strings.Fields(`lock legacy legacy/dialect modern quorum migrate migrate/fleet audit skew skew/model
 		internal/wire internal/testing/world cmd/getsetlock cmd/getsetlock/internal/cli cmd/getsetlock/internal/out
 		cmd/getsetlock/internal/verbs/runverb cmd/getsetlock/internal/clitest cmd/getsetlock/internal/child/childtest`) {
 		files[folder+"/x.go"] = ""
@@ -59,6 +59,10 @@ func TestEveryWallIsKept(t *testing.T) {
 		{"lock/locktest/a.go", "os ./lock ./internal/wire", ""},
 		{"legacy/dialect/a.go", "./internal/wire", "a dialect is data"},
 		{"legacy/a.go", "./modern", "knows package lock and how"},
+		{"quorum/a.go", "./modern", "knows no store"},
+		{"quorum/a.go", "./internal/wire", "knows no store"},
+		{"quorum/a.go", "net ./lock", ""},
+		{"quorum/a_test.go", "./modern", ""},
 		{"modern/a.go", "./legacy", "knows package lock and how"},
 		{"modern/a.go", "net ./lock ./legacy/dialect ./internal/wire", ""},
 		{"migrate/a.go", "./audit", "links no tool of its operator"},

@@ -25,7 +25,9 @@ const Patience = 5 * time.Minute
 type Cluster struct {
 	t       testing.TB
 	cfgs    []*embed.Config
-	members []*embed.Etcd // nil: stopped
+	members []*embed.Etcd // nil: stopped, or in a process of its own
+	apart   []*Process    // by StartApart; nil: stopped
+	doors   []*Door       // before the members' ports for each other; by StartApart
 	others  []string      // addresses of a server outside this process, instead
 }
 
@@ -34,6 +36,15 @@ type Cluster struct {
 func Start(t testing.TB, n int, change ...func(*embed.Config)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, cfgs: make([]*embed.Config, n), members: make([]*embed.Etcd, n)}
+	c.configure(change)
+	c.run()
+	return c
+}
+
+// configure makes the members' Configs.
+func (c *Cluster) configure(change []func(*embed.Config)) {
+	t := c.t
+	t.Helper()
 	var peers []string
 	for i := range c.cfgs {
 		cfg := embed.NewConfig()
@@ -48,27 +59,31 @@ func Start(t testing.TB, n int, change ...func(*embed.Config)) *Cluster {
 		for _, f := range change {
 			f(cfg)
 		}
-		peers = append(peers, cfg.Name+"="+cfg.ListenPeerUrls[0].String())
+		peers = append(peers, cfg.Name+"="+cfg.AdvertisePeerUrls[0].String())
 		c.cfgs[i] = cfg
 	}
 	for _, cfg := range c.cfgs {
 		cfg.InitialCluster = strings.Join(peers, ",")
 	}
-	started := make(chan error, n)
+}
+
+// run starts every member, until the end of the test.
+func (c *Cluster) run() {
+	c.t.Helper()
+	started := make(chan error, len(c.cfgs))
 	for i := range c.cfgs {
 		go func() { started <- c.start(i) }()
 	}
-	for range n {
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
+	c.t.Cleanup(func() {
 		for i := range c.members {
 			c.Stop(i)
 		}
 	})
-	return c
+	for range c.cfgs {
+		if err := <-started; err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }
 
 func free(t testing.TB) url.URL {
@@ -80,7 +95,11 @@ func free(t testing.TB) url.URL {
 	return url.URL{Scheme: "http", Host: l.Addr().String()}
 }
 
-func (c *Cluster) start(i int) error {
+func (c *Cluster) start(i int) (err error) {
+	if c.apart != nil {
+		c.apart[i], err = startProcess(c.cfgs[i])
+		return err
+	}
 	m, err := embed.StartEtcd(c.cfgs[i])
 	if err != nil {
 		return err
@@ -96,6 +115,13 @@ func (c *Cluster) start(i int) error {
 
 // Stop stops a member at once, without handing its leadership over.
 func (c *Cluster) Stop(i int) {
+	if c.apart != nil {
+		if p := c.apart[i]; p != nil {
+			p.kill()
+			c.apart[i] = nil
+		}
+		return
+	}
 	if m := c.members[i]; m != nil {
 		m.Server.HardStop()
 		m.Close()
@@ -117,6 +143,11 @@ func (c *Cluster) Restart(i int) {
 // Leader is the index of the member that leads.
 func (c *Cluster) Leader() int {
 	for {
+		if c.apart != nil {
+			if i, ok := c.leaderApart(); ok {
+				return i
+			}
+		}
 		for i, m := range c.members {
 			if m != nil && m.Server.Leader() == m.Server.MemberID() {
 				return i

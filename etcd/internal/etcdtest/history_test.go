@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -49,14 +50,82 @@ var lockModel = porcupine.Model{
 }
 
 type history struct {
+	began time.Time
+
 	mu    sync.Mutex
 	steps []step
+	gone  map[int64]int64 // by fence: when a watch told that the key was deleted
+	holds int             // contender that acquired last and did not end; or nobody
+
+	ends map[int64]string // by fence: how its holder's lease ended, for a failed check
+
+	paused bool // contenders neither ask for the lock nor hold it on
+	active int  // contenders that ask for the lock or hold it
+
+	keeps func(client int) bool // whether this holder is to hold on
 }
+
+func newHistory() *history {
+	return &history{began: time.Now(), gone: map[int64]int64{}, ends: map[int64]string{}, holds: nobody,
+		keeps: none}
+}
+
+func none(int) bool   { return false }
+func anyone(int) bool { return true }
+
+// keep lets some holders hold on, until their leases are lost or keep is called
+// again.
+func (h *history) keep(who func(client int) bool) {
+	h.mu.Lock()
+	h.keeps = who
+	h.mu.Unlock()
+}
+
+// kept reports whether the lock has a holder that is to hold on.
+func (h *history) kept() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.holds != nobody && h.keeps(h.holds)
+}
+
+func (h *history) holdsOn(client int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.keeps(client) && !h.paused
+}
+
+// begins reports whether a contender may ask for the lock, and counts it.
+func (h *history) begins() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.paused {
+		h.active++
+	}
+	return !h.paused
+}
+
+func (h *history) ended() {
+	h.mu.Lock()
+	h.active--
+	h.mu.Unlock()
+}
+
+var errPaused = errors.New("all contenders pause")
+
+func (h *history) now() int64 { return int64(time.Since(h.began)) }
 
 func (h *history) note(s step) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.steps = append(h.steps, s)
-	h.mu.Unlock()
+	switch s.kind {
+	case "acquired":
+		h.holds = s.client
+	case "ended":
+		if h.holds == s.client {
+			h.holds = nobody
+		}
+	}
 }
 
 func (h *history) count(kind string) (n int) {
@@ -96,214 +165,89 @@ func (h *history) check(t *testing.T) {
 		}
 		t.Errorf("no lock explains the history: %s", result)
 	}
+	told, late := 0, map[int64]bool{}
+	for _, s := range h.steps {
+		at, gone := h.gone[s.fence]
+		switch {
+		case s.kind == "trusted" && gone && s.from > at && !late[s.fence]:
+			late[s.fence] = true
+			t.Errorf("client %d believed in fence %d at %v; etcd told at %v that its key was gone. %s", s.client,
+				s.fence, time.Duration(s.from), time.Duration(at), h.ends[s.fence])
+		case s.kind == "trusted" && gone:
+			told++
+		}
+	}
+	if told == 0 {
+		t.Error("no key that was looked at was seen to go")
+	}
+}
+
+// watch notes when keys go, until ctx ends. What it misses weakens the check
+// only.
+func (h *history) watch(ctx context.Context, client *clientv3.Client) {
+	for ctx.Err() == nil {
+		one, cancel := context.WithCancel(ctx)
+		for got := range client.Watch(one, "stock/", clientv3.WithPrefix(), clientv3.WithPrevKV()) {
+			at := h.now()
+			h.mu.Lock()
+			for _, event := range got.Events {
+				if event.Type == clientv3.EventTypeDelete && event.PrevKv != nil {
+					h.gone[event.PrevKv.CreateRevision] = at
+				}
+			}
+			h.mu.Unlock()
+		}
+		cancel()
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // contend acquires the lock, looks whether the lease is trusted, and releases
 // it, until ctx ends. Some of its waits are cancelled at random.
-func (h *history) contend(ctx context.Context, c *lock.Client, id int, rng *rand.Rand, began time.Time) {
-	now := func() int64 { return int64(time.Since(began)) }
+func (h *history) contend(ctx context.Context, c *lock.Client, id int, rng *rand.Rand) {
 	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(2000))*time.Millisecond)
-		from := now()
-		l, err := c.Acquire(wait, "stock")
-		cancel()
-		if err != nil {
-			if !errors.Is(err, context.DeadlineExceeded) {
-				<-time.After(time.Millisecond)
-			}
-			continue
+		if err := h.once(ctx, c, id, rng, rng.IntN(2000)); err != nil &&
+			!errors.Is(err, context.DeadlineExceeded) {
+			<-time.After(time.Millisecond)
 		}
-		fence, _ := l.Fence()
-		h.note(step{id, "acquired", from, now(), fence})
-		last := now()
-		for range rng.IntN(20) {
-			<-time.After(time.Duration(rng.IntN(20)) * time.Millisecond)
-			from := now()
-			if l.Err() != nil {
-				break
-			}
-			last = from
-			h.note(step{id, "trusted", from, from, 0})
-		}
-		_ = l.Release()
-		// The lease may have ended at any moment since it was last trusted.
-		h.note(step{id, "ended", last, now(), 0})
 	}
 }
 
-// harms are what happens to a cluster while clients contend for one lock.
-func (c *Cluster) harms(t *testing.T, own *clientv3.Client) []struct {
-	name string
-	do   func()
-} {
-	call := func(do func(ctx context.Context) error) {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		defer cancel()
-		if err := do(ctx); err != nil {
-			t.Errorf("%v", err)
-		}
+// once waits for the lock for at most wait ms.
+func (h *history) once(ctx context.Context, c *lock.Client, id int, rng *rand.Rand, wait int) error {
+	if !h.begins() {
+		return errPaused
 	}
-	return []struct {
-		name string
-		do   func()
-	}{
-		{"a lease is revoked", func() {
-			call(func(ctx context.Context) error {
-				leases, err := own.Leases(ctx)
-				if err == nil && len(leases.Leases) > 0 {
-					_, _ = own.Revoke(ctx, leases.Leases[0].ID) // it may be over already
-				}
-				return err
-			})
-		}},
-		{"etcd compacts", func() {
-			call(func(ctx context.Context) error {
-				got, err := own.Get(ctx, "stock")
-				if err == nil {
-					_, err = own.Compact(ctx, got.Header.Revision)
-				}
-				return err
-			})
-		}},
-		{"a follower is killed and restarted", func() {
-			i := (c.Leader() + 1) % len(c.members)
-			c.Stop(i)
-			<-time.After(300 * time.Millisecond)
-			c.Restart(i)
-		}},
-		{"the leader is killed and restarted", func() {
-			i := c.Leader()
-			c.Stop(i)
-			<-time.After(1500 * time.Millisecond)
-			c.Restart(i)
-		}},
-		{"the holder's key is deleted", func() {
-			call(func(ctx context.Context) error {
-				first, err := own.Get(ctx, "stock/", clientv3.WithFirstCreate()...)
-				if err == nil && len(first.Kvs) > 0 {
-					lease := clientv3.LeaseID(first.Kvs[0].Lease)
-					_, _ = own.Revoke(ctx, lease)
-				}
-				return err
-			})
-		}},
-		{"the quorum is lost for a TTL", func() {
-			a, b := c.Leader(), (c.Leader()+1)%len(c.members)
-			c.Stop(a)
-			c.Stop(b)
-			<-time.After(2500 * time.Millisecond)
-			var wg sync.WaitGroup
-			for _, i := range []int{a, b} {
-				wg.Go(func() { c.Restart(i) })
-			}
-			wg.Wait()
-		}},
-	}
-}
-
-// A key that another client deletes, or a lease that it revokes, ends a lock
-// before its holder can know. So these two faults come while nobody is asked
-// whether the lease is trusted: see TestRevokedLeaseIsTold.
-var rude = []string{"a lease is revoked", "the holder's key is deleted"}
-
-func TestHistoriesUnderFaultsFitALock(t *testing.T) {
-	t.Parallel()
-	c := Start(t, 3)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	var h history
-	ctx, cancel := context.WithCancel(context.Background())
+	defer h.ended()
+	limited, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	var clients []*lock.Client
-	var wg sync.WaitGroup
-	for i := range 4 {
-		// Each client speaks to one member first, the last to all.
-		l, err := lock.New(c.backend(func(cfg *clientv3.Config) {
-			if i < 3 {
-				cfg.Endpoints = append(cfg.Endpoints[i:i+1:i+1], cfg.Endpoints...)
-			}
-		}), lock.Config{TTL: 2 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		clients = append(clients, l)
-		for g := range 2 {
-			id := 2*i + g
-			rng := rand.New(rand.NewPCG(seed, uint64(id)))
-			wg.Go(func() { h.contend(ctx, l, id, rng, began) })
-		}
+	from := h.now()
+	l, err := c.Acquire(limited, "stock")
+	if err != nil {
+		return err
 	}
-	own := c.Client()
-	harms := c.harms(t, own)
-	rng := rand.New(rand.NewPCG(seed, 1000))
-	rng.Shuffle(len(harms), func(i, j int) { harms[i], harms[j] = harms[j], harms[i] })
-	h.goesOn(t, "the start")
-	for _, harm := range harms {
-		if slices.Contains(rude, harm.name) {
-			continue
+	fence, _ := l.Fence()
+	h.note(step{id, "acquired", from, h.now(), fence})
+	last := h.now()
+	for i := rng.IntN(20); i > 0 || h.holdsOn(id); i-- {
+		<-time.After(time.Duration(rng.IntN(20)) * time.Millisecond)
+		from := h.now()
+		if l.Err() != nil {
+			break
 		}
-		t.Log(harm.name)
-		harm.do()
-		h.goesOn(t, harm.name)
+		last = from
+		h.note(step{id, "trusted", from, from, fence})
 	}
-	cancel()
-	wg.Wait()
-	t.Logf("%d leases, %d looks", h.count("acquired"), h.count("trusted"))
-	h.check(t)
-	for _, l := range clients {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}
-	c.emptied(t, "stock/")
-}
-
-// The same with faults that end a lock before its holder can know. The fencing
-// numbers must still grow, the clients must go on, and nothing must be left.
-func TestClientsOutliveRevokedLeases(t *testing.T) {
-	t.Parallel()
-	c := Start(t, 1)
-	var h history
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	began := time.Now()
-	var clients []*lock.Client
-	var wg sync.WaitGroup
-	for i := range 3 {
-		l, err := lock.New(c.backend(), lock.Config{TTL: 2 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		clients = append(clients, l)
-		rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
-		wg.Go(func() { h.contend(ctx, l, i, rng, began) })
-	}
-	for range 5 {
-		for _, harm := range c.harms(t, c.Client()) {
-			if slices.Contains(rude, harm.name) {
-				harm.do()
-				h.goesOn(t, harm.name)
-			}
-		}
-	}
-	cancel()
-	wg.Wait()
-	for _, l := range clients {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}
-	c.emptied(t, "stock/")
-	fences := map[int64]bool{}
-	for _, s := range h.steps {
-		if s.kind == "acquired" {
-			if fences[s.fence] {
-				t.Errorf("two leases have the fence %d", s.fence)
-			}
-			fences[s.fence] = true
-		}
-	}
+	before, until := l.Err(), time.Until(l.Until())
+	sent := h.now()
+	err = l.Release()
+	h.mu.Lock()
+	h.ends[fence] = fmt.Sprintf("Release at %v returned %v; before that, Err was %v, and trust lasted for another %v",
+		time.Duration(sent), err, before, until)
+	h.mu.Unlock()
+	// The lease may have ended at any moment since it was last trusted.
+	h.note(step{id, "ended", last, h.now(), 0})
+	return nil
 }
 
 // emptied waits until no key is left below a prefix.

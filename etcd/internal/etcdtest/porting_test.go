@@ -114,7 +114,8 @@ func TestGoInTargetsIsCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources string
-	for _, name := range []string{"porting_test.go", "../../example_test.go"} {
+	for _, name := range []string{"porting_test.go", "composed_test.go", "../../example_test.go",
+		"../../../zookeeper/porting_real_test.go", "../../../zookeeper/example_test.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func (n *counted) into(cfg *clientv3.Config) {
 			conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if txn, ok := in.(*etcdserverpb.TxnRequest); ok && writes(txn) {
 				n.puts.Add(1)
-			} else {
+			} else if _, once := in.(*etcdserverpb.StatusRequest); !once {
 				n.reads.Add(1)
 			}
 			return next(ctx, method, in, out, conn, opts...)
@@ -118,6 +118,17 @@ func TestRefusedTryIsAReadTheNextTime(t *testing.T) {
 	// The grant of the lease is a read to this count.
 	if puts, reads := n.puts.Load(), n.reads.Load(); puts != 1 || reads != 5 {
 		t.Errorf("%d writing transactions, %d other calls", puts, reads)
+	}
+	const many = 50
+	before := c.members[0].Server.AppliedIndex()
+	for range many {
+		if _, err := other.TryAcquire(testContext(t), "stock"); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+	}
+	// etcd itself may write something meanwhile.
+	if entries := c.members[0].Server.AppliedIndex() - before; entries >= many/2 {
+		t.Errorf("%d refused attempts made %d Raft entries", many, entries)
 	}
 }
 
@@ -211,6 +222,67 @@ func TestWaiterOutlivesItsSession(t *testing.T) {
 	}
 }
 
+// standing returns a place in the queue of a held lock, with its key.
+func standing(t *testing.T, c *Cluster) lock.Place {
+	t.Helper()
+	holder, b := c.backend(), c.backend()
+	t.Cleanup(func() {
+		if err := errors.Join(holder.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := holder.Try(testContext(t), "stock", long); err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.Enter(testContext(t), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Try(testContext(t), long); !errors.Is(err, lock.ErrHeld) {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestLeavingDeletesTheKeyOfThePlace(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	p := standing(t, c)
+	if n := len(c.Keys("stock/")); n != 2 {
+		t.Fatalf("%d keys", n)
+	}
+	if err := p.Leave(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if left := c.Keys("stock/"); len(left) != 1 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestPlaceIsWokenByTheLossOfItsOwnKey(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	p, own := standing(t, c), c.Client()
+	woken := make(chan struct{}, 1)
+	cancel, _, err := p.Await(testContext(t), func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	last, err := own.Get(testContext(t), "stock/", clientv3.WithLastCreate()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Delete(testContext(t), string(last.Kvs[0].Key)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-woken:
+	case <-time.After(30 * time.Second):
+		t.Error("the waiter was not woken")
+	}
+}
+
 // Waiters in a queue: each release wakes one, also after etcd has compacted the
 // revision that the watches began with.
 func TestReleaseWakesTheNextWaiter(t *testing.T) {
@@ -250,6 +322,52 @@ func TestReleaseWakesTheNextWaiter(t *testing.T) {
 	}
 }
 
+func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	const many, processes = 1000, 10
+	var backends []*etcd.Backend
+	for range processes {
+		backends = append(backends, c.backend())
+	}
+	held, err := backends[0].Try(testContext(t), "stock", long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := make([]lock.Place, many)
+	woken := make(chan int, 8*many) // the end of the sessions wakes all
+	for i := range places {
+		if places[i], err = backends[i%processes].Enter(testContext(t), "stock"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := places[i].Try(testContext(t), long); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+		_, fired, err := places[i].Await(testContext(t), func() { woken <- i })
+		if err != nil || fired {
+			t.Fatal(fired, err)
+		}
+	}
+	for turn := range 10 {
+		release := held.Release(testContext(t))
+		next := <-woken
+		if held, err = places[next].Try(testContext(t), long); err != nil || release != nil || next != turn {
+			t.Fatalf("turn %d: waiter %d: %v, %v", turn, next, release, err)
+		}
+	}
+	if extra := len(woken); extra > 0 {
+		t.Errorf("%d more waiters were woken", extra)
+	}
+	if err := held.Release(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	for _, b := range backends {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRandomCancellationsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
@@ -279,6 +397,51 @@ func TestRandomCancellationsLeaveNothing(t *testing.T) {
 
 // noSpace gives a member a database that is soon full.
 func noSpace(cfg *embed.Config) { cfg.QuotaBackendBytes = 256 << 10 }
+
+// etcd carries out the write that fills its database, and answers that there is
+// no space.
+func TestWriteThatFillsTheDatabaseIsUndone(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	var full atomic.Bool
+	b := c.backend(func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context,
+			method string, in, out any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
+			opts ...grpc.CallOption) error {
+			err := next(ctx, method, in, out, conn, opts...)
+			txn, ok := in.(*etcdserverpb.TxnRequest)
+			if ok && full.Load() && txn.Success[0].GetRequestPut() != nil {
+				return rpctypes.ErrGRPCNoSpace
+			}
+			return err
+		}))
+	})
+	place, err := b.Enter(testContext(t), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Store(true)
+	for what, try := range map[string]func(context.Context) (lock.Grant, error){
+		"an attempt": func(ctx context.Context) (lock.Grant, error) { return b.Try(ctx, "stock", long) },
+		"a waiter":   func(ctx context.Context) (lock.Grant, error) { return place.Try(ctx, long) },
+	} {
+		_, err := try(testContext(t))
+		var unsure *lock.UnsureError
+		if !errors.Is(err, rpctypes.ErrNoSpace) || errors.As(err, &unsure) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left := c.Keys("stock/"); len(left) > 0 {
+			t.Errorf("%s left %q", what, left)
+		}
+	}
+	full.Store(false)
+	if _, err := place.Try(testContext(t), long); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestFullDatabaseKeepsHeldLocks(t *testing.T) {
 	t.Parallel()
@@ -327,6 +490,32 @@ func TestPathPrefixIsNamedInTheRefusal(t *testing.T) {
 	}
 	if _, err := locks.TryAcquire(testContext(t), "stock/"); err == nil || errors.Is(err, lock.ErrHeld) {
 		t.Errorf("a name that ends with a slash: %v", err)
+	}
+}
+
+// Every library takes each key below a name for a lock.
+func TestKeyThatIsNoLocksIsNamed(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	if _, err := c.Client().Put(testContext(t), "stock/notes", "hello"); err != nil {
+		t.Fatal(err)
+	}
+	locks, b := c.locks(t, lock.Config{TTL: long})
+	place, err := b.Enter(testContext(t), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"an attempt": func() error { _, err := locks.TryAcquire(testContext(t), "stock"); return err },
+		"a waiter":   func() error { _, err := place.Try(testContext(t), long); return err },
+	} {
+		if err := try(); !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(),
+			`through the key "stock/notes", which no lock has written: delete it`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := place.Leave(testContext(t)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,7 +3,9 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +174,38 @@ func (w *World) Run(id string) {
 			return false
 		}
 		c.WriteBulk("# Server\r\nrun_id:" + id + "\r\n")
+		return true
+	})
+}
+
+// Info makes the embedded server answer INFO of any section with these fields,
+// as a server without replicas that never evicts keys, and has been up for a
+// day. fields replace these; an empty value leaves the field out.
+func (w *World) Info(fields map[string]string) {
+	w.t.Helper()
+	says := map[string]string{"redis_version": "7.0.15", "redis_mode": "standalone", "run_id": "run-1",
+		"uptime_in_seconds": "86400", "role": "master", "connected_slaves": "0", "second_repl_offset": "-1",
+		"maxmemory": "0", "maxmemory_policy": "noeviction"}
+	maps.Copy(says, fields)
+	var text strings.Builder
+	text.WriteString("# Everything\r\n")
+	for _, name := range slices.Sorted(maps.Keys(says)) {
+		if says[name] != "" {
+			text.WriteString(name + ":" + says[name] + "\r\n")
+		}
+	}
+	if w.Mini.Server() == nil { // the first connection of a Bubble makes it
+		c, err := w.Dial(context.Background())
+		if err != nil {
+			w.t.Fatalf("redistest: embedded server: %v", err)
+		}
+		_ = c.Close()
+	}
+	w.Mini.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if command != "INFO" {
+			return false
+		}
+		c.WriteBulk(text.String())
 		return true
 	})
 }

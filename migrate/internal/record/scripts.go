@@ -17,6 +17,8 @@ var (
 )
 
 var (
+	//go:embed step_target.lua
+	stepTargetLua string
 	//go:embed forget.lua
 	forgetLua string
 	//go:embed fold.lua
@@ -40,6 +42,8 @@ var (
 	Drop   = wire.NewScript(1, dropLua)   // deletes a key while it is as it was judged
 	Beside = wire.NewScript(2, besideLua) // changes the record while another record is as it was judged
 	Sweep  = wire.NewScript(2, SweepLua)  // deletes a tombstone
+
+	StepTarget = wire.NewScript(1, stepTargetLua) // changes the record while every member has a target
 
 	DropBeside = wire.NewScript(2, dropBesideLua) // deletes a record while another record is as it was judged
 	End        = wire.NewScript(1, endLua)        // deletes a roster whose record is gone

@@ -169,6 +169,13 @@ func Millis(d time.Duration) string {
 // Word escapes a text into one word, as web forms do.
 func Word(s string) string { return url.QueryEscape(s) }
 
+// TargetName is the name of the word for a target, in the texts of records and
+// members that have one.
+const TargetName = "target"
+
+// TargetWord is that word.
+func TargetWord(target string) string { return TargetName + "=" + Word(target) }
+
 // TextOf reads a reply to GET. Where there is no key the text is empty.
 func TextOf(value any, err error) (string, error) {
 	text, err := redis.String(value, err)

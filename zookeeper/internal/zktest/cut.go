@@ -31,7 +31,8 @@ const (
 type cutConn struct {
 	net.Conn
 	cut     *Cut
-	greeted bool // only the reader uses it
+	plain   atomic.Bool // a word of four letters was sent, whose answer has no frames
+	greeted bool        // only the reader uses it
 	rest    []byte
 
 	mu   sync.Mutex
@@ -40,6 +41,9 @@ type cutConn struct {
 
 // Write gets whole frames from the library.
 func (c *cutConn) Write(p []byte) (int, error) {
+	if len(p) == 4 {
+		c.plain.Store(true)
+	}
 	if len(p) >= 12 && c.cut.On.Load() {
 		switch binary.BigEndian.Uint32(p[8:]) {
 		case opDelete:
@@ -54,6 +58,9 @@ func (c *cutConn) Write(p []byte) (int, error) {
 }
 
 func (c *cutConn) Read(p []byte) (int, error) {
+	if c.plain.Load() {
+		return c.Conn.Read(p)
+	}
 	for len(c.rest) == 0 {
 		head := make([]byte, 4)
 		if _, err := io.ReadFull(c.Conn, head); err != nil {

@@ -1,6 +1,7 @@
 # Drives kazoo's Lock by orders over stdin; see java/zookeeper/package-info.java.
 # The arguments are kazoo's extra_lock_patterns.
 import sys
+import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
@@ -28,6 +29,12 @@ def run(verb, *words):
     if verb == "release":
         lock(words[0]).release()
         return ""
+    if verb == "spin":
+        times, end = 0, time.monotonic() + int(words[1]) / 1000
+        while time.monotonic() < end:
+            with lock(words[0]):
+                times += 1
+        return str(times)
     for _ in range(int(words[2])):  # count
         with lock(words[0]):
             with open(words[1]) as f:

@@ -7,6 +7,7 @@ package zktest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -41,21 +42,28 @@ func Jar(t testing.TB) string {
 type Server struct {
 	Addr string // host:port for clients
 
-	t   testing.TB
-	dir string
-	mu  sync.Mutex
-	cmd *exec.Cmd
+	t    testing.TB
+	port int
+	dir  string
+	mu   sync.Mutex
+	cmd  *exec.Cmd
 }
 
-// Port returns a loopback port that nobody listens on.
+// Port returns a loopback port that nobody listens on. It lies below those that
+// the system gives to connections and to listeners without a port of their own,
+// so nobody takes it before the server does.
 func Port(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, highest = 10_000, 32_000
+	for range 1000 {
+		port := lowest + rand.IntN(highest-lowest)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // Start runs one server until the test ends. Further lines of its configuration
@@ -71,7 +79,7 @@ func Start(t testing.TB, lines ...string) *Server {
 func configure(t testing.TB, lines ...string) *Server {
 	t.Helper()
 	port := Port(t)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, dir: t.TempDir()}
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, port: port, dir: t.TempDir()}
 	lines = append([]string{
 		"dataDir=" + s.dir,
 		"clientPortAddress=127.0.0.1",
@@ -90,6 +98,20 @@ func configure(t testing.TB, lines ...string) *Server {
 }
 
 func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
+
+// Reconfigure adds lines to the configuration. They count from the next Run,
+// and replace earlier lines of the same name.
+func (s *Server) Reconfigure(lines ...string) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.config())
+	if err == nil {
+		text = append(text, strings.Join(lines, "\n")+"\n"...)
+		err = os.WriteFile(s.config(), text, 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
 
 // Run starts the process.
 func (s *Server) Run() {
@@ -167,13 +189,18 @@ func (s *Server) Mode() string {
 	return mode
 }
 
+// Said is what the process printed so far.
+func (s *Server) Said() string {
+	said, _ := os.ReadFile(filepath.Join(s.dir, "said"))
+	return string(said)
+}
+
 // await waits until the server serves.
 func (s *Server) await() {
 	s.t.Helper()
 	for end := time.Now().Add(Patience); s.Mode() == ""; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			said, _ := os.ReadFile(filepath.Join(s.dir, "said"))
-			s.t.Fatalf("the server does not serve after %v:\n%s", Patience, said)
+			s.t.Fatalf("the server does not serve after %v:\n%s", Patience, s.Said())
 		}
 	}
 }

@@ -71,7 +71,10 @@ func TestMistypedWordsGetASuggestion(t *testing.T) {
 		// two letters swapped are one difference
 		"rnu k": `there is no command "rnu"; did you mean run? See getsetlock --help`,
 		"sl":    "did you mean ls?",
-		"RUN k": "did you mean run?",
+		// it looks like --greatest and --forget
+		"doctor --target etcd://h":  "unknown flag: --target: getsetlock doctor is for Redis; run, hold, wait,",
+		"migrate status --target x": "getsetlock migrate is for Redis",
+		"RUN k":                     "did you mean run?",
 		// three letters, two of which differ: a guess would be too bold
 		"rxy":                           `there is no command "rxy"; see`,
 		"runn":                          `there is no command "runn"; did you mean run? See getsetlock --help`,
@@ -95,6 +98,24 @@ func TestMistypedWordsGetASuggestion(t *testing.T) {
 	}
 	got := s.Run("run", "--wiat", "1s", "k", "--", "true")
 	s.Want(got, 125, "", "unknown flag: --wiat; did you mean --wait? See getsetlock run --help")
+}
+
+// A server of Redis on the same machine is not what the variable names. Verbs
+// for Redis ask no server then.
+func TestVerbsOfRedisRefuseTheVariableOfAStore(t *testing.T) {
+	s := clitest.NewStage(t)
+	s.Vars = map[string]string{"GETSETLOCK_TARGET": "etcd://h"}
+	const says = "$GETSETLOCK_TARGET names another store, and this is for Redis: name a server by --redis; run, hold, wait,"
+	for _, line := range []string{"doctor", "doctor --quorum", "audit --for 1s", "migrate status"} {
+		s.Want(s.Run(strings.Fields(line)...), 2, "", says)
+	}
+	if got := s.Run("doctor", "--redis", s.World.URL()); got.Code != 0 || got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+	s.Vars["GETSETLOCK_REDIS"] = s.World.URL()
+	if got := s.Run("doctor"); got.Code != 0 || got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestVersionFlagPrintsWhatTheVerbPrints(t *testing.T) {

@@ -30,7 +30,8 @@ a password by $GETSETLOCK_PASSWORD or a file ($GETSETLOCK_PASSWORD_FILE,
 --password-file), never by --redis: other users of the machine can read your
 command lines. For sentinels: $GETSETLOCK_SENTINEL_PASSWORD, or the same with
 _FILE. For certificates: $GETSETLOCK_CACERT, and of a client $GETSETLOCK_CERT
-and $GETSETLOCK_KEY_FILE.`
+and $GETSETLOCK_KEY_FILE. Locks in etcd or ZooKeeper: --target, or
+$GETSETLOCK_TARGET.`
 
 const rootExamples = `  getsetlock rehearse                     see what goes wrong without a lock;
                                           needs no server
@@ -77,7 +78,7 @@ func newRoot(e *out.Env) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.Version = smallverbs.VersionLine()
+	root.Version = smallverbs.VersionLine(e)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version, as the verb version does")
 	root.SetFlagErrorFunc(flagError)
@@ -101,6 +102,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	})
 	word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 	word, _, _ = strings.Cut(word, "=") // after it may come a password
+	if word == "target" {
+		return out.WrongUse("%w: %s is for Redis; %s", err, cmd.CommandPath(), out.OtherStores)
+	}
 	if near := out.Nearest(word, names); near != "" {
 		return out.WrongUse("%w; did you mean --%s? See %s --help", err, near, cmd.CommandPath())
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child/childtest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -43,6 +44,7 @@ type Stage struct {
 	Timeout     time.Duration    // Timeout of Env
 	Patience    time.Duration    // Patience of Env
 	Vars        map[string]string
+	Stores      map[string]backing.Store // of Env
 	Stdin       string
 	Stdout      io.Writer // nil: kept in Screen
 	Interactive bool
@@ -109,6 +111,7 @@ func (s *Stage) StartReading(in io.Reader, args ...string) *Started {
 			slices.Sort(all)
 			return all
 		},
+		Stores:      s.Stores,
 		Clock:       s.Clock,
 		Aside:       s.aside(),
 		Timeout:     s.Timeout,

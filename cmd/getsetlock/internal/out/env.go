@@ -26,6 +26,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -37,6 +38,10 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Environ        func() []string
 	Getenv         func(string) string
+
+	// Stores are the stores other than Redis whose locks the verbs can take, by
+	// the scheme of their addresses.
+	Stores map[string]backing.Store
 
 	// Clock decides when leases end and when to renew them.
 	Clock lock.Clock

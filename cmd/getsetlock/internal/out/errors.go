@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // OwnCode is an exit code that getsetlock itself decides on. The exit code of a
@@ -96,17 +97,32 @@ func unprinted(err error) error {
 }
 
 // unprefixed is an error whose message lacks the package names that each layer
-// puts in front.
+// puts in front, and the fields that a program sets where users have flags.
 type unprefixed struct{ error }
 
 func (e unprefixed) Error() string {
 	said := packages.ReplaceAllString(e.error.Error(), "$1")
-	return strings.ReplaceAll(said, "; see Config.Replicas", "; lower --replicas if fewer are enough")
+	return fields.ReplaceAllString(onlyFlags.Replace(said), ")")
 }
+
+// fields finds a field next to the flag or variable that does the same.
+var fields = regexp.MustCompile(`[;,] Options\.[A-Za-z]+(?: and Key)?\)`)
+
+// onlyFlags replaces what a program would set in errors of Redis locks.
+var onlyFlags = strings.NewReplacer(
+	"; see Config.Replicas", "; lower --replicas if fewer are enough",
+	"(Config.TTL less Config.Margin); raise Config.TTL", "(--ttl less its margin of safety); raise --ttl",
+	" (Options.SentinelPassword, Options.SentinelPasswordFile)", "",
+	"), a file (--password-file", ") and a file (--password-file",
+	" and a function (Options.Credentials)", "",
+	", by $"+redisconn.EnvPassword+" or by Options.Password", " or by $"+redisconn.EnvPassword,
+	", or set Options.SentinelPlain if the server speaks TLS", "",
+	" in MemberConfig.Also (run --also)", " by --also")
 
 // packages finds package names in front of messages. It leaves alone the same
 // words inside a server's message or a key's name.
-var packages = regexp.MustCompile(`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|audit|redisconn|wire): )+`)
+var packages = regexp.MustCompile(
+	`(?m)(^|[:;] |\()(?:(?:lock|legacy|modern|quorum|audit|redisconn|wire|etcd|zookeeper): )+`)
 
 func (e unprefixed) Unwrap() error { return e.error }
 
@@ -220,7 +236,8 @@ func InFlags(err error) error {
 }
 
 var fieldFlags = [][2]string{
-	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""},
+	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""}, {"etcd: ", ""}, {"zookeeper: ", ""},
+	{"quorum: ", ""}, {"GreatestTTL", "--greatest"},
 	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
 	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "},
 	{"Ahead ", "--ahead "}, {"Gap ", "--gap "},

@@ -15,15 +15,20 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// ServerFlags are the flags that choose the server, and --quiet.
+// ServerFlags are the flags that choose the server, and --quiet. Redis is the
+// last address that was given; a verb with --quorum takes all of them.
 type ServerFlags struct {
 	Redis, CACert, Cert, Key, PasswordFile string
+	Target                                 string // of another store, see TargetFlag
 	Quiet                                  bool
+	Quorum                                 bool // --quorum: several servers keep each lock
+
+	given []string // every --redis, in their order
 }
 
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Redis, "redis", "", "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	f.RegisterAddress(cmd, "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
 	f.RegisterFiles(cmd)
 	Complete(cmd, "redis", cobra.NoFileCompletions)
 }
@@ -51,14 +56,23 @@ func (f *ServerFlags) QuietFlag(cmd *cobra.Command) {
 // Open returns a pool for the server, and the server's address without its
 // password. Nothing has been sent yet.
 func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error) {
+	if err := f.one(e); err != nil {
+		return nil, "", err
+	}
 	raw, options := f.Picked(e)
+	return f.pool(e, raw, options)
+}
+
+// pool returns a pool for one server.
+func (f *ServerFlags) pool(e *Env, raw string, options redisconn.Options) (pool *redis.Pool, address string,
+	err error) {
 	a, err := redisconn.Parse(raw)
 	if err != nil {
-		return nil, "", WrongUse("%w", err)
+		return nil, "", WrongUse("%w", unprefixed{err})
 	}
 	pool, err = a.Pool(options)
 	if err != nil {
-		return nil, "", WrongUse("%w", err)
+		return nil, "", WrongUse("%w", unprefixed{err})
 	}
 	if unused := f.unused(e); unused != "" {
 		dial := pool.DialContext
@@ -78,21 +92,32 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 // another server, see [ServerFlags.Picked]. Without it, an error asks for a
 // password that its reader has given.
 func (f *ServerFlags) unused(e *Env) string {
-	set := e.Getenv(redisconn.Env)
-	if set == "" || set == redisconn.Pick(f.Redis, e.Getenv) {
+	if f.ofEnvironment(e) {
+		return ""
+	}
+	return unusedVariables(e, redisconn.Pick(f.Redis, e.Getenv), "--redis")
+}
+
+// unusedVariables is unused for the address that flag names.
+func unusedVariables(e *Env, address, flag string) string {
+	owner := redisconn.Env
+	if e.Getenv(owner) == "" {
+		owner = EnvTarget
+	}
+	if set := e.Getenv(owner); set == "" || set == address {
 		return ""
 	}
 	var names []string
-	for _, name := range ServerVariables[1:] {
-		if e.Getenv(name) != "" {
+	for _, name := range ServerVariables {
+		if name != redisconn.Env && name != EnvTarget && e.Getenv(name) != "" {
 			names = append(names, "$"+name)
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("not used: %s, set for the server of $%s, while --redis names another",
-		strings.Join(names, ", "), redisconn.Env)
+	return fmt.Sprintf("not used: %s, set for the server of $%s, while %s names another",
+		strings.Join(names, ", "), owner, flag)
 }
 
 // Picked returns the server's address, with its password, and the options for
@@ -101,10 +126,16 @@ func (f *ServerFlags) unused(e *Env) string {
 // The other variables belong to the address in [redisconn.Env], and to the
 // address of --redis only where that variable is not set or says the same. A
 // run sets them for its command. That command may name another server by
-// --redis, which must not get this server's password.
+// --redis, which must not get this server's password. Where [EnvTarget] alone
+// is set, they belong to that store.
 func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	raw = redisconn.Pick(f.Redis, e.Getenv)
-	if set := e.Getenv(redisconn.Env); set == "" || set == raw {
+	return raw, f.options(e, raw)
+}
+
+// options returns the options for one of the addresses.
+func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
+	if f.ofEnvironment(e) {
 		o = redisconn.OptionsFromEnv(raw, e.Getenv)
 	}
 	if f.PasswordFile != "" {
@@ -116,12 +147,12 @@ func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
 	if f.Cert != "" || f.Key != "" {
 		o.Cert, o.Key = f.Cert, f.Key
 	}
-	return raw, o
+	return o
 }
 
 // ServerVariables are the variables that name the server for a started program,
 // see [ServerFlags.Environment].
-var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.EnvPasswordFile,
+var ServerVariables = []string{redisconn.Env, EnvTarget, redisconn.EnvPassword, redisconn.EnvPasswordFile,
 	redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile, redisconn.EnvCACert, redisconn.EnvCert,
 	redisconn.EnvKeyFile}
 
@@ -129,8 +160,17 @@ var ServerVariables = []string{redisconn.Env, redisconn.EnvPassword, redisconn.E
 // same server, with the same user and password. File paths are absolute, since
 // the program may change its directory first.
 func (f *ServerFlags) Environment(e *Env) []string {
-	raw, o := f.Picked(e)
-	env := []string{redisconn.Env + "=" + raw}
+	addresses := f.Addresses(e)
+	env := []string{redisconn.Env + "=" + strings.Join(addresses, " ")}
+	var o redisconn.Options
+	for _, raw := range addresses {
+		o = fuller(o, f.options(e, raw))
+	}
+	if t, err := f.PickTarget(e); err == nil && t != nil {
+		env[0] = EnvTarget + "=" + t.Raw
+		o = redisconn.Options{Password: t.Options.Password, PasswordFile: t.Options.PasswordFile,
+			CACert: t.Options.CACert, Cert: t.Options.Cert, Key: t.Options.Key}
+	}
 	for _, v := range []struct {
 		name, value string
 		file        bool

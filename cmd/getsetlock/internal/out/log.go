@@ -12,7 +12,7 @@ import (
 
 // warner is a slog.Handler that prints log records as all other lines on stderr
 // are printed: `getsetlock: warning: lease not renewed (key "k", until
-// 12:00:05, error …)`.
+// 12:00:05, error …)`. It names flags where the library names fields.
 type warner struct {
 	env   *Env
 	attrs []slog.Attr
@@ -32,7 +32,10 @@ func (w *warner) Handle(_ context.Context, r slog.Record) error {
 	var parts []string
 	add := func(a slog.Attr) bool {
 		v := a.Value.Resolve()
+		err, failed := v.Any().(error)
 		switch {
+		case failed:
+			parts = append(parts, a.Key+" "+inFlags.Replace(unprefixed{err}.Error()))
 		case v.Kind() == slog.KindString:
 			parts = append(parts, fmt.Sprintf("%s %q", a.Key, v.String()))
 		case v.Kind() == slog.KindTime:
@@ -46,9 +49,9 @@ func (w *warner) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	text := r.Message
+	text := inFlags.Replace(r.Message)
 	if len(parts) > 0 {
-		text = fmt.Sprintf("%s (%s)", r.Message, strings.Join(parts, ", "))
+		text = fmt.Sprintf("%s (%s)", text, strings.Join(parts, ", "))
 	}
 	if w.env.told.first(text) {
 		w.env.Say(false, "warning: %s", text)

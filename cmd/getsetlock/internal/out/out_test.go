@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +73,61 @@ func TestErrorsLoseOnlyPackageNames(t *testing.T) {
 		if got := (unprefixed{errors.New(said)}).Error(); got != want {
 			t.Errorf("%s: %q, want %q", said, got, want)
 		}
+	}
+}
+
+// The library's errors are for programs too. A user of the command has flags
+// and variables only.
+func TestErrorsOfRedisNameNoFields(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "word")
+	if err := os.WriteFile(file, []byte("w"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	passwords := map[string]string{"GETSETLOCK_SENTINEL_PASSWORD": "w",
+		"GETSETLOCK_SENTINEL_PASSWORD_FILE": file}
+	for _, c := range []struct {
+		flags ServerFlags
+		vars  map[string]string
+		says  string
+	}{
+		{ServerFlags{Redis: "redis://u@h"}, nil,
+			"by a file (--password-file, $GETSETLOCK_PASSWORD_FILE) or by $GETSETLOCK_PASSWORD"},
+		{ServerFlags{Redis: "redis://:p@h", PasswordFile: file}, nil,
+			"a password ($GETSETLOCK_PASSWORD) and a file (--password-file, $GETSETLOCK_PASSWORD_FILE)"},
+		{ServerFlags{Redis: "redis://h", Cert: file}, nil, "(--cert and --key) is for addresses"},
+		{ServerFlags{Redis: "rediss://h", Cert: file}, nil,
+			"give both (--cert and --key, $GETSETLOCK_CERT and $GETSETLOCK_KEY_FILE)"},
+		{ServerFlags{Redis: "redis+sentinel://h/m"}, passwords,
+			"($GETSETLOCK_SENTINEL_PASSWORD) or a file ($GETSETLOCK_SENTINEL_PASSWORD_FILE)"},
+	} {
+		_, _, err := c.flags.Open(in(c.vars))
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "Options.") {
+			t.Errorf("%s: %v, want %q", c.flags.Redis, err, c.says)
+		}
+	}
+	for said, want := range map[string]string{
+		"(--cacert, $X; Options.CACert)":                                        "(--cacert, $X)",
+		"set $A or $B (Options.SentinelPassword, Options.SentinelPasswordFile)": "set $A or $B",
+		"write x://, or set Options.SentinelPlain if the server speaks TLS":     "write x://",
+		"(Config.TTL less Config.Margin); raise Config.TTL": "(--ttl less its margin of safety); " +
+			"raise --ttl",
+		`"a" in MemberConfig.Also (run --also), or alone`: `"a" by --also, or alone`,
+	} {
+		if got := (unprefixed{errors.New(said)}).Error(); got != want {
+			t.Errorf("%s: %q, want %q", said, got, want)
+		}
+	}
+}
+
+// Stores warn of what a program would set, in words or by an error.
+func TestWarningsOfStoresNameNoFields(t *testing.T) {
+	errs := &strings.Builder{}
+	log := (&Env{Stderr: errs}).Logger(false)
+	log.Warn("set Config.TTL to four ticks", "server", "h:1")
+	log.Warn("lease not renewed", "error", errors.New("zookeeper: no reply within Config.Timeout"))
+	if want := "getsetlock: warning: set --ttl to four ticks (server \"h:1\")\n" +
+		"getsetlock: warning: lease not renewed (error no reply in time)\n"; errs.String() != want {
+		t.Errorf("%q, want %q", errs, want)
 	}
 }
 

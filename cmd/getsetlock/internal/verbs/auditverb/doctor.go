@@ -50,6 +50,9 @@ in bursts). It measures the clock spread, and finds ghosts and locks that old
 clients take for live. Without it, --spread gives the clock spread, or doctor
 assumes the usual one.
 
+With --quorum, doctor examines the servers of a quorum: which of them vote, and
+why the others do not. It looks at no key.
+
 Exit codes:
   0  nothing is wrong
   1  something is wrong, or was before --fix
@@ -83,6 +86,12 @@ func NewDoctor(e *out.Env) *cobra.Command {
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.server.Quorum {
+				if err := f.checkQuorum(cmd); err != nil {
+					return err
+				}
+				return f.quorum(e, cmd.Context())
+			}
 			cfg, err := f.complete(e, cmd)
 			if err != nil {
 				return err
@@ -91,6 +100,7 @@ func NewDoctor(e *out.Env) *cobra.Command {
 		},
 	}
 	f.server.Register(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default: detected)")
 	flags := cmd.Flags()
@@ -98,7 +108,7 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out where the lease is unknown",
 		"the old clients' shortest lease (default: unknown)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the value of --lease",
-		"the old clients' longest lease (default: --lease)")
+		"the old clients' longest lease (default: --lease); with --quorum the longest TTL of any client on the servers (default 30s)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread",
 		"largest difference between two old clients' clocks (default: assumed; more where --watch sees more)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
@@ -309,7 +319,8 @@ func printDiagnosis(e *out.Env, address string, d *audit.Diagnosis) {
 type DoctorDocument struct {
 	Schema   string          `json:"schema"`
 	Keys     int64           `json:"keys"`
-	More     int64           `json:"more"` // number of findings about keys beyond those listed
+	More     int64           `json:"more"`    // number of findings about keys beyond those listed
+	Members  []doctorMember  `json:"members"` // servers of a quorum; null without --quorum
 	Findings []doctorFinding `json:"findings"`
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/bench"
+	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/quorum"
 )
 
 const benchLong = `Measures this program's locks on your server, and compares each with the same
@@ -31,6 +33,9 @@ clients do. At the end, and after ^C, bench looks once through all keys (SCAN)
 for leftovers. A bench that is killed by SIGKILL leaves counters of fencing
 numbers without a TTL (gsl:fence:getsetlock-bench-…); the next bench deletes
 those older than an hour.
+
+With --quorum it measures a lock on several servers, with and without fencing
+numbers, and compares it with the same lock on the first of them.
 
 Scenarios; by default all except the last two:
 %s
@@ -71,6 +76,8 @@ func New(e *out.Env) *cobra.Command {
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.scenario, "scenario", nil,
@@ -120,34 +127,118 @@ func benchList() string {
 }
 
 func (f *benchFlags) run(e *out.Env, ctx context.Context) error {
+	t, err := f.server.PickTarget(e)
+	if err != nil {
+		return err
+	}
+	switch {
+	case t != nil:
+		return f.runTarget(e, ctx, t)
+	case f.server.Quorum:
+		return f.runQuorum(e, ctx)
+	}
 	scenarios, heavy := benchScenarios()
-	if len(f.scenario) > 0 {
-		var err error
-		if scenarios, err = bench.Pick(append(scenarios, heavy...), f.scenario...); err != nil {
-			return out.WrongUse("--scenario: %w", err)
-		}
+	if scenarios, err = f.picked(scenarios, heavy); err != nil {
+		return err
 	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {
 		return err
 	}
 	pool.Close()
-	child, err := benchSelf()
+	raw, options := f.server.Picked(e)
+	return f.measure(e, ctx, address, &bench.Runner{
+		Adapters: bench.Own(), Scenarios: scenarios, Redis: raw, Access: bench.AccessOf(options)})
+}
+
+// runTarget measures the locks of a store other than Redis.
+func (f *benchFlags) runTarget(e *out.Env, ctx context.Context, t *out.Target) error {
+	var names []string
+	for _, a := range t.Adapters {
+		names = append(names, a.Name)
+	}
+	scenarios, err := f.picked(bench.OfStore(names, t.Base), nil)
 	if err != nil {
+		return err
+	}
+	conn, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Look(ctx, "getsetlock:bench"); err != nil {
+		return out.CouldNot(out.ToldBy(conn, err), "measuring on %s", t.Where())
+	}
+	o := t.Options
+	return f.measure(e, ctx, t.Where(), &bench.Runner{
+		Adapters: t.Adapters, Scenarios: scenarios, Target: t.Raw,
+		Access: bench.Access{Password: o.Password, PasswordFile: o.PasswordFile, CACert: o.CACert,
+			Cert: o.Cert,
+			Key:  o.Key},
+		Clean: func(prefix string) { _ = conn.Clean(context.WithoutCancel(ctx), prefix) },
+	})
+}
+
+// runQuorum measures a lock on several servers, and the same lock on the first
+// of them.
+func (f *benchFlags) runQuorum(e *out.Env, ctx context.Context) error {
+	members, err := f.server.Members(e)
+	if err != nil {
+		return err
+	}
+	var names, addresses []string
+	for _, a := range bench.Quorum() {
+		names = append(names, a.Name)
+	}
+	for _, m := range members {
+		addresses = append(addresses, m.Raw)
+	}
+	scenarios, err := f.picked(bench.OfStore(names, bench.QuorumBase), nil)
+	if err != nil {
+		return err
+	}
+	b, err := out.Quorum(e, members, modern.Config{}, quorum.Config{GreatestTTL: out.GreatestTTL})
+	if err != nil {
+		return err
+	}
+	err = b.Check(ctx).Err()
+	_ = b.Close()
+	if err != nil {
+		return out.CouldNot(err, "measuring on %s", out.Servers(members))
+	}
+	access := bench.AccessOf(out.AccessOf(members))
+	return f.measure(e, ctx, out.Servers(members), &bench.Runner{
+		Adapters: bench.Quorum(), Scenarios: scenarios, Target: strings.Join(addresses, " "), Access: access,
+		Clean: func(prefix string) { bench.CleanQuorum(addresses, access, prefix) },
+	})
+}
+
+// picked returns the scenarios of --scenario, else the usual ones.
+func (f *benchFlags) picked(usual, heavy []bench.Scenario) ([]bench.Scenario, error) {
+	if len(f.scenario) == 0 {
+		return usual, nil
+	}
+	some, err := bench.Pick(append(usual, heavy...), f.scenario...)
+	if err != nil {
+		return nil, out.WrongUse("--scenario: %w", err)
+	}
+	return some, nil
+}
+
+// measure completes a Runner, runs it and prints what it found.
+func (f *benchFlags) measure(e *out.Env, ctx context.Context, address string, r *bench.Runner) error {
+	var err error
+	if r.Child, err = benchSelf(); err != nil {
 		return out.CouldNot(err, "finding this program's own file")
 	}
-	raw, options := f.server.Picked(e)
 	var bar *out.Progress
-	r := bench.Runner{
-		Adapters: bench.Own(), Scenarios: scenarios, Rounds: f.rounds, Quick: f.quick, Child: child,
-		Redis: raw, Access: bench.AccessOf(options),
-		Prefix: "getsetlock:bench:" + strings.ToLower(rand.Text()[:8]) + ":",
-		Progress: func(done, total int, _, _ string) {
-			if bar == nil {
-				bar = e.Progress(f.server.Quiet, "measuring", int64(total))
-			}
-			bar.Set(int64(done))
-		},
+	r.Rounds, r.Quick = f.rounds, f.quick
+	r.Prefix = "getsetlock:bench:" + strings.ToLower(rand.Text()[:8]) + ":"
+	r.Progress = func(done, total int, _, _ string) {
+		if bar == nil {
+			bar = e.Progress(f.server.Quiet, "measuring", int64(total))
+		}
+		bar.Set(int64(done))
 	}
 	rep, err := r.Run(ctx)
 	if bar != nil {
@@ -156,7 +247,7 @@ func (f *benchFlags) run(e *out.Env, ctx context.Context) error {
 	if err != nil {
 		return out.CouldNot(err, "measuring on %s", address)
 	}
-	return f.print(e, scenarios, rep)
+	return f.print(e, r.Scenarios, rep)
 }
 
 // print prints the measurements, also where some measurements failed.
@@ -232,7 +323,11 @@ func NewProcess(e *out.Env) *cobra.Command {
 		Hidden: true,
 		Args:   out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := bench.Child(bench.Own(), e.Stdin, e.Stdout); err != nil {
+			adapters := append(bench.Own(), bench.Quorum()...)
+			for _, store := range e.Stores {
+				adapters = append(adapters, store.Adapters...)
+			}
+			if err := bench.Child(adapters, e.Stdin, e.Stdout); err != nil {
 				return out.WrongUse("%w", err)
 			}
 			return nil

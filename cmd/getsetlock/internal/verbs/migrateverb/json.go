@@ -32,6 +32,7 @@ type Document struct {
 	Over      bool            `json:"over"`
 	Carved    []string        `json:"carved_out"`
 	From      *string         `json:"carved_from"`
+	Target    *string         `json:"target"`
 	Members   []migrateMember `json:"members"`
 	Gate      *migrateGate    `json:"gate"`
 	Notes     []string        `json:"notes"`
@@ -57,6 +58,7 @@ type migrateMember struct {
 	Ahead   *json.Number   `json:"ahead_ms"`
 	Probe   string         `json:"probe"`
 	Also    map[string]int `json:"also"`
+	Target  *string        `json:"target"`
 }
 
 type migrateGate struct {
@@ -111,13 +113,14 @@ func migrateDocument(r *fleet.Report) Document {
 	if r.From != (migrate.Origin{}) {
 		a.From = &r.From.Namespace
 	}
+	a.Target = named(r.Target)
 	for _, m := range r.Members {
 		one := migrateMember{
 			ID: m.ID, Name: m.Name, Host: m.Host, Since: out.Instant(m.Since),
 			Leaving: out.Instant(m.Leaving), Dialect: m.Dialect, Phase: phaseName(m.Phase), Epoch: m.Epoch,
 			Seen:    out.Instant(m.Seen),
 			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind),
-			Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe,
+			Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe, Target: named(m.Target),
 		}
 		one.Also = map[string]int{}
 		for namespace, n := range m.Also {
@@ -134,6 +137,14 @@ func migrateDocument(r *fleet.Report) Document {
 			findingsOf(g.Evidence)}
 	}
 	return a
+}
+
+// named is nil for an empty text.
+func named(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func roadDocument(road *fleet.Road) Document {

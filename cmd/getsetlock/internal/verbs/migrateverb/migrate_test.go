@@ -65,9 +65,16 @@ func (tr *troupe) pass(d time.Duration) {
 // join adds a program whose scripts work. Its id is greater than those before.
 func (tr *troupe) join(namespace, name string) *migrate.Member {
 	tr.T.Helper()
+	return tr.composes(namespace, name, "")
+}
+
+// composes is join for a program that composes its locks with a target.
+func (tr *troupe) composes(namespace, name, target string) *migrate.Member {
+	tr.T.Helper()
 	for {
 		m, err := migrate.Join(context.Background(), tr.World.Pool(), migrate.MemberConfig{
-			Namespace: namespace, Name: name, Clock: still{tr.World.Clock(redistest.Skew{})},
+			Namespace: namespace, Name: name, Target: target,
+			Clock: still{tr.World.Clock(redistest.Skew{})},
 		})
 		if err != nil {
 			tr.T.Fatal(err)
@@ -163,6 +170,42 @@ func TestUnfinishedStepIsExitCode1(t *testing.T) {
 	}
 	tr.pass(0)
 	tr.ends(0, tr.verb("back", "--go"))
+}
+
+// Where no member has a target, there is no such column.
+func TestStatusShowsTheTargetOfEachMember(t *testing.T) {
+	tr := newTroupe(t)
+	tr.ends(0, tr.verb("init"))
+	tr.join("stock", "till")
+	if s := tr.ends(0, tr.verb("status")); strings.Contains(s.Out, "target") {
+		t.Errorf("without a target:\n%s", s.Out)
+	}
+	tr.composes("stock", "shop", "etcd of the shop")
+	s := tr.ends(0, tr.verb("status"))
+	for _, want := range []string{"  TARGET\n", "shop  observe", "  etcd of the shop\n"} {
+		if !strings.Contains(s.Out, want) {
+			t.Errorf("%q is not in\n%s", want, s.Out)
+		}
+	}
+	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
+	if len(a.Members) != 2 || a.Members[0].Target != nil || a.Members[1].Target == nil ||
+		*a.Members[1].Target != "etcd of the shop" || a.Target != nil {
+		t.Errorf("%+v", a)
+	}
+
+	clean := migrate.Record{Epoch: 9, Phase: migrate.Clean, Since: tr.World.ServerNow(), Dialect: "Jedis",
+		Target: "etcd of the shop"}
+	tr.set("gsl:phase:stock", clean.String(), 0)
+	tr.pass(0)
+	s = tr.ends(0, tr.verb("status"))
+	if !strings.Contains(s.Out, "epoch 9, dialect Jedis, target etcd of the shop\n") {
+		t.Errorf("in clean:\n%s", s.Out)
+	}
+	a = answered(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.Target == nil || *a.Target != "etcd of the shop" || a.Members[0].Phase != nil ||
+		a.Members[1].Phase == nil {
+		t.Errorf("%+v", a)
+	}
 }
 
 func answered(t *testing.T, s clitest.Screen) Document {

@@ -104,8 +104,12 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 	if r.Phase == migrate.NoPhase {
 		fmt.Fprintf(e.Stdout, "%s: no record\n\n", name)
 	} else {
-		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s\n\n", name, r.Phase,
-			clockTime(r.Since), r.Epoch, r.Dialect)
+		target := ""
+		if r.Target != "" {
+			target = ", target " + out.Escaped(r.Target)
+		}
+		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s%s\n\n", name, r.Phase,
+			clockTime(r.Since), r.Epoch, r.Dialect, target)
 	}
 	if r.From != (migrate.Origin{}) {
 		fmt.Fprintf(e.Stdout, "carved out of namespace %q (epoch %d there)\n\n", r.From.Namespace,
@@ -124,11 +128,20 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 		}
 		return out.Rounded(r.ServerNow.Sub(m.Seen)) + " ago"
 	}
-	g := out.NewGrid(out.Left("member"), out.Left("name"), out.Left("phase"), out.Right("seen"),
-		out.Right("leases"), out.Right("behind"), out.Right("ahead"), out.Left("scripts"))
+	heads := []out.Column{out.Left("member"), out.Left("name"), out.Left("phase"), out.Right("seen"),
+		out.Right("leases"), out.Right("behind"), out.Right("ahead"), out.Left("scripts")}
+	targets := slices.ContainsFunc(r.Members, func(m migrate.MemberState) bool { return m.Target != "" })
+	if targets {
+		heads = append(heads, out.Left("target"))
+	}
+	g := out.NewGrid(heads...)
 	for _, m := range r.Members {
-		g.Add(m.ID, out.Dashed(out.Escaped(m.Name)), m.Phase.String(), seen(m), leasesOf(m),
-			claimWords(m.Behind), claimWords(m.Ahead), out.Dashed(out.Shortened(m.Probe, 60)))
+		row := []any{m.ID, out.Dashed(out.Escaped(m.Name)), m.Phase.String(), seen(m), leasesOf(m),
+			claimWords(m.Behind), claimWords(m.Ahead), out.Dashed(out.Shortened(m.Probe, 60))}
+		if targets {
+			row = append(row, out.Dashed(out.Escaped(m.Target)))
+		}
+		g.Add(row...)
 	}
 	e.Print(g)
 	fmt.Fprintln(e.Stdout)

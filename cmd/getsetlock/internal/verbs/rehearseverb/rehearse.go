@@ -139,7 +139,7 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.Var(&p.Job, "job", "time of a program between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "number of holders of each kind that die")
 	flags.IntVar(&p.Overruns, "overruns", 0, "number of old clients' jobs that outlast their lease")
-	flags.StringVar(&f.server.Redis, "redis", "", "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS)")
+	f.server.RegisterAddress(cmd, "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS)")
 	f.server.RegisterFiles(cmd)
 	out.Complete(cmd, "redis", cobra.NoFileCompletions)
 	flags.StringVar(&f.report, "report", "",

@@ -174,7 +174,7 @@ func (k *movingKeeper) stored(ctx context.Context, raw string) (bool, error) {
 
 func (k *movingKeeper) encoding() dialect.Encoding { return k.bridge.Dialect().KeyEncoding }
 
-func (k *movingKeeper) warning() string { return "" }
+func (k *movingKeeper) warnings(context.Context) []string { return nil }
 
 func (k *movingKeeper) close(wait time.Duration) {
 	k.clientKeeper.close(wait)

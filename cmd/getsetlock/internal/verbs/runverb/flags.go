@@ -1,6 +1,7 @@
 package runverb
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -32,20 +33,21 @@ func (f *runFlags) moves() bool { return f.protocol == out.ProtocolDual || f.pro
 
 // check refuses flags that contradict each other. Durations are compared with
 // each other later, in New of the backends.
-func (f *runFlags) check(cmd *cobra.Command) error {
-	if err := f.pickProtocol(cmd); err != nil {
+func (f *runFlags) check(e *out.Env, cmd *cobra.Command) (err error) {
+	if f.target, err = f.server.PickTarget(e); err != nil {
 		return err
 	}
-	if f.keep < 0 {
-		return out.WrongUse("--keep is %v; it must not be negative", f.keep)
+	if f.target != nil {
+		return f.checkTarget(cmd)
+	}
+	if err := cmp.Or(f.checkQuorum(cmd), f.pickProtocol(cmd)); err != nil {
+		return err
 	}
 	if len(f.also) > 0 && f.protocol != protocolAuto {
 		return out.WrongUse("--also is for --protocol auto: it names namespaces that a migration may carve out of --namespace")
 	}
-	f.waitGiven = cmd.Flags().Changed("wait")
-	f.graceGiven = cmd.Flags().Changed("grace")
-	if f.graceGiven && f.grace < 0 {
-		return out.WrongUse("--grace %v is negative", f.grace)
+	if err := f.checkTimes(cmd); err != nil {
+		return err
 	}
 	switch {
 	case f.protocol != out.ProtocolLegacy, f.mode == "hardened":
@@ -65,13 +67,26 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// checkTimes refuses times that no lock can have.
+func (f *runFlags) checkTimes(cmd *cobra.Command) error {
+	f.waitGiven = cmd.Flags().Changed("wait")
+	f.graceGiven = cmd.Flags().Changed("grace")
+	switch {
+	case f.keep < 0:
+		return out.WrongUse("--keep is %v; it must not be negative", f.keep)
+	case f.graceGiven && f.grace < 0:
+		return out.WrongUse("--grace %v is negative", f.grace)
+	}
+	return nil
+}
+
 // pickProtocol chooses the protocol. A flag that describes old clients selects
 // legacy.
 func (f *runFlags) pickProtocol(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed("protocol")
 	ofOld := ""
 	for _, name := range forLegacy {
-		if cmd.Flags().Changed(name) {
+		if cmd.Flags().Changed(name) && !f.server.Quorum {
 			ofOld = name
 			break
 		}

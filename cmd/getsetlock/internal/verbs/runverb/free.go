@@ -33,7 +33,7 @@ func (r *runner) awaitFree(ctx context.Context) error {
 	var remind reminder
 	began, answered := r.env.Clock.Now(), false
 	for {
-		changed, disarm, every := r.armed(ctx)
+		changed, disarm, every := r.armed(ctx, r.env.Clock.Now().Sub(began))
 		seen, err := r.keeper.look(ctx, r.key)
 		answered = answered || err == nil
 		if err == nil && seen.free {
@@ -59,8 +59,18 @@ func (r *runner) awaitFree(ctx context.Context) error {
 }
 
 // armed asks the server to report the next change of the key. It returns how
-// long to wait for it.
-func (r *runner) armed(ctx context.Context) (changed <-chan struct{}, disarm func(), every time.Duration) {
+// long to wait for it. Another store is asked only within --wait, of which gone
+// has passed: if it does not answer, the look that follows takes its time too.
+func (r *runner) armed(ctx context.Context, gone time.Duration) (changed <-chan struct{}, disarm func(),
+	every time.Duration) {
+	if w := &r.flags.wait; r.flags.target != nil && !w.forever {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, w.d-gone)
+		defer end()
+		if ctx.Err() != nil {
+			return nil, func() {}, lookEvery
+		}
+	}
 	c := make(chan struct{}, 1)
 	cancel, _, err := r.keeper.await(ctx, r.key, func() { c <- struct{}{} })
 	if err != nil {

@@ -26,8 +26,8 @@ reading that line. If hold ends without it, the lock was not taken. If the line
 cannot be printed, hold gives the lock back and ends with 125.
 
 Input: what arrives on stdin is thrown away; its end gives the lock back. When
-the script dies, its end of the pipe closes, and the lock is free at once. While
-hold still waits for the lock, it does not watch stdin: --wait ends that. A
+the script dies, its end of the pipe closes, and the lock is free at once. If
+stdin ends while hold waits for the lock, hold gives up and exits with 125. A
 shell starts "hold &" with an empty stdin, so give it a pipe, as the example
 does. A signal gives the lock back too, and hold then exits with 128 + its
 number.
@@ -150,7 +150,7 @@ func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []str
 	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
 		return nil, err
 	}
-	if err := f.check(cmd); err != nil {
+	if err := f.check(e, cmd); err != nil {
 		return nil, err
 	}
 	k, err := openKeeper(e, cmd.Context(), f, name)
@@ -177,8 +177,11 @@ func (r *runner) hold(ctx context.Context) error {
 		}
 		return ended(r.watchInput(signals).Wait())
 	}
+	in := r.watchInput(signals)
+	r.gone = in.over
 	lease, err := r.wait(ctx)
 	if err != nil {
+		in.end(child.Exit{})
 		r.keeper.close(closeWait)
 		return err
 	}
@@ -192,7 +195,7 @@ func (r *runner) hold(ctx context.Context) error {
 		r.keeper.close(closeWait)
 		return err
 	}
-	return r.attend(r.watchInput(signals), lease)
+	return r.attend(in, lease)
 }
 
 // announce prints the line for which a script waits. If it cannot be printed,
@@ -210,16 +213,18 @@ func (r *runner) announce(token, fence string) error {
 // input is the standard input of hold, which stands in the place of a command:
 // it ends by itself, by a signal, or because the lock is lost.
 type input struct {
+	over chan struct{} // closed when the input has ended
 	once sync.Once
 	done chan struct{}
 	exit child.Exit
 }
 
 func (r *runner) watchInput(signals <-chan os.Signal) *input {
-	in := &input{done: make(chan struct{})}
+	in := &input{over: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		// An error ends the input as well: nothing more can come.
 		_, _ = io.Copy(io.Discard, r.env.Stdin)
+		close(in.over)
 		in.end(child.Exit{})
 	}()
 	go func() {

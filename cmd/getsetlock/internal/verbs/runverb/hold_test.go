@@ -43,6 +43,28 @@ func TestHoldHoldsUntilItsInputEnds(t *testing.T) {
 	}
 }
 
+// A script that died wants the lock no more, on whatever server it is.
+func TestHoldGivesUpWhenItsInputEnds(t *testing.T) {
+	const says = `waiting for "k", the lock was not taken: standard input has ended`
+	s := clitest.NewStage(t)
+	s.Patience = -1
+	s.World.Mini.Set("k", clitest.Token)
+	for _, protocol := range []string{"modern", "legacy"} {
+		r, w := io.Pipe()
+		st := s.StartReading(r, "hold", "--wait", "forever", "--protocol", protocol, "k")
+		st.Errors.Await("waiting: ")
+		w.Close()
+		s.Want(<-st.Done, 125, "", says)
+	}
+	if got := s.World.Mini.Keys(); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+
+	s, m := onMemory(t)
+	m.Take("k", "other")
+	s.Want(s.Run("hold", "--target", "mem://here", "--wait", "forever", "k"), 125, "", says)
+}
+
 func TestSignalEndsHoldAndGivesTheLockBack(t *testing.T) {
 	s := clitest.NewStage(t)
 	st, in, _ := heldLine(t, s, "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // The variables that the command finds in its environment. Key, token and fence
@@ -99,10 +100,26 @@ func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 			return &outer, nil
 		}
 	}
-	if asked {
+	switch {
+	case asked && r.elsewhere():
+		r.env.Say(r.flags.server.Quiet, "warning: %s is %q, but the outer run named another server than %s, which does not hold that key for its token; acquiring the lock there too", envKey, r.key, r.keeper.where())
+	case asked:
 		r.env.Say(r.flags.server.Quiet, "warning: %s is %q, but the server no longer holds that key for the token of the outer run; acquiring the lock anew", envKey, r.key)
 	}
 	return nil, nil
+}
+
+// elsewhere reports whether this run names another server than the run around
+// it, which left its own in the environment.
+func (r *runner) elsewhere() bool {
+	used := r.flags.server.Environment(r.env)[0]
+	var outer []string
+	for _, name := range []string{redisconn.Env, out.EnvTarget} {
+		if address := r.env.Getenv(name); address != "" {
+			outer = append(outer, name+"="+address)
+		}
+	}
+	return len(outer) > 0 && !slices.Contains(outer, used)
 }
 
 // join replaces this process by the command. The outer run holds and renews the

@@ -71,6 +71,9 @@ func (k *clientKeeper) setGrace(f *runFlags) error {
 	k.graced = f.grace
 	if !f.graceGiven {
 		k.graced = child.DefaultGrace(ttl)
+		if f.target != nil { // a backend may ask for late renewals
+			k.graced = min(k.graced, (ttl-margin-renew)/2)
+		}
 	}
 	if err := child.CheckGrace(k.graced, ttl, renew, margin); err != nil {
 		return fmt.Errorf("--grace: %w", err)

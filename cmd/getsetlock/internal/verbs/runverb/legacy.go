@@ -122,9 +122,9 @@ func (k *legacyKeeper) stored(ctx context.Context, raw string) (bool, error) {
 
 func (k *legacyKeeper) encoding() dialect.Encoding { return k.backend.Dialect().KeyEncoding }
 
-func (k *legacyKeeper) warning() string {
+func (k *legacyKeeper) warnings(context.Context) []string {
 	if k.renews() {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("--mode verbatim does not renew the lock: it ends after its lease (%v), and a command that still runs then is ended", k.times.TTL)
+	return []string{fmt.Sprintf("--mode verbatim does not renew the lock: it ends after its lease (%v), and a command that still runs then is ended", k.times.TTL)}
 }

@@ -91,7 +91,7 @@ func (k *modernKeeper) stored(ctx context.Context, raw string) (bool, error) {
 
 func (k *modernKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
-func (k *modernKeeper) warning() string { return "" }
+func (k *modernKeeper) warnings(context.Context) []string { return nil }
 
 // longestNote is the longest note that modern.Config.Note allows, in bytes.
 const longestNote = 200

@@ -67,6 +67,11 @@ Protocols:
   auto    joins the migration of --namespace and does what its phase says; see
           getsetlock migrate
 
+Other stores: with --target the lock lies in etcd or ZooKeeper, on the keys of
+etcdctl lock and concurrency.Mutex, or on the nodes of Curator. Flags of
+protocols and old clients are refused there. With --keep, getsetlock itself
+stays until then; a signal ends it sooner and leaves the lock to its TTL.
+
 Modes of --protocol legacy:
   hardened  the default. It writes the old clients' format by the server's clock
             and proves what it holds by a token on a second key. Two getsetlock
@@ -98,6 +103,7 @@ getsetlock itself decides, it prints the reason on stderr and exits with
 // given.
 type runFlags struct {
 	server     out.ServerFlags
+	target     *out.Target // nil: the server is Redis
 	dialect    out.DialectFlags
 	protocol   string // one of runProtocols, after pickProtocol
 	mode       string
@@ -172,6 +178,8 @@ func (f *runFlags) register(cmd *cobra.Command) {
 // wait for it.
 func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
@@ -179,7 +187,7 @@ func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
 		"the old clients' shortest lease (default the dialect's)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",
-		"the old clients' longest lease (default --lease)")
+		"the old clients' longest lease (default --lease); with --quorum the longest TTL of any client on the servers (default 30s, or --ttl or --keep if longer)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
 		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
@@ -281,7 +289,7 @@ func (w *waitFlag) config() time.Duration {
 // run executes the verb. It joins an outer run's lock or takes the lock, runs
 // the command, and releases the lock that it took.
 func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []string) error {
-	if err := f.check(cmd); err != nil {
+	if err := f.check(e, cmd); err != nil {
 		return err
 	}
 	if _, err := child.Find(command); err != nil {
@@ -298,6 +306,10 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 // openKeeper returns what takes the lock in the protocol that the flags name.
 func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
 	switch {
+	case f.target != nil:
+		return openTarget(e, ctx, f, command)
+	case f.server.Quorum:
+		return openQuorum(e, f, command)
 	case f.moves():
 		return openMoving(e, ctx, f, command)
 	case f.protocol == out.ProtocolModern:

@@ -52,9 +52,8 @@ type keeper interface {
 	// renews reports whether the lock is renewed while it is held.
 	renews() bool
 
-	// warning returns what the user should know before the command starts, or
-	// "".
-	warning() string
+	// warnings returns what the user should know before the command starts.
+	warnings(ctx context.Context) []string
 
 	// close waits at most that long for background work, and then stops it.
 	close(wait time.Duration)
@@ -95,7 +94,14 @@ type runner struct {
 	command []string
 	keeper  keeper
 	kind    kind
+
+	// gone is closed when no script wants the lock any more. It ends the wait
+	// for a lock that is not free. nil: the lock is wanted until the end.
+	gone <-chan struct{}
 }
+
+// errInputOver ends a wait for a lock that no script wants any more.
+var errInputOver = errors.New("standard input has ended")
 
 // kind is what differs between the verbs in what they print.
 type kind struct {
@@ -168,21 +174,31 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 		lease, err := r.acquire(waiting)
 		got <- result{lease, err}
 	}()
+	stop := func(why error) error {
+		cancel(why)
+		if late := <-got; late.err == nil {
+			r.give(late.lease.free)
+		}
+		return out.CouldNot(why, "waiting for %q, %s", r.key, r.kind.nothing)
+	}
 	var remind reminder
+	var gone <-chan struct{} // nil until the wait has begun
 	for {
 		select {
 		case <-ctx.Done():
-			cancel(context.Cause(ctx))
-			if late := <-got; late.err == nil {
-				r.give(late.lease.free)
-			}
-			return nil, out.CouldNot(context.Cause(ctx), "waiting for %q, %s", r.key, r.kind.nothing)
+			return nil, stop(context.Cause(ctx))
+		case <-gone:
+			return nil, stop(errInputOver)
 		case g := <-got:
 			if g.err != nil {
 				return nil, r.notAcquired(g.err)
 			}
 			return g.lease, nil
 		case why := <-r.keeper.waits():
+			gone = r.gone
+			if until := untilVotes(why, r.env.Clock.Now()); until != "" {
+				r.env.Say(r.flags.server.Quiet, "waiting: %s", until)
+			}
 			remind.begin(r, why)
 		case <-remind.due:
 			remind.look(waiting)
@@ -319,6 +335,7 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	grace, clock := r.keeper.grace(), r.env.Clock
 	until := lease.Until()
 	arm := func() <-chan time.Time {
+		grace := r.graceBefore(until)
 		return clock.After(child.Unrenewed(until, grace).Term.Sub(clock.Now()))
 	}
 	timer, ended := arm(), lease.Done()
@@ -351,17 +368,40 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 	}
 }
 
-// verdict returns when to end the command of a lost lease. If another client's
-// value was seen on the key, the lease's own time is not over, so the command
-// gets its grace. Otherwise the command is killed at once.
+// graceBefore returns how long before until the command gets SIGTERM if the
+// lease is not renewed. A store other than Redis may grant a shorter time than
+// --ttl, and count a new lease from an earlier sign of life. So the grace
+// leaves three quarters of what is left for a renewal.
+func (r *runner) graceBefore(until time.Time) time.Duration {
+	grace := r.keeper.grace()
+	if r.flags.target == nil {
+		return grace
+	}
+	return min(grace, max(until.Sub(r.env.Clock.Now()), 0)/4)
+}
+
+// verdict returns when to end the command of a lost lease. If the key was found
+// with another value, or with none, the lease's own time is not over, so the
+// command gets its grace. Otherwise the command is killed at once.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
-	var fromOld *legacy.LostError
-	var fromToken *modern.LostError
-	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
+	if r.found(cause) {
 		return child.Overtaken(now, lease.Until(), r.keeper.grace())
 	}
 	return child.Schedule{Term: now, Kill: now}
+}
+
+// found reports whether the lease was lost because a look at the key, or a
+// renewal, found it with another value, or with none.
+func (r *runner) found(cause error) bool {
+	var fromOld *legacy.LostError
+	var fromToken *modern.LostError
+	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
+		return true
+	}
+	var lost *lock.LostError
+	return (r.flags.target != nil || r.flags.server.Quorum) && errors.As(cause, &lost) &&
+		errors.Is(lost.Err, lock.ErrLost)
 }
 
 // continued returns when to end the command after both were stopped and

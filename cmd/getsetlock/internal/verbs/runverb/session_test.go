@@ -3,6 +3,7 @@ package runverb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -53,11 +54,11 @@ func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error
 }
 func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
-func (k *fakeKeeper) where() string        { return "the server" }
-func (k *fakeKeeper) grace() time.Duration { return fakeGrace }
-func (k *fakeKeeper) renews() bool         { return !k.fixed }
-func (k *fakeKeeper) warning() string      { return "" }
-func (k *fakeKeeper) close(time.Duration)  { k.closed++ }
+func (k *fakeKeeper) where() string                     { return "the server" }
+func (k *fakeKeeper) grace() time.Duration              { return fakeGrace }
+func (k *fakeKeeper) renews() bool                      { return !k.fixed }
+func (k *fakeKeeper) warnings(context.Context) []string { return nil }
+func (k *fakeKeeper) close(time.Duration)               { k.closed++ }
 
 type fakeLease struct {
 	mu       sync.Mutex
@@ -156,10 +157,14 @@ func attend(ttl time.Duration) *attended {
 }
 
 func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
+	return attendBy(&runFlags{}, lease, keeper, proc)
+}
+
+func attendBy(flags *runFlags, lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
 	errs := clitest.NewWatched()
 	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1),
 		began: time.Now()}
-	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k",
+	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: flags, key: "k",
 		keeper: a.keeper, kind: running}
 	go func() { a.result <- a.runner.attend(a.proc, a.lease) }()
 	synctest.Wait()
@@ -247,6 +252,28 @@ func TestUnrenewedLeaseTermsTheCommandByTheGrace(t *testing.T) {
 	})
 }
 
+// ZooKeeper keeps a session for 40 s at most, whatever --ttl says, and the
+// margin of a long TTL takes most of that. A renewal in time saves the command.
+func TestShortGrantOfAStoreLeavesTimeToRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := attendBy(&runFlags{target: &out.Target{}}, newFakeLease(4*time.Second), &fakeKeeper{},
+			newFakeProcess())
+		time.Sleep(2 * time.Second)
+		a.lease.renewTo(time.Now().Add(4 * time.Second))
+		time.Sleep(time.Second) // SIGTERM would come now, a second before the first end
+		synctest.Wait()
+		a.wantAsked(t)
+		time.Sleep(2250*time.Millisecond - time.Nanosecond)
+		synctest.Wait()
+		a.wantAsked(t)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		a.wantAsked(t, a.at(5.25, 6))
+		a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
+		wantCode(t, <-a.result, out.CodeRunLost, "not renewed in time")
+	})
+}
+
 func TestRenewalAfterTermDoesNotSaveTheCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := attend(27 * time.Second)
@@ -298,6 +325,35 @@ func TestExpiredLeaseKillsAtOnce(t *testing.T) {
 		a.proc.end(child.Exit{Code: 137, Signal: "SIGKILL"})
 		wantCode(t, <-a.result, out.CodeRunLost, "not renewed in time")
 	})
+}
+
+// Stores other than Redis, and the servers of a quorum, wrap ErrLost where they
+// found the key with another value, or with none.
+func TestLossThatAStoreFoundGivesTheGrace(t *testing.T) {
+	for name, on := range map[string]func(*runFlags){
+		"quorum": func(f *runFlags) { f.server.Quorum = true },
+		"target": func(f *runFlags) { f.target = &out.Target{} },
+	} {
+		for _, c := range []struct {
+			err  error
+			kill float64
+		}{
+			{fmt.Errorf("%w: its votes are gone", lock.ErrLost), 7},
+			{errors.New("no answer"), 2}, // not renewed in time
+			{nil, 2},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				a := attend(27 * time.Second)
+				on(a.flags)
+				time.Sleep(2 * time.Second)
+				a.lease.lose(&lock.LostError{Key: name, Err: c.err})
+				synctest.Wait()
+				a.wantAsked(t, a.at(2, c.kill))
+				a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
+				wantCode(t, <-a.result, out.CodeRunLost, name)
+			})
+		}
+	}
 }
 
 func TestForeignValueDuringTheGraceHastensTheEnd(t *testing.T) {

@@ -3,6 +3,7 @@ package runverb
 import (
 	"context"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -20,33 +21,33 @@ var serializers = []struct {
 	{dialect.JSON, "Spring's JSON serializer"},
 }
 
-// spellingWait bounds the look for other spellings. It is a courtesy, and the
-// command waits for it.
-const spellingWait = time.Second
+// warningWait bounds the looks at the servers for warnings. They are a
+// courtesy, and the command waits for them.
+const warningWait = time.Second
 
 // warn prints what the user should know before the command starts.
 func (r *runner) warn(ctx context.Context) {
 	if r.flags.server.Quiet {
 		return
 	}
-	if w := r.keeper.warning(); w != "" {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), warningWait)
+	defer cancel()
+	for _, w := range r.keeper.warnings(ctx) {
 		r.env.Say(false, "warning: %s", w)
 	}
-	if r.hasUser() {
-		return
+	if !r.hasUser() {
+		r.warnOfSpellings(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spellingWait)
-	defer cancel()
-	r.warnOfSpellings(ctx)
 }
 
 // hasUser reports whether the address names a user. Its rights may end at the
 // plain keys: then each look would be a refusal in the server's ACL LOG, which
 // some watch for intruders.
 func (r *runner) hasUser() bool {
-	raw, _ := r.flags.server.Picked(r.env)
-	address, err := url.Parse(raw)
-	return err == nil && address.User.Username() != ""
+	return slices.ContainsFunc(r.flags.server.Addresses(r.env), func(raw string) bool {
+		address, err := url.Parse(raw)
+		return err == nil && address.User.Username() != ""
+	})
 }
 
 // warnOfSpellings names keys that are r's key in the spelling of another

@@ -67,6 +67,8 @@ func (r *runner) whoHolds(ctx context.Context, why error) string {
 	case err != nil:
 		return out.CouldNot(keyless{err, r.key}, "asking %s which client holds %q", r.keeper.where(),
 			r.key).Error()
+	case seen.who == nil && untilVotes(why, r.env.Clock.Now()) != "":
+		return untilVotes(why, r.env.Clock.Now())
 	case seen.who == nil:
 		return fmt.Sprintf("key %q was given back a moment ago", r.key)
 	}

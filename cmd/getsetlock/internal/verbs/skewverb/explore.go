@@ -39,7 +39,7 @@ func (a *skewAnswer) explore(e *out.Env, ctx context.Context, quiet bool) error 
 	}
 	bar := e.Progress(quiet, "exploring", -1)
 	defer bar.End()
-	x, err := exploring(ctx, sc)
+	x, err := awaited(ctx, func() (skew.Exploration, error) { return skew.Explore(sc) })
 	if cause := context.Cause(ctx); cause != nil {
 		return out.CouldNot(cause, "exploring")
 	}

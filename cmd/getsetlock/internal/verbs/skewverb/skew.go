@@ -65,6 +65,12 @@ In hardened and dual, a getsetlock client takes an old client's lock over as
 soon as the server's clock is past the stamp by --behind. Without --behind it
 takes a second look first, one lease after the first.
 
+--quorum asks about another lock: one that is held while a majority of several
+servers, its members, agree. Two clients can hold it if enough votes end early:
+the member loses the key (--lose), restarts without it (--restart), or its clock
+jumps forwards (--jump). Each is a number of members. --every and --preset
+simulate how often it happens.
+
 Presets:
 %s
 A distribution is 5s (always), 5s..40s (uniform), exp:10s,
@@ -82,6 +88,7 @@ Exit codes:
 type skewFlags struct {
 	q       skewQuestion
 	dialect out.DialectFlags
+	quorum  quorumFlags
 	trace   string
 	preset  string
 	report  string
@@ -107,6 +114,8 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s",
 			"# getsetlock clients that share the locks",
 			"getsetlock skew --protocol hardened --job 20s --behind 2m --json",
+			"# a lock over five servers, one of which loses the key",
+			"getsetlock skew --quorum 5 --lose 1 --jump 0",
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
@@ -122,7 +131,7 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	out.Complete(cmd, "protocol", out.Choices(skewProtocols...))
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags.DurationVar(&q.lease, "lease", 0,
-		"the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
+		"the old clients' lease (default: their dialect's own; with --protocol modern or --quorum 30s)")
 	flags.Var(&q.job, "job", "how long a job holds the lock, a distribution")
 	flags.StringVar(&f.trace, "trace", "",
 		"file with measured holds, made by audit --record, instead of --job")
@@ -139,17 +148,21 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	out.Complete(cmd, "preset", out.Choices(simulate.PresetNames()...))
 	flags.IntVar(&q.clients, "clients", 8, "number of simulated clients")
 	flags.DurationVar(&q.poll, "poll", 0,
-		"time between a simulated client's attempts (default: the dialect's own)")
+		"time between a simulated client's attempts (default: the dialect's own; with --quorum a thirtieth of --lease)")
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false,
 		"search all orders of commands, and print the shortest way to two holders")
 	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, and as plots which fleets are safe, how likely a second holder is, how long clients wait")
+	f.quorum.register(cmd)
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	out.JSONFlag(cmd, &f.asJSON)
 }
 
 func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
+	if cmd.Flags().Changed("quorum") {
+		return f.runQuorum(e, cmd)
+	}
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
@@ -207,6 +220,11 @@ func asWrongUse(err error) error {
 // complete turns the flags into a question.
 func (f *skewFlags) complete(cmd *cobra.Command) error {
 	q, given := &f.q, cmd.Flags().Changed
+	for _, name := range quorumOnly {
+		if given(name) {
+			return out.WrongUse("--%s is about a lock over several servers: say by --quorum how many", name)
+		}
+	}
 	if !slices.Contains(skewProtocols, q.protocol) {
 		return out.WrongUse("--protocol %q is unknown; write one of %s", q.protocol,
 			strings.Join(skewProtocols, ", "))
@@ -351,22 +369,23 @@ func presetList() string {
 
 var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}
 
-// exploring runs a search and waits for it or for ctx. A search cannot be
+// awaited runs a search and waits for it or for ctx. A search cannot be
 // stopped; after ctx ends, it runs on unobserved.
-func exploring(ctx context.Context, sc skew.Scenario) (skew.Exploration, error) {
+func awaited[T any](ctx context.Context, search func() (T, error)) (T, error) {
 	type found struct {
-		x   skew.Exploration
+		x   T
 		err error
 	}
 	done := make(chan found, 1) // buffered, since nobody may receive from a search left alone
 	go func() {
-		x, err := skew.Explore(sc)
+		x, err := search()
 		done <- found{x, err}
 	}()
 	select {
 	case f := <-done:
 		return f.x, f.err
 	case <-ctx.Done():
-		return skew.Exploration{}, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
 }

@@ -50,6 +50,11 @@ and a file show all:
 Several dialects write the same form. DIALECT shows the one that --dialect
 names, if it fits; --json lists the others.
 
+With --quorum, a lock has one line for each value that any server has. VOTES is
+how many servers have it, and LEFT how long a majority will. STATE is "minority"
+where fewer than a majority have it: no client holds the lock by that value. It
+is "unknown" where that depends on servers that did not answer.
+
 --watch looks every 2 s, or less often where a look takes long, so that it takes
 a tenth of its time at most. On a terminal it draws the table anew. Elsewhere it
 prints a line for each lock at the beginning, and then for each change. If the
@@ -93,10 +98,26 @@ func NewLs(e *out.Env) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(e, cmd.Context(), strings.Join(args, ""))
+			pattern := strings.Join(args, "")
+			if f.watch && f.asJSON {
+				return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
+			}
+			t, err := f.server.PickTarget(e)
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				return f.runTarget(e, cmd, t, pattern)
+			}
+			if err := f.server.AloneInQuorum(cmd, "dialect", "dialect-file", "lease"); err != nil {
+				return err
+			}
+			return f.run(e, cmd.Context(), pattern)
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
+	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	flags := cmd.Flags()
@@ -137,47 +158,51 @@ type lockLine struct {
 	Age      *json.Number `json:"age_ms"`
 	Waiters  *int64       `json:"waiters"`
 	Fence    *int64       `json:"fence"`
+	Votes    *int64       `json:"votes"`   // servers of a quorum that have it; null without --quorum
+	Members  []memberVote `json:"members"` // each of them; null without --quorum
 
-	raw    string        // the key's bytes
-	lock   string        // bytes of key L, which raw is too unless mark
-	held   string        // what unlock compares: the bytes of key L, or the token on key M alone
-	long   bool          // the value is longer than held
-	token  bool          // the lock is a token lock of modern
-	mark   bool          // the key is key M of a getsetlock client
-	marked bool          // key M of this lock has a token
-	vacant bool          // key M of this lock says that a release left the lock to old clients
-	stamp  bool          // Until is the time in the value, by its writer's clock
-	left   time.Duration // Left as a duration
-	ttl    time.Duration // TTL as a duration
-	now    time.Time     // the server's clock at the look
-	age    time.Duration // Age as a duration
-	longer bool          // the holder may have held for longer than Age
+	raw     string        // the key's bytes
+	lock    string        // bytes of key L, which raw is too unless mark
+	held    string        // what unlock compares: the bytes of key L, or the token on key M alone
+	long    bool          // the value is longer than held
+	token   bool          // the lock is a token lock of modern
+	mark    bool          // the key is key M of a getsetlock client
+	marked  bool          // key M of this lock has a token
+	vacant  bool          // key M of this lock says that a release left the lock to old clients
+	stamp   bool          // Until is the time in the value, by its writer's clock
+	left    time.Duration // Left as a duration
+	ttl     time.Duration // TTL as a duration
+	now     time.Time     // the server's clock at the look
+	age     time.Duration // Age as a duration
+	session bool          // the lock ends with its holder's session in a store other than Redis
+	longer  bool          // the holder may have held for longer than Age
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	if f.watch && f.asJSON {
-		return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
-	}
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
 	}
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return err
-	}
-	s, err := newSource(e, pool, address, d)
-	if err != nil {
-		return err
-	}
-	defer s.close()
 	what, isPattern := keyOrPattern(pattern)
-	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-		l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "",
-			prefer:    d.Name,
-			namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
-		return l.locks(ctx, what, isPattern)
+	on := func(s *source) looker {
+		return func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+			l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "",
+				prefer:    d.Name,
+				namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
+			return l.locks(ctx, what, isPattern)
+		}
 	}
+	look, address, done, err := f.looker(e, d, on)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return f.show(e, ctx, address, look)
+}
+
+// show prints what a look finds, once or until a signal ends the watch. Of a
+// look that could see a part only, it prints that part and returns the error.
+func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look looker) error {
 	if f.watch {
 		return f.keepLooking(e, ctx, address, look)
 	}
@@ -185,19 +210,52 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	lines, err := look(ctx, p)
 	p.End()
 	if err != nil {
-		return out.CouldNot(err, "listing the keys of %s", address)
+		err = out.CouldNot(err, "listing the keys of %s", address)
+		if len(lines) == 0 {
+			return err
+		}
 	}
-	if f.asJSON {
-		return e.PrintJSON(Locks{"getsetlock.ls/1", append([]lockLine{}, lines...)})
-	}
-	if len(lines) == 0 {
+	switch {
+	case f.asJSON:
+		return errors.Join(e.PrintJSON(Locks{"getsetlock.ls/1", append([]lockLine{}, lines...)}), err)
+	case len(lines) == 0:
 		e.Say(f.server.Quiet, "no locks found")
 		return nil
 	}
 	for _, line := range f.table(e, lines) {
 		fmt.Fprintln(e.Stdout, line)
 	}
-	return nil
+	return err
+}
+
+// looker returns what reads the locks of the server, or of the servers of a
+// quorum, and what ends the connections. on reads those of one server.
+func (f *lsFlags) looker(e *out.Env, d dialect.Dialect, on func(*source) looker) (look looker,
+	address string, done func(), err error) {
+	if f.server.Quorum {
+		q, err := openPolling(e, &f.server, d)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		warned := false
+		return func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+			lines, away, err := q.look(ctx, p, on)
+			if err == nil && len(away) > 0 && !warned {
+				warned = true // --watch says it once
+				e.Say(f.server.Quiet, "warning: %s", strings.Join(away, "; "))
+			}
+			return lines, err
+		}, q.address, q.close, nil
+	}
+	pool, address, err := f.server.Open(e)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	s, err := newSource(e, pool, address, d)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return on(s), address, s.close, nil
 }
 
 // table returns the lines of the table, as wide as stdout allows.
@@ -243,7 +301,10 @@ func (l *lister) locks(ctx context.Context, what string, isPattern bool) ([]lock
 	slices.SortFunc(lines, func(a, b lockLine) int {
 		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
 	})
-	return lines, l.addQueues(ctx, lines)
+	if err := l.addQueues(ctx, lines); err != nil {
+		return nil, err
+	}
+	return lines, nil
 }
 
 // nameOf returns the name to sort by: it places a key that a serializer wrote
@@ -263,10 +324,16 @@ func wrapped(l lockLine) int {
 }
 
 func lockGrid(lines []lockLine) *out.Grid {
-	g := out.NewGrid(out.Left("key").Least(12).Middle(), out.Left("state"), out.Left("protocol").Rank(3),
+	columns := []out.Column{out.Left("key").Least(12).Middle(), out.Left("state"),
+		out.Left("protocol").Rank(3),
 		out.Left("dialect").Rank(5), out.Left("owner").Least(12), out.Right("age").Rank(1), out.Right("left"),
 		out.Right("waiters").Rank(2), out.Right("ttl").Rank(4), out.Right("fence").Rank(6),
-		out.Left("value").Least(12).Rank(7))
+		out.Left("value").Least(12).Rank(7)}
+	elected := slices.ContainsFunc(lines, func(l lockLine) bool { return l.Votes != nil })
+	if elected {
+		columns = slices.Insert(columns, 2, out.Right("votes"))
+	}
+	g := out.NewGrid(columns...)
 	for _, l := range lines {
 		key := l.Key
 		if l.Name != nil {
@@ -280,16 +347,23 @@ func lockGrid(lines []lockLine) *out.Grid {
 		if l.Left != nil {
 			remaining = out.Rounded(l.left)
 		}
-		if l.TTL != nil {
+		switch {
+		case l.TTL != nil:
 			ttl = out.Rounded(l.ttl)
+		case l.session:
+			ttl = "-"
 		}
 		value := "(" + l.Type + ")"
 		if l.Value != nil {
 			value = out.Shortened(*l.Value, 40)
 		}
-		g.Add(key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who, l.holder(),
-			l.ageWords(),
-			remaining, numberOrDash(l.Waiters), ttl, numberOrDash(l.Fence), value)
+		cells := []any{key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who,
+			l.holder(), l.ageWords(),
+			remaining, numberOrDash(l.Waiters), ttl, numberOrDash(l.Fence), value}
+		if elected {
+			cells = slices.Insert(cells, 2, any(numberOrDash(l.Votes)))
+		}
+		g.Add(cells...)
 	}
 	return g
 }
@@ -308,7 +382,7 @@ func (l lockLine) colour() out.Colour {
 	switch {
 	case l.mark && l.State == StateHeld:
 		return out.Bad
-	case l.State == StateExpired:
+	case l.State == StateExpired, l.State == StateUnknown:
 		return out.Doubtful
 	case l.State == StateHeld:
 		return out.NoColour

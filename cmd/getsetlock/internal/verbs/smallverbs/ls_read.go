@@ -20,7 +20,9 @@ const (
 	StateHeld       = "held"
 	StateExpired    = "expired"
 	StateUnreadable = "unreadable"
-	StateLeft       = "left" // nobody holds it; a release left it to old clients for a moment
+	StateMinority   = "minority" // too few servers of a quorum have it: no client holds the lock by it
+	StateUnknown    = "unknown"  // so many servers of a quorum are away that it may be held or not
+	StateLeft       = "left"     // nobody holds it; a release left it to old clients for a moment
 )
 
 // withoutMarks drops each key M whose lock is listed itself, and each

@@ -31,6 +31,9 @@ In a key whose name itself contains one of * ? [ put a backslash in front of it,
 or write \x2a \x3f \x5b. With --value there is one KEY and no pattern, and these
 characters stand for themselves.
 
+With --quorum, unlock shows how many servers have which value, and deletes it on
+all of them.
+
 If the holder is alive after all, it goes on working while the next client takes
 the lock. A getsetlock client learns of the loss by a message from the server,
 or at its next renewal; an old client never does.
@@ -74,10 +77,25 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed("value")
+			if err := f.server.AloneInQuorum(cmd, "dialect", "dialect-file"); err != nil {
+				return err
+			}
+			t, err := f.server.PickTarget(e)
+			if err != nil {
+				return err
+			}
+			if !f.given && !f.yes && !e.Interactive() {
+				return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
+			}
+			if t != nil {
+				return f.runTarget(e, cmd, t, args[0])
+			}
 			return f.run(e, cmd.Context(), args[0])
 		},
 	}
 	f.server.Register(cmd)
+	f.server.TargetFlag(cmd)
+	f.server.QuorumFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	cmd.Flags().StringVar(&f.value, "value", "",
 		"delete the lock if it still holds this value, as ls shows it")
@@ -91,8 +109,8 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	if !f.given && !f.yes && !e.Interactive() {
-		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
+	if f.server.Quorum {
+		return f.quorum(e, ctx, arg, d)
 	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {

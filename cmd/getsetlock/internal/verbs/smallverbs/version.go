@@ -2,11 +2,15 @@ package smallverbs
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
@@ -19,6 +23,10 @@ type Version struct {
 	Modified bool    `json:"modified"`
 	Go       string  `json:"go"`
 	Platform string  `json:"platform"`
+
+	// Stores are those in which this program takes locks, by the schemes of
+	// their addresses, sorted.
+	Stores []string `json:"stores"`
 }
 
 // linked is the version that the linker wrote into the binary, with -X. A build
@@ -31,15 +39,15 @@ func NewVersion(e *out.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version and what it was built from",
-		Long:    "Prints the version of this program, the revision of its source if that is known,\nand the version of Go.",
+		Long:    "Prints the version of this program, the revision of its source if that is known,\nthe version of Go, and the stores in which this program takes locks.",
 		Example: out.Examples("getsetlock version", "getsetlock version --json"),
 		Args:    out.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
 				info, _ := debug.ReadBuildInfo()
-				return e.PrintJSON(versionOf(info))
+				return e.PrintJSON(versionOf(info, e.Stores))
 			}
-			fmt.Fprintln(e.Stdout, VersionLine())
+			fmt.Fprintln(e.Stdout, VersionLine(e))
 			return nil
 		},
 	}
@@ -47,21 +55,28 @@ func NewVersion(e *out.Env) *cobra.Command {
 	return cmd
 }
 
-// VersionLine returns what version prints: the program's version, source, Go
-// and platform.
-func VersionLine() string {
+// VersionLine returns what version prints: the program's version, source, Go,
+// platform and stores. The stores tell the full command from the small one.
+func VersionLine(e *out.Env) string {
 	info, _ := debug.ReadBuildInfo()
-	v := versionOf(info)
-	return fmt.Sprintf("getsetlock %s%s, %s, %s", v.Version, v.source(), v.Go, v.Platform)
+	v := versionOf(info, e.Stores)
+	names := []string{"Redis"}
+	for _, scheme := range slices.Sorted(maps.Keys(e.Stores)) {
+		names = append(names, e.Stores[scheme].Name)
+	}
+	return fmt.Sprintf("getsetlock %s%s, %s, %s, locks in %s", v.Version, v.source(), v.Go, v.Platform,
+		strings.Join(names, ", "))
 }
 
 // versionOf reads what the Go tool put into the binary. A build without module
 // information, such as Bazel's, has none.
-func versionOf(info *debug.BuildInfo) Version {
+func versionOf(info *debug.BuildInfo, stores map[string]backing.Store) Version {
 	v := Version{
 		Schema: "getsetlock.version/1", Version: "unknown",
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Stores: append(slices.Collect(maps.Keys(stores)), "redis"),
 	}
+	slices.Sort(v.Stores)
 	if linked != "" {
 		v.Version = linked
 	}

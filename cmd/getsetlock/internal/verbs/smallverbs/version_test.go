@@ -17,12 +17,12 @@ func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 			{Key: "vcs.time", Value: "2026-11-20T12:00:00Z"},
 			{Key: "vcs.modified", Value: "true"},
 		},
-	})
+	}, nil)
 	if v.Version != "v1.2.3" || v.source() != " (0123456789ab, modified)" ||
 		*v.Time != "2026-11-20T12:00:00Z" {
 		t.Errorf("%+v%s", v, v.source())
 	}
-	if v := versionOf(nil); v.Version != "unknown" || v.source() != "" || v.Revision != nil {
+	if v := versionOf(nil, nil); v.Version != "unknown" || v.source() != "" || v.Revision != nil {
 		t.Errorf("without build information: %+v", v)
 	}
 }
@@ -33,7 +33,7 @@ func TestVersionIsTheLinkedOneIfThereIsOne(t *testing.T) {
 	linked = "v1.2.4"
 	defer func() { linked = "" }()
 	for _, info := range []*debug.BuildInfo{nil, {Main: debug.Module{Version: "(devel)"}}} {
-		if v := versionOf(info); v.Version != "v1.2.4" {
+		if v := versionOf(info, nil); v.Version != "v1.2.4" {
 			t.Errorf("%+v: version %q", info, v.Version)
 		}
 	}
@@ -49,5 +49,26 @@ func TestVersionIsPrintedForPeopleAndPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.Run("version", "--json").Out), &v); err != nil ||
 		v.Schema != "getsetlock.version/1" {
 		t.Errorf("%v %+v", err, v)
+	}
+}
+
+// The full command and the small one have the same name.
+func TestVersionSaysWhichStoresTheProgramHas(t *testing.T) {
+	s := clitest.NewStage(t)
+	for _, c := range []struct{ end, stores string }{
+		{", locks in Redis\n", `"stores": ["redis"]`},
+		{", locks in Redis, Memory\n", `"stores": ["mem", "redis"]`},
+	} {
+		for _, verb := range []string{"version", "--version"} {
+			if got := s.Run(verb); got.Code != 0 || !strings.HasSuffix(got.Out, c.end) {
+				t.Errorf("%s: %+v, want it to end with %q", verb, got, c.end)
+			}
+		}
+		said := strings.Join(strings.Fields(s.Run("version", "--json").Out), " ")
+		said = strings.NewReplacer("[ ", "[", " ]", "]").Replace(said)
+		if !strings.Contains(said, c.stores) {
+			t.Errorf("%s, want %s in it", said, c.stores)
+		}
+		clitest.WithMemory(s)
 	}
 }

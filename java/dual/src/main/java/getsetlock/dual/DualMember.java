@@ -399,10 +399,19 @@ public final class DualMember implements AutoCloseable {
             text = get(recordKey());
             found = parse(text);
         }
+        if (found == null && text != null && text.contains(" target=")) {
+            apart();
+        }
         take(found, found == null ? Listing.LISTED : listing(found), asked);
         synchronized (this) {
             told = ttl;
         }
+    }
+
+    /** Takes no lock any more: such a record is of locks in another store, where this class takes none. */
+    private synchronized void apart() {
+        phase = Phase.NONE;
+        why = "the record " + recordKey() + " names a target, another store in which the locks are taken: replace this service";
     }
 
     /** What this member adds to the sum that all share: the time until its next heartbeat. */

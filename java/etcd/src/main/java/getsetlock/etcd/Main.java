@@ -28,7 +28,8 @@ import java.util.concurrent.TimeUnit;
  * The process dies when its input ends, also while it holds a lock.
  */
 public final class Main {
-    private static final long TTL_SECONDS = 3;
+    private static final long TTL_SECONDS =
+            Long.parseLong(System.getenv().getOrDefault("JETCD_TTL_SECONDS", "3"));
 
     private final Lock lock;
     private final KV kv;

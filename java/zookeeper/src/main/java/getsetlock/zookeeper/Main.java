@@ -58,6 +58,8 @@ public final class Main {
             case "count":
                 count(order[1], Path.of(order[2]), Integer.parseInt(order[3]));
                 return "";
+            case "spin":
+                return Long.toString(spin(order[1], Long.parseLong(order[2])));
             default:
                 throw new IllegalArgumentException("no such order: " + order[0]);
         }
@@ -65,6 +67,15 @@ public final class Main {
 
     private InterProcessMutex lock(String path) {
         return locks.computeIfAbsent(path, p -> new InterProcessMutex(client, p));
+    }
+
+    private long spin(String path, long millis) throws Exception {
+        long times = 0;
+        for (long end = System.nanoTime() + millis * 1_000_000; System.nanoTime() < end; times++) {
+            lock(path).acquire();
+            lock(path).release();
+        }
+        return times;
     }
 
     private void count(String path, Path file, int times) throws Exception {

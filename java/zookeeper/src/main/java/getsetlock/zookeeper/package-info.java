@@ -13,6 +13,8 @@
  * <tr><td>{@code release PATH}</td><td>gives the lock back</td></tr>
  * <tr><td>{@code count PATH FILE N}</td><td>N times: takes the lock, adds 1 to the number in FILE, gives it
  * back</td></tr>
+ * <tr><td>{@code spin PATH MS}</td><td>takes the lock and gives it back again and again, for MS ms;
+ * {@code ok TIMES}</td></tr>
  * </table>
  */
 package getsetlock.zookeeper;

@@ -1,0 +1,82 @@
+//go:build real && linux
+
+package stores
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
+)
+
+// One server, since it takes seconds to start.
+func TestCommandTakesTheLocksOfZooKeeper(t *testing.T) {
+	t.Parallel()
+	server := startZookeeper(t)
+	c := startCurator(t, server)
+	s := on(t, "zookeeper://"+server+"/locks")
+	t.Run("turns with Curator", func(t *testing.T) {
+		contend(t, s, "nightly", 20, 50, func(n *counter) { c.must("count", "/locks/nightly", n.file, 50) })
+	})
+	t.Run("ls and unlock", func(t *testing.T) { lookAndUnlock(t, s, c) })
+	t.Run("rights", func(t *testing.T) { usersAndRights(t, server) })
+	t.Run("bench", func(t *testing.T) {
+		got := s.Run("bench", "--quick", "--scenario", "uncontended")
+		if got.Code != 0 || !strings.Contains(got.Out, "go-zookeeper Lock") ||
+			!strings.Contains(got.Out, "getsetlock, ZooKeeper") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
+	c.must("acquire", "/locks/shop/stock", 60000)
+	held, end := holding(s, "stock")
+	defer end()
+	next := s.Start("run", "--wait", "forever", "shop/stock", "--", "echo", "woken")
+	next.Errors.Await("waiting:")
+	doc := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
+	words := strings.Fields(held.Out.String()) // held TOKEN FENCE
+	if len(doc.Locks) != 2 {
+		t.Fatalf("%+v", doc)
+	}
+	theirs, ours := doc.Locks[0], doc.Locks[1]
+	if theirs.Key != "shop/stock" || *theirs.Waiters != 1 || theirs.Owner == nil || theirs.Type != "node" {
+		t.Errorf("%+v", theirs)
+	}
+	if ours.Key != "stock" || *ours.Owner != words[1] || *ours.Note != "host7 getsetlock-hold" ||
+		ours.Until != nil ||
+		*ours.Protocol != "zookeeper" || clitest.Decimal(*ours.Fence) != words[2] {
+		t.Errorf("%+v", ours)
+	}
+	s.Want(s.Run("run", "--wait", "0", "stock", "--", "true"), 124, "", `held by "host7 getsetlock-hold"`)
+	s.Want(s.Run("unlock", "stock", "--value", *theirs.Value), 1, "", "does not hold that value")
+	s.Want(s.Run("unlock", "stock", "--value", *ours.Value), 0, "deleted stock\n", "")
+	if got := <-held.Done; got.Code != 123 {
+		t.Errorf("the holder: %+v", got)
+	}
+	c.must("release", "/locks/shop/stock")
+	if got := <-next.Done; got.Code != 0 || got.Out != "woken\n" {
+		t.Errorf("not woken: %+v", got)
+	}
+}
+
+func usersAndRights(t *testing.T, server string) {
+	ann := on(t, "zookeeper://ann@"+server+"/private")
+	ann.Vars["GETSETLOCK_PASSWORD"] = "s3cret"
+	ann.Want(ann.Run("run", "k", "--", "true"), 0, "", "")
+	ann.Vars["GETSETLOCK_PASSWORD"] = "wrong"
+	ann.Want(ann.Run("run", "k", "--", "true"), 122, "", "give the user rights")
+	bob := on(t, "zookeeper://"+server+"/private")
+	bob.Want(bob.Run("run", "--wait", "0", "k", "--", "true"), 122, "", "give the user rights")
+	bob.Want(bob.Run("ls"), 3, "", "may not read")
+	_, end := holding(on(t, "zookeeper://"+server+"/public"), "k")
+	defer end()
+	all := on(t, "zookeeper://"+server)
+	if got := all.Run("ls"); got.Code != 3 || !strings.Contains(got.Out, "public/k") ||
+		!strings.Contains(got.Errors, "may not read /private") {
+		t.Errorf("ls where a node may not be read: %+v", got)
+	}
+	bob.Want(bob.Run("run", "--ttl", "100ms", "k", "--", "true"), 125, "", "--ttl is 100ms")
+}

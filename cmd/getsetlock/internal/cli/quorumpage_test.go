@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+// The test program also serves as the processes of a measurement.
+func init() {
+	if len(os.Args) == 2 && os.Args[1] == "bench-process" {
+		os.Exit(Main(os.Args[1:], out.System()))
+	}
+}
+
+// The command lines of docs/quorum.md are run as they stand, one after the
+// other, on three embedded servers instead of a, b and c. Only bench gets flags
+// that make it short.
+func TestCommandsOfTheQuorumPageRun(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/quorum.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\n    export GETSETLOCK_REDIS=\"redis://a redis://b redis://c\"\n") {
+		t.Error("the page does not name three servers")
+	}
+	s, on := clitest.Quorum(t, 3)
+	t.Chdir(t.TempDir())
+	script := "#!/bin/sh\necho backup of $GETSETLOCK_KEY\n"
+	if err := os.WriteFile(filepath.Join(".", "backup.sh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Interactive, s.Stdin = true, "y\n"
+	says := map[string]string{
+		"doctor": "OK: all 3 servers vote.",
+		"run":    "backup of nightly\n",
+		"ls":     "nightly  held   2 ",
+		"unlock": "deleted nightly on 2 of 3 servers\n",
+		"bench":  "quorum, fenced",
+	}
+	var ran []string
+	for _, m := range commandLine.FindAllStringSubmatch(string(text), -1) {
+		args := strings.Fields(m[1])
+		switch args[0] {
+		case "ls":
+			clitest.Vote(t, "nightly", clitest.Token+" host3 backup", time.Minute, on[0], on[2])
+		case "bench":
+			args = append(args, "--quick", "--scenario", "uncontended")
+		}
+		got := s.Run(args...)
+		if want, known := says[args[0]]; !known || got.Code != 0 ||
+			!strings.Contains(squeezed(got.Out), squeezed(want)) {
+			t.Errorf("getsetlock %s: code %d, want %q\n%s%s", m[1], got.Code, want, got.Out, got.Errors)
+		}
+		ran = append(ran, args[0])
+	}
+	if want := []string{"doctor", "run", "ls", "unlock", "bench"}; !slices.Equal(ran, want) {
+		t.Errorf("the page runs %q, want %q", ran, want)
+	}
+}
+
+// squeezed has one blank where text has several.
+func squeezed(text string) string {
+	for strings.Contains(text, "  ") {
+		text = strings.ReplaceAll(text, "  ", " ")
+	}
+	return text
+}

@@ -1,0 +1,151 @@
+package runverb
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+)
+
+func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	got := s.Run(clitest.TokenScript("--quorum", "nightly", `echo "$GETSETLOCK_KEY $GETSETLOCK_REDIS"; test "$GETSETLOCK_FENCE" -gt 0 && test -n "$GETSETLOCK_TOKEN"`)...)
+	s.Want(got, 0, "nightly "+s.Vars["GETSETLOCK_REDIS"]+"\n", "")
+	for _, w := range on {
+		if w.Mini.Exists("nightly") {
+			t.Error("a vote stayed")
+		}
+	}
+	away := on[1].URL()
+	on[1].Mini.Close() // a majority is left
+	s.Want(s.Run(clitest.TokenScript("--quorum", "nightly", "exit 7")...), 7, "",
+		"warning: "+away+" is away: could not ask the server who it is: ")
+	on[2].Mini.Close()
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), out.CodeRunServer, "",
+		"1 of 3 members vote, and a lock needs 2")
+}
+
+func TestRunRefusesServersWithReplicasInAQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	on[0].Says("connected_slaves", "1")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "",
+		"warning: "+on[0].URL()+" does not vote: the server can be no member of a quorum: it has replicas")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0 -q", "nightly", "true")...), 0, "", "")
+	on[1].Says("connected_slaves", "1")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 1m", "nightly", "true")...), out.CodeRunServer, "",
+		"it has replicas")
+}
+
+func TestRunNamesWhoHoldsAMajority(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	value := clitest.Token + " host3 backup"
+	clitest.Vote(t, "nightly", value, time.Minute, on[0], on[2])
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), out.CodeRunHeld, "",
+		`is held by "`+value+`", its lease runs until `) // as on one server
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0 --busy-exit 9 -q", "nightly", "true")...), 9, "", "")
+}
+
+// A run inside a run takes nothing. It compares the token with that of a
+// majority, so one server that lost it does not matter.
+func TestRunInsideARunJoinsOnAQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	clitest.Vote(t, "nightly", clitest.Token+" host7 sh", time.Minute, on[0], on[2])
+	s.Vars[envKey], s.Vars[envToken] = "nightly", clitest.Token
+	s.Run("run", "--quorum", "--wait", "0", "nightly", "--", "true")
+	if len(s.Replaced) != 1 {
+		t.Error("it took the lock anew")
+	}
+	on[2].Mini.Del("nightly")
+	got := s.Run(clitest.TokenScript("--quorum", "nightly", "echo ran")...)
+	s.Want(got, 0, "ran\n", "the server no longer holds that key for the token")
+}
+
+// Servers that restarted do not vote until the greatest TTL has passed, and run
+// says until when it waits.
+func TestRunWaitsForServersThatRestarted(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	on[0].Says("uptime_in_seconds", "12")
+	on[1].Says("uptime_in_seconds", "12")
+	flags := "--quorum --ttl 10s --greatest 20s "
+	s.Want(s.Run(clitest.TokenScript(flags+"--wait 0", "nightly", "true")...), out.CodeRunServer, "",
+		"enough vote from 12:00:10Z on")
+	in, end := io.Pipe()
+	run := s.StartReading(in, clitest.TokenScript(flags+"--wait 1m", "nightly", "read x; echo ran")...)
+	said := "waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from 12:00:10Z on, in "
+	run.Errors.Await(said + "10s")
+	s.Aside.AwaitTimers(1)
+	s.World.Pass(3 * time.Second)
+	run.Errors.Await(said + "7s; waited 3s so far")
+	// The command keeps the lock until its input ends, so that its start takes
+	// no time of the world.
+	passed := 3 * time.Second
+	for !on[0].Mini.Exists("nightly") && !on[1].Mini.Exists("nightly") && passed < time.Minute {
+		s.World.Pass(100 * time.Millisecond)
+		passed += 100 * time.Millisecond
+	}
+	// The clock runs on while the last attempt is under way, so there is no
+	// bound above but --wait.
+	if passed < 10*time.Second || passed >= time.Minute {
+		t.Errorf("it ran after %v", passed)
+	}
+	end.Close()
+	s.Want(<-run.Done, 0, "ran\n", "waiting: ")
+}
+
+func TestHoldAndWaitWorkOnAQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	got := s.Run("hold", "--quorum", "deploy")
+	if got.Code != 0 || !strings.HasPrefix(got.Out, "held ") || strings.HasSuffix(got.Out, " -\n") {
+		t.Errorf("%+v", got)
+	}
+	s.Want(s.Run("wait", "--quorum", "--wait", "0", "deploy"), 0, "", "")
+	clitest.Vote(t, "deploy", clitest.Token+" host3 sh", time.Minute, on[0], on[1])
+	s.Want(s.Run("wait", "--quorum", "--wait", "0", "deploy"), out.CodeRunHeld, "", `held by "host3 sh"`)
+}
+
+func TestQuorumRefusesWhatItCannotFollow(t *testing.T) {
+	s, _ := clitest.Quorum(t, 3)
+	for flags, says := range map[string]string{
+		"--protocol dual":                  "--quorum is for --protocol modern",
+		"--dialect jedis":                  "--dialect is not for --quorum",
+		"--behind 1s":                      "--behind is not for --quorum",
+		"--replicas 1":                     "--replicas is not for --quorum",
+		"--ttl 40s --greatest 30s":         "--greatest 30s is less than --ttl or --keep (40s)",
+		"--redis redis://a":                "and one is named",
+		"--keep 3m --ttl 2s --greatest 1m": "--greatest 1m0s is less than --ttl or --keep (3m0s)",
+	} {
+		s.Want(s.Run(clitest.TokenScript("--quorum "+flags, "k", "true")...), out.CodeRunFailed, "", says)
+	}
+	s.Want(s.Run("run", "k", "--", "true"), out.CodeRunFailed, "", "names 3 servers, and without --quorum")
+}
+
+// What is wrong with the list of servers is said before anything is sent.
+func TestRunRefusesServersThatMakeNoQuorum(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	for servers, says := range map[string]string{
+		"a":            "and one is named: give --redis three or five times, or leave out --quorum",
+		"a b":          "a majority of 2 is both, so the loss of either stops every lock",
+		"a b c d":      "a majority of 4 is 3, so locks survive the loss of 1, as with 3 servers; give --redis 3 or 5 times",
+		"a b a":        "redis://a:6379 is named twice, and each server has one vote",
+		"a b a:6379/3": "redis://a:6379 and redis://a:6379/3 are the same server, and each server has one vote",
+	} {
+		args := []string{"run", "--quorum"}
+		for _, name := range strings.Fields(servers) {
+			args = append(args, "--redis", "redis://"+name)
+		}
+		s.Want(s.Run(append(args, "k", "--", "true")...), out.CodeRunFailed, "", says)
+	}
+	on[1].Says("run_id", "run-1") // two addresses lead to one server
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "",
+		"are the same server (run id run-1): it has one vote; name another server")
+}
+
+func TestRunNamesDifferentVersions(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	on[1].Says("redis_version", "6.2.0")
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "",
+		"warning: the members run different versions: ")
+}

@@ -1,0 +1,120 @@
+package smallverbs_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
+)
+
+// stored returns a stage with a store in which two clients hold locks.
+func stored(t *testing.T) (*clitest.Stage, *clitest.Memory) {
+	s := clitest.NewStage(t)
+	s.Vars = map[string]string{"GETSETLOCK_TARGET": "mem://here"}
+	m := clitest.WithMemory(s)
+	m.Take("stock/2", "b")
+	m.Take("stock/1", "a")
+	m.Take("nightly", "c")
+	return s, m
+}
+
+func TestLsShowsTheLocksOfAStore(t *testing.T) {
+	s, _ := stored(t)
+	doc := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
+	var keys []string
+	for _, l := range doc.Locks {
+		keys = append(keys, l.Key)
+	}
+	if strings.Join(keys, " ") != "nightly stock/1 stock/2" || doc.Schema != "getsetlock.ls/1" {
+		t.Fatalf("%+v", doc)
+	}
+	l := doc.Locks[1]
+	if l.Type != "thing" || l.State != "held" || *l.Protocol != "mem" || *l.Owner != "a" ||
+		*l.Note != "a note" ||
+		*l.Value != "7 a" || l.Left.String() != "2000" || l.TTL.String() != "2000" || *l.Fence != 7 ||
+		*l.Waiters != 0 ||
+		l.Dialect != nil || l.Name != nil || l.Age != nil {
+		t.Errorf("%+v", l)
+	}
+	for _, pattern := range []string{"stock*", "stock/?", "stock/1", `stock/\x31`, "stock/[1]"} {
+		got := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json", pattern))
+		if len(got.Locks) == 0 || got.Locks[0].Key != "stock/1" {
+			t.Errorf("%s: %+v", pattern, got)
+		}
+	}
+	for _, pattern := range []string{"stock/*1", "*/1", "s*k/[1]"} {
+		got := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json", pattern))
+		if len(got.Locks) != 1 || got.Locks[0].Key != "stock/1" {
+			t.Errorf("%s: %+v", pattern, got)
+		}
+	}
+	s.Want(s.Run("ls", "--target", "mem://there", "x*"), 0, "", "no locks found")
+	if got := s.Run("ls"); !strings.Contains(got.Out, "mem") || got.Code != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One lock may not be read. ls prints the others, and says what it could not
+// see.
+func TestLsShowsWhatAStoreLetsItSee(t *testing.T) {
+	s, m := stored(t)
+	m.Take("secret/1", "d")
+	got := s.Run("ls")
+	if got.Code != 3 || !strings.Contains(got.Out, "nightly") || strings.Contains(got.Out, "secret") ||
+		!strings.Contains(got.Errors, "some locks may not be read") {
+		t.Errorf("%+v", got)
+	}
+	got = s.Run("ls", "--json")
+	var doc smallverbs.Locks
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || len(doc.Locks) != 3 || got.Code != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.Want(s.Run("ls", "secret*"), 3, "", "some locks may not be read")
+	if got := s.Run("ls", "stock*"); got.Code != 0 || got.Errors != "" {
+		t.Errorf("%+v", got)
+	}
+	s.Want(s.Run("unlock", "-y", "*"), 3, "", "some locks may not be read")
+	if m.Holder("nightly") == "" {
+		t.Error("unlock freed a part of what was meant")
+	}
+}
+
+func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
+	s, m := stored(t)
+	s.Want(s.Run("unlock", "nightly", "--value", "x"), 1, "",
+		`"nightly" does not hold that value; it holds 7 c`)
+	s.Want(s.Run("unlock", "nope", "--value", "x"), 1, "", "it is free")
+	s.Want(s.Run("unlock", "nightly"), 2, "", "standard input is no terminal")
+	s.Want(s.Run("unlock", "nightly", "--value", "7 c"), 0, "deleted nightly\n", "")
+	s.Want(s.Run("unlock", "-y", "nightly"), 0, "nightly is free\n", "")
+	s.Want(s.Run("unlock", "-y", "x*"), 0, "no lock matches x*\n", "")
+	s.Interactive, s.Stdin = true, "n\n"
+	s.Want(s.Run("unlock", "stock/1"), 1, "", "stock/1 is held by a note, value 7 a")
+	s.Stdin = "y\n"
+	s.Want(s.Run("unlock", "stock/1"), 0, "deleted stock/1\n", "Delete it? [y/N]")
+	m.Take("stock/1", "a")
+	s.Want(s.Run("unlock", "stock/1", "--value", "a"), 0, "deleted stock/1\n", "") // the owner's token
+	m.Take("stock/1", "a")
+	s.Want(s.Run("unlock", "stock/*"), 0, "deleted stock/1\ndeleted stock/2\n", "Delete 2 locks? [y/N]")
+	if m.Holder("stock/1")+m.Holder("stock/2")+m.Holder("nightly") != "" {
+		t.Error("a lock is left")
+	}
+	for _, line := range []string{"ls --dialect jedis", "ls --dialect-file f", "ls --namespace n",
+		"ls --lease 1s",
+		"unlock -y k --dialect jedis", "unlock -y k --dialect-file f"} {
+		s.Want(s.Run(strings.Fields(line)...), 2, "", "is for locks on Redis: Memory has nothing like it")
+	}
+}
+
+func TestWatchShowsTheLocksOfAStore(t *testing.T) {
+	s, _ := stored(t)
+	st := s.Start("ls", "--watch")
+	st.Out.Await("held    stock/2 by a note")
+	s.Signal(os.Interrupt)
+	if got := <-st.Done; got.Code != 130 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,81 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// Enter takes a place in the target's queue, in phase clean alone. Before that
+// the old clients' key has no queue, and a waiter that held the target's first
+// place while an old client holds would keep all others from looking. The error
+// then wraps errors.ErrUnsupported, and waiting goes on without a place.
+func (c *Composed) Enter(ctx context.Context, key string) (lock.Place, error) {
+	q, ok := c.target.(lock.Queuer)
+	if !ok {
+		return nil, fmt.Errorf("migrate: the target, a %T, has no queue: %w", c.target, errors.ErrUnsupported)
+	}
+	p, err := c.bridge.cfg.Phases.Phase(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case p != Clean:
+		return nil, fmt.Errorf("migrate: in phase %v waiters have no queue: %w", p, errors.ErrUnsupported)
+	}
+	place, err := q.Enter(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &composedPlace{c: c, key: key, there: place}, nil
+}
+
+// composedPlace is a place in the target's queue. If the fleet begins anew
+// after clean, the place is left, and its waiter tries without one.
+type composedPlace struct {
+	c     *Composed
+	key   string
+	there lock.Place // nil: left
+}
+
+// Try makes an attempt from the place.
+func (p *composedPlace) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+	phase, a, err := p.c.bridge.begin(ctx, p.key, ttl)
+	if err != nil {
+		return nil, err
+	}
+	if phase != Clean {
+		if err := p.Leave(ctx); err != nil {
+			a.close()
+			return nil, err
+		}
+	}
+	return p.c.try(ctx, p.key, ttl, phase, a, func(asked time.Duration) (lock.Grant, error) {
+		if p.there == nil {
+			return p.c.target.Try(ctx, p.key, asked)
+		}
+		return p.there.Try(ctx, asked)
+	})
+}
+
+// Await is the target's, or that of both without a place.
+func (p *composedPlace) Await(ctx context.Context, wake func()) (func(), bool, error) {
+	if p.there == nil {
+		return p.c.Await(ctx, p.key, wake)
+	}
+	return p.there.Await(ctx, wake)
+}
+
+// Leave gives up the place.
+func (p *composedPlace) Leave(ctx context.Context) error {
+	if p.there == nil {
+		return nil
+	}
+	if err := p.there.Leave(ctx); err != nil {
+		return err
+	}
+	p.there = nil
+	return nil
+}

@@ -1,0 +1,55 @@
+package skew
+
+import "github.com/getsetlock/getsetlock/skew/internal/model"
+
+// In a world that composes, the first getsetlock client takes each lock in
+// another store too, the target, and in clean there alone. No other client
+// takes anything there, so the target needs no state.
+
+// elsewhere reports whether client i's attempt or lease is in the target alone.
+func (m *machine) elsewhere(s *state, i int) bool {
+	return m.Ours.Composes && i == 0 && s.our[i].phase == model.Clean
+}
+
+// composes reports whether the registry has a member that composes, and whether
+// it has one that does not.
+func (m *machine) composes(s *state) (some, others bool) {
+	for i := range m.Ours.Clients {
+		if s.our[i].listed() {
+			some, others = some || i == 0, others || i > 0
+		}
+	}
+	return some, others
+}
+
+// oneTarget reports whether the listed members go to clean together: all of
+// them compose, or none does.
+func (m *machine) oneTarget(s *state) bool {
+	some, others := m.composes(s)
+	return !m.Ours.Composes || !some || !others
+}
+
+// follows returns the phase by which client i acts once it has read the record.
+// In clean the record names the target, and after a new beginning until nothing
+// is left of clean.
+func (m *machine) follows(s *state, i int) model.Phase {
+	if !m.Ours.Composes || i == 0 {
+		return s.record
+	}
+	first := &s.our[0]
+	left := first.member == model.Clean || first.pc != ourIdle && first.phase == model.Clean
+	anew := m.Ours.Again && s.record != model.Clean && left
+	if s.record == model.Clean && !m.broken(ruleApart) || anew && !m.broken(ruleTargetKept) {
+		return model.NoPhase
+	}
+	return s.record
+}
+
+// canon brings a state into its canonical form. In a world that composes the
+// first client differs from the others, so their order stays.
+func (m *machine) canon(s *state) order {
+	if m.Ours.Composes {
+		return s.canon(m.Old, min(m.Ours.Clients, 1))
+	}
+	return s.canon(m.Old, m.Ours.Clients)
+}

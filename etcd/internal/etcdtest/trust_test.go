@@ -3,6 +3,7 @@ package etcdtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,10 +142,29 @@ func withAuth(t *testing.T, c *Cluster) func(*clientv3.Config) {
 	return func(cfg *clientv3.Config) { cfg.Username, cfg.Password = "worker", "secret" }
 }
 
-// etcd's tokens end while the lock is held and awaited.
+// etcd's tokens end while the lock is held and awaited. A simple token is known
+// to one member's memory; a JWT is checked by its signature, and says itself
+// when it ends.
 func TestLocksOutliveTokensOfAUser(t *testing.T) {
 	t.Parallel()
-	c := Start(t, 1, func(cfg *embed.Config) { cfg.AuthTokenTTL, cfg.BcryptCost = 1, 4 })
+	for name, tokens := range map[string]func(*embed.Config){
+		"simple": func(cfg *embed.Config) { cfg.AuthTokenTTL = 1 },
+		"JWT": func(cfg *embed.Config) {
+			a := newAuthority(t)
+			a.issue("tokens")
+			cfg.AuthToken = fmt.Sprintf("jwt,sign-method=ES256,ttl=1s,pub-key=%s,priv-key=%s",
+				a.file("tokens"), a.file("tokens-key"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outliveTokens(t, Start(t, 1, tokens, func(cfg *embed.Config) { cfg.BcryptCost = 4 }))
+		})
+	}
+}
+
+func outliveTokens(t *testing.T, c *Cluster) {
+	t.Helper()
 	user := withAuth(t, c)
 	var renewed atomic.Int64
 	locks, _ := c.locks(t, lock.Config{TTL: 3 * time.Second,
@@ -152,7 +172,13 @@ func TestLocksOutliveTokensOfAUser(t *testing.T) {
 	other, _ := c.locks(t, lock.Config{TTL: 3 * time.Second}, user)
 	held := acquire(t, locks, "jobs/nightly")
 	waiting := other.Request(testContext(t), "jobs/nightly")
-	await(t, "renewals with new tokens", func() bool { return renewed.Load() >= 4 })
+	await(t, "renewals with new tokens", func() bool { return renewed.Load() >= 3 })
+	root := c.Client(func(cfg *clientv3.Config) { cfg.Username, cfg.Password = "root", "secret" })
+	if _, err := root.UserAdd(testContext(t), "another", "secret"); err != nil { // ends JWTs of before
+		t.Fatal(err)
+	}
+	before := renewed.Load()
+	await(t, "renewals after a change of the users", func() bool { return renewed.Load() >= before+2 })
 	release(t, held)
 	if r := <-waiting; r.Err != nil {
 		t.Error(r.Err)

@@ -31,7 +31,7 @@ func (m *Member) apart(r Record) error {
 		return nil
 	}
 	if m.cfg.Target == "" {
-		return fmt.Errorf("namespace %q takes its locks by the target %q, and this program by none: compose its locks with that target (migrate.Compose) and name it in MemberConfig.Target",
+		return fmt.Errorf("namespace %q takes its locks by the target %q, and this program by none: let a Go program compose its locks with that target (migrate.Compose) and name it in MemberConfig.Target; in clean, a command may run under getsetlock run --target instead",
 			m.cfg.Namespace, r.Target)
 	}
 	if r.Target == "" {

@@ -11,8 +11,9 @@ import (
 )
 
 // jetcd counts its renewals by the wall clock of its machine. A step back of
-// that clock ends them, and then the lease, since etcd's clock did not step. So
-// others get the lock, whatever jetcd's process believes.
+// that clock between two of them ends them, and then the lease, since etcd's
+// clock did not step. So others get the lock, whatever jetcd's process
+// believes.
 func TestStepBackOfJetcdsClockEndsItsLease(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
@@ -20,6 +21,30 @@ func TestStepBackOfJetcdsClockEndsItsLease(t *testing.T) {
 	clock := wallshift.New(t)
 	j := c.jetcd(t, clock.Env()...)
 	j.do(t, "lock stock")
-	clock.Set(-24 * time.Hour)
+	j.send(t, "renewals")
+	stepped := make(chan struct{})
+	go func() {
+		defer close(stepped)
+		j.stepBackAfterRenewals(clock)
+	}()
 	release(t, acquire(t, locks, "stock"))
+	j.kill()
+	<-stepped
+}
+
+// stepBackAfterRenewals sets the clock back by a day after each renewal, until
+// the process ends. One step is enough if it comes between a reply and the next
+// request: that request is then a day away. If it comes later, the reply that
+// was under way makes jetcd count by the clock after the step.
+func (j *jetcd) stepBackAfterRenewals(clock *wallshift.Clock) {
+	for back := 24 * time.Hour; ; {
+		line, err := j.out.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if line == "ok renewed\n" {
+			clock.Set(-back)
+			back += 24 * time.Hour
+		}
+	}
 }

@@ -23,6 +23,7 @@ import java.util.concurrent.TimeUnit;
  * lock NAME              waits for the lock; the answer has the key
  * unlock KEY
  * count NAME COUNTER N   locks, adds one to a counter by a read and a write, unlocks; N times
+ * renewals               from now on there is one more line after each renewal of the lease
  * </pre>
  *
  * The process dies when its input ends, also while it holds a lock.
@@ -31,18 +32,25 @@ public final class Main {
     private static final long TTL_SECONDS =
             Long.parseLong(System.getenv().getOrDefault("JETCD_TTL_SECONDS", "3"));
 
+    private final PrintStream out;
     private final Lock lock;
     private final KV kv;
     private final long lease;
+    private volatile boolean renewals;
 
-    private Main(Client client) throws Exception {
+    private Main(Client client, PrintStream out) throws Exception {
+        this.out = out;
         lock = client.getLockClient();
         kv = client.getKVClient();
         Lease leases = client.getLeaseClient();
         lease = leases.grant(TTL_SECONDS).get(30, TimeUnit.SECONDS).getID();
         CloseableClient unused = leases.keepAlive(lease, new StreamObserver<LeaseKeepAliveResponse>() {
             @Override
-            public void onNext(LeaseKeepAliveResponse response) {}
+            public void onNext(LeaseKeepAliveResponse response) {
+                if (renewals) {
+                    answer(out, "ok renewed");
+                }
+            }
 
             @Override
             public void onError(Throwable t) {
@@ -57,7 +65,7 @@ public final class Main {
     public static void main(String[] args) throws Exception {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         System.setOut(System.err);
-        Main main = new Main(Client.builder().endpoints(args[0]).build());
+        Main main = new Main(Client.builder().endpoints(args[0]).build(), out);
         answer(out, "ok ready");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -71,8 +79,10 @@ public final class Main {
     }
 
     private static void answer(PrintStream out, String line) {
-        out.print(line + "\n");
-        out.flush();
+        synchronized (out) {
+            out.print(line + "\n");
+            out.flush();
+        }
     }
 
     private static ByteSequence bytes(String s) {
@@ -92,6 +102,9 @@ public final class Main {
                     addOne(bytes(order[2]));
                     release(key);
                 }
+                return "";
+            case "renewals":
+                renewals = true;
                 return "";
             default:
                 throw new IllegalArgumentException("no such order: " + order[0]);

@@ -76,6 +76,22 @@ func beside(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*R
 	return besideUntil(t.Context(), t, s, pool, cfg)
 }
 
+// besideSeen is beside without an end in time: the watch ends once it has seen
+// enough.
+func besideSeen(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config,
+	enough func(*Result) bool) (*Result, error) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), redistest.Patience)
+	defer stop()
+	cfg.SeenEvery = 100 * time.Millisecond
+	cfg.Seen = func(r *Result) {
+		if enough(r) {
+			stop()
+		}
+	}
+	return besideUntil(ctx, t, s, pool, cfg)
+}
+
 // besideUntil is beside with a context that can end the watch earlier.
 func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *redis.Pool,
 	cfg Config) (*Result, error) {
@@ -118,11 +134,14 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 				Config: census.Config{
 					Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute,
 					Gap: 5 * time.Second},
-				For:     2500 * time.Millisecond,
 				Monitor: short,
 				Record:  &record,
 			}
-			r, err := beside(t, s, pool, cfg)
+			r, err := besideSeen(t, s, pool, cfg, func(r *Result) bool {
+				e, bursts := r.Evidence, r.Cost.Monitor
+				return e.Counts.Acquisitions >= 5 && e.Counts.Failed >= 5 && named(e) == 2 &&
+					e.Stats != nil && e.Stats.Setnx >= 5 && bursts != nil && bursts.Bursts >= 2
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,17 +158,14 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 				e.Counts.Overruns+e.Counts.Clobbers+e.Counts.Ghosts+e.Counts.Overlaps > 0 {
 				t.Errorf("counted %+v", e.Counts)
 			}
-			named := 0
 			for _, w := range e.Writers {
-				if strings.HasPrefix(w.Name, "client-") {
-					named++
-					if !w.Offset.Contains(0) || !w.Offset.Bounded() || len(w.Contradictions) > 0 {
-						t.Errorf("%s: %v, %v", w.Name, w.Offset.Interval, w.Contradictions)
-					}
+				if strings.HasPrefix(w.Name, "client-") &&
+					(!w.Offset.Contains(0) || !w.Offset.Bounded() || len(w.Contradictions) > 0) {
+					t.Errorf("%s: %v, %v", w.Name, w.Offset.Interval, w.Contradictions)
 				}
 			}
-			if named != 2 {
-				t.Errorf("%d writers with names of %+v", named, e.Writers)
+			if named(e) != 2 {
+				t.Errorf("writers with names are not two: %+v", e.Writers)
 			}
 			if e.Stats == nil || e.Stats.Setnx < 5 {
 				t.Errorf("stats %+v", e.Stats)
@@ -160,6 +176,16 @@ func TestEverySourceWorksOnEveryServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// named counts the writers that have the name of one of beside's clients.
+func named(e census.Evidence) (n int) {
+	for _, w := range e.Writers {
+		if strings.HasPrefix(w.Name, "client-") {
+			n++
+		}
+	}
+	return n
 }
 
 // Keys of the same name in another database belong to other programs.
@@ -174,9 +200,9 @@ func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
 		jedisLoop(ctx, t, pool, "lock:stock", "", 30*time.Millisecond)
 		close(ended)
 	}()
-	r, err := beside(t, s, pool, Config{
-		Config: census.Config{Match: "lock:*", DB: 3}, For: 1500 * time.Millisecond, Monitor: short,
-		Record: &record})
+	r, err := besideSeen(t, s, pool, Config{
+		Config: census.Config{Match: "lock:*", DB: 3}, Monitor: short, Record: &record},
+		func(r *Result) bool { return r.Evidence.Counts.Acquisitions > 0 })
 	stop()
 	<-ended
 	if err != nil || r.Evidence.Counts.Acquisitions == 0 || len(r.Evidence.Keys) != 1 ||
@@ -243,8 +269,12 @@ func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
 			url := s.User("app", "pw", append([]string{"~*", "&*", "+@all"}, c.without...)...)
 			pool := poolAt(t, url)
 			defer pool.Close()
-			r, err := beside(t, s, pool,
-				Config{Config: census.Config{Match: "lock:*"}, For: 1500 * time.Millisecond, Monitor: short})
+			r, err := besideSeen(t, s, pool,
+				Config{Config: census.Config{Match: "lock:*"}, Monitor: short},
+				func(r *Result) bool {
+					return r.Evidence.Covered(c.source).Missing != "" && r.Evidence.Counts.Acquisitions > 0 &&
+						r.Evidence.Covered(c.works).Events > 0
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,18 +291,10 @@ func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
 	t.Run("no scripts", func(t *testing.T) {
 		pool := poolAt(t, s.User("app", "pw", "~*", "&*", "+@all", "-@scripting"))
 		defer pool.Close()
-		// There are few looks without scripts, so the test awaits an
-		// acquisition instead of a duration.
-		ctx, stop := context.WithTimeout(t.Context(), redistest.Patience)
-		defer stop()
-		r, err := besideUntil(ctx, t, s, pool, Config{
-			Config: census.Config{Match: "lock:*"}, SeenEvery: 100 * time.Millisecond,
-			Seen: func(r *Result) {
-				if r.Evidence.Counts.Acquisitions > 0 && r.Evidence.Covered(census.SourcePoll).Note != "" {
-					stop()
-				}
-			},
-		})
+		r, err := besideSeen(t, s, pool, Config{Config: census.Config{Match: "lock:*"}},
+			func(r *Result) bool {
+				return r.Evidence.Counts.Acquisitions > 0 && r.Evidence.Covered(census.SourcePoll).Note != ""
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,39 +323,49 @@ func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
 	pool := s.Pool()
 	defer pool.Close()
 	killed := false
+	absent := func(c census.Coverage) bool {
+		return slices.ContainsFunc(c.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent })
+	}
+	seenSince := func(r *Result, c census.Coverage) bool {
+		last := r.Evidence.LastFailed
+		return last != nil && last.At.After(c.Holes[len(c.Holes)-1].Until)
+	}
 	cfg := Config{
 		Config: census.Config{Match: "lock:*"},
-		For:    4 * time.Second,
 		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000,
 			Least: time.Second},
-		SeenEvery: 100 * time.Millisecond,
-		Seen: func(r *Result) {
-			if !killed && r.Evidence.Counts.Failed > 0 {
-				killed = true
-				text, _ := redis.String(s.Do("CLIENT", "LIST"), nil)
-				for row := range strings.SplitSeq(text, "\n") {
-					if strings.Contains(row, "cmd=monitor") {
-						id, _, _ := strings.Cut(strings.TrimPrefix(row, "id="), " ")
-						s.Do("CLIENT", "KILL", "ID", id)
-					}
-				}
-			}
-		},
 	}
-	r, err := beside(t, s, pool, cfg)
+	r, err := besideSeen(t, s, pool, cfg, func(r *Result) bool {
+		if !killed && r.Evidence.Counts.Failed > 0 {
+			killed = true
+			killMonitors(s)
+		}
+		m := r.Evidence.Covered(census.SourceMonitor)
+		return absent(m) && seenSince(r, m)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := r.Evidence.Covered(census.SourceMonitor)
-	if !slices.ContainsFunc(m.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent }) ||
-		m.Missing != "" {
-		t.Errorf("coverage %+v", m)
+	if !absent(m) || m.Missing != "" {
+		t.Fatalf("coverage %+v", m)
 	}
-	if last := r.Evidence.LastFailed; last == nil || !last.At.After(m.Holes[len(m.Holes)-1].Until) {
-		t.Errorf("nothing was seen after the hole: %+v of %+v", last, m.Holes)
+	if !seenSince(r, m) {
+		t.Errorf("nothing was seen after the hole: %+v of %+v", r.Evidence.LastFailed, m.Holes)
 	}
 	if r.Evidence.Counts.Overruns > 0 {
 		t.Errorf("%+v", r.Evidence.Counts)
+	}
+}
+
+// killMonitors drops the connections that MONITOR runs on.
+func killMonitors(s *redistest.Server) {
+	text, _ := redis.String(s.Do("CLIENT", "LIST"), nil)
+	for row := range strings.SplitSeq(text, "\n") {
+		if strings.Contains(row, "cmd=monitor") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(row, "id="), " ")
+			s.Do("CLIENT", "KILL", "ID", id)
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ stage_test() {
   longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
-  patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 4 -parallel 8 "${longest[@]}" \
+  patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 6 -parallel 8 "${longest[@]}" \
     $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
   left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
   wait "$their_job" || failed=1

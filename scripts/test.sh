@@ -27,7 +27,7 @@ stages() {
   cat <<'END'
 prepare test  300 install and download what is missing
 vet     test   60 go vet for this system, including the tests with real servers
-test    test  450 every test once: embedded and real servers, the original Java lock
+test    test  400 every test once: embedded and real servers, the original Java lock
 lint    check  90 formatting, staticcheck, actionlint, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
 race    check 420 the tests on the embedded server under the race detector

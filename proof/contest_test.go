@@ -22,6 +22,7 @@ type contest struct {
 	ours, old int
 	lease     time.Duration // lease of the old clients
 	spread    time.Duration // spread of all clocks
+	ends      bool          // the first and the last client's clock are at the ends of the spread
 	gap       time.Duration // gap that getsetlock clients assume
 	job       time.Duration // longest job, of old clients and of getsetlock clients
 	faults    bool          // connections are cut, commands and replies come late
@@ -47,7 +48,8 @@ func (c contest) held(t *testing.T, seed uint64) *book {
 				p = fleet.Verbatim
 			}
 			wire := w.Wire()
-			client, err := lock.New(c.backend(t, w, wire, p, rng), c.config(w, p))
+			client, err := lock.New(c.backend(t, w.Clock(redistest.Skew{Offset: c.offset(id, rng)}), wire, p),
+				c.config(w, p))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,9 +69,19 @@ func (c contest) held(t *testing.T, seed uint64) *book {
 	return b
 }
 
-func (c contest) backend(t *testing.T, w *redistest.World, wire *redistest.Wire, p fleet.Protocol,
-	rng *rand.Rand) lock.Backend {
-	clock := w.Clock(redistest.Skew{Offset: time.Duration(rng.Int64N(int64(c.spread)+1)) - c.spread/2})
+// offset draws how far a client's clock is from the server's.
+func (c contest) offset(id int, rng *rand.Rand) time.Duration {
+	drawn := time.Duration(rng.Int64N(int64(c.spread)+1)) - c.spread/2
+	switch {
+	case c.ends && id == 0:
+		return -c.spread / 2
+	case c.ends && id == c.ours+c.old-1:
+		return c.spread / 2
+	}
+	return drawn
+}
+
+func (c contest) backend(t *testing.T, clock lock.Clock, wire *redistest.Wire, p fleet.Protocol) lock.Backend {
 	terms := dialect.Terms{Lease: c.lease, Spread: c.spread, Gap: c.gap}
 	var b lock.Backend
 	var err error

@@ -215,7 +215,7 @@ func TestOldClientsBeyondTheLawAreNoLock(t *testing.T) {
 		"overrun": {protocol: fleet.Verbatim, old: 5, lease: 5 * time.Second, spread: time.Second,
 			job: 12 * time.Second},
 		"skew": {protocol: fleet.Verbatim, old: 5, lease: 20 * time.Second, spread: 40 * time.Second,
-			job: 10 * time.Second},
+			ends: true, job: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachSeed(t, func(t *testing.T, seed uint64) {

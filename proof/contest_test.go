@@ -81,7 +81,8 @@ func (c contest) offset(id int, rng *rand.Rand) time.Duration {
 	return drawn
 }
 
-func (c contest) backend(t *testing.T, clock lock.Clock, wire *redistest.Wire, p fleet.Protocol) lock.Backend {
+func (c contest) backend(t *testing.T, clock lock.Clock, wire *redistest.Wire,
+	p fleet.Protocol) lock.Backend {
 	terms := dialect.Terms{Lease: c.lease, Spread: c.spread, Gap: c.gap}
 	var b lock.Backend
 	var err error

@@ -262,9 +262,9 @@ type work struct {
 
 func asked(s *redistest.Server) (w work) {
 	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
-	w.looks, _ = callsIn(text, "getrange")
+	w.looks, _, _ = callsIn(text, "getrange")
 	for _, name := range []string{"evalsha", "eval", "client|caching", "time", "scan", "client|list"} {
-		_, took := callsIn(text, name)
+		_, _, took := callsIn(text, name)
 		w.took += took
 	}
 	return w

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,10 +38,13 @@ type DoctorConfig struct {
 	// is moved.
 	Lease, Greatest time.Duration
 	// Spread, Behind and Ahead are claims in the form of [dialect.Terms]: 0
-	// claims nothing, and [dialect.Zero] claims zero. Spread defaults to what
-	// Evidence guarantees; without that, to the dialect's terms or 1 s, raised
-	// to what Evidence shows. Behind and Ahead default to what Evidence
-	// measured on the same server; otherwise they are unknown.
+	// claims nothing, and [dialect.Zero] claims zero. Spread defaults to the
+	// dialect's terms or 1 s. Evidence raises it, and voids what it
+	// contradicts.
+	//
+	// Behind counts only with a dialect in Dialects. A named dialect states
+	// that the time in a value is the end of a lease. Where it is the start,
+	// every lock that a client holds looks like one whose lease is over.
 	Spread, Behind, Ahead time.Duration
 	// Remember stores on the server, alongside each lock whose stamp is past,
 	// when Doctor saw its bytes. A later call can then tell how long the bytes
@@ -55,7 +59,7 @@ type DoctorConfig struct {
 	// ServerOnly examines the server and looks at no key.
 	ServerOnly bool
 
-	assumes bool // true: Spread is neither claimed nor measured
+	assumes bool // true: Spread is not claimed
 	// Clock is this machine's clock, which Doctor compares with the server's.
 	// Defaults to lock.Machine.
 	Clock lock.Clock
@@ -77,6 +81,9 @@ type Diagnosis struct {
 	// More counts the complaints about keys beyond the first 1000, which are
 	// dropped.
 	More int64
+	// Fixes are those of all complaints, dropped ones included. There are at
+	// most 100,000; when they have been applied, another call finds the rest.
+	Fixes []Fix
 	// Facts are what the server reports about itself, as sentences for people,
 	// the most important first.
 	Facts []string
@@ -85,8 +92,11 @@ type Diagnosis struct {
 // longestComplaint is how many bytes of a key's name are kept.
 const longestComplaint = 4096
 
-// mostComplaints is the greatest number of complaints about keys.
-const mostComplaints = 1000
+// The greatest numbers of complaints about keys, and of fixes.
+const (
+	mostComplaints = 1000
+	mostFixes      = 100_000
+)
 
 // Doctor examines a server and its locks. It changes no lock: each change that
 // it proposes is in a [Fix].
@@ -109,7 +119,7 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 	}
 	defer mux.Close()
 	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence),
-		live: foundLive(cfg.Evidence), past: map[string]pastStamp{}}
+		live: foundLive(cfg.Evidence), past: map[string]pastStamp{}, doubt: cfg.doubt()}
 	facts, err := askServer(ctx, mux, pool, cfg)
 	if err == nil {
 		x.run = facts.info["run_id"]
@@ -133,7 +143,7 @@ func (c *DoctorConfig) fill() {
 		c.Clock = lock.Machine
 	}
 	_, claimed := dialect.Claimed(c.Spread)
-	c.assumes = !claimed && (c.Evidence == nil || !c.Evidence.Spread.Sound())
+	c.assumes = !claimed
 	c.Spread = c.spread()
 }
 
@@ -141,23 +151,17 @@ func (c *DoctorConfig) fill() {
 func (c *DoctorConfig) greatest() time.Duration { return max(c.Lease, c.Greatest) }
 
 // spread returns the upper bound of how far the clocks are apart, as far as it
-// is known. What Evidence saw is a lower bound: it raises what is assumed and
-// never replaces it, even if it rests on a guessed lease or a usual gap.
+// is known. What Evidence saw is a lower bound: it raises what is claimed or
+// assumed and never replaces it.
 func (c *DoctorConfig) spread() time.Duration {
-	claim, claimed := dialect.Claimed(c.Spread)
-	if e := c.Evidence; e != nil {
-		switch {
-		case claimed:
-			return max(claim, e.Spread.Apart)
-		case e.Spread.Sound():
-			return e.Spread.Guaranteed
-		}
-		return max(c.assumed(), e.Spread.Apart)
+	spread, claimed := dialect.Claimed(c.Spread)
+	if !claimed {
+		spread = c.assumed()
 	}
-	if claimed {
-		return claim
+	if c.Evidence != nil {
+		spread = max(spread, c.Evidence.Spread.Apart)
 	}
-	return c.assumed()
+	return spread
 }
 
 // assumed returns the spread to use if nothing is known about it.
@@ -187,10 +191,12 @@ type examiner struct {
 	cfg    DoctorConfig
 	mux    *wire.Mux
 	out    *Diagnosis
-	found  []Complaint
+	found  []Complaint             // those about the keys of this slice
 	ghosts map[string]string       // values that no client holds, by key
 	live   map[string]census.Found // values that clients read and did not take over, by key
 	past   map[string]pastStamp
+	doubt  string // why a claimed Behind does not count; empty: nothing contradicts it
+	listed int    // complaints about keys in out
 	run    string // the server's run id; empty if unknown
 	denied int64  // keys that this user may not read
 }
@@ -220,19 +226,46 @@ func (x *examiner) keys(ctx context.Context) error {
 	}
 	r := newProbeReader(x.mux, x.cfg.Clock, x.cfg.Hurry)
 	r.scope = scope.Matching(x.cfg.Match).In(x.cfg.DB)
-	err := r.each(ctx, x.look, progress)
+	err := r.each(ctx, x.look, func(looked int64) error {
+		progress(looked)
+		return x.judgeSlice(ctx)
+	})
 	x.out.Keys = r.looks
-	if again := x.leaveOurs(ctx); err == nil {
+	if again := x.judgeSlice(ctx); err == nil {
 		err = again
 	}
-	if again := x.judgePast(ctx); err == nil {
-		err = again
-	}
-	x.out.Complaints = append(x.out.Complaints, x.found...)
+	// Deletions come first: they need no clock, so that each is one command.
+	slices.SortFunc(x.out.Fixes, func(a, b Fix) int {
+		return cmp.Or(strings.Compare(string(a.Do), string(b.Do)), strings.Compare(a.Key, b.Key))
+	})
 	if f := deniedFinding(x.denied, x.out.Keys); x.denied > 0 {
 		f.DB = x.cfg.DB
 		x.out.Complaints = append(x.out.Complaints, Complaint{Finding: f})
 	}
+	return err
+}
+
+// judgeSlice completes the complaints about the keys of a slice. What is
+// listed is bounded, and fixes are not bounded by that: the keys of one scan
+// come in the same order at each call, so that those at its end would never be
+// freed.
+func (x *examiner) judgeSlice(ctx context.Context) error {
+	err := x.leaveOurs(ctx)
+	if again := x.judgePast(ctx); err == nil {
+		err = again
+	}
+	for _, c := range x.found {
+		if c.Fix != nil && len(x.out.Fixes) < mostFixes {
+			x.out.Fixes = append(x.out.Fixes, *c.Fix)
+		}
+		if x.listed == mostComplaints {
+			x.out.More++
+			continue
+		}
+		x.listed++
+		x.out.Complaints = append(x.out.Complaints, c)
+	}
+	x.found, x.past = nil, map[string]pastStamp{}
 	return err
 }
 
@@ -251,12 +284,8 @@ func deniedFinding(denied, keys int64) census.Finding {
 	return f
 }
 
-// complain adds a complaint about a key, up to the limit.
+// complain adds a complaint about a key.
 func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice string, fix *Fix) {
-	if len(x.found) == mostComplaints {
-		x.out.More++
-		return
-	}
 	key := p.key
 	if len(key) > longestComplaint {
 		// No lock has such a name, and a thousand such names would take too
@@ -399,7 +428,7 @@ func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
 			"--fix lets it end in %s: a holder that lives keeps a whole lease by every clock",
 			roughly(fix.lease))
 	case known && x.cfg.greatest() > 0:
-		advice = "wait: a client whose clock is as far ahead as claimed or measured could have written it"
+		advice = "wait: a client whose clock is as far ahead as claimed could have written it"
 	}
 	x.complain(p, census.SeverityWarning, "far", what, advice, fix)
 }

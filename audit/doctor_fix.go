@@ -45,7 +45,7 @@ type Fix struct {
 	Key   string
 	Value string // bytes that the key must still hold
 
-	dialect dialect.Dialect
+	dialect *dialect.Dialect
 	lease   time.Duration
 	id      string
 }
@@ -82,7 +82,7 @@ func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fit
 	if step := max(d.Unit.Step(), time.Microsecond); most%step != 0 {
 		most += step - most%step
 	}
-	return &Fix{Do: FixShorten, Key: p.key, Value: p.value, dialect: d, lease: most, id: s.ID}
+	return &Fix{Do: FixShorten, Key: p.key, Value: p.value, dialect: &d, lease: most, id: s.ID}
 }
 
 // FixOutcome is the outcome of one fix.

@@ -69,35 +69,6 @@ func foundLive(e *census.Evidence) map[string]census.Found {
 	return out
 }
 
-// behindOf returns how far the slowest client's clock is behind the server's: a
-// claim that was not refuted, or a measurement on this very server. It returns
-// false if that is unknown.
-func (x *examiner) behindOf() (time.Duration, bool) {
-	return x.relied(x.cfg.Behind, func(e *census.Evidence) census.Bound { return e.Behind })
-}
-
-// aheadOf returns how far the fastest client's clock is ahead, by the same
-// rules.
-func (x *examiner) aheadOf() (time.Duration, bool) {
-	return x.relied(x.cfg.Ahead, func(e *census.Evidence) census.Bound { return e.Ahead })
-}
-
-func (x *examiner) relied(claim time.Duration, of func(*census.Evidence) census.Bound) (time.Duration, bool) {
-	value, claimed := dialect.Claimed(claim)
-	e := x.cfg.Evidence
-	if e == nil {
-		return value, claimed
-	}
-	b := of(e)
-	switch measured := b.Span.Basis == census.Measured && e.Run != "" && e.Run == x.run; {
-	case measured:
-		return max(value, b.Span.Value), true
-	case claimed && b.Proved() > value:
-		return 0, false // refuted
-	}
-	return value, claimed
-}
-
 // lookAtPast examines a stamp that TIME has passed. If it is past by less than
 // the margin, a client whose clock is right still finds it live, and there is
 // no complaint. judgePast decides later, for all such stamps together, whether
@@ -116,14 +87,13 @@ func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.D
 			return
 		}
 		if greatest := x.cfg.greatest(); greatest > 0 {
-			past.age = max(past.age, dialect.Terms{Greatest: greatest}.LookAge(*d))
+			age, _ := dialect.Terms{Greatest: greatest + x.longer()}.LookAge(*d)
+			past.age = max(past.age, age)
 		}
 	}
-	if before := len(x.found); len(p.key) <= longestComplaint {
+	if len(p.key) <= longestComplaint {
 		x.complain(p, census.SeverityWarning, "past", "", "", nil)
-		if len(x.found) > before {
-			x.past[p.key] = past
-		}
+		x.past[p.key] = past
 	}
 }
 
@@ -192,19 +162,23 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 		x.dead(c, p, fmt.Sprintf(", and no clock is more than %s behind the server's", roughly(behind)))
 	case p.age == 0:
 		c.What += either
-		c.Advice = "give the greatest lease (--lease or --greatest), and --fix can tell by looking twice; or give how far the slowest clock is behind the server's (--behind)"
+		c.Advice = "give the greatest lease (--lease or --greatest), and --fix can tell by looking twice" +
+			x.orBehind()
 	case x.run == "":
 		c.What += either
-		c.Advice = "the server does not report its run id (INFO server), so an earlier look may come from another server: give how far the slowest clock is behind the server's (--behind)"
+		c.Advice = "the server does not report its run id (INFO server), so an earlier look may come from another server" + x.orBehind()
 	case looked && since > p.age:
 		x.dead(c, p, fmt.Sprintf(", with the same bytes as %s ago", roughly(since)))
 	default:
 		c.What += either
 		c.Wait = wait
-		c.Advice = fmt.Sprintf("wait: if the same bytes are still there in %s, --fix can delete it; or give how far the slowest clock is behind the server's (--behind)", roughly(c.Wait))
+		c.Advice = fmt.Sprintf("wait: if the same bytes are still there in %s, --fix can delete it%s",
+			roughly(c.Wait), x.orBehind())
 		if !looked && !x.cfg.Remember {
 			c.Wait = 0
-			c.Advice = fmt.Sprintf("run it with --fix, which remembers this look on the server, and again %s later; or give how far the slowest clock is behind the server's (--behind)", roughly(wait))
+			c.Advice = fmt.Sprintf(
+				"run it with --fix, which remembers this look on the server, and again %s later%s",
+				roughly(wait), x.orBehind())
 		}
 		return !looked
 	}
@@ -284,7 +258,9 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 		var refused redis.Error
 		switch {
 		case errors.As(err, &refused):
-			c.Wait, c.Advice = 0, fmt.Sprintf("this look could not be remembered on %s (%v): give the user rights on that key, or give how far the slowest clock is behind the server's (--behind)", strconv.Quote(cutKey(lookKey(l))), err)
+			c.Wait, c.Advice = 0, fmt.Sprintf(
+				"this look could not be remembered on %s (%v): give the user rights on that key%s",
+				strconv.Quote(cutKey(lookKey(l))), err, x.orBehind())
 		case err != nil:
 			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(cutKey(l)), err)
 		case n == 0:

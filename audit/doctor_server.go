@@ -120,7 +120,7 @@ func trialKey(match string) string {
 	if at := strings.IndexAny(match, `*?[\`); at >= 0 {
 		match = match[:at]
 	}
-	return match + "getsetlock:doctor:" + rand.Text()
+	return match + doctorKey + rand.Text()
 }
 
 func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {

@@ -73,8 +73,9 @@ type monitor struct {
 func (w *watcher) monitor(ctx context.Context) {
 	cfg := w.cfg.Monitor
 	m := &monitor{
-		w: w, filter: newFilter(w.cfg, w.found), sights: newSightings(w.elapsed), burst: cfg.Burst,
-		every: cfg.Every, stays: cfg.stays(),
+		w: w, filter: newFilter(w.cfg, w.found),
+		sights: newSightings(w.elapsed, reading.KeySpellings(w.cfg.Dialects)),
+		burst:  cfg.Burst, every: cfg.Every, stays: cfg.stays(),
 	}
 	m.filter.sights = m.sights
 	var err error

@@ -26,7 +26,11 @@ type filter struct {
 	parser parser
 	found  func(key string) // called for each new key of a lock
 	sights *sightings       // the markers of this watch; nil: it sends none
-	other  offset.Observed  // the newest attempt that no dialect reads, until it is passed on
+	round  ownRound         // the round of markers that is under way in the stream
+	calls  calls            // lines of each counted command
+	before *point           // the last comparison of calls with the server's counts; nil: none
+	ours   bool             // a getsetlock client sent the last script
+	other  calledLine       // the newest call on a watched key, until it is passed on
 	told   int64            // instant of the line at which other was last passed on, in µs
 
 	lines, unread, bytes int64
@@ -37,7 +41,8 @@ type filter struct {
 // may be missing before the next one.
 func (f *filter) forget() {
 	clear(f.peers)
-	f.script = lastLine{}
+	f.script, f.ours = lastLine{}, false
+	f.round, f.before = ownRound{}, nil
 }
 
 // lastLine is a dropped command that may still be passed on.
@@ -49,6 +54,10 @@ type lastLine struct {
 
 // mostDeleted bounds how many keys of one DEL are examined.
 const mostDeleted = 4096
+
+// mostArguments is the same for commands that may be attempts: the most
+// arguments that a server takes.
+const mostArguments = 1 << 20
 
 // keyMemory remembers the keys used last: at least most of them, at most twice
 // as many.
@@ -99,15 +108,21 @@ func newFilter(cfg Config, found func(string)) *filter {
 func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	f.lines++
 	f.bytes += int64(len(text))
+	if f.sights != nil && f.sights.ready.Load() {
+		out = f.compare(out)
+	}
 	l, err := f.parser.parse(text, 8, longestArg)
 	if err != nil || len(l.args) == 0 {
 		f.unread++
 		return out
 	}
-	name := nameOf(l.args[0])
-	if name == "GET" && len(l.args) == 2 && f.marked(l) {
+	c := commandOf(l.args[0])
+	name := c.name
+	marker := f.follow(l, name)
+	f.calls[c.counted]++
+	if marker {
 		f.newest = l.micros
-		return append(f.tellOther(out), l.event())
+		return f.tellOther(out)
 	}
 	l = f.whole(l, name, text)
 	f.newest = l.micros
@@ -115,9 +130,11 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 		out = f.tellOther(out)
 	}
 	inScript := l.addr == "lua"
-	if !f.wanted(l, name, inScript) {
-		f.leave(l, name, inScript)
+	if c.acts && !(inScript && f.ours) {
 		f.noteOther(l, name)
+	}
+	if !f.wanted(l, name, inScript) {
+		f.leave(l, name, inScript, text)
 		return out
 	}
 	if inScript {
@@ -135,11 +152,14 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	return append(out, l.event())
 }
 
-// whole parses the line again if more of its text is needed.
 // whole reads a line again if more of it is needed.
 func (f *filter) whole(l line, name, text string) line {
-	if l.more && (name == "DEL" || name == "UNLINK") {
-		l, _ = f.parser.parse(text, mostDeleted, longestArg)
+	if l.more && namesManyKeys(name) {
+		most := mostDeleted
+		if name[0] != 'D' && name[0] != 'U' {
+			most = mostArguments
+		}
+		l, _ = f.parser.parse(text, most, longestArg)
 	} else if len(l.args) > 1 && len(l.args[1]) == longestArg {
 		// A serializer writes the length of a key before its text, so a key
 		// that was cut cannot be read.
@@ -148,48 +168,16 @@ func (f *filter) whole(l line, name, text string) line {
 	return l
 }
 
-// otherEvery is the least time between two attempts that no dialect reads and
-// that are passed on. Other programs may use SETNX all the time.
-const otherEvery = 100 * time.Millisecond
-
-// noteOther keeps an attempt on a watched key if none of the fleet's dialects
-// reads its value. It may come from an old client in a form that nobody named,
-// so no window may include it. The value itself is not kept.
-//
-// If every key of the database is watched, most programs that send SETNX take
-// no lock of the fleet. Then the attempt counts only if some known dialect
-// reads its value, or if its key has held a lock.
-func (f *filter) noteOther(l line, name string) {
-	if name != "SETNX" && name != "GETSET" || len(l.args) < 3 || !f.covers(l.db, l.args[1]) {
-		return
-	}
-	if f.scope.Every() && !f.keys.has(l.args[1]) &&
-		!f.any.ReadAny(l.args[2], time.UnixMicro(l.micros)).Known() {
-		return
-	}
-	l.args = l.args[:2]
-	f.other = l.event()
-}
-
-// tellOther passes on the newest such attempt, if there is one.
-func (f *filter) tellOther(out []offset.Observed) []offset.Observed {
-	if f.other.At.IsZero() {
-		return out
-	}
-	out = append(out, f.other)
-	f.other, f.told = offset.Observed{}, f.newest
-	return out
-}
-
 // leave remembers a dropped command: it is the one before the connection's
 // next.
-func (f *filter) leave(l line, name string, inScript bool) {
+func (f *filter) leave(l line, name string, inScript bool, text string) {
 	if inScript {
 		return
 	}
 	was := lastLine{l.micros, l.db, name}
 	if reading.IsScript(was.name) {
 		f.script, f.caller = was, strings.Clone(l.addr)
+		f.ours = strings.Contains(text, scope.MarkSuffix)
 	}
 	f.remember(l.addr, was)
 }
@@ -206,39 +194,6 @@ func (f *filter) remember(addr string, was lastLine) {
 		f.peers[strings.Clone(addr)] = p
 	}
 	*p = was
-}
-
-// commandNames are the names that need no allocation; all others become
-// "OTHER".
-var commandNames = func() map[string]string {
-	out := map[string]string{}
-	for _, n := range []string{"SETNX", "SET", "GET", "GETSET", "SETEX", "PSETEX", "DEL", "UNLINK", "GETDEL",
-		"EXPIRE", "PEXPIRE", "PING",
-		"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO", "EXISTS", "PTTL", "TTL", "INCR",
-		"SELECT", "CLIENT", "HELLO", "AUTH",
-		"FLUSHALL", "FLUSHDB", "SWAPDB", "MOVE", "COPY", "MULTI", "EXEC", "HGET", "HSET", "PERSIST",
-		"EXPIREAT", "PEXPIREAT", "RENAME"} {
-		out[n] = n
-	}
-	return out
-}()
-
-func nameOf(arg string) string {
-	var upper [16]byte
-	if len(arg) > len(upper) {
-		return "OTHER"
-	}
-	for i := range len(arg) {
-		c := arg[i]
-		if c >= 'a' && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		upper[i] = c
-	}
-	if n, ok := commandNames[string(upper[:len(arg)])]; ok {
-		return n
-	}
-	return "OTHER"
 }
 
 // wanted reports whether a command is about a lock: it names a key that is

@@ -5,13 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
@@ -25,20 +25,37 @@ const (
 	sightLost = 30 * time.Second
 )
 
-// sightings holds the markers that this watch has sent. Two goroutines share
-// it: the one that sends markers and the one that reads MONITOR.
+// sightings holds the rounds of markers that this watch has sent. Two
+// goroutines share it: the one that sends markers and the one that reads
+// MONITOR.
 type sightings struct {
-	mu   sync.Mutex
-	sent map[string]time.Duration // when each marker was sent, by nonce; cleared when a burst begins
-	back time.Duration            // when a marker last came back, or the burst began
-	now  func() time.Duration
+	spellings []dialect.Encoding // of the markers in a round, in order
+	ready     atomic.Bool        // whole has an element
+
+	mu    sync.Mutex
+	sent  map[string]*sentRound // by nonce; cleared when a burst begins
+	back  time.Duration         // when a marker last came back, or the burst began
+	whole []point
+	mixed int // how many rounds in a row were broken in the stream
+	now   func() time.Duration
 }
 
-// mostSights bounds how many markers are remembered.
+// sentRound is one round of markers: the line of its INFO and the reply come in
+// any order.
+type sentRound struct {
+	point            point
+	passed, answered bool
+}
+
+// mostMixed is how many broken rounds in a row show a proxy. Clients of one
+// unix socket have one address, and may break a round now and then.
+const mostMixed = 3
+
+// mostSights bounds how many rounds are remembered.
 const mostSights = 64
 
-func newSightings(now func() time.Duration) *sightings {
-	return &sightings{sent: map[string]time.Duration{}, now: now}
+func newSightings(now func() time.Duration, spellings []dialect.Encoding) *sightings {
+	return &sightings{sent: map[string]*sentRound{}, now: now, spellings: spellings}
 }
 
 func (s *sightings) send(nonce string) {
@@ -47,13 +64,14 @@ func (s *sightings) send(nonce string) {
 	if len(s.sent) >= mostSights {
 		clear(s.sent)
 	}
-	s.sent[nonce] = s.now()
+	s.sent[nonce] = &sentRound{}
 }
 
 func (s *sightings) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.back = s.now()
+	s.back, s.mixed, s.whole = s.now(), 0, nil
+	s.ready.Store(false)
 	clear(s.sent)
 }
 
@@ -77,18 +95,53 @@ func (s *sightings) mine(nonce string) bool {
 	return true
 }
 
-// marked reports whether the line is a marker of this watch. Another watch may
-// send markers too.
-func (f *filter) marked(l line) bool {
-	if f.sights == nil {
-		return false
+// passed notes where MONITOR showed the INFO of a round.
+func (s *sightings) passed(nonce string, p point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.sent[nonce]; r != nil && !r.passed {
+		r.passed, s.mixed = true, 0
+		r.point.at, r.point.shown = p.at, p.shown
+		s.meet(r)
 	}
-	nonce, _, ok := scope.Sighted(l.args[1])
-	return ok && f.covers(l.db, l.args[1]) && f.sights.mine(nonce)
+}
+
+// answered notes what the server counted at the INFO of a round.
+func (s *sightings) answered(nonce, run string, counted calls) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.sent[nonce]; r != nil {
+		r.answered, r.point.run, r.point.counted = true, run, counted
+		s.meet(r)
+	}
+}
+
+func (s *sightings) meet(r *sentRound) {
+	if r.passed && r.answered {
+		s.whole = append(s.whole, r.point)
+		s.ready.Store(true)
+	}
+}
+
+// take returns the rounds of which both is known, the oldest first: the next
+// round is sent after the replies to the one before.
+func (s *sightings) take() []point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.whole
+	s.whole = nil
+	s.ready.Store(false)
+	return out
+}
+
+func (s *sightings) broken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mixed++
 }
 
 // mark sends markers until ctx ends. Each marker reads a key that never exists:
-// it writes nothing, and the counts of SETNX and GETSET stay the same.
+// it writes nothing.
 func (m *monitor) mark(ctx context.Context) {
 	said := ""
 	for {
@@ -106,20 +159,22 @@ func (m *monitor) mark(ctx context.Context) {
 	}
 }
 
-// markOnce sends one round of markers. It returns why MONITOR cannot show them,
-// or an empty string.
+// markOnce sends one round: markers, INFO, and the first marker again. It
+// returns why MONITOR proves nothing, or an empty string.
 func (m *monitor) markOnce(ctx context.Context) (why string) {
 	nonce := rand.Text()
 	name, ok := m.w.cfg.scope().Sight(nonce)
 	if !ok {
 		return "the pattern fits no marker (a key that never exists), so MONITOR is not proved to show these keys; give a pattern with a *"
 	}
-	cmds, err := markers(name, reading.KeySpellings(m.w.cfg.Dialects))
+	cmds, err := markers(name, m.sights.spellings)
 	if err != nil {
 		return "no marker can be written in the encoding of the keys: " + err.Error()
 	}
 	m.sights.send(nonce)
-	for _, r := range m.w.mux.Batch(ctx, cmds) {
+	replies := m.w.mux.Batch(ctx, cmds)
+	last := len(replies) - 2
+	for _, r := range append(replies[1:last:last], replies[last+1]) {
 		_, err := redis.String(r.Value, r.Err)
 		switch {
 		case err == nil || errors.Is(err, redis.ErrNil):
@@ -128,12 +183,31 @@ func (m *monitor) markOnce(ctx context.Context) (why string) {
 				"; watch the node that holds them"
 		case wire.IsNoPerm(err):
 			why = refused(err, "GET on "+name, "MONITOR proves no window; give the user +get on these keys")
+		default:
+			return "" // the next round goes on
 		}
 	}
-	if why != "" {
+	run, counted, untold := countedIn(replies[0], replies[last])
+	switch {
+	case why != "":
 		m.sights.forget(nonce)
+		return why
+	case untold != "":
+		return untold
+	case counted[infoAt] > 0:
+		m.sights.answered(nonce, run, counted)
 	}
-	return why
+	return m.sights.mixture()
+}
+
+// mixture returns why rounds that were sent whole do not come back whole.
+func (s *sightings) mixture() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mixed < mostMixed {
+		return ""
+	}
+	return "the watch's own commands do not stay next to each other in MONITOR: a proxy mixes them with other clients' or sends some elsewhere, so nothing tells what MONITOR missed; connect to the server itself"
 }
 
 func (s *sightings) forget(nonce string) {
@@ -142,9 +216,11 @@ func (s *sightings) forget(nonce string) {
 	delete(s.sent, nonce)
 }
 
-// markers returns the commands of one round: one read per encoding of keys.
+// markers returns the commands of one round: INFO of the server, one read per
+// encoding of keys, INFO of the counts, and the first read again. Servers
+// before Redis 7 take one section an INFO.
 func markers(name string, spellings []dialect.Encoding) ([]wire.Command, error) {
-	var cmds []wire.Command
+	cmds := []wire.Command{wire.Cmd("INFO", "server")}
 	for _, e := range spellings {
 		key, err := (dialect.Dialect{KeyEncoding: e}).EncodeKey(name)
 		if err != nil {
@@ -152,5 +228,5 @@ func markers(name string, spellings []dialect.Encoding) ([]wire.Command, error) 
 		}
 		cmds = append(cmds, wire.Cmd("GET", key))
 	}
-	return cmds, nil
+	return append(cmds, wire.Cmd("INFO", "commandstats"), cmds[1]), nil
 }

@@ -137,7 +137,10 @@ func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTall
 		progress = func(int64) {}
 	}
 	r.scope = scope.Matching(cfg.Match).In(cfg.DB)
-	return r.each(ctx, tally.add, progress)
+	return r.each(ctx, tally.add, func(looked int64) error {
+		progress(looked)
+		return nil
+	})
 }
 
 // probeTally holds the counts of a probe, in bounded memory.

@@ -59,9 +59,11 @@ func newProbeReader(mux *wire.Mux, clock lock.Clock, hurry bool) *probeReader {
 	return &probeReader{mux: mux, clock: clock, elapsed: elapsedOf(clock), pace: !hurry}
 }
 
-// each calls visit for every key that the scope covers, and progress after each
-// slice. SCAN may return a key twice. visit must not keep its argument.
-func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress func(looked int64)) error {
+// each calls visit for every key that the scope covers, and sliced after each
+// slice; its error ends the scan. SCAN may return a key twice. visit must not
+// keep its argument.
+func (r *probeReader) each(ctx context.Context, visit func(*probedKey),
+	sliced func(looked int64) error) error {
 	cursor := "0"
 	for {
 		begun := r.elapsed()
@@ -83,7 +85,9 @@ func (r *probeReader) each(ctx context.Context, visit func(*probedKey), progress
 		}
 		took := r.elapsed() - begun
 		r.work, r.slow = r.work+took, max(r.slow, took)
-		progress(r.looks)
+		if err := sliced(r.looks); err != nil {
+			return err
+		}
 		if cursor == "0" {
 			return nil
 		}

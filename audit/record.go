@@ -8,7 +8,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/offset"
 )
@@ -57,14 +56,8 @@ func (r *recorder) digest(kind, text string) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-// key hides the name of a key. A marker's name reveals nothing about the
-// watched keys and stays recognizable, so that a replay proves the same window.
-func (r *recorder) key(key string) string {
-	if _, _, marker := scope.Sighted(key); marker {
-		return scope.Anonymous(key)
-	}
-	return "h:" + r.digest("key", key)
-}
+// key hides the name of a key.
+func (r *recorder) key(key string) string { return "h:" + r.digest("key", key) }
 
 func (r *recorder) value(value string, o offset.Observed) string {
 	read := r.reader.ReadAny(value, o.At)
@@ -111,7 +104,7 @@ func (r *recorder) hashed(o offset.Observed) offset.Observed {
 		if len(args) > 3 {
 			args[3] = r.value(args[3], o)
 		}
-	case "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "MOVE":
+	case "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "MOVE", strings.ToUpper(reading.Called):
 		args[1] = r.key(args[1])
 	case "COPY":
 		for i := 1; i < min(3, len(args)); i++ {

@@ -24,7 +24,7 @@ const (
 // which connections exist.
 func (w *watcher) small(ctx context.Context) {
 	stats, clients := !w.cfg.NoStats, !w.cfg.NoClients
-	last := lastStats{elapsed: w.elapsed()}
+	last := lastStats{}
 	var asked time.Duration = -1 << 62
 	known := map[string]offset.Observed{}
 	for stats || clients {
@@ -61,26 +61,22 @@ func (w *watcher) restSmall(ctx context.Context) bool {
 	}
 }
 
-// lastStats is the previous reading. Calls between two readings that are far
-// apart, or that came from two servers, may be in neither.
+// lastStats is the previous reading.
 type lastStats struct {
-	at      time.Time
-	elapsed time.Duration
-	server  string // the server's run_id
-	named   string // the run_id that was last sent as an event
+	at     time.Time
+	server string // the server's run_id
+	named  string // the run_id that was last sent as an event
 }
 
-// hole stores the new reading and returns the holes since the previous one. A
-// replica does not count the commands that its primary receives, so no source
-// proves anything while a replica answers.
-func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role string) []offset.Observed {
+// hole stores the new reading and returns the hole of MONITOR since the
+// previous one. A replica does not receive the commands of old clients, so
+// MONITOR proves nothing while a replica answers.
+func (l *lastStats) hole(at time.Time, server, role string) []offset.Observed {
 	was := *l
-	l.at, l.elapsed, l.server = at, elapsed, server
-	of := func(from time.Time, why string) (holes []offset.Observed) {
-		for _, s := range []census.Source{census.SourceStats, census.SourceMonitor} {
-			holes = append(holes, reading.GapOf(s, from, at.Sub(from), census.HoleReset, why))
-		}
-		return holes
+	l.at, l.server = at, server
+	of := func(from time.Time, why string) []offset.Observed {
+		return []offset.Observed{
+			reading.GapOf(census.SourceMonitor, from, at.Sub(from), census.HoleReset, why)}
 	}
 	switch {
 	case role != "" && role != "master":
@@ -91,9 +87,6 @@ func (l *lastStats) hole(at time.Time, elapsed time.Duration, server, role strin
 	case was.at.IsZero():
 	case server != was.server:
 		return of(was.at, "another server answers, or the server was restarted")
-	case elapsed-was.elapsed > mostAbsent+statsEvery:
-		return []offset.Observed{reading.GapOf(census.SourceStats, was.at, at.Sub(was.at), census.HoleAbsent,
-			"no reading for "+(elapsed-was.elapsed).Round(time.Millisecond).String())}
 	}
 	return nil
 }
@@ -109,7 +102,7 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	if err2 != nil && err == nil {
 		if wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2) {
 			w.gone(census.SourceStats,
-				refused(err2, "INFO", "only MONITOR shows failed attempts; give the user +info"))
+				refused(err2, "INFO", "calls of SETNX and GETSET are not counted; give the user +info"))
 			return false
 		}
 	}
@@ -118,7 +111,7 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	}
 	if !strings.Contains(text, "cmdstat_") {
 		w.gone(census.SourceStats,
-			"INFO commandstats is empty on this server; only MONITOR shows failed attempts")
+			"INFO commandstats is empty on this server; calls of SETNX and GETSET are not counted")
 		return false
 	}
 	about, err := redis.String(replies[2].Value, replies[2].Err)
@@ -130,16 +123,16 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 		return true
 	}
 	server := wordIn(about, "run_id")
-	w.send(last.hole(at, w.elapsed(), server, wordIn(replication, "role"))...)
+	w.send(last.hole(at, server, wordIn(replication, "role"))...)
 	if server != "" && server != last.named {
 		last.named = server
 		w.send(offset.Observed{At: at, Kind: offset.ObservedGap, Reason: reading.OfRun + " " + server})
 	}
-	setnx, _ := callsIn(text, "setnx")
-	getset, _ := callsIn(text, "getset")
-	w.send(
-		offset.Observed{At: at, Kind: offset.ObservedStats, Event: "setnx", Count: setnx},
-		offset.Observed{At: at, Kind: offset.ObservedStats, Event: "getset", Count: getset})
+	for _, name := range []string{"setnx", "getset"} {
+		// A refused call was an attempt too.
+		calls, refused, _ := callsIn(text, name)
+		w.send(offset.Observed{At: at, Kind: offset.ObservedStats, Event: name, Count: calls + refused})
+	}
 	return true
 }
 
@@ -151,11 +144,11 @@ func wordIn(text, name string) string {
 }
 
 // callsIn finds "cmdstat_NAME:calls=N,usec=M,…"; INFO does not list a command
-// that was never called. Rejected calls count too: they were attempts.
-func callsIn(text, name string) (calls int64, used time.Duration) {
+// that was never called. refused are calls that the server did not run.
+func callsIn(text, name string) (calls, refused int64, used time.Duration) {
 	_, line, ok := strings.Cut(text, "cmdstat_"+name+":")
 	if !ok {
-		return 0, 0
+		return 0, 0, 0
 	}
 	line, _, _ = strings.Cut(line, "\n")
 	for _, field := range strings.Split(strings.TrimSpace(line), ",") {
@@ -165,13 +158,15 @@ func callsIn(text, name string) (calls int64, used time.Duration) {
 			continue
 		}
 		switch key {
-		case "calls", "rejected_calls":
-			calls += n
+		case "calls":
+			calls = n
+		case "rejected_calls":
+			refused = n
 		case "usec":
 			used = time.Duration(n) * time.Microsecond
 		}
 	}
-	return calls, used
+	return calls, refused, used
 }
 
 // clients sends the connections that are new or have changed. It returns false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // LeastTTL is the shortest TTL. etcd makes shorter leases longer, by its
@@ -46,9 +48,42 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Backend takes locks in one etcd cluster. It is a [lock.Backend] with batched
-// renewal, wake-ups, fencing numbers and etcd's own queue of waiters.
-type Backend struct {
+// Backend is an etcd cluster for locks, as a program opened it. [lock.New]
+// makes a Client of it. Waiters stand in etcd's own queue.
+type Backend struct{ engine *engine }
+
+// Contract returns what [lock.New] calls.
+func (b *Backend) Contract() backend.Backend { return b.engine }
+
+// Held returns a comparison for a transaction of your own. It is true while the
+// lock that was acquired with this fencing number is held, and false for ever
+// after:
+//
+//	fence, _ := lease.Fence()
+//	client.Txn(ctx).If(backend.Held(fence)).Then(clientv3.OpPut("stock", "41")).Commit()
+//
+// For a number of no lock that this Backend holds, it is never true.
+func (b *Backend) Held(fence int64) clientv3.Cmp { return b.engine.isHeld(fence) }
+
+// Close revokes the sessions without held locks, ends every watch, and joins
+// every goroutine. Locks that are still held free themselves after their TTL,
+// since their holders may still be at work. A [lock.Client] closes its Backend.
+func (b *Backend) Close() error { return b.engine.Close() }
+
+var (
+	_ backend.Store         = (*Backend)(nil)
+	_ backend.Backend       = (*engine)(nil)
+	_ backend.BatchExtender = (*engine)(nil)
+	_ backend.Queuer        = (*engine)(nil)
+	_ backend.Waker         = (*engine)(nil)
+	_ backend.Advisor       = (*engine)(nil)
+	_ backend.Inspector     = (*engine)(nil)
+	_ io.Closer             = (*engine)(nil)
+	_ backend.Fenced        = (*grant)(nil)
+)
+
+// engine is the contract of a Backend.
+type engine struct {
 	client  *clientv3.Client
 	owned   bool // Close closes the client
 	watcher watcher
@@ -88,7 +123,7 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	b := &Backend{
+	b := &engine{
 		client: client, cfg: cfg,
 		next: make(chan func()), spare: make(chan struct{}, mostSpare),
 		sessions: map[int64]*session{}, all: map[*session]bool{},
@@ -96,13 +131,11 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	}
 	b.watcher = watcher{b: b, watches: map[int64]*watch{}, more: make(chan struct{}, 1)}
 	b.life, b.die = context.WithCancel(context.Background())
-	return b, nil
+	return &Backend{b}, nil
 }
 
-// Close revokes the sessions without held locks, ends every watch, and joins
-// every goroutine. Locks that are still held free themselves after their TTL,
-// since their holders may still be at work.
-func (b *Backend) Close() error {
+// Close is that of the Backend.
+func (b *engine) Close() error {
 	b.mu.Lock()
 	again := b.closed
 	b.closed = true
@@ -134,11 +167,11 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// Tune leaves every field to package lock: its defaults suit etcd.
-func (b *Backend) Tune(cfg lock.Config) lock.Config { return cfg }
+// Advise leaves every field to package lock: its defaults suit etcd.
+func (b *engine) Advise(cfg backend.Settings) backend.Settings { return cfg }
 
 // Fits refuses a TTL below [LeastTTL].
-func (b *Backend) Fits(ttl, _, _ time.Duration) error { return fits(ttl) }
+func (b *engine) Fits(ttl, _, _ time.Duration) error { return fits(ttl) }
 
 func fits(ttl time.Duration) error {
 	switch {
@@ -151,7 +184,7 @@ func fits(ttl time.Duration) error {
 }
 
 // Timeout says nothing: a Release may have to wait for a new leader.
-func (b *Backend) Timeout() time.Duration { return 0 }
+func (b *engine) Timeout() time.Duration { return 0 }
 
 // valid refuses names and TTLs that make no lock.
 func valid(name string, ttl time.Duration) error {
@@ -170,11 +203,11 @@ func valid(name string, ttl time.Duration) error {
 // first, which costs etcd no write. It returns:
 //
 //   - a grant: the lock is taken.
-//   - a [*lock.HeldError]: another key stands under the name.
-//   - a [*lock.UnsureError]: the reply was lost. Its grant undoes what may have
-//     been done, and so does the Backend by itself.
+//   - a [*backend.HeldError]: another key stands under the name.
+//   - a [*backend.UnsureError]: the reply was lost. Its grant undoes what may
+//     have been done, and so does the Backend by itself.
 //   - another error: nothing was taken.
-func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
 	if err := valid(name, ttl); err != nil {
 		return nil, err
 	}
@@ -186,7 +219,7 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 			return nil, err
 		}
 	}
-	return retried(func() (lock.Grant, error) {
+	return retried(func() (backend.Grant, error) {
 		s, err := b.session(ctx, ttl)
 		if err != nil {
 			return nil, trouble("take", name, err)
@@ -197,7 +230,7 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 
 // retried calls try again if the session was found to be over, with which
 // nothing was taken.
-func retried(try func() (lock.Grant, error)) (g lock.Grant, err error) {
+func retried(try func() (backend.Grant, error)) (g backend.Grant, err error) {
 	for range 3 {
 		if g, err = try(); !errors.Is(err, errOver) {
 			return g, err
@@ -209,7 +242,7 @@ func retried(try func() (lock.Grant, error)) (g lock.Grant, err error) {
 }
 
 // looksFirst reports whether an attempt at name begins with a read.
-func (b *Backend) looksFirst(name string) bool {
+func (b *engine) looksFirst(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.full || b.refused[name]
@@ -219,7 +252,7 @@ func (b *Backend) looksFirst(name string) bool {
 const mostRefused = 4096
 
 // answered remembers whether an attempt at name was refused.
-func (b *Backend) answered(name string, refused bool) {
+func (b *engine) answered(name string, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -233,7 +266,7 @@ func (b *Backend) answered(name string, refused bool) {
 }
 
 // look returns a HeldError if any key stands under the name.
-func (b *Backend) look(ctx context.Context, name string) error {
+func (b *engine) look(ctx context.Context, name string) error {
 	call, cancel := b.call(ctx)
 	defer cancel()
 	prefix := name + "/"
@@ -250,15 +283,16 @@ func (b *Backend) look(ctx context.Context, name string) error {
 
 // held returns the error of a refused attempt. owner is the key that holds the
 // lock, empty if unknown; seen is any key under the name.
-func held(name, owner, seen string) *lock.HeldError {
-	e := &lock.HeldError{Key: name, Owner: strings.TrimPrefix(owner, name+"/"), Protocol: "etcd"}
+func held(name, owner, seen string) *backend.HeldError {
+	e := &backend.HeldError{Key: name, Owner: strings.TrimPrefix(owner, name+"/"), Protocol: "etcd"}
 	switch rest := strings.TrimPrefix(seen, name+"/"); {
 	case !ofLock(rest) && !strings.Contains(rest, "/"):
 		e.Protocol = fmt.Sprintf(
 			"etcd, through the key %q, which no lock has written: delete it, or choose another name", seen)
 	case strings.Contains(rest, "/"):
 		longer := seen[:strings.LastIndex(seen, "/")]
-		e.Protocol = fmt.Sprintf("etcd, through the name %q, of which %q is a path prefix: rename one of them",
+		e.Protocol = fmt.Sprintf(
+			"etcd, through the name %q, of which %q is a path prefix: rename one of them",
 			longer, name)
 	}
 	return e
@@ -274,7 +308,7 @@ func ofLock(end string) bool {
 
 // call bounds one call by Config.Timeout. A member that has no leader refuses
 // the call at once.
-func (b *Backend) call(ctx context.Context) (context.Context, context.CancelFunc) {
+func (b *engine) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), b.cfg.Timeout)
 	return undated{bounded}, cancel
 }
@@ -292,7 +326,7 @@ const mostSpare = 8
 
 // start carries do out on another goroutine, if possible on one whose stack has
 // grown already. Called with b.mu held, before Close.
-func (b *Backend) start(do func()) {
+func (b *engine) start(do func()) {
 	select {
 	case b.next <- do:
 	default:
@@ -301,7 +335,7 @@ func (b *Backend) start(do func()) {
 }
 
 // helper carries do out, and then what start gives it.
-func (b *Backend) helper(do func()) {
+func (b *engine) helper(do func()) {
 	for {
 		do()
 		select {
@@ -318,15 +352,8 @@ func (b *Backend) helper(do func()) {
 	}
 }
 
-// Held returns a comparison for a transaction of your own. It is true while the
-// lock that was acquired with this fencing number is held, and false for ever
-// after:
-//
-//	fence, _ := lease.Fence()
-//	client.Txn(ctx).If(backend.Held(fence)).Then(clientv3.OpPut("stock", "41")).Commit()
-//
-// For a number of no lock that this Backend holds, it is never true.
-func (b *Backend) Held(fence int64) clientv3.Cmp {
+// isHeld is Held of the Backend.
+func (b *engine) isHeld(fence int64) clientv3.Cmp {
 	b.mu.Lock()
 	g := b.held[fence]
 	b.mu.Unlock()

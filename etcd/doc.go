@@ -20,10 +20,10 @@
 // command whose reply was lost can be undone without harm to a later key.
 //
 // A name that is a path prefix of another shares its keys: while "stock/1" is
-// held, "stock" counts as held, in concurrency.Mutex too. The [lock.HeldError]
-// then names the other name. Choose names of which none continues another after
-// a slash. It also names a key below the name that no lock has written: such a
-// key keeps the lock from every library.
+// held, "stock" counts as held, in concurrency.Mutex too. The
+// [backend.HeldError] then names the other name. Choose names of which none
+// continues another after a slash. It also names a key below the name that no
+// lock has written: such a key keeps the lock from every library.
 //
 // # Leases
 //
@@ -41,7 +41,7 @@
 //
 // A key that may be left after an error stays on a list of the session. The
 // session deletes it as soon as etcd answers, however late. See "Keys that free
-// themselves" in package lock.
+// themselves" in package lock/backend.
 //
 // # Clocks
 //

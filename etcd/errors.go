@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // errOver: the session is over; nothing was done.
@@ -78,13 +78,14 @@ var advice = map[string]string{
 // trouble adds what was tried, and what to do, to err.
 func trouble(what, name string, err error) error {
 	var ready *etcdError
-	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) || errors.As(err, &ready) {
+	if errors.Is(err, errOver) || errors.Is(err, backend.ErrLost) || errors.As(err, &ready) {
 		return err
 	}
 	text, passes := fmt.Sprintf("etcd: could not %s %q", what, name), true
 	switch code(err) {
 	case codes.PermissionDenied:
-		text += fmt.Sprintf(" (grant the user read and write rights on the keys that begin with %q)", name+"/")
+		text += fmt.Sprintf(" (grant the user read and write rights on the keys that begin with %q)",
+			name+"/")
 		passes = false
 	case codes.Unauthenticated, codes.FailedPrecondition:
 		text += " (check user and password)"
@@ -104,4 +105,4 @@ func trouble(what, name string, err error) error {
 }
 
 // lost returns the error of a grant that no longer holds its lock.
-func lost(name, why string) error { return fmt.Errorf("%w: etcd: %q: %s", lock.ErrLost, name, why) }
+func lost(name, why string) error { return fmt.Errorf("%w: etcd: %q: %s", backend.ErrLost, name, why) }

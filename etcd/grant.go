@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one key of a session: one acquisition of a lock, or a waiter's place
@@ -19,7 +19,7 @@ type grant struct {
 	name  string
 	key   string
 	value string // begins with a nonce of its own
-	term  lock.Term
+	term  backend.Term
 
 	// Guarded by s.mu.
 	rev   int64         // create revision; 0: unknown whether the key exists
@@ -34,8 +34,8 @@ type grant struct {
 	nothing  bool          // the attempt certainly took nothing; read it after answered
 }
 
-func (g *grant) Token() string   { return g.value }
-func (g *grant) Term() lock.Term { return g.term }
+func (g *grant) Token() string      { return g.value }
+func (g *grant) Term() backend.Term { return g.term }
 
 // Fence is the create revision of the key.
 func (g *grant) Fence() int64 {
@@ -55,7 +55,7 @@ func (s *session) newGrant(name string) *grant {
 }
 
 // take makes one attempt at a free name.
-func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+func (s *session) take(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
 	g := s.newGrant(name)
 	term := s.term(ttl)
 	prefix := name + "/"
@@ -156,7 +156,7 @@ func (s *session) failed(ctx context.Context, g *grant, err error) error {
 		return trouble("take", g.name, err)
 	}
 	s.abandon(g)
-	return &lock.UnsureError{Grant: g, Err: trouble("take", g.name, err)}
+	return &backend.UnsureError{Grant: g, Err: trouble("take", g.name, err)}
 }
 
 // undone deletes the key of a command that found the database full, and reports
@@ -168,14 +168,14 @@ func (s *session) undone(ctx context.Context, g *grant) bool {
 	return s.settleOne(call, g) == nil
 }
 
-func (b *Backend) setFull(full bool) {
+func (b *engine) setFull(full bool) {
 	b.mu.Lock()
 	b.full = full
 	b.mu.Unlock()
 }
 
 // granted records that g holds its lock.
-func (s *session) granted(g *grant, rev int64, term lock.Term, ttl time.Duration) {
+func (s *session) granted(g *grant, rev int64, term backend.Term, ttl time.Duration) {
 	s.b.mu.Lock()
 	s.b.held[rev] = g
 	s.b.full = false
@@ -189,9 +189,9 @@ func (s *session) granted(g *grant, rev int64, term lock.Term, ttl time.Duration
 
 // Extend renews the session if no other grant has done so, and looks at the
 // key.
-func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
 	if err := fits(ttl); err != nil {
-		return lock.Term{}, err
+		return backend.Term{}, err
 	}
 	terms, errs := g.s.extend(ctx, []*grant{g}, ttl)
 	return terms[0], errs[0]
@@ -199,8 +199,9 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 
 // ExtendAll renews each session once, and looks at the keys in reads of a
 // hundred.
-func (b *Backend) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
-	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+func (b *engine) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
+	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
 	places := map[*session][]int{}
 	for i, g := range gs {
 		s := g.(*grant).s

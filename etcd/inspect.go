@@ -7,19 +7,19 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Describe looks at the key that holds the lock. Info.Value is its create
 // revision and its name.
-func (b *Backend) Describe(ctx context.Context, name string) (lock.Info, error) {
+func (b *engine) Describe(ctx context.Context, name string) (backend.Info, error) {
 	call, cancel := b.call(ctx)
 	defer cancel()
 	got, err := b.client.Get(call, name+"/", append(clientv3.WithFirstCreate(), clientv3.WithKeysOnly())...)
 	if err != nil {
-		return lock.Info{}, trouble("look at", name, err)
+		return backend.Info{}, trouble("look at", name, err)
 	}
-	info := lock.Info{Key: name}
+	info := backend.Info{Key: name}
 	if len(got.Kvs) > 0 {
 		key := string(got.Kvs[0].Key)
 		info.Held = held(name, key, key)
@@ -28,9 +28,9 @@ func (b *Backend) Describe(ctx context.Context, name string) (lock.Info, error) 
 	return info, nil
 }
 
-// ForceRelease deletes the key that [Backend.Describe] found, unless it was
+// ForceRelease deletes the key that Describe found, unless it was
 // deleted since.
-func (b *Backend) ForceRelease(ctx context.Context, name, value string) (bool, error) {
+func (b *engine) ForceRelease(ctx context.Context, name, value string) (bool, error) {
 	number, key, _ := strings.Cut(value, " ")
 	rev, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || !strings.HasPrefix(key, name+"/") {

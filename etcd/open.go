@@ -49,10 +49,10 @@ func Open(ctx context.Context, endpoints []string, o Options) (*lock.Client, err
 	}
 	b, err := New(client, o.Backend)
 	if err == nil {
-		err = b.answers(ctx, endpoints, o.Client.TLS != nil)
+		err = b.engine.answers(ctx, endpoints, o.Client.TLS != nil)
 	}
 	if err == nil {
-		b.owned = true
+		b.engine.owned = true
 		var locks *lock.Client
 		if locks, err = lock.New(b, o.Lock); err == nil {
 			return locks, nil
@@ -63,7 +63,7 @@ func Open(ctx context.Context, endpoints []string, o Options) (*lock.Client, err
 }
 
 // answers returns an error unless a server answers that locks can work with.
-func (b *Backend) answers(ctx context.Context, endpoints []string, secured bool) error {
+func (b *engine) answers(ctx context.Context, endpoints []string, secured bool) error {
 	call, cancel := b.call(ctx)
 	defer cancel()
 	_, err := b.client.Get(call, "getsetlock/", clientv3.WithCountOnly())

@@ -8,14 +8,14 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // place is a waiter's key in etcd's queue: the order of create revisions. It
 // waits for the key before its own to be deleted, and watches its own too. The
 // holder is the place without a key before it.
 type place struct {
-	b    *Backend
+	b    *engine
 	name string
 	used bool // got its grant, or was left; only the caller's goroutine uses it
 	g    *grant
@@ -28,8 +28,13 @@ type place struct {
 	watches []*watch
 }
 
+// First is Try.
+func (b *engine) First(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
+	return b.Try(ctx, name, ttl)
+}
+
 // Enter prepares a place in the queue.
-func (b *Backend) Enter(_ context.Context, name string) (lock.Place, error) {
+func (b *engine) Enter(_ context.Context, name string) (backend.Place, error) {
 	if err := valid(name, LeastTTL); err != nil {
 		return nil, err
 	}
@@ -38,7 +43,7 @@ func (b *Backend) Enter(_ context.Context, name string) (lock.Place, error) {
 
 // Try takes the lock if no key stands before this place's. The first Try writes
 // the place's key; the others only read.
-func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	if err := valid(p.name, ttl); err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return retried(func() (lock.Grant, error) {
+	return retried(func() (backend.Grant, error) {
 		if p.g == nil {
 			s, err := p.b.session(ctx, ttl)
 			if err != nil {
@@ -61,7 +66,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 }
 
 // stand writes the key of the place, at the end of the queue.
-func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (lock.Grant, error) {
+func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (backend.Grant, error) {
 	g := s.newGrant(p.name)
 	term := s.term(ttl)
 	s.mu.Lock()
@@ -82,7 +87,7 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (lock.
 	}
 	if err != nil {
 		err = s.failed(ctx, g, err)
-		var unsure *lock.UnsureError
+		var unsure *backend.UnsureError
 		p.used = errors.As(err, &unsure)
 		return nil, err
 	}
@@ -105,7 +110,7 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (lock.
 }
 
 // ask looks whether a key stands before the place's own.
-func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	s, rev := p.g.s, p.g.Fence()
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -154,7 +159,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 }
 
 // granted makes the place's key a grant.
-func (p *place) granted(ctx context.Context, term lock.Term, ttl time.Duration) (lock.Grant, error) {
+func (p *place) granted(ctx context.Context, term backend.Term, ttl time.Duration) (backend.Grant, error) {
 	p.quit()
 	g := p.g
 	p.used = true

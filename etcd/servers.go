@@ -45,7 +45,7 @@ const statusWait = 5 * time.Second
 // nameServers asks each server for its version, and warns of those that are too
 // old, once of a server with several addresses. A server that does not answer
 // is left out.
-func (b *Backend) nameServers() {
+func (b *engine) nameServers() {
 	seen := map[uint64]bool{} // by the server's number in the cluster
 	for _, at := range b.client.Endpoints() {
 		ctx, cancel := context.WithTimeout(b.life, statusWait)
@@ -71,7 +71,7 @@ func (b *Backend) nameServers() {
 
 // modernEnough returns an error if the server that answers is too old for
 // locks. It asks until one server has answered.
-func (b *Backend) modernEnough(ctx context.Context) error {
+func (b *engine) modernEnough(ctx context.Context) error {
 	b.mu.Lock()
 	known := b.modern
 	b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *Backend) modernEnough(ctx context.Context) error {
 
 // status asks one server for its version, without trying again. So its error
 // says why there is no connection.
-func (b *Backend) status(ctx context.Context) (version string, err error) {
+func (b *engine) status(ctx context.Context) (version string, err error) {
 	call, cancel := context.WithTimeout(ctx, min(b.cfg.Timeout, time.Second))
 	defer cancel()
 	said, err := etcdserverpb.NewMaintenanceClient(b.client.ActiveConnection()).

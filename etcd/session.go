@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // session is one etcd lease, and all keys of this process that live with it.
@@ -26,7 +26,7 @@ import (
 //	                    │ etcd says that the lease is gone      ▼
 //	                    └─────────────────────────────────────▶ over
 type session struct {
-	b    *Backend
+	b    *engine
 	secs int64         // TTL in seconds that is asked for
 	turn chan struct{} // capacity 1: filled while a renewal is under way
 	done chan struct{} // closed when the session is over
@@ -34,10 +34,10 @@ type session struct {
 	// Written under turn, before the session is shared.
 	id    clientv3.LeaseID // 0: not open yet
 	ttl   time.Duration    // TTL that etcd granted
-	clock context.Context  // carries the Client's clock, for lock.Mark
+	clock context.Context  // carries the Client's clock, for backend.ReadClock
 
 	mu      sync.Mutex
-	sent    lock.Instant // before the last sign of life that counts was sent
+	sent    backend.Instant // before the last sign of life that counts was sent
 	over    bool
 	retired bool
 	used    time.Duration            // elapsed time of the last use
@@ -50,7 +50,7 @@ type session struct {
 
 // session returns the open session for a TTL, with trust for half of it or
 // more.
-func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, error) {
+func (b *engine) session(ctx context.Context, ttl time.Duration) (*session, error) {
 	secs := int64((ttl + time.Second - 1) / time.Second)
 	b.mu.Lock()
 	s := b.sessions[secs]
@@ -91,7 +91,7 @@ func (s *session) open(ctx context.Context) error {
 		return err
 	}
 	s.clock = context.WithoutCancel(ctx)
-	sent := lock.Mark(ctx)
+	sent := backend.ReadClock(ctx)
 	call, cancel := s.b.call(ctx)
 	defer cancel()
 	lease, err := s.b.client.Grant(call, s.secs)
@@ -119,7 +119,7 @@ func (s *session) open(ctx context.Context) error {
 }
 
 // now reads the Client's clock.
-func (s *session) now() time.Duration { return lock.Mark(s.clock).Elapsed }
+func (s *session) now() time.Duration { return backend.ReadClock(s.clock).Elapsed }
 
 // age is how long ago the last sign of life was sent.
 func (s *session) age() time.Duration {
@@ -129,11 +129,11 @@ func (s *session) age() time.Duration {
 }
 
 // term returns the trust that the session has now.
-func (s *session) term(ttl time.Duration) lock.Term {
+func (s *session) term(ttl time.Duration) backend.Term {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = s.now()
-	return lock.Term{Sent: s.sent, TTL: min(ttl, s.ttl)}
+	return backend.Term{Sent: s.sent, TTL: min(ttl, s.ttl)}
 }
 
 // young renews a session of which half the trust is gone. Called with the turn.
@@ -261,8 +261,8 @@ const mostReads = 100
 
 // extend renews the session unless another grant just did, and looks at the
 // keys of gs.
-func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([]lock.Term, []error) {
-	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([]backend.Term, []error) {
+	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
 	for at := 0; at < len(gs); at += mostReads {
 		until := min(at+mostReads, len(gs))
 		term, some, err := s.extendSome(ctx, gs[at:until], ttl, at == 0)
@@ -279,7 +279,7 @@ func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([
 	return terms, errs
 }
 
-func (s *session) extendSome(ctx context.Context, gs []*grant, ttl time.Duration, renews bool) (lock.Term,
+func (s *session) extendSome(ctx context.Context, gs []*grant, ttl time.Duration, renews bool) (backend.Term,
 	[]error, error) {
 	reads := make([]clientv3.Op, len(gs))
 	for i, g := range gs {
@@ -288,9 +288,9 @@ func (s *session) extendSome(ctx context.Context, gs []*grant, ttl time.Duration
 	read, err := s.signOfLife(ctx, gs, reads, renews)
 	switch {
 	case errors.Is(err, errOver):
-		return lock.Term{}, nil, lost(gs[0].name, "its etcd lease is over")
+		return backend.Term{}, nil, lost(gs[0].name, "its etcd lease is over")
 	case err != nil:
-		return lock.Term{}, nil, trouble("renew", gs[0].name, err)
+		return backend.Term{}, nil, trouble("renew", gs[0].name, err)
 	}
 	term, now, errs := s.term(ttl), s.now(), make([]error, len(gs))
 	for i, g := range gs {
@@ -358,7 +358,7 @@ func (s *session) renew(ctx context.Context, reads ...clientv3.Op) (*clientv3.Tx
 	ctx, cancel = context.WithTimeout(ctx, s.ttl/3)
 	defer cancel()
 	for range 3 {
-		sent := lock.Mark(s.clock)
+		sent := backend.ReadClock(s.clock)
 		alive, err := s.keepAlive(ctx)
 		if err != nil {
 			return nil, err

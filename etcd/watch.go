@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // watcher carries all watches of a Backend on one stream of messages. A watch
 // of the etcd client costs a goroutine and several KB, and a process may hold
 // ten thousand locks.
 type watcher struct {
-	b *Backend
+	b *engine
 
 	mu      sync.Mutex
 	watches map[int64]*watch // by number
@@ -44,7 +44,7 @@ const streamPause = 200 * time.Millisecond
 
 // watchFrom watches the keys from key up to end, or key alone if end is empty,
 // from a revision on. It does not wait for etcd.
-func (b *Backend) watchFrom(key, end string, rev int64, call func()) *watch {
+func (b *engine) watchFrom(key, end string, rev int64, call func()) *watch {
 	s := &b.watcher
 	w := &watch{watcher: s, call: call}
 	b.mu.Lock() // Close waits for what was begun before
@@ -173,7 +173,7 @@ func (w *watch) disarm() { w.watcher.take(w.number, false, w) }
 
 // Await watches for the deletion of any key under the name. Waiters with a
 // place in the queue do not need it.
-func (b *Backend) Await(ctx context.Context, name string, wake func()) (func(), bool, error) {
+func (b *engine) Await(ctx context.Context, name string, wake func()) (func(), bool, error) {
 	call, cancel := b.call(ctx)
 	defer cancel()
 	got, err := b.client.Get(call, name+"/", clientv3.WithPrefix(), clientv3.WithLimit(1),
@@ -186,7 +186,7 @@ func (b *Backend) Await(ctx context.Context, name string, wake func()) (func(), 
 }
 
 // Watch reports the deletion of held keys, and the end of their session.
-func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (b *engine) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	for at := 0; at < len(gs); at += mostReads {
 		until := min(at+mostReads, len(gs))
@@ -195,7 +195,7 @@ func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 	return errs
 }
 
-func (b *Backend) watchSome(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() },
+func (b *engine) watchSome(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() },
 	errs []error) {
 	reads := make([]clientv3.Op, len(gs))
 	for i, g := range gs {
@@ -228,7 +228,7 @@ func (b *Backend) watchSome(ctx context.Context, gs []lock.Grant, holders []inte
 }
 
 // Unwatch ends what Watch armed.
-func (b *Backend) Unwatch(one lock.Grant) {
+func (b *engine) Unwatch(one backend.Grant) {
 	g := one.(*grant)
 	g.s.mu.Lock()
 	w := g.watch

@@ -13,61 +13,96 @@ import (
 	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Backend takes locks on one server. In mode Verbatim it is also a lock.Pacer,
-// in mode Hardened a lock.BatchExtender. Neither mode has both, so New returns
-// an interface.
+// Backend is a server for the locks of old clients, as a program opened it.
+// [lock.New] makes a Client of it.
 //
-// Verbatim keeps all that package locktest asks of every Backend, with one
+// Verbatim keeps all that package locktest asks of every backend, with one
 // exception. In a dialect where every client writes the same value, a grant of
 // unknown outcome cannot always be undone. Verbatim never renews: Extend
-// returns lock.ErrNotRenewable.
-type Backend interface {
-	lock.Backend
-	lock.Tuned
-	lock.Waker
-	lock.Inspector
+// returns [lock.ErrNotRenewable].
+type Backend struct {
+	server *server
+	engine engine
+}
+
+// engine is the contract of a Backend: a *verbatim or a *hardened. The first is
+// also a backend.Pacer, the second a backend.BatchExtender.
+type engine interface {
+	backend.Backend
+	backend.Advisor
+	backend.Waker
+	backend.Inspector
 	io.Closer
 
-	// Mode returns Hardened or Verbatim.
-	Mode() Mode
-
-	// Dialect returns the dialect that the Backend writes.
-	Dialect() dialect.Dialect
-
-	// Terms returns what is assumed of the old clients' fleet, with defaults
-	// filled in.
-	Terms() dialect.Terms
-
-	// Observe looks at a lock in one round trip and takes nothing. The server
-	// must allow EVAL.
 	Observe(ctx context.Context, key string) (Observation, error)
-
-	// ObserveRaw looks at many keys with few messages. The names are those on
-	// the server, and no encoding is applied to them. Both results have the
-	// length of raw.
-	ObserveRaw(ctx context.Context, raw []string) ([]Observation, []error)
-
-	// CompareAndDelete frees a lock by force if value is still what the key
-	// holds; see [Deleted].
-	CompareAndDelete(ctx context.Context, key, value string) (Deleted, error)
-
-	// Stats returns counts since New.
-	Stats() Stats
 }
+
+var (
+	_ backend.Store         = (*Backend)(nil)
+	_ engine                = (*verbatim)(nil)
+	_ engine                = (*hardened)(nil)
+	_ backend.Pacer         = (*verbatim)(nil)
+	_ backend.BatchExtender = (*hardened)(nil)
+	_ backend.Yielder       = (*grant)(nil)
+)
+
+// Contract returns what [lock.New] calls.
+func (b *Backend) Contract() backend.Backend { return b.engine }
+
+// Mode returns Hardened or Verbatim.
+func (b *Backend) Mode() Mode { return b.server.cfg.Mode }
+
+// Dialect returns the dialect that the Backend writes.
+func (b *Backend) Dialect() dialect.Dialect { return b.server.dialect }
+
+// Terms returns what is assumed of the old clients' fleet, with defaults filled
+// in.
+func (b *Backend) Terms() dialect.Terms { return b.server.cfg.Terms }
+
+// Observe looks at a lock in one round trip and takes nothing. The server must
+// allow EVAL.
+func (b *Backend) Observe(ctx context.Context, key string) (Observation, error) {
+	return b.engine.Observe(ctx, key)
+}
+
+// ObserveRaw looks at many keys with few messages. The names are those on the
+// server, and no encoding is applied to them. Both results have the length of
+// raw.
+func (b *Backend) ObserveRaw(ctx context.Context, raw []string) ([]Observation, []error) {
+	return b.server.observeRaw(ctx, raw)
+}
+
+// CompareAndDelete compares value with the bytes on L and deletes L if they are
+// equal. If a hardened holder wrote those bytes, M is deleted too, since it
+// would keep the key taken. value may also be that holder's token on M: then M
+// is deleted, and L too if it still has the holder's bytes and they are no
+// tombstone. The holder learns of it at its next renewal; its job may still be
+// running.
+func (b *Backend) CompareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
+	return b.server.compareAndDelete(ctx, key, value)
+}
+
+// Stats returns counts since New.
+func (b *Backend) Stats() Stats { return b.server.stats() }
+
+// Close ends the connections and waits for their goroutines. Held locks stay on
+// the server until their TTL or their stamp ends. A [lock.Client] closes its
+// Backend.
+func (b *Backend) Close() error { return b.server.Close() }
 
 // New returns a Backend on the server that pool dials. It uses only the pool's
 // Dial or DialContext; the pool's limits (MaxActive, Wait, Close) limit no
 // lock. New sends nothing, so the first attempt finds out whether the server is
 // down.
-func New(pool *redis.Pool, cfg Config) (Backend, error) {
+func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}}
+	s := &server{cfg: cfg, byTTL: cfg.Timeout == 0, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}}
 	s.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Lost: s.lost})
 	if err != nil {
 		return nil, fmt.Errorf("legacy: %w", err)
@@ -75,9 +110,9 @@ func New(pool *redis.Pool, cfg Config) (Backend, error) {
 	// including the default, which a release without its own deadline relies on
 	s.cfg.Timeout = s.mux.Timeout()
 	if cfg.Mode == Verbatim {
-		return newVerbatim(s), nil
+		return &Backend{s, newVerbatim(s)}, nil
 	}
-	return newHardened(s), nil
+	return &Backend{s, newHardened(s)}, nil
 }
 
 // server is what both modes share: connection, dialect, looking without taking.
@@ -86,6 +121,7 @@ type server struct {
 	dialect dialect.Dialect
 	clock   clock
 	mux     *wire.Mux
+	byTTL   bool // Config.Timeout was left out
 	count   counters
 
 	// oldServer says that this connection's server forbids a script to write
@@ -108,14 +144,9 @@ func (s *server) Timeout() time.Duration {
 }
 
 // Unwatch ends the watch of a grant.
-func (s *server) Unwatch(g lock.Grant) { s.armed.Unwatch(g) }
+func (s *server) Unwatch(g backend.Grant) { s.armed.Unwatch(g) }
 
-func (s *server) Mode() Mode               { return s.cfg.Mode }
-func (s *server) Dialect() dialect.Dialect { return s.dialect }
-func (s *server) Terms() dialect.Terms     { return s.cfg.Terms }
-
-// Close ends the connections and waits for their goroutines. Held locks stay on
-// the server until their TTL or their stamp ends.
+// Close is that of the Backend.
 func (s *server) Close() error { return s.mux.Close() }
 
 func (s *server) Observe(ctx context.Context, key string) (Observation, error) {
@@ -135,7 +166,8 @@ func (s *server) Observe(ctx context.Context, key string) (Observation, error) {
 // cost, and few enough not to delay the server's other clients.
 const observeBatch = 256
 
-func (s *server) ObserveRaw(ctx context.Context, raw []string) ([]Observation, []error) {
+// observeRaw is that of the Backend.
+func (s *server) observeRaw(ctx context.Context, raw []string) ([]Observation, []error) {
 	seen, errs := make([]Observation, len(raw)), make([]error, len(raw))
 	for from := 0; from < len(raw); from += observeBatch {
 		part := raw[from:min(from+observeBatch, len(raw))]
@@ -167,13 +199,8 @@ type Deleted struct {
 // Any reports whether any key was deleted.
 func (d Deleted) Any() bool { return d.Lock || d.Mark }
 
-// CompareAndDelete compares value with the bytes on L and deletes L if they are
-// equal. If a hardened holder wrote those bytes, M is deleted too, since it
-// would keep the key taken. value may also be that holder's token on M: then M
-// is deleted, and L too if it still has the holder's bytes and they are no
-// tombstone. The holder learns of it at its next renewal; its job may still be
-// running.
-func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
+// compareAndDelete is that of the Backend.
+func (s *server) compareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
 	k, err := s.keys(key)
 	if err != nil {
 		return Deleted{}, err
@@ -193,19 +220,20 @@ func (s *server) CompareAndDelete(ctx context.Context, key, value string) (Delet
 	return Deleted{number(f[0]) == 1, number(f[1]) == 1}, nil
 }
 
-// ForceRelease is CompareAndDelete for [lock.Client.ForceRelease].
+// ForceRelease is compareAndDelete for [lock.Client.ForceRelease].
 func (s *server) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	if value == "" {
 		return false, fmt.Errorf("legacy: key %q: the value to compare with is empty", key)
 	}
-	deleted, err := s.CompareAndDelete(ctx, key, value)
+	deleted, err := s.compareAndDelete(ctx, key, value)
 	return deleted.Any(), err
 }
 
 // Describe is Observe for [lock.Client.Inspect]. Its Detail is an Observation.
-func (s *server) Describe(ctx context.Context, key string) (lock.Info, error) {
+func (s *server) Describe(ctx context.Context, key string) (backend.Info, error) {
 	return s.describe(ctx, key, func(k keys, o Observation) error {
-		e := &lock.HeldError{Key: k.name, Protocol: s.dialect.Name, Owner: o.Stamp.ID, Stamp: o.Stamp.Expiry}
+		e := &backend.HeldError{Key: k.name, Protocol: s.dialect.Name, Owner: o.Stamp.ID,
+			Stamp: o.Stamp.Expiry}
 		if o.HasTTL {
 			e.Left, e.Until = o.PTTL, o.Local.Add(o.PTTL)
 		}
@@ -217,16 +245,16 @@ func (s *server) Describe(ctx context.Context, key string) (lock.Info, error) {
 }
 
 func (s *server) describe(ctx context.Context, key string, held func(keys, Observation) error,
-) (lock.Info, error) {
+) (backend.Info, error) {
 	k, err := s.keys(key)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
 	o, err := s.Observe(ctx, key)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
-	info := lock.Info{Key: key, Value: o.Value, Detail: o}
+	info := backend.Info{Key: key, Value: o.Value, Detail: o}
 	if !o.Exists {
 		info.Value, _, _ = o.Token()
 	}
@@ -255,7 +283,7 @@ type counters struct {
 	acquired, takeovers, clobbered, lost, shortened, foreign, steps, sparse, unsure, unremembered atomic.Int64
 }
 
-func (s *server) Stats() Stats {
+func (s *server) stats() Stats {
 	c := &s.count
 	return Stats{
 		Acquired: c.acquired.Load(), Takeovers: c.takeovers.Load(), Clobbered: c.clobbered.Load(),

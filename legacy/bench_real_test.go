@@ -85,7 +85,7 @@ func BenchmarkRenewal(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer backend.Close()
-	g, err := backend.Try(context.Background(), "k", 30*time.Second)
+	g, err := backend.Contract().Try(context.Background(), "k", 30*time.Second)
 	if err != nil {
 		b.Fatal(err)
 	}

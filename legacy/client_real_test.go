@@ -16,6 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -37,7 +38,7 @@ func TestBothModesConformOnEveryServer(t *testing.T) {
 					s.Do("FLUSHALL")
 					return &locktest.World{
 						RealTime: true,
-						Backend:  func() lock.Backend { return backend(t, s, cfg) },
+						Backend:  func() backend.Store { return newBackend(t, s, cfg) },
 						// The server's TTLs follow its own clock, so here time
 						// really has to pass.
 						Pass: func(d time.Duration) { <-time.After(d) },
@@ -71,8 +72,8 @@ func TestTryNamesRightsThatUserLacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			_, err = b.Try(bg, "stock", 10*time.Second)
-			var unsure *lock.UnsureError
+			_, err = b.Contract().Try(bg, "stock", 10*time.Second)
+			var unsure *backend.UnsureError
 			if err == nil || errors.As(err, &unsure) || !strings.Contains(err.Error(), "{stock}:gsl") ||
 				strings.Contains(err.Error(), "pw@") {
 				t.Errorf("%s: %v", name, err)
@@ -97,7 +98,7 @@ func TestReleaseWithoutDELRightLeavesKeyToTTL(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		g, err := b.Try(bg, "stock", 10*time.Second)
+		g, err := b.Contract().Try(bg, "stock", 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,8 +118,8 @@ func TestTryOnReplicaSaysREADONLY(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		r := s.StartReplica()
 		for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
-			_, err := backend(t, r, legacy.Config{Mode: mode}).Try(bg, "stock", 10*time.Second)
-			var unsure *lock.UnsureError
+			_, err := newBackend(t, r, legacy.Config{Mode: mode}).Contract().Try(bg, "stock", 10*time.Second)
+			var unsure *backend.UnsureError
 			if err == nil || errors.As(err, &unsure) || !strings.Contains(err.Error(), "READONLY") {
 				t.Errorf("%v: %v", mode, err)
 			}
@@ -129,8 +130,8 @@ func TestTryOnReplicaSaysREADONLY(t *testing.T) {
 func TestRenewalAfterRestartContinuesOrReportsLoss(t *testing.T) {
 	for _, persist := range []bool{true, false} {
 		s := redistest.Real(t, redistest.Options{Persist: persist})
-		b := backend(t, s, legacy.Config{Mode: legacy.Hardened})
-		g, err := b.Try(bg, "stock", 30*time.Second)
+		b := newBackend(t, s, legacy.Config{Mode: legacy.Hardened})
+		g, err := b.Contract().Try(bg, "stock", 30*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +168,7 @@ func TestJavaClientDELWakesWaiter(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		waiting := make(chan struct{}, 1)
-		client, err := lock.New(backend(t, s, legacy.Config{Mode: legacy.Hardened}), lock.Config{
+		client, err := lock.New(newBackend(t, s, legacy.Config{Mode: legacy.Hardened}), lock.Config{
 			RetryEvery: time.Hour, Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }},
 		})
 		if err != nil {

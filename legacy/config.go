@@ -7,6 +7,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Mode is how a Backend speaks to the server.
@@ -45,7 +46,9 @@ type Config struct {
 
 	// Terms are what is known of the old clients' fleet. Verbatim uses only
 	// Lease, as the default of lock.Config.TTL. Defaults are those of
-	// [dialect.Terms].
+	// [dialect.Terms]. Behind needs a Dialect: only a stated one says that the
+	// time in a value is the end of a lease. Where it is the start, a lock that
+	// an old client holds looks like one whose lease is over.
 	Terms dialect.Terms
 
 	// Takeover decides when Hardened may take over a lock that an old client
@@ -53,6 +56,9 @@ type Config struct {
 	// the greater of Terms.Spread and Terms.Behind as margin. Where Behind is
 	// unknown, an earlier look must also have shown the same bytes more than
 	// [dialect.Terms.LookAge] ago. Another process may have made that look.
+	// Where the greatest lease is unknown too, nothing is taken over. Stamps
+	// that old clients are seen to write void what they contradict: see
+	// [Observation.Seen].
 	Takeover Takeover
 
 	// SettleAlways makes Hardened look again after every acquisition, not only
@@ -65,10 +71,10 @@ type Config struct {
 	// Wake makes waiters learn of a release by CLIENT TRACKING, where the
 	// server has it. Defaults to [lock.WakeOn] in Hardened and [lock.WakeOff]
 	// in Verbatim, which keeps the old client's pace.
-	Wake lock.Wake
+	Wake backend.Wake
 
 	// Timeout bounds the wait for each reply of the server, in real time.
-	// Defaults to 2 s.
+	// Defaults to 2 s, and in Hardened to a quarter of the TTL if that is less.
 	Timeout time.Duration
 
 	// Clock stamps and judges in Verbatim. In Hardened it measures how long a
@@ -76,6 +82,10 @@ type Config struct {
 	// Defaults to [lock.Machine].
 	Clock lock.Clock
 }
+
+// errBehindAlone refuses a Behind that permits takeovers in a dialect that
+// nobody stated.
+var errBehindAlone = errors.New("legacy: Config.Terms.Behind needs Config.Dialect, which states that the time in a value is the end of a lease, not its start")
 
 // complete fills in defaults and checks the fields against each other. The
 // error names the field.
@@ -87,6 +97,9 @@ func (cfg Config) complete() (Config, error) {
 		return cfg, fmt.Errorf("legacy: Config.Timeout is %v; it must be positive", cfg.Timeout)
 	}
 	if cfg.Dialect == (dialect.Dialect{}) {
+		if _, claimed := dialect.Claimed(cfg.Terms.Behind); claimed && cfg.Mode == Hardened {
+			return cfg, errBehindAlone
+		}
 		cfg.Dialect = dialect.Jedis()
 	}
 	if err := cfg.Dialect.Validate(); err != nil {
@@ -110,7 +123,7 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.Takeover == nil {
 		cfg.Takeover = newByTerms(cfg.Dialect, terms)
 	}
-	if cfg.Wake == lock.WakeDefault {
+	if cfg.Wake == backend.WakeDefault {
 		cfg.Wake = lock.WakeOn
 	}
 	return cfg, cfg.judges()
@@ -143,9 +156,10 @@ func (cfg Config) judges() error {
 	case d.Unit == dialect.UnitSeconds && !uses[serverClock](cfg.Takeover):
 		return fmt.Errorf("legacy: Config.Takeover: two %s acquisitions within one second write the same bytes, so Unchanged needs ServerClock too: All(ServerClock(…), Unchanged(…))", d.Name)
 	}
+	greatest := max(cfg.Terms.Greatest, cfg.Terms.Lease)
 	for _, p := range flatten(cfg.Takeover) {
-		if u, ok := p.(unchanged); ok && u.lease < cfg.Terms.Greatest {
-			return fmt.Errorf("legacy: Config.Takeover: Unchanged(%v) is less than Config.Terms.Greatest (%v), the greatest lease of the old clients", u.lease, cfg.Terms.Greatest)
+		if u, ok := p.(unchanged); ok && u.lease < greatest {
+			return fmt.Errorf("legacy: Config.Takeover: Unchanged(%v) is less than Config.Terms.Greatest (%v), the greatest lease of the old clients", u.lease, greatest)
 		}
 	}
 	return nil

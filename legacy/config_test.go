@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 func TestEachModeHasItsOptionalInterfaces(t *testing.T) {
@@ -19,15 +20,12 @@ func TestEachModeHasItsOptionalInterfaces(t *testing.T) {
 		mode         legacy.Mode
 		pacer, batch bool
 	}{{legacy.Verbatim, true, false}, {legacy.Hardened, false, true}} {
-		b := open(t, w, legacy.Config{Mode: c.mode})
-		if _, ok := b.(lock.Pacer); ok != c.pacer {
+		b := open(t, w, legacy.Config{Mode: c.mode}).Contract()
+		if _, ok := b.(backend.Pacer); ok != c.pacer {
 			t.Errorf("%v: Pacer %v", c.mode, ok)
 		}
-		if _, ok := b.(lock.BatchExtender); ok != c.batch {
+		if _, ok := b.(backend.BatchExtender); ok != c.batch {
 			t.Errorf("%v: BatchExtender %v", c.mode, ok)
-		}
-		if _, ok := b.(lock.Passer); ok {
-			t.Errorf("%v: Passer", c.mode)
 		}
 	}
 }
@@ -115,7 +113,7 @@ func TestFitsRefusesTimesThatBreakExclusion(t *testing.T) {
 		{20*time.Second + 1, 0, 3 * time.Second, []string{"TTL", "Lease", "20s"}},
 		{10 * time.Second, 8 * time.Second, time.Second, []string{"TTL", "Margin", "RenewEvery", "10.1s"}},
 	} {
-		err := b.Fits(c.ttl, c.renew, c.margin)
+		err := b.Contract().(backend.Advisor).Fits(c.ttl, c.renew, c.margin)
 		if (err == nil) != (c.says == nil) {
 			t.Errorf("%v %v %v: %v", c.ttl, c.renew, c.margin, err)
 			continue
@@ -127,7 +125,7 @@ func TestFitsRefusesTimesThatBreakExclusion(t *testing.T) {
 		}
 	}
 	for _, ttl := range []time.Duration{0, -1, time.Microsecond, bound + time.Millisecond, 1<<63 - 1} {
-		if _, err := b.Try(bg, "k", ttl); err == nil {
+		if _, err := b.Contract().Try(bg, "k", ttl); err == nil {
 			t.Errorf("TTL %v was accepted", ttl)
 		}
 	}
@@ -157,23 +155,23 @@ func TestEveryDialectsDefaultsFitTogether(t *testing.T) {
 	}
 }
 
-func TestTuneChangesNothingThatIsSet(t *testing.T) {
+func TestAdviceChangesNothingThatIsSet(t *testing.T) {
 	w := redistest.New(t)
-	set := lock.Config{TTL: 1, RenewEvery: 2, Margin: 3, RetryEvery: 4, Politeness: 5}
+	set := backend.Settings{TTL: 1, RenewEvery: 2, Margin: 3, RetryEvery: 4, LocalHandOvers: 5}
 	for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
-		got := open(t, w, legacy.Config{Mode: mode}).Tune(set)
-		if got.TTL != 1 || got.RenewEvery != 2 || got.Margin != 3 || got.RetryEvery != 4 ||
-			got.Politeness != 5 {
+		got := open(t, w, legacy.Config{Mode: mode}).Contract().(backend.Advisor).Advise(set)
+		if got != set {
 			t.Errorf("%v: %+v", mode, got)
 		}
 	}
-	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Tune(lock.Config{})
-	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond ||
-		cfg.Politeness != 0 {
+	cfg := open(t, w, legacy.Config{Mode: legacy.Hardened}).Contract().(backend.Advisor).Advise(
+		backend.Settings{})
+	if cfg.TTL != 30*time.Second || cfg.Margin != 3*time.Second || cfg.RetryEvery != 100*time.Millisecond {
 		t.Errorf("%+v", cfg)
 	}
-	cfg = open(t, w, legacy.Config{Mode: legacy.Verbatim}).Tune(lock.Config{})
-	if cfg.TTL != time.Minute || cfg.Margin >= 0 || cfg.RenewEvery >= 0 || cfg.Politeness != 0 {
+	cfg = open(t, w, legacy.Config{Mode: legacy.Verbatim}).Contract().(backend.Advisor).Advise(
+		backend.Settings{})
+	if cfg.TTL != time.Minute || cfg.Margin >= 0 || cfg.RenewEvery >= 0 {
 		t.Errorf("%+v", cfg)
 	}
 }
@@ -196,7 +194,7 @@ func TestPaceFollowsDialect(t *testing.T) {
 		{dialect.Faye(), time.Second, 100 * time.Millisecond, 11},
 	} {
 		poll, attempts := open(t, w,
-			legacy.Config{Mode: legacy.Verbatim, Dialect: c.d}).(lock.Pacer).Pace(c.wait)
+			legacy.Config{Mode: legacy.Verbatim, Dialect: c.d}).Contract().(backend.Pacer).Pace(c.wait)
 		if poll != c.poll || attempts != c.attempts {
 			t.Errorf("%s, wait %v: every %v, %d times", c.d.Name, c.wait, poll, attempts)
 		}
@@ -224,7 +222,7 @@ func TestCrossSlotErrorNamesHashTag(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(redistest.Rule{Command: "EVALSHA",
 		Do: redistest.Answer("CROSSSLOT Keys in request don't hash to the same slot")})
-	_, err := r.b.Try(bg, "a}b", ttl)
+	_, err := r.b.Contract().Try(bg, "a}b", ttl)
 	if err == nil || !strings.Contains(err.Error(), "hash tag") || !strings.Contains(err.Error(), "a}b") {
 		t.Errorf("%v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -16,7 +17,7 @@ func kitWorld(cfg legacy.Config, ttl, freeAfter time.Duration) func(*testing.T) 
 	return func(t *testing.T) *locktest.World {
 		w := redistest.Bubble(t)
 		return &locktest.World{
-			Backend: func() lock.Backend {
+			Backend: func() backend.Store {
 				cfg := cfg
 				cfg.Clock = w.Clock(redistest.Skew{})
 				b, err := legacy.New(w.Pool(), cfg)

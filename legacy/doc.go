@@ -29,9 +29,9 @@
 //
 // Neither mode can keep an old client from deleting or overwriting another
 // client's value. Hardened notices it and reports it to the holder with an
-// error that wraps lock.ErrLost. Where the server reports changes, that takes
-// one message right after the write; elsewhere it is found at the next renewal.
-// Another old client may have entered by then. Verbatim does not look.
+// error that wraps backend.ErrLost. Where the server reports changes, that
+// takes one message right after the write; elsewhere it is found at the next
+// renewal. Another old client may have entered by then. Verbatim does not look.
 //
 // Old clients of dialects that take over "their own" value (JedisUUID) do not
 // exclude each other. A getsetlock client may enter alongside their double

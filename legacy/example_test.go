@@ -68,8 +68,10 @@ func ExampleBackend_held() {
 		return redis.DialContext(ctx, "tcp", server.Addr())
 	}}
 	backend, err := legacy.New(pool, legacy.Config{
-		Mode:  legacy.Hardened,
-		Terms: dialect.Terms{Behind: time.Second}, // all clocks are kept within a second by NTP
+		Mode:    legacy.Hardened,
+		Dialect: dialect.Jedis(),
+		// NTP keeps all clocks within a second, the server's too.
+		Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second},
 	})
 	if err != nil {
 		panic(err)
@@ -78,7 +80,7 @@ func ExampleBackend_held() {
 
 	for _, value := range []string{"1772452815001", "1", "1772452815"} {
 		server.Set("stock:7", value)
-		_, err := backend.Try(context.Background(), "stock:7", 30*time.Second)
+		_, err := backend.Contract().Try(context.Background(), "stock:7", 30*time.Second)
 		fmt.Println(errors.Is(err, lock.ErrHeld), err)
 	}
 	// Output:

@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // faulty is a rig whose connection breaks where a test says so.
@@ -39,9 +40,9 @@ func hardened(d dialect.Dialect) legacy.Config {
 	return legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Behind: time.Second}}
 }
 
-func wantUnsure(t *testing.T, err error) lock.Grant {
+func wantUnsure(t *testing.T, err error) backend.Grant {
 	t.Helper()
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if !errors.As(err, &unsure) || unsure.Grant == nil {
 		t.Fatalf("%v (%T), want an UnsureError", err, err)
 	}
@@ -49,7 +50,7 @@ func wantUnsure(t *testing.T, err error) lock.Grant {
 }
 
 // undo releases until the answer is certain, as a Client does.
-func undo(t *testing.T, g lock.Grant) {
+func undo(t *testing.T, g backend.Grant) {
 	t.Helper()
 	var err error
 	for range 100 {
@@ -73,7 +74,7 @@ func TestReleaseUndoesAttemptWithLostReply(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			r, wire := faulty(t, hardened(dialect.Jedis()))
 			wire.Fault(redistest.Rule{Command: "EVALSHA", Do: c.do})
-			_, err := r.b.Try(bg, "k", ttl)
+			_, err := r.b.Contract().Try(bg, "k", ttl)
 			g := wantUnsure(t, err)
 			if r.exists("k") != c.runs {
 				t.Fatalf("L stands: %v", r.exists("k"))
@@ -97,7 +98,7 @@ func TestReleaseUndoesTakeoverWithLostReply(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	r.set("k", r.stamp(-time.Minute))
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: 2, Do: redistest.CutAfter})
-	_, err := r.b.Try(bg, "k", ttl)
+	_, err := r.b.Contract().Try(bg, "k", ttl)
 	undo(t, wantUnsure(t, err))
 	r.wantLeft("")
 }
@@ -112,7 +113,7 @@ func TestSecondReleaseUndoesLateAttempt(t *testing.T) {
 	wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
 	ctx, cancel := context.WithCancel(bg)
 	go func() { <-gate.Reached(); cancel() }()
-	_, err := r.b.Try(ctx, "k", ttl)
+	_, err := r.b.Contract().Try(ctx, "k", ttl)
 	g := wantUnsure(t, err)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -141,7 +142,7 @@ func TestReleaseWaitsForLateReply(t *testing.T) {
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
 		ctx, cancel := context.WithCancel(bg)
 		go func() { <-gate.Reached(); cancel() }()
-		_, err := r.b.Try(ctx, "k", ttl)
+		_, err := r.b.Contract().Try(ctx, "k", ttl)
 		g := wantUnsure(t, err)
 		done := make(chan error)
 		go func() { done <- g.Release(bg) }()
@@ -213,8 +214,8 @@ func TestServerErrorLeavesNoUncertainty(t *testing.T) {
 	for _, reply := range []string{redistest.Loading, redistest.ReadOnly, redistest.OOM, redistest.NoPerm} {
 		r, wire := faulty(t, hardened(dialect.Jedis()))
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(reply)})
-		_, err := r.b.Try(bg, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err := r.b.Contract().Try(bg, "k", ttl)
+		var unsure *backend.UnsureError
 		if err == nil || errors.As(err, &unsure) || errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: %v", reply, err)
 		}
@@ -248,8 +249,8 @@ func TestRefusedConnectionIsNoUnsureError(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		_, err = b.Try(bg, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err = b.Contract().Try(bg, "k", ttl)
+		var unsure *backend.UnsureError
 		if err == nil || errors.As(err, &unsure) || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v: %v", mode, err)
 		}
@@ -265,7 +266,7 @@ func TestSilentServerEndsTryByTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		_, err = b.Try(bg, "k", ttl)
+		_, err = b.Contract().Try(bg, "k", ttl)
 		g := wantUnsure(t, err)
 		if err := g.Release(bg); err == nil {
 			t.Errorf("%v: a release without a reply succeeded", mode)

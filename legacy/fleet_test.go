@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // fleet is old clients and getsetlock clients on one key, and how many of them
@@ -51,7 +52,7 @@ func (f *fleet) client(mode legacy.Mode, skew time.Duration, rnd *rand.Rand) {
 			continue
 		}
 		lease, err := client.Acquire(context.Background(), "k")
-		if errors.Is(err, lock.ErrNoRetry) {
+		if errors.Is(err, backend.ErrNoRetry) {
 			continue
 		}
 		if err != nil {
@@ -80,12 +81,12 @@ func (f *fleet) hold(ctx context.Context, mode legacy.Mode, rnd *rand.Rand) {
 }
 
 // die takes the key once, if it is free, and forgets it.
-func (f *fleet) die(b legacy.Backend, client *lock.Client, mode legacy.Mode, rnd *rand.Rand) {
+func (f *fleet) die(b *legacy.Backend, client *lock.Client, mode legacy.Mode, rnd *rand.Rand) {
 	ttl := 10 * time.Second
 	if mode == legacy.Hardened {
 		ttl = 5 * time.Second
 	}
-	if _, err := b.Try(context.Background(), "k", ttl); err == nil {
+	if _, err := b.Contract().Try(context.Background(), "k", ttl); err == nil {
 		f.died.Add(1)
 	}
 	<-time.After(time.Duration(rnd.Int64N(int64(time.Second))))

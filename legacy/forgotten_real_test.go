@@ -19,7 +19,7 @@ import (
 // it remembers of keys is bounded, and full after the first round.
 func TestLeasesThatEndByThemselvesAreForgotten(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	backends := map[string]legacy.Backend{}
+	backends := map[string]*legacy.Backend{}
 	for name, cfg := range map[string]legacy.Config{
 		"hardened": {Mode: legacy.Hardened, Dialect: dialect.Jedis(),
 			Terms: dialect.Terms{Lease: time.Minute}},

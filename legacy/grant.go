@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one acquisition of hardened. It does not keep its bytes on L: M's
@@ -23,7 +23,7 @@ type grant struct {
 	token    string
 	tokenArg any // boxed once, like the keys
 	head     any // what precedes the number on L; the token itself in dialects without a stamp
-	term     lock.Term
+	term     backend.Term
 
 	watched atomic.Int32  // watches that are armed
 	server  time.Time     // the server's clock when it took the key
@@ -98,18 +98,18 @@ func shorter(l, m any) time.Duration {
 	return time.Duration(max(min(number(l), number(m)), 0)) * time.Millisecond
 }
 
-func (g *grant) Token() string   { return g.token }
-func (g *grant) Term() lock.Term { return g.term }
+func (g *grant) Token() string      { return g.token }
+func (g *grant) Term() backend.Term { return g.term }
 
-func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.h.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.h.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
 // ExtendAll renews grants in one batch of messages.
-func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
+func (h *hardened) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
-	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+	terms, errs := make([]backend.Term, len(grants)), make([]error, len(grants))
 	t, err := h.timing(ttl)
 	var live []int
 	for i := range grants {
@@ -133,9 +133,10 @@ func (h *hardened) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.
 
 // renew sends the renewals of the grants at the indices live. It repeats those
 // that an old server refused because their script calls TIME.
-func (h *hardened) renew(ctx context.Context, grants []lock.Grant, live []int, t *timing, terms []lock.Term,
+func (h *hardened) renew(ctx context.Context, grants []backend.Grant, live []int, t *timing,
+	terms []backend.Term,
 	errs []error) {
-	sentAt, took := lock.Mark(ctx), h.clock.begin()
+	sentAt, took := backend.ReadClock(ctx), h.clock.begin()
 	sec, usec := any(""), any("")
 	old := h.oldServer.Load()
 	if old {

@@ -9,10 +9,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// LostError describes how a grant was lost. It unwraps to lock.ErrLost.
+// LostError describes how a grant was lost. It unwraps to backend.ErrLost.
 type LostError struct {
 	Key string
 
@@ -25,7 +25,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	text := fmt.Sprintf("%v: key %q ", lock.ErrLost, e.Key)
+	text := fmt.Sprintf("%v: key %q ", backend.ErrLost, e.Key)
 	o := e.Seen
 	switch {
 	case e.Mark:
@@ -42,7 +42,7 @@ func (e *LostError) Error() string {
 	return text + fmt.Sprintf("was overwritten by another client: %.80q, %s", o.Value, looks[0])
 }
 
-func (e *LostError) Unwrap() error { return lock.ErrLost }
+func (e *LostError) Unwrap() error { return backend.ErrLost }
 
 // byOldClient reports whether an old client overwrote or deleted the grant's
 // bytes.
@@ -57,20 +57,20 @@ var errUncertain = errors.New(
 const renewReply = 7
 
 // renewed reads a renewal's reply, which was under way during took.
-func (g *grant) renewed(r wire.Reply, at lock.Instant, took roundTrip) (lock.Term, error) {
+func (g *grant) renewed(r wire.Reply, at backend.Instant, took roundTrip) (backend.Term, error) {
 	if r.Err != nil {
-		return lock.Term{}, trouble(g.k, "renew", r.Err)
+		return backend.Term{}, trouble(g.k, "renew", r.Err)
 	}
 	f, _ := r.Value.([]any)
 	switch {
 	case len(f) == 2:
-		return lock.Term{}, g.lose(f)
+		return backend.Term{}, g.lose(f)
 	case len(f) != renewReply:
-		return lock.Term{}, trouble(g.k, "renew", errOddReply)
+		return backend.Term{}, trouble(g.k, "renew", errOddReply)
 	}
 	g.cut(f[1], f[2])
 	g.h.sawClock(took, number(f[5])*1e6+number(f[6]))
-	return lock.Term{Sent: at, TTL: shorter(f[3], f[4])}, nil
+	return backend.Term{Sent: at, TTL: shorter(f[3], f[4])}, nil
 }
 
 // cut counts a TTL of L that another client shortened since it was set (rule
@@ -116,13 +116,13 @@ func (g *grant) gone() error {
 
 // released returns the error for a grant whose release was already answered.
 func released(k keys) error {
-	return fmt.Errorf("%w: key %q was already released", lock.ErrLost, k.name)
+	return fmt.Errorf("%w: key %q was already released", backend.ErrLost, k.name)
 }
 
 // check looks whether both keys still belong to the grant. The term never
 // reaches beyond the TTLs read (rule 9).
 func (g *grant) check(ctx context.Context) error {
-	at := lock.Mark(ctx)
+	at := backend.ReadClock(ctx)
 	reply, err := g.h.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
 	if err != nil {
 		return trouble(g.k, "look again at", err)
@@ -141,11 +141,12 @@ func (g *grant) check(ctx context.Context) error {
 }
 
 // Release deletes both keys, each only if it is still the grant's (rule 10).
-// After an attempt of unknown outcome it first waits for the attempt's reply.
-// It returns:
+// If the reply to the grant's attempt has not come, the release follows the
+// attempt on the same connection and does not wait for that reply. The server
+// executes the two in their order, so its answer is certain. It returns:
 //   - nil: nothing is held any more;
-//   - an error that wraps lock.ErrLost: nothing is held, and the lock had been
-//     lost or released before;
+//   - an error that wraps backend.ErrLost: nothing is held, and the lock had
+//     been lost or released before;
 //   - another error: the outcome is unknown, and Release can be called again.
 func (g *grant) Release(ctx context.Context) error { return g.release(ctx, 0) }
 
@@ -158,21 +159,25 @@ func (g *grant) release(ctx context.Context, gap time.Duration) error {
 	if over {
 		return released(g.k)
 	}
-	uncertain := false
+	var reply any
+	var err error
+	behind, uncertain := false, false
 	if pending != nil {
-		reply, err, known := pending.Wait(ctx)
+		late, failed, known := pending.Reply()
 		switch {
-		case known && !tookIt(reply, err):
+		case known && !tookIt(late, failed):
 			return g.end(nil)
 		case known:
-			g.settled(reply)
-		case ctx.Err() != nil:
-			return trouble(g.k, "give back", err)
+			g.settled(late)
 		default:
-			uncertain = true
+			reply, err = pending.Behind().Eval(ctx, releaseScript, g.k.argL, g.k.argM, g.tokenArg, g.t.gap)
+			behind = !wire.IsNotSent(err)
+			uncertain = !behind // the attempt's connection has ended
 		}
 	}
-	reply, err := g.giveBack(ctx, gap)
+	if !behind {
+		reply, err = g.giveBack(ctx, gap)
+	}
 	if err != nil {
 		if _, may := wire.MayBeSent(err); may {
 			g.mu.Lock()
@@ -180,6 +185,11 @@ func (g *grant) release(ctx context.Context, gap time.Duration) error {
 			g.mu.Unlock()
 		}
 		return trouble(g.k, "give back", err)
+	}
+	if behind {
+		g.mu.Lock()
+		g.asked = true // what the attempt took is given back, or it took nothing
+		g.mu.Unlock()
 	}
 	return g.givenBack(reply, uncertain)
 }

@@ -6,16 +6,15 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 // Old clients poll, so a polite release leaves the key to them for a while (see
 // package polite). The release script writes to M that no client holds the key,
 // and until that ends no getsetlock client takes it.
 
-// Owes returns for how long a release leaves the key to old clients. Where the
-// key means "done" it is 0, since old clients have nothing to wait for.
-func (g *grant) Owes(wish time.Duration) time.Duration {
+// YieldFor returns for how long a release leaves the key to old clients. Where
+// the key means "done" it is 0, since old clients have nothing to wait for.
+func (g *grant) YieldFor(wish time.Duration) time.Duration {
 	switch {
 	case g.h.dialect.NeverReleases():
 		return 0
@@ -25,8 +24,8 @@ func (g *grant) Owes(wish time.Duration) time.Duration {
 	return g.turn.Owes(g.h.clock.Elapsed())
 }
 
-// Leave is Release, and leaves the key to old clients for gap.
-func (g *grant) Leave(ctx context.Context, gap time.Duration) error {
+// ReleaseTo is Release, and leaves the key to old clients for gap.
+func (g *grant) ReleaseTo(ctx context.Context, gap time.Duration) error {
 	g.gap = polite.NewWatch(g.h.clock.Elapsed(), gap)
 	err := g.release(ctx, gap)
 	if err == nil {
@@ -35,9 +34,9 @@ func (g *grant) Leave(ctx context.Context, gap time.Duration) error {
 	return err
 }
 
-// Look looks whether an old client took the key that was left to it. It returns
-// how long to wait before the next look.
-func (g *grant) Look(ctx context.Context) time.Duration {
+// Recheck looks whether an old client took the key that was left to it. It
+// returns how long to wait before the next look.
+func (g *grant) Recheck(ctx context.Context) time.Duration {
 	h, k := g.h, g.k
 	old, next := g.gap.Look(polite.Eyes{
 		Now: h.clock.Elapsed,
@@ -66,5 +65,3 @@ func (o Observation) leftBy(token string) polite.Sight {
 	by, ok := polite.Token(o.MarkValue)
 	return polite.Sight{Old: o.OfOldClient(), Left: ok && by == token}
 }
-
-var _ lock.Polite = (*grant)(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // hardened holds L with the dialect's own bytes and M with a token, both
@@ -27,7 +28,7 @@ type hardened struct {
 
 func newHardened(s *server) *hardened {
 	h := &hardened{server: s}
-	h.watch = newWatcher(h.poll(), s.cfg.Terms.Greatest, s.cfg.Clock != lock.Machine)
+	h.watch = newWatcher(h.poll(), max(s.cfg.Terms.Greatest, s.cfg.Terms.Lease), s.cfg.Clock != lock.Machine)
 	h.period.Store(int64(h.poll()))
 	return h
 }
@@ -43,10 +44,10 @@ func (h *hardened) poll() time.Duration {
 // defaultPoll is for dialects whose clients do not sleep between attempts.
 const defaultPoll = 100 * time.Millisecond
 
-// Tune fills in times that suit the old clients' fleet. It also notes how often
-// the Client will look at a held key. A value between whose looks more than
-// three such periods pass does not count as unchanged.
-func (h *hardened) Tune(cfg lock.Config) lock.Config {
+// Advise fills in times that suit the old clients' fleet. It also notes how
+// often the Client will look at a held key. A value between whose looks more
+// than three such periods pass does not count as unchanged.
+func (h *hardened) Advise(cfg backend.Settings) backend.Settings {
 	terms := h.cfg.Terms
 	if cfg.TTL == 0 {
 		cfg.TTL = terms.DefaultTTL()
@@ -80,6 +81,9 @@ func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 		return fmt.Errorf("legacy: %w", err)
 	}
 	raise(&h.margin, margin)
+	if h.byTTL { // a silent connection is left while there is time for a renewal on another one
+		h.mux.Shorten(ttl / 4)
+	}
 	if _, bound := h.dialect.LongestLease(terms); !bound {
 		return nil
 	}
@@ -98,11 +102,11 @@ func (h *hardened) Fits(ttl, renewEvery, margin time.Duration) error {
 // Try makes one attempt: one round trip when the key is free or held, two and
 // the settle when it takes over. It returns:
 //   - a grant: both keys were written;
-//   - a [*lock.HeldError] or [*TypeError]: the key is taken;
-//   - a [*lock.UnsureError]: the key may have been taken, and the error's grant
-//     undoes that;
+//   - a [*backend.HeldError] or [*TypeError]: the key is taken;
+//   - a [*backend.UnsureError]: the key may have been taken, and the error's
+//     grant undoes that;
 //   - another error: nothing was taken.
-func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (h *hardened) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	k, err := h.keys(key)
 	if err != nil {
 		return nil, err
@@ -150,12 +154,12 @@ const (
 // value on L. It returns:
 //   - took > 0: the key is taken, as tookFree or tookOver;
 //   - took == 0 without an error: the key is held, as o shows;
-//   - a [*lock.UnsureError]: the script may have run;
+//   - a [*backend.UnsureError]: the script may have run;
 //   - another error: nothing was taken.
 func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int64, o Observation,
 	err error) {
 	at := h.clock.begin()
-	g.term.Sent = lock.Mark(ctx)
+	g.term.Sent = backend.ReadClock(ctx)
 	reply, err := h.stamping(ctx, acquireScript, acquireClock, g.acquisition(seen)...)
 	at = h.clock.end(at)
 	if err != nil {
@@ -163,7 +167,7 @@ func (h *hardened) acquire(ctx context.Context, g *grant, seen string) (took int
 		if unknown, may := wire.MayBeSent(err); may {
 			h.count.unsure.Add(1)
 			g.pending = unknown.Pending
-			return 0, o, &lock.UnsureError{Grant: g, Err: err}
+			return 0, o, &backend.UnsureError{Grant: g, Err: err}
 		}
 		return 0, o, err
 	}
@@ -207,22 +211,22 @@ func (h *hardened) settles(took int64) bool {
 // short; the end of the context given to Acquire does. It returns:
 //
 //   - nil: L is unchanged, and the attempt is granted.
-//   - a [*lock.HeldError]: L has changed, and the attempt is undone.
-//   - a [*lock.UnsureError]: whether L has changed is unknown, or the attempt
-//     could not be undone. The error's grant undoes it.
+//   - a [*backend.HeldError]: L has changed, and the attempt is undone.
+//   - a [*backend.UnsureError]: whether L has changed is unknown, or the
+//     attempt could not be undone. The error's grant undoes it.
 func (h *hardened) settle(ctx context.Context, g *grant) error {
-	ctx = lock.Decided(ctx)
+	ctx = backend.IgnoreWait(ctx)
 	select {
 	case <-h.clock.After(h.cfg.Terms.Settle()):
 	case <-ctx.Done():
-		return &lock.UnsureError{Grant: g,
+		return &backend.UnsureError{Grant: g,
 			Err: fmt.Errorf("legacy: settling key %q: %w", g.k.name, context.Cause(ctx))}
 	}
 	err := g.check(ctx)
 	var lost *LostError
 	if !errors.As(err, &lost) {
 		if err != nil {
-			return &lock.UnsureError{Grant: g, Err: err}
+			return &backend.UnsureError{Grant: g, Err: err}
 		}
 		return nil
 	}
@@ -232,21 +236,28 @@ func (h *hardened) settle(ctx context.Context, g *grant) error {
 		seen.MarkExists = false // the token on M is this grant's, and about to be deleted
 	}
 	held := h.held(g.k, seen)
-	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
-		return &lock.UnsureError{Grant: g, Err: held}
+	if err := g.Release(ctx); err != nil && !errors.Is(err, backend.ErrLost) {
+		return &backend.UnsureError{Grant: g, Err: held}
 	}
 	return held
 }
 
+// Observe is that of the server, with what this mode saw on all keys.
+func (h *hardened) Observe(ctx context.Context, key string) (Observation, error) {
+	o, err := h.server.Observe(ctx, key)
+	o.Seen = h.watch.contradictions()
+	return o, err
+}
+
 // Describe is that of the server, with what this mode knows of a holder.
-func (h *hardened) Describe(ctx context.Context, key string) (lock.Info, error) {
+func (h *hardened) Describe(ctx context.Context, key string) (backend.Info, error) {
 	return h.describe(ctx, key, h.held)
 }
 
-// held returns the error that names the key's holder: a [*lock.HeldError], or a
-// [*TypeError] if L has a type that no old client's lock can have.
+// held returns the error that names the key's holder: a [*backend.HeldError],
+// or a [*TypeError] if L has a type that no old client's lock can have.
 func (h *hardened) held(k keys, o Observation) error {
-	e := &lock.HeldError{Key: k.name, Protocol: h.dialect.Name}
+	e := &backend.HeldError{Key: k.name, Protocol: h.dialect.Name}
 	var wrong *TypeError
 	switch {
 	case errors.As(o.Err, &wrong) && !o.MarkExists:
@@ -288,9 +299,12 @@ func (h *hardened) held(k keys, o Observation) error {
 
 // heldByStamp fills in e for a stamp on L without an M. Such a stamp is an old
 // client's, or what a getsetlock client left when its M was lost.
-func (h *hardened) heldByStamp(e *lock.HeldError, o Observation) {
+func (h *hardened) heldByStamp(e *backend.HeldError, o Observation) {
 	e.Owner = o.Stamp.ID
 	e.Passed = h.wantsLook(o)
+	if uses[byTerms](h.cfg.Takeover) && h.dialect.HasTakeover() {
+		e.Why = o.Doubt(h.cfg.Terms)
+	}
 	if p, ok := h.cfg.Takeover.(patient); ok && h.dialect.HasTakeover() {
 		e.Left = least(e.Left, p.left(o))
 	}

@@ -11,10 +11,11 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // open makes a backend whose clock is the world's, unless cfg says otherwise.
-func open(t *testing.T, w *redistest.World, cfg legacy.Config) legacy.Backend {
+func open(t *testing.T, w *redistest.World, cfg legacy.Config) *legacy.Backend {
 	t.Helper()
 	if cfg.Clock == nil {
 		cfg.Clock = w.Clock(redistest.Skew{})
@@ -29,9 +30,9 @@ func open(t *testing.T, w *redistest.World, cfg legacy.Config) legacy.Backend {
 
 var bg = context.Background()
 
-func try(t *testing.T, b legacy.Backend, key string, ttl time.Duration) lock.Grant {
+func try(t *testing.T, b *legacy.Backend, key string, ttl time.Duration) backend.Grant {
 	t.Helper()
-	g, err := b.Try(bg, key, ttl)
+	g, err := b.Contract().Try(bg, key, ttl)
 	if err != nil {
 		t.Fatalf("Try(%q): %v", key, err)
 	}
@@ -46,10 +47,10 @@ func TestHardenedWritesDialectBytesWithServerStamp(t *testing.T) {
 			terms := dialect.Terms{Lease: 60 * time.Second}
 			clock := w.Clock(redistest.Skew{Offset: -time.Hour})
 			b := open(t, w, legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: terms, Clock: clock})
-			var g lock.Grant
+			var g backend.Grant
 			if d.NeedsSettleEvery() {
-				done := make(chan lock.Grant)
-				go func() { g, _ := b.Try(bg, "stock", 30*time.Second); done <- g }()
+				done := make(chan backend.Grant)
+				go func() { g, _ := b.Contract().Try(bg, "stock", 30*time.Second); done <- g }()
 				clock.AwaitTimers(1)
 				w.Tick()
 				if g = <-done; g == nil {
@@ -93,7 +94,7 @@ func TestHeldErrorNamesOwnerAndTimeLeft(t *testing.T) {
 	w := redistest.New(t)
 	b := open(t, w, legacy.Config{Mode: legacy.Hardened})
 	g := try(t, b, "stock", 30*time.Second)
-	_, err := b.Try(bg, "stock", 30*time.Second)
+	_, err := b.Contract().Try(bg, "stock", 30*time.Second)
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Owner != g.Token() || held.Left != 30*time.Second {
 		t.Errorf("%v: %+v", err, held)
@@ -117,7 +118,7 @@ func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
 	r := newRig(t, legacy.Config{Mode: legacy.Verbatim})
 	refused := func() *lock.HeldError {
 		t.Helper()
-		_, err := r.b.Try(bg, "k", ttl)
+		_, err := r.b.Contract().Try(bg, "k", ttl)
 		return r.wantHeld(err)
 	}
 	r.take("k")
@@ -142,7 +143,7 @@ func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
 		t.Errorf("of an old client: %+v", e)
 	}
 	verbatim := open(t, r.w, legacy.Config{Mode: legacy.Verbatim, Clock: r.clock})
-	_, err := verbatim.Try(bg, "k", lease)
+	_, err := verbatim.Contract().Try(bg, "k", lease)
 	if e := r.wantHeld(err); !e.Stamp.Equal(end) || e.Final || !e.Until.IsZero() {
 		t.Errorf("of an old client, seen by a verbatim one: %+v", e)
 	}
@@ -153,7 +154,7 @@ func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	for _, mode := range []legacy.Mode{legacy.Hardened, legacy.Verbatim} {
 		r := newRig(t, legacy.Config{Mode: mode})
-		if _, err := r.b.Try(bg, "gsl:fence:", ttl); err == nil ||
+		if _, err := r.b.Contract().Try(bg, "gsl:fence:", ttl); err == nil ||
 			!strings.Contains(err.Error(), "another name") {
 			t.Errorf("%v: %v", mode, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // jarLines returns the vectors of one kind that were recorded from jedis-lock
@@ -68,7 +69,7 @@ type replay struct {
 	t     *testing.T
 	world *redistest.World
 	tap   *tap
-	b     legacy.Backend
+	b     *legacy.Backend
 }
 
 func newReplay(t *testing.T, at int64) *replay {
@@ -116,7 +117,7 @@ func TestVerbatimJedisTreatsForeignValuesAsTheJarDoes(t *testing.T) {
 					wire = append(wire, word)
 				}
 			}
-			_, err := r.b.Try(bg, "k", time.Minute)
+			_, err := r.b.Contract().Try(bg, "k", time.Minute)
 			if got := outcome(err); got != want {
 				t.Errorf("%s, the jar: %s (%v)", got, want, err)
 			}
@@ -135,13 +136,13 @@ func TestVerbatimJedisReleasesAsTheJarDoes(t *testing.T) {
 		t.Run(strings.Join(f, " "), func(t *testing.T) {
 			r := newReplay(t, millis(t, f[1]))
 			setState(t, r.world, "k", f[0])
-			var held lock.Grant
+			var held backend.Grant
 			var got []string
 			words := f[2:]
 			for i, word := range words {
 				switch {
 				case word == "acquire":
-					g, err := r.b.Try(bg, "k", time.Minute)
+					g, err := r.b.Contract().Try(bg, "k", time.Minute)
 					if err == nil {
 						held = g
 					}
@@ -169,11 +170,11 @@ func TestVerbatimJedisStampsAsTheJarDoes(t *testing.T) {
 	for _, f := range jarLines(t, "stamp") {
 		now := millis(t, f[0])
 		r := newReplay(t, now)
-		lease := r.b.Tune(lock.Config{}).TTL
+		lease := r.b.Contract().(backend.Advisor).Advise(backend.Settings{}).TTL
 		if f[1] != "default" {
 			lease = time.Duration(millis(t, f[1])) * time.Millisecond
 		}
-		_, err := r.b.Try(bg, "k", lease)
+		_, err := r.b.Contract().Try(bg, "k", lease)
 		if _, refuses := dialect.Jedis().Stamp(time.UnixMilli(now), lease, ""); refuses != nil {
 			if err == nil {
 				t.Errorf("%v: accepted", f)
@@ -243,13 +244,13 @@ func TestVerbatimRefusesWhatItCannotStamp(t *testing.T) {
 		{time.Unix(1e9, 0), 1<<63 - 1},
 	} {
 		r := newReplay(t, c.now.UnixMilli())
-		if _, err := r.b.Try(bg, "k", c.lease); err == nil || errors.Is(err, lock.ErrHeld) {
+		if _, err := r.b.Contract().Try(bg, "k", c.lease); err == nil || errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%v at %v: %v", c.lease, c.now, err)
 		}
 		if words := r.tap.take(); len(words) > 0 {
 			t.Errorf("%v at %v: sent %v", c.lease, c.now, words)
 		}
-		if err := r.b.Fits(c.lease, 0, 0); err == nil {
+		if err := r.b.Contract().(backend.Advisor).Fits(c.lease, 0, 0); err == nil {
 			t.Errorf("%v at %v fits", c.lease, c.now)
 		}
 	}

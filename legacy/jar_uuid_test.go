@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // recordedUUID is the client's own uuid in the vectors of the later
@@ -57,7 +57,7 @@ func newUUIDReplay(t *testing.T, at int64) (r *replay, own string) {
 	}
 	t.Cleanup(func() { b.Close() })
 	r.b = b
-	g, err := b.Try(bg, "scratch", time.Minute)
+	g, err := b.Contract().Try(bg, "scratch", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestVerbatimJedisUUIDTreatsForeignValuesAsJava(t *testing.T) {
 					wire = append(wire, word)
 				}
 			}
-			_, err := r.b.Try(bg, "k", time.Minute)
+			_, err := r.b.Contract().Try(bg, "k", time.Minute)
 			if got := outcome(err); got != f[2] {
 				t.Errorf("%s, Java: %s (%v)", got, f[2], err)
 			}
@@ -123,7 +123,7 @@ func TestVerbatimJedisUUIDStampsAsItsRulesSay(t *testing.T) {
 		}
 		r, own := newUUIDReplay(t, now)
 		f = strings.Fields(strings.ReplaceAll(strings.Join(f, " "), recordedUUID, own))
-		_, err := r.b.Try(bg, "k", lease)
+		_, err := r.b.Contract().Try(bg, "k", lease)
 		if value, _ := r.world.Mini.Get("k"); err != nil || value != f[2] {
 			t.Errorf("line %d: %v: wrote %q, %v", i, f, value, err)
 		}
@@ -140,12 +140,12 @@ func TestVerbatimJedisUUIDReleasesAsItsRulesSay(t *testing.T) {
 				return // one Java object acquired twice; here a held grant and a new attempt are two objects
 			}
 			setState(t, r.world, "k", f[0])
-			var held lock.Grant
+			var held backend.Grant
 			var got []string
 			for i, word := range f[2:] {
 				switch {
 				case word == "acquire":
-					g, err := r.b.Try(bg, "k", time.Minute)
+					g, err := r.b.Contract().Try(bg, "k", time.Minute)
 					if err == nil {
 						held = g
 					}

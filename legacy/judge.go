@@ -8,7 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Judge is how Hardened decides, without a connection: the memory of what was
@@ -31,8 +31,8 @@ func NewJudge(cfg Config) (*Judge, error) {
 // Share makes the Judge and a Hardened backend use one memory of the keys and
 // of the server's clock. A program that uses both must not forget a clock step
 // that one of them saw. Call it before using either.
-func (j *Judge) Share(b Backend) {
-	if h, ok := b.(*hardened); ok {
+func (j *Judge) Share(b *Backend) {
+	if h, ok := b.engine.(*hardened); ok {
 		j.h.watch, j.h.clock = h.watch, h.clock
 	}
 }
@@ -40,8 +40,8 @@ func (j *Judge) Share(b Backend) {
 // Config returns the configuration with its defaults.
 func (j *Judge) Config() Config { return j.h.cfg }
 
-// Tune fills in what a Hardened backend fills in.
-func (j *Judge) Tune(cfg lock.Config) lock.Config { return j.h.Tune(cfg) }
+// Advise fills in what a Hardened backend fills in.
+func (j *Judge) Advise(cfg backend.Settings) backend.Settings { return j.h.Advise(cfg) }
 
 // Fits refuses what a Hardened backend refuses.
 func (j *Judge) Fits(ttl, renewEvery, margin time.Duration) error {
@@ -49,7 +49,7 @@ func (j *Judge) Fits(ttl, renewEvery, margin time.Duration) error {
 }
 
 // Stats returns counts: only Foreign, Steps and Sparse are used.
-func (j *Judge) Stats() Stats { return j.h.Stats() }
+func (j *Judge) Stats() Stats { return j.h.stats() }
 
 // RoundTrip says when a look was under way: from before it was sent until its
 // reply came.
@@ -66,7 +66,9 @@ func (j *Judge) End(r RoundTrip) RoundTrip { return RoundTrip{j.h.clock.end(r.ro
 // clock in seconds and microseconds. name is the caller's name for the lock and
 // l its key. Nothing is remembered.
 func (j *Judge) Read(name, l string, reply any, at RoundTrip) (Observation, error) {
-	return j.h.look(newKeys(name, l, true), reply, at.roundTrip)
+	o, err := j.h.look(newKeys(name, l, true), reply, at.roundTrip)
+	o.Seen = j.h.watch.contradictions()
+	return o, err
 }
 
 // Note adds an Observation to those before it.
@@ -93,8 +95,9 @@ func (j *Judge) Look(ctx context.Context, mux *wire.Mux, name string, o Observat
 // [dialect.Terms]. Each is what the configuration claims plus what the server's
 // clock has gained or lost on this process since its first look. The sum is
 // rounded up to tenths of a second, so that a drift does not change it at every
-// look. An unknown bound is zero.
+// look. An unknown bound is zero, and so is one that was refuted.
 func (j *Judge) Bounds() (behind, ahead time.Duration) {
+	terms := j.h.cfg.Terms.Against(j.h.watch.contradictions())
 	add := func(claim time.Duration, drift int64) time.Duration {
 		d, known := dialect.Claimed(claim)
 		if !known {
@@ -103,7 +106,15 @@ func (j *Judge) Bounds() (behind, ahead time.Duration) {
 		return dialect.Claim(d + roundUp(time.Duration(drift), 100*time.Millisecond))
 	}
 	pace := &j.h.watch.pace
-	return add(j.h.cfg.Terms.Behind, pace.fast.Load()), add(j.h.cfg.Terms.Ahead, pace.slow.Load())
+	return add(terms.Behind, pace.fast.Load()), add(terms.Ahead, pace.slow.Load())
+}
+
+// Told notes the lower bounds that other observers saw, Seen.Behind and
+// Seen.Ahead, in place of those of an earlier call. A smaller claim is void.
+func (j *Judge) Told(seen dialect.Seen) {
+	j.h.watch.mu.Lock()
+	defer j.h.watch.mu.Unlock()
+	j.h.watch.told = seen
 }
 
 // Polite returns what is known of old clients that poll for the keys, and of
@@ -117,7 +128,7 @@ func (j *Judge) Forget(l string) { j.h.watch.forget(l) }
 func (j *Judge) MayTakeOver(o Observation) bool { return j.h.mayTakeOver(o) }
 
 // Held returns the error of an attempt that found the key taken: a
-// [*lock.HeldError] or a [*TypeError].
+// [*backend.HeldError] or a [*TypeError].
 func (j *Judge) Held(name string, o Observation) error {
 	return j.h.held(newKeys(name, o.Key, true), o)
 }

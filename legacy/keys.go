@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 var errEmptyKey = errors.New("legacy: the key is empty")
@@ -89,8 +89,8 @@ func (e *TypeError) Error() string {
 		e.Type)
 }
 
-// Unwrap returns lock.ErrNoRetry: no release ever frees such a key.
-func (e *TypeError) Unwrap() error { return lock.ErrNoRetry }
+// Unwrap returns backend.ErrNoRetry: no release ever frees such a key.
+func (e *TypeError) Unwrap() error { return backend.ErrNoRetry }
 
 // trouble adds to a server or network error what was tried. It wraps the cause,
 // so that errors.Is and errors.As find an ended context and whether the command

@@ -8,6 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // While Behind is unknown, a stamp that has passed by the server's clock is not
@@ -354,7 +355,7 @@ func TestLookOfAnotherMachineHasTheClientsMargin(t *testing.T) {
 	r.wantHeld(err)
 	other := r.machine("b", unknown())
 	const margin = 10 * time.Second
-	if err := other.b.Fits(ttl, ttl/4, margin); err != nil {
+	if err := other.b.Contract().(backend.Advisor).Fits(ttl, ttl/4, margin); err != nil {
 		t.Fatal(err)
 	}
 	r.w.Pass((lookAge+ttl/10)*10/9 + time.Second) // enough with the default

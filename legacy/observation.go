@@ -35,6 +35,10 @@ type Observation struct {
 	// first look.
 	Gained time.Duration
 
+	// Seen is what this process saw old clients write that contradicts the
+	// terms, on any key of this server.
+	Seen dialect.Seen
+
 	// Looked is for how long L is known to have had the same bytes, by a look
 	// that the server remembers. Zero where no takeover needs it.
 	Looked time.Duration
@@ -92,6 +96,30 @@ func (o Observation) OfOldClient() bool {
 		return !o.HasTTL || o.Dialect.ServerExpires()
 	}
 	return !scope.IsToken(o.Value)
+}
+
+// Doubt returns why the terms do not let the default [Takeover] take the stamp
+// over by the server's clock alone, or by its age: what was seen contradicts
+// them, or nobody stated the lease. It names the fields of [dialect.Terms] that
+// end the doubt. It is empty if there is none. terms are those of the Backend.
+func (o Observation) Doubt(terms dialect.Terms) string {
+	var why []string
+	left := terms.Against(o.Seen)
+	claim, claimed := dialect.Claimed(terms.Behind)
+	_, known := dialect.Claimed(left.Behind)
+	if claimed && !known {
+		why = append(why, fmt.Sprintf("Behind %v does not count: the clock of some old client was seen at least %v behind the server's, or Lease %v is too long, or such values are no ends of leases",
+			claim, o.Seen.Behind.Round(time.Millisecond), terms.Lease))
+	}
+	if left.Greatest > terms.Greatest {
+		why = append(why, fmt.Sprintf("a lease of %v was seen, so Greatest %v does not count and the longer one is waited for",
+			left.Greatest.Round(time.Millisecond), terms.Greatest))
+	}
+	if _, aged := left.LookAge(o.Dialect); !aged && !known && o.ServerMicros != 0 &&
+		o.Dialect.PastBy(o.Stamp, o.ServerNow(), left.TakeoverMargin()) {
+		why = append(why, "nobody stated the lease of the old clients, so no wait proves that the holder has ended: set Lease or Greatest to what the old clients use, or Behind to how far their clocks are at most behind the server's")
+	}
+	return strings.Join(why, "; ")
 }
 
 // now returns the server's clock, or this machine's where the server's was not

@@ -139,7 +139,7 @@ func TestEncodedKeysAndValuesMatchOldClients(t *testing.T) {
 			if got := r.get(l); got != want {
 				t.Errorf("%s, %v: %q, want %q", e, mode, got, want)
 			}
-			if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			if _, err := b.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("%s, %v: %v", e, mode, err)
 			}
 			if err := g.Release(bg); err != nil {

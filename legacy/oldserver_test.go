@@ -7,7 +7,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Before Redis 3.2, a script that has called TIME must not write.
@@ -90,8 +90,8 @@ func TestLostTIMEReplyIsNoUnsureError(t *testing.T) {
 	r, wire := faulty(t, hardened(dialect.Jedis()))
 	wire.Fault(oldServer(always)...)
 	wire.Fault(redistest.Rule{Command: "TIME", Do: redistest.CutAfter})
-	_, err := r.b.Try(bg, "k", ttl)
-	var unsure *lock.UnsureError
+	_, err := r.b.Contract().Try(bg, "k", ttl)
+	var unsure *backend.UnsureError
 	if err == nil || errors.As(err, &unsure) {
 		t.Errorf("%v", err)
 	}

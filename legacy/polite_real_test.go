@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // An old client that enters and leaves between two looks is seen where the
@@ -18,15 +18,16 @@ import (
 func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		const gap = time.Minute // long, so that the test does not depend on the machine's speed
-		b := backend(t, s, legacy.Config{Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
-		left := func(key string) lock.Polite {
+		b := newBackend(t, s, legacy.Config{Dialect: dialect.Jedis(),
+			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
+		left := func(key string) backend.Yielder {
 			t.Helper()
-			g, err := b.Try(bg, key, 20*time.Second)
+			g, err := b.Contract().Try(bg, key, 20*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := g.(lock.Polite)
-			if err := p.Leave(bg, gap); err != nil {
+			p := g.(backend.Yielder)
+			if err := p.ReleaseTo(bg, gap); err != nil {
 				t.Fatal(err)
 			}
 			if m := s.Do("GET", legacy.MarkKey(key)); string(m.([]byte)) != polite.Value(g.Token()) {
@@ -37,34 +38,35 @@ func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 		seen := func(key string) bool {
 			t.Helper()
 			s.Do("DEL", key, legacy.MarkKey(key))
-			g, err := b.Try(bg, key, 20*time.Second)
+			g, err := b.Contract().Try(bg, key, 20*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer g.Release(bg)
-			return g.(lock.Polite).Owes(0) > 0
+			return g.(backend.Yielder).YieldFor(0) > 0
 		}
 
 		p := left("nobody")
-		wait := p.Look(bg)
+		wait := p.Recheck(bg)
 		tracks := wait == gap*9/10 || wait > gap*8/10
 		if seen("nobody") {
 			t.Error("an old client is seen that was not there")
 		}
 
 		p = left("stays")
-		p.Look(bg)
+		p.Recheck(bg)
 		s.Do("SETNX", "stays", time.Now().Add(time.Minute).UnixMilli())
-		p.Look(bg)
+		p.Recheck(bg)
 		if !seen("stays") {
 			t.Error("an old client that holds is not seen")
 		}
 
 		p = left("short")
-		p.Look(bg)
+		p.Recheck(bg)
 		if tracks {
 			told := make(chan struct{}, 1)
-			cancel, free, err := b.Await(bg, "short", func() { told <- struct{}{} })
+			cancel, free, err := b.Contract().(backend.Waker).Await(bg, "short",
+				func() { told <- struct{}{} })
 			if err != nil || free {
 				t.Fatalf("free %v, %v", free, err)
 			}
@@ -72,7 +74,7 @@ func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 			s.Do("DEL", "short")
 			<-told
 			cancel()
-			p.Look(bg)
+			p.Recheck(bg)
 		}
 		if seen("short") != tracks {
 			t.Errorf("an old client that was in and out: seen %v, the server tells %v", !tracks, tracks)
@@ -84,14 +86,15 @@ func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 // for new values.
 func TestReleaseLeavesKeyWhereServerIsOutOfMemory(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
-		b := backend(t, s, legacy.Config{Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
-		g, err := b.Try(bg, "k", 20*time.Second)
+		b := newBackend(t, s, legacy.Config{Dialect: dialect.Jedis(),
+			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
+		g, err := b.Contract().Try(bg, "k", 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 		s.Do("CONFIG", "SET", "maxmemory", 1)
-		if err := g.(lock.Polite).Leave(bg, time.Minute); err != nil {
+		if err := g.(backend.Yielder).ReleaseTo(bg, time.Minute); err != nil {
 			t.Errorf("without memory: %v", err)
 		}
 		s.Do("CONFIG", "SET", "maxmemory", 0)

@@ -13,13 +13,14 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 const gap = 145 * time.Millisecond // for a poll of 100 ms
 
-func leave(r *rig, g lock.Grant) {
+func leave(r *rig, g backend.Grant) {
 	r.Helper()
-	if err := g.(lock.Polite).Leave(bg, gap); err != nil {
+	if err := g.(backend.Yielder).ReleaseTo(bg, gap); err != nil {
 		r.Fatalf("Leave: %v", err)
 	}
 }
@@ -88,7 +89,7 @@ func TestSecondReleaseOfALeftKeyIsDone(t *testing.T) {
 	}
 	other := r.b
 	r.w.Mini.FlushAll()
-	g, err := other.Try(bg, "k", ttl)
+	g, err := other.Contract().Try(bg, "k", ttl)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestKeyIsLeftOnlyIfItsValueIsUnchanged(t *testing.T) {
 			r.set("k", there)
 		}
 		l := r.get("k")
-		if err := g.(lock.Polite).Leave(bg, gap); !errors.Is(err, lock.ErrLost) {
+		if err := g.(backend.Yielder).ReleaseTo(bg, gap); !errors.Is(err, lock.ErrLost) {
 			r.Errorf("%q on the key: %v", there, err)
 		}
 		r.wantLeft(l)
@@ -135,11 +136,11 @@ func TestOldClientThatEntersEndsTheGap(t *testing.T) {
 	r.wantLeft(old)
 	r.w.Mini.Del("k")
 	g := r.take("k")
-	if d := g.(lock.Polite).Owes(0); d != gap {
+	if d := g.(backend.Yielder).YieldFor(0); d != gap {
 		r.Errorf("after an old client was seen it owes %v", d)
 	}
 	r.w.Pass(lease + 1)
-	if d := g.(lock.Polite).Owes(0); d != gap { // a span of work
+	if d := g.(backend.Yielder).YieldFor(0); d != gap { // a span of work
 		r.Errorf("it owes %v", d)
 	}
 }
@@ -179,7 +180,7 @@ func TestOldClientIsSeenByAttemptAndByRelease(t *testing.T) {
 		r.w.Mini.Del("k")
 		r.w.Mini.Del(keyM)
 		g := r.take("k")
-		if d := g.(lock.Polite).Owes(0); d != c.want {
+		if d := g.(backend.Yielder).YieldFor(0); d != c.want {
 			r.Errorf("%s: it owes %v, want %v", c.name, d, c.want)
 		}
 	}
@@ -192,7 +193,7 @@ func TestKeyThatMeansDoneIsNotLeft(t *testing.T) {
 	g := r.take("k")
 	r.w.Pass(10 * time.Second)
 	for _, wish := range []time.Duration{0, time.Second} {
-		if d := g.(lock.Polite).Owes(wish); d != 0 {
+		if d := g.(backend.Yielder).YieldFor(wish); d != 0 {
 			r.Errorf("wish %v: it owes %v", wish, d)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // onEach runs a test on every server version that fleets really run.
@@ -23,7 +24,7 @@ func onEach(t *testing.T, test func(t *testing.T, s *redistest.Server, b rediste
 	}
 }
 
-func backend(t *testing.T, s *redistest.Server, cfg legacy.Config) legacy.Backend {
+func newBackend(t *testing.T, s *redistest.Server, cfg legacy.Config) *legacy.Backend {
 	t.Helper()
 	b, err := legacy.New(s.Pool(), cfg)
 	if err != nil {
@@ -37,13 +38,13 @@ func backend(t *testing.T, s *redistest.Server, cfg legacy.Config) legacy.Backen
 func TestFullServerRenewsAndReleasesHeldKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-		b := backend(t, s, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}})
-		g, err := b.Try(bg, "k", 20*time.Second)
+		b := newBackend(t, s, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}})
+		g, err := b.Contract().Try(bg, "k", 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Do("CONFIG", "SET", "maxmemory", 1)
-		if _, err := b.Try(bg, "other", 20*time.Second); !wire.IsOOM(err) {
+		if _, err := b.Contract().Try(bg, "other", 20*time.Second); !wire.IsOOM(err) {
 			t.Errorf("a new lock: %v", err)
 		}
 		if term, err := g.Extend(bg, 25*time.Second); err != nil || term.TTL < 24*time.Second {
@@ -63,10 +64,10 @@ func TestHardenedLifeOnEveryServer(t *testing.T) {
 			if d.NeedsSettleEvery() {
 				continue // its settle would take real time
 			}
-			b := backend(t, s, legacy.Config{
+			b := newBackend(t, s, legacy.Config{
 				Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Lease: time.Minute}})
 			key := "life:" + d.Name
-			g, err := b.Try(bg, key, 20*time.Second)
+			g, err := b.Contract().Try(bg, key, 20*time.Second)
 			if err != nil {
 				t.Fatalf("%s: %v", d.Name, err)
 			}
@@ -80,7 +81,7 @@ func TestHardenedLifeOnEveryServer(t *testing.T) {
 					t.Errorf("%s: stamped %v ahead: %s", d.Name, ahead, o.Value)
 				}
 			}
-			if _, err := b.Try(bg, key, 20*time.Second); !errors.Is(err, lock.ErrHeld) {
+			if _, err := b.Contract().Try(bg, key, 20*time.Second); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("%s: %v", d.Name, err)
 			}
 			if term, err := g.Extend(bg, 25*time.Second); err != nil || term.TTL < 24*time.Second {
@@ -98,14 +99,14 @@ func TestHardenedLifeOnEveryServer(t *testing.T) {
 
 func TestHardenedWakesAndWatchesWhereServerTracks(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
-		b := backend(t, s, legacy.Config{Mode: legacy.Hardened})
-		other := backend(t, s, legacy.Config{Mode: legacy.Hardened})
+		b := newBackend(t, s, legacy.Config{Mode: legacy.Hardened})
+		other := newBackend(t, s, legacy.Config{Mode: legacy.Hardened})
 		s.Do("SETNX", "stock", "99")
 		woken := make(chan struct{}, 9)
 		wake := func() { woken <- struct{}{} }
-		cancel, free, err := b.Await(bg, "stock", wake)
+		cancel, free, err := b.Contract().(backend.Waker).Await(bg, "stock", wake)
 		if !bin.Tracking {
-			if !errors.Is(err, lock.ErrNoWake) {
+			if !errors.Is(err, backend.ErrNoWake) {
 				t.Errorf("%v", err)
 			}
 			return
@@ -116,21 +117,22 @@ func TestHardenedWakesAndWatchesWhereServerTracks(t *testing.T) {
 		defer cancel()
 		s.Do("DEL", "stock")
 		await(t, woken)
-		g, err := other.Try(bg, "stock", 10*time.Second)
+		g, err := other.Contract().Try(bg, "stock", 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := g.Extend(bg, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		stop, err := watches.One(bg, other, g, wake)
+		stop, err := watches.One(bg, other.Contract().(backend.Waker), g, wake)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
 		s.Do("GETSET", "stock", "1")
 		await(t, woken)
-		if _, err := watches.One(bg, other, g, wake); !errors.Is(err, lock.ErrLost) {
+		if _, err := watches.One(bg, other.Contract().(backend.Waker), g, wake); !errors.Is(err,
+			lock.ErrLost) {
 			t.Error(err)
 		}
 	})

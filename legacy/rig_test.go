@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 const (
@@ -27,7 +28,7 @@ type rig struct {
 	w     *redistest.World
 	clock *redistest.Clock
 	tap   *tap
-	b     legacy.Backend
+	b     *legacy.Backend
 }
 
 func newRig(t *testing.T, cfg legacy.Config) *rig {
@@ -39,7 +40,7 @@ func newRig(t *testing.T, cfg legacy.Config) *rig {
 	return r
 }
 
-func (r *rig) backend(cfg legacy.Config) legacy.Backend {
+func (r *rig) backend(cfg legacy.Config) *legacy.Backend {
 	r.Helper()
 	cfg.Mode, cfg.Clock = legacy.Hardened, r.clock
 	if cfg.Terms.Lease == 0 {
@@ -69,18 +70,18 @@ func (r *rig) warm() {
 }
 
 // try makes an attempt and lets its settle pass, if there is one.
-func (r *rig) try(key string) (lock.Grant, error) {
+func (r *rig) try(key string) (backend.Grant, error) {
 	r.Helper()
 	return r.tryIn(bg, key, func() { r.w.Tick() })
 }
 
 // tryIn makes an attempt and calls settling when the settle begins, if there is
 // one.
-func (r *rig) tryIn(ctx context.Context, key string, settling func()) (g lock.Grant, err error) {
+func (r *rig) tryIn(ctx context.Context, key string, settling func()) (g backend.Grant, err error) {
 	r.Helper()
 	// The attempt either ends or asks for a timer, whichever comes first.
 	done, asked := make(chan struct{}), r.clock.AskedTimes(r.clock.Asked()+1)
-	go func() { defer close(done); g, err = r.b.Try(ctx, key, ttl) }()
+	go func() { defer close(done); g, err = r.b.Contract().Try(ctx, key, ttl) }()
 	select {
 	case <-done:
 	case <-asked:
@@ -90,7 +91,7 @@ func (r *rig) tryIn(ctx context.Context, key string, settling func()) (g lock.Gr
 	return g, err
 }
 
-func (r *rig) take(key string) lock.Grant {
+func (r *rig) take(key string) backend.Grant {
 	r.Helper()
 	g, err := r.try(key)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Rule 5: settle.
@@ -50,7 +51,7 @@ func TestEndedContextInSettleIsUndone(t *testing.T) {
 	r.set("k", r.stamp(-time.Minute))
 	ctx, cancel := context.WithCancel(bg)
 	g, err := r.tryIn(ctx, "k", cancel)
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if g != nil || !errors.As(err, &unsure) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v, %v", g, err)
 	}
@@ -64,8 +65,8 @@ func TestEndedContextInSettleIsUndone(t *testing.T) {
 func TestTakeoverSettlesBeyondEndOfWait(t *testing.T) {
 	r := newRig(t, jedis())
 	r.set("k", r.stamp(-time.Minute))
-	tries := &noting{Backend: r.b}
-	client, err := lock.New(tries, lock.Config{TTL: ttl, Wait: time.Millisecond, Clock: r.clock})
+	tries := &noting{Backend: r.b.Contract()}
+	client, err := lock.New(backend.Of(tries), lock.Config{TTL: ttl, Wait: time.Millisecond, Clock: r.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +92,11 @@ func TestTakeoverSettlesBeyondEndOfWait(t *testing.T) {
 
 // noting is a backend that remembers the context of the last attempt.
 type noting struct {
-	lock.Backend
+	backend.Backend
 	ctx context.Context
 }
 
-func (b *noting) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *noting) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	b.ctx = ctx
 	return b.Backend.Try(ctx, key, ttl)
 }
@@ -295,8 +296,9 @@ func TestSettleLimitsTrustToTTLThatItRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Five seconds were left at the takeover. lock.Mark uses the machine's
-	// elapsed time here, not the world's, so only the TTL is compared.
+	// Five seconds were left at the takeover. backend.ReadClock uses the
+	// machine's elapsed time here, not the world's, so only the TTL is
+	// compared.
 	if got := g.Term().TTL; got > 5*time.Second {
 		t.Errorf("trusted for %v", got)
 	}

@@ -24,13 +24,16 @@ type patient interface {
 // ServerClock treats a stamp as expired when the server's TIME, cut to the
 // dialect's unit, is more than margin after it. margin must be at least how far
 // the slowest old client's clock is behind the server's. What the server's
-// clock gained on this process is added to it.
+// clock gained on this process is added to it. If this process sees a clock
+// further behind ([Observation.Seen]), the margin is refuted, and no stamp
+// counts as expired.
 func ServerClock(margin time.Duration) Takeover { return serverClock{max(margin, 0)} }
 
 type serverClock struct{ margin time.Duration }
 
 func (p serverClock) Expired(o Observation) bool {
-	return o.ServerMicros != 0 && o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin+o.Gained)
+	return o.Seen.Behind <= p.margin && o.ServerMicros != 0 &&
+		o.Dialect.PastBy(o.Stamp, o.ServerNow(), p.margin+o.Gained)
 }
 
 func (p serverClock) left(o Observation) time.Duration {
@@ -74,26 +77,42 @@ func (p unchanged) left(o Observation) time.Duration {
 
 // byTerms is the default rule. Its margin is the greater of Spread and Behind.
 // The server's clock has to be past the stamp by more than the margin. Further,
-// either Behind is known (and grows by what that clock gained), or a look more
-// than age ago saw the same bytes on the key.
+// either Behind is claimed (and grows by what that clock gained), or a look
+// more than age ago saw the same bytes on the key. What was seen of old clients
+// contradicts both claims, Behind and the greatest lease behind age: see
+// [dialect.Terms.Against].
 //
 // The remembered look may come from another process, and any number of looks
 // may have been made since. By then every honest holder of those bytes has
 // ended, whatever any clock says (see [dialect.Terms.LookAge]). Dense looks of
 // this process count too, as in [Unchanged].
 type byTerms struct {
+	dialect dialect.Dialect
+	terms   dialect.Terms
+
 	margin time.Duration
 	known  bool // Behind is known
 	age    time.Duration
+	aged   bool // age is known
 }
 
 func newByTerms(d dialect.Dialect, t dialect.Terms) byTerms {
 	_, known := dialect.Claimed(t.Behind)
-	return byTerms{margin: t.TakeoverMargin(), known: known, age: t.LookAge(d)}
+	age, aged := t.LookAge(d)
+	return byTerms{d, t, t.TakeoverMargin(), known, age, aged}
+}
+
+// against returns the rule without the claims that an Observation contradicts.
+func (p byTerms) against(o Observation) byTerms {
+	if o.Seen == (dialect.Seen{}) {
+		return p
+	}
+	return newByTerms(p.dialect, p.terms.Against(o.Seen))
 }
 
 func (p byTerms) Expired(o Observation) bool {
-	return p.passed(o) && (p.known && serverClock{p.margin}.Expired(o) || p.seen(o) > p.age)
+	p = p.against(o)
+	return p.passed(o) && (p.known && serverClock{p.margin}.Expired(o) || p.aged && p.seen(o) > p.age)
 }
 
 // passed reports whether the stamp has passed by the server's clock.
@@ -103,13 +122,17 @@ func (p byTerms) passed(o Observation) bool {
 
 func (p byTerms) seen(o Observation) time.Duration { return max(o.Looked, o.Unchanged()) }
 
+// left returns 0, unknown, where no wait is long enough.
 func (p byTerms) left(o Observation) time.Duration {
+	p = p.against(o)
 	server := serverClock{p.margin}.left(o)
-	if !p.passed(o) {
+	switch {
+	case !p.aged && !p.known:
+		return 0
+	case p.known && (!p.aged || !p.passed(o)):
+		return server
+	case !p.passed(o):
 		toPass := o.Stamp.Expiry.Add(p.margin + o.Dialect.Unit.Step()).Sub(o.ServerNow())
-		if p.known {
-			return server
-		}
 		return max(0, toPass) + p.age // the look can begin only when the stamp has passed
 	}
 	second := max(p.age-p.seen(o)+time.Microsecond, 0)

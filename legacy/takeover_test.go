@@ -9,6 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Rule 1: a takeover is a compare-and-set.
@@ -98,7 +99,7 @@ func TestKeyOfAnotherTypeReturnsTypeError(t *testing.T) {
 	_, err := r.try("k")
 	var wrong *legacy.TypeError
 	if !errors.As(err, &wrong) || wrong.Type != "list" || errors.Is(err, lock.ErrHeld) ||
-		!errors.Is(err, lock.ErrNoRetry) {
+		!errors.Is(err, backend.ErrNoRetry) {
 		t.Errorf("%v", err)
 	}
 	if r.exists(keyM) {
@@ -256,7 +257,7 @@ func TestUnchangedUsesClientRetryEvery(t *testing.T) {
 	cfg := jedis()
 	cfg.Takeover = legacy.Unchanged(lease)
 	r := newRig(t, cfg)
-	r.b.Tune(lock.Config{RetryEvery: 10 * time.Second})
+	r.b.Contract().(backend.Advisor).Advise(backend.Settings{RetryEvery: 10 * time.Second})
 	r.set("k", r.stamp(24*time.Hour))
 	for range 3 {
 		_, err := r.try("k")

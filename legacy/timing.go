@@ -25,7 +25,10 @@ type timing struct {
 
 // timing computes the arguments for a TTL, or refuses it.
 func (h *hardened) timing(ttl time.Duration) (*timing, error) {
-	ahead := h.cfg.Terms.StampAhead() + h.watch.lost()
+	// A clock that was seen further ahead than the claim still lies a day short
+	// of the stamp.
+	seen := dialect.Terms{Ahead: h.watch.contradictions().Ahead}
+	ahead := max(h.cfg.Terms.StampAhead(), seen.StampAhead()) + h.watch.lost()
 	if t := h.timed.Load(); t != nil && t.ttl == ttl && t.ahead == ahead {
 		return t, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 var update = flag.Bool("update", false, "write testdata/traces.txt anew; read the difference")
@@ -95,7 +96,7 @@ func play(t *testing.T, d dialect.Dialect, s scene) string {
 	if s.act != "" && !s.release {
 		p.act(s.at, other)
 	}
-	g, err := b.Try(bg, "k", 10*time.Second)
+	g, err := b.Contract().Try(bg, "k", 10*time.Second)
 	words := append(p.take(), ending(err))
 	var own string
 	if g != nil {
@@ -120,9 +121,9 @@ func ending(err error) string {
 		return "ok"
 	case errors.Is(err, lock.ErrLost):
 		return "lost"
-	case errors.Is(err, lock.ErrNoRetry) && errors.Is(err, lock.ErrHeld):
+	case errors.Is(err, backend.ErrNoRetry) && errors.Is(err, lock.ErrHeld):
 		return "gives up"
-	case errors.Is(err, lock.ErrNoRetry):
+	case errors.Is(err, backend.ErrNoRetry):
 		return "throws"
 	case errors.Is(err, lock.ErrHeld):
 		return "held"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // verbatim behaves as an old client: its commands, its order, its decisions.
@@ -44,15 +44,15 @@ type turn struct {
 	id    string
 	seat  int
 
-	now   time.Time    // the clock reading that value was made from
-	sent  lock.Instant // when that reading was made; trust counts from it, as the stamp does
-	value string       // the bytes to write
+	now   time.Time       // the clock reading that value was made from
+	sent  backend.Instant // when that reading was made; trust counts from it, as the stamp does
+	value string          // the bytes to write
 }
 
 // Try makes one attempt of the old client: at most SETNX, GET and GETSET, and
 // what its dialect sends besides. Where the old client would throw an
 // exception, the error is a [*ThrownError].
-func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	k, err := v.keys(key)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock
 		v.count.acquired.Add(1)
 		return g, nil
 	}
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if errors.As(err, &unsure) {
 		v.count.unsure.Add(1)
 	} else {
@@ -79,7 +79,7 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (lock
 // read reads the clock and makes the value, before the command that writes it,
 // as the old client does.
 func (t *turn) read(ctx context.Context) (err error) {
-	t.sent, t.now = lock.Mark(ctx), t.v.clock.Now()
+	t.sent, t.now = backend.ReadClock(ctx), t.v.clock.Now()
 	t.value, err = t.v.stamp(t.now, t.lease, t.id)
 	return err
 }
@@ -118,7 +118,7 @@ func (t *turn) run(ctx context.Context) (*oldGrant, error) {
 			// follows.
 			return nil, t.held(seen)
 		case dialect.StepGiveUp:
-			return nil, fmt.Errorf("%w: %w", t.held(seen), lock.ErrNoRetry)
+			return nil, fmt.Errorf("%w: %w", t.held(seen), backend.ErrNoRetry)
 		case dialect.StepFail:
 			return nil, t.thrown("GET", seen)
 		default:
@@ -216,7 +216,7 @@ func (t *turn) won(ctx context.Context, expires bool) (*oldGrant, error) {
 	}
 	if _, err := t.v.mux.Do(ctx, "EXPIRE", t.k.argL, wholeSeconds(t.lease)); err != nil {
 		// The key is certainly taken, and has no TTL: it must be released.
-		return nil, &lock.UnsureError{Grant: g, Err: trouble(t.k, "EXPIRE", err)}
+		return nil, &backend.UnsureError{Grant: g, Err: trouble(t.k, "EXPIRE", err)}
 	}
 	return g, nil
 }
@@ -230,7 +230,7 @@ func (t *turn) failed(what string, err error, w wrote, wins func(late any) bool)
 	}
 	g := t.grant()
 	g.wrote, g.pending, g.wins = w, unknown.Pending, wins
-	return &lock.UnsureError{Grant: g, Err: err}
+	return &backend.UnsureError{Grant: g, Err: err}
 }
 
 // certain returns the error of a command that takes nothing.
@@ -242,7 +242,7 @@ func (t *turn) certain(what string, err error) error {
 }
 
 func (t *turn) held(seen dialect.Reply) error {
-	e := &lock.HeldError{Key: t.k.name, Protocol: t.v.dialect.Name}
+	e := &backend.HeldError{Key: t.k.name, Protocol: t.v.dialect.Name}
 	if stamp, err := t.v.dialect.Decode(seen.Value, t.now); err == nil && !seen.Nil {
 		e.Owner, e.Stamp = stamp.ID, stamp.Expiry
 	}

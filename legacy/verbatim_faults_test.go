@@ -22,7 +22,7 @@ func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
 	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
 		r, wire := verbatim(t, dialect.Jedis())
 		wire.Fault(redistest.Rule{Command: "SETNX", Do: do})
-		_, err := r.b.Try(bg, "k", ttl)
+		_, err := r.b.Contract().Try(bg, "k", ttl)
 		g := wantUnsure(t, err)
 		ran := r.exists("k")
 		err = g.Release(bg)
@@ -36,7 +36,7 @@ func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
 func TestVerbatimUndoSparesAnotherValue(t *testing.T) {
 	r, wire := verbatim(t, dialect.Jedis())
 	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
-	_, err := r.b.Try(bg, "k", ttl)
+	_, err := r.b.Contract().Try(bg, "k", ttl)
 	other := r.stamp(time.Hour)
 	r.set("k", other)
 	if err := wantUnsure(t, err).Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
@@ -49,7 +49,7 @@ func TestVerbatimLeavesAGETSETOfUnknownOutcomeToRunOut(t *testing.T) {
 	r, wire := verbatim(t, dialect.Jedis())
 	r.set("k", r.stamp(-time.Minute))
 	wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.CutAfter})
-	_, err := r.b.Try(bg, "k", ttl)
+	_, err := r.b.Contract().Try(bg, "k", ttl)
 	g := wantUnsure(t, err)
 	own := r.get("k")
 	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
@@ -66,7 +66,7 @@ func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
 		wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.HoldRequest(gate)})
 		ctx, cancel := context.WithCancel(bg)
 		go func() { <-gate.Reached(); cancel() }()
-		_, err := r.b.Try(ctx, "k", ttl)
+		_, err := r.b.Contract().Try(ctx, "k", ttl)
 		g := wantUnsure(t, err)
 		if !won {
 			r.set("k", r.stamp(time.Minute))
@@ -84,7 +84,7 @@ func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
 func TestVerbatimUndoSparesConstantValue(t *testing.T) {
 	r, wire := verbatim(t, dialect.Bare())
 	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
-	_, err := r.b.Try(bg, "k", ttl)
+	_, err := r.b.Contract().Try(bg, "k", ttl)
 	r.set("k", "lock")
 	if err := wantUnsure(t, err).Release(bg); err == nil {
 		t.Error("certain about a value that every client writes")
@@ -110,7 +110,7 @@ func TestVerbatimSendsNoSecondDELByFlag(t *testing.T) {
 func TestVerbatimGivesBackAWinWhoseEXPIREFailed(t *testing.T) {
 	r, wire := verbatim(t, dialect.Gorlock())
 	wire.Fault(redistest.Rule{Command: "EXPIRE", Do: redistest.Answer(redistest.NoPerm)})
-	_, err := r.b.Try(bg, "k", ttl)
+	_, err := r.b.Contract().Try(bg, "k", ttl)
 	undo(t, wantUnsure(t, err))
 	r.wantLeft("")
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // wrote names the command of an attempt whose reply did not come.
@@ -27,7 +27,7 @@ type oldGrant struct {
 	k     keys
 	value string
 	ends  time.Time // when its stamp ends, by its own clock
-	term  lock.Term
+	term  backend.Term
 	seat  int
 
 	// The fields of an attempt whose outcome is unknown.
@@ -43,24 +43,24 @@ type oldGrant struct {
 func (t *turn) grant() *oldGrant {
 	return &oldGrant{
 		v: t.v, k: t.k, value: t.value, ends: t.now.Add(t.lease), seat: t.seat,
-		term: lock.Term{Sent: t.sent, TTL: t.lease},
+		term: backend.Term{Sent: t.sent, TTL: t.lease},
 	}
 }
 
 // Token returns the value on the key. Two grants may have the same value: old
 // clients have nothing else.
-func (g *oldGrant) Token() string   { return g.value }
-func (g *oldGrant) Term() lock.Term { return g.term }
+func (g *oldGrant) Token() string      { return g.value }
+func (g *oldGrant) Term() backend.Term { return g.term }
 
-func (g *oldGrant) Extend(context.Context, time.Duration) (lock.Term, error) {
-	return lock.Term{}, fmt.Errorf("%w: a verbatim %s lock ends after its lease", lock.ErrNotRenewable,
+func (g *oldGrant) Extend(context.Context, time.Duration) (backend.Term, error) {
+	return backend.Term{}, fmt.Errorf("%w: a verbatim %s lock ends after its lease", backend.ErrNotRenewable,
 		g.v.dialect.Name)
 }
 
 // Release does what the old client's release does. That includes the late DEL
 // by a local flag, which deletes the key of whichever client holds it then; the
-// error of such a release wraps lock.ErrLost. In a dialect that never releases,
-// nil means that the key was left to run out.
+// error of such a release wraps backend.ErrLost. In a dialect that never
+// releases, nil means that the key was left to run out.
 //
 // After an attempt of unknown outcome, Release is more careful than the old
 // client: it sends GET, and DEL if the value is its own. These are two
@@ -113,7 +113,7 @@ func (g *oldGrant) release(ctx context.Context) error {
 		return g.end(
 			fmt.Errorf(
 				"%w: key %q: the lease had ended, and after that an old client does not delete the key",
-				lock.ErrLost, g.k.name))
+				backend.ErrLost, g.k.name))
 	}
 	return g.end(g.lost("so it was left alone, as an old client does", seen))
 }
@@ -159,7 +159,7 @@ func (g *oldGrant) deleted(one, late bool) error {
 	switch {
 	case late:
 		return g.end(fmt.Errorf("%w: key %q was deleted %v after its lease ended, as an old client does; another client may have held it",
-			lock.ErrLost, g.k.name, g.v.clock.Now().Sub(g.ends).Round(time.Millisecond)))
+			backend.ErrLost, g.k.name, g.v.clock.Now().Sub(g.ends).Round(time.Millisecond)))
 	case !one:
 		return g.end(g.lost("when it was to be deleted", dialect.Nil()))
 	}
@@ -218,9 +218,9 @@ func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
 // lost returns what the release found, as an error.
 func (g *oldGrant) lost(then string, seen dialect.Reply) error {
 	if seen.Nil {
-		return fmt.Errorf("%w: key %q was gone, %s", lock.ErrLost, g.k.name, then)
+		return fmt.Errorf("%w: key %q was gone, %s", backend.ErrLost, g.k.name, then)
 	}
-	return fmt.Errorf("%w: key %q held %.80q, %s", lock.ErrLost, g.k.name, seen.Value, then)
+	return fmt.Errorf("%w: key %q held %.80q, %s", backend.ErrLost, g.k.name, seen.Value, then)
 }
 
 func (g *oldGrant) end(err error) error {
@@ -228,7 +228,7 @@ func (g *oldGrant) end(err error) error {
 	g.over = true
 	g.mu.Unlock()
 	g.v.seats.leave(g.k.l, g.seat)
-	if errors.Is(err, lock.ErrLost) {
+	if errors.Is(err, backend.ErrLost) {
 		g.v.count.lost.Add(1)
 	}
 	return err
@@ -253,14 +253,14 @@ func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), 
 
 // Watch watches the key of each grant. It can only see whether the key still
 // has the same bytes.
-func (v *verbatim) Watch(ctx context.Context, granted []lock.Grant,
+func (v *verbatim) Watch(ctx context.Context, granted []backend.Grant,
 	holders []interface{ Touched() }) []error {
-	return v.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+	return v.armed.Watch(granted, holders, func(g backend.Grant, touched func()) (func(), error) {
 		return v.watchOne(ctx, g, touched)
 	})
 }
 
-func (v *verbatim) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+func (v *verbatim) watchOne(ctx context.Context, granted backend.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*oldGrant)
 	if !ok {
 		return nil, fmt.Errorf("legacy: the grant belongs to another backend (%T)", granted)

@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
@@ -56,7 +57,7 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	dead, _ := cfg.Dialect.Stamp(w.Now().Add(-2*time.Minute), time.Minute, cfg.Dialect.NewID([16]byte{9}))
 	w.Mini.Set("k", dead)
 	p.act("GETSET", func() { try(t, a, "k", time.Minute) }) // between b's GET and its GETSET
-	if _, err := b.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
+	if _, err := b.Contract().Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
 		t.Fatalf("the loser of the takeover: %v", err)
 	}
 	g := try(t, b, "k", time.Minute) // its next poll finds its own uuid
@@ -65,7 +66,7 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 	}
 	// The same backend does not get the key twice: another attempt is another
 	// lock object.
-	if _, err := b.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
+	if _, err := b.Contract().Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("while it is held by this backend: %v", err)
 	}
 	if err := g.Release(bg); err != nil {
@@ -94,10 +95,10 @@ func TestVerbatimStampsAndJudgesByTheLocalClock(t *testing.T) {
 		Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{Offset: -2 * time.Minute})})
 	ahead := open(t, w, legacy.Config{Mode: legacy.Verbatim, Clock: w.Clock(redistest.Skew{})})
 	try(t, behind, "k", time.Minute) // a slow node's lock counts as expired at once
-	if _, err := ahead.Try(bg, "k", time.Minute); err != nil {
+	if _, err := ahead.Contract().Try(bg, "k", time.Minute); err != nil {
 		t.Error(err)
 	}
-	if _, err := behind.Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
+	if _, err := behind.Contract().Try(bg, "k", time.Minute); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 }
@@ -106,10 +107,10 @@ func TestThrownErrorNamesValue(t *testing.T) {
 	w := redistest.New(t)
 	b := open(t, w, legacy.Config{Mode: legacy.Verbatim})
 	w.Mini.Set("k", "0f9d5a3c-8d0e-4c57-9a7b-2d1e6f3c4b5a:1772452000000")
-	_, err := b.Try(bg, "k", time.Minute)
+	_, err := b.Contract().Try(bg, "k", time.Minute)
 	var thrown *legacy.ThrownError
 	if !errors.As(err, &thrown) || thrown.Command != "GET" || !strings.Contains(err.Error(), "JedisUUID") ||
-		!errors.Is(err, lock.ErrNoRetry) {
+		!errors.Is(err, backend.ErrNoRetry) {
 		t.Errorf("%v", err)
 	}
 	client, err := lock.New(b, lock.Config{Clock: w.Clock(redistest.Skew{})})
@@ -126,13 +127,13 @@ func TestGrantsOfAnotherBackendAreRefused(t *testing.T) {
 	w := redistest.New(t)
 	v, h := open(t, w, legacy.Config{Mode: legacy.Verbatim}), open(t, w, legacy.Config{Mode: legacy.Hardened})
 	gv, gh := try(t, v, "a", ttl), try(t, h, "b", ttl)
-	if _, err := watches.One(bg, v, gh, func() {}); err == nil {
+	if _, err := watches.One(bg, v.Contract().(backend.Waker), gh, func() {}); err == nil {
 		t.Error("Verbatim watches a hardened grant")
 	}
-	if _, err := watches.One(bg, h, gv, func() {}); err == nil {
+	if _, err := watches.One(bg, h.Contract().(backend.Waker), gv, func() {}); err == nil {
 		t.Error("Hardened watches a verbatim grant")
 	}
-	terms, errs := h.(lock.BatchExtender).ExtendAll(bg, []lock.Grant{gv, gh}, ttl)
+	terms, errs := h.Contract().(backend.BatchExtender).ExtendAll(bg, []backend.Grant{gv, gh}, ttl)
 	if errs[0] == nil || errs[1] != nil || terms[1].TTL != ttl {
 		t.Errorf("%v %v", terms, errs)
 	}
@@ -153,7 +154,8 @@ func TestVerbatimIsWakelessUnlessAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		if _, _, err := b.Await(bg, "k", func() {}); !errors.Is(err, lock.ErrNoWake) {
+		if _, _, err := b.Contract().(backend.Waker).Await(bg, "k", func() {}); !errors.Is(err,
+			backend.ErrNoWake) {
 			t.Errorf("%v", err)
 		}
 		if n := wire.Count(""); n != 0 {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // ThrownError is returned where the old client leaves its acquire with an
 // exception, mostly because the value on the key is not a number to it. It
-// unwraps to lock.ErrNoRetry: the old client's caller sees the exception too.
+// unwraps to backend.ErrNoRetry: the old client's caller sees the exception
+// too.
 type ThrownError struct {
 	Key     string
 	Dialect string
@@ -33,7 +34,7 @@ func (e *ThrownError) Error() string {
 	return text
 }
 
-func (e *ThrownError) Unwrap() error { return lock.ErrNoRetry }
+func (e *ThrownError) Unwrap() error { return backend.ErrNoRetry }
 
 func (t *turn) thrown(command string, reply dialect.Reply) error {
 	t.v.count.foreign.Add(1)

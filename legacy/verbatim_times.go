@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Tune gives a Client the old client's times: its lease as TTL, no renewal,
+// Advise gives a Client the old client's times: its lease as TTL, no renewal,
 // trust to the very end of the lease. A lock that never ends is trusted for a
 // year.
-func (v *verbatim) Tune(cfg lock.Config) lock.Config {
+func (v *verbatim) Advise(cfg backend.Settings) backend.Settings {
 	d := v.dialect
 	if cfg.TTL == 0 {
 		cfg.TTL = least(v.cfg.Terms.Lease, 0)

@@ -8,15 +8,16 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // arm calls fn at the next change of L, or if both is set of L or M. The watch
 // is armed before the look that registers the keys, so one of the two sees
-// every change. The error wraps lock.ErrNoWake where the server or the Config
-// allows no watch.
+// every change. The error wraps backend.ErrNoWake where the server or the
+// Config allows no watch.
 func (s *server) arm(ctx context.Context, k keys, both bool, fn func()) (cancel func(), err error) {
 	if s.cfg.Wake != lock.WakeOn {
-		return nil, fmt.Errorf("legacy: %w: Config.Wake is off", lock.ErrNoWake)
+		return nil, fmt.Errorf("legacy: %w: Config.Wake is off", backend.ErrNoWake)
 	}
 	var once sync.Once
 	first, err := s.mux.Tracker().Arm(ctx, k.l, func() { once.Do(fn) })
@@ -36,7 +37,7 @@ func wakeless(k keys, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, wire.ErrNoWake):
-		return fmt.Errorf("legacy: %w: %w", lock.ErrNoWake, err)
+		return fmt.Errorf("legacy: %w: %w", backend.ErrNoWake, err)
 	}
 	return trouble(k, "watch", err)
 }
@@ -79,14 +80,14 @@ func (h *hardened) Await(ctx context.Context, key string, wake func()) (func(), 
 
 // Watch arms touched for both keys of each grant and checks that they are still
 // the grant's (rule 7). Renewals of a watched grant register its keys again.
-func (h *hardened) Watch(ctx context.Context, granted []lock.Grant,
+func (h *hardened) Watch(ctx context.Context, granted []backend.Grant,
 	holders []interface{ Touched() }) []error {
-	return h.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+	return h.armed.Watch(granted, holders, func(g backend.Grant, touched func()) (func(), error) {
 		return h.watchOne(ctx, g, touched)
 	})
 }
 
-func (h *hardened) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+func (h *hardened) watchOne(ctx context.Context, granted backend.Grant, touched func()) (func(), error) {
 	g, ok := granted.(*grant)
 	if !ok {
 		return nil, fmt.Errorf("legacy: the grant belongs to another backend (%T)", granted)

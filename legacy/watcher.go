@@ -28,6 +28,8 @@ type watcher struct {
 
 	clock dialect.Observation // the latest look with the server's clock
 	pace  pace
+	seen  dialect.Seen // what old clients wrote that contradicts the terms
+	told  dialect.Seen // what other observers saw, as far as they still say so
 
 	polite *polite.Memory // old clients seen on the keys, and this process's time on them
 }
@@ -50,7 +52,8 @@ func (h *hardened) note(o *Observation) {
 	if w.step(o.Observation) {
 		h.count.steps.Add(1)
 	}
-	o.Gained, _ = w.pace.against(o.Observation)
+	var lost time.Duration
+	o.Gained, lost = w.pace.against(o.Observation)
 	if o.MarkExists || o.Err != nil {
 		return // cannot be judged, so it is not kept
 	}
@@ -60,12 +63,28 @@ func (h *hardened) note(o *Observation) {
 	if el != nil {
 		before = el.Value.(dialect.Observation)
 	}
+	if o.OfOldClient() && o.ServerMicros != 0 {
+		// A step of the server's clock is added to Behind elsewhere.
+		w.seen.Add(h.dialect, h.cfg.Terms, o.Stamp, changedSince(before, o.Observation, lost+o.Gained),
+			o.ServerNow())
+	}
+	o.Seen = w.against()
 	o.Observation = o.Follow(before, gap)
 	if same := before.Exists && before.Value == o.Value; same && o.Sent-before.Received > gap {
 		o.Sparse = o.Sent - before.Received
 		h.count.sparse.Add(1)
 	}
 	w.keep(el, o.Observation)
+}
+
+// changedSince returns an instant of the server's clock after which the value
+// of a look was written: the look before it showed another. It is zero if that
+// is unknown. stepped is how much the server's clock may have moved by steps.
+func changedSince(before, now dialect.Observation, stepped time.Duration) time.Time {
+	if !before.Exists || before.Value == now.Value || before.Received > now.Sent || before.ServerMicros == 0 {
+		return time.Time{}
+	}
+	return before.ServerNow().Add(-stepped)
 }
 
 func (w *watcher) keep(el *list.Element, o dialect.Observation) {
@@ -80,6 +99,20 @@ func (w *watcher) keep(el *list.Element, o dialect.Observation) {
 		w.recent.Remove(last)
 		delete(w.byKey, last.Value.(dialect.Observation).Key)
 	}
+}
+
+// contradictions returns what old clients wrote that contradicts the terms.
+func (w *watcher) contradictions() dialect.Seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.against()
+}
+
+// against is contradictions for a caller that holds w.mu.
+func (w *watcher) against() dialect.Seen {
+	s := w.seen
+	s.Behind, s.Ahead = max(s.Behind, w.told.Behind), w.told.Ahead
+	return s
 }
 
 // forget drops what was seen of a key that has been taken since.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -79,7 +80,7 @@ func TestAcquireEndsAtOnceIfWaitingCannotHelp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
 		s.Seize("k", "somebody", time.Hour)
-		stop := errors.Join(lock.ErrNoRetry, errServer)
+		stop := errors.Join(backend.ErrNoRetry, errServer)
 		time.AfterFunc(time.Second, func() { s.Order(locktest.Fault{Op: "try", Err: stop}) })
 		began := time.Now()
 		_, err := c.Acquire(t.Context(), "k")
@@ -230,9 +231,9 @@ func TestAcquireTriesAgainAfterALateGrant(t *testing.T) {
 
 // tardy is a store that takes longer for each grant than the grant can be
 // trusted.
-type tardy struct{ lock.Backend }
+type tardy struct{ backend.Backend }
 
-func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.Backend.Try(ctx, key, ttl)
 	time.Sleep(ttl)
 	return g, err
@@ -241,7 +242,7 @@ func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gra
 // The TTL is too short for this store, and no waiting mends that.
 func TestAcquireEndsIfEveryGrantIsLate(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, tardy{s.Backend()}, lock.Config{TTL: time.Second})
+		c := client(t, backend.Of(tardy{s.Backend().Contract()}), lock.Config{TTL: time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := c.Acquire(ctx, "k")
@@ -350,7 +351,7 @@ func TestLostWatchIsArmedAgain(t *testing.T) {
 func TestStoreThatCannotWakeIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})
-		s.Order(locktest.Fault{Op: "await", Err: lock.ErrNoWake})
+		s.Order(locktest.Fault{Op: "await", Err: backend.ErrNoWake})
 		s.Seize("k", "somebody", time.Hour)
 		time.AfterFunc(350*time.Millisecond, func() { s.Seize("k", "", 0) })
 		began := time.Now()
@@ -384,8 +385,8 @@ func TestPolitenessKeepsThisProcessAwayAfterItsRelease(t *testing.T) {
 
 func TestFairWaitersAreServedAcrossProcesses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		a := client(t, s.Full(), lock.Config{HandOvers: -1})
-		b := client(t, s.Full(), lock.Config{HandOvers: -1})
+		a := client(t, s.Full(), lock.Config{})
+		b := client(t, s.Full(), lock.Config{})
 		first := acquire(t, a, "k")
 		got := make(chan string, 2)
 		go func() { l := acquire(t, b, "k"); got <- "b"; release(t, l) }()
@@ -438,7 +439,7 @@ func TestWaiterFindsReleaseBetweenTryAndWatch(t *testing.T) {
 
 func TestWaiterPollsAKeyThatOnlyLooksFree(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		q := s.Full().(lock.Queuer)
+		q := s.Full().Contract().(backend.Queuer)
 		dead, err := q.Enter(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
@@ -465,13 +466,13 @@ func TestWaiterPollsAKeyThatOnlyLooksFree(t *testing.T) {
 }
 
 // bare is a grant that only supports Term and Release.
-type bare struct{ term lock.Term }
+type bare struct{ term backend.Term }
 
 func (bare) Token() string                 { return "token" }
-func (g bare) Term() lock.Term             { return g.term }
+func (g bare) Term() backend.Term          { return g.term }
 func (bare) Release(context.Context) error { return nil }
-func (g bare) Extend(context.Context, time.Duration) (lock.Term, error) {
-	return lock.Term{}, lock.ErrNotRenewable
+func (g bare) Extend(context.Context, time.Duration) (backend.Term, error) {
+	return backend.Term{}, backend.ErrNotRenewable
 }
 
 // slowToArm is a store whose watch takes a while to arm.
@@ -480,11 +481,11 @@ type slowToArm struct {
 	ends time.Time
 }
 
-func (s *slowToArm) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (s *slowToArm) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	if left := time.Until(s.ends); left > 0 {
 		return nil, &lock.HeldError{Key: key, Again: left}
 	}
-	return bare{lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
+	return bare{backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}}, nil
 }
 
 func (s *slowToArm) Await(context.Context, string, func()) (func(), bool, error) {
@@ -492,18 +493,18 @@ func (s *slowToArm) Await(context.Context, string, func()) (func(), bool, error)
 	return func() {}, false, nil
 }
 
-func (s *slowToArm) Watch(_ context.Context, gs []lock.Grant, _ []interface{ Touched() }) []error {
+func (s *slowToArm) Watch(_ context.Context, gs []backend.Grant, _ []interface{ Touched() }) []error {
 	return make([]error, len(gs))
 }
 
-func (s *slowToArm) Unwatch(lock.Grant) {}
+func (s *slowToArm) Unwatch(backend.Grant) {}
 
-var _ lock.Waker = (*slowToArm)(nil)
+var _ backend.Waker = (*slowToArm)(nil)
 
 func TestTimesInAnAnswerCountFromTheAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *locktest.Store) {
 		s := &slowToArm{took: 70 * time.Millisecond, ends: time.Now().Add(300 * time.Millisecond)}
-		l := acquire(t, client(t, s, lock.Config{RetryEvery: time.Second}), "k")
+		l := acquire(t, client(t, backend.Of(s), lock.Config{RetryEvery: time.Second}), "k")
 		if late := time.Since(s.ends); late != 0 {
 			t.Errorf("acquired %v after the end of the key", late)
 		}

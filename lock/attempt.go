@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // attempt is one Acquire. It waits for its goroutine's turn in this process,
@@ -18,13 +20,15 @@ type attempt struct {
 	began  reading // start of the Acquire; zero where nothing uses it
 
 	queue  *queue
-	waited bool // the attempt has waited, so trouble of the store is retried
-	told   bool // Hooks.Waiting was called
+	waited bool          // the attempt has waited, so trouble of the store is retried
+	told   bool          // Hooks.Waiting was called
+	spoke  bool          // the log has named what is waited for
+	quiet  time.Duration // elapsed time until which it does not; 0: not set
 	tries  int
 
-	outwaited bool  // the wait was extended once for a key that is left to others
-	last      error // error of the last attempt at the store
-	place     Place // place in the store's queue, nil without one
+	outwaited bool          // the wait was extended once for a key that is left to others
+	last      error         // error of the last attempt at the store
+	place     backend.Place // place in the store's queue, nil without one
 
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
@@ -101,18 +105,8 @@ func (a *attempt) line(ctx context.Context, t *ticket) (*Lease, error) {
 	case got.lease != nil:
 		a.tellAcquired(got.lease)
 		return got.lease, nil
-	case got.grant == nil:
-		return nil, nil
 	}
-	lease, err := a.lease(ctx, got.grant, got.asked)
-	switch {
-	case errors.Is(err, ErrTooLate):
-		a.tooLate(err)
-		return nil, nil // this goroutine still has the turn
-	case err != nil:
-		a.core.leave(a.queue, 0)
-	}
-	return lease, err
+	return nil, nil
 }
 
 // tooLate records a grant that could no longer be trusted when it came.
@@ -140,10 +134,17 @@ func (a *attempt) campaign(ctx context.Context) (*Lease, error) {
 		a.tried(ctx, err)
 		if err == nil {
 			var lease *Lease
-			if lease, err = a.lease(ctx, grant, asked); !errors.Is(err, ErrTooLate) {
+			lease, err = a.lease(ctx, grant, asked)
+			var unconfirmed *unconfirmedError
+			switch {
+			case errors.As(err, &unconfirmed):
+				err = unconfirmed.error
+				a.tried(ctx, err)
+			case errors.Is(err, ErrTooLate):
+				a.tooLate(err)
+			default:
 				return lease, err
 			}
-			a.tooLate(err)
 		}
 		if a.once && a.outwait(ctx, err) {
 			continue
@@ -208,7 +209,7 @@ func (a *attempt) hopeless(ctx context.Context, err error) error {
 		return a.contextEnded(ctx)
 	case a.cut:
 		return a.waitEnded()
-	case a.once, errors.Is(err, ErrNoRetry), !goesOn:
+	case a.once, errors.Is(err, backend.ErrNoRetry), !goesOn:
 		return fmt.Errorf("key %q: %w", a.key, err)
 	case passes && a.client.cfg.Wait == 0 && !a.core.answered.Load() && a.silentFor() >= firstAnswer:
 		return fmt.Errorf("key %q: no answer within %v: %w", a.key, firstAnswer, err)
@@ -292,7 +293,7 @@ func (a *attempt) stayQuiet(ctx context.Context) error {
 
 // try makes one attempt at the store. If a grant may or may not exist, it is
 // undone in the background.
-func (a *attempt) try(ctx context.Context) (Grant, error) {
+func (a *attempt) try(ctx context.Context) (backend.Grant, error) {
 	call, free := a.bound(ctx)
 	grant, err := a.ask(call)
 	a.cut = err != nil && !errors.Is(err, ErrHeld) && cut(call, ctx)
@@ -303,7 +304,7 @@ func (a *attempt) try(ctx context.Context) (Grant, error) {
 		a.place = nil
 		return grant, nil
 	}
-	var unsure *UnsureError
+	var unsure *backend.UnsureError
 	if errors.As(err, &unsure) && unsure.Grant != nil {
 		a.place = nil
 		a.core.undo(unsure.Grant, a.key, &a.client.cfg)
@@ -313,11 +314,14 @@ func (a *attempt) try(ctx context.Context) (Grant, error) {
 
 // ask sends the attempt. The first one needs no place in the store's queue: the
 // key is mostly free.
-func (a *attempt) ask(ctx context.Context) (Grant, error) {
-	if a.place == nil {
-		return a.core.backend.Try(ctx, a.key, a.client.cfg.TTL)
+func (a *attempt) ask(ctx context.Context) (backend.Grant, error) {
+	switch {
+	case a.place != nil:
+		return a.place.Try(ctx, a.client.cfg.TTL)
+	case a.core.queuer != nil && !a.once && a.tries == 0:
+		return a.core.queuer.First(ctx, a.key, a.client.cfg.TTL)
 	}
-	return a.place.Try(ctx, a.client.cfg.TTL)
+	return a.core.backend.Try(ctx, a.key, a.client.cfg.TTL)
 }
 
 // enter takes a place in the store's queue after the first attempt found the
@@ -345,13 +349,19 @@ func (a *attempt) stand(ctx context.Context) bool {
 
 // lease makes a Lease of a grant. If the grant came too late to be trusted, or
 // ctx has ended, it undoes the grant and returns an error.
-func (a *attempt) lease(ctx context.Context, grant Grant, asked reading) (*Lease, error) {
+func (a *attempt) lease(ctx context.Context, grant backend.Grant, asked reading) (*Lease, error) {
 	l := newLease(a.client, a.queue, grant, asked.elapsed)
-	now := a.core.keeper.nowReading()
-	l.trust = a.client.trustIn(grant.Term(), asked, now)
+	now, term := a.core.keeper.nowReading(), grant.Term()
+	l.trust = a.client.trustIn(term, asked, now)
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
 		return nil, a.contextEnded(ctx)
+	}
+	if term.Given && a.client.scarce(l.trust, now) {
+		if err := a.confirm(ctx, l); err != nil {
+			return nil, err
+		}
+		now, term.Given = a.core.keeper.nowReading(), false
 	}
 	if !l.trust.holds(now) {
 		a.core.undo(grant, a.key, &a.client.cfg)
@@ -362,7 +372,7 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked reading) (*Lease
 		return nil, fmt.Errorf("%w: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			ErrTooLate, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}
-	l.start()
+	l.start(term.Given && l.trust.left(now) < l.trust.span*2/3, now)
 	// A Close whose context has ended ends the leases that it finds. This lease
 	// may have begun after that.
 	if a.core.hurry.Load() && l.end(ErrClosed) {
@@ -372,6 +382,39 @@ func (a *attempt) lease(ctx context.Context, grant Grant, asked reading) (*Lease
 	a.tellAcquired(l)
 	return l, nil
 }
+
+// scarce reports that less than a quarter of the TTL may be left of a grant
+// that was given, or so little that its holder would be warned at once. A lease
+// that is not renewed is to have all of it.
+func (c *Client) scarce(t trust, now reading) bool {
+	warns := c.cfg.Hooks.Endangered != nil && t.warnAt(&c.cfg) <= now.elapsed
+	return c.cfg.RenewEvery <= 0 || t.left(now) < t.span/4 || warns
+}
+
+// confirm renews a lease before the caller gets it, and undoes its grant if
+// that fails. If the store says that the grant is lost, the key counts as held.
+func (a *attempt) confirm(ctx context.Context, l *Lease) error {
+	asked := a.core.keeper.nowReading()
+	call, free := a.bound(ctx)
+	term, err := l.grant.Extend(call, a.client.cfg.TTL)
+	a.cut = err != nil && cut(call, ctx)
+	if free != nil {
+		free()
+	}
+	switch {
+	case err == nil:
+		l.trust = a.client.trustIn(term, asked, a.core.keeper.nowReading())
+		return nil
+	case errors.Is(err, ErrLost):
+		err = &HeldError{Key: a.key}
+	}
+	a.core.undo(l.grant, a.key, &a.client.cfg)
+	return &unconfirmedError{err}
+}
+
+// unconfirmedError is the outcome of an attempt whose grant was given but not
+// confirmed.
+type unconfirmedError struct{ error }
 
 func (a *attempt) tellAcquired(l *Lease) {
 	if f := a.client.cfg.Hooks.Acquired; f != nil {
@@ -413,7 +456,7 @@ func (a *attempt) waitEnded() error {
 }
 
 // leavePlace gives up a place in the store's queue, in the background.
-func (k *core) leavePlace(p Place, cfg Config) {
+func (k *core) leavePlace(p backend.Place, cfg Config) {
 	k.janitor.do(func() {
 		if k.hurry.Load() {
 			return // the place lapses by itself

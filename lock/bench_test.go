@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -19,7 +20,7 @@ func BenchmarkFront(b *testing.B) {
 		backend := locktest.NewStore(lock.Machine).Backend()
 		b.ReportAllocs()
 		for b.Loop() {
-			g, err := backend.Try(ctx, "k", 1<<35)
+			g, err := backend.Contract().Try(ctx, "k", 1<<35)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -29,7 +30,8 @@ func BenchmarkFront(b *testing.B) {
 		}
 	})
 	b.Run("client", func(b *testing.B) {
-		client, err := lock.New(prompt{locktest.NewStore(lock.Machine).Backend()}, lock.Config{})
+		client, err := lock.New(backend.Of(prompt{locktest.NewStore(lock.Machine).Backend().Contract()}),
+			lock.Config{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -55,7 +57,7 @@ func BenchmarkHandOver(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	store := locktest.NewStore(lock.Machine)
-	client, err := lock.New(generous{store.Backend()},
+	client, err := lock.New(backend.Of(generous{store.Backend().Contract()}),
 		lock.Config{LocalHandOvers: 1 << 30, HandOverFor: time.Hour})
 	if err != nil {
 		b.Fatal(err)
@@ -81,9 +83,9 @@ func BenchmarkHandOver(b *testing.B) {
 }
 
 // generous is a backend whose grants are shared by any number of goroutines.
-type generous struct{ lock.Backend }
+type generous struct{ backend.Backend }
 
-func (b generous) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b generous) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -91,13 +93,13 @@ func (b generous) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	return &generousGrant{g}, nil
 }
 
-type generousGrant struct{ lock.Grant }
+type generousGrant struct{ backend.Grant }
 
-func (g *generousGrant) Share() (lock.Grant, bool) { return g, true }
+func (g *generousGrant) Share() (backend.Grant, bool) { return g, true }
 
 // prompt is a backend that bounds its own calls, as those of this module do.
-type prompt struct{ lock.Backend }
+type prompt struct{ backend.Backend }
 
-func (prompt) Tune(c lock.Config) lock.Config   { return c }
-func (prompt) Fits(_, _, _ time.Duration) error { return nil }
-func (prompt) Timeout() time.Duration           { return time.Second }
+func (prompt) Advise(c backend.Settings) backend.Settings { return c }
+func (prompt) Fits(_, _, _ time.Duration) error           { return nil }
+func (prompt) Timeout() time.Duration                     { return time.Second }

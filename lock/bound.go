@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/internal/call"
 )
 
 // lastAnswer is how long after the end of Config.Wait an attempt may still wait
@@ -13,37 +15,6 @@ const lastAnswer = 100 * time.Millisecond
 // errWaitOver is the cause of a call's context that ended because the wait did.
 var errWaitOver = errors.New(
 	"no answer from the store before the wait ended: check its address and load, or wait longer")
-
-// bounded is the context of a call that ends with Config.Wait. caller is the
-// context given to Acquire.
-type bounded struct {
-	context.Context
-	caller context.Context
-}
-
-type callerKey struct{}
-
-func (b *bounded) Value(key any) any {
-	if _, ok := key.(callerKey); ok {
-		return b.caller
-	}
-	return b.Context.Value(key)
-}
-
-// Decided returns the context for the rest of an attempt that has taken the key
-// but must wait before the key counts as granted. That context ends with the
-// one given to Acquire, not with [Config.Wait]. The store has answered, and if
-// the wait were shorter than the rest, every attempt would be undone.
-func Decided(ctx context.Context) context.Context {
-	caller, ok := ctx.Value(callerKey{}).(context.Context)
-	if !ok {
-		return ctx
-	}
-	if k, ok := ctx.Value(keeperKey{}).(*keeper); ok {
-		return &call{Context: caller, keeper: k}
-	}
-	return caller
-}
 
 // bound returns the context for one call of the store, and a func that frees
 // it. The context ends lastAnswer after Config.Wait. Like every bound of
@@ -59,15 +30,15 @@ func (a *attempt) bound(ctx context.Context) (context.Context, context.CancelFun
 		return a.core.call(ctx), nil
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, left, errWaitOver)
-	return a.core.call(&bounded{timed, ctx}), cancel
+	return a.core.call(call.WithCaller(timed, ctx)), cancel
 }
 
-// mostCalls is the most times Tuned.Timeout that one call of a backend takes:
+// mostCalls is the most times Advisor.Timeout that one call of a backend takes:
 // it may connect, look, and take the key over.
 const mostCalls = 4
 
-// cut reports whether the wait, and not the caller, ended a call with the
-// context of bound.
-func cut(call, caller context.Context) bool {
-	return caller.Err() == nil && call.Err() != nil
+// cut reports whether the wait, and not the caller, ended ctx, which bound
+// returned.
+func cut(ctx, caller context.Context) bool {
+	return caller.Err() == nil && ctx.Err() != nil
 }

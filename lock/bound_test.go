@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -54,26 +55,27 @@ func TestSilenceAtTheEndDoesNotHideAnAnswer(t *testing.T) {
 }
 
 // thorough is a backend that waits after it took a key before that is a grant.
-type thorough struct{ lock.Backend }
+type thorough struct{ backend.Backend }
 
-func (b thorough) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b thorough) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
 	}
-	lock.Mark(lock.Decided(ctx))
+	backend.ReadClock(backend.IgnoreWait(ctx))
 	select {
 	case <-time.After(time.Second):
 		return g, nil
-	case <-lock.Decided(ctx).Done():
-		return nil, &lock.UnsureError{Grant: g, Err: context.Cause(ctx)}
+	case <-backend.IgnoreWait(ctx).Done():
+		return nil, &backend.UnsureError{Grant: g, Err: context.Cause(ctx)}
 	}
 }
 
 // Only its context ends such an attempt.
 func TestAttemptThatTookTheKeyOutlastsItsWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, thorough{s.Backend()}, lock.Config{Wait: 500 * time.Millisecond})
+		c := client(t, backend.Of(thorough{s.Backend().Contract()}),
+			lock.Config{Wait: 500 * time.Millisecond})
 		release(t, acquire(t, c, "k"))
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
@@ -83,12 +85,13 @@ func TestAttemptThatTookTheKeyOutlastsItsWait(t *testing.T) {
 	})
 }
 
-// Mark reads the Client's clock from the context that Decided returns.
-func TestDecidedKeepsTheClockOfTheClient(t *testing.T) {
+// ReadClock reads the Client's clock from the context that IgnoreWait returns.
+func TestIgnoreWaitKeepsTheClockOfTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		clock := elsewhere{lock.Machine}
 		var marked time.Time
-		c := client(t, marking{s.Backend(), &marked}, lock.Config{Wait: time.Second, Clock: clock})
+		c := client(t, backend.Of(marking{s.Backend().Contract(), &marked}),
+			lock.Config{Wait: time.Second, Clock: clock})
 		_, _ = c.Acquire(t.Context(), "k")
 		if !marked.Equal(clock.Now().Round(0)) {
 			t.Errorf("marked %v, the clock shows %v", marked, clock.Now())
@@ -102,12 +105,12 @@ type elsewhere struct{ lock.Clock }
 func (c elsewhere) Now() time.Time { return c.Clock.Now().Add(time.Hour) }
 
 type marking struct {
-	lock.Backend
+	backend.Backend
 	at *time.Time
 }
 
-func (b marking) Try(ctx context.Context, _ string, _ time.Duration) (lock.Grant, error) {
-	*b.at = lock.Mark(lock.Decided(ctx)).Wall
+func (b marking) Try(ctx context.Context, _ string, _ time.Duration) (backend.Grant, error) {
+	*b.at = backend.ReadClock(backend.IgnoreWait(ctx)).Wall
 	return nil, errServer
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/names"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Client takes leases through one Backend. Its methods are safe for concurrent
@@ -27,7 +28,7 @@ type given struct{ renewEvery, margin bool }
 
 // core is the state that a Client shares with the Clients made from it by With.
 type core struct {
-	backend Backend
+	backend backend.Backend
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
@@ -38,12 +39,11 @@ type core struct {
 	stuck   sparing  // limits the log lines about keys that were not given back
 	undos   undos
 
-	waker  Waker         // nil: waiters poll
-	pacer  Pacer         // nil: the Client's own pace
-	passer Passer        // nil: every release goes to the store
-	queuer Queuer        // nil: no queue on the store
-	batch  BatchExtender // nil: one message for each renewal
-	prompt time.Duration // longest time that a Release of the backend takes; 0: unknown
+	waker  backend.Waker         // nil: waiters poll
+	pacer  backend.Pacer         // nil: the Client's own pace
+	queuer backend.Queuer        // nil: no queue on the store
+	batch  backend.BatchExtender // nil: one message for each renewal
+	prompt time.Duration         // longest time that a Release of the backend takes; 0: unknown
 
 	mu      sync.Mutex
 	queues  map[string]*queue
@@ -64,16 +64,17 @@ type core struct {
 	die  context.CancelFunc // ends life; called by Close
 }
 
-// New returns a Client on b. If times do not fit each other, or do not fit the
-// backend, the error names both fields. From here on the backend belongs to the
-// Client: New refuses a second Client on it until the first was closed.
-func New(b Backend, cfg Config) (*Client, error) {
-	if err := own(b); err != nil {
+// New returns a Client on an opened backend, such as a *modern.Backend. If
+// times do not fit each other, or do not fit the backend, the error names both
+// fields. From here on the backend belongs to the Client: New refuses a second
+// Client on it until the first was closed.
+func New(s backend.Store, cfg Config) (*Client, error) {
+	b, err := own(s)
+	if err != nil {
 		return nil, err
 	}
 	asked := given{cfg.RenewEvery != 0, cfg.Margin != 0}
-	cfg, err := cfg.complete(b)
-	if err != nil {
+	if cfg, err = cfg.complete(b); err != nil {
 		disown(b)
 		return nil, err
 	}
@@ -92,12 +93,11 @@ func New(b Backend, cfg Config) (*Client, error) {
 		finished: make(chan struct{}),
 	}
 	k.life, k.die = context.WithCancel(context.Background())
-	k.waker, _ = b.(Waker)
-	k.pacer, _ = b.(Pacer)
-	k.passer, _ = b.(Passer)
-	k.queuer, _ = b.(Queuer)
-	k.batch, _ = b.(BatchExtender)
-	if p, ok := b.(Tuned); ok {
+	k.waker, _ = b.(backend.Waker)
+	k.pacer, _ = b.(backend.Pacer)
+	k.queuer, _ = b.(backend.Queuer)
+	k.batch, _ = b.(backend.BatchExtender)
+	if p, ok := b.(backend.Advisor); ok {
 		k.prompt = p.Timeout()
 	}
 	k.sched = newScheduler(&k.keeper, cfg.Logger, k.serve)
@@ -156,8 +156,8 @@ func (c *Client) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 // Acquire takes key and waits for it at most [Config.Wait]. If the store does
 // not answer, Acquire returns a tenth of a second after the end of the wait. It
 // undoes in the background what it may have sent. Only an attempt that has
-// taken the key may end later: its Backend may have to wait before the key
-// counts as granted (see [Decided]).
+// taken the key may end later: its backend may have to wait before the key
+// counts as granted.
 //
 // The context bounds the wait only. The lease lives on when the context ends,
 // until it is released. If the context has ended when the store grants the key,
@@ -302,7 +302,7 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 // call of the store. A call that ignores its context goes on after Close has
 // returned. Close leaves an Acquire or Release that is under way to its caller.
 //
-// Close closes the Backend if it is an [io.Closer], and may be called again.
+// Close closes the backend too, and may be called again.
 func (c *Client) Close(ctx context.Context) error {
 	k := c.core
 	k.mu.Lock()
@@ -413,12 +413,4 @@ func (k *core) rest() {
 		k.rested = true
 		close(k.idle)
 	}
-}
-
-// call returns the context for one call of the backend.
-func (k *core) call(ctx context.Context) context.Context {
-	if k.keeper.machine {
-		return ctx // Mark reads the machine's clock by itself
-	}
-	return &call{Context: ctx, keeper: &k.keeper}
 }

@@ -3,6 +3,9 @@ package lock
 import (
 	"context"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/lock/internal/call"
 )
 
 // Clock is where a Client reads time. Every clock of
@@ -30,19 +33,12 @@ var Machine Clock = machine{}
 
 type machine struct{}
 
-// start is read once; elapsed time is the difference of two monotonic readings.
-var start = time.Now()
-
 func (machine) Now() time.Time                         { return time.Now() }
 func (machine) After(d time.Duration) <-chan time.Time { return time.After(d) }
-func (machine) Elapsed() time.Duration                 { return time.Since(start) }
 
-// Instant is one moment as a Clock saw it in both its ways. To keep a lease the
-// Client must be pessimistic: the age of an Instant is what the clock that ran
-// further says.
-type Instant struct {
-	Wall    time.Time
-	Elapsed time.Duration
+func (machine) Elapsed() time.Duration {
+	_, elapsed := call.Machine()
+	return elapsed
 }
 
 // reading is an Instant in two fifths of its memory, for the Instants that are
@@ -77,7 +73,7 @@ func newKeeper(c Clock) keeper {
 	return k
 }
 
-func (k *keeper) reading(i Instant) reading { return reading{i.Wall.Sub(k.first), i.Elapsed} }
+func (k *keeper) reading(i backend.Instant) reading { return reading{i.Wall.Sub(k.first), i.Elapsed} }
 
 // nowReading reads the clock.
 func (k *keeper) nowReading() reading { return k.reading(k.now()) }
@@ -85,51 +81,33 @@ func (k *keeper) nowReading() reading { return k.reading(k.now()) }
 // wall returns the wall clock's reading of s.
 func (k *keeper) wall(s reading) time.Time { return k.first.Add(s.wall) }
 
-func (k *keeper) now() Instant {
+func (k *keeper) now() (now backend.Instant) {
+	now.Wall, now.Elapsed = k.Read()
+	return now
+}
+
+// Read makes a keeper the clock of a call's context.
+func (k *keeper) Read() (wall time.Time, elapsed time.Duration) {
 	if k.machine {
-		// One reading holds both clocks. Round strips the monotonic part, so
-		// that a difference of two walls is a difference of wall clocks.
-		t := time.Now()
-		return Instant{Wall: t.Round(0), Elapsed: t.Sub(start)}
+		return call.Machine()
 	}
-	wall := k.clock.Now().Round(0)
+	wall = k.clock.Now().Round(0)
 	if k.elapsed == nil {
-		return Instant{Wall: wall, Elapsed: wall.Sub(time.Unix(0, 0))}
+		return wall, wall.Sub(time.Unix(0, 0))
 	}
-	return Instant{Wall: wall, Elapsed: k.elapsed()}
+	return wall, k.elapsed()
 }
 
 // steps reports whether the clock can show a step, that is, whether its two
 // readings can disagree.
 func (k *keeper) steps() bool { return k.machine || k.elapsed != nil }
 
-type keeperKey struct{}
-
-// Mark reads the clock by which the caller of a Backend keeps trust: that of
-// the Client that made ctx, else the machine's. A Backend calls it right before
-// it sends the write that counts.
-func Mark(ctx context.Context) Instant {
-	if k, ok := ctx.Value(keeperKey{}).(*keeper); ok {
-		return k.now()
+// call returns the context for one call of the backend.
+func (k *core) call(ctx context.Context) context.Context {
+	if k.keeper.machine {
+		return ctx // backend.ReadClock reads the machine's clock by itself
 	}
-	return machineKeeper.now()
-}
-
-var machineKeeper = newKeeper(Machine)
-
-// call is the context of one call of a Backend. It wraps the caller's context
-// and holds the Client's clock. It is a type of its own to cost at most one
-// allocation.
-type call struct {
-	context.Context
-	keeper *keeper
-}
-
-func (c *call) Value(key any) any {
-	if _, ok := key.(keeperKey); ok {
-		return c.keeper
-	}
-	return c.Context.Value(key)
+	return call.WithClock(ctx, &k.keeper)
 }
 
 // releaseContext bounds the wait for a reply of the store, if the backend does

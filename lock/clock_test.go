@@ -10,6 +10,7 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -102,7 +103,8 @@ func TestSuspendedMachineLosesTrustByTheWallClock(t *testing.T) {
 func TestClientDistrustsATermSentInTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := locktest.NewStore(lock.Machine)
-		c := client(t, liar{s.Backend()}, lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1})
+		c := client(t, backend.Of(liar{s.Backend().Contract()}),
+			lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1})
 		l := acquire(t, c, "k")
 		if left := time.Until(l.Until()); left > 59*time.Second {
 			t.Errorf("trusted for %v", left)
@@ -112,11 +114,11 @@ func TestClientDistrustsATermSentInTheFuture(t *testing.T) {
 }
 
 // liar is a backend that dates its writes to the future.
-type liar struct{ lock.Backend }
+type liar struct{ backend.Backend }
 
-type lie struct{ lock.Grant }
+type lie struct{ backend.Grant }
 
-func (b liar) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b liar) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func (b liar) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gran
 	return lie{g}, nil
 }
 
-func (g lie) Term() lock.Term {
+func (g lie) Term() backend.Term {
 	term := g.Grant.Term()
 	term.Sent.Wall = term.Sent.Wall.Add(time.Hour)
 	term.Sent.Elapsed += time.Hour

@@ -15,42 +15,34 @@ import (
 // begins nothing to give the key back. The store gets no release, and frees the
 // key after its TTL.
 func TestAttemptThatWinsAfterCloseGetsNoLease(t *testing.T) {
-	for _, op := range []string{"try", "pass"} {
-		t.Run(op, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *locktest.Store) {
-				c, err := lock.New(s.Full(), lock.Config{TTL: time.Minute, LocalHandOvers: -1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				won := make(chan struct{})
-				s.Order(locktest.Fault{Op: op, Times: 1, Hold: won})
-				if op == "pass" {
-					l := acquire(t, c, "k")
-					time.AfterFunc(time.Second, func() { _ = l.Release() })
-				}
-				ended := make(chan error, 1)
-				go func() {
-					l, err := c.Acquire(t.Context(), "k")
-					if err == nil {
-						t.Error("a lease after Close")
-						_ = l.Release()
-					}
-					ended <- err
-				}()
-				time.Sleep(2 * time.Second) // during the attempt
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				wantErr(t, c.Close(ctx), context.Canceled)
-				before := s.Calls("release")
-				close(won)
-				wantErr(t, <-ended, lock.ErrClosed)
-				time.Sleep(2 * time.Minute)
-				if h := s.Holder("k"); h != "" || s.Calls("release") != before {
-					t.Errorf("the key is left to %q, released %d times", h, s.Calls("release")-before)
-				}
-			})
-		})
-	}
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c, err := lock.New(s.Full(), lock.Config{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		won := make(chan struct{})
+		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: won})
+		ended := make(chan error, 1)
+		go func() {
+			l, err := c.Acquire(t.Context(), "k")
+			if err == nil {
+				t.Error("a lease after Close")
+				_ = l.Release()
+			}
+			ended <- err
+		}()
+		time.Sleep(2 * time.Second) // during the attempt
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantErr(t, c.Close(ctx), context.Canceled)
+		before := s.Calls("release")
+		close(won)
+		wantErr(t, <-ended, lock.ErrClosed)
+		time.Sleep(2 * time.Minute)
+		if h := s.Holder("k"); h != "" || s.Calls("release") != before {
+			t.Errorf("the key is left to %q, released %d times", h, s.Calls("release")-before)
+		}
+	})
 }
 
 // The scheduler is stopped after it has taken up a renewal and before it hands

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Config holds the times of a Client. Zero is right for every field.
@@ -31,7 +33,8 @@ type Config struct {
 	// Wait is how long Acquire waits while another holder has the key, or while
 	// the store has trouble that may pass. Acquire awaits the last answer for a
 	// tenth of a second longer. Zero: until its context ends, but 10 s if the
-	// store has never answered this Client. Negative: Acquire tries once.
+	// store has never answered this Client. After 5 s the log then says once
+	// what is waited for. Negative: Acquire tries once.
 	Wait time.Duration
 
 	// LongestHold is the longest time for which a lease is renewed, counted
@@ -46,17 +49,11 @@ type Config struct {
 	ReleaseWait time.Duration
 
 	// Politeness is how long each release leaves the key to clients that only
-	// poll. If the backend's grants are [Polite], the store keeps every other
-	// process away for that long; otherwise only the waiters of this process
-	// keep away. Zero: a backend with Polite grants decides at each release,
-	// and others leave nothing. Negative: never.
+	// poll. The stores of legacy and migrate then keep every other process
+	// away for that long; with other backends only the waiters of this process
+	// keep away. Zero: the first two decide at each release, and others leave
+	// nothing. Negative: never.
 	Politeness time.Duration
-
-	// HandOvers is how many times in a row a key may pass from one goroutine of
-	// this process to the next in one command. After that, other processes get
-	// a chance. A backend without such a command ignores it. Negative: never.
-	// Defaults to 64.
-	HandOvers int
 
 	// LocalHandOvers is how many times in a row a key may pass between
 	// goroutines of this process without a message to the store. A backend that
@@ -66,8 +63,8 @@ type Config struct {
 	// Defaults to 64.
 	LocalHandOvers int
 
-	// HandOverFor is how long hand-overs of either kind may go on before other
-	// processes get a chance. Defaults to 100 ms.
+	// HandOverFor is how long such hand-overs may go on before other processes
+	// get a chance. Defaults to 100 ms.
 	HandOverFor time.Duration
 
 	// Jitter returns a duration from 0 to most. The Client does something that
@@ -140,6 +137,14 @@ type Event struct {
 	Cause error
 }
 
+// WakeOn and WakeOff are values of the field Wake in a backend's own Config,
+// such as modern.Config.Wake: whether the server is asked to report changes of
+// keys to waiters and holders.
+const (
+	WakeOn  = backend.WakeOn
+	WakeOff = backend.WakeOff
+)
+
 const (
 	defaultTTL         = 30 * time.Second
 	defaultRetryEvery  = 100 * time.Millisecond
@@ -154,19 +159,18 @@ const (
 
 // complete returns cfg with its defaults filled in, the backend's advice first.
 // It checks the times against each other.
-func (cfg Config) complete(b Backend) (Config, error) {
+func (cfg Config) complete(b backend.Backend) (Config, error) {
 	if err := cfg.validGiven(); err != nil {
 		return Config{}, err
 	}
-	if t, ok := b.(Tuned); ok {
-		cfg = t.Tune(cfg)
+	if a, ok := b.(backend.Advisor); ok {
+		cfg.advise(a)
 	}
 	setDefault(&cfg.TTL, defaultTTL)
 	setDefault(&cfg.RenewEvery, cfg.TTL/3)
 	setDefault(&cfg.Margin, cfg.TTL/10)
 	setDefault(&cfg.RetryEvery, defaultRetryEvery)
 	setDefault(&cfg.ReleaseWait, defaultReleaseWait)
-	setDefault(&cfg.HandOvers, defaultHandOvers)
 	setDefault(&cfg.LocalHandOvers, defaultHandOvers)
 	setDefault(&cfg.HandOverFor, defaultHandOverFor)
 	if cfg.Jitter == nil {
@@ -181,12 +185,20 @@ func (cfg Config) complete(b Backend) (Config, error) {
 	if err := cfg.validTogether(); err != nil {
 		return Config{}, err
 	}
-	if f, ok := b.(Tuned); ok {
+	if f, ok := b.(backend.Advisor); ok {
 		if err := f.Fits(cfg.TTL, max(cfg.RenewEvery, 0), max(cfg.Margin, 0)); err != nil {
 			return Config{}, fmt.Errorf("lock: %w", err)
 		}
 	}
 	return cfg, nil
+}
+
+// advise fills in what the backend advises.
+func (cfg *Config) advise(a backend.Advisor) {
+	s := a.Advise(backend.Settings{TTL: cfg.TTL, RenewEvery: cfg.RenewEvery, Margin: cfg.Margin,
+		RetryEvery: cfg.RetryEvery, LocalHandOvers: cfg.LocalHandOvers})
+	cfg.TTL, cfg.RenewEvery, cfg.Margin = s.TTL, s.RenewEvery, s.Margin
+	cfg.RetryEvery, cfg.LocalHandOvers = s.RetryEvery, s.LocalHandOvers
 }
 
 // jitter calls Config.Jitter and forces the result into its bounds. A result
@@ -212,7 +224,7 @@ func (cfg Config) validGiven() error {
 	case cfg.ReleaseWait < 0:
 		return fmt.Errorf("lock: Config.ReleaseWait is %v; it must be positive", cfg.ReleaseWait)
 	case cfg.HandOverFor < 0:
-		return fmt.Errorf("lock: Config.HandOverFor is %v; it must be positive; to hand nothing over set HandOvers and LocalHandOvers to -1", cfg.HandOverFor)
+		return fmt.Errorf("lock: Config.HandOverFor is %v; it must be positive; to hand nothing over set LocalHandOvers to -1", cfg.HandOverFor)
 	}
 	return nil
 }

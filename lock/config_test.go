@@ -11,6 +11,7 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -45,9 +46,9 @@ func TestTimesThatDoNotFitNameBothFields(t *testing.T) {
 }
 
 // advised is a backend with advice and bounds of its own.
-type advised struct{ lock.Backend }
+type advised struct{ backend.Backend }
 
-func (advised) Tune(c lock.Config) lock.Config {
+func (advised) Advise(c backend.Settings) backend.Settings {
 	if c.TTL == 0 {
 		c.TTL = 5 * time.Second
 	}
@@ -65,8 +66,8 @@ func (advised) Fits(ttl, renewEvery, margin time.Duration) error {
 func (advised) Timeout() time.Duration { return 0 }
 
 func TestBackendAdvisesAndRefusesTimes(t *testing.T) {
-	b := advised{locktest.NewStore(lock.Machine).Backend()}
-	c := client(t, b, lock.Config{})
+	b := advised{locktest.NewStore(lock.Machine).Backend().Contract()}
+	c := client(t, backend.Of(b), lock.Config{})
 	if _, err := c.With(func(cfg *lock.Config) {
 		if cfg.TTL != 5*time.Second || cfg.Margin != 500*time.Millisecond {
 			t.Errorf("advice was not taken: %+v", cfg)
@@ -75,7 +76,7 @@ func TestBackendAdvisesAndRefusesTimes(t *testing.T) {
 	}); err == nil || !strings.Contains(err.Error(), "every 7s with margin 2.1s") {
 		t.Errorf("With: %v", err)
 	}
-	if _, err := lock.New(b, lock.Config{TTL: 30 * time.Second}); err == nil {
+	if _, err := lock.New(backend.Of(b), lock.Config{TTL: 30 * time.Second}); err == nil {
 		t.Error("New accepted a TTL out of bounds")
 	}
 	if _, err := c.With(func(cfg *lock.Config) { cfg.Clock = clock.NewMock() }); err == nil {

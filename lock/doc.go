@@ -17,17 +17,18 @@
 // [Lease.Release], by a loss, or by [Client.Close]. [Lease.Context] returns a
 // child of any context that also ends with the lease.
 //
-// # What a Client does, and what a Backend does
+// # What a Client does, and what a backend does
 //
 // A [Client] does once what every distributed lock needs in front of its store.
 // The goroutines of one process queue for a key in order, and one of them talks
 // to the store. Leases are renewed in batches. A holder is notified the moment
 // its lease can no longer be trusted, even when no packet ever comes back. If
 // another client takes the key away, the Client learns it from the store. A
-// store that sends messages ([Waker]) reports it right after the change, any
-// other at the next renewal.
+// store that sends messages reports it right after the change, any other at the
+// next renewal.
 //
-// A [Backend] speaks to the store: it makes one attempt at one key.
+// A backend speaks to the store: it makes one attempt at one key. Package
+// lock/backend is for authors of backends; a program needs nothing of it.
 //
 // # What a lease does not guarantee
 //
@@ -62,39 +63,6 @@
 // A lost lease keeps its key until its holder releases it or the key's TTL has
 // passed: the job may still be stopping. Every end closes [Lease.Done]. It also
 // ends the contexts of the lease with the error in brackets as their cause.
-//
-// # Keys that free themselves, and keys of a session
-//
-// In most stores each key has a TTL of its own, so a key that nobody renews
-// frees itself. In a store with sessions, such as etcd, the keys of a process
-// live as long as its session, and other leases keep the session alive. There a
-// key does not free itself while its process lives. So such a Backend must
-// remember every key that it may have taken and could not give back. It goes on
-// deleting such a key until the store confirms that, or the session is over,
-// however long the Client has stopped to ask. It also gives back a grant that
-// was not extended for one TTL, as after [Config.LongestHold]. What this
-// package says of keys that free themselves is then true of those stores too,
-// except while the store does not answer. Package locktest checks it:
-// Traits.Session.
-//
-// # The states of a place in the store's queue
-//
-// A waiter that finds the key held takes a [Place] if the Backend keeps a queue
-// ([Queuer]):
-//
-//	 Enter            Try: the key is held
-//	──────▶ prepared ──────────────────────▶ waiting ◀─┐ Try: it is
-//	            │                             │  └─────┘ still held
-//	            │ Try gets a Grant            │
-//	            ├─────────────────────────────┼──▶ used up: the Grant, or the one that an
-//	            │                             │    UnsureError names, takes its place
-//	            │ Leave                       │
-//	            └─────────────────────────────┼──▶ left: the store grants the key to it no more
-//	                                          │
-//	                                          │ no Try for 15 s (2 s if Await failed)
-//	                                          └──▶ lapsed: its next Try may begin at the queue's end
-//
-// Nothing is on the store while a place is prepared.
 //
 // # Hazards
 //

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
 // deaf is a backend whose attempt wins at the moment its context ends.
 type deaf struct {
-	lock.Backend
+	backend.Backend
 	cancel context.CancelFunc
 }
 
-func (d *deaf) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (d *deaf) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := d.Backend.Try(context.WithoutCancel(ctx), key, ttl)
 	d.cancel()
 	return g, err
@@ -25,7 +26,7 @@ func (d *deaf) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gra
 func TestAcquireGivesBackAGrantAfterItsContextEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := client(t, &deaf{s.Backend(), cancel}, lock.Config{})
+		c := client(t, backend.Of(&deaf{s.Backend().Contract(), cancel}), lock.Config{})
 		l, err := c.Acquire(ctx, "k")
 		wantErr(t, err, context.Canceled)
 		synctest.Wait()

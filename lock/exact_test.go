@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
 // ending is a backend whose key is held until an instant, which it names to the
 // microsecond.
 type ending struct {
-	lock.Backend
+	backend.Backend
 	at    time.Time
 	early []time.Duration // lead of each attempt before the end, except the first
 	tries int
 }
 
-func (e *ending) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (e *ending) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	e.tries++
 	left := time.Until(e.at)
 	if left <= 0 {
@@ -35,8 +36,8 @@ func TestWaiterAsksWhenTheKeyEndsAndNotBefore(t *testing.T) {
 	lives := []time.Duration{50 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond,
 		2 * time.Millisecond, 20*time.Millisecond + 300*time.Microsecond}
 	wait := func(t *testing.T, s *locktest.Store, life time.Duration) (tries int, late time.Duration) {
-		b := &ending{Backend: s.Backend(), at: time.Now().Add(life)}
-		c, err := lock.New(b, lock.Config{})
+		b := &ending{Backend: s.Backend().Contract(), at: time.Now().Add(life)}
+		c, err := lock.New(backend.Of(b), lock.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

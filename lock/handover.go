@@ -2,8 +2,9 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // share hands a key to the next waiting goroutine of this process without a
@@ -13,20 +14,23 @@ import (
 // scheduler has the lease before, and not on the waiting goroutine.
 func (k *core) share(l *Lease, now reading) bool {
 	cfg, q := &l.client.cfg, l.queue
-	sharer, ok := l.grant.(Sharer)
+	sharer, ok := l.grant.(backend.Sharer)
 	if !ok || cfg.LocalHandOvers <= 0 || !l.fit(now) {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.more(q, cfg, q.shares, cfg.LocalHandOvers, now.elapsed) || !q.last.next.client.inherits(l.client) {
+	if !k.more(q, cfg, now.elapsed) || !q.last.next.client.inherits(l.client) {
 		return false
 	}
 	grant, ok := sharer.Share()
 	if !ok {
 		return false
 	}
-	k.counted(q, &q.shares, now.elapsed)
+	if q.shares == 0 {
+		q.moment = now.elapsed
+	}
+	q.shares++
 	t := q.pop()
 	next := newLease(t.client, q, grant, now.elapsed)
 	next.inherit(l)
@@ -88,8 +92,8 @@ func (l *Lease) politeness() time.Duration {
 	if wish < 0 {
 		return 0
 	}
-	if p, ok := l.grant.(Polite); ok {
-		return p.Owes(wish)
+	if p, ok := l.grant.(backend.Yielder); ok {
+		return p.YieldFor(wish)
 	}
 	return wish
 }
@@ -98,11 +102,11 @@ func (l *Lease) politeness() time.Duration {
 // gap if the store supports that. It returns how long this process alone has to
 // stay away from the key.
 func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.Duration, err error) {
-	p, ok := l.grant.(Polite)
+	p, ok := l.grant.(backend.Yielder)
 	if !ok || gap <= 0 {
 		return gap, l.grant.Release(ctx)
 	}
-	if err = p.Leave(ctx, gap); err == nil {
+	if err = p.ReleaseTo(ctx, gap); err == nil {
 		// The look is delayed so that it does not run alongside this process's
 		// next attempt: which of the two came first would differ between runs
 		// of a simulation.
@@ -113,13 +117,13 @@ func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.D
 
 // lookAfter looks at a key that was left, again and again until the gap is
 // over. Its findings only serve later releases, so a Close drops it.
-func (k *core) lookAfter(p Polite, wait time.Duration) {
+func (k *core) lookAfter(p backend.Yielder, wait time.Duration) {
 	k.sched.later(k.keeper.now().Elapsed+wait, func() {
 		k.janitor.do(func() {
 			if k.hurry.Load() {
 				return
 			}
-			if next := p.Look(k.call(k.life)); next > 0 {
+			if next := p.Recheck(k.call(k.life)); next > 0 {
 				k.lookAfter(p, next)
 			}
 		})
@@ -127,95 +131,10 @@ func (k *core) lookAfter(p Polite, wait time.Duration) {
 }
 
 // more reports whether a goroutine waits to which the key may be handed over,
-// by count and time. times is the number of such hand-overs in a row, most its
-// limit. Called with k.mu held.
-func (k *core) more(q *queue, cfg *Config, times int32, most int, now time.Duration) bool {
-	if q.last == nil || int(times) >= most || k.closed {
+// by count and time. Called with k.mu held.
+func (k *core) more(q *queue, cfg *Config, now time.Duration) bool {
+	if q.last == nil || int(q.shares) >= cfg.LocalHandOvers || k.closed {
 		return false
 	}
-	return q.passes+q.shares == 0 || now-q.moment < cfg.HandOverFor
-}
-
-// counted records a hand-over in count, which is one of q's fields. Called with
-// k.mu held.
-func (k *core) counted(q *queue, count *int32, now time.Duration) {
-	if q.passes+q.shares == 0 {
-		q.moment = now
-	}
-	*count++
-}
-
-// pass hands a key to the next waiting goroutine of this process in one
-// command, if the backend has such a command. l is the lease, which its holder
-// ended. It reports whether it passed the turn on; the error is that of a
-// release.
-func (k *core) pass(l *Lease) (handed bool, err error) {
-	q, cfg := l.queue, &l.client.cfg
-	if k.passer == nil || cfg.HandOvers <= 0 {
-		return false, nil
-	}
-	k.mu.Lock()
-	if q.last == nil {
-		k.mu.Unlock()
-		return false, nil
-	}
-	asked := k.keeper.nowReading()
-	if !k.more(q, cfg, q.passes, cfg.HandOvers, asked.elapsed) {
-		k.mu.Unlock()
-		return false, nil
-	}
-	k.counted(q, &q.passes, asked.elapsed)
-	t := q.pop()
-	k.mu.Unlock()
-	ctx, cancel := k.releaseContext(cfg.ReleaseWait)
-	grant, err := k.passer.Pass(ctx, l.grant, t.client.cfg.TTL)
-	if cancel != nil {
-		cancel()
-	}
-	if errors.Is(err, ErrNotPassed) {
-		k.putBack(q, t)
-		return false, nil
-	}
-	got := turn{grant: grant, asked: asked}
-	if err != nil {
-		got = turn{}
-		var unsure *UnsureError
-		if errors.As(err, &unsure) && unsure.Grant != nil {
-			k.undo(unsure.Grant, q.key, &t.client.cfg)
-		}
-	}
-	k.handTo(q, t, got)
-	return true, err
-}
-
-// putBack returns a ticket to the head of its queue.
-func (k *core) putBack(q *queue, t *ticket) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	q.passes--
-	switch {
-	case t.gone:
-		k.countOut() // its goroutine left meanwhile and saw that its turn had been called
-	case k.closed:
-		t.call(turn{closed: true}) // the ticket was out of the queue when Close sent the others away
-		k.countOut()
-	default:
-		t.called = false
-		q.pushFront(t)
-	}
-}
-
-// handTo ends the turn of a lease that its holder ended, and gives the next
-// turn to t. If t's goroutine no longer waits, it passes the turn on.
-func (k *core) handTo(q *queue, t *ticket, got turn) {
-	k.mu.Lock()
-	k.countOut() // counts out the lease that ended; the ticket counts for itself
-	gone := t.gone
-	if !gone {
-		t.call(got)
-	}
-	k.mu.Unlock()
-	if gone {
-		k.refuse(q, t.client, got)
-	}
+	return q.shares == 0 || now-q.moment < cfg.HandOverFor
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -55,19 +56,17 @@ func increasing(t *testing.T, fences []int64) {
 
 func TestSharingSendsNothingAndIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Sharing(), lock.Config{LocalHandOvers: 4, HandOvers: -1})
+		c := client(t, s.Sharing(), lock.Config{LocalHandOvers: 4})
 		increasing(t, relay(t, c, 14, 0))
-		if tries, passes, releases := s.Calls("try"), s.Calls("pass"),
-			s.Calls("release"); tries != 3 || passes != 0 || releases != 3 {
-			t.Errorf("%d attempts, %d hand-overs by command, %d releases for 15 leases in fives", tries,
-				passes, releases)
+		if tries, releases := s.Calls("try"), s.Calls("release"); tries != 3 || releases != 3 {
+			t.Errorf("%d attempts, %d releases for 15 leases in fives", tries, releases)
 		}
 	})
 }
 
 func TestSharingEndsWithTheReservedNumbers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Sharing(), lock.Config{HandOvers: -1})
+		c := client(t, s.Sharing(), lock.Config{})
 		increasing(t, relay(t, c, 15, 0))
 		if tries := s.Calls("try"); tries != 2 {
 			t.Errorf("%d attempts for 16 leases of eight numbers each", tries)
@@ -76,19 +75,13 @@ func TestSharingEndsWithTheReservedNumbers(t *testing.T) {
 }
 
 func TestHandOversEndAfterTheirTime(t *testing.T) {
-	for name, backend := range map[string]func(*locktest.Store) lock.Backend{
-		"by command": (*locktest.Store).Full, "shared": (*locktest.Store).Sharing,
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *locktest.Store) {
-				c := client(t, backend(s), lock.Config{HandOverFor: 100 * time.Millisecond})
-				relay(t, c, 20, 50*time.Millisecond)
-				if tries := s.Calls("try"); tries < 5 {
-					t.Errorf("others got %d chances in a second", tries)
-				}
-			})
-		})
-	}
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, s.Sharing(), lock.Config{HandOverFor: 100 * time.Millisecond})
+		relay(t, c, 20, 50*time.Millisecond)
+		if tries := s.Calls("try"); tries < 5 {
+			t.Errorf("others got %d chances in a second", tries)
+		}
+	})
 }
 
 func TestSharedLeaseIsRenewedByItsNextHolder(t *testing.T) {
@@ -104,7 +97,7 @@ func TestSharedLeaseIsRenewedByItsNextHolder(t *testing.T) {
 func TestLeaseWithLittleTrustLeftIsNotShared(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Sharing(), lock.Config{
-			TTL: 10 * time.Second, RenewEvery: 8500 * time.Millisecond, HandOvers: -1, HandOverFor: time.Hour,
+			TTL: 10 * time.Second, RenewEvery: 8500 * time.Millisecond, HandOverFor: time.Hour,
 			Jitter: func(time.Duration) time.Duration { return 0 }})
 		first := acquire(t, c, "k")
 		next := make(chan *lock.Lease)
@@ -122,7 +115,7 @@ func TestLeaseWithLittleTrustLeftIsNotShared(t *testing.T) {
 // The renewal would end when another lease holds the key.
 func TestLeaseIsNotSharedDuringItsRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Sharing(), lock.Config{TTL: 9 * time.Second, HandOvers: -1, HandOverFor: time.Hour})
+		c := client(t, s.Sharing(), lock.Config{TTL: 9 * time.Second, HandOverFor: time.Hour})
 		first := acquire(t, c, "k")
 		next := make(chan *lock.Lease)
 		go func() { next <- acquire(t, c, "k") }()
@@ -183,43 +176,33 @@ func TestNextHolderInheritsTrustOnlyIfItFits(t *testing.T) {
 }
 
 func TestHandOverToAWaiterThatLeftPassesTheTurnOn(t *testing.T) {
-	for name, backend := range map[string]func(*locktest.Store) lock.Backend{
-		"by command": (*locktest.Store).Full, "shared": (*locktest.Store).Sharing,
-	} {
-		t.Run(name, func(t *testing.T) {
-			for i := range 50 {
-				bubble(t, func(t *testing.T, s *locktest.Store) {
-					c := client(t, backend(s), lock.Config{})
-					first := acquire(t, c, "k")
-					hold := make(chan struct{})
-					s.Order(locktest.Fault{Op: "pass", Times: 1, Hold: hold})
-					ctx, cancel := context.WithCancel(t.Context())
-					gone := make(chan error)
-					go func() {
-						l, err := c.Acquire(ctx, "k")
-						if err == nil {
-							_ = l.Release() // its context may have ended first
-						}
-						gone <- err
-					}()
-					synctest.Wait()
-					next := make(chan *lock.Lease)
-					go func() { next <- acquire(t, c, "k") }()
-					synctest.Wait()
-					go func() { release(t, first) }()
-					if i%2 == 0 {
-						synctest.Wait() // the hand-over is on its way to the store
-					}
-					cancel()
-					<-gone
-					close(hold)
-					began := time.Now()
-					release(t, <-next)
-					if waited := time.Since(began); waited > 5*time.Second {
-						t.Errorf("the next waited for %v: the grant for the waiter that left was not undone",
-							waited)
-					}
-				})
+	for i := range 50 {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, s.Sharing(), lock.Config{})
+			first := acquire(t, c, "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := make(chan error)
+			go func() {
+				l, err := c.Acquire(ctx, "k")
+				if err == nil {
+					_ = l.Release() // its context may have ended first
+				}
+				gone <- err
+			}()
+			synctest.Wait()
+			next := make(chan *lock.Lease)
+			go func() { next <- acquire(t, c, "k") }()
+			synctest.Wait()
+			go func() { release(t, first) }()
+			if i%2 == 0 {
+				synctest.Wait() // the waiter has the lease
+			}
+			cancel()
+			<-gone
+			began := time.Now()
+			release(t, <-next)
+			if waited := time.Since(began); waited > 5*time.Second {
+				t.Errorf("the next waited for %v: the grant for the waiter that left was not undone", waited)
 			}
 		})
 	}
@@ -291,11 +274,10 @@ func TestLeaseForAnEndedContextPassesItsTurnOnOnce(t *testing.T) {
 }
 
 // shy is a backend whose grants leave their key to other clients as the test
-// says, and cannot be passed on.
+// says.
 type shy struct {
-	lock.Backend
+	backend.Backend
 	*gaps // state of the store, shared by several backends
-	asked int
 }
 
 type gaps struct {
@@ -309,23 +291,23 @@ type gaps struct {
 }
 
 func newShy(s *locktest.Store, owes time.Duration) *shy {
-	return &shy{Backend: s.Backend(), gaps: &gaps{owes: owes}}
+	return &shy{Backend: s.Backend().Contract(), gaps: &gaps{owes: owes}}
 }
 
 type shyGrant struct {
-	lock.Grant
+	backend.Grant
 	b   *shy
 	key string
 }
 
-func (g shyGrant) Owes(wish time.Duration) time.Duration {
+func (g shyGrant) YieldFor(wish time.Duration) time.Duration {
 	if wish > 0 {
 		return wish
 	}
 	return g.b.owes
 }
 
-func (g shyGrant) Leave(ctx context.Context, gap time.Duration) error {
+func (g shyGrant) ReleaseTo(ctx context.Context, gap time.Duration) error {
 	g.b.mu.Lock()
 	defer g.b.mu.Unlock()
 	if g.b.fails {
@@ -339,7 +321,9 @@ func (g shyGrant) Leave(ctx context.Context, gap time.Duration) error {
 	return g.Grant.Release(ctx)
 }
 
-func (g shyGrant) Look(context.Context) time.Duration {
+func (g shyGrant) Share() (backend.Grant, bool) { return g, true }
+
+func (g shyGrant) Recheck(context.Context) time.Duration {
 	g.b.mu.Lock()
 	defer g.b.mu.Unlock()
 	if g.b.looks++; g.b.looks == 3 {
@@ -354,7 +338,7 @@ func (g *gaps) looked() int {
 	return g.looks
 }
 
-func (b *shy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *shy) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	b.mu.Lock()
 	left := time.Until(b.until[key])
 	b.mu.Unlock()
@@ -368,25 +352,6 @@ func (b *shy) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gran
 	return shyGrant{g, b, key}, nil
 }
 
-func (b *shy) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
-	b.asked++
-	return nil, lock.ErrNotPassed
-}
-
-func TestGrantThatCannotBePassedOnIsReleased(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		b := newShy(s, 0)
-		c := client(t, b, lock.Config{})
-		relay(t, c, 3, time.Millisecond)
-		if b.asked == 0 {
-			t.Error("the Client asked for no hand-over")
-		}
-		if tries := s.Calls("try"); tries != 4 {
-			t.Errorf("%d attempts for 4 leases", tries)
-		}
-	})
-}
-
 func TestReleaseLeavesKeyAsGrantOrClientSays(t *testing.T) {
 	const wish, owed = 100 * time.Millisecond, 40 * time.Millisecond
 	for _, c := range []struct{ wish, owes, want time.Duration }{
@@ -394,8 +359,8 @@ func TestReleaseLeavesKeyAsGrantOrClientSays(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			b := newShy(s, c.owes)
-			mine := client(t, b, lock.Config{Politeness: c.wish})
-			other := client(t, &shy{Backend: s.Backend(), gaps: b.gaps}, lock.Config{})
+			mine := client(t, backend.Of(b), lock.Config{Politeness: c.wish})
+			other := client(t, backend.Of(&shy{Backend: s.Backend().Contract(), gaps: b.gaps}), lock.Config{})
 			began := time.Now()
 			release(t, acquire(t, mine, "k"))
 			first, err := other.TryAcquire(t.Context(), "k") // the gap holds for every process
@@ -417,7 +382,7 @@ func TestReleaseLeavesKeyAsGrantOrClientSays(t *testing.T) {
 func TestReleaseLeavesKeyEvenIfAGoroutineWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
-		c := client(t, b, lock.Config{})
+		c := client(t, backend.Of(b), lock.Config{})
 		first := acquire(t, c, "k")
 		done := make(chan *lock.Lease)
 		go func() { done <- acquire(t, c, "k") }()
@@ -425,8 +390,8 @@ func TestReleaseLeavesKeyEvenIfAGoroutineWaits(t *testing.T) {
 		began := time.Now()
 		release(t, first)
 		second := <-done
-		if away := time.Since(began); b.asked != 0 || away < 100*time.Millisecond {
-			t.Errorf("%d hand-overs, taken again after %v", b.asked, away)
+		if away := time.Since(began); away < 100*time.Millisecond {
+			t.Errorf("taken again after %v", away)
 		}
 		b.owes = 0
 		release(t, second)
@@ -452,7 +417,7 @@ func TestShortWaitOutlastsTheGapOfALeftKey(t *testing.T) {
 	for _, wait := range []time.Duration{-1, time.Millisecond, 99 * time.Millisecond, time.Second} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			b := newShy(s, 100*time.Millisecond)
-			c := client(t, b, lock.Config{Wait: wait})
+			c := client(t, backend.Of(b), lock.Config{Wait: wait})
 			release(t, acquire(t, c, "k"))
 			l, err := c.Acquire(t.Context(), "k")
 			if err != nil {
@@ -469,7 +434,7 @@ func TestShortWaitOutlastsTheGapOfALeftKey(t *testing.T) {
 func TestSingleAttemptWaitsOutOneGap(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
-		c := client(t, b, lock.Config{})
+		c := client(t, backend.Of(b), lock.Config{})
 		release(t, acquire(t, c, "k"))
 		began := time.Now()
 		go func() {
@@ -501,7 +466,7 @@ func TestKeyIsNotLeftByAnUndoOrALostLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
 		b.fails = true
-		c := client(t, b, lock.Config{TTL: time.Second, RenewEvery: -1})
+		c := client(t, backend.Of(b), lock.Config{TTL: time.Second, RenewEvery: -1})
 		if err := acquire(t, c, "undone").Release(); err == nil {
 			t.Error("a release that failed says that it did not")
 		}
@@ -526,7 +491,7 @@ func TestKeyIsNotLeftByAnUndoOrALostLease(t *testing.T) {
 func TestClientLooksAtALeftKeyUntilTheGapEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := newShy(s, 100*time.Millisecond)
-		c := client(t, b, lock.Config{})
+		c := client(t, backend.Of(b), lock.Config{})
 		release(t, acquire(t, c, "k"))
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Holding is one key that this process holds.
@@ -75,24 +77,30 @@ var (
 // first Close would close the backend while the second Client uses it.
 var owned sync.Map // Backend → nothing
 
-// own records that b belongs to a Client. A backend that is no pointer cannot
-// be distinguished from its equals, so own accepts it.
-func own(b Backend) error {
-	v := reflect.ValueOf(b)
-	switch {
-	case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil():
-		return errNoBackend
-	case v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0:
-		return nil
+// own returns the Backend behind s, and records that it belongs to a Client. A
+// Backend that is no pointer cannot be distinguished from its equals, so own
+// accepts it.
+func own(s backend.Store) (backend.Backend, error) {
+	if isNil(s) || isNil(s.Contract()) {
+		return nil, errNoBackend
+	}
+	b := s.Contract()
+	if t := reflect.TypeOf(b); t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
+		return b, nil
 	}
 	if _, taken := owned.LoadOrStore(b, nil); taken {
-		return errOwned
+		return nil, errOwned
 	}
-	return nil
+	return b, nil
+}
+
+func isNil(a any) bool {
+	v := reflect.ValueOf(a)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // disown records that the Client of b was closed.
-func disown(b Backend) {
+func disown(b backend.Backend) {
 	if reflect.TypeOf(b).Kind() == reflect.Pointer {
 		owned.Delete(b)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -54,23 +55,24 @@ func TestLeasesReportKeysAndTheirBegin(t *testing.T) {
 
 // nobody is a backend whose value is a pointer.
 type nobody struct {
-	lock.Backend
+	backend.Backend
 	_ int
 }
 
 func TestTwoClientsOnOneBackendAreAnError(t *testing.T) {
-	b := &nobody{Backend: locktest.NewStore(lock.Machine).Backend()}
-	first, err := lock.New(b, lock.Config{})
+	b := &nobody{Backend: locktest.NewStore(lock.Machine).Backend().Contract()}
+	first, err := lock.New(backend.Of(b), lock.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lock.New(b, lock.Config{}); err == nil || !strings.Contains(err.Error(), "Client.With") {
+	if _, err := lock.New(backend.Of(b), lock.Config{}); err == nil ||
+		!strings.Contains(err.Error(), "Client.With") {
 		t.Errorf("a second Client: %v", err)
 	}
 	if err := first.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	second, err := lock.New(b, lock.Config{})
+	second, err := lock.New(backend.Of(b), lock.Config{})
 	if err != nil {
 		t.Fatalf("after the first was closed: %v", err)
 	}
@@ -80,11 +82,11 @@ func TestTwoClientsOnOneBackendAreAnError(t *testing.T) {
 }
 
 func TestBackendOfARefusedConfigIsFree(t *testing.T) {
-	b := &nobody{Backend: locktest.NewStore(lock.Machine).Backend()}
-	if _, err := lock.New(b, lock.Config{TTL: -1}); err == nil {
+	b := &nobody{Backend: locktest.NewStore(lock.Machine).Backend().Contract()}
+	if _, err := lock.New(backend.Of(b), lock.Config{TTL: -1}); err == nil {
 		t.Fatal("a negative TTL")
 	}
-	c, err := lock.New(b, lock.Config{})
+	c, err := lock.New(backend.Of(b), lock.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +95,17 @@ func TestBackendOfARefusedConfigIsFree(t *testing.T) {
 	}
 }
 
+// opened is a Store as a package of a backend has it.
+type opened struct{ b backend.Backend }
+
+func (o *opened) Contract() backend.Backend { return o.b }
+
 func TestNilBackendIsAnError(t *testing.T) {
-	for name, b := range map[string]lock.Backend{"nil": nil, "a nil pointer": (*nobody)(nil)} {
-		if _, err := lock.New(b, lock.Config{}); err == nil ||
+	for name, s := range map[string]backend.Store{
+		"nil": nil, "a nil pointer": (*opened)(nil),
+		"of nil": backend.Of(nil), "of a nil pointer": backend.Of((*nobody)(nil)),
+	} {
+		if _, err := lock.New(s, lock.Config{}); err == nil ||
 			!strings.Contains(err.Error(), "backend is nil") {
 			t.Errorf("%s: %v", name, err)
 		}

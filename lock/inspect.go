@@ -4,31 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Inspector is implemented by a Backend that can look at a key, and free it by
-// force. See [Client.Inspect] and [Client.ForceRelease], which call it.
-type Inspector interface {
-	Describe(ctx context.Context, key string) (Info, error)
-	ForceRelease(ctx context.Context, key, value string) (bool, error)
-}
-
-// Info describes what is stored on a key.
-type Info struct {
-	Key string
-
-	// Held is the error of an attempt that would find the key like this: a
-	// [*HeldError] that names the holder, or an error that names another type
-	// of value. Nil: the key is free.
-	Held error
-
-	// Value is what [Client.ForceRelease] compares with the key.
-	Value string
-
-	// Detail is the Backend's own description: a modern.Info or a
-	// legacy.Observation.
-	Detail any
-}
+// Info describes what is stored on a key. Package lock/backend documents its
+// fields.
+type Info = backend.Info
 
 // Inspect looks at a key and takes nothing. The key may be held by any client.
 // The answer describes the past: the key may have changed since.
@@ -61,8 +43,8 @@ func (c *Client) ForceRelease(ctx context.Context, key, value string) (bool, err
 	return deleted, nil
 }
 
-func (c *Client) inspector() (Inspector, error) {
-	b, ok := c.core.backend.(Inspector)
+func (c *Client) inspector() (backend.Inspector, error) {
+	b, ok := c.core.backend.(backend.Inspector)
 	if !ok {
 		return nil, fmt.Errorf("lock: the backend, a %T, is no Inspector: %w", c.core.backend,
 			errors.ErrUnsupported)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Lease is one key held, until it is released, it is lost, or its Client is
@@ -14,7 +16,7 @@ import (
 type Lease struct {
 	client *Client
 	queue  *queue // goroutines of this process for the key; after passTurn only its key may be read
-	grant  Grant
+	grant  backend.Grant
 	asked  time.Duration // elapsed time before the attempt that got the grant
 
 	spot // position in the scheduler
@@ -34,7 +36,7 @@ type Lease struct {
 // never is the elapsed time of an event that is not planned.
 const never = time.Duration(1<<63 - 1)
 
-func newLease(c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
+func newLease(c *Client, q *queue, grant backend.Grant, asked time.Duration) *Lease {
 	l := &Lease{client: c, queue: q, grant: grant, asked: asked}
 	l.renewal.next, l.watch.next, l.watch.touched = never, never, -never
 	if c.core.waker != nil {
@@ -45,10 +47,13 @@ func newLease(c *Client, q *queue, grant Grant, asked time.Duration) *Lease {
 	return l
 }
 
-// start hands l to the scheduler. Its trust counts already, and no other
-// goroutine knows l yet.
-func (l *Lease) start() {
+// start hands l to the scheduler. urgent makes its renewal due at once. Trust
+// counts already, and no other goroutine knows l yet.
+func (l *Lease) start(urgent bool, now reading) {
 	l.planRenewal(l.asked)
+	if urgent {
+		l.renewFrom(now.elapsed)
+	}
 	l.client.core.sched.set(l, l.due())
 }
 
@@ -122,7 +127,7 @@ func (l *Lease) Token() string { return l.grant.Token() }
 // Fence returns the lease's fencing number, if it has one. The number is
 // strictly greater than those of all earlier leases on the key.
 func (l *Lease) Fence() (int64, bool) {
-	f, ok := l.grant.(Fenced)
+	f, ok := l.grant.(backend.Fenced)
 	if !ok || f.Fence() == 0 {
 		return 0, false
 	}
@@ -258,14 +263,9 @@ func (l *Lease) giveBack(lost error, now reading) error {
 		gap = l.politeness()
 	}
 	mayHand := lost == nil && gap == 0
-	handed, err := mayHand && k.share(l, now), error(nil)
-	if !handed {
+	var err error
+	if !mayHand || !k.share(l, now) {
 		k.sched.drop(l)
-		if mayHand {
-			handed, err = k.pass(l)
-		}
-	}
-	if !handed {
 		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
 		gap, err = l.release(ctx, gap)
 		if cancel != nil {

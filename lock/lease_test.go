@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -42,7 +43,7 @@ func TestHeldLeaseIsRenewedAndTrusted(t *testing.T) {
 	}
 }
 
-var backends = map[string]func(*locktest.Store) lock.Backend{
+var backends = map[string]func(*locktest.Store) backend.Store{
 	"plain": (*locktest.Store).Backend,
 	"full":  (*locktest.Store).Full,
 }
@@ -69,23 +70,24 @@ func TestLeasesTakenTogetherAreExtendedTogether(t *testing.T) {
 
 // counted is a backend that records the most leases extended in one call.
 type counted struct {
-	lock.Backend
+	backend.Backend
 	most atomic.Int64
 }
 
-func (b *counted) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+func (b *counted) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
 	for n := int64(len(gs)); ; {
 		most := b.most.Load()
 		if n <= most || b.most.CompareAndSwap(most, n) {
-			return b.Backend.(lock.BatchExtender).ExtendAll(ctx, gs, ttl)
+			return b.Backend.(backend.BatchExtender).ExtendAll(ctx, gs, ttl)
 		}
 	}
 }
 
 func TestCallsExtendABoundedNumberOfLeases(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		b := &counted{Backend: s.Full()}
-		c := client(t, b, lock.Config{TTL: 10 * time.Second})
+		b := &counted{Backend: s.Full().Contract()}
+		c := client(t, backend.Of(b), lock.Config{TTL: 10 * time.Second})
 		var held []*lock.Lease
 		for i := range 20_000 {
 			held = append(held, acquire(t, c, fmt.Sprint(i)))
@@ -496,77 +498,6 @@ func TestRenewByHandExtendsTheLease(t *testing.T) {
 			t.Error("the lease was lost after one failure")
 		}
 		release(t, l)
-	})
-}
-
-func TestHandOverPassesTheKeyInOneCommandAndIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{HandOvers: 3})
-		first := acquire(t, c, "k")
-		var wg sync.WaitGroup
-		fences := make(chan int64, 10)
-		for range 9 {
-			wg.Go(func() {
-				l := acquire(t, c, "k")
-				f, _ := l.Fence()
-				fences <- f
-				release(t, l)
-			})
-		}
-		synctest.Wait()
-		release(t, first)
-		wg.Wait()
-		// Ten acquisitions: the first, then three handed over for each that
-		// went through the store.
-		if passes, tries := s.Calls("pass"), s.Calls("try"); passes != 7 || tries != 3 {
-			t.Errorf("%d hand-overs and %d attempts", passes, tries)
-		}
-		last, _ := first.Fence()
-		for range 9 {
-			if f := <-fences; f <= last {
-				t.Errorf("fence %d after %d", f, last)
-			} else {
-				last = f
-			}
-		}
-	})
-}
-
-func TestHandOverOfUnknownOutcomeIsNotHandedOn(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{})
-		first := acquire(t, c, "k")
-		got := make(chan *lock.Lease)
-		go func() { got <- acquire(t, c, "k") }()
-		synctest.Wait()
-		s.Order(locktest.Fault{Op: "pass", Times: 1, Err: errServer, After: true})
-		began := time.Now()
-		wantErr(t, first.Release(), errServer)
-		l := <-got
-		if l.Err() != nil || s.Holder("k") != l.Token() {
-			t.Error("the next holder does not hold")
-		}
-		if waited := time.Since(began); waited > 5*time.Second {
-			t.Errorf("the next holder waited for %v: what the hand-over took was not undone", waited)
-		}
-		time.Sleep(time.Minute) // an undo still under way must not free the key
-		if l.Err() != nil || s.Holder("k") != l.Token() {
-			t.Error("the next holder was freed")
-		}
-		release(t, l)
-	})
-}
-
-func TestHandOverOfAStolenKeyReturnsErrLost(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{Wait: time.Second})
-		first := acquire(t, c, "k")
-		failed := make(chan error)
-		go func() { _, err := c.Acquire(t.Context(), "k"); failed <- err }()
-		synctest.Wait()
-		s.Seize("k", "thief", time.Hour)
-		wantErr(t, first.Release(), lock.ErrLost)
-		wantErr(t, <-failed, lock.ErrHeld)
 	})
 }
 

@@ -8,8 +8,7 @@ import "time"
 type queue struct {
 	key    string
 	last   *ticket // last waiter in a ring, whose next is the first; nil without waiters
-	passes int32   // hand-overs by command, in a row
-	shares int32   // hand-overs without a command, in a row
+	shares int32   // hand-overs in a row
 	busy   bool
 	met    bool // the last attempt found other waiters; only the goroutine with the turn uses it
 
@@ -26,17 +25,14 @@ type ticket struct {
 	prev   *ticket       //
 	ready  chan struct{} // capacity 1: gets at most one value, after got was set
 	got    turn
-	gone   bool // under core.mu: its goroutine no longer waits
-	called bool // under core.mu: a turn was given to it, or will be
+	called bool // under core.mu: a turn was given to it
 }
 
 // turn is what a waiter gets when the goroutine before it is done. It is empty
 // if the waiter has to make its own attempts.
 type turn struct {
-	lease  *Lease  // the key was shared
-	grant  Grant   // the key was passed on by command
-	asked  reading // instant before the key was passed on
-	closed bool    // the Client was closed
+	lease  *Lease // the key was shared
+	closed bool   // the Client was closed
 }
 
 // ticket returns an unused ticket. It takes those again whose turn was
@@ -76,15 +72,6 @@ func (q *queue) push(t *ticket) {
 		q.last.next, first.prev = t, t
 	}
 	q.last = t
-}
-
-// pushFront puts t before all others.
-func (q *queue) pushFront(t *ticket) {
-	before := q.last
-	q.push(t)
-	if before != nil {
-		q.last = before
-	}
 }
 
 // remove takes t out.
@@ -150,7 +137,6 @@ func (k *core) drop(q *queue) {
 // already been called, the turn and what came with it go on to the next waiter.
 func (k *core) abandon(q *queue, t *ticket) {
 	k.mu.Lock()
-	t.gone = true
 	if !t.called {
 		q.remove(t)
 		k.countOut()
@@ -158,28 +144,16 @@ func (k *core) abandon(q *queue, t *ticket) {
 		return
 	}
 	k.mu.Unlock()
-	// The sender of this turn may still be on its way to the store with a
-	// hand-over. Either the sender sees gone, or abandon takes the turn out
-	// here: exactly one of the two passes it on.
-	select {
-	case <-t.ready:
-		k.refuse(q, t.client, t.got)
-	default:
-	}
-}
-
-// refuse passes on a turn that its goroutine no longer wants.
-func (k *core) refuse(q *queue, c *Client, got turn) {
+	// The turn was sent under k.mu.
+	<-t.ready
 	switch {
-	case got.closed:
+	case t.got.closed:
 		return
-	case got.lease != nil:
-		got.lease.refuse()
-		return
-	case got.grant != nil:
-		k.undo(got.grant, q.key, &c.cfg)
+	case t.got.lease != nil:
+		t.got.lease.refuse()
+	default:
+		k.leave(q, 0)
 	}
-	k.leave(q, 0)
 }
 
 // leave ends a turn, and the next waiter's begins. stayAway is how long this
@@ -187,8 +161,8 @@ func (k *core) refuse(q *queue, c *Client, got turn) {
 func (k *core) leave(q *queue, stayAway time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if q.passes+q.shares > 0 {
-		q.passes, q.shares, q.moment = 0, 0, 0
+	if q.shares > 0 {
+		q.shares, q.moment = 0, 0
 	}
 	if stayAway > 0 {
 		q.moment = k.keeper.now().Elapsed + stayAway

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // work is what a worker is to do for a lease.
@@ -162,7 +164,7 @@ func (k *core) extendAll(leases []*Lease, ttl time.Duration) {
 	if k.hurry.Load() {
 		return // Close has ended them
 	}
-	grants := make([]Grant, len(leases))
+	grants := make([]backend.Grant, len(leases))
 	for i, l := range leases {
 		grants[i] = l.grant
 	}
@@ -184,7 +186,7 @@ const lastRetries = 10 * time.Millisecond
 // extended applies the outcome of an Extend. asked is the instant before the
 // call: trust never counts from later than the backend says, nor from later
 // than the reply. planned is false for a Renew by the holder.
-func (l *Lease) extended(t Term, err error, asked reading, planned bool) {
+func (l *Lease) extended(t backend.Term, err error, asked reading, planned bool) {
 	k, cfg := l.client.core, &l.client.cfg
 	now := k.keeper.nowReading()
 	l.mu.Lock()
@@ -202,7 +204,7 @@ func (l *Lease) extended(t Term, err error, asked reading, planned bool) {
 	case err == nil:
 		l.trust = l.client.trustIn(t, asked, now)
 		l.planRenewal(now.elapsed)
-	case errors.Is(err, ErrNotRenewable):
+	case errors.Is(err, backend.ErrNotRenewable):
 		l.renewal.next = never
 	case !planned:
 		// The holder's own Renew failed. The next planned renewal keeps its

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -47,7 +48,7 @@ func TestHangingRenewLeavesTimeForTheNext(t *testing.T) {
 
 // A firewall forgot the connection; the next attempt uses a working one.
 func TestRenewalWithoutAnswerLeavesTimeForAnother(t *testing.T) {
-	for name, backend := range map[string]func(*locktest.Store) lock.Backend{
+	for name, backend := range map[string]func(*locktest.Store) backend.Store{
 		"alone": (*locktest.Store).Backend, "in batches": (*locktest.Store).Full,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,14 +69,14 @@ func TestRenewalWithoutAnswerLeavesTimeForAnother(t *testing.T) {
 // nothing.
 type spendthrift struct{}
 
-func (spendthrift) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
-	return bare{lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}, nil
+func (spendthrift) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return bare{backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}}, nil
 }
 
 // The holders never release these leases.
 func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, spendthrift{}, lock.Config{TTL: time.Second, RenewEvery: -1})
+		c := client(t, backend.Of(spendthrift{}), lock.Config{TTL: time.Second, RenewEvery: -1})
 		const leases = 20_000
 		round := func(n int) {
 			for i := range n {

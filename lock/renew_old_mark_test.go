@@ -8,32 +8,33 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
 // lagging is a backend whose trust counts from 15 s before the present, as that
 // of a store where only an earlier write proves something.
 type lagging struct {
-	lock.Backend
+	backend.Backend
 	extends atomic.Int32
 	granted time.Duration // before the present, from when trust in a new grant counts
 }
 
 type laggingGrant struct {
-	lock.Grant
+	backend.Grant
 	b *lagging
 }
 
-func (g *laggingGrant) Term() lock.Term { return ago(g.Grant.Term(), g.b.granted) }
+func (g *laggingGrant) Term() backend.Term { return ago(g.Grant.Term(), g.b.granted) }
 
 // ago returns a term whose trust counts from so much earlier.
-func ago(term lock.Term, earlier time.Duration) lock.Term {
+func ago(term backend.Term, earlier time.Duration) backend.Term {
 	term.Sent.Elapsed -= earlier
 	term.Sent.Wall = term.Sent.Wall.Add(-earlier)
 	return term
 }
 
-func (b *lagging) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *lagging) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (b *lagging) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	return &laggingGrant{g, b}, nil
 }
 
-func (g *laggingGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+func (g *laggingGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
 	g.b.extends.Add(1)
 	term, err := g.Grant.Extend(ctx, ttl)
 	return ago(term, 15*time.Second), err
@@ -53,8 +54,10 @@ func (g *laggingGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term
 // before that.
 func TestFirstRenewalOfAnOldTermComesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &lagging{Backend: locktest.NewStore(lock.Machine).Backend(), granted: 19_900 * time.Millisecond}
-		client, err := lock.New(b, lock.Config{TTL: 30 * time.Second, RenewEvery: 20 * time.Second})
+		b := &lagging{Backend: locktest.NewStore(lock.Machine).Backend().Contract(),
+			granted: 19_900 * time.Millisecond}
+		client, err := lock.New(backend.Of(b),
+			lock.Config{TTL: 30 * time.Second, RenewEvery: 20 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +80,8 @@ func TestFirstRenewalOfAnOldTermComesEarly(t *testing.T) {
 // pause the scheduler would ask again at once, for ever.
 func TestRenewalPausesWhereTrustLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &lagging{Backend: locktest.NewStore(lock.Machine).Backend()}
-		client, err := lock.New(b, lock.Config{TTL: 30 * time.Second})
+		b := &lagging{Backend: locktest.NewStore(lock.Machine).Backend().Contract()}
+		client, err := lock.New(backend.Of(b), lock.Config{TTL: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // mostSlack is the longest time by which a renewal may be sent early, to share
@@ -182,7 +184,8 @@ func (s *scheduler) loop() {
 // sent early together with that one. After a step of the wall clock all leases
 // are due. The leases that it returns stay in the timeline, without a time.
 // Their tick plans them anew.
-func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*once, next time.Duration) {
+func (s *scheduler) collect(now backend.Instant, stepped bool) (due []*Lease, funcs []*once,
+	next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stepped {
@@ -227,14 +230,14 @@ func (s *scheduler) collect(now Instant, stepped bool) (due []*Lease, funcs []*o
 }
 
 // lead returns how far the wall clock is ahead of elapsed time.
-func (s *scheduler) lead(now Instant) time.Duration {
+func (s *scheduler) lead(now backend.Instant) time.Duration {
 	return time.Duration(now.Wall.UnixNano()) - now.Elapsed
 }
 
 // stepped compares wall and elapsed time with the last look, whose difference
 // is in last. It logs a jump of the wall clock, and reports whether the jump
 // was forwards.
-func (s *scheduler) stepped(last *time.Duration, now Instant) bool {
+func (s *scheduler) stepped(last *time.Duration, now backend.Instant) bool {
 	lead := s.lead(now)
 	moved := lead - *last
 	*last = lead

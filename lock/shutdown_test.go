@@ -11,18 +11,19 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
 // stubborn is a backend whose Release takes its time, whatever its context
 // does.
 type stubborn struct {
-	lock.Backend
+	backend.Backend
 	takes time.Duration
 	begun atomic.Int32 // releases
 }
 
-func (s *stubborn) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (s *stubborn) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := s.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (s *stubborn) Try(ctx context.Context, key string, ttl time.Duration) (lock
 }
 
 type stubbornGrant struct {
-	lock.Grant
+	backend.Grant
 	s *stubborn
 }
 
@@ -45,8 +46,8 @@ func (g *stubbornGrant) Release(context.Context) error {
 // each. Close waits for none of them, and none begins after it.
 func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		b := &stubborn{Backend: s.Backend(), takes: 2 * time.Second}
-		c, err := lock.New(b, lock.Config{TTL: time.Minute})
+		b := &stubborn{Backend: s.Backend().Contract(), takes: 2 * time.Second}
+		c, err := lock.New(backend.Of(b), lock.Config{TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // ailing is a store whose attempts fail with the given errors in order and then
@@ -24,7 +25,7 @@ func (s *ailing) Close() error {
 	return nil
 }
 
-func (s *ailing) Try(context.Context, string, time.Duration) (lock.Grant, error) {
+func (s *ailing) Try(context.Context, string, time.Duration) (backend.Grant, error) {
 	s.tries++
 	if s.tries <= len(s.fails) {
 		return nil, s.fails[s.tries-1]
@@ -38,10 +39,10 @@ type easy struct{}
 func (easy) Key() string                   { return "k" }
 func (easy) Token() string                 { return "t" }
 func (easy) Fence() (int64, bool)          { return 0, false }
-func (easy) Term() lock.Term               { return lock.Term{} }
+func (easy) Term() backend.Term            { return backend.Term{} }
 func (easy) Release(context.Context) error { return nil }
-func (easy) Extend(context.Context, time.Duration) (lock.Term, error) {
-	return lock.Term{}, nil
+func (easy) Extend(context.Context, time.Duration) (backend.Term, error) {
+	return backend.Term{}, nil
 }
 
 // trouble is an error of the store or the network.
@@ -92,7 +93,7 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &ailing{fails: c.fails}
-				client, err := lock.New(store, lock.Config{
+				client, err := lock.New(backend.Of(store), lock.Config{
 					Wait: c.wait, RetryEvery: time.Second, RenewEvery: -1,
 					Jitter: func(time.Duration) time.Duration { return 0 },
 				})
@@ -123,7 +124,7 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 // Waiting goroutines count the store's silence from when they began to wait.
 func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lock.New(&ailing{fails: times(1000, lost)},
+		client, err := lock.New(backend.Of(&ailing{fails: times(1000, lost)}),
 			lock.Config{RetryEvery: time.Second, RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +151,7 @@ func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 
 func TestEndedContextReportsTheStoresTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lock.New(&ailing{fails: times(1000, lost)},
+		client, err := lock.New(backend.Of(&ailing{fails: times(1000, lost)}),
 			lock.Config{RetryEvery: time.Second, RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +171,7 @@ func TestEndedContextReportsTheStoresTrouble(t *testing.T) {
 
 func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 	store := &ailing{}
-	first, err := lock.New(store, lock.Config{})
+	first, err := lock.New(backend.Of(store), lock.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,14 +179,14 @@ func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 		if err := first.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if second, err := lock.New(store, lock.Config{}); err == nil {
+		if second, err := lock.New(backend.Of(store), lock.Config{}); err == nil {
 			defer second.Close(t.Context())
 		}
 	}
 	if store.closed != 1 {
 		t.Errorf("the backend was closed %d times by one Client", store.closed)
 	}
-	if _, err := lock.New(store, lock.Config{}); err == nil {
+	if _, err := lock.New(backend.Of(store), lock.Config{}); err == nil {
 		t.Error("two Clients have one backend")
 	}
 }
@@ -193,7 +194,7 @@ func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 // The context given to a joined Do may outlive the lease, as this one does. The
 // context that its func gets must still end with the lease.
 func TestJoinedDoEndsWithTheLease(t *testing.T) {
-	client, err := lock.New(&ailing{}, lock.Config{})
+	client, err := lock.New(backend.Of(&ailing{}), lock.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

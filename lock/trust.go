@@ -1,6 +1,10 @@
 package lock
 
-import "time"
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
+)
 
 // The three parts of a lease's state below are plain values with pure methods:
 // instants go in, instants and answers come out. Elapsed times are those of the
@@ -16,13 +20,17 @@ type trust struct {
 // trustIn returns the trust in a term. asked, the instant before the call,
 // replaces a Sent that the backend left out or that lies ahead of now by
 // elapsed time. If the wall clock was set back meanwhile, Sent can lie ahead of
-// now by the wall clock but not by elapsed time. Elapsed time decides.
-func (c *Client) trustIn(t Term, asked, now reading) trust {
+// now by the wall clock but not by elapsed time. Elapsed time decides. A term
+// that was given has nothing left without its Sent: it began before asked.
+func (c *Client) trustIn(t backend.Term, asked, now reading) trust {
 	ttl := c.cfg.TTL
 	if t.TTL > 0 {
 		ttl = min(ttl, t.TTL)
 	}
 	in := trust{sent: asked, span: ttl - max(c.cfg.Margin, 0)}
+	if t.Given {
+		in.sent = reading{asked.wall - ttl, asked.elapsed - ttl}
+	}
 	if t.Sent.Wall.IsZero() {
 		return in
 	}
@@ -35,6 +43,9 @@ func (c *Client) trustIn(t Term, asked, now reading) trust {
 
 // holds reports whether the lease can be trusted at now.
 func (t trust) holds(now reading) bool { return t.sent.age(now) < t.span }
+
+// left is how much trust is left at now.
+func (t trust) left(now reading) time.Duration { return t.span - t.sent.age(now) }
 
 // end is when trust ends, in elapsed time, if the wall clock does not step.
 func (t trust) end() time.Duration { return t.sent.elapsed + t.span }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// undoEvery is the first pause between two attempts to undo; each further pause
-// is twice as long.
+// undoEvery is the first pause between two attempts to undo. Each further pause
+// is twice as long, up to a third of the TTL.
 const undoEvery = 50 * time.Millisecond
 
 // undoTogether is how many grants are given back at the same time. A backend
@@ -22,7 +24,7 @@ const undoTogether = 256
 //
 // "Not held" is no reason to stop. The command that takes the key may still be
 // under way and arrive after the one that gives it back.
-func (k *core) undo(g Grant, key string, cfg *Config) {
+func (k *core) undo(g backend.Grant, key string, cfg *Config) {
 	k.countIn() // Close waits for the undo; the caller still counts, so Close has not ended
 	k.undos.begin(key, cfg)
 	from := k.keeper.now()
@@ -123,9 +125,9 @@ func (k *core) tellLeft(key string, cfg *Config, err error) {
 	}
 }
 
-// undoOnce is one attempt to undo; it plans the next attempt with twice the
-// pause.
-func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause time.Duration) {
+// undoOnce is one attempt to undo; it plans the next attempt after the pause,
+// which grows.
+func (k *core) undoOnce(g backend.Grant, key string, cfg *Config, from backend.Instant, pause time.Duration) {
 	if k.hurry.Load() { // Close's context has ended: nothing new begins
 		k.tellLeft(key, cfg, ErrClosed)
 		k.undone(key)
@@ -145,7 +147,7 @@ func (k *core) undoOnce(g Grant, key string, cfg *Config, from Instant, pause ti
 	// arrived in time.
 	next := min(now.Elapsed+pause, from.Elapsed+cfg.TTL)
 	again := func() {
-		if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, 2*pause) }) {
+		if !k.janitor.do(func() { k.undoOnce(g, key, cfg, from, min(2*pause, cfg.TTL/3)) }) {
 			k.tellLeft(key, cfg, err)
 			k.undone(key)
 		}

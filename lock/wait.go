@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // arm asks to be woken when the held key changes, if the store can report that.
@@ -41,7 +43,7 @@ func (a *attempt) arm(ctx context.Context, err error) (free bool) {
 		// The key was released between the attempt and the watch, or only time
 		// frees it.
 		return a.core.pacer == nil && a.goOn(free)
-	case errors.Is(err, ErrNoWake):
+	case errors.Is(err, backend.ErrNoWake):
 		a.wakeless = true
 	}
 	return false
@@ -93,8 +95,7 @@ func (a *attempt) rhythm() (pause, drawn time.Duration) {
 		pause = max(recheckEvery, cfg.RetryEvery)
 		return pause + pause/4, pause / 4
 	case a.place != nil && cfg.RetryEvery > recheckEvery:
-		// A place that is not tried lapses, and so does the reservation that a
-		// release made for it.
+		// A place that is not tried lapses.
 		return recheckEvery + recheckEvery/4, recheckEvery / 4
 	}
 	return cfg.RetryEvery, cfg.RetryEvery / 4
@@ -151,13 +152,47 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	if a.cancel != nil {
 		wake = a.wake
 	}
-	select {
-	case <-a.core.keeper.clock.After(d):
-	case <-wake:
-	case <-ctx.Done():
-		return a.contextEnded(ctx)
-	case <-a.core.closing:
-		return ErrClosed
+	clock := a.core.keeper.clock
+	over, voice := clock.After(d), a.voice(d)
+	for {
+		select {
+		case <-voice:
+			a.say()
+			voice = nil
+			continue
+		case <-over:
+		case <-wake:
+		case <-ctx.Done():
+			return a.contextEnded(ctx)
+		case <-a.core.closing:
+			return ErrClosed
+		}
+		return nil
 	}
-	return nil
+}
+
+// voiceAfter is how long an Acquire without Config.Wait waits before the log
+// says for what: the key may be one that nobody gives back.
+const voiceAfter = 5 * time.Second
+
+// voice returns a channel for when the log is to name what is waited for; nil
+// if that is not within d.
+func (a *attempt) voice(d time.Duration) <-chan time.Time {
+	if a.client.cfg.Wait != 0 || a.spoke {
+		return nil
+	}
+	now := a.core.keeper.now().Elapsed
+	if a.quiet == 0 {
+		a.quiet = now + voiceAfter
+	}
+	if a.quiet-now > d {
+		return nil
+	}
+	return a.core.keeper.clock.After(max(a.quiet-now, 0))
+}
+
+func (a *attempt) say() {
+	a.spoke = true
+	loud(a.client.cfg.Logger).Info("still waiting for a key; Config.Wait bounds the wait",
+		"key", a.key, "for", voiceAfter, "error", a.last)
 }

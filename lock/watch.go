@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // watchPause is the least time between two looks at a key that is being
@@ -62,7 +64,7 @@ func (k *core) watchSome() {
 	if len(leases) == 0 || k.hurry.Load() {
 		return
 	}
-	grants, holders := make([]Grant, len(leases)), make([]interface{ Touched() }, len(leases))
+	grants, holders := make([]backend.Grant, len(leases)), make([]interface{ Touched() }, len(leases))
 	for i, l := range leases {
 		grants[i], holders[i] = l.grant, (*watched)(l)
 	}

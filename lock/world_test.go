@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -21,7 +22,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *locktest.Store)) {
 
 // client makes a Client and closes it at the end of the test, by when nothing
 // may be under way.
-func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
+func client(t *testing.T, b backend.Store, cfg lock.Config) *lock.Client {
 	t.Helper()
 	c, err := lock.New(b, cfg)
 	if err != nil {

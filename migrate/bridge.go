@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Bridge takes locks by two keys on one server. M holds the token of the
@@ -44,7 +46,31 @@ import (
 // with a smaller lease, or whose attempt takes longer than the gap, can hold
 // alongside a getsetlock client. The getsetlock client's lease is then reported
 // lost, but only afterwards.
-type Bridge struct {
+type Bridge struct{ engine *bridgeEngine }
+
+// Contract returns what [lock.New] calls.
+func (b *Bridge) Contract() backend.Backend { return b.engine }
+
+// Dialect returns what the old clients write.
+func (b *Bridge) Dialect() dialect.Dialect { return b.engine.dialect }
+
+// Terms returns the terms of the old clients, with defaults filled in.
+func (b *Bridge) Terms() dialect.Terms { return b.engine.terms }
+
+// Inspect looks at both keys of a lock and takes nothing.
+func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, error) {
+	return b.engine.Inspect(ctx, key)
+}
+
+// Stats returns the counts since New.
+func (b *Bridge) Stats() BridgeStats { return b.engine.stats() }
+
+// Close ends the connections and waits for every goroutine. Locks that are
+// still held end by their TTL. A [lock.Client] closes its backend.
+func (b *Bridge) Close() error { return b.engine.Close() }
+
+// bridgeEngine is the contract of a Bridge.
+type bridgeEngine struct {
 	cfg     Config
 	dialect dialect.Dialect
 	terms   dialect.Terms
@@ -56,7 +82,8 @@ type Bridge struct {
 	member  registered    // nil where the phases come from another source
 
 	judge *legacy.Judge
-	inner legacy.Backend // takes locks in phase observe
+	old   *legacy.Backend // takes locks in phase observe
+	inner hardened        // its contract
 	clock clocks.Clock
 	mux   *wire.Mux
 	count bridgeCounters
@@ -64,6 +91,7 @@ type Bridge struct {
 	lastPX    atomic.Pointer[boxed] // last TTL asked for
 	clockRead atomic.Int64          // elapsed time at which an attempt last asked for the server's clock
 	oldServer atomic.Bool           // a script that has called TIME may not write
+	isPlaced  atomic.Bool           // the member's field was found on the bridge's server
 
 	armed    watches.Armed  // watches of held keys
 	orphans  sync.WaitGroup // goroutines that await the end of locks that could not be released
@@ -72,10 +100,19 @@ type Bridge struct {
 	isClosed bool
 }
 
+// hardened is the contract of a legacy.Backend in mode Hardened.
+type hardened interface {
+	backend.Backend
+	backend.BatchExtender
+	backend.Waker
+	backend.Advisor
+}
+
 // registered is what a [Member] has beyond a [Ledger]: its answers to a Bridge.
 type registered interface {
-	// actsBy takes the func that returns the bridge's Behind and Ahead.
-	actsBy(bounds func() (behind, ahead time.Duration))
+	// actsBy takes how the bridge judges clocks, and its longest lease before
+	// phase modern.
+	actsBy(judge bounded, first time.Duration)
 	// asks notes that leases of ttl will be asked for.
 	asks(ttl time.Duration)
 	// keeps returns why no lease may be renewed for ttl now; nil: it may.
@@ -86,11 +123,26 @@ type registered interface {
 	epoch() int64
 	// life returns how often the member may have been forgotten.
 	life() int64
+	// foundBy returns nil if the server of mux has the member's field.
+	foundBy(ctx context.Context, mux *wire.Mux) error
+	// Refresh makes a round.
+	Refresh(ctx context.Context) error
+	// saw returns what watchers saw of old clients' clocks.
+	saw() dialect.Seen
+	// composes takes what all locks of the bridge are composed with.
+	composes(b *bridgeEngine, target backend.Backend)
+	// proved returns why no composed lock is taken in a phase; nil: it may.
+	proved(ctx context.Context, p Phase) error
 	// target names what all locks of the program are composed with; empty: none
 	// is.
 	target() string
-	// countsFor returns the namespace whose fencing numbers are drawn.
-	countsFor(namespace string) string
+}
+
+// bounded is how a bridge judges old clients' clocks, which a [legacy.Judge]
+// says: by which bounds, and after what was seen elsewhere.
+type bounded interface {
+	Bounds() (behind, ahead time.Duration)
+	Told(seen dialect.Seen)
 }
 
 var _ registered = (*Member)(nil)
@@ -111,7 +163,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	full := judge.Config()
-	b := &Bridge{
+	b := &bridgeEngine{
 		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: clocks.New(full.Clock),
 		counter: counterKey(cfg.Namespace), closed: make(chan struct{}),
 	}
@@ -122,14 +174,15 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		return nil, fmt.Errorf("migrate: Config.Dialect: %w", err)
 	}
 	b.tomb = tomb
-	if b.inner, err = legacy.New(pool, cfg.hardened()); err != nil {
+	if b.old, err = legacy.New(pool, cfg.hardened()); err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	judge.Share(b.inner)
+	b.inner = b.old.Contract().(hardened)
+	judge.Share(b.old)
 	b.mux, err = wire.New(pool, wire.Options{
 		Timeout: cfg.Timeout, Lost: func(error) { b.oldServer.Store(false) }})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.inner.Close())
+		return nil, errors.Join(fmt.Errorf("migrate: %w", err), b.old.Close())
 	}
 	if l, ok := cfg.Phases.(Ledger); ok {
 		b.tag = " " + l.ID()
@@ -137,57 +190,36 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	}
 	if m, ok := cfg.Phases.(registered); ok {
 		b.member = m
-		m.actsBy(b.bounds)
+		first := record.LongestTime
+		if b.longLeases() {
+			first = b.longest
+		}
+		m.actsBy(judge, first)
 	}
-	return b, nil
+	return &Bridge{b}, nil
 }
 
 // counterKey returns the key of a namespace's fencing numbers.
 func counterKey(namespace string) string { return "gsl:fence:" + scope.InName(namespace) }
 
-// numbers returns the key of the fencing numbers. If the program joined a
-// namespace that was carved out of another, it is the key of the shortest
-// namespace out of which it was carved.
-func (b *Bridge) numbers() any {
-	if b.member != nil {
-		if first := b.member.countsFor(b.cfg.Namespace); first != b.cfg.Namespace {
-			return counterKey(first)
-		}
-	}
-	return b.counter
-}
-
-// Close ends the connections and waits for every goroutine. Locks that are
-// still held end by their TTL.
-func (b *Bridge) Close() error {
+// Close is that of the Bridge.
+func (b *bridgeEngine) Close() error {
 	b.closing.Lock()
 	if !b.isClosed {
 		b.isClosed = true
 		close(b.closed)
 	}
 	b.closing.Unlock()
-	err := errors.Join(b.mux.Close(), b.inner.Close())
+	err := errors.Join(b.mux.Close(), b.old.Close())
 	b.orphans.Wait()
 	return err
 }
 
-// Timeout is the longest time that a Release or Pass waits for the server's
-// reply.
-func (b *Bridge) Timeout() time.Duration { return b.mux.Timeout() }
+// Timeout is the longest time that a Release waits for the server's reply.
+func (b *bridgeEngine) Timeout() time.Duration { return b.mux.Timeout() }
 
-// Dialect returns what the old clients write.
-func (b *Bridge) Dialect() dialect.Dialect { return b.dialect }
-
-// Terms returns the terms of the old clients, with defaults filled in.
-func (b *Bridge) Terms() dialect.Terms { return b.terms }
-
-// bounds are the Behind and Ahead by which the bridge judges old clients'
-// clocks, as in [dialect.Terms]. They contain the steps of the server's clock
-// that the bridge has seen.
-func (b *Bridge) bounds() (behind, ahead time.Duration) { return b.judge.Bounds() }
-
-// Inspect looks at both keys of a lock and takes nothing.
-func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, error) {
+// Inspect is that of the Bridge.
+func (b *bridgeEngine) Inspect(ctx context.Context, key string) (legacy.Observation, error) {
 	k, err := b.keys(key)
 	if err != nil {
 		return legacy.Observation{}, err
@@ -201,7 +233,7 @@ func (b *Bridge) Inspect(ctx context.Context, key string) (legacy.Observation, e
 }
 
 // draw makes a random guard, as the bytes for L.
-func (b *Bridge) draw() (string, error) {
+func (b *bridgeEngine) draw() (string, error) {
 	uuid := ""
 	if b.dialect.Shape == dialect.ShapeUUIDNumber {
 		var id [16]byte
@@ -233,8 +265,11 @@ func between(low, high int64) int64 {
 }
 
 var (
-	_ lock.Backend       = (*Bridge)(nil)
-	_ lock.BatchExtender = (*Bridge)(nil)
-	_ lock.Passer        = (*Bridge)(nil)
-	_ lock.Waker         = (*Bridge)(nil)
+	_ backend.Store         = (*Bridge)(nil)
+	_ backend.Backend       = (*bridgeEngine)(nil)
+	_ backend.Advisor       = (*bridgeEngine)(nil)
+	_ backend.Inspector     = (*bridgeEngine)(nil)
+	_ io.Closer             = (*bridgeEngine)(nil)
+	_ backend.BatchExtender = (*bridgeEngine)(nil)
+	_ backend.Waker         = (*bridgeEngine)(nil)
 )

@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // account is what a ledger knows of one attempt and of all that follows from
 // it. Without a ledger it is nil, and its methods do nothing.
 type account struct {
-	owner registered // member by whose record it was begun; nil without one
+	owner registered // member that counts it; nil without one
 	epoch int64      // epoch of that record; 0 if unknown
 	life  int64      // how often owner may have been forgotten before it was begun
 
@@ -26,19 +26,23 @@ type account struct {
 }
 
 // begin asks for the phase of an attempt. After an error nothing may be taken.
-func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phase, *account, error) {
-	if m, ok := b.cfg.Phases.(*Member); ok {
-		h, err := m.begin(ctx, key, ttl)
-		if err != nil {
-			return NoPhase, nil, err
-		}
-		return h.phase, &account{owner: h.owner, epoch: h.epoch, life: h.life, end: h.end,
-			done: make(chan struct{})}, nil
-	}
+func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration) (Phase, *account, error) {
 	if c, ok := b.cfg.Phases.(interface{ Covers(string) bool }); ok && !c.Covers(key) {
 		return NoPhase, nil, fmt.Errorf(
 			"%w: %q; give the program a key of its namespace, or let it join the one that owns this",
 			ErrOutside, key)
+	}
+	if err := b.placed(ctx); err != nil {
+		return NoPhase, nil, err
+	}
+	if m, ok := b.cfg.Phases.(*Member); ok {
+		h, err := m.begin(ctx, ttl)
+		if err != nil {
+			return NoPhase, nil, err
+		}
+		b.judge.Told(m.saw())
+		return h.phase, &account{owner: m, epoch: h.epoch, life: h.life, end: h.end,
+			done: make(chan struct{})}, nil
 	}
 	ledger, ok := b.cfg.Phases.(Ledger)
 	if !ok {
@@ -55,6 +59,9 @@ func (b *Bridge) begin(ctx context.Context, key string, ttl time.Duration) (Phas
 	p, end, err := ledger.Begin(ctx, ttl)
 	if err != nil {
 		return NoPhase, nil, err
+	}
+	if b.member != nil {
+		b.judge.Told(b.member.saw())
 	}
 	return p, &account{owner: b.member, life: life, end: end, done: make(chan struct{})}, nil
 }
@@ -114,7 +121,7 @@ func (*forgottenError) Error() string {
 func (*forgottenError) Passing() bool { return true }
 
 // accountOf is a grant's account, nil where it has none.
-func accountOf(granted lock.Grant) *account {
+func accountOf(granted backend.Grant) *account {
 	switch g := granted.(type) {
 	case *bridgeGrant:
 		return g.account.root()
@@ -135,7 +142,7 @@ type keeping struct {
 // keeps says why the lease of a grant may not be renewed for ttl now. A probe's
 // lease may always be renewed: it is held during a round of the member, which
 // cannot wait for another round.
-func (k *keeping) keeps(ctx context.Context, granted lock.Grant, ttl time.Duration) error {
+func (k *keeping) keeps(ctx context.Context, granted backend.Grant, ttl time.Duration) error {
 	a := accountOf(granted)
 	if a == nil || a.owner == nil {
 		return nil
@@ -158,7 +165,7 @@ func (a *account) part() *account {
 
 // sending notes that a write is about to be sent that may keep the lock for
 // ttl.
-func (a *account) sending(b *Bridge, ttl time.Duration) {
+func (a *account) sending(b *bridgeEngine, ttl time.Duration) {
 	if a == nil {
 		return
 	}
@@ -191,7 +198,7 @@ func (a *account) close() {
 // orphan closes the account at the latest when the server has certainly ended
 // the lock by its TTL. After a loss or an unknown outcome nobody may ever
 // release it.
-func (b *Bridge) orphan(a *account) {
+func (b *bridgeEngine) orphan(a *account) {
 	if a == nil || a.whole != nil {
 		return
 	}
@@ -210,7 +217,7 @@ func (b *Bridge) orphan(a *account) {
 	go b.await(a)
 }
 
-func (b *Bridge) await(a *account) {
+func (b *bridgeEngine) await(a *account) {
 	defer b.orphans.Done()
 	for {
 		a.mu.Lock()

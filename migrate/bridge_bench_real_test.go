@@ -10,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -48,7 +49,7 @@ func BenchmarkBridge(b *testing.B) {
 
 // pair is one acquisition and its release, without politeness, for which there
 // is nobody here.
-func pair(b *testing.B, backend lock.Backend, key string) func() {
+func pair(b *testing.B, backend backend.Store, key string) func() {
 	c, err := lock.New(backend, lock.Config{Politeness: -1})
 	if err != nil {
 		b.Fatal(err)

@@ -31,7 +31,7 @@ func TestFleetBehindTheServerIsRobbedInNoPhase(t *testing.T) {
 				old := r.stamp(c.lease - c.behind)
 				r.set("k", old) // taken now, for a job as long as the lease
 				for range 10 {
-					if _, err := b.Try(background, "k", c.lease/4); !errors.Is(err, lock.ErrHeld) {
+					if _, err := b.Contract().Try(background, "k", c.lease/4); !errors.Is(err, lock.ErrHeld) {
 						r.Fatalf("%v, claimed %v: %v", c, claimed, err)
 					}
 					r.w.Pass(c.lease / 10)
@@ -40,7 +40,7 @@ func TestFleetBehindTheServerIsRobbedInNoPhase(t *testing.T) {
 					r.Errorf("%v, claimed %v: L is %q", c, claimed, got)
 				}
 				r.w.Pass(c.lease) // of the look, which began when the stamp had passed
-				if g, err := b.Try(background, "k", c.lease/4); err != nil {
+				if g, err := b.Contract().Try(background, "k", c.lease/4); err != nil {
 					r.Errorf("%v, claimed %v: a dead holder's key: %v", c, claimed, err)
 				} else {
 					r.release(g)

@@ -8,6 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -50,7 +51,7 @@ type Config struct {
 
 	// Wake notifies waiters and holders of changes, by CLIENT TRACKING where
 	// the server has it. Defaults to [lock.WakeOn].
-	Wake lock.Wake
+	Wake backend.Wake
 
 	// Timeout is the longest wait for each reply of the server, in real time.
 	// Defaults to 2 s.
@@ -84,8 +85,8 @@ func (cfg Config) check() error {
 	return record.CheckNamespace(cfg.Namespace)
 }
 
-// Tune fills in the times that suit the old clients' terms.
-func (b *Bridge) Tune(cfg lock.Config) lock.Config {
+// Advise fills in the times that suit the old clients' terms.
+func (b *bridgeEngine) Advise(cfg backend.Settings) backend.Settings {
 	long := b.longLeases() && cfg.TTL > b.longest
 	if long {
 		// A renewal must come in time for the first lease, which is short.
@@ -96,19 +97,22 @@ func (b *Bridge) Tune(cfg lock.Config) lock.Config {
 			cfg.Margin = b.terms.DefaultMargin(b.longest)
 		}
 	}
-	b.inner.Tune(cfg) // notes how often held keys are looked at
-	return b.judge.Tune(cfg)
+	b.inner.Advise(cfg) // notes how often held keys are looked at
+	return b.judge.Advise(cfg)
 }
 
 // Fits refuses times under which exclusion would not hold in some phase; see
 // [legacy.Backend].
-func (b *Bridge) Fits(ttl, renewEvery, margin time.Duration) error {
+func (b *bridgeEngine) Fits(ttl, renewEvery, margin time.Duration) error {
 	first := ttl
 	if b.longLeases() {
 		first = min(ttl, b.longest)
 	}
 	if err := b.judge.Fits(first, renewEvery, margin); err != nil {
 		return fmt.Errorf("migrate: %w", err)
+	}
+	if b.cfg.Timeout == 0 { // as in package legacy
+		b.mux.Shorten(first / 4)
 	}
 	if b.member != nil {
 		b.member.asks(ttl) // the next heartbeat says so, which saves the first attempt a round
@@ -119,7 +123,7 @@ func (b *Bridge) Fits(ttl, renewEvery, margin time.Duration) error {
 // longLeases reports that a lease may ever be longer than the rule. Where
 // waiting old clients cut every TTL that they find to their own lease, it may
 // not: they would cut the tombstone's.
-func (b *Bridge) longLeases() bool {
+func (b *bridgeEngine) longLeases() bool {
 	return b.cfg.LongLeases && b.bound && b.dialect.KeyTTL != dialect.TTLEverybody
 }
 
@@ -127,7 +131,7 @@ func (b *Bridge) longLeases() bool {
 // its mark, zero for an attempt. A stalled old client may overwrite the mark
 // with a stamp that ends no later than the rule says. So a lease may be longer
 // only after that, and only where old clients are shut out (rule 4).
-func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) {
+func (b *bridgeEngine) lease(p Phase, ttl, held time.Duration) (time.Duration, error) {
 	switch {
 	case ttl < time.Millisecond:
 		return 0, fmt.Errorf("TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
@@ -145,5 +149,3 @@ func (b *Bridge) lease(p Phase, ttl, held time.Duration) (time.Duration, error) 
 	}
 	return 0, err
 }
-
-var _ lock.Tuned = (*Bridge)(nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -47,7 +48,7 @@ func eachFault(t *testing.T, test func(r *rig, p migrate.Phase, fault func())) {
 
 // undo releases until the answer is certain, or the TTL has passed, as a Client
 // does.
-func (r *rig) undo(g lock.Grant) {
+func (r *rig) undo(g backend.Grant) {
 	r.Helper()
 	r.wire.Calm()
 	for passed := time.Duration(0); passed <= ttl; passed += time.Second {
@@ -70,7 +71,7 @@ func (r *rig) stranger(p migrate.Phase) (free bool) {
 		r.Fatal(err)
 	}
 	defer b.Close()
-	g, err := b.Try(background, "k", ttl)
+	g, err := b.Contract().Try(background, "k", ttl)
 	if err == nil {
 		r.release(g)
 		return true
@@ -84,8 +85,8 @@ func TestFaultsOfAnAcquisitionAreUndone(t *testing.T) {
 		b := r.bridge(p)
 		r.warm(b)
 		fault()
-		g, err := b.Try(background, "k", ttl)
-		var unsure *lock.UnsureError
+		g, err := b.Contract().Try(background, "k", ttl)
+		var unsure *backend.UnsureError
 		switch {
 		case err == nil:
 			if r.stranger(p) {
@@ -120,7 +121,7 @@ func TestFaultsOfARenewalLetNobodyIn(t *testing.T) {
 		if errors.Is(err, lock.ErrLost) {
 			r.Fatalf("%v", err)
 		}
-		if err != nil && term != (lock.Term{}) {
+		if err != nil && term != (backend.Term{}) {
 			r.Errorf("a term beside %v", err)
 		}
 		r.wire.Calm()
@@ -143,7 +144,7 @@ func TestFaultsOfAReleaseFreeNobodyElsesKey(t *testing.T) {
 		fault()
 		err := g.Release(background)
 		r.wire.Calm()
-		if sharer, ok := g.(lock.Sharer); ok && err != nil {
+		if sharer, ok := g.(backend.Sharer); ok && err != nil {
 			if heir, shared := sharer.Share(); shared {
 				g = heir
 				if !refusedBeforeItRan(err) {
@@ -152,7 +153,7 @@ func TestFaultsOfAReleaseFreeNobodyElsesKey(t *testing.T) {
 			}
 		}
 		other := r.bridge(p)
-		next, taken := other.Try(background, "k", ttl)
+		next, taken := other.Contract().Try(background, "k", ttl)
 		if err == nil && taken != nil {
 			r.Errorf("released, and yet %v", taken)
 		}
@@ -172,7 +173,7 @@ func refusedBeforeItRan(err error) bool {
 }
 
 // undoBeside releases again; M may be the next holder's by now.
-func (r *rig) undoBeside(g lock.Grant, taken bool) {
+func (r *rig) undoBeside(g backend.Grant, taken bool) {
 	r.Helper()
 	m := r.get(keyM)
 	for range 3 {
@@ -186,39 +187,6 @@ func (r *rig) undoBeside(g lock.Grant, taken bool) {
 	if !taken && r.get(keyM) != "" {
 		r.Errorf("M is left: %q", r.get(keyM))
 	}
-}
-
-func TestFaultsOfAHandOverLetOneHolderOn(t *testing.T) {
-	eachFault(t, func(r *rig, p migrate.Phase, fault func()) {
-		if p == migrate.Observe {
-			return // hands nothing over
-		}
-		b := r.bridge(p)
-		r.warm(b)
-		g := r.take(b)
-		fault()
-		next, err := b.Pass(background, g, ttl)
-		r.wire.Calm()
-		var unsure *lock.UnsureError
-		if r.stranger(p) {
-			r.Error("another was let in")
-		}
-		switch {
-		case err == nil:
-			if err := g.Release(background); !errors.Is(err, lock.ErrLost) {
-				r.Errorf("the old grant: %v", err)
-			}
-			r.undo(next)
-			return
-		case errors.As(err, &unsure):
-			// A Client undoes both.
-			_ = unsure.Grant.Release(background)
-		}
-		_ = g.Release(background)
-		if m := r.get(keyM); m != "" {
-			r.Errorf("%v: M is left: %q", err, m)
-		}
-	})
 }
 
 func TestAServerThatComesBackEmptyIsALostLease(t *testing.T) {
@@ -249,8 +217,8 @@ func TestALateAcquisitionIsUndoneToo(t *testing.T) {
 		r.warm(b)
 		gate := redistest.NewGate()
 		r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-		_, err := b.Try(background, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err := b.Contract().Try(background, "k", ttl)
+		var unsure *backend.UnsureError
 		if !errors.As(err, &unsure) {
 			r.Fatalf("%v", err)
 		}
@@ -271,8 +239,8 @@ func TestALateRefusalLeavesTheOtherHolderAlone(t *testing.T) {
 		r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)})
 		ctx, cancel := context.WithCancel(background)
 		go func() { <-gate.Reached(); cancel() }()
-		_, err := b.Try(ctx, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err := b.Contract().Try(ctx, "k", ttl)
+		var unsure *backend.UnsureError
 		if !errors.As(err, &unsure) {
 			r.Fatalf("%v", err)
 		}
@@ -292,8 +260,8 @@ func TestALateSuccessIsGivenBackAtOnce(t *testing.T) {
 		r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)})
 		ctx, cancel := context.WithCancel(background)
 		go func() { <-gate.Reached(); cancel() }()
-		_, err := b.Try(ctx, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err := b.Contract().Try(ctx, "k", ttl)
+		var unsure *backend.UnsureError
 		if !errors.As(err, &unsure) {
 			r.Fatalf("%v", err)
 		}
@@ -303,40 +271,6 @@ func TestALateSuccessIsGivenBackAtOnce(t *testing.T) {
 			r.Errorf("M is left: %q", m)
 		}
 	})
-}
-
-func TestALateHandOverIsGivenBackAtOnce(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		each(t, append([]migrate.Phase{migrate.Clean}, withGuard...), func(r *rig, p migrate.Phase) {
-			b := r.bridge(p)
-			r.warm(b)
-			g := r.take(b)
-			if lost {
-				r.set(keyM, "another")
-			}
-			gate := redistest.NewGate()
-			r.wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)})
-			ctx, cancel := context.WithCancel(background)
-			go func() { <-gate.Reached(); cancel() }()
-			_, err := b.Pass(ctx, g, ttl)
-			var unsure *lock.UnsureError
-			if !errors.As(err, &unsure) {
-				r.Fatalf("%v", err)
-			}
-			gate.Open()
-			if err := unsure.Grant.Release(background); err != nil {
-				r.Errorf("what became of it is certain: %v", err)
-			}
-			want := ""
-			if lost {
-				want = "another"
-			}
-			if m := r.get(keyM); m != want {
-				r.Errorf("M is left: %q", m)
-			}
-			r.del(keyM)
-		})
-	}
 }
 
 func TestASecondReleaseAfterALostReplyIsCertain(t *testing.T) {

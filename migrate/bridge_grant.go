@@ -13,14 +13,14 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // bridgeMark is what L holds, and what else stays the same while the lock goes
 // from grant to grant inside the process. The grant that took the lock writes
 // it, before the lock is handed over.
 type bridgeMark struct {
-	b       *Bridge
+	b       *bridgeEngine
 	k       bridgeKeys
 	phase   Phase // of all grants of this mark
 	account *account
@@ -39,17 +39,16 @@ type bridgeGrant struct {
 	*bridgeMark
 	token string
 	value any // value of M; after a lost reply a guess
-	term  lock.Term
+	term  backend.Term
 	fence int64
 
-	heir    bool          // another grant handed the lock and the mark over to it
 	watched atomic.Int32  // number of armed watches
 	pending *wire.Pending // reply of an attempt whose outcome is unknown; nil otherwise
 
 	mu    sync.Mutex
 	spare int8  // reserved fencing numbers after fence, for holders it is shared with
 	lost  error // why it was lost; a lost grant is not renewed (rule 8)
-	asked bool  // a release or a hand-over was sent whose outcome is unknown
+	asked bool  // a release was sent whose outcome is unknown
 	over  bool  // it holds nothing any more, or was handed over
 
 	gap *polite.Watch // watch of the key that it left to old clients; nil before
@@ -58,7 +57,7 @@ type bridgeGrant struct {
 // tokenLength is the length of a token in bytes.
 const tokenLength = 22
 
-func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
+func (b *bridgeEngine) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, error) {
 	both := &struct {
 		grant bridgeGrant
 		mark  bridgeMark
@@ -82,8 +81,8 @@ func (b *Bridge) newGrant(k bridgeKeys, p Phase, a *account) (*bridgeGrant, erro
 func (g *bridgeGrant) marked() {
 	var raw [16]byte
 	var room [128]byte
-	// Every attempt and hand-over has a new token, so that a delayed command
-	// cannot hit another grant.
+	// Every attempt has a new token, so that a delayed command cannot hit
+	// another grant.
 	rand.Read(raw[:]) // never fails
 	value := base64.RawURLEncoding.AppendEncode(room[:0], raw[:])
 	if g.phase != Clean {
@@ -136,43 +135,38 @@ func (g *bridgeGrant) numbered(first int64) {
 	}
 }
 
-func (g *bridgeGrant) Token() string   { return g.token }
-func (g *bridgeGrant) Term() lock.Term { return g.term }
-func (g *bridgeGrant) Fence() int64    { return g.fence }
+func (g *bridgeGrant) Token() string      { return g.token }
+func (g *bridgeGrant) Term() backend.Term { return g.term }
+func (g *bridgeGrant) Fence() int64       { return g.fence }
 
 // Share gives the lock to the next holder in this process, under the same
-// token.
-func (g *bridgeGrant) Share() (lock.Grant, bool) {
+// token. Where the key means "done", nobody gets it (rule 10).
+func (g *bridgeGrant) Share() (backend.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over || g.asked || g.account.outdated() || g.lost != nil || g.b.cfg.Fence && g.spare == 0 {
+	switch {
+	case g.b.dialect.NeverReleases(), g.over, g.asked, g.account.outdated(), g.lost != nil,
+		g.b.cfg.Fence && g.spare == 0:
 		return nil, false
 	}
 	g.over = true
-	next := g.next()
-	next.token, next.value, next.term = g.token, g.value, g.term
+	next := &bridgeGrant{bridgeMark: g.bridgeMark, token: g.token, value: g.value, term: g.term}
 	if g.b.cfg.Fence {
 		next.fence, next.spare = g.fence+1, g.spare-1
 	}
 	return next, true
 }
 
-// next is the grant of the next holder, with the same mark. The caller holds
-// g.mu.
-func (g *bridgeGrant) next() *bridgeGrant {
-	return &bridgeGrant{bridgeMark: g.bridgeMark, heir: true}
-}
-
 // Extend sets the TTLs of both keys anew if both are still this grant's.
-func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *bridgeGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.b.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
 // ExtendAll renews grants in messages that are sent together.
-func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
-	[]error) {
-	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+func (b *bridgeEngine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration,
+) ([]backend.Term, []error) {
+	terms, errs := make([]backend.Term, len(grants)), make([]error, len(grants))
 	var members keeping
 	var old, live []int
 	for i := range grants {
@@ -200,9 +194,9 @@ func (b *Bridge) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Du
 }
 
 // renew sends the renewals of the grants with the given indices.
-func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl time.Duration,
-	terms []lock.Term, errs []error) {
-	sentAt, now := lock.Mark(ctx), b.clock.Elapsed()
+func (b *bridgeEngine) renew(ctx context.Context, grants []backend.Grant, live []int, ttl time.Duration,
+	terms []backend.Term, errs []error) {
+	sentAt, now := backend.ReadClock(ctx), b.clock.Elapsed()
 	cmds, sent := make([]wire.Command, 0, len(live)), make([]int, 0, len(live))
 	for _, i := range live {
 		g := grants[i].(*bridgeGrant)
@@ -225,19 +219,19 @@ func (b *Bridge) renew(ctx context.Context, grants []lock.Grant, live []int, ttl
 }
 
 // renewed reads a renewal's reply.
-func (g *bridgeGrant) renewed(r wire.Reply, at lock.Instant) (lock.Term, error) {
+func (g *bridgeGrant) renewed(r wire.Reply, at backend.Instant) (backend.Term, error) {
 	if r.Err != nil {
-		return lock.Term{}, bridgeTrouble(g.k, "renew", r.Err)
+		return backend.Term{}, bridgeTrouble(g.k, "renew", r.Err)
 	}
 	f, _ := r.Value.([]any)
 	switch {
 	case len(f) == 2:
-		return lock.Term{}, g.lose(f)
+		return backend.Term{}, g.lose(f)
 	case len(f) != 5:
-		return lock.Term{}, bridgeTrouble(g.k, "renew", errOddReply)
+		return backend.Term{}, bridgeTrouble(g.k, "renew", errOddReply)
 	}
 	g.cut(f[1], f[2])
-	return lock.Term{Sent: at, TTL: g.lesser(f[3], f[4])}, nil
+	return backend.Term{Sent: at, TTL: g.lesser(f[3], f[4])}, nil
 }
 
 // lesser is the lesser of the two TTLs, since trust never exceeds what the
@@ -297,13 +291,13 @@ func (g *bridgeGrant) gone() error {
 }
 
 func givenBefore(key string) error {
-	return fmt.Errorf("%w: key %q was released before", lock.ErrLost, key)
+	return fmt.Errorf("%w: key %q was released before", backend.ErrLost, key)
 }
 
 // check looks whether both keys are still the grant's. The term then ends no
 // later than the TTLs that were read (rule 9).
 func (g *bridgeGrant) check(ctx context.Context) error {
-	at := lock.Mark(ctx)
+	at := backend.ReadClock(ctx)
 	reply, err := g.b.mux.Eval(ctx, checkScript, g.k.argL, g.k.argM, g.token)
 	if err != nil {
 		return bridgeTrouble(g.k, "look again at", err)

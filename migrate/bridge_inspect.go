@@ -6,25 +6,25 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Describe is Inspect for [lock.Client.Inspect]. Its Detail is a
 // [legacy.Observation]. A tombstone alone is no holder.
-func (b *Bridge) Describe(ctx context.Context, key string) (lock.Info, error) {
+func (b *bridgeEngine) Describe(ctx context.Context, key string) (backend.Info, error) {
 	p, err := b.cfg.Phases.Phase(ctx)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
 	k, err := b.keys(key)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
 	o, err := b.Inspect(ctx, key)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
-	info := lock.Info{Key: key, Detail: o}
+	info := backend.Info{Key: key, Detail: o}
 	switch {
 	case o.MarkExists:
 		info.Value, info.Held = o.MarkValue, b.held(k, o)
@@ -37,7 +37,7 @@ func (b *Bridge) Describe(ctx context.Context, key string) (lock.Info, error) {
 // ForceRelease releases a getsetlock client's lock as its holder would, if M
 // still has exactly value: a tombstone stays, or is left. If value is what an
 // old client wrote, it deletes that from L.
-func (b *Bridge) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+func (b *bridgeEngine) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	p, err := b.cfg.Phases.Phase(ctx)
 	if err != nil {
 		return false, err
@@ -55,7 +55,7 @@ func (b *Bridge) ForceRelease(ctx context.Context, key, value string) (bool, err
 			"migrate: key %q: its tombstone keeps old clients out, and no client holds it; getsetlock migrate deletes tombstones when the phase allows it",
 			key)
 	case len(token) != tokenLength:
-		deleted, err := b.inner.CompareAndDelete(ctx, key, value)
+		deleted, err := b.old.CompareAndDelete(ctx, key, value)
 		return deleted.Any(), err
 	}
 	on, _, _ := strings.Cut(rest, " ")
@@ -79,10 +79,10 @@ func (b *Bridge) ForceRelease(ctx context.Context, key, value string) (bool, err
 
 // Describe looks at both sides. Held is the target's, or the bridge's where the
 // target is free. Detail is that of the side that Held is of.
-func (c *Composed) Describe(ctx context.Context, key string) (lock.Info, error) {
+func (c *composedEngine) Describe(ctx context.Context, key string) (backend.Info, error) {
 	p, target, err := c.inspected(ctx)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
 	there, err := target.Describe(ctx, key)
 	if err != nil || p == Clean {
@@ -90,7 +90,7 @@ func (c *Composed) Describe(ctx context.Context, key string) (lock.Info, error) 
 	}
 	here, err := c.bridge.Describe(ctx, key)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
 	info := there
 	if there.Held == nil {
@@ -104,7 +104,7 @@ func (c *Composed) Describe(ctx context.Context, key string) (lock.Info, error) 
 
 // ForceRelease frees both sides, in the order of a release. Each is freed only
 // if it is as Describe found it.
-func (c *Composed) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+func (c *composedEngine) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	p, target, err := c.inspected(ctx)
 	if err != nil {
 		return false, err
@@ -132,8 +132,8 @@ func (c *Composed) ForceRelease(ctx context.Context, key, value string) (bool, e
 	return freed[0] || freed[1], err
 }
 
-func (c *Composed) inspected(ctx context.Context) (Phase, lock.Inspector, error) {
-	target, ok := c.target.(lock.Inspector)
+func (c *composedEngine) inspected(ctx context.Context) (Phase, backend.Inspector, error) {
+	target, ok := c.target.(backend.Inspector)
 	if !ok {
 		return NoPhase, nil, fmt.Errorf("migrate: the target, a %T, is no Inspector: %w", c.target,
 			errors.ErrUnsupported)
@@ -141,8 +141,3 @@ func (c *Composed) inspected(ctx context.Context) (Phase, lock.Inspector, error)
 	p, err := c.bridge.cfg.Phases.Phase(ctx)
 	return p, target, err
 }
-
-var (
-	_ lock.Inspector = (*Bridge)(nil)
-	_ lock.Inspector = (*Composed)(nil)
-)

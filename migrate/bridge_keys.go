@@ -31,7 +31,7 @@ type bridgeKeys struct {
 	argLook    any // key that remembers a look at a past stamp
 }
 
-func (b *Bridge) keys(name string) (bridgeKeys, error) {
+func (b *bridgeEngine) keys(name string) (bridgeKeys, error) {
 	if name == "" {
 		return bridgeKeys{}, errEmptyKey
 	}

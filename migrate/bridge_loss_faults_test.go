@@ -10,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -33,17 +34,17 @@ var lossesOfServers = map[string]loss{
 // lostStep is one step of a holder. The loss happens after the step, or in
 // place of its reply. It returns the grant that is then believed to hold; nil
 // without one.
-type lostStep func(r *rig, b *migrate.Bridge, lose loss, unheard bool) lock.Grant
+type lostStep func(r *rig, b *migrate.Bridge, lose loss, unheard bool) backend.Grant
 
 var lostSteps = map[string]lostStep{
-	"acquire": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) (g lock.Grant) {
+	"acquire": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) (g backend.Grant) {
 		err := r.losing(lose, unheard, func() (err error) {
-			g, err = b.Try(background, "k", ttl)
+			g, err = b.Contract().Try(background, "k", ttl)
 			return err
 		})
 		return r.believed(g, err)
 	},
-	"take over": func(r *rig, b *migrate.Bridge, lose loss, _ bool) lock.Grant {
+	"take over": func(r *rig, b *migrate.Bridge, lose loss, _ bool) backend.Grant {
 		r.set("k", r.stamp(-time.Minute))
 		g, err := r.during(b, background, lose(r))
 		if g = r.believed(g, err); g != nil && r.get(keyM) == "" {
@@ -51,7 +52,7 @@ var lostSteps = map[string]lostStep{
 		}
 		return g
 	},
-	"renew": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) lock.Grant {
+	"renew": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) backend.Grant {
 		g := r.take(b)
 		r.w.Pass(ttl / 2)
 		err := r.losing(lose, unheard, func() error { _, err := g.Extend(background, ttl); return err })
@@ -61,35 +62,20 @@ var lostSteps = map[string]lostStep{
 		return g
 	},
 	"renew, and the time that was lost passes": func(r *rig, b *migrate.Bridge, lose loss,
-		unheard bool) lock.Grant {
+		unheard bool) backend.Grant {
 		g := r.take(b)
 		r.w.Pass(ttl / 2)
 		_ = r.losing(lose, unheard, func() error { _, err := g.Extend(background, ttl); return err })
 		r.w.Pass(ttl * 3 / 4)
 		return g
 	},
-	"release": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) lock.Grant {
+	"release": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) backend.Grant {
 		g := r.take(b)
 		err := r.losing(lose, unheard, func() error { return g.Release(background) })
 		if err != nil {
 			_ = g.Release(background) // as a Client does
 		}
 		return nil
-	},
-	"pass": func(r *rig, b *migrate.Bridge, lose loss, unheard bool) (next lock.Grant) {
-		g := r.take(b)
-		err := r.losing(lose, unheard, func() (err error) {
-			next, err = b.Pass(background, g, ttl)
-			return err
-		})
-		if errors.Is(err, lock.ErrNotPassed) {
-			return g
-		}
-		next = r.believed(next, err)
-		if next == nil {
-			_ = g.Release(background) // as a Client does, of both
-		}
-		return next
 	},
 }
 
@@ -123,9 +109,9 @@ func (r *rig) losing(lose loss, unheard bool, step func() error) error {
 
 // believed is the grant, unless the attempt failed; what is not known is
 // undone, as a Client does.
-func (r *rig) believed(g lock.Grant, err error) lock.Grant {
+func (r *rig) believed(g backend.Grant, err error) backend.Grant {
 	r.Helper()
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if errors.As(err, &unsure) {
 		r.undo(unsure.Grant)
 	}
@@ -169,13 +155,13 @@ func TestHolderLearnsWhatTheServerLost(t *testing.T) {
 // nobodyBeside lets another client try for the key. If that client gets it, the
 // holder's next renewal reports the loss, and no act of the holder harms that
 // client.
-func (r *rig) nobodyBeside(p migrate.Phase, g lock.Grant, old bool) {
+func (r *rig) nobodyBeside(p migrate.Phase, g backend.Grant, old bool) {
 	r.Helper()
-	other, lease := lock.Backend(r.bridge(p)), ttl
+	other, lease := backend.Store(r.bridge(p)), ttl
 	if old {
 		other, lease = r.oldClient(), dialect.Jedis().Lease
 	}
-	next, taken := other.Try(background, "k", lease)
+	next, taken := other.Contract().Try(background, "k", lease)
 	if g == nil {
 		if taken == nil {
 			r.release(next)
@@ -204,7 +190,7 @@ func (r *rig) nobodyBeside(p migrate.Phase, g lock.Grant, old bool) {
 	r.release(next)
 }
 
-func (r *rig) oldClient() lock.Backend {
+func (r *rig) oldClient() backend.Store {
 	r.Helper()
 	old, err := legacy.New(r.w.Pool(),
 		legacy.Config{Mode: legacy.Verbatim, Clock: r.w.Clock(redistest.Skew{})})

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // observeGrant is one acquisition in phase observe: a grant of the hardened
 // backend, with an account.
 type observeGrant struct {
-	lock.Grant
-	b       *Bridge
+	backend.Grant
+	b       *bridgeEngine
 	key     string
 	account *account
 	fence   int64
@@ -23,14 +23,14 @@ type observeGrant struct {
 
 func (g *observeGrant) Fence() int64 { return g.fence }
 
-func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, a *account) (lock.Grant,
-	error) {
+func (b *bridgeEngine) tryObserve(ctx context.Context, key string, ttl time.Duration, a *account,
+) (backend.Grant, error) {
 	a.sending(b, ttl)
 	inner, err := b.inner.Try(ctx, key, ttl)
 	if err != nil {
-		var unsure *lock.UnsureError
+		var unsure *backend.UnsureError
 		if errors.As(err, &unsure) && unsure.Grant != nil {
-			return nil, &lock.UnsureError{
+			return nil, &backend.UnsureError{
 				Grant: &observeGrant{Grant: unsure.Grant, b: b, key: key, account: a}, Err: err}
 		}
 		return nil, err
@@ -39,9 +39,9 @@ func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, 
 	if b.cfg.Fence {
 		// The number is drawn while the lock is held, so that every later
 		// holder's number is greater.
-		reply, err := b.numbered(ctx, numberScript, 2, b.numbers(), argBlock)
+		reply, err := b.numbered(ctx, numberScript, 2, b.counter, argBlock)
 		if err != nil {
-			return nil, &lock.UnsureError{
+			return nil, &backend.UnsureError{
 				Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}
 		}
 		g.fence = integer(reply)
@@ -49,16 +49,16 @@ func (b *Bridge) tryObserve(ctx context.Context, key string, ttl time.Duration, 
 	return g, nil
 }
 
-func (g *observeGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *observeGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.b.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
 // renewObserve renews the grants of phase observe with the given indices.
-func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []int, ttl time.Duration,
-	terms []lock.Term, errs []error) {
+func (b *bridgeEngine) renewObserve(ctx context.Context, grants []backend.Grant, old []int, ttl time.Duration,
+	terms []backend.Term, errs []error) {
 	asked, err := b.lease(Observe, ttl, 0)
-	inner := make([]lock.Grant, len(old))
+	inner := make([]backend.Grant, len(old))
 	for n, i := range old {
 		g := grants[i].(*observeGrant)
 		g.account.sending(b, asked)
@@ -70,7 +70,7 @@ func (b *Bridge) renewObserve(ctx context.Context, grants []lock.Grant, old []in
 		}
 		return
 	}
-	got, said := b.inner.(lock.BatchExtender).ExtendAll(ctx, inner, asked)
+	got, said := b.inner.ExtendAll(ctx, inner, asked)
 	for n, i := range old {
 		terms[i], errs[i] = got[n], grants[i].(*observeGrant).told(said[n])
 	}
@@ -93,7 +93,7 @@ func (g *observeGrant) Release(ctx context.Context) error { return g.released(g.
 func (g *observeGrant) released(err error) error {
 	err = g.told(err)
 	switch {
-	case err == nil, errors.Is(err, lock.ErrLost):
+	case err == nil, errors.Is(err, backend.ErrLost):
 		g.account.close()
 	default:
 		g.b.orphan(g.account)
@@ -102,9 +102,9 @@ func (g *observeGrant) released(err error) error {
 }
 
 var (
-	_ lock.Fenced = (*observeGrant)(nil)
-	_ lock.Fenced = (*bridgeGrant)(nil)
-	_ lock.Sharer = (*bridgeGrant)(nil)
-	_ lock.Polite = (*observeGrant)(nil)
-	_ lock.Polite = (*bridgeGrant)(nil)
+	_ backend.Fenced  = (*observeGrant)(nil)
+	_ backend.Fenced  = (*bridgeGrant)(nil)
+	_ backend.Sharer  = (*bridgeGrant)(nil)
+	_ backend.Yielder = (*observeGrant)(nil)
+	_ backend.Yielder = (*bridgeGrant)(nil)
 )

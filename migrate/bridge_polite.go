@@ -7,28 +7,29 @@ import (
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // In observe and dual a key is left free for old clients, which poll. From
 // sealed on a release leaves the tombstone, so nothing is left to them.
 
-// Owes returns how long a release leaves the key to old clients.
-func (g *observeGrant) Owes(wish time.Duration) time.Duration { return g.polite().Owes(wish) }
+// YieldFor returns how long a release leaves the key to old clients.
+func (g *observeGrant) YieldFor(wish time.Duration) time.Duration { return g.polite().YieldFor(wish) }
 
-// Leave is Release, and leaves the key to old clients for gap.
-func (g *observeGrant) Leave(ctx context.Context, gap time.Duration) error {
-	return g.released(g.polite().Leave(ctx, gap))
+// ReleaseTo is Release, and leaves the key to old clients for gap.
+func (g *observeGrant) ReleaseTo(ctx context.Context, gap time.Duration) error {
+	return g.released(g.polite().ReleaseTo(ctx, gap))
 }
 
-// Look looks whether an old client took the key that was left.
-func (g *observeGrant) Look(ctx context.Context) time.Duration { return g.polite().Look(ctx) }
+// Recheck looks whether an old client took the key that was left.
+func (g *observeGrant) Recheck(ctx context.Context) time.Duration { return g.polite().Recheck(ctx) }
 
 // polite is the hardened grant, which can leave the key.
-func (g *observeGrant) polite() lock.Polite { return g.Grant.(lock.Polite) }
+func (g *observeGrant) polite() backend.Yielder { return g.Grant.(backend.Yielder) }
 
-// Owes returns how long a release leaves the key to old clients. Where the key
-// means "done" they have nothing to wait for.
-func (g *bridgeGrant) Owes(wish time.Duration) time.Duration {
+// YieldFor returns how long a release leaves the key to old clients. Where the
+// key means "done" they have nothing to wait for.
+func (g *bridgeGrant) YieldFor(wish time.Duration) time.Duration {
 	switch {
 	case g.phase != Dual || g.b.dialect.NeverReleases():
 		return 0
@@ -38,8 +39,8 @@ func (g *bridgeGrant) Owes(wish time.Duration) time.Duration {
 	return g.turn.Owes(g.b.clock.Elapsed())
 }
 
-// Leave is Release, and leaves the key to old clients for gap.
-func (g *bridgeGrant) Leave(ctx context.Context, gap time.Duration) error {
+// ReleaseTo is Release, and leaves the key to old clients for gap.
+func (g *bridgeGrant) ReleaseTo(ctx context.Context, gap time.Duration) error {
 	g.gap = polite.NewWatch(g.b.clock.Elapsed(), gap)
 	err := g.release(ctx, gap)
 	if err == nil {
@@ -48,14 +49,14 @@ func (g *bridgeGrant) Leave(ctx context.Context, gap time.Duration) error {
 	return err
 }
 
-// Look looks whether an old client took the key that was left.
-func (g *bridgeGrant) Look(ctx context.Context) time.Duration {
+// Recheck looks whether an old client took the key that was left.
+func (g *bridgeGrant) Recheck(ctx context.Context) time.Duration {
 	b, k := g.b, g.k
 	old, next := g.gap.Look(polite.Eyes{
 		Now: b.clock.Elapsed,
 		Arm: func(fn func()) (func(), error) {
 			if b.cfg.Wake != lock.WakeOn {
-				return nil, lock.ErrNoWake
+				return nil, backend.ErrNoWake
 			}
 			return b.mux.Tracker().Arm(ctx, k.l, fn)
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	keys "github.com/getsetlock/getsetlock/migrate/internal/record"
 )
@@ -19,9 +20,9 @@ const gap = 145 * time.Millisecond // of a poll of 100 ms
 // client's release.
 var politePhases = []migrate.Phase{migrate.Observe, migrate.Dual}
 
-func leave(r *rig, g lock.Grant) {
+func leave(r *rig, g backend.Grant) {
 	r.Helper()
-	if err := g.(lock.Polite).Leave(background, gap); err != nil {
+	if err := g.(backend.Yielder).ReleaseTo(background, gap); err != nil {
 		r.Fatalf("Leave: %v", err)
 	}
 }
@@ -79,7 +80,7 @@ func TestLostKeyIsNotLeft(t *testing.T) {
 			if l != "" {
 				r.set("k", l)
 			}
-			if err := g.(lock.Polite).Leave(background, gap); !errors.Is(err, lock.ErrLost) {
+			if err := g.(backend.Yielder).ReleaseTo(background, gap); !errors.Is(err, lock.ErrLost) {
 				r.Errorf("%q on the key: %v", l, err)
 			}
 			r.wantKeys(l, "")
@@ -100,7 +101,7 @@ func TestOldClientInAGapEndsItAndIsSeen(t *testing.T) {
 		r.wantKeys(old, "")
 		r.del("k")
 		g := r.take(b)
-		if d := g.(lock.Polite).Owes(0); d != gap {
+		if d := g.(backend.Yielder).YieldFor(0); d != gap {
 			r.Errorf("beside an old client that was seen it owes %v", d)
 		}
 		r.release(g)
@@ -137,17 +138,17 @@ func TestChainOfHandOversEndsWhenAGapIsDue(t *testing.T) {
 		g := r.take(b)
 		for range 10 {
 			r.w.Pass(101 * time.Millisecond)
-			if d := g.(lock.Polite).Owes(0); d != 0 {
+			if d := g.(backend.Yielder).YieldFor(0); d != 0 {
 				r.Fatalf("it owes %v", d)
 			}
-			next, err := b.Pass(background, g, ttl)
-			if err != nil {
-				r.Fatal(err)
+			next, ok := g.(backend.Sharer).Share()
+			if !ok {
+				r.Fatal("not shared")
 			}
 			g = next
 		}
 		r.w.Pass(5 * time.Millisecond)
-		if d := g.(lock.Polite).Owes(0); d != gap {
+		if d := g.(backend.Yielder).YieldFor(0); d != gap {
 			r.Errorf("after a span of work it owes %v", d)
 		}
 		leave(r, g)
@@ -180,24 +181,24 @@ func TestSweepTakesAGapForNobody(t *testing.T) {
 func TestComposedLockLeavesTheOldKey(t *testing.T) {
 	composed(t, politePhases, func(r *elsewhere, p migrate.Phase) {
 		c := r.compose(p)
-		g, err := c.Try(background, "k", ttl)
+		g, err := c.Contract().Try(background, "k", ttl)
 		if err != nil {
 			r.Fatal(err)
 		}
 		r.w.Pass(2 * time.Second)
-		if d := g.(lock.Polite).Owes(0); d != gap {
+		if d := g.(backend.Yielder).YieldFor(0); d != gap {
 			r.Errorf("it owes %v", d)
 		}
-		if err := g.(lock.Polite).Leave(context.Background(), gap); err != nil {
+		if err := g.(backend.Yielder).ReleaseTo(context.Background(), gap); err != nil {
 			r.Fatal(err)
 		}
-		_, err = c.Try(background, "k", ttl)
+		_, err = c.Contract().Try(background, "k", ttl)
 		var held *lock.HeldError
 		if !errors.As(err, &held) || !held.Vacant {
 			r.Errorf("in the gap: %v", err)
 		}
 		r.w.Pass(gap)
-		if g, err = c.Try(background, "k", ttl); err != nil {
+		if g, err = c.Contract().Try(background, "k", ttl); err != nil {
 			r.Fatal(err)
 		}
 		if err := g.Release(background); err != nil {

@@ -10,7 +10,12 @@ import (
 
 // probe runs the scripts of every phase on a key that nobody else uses, and
 // leaves nothing there. The operator of the fleet reads its error.
-func (b *Bridge) probe(ctx context.Context, key string) error {
+func (b *bridgeEngine) probe(ctx context.Context, key string) error {
+	if b.member != nil {
+		if err := b.member.foundBy(ctx, b.mux); err != nil {
+			return err
+		}
+	}
 	ttl := min(b.terms.DefaultTTL(), 5*time.Second)
 	k := rawKeys(key, key)
 	g, err := b.inner.Try(ctx, key, ttl)
@@ -36,7 +41,7 @@ func (b *Bridge) probe(ctx context.Context, key string) error {
 	return nil
 }
 
-func (b *Bridge) probePhase(ctx context.Context, k bridgeKeys, p Phase, ttl time.Duration) error {
+func (b *bridgeEngine) probePhase(ctx context.Context, k bridgeKeys, p Phase, ttl time.Duration) error {
 	g, err := b.newGrant(k, p, nil)
 	if err != nil {
 		return err
@@ -52,12 +57,8 @@ func (b *Bridge) probePhase(ctx context.Context, k bridgeKeys, p Phase, ttl time
 	if err := g.check(ctx); err != nil {
 		return err
 	}
-	next, err := b.pass(ctx, g, ttl)
-	if err != nil {
+	if _, err := g.Extend(ctx, ttl); err != nil {
 		return err
 	}
-	if _, err := next.Extend(ctx, ttl); err != nil {
-		return err
-	}
-	return next.Release(ctx)
+	return g.Release(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -46,7 +47,7 @@ func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 						w := redistest.On(t, s)
 						s.Do("FLUSHALL")
 						return &locktest.World{
-							Backend: func() lock.Backend {
+							Backend: func() backend.Store {
 								return realBridge(t, s, p, func(c *migrate.Config) {
 									c.Terms, c.Timeout, c.Fence, c.Wake = terms, time.Minute, true,
 										lock.WakeOn
@@ -128,7 +129,7 @@ func TestACounterThatIsNoNumberTakesNothingOnAnyServer(t *testing.T) {
 			b := realBridge(t, s, migrate.Dual,
 				func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 			s.Do("SET", "gsl:fence:shop", "nan")
-			if g, err := b.Try(background, "k", ttl); err == nil ||
+			if g, err := b.Contract().Try(background, "k", ttl); err == nil ||
 				!strings.Contains(err.Error(), "holds no fencing number") {
 				t.Errorf("grant %v, error %v", g, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -27,7 +28,6 @@ func BenchmarkHandOver(b *testing.B) {
 		name string
 		cfg  lock.Config
 	}{
-		{"by-command", lock.Config{HandOvers: endless, LocalHandOvers: -1, HandOverFor: time.Hour}},
 		{"shared", lock.Config{LocalHandOvers: endless, HandOverFor: time.Hour}},
 		{"ended", lock.Config{}},
 	} {
@@ -67,7 +67,7 @@ const (
 // relay lets goroutines take a key in turns, so many times at each call. In
 // between the one whose turn comes next holds it, and the others wait, so that
 // the key is never released.
-func relay(b *testing.B, backend lock.Backend, key string, cfg lock.Config) func() {
+func relay(b *testing.B, backend backend.Store, key string, cfg lock.Config) func() {
 	c, err := lock.New(backend, cfg)
 	if err != nil {
 		b.Fatal(err)

@@ -5,12 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 // errUncertain says that the attempt's command may still reach the server.
@@ -18,7 +16,9 @@ var errUncertain = errors.New(
 	"the connection ended before the server said whether it took the key; it may still do so")
 
 // Release deletes both keys, each only if it is still the grant's (rule 10).
-// After an attempt whose outcome is unknown it first waits for the reply.
+// If the reply to the grant's attempt has not come, the release follows the
+// attempt on the same connection and does not wait for that reply. The server
+// executes the two in their order, so its answer is certain.
 func (g *bridgeGrant) Release(ctx context.Context) error { return g.release(ctx, 0) }
 
 // release is Release, and leaves the key to old clients for gap.
@@ -29,22 +29,26 @@ func (g *bridgeGrant) release(ctx context.Context, gap time.Duration) error {
 	if over {
 		return givenBefore(g.k.name)
 	}
-	uncertain := false
+	open := false
 	if pending != nil {
-		reply, err, known := pending.Wait(ctx)
-		switch {
-		case known && (err != nil || !g.late(reply)):
+		late, failed, known := pending.Reply()
+		if known && (failed != nil || !g.late(late)) {
 			return g.end(nil)
-		case known:
-		case ctx.Err() != nil:
-			return bridgeTrouble(g.k, "give back", err)
-		default:
-			uncertain = true
 		}
+		open = !known
 	}
 	var room [8]any
 	script, args := g.ending(room[:0], gap)
-	reply, err := g.b.mux.Eval(ctx, script, args...)
+	var reply any
+	var err error
+	behind := open
+	if behind {
+		reply, err = pending.Behind().Eval(ctx, script, args...)
+		behind = !wire.IsNotSent(err) // else the attempt's connection has ended
+	}
+	if !behind {
+		reply, err = g.b.mux.Eval(ctx, script, args...)
+	}
 	if err != nil {
 		if _, may := wire.MayBeSent(err); may {
 			g.ask()
@@ -52,11 +56,14 @@ func (g *bridgeGrant) release(ctx context.Context, gap time.Duration) error {
 		g.b.orphan(g.account)
 		return bridgeTrouble(g.k, "give back", err)
 	}
-	return g.givenBack(reply, uncertain)
+	if behind {
+		g.ask() // what the attempt took is given back, or it took nothing
+	}
+	return g.givenBack(reply, open && !behind)
 }
 
-// late reads the late reply to an attempt or a hand-over. It returns true where
-// the lock was taken.
+// late reads the late reply to an attempt. It returns true where the lock was
+// taken.
 func (g *bridgeGrant) late(reply any) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,10 +71,6 @@ func (g *bridgeGrant) late(reply any) bool {
 		return true // an earlier Release has read the reply
 	}
 	g.pending = nil
-	if g.heir {
-		_, passed := reply.(int64)
-		return passed
-	}
 	took, _ := g.taken(reply)
 	return took > 0
 }
@@ -194,102 +197,4 @@ func (g *bridgeGrant) end(err error) error {
 	g.turn.Ended(g.b.clock.Elapsed())
 	g.account.close()
 	return err
-}
-
-// Pass hands the lock over to the next holder in this process, in one command,
-// under a new token and fencing number. The bytes on L and the phase stay. A
-// stamp cannot stay, since it says when its holder's lease ends, and a tick
-// that is done is not handed over: both give [lock.ErrNotPassed].
-func (b *Bridge) Pass(ctx context.Context, granted lock.Grant, ttl time.Duration) (lock.Grant, error) {
-	switch g := granted.(type) {
-	case *observeGrant:
-		return nil, lock.ErrNotPassed
-	case *bridgeGrant:
-		if b.dialect.NeverReleases() {
-			return nil, lock.ErrNotPassed
-		}
-		next, err := b.pass(ctx, g, ttl)
-		if err != nil {
-			return nil, err
-		}
-		b.count.acquired.Add(1)
-		return next, nil
-	}
-	return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
-}
-
-func (b *Bridge) pass(ctx context.Context, old *bridgeGrant, ttl time.Duration) (*bridgeGrant, error) {
-	if err := old.gone(); err != nil {
-		return nil, err
-	}
-	var member keeping
-	if old.account.outdated() || member.keeps(ctx, old, ttl) != nil {
-		return nil, lock.ErrNotPassed
-	}
-	asked, err := b.lease(old.phase, ttl, b.clock.Elapsed()-old.since)
-	if err != nil {
-		return nil, fmt.Errorf("migrate: key %q: %w", old.k.name, err)
-	}
-	old.mu.Lock()
-	next, was := old.next(), old.value
-	old.mu.Unlock()
-	next.marked()
-	old.account.sending(b, asked)
-	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: asked}
-	var room [passArgs + 2]any
-	script, args := passScript, append(room[:0], old.k.argL, old.k.argM)
-	if b.cfg.Fence {
-		script, args = passNumberScript, append(args, b.numbers())
-	}
-	args = append(args, was, next.value, b.px(asked), next.on, b.tomb, argTombPX)
-	if b.cfg.Fence {
-		args = append(args, argBlock)
-	}
-	reply, err := b.numbered(ctx, script, passArgs, args...)
-	if err != nil {
-		unknown, may := wire.MayBeSent(err)
-		err = bridgeTrouble(old.k, "pass on", err)
-		if !may {
-			return nil, err
-		}
-		// Either grant may hold. A release of the new grant finds the old token
-		// if the hand-over failed; that token ends with its TTL, since nobody
-		// renews it.
-		b.count.unsure.Add(1)
-		old.ask()
-		next.pending = unknown.Pending
-		b.orphan(old.account)
-		return nil, &lock.UnsureError{Grant: next, Err: err}
-	}
-	switch f := reply.(type) {
-	case int64:
-		next.numbered(f)
-		old.mu.Lock()
-		old.over = true
-		old.mu.Unlock()
-		return next, nil
-	case []any:
-		return nil, old.notPassed(ctx, f)
-	}
-	return nil, bridgeTrouble(old.k, "pass on", errOddReply)
-}
-
-// passArgs is the number of keys and arguments of the pass script before TIME,
-// in a bridge with fencing numbers.
-const passArgs = 10
-
-// notPassed reads from a reply which key is no longer the grant's.
-func (g *bridgeGrant) notPassed(ctx context.Context, f []any) error {
-	if len(f) != 2 {
-		return bridgeTrouble(g.k, "pass on", errOddReply)
-	}
-	lost := g.lose(f)
-	if integer(f[0]) != 2 || lossOf(lost) == nil {
-		return g.end(lost)
-	}
-	// M is still the grant's, and its job is over.
-	if err := g.Release(ctx); err != nil {
-		return err
-	}
-	return lost
 }

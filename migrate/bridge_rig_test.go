@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -66,29 +67,29 @@ func speaks(d dialect.Dialect) func(*migrate.Config) {
 	return func(cfg *migrate.Config) { cfg.Dialect = d }
 }
 
-func (r *rig) take(b lock.Backend) lock.Grant {
+func (r *rig) take(b backend.Store) backend.Grant {
 	r.Helper()
-	g, err := b.Try(background, "k", ttl)
+	g, err := b.Contract().Try(background, "k", ttl)
 	if err != nil {
 		r.Fatalf("Try: %v", err)
 	}
 	return g
 }
 
-func (r *rig) release(g lock.Grant) {
+func (r *rig) release(g backend.Grant) {
 	r.Helper()
 	if err := g.Release(background); err != nil {
 		r.Fatalf("Release: %v", err)
 	}
 }
 
-func (r *rig) held(b lock.Backend) *lock.HeldError {
+func (r *rig) held(b backend.Store) *lock.HeldError {
 	r.Helper()
-	g, err := b.Try(background, "k", ttl)
+	g, err := b.Contract().Try(background, "k", ttl)
 	return r.wantHeld(g, err)
 }
 
-func (r *rig) wantHeld(g lock.Grant, err error) *lock.HeldError {
+func (r *rig) wantHeld(g backend.Grant, err error) *lock.HeldError {
 	r.Helper()
 	var held *lock.HeldError
 	if !errors.As(err, &held) || !errors.Is(err, lock.ErrHeld) || g != nil {
@@ -148,9 +149,9 @@ func (r *rig) between(nth int, f func()) {
 }
 
 // during makes an attempt and does something while it settles.
-func (r *rig) during(b lock.Backend, ctx context.Context, f func()) (g lock.Grant, err error) {
+func (r *rig) during(b backend.Store, ctx context.Context, f func()) (g backend.Grant, err error) {
 	done := make(chan struct{})
-	go func() { defer close(done); g, err = b.Try(ctx, "k", ttl) }()
+	go func() { defer close(done); g, err = b.Contract().Try(ctx, "k", ttl) }()
 	r.w.Pass(100 * time.Millisecond)
 	f()
 	<-done
@@ -161,12 +162,9 @@ func (r *rig) during(b lock.Backend, ctx context.Context, f func()) (g lock.Gran
 // meets is no NOSCRIPT.
 func (r *rig) warm(b *migrate.Bridge) {
 	r.Helper()
-	g, err := b.Try(background, "warm", ttl)
+	g, err := b.Contract().Try(background, "warm", ttl)
 	if err != nil {
 		r.Fatal(err)
-	}
-	if next, err := b.Pass(background, g, ttl); err == nil {
-		g = next
 	}
 	if _, err := g.Extend(background, ttl); err != nil {
 		r.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -127,9 +128,9 @@ func TestAnEmptyValueIsHeld(t *testing.T) {
 
 func TestAnExpiredStampIsTakenOverAfterTheMarginAndASettle(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
 		r.set("k", r.stamp(-time.Second)) // within the spread of the old clients' clocks
-		r.held(b)
+		r.held(r.bridge(p))
+		b := r.bridge(p) // which did not see the value change
 		r.set("k", r.stamp(-time.Second-time.Millisecond))
 		began := r.w.Now()
 		g := r.take(b)
@@ -174,7 +175,7 @@ func TestUnchangedBytesAreJudgedByElapsedTimeAlone(t *testing.T) {
 		r.set("k", r.stamp(-time.Hour)) // a clock an hour behind
 		began := r.w.Now()
 		for {
-			g, err := b.Try(background, "k", ttl)
+			g, err := b.Contract().Try(background, "k", ttl)
 			if err == nil {
 				r.release(g)
 				break
@@ -194,7 +195,7 @@ func TestALeaseBeyondTheRuleIsRefused(t *testing.T) {
 	each(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern},
 		func(r *rig, p migrate.Phase) {
 			b := r.bridge(p)
-			g, err := b.Try(background, "k", lease)
+			g, err := b.Contract().Try(background, "k", lease)
 			if g != nil || err == nil || errors.Is(err, lock.ErrHeld) ||
 				!strings.Contains(err.Error(), "Lease") {
 				r.Errorf("%v, %v", g, err)
@@ -219,7 +220,7 @@ func TestBridgeAsksForLongLeasesInModernOnly(t *testing.T) {
 				}
 			}
 			b := r.bridge(p, func(c *migrate.Config) { c.LongLeases = true })
-			g, err := b.Try(background, "k", long)
+			g, err := b.Contract().Try(background, "k", long)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -268,7 +269,7 @@ func TestAGapOfZeroMakesNoFirstLeaseLong(t *testing.T) {
 			func(c *migrate.Config) {
 				c.LongLeases, c.Terms.Gap, c.Terms.Spread = true, dialect.Zero, dialect.Zero
 			})
-		g, err := b.Try(background, "k", 10*time.Minute)
+		g, err := b.Contract().Try(background, "k", 10*time.Minute)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -288,7 +289,7 @@ func TestAGapOfZeroMakesNoFirstLeaseLong(t *testing.T) {
 func TestLeaseIsShortWhereOldClientsCutTTLs(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p, speaks(dialect.BareExpire()), func(c *migrate.Config) { c.LongLeases = true })
-		if g, err := b.Try(background, "k", 2*lease); err == nil {
+		if g, err := b.Contract().Try(background, "k", 2*lease); err == nil {
 			r.Errorf("%v", g)
 		}
 		if _, err := lock.New(b, lock.Config{TTL: 2 * lease}); err == nil {
@@ -362,7 +363,7 @@ func TestAnEndedContextInASettleIsUndone(t *testing.T) {
 			b := r.bridge(p, speaks(d), func(c *migrate.Config) { c.SettleAlways = true })
 			ctx, cancel := context.WithCancel(background)
 			g, err := r.during(b, ctx, cancel)
-			var unsure *lock.UnsureError
+			var unsure *backend.UnsureError
 			if g != nil || !errors.As(err, &unsure) {
 				r.Fatalf("%v, %v", g, err)
 			}
@@ -420,48 +421,16 @@ func TestASettledGuardIsHandedOnWithoutASettle(t *testing.T) {
 		b := r.bridge(p, speaks(dialect.JedisUUID()))
 		g := r.take(b)
 		guard, began := r.get("k"), r.w.Now()
-		next, err := b.Pass(background, g, ttl)
-		if err != nil {
-			r.Fatal(err)
-		}
-		if !r.w.Now().Equal(began) || r.get("k") != guard {
-			r.Errorf("after %v L is %q, was %q", r.w.Now().Sub(began), r.get("k"), guard)
+		next, ok := g.(backend.Sharer).Share()
+		if !ok || !r.w.Now().Equal(began) || r.get("k") != guard {
+			r.Fatalf("shared %v, after %v L is %q, was %q", ok, r.w.Now().Sub(began), r.get("k"), guard)
 		}
 		r.wantKeys(guard, next.Token()+" "+guard)
-		if next.Token() == g.Token() {
-			r.Error("the token was passed on")
-		}
 		r.release(next)
 		if l := r.get("k"); p != migrate.Dual && l != dialect.JedisUUID().Tombstone() {
 			r.Errorf("L is %q after the release of a settled guard", l)
 		}
 	})
-}
-
-func TestAHandOverSetsBothTTLsAnewAndATombstonesToo(t *testing.T) {
-	for _, tomb := range []bool{false, true} {
-		each(t, withTomb, func(r *rig, p migrate.Phase) {
-			if tomb {
-				r.entomb()
-			}
-			b := r.bridge(p)
-			g := r.take(b)
-			r.w.Pass(ttl / 2)
-			r.expire("k", time.Second)
-			next, err := b.Pass(background, g, ttl)
-			if err != nil {
-				r.Fatal(err)
-			}
-			want := ttl
-			if tomb {
-				want = 30 * 24 * time.Hour
-			}
-			if r.left("k") != want || r.left(keyM) != ttl {
-				r.Errorf("L ends in %v, M in %v", r.left("k"), r.left(keyM))
-			}
-			r.release(next)
-		})
-	}
 }
 
 func TestUndoingAnUnsettledAttemptLeavesTheTombstoneItFound(t *testing.T) {
@@ -471,8 +440,8 @@ func TestUndoingAnUnsettledAttemptLeavesTheTombstoneItFound(t *testing.T) {
 			b := r.bridge(p, speaks(d))
 			r.warm(b)
 			r.fault()
-			_, err := b.Try(background, "k", ttl)
-			var unsure *lock.UnsureError
+			_, err := b.Contract().Try(background, "k", ttl)
+			var unsure *backend.UnsureError
 			if !errors.As(err, &unsure) {
 				r.Fatalf("%v", err)
 			}
@@ -568,33 +537,6 @@ func TestALossIsFoundAtReleaseAndTheOldKeyIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAPassOfALostMarkGivesMBack(t *testing.T) {
-	each(t, withGuard, func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
-		g := r.take(b)
-		r.set("k", "1")
-		next, err := b.Pass(background, g, ttl)
-		if r.wantLost(err); next != nil {
-			r.Error("a grant beside an error")
-		}
-		r.wantKeys("1", "")
-	})
-}
-
-func TestAPassOfATokenThatIsGoneTakesNothing(t *testing.T) {
-	each(t, append([]migrate.Phase{migrate.Clean}, withGuard...), func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
-		g := r.take(b)
-		l := r.get("k")
-		r.set(keyM, "another")
-		next, err := b.Pass(background, g, ttl)
-		if r.wantLost(err); next != nil {
-			r.Error("a grant beside an error")
-		}
-		r.wantKeys(l, "another")
-	})
-}
-
 // Its mark may come back.
 func TestBridgeNeverRenewsALostGrant(t *testing.T) {
 	each(t, withGuard, func(r *rig, p migrate.Phase) {
@@ -610,7 +552,7 @@ func TestBridgeNeverRenewsALostGrant(t *testing.T) {
 		if left := r.left(keyM); left != ttl-time.Second {
 			r.Errorf("M ends in %v", left)
 		}
-		if _, ok := g.(lock.Sharer).Share(); ok {
+		if _, ok := g.(backend.Sharer).Share(); ok {
 			r.Error("a lost grant was shared")
 		}
 	})
@@ -705,8 +647,10 @@ func TestBridgeTakesNoTickThatIsDone(t *testing.T) {
 			}
 			b, other := r.bridge(p, speaks(d)), r.bridge(p, speaks(d))
 			g := r.take(b)
-			if _, err := b.Pass(background, g, ttl); !errors.Is(err, lock.ErrNotPassed) {
-				r.Errorf("handed on: %v", err)
+			if sharer, ok := g.(backend.Sharer); ok {
+				if _, shared := sharer.Share(); shared {
+					r.Error("handed over")
+				}
 			}
 			r.w.Pass(time.Second)
 			r.release(g)
@@ -807,11 +751,11 @@ func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 		last := int64(0)
 		for range 2 {
 			g := r.take(clean)
-			if _, err := plain.Try(background, keyM, ttl); !errors.Is(err, lock.ErrHeld) {
+			if _, err := plain.Contract().Try(background, keyM, ttl); !errors.Is(err, lock.ErrHeld) {
 				r.Errorf("modern beside clean: %v", err)
 			}
 			r.release(g)
-			p, err := plain.Try(background, keyM, ttl)
+			p, err := plain.Contract().Try(background, keyM, ttl)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -820,7 +764,7 @@ func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 				r.Errorf("modern has %q there, and its token is %q", m, p.Token())
 			}
 			r.release(p)
-			a, b := g.(lock.Fenced).Fence(), p.(lock.Fenced).Fence()
+			a, b := g.(backend.Fenced).Fence(), p.(backend.Fenced).Fence()
 			if a <= last || b <= a {
 				r.Errorf("fencing numbers %d, %d, %d", last, a, b)
 			}
@@ -835,9 +779,6 @@ func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 func TestBridgeIsPoliteOnlyWhereOldClientsPoll(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
 		b := r.bridge(p)
-		if got := b.Tune(lock.Config{}).Politeness; got != 0 {
-			r.Errorf("politeness %v", got)
-		}
 		for _, tomb := range []bool{false, true} {
 			if tomb {
 				if p == migrate.Observe {
@@ -850,14 +791,14 @@ func TestBridgeIsPoliteOnlyWhereOldClientsPoll(t *testing.T) {
 			if p == migrate.Observe || p == migrate.Dual {
 				want = gap
 			}
-			if got := g.(lock.Polite).Owes(0); got != 0 {
+			if got := g.(backend.Yielder).YieldFor(0); got != 0 {
 				r.Errorf("tombstone %v: it owes %v at once", tomb, got)
 			}
 			r.w.Pass(1015 * time.Millisecond)
-			if got := g.(lock.Polite).Owes(0); got != want {
+			if got := g.(backend.Yielder).YieldFor(0); got != want {
 				r.Errorf("tombstone %v: it owes %v", tomb, got)
 			}
-			if got := g.(lock.Polite).Owes(time.Second); (got == time.Second) != (want > 0) {
+			if got := g.(backend.Yielder).YieldFor(time.Second); (got == time.Second) != (want > 0) {
 				r.Errorf("tombstone %v: wished for a second, it owes %v", tomb, got)
 			}
 			r.release(g)
@@ -870,8 +811,8 @@ func TestBridgeIsPoliteOnlyWhereOldClientsPoll(t *testing.T) {
 func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 	bridges(t, func(r *rig) {
 		last := int64(0)
-		next := func(g lock.Grant) {
-			if n := g.(lock.Fenced).Fence(); n <= last {
+		next := func(g backend.Grant) {
+			if n := g.(backend.Fenced).Fence(); n <= last {
 				r.Errorf("%d after %d", n, last)
 			} else {
 				last = n
@@ -888,19 +829,13 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 			next(g)
 			if p != migrate.Observe {
 				for range 3 {
-					shared, ok := g.(lock.Sharer).Share()
+					shared, ok := g.(backend.Sharer).Share()
 					if !ok {
 						r.Fatal("not shared")
 					}
 					g = shared
 					next(g)
 				}
-				passed, err := b.Pass(background, g, ttl)
-				if err != nil {
-					r.Fatal(err)
-				}
-				g = passed
-				next(g)
 			}
 			r.release(g)
 		}
@@ -924,7 +859,7 @@ func TestACounterThatCannotBeReadLeavesNothingTaken(t *testing.T) {
 		bridges(t, func(r *rig) {
 			b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 			r.set("gsl:fence:shop", text)
-			if g, err := b.Try(background, "k", ttl); err == nil ||
+			if g, err := b.Contract().Try(background, "k", ttl); err == nil ||
 				!strings.Contains(err.Error(), "holds no fencing number") {
 				r.Errorf("%q: grant %v, error %v", text, g, err)
 			}
@@ -942,7 +877,7 @@ func TestSharingEndsWithTheReservedNumbersOfTheBlock(t *testing.T) {
 		g := r.take(r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence = true }))
 		shared := 0
 		for {
-			next, ok := g.(lock.Sharer).Share()
+			next, ok := g.(backend.Sharer).Share()
 			if !ok {
 				break
 			}
@@ -977,7 +912,7 @@ func TestConfigurationsThatCannotBeRightAreNamed(t *testing.T) {
 			}
 		}
 		b := r.bridge(migrate.Dual)
-		if _, err := b.Try(background, "", ttl); err == nil {
+		if _, err := b.Contract().Try(background, "", ttl); err == nil {
 			r.Error("an empty key was taken")
 		}
 	})
@@ -1003,7 +938,7 @@ func TestOnlyATakenLForgetsTheRememberedLook(t *testing.T) {
 		} {
 			r.w.Mini.HSet(look, "bytes", "a past stamp")
 			c.stands()
-			g, err := b.Try(background, "k", ttl)
+			g, err := b.Contract().Try(background, "k", ttl)
 			if _, kept := r.w.Mini.DB(0).HKeys(look); (kept == nil) != c.keeps {
 				r.Errorf("%s: the look is kept: %t, want %t (%v)", name, kept == nil, c.keeps, err)
 			}
@@ -1056,17 +991,17 @@ func TestStepSeenInObserveCountsInDual(t *testing.T) {
 		phases := &movable{migrate.Observe}
 		b := r.bridge(migrate.Observe, func(c *migrate.Config) { c.Phases = phases })
 		r.set("k", r.stamp(time.Minute))
-		if _, err := b.Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+		if _, err := b.Contract().Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 			r.Fatal(err)
 		}
 		r.w.StepServer(2 * time.Minute)
 		old := r.stamp(-time.Minute) // taken now by a client whose clock did not step
 		r.set("k", old)
-		if _, err := b.Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+		if _, err := b.Contract().Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 			r.Errorf("in observe: %v", err)
 		}
 		phases.at = migrate.Dual
-		if _, err := b.Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+		if _, err := b.Contract().Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 			r.Errorf("in dual: %v", err)
 		}
 		if got := r.get("k"); got != old {
@@ -1078,7 +1013,7 @@ func TestStepSeenInObserveCountsInDual(t *testing.T) {
 // Its own keys are no locks: a guard on a counter would stop every fenced lock.
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	bridges(t, func(r *rig) {
-		_, err := r.bridge(migrate.Dual).Try(background, "gsl:fence:", ttl)
+		_, err := r.bridge(migrate.Dual).Contract().Try(background, "gsl:fence:", ttl)
 		if err == nil || !strings.Contains(err.Error(), "another name") {
 			r.Error(err)
 		}

@@ -32,8 +32,6 @@ var (
 	bridgeLeaveLua string
 	//go:embed bridge_done.lua
 	bridgeDoneLua string
-	//go:embed bridge_pass.lua
-	bridgePassLua string
 	//go:embed bridge_look.lua
 	bridgeLookLua string
 	//go:embed bridge_number.lua
@@ -45,8 +43,6 @@ var (
 var (
 	acquireScript       = wire.NewScript(3, whole(bridgeAcquireLua))
 	acquireNumberScript = wire.NewScript(4, whole(bridgeAcquireLua))
-	passScript          = wire.NewScript(2, whole(bridgePassLua))
-	passNumberScript    = wire.NewScript(3, whole(bridgePassLua))
 	renewScript         = wire.NewScript(2, whole(bridgeRenewLua))
 	checkScript         = wire.NewScript(2, whole(bridgeCheckLua))
 	releaseScript       = wire.NewScript(2, whole(bridgeReleaseLua))
@@ -70,7 +66,7 @@ func whole(source string) string {
 // numbered runs a script that may draw a number. Servers before 3.2 let no
 // script write after it has called TIME. For them the clock is read before, and
 // passed as two arguments after the first n.
-func (b *Bridge) numbered(ctx context.Context, s *wire.Script, n int, args ...any) (any, error) {
+func (b *bridgeEngine) numbered(ctx context.Context, s *wire.Script, n int, args ...any) (any, error) {
 	if !b.cfg.Fence {
 		return b.mux.Eval(ctx, s, args...)
 	}

@@ -40,9 +40,9 @@ func (c *bridgeCounters) lost(e *legacy.LostError) {
 	}
 }
 
-// Stats returns the counts since New.
-func (b *Bridge) Stats() BridgeStats {
-	c, in, own := &b.count, b.inner.Stats(), b.judge.Stats()
+// stats returns the counts since New.
+func (b *bridgeEngine) stats() BridgeStats {
+	c, in, own := &b.count, b.old.Stats(), b.judge.Stats()
 	return BridgeStats{
 		Acquired: c.acquired.Load() + in.Acquired, Takeovers: c.takeovers.Load() + in.Takeovers,
 		// Of phase observe, inner counts the losses during the settle, and told

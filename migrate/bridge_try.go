@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/fencing"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Replies of the acquire script.
@@ -21,7 +21,7 @@ const (
 
 // Try makes one attempt by the present phase. It takes one round trip where the
 // key is free or held, and two and the settle for a takeover.
-func (b *Bridge) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *bridgeEngine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	if err := b.alone(); err != nil {
 		return nil, err
 	}
@@ -33,14 +33,14 @@ func (b *Bridge) Try(ctx context.Context, key string, ttl time.Duration) (lock.G
 }
 
 // try makes the attempt of an account.
-func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant,
-	error) {
+func (b *bridgeEngine) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
+) (backend.Grant, error) {
 	asked, err := b.lease(p, ttl, 0)
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
 	}
-	var granted lock.Grant
+	var granted backend.Grant
 	if p == Observe {
 		granted, err = b.tryObserve(ctx, key, asked, a)
 	} else {
@@ -52,7 +52,7 @@ func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase
 		}
 		err = undone(ctx, granted, err)
 	}
-	if unsure := (*lock.UnsureError)(nil); errors.As(err, &unsure) {
+	if unsure := (*backend.UnsureError)(nil); errors.As(err, &unsure) {
 		b.orphan(a)
 	} else {
 		a.close()
@@ -61,15 +61,15 @@ func (b *Bridge) try(ctx context.Context, key string, ttl time.Duration, p Phase
 }
 
 // undone gives back what an attempt has taken that ends with err.
-func undone(ctx context.Context, g lock.Grant, err error) error {
-	if back := g.Release(ctx); back != nil && !errors.Is(back, lock.ErrLost) {
-		return &lock.UnsureError{Grant: g, Err: err}
+func undone(ctx context.Context, g backend.Grant, err error) error {
+	if back := g.Release(ctx); back != nil && !errors.Is(back, backend.ErrLost) {
+		return &backend.UnsureError{Grant: g, Err: err}
 	}
 	return err
 }
 
-func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p Phase, a *account) (lock.Grant,
-	error) {
+func (b *bridgeEngine) tryBoth(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
+) (backend.Grant, error) {
 	k, err := b.keys(key)
 	if err != nil {
 		return nil, err
@@ -110,11 +110,11 @@ func (b *Bridge) tryBoth(ctx context.Context, key string, ttl time.Duration, p P
 
 // acquire runs the script once. Unless seen is empty, it replaces exactly that
 // value.
-func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string) (took int64,
-	o legacy.Observation, err error) {
+func (b *bridgeEngine) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration, seen string,
+) (took int64, o legacy.Observation, err error) {
 	at := b.judge.Begin()
 	g.account.sending(b, ttl)
-	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+	g.term = backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}
 	var room [acquireArgs + 2]any
 	script, args := b.acquisition(room[:0], g, ttl, seen)
 	reply, err := b.numbered(ctx, script, acquireArgs, args...)
@@ -125,7 +125,7 @@ func (b *Bridge) acquire(ctx context.Context, g *bridgeGrant, ttl time.Duration,
 		if may {
 			b.count.unsure.Add(1)
 			g.pending = unknown.Pending
-			return 0, o, &lock.UnsureError{Grant: g, Err: err}
+			return 0, o, &backend.UnsureError{Grant: g, Err: err}
 		}
 		return 0, o, err
 	}
@@ -151,12 +151,12 @@ const acquireArgs = 12
 // acquisition is the acquire script with its keys and arguments. Trailing
 // arguments that are not needed are left out, since each costs the server a
 // part of a microsecond.
-func (b *Bridge) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script,
+func (b *bridgeEngine) acquisition(args []any, g *bridgeGrant, ttl time.Duration, seen string) (*wire.Script,
 	[]any) {
 	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
 	args = append(args, g.k.argL, g.k.argM, g.k.argLook)
 	if b.cfg.Fence {
-		script, args = acquireNumberScript, append(args, b.numbers())
+		script, args = acquireNumberScript, append(args, b.counter)
 		numbers, last = argBlock, 1
 	}
 	args = append(args, g.value, b.px(ttl), g.guard, b.tomb)
@@ -191,7 +191,7 @@ type boxed struct {
 
 // px is a TTL in milliseconds, rounded down, so that the server keeps a key no
 // longer than the lease.
-func (b *Bridge) px(ttl time.Duration) any {
+func (b *bridgeEngine) px(ttl time.Duration) any {
 	if last := b.lastPX.Load(); last != nil && last.ttl == ttl {
 		return last.arg
 	}
@@ -208,7 +208,7 @@ const clockEvery = time.Second
 // wantsClock reports that this attempt reads the server's clock. Where the key
 // means "done" every attempt does: what it leaves there says when the lock was
 // taken.
-func (b *Bridge) wantsClock() bool {
+func (b *bridgeEngine) wantsClock() bool {
 	if b.dialect.NeverReleases() {
 		return true
 	}
@@ -220,7 +220,7 @@ func (b *Bridge) wantsClock() bool {
 // grant. It must after a takeover (rule 5), and always where old clients take
 // values that are their own (rule 6). A tombstone needs no second look: only
 // settled guards have left one.
-func (b *Bridge) settles(g *bridgeGrant, took int64) bool {
+func (b *bridgeEngine) settles(g *bridgeGrant, took int64) bool {
 	if took == tookTomb || g.phase == Clean || !b.dialect.HasTakeover() {
 		return false
 	}
@@ -230,12 +230,12 @@ func (b *Bridge) settles(g *bridgeGrant, took int64) bool {
 // settle waits for longer than an old client takes from its clock reading to
 // its GETSET, and looks again. The attempt is decided, so only the end of ctx
 // cuts it short; then the grant is undone.
-func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
-	ctx = lock.Decided(ctx)
+func (b *bridgeEngine) settle(ctx context.Context, g *bridgeGrant) error {
+	ctx = backend.IgnoreWait(ctx)
 	select {
 	case <-b.clock.After(b.terms.Settle()):
 	case <-ctx.Done():
-		return &lock.UnsureError{Grant: g,
+		return &backend.UnsureError{Grant: g,
 			Err: fmt.Errorf("migrate: settling key %q: %w", g.k.name, context.Cause(ctx))}
 	}
 	err := g.check(ctx)
@@ -244,23 +244,23 @@ func (b *Bridge) settle(ctx context.Context, g *bridgeGrant) error {
 	}
 	lost := lossOf(err)
 	if lost == nil {
-		return &lock.UnsureError{Grant: g, Err: err}
+		return &backend.UnsureError{Grant: g, Err: err}
 	}
 	seen := lost.Seen
 	if !lost.Mark {
 		seen.MarkExists = false // M is this grant's own, and is released below
 	}
 	held := b.held(g.k, seen)
-	if err := g.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
-		return &lock.UnsureError{Grant: g, Err: held}
+	if err := g.Release(ctx); err != nil && !errors.Is(err, backend.ErrLost) {
+		return &backend.UnsureError{Grant: g, Err: held}
 	}
 	return held
 }
 
 // held is the error that says who holds the key.
-func (b *Bridge) held(k bridgeKeys, o legacy.Observation) error {
+func (b *bridgeEngine) held(k bridgeKeys, o legacy.Observation) error {
 	err := b.judge.Held(k.name, o)
-	var held *lock.HeldError
+	var held *backend.HeldError
 	if o.MarkExists && errors.As(err, &held) && !held.Vacant {
 		if _, _, beside := o.Token(); !beside {
 			held.Protocol = "a token alone, as phase clean and package modern write it"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -45,7 +45,7 @@ func TestWhatABridgeSendsAndLeavesIsPinned(t *testing.T) {
 		dialect.Jedis(), dialect.JedisUUID(), dialect.Template(), dialect.Machinery()} {
 		d.KeyEncoding, d.ValueEncoding = dialect.Plain, dialect.Plain
 		out := "# What a bridge sends in each phase, and what then stands on both keys, with its TTL. Beside what is\n" +
-			"# random stand TOKEN, NEXT and GUARD. The scripts are in testdata/scripts, each under its name.\n"
+			"# random stand TOKEN and GUARD. The scripts are in testdata/scripts, each under its name.\n"
 		for _, p := range migrate.Phases()[1:] {
 			for _, tomb := range []bool{false, true} {
 				bridges(t, func(r *rig) { out += record(r, d, p, tomb, scripts) })
@@ -78,8 +78,7 @@ func pinned(t *testing.T, name, got string) {
 	}
 }
 
-// record writes down the whole life of a lease and of the one it was handed on
-// to.
+// record writes down the whole life of a lease.
 func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[string]string) string {
 	if tomb {
 		r.set("k", d.Tombstone())
@@ -119,17 +118,7 @@ func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[s
 		r.Fatal(err)
 	}
 	said("renew")
-	next, err := b.Pass(background, g, ttl)
-	switch {
-	case errors.Is(err, lock.ErrNotPassed) && d.NeverReleases():
-		next = g
-	case err != nil:
-		r.Fatal(err)
-	default:
-		names = append(names, next.Token(), "NEXT")
-		said("pass")
-	}
-	r.release(next)
+	r.release(g)
 	if left := r.get(keyM); left != "" {
 		names = append(names, left, "DONE")
 	}
@@ -188,13 +177,9 @@ func TestTheLedgerIsToldOfEveryAttemptAndOfItsEnd(t *testing.T) {
 		open("taken", 1)
 		r.held(b)
 		open("refused", 1)
-		if next, err := b.Pass(background, g, ttl); err == nil {
-			g = next
-			open("handed on", 1)
-		}
 		r.release(g)
 		open("released", 0)
-		if _, err := b.Try(background, "k", 0); err == nil {
+		if _, err := b.Contract().Try(background, "k", 0); err == nil {
 			r.Error("no TTL was allowed")
 		}
 		open("impossible", 0)
@@ -221,8 +206,8 @@ func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 		r.warm(b)
 		m.ended.Store(0)
 		r.fault()
-		var unsure *lock.UnsureError
-		if _, err := b.Try(background, "k", ttl); !errors.As(err, &unsure) {
+		var unsure *backend.UnsureError
+		if _, err := b.Contract().Try(background, "k", ttl); !errors.As(err, &unsure) {
 			r.Fatal("taken")
 		}
 		for unsure.Grant.Release(background) != nil { // the command has run, and is found
@@ -231,7 +216,7 @@ func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 			r.Error("undone, and yet open")
 		}
 		r.fault()
-		if _, err := b.Try(background, "k", ttl); err == nil {
+		if _, err := b.Contract().Try(background, "k", ttl); err == nil {
 			r.Fatal("taken")
 		}
 		r.w.Pass(ttl / 2)
@@ -262,7 +247,7 @@ func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 			}
 		}
 		for _, name := range []string{
-			"acquire", "renew", "release", "bridge_acquire", "bridge_check", "bridge_renew", "bridge_pass",
+			"acquire", "renew", "release", "bridge_acquire", "bridge_check", "bridge_renew",
 			"bridge_release", "sweep"} {
 			if !ran[name] {
 				r.Errorf("%s was not run", name)
@@ -287,7 +272,7 @@ func (outside) Covers(string) bool { return false }
 func TestAKeyOutsideTheNamespaceIsRefused(t *testing.T) {
 	bridges(t, func(r *rig) {
 		b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Phases = outside{c.Phases} })
-		g, err := b.Try(background, "k", ttl)
+		g, err := b.Contract().Try(background, "k", ttl)
 		if g != nil || err == nil || !strings.Contains(err.Error(), "namespace") {
 			r.Errorf("%v, %v", g, err)
 		}
@@ -315,5 +300,3 @@ func TestForcedDeletionTakesBothKeysAlsoBesideATag(t *testing.T) {
 		r.wantKeys("", "")
 	})
 }
-
-var _ lock.Backend = (*migrate.Bridge)(nil)

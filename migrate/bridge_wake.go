@@ -9,13 +9,15 @@ import (
 	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // arm calls fn at the next change of one of the keys. The watch is armed before
 // the look that registers it, so one of the two sees a change in between.
-func (b *Bridge) arm(ctx context.Context, k bridgeKeys, onL bool, fn func()) (cancel func(), err error) {
+func (b *bridgeEngine) arm(ctx context.Context, k bridgeKeys, onL bool, fn func(),
+) (cancel func(), err error) {
 	if b.cfg.Wake != lock.WakeOn {
-		return nil, fmt.Errorf("migrate: %w: Config.Wake is off", lock.ErrNoWake)
+		return nil, fmt.Errorf("migrate: %w: Config.Wake is off", backend.ErrNoWake)
 	}
 	var once sync.Once
 	touched := func() { once.Do(fn) }
@@ -36,14 +38,14 @@ func wakeless(k bridgeKeys, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, wire.ErrNoWake):
-		return fmt.Errorf("migrate: %w: %w", lock.ErrNoWake, err)
+		return fmt.Errorf("migrate: %w: %w", backend.ErrNoWake, err)
 	}
 	return bridgeTrouble(k, "watch", err)
 }
 
 // Await arms wake for both keys: an old client's release changes L, a
 // getsetlock client's release M.
-func (b *Bridge) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+func (b *bridgeEngine) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
 	p, err := b.cfg.Phases.Phase(ctx)
 	if err != nil {
 		return nil, false, err
@@ -78,16 +80,17 @@ func (b *Bridge) Await(ctx context.Context, key string, wake func()) (func(), bo
 // Watch arms a watch for both keys of each grant, and looks whether they are
 // still the grant's (rule 7). Renewals of a watched grant register its keys
 // again.
-func (b *Bridge) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
-	return b.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+func (b *bridgeEngine) Watch(ctx context.Context, granted []backend.Grant,
+	holders []interface{ Touched() }) []error {
+	return b.armed.Watch(granted, holders, func(g backend.Grant, touched func()) (func(), error) {
 		return b.watchOne(ctx, g, touched)
 	})
 }
 
 // Unwatch ends the watch of a grant.
-func (b *Bridge) Unwatch(g lock.Grant) { b.armed.Unwatch(g) }
+func (b *bridgeEngine) Unwatch(g backend.Grant) { b.armed.Unwatch(g) }
 
-func (b *Bridge) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+func (b *bridgeEngine) watchOne(ctx context.Context, granted backend.Grant, touched func()) (func(), error) {
 	switch g := granted.(type) {
 	case *observeGrant:
 		cancel, err := watches.One(ctx, b.inner, g.Grant, touched)
@@ -98,7 +101,7 @@ func (b *Bridge) watchOne(ctx context.Context, granted lock.Grant, touched func(
 	return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
 }
 
-func (b *Bridge) watchGrant(ctx context.Context, g *bridgeGrant, touched func()) (func(), error) {
+func (b *bridgeEngine) watchGrant(ctx context.Context, g *bridgeGrant, touched func()) (func(), error) {
 	if err := g.gone(); err != nil {
 		return nil, err
 	}

@@ -4,19 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/watches"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Composed takes a lock elsewhere, the target, and keeps old clients out
 // meanwhile. Its lease is the target's and the bridge's together, and ends with
 // the first of the two. In phase clean it is the target's alone.
-type Composed struct {
-	bridge *Bridge
-	target lock.Backend
+type Composed struct{ engine *composedEngine }
+
+// Contract returns what [lock.New] calls.
+func (c *Composed) Contract() backend.Backend { return c.engine }
+
+// Close closes the bridge and the target. A [lock.Client] closes its backend.
+func (c *Composed) Close() error { return c.engine.Close() }
+
+// composedEngine is the contract of a Composed.
+type composedEngine struct {
+	bridge *bridgeEngine
+	target backend.Backend
 	armed  watches.Armed // watches of held keys
 }
 
@@ -32,41 +42,48 @@ type Composed struct {
 // the scripts that delete tombstones look at it. A target's lease may depend on
 // a session: its Extend then says how long the session certainly lives. That
 // time ends the lease, and so does a Watch or a Release that returns
-// [lock.ErrLost].
+// [backend.ErrLost].
 //
 // A [Member] has to name the target in [MemberConfig].Target, since locks that
 // are composed and locks that are not do not exclude each other in phase clean.
 //
 // The Composed closes both.
-func Compose(b *Bridge, target lock.Backend) (*Composed, error) {
+func Compose(b *Bridge, target backend.Store) (*Composed, error) {
 	switch {
 	case b == nil:
 		return nil, errors.New("migrate: Compose: bridge is missing")
-	case target == nil:
+	case target == nil || target.Contract() == nil:
 		return nil, errors.New("migrate: Compose: target is missing")
 	}
-	if err := b.composable(); err != nil {
+	c := &composedEngine{bridge: b.engine, target: target.Contract()}
+	if err := c.bridge.composable(); err != nil {
 		return nil, err
 	}
-	return &Composed{bridge: b, target: target}, nil
+	if m := c.bridge.member; m != nil {
+		m.composes(c.bridge, c.target)
+	}
+	return &Composed{c}, nil
 }
 
 // Try takes the target and then the old clients' key. It reads the phase once,
 // before both.
-func (c *Composed) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (c *composedEngine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	p, a, err := c.bridge.begin(ctx, key, ttl)
 	if err != nil {
 		return nil, err
 	}
-	return c.try(ctx, key, ttl, p, a, func(asked time.Duration) (lock.Grant, error) {
+	return c.try(ctx, key, ttl, p, a, func(asked time.Duration) (backend.Grant, error) {
 		return c.target.Try(ctx, key, asked)
 	})
 }
 
 // try makes the attempt of an account. take asks the target.
-func (c *Composed) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
-	take func(asked time.Duration) (lock.Grant, error)) (lock.Grant, error) {
+func (c *composedEngine) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
+	take func(asked time.Duration) (backend.Grant, error)) (backend.Grant, error) {
 	asked, err := c.bridge.lease(p, ttl, 0)
+	if err == nil && c.bridge.member != nil {
+		err = c.bridge.member.proved(ctx, p)
+	}
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
@@ -74,12 +91,12 @@ func (c *Composed) try(ctx context.Context, key string, ttl time.Duration, p Pha
 	a.sending(c.bridge, asked)
 	there, err := take(asked)
 	g := &composedGrant{c: c, phase: p, account: a, there: there}
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	switch {
 	case errors.As(err, &unsure):
 		c.bridge.orphan(a)
 		g.there = unsure.Grant
-		return nil, &lock.UnsureError{Grant: g, Err: err}
+		return nil, &backend.UnsureError{Grant: g, Err: err}
 	case err != nil:
 		a.close()
 		return nil, err
@@ -97,11 +114,11 @@ func (c *Composed) try(ctx context.Context, key string, ttl time.Duration, p Pha
 // bridged takes the old clients' key too. The account is closed with the
 // composed grant, and not with the bridge's part. That part is written later,
 // since the target may have been slow, and so it also lasts longer.
-func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	b := g.c.bridge
 	began := b.clock.Elapsed()
 	here, err := b.try(ctx, key, ttl, g.phase, g.account.part())
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	switch {
 	case err == nil:
 		g.here = here
@@ -109,7 +126,7 @@ func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Durati
 	case errors.As(err, &unsure):
 		b.orphan(g.account)
 		g.here = unsure.Grant
-		return nil, &lock.UnsureError{Grant: g, Err: err}
+		return nil, &backend.UnsureError{Grant: g, Err: err}
 	}
 	return nil, undone(ctx, g, err)
 }
@@ -118,7 +135,8 @@ func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Durati
 // the target's term: a takeover settles, and a term of a session counts from an
 // earlier sign of life. If the outcome of the renewal is unknown, the old term
 // counts.
-func (g *composedGrant) young(ctx context.Context, key string, ttl, took time.Duration) (lock.Grant, error) {
+func (g *composedGrant) young(ctx context.Context, key string, ttl, took time.Duration,
+) (backend.Grant, error) {
 	if took < ttl/mostOfTerm {
 		return g, nil
 	}
@@ -126,7 +144,7 @@ func (g *composedGrant) young(ctx context.Context, key string, ttl, took time.Du
 	switch {
 	case err == nil:
 		g.renewed = &term
-	case errors.Is(err, lock.ErrLost):
+	case errors.Is(err, backend.ErrLost):
 		return nil, undone(ctx, g, &settledError{key, err})
 	}
 	return g, nil
@@ -153,31 +171,31 @@ func (e *settledError) Unwrap() error { return e.err }
 // Passing says that the next attempt may succeed.
 func (e *settledError) Passing() bool { return true }
 
-// Tune fills in times that suit both, the bridge's first.
-func (c *Composed) Tune(cfg lock.Config) lock.Config {
-	cfg = c.bridge.Tune(cfg)
-	if t, ok := c.target.(lock.Tuned); ok {
-		cfg = t.Tune(cfg)
+// Advise fills in times that suit both, the bridge's first.
+func (c *composedEngine) Advise(cfg backend.Settings) backend.Settings {
+	cfg = c.bridge.Advise(cfg)
+	if t, ok := c.target.(backend.Advisor); ok {
+		cfg = t.Advise(cfg)
 	}
 	return cfg
 }
 
 // Fits refuses times that the bridge or the target refuses.
-func (c *Composed) Fits(ttl, renewEvery, margin time.Duration) error {
+func (c *composedEngine) Fits(ttl, renewEvery, margin time.Duration) error {
 	if err := c.bridge.Fits(ttl, renewEvery, margin); err != nil {
 		return err
 	}
-	if f, ok := c.target.(lock.Tuned); ok {
+	if f, ok := c.target.(backend.Advisor); ok {
 		return f.Fits(ttl, renewEvery, margin)
 	}
 	return nil
 }
 
 // Timeout is 0, unknown: a release waits for two servers.
-func (c *Composed) Timeout() time.Duration { return 0 }
+func (c *composedEngine) Timeout() time.Duration { return 0 }
 
 // Close closes the bridge, and the target if it has a Close method.
-func (c *Composed) Close() error {
+func (c *composedEngine) Close() error {
 	err := c.bridge.Close()
 	if closer, ok := c.target.(interface{ Close() error }); ok {
 		err = errors.Join(err, closer.Close())
@@ -191,12 +209,12 @@ func (c *Composed) Close() error {
 // While the old clients' key is taken, only a change of that key counts. Every
 // attempt then takes the target and gives it back, so waiters that also watched
 // the target would wake each other without end.
-func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+func (c *composedEngine) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
 	p, err := c.bridge.cfg.Phases.Phase(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	w, ok := c.target.(lock.Waker)
+	w, ok := c.target.(backend.Waker)
 	cancel, free := func() {}, true
 	if p != Clean {
 		cancel, free, err = c.bridge.Await(ctx, key, wake)
@@ -206,7 +224,7 @@ func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), 
 		return cancel, false, err
 	case !ok:
 		cancel()
-		return nil, false, fmt.Errorf("migrate: %w: the target has no Waker", lock.ErrNoWake)
+		return nil, false, fmt.Errorf("migrate: %w: the target has no Waker", backend.ErrNoWake)
 	}
 	second, freeThere, err := w.Await(ctx, key, wake)
 	if err != nil {
@@ -217,17 +235,18 @@ func (c *Composed) Await(ctx context.Context, key string, wake func()) (func(), 
 }
 
 // Watch arms a watch on each side that has one.
-func (c *Composed) Watch(ctx context.Context, granted []lock.Grant,
+func (c *composedEngine) Watch(ctx context.Context, granted []backend.Grant,
 	holders []interface{ Touched() }) []error {
-	return c.armed.Watch(granted, holders, func(g lock.Grant, touched func()) (func(), error) {
+	return c.armed.Watch(granted, holders, func(g backend.Grant, touched func()) (func(), error) {
 		return c.watchOne(ctx, g, touched)
 	})
 }
 
 // Unwatch ends the watch of a grant.
-func (c *Composed) Unwatch(g lock.Grant) { c.armed.Unwatch(g) }
+func (c *composedEngine) Unwatch(g backend.Grant) { c.armed.Unwatch(g) }
 
-func (c *Composed) watchOne(ctx context.Context, granted lock.Grant, touched func()) (func(), error) {
+func (c *composedEngine) watchOne(ctx context.Context, granted backend.Grant, touched func(),
+) (func(), error) {
 	g, ok := granted.(*composedGrant)
 	if !ok {
 		return nil, fmt.Errorf("migrate: a grant of another backend (%T)", granted)
@@ -240,16 +259,16 @@ func (c *Composed) watchOne(ctx context.Context, granted lock.Grant, touched fun
 	}
 	watched := false
 	for _, side := range []struct {
-		w lock.Backend
-		g lock.Grant
+		w backend.Backend
+		g backend.Grant
 	}{{c.target, g.there}, {c.bridge, g.here}} {
-		w, ok := side.w.(lock.Waker)
+		w, ok := side.w.(backend.Waker)
 		if !ok || side.g == nil {
 			continue
 		}
 		cancel, err := watches.One(ctx, w, side.g, touched)
 		switch {
-		case errors.Is(err, lock.ErrNoWake):
+		case errors.Is(err, backend.ErrNoWake):
 			continue
 		case err != nil:
 			all()
@@ -258,7 +277,7 @@ func (c *Composed) watchOne(ctx context.Context, granted lock.Grant, touched fun
 		cancels, watched = append(cancels, cancel), true
 	}
 	if !watched {
-		return nil, fmt.Errorf("migrate: %w: neither side can", lock.ErrNoWake)
+		return nil, fmt.Errorf("migrate: %w: neither side can", backend.ErrNoWake)
 	}
 	return all, nil
 }
@@ -266,18 +285,18 @@ func (c *Composed) watchOne(ctx context.Context, granted lock.Grant, touched fun
 // composedGrant is one acquisition. here is nil in phase clean, and before it
 // was tried.
 type composedGrant struct {
-	c           *Composed
+	c           *composedEngine
 	phase       Phase
 	account     *account
-	here, there lock.Grant
-	renewed     *lock.Term  // term of the target, if it was renewed within the attempt
-	left        atomic.Bool // here was released
+	here, there backend.Grant
+	renewed     *backend.Term // term of the target, if it was renewed within the attempt
+	left        atomic.Bool   // here was released
 }
 
 func (g *composedGrant) Token() string { return g.there.Token() }
 
 // Term is the term that ends first. The target's request was sent first.
-func (g *composedGrant) Term() lock.Term {
+func (g *composedGrant) Term() backend.Term {
 	there := g.there.Term()
 	if g.renewed != nil {
 		there = *g.renewed
@@ -290,7 +309,7 @@ func (g *composedGrant) Term() lock.Term {
 
 // earlier is the term that ends first. A TTL of 0 means as long as was asked
 // for; then the term that was sent first counts.
-func earlier(a, b lock.Term) lock.Term {
+func earlier(a, b backend.Term) backend.Term {
 	if a.TTL == 0 || b.TTL == 0 {
 		if b.Sent.Elapsed < a.Sent.Elapsed {
 			a.Sent = b.Sent
@@ -305,44 +324,44 @@ func earlier(a, b lock.Term) lock.Term {
 }
 
 func (g *composedGrant) Fence() int64 {
-	if f, ok := g.there.(lock.Fenced); ok {
+	if f, ok := g.there.(backend.Fenced); ok {
 		return f.Fence()
 	}
 	return 0
 }
 
-// Owes returns how long a release leaves the key to old clients.
-func (g *composedGrant) Owes(wish time.Duration) time.Duration {
-	if p, ok := g.here.(lock.Polite); ok {
-		return p.Owes(wish)
+// YieldFor returns how long a release leaves the key to old clients.
+func (g *composedGrant) YieldFor(wish time.Duration) time.Duration {
+	if p, ok := g.here.(backend.Yielder); ok {
+		return p.YieldFor(wish)
 	}
 	return 0
 }
 
-// Leave is Release, and leaves the old clients' key to them for gap. A
+// ReleaseTo is Release, and leaves the old clients' key to them for gap. A
 // getsetlock client that takes the target meanwhile finds the key left, and
 // releases the target again.
-func (g *composedGrant) Leave(ctx context.Context, gap time.Duration) error {
-	return g.release(ctx, func(here lock.Grant) error {
-		if p, ok := here.(lock.Polite); ok {
-			return p.Leave(ctx, gap)
+func (g *composedGrant) ReleaseTo(ctx context.Context, gap time.Duration) error {
+	return g.release(ctx, func(here backend.Grant) error {
+		if p, ok := here.(backend.Yielder); ok {
+			return p.ReleaseTo(ctx, gap)
 		}
 		return here.Release(ctx)
 	})
 }
 
-// Look looks whether an old client took the key that was left.
-func (g *composedGrant) Look(ctx context.Context) time.Duration {
-	if p, ok := g.here.(lock.Polite); ok {
-		return p.Look(ctx)
+// Recheck looks whether an old client took the key that was left.
+func (g *composedGrant) Recheck(ctx context.Context) time.Duration {
+	if p, ok := g.here.(backend.Yielder); ok {
+		return p.Recheck(ctx)
 	}
 	return 0
 }
 
 // Extend renews both, the target first. The lease is lost when either is. The
 // other one is not renewed then, and stays until the job has stopped.
-func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.c.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.c.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
@@ -350,17 +369,17 @@ func (g *composedGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Ter
 // where the old key was lost. If the target did not answer, a further call goes
 // on with the target.
 func (g *composedGrant) Release(ctx context.Context) error {
-	return g.release(ctx, func(here lock.Grant) error { return here.Release(ctx) })
+	return g.release(ctx, func(here backend.Grant) error { return here.Release(ctx) })
 }
 
-func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Grant) error) error {
+func (g *composedGrant) release(ctx context.Context, giveBack func(here backend.Grant) error) error {
 	var lost error
 	if g.here != nil && !g.left.Load() {
 		err := giveBack(g.here)
 		switch {
 		case err == nil:
 			g.left.Store(true)
-		case errors.Is(err, lock.ErrLost):
+		case errors.Is(err, backend.ErrLost):
 			lost = err
 		default:
 			g.c.bridge.orphan(g.account)
@@ -368,7 +387,7 @@ func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Gra
 		}
 	}
 	if err := g.there.Release(ctx); err != nil {
-		if !errors.Is(err, lock.ErrLost) {
+		if !errors.Is(err, backend.ErrLost) {
 			g.c.bridge.orphan(g.account)
 			return err
 		}
@@ -379,10 +398,14 @@ func (g *composedGrant) release(ctx context.Context, giveBack func(here lock.Gra
 }
 
 var (
-	_ lock.Tuned         = (*Composed)(nil)
-	_ lock.Waker         = (*Composed)(nil)
-	_ lock.Queuer        = (*Composed)(nil)
-	_ lock.BatchExtender = (*Composed)(nil)
-	_ lock.Fenced        = (*composedGrant)(nil)
-	_ lock.Polite        = (*composedGrant)(nil)
+	_ backend.Store         = (*Composed)(nil)
+	_ backend.Backend       = (*composedEngine)(nil)
+	_ backend.Advisor       = (*composedEngine)(nil)
+	_ backend.Inspector     = (*composedEngine)(nil)
+	_ io.Closer             = (*composedEngine)(nil)
+	_ backend.Waker         = (*composedEngine)(nil)
+	_ backend.Queuer        = (*composedEngine)(nil)
+	_ backend.BatchExtender = (*composedEngine)(nil)
+	_ backend.Fenced        = (*composedGrant)(nil)
+	_ backend.Yielder       = (*composedGrant)(nil)
 )

@@ -9,23 +9,25 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // found is what a backend says of the lock.
-func (r *rig) found(b lock.Inspector) lock.Info {
+func (r *rig) found(b backend.Store) lock.Info {
 	r.Helper()
-	info, err := b.Describe(background, "k")
+	info, err := b.Contract().(backend.Inspector).Describe(background, "k")
 	if err != nil {
 		r.Fatal(err)
 	}
 	return info
 }
 
-func (r *rig) force(b lock.Inspector, value string, want bool) {
+func (r *rig) force(b backend.Store, value string, want bool) {
 	r.Helper()
-	if done, err := b.ForceRelease(background, "k", value); err != nil || done != want {
+	if done, err := b.Contract().(backend.Inspector).ForceRelease(background, "k", value); err != nil ||
+		done != want {
 		r.Fatalf("freed %v, %v; want %v", done, err, want)
 	}
 }
@@ -39,10 +41,7 @@ func afterRelease(p migrate.Phase) string {
 }
 
 // freedByForce frees the lock of a holder, and of the next one.
-func (r *rig) freedByForce(b interface {
-	lock.Backend
-	lock.Inspector
-}, p migrate.Phase) {
+func (r *rig) freedByForce(b backend.Store, p migrate.Phase) {
 	r.Helper()
 	if info := r.found(b); info.Held != nil {
 		r.Errorf("a free key: %+v", info)
@@ -82,7 +81,8 @@ func TestBridgeFreesAKeyByForceAsItsHolderWould(t *testing.T) {
 		r.force(b, stamp, true)
 		r.wantKeys("", "")
 		r.entomb()
-		if done, err := b.ForceRelease(background, "k", tombstone); err == nil {
+		if done, err := b.Contract().(backend.Inspector).ForceRelease(background, "k",
+			tombstone); err == nil {
 			r.Errorf("a tombstone was deleted by force: %v", done)
 		}
 		r.wantKeys(tombstone, "")
@@ -113,7 +113,7 @@ func TestComposedFreesBothKeysByForce(t *testing.T) {
 		}
 		r.force(c, r.found(c).Value, true)
 		for _, value := range []string{"", "x", "-1 x", "99 x", "1  "} {
-			if done, err := c.ForceRelease(background, "k", value); done {
+			if done, err := c.Contract().(backend.Inspector).ForceRelease(background, "k", value); done {
 				r.Errorf("%q freed the key: %v", value, err)
 			}
 		}
@@ -123,10 +123,12 @@ func TestComposedFreesBothKeysByForce(t *testing.T) {
 func TestComposedNeedsATargetThatCanBeInspected(t *testing.T) {
 	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
 		c := r.over(p, locktest.NewStore(r.w.Clock(redistest.Skew{})).Backend())
-		if _, err := c.Describe(background, "k"); !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := c.Contract().(backend.Inspector).Describe(background, "k"); !errors.Is(err,
+			errors.ErrUnsupported) {
 			r.Error(err)
 		}
-		if _, err := c.ForceRelease(background, "k", "x"); !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := c.Contract().(backend.Inspector).ForceRelease(background, "k", "x"); !errors.Is(err,
+			errors.ErrUnsupported) {
 			r.Error(err)
 		}
 	})

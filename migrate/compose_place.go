@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
+
+// First is Try.
+func (c *composedEngine) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return c.Try(ctx, key, ttl)
+}
 
 // Enter takes a place in the target's queue, in phase clean alone. Before that
 // the old clients' key has no queue, and a waiter that held the target's first
 // place while an old client holds would keep all others from looking. The error
 // then wraps errors.ErrUnsupported, and waiting goes on without a place.
-func (c *Composed) Enter(ctx context.Context, key string) (lock.Place, error) {
-	q, ok := c.target.(lock.Queuer)
+func (c *composedEngine) Enter(ctx context.Context, key string) (backend.Place, error) {
+	q, ok := c.target.(backend.Queuer)
 	if !ok {
 		return nil, fmt.Errorf("migrate: the target, a %T, has no queue: %w", c.target, errors.ErrUnsupported)
 	}
@@ -33,15 +38,17 @@ func (c *Composed) Enter(ctx context.Context, key string) (lock.Place, error) {
 }
 
 // composedPlace is a place in the target's queue. If the fleet begins anew
-// after clean, the place is left, and its waiter tries without one.
+// after clean, the place is left. If the grant of the place is undone because
+// the member was silent, the place is used up. Then the waiter tries without
+// one.
 type composedPlace struct {
-	c     *Composed
+	c     *composedEngine
 	key   string
-	there lock.Place // nil: left
+	there backend.Place // nil: left or used up
 }
 
 // Try makes an attempt from the place.
-func (p *composedPlace) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *composedPlace) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	phase, a, err := p.c.bridge.begin(ctx, p.key, ttl)
 	if err != nil {
 		return nil, err
@@ -52,11 +59,16 @@ func (p *composedPlace) Try(ctx context.Context, ttl time.Duration) (lock.Grant,
 			return nil, err
 		}
 	}
-	return p.c.try(ctx, p.key, ttl, phase, a, func(asked time.Duration) (lock.Grant, error) {
+	return p.c.try(ctx, p.key, ttl, phase, a, func(asked time.Duration) (backend.Grant, error) {
 		if p.there == nil {
 			return p.c.target.Try(ctx, p.key, asked)
 		}
-		return p.there.Try(ctx, asked)
+		grant, err := p.there.Try(ctx, asked)
+		var unsure *backend.UnsureError
+		if err == nil || errors.As(err, &unsure) {
+			p.there = nil
+		}
+		return grant, err
 	})
 }
 

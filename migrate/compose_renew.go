@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // ExtendAll renews grants by few messages to either side, the target first. A
 // lease is lost when either side is. The other one is not renewed then, and
 // stays until the job has stopped.
-func (c *Composed) ExtendAll(ctx context.Context, granted []lock.Grant, ttl time.Duration) ([]lock.Term,
-	[]error) {
-	r := renewing{terms: make([]lock.Term, len(granted)), errs: make([]error, len(granted))}
+func (c *composedEngine) ExtendAll(ctx context.Context, granted []backend.Grant, ttl time.Duration,
+) ([]backend.Term, []error) {
+	r := renewing{terms: make([]backend.Term, len(granted)), errs: make([]error, len(granted))}
 	grants := make([]*composedGrant, len(granted))
 	var members keeping
 	for i := range granted {
@@ -29,11 +29,11 @@ func (c *Composed) ExtendAll(ctx context.Context, granted []lock.Grant, ttl time
 			grants[i] = g
 		}
 	}
-	r.side(ctx, c.target, grants, ttl, func(g *composedGrant) lock.Grant { return g.there },
-		func(_, there lock.Term) lock.Term { return there })
-	r.side(ctx, c.bridge, grants, ttl, func(g *composedGrant) lock.Grant { return g.here }, earlier)
+	r.side(ctx, c.target, grants, ttl, func(g *composedGrant) backend.Grant { return g.there },
+		func(_, there backend.Term) backend.Term { return there })
+	r.side(ctx, c.bridge, grants, ttl, func(g *composedGrant) backend.Grant { return g.here }, earlier)
 	for i, g := range grants {
-		if g != nil && errors.Is(r.errs[i], lock.ErrLost) {
+		if g != nil && errors.Is(r.errs[i], backend.ErrLost) {
 			c.bridge.orphan(g.account)
 		}
 	}
@@ -42,15 +42,15 @@ func (c *Composed) ExtendAll(ctx context.Context, granted []lock.Grant, ttl time
 
 // renewing is one call of ExtendAll: what each grant has got so far.
 type renewing struct {
-	terms []lock.Term
+	terms []backend.Term
 	errs  []error
 }
 
 // side renews one side of the grants that have no error yet and have that side.
 // with joins its term with the one before.
-func (r *renewing) side(ctx context.Context, b lock.Backend, grants []*composedGrant, ttl time.Duration,
-	of func(*composedGrant) lock.Grant, with func(before, term lock.Term) lock.Term) {
-	var some []lock.Grant
+func (r *renewing) side(ctx context.Context, b backend.Backend, grants []*composedGrant, ttl time.Duration,
+	of func(*composedGrant) backend.Grant, with func(before, term backend.Term) backend.Term) {
+	var some []backend.Grant
 	var at []int
 	for i, g := range grants {
 		if g != nil && r.errs[i] == nil && of(g) != nil {
@@ -63,7 +63,7 @@ func (r *renewing) side(ctx context.Context, b lock.Backend, grants []*composedG
 	terms, errs := extendAll(ctx, b, some, ttl)
 	for n, i := range at {
 		if r.errs[i] = errs[n]; errs[n] != nil {
-			r.terms[i] = lock.Term{}
+			r.terms[i] = backend.Term{}
 			continue
 		}
 		r.terms[i] = with(r.terms[i], terms[n])
@@ -75,12 +75,12 @@ func (r *renewing) side(ctx context.Context, b lock.Backend, grants []*composedG
 const extendTogether = 64
 
 // extendAll renews grants by b, in one call if it can.
-func extendAll(ctx context.Context, b lock.Backend, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
-	[]error) {
-	if batch, ok := b.(lock.BatchExtender); ok {
+func extendAll(ctx context.Context, b backend.Backend, grants []backend.Grant, ttl time.Duration,
+) ([]backend.Term, []error) {
+	if batch, ok := b.(backend.BatchExtender); ok {
 		return batch.ExtendAll(ctx, grants, ttl)
 	}
-	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+	terms, errs := make([]backend.Term, len(grants)), make([]error, len(grants))
 	var wg sync.WaitGroup
 	for first := range min(extendTogether, len(grants)) {
 		wg.Go(func() {

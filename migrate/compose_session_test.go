@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -22,22 +23,22 @@ func TestComposedSessionPassesTheKitInEveryPhase(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			// The embedded server wakes nobody, so the target does not either
 			// where both have to.
-			traits := locktest.Traits{Session: true, NotPassed: true, CannotWake: p != migrate.Clean}
+			traits := locktest.Traits{Session: true, CannotWake: p != migrate.Clean}
 			locktest.RunInBubbles(t, traits, func(t *testing.T) *locktest.World {
 				w := redistest.Bubble(t)
 				r := &elsewhere{rig: &rig{t, w, w.Wire()}}
 				clock := w.Clock(redistest.Skew{})
 				store := locktest.NewStore(clock)
-				sessions := map[lock.Backend]interface{ Cut() func() }{}
+				sessions := map[backend.Store]interface{ Cut() func() }{}
 				return &locktest.World{
-					Backend: func() lock.Backend {
+					Backend: func() backend.Store {
 						session, _ := store.Session(15 * time.Second)
 						target := session
 						if traits.CannotWake {
-							target = struct{ lock.Backend }{session}
+							target = backend.Of(struct{ backend.Backend }{session.Contract()})
 						}
 						c := r.over(p, target)
-						sessions[c] = session.(interface{ Cut() func() })
+						sessions[c] = session.Contract().(interface{ Cut() func() })
 						return c
 					},
 					Pass: w.Pass, Clock: clock, TTL: 15 * time.Second, FreeAfter: 4 * time.Second,
@@ -48,7 +49,7 @@ func TestComposedSessionPassesTheKitInEveryPhase(t *testing.T) {
 						}
 						r.set(key, r.stamp(time.Minute))
 					},
-					Cut: func(b lock.Backend) func() { return sessions[b].Cut() },
+					Cut: func(b backend.Store) func() { return sessions[b].Cut() },
 				}
 			})
 		})
@@ -58,16 +59,16 @@ func TestComposedSessionPassesTheKitInEveryPhase(t *testing.T) {
 // aged is a target whose terms count from a sign of life in the past, as those
 // of a session do.
 type aged struct {
-	lock.Backend
+	backend.Backend
 	by time.Duration
 }
 
 type agedGrant struct {
-	lock.Grant
+	backend.Grant
 	by time.Duration
 }
 
-func (a aged) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (a aged) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := a.Backend.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (a aged) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gran
 	return agedGrant{g, a.by}, nil
 }
 
-func (g agedGrant) Term() lock.Term {
+func (g agedGrant) Term() backend.Term {
 	t := g.Grant.Term()
 	t.Sent.Elapsed, t.Sent.Wall = t.Sent.Elapsed-g.by, t.Sent.Wall.Add(-g.by)
 	return t
@@ -87,7 +88,7 @@ func TestTargetIsRenewedAfterATakeoverSettled(t *testing.T) {
 		func(r *elsewhere, p migrate.Phase) {
 			clock := r.w.Clock(redistest.Skew{})
 			store := locktest.NewStore(clock)
-			c := r.over(p, aged{store.Backend(), ttl / 2}, func(cfg *migrate.Config) {
+			c := r.over(p, backend.Of(aged{store.Backend().Contract(), ttl / 2}), func(cfg *migrate.Config) {
 				cfg.Terms = dialect.Terms{Lease: lease, Gap: ttl / 2, Behind: time.Second}
 			})
 			client, err := lock.New(c, lock.Config{TTL: ttl, RenewEvery: ttl / 5, Clock: clock, Wait: -1})
@@ -151,8 +152,8 @@ func TestComposedWaiterQueuesWithTheTargetInClean(t *testing.T) {
 		store := locktest.NewStore(clock)
 		c, alone := r.over(p, store.Full()), store.Full()
 		held := r.take(alone)
-		place := func(b lock.Backend) lock.Place {
-			p, err := b.(lock.Queuer).Enter(background, "k")
+		place := func(b backend.Store) backend.Place {
+			p, err := b.Contract().(backend.Queuer).Enter(background, "k")
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -165,7 +166,7 @@ func TestComposedWaiterQueuesWithTheTargetInClean(t *testing.T) {
 		second := place(c)
 		third := place(alone)
 		r.release(held)
-		for i, p := range []lock.Place{first, second, third} {
+		for i, p := range []backend.Place{first, second, third} {
 			g, err := p.Try(background, ttl)
 			if err != nil {
 				r.Fatalf("place %d: %v", i, err)
@@ -183,7 +184,7 @@ func TestComposedPlaceIsLeftWithPhaseClean(t *testing.T) {
 		phase.set(migrate.Clean)
 		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.Phases = phase })
 		held := r.take(c)
-		place, err := c.Enter(background, "k")
+		place, err := c.Contract().(backend.Queuer).Enter(background, "k")
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -203,7 +204,8 @@ func TestComposedPlaceIsLeftWithPhaseClean(t *testing.T) {
 			r.Errorf("M %q, the target %q", r.get(keyM), store.Holder("k"))
 		}
 		r.release(g)
-		if _, err := c.Enter(background, "k"); !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := c.Contract().(backend.Queuer).Enter(background, "k"); !errors.Is(err,
+			errors.ErrUnsupported) {
 			r.Errorf("a place in %v: %v", p, err)
 		}
 	})
@@ -220,7 +222,7 @@ func (p *turning) Phase(context.Context) (migrate.Phase, error) {
 
 // closing is a target that is closed with an error.
 type closing struct {
-	lock.Backend
+	backend.Backend
 	closed int
 }
 
@@ -228,16 +230,16 @@ func (c *closing) Close() error { c.closed++; return errCut }
 
 func TestComposedClosesBothAndReportsTheTarget(t *testing.T) {
 	bridges(t, func(r *rig) {
-		target := &closing{Backend: locktest.NewStore(r.w.Clock(r.skew())).Backend()}
+		target := &closing{Backend: locktest.NewStore(r.w.Clock(r.skew())).Backend().Contract()}
 		b := r.bridge(migrate.Dual)
-		c, err := migrate.Compose(b, target)
+		c, err := migrate.Compose(b, backend.Of(target))
 		if err != nil {
 			r.Fatal(err)
 		}
 		if err := c.Close(); !errors.Is(err, errCut) || target.closed != 1 {
 			r.Errorf("%v, closed %d times", err, target.closed)
 		}
-		if g, err := b.Try(background, "k", ttl); err == nil {
+		if g, err := b.Contract().Try(background, "k", ttl); err == nil {
 			r.Errorf("the bridge is open: %v", g)
 		}
 	})
@@ -247,11 +249,11 @@ func TestComposedRenewsManyByOneCallOfTheTarget(t *testing.T) {
 	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
 		const leases = 70
 		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
-		for calls, target := range map[int]lock.Backend{1: store.Full(), leases: store.Backend()} {
+		for calls, target := range map[int]backend.Store{1: store.Full(), leases: store.Backend()} {
 			c := r.over(p, target)
-			var grants []lock.Grant
+			var grants []backend.Grant
 			for i := range leases {
-				g, err := c.Try(background, "k"+strconv.Itoa(i), ttl)
+				g, err := c.Contract().Try(background, "k"+strconv.Itoa(i), ttl)
 				if err != nil {
 					r.Fatal(err)
 				}
@@ -259,7 +261,8 @@ func TestComposedRenewsManyByOneCallOfTheTarget(t *testing.T) {
 			}
 			before := store.Calls("extend")
 			store.Seize("k0", "thief", time.Hour)
-			terms, errs := c.ExtendAll(background, append(grants, nil), ttl)
+			terms, errs := c.Contract().(backend.BatchExtender).ExtendAll(background, append(grants, nil),
+				ttl)
 			if n := store.Calls("extend") - before; n != calls {
 				r.Errorf("%d calls, want %d", n, calls)
 			}
@@ -283,7 +286,7 @@ func TestComposedTermEndsWithTheShorterSide(t *testing.T) {
 	composed(t, []migrate.Phase{migrate.Sealed, migrate.Modern}, func(r *elsewhere, p migrate.Phase) {
 		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
 		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.LongLeases = true })
-		g, err := c.Try(background, "k", 2*lease)
+		g, err := c.Contract().Try(background, "k", 2*lease)
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
@@ -42,7 +43,7 @@ func (r *elsewhere) compose(p migrate.Phase, change ...func(*migrate.Config)) *m
 	return r.over(p, target, change...)
 }
 
-func (r *elsewhere) over(p migrate.Phase, target lock.Backend,
+func (r *elsewhere) over(p migrate.Phase, target backend.Store,
 	change ...func(*migrate.Config)) *migrate.Composed {
 	r.Helper()
 	c, err := migrate.Compose(r.bridge(p, change...), target)
@@ -67,12 +68,12 @@ func TestAComposedLeaseConformsInEveryPhase(t *testing.T) {
 			if p == migrate.Observe {
 				freeAfter = 4 * time.Second
 			}
-			traits := locktest.Traits{CannotWake: true, Barging: p == migrate.Clean}
+			traits := locktest.Traits{CannotWake: true}
 			locktest.RunInBubbles(t, traits, func(t *testing.T) *locktest.World {
 				w, far := redistest.Bubble(t), redistest.Bubble(t)
 				r := &elsewhere{&rig{t, w, w.Wire()}, far, far.Wire()}
 				return &locktest.World{
-					Backend: func() lock.Backend { return r.compose(p) },
+					Backend: func() backend.Store { return r.compose(p) },
 					Pass:    w.Pass, Clock: w.Clock(redistest.Skew{}), TTL: 15 * time.Second,
 					FreeAfter: freeAfter,
 					Seize: func(key string) {
@@ -97,7 +98,7 @@ func TestTheTargetIsTakenFirstAndGivenBackLast(t *testing.T) {
 		other := r.stamp(time.Minute)
 		r.set("k", other)
 		if p != migrate.Clean {
-			g, err := c.Try(background, "k", ttl)
+			g, err := c.Contract().Try(background, "k", ttl)
 			r.wantHeld(g, err)
 			if r.there() != "" {
 				r.Errorf("the target is %q while an old client holds", r.there())
@@ -106,7 +107,7 @@ func TestTheTargetIsTakenFirstAndGivenBackLast(t *testing.T) {
 		}
 		r.del("k")
 		g := r.take(c)
-		if r.there() == "" || g.Token() != r.there() || g.(lock.Fenced).Fence() == 0 {
+		if r.there() == "" || g.Token() != r.there() || g.(backend.Fenced).Fence() == 0 {
 			r.Errorf("the target is %q, the token %q", r.there(), g.Token())
 		}
 		if stands := r.get(keyM) != ""; stands != (p != migrate.Clean) {
@@ -231,16 +232,16 @@ func TestTheLedgerIsToldOfAComposedLease(t *testing.T) {
 
 // slow is a target whose every answer takes its time.
 type slow struct {
-	lock.Backend
+	backend.Backend
 	answer func()
 }
 
 type slowGrant struct {
-	lock.Grant
+	backend.Grant
 	answer func()
 }
 
-func (s slow) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (s slow) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := s.Backend.Try(ctx, key, ttl)
 	s.answer()
 	if err != nil {
@@ -249,7 +250,7 @@ func (s slow) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gran
 	return slowGrant{g, s.answer}, nil
 }
 
-func (g slowGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+func (g slowGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
 	t, err := g.Grant.Extend(ctx, ttl)
 	g.answer()
 	return t, err
@@ -262,7 +263,7 @@ func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
 	for name, strand := range map[string]func(*elsewhere, *migrate.Composed){
 		"taken": func(r *elsewhere, c *migrate.Composed) {
 			r.rig.fault()
-			if g, err := c.Try(background, "k", ttl); err == nil {
+			if g, err := c.Contract().Try(background, "k", ttl); err == nil {
 				r.Errorf("taken: %v", g)
 			}
 		},
@@ -286,7 +287,7 @@ func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
 					if err != nil {
 						r.Fatal(err)
 					}
-					c := r.over(p, slow{target, func() { r.w.Pass(ttl / 2) }},
+					c := r.over(p, backend.Of(slow{target.Contract(), func() { r.w.Pass(ttl / 2) }}),
 						func(cfg *migrate.Config) { cfg.Phases = m })
 					g := r.take(c) // the scripts are known, and connections made
 					r.release(g)

@@ -90,7 +90,7 @@ func ExampleMember() {
 		must(member.Refresh(ctx)) // a heartbeat now, for the example
 		phase, err := member.Phase(ctx)
 		must(err)
-		_, err = bridge.Try(ctx, key, 30*time.Second)
+		_, err = bridge.Contract().Try(ctx, key, 30*time.Second)
 		must(err)
 		value, err := server.Get(key)
 		must(err)
@@ -115,7 +115,7 @@ func ExampleFixed() {
 	for _, phase := range migrate.Phases() {
 		bridge, err := migrate.New(pool, migrate.Config{Phases: migrate.Fixed(phase)})
 		must(err)
-		_, err = bridge.Try(context.Background(), "stock:7", 30*time.Second)
+		_, err = bridge.Contract().Try(context.Background(), "stock:7", 30*time.Second)
 		fmt.Printf("%v: held by another client: %v\n", phase, errors.Is(err, lock.ErrHeld))
 		must(bridge.Close())
 	}

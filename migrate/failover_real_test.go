@@ -16,6 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
@@ -42,9 +43,9 @@ func promoted(t *testing.T, pair *redistest.Pair, phases migrate.PhaseSource) *m
 	return b
 }
 
-func takes(t *testing.T, b *migrate.Bridge, key string) lock.Grant {
+func takes(t *testing.T, b *migrate.Bridge, key string) backend.Grant {
 	t.Helper()
-	g, err := b.Try(background, key, promotedTTL)
+	g, err := b.Contract().Try(background, key, promotedTTL)
 	if err != nil {
 		t.Fatalf("%s: %v", key, err)
 	}
@@ -64,7 +65,7 @@ func answered(t *testing.T, what string, f func() error) error {
 	return err
 }
 
-func renewal(t *testing.T, key string, g lock.Grant) error {
+func renewal(t *testing.T, key string, g backend.Grant) error {
 	t.Helper()
 	return answered(t, "the renewal of "+key, func() error {
 		_, err := g.Extend(background, promotedTTL)
@@ -73,10 +74,10 @@ func renewal(t *testing.T, key string, g lock.Grant) error {
 }
 
 // lets is whether b is let in, and what with.
-func lets(t *testing.T, b *migrate.Bridge, key string) (g lock.Grant, err error) {
+func lets(t *testing.T, b *migrate.Bridge, key string) (g backend.Grant, err error) {
 	t.Helper()
 	err = answered(t, "an attempt at "+key, func() (err error) {
-		g, err = b.Try(background, key, promotedTTL)
+		g, err = b.Contract().Try(background, key, promotedTTL)
 		return err
 	})
 	return g, err
@@ -88,8 +89,7 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 			t.Parallel()
 			pair := redistest.NewPair(t)
 			a, b := promoted(t, pair, migrate.Fixed(p)), promoted(t, pair, migrate.Fixed(p))
-			renewed, released, passed := takes(t, a, "renewed"), takes(t, a, "released"),
-				takes(t, a, "passed")
+			renewed, released := takes(t, a, "renewed"), takes(t, a, "released")
 			pair.Primary.AwaitReplica()
 			pair.CutOff()
 
@@ -98,11 +98,6 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := released.Release(background); err != nil {
-				t.Fatal(err)
-			}
-			if next, err := a.Pass(background, passed, promotedTTL); err == nil {
-				passed = next
-			} else if !errors.Is(err, lock.ErrNotPassed) {
 				t.Fatal(err)
 			}
 			pair.Promote()
@@ -127,15 +122,8 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 				renewal(t, "renewed", renewed) == nil {
 				t.Errorf("two hold: %v", err)
 			}
-			// The new token is lost, the old one is there until its end. A
-			// stamp is never handed over.
-			if p != migrate.Observe {
-				if err := renewal(t, "passed", passed); !errors.Is(err, lock.ErrLost) {
-					t.Errorf("the holder whose hand-over was lost: %v", err)
-				}
-			}
-			for key, g := range map[string]lock.Grant{
-				"acquired": acquired, "beside": beside, "renewed": renewed, "passed": passed} {
+			for key, g := range map[string]backend.Grant{
+				"acquired": acquired, "beside": beside, "renewed": renewed} {
 				if err := answered(t, "the release of "+key,
 					func() error { return g.Release(background) }); err != nil &&
 					!errors.Is(err, lock.ErrLost) {
@@ -148,7 +136,7 @@ func TestRenewalReportsALeaseLostByAFailOver(t *testing.T) {
 }
 
 // besideAnOldClient lets one take the key whose guard was lost.
-func besideAnOldClient(t *testing.T, pair *redistest.Pair, p migrate.Phase, g lock.Grant) {
+func besideAnOldClient(t *testing.T, pair *redistest.Pair, p migrate.Phase, g backend.Grant) {
 	t.Helper()
 	stamp := fmt.Sprint(time.Now().Add(6 * time.Second).UnixMilli())
 	if n := pair.Replica.Do("SETNX", "beside", stamp); n != int64(1) {
@@ -168,8 +156,8 @@ func besideAnOldClient(t *testing.T, pair *redistest.Pair, p migrate.Phase, g lo
 // remains.
 func freesItself(t *testing.T, pair *redistest.Pair, b *migrate.Bridge, p migrate.Phase) {
 	t.Helper()
-	for _, key := range []string{"released", "renewed", "passed"} {
-		var g lock.Grant
+	for _, key := range []string{"released", "renewed"} {
+		var g backend.Grant
 		for err := error(lock.ErrHeld); errors.Is(err, lock.ErrHeld); {
 			g, err = lets(t, b, key)
 		}
@@ -196,9 +184,12 @@ func TestAPrimaryWithoutItsReplicaTakesNoRenewal(t *testing.T) {
 	g := takes(t, b, "k")
 	pair.CutOff()
 	for name, step := range map[string]func() error{
-		"renewal":     func() error { _, err := g.Extend(background, promotedTTL); return err },
-		"acquisition": func() error { _, err := b.Try(background, "other", promotedTTL); return err },
-		"release":     func() error { return g.Release(background) },
+		"renewal": func() error { _, err := g.Extend(background, promotedTTL); return err },
+		"acquisition": func() error {
+			_, err := b.Contract().Try(background, "other", promotedTTL)
+			return err
+		},
+		"release": func() error { return g.Release(background) },
 	} {
 		if err := step(); err == nil || errors.Is(err, lock.ErrLost) ||
 			!strings.Contains(err.Error(), "NOREPLICAS") {
@@ -255,7 +246,7 @@ func losesAStep(t *testing.T, v lostVerb) {
 	if err := m.Refresh(background); err != nil {
 		t.Fatal(err)
 	}
-	held, err := a.Try(background, "held", promotedTTL)
+	held, err := a.Contract().Try(background, "held", promotedTTL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,7 +202,7 @@ func TestJavaGivesBackWhateverIsThrownMeanwhile(t *testing.T) {
 	w.persist("stock:42")
 	d.order("break 3")
 	d.order("release stock:42")
-	d.expect("failed stock:42 IllegalStateException")
+	d.expect("failed stock:42 IllegalStateException broken")
 	w.until("a release that is tried again", gone)
 
 	stamp := w.expired("stock:43")

@@ -318,7 +318,7 @@ func TestEitherSideIsKilledAndTheOtherTakesOver(t *testing.T) {
 	next := w.java(ttl)
 	// A grant without a Client is what a dead process leaves: nothing renews
 	// it, nothing gives it back.
-	if _, err := w.bridge.Try(background, "stock:42", ttl); err != nil {
+	if _, err := w.bridge.Contract().Try(background, "stock:42", ttl); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.keys("*stock:42*"); n != 2 {

@@ -14,7 +14,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
@@ -25,12 +27,6 @@ type MemberConfig struct {
 	// Namespace is what the program's keys begin with. Defaults to the empty
 	// text, which all keys begin with.
 	Namespace string
-
-	// Also names longer namespaces in which keys of this program may lie. If
-	// one of them is carved out of Namespace, the program takes its keys by the
-	// record of the carved namespace. A carving is refused while a member does
-	// not name the namespace.
-	Also []string
 
 	// Name is the program's name for people, at most 200 bytes. The member's id
 	// is random.
@@ -96,7 +92,7 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 		return cfg, fmt.Errorf("migrate: MemberConfig.Host has %d bytes; at most %d of UTF-8 are allowed",
 			len(cfg.Host), longestName)
 	}
-	if err := errors.Join(cfg.checkTarget(), cfg.checkAlso()); err != nil {
+	if err := cfg.checkTarget(); err != nil {
 		return cfg, err
 	}
 	return cfg, record.CheckNamespace(cfg.Namespace)
@@ -112,28 +108,24 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 // have ended the operator may forget it. A record with a smaller epoch, as
 // after a flush or a restore, does not change its phase.
 //
-// A member that was forgotten and returns takes no lock before it has read a
-// record. An attempt that began before a silence in which the member may have
-// been forgotten gets no lock.
+// A member that was silent for longer than it renews leases may have been
+// forgotten. It takes no lock before it has read a record, and an attempt that
+// began before the silence gets no lock.
 type Member struct {
 	cfg   MemberConfig
 	clock clocks.Clock
 	mux   *wire.Mux
 	id    string
 
-	family map[string]*Member // members of the same program by namespace, itself included
-	child  bool               // made for a namespace in Also; the member that joined runs it
-
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
 	round sync.Mutex // held for a round: a heartbeat, and the reading of the record after it
-	// The fields from here to asked are guarded by round.
+	// The fields from here to folds are guarded by round.
 	pace  pace
 	said  saying  // what this round has said
 	old   bool    // the server lets no script write that has called TIME
 	folds folding // how far it has searched the roster for members gone for long
-	asked int64   // listings when this round began
 
 	mu     sync.Mutex    // guards the fields below
 	ended  bool          // Goodbye or GoodbyeAfter was called
@@ -141,32 +133,26 @@ type Member struct {
 	heard  clocks.Moment // beginning of the last round in which the server answered everything
 	state  MemberState   // what the next heartbeat says, except Seen and Leases
 	leases map[Phase]int // number of leases and attempts by the phase under which they began
-	taken  map[int64]int // the same number by the epoch at which they began
 	empty  chan struct{} // closed when no lease is left; made by drained
 	why    error         // why there is no phase
-	given  error         // why no lock is taken by a known phase: the namespace was given back
-	nonce  string        // of the roster that the record names
 	lives  int64         // rounds after a silence in which the member may have been forgotten
-	unsure bool          // whether it was is still to be asked
-	struck bool          // it was, and has followed no record since
-	doubt  error         // why it has not; nil where it has, or nothing was read
-	root   string        // shortest namespace out of which this one was carved; its own where none is
-
-	listings int64 // how often a record newly listed this namespace
-	readAt   int64 // listings before the last read of the record
+	lapsed bool          // it was silent for so long, and has followed no record since
 
 	// the attached bridge's trial of its scripts on a key; nil without a bridge
 	probe func(context.Context, string) error
-	// bounds that the attached bridge acts by; nil without a bridge
-	acts func() (behind, ahead time.Duration)
+	judge bounded       // how the attached bridge judges clocks; nil without a bridge
+	seen  dialect.Seen  // what watchers saw of old clients' clocks, by the record
+	first time.Duration // longest lease of every attached bridge before phase modern; 0 without one
+	sight *sight        // how it sees the target; nil before Compose
+	blind error         // why it did not see the target in the last round
 	// epoch of the probe's last run; -1: not run since it was attached
 	probed int64
 }
 
 // Join registers a program on the server that pool dials, and reads the phase.
 // If there is no record yet, the member is registered all the same, and takes
-// no lock until there is one. The member keeps a connection of its own, and one
-// goroutine for each of its namespaces until Goodbye, GoodbyeAfter or Leave.
+// no lock until there is one. The member keeps a connection and a goroutine of
+// its own until Goodbye, GoodbyeAfter or Leave.
 func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -177,30 +163,25 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	m := newMember(cfg, mux, record.NewID())
-	m.withAlso()
-	for _, one := range m.all() {
-		if err := one.refresh(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", one.cfg.Namespace, err),
-				mux.Close())
-		}
+	if err := m.refresh(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("migrate: joining namespace %q: %w", cfg.Namespace, err),
+			mux.Close())
 	}
 	beating, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	for _, one := range m.all() {
-		go one.beat(beating)
-	}
+	go m.beat(beating)
 	return m, nil
 }
 
 func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 	m := &Member{
 		cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, id: id, done: make(chan struct{}),
-		leases: map[Phase]int{}, taken: map[int64]int{}, probed: -1,
+		leases: map[Phase]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
 	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Target: cfg.Target,
 		Every: m.pace.next, Renews: m.renewsFor(m.pace.next)}
-	m.why, m.root = m.noRecord(), cfg.Namespace
+	m.why = m.noRecord()
 	return m
 }
 
@@ -219,11 +200,9 @@ func (m *Member) ID() string { return m.id }
 // Attach takes the probe of a bridge, which tries the bridge's scripts on a
 // key. The probe runs with the next heartbeat, and again after each step.
 func (m *Member) Attach(probe func(ctx context.Context, key string) error) {
-	for _, one := range m.all() {
-		one.mu.Lock()
-		one.probe, one.probed = probe, -1
-		one.mu.Unlock()
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe, m.probed = probe, -1
 }
 
 // Phase returns the phase to act by. A member that missed more than a few
@@ -251,29 +230,54 @@ func (m *Member) current() Phase {
 // tells the server. It refuses after Goodbye. It also refuses while three or
 // more heartbeats in a row are unanswered, since a gate may then take the
 // member for dead.
-//
-// The phase is that of keys in the member's own namespace, not of keys in a
-// namespace that was carved out of it. A Bridge asks for each key.
 func (m *Member) Begin(ctx context.Context, ttl time.Duration) (p Phase, end func(), err error) {
+	h, err := m.begin(ctx, ttl)
+	if err != nil {
+		return NoPhase, func() {}, err
+	}
+	return h.phase, h.end, nil
+}
+
+// hold is a counted attempt.
+type hold struct {
+	phase Phase
+	epoch int64
+	life  int64 // silences of the member before it
+	end   func()
+}
+
+// begin is Begin, and returns what else an attempt has to know.
+func (m *Member) begin(ctx context.Context, ttl time.Duration) (hold, error) {
 	m.asks(ttl)
 	late := m.catchUp(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.mayTake(ttl, late); err != nil {
-		return NoPhase, func() {}, err
+		return hold{}, err
 	}
-	h := m.took()
-	return h.phase, h.end, nil
+	p := m.state.Phase
+	m.leases[p]++
+	return hold{p, m.state.Epoch, m.lives, sync.OnceFunc(func() { m.end(p) })}, nil
+}
+
+// Covers reports that the program may take a lock: its key begins with the
+// namespace. All keys begin with the empty namespace. The key is the program's
+// own, before any encoding by a dialect.
+func (m *Member) Covers(key string) bool { return scope.Within(m.cfg.Namespace, key) }
+
+// epoch is the epoch of the record that the member acts by.
+func (m *Member) epoch() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Epoch
 }
 
 // asks notes that leases of ttl will be asked for, which the next round tells
 // the server.
 func (m *Member) asks(ttl time.Duration) {
-	for _, one := range m.all() {
-		one.mu.Lock()
-		one.state.TTL = max(one.state.TTL, ttl)
-		one.mu.Unlock()
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.TTL = max(m.state.TTL, ttl)
 }
 
 // mayTake returns why no lease of ttl may be taken now; nil: it may. late is
@@ -287,10 +291,6 @@ func (m *Member) mayTake(ttl time.Duration, late error) error {
 	}
 	if since := m.clock.Since(m.heard); since > record.BeatsMissed*m.state.Every {
 		return &unheardError{since, "takes no lock", late}
-	}
-	if m.readAt < m.listings {
-		return &unheardError{0, fmt.Sprintf("takes no lock before it has read the record %s again",
-			record.Key(m.cfg.Namespace)), late}
 	}
 	if ttl > m.told {
 		return &unheardError{0, fmt.Sprintf("takes no lease of %v before the server knows of it", ttl), late}
@@ -359,16 +359,13 @@ func (m *Member) saidGoodbye() error {
 	return fmt.Errorf("%w: member %s: %w", ErrNoPhase, m.id, errEnded)
 }
 
-// end counts out an attempt, or the lease that it got, by the phase and epoch
-// at which it began.
-func (m *Member) end(p Phase, epoch int64) {
+// end counts out an attempt, or the lease that it got, by the phase in which it
+// began.
+func (m *Member) end(p Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.leases[p]--; m.leases[p] == 0 {
 		delete(m.leases, p)
-	}
-	if m.taken[epoch]--; m.taken[epoch] == 0 {
-		delete(m.taken, epoch)
 	}
 	if len(m.leases) == 0 && m.empty != nil {
 		close(m.empty)
@@ -382,11 +379,9 @@ func (m *Member) noPhase() error {
 	switch {
 	case m.state.Phase == NoPhase:
 		return fmt.Errorf("%w: %w", ErrNoPhase, m.why)
-	case m.given != nil:
-		return fmt.Errorf("%w: %w", ErrNoPhase, m.given)
-	case m.doubt != nil:
-		return fmt.Errorf("%w: the server answered no heartbeat, and meanwhile the operator has forgotten member %s, so that others may act by any phase: %w",
-			ErrNoPhase, m.id, m.doubt)
+	case m.lapsed && m.why != nil:
+		return fmt.Errorf("%w: the server answered no heartbeat for so long that the operator may have forgotten member %s, and others may act by any phase: %w",
+			ErrNoPhase, m.id, m.why)
 	}
 	return nil
 }
@@ -421,7 +416,7 @@ func (m *Member) catchUp(ctx context.Context) error {
 func (m *Member) behind() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.ended && (m.overdue() || m.state.TTL > m.told || m.readAt < m.listings)
+	return !m.ended && (m.overdue() || m.state.TTL > m.told)
 }
 
 // overdue reports whether the member has no phase, or heartbeats failed. Then
@@ -436,31 +431,36 @@ func (m *Member) Refresh(ctx context.Context) error {
 	if m.over() {
 		return m.saidGoodbye()
 	}
-	for _, one := range m.all() {
-		if err := one.refresh(ctx); err != nil {
-			return fmt.Errorf("migrate: member %s: %w", m.id, err)
-		}
+	if err := m.refresh(ctx); err != nil {
+		return fmt.Errorf("migrate: member %s: %w", m.id, err)
 	}
 	return nil
 }
 
-// actsBy takes the function that says the Behind and Ahead of a bridge. The
-// bridge that was attached last counts.
-func (m *Member) actsBy(bounds func() (behind, ahead time.Duration)) {
-	for _, one := range m.all() {
-		one.mu.Lock()
-		one.acts = bounds
-		one.mu.Unlock()
-	}
+// actsBy takes how a bridge judges old clients' clocks, and its longest lease
+// before phase modern. Of the judges the last one counts.
+func (m *Member) actsBy(judge bounded, first time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.judge, m.first = judge, max(m.first, first)
+}
+
+// saw is what watchers saw of old clients' clocks, by the record that the
+// member acts by.
+func (m *Member) saw() dialect.Seen {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen
 }
 
 // State is what the member would say now.
 func (m *Member) State() MemberState {
 	m.mu.Lock()
-	s, acts := m.snapshot(), m.acts
+	s, judge, seen := m.snapshot(), m.judge, m.seen
 	m.mu.Unlock()
-	if acts != nil {
-		s.Behind, s.Ahead = acts()
+	if judge != nil {
+		judge.Told(seen)
+		s.Behind, s.Ahead = judge.Bounds()
 	}
 	return s
 }
@@ -473,7 +473,12 @@ func (m *Member) snapshot() MemberState {
 	for p, n := range m.leases {
 		s.Leases[p] = n
 	}
-	m.snapshotCarved(&s)
+	if s.First = s.TTL; m.first > 0 {
+		s.First = min(s.TTL, m.first)
+	}
+	if m.lapsed { // nobody may take its phase for that of the fleet
+		s.Phase = NoPhase
+	}
 	return s
 }
 
@@ -484,15 +489,11 @@ func (m *Member) snapshot() MemberState {
 // it.
 func (m *Member) Goodbye(ctx context.Context) error {
 	m.ends()
-	var err error
-	for _, one := range m.all() {
-		err = errors.Join(err, one.drained(ctx))
-	}
+	err := m.drained(ctx)
 	m.halt()
-	for _, one := range m.all() {
-		if err == nil {
-			err = one.unregister(ctx)
-		}
+	m.unsee(ctx)
+	if err == nil {
+		err = m.unregister(ctx)
 	}
 	return errors.Join(err, m.mux.Close())
 }
@@ -519,11 +520,8 @@ func (m *Member) notSaid(err error) error {
 func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 	m.ends()
 	m.halt()
-	var err error
-	for _, one := range m.all() {
-		err = errors.Join(err, one.leaves(ctx, after))
-	}
-	return errors.Join(err, m.mux.Close())
+	m.unsee(ctx)
+	return errors.Join(m.leaves(ctx, after), m.mux.Close())
 }
 
 // leaves writes the member's field of the roster with the instant after which
@@ -545,13 +543,11 @@ func (m *Member) leaves(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// ends makes every later attempt fail, in each namespace of the program.
+// ends makes every later attempt fail.
 func (m *Member) ends() {
-	for _, one := range m.all() {
-		one.mu.Lock()
-		one.ended = true
-		one.mu.Unlock()
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
 }
 
 // over reports whether Goodbye or GoodbyeAfter was called.
@@ -568,12 +564,10 @@ func (m *Member) Leave() error {
 	return m.mux.Close()
 }
 
-// halt ends the heartbeats and waits for their goroutines.
+// halt ends the heartbeats and waits for their goroutine.
 func (m *Member) halt() {
 	m.stop()
-	for _, one := range m.all() {
-		<-one.done
-	}
+	<-m.done
 }
 
 // drained waits until the member has no lease, or ctx ends.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -60,9 +61,8 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	enters := m.overdue()
 	if m.clock.Since(m.heard) > m.state.Renews {
 		m.lives++
-		m.unsure = true
+		m.lapsed = m.state.Phase != NoPhase
 	}
-	m.asked = m.listings
 	m.mu.Unlock()
 	ask := func() error { return m.exchange(ctx, began) }
 	if enters {
@@ -72,6 +72,7 @@ func (m *Member) roundOnce(ctx context.Context) error {
 		return err
 	}
 	m.tryProbe(ctx)
+	m.trySight(ctx)
 	if s := m.State(); s.saying() != m.said {
 		if _, _, err := m.say(ctx, s, onlyIfThere); err != nil {
 			return err
@@ -92,9 +93,6 @@ func (m *Member) answered(began clocks.Moment) {
 // enter writes the field, whether or not it is there, and then reads the
 // record.
 func (m *Member) enter(ctx context.Context) error {
-	if err := m.wasForgotten(ctx); err != nil {
-		return err
-	}
 	s := m.State()
 	if _, _, err := m.say(ctx, s, anew); err != nil {
 		return err
@@ -104,31 +102,6 @@ func (m *Member) enter(ctx context.Context) error {
 		return m.unread(err)
 	}
 	return m.takeUp(ctx, s, text)
-}
-
-// wasForgotten asks, after a long silence, whether the field is missing in the
-// roster that the record names. Where that roster is not there any more,
-// everything was lost, and the member goes on by the phase that it knows.
-func (m *Member) wasForgotten(ctx context.Context) error {
-	m.mu.Lock()
-	ask, nonce := m.unsure && !m.struck && m.state.Phase != NoPhase && m.nonce != "", m.nonce
-	m.mu.Unlock()
-	if !ask {
-		return nil
-	}
-	roster := record.RosterKey(m.cfg.Namespace)
-	var texts [2]string
-	for i, r := range m.mux.Batch(ctx, []wire.Command{
-		wire.Cmd("HGET", roster, record.NonceField), wire.Cmd("HGET", roster, m.id)}) {
-		var err error
-		if texts[i], err = record.TextOf(r.Value, r.Err); err != nil {
-			return m.refused("read the roster", roster, err)
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unsure, m.struck = false, texts[0] == nonce && texts[1] == ""
-	return nil
 }
 
 // exchange sends the heartbeat and reads the record, in one message. A member
@@ -154,9 +127,7 @@ func (m *Member) exchange(ctx context.Context, now clocks.Moment) error {
 		m.pace.told(now.Elapsed, sum)
 	}
 	if unsaid != nil {
-		if why, passing, err := m.listing(ctx, text); err == nil {
-			m.take(text, why, passing)
-		}
+		m.take(text)
 		return unsaid
 	}
 	return m.takeUp(ctx, s, text)
@@ -169,11 +140,7 @@ func (m *Member) takeUp(ctx context.Context, s MemberState, text string) error {
 	if err != nil {
 		return err
 	}
-	why, passing, err := m.listing(ctx, text)
-	if err != nil {
-		return err
-	}
-	m.take(text, why, passing)
+	m.take(text)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told = s.TTL
@@ -205,23 +172,12 @@ func (m *Member) raise(ctx context.Context, s MemberState, text string) (string,
 	}
 }
 
-// take acts by the record that was read; an empty text is none. Unlisted is
-// what [Member.listing] said of it.
-func (m *Member) take(text string, unlisted error, passing bool) {
+// take acts by the record that was read; an empty text is none.
+func (m *Member) take(text string) {
 	found, err := ParseRecord(text)
-	beside := m.notListed()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.readAt = m.asked
-	if unlisted == nil || !passing {
-		m.given = unlisted
-	}
 	switch {
-	case beside != nil:
-		m.state.Phase, m.why = NoPhase, beside
-	case unlisted != nil:
-		// A member that has a phase keeps it for the leases that it has.
-		m.why = unlisted
 	case text == "":
 		// Without a record a member keeps the phase that it has.
 		m.why = m.noRecord()
@@ -232,17 +188,15 @@ func (m *Member) take(text string, unlisted error, passing bool) {
 			m.cfg.Namespace, found.Dialect, m.cfg.Dialect, found.Dialect)
 	case found.Epoch < m.state.Epoch:
 		// An older record changes nothing.
-		m.why = fmt.Errorf("the record %s is of epoch %d, and the member has seen epoch %d: an old record was restored",
+		m.why = fmt.Errorf(
+			"the record %s is of epoch %d, and the member has seen epoch %d: an old record was restored",
 			record.Key(m.cfg.Namespace), found.Epoch, m.state.Epoch)
 	case m.apart(found) != nil:
 		m.state.Phase, m.why = NoPhase, m.apart(found)
 	default:
 		m.state.Epoch, m.state.Phase = found.Epoch, found.Phase
-		m.nonce, m.struck, m.doubt = found.Roster, false, nil
-		m.lists(found.Except)
-	}
-	if m.struck {
-		m.doubt = m.why
+		m.lapsed, m.why = false, nil
+		m.seen = dialect.Seen{Behind: found.SawBehind, Ahead: found.SawAhead}
 	}
 }
 
@@ -283,12 +237,13 @@ type saying struct {
 	epoch int64
 	phase Phase
 	probe string
+	sight string
 
 	behind, ahead string // as on the wire
 }
 
 func (s MemberState) saying() saying {
-	return saying{s.Epoch, s.Phase, s.Probe, boundText(s.Behind), boundText(s.Ahead)}
+	return saying{s.Epoch, s.Phase, s.Probe, s.Sight, boundText(s.Behind), boundText(s.Ahead)}
 }
 
 // anew makes say write the field whether or not it is there, and begin a roster

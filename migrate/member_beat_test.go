@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -63,6 +64,14 @@ func TestTheSoonerPromiseHoldsWhileTheReplyIsMissing(t *testing.T) {
 	})
 }
 
+const lease = time.Minute
+
+// bounds is a judge whose Behind changes.
+type bounds func() time.Duration
+
+func (b bounds) Bounds() (behind, ahead time.Duration) { return b(), 0 }
+func (bounds) Told(dialect.Seen)                       {}
+
 // TestAMemberSaysAtOnceThatItsBoundsChanged, and not only a heartbeat later.
 func TestAMemberSaysAtOnceThatItsBoundsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +82,7 @@ func TestAMemberSaysAtOnceThatItsBoundsChanged(t *testing.T) {
 		}
 		defer m.Leave()
 		behind := time.Second
-		m.actsBy(func() (time.Duration, time.Duration) { return behind, 0 })
+		m.actsBy(bounds(func() time.Duration { return behind }), lease)
 		// as a step that a look finds
 		m.Attach(func(context.Context, string) error { behind = 2 * time.Second; return nil })
 		if err := m.Refresh(t.Context()); err != nil {

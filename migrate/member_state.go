@@ -34,7 +34,10 @@ type MemberState struct {
 	Since, Leaving time.Time
 
 	// TTL is the longest lease that it asks for, told before it takes one.
-	TTL    time.Duration
+	TTL time.Duration
+	// First is the longest lease that it takes before phase modern: TTL, or
+	// less with [Config].LongLeases.
+	First  time.Duration
 	Leases map[Phase]int // number of running leases by the phase under which they were taken
 
 	// Behind and Ahead are the bounds by which it judges old clients' clocks,
@@ -42,28 +45,22 @@ type MemberState struct {
 	// [dialect.Terms], where unset is unknown.
 	Behind, Ahead time.Duration
 
-	// Also are the longer namespaces that it also names, each with the number
-	// of its leases that run under that namespace's record.
-	Also map[string]int
-
-	// Oldest is the least epoch at which one of Leases was taken; 0 without
-	// leases.
-	Oldest int64
-
-	// Except are the namespaces carved out of its own, by the record of Epoch.
-	Except []string
-
 	// Target names what it composes all its locks with; empty: none.
 	Target string
 
 	// Probe is the result of running its scripts on its probe key: "ok", an
 	// error, or empty where they have not run.
 	Probe string
+
+	// Sight is what it saw of the target that it composes with: the id of the
+	// member whose acquisition refused one by this member's own connection, its
+	// own id if its acquisition is the one that refuses others, or empty.
+	Sight string
 }
 
 var memberWords = []string{
-	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "leases", "behind", "ahead",
-	"probe", "also", "oldest", "except", "since", "leaving", "seen",
+	"id", "name", "host", "dialect", "epoch", "phase", "every", "renews", "ttl", "first", "leases", "behind",
+	"ahead", "probe", "sight", "since", "leaving", "seen",
 }
 
 // head is the text on the wire up to the time, which the server adds.
@@ -71,9 +68,9 @@ func (s MemberState) head() string {
 	values := []string{
 		record.Word(s.ID), record.Word(s.Name), record.Word(s.Host), record.Word(s.Dialect),
 		fmt.Sprint(s.Epoch), s.Phase.String(),
-		record.Millis(s.Every), record.Millis(s.Renews), record.Millis(s.TTL), leasesText(s.Leases),
-		boundText(s.Behind), boundText(s.Ahead),
-		record.Word(s.Probe), alsoText(s.Also), fmt.Sprint(s.Oldest), exceptText(s.Except),
+		record.Millis(s.Every), record.Millis(s.Renews), record.Millis(s.TTL),
+		record.Millis(s.First), leasesText(s.Leases), boundText(s.Behind), boundText(s.Ahead),
+		record.Word(s.Probe), record.Word(s.Sight),
 		record.MaybeInstant(s.Since), record.MaybeInstant(s.Leaving), "",
 	}
 	return targetLine(memberWords, values, len(memberWords)-1, s.Target)
@@ -140,10 +137,10 @@ func ParseMember(text string) (MemberState, error) {
 	s := MemberState{
 		ID: in.Word(f[0]), Name: in.Word(f[1]), Host: in.Word(f[2]), Dialect: in.Word(f[3]),
 		Epoch: in.Number(f[4]), Phase: readPhase(&in, f[5]),
-		Every: in.Millis(f[6]), Renews: in.Millis(f[7]), TTL: in.Millis(f[8]), Leases: readLeases(&in, f[9]),
-		Behind: readBound(&in, f[10]), Ahead: readBound(&in, f[11]), Probe: in.Word(f[12]),
-		Also: readAlso(&in, f[13]), Oldest: in.Number(f[14]), Except: readExcept(&in, f[15]),
-		Since: in.MaybeInstant(f[16]), Leaving: in.MaybeInstant(f[17]), Seen: in.Instant(f[18]),
+		Every: in.Millis(f[6]), Renews: in.Millis(f[7]), TTL: in.Millis(f[8]), First: in.Millis(f[9]),
+		Leases: readLeases(&in, f[10]), Behind: readBound(&in, f[11]), Ahead: readBound(&in, f[12]),
+		Probe: in.Word(f[13]), Sight: in.Word(f[14]),
+		Since: in.MaybeInstant(f[15]), Leaving: in.MaybeInstant(f[16]), Seen: in.Instant(f[17]),
 		Target: in.Word(target),
 	}
 	if in.Err == nil && s.String() != text {

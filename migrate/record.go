@@ -17,14 +17,13 @@ type Source byte
 
 // The sources, from the weakest.
 const (
-	Unknown  Source = iota // nothing says it
-	Default                // the dialect's, or computed from it
-	Claimed                // the operator says so
-	Measured               // a watcher measured it
+	Unknown Source = iota // nothing says it
+	Default               // the dialect's, or computed from it
+	Claimed               // the operator says so
 )
 
 // sourceLetters are the sources on the wire, in their order.
-const sourceLetters = "-dcm"
+const sourceLetters = "-dc"
 
 // String returns the word for people.
 func (s Source) String() string {
@@ -33,14 +32,13 @@ func (s Source) String() string {
 		return "default"
 	case Claimed:
 		return "claimed"
-	case Measured:
-		return "measured"
 	}
 	return "unknown"
 }
 
 // Known is a time and where it comes from. The zero Known is unknown; a time of
-// zero with a known source is a claim or a measurement of zero.
+// zero with a known source is a claim of zero. Nothing that was measured is
+// ever a Known: a measurement contradicts claims and permits nothing.
 type Known struct {
 	Time   time.Duration
 	Source Source
@@ -60,17 +58,13 @@ type Fleet struct {
 	Spread   Known // S: clock spread, how far clocks are apart at most
 	Gap      Known // g: the longest time from a clock reading to the GETSET, pauses included
 	Job      Known // J: longest time that a job holds a lock
+	Idle     Known // longest pause between two attempts of one old client
 
 	// Behind is B, how far the slowest old client's clock is behind the
 	// server's at most. Ahead is A, how far the fastest old client's clock is
 	// ahead of it at most. Either may be unknown, which is safe but slow after
 	// a crash.
 	Behind, Ahead Known
-
-	// Server is the run id of the server by whose clock Behind or Ahead was
-	// measured; empty where neither was. On another server such a bound is
-	// unknown. A claim holds for every server that may be promoted.
-	Server string
 }
 
 // Terms are the old clients' times as package dialect computes with them. An
@@ -101,7 +95,7 @@ func (k Known) claim() time.Duration {
 
 // Record is what the server stores about a namespace.
 type Record struct {
-	Epoch int64 // grows with every step, and when a namespace is carved out or given back
+	Epoch int64 // grows with every step
 	Phase Phase
 
 	// Pending is the phase that the last step left, until that step is over:
@@ -114,6 +108,12 @@ type Record struct {
 	Since   time.Time // time of the last step, by the server's clock, microseconds
 	Dialect string    // what the old clients write
 	Fleet   Fleet     // times of the old clients, as the gate of the last step had them
+
+	// SawBehind and SawAhead are how far the clock of some old client was seen
+	// behind the server's, or ahead of it, at least; zero: nothing was seen.
+	// They void every smaller bound, that of a running member too, and permit
+	// nothing.
+	SawBehind, SawAhead time.Duration
 
 	// Roster is the nonce of the roster that the last verb saw, and Run the run
 	// id of its server; empty where that is unknown. Another nonce or run id
@@ -133,14 +133,6 @@ type Record struct {
 	// clients; zero where all of it counts.
 	Evidence time.Time
 
-	// Except are the longer namespaces that were carved out of this one,
-	// sorted. Their keys belong to their own records.
-	Except []string
-
-	// From is the namespace out of which this one was carved. No member acts by
-	// such a record while that namespace's record does not list it.
-	From Origin
-
 	// Target names what members compose their locks with. It is set by the step
 	// to Clean, where every member has to name the same one, and stays until
 	// the leases of Clean are over after a new beginning. Then a member that
@@ -149,10 +141,9 @@ type Record struct {
 }
 
 var recordWords = []string{
-	"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind",
-	"ahead", "server",
+	"epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "idle",
+	"behind", "ahead", "sawbehind", "sawahead",
 	"roster", "run", "every", "ttl", "lost", "evidence",
-	"except", "from",
 }
 
 // String is the record's text on the wire.
@@ -161,11 +152,10 @@ func (r Record) String() string {
 		fmt.Sprint(r.Epoch), r.Phase.String(), r.Pending.String(), record.Instant(r.Since),
 		record.Word(r.Dialect),
 		knownText(r.Fleet.Lease), knownText(r.Fleet.Greatest), knownText(r.Fleet.Spread),
-		knownText(r.Fleet.Gap), knownText(r.Fleet.Job),
-		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), record.Word(r.Fleet.Server),
+		knownText(r.Fleet.Gap), knownText(r.Fleet.Job), knownText(r.Fleet.Idle),
+		knownText(r.Fleet.Behind), knownText(r.Fleet.Ahead), sawText(r.SawBehind), sawText(r.SawAhead),
 		record.Word(r.Roster), record.Word(r.Run), record.Millis(r.Every), record.Millis(r.TTL),
 		readingText(r.Lost), record.MaybeInstant(r.Evidence),
-		exceptText(r.Except), r.From.text(),
 	}
 	return targetLine(recordWords, values, len(recordWords), r.Target)
 }
@@ -183,16 +173,33 @@ func ParseRecord(text string) (Record, error) {
 		Fleet: Fleet{
 			Lease: readKnown(&in, f[5]), Greatest: readKnown(&in, f[6]), Spread: readKnown(&in, f[7]),
 			Gap: readKnown(&in, f[8]), Job: readKnown(&in, f[9]),
-			Behind: readKnown(&in, f[10]), Ahead: readKnown(&in, f[11]), Server: in.Word(f[12]),
+			Idle:   readKnown(&in, f[10]),
+			Behind: readKnown(&in, f[11]), Ahead: readKnown(&in, f[12]),
 		},
-		Roster: in.Word(f[13]), Run: in.Word(f[14]), Every: in.Millis(f[15]), TTL: in.Millis(f[16]),
-		Lost: readReading(&in, f[17]), Evidence: in.MaybeInstant(f[18]),
-		Except: readExcept(&in, f[19]), From: readOrigin(&in, f[20]), Target: in.Word(target),
+		SawBehind: readSaw(&in, f[13]), SawAhead: readSaw(&in, f[14]),
+		Roster: in.Word(f[15]), Run: in.Word(f[16]), Every: in.Millis(f[17]), TTL: in.Millis(f[18]),
+		Lost: readReading(&in, f[19]), Evidence: in.MaybeInstant(f[20]),
+		Target: in.Word(target),
 	}
 	if in.Err == nil && (r.Epoch < 1 || r.Phase == NoPhase || r.String() != text) {
 		in.Bad("record", text)
 	}
 	return r, in.Err
+}
+
+// sawText is a lower bound in milliseconds; "-" is none.
+func sawText(d time.Duration) string {
+	if d <= 0 {
+		return record.None
+	}
+	return record.Millis(d)
+}
+
+func readSaw(r *record.Reader, text string) time.Duration {
+	if text == record.None {
+		return 0
+	}
+	return r.Millis(text)
 }
 
 func knownText(k Known) string {

@@ -44,7 +44,7 @@ func (m *Member) apart(r Record) error {
 
 // alone says why a lock may not be taken by the bridge alone: the member has
 // told the gates that all its locks are composed.
-func (b *Bridge) alone() error {
+func (b *bridgeEngine) alone() error {
 	if b.member == nil || b.member.target() == "" {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (b *Bridge) alone() error {
 
 // composable says why a bridge may not be composed: its member tells the gates
 // that no lock of the program is.
-func (b *Bridge) composable() error {
+func (b *bridgeEngine) composable() error {
 	if b.member == nil || b.member.target() != "" {
 		return nil
 	}

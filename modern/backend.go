@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -16,31 +16,63 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
-	"github.com/getsetlock/getsetlock/internal/tally"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Backend takes token locks on one Redis or Valkey server. It is a
-// [lock.Backend] with batched renewal, hand-over, wake-ups and a queue of
-// waiters.
-type Backend struct {
-	cfg      Config
-	user     *wire.Mux     // connection for attempts, releases and looks
-	own      *wire.Mux     // connection for renewals, apart from user traffic, and for watches
-	patient  *wire.Mux     // connection for WAIT, which delays all commands sent after it
-	rounds   rounds        // replies to WAIT, shared between callers
-	native   native        // what the server can do, as far as it was tried
-	habits   habits        // what other clients did to keys of this Backend
-	notices  *wire.Notices // calls of this process's places in the queue
-	wakes    sync.Mutex    // guards the wake func of every place
-	process  string        // name of this Backend in the channel of its notices
-	suffix   string        // text after every token: a blank and the note, or nothing
-	fence    any           // key of the fencing counter, a string that is boxed once
-	trial    any           // key for trying commands; no client writes it
-	numbered tally.Taker   // takes keys with fencing numbers
-	stats    stats
-	seats    seats // as a member of a quorum
+// Backend is a server for token locks, Redis or Valkey, as a program opened it.
+// [lock.New] makes a Client of it, and quorum.New a member of a quorum. Leases
+// are renewed in batches, and waiters are woken and queue on the server.
+type Backend struct{ engine *engine }
+
+// Contract returns what [lock.New] calls.
+func (b *Backend) Contract() backend.Backend { return b.engine }
+
+// String returns Config.Name.
+func (b *Backend) String() string { return b.engine.cfg.Name }
+
+// Inspect looks at a key and takes nothing.
+func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
+	return b.engine.Inspect(ctx, key)
+}
+
+// ForceRelease gives the key up if its value is exactly value, also if a client
+// holds it: the first waiter gets it, or it is deleted. It reports whether the
+// key had that value. It does not ask the holder. If the holder is a getsetlock
+// client, its lease ends at once where the server reports changes, else at its
+// next renewal.
+func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+	return b.engine.ForceRelease(ctx, key, value)
+}
+
+// Stats returns the counts of events since New.
+func (b *Backend) Stats() Stats {
+	s := &b.engine.stats
+	return Stats{Unsure: s.unsure.Load(), ReplicasMissing: s.replicasMissing.Load()}
+}
+
+// Close ends the connections and joins every goroutine. Keys that are still
+// held free themselves. A [lock.Client] closes its Backend.
+func (b *Backend) Close() error { return b.engine.Close() }
+
+// engine is the contract of a Backend.
+type engine struct {
+	cfg     Config
+	user    *wire.Mux     // connection for attempts, releases and looks
+	own     *wire.Mux     // connection for renewals, apart from user traffic, and for watches
+	patient *wire.Mux     // connection for WAIT, which delays all commands sent after it
+	rounds  rounds        // replies to WAIT, shared between callers
+	native  native        // what the server can do, as far as it was tried
+	habits  habits        // what other clients did to keys of this Backend
+	notices *wire.Notices // calls of this process's places in the queue
+	waits   waits         // those places
+	process string        // name of this Backend in the channel of its notices
+	suffix  string        // text after every token: a blank and the note, or nothing
+	fence   any           // key of the fencing counter, a string that is boxed once
+	order   string        // names of a queue's keys, before the lock's key
+	alive   string
+	stats   stats
+	seats   seats // as a member of a quorum
 }
 
 type stats struct {
@@ -56,15 +88,17 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{cfg: cfg, fence: "gsl:fence:" + scope.InName(cfg.Namespace),
-		trial: "gsl:trial:" + scope.InName(cfg.Namespace), process: newToken()}
+	namespace := scope.InName(cfg.Namespace)
+	b := &engine{cfg: cfg, process: newToken(), fence: "gsl:fence:" + namespace,
+		order: "gsl:queue:" + namespace + ":", alive: "gsl:alive:" + namespace + ":",
+		waits: waits{places: make(map[string]*place)}}
 	b.seats.init()
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
 	// A new connection may lead to another server at the same address. So most
 	// of what is known about the server is found out again then.
-	opts := wire.Options{Timeout: cfg.Timeout, Group: new(wire.Group), Lost: func(error) { b.forget() }}
+	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
@@ -74,65 +108,95 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if b.patient, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}
-	b.numbered = tally.NewCounted(b.user, b.fence, b.acquireByScript, refuses)
-	b.notices = b.own.Notices("gsl:turn:" + b.process)
-	return b, nil
+	b.notices = b.own.Notices("gsl:turn:"+b.process, wire.Ears{
+		Told: b.told, Missed: b.waits.missed, Wanted: b.waits.any})
+	return &Backend{b}, nil
 }
 
 // forget drops what is known about the server, so that it is found out again.
-func (b *Backend) forget() {
+func (b *engine) forget() {
 	b.native.forget()
 	b.notices.Anew()
-	b.numbered.Forget()
 }
 
-// Close ends the connections and joins every goroutine. Keys that are still
-// held free themselves.
-func (b *Backend) Close() error {
-	b.notices.Close()
-	err := errors.Join(b.user.Close(), b.own.Close(), b.patient.Close())
+var (
+	_ backend.Store         = (*Backend)(nil)
+	_ backend.Backend       = (*engine)(nil)
+	_ backend.BatchExtender = (*engine)(nil)
+	_ backend.Queuer        = (*engine)(nil)
+	_ backend.Waker         = (*engine)(nil)
+	_ backend.Advisor       = (*engine)(nil)
+	_ backend.Inspector     = (*engine)(nil)
+	_ io.Closer             = (*engine)(nil)
+	_ backend.Sharer        = (*grant)(nil)
+	_ backend.Fenced        = (*grant)(nil)
+)
+
+// Close is that of the Backend.
+func (b *engine) Close() error {
+	err := b.own.Close() // no more gifts come
+	b.waits.close()
+	err = errors.Join(err, b.user.Close(), b.patient.Close())
 	b.rounds.close()
 	return err
 }
 
-// Timeout is the longest wait of a Release or Pass for one reply. They need a
-// second reply if the first says that the key is lost, or if the server refuses
-// a command that it used to accept.
-func (b *Backend) Timeout() time.Duration { return b.cfg.Timeout }
+// Timeout is the longest wait of a Release for one reply. It needs a second one
+// if the first says that the key is lost, or if the server refuses a script
+// that it used to accept.
+func (b *engine) Timeout() time.Duration { return b.user.Timeout() }
 
 // Try makes one attempt: one command when the key is free. It returns:
 //
 //   - a grant: the key is taken.
-//   - a [*lock.HeldError]: another client has the key.
-//   - a [*lock.UnsureError]: the key may have been taken, or too few replicas
-//     have acknowledged it. Its grant undoes that.
+//   - a [*backend.HeldError]: another client has the key.
+//   - a [*backend.UnsureError]: the key may have been taken, or too few
+//     replicas have acknowledged it. Its grant undoes that.
 //   - another error: nothing was taken.
-func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *engine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	g, bare, err := b.attempt(ctx, key, ttl)
+	if bare {
+		err = b.held(ctx, key)
+	}
+	return g, err
+}
+
+// First is Try, but its HeldError may not say who has the key.
+func (b *engine) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	g, _, err := b.attempt(ctx, key, ttl)
+	return g, err
+}
+
+// attempt is First. bare says that the HeldError does not say who has the key.
+func (b *engine) attempt(ctx context.Context, key string, ttl time.Duration) (granted backend.Grant,
+	bare bool,
+	err error) {
 	if err := valid(key, ttl); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	g, err := b.newGrant(key)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	g.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
+	g.written(backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl})
 	held, err := b.take(ctx, g, ttl)
 	switch {
 	case err != nil:
-		return nil, b.attempted(g, err)
+		return nil, false, b.attempted(g, err)
 	case held != nil:
-		return nil, held
+		return nil, held.Owner == "" && held.Protocol == "", held
 	}
-	return b.granted(ctx, g)
+	granted, err = b.granted(ctx, g)
+	return granted, false, err
 }
 
 // granted ends an attempt that took the key. With Config.Replicas it waits for
 // the replicas; without enough of them the error is an UnsureError.
-func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
+func (b *engine) granted(ctx context.Context, g *grant) (backend.Grant, error) {
 	if b.cfg.Replicas > 0 {
 		if err := b.replicated(ctx, g); err != nil {
 			// The Client releases the grant, in the background.
-			return nil, &lock.UnsureError{Grant: g, Err: err}
+			return nil, &backend.UnsureError{Grant: g, Err: err}
 		}
 	}
 	return g, nil
@@ -141,35 +205,45 @@ func (b *Backend) granted(ctx context.Context, g *grant) (lock.Grant, error) {
 // take sends the command that takes the key. It returns:
 //
 //   - nil and nil: the key is taken.
-//   - held: the error that names the key's holder.
+//   - held: the key is held; only the fair form names the holder.
 //   - err: why the command failed. The key may have been taken all the same;
 //     see attempted.
-func (b *Backend) take(ctx context.Context, g *grant, ttl time.Duration) (held, err error) {
+func (b *engine) take(ctx context.Context, g *grant, ttl time.Duration) (held *backend.HeldError,
+	err error) {
+	taken, number := false, int64(0)
 	switch {
 	case b.cfg.Fair:
-		refusal, err := b.takeInLine(ctx, g, b.member(g, false), ttl, tries)
+		var refusal *refusal
+		number, refusal, err = b.takeInLine(ctx, g, b.member(g, false, ttl), ttl, tries)
 		if refusal != nil {
 			return refusal.held, nil
 		}
-		return nil, err
+		taken = true
 	case b.cfg.Fence:
-		taken, err := b.acquire(ctx, g, ttl)
-		if err != nil || taken {
-			return nil, err
-		}
+		var reply any
+		reply, err = b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
+		number, _ = reply.(int64)
+		taken = number > 0
 	default:
-		reply, err := b.user.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
-		if err != nil || reply != nil {
-			return nil, err
-		}
+		var reply any
+		reply, err = b.user.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
+		taken = reply != nil
 	}
-	return b.held(ctx, g.key), nil
+	switch {
+	case err != nil:
+		return nil, err
+	case !taken:
+		return &backend.HeldError{Key: g.key}, nil
+	case b.cfg.Fence:
+		g.numbered(number)
+	}
+	return nil, nil
 }
 
 // attempted wraps the error of an attempt. If the key may have been taken all
 // the same, the result is an UnsureError.
-func (b *Backend) attempted(g *grant, err error) error {
-	var taken *lock.UnsureError
+func (b *engine) attempted(g *grant, err error) error {
+	var taken *backend.UnsureError
 	if errors.As(err, &taken) {
 		return err
 	}
@@ -178,7 +252,7 @@ func (b *Backend) attempted(g *grant, err error) error {
 	if errors.As(err, &unknown) {
 		b.stats.unsure.Add(1)
 		g.unsure(unknown.Pending)
-		return &lock.UnsureError{Grant: g, Err: err}
+		return &backend.UnsureError{Grant: g, Err: err}
 	}
 	return err
 }
@@ -206,7 +280,7 @@ const longestTTL = 100 * 365 * 24 * time.Hour
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // newGrant returns a grant of key with a new token, which holds nothing yet.
-func (b *Backend) newGrant(key string) (*grant, error) {
+func (b *engine) newGrant(key string) (*grant, error) {
 	token := b.cfg.Token()
 	// Scripts cut the token at a blank.
 	if len(token) < shortestToken || strings.ContainsFunc(token, unicode.IsSpace) {
@@ -217,9 +291,8 @@ func (b *Backend) newGrant(key string) (*grant, error) {
 	return &grant{b: b, key: key, token: token + b.suffix}, nil
 }
 
-// newToken draws 128 bits: 22 characters of base64url. Every attempt and
-// hand-over gets a new token, so that no delayed command can affect another
-// grant.
+// newToken draws 128 bits: 22 characters of base64url. Every attempt gets a new
+// token, so that no delayed command can affect another grant.
 func newToken() string {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails

@@ -10,19 +10,18 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Config configures a Backend. Zero is right for every field.
 type Config struct {
-	// Fence gives every lease a fencing number. The number is drawn together
-	// with the key in one round trip: by a script or, for a tenth of a second
-	// after one, by a transaction.
+	// Fence gives every lease a fencing number. A script draws it together with
+	// the key, in one round trip.
 	Fence bool
 
 	// Fair serves waiting processes in the order in which they came, by the
-	// server's clock. A released key is reserved for the first of them, and
-	// nobody overtakes a waiter. Every acquisition and release is then a
-	// script, and hand-overs inside the process are off. All processes that
+	// server's clock, and nobody overtakes a waiter. Every acquisition is then
+	// a script, and hand-overs inside the process are off. All processes that
 	// share a key must choose alike; clients of other libraries overtake.
 	Fair bool
 
@@ -36,9 +35,8 @@ type Config struct {
 
 	// Note is written after the token and a blank, for people who look at the
 	// key: a host's name, a job's. It has at most 200 bytes of printable text.
-	// It must not be "reserved", which marks a released key that has no holder
-	// yet. Clients of other libraries compare the whole value, so a Note does
-	// not disturb them.
+	// Clients of other libraries compare the whole value, so a Note does not
+	// disturb them.
 	Note string
 
 	// Name is what errors of package quorum call the server. Nothing else uses
@@ -54,9 +52,8 @@ type Config struct {
 	// ReplicaWait before it counts as taken (WAIT); otherwise the key is given
 	// back. It costs a replica's round trip at each acquisition. It does not
 	// make a fail-over safe: the promoted replica need not be one that
-	// acknowledged. Renewals and releases do not wait for replicas. Hand-overs
-	// by command do not either, and are therefore off unless
-	// lock.Config.HandOvers is set. The key gsl:wait:NAMESPACE is written too.
+	// acknowledged. Renewals and releases do not wait for replicas. The key
+	// gsl:wait:NAMESPACE is written too.
 	Replicas int
 
 	// ReplicaWait is the longest wait for Replicas. Defaults to 100 ms. It must
@@ -64,13 +61,18 @@ type Config struct {
 	ReplicaWait time.Duration
 
 	// Wake says whether the server reports changes to waiters and holders.
-	// Defaults to [lock.WakeOn].
-	Wake lock.Wake
+	// Defaults to [lock.WakeOn]. With WakeOff a waiter polls, and no release
+	// gives it the key: among clients that are called it may wait for long.
+	Wake backend.Wake
 
-	// Timeout bounds dialing and the wait for each reply, in real time. If a
-	// renewal has no reply after half of it, the renewal is sent once more, on
-	// a new connection. Defaults to 2 s.
+	// Timeout bounds dialing and the wait for each reply, in real time. The
+	// reply to a renewal is awaited for at most a quarter of the TTL. After
+	// half of that time the renewal is sent once more, on a new connection.
+	// Defaults to 2 s, and for every reply to a quarter of the TTL if that is
+	// less.
 	Timeout time.Duration
+
+	derived bool // Timeout is the default
 }
 
 const (
@@ -82,7 +84,8 @@ const (
 )
 
 func (cfg Config) complete() (Config, error) {
-	if cfg.Timeout == 0 {
+	cfg.derived = cfg.Timeout == 0
+	if cfg.derived {
 		cfg.Timeout = defaultTimeout
 	}
 	if cfg.ReplicaWait == 0 {
@@ -103,7 +106,7 @@ func (cfg Config) complete() (Config, error) {
 	case cfg.Replicas > 0 && cfg.ReplicaWait >= cfg.Timeout:
 		return cfg, fmt.Errorf("modern: Config.ReplicaWait (%v) must be less than Config.Timeout (%v)",
 			cfg.ReplicaWait, cfg.Timeout)
-	case cfg.Wake < lock.WakeDefault || cfg.Wake > lock.WakeOff:
+	case cfg.Wake < backend.WakeDefault || cfg.Wake > lock.WakeOff:
 		return cfg, fmt.Errorf("modern: Config.Wake is %d; it must be WakeDefault, WakeOn or WakeOff",
 			cfg.Wake)
 	}
@@ -118,8 +121,6 @@ func validNote(note string) error {
 	switch {
 	case len(note) > longestNote:
 		return fmt.Errorf("modern: Config.Note has %d bytes; at most %d are allowed", len(note), longestNote)
-	case note == reservedNote:
-		return fmt.Errorf("modern: Config.Note is %q, which marks keys without a holder", note)
 	case !utf8.ValidString(note):
 		return errors.New("modern: Config.Note is not UTF-8")
 	case strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }):
@@ -133,10 +134,17 @@ func validNote(note string) error {
 const shortestTTL = 10 * time.Millisecond
 
 // Fits refuses a TTL within which no renewal can be expected to arrive, or that
-// leaves no time to wait for replicas.
-func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
+// leaves no time to wait for replicas. From now on the reply to a renewal is
+// awaited for at most a quarter of the TTL: a silent connection must be left
+// while there is time for a renewal on another one. If Config.Timeout is the
+// default, that is true of every reply.
+func (b *engine) Fits(ttl, renewEvery, margin time.Duration) error {
 	if ttl < shortestTTL {
 		return fmt.Errorf("modern: TTL %v is less than %v: neither a reply nor a renewal (RenewEvery is %v) is sure to arrive within it", ttl, shortestTTL, renewEvery)
+	}
+	b.own.Shorten(ttl / 4)
+	if b.cfg.derived {
+		b.user.Shorten(ttl / 4)
 	}
 	if b.cfg.Replicas > 0 && ttl-margin <= b.cfg.ReplicaWait {
 		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease would end before it begins", ttl, margin, b.cfg.ReplicaWait)
@@ -144,17 +152,11 @@ func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
 	return nil
 }
 
-// Tune switches hand-overs off where they would break a promise. In the fair
-// form they overtake waiters of other processes. With Replicas, a hand-over by
-// command writes a token that no replica is asked about.
-func (b *Backend) Tune(cfg lock.Config) lock.Config {
-	if (b.cfg.Fair || b.cfg.Replicas > 0) && cfg.HandOvers == 0 {
-		cfg.HandOvers = -1
-	}
+// Advise switches hand-overs off in the fair form, where they would overtake
+// waiters of other processes.
+func (b *engine) Advise(cfg backend.Settings) backend.Settings {
 	if b.cfg.Fair && cfg.LocalHandOvers == 0 {
 		cfg.LocalHandOvers = -1
 	}
 	return cfg
 }
-
-var _ lock.Tuned = (*Backend)(nil)

@@ -26,19 +26,20 @@
 // Waiters of different processes wait in a queue on the server. A place in it
 // has these states:
 //
-//	              try: the key is held       a release reserves the key for it
-//	prepared ───────────────────────▶ waiting ──────────────────────────▶ reserved
-//	    │                              │   │                              │      │
-//	    │ try: the key is free         │   │ no try for 15 s (3 s if it   │ try  │ no try for
-//	    │                              │   │ cannot be called)            │      │ 1.5 s
-//	    ▼                              │   ▼                              │      ▼
-//	  taken ◀──────────────────────────┘  gone: the next try              │    gone
-//	    ▲    try: the key is free         begins at the queue's end       │
-//	    └─────────────────────────────────────────────────────────────────┘
+//	              try: the key is held       a release gives the key to it
+//	prepared ───────────────────────▶ waiting ─────────────────────────▶ given
+//	    │                              │   │                               │
+//	    │ try: the key is free         │   │ no try for 15 s (3 s if it    │ try
+//	    │                              │   │ cannot be called), or a       │
+//	    │                              │   │ release that nobody heard     │
+//	    ▼                              │   ▼                               │
+//	  taken ◀──────────────────────────┘  gone: the next try               │
+//	    ▲    try: the key is free         begins at the queue's end        │
+//	    └──────────────────────────────────────────────────────────────────┘
 //
-// A reserved key carries the waiter's token and the word "reserved". It has no
-// holder yet, and only the script of that waiter takes it. Leaving a place
-// hands its reservation to the next waiter.
+// A key that was given carries the waiter's token, like any key that is held,
+// and ends with its TTL. Leaving a place hands what it was given to the next
+// waiter.
 //
 // # Hazards
 //

@@ -4,7 +4,6 @@ package modern_test
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -162,93 +161,6 @@ func TestClientsThatCompareShowNoHabits(t *testing.T) {
 	}
 	if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
 		t.Errorf("habits %q, %v", info.Habits, err)
-	}
-}
-
-// awaitProbe waits until a backend that has renewed and released locks knows
-// what its server has.
-func awaitProbe(wire *redistest.Wire) {
-	wire.Await("GET", 1)
-	wire.AwaitConnections(2)
-}
-
-// After the probe the backend sends only scripts there.
-func TestReleaseWorksBehindEveryProxyOfRealServers(t *testing.T) {
-	for _, binary := range redistest.Servers(t) {
-		t.Run(binary.Name, func(t *testing.T) {
-			s := binary.Start(t, redistest.Options{})
-			for name, do := range refusing {
-				for form, cfg := range forms {
-					wire := s.Wire(redistest.Rule{When: compares, Times: -1, Do: do})
-					b, err := modern.New(wire.Pool(), cfg)
-					if err != nil {
-						t.Fatal(err)
-					}
-					livesBehind(t, b, func() {})
-					if !cfg.Fair {
-						awaitProbe(wire)
-					}
-					livesBehind(t, b, func() {})
-					if n := natively(wire); n > 0 {
-						t.Errorf("%s, %s: %d compare commands were sent besides the probe", name, form, n)
-					}
-					if err := b.Close(); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			s.Do("DEL", "gsl:fence:")
-			redistest.NoKeys(t, s.Pool())
-		})
-	}
-}
-
-// TestBackendUsesNativeCommandsAndNoScripts counts, on every server, the
-// commands of one lease's life.
-func TestBackendUsesNativeCommandsAndNoScripts(t *testing.T) {
-	for _, binary := range redistest.Servers(t) {
-		t.Run(binary.Name, func(t *testing.T) {
-			s := binary.Start(t, redistest.Options{})
-			wire := s.Wire()
-			b, err := modern.New(wire.Pool(), modern.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			life := func() {
-				g := try(t, b, "k")
-				if _, err := g.Extend(bg, ttl); err != nil {
-					t.Fatal(err)
-				}
-				free(t, g)
-			}
-			life()
-			awaitProbe(wire)
-			s.Do("CONFIG", "RESETSTAT")
-			const lives = 5
-			for range lives {
-				life()
-			}
-			stats, _ := redis.String(s.Do("INFO", "commandstats"), nil)
-			count := func(name string) (n int) {
-				if _, rest, ok := strings.Cut(stats, "cmdstat_"+name+":calls="); ok {
-					rest, _, _ = strings.Cut(rest, ",")
-					n, _ = strconv.Atoi(rest)
-				}
-				return n
-			}
-			// The oldest server counts the first run of a script as EVAL
-			// however it was sent.
-			scripts, native := count("evalsha")+count("eval"), count("delifeq")+count("delex")
-			want := 2 * lives
-			if binary.SetIFEQ {
-				want = lives
-				scripts, native = native, scripts
-			}
-			if scripts != want || native != 0 {
-				t.Errorf("it has compare commands: %v, and was sent:\n%s", binary.SetIFEQ, stats)
-			}
-		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -44,7 +45,7 @@ func TestBusyServerDeafensNoLaterWaiter(t *testing.T) {
 			redistest.Rule{Command: "SUBSCRIBE",
 				Do: redistest.Answer("BUSY Redis is busy running a script.")})
 		g := try(t, b, "k")
-		callable := func(p lock.Place) bool {
+		callable := func(p backend.Place) bool {
 			_, _, err := p.Await(bg, func() {})
 			return err == nil
 		}
@@ -54,7 +55,7 @@ func TestBusyServerDeafensNoLaterWaiter(t *testing.T) {
 		w.Pass(0)
 		third := stand(t, b, "k")
 		held(t, first)
-		for i, p := range []lock.Place{first, second, third} {
+		for i, p := range []backend.Place{first, second, third} {
 			if callable(p) != (p == third) {
 				t.Errorf("place %d can be called: %v", i+1, callable(p))
 			}

@@ -3,48 +3,78 @@
 package modern_test
 
 import (
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/watches"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func TestReleaseReservesAKeyThatWasHeldForLong(t *testing.T) {
-	for name, watched := range map[string]bool{"for long": true, "shortly": false} {
-		t.Run(name, func(t *testing.T) {
-			s := redistest.Real(t, redistest.Options{})
-			var bs []*modern.Backend
-			for range 2 {
-				b, err := modern.New(s.Pool(), modern.Config{})
-				if err != nil {
+// The server refuses to publish the message, so nobody hears of a gift.
+func TestKeyIsFreeWhereMessagesAreRefused(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	mute, err := modern.New(urlPool(s.User("mute", "pw", "~*", "resetchannels", "+@all")), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	holder := try(t, mute, "k")
+	p := stand(t, b, "k")
+	free(t, holder)
+	if value, err := redis.String(s.Do("GET", "k"), nil); err != redis.ErrNil {
+		t.Errorf("the key holds %q, %v", value, err)
+	}
+	granted(t, p)
+	redistest.NoKeys(t, s.Pool())
+}
+
+// On every server, whichever process waits: the release writes the waiter's own
+// token, and its message brings the number.
+func TestReleaseGivesOnEveryServer(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		for name, cfg := range forms {
+			t.Run(binary.Name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := binary.Start(t, redistest.Options{})
+				var bs []*modern.Backend
+				for range 2 {
+					b, err := modern.New(s.Pool(), cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { b.Close() })
+					bs = append(bs, b)
+				}
+				holder := try(t, bs[0], "k")
+				p := stand(t, bs[1], "k")
+				woken := make(chan struct{}, 9)
+				if _, _, err := p.Await(bg, func() { woken <- struct{}{} }); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { b.Close() })
-				bs = append(bs, b)
-			}
-			holder := try(t, bs[0], "k")
-			if watched { // as a Client does after a while
-				if _, err := watches.One(bg, bs[0], holder, func() {}); err != nil {
-					t.Fatal(err)
+				free(t, holder)
+				<-woken
+				g := got(t, p)
+				value, err := redis.String(s.Do("GET", "k"), nil)
+				if err != nil || value != g.Token() {
+					t.Errorf("the key holds %q, %v", value, err)
 				}
-			}
-			p := stand(t, bs[1], "k")
-			bs[0].Unwatch(holder)
-			free(t, holder)
-			given, err := redis.String(s.Do("GET", "k"), nil)
-			if watched != (err == nil) {
-				t.Fatalf("after the release the key holds %q, %v", given, err)
-			}
-			g := got(t, p)
-			if watched && given != g.Token()+" reserved" {
-				t.Errorf("the first waiter has %q, and the key was %q", g.Token(), given)
-			}
-			free(t, g)
-			redistest.NoKeys(t, s.Pool())
-		})
+				if cfg.Fence && fenceOf(g) <= fenceOf(holder)+7 {
+					t.Errorf("number %d follows %d", fenceOf(g), fenceOf(holder))
+				}
+				free(t, g)
+			})
+		}
 	}
 }
 
@@ -57,11 +87,117 @@ func TestReleaseDeletesKeyWhereQueueScriptsAreRefused(t *testing.T) {
 	defer b.Close()
 	for range 2 {
 		g := try(t, b, "app:k")
-		if _, err := watches.One(bg, b, g, func() {}); err != nil {
+		if _, err := watches.One(bg, b.Contract().(backend.Waker), g, func() {}); err != nil {
 			t.Fatal(err)
 		}
-		b.Unwatch(g)
+		b.Contract().(backend.Waker).Unwatch(g)
 		free(t, g)
 	}
 	redistest.NoKeys(t, s.Pool())
+}
+
+// A primary that became a replica keeps its subscribers, and hears what the new
+// primary publishes. The release there counts no subscriber and passes the
+// waiter over, so no message may say that the waiter has the key.
+func TestWaiterThatIsPassedOverHearsOfNoGift(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old := redistest.Real(t, redistest.Options{})
+			primary := old.StartReplica()
+			now := atomic.Pointer[redistest.Server]{}
+			now.Store(old)
+			b, err := modern.New(&redis.Pool{Dial: func() (redis.Conn, error) {
+				return redis.Dial("tcp", now.Load().Addr())
+			}}, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			dead, err := modern.New(old.Pool(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holder := try(t, b, "k")
+			stand(t, dead, "k") // so that p is second, and woken by messages only
+			p := stand(t, b, "k")
+			dead.Close()
+			places, err := redis.Strings(old.Do("ZRANGE", "gsl:queue::k", 0, -1), nil)
+			if err != nil || len(places) != 2 {
+				t.Fatal(places, err)
+			}
+			old.AwaitReplica()
+			primary.Do("SLAVEOF", "NO", "ONE")
+			host, port, _ := strings.Cut(primary.Addr(), ":")
+			old.Do("SLAVEOF", host, port)
+			now.Store(primary)
+			primary.AwaitReplica()
+
+			c, err := modern.New(primary.Pool(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			woken := make(chan struct{}, 9)
+			if _, _, err := p.Await(bg, func() { woken <- struct{}{} }); err != nil {
+				t.Fatal(err)
+			}
+			if gone, err := c.ForceRelease(bg, "k", holder.Token()); !gone || err != nil {
+				t.Fatal(gone, err)
+			}
+			next := try(t, c, "k")
+			f := strings.SplitN(places[1], " ", 4)
+			primary.Do("PUBLISH", "gsl:turn:"+f[0], fmt.Sprintf("0 %d %sk", len(f[3]), f[3]))
+			<-woken
+			for range 2 { // at the replica, then at the primary
+				if g, err := p.Try(bg, ttl); err == nil {
+					t.Errorf("%q has the key, and so has %q", g.Token(), next.Token())
+				}
+			}
+			free(t, next)
+		})
+	}
+}
+
+// A key may have any byte, and the message has all of them.
+func TestGiftOfAKeyWithAZeroByteIsTold(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(binary.Name, func(t *testing.T) {
+			t.Parallel()
+			s := binary.Start(t, redistest.Options{})
+			subscribed := s.Pool().Get()
+			defer subscribed.Close()
+			b, err := modern.New(s.Pool(), modern.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			const key = "a\x00b"
+			holder := try(t, b, key)
+			p := stand(t, b, key)
+			places, err := redis.Strings(s.Do("ZRANGE", "gsl:queue::"+key, 0, -1), nil)
+			if err != nil || len(places) != 1 {
+				t.Fatal(places, err)
+			}
+			process, _, _ := strings.Cut(places[0], " ")
+			if _, err := subscribed.Do("SUBSCRIBE", "gsl:turn:"+process); err != nil {
+				t.Fatal(err)
+			}
+			free(t, holder)
+			for {
+				said, err := redis.Strings(subscribed.Receive())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if said[2] == "" {
+					continue
+				}
+				if !strings.HasSuffix(said[2], key) {
+					t.Errorf("the message is %q", said[2])
+				}
+				break
+			}
+			granted(t, p)
+		})
+	}
 }

@@ -2,17 +2,21 @@ package modern_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func got(t *testing.T, p lock.Place) lock.Grant {
+func got(t *testing.T, p backend.Place) backend.Grant {
 	t.Helper()
 	g, err := p.Try(bg, ttl)
 	if err != nil {
@@ -21,132 +25,382 @@ func got(t *testing.T, p lock.Place) lock.Grant {
 	return g
 }
 
-// aside returns a queue of two on a key that was released and is therefore
-// reserved for the first of them.
-func aside(t *testing.T, w *redistest.World, cfg modern.Config) (b *modern.Backend, first,
-	second lock.Place) {
+// two is a key that was released to the first of two waiters, each on a wire of
+// its own.
+type two struct {
+	w             *redistest.World
+	holders, b    *modern.Backend // of the holder, and of the first waiter
+	first, second backend.Place
+	wire          *redistest.Wire // of the first waiter
+	process       string          // its name
+	asked         backend.Instant // when the first waiter was refused last
+}
+
+// given releases a key to the first of two waiters after the given time.
+func given(t *testing.T, w *redistest.World, cfg modern.Config, after time.Duration) two {
 	t.Helper()
-	b = open(t, w, cfg)
-	holder := try(t, b, "k")
-	if !cfg.Fair { // in the plain form only a holder from the queue reserves
-		p := stand(t, b, "k")
-		free(t, holder)
-		holder = got(t, p)
+	g := two{w: w, holders: open(t, w, cfg)}
+	g.b, g.wire = on(t, w, cfg)
+	holder := try(t, g.holders, "k")
+	g.first = stand(t, g.b, "k")
+	g.asked = backend.ReadClock(bg)
+	places, err := w.Mini.ZMembers("gsl:queue::k")
+	if err != nil || len(places) != 1 {
+		t.Fatal(places, err)
 	}
-	first, second = stand(t, b, "k"), stand(t, b, "k")
+	g.process, _, _ = strings.Cut(places[0], " ")
+	g.second = stand(t, open(t, w, cfg), "k")
+	g.wire.Forget()
+	w.Pass(after)
 	free(t, holder)
-	return b, first, second
+	return g
 }
 
-// reserved is how long a release keeps the key for the next waiter.
-const reserved = 1500 * time.Millisecond
-
-// Meanwhile all other clients find the key held. The first waiter gets it for a
-// whole TTL by its own script.
-func TestReservationIsNoGrant(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, first, second := aside(t, w, cfg)
-				info, err := b.Inspect(bg, "k")
-				if err != nil || !info.Reserved || info.Left != reserved {
-					t.Errorf("Inspect says %+v, %v", info, err)
-				}
-				if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("a later client got %v", err)
-				}
-				var refusal *lock.HeldError
-				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) ||
-					!strings.Contains(err.Error(), "reserved for the next waiter in the queue") {
-					t.Errorf("the second waiter got %v", err)
-				}
-				// Renewals and releases compare like this.
-				for _, value := range []string{info.Token, info.Token + " host 7"} {
-					if deleted, err := b.ForceRelease(bg, "k", value); deleted || err != nil {
-						t.Errorf("deleted by %q: %v, %v", value, deleted, err)
-					}
-				}
-				g := got(t, first)
-				if value, _ := w.Mini.Get("k"); value != g.Token() || !strings.HasPrefix(value, info.Token) ||
-					w.Mini.TTL("k") != ttl {
-					t.Errorf("the key holds %q for %v", value, w.Mini.TTL("k"))
-				}
-				if term := g.Term(); term.TTL != ttl || term.Sent.Elapsed != lock.Mark(bg).Elapsed {
-					t.Errorf("trusted by %+v", term)
-				}
-				free(t, g)
-				granted(t, second)
-			})
-		})
+// token returns the token on the key.
+func (g two) token(t *testing.T) string {
+	t.Helper()
+	value, err := g.w.Mini.Get("k")
+	if err != nil {
+		t.Fatal(err)
 	}
+	return value
 }
 
-func TestReservedKeyBringsAGreaterFencingNumber(t *testing.T) {
+// tell sends the message about the gift of the first waiter once more.
+func (g two) tell(t *testing.T, token string) {
+	t.Helper()
+	if g.w.Mini.Publish("gsl:turn:"+g.process, fmt.Sprintf("5 %d %sk", len(token), token)) != 1 {
+		t.Error("the message has no subscriber")
+	}
+	synctest.Wait()
+}
+
+// The first waiter holds the key from the release on, without a command of its
+// own. Trust counts from before its last refused try: the server wrote the key
+// after that.
+func TestReleaseGivesTheKeyToTheFirstWaiter(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 2*time.Second)
+		synctest.Wait() // the message has come
+		token := gift.token(t)
+		if left := w.Mini.TTL("k"); left != ttl {
+			t.Errorf("the key was given for %v", left)
+		}
+		if _, err := gift.holders.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("a later client got %v", err)
+		}
+		held(t, gift.second)
+		g := got(t, gift.first)
+		for _, c := range gift.wire.Sent() {
+			if !c.Is("PING") {
+				t.Errorf("the waiter sent %v", c)
+			}
+		}
+		if term := g.Term(); g.Token() != token || !term.Given || term.TTL != ttl ||
+			term.Sent != gift.asked {
+			t.Errorf("token %q, given %q; %+v, refused at %v", g.Token(), token, term, gift.asked)
+		}
+		extend(t, g)
+		if g.Term().Given {
+			t.Error("a renewed term counts as given")
+		}
+		free(t, g)
+		granted(t, gift.second)
+	})
+}
+
+// A try that reached no server is no refusal: the gift may have come before it.
+func TestTrustInAGiftCountsFromARefusal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true, Fence: true})
-		holder := try(t, b, "k")
-		p := stand(t, b, "k")
+		gift := given(t, w, modern.Config{Fair: true}, 0)
+		synctest.Wait()
+		w.Pass(time.Second)
+		holder := got(t, gift.first)
+		p := stand(t, gift.b, "k")
+		asked := backend.ReadClock(bg)
+		w.Pass(time.Second)
+		gift.wire.Fault(redistest.Rule{When: writes, Do: redistest.Answer(redistest.Loading)})
+		if _, err := p.Try(bg, ttl); err == nil || errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+		held(t, gift.second)
+		if err := gift.second.Leave(bg); err != nil {
+			t.Error(err)
+		}
 		free(t, holder)
+		synctest.Wait()
 		g := got(t, p)
-		if g.(lock.Fenced).Fence() <= holder.(lock.Fenced).Fence() {
-			t.Errorf("number %d follows %d", g.(lock.Fenced).Fence(), holder.(lock.Fenced).Fence())
+		if sent := g.Term().Sent; sent != asked {
+			t.Errorf("trust counts from %v, and the last refusal was asked for at %v", sent, asked)
 		}
 		free(t, g)
 	})
 }
 
-// The reservation ends, and the next waiter gets the key.
-func TestDeadHeadCostsOnlyItsReservation(t *testing.T) {
-	for name, cfg := range forms {
+func TestGivenKeyBringsAGreaterFencingNumber(t *testing.T) {
+	for name, message := range map[string]bool{"with its message": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
-				_, _, second := aside(t, w, cfg)
-				var refusal *lock.HeldError
-				if _, err := second.Try(bg, ttl); !errors.As(err, &refusal) || refusal.Left != reserved ||
-					refusal.Final || !refusal.Until.IsZero() {
-					t.Errorf("the second waiter got %v", err)
+				b := open(t, w, modern.Config{Fence: true})
+				holder := try(t, b, "k")
+				p := stand(t, b, "k")
+				free(t, holder)
+				if message {
+					synctest.Wait()
 				}
-				w.Pass(reserved - time.Millisecond)
-				held(t, second)
-				w.Pass(time.Millisecond)
-				granted(t, second)
+				g := got(t, p)
+				if fenceOf(g) <= fenceOf(holder)+7 {
+					t.Errorf("number %d follows %d", fenceOf(g), fenceOf(holder))
+				}
+				next, _ := g.(backend.Sharer).Share()
+				free(t, next)
+				if last := try(t, b, "k"); fenceOf(last) <= fenceOf(g)+7 {
+					t.Errorf("number %d follows the block of %d", fenceOf(last), fenceOf(g))
+				} else {
+					free(t, last)
+				}
 			})
 		})
 	}
 }
 
-// Another client has the key by then.
-func TestLateWaiterLosesItsReservationAndQueuesAnew(t *testing.T) {
+// The waiter's connection for messages was cut when the message was under way.
+// Its next try finds its token on the key.
+func TestGiftWhoseMessageIsLostIsFoundByATry(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 0)
+		gift.wire.Cut()
+		synctest.Wait()
+		token := gift.token(t)
+		g := got(t, gift.first)
+		if g.Token() != token || w.Mini.TTL("k") != ttl {
+			t.Errorf("%q has the key, which was given to %q", g.Token(), token)
+		}
+		free(t, g)
+		granted(t, gift.second)
+	})
+}
+
+// A second message, or one that comes after its waiter has found the gift, is
+// about a lease that is held.
+func TestSecondMessageTakesNoKeyFromItsHolder(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 0)
+		g := got(t, gift.first)
+		for range 2 {
+			gift.tell(t, g.Token())
+		}
+		if value := gift.token(t); value != g.Token() {
+			t.Errorf("the key holds %q", value)
+		}
+		shared, ok := g.(backend.Sharer).Share()
+		if !ok {
+			t.Fatal("not shared")
+		}
+		gift.tell(t, g.Token())
+		extend(t, shared)
+		free(t, shared)
+		gift.tell(t, g.Token()) // later than the release: the second waiter has the key
+		granted(t, gift.second)
+	})
+}
+
+// The waiter gave up at the instant at which it got the key.
+func TestGiftToAWaiterThatLeavesGoesOn(t *testing.T) {
 	for name, cfg := range forms {
+		for when, message := range map[string]bool{"before the message": false, "after it": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *redistest.World) {
+					gift := given(t, w, cfg, 0)
+					if message {
+						synctest.Wait()
+					}
+					if err := gift.first.Leave(bg); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					g := got(t, gift.second)
+					if !g.Term().Given {
+						t.Error("the second waiter had to take the key")
+					}
+					free(t, g)
+				})
+			})
+		}
+	}
+}
+
+// The process answers the message by giving the key on: its waiter is gone.
+func TestGiftToAProcessWithoutTheWaiterGoesOn(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b, wire := on(t, w, cfg)
+		other := open(t, w, cfg)
+		holder := try(t, other, "k")
+		first, second := stand(t, b, "k"), stand(t, other, "k")
+		wire.Fault(redistest.Rule{ // its Leave is lost
+			When: func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") },
+			Do:   redistest.CutBefore})
+		if err := first.Leave(bg); err == nil {
+			t.Fatal("left")
+		}
+		subscribed(t, b, other)
+		free(t, holder)
+		synctest.Wait()
+		g := got(t, second)
+		if !g.Term().Given {
+			t.Error("the second waiter had to take the key")
+		}
+		free(t, g)
+	})
+}
+
+// The key may have the token of an attempt without an answer, or may get it
+// later. So nothing is given to it: its place is used up, and the process hands
+// over what it gets by that name.
+func TestTokenOfAnUnknownTryIsNeverGiven(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b, wire := on(t, w, cfg)
+		other := open(t, w, cfg)
+		holder := try(t, other, "k")
+		first := stand(t, b, "k")
+		wire.Fault(redistest.Rule{When: writes, Do: redistest.Silence})
+		_, err := first.Try(bg, ttl)
+		undone := unsure(t, err)
+		if _, err := first.Try(bg, ttl); err == nil || errors.Is(err, lock.ErrHeld) {
+			t.Errorf("the place was used again: %v", err)
+		}
+		second := stand(t, other, "k")
+		free(t, holder) // to the first, by a message
+		synctest.Wait()
+		g := got(t, second)
+		_ = undone.Release(bg)
+		if value, _ := w.Mini.Get("k"); value != g.Token() {
+			t.Errorf("the key holds %q", value)
+		}
+		free(t, g)
+	})
+}
+
+// subscribed makes the process of b listen again.
+func subscribed(t *testing.T, b, other *modern.Backend) {
+	t.Helper()
+	holder := try(t, other, "other")
+	if err := stand(t, b, "other").Leave(bg); err != nil {
+		t.Error(err)
+	}
+	free(t, holder)
+}
+
+// Its process does not run, and its connections stay open.
+func TestFrozenHeadCostsOneTTL(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 0)
+		w.Pass(ttl - time.Millisecond)
+		held(t, gift.second)
+		w.Pass(time.Millisecond)
+		g := got(t, gift.second)
+		// It runs again, and believes nothing that is over.
+		late := got2(t, gift.first)
+		if _, err := late.Extend(bg, ttl); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("the late waiter renewed: %v", err)
+		}
+		if err := late.Release(bg); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("the late waiter released: %v", err)
+		}
+		if value := gift.token(t); value != g.Token() {
+			t.Errorf("the key holds %q", value)
+		}
+		free(t, g)
+	})
+}
+
+// got2 returns the grant of a place whose message has come, but is over.
+func got2(t *testing.T, p backend.Place) backend.Grant {
+	t.Helper()
+	g := got(t, p)
+	if term := g.Term(); !term.Given || backend.ReadClock(bg).Elapsed-term.Sent.Elapsed < term.TTL {
+		t.Errorf("a gift that is over is trusted by %+v", term)
+	}
+	return g
+}
+
+// The server restarts empty, before or after the message, or its clock is set
+// forward. The holder learns at its next renewal that another client may
+// have the key, as of any other key.
+func TestForgottenGiftIsLostAtItsRenewal(t *testing.T) {
+	for name, forget := range map[string]func(two){
+		"flushed before the message": func(g two) { g.w.Mini.FlushAll() },
+		"flushed after it":           func(g two) { synctest.Wait(); g.w.Mini.FlushAll() },
+		"a clock set forward":        func(g two) { synctest.Wait(); g.w.StepServer(time.Hour) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
-				_, first, second := aside(t, w, cfg)
-				w.Pass(reserved + time.Millisecond)
-				g := got(t, second)
-				held(t, first)
-				free(t, g)
-				granted(t, first)
+				gift := given(t, w, modern.Config{}, 0)
+				forget(gift)
+				synctest.Wait()
+				g := got(t, gift.first)
+				next := try(t, gift.holders, "k")
+				if _, err := g.Extend(bg, ttl); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("renewed: %v", err)
+				}
+				if value := gift.token(t); value != next.Token() {
+					t.Errorf("the key holds %q", value)
+				}
+				if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("released: %v", err)
+				}
+				free(t, next)
+				_ = gift.second.Leave(bg)
+				w.Mini.Del("k")
 			})
 		})
 	}
 }
 
-// Leaving hands over a reservation, and not the key of a holder.
-func TestLeavingPassesAReservationOn(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, first, second := aside(t, w, cfg)
-				if err := first.Leave(bg); err != nil {
-					t.Fatal(err)
-				}
-				if info, err := b.Inspect(bg, "k"); err != nil || !info.Reserved {
-					t.Errorf("Inspect says %+v, %v", info, err)
-				}
-				granted(t, second)
-			})
-		})
-	}
+// A clock that is set back only makes the key last longer.
+func TestGiftOutlivesAServersClockThatIsSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		gift := given(t, w, modern.Config{}, 0)
+		synctest.Wait()
+		w.StepServer(-time.Hour)
+		g := got(t, gift.first)
+		held(t, gift.second)
+		extend(t, g)
+		free(t, g)
+		granted(t, gift.second)
+	})
+}
+
+// Its process ends when the key was given to it and the message is on its way.
+func TestHeadThatDiesWithItsGiftCostsOneTTL(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 0)
+		gift.b.Close()
+		w.Pass(ttl - time.Millisecond)
+		held(t, gift.second)
+		w.Pass(time.Millisecond)
+		granted(t, gift.second)
+	})
+}
+
+// The waiter cannot be called there: it polls, and so may take a free key.
+func TestKeyIsFreeWhereTheHeadCannotBeCalled(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		deaf, wire := on(t, w, cfg)
+		wire.Fault(redistest.Rule{
+			Command: "SUBSCRIBE", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
+		b := open(t, w, cfg)
+		holder := try(t, b, "k")
+		first, second := stand(t, deaf, "k"), stand(t, b, "k")
+		free(t, holder)
+		if w.Mini.Exists("k") {
+			t.Error("the key was given")
+		}
+		g := got(t, first)
+		held(t, second)
+		free(t, g)
+		granted(t, second)
+	})
 }
 
 // A message that names a place is only a reason to ask.
@@ -159,22 +413,21 @@ func TestStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
 		if err != nil || len(places) != 1 {
 			t.Fatal(places, err)
 		}
-		process, token, _ := strings.Cut(places[0], " ")
+		f := strings.SplitN(places[0], " ", 4)
 		wire.Forget()
-		if w.Mini.Publish("gsl:turn:"+process, token) != 1 {
-			t.Fatal("the message has no subscriber")
+		for _, said := range []string{
+			fmt.Sprintf("0 %d %sk", len(f[3]), f[3]), "", "x", "1", "1 9 token", "-1 22 " + f[3] + "k",
+			"1 x " + f[3],
+		} {
+			if w.Mini.Publish("gsl:turn:"+f[0], said) != 1 {
+				t.Fatal("the message has no subscriber")
+			}
 		}
 		synctest.Wait()
 		held(t, p)
 		free(t, holder)
 		granted(t, p)
 	})
-}
-
-func TestNewRefusesTheNoteOfAReservation(t *testing.T) {
-	if _, err := modern.New(redistest.New(t).Pool(), modern.Config{Note: "reserved"}); err == nil {
-		t.Error("New accepted the note of a reservation")
-	}
 }
 
 func TestReleaseWorksWithAnUnreadableCounter(t *testing.T) {
@@ -197,13 +450,30 @@ func TestReleaseWorksWithAnUnreadableCounter(t *testing.T) {
 	})
 }
 
+func TestForcedReleaseGivesToo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{})
+		holder := try(t, b, "k")
+		p := stand(t, b, "k")
+		if deleted, err := b.ForceRelease(bg, "k", holder.Token()); !deleted || err != nil {
+			t.Fatal(deleted, err)
+		}
+		synctest.Wait()
+		g := got(t, p)
+		if !g.Term().Given {
+			t.Error("the waiter had to take the key")
+		}
+		free(t, g)
+	})
+}
+
 func TestRefusalNamesTheKeysEndToTheMicrosecond(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		w.Mini.Set("k", "somebody else's token")
 		w.Mini.SetTTL("k", 5*time.Second)
 		w.Pass(300 * time.Microsecond)
-		p, err := b.Enter(bg, "k")
+		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,21 +501,123 @@ func TestTokenIsOneWord(t *testing.T) {
 	for _, token := range []string{"host-0123456789ab\t7", "\thost-0123456789ab", "host-0123456789ab\n7",
 		"host 0123456789ab7"} {
 		b := open(t, w, modern.Config{Token: func() string { return token }})
-		if _, err := b.Try(bg, "k", ttl); err == nil || !strings.Contains(err.Error(), "Config.Token") {
+		if _, err := b.Contract().Try(bg, "k", ttl); err == nil ||
+			!strings.Contains(err.Error(), "Config.Token") {
 			t.Errorf("%q: %v", token, err)
 		}
 	}
 }
 
-// Another program's value without a TTL is no reservation, whatever it ends
-// with.
-func TestReservationHasATTL(t *testing.T) {
-	w := redistest.New(t)
-	b := open(t, w, modern.Config{})
-	if err := w.Mini.Set("k", "somebody reserved"); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := b.Inspect(bg, "k"); err != nil || info.Reserved {
-		t.Errorf("%+v, %v", info, err)
-	}
+// A client of another library may take a key without a value.
+func TestKeyWithAnEmptyValueIsNotGiven(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b := open(t, w, cfg)
+		w.Mini.Set("k", "")
+		first, second := stand(t, b, "k"), stand(t, b, "k")
+		held(t, second)
+		held(t, first)
+		if value, err := w.Mini.Get("k"); value != "" || err != nil {
+			t.Errorf("the key holds %q, %v", value, err)
+		}
+		w.Mini.Del("k")
+		granted(t, first)
+		granted(t, second)
+	})
+}
+
+// The server knows only the TTL with which the place was entered.
+func TestGiftIsNotTrustedForLongerThanItWasWritten(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{})
+		holder := try(t, b, "k")
+		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []time.Duration{ttl / 2, ttl} {
+			if _, err := p.Try(bg, d); !errors.Is(err, lock.ErrHeld) {
+				t.Fatal(err)
+			}
+		}
+		free(t, holder)
+		synctest.Wait()
+		g := got(t, p)
+		if left := w.Mini.TTL("k"); g.Term().TTL != left {
+			t.Errorf("trusted for %v, and the server has %v", g.Term().TTL, left)
+		}
+		free(t, g)
+	})
+}
+
+// The server executed the first try, and a proxy said that it failed. So there
+// is no refusal from which trust could count.
+func TestGiftBeforeAnyRefusalIsAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{Fair: true})
+		holder := try(t, b, "k")
+		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent redistest.Command
+		wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { sent = c; return writes(c) },
+			Do: redistest.Answer("ERR upstream failure")})
+		if _, err := p.Try(bg, ttl); err == nil || errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+		conn := w.Pool().Get()
+		defer conn.Close()
+		if _, err := conn.Do(sent[0], redis.Args{}.AddFlat([]string(sent[1:]))...); err != nil {
+			t.Fatal(err)
+		}
+		free(t, holder)
+		synctest.Wait()
+		w.Pass(time.Second)
+		asked := backend.ReadClock(bg)
+		g := got(t, p)
+		if term := g.Term(); term.Sent != asked || term.Given || w.Mini.TTL("k") != ttl {
+			t.Errorf("%+v, asked at %v; the server has %v", term, asked, w.Mini.TTL("k"))
+		}
+		free(t, g)
+	})
+}
+
+// The key is being given up anyway. A command of its own might come first, and
+// the release would find no token.
+func TestMessageDuringAReleaseDoesNothing(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 0)
+		g := got(t, gift.first)
+		gift.wire.Forget()
+		gate := redistest.NewGate()
+		scripts := func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") }
+		gift.wire.Fault(redistest.Rule{When: scripts, Do: redistest.HoldRequest(gate)})
+		released := make(chan error, 1)
+		go func() { released <- g.Release(bg) }()
+		<-gate.Reached()
+		gift.tell(t, g.Token())
+		gate.Open()
+		if err := <-released; err != nil {
+			t.Error(err)
+		}
+		if n := gift.wire.Count("EVALSHA"); n != 1 {
+			t.Errorf("%d scripts", n)
+		}
+		granted(t, gift.second)
+	})
+}
+
+// A lease that the server has lost is nobody's any more, nor is its place.
+func TestLostGiftLeavesNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		gift := given(t, w, modern.Config{}, 0)
+		g := got(t, gift.first)
+		w.Mini.Del("k")
+		if _, err := g.Extend(bg, ttl); !errors.Is(err, lock.ErrLost) {
+			t.Fatal(err)
+		}
+		w.Mini.Set("k", g.Token())
+		gift.tell(t, g.Token())
+		granted(t, gift.second)
+	})
 }

@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/tally"
+	"github.com/getsetlock/getsetlock/internal/fencing"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one acquisition of one key. A process may hold a hundred thousand
 // grants, so it is kept small.
 type grant struct {
-	b     *Backend
+	b     *engine
 	key   string
 	token string // the whole value of the key
 	fence int64
@@ -23,18 +23,17 @@ type grant struct {
 
 	watch wire.Watch // armed by Watch
 
-	mu    sync.Mutex
-	sent  time.Duration // elapsed time before the last write of the key's TTL
-	wall  int64         // wall clock at that time, in ns since 1970; 0: out of range
-	ttl   time.Duration // that TTL
-	spare int8          // reserved fencing numbers after fence, for the next holders in this process
-	// A release reserves the key for the next waiter: the grant came from the
-	// queue, or has been held for long.
-	lined   bool
-	asked   bool // a release of unknown outcome was sent: it may have ended the grant
-	over    bool // this grant holds nothing any more, for certain
-	watched bool // the watch is armed, and renewals must keep it
-	leaves  bool // the grant is being released or passed on, which explains a missing token
+	mu      sync.Mutex
+	sent    time.Duration // elapsed time before the last write of the key's TTL
+	wall    int64         // wall clock at that time, in ns since 1970; 0: out of range
+	ttl     time.Duration // that TTL
+	spare   int8          // reserved fencing numbers after fence, for the next holders in this process
+	given   bool          // the last write was the release of the holder before
+	queued  bool          // the grant came from a place, which waits still has
+	asked   bool          // a release of unknown outcome was sent: it may have ended the grant
+	over    bool          // this grant holds nothing any more, for certain
+	watched bool          // the watch is armed, and renewals must keep it
+	leaves  bool          // the grant is being released, which explains a missing token
 }
 
 // doubt is extra state of a grant that may not exist.
@@ -66,7 +65,7 @@ func (g *grant) Fence() int64  { return g.fence }
 // and with the next reserved fencing number. Without fencing numbers both
 // holders use the same grant. It returns false if the grant was released or may
 // have been, or if no number is left.
-func (g *grant) Share() (lock.Grant, bool) {
+func (g *grant) Share() (backend.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.over || g.asked || g.doubt != nil && g.doubt.pending != nil || g.b.cfg.Fence && g.spare == 0 {
@@ -78,23 +77,23 @@ func (g *grant) Share() (lock.Grant, bool) {
 	g.over = true
 	return &grant{
 		b: g.b, key: g.key, token: g.token, sent: g.sent, wall: g.wall, ttl: g.ttl,
-		fence: g.fence + 1, spare: g.spare - 1, lined: g.lined,
+		fence: g.fence + 1, spare: g.spare - 1, given: g.given, queued: g.queued,
 	}, true
 }
 
 // left returns the TTL that the last write set, and the shortest time that may
 // be left of it. Both are by the Backend's clock, and the time left counts from
 // when now was read. The server began to count after the write was sent.
-func (g *grant) left(now lock.Instant) (left, ttl time.Duration) {
+func (g *grant) left(now backend.Instant) (left, ttl time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ttl - (now.Elapsed - g.sent), g.ttl
 }
 
 // written records that the key's TTL was set, or is about to be.
-func (g *grant) written(t lock.Term) {
+func (g *grant) written(t backend.Term) {
 	g.mu.Lock()
-	g.sent, g.ttl = t.Sent.Elapsed, t.TTL
+	g.sent, g.ttl, g.given = t.Sent.Elapsed, t.TTL, t.Given
 	g.wall = t.Sent.Wall.UnixNano()
 	if !time.Unix(0, g.wall).Equal(t.Sent.Wall) {
 		g.wall = 0
@@ -103,10 +102,10 @@ func (g *grant) written(t lock.Term) {
 }
 
 // Term returns the term of the last write.
-func (g *grant) Term() lock.Term {
+func (g *grant) Term() backend.Term {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := lock.Term{Sent: lock.Instant{Elapsed: g.sent}, TTL: g.ttl}
+	t := backend.Term{Sent: backend.Instant{Elapsed: g.sent}, TTL: g.ttl, Given: g.given}
 	if g.wall != 0 {
 		t.Sent.Wall = time.Unix(0, g.wall)
 	}
@@ -114,7 +113,7 @@ func (g *grant) Term() lock.Term {
 }
 
 // LostError says what was found on a key that the grant no longer holds. It
-// unwraps to [lock.ErrLost].
+// unwraps to [backend.ErrLost].
 type LostError struct {
 	Key string
 
@@ -123,19 +122,17 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	s := fmt.Sprintf("%v: key %q", lock.ErrLost, e.Key)
+	s := fmt.Sprintf("%v: key %q", backend.ErrLost, e.Key)
 	switch {
 	case e.Seen == nil:
 		return s + " no longer carries the lease's token"
 	case !e.Seen.Exists:
 		return s + " is gone: it expired, or another client deleted it"
-	case e.Seen.Reserved:
-		return s + " no longer belongs to the lease; it is held by " + e.Seen.who()
 	}
 	return s + " is held by another client: " + e.Seen.who()
 }
 
-func (e *LostError) Unwrap() error { return lock.ErrLost }
+func (e *LostError) Unwrap() error { return backend.ErrLost }
 
 // gone returns the error of a lost grant, with the key's present value if a
 // look shows it.
@@ -149,19 +146,20 @@ func (g *grant) gone(ctx context.Context) error {
 
 // lost returns the error of a lost grant, without the look at the key that gone
 // makes. It counts the loss as another client's doing. It does not if the grant
-// is being released or passed on: then that release may be why the token is
-// missing, and only its caller knows.
+// is being released: then that release may be why the token is missing, and
+// only its caller knows.
 func (g *grant) lost(ctx context.Context) *LostError {
 	if !g.isLeaving() {
 		g.stolen(ctx)
 	}
+	g.b.waits.drop(g.token) // a quorum does not release a vote that was lost
 	return &LostError{Key: g.key}
 }
 
 // stolen notes that another client deleted or replaced the key, if the key's
 // TTL had time left.
 func (g *grant) stolen(ctx context.Context) {
-	if left, _ := g.left(lock.Mark(ctx)); left > 0 {
+	if left, _ := g.left(backend.ReadClock(ctx)); left > 0 {
 		g.b.habits.add(g.key, habitDeleted)
 	}
 }
@@ -184,35 +182,49 @@ func (n *inspections) gone(ctx context.Context, g *grant) error {
 }
 
 // Extend sets the key's TTL anew if the key still carries the grant's token.
-func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.b.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
-// Release deletes the key if it still carries the grant's token, or reserves it
-// for the first waiter in the queue. It returns:
+// Release gives the key to the first waiter in the queue, or deletes it, if it
+// still carries the grant's token. It returns:
 //
 //   - nil: the key was given up, now or by an earlier release, or was never
 //     taken.
 //   - a [*LostError]: the key does not carry the token. If the grant's own
 //     attempt is still under way, that may change.
 //   - another error: the release may not have been executed.
+//
+// If the reply to the attempt has not come, the release follows the attempt on
+// the same connection and does not wait for that reply. The server executes the
+// two in their order, so the answer to the second is certain.
 func (g *grant) Release(ctx context.Context) error {
 	if g.isOver() {
 		return &LostError{Key: g.key}
 	}
-	g.leave()
-	late := g.late(ctx)
+	if g.leave() {
+		defer g.b.waits.drop(g.token) // what a late message said meanwhile is done by this release
+	}
+	late := g.late()
 	if late == refused && g.place() == nil {
 		g.end()
 		return nil
 	}
-	deleted, err := g.delete(ctx)
+	deleted, err := false, error(nil)
+	behind := late == open
+	if behind {
+		deleted, err = g.delete(ctx, g.doubt.pending.Behind())
+		behind = !wire.IsNotSent(err) // else the attempt's connection has ended
+	}
+	if !behind {
+		deleted, err = g.delete(ctx, g.b.user)
+	}
 	switch {
 	case err != nil:
 		g.ask(err)
 		return trouble("release", g.key, err)
-	case !deleted && late == open:
+	case !deleted && late == open && !behind:
 		return &LostError{Key: g.key} // not certain: the late command may still arrive
 	}
 	if asked := g.end(); deleted || asked || late != none {
@@ -225,31 +237,11 @@ func (g *grant) Release(ctx context.Context) error {
 // delete sends the command that gives the key up. A grant with a place in the
 // queue also leaves that. delete returns false if the key did not carry the
 // grant's token.
-func (g *grant) delete(ctx context.Context) (bool, error) {
-	b := g.b
+func (g *grant) delete(ctx context.Context, on sender) (bool, error) {
 	if p := g.place(); p != nil {
-		return b.leaveLine(ctx, g.key, p.member)
+		return g.b.leaveLine(ctx, on, g.key, p.member)
 	}
-	// If the server reports no changes of keys, the first waiter does not see
-	// this release. So the script calls that waiter.
-	inLine := !b.native.alone.Load() && (g.isLined() || b.native.wakeless.Load())
-	if b.cfg.Fair || inLine {
-		given, err := b.giveOn(ctx, g)
-		if !spoilt(err) && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
-			return given, err
-		}
-		if refusesLine(err) {
-			b.native.alone.Store(true)
-		}
-		// compareAndDelete checks the token by itself.
-	}
-	return b.compareAndDelete(ctx, g.key, g.token)
-}
-
-func (g *grant) isLined() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.lined
+	return g.b.giveUp(ctx, on, g.key, g.token)
 }
 
 // late is the state of an attempt whose reply did not come in time.
@@ -262,13 +254,12 @@ const (
 	taken               // the reply came: the key was taken
 )
 
-// late returns what became of an attempt whose reply did not come in time. It
-// waits for the reply if the connection can still bring it.
-func (g *grant) late(ctx context.Context) late {
+// late returns what became of an attempt whose reply did not come in time.
+func (g *grant) late() late {
 	if g.doubt == nil || g.doubt.pending == nil {
 		return none
 	}
-	reply, _, known := g.doubt.pending.Wait(ctx)
+	reply, _, known := g.doubt.pending.Reply()
 	switch f := reply.(type) {
 	case nil:
 		if !known {
@@ -280,7 +271,7 @@ func (g *grant) late(ctx context.Context) late {
 			return refused
 		}
 	case []any:
-		if len(f) != takenFields && !tally.Took(f) {
+		if len(f) != takenFields {
 			return refused
 		}
 	}
@@ -298,11 +289,13 @@ func (g *grant) ask(err error) {
 	g.mu.Unlock()
 }
 
-// leave records that g ends. Called before the command that ends it is sent.
-func (g *grant) leave() {
+// leave records that g ends. Called before the command that ends it is sent. It
+// reports whether the grant came from a place.
+func (g *grant) leave() (queued bool) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.leaves = true
-	g.mu.Unlock()
+	return g.queued
 }
 
 func (g *grant) isLeaving() bool {
@@ -327,3 +320,10 @@ func (g *grant) end() (asked bool) {
 }
 
 var errForeignGrant = errors.New("modern: this grant belongs to another backend")
+
+// fenceBlock is how many fencing numbers one script draws.
+const fenceBlock = fencing.Block
+
+// numbered gives the grant the first of a whole block of fencing numbers. The
+// rest is for the holders that the grant is shared with.
+func (g *grant) numbered(first int64) { g.fence, g.spare = first, fenceBlock-1 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -25,7 +25,7 @@ func TestInspectReportsAShortenedTTLOfAnOldLease(t *testing.T) {
 				}
 			}
 			if share {
-				g, _ = g.(lock.Sharer).Share()
+				g, _ = g.(backend.Sharer).Share()
 			}
 			if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
 				t.Errorf("without foreign commands: habits %q, %v", info.Habits, err)
@@ -65,12 +65,12 @@ func TestHabitsAreKeptForTheLastKeysOnly(t *testing.T) {
 			t.Errorf("of 20 changes of one key's TTL %d are remembered", n)
 		}
 		free(t, g)
-		var grants []lock.Grant
+		var grants []backend.Grant
 		for i := range 300 {
 			grants = append(grants, try(t, b, fmt.Sprint("k", i)))
 			w.Mini.Del(fmt.Sprint("k", i))
 		}
-		b.ExtendAll(bg, grants, ttl)
+		b.Contract().(backend.BatchExtender).ExtendAll(bg, grants, ttl)
 		if first, last := habits("k0"), habits("k299"); first != 0 || last == 0 || habits("touched") != 0 {
 			t.Errorf("of 300 keys that were deleted %d is remembered of the first, %d of the last", first,
 				last)

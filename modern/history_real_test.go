@@ -111,7 +111,7 @@ func contendUnderFaults(t *testing.T, s *redistest.Server, seed uint64, backend 
 		}
 		cfg := contenderConfig()
 		if i > 0 {
-			cfg.HandOvers, cfg.LocalHandOvers = -1, -1
+			cfg.LocalHandOvers = -1
 		}
 		c, err := lock.New(b, cfg)
 		if err != nil {

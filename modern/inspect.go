@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Info describes the value of a key.
@@ -27,10 +27,6 @@ type Info struct {
 
 	// Token and Note are the parts of Value before and after its first blank.
 	Token, Note string
-
-	// Reserved: the key has no holder. A release keeps it for the waiter with
-	// this Token, for Left at most.
-	Reserved bool
 
 	// Left is the rest of the key's TTL by the server's clock. The holder may
 	// renew the key before that has passed. HasTTL is false for a key without a
@@ -50,8 +46,8 @@ type Info struct {
 	Habits []string
 }
 
-// Inspect looks at a key and takes nothing.
-func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
+// Inspect is that of the Backend.
+func (b *engine) Inspect(ctx context.Context, key string) (Info, error) {
 	if key == "" {
 		return Info{}, valid(key, time.Second)
 	}
@@ -68,25 +64,23 @@ func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
 		return Info{}, trouble("look at", key, errOddReply)
 	}
 	info := Info{Key: key, Habits: b.habits.of(key)}
-	info.read(f[0], f[1], f[2], f[3], lock.Mark(ctx).Wall)
+	info.read(f[0], f[1], f[2], f[3], backend.ReadClock(ctx).Wall)
 	info.Fence, _ = redis.Int64(f[4], nil)
 	return info, nil
 }
 
 // Describe is Inspect for [lock.Client.Inspect]. Its Detail is an Info.
-func (b *Backend) Describe(ctx context.Context, key string) (lock.Info, error) {
+func (b *engine) Describe(ctx context.Context, key string) (backend.Info, error) {
 	info, err := b.Inspect(ctx, key)
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
-	d := lock.Info{Key: key, Value: info.Value, Detail: info}
+	d := backend.Info{Key: key, Value: info.Value, Detail: info}
 	if info.Exists {
-		d.Held = info.refusal(lock.Mark(ctx).Wall)
+		d.Held = info.refusal(backend.ReadClock(ctx).Wall)
 	}
 	return d, nil
 }
-
-var _ lock.Inspector = (*Backend)(nil)
 
 // read fills in what a script says of a key: TYPE, the value's beginning,
 // STRLEN, PTTL.
@@ -99,24 +93,14 @@ func (i *Info) read(kind, value, size, left any, now time.Time) {
 		i.HasTTL, i.Left = true, time.Duration(left)*time.Millisecond
 	}
 	i.Token, i.Note, _ = strings.Cut(i.Value, " ")
-	i.Reserved = i.HasTTL && i.Note == reservedNote
 	i.Looks = looks(*i, now)
 }
 
-// reservedNote follows the token of a waiter for which a release keeps the key;
-// see reserve.lua.
-const reservedNote = "reserved"
-
 // refusal returns the error that describes the key to a waiter. now is a
 // reading of the clock for HeldError.Until.
-func (i Info) refusal(now time.Time) *lock.HeldError {
-	e := &lock.HeldError{Key: i.Key, Owner: i.Value, Left: i.Left, Until: i.until(now), Protocol: i.Looks}
-	if i.Reserved {
-		// The end of a reservation does not say when the key is free: the next
-		// waiter is about to take it.
-		e.Owner, e.Protocol, e.Until = "", "reserved for the next waiter in the queue", time.Time{}
-	}
-	return e
+func (i Info) refusal(now time.Time) *backend.HeldError {
+	return &backend.HeldError{Key: i.Key, Owner: i.Value, Left: i.Left, Until: i.until(now),
+		Protocol: i.Looks}
 }
 
 // looks describes a value that no token lock writes. A value without a TTL is
@@ -182,9 +166,6 @@ func (i Info) until(now time.Time) time.Time {
 
 func (i Info) who() string {
 	s := fmt.Sprintf("token %q", i.Token)
-	if i.Reserved {
-		return "no client yet: it is reserved for the waiter with " + s
-	}
 	if i.Note != "" {
 		s += fmt.Sprintf(" (%s)", i.Note)
 	}
@@ -196,23 +177,20 @@ func (i Info) who() string {
 
 // held returns the error that says who has the key. If that cannot be found
 // out, the key still counts as held.
-func (b *Backend) held(ctx context.Context, key string) error {
+func (b *engine) held(ctx context.Context, key string) error {
 	info, err := b.Inspect(ctx, key)
 	if err != nil || !info.Exists {
-		return &lock.HeldError{Key: key} // or it ended since
+		return &backend.HeldError{Key: key} // or it ended since
 	}
-	return info.refusal(lock.Mark(ctx).Wall)
+	return info.refusal(backend.ReadClock(ctx).Wall)
 }
 
-// ForceRelease deletes the key if its value is exactly value, also if a client
-// holds it. It reports whether the key had that value. It does not ask the
-// holder. If the holder is a getsetlock client, its lease ends at once where
-// the server reports changes, else at its next renewal.
-func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+// ForceRelease is that of the Backend.
+func (b *engine) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	if value == "" {
 		return false, fmt.Errorf("modern: key %q: the value to compare with is empty", key)
 	}
-	deleted, err := b.compareAndDelete(ctx, key, value)
+	deleted, err := b.giveUp(ctx, b.user, key, value)
 	if err != nil {
 		return false, trouble("delete", key, err)
 	}
@@ -271,9 +249,4 @@ func (h *habits) of(key string) []string {
 type Stats struct {
 	Unsure          uint64 // attempts whose outcome is unknown
 	ReplicasMissing uint64 // acquisitions that too few replicas acknowledged
-}
-
-// Stats returns the counts.
-func (b *Backend) Stats() Stats {
-	return Stats{Unsure: b.stats.unsure.Load(), ReplicasMissing: b.stats.replicasMissing.Load()}
 }

@@ -1,7 +1,7 @@
--- leave: key, order, alive; place, ms of a reservation, TIME or '' twice → 1 when the key was ours, or reserved for us, and is given up, 0 when it was not
-local _, token = parts(ARGV[1])
-if hand(token, ARGV[2]) == 1 or hand(reserved(token), ARGV[2]) == 1 then return 1 end
-local first = head()
+-- leave: key, order, alive, counter; place, TIME or '' twice → 1 if the key had the place's token and is given up, else 0
+local _, _, _, token = parts(ARGV[1])
+if redis.pcall('GET', KEYS[1]) == token then return pass(ARGV[2], ARGV[3]) end
+local first = redis.call('ZRANGE', order, 0, 0)[1]
 leave(ARGV[1])
 if first == ARGV[1] then callHead() end
 return 0

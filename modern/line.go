@@ -9,27 +9,21 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Waiters of different processes wait in a queue on the server, so that a
 // release wakes one of them. With any number of waiting processes, an
 // acquisition needs the same few commands.
 //
-// A holder that got the key from the queue reserves it for the first waiter
-// when it releases it, and calls that waiter. The waiter's own script then
-// takes the key for a whole TTL. If the holder got the key without the queue,
-// the first waiter watches the key and notices its release by any client. In
-// the fair form no client overtakes the queue, and every release reserves.
+// Every release gives the key to the first waiter: the script writes that
+// waiter's own token for its whole TTL and tells its process. So no client can
+// come in between, and the waiter sends nothing. What other clients release,
+// the first waiter notices by its watch of the key. In the fair form no
+// getsetlock client overtakes the queue.
 
 const (
-	// reservedFor is how long the key is kept for the waiter that was called.
-	// It is longer than the time after which a waiter that missed its call asks
-	// again. If the waiter died, the others wait that long, and until the next
-	// of them asks.
-	reservedFor = 1500 * time.Millisecond
-
 	// soon is the longest pause before the second try of a place that is not
 	// first, and before each further try while the place is second. Other
 	// places that can be called are tried every five to ten seconds; see
@@ -38,21 +32,20 @@ const (
 
 	// pollEvery is how often the first waiter asks if the server does not
 	// report changes. It finds releases by clients of other libraries;
-	// getsetlock clients call the waiter.
+	// getsetlock clients give the waiter the key.
 	pollEvery = 100 * time.Millisecond
 )
 
 // lineArgs returns the arguments of a script that uses the queue: its keys,
 // then words.
-func (b *Backend) lineArgs(key string, words ...any) []any {
-	of := scope.InName(b.cfg.Namespace) + ":" + key
-	return append([]any{key, "gsl:queue:" + of, "gsl:alive:" + of}, words...)
+func (b *engine) lineArgs(key string, words ...any) []any {
+	return append([]any{key, b.order + key, b.alive + key, b.fence}, words...)
 }
 
 var errAlone = errors.New("modern: the server refuses the scripts of the queue")
 
 // Enter prepares a place in the queue of key.
-func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
+func (b *engine) Enter(_ context.Context, key string) (backend.Place, error) {
 	if err := valid(key, shortestTTL); err != nil {
 		return nil, err
 	}
@@ -64,7 +57,7 @@ func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
 
 // EnterAs is Enter for a member of a quorum. The tokens of the place end in
 // note, if that is not empty.
-func (b *Backend) EnterAs(ctx context.Context, key, note string) (lock.Place, error) {
+func (b *engine) EnterAs(ctx context.Context, key, note string) (backend.Place, error) {
 	switch {
 	case b.cfg.Fair || b.cfg.Replicas > 0:
 		return nil, errNoMember
@@ -82,8 +75,8 @@ func (b *Backend) EnterAs(ctx context.Context, key, note string) (lock.Place, er
 }
 
 // placed returns a place whose tokens end in suffix.
-func (b *Backend) placed(key, suffix string) (lock.Place, error) {
-	p := &place{b: b, suffix: suffix, called: make(chan struct{}, 1)}
+func (b *engine) placed(key, suffix string) (backend.Place, error) {
+	p := &place{b: b, suffix: suffix}
 	if err := p.renew(key); err != nil {
 		return nil, err
 	}
@@ -104,57 +97,36 @@ func (p *place) renew(key string) error {
 // place is a waiter of this process in the queue. The package comment draws its
 // states.
 type place struct {
-	b      *Backend
-	g      *grant
-	suffix string        // text after its tokens: a blank and a note, or nothing
-	member string        // member of the queue's sorted set, empty before the first try
-	stands bool          // the place is in the queue, as far as the last try said
-	heard  bool          // this process receives the calls for g's token
-	called chan struct{} // capacity 1: the place was called since the last try
-	atHead bool          // the place was first, as the last try said
-	alone  bool          // no queue: this is an attempt without a place
-	done   bool
+	b       *engine
+	g       *grant
+	suffix  string        // text after its tokens: a blank and a note, or nothing
+	member  string        // member of the queue's sorted set, empty before the first try
+	ttl     time.Duration // TTL in member, with which the key is given
+	refused backend.Term  // the last try that the server refused: a gift came after it
+	stands  bool          // the place is in the queue, as far as the last try said
+	heard   bool          // this process receives the calls for g's token
+	atHead  bool          // the place was first, as the last try said
+	alone   bool          // no queue: this is an attempt without a place
+	done    bool
 
-	wake func() // guarded by b.wakes
-}
-
-// call takes a message that names the place. The message may have been sent
-// before the place was made anew: then a try finds nothing.
-func (p *place) call() {
-	p.b.wakes.Lock()
-	wake := p.wake
-	p.b.wakes.Unlock()
-	select {
-	case p.called <- struct{}{}:
-	default:
-	}
-	if wake != nil {
-		wake()
-	}
-}
-
-// await sets the func that a call of this place runs; nil: none.
-func (p *place) await(wake func()) {
-	p.b.wakes.Lock()
-	p.wake = wake
-	p.b.wakes.Unlock()
+	calls // guarded by the mutex of b.waits
 }
 
 // listen registers this process for the calls of this place. It runs before
-// every try, since a lost connection has forgotten the registration. A call
-// that was missed meanwhile does no harm: the try itself sees whether the key
-// is reserved.
+// every try, since the connection may have been lost. A call that was missed
+// meanwhile does no harm: the try itself sees whether the key was given.
 func (p *place) listen(ctx context.Context) {
 	p.heard = false
 	if p.b.cfg.Wake == lock.WakeOff || strings.HasPrefix(p.member, uncalled) {
 		return
 	}
-	p.heard = p.b.notices.Register(ctx, p.g.token, p.call) == nil // the place keeps its position all the same
+	p.b.waits.add(p)
+	p.heard = p.b.notices.Open(ctx) == nil // the place keeps its position all the same
 }
 
-// Try takes the key if it is reserved for this place or free for it. Otherwise
-// it keeps the place.
-func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+// Try returns the key if it was given to this place, or takes it if it is free
+// for it. Otherwise it keeps the place.
+func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	if err := valid(p.g.key, ttl); err != nil {
 		return nil, err
 	}
@@ -164,9 +136,12 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	if p.alone {
 		return p.b.Try(ctx, p.g.key, ttl)
 	}
-	select {
-	case <-p.called: // this try answers the call
-	default:
+	switch number := p.b.waits.given(p); {
+	case number > 0 && p.refused.TTL > 0:
+		p.refused.Given = true
+		return p.granted(ctx, p.refused, number)
+	case number > 0:
+		p.stands = true // the try that got the place here seemed to fail: trust has nothing to count from
 	}
 	for {
 		g, err := p.ask(ctx, ttl)
@@ -179,20 +154,34 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	}
 }
 
+// granted ends the place with its grant. number is the first fencing number.
+func (p *place) granted(ctx context.Context, t backend.Term, number int64) (backend.Grant, error) {
+	p.done = true
+	p.b.waits.keep(p)
+	g := p.g
+	g.doubt, g.queued = nil, true
+	g.written(t)
+	if p.b.cfg.Fence {
+		g.numbered(number)
+	}
+	return p.b.granted(ctx, g)
+}
+
 // errGone: the place is no longer in the queue.
 var errGone = errors.New("modern: the place in the queue is gone")
 
 // ask runs one try on the server. It returns:
 //
 //   - a grant: the key is taken.
-//   - a [*lock.HeldError]: the place is in the queue, and waits.
+//   - a [*backend.HeldError]: the place is in the queue, and waits.
 //   - errGone: the place is no longer in the queue.
-//   - a [*lock.UnsureError]: the key may have been taken. The place is used up.
+//   - a [*backend.UnsureError]: the key may have been taken. The place is used
+//     up.
 //   - another error: the key was not taken.
 //
 // If the queue cannot be used, ask makes an attempt without a place, except in
 // the fair form.
-func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	g := p.g
 	p.listen(ctx)
 	kind := stays
@@ -200,13 +189,13 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		kind = enters
 	}
 	if p.member == "" {
-		p.member = p.b.member(g, p.heard)
+		p.member, p.ttl = p.b.member(g, p.heard, ttl), ttl
 	}
 	if g.place() != p {
 		g.doubt = &doubt{place: p}
 	}
-	g.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
-	refusal, err := p.b.takeInLine(ctx, g, p.member, ttl, kind)
+	sent := backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}
+	number, refusal, err := p.b.takeInLine(ctx, g, p.member, ttl, kind)
 	switch {
 	case err == errGone:
 		return nil, err
@@ -217,22 +206,22 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		p.done, p.alone = false, true
 		return p.b.Try(ctx, g.key, ttl)
 	case err != nil:
+		g.written(sent)
 		err = p.b.attempted(g, err)
-		var unsure *lock.UnsureError
+		var unsure *backend.UnsureError
 		if errors.As(err, &unsure) {
-			p.end()
+			p.end() // the key may have its token, which is never given
 		}
 		return nil, err
 	case refusal != nil:
-		return nil, p.refused(refusal, kind)
+		p.refused = backend.Term{Sent: sent.Sent, TTL: p.ttl}
+		return nil, p.waits(refusal, kind)
 	}
-	p.end()
-	g.doubt, g.lined = nil, kind == stays
-	return p.b.granted(ctx, g)
+	return p.granted(ctx, sent, number)
 }
 
-// refused records what a refused try learned.
-func (p *place) refused(r *refusal, kind string) *lock.HeldError {
+// waits records what a refused try learned.
+func (p *place) waits(r *refusal, kind string) *backend.HeldError {
 	p.stands, p.atHead = true, r.at == 1
 	switch {
 	case p.atHead && p.b.native.wakeless.Load():
@@ -255,42 +244,39 @@ func (p *place) callable() bool { return p.heard && !strings.HasPrefix(p.member,
 
 // anew replaces the place by a new one at the end of the queue.
 func (p *place) anew() error {
-	p.b.notices.Forget(p.g.token)
-	p.member, p.stands, p.atHead = "", false, false
+	p.b.waits.drop(p.g.token)
+	p.member, p.stands, p.atHead, p.refused = "", false, false, backend.Term{}
 	return p.renew(p.g.key)
 }
 
-// end makes the place unusable, and ends the calls to it.
+// end makes the place unusable. A key that is given to it goes on to the next.
 func (p *place) end() {
 	p.done = true
-	p.b.notices.Forget(p.g.token)
+	p.b.waits.drop(p.g.token)
 }
 
-// Await arms a call of wake for when this place is called and, at the head of
-// the queue, for when the key changes.
+// Await arms a call of wake for when this place is called or given the key and,
+// at the head of the queue, for when the key changes.
 func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free bool, err error) {
 	if p.alone {
 		return p.b.Await(ctx, p.g.key, wake)
 	}
-	p.await(wake)
-	quiet := func() { p.await(nil) }
-	select {
-	case <-p.called:
+	quiet := func() { p.b.waits.await(p, nil) }
+	if p.b.waits.await(p, wake) {
 		wake() // the call came between the last try and now
 		return quiet, false, nil
-	default:
 	}
 	if p.atHead {
 		unwatch, free, err := p.b.Await(ctx, p.g.key, wake)
 		switch {
 		case err == nil:
 			return func() { unwatch(); quiet() }, free, nil
-		case !errors.Is(err, lock.ErrNoWake) || !p.callable():
+		case !errors.Is(err, backend.ErrNoWake) || !p.callable():
 			quiet()
 			return nil, false, err
 		}
-		// Getsetlock clients call this place when they release. Releases by
-		// others are found by asking.
+		// Getsetlock clients give this place the key when they release it.
+		// Releases by others are found by asking.
 	}
 	if !p.callable() {
 		quiet()
@@ -303,14 +289,14 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 // then on, even when it is at the head and can watch the key.
 var errNotCalled = errors.New("modern: this place cannot be called")
 
-// Leave gives the place up. If the key was reserved for it meanwhile, the key
-// is reserved for the next waiter.
+// Leave gives the place up. If the key was given to it meanwhile, the next
+// waiter gets the key.
 func (p *place) Leave(ctx context.Context) error {
 	if p.alone || p.member == "" {
 		return nil
 	}
 	p.end()
-	if _, err := p.b.leaveLine(ctx, p.g.key, p.member); err != nil {
+	if _, err := p.b.leaveLine(ctx, p.b.user, p.g.key, p.member); err != nil {
 		return trouble("leave the line for", p.g.key, err)
 	}
 	return nil
@@ -321,16 +307,18 @@ func (p *place) Leave(ctx context.Context) error {
 const uncalled = "- "
 
 // member returns the member of the queue's sorted set for a grant: the process
-// to call, and the token by which to call it.
-func (b *Backend) member(g *grant, heard bool) string {
+// to call, the TTL and the count of fencing numbers with which the key is
+// wanted, and the token.
+func (b *engine) member(g *grant, heard bool, ttl time.Duration) string {
+	process := b.process + " "
 	if !heard {
-		return uncalled + g.token
+		process = uncalled
 	}
-	return b.process + " " + g.token
+	return fmt.Sprintf("%s%d %d %s", process, millis(ttl), b.numbers(), g.token)
 }
 
 // numbers returns how many fencing numbers an acquisition draws.
-func (b *Backend) numbers() int {
+func (b *engine) numbers() int {
 	if b.cfg.Fence {
 		return fenceBlock
 	}
@@ -347,7 +335,7 @@ const (
 // refusal is the take script's reply when it does not take the key.
 type refusal struct {
 	at   int64 // 1: first in the queue, 2: second
-	held *lock.HeldError
+	held *backend.HeldError
 }
 
 // The take script's replies differ in length.
@@ -356,37 +344,35 @@ const goneFields, takenFields, refusedFields = 0, 1, 7
 // takeInLine runs the take script, which keeps a place if the key is held. It
 // returns:
 //
-//   - nil and nil: the key is taken.
+//   - a number: the key is taken. It is the first fencing number, or 1.
 //   - a refusal: the key is held or not this waiter's turn.
 //   - errGone: the place is no longer in the queue.
 //   - another error: the trouble of the store.
-func (b *Backend) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration,
-	kind string) (*refusal, error) {
-	args := b.lineArgs(g.key, b.fence, member, millis(ttl), b.numbers(), kind, flag(b.cfg.Fair))
+func (b *engine) takeInLine(ctx context.Context, g *grant, member string, ttl time.Duration,
+	kind string) (number int64, no *refusal, err error) {
+	args := b.lineArgs(g.key, member, millis(ttl), b.numbers(), kind, flag(b.cfg.Fair))
 	v, err := b.drawn(ctx, takeScript, args...)
 	if spoilt(err) { // the script accepts any type on the lock's own key
-		return nil, fmt.Errorf("%q or %q is no sorted set: another program wrote to the queue of waiters; delete what it wrote: %w", args[1], args[2], err)
+		return 0, nil, fmt.Errorf("%q or %q is no sorted set: another program wrote to the queue of waiters; delete what it wrote: %w", args[1], args[2], err)
 	}
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	f, _ := v.([]any)
 	switch {
 	case v != nil && len(f) == goneFields:
-		return nil, errGone
+		return 0, nil, errGone
 	case len(f) == takenFields:
-		if first, _ := f[0].(int64); b.cfg.Fence {
-			g.numbered(first)
-		}
-		return nil, nil
+		number, _ = f[0].(int64)
+		return number, nil, nil
 	case len(f) == refusedFields:
-		return b.refusal(g.key, f, lock.Mark(ctx).Wall), nil
+		return 0, b.refusal(g.key, f, backend.ReadClock(ctx).Wall), nil
 	}
-	return nil, errOddReply
+	return 0, nil, errOddReply
 }
 
 // refusal reads the take script's description of the key.
-func (b *Backend) refusal(key string, f []any, now time.Time) *refusal {
+func (b *engine) refusal(key string, f []any, now time.Time) *refusal {
 	at, _ := f[1].(int64)
 	info := Info{Key: key}
 	info.read(f[4], f[5], f[6], f[2], now)
@@ -410,21 +396,49 @@ func spoilt(err error) bool {
 	return err != nil && errors.As(err, &refusal) && strings.Contains(string(refusal), "WRONGTYPE ")
 }
 
-// giveOn reserves the key of a grant for the first waiter, or deletes the key
-// if there is none. It returns false if the key does not carry the grant's
-// token.
-func (b *Backend) giveOn(ctx context.Context, g *grant) (bool, error) {
-	reply, err := b.user.Eval(ctx, giveScript, b.lineArgs(g.key, g.token, millis(reservedFor))...)
+// giveOn gives the key that carries token to the first waiter, or deletes it if
+// there is none. It returns false if the key does not carry the token. Only a
+// Backend that draws numbers may draw them for a waiter. Without that the
+// script calls a waiter that wants numbers, and the waiter takes the key.
+func (b *engine) giveOn(ctx context.Context, on sender, key, token string) (bool, error) {
+	var reply any
+	var err error
+	switch {
+	case b.cfg.Fence:
+		reply, err = b.drawnOn(ctx, on, giveNumberedScript, b.lineArgs(key, token)...)
+	case on == sender(b.user): // the usual way, without an allocation for the arguments
+		reply, err = b.user.Eval(ctx, giveScript, key, b.order+key, b.alive+key, token)
+	default:
+		reply, err = on.Eval(ctx, giveScript, key, b.order+key, b.alive+key, token)
+	}
 	n, _ := reply.(int64)
 	return n == 1, err
 }
 
-// leaveLine gives up a place, and the key if it carries the place's token or is
-// reserved for it. It reports whether it gave up the key.
-func (b *Backend) leaveLine(ctx context.Context, key, member string) (bool, error) {
-	reply, err := b.drawn(ctx, leaveScript, b.lineArgs(key, member, millis(reservedFor))...)
+// leaveLine gives up a place, and the key if it carries the place's token. It
+// reports whether it gave up the key.
+func (b *engine) leaveLine(ctx context.Context, on sender, key, member string) (bool, error) {
+	reply, err := b.drawnOn(ctx, on, leaveScript, b.lineArgs(key, member)...)
 	n, _ := reply.(int64)
 	return n == 1, err
+}
+
+// giveUp gives up a key if it carries token: the first waiter gets it, or it is
+// deleted. Where the scripts of the queue are refused, it is only deleted. It
+// returns false if the key does not carry the token.
+func (b *engine) giveUp(ctx context.Context, on sender, key, token string) (bool, error) {
+	if b.cfg.Fair || !b.native.alone.Load() {
+		given, err := b.giveOn(ctx, on, key, token)
+		if !spoilt(err) && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
+			return given, err
+		}
+		if refusesLine(err) {
+			b.native.alone.Store(true)
+		}
+	}
+	reply, err := on.Eval(ctx, releaseScript, key, token)
+	deleted, _ := reply.(int64)
+	return deleted == 1, err
 }
 
 func flag(set bool) int {
@@ -433,5 +447,3 @@ func flag(set bool) int {
 	}
 	return 0
 }
-
-var _ lock.Queuer = (*Backend)(nil)

@@ -6,9 +6,6 @@ local function patience(place) return string.sub(place, 1, 2) == '- ' and 300000
 -- ends before those who stand in it come again.
 local lasts = 20000
 
--- For how long a key that nobody has is kept for the first in line, in ms: as a release does.
-local reservation = 1500
-
 -- clock reads the server's time once, unless the caller has read it for a server on which a script
 -- that called TIME must not write.
 local sec, usec, micros = ARGV[#ARGV - 1], ARGV[#ARGV], nil
@@ -38,12 +35,3 @@ end
 
 -- stay keeps a place for another while.
 local function stay(place) redis.call('ZADD', alive, string.format('%.0f', clock() + patience(place)), place) end
-
-local function callHead()
-  if head() then reach() end
-end
-
--- offer reserves a key that nobody has for the first in line, who may not know that it stands there.
-local function offer()
-  if head() then reserve(reservation) end
-end

@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -33,23 +34,23 @@ func bubble(t *testing.T, f func(t *testing.T, w *redistest.World)) {
 	})
 }
 
-func try(t *testing.T, b *modern.Backend, key string) lock.Grant {
+func try(t *testing.T, b *modern.Backend, key string) backend.Grant {
 	t.Helper()
-	g, err := b.Try(bg, key, ttl)
+	g, err := b.Contract().Try(bg, key, ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func free(t *testing.T, g lock.Grant) {
+func free(t *testing.T, g backend.Grant) {
 	t.Helper()
 	if err := g.Release(bg); err != nil {
 		t.Error(err)
 	}
 }
 
-func extend(t *testing.T, g lock.Grant) {
+func extend(t *testing.T, g backend.Grant) {
 	t.Helper()
 	if _, err := g.Extend(bg, ttl); err != nil {
 		t.Fatal(err)
@@ -57,9 +58,9 @@ func extend(t *testing.T, g lock.Grant) {
 }
 
 // stand takes a place in the queue of a held key.
-func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
+func stand(t *testing.T, b *modern.Backend, key string) backend.Place {
 	t.Helper()
-	p, err := b.Enter(bg, key)
+	p, err := b.Contract().(backend.Queuer).Enter(bg, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func stand(t *testing.T, b *modern.Backend, key string) lock.Place {
 	return p
 }
 
-func held(t *testing.T, p lock.Place) {
+func held(t *testing.T, p backend.Place) {
 	t.Helper()
 	if _, err := p.Try(bg, ttl); !errors.Is(err, lock.ErrHeld) {
 		t.Fatalf("%v; it should wrap ErrHeld", err)
@@ -75,7 +76,7 @@ func held(t *testing.T, p lock.Place) {
 }
 
 // granted tries from a place and gives the key back.
-func granted(t *testing.T, p lock.Place) {
+func granted(t *testing.T, p backend.Place) {
 	t.Helper()
 	g, err := p.Try(bg, ttl)
 	if err != nil {
@@ -109,13 +110,21 @@ func TestDeadWaiterDoesNotBlockTheFairQueue(t *testing.T) {
 func TestKeyIsFreeAtOnceIfAllItsWaitersAreDead(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
+		dead := open(t, w, modern.Config{Fair: true})
 		try(t, b, "k")
-		stand(t, b, "k")
+		p := stand(t, dead, "k")
 		w.Mini.Del("k")
-		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+		if _, err := b.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("while a waiter lives: %v", err)
 		}
-		w.Pass(4 * time.Second) // the queue still exists, and its waiter did not take the reserved key
+		synctest.Wait()
+		if g := got(t, p); !g.Term().Given {
+			t.Error("the waiter was not given the key")
+		}
+		stand(t, dead, "k")
+		dead.Close()
+		synctest.Wait() // the server sees the connections end
+		w.Mini.Del("k")
 		free(t, try(t, b, "k"))
 	})
 }
@@ -160,41 +169,12 @@ func TestPlaceIsKeptWhileItIsTried(t *testing.T) {
 	})
 }
 
-func TestFairReleaseReservesForTheFirstForAWhile(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true, Fence: true})
-		holder := try(t, b, "k")
-		stand(t, b, "k") // dead when its turn comes
-		second := stand(t, b, "k")
-		free(t, holder)
-		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a later client got %v", err)
-		}
-		held(t, second)
-		w.Pass(reserved + time.Millisecond)
-		granted(t, second)
-	})
-}
-
-func TestLeavingHandsAReservationToTheNext(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true})
-		holder := try(t, b, "k")
-		first, second := stand(t, b, "k"), stand(t, b, "k")
-		free(t, holder)
-		if err := first.Leave(bg); err != nil {
-			t.Fatal(err)
-		}
-		granted(t, second)
-	})
-}
-
 func TestQueuesOfKeysWithSimilarNamesStayApart(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		names := []string{"k", "k:alive", "alive:k", "\x00\xff{}:\r\n", "k:", ":k"}
-		var holders []lock.Grant
-		var places []lock.Place
+		var holders []backend.Grant
+		var places []backend.Place
 		for _, name := range names {
 			holders = append(holders, try(t, b, name))
 			places = append(places, stand(t, b, name))
@@ -255,7 +235,8 @@ func TestReleaseCallsTheFirstIfTheServerReportsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		holders, waiters := open(t, w, modern.Config{}), open(t, w, modern.Config{})
 		for _, b := range []*modern.Backend{holders, waiters} { // both find out what the server reports
-			if _, _, err := b.Await(bg, "other", func() {}); !errors.Is(err, lock.ErrNoWake) {
+			if _, _, err := b.Contract().(backend.Waker).Await(bg, "other", func() {}); !errors.Is(err,
+				backend.ErrNoWake) {
 				t.Fatal(err)
 			}
 		}
@@ -305,9 +286,9 @@ func TestRefusalDescribesTheKeysValue(t *testing.T) {
 			} {
 				w.Mini.Del("k")
 				put()
-				_, err := b.Try(bg, "k", ttl)
+				_, err := b.Contract().Try(bg, "k", ttl)
 				names(t, err, say)
-				p, err := b.Enter(bg, "k")
+				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -327,7 +308,7 @@ func TestRefusalDescribesTheKeysValue(t *testing.T) {
 
 // called arms a waiter that is not the first. The func reports whether it was
 // called since.
-func called(t *testing.T, p lock.Place) func() bool {
+func called(t *testing.T, p backend.Place) func() bool {
 	t.Helper()
 	var n atomic.Int32
 	if _, free, err := p.Await(bg, func() { n.Add(1) }); err != nil || free {
@@ -339,50 +320,51 @@ func called(t *testing.T, p lock.Place) func() bool {
 	}
 }
 
-func TestWaiterThatGetsTheKeyCallsTheNext(t *testing.T) {
+func TestWaiterThatTakesTheKeyCallsTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		holder := try(t, b, "k")
 		first, second := stand(t, b, "k"), stand(t, b, "k")
 		isCalled := called(t, second)
-		free(t, holder)
+		w.Mini.Del("k") // as another library's client releases it
 		if isCalled() {
 			t.Error("the second waiter was called together with the first")
 		}
-		g, err := first.Try(bg, ttl)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := got(t, first)
 		if !isCalled() {
 			t.Error("no waiter watches the key: the second was not called")
 		}
 		free(t, g)
 		granted(t, second)
+		_ = holder.Release(bg)
 	})
 }
 
 func TestWaiterThatLeavesTheFrontCallsTheNext(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, cfg)
-				holder := try(t, b, "k")
-				first, second := stand(t, b, "k"), stand(t, b, "k")
-				isCalled := called(t, second)
-				if err := first.Leave(bg); err != nil {
-					t.Fatal(err)
-				}
-				if !isCalled() {
-					t.Error("the next waiter was not called")
-				}
-				free(t, holder)
-				granted(t, second)
-			})
-		})
-	}
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b := open(t, w, cfg)
+		holder := try(t, b, "k")
+		first, second := stand(t, b, "k"), stand(t, b, "k")
+		isCalled := called(t, second)
+		if err := first.Leave(bg); err != nil {
+			t.Fatal(err)
+		}
+		if !isCalled() {
+			t.Error("the next waiter was not called")
+		}
+		free(t, holder)
+		granted(t, second)
+	})
 }
 
 func TestFairQueueIsNotOvertakenWhenTheKeyExpires(t *testing.T) {
+	for name, newcomer := range map[string]bool{"by a newcomer": true, "by the second": false} {
+		t.Run(name, func(t *testing.T) { expires(t, newcomer) })
+	}
+}
+
+// expires lets a key with two waiters expire. Then another client tries first.
+func expires(t *testing.T, newcomer bool) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
 		try(t, b, "k") // and its process dies
@@ -393,8 +375,10 @@ func TestFairQueueIsNotOvertakenWhenTheKeyExpires(t *testing.T) {
 			held(t, second)
 		}
 		w.Pass(time.Second)
-		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a later client got %v", err)
+		if newcomer {
+			if _, err := b.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("a later client got %v", err)
+			}
 		}
 		held(t, second)
 		granted(t, first)
@@ -420,28 +404,24 @@ func TestValueThatBeginsWithTheTokenIsForeign(t *testing.T) {
 // The server has no subscriber for the dead process. So the key goes to the
 // next waiter at once, however many processes have died.
 func TestReleaseSkipsADeadProcess(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, cfg)
-				holder := try(t, b, "k")
-				first := got(t, waiting(t, b, holder)) // whose release reserves the key for the next waiter
-				for range 2 {
-					dead := open(t, w, cfg)
-					stand(t, dead, "k")
-					dead.Close()
-				}
-				synctest.Wait() // the server sees the connections end
-				p := stand(t, b, "k")
-				free(t, first)
-				granted(t, p)
-			})
-		})
-	}
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b := open(t, w, cfg)
+		holder := try(t, b, "k")
+		first := got(t, waiting(t, b, holder))
+		for range 2 {
+			dead := open(t, w, cfg)
+			stand(t, dead, "k")
+			dead.Close()
+		}
+		synctest.Wait() // the server sees the connections end
+		p := stand(t, b, "k")
+		free(t, first)
+		granted(t, p)
+	})
 }
 
 // waiting returns a place that is called when holder gives its key back.
-func waiting(t *testing.T, b *modern.Backend, holder lock.Grant) lock.Place {
+func waiting(t *testing.T, b *modern.Backend, holder backend.Grant) backend.Place {
 	t.Helper()
 	p := stand(t, b, "k")
 	free(t, holder)
@@ -450,58 +430,50 @@ func waiting(t *testing.T, b *modern.Backend, holder lock.Grant) lock.Place {
 
 // A foreign member of the sorted set is no place and delays no waiter.
 func TestQueueSkipsForeignMembers(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, cfg)
-				spoil := func() {
-					for i := range 40 {
-						w.Mini.ZAdd("gsl:queue::k", float64(i), fmt.Sprint("garbage-", i))
-					}
-					w.Mini.ZAdd("gsl:queue::k", 41, "")
-				}
-				holder := try(t, b, "k")
-				spoil()
-				first := got(t, waiting(t, b, holder))
-				p := stand(t, b, "k")
-				spoil()
-				free(t, first)
-				spoil()
-				granted(t, p)
-				w.Pass(21 * time.Second)
-				w.Mini.Del("gsl:queue::k") // the scripts no longer know this key
-			})
-		})
-	}
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b := open(t, w, cfg)
+		spoil := func() {
+			for i := range 40 {
+				w.Mini.ZAdd("gsl:queue::k", float64(i), fmt.Sprint("garbage-", i))
+			}
+			w.Mini.ZAdd("gsl:queue::k", 41, "")
+		}
+		holder := try(t, b, "k")
+		spoil()
+		first := got(t, waiting(t, b, holder))
+		p := stand(t, b, "k")
+		spoil()
+		free(t, first)
+		spoil()
+		granted(t, p)
+		w.Pass(21 * time.Second)
+		w.Mini.Del("gsl:queue::k") // the scripts no longer know this key
+	})
 }
 
 // The fair form cannot work without the queue; waiters of the other forms poll.
 func TestErrorNamesAQueueOfAnotherType(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, cfg)
-				holder := try(t, b, "k")
-				_ = w.Mini.Set("gsl:queue::k", "garbage")
-				p, err := b.Enter(bg, "k")
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = p.Try(bg, ttl)
-				if cfg.Fair {
-					if err == nil ||
-						!strings.Contains(err.Error(), `"gsl:queue::k" or "gsl:alive::k" is no sorted set`) {
-						t.Error(err)
-					}
-				} else if !errors.Is(err, lock.ErrHeld) {
-					t.Error(err)
-				}
-				free(t, holder)
-				if !cfg.Fair {
-					granted(t, p)
-				}
-				w.Mini.Del("gsl:queue::k")
-			})
-		})
-	}
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b := open(t, w, cfg)
+		holder := try(t, b, "k")
+		_ = w.Mini.Set("gsl:queue::k", "garbage")
+		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Try(bg, ttl)
+		if cfg.Fair {
+			if err == nil ||
+				!strings.Contains(err.Error(), `"gsl:queue::k" or "gsl:alive::k" is no sorted set`) {
+				t.Error(err)
+			}
+		} else if !errors.Is(err, lock.ErrHeld) {
+			t.Error(err)
+		}
+		free(t, holder)
+		if !cfg.Fair {
+			granted(t, p)
+		}
+		w.Mini.Del("gsl:queue::k")
+	})
 }

@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// The methods of this file make a Backend a member of a quorum (package
-// quorum). Its Config can have Fence, and neither Fair nor Replicas; Note and
-// Token are the quorum's business.
-
-// String returns Config.Name.
-func (b *Backend) String() string { return b.cfg.Name }
+// The methods of this file make an engine a voter of package quorum. Its Config
+// can have Fence, and neither Fair nor Replicas; Note and Token are the
+// quorum's business.
 
 // Ready returns the run id and the version of the server, and whether it may
 // vote: the error says why not. Once a connection it asks for INFO and TIME.
@@ -25,7 +22,7 @@ func (b *Backend) String() string { return b.cfg.Name }
 // votes when it has been up for age and two seconds more. Its uptime is a
 // difference of its wall clock: what that clock was seen to gain on elapsed
 // time is subtracted.
-func (b *Backend) Ready(ctx context.Context, age time.Duration) (server, version string, err error) {
+func (b *engine) Ready(ctx context.Context, age time.Duration) (server, version string, err error) {
 	s, err := b.seat(ctx)
 	if err != nil {
 		return "", "", fmt.Errorf("modern: could not ask the server who it is: %w", wire.Judged(err))
@@ -33,7 +30,7 @@ func (b *Backend) Ready(ctx context.Context, age time.Duration) (server, version
 	if s.refusal != nil {
 		return s.server, s.version, s.refusal
 	}
-	up := s.up + lock.Mark(ctx).Elapsed - s.read
+	up := s.up + backend.ReadClock(ctx).Elapsed - s.read
 	if least := age + coarse; up < least {
 		return s.server, s.version, &youngError{up: up, least: least, gained: s.gained}
 	}
@@ -95,7 +92,7 @@ func (s *seats) init() {
 
 // seat returns the seat of the present connection. It asks the server if
 // nobody has on that connection.
-func (b *Backend) seat(ctx context.Context) (*seat, error) {
+func (b *engine) seat(ctx context.Context) (*seat, error) {
 	pin, err := b.user.Pin(ctx)
 	if err != nil {
 		return nil, err
@@ -107,7 +104,7 @@ func (b *Backend) seat(ctx context.Context) (*seat, error) {
 	}
 	defer func() { b.seats.turn <- struct{}{} }()
 	s := b.seats.now
-	if s != nil && s.pin == pin && lock.Mark(ctx).Elapsed >= s.read {
+	if s != nil && s.pin == pin && backend.ReadClock(ctx).Elapsed >= s.read {
 		return s, nil
 	}
 	s, err = b.ask(ctx, pin)
@@ -120,11 +117,11 @@ func (b *Backend) seat(ctx context.Context) (*seat, error) {
 // ask asks who the server is. The error is that of a server that did not
 // answer, or that may answer later; a server that can be no member has a
 // refusal.
-func (b *Backend) ask(ctx context.Context, pin wire.Pin) (*seat, error) {
-	sent := lock.Mark(ctx).Elapsed
+func (b *engine) ask(ctx context.Context, pin wire.Pin) (*seat, error) {
+	sent := backend.ReadClock(ctx).Elapsed
 	rs := pin.Batch(ctx, []wire.Command{wire.Cmd("INFO", "server"), wire.Cmd("TIME"),
 		wire.Cmd("INFO", "replication"), wire.Cmd("INFO", "memory")})
-	s := &seat{pin: pin, read: lock.Mark(ctx).Elapsed}
+	s := &seat{pin: pin, read: backend.ReadClock(ctx).Elapsed}
 	said := map[string]string{}
 	for i, r := range rs {
 		switch {
@@ -162,7 +159,7 @@ func unasked(err error) bool {
 }
 
 // eviction adds what INFO of servers before 3.2 leaves out.
-func (b *Backend) eviction(ctx context.Context, pin wire.Pin, said map[string]string) error {
+func (b *engine) eviction(ctx context.Context, pin wire.Pin, said map[string]string) error {
 	if said["maxmemory_policy"] != "" {
 		return nil
 	}
@@ -253,7 +250,7 @@ func (s *sighting) gained(server string, at, sent, read time.Duration) time.Dura
 // TryAs is Try with this token, which becomes the key's whole value, over the
 // connection on which Ready got this server id. A server that answers on
 // another connection gets nothing.
-func (b *Backend) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (lock.Grant,
+func (b *engine) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (backend.Grant,
 	error) {
 	if err := b.validAs(key, token, ttl); err != nil {
 		return nil, err
@@ -266,7 +263,7 @@ func (b *Backend) TryAs(ctx context.Context, server, key, token string, ttl time
 		return nil, trouble("take", key, notTaken(errRestarted))
 	}
 	g := &grant{b: b, key: key, token: token}
-	g.written(lock.Term{Sent: lock.Mark(ctx), TTL: ttl})
+	g.written(backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl})
 	taken, err := b.takeAs(ctx, s.pin, g, ttl)
 	switch {
 	case err != nil:
@@ -279,9 +276,10 @@ func (b *Backend) TryAs(ctx context.Context, server, key, token string, ttl time
 
 var errRestarted = errors.New("the server restarted, or another one answers at its address")
 
-var errNoMember = &unfitError{"modern: a member of a quorum must have neither Config.Fair nor Config.Replicas"}
+var errNoMember = &unfitError{
+	"modern: a member of a quorum must have neither Config.Fair nor Config.Replicas"}
 
-func (b *Backend) validAs(key, token string, ttl time.Duration) error {
+func (b *engine) validAs(key, token string, ttl time.Duration) error {
 	if b.cfg.Fair || b.cfg.Replicas > 0 {
 		return errNoMember
 	}
@@ -297,7 +295,7 @@ func (b *Backend) validAs(key, token string, ttl time.Duration) error {
 
 // takeAs sends the command that takes the key over one connection. It draws one
 // number: leases of a quorum are not shared with numbers.
-func (b *Backend) takeAs(ctx context.Context, pin wire.Pin, g *grant, ttl time.Duration) (bool, error) {
+func (b *engine) takeAs(ctx context.Context, pin wire.Pin, g *grant, ttl time.Duration) (bool, error) {
 	if !b.cfg.Fence {
 		reply, err := pin.Do(ctx, "SET", g.key, g.token, "NX", "PX", millis(ttl))
 		return reply != nil, err
@@ -310,7 +308,7 @@ func (b *Backend) takeAs(ctx context.Context, pin wire.Pin, g *grant, ttl time.D
 
 // Raise makes the next number of the namespace greater than number, if the key
 // of the grant still carries its token.
-func (b *Backend) Raise(ctx context.Context, granted lock.Grant, number int64) error {
+func (b *engine) Raise(ctx context.Context, granted backend.Grant, number int64) error {
 	g, ok := granted.(*grant)
 	if !ok {
 		return errForeignGrant

@@ -91,7 +91,7 @@ func TestReadyRefusesWhatARealServerSays(t *testing.T) {
 func unfit(t *testing.T, s *redistest.Server, want string) {
 	t.Helper()
 	m := member(t, s, "m")
-	_, _, err := m.Ready(bg, 0)
+	_, _, err := voter(m).Ready(bg, 0)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Ready: %v; it should say %q", err, want)
 	}

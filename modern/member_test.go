@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
@@ -19,11 +20,13 @@ import (
 
 var _ quorum.Member = (*modern.Backend)(nil)
 
+func voter(b *modern.Backend) quorum.Voter { return b.Contract().(quorum.Voter) }
+
 // TestQuorumOfServersPassesTheKit runs the kit over three embedded servers.
 func TestQuorumOfServersPassesTheKit(t *testing.T) {
 	for name, fences := range map[string]bool{"plain": false, "fences": true} {
 		t.Run(name, func(t *testing.T) {
-			traits := locktest.Traits{CannotWake: true, Barging: true}
+			traits := locktest.Traits{CannotWake: true}
 			locktest.RunInBubbles(t, traits, func(t *testing.T) *locktest.World {
 				var worlds []*redistest.World
 				for _, id := range []string{"a", "b", "c"} {
@@ -32,7 +35,7 @@ func TestQuorumOfServersPassesTheKit(t *testing.T) {
 					worlds = append(worlds, w)
 				}
 				return &locktest.World{
-					Backend: func() lock.Backend { return over(t, worlds, fences) },
+					Backend: func() backend.Store { return over(t, worlds, fences) },
 					Pass: func(d time.Duration) {
 						worlds[0].Pass(d)
 						worlds[1].ServerNow()
@@ -91,7 +94,7 @@ func refuses(t *testing.T, info map[string]string, want string) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		w.Info(info)
 		b := open(t, w, modern.Config{Name: "a"})
-		_, _, err := b.Ready(bg, time.Minute)
+		_, _, err := voter(b).Ready(bg, time.Minute)
 		var passing interface{ Passing() bool }
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &passing) ||
 			passing.Passing() {
@@ -110,7 +113,7 @@ func TestReadyOnAServerThatIsAwaySaysWhatWasAsked(t *testing.T) {
 	}
 	defer b.Close()
 	const said = "modern: could not ask the server who it is: "
-	if _, _, err := b.Ready(bg, time.Minute); err == nil || !strings.HasPrefix(err.Error(), said) {
+	if _, _, err := voter(b).Ready(bg, time.Minute); err == nil || !strings.HasPrefix(err.Error(), said) {
 		t.Error(err)
 	}
 }
@@ -124,7 +127,8 @@ func TestYoungServerSaysWhenItVotes(t *testing.T) {
 		votesIn(t, b, 30*time.Second, 20*time.Second)
 		w.Pass(20*time.Second - time.Millisecond)
 		votesIn(t, b, 30*time.Second, time.Millisecond)
-		if _, _, err := b.Ready(bg, 30*time.Second); err == nil || strings.Contains(err.Error(), "in 0s") {
+		if _, _, err := voter(b).Ready(bg, 30*time.Second); err == nil ||
+			strings.Contains(err.Error(), "in 0s") {
 			t.Error(err)
 		}
 		w.Pass(time.Millisecond)
@@ -141,7 +145,7 @@ func cut(wire *redistest.Wire) {
 // votesIn checks that b's server votes after that time; zero: it votes now.
 func votesIn(t *testing.T, b *modern.Backend, age, want time.Duration) (server string) {
 	t.Helper()
-	server, _, err := b.Ready(bg, age)
+	server, _, err := voter(b).Ready(bg, age)
 	var young interface{ VotesIn() time.Duration }
 	switch {
 	case want == 0 && err != nil:
@@ -190,7 +194,7 @@ func TestVoteGoesOverTheConnectionThatWasAsked(t *testing.T) {
 		w.Info(map[string]string{"run_id": "run-2", "uptime_in_seconds": "1"})
 		cut(wire)
 		for range 2 {
-			g, err := b.TryAs(bg, server, "k", "token-of-16-bytes", ttl)
+			g, err := voter(b).TryAs(bg, server, "k", "token-of-16-bytes", ttl)
 			if err == nil || errors.Is(err, lock.ErrHeld) || w.Mini.Exists("k") {
 				t.Fatalf("the server that restarted voted: %v, %v", g, err)
 			}
@@ -199,7 +203,7 @@ func TestVoteGoesOverTheConnectionThatWasAsked(t *testing.T) {
 		w.Info(nil)
 		cut(wire)
 		votesIn(t, b, time.Minute, 0)
-		g, err := b.TryAs(bg, server, "k", "token-of-16-bytes host 7", ttl)
+		g, err := voter(b).TryAs(bg, server, "k", "token-of-16-bytes host 7", ttl)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +220,7 @@ func TestServerIsAskedOnceAConnection(t *testing.T) {
 		w.Info(nil)
 		b, wire := on(t, w, modern.Config{Name: "a"})
 		for range 5 {
-			g, err := b.TryAs(bg, votesIn(t, b, time.Minute, 0), "k", "token-of-16-bytes", ttl)
+			g, err := voter(b).TryAs(bg, votesIn(t, b, time.Minute, 0), "k", "token-of-16-bytes", ttl)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,33 +243,33 @@ func TestRaiseWritesTheNumberBesideItsToken(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		w.Info(nil)
 		b := open(t, w, modern.Config{Name: "a", Fence: true, Namespace: "n"})
-		vote := func() lock.Grant {
-			g, err := b.TryAs(bg, votesIn(t, b, time.Minute, 0), "k", "token-of-16-bytes", ttl)
+		vote := func() backend.Grant {
+			g, err := voter(b).TryAs(bg, votesIn(t, b, time.Minute, 0), "k", "token-of-16-bytes", ttl)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return g
 		}
 		g := vote()
-		drawn := g.(lock.Fenced).Fence()
+		drawn := g.(backend.Fenced).Fence()
 		far := drawn + 1e12
-		if err := b.Raise(bg, g, far); err != nil {
+		if err := voter(b).Raise(bg, g, far); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Raise(bg, g, drawn); err != nil { // less than the counter: nothing to do
+		if err := voter(b).Raise(bg, g, drawn); err != nil { // less than the counter: nothing to do
 			t.Fatal(err)
 		}
 		free(t, g)
-		if err := b.Raise(bg, g, far+1e12); !errors.Is(err, lock.ErrLost) {
+		if err := voter(b).Raise(bg, g, far+1e12); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Raise without the token: %v", err)
 		}
 		g = vote()
-		if next := g.(lock.Fenced).Fence(); next != far+1 {
+		if next := g.(backend.Fenced).Fence(); next != far+1 {
 			t.Errorf("number %d after %d", next, far)
 		}
 		free(t, g)
 		w.Mini.Set("gsl:fence:n", "nonsense")
-		if _, err := b.TryAs(bg, "run-1", "k", "token-of-16-bytes", ttl); err == nil {
+		if _, err := voter(b).TryAs(bg, "run-1", "k", "token-of-16-bytes", ttl); err == nil {
 			t.Error("voted without a number")
 		}
 		w.Mini.Del("gsl:fence:n")
@@ -278,13 +282,13 @@ func TestTryAsRefusesWhatAMemberCannotHave(t *testing.T) {
 		w.Info(nil)
 		for _, cfg := range []modern.Config{{Fair: true}, {Replicas: 1}} {
 			b := open(t, w, cfg)
-			if _, err := b.TryAs(bg, "run-1", "k", "token-of-16-bytes", ttl); err == nil {
+			if _, err := voter(b).TryAs(bg, "run-1", "k", "token-of-16-bytes", ttl); err == nil {
 				t.Errorf("%+v voted", cfg)
 			}
 		}
 		b := open(t, w, modern.Config{})
-		for _, token := range []string{"", "short", "token-of-16-bytes reserved", "short with a long note"} {
-			if _, err := b.TryAs(bg, votesIn(t, b, time.Minute, 0), "k", token, ttl); err == nil {
+		for _, token := range []string{"", "short", "short with a long note"} {
+			if _, err := voter(b).TryAs(bg, votesIn(t, b, time.Minute, 0), "k", token, ttl); err == nil {
 				t.Errorf("token %q was taken", token)
 			}
 		}

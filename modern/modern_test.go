@@ -4,11 +4,13 @@ import (
 	"context"
 	"flag"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -30,6 +32,17 @@ func TestMain(m *testing.M) {
 }
 
 var bg = context.Background()
+
+// What package lock calls is behind Contract: a user sees none of it.
+func TestBackendShowsSixMethods(t *testing.T) {
+	shown := reflect.TypeFor[*modern.Backend]()
+	if n := shown.NumMethod(); n > 6 {
+		t.Errorf("%d methods", n)
+		for i := range n {
+			t.Log(shown.Method(i).Name)
+		}
+	}
+}
 
 func open(t *testing.T, w *redistest.World, cfg modern.Config) *modern.Backend {
 	t.Helper()
@@ -53,11 +66,11 @@ func TestBackendPassesTheKit(t *testing.T) {
 		"polling":    {Wake: lock.WakeOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: !cfg.Fair},
+			locktest.RunInBubbles(t, locktest.Traits{CannotWake: true, Barging: cfg.Wake == lock.WakeOff},
 				func(t *testing.T) *locktest.World {
 					w := redistest.Bubble(t)
 					return &locktest.World{
-						Backend: func() lock.Backend {
+						Backend: func() backend.Store {
 							b, err := modern.New(w.Pool(), cfg)
 							if err != nil {
 								t.Fatal(err)
@@ -91,7 +104,7 @@ func TestInspectReportsHolderNoteTimeAndNumber(t *testing.T) {
 		if !info.HasTTL || info.Left != ttl-time.Second || info.Looks != "" {
 			t.Errorf("%v left, with a TTL: %v; it looks like %q", info.Left, info.HasTTL, info.Looks)
 		}
-		if own := g.(lock.Fenced).Fence(); info.Fence < own || own == 0 {
+		if own := g.(backend.Fenced).Fence(); info.Fence < own || own == 0 {
 			t.Errorf("the last number drawn is %d, and the holder has %d", info.Fence, own)
 		}
 		free(t, g)

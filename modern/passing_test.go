@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -43,14 +45,14 @@ func TestLookIsRepeatedAfterAPassingRefusal(t *testing.T) {
 		t.Run(c.words, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, modern.Config{}, tracks()...)
-				var grants []lock.Grant
+				var grants []backend.Grant
 				var holders []interface{ Touched() }
 				for i := range keys {
 					grants, holders = append(grants, try(t, b, fmt.Sprint("k", i))),
 						append(holders, unmoved{})
 				}
 				wire.Fault(redistest.Rule{Command: "MGET", Times: c.times, Do: redistest.Answer(c.words)})
-				for _, err := range b.Watch(bg, grants, holders) {
+				for _, err := range b.Contract().(backend.Waker).Watch(bg, grants, holders) {
 					if (err == nil) != c.watched || errors.Is(err, lock.ErrLost) {
 						t.Fatal(err)
 					}
@@ -59,7 +61,7 @@ func TestLookIsRepeatedAfterAPassingRefusal(t *testing.T) {
 					t.Errorf("%d MGETs, %d GETRANGEs; want %d, %d", m, n, c.mgets, c.oneByOne)
 				}
 				for _, g := range grants {
-					b.Unwatch(g)
+					b.Contract().(backend.Waker).Unwatch(g)
 					free(t, g)
 				}
 			})
@@ -90,7 +92,7 @@ func TestQueueIsGivenUpOnlyIfItIsRefused(t *testing.T) {
 				wire.Fault(redistest.Rule{
 					Do:   redistest.Answer(words),
 					When: func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") }})
-				p, err := b.Enter(bg, "k")
+				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,6 +111,29 @@ func TestQueueIsGivenUpOnlyIfItIsRefused(t *testing.T) {
 				}
 				free(t, g)
 			})
+		})
+	}
+}
+
+// A proxy refuses in words of its own, for example because the script has keys
+// of several slots.
+func TestReleaseDeletesIfTheQueueScriptIsRefused(t *testing.T) {
+	for _, fence := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *redistest.World) {
+			b, wire := on(t, w, modern.Config{Fence: fence})
+			g := try(t, b, "k")
+			p := stand(t, b, "k")
+			free(t, g)
+			g = got(t, p)
+			words := redistest.Answer("ERR eval/evalsha command keys must in same slot")
+			wire.Fault(redistest.Rule{Times: -1, Do: words, When: func(c redistest.Command) bool {
+				return (c.Is("EVALSHA") || c.Is("EVAL")) && c[2] == "4"
+			}})
+			free(t, g)
+			if w.Mini.Exists("k") {
+				t.Error("the key was left")
+			}
+			w.Pass(5 * time.Second) // the queue's own keys end
 		})
 	}
 }

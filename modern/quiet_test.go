@@ -8,45 +8,31 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
 // A renewal, or the look of a watch, may be under way when a lease is given
-// back or handed over, and find the key gone.
+// back, and find the key gone.
 func TestOwnChangesOfAKeyAreNoHabits(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *modern.Backend, lock.Grant){
-		"release": func(t *testing.T, _ *modern.Backend, g lock.Grant) { free(t, g) },
-		"pass": func(t *testing.T, b *modern.Backend, g lock.Grant) {
-			next, err := b.Pass(bg, g, ttl)
-			if err != nil {
-				t.Fatal(err)
-			}
-			free(t, next)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, wire := on(t, w, modern.Config{})
-				g := try(t, b, "k")
-				if _, err := g.Extend(bg, ttl); err != nil { // the server knows the script
-					t.Fatal(err)
-				}
-				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-				renewed := make(chan error, 1)
-				go func() { _, err := g.Extend(bg, ttl); renewed <- err }()
-				<-gate.Reached()
-				end(t, b, g)
-				gate.Open()
-				if err := <-renewed; !errors.Is(err, lock.ErrLost) {
-					t.Errorf("the renewal after it: %v", err)
-				}
-				if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
-					t.Errorf("habits of other clients: %q, %v", info.Habits, err)
-				}
-			})
-		})
-	}
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b, wire := on(t, w, modern.Config{})
+		g := try(t, b, "k")
+		extend(t, g) // the server knows the script
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
+		renewed := make(chan error, 1)
+		go func() { _, err := g.Extend(bg, ttl); renewed <- err }()
+		<-gate.Reached()
+		free(t, g)
+		gate.Open()
+		if err := <-renewed; !errors.Is(err, lock.ErrLost) {
+			t.Errorf("the renewal after it: %v", err)
+		}
+		if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
+			t.Errorf("habits of other clients: %q, %v", info.Habits, err)
+		}
+	})
 }
 
 // The look that keeps a watch is sent only if there is one.
@@ -56,9 +42,9 @@ func TestRenewalOfAnUnwatchedLeaseSendsNoLook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {
 				b, wire := on(t, w, cfg)
-				tried(t, b)
 				g := try(t, b, "k")
-				if _, err := watches.One(bg, b, g, func() {}); !errors.Is(err, lock.ErrNoWake) {
+				if _, err := watches.One(bg, b.Contract().(backend.Waker), g, func() {}); !errors.Is(err,
+					backend.ErrNoWake) {
 					t.Fatalf("Watch: %v", err)
 				}
 				if _, err := g.Extend(bg, ttl); err != nil {

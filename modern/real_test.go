@@ -15,6 +15,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -70,12 +71,12 @@ func TestBackendPassesTheKitOnRealServers(t *testing.T) {
 				cfg.Timeout = time.Minute
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					traits := locktest.Traits{CannotWake: !binary.Tracking, Barging: !cfg.Fair}
+					traits := locktest.Traits{CannotWake: !binary.Tracking}
 					locktest.Run(t, traits, func(t *testing.T) *locktest.World {
 						s := binary.Start(t, redistest.Options{})
 						return &locktest.World{
 							RealTime: true,
-							Backend: func() lock.Backend {
+							Backend: func() backend.Store {
 								b, err := modern.New(s.Pool(), cfg)
 								if err != nil {
 									t.Fatal(err)
@@ -121,7 +122,7 @@ func contended(t *testing.T, s *redistest.Server, cfg modern.Config, processes, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := lock.New(b, lock.Config{HandOvers: -1, LocalHandOvers: -1})
+		c, err := lock.New(b, lock.Config{LocalHandOvers: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // renewTogether is how many keys one script renews: less than a millisecond of
@@ -18,9 +18,9 @@ const renewTogether = 256
 
 // ExtendAll renews grants with a few messages, on the connection that user
 // traffic does not delay.
-func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
+func (b *engine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
-	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
+	terms, errs := make([]backend.Term, len(grants)), make([]error, len(grants))
 	ours := make([]*grant, len(grants))
 	for i := range grants {
 		g, ok := grants[i].(*grant)
@@ -32,31 +32,22 @@ func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.D
 		}
 		ours[i] = g
 	}
-	term := lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	if len(ours) == 1 && b.native.sets.Load() == byIfeq {
-		if err, done := b.extendNatively(ctx, ours[0], term); done {
-			terms[0], errs[0] = extended(term, err)
-			return terms, errs
-		}
-	}
+	term := backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}
 	for i, err := range b.extend(ctx, ours, term) {
 		terms[i], errs[i] = extended(term, err)
-	}
-	if len(ours) == 1 && errs[0] == nil {
-		b.probe()
 	}
 	return terms, errs
 }
 
-func extended(t lock.Term, err error) (lock.Term, error) {
+func extended(t backend.Term, err error) (backend.Term, error) {
 	if err != nil {
-		return lock.Term{}, err
+		return backend.Term{}, err
 	}
 	return t, nil
 }
 
 // extend renews grants by script, many in each.
-func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) []error {
+func (b *engine) extend(ctx context.Context, grants []*grant, term backend.Term) []error {
 	parts := slices.Collect(slices.Chunk(grants, b.together()))
 	cmds := make([]wire.Command, len(parts))
 	for i, part := range parts {
@@ -73,7 +64,7 @@ func (b *Backend) extend(ctx context.Context, grants []*grant, term lock.Term) [
 			errs = append(errs, b.extendOneByOne(ctx, parts[i], term)...)
 			continue
 		}
-		now := lock.Mark(ctx)
+		now := backend.ReadClock(ctx)
 		found, err := replies(r, len(parts[i]))
 		for j, g := range parts[i] {
 			switch {
@@ -100,14 +91,14 @@ func ofOneKey(err error) bool {
 // extendOneByOne renews each grant by a script of its own; the scripts travel
 // together. One key without rights must not cost the other leases their
 // renewal.
-func (b *Backend) extendOneByOne(ctx context.Context, grants []*grant, term lock.Term) []error {
+func (b *engine) extendOneByOne(ctx context.Context, grants []*grant, term backend.Term) []error {
 	cmds := make([]wire.Command, len(grants))
 	for i, g := range grants {
 		cmds[i] = renewal([]*grant{g}, term.TTL)
 	}
 	errs, most := make([]error, len(grants)), mostInspections
 	rs := b.own.Batch(ctx, cmds)
-	now := lock.Mark(ctx)
+	now := backend.ReadClock(ctx)
 	for i, g := range grants {
 		found, err := replies(rs[i], 1)
 		switch {
@@ -123,7 +114,7 @@ func (b *Backend) extendOneByOne(ctx context.Context, grants []*grant, term lock
 // watchOn keeps the keys of renewed grants watched: the renewal's own write has
 // made the server forget the watch. The look finds what another client did to a
 // key in between.
-func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
+func (b *engine) watchOn(ctx context.Context, grants []*grant, errs []error) {
 	var watched []*grant
 	var at []int
 	for i, g := range grants {
@@ -132,7 +123,8 @@ func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
 		}
 	}
 	for i, err := range b.look(ctx, watched) {
-		if errors.Is(err, lock.ErrLost) { // other trouble does not concern the renewal, which has succeeded
+		if errors.Is(err, backend.ErrLost) {
+			// other trouble does not concern the renewal, which has succeeded
 			errs[at[i]] = err
 		}
 	}
@@ -144,7 +136,7 @@ func (b *Backend) watchOn(ctx context.Context, grants []*grant, errs []error) {
 // HAZARD: this is one command of many keys and no script. Up to Redis 7.0 every
 // read inside a script registers all keys of the script. With 128 keys that
 // takes 10 ms and more of the server's time.
-func (b *Backend) look(ctx context.Context, grants []*grant) []error {
+func (b *engine) look(ctx context.Context, grants []*grant) []error {
 	errs, most := make([]error, 0, len(grants)), mostInspections
 	for part := range slices.Chunk(grants, b.together()) {
 		args := make([]any, len(part))
@@ -184,7 +176,7 @@ func (b *Backend) look(ctx context.Context, grants []*grant) []error {
 
 // lookOneByOne reads each key by a command of its own, for users who may not
 // MGET and for keys on different nodes.
-func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
+func (b *engine) lookOneByOne(ctx context.Context, grants []*grant) []any {
 	cmds := make([]wire.Command, len(grants))
 	for i, g := range grants {
 		cmds[i] = ours(g).Tracked()
@@ -199,7 +191,7 @@ func (b *Backend) lookOneByOne(ctx context.Context, grants []*grant) []any {
 }
 
 // together returns how many keys one command may touch.
-func (b *Backend) together() int {
+func (b *engine) together() int {
 	if b.native.single.Load() {
 		return 1
 	}
@@ -229,42 +221,13 @@ func replies(r wire.Reply, n int) ([]any, error) {
 	return found, nil
 }
 
-// extendNatively renews one key by the server's own command. done is false if
-// the server refused that command. The PTTL before the command shows whether
-// another client changed the TTL. The look after it keeps the key watched and
-// finds a theft between the two.
-func (b *Backend) extendNatively(ctx context.Context, g *grant, term lock.Term) (err error, done bool) {
-	look := ours(g)
-	look.Track = g.isWatched()
-	rs := b.own.Repeat(ctx, []wire.Command{
-		wire.Cmd("PTTL", g.key), ifeq(g.key, g.token, g.token, millis(term.TTL)), look})
-	now := lock.Mark(ctx)
-	switch err := rs[1].Err; {
-	case distrust(&b.native.sets, byIfeq, err), wire.IsOOM(err):
-		// A server without memory refuses SET before it looks at it, which says
-		// nothing about IFEQ. The script's PEXPIRE needs no memory: a full
-		// server costs no holder its lease.
-		return nil, false
-	case notAString(err):
-		return g.gone(ctx), true
-	case err != nil:
-		return trouble("renew", g.key, err), true
-	}
-	seen, _ := rs[2].Value.([]byte)
-	if rs[1].Value == nil || rs[2].Err == nil && string(seen) != g.token {
-		return g.gone(ctx), true
-	}
-	g.renewed(rs[0].Value, term, now) // a PTTL is never notOurs
-	return nil, true
-}
-
 // ours returns the command that reads enough of a key to compare it with g's
 // token.
 func ours(g *grant) wire.Command { return wire.Cmd("GETRANGE", g.key, 0, len(g.token)) }
 
 // renewed applies what the server said of one key: the PTTL before the renewal,
 // or notOurs. It reports whether the grant has the key.
-func (g *grant) renewed(found any, term lock.Term, now lock.Instant) (ours bool) {
+func (g *grant) renewed(found any, term backend.Term, now backend.Instant) (ours bool) {
 	left, known := found.(int64)
 	if left == notOurs {
 		return false
@@ -281,7 +244,7 @@ const notOurs = -3
 
 // touched compares a key's PTTL, read before now, with what it should be. It
 // records changes by other clients.
-func (g *grant) touched(pttl int64, now lock.Instant) {
+func (g *grant) touched(pttl int64, now backend.Instant) {
 	should, ttl := g.left(now)
 	left := time.Duration(pttl) * time.Millisecond
 	if pttl < 0 || left > ttl+slack(ttl) || g.shortened(pttl, now) {
@@ -291,7 +254,7 @@ func (g *grant) touched(pttl int64, now lock.Instant) {
 
 // shortened reports whether another client made a PTTL, read before now,
 // shorter than it should be.
-func (g *grant) shortened(pttl int64, now lock.Instant) bool {
+func (g *grant) shortened(pttl int64, now backend.Instant) bool {
 	should, ttl := g.left(now)
 	return pttl >= 0 && time.Duration(pttl)*time.Millisecond < should-slack(ttl)
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // replicated waits until enough replicas have acknowledged what was written so
 // far.
-func (b *Backend) replicated(ctx context.Context, g *grant) error {
-	n, err := b.rounds.join(lock.Decided(ctx), b.replicas)
+func (b *engine) replicated(ctx context.Context, g *grant) error {
+	n, err := b.rounds.join(backend.IgnoreWait(ctx), b.replicas)
 	switch {
 	case err != nil:
 		return trouble("wait for the replicas of", g.key, err)
@@ -30,7 +31,7 @@ func (b *Backend) replicated(ctx context.Context, g *grant) error {
 // WAIT only covers writes of its own connection, so a write without meaning is
 // sent right before it. A connection that had written nothing, or was dialed in
 // between, would get the answer that every replica has it.
-func (b *Backend) replicas() (int64, error) {
+func (b *engine) replicas() (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
 		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000),
 		wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),

@@ -26,7 +26,7 @@ func TestRestoreNeverShortensATTL(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { b.Close() })
-				granted, err := b.Try(t.Context(), "k", ttl)
+				granted, err := b.Contract().Try(t.Context(), "k", ttl)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
@@ -61,7 +59,6 @@ func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			probesLackNothing(t, s, binary.SetIFEQ)
 			// see the document
 			withRole := urlPool(s.User("behind-sentinel", "pw", append(rules, "+role")...))
 			c := withRole.Get()
@@ -74,28 +71,5 @@ func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 				t.Errorf("refused: %q", refused)
 			}
 		})
-	}
-}
-
-// probesLackNothing waits for the user's probe, and fails the test unless it
-// found what the server has.
-func probesLackNothing(t *testing.T, s *redistest.Server, has bool) {
-	t.Helper()
-	wire := s.Wire()
-	b, err := modern.New(wire.Pool(redis.DialUsername("u"), redis.DialPassword("pw")), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	for range 2 {
-		g := try(t, b, "app:k")
-		if _, err := g.Extend(bg, ttl); err != nil {
-			t.Error(err)
-		}
-		free(t, g)
-		awaitProbe(wire)
-	}
-	if n := natively(wire); has && n != 2 || !has && n != 0 {
-		t.Errorf("the server has compare commands: %v; %d were sent for locks", has, n)
 	}
 }

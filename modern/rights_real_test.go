@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -98,52 +98,6 @@ func TestErrorNamesMissingRightsOfFairAndFence(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
-// The transaction is tried once.
-func TestScriptsDrawIfTheUserMayNotCount(t *testing.T) {
-	for _, binary := range redistest.Servers(t) {
-		if !binary.ACL {
-			continue
-		}
-		t.Run(binary.Name, func(t *testing.T) {
-			t.Parallel()
-			s := binary.Start(t, redistest.Options{})
-			still := redistest.New(t).Clock(redistest.Skew{}) // numbers can be counted on all the time
-			for _, missing := range []string{"", "-multi", "-exec", "-incr", "-@transaction"} {
-				b, err := modern.New(
-					urlPool(s.User("u", "pw",
-						append([]string{"~*", "&*", "+@all"}, strings.Fields(missing)...)...)),
-					modern.Config{Fence: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				c := client(t, b, lock.Config{Clock: still})
-				s.Do("CONFIG", "RESETSTAT")
-				for last, turn := int64(0), 0; turn < 6; turn++ {
-					l := acquire(t, c, "k")
-					fence, _ := l.Fence()
-					if fence <= last {
-						t.Errorf("%q: %d after %d", missing, fence, last)
-					}
-					last = fence
-					if holder, err := b.Inspect(bg, "k"); err != nil || holder.Token != l.Token() {
-						t.Errorf("%q: the key holds %v, %v", missing, holder, err)
-					}
-					if err := l.Release(); err != nil {
-						t.Errorf("%q: %v", missing, err)
-					}
-				}
-				tried := executed(t, s, "multi")
-				if missing == "" && tried != 5 || missing != "" && tried > 1 {
-					t.Errorf("%q: %d transactions", missing, tried)
-				}
-			}
-			if keys := redistest.Keys(t, s.Pool()); !slices.Equal(keys, []string{"gsl:fence:"}) {
-				t.Errorf("keys left: %q", keys)
-			}
-		})
-	}
-}
-
 // TestOnlyNodeOfAClusterWorks shows what works there by accident. Scripts of
 // several keys do not, so there are neither queues nor numbers, and renewals
 // are sent one by one.
@@ -165,12 +119,12 @@ func TestOnlyNodeOfAClusterWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	var grants []lock.Grant
+	var grants []backend.Grant
 	for i := range 300 {
 		grants = append(grants, try(t, b, fmt.Sprint("k", i)))
 	}
 	for range 2 {
-		_, errs := b.ExtendAll(bg, grants, ttl)
+		_, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, grants, ttl)
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}

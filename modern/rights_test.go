@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -15,11 +15,12 @@ import (
 func TestKeyWithoutRightsFailsOnlyItsOwnRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
-		var grants []lock.Grant
+		var grants []backend.Grant
 		for _, key := range []string{"one", "refused", "two"} {
 			grants = append(grants, try(t, b, key))
 		}
-		if _, errs := b.ExtendAll(bg, grants, ttl); slices.ContainsFunc(errs,
+		if _, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, grants,
+			ttl); slices.ContainsFunc(errs,
 			func(err error) bool { return err != nil }) {
 			t.Fatal(errs)
 		}
@@ -28,7 +29,7 @@ func TestKeyWithoutRightsFailsOnlyItsOwnRenewal(t *testing.T) {
 				return (c.Is("EVALSHA") || c.Is("EVAL")) && slices.Contains(c, "refused")
 			}})
 		w.Pass(ttl / 2)
-		terms, errs := b.ExtendAll(bg, grants, ttl)
+		terms, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, grants, ttl)
 		for i, g := range []string{"one", "refused", "two"} {
 			if refused := g == "refused"; refused != (errs[i] != nil) || refused == (terms[i].TTL == ttl) {
 				t.Errorf("%s: %v, %v", g, terms[i], errs[i])
@@ -47,7 +48,7 @@ func TestKeyWithoutRightsFailsOnlyItsOwnRenewal(t *testing.T) {
 func TestKeysOfGetsetlockAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fence: true})
-		if _, err := b.Try(bg, "gsl:fence:", ttl); err == nil ||
+		if _, err := b.Contract().Try(bg, "gsl:fence:", ttl); err == nil ||
 			!strings.Contains(err.Error(), "another name") {
 			t.Error(err)
 		}

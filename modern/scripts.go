@@ -13,8 +13,6 @@ import (
 var (
 	//go:embed acquire.lua
 	acquireSource string
-	//go:embed pass.lua
-	passSource string
 	//go:embed release.lua
 	releaseSource string
 	//go:embed renew.lua
@@ -29,8 +27,8 @@ var (
 	raiseSource string
 	//go:embed line.lua
 	lineSource string
-	//go:embed reserve.lua
-	reserveSource string
+	//go:embed queue.lua
+	queueSource string
 	//go:embed take.lua
 	takeSource string
 	//go:embed give.lua
@@ -41,21 +39,27 @@ var (
 
 var (
 	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
-	passScript    = wire.NewScript(2, with(passSource, fencing.Draw()))
-	takeScript    = wire.NewScript(4, with(takeSource, fencing.Draw(), reserveSource, lineSource))
-	giveScript    = wire.NewScript(3, with(giveSource, reserveSource))
-	leaveScript   = wire.NewScript(3, with(leaveSource, reserveSource, lineSource))
+	takeScript    = wire.NewScript(4, with(takeSource, fencing.Draw(), queueSource, lineSource))
+	giveScript    = wire.NewScript(3, with(giveSource, fencing.Draw(), queueSource))
+	leaveScript   = wire.NewScript(4, with(leaveSource, fencing.Draw(), queueSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	restoreScript = wire.NewScript(1, restoreSource)
 	lookScript    = wire.NewScript(1, lookSource)
+
+	giveNumberedScript = wire.NewScript(4, with(giveSource, fencing.Draw(), queueSource))
 
 	raiseScript    = wire.NewScript(2, raiseSource)
 	lookBothScript = wire.NewScript(2, lookSource)
 )
 
-// with inserts functions that several scripts share after the first line of
-// source, which stays the first.
+// with inserts functions that several scripts share where source asks for them,
+// else after its first line. A script asks as late as it can: a function costs
+// the server time even where it is not called.
 func with(source string, shared ...string) string {
+	const mark = "\n-- insert\n"
+	if before, after, ok := strings.Cut(source, mark); ok {
+		return before + "\n" + strings.Join(shared, "") + after
+	}
 	head, body, _ := strings.Cut(source, "\n")
 	return head + "\n" + strings.Join(shared, "") + body
 }
@@ -83,7 +87,7 @@ func (z *sized) of(keys int) *wire.Script {
 // drawn runs a script that reads the clock and writes. Redis before 3.2 forbids
 // a script to write after it has called TIME; for such servers drawn reads the
 // clock by a command of its own.
-func (b *Backend) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
+func (b *engine) drawn(ctx context.Context, s *wire.Script, args ...any) (any, error) {
 	return b.drawnOn(ctx, b.user, s, args...)
 }
 
@@ -94,7 +98,7 @@ type sender interface {
 }
 
 // drawnOn is drawn over the given connection.
-func (b *Backend) drawnOn(ctx context.Context, on sender, s *wire.Script, args ...any) (any, error) {
+func (b *engine) drawnOn(ctx context.Context, on sender, s *wire.Script, args ...any) (any, error) {
 	if !b.native.oldTime.Load() {
 		reply, err := on.Eval(ctx, s, append(args, "", "")...)
 		if err == nil || !wire.RefusesTime(err) {

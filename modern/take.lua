@@ -1,9 +1,9 @@
 -- take: key, order, alive, counter; place, ms, numbers (0: none), 'try' or 'enter' or 'stay', 1 fair, TIME or '' twice → {fencing number or 1}, {} when there is no such place any more, or {0, 1 first in line or 2 second, PTTL, µs into the server's millisecond, type, value (its first kilobyte), size}
 local place, ms, numbers, kind, fair = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
-local _, token = parts(place)
+local _, _, _, token = parts(place)
 
--- own puts our token on the key, which is free or reserved for us. The number is drawn before: a counter
--- that cannot be read must not leave the key taken.
+-- own writes the waiter's token to the key, which is free or has that token. The number is drawn before: a
+-- counter that cannot be read must not leave the key taken.
 local function own()
   local number = 1
   if numbers ~= '0' then number = draw(KEYS[4], numbers, sec, usec) end
@@ -14,28 +14,40 @@ end
 -- take takes the key if it is free.
 local function take() return redis.call('EXISTS', KEYS[1]) == 0 and own() end
 
-local function look() return redis.pcall('GETRANGE', KEYS[1], 0, math.max(1023, #token + 9)) end
+local function look() return redis.pcall('GETRANGE', KEYS[1], 0, math.max(1023, #token)) end
 
 local first, value, taken
+
+-- offer gives a free key to the first waiter, which may not know that it is first. An empty value is not
+-- enough: another program's key may be an empty string.
+local function offer()
+  if value == '' and redis.call('EXISTS', KEYS[1]) == 0 and head() and give(sec, usec) then value = look() end
+end
+
+-- turn takes a free key if no other waiter comes first.
+local function turn()
+  taken = value == '' and (not fair or (head() or place) == place) and take()
+  return taken
+end
+
 if kind == 'stay' then
   value = look()
-  if value == reserved(token) then return own() end
+  if value == token then return own() end -- a release gave the key to this waiter, and the message has not come yet
   clock() -- before the first write, for servers that refuse it behind
-  -- A release has taken us out of the line, and its reservation is over: who waits on needs another place.
+  -- A release has removed the place: its message was not heard, or the lease that it gave has ended.
   if not redis.call('ZSCORE', order, place) then
-    if value == '' then callHead() end -- who does not know that it has come to the front
+    if value == '' and head() then callHead() end -- its waiter does not know that it has come to the front
     return {}
   end
   first = head()
-  if value == '' and (not fair or first == place) then taken = take() end
-  if taken then
-    leave(place)
-    if first == place then callHead() end -- who now watches the key
-    return taken
-  end
-  if value == '' then
+  if not turn() then
     offer()
-    value = look()
+    if value == token then return own() end
+  end
+  if taken or turn() then
+    leave(place)
+    if first == place then callHead() end -- its waiter now watches the key
+    return taken
   end
   redis.call('ZREMRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))
   stay(place)
@@ -45,13 +57,8 @@ else
   if not fair or not redis.call('ZRANGE', order, 0, 0)[1] then taken = take() end
   if taken then return taken end
   value = look()
-  -- Free, but there are others: unless all of them are dead it is theirs.
-  if fair and value == '' and not head() then taken = take() end
-  if taken then return taken end
-  if value == '' then
-    offer()
-    value = look()
-  end
+  offer()
+  if turn() then return taken end -- all of the others were dead
   if kind == 'enter' then
     -- Behind the last one also where the clock stood still or was set back.
     local last = tonumber(redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2] or 0)
@@ -61,7 +68,7 @@ else
       stay(place)
       redis.call('PEXPIRE', alive, lasts)
     end
-    if not fair then first = last == 0 and place or head() end
+    first = last == 0 and place or head()
   end
 end
 

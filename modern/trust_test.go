@@ -13,10 +13,11 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-func client(t *testing.T, b lock.Backend, cfg lock.Config) *lock.Client {
+func client(t *testing.T, b backend.Store, cfg lock.Config) *lock.Client {
 	t.Helper()
 	c, err := lock.New(b, cfg)
 	if err != nil {
@@ -42,34 +43,30 @@ func acquire(t *testing.T, c *lock.Client, key string) *lock.Lease {
 }
 
 func TestLeaseEndsOnTimeIfTheServerIsSilent(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, wire := on(t, w, cfg)
-				var warned atomic.Pointer[time.Time]
-				c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Endangered: func(lock.Event) {
-					now := time.Now()
-					warned.Store(&now)
-				}}})
-				l := acquire(t, c, "k")
-				time.Sleep(25 * time.Second) // some renewals
-				wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence},
-					redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
-				<-l.Done()
-				if end := l.Until(); time.Now().After(end) {
-					t.Errorf("ended %v too late", time.Since(end))
-				}
-				if !errors.Is(l.Err(), lock.ErrLost) {
-					t.Error(l.Err())
-				}
-				if at := warned.Load(); at == nil || !at.Before(l.Until()) {
-					t.Errorf("warned at %v, lost at %v", at, l.Until())
-				}
-				wire.Calm()
-				_ = l.Release()
-			})
-		})
-	}
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b, wire := on(t, w, cfg)
+		var warned atomic.Pointer[time.Time]
+		c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Endangered: func(lock.Event) {
+			now := time.Now()
+			warned.Store(&now)
+		}}})
+		l := acquire(t, c, "k")
+		time.Sleep(25 * time.Second) // some renewals
+		wire.Fault(redistest.Rule{Times: -1, Do: redistest.Silence},
+			redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
+		<-l.Done()
+		if end := l.Until(); time.Now().After(end) {
+			t.Errorf("ended %v too late", time.Since(end))
+		}
+		if !errors.Is(l.Err(), lock.ErrLost) {
+			t.Error(l.Err())
+		}
+		if at := warned.Load(); at == nil || !at.Before(l.Until()) {
+			t.Errorf("warned at %v, lost at %v", at, l.Until())
+		}
+		wire.Calm()
+		_ = l.Release()
+	})
 }
 
 func TestFullOrClosedPoolEndsNoLease(t *testing.T) {
@@ -100,7 +97,7 @@ func TestFullOrClosedPoolEndsNoLease(t *testing.T) {
 
 func TestSlowRenewalDoesNotStretchTrust(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
-		b, wire := on(t, w, modern.Config{Timeout: 8 * time.Second})
+		b, wire := on(t, w, modern.Config{Timeout: 5 * time.Second})
 		var mu sync.Mutex
 		var until []time.Time
 		c := client(t, b, lock.Config{TTL: ttl, Hooks: lock.Hooks{Renewed: func(e lock.Event) {
@@ -129,46 +126,68 @@ func TestSlowRenewalDoesNotStretchTrust(t *testing.T) {
 }
 
 func TestCancelledWaiterLeavesTheQueueFromAnyPosition(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				holder := acquire(t, client(t, open(t, w, cfg), lock.Config{TTL: ttl}), "k")
-				var cancels []context.CancelFunc
-				var done []chan error
-				for range 3 {
-					c := client(t, open(t, w, cfg), lock.Config{TTL: ttl})
-					ctx, cancel := context.WithCancel(bg)
-					d := make(chan error, 1)
-					go func() {
-						l, err := c.Acquire(ctx, "k")
-						if err == nil {
-							err = l.Release()
-						}
-						d <- err
-					}()
-					time.Sleep(time.Millisecond)
-					synctest.Wait()
-					cancels, done = append(cancels, cancel), append(done, d)
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		holder := acquire(t, client(t, open(t, w, cfg), lock.Config{TTL: ttl}), "k")
+		var cancels []context.CancelFunc
+		var done []chan error
+		for range 3 {
+			c := client(t, open(t, w, cfg), lock.Config{TTL: ttl})
+			ctx, cancel := context.WithCancel(bg)
+			d := make(chan error, 1)
+			go func() {
+				l, err := c.Acquire(ctx, "k")
+				if err == nil {
+					err = l.Release()
 				}
-				cancels[1]()
-				cancels[0]()
-				synctest.Wait()
-				if n, _ := w.Mini.ZMembers("gsl:queue::k"); len(n) != 1 {
-					t.Errorf("places in the queue: %q", n)
-				}
-				for _, i := range []int{0, 1} {
-					if err := <-done[i]; !errors.Is(err, context.Canceled) {
+				d <- err
+			}()
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			cancels, done = append(cancels, cancel), append(done, d)
+		}
+		cancels[1]()
+		cancels[0]()
+		synctest.Wait()
+		if n, _ := w.Mini.ZMembers("gsl:queue::k"); len(n) != 1 {
+			t.Errorf("places in the queue: %q", n)
+		}
+		for _, i := range []int{0, 1} {
+			if err := <-done[i]; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if err := holder.Release(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done[2]; err != nil {
+			t.Error(err)
+		}
+		cancels[2]()
+	})
+}
+
+// A renewal is lost with its connection, which stays open and brings nothing.
+func TestSilentConnectionEndsNoShortLease(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 1500 * time.Millisecond, ttl} {
+		for when, c := range map[string]struct{ before, timeout time.Duration }{
+			"first": {0, 0}, "later": {3 * ttl, 0}, "of a patient client": {3 * ttl, time.Minute},
+		} {
+			t.Run(ttl.String()+" "+when, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *redistest.World) {
+					b, wire := on(t, w, modern.Config{Timeout: c.timeout})
+					l := acquire(t, client(t, b, lock.Config{TTL: ttl}), "k")
+					time.Sleep(c.before)
+					renews := func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") }
+					wire.Fault(redistest.Rule{When: renews, Do: redistest.Silence})
+					time.Sleep(2 * ttl)
+					if err := l.Err(); err != nil {
 						t.Error(err)
 					}
-				}
-				if err := holder.Release(); err != nil {
-					t.Error(err)
-				}
-				if err := <-done[2]; err != nil {
-					t.Error(err)
-				}
-				cancels[2]()
+					if err := l.Release(); err != nil {
+						t.Error(err)
+					}
+				})
 			})
-		})
+		}
 	}
 }

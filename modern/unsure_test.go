@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -37,9 +39,9 @@ func on(t *testing.T, w *redistest.World, cfg modern.Config, rules ...redistest.
 	return b, wire
 }
 
-func unsure(t *testing.T, err error) lock.Grant {
+func unsure(t *testing.T, err error) backend.Grant {
 	t.Helper()
-	var u *lock.UnsureError
+	var u *backend.UnsureError
 	if !errors.As(err, &u) {
 		t.Fatalf("%v; it should be an UnsureError", err)
 	}
@@ -50,17 +52,20 @@ var forms = map[string]modern.Config{
 	"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}, "fair fence": {Fair: true, Fence: true},
 }
 
-// writes picks the command that takes a key, in each form: of a transaction its
-// EXEC.
-func writes() func(redistest.Command) bool {
-	within := false
-	return func(c redistest.Command) bool {
-		if c.Is("MULTI") || c.Is("EXEC") {
-			within = c.Is("MULTI")
-			return !within
-		}
-		return !within && c.Is("SET") && !ofProbe(c) || (c.Is("EVALSHA") || c.Is("EVAL")) && len(c) > 6
+// inForms runs f in each form, in a bubble of its own.
+func inForms(t *testing.T, f func(t *testing.T, w *redistest.World, cfg modern.Config)) {
+	t.Helper()
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *redistest.World) { f(t, w, cfg) })
+		})
 	}
+}
+
+// writes picks the command that takes a key, in each form.
+func writes(c redistest.Command) bool {
+	script := c.Is("EVALSHA") || c.Is("EVAL")
+	return c.Is("SET") || script && (len(c) == 10 && c[2] == "2" || len(c) == 14)
 }
 
 func TestAttemptWithoutReplyIsUndone(t *testing.T) {
@@ -72,8 +77,8 @@ func TestAttemptWithoutReplyIsUndone(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b, wire := on(t, w, cfg)
 					free(t, try(t, b, "k")) // the server then knows the scripts
-					wire.Fault(redistest.Rule{When: writes(), Do: do})
-					_, err := b.Try(bg, "k", ttl)
+					wire.Fault(redistest.Rule{When: writes, Do: do})
+					_, err := b.Contract().Try(bg, "k", ttl)
 					g := unsure(t, err)
 					err = g.Release(bg)
 					executed := fault != "cut before"
@@ -101,10 +106,10 @@ func TestLateReplyDecidesAnAttempt(t *testing.T) {
 						w.Pass(later)
 					}
 					gate := redistest.NewGate()
-					wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldReply(gate)})
+					wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldReply(gate)})
 					ctx, cancel := context.WithCancel(bg)
 					go func() { <-gate.Reached(); cancel() }()
-					_, err := b.Try(ctx, "k", ttl)
+					_, err := b.Contract().Try(ctx, "k", ttl)
 					g := unsure(t, err)
 					go gate.Open()
 					if err := g.Release(bg); err != nil {
@@ -123,100 +128,78 @@ func TestLateReplyDecidesAnAttempt(t *testing.T) {
 }
 
 func TestNextReleaseFindsACommandThatArrivedLate(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, wire := on(t, w, cfg)
-				free(t, try(t, b, "k"))
-				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{When: writes(), Do: redistest.HoldRequest(gate)})
-				_, err := b.Try(bg, "k", ttl) // the attempt ends by the timeout
-				g := unsure(t, err)
-				if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
-					t.Errorf("Release before the command arrived: %v; the command may still arrive", err)
-				}
-				gate.Open()
-				if !w.Mini.Exists("k") {
-					t.Fatal("the late command did not arrive")
-				}
-				free(t, g)
-			})
-		})
-	}
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b, wire := on(t, w, cfg)
+		free(t, try(t, b, "k"))
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldRequest(gate)})
+		_, err := b.Contract().Try(bg, "k", ttl) // the attempt ends by the timeout
+		g := unsure(t, err)
+		if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Release before the command arrived: %v; the command may still arrive", err)
+		}
+		gate.Open()
+		if !w.Mini.Exists("k") {
+			t.Fatal("the late command did not arrive")
+		}
+		free(t, g)
+	})
 }
 
-func TestLateHandOverIsUndone(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b, wire := on(t, w, cfg)
-				free(t, handed(t, b)) // the server then knows the script
-				tried(t, b)           // a probe's SET must not be held instead of it
-				old := try(t, b, "k")
-				gate := redistest.NewGate()
-				wire.Fault(redistest.Rule{
-					When: func(c redistest.Command) bool { return c.Is("SET") || c.Is("EVALSHA") },
-					Do:   redistest.HoldRequest(gate)})
-				_, err := b.Pass(bg, old, ttl)
-				next := unsure(t, err)
-				if err := next.Release(bg); !errors.Is(err, lock.ErrLost) {
-					t.Errorf("Release before the command arrived: %v", err)
-				}
-				gate.Open()
-				free(t, next)
-				if err := old.Release(bg); !errors.Is(err, lock.ErrLost) {
-					t.Errorf("Release of what was passed on: %v", err)
-				}
-			})
-		})
-	}
-}
-
-func handed(t *testing.T, b *modern.Backend) lock.Grant {
-	t.Helper()
-	next, err := b.Pass(bg, try(t, b, "k"), ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return next
+// The attempt arrives late, on a connection that takes no more calls. The undo
+// follows it there and does not wait for its reply.
+func TestUndoFollowsItsAttemptAtOnce(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b, wire := on(t, w, cfg)
+		free(t, try(t, b, "k"))
+		w.Pass(3 * time.Second) // a young connection is kept
+		gate := redistest.NewGate()
+		wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldRequest(gate)})
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		_, err := b.Contract().Try(ctx, "k", ttl)
+		undone := make(chan error)
+		go func() { undone <- unsure(t, err).Release(bg) }()
+		synctest.Wait()
+		gate.Open()
+		if err := <-undone; err != nil || w.Mini.Exists("k") {
+			t.Errorf("%v; the key exists: %v", err, w.Mini.Exists("k"))
+		}
+	})
 }
 
 func TestSharedGrantIsReleasedInEveryForm(t *testing.T) {
-	for name, cfg := range forms {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, cfg)
-				g, last := try(t, b, "k"), int64(0)
-				for n := 0; n < 20; n++ {
-					fence := g.(lock.Fenced).Fence()
-					if cfg.Fence && fence <= last {
-						t.Errorf("fence %d after %d", fence, last)
-					}
-					last = fence
-					next, ok := g.(lock.Sharer).Share()
-					if !ok {
-						if !cfg.Fence || n != 7 {
-							t.Errorf("not shared for the %dth time", n+1)
-						}
-						break
-					}
-					if _, err := next.Extend(bg, ttl); err != nil {
-						t.Error(err)
-					}
-					g = next
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b := open(t, w, cfg)
+		g, last := try(t, b, "k"), int64(0)
+		for n := 0; n < 20; n++ {
+			fence := g.(backend.Fenced).Fence()
+			if cfg.Fence && fence <= last {
+				t.Errorf("fence %d after %d", fence, last)
+			}
+			last = fence
+			next, ok := g.(backend.Sharer).Share()
+			if !ok {
+				if !cfg.Fence || n != 7 {
+					t.Errorf("not shared for the %dth time", n+1)
 				}
-				free(t, g)
-				if again := try(t, b, "k"); cfg.Fence && again.(lock.Fenced).Fence() <= last {
-					t.Errorf("fence %d after %d", again.(lock.Fenced).Fence(), last)
-				} else {
-					free(t, again)
-				}
-				if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
-					t.Errorf("habits %q, error %v", info.Habits, err)
-				}
-			})
-		})
-	}
+				break
+			}
+			if _, err := next.Extend(bg, ttl); err != nil {
+				t.Error(err)
+			}
+			g = next
+		}
+		free(t, g)
+		if again := try(t, b, "k"); cfg.Fence && again.(backend.Fenced).Fence() <= last {
+			t.Errorf("fence %d after %d", again.(backend.Fenced).Fence(), last)
+		} else {
+			free(t, again)
+		}
+		if info, err := b.Inspect(bg, "k"); err != nil || len(info.Habits) > 0 {
+			t.Errorf("habits %q, error %v", info.Habits, err)
+		}
+	})
 }
 
 func TestBrokenCounterLeavesTheKeyFree(t *testing.T) {
@@ -233,14 +216,14 @@ func TestBrokenCounterLeavesTheKeyFree(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b := open(t, w, cfg)
 					put(w)
-					p, err := b.Enter(bg, "k")
+					p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
 					if err != nil {
 						t.Fatal(err)
 					}
 					_, fromPlace := p.Try(bg, ttl)
-					_, err = b.Try(bg, "k", ttl)
+					_, err = b.Contract().Try(bg, "k", ttl)
 					for _, err := range []error{fromPlace, err} {
-						var unsure *lock.UnsureError
+						var unsure *backend.UnsureError
 						if err == nil || errors.Is(err, lock.ErrHeld) || errors.As(err, &unsure) {
 							t.Errorf("error %v", err)
 						}
@@ -261,7 +244,7 @@ func TestFencesIncreaseIfTheServersClockIsSetBack(t *testing.T) {
 		for _, step := range []time.Duration{0, time.Second, -time.Hour, -time.Second, 48 * time.Hour} {
 			w.StepServer(step)
 			g := try(t, b, "k")
-			if fence := g.(lock.Fenced).Fence(); fence <= last {
+			if fence := g.(backend.Fenced).Fence(); fence <= last {
 				t.Errorf("fence %d after %d", fence, last)
 			} else {
 				last = fence
@@ -274,16 +257,15 @@ func TestFencesIncreaseIfTheServersClockIsSetBack(t *testing.T) {
 func TestRepeatedReleaseIsNotTakenForALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
-		tried(t, b)
 		free(t, try(t, b, "k"))
 		g := try(t, b, "k")
 		wire.Fault(
-			redistest.Rule{When: func(c redistest.Command) bool { return c.Is("DELEX") || c.Is("EVALSHA") },
+			redistest.Rule{When: func(c redistest.Command) bool { return c.Is("EVALSHA") },
 				Do: redistest.CutAfter})
 		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
 			t.Errorf("Release without a reply: %v", err)
 		}
-		if _, ok := g.(lock.Sharer).Share(); ok {
+		if _, ok := g.(backend.Sharer).Share(); ok {
 			t.Error("a grant whose release is under way was handed over")
 		}
 		free(t, g)
@@ -297,8 +279,8 @@ func TestClusterNodesRefusalIsCertain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{})
 		wire.Fault(redistest.Rule{Command: "SET", Do: redistest.Answer("MOVED 12 10.0.0.1:6379")})
-		_, err := b.Try(bg, "k", ttl)
-		var u *lock.UnsureError
+		_, err := b.Contract().Try(bg, "k", ttl)
+		var u *backend.UnsureError
 		if err == nil || errors.As(err, &u) || !strings.Contains(err.Error(), "MOVED") {
 			t.Errorf("error %v", err)
 		}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-var errWakeOff = fmt.Errorf("modern: %w: Config.Wake is off", lock.ErrNoWake)
+var errWakeOff = fmt.Errorf("modern: %w: Config.Wake is off", backend.ErrNoWake)
 
 // Await arms a call of wake for the next change of the key by any client.
-func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
+func (b *engine) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
 	if b.cfg.Wake == lock.WakeOff {
 		return nil, false, errWakeOff
 	}
@@ -32,7 +33,7 @@ func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel fu
 	return cancel, n == 0, nil
 }
 
-func (b *Backend) watchOne(ctx context.Context, g *grant, holder interface{ Touched() }) error {
+func (b *engine) watchOne(ctx context.Context, g *grant, holder interface{ Touched() }) error {
 	if err := g.watchBy(ctx, holder); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (b *Backend) watchOne(ctx context.Context, g *grant, holder interface{ Touc
 
 // looked applies what the look after arming a watch found: a PTTL, or notOurs.
 func (g *grant) looked(ctx context.Context, found any) error {
-	now := lock.Mark(ctx)
+	now := backend.ReadClock(ctx)
 	left, known := found.(int64)
 	if left == notOurs {
 		g.unwatch()
@@ -67,7 +68,7 @@ func (g *grant) looked(ctx context.Context, found any) error {
 	}
 	g.touched(left, now)
 	should, _ := g.left(now)
-	if err := g.restore(ctx, should); errors.Is(err, lock.ErrLost) {
+	if err := g.restore(ctx, should); errors.Is(err, backend.ErrLost) {
 		g.unwatch()
 		return err
 	}
@@ -94,7 +95,8 @@ func (g *grant) restore(ctx context.Context, should time.Duration) error {
 // own renewals, which travel on the same connection and end with a read. If
 // another client shortened a TTL, Watch restores it, so that the key does not
 // end before trust in it.
-func (b *Backend) Watch(ctx context.Context, granted []lock.Grant, holders []interface{ Touched() }) []error {
+func (b *engine) Watch(ctx context.Context, granted []backend.Grant,
+	holders []interface{ Touched() }) []error {
 	errs := make([]error, len(granted))
 	var armed []int // indexes of granted
 	for i := range granted {
@@ -134,7 +136,7 @@ func (b *Backend) Watch(ctx context.Context, granted []lock.Grant, holders []int
 }
 
 // Unwatch ends the watch that Watch armed.
-func (b *Backend) Unwatch(granted lock.Grant) {
+func (b *engine) Unwatch(granted backend.Grant) {
 	if g, ok := granted.(*grant); ok {
 		g.unwatch()
 	}
@@ -147,22 +149,11 @@ func (g *grant) watchBy(ctx context.Context, holder interface{ Touched() }) erro
 		return errWakeOff
 	}
 	g.setWatched(true) // set before it is armed, or a renewal in between would end it
-	// A watched key is held for long, and other processes may be queueing by
-	// now. If the release reserves the key, the next waiter gets it. If the
-	// release deleted it, the first process to ask would get it, which mostly
-	// is this one again.
-	g.line()
 	err := g.b.own.Tracker().Set(ctx, g.key, &g.watch, holder)
 	if err != nil {
 		g.setWatched(false)
 	}
 	return g.b.unwatchable(g.key, err)
-}
-
-func (g *grant) line() {
-	g.mu.Lock()
-	g.lined = true
-	g.mu.Unlock()
 }
 
 func (g *grant) unwatch() {
@@ -184,14 +175,14 @@ func (g *grant) isWatched() bool {
 
 // unwatchable wraps the error of arming a watch and records whether the server
 // reports changes.
-func (b *Backend) unwatchable(key string, err error) error {
+func (b *engine) unwatchable(key string, err error) error {
 	switch {
 	case err == nil:
 		b.native.wakeless.Store(false)
 		return nil
 	case errors.Is(err, wire.ErrNoWake):
 		b.native.wakeless.Store(true)
-		return fmt.Errorf("modern: %w: %w", lock.ErrNoWake, err)
+		return fmt.Errorf("modern: %w: %w", backend.ErrNoWake, err)
 	}
 	return trouble("watch", key, err)
 }

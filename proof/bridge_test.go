@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
@@ -51,8 +52,8 @@ type composed struct {
 	bridged
 }
 
-func (c composed) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
-	return c.Composed.Try(ctx, key, ttl)
+func (c composed) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return c.Composed.Contract().Try(ctx, key, ttl)
 }
 
 func (c composed) Close() error { return c.Composed.Close() }
@@ -110,7 +111,8 @@ func (b *Bridge) Open(p *Play, name string, pool *redis.Pool, clock lock.Clock) 
 	if err != nil {
 		return nil, err
 	}
-	made.Tune(lock.Config{TTL: p.ticks(o.TTL), Margin: time.Millisecond, RetryEvery: p.period()})
+	made.Contract().(backend.Advisor).Advise(
+		backend.Settings{TTL: p.ticks(o.TTL), Margin: time.Millisecond, RetryEvery: p.period()})
 	if o.Composes && name == "ours1" {
 		both, err := migrate.Compose(made, locktest.NewStore(clock).Backend())
 		return composed{both, bridged{made}}, err

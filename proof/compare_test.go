@@ -149,8 +149,11 @@ func (p *Play) compareClients(w skew.World) string {
 		got := o.stands()
 		// When trust ends, the real client already knows what the model is
 		// about to say.
-		if want.Step == "holds" && !want.Trusted {
+		switch {
+		case want.Step == "holds" && !want.Trusted:
 			want.Step = "lost"
+		case want.Step == "begun": // it has sent nothing yet
+			want.Step = "idle"
 		}
 		if got != want.Step {
 			return fmt.Sprintf("%s is at %q, the model has it at %q", o.name, got, want.Step)

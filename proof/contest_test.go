@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -82,9 +83,9 @@ func (c contest) offset(id int, rng *rand.Rand) time.Duration {
 }
 
 func (c contest) backend(t *testing.T, clock lock.Clock, wire *redistest.Wire,
-	p fleet.Protocol) lock.Backend {
+	p fleet.Protocol) backend.Store {
 	terms := dialect.Terms{Lease: c.lease, Spread: c.spread, Gap: c.gap}
-	var b lock.Backend
+	var b backend.Store
 	var err error
 	switch p {
 	case fleet.Bridged:

@@ -11,7 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -84,7 +84,7 @@ func looksSeldom(t *testing.T, p fleet.Protocol) {
 	backend := judging(f, p, legacy.Unchanged(time.Minute), own)
 	a.Must()
 	first, _ := f.World.Mini.Get(fleet.Key)
-	if _, err := backend.Try(context.Background(), fleet.Key, f.TTL); err == nil {
+	if _, err := backend.Contract().Try(context.Background(), fleet.Key, f.TTL); err == nil {
 		t.Fatal("taken from A")
 	}
 	a.Done()
@@ -94,7 +94,7 @@ func looksSeldom(t *testing.T, p fleet.Protocol) {
 		t.Fatalf("the test is wrong: %s is not %s", again, first)
 	}
 	f.Pass(31 * time.Second)
-	if _, err := backend.Try(context.Background(), fleet.Key, f.TTL); err == nil {
+	if _, err := backend.Contract().Try(context.Background(), fleet.Key, f.TTL); err == nil {
 		t.Error("taken from B, mistaken for a dead A")
 	}
 	// At the backend's own pace the same bytes do show it: B has crashed.
@@ -111,11 +111,11 @@ func looksSeldom(t *testing.T, p fleet.Protocol) {
 
 // judging is a hardened backend or a bridge that judges dead values by the
 // given policy.
-func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redistest.Clock) lock.Backend {
+func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redistest.Clock) backend.Store {
 	f.Helper()
 	terms := dialect.Terms{Lease: f.Lease}
 	var b interface {
-		lock.Backend
+		backend.Store
 		io.Closer
 	}
 	var err error
@@ -137,11 +137,11 @@ func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redis
 
 // tryWithClock makes one attempt with a bare backend, and moves time to end its
 // settle.
-func tryWithClock(b lock.Backend, own *redistest.Clock, f *fleet.Fleet) bool {
+func tryWithClock(b backend.Store, own *redistest.Clock, f *fleet.Fleet) bool {
 	settling := own.AskedTimes(own.Asked() + 1)
 	got := make(chan error, 1)
 	go func() {
-		_, err := b.Try(context.Background(), fleet.Key, f.TTL)
+		_, err := b.Contract().Try(context.Background(), fleet.Key, f.TTL)
 		got <- err
 	}()
 	select {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -17,7 +17,7 @@ type old struct {
 	name    string
 	stage   *stage
 	clock   *told
-	backend legacy.Backend
+	backend *legacy.Backend
 
 	busy   bool   // an operation of it is under way
 	at     *call  // command that waits before the server
@@ -25,14 +25,14 @@ type old struct {
 	answer []byte // … and this is that reply
 	looked bool   // in the attempt, GET was answered
 	won    bool   // in the attempt, the last reply made it the holder
-	grant  lock.Grant
+	grant  backend.Grant
 	err    error           // error of the last operation
 	wrote  map[string]bool // its own values on L
 }
 
 // ended is the result of an old client's operation.
 type ended struct {
-	grant lock.Grant
+	grant backend.Grant
 	err   error
 }
 
@@ -160,7 +160,7 @@ func (o *old) act(e skew.Event, before, after skew.Member, fleet int, free bool)
 		o.looked, o.won = false, false
 		o.clock.show(e.Arg + fleet)
 		o.begin(e.What, func() ended {
-			g, err := o.backend.Try(context.Background(), o.p.key, o.p.ticks(sc.Lease))
+			g, err := o.backend.Contract().Try(context.Background(), o.p.key, o.p.ticks(sc.Lease))
 			return ended{g, err}
 		})
 	case "setnx":
@@ -310,14 +310,14 @@ func (o *old) quit(before skew.Member, ahead int, free bool) {
 	if o.busy || o.grant != nil {
 		o.p.fail("%s did not give up its attempt: %q, %v", o.name, o.stands(), o.err)
 	}
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if errors.As(o.err, &unsure) {
 		o.p.fail("%s is unsure: %v", o.name, o.err)
 	}
 }
 
 // extend is the renewal of clients that renew. Verbatim never does
-// (lock.ErrNotRenewable), so the test sends the command.
+// (backend.ErrNotRenewable), so the test sends the command.
 func (o *old) extend(clock int) {
 	p := o.p
 	switch p.dialect.Renews {

@@ -34,11 +34,7 @@ type Play struct {
 	ours     []*ours
 	told     []string
 	fleet    int
-	run      string // the server's run id
 }
-
-// firstRun is the run id of the first server.
-const firstRun = "first"
 
 // NewPlay sets up a scenario; getsetlock clients use the protocol.
 func NewPlay(t testing.TB, sc skew.Scenario, protocol Protocol) *Play {
@@ -50,7 +46,7 @@ func NewPlay(t testing.TB, sc skew.Scenario, protocol Protocol) *Play {
 		t.Fatal(err)
 	}
 	p.m = legacy.MarkKey(p.l)
-	p.names(firstRun)
+	p.names("first")
 	if protocol != nil {
 		protocol.Begin(p)
 	}
@@ -109,7 +105,6 @@ func (p *Play) Step(w *skew.Walk, n int) {
 
 // names makes the server show this run id.
 func (p *Play) names(run string) {
-	p.run = run
 	p.world.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		if command != "INFO" || len(args) != 1 || !strings.EqualFold(args[0], "server") {
 			return false

@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/skew"
@@ -34,9 +35,9 @@ type Protocol interface {
 	Moves(p *Play, e skew.Event, record skew.Phase)
 }
 
-// Backend is a lock.Backend as the replay needs it.
+// Backend is a backend.Store as the replay needs it.
 type Backend interface {
-	lock.Backend
+	backend.Store
 	io.Closer
 	// Takeovers counts other clients' values that were replaced.
 	Takeovers() int64
@@ -46,7 +47,7 @@ type Backend interface {
 type Hardened struct{}
 
 // hardened counts its takeovers.
-type hardened struct{ legacy.Backend }
+type hardened struct{ *legacy.Backend }
 
 func (h hardened) Takeovers() int64 { return h.Stats().Takeovers }
 
@@ -62,7 +63,8 @@ func (Hardened) Open(p *Play, _ string, pool *redis.Pool, clock lock.Clock) (Bac
 	if err != nil {
 		return nil, err
 	}
-	b.Tune(lock.Config{TTL: p.ticks(p.sc.Ours.TTL), RetryEvery: p.period()})
+	b.Contract().(backend.Advisor).Advise(
+		backend.Settings{TTL: p.ticks(p.sc.Ours.TTL), RetryEvery: p.period()})
 	return hardened{b}, nil
 }
 
@@ -115,14 +117,11 @@ func (p *Play) greatest() time.Duration {
 func (p *Play) margins(t *dialect.Terms) {
 	o := p.sc.Ours
 	margin := dialect.Claim(p.ticks(o.TakeoverMargin))
-	switch {
-	case o.Known:
-		t.Behind = margin
-	case o.Measured && p.run == firstRun:
-		t.Spread, t.Behind = p.ticks(p.sc.Behind+p.sc.Ahead), margin
-	case o.Measured: // what was measured no longer holds, and the caller has to know that
-		t.Spread = p.ticks(p.sc.Behind + p.sc.Ahead)
-	default:
+	if o.Known {
+		// A claim counts while no stamp contradicts it, so lease and gap are
+		// the true ones here.
+		t.Behind, t.Lease, t.Gap = margin, p.ticks(p.sc.Lease)+t.Spread, p.ticks(p.sc.Gap)
+	} else {
 		t.Spread = margin
 	}
 }

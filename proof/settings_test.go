@@ -9,6 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
 )
@@ -24,7 +25,7 @@ func Configure(sc skew.Scenario) error {
 	terms := dialect.Terms{Lease: p.ticks(sc.Lease), Spread: dialect.Claim(p.ticks(sc.Behind + sc.Ahead)),
 		Gap: dialect.Claim(p.ticks(sc.Gap))}
 	cfg := lock.Config{TTL: p.ticks(sc.Ours.TTL), Margin: p.ticks(sc.Ours.Margin), RenewEvery: tick / 10}
-	var b lock.Backend
+	var b backend.Store
 	var err error
 	if phased(p.first()) == migrate.Observe {
 		b, err = legacy.New(nobody, legacy.Config{Mode: legacy.Hardened, Dialect: p.dialect, Terms: terms})

@@ -98,9 +98,13 @@ var apart = map[string]struct {
 	at  skew.Event
 	why string
 }{
-	"EachRuleOfTheServersClockPreventsATrace-a-measured-bound-kept-at-a-fail-over": {
-		skew.Event{At: 6, Who: "ours1", What: "acquire", Result: "takeover"},
-		"the record knows under which run id something was measured, and a backend is given what to believe",
+	"ClaimThatAWatchContradictsIsVoid-observe": {contradicted, claimed},
+	"ClaimThatAWatchContradictsIsVoid-dual":    {contradicted, claimed},
+	"EachRuleOfASilencePreventsATrace-an-attempt-that-began-before-it": {
+		skew.Event{At: 2, Who: "ours1", What: "acquire", Result: "won"}, memberAsks,
+	},
+	"SilentMemberMeetsNoTarget-an-attempt-that-began-before-it": {
+		skew.Event{At: 2, Who: "ours2", What: "acquire", Result: "won"}, memberAsks,
 	},
 	"LookAgeIsOfTheGreatestLease-a-look-a-tick-too-young": {
 		skew.Event{Who: "old1", What: "clock", Arg: -11, HasArg: true, Result: "greatest"}, oneLease,
@@ -118,6 +122,12 @@ var apart = map[string]struct {
 }
 
 var holdersLook = skew.Event{Who: "ours1", What: "sample", Result: "kept"}
+
+var contradicted = skew.Event{At: 2, Who: "ours1", What: "acquire", Result: "takeover"}
+
+const memberAsks = "a member asks, and the replayed client is given phases without one"
+
+const claimed = "a member reads from the record what contradicts its claim, and the replayed client has its terms alone"
 
 const oneLease = "a real old client has one lease for all its attempts"
 

@@ -18,6 +18,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -56,9 +57,9 @@ const rolloutTTL = 20 * time.Second
 
 // attempt tries to acquire the key k and reports whether it was granted. A
 // grant is released.
-func attempt(t *testing.T, b lock.Backend, key string) (granted bool) {
+func attempt(t *testing.T, b backend.Store, key string) (granted bool) {
 	t.Helper()
-	g, err := b.Try(context.Background(), key, rolloutTTL)
+	g, err := b.Contract().Try(context.Background(), key, rolloutTTL)
 	switch {
 	case err == nil:
 		if err := g.Release(context.Background()); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -99,7 +100,7 @@ func (f *argument) Join(name string) *writer {
 	w := &writer{f: f, name: name}
 	var members []quorum.Member
 	for i, m := range join(f.servers) {
-		members = append(members, &delayed{m, w, i})
+		members = append(members, &delayed{m, m.Contract().(quorum.Voter), w, i})
 	}
 	b, err := quorum.New(members, quorum.Config{GreatestTTL: argued, Fences: !f.noFences})
 	if err == nil {
@@ -122,16 +123,19 @@ func (f *argument) Join(name string) *writer {
 // may be late.
 type delayed struct {
 	quorum.Member
+	quorum.Voter
 	w *writer
 	i int
 }
 
-func (d *delayed) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (lock.Grant,
+func (d *delayed) Contract() backend.Backend { return d }
+
+func (d *delayed) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (backend.Grant,
 	error) {
 	if late := d.w.late[d.i]; late != nil {
 		<-late
 	}
-	g, err := d.Member.TryAs(ctx, server, key, token, ttl)
+	g, err := d.Voter.TryAs(ctx, server, key, token, ttl)
 	if slow := d.w.slow; slow != nil {
 		<-slow
 	}

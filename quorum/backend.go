@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Config configures a Backend. Zero is right for every field, if no client
@@ -42,10 +43,23 @@ const defaultGreatestTTL = 30 * time.Second
 // stop every lock.
 const fewest = 3
 
-// Backend takes locks on a majority of members. It is a [lock.Backend] with
-// batched renewal, wake-ups by the members, and fencing numbers if
-// Config.Fences is set.
-type Backend struct {
+// Backend is a quorum for locks on a majority of members. [lock.New] makes a
+// Client of it. Leases have fencing numbers if Config.Fences is set.
+type Backend struct{ engine *engine }
+
+// Contract returns what [lock.New] calls.
+func (b *Backend) Contract() backend.Backend { return b.engine }
+
+// Check asks every member whether it votes.
+func (b *Backend) Check(ctx context.Context) Survey { return b.engine.check(ctx) }
+
+// Close makes a last attempt to give back the votes that no lease needs, joins
+// every goroutine, and closes the members. Keys that are still held free
+// themselves. A [lock.Client] closes its Backend.
+func (b *Backend) Close() error { return b.engine.Close() }
+
+// engine is the contract of a Backend.
+type engine struct {
 	cfg     Config
 	members []*member
 	need    int           // votes of a majority
@@ -79,19 +93,24 @@ func New(members []Member, cfg Config) (*Backend, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
 	}
-	b := &Backend{cfg: cfg, need: majority(len(members)), lingers: leastBrief}
+	b := &engine{cfg: cfg, need: majority(len(members)), lingers: leastBrief}
 	b.life, b.die = context.WithCancel(context.Background())
 	for i, m := range members {
-		b.members = append(b.members, newMember(i, m))
+		own, err := newMember(i, m)
+		if err != nil {
+			return nil, err
+		}
+		b.members = append(b.members, own)
 	}
-	return b, nil
+	return &Backend{b}, nil
 }
 
 func validMembers(members []Member) error {
 	n := len(members)
 	switch {
 	case n < fewest:
-		return fmt.Errorf("quorum: %d members: a quorum needs at least three servers; for one server use package modern", n)
+		return fmt.Errorf(
+			"quorum: %d members: a quorum needs at least three servers; for one server use package modern", n)
 	case n%2 == 0:
 		return fmt.Errorf("quorum: %d members: a lock would need %d votes, so no more servers may be away than with %d members: add or remove one",
 			n, majority(n), n-1)
@@ -113,7 +132,7 @@ func validMembers(members []Member) error {
 }
 
 // begin counts a call in. It returns false after Close.
-func (b *Backend) begin() bool {
+func (b *engine) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -123,10 +142,8 @@ func (b *Backend) begin() bool {
 	return true
 }
 
-// Close makes a last attempt to give back the votes that no lease needs, joins
-// every goroutine, and closes the members. Keys that are still held free
-// themselves.
-func (b *Backend) Close() error {
+// Close is that of the Backend.
+func (b *engine) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
@@ -141,7 +158,7 @@ func (b *Backend) Close() error {
 
 // detached returns a context that outlives ctx and ends with Close. It has the
 // clock of ctx.
-func (b *Backend) detached(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (b *engine) detached(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(b.life, func() { cancel(lock.ErrClosed) })
 	return call, func(cause error) {
@@ -151,7 +168,7 @@ func (b *Backend) detached(ctx context.Context) (context.Context, context.Cancel
 }
 
 // each calls f for all members at once, and returns their errors in order.
-func (b *Backend) each(f func(*member) error) []error {
+func (b *engine) each(f func(*member) error) []error {
 	errs := make([]error, len(b.members))
 	var all sync.WaitGroup
 	for i, m := range b.members {
@@ -161,26 +178,27 @@ func (b *Backend) each(f func(*member) error) []error {
 	return errs
 }
 
-// Tune leaves the times as they are.
-func (b *Backend) Tune(cfg lock.Config) lock.Config { return cfg }
+// Advise leaves the times as they are.
+func (b *engine) Advise(cfg backend.Settings) backend.Settings { return cfg }
 
 // Fits refuses a TTL greater than Config.GreatestTTL, and what a member
 // refuses.
-func (b *Backend) Fits(ttl, renewEvery, margin time.Duration) error {
+func (b *engine) Fits(ttl, renewEvery, margin time.Duration) error {
 	if err := b.fits(ttl); err != nil {
 		return err
 	}
 	for _, m := range b.members {
-		if t, ok := m.Member.(lock.Tuned); ok {
-			if err := t.Fits(ttl, renewEvery, margin); err != nil {
-				return fmt.Errorf("quorum: %s: %w", m, err)
-			}
+		if m.advisor == nil {
+			continue
+		}
+		if err := m.advisor.Fits(ttl, renewEvery, margin); err != nil {
+			return fmt.Errorf("quorum: %s: %w", m, err)
 		}
 	}
 	return nil
 }
 
-func (b *Backend) fits(ttl time.Duration) error {
+func (b *engine) fits(ttl time.Duration) error {
 	if ttl > b.cfg.GreatestTTL {
 		return fmt.Errorf("quorum: TTL %v is more than Config.GreatestTTL (%v), the time for which a server that restarted does not vote", ttl, b.cfg.GreatestTTL)
 	}
@@ -190,14 +208,13 @@ func (b *Backend) fits(ttl time.Duration) error {
 // Timeout is the longest time that a Release takes: twice the members' own,
 // since it may first have to await the reply to an attempt. It is zero if a
 // member names none.
-func (b *Backend) Timeout() time.Duration {
+func (b *engine) Timeout() time.Duration {
 	longest := time.Duration(0)
 	for _, m := range b.members {
-		t, ok := m.Member.(lock.Tuned)
-		if !ok || t.Timeout() == 0 {
+		if m.advisor == nil || m.advisor.Timeout() == 0 {
 			return 0
 		}
-		longest = max(longest, t.Timeout())
+		longest = max(longest, m.advisor.Timeout())
 	}
 	return 2 * longest
 }

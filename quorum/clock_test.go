@@ -22,7 +22,7 @@ func mocked(t *testing.T, cfg quorum.Config) (*clock.Mock, []*server, *lock.Clie
 	servers := newServers(mock, "a", "b", "c")
 	cfg.Clock = mock
 	c, err := lock.New(open(t, servers, cfg), lock.Config{TTL: ttl, Margin: time.Second, Clock: mock,
-		RenewEvery: -1, Wait: -1, HandOvers: -1})
+		RenewEvery: -1, Wait: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +57,11 @@ func TestTrustEndsBeforeTheMajoritysVotes(t *testing.T) {
 	}
 	defer l.Release()
 	other := open(t, servers, quorum.Config{Clock: mock})
-	if _, err := other.Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
+	if _, err := other.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("another client, a margin before the votes end: %v", err)
 	}
 	mock.Add(time.Second)
-	g, err := other.Try(bg, "k", ttl)
+	g, err := other.Contract().Try(bg, "k", ttl)
 	if err != nil {
 		t.Fatalf("another client, after the votes ended: %v", err)
 	}

@@ -75,7 +75,7 @@ func (c *crowds) set(key string, one crowd) {
 
 // rank returns the members in the order in which attempts at a crowded key ask
 // them: by rendezvous hash, which is the same in every process.
-func (b *Backend) rank(key string) []*member {
+func (b *engine) rank(key string) []*member {
 	type ranked struct {
 		m    *member
 		hash uint64

@@ -36,7 +36,8 @@ type nemesis struct {
 	nodes []*node
 
 	// own and mute take the key for the faults that need to know its holder.
-	// mute neither renews nor watches, so it notices nothing.
+	// mute is called when its turn comes, but neither renews nor watches its
+	// votes, so it notices nothing.
 	own, mute *history.Contender
 
 	// rival returns a new client, which knows nothing of the servers.
@@ -160,18 +161,29 @@ func stepClock(one *node, l *lock.Lease) {
 	one.step(faultStep)
 }
 
-// beside takes the key, waits for all votes and lets harm end as many of them
-// as the law allows. So no other client has a vote that harm might end. A new
-// client, which asks all members, tries to take the key. The lease is kept
-// until its votes would have ended by themselves.
+// beside lets harm end votes of one lease.
 func (n *nemesis) beside(holder *history.Contender, harm func(*lock.Lease)) {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
+	for !n.harmed(ctx, holder, harm) {
+		if ctx.Err() != nil {
+			n.t.Error("no lease between faults had all votes")
+			return
+		}
+	}
+}
+
+// harmed takes the key, waits for all votes and lets harm end as many of them
+// as the law allows. So no other client has a vote that harm might end. A new
+// client, which asks all members, tries to take the key. The lease is kept
+// until its votes would have ended by themselves. harmed returns false if the
+// lease ended before it had all votes.
+func (n *nemesis) harmed(ctx context.Context, holder *history.Contender, harm func(*lock.Lease)) bool {
 	asked := history.Now()
 	l, err := holder.Client.Acquire(ctx, history.Key)
 	if err != nil {
 		n.t.Errorf("the key could not be taken between faults: %v", err)
-		return
+		return true
 	}
 	var after time.Time
 	holder.Hold(l, asked, func(int) <-chan time.Time {
@@ -186,9 +198,7 @@ func (n *nemesis) beside(holder *history.Contender, harm func(*lock.Lease)) {
 		}
 		return time.After(20 * time.Millisecond)
 	})
-	if after.IsZero() {
-		n.t.Logf("  no harm was done: the lease ended before it had all votes: %v", l.Err())
-	}
+	return !after.IsZero()
 }
 
 // challenge tries to take the key for half a TTL.
@@ -265,7 +275,7 @@ func contendUnderFaults(t *testing.T, fences bool, faults int) {
 		return contender(rivals, s.client(t, nodes))
 	}
 	silent := s
-	silent.member.Wake, silent.lock.RenewEvery = lock.WakeOff, -1
+	silent.unwatched, silent.lock.RenewEvery = true, -1
 	n.mute = contender(51, silent.client(t, nodes))
 	n.run(faults)
 	h.GoesOn(t)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // number gives the grant its fencing number, in a second round. The number is
@@ -44,7 +44,7 @@ func (g *grant) choose() (stood []int, err error) {
 		if v.state != stands {
 			continue
 		}
-		f, ok := v.grant.(lock.Fenced)
+		f, ok := v.grant.(backend.Fenced)
 		if !ok || f.Fence() <= 0 {
 			return nil, fmt.Errorf(
 				"quorum: key %q: %s draws no fencing numbers; set modern.Config.Fence on every member",
@@ -69,7 +69,7 @@ func (g *grant) raise(ctx context.Context, i int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case errors.Is(err, lock.ErrLost):
+	case errors.Is(err, backend.ErrLost):
 		g.lost(i, granted)
 	case err == nil && g.votes[i].grant == granted:
 		g.votes[i].raised = true

@@ -7,10 +7,11 @@ import (
 	"testing/synctest"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
-func fence(g lock.Grant) int64 { return g.(lock.Fenced).Fence() }
+func fence(g backend.Grant) int64 { return g.(backend.Fenced).Fence() }
 
 // TestFencesIncreaseWhereMembersDisagree is the counterexample to one round. A
 // member far ahead votes for the first holder and not for the second, whose
@@ -62,7 +63,7 @@ func TestNumberIsWrittenOnlyBesideItsToken(t *testing.T) {
 			frees = append(frees, s.holdOp("raise"))
 		}
 		done := make(chan error, 1)
-		go func() { _, err := b.Try(bg, "k", ttl); done <- err }()
+		go func() { _, err := b.Contract().Try(bg, "k", ttl); done <- err }()
 		synctest.Wait()
 		for _, s := range w.servers[:2] {
 			s.drop("k")
@@ -89,7 +90,7 @@ func TestLateVoteOfALostAttemptIsGivenBack(t *testing.T) {
 		b := w.open(quorum.Config{Fences: true})
 		free, free2, vote := w.at("a").holdOp("raise"), w.at("b").holdOp("raise"), w.at("c").holdOp("try")
 		done := make(chan error, 1)
-		go func() { _, err := b.Try(bg, "k", ttl); done <- err }()
+		go func() { _, err := b.Contract().Try(bg, "k", ttl); done <- err }()
 		synctest.Wait()
 		free3 := w.at("c").holdOp("raise")
 		vote()
@@ -141,9 +142,9 @@ func TestLateVoteGetsTheNumber(t *testing.T) {
 		free, free2 := w.at("d").hold(), w.at("e").hold()
 		free3 := w.at("c").holdOp("raise")
 		b := w.open(quorum.Config{Fences: true})
-		done := make(chan lock.Grant, 1)
+		done := make(chan backend.Grant, 1)
 		go func() {
-			g, err := b.Try(bg, "k", ttl)
+			g, err := b.Contract().Try(bg, "k", ttl)
 			if err != nil {
 				w.Error(err)
 			}

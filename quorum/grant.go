@@ -8,15 +8,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one acquisition of one key: a token, and what each member has of it.
 type grant struct {
-	b     *Backend
+	b     *engine
 	key   string
-	token string    // the key's value on every member
-	term  lock.Term // of the acquisition
+	token string       // the key's value on every member
+	term  backend.Term // of the acquisition
 	fence int64
 
 	mu      sync.Mutex
@@ -34,11 +34,11 @@ type grant struct {
 // vote is what one member has of a grant.
 type vote struct {
 	state  state
-	grant  lock.Grant // the member's; set if the key carries, or may carry, the token
-	fresh  bool       // taken late or again, and no renewal has confirmed it
-	busy   bool       // a renewal is under way
-	failed bool       // an attempt to give it back failed
-	raised bool       // the member has the fencing number
+	grant  backend.Grant // the member's; set if the key carries, or may carry, the token
+	fresh  bool          // taken late or again, and no renewal has confirmed it
+	busy   bool          // a renewal is under way
+	failed bool          // an attempt to give it back failed
+	raised bool          // the member has the fencing number
 }
 
 // counts reports whether the vote says that no other client held since the
@@ -68,15 +68,15 @@ const (
 
 // doubt is an attempt of unknown outcome that a later one replaced.
 type doubt struct {
-	index int        // of the member
-	grant lock.Grant // the member's
+	index int           // of the member
+	grant backend.Grant // the member's
 }
 
 // mostDoubts bounds the doubts of a grant. Older ones than these have long been
 // executed or lost.
 const mostDoubts = 16
 
-func (b *Backend) newGrant(key string, ttl time.Duration) *grant {
+func (b *engine) newGrant(key string, ttl time.Duration) *grant {
 	token := newToken()
 	if b.cfg.Note != "" {
 		token += " " + b.cfg.Note
@@ -85,13 +85,13 @@ func (b *Backend) newGrant(key string, ttl time.Duration) *grant {
 		news: make(chan struct{})}
 }
 
-func (g *grant) Token() string   { return g.token }
-func (g *grant) Fence() int64    { return g.fence }
-func (g *grant) Term() lock.Term { return g.term }
+func (g *grant) Token() string      { return g.token }
+func (g *grant) Fence() int64       { return g.fence }
+func (g *grant) Term() backend.Term { return g.term }
 
 // Share lets the next holder of this process use the same votes, if there are
 // no fencing numbers.
-func (g *grant) Share() (lock.Grant, bool) {
+func (g *grant) Share() (backend.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g, !g.over && !g.b.cfg.Fences
@@ -118,7 +118,7 @@ func (g *grant) confirmed() (n int) {
 }
 
 // confirm lets vote i count, which had this grant of the member.
-func (g *grant) confirm(i int, granted lock.Grant) {
+func (g *grant) confirm(i int, granted backend.Grant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if v := &g.votes[i]; v.grant == granted && v.state == stands {
@@ -157,7 +157,8 @@ func (g *grant) take(ctx context.Context, i int, ttl time.Duration) error {
 	v.state = asked
 	g.mu.Unlock()
 	granted, err := g.b.vote(ctx, m, g.key, g.token, ttl)
-	if held := (*lock.HeldError)(nil); errors.As(err, &held) && held.Owner == g.token && before.grant != nil {
+	if held := (*backend.HeldError)(nil); errors.As(err, &held) && held.Owner == g.token &&
+		before.grant != nil {
 		granted, err = before.grant, nil // an earlier attempt was executed after all
 	}
 	g.mu.Lock()
@@ -182,19 +183,19 @@ func (g *grant) take(ctx context.Context, i int, ttl time.Duration) error {
 
 // raiseAnew writes the grant's number to a member that voted late, or again. A
 // vote without the number would let a smaller one follow.
-func raiseAnew(ctx context.Context, m *member, granted lock.Grant, number int64) error {
+func raiseAnew(ctx context.Context, m *member, granted backend.Grant, number int64) error {
 	err := m.Raise(ctx, granted, number)
-	if err != nil && !errors.Is(err, lock.ErrLost) {
-		return &lock.UnsureError{Grant: granted, Err: err}
+	if err != nil && !errors.Is(err, backend.ErrLost) {
+		return &backend.UnsureError{Grant: granted, Err: err}
 	}
 	return err
 }
 
 // keep records the outcome of an attempt to get vote i, which was before. g.mu
 // is held.
-func (g *grant) keep(i int, before vote, granted lock.Grant, err error) {
+func (g *grant) keep(i int, before vote, granted backend.Grant, err error) {
 	v := &g.votes[i]
-	var open *lock.UnsureError
+	var open *backend.UnsureError
 	switch {
 	case err == nil:
 		v.state, v.grant, v.fresh = stands, granted, g.granted
@@ -220,7 +221,7 @@ func (g *grant) keep(i int, before vote, granted lock.Grant, err error) {
 
 // lost records that vote i, which had this grant of the member, is gone. g.mu
 // is held.
-func (g *grant) lost(i int, granted lock.Grant) {
+func (g *grant) lost(i int, granted backend.Grant) {
 	if v := &g.votes[i]; v.grant == granted && v.state == stands {
 		v.state, v.grant = none, nil
 	}
@@ -241,11 +242,12 @@ type lostError struct {
 }
 
 func (e *lostError) Error() string {
-	return fmt.Sprintf("%v: key %q has %d of the %d votes that it needs, of %d members", lock.ErrLost, e.key,
+	return fmt.Sprintf("%v: key %q has %d of the %d votes that it needs, of %d members", backend.ErrLost,
+		e.key,
 		e.left, e.need, e.votes)
 }
 
-func (e *lostError) Unwrap() error { return lock.ErrLost }
+func (e *lostError) Unwrap() error { return backend.ErrLost }
 
 func (g *grant) lostWith(left int) error {
 	return &lostError{key: g.key, left: left, votes: len(g.votes), need: g.b.need}
@@ -253,5 +255,5 @@ func (g *grant) lostWith(left int) error {
 
 var (
 	errForeignGrant = errors.New("quorum: this grant belongs to another backend")
-	errOver         = fmt.Errorf("quorum: %w: the lease was given back", lock.ErrLost)
+	errOver         = fmt.Errorf("quorum: %w: the lease was given back", backend.ErrLost)
 )

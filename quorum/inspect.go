@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Info is the Detail of [Backend.Describe].
+// Info is the Detail of [lock.Client.Inspect].
 type Info struct {
 	Key   string
 	Votes []Vote // in the order of the members
@@ -19,17 +20,17 @@ type Info struct {
 // Vote is what one member has on a key.
 type Vote struct {
 	Member string
-	Info   lock.Info // what the member says of the key
-	Err    error     // why the member said nothing
+	Info   backend.Info // what the member says of the key
+	Err    error        // why the member said nothing
 }
 
 var errNoLook = errors.New("this member cannot be inspected")
 
 // Describe asks every member what it has on key. Its Detail is an [Info]. Its
 // Value is the one that most members have.
-func (b *Backend) Describe(ctx context.Context, key string) (lock.Info, error) {
+func (b *engine) Describe(ctx context.Context, key string) (backend.Info, error) {
 	if key == "" {
-		return lock.Info{}, errors.New("quorum: key is empty")
+		return backend.Info{}, errors.New("quorum: key is empty")
 	}
 	votes := make([]Vote, len(b.members))
 	errs := b.each(func(m *member) error {
@@ -46,17 +47,18 @@ func (b *Backend) Describe(ctx context.Context, key string) (lock.Info, error) {
 		}
 	}
 	if silent > len(votes)-b.need {
-		return lock.Info{}, fmt.Errorf("quorum: could not look at key %q: %d of %d members did not answer: %w",
+		return backend.Info{}, fmt.Errorf(
+			"quorum: could not look at key %q: %d of %d members did not answer: %w",
 			key, silent, len(votes), errors.Join(errs...))
 	}
-	info := lock.Info{Key: key, Detail: Info{Key: key, Votes: votes}}
+	info := backend.Info{Key: key, Detail: Info{Key: key, Votes: votes}}
 	info.Value, info.Held = b.seen(votes)
 	return info, nil
 }
 
 // seen returns the value that most members have, and what an attempt would
 // find: nil, or why the key is held.
-func (b *Backend) seen(votes []Vote) (value string, held error) {
+func (b *engine) seen(votes []Vote) (value string, held error) {
 	counts := map[string]int{}
 	var lefts []time.Duration
 	free, first := 0, error(nil)
@@ -69,7 +71,7 @@ func (b *Backend) seen(votes []Vote) (value string, held error) {
 			if counts[v.Info.Value]++; counts[v.Info.Value] > counts[value] {
 				value, first = v.Info.Value, v.Info.Held
 			}
-			if h := (*lock.HeldError)(nil); errors.As(v.Info.Held, &h) && h.Left > 0 {
+			if h := (*backend.HeldError)(nil); errors.As(v.Info.Held, &h) && h.Left > 0 {
 				lefts = append(lefts, h.Left)
 			}
 		}
@@ -77,7 +79,7 @@ func (b *Backend) seen(votes []Vote) (value string, held error) {
 	if free >= b.need || first == nil {
 		return value, nil
 	}
-	var one *lock.HeldError
+	var one *backend.HeldError
 	if !errors.As(first, &one) {
 		return value, first
 	}
@@ -96,7 +98,7 @@ func (b *Backend) seen(votes []Vote) (value string, held error) {
 // ForceRelease deletes key on every member on which its value is exactly value,
 // also if a client holds it. It reports whether a member deleted it. The error
 // names the members that did not answer.
-func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+func (b *engine) ForceRelease(ctx context.Context, key, value string) (bool, error) {
 	deleted := make([]bool, len(b.members))
 	errs := b.each(func(m *member) (err error) {
 		if m.looks == nil {
@@ -111,11 +113,14 @@ func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, er
 }
 
 var (
-	_ lock.Backend       = (*Backend)(nil)
-	_ lock.BatchExtender = (*Backend)(nil)
-	_ lock.Waker         = (*Backend)(nil)
-	_ lock.Tuned         = (*Backend)(nil)
-	_ lock.Inspector     = (*Backend)(nil)
-	_ lock.Fenced        = (*grant)(nil)
-	_ lock.Sharer        = (*grant)(nil)
+	_ backend.Store         = (*Backend)(nil)
+	_ backend.Backend       = (*engine)(nil)
+	_ backend.Queuer        = (*engine)(nil)
+	_ io.Closer             = (*engine)(nil)
+	_ backend.BatchExtender = (*engine)(nil)
+	_ backend.Waker         = (*engine)(nil)
+	_ backend.Advisor       = (*engine)(nil)
+	_ backend.Inspector     = (*engine)(nil)
+	_ backend.Fenced        = (*grant)(nil)
+	_ backend.Sharer        = (*grant)(nil)
 )

@@ -6,6 +6,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/quorum"
 )
@@ -27,7 +28,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 			locktest.RunInBubbles(t, locktest.Traits{Barging: true}, func(t *testing.T) *locktest.World {
 				servers := newServers(lock.Machine, c.names...)
 				return &locktest.World{
-					Backend: func() lock.Backend {
+					Backend: func() backend.Store {
 						b, err := quorum.New(join(servers), c.cfg)
 						if err != nil {
 							t.Fatal(err)

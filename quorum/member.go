@@ -9,16 +9,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Member is one server of a quorum. A modern.Backend is a Member. If a Member
-// also implements [lock.BatchExtender], [lock.Waker], [lock.Tuned],
-// [lock.Inspector] or io.Closer, the Backend uses that. Each call returns
-// within a few seconds, whatever the server does.
+// Member is one server of a quorum, as a program opened it. A *modern.Backend
+// is a Member if its Config has a Name.
 type Member interface {
+	// Contract returns a [Voter].
+	backend.Store
+
 	// String names the server in errors. No two members have the same name.
 	String() string
+}
+
+// Voter is the contract of a [Member]. If it also implements
+// [backend.BatchExtender], [backend.Waker], [backend.Advisor],
+// [backend.Inspector] or io.Closer, the quorum uses that. Each call returns
+// within a few seconds, whatever the server does.
+type Voter interface {
+	backend.Backend
 
 	// Ready returns the id of the server's present run and its version, as far
 	// as the server said them. It asks the server once for each connection. The
@@ -30,26 +39,29 @@ type Member interface {
 	//     server can be no member at all.
 	Ready(ctx context.Context, age time.Duration) (server, version string, err error)
 
-	// TryAs is [lock.Backend.Try] with a token of the caller's, which becomes
-	// the key's whole value. It sends the command only over a connection on
-	// which Ready got this server id. If a [lock.HeldError] names an Owner,
-	// that is the key's value.
-	TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (lock.Grant, error)
+	// TryAs is [backend.Backend.Try] with a token of the caller's, which
+	// becomes the key's whole value. It sends the command only over a
+	// connection on which Ready got this server id. If a [backend.HeldError]
+	// names an Owner, that is the key's value.
+	TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (backend.Grant, error)
 
 	// Raise makes the member's next fencing number greater than number, if the
 	// key still carries the token of g. If it does not, the error wraps
-	// [lock.ErrLost].
-	Raise(ctx context.Context, g lock.Grant, number int64) error
+	// [backend.ErrLost].
+	Raise(ctx context.Context, g backend.Grant, number int64) error
 }
 
-// member is a Member and what is known of it.
+// member is a Voter and what is known of it.
 type member struct {
-	Member
+	Voter
+	name    string
 	index   int
-	batch   lock.BatchExtender // nil: grants are renewed one by one
-	waker   lock.Waker         // nil: the member cannot report changes
-	looks   lock.Inspector     // nil: keys cannot be inspected
-	mending atomic.Bool        // a goroutine takes missing votes again
+	batch   backend.BatchExtender // nil: grants are renewed one by one
+	waker   backend.Waker         // nil: the member cannot report changes
+	looks   backend.Inspector     // nil: keys cannot be inspected
+	advisor backend.Advisor       // nil: the member has no bounds
+	queue   queuer                // nil: the member's server has no queue
+	mending atomic.Bool           // a goroutine takes missing votes again
 
 	mu      sync.Mutex
 	server  string // id of the run that answered last
@@ -57,18 +69,28 @@ type member struct {
 	trouble error // why the member did not answer last; nil: it answered
 }
 
-func newMember(index int, m Member) *member {
-	own := &member{Member: m, index: index}
-	own.batch, _ = m.(lock.BatchExtender)
-	own.waker, _ = m.(lock.Waker)
-	own.looks, _ = m.(lock.Inspector)
-	return own
+func newMember(index int, m Member) (*member, error) {
+	contract := m.Contract()
+	voter, ok := contract.(Voter)
+	if !ok {
+		return nil, fmt.Errorf("quorum: the server %s cannot vote: the contract of its backend, a %T, is no Voter; use package modern",
+			m, contract)
+	}
+	own := &member{Voter: voter, name: m.String(), index: index}
+	own.batch, _ = contract.(backend.BatchExtender)
+	own.waker, _ = contract.(backend.Waker)
+	own.looks, _ = contract.(backend.Inspector)
+	own.advisor, _ = contract.(backend.Advisor)
+	own.queue, _ = contract.(queuer)
+	return own, nil
 }
+
+func (m *member) String() string { return m.name }
 
 // answered records what became of a call: nil and "held" are answers, an error
 // of another kind is none.
 func (m *member) answered(err error) {
-	if errors.Is(err, lock.ErrHeld) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, backend.ErrHeld) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
 	m.mu.Lock()
@@ -95,11 +117,12 @@ func (m *member) id() string {
 }
 
 // extend renews grants of this member.
-func (m *member) extend(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+func (m *member) extend(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
 	if m.batch != nil {
 		return m.batch.ExtendAll(ctx, gs, ttl)
 	}
-	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
 	for i, g := range gs {
 		terms[i], errs[i] = g.Extend(ctx, ttl)
 	}
@@ -107,7 +130,7 @@ func (m *member) extend(ctx context.Context, gs []lock.Grant, ttl time.Duration)
 }
 
 func (m *member) close() error {
-	if c, ok := m.Member.(io.Closer); ok {
+	if c, ok := m.Voter.(io.Closer); ok {
 		return c.Close()
 	}
 	return nil
@@ -154,7 +177,7 @@ func (e *twinError) Error() string {
 func (e *twinError) Passing() bool { return false }
 
 // ready asks whether m may vote now, and returns the id of its server.
-func (b *Backend) ready(ctx context.Context, m *member) (string, error) {
+func (b *engine) ready(ctx context.Context, m *member) (string, error) {
 	server, version, err := m.Ready(ctx, b.cfg.GreatestTTL)
 	if twin := b.claims.claim(m, server); twin != nil {
 		err = twin
@@ -171,7 +194,7 @@ func (b *Backend) ready(ctx context.Context, m *member) (string, error) {
 // member. All votes have one token, so that server would renew them twice. A
 // message is sent only over a new connection. If the reply takes longer than
 // most, nobody knows, and twin returns nil.
-func (b *Backend) twin(ctx context.Context, m *member, most time.Duration) error {
+func (b *engine) twin(ctx context.Context, m *member, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	_, err := b.ready(ctx, m)
@@ -182,7 +205,7 @@ func (b *Backend) twin(ctx context.Context, m *member, most time.Duration) error
 }
 
 // vote asks m for its vote.
-func (b *Backend) vote(ctx context.Context, m *member, key, token string, ttl time.Duration) (lock.Grant,
+func (b *engine) vote(ctx context.Context, m *member, key, token string, ttl time.Duration) (backend.Grant,
 	error) {
 	server, err := b.ready(ctx, m)
 	if err != nil {

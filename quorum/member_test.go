@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -51,7 +52,7 @@ func TestTTLBeyondTheGreatestIsRefused(t *testing.T) {
 		if err := w.refused(b); err == nil || !strings.Contains(err.Error(), "GreatestTTL") {
 			w.Errorf("Try: %v", err)
 		}
-		g, err := b.Try(bg, "k", time.Second)
+		g, err := b.Contract().Try(bg, "k", time.Second)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -196,12 +197,12 @@ func TestTooFewAnswersAreNoHolder(t *testing.T) {
 func TestInspectShowsWhatEachMemberHas(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {
 		b := w.open(quorum.Config{})
-		if info, err := b.Describe(bg, "k"); err != nil || info.Held != nil {
+		if info, err := b.Contract().(backend.Inspector).Describe(bg, "k"); err != nil || info.Held != nil {
 			w.Errorf("a free key: %+v, %v", info, err)
 		}
 		g := w.take(b)
 		w.at("c").set("k", "other", time.Hour)
-		info, err := b.Describe(bg, "k")
+		info, err := b.Contract().(backend.Inspector).Describe(bg, "k")
 		var held *lock.HeldError
 		if err != nil || info.Value != g.Token() || !errors.As(info.Held, &held) || held.Left != ttl {
 			w.Errorf("a held key: %+v, %v", info, err)
@@ -211,20 +212,21 @@ func TestInspectShowsWhatEachMemberHas(t *testing.T) {
 			w.Errorf("votes %+v", votes)
 		}
 		w.at("b").drop("k")
-		if info, _ := b.Describe(bg, "k"); !strings.Contains(info.Held.Error(), "1 of 3 votes") {
+		if info, _ := b.Contract().(backend.Inspector).Describe(bg, "k"); !strings.Contains(info.Held.Error(),
+			"1 of 3 votes") {
 			w.Errorf("a split key: %v", info.Held)
 		}
 		w.at("b").fail("describe", errAway, false)
 		w.at("a").fail("describe", errAway, false)
-		if _, err := b.Describe(bg, "k"); err == nil {
+		if _, err := b.Contract().(backend.Inspector).Describe(bg, "k"); err == nil {
 			w.Error("two members are away, and the key was described")
 		}
-		deleted, err := b.ForceRelease(bg, "k", "other")
+		deleted, err := b.Contract().(backend.Inspector).ForceRelease(bg, "k", "other")
 		if err != nil || !deleted {
 			w.Errorf("ForceRelease: %v, %v", deleted, err)
 		}
 		w.want("after ForceRelease", "x--", g.Token())
-		deleted, err = b.ForceRelease(bg, "k", "nobody")
+		deleted, err = b.Contract().(backend.Inspector).ForceRelease(bg, "k", "nobody")
 		if err != nil || deleted {
 			w.Errorf("ForceRelease of another value: %v, %v", deleted, err)
 		}

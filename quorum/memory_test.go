@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -161,6 +162,10 @@ func (s *server) forgetCalls() {
 func (s *server) do(ctx context.Context, op string, f func()) (err error, ran bool) {
 	s.mu.Lock()
 	s.calls = append(s.calls, op)
+	// A waiter that asks without a pause stops virtual time: no test would end.
+	if len(s.calls) > 100_000 {
+		panic("server " + s.name + " was asked too often: " + op)
+	}
 	gate := s.gate
 	if s.gated != "" && s.gated != op {
 		gate = nil
@@ -206,6 +211,13 @@ type client struct {
 
 var _ quorum.Member = (*client)(nil)
 
+func (c *client) Contract() backend.Backend { return c }
+
+// Try is not used: a quorum gives its own token to TryAs.
+func (c *client) Try(context.Context, string, time.Duration) (backend.Grant, error) {
+	return nil, errors.ErrUnsupported
+}
+
 type youngError struct{ in time.Duration }
 
 func (e youngError) Error() string          { return "too young" }
@@ -244,12 +256,12 @@ func (c *client) Ready(ctx context.Context, age time.Duration) (server, version 
 	return server, version, err
 }
 
-func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (lock.Grant,
+func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (backend.Grant,
 	error) {
 	if ttl < time.Millisecond {
 		return nil, errors.New("TTL is too short")
 	}
-	g := &memGrant{c: c, key: key, token: token, term: lock.Term{Sent: lock.Mark(ctx), TTL: ttl}}
+	g := &memGrant{c: c, key: key, token: token, term: backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}}
 	var refusal error
 	err, ran := c.do(ctx, "try", func() {
 		c.attempts++
@@ -272,7 +284,7 @@ func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.
 	})
 	switch {
 	case err != nil && (ran || ctx.Err() != nil):
-		return nil, &lock.UnsureError{Grant: g, Err: err}
+		return nil, &backend.UnsureError{Grant: g, Err: err}
 	case err != nil:
 		return nil, err
 	case refusal != nil:
@@ -281,7 +293,7 @@ func (c *client) TryAs(ctx context.Context, server, key, token string, ttl time.
 	return g, nil
 }
 
-func (c *client) Raise(ctx context.Context, granted lock.Grant, number int64) (err error) {
+func (c *client) Raise(ctx context.Context, granted backend.Grant, number int64) (err error) {
 	g := granted.(*memGrant)
 	lost, _ := c.do(ctx, "raise", func() {
 		if !c.ours(g) {
@@ -298,41 +310,42 @@ type memGrant struct {
 	c     *client
 	key   string
 	token string
-	term  lock.Term
+	term  backend.Term
 	fence int64
 
 	attempt int // which one of the server's
 }
 
-func (g *memGrant) Token() string   { return g.token }
-func (g *memGrant) Term() lock.Term { return g.term }
-func (g *memGrant) Fence() int64    { return g.fence }
+func (g *memGrant) Token() string      { return g.token }
+func (g *memGrant) Term() backend.Term { return g.term }
+func (g *memGrant) Fence() int64       { return g.fence }
 
 func (s *server) ours(g *memGrant) bool {
 	e := s.live(g.key)
 	return e != nil && e.value == g.token
 }
 
-func (g *memGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.c.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *memGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.c.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
-func (c *client) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
-	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
-	sent := lock.Mark(ctx)
+func (c *client) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
+	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
+	sent := backend.ReadClock(ctx)
 	err, _ := c.do(ctx, "extend", func() {
 		for i := range gs {
 			if g := gs[i].(*memGrant); c.ours(g) {
 				c.keys[g.key].ends = c.clock.Now().Add(ttl)
-				terms[i] = lock.Term{Sent: sent, TTL: ttl}
+				terms[i] = backend.Term{Sent: sent, TTL: ttl}
 			} else {
 				errs[i] = fmt.Errorf("%w: not ours", lock.ErrLost)
 			}
 		}
 	})
 	if err != nil {
-		return make([]lock.Term, len(gs)), slices.Repeat([]error{err}, len(gs))
+		return make([]backend.Term, len(gs)), slices.Repeat([]error{err}, len(gs))
 	}
 	return terms, errs
 }
@@ -373,7 +386,7 @@ func (s *server) arm(key string, wake func()) (cancel func()) {
 	}
 }
 
-func (c *client) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (c *client) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	lost, _ := c.do(ctx, "watch", func() {
 		for i := range gs {
@@ -401,7 +414,7 @@ func (c *client) disarm(g *memGrant) {
 	c.watches[g.key] = slices.DeleteFunc(c.watches[g.key], func(o *watching) bool { return o == w })
 }
 
-func (c *client) Unwatch(granted lock.Grant) {
+func (c *client) Unwatch(granted backend.Grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.disarm(granted.(*memGrant))

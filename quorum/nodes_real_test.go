@@ -15,6 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
 )
@@ -103,6 +104,8 @@ type setup struct {
 	lock   lock.Config
 	pools  func(i int, n *node) *redis.Pool // default: the node's wire
 	linger bool                             // attempts wait for all votes, so all count
+
+	unwatched bool // holders do not hear of changes to their key; waiters do
 }
 
 // backend returns the backend of one process.
@@ -138,7 +141,14 @@ func (s setup) backend(t *testing.T, nodes []*node) *quorum.Backend {
 func (s setup) client(t *testing.T, nodes []*node) *lock.Client {
 	t.Helper()
 	b := s.backend(t, nodes)
-	c, err := lock.New(b, s.lock)
+	var used backend.Backend = b.Contract()
+	if s.unwatched {
+		used = struct {
+			backend.Backend
+			backend.Queuer
+		}{used, used.(backend.Queuer)}
+	}
+	c, err := lock.New(backend.Of(used), s.lock)
 	if err != nil {
 		t.Fatal(err)
 	}

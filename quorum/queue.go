@@ -5,41 +5,46 @@ import (
 	"errors"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Waiters of different processes wait in a queue on one member's server: the
 // first one in the order in which attempts at a crowded key ask the members. A
-// release calls the first waiter. When that one has this member's vote, it asks
-// the others. So any number of waiters neither split the votes nor all wake at
-// each release.
+// release gives this member's vote to the first waiter, which then asks the
+// others. So any number of waiters neither split the votes nor all wake at each
+// release.
 //
 // The queue decides nothing: an attempt without a place may overtake it, and a
 // lock needs a majority as ever. If the member is away, waiters make attempts
 // without a place.
 
-// queuer is a member with a queue on its server, as a modern.Backend has. The
+// queuer is a Voter with a queue on its server, as package modern has. The
 // tokens of the place end in note, if that is not empty.
 type queuer interface {
-	EnterAs(ctx context.Context, key, note string) (lock.Place, error)
+	EnterAs(ctx context.Context, key, note string) (backend.Place, error)
 }
 
 // lookEvery is how often a waiter asks at least. The queue's member may be away
 // without a sign, and the others still be a majority.
 const lookEvery = 2 * time.Second
 
+// First is Try.
+func (b *engine) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return b.Try(ctx, key, ttl)
+}
+
 // Enter prepares a place in the queue of key.
-func (b *Backend) Enter(_ context.Context, key string) (lock.Place, error) {
+func (b *engine) Enter(_ context.Context, key string) (backend.Place, error) {
 	return &place{b: b, key: key}, nil
 }
 
 // place is a waiter of this process.
 type place struct {
-	b   *Backend
+	b   *engine
 	key string
 
 	// line is the place in the queue of member at; nil: none.
-	line lock.Place
+	line backend.Place
 	at   *member
 
 	// outside is a member on whose server another client has the key, although
@@ -49,7 +54,7 @@ type place struct {
 }
 
 // Try makes an attempt from this place. Its errors are those of Backend.Try.
-func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	b := p.b
 	if err := b.mayTry(ctx, p.key, ttl); err != nil {
 		return nil, err
@@ -61,7 +66,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	}
 	vote, err := p.line.Try(ctx, ttl)
 	p.at.answered(err)
-	var held *lock.HeldError
+	var held *backend.HeldError
 	switch {
 	case err == nil:
 	case !isUnsure(err) && errors.As(err, &held):
@@ -91,8 +96,8 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 
 // wait keeps the place of a try that found the key held by another client. If
 // that client may have this vote only, the other members are asked too.
-func (p *place) wait(ctx context.Context, ttl time.Duration, held *lock.HeldError) (lock.Grant, error) {
-	now := lock.Mark(ctx).Elapsed
+func (p *place) wait(ctx context.Context, ttl time.Duration, held *backend.HeldError) (backend.Grant, error) {
+	now := backend.ReadClock(ctx).Elapsed
 	known, _ := p.b.crowds.of(p.key, now)
 	known = known.met(held.Owner, now)
 	p.b.crowds.set(p.key, known)
@@ -117,15 +122,14 @@ func (p *place) stand(ctx context.Context) (server string) {
 	}
 	p.outside = nil
 	for _, m := range p.b.rank(p.key) {
-		q, ok := m.Member.(queuer)
-		if !ok || m.isAway() {
+		if m.queue == nil || m.isAway() {
 			continue
 		}
 		server, err := p.b.ready(ctx, m)
 		if err != nil {
 			continue
 		}
-		if p.line, err = q.EnterAs(ctx, p.key, p.b.cfg.Note); err == nil {
+		if p.line, err = m.queue.EnterAs(ctx, p.key, p.b.cfg.Note); err == nil {
 			p.at = m
 			return server
 		}
@@ -135,7 +139,7 @@ func (p *place) stand(ctx context.Context) (server string) {
 }
 
 // alone makes an attempt without the queue.
-func (p *place) alone(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) alone(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	g, err := p.b.Try(ctx, p.key, ttl)
 	return g, again(err)
 }
@@ -143,7 +147,7 @@ func (p *place) alone(ctx context.Context, ttl time.Duration) (lock.Grant, error
 // giveUp leaves the queue after an error of its member. A vote that this place
 // may have there is given back in the background.
 func (p *place) giveUp(ctx context.Context, ttl time.Duration, err error) {
-	var open *lock.UnsureError
+	var open *backend.UnsureError
 	if errors.As(err, &open) && open.Grant != nil {
 		g := p.b.newGrant(p.key, ttl)
 		g.mu.Lock()
@@ -169,7 +173,7 @@ func (p *place) desert(ctx context.Context) {
 }
 
 // has records that member i has voted, for a token of its own choice.
-func (a *attempt) has(i int, granted lock.Grant) {
+func (a *attempt) has(i int, granted backend.Grant) {
 	a.g.token = granted.Token()
 	a.g.votes[i] = vote{state: stands, grant: granted}
 	a.asked[i], a.took = true, 1
@@ -180,7 +184,7 @@ func (a *attempt) has(i int, granted lock.Grant) {
 func (a *attempt) winner() *member {
 	owners := map[string]int{}
 	for i, err := range a.errs {
-		var held *lock.HeldError
+		var held *backend.HeldError
 		if !errors.As(err, &held) {
 			continue
 		}
@@ -193,14 +197,14 @@ func (a *attempt) winner() *member {
 
 // again makes the Client ask again soon after a HeldError.
 func again(err error) error {
-	var held *lock.HeldError
+	var held *backend.HeldError
 	if errors.As(err, &held) && !isUnsure(err) {
 		recheck(held)
 	}
 	return err
 }
 
-func recheck(held *lock.HeldError) *lock.HeldError {
+func recheck(held *backend.HeldError) *backend.HeldError {
 	if held.Again <= 0 || held.Again > lookEvery {
 		held.Again = lookEvery
 	}
@@ -229,5 +233,3 @@ func (p *place) Leave(ctx context.Context) error {
 	}
 	return line.Leave(ctx)
 }
-
-var _ lock.Queuer = (*Backend)(nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -20,7 +21,9 @@ type lining struct {
 	places []*standing
 }
 
-func (l *lining) EnterAs(_ context.Context, key, note string) (lock.Place, error) {
+func (l *lining) Contract() backend.Backend { return l }
+
+func (l *lining) EnterAs(_ context.Context, key, note string) (backend.Place, error) {
 	token := strings.TrimSpace(fmt.Sprintf("place-%s-%d %s", l.name, len(l.places), note))
 	p := &standing{m: l, key: key, token: token}
 	l.places = append(l.places, p)
@@ -34,7 +37,7 @@ type standing struct {
 	before     func() // called before the next try is sent
 }
 
-func (p *standing) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *standing) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	if p.before != nil {
 		p.before()
 	}
@@ -55,11 +58,11 @@ type queue struct {
 	*world
 	b       *quorum.Backend
 	members []*lining
-	place   lock.Place
+	place   backend.Place
 }
 
 // enter opens a backend and tries a place once, while holder has k.
-func (w *world) enter(cfg quorum.Config, holder lock.Grant) *queue {
+func (w *world) enter(cfg quorum.Config, holder backend.Grant) *queue {
 	w.Helper()
 	q := &queue{world: w}
 	var all []quorum.Member
@@ -77,7 +80,7 @@ func (w *world) enter(cfg quorum.Config, holder lock.Grant) *queue {
 		}
 	})
 	w.refused(q.b) // now the servers are known
-	if q.place, err = q.b.Enter(bg, "k"); err != nil {
+	if q.place, err = q.b.Contract().(backend.Queuer).Enter(bg, "k"); err != nil {
 		w.Fatal(err)
 	}
 	q.mustWait()
@@ -151,8 +154,8 @@ func TestWaiterAsksOthersWhenItsTurnHasCome(t *testing.T) {
 				w.Errorf("token %q of a place with %q and note %q", g.Token(), s.token, cfg.Note)
 			}
 			w.want("taken", "xxx", s.token)
-			if f, _ := g.(lock.Fenced); cfg.Fences && f.Fence() <= holder.(lock.Fenced).Fence() {
-				w.Errorf("number %d after %d", f.Fence(), holder.(lock.Fenced).Fence())
+			if f, _ := g.(backend.Fenced); cfg.Fences && f.Fence() <= holder.(backend.Fenced).Fence() {
+				w.Errorf("number %d after %d", f.Fence(), holder.(backend.Fenced).Fence())
 			}
 			w.free(g)
 			w.want("released", "---", "")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // undoEvery is the first pause between two attempts to give a vote back; each
@@ -23,7 +24,7 @@ const undoEvery = 50 * time.Millisecond
 //
 //   - nil: the grant does not hold the key. Attempts to give a minority of the
 //     votes back may be under way; they compare the token.
-//   - an error that wraps [lock.ErrLost]: the votes found lost leave no
+//   - an error that wraps [backend.ErrLost]: the votes found lost leave no
 //     majority of votes that count.
 //   - another error: a majority may still have our token.
 func (g *grant) Release(ctx context.Context) error {
@@ -156,7 +157,7 @@ type undone struct {
 	over    func(lost bool)
 }
 
-// errUnderWay says that a vote may come yet. It does not wrap lock.ErrLost,
+// errUnderWay says that a vote may come yet. It does not wrap backend.ErrLost,
 // which would say that another client had the key.
 var errUnderWay = errors.New("the request for its vote may still be under way")
 
@@ -164,13 +165,13 @@ var errUnderWay = errors.New("the request for its vote may still be under way")
 // or its TTL has passed. "Lost" is no certain answer while the attempt that
 // takes the vote may still be under way: it may be executed after the attempt
 // that gives it back.
-func (g *grant) undo(ctx context.Context, granted lock.Grant, ttl time.Duration, who undone) {
+func (g *grant) undo(ctx context.Context, granted backend.Grant, ttl time.Duration, who undone) {
 	defer g.b.work.Done()
-	from, last := lock.Mark(ctx).Elapsed, false
+	from, last := backend.ReadClock(ctx).Elapsed, false
 	for pause := undoEvery; ; pause *= 2 {
 		err := granted.Release(ctx)
-		lost := errors.Is(err, lock.ErrLost)
-		passed := lock.Mark(ctx).Elapsed - from
+		lost := errors.Is(err, backend.ErrLost)
+		passed := backend.ReadClock(ctx).Elapsed - from
 		if err == nil || lost && who.certain || passed >= ttl || last {
 			who.over(lost)
 			return

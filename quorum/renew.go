@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Extend is ExtendAll of one grant.
-func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	terms, errs := g.b.ExtendAll(ctx, []lock.Grant{g}, ttl)
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	terms, errs := g.b.ExtendAll(ctx, []backend.Grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
@@ -30,15 +31,15 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error
 // counted at once.
 //
 // A member that does not answer is no loss: the error then does not wrap
-// [lock.ErrLost], and the next renewal may reach it.
-func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term,
+// [backend.ErrLost], and the next renewal may reach it.
+func (b *engine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
 	if len(grants) == 0 {
 		return nil, nil
 	}
 	r := &round{b: b, ttl: ttl, decided: make(chan struct{}), open: len(grants)}
 	if err := r.refuse(ctx, grants); err != nil {
-		return make([]lock.Term, len(grants)), slices.Repeat([]error{err}, len(grants))
+		return make([]backend.Term, len(grants)), slices.Repeat([]error{err}, len(grants))
 	}
 	defer b.work.Done()
 	call, cancel := b.detached(ctx)
@@ -71,7 +72,7 @@ func (b *Backend) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.D
 
 // refuse returns why nothing can be renewed. If it returns nil, the round
 // counts as work of the Backend.
-func (r *round) refuse(ctx context.Context, grants []lock.Grant) error {
+func (r *round) refuse(ctx context.Context, grants []backend.Grant) error {
 	for _, granted := range grants {
 		g, ok := granted.(*grant)
 		if !ok || g.b != r.b {
@@ -91,7 +92,7 @@ func (r *round) refuse(ctx context.Context, grants []lock.Grant) error {
 
 // round is one renewal of many grants.
 type round struct {
-	b       *Backend
+	b       *engine
 	ttl     time.Duration
 	decided chan struct{} // closed when open is zero
 
@@ -103,12 +104,12 @@ type round struct {
 // renewal is the renewal of one grant.
 type renewal struct {
 	g       *grant
-	old     int         // votes that counted when it began
-	waiting int         // of these, members without an answer
-	lost    int         // … that said that the vote is gone
-	terms   []lock.Term // … that renewed it
-	fresh   []found     // votes that it renewed and that do not count yet
-	trouble error       // of the last member that did not answer
+	old     int            // votes that counted when it began
+	waiting int            // of these, members without an answer
+	lost    int            // … that said that the vote is gone
+	terms   []backend.Term // … that renewed it
+	fresh   []found        // votes that it renewed and that do not count yet
+	trouble error          // of the last member that did not answer
 	done    bool
 	err     error
 }
@@ -116,19 +117,19 @@ type renewal struct {
 // found is a vote that a renewal found.
 type found struct {
 	index int
-	grant lock.Grant // the member's
+	grant backend.Grant // the member's
 }
 
 // batch is what one member is asked to renew.
 type batch struct {
-	leases []int        // indexes in a round's leases
-	grants []lock.Grant // the member's
-	counts []bool       // whether each of them counts
+	leases []int           // indexes in a round's leases
+	grants []backend.Grant // the member's
+	counts []bool          // whether each of them counts
 }
 
 // begin notes which votes stand, and returns for each member the grants to
 // renew there.
-func (r *round) begin(grants []lock.Grant) []batch {
+func (r *round) begin(grants []backend.Grant) []batch {
 	asked := make([]batch, len(r.b.members))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +177,7 @@ func (r *round) ask(ctx context.Context, m *member, which batch) {
 	}
 	var trouble error
 	for j, k := range which.leases {
-		if errs[j] != nil && !errors.Is(errs[j], lock.ErrLost) {
+		if errs[j] != nil && !errors.Is(errs[j], backend.ErrLost) {
 			trouble = errs[j]
 		}
 		r.leases[k].g.renewed(m.index, gs[j], errs[j])
@@ -190,23 +191,23 @@ func (r *round) ask(ctx context.Context, m *member, which batch) {
 }
 
 // renewed notes the outcome of a renewal at member i.
-func (g *grant) renewed(i int, granted lock.Grant, err error) {
+func (g *grant) renewed(i int, granted backend.Grant, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.votes[i].busy = false
-	if errors.Is(err, lock.ErrLost) {
+	if errors.Is(err, backend.ErrLost) {
 		g.lost(i, granted)
 	}
 }
 
-func (r *round) answer(one *renewal, m *member, t lock.Term, err error) {
+func (r *round) answer(one *renewal, m *member, t backend.Term, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one.waiting--
 	switch {
 	case err == nil:
 		one.terms = append(one.terms, t)
-	case errors.Is(err, lock.ErrLost):
+	case errors.Is(err, backend.ErrLost):
 		one.lost++
 	default:
 		one.trouble = fmt.Errorf("%s: %w", m, err)
@@ -262,10 +263,10 @@ func (one *renewal) why() error {
 
 // outcome returns the terms and errors so far. cut is why the caller's context
 // ended, for those without an outcome.
-func (r *round) outcome(cut error) ([]lock.Term, []error) {
+func (r *round) outcome(cut error) ([]backend.Term, []error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	terms, errs := make([]lock.Term, len(r.leases)), make([]error, len(r.leases))
+	terms, errs := make([]backend.Term, len(r.leases)), make([]error, len(r.leases))
 	for k := range r.leases {
 		one := &r.leases[k]
 		switch {
@@ -301,7 +302,7 @@ const mendTogether = 32
 // mend takes the missing votes of grants again. The next renewal confirms them.
 // Members that may not vote now are not asked. It returns when all
 // have answered.
-func (b *Backend) mend(ctx context.Context, grants []*grant, ttl time.Duration) {
+func (b *engine) mend(ctx context.Context, grants []*grant, ttl time.Duration) {
 	var all sync.WaitGroup
 	for _, m := range b.members {
 		var missing []*grant
@@ -321,7 +322,7 @@ func (b *Backend) mend(ctx context.Context, grants []*grant, ttl time.Duration) 
 	all.Wait()
 }
 
-func (b *Backend) mendAt(ctx context.Context, m *member, missing []*grant, ttl time.Duration) {
+func (b *engine) mendAt(ctx context.Context, m *member, missing []*grant, ttl time.Duration) {
 	if _, err := b.ready(ctx, m); err != nil {
 		m.answered(err)
 		return

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
 // lost checks that a renewal of g says that it is lost.
-func (w *world) lost(g lock.Grant) {
+func (w *world) lost(g backend.Grant) {
 	w.Helper()
 	if _, err := g.Extend(bg, ttl); !errors.Is(err, lock.ErrLost) {
 		w.Errorf("Extend: %v; it should wrap ErrLost", err)
@@ -23,7 +24,7 @@ func (w *world) lost(g lock.Grant) {
 	synctest.Wait()
 }
 
-func (w *world) extend(g lock.Grant) {
+func (w *world) extend(g backend.Grant) {
 	w.Helper()
 	if _, err := g.Extend(bg, ttl); err != nil {
 		w.Errorf("Extend: %v", err)
@@ -244,16 +245,16 @@ func TestRenewalEndsWithItsContext(t *testing.T) {
 func TestThousandLeasesRenewInOneMessageAMember(t *testing.T) {
 	bubble(t, "a b c d e", func(w *world) {
 		b := w.open(quorum.Config{})
-		var grants []lock.Grant
+		var grants []backend.Grant
 		for i := range 1000 {
-			g, err := b.Try(bg, fmt.Sprint("key", i), ttl)
+			g, err := b.Contract().Try(bg, fmt.Sprint("key", i), ttl)
 			if err != nil {
 				w.Fatal(err)
 			}
 			grants = append(grants, g)
 		}
 		synctest.Wait()
-		_, errs := b.ExtendAll(bg, grants, ttl)
+		_, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, grants, ttl)
 		if err := errors.Join(errs...); err != nil {
 			w.Error(err)
 		}
@@ -274,14 +275,14 @@ func TestLeasesOfOneBatchEndApart(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {
 		b := w.open(quorum.Config{})
 		g := w.take(b)
-		other, err := b.Try(bg, "other", ttl)
+		other, err := b.Contract().Try(bg, "other", ttl)
 		if err != nil {
 			w.Fatal(err)
 		}
 		synctest.Wait()
 		w.at("a").drop("k")
 		w.at("b").drop("k")
-		terms, errs := b.ExtendAll(bg, []lock.Grant{g, other}, ttl)
+		terms, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, []backend.Grant{g, other}, ttl)
 		if !errors.Is(errs[0], lock.ErrLost) || errs[1] != nil || terms[1].TTL != ttl {
 			w.Errorf("errors %v, terms %v", errs, terms)
 		}
@@ -302,7 +303,7 @@ func TestWatchToleratesALostMinority(t *testing.T) {
 		b := w.open(quorum.Config{})
 		g, h := w.take(b), &holder{}
 		watch := func() error {
-			err := b.Watch(bg, []lock.Grant{g}, []interface{ Touched() }{h})[0]
+			err := b.Contract().(backend.Waker).Watch(bg, []backend.Grant{g}, []interface{ Touched() }{h})[0]
 			synctest.Wait()
 			return err
 		}
@@ -335,7 +336,7 @@ func TestWaiterIsWokenOnceByARelease(t *testing.T) {
 		g := w.take(b)
 		w.refused(other)
 		var woken atomic.Int32
-		cancel, free, err := other.Await(bg, "k", func() { woken.Add(1) })
+		cancel, free, err := other.Contract().(backend.Waker).Await(bg, "k", func() { woken.Add(1) })
 		if err != nil || free {
 			w.Fatalf("Await: free %v, %v", free, err)
 		}
@@ -351,7 +352,7 @@ func TestWaiterIsWokenOnceByARelease(t *testing.T) {
 		if n := woken.Load(); n != 1 {
 			w.Errorf("woken %d times", n)
 		}
-		cancel2, free, err := other.Await(bg, "k", func() {})
+		cancel2, free, err := other.Contract().(backend.Waker).Await(bg, "k", func() {})
 		if err != nil || !free {
 			w.Errorf("Await of a free key: free %v, %v", free, err)
 		}
@@ -369,7 +370,7 @@ func TestWaitersAreWokenWithoutTheFirstMember(t *testing.T) {
 			g := w.take(b)
 			w.at(name).drop("k")
 			var woken atomic.Int32
-			cancel, free, err := other.Await(bg, "k", func() { woken.Add(1) })
+			cancel, free, err := other.Contract().(backend.Waker).Await(bg, "k", func() { woken.Add(1) })
 			if err != nil || free {
 				w.Fatalf("Await: free %v, %v", free, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Standing is what a member answered to [Backend.Check].
@@ -52,8 +52,8 @@ type Survey struct {
 	Warnings []string
 }
 
-// Check asks every member whether it votes.
-func (b *Backend) Check(ctx context.Context) Survey {
+// check asks every member whether it votes.
+func (b *engine) check(ctx context.Context) Survey {
 	errs := b.each(func(m *member) error {
 		_, err := b.ready(ctx, m)
 		m.answered(err)
@@ -66,7 +66,7 @@ func (b *Backend) Check(ctx context.Context) Survey {
 			m.answered(errs[m.index])
 		}
 	}
-	now, s := lock.Mark(ctx).Wall, Survey{}
+	now, s := backend.ReadClock(ctx).Wall, Survey{}
 	versions := map[string]bool{}
 	var said []string
 	for i, m := range b.members {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -33,7 +34,7 @@ func TestSlowRenewalTakesNothingForALostLease(t *testing.T) {
 }
 
 // freeLost gives back a lease that is lost.
-func (w *world) freeLost(g lock.Grant) {
+func (w *world) freeLost(g backend.Grant) {
 	w.Helper()
 	if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
 		w.Errorf("Release of a lost lease: %v", err)
@@ -140,7 +141,7 @@ func TestRenewalElsewhereIsNoRenewal(t *testing.T) {
 
 func TestRenewalOfNothingReturns(t *testing.T) {
 	bubble(t, "a b c", func(w *world) {
-		terms, errs := w.open(quorum.Config{}).ExtendAll(bg, nil, ttl)
+		terms, errs := w.open(quorum.Config{}).Contract().(backend.BatchExtender).ExtendAll(bg, nil, ttl)
 		if len(terms) != 0 || len(errs) != 0 {
 			w.Errorf("%v, %v", terms, errs)
 		}
@@ -175,8 +176,8 @@ func TestOpenReleaseIsNoLoss(t *testing.T) {
 			s.fail("try", errAway, true)
 			s.fail("release", errAway, false)
 		}
-		_, err := b.Try(bg, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err := b.Contract().Try(bg, "k", ttl)
+		var unsure *backend.UnsureError
 		if !errors.As(err, &unsure) {
 			w.Fatalf("%v; a majority may have voted", err)
 		}
@@ -201,7 +202,8 @@ func TestWaiterGoesOnListeningWhenAllAreAway(t *testing.T) {
 			s.fail("ready", errAway, false)
 		}
 		w.refused(b)
-		if _, _, err := b.Await(bg, "k", func() {}); err == nil || errors.Is(err, lock.ErrNoWake) {
+		if _, _, err := b.Contract().(backend.Waker).Await(bg, "k", func() {}); err == nil ||
+			errors.Is(err, backend.ErrNoWake) {
 			w.Errorf("Await: %v; the members are away, and report changes later", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -96,9 +97,9 @@ func (x *trouble) contend(b *quorum.Backend, name int, r *rand.Rand) {
 	for !x.over.Load() {
 		time.Sleep(upTo(r, time.Second))
 		ctx, cancel := context.WithTimeout(bg, upTo(r, 4*time.Second)+time.Millisecond)
-		g, err := b.Try(ctx, "k", ttl)
+		g, err := b.Contract().Try(ctx, "k", ttl)
 		cancel()
-		var unsure *lock.UnsureError
+		var unsure *backend.UnsureError
 		switch {
 		case err == nil:
 			x.hold(g, name, upTo(r, 2*ttl))
@@ -110,7 +111,7 @@ func (x *trouble) contend(b *quorum.Backend, name int, r *rand.Rand) {
 }
 
 // giveBack releases a grant, as a Client does.
-func giveBack(g lock.Grant) {
+func giveBack(g backend.Grant) {
 	for range 20 {
 		if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
 			return
@@ -120,20 +121,20 @@ func giveBack(g lock.Grant) {
 }
 
 // hold renews a grant for some time, unless it is lost.
-func (x *trouble) hold(g lock.Grant, name int, job time.Duration) {
-	end := lock.Mark(bg).Elapsed + job
+func (x *trouble) hold(g backend.Grant, name int, job time.Duration) {
+	end := backend.ReadClock(bg).Elapsed + job
 	term, err := g.Term(), error(nil)
 	x.begins(g, name, term)
 	for {
-		now := lock.Mark(bg).Elapsed
+		now := backend.ReadClock(bg).Elapsed
 		left := x.trusted(name, term) - now
 		if errors.Is(err, lock.ErrLost) || now >= end || left <= 0 {
 			break
 		}
 		time.Sleep(min(ttl/4, left))
-		var next lock.Term
+		var next backend.Term
 		ctx, cancel := context.WithTimeout(bg, max(left-ttl/4, time.Millisecond))
-		if next, err = g.Extend(ctx, ttl); err == nil && lock.Mark(bg).Elapsed < now+left {
+		if next, err = g.Extend(ctx, ttl); err == nil && backend.ReadClock(bg).Elapsed < now+left {
 			term = next
 		}
 		cancel()
@@ -145,7 +146,7 @@ func (x *trouble) hold(g lock.Grant, name int, job time.Duration) {
 
 // trusted notes until when a holder trusts its lease: a tenth less than the
 // TTL.
-func (x *trouble) trusted(name int, t lock.Term) time.Duration {
+func (x *trouble) trusted(name int, t backend.Term) time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	until := t.Sent.Elapsed + ttl - ttl/10
@@ -154,10 +155,10 @@ func (x *trouble) trusted(name int, t lock.Term) time.Duration {
 }
 
 // begins checks a grant that was given now.
-func (x *trouble) begins(g lock.Grant, name int, t lock.Term) {
+func (x *trouble) begins(g backend.Grant, name int, t backend.Term) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := lock.Mark(bg).Elapsed
+	now := backend.ReadClock(bg).Elapsed
 	if t.Sent.Elapsed+ttl-ttl/10 <= now {
 		return // too late: it is no lease
 	}

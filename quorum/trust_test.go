@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // TestTrustEndsWithTheMajoritysLongestTerm is a table of terms: when each was
@@ -23,10 +23,11 @@ func TestTrustEndsWithTheMajoritysLongestTerm(t *testing.T) {
 		{[]term{{0, 0}, {1, 0}, {2, 0}}, 2, 11},    // zero: as much as was asked for
 		{[]term{{5, 1}, {1, 9}, {0, 9}, {9, 9}}, 3, 9},
 	} {
-		var terms []lock.Term
+		var terms []backend.Term
 		for _, x := range c.terms {
-			terms = append(terms, lock.Term{Sent: lock.Instant{Elapsed: time.Duration(x.sent) * time.Second},
-				TTL: time.Duration(x.ttl) * time.Second})
+			terms = append(terms, backend.Term{
+				Sent: backend.Instant{Elapsed: time.Duration(x.sent) * time.Second},
+				TTL:  time.Duration(x.ttl) * time.Second})
 		}
 		got := trusted(terms, c.need, 10*time.Second)
 		if got.TTL == 0 {
@@ -41,9 +42,9 @@ func TestTrustEndsWithTheMajoritysLongestTerm(t *testing.T) {
 // TestRankSpreadsKeysOverTheMembers, so that no member is asked first for most
 // keys.
 func TestRankSpreadsKeysOverTheMembers(t *testing.T) {
-	b := &Backend{}
+	b := &engine{}
 	for i, name := range []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"} {
-		b.members = append(b.members, newMember(i, named{name: name}))
+		b.members = append(b.members, &member{name: name, index: i})
 	}
 	firsts := map[string]int{}
 	for i := range 3000 {
@@ -60,11 +61,3 @@ func TestRankSpreadsKeysOverTheMembers(t *testing.T) {
 		}
 	}
 }
-
-// named is a Member that has a name only.
-type named struct {
-	Member
-	name string
-}
-
-func (n named) String() string { return n.name }

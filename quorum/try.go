@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Try asks all members for key at once. It returns when a majority voted, or
@@ -20,10 +21,10 @@ import (
 // It returns:
 //
 //   - a grant: a majority voted and, with Config.Fences, has its number.
-//   - an error that wraps [lock.ErrHeld]: other clients have too many votes.
+//   - an error that wraps [backend.ErrHeld]: other clients have too many votes.
 //   - a [*ShortError]: too few members vote.
-//   - a [*lock.UnsureError]: a majority may have voted, or may still.
-func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+//   - a [*backend.UnsureError]: a majority may have voted, or may still.
+func (b *engine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	if err := b.mayTry(ctx, key, ttl); err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (b *Backend) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 }
 
 // mayTry counts an attempt in, unless it returns an error.
-func (b *Backend) mayTry(ctx context.Context, key string, ttl time.Duration) error {
+func (b *engine) mayTry(ctx context.Context, key string, ttl time.Duration) error {
 	switch {
 	case key == "":
 		return errors.New("quorum: key is empty")
@@ -58,13 +59,13 @@ func (b *Backend) mayTry(ctx context.Context, key string, ttl time.Duration) err
 }
 
 func isUnsure(err error) bool {
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	return errors.As(err, &unsure)
 }
 
 // attempt is one Try.
 type attempt struct {
-	b    *Backend
+	b    *engine
 	g    *grant
 	ttl  time.Duration
 	ctx  context.Context // the caller's
@@ -95,9 +96,9 @@ type answer struct {
 	err   error
 }
 
-func (b *Backend) attempt(ctx context.Context, key string, ttl time.Duration) *attempt {
+func (b *engine) attempt(ctx context.Context, key string, ttl time.Duration) *attempt {
 	n := len(b.members)
-	a := &attempt{b: b, g: b.newGrant(key, ttl), ttl: ttl, ctx: ctx, now: lock.Mark(ctx).Elapsed,
+	a := &attempt{b: b, g: b.newGrant(key, ttl), ttl: ttl, ctx: ctx, now: backend.ReadClock(ctx).Elapsed,
 		patience: newPatience(), asked: make([]bool, n), open: make([]bool, n), errs: make([]error, n),
 		answers: make(chan answer, (2+mostRounds)*n)}
 	a.call, a.cancel = b.detached(ctx)
@@ -171,7 +172,7 @@ func (a *attempt) again() {
 	}
 	a.late = false
 	for i, err := range a.errs {
-		if errors.Is(err, lock.ErrHeld) {
+		if errors.Is(err, backend.ErrHeld) {
 			a.asked[i], a.errs[i] = false, nil
 		}
 	}
@@ -182,7 +183,7 @@ func (a *attempt) win() *grant {
 	g := a.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var terms []lock.Term
+	var terms []backend.Term
 	for _, v := range g.votes {
 		if v.state == stands {
 			terms = append(terms, v.grant.Term())
@@ -195,14 +196,14 @@ func (a *attempt) win() *grant {
 // trusted returns the term of need votes: that which ends as the need-th last.
 // Until then need votes stand, if no member ended one early. Each term counts
 // from before its own command was sent.
-func trusted(terms []lock.Term, need int, ttl time.Duration) lock.Term {
-	end := func(t lock.Term) time.Duration {
+func trusted(terms []backend.Term, need int, ttl time.Duration) backend.Term {
+	end := func(t backend.Term) time.Duration {
 		if t.TTL == 0 {
 			return t.Sent.Elapsed + ttl
 		}
 		return t.Sent.Elapsed + t.TTL
 	}
-	slices.SortFunc(terms, func(x, y lock.Term) int { return cmp.Compare(end(y), end(x)) })
+	slices.SortFunc(terms, func(x, y backend.Term) int { return cmp.Compare(end(y), end(x)) })
 	return terms[need-1]
 }
 
@@ -294,7 +295,7 @@ func (a *attempt) askOne() error {
 		for a.pending > 0 && a.cut == nil {
 			a.next()
 		}
-		var held *lock.HeldError
+		var held *backend.HeldError
 		if a.cut != nil || a.took > 0 {
 			return nil
 		}
@@ -326,7 +327,7 @@ func (a *attempt) lose(err error) error {
 	g.end(a.ctx)
 	g.settle(a.ctx)
 	if g.count(asked, stands, unsure) >= a.b.need {
-		return &lock.UnsureError{Grant: g, Err: err}
+		return &backend.UnsureError{Grant: g, Err: err}
 	}
 	return err
 }
@@ -337,9 +338,9 @@ func (a *attempt) refusal() error {
 		return fmt.Errorf("quorum: key %q: %d of %d members voted before the wait ended: %w", a.g.key, a.took,
 			len(a.errs), a.cut)
 	}
-	var held []*lock.HeldError
+	var held []*backend.HeldError
 	for _, err := range a.errs {
-		if one := (*lock.HeldError)(nil); errors.As(err, &one) {
+		if one := (*backend.HeldError)(nil); errors.As(err, &one) {
 			held = append(held, one)
 		}
 	}
@@ -347,7 +348,7 @@ func (a *attempt) refusal() error {
 		return a.held(held)
 	}
 	short := &ShortError{Key: a.g.key}
-	now := lock.Mark(a.ctx).Wall
+	now := backend.ReadClock(a.ctx).Wall
 	for i, m := range a.b.members {
 		err := a.errs[i]
 		if a.open[i] {
@@ -363,7 +364,7 @@ var errSilent = errors.New("no answer yet")
 
 // held returns the error for votes that other clients have, and notes the
 // crowd.
-func (a *attempt) held(refused []*lock.HeldError) error {
+func (a *attempt) held(refused []*backend.HeldError) error {
 	owners := map[string]int{}
 	var lefts []time.Duration
 	most := refused[0]
@@ -381,7 +382,7 @@ func (a *attempt) held(refused []*lock.HeldError) error {
 	}
 	unknown := len(a.errs) - a.took - len(refused) // members that may have the same value
 	a.b.crowds.set(a.g.key, known)
-	e := &lock.HeldError{Key: a.g.key, Owner: most.Owner, Protocol: most.Protocol, Until: most.Until}
+	e := &backend.HeldError{Key: a.g.key, Owner: most.Owner, Protocol: most.Protocol, Until: most.Until}
 	if owners[most.Owner]+unknown < a.b.need {
 		e.Owner, e.Until, e.Protocol = "", time.Time{}, "the votes are split between clients"
 		return &splitError{e}

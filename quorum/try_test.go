@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
@@ -32,9 +33,9 @@ func bubble(t *testing.T, names string, f func(w *world)) {
 func (w *world) open(cfg quorum.Config) *quorum.Backend { return open(w.T, w.servers, cfg) }
 
 // take takes key k.
-func (w *world) take(b *quorum.Backend) lock.Grant {
+func (w *world) take(b *quorum.Backend) backend.Grant {
 	w.Helper()
-	g, err := b.Try(bg, "k", ttl)
+	g, err := b.Contract().Try(bg, "k", ttl)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func (w *world) take(b *quorum.Backend) lock.Grant {
 	return g
 }
 
-func (w *world) free(g lock.Grant) {
+func (w *world) free(g backend.Grant) {
 	w.Helper()
 	if err := g.Release(bg); err != nil {
 		w.Errorf("Release: %v", err)
@@ -53,7 +54,7 @@ func (w *world) free(g lock.Grant) {
 // refused checks that b does not get key k.
 func (w *world) refused(b *quorum.Backend) error {
 	w.Helper()
-	g, err := b.Try(bg, "k", ttl)
+	g, err := b.Contract().Try(bg, "k", ttl)
 	if err == nil {
 		w.Errorf("the key was granted: %v", g)
 	}
@@ -103,7 +104,7 @@ func TestFirstAttemptAsksAllAtOnce(t *testing.T) {
 			frees = append(frees, s.hold())
 		}
 		done := make(chan error, 1)
-		go func() { _, err := b.Try(bg, "k", ttl); done <- err }()
+		go func() { _, err := b.Contract().Try(bg, "k", ttl); done <- err }()
 		synctest.Wait()
 		for _, s := range w.servers {
 			if s.asked("ready") != 1 {
@@ -223,8 +224,8 @@ func TestCancelledAttemptsLeaveNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(bg)
 			done := make(chan error, 1)
 			go func() {
-				g, err := b.Try(ctx, "k", ttl)
-				var unsure *lock.UnsureError
+				g, err := b.Contract().Try(ctx, "k", ttl)
+				var unsure *backend.UnsureError
 				if errors.As(err, &unsure) {
 					g = unsure.Grant
 				}
@@ -255,8 +256,8 @@ func TestTryIsUnsureWhileAMajorityMayStand(t *testing.T) {
 			s.fail("try", errAway, true)
 			s.fail("release", errAway, false)
 		}
-		_, err := b.Try(bg, "k", ttl)
-		var unsure *lock.UnsureError
+		_, err := b.Contract().Try(bg, "k", ttl)
+		var unsure *backend.UnsureError
 		if !errors.As(err, &unsure) {
 			w.Fatalf("%v; a majority may have voted", err)
 		}
@@ -310,7 +311,7 @@ func TestCloseGivesVotesBackOnceMore(t *testing.T) {
 			w.Errorf("Close took %v", passed)
 		}
 		w.want("closed", "---", "")
-		if _, err := b.Try(bg, "k", ttl); !errors.Is(err, lock.ErrClosed) {
+		if _, err := b.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrClosed) {
 			w.Errorf("Try after Close: %v", err)
 		}
 	})
@@ -381,7 +382,7 @@ func TestSplitVoteIsDecidedAtTheFirstMember(t *testing.T) {
 					s.set("k", "client of "+s.name, time.Millisecond)
 				}
 			}
-			g, err := b.Try(bg, "k", ttl)
+			g, err := b.Contract().Try(bg, "k", ttl)
 			switch {
 			case err == nil:
 				granted++
@@ -411,8 +412,8 @@ func TestDeadVoteOnTheFirstMemberIsOutvoted(t *testing.T) {
 			w.at(dead).set("k", "dead", time.Hour)
 			var last error
 			for range 3 {
-				var next lock.Grant
-				if next, last = other.Try(bg, "k", ttl); last == nil {
+				var next backend.Grant
+				if next, last = other.Contract().Try(bg, "k", ttl); last == nil {
 					w.free(next)
 					return
 				}
@@ -433,14 +434,14 @@ func TestClientsThatSplitVotesEndWithAHolder(t *testing.T) {
 			backends = append(backends, w.open(quorum.Config{}))
 		}
 		for round := range rounds {
-			grants := make(chan lock.Grant, clients)
+			grants := make(chan backend.Grant, clients)
 			for _, b := range backends {
 				go func() {
-					g, _ := b.Try(bg, fmt.Sprint("key", round), ttl)
+					g, _ := b.Contract().Try(bg, fmt.Sprint("key", round), ttl)
 					grants <- g
 				}()
 			}
-			var won []lock.Grant
+			var won []backend.Grant
 			for range clients {
 				if g := <-grants; g != nil {
 					won = append(won, g)

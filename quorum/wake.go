@@ -7,19 +7,20 @@ import (
 	"sync"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // errNoWake says that no member can report changes.
-var errNoWake = fmt.Errorf("quorum: %w: no member reports changes", lock.ErrNoWake)
+var errNoWake = fmt.Errorf("quorum: %w: no member reports changes", backend.ErrNoWake)
 
-// errNoAnswer does not wrap lock.ErrNoWake: the member reports changes again
+// errNoAnswer does not wrap backend.ErrNoWake: the member reports changes again
 // when it is back.
 var errNoAnswer = errors.New("it did not answer the last call")
 
 // Await arms one call of wake at the first member on which key is held, in the
 // order in which attempts ask the members. So a release wakes each waiter once.
 // If key is free on a majority, free is true.
-func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
+func (b *engine) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
 	var armed []func()
 	var errs []error
 	var once sync.Once
@@ -59,7 +60,7 @@ func (b *Backend) Await(ctx context.Context, key string, wake func()) (cancel fu
 // change on one member need not be a loss: the Client then calls Watch again,
 // which looks at all votes. A grant is lost if fewer than a majority of those
 // that count are left.
-func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (b *engine) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	if !b.begin() {
 		for i := range errs {
@@ -81,7 +82,7 @@ func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 		for j, k := range which {
 			if found[j] == nil {
 				armed[k]++
-			} else if !errors.Is(found[j], lock.ErrLost) {
+			} else if !errors.Is(found[j], backend.ErrLost) {
 				trouble[k] = fmt.Errorf("%s: %w", m, found[j])
 			}
 		}
@@ -110,11 +111,11 @@ func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 
 // watch arms the watches of one member, for those grants that have its vote.
 // It returns the outcomes and the indexes of these grants.
-func (m *member) watch(ctx context.Context, gs []lock.Grant, told []*touch) (found []error, which []int) {
+func (m *member) watch(ctx context.Context, gs []backend.Grant, told []*touch) (found []error, which []int) {
 	if m.waker == nil {
 		return nil, nil
 	}
-	var own []lock.Grant
+	var own []backend.Grant
 	var holders []interface{ Touched() }
 	for k := range gs {
 		g, ok := gs[k].(*grant)
@@ -132,7 +133,7 @@ func (m *member) watch(ctx context.Context, gs []lock.Grant, told []*touch) (fou
 	}
 	found = m.waker.Watch(ctx, own, holders)
 	for j, k := range which {
-		if errors.Is(found[j], lock.ErrLost) {
+		if errors.Is(found[j], backend.ErrLost) {
 			g := gs[k].(*grant)
 			g.mu.Lock()
 			g.lost(m.index, own[j])
@@ -159,7 +160,7 @@ func (g *grant) counting() int {
 }
 
 // Unwatch disarms what Watch armed, at every member.
-func (b *Backend) Unwatch(granted lock.Grant) {
+func (b *engine) Unwatch(granted backend.Grant) {
 	g, ok := granted.(*grant)
 	if !ok {
 		return

@@ -59,12 +59,18 @@ func (p *peer) loginAdvice(err error) string {
 		return fmt.Sprintf("the %s demands no password: leave it out, or name the user that it belongs to", p.who)
 	case says("ERR wrong number of arguments for 'auth'"):
 		return fmt.Sprintf("the %s is older than Redis 6 and knows no users: leave the user out", p.who)
-	case !says("WRONGPASS ", "ERR invalid password"):
+	case !refusesPassword(err):
 		return ""
 	case p.login.user != "":
 		return fmt.Sprintf("the %s knows no such user, the user is disabled, or the password is wrong", p.who)
 	}
 	return fmt.Sprintf("the password is wrong, or the %s's default user is disabled and a user must be named", p.who)
+}
+
+func refusesPassword(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "WRONGPASS ") ||
+		strings.HasPrefix(string(reply), "ERR invalid password"))
 }
 
 // demandsPassword reports that the peer wants a login and got none.

@@ -56,6 +56,7 @@ type dialer struct {
 	net     net.Dialer
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	last    atomic.Pointer[string] // sentinel that led to a master last time
+	known   atomic.Bool            // a login at the server has succeeded
 }
 
 // dial is the pool's hook.
@@ -79,8 +80,27 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 func (d *dialer) open(ctx context.Context, found access, network, address string) (redis.Conn, error) {
 	p := &peer{dialer: d, found: found, who: "server", connect: d.connect,
 		tls: found.tls, login: found.server}
-	return p.open(ctx, network, address, d.db)
+	c, err := p.open(ctx, network, address, d.db)
+	switch {
+	case err == nil:
+		d.known.Store(true)
+	case d.known.Load() && d.rotates() && refusesPassword(err):
+		return nil, &rotating{err}
+	}
+	return c, err
 }
+
+// rotates reports that the password may be another one at the next dial.
+func (d *dialer) rotates() bool { return d.options.PasswordFile != "" || d.options.Credentials != nil }
+
+// rotating is a refused password where an earlier one was accepted: the server
+// has the new one, or the file or func still the old one.
+type rotating struct{ error }
+
+func (e *rotating) Unwrap() error { return e.error }
+
+// Passing is true: package wire dials again.
+func (e *rotating) Passing() bool { return true }
 
 const sentinelName = "sentinel"
 

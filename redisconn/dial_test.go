@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 // dial connects as the command does and returns the error of PING.
@@ -123,6 +126,65 @@ func TestUserPasswordAndDatabaseArriveAtTheServer(t *testing.T) {
 	}
 	if got, err := m.DB(3).Get("k"); got != "v" || err != nil {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// The file still has the old password when the server has the new one. A
+// password that was never right is a mistake, and so is one that cannot change.
+func TestRefusedPasswordPassesWithinARotation(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(password string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fromFile := Options{PasswordFile: file}
+	fromFunc := Options{Credentials: func(context.Context) (string, string, error) {
+		password, err := os.ReadFile(file)
+		return "", string(password), err
+	}}
+	for name, c := range map[string]struct {
+		options Options
+		first   string // password at the first dial
+		passes  bool
+	}{
+		"file":                    {fromFile, "old", true},
+		"func":                    {fromFunc, "old", true},
+		"file, never right":       {fromFile, "typo", false},
+		"password of the options": {Options{Password: "old"}, "old", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := miniredis.RunT(t)
+			m.RequireAuth("old")
+			write(c.first)
+			a, err := Parse("redis://" + m.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool, err := a.Pool(c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dial := func() error {
+				conn, err := pool.DialContext(t.Context())
+				if err == nil {
+					conn.Close()
+				}
+				return err
+			}
+			_ = dial()
+			m.RequireAuth("new")
+			err = dial()
+			var judged interface{ Passing() bool }
+			if errors.As(&wire.NotSentError{Err: err}, &judged); err == nil || judged.Passing() != c.passes {
+				t.Errorf("%v passes: %v", err, !c.passes)
+			}
+			write("new")
+			if err := dial(); c.passes && err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -80,7 +80,8 @@ func (s *state) ourKey(i int) ourKey {
 		int8(c.pc), c.age, c.life, int8(c.member), int8(c.phase), int8(c.on), c.flags, c.renew} {
 		k.grant = k.grant<<8 | uint64(uint8(field))
 	}
-	for _, field := range [...]int8{int8(c.watch.kind), c.watch.at, c.since, c.last, int8(c.away), c.quiet} {
+	for _, field := range [...]int8{int8(c.watch.kind), c.watch.at, c.since, c.last, int8(c.away), c.quiet,
+		c.doubt} {
 		k.watch = k.watch<<8 | uint64(uint8(field))
 	}
 	k.watch <<= 2

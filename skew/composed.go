@@ -15,7 +15,7 @@ func (m *machine) elsewhere(s *state, i int) bool {
 // it has one that does not.
 func (m *machine) composes(s *state) (some, others bool) {
 	for i := range m.Ours.Clients {
-		if s.our[i].listed() {
+		if s.our[i].away != awayUnsaid { // silent members have their fields too
 			some, others = some || i == 0, others || i > 0
 		}
 	}
@@ -29,11 +29,21 @@ func (m *machine) oneTarget(s *state) bool {
 	return !m.Ours.Composes || !some || !others
 }
 
+// target notes which members the record of clean is for: those that compose, or
+// the others where no registered member does.
+func (m *machine) target(s *state) {
+	some, _ := m.composes(s)
+	s.plain = m.Ours.Composes && s.record == model.Clean && !some
+}
+
 // follows returns the phase by which client i acts once it has read the record.
-// In clean the record names the target, and after a new beginning until nothing
-// is left of clean.
+// In clean the record names the target or none. After a new beginning it keeps
+// that until nothing is left of clean.
 func (m *machine) follows(s *state, i int) model.Phase {
-	if !m.Ours.Composes || i == 0 {
+	if i == 0 && s.plain && !m.broken(ruleApart) {
+		return model.NoPhase
+	}
+	if !m.Ours.Composes || i == 0 || s.plain {
 		return s.record
 	}
 	first := &s.our[0]

@@ -63,6 +63,8 @@ const (
 	evRoll
 	evTime
 	evNote
+	evBegin
+	evFlush
 )
 
 // outcome is the result of an event.

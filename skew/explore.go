@@ -162,9 +162,6 @@ func (m *machine) initial() []state {
 		if m.Ours.Joins && i > 0 {
 			s.our[i].member, s.our[i].away, s.our[i].quiet = model.NoPhase, awayUnsaid, m.waits+1
 		}
-		if m.Ours.Carved {
-			s.our[i].away = awayShorter
-		}
 		if !m.Ours.Newcomers {
 			s.our[i].met = 1
 		}

@@ -191,7 +191,7 @@ func (l Law) beside() Beside {
 	b := Beside{Margin: terms.TakeoverMargin(), StampAhead: terms.StampAhead()}
 	b.GreatestAhead = Limit{b.StampAhead + max(l.Dialect.C(), 0), true}
 	if _, known := dialect.Claimed(l.Behind); !known {
-		b.LookAge = terms.LookAge(l.Dialect)
+		b.LookAge, _ = terms.LookAge(l.Dialect)
 		return b
 	}
 	// A getsetlock client waits for more than the margin, even where old

@@ -90,8 +90,6 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 	unheard := toClean(2, func(o *Ours) { o.Vanishes = true })
 	again := changed(unheard, func(sc *Scenario) { sc.Ours.Again = true })
 	emptied := toClean(1, func(o *Ours) { o.Empties = true })
-	carved := toClean(2, func(o *Ours) { o.Carved = true })
-	before := changed(toClean(1, func(o *Ours) { o.Carved = true }), func(sc *Scenario) { sc.Goal = lostJob })
 	began := changed(emptied, func(sc *Scenario) { sc.Ours.Again = true })
 	checkMutants(t, []mutant{
 		{"an older record moves members", restored, without(ruleOlderMovesNobody), 0},
@@ -103,9 +101,6 @@ func TestEachRuleOfTheRegistryPreventsATrace(t *testing.T) {
 		{"an empty registry opens gates, and one holds by a tombstone",
 			changed(emptied, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleEmptyCloses), 0},
 		{"an empty registry opens gates, and old clients start", began, without(ruleEmptyCloses), 0},
-		{"a member goes by the record of before the carving",
-			changed(carved, func(sc *Scenario) { sc.Goal = lostJob }), without(ruleCarvedAcknowledged), 0},
-		{"a lease of before the carving still hangs on a tombstone", before, without(ruleCarvedLeases), 0},
 	})
 }
 

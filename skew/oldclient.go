@@ -62,9 +62,8 @@ func (m *machine) oldHolding(s *state, i int, out []step) []step {
 // dialects without a takeover the clock does not matter. Where no old client
 // may be left, none starts.
 func (m *machine) begin(s *state, i int, out []step) []step {
-	if s.record == model.Clean && !m.broken(rulePause) || m.first == model.Clean ||
-		m.Ours.Again && !m.reopened(s) || m.Ours.Restored && m.refuses(s) {
-		return out // no phase keeps old clients out any more, and none of them may be left
+	if !m.mayStart(s) {
+		return out
 	}
 	low, high := -m.Behind, m.Ahead
 	if !m.Dialect.HasTakeover() {
@@ -76,11 +75,25 @@ func (m *machine) begin(s *state, i int, out []step) []step {
 			if more > 0 {
 				t.ev.out = outGreatest
 			}
+			t.to.may = mayAlways
 			t.to.old[i] = oldClient{pc: oldRead, stamp: m.stampAt(s, off, int8(more)), more: int8(more)}
 			out = append(out, t)
 		}
 	}
 	return out
+}
+
+// mayStart reports whether old clients may be left, or started again. Where no
+// phase keeps them out any more, none may.
+func (m *machine) mayStart(s *state) bool {
+	switch {
+	case m.first == model.Clean:
+		return false
+	case m.Ours.LosesRecord:
+		return s.may == mayAlways || s.may == mayWhenOver && s.record != model.NoPhase && m.reopened(s)
+	}
+	return (s.record != model.Clean || m.broken(rulePause)) && (!m.Ours.Again || m.reopened(s)) &&
+		!(m.Ours.Restored && m.refuses(s))
 }
 
 // reopened reports whether every getsetlock client has a mark on L again.
@@ -166,6 +179,7 @@ func (m *machine) setnx(s state, i int) step {
 	}
 	t.ev.out = outWon
 	s.l = m.written(i, c.stamp)
+	m.proves(&s, c.stamp)
 	if m.Dialect.Acquire != dialect.AcquireSetnx {
 		s.l.ttl = lasts(m.Lease + int(c.more))
 	}
@@ -328,6 +342,7 @@ func (m *machine) getset(s state, i int, stamp int8, clock int) step {
 	before := s.l
 	t := step{ev: event{kind: evGetset, who: oldName(i), arg: int8(clock), out: outLost}}
 	s.l = m.written(i, stamp) // GETSET removes the key's TTL
+	m.proves(&s, stamp)
 	c.stamp = stamp
 	m.hurt(&s, before)
 	if !m.Dialect.JudgesAnew || m.Dialect.Wins == dialect.WinsSameText ||

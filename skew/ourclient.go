@@ -7,12 +7,14 @@ import "github.com/getsetlock/getsetlock/skew/internal/model"
 
 func (m *machine) ourSteps(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties || m.Ours.Renewals > 0 || m.Ours.Carved {
+	if m.Ours.Vanishes || m.Ours.Restored || m.Ours.Empties || m.Ours.Renewals > 0 {
 		out = m.heartbeat(s, i, out)
 	}
 	switch c.pc {
 	case ourIdle:
 		return m.idle(s, i, out)
+	case ourBegun:
+		out = append(m.sends(*s, i, out), m.idles(s, i, evCancel))
 	case ourSent:
 		out = append(out, m.attempt(*s, i), m.pc(s, i, evCancel, ourGone))
 	case ourGone:
@@ -51,8 +53,8 @@ func (m *machine) stopped(s *state, i int, out []step) []step {
 	}
 	if m.broken(ruleFreshToken) {
 		t := m.pc(s, i, evLate, ourIdle)
-		t.to.our[i] = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet, on: c.on,
-			flags: flagReleased}
+		t.to.our[i] = c.between()
+		t.to.our[i].on, t.to.our[i].flags = c.on, flagReleased
 		out = append(out, t)
 	}
 	return out
@@ -99,9 +101,14 @@ func (m *machine) idles(s *state, i int, kind eventKind) step {
 
 // endAttempt gives up a token for good: from now on its bytes are a stranger's.
 func (s *state) endAttempt(i int) {
-	s.our[i] = ourClient{member: s.our[i].member, met: s.our[i].met, away: s.our[i].away.ended(),
-		quiet: s.our[i].quiet}
+	s.our[i] = s.our[i].between()
 	s.rename(ourName(i), stranger)
+}
+
+// between returns what is left of a client when its attempt or lease has ended.
+func (c *ourClient) between() ourClient {
+	return ourClient{member: c.member, met: c.met, away: c.away, quiet: c.quiet,
+		doubt: c.doubt &^ doubtAttempt}
 }
 
 func (m *machine) idle(s *state, i int, out []step) []step {
@@ -116,17 +123,27 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 		out = append(out, m.learn(s, i))
 	}
 	if c.member == model.NoPhase && !m.broken(ruleNoPhaseNoLock) ||
-		m.unheard(c, m.Ours.Attempts, ruleAttemptsStop) {
+		m.unheard(c, m.Ours.Attempts, ruleAttemptsStop) || m.unread(c) {
 		return out
 	}
 	to := *s
 	to.our[i].phase, to.our[i].age = c.member, 0
+	if m.Ours.LongAttempts {
+		to.our[i].pc = ourBegun
+		return append(out, step{ev: event{kind: evBegin, who: ourName(i)}, to: to})
+	}
 	if m.broken(ruleCompareAndSet) && s.l.kind == stampMark && m.mayTakeOver(s, c) {
 		blind := to
 		blind.our[i].pc, blind.our[i].flags = ourSent, flagJudged
 		out = append(out, step{ev: event{kind: evSample, who: ourName(i), arg: s.l.at, out: outOther},
 			to: blind})
 	}
+	return m.sends(to, i, out)
+}
+
+// sends sends the acquire script of an attempt, whose trust counts from then.
+func (m *machine) sends(to state, i int, out []step) []step {
+	to.our[i].age = 0
 	if !m.Ours.Late {
 		return append(out, m.attempt(to, i))
 	}
@@ -157,8 +174,9 @@ func (m *machine) attempt(s state, i int) step {
 	if !won {
 		past := !cancelled && m.worthALook(&s, c) // a client that cancelled sends no look afterwards
 		timed := c.flags&flagTimed != 0
-		*c = ourClient{member: c.member, met: c.met, away: c.away.ended(), quiet: c.quiet,
-			flags: c.flags & flagReleased, watch: c.watch, since: c.since, last: c.last}
+		was := *c
+		*c = was.between()
+		c.flags, c.watch, c.since, c.last = was.flags&flagReleased, was.watch, was.since, was.last
 		if past && m.meetsPast(&s, c, timed) {
 			t.ev.out = outNoted
 		}
@@ -241,7 +259,7 @@ func (m *machine) mustSettle(c *ourClient, tookOver bool) bool {
 // told delivers the reply "taken" to the client, if any trust is left.
 func (m *machine) told(c *ourClient) {
 	switch {
-	case m.trustOver(c):
+	case m.trustOver(c), m.tooSilent(c):
 		c.pc = ourStopped
 	case c.flags&flagSettled == 0:
 		c.pc = ourSettle

@@ -81,19 +81,27 @@ func (m *machine) mayTakeOver(s *state, c *ourClient) bool {
 // the margin.
 func (m *machine) past(s *state, c *ourClient) bool {
 	margin := m.Ours.TakeoverMargin
-	switch {
-	case m.known(s):
+	if m.known(s) {
 		margin += m.gained(s, c)
-	case m.Ours.Measured:
-		margin = m.Behind + m.Ahead // what was measured no longer holds
 	}
 	return int(s.l.at)+margin < m.cut(s, 0)
 }
 
-// known reports whether it is known, or believed to be known, how far the
-// slowest old clock is behind this server's.
+// known reports whether a client acts on how far the slowest old clock is
+// behind: it was claimed, and nothing that was seen contradicts that.
 func (m *machine) known(s *state) bool {
-	return m.Ours.Known || m.Ours.Measured && (!m.FailOver || s.server == 0 || m.broken(ruleRunID))
+	return m.Ours.Known && (!s.proved || m.broken(ruleContradictedIsVoid)) ||
+		m.Ours.Measured && m.broken(ruleOnlyClaimsPermit)
+}
+
+// proves notes an old client's write that proves its clock to be further behind
+// than was claimed. The reading may be Gap old, and the lease may be any.
+func (m *machine) proves(s *state, stamp int8) {
+	if !m.Ours.Watched || !m.Dialect.HasTakeover() {
+		return
+	}
+	atMost := int(stamp-m.slack) - m.Lease + m.Gap + int(m.unit) - 1
+	s.proved = s.proved || atMost < -m.Ours.TakeoverMargin
 }
 
 // gained returns how much client c has seen the server's clock gain on its own

@@ -18,27 +18,48 @@ func (m *machine) recordSteps(s *state, out []step) []step {
 
 // recordVerbs are the events of the record, the registry and the tombstones, in
 // the order in which they are tried.
-var recordVerbs = [...]eventKind{evAdvance, evBack, evInit, evRevert, evEmpty, evSweep, evRestore}
+var recordVerbs = [...]eventKind{evAdvance, evBack, evInit, evRevert, evEmpty, evSweep, evRestore, evFlush}
 
 // may reports whether an event can happen.
 func (m *machine) may(verb eventKind, s *state) bool {
 	switch verb {
 	case evAdvance:
-		return s.record < m.last && m.mayAdvance(s)
+		return m.goesOn(s) && m.mayAdvance(s)
 	case evBack:
 		return s.record > m.first && m.mayGoBack(s)
 	case evInit:
-		return m.Ours.Again && s.record == model.Clean
+		return m.mayInit(s)
 	case evRevert:
-		return m.Ours.Restored && s.older == 0 && s.record > m.first
+		return m.mayRevert(s)
 	case evEmpty:
 		return m.Ours.Empties && m.mayEmpty(s)
 	case evSweep:
 		return m.maySweep(s)
 	case evRestore:
 		return m.broken(ruleRestoreWithM) && m.tombstoneMissing(s)
+	case evFlush:
+		return m.Ours.LosesRecord && s.flushed == 0
 	}
 	return false
+}
+
+// mayInit reports whether a new record may be written: after clean, or by what
+// members say where the record was lost.
+func (m *machine) mayInit(s *state) bool {
+	return m.Ours.Again && s.record == model.Clean || m.saidBy(s) != model.NoPhase
+}
+
+func (m *machine) mayRevert(s *state) bool {
+	return m.Ours.Restored && s.older == 0 && s.record > m.first
+}
+
+// goesOn reports whether there is a phase after the record's, to which it may
+// be moved.
+func (m *machine) goesOn(s *state) bool {
+	if s.record == model.NoPhase || m.Ours.Rests && s.record < m.first {
+		return false
+	}
+	return s.record < m.last
 }
 
 // did returns what an event changes.
@@ -48,10 +69,18 @@ func (m *machine) did(verb eventKind, s *state) step {
 	case evAdvance:
 		t.to.record++
 		t.to.older = min(2*s.older, 2)
+		if m.Ours.LosesRecord && t.to.record == model.Clean {
+			t.to.may = mayNot
+		}
+		m.target(&t.to)
 	case evBack:
 		t.to.record--
+		m.target(&t.to)
 	case evInit:
-		t.to.record = model.Observe
+		m.inits(&t.to)
+	case evFlush:
+		m.flush(&t.to)
+		return t
 	case evRevert:
 		t.to.record, t.to.older = m.first, 1
 	case evEmpty:
@@ -89,8 +118,6 @@ func (m *machine) refuses(s *state) bool {
 	for i := range m.Ours.Clients {
 		c := &s.our[i]
 		switch {
-		case m.carvedRefuses(c):
-			return true
 		case c.away == awayUnsaid:
 			continue
 		case m.older(s, c) && !m.broken(ruleOlderOpensNothing),
@@ -131,20 +158,28 @@ func (m *machine) empty(s *state) {
 // mayLearn reports whether the record differs from what c follows, and c would
 // accept it.
 func (m *machine) mayLearn(s *state, c *ourClient) bool {
-	return c.member != s.record && c.away != awayShorter && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
+	if s.record == model.NoPhase {
+		return false
+	}
+	open := m.Ours.LosesRecord && c.doubt&doubtRecord != 0
+	return (c.member != s.record || open) && (!m.older(s, c) || m.broken(ruleOlderMovesNobody))
 }
 
 func (m *machine) learn(s *state, i int) step {
 	t := step{ev: event{kind: evLearn, who: ourName(i), arg: int8(s.record)}, to: *s}
+	if s.record == model.NoPhase {
+		return t // it keeps its phase
+	}
 	t.to.our[i].member = m.follows(s, i)
+	t.to.our[i].doubt &^= doubtRecord
 	return t
 }
 
 // heartbeat returns what a member does besides its lease.
 func (m *machine) heartbeat(s *state, i int, out []step) []step {
 	c := &s.our[i]
-	here := c.away == awayNot || c.away == awayBefore
-	if (m.Ours.Restored || m.Ours.Carved) && here && m.mayLearn(s, c) {
+	here := c.away == awayNot
+	if m.Ours.Restored && here && m.mayLearn(s, c) {
 		out = append(out, m.learn(s, i))
 	}
 	switch {
@@ -152,10 +187,10 @@ func (m *machine) heartbeat(s *state, i int, out []step) []step {
 		return m.returns(s, i, out)
 	case !here:
 		t := step{ev: event{kind: evBeat, who: ourName(i)}, to: *s}
-		t.to.our[i].acknowledges()
+		t.to.our[i].away = awayNot
 		return append(out, t)
 	}
-	if m.Ours.Vanishes && c.away == awayNot && (m.Ours.Renewals == 0 || m.allThere(s)) {
+	if m.Ours.Vanishes && (m.Ours.Renewals == 0 || m.allThere(s)) {
 		t := step{ev: event{kind: evVanish, who: ourName(i)}, to: *s}
 		t.to.our[i].away = awaySilent
 		out = append(out, t)
@@ -198,8 +233,11 @@ func (m *machine) returns(s *state, i int, out []step) []step {
 	if c.away != awayEnters {
 		t := step{ev: event{kind: evEnter, who: ourName(i)}, to: *s}
 		t.to.our[i].away = awayEnters
+		if !m.broken(ruleReadsListed) {
+			m.doubts(&t.to.our[i]) // no step waited for what it has read since
+		}
 		if m.broken(ruleReadsThenActs) {
-			t.to.our[i].quiet = 0
+			t.to.our[i].quiet, t.to.our[i].doubt = 0, 0
 		}
 		out = append(out, t)
 	}
@@ -225,7 +263,7 @@ func (m *machine) mayLack(s *state) bool {
 
 // listed reports whether the registry has c's field and c sends heartbeats.
 func (c *ourClient) listed() bool {
-	return c.away == awayNot || c.away == awayEnters || c.away == awayBefore
+	return c.away == awayNot || c.away == awayEnters
 }
 
 // lowest and highest are over the listed members and, if leases count, over
@@ -238,7 +276,7 @@ func (m *machine) lowest(s *state, leases bool) model.Phase {
 			continue
 		}
 		low = min(low, c.member)
-		if leases && c.pc != ourIdle && c.away != awayBefore {
+		if leases && c.pc != ourIdle {
 			low = min(low, c.phase)
 		}
 	}

@@ -114,9 +114,6 @@ const (
 	// server's clock; it begins anew where the two disagree. Without it only
 	// the server's clock says how old it is.
 	ruleLookElapsed
-	// ruleRunID: under another run id, measured bounds are unknown and looks
-	// begin anew.
-	ruleRunID
 	// rulePause: the window before clean is as long as old clients pause, so
 	// that none of them returns later.
 	rulePause
@@ -144,14 +141,6 @@ const (
 	// ruleVerbCompares: a verb writes only if the record has not moved since it
 	// read it.
 	ruleVerbCompares
-	// ruleCarvedAcknowledged: a carved namespace moves only after every member
-	// of the shorter one has acknowledged the carving. Without it its gates ask
-	// only those that have.
-	ruleCarvedAcknowledged
-	// ruleCarvedLeases: a carved namespace also waits for leases taken before
-	// the carving. Without it no gate asks for these leases, which the shorter
-	// namespace's roster counts.
-	ruleCarvedLeases
 	// ruleOneTarget: clean waits until every member composes its locks with the
 	// same store, or none does. Without it its gate does not ask.
 	ruleOneTarget
@@ -165,6 +154,27 @@ const (
 	// as others act by clean or have a lease of it. Without it, it follows the
 	// record at once.
 	ruleTargetKept
+	// ruleAsksAfterTaking: after an attempt has taken the lock, it asks whether
+	// its member was silent for longer than it renews leases. If so, the member
+	// may have been forgotten, and the lock is given back.
+	ruleAsksAfterTaking
+	// ruleReadsAfterSilence: a member that was silent for so long makes no
+	// attempt before it has read a record. Without it, an answered heartbeat is
+	// enough where there is no record.
+	ruleReadsAfterSilence
+	// ruleReadsListed: that record is read after the member's field is in the
+	// registry again. Without it, one that was read before counts too.
+	ruleReadsListed
+	// ruleWordOfTheHeard: a lost record is written by what members say that
+	// were not silent for so long. Without it, every member's word counts.
+	ruleWordOfTheHeard
+	// ruleOnlyClaimsPermit: only a claim says how far the slowest clock is
+	// behind. Without it, what was measured is acted on too.
+	ruleOnlyClaimsPermit
+	// ruleContradictedIsVoid: a claim that is smaller than what was proved of
+	// one client is void, and takeovers need a second look again. Without it,
+	// the claim is acted on all the same.
+	ruleContradictedIsVoid
 )
 
 var ruleNames = [...]string{
@@ -181,15 +191,17 @@ var ruleNames = [...]string{
 	"an older record moves nobody", "an older record opens nothing", "a vanished member blocks",
 	"an empty registry closes every gate",
 	"stamp beyond every clock", "a look read after its reply", "a look ages by elapsed time",
-	"bounds of one run id",
 	"a window as long as old clients pause",
 	"a key that is left is nobody's",
 	"a field before the record", "the record before an attempt", "a lost registry waits for leases",
 	"renewals of an unheard member stop", "attempts of an unheard member stop",
 	"the record before the registry", "a step by comparing",
-	"a carving acknowledged by all", "leases of before a carving end first",
 	"one target at the gate to clean", "one target when clean is written", "no lock beside another target",
 	"target kept while leases of clean run",
+	"an attempt asks after it took the lock", "a record read after a silence",
+	"that record read by a registered member",
+	"a lost record by those who were heard",
+	"only a claim permits", "a contradicted claim is void",
 }
 
 func (r Rule) String() string {

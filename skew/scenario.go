@@ -99,11 +99,14 @@ type Ours struct {
 	// the greater of the old clients' spread and, where that is known, of how
 	// far the slowest of them is behind the server.
 	TakeoverMargin int
-	// Known says that it is known how far the slowest old client is behind, so
-	// that no second look is needed. That is a claim about every server.
-	// Measured says that it was measured on the first server, and holds only
-	// for that.
+	// Known says that an operator has claimed how far the slowest old client is
+	// behind, so that no second look is needed. That is a claim about every
+	// client and every server. Measured says that it was measured on the
+	// clients and the server that were there at the beginning.
 	Known, Measured bool
+	// Watched says that a watcher sees each write of an old client, and proves
+	// from it how far the client's clock is behind at least.
+	Watched bool
 	// Look is for takeovers while it is unknown how far the slowest clock is
 	// behind: how many ticks ago a look must have shown the bytes. 0 is the
 	// rule: the greatest lease, c and one unit.
@@ -143,6 +146,9 @@ type Ours struct {
 	Deaf bool
 	// Again says that from clean a new init may move the record to observe.
 	Again bool
+	// Rests says that the record stays in observe after that, so that the
+	// search ends sooner.
+	Rests bool
 	// Forget lets the record go back although members lag behind, as when a
 	// human names them.
 	Forget bool
@@ -173,10 +179,13 @@ type Ours struct {
 	// and reads the record afterwards. If Renewals and Attempts are 0, none of
 	// this is counted.
 	Renewals, Attempts, Waits int
-	// Carved says that the namespace was carved out of a shorter one at the
-	// beginning. Members follow the shorter one's record, which stays in the
-	// first phase, until a heartbeat makes them follow this one's.
-	Carved bool
+	// LongAttempts says that any time may pass between an attempt's reading of
+	// the phase and its acquire script, as where it asks another store first.
+	LongAttempts bool
+	// LosesRecord says that once the server may lose the record and the
+	// registry at once. Locks stay. A new record is written by what members
+	// say.
+	LosesRecord bool
 	// Composes says that the first member composes its locks with another
 	// store, and that the others do not. In clean it holds by that store alone.
 	Composes bool
@@ -392,6 +401,9 @@ func (sc Scenario) outOfRange() error {
 	return nil
 }
 
+// registers reports whether members join or are lost, or the record is.
+func (o Ours) registers() bool { return o.Loses || o.Joins || o.LosesRecord }
+
 // contradiction names the first field that contradicts the others or has no
 // meaning.
 func (sc Scenario) contradiction() error {
@@ -409,8 +421,10 @@ func (sc Scenario) contradiction() error {
 		{ours.Clients > 0 && ours.TTL == 0, "Ours.TTL", ours.TTL, "more than 0"},
 		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To,
 			"clean, from an earlier phase, where a record is restored"},
-		{ours.Renewals == 0 && (ours.Loses || ours.Joins), "Ours.Renewals", 0,
-			"more than 0, where members join or are lost"},
+		{ours.Renewals == 0 && ours.registers(), "Ours.Renewals", 0,
+			"more than 0, where members join or are lost, or the record is"},
+		{ours.LosesRecord && (ours.Restored || ours.Empties || ours.Slow), "Ours.LosesRecord", true,
+			"false where an older record is restored, the registry is emptied or a verb is slow"},
 		{!ours.Phase.known(), "Ours.Phase", ours.Phase, knownPhases},
 		{!ours.To.known(), "Ours.Phase", ours.To, knownPhases},
 	} {

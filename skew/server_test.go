@@ -129,9 +129,6 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 	old := changed(offset(jedis, 2, 1, PhaseObserve, 12), func(sc *Scenario) { sc.Ours.OldServer = true })
 	known := changed(stepped(0, 3), func(sc *Scenario) { sc.Ours.Known = true })
 	elsewhere := changed(stepped(12, 2), func(sc *Scenario) { sc.Ours.Elsewhere = true })
-	failOver := changed(stepped(12, 2), func(sc *Scenario) {
-		sc.FailOver, sc.Ours.Measured, sc.Ours.TakeoverMargin, sc.Ours.Newcomers = true, true, 12, true
-	})
 	checkMutants(t, []mutant{
 		{"a takeover at the spread alone", offset(jedis, 2, 1, PhaseObserve, 6),
 			func(sc *Scenario) { sc.Ours.Known = true }, 3},
@@ -144,7 +141,6 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 		{"a step that is not added to behind", known, without(ruleStepAdds), 0},
 		{"a look that a step makes older", stepped(12, 2), without(ruleLookElapsed), 0},
 		{"a look of another machine that a step makes older", elsewhere, without(ruleLookElapsed), 0},
-		{"a measured bound kept at a fail-over", failOver, without(ruleRunID), 0},
 	})
 }
 
@@ -163,6 +159,37 @@ func TestStepsNeedNoSuspension(t *testing.T) {
 			mustBeSafe(t, looks)
 		}
 	}
+}
+
+// A watch measures the clients and the server that are there. A host that is
+// further behind joins later, and the server's clock is set forward, also by a
+// fail-over.
+func TestMeasuredBehindThatActsRobs(t *testing.T) {
+	measured := func(sc Scenario, margin int) Scenario {
+		return changed(sc, func(sc *Scenario) { sc.Ours.Measured, sc.Ours.TakeoverMargin = true, margin })
+	}
+	step := changed(stepped(0, 3), func(sc *Scenario) { sc.Old, sc.Ours.Newcomers = 1, true })
+	failOver := changed(step, func(sc *Scenario) { sc.FailOver = true })
+	checkMutants(t, []mutant{
+		{"a host that is further behind joins", measured(offset(dialect.Jedis(), 1, 1, PhaseDual, 6), 1),
+			without(ruleOnlyClaimsPermit), 3},
+		{"the server's clock is set forward", measured(step, 1), without(ruleOnlyClaimsPermit), 0},
+		{"a fail-over to a clock that is ahead", measured(failOver, 1), without(ruleOnlyClaimsPermit), 0},
+	})
+}
+
+// A watch that sees a write of a client further behind than was claimed makes
+// the claim void for every member.
+func TestClaimThatAWatchContradictsIsVoid(t *testing.T) {
+	claimed := func(p Phase) Scenario {
+		sc := offset(dialect.Jedis(), 2, 1, p, 6)
+		sc.Ours.Known, sc.Ours.Watched = true, true
+		return sc
+	}
+	checkMutants(t, []mutant{
+		{"observe", claimed(PhaseObserve), without(ruleContradictedIsVoid), 3},
+		{"dual", claimed(PhaseDual), without(ruleContradictedIsVoid), 3},
+	})
 }
 
 // A known limit: a false claim, for a process that has seen nothing else.

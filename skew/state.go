@@ -7,20 +7,24 @@ import "github.com/getsetlock/getsetlock/skew/internal/model"
 // server's clock, spans as ages. So two worlds that differ only by a shift of
 // time are equal.
 type state struct {
-	l      mark
-	m      token
-	look   look        // what M:look remembers
-	record model.Phase // what the fleet's record says
-	older  int8        // 1 while the record is a restored one; 2 once it has moved again
-	links  int8        // events before the goal that must come first; only some goals count them
-	server int8        // 1 once the server's clock has stepped; grows while the step may be undone, then −1
-	within int8        // how far the server's clock is into its unit
-	cut    int8        // 1 once another program has shortened L
-	verb   verb
-	lost   int8 // ticks since the registry lost a member, plus one; 0 never
-	fleet  int8 // how far all old clients' clocks were stepped together, relative to the server's
-	old    [maxOld]oldClient
-	our    [maxOurs]ourClient
+	l       mark
+	m       token
+	look    look        // what M:look remembers
+	record  model.Phase // what the fleet's record says
+	older   int8        // 1 while the record is a restored one; 2 once it has moved again
+	links   int8        // events before the goal that must come first; only some goals count them
+	server  int8        // 1 once the server's clock has stepped; grows while the step may be undone, then −1
+	within  int8        // how far the server's clock is into its unit
+	cut     int8        // 1 once another program has shortened L
+	verb    verb
+	lost    int8     // ticks since the registry lost a member, plus one; 0 never
+	flushed int8     // 1 once the server has lost the record
+	may     mayStart // whether old clients may start; counted only where the record may be lost
+	proved  bool     // the watcher has seen a client that contradicts the claim; only where there is one
+	plain   bool     // in clean the record names no target; only where members compose
+	fleet   int8     // how far all old clients' clocks were stepped together, relative to the server's
+	old     [maxOld]oldClient
+	our     [maxOurs]ourClient
 }
 
 const (
@@ -138,6 +142,7 @@ type ourClient struct {
 	met    int8 // 1: it read the server's clock before a step
 	away   away
 	quiet  int8 // ticks since its last answered heartbeat, while it is away; counted only with Renewals
+	doubt  int8 // what is open after a silence
 	heard  int8 // the stamp that it believes to be on L, where M does not say it
 }
 
@@ -145,18 +150,17 @@ type ourClient struct {
 type away int8
 
 const (
-	awayNot     away = iota
-	awaySilent       // its heartbeats have stopped; the registry still has its last one
-	awayUnsaid       // the registry has lost its field, or never had it
-	awayEnters       // its field is in the registry, and it has not read the record since
-	awayShorter      // it follows the shorter record, out of which this one was carved
-	awayBefore       // it follows this record, and has a lease from before
+	awayNot    away = iota
+	awaySilent      // its heartbeats have stopped; the registry still has its last one
+	awayUnsaid      // the registry has lost its field, or never had it
+	awayEnters      // its field is in the registry, and it has not read the record since
 )
 
 type ourStep int8
 
 const (
 	ourIdle    ourStep = iota
+	ourBegun           // it has read the phase of an attempt, and sent nothing yet
 	ourSent            // an attempt is on its way
 	ourGone            // the attempt was cancelled; its command is still on its way
 	ourAnswer          // the script took the key; its reply is on its way

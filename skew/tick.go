@@ -106,8 +106,9 @@ func (m *machine) passOld(c *oldClient) {
 func (m *machine) passOur(c *ourClient) {
 	if m.Ours.Renewals > 0 && c.away != awayNot {
 		c.quiet = min(c.quiet+1, m.waits+1)
+		m.doubts(c)
 	}
-	if c.pc != ourIdle {
+	if c.pc > ourBegun {
 		c.age = min(c.age+1, m.trustCap)
 		c.life = min(c.life+1, m.settled+int8(m.Ours.Stop))
 		if c.renew > 0 {
@@ -175,7 +176,7 @@ func (m *machine) stepLook(s *state, by int8) {
 	}
 	s.look.at, s.look.shift = max(s.look.at-by, m.floor), s.look.shift+by
 	switch {
-	case m.FailOver && !m.broken(ruleRunID), !m.Ours.Elsewhere && !m.broken(ruleLookElapsed):
+	case m.FailOver, !m.Ours.Elsewhere && !m.broken(ruleLookElapsed):
 		s.look = look{}
 	}
 }

@@ -90,12 +90,14 @@ func (sc *Scenario) option(text string) error {
 		"prompt ends": &sc.PromptEnds, "stamp at write": &sc.StampAtWrite,
 		"step undone": &sc.StepUndone, "fail-over": &sc.FailOver,
 		"behind known": &sc.Ours.Known, "behind measured": &sc.Ours.Measured,
+		"watched":         &sc.Ours.Watched,
 		"looks elsewhere": &sc.Ours.Elsewhere, "old server": &sc.Ours.OldServer,
 		"no tombstone": &sc.Ours.NoTombstone, "late": &sc.Ours.Late, "forget": &sc.Ours.Forget,
 		"newcomers": &sc.Ours.Newcomers, "deaf": &sc.Ours.Deaf, "again": &sc.Ours.Again,
 		"restored": &sc.Ours.Restored, "vanishes": &sc.Ours.Vanishes, "empties": &sc.Ours.Empties,
 		"loses": &sc.Ours.Loses, "joins": &sc.Ours.Joins, "slow verb": &sc.Ours.Slow,
-		"carved": &sc.Ours.Carved, "composes": &sc.Ours.Composes, "settle always": &sc.Ours.SettleAlways,
+		"rests": &sc.Ours.Rests, "long attempts": &sc.Ours.LongAttempts, "loses record": &sc.Ours.LosesRecord,
+		"composes": &sc.Ours.Composes, "settle always": &sc.Ours.SettleAlways,
 	}
 	if on := switches[text]; on != nil {
 		*on = true

@@ -51,6 +51,8 @@ var eventWords = [...]struct {
 	evEnter:   {"enter", "writes its field of the registry", false},
 	evTime:    {"time", "asks the server's time for a look", false},
 	evNote:    {"note", "its script remembers the look", false},
+	evBegin:   {"begin", "begins an attempt by the phase that it has read", false},
+	evFlush:   {"flush", "the server loses record and registry", false},
 }
 
 var outcomes = [...]string{
@@ -129,12 +131,15 @@ func (sc Scenario) options() []string {
 		{"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
 		{"fail-over", sc.FailOver},
 		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured},
+		{"watched", sc.Ours.Watched},
 		{"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
 		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget},
 		{"newcomers", sc.Ours.Newcomers},
 		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored},
 		{"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses},
-		{"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow}, {"carved", sc.Ours.Carved},
+		{"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow},
+		{"rests", sc.Ours.Rests}, {"long attempts", sc.Ours.LongAttempts},
+		{"loses record", sc.Ours.LosesRecord},
 		{"composes", sc.Ours.Composes},
 		{"settle always", sc.Ours.SettleAlways},
 	} {

@@ -48,11 +48,13 @@ func (m *machine) writes(s *state, out []step) []step {
 	if v.opens&forwards(v.at) != 0 && quiet && !apart {
 		t := step{ev: event{kind: evAdvance, arg: int8(v.at + 1)}, to: *s}
 		t.to.record, t.to.verb = v.at+1, verb{}
+		m.target(&t.to)
 		out = append(out, t)
 	}
 	if v.opens&backwards(v.at) != 0 {
 		t := step{ev: event{kind: evBack, arg: int8(v.at - 1)}, to: *s}
 		t.to.record, t.to.verb = v.at-1, verb{}
+		m.target(&t.to)
 		out = append(out, t)
 	}
 	return out

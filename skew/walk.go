@@ -110,7 +110,7 @@ type Mark struct {
 type Member struct {
 	// Step is the client's step. Of old clients: idle, rests, setnx, get, got,
 	// getset, gotset, last, expire, holds, holds-expire, del. Of getsetlock
-	// clients: idle, sent, gone, answer, settle, holds, lost, stopped.
+	// clients: idle, begun, sent, gone, answer, settle, holds, lost, stopped.
 	Step     string
 	Trusted  bool  // getsetlock clients: trust in the lease, or in what becomes one, has not run out
 	Age      int   // getsetlock clients: ticks since trust began; old clients: since the reading or the win
@@ -131,8 +131,8 @@ var oldSteps = [...]string{
 }
 
 var ourSteps = [...]string{
-	ourIdle: "idle", ourSent: "sent", ourGone: "gone", ourAnswer: "answer", ourSettle: "settle",
-	ourHolds: "holds", ourLost: "lost", ourStopped: "stopped",
+	ourIdle: "idle", ourBegun: "begun", ourSent: "sent", ourGone: "gone", ourAnswer: "answer",
+	ourSettle: "settle", ourHolds: "holds", ourLost: "lost", ourStopped: "stopped",
 }
 
 var markKinds = [...]string{noMark: "", stampMark: "stamp", guardMark: "guard", tombMark: "tombstone",

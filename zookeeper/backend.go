@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 const (
@@ -58,10 +60,51 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Backend takes locks in one ZooKeeper ensemble. It is a [lock.Backend] with
-// batched renewal, wake-ups, fencing numbers and ZooKeeper's own queue of
-// waiters.
-type Backend struct {
+// Backend is a ZooKeeper ensemble for locks, as a program opened it. [lock.New]
+// makes a Client of it. Waiters stand in ZooKeeper's own queue.
+type Backend struct{ engine *engine }
+
+// Contract returns what [lock.New] calls.
+func (b *Backend) Contract() backend.Backend { return b.engine }
+
+// SetServers replaces the list of servers, for example after the ensemble
+// changed. Connections that stand are kept.
+func (b *Backend) SetServers(servers []string) error { return b.engine.hosts.set(servers) }
+
+// List looks at every held lock whose name begins with prefix, in the order of
+// their names. Each comes as from [lock.Client.Inspect]. It reads every node
+// below the chroot whose path fits the prefix. If some may not be read, an
+// error that names one comes along with the locks.
+func (b *Backend) List(ctx context.Context, prefix string) ([]lock.Info, error) {
+	return b.engine.list(ctx, prefix)
+}
+
+// Longest returns the TTL that the servers grant where ttl is asked for: ttl,
+// or less if their maxSessionTimeout is less. It opens a session. The error
+// says why there is none, or that the servers grant no TTL as short as that.
+func (b *Backend) Longest(ctx context.Context, ttl time.Duration) (time.Duration, error) {
+	return b.engine.granted(ctx, ttl)
+}
+
+// Close ends the sessions without held locks, and joins every goroutine. Locks
+// that are still held free themselves after their TTL, since their holders may
+// still be at work. A [lock.Client] closes its Backend.
+func (b *Backend) Close() error { return b.engine.Close() }
+
+var (
+	_ backend.Store         = (*Backend)(nil)
+	_ backend.Backend       = (*engine)(nil)
+	_ backend.BatchExtender = (*engine)(nil)
+	_ backend.Queuer        = (*engine)(nil)
+	_ backend.Waker         = (*engine)(nil)
+	_ backend.Advisor       = (*engine)(nil)
+	_ backend.Inspector     = (*engine)(nil)
+	_ io.Closer             = (*engine)(nil)
+	_ backend.Fenced        = (*grant)(nil)
+)
+
+// engine is the contract of a Backend.
+type engine struct {
 	hosts   *hosts
 	noticed notices
 	cfg     Config
@@ -83,7 +126,7 @@ type Backend struct {
 // New returns a Backend for the ensemble whose servers are host:port. It
 // connects at the first call.
 func New(servers []string, cfg Config) (*Backend, error) {
-	b := &Backend{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
+	b := &engine{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
 		sessions: map[time.Duration]*session{}, all: map[*session]bool{}, calm: map[string]bool{},
 		margins: map[time.Duration]time.Duration{}}
 	if err := b.hosts.set(servers); err != nil {
@@ -113,17 +156,11 @@ func New(servers []string, cfg Config) (*Backend, error) {
 		b.cfg.Logger = slog.Default()
 	}
 	b.life, b.die = context.WithCancel(context.Background())
-	return b, nil
+	return &Backend{b}, nil
 }
 
-// SetServers replaces the list of servers, for example after the ensemble
-// changed. Connections that stand are kept.
-func (b *Backend) SetServers(servers []string) error { return b.hosts.set(servers) }
-
-// Close ends the sessions without held locks, and joins every goroutine. Locks
-// that are still held free themselves after their TTL, since their holders may
-// still be at work.
-func (b *Backend) Close() error {
+// Close is that of the Backend.
+func (b *engine) Close() error {
 	b.mu.Lock()
 	again := b.closed
 	b.closed = true
@@ -145,9 +182,9 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// Tune renews later than other backends do: trust counts from the sign of life
-// before the last one.
-func (b *Backend) Tune(cfg lock.Config) lock.Config {
+// Advise renews later than other backends do: trust counts from the sign of
+// life before the last one.
+func (b *engine) Advise(cfg backend.Settings) backend.Settings {
 	if cfg.TTL == 0 {
 		cfg.TTL = defaultTTL
 	}
@@ -159,7 +196,7 @@ func (b *Backend) Tune(cfg lock.Config) lock.Config {
 
 // Fits refuses a TTL below [LeastTTL], and a margin that leaves no time to
 // renew.
-func (b *Backend) Fits(ttl, _, margin time.Duration) error {
+func (b *engine) Fits(ttl, _, margin time.Duration) error {
 	if err := fits(ttl); err != nil {
 		return err
 	}
@@ -182,7 +219,7 @@ const mostMargins = 1024
 
 // suits refuses a session that the servers keep for so much less than the TTL
 // that trust would end before it can be renewed.
-func (b *Backend) suits(s *session, ttl time.Duration) error {
+func (b *engine) suits(s *session, ttl time.Duration) error {
 	s.mu.Lock()
 	granted := s.timeout
 	s.mu.Unlock()
@@ -200,14 +237,12 @@ func (b *Backend) suits(s *session, ttl time.Duration) error {
 		granted, granted), err: fmt.Errorf("Config.TTL is %v, Config.Margin %v", ttl, margin), answered: true}
 }
 
-// Longest returns the TTL that the servers grant where ttl is asked for: ttl,
-// or less if their maxSessionTimeout is less. It opens a session. The error
-// says why there is none, or that the servers grant no TTL as short as that.
-func (b *Backend) Longest(ctx context.Context, ttl time.Duration) (time.Duration, error) {
+// granted is Longest of the Backend.
+func (b *engine) granted(ctx context.Context, ttl time.Duration) (time.Duration, error) {
 	if err := fits(ttl); err != nil {
 		return 0, err
 	}
-	_, err := retried(func() (lock.Grant, error) {
+	_, err := retried(func() (backend.Grant, error) {
 		s, err := b.session(ctx, ttl)
 		if err == nil {
 			s.mu.Lock()
@@ -223,13 +258,13 @@ func (b *Backend) Longest(ctx context.Context, ttl time.Duration) (time.Duration
 }
 
 // Timeout says nothing: a Release may have to wait for a new leader.
-func (b *Backend) Timeout() time.Duration { return 0 }
+func (b *engine) Timeout() time.Duration { return 0 }
 
 // path is the parent of a lock's nodes.
-func (b *Backend) path(name string) string { return b.cfg.Chroot + "/" + name }
+func (b *engine) path(name string) string { return b.cfg.Chroot + "/" + name }
 
 // acl are the rights on new nodes.
-func (b *Backend) acl() []zk.ACL {
+func (b *engine) acl() []zk.ACL {
 	switch {
 	case b.cfg.ACL != nil:
 		return b.cfg.ACL
@@ -240,7 +275,7 @@ func (b *Backend) acl() []zk.ACL {
 }
 
 // someTTL is that of any open session, for calls that take none.
-func (b *Backend) someTTL() time.Duration {
+func (b *engine) someTTL() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ttl := range b.sessions {
@@ -257,7 +292,7 @@ const mostCalm = 4096
 
 // isCalm reports whether an attempt at name need not look first: when this
 // Backend released the lock, nobody else had a node there.
-func (b *Backend) isCalm(name string) bool {
+func (b *engine) isCalm(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.calm[name]
@@ -265,7 +300,7 @@ func (b *Backend) isCalm(name string) bool {
 
 // left remembers whether anybody had a node under name at the end of an
 // acquisition or an attempt.
-func (b *Backend) left(name string, calm bool) {
+func (b *engine) left(name string, calm bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -283,18 +318,18 @@ func (b *Backend) left(name string, calm bool) {
 // another client was faster, the attempt deletes its own node. It returns:
 //
 //   - a grant: the lock is taken.
-//   - a [*lock.HeldError]: another client has a node under the name.
-//   - a [*lock.UnsureError]: the reply was lost. Its grant undoes what may have
-//     been done, and so does the Backend by itself.
+//   - a [*backend.HeldError]: another client has a node under the name.
+//   - a [*backend.UnsureError]: the reply was lost. Its grant undoes what may
+//     have been done, and so does the Backend by itself.
 //   - another error: nothing was taken.
-func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
 	if err := valid(name, ttl); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return retried(func() (lock.Grant, error) {
+	return retried(func() (backend.Grant, error) {
 		s, err := b.session(ctx, ttl)
 		if err == nil {
 			err = b.suits(s, ttl)
@@ -307,7 +342,7 @@ func (b *Backend) Try(ctx context.Context, name string, ttl time.Duration) (lock
 }
 
 // take makes one attempt in a session.
-func (s *session) take(ctx context.Context, name string, ttl time.Duration) (lock.Grant, error) {
+func (s *session) take(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
 	if !s.b.isCalm(name) {
 		queue, err := s.look(ctx, name)
 		switch {
@@ -327,7 +362,7 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 		return nil, err
 	case err != nil:
 		s.abandon(g)
-		return nil, &lock.UnsureError{Grant: g, Err: s.b.trouble("take", name, err)}
+		return nil, &backend.UnsureError{Grant: g, Err: s.b.trouble("take", name, err)}
 	case len(queue) == 0 || s.b.path(name)+"/"+queue[0].name != g.path:
 		// Another client was faster. The keeper goes on where this delete ends.
 		s.b.left(name, false)
@@ -348,13 +383,13 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (loc
 }
 
 // held returns the error of a refused attempt.
-func held(name, holder string) *lock.HeldError {
-	return &lock.HeldError{Key: name, Owner: holder, Protocol: "zookeeper"}
+func held(name, holder string) *backend.HeldError {
+	return &backend.HeldError{Key: name, Owner: holder, Protocol: "zookeeper"}
 }
 
 // retried calls try again if the session was found to be over, with which
 // nothing was taken.
-func retried(try func() (lock.Grant, error)) (g lock.Grant, err error) {
+func retried(try func() (backend.Grant, error)) (g backend.Grant, err error) {
 	for range 3 {
 		if g, err = try(); !errors.Is(err, errOver) {
 			return g, err

@@ -154,7 +154,7 @@ func BenchmarkManyLeases(b *testing.B) {
 	server := zktest.Start(b)
 	for b.Loop() {
 		count := new(counted)
-		c, err := lock.New(backend(b, zookeeper.Config{Chroot: "/many", Dial: count.dial}, server.Addr),
+		c, err := lock.New(newBackend(b, zookeeper.Config{Chroot: "/many", Dial: count.dial}, server.Addr),
 			lock.Config{TTL: 30 * time.Second})
 		if err != nil {
 			b.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
@@ -70,7 +71,7 @@ type cut struct {
 func (c *cut) run() {
 	answered := signs{make(chan struct{}, 1)}
 	// Every cut ends the session, so each has a client of its own.
-	far, err := lock.New(backend(c.t, zookeeper.Config{Chroot: "/locks", Dial: answered.dial}, c.at),
+	far, err := lock.New(newBackend(c.t, zookeeper.Config{Chroot: "/locks", Dial: answered.dial}, c.at),
 		lock.Config{TTL: *cutTTL})
 	if err != nil {
 		c.t.Fatal(err)
@@ -190,7 +191,7 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 // elapsed reads the clock by which leases are trusted.
-func elapsed() time.Duration { return lock.Mark(context.Background()).Elapsed }
+func elapsed() time.Duration { return backend.ReadClock(context.Background()).Elapsed }
 
 func (c *cut) witness(rule string) *witness {
 	c.t.Helper()

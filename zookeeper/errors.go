@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 var (
@@ -53,9 +53,9 @@ func isRefusal(err error) bool {
 }
 
 // trouble adds what was tried, and what to do, to err.
-func (b *Backend) trouble(what, name string, err error) error {
+func (b *engine) trouble(what, name string, err error) error {
 	var known *zkError
-	if errors.Is(err, errOver) || errors.Is(err, lock.ErrLost) || errors.As(err, &known) ||
+	if errors.Is(err, errOver) || errors.Is(err, backend.ErrLost) || errors.As(err, &known) ||
 		errors.Is(err, errClosed) {
 		return err
 	}
@@ -63,7 +63,8 @@ func (b *Backend) trouble(what, name string, err error) error {
 		answered: isRefusal(err) && !errors.Is(err, zk.ErrNoServer)}
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		e.text += fmt.Sprintf(" (give the user rights to create, read and delete below %s, on its children too)",
+		e.text += fmt.Sprintf(
+			" (give the user rights to create, read and delete below %s, on its children too)",
 			b.path(name))
 		e.passes = false
 	case errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
@@ -85,5 +86,5 @@ func (b *Backend) trouble(what, name string, err error) error {
 
 // lost returns the error of a grant that no longer holds its lock.
 func lost(name, why string) error {
-	return fmt.Errorf("%w: zookeeper: %q: %s", lock.ErrLost, name, why)
+	return fmt.Errorf("%w: zookeeper: %q: %s", backend.ErrLost, name, why)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one node of a session: one acquisition of a lock, or a waiter's
@@ -19,7 +19,7 @@ type grant struct {
 	s    *session
 	name string
 	id   string // 32 characters that no other node has
-	term lock.Term
+	term backend.Term
 
 	alone bool // no other node stood there when it was granted; set before the grant is shared
 
@@ -39,8 +39,8 @@ type grant struct {
 
 // Token is the id of the session, in hexadecimal as in ZooKeeper's own output,
 // and that of the node.
-func (g *grant) Token() string   { return fmt.Sprintf("0x%x/%s", g.s.id, g.id) }
-func (g *grant) Term() lock.Term { return g.term }
+func (g *grant) Token() string      { return fmt.Sprintf("0x%x/%s", g.s.id, g.id) }
+func (g *grant) Term() backend.Term { return g.term }
 
 // Fence is the zxid with which the node was created.
 func (g *grant) Fence() int64 {
@@ -110,7 +110,7 @@ func (s *session) create(ctx context.Context, g *grant) error {
 			g.unsure = true
 			s.mu.Unlock()
 			s.abandon(g)
-			return &lock.UnsureError{Grant: g, Err: s.b.trouble("take", g.name, err)}
+			return &backend.UnsureError{Grant: g, Err: s.b.trouble("take", g.name, err)}
 		}
 	}
 }
@@ -263,17 +263,18 @@ func (s *session) granted(g *grant, ttl time.Duration) error {
 
 // Extend sends a sign of life of the session if one is due, and finds out
 // whether the node is still there.
-func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
 	if err := fits(ttl); err != nil {
-		return lock.Term{}, err
+		return backend.Term{}, err
 	}
 	terms, errs := g.s.extend(ctx, []*grant{g}, ttl)
 	return terms[0], errs[0]
 }
 
 // ExtendAll sends one message for each session.
-func (b *Backend) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
-	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+func (b *engine) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
+	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
 	places := map[*session][]int{}
 	for i, g := range gs {
 		s := g.(*grant).s
@@ -292,8 +293,8 @@ func (b *Backend) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Durat
 	return terms, errs
 }
 
-func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([]lock.Term, []error) {
-	terms, errs := make([]lock.Term, len(gs)), make([]error, len(gs))
+func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([]backend.Term, []error) {
+	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
 	trouble := s.renew(ctx, gs[0])
 	term := s.term(ttl)
 	for i, g := range gs {
@@ -312,7 +313,7 @@ func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([
 			g.keep = s.now() + ttl
 			s.mu.Unlock()
 			terms[i] = term
-		} else if errors.Is(errs[i], lock.ErrLost) && g.isDeleted() {
+		} else if errors.Is(errs[i], backend.ErrLost) && g.isDeleted() {
 			s.free(g)
 		}
 	}

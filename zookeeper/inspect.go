@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Info is what stands below a lock's node: the Detail of a [lock.Info].
+// Info is what stands below a lock's node: the Detail of a [backend.Info].
 type Info struct {
 	Holder  string    // name of the holder's node; empty: nobody holds the lock
 	Session int64     // session of the holder; 0: the node belongs to none, and stays until it is deleted
@@ -52,15 +52,15 @@ func seen(children []string) (queue []contender, info *Info) {
 
 // Describe looks at the nodes of a lock. Info.Detail is an [*Info], Info.Value
 // the zxid with which the holder's node was created, and that node's name.
-func (b *Backend) Describe(ctx context.Context, name string) (lock.Info, error) {
+func (b *engine) Describe(ctx context.Context, name string) (backend.Info, error) {
 	if address, ok := ctx.Value(opening{}).(string); ok {
-		return lock.Info{}, b.reach(ctx, address)
+		return backend.Info{}, b.reach(ctx, address)
 	}
 	if err := valid(name, LeastTTL); err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
-	var info lock.Info
-	_, err := retried(func() (lock.Grant, error) {
+	var info backend.Info
+	_, err := retried(func() (backend.Grant, error) {
 		s, err := b.session(ctx, b.someTTL())
 		if err == nil {
 			info, err = s.describe(ctx, name)
@@ -68,17 +68,17 @@ func (b *Backend) Describe(ctx context.Context, name string) (lock.Info, error) 
 		return nil, err
 	})
 	if err != nil {
-		return lock.Info{}, b.trouble("look at", name, err)
+		return backend.Info{}, b.trouble("look at", name, err)
 	}
 	return info, nil
 }
 
 // describe looks at a lock until its holder's node does not go away meanwhile.
-func (s *session) describe(ctx context.Context, name string) (lock.Info, error) {
+func (s *session) describe(ctx context.Context, name string) (backend.Info, error) {
 	for {
 		children, err := s.children(ctx, s.b.path(name))
 		if err != nil {
-			return lock.Info{}, err
+			return backend.Info{}, err
 		}
 		info, err := s.detail(ctx, name, children)
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -88,9 +88,9 @@ func (s *session) describe(ctx context.Context, name string) (lock.Info, error) 
 }
 
 // detail reads the holder's node. The error is [zk.ErrNoNode] if that is gone.
-func (s *session) detail(ctx context.Context, name string, children []string) (lock.Info, error) {
+func (s *session) detail(ctx context.Context, name string, children []string) (backend.Info, error) {
 	_, detail := seen(children)
-	info := lock.Info{Key: name, Detail: detail}
+	info := backend.Info{Key: name, Detail: detail}
 	if detail.Holder == "" {
 		return info, nil
 	}
@@ -101,7 +101,7 @@ func (s *session) detail(ctx context.Context, name string, children []string) (l
 		return stat, err
 	})
 	if err != nil {
-		return lock.Info{}, err
+		return backend.Info{}, err
 	}
 	detail.Session, detail.Fence, detail.Since = stat.EphemeralOwner, stat.Czxid, time.UnixMilli(stat.Ctime)
 	info.Held = held(name, detail.Holder)
@@ -109,10 +109,10 @@ func (s *session) detail(ctx context.Context, name string, children []string) (l
 	return info, nil
 }
 
-// ForceRelease deletes the node that [Backend.Describe] found, unless it was
+// ForceRelease deletes the node that Describe found, unless it was
 // deleted since. Its holder, if it is a client of getsetlock, learns of that at
 // once.
-func (b *Backend) ForceRelease(ctx context.Context, name, value string) (bool, error) {
+func (b *engine) ForceRelease(ctx context.Context, name, value string) (bool, error) {
 	number, child, _ := strings.Cut(value, " ")
 	fence, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || child == "" || strings.Contains(child, "/") {
@@ -122,7 +122,7 @@ func (b *Backend) ForceRelease(ctx context.Context, name, value string) (bool, e
 		return false, err
 	}
 	deleted := false
-	_, err = retried(func() (lock.Grant, error) {
+	_, err = retried(func() (backend.Grant, error) {
 		s, err := b.session(ctx, b.someTTL())
 		if err == nil {
 			deleted, err = s.force(ctx, b.path(name)+"/"+child, fence)

@@ -161,7 +161,7 @@ func TestListFindsHeldLocks(t *testing.T) {
 	conn := admin(t, server.Addr)
 	ctx := context.Background()
 	holder := client(t, lock.Config{}, server.Addr)
-	b := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
+	b := newBackend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
 	defer b.Close()
 	if infos, err := b.List(ctx, ""); err != nil || len(infos) != 0 {
 		t.Errorf("without a chroot: %v, %v", infos, err)

@@ -26,7 +26,7 @@ import (
 // client returns a lock.Client of its own session, below /locks.
 func client(t testing.TB, cfg lock.Config, servers ...string) *lock.Client {
 	t.Helper()
-	c, err := lock.New(backend(t, zookeeper.Config{Chroot: "/locks"}, servers...), cfg)
+	c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks"}, servers...), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,9 +238,9 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 
 	// Close while the lock is held ends the session on this side only, as a
 	// crash does.
-	crashing := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
+	crashing := newBackend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
 	for {
-		_, err := crashing.Try(context.Background(), "k", 2*time.Second)
+		_, err := crashing.Contract().Try(context.Background(), "k", 2*time.Second)
 		var p interface{ Passing() bool }
 		if err == nil {
 			break
@@ -328,7 +328,7 @@ func logging(t testing.TB, cfg zookeeper.Config, of lock.Config, servers ...stri
 	t.Helper()
 	said := new(journal)
 	cfg.Logger = slog.New(slog.NewTextHandler(said, nil))
-	c, err := lock.New(backend(t, cfg, servers...), of)
+	c, err := lock.New(newBackend(t, cfg, servers...), of)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/zookeeper"
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
@@ -27,8 +27,8 @@ func admin(t testing.TB, servers ...string) *zk.Conn {
 	return conn
 }
 
-// backend returns a Backend as another process would have.
-func backend(t testing.TB, cfg zookeeper.Config, servers ...string) *zookeeper.Backend {
+// newBackend returns a Backend as another process would have.
+func newBackend(t testing.TB, cfg zookeeper.Config, servers ...string) *zookeeper.Backend {
 	t.Helper()
 	b, err := zookeeper.New(servers, cfg)
 	if err != nil {
@@ -83,11 +83,11 @@ func TestBackendPassesTheKit(t *testing.T) {
 	conn := admin(t, server.Addr)
 	locktest.Run(t, locktest.Traits{Session: true}, func(t *testing.T) *locktest.World {
 		wipe(t, conn, "/kit")
-		cuts := map[lock.Backend]*zktest.Cut{}
+		cuts := map[backend.Store]*zktest.Cut{}
 		return &locktest.World{
-			Backend: func() lock.Backend {
+			Backend: func() backend.Store {
 				cut := new(zktest.Cut)
-				b := backend(t, zookeeper.Config{Chroot: "/kit", Dial: cut.Dial}, server.Addr)
+				b := newBackend(t, zookeeper.Config{Chroot: "/kit", Dial: cut.Dial}, server.Addr)
 				cuts[b] = cut
 				return b
 			},
@@ -96,7 +96,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 			TTL: 1500 * time.Millisecond, FreeAfter: time.Second,
 			RealTime: true,
 			Seize:    func(key string) { seize(t, conn, "/kit/"+key) },
-			Cut: func(b lock.Backend) func() {
+			Cut: func(b backend.Store) func() {
 				cuts[b].On.Store(true)
 				return func() { cuts[b].On.Store(false) }
 			},

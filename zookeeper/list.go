@@ -10,16 +10,13 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// List looks at every held lock whose name begins with prefix, in the order of
-// their names. Each comes as from [Backend.Describe]. It reads every node below
-// the chroot whose path fits the prefix. If some may not be read, an error that
-// names one comes along with the locks.
-func (b *Backend) List(ctx context.Context, prefix string) ([]lock.Info, error) {
+// list is List of the Backend.
+func (b *engine) list(ctx context.Context, prefix string) ([]backend.Info, error) {
 	var w *walk
-	_, err := retried(func() (lock.Grant, error) {
+	_, err := retried(func() (backend.Grant, error) {
 		s, err := b.session(ctx, b.someTTL())
 		if err == nil {
 			w = &walk{s: s, prefix: prefix}
@@ -30,7 +27,7 @@ func (b *Backend) List(ctx context.Context, prefix string) ([]lock.Info, error) 
 	if err != nil {
 		return nil, b.trouble("list the locks that begin with", prefix, err)
 	}
-	slices.SortFunc(w.found, func(a, b lock.Info) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(w.found, func(a, b backend.Info) int { return strings.Compare(a.Key, b.Key) })
 	if len(w.closed) > 0 {
 		slices.Sort(w.closed)
 		return w.found, &zkError{text: fmt.Sprintf(
@@ -46,7 +43,7 @@ type walk struct {
 	prefix string
 
 	mu     sync.Mutex
-	found  []lock.Info
+	found  []backend.Info
 	closed []string // names of nodes whose children may not be read
 	next   []string // names of the next level
 	err    error
@@ -80,7 +77,7 @@ func (w *walk) visit(ctx context.Context, name string) {
 	}
 	children, err := w.s.children(ctx, path)
 	queue, _ := contenders(children)
-	var info lock.Info
+	var info backend.Info
 	if err == nil && name != "" && len(queue) > 0 && strings.HasPrefix(name, w.prefix) {
 		info, err = w.s.describe(ctx, name)
 	}

@@ -149,7 +149,7 @@ func (n *notices) first(text string) bool {
 
 // notice logs a warning, once a lock, about children that other clients do not
 // treat as this package does.
-func (b *Backend) notice(name string, queue []contender, others []string) {
+func (b *engine) notice(name string, queue []contender, others []string) {
 	if len(others) > 0 && b.noticed.first("ignored "+name) {
 		b.cfg.Logger.Warn(
 			"children that do not end in a sequence number are ignored; go-zookeeper's own Lock fails because of them: delete them, or move them elsewhere",

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // scheme begins every address of [Open].
@@ -33,12 +34,13 @@ func Open(ctx context.Context, address string, o Options) (*lock.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	b, err := New(servers, cfg)
+	opened, err := New(servers, cfg)
 	if err != nil {
 		return nil, err
 	}
-	b.usual = b.Tune(o.Lock).TTL
-	locks, err := lock.New(b, o.Lock)
+	b := opened.engine
+	b.usual = b.Advise(backend.Settings{TTL: o.Lock.TTL}).TTL
+	locks, err := lock.New(opened, o.Lock)
 	if err == nil {
 		// Through the Client, so that the session counts by its clock.
 		_, err = locks.Inspect(context.WithValue(ctx, opening{}, redacted(address)), "")
@@ -57,7 +59,7 @@ func Open(ctx context.Context, address string, o Options) (*lock.Client, error) 
 }
 
 // shorten returns a Client whose TTL the servers grant.
-func (b *Backend) shorten(locks *lock.Client) (*lock.Client, error) {
+func (b *engine) shorten(locks *lock.Client) (*lock.Client, error) {
 	b.mu.Lock()
 	longest := b.longest
 	b.mu.Unlock()
@@ -158,10 +160,10 @@ const mostReached = 5
 
 // reach opens a session and creates a missing chroot. If the connection ends
 // meanwhile, it goes on with the next one.
-func (b *Backend) reach(ctx context.Context, address string) error {
+func (b *engine) reach(ctx context.Context, address string) error {
 	var err error
 	for range mostReached {
-		_, err = retried(func() (lock.Grant, error) { return nil, b.makeChroot(ctx) })
+		_, err = retried(func() (backend.Grant, error) { return nil, b.makeChroot(ctx) })
 		var op *net.OpError // of a write
 		if !errors.Is(err, zk.ErrConnectionClosed) && !errors.As(err, &op) || ctx.Err() != nil {
 			break
@@ -174,7 +176,7 @@ func (b *Backend) reach(ctx context.Context, address string) error {
 }
 
 // makeChroot creates a missing chroot.
-func (b *Backend) makeChroot(ctx context.Context) error {
+func (b *engine) makeChroot(ctx context.Context) error {
 	s, err := b.session(ctx, b.usual)
 	if err == nil && b.cfg.Chroot != "" {
 		var there bool

@@ -9,22 +9,27 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // place is a waiter's node in ZooKeeper's queue: the order of sequence numbers.
 // It waits for the node before its own to be deleted. The holder is the place
 // without a node before it.
 type place struct {
-	b      *Backend
+	b      *engine
 	name   string
 	used   bool   // got its grant, or was left; only the caller's goroutine uses it
 	g      *grant // nil: no node yet
 	before string // name of the node before
 }
 
+// First is Try.
+func (b *engine) First(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
+	return b.Try(ctx, name, ttl)
+}
+
 // Enter prepares a place in the queue.
-func (b *Backend) Enter(_ context.Context, name string) (lock.Place, error) {
+func (b *engine) Enter(_ context.Context, name string) (backend.Place, error) {
 	if err := valid(name, LeastTTL); err != nil {
 		return nil, err
 	}
@@ -33,7 +38,7 @@ func (b *Backend) Enter(_ context.Context, name string) (lock.Place, error) {
 
 // Try takes the lock if no node stands before this place's. The first Try
 // creates the place's node; the others only read.
-func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	if err := valid(p.name, ttl); err != nil {
 		return nil, err
 	}
@@ -43,7 +48,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return retried(func() (lock.Grant, error) {
+	return retried(func() (backend.Grant, error) {
 		if p.g == nil {
 			if err := p.stand(ctx, ttl); err != nil {
 				return nil, err
@@ -64,7 +69,7 @@ func (p *place) stand(ctx context.Context, ttl time.Duration) error {
 	}
 	g := s.newGrant(p.name)
 	if err := s.create(ctx, g); err != nil {
-		var unsure *lock.UnsureError
+		var unsure *backend.UnsureError
 		p.used = errors.As(err, &unsure)
 		return err
 	}
@@ -78,7 +83,7 @@ func (p *place) stand(ctx context.Context, ttl time.Duration) error {
 }
 
 // ask looks whether a node stands before the place's own.
-func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	g, s := p.g, p.g.s
 	var queue []contender
 	var err error
@@ -106,7 +111,8 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (lock.Grant, error) 
 		// No sign of life counted for long. The keeper is about to change that;
 		// meanwhile the node stays, and keeps the lock for this waiter.
 		return nil, &zkError{
-			text:   fmt.Sprintf("zookeeper: %q is free for this waiter, whose session cannot be trusted yet", p.name),
+			text: fmt.Sprintf("zookeeper: %q is free for this waiter, whose session cannot be trusted yet",
+				p.name),
 			err:    errors.New("the servers did not answer for a part of Config.TTL"),
 			passes: true, answered: true,
 		}

@@ -31,7 +31,7 @@ func TestAttemptEndsIfTheServerWantsACertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Try(context.Background(), "k", 30*time.Second)
+	_, err = b.Contract().Try(context.Background(), "k", 30*time.Second)
 	var p interface{ Passing() bool }
 	if !errors.As(err, &p) || p.Passing() ||
 		!strings.Contains(err.Error(), "wants a certificate that it trusts (set Config.TLS.Certificates)") {

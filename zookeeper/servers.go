@@ -84,7 +84,7 @@ const mostSaid = 64 << 10
 
 // word sends one of the words of four letters that servers answer in plain
 // text, and then end the connection. The answer is empty after an error.
-func (b *Backend) word(ctx context.Context, address, word string) string {
+func (b *engine) word(ctx context.Context, address, word string) string {
 	conn, err := b.connect(ctx, "tcp", address)
 	if err != nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // session is one ZooKeeper session, and all nodes of this process that live
@@ -22,10 +22,10 @@ import (
 //	                    │ a server says that it expired         │ left: closed
 //	                    └──────────────▶ over ◀─────────────────┘
 type session struct {
-	b      *Backend
+	b      *engine
 	ttl    time.Duration   // timeout that is asked for
-	key    time.Duration   // place in Backend.sessions; written before the session is shared
-	clock  context.Context // carries the Client's clock, for lock.Mark
+	key    time.Duration   // place in engine.sessions; written before the session is shared
+	clock  context.Context // carries the Client's clock, for backend.ReadClock
 	turn   chan struct{}   // capacity 1: filled while a write is under way
 	opened chan struct{}   // closed when the session was greeted for the first time
 	absent chan struct{}   // capacity 1: no server of a round answered
@@ -60,7 +60,7 @@ const sendBuffer = 256 << 10
 
 // session returns the session for a TTL, and opens it if there is none in which
 // a new lock would be trusted.
-func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, error) {
+func (b *engine) session(ctx context.Context, ttl time.Duration) (*session, error) {
 	ttl = ttl.Truncate(time.Millisecond)
 	if s, err := b.usable(ttl); s != nil || err != nil {
 		return s, err
@@ -78,7 +78,7 @@ func (b *Backend) session(ctx context.Context, ttl time.Duration) (*session, err
 }
 
 // usable returns the session for a TTL if new locks may use it, else nil.
-func (b *Backend) usable(ttl time.Duration) (*session, error) {
+func (b *engine) usable(ttl time.Duration) (*session, error) {
 	b.mu.Lock()
 	s, closed := b.sessions[b.clipped(ttl)], b.closed
 	b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *Backend) usable(ttl time.Duration) (*session, error) {
 }
 
 // open makes a session. Called with the turn to open.
-func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
+func (b *engine) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	s := &session{b: b, ttl: ttl, clock: context.WithoutCancel(ctx), turn: make(chan struct{}, 1),
 		opened: make(chan struct{}), absent: make(chan struct{}, 1), done: make(chan struct{}),
 		watches: map[string]*watch{}, grants: map[*grant]bool{}, places: map[*grant]bool{},
@@ -135,7 +135,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 }
 
 // clipped returns the key in sessions for a TTL. Called with b.mu held.
-func (b *Backend) clipped(ttl time.Duration) time.Duration {
+func (b *engine) clipped(ttl time.Duration) time.Duration {
 	if b.longest > 0 {
 		return min(ttl, b.longest)
 	}
@@ -144,7 +144,7 @@ func (b *Backend) clipped(ttl time.Duration) time.Duration {
 
 // enlist adds a new session. TTLs that exceed what the servers grant share one.
 // Called with b.mu held.
-func (b *Backend) enlist(s *session, granted time.Duration) {
+func (b *engine) enlist(s *session, granted time.Duration) {
 	switch {
 	case granted < s.ttl:
 		b.longest = granted
@@ -236,7 +236,7 @@ func (s *session) hasSession() {
 }
 
 // now reads the Client's clock.
-func (s *session) now() time.Duration { return lock.Mark(s.clock).Elapsed }
+func (s *session) now() time.Duration { return backend.ReadClock(s.clock).Elapsed }
 
 func (s *session) isOver() bool {
 	s.mu.Lock()
@@ -245,7 +245,7 @@ func (s *session) isOver() bool {
 }
 
 // term returns the trust that the session has now.
-func (s *session) term(ttl time.Duration) lock.Term {
+func (s *session) term(ttl time.Duration) backend.Term {
 	s.mu.Lock()
 	s.used = s.now()
 	mark, timeout := s.trust.mark, s.timeout
@@ -254,7 +254,7 @@ func (s *session) term(ttl time.Duration) lock.Term {
 		s.b.cfg.Logger.Warn("the servers keep sessions for a shorter time than Config.TTL (their maxSessionTimeout); leases are trusted for that time only, so set Config.TTL to it",
 			"asked", ttl, "granted", timeout)
 	}
-	return lock.Term{Sent: mark, TTL: min(ttl, timeout)}
+	return backend.Term{Sent: mark, TTL: min(ttl, timeout)}
 }
 
 // ask runs a request of the library, which takes no context. If ctx ends first,
@@ -317,7 +317,7 @@ func (s *session) write(ctx context.Context) error {
 	}
 	for {
 		g, path := s.sample()
-		sent := lock.Mark(s.clock)
+		sent := backend.ReadClock(s.clock)
 		_, err := ask(ctx, s, func() ([]zk.MultiResponse, error) {
 			return s.conn.Multi(&zk.CheckVersionRequest{Path: path, Version: -1})
 		})
@@ -334,7 +334,7 @@ func (s *session) write(ctx context.Context) error {
 	}
 }
 
-func (s *session) committed(sent lock.Instant) {
+func (s *session) committed(sent backend.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trust = s.trust.committed(write{sent, s.now()}, s.timeout)

@@ -95,7 +95,7 @@ func newShorter(t *testing.T, server *zktest.Server) {
 
 func tooShort(t *testing.T, server *zktest.Server) {
 	t.Parallel()
-	b := backend(t, zookeeper.Config{Timeout: zktest.Patience}, server.Addr)
+	b := newBackend(t, zookeeper.Config{Timeout: zktest.Patience}, server.Addr)
 	for asked, want := range map[time.Duration]time.Duration{
 		time.Hour: 20 * time.Second, 5 * time.Second: 5 * time.Second,
 	} {

@@ -44,7 +44,7 @@ func TestAttemptEndsAtAServerThatIsNoZooKeeper(t *testing.T) {
 		}()
 		ended := make(chan error)
 		go func() {
-			_, err := b.Try(ctx, "k", 30*time.Second)
+			_, err := b.Contract().Try(ctx, "k", 30*time.Second)
 			ended <- err
 		}()
 		if err := <-ended; err == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
@@ -26,8 +27,8 @@ import (
 func try(t *testing.T, cfg zookeeper.Config, key string, ttl time.Duration, servers ...string) error {
 	t.Helper()
 	cfg.Timeout = zktest.Patience
-	b := backend(t, cfg, servers...)
-	g, err := b.Try(context.Background(), key, ttl)
+	b := newBackend(t, cfg, servers...)
+	g, err := b.Contract().Try(context.Background(), key, ttl)
 	if err == nil {
 		if err := g.Release(context.Background()); err != nil {
 			t.Error(err)
@@ -112,7 +113,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 func TestServerListMayChange(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
-	b := backend(t, zookeeper.Config{Chroot: "/locks"}, "127.0.0.1:1")
+	b := newBackend(t, zookeeper.Config{Chroot: "/locks"}, "127.0.0.1:1")
 	c, err := lock.New(b, lock.Config{Wait: zktest.Patience})
 	if err != nil {
 		t.Fatal(err)
@@ -200,17 +201,17 @@ func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
 	const waiting, releases = 1000, 10
 	server := zktest.Start(t)
 	ctx := context.Background()
-	b := backend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
+	b := newBackend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
 	const ttl = zktest.Patience // nobody extends the grants
-	g, err := b.Try(ctx, "k", ttl)
+	g, err := b.Contract().Try(ctx, "k", ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var woken atomic.Int64
-	wakes := make(chan lock.Place, waiting)
-	var places []lock.Place
+	wakes := make(chan backend.Place, waiting)
+	var places []backend.Place
 	for range waiting {
-		place, err := b.Enter(ctx, "k")
+		place, err := b.Contract().(backend.Queuer).Enter(ctx, "k")
 		if err != nil {
 			t.Fatal(err)
 		}

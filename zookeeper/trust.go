@@ -3,13 +3,13 @@ package zookeeper
 import (
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // write is a committed write of a session: sent is the instant before it was
 // sent, done the elapsed time after its reply.
 type write struct {
-	sent lock.Instant
+	sent backend.Instant
 	done time.Duration
 }
 
@@ -25,7 +25,7 @@ type write struct {
 // A session lasts at least two ticks, so a quarter of it is at least half a
 // tick. A server whose minSessionTimeout is lower than that breaks this rule.
 type trust struct {
-	mark lock.Instant // the session lives for its timeout after this at least
+	mark backend.Instant // the session lives for its timeout after this at least
 	last write
 }
 

@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // sentAt is a write that was sent at a time and took a tenth of a second.
 func sentAt(seconds float64) write {
-	return write{sent: lock.Instant{Elapsed: at(seconds)}, done: at(seconds + 0.1)}
+	return write{sent: backend.Instant{Elapsed: at(seconds)}, done: at(seconds + 0.1)}
 }
 
 // Trust counts from the write before the last one. The first is the request
@@ -38,7 +38,7 @@ func TestTrustIgnoresAWriteThatFollowsTooSoon(t *testing.T) {
 			t.Errorf("the write at %v s counts: %+v", sent, got)
 		}
 	}
-	slow := write{sent: lock.Instant{Elapsed: at(10)}, done: at(15)}
+	slow := write{sent: backend.Instant{Elapsed: at(10)}, done: at(15)}
 	known = begin(sentAt(0)).committed(slow, timeout)
 	if got := known.committed(sentAt(20), timeout); got != known {
 		t.Errorf("a write 5 s after the reply to the one before counts: %+v", got)

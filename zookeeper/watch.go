@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // watch is one watch of a session on one path. All who watch the path share it.
@@ -95,7 +95,7 @@ func (s *session) happened(e zk.Event) {
 
 // Await watches the holder's node. Waiters with a place in the queue do not
 // need it.
-func (b *Backend) Await(ctx context.Context, name string, wake func()) (func(), bool, error) {
+func (b *engine) Await(ctx context.Context, name string, wake func()) (func(), bool, error) {
 	s, err := b.session(ctx, b.someTTL())
 	if err != nil {
 		return nil, false, b.trouble("watch", name, err)
@@ -120,7 +120,7 @@ func (b *Backend) Await(ctx context.Context, name string, wake func()) (func(), 
 // Watch reports the deletion of held locks' nodes, and the end of their
 // session. The nodes are watched since they were created, so it costs one read
 // for each session.
-func (b *Backend) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (b *engine) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	asked := map[*session]error{}
 	for i, one := range gs {
@@ -164,7 +164,7 @@ func (g *grant) watch(ctx context.Context, touched func()) error {
 }
 
 // Unwatch ends what Watch armed.
-func (b *Backend) Unwatch(one lock.Grant) {
+func (b *engine) Unwatch(one backend.Grant) {
 	g := one.(*grant)
 	g.s.mu.Lock()
 	cancel := g.unwatch

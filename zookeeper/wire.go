@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // hosts is the list of servers, which may change at any time. All sessions of
@@ -157,7 +157,7 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 }
 
 // connect dials a server, with TLS where that was chosen.
-func (b *Backend) connect(ctx context.Context, network, address string) (net.Conn, error) {
+func (b *engine) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	connect := b.cfg.Dial
 	if connect == nil {
 		connect = new(net.Dialer).DialContext
@@ -191,8 +191,8 @@ const greeting = 4 + 4 + 4 + 8
 type tap struct {
 	net.Conn
 	s       *session
-	address string       // as in the list of servers
-	sent    lock.Instant // before the first frame was sent
+	address string          // as in the list of servers
+	sent    backend.Instant // before the first frame was sent
 	head    []byte
 }
 
@@ -208,7 +208,7 @@ func (t *tap) SetReadDeadline(at time.Time) error {
 
 func (t *tap) Write(p []byte) (int, error) {
 	if t.sent.Wall.IsZero() {
-		t.sent = lock.Mark(t.s.clock)
+		t.sent = backend.ReadClock(t.s.clock)
 	}
 	return t.Conn.Write(p)
 }

@@ -25,7 +25,6 @@ func (c *Census) setnx(q order) {
 	k = c.key(q.id, q.at)
 	w := c.writer(q.addr, r, q.at)
 	c.attempts(k, w, q, r)
-	c.clocked(w, q.id.name, r, q.at, q.before.last, slept(q))
 	q.seen = c.compare(w, r, q.at, q.at)
 	for addr := range k.getsets {
 		if hostOf(addr) == hostOf(q.addr) {
@@ -58,15 +57,6 @@ func (c *Census) attempts(k *keyState, w *writer, q order, r reading.Reading) {
 	k.try(q.addr)
 	k.speaks(r.Dialects)
 	w.uses(q.id.name)
-}
-
-// slept returns how long the client surely slept since its GET, if no other
-// client uses its connection.
-func slept(q order) time.Duration {
-	if q.before.rests.IsZero() {
-		return 0
-	}
-	return q.before.rests.Sub(q.before.last)
 }
 
 func (c *Census) lost(k *keyState, w *writer, q order) {
@@ -171,7 +161,8 @@ func (c *Census) getset(q order) {
 		return
 	}
 	c.attempts(k, w, q, r)
-	c.sampled(w, q, r, tried)
+	w.took(q)
+	q.seen = c.compare(w, r, q.at, q.at)
 	if !tried && c.getsetFirst(k, w, q) {
 		return
 	}
@@ -186,26 +177,11 @@ func (c *Census) getset(q order) {
 			Dialect: w.dialect().Name, Source: SourceMonitor})
 		return
 	}
-	c.judge(k, w, q, r, seen)
 	if c.winsGetset(w, q, old, seen) {
 		c.tookOver(k, w, q, r, old, seen)
 		return
 	}
 	c.lostGetset(k, w, q, perhapsWon(q, old, seen, w.clockAt(q.at)))
-}
-
-// sampled feeds the clock's estimator. A value that repeats its SETNX's stamp
-// says nothing new: the SETNX was the better sample.
-func (c *Census) sampled(w *writer, q order, r reading.Reading, tried bool) {
-	w.took(q)
-	q.seen = c.compare(w, r, q.at, q.at)
-	switch {
-	case tried && q.value == q.before.stamp:
-	case tried && w.dialect().Restamp:
-		c.clocked(w, q.id.name, r, q.at, q.before.last, 0)
-	default:
-		c.clocked(w, q.id.name, r, q.at, time.Time{}, 0)
-	}
 }
 
 func (c *Census) renewed(k *keyState, q order, r reading.Reading) {
@@ -230,23 +206,6 @@ func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
 	return true
 }
 
-// judge tells the estimator that the clock was past the stamp which its client
-// took over. Neither the stamp's writer nor its lease matters. It is only used
-// while one clock explains everything.
-func (c *Census) judge(k *keyState, w *writer, q order, r reading.Reading, seen dialect.Reply) {
-	if seen.Nil || w.shared != "" || !w.dialect().HasStamp() || len(w.clock.Contradictions()) > 0 {
-		return
-	}
-	s, err := w.dialect().Decode(seen.Value, q.at)
-	if err != nil || w.dialect().OrMine && s.ID == r.Stamp.ID {
-		return
-	}
-	_ = w.clock.Judge(offset.Judged{
-		Key: k.id.name, Expiry: s.Expiry, Unit: w.dialect().Unit.Step(), Inclusive: true, Expired: true,
-		At: q.at,
-	})
-}
-
 func (c *Census) winsGetset(w *writer, q order, old, seen dialect.Reply) bool {
 	return w.dialect().LegacyWins(old, seen, w.clockAt(q.at)) == dialect.Won
 }
@@ -255,7 +214,7 @@ func (c *Census) winsGetset(w *writer, q order, old, seen dialect.Reply) bool {
 func (w *writer) clockAt(at time.Time) time.Time {
 	// The promptest of its writes gives the best estimate. If several clients
 	// share the address, it is unknown which one this is.
-	if low := w.clock.Offset(at).Low; low != offset.NoLow {
+	if low := w.clock.At(at).Low; low != offset.NoLow {
 		return at.Add(low)
 	}
 	return at

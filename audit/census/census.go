@@ -22,7 +22,6 @@ type Census struct {
 	cfg    Config
 	scope  scope.Scope
 	reader *reading.Reader
-	fleet  *offset.Fleet
 
 	from, until time.Time            // first and last event
 	sources     map[Source]*coverage // what each source saw and missed
@@ -34,20 +33,21 @@ type Census struct {
 	clients     map[string]offset.Observed // what CLIENT LIST said of each address
 	scripter    string                     // address of the client whose script the lines of "lua" belong to
 
-	counts     Counts
-	waits      histogram // of clients that tried until they won or gave up
-	holds      []Hold    // the latest holds that ended
-	ended      []Hold    // holds that the last event ended
-	longest    *Hold
-	gap        *gapSample        // the longest gap of a writer that was forgotten
-	doubles    []Act             // the latest double grants
-	lastWrite  *Act              // an old client's last write
-	lastFailed *Act              // an old client's last attempt that failed
-	lastCall   *Act              // the last SETNX or GETSET on a watched key, whatever its value
-	steps      []Hole            // steps of the server's clock
-	stats      map[string]*calls // the server's counts, by command
-	moved      time.Time         // when such a count was last seen to have grown
-	gone       goneWriters       // what is kept of writers that were forgotten
+	counts        Counts
+	waits         histogram         // of clients that tried until they won or gave up
+	holds         []Hold            // the latest holds that ended
+	ended         []Hold            // holds that the last event ended
+	longest       *Hold             // the longest whose release was seen
+	polledLongest *Hold             // the longest by polls
+	gap           *gapSample        // the longest gap of a writer that was forgotten
+	doubles       []Act             // the latest double grants
+	lastWrite     *Act              // an old client's last write
+	lastFailed    *Act              // an old client's last attempt that failed
+	lastCall      *Act              // the last call on a watched key, whatever its value
+	steps         []Hole            // steps of the server's clock
+	stats         map[string]*calls // the server's counts, by command
+	moved         time.Time         // when such a count was last seen to have grown
+	gone          goneWriters       // what is kept of writers that were forgotten
 
 	near, nearBefore nearBounds    // bounds of the present minute, and of the one before
 	apart            time.Duration // how far clocks were proved to be apart, assuming a gap of zero
@@ -58,7 +58,6 @@ type Census struct {
 	runSince  time.Time // when that run was first seen
 	longPause Span      // the longest pause between two attempts on one key
 	goneKeys  int64     // number of keys that were forgotten
-	sights    sights
 }
 
 // keyID is a key of one database.
@@ -80,7 +79,7 @@ type peer struct {
 }
 
 // calls is what the server counted of one command.
-type calls struct{ first, last, sum int64 }
+type calls struct{ last, sum int64 }
 
 // New returns a Census that has seen nothing. It returns an error that names
 // the field if cfg is impossible.
@@ -89,17 +88,12 @@ func New(cfg Config) (*Census, error) {
 	if err != nil {
 		return nil, err
 	}
-	fleet, err := offset.NewFleet(cfg.Rate)
-	if err != nil {
-		return nil, err
-	}
 	return &Census{
-		cfg: cfg, scope: scope.Matching(cfg.Match).Except(cfg.Except...).In(cfg.DB).With(cfg.Keys...),
-		reader: reading.NewReader(cfg.Dialects), fleet: fleet,
+		cfg: cfg, scope: scope.Matching(cfg.Match).In(cfg.DB).With(cfg.Keys...),
+		reader:  reading.NewReader(cfg.Dialects),
 		sources: map[Source]*coverage{}, peers: map[string]*peer{},
 		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{},
 		clients: map[string]offset.Observed{}, stats: map[string]*calls{},
-		sights: sights{spellings: reading.KeySpellings(cfg.Dialects)},
 	}, nil
 }
 
@@ -157,17 +151,14 @@ func (c *Census) source(s Source) *coverage {
 }
 
 // called takes one of the server's counts and adds its growth. A count that
-// fell was reset, which is a hole.
+// fell was reset.
 func (c *Census) called(o offset.Observed) {
 	n := c.stats[o.Event]
 	switch {
 	case n == nil:
-		c.stats[o.Event] = &calls{first: o.Count, last: o.Count}
+		c.stats[o.Event] = &calls{last: o.Count}
 		return
 	case o.Count < n.last:
-		s := c.source(SourceStats)
-		s.hole(Hole{From: s.before, Until: o.At, Reason: HoleReset,
-			Detail: "the count of " + o.Event + " fell"})
 		n.sum += o.Count
 		c.moved = o.At
 	case o.Count > n.last:
@@ -176,6 +167,10 @@ func (c *Census) called(o offset.Observed) {
 	}
 	n.last = o.Count
 }
+
+// noticed is the longest time after which a step of the server's clock is
+// noticed. Until then clients' clocks seem to step.
+const noticed = 5 * time.Second
 
 // stepped takes a comparison of the server's clock with the observer's elapsed
 // time. If the two agree, the comparison only shows that the watch goes on;
@@ -198,6 +193,7 @@ func (c *Census) stepped(o offset.Observed) {
 		from, until = until, from
 	}
 	c.shiftBounds(o.For)
+	c.unclock(from.Add(-noticed))
 	h := Hole{From: from, Until: until, Reason: HoleStep,
 		Detail: "the server's clock moved by " + o.For.String() + " against the observer's"}
 	c.steps = append(reading.Bounded(c.steps, mostHoles), h)
@@ -228,7 +224,11 @@ func (c *Census) blind(o offset.Observed) {
 		return
 	}
 	reason, detail, _ := strings.Cut(rest, " ")
-	if source == string(SourceMonitor) || !knownSource(source) {
+	switch {
+	case source == string(SourceMonitor) && reason == reading.Proved:
+		c.source(SourceMonitor).proves(o.At, o.For)
+		return
+	case source == string(SourceMonitor) && HoleReason(reason) != HoleCounts || !knownSource(source):
 		// An address may belong to another client by now, and keys may have
 		// changed unseen.
 		clear(c.peers)

@@ -325,7 +325,7 @@ func TestPollsAloneCountUnknownWriters(t *testing.T) {
 	f.wants(Counts{Acquisitions: 2})
 	r := f.result()
 	e := r.Evidence
-	if h := e.LongestHold; h.Value != 300*time.Millisecond || h.Source != SourcePoll {
+	if h := e.LongestHold; h.Value != 300*time.Millisecond || h.Source != SourcePoll || h.Basis != Inferred {
 		t.Errorf("hold %+v", h)
 	}
 	if len(e.Writers) != 1 || e.Writers[0].Addr != "" || e.Writers[0].Offset.Low > 0 ||
@@ -339,38 +339,63 @@ func TestPollsAloneCountUnknownWriters(t *testing.T) {
 
 func TestQuietStartsAtTheLastAttemptHoleOrStep(t *testing.T) {
 	f := newFilm(t, Config{})
-	stats := func(ms int, n int64) {
-		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedStats, Event: "setnx", Count: n})
+	proves := func(from, until int) {
+		f.add(offset.Observed{At: at(until), Kind: offset.ObservedGap,
+			For: at(until).Sub(at(from)), Reason: "monitor " + reading.Proved})
 	}
-	quiet := func() time.Duration {
+	quiet := func(want int, when string) {
+		t.Helper()
 		e := f.result().Evidence
-		_, d := e.Quiet(SourceStats)
-		return d
+		if _, got := e.Quiet(); got != time.Duration(want)*time.Second {
+			t.Errorf("%s: %v, should be %d s", when, got, want)
+		}
 	}
-	stats(0, 5)
-	stats(10_000, 5)
-	if got := quiet(); got != 10*time.Second {
-		t.Errorf("nothing moved: %v", got)
-	}
-	stats(11_000, 6)
-	stats(14_000, 6)
-	if got := quiet(); got != 3*time.Second {
-		t.Errorf("since the call: %v", got)
-	}
+	proves(0, 4000)
+	proves(4000, 10_000)
+	quiet(10, "all was shown")
+	f.add(offset.Observed{At: at(11_000), Kind: offset.ObservedCommand, Addr: anna,
+		Args: []string{reading.Called, "stock", "MSETNX"}})
+	quiet(0, "a call that nothing proves yet")
+	proves(10_000, 14_000)
+	quiet(3, "since the call")
 	f.add(offset.Observed{At: at(15_000), Kind: offset.ObservedStep, For: 500 * time.Millisecond})
-	stats(16_000, 6)
-	if got := quiet(); got > time.Second {
-		t.Errorf("since the step: %v", got)
+	proves(14_000, 16_000)
+	quiet(1, "since the step")
+	f.add(reading.GapOf(SourceMonitor, at(16_000), 2*time.Second, HoleCounts,
+		"12 calls of SET, MONITOR showed 10"))
+	quiet(0, "the counts differed")
+	proves(18_000, 22_000)
+	quiet(4, "since the counts differed")
+	proves(23_000, 24_000)
+	quiet(1, "not next to the time before")
+}
+
+// TestStatsAreTheGrowthOfTheServersCounts since the first reading. A count that
+// fell was reset, and counts from zero. Without a reading there are no Stats.
+func TestStatsAreTheGrowthOfTheServersCounts(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	if e := f.result().Evidence; e.Stats != nil {
+		t.Errorf("without a reading: %+v", e.Stats)
 	}
-	stats(17_000, 2)
-	stats(18_000, 2)
-	if got := quiet(); got != time.Second {
-		t.Errorf("since the statistics were reset: %v", got)
-	}
-	f.add(reading.GapOf(SourceStats, at(18_000), 3*time.Second, HoleAbsent, "no reply"))
-	stats(22_000, 2)
-	if got := quiet(); got != time.Second {
-		t.Errorf("since the absence: %v", got)
+	for _, c := range []struct {
+		ms    int
+		name  string
+		count int64
+		want  CommandCalls
+	}{
+		{1000, "setnx", 8124, CommandCalls{}},
+		{2000, "getset", 5, CommandCalls{}},
+		{3000, "setnx", 8126, CommandCalls{Setnx: 2, LastMoved: at(3000)}},
+		{4000, "setnx", 8126, CommandCalls{Setnx: 2, LastMoved: at(3000)}},
+		{5000, "getset", 6, CommandCalls{Setnx: 2, Getset: 1, LastMoved: at(5000)}},
+		{6000, "setnx", 3, CommandCalls{Setnx: 5, Getset: 1, LastMoved: at(6000)}},
+		{7000, "setnx", 4, CommandCalls{Setnx: 6, Getset: 1, LastMoved: at(7000)}},
+	} {
+		f.add(offset.Observed{At: at(c.ms), Kind: offset.ObservedStats, Event: c.name, Count: c.count})
+		if e := f.result().Evidence; e.Stats == nil || *e.Stats != c.want {
+			t.Errorf("after %d ms: %+v, want %+v", c.ms, e.Stats, c.want)
+		}
 	}
 }
 
@@ -386,22 +411,6 @@ func TestMemoryIsBoundedByTheConfig(t *testing.T) {
 	}
 	if !strings.Contains(fmt.Sprint(r.Findings), "490 more writers") {
 		t.Errorf("findings %+v", r.Findings)
-	}
-}
-
-// The GETSET carries another stamp than its SETNX, in a dialect that does not
-// read the clock again. So it is unknown what preceded the reading.
-func TestGetsetWithANewStampGivesNoUpperBound(t *testing.T) {
-	f := newFilm(t, Config{Lease: time.Minute, Gap: 20 * time.Second, OwnConnections: true})
-	f.look(-70_000, "stock", "")
-	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
-	f.do(-90, bert, "PING")
-	f.do(0, bert, "SETNX", "stock", stamp(0))
-	f.do(5000, bert, "GET", "stock")
-	f.do(5001, bert, "GETSET", "stock", stamp(10))
-	w := writerOf(t, f.result().Evidence, bert)
-	if s := w.Offset.Steady; !s.Contains(0) || len(w.Contradictions) > 0 {
-		t.Errorf("%v, %v", s.Interval, w.Contradictions)
 	}
 }
 
@@ -427,15 +436,11 @@ func TestLateEventsCauseNoFindings(t *testing.T) {
 // After a hole an address may belong to another client, and any client may hold
 // the key.
 func TestHoleForgetsHoldersAndConnections(t *testing.T) {
-	f := newFilm(t, Config{Lease: time.Minute, Gap: 20 * time.Second, OwnConnections: true})
+	f := newFilm(t, Config{Lease: time.Minute})
 	f.look(-10, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(0))
-	f.do(5, bert, "PING")
 	f.add(reading.GapOf(SourceMonitor, at(10), time.Second, HoleBudget, "between bursts"))
 	f.do(1100, bert, "SETNX", "stock", stamp(1100))
-	if s := writerOf(t, f.result().Evidence, bert).Offset.Steady; s.High < 20*time.Second {
-		t.Errorf("bounded by a command from before the gap: %v", s.Interval)
-	}
 	f.do(1200, cleo, "DEL", "stock")
 	f.wants(Counts{Acquisitions: 1})
 }
@@ -451,40 +456,36 @@ func TestAnnouncedHoleEndsWithTheWatch(t *testing.T) {
 	}
 }
 
-// Only a hole of MONITOR, or of all sources, can hide that a connection's
-// address has passed to another client.
-func TestHoleForgetsTheCommandBeforeIt(t *testing.T) {
-	for reason, forgets := range map[string]bool{
-		"monitor budget between bursts": true, "monitor absent no connection": true,
-		"the observer stood still": true,
-		"poll absent no reply":     false, "stats absent no reply": false, "clients absent no reply": false,
+// A client was killed while it held, and its stamp stayed until another client
+// took it over. That time is no job, and refutes no claim. The job of a client
+// that was seen to release does.
+func TestStampOfAKilledClientIsNoJob(t *testing.T) {
+	for name, end := range map[string]func(f *film){
+		"taken over": func(f *film) { f.look(11_000, "stock", stamp(11_000)) },
+		"deleted":    func(f *film) { f.look(11_000, "stock", "") },
 	} {
-		f := newFilm(t, Config{Lease: time.Minute, Gap: 20 * time.Second, OwnConnections: true})
+		c, err := New(Config{Lease: 10 * time.Second, Job: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &film{t: t, census: c}
 		f.look(-10, "stock", "")
-		f.do(5, bert, "PING")
-		f.add(offset.Observed{At: at(10), Kind: offset.ObservedGap, For: time.Second, Reason: reason})
-		f.do(1100, bert, "SETNX", "stock", stamp(1100))
-		// The client read its clock after the PING, if it sent the PING.
-		if s := writerOf(t, f.result().Evidence, bert).Offset.Steady; (s.High > 10*time.Second) != forgets {
-			t.Errorf("%s: offset %v", reason, s.Interval)
+		f.look(0, "stock", stamp(-50_000))
+		end(f)
+		if r := f.result(); r.Evidence.LongestHold != (Span{Value: 2 * time.Second, Basis: Claimed}) {
+			t.Errorf("%s: %+v", name, r.Evidence.LongestHold)
 		}
 	}
-}
-
-// docs/clocks.md: "a GETSET that repeats its SETNX's stamp counts once". The
-// clock was read once, so the repetition says nothing new; another stamp does.
-func TestGetsetRepeatingItsStampCountsOnce(t *testing.T) {
-	for again, writes := range map[string]int{stamp(0): 1, stamp(10): 2} {
-		f := newFilm(t, Config{Lease: time.Minute})
-		f.look(-70_000, "stock", "")
-		f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
-		f.do(0, bert, "SETNX", "stock", stamp(0))
-		f.do(5, bert, "GET", "stock")
-		f.do(11, bert, "GETSET", "stock", again)
-		r := f.wants(Counts{Acquisitions: 2, Failed: 1, Takeovers: 1})
-		if w := writerOf(t, r.Evidence, bert); w.Offset.Steady.Writes != writes {
-			t.Errorf("SETNX of %s, GETSET of %s: %d readings of the clock, want %d", stamp(0), again,
-				w.Offset.Steady.Writes, writes)
-		}
+	f := newFilm(t, Config{Lease: 10 * time.Second, Job: 2 * time.Second})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(-50_000)) // killed
+	f.do(11_000, bert, "SETNX", "stock", stamp(-39_000))
+	f.do(11_001, bert, "GET", "stock")
+	f.do(11_002, bert, "GETSET", "stock", stamp(-39_000))
+	f.do(11_900, bert, "DEL", "stock")
+	f.do(12_000, bert, "SETNX", "stock", stamp(-38_000))
+	f.do(14_500, bert, "DEL", "stock")
+	if h := f.result().Evidence.LongestHold; h.Value != 2500*time.Millisecond || h.Basis != Measured {
+		t.Errorf("%+v", h)
 	}
 }

@@ -112,27 +112,12 @@ func (c *Census) offset(w *writer, lease Span) Offset {
 	seen := c.seenOf(w, lease)
 	o := Offset{
 		Interval: seen.around(gap, claimed), Writes: seen.writes, LeaseGuessed: lease.Basis != Given,
-		Shared: w.shared, NotOwn: w.notOwn, Steady: c.steady(w, lease),
+		Shared: w.shared,
 	}
 	if gap = c.gapForPeople(); seen.writes > 0 {
 		o.atLeast, o.atMost, o.reach = seen.low.High, seen.high.Low+gap, seen.high.High+gap
 	}
 	return o
-}
-
-// steady returns what is known of the clock if it runs steadily, for people.
-func (c *Census) steady(w *writer, lease Span) Steady {
-	if w.clock.Writes() == 0 {
-		return Steady{Interval: offset.Interval{Low: offset.NoLow, High: offset.NoHigh}}
-	}
-	s := Steady{
-		Interval: w.clock.Offset(w.last).Shift(w.shift(lease)), At: w.last, Writes: w.clock.Writes(),
-		Gap: c.gapForPeople(), Own: c.ownConnection(w),
-	}
-	if line, ok := w.clock.Line(w.last); ok {
-		s.LowPPM, s.HighPPM, s.HasRate = line.LowPPM, line.HighPPM, true
-	}
-	return s
 }
 
 func (g gapSample) found() *Gap {
@@ -196,7 +181,7 @@ func (c *Census) spreadToFear(seen Spread) Span {
 		return Span{Value: claim, Basis: Claimed}
 	}
 	if seen.Sound() {
-		return Span{Value: seen.Guaranteed, Basis: Measured}
+		return Span{Value: seen.Guaranteed, Basis: Measured, Note: "at most: by the clocks that were seen"}
 	}
 	return Span{Value: seen.Apart, Basis: Inferred,
 		Note: "at most: only a lower bound of the spread is known"}

@@ -24,15 +24,11 @@ type order struct {
 
 // command takes one line of MONITOR.
 func (c *Census) command(o offset.Observed) {
+	if o.Args[0] == reading.Called {
+		c.calledOn(o)
+		return
+	}
 	name := strings.ToUpper(o.Args[0])
-	if name == "GET" && len(o.Args) == 2 && c.sight(o) {
-		return
-	}
-	if c.calledOn(name, o); len(o.Args) == 2 && (name == "SETNX" || name == "GETSET") {
-		// The filter has left the value out, since no dialect reads it. The
-		// line may be late, so the connection's last command stays.
-		return
-	}
 	q := order{at: o.At, addr: o.Addr}
 	if o.Addr == "lua" {
 		// The lines of a script come after the line that called it, which has
@@ -146,18 +142,16 @@ func (c *Census) obeyAll(name string, q order, args []string) {
 	}
 }
 
-// calledOn keeps the last SETNX or GETSET on a watched key. Getsetlock clients
-// send either only while they act as an old client, so each counts as an
-// attempt, whatever its value.
-func (c *Census) calledOn(name string, o offset.Observed) {
-	if name != "SETNX" && name != "GETSET" || len(o.Args) < 2 || !c.scope.Covers(o.DB, o.Args[1]) {
+// calledOn keeps the last call on a watched key by a client that is no
+// getsetlock client, whatever its value. The event may be late, so it says
+// nothing of the connection's last command.
+func (c *Census) calledOn(o offset.Observed) {
+	if len(o.Args) != 3 || c.lastCall != nil && o.At.Before(c.lastCall.At) {
 		return
 	}
-	if c.lastCall == nil || !o.At.Before(c.lastCall.At) {
-		c.lastCall = &Act{
-			At: o.At, DB: o.DB, Key: o.Args[1], What: ActLost, Addr: o.Addr, Source: SourceMonitor,
-			Detail: name + "; its value was not examined",
-		}
+	c.lastCall = &Act{
+		At: o.At, DB: o.DB, Key: o.Args[1], What: ActCalled, Addr: o.Addr, Source: SourceMonitor,
+		Detail: o.Args[2],
 	}
 }
 

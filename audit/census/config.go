@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // Config says what to count and what is known of the fleet. The zero value
@@ -16,9 +15,6 @@ type Config struct {
 	// A key that a serializer of Spring encoded is matched by the name inside.
 	// Defaults to "*".
 	Match string
-	// Except names namespaces that are left out although they match: keys whose
-	// names begin with one of these texts.
-	Except []string
 	// Keys are looked at in addition to those that a scan finds, whatever Match
 	// says.
 	Keys []string
@@ -46,24 +42,9 @@ type Config struct {
 	// the server's, and the fastest one's ahead of it; 0 and [dialect.Zero]
 	// mean the same as in Spread.
 	Behind, Ahead time.Duration
-	// Idle is the longest pause between two attempts of one old client. Behind
-	// and Ahead count as measured after a window without a hole of that length,
-	// and of at least the greatest lease. If a longer pause was seen on a key,
-	// that is used instead. Without Idle nothing counts as measured: a job that
-	// runs at night is not seen by day.
-	Idle time.Duration
 	// LeaseChecked claims that Lease was checked once more where it is
 	// configured, although what clients write looks like a smaller lease.
 	LeaseChecked bool
-	// OwnConnections claims that each client has its own connection and waits
-	// for the reply to each command. Then it read its clock after the previous
-	// command, and after the sleep between two polls, which narrows
-	// [Offset.Steady]. A watch can refute the claim but never prove it, since
-	// MONITOR shows no replies. No gate depends on it.
-	OwnConnections bool
-	// Rate is the greatest rate error of a client's clock against the server's,
-	// in parts per million. Defaults to 500, the most that ntpd slews by.
-	Rate float64
 	// PollEvery is the least time between two looks at the same key. Defaults
 	// to 100 ms.
 	PollEvery time.Duration
@@ -85,7 +66,7 @@ func (c Config) Filled() (Config, error) {
 	}{
 		{"Lease", c.Lease}, {"Greatest", c.Greatest}, {"Job", claim(c.Job)}, {"Spread", claim(c.Spread)},
 		{"Gap", claim(c.Gap)},
-		{"Behind", claim(c.Behind)}, {"Ahead", claim(c.Ahead)}, {"Idle", c.Idle}, {"PollEvery", c.PollEvery},
+		{"Behind", claim(c.Behind)}, {"Ahead", claim(c.Ahead)}, {"PollEvery", c.PollEvery},
 	} {
 		if f.value < 0 {
 			return c, fmt.Errorf("audit: %s %v: must be at least 0", f.name, f.value)
@@ -106,10 +87,6 @@ func (c Config) Filled() (Config, error) {
 		if err := d.Validate(); err != nil {
 			return c, fmt.Errorf("audit: Dialects: %w", err)
 		}
-	}
-	if _, err := offset.NewFleet(c.Rate); err != nil {
-		return c, fmt.Errorf("audit: Rate %v: must be more than 0 and at most 500000 parts per million",
-			c.Rate)
 	}
 	return c, nil
 }

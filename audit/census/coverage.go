@@ -11,7 +11,6 @@ import (
 // coverage follows what one source saw and missed.
 type coverage struct {
 	from, until time.Time
-	before      time.Time // instant of the reading before the last
 	off         time.Time // end of the last hole
 	stepped     time.Duration
 	holes       []Hole
@@ -20,22 +19,32 @@ type coverage struct {
 	missing     string
 	note        string
 	unproved    string
-	sighted     time.Time // instant up to which markers prove that MONITOR saw everything
+	since       time.Time // instant from which MONITOR showed every call that the server counted,
+	sighted     time.Time // and up to which
 }
 
 func (s *coverage) see(at time.Time) {
 	if s.from.IsZero() {
 		s.from = at
 	}
-	s.before = s.until
 	s.until = latest(s.until, at)
 	s.events++
+}
+
+// proves takes a time in which MONITOR showed every call that the server
+// counted. Only times next to each other make one window.
+func (s *coverage) proves(at time.Time, length time.Duration) {
+	s.see(at)
+	if from := at.Add(-length); !from.Equal(s.sighted) {
+		s.since = from
+	}
+	s.sighted, s.unproved = at, ""
 }
 
 func (s *coverage) hole(h Hole) {
 	if n := len(s.holes); n > 0 && s.holes[n-1].Reason == h.Reason && s.holes[n-1].Until.Equal(h.From) &&
 		h.Reason != HoleStep {
-		s.holes[n-1].Until = h.Until
+		s.holes[n-1].Until, s.holes[n-1].Detail = h.Until, h.Detail
 		return
 	}
 	if len(s.holes) >= mostHoles {
@@ -60,7 +69,7 @@ func (s *coverage) blind(o offset.Observed, reason HoleReason, detail string) {
 		s.from = o.At
 	}
 	until := o.At.Add(o.For)
-	if reason == HoleReset {
+	if reason == HoleReset || reason == HoleCounts {
 		s.off = latest(s.off, until) // a longer hole that was announced continues
 	} else {
 		s.off = until
@@ -77,7 +86,7 @@ func (s *coverage) evidence(name Source, until time.Time) Coverage {
 	out := Coverage{
 		Source: name, From: s.from, Until: s.until, Elapsed: max(0, s.until.Sub(s.from)-s.stepped),
 		Dropped: s.dropped, Events: s.events, Missing: s.missing, Note: s.note,
-		Sighted: s.sighted, Unproved: s.unproved,
+		Sighted: s.sighted, Unproved: s.unproved, since: s.since,
 	}
 	if s.off.After(s.until) {
 		out.Until = until

@@ -57,6 +57,7 @@ const (
 	HoleSlow   HoleReason = "slow"   // MONITOR was stopped because the server's latency or a buffer grew
 	HoleStep   HoleReason = "step"   // the server's clock stepped against the observer's
 	HoleReset  HoleReason = "reset"  // the server's statistics were reset
+	HoleCounts HoleReason = "counts" // the server counted other calls than MONITOR showed
 )
 
 // Hole is a time in which a source saw nothing, by the server's clock.
@@ -81,10 +82,11 @@ type Coverage struct {
 	Missing string `json:"missing,omitempty"`
 	// Note says what to know about a source that works only in part.
 	Note string `json:"note,omitempty"`
-	// Sighted is the instant of the newest marker that MONITOR showed in every
-	// spelling. All commands executed before it have been seen. Zero for every
-	// other source, and if no marker came back.
+	// Sighted is the instant up to which MONITOR showed every call that the
+	// server counted, and markers on the watched names in each spelling. Zero
+	// for every other source, and if nothing is proved.
 	Sighted time.Time `json:"sighted,omitzero"`
+	since   time.Time // when the unbroken time up to Sighted began
 	// Unproved is why no marker comes back although the source works, with what
 	// to do.
 	Unproved string `json:"unproved,omitempty"`
@@ -130,6 +132,9 @@ const (
 	// a guard of a getsetlock client, or a token that looks like one
 	ActGuard     ActKind = "guard"
 	ActTombstone ActKind = "tombstone" // a tombstone of a migration
+	// a call that may be an attempt of a client in an unnamed form; Detail
+	// names the command
+	ActCalled ActKind = "called"
 )
 
 // attempt reports whether an old client tried for the lock, with success or
@@ -209,39 +214,15 @@ type Offset struct {
 	// LeaseGuessed: both ends depend on a guessed lease, so neither is
 	// guaranteed.
 	LeaseGuessed bool
-	// Steady is narrower but assumes more. It is for people; no gate uses it.
-	Steady Steady
 	// Shared says why several clients must be writing from the address; empty
 	// if nothing shows that. Then a step of one clock cannot be told from two
 	// clocks.
 	Shared string
-	// NotOwn says what refutes the claim of own connections for this address;
-	// empty if nothing does.
-	NotOwn string
 
 	// Bounds from single writes, with the usual gap if none is claimed: the
 	// clock was ahead by atLeast at one write, by no more than atMost at
 	// another, and by no more than reach at any.
 	atLeast, atMost, reach time.Duration
-}
-
-// Steady is the offset of a clock that neither steps nor drifts faster than
-// [Config.Rate]: what all its writes since its last step allow together. If
-// they allow nothing together, [Writer.Contradictions] says why.
-type Steady struct {
-	offset.Interval // its ends may be offset.NoLow and offset.NoHigh
-	// instant of the last write, by the server's clock; the clock may have
-	// drifted since
-	At     time.Time
-	Writes int // number of writes that it rests on; 0: nothing is known
-	// LowPPM and HighPPM bound how fast the clock gains on the server's, in
-	// parts per million. They are valid if HasRate.
-	LowPPM, HighPPM float64
-	HasRate         bool
-	// Gap is the assumed longest time from a clock reading to its write.
-	Gap time.Duration
-	// Own: the claim of own connections narrowed the upper end.
-	Own bool
 }
 
 // Spread is how far the old clients' clocks are apart over the whole watch,
@@ -257,7 +238,10 @@ type Spread struct {
 	Guaranteed time.Duration
 	// Apart is Proved for people: it uses guessed leases and a usual gap if
 	// none are given.
-	Apart  time.Duration
+	Apart time.Duration
+	// Leads is how far apart such leads of stamps were at one time, as in
+	// [Bound].Lead.
+	Leads  time.Duration
 	Writes int64 // number of writes that it rests on
 	// Guessed: a lease used here is a guess, or what clients write contradicts
 	// it.
@@ -280,19 +264,24 @@ type Writer struct {
 	Also    []string
 	Basis   Basis
 	Lease   Span
-	Offset  Offset
-	// Contradictions say why no single steady clock can have written all this:
-	// steps, two processes, or a wrong lease. A shared address has none.
-	Contradictions []offset.Contradiction
-	Counts         Counts
-	Holds          Durations
-	Waits          Durations // from the first failed attempt in a row to the success or the last attempt
-	Gap            *Gap      // the longest gap; nil: it sent no GETSET
-	Keys           []string  // sorted; at most 16
-	First, Last    time.Time // first and last act, by the server's clock
-	LastWrite      *Act
-	LastFailed     *Act
-	Findings       []Finding
+	// Starts: no time that it wrote was ahead of the server's clock by more
+	// than a second (or half the given lease) when it was written. So the times
+	// are no ends of leases, or its clock is behind by about a lease.
+	Starts bool
+	Offset Offset
+	// Steps are the latest jumps of its clock, at most 8; none for a shared
+	// address. They are an alarm for people: they assume that no attempt takes
+	// longer than the gap.
+	Steps       []offset.Step
+	Counts      Counts
+	Holds       Durations
+	Waits       Durations // from the first failed attempt in a row to the success or the last attempt
+	Gap         *Gap      // the longest gap; nil: it sent no GETSET
+	Keys        []string  // sorted; at most 16
+	First, Last time.Time // first and last act, by the server's clock
+	LastWrite   *Act
+	LastFailed  *Act
+	Findings    []Finding
 }
 
 // KeyEvidence is what is known of one key.
@@ -317,6 +306,7 @@ type Found struct {
 	Times int64     // number of reads; 0: no client read it while MONITOR was on
 	Last  time.Time // the last read, by the server's clock
 	Addr  string    // address of the last reader
+	Still bool      // the key still had the value when it was last seen
 }
 
 // Bound says how far old clients' clocks are off to one side of the server's
@@ -325,17 +315,25 @@ type Found struct {
 // HAZARD: it covers only the clients that wrote during the watch. A client that
 // wrote nothing may be further off.
 type Bound struct {
-	// Span is what may be relied on: measured over a whole window, or claimed
-	// and not refuted. Otherwise it is unknown.
+	// Span is the claim, if nothing that was seen refutes it. Otherwise it is
+	// unknown. What was seen never replaces a claim.
 	Span Span
-	// AtLeast is proved by the writes that were seen and refutes a smaller
-	// claim. offset.NoLow: nothing is proved.
+	// AtLeast follows from the writes that were seen, and refutes a smaller
+	// claim. offset.NoLow: nothing is known.
 	AtLeast time.Duration
-	// AtMost is the most that the seen writes allow. offset.NoHigh: unknown.
-	AtMost time.Duration
-	Writes int64 // number of writes that both rest on
-	// Guessed: a lease used for them was guessed, so neither is proved.
+	// Unless says what would explain the writes as well: a doubted lease, or an
+	// attempt that takes longer than usual, where no gap is claimed. Then
+	// AtLeast is no proof. It refutes a claim all the same, until the lease is
+	// confirmed or a gap is claimed. Empty: nothing would.
+	Unless string
+	Writes int64 // number of writes that AtLeast rests on
+	// Guessed: a lease used for it was guessed, so nothing is proved.
 	Guessed bool
+	// Lead is how far ahead of the server's clock a stamp was when it was
+	// written, less the dialect's slack: the least for Behind, the most for
+	// Ahead. It assumes no lease and no gap, so that AtLeast follows from it
+	// once both are claimed. offset.NoLow: nothing is known.
+	Lead time.Duration
 }
 
 // Proved returns the bound that refutes a smaller claim; 0: nothing is proved.
@@ -385,10 +383,6 @@ type Evidence struct {
 	// unknown. They say nothing about another server, whose clock is a
 	// different one.
 	Run string
-	// Window is the length of the longest unbroken watch of that server up to
-	// Until, by polls or by MONITOR. Behind and Ahead count as measured if it
-	// is at least Idle.
-	Window, Idle time.Duration
 	// LongestPause is the longest time between two attempts on one key, by any
 	// clients. A single client may pause for longer.
 	LongestPause Span
@@ -403,9 +397,10 @@ type Evidence struct {
 	GetsetFirst  []string // addresses of clients that send GETSET without SETNX, sorted
 	LastWrite    *Act     // the last write by an old client, from any source
 	LastFailed   *Act
-	// LastCall is the last SETNX or GETSET that MONITOR showed on a watched
-	// key, whatever its value: it may come from another program, or from an old
-	// client in an unnamed form. Only Quiet uses it.
+	// LastCall is the last call on a watched key that MONITOR showed, by a
+	// client that is no getsetlock client: a write that could take the lock, or
+	// a read that waiters send, whatever its value. It may come from another
+	// program, or from an old client in an unnamed form. Only Quiet uses it.
 	LastCall *Act
 	// Stats are the calls of SETNX and GETSET that the server counted in the
 	// window, from any client; nil without that source.
@@ -418,9 +413,6 @@ type CommandCalls struct {
 	// the first reading that showed the latest change, by the server's clock;
 	// zero: no change
 	LastMoved time.Time
-	// The server's counts at the first and the last reading. If a later watch
-	// finds the same counts, no client tried in between.
-	FirstSetnx, FirstGetset, LastSetnx, LastGetset int64
 }
 
 // Limits of the lists in an Evidence.
@@ -442,31 +434,28 @@ func (e *Evidence) Covered(s Source) Coverage {
 	return Coverage{Source: s, Missing: "not asked for"}
 }
 
-// Quiet returns for how long a source watched without a hole while no client
-// was seen to try for an old lock, and since when. Attempts that MONITOR or
-// polls saw count whichever source is asked about. quiet is 0 if the source did
-// not watch up to the end.
+// Quiet returns for how long MONITOR watched without a hole while no client was
+// seen to try for an old lock, and since when. Attempts that polls saw count
+// too. quiet is 0 if nothing is proved.
 //
-// from plus quiet is the end of the window. For SourceMonitor that is the
-// instant of the newest marker that came back: it proves that the filter sees
-// this database and these names, and late lines make no hole. If the server's
-// clock and the observer's elapsed time disagree by more than a thousandth plus
-// 20 ms, there is a hole. So both agree on the window's length to that
-// precision.
+// from plus quiet is the end of the window: the instant of the watch's newest
+// INFO at which MONITOR had shown every call that the server counted, since the
+// INFO before. Late lines make no hole. If the server's clock and the
+// observer's elapsed time disagree by more than a thousandth plus 20 ms, there
+// is a hole. So both agree on the window's length to that precision.
 //
-// Every SETNX and GETSET that the server counted ends the window, including
-// those of other programs and databases. SourceMonitor is different, since
-// MONITOR shows the key and the database of each command: only a SETNX or
-// GETSET on a watched key ends it, from any client and with any value.
+// MONITOR shows the key and the database of each command. So calls elsewhere do
+// not end the window, and any call on a watched key that could be an attempt
+// does, whatever its value, unless a getsetlock client sent it.
 //
-// HAZARD: polls do not see failed attempts. Only stats, and MONITOR without a
-// hole, prove that there were none.
-func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
-	c := e.Covered(s)
+// No other source proves a window: polls do not see failed attempts, and the
+// server's counts name no key, and not every command that takes a lock.
+func (e *Evidence) Quiet() (from time.Time, quiet time.Duration) {
+	c := e.Covered(SourceMonitor)
 	if c.From.IsZero() || c.Missing != "" {
 		return time.Time{}, 0
 	}
-	from = c.From
+	from = latest(c.From, c.since)
 	for _, h := range c.Holes {
 		from = latest(from, h.Until)
 	}
@@ -475,14 +464,7 @@ func (e *Evidence) Quiet(s Source) (from time.Time, quiet time.Duration) {
 			from = latest(from, a.At)
 		}
 	}
-	if s != SourceMonitor && e.Stats != nil {
-		from = latest(from, e.Stats.LastMoved)
-	}
-	until := c.Until
-	if s == SourceMonitor {
-		until = c.Sighted
-	}
-	return from, max(0, until.Sub(from))
+	return from, max(0, c.Sighted.Sub(from))
 }
 
 // mixed returns the keys that clients of more than one dialect wrote.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // findings returns what is wrong, in sentences, and sets each writer's own
@@ -18,15 +17,10 @@ func (c *Census) findings(e *Evidence) []Finding {
 		w := &e.Writers[i]
 		w.Findings = writerDeeds(w)
 		if w.Addr != "" || !e.explained(w.Offset) {
-			w.Findings = append(w.Findings, writerClock(w)...)
+			w.Findings = append(w.Findings, c.writerClock(w)...)
 		}
 		slices.SortStableFunc(w.Findings, Finding.Compare)
 		all = append(all, w.Findings...)
-	}
-	for _, n := range c.fleet.Contradictions() {
-		if n.Writer == "" {
-			all = append(all, serverStep(n.Contradiction.String()))
-		}
 	}
 	for _, s := range e.ServerSteps {
 		all = append(all, serverStep(s.Detail))
@@ -59,25 +53,23 @@ func (w *Writer) who() string {
 	return w.Addr
 }
 
-func writerClock(w *Writer) []Finding {
+func (c *Census) writerClock(w *Writer) []Finding {
 	var out []Finding
-	for _, k := range w.Contradictions {
-		f := Finding{Severity: SeverityWarning, Kind: string(k.Kind), Writer: w.Addr,
-			What: w.who() + ": " + k.String()}
-		switch k.Kind {
-		case offset.Step:
-			f.Advice = "a waiting client whose clock steps forwards takes over every lock at once: let NTP slew its clock, not step it"
-		case offset.TwoProcesses:
-			f.Advice = "a proxy or a shared connection hides which client writes: audit on the clients' side of it, or name the connections"
-		case offset.WrongLease:
-			f.Advice = "give the lease that this client really uses (--lease); if there are several leases, audit each key pattern separately"
-		case offset.ServerStepped:
-			f.Advice = "the server's clock was set back: let NTP slew it, not step it"
+	if n := len(w.Steps); n > 0 {
+		what := fmt.Sprintf("%s: its %s (if no attempt takes longer than %v)", w.who(), w.Steps[n-1],
+			c.gapForPeople())
+		if n > 1 {
+			what += fmt.Sprintf("; that was step %d of those remembered", n)
 		}
-		f.What += w.Offset.Steady.assumes()
-		out = append(out, f)
+		out = append(out, Finding{Severity: SeverityWarning, Kind: "step", Writer: w.Addr, What: what,
+			Advice: "a waiting client whose clock steps forwards takes over every lock at once: let NTP slew its clock, not step it; if the clock is right, several clients or several leases are behind this address"})
 	}
 	out = append(out, sharing(w)...)
+	if w.Starts {
+		return append(out, Finding{Severity: SeverityWarning, Kind: "start_time", Writer: w.Addr,
+			What:   w.StartsWhat(),
+			Advice: "read in its source what the time means: locks of such clients are judged neither by the server's clock nor by --behind; a dialect file with \"start_time\": true describes values that are the start of a lease"})
+	}
 	if ahead := w.Offset.provedOff(); ahead.Abs() >= time.Second {
 		side := "ahead of"
 		if ahead < 0 {
@@ -96,15 +88,6 @@ func writerClock(w *Writer) []Finding {
 			Advice: "synchronize its clock by NTP; while it is off, every lease is shorter by the spread of all clocks"})
 	}
 	return out
-}
-
-// assumes says what an interval for people assumes.
-func (s Steady) assumes() string {
-	text := fmt.Sprintf(" (if no attempt takes longer than %v", s.Gap)
-	if s.Own {
-		text += ", and each client has a connection of its own"
-	}
-	return text + ")"
 }
 
 // sharing returns a finding about an address from which several clients write.
@@ -181,24 +164,27 @@ func writerDeeds(w *Writer) []Finding {
 // claimsRefuted compares what was claimed with what was seen.
 func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	var out []Finding
-	refute := func(what string, claim, seen time.Duration) {
+	refute := func(what string, claim, seen time.Duration, unless string) {
 		if claim, ok := dialect.Claimed(claim); ok && seen > claim {
-			out = append(out, Finding{
-				Severity: SeverityError, Kind: "claim_refuted",
-				What: fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what,
-					seen.Round(time.Microsecond)),
+			what = fmt.Sprintf("the claim of %v for the %s is refuted: %v was seen", claim, what,
+				seen.Round(time.Microsecond))
+			if unless != "" {
+				what += ", " + unless
+			}
+			out = append(out, Finding{Severity: SeverityError, Kind: "claim_refuted", What: what,
 				Advice: "claim more, and check the leases of getsetlock clients against it"})
 		}
 	}
 	if g := e.Gaps; g != nil {
-		refute("longest time from a clock reading to its GETSET", c.cfg.Gap, g.AtLeast)
+		refute("longest time from a clock reading to its GETSET", c.cfg.Gap, g.AtLeast, "")
 	}
-	if c.longest != nil && c.longest.Source == SourceMonitor {
-		refute("longest job", c.cfg.Job, c.longest.For)
+	if c.longest != nil {
+		refute("longest job", c.cfg.Job, c.longest.For, "")
 	}
-	refute("spread of the clocks", c.cfg.Spread, e.Spread.Proved)
-	refute("distance of the slowest clock behind the server's", c.cfg.Behind, e.Behind.Proved())
-	refute("distance of the fastest clock ahead of the server's", c.cfg.Ahead, e.Ahead.Proved())
+	refute("spread of the clocks", c.cfg.Spread, e.Spread.Proved, "")
+	refute("distance of the slowest clock behind the server's", c.cfg.Behind, e.Behind.Proved(),
+		e.Behind.Unless)
+	refute("distance of the fastest clock ahead of the server's", c.cfg.Ahead, e.Ahead.Proved(), "")
 	if s := e.LeaseLooks; s.Known() {
 		out = append(out, Finding{
 			Severity: SeverityWarning, Kind: "lease_doubted", Writer: s.Addr,
@@ -207,7 +193,7 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 			Advice: "nothing is guaranteed while either may be true: check the lease where it is configured, then give the smaller one, or confirm this one by --lease-checked",
 		})
 	}
-	return append(out, c.ownRefuted(e)...)
+	return out
 }
 
 func nameless(addr string) string {
@@ -215,28 +201,6 @@ func nameless(addr string) string {
 		return "an unknown client"
 	}
 	return addr
-}
-
-// ownRefuted reports connections that several clients use, if the claim was
-// that each client has its own.
-func (c *Census) ownRefuted(e *Evidence) []Finding {
-	var out []Finding
-	for _, w := range e.Writers {
-		why := w.Offset.NotOwn
-		if w.Addr != "" && why == "" {
-			why = w.Offset.Shared // a unix socket
-		}
-		if !c.cfg.OwnConnections || w.Addr == "" || why == "" {
-			continue
-		}
-		out = append(out, Finding{
-			Severity: SeverityWarning, Kind: "claim_refuted", Writer: w.Addr,
-			What: fmt.Sprintf("the claim that each client has a connection of its own is refuted by %s: %s",
-				w.who(), why),
-			Advice: "the claim is not used for this address, but it is for the others, and nothing can prove it: leave out --own-connections if clients share those too",
-		})
-	}
-	return out
 }
 
 func fleetFindings(e *Evidence) []Finding {

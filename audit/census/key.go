@@ -328,8 +328,14 @@ func (n *Counts) add(k ActKind) {
 
 // held records that a hold ended.
 func (c *Census) held(k *keyState, w *writer, h Hold) {
-	if c.longest == nil || h.For > c.longest.For {
-		c.longest = &h
+	// A job is measured where its own release was seen. Polls see when a value
+	// is gone, which may be long after its holder was killed.
+	longest := &c.longest
+	if h.Source == SourcePoll {
+		longest = &c.polledLongest
+	}
+	if *longest == nil || h.For > (*longest).For {
+		*longest = &h
 	}
 	if k.longest == nil || h.For > k.longest.For {
 		k.longest = &h

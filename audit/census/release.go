@@ -26,7 +26,7 @@ func (c *Census) del(q order) {
 		c.overlapped(k, w)
 	}
 	c.act(k, w, a)
-	if !h.script {
+	if !h.script && k.ended(h, q) {
 		c.held(k, w, Hold{
 			At: h.since, Addr: h.addr, DB: k.id.db, Key: k.id.name, For: q.at.Sub(h.since), Lease: h.lease,
 			Source: SourceMonitor,
@@ -56,6 +56,15 @@ func (c *Census) release(k *keyState, h *holding, q order) Act {
 	return a
 }
 
+// ended reports whether the holder itself ended its hold, so that the hold was
+// a job. What a killed client left is deleted by doctor's script, or by a
+// person. A plain DEL on another connection of the holder's host counts as the
+// holder's own, since clients may take a connection from a pool for each
+// command, unless another client had taken the lock over.
+func (k *keyState) ended(h *holding, q order) bool {
+	return q.addr == h.addr || !q.script && h == k.holder
+}
+
 func since(h *holding, q order) string {
 	return "after " + q.at.Sub(h.since).Round(time.Millisecond).String()
 }
@@ -68,7 +77,7 @@ func (c *Census) pastBy(h *holding, q order) bool {
 	}
 	ahead := h.ahead
 	if w := c.writers[h.addr]; w != nil {
-		if low := w.clock.Offset(q.at).Low; low != offset.NoLow {
+		if low := w.clock.At(q.at).Low; low != offset.NoLow {
 			ahead = low
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // Evidence returns what was seen so far, sorted, and the findings that a person
@@ -28,10 +27,10 @@ func (c *Census) Evidence() (Evidence, []Finding) {
 	if len(c.stats) > 0 {
 		e.Stats = &CommandCalls{LastMoved: c.moved}
 		if n := c.stats["setnx"]; n != nil {
-			e.Stats.Setnx, e.Stats.FirstSetnx, e.Stats.LastSetnx = n.sum, n.first, n.last
+			e.Stats.Setnx = n.sum
 		}
 		if n := c.stats["getset"]; n != nil {
-			e.Stats.Getset, e.Stats.FirstGetset, e.Stats.LastGetset = n.sum, n.first, n.last
+			e.Stats.Getset = n.sum
 		}
 	}
 	leases := c.leases()
@@ -62,22 +61,31 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 	for i, h := range e.Holds {
 		e.Holds[i].Lease = c.leaseOf(h, leases)
 	}
-	if h := c.longest; h != nil {
-		e.LongestHold = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr,
-			Key: h.Key}
-		if h.Source == SourcePoll {
-			e.LongestHold.Note = "an upper bound: the time between two looks"
-		}
-	}
 	if c.cfg.Greatest > 0 {
 		e.GreatestLease = Span{Value: c.cfg.Greatest, Basis: Given}
 	}
-	e.LongestHold = claimOver(e.LongestHold, c.cfg.Job)
+	e.LongestHold = c.longestHold()
 	c.gapFound(e)
 	e.LeaseLooks = c.leaseLooks()
 	e.Spread = c.spread(e, leases)
 	c.againstServer(e, leases)
 	c.safeJob(e, leases)
+}
+
+// longestHold returns the longest job: the longest whose release was seen, or
+// the claim if that is greater. What polls saw neither refutes nor replaces a
+// claim.
+func (c *Census) longestHold() Span {
+	var seen Span
+	if h := c.longest; h != nil {
+		seen = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr, Key: h.Key}
+	}
+	seen = claimOver(seen, c.cfg.Job)
+	if h := c.polledLongest; h != nil && !seen.Known() {
+		seen = Span{Value: h.For, Basis: Inferred, Source: h.Source, At: h.At, Key: h.Key,
+			Note: "an upper bound, from looks: a killed client's stamp looks like a long job"}
+	}
+	return seen
 }
 
 // claimOver returns the claim if nothing was measured or less was; otherwise
@@ -98,20 +106,17 @@ func (c *Census) leaseOf(h Hold, leases map[*writer]Span) time.Duration {
 }
 
 func (c *Census) writersFound(leases map[*writer]Span) []Writer {
-	broken := map[string][]offset.Contradiction{}
-	for _, n := range c.fleet.Contradictions() {
-		broken[n.Writer] = append(broken[n.Writer], n.Contradiction)
-	}
 	var out []Writer
-	for name, w := range c.writers {
+	for _, w := range c.writers {
 		v := Writer{
 			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
 			Lease:  leases[w],
-			Offset: c.offset(w, leases[w]), Contradictions: broken[name], Counts: w.counts,
+			Offset: c.offset(w, leases[w]), Steps: slices.Clone(w.steps), Counts: w.counts,
 			Holds: w.holds.summary(),
 			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
 			LastWrite: c.named(w.lastWrite), LastFailed: c.named(w.lastFailed),
 		}
+		v.Starts = w.starts(c.cfg.Lease)
 		if len(c.cfg.Dialects) == 1 {
 			v.Basis = Given
 		}
@@ -192,7 +197,7 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
 		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite),
 		LastFailed: room.act(c, k.lastFailed),
-		NoTTL:      k.noTTL, Earlier: k.earlier, FoundLive: k.live,
+		NoTTL:      k.noTTL, Earlier: k.earlier, FoundLive: k.stillLive(),
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {

@@ -1,6 +1,7 @@
 package census
 
 import (
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/audit/internal/reading"
@@ -124,9 +125,36 @@ func (c *Census) dropNear() { c.near, c.nearBefore = nearBounds{}, nearBounds{} 
 // true. The previous look gives the upper bound.
 func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenBounds {
 	one := c.boundsOf(w, r, at, from)
+	if one.writes > 0 {
+		w.lead = max(w.lead, r.Stamp.Expiry.Sub(from))
+	}
 	w.bounds.join(one)
 	c.nearBy(one, at)
+	c.clocked(w, one, at)
 	return one
+}
+
+// mostSteps bounds how many steps of one clock are remembered.
+const mostSteps = 8
+
+// clocked notices that a writer's clock stepped. Clients that share an address
+// have several clocks, which look like one that steps all the time.
+func (c *Census) clocked(w *writer, one seenBounds, at time.Time) {
+	if w.shared != "" || one.writes == 0 {
+		return
+	}
+	if step, stepped := w.clock.Add(at, one.around(c.gapForPeople(), true)); stepped {
+		w.steps = append(reading.Bounded(w.steps, mostSteps), step)
+	}
+}
+
+// unclock forgets what a step of the server's clock moved, and the steps that
+// it made clients' clocks seem to take.
+func (c *Census) unclock(since time.Time) {
+	for _, w := range c.writers {
+		w.clock = offset.Clock{}
+		w.steps = slices.DeleteFunc(w.steps, func(s offset.Step) bool { return !s.Until.Before(since) })
+	}
 }
 
 // stood records a stamp that was already there at the first look.

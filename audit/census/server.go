@@ -1,6 +1,8 @@
 package census
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -29,6 +31,21 @@ func (k *keyState) foundLive(q order, r dialect.Reply, known bool) {
 	}
 }
 
+// stillLive returns what old clients read and did not take over, and whether
+// the key still has it: a client that finds a value ended reads it too, and
+// then replaces it.
+func (k *keyState) stillLive() Found {
+	f := k.live
+	switch {
+	case f.Times == 0:
+	case k.known:
+		f.Still = k.exists && k.value == f.Value
+	default:
+		f.Still = k.polled.exists && k.polled.value == f.Value
+	}
+	return f
+}
+
 // ofRun records which server answers. Comparisons with another server's clock
 // become void.
 func (c *Census) ofRun(id string, at time.Time) {
@@ -50,9 +67,8 @@ func (c *Census) anotherServer() {
 		}
 	}
 	c.dropNear()
-	for name, w := range c.writers {
-		w.bounds, w.stood = seenBounds{}, nil
-		w.clock = c.anotherClock(name)
+	for _, w := range c.writers {
+		w.bounds, w.stood, w.clock = seenBounds{}, nil, offset.Clock{}
 	}
 	c.gone.seen = seenBounds{}
 }
@@ -96,62 +112,50 @@ func moved(at time.Time, by time.Duration) time.Time {
 	return at.Add(by)
 }
 
-// window returns how long the server was watched without a hole, by polls or by
-// MONITOR. A step of the server's clock is no hole here, since the bounds moved
-// with it.
-func (c *Census) window(e *Evidence) time.Duration {
-	var longest time.Duration
-	for _, s := range []Source{SourceMonitor, SourcePoll} {
-		v := e.Covered(s)
-		if v.From.IsZero() || v.Missing != "" {
-			continue
-		}
-		from := latest(v.From, c.runSince)
-		for _, h := range v.Holes {
-			if h.Reason != HoleStep {
-				from = latest(from, h.Until)
-			}
-		}
-		longest = max(longest, v.Until.Sub(from))
-	}
-	return longest
-}
-
-// againstServer computes how far the clocks are off the server's.
+// againstServer computes how far the clocks are off the server's at least.
 func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 	all, guessed := c.allSeen(leases)
-	doubted := e.LeaseLooks.Known()
-	e.LongestPause = c.longPause
-	e.Run, e.Window = c.run, c.window(e)
-	if c.cfg.Idle > 0 {
-		e.Idle = max(c.cfg.Idle, c.longPause.Value, e.GreatestLease.Value)
-	}
-	unknown := Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh, Writes: all.writes}
+	e.LongestPause, e.Run = c.longPause, c.run
+	unknown := Bound{AtLeast: offset.NoLow, Writes: all.writes, Lead: offset.NoLow}
 	e.Behind, e.Ahead = unknown, unknown
 	if all.writes > 0 {
-		e.Behind.AtMost, e.Ahead.AtLeast = max(0, -all.low.Low), max(0, all.low.High)
-		e.Behind.Guessed = guessed && c.cfg.Greatest == 0
-		e.Ahead.Guessed = guessed || doubted
+		// The first bound rests on the smallest lease and the gap, the second
+		// one on the greatest lease.
+		e.Behind.AtLeast = max(0, -(all.high.Low + c.gapForPeople()))
+		e.Ahead.AtLeast = max(0, all.low.High)
+		e.Behind.Guessed, e.Ahead.Guessed = guessed, guessed && c.cfg.Greatest == 0
+		c.leads(e)
 	}
-	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && all.writes > 0 {
-		e.Ahead.AtMost = max(0, all.high.High+gap)
-		if !guessed && !doubted || e.Behind.Guessed {
-			e.Behind.AtLeast = max(0, -(all.high.Low + gap)) // this bound rests on the smallest lease
-		}
+	if s := e.LeaseLooks; s.Known() {
+		e.Behind.Unless = fmt.Sprintf("unless a lease is %v", s.Value)
+	} else if _, claimed := dialect.Claimed(c.cfg.Gap); !claimed {
+		e.Behind.Unless = fmt.Sprintf("unless an attempt takes longer than %v", c.gapForPeople())
 	}
-	c.rely(&e.Behind, e, c.cfg.Behind)
-	c.rely(&e.Ahead, e, c.cfg.Ahead)
+	e.Behind.hold(c.cfg.Behind)
+	e.Ahead.hold(c.cfg.Ahead)
 }
 
-// rely sets what may be relied on: the measurement of a whole window, or a
-// greater claim, or a claim alone if nothing refutes it.
-func (c *Census) rely(b *Bound, e *Evidence, claim time.Duration) {
-	var seen Span
-	if b.AtMost != offset.NoHigh && !b.Guessed && e.Run != "" && e.Idle > 0 && e.Window >= e.Idle {
-		seen = Span{Value: b.AtMost, Basis: Measured, At: e.Until}
+// leads computes what stamps show without any lease. It is known where all
+// writers are assumed to have the same leases: by the configuration, or by its
+// only dialect.
+func (c *Census) leads(e *Evidence) {
+	smallest, greatest := c.cfg.Lease, max(c.cfg.Greatest, c.cfg.Lease)
+	if smallest == 0 && (len(c.cfg.Dialects) != 1 || c.cfg.Greatest > 0) {
+		return
+	} else if smallest == 0 {
+		smallest = cmp.Or(c.cfg.Dialects[0].Lease, unknownLease)
+		greatest = smallest
 	}
-	if value, claimed := dialect.Claimed(claim); claimed && !seen.Known() && b.Proved() > value {
-		return // refuted, and nothing replaces it
+	all, _ := c.allSeen(nil)
+	e.Behind.Lead, e.Ahead.Lead = all.high.Low+smallest, all.low.High+greatest
+	if c.apart > 0 {
+		e.Spread.Leads = c.apart + greatest - smallest
 	}
-	b.Span = claimOver(seen, claim)
+}
+
+// hold sets Span to the claim if nothing refutes it.
+func (b *Bound) hold(claim time.Duration) {
+	if value, claimed := dialect.Claimed(claim); claimed && b.Proved() <= value {
+		b.Span = Span{Value: value, Basis: Claimed}
+	}
 }

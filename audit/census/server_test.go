@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 	for seed := range seeds.Range(t, 0, 60) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		const gap = 2 * time.Second
-		cfg := Config{Lease: 30 * time.Second, Greatest: time.Minute, Gap: gap, Idle: time.Second}
+		cfg := Config{Lease: 30 * time.Second, Greatest: time.Minute, Gap: gap}
 		f := on(t, cfg, "first")
 		f.look(-10, "stock", "")
 		var least, most time.Duration = 1 << 60, -1 << 60
@@ -49,34 +50,21 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 				Args: []string{"GETSET", fmt.Sprint("k", i), text}})
 		}
 		e := f.result().Evidence
-		if e.Behind.AtMost < -least || e.Ahead.AtMost < most || e.Behind.AtLeast > -least ||
-			e.Ahead.AtLeast > most {
-			t.Fatalf("seed %d: behind %+v, ahead %+v, and clocks were from %v to %v", seed, e.Behind, e.Ahead,
-				least, most)
+		var seen offset.Interval
+		for _, w := range e.Writers {
+			seen = offset.Interval{Low: min(seen.Low, w.Offset.Low), High: max(seen.High, w.Offset.High)}
 		}
-	}
-}
-
-func TestOneWriteBoundsItsClock(t *testing.T) {
-	f := on(t, Config{Lease: time.Minute, Gap: 500 * time.Millisecond, Idle: time.Second}, "first")
-	f.look(-2000, "stock", "")
-	f.do(0, anna, "SETNX", "stock", stamp(-120_000))
-	e := f.result().Evidence
-	if !within(e.Behind.AtMost, 120*time.Second) ||
-		e.Behind.Span != (Span{Value: e.Behind.AtMost, Basis: Measured, At: e.Until}) {
-		t.Errorf("behind %+v", e.Behind)
-	}
-	if b := e.Behind.AtLeast; b > 119500*time.Millisecond || b < 119498*time.Millisecond {
-		t.Errorf("proved: %v", b)
-	}
-	if e.Ahead.AtMost != 0 || e.Ahead.Span.Basis != Measured || e.Run != "first" || e.Spread.Proved != 0 {
-		t.Errorf("ahead %+v, run %q, spread %+v", e.Ahead, e.Run, e.Spread)
+		if !seen.Contains(least) || !seen.Contains(most) || e.Behind.AtLeast > -least ||
+			e.Ahead.AtLeast > most {
+			t.Fatalf("seed %d: behind %+v, ahead %+v, in %v, and clocks were from %v to %v", seed, e.Behind,
+				e.Ahead, seen, least, most)
+		}
 	}
 }
 
 // Each source gives bounds in its own way.
 func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
-	cfg := Config{Lease: time.Minute, Gap: dialect.Zero, Idle: 100 * time.Millisecond,
+	cfg := Config{Lease: time.Minute, Gap: dialect.Zero,
 		Dialects: []dialect.Dialect{dialect.Jedis()}}
 	c, err := New(cfg)
 	if err != nil {
@@ -91,73 +79,54 @@ func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
 	// The bounds also allow for a step of the server's clock in between that is
 	// too small to be noticed.
 	const unseen = unseenStep + 300*time.Microsecond
-	if e.Behind.Writes != 1 || e.Behind.AtMost != 0 ||
-		!within(e.Ahead.AtMost, 30_100*time.Millisecond+unseen) {
-		t.Errorf("behind %+v, ahead %+v", e.Behind, e.Ahead)
+	if high := e.Writers[0].Offset.High; e.Behind.Writes != 1 || e.Behind.AtLeast != 0 ||
+		e.Behind.Span.Known() || e.Ahead.Span.Known() ||
+		!within(high, 30_100*time.Millisecond+unseen) {
+		t.Errorf("behind %+v, ahead %+v, at most %v", e.Behind, e.Ahead, high)
 	}
 	if a := e.Ahead.AtLeast; a > 29_800*time.Millisecond-unseen || a < 29_798*time.Millisecond-unseen {
 		t.Errorf("proved ahead: %v", a)
 	}
-	if e.Behind.Span.Known() {
-		t.Errorf("measured on a server without a name: %+v", e.Behind.Span)
-	}
 }
 
-func TestBoundsAreUnknownUntilTheyAreMeasured(t *testing.T) {
-	play := func(cfg Config) Evidence {
+// However the leases are configured, the same stamps have the same leads, and
+// the bounds follow from them.
+func TestLeadsAssumeNoLease(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"no lease":    {},
+		"its lease":   {Lease: time.Minute},
+		"two leases":  {Lease: 30 * time.Second, Greatest: 2 * time.Minute},
+		"with a gap":  {Lease: time.Minute, Gap: 5 * time.Second},
+		"a long one":  {Lease: time.Hour},
+		"a claim too": {Lease: time.Minute, Behind: time.Second},
+	} {
+		cfg.Dialects = []dialect.Dialect{dialect.Jedis()}
 		f := on(t, cfg, "first")
-		f.look(-2000, "stock", "")
-		f.do(0, anna, "SETNX", "stock", stamp(-5000))
-		return f.result().Evidence
+		f.do(0, anna, "SETNX", "lock:a", stamp(-120_000)) // a minute past
+		f.do(100, bert, "SETNX", "lock:b", stamp(100))
+		e := f.result().Evidence
+		near := func(d, want time.Duration) bool { return (d - want).Abs() <= time.Millisecond }
+		if !near(e.Behind.Lead, -time.Minute) || !near(e.Ahead.Lead, time.Minute) ||
+			e.Spread.Leads > 2*time.Minute {
+			t.Errorf("%s: leads %v and %v, %v apart", name, e.Behind.Lead, e.Ahead.Lead, e.Spread.Leads)
+		}
+		if cfg.Greatest == 0 && e.Spread.Leads < 2*time.Minute-50*time.Millisecond {
+			t.Errorf("%s: leads are %v apart", name, e.Spread.Leads)
+		}
+		if lease, gap := cfg.Lease, dialect.Bound(cfg.Gap); lease > 0 && gap > 0 &&
+			e.Behind.AtLeast != lease-gap-e.Behind.Lead {
+			t.Errorf("%s: %v behind, by a lead of %v", name, e.Behind.AtLeast, e.Behind.Lead)
+		}
 	}
-	full := Config{Lease: time.Minute, Gap: time.Second, Idle: 90 * time.Second}
-	if e := play(full); e.Behind.Span.Basis != Measured || e.Ahead.Span.Basis != Measured {
-		t.Errorf("%+v %+v", e.Behind, e.Ahead)
-	}
-	short := full
-	short.Idle = 0
-	if e := play(short); e.Behind.Span.Known() || e.Ahead.Span.Known() ||
-		!within(e.Behind.AtMost, 5*time.Second) {
-		t.Errorf("of clients whose pauses nobody knows: %+v %+v", e.Behind, e.Ahead)
-	}
-	noGap := full
-	noGap.Gap = 0
-	if e := play(noGap); e.Ahead.Span.Known() || e.Ahead.AtMost != offset.NoHigh ||
-		e.Behind.AtLeast != offset.NoLow || !e.Behind.Span.Known() {
-		t.Errorf("without a gap: %+v %+v", e.Behind, e.Ahead)
-	}
-	guessed := full
-	guessed.Lease = 0
-	if e := play(guessed); e.Behind.Span.Known() || e.Ahead.Span.Known() || !e.Behind.Guessed {
-		t.Errorf("with a guessed lease: %+v %+v", e.Behind, e.Ahead)
-	}
-	guessed.Greatest = time.Minute
-	if e := play(guessed); !e.Behind.Span.Known() || e.Ahead.Span.Known() {
-		t.Errorf("with the greatest lease: %+v %+v", e.Behind, e.Ahead)
-	}
-}
-
-// A pause between attempts that was longer than Idle requires a window of that
-// length.
-func TestLongestPauseSeenLengthensTheWindow(t *testing.T) {
-	f := on(t, Config{Lease: time.Minute, Idle: time.Second}, "first")
-	f.look(-2000, "stock", "")
-	f.do(0, anna, "SETNX", "stock", stamp(0))
-	f.do(1000, anna, "DEL", "stock")
-	f.do(600_000, anna, "SETNX", "stock", stamp(600_000))
-	if e := f.result().Evidence; e.Idle != 10*time.Minute || !e.Behind.Span.Known() {
-		t.Errorf("idle %v, window %v", e.Idle, e.Window)
-	}
-	f.add(reading.GapOf(SourceMonitor, at(600_100), time.Second, HoleBudget, "a hole"))
-	f.add(reading.GapOf(SourcePoll, at(600_100), time.Second, HoleAbsent, "a hole"))
-	f.do(602_000, bert, "SETNX", "stock", stamp(602_000))
-	if e := f.result().Evidence; e.Behind.Span.Known() {
-		t.Errorf("after a hole: %+v of %v", e.Window, e.Idle)
+	f := on(t, Config{Greatest: time.Minute, Dialects: []dialect.Dialect{dialect.Jedis()}}, "first")
+	f.do(0, anna, "SETNX", "lock:a", stamp(0))
+	if e := f.result().Evidence; e.Behind.Lead != offset.NoLow || e.Ahead.Lead != offset.NoLow {
+		t.Errorf("without a smallest lease: %v and %v", e.Behind.Lead, e.Ahead.Lead)
 	}
 }
 
 func TestAnotherServerVoidsTheBounds(t *testing.T) {
-	f := on(t, Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second}, "first")
+	f := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
 	f.look(-2000, "stock", "")
 	f.do(0, anna, "SETNX", "stock", stamp(-5000))
 	f.serverIs(10, "first") // reported again, without a change
@@ -166,32 +135,45 @@ func TestAnotherServerVoidsTheBounds(t *testing.T) {
 	}
 	f.serverIs(2000, "second")
 	e := f.result().Evidence
-	if e.Run != "second" || e.Behind.Span.Known() || e.Behind.Writes != 0 ||
-		e.Behind.AtMost != offset.NoHigh {
+	if e.Run != "second" || e.Behind.Writes != 0 || e.Behind.AtLeast != offset.NoLow {
 		t.Errorf("run %q, %+v", e.Run, e.Behind)
 	}
 	f.do(3000, bert, "SETNX", "stock", stamp(3000))
 	f.do(4000, bert, "SETNX", "stock", stamp(4000))
-	if e := f.result().Evidence; e.Window != 2*time.Second || !within(e.Behind.AtMost, 0) ||
-		e.Behind.Writes != 2 {
-		t.Errorf("window %v, %+v", e.Window, e.Behind)
+	if e := f.result().Evidence; e.Behind.AtLeast != 0 || e.Behind.Writes != 2 {
+		t.Errorf("%+v", e.Behind)
 	}
 }
 
-// What the server's clock gains, its clients are behind from then on, and the
-// reverse.
-func TestStepOfTheServerMovesTheBounds(t *testing.T) {
-	for step, want := range map[time.Duration][2]time.Duration{
-		time.Minute:  {65 * time.Second, 0},
-		-time.Minute: {5 * time.Second, 56 * time.Second},
+// What was seen of the clients that wrote says nothing of those that did not.
+// So however long a fleet is watched, Behind and Ahead stay unknown without a
+// claim, and what was seen refutes a smaller claim, also one that was true
+// until the server's clock stepped or a slower client came.
+func TestNothingSeenBecomesABound(t *testing.T) {
+	for name, play := range map[string]func(f *film){
+		"a client joins": func(f *film) { f.do(7_200_000, bert, "SETNX", "stock", stamp(7_200_000-120_000)) },
+		"the server steps": func(f *film) {
+			f.add(offset.Observed{At: at(7_200_000), Kind: offset.ObservedStep, For: 2 * time.Minute})
+			f.do(7_210_000, anna, "SETNX", "stock", stamp(7_210_000-120_000))
+		},
 	} {
-		f := on(t, Config{Lease: time.Minute, Gap: time.Second, Idle: time.Second}, "first")
-		f.look(-2000, "stock", "")
-		f.do(0, anna, "SETNX", "stock", stamp(-5000))
-		f.add(offset.Observed{At: at(100), Kind: offset.ObservedStep, For: step})
-		e := f.result().Evidence
-		if !within(e.Behind.AtMost, want[0]) || !within(e.Ahead.AtMost, want[1]) {
-			t.Errorf("%v: behind %v, ahead %v", step, e.Behind.AtMost, e.Ahead.AtMost)
+		for _, behind := range []time.Duration{0, time.Second, 3 * time.Minute} {
+			f := on(t, Config{Lease: time.Minute, Gap: 500 * time.Millisecond, Behind: behind}, "first")
+			f.look(-2000, "stock", "")
+			for hour := range 2 {
+				f.do(hour*3_600_000, anna, "SETNX", "stock", stamp(hour*3_600_000))
+				f.do(hour*3_600_000+50, anna, "DEL", "stock")
+			}
+			if e := f.result().Evidence; e.Behind.Span.Known() != (behind > 0) || e.Ahead.Span.Known() ||
+				e.Behind.AtLeast != 0 {
+				t.Errorf("%s, %v claimed: %+v %+v", name, behind, e.Behind, e.Ahead)
+			}
+			play(f)
+			e := f.result().Evidence
+			if e.Behind.Span.Known() != (behind == 3*time.Minute) ||
+				!within(119500*time.Millisecond, e.Behind.AtLeast) {
+				t.Errorf("%s, %v claimed: %+v", name, behind, e.Behind)
+			}
 		}
 	}
 }
@@ -215,6 +197,45 @@ func TestClaimsHoldUntilRefuted(t *testing.T) {
 	}
 	if r := play(0, dialect.Zero, 10_000); r.Evidence.Ahead.Span.Known() || !refuted(r) {
 		t.Errorf("ahead: %+v", r.Evidence.Ahead)
+	}
+}
+
+// A pause or a smaller lease would explain the writes as well as a clock that
+// is behind. As long as that is open, the claim is refuted and nothing is
+// proved.
+func TestClaimOfBehindIsRefutedWithoutProof(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg    Config
+		off    int
+		unless string
+	}{
+		"no gap":        {Config{Lease: time.Minute}, -120_000, "unless an attempt takes longer than 1s"},
+		"doubted lease": {Config{Lease: time.Minute, Gap: time.Second}, -30_000, "unless a lease is 30s"},
+		"confirmed lease": {Config{Lease: time.Minute, Gap: time.Second, LeaseChecked: true}, -30_000,
+			"was seen"},
+		"small": {Config{Lease: time.Minute}, -1500, ""},
+	} {
+		c.cfg.Behind = time.Second
+		f := on(t, c.cfg, "first")
+		f.look(-2000, "stock", "")
+		f.do(0, anna, "SETNX", "stock", stamp(c.off))
+		r := f.result()
+		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" })
+		if (i < 0) != (c.unless == "") || i >= 0 && !strings.HasSuffix(r.Findings[i].What, c.unless) ||
+			r.Evidence.Behind.Span.Known() != (c.unless == "") {
+			t.Errorf("%s: %+v, %+v", name, r.Evidence.Behind, r.Findings)
+		}
+	}
+}
+
+// What the greatest lease alone proves needs no smallest lease.
+func TestGreatestLeaseAloneProvesAhead(t *testing.T) {
+	f := on(t, Config{Greatest: time.Minute, Ahead: time.Second}, "first")
+	f.look(-2000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(10_000))
+	if e := f.result().Evidence; e.Ahead.Proved() < 9*time.Second || e.Ahead.Span.Known() ||
+		e.Behind.Proved() != 0 {
+		t.Errorf("behind %+v, ahead %+v", e.Behind, e.Ahead)
 	}
 }
 
@@ -291,7 +312,7 @@ func TestStampThatEndsWithItsTTLIsAnOldClients(t *testing.T) {
 
 // Dialects that write the same form add different slacks. An unknown slack
 // widens the intervals by the difference.
-func TestUnknownSlackWidensBothIntervals(t *testing.T) {
+func TestUnknownSlackWidensTheInterval(t *testing.T) {
 	least := dialect.Jedis()
 	most := least
 	most.Name, most.Slack = "Slacker", 300*time.Millisecond
@@ -302,10 +323,8 @@ func TestUnknownSlackWidensBothIntervals(t *testing.T) {
 		f.look(-2000, "stock", "")
 		f.do(0, anna, "SETNX", "stock", strconv.FormatInt(at(0).Add(time.Minute+slack).UnixMilli(), 10))
 		o := writerOf(t, f.result().Evidence, anna).Offset
-		for name, i := range map[string]offset.Interval{"seen": o.Interval, "if steady": o.Steady.Interval} {
-			if !i.Contains(0) || i.Width() < wide+100*time.Millisecond {
-				t.Errorf("%s, with a slack of %v: %v", name, slack, i)
-			}
+		if !o.Contains(0) || o.Width() < wide+100*time.Millisecond {
+			t.Errorf("with a slack of %v: %v", slack, o.Interval)
 		}
 	}
 }
@@ -339,7 +358,7 @@ func TestStepOfTheServerIsNoSpread(t *testing.T) {
 func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 	for _, step := range []time.Duration{15 * time.Millisecond, time.Minute} {
 		for _, first := range []bool{false, true} {
-			c, err := New(Config{Lease: time.Minute, Gap: dialect.Zero, Idle: time.Second,
+			c, err := New(Config{Lease: time.Minute, Gap: dialect.Zero,
 				Dialects: []dialect.Dialect{dialect.Jedis()}})
 			if err != nil {
 				t.Fatal(err)

@@ -18,10 +18,11 @@ type writer struct {
 	assumed     time.Duration      // the lease that its samples were taken with
 	wide        time.Duration      // by how much its lease may be less than assumed
 	bounds      seenBounds         // bounds of its clock
+	lead        time.Duration      // how far a time that it wrote was ahead of the server's clock, at most
 	stood       *time.Duration     // the greatest lower bound from stamps that were there at a first look
-	clock       *offset.Estimator  // estimate of its clock, if there is only one and it runs steadily
+	clock       offset.Clock       // what its writes show of its clock, if there is only one
+	steps       []offset.Step      // the latest steps of that clock
 	shared      string             // why several clients share the address; empty: nothing shows that
-	notOwn      string             // why its connection is not a single client's own; empty: it may be
 	counts      Counts
 	holds       histogram
 	waits       histogram
@@ -67,7 +68,7 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 			c.forgetWriter()
 		}
 		w = &writer{
-			addr: addr, fits: r.Dialects, clock: c.fleet.Writer(name), first: at,
+			addr: addr, fits: r.Dialects, first: at,
 			shared:  sharedFromTheStart(addr),
 			waiting: map[keyID]*wait{}, seen: map[keyID]dialect.Reply{},
 		}
@@ -79,7 +80,7 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 			w.assumed = r.Dialects[0].Lease
 		}
 		if w.assumed == 0 {
-			w.assumed = time.Minute
+			w.assumed = unknownLease
 		}
 		c.writers[name] = w
 		if addr != "" && len(c.hosts) < 16*c.cfg.MaxWriters {
@@ -113,27 +114,9 @@ func (w *writer) narrow(fits []*dialect.Dialect) {
 
 func (w *writer) dialect() *dialect.Dialect { return w.fits[0] }
 
-// clocked adds a stamp to the clock of a client that does not share its
-// address. prev is the command before the clock reading; zero: unknown.
-func (c *Census) clocked(w *writer, key string, r reading.Reading, at, prev time.Time, slept time.Duration) {
-	d := w.dialect()
-	if !d.HasStamp() || w.shared != "" {
-		return
-	}
-	s := offset.StampedBy(*d, w.assumed, r.Stamp)
-	low, high := r.Slacks(d)
-	// An unknown slack or lease widens the estimate of the clock by the same
-	// amount.
-	s.Slack, s.Unit = high, s.Unit+high-low+w.wide
-	// The client read its clock within the gap before the write; if the
-	// connection is its own, also after its previous command.
-	s.Key, s.At, s.Prev = key, at, at.Add(-c.gapForPeople())
-	if c.ownConnection(w) && !prev.IsZero() && prev.Add(slept).After(s.Prev) {
-		s.Prev, s.Slept = prev, slept
-	}
-	// A stamp that no clock could have written says nothing about the clock.
-	_ = w.clock.Stamp(s)
-}
+// unknownLease is assumed where neither the configuration nor the dialect has a
+// lease.
+const unknownLease = time.Minute
 
 // took records how old the clock reading of a GETSET was, if that is the oldest
 // so far: at least as old as the SETNX with the same stamp. A GETSET alone
@@ -208,7 +191,6 @@ func (c *Census) forgetWriter() {
 	}
 	c.gone.count++
 	delete(c.writers, oldest)
-	c.fleet.Forget(oldest)
 }
 
 // hostOf returns an address without its port, which all connections of a host

@@ -59,7 +59,7 @@ func goredisPool(s bench.Server) (redsyncredis.Pool, func() error, error) {
 // newGoredis returns a client with go-redis's own pool, with a connection per
 // goroutine like redigo's.
 func newGoredis(s bench.Server) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr, Dialer: bench.Dial, PoolSize: s.Goroutines + 1})
+	return redis.NewClient(&redis.Options{Addr: s.Addr, Dialer: s.Dial(), PoolSize: s.Goroutines + 1})
 }
 
 type redsyncLocker struct {

@@ -29,7 +29,7 @@ func openRueidis(oneKey bool) func(context.Context, bench.Server) (bench.Locker,
 				InitAddress: []string{s.Addr},
 				DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn,
 					error) {
-					return bench.Dial(ctx, "tcp", addr)
+					return s.Dial()(ctx, "tcp", addr)
 				},
 			},
 		}

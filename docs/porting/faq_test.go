@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func forgetful(backend lock.Backend) (*lock.Client, error) {
+func forgetful(backend backend.Store) (*lock.Client, error) {
 	// doc: longest
 	return lock.New(backend, lock.Config{TTL: 30 * time.Second, LongestHold: 10 * time.Minute})
 	// doc: end
@@ -44,19 +45,19 @@ func TestForgottenLeaseEndsAfterLongestHold(t *testing.T) {
 	})
 }
 
-func bigger(backend lock.Backend) (*lock.Client, error) {
+func bigger(backend backend.Store) (*lock.Client, error) {
 	// doc: pause
 	return lock.New(backend, lock.Config{TTL: 2 * time.Minute}) // trust ends after 108 s, 12 s before the key
 	// doc: end
 }
 
-func defaults(backend lock.Backend) (*lock.Client, error) { return lock.New(backend, lock.Config{}) }
+func defaults(backend backend.Store) (*lock.Client, error) { return lock.New(backend, lock.Config{}) }
 
 // A server that is away for a minute costs no lease of two minutes.
 func TestLongTTLOutlastsAMinuteWithoutServer(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		make func(lock.Backend) (*lock.Client, error)
+		make func(backend.Store) (*lock.Client, error)
 		held bool
 	}{
 		{"the default TTL", defaults, false},

@@ -39,8 +39,8 @@ func (s *Shop) Sell(ctx context.Context, o Order) error {
 
 // doc: helpers
 // newShop is a Shop on the store. A piece takes a second to sell.
-func newShop(t *testing.T, b lock.Backend, cfg lock.Config) (shop *Shop, sold *int) {
-	locks, err := lock.New(b, cfg)
+func newShop(t *testing.T, store *locktest.Store, cfg lock.Config) (shop *Shop, sold *int) {
+	locks, err := lock.New(store.Full(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func openShop(t *testing.T, locks *lock.Client) (shop *Shop, sold *int) {
 // doc: busy
 func TestSellReportsABusyProduct(t *testing.T) {
 	store := locktest.NewStore(lock.Machine)
-	shop, sold := newShop(t, store.Full(), lock.Config{Wait: -1}) // one attempt
+	shop, sold := newShop(t, store, lock.Config{Wait: -1}) // one attempt
 	store.Seize("stock:42", "another process", time.Minute)
 	if err := shop.Sell(t.Context(), Order{"42", 1}); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("%v; want held by another", err)
@@ -88,7 +88,7 @@ func TestSellReportsABusyProduct(t *testing.T) {
 func TestSellStopsWhenTheLeaseIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // time is virtual: the test takes no second
 		store := locktest.NewStore(lock.Machine)
-		shop, sold := newShop(t, store.Full(), lock.Config{})
+		shop, sold := newShop(t, store, lock.Config{})
 		time.AfterFunc(3500*time.Millisecond, func() {
 			store.Seize("stock:42", "a thief", time.Minute)
 		})
@@ -110,7 +110,7 @@ func TestSellEndsInTimeIfRenewalsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
 		cfg := lock.Config{TTL: 30 * time.Second, Margin: 3500 * time.Millisecond}
-		shop, sold := newShop(t, store.Full(), cfg)
+		shop, sold := newShop(t, store, cfg)
 		store.Order(locktest.Fault{Op: "extend", Err: errRefused}) // each renewal, until store.Mend
 		err := shop.Sell(t.Context(), Order{"42", 100})
 		if !errors.Is(err, lock.ErrLost) || !errors.Is(err, errRefused) {
@@ -125,7 +125,7 @@ func TestSellEndsInTimeIfRenewalsFail(t *testing.T) {
 func TestSellSurvivesOneFailedRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
-		shop, sold := newShop(t, store.Full(), lock.Config{})
+		shop, sold := newShop(t, store, lock.Config{})
 		store.Order(locktest.Fault{Op: "extend", Times: 1, Err: errRefused})
 		if err := shop.Sell(t.Context(), Order{"42", 100}); err != nil || *sold != 100 {
 			t.Errorf("%d pieces sold, %v", *sold, err)
@@ -141,7 +141,7 @@ var errAway = errors.New("connection refused")
 func TestSellWaitsForAServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
-		shop, sold := newShop(t, store.Full(), lock.Config{Wait: 10 * time.Second})
+		shop, sold := newShop(t, store, lock.Config{Wait: 10 * time.Second})
 		store.Order(locktest.Fault{Err: errAway, Passes: true}) // no Op: every call
 		time.AfterFunc(5*time.Second, store.Mend)
 		if err := shop.Sell(t.Context(), Order{"42", 1}); err != nil || *sold != 1 {
@@ -153,7 +153,7 @@ func TestSellWaitsForAServerThatIsAway(t *testing.T) {
 func TestSellSaysThatTheServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
-		shop, _ := newShop(t, store.Full(), lock.Config{Wait: 10 * time.Second})
+		shop, _ := newShop(t, store, lock.Config{Wait: 10 * time.Second})
 		store.Order(locktest.Fault{Err: errAway, Passes: true})
 		err := shop.Sell(t.Context(), Order{"42", 1})
 		if !errors.Is(err, lock.ErrWaitEnded) || !errors.Is(err, errAway) || errors.Is(err, lock.ErrHeld) {
@@ -169,7 +169,7 @@ func TestSellSaysThatTheServerIsAway(t *testing.T) {
 func TestSellEndsInTimeIfNothingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
-		shop, sold := newShop(t, store.Full(), lock.Config{TTL: 30 * time.Second})
+		shop, sold := newShop(t, store, lock.Config{TTL: 30 * time.Second})
 		silence := make(chan struct{})
 		store.Order(locktest.Fault{Op: "extend", Err: errAway, Hold: silence})
 		if err := shop.Sell(t.Context(), Order{"42", 100}); !errors.Is(err, lock.ErrLost) || *sold >= 30 {
@@ -185,7 +185,7 @@ func TestSellEndsInTimeIfNothingAnswers(t *testing.T) {
 func TestSellLeavesNoKeyAfterALostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
-		shop, _ := newShop(t, store.Full(), lock.Config{Wait: -1})
+		shop, _ := newShop(t, store, lock.Config{Wait: -1})
 		// The attempt is carried out; its reply does not arrive.
 		store.Order(locktest.Fault{Op: "try", Times: 1, Err: errAway, After: true})
 		if err := shop.Sell(t.Context(), Order{"42", 1}); !errors.Is(err, errAway) {

@@ -99,15 +99,19 @@ func (a Access) options() redisconn.Options {
 		CACert: a.CACert, Cert: a.Cert, Key: a.Key}
 }
 
+// Dial returns how to connect to the server: at the scenario's distance.
+func (s Server) Dial() func(ctx context.Context, network, address string) (net.Conn, error) {
+	if s.away > 0 {
+		return Distant(s.away)
+	}
+	return Dial
+}
+
 // Pool returns a redigo pool with room for every goroutine's connection. Its
 // messages are counted.
 func (s Server) Pool() (*redis.Pool, error) {
-	dial := Dial
-	if s.away > 0 {
-		dial = Distant(s.away)
-	}
 	options := s.Access.options()
-	options.DialContext = dial
+	options.DialContext = s.Dial()
 	pool, err := s.address.Pool(options)
 	if err != nil {
 		return nil, err

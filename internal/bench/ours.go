@@ -8,6 +8,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -19,10 +20,7 @@ func Own() []Adapter {
 		Baseline(), bareWithContexts(),
 		{Name: "modern", Open: openModern(modern.Config{}, nil)},
 		{Name: "modern, no hand-over", Open: openModern(modern.Config{}, func(c *lock.Config) {
-			c.HandOvers, c.LocalHandOvers = -1, -1
-		})},
-		{Name: "modern, by command", Open: openModern(modern.Config{}, func(c *lock.Config) {
-			c.HandOvers, c.LocalHandOvers, c.HandOverFor = many, -1, time.Hour
+			c.LocalHandOvers = -1
 		})},
 		{Name: "modern, shared", Open: openModern(modern.Config{}, func(c *lock.Config) {
 			c.LocalHandOvers, c.HandOverFor = many, time.Hour
@@ -87,7 +85,7 @@ func openLegacy(mode legacy.Mode, times lock.Config) func(context.Context, Serve
 
 type ours struct{ *lock.Client }
 
-func newOurs(b lock.Backend, cfg lock.Config) (Locker, error) {
+func newOurs(b backend.Store, cfg lock.Config) (Locker, error) {
 	c, err := lock.New(b, cfg)
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func (r *replay) record(ctx context.Context, key string) (*replayed, error) {
 	}
 	defer b.Close()
 	for range 2 {
-		g, err := b.Try(ctx, key, 20*time.Second)
+		g, err := b.Contract().Try(ctx, key, 20*time.Second)
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,6 @@ type Scope struct {
 	spellings []dialect.Encoding
 	every     bool // every key of the database, in any spelling
 	given     map[string]bool
-	carved    bool // keys of longer namespaces are left out, and their Ms too
 	pattern   string
 	sight     func(word string) string // returns a covered name that contains the word; nil: none is covered
 }
@@ -65,34 +64,8 @@ func Namespace(begin string, spelling dialect.Encoding) Scope {
 	return s
 }
 
-// Except returns the scope of a namespace without the keys of longer ones. A
-// carved namespace owns its keys alone.
-func (s Scope) Except(longer ...string) Scope {
-	if len(longer) == 0 {
-		return s
-	}
-	owned := s.names
-	s.names = func(name string) bool { return owned(name) && Carved(name, longer) == "" }
-	s.every, s.carved = false, true
-	return s
-}
-
-// Within reports whether a name begins with a namespace. The namespace then
-// owns the name, unless a namespace carved out of it does; see [Carved].
+// Within reports whether a name begins with a namespace, which then owns it.
 func Within(namespace, name string) bool { return strings.HasPrefix(name, namespace) }
-
-// Carved returns the longest of the given namespaces with which a name begins,
-// or an empty text. A namespace owns a name if and only if the name begins with
-// it and none of the namespaces carved out of it owns the name.
-func Carved(name string, longer []string) string {
-	found := ""
-	for _, namespace := range longer {
-		if Within(namespace, name) && len(namespace) > len(found) {
-			found = namespace
-		}
-	}
-	return found
-}
 
 // In returns the same scope in another database. A new scope is in database 0.
 func (s Scope) In(database int) Scope {
@@ -131,10 +104,7 @@ func (s Scope) Covers(database int, key string) bool {
 	if s.every {
 		return true
 	}
-	old := OldKeys(key)
-	// the M of a carved L does not itself begin with the longer namespace
-	own := s.spells(key) && !(s.carved && len(old) > 0)
-	return own || slices.ContainsFunc(old, s.spells) || s.given[key]
+	return s.spells(key) || slices.ContainsFunc(OldKeys(key), s.spells) || s.given[key]
 }
 
 // spells reports whether key is one of the spellings of a covered name.
@@ -173,15 +143,16 @@ func decoded(key string, spelling dialect.Encoding) (string, bool) {
 // With are not searched for.
 func (s Scope) Pattern() string { return s.pattern }
 
-const markSuffix = ":gsl"
+// MarkSuffix ends the name of every key M.
+const MarkSuffix = ":gsl"
 
 // Mark returns the key M of an old key L; see legacy.MarkKey, which promises
 // it.
 func Mark(l string) string {
 	if HasTag(l) {
-		return l + markSuffix
+		return l + MarkSuffix
 	}
-	return "{" + l + "}" + markSuffix
+	return "{" + l + "}" + MarkSuffix
 }
 
 // HasTag reports whether the server hashes only a part of the key to find its
@@ -204,7 +175,7 @@ func IsToken(text string) bool {
 // is not named like an M. "{stock}:gsl" may belong to "stock" as well as to
 // "{stock}".
 func OldKeys(mark string) []string {
-	base, ours := strings.CutSuffix(mark, markSuffix)
+	base, ours := strings.CutSuffix(mark, MarkSuffix)
 	if !ours {
 		return nil
 	}

@@ -46,20 +46,6 @@ func Sighted(key string) (nonce string, spelling dialect.Encoding, ok bool) {
 	return "", spelling, false
 }
 
-// Anonymous returns a marker's key without the name of the watched keys, in the
-// same spelling. It returns other keys unchanged.
-func Anonymous(key string) string {
-	nonce, spelling, ok := Sighted(key)
-	if !ok {
-		return key
-	}
-	bare, err := (dialect.Dialect{KeyEncoding: spelling}).EncodeKey(sightWord + nonce)
-	if err != nil {
-		return sightWord + nonce
-	}
-	return bare
-}
-
 // matching returns a function that makes names which match a pattern of SCAN,
 // with the given text in place of the first star. It returns nil for a pattern
 // without a star.

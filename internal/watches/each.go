@@ -1,12 +1,12 @@
 // Package watches helps backends that arm one watch at a time to implement
-// [lock.Waker].
+// [backend.Waker].
 package watches
 
 import (
 	"context"
 	"sync"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // together is how many watches are requested at the same time.
@@ -15,13 +15,13 @@ const together = 4
 // Armed has the watches of grants, by grant. The zero Armed is empty.
 type Armed struct {
 	mu      sync.Mutex
-	cancels map[lock.Grant]func()
+	cancels map[backend.Grant]func()
 }
 
-// Watch implements [lock.Waker.Watch] by one call for each grant, a few at the
-// same time. one arms a watch and returns the func that ends it.
-func (a *Armed) Watch(gs []lock.Grant, holders []interface{ Touched() },
-	one func(g lock.Grant, touched func()) (func(), error)) []error {
+// Watch implements [backend.Waker.Watch] by one call for each grant, a few at
+// the same time. one arms a watch and returns the func that ends it.
+func (a *Armed) Watch(gs []backend.Grant, holders []interface{ Touched() },
+	one func(g backend.Grant, touched func()) (func(), error)) []error {
 	errs := make([]error, len(gs))
 	arm := func(i int) {
 		cancel, err := one(gs[i], holders[i].Touched)
@@ -45,17 +45,17 @@ func (a *Armed) Watch(gs []lock.Grant, holders []interface{ Touched() },
 	return errs
 }
 
-func (a *Armed) add(g lock.Grant, cancel func()) {
+func (a *Armed) add(g backend.Grant, cancel func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cancels == nil {
-		a.cancels = make(map[lock.Grant]func())
+		a.cancels = make(map[backend.Grant]func())
 	}
 	a.cancels[g] = cancel
 }
 
-// Unwatch implements [lock.Waker.Unwatch].
-func (a *Armed) Unwatch(g lock.Grant) {
+// Unwatch implements [backend.Waker.Unwatch].
+func (a *Armed) Unwatch(g backend.Grant) {
 	a.mu.Lock()
 	cancel := a.cancels[g]
 	delete(a.cancels, g)
@@ -66,8 +66,8 @@ func (a *Armed) Unwatch(g lock.Grant) {
 }
 
 // One watches one grant by w. cancel ends the watch.
-func One(ctx context.Context, w lock.Waker, g lock.Grant, touched func()) (cancel func(), err error) {
-	if err := w.Watch(ctx, []lock.Grant{g}, []interface{ Touched() }{holder(touched)})[0]; err != nil {
+func One(ctx context.Context, w backend.Waker, g backend.Grant, touched func()) (cancel func(), err error) {
+	if err := w.Watch(ctx, []backend.Grant{g}, []interface{ Touched() }{holder(touched)})[0]; err != nil {
 		return nil, err
 	}
 	return func() { w.Unwatch(g) }, nil

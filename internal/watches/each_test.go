@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/watches"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 type grant struct {
-	lock.Grant
+	backend.Grant
 	n int
 }
 
@@ -22,13 +22,13 @@ func (t *told) Touched() { t.times++ }
 func TestEachGrantHasItsOwnWatch(t *testing.T) {
 	const all = 9
 	var a watches.Armed
-	gs, holders := make([]lock.Grant, all), make([]interface{ Touched() }, all)
+	gs, holders := make([]backend.Grant, all), make([]interface{ Touched() }, all)
 	for i := range all {
 		gs[i], holders[i] = &grant{n: i}, &told{}
 	}
 	lost := errors.New("lost")
 	cancelled := make([]int, all)
-	errs := a.Watch(gs, holders, func(g lock.Grant, touched func()) (func(), error) {
+	errs := a.Watch(gs, holders, func(g backend.Grant, touched func()) (func(), error) {
 		n := g.(*grant).n
 		if n == 4 {
 			return nil, lost
@@ -55,11 +55,11 @@ type waker struct {
 }
 
 func (w *waker) Await(context.Context, string, func()) (func(), bool, error) {
-	return nil, false, lock.ErrNoWake
+	return nil, false, backend.ErrNoWake
 }
 
-func (w *waker) Watch(_ context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
-	return w.Armed.Watch(gs, holders, func(_ lock.Grant, touched func()) (func(), error) {
+func (w *waker) Watch(_ context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
+	return w.Armed.Watch(gs, holders, func(_ backend.Grant, touched func()) (func(), error) {
 		touched()
 		return func() { w.cancelled++ }, nil
 	})

@@ -46,8 +46,7 @@ type call struct {
 	full bool // scripts travel whole, as EVAL
 	link *link
 	only *link // the one connection that may carry the call; nil: any
-
-	counter any // key of the counter if the one command travels in a transaction; see Counted
+	last bool  // the call may travel on a connection that takes no more calls
 
 	// mu
 	sent      int64 // time at which the writer took it, in ns since the link was dialed
@@ -56,7 +55,6 @@ type call struct {
 	withdrawn bool  // given up before it was taken: the writer skips it
 	cached    bool  // the reply to the next command's CLIENT CACHING was read
 	untracked error // the server's refusal of a CLIENT CACHING
-	counted   counted
 	replies   []Reply
 	err       error // reason why no more replies come
 
@@ -92,9 +90,6 @@ func (c *call) reset() {
 // then the reply may have come and c may be in use again.
 func (c *call) put(conn redis.Conn, room *[]any) error {
 	full := c.full
-	if c.counter != nil {
-		return putCounted(conn, c.counter, c.one[0].Name, c.args, room)
-	}
 	for i := range c.cmds {
 		if err := c.cmds[i].send(conn, full, room); err != nil {
 			return err
@@ -106,13 +101,6 @@ func (c *call) put(conn redis.Conn, room *[]any) error {
 // take records one reply read from the connection and reports whether it was
 // the last.
 func (c *call) take(v any, err error) bool {
-	if c.counter != nil {
-		whole := c.counted.take(v, err)
-		if whole {
-			c.replies = append(c.replies, Reply{c.counted.value, c.counted.err})
-		}
-		return whole
-	}
 	cmd := &c.cmds[len(c.replies)]
 	if cmd.Track && !c.cached {
 		c.cached = true
@@ -163,13 +151,35 @@ type Pending struct {
 func (p *Pending) Wait(ctx context.Context) (reply any, err error, known bool) {
 	select {
 	case <-p.call.done:
-		p.call.done <- struct{}{} // for the next Wait; no other goroutine can have put a token
 	case <-ctx.Done():
 		return nil, context.Cause(ctx), false
 	}
+	return p.late()
+}
+
+// Reply is Wait that does not wait: known is also false if the reply has not
+// come yet.
+func (p *Pending) Reply() (reply any, err error, known bool) {
+	select {
+	case <-p.call.done:
+	default:
+		return nil, nil, false
+	}
+	return p.late()
+}
+
+// late returns the reply. The token of the call was taken.
+func (p *Pending) late() (reply any, err error, known bool) {
+	p.call.done <- struct{}{} // for the next one; no other goroutine can have put a token
 	if p.i < len(p.call.replies) {
 		r := p.call.replies[p.i]
 		return r.Value, r.Err, true
 	}
 	return nil, p.call.err, false
 }
+
+// Behind returns the connection on which the command was sent. What is sent
+// through it reaches the same server after the command, even if the connection
+// takes no other calls any more. When the connection has ended, nothing is
+// sent.
+func (p *Pending) Behind() Pin { return Pin{p.call.link, true} }

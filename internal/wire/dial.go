@@ -120,7 +120,6 @@ func (m *Mux) redial(ctx context.Context, d *dialing) {
 	default:
 		d.link = m.start(conn)
 		m.link.Store(d.link)
-		m.opts.Group.dialed(m, d.link)
 	}
 	m.dialing = nil
 	close(d.done)

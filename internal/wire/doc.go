@@ -11,8 +11,9 @@
 // of a redigo pool, but never takes a connection out of that pool. So user
 // traffic that exhausts the pool does not delay a renewal, and closing the pool
 // does not lose a lock. The bounds of the pool (MaxActive, MaxIdle, Close)
-// therefore do not bound a Mux. A Mux has one connection, and a second one when
-// a goroutine waits for a key ([Tracker]). A [Prober] has one for a moment.
+// therefore do not bound a Mux. A Mux has one connection for commands. It has a
+// second one when a goroutine waits for a key ([Tracker]) or a message
+// ([Notices]).
 //
 // A goroutine returns at once when its context ends. If its command is then
 // without a reply, and the connection has been silent for a quarter of the

@@ -58,7 +58,7 @@ func (l *link) gone() bool {
 // a hook that leads to a replica, or to a slow server, would dial at every
 // call.
 func (l *link) retire(reason error) (retired bool) {
-	if time.Since(l.born) < l.m.opts.Timeout {
+	if time.Since(l.born) < l.m.Timeout() {
 		return false
 	}
 	l.withdraw(reason)
@@ -76,7 +76,7 @@ func (l *link) withdraw(reason error) {
 	l.retired.Store(true)
 	l.m.link.CompareAndSwap(l, nil)
 	l.mu.Unlock()
-	l.m.tracker.linkLost(l)
+	l.m.sub.untrack(l)
 	if l.over() {
 		l.fail(reason)
 	}
@@ -111,7 +111,7 @@ func (l *link) fail(err error) {
 
 	l.rouse()
 	_ = l.conn.Close() // err is already the reason
-	l.m.tracker.linkLost(l)
+	l.m.sub.untrack(l)
 	if l.m.opts.Lost != nil {
 		l.m.opts.Lost(err)
 	}

@@ -53,6 +53,12 @@ func MayBeSent(err error) (*UnknownError, bool) {
 	return unknown, errors.As(err, &unknown)
 }
 
+// IsNotSent reports that certainly no part of the command was sent.
+func IsNotSent(err error) bool {
+	var e *NotSentError
+	return errors.As(err, &e)
+}
+
 // silentError is ErrTimeout with the length of the wait.
 type silentError struct{ timeout time.Duration }
 

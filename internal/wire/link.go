@@ -35,7 +35,6 @@ type link struct {
 	armed   bool
 	watch   alarm         // watchdog of the oldest call in flight
 	asked   time.Duration // time at which the last call was taken, since born
-	runID   string        // run id of the server, empty until it was asked
 	proving *call         // the PING that must be answered before anything else is sent; mostly nil
 
 	reason  error       // reason of its retirement; set before retired
@@ -53,10 +52,10 @@ func (m *Mux) start(conn redis.Conn) *link {
 }
 
 // submit hands c to the connection. It returns false if the connection takes no
-// more calls.
+// more calls, or no more of this kind.
 func (l *link) submit(c *call) bool {
 	l.mu.Lock()
-	if l.dead != nil || l.retired.Load() {
+	if l.dead != nil || l.retired.Load() && !c.last {
 		l.mu.Unlock()
 		return false
 	}
@@ -216,7 +215,6 @@ func (l *link) read() {
 			return
 		}
 		whole := c.take(v, err)
-		stuck := c.counted.stuck()
 		if whole {
 			l.flight.pop()
 			l.proved(c)
@@ -225,14 +223,8 @@ func (l *link) read() {
 		if err != nil && IsReadOnly(err) {
 			l.retire(errReplica) // before its caller gets the reply and calls again
 		}
-		if stuck {
-			l.fail(errStuck(err)) // before its caller gets the reply and calls again
-		}
 		if whole {
 			c.done <- struct{}{}
-		}
-		if stuck {
-			return
 		}
 		if l.over() {
 			l.fail(l.reason)

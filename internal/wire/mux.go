@@ -27,26 +27,23 @@ type Options struct {
 	// Lost is called once for each connection that ended, with the reason, on
 	// the goroutine that noticed the end. It must not block.
 	Lost func(error)
-
-	// Group holds the Muxes that must not lead to different servers. Nil: none.
-	Group *Group
 }
 
 // Mux is a connection shared by any number of goroutines. It dials when first
 // used, and again after the connection was lost.
 type Mux struct {
-	dial    func(context.Context) (redis.Conn, error)
-	opts    Options
-	calls   sync.Pool            // for this Mux only: channels must not move between synctest bubbles
-	link    atomic.Pointer[link] // the connection; nil before the first dial and after a loss
-	tracker Tracker
-	prober  Prober
+	dial  func(context.Context) (redis.Conn, error)
+	opts  Options
+	reply atomic.Int64         // longest wait for a reply, in ns
+	calls sync.Pool            // for this Mux only: channels must not move between synctest bubbles
+	link  atomic.Pointer[link] // the connection; nil before the first dial and after a loss
+	sub   subscriber
 
 	mu      sync.Mutex
 	closed  bool
 	dialing *dialing // nil when no dial is under way
 	dials   hooks    // dial hooks for the connection of the commands
-	asides  hooks    // dial hooks for Tracker, Notices and Prober
+	asides  hooks    // dial hooks for the subscriber
 
 	life   context.Context // ends with ErrClosed
 	finish context.CancelCauseFunc
@@ -70,28 +67,33 @@ func New(pool *redis.Pool, o Options) (*Mux, error) {
 		o.Timeout = defaultTimeout
 	}
 	m := &Mux{dial: pool.DialContext, opts: o}
+	m.reply.Store(int64(o.Timeout))
 	if m.dial == nil {
 		hook := pool.Dial
 		m.dial = func(context.Context) (redis.Conn, error) { return hook() }
 	}
 	m.life, m.finish = context.WithCancelCause(context.Background())
-	if o.Group != nil {
-		o.Group.add(m)
-	}
 	m.calls.New = func() any { return newCall() }
-	m.tracker.init(m)
-	m.prober.init(m)
+	m.sub.init(m)
 	return m, nil
 }
 
 // Timeout returns the longest wait for a reply.
-func (m *Mux) Timeout() time.Duration { return m.opts.Timeout }
+func (m *Mux) Timeout() time.Duration { return time.Duration(m.reply.Load()) }
+
+// Shorten lowers the wait for replies to d, if it is longer. Dialing may still
+// take [Options.Timeout].
+func (m *Mux) Shorten(d time.Duration) {
+	for {
+		now := m.reply.Load()
+		if int64(d) >= now || m.reply.CompareAndSwap(now, int64(d)) {
+			return
+		}
+	}
+}
 
 // Tracker returns the Tracker of this Mux, which is closed with it.
-func (m *Mux) Tracker() *Tracker { return &m.tracker }
-
-// Prober returns the Prober of this Mux, which is closed with it.
-func (m *Mux) Prober() *Prober { return &m.prober }
+func (m *Mux) Tracker() *Tracker { return &m.sub.tracker }
 
 // Close fails every call in flight and joins all goroutines. It waits at most
 // one Timeout for two things. One is the last replies of a connection that was
@@ -106,8 +108,7 @@ func (m *Mux) Close() error {
 	if d != nil {
 		d.cancel(ErrClosed)
 	}
-	m.tracker.close()
-	m.prober.close()
+	m.sub.close()
 	if l := m.link.Load(); l != nil {
 		l.fail(ErrClosed)
 	}
@@ -188,7 +189,7 @@ func (m *Mux) batch(ctx context.Context, cmds []Command, full bool, put func(int
 		put(i, c.outcome(i, fate, err))
 	}
 	if fate == decided && c.untracked != nil {
-		m.tracker.refused(c.link)
+		m.sub.untrack(c.link)
 	}
 }
 
@@ -225,8 +226,11 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 	// the error.
 	for range 3 {
 		l := m.link.Load()
-		if c.only != nil && l != c.only {
-			break
+		switch {
+		case c.last:
+			l = c.only
+		case c.only != nil && l != c.only:
+			return unsent, ErrLost
 		}
 		if l == nil {
 			var err error

@@ -65,8 +65,13 @@ func badCertificate(err error) bool {
 	return errors.As(err, &unverified) || errors.As(err, &invalid) || errors.As(err, &plain)
 }
 
-// isHopeless reports trouble that no waiting mends.
+// isHopeless reports trouble that no waiting mends. A dial hook may know more
+// than the words say: see package redisconn.
 func isHopeless(err error) bool {
+	var judged interface{ Passing() bool }
+	if errors.As(err, &judged) {
+		return !judged.Passing()
+	}
 	for _, is := range []func(error) bool{
 		IsNoAuth, IsNoPerm, IsWrongType, IsUnknownCommand, unknownAuthority, wrongName, noSuchHost,
 		badCertificate, foreignClock, isA(ErrClosed),

@@ -45,12 +45,12 @@ func (l *link) patience(c *call) time.Duration {
 	if c == l.proving {
 		return l.m.brief()
 	}
-	return l.m.opts.Timeout
+	return l.m.Timeout()
 }
 
 // brief returns the length of a silence that no healthy server keeps: much less
 // than the Timeout, and long compared with any reply.
-func (m *Mux) brief() time.Duration { return m.opts.Timeout / 4 }
+func (m *Mux) brief() time.Duration { return m.Timeout() / 4 }
 
 // errSlow is the cause that ends the first half of a Repeat.
 var errSlow = errors.New("the first connection gave no answer")
@@ -61,7 +61,7 @@ var errSlow = errors.New("the first connection gave no answer")
 // connection is lost, it is sent once more. A silent connection is replaced by
 // a new one for that.
 func (m *Mux) Repeat(ctx context.Context, cmds []Command) []Reply {
-	half := m.opts.Timeout / 2
+	half := m.Timeout() / 2
 	if end, ok := ctx.Deadline(); ok {
 		half = min(half, time.Until(end)/2)
 	}

@@ -1,86 +1,75 @@
 package wire
 
-import (
-	"sync"
-	"sync/atomic"
-	"time"
+import "sync/atomic"
 
-	"github.com/gomodule/redigo/redis"
-)
-
-// pulse detects that a connection which only listens has died silently. It
-// takes at most two Timeouts, and works while a goroutine waits for messages.
-// Then it closes the connection, and the connection's reader handles the rest.
-// It is the only sender on the connection.
+// pulse detects that a subscription has died silently. It takes at most two
+// Timeouts, and works while a goroutine waits for messages. Then it closes the
+// connection, and the reader does the rest. It is the only sender there. The
+// subscriber's mutex guards the fields below heard.
 type pulse struct {
-	conn   redis.Conn
-	every  time.Duration // length of a beat: half a Timeout
-	mu     *sync.Mutex   // mutex of the owner
-	wanted func() bool   // reports whether a goroutine waits; called with mu held
-	heard  atomic.Bool   // a message came since the last beat
-
-	// mu
+	heard  atomic.Bool // a message came since the last beat
 	armed  bool
 	pinged bool // a PING was sent, and nothing came since
 	asking bool // a PING is being written
 	dead   bool
-	beat   alarm
+	beat   alarm // rings after half a Timeout
 }
 
-func (p *pulse) init(m *Mux, mu *sync.Mutex, conn redis.Conn, wanted func() bool) {
-	p.conn, p.every, p.mu, p.wanted = conn, m.opts.Timeout/2, mu, wanted
-	p.beat = alarm{wg: &m.wg, ring: p.tick}
+// wanted reports whether a goroutine waits for messages. mu is held.
+func (c *subscription) wanted() bool {
+	t := &c.s.tracker
+	return len(t.watches)+len(t.others) > 0 || c.hears && c.s.notices.ears.Wanted()
 }
 
 // listen starts the beat, which stops by itself when no goroutine waits any
 // more. mu is held.
-func (p *pulse) listen() {
-	if !p.armed && !p.dead {
-		p.armed, p.pinged = true, false
-		p.beat.set(p.every)
+func (c *subscription) listen() {
+	if !c.armed && !c.dead {
+		c.armed, c.pinged = true, false
+		c.beat.set(c.s.m.Timeout() / 2)
 	}
 }
 
 // end stops the beat for good. mu is held.
-func (p *pulse) end() {
-	p.dead = true
-	if p.armed {
-		p.beat.stop()
+func (c *subscription) end() {
+	c.dead = true
+	if c.armed {
+		c.beat.stop()
 	}
 }
 
 // tick is one beat. After a silent beat it sends a PING, and after another it
 // closes the connection.
-func (p *pulse) tick() {
-	heard := p.heard.Swap(false)
-	p.mu.Lock()
-	p.armed = false
-	if p.dead || !p.wanted() {
-		p.mu.Unlock()
+func (c *subscription) tick() {
+	heard := c.heard.Swap(false)
+	c.s.mu.Lock()
+	c.armed = false
+	if c.dead || !c.wanted() {
+		c.s.mu.Unlock()
 		return
 	}
-	silent := p.asking || p.pinged && !heard
+	silent := c.asking || c.pinged && !heard
 	ask := !silent && !heard
-	p.pinged = ask
+	c.pinged = ask
 	if !silent {
-		p.asking, p.armed = ask, true
-		p.beat.set(p.every)
+		c.asking, c.armed = ask, true
+		c.beat.set(c.s.m.Timeout() / 2)
 	}
-	p.mu.Unlock()
+	c.s.mu.Unlock()
 	switch {
 	case silent:
-		_ = p.conn.Close()
+		_ = c.conn.Close()
 	case ask:
-		p.ping()
+		c.ping()
 	}
 }
 
 // ping sends a PING. If that hangs, the next beat closes the connection.
-func (p *pulse) ping() {
-	if p.conn.Send("PING") == nil {
-		_ = p.conn.Flush() // the reader gets an error too
+func (c *subscription) ping() {
+	if c.conn.Send("PING") == nil {
+		_ = c.conn.Flush() // the reader gets an error too
 	}
-	p.mu.Lock()
-	p.asking = false
-	p.mu.Unlock()
+	c.s.mu.Lock()
+	c.asking = false
+	c.s.mu.Unlock()
 }

@@ -2,8 +2,15 @@ package wire
 
 import "time"
 
-// longestPassing bounds the pause after a refusal that passes.
-const longestPassing = 30 * time.Second
+const (
+	// firstPause is the pause after the first attempt, and longestPause the
+	// longest: a server that never answers is asked rarely.
+	firstPause   = time.Second
+	longestPause = 10 * time.Minute
+
+	// longestPassing bounds the pause after a refusal that passes.
+	longestPassing = 30 * time.Second
+)
 
 // retry spaces the attempts at a subscription that failed although the server
 // was reached: it refuses, or a proxy swallows the command or hangs up. Each
@@ -19,7 +26,7 @@ type retry struct {
 
 // failed records a failed attempt. The pause doubles with each attempt. It
 // grows up to half a minute if the server says that the trouble passes, else as
-// far as a probe's pause. If the server says that the trouble does not pass,
+// far as longestPause. If the server says that the trouble does not pass,
 // the pause is the longest at once.
 func (r *retry) failed(err error) {
 	least, longest := firstPause, longestPause

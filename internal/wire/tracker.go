@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
-	"sync"
 	"time"
 )
+
+// invalidate is the channel on which a server that speaks RESP2 reports changed
+// keys.
+const invalidate = "__redis__:invalidate"
 
 // ErrNoWake: this server, or this user's rights on it, cannot report that a key
 // changes.
@@ -15,22 +19,18 @@ var ErrNoWake = errors.New("the server cannot report when a key changes")
 
 // Tracker calls funcs when another client changes keys, without any
 // configuration of the server (Redis 6 and newer, Valkey). CLIENT TRACKING on
-// the Mux's connection redirects its messages to a second connection that
-// subscribes to them. Only commands sent by [Tracker.Do] register the keys that
-// they read, so other commands pay nothing.
+// the Mux's connection redirects its messages to the [subscriber]. Only
+// commands sent by [Tracker.Do] register the keys that they read, so other
+// commands pay nothing.
 //
 // A message can be missed: in a fail-over, by a proxy in between, or when the
 // server's table overflows. So waiters must also look again from time to time.
 type Tracker struct {
-	m *Mux
+	s *subscriber // its mutex guards what follows
 
-	mu      sync.Mutex
-	closed  bool
 	watches map[string]*Watch   // by key; mostly each key has one
 	others  map[string][]*Watch // further watches of a key
-	on      *link               // connection on which the server tracks, redirecting to sub
-	sub     *listener           // nil unless it is subscribed
-	setting *setting            // nil unless tracking is being set up
+	on      *link               // connection on which the server tracks; nil: tracking is off
 	trouble retry               // trouble with the commands of tracking, though the server was reached
 	refuser *link               // connection on which the server refused; nil if the trouble was silence
 	failed  error               // other error of the last attempt; no new one before failAt + Timeout
@@ -51,18 +51,6 @@ type Touch func()
 
 // Touched calls it.
 func (f Touch) Touched() { f() }
-
-// setting is one attempt to turn tracking on, shared by all goroutines that
-// wait for it.
-type setting struct {
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when err is set
-	err    error
-}
-
-func (t *Tracker) init(m *Mux) {
-	t.m, t.watches, t.others = m, make(map[string]*Watch), make(map[string][]*Watch)
-}
 
 // Arm makes fn be called once. That is when another client changes key next
 // after a [Tracker.Do] that reads it, on a flush, or when the watch is lost. fn
@@ -88,11 +76,9 @@ func (t *Tracker) Arm(ctx context.Context, key string, fn func()) (cancel func()
 // Set is [Tracker.Arm] for who. It keeps its state in w, which must not be
 // armed.
 func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) error {
-	for range 3 {
-		if err := t.ensure(ctx); err != nil {
-			return err
-		}
-		t.mu.Lock()
+	s := t.s
+	for range 4 { // three lost connections, and an attempt of the notices
+		s.mu.Lock()
 		if t.on != nil {
 			w.who = who
 			if t.watches[key] == nil {
@@ -100,11 +86,18 @@ func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) er
 			} else {
 				t.others[key] = append(t.others[key], w)
 			}
-			t.sub.listen()
-			t.mu.Unlock()
+			s.conn.listen()
+			s.mu.Unlock()
 			return nil
 		}
-		t.mu.Unlock() // the connection was lost again
+		a, err := t.begin()
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if err := a.wait(ctx, true); err != nil {
+			return err
+		}
 	}
 	return &NotSentError{ErrLost}
 }
@@ -117,15 +110,15 @@ func (t *Tracker) Set(ctx context.Context, key string, w *Watch, who Toucher) er
 // its key. So a script that reads and writes, and whose caller needs later
 // changes, reads once more at its end.
 func (t *Tracker) Do(ctx context.Context, cmd Command) (any, error) {
-	r := t.m.Batch(ctx, []Command{cmd.Tracked()})[0]
+	r := t.s.m.Batch(ctx, []Command{cmd.Tracked()})[0]
 	return r.Value, r.Err
 }
 
 // Unset disarms w if it is still armed for key. A call already under way may
 // still reach it, once.
 func (t *Tracker) Unset(key string, w *Watch) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
 	if w.who == nil {
 		return
 	}
@@ -140,70 +133,50 @@ func (t *Tracker) Unset(key string, w *Watch) {
 	}
 }
 
-// ensure turns tracking on if it is off, and waits at most until ctx ends.
-func (t *Tracker) ensure(ctx context.Context) error {
-	t.mu.Lock()
+// begin returns the attempt to wait for, or the reason why none is awaited. mu
+// is held, and tracking is off.
+func (t *Tracker) begin() (*attempt, error) {
+	s := t.s
 	switch {
-	case t.closed:
-		t.mu.Unlock()
-		return &NotSentError{ErrClosed}
-	case t.on != nil:
-		t.mu.Unlock()
-		return nil
-	case t.trouble.err != nil && (t.refuser == nil || t.refuser == t.m.link.Load()):
-		err := t.trouble.err
+	case s.closed:
+		return nil, &NotSentError{ErrClosed}
+	case t.trouble.err != nil && (t.refuser == nil || t.refuser == s.m.link.Load()):
 		// A lasting refusal is not repeated on the same connection.
-		if lasts := t.refuser != nil && !IsTransient(err); t.setting == nil && !lasts && !t.trouble.waits() {
-			t.begin()
+		lasts := t.refuser != nil && !IsTransient(t.trouble.err)
+		if s.attempt == nil && !lasts && !t.trouble.waits() {
+			s.begin(true)
 		}
-		t.mu.Unlock()
-		return err
-	case t.failed != nil && time.Since(t.failAt) < t.m.opts.Timeout:
+		return nil, t.trouble.err
+	case t.failed != nil && time.Since(t.failAt) < s.m.opts.Timeout:
 		// For example the server takes no more connections: it is not asked at
 		// every poll.
-		err := t.failed
-		t.mu.Unlock()
-		return err
+		return nil, t.failed
+	case s.attempt == nil:
+		s.begin(true)
 	}
-	if t.setting == nil {
-		t.begin()
-	}
-	s := t.setting
-	t.mu.Unlock()
-	select {
-	case <-s.done:
-		return s.err
-	case <-ctx.Done():
-		return &NotSentError{context.Cause(ctx)}
-	}
+	return s.attempt, nil
 }
 
-// begin starts to turn tracking on. mu is held.
-func (t *Tracker) begin() {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t.setting = &setting{cancel: cancel, done: make(chan struct{})}
-	t.m.wg.Add(1) // closed is false, and close takes mu before it waits for wg
-	go t.set(ctx, t.setting)
-}
-
-// set is the goroutine of one setting.
-func (t *Tracker) set(ctx context.Context, s *setting) {
-	defer t.m.wg.Done()
-	defer s.cancel(nil)
-	l, err := t.m.connect(ctx)
+// turnOn opens c and makes the server track on the Mux's connection.
+func (t *Tracker) turnOn(ctx context.Context, c *subscription, hear bool) (*link, error) {
+	l, err := t.s.m.connect(ctx)
 	if err != nil {
-		err = &NotSentError{err}
+		return nil, &NotSentError{err}
 	}
-	var sub *listener
+	err = c.open(ctx, true, hear)
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return l, refusedBy(refused.err)
+	}
 	if err == nil {
-		sub, err = t.subscribe(ctx)
+		err = t.redirect(ctx, l, c)
 	}
-	if err == nil {
-		err = t.redirect(ctx, l, sub)
-	}
-	t.mu.Lock()
-	// If the link ends after this check, also by Close, linkLost is called,
-	// which waits for mu.
+	return l, err
+}
+
+// tried records the result of an attempt. mu is held.
+func (t *Tracker) tried(l *link, err error) error {
+	// If l ends after this check, untrack is called, which waits for mu.
 	if err == nil && l.gone() {
 		err = &NotSentError{ErrLost}
 	}
@@ -212,12 +185,10 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 	switch {
 	case err == nil:
 		t.trouble.worked()
-		t.on, t.sub = l, sub
-		sub.start()
 	case answered(err) || errors.Is(err, ErrNoWake):
 		t.trouble.failed(err)
 		t.refuser = l
-	case errors.As(err, &silent) && !t.closed:
+	case errors.As(err, &silent):
 		// A server that stopped for a moment is silent once.
 		if again := t.trouble.err != nil && t.refuser == nil; again {
 			err = fmt.Errorf("%w: %w", ErrNoWake, err)
@@ -227,21 +198,26 @@ func (t *Tracker) set(ctx context.Context, s *setting) {
 	default:
 		t.failed, t.failAt = err, time.Now()
 	}
-	s.err = err
-	t.setting = nil
-	t.mu.Unlock()
-	close(s.done)
-	if err != nil && sub != nil {
-		_ = sub.conn.Close()
-	}
+	return err
 }
 
-// redirect turns tracking on for l. If tracking is on with a listener that
-// died, it replaces the listener.
-func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
+// refusedBy marks a lasting refusal of the server with ErrNoWake. Trouble that
+// will pass is not marked.
+func refusedBy(err error) error {
+	if !answered(err) || IsTransient(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoWake, err)
+}
+
+var errMoved = errors.New("another connection leads to another server: there was a fail-over")
+
+// redirect turns tracking on for l. If it is on with a connection that died,
+// the server uses the new one from then on.
+func (t *Tracker) redirect(ctx context.Context, l *link, to *subscription) error {
 	c := newCall()
 	c.cmds = []Command{
-		Cmd("CLIENT", "TRACKING", "ON", "REDIRECT", sub.id, "OPTIN", "NOLOOP"),
+		Cmd("CLIENT", "TRACKING", "ON", "REDIRECT", to.id, "OPTIN", "NOLOOP"),
 		Cmd("INFO", "server"),
 	}
 	c.replies = make([]Reply, 0, 2)
@@ -253,9 +229,9 @@ func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 		return refusedBy(r.Err)
 	}
 	// Client ids are small numbers. If the hook leads to several servers, the
-	// listener's id may belong to another client on the other server.
-	if here := runID(c.outcome(1, fate, err)); here != "" && sub.server != "" && here != sub.server {
-		if l.retire(errMoved) { // the listener was dialed after l
+	// client id may belong to another client on the other server.
+	if here := runID(c.outcome(1, fate, err)); here != "" && to.server != "" && here != to.server {
+		if l.retire(errMoved) { // to was dialed after l
 			return &NotSentError{errMoved}
 		}
 		return fmt.Errorf("%w: the dial hook leads to different servers", ErrNoWake)
@@ -263,61 +239,32 @@ func (t *Tracker) redirect(ctx context.Context, l *link, sub *listener) error {
 	return nil
 }
 
-// linkLost turns tracking off if l, which has ended, was its connection.
-func (t *Tracker) linkLost(l *link) {
-	t.mu.Lock()
-	if t.on != l {
-		t.mu.Unlock()
-		return
+var runIDLine = regexp.MustCompile(`(?m)^run_id:(\w+)`)
+
+// runID finds the server's run id in a reply to INFO, for which a user may lack
+// the right.
+func runID(r Reply) string {
+	b, _ := r.Value.([]byte)
+	if found := runIDLine.FindSubmatch(b); found != nil {
+		return string(found[1])
 	}
-	sub := t.sub
-	t.off()
-	t.mu.Unlock()
-	_ = sub.conn.Close()
+	return ""
 }
 
-// listenerLost turns tracking off if sub, which has ended, was its listener.
-func (t *Tracker) listenerLost(sub *listener) {
-	t.mu.Lock()
-	if t.sub != sub {
-		t.mu.Unlock()
-		return
-	}
-	t.off()
-	t.mu.Unlock()
-}
-
-// refused records that the server was not tracking for l, so that keys read
-// there are not registered. It does nothing if a newer link tracks.
-func (t *Tracker) refused(l *link) {
-	t.mu.Lock()
-	if t.on != l && t.on != nil {
-		t.mu.Unlock()
-		return
-	}
-	sub := t.sub
-	t.off()
-	t.mu.Unlock()
-	if sub != nil {
-		_ = sub.conn.Close()
-	}
-}
-
-// off forgets both connections and calls every waiter: the awaited change may
-// have happened. The calls run on a goroutine of their own. The goroutine that
+// off turns tracking off and calls every waiter: the awaited change may have
+// happened. The calls run on a goroutine of their own. The goroutine that
 // noticed the loss may hold locks that they need. mu is held.
 func (t *Tracker) off() {
-	t.on, t.sub = nil, nil
+	t.on = nil
 	who := t.all()
 	if len(who) == 0 {
 		return
 	}
-	t.m.wg.Add(1) // with waiters the Tracker is not closed yet, so Close is not waiting yet
+	m := t.s.m
+	m.wg.Add(1) // with waiters the Tracker is not closed yet, so Close is not waiting yet
 	go func() {
-		defer t.m.wg.Done()
-		for _, w := range who {
-			w.Touched()
-		}
+		defer m.wg.Done()
+		touch(who)
 	}()
 }
 
@@ -337,19 +284,24 @@ func (t *Tracker) all() []Toucher {
 	return who
 }
 
-// disarm disarms w and appends its waiter to who. The Tracker's mu is held.
+// disarm disarms w and appends its waiter to who. mu is held.
 func (w *Watch) disarm(who []Toucher) []Toucher {
 	who = append(who, w.who)
 	w.who = nil
 	return who
 }
 
-// changed calls the waiters for key, on the listener's goroutine.
-func (t *Tracker) changed(sub *listener, key []byte) {
-	t.mu.Lock()
+// changed calls the waiters for keys, or all waiters, on the subscriber's
+// goroutine.
+func (t *Tracker) changed(keys []any, all bool) {
 	var room [1]Toucher // mostly there is one waiter
 	who := room[:0]
-	if t.sub == sub {
+	t.s.mu.Lock()
+	if all {
+		who = t.all()
+	}
+	for _, k := range keys {
+		key, _ := k.([]byte)
 		if w := t.watches[string(key)]; w != nil {
 			who = w.disarm(who)
 			delete(t.watches, string(key))
@@ -359,36 +311,12 @@ func (t *Tracker) changed(sub *listener, key []byte) {
 		}
 		delete(t.others, string(key))
 	}
-	t.mu.Unlock()
-	for _, w := range who {
-		w.Touched()
-	}
+	t.s.mu.Unlock()
+	touch(who)
 }
 
-// flushed calls all waiters, on the listener's goroutine.
-func (t *Tracker) flushed(sub *listener) {
-	t.mu.Lock()
-	var who []Toucher
-	if t.sub == sub {
-		who = t.all()
-	}
-	t.mu.Unlock()
+func touch(who []Toucher) {
 	for _, w := range who {
 		w.Touched()
-	}
-}
-
-// close ends all watches.
-func (t *Tracker) close() {
-	t.mu.Lock()
-	t.closed = true
-	if t.setting != nil {
-		t.setting.cancel(ErrClosed)
-	}
-	sub := t.sub
-	t.off()
-	t.mu.Unlock()
-	if sub != nil {
-		_ = sub.conn.Close()
 	}
 }

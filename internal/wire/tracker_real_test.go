@@ -145,15 +145,23 @@ func TestOthersChangesWakeAndOwnDoNot(t *testing.T) {
 func TestExpiryWakes(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		m := open(t, s.Pool(), Options{})
-		s.Do("SET", "k", "held", "PX", 50)
-		rung := make(chan struct{})
-		if _, err := m.Tracker().Arm(bg, "k", func() { close(rung) }); err != nil {
-			t.Fatal(err)
+		for {
+			s.Do("SET", "k", "held", "PX", 50)
+			rung := make(chan struct{})
+			cancel, err := m.Tracker().Arm(bg, "k", func() { close(rung) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, err := m.Tracker().Do(bg, Cmd("GET", "k"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held != nil { // else it ended before the server registered it
+				await(t, rung)
+				return
+			}
+			cancel()
 		}
-		if _, err := m.Tracker().Do(bg, Cmd("GET", "k")); err != nil {
-			t.Fatal(err)
-		}
-		await(t, rung)
 	})
 }
 
@@ -192,7 +200,7 @@ func TestTrackingSurvivesLostConnectionsAndRestarts(t *testing.T) {
 	})
 }
 
-func TestListenerNoticesAStoppedServer(t *testing.T) {
+func TestSubscriberNoticesAStoppedServer(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
 	rung := make(chan struct{})
@@ -208,28 +216,77 @@ func TestListenerNoticesAStoppedServer(t *testing.T) {
 	check(t, s, m, true, "k", get("k"), "INCR", "k")
 }
 
-func TestUserWithoutTheRightsCannotWake(t *testing.T) {
+// A user may lack the rights on one channel, or on CLIENT, and has the rest.
+func TestEachRightBringsItsPart(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
 		if !b.ACL {
 			continue
 		}
 		t.Run(b.Name, func(t *testing.T) {
 			s := b.Start(t, redistest.Options{})
-			for name, rules := range map[string][]string{
-				"noclient":  {"~*", "&*", "+@all", "-client"},
-				"nosub":     {"~*", "&*", "+@all", "-subscribe"},
-				"nochannel": {"~*", "resetchannels", "+@all"},
+			for _, u := range []struct {
+				name        string
+				wakes, told bool
+				rules       []string
+			}{
+				{"noclient", false, true, []string{"~*", "&*", "+@all", "-client"}},
+				{"noinfo", true, true, []string{"~*", "&*", "+@all", "-info"}},
+				{"nosub", false, false, []string{"~*", "&*", "+@all", "-subscribe"}},
+				{"nochannel", false, false, []string{"~*", "resetchannels", "+@all"}},
+				{"nochanges", false, true, []string{"~*", "resetchannels", "&news", "+@all"}},
+				{"nonotices", true, false, []string{"~*", "resetchannels", "&__redis__:invalidate", "+@all"}},
 			} {
-				url := s.User(name, "pw", rules...)
+				url := s.User(u.name, "pw", u.rules...)
 				pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.DialURL(url) }}
 				m := open(t, pool, Options{})
-				if _, err := m.Tracker().Arm(bg, "k", nil); !errors.Is(err, ErrNoWake) || !IsNoPerm(err) {
-					t.Errorf("%s: error is %v", name, err)
+				n, told := news(m)
+				if _, err := m.Tracker().Arm(bg, "k", func() {}); (err == nil) != u.wakes ||
+					err != nil && (!errors.Is(err, ErrNoWake) || !IsNoPerm(err)) {
+					t.Errorf("%s: to watch: %v", u.name, err)
+				}
+				if err := n.Open(bg); (err == nil) != u.told || err != nil && !IsNoPerm(err) {
+					t.Errorf("%s: to subscribe: %v", u.name, err)
+				}
+				if u.told {
+					s.Do("PUBLISH", "news", "")
+					await(t, told)
+				}
+				if u.wakes {
+					check(t, s, m, true, "k", get("k"), "INCR", "k")
 				}
 				works(t, m)
 			}
 		})
 	}
+}
+
+// news returns a subscription to the channel "news". Messages arrive in told.
+func news(m *Mux) (n *Notices, told chan struct{}) {
+	told = make(chan struct{}, 100)
+	return m.Notices("news", Ears{Told: func([]byte) { told <- struct{}{} }, Missed: func() {},
+		Wanted: func() bool { return true }}), told
+}
+
+// The server sends changed keys to a connection with another subscription,
+// whichever was there first.
+func TestServersSendBothToOneConnection(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redistest.Server) {
+		for _, noticesFirst := range []bool{true, false} {
+			m := open(t, s.Pool(), Options{})
+			n, told := news(m)
+			for range 3 {
+				if !noticesFirst {
+					check(t, s, m, true, "k", get("k"), "INCR", "k")
+				}
+				if err := n.Open(bg); err != nil {
+					t.Fatal(err)
+				}
+				check(t, s, m, true, "k", get("k"), "INCR", "k")
+				s.Do("PUBLISH", "news", "")
+				await(t, told)
+			}
+		}
+	})
 }
 
 func TestOldServersCannotWakeAndTheRestWorks(t *testing.T) {
@@ -248,7 +305,7 @@ func TestOldServersCannotWakeAndTheRestWorks(t *testing.T) {
 	}
 }
 
-// The listener is dialed after the fail-over, and the old connection of the
+// The subscriber is dialed after the fail-over, and the old connection of the
 // commands moves too. A young connection stays: its hook leads to two servers.
 func TestTrackerFollowsAFailover(t *testing.T) {
 	onEach(t, func(t *testing.T, before *redistest.Server) {

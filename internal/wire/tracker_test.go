@@ -18,7 +18,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// tracking is a server that knows only what a Tracker needs. So a test can
+// tracking is a server that knows only what a subscriber needs. So a test can
 // refuse each part, fall silent and break each connection. tracker_real_test.go
 // shows what real servers do.
 type tracking struct {
@@ -29,7 +29,9 @@ type tracking struct {
 	conns   []net.Conn     // the clients' ends, in the same order
 	on      map[*server.Peer]int
 	refuse  map[string]string // an error reply by the command's first two words
-	mute    string            // the command that goes unanswered
+	mute    string            // the command that goes unanswered, or its first two words
+	hangUp  string            // the command that ends its connection
+	hearers []*server.Peer    // connections that subscribed to "news"
 	deaf    bool              // PING goes unanswered
 	pings   int
 	runIDs  []string // run id of each connection; the last one is for all further connections
@@ -82,7 +84,11 @@ func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
 	defer f.mu.Unlock()
 	id := f.id(p)
 	what := strings.ToUpper(strings.Join(append([]string{cmd}, args[:min(1, len(args))]...), " "))
-	if cmd == f.mute {
+	switch {
+	case cmd == f.mute || what == f.mute:
+		return true
+	case cmd == f.hangUp:
+		p.Close()
 		return true
 	}
 	if said, ok := f.refuse[what]; ok {
@@ -94,8 +100,11 @@ func (f *tracking) handle(p *server.Peer, cmd string, args ...string) bool {
 		p.WriteInt(id)
 	case "INFO SERVER":
 		p.WriteBulk("# Server\r\nrun_id:" + f.runIDs[min(id, len(f.runIDs)-1)] + "\r\n")
+	case "SUBSCRIBE NEWS":
+		f.hearers = append(f.hearers, p)
+		fallthrough
 	case "SUBSCRIBE " + strings.ToUpper(invalidate):
-		p.WriteRaw(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(invalidate), invalidate))
+		p.WriteRaw(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(args[0]), args[0]))
 	case "CLIENT TRACKING":
 		to, err := strconv.Atoi(args[3])
 		if got := strings.Join(args, " "); err != nil ||
@@ -145,7 +154,17 @@ func (f *tracking) changed(keys ...string) {
 	f.tell(payload)
 }
 
-// cut ends the n-th connection: 0 is the Mux's, 1 its listener.
+// publish sends a message on the channel "news".
+func (f *tracking) publish(message string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.hearers {
+		p.WriteRaw(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$%d\r\n%s\r\n", len(message), message))
+		p.Flush()
+	}
+}
+
+// cut ends the n-th connection: 0 is the Mux's, 1 its subscriber.
 func (f *tracking) cut(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -238,7 +257,7 @@ func TestCancelledWatchIsNotCalled(t *testing.T) {
 		r.arm("b")()
 		f.changed("b")
 		r.are(map[string]int{"a": 2})
-		if n := len(m.tracker.watches) + len(m.tracker.others); n != 0 {
+		if n := len(m.sub.tracker.watches) + len(m.sub.tracker.others); n != 0 {
 			t.Errorf("%d keys are still watched", n)
 		}
 	})
@@ -260,13 +279,14 @@ func TestFlushCallsEveryWatch(t *testing.T) {
 }
 
 func TestLosingEitherConnectionCallsEveryWatch(t *testing.T) {
-	for n, which := range []string{"shared", "listener"} {
+	for n, which := range []string{"shared", "subscriber"} {
 		t.Run(which, func(t *testing.T) {
 			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 				r.arm("a")
 				r.arm("b")
 				f.cut(n)
 				r.are(map[string]int{"a": 1, "b": 1})
+				f.connections(t, n) // a subscriber without use is closed
 				r.arm("a")
 				f.changed("a")
 				r.are(map[string]int{"a": 2, "b": 1})
@@ -295,30 +315,7 @@ func TestLeavingAReplicaCallsEveryWatch(t *testing.T) {
 	})
 }
 
-func TestSilentListenerIsNoticedWithinTwoTimeouts(t *testing.T) {
-	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
-		begun := time.Now()
-		rung := make(chan time.Duration, 1)
-		if _, err := r.tr.Arm(bg, "a", func() { rung <- time.Since(begun) }); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if len(rung) > 0 {
-			t.Fatal("a listener that answers was taken for dead")
-		}
-		if n := f.pinged(); n < 55 {
-			t.Errorf("%d pings in a silent minute", n)
-		}
-		f.mu.Lock()
-		f.deaf = true
-		f.mu.Unlock()
-		if took := <-rung; took > time.Minute+2*time.Second {
-			t.Errorf("noticed after %v", took)
-		}
-	})
-}
-
-func TestListenerSendsNoPingsWithoutWaiters(t *testing.T) {
+func TestSubscriberSendsNoPingsWithoutWaiters(t *testing.T) {
 	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 		r.arm("a")()
 		time.Sleep(time.Hour)
@@ -352,56 +349,6 @@ func TestRefusalLastsAsLongAsTheConnection(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A proxy answers one of the tracking commands with silence. No caller is
-// delayed by that.
-func TestSwallowedTrackingIsTriedSeldom(t *testing.T) {
-	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
-		if _, err := m.Do(bg, "SET", "k", "v"); err != nil {
-			t.Fatal(err)
-		}
-		f.mute = "SUBSCRIBE"
-		_, err := m.Tracker().Arm(bg, "k", nil)
-		if !errors.Is(err, ErrTimeout) || errors.Is(err, ErrNoWake) {
-			t.Fatal(err)
-		}
-		for i := range 3600 {
-			begun := time.Now()
-			_, err := m.Tracker().Arm(bg, "k", nil)
-			if took := time.Since(begun); err == nil || took != 0 || i > 60 && !errors.Is(err, ErrNoWake) {
-				t.Fatalf("%v after %v", err, took)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := f.dials(); n > 17 {
-			t.Errorf("dialed %d times in an hour", n)
-		}
-		f.mute = ""
-		time.Sleep(longestPause)
-		_, _ = m.Tracker().Arm(bg, "k", nil) // this begins the attempt that works
-		synctest.Wait()
-		r.arm("k")
-		f.changed("k")
-		r.are(map[string]int{"k": 1})
-	})
-}
-
-// It is tried on the same connection.
-func TestBrieflyRefusedTrackingIsTriedAgain(t *testing.T) {
-	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
-		f.refuse["CLIENT TRACKING"] = "BUSY Redis is busy running a script."
-		if _, err := m.Tracker().Arm(bg, "k", nil); !IsBusy(err) || errors.Is(err, ErrNoWake) {
-			t.Fatal(err)
-		}
-		delete(f.refuse, "CLIENT TRACKING")
-		time.Sleep(firstPause)
-		_, _ = m.Tracker().Arm(bg, "k", nil) // this begins the attempt that works
-		synctest.Wait()
-		r.arm("k")
-		f.changed("k")
-		r.are(map[string]int{"k": 1})
-	})
 }
 
 func TestPassingTroubleIsTriedAgainAfterAPause(t *testing.T) {

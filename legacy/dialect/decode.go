@@ -88,7 +88,7 @@ func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
 	if !plausible(expiry, serverNow) || number == foreverPython {
 		return Stamp{}, d.valueError(value, ErrImplausible, serverNow)
 	}
-	s.Expiry = expiry
+	s.Expiry = expiry.Add(d.added())
 	return s, nil
 }
 

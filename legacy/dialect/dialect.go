@@ -22,6 +22,11 @@ type Dialect struct {
 	Constant string `json:"constant,omitempty"` // value itself, for Shape "constant"
 	// time added to now + lease, in whole units; JSON "slack"
 	Slack time.Duration `json:"-"`
+	// StartTime says that the number is the start of a lease of Lease, which a
+	// reader adds before it compares. All clients then have that one lease.
+	// Otherwise the number is the end of the lease. The bytes do not tell one
+	// from the other, so only a named dialect says which it is.
+	StartTime bool `json:"start_time,omitempty"`
 	// CutLease says that lease + slack is cut to whole units before it is
 	// added, as an integer cast does. Otherwise a lease that is not a whole
 	// number of units is refused.

@@ -73,7 +73,7 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	if now.Add(lease+d.Slack).Year() > lastYear {
 		return "", fmt.Errorf("%w: it lies after the year %d", errOverflow, lastYear)
 	}
-	ahead := lease + d.Slack
+	ahead := lease + d.Slack - d.added()
 	if d.Unit == UnitFloatSeconds {
 		return pythonFloat(floatSeconds(now) + ahead.Seconds()), nil
 	}
@@ -84,10 +84,18 @@ func (d Dialect) stampNumber(now time.Time, lease time.Duration) (string, error)
 	}
 	count, ok := unitCount(d.Unit, now)
 	more := int64(ahead / step)
-	if !ok || count > math.MaxInt64-more {
+	if !ok || more > 0 && count > math.MaxInt64-more || count+more < 0 {
 		return "", fmt.Errorf("%w: %s + %s in %s", errOverflow, now.UTC().Format(time.RFC3339), lease, d.Unit)
 	}
 	return strconv.FormatInt(count+more, 10), nil
+}
+
+// added is what a reader adds to the number in a value.
+func (d Dialect) added() time.Duration {
+	if d.StartTime {
+		return d.Lease
+	}
+	return 0
 }
 
 // floatSeconds returns the double that Python's time.time() and Ruby's

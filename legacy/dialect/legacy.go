@@ -157,6 +157,7 @@ func (d Dialect) heldOrGetset(expired bool) Step {
 // past in a strict comparison ("v < now"). It is always past in an inclusive
 // one, which the clients write as "not v > now".
 func (d Dialect) past(r reading, now time.Time) bool {
+	now = now.Add(-d.added())
 	if r.IsFloat || d.Unit == UnitFloatSeconds {
 		v, n := r.Float, d.nowFloat(now)
 		if !r.IsFloat {
@@ -185,7 +186,7 @@ func (d Dialect) nowFloat(now time.Time) float64 {
 // php8Past compares a text that is not a number as PHP 8 does: with the clock's
 // digits, byte by byte.
 func (d Dialect) php8Past(r reading, now time.Time) bool {
-	n, _ := unitCount(d.Unit, now)
+	n, _ := unitCount(d.Unit, now.Add(-d.added()))
 	order := strings.Compare(r.Text, strconv.FormatInt(n, 10))
 	return order < 0 || d.Inclusive && order == 0
 }

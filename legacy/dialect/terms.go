@@ -18,8 +18,11 @@ import (
 // hold the lock, and nothing on the wire shows it beforehand. The same holds
 // for a claimed Behind that is too small.
 type Terms struct {
-	Lease    time.Duration // E, the smallest lease of any old client; defaults to the dialect's own
-	Greatest time.Duration // Emax, the greatest lease of any old client; defaults to Lease
+	Lease time.Duration // E, the smallest lease of any old client; defaults to the dialect's own
+	// Greatest is Emax, the greatest lease of any old client. Defaults to Lease
+	// where that is stated. Where neither is, it is [Unstated]: the lease that
+	// a library ships with says nothing of the fleet's greatest.
+	Greatest time.Duration
 	// Spread is S, the fastest old client's clock less the slowest one's. It
 	// says nothing of the server's clock. Defaults to the lesser of 1 s and
 	// Lease/20.
@@ -41,6 +44,10 @@ type Terms struct {
 // Zero claims that a quantity of [Terms] is zero, as in
 // Terms{Behind: dialect.Zero}. An unset field claims nothing.
 const Zero time.Duration = math.MinInt64
+
+// Unstated is a completed [Terms].Greatest that nobody stated. Without it no
+// age of a look permits a takeover.
+const Unstated time.Duration = math.MinInt64 + 1
 
 // Claimed returns what a field of [Terms] claims, and false where it is unset.
 func Claimed(field time.Duration) (time.Duration, bool) {
@@ -87,18 +94,8 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 	if err := t.signs(); err != nil {
 		return Terms{}, err
 	}
-	if t.Lease == 0 {
-		t.Lease = d.Lease
-	}
-	if t.Lease == 0 && d.leaseBound() {
-		return Terms{}, fmt.Errorf("%w: %s has no default, so Lease has to state the old clients' smallest",
-			ErrNoLease, d.Name)
-	}
-	if t.Greatest == 0 {
-		t.Greatest = t.Lease
-	}
-	if t.Greatest < t.Lease {
-		return Terms{}, fmt.Errorf("%w: Greatest %s is less than Lease %s", errTerms, t.Greatest, t.Lease)
+	if err := d.leases(&t); err != nil {
+		return Terms{}, err
 	}
 	if t.Spread == 0 {
 		t.Spread = min(time.Second, t.Lease/20)
@@ -113,10 +110,35 @@ func (d Dialect) Terms(t Terms) (Terms, error) {
 	return t, nil
 }
 
+// leases fills in Lease and Greatest and checks them.
+func (d Dialect) leases(t *Terms) error {
+	switch {
+	case d.StartTime && (t.Lease != 0 && t.Lease != d.Lease || t.Greatest > 0 && t.Greatest != d.Lease):
+		return fmt.Errorf(
+			"%w: Lease and Greatest of %s are %s, which its readers add to the start in a value",
+			errTerms, d.Name, d.Lease)
+	case t.Lease == 0:
+		if t.Lease = d.Lease; t.Greatest == 0 && !d.StartTime {
+			t.Greatest = Unstated
+		}
+	}
+	if t.Lease == 0 && d.leaseBound() {
+		return fmt.Errorf("%w: %s has no default, so Lease has to state the old clients' smallest",
+			ErrNoLease, d.Name)
+	}
+	if t.Greatest == 0 {
+		t.Greatest = t.Lease
+	}
+	if t.Greatest < t.Lease && t.Greatest != Unstated {
+		return fmt.Errorf("%w: Greatest %s is less than Lease %s", errTerms, t.Greatest, t.Lease)
+	}
+	return nil
+}
+
 // signs refuses negative fields. If a whole fleet is ahead, its Behind is zero;
 // if a whole fleet is behind, its Ahead is zero.
 func (t Terms) signs() error {
-	if t.Lease < 0 || t.Greatest < 0 {
+	if t.Lease < 0 || t.Greatest < 0 && t.Greatest != Unstated {
 		return fmt.Errorf("%w: Lease and Greatest can't be negative", errTerms)
 	}
 	for _, field := range []time.Duration{t.Spread, t.Gap, t.Behind, t.Ahead} {
@@ -166,9 +188,13 @@ func (t Terms) TakeoverMargin() time.Duration { return max(Bound(t.Spread), Boun
 // a getsetlock client that does not know Behind may take them over. It is the
 // greatest lease, the dialect's slack c and one unit. By then an honest holder
 // has ended, whatever any clock says: it read its clock before the look, and an
-// honest lease runs no longer.
-func (t Terms) LookAge(d Dialect) time.Duration {
-	return t.Greatest + max(d.C(), 0) + max(d.Unit.Step(), time.Microsecond)
+// honest lease runs no longer. It is unknown where the greatest lease is
+// [Unstated] or zero.
+func (t Terms) LookAge(d Dialect) (age time.Duration, known bool) {
+	if t.Greatest <= 0 {
+		return 0, false
+	}
+	return t.Greatest + max(d.C(), 0) + max(d.Unit.Step(), time.Microsecond), true
 }
 
 // StampAhead returns how far a getsetlock client's stamp lies beyond the end of

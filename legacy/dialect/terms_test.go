@@ -25,21 +25,22 @@ func TestTermsDefaults(t *testing.T) {
 		want  Terms
 		ttl   time.Duration
 	}{
-		{Jedis(), Terms{}, Terms{Lease: 60 * s, Greatest: 60 * s, Spread: s, Gap: s}, 30 * s},
+		{Jedis(), Terms{}, Terms{Lease: 60 * s, Greatest: Unstated, Spread: s, Gap: s}, 30 * s},
 		{Errorception(), Terms{}, Terms{
-			Lease: 5 * s, Greatest: 5 * s, Spread: 250 * time.Millisecond, Gap: 250 * time.Millisecond},
+			Lease: 5 * s, Greatest: Unstated, Spread: 250 * time.Millisecond, Gap: 250 * time.Millisecond},
 			2500 * time.Millisecond},
-		{Kdyby(), Terms{}, Terms{Lease: 15 * s, Greatest: 15 * s, Spread: 750 * time.Millisecond,
+		{Kdyby(), Terms{}, Terms{Lease: 15 * s, Greatest: Unstated, Spread: 750 * time.Millisecond,
 			Gap: 750 * time.Millisecond}, 7500 * time.Millisecond},
-		{Faye(), Terms{}, Terms{Lease: 120 * s, Greatest: 120 * s, Spread: s, Gap: s}, 30 * s},
+		{Faye(), Terms{}, Terms{Lease: 120 * s, Greatest: Unstated, Spread: s, Gap: s}, 30 * s},
+		{Jedis(), Terms{Lease: 60 * s}, Terms{Lease: 60 * s, Greatest: 60 * s, Spread: s, Gap: s}, 30 * s},
 		{RedisPy(), Terms{Lease: 40 * s}, Terms{Lease: 40 * s, Greatest: 40 * s, Spread: s, Gap: s}, 20 * s},
 		{Jedis(), Terms{Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s},
 			Terms{Lease: 60 * s, Greatest: 90 * s, Spread: 2 * s, Gap: 3 * s}, 30 * s},
 		{Jedis(), Terms{Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s},
-			Terms{Lease: 60 * s, Greatest: 60 * s, Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s},
+			Terms{Lease: 60 * s, Greatest: Unstated, Spread: Zero, Gap: Zero, Behind: Zero, Ahead: 2 * s},
 			30 * s},
-		{Bare(), Terms{}, Terms{}, 30 * s},
-		{SetDel(), Terms{}, Terms{}, 30 * s},
+		{Bare(), Terms{}, Terms{Greatest: Unstated}, 30 * s},
+		{SetDel(), Terms{}, Terms{Greatest: Unstated}, 30 * s},
 	} {
 		got := filled(t, c.d, c.given)
 		if got != c.want {
@@ -268,8 +269,13 @@ func TestLookAgeExceedsGreatestLease(t *testing.T) {
 		{Faye(), 90*time.Second + time.Millisecond},       // inclusive, so the slack is used up
 		{RedisMutex(), 90*time.Second + time.Microsecond}, // floats have microseconds as unit
 	} {
-		if got := (Terms{Greatest: 90 * time.Second}).LookAge(c.d); got != c.want {
-			t.Errorf("%s: %s, want %s", c.d, got, c.want)
+		if got, ok := (Terms{Greatest: 90 * time.Second}).LookAge(c.d); got != c.want || !ok {
+			t.Errorf("%s: %s, %t, want %s", c.d, got, ok, c.want)
+		}
+	}
+	for _, greatest := range []time.Duration{0, Unstated} {
+		if got, ok := (Terms{Greatest: greatest}).LookAge(Jedis()); ok {
+			t.Errorf("greatest %d: %s", greatest, got)
 		}
 	}
 }

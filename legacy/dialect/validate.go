@@ -148,6 +148,8 @@ func (d Dialect) checkTakeover() error {
 			[]any{d.Shape, d.Wins}},
 		{d.HasTakeover() == (d.OnNil == NilNever), "on_nil: never exactly where wins is never, got %q",
 			[]any{d.OnNil}},
+		{d.StartTime && (!d.HasStamp() || d.Lease == 0),
+			"start_time: needs a time in the value, and a lease that readers add to it", nil},
 		{d.SleepsToStamp && !d.HasStamp(), "sleeps_to_stamp: shape %s has no time to sleep to",
 			[]any{d.Shape}},
 		{d.SetnxAfterHeld && d.OnNil != NilSetnx, "setnx_after_held: only with on_nil %s, got %q",

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // passing are the tests in which time passes.
@@ -56,7 +56,7 @@ func (k *kit) decided(run func(*kit)) bool {
 			panic(why)
 		}
 	}()
-	k.began = lock.Mark(context.Background()).Elapsed
+	k.began = backend.ReadClock(context.Background()).Elapsed
 	run(k)
 	return !k.vain
 }
@@ -65,7 +65,7 @@ func (k *kit) decided(run func(*kit)) bool {
 // if more than a quarter of a TTL went by besides what Pass let pass: the tests
 // look at a held key a quarter of a TTL before its end or earlier.
 func (k *kit) excused() bool {
-	beside := lock.Mark(context.Background()).Elapsed - k.began - k.passed
+	beside := backend.ReadClock(context.Background()).Elapsed - k.began - k.passed
 	if !k.hurried || k.last || beside <= k.TTL/4 {
 		return false
 	}

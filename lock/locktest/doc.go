@@ -1,7 +1,8 @@
-// Package locktest checks that a [lock.Backend] keeps what the interfaces of
-// package lock promise. It also has a store in memory whose backends keep it.
+// Package locktest checks that a [backend.Backend] keeps what the interfaces of
+// package lock/backend ask for. It also has a store in memory whose backends
+// keep it.
 //
-// Most programs need [NewStore] only: [Store.Full] is a Backend without a
+// Most programs need [NewStore] only: [Store.Full] is a backend without a
 // server, with which code that uses a [lock.Client] can be tested. [Fault],
 // [Store.Seize] and [Store.Break] make that store fail. docs/testing.md shows
 // such tests.

@@ -7,59 +7,35 @@ import (
 	"slices"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // full is a backend with every optional interface.
 type full struct{ plain }
 
-func (b *full) ExtendAll(ctx context.Context, grants []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
-	terms, errs := make([]lock.Term, len(grants)), make([]error, len(grants))
-	sent := lock.Mark(ctx)
+func (b *full) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
+	terms, errs := make([]backend.Term, len(grants)), make([]error, len(grants))
+	sent := backend.ReadClock(ctx)
 	err, _ := b.do(ctx, "extend", func() {
 		for i, g := range grants {
 			errs[i] = b.extend(g.(*grant), ttl)
-			terms[i] = lock.Term{Sent: sent, TTL: ttl}
+			terms[i] = backend.Term{Sent: sent, TTL: ttl}
 		}
 	})
 	for i := range errs {
 		if errs[i] = errors.Join(errs[i], err); errs[i] != nil {
-			terms[i] = lock.Term{}
+			terms[i] = backend.Term{}
 		}
 	}
 	return terms, errs
 }
 
-func (b *full) Pass(ctx context.Context, old lock.Grant, ttl time.Duration) (lock.Grant, error) {
-	g := old.(*grant)
-	b.mu.Lock()
-	b.serial++
-	next := &grant{store: b.Store, key: g.key, fence: b.serial, token: fmt.Sprintf("token-%d", b.serial)}
-	b.mu.Unlock()
-	next.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	var lost error
-	err, unsure := b.do(ctx, "pass", func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		e := b.live(g.key)
-		if e == nil || e.token != g.token {
-			lost = errNotOurs
-			return
-		}
-		e.token, e.ends = next.token, b.clock.Now().Add(ttl)
-	})
-	switch {
-	case unsure:
-		return nil, &lock.UnsureError{Grant: next, Err: err}
-	case err != nil:
-		return nil, err
-	case lost != nil:
-		return nil, lost
-	}
-	return next, nil
+func (b *full) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return b.Try(ctx, key, ttl)
 }
 
-func (b *full) Enter(ctx context.Context, key string) (lock.Place, error) {
+func (b *full) Enter(ctx context.Context, key string) (backend.Place, error) {
 	b.mu.Lock()
 	b.serial++
 	p := &place{store: b.Store, key: key, id: fmt.Sprintf("place-%d", b.serial)}
@@ -76,7 +52,7 @@ type place struct {
 	id    string
 }
 
-func (p *place) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	s := p.store
 	s.mu.Lock()
 	if !slices.Contains(s.queues[p.key], p.id) {
@@ -114,7 +90,7 @@ func (b *full) Await(ctx context.Context, key string, wake func()) (func(), bool
 	return cancel, free, err
 }
 
-func (b *full) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (b *full) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	for i, g := range gs {
 		errs[i] = b.watchOne(ctx, g.(*grant), holders[i].Touched)
@@ -122,7 +98,7 @@ func (b *full) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ 
 	return errs
 }
 
-func (b *full) Unwatch(g lock.Grant) {
+func (b *full) Unwatch(g backend.Grant) {
 	b.mu.Lock()
 	cancel := b.armed[g.(*grant)]
 	delete(b.armed, g.(*grant))
@@ -171,11 +147,11 @@ func (s *Store) watch(key string, fn func()) (cancel func()) {
 
 // Sharing returns a backend like Full whose grants can be shared, each at most
 // seven times.
-func (s *Store) Sharing() lock.Backend { return &sharing{full{plain{s}}} }
+func (s *Store) Sharing() backend.Store { return backend.Of(&sharing{full{plain{s}}}) }
 
 type sharing struct{ full }
 
-func (b *sharing) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *sharing) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.full.Try(ctx, key, ttl)
 	if err != nil {
 		return nil, err
@@ -186,29 +162,30 @@ func (b *sharing) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	return &sharedGrant{g.(*grant), 7}, nil
 }
 
-func (b *sharing) Pass(ctx context.Context, g lock.Grant, ttl time.Duration) (lock.Grant, error) {
-	return b.full.Pass(ctx, inside(g), ttl)
+func (b *sharing) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return b.Try(ctx, key, ttl)
 }
 
-func (b *sharing) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
+func (b *sharing) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
 	return b.full.ExtendAll(ctx, insides(gs), ttl)
 }
 
-func (b *sharing) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (b *sharing) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	return b.full.Watch(ctx, insides(gs), holders)
 }
 
-func (b *sharing) Unwatch(g lock.Grant) { b.full.Unwatch(inside(g)) }
+func (b *sharing) Unwatch(g backend.Grant) { b.full.Unwatch(inside(g)) }
 
-func inside(g lock.Grant) lock.Grant {
+func inside(g backend.Grant) backend.Grant {
 	if s, ok := g.(*sharedGrant); ok {
 		return s.grant
 	}
 	return g
 }
 
-func insides(gs []lock.Grant) []lock.Grant {
-	inner := make([]lock.Grant, len(gs))
+func insides(gs []backend.Grant) []backend.Grant {
+	inner := make([]backend.Grant, len(gs))
 	for i, g := range gs {
 		inner[i] = inside(g)
 	}
@@ -220,7 +197,7 @@ type sharedGrant struct {
 	left int
 }
 
-func (g *sharedGrant) Share() (lock.Grant, bool) {
+func (g *sharedGrant) Share() (backend.Grant, bool) {
 	if g.left == 0 {
 		return nil, false
 	}

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 func (k *kit) batchReportsEachGrantsOutcome() {
 	b := k.backend()
-	batch, ok := b.(lock.BatchExtender)
+	batch, ok := b.(backend.BatchExtender)
 	if !ok {
 		return
 	}
 	key := k.key
-	var grants []lock.Grant
+	var grants []backend.Grant
 	for _, suffix := range []string{":a", ":b", ":c"} {
 		k.key = key + suffix
 		grants = append(grants, k.take(b))
@@ -47,60 +48,14 @@ func (k *kit) batchReportsEachGrantsOutcome() {
 	k.free(grants[2])
 }
 
-func (k *kit) passHandsTheKeyOver() {
-	b := k.backend()
-	p, ok := b.(lock.Passer)
-	if !ok {
-		return
-	}
-	old := k.take(b)
-	next, err := p.Pass(k.ctx(), old, k.TTL)
-	if k.traits.NotPassed {
-		if !errors.Is(err, lock.ErrNotPassed) || next != nil {
-			k.Errorf("NotPassed is declared, but Pass returned %v, %v", next, err)
-		}
-		k.mustBeHeld(k.backend())
-		k.free(old)
-		return
-	}
-	if err != nil {
-		k.Fatalf("Pass: %v", err)
-	}
-	if next.Token() == old.Token() {
-		k.Error("Pass returned a grant with the old token")
-	}
-	if f, ok := next.(lock.Fenced); ok && f.Fence() != 0 && f.Fence() <= old.(lock.Fenced).Fence() {
-		k.Errorf("fence %d after %d", f.Fence(), old.(lock.Fenced).Fence())
-	}
-	k.wantLost("Release of the grant that was passed on", old.Release(k.ctx()))
-	k.mustBeHeld(k.backend())
-	k.free(next)
-	k.free(k.take(b))
-}
-
-func (k *kit) passOfALostGrantTakesNothing() {
-	b := k.backend()
-	p, ok := b.(lock.Passer)
-	if !ok || k.traits.NotPassed {
-		return
-	}
-	g := k.take(b)
-	k.Seize(k.key)
-	next, err := p.Pass(k.ctx(), g, k.TTL)
-	k.wantLost("Pass of a seized key", err)
-	if next != nil {
-		k.Error("Pass returned a grant together with an error")
-	}
-	k.mustBeHeld(b)
-}
-
 func (k *kit) queueServesInOrder() {
-	q, ok := k.backend().(lock.Queuer)
+	q, ok := k.backend().(backend.Queuer)
 	if !ok {
 		return
 	}
 	holder := k.take(k.backend())
-	var places []lock.Place
+	var places []backend.Place
+	var refused []backend.Instant // after the refusal of each place
 	for range 3 {
 		p, err := q.Enter(k.ctx(), k.key)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -112,9 +67,10 @@ func (k *kit) queueServesInOrder() {
 		}
 		places = append(places, p)
 		_, err = p.Try(k.ctx(), k.TTL)
-		if !errors.Is(err, lock.ErrHeld) {
+		if !errors.Is(err, backend.ErrHeld) {
 			k.Fatalf("Try from a place while the key is held: %v", err)
 		}
+		refused = append(refused, backend.ReadClock(k.ctx()))
 	}
 	k.free(holder)
 	second, err := places[1].Try(k.ctx(), k.TTL)
@@ -123,8 +79,8 @@ func (k *kit) queueServesInOrder() {
 			k.Fatalf("Barging is declared, but the second place had to wait for the first: %v", err)
 		}
 		k.free(second)
-		places = append(places[:1], places[2:]...)
-	} else if !errors.Is(err, lock.ErrHeld) {
+		places, refused = append(places[:1], places[2:]...), append(refused[:1], refused[2:]...)
+	} else if !errors.Is(err, backend.ErrHeld) {
 		k.Fatalf("the second place was served before the first: %v", err)
 	}
 	for i, p := range places {
@@ -132,17 +88,21 @@ func (k *kit) queueServesInOrder() {
 		if err != nil {
 			k.Fatalf("place %d was not served in its turn: %v", i, err)
 		}
+		if t := g.Term(); t.Given && i == 0 && t.Sent.Elapsed > refused[0].Elapsed {
+			k.Errorf("a key that was given counts from %v after the refusal",
+				t.Sent.Elapsed-refused[0].Elapsed)
+		}
 		k.free(g)
 	}
 }
 
 func (k *kit) leavingFreesThePlace() {
-	q, ok := k.backend().(lock.Queuer)
+	q, ok := k.backend().(backend.Queuer)
 	if !ok {
 		return
 	}
 	holder := k.take(k.backend())
-	var places []lock.Place
+	var places []backend.Place
 	for range 3 {
 		p, err := q.Enter(k.ctx(), k.key)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -152,7 +112,7 @@ func (k *kit) leavingFreesThePlace() {
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}
-		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, lock.ErrHeld) {
+		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, backend.ErrHeld) {
 			k.Fatalf("Try from a place while the key is held: %v", err)
 		}
 		places = append(places, p)
@@ -186,7 +146,7 @@ func once(ch chan struct{}) func() {
 
 func (k *kit) releaseWakes() {
 	holder, b := k.backend(), k.backend()
-	w, ok := b.(lock.Waker)
+	w, ok := b.(backend.Waker)
 	if !ok {
 		return
 	}
@@ -194,7 +154,7 @@ func (k *kit) releaseWakes() {
 	woken := make(chan struct{})
 	cancel, free, err := w.Await(k.ctx(), k.key, once(woken))
 	if k.traits.CannotWake {
-		if !errors.Is(err, lock.ErrNoWake) {
+		if !errors.Is(err, backend.ErrNoWake) {
 			k.Errorf("CannotWake is declared, but Await returned %v", err)
 		}
 		k.free(g)
@@ -220,7 +180,7 @@ func (k *kit) releaseWakes() {
 
 func (k *kit) watchReportsATouch() {
 	b := k.backend()
-	w, ok := b.(lock.Waker)
+	w, ok := b.(backend.Waker)
 	if !ok {
 		return
 	}
@@ -228,7 +188,7 @@ func (k *kit) watchReportsATouch() {
 	touched := make(chan struct{})
 	cancel, err := k.watch(w, g, once(touched))
 	if k.traits.CannotWake {
-		if !errors.Is(err, lock.ErrNoWake) {
+		if !errors.Is(err, backend.ErrNoWake) {
 			k.Errorf("CannotWake is declared, but Watch returned %v", err)
 		}
 		k.free(g)
@@ -247,7 +207,7 @@ func (k *kit) watchReportsATouch() {
 // the next renewal.
 func (k *kit) watchOutlivesARenewal() {
 	b := k.backend()
-	w, ok := b.(lock.Waker)
+	w, ok := b.(backend.Waker)
 	if !ok || k.traits.CannotWake || k.traits.NotRenewable {
 		return
 	}
@@ -257,7 +217,7 @@ func (k *kit) watchOutlivesARenewal() {
 	if err != nil {
 		k.Fatalf("Watch: %v", err)
 	}
-	grants := []lock.Grant{g}
+	grants := []backend.Grant{g}
 	key := k.key
 	k.key += ":other"
 	grants = append(grants, k.take(b))
@@ -267,7 +227,7 @@ func (k *kit) watchOutlivesARenewal() {
 			k.Fatalf("Extend: %v", err)
 		}
 	}
-	if batch, ok := b.(lock.BatchExtender); ok {
+	if batch, ok := b.(backend.BatchExtender); ok {
 		if _, errs := batch.ExtendAll(k.ctx(), grants, k.TTL); errs[0] != nil {
 			k.Fatalf("ExtendAll: %v", errs[0])
 		}
@@ -286,7 +246,7 @@ func (k *kit) watchOutlivesARenewal() {
 
 func (k *kit) watchOfALostGrantReturnsErrLost() {
 	b := k.backend()
-	w, ok := b.(lock.Waker)
+	w, ok := b.(backend.Waker)
 	if !ok || k.traits.CannotWake {
 		return
 	}
@@ -302,13 +262,13 @@ func (k *kit) watchOfALostGrantReturnsErrLost() {
 // not, and to no holder after Unwatch.
 func (k *kit) watchReportsToTheRightHolder() {
 	b := k.backend()
-	w, ok := b.(lock.Waker)
+	w, ok := b.(backend.Waker)
 	if !ok || k.traits.CannotWake {
 		return
 	}
 	name := k.key
 	var keys []string
-	var grants []lock.Grant
+	var grants []backend.Grant
 	var told []chan struct{}
 	var holders []interface{ Touched() }
 	for _, end := range []string{":lost", ":seized", ":kept", ":unwatched"} {
@@ -324,7 +284,7 @@ func (k *kit) watchReportsToTheRightHolder() {
 	if err := errors.Join(errs[1:]...); err != nil {
 		k.Fatalf("Watch together with a lost grant: %v", err)
 	}
-	if batch, ok := b.(lock.BatchExtender); ok && !k.traits.NotRenewable {
+	if batch, ok := b.(backend.BatchExtender); ok && !k.traits.NotRenewable {
 		if _, errs := batch.ExtendAll(k.ctx(), grants[2:], k.TTL); errs[0] != nil {
 			k.Fatalf("ExtendAll: %v", errs[0])
 		}
@@ -349,8 +309,8 @@ func (k *kit) watchReportsToTheRightHolder() {
 }
 
 // watch watches one grant.
-func (k *kit) watch(w lock.Waker, g lock.Grant, touched func()) (cancel func(), err error) {
-	err = w.Watch(k.ctx(), []lock.Grant{g}, []interface{ Touched() }{holder(touched)})[0]
+func (k *kit) watch(w backend.Waker, g backend.Grant, touched func()) (cancel func(), err error) {
+	err = w.Watch(k.ctx(), []backend.Grant{g}, []interface{ Touched() }{holder(touched)})[0]
 	return func() { w.Unwatch(g) }, err
 }
 
@@ -399,8 +359,8 @@ func (k *kit) clientsLoseNoUpdate() {
 func (k *kit) round(client *lock.Client, total *int) {
 	for {
 		l, err := client.Acquire(k.ctx(), k.key)
-		if errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) ||
-			errors.Is(err, lock.ErrNoRetry) {
+		if errors.Is(err, backend.ErrHeld) || errors.Is(err, lock.ErrWaitEnded) ||
+			errors.Is(err, backend.ErrNoRetry) {
 			continue // the backend has an attempt limit, or gives up as its old client does
 		}
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // cutSessionLeavesNothing cuts a backend off at a Try and at a Release, for
@@ -19,21 +19,22 @@ func (k *kit) cutSessionLeavesNothing() {
 	if k.Cut == nil {
 		k.T.Fatal("locktest: Traits.Session needs World.Cut")
 	}
-	a, b := k.backend(), k.backend()
+	store := k.Backend()
+	a, b := k.closing(store), k.backend()
 	name := k.key
 	k.key = name + ":kept"
 	kept := k.take(a)
 	k.key = name + ":released"
 	released := k.take(a)
-	heal := k.Cut(a)
-	if err := k.briefly(released.Release); err == nil || errors.Is(err, lock.ErrLost) {
+	heal := k.Cut(store)
+	if err := k.briefly(released.Release); err == nil || errors.Is(err, backend.ErrLost) {
 		k.Errorf("Release while its reply is lost: %v", err)
 	}
 	err := k.briefly(func(ctx context.Context) error {
 		_, err := a.Try(ctx, name+":tried", k.TTL)
 		return err
 	})
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if !errors.As(err, &unsure) {
 		k.Fatalf("Try while its reply is lost: %v; it should be an UnsureError", err)
 	}

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-func world(make func(*Store) lock.Backend) func(*testing.T) *World {
+func world(make func(*Store) backend.Store) func(*testing.T) *World {
 	return func(t *testing.T) *World {
 		s := NewStore(lock.Machine)
 		return &World{
-			Backend: func() lock.Backend { return make(s) },
+			Backend: func() backend.Store { return make(s) },
 			Pass:    time.Sleep,
 			TTL:     10 * time.Second,
 			Seize:   func(key string) { s.Seize(key, "thief", time.Hour) },
@@ -31,7 +32,8 @@ func TestStorePassesItsOwnKit(t *testing.T) {
 	t.Run("full", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Full)) })
 	t.Run("sharing", func(t *testing.T) { RunInBubbles(t, Traits{}, world((*Store).Sharing)) })
 	t.Run("paced", func(t *testing.T) {
-		RunInBubbles(t, Traits{}, world(func(s *Store) lock.Backend { return s.Paced(5 * time.Millisecond) }))
+		RunInBubbles(t, Traits{}, world(
+			func(s *Store) backend.Store { return s.Paced(5 * time.Millisecond) }))
 	})
 }
 
@@ -40,26 +42,26 @@ func sessions(ttl time.Duration, forgetful bool) func(*testing.T) *World {
 	return func(t *testing.T) *World {
 		w := world(nil)(t)
 		s := NewStore(lock.Machine)
-		w.Backend = func() lock.Backend {
+		w.Backend = func() backend.Store {
 			b, _ := s.Session(ttl)
-			b.(*session).forgetful = forgetful
+			b.Contract().(*session).forgetful = forgetful
 			return b
 		}
 		w.Seize = func(key string) { s.Seize(key, "thief", time.Hour) }
-		w.Cut = func(b lock.Backend) func() { return b.(*session).Cut() }
+		w.Cut = func(b backend.Store) func() { return b.Contract().(*session).Cut() }
 		return w
 	}
 }
 
 func TestSessionPassesTheKitWithItsTrait(t *testing.T) {
-	RunInBubbles(t, Traits{Session: true, NotPassed: true}, sessions(10*time.Second, false))
+	RunInBubbles(t, Traits{Session: true}, sessions(10*time.Second, false))
 }
 
 // A session that forgets what it could not give back keeps both keys for as
 // long as it lives.
 func TestKitFindsAForgetfulSession(t *testing.T) {
 	if os.Getenv("LOCKTEST_FORGETFUL") != "" {
-		RunInBubbles(t, Traits{Session: true, NotPassed: true}, sessions(10*time.Second, true))
+		RunInBubbles(t, Traits{Session: true}, sessions(10*time.Second, true))
 		return
 	}
 	mustFail(t, "TestKitFindsAForgetfulSession", "CutSessionLeavesNothing", "LOCKTEST_FORGETFUL=1")
@@ -70,8 +72,8 @@ func TestKitFindsAnUntrueSession(t *testing.T) {
 	if os.Getenv("LOCKTEST_UNTRUE") != "" {
 		RunInBubbles(t, Traits{Session: true}, func(t *testing.T) *World {
 			w := world((*Store).Full)(t)
-			w.Cut = func(b lock.Backend) func() {
-				s := b.(*full).Store
+			w.Cut = func(b backend.Store) func() {
+				s := b.Contract().(*full).Store
 				s.Order(Fault{Op: "try", Err: errCut, After: true})
 				s.Order(Fault{Op: "release", Err: errCut})
 				return s.Mend
@@ -89,7 +91,7 @@ type broken struct {
 	how string
 }
 
-func (b broken) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b broken) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	switch b.how {
 	case "dead context":
 		ctx = context.WithoutCancel(ctx)
@@ -111,7 +113,7 @@ func (b broken) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gr
 	return b.wrap(b.full.Try(ctx, key, ttl))
 }
 
-func (b broken) wrap(g lock.Grant, err error) (lock.Grant, error) {
+func (b broken) wrap(g backend.Grant, err error) (backend.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -130,16 +132,29 @@ func (b broken) wrap(g lock.Grant, err error) (lock.Grant, error) {
 	return brokenGrant{g.(*grant), b.how}, nil
 }
 
-func (b broken) Pass(ctx context.Context, g lock.Grant, ttl time.Duration) (lock.Grant, error) {
-	if b.how == "pass" {
-		b.Seize(g.(brokenGrant).key, "", 0)
-		return b.full.Try(ctx, g.(brokenGrant).key, ttl)
+// Enter returns a place whose grants count as given, and from too late.
+func (b broken) Enter(ctx context.Context, key string) (backend.Place, error) {
+	p, err := b.full.Enter(ctx, key)
+	if err != nil || b.how != "young gift" {
+		return p, err
 	}
-	return b.wrap(b.full.Pass(ctx, g.(brokenGrant).grant, ttl))
+	return givenPlace{p}, nil
 }
 
-func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duration) ([]lock.Term, []error) {
-	var inner []lock.Grant
+type givenPlace struct{ backend.Place }
+
+func (p givenPlace) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
+	g, err := p.Place.Try(ctx, ttl)
+	if err == nil {
+		t := &g.(*grant).term
+		t.Given, t.Sent.Elapsed = true, t.Sent.Elapsed+time.Millisecond
+	}
+	return g, err
+}
+
+func (b broken) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
+	[]error) {
+	var inner []backend.Grant
 	for _, g := range gs {
 		inner = append(inner, g.(brokenGrant).grant)
 	}
@@ -155,7 +170,7 @@ func (b broken) ExtendAll(ctx context.Context, gs []lock.Grant, ttl time.Duratio
 	return terms, errs
 }
 
-func (b broken) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
+func (b broken) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	for i, g := range gs {
 		inner := g.(brokenGrant).grant
@@ -166,16 +181,16 @@ func (b broken) Watch(ctx context.Context, gs []lock.Grant, holders []interface{
 	return errs
 }
 
-func (b broken) Unwatch(g lock.Grant) { b.full.Unwatch(g.(brokenGrant).grant) }
+func (b broken) Unwatch(g backend.Grant) { b.full.Unwatch(g.(brokenGrant).grant) }
 
 type brokenGrant struct {
 	*grant
 	how string
 }
 
-func (g brokenGrant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
+func (g brokenGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
 	if g.how == "extend" {
-		return lock.Term{Sent: lock.Mark(ctx), TTL: ttl}, nil
+		return backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}, nil
 	}
 	return g.grant.Extend(ctx, ttl)
 }
@@ -201,7 +216,7 @@ var mutants = map[string]string{
 	"late term":           "TermCountsFromBeforeTheWrite",
 	"short":               "AbandonedKeyFreesItself",
 	"immortal":            "AbandonedKeyFreesItself",
-	"pass":                "PassOfALostGrantTakesNothing",
+	"young gift":          "QueueServesInOrder",
 	"batch":               "BatchReportsEachGrantsOutcome",
 	"blind watch":         "WatchReportsATouch",
 	"watch until renewal": "WatchOutlivesARenewal",
@@ -217,7 +232,7 @@ func TestKitFindsWrongBackends(t *testing.T) {
 	if how := os.Getenv("LOCKTEST_MUTANT"); how != "" {
 		stall, _ := time.ParseDuration(os.Getenv("LOCKTEST_STALL"))
 		RunInBubbles(t, Traits{}, stalling(stall,
-			func(s *Store) lock.Backend { return broken{&full{plain{s}}, how} }))
+			func(s *Store) backend.Store { return backend.Of(broken{&full{plain{s}}, how}) }))
 		return
 	}
 	for how, name := range mutants {
@@ -251,7 +266,7 @@ func mustFail(t *testing.T, kit, name string, vars ...string) {
 
 // stalling is a world whose machine stalls for the given time whenever time
 // passes. Without a stall it runs in its bubble's time.
-func stalling(stall time.Duration, make func(*Store) lock.Backend) func(*testing.T) *World {
+func stalling(stall time.Duration, make func(*Store) backend.Store) func(*testing.T) *World {
 	return func(t *testing.T) *World {
 		w := world(make)(t)
 		if stall > 0 {
@@ -326,7 +341,6 @@ func TestFaultWithoutOpFailsEveryCall(t *testing.T) {
 		"try":     func() error { _, err := b.Try(ctx, "free", time.Minute); return err },
 		"extend":  func() error { _, err := held.Extend(ctx, time.Minute); return err },
 		"release": func() error { return held.Release(ctx) },
-		"pass":    func() error { _, err := b.Pass(ctx, held, time.Minute); return err },
 		"enter":   func() error { _, err := b.Enter(ctx, "held"); return err },
 		"leave":   func() error { return p.Leave(ctx) },
 		"await":   func() error { _, _, err := b.Await(ctx, "held", func() {}); return err },

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // session is a backend whose leases live as long as it does.
@@ -34,12 +34,12 @@ var errCut = errors.New("the reply was lost")
 // sign of life, which an Extend of any of its grants is. So a key whose release
 // was not confirmed does not free itself: the session gives it back at a later
 // sign of life. etcd and ZooKeeper have such leases. end makes the store end
-// the session: all its keys are free at once. b has a method Cut() (heal
-// func()), which is that of [World].
-func (s *Store) Session(ttl time.Duration) (b lock.Backend, end func()) {
+// the session: all its keys are free at once. The contract of b has a method
+// Cut() (heal func()), which is that of [World].
+func (s *Store) Session(ttl time.Duration) (b backend.Store, end func()) {
 	open := &session{full: full{plain{s}}, ttl: ttl,
 		held: map[*grant]time.Time{}, left: map[*grant]bool{}}
-	return open, open.end
+	return backend.Of(open), open.end
 }
 
 // Cut loses the replies to Try, and all releases, until heal.
@@ -64,7 +64,7 @@ func (s *session) end() {
 }
 
 // Try takes a key for as long as the session lives.
-func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	s.mu.Lock()
 	ended, cut := s.ended, s.cut
 	s.mu.Unlock()
@@ -73,13 +73,13 @@ func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (lock.
 	}
 	g, err := s.take(ctx, "try", key, ttl, "")
 	if err == nil && cut {
-		err = &lock.UnsureError{Grant: g, Err: errCut}
+		err = &backend.UnsureError{Grant: g, Err: errCut}
 	}
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	if errors.As(err, &unsure) {
 		held := unsure.Grant.(*grant)
 		s.leave(held)
-		return nil, &lock.UnsureError{Grant: &sessionGrant{held, s}, Err: unsure.Err}
+		return nil, &backend.UnsureError{Grant: &sessionGrant{held, s}, Err: unsure.Err}
 	}
 	if err != nil {
 		return nil, err
@@ -144,8 +144,9 @@ func (s *session) alive(extended ...*grant) {
 }
 
 // ExtendAll is a sign of life.
-func (s *session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duration) ([]lock.Term, []error) {
-	inner := make([]lock.Grant, len(gs))
+func (s *session) ExtendAll(ctx context.Context, gs []backend.Grant, _ time.Duration) ([]backend.Term,
+	[]error) {
+	inner := make([]backend.Grant, len(gs))
 	for i, g := range gs {
 		inner[i] = g.(*sessionGrant).grant
 	}
@@ -162,9 +163,14 @@ func (s *session) ExtendAll(ctx context.Context, gs []lock.Grant, _ time.Duratio
 	return terms, errs
 }
 
+// First is Try.
+func (s *session) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return s.Try(ctx, key, ttl)
+}
+
 // Watch also reports the end of the session.
-func (s *session) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
-	inner := make([]lock.Grant, len(gs))
+func (s *session) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
+	inner := make([]backend.Grant, len(gs))
 	for i, g := range gs {
 		inner[i] = g.(*sessionGrant).grant
 	}
@@ -172,19 +178,14 @@ func (s *session) Watch(ctx context.Context, gs []lock.Grant, holders []interfac
 }
 
 // Unwatch ends a watch.
-func (s *session) Unwatch(g lock.Grant) { s.full.Unwatch(g.(*sessionGrant).grant) }
-
-// Pass returns ErrNotPassed: a session cannot pass a grant on.
-func (s *session) Pass(context.Context, lock.Grant, time.Duration) (lock.Grant, error) {
-	return nil, lock.ErrNotPassed
-}
+func (s *session) Unwatch(g backend.Grant) { s.full.Unwatch(g.(*sessionGrant).grant) }
 
 type sessionGrant struct {
 	*grant
 	session *session
 }
 
-func (g *sessionGrant) Extend(ctx context.Context, _ time.Duration) (lock.Term, error) {
+func (g *sessionGrant) Extend(ctx context.Context, _ time.Duration) (backend.Term, error) {
 	term, err := g.grant.Extend(ctx, g.session.ttl)
 	if err == nil {
 		g.session.alive(g.grant)
@@ -200,7 +201,7 @@ func (g *sessionGrant) Release(ctx context.Context) error {
 	if !cut {
 		err = g.grant.Release(ctx)
 	}
-	if err != nil && !errors.Is(err, lock.ErrLost) {
+	if err != nil && !errors.Is(err, backend.ErrLost) {
 		g.session.leave(g.grant)
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Store is a store of keys in memory that can be made to fail. Its backends
@@ -44,9 +45,9 @@ func NewStore(clock lock.Clock) *Store {
 
 // Fault makes calls of Op fail or wait. An empty Op means every call: with Err
 // and Passes set that is a server that is away. An Err that wraps
-// [lock.ErrLost] is the store's answer that the grant does not hold the key.
+// [backend.ErrLost] is the store's answer that the grant does not hold the key.
 type Fault struct {
-	Op    string          // one of "try", "extend", "release", "pass", "enter", "leave", "await", "watch"
+	Op    string          // one of "try", "extend", "release", "enter", "leave", "await", "watch"
 	Times int             // number of calls; 0 means every call until Mend
 	Err   error           // error of the call; nil with Hold set: the call only takes longer
 	After bool            // the store did it, but the reply is lost; else the command never arrived
@@ -66,7 +67,7 @@ func (away) Passing() bool   { return true }
 func (e away) Unwrap() error { return e.error }
 
 // ops are the calls that can be ordered to fail.
-var ops = []string{"try", "extend", "release", "pass", "enter", "leave", "await", "watch"}
+var ops = []string{"try", "extend", "release", "enter", "leave", "await", "watch"}
 
 // Order adds a fault. It applies to the next calls of its Op. If no call has
 // such a name, Order panics: a fault that never applies makes a test pass that
@@ -74,7 +75,8 @@ var ops = []string{"try", "extend", "release", "pass", "enter", "leave", "await"
 func (s *Store) Order(f Fault) {
 	switch {
 	case f.Op != "" && !slices.Contains(ops, f.Op):
-		panic(fmt.Sprintf("locktest: Fault.Op is %q; it must be empty, for every call, or one of %q", f.Op, ops))
+		panic(fmt.Sprintf("locktest: Fault.Op is %q; it must be empty, for every call, or one of %q", f.Op,
+			ops))
 	case f.Passes && f.Err == nil:
 		panic("locktest: Fault.Passes is set and Fault.Err is not")
 	}
@@ -208,23 +210,22 @@ func (s *Store) do(ctx context.Context, op string, run func()) (err error, unsur
 }
 
 // Backend returns a backend with none of the optional interfaces.
-func (s *Store) Backend() lock.Backend { return &plain{s} }
+func (s *Store) Backend() backend.Store { return backend.Of(&plain{s}) }
 
-// Full returns a backend with batches, hand-over, queue, wake-ups and fencing
-// numbers.
-func (s *Store) Full() lock.Backend { return &full{plain{s}} }
+// Full returns a backend with batches, queue, wake-ups and fencing numbers.
+func (s *Store) Full() backend.Store { return backend.Of(&full{plain{s}}) }
 
 // Paced returns a backend that polls at a pace of its own.
-func (s *Store) Paced(poll time.Duration) lock.Backend { return &paced{plain{s}, poll} }
+func (s *Store) Paced(poll time.Duration) backend.Store { return backend.Of(&paced{plain{s}, poll}) }
 
 type plain struct{ *Store }
 
-func (b *plain) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *plain) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	return b.take(ctx, "try", key, ttl, "")
 }
 
 // take is one attempt. place is the id of a place in the queue, "" without one.
-func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (lock.Grant,
+func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, place string) (backend.Grant,
 	error) {
 	switch {
 	case ctx.Err() != nil:
@@ -238,18 +239,18 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 	s.serial++
 	g := &grant{store: s, key: key, place: place, fence: s.serial, token: fmt.Sprintf("token-%d", s.serial)}
 	s.mu.Unlock()
-	g.term = lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
-	var held *lock.HeldError
+	g.term = backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}
+	var held *backend.HeldError
 	err, unsure := s.do(ctx, op, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if e := s.live(key); e != nil {
-			held = &lock.HeldError{Key: key, Owner: e.token, Left: e.ends.Sub(s.clock.Now())}
+			held = &backend.HeldError{Key: key, Owner: e.token, Left: e.ends.Sub(s.clock.Now())}
 			return
 		}
 		if q := s.queues[key]; len(q) > 0 {
 			if q[0] != place {
-				held = &lock.HeldError{Key: key, Protocol: "other waiters come first"}
+				held = &backend.HeldError{Key: key, Protocol: "other waiters come first"}
 				return
 			}
 			s.queues[key] = q[1:]
@@ -258,7 +259,7 @@ func (s *Store) take(ctx context.Context, op, key string, ttl time.Duration, pla
 	})
 	switch {
 	case unsure:
-		return nil, &lock.UnsureError{Grant: g, Err: err}
+		return nil, &backend.UnsureError{Grant: g, Err: err}
 	case err != nil:
 		return nil, err
 	case held != nil:
@@ -273,21 +274,21 @@ type grant struct {
 	place string // id of the place that asked for it, "" without one
 	token string
 	fence int64
-	term  lock.Term
+	term  backend.Term
 }
 
-func (g *grant) Token() string   { return g.token }
-func (g *grant) Term() lock.Term { return g.term }
-func (g *grant) Fence() int64    { return g.fence }
+func (g *grant) Token() string      { return g.token }
+func (g *grant) Term() backend.Term { return g.term }
+func (g *grant) Fence() int64       { return g.fence }
 
-var errNotOurs = fmt.Errorf("%w: the store does not hold the key for this grant", lock.ErrLost)
+var errNotOurs = fmt.Errorf("%w: the store does not hold the key for this grant", backend.ErrLost)
 
-func (g *grant) Extend(ctx context.Context, ttl time.Duration) (lock.Term, error) {
-	term := lock.Term{Sent: lock.Mark(ctx), TTL: ttl}
+func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, error) {
+	term := backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}
 	var lost error
 	err, _ := g.store.do(ctx, "extend", func() { lost = g.store.extend(g, ttl) })
 	if err = errors.Join(err, lost); err != nil {
-		return lock.Term{}, err
+		return backend.Term{}, err
 	}
 	return term, nil
 }

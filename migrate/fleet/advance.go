@@ -117,8 +117,8 @@ func orNone(s stored) string {
 }
 
 // run opens a desk, gathers the facts and calls verb with them. With Options.Go
-// it first does what every step needs: it raises an older record, notes lost
-// members and deletes stray tombstones.
+// it first does what every step needs: it notes lost members and deletes stray
+// tombstones.
 func run(ctx context.Context, pool *redis.Pool, o Options,
 	verb func(*desk, *facts) (*Report, error)) (*Report, error) {
 	d, err := open(pool, o)
@@ -131,17 +131,8 @@ func run(ctx context.Context, pool *redis.Pool, o Options,
 		return nil, err
 	}
 	if o.Go {
-		var blocks []Finding
 		if f, err = d.awaitAhead(ctx, f); err != nil {
 			return nil, err
-		}
-		if f, blocks, err = d.raise(ctx, f); err != nil {
-			return nil, err
-		}
-		if len(blocks) > 0 {
-			r := d.report(f)
-			r.Gate = &Gate{To: migrate.Observe, Blocks: blocks}
-			return r, nil
 		}
 		if f, err = d.noteLost(ctx, f); err != nil {
 			return nil, err
@@ -166,11 +157,45 @@ func (d *desk) closed(f *facts, to migrate.Phase, rule, format string, args ...a
 	return r
 }
 
+// awaitGate looks again until the gate is open, for at most Options.Wait, and
+// only where Options.ForGate asks for it. It returns the facts of the last
+// look. Another operator's step ends it.
+func (d *desk) awaitGate(ctx context.Context, f *facts, to migrate.Phase) (*facts, error) {
+	began := d.clock.Moment()
+	for d.opts.ForGate && d.clock.Since(began) < d.opts.Wait {
+		there := *f // forget takes members out
+		_, cannot := there.forget(d.opts.Forget)
+		blocks := append(judge(&there, to).Blocks, cannot...)
+		if len(blocks) == 0 {
+			break
+		}
+		d.progress(blocks[0].Detail, began)
+		select {
+		case <-d.clock.After(lookEvery):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("migrate: waiting for the gate to %v: %w", to, context.Cause(ctx))
+		}
+		again, err := d.gather(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !again.record.sameStep(f.record) {
+			break // step finds that out by its compare, and says so
+		}
+		f = again
+	}
+	return f, nil
+}
+
 // step judges the gate and passes it by one compare-and-set, if it is open and
 // Options.Go is set. Pending is the phase that the step leaves unfinished.
 func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*Report, error) {
 	if f.record.err != nil || !f.record.exists() {
 		return d.closed(f, to, "", ""), nil
+	}
+	f, err := d.awaitGate(ctx, f, to)
+	if err != nil {
+		return nil, err
 	}
 	taken, cannot := f.forget(d.opts.Forget)
 	gate := judge(f, to)
@@ -187,7 +212,7 @@ func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*
 		return r, err
 	}
 	next := migrate.Record{Phase: to, Pending: pending, Dialect: f.dialect.Name}
-	next.Fleet, _ = f.fleet()
+	next.Fleet = f.fleet()
 	if to == migrate.Clean {
 		next.Target, _ = f.target()
 		if err := d.departed(ctx, f); err != nil {
@@ -224,12 +249,12 @@ func (d *desk) write(ctx context.Context, f *facts, next migrate.Record) (stored
 	}
 	next.Epoch, next.Since = f.record.Epoch+1, now
 	next.Roster, next.Run, next.Evidence = f.nonce, f.run(), f.record.Evidence
+	next.SawBehind, next.SawAhead = f.record.SawBehind, f.record.SawAhead
 	f.greatest(&next)
-	next.Except, next.From = f.record.Except, f.record.From
 	if f.record.Phase == migrate.Clean {
 		next.Target = f.record.Target // until leases of Clean are over
 	}
-	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, f.shorter)
+	made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
 	if err != nil && !errors.Is(err, errRaced) {
 		return made, d.refused(err)
 	}

@@ -18,8 +18,8 @@ func (s Sighting) since(anew, now time.Time) Sighting {
 	if anew.After(from) {
 		from = anew
 	}
-	for _, f := range []*Fact{&s.Lease, &s.Greatest, &s.Spread, &s.Proved, &s.Gap, &s.Job, &s.Behind,
-		&s.Ahead, &s.BehindProved, &s.AheadProved} {
+	for _, f := range []*Fact{&s.Lease, &s.LeaseLooks, &s.Greatest, &s.Proved, &s.Gap, &s.Job, &s.Pause,
+		&s.BehindProved, &s.AheadProved, &s.LeastLead, &s.MostLead, &s.Leads} {
 		if f.Known() && !f.At.IsZero() && f.At.Before(from) {
 			*f = Fact{}
 		}
@@ -27,17 +27,16 @@ func (s Sighting) since(anew, now time.Time) Sighting {
 	if s.Until.IsZero() || anew.IsZero() {
 		return s
 	}
-	quiet := map[Watch]time.Duration{}
-	for w, d := range s.Quiet {
-		quiet[w] = min(d, max(0, s.Until.Sub(anew)))
+	s.Quiet = min(s.Quiet, max(0, s.QuietUntil.Sub(anew)))
+	if s.LastCalled.Before(anew) {
+		s.LastCalled = time.Time{}
 	}
-	s.Quiet = quiet
 	return s
 }
 
 // ForgetEvidence begins anew with what was seen of the old clients. No gate
-// counts what was seen before, even where a watcher goes on that remembers it.
-// Claims stay.
+// counts what was seen before, and a running watcher begins anew too. What the
+// record has of it goes. Claims stay.
 func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	d, err := open(pool, o)
 	if err != nil {
@@ -53,8 +52,8 @@ func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, 
 			return d.closed(f, f.record.Phase, "", ""), nil
 		}
 		next := f.record.Record
-		next.Evidence = f.now
-		made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil)
+		next.Evidence, next.SawBehind, next.SawAhead = f.now, 0, 0
+		made, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
 		if errors.Is(err, errRaced) {
 			continue
 		}

@@ -120,7 +120,6 @@ func (d *desk) remains(f *facts) Gate {
 	b.sameDialect()
 	b.lost()
 	b.cluster()
-	b.carvedOut()
 	b.acknowledged(f.record.Phase)
 	switch f.record.Pending {
 	case migrate.Sealed: // releasing a lease of sealed may write a tombstone again
@@ -155,17 +154,16 @@ func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error 
 		count, err := d.prolonged(ctx, f)
 		if err == nil && count > 0 {
 			r.note("%d tombstones stay for %v and keep old clients out of their keys; on every other key nothing does: only modern keeps old clients out of all keys; status --watch reports an old client that writes; migrate sweep deletes the tombstones",
-				count, tombstonesLast(f.idle().Time))
+				count, tombstonesLast(f.idle()))
 		}
 		return err
 	case migrate.Clean:
 		return d.sweep(ctx, f, r, true)
 	}
-	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	s, err := newSurveyor(d.mux, f)
 	if err != nil {
 		return err
 	}
-	s.goBy(f.record)
 	done, err := s.sweep(ctx, false)
 	if err != nil {
 		return d.refused(fmt.Errorf(

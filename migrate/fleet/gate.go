@@ -72,10 +72,7 @@ type facts struct {
 	nonce     string       // random text that the roster got when it began; empty without one
 	gone      gone         // count of members that vanished long ago
 	reading   look.Reading // the server's clock and this machine's, when the roster was read
-	// facts of the namespace out of which this one was or will be carved; nil
-	// without one
-	shorter *facts
-	rights  []rights // rights of the users in Options.Refused
+	rights    []rights     // rights of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }
@@ -137,8 +134,7 @@ func judge(f *facts, to migrate.Phase) Gate {
 		b.lost()
 		b.cluster()
 		b.registry(from, to)
-		b.overlap()
-		b.carvedOut()
+		b.gate.Blocks = append(b.gate.Blocks, b.overlap()...)
 		b.terms(to)
 		switch {
 		case to == migrate.Dual && from == migrate.Observe:
@@ -147,6 +143,7 @@ func judge(f *facts, to migrate.Phase) Gate {
 			b.lastTouches(0)
 		case to > migrate.Dual && to > from:
 			b.window(to)
+			b.noLiveStamps()
 		case to == migrate.Observe:
 			b.noTombstones()
 		}

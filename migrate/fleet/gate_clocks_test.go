@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,27 +13,6 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
-
-const (
-	thisServer = "0123456789abcdef"
-	thatServer = "fedcba9876543210"
-)
-
-// sawClocks is an orderly fleet on a server that says which it is, whose clocks
-// were watched there.
-func sawClocks(p migrate.Phase, behind, behindProved, ahead, aheadProved time.Duration) *facts {
-	f := orderly(p)
-	f.server.runID, f.sighting.Server = thisServer, thisServer
-	seen := func(d time.Duration) Fact {
-		if d == 0 {
-			return Fact{}
-		}
-		return Fact{Time: d, Basis: "measured", At: judged, Who: "10.0.0.7:1 till"}
-	}
-	f.sighting.Behind, f.sighting.BehindProved = seen(behind), seen(behindProved)
-	f.sighting.Ahead, f.sighting.AheadProved = seen(ahead), seen(aheadProved)
-	return f
-}
 
 const second = time.Second
 
@@ -51,80 +31,46 @@ var clockCases = map[string]struct {
 	"recorded as claimed": {func(f *facts, b bounded) {
 		*b.known(&f.record.Fleet) = migrate.Known{Time: second, Source: migrate.Claimed}
 	}, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
-	"measured": {func(f *facts, b bounded) { b.saw(f, 2*second, second) },
-		migrate.Known{Time: 2 * second, Source: migrate.Measured}, nil},
-	"measured beyond a measure": {func(f *facts, b bounded) {
-		b.measured(f, second, thisServer)
-		b.saw(f, 2*second, second)
-	}, migrate.Known{Time: 2 * second, Source: migrate.Measured}, nil},
-	"measured beyond a claim": {func(f *facts, b bounded) {
-		*b.claim(f) = second
-		b.saw(f, 2*second, second)
-	}, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
-	"inferred": {func(f *facts, b bounded) {
-		b.saw(f, 2*second, second)
-		b.seen(f).Basis = "inferred"
-	}, migrate.Known{}, nil},
-	"measured by another server": {func(f *facts, b bounded) { b.measured(f, second, thatServer) },
-		migrate.Known{}, nil},
-	"seen by another server": {func(f *facts, b bounded) {
-		b.saw(f, 2*second, second)
-		f.sighting.Server = thatServer
-	}, migrate.Known{}, nil},
-	"claimed before another server": {func(f *facts, b bounded) {
-		*b.known(&f.record.Fleet) = migrate.Known{Time: second, Source: migrate.Claimed}
-		f.server.runID = thatServer
-	}, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
-	"a server that says not which it is": {func(f *facts, b bounded) {
-		b.saw(f, 2*second, second)
-		f.server.runID, f.sighting.Server = "", ""
-	}, migrate.Known{}, nil},
+	"seen, and claimed by nobody": {func(f *facts, b bounded) { b.saw(f, second) }, migrate.Known{}, nil},
 
 	"a refuted claim": {func(f *facts, b bounded) {
 		*b.claim(f) = second
-		b.saw(f, 0, 2*second)
+		b.saw(f, 2*second)
+	}, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
+	"a claim that the record refutes": {func(f *facts, b bounded) {
+		*b.claim(f) = second
+		*b.recorded(f) = 2 * second
 	}, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
 	"a refuted claim of zero": {func(f *facts, b bounded) {
 		*b.claim(f) = dialect.Zero
-		b.saw(f, 0, second)
+		b.saw(f, second)
 	}, migrate.Known{Time: 0, Source: migrate.Claimed}, []string{"claim"}},
 	"a refuted recorded claim": {func(f *facts, b bounded) {
 		*b.known(&f.record.Fleet) = migrate.Known{Time: second, Source: migrate.Claimed}
-		b.saw(f, 0, 2*second)
+		b.saw(f, 2*second)
 	}, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
-	"a claim refuted by another server'second clock": {func(f *facts, b bounded) {
-		*b.claim(f) = second
-		b.saw(f, 0, 2*second)
-		f.sighting.Server = thatServer
-	}, migrate.Known{Time: second, Source: migrate.Claimed}, nil},
-	"a claim refuted by nobody knows whose clock": {func(f *facts, b bounded) {
-		*b.claim(f) = second
-		b.saw(f, 0, 2*second)
-		f.sighting.Server = ""
-	}, migrate.Known{Time: second, Source: migrate.Claimed}, []string{"claim"}},
-	"a refuted measurement is unknown": {func(f *facts, b bounded) {
-		b.measured(f, second, thisServer)
-		b.saw(f, 0, 2*second)
-	}, migrate.Known{}, nil},
 	"a claim that reaches": {func(f *facts, b bounded) {
 		*b.claim(f) = 2 * second
-		b.saw(f, 3*second, 2*second)
+		b.saw(f, 2*second)
 	}, migrate.Known{Time: 2 * second, Source: migrate.Claimed}, nil},
 
 	"a member acts by less": {func(f *facts, b bounded) {
 		*b.acted(f) = second
-		b.saw(f, 0, 2*second)
+		b.saw(f, 2*second)
+	}, migrate.Known{}, []string{"own"}},
+	"a member acts by less than the record": {func(f *facts, b bounded) {
+		*b.acted(f) = second
+		*b.recorded(f) = 2 * second
 	}, migrate.Known{}, []string{"own"}},
 	"a member acts by zero": {func(f *facts, b bounded) {
 		*b.acted(f) = dialect.Zero
-		b.saw(f, 0, time.Millisecond)
+		b.saw(f, time.Millisecond)
 	}, migrate.Known{}, []string{"own"}},
 	"a member acts by enough": {func(f *facts, b bounded) {
 		*b.acted(f) = 2 * second
-		b.saw(f, 3*second, 2*second)
-	}, migrate.Known{Time: 3 * second, Source: migrate.Measured}, nil},
-	"a member knows none": {func(f *facts, b bounded) { b.saw(f, 3*second, 2*second) },
-		migrate.Known{Time: 3 * second, Source: migrate.Measured}, nil},
+		b.saw(f, 2*second)
+	}, migrate.Known{}, nil},
+	"a member knows none": {func(f *facts, b bounded) { b.saw(f, 2*second) }, migrate.Known{}, nil},
 	"a member acts by less than a claim": {func(f *facts, b bounded) {
 		*b.acted(f) = second
 		*b.claim(f) = time.Minute
@@ -136,7 +82,7 @@ func TestOnlyARefutedBehindOrAheadClosesAGate(t *testing.T) {
 		for own, b := range bounds {
 			t.Run(name+", "+own, func(t *testing.T) {
 				for p := migrate.Observe; p < migrate.Clean; p++ {
-					f := sawClocks(p, 0, 0, 0, 0)
+					f := orderly(p)
 					c.change(f, b)
 					rules := slices.Clone(c.rules)
 					for i, r := range rules {
@@ -144,13 +90,13 @@ func TestOnlyARefutedBehindOrAheadClosesAGate(t *testing.T) {
 					}
 					g := judge(f, p+1)
 					closed(t, &g, rules...)
-					fleet, _ := f.fleet()
+					if slices.Contains(rules, "claim") &&
+						!strings.Contains(g.Blocks[0].Detail, "--forget-evidence") {
+						t.Error("it does not say how to forget what was seen by a wrong lease:", g.Blocks[0])
+					}
+					fleet := f.fleet()
 					if got := *b.known(&fleet); got != c.want {
 						t.Errorf("to %v: %v is known, want %v", p+1, got, c.want)
-					}
-					if want := map[bool]string{
-						true: thisServer}[c.want.Source == migrate.Measured]; fleet.Server != want {
-						t.Errorf("to %v: measured by the clock of %q, want %q", p+1, fleet.Server, want)
 					}
 				}
 			})
@@ -160,45 +106,85 @@ func TestOnlyARefutedBehindOrAheadClosesAGate(t *testing.T) {
 
 // bounded is one place where Behind or Ahead is set.
 type bounded struct {
-	claim        func(*facts) *time.Duration
-	known        func(*migrate.Fleet) *migrate.Known
-	seen, proved func(*facts) *Fact
-	acted        func(*facts) *time.Duration
+	claim, recorded func(*facts) *time.Duration
+	known           func(*migrate.Fleet) *migrate.Known
+	proved          func(*facts) *Fact
+	acted           func(*facts) *time.Duration
 }
 
-func (b bounded) saw(f *facts, most, least time.Duration) {
-	for fact, d := range map[*Fact]time.Duration{b.seen(f): most, b.proved(f): least} {
-		if d > 0 {
-			*fact = Fact{Time: d, Basis: "measured", At: judged}
-		}
-	}
-}
-
-func (b bounded) measured(f *facts, d time.Duration, server string) {
-	*b.known(&f.record.Fleet) = migrate.Known{Time: d, Source: migrate.Measured}
-	f.record.Fleet.Server = server
+func (b bounded) saw(f *facts, least time.Duration) {
+	*b.proved(f) = Fact{Time: least, Basis: "measured", At: judged}
 }
 
 var bounds = map[string]bounded{
 	"behind": {
-		claim:  func(f *facts) *time.Duration { return &f.claims.Behind },
-		known:  func(fl *migrate.Fleet) *migrate.Known { return &fl.Behind },
-		seen:   func(f *facts) *Fact { return &f.sighting.Behind },
-		proved: func(f *facts) *Fact { return &f.sighting.BehindProved },
-		acted:  func(f *facts) *time.Duration { return &f.survey.members[1].Behind },
+		claim:    func(f *facts) *time.Duration { return &f.claims.Behind },
+		recorded: func(f *facts) *time.Duration { return &f.record.SawBehind },
+		known:    func(fl *migrate.Fleet) *migrate.Known { return &fl.Behind },
+		proved:   func(f *facts) *Fact { return &f.sighting.BehindProved },
+		acted:    func(f *facts) *time.Duration { return &f.survey.members[1].Behind },
 	},
 	"ahead": {
-		claim:  func(f *facts) *time.Duration { return &f.claims.Ahead },
-		known:  func(fl *migrate.Fleet) *migrate.Known { return &fl.Ahead },
-		seen:   func(f *facts) *Fact { return &f.sighting.Ahead },
-		proved: func(f *facts) *Fact { return &f.sighting.AheadProved },
-		acted:  func(f *facts) *time.Duration { return &f.survey.members[1].Ahead },
+		claim:    func(f *facts) *time.Duration { return &f.claims.Ahead },
+		recorded: func(f *facts) *time.Duration { return &f.record.SawAhead },
+		known:    func(fl *migrate.Fleet) *migrate.Known { return &fl.Ahead },
+		proved:   func(f *facts) *Fact { return &f.sighting.AheadProved },
+		acted:    func(f *facts) *time.Duration { return &f.survey.members[1].Ahead },
 	},
+}
+
+// TestClaimIsComparedWithWhatWasSeenBefore: a watch that began before anybody
+// claimed a lease has seen the stamps all the same.
+func TestClaimIsComparedWithWhatWasSeenBefore(t *testing.T) {
+	fact := func(n time.Duration) Fact { return Fact{Time: n * second, Basis: "measured"} }
+	least, most, apart := fact(-60), fact(70), fact(8)
+	for name, c := range map[string]struct {
+		claims   Claims
+		unsaid   bool // the lease and the gap
+		sighting Sighting
+		rules    []string
+		says     string
+	}{
+		"behind": {Claims{Behind: second}, false, Sighting{LeastLead: least}, []string{"claim"},
+			"at least 1m59s behind"},
+		"behind, a shorter lease": {Claims{Behind: second, Lease: 30 * second}, false,
+			Sighting{LeastLead: least}, []string{"claim"}, "at least 1m29s behind"},
+		"behind by as much": {Claims{Behind: 2 * minute}, false, Sighting{LeastLead: least}, nil, ""},
+		"no lease": {Claims{Behind: second}, true, Sighting{LeastLead: least},
+			[]string{"gap", "lease"}, ""},
+		"ahead": {Claims{Ahead: second}, false, Sighting{MostLead: most}, []string{"claim"},
+			"at least 10s ahead"},
+		"ahead, a greater lease": {Claims{Ahead: second, Greatest: 70 * second}, false,
+			Sighting{MostLead: most}, nil, ""},
+		"apart": {Claims{}, false, Sighting{Leads: apart}, []string{"claim"}, "at least 7s apart"},
+		"apart, leases too": {Claims{Greatest: minute + 7*second}, false, Sighting{Leads: apart}, nil,
+			""},
+		"nothing": {Claims{Behind: second, Ahead: second}, false, Sighting{}, nil, ""},
+	} {
+		f := orderly(migrate.Observe)
+		f.claims, f.sighting = c.claims, c.sighting
+		if c.unsaid {
+			fleet := &f.record.Fleet
+			fleet.Lease, fleet.Greatest, fleet.Gap = migrate.Known{}, migrate.Known{}, migrate.Known{}
+		}
+		g := judge(f, migrate.Dual)
+		closed(t, &g, c.rules...)
+		if text := fmt.Sprint(g.Blocks); !strings.Contains(text, c.says) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	seen := Sighting{Format: sightingFormat, LeastLead: fact(2), MostLead: fact(2), Leads: fact(2)}
+	got := seen.with(
+		Sighting{Format: sightingFormat, LeastLead: fact(1), MostLead: fact(1), Leads: fact(3)})
+	if got.LeastLead != fact(1) || got.MostLead != fact(2) || got.Leads != fact(3) {
+		t.Errorf("joined: %+v", got)
+	}
 }
 
 // TestAPlanShowsAMemberThatActsByLess, since no later step mends it.
 func TestAPlanShowsAMemberThatActsByLess(t *testing.T) {
-	f := sawClocks(migrate.Observe, 0, 2*time.Second, 0, 0)
+	f := orderly(migrate.Observe)
+	bounds["behind"].saw(f, 2*second)
 	f.survey.members[0].Behind = time.Second
 	for _, l := range f.road(&Report{}).Legs {
 		if !slices.ContainsFunc(l.Refuses, func(b Finding) bool { return b.Rule == "behind" }) {
@@ -220,19 +206,19 @@ func TestAGateShowsWhatIsKnownOfClocks(t *testing.T) {
 	unknown := orderly(migrate.Observe)
 	want := []string{
 		"behind: how far the slowest old client's clock is behind the server's at most is unknown, which closes no gate: " +
-			"a lock that a crashed old client left is taken over only after its bytes were seen 1m0.002s before",
+			"a lock that a crashed old client left is taken over only after its bytes were seen for a greatest lease, and never where that is unknown",
 		"ahead: how far the fastest old client's clock is ahead of the server's at most is unknown, which closes no gate: " +
 			"a stamp of a getsetlock client lies a day beyond the end of its lease",
 	}
 	if got := shown(unknown); !slices.Equal(got, want) {
 		t.Errorf("where nobody knows: %q", got)
 	}
-	known := sawClocks(migrate.Observe, 2*time.Second, time.Second, 0, 0)
-	known.claims.Ahead = dialect.Zero
+	known := orderly(migrate.Observe)
+	known.sighting.BehindProved = Fact{Time: second, Basis: "measured", At: judged, Who: "10.0.0.7:1 till"}
+	known.claims.Behind, known.claims.Ahead = 2*second, dialect.Zero
 	want = []string{
-		"behind: how far the slowest old client's clock is behind the server's at most: 2s (measured)",
-		"behind: seen so far: no more than 2s (measured) at 10.0.0.7:1 till",
-		"behind: seen so far: no less than 1s at 10.0.0.7:1 till",
+		"behind: how far the slowest old client's clock is behind the server's at most: 2s",
+		"behind: seen so far: the clock of an old client was at least 1s behind the server's (measured) at 10.0.0.7:1 till",
 		"ahead: how far the fastest old client's clock is ahead of the server's at most: 0s",
 	}
 	if got := shown(known); !slices.Equal(got, want) {
@@ -260,7 +246,7 @@ func TestAClaimOfZeroIsNoAbsentClaim(t *testing.T) {
 		f.record.Fleet, f.claims = migrate.Fleet{}, c.claims
 		g := judge(f, migrate.Dual)
 		closed(t, &g, c.rules...)
-		fleet, _ := f.fleet()
+		fleet := f.fleet()
 		if terms := fleet.Terms(); terms.Spread != c.claims.Spread || terms.Gap != c.claims.Gap {
 			t.Errorf("%s: the bridge is given spread %d, gap %d", name, terms.Spread, terms.Gap)
 		}
@@ -279,16 +265,16 @@ func TestTheBridgeIsGivenWhatIsKnownAndNoMore(t *testing.T) {
 			migrate.Fleet{Spread: migrate.Known{Time: 0, Source: migrate.Claimed},
 				Gap:    migrate.Known{Time: 0, Source: migrate.Claimed},
 				Behind: migrate.Known{Time: 0, Source: migrate.Claimed},
-				Ahead:  migrate.Known{Time: 0, Source: migrate.Measured}},
+				Ahead:  migrate.Known{Time: 0, Source: migrate.Claimed}},
 			dialect.Terms{Spread: dialect.Zero, Gap: dialect.Zero, Behind: dialect.Zero, Ahead: dialect.Zero},
 		},
 		"times": {
 			migrate.Fleet{Lease: migrate.Known{Time: 1, Source: migrate.Claimed},
 				Greatest: migrate.Known{Time: 2, Source: migrate.Claimed},
-				Spread:   migrate.Known{Time: 3, Source: migrate.Measured},
+				Spread:   migrate.Known{Time: 3, Source: migrate.Claimed},
 				Gap:      migrate.Known{Time: 4, Source: migrate.Claimed},
 				Behind:   migrate.Known{Time: 5, Source: migrate.Claimed},
-				Ahead:    migrate.Known{Time: 6, Source: migrate.Measured}},
+				Ahead:    migrate.Known{Time: 6, Source: migrate.Claimed}},
 			dialect.Terms{Lease: 1, Greatest: 2, Spread: 3, Gap: 4, Behind: 5, Ahead: 6},
 		},
 		"defaults": {migrate.Fleet{Lease: migrate.Known{Time: 1, Source: migrate.Default},
@@ -297,22 +283,6 @@ func TestTheBridgeIsGivenWhatIsKnownAndNoMore(t *testing.T) {
 	} {
 		if got := c.fleet.Terms(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}
-
-func TestAnotherServersMeasureIsUnknown(t *testing.T) {
-	fleet := migrate.Fleet{Spread: migrate.Known{Time: 1, Source: migrate.Measured},
-		Behind: migrate.Known{Time: 2, Source: migrate.Measured},
-		Ahead:  migrate.Known{Time: 3, Source: migrate.Claimed}, Server: thisServer}
-	if got := under(fleet, thisServer); got != fleet {
-		t.Errorf("under the same server: %+v", got)
-	}
-	want := migrate.Fleet{Spread: migrate.Known{Time: 1, Source: migrate.Measured},
-		Ahead: migrate.Known{Time: 3, Source: migrate.Claimed}}
-	for _, id := range []string{thatServer, ""} {
-		if got := under(fleet, id); got != want {
-			t.Errorf("under %q: %+v", id, got)
 		}
 	}
 }
@@ -331,9 +301,14 @@ func TestClaimsOfTimeAreChecked(t *testing.T) {
 			"zero lease":      {Claims{Lease: dialect.Zero}, true},
 			"zero job":        {Claims{Job: dialect.Zero}, true},
 		} {
-			if _, err := Status(bg, f.w.Pool(), Options{Claims: c.claims}); (err != nil) != c.fails {
+			o := Options{Claims: c.claims, Dialect: dialect.Jedis()}
+			if _, err := Status(bg, f.w.Pool(), o); (err != nil) != c.fails {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+		o := Options{Claims: Claims{Behind: time.Second}, Go: true}
+		if _, err := Advance(bg, f.w.Pool(), o); !errors.Is(err, errBehindAlone) {
+			t.Errorf("a Behind in a dialect that nobody stated: %v", err)
 		}
 	})
 }
@@ -349,7 +324,8 @@ func TestAMemberPublishesByWhichBoundsItActs(t *testing.T) {
 			f.init(Options{})
 			m := f.join(migrate.MemberConfig{})
 			b, err := migrate.New(f.w.Pool(),
-				migrate.Config{Phases: m, Terms: terms, Clock: f.w.Clock(redistest.Skew{})})
+				migrate.Config{Phases: m, Dialect: dialect.Jedis(), Terms: terms,
+					Clock: f.w.Clock(redistest.Skew{})})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -382,56 +358,87 @@ func TestWhatAnOlderVersionWroteIsRefused(t *testing.T) {
 	}
 }
 
-// TestWatchersJoinClocksOfOneServerOnly: what another server's clock showed is
-// void.
-func TestWatchersJoinClocksOfOneServerOnly(t *testing.T) {
+// A claim about clocks speaks of every server that may be promoted, so what any
+// of them showed refutes it.
+func TestWatchersJoinWhatAnyServerShowed(t *testing.T) {
 	fact := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-	before := Sighting{Format: sightingFormat, Server: thisServer, Behind: fact(3), BehindProved: fact(2),
-		Ahead: fact(1), AheadProved: fact(1)}
-	now := Sighting{Format: sightingFormat, Server: thisServer, Behind: fact(2), AheadProved: fact(2)}
-	got := now.with(before)
-	if got.Behind != fact(3) || got.BehindProved != fact(2) || got.Ahead != fact(1) ||
-		got.AheadProved != fact(2) {
-		t.Errorf("by one server: %+v", got)
-	}
-	now.Server = thatServer
-	got = now.with(before)
-	if got.Behind != fact(2) || got.BehindProved.Known() || got.Ahead.Known() || got.AheadProved != fact(2) {
-		t.Errorf("by another one: %+v", got)
+	got := Sighting{Format: sightingFormat, AheadProved: fact(2)}.with(
+		Sighting{Format: sightingFormat, BehindProved: fact(2), AheadProved: fact(1)})
+	if got.BehindProved != fact(2) || got.AheadProved != fact(2) {
+		t.Errorf("%+v", got)
 	}
 }
 
-// What was measured grows with what is seen since.
-func TestMeasuredTimeGrowsWithWhatIsSeen(t *testing.T) {
-	fact := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-	known := func(d time.Duration, s migrate.Source) migrate.Known {
-		return migrate.Known{Time: d, Source: s}
-	}
-	second, two := time.Second, 2*time.Second
-	for _, c := range []struct {
-		name string
-		q    quantity
-		want migrate.Known
-	}{
-		{"a greater guarantee", quantity{recorded: known(second, migrate.Measured), guaranteed: fact(two)},
-			known(two, migrate.Measured)},
-		{"a smaller guarantee", quantity{recorded: known(two, migrate.Measured), guaranteed: fact(second)},
-			known(two, migrate.Measured)},
-		{"a guarantee beside a claim",
-			quantity{recorded: known(second, migrate.Claimed), guaranteed: fact(two)},
-			known(second, migrate.Claimed)},
-		{"a first guarantee", quantity{guaranteed: fact(two)}, known(two, migrate.Measured)},
-		{"a longer time seen", quantity{recorded: known(second, migrate.Measured), seen: fact(two)},
-			known(two, migrate.Measured)},
-		{"a shorter least time seen",
-			quantity{recorded: known(two, migrate.Measured), seen: fact(second), least: true},
-			known(second, migrate.Measured)},
-		{"a longer time beside a claim", quantity{recorded: known(second, migrate.Claimed), seen: fact(two)},
-			known(second, migrate.Claimed)},
-		{"a hint", quantity{seen: fact(two), hint: true}, migrate.Known{}},
-	} {
-		if got := c.q.known(); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+// contradictions are, for each claim, a sighting that contradicts it and one
+// that does not.
+var contradictions = map[string]struct {
+	claim        func(*Claims)
+	saw          func(*Sighting, Fact)
+	against, not time.Duration
+}{
+	"lease": {func(c *Claims) { c.Lease = time.Minute },
+		func(s *Sighting, f Fact) { s.Lease = f }, 59 * second, 61 * second},
+	"greatest": {func(c *Claims) { c.Greatest = time.Minute },
+		func(s *Sighting, f Fact) { s.Greatest = f }, 61 * second, 59 * second},
+	"spread": {func(c *Claims) { c.Spread = second },
+		func(s *Sighting, f Fact) { s.Proved = f }, 2 * second, second},
+	"gap": {func(c *Claims) { c.Gap = second },
+		func(s *Sighting, f Fact) { s.Gap = f }, 2 * second, second},
+	"job": {func(c *Claims) { c.Job = second },
+		func(s *Sighting, f Fact) { s.Job = f }, 2 * second, second},
+	"idle": {func(c *Claims) { c.Idle = time.Hour },
+		func(s *Sighting, f Fact) { s.Pause = f }, 2 * time.Hour, time.Hour},
+	"behind": {func(c *Claims) { c.Behind = second },
+		func(s *Sighting, f Fact) { s.BehindProved = f }, 2 * second, second},
+	"ahead": {func(c *Claims) { c.Ahead = second },
+		func(s *Sighting, f Fact) { s.AheadProved = f }, 2 * second, second},
+}
+
+// TestWhatWasSeenContradictsAClaimAndReplacesNone at every gate, forwards and
+// back: the claim stays as it was, and one sentence says what contradicts it.
+// Only two gates go by idle: after sealed, a pause may end at a tombstone.
+func TestWhatWasSeenContradictsAClaimAndReplacesNone(t *testing.T) {
+	for rule, c := range contradictions {
+		for p := migrate.Observe; p <= migrate.Clean; p++ {
+			for to := migrate.Observe; to <= migrate.Clean; to++ {
+				if !adjacent(p, to) || p == migrate.Clean {
+					continue
+				}
+				f := orderly(p)
+				f.claims.Gone = true
+				c.claim(&f.claims)
+				before := f.fleet()
+				for _, seen := range []time.Duration{c.not, c.against} {
+					c.saw(&f.sighting, Fact{Time: seen, Basis: "measured", At: judged, Who: "10.0.0.7:1"})
+					g := judge(f, to)
+					var want []string
+					if seen == c.against && (rule != "idle" || asksIdle(to)) {
+						want = []string{"claim"}
+					}
+					closed(t, &g, want...)
+					if after := f.fleet(); after != before {
+						t.Errorf("%s: %+v became %+v", rule, before, after)
+					}
+					i := slices.IndexFunc(f.claimed(), func(c Claim) bool { return c.Rule == rule })
+					if against := f.claimed()[i].Against; (against == "") != (seen == c.not) {
+						t.Errorf("%s: status says %q", rule, against)
+					}
+				}
+			}
 		}
+	}
+}
+
+// What was seen claims nothing, however long it was watched.
+func TestNothingSeenIsAClaim(t *testing.T) {
+	f := orderly(migrate.Observe)
+	f.record.Fleet, f.claims = migrate.Fleet{}, Claims{}
+	for _, c := range contradictions {
+		c.saw(&f.sighting, Fact{Time: c.against, Basis: "measured", At: judged})
+	}
+	fleet := f.fleet()
+	want := migrate.Fleet{Lease: migrate.Known{Time: f.dialect.Lease, Source: migrate.Default}}
+	if fleet != want {
+		t.Errorf("%+v", fleet)
 	}
 }

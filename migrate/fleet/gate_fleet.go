@@ -9,118 +9,151 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// quantity is one of the times of the old clients, with all that was claimed,
-// recorded and seen of it.
+// quantity is one of the times of the old clients: what was claimed of it, and
+// what was seen that contradicts a claim.
 type quantity struct {
-	name     string
-	into     *migrate.Known
-	recorded migrate.Known
-	claimed  time.Duration // as in Claims
-	seen     Fact
-	least    bool // a smaller time that was seen refutes it
-	hint     bool // what was seen does not bound what was not seen
-
-	guaranteed Fact // upper bound for every client
-	proved     Fact // lower bound
+	rule, flag string
+	what       string // for people
+	into       *migrate.Known
+	claimed    time.Duration // as in Claims
+	recorded   migrate.Known
+	seen       Fact
+	least      bool   // a smaller time contradicts the claim, not a greater one
+	means      string // what seen says, with a verb for its time
+	takeover   bool   // of use only in dialects with takeovers
+	optional   bool   // no gate asks for it
 }
 
-// quantities are the rows of the table that fleet evaluates. Clocks compared
-// with the server's have a table of their own, see clockBounds.
+// quantities are the rows of the table that fleet evaluates.
 func (f *facts) quantities(out *migrate.Fleet) []quantity {
-	r, s, c := under(f.record.Fleet, f.server.runID), f.sighting, f.claims
+	r, s, c := f.record.Record, f.sighting, f.claims
+	behind, ahead, apart := s.clocks(*out)
 	return []quantity{
-		{name: "the smallest lease", into: &out.Lease, recorded: r.Lease, seen: s.Lease, claimed: c.Lease,
-			least: true},
-		{name: "the greatest lease", into: &out.Greatest, recorded: r.Greatest, seen: s.Greatest,
-			claimed: c.Greatest},
-		{name: "the spread", into: &out.Spread, recorded: r.Spread, claimed: c.Spread, guaranteed: s.Spread,
-			proved: s.Proved},
-		{name: "the gap", into: &out.Gap, recorded: r.Gap, seen: s.Gap, claimed: c.Gap, hint: true},
-		{name: "the longest job", into: &out.Job, recorded: r.Job, seen: s.Job, claimed: c.Job},
+		{rule: "lease", flag: "--lease", what: "the old clients' smallest lease",
+			into: &out.Lease, claimed: c.Lease, recorded: r.Fleet.Lease,
+			seen: s.Lease, least: true, means: "a lease of %v was seen"},
+		{rule: "greatest", flag: "--greatest", what: "the old clients' greatest lease",
+			into: &out.Greatest, claimed: c.Greatest, recorded: r.Fleet.Greatest,
+			seen: s.Greatest, means: "a lease of %v was seen"},
+		{rule: "spread", flag: "--spread", takeover: true,
+			what: "the clock spread of the old clients (how far their clocks are apart at most)",
+			into: &out.Spread, claimed: c.Spread, recorded: r.Fleet.Spread,
+			seen: apart, means: "clocks of old clients were at least %v apart"},
+		{rule: "gap", flag: "--gap", takeover: true,
+			what: "the gap (the longest time from an old client's clock reading to its GETSET, pauses included)",
+			into: &out.Gap, claimed: c.Gap, recorded: r.Fleet.Gap,
+			seen: s.Gap, means: "an attempt took %v"},
+		{rule: "job", flag: "--job", what: "the old clients' longest job",
+			into: &out.Job, claimed: c.Job, recorded: r.Fleet.Job,
+			seen: s.Job, means: "a lock was held for %v"},
+		{rule: "idle", flag: "--idle", what: "the longest pause between two attempts of one old client",
+			into: &out.Idle, claimed: c.Idle, recorded: r.Fleet.Idle, optional: true,
+			seen: s.Pause, means: "%v passed between two attempts on a key"},
+		{rule: "behind", flag: "--behind", takeover: true, optional: true,
+			what: "how far the slowest old client's clock is behind the server's at most",
+			into: &out.Behind, claimed: c.Behind, recorded: r.Fleet.Behind,
+			seen:  greater(behind, lowerBound(r.SawBehind)),
+			means: "the clock of an old client was at least %v behind the server's"},
+		{rule: "ahead", flag: "--ahead", takeover: true, optional: true,
+			what: "how far the fastest old client's clock is ahead of the server's at most",
+			into: &out.Ahead, claimed: c.Ahead, recorded: r.Fleet.Ahead,
+			seen:  greater(ahead, lowerBound(r.SawAhead)),
+			means: "the clock of an old client was at least %v ahead of the server's"},
 	}
 }
 
-// fleet joins what is recorded, seen and claimed, and returns the claims that
-// what was seen refutes. An inferred time is only a hint. A lease guessed too
-// long would allow getsetlock clients longer leases than rule 4 does; one
-// guessed too short would end a window too early.
-func (f *facts) fleet() (migrate.Fleet, []Finding) {
+// lowerBound is the fact that a record has of a clock.
+func lowerBound(d time.Duration) Fact {
+	if d <= 0 {
+		return Fact{}
+	}
+	return Fact{Time: d, Basis: string(census.Measured)}
+}
+
+// fleet returns what is claimed of the old clients: by this call, else by the
+// record. What was seen is no claim.
+//
+// The smallest lease has the dialect's own as a default. It limits the leases
+// of getsetlock clients, and permits nothing. The greatest lease defaults to
+// the smallest where that is claimed, and is unknown otherwise.
+func (f *facts) fleet() migrate.Fleet {
 	var out migrate.Fleet
-	var refuted []Finding
-	for _, q := range f.quantities(&out) {
-		*q.into = q.known()
-		refuted = append(refuted, q.refuted(*q.into)...)
+	all := f.quantities(&out)
+	for _, q := range all {
+		*q.into = q.recorded
+		if q.claimed != 0 {
+			*q.into = migrate.Known{Time: dialect.Bound(q.claimed), Source: migrate.Claimed}
+		}
 	}
 	if out.Lease.Source == migrate.Unknown && f.dialect.Lease > 0 {
 		out.Lease = migrate.Known{Time: f.dialect.Lease, Source: migrate.Default}
 	}
-	if out.Greatest.Source == migrate.Unknown || out.Greatest.Time < out.Lease.Time {
-		out.Greatest = out.Lease
+	if unsaid(out.Greatest) || out.Greatest.Time < out.Lease.Time {
+		if out.Greatest = out.Lease; unsaid(out.Lease) {
+			out.Greatest = migrate.Known{}
+		}
 	}
-	return out, append(refuted, f.clocks(&out)...)
+	return out
 }
 
-// told returns the claim, else what the record has, else what was seen.
-func (q quantity) told() migrate.Known {
-	said := q.recorded.Source != migrate.Unknown
-	switch {
-	case q.claimed != 0:
-		return migrate.Known{Time: dialect.Bound(q.claimed), Source: migrate.Claimed}
-	case said && (q.recorded.Source != migrate.Default || !proves(q.seen)):
-		return q.recorded
-	case q.seen.Basis == string(census.Given):
-		return migrate.Known{Time: q.seen.Time, Source: migrate.Claimed} // the watcher was given it
-	case proves(q.seen) && (said || !q.hint):
-		return measured(q.seen)
-	}
-	return migrate.Known{}
-}
-
-// known returns what told returns, with two exceptions. A guaranteed bound
-// replaces an unknown value or a smaller measured one. A time that was seen
-// replaces a measured value that excludes it. A claim is never replaced.
-func (q quantity) known() migrate.Known {
-	k := q.told()
-	if g := q.guaranteed; proves(g) &&
-		(k.Source == migrate.Unknown || k.Source == migrate.Measured && g.Time > k.Time) {
-		k = measured(g)
-	}
-	if k.Source == migrate.Measured && q.beyond(k) {
-		k = measured(q.seen)
-	}
-	return k
-}
-
-func measured(f Fact) migrate.Known { return migrate.Known{Time: f.Time, Source: migrate.Measured} }
-
-// beyond reports whether a time was seen that k excludes: a smaller one where
-// least is set, else a greater one.
-func (q quantity) beyond(k migrate.Known) bool {
+// against says what was seen that contradicts the claim; empty where nothing
+// does.
+func (q quantity) against() string {
+	k := *q.into
+	beyond := q.seen.Time > k.Time
 	if q.least {
-		return proves(q.seen) && q.seen.Time < k.Time
+		beyond = q.seen.Time < k.Time
 	}
-	return proves(q.seen) && q.seen.Time > k.Time
+	if k.Source == migrate.Unknown || !proves(q.seen) || !beyond {
+		return ""
+	}
+	return q.saw()
 }
 
-// refuted says why k cannot be true. It is empty where nothing refutes k.
-func (q quantity) refuted(k migrate.Known) []Finding {
-	switch {
-	case k.Source == migrate.Unknown:
-	case q.proved.Time > k.Time:
-		return []Finding{{Rule: "claim", Seen: q.proved.At, Detail: fmt.Sprintf(
-			"%s %v is refuted: clocks of old clients were at least %v apart; set the true value", q.name, k,
-			q.proved.Time)}}
-	case k.Source != migrate.Measured && q.beyond(k):
-		return []Finding{{Rule: "claim", Seen: q.seen.At, Detail: fmt.Sprintf(
-			"%s %v is refuted: %v was seen%s; set the true value", q.name, k, q.seen.Time, by(q.seen.Who))}}
+// anew is what else mends a contradiction by clocks: they are compared by what
+// is claimed of leases and attempts, and what was seen is kept.
+func (q quantity) anew() string {
+	if q.rule != "spread" && q.rule != "behind" && q.rule != "ahead" {
+		return ""
 	}
-	return nil
+	return ", or, where a claimed lease or gap was wrong, correct that and forget what was seen by it: status --forget-evidence"
 }
 
-// proves reports that a fact was measured or given, and not guessed.
-func proves(f Fact) bool {
-	return f.Basis == string(census.Measured) || f.Basis == string(census.Given)
+// saw says what was seen, and what else would explain it.
+func (q quantity) saw() string {
+	text := fmt.Sprintf(q.means, q.seen.Time) + by(q.seen.Who)
+	if q.seen.Note != "" {
+		text += " (" + q.seen.Note + ")"
+	}
+	return text
 }
+
+// Claim is a time of the old clients that an operator claimed.
+type Claim struct {
+	Rule    string // one word that scripts may compare
+	Flag    string // the flag that claims it
+	What    string // for people
+	Time    time.Duration
+	Against string // what was seen that contradicts it; empty where nothing does
+}
+
+// claimed lists the claims, each with what contradicts it.
+func (f *facts) claimed() []Claim {
+	out := f.fleet()
+	var list []Claim
+	for _, q := range f.quantities(&out) {
+		if q.into.Source == migrate.Claimed {
+			list = append(list, Claim{q.rule, q.flag, q.what, q.into.Time, q.against()})
+		}
+	}
+	return list
+}
+
+// proves reports that a fact was measured, and not guessed.
+func proves(f Fact) bool { return f.Basis == string(census.Measured) }
+
+// unsaid reports that nobody claimed a time.
+func unsaid(k migrate.Known) bool { return k.Source != migrate.Claimed }
 
 func by(who string) string {
 	if who == "" {
@@ -140,41 +173,83 @@ func dialectTerms(fl migrate.Fleet) dialect.Terms {
 	return fl.Terms()
 }
 
-// term is one of the times of the old clients, with its names in reports and
-// flags.
-type term struct {
-	name, flag, rule string
-	known            migrate.Known
-	seen             Fact
-	takeover         bool // needed only in dialects with takeovers
-}
-
-// terms asks for the times of the old clients, and checks the leases of members
-// against them.
+// terms asks for the claims that the step needs, and blocks for those that what
+// was seen contradicts. It checks the leases and bounds of members.
 func (b *builder) terms(to migrate.Phase) {
-	fleet, refuted := b.fleet()
-	b.gate.Blocks = append(b.gate.Blocks, refuted...)
-	seen := b.sighting
-	for _, t := range []term{
-		{"the old clients' smallest lease", "--lease", "lease", fleet.Lease, seen.Lease, false},
-		{"the old clients' greatest lease", "--greatest", "greatest", fleet.Greatest, seen.Greatest, false},
-		{"the clock spread of the old clients (how far their clocks are apart at most)", "--spread", "spread",
-			fleet.Spread, seen.Spread, true},
-		{"the gap (the longest time from an old client's clock reading to its GETSET, pauses included)",
-			"--gap", "gap", fleet.Gap, seen.Gap, true},
-		{"the old clients' longest job", "--job", "job", fleet.Job, seen.Job, false},
-	} {
-		b.term(t, b.record.Phase == migrate.Observe && to == migrate.Dual &&
-			(!t.takeover || b.dialect.HasTakeover()))
+	fleet := b.fleet()
+	all := b.quantities(&fleet)
+	asks := b.record.Phase == migrate.Observe && to == migrate.Dual
+	for _, q := range all {
+		if !q.takeover || b.dialect.HasTakeover() {
+			b.term(q, asks && !q.optional)
+		}
+		// A claim that what was seen contradicts closes each gate, but idle
+		// only those that go by it: an old client that was shut out may try
+		// once more.
+		if why := q.against(); why != "" && (q.rule != "idle" || asksIdle(to)) {
+			b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: "claim", Seen: q.seen.At, Detail: fmt.Sprintf(
+				"%s, %v, is contradicted: %s; set the true value by %s%s", q.what, *q.into, why, q.flag,
+				q.anew())})
+		}
 	}
-	if p := seen.Proved; p.Known() {
-		b.noteAt(p.At, "spread", "seen so far: no less than %v", p.Time)
-	}
-	b.clockEvidence(fleet)
+	b.actsByLess(all)
 	b.askLeaseAgain(fleet.Lease)
 	b.leaseRule(fleet, to)
 	if n := b.sighting.DoubleGrants; n > 0 && to == migrate.Dual {
 		b.note("double-grants", "two old clients held one lock at once, %d times: in this dialect they do not exclude each other, and a getsetlock client may enter alongside such a pair", n)
+	}
+}
+
+// term notes what is known of one time. Where the time is needed and unknown,
+// it blocks.
+func (b *builder) term(q quantity, needed bool) {
+	guessed := q.seen.Known() && !proves(q.seen)
+	switch k := *q.into; {
+	case needed && guessed && b.missing(q):
+		b.block(q.rule, "%s is unknown: the writes look like %v (%s), which is a guess; look it up where the old clients are configured, and set %s",
+			q.what, q.seen.Time, q.seen.Basis, q.flag)
+	case needed && b.missing(q):
+		b.block(q.rule, "%s is unknown: set %s", q.what, q.flag)
+	case k.Source == migrate.Claimed:
+		b.claim(q.rule, "%s: %v", q.what, k.Time)
+	case k.Source == migrate.Default:
+		b.note(q.rule, "%s: %v", q.what, k)
+	case q.rule == "behind" && len(b.rights) == 0: // by rights it may close one
+		b.note(q.rule, "%s is unknown, which closes no gate: a lock that a crashed old client left is taken over only after its bytes were seen for a greatest lease, and never where that is unknown", q.what)
+	case q.rule == "ahead":
+		b.note(q.rule, "%s is unknown, which closes no gate: a stamp of a getsetlock client lies a day beyond the end of its lease", q.what)
+	}
+	if q.seen.Known() {
+		b.noteAt(q.seen.At, q.rule, "seen so far: %s (%s)%s", fmt.Sprintf(q.means, q.seen.Time), q.seen.Basis,
+			by(q.seen.Who))
+	}
+}
+
+// missing reports that a time still has to be claimed. Once the smallest lease
+// is, the greatest one is the same unless something says otherwise, such as a
+// guess that is greater.
+func (b *builder) missing(q quantity) bool {
+	if q.rule != "greatest" {
+		return unsaid(*q.into)
+	}
+	return !unsaid(*q.into) && q.seen.Known() && !proves(q.seen) && q.seen.Time > q.into.Time &&
+		q.claimed == 0 && unsaid(q.recorded)
+}
+
+// actsByLess blocks for each member whose Behind or Ahead is smaller than what
+// was seen: it may take over a lock that an old client still holds.
+func (b *builder) actsByLess(all []quantity) {
+	for _, m := range b.members() {
+		for _, q := range all {
+			acts := map[string]time.Duration{"behind": m.Behind, "ahead": m.Ahead}[q.rule]
+			acted, known := dialect.Claimed(acts)
+			if m.err != nil || !m.Leaving.IsZero() || !known || !proves(q.seen) || q.seen.Time <= acted {
+				continue
+			}
+			b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: q.rule, Seen: q.seen.At, Detail: fmt.Sprintf(
+				"member %s acts by %s %v, and %s: it takes its bound for unknown with the heartbeat after status --watch has written that into the record; if no watcher runs, start the member again with a greater %s or with none",
+				m.who(), q.flag, acted, q.saw(), q.flag)})
+		}
 	}
 }
 
@@ -199,54 +274,6 @@ func (b *builder) askLeaseAgain(known migrate.Known) {
 		known.Time, by(looks.Who), looks.Time)})
 }
 
-// unsaid reports that nobody claimed or measured a time.
-func unsaid(k migrate.Known) bool {
-	return k.Source == migrate.Unknown || k.Source == migrate.Default
-}
-
-// guessed reports that a time was inferred from what was seen.
-func (t term) guessed() bool { return t.seen.Known() && !proves(t.seen) }
-
-// missing reports that a time still has to be measured or claimed.
-func (b *builder) missing(t term) bool {
-	if t.rule != "greatest" {
-		return unsaid(t.known)
-	}
-	// The greatest lease is the smallest one unless something says otherwise,
-	// such as a guess that is greater.
-	return t.guessed() && t.seen.Time > t.known.Time && b.claims.Greatest == 0 &&
-		unsaid(b.record.Fleet.Greatest)
-}
-
-// term notes what is known of one time. Where the time is needed and unknown,
-// it blocks.
-func (b *builder) term(t term, needed bool) {
-	switch {
-	case needed && b.missing(t):
-		b.ask(t)
-	case t.known.Source == migrate.Claimed:
-		b.claim(t.rule, "%s: %v", t.name, t.known.Time)
-	case t.known.Source != migrate.Unknown:
-		b.note(t.rule, "%s: %v", t.name, t.known)
-	}
-	if t.seen.Known() {
-		b.noteAt(t.seen.At, t.rule, "seen so far: %v (%s)%s", t.seen.Time, t.seen.Basis, by(t.seen.Who))
-	}
-}
-
-// ask blocks until a time is measured or claimed.
-func (b *builder) ask(t term) {
-	switch {
-	case t.guessed():
-		b.block(t.rule, "%s is unknown: the writes look like %v (%s), which is no measurement; look it up where the old clients are configured, and set %s",
-			t.name, t.seen.Time, t.seen.Basis, t.flag)
-	case t.rule == "lease":
-		b.block(t.rule, "%s is unknown: set %s; what status --watch infers is only a hint", t.name, t.flag)
-	default:
-		b.block(t.rule, "%s is unknown: measure it (status --watch) or set %s", t.name, t.flag)
-	}
-}
-
 // leaseRule blocks for members whose leases are longer than the old clients'
 // times allow. A stalled loser may leave its stamp over a guard, and the
 // member's lease must end before another old client may take that stamp over.
@@ -259,9 +286,9 @@ func (b *builder) leaseRule(fleet migrate.Fleet, to migrate.Phase) {
 		b.note("honest", "the old clients' longest job (%v) exceeds %v (lease + slack - spread - gap): such a job loses its lock to the next client, old or getsetlock, as it does today", fleet.Job.Time, longest)
 	}
 	for _, m := range b.members() {
-		if m.err == nil && m.TTL > longest {
-			b.block("lease-rule", "member %s takes leases of %v; with the old clients' lease of %v, spread of %v and gap of %v a lease must not exceed %v: configure the member for shorter leases",
-				m.who(), m.TTL, fleet.Lease.Time, fleet.Spread.Time, fleet.Gap.Time, longest)
+		if m.err == nil && m.First > longest {
+			b.block("lease-rule", "member %s takes leases of %v before modern; with the old clients' lease of %v, spread of %v and gap of %v a lease must not exceed %v: configure the member for shorter leases",
+				m.who(), m.First, fleet.Lease.Time, fleet.Spread.Time, fleet.Gap.Time, longest)
 		}
 	}
 }

@@ -63,13 +63,24 @@ func (b *builder) readable(m seat) bool {
 	return m.err == nil
 }
 
-// alive blocks for a member that is leaving, has vanished, or whose heartbeat
-// lies ahead of the server's clock.
+// alive blocks for a member that has vanished, or whose heartbeat lies ahead of
+// the server's clock. A member that is leaving is neither: it takes no lock any
+// more, so only the phases of the leases that it left to their TTL count. One
+// that does not say which these are blocks.
 func (b *builder) alive(m seat) bool {
 	switch {
 	case !m.Leaving.IsZero():
-		b.blockFor(m.left(b.now), "leaving", "member %s is leaving until %v: it left a lock to its TTL",
-			m.who(), m.Leaving.Format("2006-01-02 15:04:05Z"))
+		until := m.Leaving.Format("2006-01-02 15:04:05Z")
+		switch {
+		case m.Epoch > b.record.Epoch:
+			b.outdated(m)
+		case len(m.Leases) == 0:
+			b.blockFor(m.left(b.now), "leaving", "member %s is leaving until %v: it left a lock to its TTL",
+				m.who(), until)
+		default:
+			b.noteAt(m.Seen, "leaving", "member %s takes no lock any more, and what it holds ends by %v: %s",
+				m.who(), until, leasesWords(m.Leases))
+		}
 	case m.ahead(b.now) && !m.vanished(b.now):
 		b.block("clock", "member %s: its heartbeat lies %v ahead of the server's clock, which was set back: wait for the next heartbeat, then look again; a call with --go --wait %v or more finds out whether one comes", m.who(), m.Seen.Sub(b.now).Round(time.Millisecond), record.BeatsMissed*m.Every+2*lookEvery)
 	case m.vanished(b.now):
@@ -151,7 +162,7 @@ func (b *builder) leases(from, to migrate.Phase) {
 			sort.Strings(who[p])
 			b.blockFor(longest[p], "leases",
 				"leases of phase %v still run (%d, of %s): their jobs have to end first", p, n,
-				strings.Join(who[p], ", "))
+				someOf(who[p]))
 		}
 	}
 }
@@ -159,7 +170,7 @@ func (b *builder) leases(from, to migrate.Phase) {
 // probes blocks until every member has run the scripts that dual needs.
 func (b *builder) probes() {
 	for _, m := range b.members() {
-		if m.err != nil {
+		if m.err != nil || !m.Leaving.IsZero() {
 			continue
 		}
 		switch m.Probe {

@@ -1,23 +1,24 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // takes are the commands by which old clients of a dialect take a lock.
-// Getsetlock clients send neither SETNX nor GETSET, so all users may lose the
-// right to those. They do need SET.
 func takes(d dialect.Dialect) []string {
 	if d.Acquire == dialect.AcquireSetnx {
 		return []string{"SETNX", "GETSET"}
@@ -25,14 +26,9 @@ func takes(d dialect.Dialect) []string {
 	return []string{"SET"}
 }
 
-// aclLine is the ACL command that removes a user's right to take locks.
-func aclLine(d dialect.Dialect, user string) string {
-	line := "ACL SETUSER " + user
-	for _, command := range takes(d) {
-		line += " -" + strings.ToLower(command)
-	}
-	return line
-}
+// aclLine is the ACL command that removes a user's right to take locks. DEL
+// stays, so that a client that holds a lock can still release it.
+func aclLine(user string) string { return "ACL SETUSER " + user + " -@write -@scripting +del" }
 
 // rights is what the server says of a user that old clients log in as.
 type rights struct {
@@ -42,43 +38,141 @@ type rights struct {
 	last    time.Time // time of the last refused attempt
 }
 
-// readRights asks the server what these users may do. A command refused by ACL
-// never appears in MONITOR and moves no count, so the server's own word is the
-// evidence.
-func readRights(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time,
-	users []string) []rights {
+// readRights asks the server what these users may do with the keys. A command
+// refused by ACL never appears in MONITOR and moves no count, so the server's
+// own word is the evidence.
+func readRights(ctx context.Context, mux *wire.Mux, d dialect.Dialect, now time.Time, keys, users []string,
+) []rights {
+	if len(users) == 0 {
+		return nil
+	}
+	writers, err := readWriters(mux.Do(ctx, "COMMAND"))
 	var out []rights
 	for _, user := range users {
 		r := rights{user: user}
-		r.trouble = mayTake(ctx, mux, namespace, d, user)
+		if r.trouble = fmt.Sprint(err); err == nil {
+			r.trouble = mayWrite(ctx, mux, user, writers, keys)
+		}
 		r.logged(ctx, mux, d, now)
 		out = append(out, r)
 	}
 	return out
 }
 
-// mayTake says why a user may still take a lock of the namespace; empty where
-// it may not.
-func mayTake(ctx context.Context, mux *wire.Mux, namespace string, d dialect.Dialect, user string) string {
-	name, _ := scope.Namespace(namespace, d.KeyEncoding).Sight("rights")
-	key, err := d.EncodeKey(name)
-	if err != nil {
-		return err.Error()
+// keysAsked are the keys about which the server is asked what a user may do: a
+// made-up one that begins with the namespace and its separator, and some that a
+// watcher saw. A user who may send a command for other keys is not refused the
+// command, whichever key is asked about.
+func (f *facts) keysAsked() []string {
+	name := f.namespace
+	if last, _ := utf8.DecodeLastRuneInString(name); unicode.IsLetter(last) || unicode.IsDigit(last) {
+		name += ":"
 	}
-	for _, command := range takes(d) {
-		args := []any{"DRYRUN", user, command, key, "1"}
-		if command == "SET" {
-			args = append(args, "NX")
+	var keys []string
+	if made, err := f.dialect.EncodeKey(name + "gsl-rights"); err == nil {
+		keys = append(keys, made)
+	}
+	for _, k := range f.sighting.Keys[:min(len(f.sighting.Keys), mostNames)] {
+		keys = append(keys, k.Key)
+	}
+	return keys
+}
+
+// collections are the categories of commands that write values other than
+// strings. removers write no value, and old clients may need them to release.
+var (
+	collections = []string{"@hash", "@list", "@set", "@sortedset", "@stream", "@geo"}
+	removers    = []string{"del", "unlink", "expire", "pexpire", "expireat", "pexpireat", "persist"}
+)
+
+var errNoDryrun = errors.New(
+	"the server knows no ACL DRYRUN (Redis 7 and Valkey do): watch for --idle instead")
+
+// writer is a command that could leave a value on a lock's key.
+type writer struct {
+	name string
+	args int // number of its arguments, at least
+}
+
+// readWriters reads them from the server's table of commands: those that write
+// and have keys, and those that run scripts.
+func readWriters(table any, err error) ([]writer, error) {
+	rows, err := redis.Values(table, err)
+	if err != nil {
+		return nil, fmt.Errorf("COMMAND: %w", err)
+	}
+	var writers []writer
+	for _, raw := range rows {
+		row, err := redis.Values(raw, nil)
+		if err != nil || len(row) < 7 {
+			return nil, errNoDryrun
 		}
-		answer, err := redis.String(mux.Do(ctx, "ACL", args...))
+		name, _ := redis.String(row[0], nil)
+		arity, _ := redis.Int(row[1], nil)
+		flags, _ := redis.Strings(row[2], nil)
+		first, _ := redis.Int(row[3], nil)
+		of, _ := redis.Strings(row[6], nil)
+		keyed := first > 0 || slices.Contains(flags, "movablekeys")
+		writes := slices.Contains(flags, "write") ||
+			slices.Contains(of, "@scripting") && !slices.Contains(flags, "readonly")
+		other := slices.ContainsFunc(of, func(c string) bool { return slices.Contains(collections, c) })
+		if keyed && writes && !other && !slices.Contains(removers, name) {
+			writers = append(writers, writer{name, max(arity, -arity) - 1})
+		}
+	}
+	slices.SortFunc(writers, func(a, b writer) int { // SET first
+		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
+	})
+	return writers, nil
+}
+
+// mayWrite says why a user may still write one of the keys; empty where it may
+// not. Only the refusal of a command counts. A refused key says that the user
+// may send the command elsewhere, and so that the keys asked about may be the
+// wrong ones.
+func mayWrite(ctx context.Context, mux *wire.Mux, user string, writers []writer, keys []string) string {
+	described, err := redis.Values(mux.Do(ctx, "ACL", "GETUSER", user))
+	switch {
+	case errors.Is(err, redis.ErrNil):
+		return "the server knows no such user"
+	case err != nil:
+		return fmt.Sprintf("ACL GETUSER %s: %v", user, err)
+	}
+	words := strings.Fields(fmt.Sprintf("%s", described))
+	var cmds []wire.Command
+	for _, w := range writers {
+		for _, rule := range words {
+			if strings.HasPrefix(rule, "+"+w.name+"|") {
+				return fmt.Sprintf("its rule %s lets %s through for that argument: %s", rule, w.name,
+					aclLine(user))
+			}
+		}
+		for _, key := range keys {
+			args := []any{"DRYRUN", user, w.name}
+			for range w.args {
+				args = append(args, key)
+			}
+			cmds = append(cmds, wire.Cmd("ACL", args...))
+		}
+	}
+	var allowed []string
+	for i, reply := range mux.Batch(ctx, cmds) {
+		command, key := strings.ToUpper(writers[i/len(keys)].name), keys[i%len(keys)]
+		answer, err := redis.String(reply.Value, reply.Err)
 		switch {
-		case wire.IsUnknownCommand(err), err != nil && strings.Contains(err.Error(), "nknown subcommand"):
-			return "the server knows no ACL DRYRUN (Redis 7 and Valkey do): watch for --idle instead"
+		case wire.IsUnknownCommand(err):
+			return errNoDryrun.Error()
 		case err != nil:
 			return fmt.Sprintf("ACL DRYRUN %s %s: %v", user, command, err)
 		case answer == "OK":
-			return fmt.Sprintf("it may still send %s: %s", command, aclLine(d, user))
+			allowed = append(allowed, command)
+		case !strings.HasSuffix(strings.ToUpper(answer), "NO PERMISSIONS TO RUN THE '"+command+"' COMMAND"):
+			return fmt.Sprintf("ACL DRYRUN %s %s %q answers %q, which refuses no command, so the user may send %s elsewhere: %s", user, command, key, answer, command, aclLine(user))
 		}
+	}
+	if allowed = slices.Compact(allowed); len(allowed) > 0 {
+		return fmt.Sprintf("it may still send commands that could write a lock's key (%d, as %s): %s",
+			len(allowed), strings.Join(allowed[:min(len(allowed), mostNames)], ", "), aclLine(user))
 	}
 	return ""
 }
@@ -143,8 +237,7 @@ func (b *builder) taken() bool {
 			b.block("rights", "user %s: %s", r.user, r.trouble)
 			continue
 		}
-		b.note("rights", "user %s may send none of %s, by ACL DRYRUN", r.user,
-			strings.Join(takes(b.dialect), ", "))
+		b.note("rights", "user %s may send no command that could write a lock's key, by ACL DRYRUN", r.user)
 		if r.refused > 0 {
 			b.noteAt(r.last, "rights", "%d attempts of user %s were refused, by ACL LOG", r.refused, r.user)
 		}

@@ -20,8 +20,35 @@ func (b *builder) oneTarget() {
 		b.block("target", "members compose their locks with different targets, and would hold together in clean: %s; replace them until all name the same in MemberConfig.Target (those that cannot compose too), or none does",
 			strings.Join(b.byTarget(), "; "))
 	case target != "":
-		b.claim("target", "every member composes its locks with the target that it calls %q", target)
+		b.sights(target)
 	}
+}
+
+// sights blocks until every member has seen that its target is that of all
+// others: it was refused there by what one member holds. The name alone proves
+// nothing, since two stores may have one name.
+func (b *builder) sights(target string) {
+	saw := map[string][]string{}
+	for _, m := range b.members() {
+		if m.err == nil && m.Leaving.IsZero() {
+			saw[m.Sight] = append(saw[m.Sight], m.who())
+		}
+	}
+	if blind := saw[""]; len(blind) > 0 {
+		b.block("target", "whether %q is one target for all is not known: %s has not been refused there by what another member holds; see what its scripts say", target, someOf(blind))
+		return
+	}
+	var seen []string
+	for id, names := range saw {
+		seen = append(seen, fmt.Sprintf("what member %s holds, by %s", id, someOf(names)))
+	}
+	if slices.Sort(seen); len(seen) > 1 {
+		b.block("target", "whether %q is one target for all is not known yet: members were refused there by different members: %s; it is asked again at each heartbeat", target, strings.Join(seen, "; "))
+		return
+	}
+	b.note("target",
+		"every member composes its locks with the target that it calls %q, and was refused there by %s",
+		target, strings.Join(seen, ""))
 }
 
 // target is the target that all members name; empty where none names one. It
@@ -49,6 +76,9 @@ func (f *facts) actsByTarget() (name string, blocks []Finding) {
 			there.survey.members = append(there.survey.members, m)
 		}
 	}
+	if len(there.survey.members) == 0 {
+		there = *f // nobody knows a phase, and all wait for the record
+	}
 	name, same := there.target()
 	if !same {
 		blocks = append(blocks, Finding{Rule: "target", Detail: fmt.Sprintf(
@@ -68,7 +98,7 @@ func (f *facts) byTarget() []string {
 	}
 	var out []string
 	for target, names := range who {
-		out = append(out, fmt.Sprintf("%s by %s", targetWords(target), strings.Join(names, ", ")))
+		out = append(out, fmt.Sprintf("%s by %s", targetWords(target), someOf(names)))
 	}
 	slices.Sort(out)
 	return out
@@ -106,7 +136,8 @@ func (d *desk) joined(ctx context.Context, before *facts, to migrate.Phase, done
 	b := &builder{facts: f, gate: judge(f, to)}
 	if b.gate.Open {
 		b.gate.Open = false
-		b.block("raced", "a member with another target was there while this gate was judged: look again before you go on")
+		b.block("raced",
+			"a member with another target was there while this gate was judged: look again before you go on")
 	}
 	r := d.report(f)
 	r.Gate, r.Notes = &b.gate, done

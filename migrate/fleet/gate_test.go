@@ -39,7 +39,7 @@ func orderly(p migrate.Phase) *facts {
 		sighting: Sighting{
 			Format: sightingFormat, Observer: "a", From: judged.Add(-time.Hour),
 			Until: judged.Add(-time.Second),
-			Quiet: map[Watch]time.Duration{WatchStats: time.Hour},
+			Quiet: time.Hour, QuietUntil: judged.Add(-time.Second),
 		},
 		server: serverInfo{policy: "noeviction", known: true},
 		nonce:  testNonce,
@@ -81,8 +81,8 @@ func TestPlanShowsTheNightlyClient(t *testing.T) {
 	short := f.road(&Report{})
 	f.claims.Idle = 25 * time.Hour
 	long := f.road(&Report{})
-	if d := long.Wait - short.Wait; d != 2*(25*time.Hour-needed) || long.Idle.Time != 25*time.Hour {
-		t.Errorf("the road is %v longer, idle %v", d, long.Idle)
+	if d := long.Wait - short.Wait; d != 2*(25*time.Hour-needed) || long.Fleet.Idle.Time != 25*time.Hour {
+		t.Errorf("the road is %v longer, idle %v", d, long.Fleet.Idle)
 	}
 	if needs := strings.Join(long.Legs[0].Needs, "\n"); !strings.Contains(needs,
 		"25h0m0s without an attempt") {
@@ -112,6 +112,12 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 			f.sighting.Keys = []SightedKey{
 				{Key: "k", LastWrite: &Touch{At: judged.Add(-time.Minute), What: "acquired"}}}
 		}, migrate.Clean, []string{"old-clients"}},
+		"a clock that is behind may hold": {[]rights{{user: "old"}},
+			func(f *facts) { f.survey.Past.add("k") }, migrate.Clean, []string{"live"}},
+		"no clock is": {[]rights{{user: "old"}}, func(f *facts) {
+			f.claims.Behind = time.Second
+			f.survey.Past.add("k")
+		}, migrate.Clean, nil},
 		"nobody was asked": {nil, nil, migrate.Clean, []string{"idle", "window"}},
 	} {
 		f := orderly(c.to - 1)
@@ -123,7 +129,7 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 		closed(t, &g, c.rules...)
 		line := fmt.Sprint(g)
 		if says := strings.Contains(line,
-			"ACL SETUSER USER -setnx -getset"); says != (name == "nobody was asked") {
+			"ACL SETUSER USER -@write -@scripting"); says != (name == "nobody was asked") {
 			t.Errorf("%s: it prints the line %v: %s", name, says, line)
 		}
 		if name == "refused" && (!strings.Contains(line, "3 attempts of user old were refused") ||
@@ -221,7 +227,7 @@ var disorders = map[string]disorder{
 		f.record.Fleet.Greatest, f.sighting.Greatest = migrate.Known{}, inferred(90*time.Second)
 	}, []string{"greatest"}},
 	"a spread only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
-		f.record.Fleet.Spread, f.sighting.Spread = migrate.Known{}, inferred(time.Second)
+		f.record.Fleet.Spread, f.sighting.Proved = migrate.Known{}, inferred(time.Second)
 	}, []string{"spread"}},
 	"a job only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
 		f.record.Fleet.Job, f.sighting.Job = migrate.Known{}, inferred(time.Second)
@@ -239,7 +245,7 @@ var disorders = map[string]disorder{
 		func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} },
 		[]string{"claim"}},
 	"a lease of ours against the rule": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].TTL = 59 * time.Second },
+		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].First = 59 * time.Second },
 		[]string{"lease-rule"}},
 	"two dialects": {
 		migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} },
@@ -269,7 +275,7 @@ var disorders = map[string]disorder{
 		[]string{"window"}},
 	"a window too short": {
 		migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.sighting.Quiet[WatchStats] = needed - time.Millisecond }, []string{"window"}},
+		func(f *facts) { f.sighting.Quiet = needed - time.Millisecond }, []string{"window"}},
 	"a window of the phase before": {
 		migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) },
 		[]string{"window"}},
@@ -286,26 +292,33 @@ var disorders = map[string]disorder{
 	"a pause that was seen and is no claim": {
 		migrate.Dual, migrate.Sealed,
 		func(f *facts) { f.claims.Idle, f.sighting.Pause = 0, pause(time.Minute) }, []string{"idle"}},
-	"a longer pause than the window was seen": {
+	"a longer pause than the claim was seen": {
 		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Pause = pause(2 * time.Hour) },
-		[]string{"window"}},
+		[]string{"claim"}},
+	"a live stamp, whatever is claimed": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.claims.Gone = true
+		f.survey.Live.add("k")
+	}, []string{"live"}},
+	"a live stamp in sealed": {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.Live.add("k") },
+		[]string{"live"}},
+	"a live stamp in modern, whatever is claimed": {migrate.Modern, migrate.Clean, func(f *facts) {
+		f.claims.Gone = true
+		f.survey.Live.add("k")
+	}, []string{"live"}},
+	"a live stamp in modern, whatever rights say": {migrate.Modern, migrate.Clean, func(f *facts) {
+		f.rights = []rights{{user: "old"}}
+		f.survey.Live.add("k")
+	}, []string{"live"}},
 	"an act of a nightly client": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.claims.Idle = time.Hour
 		f.sighting.Keys = []SightedKey{
 			{Key: "k", LastFailed: &Touch{At: judged.Add(-59 * time.Minute), What: "lost"}}}
 	}, []string{"old-clients"}},
 	"a window that ended long ago": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.sighting.QuietUntil = map[Watch]time.Time{WatchStats: judged.Add(-16 * time.Second)}
+		f.sighting.QuietUntil = judged.Add(-16 * time.Second)
 	}, []string{"window"}},
 	"a window of MONITOR without markers": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.sighting.Quiet, f.sighting.Missing = nil, map[Watch]string{WatchMonitor: "no right to GET"}
-	}, []string{"window"}},
-	"counts alone where nobody sends SETNX": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.dialect = dialect.SetDel()
-		f.record.Dialect = "SetDel"
-		for i := range f.survey.members {
-			f.survey.members[i].Dialect = "SetDel"
-		}
+		f.sighting.Quiet, f.sighting.Missing = 0, "no right to GET"
 	}, []string{"window"}},
 	"an attempt in vain": {migrate.Dual, migrate.Sealed, func(f *facts) {
 		f.sighting.Keys = []SightedKey{
@@ -315,6 +328,14 @@ var disorders = map[string]disorder{
 		f.claims.Gone = true
 		f.sighting.Keys = []SightedKey{
 			{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
+	}, []string{"old-clients"}},
+	"a call against a claim": {migrate.Dual, migrate.Sealed, func(f *facts) {
+		f.claims.Gone = true
+		f.sighting.LastFailed = &Touch{At: judged.Add(time.Second - needed), Key: "k", What: "SET"}
+	}, []string{"old-clients"}},
+	"a call beside rights that were taken": {migrate.Modern, migrate.Clean, func(f *facts) {
+		f.rights = []rights{{user: "old"}}
+		f.sighting.LastFailed = &Touch{At: judged.Add(time.Second - needed), Key: "k", What: "SET"}
 	}, []string{"old-clients"}},
 	"a stranger's guard": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.Strangers.add("k") },
 		[]string{"guards"}},
@@ -363,15 +384,14 @@ func TestWhatOnlyLooksLikeDisorderLeavesTheGateOpen(t *testing.T) {
 		"a stranger before the seal": {
 			migrate.Observe, migrate.Dual, func(f *facts) { f.survey.Strangers.add("k") }},
 		"a window that is just enough": {
-			migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet[WatchStats] = needed }},
+			migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet = needed }},
 		"a greatest lease claimed beside a guess": {migrate.Observe, migrate.Dual, func(f *facts) {
 			f.claims.Greatest, f.sighting.Greatest = time.Minute, inferred(90*time.Second)
 		}},
 		"a policy without a bound": {
 			migrate.Dual, migrate.Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
-		"MONITOR without a break": {migrate.Dual, migrate.Sealed, func(f *facts) {
-			f.sighting.Quiet = map[Watch]time.Duration{WatchMonitor: needed}
-			f.sighting.Missing = map[Watch]string{WatchStats: "other programs use SETNX"}
+		"other programs' SETNX beside MONITOR": {migrate.Dual, migrate.Sealed, func(f *facts) {
+			f.sighting.Counts, f.sighting.LastCalled = true, judged
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -414,14 +434,13 @@ func TestGatePrintsItsEvidence(t *testing.T) {
 		f.survey.Keys, f.survey.Stamps = 2, 2
 		f.survey.NoTTL.add("stock:41")
 		s := &f.sighting
-		s.Lease, s.Greatest, s.Spread, s.Proved = measured(time.Minute), measured(time.Minute),
-			measured(time.Second), measured(800*time.Millisecond)
+		s.Lease, s.Greatest, s.Proved = measured(time.Minute), measured(time.Minute),
+			measured(800*time.Millisecond)
 		s.Gap, s.Job = measured(300*time.Millisecond), measured(25*time.Second)
 		s.Keys = []SightedKey{{
 			Key: "stock:42", LastWrite: &Touch{At: at, What: "acquired", Who: "10.0.0.7:1 till"},
 			LastFailed: &Touch{At: at, What: "lost", Who: "10.0.0.8:2 report"},
 		}}
-		f.record.Fleet = migrate.Fleet{Gap: migrate.Known{Time: time.Second, Source: migrate.Claimed}}
 		shown := map[string]bool{}
 		g := judge(f, p+1)
 		for _, e := range g.Evidence {
@@ -430,14 +449,14 @@ func TestGatePrintsItsEvidence(t *testing.T) {
 		for _, want := range []string{
 			"member: a: phase " + p.String() + ", leases " + p.String() + " 2, scripts ok",
 			"member: b: phase " + p.String() + ", no leases, scripts ok",
-			"lease: the old clients' smallest lease: 1m0s (measured)",
-			"greatest: the old clients' greatest lease: 1m0s (measured)",
-			"greatest: seen so far: 1m0s (measured) at 10.0.0.7:1 till",
-			"spread: the clock spread of the old clients (how far their clocks are apart at most): 1s (measured)",
-			"spread: seen so far: no less than 800ms",
+			"lease: the old clients' smallest lease: 1m0s",
+			"greatest: the old clients' greatest lease: 1m0s",
+			"greatest: seen so far: a lease of 1m0s was seen (measured) at 10.0.0.7:1 till",
+			"spread: the clock spread of the old clients (how far their clocks are apart at most): 1s",
+			"spread: seen so far: clocks of old clients were at least 800ms apart (measured) at 10.0.0.7:1 till",
 			"gap: the gap (the longest time from an old client's clock reading to its GETSET, pauses included): 1s",
-			"gap: seen so far: 300ms (measured) at 10.0.0.7:1 till",
-			"job: the old clients' longest job: 25s (measured)",
+			"gap: seen so far: an attempt took 300ms (measured) at 10.0.0.7:1 till",
+			"job: the old clients' longest job: 30s",
 			`old-clients: "stock:42" was last written by an old client at 10.0.0.7:1 till (acquired)`,
 			`old-clients: "stock:42" was last tried for without success by an old client at 10.0.0.8:2 report (lost)`,
 			"eviction: no maxmemory is set, so nothing is dropped (policy noeviction)",
@@ -499,61 +518,78 @@ func TestAnAcknowledgementIsOfTheRecordsEpoch(t *testing.T) {
 	}
 }
 
-// TestGateSaysWhatTheCountersSaw after an attempt that left no trace on a key.
-// The watch has just shown it, or showed it a while ago.
-func TestGateSaysWhatTheCountersSaw(t *testing.T) {
+// TestCountersRefuseAndProveNothing: without MONITOR a counted call closes the
+// gate, with --gone too, and no count opens it. A value that appeared while the
+// counts stood still shows that they say nothing of that client.
+func TestCountersRefuseAndProveNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		quiet   map[Watch]time.Duration
-		called  time.Duration // before the last look
-		write   *Touch
-		monitor string
-		want    []string
+		gone        bool
+		counts      bool
+		called      time.Duration // before the gate was judged; 0: nothing was counted
+		written     time.Duration // likewise
+		blocks      []string
+		says, notes string
 	}{
-		"just now": {
-			monitor: notAsked,
-			want: []string{"counted a SETNX or GETSET at", "names no client", "--monitor", "stop it",
-				"1m31s", "begins when nothing is counted"},
-		},
-		"just now, and MONITOR is refused": {
-			monitor: "NOPERM", want: []string{"counted a SETNX or GETSET at", "monitor: NOPERM"}},
-		"just now, and a key shows it": {
-			monitor: notAsked, write: &Touch{
-				At: judged.Add(-2 * time.Second), Key: "till", Who: "10.0.0.1:7", What: "acquired"},
-			want: []string{"counted a SETNX or GETSET at",
-				`an old client at 10.0.0.1:7 acted on "till" (acquired): stop it`},
-		},
-		"a while ago": {
-			monitor: notAsked, quiet: map[Watch]time.Duration{WatchStats: 30 * time.Second},
-			called: 30 * time.Second,
-			want:   []string{"for 30s by stats", "1m1s are left", "counted a SETNX or GETSET at"},
-		},
+		"nothing counted": {counts: true, blocks: []string{"window"},
+			says: "without MONITOR no attempt is seen, only the values that polls find; watch by getsetlock migrate status --watch --monitor for at least 1m31s"},
+		"nothing counted, and all are gone": {gone: true, counts: true},
+		"a call": {counts: true, called: time.Minute, blocks: []string{"window"},
+			says: "counted a SETNX or GETSET at 2026-"},
+		"a call, and all are gone": {
+			gone: true, counts: true, called: time.Minute, blocks: []string{"window"},
+			says: "shows whose it was; where MONITOR is refused, stop that program for 1m31s"},
+		"a call long ago": {gone: true, counts: true, called: 2 * time.Minute},
+		"a value and no call": {gone: true, counts: true, written: 10 * time.Minute,
+			notes: "the server counted no SETNX or GETSET around then"},
+		"a value, and no counts": {gone: true, written: 10 * time.Minute},
 	} {
 		f := orderly(migrate.Dual)
 		s := &f.sighting
-		s.Quiet, s.LastCalled, s.LastWrite = c.quiet, s.Until.Add(-c.called), c.write
-		s.Missing = map[Watch]string{WatchMonitor: c.monitor}
-		g := judge(f, migrate.Sealed)
-		closed(t, &g, "window")
-		for _, word := range append(c.want, s.LastCalled.UTC().Format(time.TimeOnly)) {
-			if !strings.Contains(g.Blocks[0].Detail, word) {
-				t.Errorf("%s: %q does not say %q", name, g.Blocks[0].Detail, word)
-			}
+		f.claims.Gone, s.Counts, s.Quiet, s.QuietUntil, s.Missing = c.gone, c.counts, 0, time.Time{}, notAsked
+		if c.called > 0 {
+			s.LastCalled = judged.Add(-c.called)
 		}
-		if strings.Contains(g.Blocks[0].Detail, notAsked) {
-			t.Errorf("%s: %q", name, g.Blocks[0].Detail)
+		if c.written > 0 {
+			s.LastWrite = &Touch{At: judged.Add(-c.written), Key: "till", What: "acquired"}
+		}
+		g := judge(f, migrate.Sealed)
+		closed(t, &g, c.blocks...)
+		text := fmt.Sprint(g.Blocks)
+		if !strings.Contains(text, c.says) || !strings.Contains(fmt.Sprint(g.Evidence), c.notes) ||
+			c.notes == "" && strings.Contains(fmt.Sprint(g.Evidence), "counted no SETNX") {
+			t.Errorf("%s: %s\nnotes %v", name, text, g.Evidence)
 		}
 	}
 }
 
-// TestGateSaysHowToAskForMonitor where counters prove nothing.
-func TestGateSaysHowToAskForMonitor(t *testing.T) {
-	f := orderly(migrate.Dual)
-	f.sighting.Quiet = nil
-	f.sighting.Missing = map[Watch]string{WatchStats: "NOPERM", WatchMonitor: notAsked}
-	g := judge(f, migrate.Sealed)
-	closed(t, &g, "window")
-	if text := g.Blocks[0].Detail; !strings.Contains(text,
-		"monitor: not asked for (status --watch --monitor asks for it); stats: NOPERM") {
-		t.Error(text)
+// TestGateSaysWhatEndedTheWindow: a hole by counts, a call, or a hole that
+// nothing follows yet.
+func TestGateSaysWhatEndedTheWindow(t *testing.T) {
+	const why = "the server counted 12 calls of SET, MONITOR showed 10"
+	for name, c := range map[string]struct {
+		change func(s *Sighting)
+		says   string
+	}{
+		"counts that differed": {func(s *Sighting) {
+			s.Quiet, s.Hole = time.Second, &Hole{At: judged.Add(-2 * time.Second), Why: why}
+		}, "1m30s are left; what was before counts no more: " + why},
+		"a call": {func(s *Sighting) {
+			s.Quiet, s.Hole = time.Second, &Hole{At: judged.Add(-time.Hour), Why: why}
+			s.LastFailed = &Touch{At: judged.Add(-2 * time.Second), Key: "till", What: "MSETNX",
+				Who: "10.0.0.1:7"}
+		}, `a client at 10.0.0.1:7 acted on "till" (MSETNX) at`},
+		"counts that differ each time": {func(s *Sighting) {
+			s.Quiet, s.QuietUntil, s.Hole = 0, time.Time{}, &Hole{At: judged, Why: why}
+		}, "MONITOR: " + why},
+		"rights": {func(s *Sighting) { s.Missing = "the user has no right to INFO" },
+			"MONITOR: the user has no right to INFO"},
+	} {
+		f := orderly(migrate.Dual)
+		c.change(&f.sighting)
+		g := judge(f, migrate.Sealed)
+		closed(t, &g, "window")
+		if text := g.Blocks[0].Detail; !strings.Contains(text, c.says) {
+			t.Errorf("%s: %s", name, text)
+		}
 	}
 }

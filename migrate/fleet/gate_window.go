@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -26,30 +25,32 @@ func windowFor(f migrate.Fleet) time.Duration { return f.Greatest.Time + f.Job.T
 // client would be shut out, and in Clean nothing would keep it out.
 func asksIdle(to migrate.Phase) bool { return to == migrate.Sealed || to == migrate.Clean }
 
-// idle returns the longest pause between two attempts of an old client: the
-// claim, or a longer pause that was seen on a key. It is unknown without a
-// claim: what was seen proves nothing of clients that pause for longer.
-func (f *facts) idle() migrate.Known {
-	claimed, seen := f.claims.Idle, f.sighting.Pause
-	switch {
-	case claimed == 0:
-		return migrate.Known{}
-	case proves(seen) && seen.Time > claimed:
-		return measured(seen)
-	}
-	return migrate.Known{Time: claimed, Source: migrate.Claimed}
+// idle returns the longest pause between two attempts of an old client, as it
+// is claimed; zero where it is unknown. What was seen proves nothing of clients
+// that pause for longer, and contradicts a shorter claim.
+func (f *facts) idle() time.Duration {
+	fleet := f.fleet()
+	return fleet.Idle.Time
 }
 
 // windowTo returns how long the window before a step to a phase must be, and in
 // words how that is computed.
 func (f *facts) windowTo(to migrate.Phase, fleet migrate.Fleet) (need time.Duration, formula string) {
 	need = windowFor(fleet)
-	formula = fmt.Sprintf("greatest lease %v + longest job %v + spread %v", fleet.Greatest.Time,
-		fleet.Job.Time, fleet.Spread.Time)
-	if idle := f.idle(); asksIdle(to) && idle.Time > need {
+	formula = fmt.Sprintf("greatest lease %s + longest job %s + spread %s", timeWords(fleet.Greatest),
+		timeWords(fleet.Job), timeWords(fleet.Spread))
+	if idle := fleet.Idle; asksIdle(to) && idle.Time > need {
 		return idle.Time, fmt.Sprintf("longest pause between two attempts of an old client %v", idle)
 	}
 	return need, formula
+}
+
+// timeWords is a claimed time in words.
+func timeWords(k migrate.Known) string {
+	if k.Source == migrate.Unknown {
+		return "unknown"
+	}
+	return k.Time.String()
 }
 
 // askIdle blocks where the longest pause of an old client is unknown.
@@ -59,34 +60,15 @@ func (b *builder) askIdle() {
 		seen = fmt.Sprintf("; %v was seen on a key, and a client that pauses for longer was not seen",
 			p.Time.Round(time.Millisecond))
 	}
-	switch idle := b.idle(); idle.Source {
-	case migrate.Unknown:
+	if b.idle() == 0 {
 		b.block("idle", "the longest pause between two attempts of an old client is unknown: set --idle (24h where a job runs each night; the longest of all schedules counts)%s", seen)
-	case migrate.Claimed:
-		b.claim("idle", "the longest pause between two attempts of an old client: %v%s", idle.Time, seen)
-	default:
-		b.noteAt(b.sighting.Pause.At, "idle",
-			"the longest pause between two attempts of an old client: %v, seen on a key; the claim was %v", idle.Time, b.claims.Idle)
 	}
-}
-
-// notAsked is what a watch says of a source that its operator did not ask for.
-const notAsked = "not asked for"
-
-// provers are the ways of watching that can prove a quiet window in a dialect.
-// Counts of SETNX and GETSET prove something only where each attempt begins
-// with a SETNX.
-func provers(d dialect.Dialect) []Watch {
-	if d.Acquire == dialect.AcquireSetnx && d.HasTakeover() {
-		return []Watch{WatchStats, WatchMonitor}
-	}
-	return []Watch{WatchMonitor}
 }
 
 // window blocks until no old client has tried for a lock for long enough, by
 // the lesser of the server's time and the watcher's own.
 func (b *builder) window(to migrate.Phase) {
-	fleet, _ := b.fleet()
+	fleet := b.fleet()
 	need, formula := b.windowTo(to, fleet)
 	if fleet.Job.Source == migrate.Unknown || fleet.Greatest.Source == migrate.Unknown {
 		b.block("window", "how long to watch depends on the old clients' longest lease and job, which are unknown: set --lease and --job")
@@ -94,14 +76,20 @@ func (b *builder) window(to migrate.Phase) {
 	}
 	if to == migrate.Clean && b.taken() {
 		b.lastTouches(windowFor(fleet)) // a client that won before may still hold
+		b.noPastStamps(fleet)
+		b.stillSeen(windowFor(fleet))
 		return
 	}
 	b.lastTouches(need)
+	b.counted(need)
 	if b.claims.Gone {
-		b.claim("window", "no old client runs any more, and none held a lock within %v (%s)", need, formula)
+		b.stillSeen(windowFor(fleet))
+		b.claim("window", "no old client runs any more, and none held a lock within %v (%s); %s", need,
+			formula,
+			b.lastValue())
 		return
 	}
-	quiet, by, why := b.quiet(to)
+	quiet, why := b.quiet(to)
 	s := b.sighting
 	blocks := len(b.gate.Blocks)
 	defer func() { b.orRights(to, len(b.gate.Blocks) > blocks) }()
@@ -113,110 +101,94 @@ func (b *builder) window(to migrate.Phase) {
 		b.block("window", "what was seen (%s) cannot be read: %v", record.SeenKey(b.namespace), b.unread)
 	case s.Format == "":
 		b.blockFor(need, "window",
-			"no watcher runs: run getsetlock migrate status --watch for at least %v (%s)", need, formula)
+			"no watcher runs: run getsetlock migrate status --watch --monitor for at least %v (%s)", need,
+			formula)
 	case b.now.Sub(s.Until) > watchFresh:
-		b.blockFor(need, "window", "the watcher %s stopped %v ago, and a window with a hole begins anew: run status --watch for at least %v (%s)", s.Observer, b.now.Sub(s.Until).Round(time.Second), need, formula)
+		b.blockFor(need, "window", "the watcher %s stopped %v ago, and a window with a hole begins anew: run status --watch --monitor for at least %v (%s)", s.Observer, b.now.Sub(s.Until).Round(time.Second), need, formula)
 	case s.Until.Sub(b.now) > time.Second:
 		b.blockFor(need, "window",
 			"the last look lies %v ahead of the server's clock, which was set back: the window begins anew", s.Until.Sub(b.now).Round(time.Millisecond))
-	case by == "":
+	case why != "":
 		b.noWindow(need, formula, why)
 	case quiet < need:
 		b.blockFor(need-quiet, "window",
-			"no old client tried for a lock for %v by %s; it must be %v (%s), so %v are left%s",
-			quiet.Round(time.Millisecond), by, need, formula, (need - quiet).Round(time.Millisecond),
-			b.cutAfter(by))
-	case b.now.Sub(s.until(by)) > watchFresh:
-		b.blockFor(watchFresh, "window", "the watcher runs, and has received nothing by %s for %v: lines come late, or not at all; the window ends there", by, b.now.Sub(s.until(by)).Round(time.Second))
+			"MONITOR shows no attempt of an old client for %v; it must be %v (%s), so %v are left%s",
+			quiet.Round(time.Millisecond), need, formula, (need - quiet).Round(time.Millisecond), s.cutBy())
+	case b.now.Sub(s.QuietUntil) > watchFresh:
+		b.blockFor(watchFresh, "window", "the watcher runs, and MONITOR has proved nothing for %v: lines come late, or not at all; the window ends there%s", b.now.Sub(s.QuietUntil).Round(time.Second), s.cutBy())
 	default:
 		b.everSeen()
-		b.noteAt(s.until(by).Add(-quiet), "window",
-			"no old client tried for a lock for %v by %s; needed are %v (%s)", quiet.Round(time.Millisecond),
-			by, need, formula)
+		b.noteAt(s.QuietUntil.Add(-quiet), "window",
+			"MONITOR shows no attempt of an old client for %v; needed are %v (%s)",
+			quiet.Round(time.Millisecond), need, formula)
 	}
 }
 
-// noWindow closes the gate where no source proves any window.
+// lastValue says when a watcher saw a value of an old client last, on which a
+// claim that none runs rests alone where MONITOR saw no attempts.
+func (b *builder) lastValue() string {
+	t := b.sighting.LastWrite
+	for _, k := range b.sighting.Keys {
+		t = later(t, k.LastWrite)
+	}
+	if t == nil {
+		return "no watcher saw a value of one"
+	}
+	return "the last value of one that a watcher saw is of " + t.At.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// noWindow closes the gate where MONITOR proves no window.
 func (b *builder) noWindow(need time.Duration, formula, why string) {
-	if b.cutByCounts() {
-		b.blockFor(need, "window", "%s; the window of %v (%s) begins when nothing is counted any more%s",
-			b.countedCall(), need, formula, b.monitorMissing())
+	b.blockFor(need, "window",
+		"nothing proves that no old client tries for a lock: %s; watch by getsetlock migrate status --watch --monitor for at least %v (%s), or say by --gone that no old client runs any more", why, need, formula)
+}
+
+// counted blocks for a call of SETNX or GETSET that the server counted within
+// need, where MONITOR does not show whose it was. Counts prove no window: they
+// name no client and no key, and old clients have other commands too.
+func (b *builder) counted(need time.Duration) {
+	s := b.sighting
+	if b.dialect.Acquire != dialect.AcquireSetnx || !s.Counts || s.Missing == "" {
 		return
 	}
-	b.blockFor(need, "window",
-		"nothing proves that no old client tries for a lock: %s; or say by --gone that none runs any more", why)
-}
-
-// cutByCounts reports that the counters work and that a call they showed ended
-// the window, up to the last look.
-func (b *builder) cutByCounts() bool {
-	s := b.sighting
-	return slices.Contains(provers(b.dialect), WatchStats) && s.Missing[WatchStats] == "" &&
-		!s.LastCalled.IsZero() && s.Until.Sub(s.LastCalled) <= watchFresh
-}
-
-// monitorMissing is an addition that says why MONITOR, which was asked for,
-// proves nothing.
-func (b *builder) monitorMissing() string {
-	if text := b.sighting.Missing[WatchMonitor]; text != "" && text != notAsked {
-		return "; monitor: " + text
+	if w := s.LastWrite; w != nil && w.At.Sub(s.From) > watchFresh && w.At.Sub(s.LastCalled) > watchFresh {
+		b.noteAt(w.At, "counts", "an old client's value appeared on %q, and the server counted no SETNX or GETSET around then: that client may take locks by another command (SET NX, a script), of which the counts say nothing", w.Key)
 	}
-	return ""
-}
-
-// cutAfter is an addition to a sentence about a window by counts that a call
-// ended.
-func (b *builder) cutAfter(by Watch) string {
-	if s := b.sighting; by != WatchStats || s.LastCalled.IsZero() {
-		return ""
+	if ago := b.now.Sub(s.LastCalled); !s.LastCalled.IsZero() && ago < need {
+		b.blockFor(need-ago, "window", "the server counted a SETNX or GETSET at %s (INFO commandstats, which names no client and no key, and counts every database): an old client tried for a lock, or another program sent it; status --watch --monitor shows whose it was; where MONITOR is refused, stop that program for %v",
+			s.LastCalled.UTC().Format("2006-01-02 15:04:05Z"), need)
 	}
-	return "; " + b.countedCall()
-}
-
-// countedCall says what the counters saw last, what that means and what to do.
-func (b *builder) countedCall() string {
-	at := b.sighting.LastCalled.UTC().Format("2006-01-02 15:04:05Z")
-	if t := later(b.sighting.LastWrite, b.sighting.LastFailed); t != nil &&
-		b.sighting.LastCalled.Sub(t.At).Abs() <= watchFresh {
-		return fmt.Sprintf("the server counted a SETNX or GETSET at %s; about then an old client%s acted on %q (%s): stop it", at, by(t.Who), t.Key, t.What)
-	}
-	return fmt.Sprintf("the server counted a SETNX or GETSET at %s (INFO commandstats, which names no client and no key, and counts every database): an old client tried for a lock, or another program sent it; find it with status --watch --monitor, and stop it", at)
 }
 
 // orRights notes what opens the gate to Clean in place of a window.
 func (b *builder) orRights(to migrate.Phase, closed bool) {
 	if to == migrate.Clean && closed && len(b.rights) == 0 {
-		b.note("rights", "in place of that window: %s for each user that old clients log in as, then --refused USER (no getsetlock client sends %s); or stay in modern, which keeps old clients out of every key",
-			aclLine(b.dialect, "USER"), strings.Join(takes(b.dialect), " or "))
+		b.note("rights", "in place of that window: %s for each user that old clients log in as and no getsetlock client does, then --refused USER; or stay in modern, which keeps old clients out of every key",
+			aclLine("USER"))
 	}
 }
 
-// quiet is the longest window that a source proves, and that source. To Modern
-// and Clean only the part within the recorded phase counts. By is empty where
-// no source proves any, and why says why.
-func (b *builder) quiet(to migrate.Phase) (longest time.Duration, by Watch, why string) {
-	var missing []string
-	for _, w := range provers(b.dialect) {
-		if text := b.sighting.Missing[w]; text != "" {
-			if text == notAsked && w == WatchMonitor {
-				text += " (status --watch --monitor asks for it)"
-			}
-			missing = append(missing, string(w)+": "+text)
-			continue
-		}
-		if q, ok := b.sighting.Quiet[w]; ok && (by == "" || q > longest) {
-			longest, by = q, w
-		}
+// quiet is the window that MONITOR proves. To Modern and Clean only the part
+// within the recorded phase counts. why says why there is none.
+func (b *builder) quiet(to migrate.Phase) (quiet time.Duration, why string) {
+	s := b.sighting
+	switch {
+	case s.Missing == notAsked:
+		return 0, "without MONITOR no attempt is seen, only the values that polls find"
+	case s.Missing != "":
+		return 0, "MONITOR: " + s.Missing
+	case s.QuietUntil.IsZero() && s.Hole != nil:
+		return 0, "MONITOR: " + s.Hole.Why
+	case s.QuietUntil.IsZero():
+		return 0, "the watcher has only just begun"
+	case to > migrate.Sealed:
+		return min(s.Quiet, max(0, s.QuietUntil.Sub(b.record.Since))), ""
 	}
-	if to > migrate.Sealed && by != "" {
-		longest = min(longest, max(0, b.sighting.until(by).Sub(b.record.Since)))
-	}
-	if by == "" && len(missing) == 0 {
-		missing = append(missing, "the watcher has only just begun")
-	}
-	slices.Sort(missing)
-	return longest, by, strings.Join(missing, "; ")
+	return s.Quiet, ""
 }
+
+// notAsked is what a watch says of a source that its operator did not ask for.
+const notAsked = "not asked for"
 
 // everSeen notes whether the watch ever saw an old client. A marker proves that
 // the watch sees this database and these names. It does not prove that old
@@ -232,6 +204,47 @@ func (b *builder) everSeen() {
 		return
 	}
 	b.note("seen", "no watcher has ever seen an old client here: make sure that old clients use this server, this database and this namespace, or the window says nothing of them")
+}
+
+// liveMargin is how far an old client's stamp may have passed by the server's
+// clock while its holder still works: the spread, the claimed Behind, and what
+// was seen of clocks, whichever is greatest. A client that is further behind
+// and was never seen is not allowed for.
+func (f *facts) liveMargin(fleet migrate.Fleet) time.Duration {
+	behind, _, _ := f.sighting.clocks(fleet)
+	return max(fleet.Spread.Time, fleet.Behind.Time, behind.Time, f.record.SawBehind)
+}
+
+// noLiveStamps blocks the steps that shut old clients out while a value of an
+// old client stands that may be a held lock, whatever is claimed, and whatever
+// counts or rights say: the client that wrote it took a lock.
+func (b *builder) noLiveStamps() {
+	if v := b.survey.Live; v.count > 0 {
+		b.blockFor(b.survey.LiveFor, "live", "old clients' values on %v may be locks that are held now, so an old client took a lock a short while ago, whatever is claimed: stop it and wait until they have ended; if a value says no end, delete it once its client is gone", v)
+	}
+}
+
+// noPastStamps blocks where no window was watched and a value of an old client
+// stands whose time has passed by the server's clock. If that client's clock is
+// behind by more than anybody stated, it may hold the lock.
+func (b *builder) noPastStamps(fleet migrate.Fleet) {
+	if v := b.survey.Past; v.count > 0 && unsaid(fleet.Behind) {
+		b.block("live", "the time of old clients' values on %v has passed by the server's clock, and a client whose clock is behind may hold such a lock: say by --behind and --dialect how far clocks are behind at most, or let getsetlock doctor --fix delete what dead clients left", v)
+	}
+}
+
+// stillSeen blocks where a claim stands in for a window, and MONITOR showed a
+// call on a lock within need: a client in a form that the watch cannot name may
+// take locks.
+func (b *builder) stillSeen(need time.Duration) {
+	t := later(b.sighting.LastWrite, b.sighting.LastFailed)
+	if t == nil || b.now.Sub(t.At) >= need ||
+		slices.ContainsFunc(b.gate.Blocks, func(f Finding) bool { return f.Rule == "old-clients" }) {
+		return
+	}
+	left := need - b.now.Sub(t.At)
+	b.blockFor(left, "old-clients", "%q was used%s %v ago (%s), by an old client or by another program, and you claim that no old client can: stop it, and wait for another %v",
+		t.Key, by(t.Who), b.now.Sub(t.At).Round(time.Second), t.What, left.Round(time.Second))
 }
 
 // lastTouches names the last act of old clients on each key, and blocks for

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
@@ -15,11 +17,9 @@ import (
 // Init writes the record of a namespace at once, with phase Observe. It refuses
 // where the namespace has a record, but after Clean.
 //
-// Where a shorter namespace has a record, Init carves this one out of it. The
-// new record begins with the shorter one's phase and dialect, and the keys of
-// this namespace go by the new record from then on. That moves a running fleet:
-// without Options.Go, Init shows the gate. Every member of the shorter
-// namespace must name this one.
+// Where another namespace has a record that owns some of the same keys, Init
+// refuses: one of the two names begins with the other, and their members would
+// not know of each other.
 //
 // Where the record was lost and members are left, Init writes it by what the
 // members do. A record that moved them by more than one step would break the
@@ -34,8 +34,6 @@ func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		switch {
 		case f.record.exists() && f.record.err != nil:
 			return d.closed(f, migrate.Observe, "", ""), nil
-		case f.carves():
-			return d.carve(ctx, f)
 		case f.record.exists() && f.record.Pending == migrate.Clean:
 			return d.finish(ctx, f)
 		case f.record.exists() && f.record.Phase == migrate.Clean && f.record.Pending == migrate.NoPhase:
@@ -53,16 +51,12 @@ func Init(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 // begin writes the first record.
 func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	taken, cannot := f.forget(d.opts.Forget)
-	first, blocks := f.firstRecord()
+	first, blocks := f.firstRecord(d.opts.To)
 	blocks = append(blocks, cannot...)
 	for _, m := range taken {
 		first.Epoch = max(first.Epoch, m.Epoch) // if the member lives after all, it follows
 	}
-	overlap, err := d.keepCarved(ctx, f, &first)
-	if err != nil {
-		return nil, err
-	}
-	blocks = append(blocks, overlap...)
+	blocks = append(blocks, f.overlap()...)
 	r := d.report(f)
 	r.Gate = &Gate{To: first.Phase, Open: len(blocks) == 0, Blocks: blocks}
 	if len(blocks) > 0 {
@@ -81,7 +75,7 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 		first.Lost, first.TTL = f.reading, max(first.Fleet.Lease.Time, f.dialect.Lease)
 	}
 	// Members follow only an epoch above the one they have seen.
-	f.record.Epoch, f.record.Except = first.Epoch, first.Except
+	f.record.Epoch = first.Epoch
 	made, err := d.write(ctx, f, first)
 	if errors.Is(err, errRaced) {
 		return d.raced(ctx, first.Phase, r.Notes)
@@ -114,38 +108,79 @@ func (r *Report) began(made stored, restored bool, tombstones int64) {
 }
 
 // firstRecord is a record in Observe, or in the phase by which the members of a
-// lost record act. Its Epoch is the one before the first.
-func (f *facts) firstRecord() (migrate.Record, []Finding) {
+// lost record act. Its Epoch is the one before the first. A member that may
+// have been forgotten says no phase, since the fleet may have moved by any
+// number of steps meanwhile. Where all members are like that, the operator has
+// to state the phase.
+func (f *facts) firstRecord(stated migrate.Phase) (migrate.Record, []Finding) {
 	first := migrate.Record{Phase: migrate.Observe, Dialect: f.dialect.Name}
 	var blocks []Finding
 	low, high := migrate.NoPhase, migrate.NoPhase
 	if p, err := migrate.ParsePhase(f.gone.Phase); err == nil {
 		low, high = p, p
 	}
+	var unsure []string
 	for _, m := range f.members() {
-		switch {
-		case m.err != nil:
-			blocks = append(blocks, Finding{
-				Rule: "members", Detail: fmt.Sprintf("member %s: its field of %s cannot be read: %v", m.ID,
-					record.RosterKey(f.namespace), m.err)})
+		if m.err == nil {
+			first.Epoch = max(first.Epoch, m.Epoch)
+		}
+		switch b := f.cannotSay(m); {
+		case b != nil:
+			blocks = append(blocks, *b)
+			continue
+		case m.Phase == migrate.NoPhase && m.Epoch > 0:
+			unsure = append(unsure, m.who())
 			continue
 		case m.Phase == migrate.NoPhase:
 			continue
-		case m.Dialect != f.dialect.Name:
-			blocks = append(blocks, Finding{
-				Rule: "dialect", Detail: fmt.Sprintf("member %s writes the dialect %s: give --dialect %s",
-					m.who(), m.Dialect, m.Dialect)})
 		}
-		first.Epoch = max(first.Epoch, m.Epoch)
 		if m.Phase == migrate.Observe && m.Leases[migrate.Clean] > 0 {
 			high = migrate.Clean // the new beginning that it follows is not over
 		}
-		if low == migrate.NoPhase || m.Phase < low {
-			low = m.Phase
-		}
-		high = max(high, m.Phase)
+		low, high = lower(low, m.Phase), max(high, m.Phase)
+	}
+	needed := low == migrate.NoPhase && len(unsure) > 0
+	switch {
+	case needed && stated == migrate.NoPhase:
+		return first, append(blocks, Finding{Rule: "phase", Detail: fmt.Sprintf("the only members that are back were silent for so long that they may have been forgotten, and the fleet may have moved since: %s; wait for the others, or, if there are none, state by --to the phase by which the fleet acted last",
+			someOf(unsure))})
+	case needed:
+		low, high = stated, stated
+	default:
+		blocks = append(blocks, needless(stated, low, high)...)
 	}
 	return f.firstBetween(first, low, high, blocks)
+}
+
+func lower(a, b migrate.Phase) migrate.Phase {
+	if a == migrate.NoPhase {
+		return b
+	}
+	return min(a, b)
+}
+
+// cannotSay is why the phase of a member says nothing of the namespace's; nil
+// where it does, or where the member has no phase.
+func (f *facts) cannotSay(m seat) *Finding {
+	switch {
+	case m.err != nil:
+		return &Finding{Rule: "members", Detail: fmt.Sprintf("member %s: its field of %s cannot be read: %v",
+			m.ID, record.RosterKey(f.namespace), m.err)}
+	case m.Phase != migrate.NoPhase && m.Dialect != f.dialect.Name:
+		return &Finding{Rule: "dialect", Detail: fmt.Sprintf(
+			"member %s writes the dialect %s: give --dialect %s", m.who(), m.Dialect, m.Dialect)}
+	}
+	return nil
+}
+
+// needless blocks for a stated phase where members say another one, or where
+// there are no members.
+func needless(stated, low, high migrate.Phase) []Finding {
+	if stated == migrate.NoPhase || low != migrate.NoPhase && stated >= low && stated <= high {
+		return nil
+	}
+	return []Finding{{Rule: "phase", Detail: fmt.Sprintf(
+		"--to %v is for a lost record that no member can say, and contradicts what members do", stated)}}
 }
 
 // firstBetween is the first record where members act by phases from low to
@@ -176,7 +211,7 @@ func (f *facts) firstBetween(first migrate.Record, low, high migrate.Phase, bloc
 		first.Target, differ = f.actsByTarget()
 		blocks = append(blocks, differ...)
 	}
-	fleet, _ := f.fleet()
+	fleet := f.fleet()
 	first.Fleet = fleet
 	return first, blocks
 }
@@ -202,7 +237,29 @@ func (f *facts) whoActsBy(p migrate.Phase) string {
 			ids = append(ids, m.ID)
 		}
 	}
-	return strings.Join(ids, ", ")
+	return someOf(ids)
+}
+
+// overlapping finds another namespace with a record that owns some of the same
+// keys, the first by name.
+func (f *facts) overlapping() (string, bool) {
+	for _, other := range slices.Sorted(maps.Keys(f.survey.records)) {
+		if other != f.namespace && (scope.Within(other, f.namespace) || scope.Within(f.namespace, other)) {
+			return other, true
+		}
+	}
+	return "", false
+}
+
+// overlap is a finding that closes a gate where another namespace owns some of
+// the same keys: the members of both would not know of each other.
+func (f *facts) overlap() []Finding {
+	other, ok := f.overlapping()
+	if !ok {
+		return nil
+	}
+	return []Finding{{Rule: "namespace", Detail: fmt.Sprintf(
+		"the namespace %q has a record, and would own some of the keys of %q, since one of the names begins with the other: choose a namespace that neither begins nor continues it, or move all keys in one migration", other, f.namespace)}}
 }
 
 // overlapSince looks again for namespaces that own the same keys, since two may
@@ -238,8 +295,7 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	b := &builder{facts: f, gate: Gate{To: migrate.Observe, Blocks: cannot}}
 	b.sameDialect()
 	b.lost()
-	b.overlap()
-	b.carvedOut()
+	b.gate.Blocks = append(b.gate.Blocks, f.overlap()...)
 	b.acknowledged(migrate.Clean)
 	b.gate.Open = len(b.gate.Blocks) == 0
 	r := d.report(f)

@@ -36,7 +36,7 @@ func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			g, err := b.Try(bg, "stock", 50*time.Second)
+			g, err := b.Contract().Try(bg, "stock", 50*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,8 @@ func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 				end()
 			}
 			f.w.Pass(10 * time.Second)
-			if _, err := b.Try(bg, "other", time.Second); err == nil || errors.Is(err, migrate.ErrNoPhase) ||
+			if _, err := b.Contract().Try(bg, "other", time.Second); err == nil ||
+				errors.Is(err, migrate.ErrNoPhase) ||
 				!strings.Contains(err.Error(), "takes no lock") {
 				t.Errorf("%s: after three periods: %v", name, err)
 			}
@@ -106,8 +107,10 @@ func TestGoodbyeEndsAMember(t *testing.T) {
 	})
 }
 
-// TestLeavingMemberIsShownUntilItsLockEnds and is none afterwards.
-func TestLeavingMemberIsShownUntilItsLockEnds(t *testing.T) {
+// TestLeavingMemberClosesOnlyGatesOfItsPhases: what it left to its TTL is a
+// lease of dual, which the step to sealed allows and the one to modern does
+// not. A job that leaves so each minute keeps no gate closed for ever.
+func TestLeavingMemberClosesOnlyGatesOfItsPhases(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
@@ -120,17 +123,57 @@ func TestLeavingMemberIsShownUntilItsLockEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := f.advance(Options{Go: true})
-		closed(t, r.Gate, "leaving")
-		until := now.Add(22 * time.Second)
-		if !strings.Contains(r.Gate.Blocks[0].Detail,
-			"leaving until "+until.Format("2006-01-02 15:04:05Z")) || r.Gate.Wait < 20*time.Second {
-			t.Errorf("%v, wait %v", r.Gate.Blocks, r.Gate.Wait)
+		until := "ends by " + now.Add(22*time.Second).Format("2006-01-02 15:04:05Z") + ": leases dual 1"
+		if !r.Moved || !slices.ContainsFunc(r.Gate.Evidence, func(e Finding) bool {
+			return e.Rule == "leaving" && strings.Contains(e.Detail, until)
+		}) {
+			t.Errorf("%+v", r.Gate)
 		}
-		f.w.Pass(23 * time.Second)
+		f.beats()
+		closed(t, f.advance(Options{Go: true}).Gate, "leases")
+		f.w.Pass(12 * time.Second)
 		closed(t, f.advance(Options{}).Gate)
 		f.w.Pass(2 * time.Minute)
 		if f.seated(m.ID()) {
 			t.Error("nobody has taken it out")
+		}
+	})
+	f := orderly(migrate.Dual)
+	f.survey.members[1].Leaving = judged.Add(time.Minute)
+	f.survey.members[1].Leases = nil // it says not what it holds
+	g := judge(f, migrate.Sealed)
+	closed(t, &g, "leaving")
+}
+
+// TestJobsEachMinuteThatKeepTheirLockCloseNoGate for ever: each leaves a lock
+// of its phase to its TTL for 57 s. The gate of a step is closed only while the
+// last lock of the phase before runs out.
+func TestJobsEachMinuteThatKeepTheirLockCloseNoGate(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Dual)
+		open := 0
+		for range 12 {
+			job := f.join(migrate.MemberConfig{})
+			if _, _, err := job.Begin(bg, 30*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if err := job.GoodbyeAfter(bg, 57*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			for range 6 {
+				f.w.Pass(10 * time.Second)
+				switch r := f.advance(Options{Go: true}); {
+				case r.Moved:
+					open++
+				case r.Phase == migrate.Modern:
+				case !slices.Equal(rules(r.Gate), []string{"leases"}):
+					t.Errorf("in %v: %v", r.Phase, r.Gate.Blocks)
+				}
+			}
+		}
+		if open != 2 || !f.clean(Options{Go: true, Wait: time.Minute}).Over {
+			t.Errorf("%d gates opened", open)
 		}
 	})
 }
@@ -217,14 +260,14 @@ func TestEvidenceLapsesAndIsForgotten(t *testing.T) {
 		Until: judged, Lease: Fact{Time: time.Second, Basis: "measured",
 			At: judged.Add(-31 * 24 * time.Hour)},
 		Job:   Fact{Time: time.Minute, Basis: "measured", At: judged.Add(-time.Hour)},
-		Quiet: map[Watch]time.Duration{WatchStats: 2 * time.Hour},
+		Quiet: 2 * time.Hour, QuietUntil: judged, LastCalled: judged.Add(-time.Hour),
 	}
 	if s := seen.since(time.Time{}, judged); s.Lease.Known() || !s.Job.Known() ||
-		s.Quiet[WatchStats] != 2*time.Hour {
+		s.Quiet != 2*time.Hour || s.LastCalled.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	if s := seen.since(judged.Add(-time.Minute), judged); s.Job.Known() ||
-		s.Quiet[WatchStats] != time.Minute {
+		s.Quiet != time.Minute || !s.LastCalled.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	inBubble(t, func(f *fleet) {
@@ -266,7 +309,7 @@ func TestBackWaitsForLeasesOfSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		g, err := b.Try(bg, "stock", 30*time.Second)
+		g, err := b.Contract().Try(bg, "stock", 30*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

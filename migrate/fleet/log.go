@@ -26,11 +26,6 @@ type Entry struct {
 	Claims    []string  `json:"claims,omitempty"`
 	Forgotten []string  `json:"forgotten,omitempty"`
 	Lost      bool      `json:"lost,omitempty"` // members may have been missing from the roster
-
-	// CarvedFrom is the shorter namespace out of which this one was carved, and
-	// MergedInto the one that got its keys back.
-	CarvedFrom *string `json:"carved_from,omitempty"`
-	MergedInto *string `json:"merged_into,omitempty"`
 }
 
 // longestLog is the number of entries that are kept.

@@ -40,7 +40,8 @@ type Options struct {
 	// To names the phase that Advance or Back goes to, and no other. Where the
 	// fleet is there already, the call does nothing and succeeds, so that a
 	// call whose outcome nobody saw can be repeated. NoPhase means the next
-	// phase. Other verbs ignore it.
+	// phase. For Init it is the phase of a fleet whose record was lost, where
+	// no member can say it. Other verbs ignore it.
 	To migrate.Phase
 
 	// Forget are ids of members that are dead, or "dead" for all that have
@@ -57,6 +58,9 @@ type Options struct {
 	// acknowledgements, the end of leases, the last tombstone. A later call of
 	// the same verb does what is left. Zero looks once.
 	Wait time.Duration
+
+	// ForGate makes a step wait for its gate to open too, within Wait.
+	ForGate bool
 
 	// Clock paces that waiting. Defaults to [lock.Machine].
 	Clock lock.Clock
@@ -81,13 +85,12 @@ type Report struct {
 	ServerNow time.Time
 	Members   []migrate.MemberState
 
-	// Except are the longer namespaces that were carved out of this one. From
-	// is the namespace out of which this one was carved.
-	Except []string
-	From   migrate.Origin
-
 	// Target is what the record says that members compose their locks with.
 	Target string
+
+	// Claims are what is claimed of the old clients, each with what was seen
+	// that contradicts it.
+	Claims []Claim
 
 	// Gate is the gate of the step in question; nil where no step is possible.
 	Gate *Gate
@@ -116,6 +119,10 @@ type desk struct {
 	told   told
 }
 
+// errBehindAlone refuses a Behind, which permits takeovers, in a dialect that
+// nobody stated: what Init writes by default is a guess.
+var errBehindAlone = errors.New("migrate: Options.Claims.Behind needs Options.Dialect, which states that the time in a value is the end of a lease, not its start")
+
 func open(pool *redis.Pool, o Options) (*desk, error) {
 	if err := record.CheckNamespace(o.Namespace); err != nil {
 		return nil, err
@@ -130,6 +137,9 @@ func open(pool *redis.Pool, o Options) (*desk, error) {
 			return nil, fmt.Errorf("migrate: Options.Claims.%s is %v; it must be positive and plausible",
 				name, d)
 		}
+	}
+	if _, claimed := dialect.Claimed(o.Claims.Behind); claimed && o.Dialect == (dialect.Dialect{}) {
+		return nil, errBehindAlone
 	}
 	if o.Dialect != (dialect.Dialect{}) {
 		if err := o.Dialect.Validate(); err != nil {
@@ -185,9 +195,7 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.sighting, f.unread = parseSighting(seen); f.unread == nil {
-		f.unread = f.sighting.without(f.record)
-	}
+	f.sighting, f.unread = parseSighting(seen)
 	if f.server, err = infoOf(replies[2]); err != nil {
 		return nil, err
 	}
@@ -202,23 +210,21 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 	if f.server.cluster {
 		f.server.shards = shards(redis.String(d.mux.Do(ctx, "CLUSTER", "INFO")))
 	}
-	if f.shorter, err = d.shorterOf(ctx, f); err != nil {
-		return nil, err
-	}
-	if f.dialect, err = d.dialect(f.described()); err != nil {
+	if f.dialect, err = d.dialect(f.record); err != nil {
 		return nil, err
 	}
 	if f.now, err = d.serverNow(ctx); err != nil {
 		return nil, err
 	}
-	f.rights = readRights(ctx, d.mux, f.namespace, f.dialect, f.now, d.opts.Refused)
-	s, err := newSurveyor(d.mux, d.opts.Namespace, f.dialect, f.now)
+	s, err := newSurveyor(d.mux, f)
 	if err != nil {
 		return nil, err
 	}
-	s.goBy(f.record)
-	fleet, _ := f.fleet()
-	s.terms = dialectTerms(fleet)
+	fleet := f.fleet()
+	s.terms, s.margin = dialectTerms(fleet), f.liveMargin(fleet)
+	// Before the keys are read: what a client won until its right was taken is
+	// among them.
+	f.rights = readRights(ctx, d.mux, f.dialect, f.now, f.keysAsked(), d.opts.Refused)
 	f.survey, err = s.look(ctx)
 	return f, err
 }
@@ -351,15 +357,12 @@ func (d *desk) report(f *facts) *Report {
 	}
 	r.Over = f.record.Pending == migrate.NoPhase
 	r.Notes = slices.Clone(d.notes)
-	r.Except, r.From, r.Target = f.record.Except, f.record.From, f.record.Target
+	r.Target, r.Claims = f.record.Target, f.claimed()
 	return r
 }
 
 // ReadRecord returns the record of a namespace. Where there is none, or none
-// that can be read, the error wraps [migrate.ErrNoPhase] and says what to do. A
-// Behind or Ahead measured by another server's clock is unknown in the result.
-// So is one of a server whose run id is unknown, as where the user lacks the
-// right to INFO.
+// that can be read, the error wraps [migrate.ErrNoPhase] and says what to do.
 func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrate.Record, error) {
 	d, err := open(pool, Options{Namespace: namespace})
 	if err != nil {
@@ -375,9 +378,6 @@ func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrat
 	case found.err != nil:
 		return migrate.Record{}, fmt.Errorf("%w: the record %s cannot be read: %w", migrate.ErrNoPhase,
 			record.Key(namespace), found.err)
-	}
-	if found.Fleet.Server != "" {
-		found.Fleet = under(found.Fleet, readInfo(redis.String(d.mux.Do(ctx, "INFO", "server"))).runID)
 	}
 	return found.Record, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/audit/census"
-	"github.com/getsetlock/getsetlock/internal/clocks"
-	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -46,17 +43,12 @@ type ObserverConfig struct {
 	// the spread.
 	Lease, Greatest, Gap time.Duration
 
-	// LeaseChecked and OwnConnections are claims, as in [census.Config].
-	LeaseChecked, OwnConnections bool
-
-	// Idle is the longest pause between two attempts of one old client. Bounds
-	// of clocks count as measured after a window of that length, and never
-	// without Idle.
-	Idle time.Duration
+	// LeaseChecked is a claim, as in [census.Config].
+	LeaseChecked bool
 
 	// Monitor watches every command, without a break. It costs the server much
-	// of its throughput. It is needed where the server's counts of SETNX and
-	// GETSET prove nothing: with some dialects, and on some servers.
+	// of its throughput. Without it, no attempt that fails is seen, and nothing
+	// proves a window.
 	Monitor bool
 
 	// Every is the time between two writes to the server. Defaults to 5 s.
@@ -83,9 +75,7 @@ type ObserverConfig struct {
 //
 // A watcher proves nothing of a time when it did not watch. So a window without
 // old clients begins anew when the watcher ends or stalls, or when the server's
-// clock steps. The server's own counts are an exception: if a later watch finds
-// the same counts under the same run id, no old client tried in between, and
-// the window by counts goes on.
+// clock steps.
 func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) error {
 	o, err := newObserver(pool, cfg)
 	if err != nil {
@@ -93,18 +83,24 @@ func WatchClients(ctx context.Context, pool *redis.Pool, cfg ObserverConfig) err
 	}
 	defer o.mux.Close()
 	for {
-		if err := o.watch(ctx, pool); !errors.Is(err, errCarved) {
+		if err := o.watch(ctx, pool); !errors.Is(err, errAnew) && !errors.Is(err, errClaims) {
 			return err
 		}
 	}
 }
 
-// errCarved ends a watch whose keys are no longer those of the namespace. The
-// watcher then watches the right keys.
-var errCarved = errors.New("migrate: keys were carved out of the namespace, or given back to it")
+// errAnew ends a watch since its evidence was forgotten ([ForgetEvidence]). The
+// next watch remembers nothing of before.
+var errAnew = errors.New("migrate: what was seen is to be forgotten")
 
-// watch watches the keys that the namespace has now. It returns errCarved where
-// these change, and nil when ctx ends.
+// errClaims ends a watch since a step put other claims into the record. By a
+// guessed lease a watch proves nothing of clocks, so the next one goes by the
+// claims.
+var errClaims = errors.New("migrate: the record has other claims")
+
+// watch watches the keys of the namespace until ctx ends. It returns errAnew
+// where the evidence was forgotten meanwhile, and errClaims where the record's
+// claims changed.
 func (o *observer) watch(ctx context.Context, pool *redis.Pool) error {
 	if err := o.begin(ctx); err != nil {
 		return err
@@ -143,15 +139,13 @@ const writeEvery = 5 * time.Second
 
 // observer is one watcher.
 type observer struct {
-	cfg    ObserverConfig
+	given  ObserverConfig
+	cfg    ObserverConfig // given, with the record's claims
 	mux    *wire.Mux
-	before Sighting // what other watchers saw, earlier ones too
-	wrote  string   // last text that this watcher wrote; other bytes are another watcher's
-	except []string // namespaces whose keys are not watched
-
-	machine look.Machine
-	counted *counted // counts at the end of the last watch; nil if unknown
-	began   counted  // counts at the beginning of this watch; unknown without a run id
+	before Sighting  // what other watchers saw, earlier ones too
+	anew   time.Time // from which on evidence counted when this watch began
+	wrote  string    // last text that this watcher wrote; other bytes are another watcher's
+	stale  bool      // whether the record has other claims than cfg
 }
 
 func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
@@ -180,43 +174,30 @@ func newObserver(pool *redis.Pool, cfg ObserverConfig) (*observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	return &observer{cfg: cfg, mux: mux, machine: clocks.New(cfg.Clock).Boot}, nil
+	return &observer{given: cfg, cfg: cfg, mux: mux}, nil
 }
 
 // auditConfig returns the configuration of the audit that watches.
 func (o *observer) auditConfig(seen func(*audit.Result)) audit.Config {
 	c := audit.Config{
-		Config: census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", Except: o.except, DB: o.cfg.DB,
-			Dialects: []dialect.Dialect{o.cfg.Dialect}, Idle: o.cfg.Idle},
+		Config: census.Config{Match: scope.Literal(o.cfg.Namespace) + "*", DB: o.cfg.DB,
+			Dialects: []dialect.Dialect{o.cfg.Dialect}},
 		Timeout:   o.cfg.Timeout,
 		Clock:     o.cfg.Clock,
 		Seen:      seen,
 		SeenEvery: o.cfg.Every,
 	}
 	c.Lease, c.Greatest, c.Gap = o.cfg.Lease, o.cfg.Greatest, o.cfg.Gap
-	c.LeaseChecked, c.OwnConnections = o.cfg.LeaseChecked, o.cfg.OwnConnections
+	c.LeaseChecked = o.cfg.LeaseChecked
 	if o.cfg.Monitor {
 		c.Monitor = audit.MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute}
 	}
 	return c
 }
 
-// carved reads the namespaces that were carved out of the watched one. There
-// are none if there is no record, or none that can be read.
-func (o *observer) carved(ctx context.Context) ([]string, error) {
-	found, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
-	if err != nil {
-		return nil, fmt.Errorf("migrate: reading %s: %w", record.Key(o.cfg.Namespace), err)
-	}
-	return found.Except, nil
-}
-
-// begin reads what earlier watchers saw, which keys are to be watched, and what
-// the record claims of the old clients.
-func (o *observer) begin(ctx context.Context) (err error) {
-	if o.except, err = o.carved(ctx); err != nil {
-		return err
-	}
+// begin reads what earlier watchers saw, and what the record claims of the old
+// clients.
+func (o *observer) begin(ctx context.Context) error {
 	text, err := record.TextOf(o.mux.Do(ctx, "GET", record.SeenKey(o.cfg.Namespace)))
 	if err != nil {
 		return fmt.Errorf("migrate: reading %s: %w", record.SeenKey(o.cfg.Namespace), err)
@@ -224,23 +205,21 @@ func (o *observer) begin(ctx context.Context) (err error) {
 	if o.before, err = parseSighting(text); err != nil {
 		return fmt.Errorf("migrate: %s: %w", record.SeenKey(o.cfg.Namespace), err)
 	}
-	if o.counted = o.before.Counted; !slices.Equal(o.before.Except, o.except) {
-		o.counted = nil // other keys were watched
-	}
-	if now, ok := o.reading(ctx); ok {
-		o.began = now
-	}
+	o.wrote = ""
 	stored, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
 	if err != nil {
 		return fmt.Errorf("migrate: reading %s: %w", record.Key(o.cfg.Namespace), err)
 	}
-	o.cfg.claimed(stored.Record.Fleet)
+	o.anew = stored.Evidence
+	if now, err := timeOf(o.mux.Do(ctx, "TIME")); err == nil {
+		o.before = o.before.since(o.anew, now)
+	}
+	o.cfg, o.stale = o.given.claimed(stored.Record.Fleet), false
 	return nil
 }
 
-// claimed fills unset fields with the record's claims. Measured values in the
-// record are no claims.
-func (c *ObserverConfig) claimed(fl migrate.Fleet) {
+// claimed returns c with the record's claims in the fields that are not set.
+func (c ObserverConfig) claimed(fl migrate.Fleet) ObserverConfig {
 	for _, k := range []struct {
 		into  *time.Duration
 		known migrate.Known
@@ -255,6 +234,7 @@ func (c *ObserverConfig) claimed(fl migrate.Fleet) {
 	if c.Lease == 0 || c.Greatest < c.Lease {
 		c.Greatest = 0 // defaults to the smallest lease
 	}
+	return c
 }
 
 // keepTries is how often one result is written where other watchers write at
@@ -265,17 +245,10 @@ const keepTries = 3
 // keep writes one result, joined with what other watchers wrote. It keeps the
 // window of another watcher that still runs, began earlier and proves as much:
 // two watchers that overwrite each other would show a gate alternating windows.
-// It returns errCarved if the watched keys are no longer those of the
-// namespace. A write without a reply is no error, since the next result
-// contains this one.
+// It returns errAnew where the evidence was forgotten since the watch began. A
+// write without a reply is no error, since the next result contains this one.
 func (o *observer) keep(ctx context.Context, r *audit.Result) error {
-	if except, err := o.carved(ctx); err == nil && !slices.Equal(except, o.except) {
-		return errCarved
-	}
 	mine := sighted(o.cfg.Name, r)
-	mine.Except = o.except
-	o.goesOn(&mine, &r.Evidence)
-	o.remember(ctx, &mine, &r.Evidence)
 	for range keepTries {
 		written, err := o.keepOnce(ctx, mine)
 		var unknown *wire.UnknownError
@@ -291,6 +264,9 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 		if written != nil && o.cfg.Seen != nil {
 			o.cfg.Seen(*written, r)
 		}
+		if o.stale {
+			return errClaims
+		}
 		return nil
 	}
 	return nil
@@ -302,7 +278,8 @@ func (o *observer) keep(ctx context.Context, r *audit.Result) error {
 //   - what was written.
 //   - nil: another watcher's window is kept, and mine adds nothing to what it
 //     wrote.
-//   - errRaced: another watcher wrote meanwhile.
+//   - errRaced: another watcher wrote meanwhile, or the record changed.
+//   - errAnew: the evidence was forgotten.
 //   - another error: the stored sighting could not be read or written.
 func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, error) {
 	key := record.SeenKey(o.cfg.Namespace)
@@ -322,11 +299,8 @@ func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, erro
 	if theirs {
 		now = other.with(now)
 	}
-	// Without a record the fleet is not in Clean. The verbs report a record
-	// that cannot be read.
-	if r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace))); err == nil && r.exists() &&
-		r.err == nil {
-		now.alarmed(r.Record)
+	if err := o.compares(ctx, &now); err != nil {
+		return nil, err
 	}
 	text, err := now.text()
 	if err != nil || theirs && text == was {
@@ -337,6 +311,42 @@ func (o *observer) keepOnce(ctx context.Context, mine Sighting) (*Sighting, erro
 	}
 	o.wrote = text
 	return &now, nil
+}
+
+// compares compares what was seen with the record: it raises what the record
+// has of clocks, and sets the alarm. Without a record the fleet is not in
+// Clean. The verbs report a record that cannot be read.
+func (o *observer) compares(ctx context.Context, now *Sighting) error {
+	r, err := readStored(o.mux.Do(ctx, "GET", record.Key(o.cfg.Namespace)))
+	switch {
+	case err != nil || !r.exists() || r.err != nil:
+		return nil
+	case r.Evidence.After(o.anew):
+		return errAnew
+	}
+	next := o.given.claimed(r.Fleet)
+	o.stale = next.Lease != o.cfg.Lease || next.Greatest != o.cfg.Greatest || next.Gap != o.cfg.Gap
+	now.alarmed(r.Record)
+	return o.raise(ctx, r, *now)
+}
+
+// raise writes into the record how far clocks were seen behind the server's or
+// ahead of it at least, where that is more than the record has. Members that
+// act by a smaller bound then take it for unknown. The record is compared, so
+// that nothing comes back that was forgotten meanwhile. Where the server's user
+// may not write the record, the gates alone know.
+func (o *observer) raise(ctx context.Context, r stored, now Sighting) error {
+	next := r.Record
+	behind, ahead, _ := now.clocks(r.Fleet)
+	next.SawBehind, next.SawAhead = max(next.SawBehind, behind.Time), max(next.SawAhead, ahead.Time)
+	if next.SawBehind == r.SawBehind && next.SawAhead == r.SawAhead {
+		return nil
+	}
+	_, err := change(ctx, o.mux, o.cfg.Namespace, r, next)
+	if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
+		return nil
+	}
+	return err
 }
 
 // replace writes text in place of the stored sighting if that is still was;
@@ -360,24 +370,21 @@ func (o *observer) replace(ctx context.Context, was, text string) error {
 }
 
 // standsBefore reports whether the window of s, another watcher's, is kept in
-// place of that of mine. It is kept if the other watcher wrote within
-// watchFresh, and so still runs, began earlier, and proves as much as mine
-// does. An old client's act that mine shows after the end of s ends the window
-// of s, which is then not kept.
+// place of that of mine: the other watcher wrote within watchFresh, and so
+// still runs, and its window began no later. If both prove nothing, the watch
+// that began first is kept. An old client's act that mine shows after the end
+// of s ends the window of s, which is then not kept.
 func (s Sighting) standsBefore(mine Sighting) bool {
-	if !slices.Equal(s.Except, mine.Except) || mine.Until.Sub(s.Until) > watchFresh ||
-		s.From.After(mine.From) {
+	if mine.Until.Sub(s.Until) > watchFresh || mine.QuietUntil.Sub(s.QuietUntil) > watchFresh {
 		return false
 	}
 	if last := later(mine.LastWrite, mine.LastFailed); last != nil && last.At.After(s.Until) {
 		return false
 	}
-	for w, q := range mine.Quiet {
-		if s.Quiet[w] < q {
-			return false
-		}
+	if s.Quiet == 0 || mine.Quiet == 0 {
+		return s.Quiet > 0 || mine.Quiet == 0 && !s.From.After(mine.From)
 	}
-	return true
+	return !s.QuietUntil.Add(-s.Quiet).After(mine.QuietUntil.Add(-mine.Quiet))
 }
 
 // sighted returns the digest of a watch's result.
@@ -391,18 +398,15 @@ func sighted(observer string, r *audit.Result) Sighting {
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
 	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
-		// The last call has a value in no known form. It is shown all the same,
-		// since it ends the window.
+		// It may be a read, or have a value in no known form. It is shown all
+		// the same, since it ends the window.
 		s.LastFailed = call
 	}
 	if e.Stats != nil {
-		s.LastCalled = e.Stats.LastMoved
+		s.Counts, s.LastCalled = true, e.Stats.LastMoved
 	}
 	s.seeQuiet(e)
 	s.seeClocks(e)
-	if e.Spread.Sound() {
-		s.Spread = Fact{Time: e.Spread.Guaranteed, Basis: string(spreadBasis(e)), At: e.Until}
-	}
 	if e.Spread.Proved > 0 {
 		s.Proved = Fact{Time: e.Spread.Proved, Basis: string(census.Measured), At: e.Until}
 	}
@@ -420,23 +424,11 @@ func sighted(observer string, r *audit.Result) Sighting {
 	return s
 }
 
-// spreadBasis says whether the clock spread was measured or inferred. A clock
-// is a written stamp less the lease. Where a lease was guessed, a client with
-// another lease and a wrong clock looks like one with a right clock.
-func spreadBasis(e *census.Evidence) census.Basis {
-	for _, lease := range []census.Span{e.SmallestLease, e.GreatestLease} {
-		if lease.Known() && lease.Basis != census.Given && lease.Basis != census.Measured {
-			return census.Inferred
-		}
-	}
-	return census.Measured
-}
-
 // factOf leaves out defaults and claims, which a gate asks for itself. An
 // inferred fact is a hint to a gate, and no evidence.
 func factOf(s census.Span) Fact {
 	switch s.Basis {
-	case census.Measured, census.Given, census.Inferred:
+	case census.Measured, census.Inferred:
 		return Fact{Time: s.Value, Basis: string(s.Basis), At: s.At, Who: s.Addr, Note: s.Note}
 	}
 	return Fact{}
@@ -453,5 +445,9 @@ func touchOf(a *census.Act) *Touch {
 			who = append(who, word)
 		}
 	}
-	return &Touch{At: a.At, Key: a.Key, What: string(a.What), Who: strings.Join(who, " ")}
+	what := string(a.What)
+	if a.What == census.ActCalled {
+		what = a.Detail
+	}
+	return &Touch{At: a.At, Key: a.Key, What: what, Who: strings.Join(who, " ")}
 }

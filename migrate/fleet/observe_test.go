@@ -25,8 +25,8 @@ func watched(from, until time.Time, change func(*census.Evidence)) *audit.Result
 	r := &audit.Result{Evidence: census.Evidence{
 		From: from, Until: until,
 		Coverage: []census.Coverage{
-			{Source: census.SourceMonitor, Missing: "not asked for"},
-			{Source: census.SourceStats, From: from, Until: until, Elapsed: until.Sub(from)},
+			{Source: census.SourceMonitor, From: from, Until: until, Elapsed: until.Sub(from),
+				Sighted: until},
 		},
 		Stats: &census.CommandCalls{},
 	}}
@@ -91,15 +91,15 @@ func TestGateOpensForAnUnbrokenWindow(t *testing.T) {
 		f.observe("o", watched(now.Add(-time.Second), now, nil))
 		gate("window")
 		f.observe("o", watched(now.Add(-2*needed), now,
-			func(e *census.Evidence) { e.Stats.LastMoved = now.Add(-needed / 2) }))
+			func(e *census.Evidence) { e.LastCall = &census.Act{At: now.Add(-needed / 2)} }))
 		gate("window")
 		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) {
-			e.Coverage[1].Holes = []census.Hole{
+			e.Coverage[0].Holes = []census.Hole{
 				{From: now.Add(-needed / 2), Until: now.Add(-needed / 2), Reason: census.HoleStep}}
 		}))
 		gate("window")
 		f.observe("o", watched(now.Add(-2*needed), now,
-			func(e *census.Evidence) { e.Coverage[1].Elapsed = needed / 2 }))
+			func(e *census.Evidence) { e.Coverage[0].Elapsed = needed / 2 }))
 		gate("window")
 	})
 }
@@ -128,8 +128,7 @@ func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
 		if len(s.Keys) != 1 || s.Keys[0].LastFailed.Who != "10.0.0.1:7 till" {
 			t.Errorf("%+v", s.Keys)
 		}
-		if s.Quiet[WatchStats] != time.Second || s.Observer != "second" ||
-			s.Missing[WatchMonitor] != "not asked for" {
+		if s.Quiet != time.Second || s.Observer != "second" {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -147,7 +146,7 @@ func TestSecondWatcherKeepsTheFirstOnesWindow(t *testing.T) {
 		f.observe("who saw one", watched(now, now.Add(2*time.Second), func(e *census.Evidence) {
 			e.LastFailed = &census.Act{At: now.Add(time.Second), Key: "k", What: census.ActLost}
 		}))
-		if s := f.seen(); s.Observer != "who saw one" || s.Quiet[WatchStats] != time.Second {
+		if s := f.seen(); s.Observer != "who saw one" || s.Quiet != time.Second {
 			t.Errorf("%s says quiet for %v, and somebody tried", s.Observer, s.Quiet)
 		}
 		f.observe("third", watched(now, now.Add(time.Minute), nil))
@@ -155,6 +154,21 @@ func TestSecondWatcherKeepsTheFirstOnesWindow(t *testing.T) {
 			t.Errorf("%s is gone, and its word stands", s.Observer)
 		}
 	})
+}
+
+// TestWatcherByMonitorKeepsItsWindow alongside one that began earlier and
+// watches by polls alone.
+func TestWatcherByMonitorKeepsItsWindow(t *testing.T) {
+	now := judged
+	polls := sighted("polls", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
+		e.Coverage[0] = census.Coverage{Source: census.SourceMonitor, Missing: notAsked}
+	}))
+	monitor := sighted("monitor", watched(now.Add(-time.Minute), now.Add(-time.Second), nil))
+	later := sighted("later", watched(now.Add(-30*time.Second), now, nil))
+	if !monitor.standsBefore(polls) || polls.standsBefore(monitor) || !monitor.standsBefore(later) ||
+		later.standsBefore(monitor) {
+		t.Errorf("%+v\n%+v\n%+v", polls, monitor, later)
+	}
 }
 
 // TestWatcherThatSawLessOverwritesNothing lets one watcher keep its window
@@ -211,7 +225,7 @@ func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 				len(s.Keys) != 1 || s.Alarm == nil {
 				t.Errorf("after %s wrote: %+v", name, s)
 			}
-			if quiet := s.Quiet[WatchStats]; quiet > s.Until.Sub(now.Add(-20*time.Second)) {
+			if quiet := s.Quiet; quiet > s.Until.Sub(now.Add(-20*time.Second)) {
 				t.Errorf("quiet for %v, and an old client wrote %v ago", quiet,
 					s.Until.Sub(now.Add(-20*time.Second)))
 			}
@@ -277,8 +291,8 @@ func TestWatcherRefusesASightingItCannotRead(t *testing.T) {
 	})
 }
 
-// TestInferredTimesOpenNoGate: an inferred time is a hint for the operator. A
-// time that is given to the watcher is a claim.
+// TestInferredTimesOpenNoGate: an inferred time is a hint for the operator, and
+// a measured one is a lower bound.
 func TestInferredTimesOpenNoGate(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
@@ -296,64 +310,26 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 			return r
 		}
 		now := f.w.ServerNow()
-		guesses := watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
+		f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
 			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Inferred}
 			e.GreatestLease = census.Span{Value: 90 * time.Second, Basis: census.Inferred}
-			e.Spread = census.Spread{Guaranteed: 2 * time.Second}
 			e.LongestHold = census.Span{Value: time.Second, Basis: census.Measured}
-		})
-		f.observe("o", guesses)
-		r := advance(Claims{Gap: time.Second}, "lease", "greatest", "spread")
-		for i, words := range [][]string{{"55s", "--lease"}, {"1m30s", "--greatest"}, {"2s", "--spread"}} {
-			for _, word := range append(words, "inferred") {
-				if detail := fmt.Sprint(r.Gate.Blocks[min(i, len(r.Gate.Blocks)-1)]); !strings.Contains(
-					detail, word) {
-					t.Errorf("%q does not say %s", detail, word)
-				}
+		}))
+		r := advance(Claims{Gap: time.Second}, "lease", "spread", "job")
+		for _, word := range []string{"55s", "--lease", "inferred"} {
+			if detail := fmt.Sprint(r.Gate.Blocks[0]); !strings.Contains(detail, word) {
+				t.Errorf("%q does not say %s", detail, word)
 			}
 		}
-		// The watcher may be given a time, as the operator may claim one.
-		f.w.Mini.Del(record.SeenKey(""))
-		f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
-			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Given}
-			e.GreatestLease = e.SmallestLease
-		}))
-		o.Go = false
-		r = advance(Claims{Spread: time.Second, Gap: time.Second, Job: time.Second})
-		if !slices.ContainsFunc(r.Gate.Evidence,
-			func(e Finding) bool {
-				return e.Claimed && e.Rule == "lease" &&
-					strings.Contains(e.Detail, "55s")
-			}) {
-			t.Errorf("no claim: %v", r.Gate.Evidence)
-		}
-		o.Go = true
-		f.w.Mini.Del(record.SeenKey(""))
-		f.observe("o", guesses)
+		advance(said, "lease", "greatest") // 55 s is less than what is said, and 90 s is more
 		said.Greatest = 90 * time.Second
-		advance(said, "lease") // 55 s is less than what is said
+		advance(said, "lease")
 		said.LeaseChecked = true
 		if r := advance(said); !r.Moved ||
 			f.at(migrate.Dual).Fleet.Lease != (migrate.Known{Time: time.Minute, Source: migrate.Claimed}) {
 			t.Errorf("%+v", f.at(migrate.Dual).Fleet)
 		}
 	})
-}
-
-func TestAGuessedLeaseMakesAGuessOfTheSpread(t *testing.T) {
-	for basis, want := range map[census.Basis]census.Basis{
-		census.Given: census.Measured, census.Inferred: census.Inferred, census.Default: census.Inferred,
-		census.Unknown: census.Measured,
-	} {
-		s := sighted("o", watched(judged, judged, func(e *census.Evidence) {
-			e.SmallestLease, e.GreatestLease = census.Span{Value: time.Minute, Basis: census.Given},
-				census.Span{Value: time.Minute, Basis: basis}
-			e.Spread = census.Spread{Guaranteed: time.Second}
-		}))
-		if s.Spread.Basis != string(want) {
-			t.Errorf("by a lease that is %q the spread is %q", basis, s.Spread.Basis)
-		}
-	}
 }
 
 // A lease of a minute is claimed, and a client writes as with one of 30 s. The
@@ -455,12 +431,11 @@ func TestWatchGoesByTheClaimsOfTheRecord(t *testing.T) {
 			ObserverConfig{Lease: time.Hour}, ObserverConfig{Lease: time.Hour}},
 		"no claims": {
 			migrate.Fleet{Lease: migrate.Known{Time: time.Minute, Source: migrate.Default},
-				Gap: migrate.Known{Time: time.Second, Source: migrate.Measured}},
+				Gap: migrate.Known{Time: time.Second, Source: migrate.Default}},
 			ObserverConfig{}, ObserverConfig{},
 		},
 	} {
-		got := c.given
-		got.claimed(c.fleet)
+		got := c.given.claimed(c.fleet)
 		if got.Lease != c.want.Lease || got.Greatest != c.want.Greatest || got.Gap != c.want.Gap {
 			t.Errorf("%s: lease %v, greatest %v, gap %d", name, got.Lease, got.Greatest, got.Gap)
 		}
@@ -490,32 +465,143 @@ func TestWatchReadsTheClaimsOfTheRecord(t *testing.T) {
 	})
 }
 
+// TestWatchTakesUpTheClaimsOfAStep that comes after the watch began, as in
+// docs/migration.md. Else it would go by a guessed lease for ever, and never
+// prove that a clock is behind. What it had seen is written first.
+func TestWatchTakesUpTheClaimsOfAStep(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		o := f.options(Options{})
+		o.Claims = Claims{}
+		if r, err := Init(bg, f.w.Pool(), o); err != nil || !r.Moved {
+			t.Fatal(r, err)
+		}
+		now := f.w.ServerNow()
+		var told []time.Duration
+		watch := func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+			if told = append(told, c.Lease); len(told) > 1 {
+				return nil, nil
+			}
+			c.Seen(watched(now, now, nil))
+			f.w.Pass(time.Second)
+			r := f.at(migrate.Observe)
+			r.Fleet = migrate.Fleet{Lease: migrate.Known{Time: time.Minute, Source: migrate.Claimed}}
+			f.recorded(r)
+			c.Seen(watched(now, now, func(e *census.Evidence) { e.Ahead.AtLeast = second }))
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Hour):
+				t.Error("the watch goes on without the claims")
+			}
+			return nil, nil
+		}
+		if err := WatchClients(bg, f.w.Pool(), ObserverConfig{Name: "o", watch: watch}); err != nil {
+			t.Fatal(err)
+		}
+		if r := f.at(migrate.Observe); !slices.Equal(told, []time.Duration{0, time.Minute}) ||
+			r.SawAhead != second || f.seen().AheadProved.Time != second {
+			t.Errorf("leases %v, record %v", told, r)
+		}
+	})
+}
+
 func TestSightingTakesWhatWasSeenOfTheClocks(t *testing.T) {
 	const behind, ahead = 2 * time.Minute, 3 * time.Second
 	for name, c := range map[string]struct {
 		behind, ahead census.Bound
-		want          [4]time.Duration // behind and ahead measured, then proved; 0 is unknown
+		want          [2]time.Duration // behind and ahead, at least; 0 is unknown
 	}{
-		"nothing": {behind: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh},
-			ahead: census.Bound{AtLeast: offset.NoLow, AtMost: offset.NoHigh}},
-		"too soon": {behind: census.Bound{AtLeast: behind}, ahead: census.Bound{AtLeast: ahead},
-			want: [4]time.Duration{0, 0, behind, ahead}},
-		"measured": {
-			behind: census.Bound{Span: census.Span{Value: behind + time.Second, Basis: census.Measured},
-				AtLeast: behind},
-			ahead: census.Bound{AtLeast: -behind},
-			want:  [4]time.Duration{behind + time.Second, 0, behind, 0},
-		},
-		"claimed": {behind: census.Bound{
-			Span: census.Span{Value: behind, Basis: census.Claimed}, AtLeast: offset.NoLow}},
+		"nothing": {behind: census.Bound{AtLeast: offset.NoLow},
+			ahead: census.Bound{AtLeast: offset.NoLow}},
+		"both": {behind: census.Bound{AtLeast: behind}, ahead: census.Bound{AtLeast: ahead},
+			want: [2]time.Duration{behind, ahead}},
+		"on one side": {behind: census.Bound{AtLeast: behind}, ahead: census.Bound{AtLeast: -behind},
+			want: [2]time.Duration{behind, 0}},
 		"guessed": {behind: census.Bound{AtLeast: behind, Guessed: true},
 			ahead: census.Bound{AtLeast: ahead, Guessed: true}},
 	} {
 		s := sighted("o", watched(judged, judged,
-			func(e *census.Evidence) { e.Run, e.Behind, e.Ahead = "run-1", c.behind, c.ahead }))
-		got := [4]time.Duration{s.Behind.Time, s.Ahead.Time, s.BehindProved.Time, s.AheadProved.Time}
-		if got != c.want || s.Server != "run-1" {
-			t.Errorf("%s: %v of server %q, want %v", name, got, s.Server, c.want)
+			func(e *census.Evidence) { e.Behind, e.Ahead = c.behind, c.ahead }))
+		if got := [2]time.Duration{s.BehindProved.Time, s.AheadProved.Time}; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestWatcherTellsMembersWhatItSawOfClocks by the record, and keeps the
+// greatest bound. ForgetEvidence is final while the watcher runs: that watch
+// ends, and the next one knows nothing of before.
+func TestWatcherTellsMembersWhatItSawOfClocks(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Observe)
+		now := f.w.ServerNow()
+		saw := func(behind, ahead time.Duration) *audit.Result {
+			return watched(now, now,
+				func(e *census.Evidence) { e.Behind.AtLeast, e.Ahead.AtLeast = behind, ahead })
+		}
+		says := func(behind, ahead time.Duration) {
+			t.Helper()
+			f.w.Pass(time.Second)
+			if r := f.at(migrate.Observe); r.Epoch != 1 || r.SawBehind != behind || r.SawAhead != ahead {
+				t.Errorf("the record says %v", r)
+			}
+		}
+		watches := 0
+		watch := func(ctx context.Context, _ *redis.Pool, c audit.Config) (*audit.Result, error) {
+			if watches++; watches > 1 {
+				c.Seen(saw(0, second))
+				says(0, second)
+				return nil, nil
+			}
+			c.Seen(saw(2*second, 0))
+			says(2*second, 0)
+			c.Seen(saw(second, 3*second))
+			says(2*second, 3*second)
+			if _, err := ForgetEvidence(bg, f.w.Pool(), f.options(Options{})); err != nil {
+				t.Error(err)
+			}
+			says(0, 0)
+			c.Seen(saw(2*second, 3*second))
+			<-ctx.Done()
+			says(0, 0)
+			return nil, nil
+		}
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		if err := WatchClients(ctx, f.w.Pool(), ObserverConfig{Name: "o", watch: watch}); err != nil {
+			t.Fatal(err)
+		}
+		if s := f.seen(); watches != 2 || s.BehindProved.Known() || s.AheadProved.Time != second {
+			t.Errorf("after %d watches: %+v", watches, s)
+		}
+	})
+}
+
+// TestAlarmInCleanCountsAttemptsInVain: a failed one that MONITOR saw, and a
+// call that the server counted where nobody saw one.
+func TestAlarmInCleanCountsAttemptsInVain(t *testing.T) {
+	before, after := judged.Add(-time.Hour), judged.Add(time.Minute)
+	for name, c := range map[string]struct {
+		s    Sighting
+		what string // of the alarm; empty: none
+	}{
+		"nothing": {},
+		"before": {Sighting{LastFailed: &Touch{At: before, What: "lost"}, LastCalled: before},
+			""},
+		"in vain": {Sighting{LastFailed: &Touch{At: after, What: "lost"}}, "lost"},
+		"counted": {Sighting{LastFailed: &Touch{At: before, What: "lost"}, LastCalled: after},
+			"counted"},
+		"counted and seen": {Sighting{LastWrite: &Touch{At: after, What: "acquired"}, LastCalled: after},
+			"acquired"},
+		"counted, none seen": {Sighting{LastCalled: after}, "counted"},
+	} {
+		c.s.alarmed(migrate.Record{Phase: migrate.Clean, Since: judged})
+		if a := c.s.Alarm; (a == nil) != (c.what == "") || a != nil && !strings.Contains(a.What, c.what) {
+			t.Errorf("%s: %+v", name, a)
+		}
+		c.s.alarmed(migrate.Record{Phase: migrate.Modern, Since: judged})
+		if c.s.Alarm != nil {
+			t.Errorf("%s: an alarm in modern", name)
 		}
 	}
 }

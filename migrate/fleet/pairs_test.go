@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
@@ -48,7 +49,7 @@ type pair struct {
 	*fleet
 	ahead, behind *migrate.Bridge
 	members       map[*migrate.Bridge]*migrate.Member
-	old           lock.Backend
+	old           backend.Store
 	dialect       dialect.Dialect
 	terms         dialect.Terms
 }
@@ -123,28 +124,28 @@ func (p *pair) bridge() *migrate.Bridge {
 	return b
 }
 
-func (p *pair) gets(who string, b lock.Backend, key string) lock.Grant {
+func (p *pair) gets(who string, b backend.Store, key string) backend.Grant {
 	p.t.Helper()
 	ttl := leaseOfOurs
 	if b == p.old {
 		ttl = oldLease
 	}
-	g, err := b.Try(bg, key, ttl)
+	g, err := b.Contract().Try(bg, key, ttl)
 	if err != nil {
 		p.t.Fatalf("%s does not get %s: %v", who, key, err)
 	}
 	return g
 }
 
-func (p *pair) waits(who string, b lock.Backend, key string) {
+func (p *pair) waits(who string, b backend.Store, key string) {
 	p.t.Helper()
-	g, err := b.Try(bg, key, leaseOfOurs)
+	g, err := b.Contract().Try(bg, key, leaseOfOurs)
 	if !errors.Is(err, lock.ErrHeld) {
 		p.t.Errorf("%s does not wait for %s: %v, %v", who, key, g, err)
 	}
 }
 
-func (p *pair) gives(g lock.Grant) {
+func (p *pair) gives(g backend.Grant) {
 	p.t.Helper()
 	if err := g.Release(context.Background()); err != nil {
 		p.t.Error(err)
@@ -155,7 +156,7 @@ func (p *pair) gives(g lock.Grant) {
 // client. Where the key then says that a tick is done, nobody has it until that
 // is over; but clean looks at no stamp, and what observe and the old clients
 // have done it does again.
-func (p *pair) frees(g lock.Grant, key string, by migrate.Phase) {
+func (p *pair) frees(g backend.Grant, key string, by migrate.Phase) {
 	p.t.Helper()
 	p.gives(g)
 	if !p.dialect.NeverReleases() {

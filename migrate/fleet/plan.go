@@ -29,10 +29,7 @@ type Leg struct {
 type Road struct {
 	Report *Report
 	Fleet  migrate.Fleet
-	// Idle is the longest pause between two attempts of an old client; unknown
-	// where it is not claimed.
-	Idle migrate.Known
-	Legs []Leg
+	Legs   []Leg
 	// Wait is the sum over the legs.
 	Wait time.Duration
 }
@@ -54,8 +51,8 @@ func Plan(ctx context.Context, pool *redis.Pool, o Options) (*Road, error) {
 
 // road is a pure function of the facts.
 func (f *facts) road(r *Report) *Road {
-	fleet, _ := f.fleet()
-	road := &Road{Report: r, Fleet: fleet, Idle: f.idle()}
+	fleet := f.fleet()
+	road := &Road{Report: r, Fleet: fleet}
 	from := f.record.Phase
 	if !f.record.exists() {
 		road.Legs = append(road.Legs,
@@ -75,17 +72,8 @@ func (f *facts) road(r *Report) *Road {
 }
 
 func (f *facts) initRefuses() []Finding {
-	if f.carves() {
-		_, gate := f.carving()
-		return gate.Blocks
-	}
-	_, blocks := f.firstRecord()
-	if other, ok := f.overlapping(); ok {
-		blocks = append(blocks, Finding{
-			Rule: "namespace", Detail: fmt.Sprintf(
-				"the namespace %q has a record and would own the same keys", other)})
-	}
-	return blocks
+	_, blocks := f.firstRecord(migrate.NoPhase)
+	return append(blocks, f.overlap()...)
 }
 
 // leg is one step. Its gate is judged as if the fleet and all its members were
@@ -103,9 +91,14 @@ func (f *facts) leg(from migrate.Phase, fleet migrate.Fleet, next bool) Leg {
 	every := fmt.Sprintf("every member acts by %v, and no lease of an earlier phase runs (at most %v)", from,
 		f.longestTTL())
 	need, formula := f.windowTo(l.To, fleet)
-	window := fmt.Sprintf("%v without an attempt of an old client (%s), watched by status --watch", need,
+	long := need.String()
+	if fleet.Greatest.Source == migrate.Unknown || fleet.Job.Source == migrate.Unknown {
+		long = "a window"
+	}
+	window := fmt.Sprintf("%s without an attempt of an old client (%s), watched by status --watch --monitor",
+		long,
 		formula)
-	if asksIdle(l.To) && f.idle().Source == migrate.Unknown {
+	if asksIdle(l.To) && f.idle() == 0 {
 		window += ", and longer if an old client pauses for longer between two attempts: say how long by --idle"
 	}
 	switch l.To {

@@ -14,44 +14,6 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-// TestAMeasuredBoundIsOfTheServerThatRuns: after a restart or a fail-over the
-// record's Behind is unknown, and its claimed Ahead holds on.
-func TestAMeasuredBoundIsOfTheServerThatRuns(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	about, err := redis.String(s.Do("INFO", "server"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, id, _ := strings.Cut(about, "run_id:")
-	id, _, _ = strings.Cut(id, "\r\n")
-	r := migrate.Record{Epoch: 1, Phase: migrate.Dual, Since: time.Now(), Dialect: "Jedis",
-		Fleet: migrate.Fleet{
-			Behind: migrate.Known{Time: time.Second, Source: migrate.Measured},
-			Ahead:  migrate.Known{Time: time.Second, Source: migrate.Claimed}, Server: id,
-		}}
-	for range 2 {
-		s.Do("SET", "gsl:phase:", r.String())
-		got, err := fleet.ReadRecord(t.Context(), s.Pool(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		road, err := fleet.Plan(t.Context(), s.Pool(), fleet.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := r.Fleet
-		if r.Fleet.Server != id {
-			want.Behind, want.Server = migrate.Known{}, ""
-		}
-		if got.Fleet != want || road.Fleet.Behind != want.Behind || road.Fleet.Ahead != want.Ahead ||
-			road.Fleet.Server != want.Server {
-			t.Errorf("measured by %q, and %q runs: read %+v, planned with %+v", r.Fleet.Server, id, got.Fleet,
-				road.Fleet)
-		}
-		r.Fleet.Server = strings.Repeat("0", len(id))
-	}
-}
-
 // TestStepWithATargetOnEveryServer: the script names keys that are no KEYS, and
 // reads the roster before it writes. Some servers are strict about that, and so
 // is a cluster, even of one shard.
@@ -100,6 +62,16 @@ func goesToCleanWithATarget(t *testing.T, s *redistest.Server) {
 	if err := m.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	text, err := redis.String(s.Do("HGET", "gsl:roster:", m.ID()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := migrate.ParseMember(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said.Sight = m.ID() // as if it had met its own acquisition in the target
+	s.Do("HSET", "gsl:roster:", m.ID(), said.String())
 	if got, err := fleet.CleanUp(t.Context(), pool, o); err != nil || !got.Moved ||
 		got.Target != "etcd of the shop" {
 		t.Errorf("%+v, %v", got, err)

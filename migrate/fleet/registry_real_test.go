@@ -123,7 +123,7 @@ func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 				if err := m.Refresh(bg); err != nil {
 					t.Fatal(err)
 				}
-				g, err := bridge.Try(bg, "stock", 10*time.Second)
+				g, err := bridge.Contract().Try(bg, "stock", 10*time.Second)
 				if err != nil {
 					t.Fatal(what, err)
 				}
@@ -173,9 +173,9 @@ func TestAServerThatMayDropMarksClosesTheGate(t *testing.T) {
 	}
 }
 
-// TestAWatchCountsOldAttemptsOnARealServer: a SETNX in vain begins the window
+// TestAWatchSeesOldAttemptsOnARealServer: a SETNX in vain begins the window
 // anew.
-func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
+func TestAWatchSeesOldAttemptsOnARealServer(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	pool := s.Pool()
 	ctx, stop := context.WithCancel(bg)
@@ -183,7 +183,7 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		done <- WatchClients(ctx, pool, ObserverConfig{
-			Dialect: dialect.Jedis(), Every: 100 * time.Millisecond,
+			Dialect: dialect.Jedis(), Every: 100 * time.Millisecond, Monitor: true,
 			Seen: func(s Sighting, _ *audit.Result) { seen <- s },
 		})
 	}()
@@ -201,10 +201,12 @@ func TestAWatchCountsOldAttemptsOnARealServer(t *testing.T) {
 			}
 		}
 	}
-	until("a second of quiet", func(s Sighting) bool { return s.Quiet[WatchStats] > time.Second })
-	s.Do("SETNX", "stock", "1")
-	until("an attempt", func(s Sighting) bool { return s.Quiet[WatchStats] < time.Second/2 })
-	until("quiet again", func(s Sighting) bool { return s.Quiet[WatchStats] > time.Second })
+	until("a second of quiet", func(s Sighting) bool { return s.Quiet > time.Second })
+	s.Do("SETNX", "stock", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()+1))
+	until("an attempt", func(s Sighting) bool {
+		return s.LastWrite != nil && s.Quiet > 0 && !s.QuietUntil.Add(-s.Quiet).Before(s.LastWrite.At)
+	})
+	until("quiet again", func(s Sighting) bool { return s.Quiet > time.Second })
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -69,8 +69,8 @@ func (w *restarted) shut(s Sighting) {
 		w.t.Fatal(err)
 	}
 	text := fmt.Sprint(r.Gate.Evidence, r.Gate.Blocks)
-	if !strings.Contains(text, fmt.Sprint("the longest pause between two attempts of an old client: ",
-		s.Pause.Time)) {
+	if !strings.Contains(text, fmt.Sprint("is contradicted: ", s.Pause.Time,
+		" passed between two attempts")) {
 		w.t.Errorf("the pause of %v refutes no claim of 2s: %s", s.Pause.Time, text)
 	}
 	if !slices.ContainsFunc(r.Gate.Blocks,
@@ -100,33 +100,28 @@ func (w *restarted) run(monitor, soon bool) {
 	ctx, stop := context.WithTimeout(bg, redistest.Patience/4)
 	defer stop()
 	const pause = 3 * time.Second
-	way := WatchStats
-	if monitor {
-		way = WatchMonitor
-	}
 	step := 0
 	var run string
 	err := WatchClients(ctx, w.pool, ObserverConfig{
 		Namespace: "lock", Name: "watch", Monitor: monitor, Every: 100 * time.Millisecond,
-		Idle: 2 * time.Second,
 		Seen: func(s Sighting, r *audit.Result) {
 			last := later(s.LastWrite, s.LastFailed)
 			switch {
-			case step == 0 && s.Quiet[way] > 0:
+			case step == 0 && (s.Quiet > 0 || !monitor && s.Counts):
 				w.write()
 				step++
 			case step == 1 && last != nil && s.Until.Sub(last.At) > pause:
 				w.write()
 				step++
 			case step == 2 && s.Pause.Time >= pause:
-				w.last, w.paused, run = last.At, s.Pause.Time, s.Server
+				w.last, w.paused, run = last.At, s.Pause.Time, r.Evidence.Run
 				w.s.Restart()
 				w.record(migrate.Modern)
 				if soon {
 					w.write()
 				}
 				step++
-			case step == 3 && s.Server != run && (!soon || last.At.After(w.last)):
+			case step == 3 && r.Evidence.Run != run && (!soon || last.At.After(w.last)):
 				if last == nil || last.At.Before(w.last) || len(s.Keys) != 1 || s.Pause.Time < w.paused {
 					w.t.Errorf("what was seen at %v is forgotten: %+v", w.last, s)
 				}

@@ -93,8 +93,8 @@ func (w *walk) watch() {
 
 // sound fails where the window holds an attempt that was made.
 func (w *walk) sound(s Sighting, r *audit.Result) {
-	q := s.Quiet[WatchMonitor]
-	from, until := s.until(WatchMonitor).Add(-q), s.until(WatchMonitor)
+	q := s.Quiet
+	from, until := s.QuietUntil.Add(-q), s.QuietUntil
 	if last := time.Unix(0, w.tried.Load()); q > 0 && last.After(from) &&
 		last.Before(until.Add(-100*time.Millisecond)) {
 		w.t.Errorf("quiet for %v until %v, and it tried at %v: %+v", q, until, last,
@@ -106,7 +106,7 @@ func (w *walk) sound(s Sighting, r *audit.Result) {
 func (w *walk) grows(to time.Duration) Sighting {
 	w.t.Helper()
 	return w.until(fmt.Sprint("a window of ", to),
-		func(s Sighting) bool { return s.Quiet[WatchMonitor] >= to })
+		func(s Sighting) bool { return s.Quiet >= to })
 }
 
 func (w *walk) until(what string, so func(Sighting) bool) Sighting {
@@ -209,7 +209,7 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			before := w.grows(1500 * time.Millisecond)
 			s.Do("DEBUG", "SLEEP", "0.7")
 			w.until("growth after the stall", func(s Sighting) bool {
-				return s.until(WatchMonitor).Sub(before.until(WatchMonitor)) > 2*time.Second
+				return s.QuietUntil.Sub(before.QuietUntil) > 2*time.Second
 			})
 
 			// The watcher is started anew, and the old client tries while

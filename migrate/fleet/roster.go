@@ -68,18 +68,18 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	f.enroll(fields)
 	f.sighting = f.sighting.since(f.record.Evidence, f.now)
 	d.watchAhead(f)
-	f.shorter, err = d.shorterOf(ctx, f)
-	return true, err
+	return true, nil
 }
 
 // sameStep reports that no step was taken between two readings of a record. A
-// greater TTL or period, which members write, is no step.
+// greater TTL or period, which members write, is no step, nor is what a watcher
+// saw of clocks.
 func (s stored) sameStep(before stored) bool {
 	if s.err != nil || before.err != nil || !s.exists() || !before.exists() {
 		return s.bytes == before.bytes
 	}
 	a, b := s.Record, before.Record
-	a.TTL, a.Every, b.TTL, b.Every = 0, 0, 0, 0
+	a.TTL, a.Every, a.SawBehind, a.SawAhead = b.TTL, b.Every, b.SawBehind, b.SawAhead
 	return a.String() == b.String()
 }
 
@@ -258,7 +258,7 @@ func (d *desk) noteLost(ctx context.Context, f *facts) (*facts, error) {
 		}
 		next := f.record.Record
 		next.Lost, next.Roster, next.Run = f.reading, f.nonce, f.run()
-		_, err := change(ctx, d.mux, d.opts.Namespace, f.record, next, nil)
+		_, err := change(ctx, d.mux, d.opts.Namespace, f.record, next)
 		if err != nil && !errors.Is(err, errRaced) {
 			return nil, d.refused(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,16 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
-)
-
-// Watch is a way of watching that can prove that no old client tries for a
-// lock.
-type Watch string
-
-// The ways of watching. Other ways miss attempts that failed.
-const (
-	WatchStats   Watch = "stats"   // calls of SETNX and GETSET as the server counts them, by any client
-	WatchMonitor Watch = "monitor" // every command, without a break
+	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // Fact is a time that was found by watching, and how.
@@ -52,23 +42,19 @@ type Sighting struct {
 	From     time.Time `json:"from"`     // beginning of that watch, by the server's clock
 	Until    time.Time `json:"until"`    // last look of that watch
 
-	// Except are the longer namespaces whose keys the watcher did not watch,
-	// since they were carved out.
-	Except []string `json:"except,omitempty"`
+	// Quiet is the window that MONITOR proves: how long no old client tried for
+	// a lock, without a hole. It is the lesser of the server's time and the
+	// watcher's own. QuietUntil is its end: the last instant at which MONITOR
+	// had shown every call that the server counted; zero where there was none.
+	// Missing says why MONITOR proves nothing, and Hole is the last time that
+	// MONITOR did not show whole.
+	Quiet      time.Duration `json:"quiet_ns"`
+	QuietUntil time.Time     `json:"quiet_until,omitzero"`
+	Missing    string        `json:"missing,omitempty"`
+	Hole       *Hole         `json:"hole,omitempty"`
 
-	// Quiet has the window of each source that can prove one: how long no old
-	// client tried for a lock, without a hole. A window is the lesser of the
-	// server's time and the watcher's own. QuietUntil is the end of each
-	// window: for MONITOR the youngest marker that came back, else the last
-	// look. A source without an entry there ends at Until. Missing says why a
-	// source proves nothing.
-	Quiet      map[Watch]time.Duration `json:"quiet_ns"`
-	QuietUntil map[Watch]time.Time     `json:"quiet_until,omitempty"`
-	Missing    map[Watch]string        `json:"missing,omitempty"`
-
-	// Counted is where the window by the server's counts ended, so that a later
-	// watch can go on with it; nil where nothing was proved.
-	Counted *counted `json:"counted,omitempty"`
+	// Counts: the server says how often SETNX and GETSET were called.
+	Counts bool `json:"counts,omitempty"`
 
 	// The fields below are joined from all watchers since the evidence began
 	// anew.
@@ -77,27 +63,24 @@ type Sighting struct {
 	// old client writes.
 	LeaseLooks Fact `json:"lease_looks,omitzero"`
 	Greatest   Fact `json:"greatest_lease"`
-	Spread     Fact `json:"spread"`        // upper bound; unknown unless every clock was bounded
 	Proved     Fact `json:"spread_proved"` // lower bound of the spread
 	Gap        Fact `json:"longest_gap"`
 	Job        Fact `json:"longest_hold"`
 	Pause      Fact `json:"longest_pause"` // between two attempts on one key
 
-	// Server is the run id of the server by whose clock the next four fields
-	// were seen. They say nothing of another server's clock.
-	Server string `json:"server,omitempty"`
-
-	// Behind and Ahead bound the clock of every old client that was seen. They
-	// count as measured where their basis says so, which takes a window of
-	// Idle.
-	Behind Fact `json:"behind"`
-	Ahead  Fact `json:"ahead"`
-
 	// BehindProved and AheadProved are how far the clock of some old client was
-	// behind or ahead at least. They refute a smaller claim, and prove nothing
-	// of clients that were not seen.
+	// behind the server's or ahead of it at least. They refute a smaller claim,
+	// which speaks of every server, and permit nothing.
 	BehindProved Fact `json:"behind_proved"`
 	AheadProved  Fact `json:"ahead_proved"`
+
+	// LeastLead and MostLead are how far ahead of the server's clock stamps of
+	// old clients were when they were written, and Leads is how far apart that
+	// was at one time, as in [census.Bound]. They assume no lease: what is
+	// claimed later is compared with them too.
+	LeastLead Fact `json:"least_lead,omitzero"`
+	MostLead  Fact `json:"most_lead,omitzero"`
+	Leads     Fact `json:"leads,omitzero"`
 
 	LastWrite  *Touch `json:"last_write,omitempty"`
 	LastFailed *Touch `json:"last_failed,omitempty"`
@@ -115,56 +98,79 @@ type Sighting struct {
 	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
 }
 
-// seeQuiet adds the windows that a watch proves.
+// seeQuiet adds the window that MONITOR proves.
 func (s *Sighting) seeQuiet(e *census.Evidence) {
-	s.Quiet, s.QuietUntil, s.Missing = map[Watch]time.Duration{}, map[Watch]time.Time{}, map[Watch]string{}
-	for source, way := range map[census.Source]Watch{
-		census.SourceStats: WatchStats, census.SourceMonitor: WatchMonitor} {
-		c := e.Covered(source)
-		if missing := cmp.Or(c.Missing, c.Unproved); missing != "" {
-			s.Missing[way] = missing
-		} else if from, quiet := e.Quiet(source); quiet > 0 {
-			// The server's time, and no more than the watcher's own.
-			s.Quiet[way], s.QuietUntil[way] = min(quiet, c.Elapsed), from.Add(quiet)
-		}
+	c := e.Covered(census.SourceMonitor)
+	s.Missing = cmp.Or(c.Missing, c.Unproved)
+	if n := len(c.Holes); n > 0 {
+		s.Hole = &Hole{At: c.Holes[n-1].Until, Why: c.Holes[n-1].Detail}
+	}
+	if _, quiet := e.Quiet(); s.Missing == "" {
+		// The server's time, and no more than the watcher's own.
+		s.Quiet, s.QuietUntil = min(quiet, c.Elapsed), c.Sighted
 	}
 }
 
-// until is the end of a window.
-func (s *Sighting) until(w Watch) time.Time {
-	if at, ok := s.QuietUntil[w]; ok {
-		return at
+// cutBy is an addition that says what ended the window last; empty where
+// nothing did.
+func (s *Sighting) cutBy() string {
+	t, h := later(s.LastWrite, s.LastFailed), s.Hole
+	switch {
+	case h != nil && (t == nil || h.At.After(t.At)):
+		return fmt.Sprintf("; what was before counts no more: %s", h.Why)
+	case t != nil:
+		return fmt.Sprintf("; a client%s acted on %q (%s) at %s: stop it", by(t.Who), t.Key, t.What,
+			t.At.UTC().Format("2006-01-02 15:04:05Z"))
 	}
-	return s.Until
+	return ""
 }
 
 // seeClocks adds how far old clients' clocks are off the clock of the watched
-// server. What was seen proves a lower bound. An upper bound counts as measured
-// when the watch was long enough.
+// server at least.
 func (s *Sighting) seeClocks(e *census.Evidence) {
-	s.Server = e.Run
 	for _, c := range []struct {
-		bound            census.Bound
-		measured, proved *Fact
-	}{{e.Behind, &s.Behind, &s.BehindProved}, {e.Ahead, &s.Ahead, &s.AheadProved}} {
-		if c.bound.Span.Basis == census.Measured {
-			*c.measured = Fact{Time: c.bound.Span.Value, Basis: string(census.Measured), At: e.Until}
+		bound  census.Bound
+		proved *Fact
+	}{{e.Behind, &s.BehindProved}, {e.Ahead, &s.AheadProved}} {
+		if proved := c.bound.Proved(); proved > 0 {
+			*c.proved = Fact{Time: proved, Basis: string(census.Measured), At: e.Until, Note: c.bound.Unless}
 		}
-		if !c.bound.Guessed && c.bound.AtLeast > 0 {
-			*c.proved = Fact{Time: c.bound.AtLeast, Basis: string(census.Measured), At: e.Until}
-		}
+	}
+	measured := func(d time.Duration) Fact {
+		return Fact{Time: d, Basis: string(census.Measured), At: e.Until}
+	}
+	if e.Behind.Writes > 0 && e.Behind.Lead != offset.NoLow {
+		s.LeastLead, s.MostLead = measured(e.Behind.Lead), measured(e.Ahead.Lead)
+	}
+	if e.Spread.Leads > 0 {
+		s.Leads = measured(e.Spread.Leads)
 	}
 }
 
-// clocksWith joins bounds of clocks that were seen before by the same server's
-// clock.
-func (s *Sighting) clocksWith(before Sighting) {
-	if s.Server != before.Server {
+// clocks returns what stamps say of clocks by the claims: how far some were
+// behind the server's at least, how far ahead of it, and how far apart.
+func (s *Sighting) clocks(fl migrate.Fleet) (behind, ahead, apart Fact) {
+	behind, ahead, apart = s.BehindProved, s.AheadProved, s.Proved
+	if unsaid(fl.Lease) || unsaid(fl.Gap) {
 		return
 	}
-	s.Behind, s.Ahead = greater(s.Behind, before.Behind), greater(s.Ahead, before.Ahead)
-	s.BehindProved, s.AheadProved = greater(s.BehindProved, before.BehindProved),
-		greater(s.AheadProved, before.AheadProved)
+	by := func(lead Fact, d time.Duration) Fact {
+		if !lead.Known() || d <= 0 {
+			return Fact{}
+		}
+		lead.Time = d
+		return lead
+	}
+	behind = greater(behind, by(s.LeastLead, fl.Lease.Time-fl.Gap.Time-s.LeastLead.Time))
+	ahead = greater(ahead, by(s.MostLead, s.MostLead.Time-fl.Greatest.Time))
+	apart = greater(apart, by(s.Leads, s.Leads.Time-(fl.Greatest.Time-fl.Lease.Time)-fl.Gap.Time))
+	return
+}
+
+// Hole is a time that MONITOR did not show whole.
+type Hole struct {
+	At  time.Time `json:"at"` // its end, by the server's clock
+	Why string    `json:"why"`
 }
 
 // SightedKey is the last that was seen of old clients on one key.
@@ -194,18 +200,21 @@ const (
 	sightingTTL = 30 * 24 * time.Hour
 )
 
-// with returns s joined with what was known before. The windows stay those of
+// with returns s joined with what was known before. The window stays that of
 // s, since a watcher proves nothing of a time when it did not watch.
 func (s Sighting) with(before Sighting) Sighting {
 	if before.Format == "" {
 		return s
 	}
 	s.Lease, s.LeaseLooks = lesser(s.Lease, before.Lease), lesser(s.LeaseLooks, before.LeaseLooks)
-	s.Greatest, s.Spread = greater(s.Greatest, before.Greatest), greater(s.Spread, before.Spread)
+	s.Greatest = greater(s.Greatest, before.Greatest)
 	s.Proved = greater(s.Proved, before.Proved)
 	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
 	s.Pause = greater(s.Pause, before.Pause)
-	s.clocksWith(before)
+	s.BehindProved, s.AheadProved = greater(s.BehindProved, before.BehindProved),
+		greater(s.AheadProved, before.AheadProved)
+	s.LeastLead, s.MostLead = lesser(s.LeastLead, before.LeastLead), greater(s.MostLead, before.MostLead)
+	s.Leads = greater(s.Leads, before.Leads)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
 	if before.LastCalled.After(s.LastCalled) {
 		s.LastCalled = before.LastCalled
@@ -229,18 +238,11 @@ func (s Sighting) with(before Sighting) Sighting {
 	return s
 }
 
-// cut ends each window at the last act of an old client within it, which
+// cut ends the window at the last act of an old client within it, which
 // another watcher may have seen.
 func (s *Sighting) cut() {
-	last := later(s.LastWrite, s.LastFailed)
-	if last == nil {
-		return
-	}
-	s.Quiet = maps.Clone(s.Quiet)
-	for w, quiet := range s.Quiet {
-		if since := s.until(w).Sub(last.At); since >= 0 {
-			s.Quiet[w] = min(quiet, since)
-		}
+	if last := later(s.LastWrite, s.LastFailed); last != nil && !last.At.After(s.QuietUntil) {
+		s.Quiet = min(s.Quiet, s.QuietUntil.Sub(last.At))
 	}
 }
 
@@ -263,13 +265,18 @@ func (s *Sighting) bound() {
 }
 
 // alarmed sets Alarm to the last act of an old client, if that came after the
-// fleet went to Clean.
+// fleet went to Clean. An attempt in vain counts, and where no watcher saw one,
+// a SETNX or GETSET that the server counted.
 func (s *Sighting) alarmed(r migrate.Record) {
 	s.Alarm = nil
 	if r.Phase != migrate.Clean {
 		return
 	}
-	if last := later(s.LastWrite, s.LastFailed); last != nil && last.At.After(r.Since) {
+	last := later(s.LastWrite, s.LastFailed)
+	if last == nil || s.LastCalled.Sub(last.At) > watchFresh {
+		last = &Touch{At: s.LastCalled, What: "a SETNX or GETSET that the server counted, in any database"}
+	}
+	if last.At.After(r.Since) {
 		s.Alarm = last
 	}
 }
@@ -278,7 +285,11 @@ func (s *Sighting) alarmed(r migrate.Record) {
 func (r *Report) alarm(f *facts) {
 	f.sighting.alarmed(f.record.Record)
 	if a := f.sighting.Alarm; a != nil {
-		r.note("ALARM: an old client%s acted on %q at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), a.Key, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
+		on := ""
+		if a.Key != "" {
+			on = fmt.Sprintf(" on %q", a.Key)
+		}
+		r.note("ALARM: an old client%s acted%s at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), on, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
 	}
 }
 
@@ -289,8 +300,10 @@ func lesser(a, b Fact) Fact {
 	return a
 }
 
+// greater returns the fact that refutes more. A guess refutes nothing, so that
+// none replaces a proof.
 func greater(a, b Fact) Fact {
-	if !a.Known() || b.Known() && b.Time > a.Time {
+	if proves(a) != proves(b) && proves(b) || proves(a) == proves(b) && b.Time > a.Time {
 		return b
 	}
 	return a
@@ -325,16 +338,4 @@ func parseSighting(text string) (Sighting, error) {
 		return Sighting{}, record.ErrNewer
 	}
 	return s, nil
-}
-
-// without drops the windows if the watcher left out keys that belong to the
-// namespace, since they were given back meanwhile.
-func (s *Sighting) without(found stored) error {
-	for _, namespace := range s.Except {
-		if !found.Lists(namespace) {
-			s.Quiet = nil
-			return fmt.Errorf("the keys of %q were given back meanwhile, and no watcher watched them: the watcher begins anew with its next look", namespace)
-		}
-	}
-	return nil
 }

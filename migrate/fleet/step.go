@@ -47,26 +47,16 @@ var errJoined = errors.New("migrate: a member with another target joined meanwhi
 // has that target. A member that joined after it was read acts by Modern, and
 // without the target it would not see leases of Clean. At other steps the two
 // phases exclude each other.
-//
-// Where beside is not nil, the change also needs that namespace's record to be
-// the one that was read.
-func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record,
-	beside *facts) (stored, error) {
+func change(ctx context.Context, mux *wire.Mux, namespace string, was stored, next migrate.Record) (stored,
+	error) {
 	text := next.String()
 	var reply any
 	var err error
 	if next.Target != "" && was.Phase == migrate.Modern && next.Phase == migrate.Clean {
-		other, bytes := "", ""
-		if beside != nil {
-			other, bytes = record.Key(beside.namespace), beside.record.bytes
-		}
 		reply, err = mux.Eval(ctx, record.StepTarget, record.Key(namespace), was.bytes, text,
-			record.TargetWord(next.Target), record.RosterKey(namespace), other, bytes)
-	} else if beside == nil {
-		reply, err = mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
+			record.TargetWord(next.Target), record.RosterKey(namespace))
 	} else {
-		reply, err = mux.Eval(ctx, record.Beside, record.Key(namespace), record.Key(beside.namespace),
-			was.bytes, text, beside.record.bytes)
+		reply, err = mux.Eval(ctx, record.Step, record.Key(namespace), was.bytes, text)
 	}
 	var unknown *wire.UnknownError
 	if errors.As(err, &unknown) {

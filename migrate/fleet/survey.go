@@ -42,7 +42,13 @@ type survey struct {
 	Keys                               int64 // looked at
 	Stamps, Guards, Tombstones, Others int64
 	// stamps of getsetlock clients, which are no evidence of an old client
-	Ours     int64
+	Ours int64
+	// Live are the keys whose old value may be a lock that an old client holds
+	// now, and LiveFor is how long the longest of them lasts at most; zero
+	// where that is unknown
+	Live     names
+	LiveFor  time.Duration
+	Past     names         // those whose old value has passed by the server's clock
 	TombsEnd time.Duration // longest TTL of a tombstone
 	NoTTL    names         // values of old clients without a TTL
 	// stamps without M and TTL that lie as far ahead as those of getsetlock
@@ -106,36 +112,40 @@ func (n names) String() string {
 	return text
 }
 
+// someOf joins a few of many words, and says how many there are more.
+func someOf(all []string) string {
+	if more := len(all) - mostNames; more > 0 {
+		return strings.Join(all[:mostNames], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(all, ", ")
+}
+
 // surveyor reads the keys of a namespace in slices.
 type surveyor struct {
 	mux       *wire.Mux
 	namespace string
-	scope     scope.Scope // keys of the namespace, without those that were carved out
-	record    stored      // record that lists the carved namespaces
+	scope     scope.Scope // keys of the namespace
+	record    stored      // record by which a sweep was decided
 	dialect   dialect.Dialect
 	tombstone string // as it is stored
 	now       time.Time
-	terms     dialect.Terms // what is known of the fleet, for the stamps of getsetlock clients
+	terms     dialect.Terms // what is claimed of the fleet
+	margin    time.Duration // how far a live stamp may have passed by the server's clock
 	out       survey
 	holders   map[string]string // member id by L, for each M whose holder depends on a guard or a tombstone
 }
 
-func newSurveyor(mux *wire.Mux, namespace string, d dialect.Dialect, now time.Time) (*surveyor, error) {
+func newSurveyor(mux *wire.Mux, f *facts) (*surveyor, error) {
+	d := f.dialect
 	tombstone, err := d.EncodeValue(d.Tombstone())
 	if err != nil {
 		return nil, err
 	}
 	return &surveyor{
-		mux: mux, namespace: namespace, scope: scope.Namespace(namespace, d.KeyEncoding), dialect: d,
-		tombstone: tombstone, now: now,
+		mux: mux, namespace: f.namespace, scope: scope.Namespace(f.namespace, d.KeyEncoding),
+		record: f.record, dialect: d, tombstone: tombstone, now: f.now,
 		out: survey{records: map[string]bool{}}, holders: map[string]string{},
 	}, nil
-}
-
-// goBy leaves out the keys of namespaces that a record lists as carved out. A
-// sweep ends when the record changes.
-func (s *surveyor) goBy(found stored) {
-	s.record, s.scope = found, s.scope.Except(found.Except...)
 }
 
 // look reads all keys. SCAN may return a key twice while the server's tables
@@ -264,17 +274,11 @@ type valued struct {
 // shows the former where the dialect sets none. Elsewhere M does, which holds
 // the same bytes.
 func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
-	var asks []valued
 	var cmds []wire.Command
 	for _, v := range stamps {
-		if v.left >= 0 && !s.dialect.ServerExpires() {
-			s.out.Ours++
-			continue
-		}
-		asks = append(asks, v)
 		cmds = append(cmds, wire.Cmd("GETRANGE", legacy.MarkKey(v.key), 0, longestLook))
 	}
-	if len(asks) == 0 {
+	if len(cmds) == 0 {
 		return nil
 	}
 	for i, reply := range s.mux.Batch(ctx, cmds) {
@@ -282,8 +286,12 @@ func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
 		if err != nil && !wire.IsWrongType(err) && !wire.IsCluster(err) {
 			return err
 		}
-		v := asks[i]
-		if _, on, _ := strings.Cut(mark, " "); on == v.value {
+		v := stamps[i]
+		_, on, _ := strings.Cut(mark, " ")
+		if on != v.value {
+			s.lives(v)
+		}
+		if on == v.value || v.left >= 0 && !s.dialect.ServerExpires() {
 			s.out.Ours++
 			continue
 		}
@@ -297,6 +305,23 @@ func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
 		}
 	}
 	return nil
+}
+
+// lives counts an old value without M that may be a held lock. A stamp is one
+// until it has passed by more than the margin. A value that says no time is one
+// for as long as it stands.
+func (s *surveyor) lives(v valued) {
+	stamp, err := s.dialect.Decode(v.value, s.now)
+	left := stamp.Expiry.Add(s.margin).Sub(s.now)
+	if err == nil && s.dialect.HasStamp() && left <= 0 {
+		s.out.Past.add(v.key)
+		return
+	}
+	s.out.Live.add(v.key)
+	if v.left >= 0 {
+		left = time.Duration(v.left) * time.Millisecond
+	}
+	s.out.LiveFor = max(s.out.LiveFor, left)
 }
 
 // perhapsOurs reports that a stamp ends about as far ahead of the server's
@@ -385,7 +410,8 @@ func (s *surveyor) form(value string) form {
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= low && n <= high {
 		return formGuard
 	}
-	if _, err := s.dialect.Decode(value, s.now); err == nil {
+	constant := !s.dialect.HasStamp() && s.dialect.Constant != "" && text == s.dialect.Constant
+	if _, err := s.dialect.Decode(value, s.now); err == nil || constant {
 		return formStamp
 	}
 	return formOther

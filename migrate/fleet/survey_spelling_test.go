@@ -45,7 +45,7 @@ func TestSurveyAndSweepFindEachSpelling(t *testing.T) {
 			}
 			d := dialect.Template()
 			d.KeyEncoding, d.ValueEncoding = e, e
-			s, err := newSurveyor(mux, namespace, d, w.ServerNow())
+			s, err := newSurveyor(mux, &facts{namespace: namespace, dialect: d, now: w.ServerNow()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,40 +9,47 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
+const day, minute, margin = 24 * time.Hour, time.Minute, 30 * time.Second
+
+// stampCases are values that a key holds, and what a survey makes of them.
+var stampCases = map[string]struct {
+	dialect dialect.Dialect
+	terms   dialect.Terms
+	ahead   time.Duration // of the server, on L
+	px      time.Duration
+	mark    bool // M carries the same bytes
+	another bool // M carries others
+
+	stamps, ours int64
+	noTTL, lone  int64
+}{
+	"an old client's":                  {ahead: minute, stamps: 1, noTTL: 1},
+	"an old client's beside another M": {ahead: minute, another: true, stamps: 1, noTTL: 1},
+	"a stamp with a PX":                {ahead: day, px: minute, ours: 1},
+	"a near stamp with a PX":           {ahead: minute, px: minute, ours: 1},
+	"a stamp beside its M":             {ahead: day, mark: true, ours: 1},
+	"a lone stamp a day ahead":         {ahead: day, stamps: 1, lone: 1},
+	"a lone stamp a day and a lease":   {ahead: day + minute, stamps: 1, lone: 1},
+	"a lone stamp less than a day":     {ahead: day - 61*time.Second, stamps: 1, noTTL: 1},
+	"a lone stamp beyond":              {ahead: day + 62*time.Second, stamps: 1, noTTL: 1},
+	"a day and Ahead ahead": {
+		terms: dialect.Terms{Ahead: time.Hour}, ahead: day + time.Hour, stamps: 1, lone: 1},
+	"a day ahead where Ahead is known": {
+		terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, noTTL: 1},
+	"a stamp another M stands beside": {ahead: day, another: true, stamps: 1, noTTL: 1},
+	"an old client's, which sets a TTL": {
+		dialect: dialect.Gorlock(), ahead: minute, px: minute, stamps: 1},
+	"ours beside such": {
+		dialect: dialect.Gorlock(), ahead: minute, px: minute, mark: true, ours: 1},
+	"one that is over":               {ahead: -minute, stamps: 1, noTTL: 1},
+	"one that is over by the margin": {ahead: -margin, stamps: 1, noTTL: 1},
+	"one that may live":              {ahead: -margin + time.Second, stamps: 1, noTTL: 1},
+}
+
 // TestStampOfAGetsetlockClientIsNoEvidence: M carries the same bytes, or it has
 // a PX where the dialect sets none. The key of a remembered look is no lock.
 func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
-	const day, minute = 24 * time.Hour, time.Minute
-	for name, c := range map[string]struct {
-		dialect dialect.Dialect
-		terms   dialect.Terms
-		ahead   time.Duration // of the server, on L
-		px      time.Duration
-		mark    bool // M carries the same bytes
-		another bool // M carries others
-
-		stamps, ours int64
-		noTTL, lone  int64
-	}{
-		"an old client's":                  {ahead: minute, stamps: 1, noTTL: 1},
-		"an old client's beside another M": {ahead: minute, another: true, stamps: 1, noTTL: 1},
-		"a stamp with a PX":                {ahead: day, px: minute, ours: 1},
-		"a near stamp with a PX":           {ahead: minute, px: minute, ours: 1},
-		"a stamp beside its M":             {ahead: day, mark: true, ours: 1},
-		"a lone stamp a day ahead":         {ahead: day, stamps: 1, lone: 1},
-		"a lone stamp a day and a lease":   {ahead: day + minute, stamps: 1, lone: 1},
-		"a lone stamp less than a day":     {ahead: day - 61*time.Second, stamps: 1, noTTL: 1},
-		"a lone stamp beyond":              {ahead: day + 62*time.Second, stamps: 1, noTTL: 1},
-		"a day and Ahead ahead": {
-			terms: dialect.Terms{Ahead: time.Hour}, ahead: day + time.Hour, stamps: 1, lone: 1},
-		"a day ahead where Ahead is known": {
-			terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, noTTL: 1},
-		"a stamp another M stands beside": {ahead: day, another: true, stamps: 1, noTTL: 1},
-		"an old client's, which sets a TTL": {
-			dialect: dialect.Gorlock(), ahead: minute, px: minute, stamps: 1},
-		"ours beside such": {
-			dialect: dialect.Gorlock(), ahead: minute, px: minute, mark: true, ours: 1},
-	} {
+	for name, c := range stampCases {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(f *fleet) {
 				d := c.dialect
@@ -62,14 +69,19 @@ func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 				if c.another {
 					f.stands("{stock:1}:gsl", "token 1"+stamp[1:], minute)
 				}
-				s, err := newSurveyor(newMux(f), "stock", d, f.w.ServerNow())
+				s, err := newSurveyor(newMux(f), &facts{namespace: "stock", dialect: d, now: f.w.ServerNow()})
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.terms = c.terms
+				s.terms, s.margin = c.terms, margin
 				v, err := s.look(bg)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if live := !c.mark && c.ahead > -margin; (v.Live.count == 1) != live ||
+					(v.Past.count == 1) != (c.ahead <= -margin) ||
+					live && c.ahead+margin-v.LiveFor > time.Second && c.px == 0 {
+					t.Errorf("%d live values, for %v", v.Live.count, v.LiveFor)
 				}
 				if v.Keys != 1 || v.Stamps != c.stamps || v.Ours != c.ours || v.NoTTL.count != c.noTTL ||
 					v.Lone.count != c.lone {

@@ -19,7 +19,7 @@ import (
 //go:embed prolong.lua
 var prolongLua string
 
-var prolong = wire.NewScript(1, prolongLua)
+var prolong = wire.NewScript(2, prolongLua)
 
 // tombstonesLast is the least TTL of tombstones when a fleet goes to Clean. It
 // is the TTL that a release gives them, or twice the longest pause of an old
@@ -58,11 +58,10 @@ func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 
 // sweep deletes tombstones and notes how many.
 func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) error {
-	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	s, err := newSurveyor(d.mux, f)
 	if err != nil {
 		return err
 	}
-	s.goBy(f.record)
 	done, err := s.sweep(ctx, beside)
 	if err != nil {
 		return d.refused(fmt.Errorf(
@@ -77,12 +76,11 @@ func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) erro
 // prolonged gives the tombstones of a fleet that goes to Clean their last TTL,
 // and says how many there are.
 func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error) {
-	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	s, err := newSurveyor(d.mux, f)
 	if err != nil {
 		return 0, err
 	}
-	s.goBy(f.record)
-	px := tombstonesLast(f.idle().Time).Milliseconds()
+	px := tombstonesLast(f.idle()).Milliseconds()
 	err = s.scan(ctx, func(ctx context.Context, keys []string) error {
 		found, err := s.tombs(ctx, keys)
 		if err != nil || len(found) == 0 {
@@ -90,7 +88,7 @@ func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error)
 		}
 		cmds := make([]wire.Command, len(found))
 		for i, key := range found {
-			cmds[i] = prolong.Cmd(key, s.tombstone, px)
+			cmds[i] = prolong.Cmd(key, legacy.MarkKey(key), s.tombstone, px)
 		}
 		for _, r := range s.mux.Batch(ctx, cmds) {
 			left, err := redis.Int64(r.Value, r.Err)
@@ -165,11 +163,10 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 	if !f.strayTombstones() {
 		return nil
 	}
-	s, err := newSurveyor(d.mux, f.namespace, f.dialect, f.now)
+	s, err := newSurveyor(d.mux, f)
 	if err != nil {
 		return err
 	}
-	s.goBy(f.record)
 	done, err := s.sweep(ctx, false)
 	if err != nil {
 		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
@@ -200,7 +197,7 @@ func (f *facts) strayTombstones() bool {
 }
 
 // unchanged fails with errRaced where the record changed since the sweep was
-// decided. Some of the keys may belong to another namespace now.
+// decided: the phase that it leads to may need the tombstones.
 func (s *surveyor) unchanged(ctx context.Context) error {
 	now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
 	if err == nil && !now.sameStep(s.record) {

@@ -9,13 +9,13 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // onWire joins a composed program that has its own wire to the old server.
-func (f *fleet) onWire(cfg migrate.MemberConfig, target lock.Backend) (mover, *redistest.Wire) {
+func (f *fleet) onWire(cfg migrate.MemberConfig, target backend.Store) (mover, *redistest.Wire) {
 	f.t.Helper()
 	wire := f.w.Wire()
 	m, err := migrate.Join(bg, wire.Pool(), f.timed(cfg))
@@ -29,13 +29,13 @@ func (f *fleet) onWire(cfg migrate.MemberConfig, target lock.Backend) (mover, *r
 	}
 	f.t.Cleanup(func() { _ = b.Close() })
 	if target == nil {
-		return mover{m, b}, wire
+		return mover{m, b.Contract()}, wire
 	}
 	c, err := migrate.Compose(b, target)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return mover{m, c}, wire
+	return mover{m, c.Contract()}, wire
 }
 
 // cuts ends what a program sends to the old server.
@@ -85,11 +85,11 @@ func TestLostRecordKeepsTheTargetOfLeasesOfClean(t *testing.T) {
 
 // silent is a target that does not answer before something else is done.
 type silent struct {
-	lock.Backend
+	backend.Backend
 	meanwhile func()
 }
 
-func (s silent) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (s silent) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	if s.meanwhile != nil {
 		s.meanwhile()
 	}
@@ -101,11 +101,11 @@ func (s silent) Try(ctx context.Context, key string, ttl time.Duration) (lock.Gr
 func TestAttemptOfAForgottenMemberGetsNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		store := f.store()
-		target := &silent{Backend: store.Backend()}
-		a, wire := f.onWire(migrate.MemberConfig{Name: "shop", Target: "etcd"}, target)
+		target := &silent{Backend: store.Backend().Contract()}
+		a, wire := f.onWire(migrate.MemberConfig{Name: "shop", Target: "etcd"}, backend.Of(target))
 		keeper := f.moves("keeper", "etcd", store)
 		f.to(migrate.Clean)
-		var held lock.Grant
+		var held backend.Grant
 		target.meanwhile = func() {
 			target.meanwhile = nil
 			cuts(wire)
@@ -142,6 +142,7 @@ func TestAttemptOfAForgottenMemberGetsNoLock(t *testing.T) {
 func TestForgottenMemberTakesNoLockWithoutARecord(t *testing.T) {
 	for name, spoil := range map[string]func(*fleet, string){
 		"lost":   func(f *fleet, _ string) { f.w.Mini.Del(record.Key("")) },
+		"all":    func(f *fleet, _ string) { f.w.Mini.FlushAll() },
 		"newer":  func(f *fleet, _ string) { _ = f.w.Mini.Set(record.Key(""), "gsl/9 phase=clean") },
 		"before": func(f *fleet, before string) { _ = f.w.Mini.Set(record.Key(""), before) },
 	} {
@@ -165,7 +166,7 @@ func TestForgottenMemberTakesNoLockWithoutARecord(t *testing.T) {
 				wire.Calm()
 				f.beats()
 				f.alone("returned", a, b)
-				if p := b.State().Phase; p != migrate.Modern {
+				if p := b.State().Phase; p != migrate.NoPhase {
 					t.Errorf("it says %v; a lost record is written by what members say", p)
 				}
 			})
@@ -173,36 +174,85 @@ func TestForgottenMemberTakesNoLockWithoutARecord(t *testing.T) {
 	}
 }
 
-// TestMemberGoesOnWithoutARecordIfNobodyForgotIt: the server was away for long,
-// and has lost the record, or everything.
-func TestMemberGoesOnWithoutARecordIfNobodyForgotIt(t *testing.T) {
+// TestMemberGoesOnWithoutARecordAfterAShortSilence: the server was away for
+// less than the member renews leases, and has lost the record, or everything.
+// After a longer silence the member waits for a record.
+func TestMemberGoesOnWithoutARecordAfterAShortSilence(t *testing.T) {
 	for name, lose := range map[string]func(*fleet){
 		"record": func(f *fleet) { f.w.Mini.Del(record.Key("")) },
 		"all":    func(f *fleet) { f.w.Mini.FlushAll() },
-		"all, and another is back": func(f *fleet) {
-			f.w.Mini.FlushAll()
-			f.w.Mini.HSet(record.RosterKey(""), record.NonceField, "of another")
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(f *fleet) {
 				b, wire := f.onWire(migrate.MemberConfig{Name: "till"}, nil)
 				f.to(migrate.Modern)
-				cuts(wire)
-				f.w.Pass(10 * time.Minute)
-				lose(f)
-				wire.Calm()
+				for _, away := range []time.Duration{50 * time.Second, 10 * time.Minute} {
+					cuts(wire)
+					f.w.Pass(away)
+					lose(f)
+					wire.Calm()
+					f.beats()
+					held, err := b.Try(bg, "till", time.Second)
+					if long := away > time.Minute; (err == nil) == long {
+						t.Fatalf("after %v: %v", away, err)
+					}
+					if err == nil {
+						_ = held.Release(bg)
+					}
+				}
+				r := f.init(Options{})
+				closed(t, r.Gate, "phase") // the operator has to say it
+				if r = f.init(Options{To: migrate.Modern}); !r.Moved || r.Phase != migrate.Modern {
+					t.Fatalf("%v, %+v", r.Phase, r.Gate)
+				}
 				f.beats()
 				held, err := b.Try(bg, "till", time.Second)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := held.Release(bg); err != nil {
-					t.Error(err)
-				}
+				_ = held.Release(bg)
 			})
 		})
 	}
+}
+
+// TestForgottenMemberWritesNoLostRecord: it was silent in clean. The others
+// began anew, and old clients were started. Then the server lost everything,
+// and that member is the first one that comes back. The explorer's trace is
+// EachRuleOfASilencePreventsATrace-a-lost-record-by-the-word-of-a-forgotten-member.
+func TestForgottenMemberWritesNoLostRecord(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		a, wire := f.onWire(migrate.MemberConfig{Name: "till"}, nil)
+		b, others := f.onWire(migrate.MemberConfig{Name: "shop"}, nil)
+		f.to(migrate.Clean)
+		cuts(wire)
+		f.w.Pass(10 * time.Minute)
+		if r := f.init(Options{Go: true, Forget: []string{a.ID()}, Wait: 10 * time.Minute}); !r.Over {
+			t.Fatalf("%+v", r.Gate)
+		}
+		f.beats()
+		cuts(others)
+		f.w.Mini.FlushAll()
+		wire.Calm()
+		f.beats()
+		if r := f.init(Options{}); r.Moved {
+			t.Fatalf("the record says %v by the word of a forgotten member", r.Phase)
+		} else {
+			closed(t, r.Gate, "phase")
+		}
+		others.Calm()
+		f.beats()
+		for _, to := range []migrate.Phase{migrate.Clean, migrate.NoPhase} {
+			r := f.init(Options{To: to})
+			if wrong := to != migrate.NoPhase; r.Moved == wrong || !wrong && r.Phase != migrate.Observe {
+				t.Errorf("--to %v: moved %v, %v, %+v", to, r.Moved, r.Phase, r.Gate)
+			}
+		}
+		f.beats()
+		if p, q := a.State().Phase, b.State().Phase; p != migrate.Observe || q != p {
+			t.Errorf("they act by %v and %v", p, q)
+		}
+	})
 }
 
 // frozen is a program's clock. Its next reading is after a long time.
@@ -247,7 +297,7 @@ func TestAttemptOfAFrozenMemberGetsNoLock(t *testing.T) {
 			f.beats()
 			wire.Calm()
 		}
-		held, err := b.Try(bg, "till", 30*time.Second)
+		held, err := b.Contract().Try(bg, "till", 30*time.Second)
 		if err == nil {
 			t.Error("a lock of modern, in clean")
 			_ = held.Release(bg)
@@ -256,54 +306,6 @@ func TestAttemptOfAFrozenMemberGetsNoLock(t *testing.T) {
 		if f.w.Mini.Exists(legacy.MarkKey("till")) || clock.until != nil {
 			t.Error("the lock was not given back")
 		}
-		f.alone("afterwards", a, mover{m, b})
-	})
-}
-
-// TestCarvingWaitsForLocksInAnotherTarget: a program of an earlier record of
-// the namespace holds there, and the shorter one's programs do not see it.
-func TestCarvingWaitsForLocksInAnotherTarget(t *testing.T) {
-	for _, other := range []string{"", "etcd 2"} {
-		inBubble(t, func(f *fleet) {
-			f.program(migrate.MemberConfig{Also: []string{eu}, Target: "etcd 1"})
-			f.to(migrate.Clean)
-			early := f.join(migrate.MemberConfig{Namespace: eu, Target: other})
-			r := f.recordOf("")
-			r.Epoch, r.Target = 2, other
-			if err := f.w.Mini.Set(record.Key(eu), r.String()); err != nil {
-				t.Fatal(err)
-			}
-			f.beats()
-			if p := early.State().Phase; p != migrate.Clean {
-				t.Fatalf("it acts by %v", p)
-			}
-			f.w.Mini.Del(record.Key(eu))
-			got := f.init(Options{Namespace: eu, Go: true})
-			closed(t, got.Gate, "target")
-		})
-	}
-}
-
-// TestCarvedRecordThatWasLostWaitsForLeasesOfClean: the namespace had begun
-// anew, and a lease of clean, in the target alone, goes on.
-func TestCarvedRecordThatWasLostWaitsForLeasesOfClean(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.program(migrate.MemberConfig{Also: []string{eu}, Target: "etcd"})
-		f.to(migrate.Clean)
-		f.passes(doInit, Options{Namespace: eu})
-		f.beats()
-		a := f.program(migrate.MemberConfig{Namespace: eu, Target: "etcd"})
-		_, end, err := a.Begin(bg, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.beats()
-		f.init(Options{Namespace: eu, Go: true})
-		f.beats()
-		f.w.Mini.Del(record.Key(eu))
-		closed(t, f.init(Options{Namespace: eu, Go: true}).Gate, "leases")
-		end()
-		f.beats()
-		closed(t, f.init(Options{Namespace: eu, Go: true}).Gate)
+		f.alone("afterwards", a, mover{m, b.Contract()})
 	})
 }

@@ -2,13 +2,12 @@ package fleet
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
@@ -17,7 +16,7 @@ import (
 // mover is a program of a fleet that moves to another store.
 type mover struct {
 	*migrate.Member
-	lock.Backend
+	backend.Backend
 }
 
 // moves joins a program that composes its locks with a store, or with none.
@@ -30,13 +29,13 @@ func (f *fleet) moves(name, target string, store *locktest.Store) mover {
 	}
 	f.t.Cleanup(func() { _ = b.Close() })
 	if target == "" {
-		return mover{m, b}
+		return mover{m, b.Contract()}
 	}
 	c, err := migrate.Compose(b, store.Backend())
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return mover{m, c}
+	return mover{m, c.Contract()}
 }
 
 func (f *fleet) store() *locktest.Store { return locktest.NewStore(f.w.Clock(redistest.Skew{})) }
@@ -99,6 +98,35 @@ func TestCleanWaitsUntilAllMembersHaveOneTarget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCleanWaitsUntilAllMembersSeeOneTarget: two stores have one name, and in
+// clean both members would hold.
+func TestCleanWaitsUntilAllMembersSeeOneTarget(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		store := f.store()
+		a := f.moves("shop", "etcd", store)
+		f.to(migrate.Modern)
+		b := f.moves("till", "etcd", f.store())
+		f.beats()
+		r := f.clean(Options{Go: true})
+		closed(t, r.Gate, "target")
+		if says := r.Gate.Blocks[0].Detail; r.Moved ||
+			!strings.Contains(says, b.ID()+" (till) has not been refused") {
+			t.Fatalf("moved %v: %s", r.Moved, says)
+		}
+		f.leaves(b)
+		c := f.moves("till 2", "etcd", store)
+		f.beats()
+		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Over {
+			t.Fatalf("%+v", r.Gate)
+		}
+		f.beats()
+		f.alone("clean", a, c)
+		late := f.moves("late", "etcd", f.store())
+		f.beats()
+		f.alone("clean, beside a late one in another store", a, late)
+	})
 }
 
 // TestMemberThatJoinsDuringTheStepTakesNoLock: it registered after the step's
@@ -208,55 +236,9 @@ func TestMembersOfALostRecordMustHaveOneTarget(t *testing.T) {
 	f := orderly(migrate.Clean)
 	f.record = stored{}
 	f.survey.members[0].Target = "etcd"
-	_, blocks := f.firstRecord()
+	_, blocks := f.firstRecord(migrate.NoPhase)
 	if len(blocks) != 1 || blocks[0].Rule != "target" {
 		t.Errorf("%+v", blocks)
-	}
-}
-
-// TestCarvedNamespaceHasTheTargetOfItsOrigin: its keys are taken by composed
-// locks alone.
-func TestCarvedNamespaceHasTheTargetOfItsOrigin(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.program(migrate.MemberConfig{Also: []string{eu}, Target: "etcd"})
-		f.to(migrate.Clean)
-		f.passes(doInit, Options{Namespace: eu})
-		if r := f.recordOf(eu); r.Target != "etcd" {
-			t.Errorf("%+v", r)
-		}
-	})
-}
-
-// TestCarvedNamespaceGoesToCleanWithItsTarget: the step then also compares the
-// record of the shorter namespace.
-func TestCarvedNamespaceGoesToCleanWithItsTarget(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.program(migrate.MemberConfig{Also: []string{eu}, Target: "etcd"})
-		f.to(migrate.Modern)
-		f.passes(doInit, Options{Namespace: eu})
-		f.beats()
-		shorter := f.recordOf("").String()
-		f.passes(doClean, Options{Namespace: eu})
-		if r := f.recordOf(eu); r.Target != "etcd" || r.Phase != migrate.Clean ||
-			f.recordOf("").String() != shorter {
-			t.Errorf("%v, and the shorter namespace %v", r, f.recordOf(""))
-		}
-	})
-}
-
-// TestNamespacesOfTwoTargetsAreNotMerged: their locks are in two places.
-func TestNamespacesOfTwoTargetsAreNotMerged(t *testing.T) {
-	f, s := orderly(migrate.Clean), orderly(migrate.Clean)
-	f.namespace, f.shorter = eu, s
-	f.record.From = migrate.Origin{Epoch: 1}
-	s.record.Except = []string{eu}
-	g := f.merging()
-	if slices.Contains(rules(&g), "target") {
-		t.Errorf("%v", g.Blocks)
-	}
-	f.record.Target = "etcd"
-	if g := f.merging(); !slices.Contains(rules(&g), "target") {
-		t.Errorf("%v", g.Blocks)
 	}
 }
 
@@ -289,7 +271,7 @@ func TestProgramWithATargetComposesAllItsLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		_, err = b.Try(bg, "till", time.Second)
+		_, err = b.Contract().Try(bg, "till", time.Second)
 		says(t, err, "take it by migrate.Compose")
 
 		plain := f.join(migrate.MemberConfig{})
@@ -310,7 +292,7 @@ func TestTargetIsWrittenOnlyWhereThereIsOne(t *testing.T) {
 	}
 	r.Target, m.Target = "etcd, a b=1", "etcd, a b=1"
 	if got, err := migrate.ParseRecord(r.String()); err != nil || got.Target != r.Target ||
-		!strings.HasSuffix(r.String(), " from=- target=etcd%2C+a+b%3D1") {
+		!strings.HasSuffix(r.String(), " evidence=- target=etcd%2C+a+b%3D1") {
 		t.Errorf("%q is read as %+v, %v", r, got, err)
 	}
 	if got, err := migrate.ParseMember(m.String()); err != nil || got.Target != m.Target ||

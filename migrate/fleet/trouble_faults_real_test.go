@@ -27,9 +27,9 @@ func TestClusterRefusesANameWithoutASlot(t *testing.T) {
 	}
 	defer b.Close()
 	took := func(key string) error {
-		g, err := b.Try(bg, key, leaseOfOurs)
+		g, err := b.Contract().Try(bg, key, leaseOfOurs)
 		for err != nil && strings.Contains(err.Error(), "CLUSTERDOWN") { // it takes a moment to be up
-			g, err = b.Try(bg, key, leaseOfOurs)
+			g, err = b.Contract().Try(bg, key, leaseOfOurs)
 		}
 		if err == nil {
 			err = g.Release(bg)

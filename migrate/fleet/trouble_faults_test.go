@@ -108,16 +108,18 @@ func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer b.Close()
-				g, err := b.Try(bg, "a}b", leaseOfOurs)
+				g, err := b.Contract().Try(bg, "a}b", leaseOfOurs)
 				if err != nil {
 					t.Fatal(err)
 				}
 				wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(refusal)})
 				before := f.w.Mini.Dump()
 				for what, step := range map[string]func() error{
-					"take":      func() error { _, err := b.Try(bg, "c}d", leaseOfOurs); return err },
+					"take": func() error {
+						_, err := b.Contract().Try(bg, "c}d", leaseOfOurs)
+						return err
+					},
 					"renew":     func() error { _, err := g.Extend(bg, leaseOfOurs); return err },
-					"pass on":   func() error { _, err := b.Pass(bg, g, leaseOfOurs); return err },
 					"give back": func() error { return g.Release(bg) },
 				} {
 					err := step()
@@ -147,7 +149,8 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 			"1"} {
 			crew.set(fmt.Sprintf("stock:%d", i), text)
 		}
-		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
+		s, err := newSurveyor(newMux(f),
+			&facts{namespace: "stock", dialect: dialect.Jedis(), now: f.w.ServerNow()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +173,8 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 		defer b.Close()
 		f.w.Pass(5 * time.Minute) // longer than any lease
 		for i := range 3 {
-			if _, err := b.Try(bg, fmt.Sprintf("stock:%d", i), leaseOfOurs); !errors.Is(err, lock.ErrHeld) {
+			if _, err := b.Contract().Try(bg, fmt.Sprintf("stock:%d", i), leaseOfOurs); !errors.Is(err,
+				lock.ErrHeld) {
 				t.Errorf("stock:%d: %v", i, err)
 			}
 		}

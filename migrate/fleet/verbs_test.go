@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,11 +141,12 @@ func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
 		if r := f.init(Options{Namespace: "stock"}); !r.Moved {
 			t.Fatal(r.Gate.Blocks)
 		}
-		for _, other := range []string{"", "st"} {
-			closed(t, f.init(Options{Namespace: other}).Gate, "namespace")
-		}
-		if r := f.init(Options{Namespace: "stock.eu"}); r.Moved { // it would be carved out, with --go
-			t.Error("a namespace that continues another has a record of its own")
+		for _, other := range []string{"", "st", "stock.eu"} {
+			r := f.init(Options{Namespace: other, Go: true})
+			closed(t, r.Gate, "namespace")
+			if r.Moved || !strings.Contains(r.Gate.Blocks[0].Detail, `the namespace "stock" has a record`) {
+				t.Errorf("%q: %v", other, r.Gate.Blocks)
+			}
 		}
 		if r := f.init(Options{Namespace: "tills"}); !r.Moved {
 			t.Error(r.Gate.Blocks)
@@ -544,7 +547,8 @@ func TestTheSurveyCountsWhatStandsAndOnlyInItsNamespace(t *testing.T) {
 		f.w.Mini.HSet("stock:6", "a", "b")
 		set(record.Key("tills"), "x", 0)
 
-		s, err := newSurveyor(newMux(f), "stock", dialect.Jedis(), f.w.ServerNow())
+		s, err := newSurveyor(newMux(f),
+			&facts{namespace: "stock", dialect: dialect.Jedis(), now: f.w.ServerNow()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -613,5 +617,43 @@ func TestPlanShowsTheRoadWithItsTimesAndWhatWillRefuse(t *testing.T) {
 		}
 		closed(t, &Gate{Blocks: road.Legs[0].Refuses}, "lease-rule")
 		closed(t, &Gate{Open: true, Blocks: road.Legs[2].Refuses})
+	})
+}
+
+// TestStepDuringASweepEndsIt: the phase that the step leads to may need the
+// tombstones.
+func TestStepDuringASweepEndsIt(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.to(migrate.Observe)
+		f.stands("stock:1", tombstone, time.Hour)
+		was := f.at(migrate.Observe)
+		s, err := newSurveyor(newMux(f), &facts{
+			dialect: dialect.Jedis(), now: f.w.ServerNow(), record: stored{Record: was, bytes: was.String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := was
+		next.Epoch++
+		f.recorded(next)
+		if done, err := s.sweep(bg, true); !errors.Is(err, errRaced) || done.Deleted != 0 {
+			t.Errorf("%+v, %v", done, err)
+		}
+	})
+}
+
+// TestAdvanceWaitsForItsGateWhereItIsAskedTo, and says what it waits for.
+func TestAdvanceWaitsForItsGateWhereItIsAskedTo(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Dual)
+		f.stands("stock:1", strconv.FormatInt(f.w.ServerNow().Add(20*time.Second).UnixMilli()+1, 10), 0)
+		closed(t, f.advance(Options{Go: true, Wait: time.Minute}).Gate, "live")
+		closed(t, f.advance(Options{Go: true, ForGate: true, Wait: 10 * time.Second}).Gate, "live")
+		var said []string
+		r := f.advance(Options{Go: true, ForGate: true, Wait: time.Minute,
+			Progress: func(what string) { said = append(said, what) }})
+		if !r.Moved || r.Phase != migrate.Sealed || len(said) == 0 || !strings.Contains(said[0], "stock:1") {
+			t.Errorf("%v, said %q", r.Gate.Blocks, said)
+		}
 	})
 }

@@ -4,6 +4,9 @@ package fleet
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // oldTries is an old client that makes one attempt on a held lock for each call
@@ -79,18 +84,14 @@ func TestWindowStaysShutInEachDatabaseAndSpelling(t *testing.T) {
 					if len(tried) < attempts || seen.LastFailed == nil ||
 						seen.LastFailed.At.Before(tried[attempts-1]) {
 						tried = append(tried, old.again())
-						if f := seen.LastFailed; f != nil && seen.Quiet[WatchMonitor] > seen.Until.Sub(f.At) {
-							t.Errorf("quiet for %v, and it tried %v ago", seen.Quiet[WatchMonitor],
+						if f := seen.LastFailed; f != nil && seen.Quiet > seen.Until.Sub(f.At) {
+							t.Errorf("quiet for %v, and it tried %v ago", seen.Quiet,
 								seen.Until.Sub(f.At))
 						}
 						return
 					}
 					other.again()
-					if grew = seen.Quiet[WatchMonitor] > time.Second; grew {
-						if seen.Quiet[WatchStats] > time.Second {
-							t.Errorf("the counters prove %v, and a client tries in database 0",
-								seen.Quiet[WatchStats])
-						}
+					if grew = seen.Quiet > time.Second; grew {
 						if seen.LastFailed.Key != old.key || len(seen.Keys) != 1 {
 							t.Errorf("seen on %q, keys %+v", seen.LastFailed.Key, seen.Keys)
 						}
@@ -105,32 +106,89 @@ func TestWindowStaysShutInEachDatabaseAndSpelling(t *testing.T) {
 	}
 }
 
-// TestCountersSeeAttemptsInEveryDatabase: the server counts calls in all
-// databases together, so a watch by counters is held up by attempts in any of
-// them.
-func TestCountersSeeAttemptsInEveryDatabase(t *testing.T) {
-	for _, database := range []int{0, 3} {
-		s := redistest.Real(t, redistest.Options{})
-		old := newOldTries(t, s.Pool(redis.DialDatabase(database)), dialect.Jedis())
-		ctx, stop := context.WithTimeout(bg, redistest.Patience)
-		defer stop()
-		quiet, cut := false, false
-		err := WatchClients(ctx, s.Pool(redis.DialDatabase(3)), ObserverConfig{
-			Namespace: "lock", Dialect: dialect.Jedis(), Every: 50 * time.Millisecond,
-			Seen: func(seen Sighting, _ *audit.Result) {
-				switch q := seen.Quiet[WatchStats]; {
-				case !quiet:
-					if quiet = q > 2*time.Second; quiet {
-						old.again()
-					}
-				case q < time.Second:
-					cut = true
-					stop()
+// TestOtherCommandsForTheLockKeepTheGatesShut: old clients with the jar's bytes
+// take the lock by SET NX or SET GET, which move no counter of SETNX. By
+// MONITOR each attempt ends the window. Without it no gate opens, whatever the
+// counters say, and the gate says that they saw nothing of a value that came.
+func TestOtherCommandsForTheLockKeepTheGatesShut(t *testing.T) {
+	for _, c := range []struct {
+		option  string
+		monitor bool
+	}{{"NX", true}, {"GET", true}, {"NX", false}, {"GET", false}} {
+		t.Run(fmt.Sprint(c.option, " monitor ", c.monitor), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t, redistest.Options{})
+			pool := s.Pool(redis.DialDatabase(3))
+			conn := pool.Get()
+			defer conn.Close()
+			try := func() time.Time {
+				now, err := redis.Int64s(conn.Do("TIME"))
+				if err != nil {
+					t.Fatal(err)
 				}
-			},
+				if _, err := conn.Do("SET", "lock:stock", time.Now().Add(time.Minute).UnixMilli()+1,
+					c.option); err != nil {
+					t.Fatal(err)
+				}
+				return time.Unix(now[0], now[1]*1000)
+			}
+			shut := func() string { return shutFor(t, pool, conn) }
+			tried := try()
+			ctx, stop := context.WithTimeout(bg, redistest.Patience)
+			defer stop()
+			looks := 0
+			err := WatchClients(ctx, pool, ObserverConfig{Namespace: "lock", Dialect: dialect.Jedis(),
+				Monitor: c.monitor, Every: 100 * time.Millisecond,
+				Seen: func(seen Sighting, _ *audit.Result) {
+					if c.monitor && seen.Quiet > 0 && tried.After(seen.QuietUntil.Add(-seen.Quiet)) &&
+						tried.Before(seen.QuietUntil.Add(-100*time.Millisecond)) {
+						t.Errorf("quiet for %v until %v, and it tried at %v", seen.Quiet, seen.QuietUntil,
+							tried)
+					}
+					text := shut()
+					if !c.monitor && !strings.Contains(text, "status --watch --monitor") {
+						t.Errorf("it does not say what to do: %s", text)
+					}
+					tried = try()
+					// Every third look comes after a marker.
+					if looks++; looks >= 60 {
+						stop()
+					}
+				}})
+			if err != nil || looks < 60 {
+				t.Errorf("%d looks, %v", looks, err)
+			}
 		})
-		if err != nil || !cut {
-			t.Errorf("database %d: quiet before %v, cut %v (%v)", database, quiet, cut, err)
-		}
 	}
+}
+
+// shutFor asks the gate to sealed and the gate to clean, in phases that began
+// long ago. It fails if one opens, and returns what they say.
+func shutFor(t *testing.T, pool *redis.Pool, conn redis.Conn) (text string) {
+	t.Helper()
+	claims := Claims{Lease: 100 * time.Millisecond, Greatest: 100 * time.Millisecond,
+		Job: 100 * time.Millisecond, Spread: time.Millisecond, Gap: time.Millisecond,
+		Behind: time.Second, Ahead: time.Second, Idle: 300 * time.Millisecond}
+	for phase, verb := range map[migrate.Phase]func(context.Context, *redis.Pool,
+		Options) (*Report, error){
+		migrate.Dual: Advance, migrate.Modern: CleanUp,
+	} {
+		written := migrate.Record{
+			Epoch: 5, Phase: phase, Since: time.Now().Add(-time.Hour), Dialect: "Jedis",
+			Roster: "nonce"}
+		if _, err := conn.Do("SET", record.Key("lock"), written.String()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := verb(bg, pool,
+			Options{Namespace: "lock", Dialect: dialect.Jedis(), Claims: claims})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(r.Gate.Blocks,
+			func(b Finding) bool { return b.Rule == "window" || b.Rule == "old-clients" }) {
+			t.Errorf("%v: the gate opens: %v %v", phase, r.Gate.Blocks, r.Gate.Evidence)
+		}
+		text += fmt.Sprint(r.Gate.Blocks, r.Gate.Evidence)
+	}
+	return text
 }

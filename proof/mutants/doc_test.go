@@ -19,6 +19,7 @@
 //	go test ./proof/mutants -mutants changed       those whose file or test the last commit changed,
 //	                                               and a twelfth, drawn by the hash of that commit
 //	go test ./proof/mutants -mutants legacy/       those of files that begin so
+//	go test ./proof/mutants -mutants doubt         those of lists that begin so
 //
 // No file of the source tree changes: the compiler gets the changed file as an
 // overlay. A mutant that does not compile is an error of the list. Before the

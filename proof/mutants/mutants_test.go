@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-var which = flag.String("mutants", "", "the mutants to run: all, changed, or the beginning of a file's path")
+var which = flag.String("mutants", "", "the mutants to run: all, changed, or the beginning of a file's path or of a list's name")
 
 func TestEachMutantFitsTheSourceAndNamesATest(t *testing.T) {
 	all, err := lists()
@@ -119,7 +119,9 @@ func choose(t *testing.T, all []mutant) []mutant {
 		fmt.Println("a twelfth is drawn by", hash)
 		return recent(all, strings.Fields(changed), hash)
 	}
-	return slices.DeleteFunc(all, func(m mutant) bool { return !strings.HasPrefix(m.file, *which) })
+	return slices.DeleteFunc(all, func(m mutant) bool {
+		return !strings.HasPrefix(m.file, *which) && !strings.HasPrefix(m.at, *which)
+	})
 }
 
 // recent returns the mutants whose file or test a commit changed, and a twelfth

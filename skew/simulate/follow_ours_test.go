@@ -187,7 +187,8 @@ func (f *follower) ourWords(m *Simulator, was simClient, before simMember, look 
 		case m.looks != look:
 			e.result = "noted"
 		case look.there:
-			e.short = int64(m.Ours.Terms.LookAge(m.Dialect)) - (m.now - look.elapsed) + 1
+			needed, _ := m.Ours.Terms.LookAge(m.Dialect)
+			e.short = int64(needed) - (m.now - look.elapsed) + 1
 		}
 		return []followed{at(before.sent, "send"), e}
 	case simOurWon:

@@ -30,9 +30,6 @@ type Ours struct {
 	// simulation's; other defaults are those of [dialect.Dialect.Terms]. While
 	// Behind is unset they take over by a second look.
 	Terms dialect.Terms
-	// Measured says that Terms.Behind was measured, and so is unknown for
-	// another server. Otherwise it is a claim.
-	Measured bool
 
 	Job Distribution // zero: the old clients' jobs
 

@@ -110,28 +110,18 @@ type simLook struct {
 	runs    int
 }
 
-// behindKnown reports whether getsetlock clients know how far the slowest old
-// clock is behind this server.
-func (m *Simulator) behindKnown() bool {
-	_, claimed := dialect.Claimed(m.Ours.Terms.Behind)
-	return claimed && (!m.Ours.Measured || m.server.runs == 0)
-}
-
 // ourPast reports whether a getsetlock client may take over the stamp on L. If
 // only a look is missing, it remembers one.
 func (m *Simulator) ourPast(c *simClient, g *simMember) bool {
 	k, margin := &m.key, int64(m.Ours.TakeoverMargin)
-	known := m.behindKnown()
-	switch {
-	case known:
+	_, claimed := dialect.Claimed(m.Ours.Terms.Behind)
+	if claimed {
 		margin += g.knows.gained
-	case m.Ours.Measured:
-		margin = int64(dialect.Terms{Spread: m.Ours.Terms.Spread}.TakeoverMargin())
 	}
 	if m.server.time-m.server.time%m.rules.unit <= k.value.stamp+margin {
 		return false
 	}
-	if known || m.lookedAt(c) {
+	if claimed || m.lookedAt(c) {
 		return true
 	}
 	if !m.looks.there || !m.rules.same(m.looks.value, k.value) || m.astray(c) {
@@ -153,7 +143,8 @@ func (m *Simulator) lookedAt(c *simClient) bool {
 	} else {
 		age = 9*age/10 - int64(m.Ours.Margin)
 	}
-	return age > int64(m.Ours.Terms.LookAge(m.Dialect))
+	needed, known := m.Ours.Terms.LookAge(m.Dialect)
+	return known && age > int64(needed)
 }
 
 // astray reports whether a look no longer counts and begins anew: another

@@ -64,13 +64,16 @@ func TestFalseClaimOfBehindTakesHeldLocks(t *testing.T) {
 }
 
 // A server whose clock steps, slews or is replaced by another: getsetlock
-// clients that have seen it still take no held lock, with a given bound and
-// with none.
+// clients that have seen it still take no held lock, with a claimed bound and
+// with none. A claim would have to speak of the server that is promoted too.
 func TestServerTroublesTakeNoHeldLock(t *testing.T) {
 	for _, p := range few(serverPresets()) {
 		for _, behind := range []time.Duration{0, dialect.Zero} {
+			if behind != 0 && p.Clocks.Server.FailOver {
+				continue
+			}
 			s := displaced(dialect.Jedis(), skew.PhaseDual, 0)
-			s.Clocks, s.Ours.Terms.Behind, s.Ours.Measured = p.Clocks, behind, true
+			s.Clocks, s.Ours.Terms.Behind = p.Clocks, behind
 			r := mustSimulate(t, s)
 			// A step forwards ends leases early, and only that may let two
 			// clients hold together.
@@ -81,9 +84,8 @@ func TestServerTroublesTakeNoHeldLock(t *testing.T) {
 	}
 }
 
-// Getsetlock clients take no held lock because a step is added to the bound,
-// and because another run id makes measured bounds void.
-func TestClientsHearStepsAndFailOvers(t *testing.T) {
+// Getsetlock clients take no held lock because a step is added to the claim.
+func TestClientsHearStepsOfTheServer(t *testing.T) {
 	s := displaced(dialect.Jedis(), skew.PhaseDual, 0)
 	s.Clocks.Server = ServerTroubles{
 		Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: time.Minute, Once: true}}
@@ -98,16 +100,6 @@ func TestClientsHearStepsAndFailOvers(t *testing.T) {
 		if g.knows.gained != int64(2*time.Minute) {
 			t.Errorf("ours%d has seen %v of the step", i+1, time.Duration(g.knows.gained))
 		}
-	}
-	s.Clocks.Server.FailOver, s.Ours.Measured = true, true
-	if m, err = New(s); err != nil {
-		t.Fatal(err)
-	}
-	known := m.behindKnown()
-	for m.Run(1 << 10) {
-	}
-	if !known || m.behindKnown() {
-		t.Errorf("measured bounds: known %v, and after a fail-over %v", known, m.behindKnown())
 	}
 }
 

@@ -99,6 +99,40 @@ func TestReadmesShowVirtualRunsToTheDigit(t *testing.T) {
 	}
 }
 
+// fromCheckout are the commands of the first screen. Until something is
+// released, no other commands work on a stranger's machine.
+var fromCheckout = []string{"go run ./cmd/getsetlock rehearse", "make test"}
+
+// The first command prints what the README shows further down, where the
+// command is installed.
+func TestFirstScreenWorksInACheckout(t *testing.T) {
+	for _, p := range pages(t) {
+		steps := Steps(p.text)
+		for i, want := range fromCheckout {
+			if len(steps) <= i || steps[i].Command != want || steps[i].Line > 30 {
+				t.Fatalf("%s does not begin with the commands %q", p.name, fromCheckout)
+			}
+		}
+		words := strings.Fields(fromCheckout[0])
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Dir = root
+		cmd.Env = append(clean(), "NO_COLOR=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %s: %v", p.name, fromCheckout[0], err)
+		}
+		for _, step := range steps {
+			if step.Command == "getsetlock rehearse" {
+				p.compare(t, step, string(out))
+			}
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil || !strings.Contains(string(makefile), "\ntest:") {
+		t.Errorf("no target test in the Makefile (%v)", err)
+	}
+}
+
 // built returns the path of the command, installed as the README says, but from
 // the checkout: an unpublished module cannot be fetched.
 func built(t *testing.T) string {

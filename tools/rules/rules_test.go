@@ -107,10 +107,26 @@ func (t) N() {}
 }
 
 func TestTooManyNamesAreFound(t *testing.T) {
-	got := tooMany(map[string]int{"migrate": 65, "x": 121, "y": 120, "z": 600})
-	if slices.Sort(got); len(got) != 3 || !strings.HasPrefix(got[0], "all public packages: 906") ||
+	got := tooMany(map[string]int{"migrate": 50, "x": 121, "y": 120, "z": 600})
+	if slices.Sort(got); len(got) != 3 || !strings.HasPrefix(got[0], "all public packages: 891") ||
 		!strings.HasPrefix(got[1], "x: 121") || !strings.HasPrefix(got[2], "z: 600") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Methods are not among the names that a user of package lock meets first.
+func TestNamesOfPackageLockAreBounded(t *testing.T) {
+	for text, want := range map[string]int{
+		strings.Repeat("var V int\n", 25) + "type t int\nfunc (T) M() {}\n": 0,
+		strings.Repeat("var V int\n", 26):                                   1,
+	} {
+		names := map[string]int{}
+		if err := count(names, "lock/x.go", "package lock\n"+text); err != nil {
+			t.Fatal(err)
+		}
+		if got := tooMany(names); len(got) != want {
+			t.Errorf("%v: %q", names, got)
+		}
 	}
 }
 

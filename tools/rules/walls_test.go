@@ -22,7 +22,7 @@ func treeOf(files map[string]string) fstest.MapFS {
 // across is the repository of a test: every folder that the walls speak of.
 func across(file, imported string) fstest.MapFS {
 	files := map[string]string{}
-	for _, folder := range strings.Fields(`lock legacy legacy/dialect modern quorum migrate migrate/fleet audit skew skew/model
+	for _, folder := range strings.Fields(`lock lock/backend legacy legacy/dialect modern quorum migrate migrate/fleet audit skew skew/model
 		internal/wire internal/testing/world cmd/getsetlock cmd/getsetlock/internal/cli cmd/getsetlock/internal/out
 		cmd/getsetlock/internal/verbs/runverb cmd/getsetlock/internal/clitest cmd/getsetlock/internal/child/childtest`) {
 		files[folder+"/x.go"] = ""
@@ -56,7 +56,8 @@ func TestEveryWallIsKept(t *testing.T) {
 		{"internal/wire/a.go", "./cmd/getsetlock", "none imports the command"},
 		{"cmd/getsetlock/full/a.go", "./" + in + "cli", ""},
 		{"lock/a.go", "./legacy/dialect", "knows no backend"},
-		{"lock/locktest/a.go", "os ./lock ./internal/wire", ""},
+		{"lock/locktest/a.go", "os ./lock ./lock/backend ./internal/wire", ""},
+		{"lock/backend/a.go", "./lock", "depends on neither side"},
 		{"legacy/dialect/a.go", "./internal/wire", "a dialect is data"},
 		{"legacy/a.go", "./modern", "knows package lock and how"},
 		{"quorum/a.go", "./modern", "knows no store"},

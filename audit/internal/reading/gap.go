@@ -23,7 +23,15 @@ const (
 	Noted   = "note"    // the source works in part
 	// Unproved: the source works, but its markers do not come back.
 	Unproved = "unproved"
+	// Proved: for the time before At that For says, MONITOR showed every call
+	// that the server counted.
+	Proved = "proved"
 )
+
+// Called is the name of a command that no server has. An event with it says
+// that a client which is no getsetlock client called a command on a watched
+// key: the key, then the command's name.
+const Called = "called"
 
 // GapOf returns the event of a hole in a source.
 func GapOf[S, R ~string](s S, at time.Time, length time.Duration, reason R, detail string) offset.Observed {

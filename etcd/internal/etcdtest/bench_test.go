@@ -18,6 +18,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // The benchmarks run getsetlock and concurrency.Mutex in turns on one cluster,
@@ -110,7 +111,7 @@ func BenchmarkRefusedTry(b *testing.B) {
 	var entries uint64
 	inTurns(b, both(func() error {
 		before := leader.AppliedIndex()
-		_, err := backend.Try(ctx, "held", time.Minute)
+		_, err := backend.Contract().Try(ctx, "held", time.Minute)
 		entries += leader.AppliedIndex() - before
 		if errors.Is(err, lock.ErrHeld) {
 			return nil
@@ -142,7 +143,7 @@ func BenchmarkFirstRefusedTry(b *testing.B) {
 	inTurns(b, func() (func() error, func() error) {
 		name := held()
 		return func() error {
-				_, err := backend.Try(ctx, name, time.Minute)
+				_, err := backend.Contract().Try(ctx, name, time.Minute)
 				if errors.Is(err, lock.ErrHeld) {
 					return nil
 				}
@@ -271,12 +272,12 @@ func BenchmarkReleaseAmongManyWaiters(b *testing.B) {
 	for range 10 {
 		backends = append(backends, benchBackend(b, c))
 	}
-	held, err := benchBackend(b, c).Try(ctx, "stock", time.Minute)
+	held, err := benchBackend(b, c).Contract().Try(ctx, "stock", time.Minute)
 	fatal(b, err)
-	places := make([]lock.Place, many)
+	places := make([]backend.Place, many)
 	woken := make(chan int, 2*many)
 	for i := range places {
-		places[i], err = backends[i%10].Enter(ctx, "stock")
+		places[i], err = backends[i%10].Contract().(backend.Queuer).Enter(ctx, "stock")
 		fatal(b, err)
 		if _, err := places[i].Try(ctx, time.Minute); !errors.Is(err, lock.ErrHeld) {
 			b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/fleet"
@@ -98,9 +99,9 @@ func TestComposedBackendPassesTheKit(t *testing.T) {
 		if _, err := client.Delete(context.Background(), "locktest:", clientv3.WithPrefix()); err != nil {
 			t.Fatal(err)
 		}
-		cuts := map[lock.Backend]*Cut{}
+		cuts := map[backend.Store]*Cut{}
 		return &locktest.World{
-			Backend: func() lock.Backend {
+			Backend: func() backend.Store {
 				bridge, err := migrate.New(pool, migrate.Config{
 					Phases: migrate.Fixed(migrate.Sealed),
 					Terms:  dialect.Terms{Lease: time.Minute, Gap: 10 * time.Millisecond},
@@ -109,7 +110,8 @@ func TestComposedBackendPassesTheKit(t *testing.T) {
 					t.Fatal(err)
 				}
 				cut := new(Cut)
-				both, err := migrate.Compose(bridge, struct{ lock.Backend }{c.backend(cut.Into)})
+				both, err := migrate.Compose(bridge,
+					backend.Of(struct{ backend.Backend }{c.backend(cut.Into).Contract()}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -120,7 +122,7 @@ func TestComposedBackendPassesTheKit(t *testing.T) {
 			TTL:  2 * time.Second, FreeAfter: 1500 * time.Millisecond,
 			RealTime: true,
 			Seize:    func(key string) { seize(t, client, key) },
-			Cut: func(b lock.Backend) func() {
+			Cut: func(b backend.Store) func() {
 				cuts[b].On.Store(true)
 				return func() { cuts[b].On.Store(false) }
 			},

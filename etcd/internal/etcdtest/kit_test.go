@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/getsetlock/getsetlock/etcd"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -58,9 +58,9 @@ func TestBackendPassesTheKit(t *testing.T) {
 		if _, err := client.Delete(context.Background(), "locktest:", clientv3.WithPrefix()); err != nil {
 			t.Fatal(err)
 		}
-		cuts := map[lock.Backend]*Cut{}
+		cuts := map[backend.Store]*Cut{}
 		return &locktest.World{
-			Backend: func() lock.Backend {
+			Backend: func() backend.Store {
 				cut := new(Cut)
 				b := c.backend(cut.Into)
 				cuts[b] = cut
@@ -72,7 +72,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 			TTL: 2 * time.Second, FreeAfter: 1500 * time.Millisecond,
 			RealTime: true,
 			Seize:    func(key string) { seize(t, client, key) },
-			Cut: func(b lock.Backend) func() {
+			Cut: func(b backend.Store) func() {
 				cuts[b].On.Store(true)
 				return func() { cuts[b].On.Store(false) }
 			},

@@ -10,6 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/internal/testing/moving"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Old clients of the original Java lock, Go programs on Redis, and Go programs
@@ -18,7 +19,7 @@ import (
 func TestFleetMovesFromTimestampsToEtcd(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
-	moving.Move(t, func() lock.Backend { return c.backend() }, func() {
+	moving.Move(t, func() backend.Store { return c.backend() }, func() {
 		h := c.lockedByEtcdctl(t, moving.Key)
 		if key := <-h.key; key == "" {
 			t.Error("etcdctl did not get the lock")

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // proxied starts etcd's own grpc-proxy before a cluster, and returns its
@@ -48,16 +49,16 @@ func TestWaitersBehindEtcdsProxyAreWoken(t *testing.T) {
 	c := Start(t, 1)
 	at := c.proxied(t)
 	b := c.backend(func(cfg *clientv3.Config) { cfg.Endpoints = []string{at} })
-	var held []lock.Grant
-	var places []lock.Place
+	var held []backend.Grant
+	var places []backend.Place
 	woken := make(chan int, 100)
 	names := []string{"a", "b", "c", "d"}
 	for i, name := range names {
-		g, err := b.Try(testContext(t), name, long)
+		g, err := b.Contract().Try(testContext(t), name, long)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := b.Enter(testContext(t), name)
+		p, err := b.Contract().(backend.Queuer).Enter(testContext(t), name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // deposed makes renewals look as if members had answered them in an earlier
@@ -45,7 +46,7 @@ type deposedStream struct {
 }
 
 func (s *deposedStream) SendMsg(m any) error {
-	s.d.asked.Store(int64(lock.Mark(context.Background()).Elapsed))
+	s.d.asked.Store(int64(backend.ReadClock(context.Background()).Elapsed))
 	return s.ClientStream.SendMsg(m)
 }
 
@@ -67,7 +68,7 @@ func TestRenewalOfAnEarlierTermDoesNotCount(t *testing.T) {
 	c := Start(t, 1)
 	var d deposed
 	b := c.backend(d.into)
-	g, err := b.Try(testContext(t), "stock", long)
+	g, err := b.Contract().Try(testContext(t), "stock", long)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +99,11 @@ func TestTrustCountsFromBeforeTheRenewal(t *testing.T) {
 	c := Start(t, 1)
 	var d deposed
 	b := c.backend(d.into)
-	g, err := b.Try(testContext(t), "stock", long)
+	g, err := b.Contract().Try(testContext(t), "stock", long)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := lock.Mark(context.Background()).Elapsed
+	before := backend.ReadClock(context.Background()).Elapsed
 	term, err := g.Extend(testContext(t), long)
 	if err != nil {
 		t.Fatal(err)

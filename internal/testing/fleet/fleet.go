@@ -18,6 +18,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -96,7 +97,7 @@ func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 	f.Helper()
 	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew),
 		wire: f.World.Wire()}
-	var backend lock.Backend
+	var backend backend.Store
 	var err error
 	// no gaps: they have nothing to do with clocks
 	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1}

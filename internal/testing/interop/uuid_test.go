@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 const deadUUID = theirs + ":1500000000000"
@@ -36,7 +37,7 @@ func pass(t *testing.T, ctx context.Context, c *Client, verbs ...string) {
 
 // goUUID returns a getsetlock client in verbatim mode with the same rules. If
 // holdGetset is true, its GETSET waits at the gate.
-func goUUID(t *testing.T, s *redistest.Server, holdGetset bool) (b legacy.Backend, gate *redistest.Gate) {
+func goUUID(t *testing.T, s *redistest.Server, holdGetset bool) (b *legacy.Backend, gate *redistest.Gate) {
 	t.Helper()
 	gate = redistest.NewGate()
 	wire := s.Wire()
@@ -54,14 +55,14 @@ func goUUID(t *testing.T, s *redistest.Server, holdGetset bool) (b legacy.Backen
 
 // try is the result of one attempt of the getsetlock client.
 type try struct {
-	grant lock.Grant
+	grant backend.Grant
 	err   error
 }
 
-func begin(ctx context.Context, b legacy.Backend) <-chan try {
+func begin(ctx context.Context, b *legacy.Backend) <-chan try {
 	done := make(chan try, 1)
 	go func() {
-		g, err := b.Try(ctx, key, time.Minute)
+		g, err := b.Contract().Try(ctx, key, time.Minute)
 		done <- try{g, err}
 	}()
 	return done
@@ -91,7 +92,7 @@ func TestUUIDRulesLetBothHoldIfJavaLoses(t *testing.T) {
 	ours, _ := goUUID(t, s, false)
 	p := must[*Acquiring](t)(java.BeginAcquire())
 	pass(t, ctx, java, "setnx", "get")
-	must[lock.Grant](t)(ours.Try(ctx, key, time.Minute))
+	must[backend.Grant](t)(ours.Contract().Try(ctx, key, time.Minute))
 	pass(t, ctx, java, "getset", "setnx", "get", "getset")
 	if !must[Acquired](t)(p.Wait(ctx)).Won {
 		t.Error("Java does not hold at the same time")
@@ -116,7 +117,7 @@ func TestUUIDRulesLetBothHoldIfGetsetlockLoses(t *testing.T) {
 	if got := <-done; !errors.Is(got.err, lock.ErrHeld) {
 		t.Fatalf("the getsetlock client did not lose: %v", got.err)
 	}
-	if g, err := ours.Try(ctx, key, time.Minute); err != nil {
+	if g, err := ours.Contract().Try(ctx, key, time.Minute); err != nil {
 		t.Errorf("the getsetlock client does not hold at the same time after its next poll: %v", err)
 	} else {
 		check(t, g.Release(ctx))
@@ -171,7 +172,7 @@ func TestJavaGhostBlocksGetsetlock(t *testing.T) {
 			if must[Acquired](t)(p.Wait(ctx)).Won {
 				t.Fatal("Java won by a GETSET that returned nil")
 			}
-			if _, err := ours.Try(ctx, key, time.Minute); !errors.Is(err, lock.ErrHeld) {
+			if _, err := ours.Contract().Try(ctx, key, time.Minute); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("the getsetlock client: %v, the key held %s", err, must[string](t)(store.state(key)))
 			}
 		})

@@ -23,6 +23,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -43,7 +44,7 @@ type task struct {
 }
 
 // backend returns the backend by which the worker takes its locks.
-func (to task) backend(pool *redis.Pool) (lock.Backend, error) {
+func (to task) backend(pool *redis.Pool) (backend.Store, error) {
 	terms := dialect.Terms{Lease: to.Lease}
 	if to.Phase == "" {
 		return legacy.New(pool, legacy.Config{Mode: legacy.Hardened, Terms: terms})

@@ -22,6 +22,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
@@ -48,7 +49,7 @@ var claims = fleet.Claims{
 // another process would have. At the end, last is called while programs that
 // know the other store alone are at work. They must have counted on when it
 // returns.
-func Move(t *testing.T, target func() lock.Backend, last func()) {
+func Move(t *testing.T, target func() backend.Store, last func()) {
 	s := redistest.Real(t, redistest.Options{})
 	f := &fleets{t: t, server: s, pool: s.Pool(), target: target}
 	if _, err := fleet.Init(f.ctx(), f.pool, f.options()); err != nil {
@@ -212,7 +213,7 @@ type fleets struct {
 	server *redistest.Server
 	pool   *redis.Pool
 	jvm    *interop.JVM
-	target func() lock.Backend
+	target func() backend.Store
 
 	loops    []*interop.Loop // of old clients
 	programs []*program
@@ -278,15 +279,15 @@ type program struct {
 }
 
 // bridge makes the backend of a program that does not know the other store.
-func (f *fleets) bridge() func(*migrate.Member) (lock.Backend, error) {
-	return func(m *migrate.Member) (lock.Backend, error) {
+func (f *fleets) bridge() func(*migrate.Member) (backend.Store, error) {
+	return func(m *migrate.Member) (backend.Store, error) {
 		return migrate.New(f.pool, migrate.Config{Phases: m})
 	}
 }
 
 // composed makes the backend of a program that knows both.
-func (f *fleets) composed() func(*migrate.Member) (lock.Backend, error) {
-	return func(m *migrate.Member) (lock.Backend, error) {
+func (f *fleets) composed() func(*migrate.Member) (backend.Store, error) {
+	return func(m *migrate.Member) (backend.Store, error) {
 		b, err := migrate.New(f.pool, migrate.Config{Phases: m})
 		if err != nil {
 			return nil, err
@@ -297,7 +298,7 @@ func (f *fleets) composed() func(*migrate.Member) (lock.Backend, error) {
 
 // joins starts a program that is a member. target is empty where the backend
 // knows the old server alone.
-func (f *fleets) joins(name, target string, backend func(*migrate.Member) (lock.Backend, error)) {
+func (f *fleets) joins(name, target string, backend func(*migrate.Member) (backend.Store, error)) {
 	f.t.Helper()
 	m, err := migrate.Join(f.ctx(), f.pool, migrate.MemberConfig{Namespace: namespace, Name: name,
 		Target: target, Every: 200 * time.Millisecond})
@@ -315,7 +316,7 @@ func (f *fleets) joins(name, target string, backend func(*migrate.Member) (lock.
 
 func (f *fleets) plain(name string) { f.starts(&program{name: name}, f.target()) }
 
-func (f *fleets) starts(p *program, b lock.Backend) {
+func (f *fleets) starts(p *program, b backend.Store) {
 	f.t.Helper()
 	c, err := lock.New(b, lock.Config{TTL: ttl})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestFleetMovesToASessionStore(t *testing.T) {
 	t.Parallel()
 	store := locktest.NewStore(lock.Machine)
-	Move(t, func() lock.Backend {
+	Move(t, func() backend.Store {
 		b, _ := store.Session(20 * time.Second)
 		return b
 	}, func() {})

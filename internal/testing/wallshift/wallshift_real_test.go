@@ -209,7 +209,7 @@ func TestServerClockStepsChangeTTLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := other.Try(t.Context(), "token", time.Minute); err != nil {
+	if _, err := other.Contract().Try(t.Context(), "token", time.Minute); err != nil {
 		t.Errorf("a step beyond the margin did not free the key: %v", err)
 	}
 	if lease.Err() != nil {

@@ -36,11 +36,6 @@ const (
 	GoneField  = "gone"  // count of members silent for long, see Gone
 )
 
-// OldMemberKey is the name of a member's own key, up to wire version 2.
-func OldMemberKey(namespace, id string) string {
-	return "gsl:member:" + scope.InName(namespace) + ":" + id
-}
-
 // LogKey is the name of the list of steps that were taken.
 func LogKey(namespace string) string { return "gsl:log:" + scope.InName(namespace) }
 
@@ -49,6 +44,10 @@ func ProbeKey(namespace, id string) string { return "gsl:probe:" + scope.InName(
 
 // SeenKey is the name of what watchers saw of the old clients.
 func SeenKey(namespace string) string { return "gsl:seen:" + scope.InName(namespace) }
+
+// TurnKey is the key that a member holds while it tries another member's key of
+// the target.
+func TurnKey(namespace string) string { return "gsl:turn:" + scope.InName(namespace) }
 
 // LivedKey is the name of the sum that shows members how many they are.
 func LivedKey(namespace string) string { return "gsl:lived:" + scope.InName(namespace) }

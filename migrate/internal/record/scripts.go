@@ -25,12 +25,6 @@ var (
 	foldLua string
 	//go:embed drop.lua
 	dropLua string
-	//go:embed beside.lua
-	besideLua string
-	//go:embed drop_beside.lua
-	dropBesideLua string
-	//go:embed end.lua
-	endLua string
 )
 
 // The scripts of the registry.
@@ -40,11 +34,7 @@ var (
 	Forget = wire.NewScript(1, forgetLua) // deletes a field of the roster while it is as it was judged
 	Fold   = wire.NewScript(1, foldLua)   // moves such a field into the count of members gone for long
 	Drop   = wire.NewScript(1, dropLua)   // deletes a key while it is as it was judged
-	Beside = wire.NewScript(2, besideLua) // changes the record while another record is as it was judged
 	Sweep  = wire.NewScript(2, SweepLua)  // deletes a tombstone
 
 	StepTarget = wire.NewScript(1, stepTargetLua) // changes the record while every member has a target
-
-	DropBeside = wire.NewScript(2, dropBesideLua) // deletes a record while another record is as it was judged
-	End        = wire.NewScript(1, endLua)        // deletes a roster whose record is gone
 )

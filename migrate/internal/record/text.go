@@ -24,9 +24,10 @@ const (
 var ErrNewer = errors.New(
 	"it was written by a newer version of getsetlock; use that version or a newer one here too")
 
-// ErrOlder says that a record was written by an older version of getsetlock,
-// whose members have keys of their own. It is never read in part.
-var ErrOlder = errors.New("an older version of getsetlock wrote it: stop the programs of that version, then raise it by any step with --go")
+// ErrOlder says that a text was written by an older version of getsetlock. It
+// is never read in part.
+var ErrOlder = errors.New(
+	"it was written by an older version of getsetlock; stop the programs of that version, then delete the key")
 
 // ErrForm says that a text was written by no version of getsetlock.
 var ErrForm = errors.New("it has no form that getsetlock writes; something else uses this name")
@@ -41,8 +42,8 @@ func Line(names, values []string) string {
 	return b.String()
 }
 
-// VersionOf is the version number in a text; 0 where it has none.
-func VersionOf(text string) int {
+// versionOf is the version number in a text; 0 where it has none.
+func versionOf(text string) int {
 	first, _, _ := strings.Cut(text, " ")
 	version, ok := strings.CutPrefix(first, "gsl/")
 	n, err := strconv.Atoi(version)
@@ -56,7 +57,7 @@ func VersionOf(text string) int {
 // order.
 func Words(text string, names ...string) ([]string, error) {
 	parts := strings.Split(text, " ")
-	switch n := VersionOf(parts[0]); {
+	switch n := versionOf(parts[0]); {
 	case n > versionNumber:
 		return nil, ErrNewer
 	case n > 0 && n < versionNumber:

@@ -1,9 +1,11 @@
 import getsetlock.dual.DualLock;
 import getsetlock.dual.DualMember;
+import java.lang.reflect.Field;
 import java.util.Map;
 import java.util.Scanner;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPool;
@@ -15,7 +17,8 @@ import redis.clients.jedis.JedisPoolConfig;
  *
  * <p>{@code take KEY} answers {@code took KEY true|false}, {@code release KEY} {@code released KEY true|false}; either
  * {@code failed KEY CLASS}. {@code interrupt KEY} interrupts the take. {@code break N} makes the pool throw, N times, what no
- * Jedis throws. Old clients' clocks are known, but where a greatest lease is given. A lost lease is {@code lost KEY held|free}, and its onLost never returns.
+ * Jedis throws. {@code silent MS} makes the member believe that its last answered heartbeat was that long ago. The lock uses the
+ * database in the property lock.database. Old clients' clocks are known, but where a greatest lease is given. A lost lease is {@code lost KEY held|free}, and its onLost never returns.
  */
 public final class DualDriver {
     private static final int SILENCE_MILLIS = 120_000; // a read's timeout: longer than any test waits
@@ -23,12 +26,13 @@ public final class DualDriver {
     private final Map<String, DualLock.Lease> leases = new ConcurrentHashMap<>();
     private final Map<String, Thread> takes = new ConcurrentHashMap<>();
     private final AtomicInteger broken = new AtomicInteger();
+    private final DualMember member;
     private final DualLock locks;
 
     private DualDriver(String host, int port, String dialect, long ttlMillis, long gapMillis, Long greatestMillis) {
         JedisPoolConfig config = new JedisPoolConfig();
         config.setMaxTotal(16);
-        JedisPool pool = new JedisPool(config, host, port, SILENCE_MILLIS) {
+        JedisPool pool = new JedisPool(config, host, port, SILENCE_MILLIS, null, Integer.getInteger("lock.database", 0)) {
             @Override
             public Jedis getResource() {
                 if (broken.getAndUpdate(n -> n > 0 ? n - 1 : 0) > 0) {
@@ -46,7 +50,8 @@ public final class DualDriver {
             terms.greatestMillis = greatestMillis;
         }
         JedisPool members = new JedisPool(config, host, port, SILENCE_MILLIS);
-        locks = new DualLock(pool, new DualMember(members, "stock:", "driver", dialect, 60_000), terms);
+        member = new DualMember(members, "stock:", "driver", dialect, 60_000);
+        locks = new DualLock(pool, member, terms);
     }
 
     public static void main(String[] args) {
@@ -73,6 +78,9 @@ public final class DualDriver {
             case "break":
                 broken.set(Integer.parseInt(what));
                 break;
+            case "silent":
+                silent(Long.parseLong(what));
+                break;
             case "interrupt":
                 takes.get(what).interrupt();
                 break;
@@ -83,11 +91,26 @@ public final class DualDriver {
         }
     }
 
+    private void silent(long millis) {
+        try {
+            synchronized (member) {
+                for (String name : new String[] {"heardNanos", "freshNanos"}) {
+                    Field last = DualMember.class.getDeclaredField(name);
+                    last.setAccessible(true);
+                    last.setLong(member, System.nanoTime() - TimeUnit.MILLISECONDS.toNanos(millis));
+                }
+            }
+        } catch (ReflectiveOperationException never) {
+            throw new AssertionError(never);
+        }
+        say("silent");
+    }
+
     private void work(String verb, String key) {
         try {
             say(verb.equals("take") ? "took " + key + " " + take(key) : "released " + key + " " + leases.get(key).release());
         } catch (InterruptedException | RuntimeException e) {
-            say("failed " + key + " " + e.getClass().getSimpleName());
+            say("failed " + key + " " + e.getClass().getSimpleName() + (e instanceof InterruptedException ? "" : " " + e.getMessage()));
         }
     }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/moving"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
@@ -19,7 +20,7 @@ import (
 func TestFleetMovesFromTimestampsToZooKeeper(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
-	backend := func() lock.Backend {
+	backend := func() backend.Store {
 		b, err := zookeeper.New([]string{server.Addr}, zookeeper.Config{Chroot: "/locks"})
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,7 @@
 // can take locks. It knows none of them: a program lists its stores, by the
 // scheme of their addresses, in the Stores of its [Env].
 //
-// The package assumes nothing of clocks. A store's lock.Backend says what it
+// The package assumes nothing of clocks. A store's backend.Backend says what it
 // assumes.
 //
 // [Env]: github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out.Env
@@ -16,6 +16,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Store is a kind of store.
@@ -39,7 +40,7 @@ type Store struct {
 // Those with a context bound each question to the store by Options.Timeout.
 type Conn interface {
 	// Backend takes locks. Close of the Backend does not close the Conn.
-	Backend() Backend
+	Backend() backend.Store
 
 	// Longest returns the TTL that the store grants where ttl is asked for: ttl
 	// or less. It returns a ttl that Backend refuses as it is.
@@ -68,14 +69,6 @@ type Conn interface {
 	// Conn or its Backend; empty where the error says enough.
 	Advice(err error) string
 
-	io.Closer
-}
-
-// Backend is what the command needs of a store's backend.
-type Backend interface {
-	lock.Backend
-	lock.Tuned
-	lock.Waker
 	io.Closer
 }
 

@@ -98,7 +98,7 @@ var ownFlags = map[string][]string{
 }
 
 // holding has the flags of the verbs that take a lock, or wait for one.
-var holding = []string{"wait", "ttl", "keep", "busy-exit", "grace", "protocol", "namespace", "also",
+var holding = []string{"wait", "ttl", "keep", "busy-exit", "grace", "protocol", "namespace",
 	"replicas",
 	"no-join"}
 
@@ -110,7 +110,7 @@ var sharedFlags = []struct {
 }{
 	{"Old clients:", []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind",
 		"ahead",
-		"gap", "idle", "job", "lease-checked", "own-connections"}},
+		"gap", "idle", "job", "lease-checked"}},
 	{"Server:", []string{"redis", "quorum", "target", "cacert", "cert", "key", "password-file"}},
 	{"General:", []string{"json", "verbose", "quiet", "help", "version"}},
 }

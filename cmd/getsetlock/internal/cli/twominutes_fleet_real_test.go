@@ -163,7 +163,7 @@ func (f *twoMinutes) examined() {
 // watch runs the gates' watcher until the test stops it.
 func (f *twoMinutes) watch() {
 	f.side.Go(func() {
-		cmd := f.command("migrate", "status", "--watch", "--namespace", "stock")
+		cmd := f.command("migrate", "status", "--watch", "--monitor", "--namespace", "stock")
 		if out, err := endedWith(f.ctx, cmd); cmd.ProcessState.ExitCode() != 130 {
 			f.t.Errorf("migrate status --watch: %v\n%s", err, out)
 		}

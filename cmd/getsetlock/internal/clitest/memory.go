@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
@@ -72,19 +72,19 @@ func (awayError) Passing() bool { return true }
 
 type memoryConn struct{ m *Memory }
 
-func (c *memoryConn) Backend() backing.Backend {
-	full := c.m.Full()
-	return &memoryBackend{full, full.(lock.Waker), c.m}
+func (c *memoryConn) Backend() backend.Store {
+	full := c.m.Full().Contract()
+	return backend.Of(&memoryBackend{full, full.(backend.Waker), c.m})
 }
 
 // memoryBackend remembers the names that it was asked for.
 type memoryBackend struct {
-	lock.Backend
-	lock.Waker
+	backend.Backend
+	backend.Waker
 	m *Memory
 }
 
-func (b *memoryBackend) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (b *memoryBackend) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	b.m.mu.Lock()
 	b.m.names[key] = true
 	b.m.mu.Unlock()
@@ -99,9 +99,9 @@ func (b *memoryBackend) Await(ctx context.Context, key string, wake func()) (fun
 	return b.Waker.Await(ctx, key, wake)
 }
 
-func (b *memoryBackend) Tune(cfg lock.Config) lock.Config { return cfg }
-func (b *memoryBackend) Timeout() time.Duration           { return 0 }
-func (b *memoryBackend) Close() error                     { return nil }
+func (b *memoryBackend) Advise(cfg backend.Settings) backend.Settings { return cfg }
+func (b *memoryBackend) Timeout() time.Duration                       { return 0 }
+func (b *memoryBackend) Close() error                                 { return nil }
 func (b *memoryBackend) Fits(ttl, _, _ time.Duration) error {
 	if ttl < time.Second {
 		return errors.New("etcd: Config.TTL is too short")

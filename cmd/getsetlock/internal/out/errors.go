@@ -11,7 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
@@ -116,8 +116,7 @@ var onlyFlags = strings.NewReplacer(
 	"), a file (--password-file", ") and a file (--password-file",
 	" and a function (Options.Credentials)", "",
 	", by $"+redisconn.EnvPassword+" or by Options.Password", " or by $"+redisconn.EnvPassword,
-	", or set Options.SentinelPlain if the server speaks TLS", "",
-	" in MemberConfig.Also (run --also)", " by --also")
+	", or set Options.SentinelPlain if the server speaks TLS", "")
 
 // packages finds package names in front of messages. It leaves alone the same
 // words inside a server's message or a key's name.
@@ -166,7 +165,7 @@ func (e *Env) reportOwn(cmd *cobra.Command, err error) OwnCode {
 // that the server may have executed counts too, such as one that too few
 // replicas acknowledged.
 func ofServer(err error) bool {
-	var unsure *lock.UnsureError
+	var unsure *backend.UnsureError
 	return errors.As(err, &unsure) || wire.FromServer(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,9 @@ type ServerFlags struct {
 	Target                                 string // of another store, see TargetFlag
 	Quiet                                  bool
 	Quorum                                 bool // --quorum: several servers keep each lock
+
+	// Dial connects to a server; nil: as usual.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	given []string // every --redis, in their order
 }
@@ -147,6 +151,7 @@ func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
 	if f.Cert != "" || f.Key != "" {
 		o.Cert, o.Key = f.Cert, f.Key
 	}
+	o.DialContext = f.Dial
 	return o
 }
 

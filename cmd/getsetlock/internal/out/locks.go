@@ -15,11 +15,6 @@ const (
 	ProtocolTombstone = "tombstone"
 )
 
-// ReservedNote is the note of a key that is reserved: nobody holds it, and a
-// release keeps it for the waiter whose token is on it, see
-// modern.Info.Reserved.
-const ReservedNote = "reserved"
-
 // TokenLock splits the value of a token lock that a getsetlock client wrote. ok
 // is false where there is no such lock, and where a token lies on key M: then
 // key L follows the old clients' rules.

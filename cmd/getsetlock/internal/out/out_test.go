@@ -111,7 +111,6 @@ func TestErrorsOfRedisNameNoFields(t *testing.T) {
 		"write x://, or set Options.SentinelPlain if the server speaks TLS":     "write x://",
 		"(Config.TTL less Config.Margin); raise Config.TTL": "(--ttl less its margin of safety); " +
 			"raise --ttl",
-		`"a" in MemberConfig.Also (run --also), or alone`: `"a" by --also, or alone`,
 	} {
 		if got := (unprefixed{errors.New(said)}).Error(); got != want {
 			t.Errorf("%s: %q, want %q", said, got, want)

@@ -3,11 +3,13 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -92,12 +94,13 @@ func plainLocker(w *worker) (seller, error) {
 
 // lockerOn returns a program that was written for leases, on any backend. The
 // program closes the backend.
-func (w *worker) lockerOn(backend lock.Backend, terms dialect.Terms, leave func(dead bool)) (seller, error) {
+func (w *worker) lockerOn(store backend.Store, terms dialect.Terms, leave func(dead bool)) (seller,
+	error) {
 	patience := w.fleet.plan.patience(terms)
-	client, err := lock.New(backend,
+	client, err := lock.New(store,
 		lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		if c, ok := backend.(interface{ Close() error }); ok {
+		if c, ok := store.Contract().(io.Closer); ok {
 			err = errors.Join(err, c.Close())
 		}
 		return nil, err

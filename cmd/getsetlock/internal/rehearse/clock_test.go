@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,7 +134,7 @@ func TestPausedMachineSendsAndReceivesNothing(t *testing.T) {
 			commands: &commands, sending: func() {}, host: m,
 			wrote: func(_ string, age time.Duration) { ages = append(ages, age) },
 			dial: func(ctx context.Context, n int) (redis.Conn, error) {
-				return Plan{}.embeddedDialer(server)(ctx, identity{}, n)
+				return Plan{}.embeddedDialer(server, new(sync.WaitGroup))(ctx, identity{}, n)
 			},
 		}
 		defer l.cut()

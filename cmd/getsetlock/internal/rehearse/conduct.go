@@ -374,7 +374,8 @@ func (m *moves) forgot(r *migfleet.Report) {
 func (m *moves) watch(ctx context.Context) error {
 	if m.f.plan.Watch {
 		err := migfleet.WatchClients(ctx, m.pool,
-			migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second})
+			migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second,
+				Monitor: true})
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -384,8 +385,7 @@ func (m *moves) watch(ctx context.Context) error {
 		now := m.f.now()
 		s := migfleet.Sighting{
 			Observer: "rehearsal", From: m.began, Until: m.began.Add(now),
-			Quiet: map[migfleet.Watch]time.Duration{
-				migfleet.WatchMonitor: now - max(0, time.Duration(m.lastOld.Load()))},
+			Quiet: now - max(0, time.Duration(m.lastOld.Load())), QuietUntil: m.began.Add(now),
 		}
 		if last := m.lastOld.Load(); last >= 0 {
 			key, _ := m.oldKey.Load().(string)

@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -20,11 +21,13 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 	time.Sleep(time.Until(opening))
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
+	var wires sync.WaitGroup
 	defer func() {
 		server.Server().Close() // after its last client: INFO reads without a lock what Close writes
 		server.Close()
+		wires.Wait() // for messages that are still under way
 	}()
-	f, err := newFleet(p, names{prefix: "rehearsal:"}, p.embeddedDialer(server))
+	f, err := newFleet(p, names{prefix: "rehearsal:"}, p.embeddedDialer(server, &wires))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +44,7 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 	return res, nil
 }
 
-func (p Plan) embeddedDialer(server *miniredis.Miniredis) dialer {
+func (p Plan) embeddedDialer(server *miniredis.Miniredis, wires *sync.WaitGroup) dialer {
 	return func(ctx context.Context, who identity, n int) (redis.Conn, error) {
 		pipe := func(context.Context, string, string) (net.Conn, error) {
 			c, err := server.Dial()
@@ -50,7 +53,7 @@ func (p Plan) embeddedDialer(server *miniredis.Miniredis) dialer {
 			}
 			// Two programs' messages that are sent at one instant must not
 			// arrive at one instant.
-			return slowly(c, p.Latency, time.Duration(who.slot),
+			return slowly(c, wires, p.Latency, time.Duration(who.slot),
 				p.rand(streamWire, who.slot<<32|who.life<<16|n)), nil
 		}
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialContextFunc(pipe))

@@ -236,14 +236,15 @@ const leastLatency = time.Microsecond
 
 // slowly puts a delay in front of c and returns the near end, whose Close also
 // closes c. Messages keep their order: each waits for the one before it.
-func slowly(c net.Conn, delay dist.Dist, more time.Duration, r *rand.Rand) net.Conn {
+func slowly(c net.Conn, wires *sync.WaitGroup, delay dist.Dist, more time.Duration, r *rand.Rand) net.Conn {
 	near, far := net.Pipe()
 	draws := func() func() time.Duration {
 		own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 		return func() time.Duration { return max(delay.Draw(own), leastLatency) + more }
 	}
-	go carry(c, far, draws())
-	go carry(far, c, draws())
+	there, back := draws(), draws()
+	wires.Go(func() { carry(c, far, there) })
+	wires.Go(func() { carry(far, c, back) })
 	return near
 }
 

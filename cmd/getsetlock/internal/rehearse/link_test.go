@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ func inBubble(t *testing.T, latency string, f func(*testing.T, *link, *atomic.In
 		server := miniredis.NewMiniRedis()
 		defer server.Close()
 		p := Plan{Latency: must(dist.Parse(latency))}
-		dial := p.embeddedDialer(server)
+		dial := p.embeddedDialer(server, new(sync.WaitGroup))
 		var commands atomic.Int64
 		l := &link{commands: &commands, sending: func() {},
 			dial: func(ctx context.Context, n int) (redis.Conn, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 func init() {
@@ -83,8 +84,10 @@ func (p Plan) terms() (dialect.Terms, error) {
 	}
 	spread, gap = max(spread, assumed.Spread), max(gap, assumed.Gap)
 	// The server's clock is one of the clocks in the spread. Where the spread
-	// cannot be given, nothing is claimed of the server's clock either.
-	type told struct{ spread, server, gap time.Duration }
+	// cannot be given, nothing is claimed of how far clocks are behind it. How
+	// far they are ahead shortens no lease, so it is always told: otherwise a
+	// fast clock looks like a long lease, and takeovers wait for that.
+	type told struct{ spread, behind, gap time.Duration }
 	choices := []told{{spread, spread, gap}, {spread, spread, assumed.Gap}}
 	if p.Preset != "" {
 		choices = append(choices, told{assumed.Spread, 0, gap}, told{assumed.Spread, 0, assumed.Gap})
@@ -92,7 +95,7 @@ func (p Plan) terms() (dialect.Terms, error) {
 	for _, c := range choices {
 		var t dialect.Terms
 		if t, err = d.Terms(dialect.Terms{
-			Lease: p.Lease, Spread: c.spread, Gap: c.gap, Behind: c.server, Ahead: c.server,
+			Lease: p.Lease, Spread: c.spread, Gap: c.gap, Behind: c.behind, Ahead: spread,
 		}); err != nil {
 			err = fmt.Errorf("--lease, --spread: %w", err)
 			continue
@@ -282,7 +285,7 @@ func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
 		case errors.Is(err, lock.ErrClosed):
 			return nil, errRetired
 		case !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrWaitEnded) &&
-			!errors.Is(err, lock.ErrNoRetry):
+			!errors.Is(err, backend.ErrNoRetry):
 			return nil, err
 		case l.fleet.now() >= until:
 			return nil, errAside

@@ -16,7 +16,7 @@ import (
 // each phase has an acquisition of a free lock.
 func moving(p *Plan) {
 	p.Move()
-	p.Acquisitions, p.Rest, p.Lease = 440, 5*time.Minute, 10*time.Second
+	p.Acquisitions, p.Rest, p.Lease = 600, 5*time.Minute, 10*time.Second
 	p.Orders = p.Orders[:5] // few products, so that all of them get their tombstones
 }
 

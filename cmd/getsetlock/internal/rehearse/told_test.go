@@ -3,12 +3,15 @@ package rehearse
 import (
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // The spread includes the server's clock, so old clients' clocks are no further
 // off it.
 func TestNewClientsAreToldOfTheServersClock(t *testing.T) {
-	p := Plan{Protocol: "dual", Clients: 2, Lease: time.Minute, Spread: 4 * time.Second}
+	p := Plan{Protocol: "dual", Dialect: dialect.Jedis(), Clients: 2, Lease: time.Minute,
+		Spread: 4 * time.Second}
 	terms, err := p.terms()
 	if err != nil {
 		t.Fatal(err)

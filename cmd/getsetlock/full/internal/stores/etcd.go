@@ -19,6 +19,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/etcd"
 	"github.com/getsetlock/getsetlock/internal/bench"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 const ofEtcd = "getsetlock, etcd"
@@ -87,7 +88,7 @@ func dialEtcd(ctx context.Context, a backing.Address, o backing.Options) (*clien
 	return client, nil
 }
 
-func (c *etcdConn) Backend() backing.Backend { return c.backend }
+func (c *etcdConn) Backend() backend.Store { return c.backend }
 
 func (c *etcdConn) Close() error { return errors.Join(c.backend.Close(), c.client.Close()) }
 
@@ -307,7 +308,7 @@ func (c *etcdConn) left(ctx context.Context, id clientv3.LeaseID) time.Duration 
 }
 
 func (c *etcdConn) Free(ctx context.Context, name, value string) (bool, error) {
-	return c.backend.ForceRelease(ctx, name, value)
+	return c.backend.Contract().(backend.Inspector).ForceRelease(ctx, name, value)
 }
 
 // Clean leaves all to the leases, with which the keys end.

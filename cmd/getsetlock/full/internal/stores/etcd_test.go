@@ -60,7 +60,7 @@ func TestWarningOfAnOldEtcdGoesToTheLogger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Backend().Try(t.Context(), "k", time.Minute); err == nil {
+	if _, err := conn.Backend().Contract().Try(t.Context(), "k", time.Minute); err == nil {
 		t.Error("a lock without a store")
 	}
 	select {

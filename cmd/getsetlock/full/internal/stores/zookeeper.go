@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
 )
 
@@ -59,13 +60,13 @@ func openZookeeper(_ context.Context, a backing.Address, o backing.Options) (bac
 	return &zookeeperConn{b, a, o}, nil
 }
 
-func (c *zookeeperConn) Backend() backing.Backend { return c.backend }
+func (c *zookeeperConn) Backend() backend.Store { return c.backend }
 
 func (c *zookeeperConn) Close() error { return c.backend.Close() }
 
 // Longest opens a session. Servers refuse no TTL for being too long.
 func (c *zookeeperConn) Longest(ctx context.Context, ttl time.Duration) (time.Duration, error) {
-	if c.backend.Fits(ttl, 0, 0) != nil {
+	if c.backend.Contract().(backend.Advisor).Fits(ttl, 0, 0) != nil {
 		return ttl, nil
 	}
 	return c.backend.Longest(ctx, ttl)
@@ -75,7 +76,7 @@ func (c *zookeeperConn) Longest(ctx context.Context, ttl time.Duration) (time.Du
 func (c *zookeeperConn) Unfit(context.Context, string) (string, error) { return "", nil }
 
 func (c *zookeeperConn) Look(ctx context.Context, name string) (*backing.Lock, error) {
-	info, err := c.backend.Describe(ctx, name)
+	info, err := c.backend.Contract().(backend.Inspector).Describe(ctx, name)
 	if err != nil || info.Held == nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func lockOf(info lock.Info) backing.Lock {
 }
 
 func (c *zookeeperConn) Free(ctx context.Context, name, value string) (bool, error) {
-	return c.backend.ForceRelease(ctx, name, value)
+	return c.backend.Contract().(backend.Inspector).ForceRelease(ctx, name, value)
 }
 
 // Clean deletes the empty nodes of locks that go-zookeeper leaves.

@@ -41,16 +41,15 @@ server a good part of its throughput; audit prints the measured cost.
 If the user lacks a right, audit says so and uses the other sources. A killed
 audit leaves nothing behind on the server.
 
-Clock offsets are shown as two intervals:
-  seen       what each single write allows, whatever the clock does between
-             writes. It assumes the lease (--lease; --greatest where leases
-             differ). Its upper end also assumes that no attempt takes longer
-             than --gap
-  if steady  narrower: it also assumes that the clock does not step. A finding
-             says where that cannot be true. --own-connections narrows it
-             further; a watch can refute that claim but never prove it
-Without --lease, audit guesses the lease of each writer, marks the values with *
-and guarantees nothing.
+A clock offset is shown as an interval: what each single write allows, whatever
+the clock does between writes. It assumes the lease (--lease; --greatest where
+leases differ). Its upper end also assumes that no attempt takes longer than
+--gap. Without --lease, audit guesses the lease of each writer, marks the values
+with * and guarantees nothing. A finding names a clock that stepped by a second
+or more.
+
+What was seen says nothing of clients that wrote nothing. So it refutes a claim
+that is too small (--behind, --ahead), and proves none.
 
 --record writes all events to a text file. --replay makes the same report from
 it later, elsewhere; getsetlock skew --trace reads the holds in it. With --hash,
@@ -76,8 +75,8 @@ type auditFlags struct {
 	lease    time.Duration
 	greatest time.Duration
 	gap      time.Duration
-	idle     time.Duration
-	own      bool
+	behind   time.Duration
+	ahead    time.Duration
 	checked  bool
 	record   string
 	replay   string
@@ -126,8 +125,12 @@ func NewAudit(e *out.Env) *cobra.Command {
 		"the old clients' longest lease (default: --lease)")
 	out.ClaimVar(flags, &f.gap, "gap",
 		"claim: longest time that an old client's attempt takes, pauses included (default: unknown)")
-	out.PositiveVar(flags, &f.idle, "idle", 0, "leave the flag out where the pause is unknown", "claim: longest pause between two attempts of one old client, 24h for a nightly job; a watch of that length measures behind and ahead (default $"+out.EnvIdle+", else unknown)")
-	flags.BoolVar(&f.own, "own-connections", false, "claim: each old client has its own connection and waits for replies; narrows the offsets of steady clocks")
+	out.ClaimVar(flags, &f.behind, "behind",
+		"claim: how far the slowest old client's clock is at most behind the server's (default $"+
+			out.EnvBehind+", else unknown)")
+	out.ClaimVar(flags, &f.ahead, "ahead",
+		"claim: how far the fastest old client's clock is at most ahead of the server's (default $"+
+			out.EnvAhead+", else unknown)")
 	flags.BoolVar(&f.checked, "lease-checked", false,
 		"claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
@@ -145,7 +148,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given),
-		out.IdleOfEnvironment(e, &f.idle)); err != nil {
+		out.ClaimsOfEnvironment(e, &f.behind, &f.ahead)); err != nil {
 		return err
 	}
 	f.spanned = given("for")
@@ -198,7 +201,9 @@ func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 type auditAnswer struct {
 	where  string
 	lease  time.Duration
-	gap    time.Duration      // claimed gap, as [dialect.Terms] has it
+	gap    time.Duration // claimed gap, as [dialect.Terms] has it
+	behind time.Duration // claims of the clocks, in the same form
+	ahead  time.Duration
 	match  string             // pattern of the keys
 	probe  *audit.ProbeResult // nil in the replay of a record that has no probe
 	result *audit.Result      // never nil
@@ -210,8 +215,8 @@ type auditAnswer struct {
 }
 
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
-	a := &auditAnswer{lease: f.lease, gap: f.gap, match: f.match, result: &audit.Result{},
-		how: f.commandLine()}
+	a := &auditAnswer{lease: f.lease, gap: f.gap, behind: f.behind, ahead: f.ahead, match: f.match,
+		result: &audit.Result{}, how: f.commandLine()}
 	if f.report != "" {
 		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
 			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
@@ -312,8 +317,8 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 // config returns the configuration that a watch and a replay share.
 func (f *auditFlags) config(e *out.Env) audit.Config {
 	return audit.Config{Config: census.Config{
-		Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap, Idle: f.idle,
-		OwnConnections: f.own, LeaseChecked: f.checked}, Timeout: e.Timeout}
+		Match: f.match, Dialects: f.dialects, Lease: f.lease, Greatest: f.greatest, Gap: f.gap,
+		Behind: f.behind, Ahead: f.ahead, LeaseChecked: f.checked}, Timeout: e.Timeout}
 }
 
 func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
@@ -489,11 +494,13 @@ func (f *auditFlags) commandLine() []string {
 	if f.greatest > 0 {
 		add("greatest", f.greatest.String())
 	}
-	if gap, claimed := dialect.Claimed(f.gap); claimed {
-		add("gap", gap.String())
-	}
-	if f.idle > 0 {
-		add("idle", f.idle.String())
+	for _, claim := range []struct {
+		flag string
+		of   time.Duration
+	}{{"gap", f.gap}, {"behind", f.behind}, {"ahead", f.ahead}} {
+		if value, claimed := dialect.Claimed(claim.of); claimed {
+			add(claim.flag, value.String())
+		}
 	}
 	return words
 }

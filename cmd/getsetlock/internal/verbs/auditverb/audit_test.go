@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func TestDemoShowsClocksMishapsAndAdvice(t *testing.T) {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
 	for _, says := range []string{
-		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped by",
+		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped back by",
 		"several clients, or threads of one, write from this address",
 		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
 	} {
@@ -61,30 +62,39 @@ func TestReplayGivesTheSameAnswer(t *testing.T) {
 	}
 }
 
-// As migrate status does. The flag wins.
-func TestAuditTakesIdleFromFlagOrEnvironment(t *testing.T) {
+// A claim holds until what was seen refutes it: a clock of the demo's fleet is
+// 7.3 s ahead. The flag wins over the environment.
+func TestAuditTakesClaimsAndRefutesThem(t *testing.T) {
 	for _, c := range []struct {
 		environment string
 		args        []string
-		idle        json.Number // "": null
+		ahead       json.Number // "": null
+		refuted     bool
 	}{
-		{"", nil, ""},
-		{"", []string{"--idle", "25h"}, "90000000"},
-		{"2h", nil, "7200000"},
-		{"2h", []string{"--idle", "25h"}, "90000000"},
+		{"", nil, "", false},
+		{"10s", nil, "10000", false},
+		{"10s", []string{"--ahead", "1s"}, "", true},
+		{"", []string{"--ahead", "8s"}, "8000", false},
 	} {
 		s := clitest.NewStage(t)
-		s.Vars = map[string]string{out.EnvIdle: c.environment}
-		doc := clitest.DocumentOf[AuditDocument](t,
-			s.Run(append([]string{"audit", "--demo", "--json"}, c.args...)...))
-		if got := doc.Server.Idle; (got == nil) != (c.idle == "") || got != nil && *got != c.idle {
-			t.Errorf("environment %q, %v: %v", c.environment, c.args, got)
+		s.Vars = map[string]string{out.EnvAhead: c.environment}
+		args := append([]string{"audit", "--demo", "--json", "--lease", "10s", "--gap", "500ms"}, c.args...)
+		doc := clitest.DocumentOf[AuditDocument](t, s.Run(args...))
+		refuted := slices.ContainsFunc(doc.Findings,
+			func(f auditFinding) bool { return f.Kind == "claim_refuted" })
+		if got := doc.Ahead; (got == nil) != (c.ahead == "") || got != nil && *got != c.ahead ||
+			refuted != c.refuted {
+			t.Errorf("environment %q, %v: %v, refuted %v", c.environment, c.args, got, refuted)
 		}
 	}
 	s := clitest.NewStage(t)
-	s.Vars = map[string]string{out.EnvIdle: "nightly"}
+	if got := s.Run("audit", "--demo", "--ahead", "1s", "--behind", "2s"); !strings.Contains(got.Out,
+		"the claim of 1s is refuted; at least 7.3s") || !strings.Contains(got.Out, "at most 2s (claimed); ") {
+		t.Error(got.Out)
+	}
+	s.Vars = map[string]string{out.EnvBehind: "soon"}
 	if got := s.Run("audit", "--demo"); got.Code != out.CodeUse ||
-		!strings.Contains(got.Errors, out.EnvIdle) {
+		!strings.Contains(got.Errors, out.EnvBehind) {
 		t.Errorf("code %d: %s", got.Code, got.Errors)
 	}
 }
@@ -383,7 +393,7 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 		"doctor --fix":                       "--fix needs --match",
 		"doctor --yes":                       "--yes is for --fix",
 		"doctor --fix --match lock:*":        "doctor cannot ask",
-		"doctor --spread 1s --watch 1s":      "give one",
+		"doctor --gap 1s":                    "--gap is for --watch",
 		"doctor --spread -1s":                "can't be negative",
 		"audit --record /no/folder/x --demo": "",
 	} {

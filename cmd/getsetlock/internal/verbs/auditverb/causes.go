@@ -11,7 +11,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 // cause is something to mend, with the findings that it likely explains. Every
@@ -26,8 +25,7 @@ type cause struct {
 var symptoms = []string{"overlap", "overrun", "job_too_long"}
 
 // The kinds of findings about one writer's clock, or its address.
-var clockKinds = []string{"clock_off", "shared_address", string(offset.Step), string(offset.TwoProcesses),
-	string(offset.WrongLease), string(offset.LateWrite), string(offset.ServerStepped)}
+var clockKinds = []string{"clock_off", "shared_address", "step"}
 
 // grouping sorts findings under their causes.
 type grouping struct {

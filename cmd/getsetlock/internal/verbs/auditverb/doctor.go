@@ -45,10 +45,15 @@ value that old clients read during --watch and left in place. It shortens a time
 far ahead only with --ahead, which says how far the fastest clock is ahead of
 the server's.
 
+--behind counts only with --dialect: where the time in a value is the start of a
+lease and not its end, every lock that a client holds looks dead.
+
 --watch listens to all commands for that long before the examination (MONITOR,
-in bursts). It measures the clock spread, and finds ghosts and locks that old
-clients take for live. Without it, --spread gives the clock spread, or doctor
-assumes the usual one.
+in bursts). It finds ghosts, and locks that old clients take for live. What it
+sees raises --spread, and voids a --behind or --ahead that is too small: then no
+lock is deleted by it. It knows the least that a clock is behind by --lease
+(default: the dialect's) and --gap, the longest time that an old client's
+attempt takes.
 
 With --quorum, doctor examines the servers of a quorum: which of them vote, and
 why the others do not. It looks at no key.
@@ -110,13 +115,15 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the value of --lease",
 		"the old clients' longest lease (default: --lease); with --quorum the longest TTL of any client on the servers (default 30s)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread",
-		"largest difference between two old clients' clocks (default: assumed; more where --watch sees more)")
+		"largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease; more where --watch sees more)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
 		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
 			", else unknown: --fix then looks twice)")
 	out.ClaimVar(flags, &f.terms.Ahead, "ahead",
 		"how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+
 			", else unknown: no time is shortened)")
+	out.ClaimVar(flags, &f.terms.Gap, "gap",
+		"with --watch the longest time that an old client's attempt takes, pauses included (default the lesser of 1s and a 20th of the lease)")
 	flags.DurationVar(&f.watch, "watch", 0, "listen to all commands for this long before the examination")
 	flags.BoolVar(&f.fix, "fix", false, "free dead locks and shorten times far ahead, after asking")
 	flags.BoolVar(&f.yes, "yes", false, "--fix without asking")
@@ -151,8 +158,8 @@ func (f *doctorFlags) contradictions(e *out.Env, given func(flag string) bool) e
 	switch {
 	case f.watch < 0:
 		return out.WrongUse("--watch %v: it must not be negative", f.watch)
-	case given("spread") && f.watch > 0:
-		return out.WrongUse("--spread and --watch both give the clock spread: give one")
+	case given("gap") && f.watch == 0:
+		return out.WrongUse("--gap is for --watch, which is not given")
 	case f.match == "":
 		return out.WrongUse("--match is empty; '*' matches every key")
 	case f.fix && f.match == "*":
@@ -207,9 +214,32 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 	return nil
 }
 
-// listen watches the fleet before the examination, to measure its clocks. With
-// --fix it first remembers a look at each key, so that the watch counts towards
-// the time for which the bytes must have been there.
+// watched says what the watch knows of the fleet. It has a smallest lease and a
+// gap even where none is given, so that it always finds how far clocks
+// are behind at least. If the true lease is smaller, that is too much, and a
+// true claim is refuted. That deletes nothing.
+func (f *doctorFlags) watched(cfg *audit.DoctorConfig) census.Config {
+	c := census.Config{Match: f.match, Dialects: cfg.Dialects, Lease: cfg.Lease, LeaseChecked: true,
+		Greatest: cfg.Greatest, Gap: f.terms.Gap, Spread: cfg.Spread, Behind: cfg.Behind, Ahead: cfg.Ahead,
+		DB: cfg.DB}
+	if len(c.Dialects) > 0 && c.Lease == 0 {
+		c.Lease = c.Dialects[0].Lease
+		if c.Greatest > 0 {
+			c.Lease = min(c.Lease, c.Greatest)
+		}
+	}
+	if c.Gap == 0 {
+		c.Gap = time.Second
+		if c.Lease > 0 {
+			c.Gap = min(c.Gap, c.Lease/20)
+		}
+	}
+	return c
+}
+
+// listen watches the fleet before the examination. With --fix it first
+// remembers a look at each key, so that the watch counts towards the time for
+// which the bytes must have been there.
 func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, address string,
 	cfg *audit.DoctorConfig) error {
 	if f.watch == 0 {
@@ -222,8 +252,7 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 	}
 	view := newLiveView(e, f.server.Quiet, f.watch)
 	r, err := audit.Watch(ctx, pool, audit.Config{
-		Config: census.Config{Match: f.match, Dialects: cfg.Dialects, Lease: cfg.Lease,
-			Greatest: cfg.Greatest, Spread: cfg.Spread, Behind: cfg.Behind, Ahead: cfg.Ahead, DB: cfg.DB},
+		Config:    f.watched(cfg),
 		For:       f.watch,
 		Timeout:   e.Timeout,
 		Monitor:   audit.MonitorConfig{On: true},
@@ -238,23 +267,21 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 		return out.CouldNot(err, "watching %s", address)
 	}
 	cfg.Evidence = &r.Evidence
-	if s := r.Evidence.Spread; !s.Sound() && s.Apart > 0 {
+	if s := r.Evidence.Spread; s.Apart > 0 {
 		e.Say(f.server.Quiet, "the clock spread is at least %v; an upper bound is unknown",
 			s.Apart.Round(time.Millisecond))
 	}
 	return nil
 }
 
+// mostShown is how many fixes are named before doctor asks.
+const mostShown = 1000
+
 // treat asks, and then applies the fixes. It stores each outcome in fixed, by
 // key.
 func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d *audit.Diagnosis,
 	fixed map[string]audit.FixOutcome) error {
-	var fixes []audit.Fix
-	for _, c := range d.Complaints {
-		if c.Fix != nil {
-			fixes = append(fixes, *c.Fix)
-		}
-	}
+	fixes := d.Fixes
 	if len(fixes) == 0 {
 		e.Say(f.server.Quiet, "there is nothing to fix")
 		return nil
@@ -264,7 +291,11 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 		to = e.Stderr // stdout gets only the JSON document, and a question is not an answer
 	}
 	fmt.Fprintln(to, "\nTo do:")
-	for _, fix := range fixes {
+	for i, fix := range fixes {
+		if i == mostShown {
+			fmt.Fprintf(to, "  and %d more like these\n", len(fixes)-i)
+			break
+		}
 		fmt.Fprintln(to, "  "+out.OneLine(fix.String()))
 	}
 	if !f.yes {
@@ -317,9 +348,12 @@ func printDiagnosis(e *out.Env, address string, d *audit.Diagnosis) {
 
 // DoctorDocument is the answer of doctor as --json prints it.
 type DoctorDocument struct {
-	Schema   string          `json:"schema"`
-	Keys     int64           `json:"keys"`
-	More     int64           `json:"more"`    // number of findings about keys beyond those listed
+	Schema string `json:"schema"`
+	Keys   int64  `json:"keys"`
+	More   int64  `json:"more"` // number of findings about keys beyond those listed
+	// number of fixes, those of findings that are not listed included
+	Fixes    int             `json:"fixes"`
+	Fixed    int             `json:"fixed"`   // number of fixes whose outcome is done
 	Members  []doctorMember  `json:"members"` // servers of a quorum; null without --quorum
 	Findings []doctorFinding `json:"findings"`
 }
@@ -343,8 +377,13 @@ type doctorFix struct {
 }
 
 func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) DoctorDocument {
-	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More,
+	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More, Fixes: len(d.Fixes),
 		Findings: []doctorFinding{}}
+	for _, outcome := range fixed {
+		if outcome == audit.FixDone {
+			doc.Fixed++
+		}
+	}
 	for _, c := range d.Complaints {
 		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(out.Escaped(c.Key)),
 			What: c.What, Advice: c.Advice}

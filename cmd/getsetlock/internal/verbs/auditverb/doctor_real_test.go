@@ -120,9 +120,9 @@ func TestDoctorSparesAFleetBehindItsServer(t *testing.T) {
 	}
 }
 
-// On a server that reports its run id, a watch measures how far such a fleet is
-// behind.
-func TestAuditMeasuresAFleetBehindItsServer(t *testing.T) {
+// A watch proves how far such a fleet is behind at least. It knows no upper
+// bound, whatever it saw.
+func TestAuditProvesAFleetBehindItsServer(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	f := newFleetBehind(ctx, t)
 	s := clitest.NewStage(t)
@@ -137,12 +137,11 @@ func TestAuditMeasuresAFleetBehindItsServer(t *testing.T) {
 	}
 	c := doc.Server
 	if doc.Behind != nil || doc.Ahead != nil || c.Run == nil || c.Behind.AtLeast == nil ||
-		c.Behind.AtMost == nil || c.Writes == 0 {
+		c.Writes == 0 {
 		t.Fatalf("behind %v, ahead %v, %+v", doc.Behind, doc.Ahead, c)
 	}
 	least, _ := c.Behind.AtLeast.Float64()
-	most, _ := c.Behind.AtMost.Float64()
-	if want := float64(behindBy.Milliseconds()); least > want || most < want {
-		t.Errorf("behind by %v to %v ms", least, most)
+	if want := float64(behindBy.Milliseconds()); least > want || least < want-2000 {
+		t.Errorf("behind by at least %v ms", least)
 	}
 }

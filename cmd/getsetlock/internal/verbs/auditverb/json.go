@@ -84,10 +84,9 @@ type auditWriter struct {
 	Dialect  *string        `json:"dialect"`
 	Also     []string       `json:"also"`
 	Lease    *json.Number   `json:"lease_ms"`
-	Offset   auditOffset    `json:"offset"`           // interval from single writes
-	Steady   auditSteady    `json:"offset_if_steady"` // narrower interval if the clock is steady
-	Shared   *string        `json:"shared"`           // why clients share the address; null: one client
-	NotOwn   *string        `json:"not_own"`          // what refutes --own-connections for this address
+	Offset   auditOffset    `json:"offset"`      // interval from single writes
+	Steps    []auditStep    `json:"clock_steps"` // latest steps of the clock, an alarm
+	Shared   *string        `json:"shared"`      // why clients share the address; null: one client
 	Holds    auditHolds     `json:"holds"`
 	Waits    auditWaits     `json:"waits"`
 	Counts   census.Counts  `json:"counts"`
@@ -105,17 +104,12 @@ type auditOffset struct {
 	Guessed bool         `json:"lease_guessed"`
 }
 
-// auditSteady is a narrower offset, valid if the clock neither steps nor drifts
-// fast.
-type auditSteady struct {
-	Low            *json.Number `json:"low_ms"`
-	High           *json.Number `json:"high_ms"`
-	Drift          *json.Number `json:"drift_ppm"` // middle of drift_low_ppm and drift_high_ppm
-	DriftLow       *json.Number `json:"drift_low_ppm"`
-	DriftTop       *json.Number `json:"drift_high_ppm"`
-	Writes         int          `json:"writes"`
-	Gap            *json.Number `json:"gap_ms"` // gap that was assumed
-	OwnConnections bool         `json:"own_connections"`
+// auditStep is a step of a writer's clock: between two writes, at least so far,
+// forwards if positive.
+type auditStep struct {
+	From  *string     `json:"from"`
+	Until *string     `json:"until"`
+	By    json.Number `json:"by_ms"`
 }
 
 type auditHolds struct {
@@ -137,17 +131,14 @@ type auditSpread struct {
 
 // auditServer has the evidence for behind_ms and ahead_ms.
 type auditServer struct {
-	Behind auditOff     `json:"behind"`
-	Ahead  auditOff     `json:"ahead"`
-	Writes int64        `json:"writes"`
-	Run    *string      `json:"run_id"`
-	Window *json.Number `json:"window_ms"`
-	Idle   *json.Number `json:"idle_ms"`
+	Behind auditOff `json:"behind"`
+	Ahead  auditOff `json:"ahead"`
+	Writes int64    `json:"writes"`
+	Run    *string  `json:"run_id"`
 }
 
 type auditOff struct {
 	AtLeast *json.Number `json:"at_least_ms"`
-	AtMost  *json.Number `json:"at_most_ms"`
 }
 
 type auditCost struct {
@@ -265,14 +256,17 @@ func writerFound(w census.Writer) auditWriter {
 	doc := auditWriter{
 		Addr: orNull(w.Addr), Name: orNull(out.Escaped(w.Name)), Library: orNull(out.Escaped(w.Library)),
 		Dialect: orNull(w.Dialect), Also: append([]string{}, w.Also...),
-		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Steady: steadyFound(w.Offset.Steady),
-		Shared: orNull(w.Offset.Shared), NotOwn: orNull(w.Offset.NotOwn),
-		Holds: auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts,
+		Lease: spanMillis(w.Lease), Offset: offsetFound(w.Offset), Steps: []auditStep{},
+		Shared: orNull(w.Offset.Shared),
+		Holds:  auditHolds{Count: w.Holds.Count}, Waits: waitsFound(w.Waits), Counts: w.Counts,
 		Keys:     []string{},
 		LastSeen: out.Instant(w.Last), Findings: findingsFound(w.Findings),
 	}
 	if w.Holds.Count > 0 {
 		doc.Holds.Longest = new(out.Millis(w.Holds.Longest))
+	}
+	for _, s := range w.Steps {
+		doc.Steps = append(doc.Steps, auditStep{out.Instant(s.From), out.Instant(s.Until), out.Millis(s.By)})
 	}
 	for _, key := range w.Keys {
 		doc.Keys = append(doc.Keys, out.Escaped(key))
@@ -292,20 +286,6 @@ func waitsFound(d census.Durations) auditWaits {
 func offsetFound(o census.Offset) auditOffset {
 	doc := auditOffset{Writes: o.Writes, Guessed: o.LeaseGuessed}
 	doc.Low, doc.High = ends(o.Interval)
-	return doc
-}
-
-func steadyFound(s census.Steady) auditSteady {
-	doc := auditSteady{Writes: s.Writes, OwnConnections: s.Own}
-	if s.Writes == 0 {
-		return doc
-	}
-	doc.Low, doc.High = ends(s.Interval)
-	doc.Gap = new(out.Millis(s.Gap))
-	if s.HasRate {
-		doc.DriftLow, doc.DriftTop, doc.Drift = decimals(s.LowPPM), decimals(s.HighPPM),
-			decimals((s.LowPPM+s.HighPPM)/2)
-	}
 	return doc
 }
 
@@ -336,23 +316,13 @@ func (a *auditAnswer) spreadFound() auditSpread {
 // server's. It leaves out a bound that depends on a guessed lease.
 func serverFound(e *census.Evidence) auditServer {
 	off := func(b census.Bound) (doc auditOff) {
-		if b.AtLeast != offset.NoLow && !b.Guessed {
+		if b.AtLeast != offset.NoLow && !b.Guessed && b.Unless == "" {
 			doc.AtLeast = new(out.Millis(b.AtLeast))
-		}
-		if b.AtMost != offset.NoHigh && !b.Guessed {
-			doc.AtMost = new(out.Millis(b.AtMost))
 		}
 		return doc
 	}
-	doc := auditServer{Behind: off(e.Behind), Ahead: off(e.Ahead), Writes: e.Behind.Writes,
+	return auditServer{Behind: off(e.Behind), Ahead: off(e.Ahead), Writes: e.Behind.Writes,
 		Run: orNull(e.Run)}
-	if !e.From.IsZero() {
-		doc.Window = new(out.Millis(e.Window))
-	}
-	if e.Idle > 0 {
-		doc.Idle = new(out.Millis(e.Idle))
-	}
-	return doc
 }
 
 // offsets returns the number of writers whose clock offset is known.

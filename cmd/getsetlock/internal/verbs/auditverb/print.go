@@ -106,7 +106,7 @@ func printWriters(e *out.Env, a *auditAnswer) {
 	}
 	fmt.Fprintln(e.Stdout)
 	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"),
-		out.Left("clock offset, seen"), out.Left("if steady"),
+		out.Left("clock offset, seen"),
 		out.Right("acquired"), out.Right("takeovers"), out.Right("longest hold"), out.Right("longest wait"),
 		out.Right("findings"))
 	for _, w := range writers[:min(len(writers), mostPrinted)] {
@@ -115,7 +115,7 @@ func printWriters(e *out.Env, a *auditAnswer) {
 			who = fmt.Sprintf("%s +%d", who, n)
 		}
 		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)),
-			out.Dashed(who), offsetWords(w.Offset), steadyWords(w.Offset),
+			out.Dashed(who), offsetWords(w.Offset),
 			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits),
 			len(w.Findings))
 	}
@@ -140,23 +140,6 @@ func offsetWords(o census.Offset) string {
 		return "-"
 	}
 	text := intervalWords(o.Interval)
-	if o.LeaseGuessed {
-		text += " *"
-	}
-	return text
-}
-
-// steadyWords returns the interval of a clock that does not step.
-func steadyWords(o census.Offset) string {
-	switch {
-	case o.Shared != "":
-		return "shared"
-	case o.Steady.Writes == 0:
-		return "-"
-	case o.Steady.Empty():
-		return "none"
-	}
-	text := intervalWords(o.Steady.Interval)
 	if o.LeaseGuessed {
 		text += " *"
 	}
@@ -191,13 +174,6 @@ func signed(cut, whole, step time.Duration) string {
 	return cut.String()
 }
 
-func driftWords(s census.Steady) string {
-	if !s.HasRate {
-		return "-"
-	}
-	return fmt.Sprintf("%+.0f … %+.0f", s.LowPPM, s.HighPPM)
-}
-
 func longestWords(h census.Durations) string {
 	if h.Count == 0 {
 		return "-"
@@ -221,8 +197,8 @@ func (a *auditAnswer) printClocks(w io.Writer) {
 func (a *auditAnswer) clockLines() [][2]string {
 	e := &a.result.Evidence
 	lines := [][2]string{{"clock spread", a.spreadWords()},
-		{"clocks behind", serverWords(e, e.Behind, "--lease or --greatest")},
-		{"clocks ahead", serverWords(e, e.Ahead, "--lease and --gap")}}
+		{"clocks behind", serverWords(e.Behind, a.behind)},
+		{"clocks ahead", serverWords(e.Ahead, a.ahead)}}
 	lease := spanWords(e.SmallestLease)
 	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
 		lease += ", longest " + spanWords(e.GreatestLease)
@@ -241,16 +217,11 @@ func (a *auditAnswer) clockLines() [][2]string {
 	return lines
 }
 
-// assumedLines names the assumptions of both intervals of a clock.
+// assumedLines names the assumptions of a clock's interval.
 func (a *auditAnswer) assumedLines() [][2]string {
-	var steady *census.Steady
 	writes := int64(0)
-	for i := range a.result.Evidence.Writers {
-		o := &a.result.Evidence.Writers[i].Offset
-		writes += o.Writes
-		if o.Steady.Writes > 0 && (steady == nil || o.Steady.Own) {
-			steady = &o.Steady
-		}
+	for _, w := range a.result.Evidence.Writers {
+		writes += w.Offset.Writes
 	}
 	if writes == 0 {
 		return nil
@@ -261,15 +232,7 @@ func (a *auditAnswer) assumedLines() [][2]string {
 	} else {
 		seen += "; no upper end without --gap"
 	}
-	lines := [][2]string{{"seen", seen}}
-	if steady != nil {
-		text := fmt.Sprintf("what all writes since the last step allow together; also assumes that the clock does not step and that no attempt takes longer than %s", out.Short(steady.Gap))
-		if steady.Own {
-			text += ", and --own-connections, unless refuted"
-		}
-		lines = append(lines, [2]string{"if steady", text})
-	}
-	return lines
+	return [][2]string{{"seen", seen}}
 }
 
 // waitsWords says "unknown" and not "none" where no source could see failed
@@ -303,39 +266,24 @@ func (a *auditAnswer) spreadWords() string {
 }
 
 // serverWords says how far the old clients' clocks are off the server's, in one
-// direction. needs are the flags without which there is no upper bound.
-func serverWords(e *census.Evidence, b census.Bound, needs string) string {
+// direction: at least, as far as it was seen, and at most, if that is claimed.
+func serverWords(b census.Bound, of time.Duration) string {
+	claim := "no claim"
+	if value, claimed := dialect.Claimed(of); b.Span.Known() {
+		claim = "at most " + spanWords(b.Span)
+	} else if claimed {
+		claim = fmt.Sprintf("the claim of %s is refuted", out.Short(value))
+	}
 	if b.Writes == 0 {
-		if b.Span.Known() {
-			return "at most " + spanWords(b.Span)
-		}
-		return "unknown: no write of an old client was seen"
+		return claim + "; no write of an old client was seen"
 	}
-	var parts []string
-	if b.AtLeast > 0 {
-		parts = append(parts, "at least "+out.Short(b.AtLeast))
-	}
-	if b.AtMost != offset.NoHigh {
-		parts = append(parts, "at most "+out.Short(b.AtMost))
-	} else {
-		parts = append(parts, "no upper bound without "+needs)
-	}
-	text := strings.Join(parts, ", ") + ", from " + countOf(int(b.Writes), "write")
-	if b.Guessed {
-		text += " *"
-	}
+	text := fmt.Sprintf("%s; at least %s, from %s", claim, out.Short(b.AtLeast),
+		countOf(int(b.Writes), "write"))
 	switch {
-	case b.Span.Known():
-		return text + "; " + spanWords(b.Span)
-	case b.AtMost == offset.NoHigh || b.Guessed:
-		return text
-	case e.Run == "":
-		return text + "; not measured: the server reports no run id"
-	case e.Idle == 0:
-		return text + "; not measured: a client that was silent was not seen, and without --idle the longest silence is unknown"
-	case e.Window < e.Idle:
-		return text + fmt.Sprintf("; not measured: watched without a gap for %s, of %s needed",
-			out.Short(e.Window), out.Short(e.Idle))
+	case b.Guessed:
+		text += " *"
+	case b.Unless != "":
+		text += ", " + b.Unless
 	}
 	return text
 }

@@ -231,7 +231,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval",
 		X: "clock offset to the server, ms"}
 	table := report.Table{Columns: []string{
-		"writer", "name", "dialect", "at least, ms", "at most, ms", "writes", "if steady", "drift, ppm"},
+		"writer", "name", "dialect", "at least, ms", "at most, ms", "writes"},
 		Text: 3}
 	for _, w := range a.result.Evidence.Writers {
 		if w.Offset.Writes == 0 {
@@ -256,7 +256,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 		}
 		table.Rows = append(table.Rows,
 			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high,
-				strconv.FormatInt(w.Offset.Writes, 10), steadyWords(w.Offset), driftWords(w.Offset.Steady)})
+				strconv.FormatInt(w.Offset.Writes, 10)})
 	}
 	if len(figure.Rows) == 0 {
 		return nil
@@ -265,7 +265,7 @@ func (a *auditAnswer) offsetsSection() *report.Section {
 	return &report.Section{
 		Title: "Clocks", Figure: figure, Table: table,
 		Words: "At each write, the client's clock lay within its bar, whatever it did between two writes. That assumes that the leases are right and that no attempt takes longer than --gap. " +
-			"The table also has a narrower interval, for clocks that do not step. A red bar marks a clock that is off by a second or more, or that cannot have run steadily: it stepped, two processes share the address, or the lease is wrong. " +
+			"A red bar marks a clock that is off by a second or more, or that stepped. " +
 			"A pale bar is open at one end: without --gap there is no upper bound. Clock spread: " +
 			a.spreadWords() + ".",
 	}

@@ -30,15 +30,22 @@ type Document struct {
 	Since     *string         `json:"since"`
 	Moved     bool            `json:"moved"`
 	Over      bool            `json:"over"`
-	Carved    []string        `json:"carved_out"`
-	From      *string         `json:"carved_from"`
 	Target    *string         `json:"target"`
 	Members   []migrateMember `json:"members"`
+	Claims    []migrateClaim  `json:"claims"`
 	Gate      *migrateGate    `json:"gate"`
 	Notes     []string        `json:"notes"`
 	Fleet     *migrateFleet   `json:"fleet"`
 	Road      []migrateLeg    `json:"road"`
 	RoadWait  *json.Number    `json:"road_wait_ms"`
+}
+
+// migrateClaim is a time of the old clients that an operator claimed. Against
+// is what was seen that contradicts it, null where nothing does.
+type migrateClaim struct {
+	Rule    string      `json:"rule"`
+	Time    json.Number `json:"time_ms"`
+	Against *string     `json:"contradicted_by"`
 }
 
 type migrateMember struct {
@@ -57,7 +64,6 @@ type migrateMember struct {
 	Behind  *json.Number   `json:"behind_ms"`
 	Ahead   *json.Number   `json:"ahead_ms"`
 	Probe   string         `json:"probe"`
-	Also    map[string]int `json:"also"`
 	Target  *string        `json:"target"`
 }
 
@@ -109,10 +115,6 @@ func migrateDocument(r *fleet.Report) Document {
 		Since: out.Instant(r.Since), Moved: r.Moved, Over: r.Over, Members: []migrateMember{},
 		Notes: append([]string{}, r.Notes...),
 	}
-	a.Carved = append([]string{}, r.Except...)
-	if r.From != (migrate.Origin{}) {
-		a.From = &r.From.Namespace
-	}
 	a.Target = named(r.Target)
 	for _, m := range r.Members {
 		one := migrateMember{
@@ -122,15 +124,15 @@ func migrateDocument(r *fleet.Report) Document {
 			ByPhase: map[string]int{}, TTL: out.Millis(m.TTL), Behind: out.ClaimMillis(m.Behind),
 			Ahead: out.ClaimMillis(m.Ahead), Probe: m.Probe, Target: named(m.Target),
 		}
-		one.Also = map[string]int{}
-		for namespace, n := range m.Also {
-			one.Also[namespace] = n
-		}
 		for p, n := range m.Leases {
 			one.Leases += n
 			one.ByPhase[p.String()] = n
 		}
 		a.Members = append(a.Members, one)
+	}
+	a.Claims = []migrateClaim{}
+	for _, c := range r.Claims {
+		a.Claims = append(a.Claims, migrateClaim{c.Rule, out.Millis(c.Time), named(c.Against)})
 	}
 	if g := r.Gate; g != nil {
 		a.Gate = &migrateGate{g.To.String(), g.Open, out.Millis(g.Wait), findingsOf(g.Blocks),
@@ -152,7 +154,7 @@ func roadDocument(road *fleet.Road) Document {
 	a.Fleet = &migrateFleet{
 		knownOf(road.Fleet.Lease), knownOf(road.Fleet.Greatest), knownOf(road.Fleet.Spread),
 		knownOf(road.Fleet.Gap), knownOf(road.Fleet.Job),
-		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead), knownOf(road.Idle),
+		knownOf(road.Fleet.Behind), knownOf(road.Fleet.Ahead), knownOf(road.Fleet.Idle),
 	}
 	a.Road = []migrateLeg{}
 	for _, l := range road.Legs {

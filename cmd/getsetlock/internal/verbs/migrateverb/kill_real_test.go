@@ -20,7 +20,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -258,16 +258,16 @@ func (s *slain) holding(key string, f func()) {
 	s.frees(g)
 }
 
-func (s *slain) takes(b *migrate.Bridge, key string) lock.Grant {
+func (s *slain) takes(b *migrate.Bridge, key string) backend.Grant {
 	s.t.Helper()
-	g, err := b.Try(background, key, slainTTL)
+	g, err := b.Contract().Try(background, key, slainTTL)
 	if err != nil {
 		s.t.Fatalf("%s: %v", key, err)
 	}
 	return g
 }
 
-func (s *slain) frees(g lock.Grant) {
+func (s *slain) frees(g backend.Grant) {
 	s.t.Helper()
 	if err := g.Release(background); err != nil {
 		s.t.Error(err)

@@ -38,8 +38,7 @@ heartbeat. They are the members of the migration.
 
 Verbs:
   init      begin with observe. After clean: show the gate to a new beginning,
-            and pass it with --go. Where a shorter namespace has a record: carve
-            this namespace out of it, with --go
+            and pass it with --go.
   status    show the phases in one line, with the current one in brackets and
             what is missing for the next; then the members, and what keeps the
             next gate closed. With --verbose, also the evidence of that gate.
@@ -52,7 +51,6 @@ Verbs:
             end
   sweep     after clean: show the tombstones that are left; delete them with
             --go
-  merge     give a carved namespace back to the shorter one, with --go
   log       show who took which step, from which host, with which claims, and
             which members were forgotten
 
@@ -62,11 +60,14 @@ verb again at any time, also after it was killed. advance and back then take the
 next step if its gate is open; with --to they take the step to that phase or
 none.
 
-Claims: what nobody measured, you can claim by --lease, --greatest, --spread,
---gap, --job, --idle and --gone. Reports mark claims as CLAIMED. 0s is a claim
-too. --behind and --ahead say how far the old clients' clocks are off the
-server's. No gate asks for them; while they are unknown, the lock of a crashed
-old client is taken over later.
+Claims: the gates go by what you claim by --lease, --greatest, --spread, --gap,
+--job, --idle and --gone. A step records the claims, so later ones need not
+repeat them. What a watch sees can contradict a claim, which closes every gate,
+and never replaces one; status lists the claims and what contradicts them.
+Reports mark claims as CLAIMED. 0s is a claim too. --behind and --ahead say how
+far the old clients' clocks are off the server's. No gate asks for them; while
+they are unknown, the lock of a crashed old client is taken over later. --behind
+needs --dialect.
 
 Members: a member that vanished closes every gate until it returns, or until you
 declare it dead with --forget ID. --forget dead takes all members that vanished
@@ -90,9 +91,9 @@ type migrateFlags struct {
 	refused   []string
 	to        string
 	wait      time.Duration
+	forGate   bool
 	watch     bool
 	monitor   bool
-	own       bool
 	goes      bool
 	anew      bool
 	verbose   bool
@@ -100,7 +101,7 @@ type migrateFlags struct {
 }
 
 // migrateVerbs are the words that may follow "migrate".
-var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "merge", "log"}
+var migrateVerbs = []string{"init", "status", "plan", "advance", "back", "clean", "sweep", "log"}
 
 // New returns the verb migrate.
 func New(e *out.Env) *cobra.Command {
@@ -112,15 +113,13 @@ func New(e *out.Env) *cobra.Command {
 		Example: out.Examples(
 			"getsetlock migrate init --namespace stock",
 			"getsetlock migrate plan --namespace stock --lease 60s --job 40s",
-			"getsetlock migrate status --namespace stock --watch",
+			"getsetlock migrate status --namespace stock --watch --monitor",
 			"getsetlock migrate advance --namespace stock          # shows the gate",
 			"getsetlock migrate advance --namespace stock --go     # passes it",
 			"# pass the gate to sealed and no other",
 			"getsetlock migrate advance --namespace stock --go --to sealed",
 			"# one step back, without a member that is dead",
 			"getsetlock migrate back --namespace stock --go --forget k3Jx0zP1aBcD",
-			"# carve the keys of stock:eu: out of stock",
-			"getsetlock migrate init --namespace stock:eu: --go",
 			"# the old clients' user till-java lost its right to take locks",
 			"getsetlock migrate clean --namespace stock --refused till-java",
 		),
@@ -154,31 +153,31 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.claims.LeaseChecked, "lease-checked", false,
 		"claim: you checked --lease again, although the keys look like a shorter lease")
 	out.PositiveVar(flags, &f.claims.Greatest, "greatest", 0,
-		"leave the flag out for the greatest lease that is recorded or was measured, or else the smallest", "claim: the old clients' longest lease (default --lease)")
+		"leave the flag out for the greatest lease that is recorded, or else the smallest",
+		"claim: the old clients' longest lease (default --lease)")
 	out.ClaimVar(flags, &f.claims.Spread, "spread",
 		"claim: largest difference between two old clients' clocks")
-	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is at most behind the server's, also after a fail-over (default $"+out.EnvBehind+", else unknown, which closes no gate)")
+	out.ClaimVar(flags, &f.claims.Behind, "behind", "claim: how far the slowest old client's clock is at most behind the server's, also after a fail-over; needs --dialect, without which $"+out.EnvBehind+", its default, does not count (unknown closes no gate)")
 	out.ClaimVar(flags, &f.claims.Ahead, "ahead", "claim: how far the fastest old client's clock is at most ahead of the server's, also after a fail-over (default $"+out.EnvAhead+", else unknown, which closes no gate)")
 	out.ClaimVar(flags, &f.claims.Gap, "gap",
 		"claim: longest time from an old client's clock reading to its write, pauses included")
-	out.PositiveVar(flags, &f.claims.Job, "job", 0, "leave the flag out for the longest job that is recorded or was measured (status --watch); where there is none, the gate to dual asks for it", "claim: the old clients' longest job")
-	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "leave the flag out where the pause is unknown; the gates to sealed and to clean then ask for it", "claim: longest pause between two attempts of one old client, 24h for a nightly job; the gates to sealed and clean ask for it (default $"+out.EnvIdle+", else unknown)")
+	out.PositiveVar(flags, &f.claims.Job, "job", 0, "leave the flag out for the longest job that is recorded; where there is none, the gate to dual asks for it", "claim: the old clients' longest job")
+	out.PositiveVar(flags, &f.claims.Idle, "idle", 0, "leave the flag out for the pause that is recorded; where there is none, the gates to sealed and to clean ask for it", "claim: longest pause between two attempts of one old client, 24h for a nightly job; the gates to sealed and clean ask for it (default $"+out.EnvIdle+", else as recorded)")
 	flags.BoolVar(&f.claims.Gone, "gone", false,
 		"claim, in place of a watched window: no old client runs any more, nor did for the window's length")
-	flags.BoolVar(&f.goes, "go", false,
-		"pass the gate if it is open; init needs it only after clean and to carve")
+	flags.BoolVar(&f.goes, "go", false, "pass the gate if it is open; init needs it only after clean")
 	flags.StringVar(&f.to, "to", "",
-		"advance, back: take the step to this phase and no other; do nothing if the fleet is there already")
+		"advance, back: take the step to this phase and no other; do nothing if the fleet is there already; init: the phase of a fleet whose record is lost, where no member can say it")
 	flags.StringSliceVar(&f.forget, "forget", nil, "remove this dead member from the registry, or, with dead, all that vanished and whose leases are over; may be repeated")
 	flags.StringSliceVar(&f.refused, "refused", nil, "status, plan, clean: a user that old clients log in as and that lost its right to take locks, in place of a watched window; checked by ACL DRYRUN; may be repeated")
 	flags.DurationVar(&f.wait, "wait", 30*time.Second,
-		"how long to wait, after a step, for acknowledgements, the end of leases and the last tombstone")
+		"how long to wait, after a step, for acknowledgements, the end of leases and the last tombstone; if given, advance, back and clean first wait as long for the gate to open")
 	flags.BoolVar(&f.watch, "watch", false,
 		"status: watch the old clients until ^C, and record what the gates need")
-	flags.BoolVar(&f.own, "own-connections", false, "claim for status --watch --monitor: each old client has its own connection and waits for replies; shows smaller clock steps")
 	flags.BoolVar(&f.anew, "forget-evidence", false,
 		"status: discard what was seen of the old clients; running watchers start over")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "status: show all evidence of the next gate")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false,
+		"list every member and every finding; status: also the evidence of the next gate")
 	flags.BoolVar(&f.monitor, "monitor", false,
 		"status --watch: listen by MONITOR all the time, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
@@ -202,8 +201,8 @@ func phaseNames() []string {
 
 // check refuses flags that the verb cannot follow.
 func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
-	steps := []string{"init", "advance", "back", "clean", "sweep", "merge"}
-	moves := []string{"advance", "back"}
+	steps := []string{"init", "advance", "back", "clean", "sweep"}
+	moves := []string{"advance", "back", "init"}
 	status := []string{"status"}
 	// A list and not a map, so that of two wrong flags each run names the same
 	// one.
@@ -213,8 +212,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	}{
 		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps},
 		{"refused", []string{"status", "plan", "clean"}},
-		{"verbose", status}, {"watch", status}, {"monitor", status},
-		{"forget-evidence", status}, {"own-connections", status},
+		{"watch", status}, {"monitor", status},
+		{"forget-evidence", status},
 	} {
 		if cmd.Flags().Changed(of.flag) && !slices.Contains(of.verbs, verb) {
 			return out.WrongUse("--%s is for %s", of.flag, strings.Join(of.verbs, ", "))
@@ -225,11 +224,10 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 		return out.WrongUse("--wait is %v; it must not be negative", f.wait)
 	case f.claims.Greatest > 0 && f.claims.Greatest < f.claims.Lease:
 		return out.WrongUse("--greatest %v is less than --lease %v", f.claims.Greatest, f.claims.Lease)
+	case cmd.Flags().Changed("behind") && !f.namesDialect():
+		return out.WrongUse("--behind needs --dialect: only a named dialect says that the time in a value is the end of a lease, not its start; for clients of jedis-lock add --dialect jedis")
 	case f.monitor && !f.watch:
 		return out.WrongUse("--monitor is for status --watch")
-	case f.own && !f.monitor:
-		return out.WrongUse(
-			"--own-connections is for status --watch --monitor: only MONITOR shows connections")
 	case f.watch && f.asJSON:
 		return out.WrongUse(
 			"--watch prints lines as things happen; --json prints one document: give one of them")
@@ -237,20 +235,23 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	return nil
 }
 
+func (f *migrateFlags) namesDialect() bool { return f.dialect.Name != "" || f.dialect.File != "" }
+
 // migrateOptions returns the flags as package fleet takes them.
-func migrateOptions(e *out.Env, f *migrateFlags) (fleet.Options, error) {
+func migrateOptions(e *out.Env, f *migrateFlags, verb string) (fleet.Options, error) {
 	o := fleet.Options{
 		Namespace: f.namespace, Claims: f.claims, Go: f.goes, Forget: f.forget, Refused: f.refused,
-		Wait: f.wait, Clock: e.Clock, Timeout: e.Timeout,
+		Wait: f.wait, ForGate: f.forGate, Clock: e.Clock, Timeout: e.Timeout,
 		Progress: func(what string) { e.Say(f.server.Quiet, "waiting: %s", what) },
 	}
 	var err error
 	if f.to != "" {
-		if o.To, err = migrate.ParsePhase(f.to); err != nil || o.To == migrate.Clean {
+		if o.To, err = migrate.ParsePhase(f.to); err != nil || o.To == migrate.Clean && verb != "init" {
 			return o, out.WrongUse("--to is %q; the phases are %s", f.to, strings.Join(phaseNames(), ", "))
 		}
 	}
-	if f.dialect.Name == "" && f.dialect.File == "" {
+	if !f.namesDialect() {
+		o.Claims.Behind = 0 // of the environment
 		return o, nil
 	}
 	o.Dialect, err = f.dialect.Pick()
@@ -261,13 +262,14 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 	if err := f.check(cmd, verb); err != nil {
 		return err
 	}
+	f.forGate = cmd.Flags().Changed("wait")
 	if err := out.ClaimsOfEnvironment(e, &f.claims.Behind, &f.claims.Ahead); err != nil {
 		return err
 	}
 	if err := out.IdleOfEnvironment(e, &f.claims.Idle); err != nil {
 		return err
 	}
-	o, err := migrateOptions(e, f)
+	o, err := migrateOptions(e, f, verb)
 	if err != nil {
 		return err
 	}
@@ -291,17 +293,17 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		if err != nil {
 			return out.CouldNot(err, "%s", tried)
 		}
-		return printRoad(e, road, f.asJSON)
+		return printRoad(e, road, f.asJSON, f.verbose)
 	}
 	run := map[string]func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error){
 		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp,
-		"sweep": fleet.Sweep, "merge": fleet.Merge,
+		"sweep": fleet.Sweep,
 	}[verb]
 	r, err := run(ctx, pool, o)
 	if err != nil {
 		return out.CouldNot(err, "%s", tried)
 	}
-	if err := printReport(e, r, f.asJSON); err != nil {
+	if err := printReport(e, r, f.asJSON, f.verbose); err != nil {
 		return err
 	}
 	return migrated(r, verb, f.goes)

@@ -22,8 +22,8 @@ func TestStatusWatchPrintsAndRecordsWhatItSees(t *testing.T) {
 	if got := s.Run("migrate", "init", "--namespace", "stock"); got.Code != 0 {
 		t.Fatal(got)
 	}
-	st := s.Start("migrate", "status", "--namespace", "stock", "--watch")
-	st.Out.Await("by stats")
+	st := s.Start("migrate", "status", "--namespace", "stock", "--watch", "--monitor")
+	st.Out.Await("MONITOR shows no attempt")
 	if strings.Contains(st.Out.String(), "stock:42") {
 		t.Error("seen before it was there")
 	}
@@ -67,7 +67,7 @@ func TestStatusWatchTakesItsDatabaseFromTheAddress(t *testing.T) {
 		t.Fatal(got)
 	}
 	st := s.Start("migrate", "status", "--namespace", "stock", "--watch", "--monitor")
-	st.Out.Await("by monitor")
+	st.Out.Await("MONITOR shows no attempt")
 	attempt := func(database int, key string) {
 		end := clitest.Decimal(time.Now().Add(time.Minute).UnixMilli() + 1)
 		server.Do("EVAL", "redis.call('SELECT', ARGV[1]) return redis.call('SETNX', KEYS[1], ARGV[2])", 1,

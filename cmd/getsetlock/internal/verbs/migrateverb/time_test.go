@@ -28,10 +28,10 @@ type timeFlag struct {
 var migrateTimes = map[string]timeFlag{
 	"lease": {known: func(f *migrateFleet) *migrateKnown { return &f.Lease }, basis: "default",
 		says: "for the lease that is recorded; where none is, the gate to dual asks for it"},
-	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "default",
-		says: "recorded or was measured, or else the smallest"},
+	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "unknown",
+		says: "recorded, or else the smallest"},
 	"job": {known: func(f *migrateFleet) *migrateKnown { return &f.Job }, basis: "unknown",
-		says: "recorded or was measured (status --watch); where there is none, the gate to dual asks for it"},
+		says: "recorded; where there is none, the gate to dual asks for it"},
 	"spread": {known: func(f *migrateFleet) *migrateKnown { return &f.Spread }, basis: "unknown",
 		zero: true},
 	"gap": {known: func(f *migrateFleet) *migrateKnown { return &f.Gap }, basis: "unknown", zero: true},
@@ -40,7 +40,7 @@ var migrateTimes = map[string]timeFlag{
 	"ahead": {known: func(f *migrateFleet) *migrateKnown { return &f.Ahead }, basis: "unknown",
 		zero: true},
 	"idle": {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown",
-		says: "the gates to sealed and to clean then ask for it"},
+		says: "where there is none, the gates to sealed and to clean ask for it"},
 	"wait": {zero: true},
 }
 
@@ -66,7 +66,7 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 			continue
 		}
 		plan := func(code int, args ...string) (*migrateKnown, clitest.Screen) {
-			s := tr.ends(code, tr.verb(append([]string{"plan", "--json"}, args...)...))
+			s := tr.ends(code, tr.verb(append([]string{"plan", "--json", "--dialect", "jedis"}, args...)...))
 			if code != 0 {
 				return nil, s
 			}
@@ -93,9 +93,17 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 func TestMigrateReadsClaimsOfTheEnvironment(t *testing.T) {
 	tr := newTroupe(t)
 	tr.Vars[out.EnvBehind], tr.Vars[out.EnvAhead] = "2s", "0s"
-	f := answered(t, tr.ends(0, tr.verb("plan", "--json", "--behind", "5s"))).Fleet
+	f := answered(t, tr.ends(0, tr.verb("plan", "--json", "--behind", "5s", "--dialect", "jedis"))).Fleet
 	if f.Behind.Time == nil || *f.Behind.Time != "5000" || f.Ahead.Time == nil || *f.Ahead.Time != "0" {
 		t.Errorf("behind %v, ahead %v", f.Behind, f.Ahead)
+	}
+	// What init recorded without --dialect is a guess.
+	if k := answered(t, tr.ends(0, tr.verb("plan", "--json"))).Fleet.Behind; k.Time != nil {
+		t.Errorf("behind %+v without a dialect", k)
+	}
+	if s := tr.ends(out.CodeUse, tr.verb("advance", "--behind", "5s")); !strings.Contains(s.Errors,
+		"--behind needs --dialect") {
+		t.Error(s.Errors)
 	}
 	tr.Vars[out.EnvBehind] = "soon"
 	tr.ends(out.CodeUse, tr.verb("plan"))
@@ -125,7 +133,8 @@ func TestMembersBoundsAreNullWhileUnknown(t *testing.T) {
 		t.Errorf("%+v", a.Members[0])
 	}
 	b, err := migrate.New(tr.World.Pool(), migrate.Config{
-		Phases: m, Terms: dialect.Terms{Behind: dialect.Zero, Ahead: 2 * time.Minute},
+		Phases: m, Dialect: dialect.Jedis(),
+		Terms: dialect.Terms{Behind: dialect.Zero, Ahead: 2 * time.Minute},
 		Clock: tr.World.Clock(redistest.Skew{}),
 	})
 	if err != nil {

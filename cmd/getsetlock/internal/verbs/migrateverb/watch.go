@@ -36,10 +36,10 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	e.Say(f.server.Quiet, "watching the old clients; what is seen is recorded for advance; ^C ends the watch, and the next one starts a new window")
 	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
 		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host,
-		Dialect: o.Dialect, Idle: o.Claims.Idle, Monitor: f.monitor,
+		Dialect: o.Dialect, Monitor: f.monitor,
 		Lease: o.Claims.Lease, Greatest: o.Claims.Greatest, Gap: o.Claims.Gap,
-		LeaseChecked: o.Claims.LeaseChecked, OwnConnections: f.own,
-		Clock: e.Clock, Seen: said,
+		LeaseChecked: o.Claims.LeaseChecked,
+		Clock:        e.Clock, Seen: said,
 	})
 	switch {
 	case err != nil:
@@ -56,8 +56,7 @@ func clockAlarms(r *audit.Result, said map[string]bool) []string {
 	var out []string
 	for _, f := range r.Findings {
 		switch f.Kind {
-		case "step", "two_processes", "late_write", "wrong_lease", "server_stepped", "shared_address",
-			"clock_off", "lease_doubted", "claim_refuted":
+		case "step", "shared_address", "clock_off", "lease_doubted", "claim_refuted":
 		default:
 			continue
 		}
@@ -83,17 +82,20 @@ func sightingLine(s fleet.Sighting) string {
 		parts = append(parts, fmt.Sprintf("ALARM: an old client acts in clean: %s on %q by %s", a.What,
 			out.Escaped(a.Key), out.Dashed(a.Who)))
 	}
-	for _, w := range []fleet.Watch{fleet.WatchStats, fleet.WatchMonitor} {
-		switch quiet, ok := s.Quiet[w]; {
-		case s.Missing[w] != "" && w == fleet.WatchStats:
-			parts = append(parts, fmt.Sprintf("%s cannot watch: %s", w, s.Missing[w]))
-		case ok:
-			parts = append(parts, fmt.Sprintf("no attempt of an old client for %v, watched by %s",
-				quiet.Truncate(10*time.Second), w))
-		case w == fleet.WatchStats && !s.LastCalled.IsZero():
-			parts = append(parts,
-				"the server counts SETNX or GETSET: an old client tries, or another program sends it")
-		}
+	switch {
+	case s.Missing == "not asked for":
+		parts = append(parts, "without --monitor no window is proved")
+	case s.Missing != "":
+		parts = append(parts, "MONITOR proves no window: "+s.Missing)
+	case !s.QuietUntil.IsZero():
+		parts = append(parts, fmt.Sprintf("MONITOR shows no attempt of an old client for %v",
+			s.Quiet.Truncate(10*time.Second)))
+	case s.Hole != nil:
+		parts = append(parts, "MONITOR proves no window: "+s.Hole.Why)
+	}
+	if s.Missing != "" && !s.LastCalled.IsZero() {
+		parts = append(parts,
+			"the server counts SETNX or GETSET: an old client tries, or another program sends it")
 	}
 	for _, t := range []struct {
 		what  string
@@ -107,8 +109,8 @@ func sightingLine(s fleet.Sighting) string {
 	for _, k := range []struct {
 		what string
 		fact fleet.Fact
-	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Spread}, {"gap", s.Gap}, {"job", s.Job},
-		{"pause", s.Pause}, {"behind", s.Behind}, {"ahead", s.Ahead}} {
+	}{{"lease", s.Lease}, {"greatest", s.Greatest}, {"spread", s.Proved}, {"gap", s.Gap}, {"job", s.Job},
+		{"pause", s.Pause}, {"behind", s.BehindProved}, {"ahead", s.AheadProved}} {
 		if k.fact.Known() {
 			parts = append(parts, fmt.Sprintf("%s %v %s", k.what, k.fact.Time.Round(time.Millisecond),
 				k.fact.Basis))

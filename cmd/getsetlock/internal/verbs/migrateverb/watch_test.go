@@ -31,15 +31,21 @@ func TestWatchReportsAWrongClockOnce(t *testing.T) {
 	}
 }
 
-// TestWatchSaysThatTheCountersMove while no window can begin.
-func TestWatchSaysThatTheCountersMove(t *testing.T) {
-	s := fleet.Sighting{LastCalled: time.UnixMilli(1),
-		Missing: map[fleet.Watch]string{fleet.WatchMonitor: "not asked for"}}
-	if line := sightingLine(s); !strings.HasPrefix(line, "the server counts SETNX or GETSET") {
-		t.Error(line)
-	}
-	s.Quiet = map[fleet.Watch]time.Duration{fleet.WatchStats: time.Minute}
-	if line := sightingLine(s); line != "no attempt of an old client for 1m0s, watched by stats" {
-		t.Error(line)
+// TestWatchSaysWhyNoWindowGrows, and that the counters move meanwhile.
+func TestWatchSaysWhyNoWindowGrows(t *testing.T) {
+	at := time.UnixMilli(1)
+	for want, s := range map[string]fleet.Sighting{
+		"without --monitor no window is proved": {Missing: "not asked for"},
+		"without --monitor no window is proved; the server counts SETNX or GETSET: an old client tries, or another program sends it": {
+			Missing: "not asked for", LastCalled: at},
+		"MONITOR shows no attempt of an old client for 1m0s": {
+			Quiet: time.Minute, QuietUntil: at, LastCalled: at},
+		"MONITOR proves no window: no right": {Missing: "no right"},
+		"MONITOR proves no window: 12 calls": {Hole: &fleet.Hole{Why: "12 calls"}},
+		"nothing seen yet":                   {LastCalled: at},
+	} {
+		if line := sightingLine(s); line != want {
+			t.Errorf("%q, want %q", line, want)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package migrateverb
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,13 +14,13 @@ import (
 	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
-func printReport(e *out.Env, r *fleet.Report, asJSON bool) error {
+func printReport(e *out.Env, r *fleet.Report, asJSON, verbose bool) error {
 	if asJSON {
 		return e.PrintJSON(migrateDocument(r))
 	}
-	sayWhere(e, r)
+	sayWhere(e, r, verbose)
 	if r.Gate != nil {
-		sayGate(e, r.Gate, r.Moved)
+		sayGate(e, r.Gate, r.Moved, verbose)
 	}
 	sayNotes(e, r)
 	return nil
@@ -37,13 +39,14 @@ func printStatus(e *out.Env, r *fleet.Report, asJSON, verbose bool) error {
 		return e.PrintJSON(migrateDocument(r))
 	}
 	fmt.Fprintln(e.Stdout, phaseLine(r))
-	sayWhere(e, r)
+	sayWhere(e, r, verbose)
+	sayClaims(e, r.Claims)
 	if g := r.Gate; g != nil && verbose {
-		sayGate(e, g, false)
+		sayGate(e, g, false, verbose)
 	} else if g != nil {
 		brief := *g
 		brief.Evidence = nil
-		sayGateLines(e, &brief, false)
+		sayGateLines(e, &brief, false, verbose)
 		if n := len(g.Evidence); n > 0 {
 			fmt.Fprintf(e.Stdout, "  evidence of the gate: %d facts, which --verbose shows\n", n)
 		}
@@ -51,6 +54,20 @@ func printStatus(e *out.Env, r *fleet.Report, asJSON, verbose bool) error {
 	}
 	sayNotes(e, r)
 	return nil
+}
+
+// sayClaims prints what is claimed of the old clients, and what contradicts it.
+func sayClaims(e *out.Env, claims []fleet.Claim) {
+	for _, c := range claims {
+		against := "nothing seen contradicts it"
+		if c.Against != "" {
+			against = "CONTRADICTED: " + out.OneLine(c.Against)
+		}
+		fmt.Fprintf(e.Stdout, "claim %s %v: %s\n", c.Flag, c.Time, against)
+	}
+	if len(claims) > 0 {
+		fmt.Fprintln(e.Stdout)
+	}
 }
 
 // phaseLine returns all phases in a line, the current one in brackets, and what
@@ -95,8 +112,9 @@ func nextStep(r *fleet.Report) string {
 	}
 }
 
-// sayWhere prints the phase of the fleet and its members.
-func sayWhere(e *out.Env, r *fleet.Report) {
+// sayWhere prints the phase of the fleet and its members. Many members are
+// grouped, unless verbose.
+func sayWhere(e *out.Env, r *fleet.Report, verbose bool) {
 	name := "all keys"
 	if r.Namespace != "" {
 		name = "namespace " + out.Escaped(r.Namespace)
@@ -111,15 +129,12 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 		fmt.Fprintf(e.Stdout, "%s: phase %v since %s, epoch %d, dialect %s%s\n\n", name, r.Phase,
 			clockTime(r.Since), r.Epoch, r.Dialect, target)
 	}
-	if r.From != (migrate.Origin{}) {
-		fmt.Fprintf(e.Stdout, "carved out of namespace %q (epoch %d there)\n\n", r.From.Namespace,
-			r.From.Epoch)
-	}
-	for _, longer := range r.Except {
-		fmt.Fprintf(e.Stdout, "without namespace %q, which was carved out of it\n\n", longer)
-	}
 	if len(r.Members) == 0 {
 		fmt.Fprintf(e.Stdout, "no members\n\n")
+		return
+	}
+	if len(r.Members) > mostMembers && !verbose {
+		sayGroups(e, r)
 		return
 	}
 	seen := func(m migrate.MemberState) string {
@@ -147,6 +162,55 @@ func sayWhere(e *out.Env, r *fleet.Report) {
 	fmt.Fprintln(e.Stdout)
 }
 
+// mostMembers is the greatest number of members that are listed one by one
+// without --verbose. mostGroups is the greatest number of groups.
+const (
+	mostMembers = 10
+	mostGroups  = 8
+)
+
+// sayGroups prints the members that act alike in one line, the largest group
+// first.
+func sayGroups(e *out.Env, r *fleet.Report) {
+	type group struct {
+		phase, state, scripts, target string
+	}
+	members := map[group][]migrate.MemberState{}
+	for _, m := range r.Members {
+		g := group{m.Phase.String(), "", out.Dashed(out.Shortened(m.Probe, 60)),
+			out.Dashed(out.Escaped(m.Target))}
+		if !m.Leaving.IsZero() {
+			g.state = "leaving"
+		}
+		members[g] = append(members[g], m)
+	}
+	groups := slices.SortedFunc(maps.Keys(members), func(a, b group) int {
+		return cmp.Or(cmp.Compare(len(members[b]), len(members[a])),
+			strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	})
+	grid := out.NewGrid(out.Right("members"), out.Left("phase"), out.Left(""), out.Right("last seen"),
+		out.Right("leases"), out.Left("scripts"), out.Left("target"))
+	for _, g := range groups[:min(len(groups), mostGroups)] {
+		oldest, leases := r.ServerNow, 0
+		for _, m := range members[g] {
+			if m.Seen.Before(oldest) {
+				oldest = m.Seen
+			}
+			for _, n := range m.Leases {
+				leases += n
+			}
+		}
+		grid.Add(len(members[g]), g.phase, g.state, "at most "+out.Rounded(r.ServerNow.Sub(oldest))+" ago",
+			leases,
+			g.scripts, g.target)
+	}
+	e.Print(grid)
+	if more := len(groups) - mostGroups; more > 0 {
+		fmt.Fprintf(e.Stdout, "and %d smaller groups\n", more)
+	}
+	fmt.Fprintf(e.Stdout, "%d members in all; --verbose lists each\n\n", len(r.Members))
+}
+
 // claimWords returns a field of dialect.Terms as a table shows it.
 func claimWords(field time.Duration) string {
 	d, known := dialect.Claimed(field)
@@ -172,12 +236,12 @@ func leasesOf(m migrate.MemberState) string {
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-func sayGate(e *out.Env, g *fleet.Gate, moved bool) {
-	sayGateLines(e, g, moved)
+func sayGate(e *out.Env, g *fleet.Gate, moved, verbose bool) {
+	sayGateLines(e, g, moved, verbose)
 	fmt.Fprintln(e.Stdout)
 }
 
-func sayGateLines(e *out.Env, g *fleet.Gate, moved bool) {
+func sayGateLines(e *out.Env, g *fleet.Gate, moved, verbose bool) {
 	state := "closed"
 	switch {
 	case moved:
@@ -186,11 +250,31 @@ func sayGateLines(e *out.Env, g *fleet.Gate, moved bool) {
 		state = "open"
 	}
 	fmt.Fprintf(e.Stdout, "gate to %v: %s\n", g.To, state)
-	for _, b := range g.Blocks {
-		fmt.Fprintf(e.Stdout, "  closed by %s: %s\n", b.Rule, out.OneLine(b.Detail))
+	sayFindings(e, g.Blocks, verbose, func(f fleet.Finding) string {
+		return fmt.Sprintf("closed by %s: %s", f.Rule, out.OneLine(f.Detail))
+	})
+	sayFindings(e, g.Evidence, verbose, evidenceLine)
+}
+
+// mostAlike is the greatest number of findings of one rule that are printed
+// without --verbose.
+const mostAlike = 3
+
+// sayFindings prints findings, and of many of one rule the first ones and how
+// many there are.
+func sayFindings(e *out.Env, all []fleet.Finding, verbose bool, line func(fleet.Finding) string) {
+	of, said := map[string]int{}, map[string]int{}
+	for _, f := range all {
+		of[f.Rule]++
 	}
-	for _, f := range g.Evidence {
-		fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
+	for _, f := range all {
+		said[f.Rule]++
+		switch more := of[f.Rule] - mostAlike; {
+		case verbose || more <= 1 || said[f.Rule] <= mostAlike:
+			fmt.Fprintf(e.Stdout, "  %s\n", line(f))
+		case said[f.Rule] == mostAlike+1:
+			fmt.Fprintf(e.Stdout, "  %s: %d more like these; --verbose shows them\n", f.Rule, more)
+		}
 	}
 }
 
@@ -213,10 +297,6 @@ func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 	for _, l := range entries {
 		parts := []string{clockTime(l.At), fmt.Sprintf("epoch %d", l.Epoch)}
 		switch {
-		case l.CarvedFrom != nil:
-			parts = append(parts, fmt.Sprintf("carved out of namespace %q in %s", *l.CarvedFrom, l.To))
-		case l.MergedInto != nil:
-			parts = append(parts, fmt.Sprintf("merged into namespace %q in %s", *l.MergedInto, l.From))
 		case l.To != "" && l.From == l.To:
 			parts = append(parts, fmt.Sprintf("the step to %s is complete", l.To))
 		case l.To != "":
@@ -236,14 +316,14 @@ func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 	return nil
 }
 
-func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {
+func printRoad(e *out.Env, road *fleet.Road, asJSON, verbose bool) error {
 	if asJSON {
 		return e.PrintJSON(roadDocument(road))
 	}
-	sayWhere(e, road.Report)
+	sayWhere(e, road.Report, verbose)
 	fmt.Fprintf(e.Stdout, "old clients: lease %v, greatest lease %v, clock spread %v, gap %v, longest job %v, clocks behind the server %v, ahead of it %v, idle %v\n\n",
 		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job,
-		road.Fleet.Behind, road.Fleet.Ahead, road.Idle)
+		road.Fleet.Behind, road.Fleet.Ahead, road.Fleet.Idle)
 	for _, l := range road.Legs {
 		from := l.From.String()
 		if l.From == migrate.NoPhase {
@@ -253,12 +333,10 @@ func printRoad(e *out.Env, road *fleet.Road, asJSON bool) error {
 		for _, need := range l.Needs {
 			fmt.Fprintf(e.Stdout, "  needs: %s\n", out.OneLine(need))
 		}
-		for _, r := range l.Refuses {
-			fmt.Fprintf(e.Stdout, "  for now closed by %s: %s\n", r.Rule, out.OneLine(r.Detail))
-		}
-		for _, f := range l.Evidence {
-			fmt.Fprintf(e.Stdout, "  %s\n", evidenceLine(f))
-		}
+		sayFindings(e, l.Refuses, verbose, func(f fleet.Finding) string {
+			return fmt.Sprintf("for now closed by %s: %s", f.Rule, out.OneLine(f.Detail))
+		})
+		sayFindings(e, l.Evidence, verbose, evidenceLine)
 	}
 	fmt.Fprintf(e.Stdout, "\nin total: at least %v\n", road.Wait.Round(time.Second))
 	return nil

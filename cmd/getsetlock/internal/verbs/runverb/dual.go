@@ -90,14 +90,17 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 		return err
 	}
 	cfg.Terms = filled(f.terms, record.Fleet.Terms())
+	if !f.namesDialect() && record.Fleet.Behind.Source != migrate.Claimed {
+		cfg.Terms.Behind = 0 // what init wrote without --dialect states nothing
+	}
 	host, err := e.Hostname()
 	if err != nil || host == "" {
 		host = "unknown-host"
 	}
 	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + host
 	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
-		Namespace: f.namespace, Also: f.also,
-		Name: strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
+		Namespace: f.namespace,
+		Name:      strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
 		Timeout: e.Timeout, Clock: e.Clock,
 	})
 	if err != nil {
@@ -110,7 +113,7 @@ func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, po
 // recordedDialect returns the dialect of the command line, else that of the
 // record.
 func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, error) {
-	if f.dialect.Name != "" || f.dialect.File != "" {
+	if f.namesDialect() {
 		return f.dialect.Pick()
 	}
 	d, err := dialect.Lookup(record.Dialect)
@@ -189,12 +192,7 @@ func (k *movingKeeper) goodbye(wait time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(wait, goodbyeWait))
 	defer cancel()
-	s := k.member.State()
-	running := len(s.Leases)
-	for _, n := range s.Also {
-		running += n
-	}
-	if running > 0 {
+	if len(k.member.State().Leases) > 0 {
 		_ = k.member.GoodbyeAfter(ctx, k.keeps)
 		return
 	}

@@ -149,35 +149,3 @@ func TestRecordFillsInTheCommandLinesBounds(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, recorded)
 	}
 }
-
-// The test goes through the commands: a run that does not name the longer
-// namespace refuses its key, and merge gives it back.
-func TestRunNamesNamespacesThatAreCarvedOut(t *testing.T) {
-	s := clitest.NewStage(t)
-	recorded(s, migrate.Dual)
-	prints := func(words string, args ...string) {
-		t.Helper()
-		if got := s.Run(args...); got.Code != 0 || !strings.Contains(got.Out, words) {
-			t.Errorf("%q: code %d, %q", args, got.Code, got.Out)
-		}
-	}
-	const auto = "--protocol auto --namespace stock"
-	prints("with --go the keys of", "migrate", "init", "--namespace", "stock:eu:")
-	prints("is carved out of namespace", "migrate", "init", "--namespace", "stock:eu:", "--go")
-	prints(`"carved_out": [`, "migrate", "status", "--namespace", "stock", "--json")
-	prints(`without namespace "stock:eu:"`, "migrate", "status", "--namespace", "stock")
-	if a := clitest.DocumentOf[migrateverb.Document](t,
-		s.Run("migrate", "status", "--namespace", "stock:eu:", "--json")); a.From == nil ||
-		*a.From != "stock" {
-		t.Errorf("%+v", a)
-	}
-	s.Want(s.Run(clitest.TokenScript(auto, "stock:eu:1", "echo no")...), 125, "", "--also")
-	s.Want(s.Run(clitest.TokenScript(auto+" --also stock:eu:", "stock:eu:1", "echo yes")...), 0, "yes\n", "")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock:eu:", "stock:eu:1", "echo yes")...),
-		0, "yes\n", "")
-	s.Want(s.Run(clitest.TokenScript("--also stock:eu:", "stock:eu:1", "echo no")...), 125, "",
-		"--also is for --protocol auto")
-	prints("is gone", "migrate", "merge", "--namespace", "stock:eu:", "--go")
-	prints("merged into namespace", "migrate", "log", "--namespace", "stock:eu:")
-	s.Want(s.Run(clitest.TokenScript(auto, "stock:eu:1", "echo yes")...), 0, "yes\n", "")
-}

@@ -43,10 +43,10 @@ func (f *runFlags) check(e *out.Env, cmd *cobra.Command) (err error) {
 	if err := cmp.Or(f.checkQuorum(cmd), f.pickProtocol(cmd)); err != nil {
 		return err
 	}
-	if len(f.also) > 0 && f.protocol != protocolAuto {
-		return out.WrongUse("--also is for --protocol auto: it names namespaces that a migration may carve out of --namespace")
-	}
 	if err := f.checkTimes(cmd); err != nil {
+		return err
+	}
+	if err := f.checkBehind(cmd); err != nil {
 		return err
 	}
 	switch {
@@ -66,6 +66,25 @@ func (f *runFlags) check(e *out.Env, cmd *cobra.Command) (err error) {
 	}
 	return nil
 }
+
+// checkBehind refuses a --behind without a dialect, and drops the claim of the
+// environment. Such a claim lets run take over a lock whose time is past, and
+// only a named dialect says that this time is the end of a lease. Where it is
+// the start, every lock that an old client holds would be taken over.
+func (f *runFlags) checkBehind(cmd *cobra.Command) error {
+	if f.namesDialect() || f.mode == "verbatim" || f.protocol == out.ProtocolModern {
+		return nil
+	}
+	if cmd.Flags().Changed("behind") {
+		return out.WrongUse("--behind needs --dialect: only a named dialect says that the time in a value is the end of a lease, not its start; for clients of jedis-lock add --dialect jedis")
+	}
+	if f.protocol != protocolAuto { // the record may have the claim
+		f.terms.Behind = 0
+	}
+	return nil
+}
+
+func (f *runFlags) namesDialect() bool { return f.dialect.Name != "" || f.dialect.File != "" }
 
 // checkTimes refuses times that no lock can have.
 func (f *runFlags) checkTimes(cmd *cobra.Command) error {

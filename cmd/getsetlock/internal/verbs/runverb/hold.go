@@ -182,7 +182,7 @@ func (r *runner) hold(ctx context.Context) error {
 	lease, err := r.wait(ctx)
 	if err != nil {
 		in.end(child.Exit{})
-		r.keeper.close(closeWait)
+		r.keeper.close(closing(err))
 		return err
 	}
 	r.warn(ctx)

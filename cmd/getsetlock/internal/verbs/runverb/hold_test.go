@@ -152,9 +152,9 @@ func TestWaitEndsWhenTheLockIsFree(t *testing.T) {
 // wait calls a lock free when run would take it over, and not before.
 func TestWaitJudgesAPastStampAsATakeover(t *testing.T) {
 	s := crashed(t)
-	s.Want(s.Run("wait", "--behind", "1s", "--wait", "0", "k"), 0, "", "")
-	s.Want(s.Run("wait", "--protocol", "legacy", "--wait", "0", "k"), 124, "", "an old client's timestamp")
-	st := s.Start("wait", "-q", "--protocol", "legacy", "k")
+	s.Want(s.Run("wait", "--dialect", "jedis", "--behind", "1s", "--wait", "0", "k"), 0, "", "")
+	s.Want(s.Run("wait", "--lease", "1m", "--wait", "0", "k"), 124, "", "an old client's timestamp")
+	st := s.Start("wait", "-q", "--lease", "1m", "k")
 	clock := s.Clock.(*redistest.Clock)
 	clock.AwaitTimers(1)
 	s.World.Pass(50 * time.Second)

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // keepable is what the backends of all protocols have in common.
 type keepable interface {
-	lock.Backend
-	lock.Tuned
-	lock.Waker
+	backend.Backend
+	backend.Advisor
+	backend.Waker
 	io.Closer
 }
 
@@ -32,47 +33,47 @@ type keeping struct {
 // interfaces by type assertion: only the legacy backend is a Pacer, and only
 // the token backend a Queuer. The wrapper hides batches and hand-overs, which
 // do not matter where one lock is held.
-func (k *keeping) backend() lock.Backend {
+func (k *keeping) backend() backend.Backend {
 	switch b := k.keepable.(type) {
-	case lock.Pacer:
+	case backend.Pacer:
 		return struct {
 			*keeping
-			lock.Pacer
+			backend.Pacer
 		}{k, b}
-	case lock.Queuer:
+	case backend.Queuer:
 		return &keepingQueue{k, b}
 	}
 	return k
 }
 
-func (k *keeping) Try(ctx context.Context, key string, ttl time.Duration) (lock.Grant, error) {
+func (k *keeping) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	return k.kept(k.keepable.Try(ctx, key, ttl))
 }
 
 // kept wraps a grant so that its release keeps the key taken. An attempt whose
 // outcome is unknown is undone completely.
-func (k *keeping) kept(g lock.Grant, err error) (lock.Grant, error) {
+func (k *keeping) kept(g backend.Grant, err error) (backend.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &keptGrant{g, k, k.clock.Now().Add(k.keep)}, nil
 }
 
-func (k *keeping) Watch(ctx context.Context, gs []lock.Grant, holders []interface{ Touched() }) []error {
-	inner := make([]lock.Grant, len(gs))
+func (k *keeping) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
+	inner := make([]backend.Grant, len(gs))
 	for i, g := range gs {
 		inner[i] = inside(g)
 	}
 	return k.keepable.Watch(ctx, inner, holders)
 }
 
-func (k *keeping) Unwatch(g lock.Grant) { k.keepable.Unwatch(inside(g)) }
+func (k *keeping) Unwatch(g backend.Grant) { k.keepable.Unwatch(inside(g)) }
 
 // Timeout returns 0, unknown: the backend's own bound does not hold for a
 // release that extends the lock.
 func (k *keeping) Timeout() time.Duration { return 0 }
 
-func inside(g lock.Grant) lock.Grant {
+func inside(g backend.Grant) backend.Grant {
 	if kept, ok := g.(*keptGrant); ok {
 		return kept.Grant
 	}
@@ -82,10 +83,14 @@ func inside(g lock.Grant) lock.Grant {
 // keepingQueue is keeping for a backend that queues waiters on the server.
 type keepingQueue struct {
 	*keeping
-	queuer lock.Queuer
+	queuer backend.Queuer
 }
 
-func (k *keepingQueue) Enter(ctx context.Context, key string) (lock.Place, error) {
+func (k *keepingQueue) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	return k.kept(k.queuer.First(ctx, key, ttl))
+}
+
+func (k *keepingQueue) Enter(ctx context.Context, key string) (backend.Place, error) {
 	p, err := k.queuer.Enter(ctx, key)
 	if err != nil {
 		return nil, err
@@ -94,23 +99,23 @@ func (k *keepingQueue) Enter(ctx context.Context, key string) (lock.Place, error
 }
 
 type keptPlace struct {
-	lock.Place
+	backend.Place
 	keeping *keeping
 }
 
-func (p *keptPlace) Try(ctx context.Context, ttl time.Duration) (lock.Grant, error) {
+func (p *keptPlace) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	return p.keeping.kept(p.Place.Try(ctx, ttl))
 }
 
 type keptGrant struct {
-	lock.Grant
+	backend.Grant
 	keeping *keeping
 	end     time.Time
 }
 
 // Fence returns the fencing number of the grant, and 0 where it has none.
 func (g *keptGrant) Fence() int64 {
-	if f, ok := g.Grant.(lock.Fenced); ok {
+	if f, ok := g.Grant.(backend.Fenced); ok {
 		return f.Fence()
 	}
 	return 0
@@ -125,7 +130,7 @@ func (g *keptGrant) Release(ctx context.Context) error {
 		return g.Grant.Release(ctx)
 	}
 	_, err := g.Extend(ctx, rest)
-	if errors.Is(err, lock.ErrNotRenewable) {
+	if errors.Is(err, backend.ErrNotRenewable) {
 		return nil // verbatim: the stamp on the key already says a later end
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // clientKeeper keeps the lock of run with a Client over one backend.
@@ -23,7 +24,9 @@ type clientKeeper struct {
 	keep   *keeping    // nil: a release frees the key at once
 	graced time.Duration
 
-	waker lock.Waker
+	silence *silence // ends a single attempt; nil: none
+
+	waker backend.Waker
 	began chan error // why the client waits; holds one
 
 	// explain rewords the reason why a key is held, in terms of the command
@@ -33,16 +36,20 @@ type clientKeeper struct {
 
 // newKeeper makes the Client of a backend and checks the times against each
 // other. It takes over the backend and closes it on errors. Nothing is sent.
-func newKeeper(e *out.Env, f *runFlags, b keepable, address string, explain func(error) error) (*clientKeeper,
-	error) {
-	k := &clientKeeper{server: address, explain: explain, waker: b, began: make(chan error, 1)}
-	var shown lock.Backend = b
+func newKeeper(e *out.Env, f *runFlags, store backend.Store, address string, explain func(error) error,
+) (*clientKeeper, error) {
+	b, ok := store.Contract().(keepable)
+	if !ok {
+		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", address, store.Contract())
+	}
+	k := &clientKeeper{server: address, explain: explain, waker: b, began: make(chan error, 1),
+		silence: f.silence}
 	if f.keep > 0 {
 		k.keep = &keeping{keepable: b, keep: f.keep, clock: e.Clock}
-		shown = k.keep.backend()
+		store = backend.Of(k.keep.backend())
 	}
 	var err error
-	k.client, err = lock.New(shown, lock.Config{
+	k.client, err = lock.New(store, lock.Config{
 		TTL: f.ttl, Wait: f.wait.config(), LongestHold: -1, Clock: e.Clock, Logger: e.Logger(f.server.Quiet),
 		Hooks: lock.Hooks{Waiting: func(ev lock.Event) {
 			select {
@@ -97,7 +104,9 @@ func (f *runFlags) words(err error) error {
 }
 
 func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
+	ctx, rest := k.silence.during(ctx)
 	lease, err := k.client.Acquire(ctx, key)
+	rest()
 	if err != nil {
 		return nil, k.explain(err)
 	}

@@ -14,7 +14,7 @@ import (
 // legacyKeeper keeps a lock that run shares with old clients.
 type legacyKeeper struct {
 	*clientKeeper
-	backend legacy.Backend
+	backend *legacy.Backend
 	seen    *looks
 }
 

@@ -3,13 +3,16 @@
 package runverb
 
 import (
+	"io"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // crashed is a stage on which an old client left a stamp that passed a minute
@@ -28,7 +31,7 @@ func crashed(t *testing.T) *clitest.Stage {
 func TestPastStampIsWaitedForWithoutWait(t *testing.T) {
 	for _, protocol := range []string{"legacy", "dual"} {
 		s := crashed(t)
-		st := s.Start(clitest.TokenScript("--protocol "+protocol, "k", "echo ran")...)
+		st := s.Start(clitest.TokenScript("--lease 1m --protocol "+protocol, "k", "echo ran")...)
 		s.Want(play(s, st), 0, "ran\n", "--behind 1s")
 		if waited := s.World.Now().Sub(redistest.Start); waited <= time.Minute || waited > 2*time.Minute {
 			t.Errorf("%s: taken after %v", protocol, waited)
@@ -41,11 +44,13 @@ func TestThirdTickTakesAPastStamp(t *testing.T) {
 	for _, protocol := range []string{"legacy", "dual"} {
 		s := crashed(t)
 		for tick := 1; tick < 3; tick++ {
-			s.Want(s.Run(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...), 124, "",
+			s.Want(
+				s.Run(clitest.TokenScript("--wait 0s --lease 1m --protocol "+protocol, "k", "echo ran")...),
+				124, "",
 				"if the value is unchanged in")
 			s.World.Pass(time.Minute)
 		}
-		st := s.Start(clitest.TokenScript("--wait 0s --protocol "+protocol, "k", "echo ran")...)
+		st := s.Start(clitest.TokenScript("--wait 0s --lease 1m --protocol "+protocol, "k", "echo ran")...)
 		s.Want(play(s, st), 0, "ran\n", "")
 	}
 }
@@ -102,7 +107,7 @@ func TestBehindTakesAPastStampAtOnce(t *testing.T) {
 		if flags == "" {
 			s.Vars["GETSETLOCK_BEHIND"] = "1s"
 		}
-		st := s.Start(clitest.Script("--wait 0s "+flags, "k", "echo ran")...)
+		st := s.Start(clitest.Script("--wait 0s --dialect jedis "+flags, "k", "echo ran")...)
 		s.Want(play(s, st), 0, "ran\n", "")
 	}
 }
@@ -116,6 +121,80 @@ func TestBehindOfTheEnvironmentMustBeADuration(t *testing.T) {
 
 func TestExplicitWaitEndsBesideAPastStamp(t *testing.T) {
 	s := crashed(t)
-	st := s.Start(clitest.Script("--wait 5s", "k", "echo ran")...)
+	st := s.Start(clitest.Script("--wait 5s --greatest 1m", "k", "echo ran")...)
 	s.Want(play(s, st), 124, "", "not acquired within 5s; the time that an old client wrote")
+}
+
+// The lease that a library ships with says nothing about the fleet's longest.
+func TestUnstatedLeaseTakesNothingOver(t *testing.T) {
+	const says = "nobody stated the lease of the old clients, so no wait proves that the holder has ended: set --lease or --greatest to what the old clients use, or --behind to"
+	for _, verb := range []string{"run --protocol legacy", "run --dialect errorception",
+		"run --protocol dual",
+		"hold --protocol legacy", "wait --protocol legacy", "wait --protocol dual"} {
+		s := crashed(t)
+		args := append(strings.Fields(verb), "--wait", "5s", "k")
+		if strings.HasPrefix(verb, "run") {
+			args = append(args, "--", "echo", "ran")
+		}
+		in, end := io.Pipe()
+		st := s.StartReading(in, args...)
+		wake(s, 3*time.Second)
+		st.Errors.Await(says)
+		s.Want(play(s, st), 124, "", says)
+		end.Close()
+		if s.World.Mini.Exists(legacy.MarkKey("k")) {
+			t.Errorf("%s: M exists", verb)
+		}
+	}
+}
+
+// Where the time in a value is the start of a lease, every lock that is held
+// looks like one whose lease is over.
+func TestBehindNeedsANamedDialect(t *testing.T) {
+	for _, flags := range []string{"--behind 1s", "--behind 0s --lease 1m", "--protocol dual --behind 1s"} {
+		flags += " --wait 0s"
+		s := crashed(t)
+		s.Want(play(s, s.Start(clitest.TokenScript(flags, "k", "echo ran")...)), 125, "",
+			"--behind needs --dialect")
+		s.Want(play(s, s.Start(append(append([]string{"wait"}, strings.Fields(flags)...), "k")...)), 125, "",
+			"--behind needs --dialect")
+	}
+	s := crashed(t)
+	s.Vars["GETSETLOCK_BEHIND"] = "1s"
+	s.Want(play(s, s.Start(clitest.Script("--wait 0s", "k", "echo ran")...)), 124, "",
+		"nobody stated the lease")
+	// The record has the dialect that init writes by default.
+	const auto = "--protocol auto --namespace stock --lease 1m --wait 0s "
+	recorded(s, migrate.Dual)
+	s.World.Mini.Set("stock:1", clitest.StampOf(s.World.ServerNow().Add(-time.Minute)))
+	s.Want(play(s, s.Start(clitest.TokenScript(auto, "stock:1", "echo ran")...)), 124, "",
+		"with the --dialect of the record")
+	s.Want(s.Run(clitest.TokenScript(auto+"--behind 1s", "stock:1", "echo ran")...), 125, "",
+		"--behind needs --dialect")
+}
+
+// Two minutes behind the server, the fleet's fresh values have passed. The
+// first value may have been written long ago; the second one was written during
+// the wait.
+func TestValueWrittenDuringTheWaitRefutesBehind(t *testing.T) {
+	const says = "--behind 1m0s does not count"
+	for _, verb := range []string{"run", "hold", "wait", "run --protocol dual"} {
+		s := crashed(t)
+		write := func() {
+			s.World.Mini.Set("k", clitest.StampOf(s.World.ServerNow().Add(time.Minute-2*time.Minute)))
+		}
+		write()
+		args := append(strings.Fields(verb),
+			"--dialect", "jedis", "--behind", "1m", "--lease", "1m", "--wait", "5s", "k")
+		if strings.HasPrefix(verb, "run") {
+			args = append(args, "--", "echo", "ran")
+		}
+		in, end := io.Pipe()
+		st := s.StartReading(in, args...)
+		s.Clock.(*redistest.Clock).AwaitTimers(1)
+		s.World.Pass(time.Millisecond)
+		write()
+		s.Want(play(s, st), 124, "", says)
+		end.Close()
+	}
 }

@@ -64,7 +64,7 @@ func (h *tokenHeld) Token() string {
 // run does not know.
 func (k *modernKeeper) holds(ctx context.Context, key, token string) (bool, error) {
 	info, err := k.backend.Inspect(ctx, key)
-	return err == nil && info.Exists && !info.Reserved && info.Token == token, err
+	return err == nil && info.Exists && info.Token == token, err
 }
 
 // look names the holder by its note, as ls does.
@@ -75,10 +75,7 @@ func (k *modernKeeper) look(ctx context.Context, key string) (sight, error) {
 	}
 	held := &lock.HeldError{Key: key, Owner: cmp.Or(info.Note, info.Token), Left: info.Left,
 		Protocol: info.Looks}
-	switch {
-	case info.Reserved:
-		held.Owner, held.Protocol, held.Left = "", "reserved for the next waiter in the queue", 0
-	case info.Looks != "":
+	if info.Looks != "" {
 		held.Owner = out.Shortened(info.Value, 40)
 	}
 	return sight{who: held}, nil

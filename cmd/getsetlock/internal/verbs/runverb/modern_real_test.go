@@ -98,9 +98,9 @@ func TestWaitingRunGetsAReleasedTokenLock(t *testing.T) {
 	s.Want(s.Run("unlock", "k", "--value", clitest.ValueOf(s, "k")), 0, "deleted k\n", "")
 }
 
-// A release reserves the key for the next waiter for a second, which is less
-// than the grace. A command started on that alone would get SIGTERM at once.
-func TestReservationDoesNotEndTheNextCommand(t *testing.T) {
+// A release gives the key to the next waiter, some time after its last try. A
+// command started on a lease that ends soon would get SIGTERM at once.
+func TestGivenLeaseDoesNotEndTheNextCommand(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})
 	s := clitest.OnReal(t, server)
 	dir := t.TempDir()

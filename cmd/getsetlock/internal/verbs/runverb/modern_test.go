@@ -19,6 +19,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -178,7 +179,7 @@ func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tokens.Close()
-	if _, queues := (&keeping{keepable: tokens}).backend().(lock.Queuer); !queues {
+	if _, queues := (&keeping{keepable: tokens.Contract().(keepable)}).backend().(backend.Queuer); !queues {
 		t.Error("waiters are not in the queue")
 	}
 	old, err := legacy.New(s.World.Pool(), legacy.Config{Mode: legacy.Verbatim})
@@ -186,7 +187,7 @@ func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if _, paces := (&keeping{keepable: old}).backend().(lock.Pacer); !paces {
+	if _, paces := (&keeping{keepable: old.Contract().(keepable)}).backend().(backend.Pacer); !paces {
 		t.Error("the old client's pace is lost")
 	}
 }

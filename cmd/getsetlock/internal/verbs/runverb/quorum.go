@@ -88,7 +88,7 @@ func (k *quorumKeeper) acquire(ctx context.Context, key string) (held, error) {
 // many there are.
 func (k *quorumKeeper) votes(ctx context.Context, key string, is func(modern.Info) bool) (n, of int,
 	err error) {
-	info, err := k.backend.Describe(ctx, key)
+	info, err := k.client.Inspect(ctx, key)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -108,14 +108,14 @@ func (k *quorumKeeper) votes(ctx context.Context, key string, is func(modern.Inf
 // inner run does not know.
 func (k *quorumKeeper) holds(ctx context.Context, key, token string) (bool, error) {
 	n, of, err := k.votes(ctx, key, func(i modern.Info) bool {
-		return i.Exists && !i.Reserved && i.Token == token
+		return i.Exists && i.Token == token
 	})
 	return err == nil && n > of/2, err
 }
 
 // look names the holder as the backend does: by the value that a majority has.
 func (k *quorumKeeper) look(ctx context.Context, key string) (sight, error) {
-	info, err := k.backend.Describe(ctx, key)
+	info, err := k.client.Inspect(ctx, key)
 	if err != nil || info.Held == nil {
 		return sight{free: err == nil}, err
 	}

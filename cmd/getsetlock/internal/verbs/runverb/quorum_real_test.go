@@ -55,10 +55,10 @@ func TestRunHoldsALockWhileAServerRestarts(t *testing.T) {
 	}
 
 	// Two servers vote no more: one is away, and one restarted. The second one
-	// votes 4 s after that, and run says so.
+	// votes 8 s after that, and run says so.
 	on[1].Kill()
 	on[0].Restart()
-	got := s.Run(run("--ttl 2s --greatest 2s --wait 1m", "echo ran")...)
+	got := s.Run(run("--ttl 6s --greatest 6s --wait 1m", "echo ran")...)
 	s.Want(got, 0, "ran\n",
 		"waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from ")
 	s.Want(got, 0, "ran\n", "warning: "+on[1].URL()+" is away: ")

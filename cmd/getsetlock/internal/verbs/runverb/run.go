@@ -85,8 +85,11 @@ Modes of --protocol legacy:
 
 An old client that crashed leaves its lock behind. hardened takes it over once
 the server's clock is past its time and the same value was seen for longer than
---greatest; with --behind, as soon as the server's clock is past it by that
-much.
+--greatest; with --dialect and --behind, as soon as the server's clock is past
+it by that much. Without --lease, --greatest and --behind it is never taken
+over: the lease that a library ships with says nothing about this fleet's. If a
+value is seen that contradicts --behind or --greatest, the flag no longer
+counts.
 
 Exit codes: that of the command, 0 to 255, or 128 + n if signal n ended it. If
 getsetlock itself decides, it prints the reason on stderr and exits with
@@ -110,7 +113,6 @@ type runFlags struct {
 	terms      dialect.Terms
 	replicas   int
 	namespace  string
-	also       []string
 	ttl        time.Duration
 	wait       waitFlag
 	waitGiven  bool // --wait was given
@@ -119,6 +121,7 @@ type runFlags struct {
 	grace      time.Duration
 	graceGiven bool // --grace was given
 	noJoin     bool
+	silence    *silence // watches a single attempt; nil: the wait is bounded by itself
 }
 
 // defaultWait is how long run and hold wait for the lock.
@@ -187,11 +190,11 @@ func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
 		"the old clients' shortest lease (default the dialect's)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",
-		"the old clients' longest lease (default --lease); with --quorum the longest TTL of any client on the servers (default 30s, or --ttl or --keep if longer)")
+		"the old clients' longest lease (default --lease; without both it is unknown, and no lock is taken over by its age); with --quorum the longest TTL of any client on the servers (default 30s, or --ttl or --keep if longer)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread", "largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
 		"how far the slowest old client's clock is at most behind the server's (default $"+out.EnvBehind+
-			", else unknown: a takeover then waits for a second look)")
+			", else unknown: a takeover then waits for a second look); needs --dialect")
 	out.ClaimVar(flags, &f.terms.Ahead, "ahead",
 		"how far the fastest old client's clock is at most ahead of the server's (default $"+out.EnvAhead+
 			", else unknown)")
@@ -201,10 +204,7 @@ func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	flags.Var(&f.wait, "wait", "how long to wait for the lock: a duration, 0 to try once, or forever")
 	flags.Var(&f.busy, "busy-exit", "exit with this code instead of 124 if another client held the lock until --wait was over; with -q then print nothing")
 	out.Complete(cmd, "protocol", out.Choices(runProtocols...))
-	flags.StringArrayVar(&f.also, "also", nil, "auto: a longer namespace that the key may belong to after a migration carved it out of --namespace; may be repeated")
-	for _, name := range []string{"namespace", "also"} {
-		out.Complete(cmd, name, cobra.NoFileCompletions)
-	}
+	out.Complete(cmd, "namespace", cobra.NoFileCompletions)
 	out.Complete(cmd, "busy-exit", cobra.NoFileCompletions)
 	out.Complete(cmd, "wait", out.Choices("0", "10s", "forever"))
 }
@@ -305,6 +305,10 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 
 // openKeeper returns what takes the lock in the protocol that the flags name.
 func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
+	if f.wait.config() < 0 {
+		f.silence = new(silence)
+		f.server.Dial = f.silence.dial
+	}
 	switch {
 	case f.target != nil:
 		return openTarget(e, ctx, f, command)

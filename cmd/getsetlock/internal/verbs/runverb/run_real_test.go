@@ -107,7 +107,8 @@ func TestServerSilentFromTheStartIsExitCode122(t *testing.T) {
 	s.Timeout = 0 // the default of users
 	server.Pause()
 	defer server.Continue()
-	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "", "silent")
+	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "",
+		"the server is silent: check the network and its load, or wait longer by --wait")
 }
 
 func TestRunFollowsADialectFile(t *testing.T) {

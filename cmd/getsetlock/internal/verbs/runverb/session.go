@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,7 +31,7 @@ type keeper interface {
 	look(ctx context.Context, key string) (sight, error)
 
 	// await calls wake at the next change of key. The error wraps
-	// lock.ErrNoWake where the server does not report changes.
+	// backend.ErrNoWake where the server does not report changes.
 	await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
 
 	// stored reports whether the server has a key of exactly that name.
@@ -73,10 +74,7 @@ type held interface {
 }
 
 // closeWait is how long run waits at its end for background work, such as
-// undoing an attempt whose reply was lost. An undo is sent when the reply came
-// or the connection was given up for its silence, after 2 s. A shorter
-// closeWait would leave the key taken until its TTL where the server goes on
-// later.
+// undoing an attempt whose connection was lost.
 const closeWait = 2 * time.Second
 
 // process is a running command.
@@ -129,7 +127,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	lease, err := r.wait(ctx)
 	if err != nil {
-		r.keeper.close(closeWait)
+		r.keeper.close(closing(err))
 		return err
 	}
 	r.warn(ctx)
@@ -231,7 +229,9 @@ func (r *runner) notAcquired(err error) error {
 		who = &lock.HeldError{Key: who.Key, Owner: who.Owner, Protocol: who.Protocol, Stamp: who.Stamp}
 	}
 	if who != nil {
-		err = who
+		said := *who
+		said.Why = inFlags(who.Why)
+		err = &said
 	}
 	return r.flags.busy.exit(r.flags.server.Quiet, fmt.Errorf("not acquired %s: %w", within, err))
 }
@@ -267,10 +267,22 @@ func passed(err error) *lock.HeldError {
 
 // secondLook explains a key that waits only for its second look.
 func (r *runner) secondLook(who *lock.HeldError) string {
+	hint := "if NTP keeps all clocks, the server's too, within a second, --behind 1s takes it over at once"
+	switch {
+	case who.Why != "":
+		hint = inFlags(who.Why)
+	case !r.flags.namesDialect() && r.flags.protocol == protocolAuto:
+		hint = strings.Replace(hint, "takes", "with the --dialect of the record takes", 1)
+	case !r.flags.namesDialect():
+		hint = strings.Replace(hint, "--behind", "--dialect jedis --behind", 1)
+	}
 	return fmt.Sprintf("the time that an old client wrote on %q has passed by the server's clock, but the old client's clock may be behind: "+
-		"run takes the lock over if the value is unchanged in %v (if NTP keeps all clocks, the server's too, within a second, --behind 1s takes it over at once)",
-		r.key, who.Left.Round(time.Millisecond))
+		"run takes the lock over if the value is unchanged in %v (%s)",
+		r.key, who.Left.Round(time.Millisecond), hint)
 }
+
+// inFlags names flags in place of the fields in a text.
+func inFlags(text string) string { return out.InFlags(errors.New(text)).Error() }
 
 // keyless is an error without the name of the key, which each layer puts in
 // front. Where a layer says what it could not do to the key, the message says

@@ -17,6 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // fakeKeeper holds what a test says. Time is a bubble's.
@@ -50,7 +51,7 @@ func (k *fakeKeeper) waits() <-chan error                          { return nil 
 func (k *fakeKeeper) look(context.Context, string) (sight, error)  { return sight{}, errNoLook }
 func (k *fakeKeeper) stored(context.Context, string) (bool, error) { return false, errNoLook }
 func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error) {
-	return nil, false, lock.ErrNoWake
+	return nil, false, backend.ErrNoWake
 }
 func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // forRedis are the flags that mean nothing in another store.
-var forRedis = append([]string{"protocol", "replicas", "namespace", "also"}, forLegacy...)
+var forRedis = append([]string{"protocol", "replicas", "namespace"}, forLegacy...)
 
 // checkTarget is check for a store other than Redis.
 func (f *runFlags) checkTarget(cmd *cobra.Command) error {
@@ -70,7 +71,11 @@ func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) 
 
 // targetTTL is the TTL that is asked for.
 func (f *runFlags) targetTTL(conn backing.Conn) time.Duration {
-	return cmp.Or(conn.Backend().Tune(lock.Config{TTL: f.ttl}).TTL, defaultTTL)
+	asked := backend.Settings{TTL: f.ttl}
+	if a, ok := conn.Backend().Contract().(backend.Advisor); ok {
+		asked = a.Advise(asked)
+	}
+	return cmp.Or(asked.TTL, defaultTTL)
 }
 
 // reach connects to the store and asks for the longest TTL that it grants.

@@ -101,7 +101,7 @@ func TestInnerRunElsewhereSaysWhereItAcquires(t *testing.T) {
 
 func TestFlagsOfRedisAreRefusedForAStore(t *testing.T) {
 	s, _ := onMemory(t)
-	for _, flags := range []string{"--protocol modern", "--replicas 1", "--namespace n", "--also n",
+	for _, flags := range []string{"--protocol modern", "--replicas 1", "--namespace n",
 		"--dialect jedis",
 		"--dialect-file f", "--mode verbatim", "--lease 5s", "--greatest 5s", "--spread 0s", "--behind 1s",
 		"--ahead 1s",

@@ -92,6 +92,8 @@ type looks struct {
 	mu    sync.Mutex
 	value string    // bytes that the last look saw
 	since time.Time // first look that saw them
+	at    time.Time // the server's clock at the last look
+	seen  dialect.Seen
 }
 
 // sight judges a look. An old client's time that is past frees the key by the
@@ -101,10 +103,23 @@ func (l *looks) sight(key string, o legacy.Observation, terms dialect.Terms) sig
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	changed := time.Time{} // the value was written later, by the server's clock
 	if o.Value != l.value || l.since.IsZero() {
-		l.value, l.since = o.Value, now
+		l.value, l.since, changed = o.Value, now, l.at
 	}
-	return sight{heldOf(key, o), isFree(o, terms, now.Sub(l.since))}
+	if at := o.ServerNow(); !at.Before(l.at) {
+		l.at = at
+		if o.OfOldClient() {
+			l.seen.Add(o.Dialect, terms, o.Stamp, changed, at)
+		}
+	}
+	o.Seen.Behind = max(o.Seen.Behind, l.seen.Behind)
+	o.Seen.Greatest = max(o.Seen.Greatest, l.seen.Greatest)
+	who := heldOf(key, o)
+	if who != nil && !who.Stamp.IsZero() && o.OfOldClient() {
+		who.Why = inFlags(o.Doubt(terms))
+	}
+	return sight{who, isFree(o, terms.Against(o.Seen), now.Sub(l.since))}
 }
 
 // heldOf describes the holder of a lock by the name that ls shows, from a look
@@ -154,7 +169,8 @@ func isFree(o legacy.Observation, terms dialect.Terms, same time.Duration) bool 
 		return false
 	}
 	_, known := dialect.Claimed(terms.Behind)
-	return known || max(same, o.Looked) > terms.LookAge(o.Dialect)
+	age, aged := terms.LookAge(o.Dialect)
+	return known || aged && max(same, o.Looked) > age
 }
 
 func isTombstone(o legacy.Observation) bool {

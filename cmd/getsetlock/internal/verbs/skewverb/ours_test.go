@@ -109,6 +109,22 @@ func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 	}
 }
 
+// Without --lease the answer is for the dialect's own, and says that a
+// getsetlock client does not take that for the fleet's greatest.
+func TestSkewSaysThatNobodyStatedALease(t *testing.T) {
+	for args, stated := range map[string]bool{
+		"--protocol hardened": false, "--protocol dual --lease 60s": true,
+		"--protocol hardened --behind 1s": true, // nobody asks for a second look
+	} {
+		got := skewed(t, append([]string{"--job", "20s"}, strings.Fields(args)...)...)
+		says := strings.Contains(got.Out, "Until somebody states that") &&
+			strings.Contains(got.Out, "later, if a lease is stated")
+		if got.Code != 0 || says == stated {
+			t.Errorf("%s: %d\n%s%s", args, got.Code, got.Out, got.Errors)
+		}
+	}
+}
+
 // "0s" is a claim, and an absent flag is not: getsetlock clients then use their
 // defaults.
 func TestSkewTellsZeroFromAnAbsentFlag(t *testing.T) {

@@ -63,7 +63,8 @@ Protocols:
   modern    getsetlock clients alone, with tokens; --lease is their lease
 In hardened and dual, a getsetlock client takes an old client's lock over as
 soon as the server's clock is past the stamp by --behind. Without --behind it
-takes a second look first, one lease after the first.
+takes a second look first, one lease after the first. A client that was told
+neither --behind nor a lease takes none over.
 
 --quorum asks about another lock: one that is held while a majority of several
 servers, its members, agree. Two clients can hold it if enough votes end early:

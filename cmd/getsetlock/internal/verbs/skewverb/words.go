@@ -177,7 +177,7 @@ func (a *skewAnswer) besideServer() []string {
 		return nil
 	}
 	b := a.verdict.Beside
-	text := fmt.Sprintf("The server's clock: it is unknown how far the old clients' clocks are off it. So a getsetlock client takes an old client's lock over only after it saw the same value twice, more than %s apart. Then no working old client loses its lock to it, however wrong the server's clock is. With --behind it need not wait for that.", out.Short(b.LookAge))
+	text := fmt.Sprintf("The server's clock: it is unknown how far the old clients' clocks are off it. So a getsetlock client takes an old client's lock over only after it saw the same value twice, more than %s apart. Then no working old client loses its lock to it, however wrong the server's clock is. With --behind it need not wait for that.%s", out.Short(b.LookAge), a.unstated())
 	if b.LookAge == 0 {
 		text = fmt.Sprintf("The server's clock: a getsetlock client takes an old client's lock over when the server's clock is more than %s past its stamp.", out.Short(b.Margin))
 		if limit := b.GreatestBehind.Bound; limit >= 0 {
@@ -189,6 +189,15 @@ func (a *skewAnswer) besideServer() []string {
 		says = append(says, fmt.Sprintf("The stamp of a getsetlock client lies %s beyond the end of its lease: only an old client whose clock is further than that ahead of the server's takes the lock while the lease runs.", out.Short(b.StampAhead)))
 	}
 	return says
+}
+
+// unstated says what a getsetlock client needs for a second look where the
+// question names no lease, and so is answered for the dialect's own.
+func (a *skewAnswer) unstated() string {
+	if a.lease > 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The time between the looks is by a lease of %s, the dialect's own. That is not known to be the fleet's greatest. Until somebody states that (--lease or --greatest of getsetlock run, or the record of a migration), a getsetlock client takes no old client's lock over by a second look.", out.Short(a.law.Lease))
 }
 
 // percent returns a share with enough digits to differ from none and from all.
@@ -280,7 +289,11 @@ func (a *skewAnswer) rowsOfServer() [][]string {
 		{"fastest clock ahead of the server's", known(a.ahead)},
 	}
 	if b.LookAge > 0 {
-		rows = append(rows, []string{"takeover after a second look", out.Short(b.LookAge) + " later"})
+		later := out.Short(b.LookAge) + " later"
+		if a.lease == 0 {
+			later += ", if a lease is stated"
+		}
+		rows = append(rows, []string{"takeover after a second look", later})
 	} else {
 		rows = append(rows, []string{"takeover past a stamp by", out.Short(b.Margin)})
 	}

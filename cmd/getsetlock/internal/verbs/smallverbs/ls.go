@@ -270,7 +270,7 @@ func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
 // source is a server whose locks are read.
 type source struct {
 	mux     *wire.Mux
-	backend legacy.Backend
+	backend *legacy.Backend
 }
 
 func newSource(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) (*source, error) {
@@ -417,7 +417,7 @@ func orDash(s *string) string {
 // lister reads a server's keys.
 type lister struct {
 	mux      *wire.Mux
-	backend  legacy.Backend
+	backend  *legacy.Backend
 	all      bool // no pattern: only strings can be locks that are shown
 	likely   bool // show only what looks like a lock
 	progress *out.Progress

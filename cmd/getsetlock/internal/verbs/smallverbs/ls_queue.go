@@ -61,8 +61,7 @@ func (l *lister) addQueues(ctx context.Context, lines []lockLine) error {
 	return nil
 }
 
-// ours reports whether a getsetlock client holds the lock, or waits for it with
-// the key reserved.
+// ours reports whether a getsetlock client holds the lock.
 func (l lockLine) ours() bool { return l.token || l.marked || l.mark && l.State == StateHeld }
 
 // places counts the waiters of a queue: those that have come lately, and those

@@ -114,10 +114,7 @@ func isBookkeeping(o legacy.Observation) bool {
 // readToken fills in what the value of a token lock says. It names no dialect:
 // other programs write such values too, without a note.
 func (l *lockLine) readToken(o legacy.Observation, token, note string) {
-	l.State, l.Protocol, l.token = StateHeld, new(out.ProtocolModern), true
-	if note != out.ReservedNote { // else the key is reserved, and nobody holds it yet
-		l.Owner = &token
-	}
+	l.State, l.Protocol, l.token, l.Owner = StateHeld, new(out.ProtocolModern), true, &token
 	if note != "" {
 		l.Note = new(out.Escaped(note))
 	}

@@ -344,20 +344,3 @@ func TestLsShowsALocksEndAndNotItsStamp(t *testing.T) {
 	s.Want(s.Run("unlock", "ours"), 1, "",
 		"until "+redistest.Start.Add(30*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
-
-// Nobody holds a reserved key. The token on it is a waiter's, which may hold
-// the key before the user has typed the token.
-func TestReservedKeyIsNotUnlockedByItsToken(t *testing.T) {
-	s := clitest.NewStage(t)
-	value := clitest.Token + " reserved"
-	if err := s.World.Mini.Set("k", value); err != nil {
-		t.Fatal(err)
-	}
-	s.World.Mini.SetTTL("k", time.Second)
-	r := s.Run("ls", "--json")
-	if !strings.Contains(r.Out, `"owner":null`) && !strings.Contains(r.Out, `"owner": null`) {
-		t.Errorf("an owner is shown: %s", r.Out)
-	}
-	s.Want(s.Run("unlock", "k", "--value", clitest.Token), 1, "", "it holds")
-	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
-}

@@ -178,10 +178,7 @@ func (u *unlocking) force(ctx context.Context, key, value string) (legacy.Delete
 	if err != nil {
 		return legacy.Deleted{}, err
 	}
-	token, note, ours := out.TokenLock(o)
-	if note == out.ReservedNote {
-		token = o.Value // the whole value, since the waiter may hold the key by the time of the delete
-	}
+	token, _, ours := out.TokenLock(o)
 	if !ours || value != token && value != o.Value {
 		return u.backend.CompareAndDelete(ctx, key, value)
 	}

@@ -31,13 +31,14 @@ public final class DualLock implements AutoCloseable {
     /** What is known of the old clients, in milliseconds. The defaults are for jedis-lock's lease of 60 s. */
     public static final class Terms {
         public long leaseMillis = 60_000;    // E: smallest lease of the old clients
-        public long greatestMillis = 60_000; // greatest lease of the old clients
+        public long greatestMillis;          // greatest lease of the old clients; 0: as the fleet's record claims it
         public long spreadMillis = 1_000;    // S: how far their clocks are apart at most
         public long gapMillis = 1_000;       // g: longest time from a clock reading to the GETSET, pauses included
         /**
          * B: how far the slowest old client's clock is behind the server's at most, for every server that may be promoted.
-         * null is unknown: then a lock that a crashed old client left is taken over only after this service has seen its bytes
-         * for longer than greatestMillis.
+         * null is unknown, and so is less than a watcher saw (migrate status --watch): then a lock that a crashed old client
+         * left is taken over only after this service has seen its bytes for longer than the greatest lease, or never where nobody
+         * stated that either.
          */
         public Long behindMillis;
         public long ttlMillis = 30_000;      // lease of this service
@@ -45,7 +46,7 @@ public final class DualLock implements AutoCloseable {
         /**
          * How long a release in phase dual leaves the key free for old clients, which poll: five quarters of their poll and
          * 20 ms. It does so once this service has held the key for a second (or seven times this time, if that is longer), and
-         * at each release within greatestMillis after it saw an old client. 0: never.
+         * at each release within an old client's greatest lease after it saw an old client. 0: never.
          */
         public long politeMillis = 145;
 
@@ -61,6 +62,11 @@ public final class DualLock implements AutoCloseable {
                 throw new IllegalArgumentException("ttlMillis " + ttlMillis + " must be longer than " + need
                         + ": settle, margin and one renewal");
             }
+        }
+
+        /** The longest lease of the old clients that is known of. */
+        private long longestMillis() {
+            return Math.max(greatestMillis, leaseMillis);
         }
 
         private long settleMillis() {
@@ -87,6 +93,7 @@ public final class DualLock implements AutoCloseable {
     private final ScheduledThreadPoolExecutor ends; // ends trust in leases; never waits for the server or a callback
     private final ExecutorService tellings = Executors.newCachedThreadPool(daemons("lock-lost")); // one thread for each callback
     private final Map<String, Turns> turns = new ConcurrentHashMap<>(); // turns of old clients, by key
+    private volatile boolean placed; // the member's field was found through the pool
     private final Map<String, Look> looks = new ConcurrentHashMap<>(); // first looks at past stamps, by key
 
     // Guarded by this: bounds of the server's clock less this JVM's nanoTime, in microseconds, and the end of a time without
@@ -199,7 +206,7 @@ public final class DualLock implements AutoCloseable {
         Turns t = turns(key);
         synchronized (t) {
             long now = System.nanoTime();
-            boolean met = t.met && now - t.seen <= TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis);
+            boolean met = t.met && now - t.seen <= TimeUnit.MILLISECONDS.toNanos(terms.longestMillis());
             return terms.politeMillis > 0 && (met || t.held + now - t.since >= span());
         }
     }
@@ -239,7 +246,9 @@ public final class DualLock implements AutoCloseable {
      * it waits for the end of that and tries once more. After a takeover it waits for the settle and looks again (rule 5).
      */
     public Lease tryAcquire(String key) throws InterruptedException {
-        Lease lease = new Lease(key, member.begin(key, terms.ttlMillis));
+        place();
+        long[] life = new long[1];
+        Lease lease = new Lease(key, member.begin(key, terms.ttlMillis, life));
         try {
             Object reply = lease.take("");
             long left = refused(reply) ? left(look(reply)) : -1;
@@ -263,7 +272,7 @@ public final class DualLock implements AutoCloseable {
                 TimeUnit.MILLISECONDS.sleep(terms.settleMillis());
                 stands = lease.check();
             }
-            if (!stands || !lease.inTime()) {
+            if (!stands || !member.counts(life[0]) || !lease.inTime()) {
                 lease.undo();
                 return null;
             }
@@ -273,6 +282,20 @@ public final class DualLock implements AutoCloseable {
             lease.undo(); // the attempt may have won, or may still win
             throw unknown;
         }
+    }
+
+    /** Finds the member's field once, before the first lease. It is written again where the server was restarted meanwhile. */
+    private void place() {
+        if (placed) {
+            return;
+        }
+        try {
+            member.foundBy(pool);
+        } catch (IllegalStateException missing) {
+            member.refresh();
+            member.foundBy(pool);
+        }
+        placed = true;
     }
 
     /**
@@ -298,9 +321,10 @@ public final class DualLock implements AutoCloseable {
         return plausible && past && (behind != null || stoodLong(key, value, sent)) ? value : null;
     }
 
-    /** behindMillis and what the server's clock gained since, in milliseconds; null while unknown. */
+    /** behindMillis and what the server's clock gained since, in milliseconds; null while unknown, or less than was seen. */
     private synchronized Long behind() {
-        return terms.behindMillis == null ? null : terms.behindMillis + gainedMillis;
+        boolean claimed = terms.behindMillis != null && terms.behindMillis + gainedMillis >= member.sawBehind();
+        return claimed ? terms.behindMillis + gainedMillis : null;
     }
 
     /** A look at a past stamp. The stamp was there before the reply came. */
@@ -320,7 +344,8 @@ public final class DualLock implements AutoCloseable {
     private boolean stoodLong(String key, String value, long sent) {
         Look first = looks.get(key);
         if (first != null && first.value.equals(value)) {
-            return sent - first.nanos > TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 2);
+            long greatest = terms.greatestMillis > 0 ? terms.greatestMillis : member.greatest();
+            return greatest > 0 && sent - first.nanos > TimeUnit.MILLISECONDS.toNanos(greatest + 2);
         }
         if (looks.size() >= MOST_LOOKS) {
             looks.clear(); // each forgotten key costs one lease
@@ -335,7 +360,7 @@ public final class DualLock implements AutoCloseable {
         long high = serverMicros - sentNanos / 1000;
         long drift = 10_000;
         if (low > highest + drift || high < lowest - drift) {
-            suspendedTill = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.greatestMillis + 1);
+            suspendedTill = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(terms.longestMillis() + 1);
             gainedMillis += Math.max(0, high - lowest) / 1000; // a step back subtracts nothing, since it may be one of many
         }
         lowest = low;
@@ -345,9 +370,10 @@ public final class DualLock implements AutoCloseable {
 
     /** Runs the scripts of phases dual, sealed and clean on a key that nobody else uses, and leaves nothing there. */
     private void probe() {
+        member.foundBy(pool);
         String key = member.probeKey();
         for (DualMember.Phase p : Arrays.asList(DualMember.Phase.DUAL, DualMember.Phase.SEALED, DualMember.Phase.SEALED, DualMember.Phase.CLEAN)) {
-            Lease lease = new Lease(key, new DualMember.Begun(p, 0));
+            Lease lease = new Lease(key, p);
             if (refused(lease.take("")) || !lease.check() || !lease.extend() || !done(lease.giveBack())) {
                 throw new IllegalStateException("phase " + p.word() + ": the probe key " + key + " is in use");
             }
@@ -382,7 +408,6 @@ public final class DualLock implements AutoCloseable {
     /** A held lock. */
     public final class Lease implements AutoCloseable {
         private final String key;
-        private final DualMember.Begun begun;
         private final DualMember.Phase phase;
         private final String token = DualMember.random(16); // never used again
         private final String guard;
@@ -399,10 +424,9 @@ public final class DualLock implements AutoCloseable {
         private ScheduledFuture<?> renewal;
         private ScheduledFuture<?> end;
 
-        private Lease(String key, DualMember.Begun begun) {
+        private Lease(String key, DualMember.Phase phase) {
             this.key = key;
-            this.begun = begun;
-            this.phase = begun.phase;
+            this.phase = phase;
             long n = 0;
             while (n < LEAST_GUARD || n == Long.MAX_VALUE) {
                 n = RANDOM.nextLong() & Long.MAX_VALUE;
@@ -566,7 +590,7 @@ public final class DualLock implements AutoCloseable {
                 }
                 counted = false;
             }
-            member.end(begun);
+            member.end(phase);
         }
 
         private void tell() {

@@ -2,11 +2,9 @@ package getsetlock.dual;
 
 import java.io.UnsupportedEncodingException;
 import java.net.InetAddress;
-import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
@@ -14,8 +12,6 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadLocalRandom;
@@ -51,13 +47,13 @@ public final class DualMember implements AutoCloseable {
 
     private static final String VERSION = "gsl/3";
     private static final String[] RECORD = {
-        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "behind", "ahead", "server",
-        "roster", "run", "every", "ttl", "lost", "evidence", "except", "from"
+        "epoch", "phase", "pending", "since", "dialect", "lease", "greatest", "spread", "gap", "job", "idle",
+        "behind", "ahead", "sawbehind", "sawahead", "roster", "run", "every", "ttl", "lost", "evidence"
     };
-    private static final int RECORD_EVERY = 15; // greatest time between heartbeats of any member, and below the greatest TTL
-    private static final int RECORD_TTL = 16;
-    private static final int RECORD_EXCEPT = 19; // namespaces that were carved out of this one
-    private static final int RECORD_FROM = 20;   // epoch and namespace out of which this one was carved
+    private static final int RECORD_GREATEST = 6;   // greatest lease of the old clients
+    private static final int RECORD_SAW_BEHIND = 13; // how far some old client's clock was seen behind the server's
+    private static final int RECORD_EVERY = 17; // greatest time between heartbeats of any member, and below the greatest TTL
+    private static final int RECORD_TTL = 18;
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final String HOST = host();
 
@@ -74,14 +70,13 @@ public final class DualMember implements AutoCloseable {
     private final String namespace;
     private final String name;
     private final String dialect;
-    private final List<String> also;
     private final boolean fixed; // the service set the time between heartbeats
     private final String id;
     private final ScheduledExecutorService beats;
     private final Object round = new Object(); // one refresh at a time
 
     // Guarded by round.
-    private String said;      // what this round has said: epoch, phase, probe
+    private String said;      // what this round has said: epoch, phase, probe, behind
     private long nextEvery;   // milliseconds to the heartbeat after the next, which the next one will promise
     private long paidNanos;   // nanoTime up to which the sum that members share has this member's time
     private long summedNanos; // nanoTime of the reading of that sum that growth is measured from
@@ -91,20 +86,21 @@ public final class DualMember implements AutoCloseable {
     // Guarded by this.
     private long every; // milliseconds to the next heartbeat, as the last one promised
     private final Map<Phase, Integer> leases = new EnumMap<>(Phase.class);
-    private final TreeMap<Long, Integer> taken = new TreeMap<>(); // number of leases by the epoch of their record
     private Phase phase = Phase.NONE;
     private long epoch;
-    private String except = ""; // carved namespaces, as in the record that the phase is from
-    private String given;       // why no lock is taken by the phase: the namespace was given back; null where it is not so
     private long longestTtl;
     private long told;        // longest lease that the server knows of, in milliseconds
     private boolean ended;    // goodbye was called
     private long heardNanos;  // nanoTime of the beginning of the last round in which the server answered everything
     private long freshNanos;
+    private long lives;       // rounds after a silence in which this service may have been forgotten
+    private boolean lapsed;   // it was silent for so long, and has followed no record since
     private String probe = "";
     private long probed = -1;
     private String why;
     private Runnable probing;
+    private volatile long greatest;  // claimed in that record, in ms; 0: unknown
+    private volatile long sawBehind; // by the record that the phase is from, in ms
     private Supplier<Long> behind = () -> null; // bound that the lock acts by, in ms; null: unknown
 
     /** Joins with the dialect of jedis-lock 1.0.0. */
@@ -124,26 +120,10 @@ public final class DualMember implements AutoCloseable {
      *                    member, up to a minute
      */
     public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis) {
-        this(pool, namespace, name, dialect, everyMillis, Collections.<String>emptyList());
-    }
-
-    /**
-     * Joins as above.
-     *
-     * @param also longer namespaces that may be carved out of this one. This member refuses their keys from then on. The
-     *             service takes them by another member for each such namespace, and a {@link DualLock} with that member
-     */
-    public DualMember(JedisPool pool, String namespace, String name, String dialect, long everyMillis, List<String> also) {
         this.pool = pool;
         this.namespace = namespace;
         this.name = name;
         this.dialect = dialect;
-        this.also = new ArrayList<>(new TreeSet<>(also));
-        for (String longer : this.also) {
-            if (longer.equals(namespace) || !longer.startsWith(namespace)) {
-                throw new IllegalArgumentException("the namespace " + longer + " does not continue " + namespace);
-            }
-        }
         this.fixed = everyMillis > 0;
         this.every = fixed ? everyMillis : LEAST_EVERY;
         this.nextEvery = every;
@@ -179,10 +159,10 @@ public final class DualMember implements AutoCloseable {
 
     /**
      * The phase for an attempt, which counts as a lease until {@link #end}. It tells the server before the first lease and
-     * before a longer one. It refuses after goodbye, and while three or more heartbeats in a row are unanswered, since a gate
+     * before a longer one. life is set to what {@link #counts} asks for after the attempt. It refuses after goodbye, and while three or more heartbeats in a row are unanswered, since a gate
      * may then take this service for dead.
      */
-    Begun begin(String key, long ttlMillis) {
+    Phase begin(String key, long ttlMillis, long[] life) {
         if (!key.startsWith(namespace)) {
             throw new IllegalArgumentException("the namespace " + namespace + " does not own the key " + key);
         }
@@ -192,14 +172,12 @@ public final class DualMember implements AutoCloseable {
             if (ended) {
                 throw new IllegalStateException("member " + id + " has said goodbye; join again to take locks");
             }
-            if (phase == Phase.NONE || given != null) {
-                throw new IllegalStateException("no phase, no lock: " + (given == null ? why : given));
+            if (phase == Phase.NONE) {
+                throw new IllegalStateException("no phase, no lock: " + why);
             }
-            for (String longer : namespaces(except)) {
-                if (key.startsWith(longer)) {
-                    throw new IllegalArgumentException("the key " + key + " lies in the namespace " + longer
-                            + ", which was carved out of " + namespace + ": take it by a member of that one");
-                }
+            if (lapsed) {
+                throw new IllegalStateException("the server answered no heartbeat for so long that the operator may have forgotten member "
+                        + id + ": no lock is taken before it has read a record " + recordKey(), late);
             }
             if (phase == Phase.OBSERVE) {
                 throw new IllegalStateException("the fleet is in phase observe, in which this service must still take its"
@@ -208,20 +186,9 @@ public final class DualMember implements AutoCloseable {
             if (silentMillis() > BEATS_MISSED * every || ttlMillis > told) {
                 throw new IllegalStateException("the server answered no heartbeat for " + silentMillis() + " ms: no lock is taken", late);
             }
+            life[0] = lives;
             leases.merge(phase, 1, Integer::sum);
-            taken.merge(epoch, 1, Integer::sum);
-            return new Begun(phase, epoch);
-        }
-    }
-
-    /** The phase and epoch that an attempt is made and counted by. */
-    static final class Begun {
-        final Phase phase;
-        final long epoch;
-
-        Begun(Phase phase, long epoch) {
-            this.phase = phase;
-            this.epoch = epoch;
+            return phase;
         }
     }
 
@@ -260,6 +227,41 @@ public final class DualMember implements AutoCloseable {
         }
     }
 
+    /** Whether an attempt may keep what it took: no silence since it began was so long that this service may be forgotten. */
+    boolean counts(long life) {
+        boolean heard = renews();
+        synchronized (this) {
+            return heard && lives == life;
+        }
+    }
+
+    /** The greatest lease of the old clients as the record claims it, in milliseconds; 0 if it does not. */
+    long greatest() {
+        return greatest;
+    }
+
+    /** How far some old client's clock was seen behind the server's, in milliseconds; 0 if nothing was seen. */
+    long sawBehind() {
+        return sawBehind;
+    }
+
+    /** Refuses a pool that does not find this member: it leads to another server or database, where no gate sees a lock. */
+    void foundBy(JedisPool other) {
+        try (Jedis there = other.getResource()) {
+            if (there.hget(rosterKey(), id) != null) {
+                return;
+            }
+            try (Jedis here = pool.getResource()) {
+                throw new IllegalStateException("member " + id + " is registered on " + place(here) + ", and the lock is taken on "
+                        + place(there) + ", where " + rosterKey() + " does not have it: open both on one server and in one database");
+            }
+        }
+    }
+
+    private static String place(Jedis jedis) {
+        return jedis.getClient().getHost() + ":" + jedis.getClient().getPort() + " (database " + jedis.getDB() + ")";
+    }
+
     private static long renewals(long every) {
         return Math.max(BEATS_MISSED * every, LEAST_RENEWALS);
     }
@@ -275,9 +277,8 @@ public final class DualMember implements AutoCloseable {
     }
 
     /** Notes that certainly nothing is held any more under that attempt. */
-    synchronized void end(Begun under) {
-        leases.computeIfPresent(under.phase, (p, n) -> n > 1 ? n - 1 : null);
-        taken.computeIfPresent(under.epoch, (e, n) -> n > 1 ? n - 1 : null);
+    synchronized void end(Phase under) {
+        leases.computeIfPresent(under, (p, n) -> n > 1 ? n - 1 : null);
         notifyAll();
     }
 
@@ -297,7 +298,7 @@ public final class DualMember implements AutoCloseable {
     }
 
     private synchronized boolean overdue() {
-        return phase == Phase.NONE || given != null || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * every);
+        return phase == Phase.NONE || lapsed || System.nanoTime() - freshNanos > TimeUnit.MILLISECONDS.toNanos(3 * every);
     }
 
     private synchronized long every() {
@@ -334,11 +335,15 @@ public final class DualMember implements AutoCloseable {
             long asked = System.nanoTime();
             boolean enters;
             synchronized (this) {
+                if (silentMillis() > renewals(every)) {
+                    lives++;
+                    lapsed = phase != Phase.NONE;
+                }
                 enters = overdue();
             }
             long lived = enters ? enter(asked) : read(asked);
             tryProbe();
-            if (!saying(epoch(), phase().word()).equals(said)) {
+            if (!saying(epoch(), says().word()).equals(said)) {
                 publish(false);
             }
             synchronized (this) {
@@ -402,7 +407,7 @@ public final class DualMember implements AutoCloseable {
         if (found == null && text != null && text.contains(" target=")) {
             apart();
         }
-        take(found, found == null ? Listing.LISTED : listing(found), asked);
+        take(found, asked);
         synchronized (this) {
             told = ttl;
         }
@@ -441,61 +446,10 @@ public final class DualMember implements AutoCloseable {
         sum = lived;
     }
 
-    /** Why a record has no effect: the record of the shorter namespace does not list it. why is null where it does. */
-    private static final class Listing {
-        static final Listing LISTED = new Listing(null, false);
-
-        final String why;
-        final boolean passing; // it may be a loss, after which a member that has a phase goes on
-
-        Listing(String why, boolean passing) {
-            this.why = why;
-            this.passing = passing;
-        }
-    }
-
-    /** Looks whether the shorter namespaces list the record's namespace. */
-    private Listing listing(String[] found) {
-        String longer = namespace;
-        while (!found[RECORD_FROM].equals("-")) {
-            int slash = found[RECORD_FROM].indexOf('/');
-            long since = Long.parseLong(found[RECORD_FROM].substring(0, slash));
-            String shorter = plain(found[RECORD_FROM].substring(slash + 1));
-            found = parse(get(recordKey(shorter)));
-            String why = "the namespace " + longer + " was carved out of " + shorter + ", whose record does not list it";
-            if (found == null || Long.parseLong(found[0]) < since) {
-                return new Listing(why, true);
-            }
-            if (!namespaces(found[RECORD_EXCEPT]).contains(longer)) {
-                return new Listing(why, false);
-            }
-            longer = shorter;
-        }
-        return Listing.LISTED;
-    }
-
-    /** The namespaces of a list in the record. */
-    private static List<String> namespaces(String list) {
-        List<String> all = new ArrayList<>();
-        for (String word : list.split(",")) {
-            if (!word.isEmpty()) {
-                all.add(plain(word));
-            }
-        }
-        return all;
-    }
-
     /** Follows a record. A missing or an older one changes nothing: a member that has a phase keeps it. */
-    private synchronized void take(String[] found, Listing listing, long asked) {
+    private synchronized void take(String[] found, long asked) {
         freshNanos = asked;
-        if (!listing.passing) {
-            given = listing.why;
-        }
         if (found == null) {
-            return;
-        }
-        if (listing.why != null) {
-            why = listing.why;
             return;
         }
         if (phase == Phase.NONE && !found[4].equals(dialect)) {
@@ -505,7 +459,11 @@ public final class DualMember implements AutoCloseable {
         if (Long.parseLong(found[0]) >= epoch) {
             epoch = Long.parseLong(found[0]);
             phase = Phase.valueOf(found[1].toUpperCase(Locale.ROOT));
-            except = found[RECORD_EXCEPT];
+            lapsed = false;
+            String lease = found[RECORD_GREATEST];
+            greatest = lease.endsWith("c") ? Long.parseLong(lease.substring(0, lease.length() - 1)) : 0;
+            String saw = found[RECORD_SAW_BEHIND];
+            sawBehind = saw.equals("-") ? 0 : Long.parseLong(saw);
         }
     }
 
@@ -536,14 +494,11 @@ public final class DualMember implements AutoCloseable {
     private String head(long epoch, String phase) {
         StringBuilder held = new StringBuilder();
         leases.forEach((p, n) -> held.append(held.length() == 0 ? "" : ",").append(p.word()).append(':').append(n));
-        StringBuilder beside = new StringBuilder();
-        also.forEach(longer -> beside.append(beside.length() == 0 ? "" : ",").append(word(longer)).append(":0"));
         return VERSION + " id=" + id + " name=" + word(name) + " host=" + word(HOST) + " dialect=" + word(dialect) + " epoch=" + epoch + " phase=" + phase
                 + " every=" + nextEvery + " renews=" + renewals(nextEvery) + " ttl=" + longestTtl
-                + " leases=" + (held.length() == 0 ? "-" : held)
+                + " first=" + longestTtl + " leases=" + (held.length() == 0 ? "-" : held)
                 + " behind=" + (behind.get() == null ? "-" : behind.get()) + " ahead=-" // a guard needs no bound ahead
-                + " probe=" + word(probe) + " also=" + beside + " oldest=" + (taken.isEmpty() ? 0 : taken.firstKey()) + " except=" + except
-                + " since=" + since + " leaving=- seen=";
+                + " probe=" + word(probe) + " sight= since=" + since + " leaving=- seen=";
     }
 
     /**
@@ -570,17 +525,22 @@ public final class DualMember implements AutoCloseable {
     private synchronized String promise(long[] ttl) {
         every = Math.min(every, nextEvery);
         ttl[0] = longestTtl;
-        return head(epoch, phase.word());
+        return head(epoch, says().word());
     }
 
     private synchronized void promised() {
         every = nextEvery;
-        said = saying(epoch, phase.word());
+        said = saying(epoch, says().word());
+    }
+
+    /** The phase that the field says. Nobody may take that of a member that was silent for so long for the fleet's. */
+    private synchronized Phase says() {
+        return lapsed ? Phase.NONE : phase;
     }
 
     /** What is said again as soon as it changed. All else waits for the next heartbeat. */
     private synchronized String saying(long epoch, String phase) {
-        return epoch + " " + phase + " " + probe;
+        return epoch + " " + phase + " " + probe + " " + behind.get();
     }
 
     /** The values of a record's text. It is strict, so that it never misreads a text of another version. */
@@ -595,7 +555,7 @@ public final class DualMember implements AutoCloseable {
             good = words[i + 1].startsWith(RECORD[i] + "=");
             values[i] = good ? words[i + 1].substring(RECORD[i].length() + 1) : null;
         }
-        if (!good || !values[1].matches("observe|dual|sealed|modern|clean") || !values[RECORD_FROM].matches("-|[1-9][0-9]*/.*")) {
+        if (!good || !values[1].matches("observe|dual|sealed|modern|clean")) {
             synchronized (this) {
                 why = "the record " + recordKey() + " has a form that this class does not know; it may be of another version";
             }
@@ -639,19 +599,11 @@ public final class DualMember implements AutoCloseable {
 
     /** The namespace, as the names of the registry's keys contain it. */
     private String inName() {
-        return inName(namespace);
-    }
-
-    private static String inName(String namespace) {
         return namespace.replace("%", "%25").replace(":", "%3A").replace("{", "%7B").replace("}", "%7D");
     }
 
     private String recordKey() {
-        return recordKey(namespace);
-    }
-
-    private static String recordKey(String namespace) {
-        return "gsl:phase:" + inName(namespace);
+        return "gsl:phase:" + inName();
     }
 
     private String rosterKey() {
@@ -692,15 +644,6 @@ public final class DualMember implements AutoCloseable {
     private static String word(String text) {
         try {
             return URLEncoder.encode(text, "UTF-8").replace("*", "%2A").replace("%7E", "~");
-        } catch (UnsupportedEncodingException never) {
-            throw new AssertionError(never);
-        }
-    }
-
-    /** The text that {@link #word} made a word of. */
-    private static String plain(String word) {
-        try {
-            return URLDecoder.decode(word, "UTF-8");
         } catch (UnsupportedEncodingException never) {
             throw new AssertionError(never);
         }

@@ -1,0 +1,122 @@
+package runverb
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// answerWithin is how long run --wait 0s waits for an answer of the server, and
+// as long as two round trips more. A longer --wait bounds the wait itself.
+const answerWithin = 150 * time.Millisecond
+
+var errSilent error = silentError{}
+
+type silentError struct{}
+
+func (silentError) Error() string {
+	return "the server is silent: check the network and its load, or wait longer by --wait"
+}
+
+// Passing is true, as of every silence.
+func (silentError) Passing() bool { return true }
+
+// silence ends a single attempt at a server that takes requests and answers
+// none. It sees only the bytes, so an attempt that waits for an old client's
+// gap is not cut off.
+type silence struct {
+	mu  sync.Mutex
+	end context.CancelCauseFunc // ends the attempt; nil: there is none
+}
+
+// during returns the context of an attempt, and a func that ends its watch.
+func (s *silence) during(ctx context.Context) (context.Context, func()) {
+	if s == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.set(cancel)
+	return ctx, func() {
+		s.set(nil)
+		cancel(nil)
+	}
+}
+
+func (s *silence) set(end context.CancelCauseFunc) {
+	s.mu.Lock()
+	s.end = end
+	s.mu.Unlock()
+}
+
+func (s *silence) fell() {
+	s.mu.Lock()
+	end := s.end
+	s.mu.Unlock()
+	if end != nil {
+		end(errSilent)
+	}
+}
+
+// dial connects as redisconn does, and watches the connection.
+func (s *silence) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	began := time.Now()
+	dialer := net.Dialer{KeepAlive: 30 * time.Second}
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &answering{Conn: conn, silence: s, patience: answerWithin + 2*time.Since(began)}, nil
+}
+
+// answering is a connection whose requests should be answered in time.
+type answering struct {
+	net.Conn
+	silence  *silence
+	patience time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer // not nil while the server owes an answer
+}
+
+func (a *answering) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	if a.timer == nil {
+		a.timer = time.AfterFunc(a.patience, a.silence.fell)
+	}
+	a.mu.Unlock()
+	return a.Conn.Write(p)
+}
+
+func (a *answering) Read(p []byte) (int, error) {
+	n, err := a.Conn.Read(p)
+	a.rest()
+	return n, err
+}
+
+func (a *answering) Close() error {
+	a.rest()
+	return a.Conn.Close()
+}
+
+func (a *answering) rest() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
+}
+
+// closing is how long run waits for background work after it got no lock. The
+// undo of an attempt without an answer was sent behind the attempt, on the same
+// connection, so there is nothing to wait for.
+func closing(err error) time.Duration {
+	if errors.Is(err, lock.ErrWaitEnded) || errors.Is(err, errSilent) {
+		return answerWithin
+	}
+	return closeWait
+}

@@ -1,9 +1,0 @@
-package offset
-
-import "time"
-
-// Short names for the tables of these tests.
-const (
-	ms  = time.Millisecond
-	sec = time.Second
-)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -194,6 +195,9 @@ func (o *old) act(e skew.Event, before, after skew.Member, fleet int, free bool)
 	case "expire":
 		o.run(e.What)
 		o.hear(e.What)
+		if mini := o.p.world.Mini; mini.Exists(o.p.l) {
+			mini.SetTTL(o.p.l, mini.TTL(o.p.l)+longer)
+		}
 	case "look", "decide", "del":
 		return o.release(e, ahead, behind)
 	case "extend":
@@ -337,3 +341,8 @@ func (o *old) extend(clock int) {
 	}
 	o.wrote[p.identity(text)] = true
 }
+
+// longer is by how much more than the gap L outlives M (package legacy). In the
+// model, which counts whole ticks, an old client's EXPIRE can make L end just
+// there. So here its lease is that much longer than whole ticks.
+const longer = 200 * time.Millisecond

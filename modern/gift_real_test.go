@@ -39,6 +39,33 @@ func TestKeyIsFreeWhereMessagesAreRefused(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
+// A user without PUBSUB counts listeners by an empty message.
+func TestGiftReachesWaitersThatMayNotBeCounted(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t, redistest.Options{})
+			b, err := modern.New(urlPool(s.User("u", "pw", "~*", "&*", "+@all", "-pubsub")), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			holder := try(t, b, "k")
+			p := stand(t, b, "k")
+			free(t, holder)
+			value, err := redis.String(s.Do("GET", "k"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := got(t, p)
+			if value != g.Token() {
+				t.Errorf("after the release the key held %q, not the waiter's %q", value, g.Token())
+			}
+			free(t, g)
+		})
+	}
+}
+
 // On every server, whichever process waits: the release writes the waiter's own
 // token, and its message brings the number.
 func TestReleaseGivesOnEveryServer(t *testing.T) {

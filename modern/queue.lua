@@ -18,11 +18,22 @@ local function publish(process, text)
   return type(heard) == 'number' and heard > 0
 end
 
+-- listens returns whether a subscriber on this server hears messages to the process. Servers before 6 forbid a
+-- script to write after this question, and some users may not ask it. There an empty message asks, which tells
+-- nothing.
+local function listens(process)
+  local count = redis.setresp and redis.pcall('PUBSUB', 'NUMSUB', 'gsl:turn:' .. process) or {}
+  local heard = tonumber(count[2])
+  if not heard then return publish(process, '') end
+  return heard > 0
+end
+
 -- call sends a number and a token to the waiter's process. A number above 0 says that the waiter has the key:
 -- it is the first of the waiter's fencing numbers, or 1. The key follows, for a process that has no such waiter
--- any more. Token and key are not formatted, since a format ends at a zero byte.
+-- any more. Token and key are not formatted, since a format ends at a zero byte. It returns whether the process
+-- hears.
 local function call(process, number, token)
-  publish(process, string.format('%.0f %d ', number, #token) .. token .. KEYS[1])
+  return publish(process, string.format('%.0f %d ', number, #token) .. token .. KEYS[1])
 end
 
 -- callHead tells the first in line that it has come to the front.
@@ -43,7 +54,7 @@ end
 -- removes the places of processes that do not listen: they have ended, or have just lost their connection. It
 -- leaves the key as it was and returns nil if there is no waiter, false if the first cannot be given the key.
 -- HAZARD: replicas pass messages on, to subscribers that are not counted here. A waiter that is passed over must
--- not hear that it has the key. So an empty message, which tells nothing, goes first.
+-- not hear that it has the key. So it is asked first whether a subscriber listens here.
 local function give(sec, usec)
   local number
   while true do
@@ -59,10 +70,10 @@ local function give(sec, usec)
       end
     end
     leave(first) -- before the SET, which a server without memory then lets pass
-    if process and publish(process, '') then
+    if process and listens(process) then
       redis.call('SET', KEYS[1], token, 'PX', ms)
-      call(process, number or 1, token)
-      return true
+      if call(process, number or 1, token) then return true end
+      redis.call('DEL', KEYS[1]) -- the server refuses PUBLISH, so the waiter was told nothing
     end
   end
 end

@@ -71,7 +71,8 @@ func TestBackendPassesTheKitOnRealServers(t *testing.T) {
 				cfg.Timeout = time.Minute
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					traits := locktest.Traits{CannotWake: !binary.Tracking}
+					traits := locktest.Traits{CannotWake: !binary.Tracking,
+						Barging: !binary.Effects && !cfg.Fair}
 					locktest.Run(t, traits, func(t *testing.T) *locktest.World {
 						s := binary.Start(t, redistest.Options{})
 						return &locktest.World{

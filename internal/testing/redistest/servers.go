@@ -22,6 +22,7 @@ type Binary struct {
 // a Valkey of 2026 calls itself Redis 7.2.
 type Features struct {
 	TimeThenWrite bool // a script that called TIME may write
+	Effects       bool // a script can make the server replicate what it writes, not itself
 	Tracking      bool // CLIENT TRACKING with REDIRECT reports another client's write
 	ACL           bool // ACL users
 	ClientID      bool
@@ -129,6 +130,7 @@ func try(t testing.TB, path string) Features {
 	}
 	f := Features{
 		TimeThenWrite: can("EVAL", "redis.call('TIME') return redis.call('SET', KEYS[1], '1')", 1, "try"),
+		Effects:       can("EVAL", "redis.replicate_commands()", 0),
 		ACL:           can("ACL", "WHOAMI"),
 		ClientID:      can("CLIENT", "ID"),
 		SetIFEQ: can("SET", "try", "1", "IFEQ", "0") &&

@@ -712,3 +712,44 @@ func TestGiftDrawsAsManyNumbersAsItsWaiterWants(t *testing.T) {
 		free(t, next)
 	})
 }
+
+// The wall clocks of the holder and of the waiter are set, and the server's is
+// set back, at the instant of the gift. While the waiter trusts its lease, the
+// key has its token. A wall clock that is set forward ends trust early.
+func TestGiftOutlivesStepsOfEveryClock(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+				clocks := []*redistest.Clock{w.Clock(redistest.Skew{}), w.Clock(redistest.Skew{})}
+				holder := client(t, open(t, w, cfg), lock.Config{TTL: ttl, Clock: clocks[0]})
+				waiter := client(t, open(t, w, cfg), lock.Config{TTL: ttl, Clock: clocks[1], RenewEvery: -1})
+				first := acquire(t, holder, "k")
+				got := make(chan *lock.Lease)
+				go func() { got <- acquire(t, waiter, "k") }()
+				synctest.Wait()
+				for _, c := range clocks {
+					c.Step(step)
+				}
+				w.StepServer(-time.Hour)
+				err := first.Release()
+				if lost := errors.Is(err, lock.ErrLost); lost != (step > 0) || err != nil && !lost {
+					t.Error(err)
+				}
+				l := <-got
+				trusted := 0
+				for range 10 {
+					if value, _ := w.Mini.Get("k"); l.Err() == nil {
+						if trusted++; value != l.Token() {
+							t.Errorf("%q is trusted, and the key holds %q", l.Token(), value)
+						}
+					}
+					w.Pass(ttl / 10)
+				}
+				if l.Err() == nil || step < 0 && trusted != 9 {
+					t.Errorf("trusted for %d tenths of the TTL, then %v", trusted, l.Err())
+				}
+				_ = l.Release()
+			})
+		})
+	}
+}

@@ -13,7 +13,7 @@ import (
 const (
 	commentWidth = 80  // columns of a line that is only a comment
 	codeWidth    = 110 // columns of any other line
-	tabWidth     = 4   // columns of a tab, here and in tools/reflow
+	tabWidth     = 4   // columns of a tab
 
 	// besideText is how many columns a line may have besides one long string.
 	// Breaking such a line would part the string from its name.

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 formatted() {
@@ -24,11 +24,10 @@ lint_tool() {
 
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 formatted
-in_modules go vet ./...
-in_modules go vet -tags real ./...
-tool=$(lint_tool "$staticcheck")
-in_modules "$tool" ./...
-in_modules "$tool" -tags real ./...
+# It takes vet and staticcheck with it; .golangci.yml says what it checks.
+tool=$(lint_tool "$golangci")
+in_modules "$tool" run ./...
+in_modules "$tool" run --build-tags real ./...
 # Without these two programs, which not every machine has, actionlint finds the
 # same everywhere.
 tool=$(lint_tool "$actionlint")

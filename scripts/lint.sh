@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+goreleaser=github.com/goreleaser/goreleaser/v2@v2.15.1
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 formatted() {
@@ -17,6 +18,7 @@ formatted() {
 # after its version, and prints its path.
 lint_tool() {
   local bin=$cache/tools/${1##*@} name=${1%@*}
+  name=${name%/v[0-9]}
   name=${name##*/}
   [ -x "$bin/$name" ] || GOBIN=$bin go install "$1"
   say "$bin/$name"
@@ -32,4 +34,6 @@ in_modules "$tool" run --build-tags real ./...
 # same everywhere.
 tool=$(lint_tool "$actionlint")
 "$tool" -shellcheck= -pyflakes=
+tool=$(lint_tool "$goreleaser")
+"$tool" check -q
 go run ./tools/rules

@@ -28,7 +28,7 @@ stages() {
 prepare test  300 install and download what is missing
 vet     test   60 go vet for this system, including the tests with real servers
 test    test  400 every test once: embedded and real servers, the original Java lock
-lint    check 240 formatting, golangci-lint, actionlint, tools/rules
+lint    check 300 formatting, golangci-lint, actionlint, goreleaser check, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
 race    check 420 the tests on the embedded server under the race detector
 spec    check 120 the TLA+ specification, checked by TLC and against package skew

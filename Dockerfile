@@ -16,8 +16,8 @@
 # The entry point is a list, without a shell. getsetlock then is PID 1: it gets
 # the signals of `docker stop`, passes them on to the job and reaps orphans.
 #
-# tools/release/image_real_test.go builds this file, or executes its lines in a
-# folder. So RUN names only files below WORKDIR.
+# tools/release/testdata/script/image.txt builds this file where docker works.
+# Everywhere it executes the last RUN, which names only files below WORKDIR.
 
 FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS go
 

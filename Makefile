@@ -10,7 +10,7 @@ test: ## run every test; prepares the machine first (Debian 12 or newer)
 check: ## run test and all else that a merge needs: linters, race detector, other systems, TLC, README, fuzzing, mutants, benchmarks
 	@scripts/test.sh check
 
-lint: ## check formatting, vet, staticcheck, actionlint and tools/rules
+lint: ## check formatting, golangci-lint, actionlint, goreleaser check and tools/rules
 	@scripts/lint.sh
 
 fuzz: ## run every fuzz target for FUZZTIME (default: a minute)

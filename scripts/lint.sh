@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+goreleaser=github.com/goreleaser/goreleaser/v2@v2.15.1
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 formatted() {
@@ -17,6 +18,7 @@ formatted() {
 # after its version, and prints its path.
 lint_tool() {
   local bin=$cache/tools/${1##*@} name=${1%@*}
+  name=${name%/v[0-9]}
   name=${name##*/}
   [ -x "$bin/$name" ] || GOBIN=$bin go install "$1"
   say "$bin/$name"
@@ -24,13 +26,14 @@ lint_tool() {
 
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 formatted
-in_modules go vet ./...
-in_modules go vet -tags real ./...
-tool=$(lint_tool "$staticcheck")
-in_modules "$tool" ./...
-in_modules "$tool" -tags real ./...
+# It takes vet and staticcheck with it; .golangci.yml says what it checks.
+tool=$(lint_tool "$golangci")
+in_modules "$tool" run ./...
+in_modules "$tool" run --build-tags real ./...
 # Without these two programs, which not every machine has, actionlint finds the
 # same everywhere.
 tool=$(lint_tool "$actionlint")
 "$tool" -shellcheck= -pyflakes=
+tool=$(lint_tool "$goreleaser")
+"$tool" check -q
 go run ./tools/rules

@@ -28,7 +28,7 @@ stages() {
 prepare test  300 install and download what is missing
 vet     test   60 go vet for this system, including the tests with real servers
 test    test  400 every test once: embedded and real servers, the original Java lock
-lint    check  90 formatting, staticcheck, actionlint, tools/rules
+lint    check 300 formatting, golangci-lint, actionlint, goreleaser check, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
 race    check 420 the tests on the embedded server under the race detector
 spec    check 120 the TLA+ specification, checked by TLC and against package skew
@@ -109,12 +109,12 @@ other_modules() {
 
 # Under the race detector some tests use only the first entry of each of their
 # lists, see skew/race_test.go; the stage test uses all. The searches and
-# simulations of package skew and its subpackages, tools/rules and tools/reflow
-# share nothing that could race.
+# simulations of package skew and its subpackages, and tools/rules, share nothing
+# that could race.
 stage_race() {
   local module longest=(./cmd/getsetlock/internal/{verbs/skewverb,verbs/runverb} ./migrate/fleet ./migrate ./cmd/getsetlock/internal/rehearse ./proof)
   # shellcheck disable=SC2046 # one word per package
-  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|tools/rules|tools/reflow)$')
+  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|tools/rules)$')
   patient go test -race -vet=off -run 'BesideEachOther' ./skew ./skew/simulate
   for module in $(modules | tail -n +2); do
     (cd "$module" && patient go test -race -vet=off -timeout 30m ./...)

@@ -1,3 +1,6 @@
+// Package release tests what is handed on: the container image, the module as
+// go install sees it, the releaser's configuration and the pages of a public
+// host.
 package release
 
 import (
@@ -7,7 +10,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
+
+const root = "../.."
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // elsewhere begins commands of docs/release.md that no test takes apart: they
 // need rights on the public host, or git alone.
@@ -101,5 +117,111 @@ func TestStabilityNamesEverySchemaAndItsTests(t *testing.T) {
 		read(t, root+"/migrate/internal/record/text.go"))
 	if version == nil || !strings.Contains(page, "`"+version[1]+"`") {
 		t.Errorf("the page lacks the registry's form %q", version)
+	}
+}
+
+// command is a command in a form or page: getsetlock and its verb.
+var command = regexp.MustCompile("`getsetlock ([a-z]+)((?: --[a-z-]+(?: [\\w.]+)?)*)`")
+
+// TestFormsNameVerbsAndFlagsThatExist looks for each verb and flag in
+// docs/command.md, which tests compare with the command.
+func TestFormsNameVerbsAndFlagsThatExist(t *testing.T) {
+	page := read(t, root+"/docs/command.md")
+	n := 0
+	for _, name := range pagesHere(t) {
+		for _, m := range command.FindAllStringSubmatch(read(t, name), -1) {
+			n++
+			if !strings.Contains(page, "\n## "+m[1]+"\n") {
+				t.Errorf("%s names the verb %s, which docs/command.md lacks", name, m[1])
+			}
+			for word := range strings.FieldsSeq(m[2]) {
+				if strings.HasPrefix(word, "--") && !strings.Contains(page, "`"+word) {
+					t.Errorf("%s names the flag %s, which docs/command.md lacks", name, word)
+				}
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d commands in the forms", n)
+	}
+}
+
+// pagesHere are the pages and forms of which these tests take care.
+func pagesHere(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob(root + "/.github/ISSUE_TEMPLATE/*.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(names, root+"/SECURITY.md", root+"/.github/PULL_REQUEST_TEMPLATE.md",
+		root+"/docs/release.md", root+"/docs/stability.md")
+}
+
+// link is a relative link of a page.
+var link = regexp.MustCompile(`\]\(([^):#]*)(#[^)]+)?\)`)
+
+func TestLinksOfHandedOnPagesLeadSomewhere(t *testing.T) {
+	for _, name := range pagesHere(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+			target := name
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(name), m[1])
+			}
+			text, err := os.ReadFile(target)
+			if info, statErr := os.Stat(target); statErr == nil && info.IsDir() {
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s links to %s: %v", name, m[1], err)
+			} else if m[2] != "" && !slices.Contains(anchors(string(text)), m[2]) {
+				t.Errorf("%s links to %s%s, and the page has no such heading", name, m[1], m[2])
+			}
+		}
+	}
+}
+
+// anchors are the links to a page's headings, as code hosts make them.
+func anchors(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			continue
+		}
+		words := strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#")))
+		words = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(words, "")
+		all = append(all, "#"+strings.ReplaceAll(words, " ", "-"))
+	}
+	return all
+}
+
+// TestCIRunsWhatAMergeNeeds checks what actionlint does not: that nothing but
+// .ci/run decides, that the job may only read, ends by itself, and takes every
+// action by a commit.
+func TestCIRunsWhatAMergeNeeds(t *testing.T) {
+	text := read(t, root+"/.github/workflows/ci.yml")
+	var w struct {
+		Permissions map[string]string
+		Jobs        map[string]struct {
+			Timeout int `yaml:"timeout-minutes"`
+			Steps   []struct{ Uses, Run string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
+		t.Errorf("permissions %v", w.Permissions)
+	}
+	pinned := regexp.MustCompile(`^actions/[a-z-]+@[0-9a-f]{40}$`)
+	job := w.Jobs["check"]
+	ran := false
+	for _, s := range job.Steps {
+		if s.Uses != "" && !pinned.MatchString(s.Uses) {
+			t.Errorf("%s isn't pinned to a commit", s.Uses)
+		}
+		ran = ran || strings.TrimSpace(s.Run) == ".ci/run"
+	}
+	if !ran || job.Timeout == 0 {
+		t.Errorf(".ci/run %t, timeout %d min", ran, job.Timeout)
 	}
 }

@@ -1,91 +1,148 @@
+// Package main checks the rules of the house that golangci-lint cannot say: how
+// comments and pages read, how many names packages export, what packages reach
+// by their imports' imports, and sleeping tests. It names each place that breaks
+// one. It reads syntax and no types, and keeps honest people honest.
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 func main() {
-	left := flag.Bool("left", false,
-		"print how much each check of prose finds in each folder, and end with 0")
-	on := flag.String("on", strings.Join(enforced, ","),
-		"the checks of prose that fail, with commas: comments, code, words, names")
-	flag.Parse()
-	found, err := checkTree(os.DirFS("."), walls, exceptions)
-	all := &reading{}
+	found, err := checkTree(os.DirFS("."))
 	if err == nil {
-		var plain []byte
-		if plain, err = os.ReadFile("tools/rules/plain.txt"); err == nil {
-			all, err = readProse(os.DirFS("."), string(plain))
-		}
+		var more []string
+		more, err = reached(".")
+		found = append(found, more...)
+	}
+	for _, f := range found {
+		fmt.Println(f)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rules:", err)
 		os.Exit(3)
-	}
-	if *left {
-		fmt.Print(all.left())
-		return
-	}
-	for _, check := range strings.Split(*on, ",") {
-		found = append(found, all.places[check]...)
-	}
-	for _, f := range found {
-		fmt.Println(f)
 	}
 	if len(found) > 0 {
 		os.Exit(1)
 	}
 }
 
-// checkTree checks every Go file of a repository, that each package says what
-// it is, the directions of imports, and how many names are exported.
-func checkTree(root fs.FS, walls []wall, exceptions []string) ([]string, error) {
-	var found []string
-	imported, names := imports{}, map[string]int{}
-	introduced := map[string]bool{} // package folders, and whether a file has a package comment
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+// place is a breach of one rule in a file.
+type place struct {
+	line int
+	says string
+	word string // the word that plain.txt may allow
+}
+
+// checks find what breaks a rule in one file.
+var checks = []func(file, text string) []place{sleepingTests, wideComments, avoidedWords, longNames}
+
+// checkTree checks every file of a repository, how many names are exported,
+// and the words that plain.txt allows. It returns an error if a file cannot be
+// read, or plain.txt cannot be.
+func checkTree(root fs.FS) (found []string, err error) {
+	plain, err := fs.ReadFile(root, "tools/rules/plain.txt")
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := allowances(string(plain))
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]int{}
+	err = fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			if base := d.Name(); name != "." &&
-				(strings.HasPrefix(base, ".") || base == "testdata" || base == "target") {
-				return fs.SkipDir
+		if d.IsDir() && file != "." && notOurs.MatchString(d.Name()) {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !readable.MatchString(file) {
+			return nil
+		}
+		text, err := fs.ReadFile(root, file)
+		for _, check := range checks {
+			for _, p := range check(file, string(text)) {
+				if !allowed.permit(file, p.word) {
+					found = append(found, fmt.Sprintf("%s:%d: %s", file, p.line, p.says))
+				}
 			}
-			return nil
 		}
-		if filepath.Ext(name) != ".go" {
-			return nil
-		}
-		text, err := fs.ReadFile(root, name)
-		if err != nil {
-			return err
-		}
-		places, err := check(name, string(text))
-		found = append(found, places...)
-		imported.add(name, string(text))
-		if err == nil {
-			err = count(names, name, string(text))
-		}
-		if !strings.HasSuffix(name, "_test.go") {
-			folder := path.Dir(name)
-			introduced[folder] = introduced[folder] || hasPackageComment(string(text))
+		if err == nil && strings.HasSuffix(file, ".go") {
+			err = count(names, file, string(text))
 		}
 		return err
 	})
-	for folder, ok := range introduced {
-		if !ok {
-			found = append(found, folder+": no file has a package comment")
-		}
-	}
-	found = append(append(found, imported.breaches(walls, exceptions)...), tooMany(names)...)
+	found = append(append(found, tooMany(names)...), allowed.notNeeded()...)
 	slices.Sort(found)
 	return found, err
+}
+
+var (
+	notOurs  = regexp.MustCompile(`^(\..*|testdata|target)$`)
+	readable = regexp.MustCompile(`\.(go|md|java|sh)$`)
+)
+
+// sleeping is a call that waits by the machine's clock.
+var sleeping = regexp.MustCompile(`\btime\.Sleep\(`)
+
+// sleepingTests finds sleeps in tests, but for files whose tests run in
+// bubbles, where a sleep moves virtual time.
+func sleepingTests(file, text string) []place {
+	if !strings.HasSuffix(file, "_test.go") || strings.Contains(text, "\t\"testing/synctest\"\n") {
+		return nil
+	}
+	var found []place
+	for _, at := range sleeping.FindAllStringIndex(text, -1) {
+		found = append(found, place{line: 1 + strings.Count(text[:at[0]], "\n"),
+			says: "a test that sleeps: await an event, or move virtual time in a bubble"})
+	}
+	return found
+}
+
+// allowance is a line of plain.txt.
+var allowance = regexp.MustCompile(`^(\S+: [a-z' ]*[a-z'])  # \S`)
+
+// allowed are the lines of plain.txt as "file: word", each true until it is
+// needed.
+type allowed map[string]bool
+
+// allowances reads plain.txt: each line names a file, a word that is right
+// there, and says why.
+func allowances(plain string) (allowed, error) {
+	all := allowed{}
+	for i, l := range strings.Split(plain, "\n") {
+		if l == "" || strings.HasPrefix(l, "#") {
+			continue
+		}
+		m := allowance.FindStringSubmatch(l)
+		if m == nil {
+			return nil, fmt.Errorf("tools/rules/plain.txt:%d: %q is not of the form \"file: word  # why\"",
+				i+1, l)
+		}
+		all[m[1]] = true
+	}
+	return all, nil
+}
+
+func (all allowed) permit(file, word string) bool {
+	_, ok := all[file+": "+word]
+	if ok {
+		all[file+": "+word] = false
+	}
+	return ok
+}
+
+func (all allowed) notNeeded() (found []string) {
+	for word, unused := range all {
+		if unused {
+			found = append(found, "tools/rules/plain.txt: "+word+" is not there any more: delete the line")
+		}
+	}
+	return found
 }

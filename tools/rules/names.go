@@ -43,6 +43,11 @@ var mostShown = map[string]int{"lock": 25}
 var asked = []string{"Try", "Advise", "Fits", "Timeout", "Await", "Watch", "Unwatch", "ExtendAll", "Enter",
 	"Pace", "Describe", "Contract"}
 
+// spoken are methods that the standard library asks for by name and whose
+// meaning it documents.
+var spoken = []string{"Error", "Unwrap", "Is", "As", "String", "GoString", "Format", "LogValue",
+	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "Len", "Less", "Swap"}
+
 // private are folders whose packages nobody imports from outside.
 var private = []string{"internal", "cmd", "tools", "examples", "docs", "bench", "proof", "testdata"}
 
@@ -139,4 +144,26 @@ func tooMany(names map[string]int) []string {
 			mostNamesInAll))
 	}
 	return found
+}
+
+// exportedReceiver is true for functions, and for methods of exported types.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.IsExported()
+		default:
+			return false
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -9,70 +8,118 @@ import (
 	"testing/fstest"
 )
 
-func found(t *testing.T, name, text string) string {
+// breaches checks a tree that has one file, and no words that are allowed.
+func breaches(t *testing.T, file, text string) []string {
 	t.Helper()
-	places, err := check(name, text)
+	found, err := checkTree(fstest.MapFS{file: {Data: []byte(text)}, "tools/rules/plain.txt": {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(places, "\n")
+	return found
 }
 
-func TestRulesFindEveryBreach(t *testing.T) {
-	text, err := os.ReadFile("testdata/broken.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"lock/broken.go": `lock/broken.go:27: time.Now outside clock.go: ask the Clock
-lock/broken.go:28: time.Sleep outside clock.go: ask the Clock
-lock/broken.go:29: time.After outside clock.go: ask the Clock
-lock/broken.go:8: Bare has no comment
-lock/broken.go:10: Exported has no comment
-lock/broken.go:19: One has no comment`,
-		"lock/clock.go": `lock/clock.go:8: Bare has no comment
-lock/clock.go:10: Exported has no comment
-lock/clock.go:19: One has no comment`,
-		"lock/locktest/kit.go": `lock/locktest/kit.go:8: Bare has no comment
-lock/locktest/kit.go:10: Exported has no comment
-lock/locktest/kit.go:19: One has no comment`,
-		"lock/broken_test.go": `lock/broken_test.go:28: time.Sleep: a test that sleeps: await an event, or move virtual time in a bubble
-lock/broken_test.go:35: t.Skip: a test that skips: fail, and say what is missing
-lock/broken_test.go:36: t.SkipNow: a test that skips: fail, and say what is missing`,
+// inProse are the breaches in testdata/prose.txt besides its tests' names.
+const inProse = `x/x_test.go:4: a comment of 85 columns, more than 80
+x/x_test.go:6: a comment of 82 columns, more than 80
+x/x_test.go:12: a comment of 81 columns, more than 80
+x/x_test.go:8: "theirs": say the old client's
+x/x_test.go:13: "hangs on": say depends on
+x/x_test.go:13: "somebody's": say name the actor: another client, the holder
+x/x_test.go:13: "is told": say name who reports what: the client gets, the server reports
+x/x_test.go:13: "ours": say the getsetlock client's
+x/x_test.go:13: "he": say it; a person is they
+x/x_test.go:13: "stands on": say is stored on, is on
+x/x_test.go:13: "theirs": say the old client's
+x/x_test.go:26: "Whoever": say name the actor: the caller, the client that
+x/x_test.go:26: "gives on": say hand over
+x/x_test.go:26: "tells of": say report
+x/x_test.go:26: "beside": say alongside, next to, besides
+x/x_test.go:26: "whom": say name the actor
+x/x_test.go:26: "had by": say held by
+x/x_test.go:27: "be had": say get, find out; "cannot be had": unknown
+x/x_test.go:28: "for want of": say without, because there is no
+x/x_test.go:28: "clocks apart": say clock spread
+x/x_test.go:43: "ours": say the getsetlock client's
+x/x_test.go:44: "was told": say name who reports what: the client gets, the server reports`
+
+const longTestNames = `
+x/x_test.go:31: NameOfFiftyOneCharactersAfterTestIsTooLong123456789` + tooLong + `
+x/x_test.go:33: NameOfFiftyOneCharactersAfterFuzzIsTooLong123456789` + tooLong
+
+const tooLong = ": a name of more than 50 characters: subject, verb, condition; the rest is a comment"
+
+func TestEachCheckFindsItsBreaches(t *testing.T) {
+	for _, c := range []struct{ sample, as, want string }{
+		{"prose_page.txt", "x/x.md", `x/x.md:1: "hangs on": say depends on
+x/x.md:1: "ours": say the getsetlock client's
+x/x.md:3: "beside": say alongside, next to, besides
+x/x.md:3: "somebody": say name the actor: another client, the holder
+x/x.md:9: "theirs": say the old client's`},
+		{"prose_java.txt", "x/x.java", `x/x.java:2: "is told": say name who reports what: the client gets, the server reports
+x/x.java:2: "somebody": say name the actor: another client, the holder
+x/x.java:5: "Beside": say alongside, next to, besides`},
+		{"prose.txt", "x/x.go", strings.ReplaceAll(inProse, "x_test", "x")},
+		{"prose.txt", "x/x_test.go", inProse + longTestNames},
 	} {
-		if got := found(t, name, string(text)); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		text, err := os.ReadFile("testdata/" + c.sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Split(c.want, "\n")
+		slices.Sort(want)
+		if got := breaches(t, c.as, string(text)); !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.as, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+func TestCommentsHaveEightyColumns(t *testing.T) {
+	for _, line := range []string{"// x -", "\t\t// x -"} {
+		for more := range 2 {
+			// A word of ten characters at most, so that none is too long by
+			// itself.
+			for columns(line) < commentWidth+more {
+				line += string("- -- -----"[columns(line)%10])
+			}
+			if got := breaches(t, "x/x.go", "package x\n"+line+"\n"); len(got) != more {
+				t.Errorf("%d columns: %q", columns(line), got)
+			}
 		}
 	}
 }
 
 func TestSleepInABubbleIsVirtual(t *testing.T) {
-	const text = "package x\nimport \"testing/synctest\"\nfunc f() { time.%s(1) }\n"
-	if got := found(t, "x/x_test.go", fmt.Sprintf(text, "Sleep")); got != "" {
-		t.Error(got)
-	}
-}
-
-func TestSeventyLinesAreAFunctionAndSeventyOneTooMany(t *testing.T) {
-	for lines, want := range map[int]string{70: "", 71: "cmd/x.go:2: f has 71 lines, more than 70"} {
-		text := fmt.Sprintf("package main\nfunc f() {%s}\n", strings.Repeat("\n", lines-1))
-		if got := found(t, "cmd/x.go", text); got != want {
-			t.Errorf("%d lines: %q, want %q", lines, got, want)
+	const text = "package x\n\nimport (\n\t\"time\"\n)\n\nfunc f() { time." + "Sleep(1); clock.Sleep(2) }\n"
+	for file, want := range map[string]int{"x/x_test.go": 1, "x/x.go": 0} {
+		if got := breaches(t, file, text); len(got) != want ||
+			want == 1 && !strings.HasPrefix(got[0], "x/x_test.go:7: a test that sleeps") {
+			t.Errorf("%s: %q", file, got)
+		}
+		bubbles := strings.Replace(text, "\"time\"", "\"testing/synctest\"", 1)
+		if got := breaches(t, file, bubbles); len(got) != 0 {
+			t.Errorf("%s with bubbles: %q", file, got)
 		}
 	}
 }
 
-func TestPackageWithoutCommentIsNamed(t *testing.T) {
-	got, err := checkTree(fstest.MapFS{
-		"a/a.go":           {Data: []byte("package a\n")},
-		"b/b.go":           {Data: []byte("package b\n")},
-		"b/doc.go":         {Data: []byte("// Package b is.\npackage b\n")},
-		"c/c_test.go":      {Data: []byte("package c\n")},
-		"d/testdata/d.go":  {Data: []byte("no Go")},
-		".cache/module.go": {Data: []byte("no Go")},
-	}, nil, nil)
-	if err != nil || strings.Join(got, " ") != "a: no file has a package comment" {
-		t.Errorf("%q, %v", got, err)
+func TestPlainWordIsAllowedInItsFileOnly(t *testing.T) {
+	tree := fstest.MapFS{"a.md": {Data: []byte("Told of ours.\n")}, "b.md": {Data: []byte("ours\n")},
+		"testdata/x.md": {Data: []byte("ours\n")}, ".x/x.md": {Data: []byte("ours\n")},
+		"target/x.md": {Data: []byte("ours\n")}}
+	plain := func(text string) ([]string, error) {
+		tree["tools/rules/plain.txt"] = &fstest.MapFile{Data: []byte(text)}
+		return checkTree(tree)
+	}
+	got, err := plain("# a comment\n\na.md: ours  # the name of a thing\nb.md: tells of  # not there\n")
+	if want := []string{`a.md:1: "Told of": say report`, `b.md:1: "ours": say the getsetlock client's`,
+		"tools/rules/plain.txt: b.md: tells of is not there any more: delete the line"}; err != nil ||
+		!slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	for _, bad := range []string{"a.md ours  # why", "a.md: ours", "a.md: ours # why", "a.md: ours  # "} {
+		if _, err := plain(bad); err == nil || !strings.Contains(err.Error(), "plain.txt:1") {
+			t.Errorf("%q: %v", bad, err)
+		}
 	}
 }
 
@@ -130,32 +177,32 @@ func TestNamesOfPackageLockAreBounded(t *testing.T) {
 	}
 }
 
-func TestRepositoryKeepsItsRules(t *testing.T) {
-	got, err := checkTree(os.DirFS("../.."), walls, exceptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, place := range got {
-		t.Error(place)
+func TestWallsReachThroughImports(t *testing.T) {
+	const all = "github.com/getsetlock/getsetlock/lock context net time\n" +
+		"github.com/getsetlock/getsetlock/audit/census lock " + module + "skew/simulate\n" +
+		"x " + module + "skewed network osmosis github.com/gomodule/redigo/redis\n"
+	for i, want := range []string{
+		module + "audit/census imports " + module + "skew/simulate for ./migrate: a service",
+		module + "lock imports net for ./skew/... ./audit/census/...: it does no I/O",
+	} {
+		got := walls[i].breaches(all)
+		if len(got) != i+1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%q, want %s", got, want)
+		}
+		listing, err := walls[i].listing("../..")
+		if err != nil || !strings.Contains(listing, module+"legacy/dialect ") {
+			t.Errorf("go list: %.200s, %v", listing, err)
+		}
 	}
 }
 
-func TestBranchesAreCounted(t *testing.T) {
-	ways := "\tif a && b || c {\n\t}\n\tfor range d {\n\t}\n\tswitch {\n\tcase a:\n\tdefault:\n\t}\n" // 5
-	for n, want := range map[int]int{(mostBranches - 1) / 5: 0, mostBranches/5 + 1: 1} {
-		text := "package x\n\nfunc f() {\n" + strings.Repeat(ways, n) + "}\n"
-		got, err := check("x/x.go", text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := slices.DeleteFunc(got,
-			func(s string) bool { return !strings.Contains(s, "branches, more than") })
-		if len(found) != want {
-			t.Errorf("%d times 5 branches: %q", n, got)
-		}
-		if got, _ := check("x/x_test.go", text); slices.ContainsFunc(got,
-			func(s string) bool { return strings.Contains(s, "branches") }) {
-			t.Errorf("of a test: %q", got)
-		}
+func TestRepositoryKeepsItsRules(t *testing.T) {
+	got, err := checkTree(os.DirFS("../.."))
+	more, failed := reached("../..")
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	for _, place := range append(got, more...) {
+		t.Error(place)
 	}
 }

@@ -11,6 +11,7 @@ import (
 // Kind says which rules a lock object follows.
 type Kind string
 
+// The kinds.
 const (
 	Jar   Kind = "jar"   // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
 	UUID  Kind = "uuid"  // a transliteration of the later rules of jedis-lock: uuid:millis, expired or mine

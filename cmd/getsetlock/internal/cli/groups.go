@@ -66,8 +66,8 @@ var synonyms = map[string][]string{
 	"bench":    {"perf", "benchmark"},
 }
 
-// FlagGroup is a part of a verb's list of flags.
-type FlagGroup struct {
+// flagGroup is a part of a verb's list of flags.
+type flagGroup struct {
 	Title string
 	Flags []*pflag.Flag
 }
@@ -115,9 +115,9 @@ var sharedFlags = []struct {
 	{"General:", []string{"json", "verbose", "quiet", "help", "version"}},
 }
 
-// FlagGroups returns the flags of a verb in the groups of its help. Hidden
+// flagGroups returns the flags of a verb in the groups of its help. Hidden
 // flags are in none.
-func FlagGroups(cmd *cobra.Command) []FlagGroup {
+func flagGroups(cmd *cobra.Command) []flagGroup {
 	cmd.InitDefaultHelpFlag()
 	taken := map[string]bool{}
 	pick := func(names []string) (found []*pflag.Flag) {
@@ -129,14 +129,14 @@ func FlagGroups(cmd *cobra.Command) []FlagGroup {
 		}
 		return found
 	}
-	groups := []FlagGroup{{"Flags:", pick(ownFlags[cmd.Name()])}}
+	groups := []flagGroup{{"Flags:", pick(ownFlags[cmd.Name()])}}
 	for _, g := range sharedFlags {
-		groups = append(groups, FlagGroup{g.title, pick(g.names)})
+		groups = append(groups, flagGroup{g.title, pick(g.names)})
 	}
 	var rest []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { rest = append(rest, f.Name) })
-	groups = append(groups, FlagGroup{ungrouped, pick(rest)})
-	return slices.DeleteFunc(groups, func(g FlagGroup) bool { return len(g.Flags) == 0 })
+	groups = append(groups, flagGroup{ungrouped, pick(rest)})
+	return slices.DeleteFunc(groups, func(g flagGroup) bool { return len(g.Flags) == 0 })
 }
 
 // ungrouped is the title above flags that nobody put into a group.
@@ -145,7 +145,7 @@ const ungrouped = "Other flags:"
 // flagUsages returns the groups as --help prints them, in 80 columns.
 func flagUsages(cmd *cobra.Command) string {
 	var b strings.Builder
-	for _, g := range FlagGroups(cmd) {
+	for _, g := range flagGroups(cmd) {
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
 		set.SortFlags = false
 		for _, f := range g.Flags {

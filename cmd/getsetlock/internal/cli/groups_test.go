@@ -17,7 +17,7 @@ func TestEveryFlagHasAGroup(t *testing.T) {
 		if _, known := ownFlags[c.Name()]; !known && !c.Hidden {
 			t.Errorf("ownFlags lacks %s", c.Name())
 		}
-		for _, g := range FlagGroups(c) {
+		for _, g := range flagGroups(c) {
 			for _, f := range g.Flags {
 				if g.Title == ungrouped && !c.Hidden {
 					t.Errorf("%s --%s is in no group", c.Name(), f.Name)

@@ -106,7 +106,7 @@ func (b *browser) Ask(method, path string, body, value any) {
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.session+path, bytes.NewReader(text))
 	if method == "DELETE" {
 		// The test's own context has ended when this is sent.
-		req, err = http.NewRequest(method, b.session+path, nil) //nolint:noctx
+		req, err = http.NewRequest(method, b.session+path, nil)
 	}
 	if err != nil {
 		b.t.Fatal(err)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/cli"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
@@ -21,40 +24,49 @@ func written(t *testing.T) string {
 	return directory
 }
 
-var marks = strings.NewReplacer(`\-`, "-", `\e`, `\`, `\(aq`, "'", `\(dq`, `"`)
+var marks = strings.NewReplacer(`\-`, "-", `\\`, `\`, `\(aq`, "'", `\&`, "")
 
-// A page has the flags of its verb, and every page is named by the others.
+// A page has its verb's flags. The command's page names all others, and each of
+// them the command's.
 func TestEveryVerbHasAPageWithItsFlags(t *testing.T) {
 	directory := written(t)
 	root := cli.Root(&out.Env{})
-	verbs := shown(root)
-	if len(verbs) < 11 {
-		t.Fatalf("only %d verbs", len(verbs))
-	}
-	for _, cmd := range append(verbs, root) {
-		raw, err := os.ReadFile(filepath.Join(directory, "man1", pageName(cmd)+".1"))
+	pages := 0
+	for _, cmd := range append(root.Commands(), root) {
+		if !cmd.IsAvailableCommand() && cmd != root || cmd.Name() == "help" {
+			continue
+		}
+		pages++
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
+		raw, err := os.ReadFile(filepath.Join(directory, "man1", name+".1"))
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		text := marks.Replace(string(raw))
-		for _, g := range cli.FlagGroups(cmd) {
-			for _, f := range g.Flags {
-				if !strings.Contains(text, "--"+f.Name) {
-					t.Errorf("%s: --%s is missing", pageName(cmd), f.Name)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && !strings.Contains(text, `\fB--`+f.Name+`\fP`) {
+				t.Errorf("%s: --%s is missing", name, f.Name)
+			}
+		})
+		named := []string{"getsetlock(1)"}
+		if cmd == root {
+			named = nil
+			for _, c := range root.Commands() {
+				if c.IsAvailableCommand() && c.Name() != "help" {
+					named = append(named, "getsetlock-"+c.Name()+"(1)", c.Name(), c.Short)
 				}
 			}
 		}
-		for _, part := range []string{cmd.Short, `.SH "DESCRIPTION"`, `.SH "EXAMPLES"`} {
+		for _, part := range append(named, cmd.Short, ".SH DESCRIPTION", ".SH EXAMPLE") {
 			if !strings.Contains(text, part) {
-				t.Errorf("%s: %q is missing", pageName(cmd), part)
+				t.Errorf("%s: %q is missing", name, part)
 			}
 		}
-		for _, other := range append(verbs, root) {
-			if other != cmd && !strings.Contains(text, pageName(other)+"(1)") {
-				t.Errorf("%s does not name %s", pageName(cmd), pageName(other))
-			}
-		}
+	}
+	all, err := filepath.Glob(filepath.Join(directory, "man1", "*"))
+	if err != nil || len(all) != pages || pages < 12 {
+		t.Errorf("%d pages for %d commands: %q, %v", len(all), pages, all, err)
 	}
 }
 
@@ -73,7 +85,7 @@ func TestPagesRenderWithoutWarnings(t *testing.T) {
 	escapes := regexp.MustCompile("\x1b\\[[0-9;]*m|.\b")
 	for _, page := range pages {
 		var errs strings.Builder
-		cmd := exec.Command("groff", "-man", "-ww", "-Tutf8", "-rLL=80n", page)
+		cmd := exec.Command("groff", "-k", "-man", "-ww", "-Tutf8", "-rLL=80n", page)
 		cmd.Stderr = &errs
 		text, err := cmd.Output()
 		if err != nil || errs.Len() > 0 {
@@ -88,13 +100,21 @@ func TestPagesRenderWithoutWarnings(t *testing.T) {
 }
 
 // A character that groff would make typographic has to stay, or a command line
-// cannot be copied.
+// cannot be copied. What is Markdown or a request stays text.
 func TestPageKeepsEveryCharacter(t *testing.T) {
-	p := &roff{}
-	p.text("'a' \\x2a ~ ^ ` -- …\n.b\n  'c'")
-	const want = ".PP\n\\&\\(aqa\\(aq \\ex2a \\(ti \\(ha \\(ga \\-\\- \\[u2026]\n\\&.b\n.nf\n.in 0\n  \\(aqc\\(aq\n.fi\n.in\n"
-	if p.b.String() != want {
-		t.Errorf("%q, want %q", p.b.String(), want)
+	const text = "'a' \\x2a ~ ^ ` -- … *a* _b_ <c> [d](e) # f\n.b\n  'c' -- *\\ ~\n\n- g\n1. h | i"
+	cmd := &cobra.Command{Use: "x", Long: text, Run: func(*cobra.Command, []string) {}}
+	cmd.Flags().Int("n", 0, "a *flag* of `type` '-'")
+	got, err := page(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ = strings.Cut(got, ".SH DESCRIPTION")
+	const want = "\n\\&\\(aqa\\(aq \\\\x2a \\(ti \\(ha \\(ga \\-\\- … *a* _b_ <c> [d](e) # f\n\\&.b\n\n" +
+		".in 0\n.EX\n  \\(aqc\\(aq \\-\\- *\\\\ \\(ti\n.EE\n.in\n\n.PP\n\\- g\n1\\&. h | i\n\n\n" +
+		".SH OPTIONS\n\\fB\\-\\-n\\fP=0\n\ta *flag* of type \\(aq\\-\\&\\(aq\n\n"
+	if got, _, _ = strings.Cut(got, ".PP\n\\fB\\-h"); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -38,8 +38,9 @@ var walls = []wall{
 		never: []string{command + "verbs/...", command + "cli/..."},
 		why:   "verbs share by package out alone, and out knows no verb"},
 	{of: []string{"..."}, but: []string{
-		"internal/testing/...", "bench/peers/...", "docs/...", command + "clitest"},
-		never: []string{"internal/testing/..."},
+		"internal/testing/...", "internal/sim", "bench/peers/...", "docs/...",
+		command + "clitest"},
+		never: []string{"internal/testing/...", "internal/sim"},
 		why:   "only tests import what is for tests"},
 	{of: []string{"..."}, but: []string{command + "clitest"},
 		never: []string{command + "clitest/...", command + "child/childtest/..."},

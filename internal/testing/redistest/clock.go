@@ -30,6 +30,7 @@ type Clock struct {
 	elapsed time.Duration
 	ppm     float64
 	asleep  bool
+	frozen  bool
 	machine string // boot id of the machine; empty: none
 	timers  map[*timer]struct{}
 	asked   int
@@ -146,6 +147,23 @@ func (c *Clock) Resume() {
 	c.rearm()
 }
 
+// Freeze stops the client's process, as SIGSTOP does: both clocks run on, but
+// no timer fires until Thaw. The client's goroutines are not stopped.
+func (c *Clock) Freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = true
+	c.rearm()
+}
+
+// Thaw continues the process. Timers that fell due meanwhile fire at once.
+func (c *Clock) Thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = false
+	c.rearm()
+}
+
 // Timers returns how many timers are armed and have not fired yet. A timer
 // whose receiver has gone counts until it fires.
 func (c *Clock) Timers() int {
@@ -255,7 +273,7 @@ func (c *Clock) rearm() {
 }
 
 func (c *Clock) arm(t *timer) {
-	if c.asleep {
+	if c.asleep || c.frozen {
 		return
 	}
 	left := t.due - c.elapsedNow()
@@ -266,8 +284,8 @@ func (c *Clock) arm(t *timer) {
 func (c *Clock) fire(t *timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, pending := c.timers[t]; !pending || c.asleep {
-		return // this call was already under way when Suspend or SetRate stopped the timer
+	if _, pending := c.timers[t]; !pending || c.asleep || c.frozen {
+		return // this call was already under way when Suspend, Freeze or SetRate stopped the timer
 	}
 	if left := t.due - c.elapsedNow(); left > 0 {
 		// Gains are cut to whole nanoseconds, and the rate may have changed

@@ -1,0 +1,28 @@
+// Package sim attacks the real locks in one deterministic world.
+//
+// A seed draws a [Plan]: machines, processes, operations and faults, each with
+// its instant. [Play] runs the plan in a testing/synctest bubble, where time is
+// virtual, and returns its [History]. [Judge] reads the history and complains
+// about each promise that was broken. [Shrink] removes operations and faults
+// from the plan while the same judge still complains.
+//
+//	seed ──Draw──▶ Plan ──Play──▶ History ──Judge──▶ complaints
+//	                ▲                                    │
+//	                └────────────── Shrink ◀─────────────┘
+//
+// # Determinism
+//
+// The same plan gives the same history, byte for byte. So no two things happen
+// at one instant unless one causes the other: the latency of each message is
+// drawn to the nanosecond, from the seed, the connection and the message's
+// number. Removing a fault changes no other latency.
+//
+// HAZARD: tokens are random and cannot be drawn by seed in every package. The
+// history gives each token a number in order of appearance.
+//
+// # What is not simulated
+//
+// A frozen process keeps its goroutines: its timers, its messages and its
+// operations wait. The embedded server has no tracking, so holders learn of a
+// lost key at their next renewal.
+package sim

@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// dice draws a plan.
+type dice struct{ *rand.Rand }
+
+// between draws a duration, evenly by its order of magnitude.
+func (d dice) between(least, most time.Duration) time.Duration {
+	span := float64(most) / float64(least)
+	draw := d.Float64()
+	at := least
+	for span > 1 { // halves: no function of package math differs between machines
+		if span >= 2 {
+			if draw*span < 1 {
+				break
+			}
+			at, span = at*2, span/2
+			draw = d.Float64()
+			continue
+		}
+		at += time.Duration(float64(at) * (span - 1) * draw)
+		break
+	}
+	return at + d.nanos(time.Microsecond)
+}
+
+func (d dice) nanos(below time.Duration) time.Duration { return time.Duration(d.Int64N(int64(below))) }
+
+// one reports true once in n draws.
+func (d dice) one(n int) bool { return d.IntN(n) == 0 }
+
+func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
+
+// Draw draws the plan of a seed.
+func Draw(seed uint64) *Plan {
+	d := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	p := &Plan{Seed: seed, Form: pick(d, Plain, Fence, Fair, FairFence, Hardened), Keys: 1 + d.IntN(2)}
+	for range 1 + d.IntN(3) {
+		p.Machines = append(p.Machines, d.machine())
+	}
+	for range 2 + d.IntN(3) {
+		p.Procs = append(p.Procs, d.proc(p))
+	}
+	span := 20*time.Second + d.nanos(40*time.Second)
+	for id := range 40 + d.IntN(30) {
+		p.Ops = append(p.Ops, d.op(p, id, span))
+	}
+	if d.one(20) {
+		return p // a world in which nothing goes wrong
+	}
+	for id := range 1 + d.IntN(12) {
+		p.Faults = append(p.Faults, d.fault(p, id, span))
+	}
+	return p
+}
+
+func (d dice) machine() Machine {
+	return Machine{Offset: d.nanos(2*time.Minute) - time.Minute, PPM: d.Float64()*400 - 200}
+}
+
+func (d dice) proc(p *Plan) Proc {
+	c := Proc{Machine: d.IntN(len(p.Machines)), TTL: pick(d, time.Second, 2*time.Second, 5*time.Second,
+		10*time.Second), Near: d.between(100*time.Microsecond, 3*time.Millisecond)}
+	if p.Form == Hardened {
+		c.TTL = pick(d, 5*time.Second, 10*time.Second, 20*time.Second)
+		c.Politeness = pick(d, 0, -1, 20*time.Millisecond)
+	}
+	c.Margin = pick(d, c.TTL/10, c.TTL/10, c.TTL/5)
+	c.RenewEvery = pick(d, 0, 0, c.TTL/4, c.TTL/2)
+	c.RetryEvery = pick(d, 0, 50*time.Millisecond, 250*time.Millisecond)
+	c.Wait = pick(d, 0, 0, 0, 3*time.Second, 15*time.Second, -1)
+	c.Timeout = pick(d, 0, 0, 300*time.Millisecond)
+	c.HandOvers = pick(d, 0, 0, -1, 2)
+	c.Deaf = d.one(4)
+	return c
+}
+
+func (d dice) op(p *Plan, id int, span time.Duration) Op {
+	o := Op{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs)), Key: d.IntN(p.Keys),
+		Kind: pick(d, Acquire, Acquire, Acquire, Try, Do, Request, ByHand),
+		Hold: d.between(time.Millisecond, time.Second)}
+	switch {
+	case d.one(12):
+		o.Hold = p.Procs[o.Proc].TTL + d.nanos(p.Procs[o.Proc].TTL) // it must be renewed
+	case d.one(80):
+		o.Kind = pick(d, Close, Kill)
+	}
+	if d.one(4) {
+		o.Cancel = d.between(time.Millisecond, 2*time.Second)
+	}
+	return o
+}
+
+func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
+	f := Fault{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs))}
+	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Silence, MuteReplies, Refuse,
+		CutBefore, CutBefore, CutAfter, CutAfter, CutAfter, CutWithin, Freeze, Freeze, Suspend, Step,
+		Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth)
+	longest := p.longest()
+	f.For = d.between(5*time.Millisecond, 2*longest)
+	switch f.Kind {
+	case Hold, HoldRequest, HoldReply, Slow:
+		if d.one(4) {
+			f.Proc = All
+		}
+		f.Amount = d.between(time.Millisecond, 500*time.Millisecond)
+	case Silence, MuteReplies, Step, ScriptFlush, Flush, ServerStep:
+		f.For = 0
+	case Restart, Reboot, Loading, ReadOnly, OOM, Busy, NoAuth, FailOver:
+		f.For = d.between(5*time.Millisecond, 3*time.Second)
+	}
+	switch f.Kind {
+	case Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth:
+		f.Proc = All
+	}
+	switch f.Kind {
+	case FailOver:
+		f.Amount = d.between(time.Millisecond, time.Second)
+	case Step:
+		f.Amount = d.nanos(20*time.Second) - 10*time.Second
+	case ServerStep:
+		f.Amount = d.step(p)
+	}
+	return f
+}
+
+// step draws a step of the server's clock: three in four are within the law,
+// which is the least margin.
+func (d dice) step(p *Plan) time.Duration {
+	least := p.longest()
+	for _, c := range p.Procs {
+		least = min(least, c.TTL)
+	}
+	if most := least / 25; !d.one(4) { // a margin is a tenth of the TTL
+		return d.nanos(2*most) - most
+	}
+	return d.nanos(2*least) - least
+}

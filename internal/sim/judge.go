@@ -1,0 +1,345 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Complaint is a promise that a history breaks.
+type Complaint struct {
+	Judge string // name of the judge
+	At    time.Duration
+	Text  string
+}
+
+func (c Complaint) String() string {
+	return fmt.Sprintf("%s at %.9fs: %s", c.Judge, c.At.Seconds(), c.Text)
+}
+
+// bench is the room of all judges: what they know at one event of a history.
+type bench struct {
+	h          *History
+	p          *Plan
+	lives      map[int]*life // leases, by their operations
+	keys       []*chain
+	complaints []Complaint
+}
+
+// life is a lease as the judges know it.
+type life struct {
+	op       Op
+	token    int
+	at       time.Duration // when it was acquired
+	over     bool          // the holder has given it up, or learned of its loss
+	trusted  time.Duration // when it was last seen to be trusted
+	lookedAt time.Duration // when it was last looked at
+}
+
+// chain is a key's past.
+type chain struct {
+	token   int                   // on the key now
+	until   time.Duration         // when the server ends the key
+	excused map[int]string        // tokens that the server broke a rule for → which
+	voided  map[int]time.Duration // … and when
+	written map[int]time.Duration // when a token was last written or renewed
+	fence   int64                 // greatest fencing number of a lease
+	rewound bool                  // the server forgot numbers since, or its clock was set back
+	waiting map[int]bool          // operations that wait
+	idle    time.Duration         // since when some wait and none holds; -1: not so
+}
+
+// Judge returns what the history breaks, in the order of events.
+func Judge(h *History) []Complaint {
+	b := &bench{h: h, p: h.Plan, lives: map[int]*life{}}
+	for range h.Plan.Keys {
+		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
+			written: map[int]time.Duration{}, waiting: map[int]bool{}, idle: -1})
+	}
+	for _, e := range h.Events {
+		b.hear(e)
+		for n, k := range b.keys {
+			b.liveness(n, k, e.At)
+		}
+	}
+	return b.complaints
+}
+
+func (b *bench) complain(judge string, e Event, text string, args ...any) {
+	b.complaints = append(b.complaints, Complaint{judge, e.At, fmt.Sprintf(text, args...)})
+}
+
+func (b *bench) hear(e Event) {
+	k := b.keys[e.Key]
+	switch e.Kind {
+	case Called:
+		k.waiting[e.Op] = true
+	case Acquired:
+		delete(k.waiting, e.Op)
+		b.acquired(k, e)
+	case Looked:
+		b.looked(k, e)
+	case Changed:
+		b.changed(k, e)
+	case Failed:
+		delete(k.waiting, e.Op)
+		b.failed(e)
+	case Ended, Releasing:
+		b.over(k, e)
+	case Renewed, Returned:
+		b.returned(e)
+	case Died:
+		b.died(e)
+	case Happened:
+		b.happened(e)
+	case Stuck:
+		b.complain("liveness", e, "#%d of p%d never ended", e.Op, e.Proc)
+	case Left:
+		b.complain("leftovers", e, "%s", e.Text)
+	case Closed:
+		if e.Text != "ok" && !b.hurt() {
+			b.complain("errors", e, "Close returned %s", e.Text)
+		}
+	}
+}
+
+// hurt reports whether anything in the plan may spoil an operation's end.
+func (b *bench) hurt() bool { return len(b.p.Faults) > 0 || b.p.ends() }
+
+// ends reports whether a process of the plan ends before the others.
+func (p *Plan) ends() bool {
+	for _, o := range p.Ops {
+		if o.Kind == Kill || o.Kind == Close {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bench) acquired(k *chain, e Event) {
+	l := &life{op: b.op(e.Op), token: e.Token, at: e.At, trusted: -1, lookedAt: -1}
+	b.lives[e.Op] = l
+	b.looked(k, e)
+	switch {
+	case l.op.Kind == Do:
+	case e.Fence == 0 && b.p.Form.fenced():
+		b.complain("fences", e, "#%d has no fencing number", e.Op)
+	case e.Fence != 0 && e.Fence <= k.fence && !k.rewound:
+		b.complain("fences", e, "#%d has the number %d, after %d", e.Op, e.Fence, k.fence)
+	}
+	k.fence, k.rewound = max(k.fence, e.Fence), k.rewound && e.Fence <= k.fence
+}
+
+func (b *bench) op(id int) Op {
+	for _, o := range b.p.Ops {
+		if o.ID == id {
+			return o
+		}
+	}
+	panic(fmt.Sprintf("sim: no operation %d", id))
+}
+
+// looked judges what a lease says of itself.
+func (b *bench) looked(k *chain, e Event) {
+	l := b.lives[e.Op]
+	l.lookedAt = e.At
+	if !e.Trusted {
+		b.told(k, l, e)
+		return
+	}
+	if l.op.Kind == Do && b.shaken(l.op.Proc, l.at, e.At) {
+		return // its func has a context, which a process that stands still cannot look at
+	}
+	l.trusted = e.At
+	excuse := b.excuse(k, l, e.At)
+	if !e.Stands && excuse == "" {
+		b.complain("truth", e, "#%d trusts T%d, and the key has T%d", e.Op, e.Token, k.token)
+	}
+	for id, other := range b.lives {
+		if id == e.Op || other.over || other.op.Key != e.Key || other.trusted != e.At {
+			continue
+		}
+		if excuse == "" && b.excuse(k, other, e.At) == "" {
+			b.complain("exclusion", e, "#%d of p%d and #%d of p%d both trust their leases", e.Op, e.Proc,
+				id, other.op.Proc)
+		}
+	}
+}
+
+// told judges that the holder of a lease which is not trusted any more has been
+// told, unless its process or its clock stood still: then it is told late.
+func (b *bench) told(k *chain, l *life, e Event) {
+	if e.Kind != Looked || e.Done || l.over {
+		return
+	}
+	if b.shaken(l.op.Proc, l.at, e.At) {
+		return
+	}
+	b.complain("told", e, "#%d: trust is over, and its Done is open", e.Op)
+}
+
+// lateTold is how late a holder may be told after its clock stepped or stood
+// still.
+const lateTold = 250 * time.Millisecond
+
+// shaken reports whether a process was frozen, or its machine suspended or its
+// clock stepped, in a span of time.
+func (b *bench) shaken(proc int, from, to time.Duration) bool {
+	for _, f := range b.p.Faults {
+		switch {
+		case f.At > to || f.end()+lateTold < from:
+		case f.Kind == Freeze && f.Proc == proc:
+			return true
+		case one(f.Kind, []FaultKind{Suspend, Step}) && b.p.onMachine(f, proc):
+			return true
+		}
+	}
+	return false
+}
+
+// excuse returns which rule was broken, and not by getsetlock, so that a lease
+// may be trusted without its key. Empty: none.
+func (b *bench) excuse(k *chain, l *life, at time.Duration) string {
+	if why := k.excused[l.token]; why != "" {
+		return why
+	}
+	if l.token == k.token {
+		return ""
+	}
+	c := b.p.Procs[l.op.Proc]
+	since := k.written[l.token]
+	var ahead time.Duration
+	asleep, back := false, false
+	for _, f := range b.p.Faults {
+		switch {
+		case f.At > at || f.end() < since:
+		case f.Kind == ServerStep:
+			ahead += max(f.Amount, 0)
+		case f.Kind == Suspend && b.p.onMachine(f, l.op.Proc):
+			asleep = true
+		case f.Kind == Step && f.Amount < 0 && b.p.onMachine(f, l.op.Proc):
+			back = true
+		}
+	}
+	switch {
+	case ahead > c.Margin-c.TTL/1000: // clocks drift by less than a thousandth
+		return "the server's clock stepped by more than the margin"
+	case asleep && back:
+		return "both of the machine's clocks stood still"
+	}
+	return ""
+}
+
+func (b *bench) changed(k *chain, e Event) {
+	if e.Proc == Server && FaultKind(e.Text).forgets() && k.token != 0 {
+		switch {
+		case e.Token != k.token:
+			k.excused[k.token], k.voided[k.token] = "the server forgot it: "+e.Text, e.At
+		case e.Until < k.until:
+			k.excused[k.token] = "the server forgot a renewal: " + e.Text
+		}
+	}
+	k.token, k.until = e.Token, e.Until
+	if e.Token != 0 && e.Proc != Server {
+		k.written[e.Token] = e.At
+		delete(k.excused, e.Token)
+	}
+}
+
+func (b *bench) happened(e Event) {
+	for _, f := range b.p.Faults {
+		if f.At != e.At || f.String() != e.Text {
+			continue
+		}
+		if f.Kind.forgets() || f.Kind == ServerStep && f.Amount < 0 {
+			for _, k := range b.keys {
+				k.rewound = true
+			}
+		}
+	}
+}
+
+// over judges that the loss of a lease which the server forgot is told at its
+// next renewal.
+func (b *bench) over(k *chain, e Event) {
+	l := b.lives[e.Op]
+	l.over = true
+	at, voided := k.voided[l.token]
+	if !voided || at < l.at {
+		return
+	}
+	c := b.p.Procs[l.op.Proc]
+	every := c.RenewEvery
+	if every == 0 {
+		every = c.TTL / 3
+	}
+	if late := at + every + c.TTL/4; e.At > late && !b.disturbed(l.op.Proc, at, e.At) {
+		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
+	}
+}
+
+// disturbed reports whether a fault other than one that is over at once hits a
+// process in a span of time.
+func (b *bench) disturbed(proc int, from, to time.Duration) bool {
+	for _, f := range b.p.Faults {
+		if f.At <= to && from <= f.end() && f.Kind != Flush {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bench) died(e Event) {
+	for _, l := range b.lives {
+		l.over = l.over || l.op.Proc == e.Proc
+	}
+	for _, k := range b.keys {
+		for id := range k.waiting {
+			if b.op(id).Proc == e.Proc {
+				delete(k.waiting, id)
+			}
+		}
+	}
+}
+
+// usual are the errors of a world without faults.
+var usual = map[string]bool{"held": true, "cancelled": true, "wait ended, held": true}
+
+func (b *bench) failed(e Event) {
+	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt() {
+		b.complain("errors", e, "#%d failed: %s", e.Op, e.Text)
+	}
+}
+
+func (b *bench) returned(e Event) {
+	delete(b.keys[e.Key].waiting, e.Op)
+	if strings.HasPrefix(e.Text, "undocumented") || e.Text != "ok" && !b.hurt() {
+		b.complain("errors", e, "#%d: %s returned %s", e.Op, e.Kind, e.Text)
+	}
+}
+
+// liveness judges that no key stays without a holder while operations wait.
+func (b *bench) liveness(n int, k *chain, at time.Duration) {
+	held := false
+	for _, l := range b.lives {
+		held = held || !l.over && l.op.Key == n
+	}
+	if held || len(k.waiting) == 0 {
+		k.idle = -1
+		return
+	}
+	if k.idle < 0 {
+		k.idle = max(at, b.p.quiet())
+	}
+	if gap := at - k.idle; gap > b.p.gap() {
+		b.complain("liveness", Event{At: at}, "k%d has had no holder for %v, and %d wait", n, gap,
+			len(k.waiting))
+		k.idle = at
+	}
+	b.h.Gap = max(b.h.Gap, at-k.idle)
+}
+
+// gap is how long a key may stay without a holder while operations wait. What a
+// dead holder left ends by its TTL; so does what was given to a dead waiter.
+// Then a waiter asks: after a second at most without a place in the queue.
+func (p *Plan) gap() time.Duration { return 2*p.longest() + 15*time.Second }

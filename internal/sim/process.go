@@ -1,0 +1,203 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// process is a program with one Client.
+type process struct {
+	w      *world
+	id     int
+	clock  *redistest.Clock
+	client *lock.Client
+	life   context.Context
+	stop   context.CancelCauseFunc
+	dead   atomic.Bool
+	closed atomic.Bool
+
+	mu    sync.Mutex
+	dials int
+	links map[*link]bool
+}
+
+// start starts a process of the plan.
+func (w *world) start(t *testing.T, id int) *process {
+	t.Helper()
+	c := w.plan.Procs[id]
+	m := w.plan.Machines[c.Machine]
+	p := &process{w: w, id: id, links: map[*link]bool{},
+		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine))}
+	p.life, p.stop = context.WithCancelCause(context.Background())
+	store, err := p.store(c)
+	if err != nil {
+		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+	}
+	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
+		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
+		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
+		Clock: p.clock, Jitter: p.jitter})
+	if err != nil {
+		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+	}
+	return p
+}
+
+// store opens the backend of the plan's form.
+func (p *process) store(c Proc) (backend.Store, error) {
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := p.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}}
+	wake := lock.WakeOn
+	if c.Deaf {
+		wake = lock.WakeOff
+	}
+	if p.w.plan.Form == Hardened {
+		return legacy.New(pool, legacy.Config{Dialect: dialect.Jedis(), Wake: wake, Timeout: c.Timeout,
+			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Clock: p.clock})
+	}
+	f := p.w.plan.Form
+	return modern.New(pool, modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence, Wake: wake,
+		Timeout: c.Timeout})
+}
+
+// jitter draws by the process and the instant. So the draw does not depend on
+// which of two goroutines asks first.
+func (p *process) jitter(most time.Duration) time.Duration {
+	h := fnv.New64a()
+	fmt.Fprint(h, p.id, p.w.h.now(), most)
+	return time.Duration(rand.New(rand.NewPCG(p.w.plan.Seed, h.Sum64())).Int64N(int64(most) + 1))
+}
+
+// open returns the open connections.
+func (p *process) open() (all []*link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		all = append(all, l)
+	}
+	return all
+}
+
+// add records what the process saw. A dead one sees nothing.
+func (p *process) add(e Event) {
+	if !p.dead.Load() {
+		e.Proc = p.id
+		p.w.h.add(e)
+	}
+}
+
+// awake returns when the process is not frozen.
+func (p *process) awake() {
+	now := p.w.h.now()
+	if until := p.w.plan.delayed(p.id, now, Freeze); until > now {
+		time.Sleep(until - now + time.Duration(1+p.id))
+	}
+}
+
+// thaw continues the process, unless another fault has it frozen.
+func (p *process) thaw(f Fault) {
+	if now := p.w.h.now(); !p.w.plan.hitNow(p.id, now, Freeze) {
+		p.clock.Thaw()
+	}
+}
+
+// hitNow reports whether a fault of a kind is on for a process.
+func (p *Plan) hitNow(proc int, at time.Duration, kind FaultKind) bool {
+	return p.delayed(proc, at, kind) > at
+}
+
+// kill ends the process without a word: what it has sent may still arrive.
+func (p *process) kill() {
+	p.add(Event{Kind: Died, Op: None})
+	p.w.forget(p)
+	p.dead.Store(true)
+	for _, l := range p.open() {
+		l.deaf.Store(true)
+		l.client.Close()
+	}
+	p.stop(errDead)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	p.w.work.Go(func() { _ = p.client.Close(over) })
+}
+
+// close closes the Client and records what that returned.
+func (p *process) close(ctx context.Context) {
+	if p.dead.Load() || p.closed.Swap(true) {
+		return
+	}
+	err := p.client.Close(ctx)
+	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
+}
+
+// forget drops the leases of a process that has died: it cannot use them.
+func (w *world) forget(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.keys {
+		var rest []*held
+		for _, l := range k.leases {
+			if l.p != p {
+				rest = append(rest, l)
+			}
+		}
+		k.leases = rest
+	}
+}
+
+// class names an error by its documented kind, since its text may contain
+// tokens.
+func class(err error) string {
+	var passing interface{ Passing() bool }
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, lock.ErrLost):
+		return "lost"
+	case errors.Is(err, lock.ErrClosed):
+		return "client closed"
+	case errors.Is(err, lock.ErrReleased):
+		return "released"
+	case errors.Is(err, lock.ErrTooLate):
+		return "too late"
+	case errors.Is(err, errCancelled):
+		return "cancelled"
+	case errors.Is(err, errEnd) || errors.Is(err, errDead):
+		return "play over"
+	case errors.Is(err, lock.ErrWaitEnded) && errors.Is(err, lock.ErrHeld):
+		return "wait ended, held"
+	case errors.Is(err, lock.ErrWaitEnded):
+		return "wait ended, trouble"
+	case errors.Is(err, lock.ErrHeld):
+		return "held"
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		return "late"
+	case errors.As(err, &passing):
+		return "trouble"
+	}
+	return "undocumented: " + err.Error()
+}
+
+var errCancelled = errors.New("sim: cancelled")

@@ -8,24 +8,15 @@ import (
 // dice draws a plan.
 type dice struct{ *rand.Rand }
 
-// between draws a duration, evenly by its order of magnitude.
+// between draws a duration, evenly by its order of magnitude. It only doubles,
+// since functions of package math differ between machines.
 func (d dice) between(least, most time.Duration) time.Duration {
-	span := float64(most) / float64(least)
-	draw := d.Float64()
-	at := least
-	for span > 1 { // halves: no function of package math differs between machines
-		if span >= 2 {
-			if draw*span < 1 {
-				break
-			}
-			at, span = at*2, span/2
-			draw = d.Float64()
-			continue
-		}
-		at += time.Duration(float64(at) * (span - 1) * draw)
-		break
+	doublings := 0
+	for at := least; 2*at <= most; at *= 2 {
+		doublings++
 	}
-	return at + d.nanos(time.Microsecond)
+	at := least << d.IntN(doublings+1)
+	return min(at+d.nanos(at), most)
 }
 
 func (d dice) nanos(below time.Duration) time.Duration { return time.Duration(d.Int64N(int64(below))) }

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +50,7 @@ const (
 	Died      EventKind = "died"      // the process was killed
 	Closed    EventKind = "closed"    // its Client was closed, with Text
 	Stuck     EventKind = "stuck"     // the operation never ended
+	Ran       EventKind = "ran"       // the server ran a request: Text
 	Left      EventKind = "left"      // Text was left when all was over
 )
 
@@ -83,6 +86,21 @@ func (h *History) sometimes(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.Seen[name]++
+}
+
+// settle gives events of one instant that depend on no order the order of
+// their keys, and failures that of their operations: closing a Client ends many
+// waits at once.
+func (h *History) settle() {
+	slices.SortStableFunc(h.Events, func(a, b Event) int {
+		if c := cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key)); c != 0 {
+			return c
+		}
+		if a.Kind == Failed && b.Kind == Failed {
+			return cmp.Compare(a.Op, b.Op)
+		}
+		return 0
+	})
 }
 
 // number returns the number of a token, in order of appearance.
@@ -136,7 +154,7 @@ func (e Event) String() string {
 	}
 	fmt.Fprintf(&b, "%-9s ", e.Kind)
 	switch e.Kind {
-	case Happened, Died, Closed, Left:
+	case Happened, Died, Closed, Left, Ran:
 	default:
 		fmt.Fprintf(&b, "k%d ", e.Key)
 	}

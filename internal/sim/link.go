@@ -2,12 +2,17 @@ package sim
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,40 +39,49 @@ type link struct {
 	once   sync.Once
 	done   chan struct{} // closed by cut
 
-	fate    atomic.Value // FaultKind: what happens to the awaited reply
-	answers chan []byte  // replies, after they were put into down
+	answers chan []byte // replies of the server
 }
 
-// message is a request or a value under way.
+// message is a request or a value.
 type message struct {
 	name redistest.Command // of a request
 	raw  []byte
-	fate FaultKind
-	at   time.Duration // when it arrives
+	fate FaultKind // what happens to a reply
 }
 
-// lane is one direction of a link. Messages arrive in order.
+// packet is what one side of a link sends at one instant. It travels as one.
+//
+// Several goroutines of a process may send at one instant, in any order. So the
+// server runs the requests of a packet in the order of their names, and the
+// process gets the replies in the order of its requests.
+type packet struct {
+	messages []message
+	at       time.Duration // when it arrives
+}
+
+// lane is one direction of a link. Packets arrive in order.
 type lane struct {
 	proc  int
 	plan  *Plan
 	now   func() time.Duration
-	dice  dice
+	name  func(first []message) uint64 // of the connection, after its first packet
 	holds []FaultKind
 
 	mu    sync.Mutex
-	queue []message
+	dice  dice // zero until the first packet
+	fresh []message
+	queue []packet
 	last  time.Duration
 	ended bool
 	more  chan struct{} // buffered; receives when the queue changes
 }
 
-func newLane(w *world, proc int, number uint64, holds ...FaultKind) *lane {
-	source := rand.NewPCG(w.plan.Seed, uint64(proc)<<32|number)
-	return &lane{proc: proc, plan: w.plan, now: w.h.now, dice: dice{rand.New(source)},
-		holds: append(holds, Hold, Freeze, Suspend), more: make(chan struct{}, 1)}
+func newLane(w *world, proc int, holds ...FaultKind) *lane {
+	return &lane{proc: proc, plan: w.plan, now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
+		more: make(chan struct{}, 1)}
 }
 
-// latency draws how long the next message takes.
+// latency draws how long the next packet takes.
 func (l *lane) latency(at time.Duration) time.Duration {
 	near := l.plan.Procs[l.proc].Near
 	d := near + l.dice.nanos(near)
@@ -82,17 +96,31 @@ func (l *lane) latency(at time.Duration) time.Duration {
 	return d
 }
 
-// put adds a message, which arrives later.
+// put adds a message to the packet of this instant.
 func (l *lane) put(m message) {
 	l.mu.Lock()
-	now := l.now()
-	m.at = max(now+l.latency(now), l.last+1+l.dice.nanos(time.Microsecond))
-	if held := l.plan.delayed(l.proc, m.at, l.holds...); held > m.at {
-		m.at = held + l.latency(held)
+	defer l.mu.Unlock()
+	l.fresh = append(l.fresh, m)
+	if len(l.fresh) == 1 {
+		time.AfterFunc(1, l.seal)
 	}
-	l.last = m.at
-	l.queue = append(l.queue, m)
-	l.mu.Unlock()
+}
+
+// seal sends the packet of the instant that is over.
+func (l *lane) seal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dice.Rand == nil {
+		l.dice = dice{rand.New(rand.NewPCG(l.plan.Seed, l.name(l.fresh)))}
+	}
+	now := l.now()
+	at := max(now+l.latency(now), l.last+1+l.dice.nanos(time.Microsecond))
+	if held := l.plan.delayed(l.proc, at, l.holds...); held > at {
+		at = held + l.latency(held)
+	}
+	l.last = at
+	l.queue = append(l.queue, packet{l.fresh, at})
+	l.fresh = nil
 	l.nudge()
 }
 
@@ -111,25 +139,25 @@ func (l *lane) nudge() {
 	}
 }
 
-// take returns the next message when it arrives; false: none comes any more.
-func (l *lane) take(done <-chan struct{}) (message, bool) {
+// take returns the next packet when it arrives; false: none comes any more.
+func (l *lane) take(done <-chan struct{}) (packet, bool) {
 	for {
 		l.mu.Lock()
 		if len(l.queue) > 0 {
-			m := l.queue[0]
+			p := l.queue[0]
 			l.queue = l.queue[1:]
 			l.mu.Unlock()
-			return m, wait(m.at-l.now(), done)
+			return p, wait(p.at-l.now(), done)
 		}
-		ended := l.ended
+		ended := l.ended && len(l.fresh) == 0
 		l.mu.Unlock()
 		if ended {
-			return message{}, false
+			return packet{}, false
 		}
 		select {
 		case <-l.more:
 		case <-done:
-			return message{}, false
+			return packet{}, false
 		}
 	}
 }
@@ -149,16 +177,12 @@ func wait(d time.Duration, done <-chan struct{}) bool {
 // dial connects the process to the server.
 func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	w := p.w
-	p.mu.Lock()
-	p.dials++
-	number := uint64(p.dials) << 2
-	p.mu.Unlock()
-	knock := newLane(w, p.id, number)
-	knock.put(message{})
-	if _, ok := knock.take(ctx.Done()); !ok {
+	now := w.h.now()
+	at := w.plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
+	if !wait(at-now, ctx.Done()) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: ctx.Err()}
 	}
-	now := w.h.now()
+	now = w.h.now()
 	if p.dead.Load() || w.plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 	}
@@ -168,9 +192,17 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	}
 	client, far := net.Pipe()
 	l := &link{w: w, p: p, client: far, server: server, done: make(chan struct{}),
-		up: newLane(w, p.id, number|1, HoldRequest), down: newLane(w, p.id, number|2, HoldReply),
-		answers: make(chan []byte, 1)}
-	l.fate.Store(FaultKind(""))
+		up: newLane(w, p.id, HoldRequest), down: newLane(w, p.id, HoldReply), answers: make(chan []byte, 1)}
+	var name uint64
+	l.up.name = func(first []message) uint64 {
+		purpose := w.scripts.name(first[0].name)
+		for _, m := range first[1:] {
+			purpose = min(purpose, w.scripts.name(m.name))
+		}
+		name = p.connection(purpose)
+		return name
+	}
+	l.down.name = func([]message) uint64 { return name + 1 }
 	p.mu.Lock()
 	p.links[l] = true
 	p.mu.Unlock()
@@ -178,6 +210,17 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		w.work.Go(f)
 	}
 	return redistest.Memory(client), nil
+}
+
+// connection names a connection by what it was opened for: the order in which
+// two goroutines dial at one instant must not matter.
+func (p *process) connection(first string) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dials[first]++
+	h := fnv.New64a()
+	fmt.Fprint(h, p.id, first, p.dials[first])
+	return h.Sum64()
 }
 
 // cut ends the link for both sides at once; what is under way is lost.
@@ -207,44 +250,71 @@ func (l *link) listen() {
 func (l *link) forward() {
 	defer l.server.Close()
 	for {
-		m, ok := l.up.take(l.done)
+		p, ok := l.up.take(l.done)
 		if !ok {
 			return
 		}
 		if l.mute.Load() {
 			continue
 		}
-		if err := l.w.refusal(m.name); err != "" {
-			l.w.h.sometimes("refused " + l.w.scripts.name(m.name))
-			l.down.put(message{raw: []byte("-" + err + "\r\n")})
-			continue
-		}
-		if !l.request(m) {
+		if !l.requests(p.messages) {
 			l.cut()
 			return
 		}
 	}
 }
 
-// request delivers one request and awaits its reply. It returns false if the
-// link must be cut.
-func (l *link) request(m message) bool {
-	what := l.w.scripts.name(m.name)
-	fate := l.w.trap(l.p.id, m.name)
+// requests delivers the requests of one packet and awaits their replies. It
+// returns false if the link must be cut.
+func (l *link) requests(all []message) bool {
+	fate := l.w.trap(l.p.id, all)
+	names, order := make([]string, len(all)), make([]int, len(all))
+	for i, m := range all {
+		names[i], order[i] = l.w.scripts.name(m.name), i
+		if fate != "" {
+			l.w.h.sometimes(string(fate) + " " + names[i])
+		}
+	}
 	if fate == CutBefore {
-		l.w.h.sometimes(string(fate) + " " + what)
 		return false
 	}
-	l.fate.Store(fate)
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(names[i], names[j]), slices.Compare(keysOf(all[i].name), keysOf(all[j].name)))
+	})
+	replies := make([]message, len(all))
+	for _, i := range order {
+		reply, ok := l.request(all[i], names[i])
+		if !ok {
+			return false
+		}
+		replies[i] = message{raw: reply, fate: fate}
+	}
+	for _, r := range replies {
+		l.down.put(r)
+	}
+	return true
+}
+
+// request delivers one request and returns the reply; false: the link has
+// ended.
+func (l *link) request(m message, name string) (reply []byte, ok bool) {
+	if err := l.w.refusal(m.name); err != "" {
+		l.w.h.sometimes("refused " + name)
+		return []byte("-" + err + "\r\n"), true
+	}
 	if _, err := l.server.Write(m.raw); err != nil {
-		return false
+		return nil, false
 	}
 	select {
-	case reply := <-l.answers:
-		l.w.ran(l, what, reply, fate)
-		return true
+	case reply = <-l.answers:
+		l.w.h.sometimes(name + "=" + outcome(reply))
+		if Trace {
+			l.w.h.add(Event{Kind: Ran, Proc: l.p.id, Op: None, Text: fmt.Sprint(name, keysOf(m.name[:min(len(m.name),cond(m.name.Is("SUBSCRIBE"),1,99))]), outcome(reply))})
+		}
+		l.w.look(name, l.p.id)
+		return reply, true
 	case <-l.done:
-		return false
+		return nil, false
 	}
 }
 
@@ -260,7 +330,6 @@ func (l *link) hear() {
 			l.down.put(message{raw: v})
 			continue
 		}
-		l.down.put(message{raw: v, fate: l.fate.Swap(FaultKind("")).(FaultKind)})
 		select {
 		case l.answers <- v:
 		case <-l.done:
@@ -272,21 +341,36 @@ func (l *link) hear() {
 func (l *link) deliver() {
 	defer l.cut()
 	for {
-		m, ok := l.down.take(l.done)
+		p, ok := l.down.take(l.done)
 		if !ok {
 			return
 		}
-		switch m.fate {
+		var raw []byte
+		fate := FaultKind("")
+		for _, m := range p.messages {
+			raw = append(raw, m.raw...)
+			fate = cmp.Or(fate, m.fate)
+		}
+		switch fate {
 		case CutAfter:
 			return
 		case CutWithin:
-			_, _ = l.client.Write(m.raw[:len(m.raw)/2])
+			_, _ = l.client.Write(raw[:len(raw)/2])
 			return
 		}
 		if !l.deaf.Load() {
-			_, _ = l.client.Write(m.raw) // if the process has gone, its requests still run
+			_, _ = l.client.Write(raw) // if the process has gone, its requests still run
 		}
 	}
+}
+
+// keysOf returns the keys of a request, in order of their names.
+func keysOf(c redistest.Command) []string {
+	if !c.Is("EVAL") && !c.Is("EVALSHA") || len(c) < 3 {
+		return c[min(1, len(c)):min(2, len(c))]
+	}
+	n, _ := strconv.Atoi(c[2])
+	return slices.Sorted(slices.Values(c[3:min(3+n, len(c))]))
 }
 
 // scripts knows the scripts by their digests.
@@ -335,3 +419,7 @@ func outcome(reply []byte) string {
 }
 
 var errDead = errors.New("sim: the process is dead")
+
+var Trace bool
+
+func cond(b bool, x, y int) int { if b { return x }; return y }

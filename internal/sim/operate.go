@@ -44,7 +44,7 @@ func (w *world) operate(o Op) {
 	w.pending[o.ID] = true
 	w.mu.Unlock()
 	w.running.Go(func() {
-		p.awake()
+		p.awake(o)
 		p.operate(o)
 		w.mu.Lock()
 		delete(w.pending, o.ID)
@@ -75,7 +75,7 @@ func (p *process) operate(o Op) {
 		return
 	}
 	l, err := p.acquire(ctx, o)
-	p.awake()
+	p.awake(o)
 	if err != nil {
 		p.add(Event{Kind: Failed, Op: o.ID, Key: o.Key, Text: class(err)})
 		return
@@ -97,21 +97,17 @@ func (p *process) acquire(ctx context.Context, o Op) (*lock.Lease, error) {
 	return p.client.Acquire(ctx, key)
 }
 
-// do is an operation by Client.Do, whose func sees no lease: its token is the
-// one on the key.
+// do is an operation by Client.Do, whose func sees no lease.
 func (p *process) do(ctx context.Context, o Op) {
 	var h *held
 	err := p.client.Do(ctx, p.w.keys[o.Key].name, func(ctx context.Context) error {
-		p.awake()
-		p.w.mu.Lock()
-		token := p.w.keys[o.Key].value
-		p.w.mu.Unlock()
-		h = p.begin(o, token, ctx.Done(), ctx.Err, nil)
+		p.awake(o)
+		h = p.begin(o, p.token(p.w.keys[o.Key].name), ctx.Done(), ctx.Err, nil)
 		p.hold(h, nil)
 		p.release(h)
 		return nil
 	})
-	p.awake()
+	p.awake(o)
 	if h == nil {
 		p.add(Event{Kind: Failed, Op: o.ID, Key: o.Key, Text: class(err)})
 		return
@@ -150,7 +146,7 @@ func (p *process) hold(h *held, l *lock.Lease) {
 		if !wait(o.Hold/2, h.done) {
 			return
 		}
-		p.awake()
+		p.awake(o)
 		err := l.Renew(p.life)
 		p.add(Event{Kind: Renewed, Op: o.ID, Key: o.Key, Text: class(err)})
 		o.Hold -= o.Hold / 2
@@ -162,9 +158,10 @@ func (p *process) hold(h *held, l *lock.Lease) {
 	select {
 	case <-t.C:
 	case <-h.done:
+		time.Sleep(time.Duration(1+o.ID) * (time.Microsecond + 1)) // no holder stops at once
 	case <-both.Done():
 	}
-	p.awake()
+	p.awake(o)
 }
 
 // release records the end of the hold: the holder is about to give the key
@@ -191,6 +188,6 @@ func (p *process) release(h *held) {
 func (p *process) finish(h *held, release func() error) {
 	p.release(h)
 	err := release()
-	p.awake()
+	p.awake(h.op)
 	p.add(Event{Kind: Returned, Op: h.op.ID, Key: h.op.Key, Text: class(err)})
 }

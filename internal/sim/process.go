@@ -33,9 +33,10 @@ type process struct {
 	dead   atomic.Bool
 	closed atomic.Bool
 
-	mu    sync.Mutex
-	dials int
-	links map[*link]bool
+	mu     sync.Mutex
+	dials  map[string]int // connections, by their first command
+	links  map[*link]bool
+	tokens map[string]string // the last lease's token, by key
 }
 
 // start starts a process of the plan.
@@ -43,7 +44,7 @@ func (w *world) start(t *testing.T, id int) *process {
 	t.Helper()
 	c := w.plan.Procs[id]
 	m := w.plan.Machines[c.Machine]
-	p := &process{w: w, id: id, links: map[*link]bool{},
+	p := &process{w: w, id: id, links: map[*link]bool{}, tokens: map[string]string{}, dials: map[string]int{},
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine))}
 	p.life, p.stop = context.WithCancelCause(context.Background())
 	store, err := p.store(c)
@@ -53,7 +54,7 @@ func (w *world) start(t *testing.T, id int) *process {
 	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
 		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
 		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
-		Clock: p.clock, Jitter: p.jitter})
+		Clock: p.clock, Jitter: p.jitter, Hooks: p.hooks()})
 	if err != nil {
 		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
 	}
@@ -82,6 +83,30 @@ func (p *process) store(c Proc) (backend.Store, error) {
 		Timeout: c.Timeout})
 }
 
+// hooks note what only hooks tell.
+func (p *process) hooks() lock.Hooks {
+	says := func(name string) func(lock.Event) {
+		return func(lock.Event) { p.w.h.sometimes("hook " + name) }
+	}
+	return lock.Hooks{
+		Acquired: func(e lock.Event) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.tokens[e.Key] = e.Token
+		},
+		RenewFailed: says("renew failed"), Endangered: says("endangered"), Lost: says("lost"),
+	}
+}
+
+// token returns the token of the lease that this process has just acquired. It
+// waits for the hook that tells it.
+func (p *process) token(key string) string {
+	time.Sleep(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tokens[key]
+}
+
 // jitter draws by the process and the instant. So the draw does not depend on
 // which of two goroutines asks first.
 func (p *process) jitter(most time.Duration) time.Duration {
@@ -108,11 +133,12 @@ func (p *process) add(e Event) {
 	}
 }
 
-// awake returns when the process is not frozen.
-func (p *process) awake() {
+// awake returns when the process is not frozen. Operations of a process that
+// thaws go on one after the other.
+func (p *process) awake(o Op) {
 	now := p.w.h.now()
 	if until := p.w.plan.delayed(p.id, now, Freeze); until > now {
-		time.Sleep(until - now + time.Duration(1+p.id))
+		time.Sleep(until - now + time.Duration(1+o.ID)*(time.Microsecond+1))
 	}
 }
 

@@ -138,9 +138,12 @@ func (w *world) refusal(c redistest.Command) string {
 	return ""
 }
 
-// trap returns what happens to a request or its reply.
-func (w *world) trap(proc int, c redistest.Command) FaultKind {
-	if !slices.ContainsFunc([]string{"SET", "EVAL", "EVALSHA", "DEL", "DELEX"}, c.Is) {
+// trapped are the commands that a trap waits for.
+var trapped = []string{"SET", "EVAL", "EVALSHA", "DEL", "DELEX"}
+
+// trap returns what happens to a packet of requests or to its replies.
+func (w *world) trap(proc int, all []message) FaultKind {
+	if !slices.ContainsFunc(all, func(m message) bool { return slices.ContainsFunc(trapped, m.name.Is) }) {
 		return ""
 	}
 	now := w.h.now()
@@ -154,15 +157,6 @@ func (w *world) trap(proc int, c redistest.Command) FaultKind {
 		}
 	}
 	return ""
-}
-
-// ran records that the server has run a request.
-func (w *world) ran(l *link, what string, reply []byte, fate FaultKind) {
-	w.h.sometimes(what + "=" + outcome(reply))
-	if fate != "" {
-		w.h.sometimes(string(fate) + " " + what)
-	}
-	w.look(what, l.p.id)
 }
 
 // look compares the keys with what they were, and records what changed and why.

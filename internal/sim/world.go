@@ -59,6 +59,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		}
 		w.play()
 		w.end()
+		h.settle()
 	})
 	return h
 }

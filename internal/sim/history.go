@@ -50,7 +50,6 @@ const (
 	Died      EventKind = "died"      // the process was killed
 	Closed    EventKind = "closed"    // its Client was closed, with Text
 	Stuck     EventKind = "stuck"     // the operation never ended
-	Ran       EventKind = "ran"       // the server ran a request: Text
 	Left      EventKind = "left"      // Text was left when all was over
 )
 
@@ -154,7 +153,7 @@ func (e Event) String() string {
 	}
 	fmt.Fprintf(&b, "%-9s ", e.Kind)
 	switch e.Kind {
-	case Happened, Died, Closed, Left, Ran:
+	case Happened, Died, Closed, Left:
 	default:
 		fmt.Fprintf(&b, "k%d ", e.Key)
 	}

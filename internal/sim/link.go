@@ -308,9 +308,6 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 	select {
 	case reply = <-l.answers:
 		l.w.h.sometimes(name + "=" + outcome(reply))
-		if Trace {
-			l.w.h.add(Event{Kind: Ran, Proc: l.p.id, Op: None, Text: fmt.Sprint(name, keysOf(m.name[:min(len(m.name),cond(m.name.Is("SUBSCRIBE"),1,99))]), outcome(reply))})
-		}
 		l.w.look(name, l.p.id)
 		return reply, true
 	case <-l.done:
@@ -401,12 +398,15 @@ func (s *scripts) name(c redistest.Command) string {
 	return strings.ToUpper(c[0])
 }
 
-// outcome returns the first integer of a reply, or its kind.
+// outcome returns the first integer of a reply if it has one or two signs, or
+// its kind.
 func outcome(reply []byte) string {
 	line, rest, _ := strings.Cut(string(reply), "\r\n")
 	switch {
+	case strings.HasPrefix(line, ":") && len(line) > 3:
+		return "number"
 	case strings.HasPrefix(line, ":"):
-		return strings.TrimPrefix(line, ":")
+		return line[1:]
 	case line == "*0" || line == "*-1" || line == "$-1":
 		return "none"
 	case strings.HasPrefix(line, "*"):
@@ -419,7 +419,3 @@ func outcome(reply []byte) string {
 }
 
 var errDead = errors.New("sim: the process is dead")
-
-var Trace bool
-
-func cond(b bool, x, y int) int { if b { return x }; return y }

@@ -60,6 +60,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		w.play()
 		w.end()
 		h.settle()
+		h.reached()
 	})
 	return h
 }

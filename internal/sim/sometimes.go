@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+)
+
+// Sometimes are the states that a run of a few hundred seeds must reach, or the
+// run proves nothing of them. A name "script=outcome" is the first integer of a
+// script's reply, or the word of an error.
+var Sometimes = []string{}
+
+// reached adds the states that a history shows as a whole.
+func (h *History) reached() {
+	leased, written := map[int]int{}, map[int]bool{}
+	on := make([]int, h.Plan.Keys)
+	for _, e := range h.Events {
+		if e.Kind == Acquired {
+			leased[e.Token]++
+		}
+	}
+	for _, e := range h.Events {
+		switch e.Kind {
+		case Acquired:
+			h.acquired(e, leased)
+		case Failed:
+			h.Seen["failed: "+e.Text]++
+		case Returned:
+			h.Seen["returned: "+e.Text]++
+		case Changed:
+			h.changed(e, on[e.Key], leased, written)
+			on[e.Key] = e.Token
+		}
+	}
+}
+
+func (h *History) acquired(e Event, leased map[int]int) {
+	if leased[e.Token] > 1 {
+		h.Seen["handed over in the process"]++
+	}
+	if !e.Stands {
+		h.Seen["acquired without its key"]++
+	}
+}
+
+// givers are the scripts that write a waiter's token to the key.
+var givers = []string{"give", "leave"}
+
+func (h *History) changed(e Event, before int, leased map[int]int, written map[int]bool) {
+	gift := slices.Contains(givers, e.Text) && e.Token != 0
+	switch {
+	case gift && leased[e.Token] == 0:
+		h.Seen["a gift lost"]++
+	case gift:
+		h.Seen["a gift"]++
+	case e.Text == "expired" && before != 0:
+		h.Seen["a key expired"]++
+	case before != 0 && leased[before] == 0 && !strings.HasPrefix(e.Text, "server"):
+		h.Seen["an attempt undone"]++
+	case written[e.Token] && e.Token != before:
+		h.Seen["a token came back"]++
+	}
+	written[e.Token] = true
+}

@@ -166,8 +166,8 @@ func (b *bench) looked(k *chain, e Event) {
 	}
 }
 
-// told judges that the holder of a lease which is not trusted any more has been
-// told, unless its process or its clock stood still: then it is told late.
+// told judges that Done is closed when trust is over. It may be late if the
+// process or its clock stood still.
 func (b *bench) told(k *chain, l *life, e Event) {
 	if e.Kind != Looked || e.Done || l.over {
 		return
@@ -178,8 +178,7 @@ func (b *bench) told(k *chain, l *life, e Event) {
 	b.complain("told", e, "#%d: trust is over, and its Done is open", e.Op)
 }
 
-// lateTold is how late a holder may be told after its clock stepped or stood
-// still.
+// lateTold is how late Done may be closed after a clock stepped or stood still.
 const lateTold = 250 * time.Millisecond
 
 // shaken reports whether a process was frozen, or its machine suspended or its
@@ -259,8 +258,8 @@ func (b *bench) happened(e Event) {
 	}
 }
 
-// over judges that the loss of a lease which the server forgot is told at its
-// next renewal.
+// over judges that a holder learns at its next renewal that the server forgot
+// its lease.
 func (b *bench) over(k *chain, e Event) {
 	l := b.lives[e.Op]
 	l.over = true

@@ -279,7 +279,8 @@ func (l *link) requests(all []message) bool {
 		return false
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(names[i], names[j]), slices.Compare(keysOf(all[i].name), keysOf(all[j].name)))
+		return cmp.Or(cmp.Compare(names[i], names[j]),
+			slices.Compare(keysOf(all[i].name), keysOf(all[j].name)))
 	})
 	replies := make([]message, len(all))
 	for _, i := range order {

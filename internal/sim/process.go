@@ -193,34 +193,42 @@ func (w *world) forget(p *process) {
 	}
 }
 
+// classes are the documented kinds of errors, the more telling ones first.
+var classes = []struct {
+	name string
+	is   []error // all of them
+}{
+	{"lost", []error{lock.ErrLost}},
+	{"client closed", []error{lock.ErrClosed}},
+	{"released", []error{lock.ErrReleased}},
+	{"too late", []error{lock.ErrTooLate}},
+	{"cancelled", []error{errCancelled}},
+	{"play over", []error{errEnd}},
+	{"dead", []error{errDead}},
+	{"wait ended, held", []error{lock.ErrWaitEnded, lock.ErrHeld}},
+	{"wait ended, trouble", []error{lock.ErrWaitEnded}},
+	{"held", []error{lock.ErrHeld}},
+	{"late", []error{context.DeadlineExceeded}},
+	{"late", []error{context.Canceled}},
+}
+
 // class names an error by its documented kind, since its text may contain
 // tokens.
 func class(err error) string {
-	var passing interface{ Passing() bool }
-	switch {
-	case err == nil:
+	if err == nil {
 		return "ok"
-	case errors.Is(err, lock.ErrLost):
-		return "lost"
-	case errors.Is(err, lock.ErrClosed):
-		return "client closed"
-	case errors.Is(err, lock.ErrReleased):
-		return "released"
-	case errors.Is(err, lock.ErrTooLate):
-		return "too late"
-	case errors.Is(err, errCancelled):
-		return "cancelled"
-	case errors.Is(err, errEnd) || errors.Is(err, errDead):
-		return "play over"
-	case errors.Is(err, lock.ErrWaitEnded) && errors.Is(err, lock.ErrHeld):
-		return "wait ended, held"
-	case errors.Is(err, lock.ErrWaitEnded):
-		return "wait ended, trouble"
-	case errors.Is(err, lock.ErrHeld):
-		return "held"
-	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		return "late"
-	case errors.As(err, &passing):
+	}
+	for _, c := range classes {
+		is := true
+		for _, e := range c.is {
+			is = is && errors.Is(err, e)
+		}
+		if is {
+			return c.name
+		}
+	}
+	var passing interface{ Passing() bool }
+	if errors.As(err, &passing) {
 		return "trouble"
 	}
 	return "undocumented: " + err.Error()

@@ -8,7 +8,20 @@ import (
 // Sometimes are the states that a run of a few hundred seeds must reach, or the
 // run proves nothing of them. A name "script=outcome" is the first integer of a
 // script's reply, or the word of an error.
-var Sometimes = []string{}
+var Sometimes = []string{
+	"a gift", "a gift lost", "a key expired", "acquired without its key", "an attempt undone",
+	"handed over in the process",
+	"acquire=0", "acquire=1", "acquire=number", "give=0", "give=1", "leave=0", "leave=1", "release=0",
+	"release=1", "renew=-3", "renew=0", "renew=1", "renew=number", "take=0", "take=1", "take=none",
+	"take=number",
+	"cut before SET", "cut before acquire", "cut before give", "cut before take",
+	"cut after SET", "cut after acquire", "cut after give", "cut after take", "cut after renew",
+	"cut within acquire", "cut within take",
+	"refused acquire", "refused give", "refused leave", "refused release", "refused renew", "refused take",
+	"failed: cancelled", "failed: client closed", "failed: held", "failed: trouble",
+	"failed: wait ended, held", "failed: wait ended, trouble", "returned: lost", "returned: trouble",
+	"hook endangered", "hook lost", "hook renew failed",
+}
 
 // reached adds the states that a history shows as a whole.
 func (h *History) reached() {
@@ -57,7 +70,7 @@ func (h *History) changed(e Event, before int, leased map[int]int, written map[i
 		h.Seen["a key expired"]++
 	case before != 0 && leased[before] == 0 && !strings.HasPrefix(e.Text, "server"):
 		h.Seen["an attempt undone"]++
-	case written[e.Token] && e.Token != before:
+	case e.Token != 0 && written[e.Token] && e.Token != before:
 		h.Seen["a token came back"]++
 	}
 	written[e.Token] = true

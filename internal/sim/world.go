@@ -48,8 +48,8 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
-		w := &world{plan: p, h: h, redis: redistest.Bubble(t), sprung: map[int]bool{}, pending: map[int]bool{},
-			scripts: scripts{names: map[string]string{}}}
+		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
+			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
 			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})

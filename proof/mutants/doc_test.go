@@ -21,6 +21,11 @@
 //	go test ./proof/mutants -mutants legacy/       those of files that begin so
 //	go test ./proof/mutants -mutants doubt         those of lists that begin so
 //
+// The flag -simulation plays seeds of internal/sim against the mutants instead,
+// and counts how many it kills:
+//
+//	go test ./proof/mutants -run Simulation -simulation 100 -v
+//
 // No file of the source tree changes: the compiler gets the changed file as an
 // overlay. A mutant that does not compile is an error of the list. Before the
 // mutants, all the tests that they name must pass unchanged.

@@ -229,6 +229,21 @@ var (
 
 // dies builds the package with the mutant and checks that its test fails.
 func (m mutant) dies(t *testing.T) {
+	out, err := goTest(m.folder, m.tags, "^"+m.test+"$", "-overlay", m.overlay(t))
+	switch {
+	case err == nil:
+		t.Errorf("%v survived %s:\n- %s+ %s", m, m.test, m.old, m.new)
+	case noReason.MatchString(out):
+		t.Errorf("%v does not compile:\n%s", m, out)
+	case !failed.MatchString(out) && !strings.Contains(out, "panic: "):
+		t.Errorf("%v: the test ended without a verdict: %v\n%s", m, err, out)
+	}
+}
+
+// overlay writes the changed file and returns the path of the list by which the
+// compiler takes it.
+func (m mutant) overlay(t *testing.T) string {
+	t.Helper()
 	text, err := m.apply()
 	if err != nil {
 		t.Fatal(err)
@@ -248,13 +263,5 @@ func (m mutant) dies(t *testing.T) {
 		os.WriteFile(list, overlay, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := goTest(m.folder, m.tags, "^"+m.test+"$", "-overlay", list)
-	switch {
-	case err == nil:
-		t.Errorf("%v survived %s:\n- %s+ %s", m, m.test, m.old, m.new)
-	case noReason.MatchString(out):
-		t.Errorf("%v does not compile:\n%s", m, out)
-	case !failed.MatchString(out) && !strings.Contains(out, "panic: "):
-		t.Errorf("%v: the test ended without a verdict: %v\n%s", m, err, out)
-	}
+	return list
 }

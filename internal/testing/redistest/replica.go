@@ -36,8 +36,8 @@ func (w *World) FlushScripts() {
 // Replica copies what a replica of the embedded server would have now. The
 // function that it returns promotes that replica: every later write is lost,
 // keys end at the same instants as before, and scripts are unknown. Connections
-// stay open; Wire.Cut ends them. Only strings, hashes, lists and sorted sets are
-// copied.
+// stay open; Wire.Cut ends them. Only strings, hashes, lists and sorted sets
+// are copied.
 func (w *World) Replica() (promote func()) {
 	w.t.Helper()
 	w.sync()

@@ -46,7 +46,36 @@ func Draw(seed uint64) *Plan {
 	for id := range 1 + d.IntN(12) {
 		p.Faults = append(p.Faults, d.fault(p, id, span))
 	}
+	for range d.IntN(3) {
+		d.siege(p)
+	}
 	return p
+}
+
+// siege cuts a holder off from before a renewal until after its trust is over,
+// while the server's clock runs as far ahead as the law allows.
+func (d dice) siege(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	c := p.Procs[o.Proc]
+	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL+d.nanos(c.TTL)
+	at := o.At + d.between(5*time.Millisecond, c.TTL/2)
+	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: c.TTL + d.nanos(2*c.TTL), Proc: o.Proc,
+		Kind: pick(d, Hold, HoldRequest, HoldReply, Silence, Freeze, Suspend)})
+	if d.one(2) {
+		most := p.lawful()
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at + d.nanos(c.TTL), Proc: All,
+			Kind: ServerStep, Amount: most/2 + d.nanos(most/2)})
+	}
+}
+
+// lawful is how far the server's clock may step forward while a lease is held:
+// a little less than the least margin.
+func (p *Plan) lawful() time.Duration {
+	least := p.longest()
+	for _, c := range p.Procs {
+		least = min(least, c.Margin-c.TTL/500)
+	}
+	return least
 }
 
 func (d dice) machine() Machine {
@@ -119,15 +148,11 @@ func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
 	return f
 }
 
-// step draws a step of the server's clock: three in four are within the law,
-// which is the least margin.
+// step draws a step of the server's clock: three in four are within the law.
 func (d dice) step(p *Plan) time.Duration {
-	least := p.longest()
-	for _, c := range p.Procs {
-		least = min(least, c.TTL)
+	most := p.lawful()
+	if d.one(4) {
+		most *= 20
 	}
-	if most := least / 25; !d.one(4) { // a margin is a tenth of the TTL
-		return d.nanos(2*most) - most
-	}
-	return d.nanos(2*least) - least
+	return d.nanos(2*most) - most
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,6 +24,8 @@ type bench struct {
 	p          *Plan
 	lives      map[int]*life // leases, by their operations
 	keys       []*chain
+	leased     map[int]bool // tokens that some operation got
+	gone       map[int]bool // processes that have ended
 	complaints []Complaint
 }
 
@@ -43,6 +46,7 @@ type chain struct {
 	excused map[int]string        // tokens that the server broke a rule for → which
 	voided  map[int]time.Duration // … and when
 	written map[int]time.Duration // when a token was last written or renewed
+	first   map[int]Event         // its first writing
 	fence   int64                 // greatest fencing number of a lease
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
@@ -51,10 +55,15 @@ type chain struct {
 
 // Judge returns what the history breaks, in the order of events.
 func Judge(h *History) []Complaint {
-	b := &bench{h: h, p: h.Plan, lives: map[int]*life{}}
+	b := &bench{h: h, p: h.Plan, lives: map[int]*life{}, leased: map[int]bool{}, gone: map[int]bool{}}
+	for _, e := range h.Events {
+		if e.Kind == Acquired {
+			b.leased[e.Token] = true
+		}
+	}
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
-			written: map[int]time.Duration{}, waiting: map[int]bool{}, idle: -1})
+			written: map[int]time.Duration{}, first: map[int]Event{}, waiting: map[int]bool{}, idle: -1})
 	}
 	for _, e := range h.Events {
 		b.hear(e)
@@ -97,6 +106,7 @@ func (b *bench) hear(e Event) {
 	case Left:
 		b.complain("leftovers", e, "%s", e.Text)
 	case Closed:
+		b.gone[e.Proc] = true
 		if e.Text != "ok" && !b.hurt() {
 			b.complain("errors", e, "Close returned %s", e.Text)
 		}
@@ -238,10 +248,40 @@ func (b *bench) changed(k *chain, e Event) {
 			k.excused[k.token] = "the server forgot a renewal: " + e.Text
 		}
 	}
+	b.orphan(k, e)
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {
+		if _, known := k.first[e.Token]; !known {
+			k.first[e.Token] = e
+		}
 		k.written[e.Token] = e.At
 		delete(k.excused, e.Token)
+	}
+}
+
+// takers are the scripts and commands by which a process takes a key for
+// itself.
+var takers = []string{"SET", "acquire", "take"}
+
+// orphan judges that a process gives back at once what it may have taken and
+// nobody got, and does not leave it to the TTL.
+func (b *bench) orphan(k *chain, e Event) {
+	was, known := k.first[k.token]
+	if !known || e.Token == k.token || b.leased[k.token] || b.gone[was.Proc] ||
+		!slices.Contains(takers, was.Text) {
+		return
+	}
+	from, ttl := was.At, b.p.Procs[was.Proc].TTL
+	for _, f := range b.p.Faults {
+		if f.For > ttl/2 && f.hits(was.Proc) && f.At <= was.At && was.At <= f.end()+time.Second {
+			return // the request may have been under way for longer than it is undone
+		}
+		if f.At <= e.At && (f.hits(was.Proc) || b.p.onMachine(f, was.Proc)) && !one(f.Kind, traps) {
+			from = max(from, f.end())
+		}
+	}
+	if most := ttl * 5 / 6; e.At-from > most { // pauses of a third, and two time-outs
+		b.complain("leftovers", e, "T%d, which no operation got, was on the key for %v", k.token, e.At-was.At)
 	}
 }
 
@@ -289,6 +329,7 @@ func (b *bench) disturbed(proc int, from, to time.Duration) bool {
 }
 
 func (b *bench) died(e Event) {
+	b.gone[e.Proc] = true
 	for _, l := range b.lives {
 		l.over = l.over || l.op.Proc == e.Proc
 	}
@@ -339,6 +380,5 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 }
 
 // gap is how long a key may stay without a holder while operations wait. What a
-// dead holder left ends by its TTL; so does what was given to a dead waiter.
-// Then a waiter asks: after a second at most without a place in the queue.
-func (p *Plan) gap() time.Duration { return 2*p.longest() + 15*time.Second }
+// dead holder left ends by its TTL. Then a waiter asks after a second at most.
+func (p *Plan) gap() time.Duration { return p.longest() + 5*time.Second }

@@ -149,6 +149,9 @@ const (
 	NoAuth      FaultKind = "NOAUTH"       // it refuses every command
 )
 
+// traps act on one message.
+var traps = []FaultKind{CutBefore, CutAfter, CutWithin}
+
 // forgets reports whether the fault makes the server forget acknowledged
 // writes.
 func (k FaultKind) forgets() bool { return k == Restart || k == Flush || k == FailOver }

@@ -92,7 +92,8 @@ func (w *world) machine(f Fault, change func(*redistest.Clock)) {
 
 // onMachine reports whether a process is on the machine that a fault hits.
 func (p *Plan) onMachine(f Fault, proc int) bool {
-	return p.Procs[proc].Machine == p.Procs[f.Proc].Machine
+	return f.Proc != All && one(f.Kind, []FaultKind{Suspend, Step}) &&
+		p.Procs[proc].Machine == p.Procs[f.Proc].Machine
 }
 
 // cut closes the connections of a process.
@@ -150,7 +151,7 @@ func (w *world) trap(proc int, all []message) FaultKind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.plan.Faults {
-		if one(f.Kind, []FaultKind{CutBefore, CutAfter, CutWithin}) && f.hits(proc) && f.covers(now) &&
+		if one(f.Kind, traps) && f.hits(proc) && f.covers(now) &&
 			!w.sprung[f.ID] {
 			w.sprung[f.ID] = true
 			return f.Kind

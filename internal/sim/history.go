@@ -87,18 +87,18 @@ func (h *History) sometimes(name string) {
 	h.Seen[name]++
 }
 
-// settle gives events of one instant that depend on no order the order of
-// their keys, and failures that of their operations: closing a Client ends many
-// waits at once.
+// settle gives events of one instant that depend on no order one: that of their
+// keys, and ends last, in the order of their operations. Closing a Client or
+// losing a connection ends many operations at once.
 func (h *History) settle() {
-	slices.SortStableFunc(h.Events, func(a, b Event) int {
-		if c := cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key)); c != 0 {
-			return c
-		}
-		if a.Kind == Failed && b.Kind == Failed {
-			return cmp.Compare(a.Op, b.Op)
+	last := func(e Event) int {
+		if e.Kind == Failed || e.Kind == Returned || e.Kind == Closed {
+			return 1 + max(e.Op, 0)
 		}
 		return 0
+	}
+	slices.SortStableFunc(h.Events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key), cmp.Compare(last(a), last(b)))
 	})
 }
 

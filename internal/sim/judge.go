@@ -271,18 +271,28 @@ func (b *bench) orphan(k *chain, e Event) {
 		!slices.Contains(takers, was.Text) {
 		return
 	}
-	from, ttl := was.At, b.p.Procs[was.Proc].TTL
+	ttl := b.p.Procs[was.Proc].TTL
+	most := ttl * 5 / 6 // pauses of a third, and two time-outs
+	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
+		b.complain("leftovers", e, "T%d, which no operation got, was on the key for %v", k.token, e.At-was.At)
+	}
+}
+
+// undisturbed returns since when no fault has kept a process from undoing what
+// it wrote in an event. It is not sure if that request may have been under way
+// for longer than it is undone.
+func (b *bench) undisturbed(was Event, now, long time.Duration) (from time.Duration, sure bool) {
+	from = was.At
 	for _, f := range b.p.Faults {
-		if f.For > ttl/2 && f.hits(was.Proc) && f.At <= was.At && was.At <= f.end()+time.Second {
-			return // the request may have been under way for longer than it is undone
+		hits := f.hits(was.Proc) || b.p.onMachine(f, was.Proc)
+		if hits && f.For > long && f.At <= was.At && was.At <= f.end()+time.Second {
+			return 0, false
 		}
-		if f.At <= e.At && (f.hits(was.Proc) || b.p.onMachine(f, was.Proc)) && !one(f.Kind, traps) {
+		if hits && f.At <= now && !one(f.Kind, traps) {
 			from = max(from, f.end())
 		}
 	}
-	if most := ttl * 5 / 6; e.At-from > most { // pauses of a third, and two time-outs
-		b.complain("leftovers", e, "T%d, which no operation got, was on the key for %v", k.token, e.At-was.At)
-	}
+	return from, true
 }
 
 func (b *bench) happened(e Event) {

@@ -203,6 +203,11 @@ func pass(t *testing.T, chosen []mutant) {
 // A mutant may loop for ever, so it gets two minutes, which are enough for each
 // of these tests.
 func goTest(folder, tags, run string, more ...string) (string, error) {
+	return goTestWith(folder, tags, run, more)
+}
+
+// goTestWith is goTest with flags of the tests themselves.
+func goTestWith(folder, tags, run string, more []string, own ...string) (string, error) {
 	module := folder
 	for module != "." {
 		if _, err := os.Stat(filepath.Join(root, module, "go.mod")); err == nil {
@@ -216,7 +221,8 @@ func goTest(folder, tags, run string, more ...string) (string, error) {
 	}
 	arguments := append([]string{"test", "-vet=off", "-count=1", "-timeout", "2m", "-tags", tags, "-run",
 		run}, more...)
-	cmd := exec.Command("go", append(arguments, "./"+filepath.ToSlash(within))...)
+	arguments = append(append(arguments, "./"+filepath.ToSlash(within)), own...)
+	cmd := exec.Command("go", arguments...)
 	cmd.Dir = filepath.Join(root, module)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

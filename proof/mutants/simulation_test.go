@@ -57,8 +57,9 @@ func (m mutant) simulated() bool {
 // play plays the seeds against the mutant and says what came of it.
 func (m mutant) play(t *testing.T) string {
 	t.Helper()
-	out, err := goTest("internal/sim", "", "^TestNoSeedBreaksAPromise$", "-overlay", m.overlay(t),
-		"-timeout=20m", fmt.Sprintf("-seeds=%d", *simulation), "-shrink=false")
+	out, err := goTestWith("internal/sim", "", "^TestNoSeedBreaksAPromise$",
+		[]string{"-overlay", m.overlay(t), "-timeout=20m"},
+		fmt.Sprintf("-seeds=%d", *simulation), "-shrink=false")
 	said := complaint.FindString(out)
 	switch {
 	case err == nil:
@@ -71,5 +72,5 @@ func (m mutant) play(t *testing.T) string {
 	case strings.Contains(out, "panic: sim: seed"):
 		return "killed: panic"
 	}
-	return "no verdict"
+	return "no verdict: " + out[max(0, len(out)-200):]
 }

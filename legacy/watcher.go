@@ -70,8 +70,8 @@ func (h *hardened) note(o *Observation) {
 	}
 	o.Seen = w.against()
 	o.Observation = o.Follow(before, gap)
-	if same := before.Exists && before.Value == o.Value; same && o.Sent-before.Received > gap {
-		o.Sparse = o.Sent - before.Received
+	if same := before.Exists && before.Value == o.Value; same && o.Received-before.Received > gap {
+		o.Sparse = o.Received - before.Received
 		h.count.sparse.Add(1)
 	}
 	w.keep(el, o.Observation)

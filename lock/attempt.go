@@ -392,7 +392,8 @@ func (c *Client) scarce(t trust, now reading) bool {
 }
 
 // confirm renews a lease before the caller gets it, and undoes its grant if
-// that fails. If the store says that the grant is lost, the key counts as held.
+// that fails. If the store says that the grant is lost, the key counts as held,
+// and nothing is undone.
 func (a *attempt) confirm(ctx context.Context, l *Lease) error {
 	asked := a.core.keeper.nowReading()
 	call, free := a.bound(ctx)
@@ -405,8 +406,8 @@ func (a *attempt) confirm(ctx context.Context, l *Lease) error {
 	case err == nil:
 		l.trust = a.client.trustIn(term, asked, a.core.keeper.nowReading())
 		return nil
-	case errors.Is(err, ErrLost):
-		err = &HeldError{Key: a.key}
+	case errors.Is(err, ErrLost): // no command that takes the key is under way, so nothing is left to undo
+		return &unconfirmedError{&HeldError{Key: a.key}}
 	}
 	a.core.undo(l.grant, a.key, &a.client.cfg)
 	return &unconfirmedError{err}

@@ -39,6 +39,104 @@ func TestKeyIsFreeWhereMessagesAreRefused(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
+// A user without PUBSUB counts listeners by an empty message.
+func TestGiftReachesWaitersThatMayNotBeCounted(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t, redistest.Options{})
+			b, err := modern.New(urlPool(s.User("u", "pw", "~*", "&*", "+@all", "-pubsub")), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			holder := try(t, b, "k")
+			p := stand(t, b, "k")
+			free(t, holder)
+			value, err := redis.String(s.Do("GET", "k"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := got(t, p)
+			if value != g.Token() {
+				t.Errorf("after the release the key held %q, not the waiter's %q", value, g.Token())
+			}
+			free(t, g)
+		})
+	}
+}
+
+// A gift is one message, where the server says who listens.
+func TestGiftIsOneMessage(t *testing.T) {
+	for name, cfg := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t, redistest.Options{})
+			b, err := modern.New(s.Pool(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			c := s.Pool().Get()
+			defer c.Close()
+			ears := redis.PubSubConn{Conn: c}
+			if err := ears.PSubscribe("gsl:turn:*"); err != nil {
+				t.Fatal(err)
+			}
+			ears.Receive() // that it has subscribed
+			holder := try(t, b, "k")
+			p := stand(t, b, "k")
+			free(t, holder)
+			g := got(t, p)
+			if m, ok := ears.Receive().(redis.Message); !ok || !strings.Contains(string(m.Data), g.Token()) {
+				t.Errorf("before its message the waiter got %q", m.Data)
+			}
+			free(t, g)
+		})
+	}
+}
+
+// Servers before Redis 5 send scripts to replicas and write them into the AOF.
+// There no subscriber hears anything.
+func TestReplicaAndAOFHaveTheGift(t *testing.T) {
+	for _, binary := range redistest.Servers(t) {
+		for name, cfg := range forms {
+			t.Run(binary.Name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := binary.Start(t, redistest.Options{Persist: true})
+				replica := s.StartReplica()
+				c := replica.Pool().Get()
+				defer c.Close()
+				ears := redis.PubSubConn{Conn: c}
+				if err := ears.Subscribe("written"); err != nil {
+					t.Fatal(err)
+				}
+				ears.Receive() // that it has subscribed
+				b, err := modern.New(s.Pool(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				holder := try(t, b, "k")
+				p := stand(t, b, "k")
+				free(t, holder)
+				g := got(t, p)
+				s.Do("PUBLISH", "written", "") // the replica passes it on after what was written before
+				if _, ok := ears.Receive().(redis.Message); !ok {
+					t.Fatal("the replica is cut off")
+				}
+				s.Restart()
+				for _, on := range []*redistest.Server{replica, s} {
+					if value, err := redis.String(on.Do("GET", "k"), nil); err != nil || value != g.Token() {
+						t.Errorf("%s: the key holds %q, %v", on.Addr(), value, err)
+					}
+				}
+				free(t, g)
+			})
+		}
+	}
+}
+
 // On every server, whichever process waits: the release writes the waiter's own
 // token, and its message brings the number.
 func TestReleaseGivesOnEveryServer(t *testing.T) {

@@ -299,6 +299,10 @@ func TestFrozenHeadCostsOneTTL(t *testing.T) {
 		held(t, gift.second)
 		w.Pass(time.Millisecond)
 		g := got(t, gift.second)
+		for range 4 { // it is frozen for three TTLs in all
+			w.Pass(ttl / 2)
+			extend(t, g)
+		}
 		// It runs again, and believes nothing that is over.
 		late := got2(t, gift.first)
 		if _, err := late.Extend(bg, ttl); !errors.Is(err, lock.ErrLost) {
@@ -619,5 +623,92 @@ func TestLostGiftLeavesNoPlace(t *testing.T) {
 		w.Mini.Set("k", g.Token())
 		gift.tell(t, g.Token())
 		granted(t, gift.second)
+	})
+}
+
+// Several processes do not run, and their connections stay open: the first
+// costs one TTL, each of the others the two seconds that it has to answer a
+// call.
+func TestFrozenWaitersCostTheFairQueueLittle(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		cfg := modern.Config{Fair: true}
+		holder := try(t, open(t, w, cfg), "k")
+		for range 3 {
+			stand(t, open(t, w, cfg), "k")
+		}
+		last := stand(t, open(t, w, cfg), "k")
+		free(t, holder)
+		w.Pass(ttl)
+		for range 2 {
+			held(t, last)
+			w.Pass(2*time.Second + time.Millisecond)
+		}
+		granted(t, last)
+	})
+}
+
+// A place whose waiter was not seen for 15 seconds counts no more, wherever it
+// is in the queue: no release gives it the key.
+func TestPlacesOfTheDeadAreNotGivenTheKey(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		b, frozen := open(t, w, cfg), open(t, w, cfg)
+		holder := try(t, b, "k")
+		var live []backend.Place
+		for range 2 {
+			live = append(live, stand(t, open(t, w, cfg), "k"))
+			stand(t, frozen, "k")
+		}
+		for range 4 {
+			w.Pass(5 * time.Second)
+			extend(t, holder)
+			for _, p := range live {
+				held(t, p)
+			}
+		}
+		free(t, holder)
+		for _, p := range live {
+			granted(t, p)
+		}
+	})
+}
+
+// The holder's own place, left in the queue by a try whose answer was wrong, is
+// nobody's: no release gives the key to it.
+func TestReleaseDoesNotGiveTheKeyToItsHolder(t *testing.T) {
+	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+		gift := given(t, w, cfg, 0)
+		synctest.Wait()
+		g := got(t, gift.first)
+		numbers := 0
+		if cfg.Fence {
+			numbers = 8
+		}
+		w.Mini.ZAdd("gsl:queue::k", 1, fmt.Sprintf("%s 10000 %d %s", gift.process, numbers, g.Token()))
+		gift.wire.Forget()
+		free(t, g)
+		synctest.Wait()
+		if n := gift.wire.Count("EVALSHA"); n != 1 {
+			t.Errorf("%d scripts: the holder got its key again", n)
+		}
+		granted(t, gift.second)
+	})
+}
+
+// The waiter that was passed over wanted fewer numbers.
+func TestGiftDrawsAsManyNumbersAsItsWaiterWants(t *testing.T) {
+	bubble(t, func(t *testing.T, w *redistest.World) {
+		b := open(t, w, modern.Config{Fence: true})
+		holder := try(t, b, "k")
+		p := stand(t, b, "k")
+		w.Mini.ZAdd("gsl:queue::k", 1, "ended 10000 1 token")
+		free(t, holder)
+		synctest.Wait()
+		g := got(t, p)
+		free(t, g)
+		next := try(t, b, "k")
+		if fenceOf(next) <= fenceOf(g)+7 {
+			t.Errorf("number %d follows the block of %d", fenceOf(next), fenceOf(g))
+		}
+		free(t, next)
 	})
 }

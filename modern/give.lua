@@ -5,4 +5,4 @@ if redis.call('EXISTS', KEYS[2]) == 0 then
   return 1
 end
 -- insert
-return pass(ARGV[2], ARGV[3])
+return pass(ARGV[1], ARGV[2], ARGV[3])

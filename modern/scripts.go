@@ -29,6 +29,8 @@ var (
 	lineSource string
 	//go:embed queue.lua
 	queueSource string
+	//go:embed gift.lua
+	giftSource string
 	//go:embed take.lua
 	takeSource string
 	//go:embed give.lua
@@ -40,13 +42,13 @@ var (
 var (
 	acquireScript = wire.NewScript(2, with(acquireSource, fencing.Draw()))
 	takeScript    = wire.NewScript(4, with(takeSource, fencing.Draw(), queueSource, lineSource))
-	giveScript    = wire.NewScript(3, with(giveSource, fencing.Draw(), queueSource))
-	leaveScript   = wire.NewScript(4, with(leaveSource, fencing.Draw(), queueSource))
+	giveScript    = wire.NewScript(3, with(giveSource, fencing.Draw(), queueSource, giftSource))
+	leaveScript   = wire.NewScript(4, with(leaveSource, fencing.Draw(), queueSource, giftSource))
 	releaseScript = wire.NewScript(1, releaseSource)
 	restoreScript = wire.NewScript(1, restoreSource)
 	lookScript    = wire.NewScript(1, lookSource)
 
-	giveNumberedScript = wire.NewScript(4, with(giveSource, fencing.Draw(), queueSource))
+	giveNumberedScript = wire.NewScript(4, with(giveSource, fencing.Draw(), queueSource, giftSource))
 
 	raiseScript    = wire.NewScript(2, raiseSource)
 	lookBothScript = wire.NewScript(2, lookSource)

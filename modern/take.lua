@@ -18,10 +18,22 @@ local function look() return redis.pcall('GETRANGE', KEYS[1], 0, math.max(1023, 
 
 local first, value, taken
 
--- offer gives a free key to the first waiter, which may not know that it is first. An empty value is not
--- enough: another program's key may be an empty string.
+-- offer calls the first waiter of a free key, which may not know that it is first. If it does not try within two
+-- seconds, its place counts no more; nor does it at once if its process hears nothing.
 local function offer()
-  if value == '' and redis.call('EXISTS', KEYS[1]) == 0 and head() and give(sec, usec) then value = look() end
+  while value == '' do
+    local waits = head()
+    if not waits or waits == place then return end
+    local process, _, _, its = parts(waits)
+    if process == '-' or call(process, 0, its) then
+      local till = clock() + 2000000
+      if tonumber(redis.call('ZSCORE', alive, waits) or till) >= till then
+        redis.call('ZADD', alive, string.format('%.0f', till), waits)
+      end
+      return
+    end
+    leave(waits)
+  end
 end
 
 -- turn takes a free key if no other waiter comes first.
@@ -40,16 +52,15 @@ if kind == 'stay' then
     return {}
   end
   first = head()
-  if not turn() then
-    offer()
-    if value == token then return own() end
-  end
+  if not turn() then offer() end
   if taken or turn() then
     leave(place)
     if first == place then callHead() end -- its waiter now watches the key
     return taken
   end
-  redis.call('ZREMRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', string.format('(%.0f', clock()))) do
+    leave(dead)
+  end
   stay(place)
   redis.call('PEXPIRE', order, lasts)
   redis.call('PEXPIRE', alive, lasts)
@@ -63,11 +74,9 @@ else
     -- Behind the last one also where the clock stood still or was set back.
     local last = tonumber(redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')[2] or 0)
     redis.call('ZADD', order, string.format('%.0f', math.max(clock(), last + 1)), place)
+    stay(place)
     redis.call('PEXPIRE', order, lasts)
-    if last >= clock() then
-      stay(place)
-      redis.call('PEXPIRE', alive, lasts)
-    end
+    redis.call('PEXPIRE', alive, lasts)
     first = last == 0 and place or head()
   end
 end

@@ -20,11 +20,11 @@ func (b *engine) Await(ctx context.Context, key string, wake func()) (cancel fun
 		return nil, false, errWakeOff
 	}
 	// The watch is armed first, so that either it or the look finds a change.
-	cancel, err = b.user.Tracker().Arm(ctx, key, wake)
+	cancel, err = b.own.Tracker().Arm(ctx, key, wake)
 	if err := b.unwatchable(key, err); err != nil {
 		return nil, false, err
 	}
-	seen, err := b.user.Tracker().Do(ctx, wire.Cmd("EXISTS", key))
+	seen, err := b.own.Tracker().Do(ctx, wire.Cmd("EXISTS", key))
 	if err != nil {
 		cancel()
 		return nil, false, trouble("watch", key, err)

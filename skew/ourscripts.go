@@ -210,7 +210,9 @@ func (m *machine) acquire(s *state, i int) (won, tookOver bool) {
 	tookOver = on == model.OnOwn && s.l.kind == stampMark
 	before := s.l
 	c.on, c.flags, c.life = on, c.flags&flagReleased, 0
-	s.look = look{}
+	if on == model.OnOwn { // L has other bytes than those that were seen
+		s.look = look{}
+	}
 	s.m = token{who: ourName(i), ttl: lasts(m.Ours.TTL), at: m.floor}
 	switch on {
 	case model.OnOwn:

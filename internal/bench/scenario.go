@@ -120,9 +120,9 @@ func Scenarios(peers, tuned []string) []Scenario {
 			with("bare", "modern", "modern, fenced")),
 		oneKey(with("bare", "modern", "modern, no hand-over", "modern, shared", "modern, fenced",
 			"modern, fair")),
-		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 1 ms",
+		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 5 ms",
 			4,
-			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond,
+			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: 5 * time.Millisecond,
 				Window: 1200 * time.Millisecond}, 3,
 			waiting("bare", "modern", "modern, no hand-over", "modern, fair", Hardened, Impolite)),
 		processes("processes/300ms", "8 keys, 2 processes, each key held for 300 ms in turns", 2,
@@ -159,9 +159,9 @@ func OfStore(adapters []string, base string) []Scenario {
 	all := []Scenario{
 		uncontended("uncontended", "one goroutine, acquire and release", 1, adapters),
 		uncontended("keys/64", "64 goroutines, a key each", 64, adapters),
-		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 1 ms",
+		processes("processes/1ms", "one key, 4 processes × 4 goroutines, held for 1 ms, then a rest of 5 ms",
 			4,
-			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: time.Millisecond,
+			Spec{Goroutines: 4, Keys: 1, Hold: time.Millisecond, Rest: 5 * time.Millisecond,
 				Window: 1200 * time.Millisecond}, 3, adapters),
 	}
 	for i := range all {

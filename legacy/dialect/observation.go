@@ -47,13 +47,14 @@ func (o Observation) Unchanged() time.Duration { return max(0, o.Sent-o.SameSinc
 
 // Follow adds a look to the one before it and returns it with SameSince set.
 // The run starts anew when the bytes differ, when the key was or is missing,
-// and when the last look is older than longestGap. Between sparse looks a
-// client can delete the value and write the same bytes again. The first look
+// and when the look before is older than longestGap: Received less Received,
+// since a look that was long under way may have read late. Between sparse looks
+// a client can delete the value and write the same bytes again. The first look
 // follows the zero Observation.
 func (o Observation) Follow(before Observation, longestGap time.Duration) Observation {
 	same := o.Exists && before.Exists && o.Key == before.Key && o.Type == before.Type &&
 		o.Value == before.Value
-	if same && o.Sent-before.Received <= longestGap {
+	if same && o.Received-before.Received <= longestGap {
 		o.SameSince = before.SameSince
 	} else {
 		o.SameSince = o.Received

@@ -34,9 +34,12 @@ func TestFollowStartsNewRun(t *testing.T) {
 	other.Key = "other"
 	list := look(s, "v")
 	list.Type = "list"
+	late := look(s, "v") // sent in time, and under way for long
+	late.Received = 3*s + 11*time.Millisecond
 	for name, next := range map[string]Observation{
-		"another value": look(s, "w"), "sparse looks": look(3*s+11*time.Millisecond, "v"), "missing": missing,
-		"another key": other, "another type": list,
+		"another value": look(s, "w"), "sparse looks": look(3*s+time.Millisecond, "v"), "missing": missing,
+		"a late reply": late,
+		"another key":  other, "another type": list,
 	} {
 		if got := next.Follow(before, 3*s); got.SameSince != got.Received || got.Unchanged() != 0 {
 			t.Errorf("%s: the run goes on, for %s", name, got.Unchanged())
@@ -49,7 +52,7 @@ func TestFollowStartsNewRun(t *testing.T) {
 	if got := gone.Follow(look(0, "").Follow(Observation{}, 3*s), 3*s); got.SameSince != got.Received {
 		t.Error("a missing key continues an empty value")
 	}
-	if got := look(3*s+10*time.Millisecond, "v").Follow(before, 3*s); got.SameSince != before.Received {
+	if got := look(3*s, "v").Follow(before, 3*s); got.SameSince != before.Received {
 		t.Error("a gap as long as allowed breaks the run")
 	}
 }

@@ -29,6 +29,16 @@ func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 // Draw draws the plan of a seed.
 func Draw(seed uint64) *Plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	switch seed % 12 {
+	case 3, 7, 11:
+		p := &Plan{Seed: seed}
+		d.drawOld(p, Beside)
+		return p
+	case 5:
+		p := &Plan{Seed: seed}
+		d.drawOld(p, Bridged)
+		return p
+	}
 	p := &Plan{Seed: seed, Form: pick(d, Plain, Fence, Fair, FairFence, Hardened), Keys: 1 + d.IntN(2)}
 	for range 1 + d.IntN(3) {
 		p.Machines = append(p.Machines, d.machine())
@@ -73,6 +83,9 @@ func (d dice) siege(p *Plan) {
 func (p *Plan) lawful() time.Duration {
 	least := p.longest()
 	for _, c := range p.Procs {
+		if c.Kind != "" {
+			continue
+		}
 		least = min(least, c.Margin-c.TTL/500)
 	}
 	return least

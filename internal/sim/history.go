@@ -51,6 +51,15 @@ const (
 	Closed    EventKind = "closed"    // its Client was closed, with Text
 	Stuck     EventKind = "stuck"     // the operation never ended
 	Left      EventKind = "left"      // Text was left when all was over
+
+	// Of old clients and a fleet's record.
+	Wrote    EventKind = "wrote"   // Text of an old client took effect, Until after its attempt
+	Took     EventKind = "took"    // an old client knows that it holds the key
+	Dropped  EventKind = "dropped" // it holds no more, and gives the key back unless Text says why not
+	Refused  EventKind = "refused" // it gave up
+	Stepped  EventKind = "stepped" // a verb of the operator answered Text
+	Recorded EventKind = "record"  // the record says Text; no old client had tried for Until then
+	Acts     EventKind = "acts"    // a member acts by the phase Text then, or (Done) has leases of it
 )
 
 // History is what happened in one play, in order.
@@ -165,6 +174,9 @@ func (e Event) String() string {
 	}
 	if e.Kind == Changed && e.Token != 0 {
 		fmt.Fprintf(&b, "until %.9fs ", e.Until.Seconds())
+	}
+	if e.Kind == Wrote {
+		fmt.Fprintf(&b, "after %.9fs ", e.Until.Seconds())
 	}
 	if e.Kind == Looked || e.Kind == Acquired {
 		fmt.Fprintf(&b, "stands=%t trusted=%t done=%t ", e.Stands, e.Trusted, e.Done)

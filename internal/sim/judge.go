@@ -27,6 +27,7 @@ type bench struct {
 	leased     map[int]bool // tokens that some operation got
 	gone       map[int]bool // processes that have ended
 	complaints []Complaint
+	old        *besides
 }
 
 // life is a lease as the judges know it.
@@ -80,6 +81,7 @@ func (b *bench) complain(judge string, e Event, text string, args ...any) {
 
 func (b *bench) hear(e Event) {
 	k := b.keys[e.Key]
+	b.beside(e)
 	switch e.Kind {
 	case Called:
 		k.waiting[e.Op] = true
@@ -114,7 +116,7 @@ func (b *bench) hear(e Event) {
 }
 
 // hurt reports whether anything in the plan may spoil an operation's end.
-func (b *bench) hurt() bool { return len(b.p.Faults) > 0 || b.p.ends() }
+func (b *bench) hurt() bool { return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() }
 
 // ends reports whether a process of the plan ends before the others.
 func (p *Plan) ends() bool {
@@ -370,7 +372,7 @@ func (b *bench) returned(e Event) {
 
 // liveness judges that no key stays without a holder while operations wait.
 func (b *bench) liveness(n int, k *chain, at time.Duration) {
-	held := false
+	held := b.oldHolds(n)
 	for _, l := range b.lives {
 		held = held || !l.over && l.op.Key == n
 	}
@@ -391,4 +393,4 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 
 // gap is how long a key may stay without a holder while operations wait. What a
 // dead holder left ends by its TTL. Then a waiter asks after a second at most.
-func (p *Plan) gap() time.Duration { return p.longest() + 5*time.Second }
+func (p *Plan) gap() time.Duration { return p.longest() + p.oldGap() + 5*time.Second }

@@ -46,6 +46,7 @@ type link struct {
 type message struct {
 	name redistest.Command // of a request
 	raw  []byte
+	sent sent
 	fate FaultKind // what happens to a reply
 }
 
@@ -243,7 +244,7 @@ func (l *link) listen() {
 		if err != nil {
 			return // what was sent before still arrives
 		}
-		l.up.put(message{name: name, raw: raw})
+		l.up.put(message{name: name, raw: raw, sent: l.p.sends()})
 	}
 }
 
@@ -309,6 +310,7 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 	select {
 	case reply = <-l.answers:
 		l.w.h.sometimes(name + "=" + outcome(reply))
+		l.w.executed(l.p, m, name, reply)
 		l.w.look(name, l.p.id)
 		return reply, true
 	case <-l.done:

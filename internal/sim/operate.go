@@ -53,6 +53,9 @@ func (w *world) operate(o Op) {
 }
 
 func (p *process) operate(o Op) {
+	if p.outside(o) {
+		return
+	}
 	switch o.Kind {
 	case Kill:
 		p.kill()

@@ -16,6 +16,7 @@ type Plan struct {
 	Procs    []Proc
 	Ops      []Op
 	Faults   []Fault
+	Old      *Old // the old clients; nil: none
 }
 
 // Form is how all processes of a plan lock.
@@ -28,6 +29,8 @@ const (
 	Fair      Form = "fair"
 	FairFence Form = "fair+fence"
 	Hardened  Form = "hardened"
+	Beside    Form = "beside" // hardened, alongside old clients
+	Bridged   Form = "bridge" // a fleet that leaves old clients behind
 )
 
 // fenced reports whether leases of the form have fencing numbers.
@@ -35,7 +38,7 @@ func (f Form) fenced() bool { return f == Fence || f == FairFence }
 
 // watched returns the key on which the form writes its token.
 func (f Form) watched(key string) string {
-	if f == Hardened {
+	if f == Hardened || f.besides() {
 		return legacy.MarkKey(key)
 	}
 	return key
@@ -50,6 +53,7 @@ type Machine struct {
 // Proc is a process and its configuration. Zero times are the defaults of the
 // packages under test.
 type Proc struct {
+	Kind       ProcKind
 	Machine    int
 	TTL        time.Duration
 	Margin     time.Duration
@@ -72,6 +76,10 @@ type Op struct {
 	Kind   OpKind
 	Hold   time.Duration // time for which the lease is held
 	Cancel time.Duration // time after which the wait is cancelled; 0: never
+
+	// Of old clients: the hold is longer than the lease, and the client comes
+	// back when it was said to be gone.
+	Overruns, Late bool
 }
 
 // OpKind is how an operation takes its key.

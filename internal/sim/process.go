@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -27,7 +26,9 @@ type process struct {
 	w      *world
 	id     int
 	clock  *redistest.Clock
-	client *lock.Client
+	client *lock.Client // nil: the process is of another kind
+	member *migrate.Member
+	out    *outsider
 	life   context.Context
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
@@ -47,6 +48,13 @@ func (w *world) start(t *testing.T, id int) *process {
 	p := &process{w: w, id: id, links: map[*link]bool{}, tokens: map[string]string{}, dials: map[string]int{},
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine))}
 	p.life, p.stop = context.WithCancelCause(context.Background())
+	outside, err := p.outsiders(c)
+	if err == nil && !outside {
+		err = p.joins(c)
+	}
+	if outside && err == nil {
+		return p
+	}
 	store, err := p.store(c)
 	if err != nil {
 		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
@@ -63,18 +71,17 @@ func (w *world) start(t *testing.T, id int) *process {
 
 // store opens the backend of the plan's form.
 func (p *process) store(c Proc) (backend.Store, error) {
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := p.dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return redis.NewConn(conn, 0, 0), nil
-	}}
+	pool := p.pool()
 	wake := lock.WakeOn
 	if c.Deaf {
 		wake = lock.WakeOff
 	}
-	if p.w.plan.Form == Hardened {
+	switch p.w.plan.Form {
+	case Beside:
+		return p.hardened(c, wake)
+	case Bridged:
+		return p.bridge(c, wake)
+	case Hardened:
 		return legacy.New(pool, legacy.Config{Dialect: dialect.Jedis(), Wake: wake, Timeout: c.Timeout,
 			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Clock: p.clock})
 	}
@@ -166,7 +173,10 @@ func (p *process) kill() {
 	p.stop(errDead)
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	p.w.work.Go(func() { _ = p.client.Close(over) })
+	p.w.work.Go(func() {
+		_ = p.client.Close(over)
+		p.shut(over)
+	})
 }
 
 // close closes the Client and records what that returned.
@@ -174,7 +184,12 @@ func (p *process) close(ctx context.Context) {
 	if p.dead.Load() || p.closed.Swap(true) {
 		return
 	}
+	if p.client == nil {
+		p.shut(ctx)
+		return
+	}
 	err := p.client.Close(ctx)
+	p.shut(ctx)
 	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
 }
 
@@ -208,6 +223,7 @@ var classes = []struct {
 	{"wait ended, held", []error{lock.ErrWaitEnded, lock.ErrHeld}},
 	{"wait ended, trouble", []error{lock.ErrWaitEnded}},
 	{"held", []error{lock.ErrHeld}},
+	{"no phase", []error{migrate.ErrNoPhase}},
 	{"late", []error{context.DeadlineExceeded}},
 	{"late", []error{context.Canceled}},
 }

@@ -30,6 +30,8 @@ type world struct {
 	sprung  map[int]bool // traps that have acted, by the fault's ID
 	keys    []*key
 	pending map[int]bool // operations under way
+	epoch   int64        // of the fleet's record
+	sight   sighting
 }
 
 // key is a lock as the server has it.
@@ -54,6 +56,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 			name := "k" + strconv.Itoa(n)
 			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})
 		}
+		w.besides()
 		for id := range p.Procs {
 			w.procs = append(w.procs, w.start(t, id))
 		}
@@ -91,7 +94,7 @@ func (w *world) play() {
 // patience is how long operations may go on after the last fault: each waits
 // for all the others at most.
 func (w *world) patience() time.Duration {
-	long := 2*w.plan.longest() + time.Minute
+	long := 2*w.plan.longest() + w.plan.oldGap() + time.Minute
 	for _, o := range w.plan.Ops {
 		long += o.Hold + time.Second
 	}
@@ -118,7 +121,7 @@ func (w *world) end() {
 	for _, p := range w.procs {
 		p.close(closing)
 	}
-	if len(w.plan.Faults) == 0 && !w.plan.ends() {
+	if len(w.plan.Faults) == 0 && !w.plan.ends() && w.plan.Old == nil {
 		time.Sleep(time.Second) // what releases left to old clients is over
 		w.left("a second after Close")
 	}
@@ -159,7 +162,7 @@ func (w *world) stuck() {
 func (w *world) left(when string) {
 	w.redis.ServerNow()
 	for _, name := range w.redis.Mini.Keys() {
-		if !strings.HasPrefix(name, "gsl:fence:") {
+		if !strings.HasPrefix(name, "gsl:fence:") && !w.stays(name) {
 			w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: fmt.Sprintf("key %s %s", name, when)})
 		}
 	}

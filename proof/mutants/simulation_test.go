@@ -13,7 +13,7 @@ var simulation = flag.Int("simulation", 0,
 	"play so many seeds of internal/sim against each mutant of the simulated packages, and count the kills")
 
 // simulated are the folders whose code runs in internal/sim.
-var simulated = []string{"lock/", "modern/", "legacy/"}
+var simulated = []string{"lock/", "modern/", "legacy/", "migrate/"}
 
 // complaint matches what internal/sim prints when a judge complains.
 var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)
@@ -54,12 +54,21 @@ func (m mutant) simulated() bool {
 		func(folder string) bool { return strings.HasPrefix(m.file, folder) })
 }
 
+// form is the only form of plan in which the mutant's code runs; empty: there
+// are several.
+func (m mutant) form() string {
+	if strings.HasPrefix(m.file, "migrate/") {
+		return "bridge"
+	}
+	return ""
+}
+
 // play plays the seeds against the mutant and says what came of it.
 func (m mutant) play(t *testing.T) string {
 	t.Helper()
 	out, err := goTestWith("internal/sim", "", "^TestNoSeedBreaksAPromise$",
 		[]string{"-overlay", m.overlay(t), "-timeout=20m"},
-		fmt.Sprintf("-seeds=%d", *simulation), "-shrink=false")
+		fmt.Sprintf("-seeds=%d", *simulation), "-shrink=false", "-form="+m.form())
 	said := complaint.FindString(out)
 	switch {
 	case err == nil:

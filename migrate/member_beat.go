@@ -339,5 +339,5 @@ func (m *Member) refused(what, key string, err error) error {
 	if wire.IsNoPerm(err) {
 		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, PEXPIRE, HGET, HSET, HSETNX, HEXISTS, HDEL, HSCAN, HINCRBY, TIME, EVAL and EVALSHA on the keys gsl:* and {gsl:*, and what the locks need on theirs: %w", what, key, err)
 	}
-	return fmt.Errorf("could not %s %s: %w", what, key, err)
+	return fmt.Errorf("could not %s %s: %w", what, key, wire.Judged(err))
 }

@@ -55,6 +55,16 @@ func (d dice) road(p *Plan, ours int, span time.Duration) {
 			o.Kind = Again
 		}
 		add(o)
+		if d.one(3) { // the next step before every member has taken up this one
+			o.At += 20*time.Millisecond + d.nanos(600*time.Millisecond)
+			o.Kind, o.Hold = pick(d, Forward, Back), 0
+			add(o)
+		}
+	}
+	for range d.IntN(3) {
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 4*time.Second + d.nanos(span),
+			For: 5*time.Second + d.nanos(20*time.Second), Proc: d.IntN(ours),
+			Kind: pick(d, Freeze, Hold, HoldRequest, HoldReply, Refuse, Suspend)})
 	}
 	if d.one(3) {
 		add(Op{At: span/3 + d.nanos(span/2), Proc: d.IntN(ours), Kind: Kill})

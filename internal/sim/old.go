@@ -310,6 +310,9 @@ func (d dice) drawOld(p *Plan, form Form) {
 	for i := range p.Ops {
 		d.oldOp(p, &p.Ops[i], lease)
 	}
+	for range d.IntN(3) {
+		d.ambush(p, ours, lease, until)
+	}
 	if form == Bridged {
 		d.road(p, ours, span)
 	}
@@ -340,6 +343,22 @@ func (d dice) oldOp(p *Plan, o *Op, lease time.Duration) {
 		o.Hold, o.Overruns = lease+d.nanos(2*lease), true
 	default:
 		o.Hold = min(o.Hold, lease/2)
+	}
+}
+
+// ambush lets an old client overrun its lease for so long that another client
+// takes the key over and works when the old client deletes it.
+func (d dice) ambush(p *Plan, ours int, lease, span time.Duration) {
+	at, key := d.nanos(span), d.IntN(p.Keys)
+	long := lease + d.nanos(2*lease)
+	p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: ours + d.IntN(len(p.Procs)-ours), Key: key,
+		Kind: Acquire, Hold: long, Cancel: time.Second, Overruns: true})
+	for at += long / 3; at < span+lease && at < p.Ops[len(p.Ops)-1].At+long; at += long / 8 {
+		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at + d.nanos(long/8), Proc: d.IntN(ours), Key: key,
+			Kind: Acquire, Hold: lease + d.nanos(lease)})
+		if d.one(2) {
+			break
+		}
 	}
 }
 

@@ -20,7 +20,21 @@
 // HAZARD: tokens are random and cannot be drawn by seed in every package. The
 // history gives each token a number in order of appearance.
 //
+// # Old clients
+//
+// Some plans have old clients in a dialect, alongside hardened ones or in a
+// fleet with a record, members and an operator. What is claimed of the old
+// clients is computed from the plan, and is true unless [Old].False names a
+// claim. An overlap with an old client is excused only by a rule that an old
+// client broke: it overran its lease, paused for longer than the gap, or came
+// back after clean. The excuse follows the key: whatever that client deletes or
+// overwrites exposes who held the key then, and nobody else.
+//
 // # What is not simulated
+//
+// The server forgets nothing in plans with old clients, and there is no
+// MONITOR: the operator's watcher reports what the world saw. No client locks
+// by a dialect without expiry, or by one that never releases.
 //
 // A frozen process keeps its goroutines: its timers, its messages and its
 // operations wait. The embedded server has no tracking, so holders learn of a

@@ -304,6 +304,9 @@ func (d dice) drawOld(p *Plan, form Form) {
 		if o.Kind == Kill && form == Bridged {
 			o.Kind = Acquire // below
 		}
+		if form == Bridged && d.one(4) {
+			o.Hold = lease + d.nanos(2*lease) // the record may move on twice meanwhile
+		}
 		o.Hold = min(o.Hold, 3*lease)
 		p.Ops = append(p.Ops, o)
 	}
@@ -316,14 +319,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 	if form == Bridged {
 		d.road(p, ours, span)
 	}
-	for id := range d.IntN(7) {
-		f := d.fault(p, id, span)
-		f.At += 2 * time.Second // members have joined
-		f.ID = len(p.Faults)
-		if d.suits(p, &f, lease) {
-			p.Faults = append(p.Faults, f)
-		}
-	}
+	d.oldFaults(p, lease, span)
 	d.claim(p, lease)
 }
 
@@ -358,6 +354,18 @@ func (d dice) ambush(p *Plan, ours int, lease, span time.Duration) {
 			Kind: Acquire, Hold: lease + d.nanos(lease)})
 		if d.one(2) {
 			break
+		}
+	}
+}
+
+// oldFaults draws the faults that suit old clients, after members have joined.
+func (d dice) oldFaults(p *Plan, lease, span time.Duration) {
+	for id := range d.IntN(7) {
+		f := d.fault(p, id, span)
+		f.At += 2 * time.Second
+		f.ID = len(p.Faults)
+		if d.suits(p, &f, lease) {
+			p.Faults = append(p.Faults, f)
 		}
 	}
 }

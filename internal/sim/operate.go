@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
@@ -44,6 +45,8 @@ func (w *world) operate(o Op) {
 	w.pending[o.ID] = true
 	w.mu.Unlock()
 	w.running.Go(func() {
+		var stack [64]byte
+		w.ops.Store(goroutine(string(stack[:runtime.Stack(stack[:], false)])), o.ID)
 		p.awake(o)
 		p.operate(o)
 		w.mu.Lock()

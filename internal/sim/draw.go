@@ -90,7 +90,7 @@ func (d dice) proc(p *Plan) Proc {
 		c.Politeness = pick(d, 0, -1, 20*time.Millisecond)
 	}
 	c.Margin = pick(d, c.TTL/10, c.TTL/10, c.TTL/5)
-	c.RenewEvery = pick(d, 0, 0, c.TTL/4, c.TTL/2)
+	c.RenewEvery = pick(d, 0, 0, 0, c.TTL/4, c.TTL/4, c.TTL/2, -1)
 	c.RetryEvery = pick(d, 0, 50*time.Millisecond, 250*time.Millisecond)
 	c.Wait = pick(d, 0, 0, 0, 3*time.Second, 15*time.Second, -1)
 	c.Timeout = pick(d, 0, 0, 300*time.Millisecond)

@@ -65,8 +65,10 @@ func Judge(h *History) []Complaint {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
 			written: map[int]time.Duration{}, first: map[int]Event{}, waiting: map[int]bool{}, idle: -1})
 	}
+	more := newPromises(b)
 	for _, e := range h.Events {
 		b.hear(e)
+		more.hear(b.keys[e.Key], e)
 		for n, k := range b.keys {
 			b.liveness(n, k, e.At)
 		}
@@ -319,8 +321,11 @@ func (b *bench) over(k *chain, e Event) {
 	}
 	c := b.p.Procs[l.op.Proc]
 	every := c.RenewEvery
-	if every == 0 {
+	switch {
+	case every == 0:
 		every = c.TTL / 3
+	case every < 0:
+		return // it never asks the server
 	}
 	if late := at + every + c.TTL/4; e.At > late && !b.disturbed(l.op.Proc, at, e.At) {
 		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)

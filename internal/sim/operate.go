@@ -130,6 +130,7 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 	e.Kind = Acquired
 	if l != nil {
 		e.Fence, _ = l.Fence()
+		e.Left = l.Until().Sub(p.clock.Now())
 	}
 	if p.dead.Load() {
 		return h

@@ -86,19 +86,39 @@ func (p *process) store(c Proc) (backend.Store, error) {
 		Timeout: c.Timeout})
 }
 
-// hooks note what only hooks tell.
+// hooks record what the hooks say.
 func (p *process) hooks() lock.Hooks {
 	says := func(name string) func(lock.Event) {
-		return func(lock.Event) { p.w.h.sometimes("hook " + name) }
+		return func(e lock.Event) { p.told(name, e) }
 	}
 	return lock.Hooks{
 		Acquired: func(e lock.Event) {
 			p.mu.Lock()
-			defer p.mu.Unlock()
 			p.tokens[e.Key] = e.Token
+			p.mu.Unlock()
+			p.told("acquired", e)
 		},
-		RenewFailed: says("renew failed"), Endangered: says("endangered"), Lost: says("lost"),
+		Renewed: says("renewed"), RenewFailed: says("renew failed"), Endangered: says("endangered"),
+		Released: says("released"),
+		Lost: func(e lock.Event) {
+			name := "lost"
+			if why := (*lock.LostError)(nil); errors.As(e.Cause, &why) && why.Reason != "" {
+				name += ": " + why.Reason
+			}
+			p.told(name, e)
+		},
 	}
+}
+
+// told records the call of a hook.
+func (p *process) told(name string, e lock.Event) {
+	for _, k := range p.w.keys {
+		if k.name == e.Key {
+			p.add(Event{Kind: Told, Op: None, Key: k.number, Token: p.w.h.number(e.Token), Text: name})
+		}
+	}
+	state, _, _ := strings.Cut(name, ":")
+	p.w.h.sometimes("hook " + state)
 }
 
 // token returns the token of the lease that this process has just acquired. It

@@ -51,6 +51,8 @@ type chain struct {
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
 	idle    time.Duration         // since when some wait and none holds; -1: not so
+	since   time.Duration         // when the key changed last
+	blamed  bool                  // a judge has complained about that
 }
 
 // Judge returns what the history breaks, in the order of events.

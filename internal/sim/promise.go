@@ -33,7 +33,7 @@ type leased struct{ proc, token int }
 
 // said is what hooks said of the lease that a token is now.
 type said struct {
-	began      time.Duration // Acquired or Renewed was told last
+	began      time.Duration // Acquired or Renewed was called last
 	endangered bool
 	lost       bool
 }
@@ -84,6 +84,7 @@ func (p *promises) hear(k *chain, e Event) {
 		p.closed(e)
 	}
 	p.renewals(k, e)
+	p.idle(k, e)
 	p.heads(e)
 }
 
@@ -94,30 +95,35 @@ const late = 100 * time.Millisecond
 // out: see lock.Client.Acquire.
 func (p *promises) failed(e Event) {
 	o, c, began := p.op(e.Op), p.p.Procs[e.Proc], p.called[e.Op]
-	most := time.Duration(1 << 62)
+	if p.shaken(e.Proc, began, e.At) || p.gone[e.Proc] {
+		return
+	}
+	passed, most := e.At-began, p.wait(o)
 	once := o.Kind == Try || c.Wait < 0
-	if c.Wait > 0 && !once {
-		most = c.Wait + c.Wait/1000 + late
-	}
-	if o.Cancel > 0 {
-		most = min(most, o.Cancel)
-	}
-	extra := late
-	if p.p.Form == Hardened {
-		extra += 2 * time.Second // who has taken the key settles first
-	}
-	shaken := p.shaken(e.Proc, began, e.At)
-	passed := e.At - began
 	switch {
-	case shaken || p.gone[e.Proc]:
-	case passed > most+extra:
+	case most > 0 && passed > most+late:
 		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
 	case strings.HasPrefix(e.Text, "wait ended") && passed < c.Wait-c.Wait/1000-late:
 		p.complain("waits", e, "#%d: %s after %v, and it was to wait %v", e.Op, e.Text, passed, c.Wait)
-	case e.Text == "trouble" && !once && c.Wait >= 0 && passed < 10*time.Second-late &&
-		!p.p.hit(e.Proc, began, e.At, NoAuth):
+	case once || e.Text != "trouble" || passed > 9*time.Second:
+	case !p.p.hit(e.Proc, began, e.At, NoAuth):
 		p.complain("waits", e, "#%d gave up after %v because of trouble that passes", e.Op, passed)
 	}
+}
+
+// wait returns how long an operation may wait. Zero: there is no bound.
+func (p *promises) wait(o Op) (most time.Duration) {
+	c := p.p.Procs[o.Proc]
+	if c.Wait > 0 && o.Kind != Try {
+		most = c.Wait + c.Wait/1000 + late
+	}
+	if o.Cancel > 0 && (most == 0 || o.Cancel < most) {
+		most = o.Cancel
+	}
+	if most > 0 && p.p.Form == Hardened {
+		most += 2 * time.Second // a client that has taken the key settles first
+	}
+	return most
 }
 
 // told judges the calls of hooks: docs/watching.md.
@@ -226,8 +232,8 @@ func (p *promises) heads(e Event) {
 	}
 }
 
-// given judges what is left of a lease that a release gave: docs/modern.md, "How
-// a release reaches the next waiter".
+// given judges what is left of a lease that a release gave. See docs/modern.md,
+// "How a release reaches the next waiter".
 func (p *promises) given(k *chain, e Event) {
 	c := p.p.Procs[e.Proc]
 	gift := slices.Contains(givers, k.first[e.Token].Text)
@@ -267,9 +273,47 @@ func (p *promises) renewals(k *chain, e Event) {
 // closed judges that Close ends a tenth of a second after its context.
 func (p *promises) closed(e Event) {
 	for _, o := range p.p.Ops {
-		if o.Kind == Close && o.Proc == e.Proc && e.At > o.At+o.Hold+2*late && !p.shaken(e.Proc, o.At, e.At) &&
-			e.At < p.p.quiet() {
-			p.complain("close", e, "Close ended %v after it was called, with a context of %v", e.At-o.At, o.Hold)
+		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
+			continue
+		}
+		if e.At > o.At+o.Hold+2*late {
+			p.complain("close", e, "Close ended after %v, and its context after %v", e.At-o.At, o.Hold)
 		}
 	}
+}
+
+// idle judges a key that nobody holds while all processes run and reach the
+// server. Operations that wait find it soon if it is free. If it is not, its
+// token was released, or given to a waiter that has gone.
+func (p *promises) idle(k *chain, e Event) {
+	first, known := k.first[k.token]
+	switch {
+	case e.Kind == Changed:
+		k.since, k.blamed = e.At, false
+		return
+	case k.blamed || e.At-k.since < soon || !p.allCalm(k.since-15*time.Second, e.At):
+		return
+	case p.anybody(k, e.Key):
+	case k.token == 0 && k.idle >= 0 && e.At-max(k.idle, k.since) > soon:
+		p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
+		k.blamed = true
+	case known && !p.leased[k.token] && slices.Contains(givers, first.Text):
+		p.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
+		k.blamed = true
+	}
+}
+
+// soon is how long a free key is left alone by a waiter that cannot be called,
+// about a second, and a quarter more.
+const soon = 1500 * time.Millisecond
+
+// anybody reports whether a lease of the key is in use, or its process has died
+// with it.
+func (p *promises) anybody(k *chain, n int) bool {
+	for _, l := range p.lives {
+		if l.op.Key == n && (!l.over || p.gone[l.op.Proc] && l.token == k.token) {
+			return true
+		}
+	}
+	return false
 }

@@ -49,7 +49,26 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
+	if d.one(3) {
+		d.hush(p)
+	}
 	return p
+}
+
+// hush makes the connection of a holder fall silent, once, or leaves what an
+// attempt may have taken on a server that refuses its undo.
+func (d dice) hush(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	c := p.Procs[o.Proc]
+	if d.one(2) {
+		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
+		p.Faults = []Fault{{At: o.At + d.nanos(c.TTL), Proc: o.Proc, Kind: pick(d, Silence, MuteReplies)}}
+		return
+	}
+	trap := Fault{ID: len(p.Faults), At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter}
+	refuse := Fault{ID: trap.ID + 1, At: o.At + 8*c.Near, Proc: o.Proc, Kind: Refuse}
+	refuse.For = c.TTL/3 + d.nanos(c.TTL/2)
+	p.Faults = append(p.Faults, trap, refuse)
 }
 
 // siege cuts a holder off from before a renewal until after its trust is over,
@@ -106,6 +125,7 @@ func (d dice) op(p *Plan, id int, span time.Duration) Op {
 	switch {
 	case d.one(12):
 		o.Hold = p.Procs[o.Proc].TTL + d.nanos(p.Procs[o.Proc].TTL) // it must be renewed
+		o.Kind = pick(d, o.Kind, o.Kind, Hasty)
 	case d.one(80):
 		o.Kind = pick(d, Close, Kill)
 	}

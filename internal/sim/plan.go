@@ -84,6 +84,7 @@ const (
 	Do      OpKind = "do"
 	Request OpKind = "request"
 	ByHand  OpKind = "by hand" // acquire, and renew by hand in the middle of the hold
+	Hasty   OpKind = "hasty"   // acquire, and renew by hand without any time to do it
 	Close   OpKind = "close"   // the process closes its Client
 	Kill    OpKind = "kill"    // the process ends without a word
 )

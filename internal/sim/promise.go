@@ -237,6 +237,9 @@ func (p *promises) heads(e Event) {
 func (p *promises) given(k *chain, e Event) {
 	c := p.p.Procs[e.Proc]
 	gift := slices.Contains(givers, k.first[e.Token].Text)
+	for id, l := range p.lives {
+		gift = gift && (l.token != e.Token || id == e.Op) // else it was handed over inside the process
+	}
 	if !gift || e.Left == 0 || p.shaken(e.Proc, e.At-c.TTL, e.At) {
 		return
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -49,8 +50,11 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	if d.one(3) {
+	switch d.IntN(6) {
+	case 0, 1:
 		d.hush(p)
+	case 2:
+		d.patient(p)
 	}
 	return p
 }
@@ -62,6 +66,8 @@ func (d dice) hush(p *Plan) {
 	c := p.Procs[o.Proc]
 	if d.one(2) {
 		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
+		only := *o
+		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
 		p.Faults = []Fault{{At: o.At + d.nanos(c.TTL), Proc: o.Proc, Kind: pick(d, Silence, MuteReplies)}}
 		return
 	}
@@ -85,6 +91,22 @@ func (d dice) siege(p *Plan) {
 		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at + d.nanos(c.TTL), Proc: All,
 			Kind: ServerStep, Amount: most/2 + d.nanos(most/2)})
 	}
+}
+
+// patient makes few operations wait long for each other. So a release gives the
+// key to a waiter whose last try is most of a TTL ago.
+func (d dice) patient(p *Plan) {
+	p.Ops = p.Ops[:len(p.Ops)/3]
+	for i := range p.Ops {
+		o, most := &p.Ops[i], p.longest()
+		if o.Kind == Acquire || o.Kind == Request || o.Kind == Do {
+			o.Cancel, o.Hold = 0, most/2+d.nanos(most/2)
+		}
+	}
+	for i := range p.Procs {
+		p.Procs[i].Wait = 0
+	}
+	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(3))]
 }
 
 // lawful is how far the server's clock may step forward while a lease is held:

@@ -111,14 +111,17 @@ func (b *bench) hear(e Event) {
 		b.complain("leftovers", e, "%s", e.Text)
 	case Closed:
 		b.gone[e.Proc] = true
-		if e.Text != "ok" && !b.hurt() {
+		if e.Text != "ok" && !b.hurt(e.Proc) {
 			b.complain("errors", e, "Close returned %s", e.Text)
 		}
 	}
 }
 
-// hurt reports whether anything in the plan may spoil an operation's end.
-func (b *bench) hurt() bool { return len(b.p.Faults) > 0 || b.p.ends() }
+// hurt reports whether anything in the plan may spoil an operation's end. A
+// process that does not renew loses what it holds for too long.
+func (b *bench) hurt(proc int) bool {
+	return len(b.p.Faults) > 0 || b.p.ends() || b.p.Procs[proc].RenewEvery < 0
+}
 
 // ends reports whether a process of the plan ends before the others.
 func (p *Plan) ends() bool {
@@ -363,14 +366,14 @@ func (b *bench) died(e Event) {
 var usual = map[string]bool{"held": true, "cancelled": true, "wait ended, held": true}
 
 func (b *bench) failed(e Event) {
-	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt() {
+	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt(e.Proc) {
 		b.complain("errors", e, "#%d failed: %s", e.Op, e.Text)
 	}
 }
 
 func (b *bench) returned(e Event) {
 	delete(b.keys[e.Key].waiting, e.Op)
-	if strings.HasPrefix(e.Text, "undocumented") || e.Text != "ok" && !b.hurt() {
+	if strings.HasPrefix(e.Text, "undocumented") || e.Text != "ok" && !b.hurt(e.Proc) {
 		b.complain("errors", e, "#%d: %s returned %s", e.Op, e.Kind, e.Text)
 	}
 }

@@ -137,6 +137,7 @@ func (d dice) proc(p *Plan) Proc {
 	c.Timeout = pick(d, 0, 0, 300*time.Millisecond)
 	c.HandOvers = pick(d, 0, 0, -1, 2)
 	c.Deaf = d.one(4)
+	c.Unwarned = d.one(3)
 	return c
 }
 

@@ -60,6 +60,7 @@ type Proc struct {
 	Politeness time.Duration
 	HandOvers  int
 	Deaf       bool          // the server reports no changes to it (WakeOff)
+	Unwarned   bool          // it has no hook Endangered
 	Near       time.Duration // least latency of a message
 }
 

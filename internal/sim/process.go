@@ -91,7 +91,7 @@ func (p *process) hooks() lock.Hooks {
 	says := func(name string) func(lock.Event) {
 		return func(e lock.Event) { p.told(name, e) }
 	}
-	return lock.Hooks{
+	hooks := lock.Hooks{
 		Acquired: func(e lock.Event) {
 			p.mu.Lock()
 			p.tokens[e.Key] = e.Token
@@ -108,6 +108,10 @@ func (p *process) hooks() lock.Hooks {
 			p.told(name, e)
 		},
 	}
+	if p.w.plan.Procs[p.id].Unwarned {
+		hooks.Endangered = nil
+	}
+	return hooks
 }
 
 // told records the call of a hook.

@@ -43,15 +43,18 @@ func newPromises(b *bench) *promises {
 		leases: map[leased]*said{}, urgent: map[int]time.Duration{}}
 }
 
-// latest is the longest that a message and its answer take without a fault.
-func (p *promises) latest(proc int) time.Duration { return 50 * p.p.Procs[proc].Near }
+// latest is longer than a command takes without a fault. That is six messages
+// if the connection is proved first and the script must be sent whole, and one
+// message takes up to 22 times the least latency.
+func (p *promises) latest(proc int) time.Duration { return 6 * 22 * p.p.Procs[proc].Near }
 
 // calm reports whether no fault has hit a process or the server since an
 // instant.
 func (p *promises) calm(proc int, from, to time.Duration) bool {
 	for _, f := range p.p.Faults {
 		hits := f.hits(proc) || p.p.onMachine(f, proc)
-		if hits && f.At <= to && from <= f.end()+lateTold {
+		lasts := f.Kind == Silence || f.Kind == MuteReplies // until the connection is used again
+		if hits && f.At <= to && (lasts || from <= f.end()+lateTold) {
 			return false
 		}
 	}
@@ -149,7 +152,8 @@ func (p *promises) told(e Event) {
 			p.complain("hooks", e, "a lease that was given began with a warning")
 		}
 	case "lost: not renewed in time":
-		if !s.endangered && !p.shaken(e.Proc, e.At-p.p.Procs[e.Proc].TTL, e.At) {
+		c := p.p.Procs[e.Proc]
+		if !s.endangered && !c.Unwarned && !p.shaken(e.Proc, e.At-c.TTL, e.At) {
 			p.complain("hooks", e, "Lost was called without Endangered before")
 		}
 		p.silent(e)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -59,7 +60,31 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
+	switch d.IntN(6) {
+	case 0, 1:
+		d.hush(p)
+	case 2:
+		d.patient(p)
+	}
 	return p
+}
+
+// hush makes the connection of a holder fall silent, once, or leaves what an
+// attempt may have taken on a server that refuses its undo.
+func (d dice) hush(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	c := p.Procs[o.Proc]
+	if d.one(2) {
+		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
+		only := *o
+		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
+		p.Faults = []Fault{{At: o.At + d.nanos(c.TTL), Proc: o.Proc, Kind: pick(d, Silence, MuteReplies)}}
+		return
+	}
+	trap := Fault{ID: len(p.Faults), At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter}
+	refuse := Fault{ID: trap.ID + 1, At: o.At + 8*c.Near, Proc: o.Proc, Kind: Refuse}
+	refuse.For = c.TTL/3 + d.nanos(c.TTL/2)
+	p.Faults = append(p.Faults, trap, refuse)
 }
 
 // siege cuts a holder off from before a renewal until after its trust is over,
@@ -76,6 +101,22 @@ func (d dice) siege(p *Plan) {
 		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at + d.nanos(c.TTL), Proc: All,
 			Kind: ServerStep, Amount: most/2 + d.nanos(most/2)})
 	}
+}
+
+// patient makes few operations wait long for each other. So a release gives the
+// key to a waiter whose last try is most of a TTL ago.
+func (d dice) patient(p *Plan) {
+	p.Ops = p.Ops[:len(p.Ops)/3]
+	for i := range p.Ops {
+		o, most := &p.Ops[i], p.longest()
+		if o.Kind == Acquire || o.Kind == Request || o.Kind == Do {
+			o.Cancel, o.Hold = 0, most/2+d.nanos(most/2)
+		}
+	}
+	for i := range p.Procs {
+		p.Procs[i].Wait = 0
+	}
+	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(3))]
 }
 
 // lawful is how far the server's clock may step forward while a lease is held:
@@ -103,12 +144,13 @@ func (d dice) proc(p *Plan) Proc {
 		c.Politeness = pick(d, 0, -1, 20*time.Millisecond)
 	}
 	c.Margin = pick(d, c.TTL/10, c.TTL/10, c.TTL/5)
-	c.RenewEvery = pick(d, 0, 0, c.TTL/4, c.TTL/2)
+	c.RenewEvery = pick(d, 0, 0, 0, c.TTL/4, c.TTL/4, c.TTL/2, -1)
 	c.RetryEvery = pick(d, 0, 50*time.Millisecond, 250*time.Millisecond)
 	c.Wait = pick(d, 0, 0, 0, 3*time.Second, 15*time.Second, -1)
 	c.Timeout = pick(d, 0, 0, 300*time.Millisecond)
 	c.HandOvers = pick(d, 0, 0, -1, 2)
 	c.Deaf = d.one(4)
+	c.Unwarned = d.one(3)
 	return c
 }
 
@@ -119,6 +161,7 @@ func (d dice) op(p *Plan, id int, span time.Duration) Op {
 	switch {
 	case d.one(12):
 		o.Hold = p.Procs[o.Proc].TTL + d.nanos(p.Procs[o.Proc].TTL) // it must be renewed
+		o.Kind = pick(d, o.Kind, o.Kind, Hasty)
 	case d.one(80):
 		o.Kind = pick(d, Close, Kill)
 	}

@@ -23,6 +23,7 @@ type Event struct {
 	Stands  bool          // the token is on the key
 	Trusted bool          // the lease is trusted
 	Done    bool          // the lease's Done is closed
+	Left    time.Duration // how long the lease is trusted, by its process's clock
 	Text    string
 }
 
@@ -49,6 +50,7 @@ const (
 	Happened  EventKind = "fault"     // a fault began
 	Died      EventKind = "died"      // the process was killed
 	Closed    EventKind = "closed"    // its Client was closed, with Text
+	Told      EventKind = "hook"      // the hook Text was called
 	Stuck     EventKind = "stuck"     // the operation never ended
 	Left      EventKind = "left"      // Text was left when all was over
 
@@ -101,13 +103,17 @@ func (h *History) sometimes(name string) {
 // losing a connection ends many operations at once.
 func (h *History) settle() {
 	last := func(e Event) int {
-		if e.Kind == Failed || e.Kind == Returned || e.Kind == Closed {
-			return 1 + max(e.Op, 0)
+		switch e.Kind {
+		case Told:
+			return 1
+		case Failed, Returned, Closed:
+			return 2 + max(e.Op, 0)
 		}
 		return 0
 	}
 	slices.SortStableFunc(h.Events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key), cmp.Compare(last(a), last(b)))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key), cmp.Compare(last(a), last(b)),
+			cmp.Compare(last(a)*a.Proc, last(b)*b.Proc))
 	})
 }
 
@@ -180,6 +186,9 @@ func (e Event) String() string {
 	}
 	if e.Kind == Looked || e.Kind == Acquired {
 		fmt.Fprintf(&b, "stands=%t trusted=%t done=%t ", e.Stands, e.Trusted, e.Done)
+	}
+	if e.Left != 0 {
+		fmt.Fprintf(&b, "left=%v ", e.Left)
 	}
 	return strings.TrimRight(b.String()+e.Text, " ")
 }

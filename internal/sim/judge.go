@@ -52,6 +52,8 @@ type chain struct {
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
 	idle    time.Duration         // since when some wait and none holds; -1: not so
+	since   time.Duration         // when the key changed last
+	blamed  bool                  // a judge has complained about that
 }
 
 // Judge returns what the history breaks, in the order of events.
@@ -66,8 +68,10 @@ func Judge(h *History) []Complaint {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
 			written: map[int]time.Duration{}, first: map[int]Event{}, waiting: map[int]bool{}, idle: -1})
 	}
+	more := newPromises(b)
 	for _, e := range h.Events {
 		b.hear(e)
+		more.hear(b.keys[e.Key], e)
 		for n, k := range b.keys {
 			b.liveness(n, k, e.At)
 		}
@@ -109,14 +113,17 @@ func (b *bench) hear(e Event) {
 		b.complain("leftovers", e, "%s", e.Text)
 	case Closed:
 		b.gone[e.Proc] = true
-		if e.Text != "ok" && !b.hurt() {
+		if e.Text != "ok" && !b.hurt(e.Proc) {
 			b.complain("errors", e, "Close returned %s", e.Text)
 		}
 	}
 }
 
-// hurt reports whether anything in the plan may spoil an operation's end.
-func (b *bench) hurt() bool { return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() }
+// hurt reports whether anything in the plan may spoil an operation's end. A
+// process that does not renew loses what it holds for too long.
+func (b *bench) hurt(proc int) bool {
+	return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() || b.p.Procs[proc].RenewEvery < 0
+}
 
 // ends reports whether a process of the plan ends before the others.
 func (p *Plan) ends() bool {
@@ -321,8 +328,11 @@ func (b *bench) over(k *chain, e Event) {
 	}
 	c := b.p.Procs[l.op.Proc]
 	every := c.RenewEvery
-	if every == 0 {
+	switch {
+	case every == 0:
 		every = c.TTL / 3
+	case every < 0:
+		return // it never asks the server
 	}
 	if late := at + every + c.TTL/4; e.At > late && !b.disturbed(l.op.Proc, at, e.At) {
 		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
@@ -358,14 +368,14 @@ func (b *bench) died(e Event) {
 var usual = map[string]bool{"held": true, "cancelled": true, "wait ended, held": true}
 
 func (b *bench) failed(e Event) {
-	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt() {
+	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt(e.Proc) {
 		b.complain("errors", e, "#%d failed: %s", e.Op, e.Text)
 	}
 }
 
 func (b *bench) returned(e Event) {
 	delete(b.keys[e.Key].waiting, e.Op)
-	if strings.HasPrefix(e.Text, "undocumented") || e.Text != "ok" && !b.hurt() {
+	if strings.HasPrefix(e.Text, "undocumented") || e.Text != "ok" && !b.hurt(e.Proc) {
 		b.complain("errors", e, "#%d: %s returned %s", e.Op, e.Kind, e.Text)
 	}
 }

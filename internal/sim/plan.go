@@ -64,6 +64,7 @@ type Proc struct {
 	Politeness time.Duration
 	HandOvers  int
 	Deaf       bool          // the server reports no changes to it (WakeOff)
+	Unwarned   bool          // it has no hook Endangered
 	Near       time.Duration // least latency of a message
 }
 
@@ -92,6 +93,7 @@ const (
 	Do      OpKind = "do"
 	Request OpKind = "request"
 	ByHand  OpKind = "by hand" // acquire, and renew by hand in the middle of the hold
+	Hasty   OpKind = "hasty"   // acquire, and renew by hand without any time to do it
 	Close   OpKind = "close"   // the process closes its Client
 	Kill    OpKind = "kill"    // the process ends without a word
 )

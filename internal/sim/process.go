@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,7 +48,8 @@ func (w *world) start(t *testing.T, id int) *process {
 	c := w.plan.Procs[id]
 	m := w.plan.Machines[c.Machine]
 	p := &process{w: w, id: id, links: map[*link]bool{}, tokens: map[string]string{}, dials: map[string]int{},
-		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine))}
+		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
+			Apart(time.Microsecond)}
 	p.life, p.stop = context.WithCancelCause(context.Background())
 	outside, err := p.outsiders(c)
 	if err == nil && !outside {
@@ -90,19 +93,43 @@ func (p *process) store(c Proc) (backend.Store, error) {
 		Timeout: c.Timeout})
 }
 
-// hooks note what only hooks tell.
+// hooks record what the hooks say.
 func (p *process) hooks() lock.Hooks {
 	says := func(name string) func(lock.Event) {
-		return func(lock.Event) { p.w.h.sometimes("hook " + name) }
+		return func(e lock.Event) { p.told(name, e) }
 	}
-	return lock.Hooks{
+	hooks := lock.Hooks{
 		Acquired: func(e lock.Event) {
 			p.mu.Lock()
-			defer p.mu.Unlock()
 			p.tokens[e.Key] = e.Token
+			p.mu.Unlock()
+			p.told("acquired", e)
 		},
-		RenewFailed: says("renew failed"), Endangered: says("endangered"), Lost: says("lost"),
+		Renewed: says("renewed"), RenewFailed: says("renew failed"), Endangered: says("endangered"),
+		Released: says("released"),
+		Lost: func(e lock.Event) {
+			name := "lost"
+			if why := (*lock.LostError)(nil); errors.As(e.Cause, &why) && why.Reason != "" {
+				name += ": " + why.Reason
+			}
+			p.told(name, e)
+		},
 	}
+	if p.w.plan.Procs[p.id].Unwarned {
+		hooks.Endangered = nil
+	}
+	return hooks
+}
+
+// told records the call of a hook.
+func (p *process) told(name string, e lock.Event) {
+	for _, k := range p.w.keys {
+		if k.name == e.Key {
+			p.add(Event{Kind: Told, Op: None, Key: k.number, Token: p.w.h.number(e.Token), Text: name})
+		}
+	}
+	state, _, _ := strings.Cut(name, ":")
+	p.w.h.sometimes("hook " + state)
 }
 
 // token returns the token of the lease that this process has just acquired. It
@@ -114,13 +141,32 @@ func (p *process) token(key string) string {
 	return p.tokens[key]
 }
 
-// jitter draws by the process and the instant. So the draw does not depend on
-// which of two goroutines asks first.
+// jitter draws by the process, the instant and the operation that asks. So the
+// draw does not depend on which of two goroutines asks first, and two that were
+// woken at one instant do not go on at one instant.
 func (p *process) jitter(most time.Duration) time.Duration {
 	h := fnv.New64a()
-	fmt.Fprint(h, p.id, p.w.h.now(), most)
+	fmt.Fprint(h, p.id, p.w.h.now(), most, p.w.asking())
 	return time.Duration(rand.New(rand.NewPCG(p.w.plan.Seed, h.Sum64())).Int64N(int64(most) + 1))
 }
+
+// asking returns the operation on whose behalf the calling goroutine runs. It
+// is None for a goroutine that no operation has started.
+func (w *world) asking() int {
+	var stack [1 << 14]byte
+	trace := string(stack[:runtime.Stack(stack[:], false)])
+	_, parent, _ := strings.Cut(trace, "in goroutine ") // "created by lock.(*Client).Request in goroutine 7"
+	for _, name := range []string{trace, "goroutine " + parent} {
+		if op, known := w.ops.Load(goroutine(name)); known {
+			return op.(int)
+		}
+	}
+	return None
+}
+
+// goroutine returns the number of the goroutine of a stack trace, which begins
+// with "goroutine 7 [running]:".
+func goroutine(trace string) string { return strings.Fields(trace + " 0 0")[1] }
 
 // open returns the open connections.
 func (p *process) open() (all []*link) {

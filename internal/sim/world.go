@@ -25,6 +25,7 @@ type world struct {
 	scripts scripts
 	work    sync.WaitGroup // goroutines of links and of background calls
 	running sync.WaitGroup // operations
+	ops     sync.Map       // operations by their goroutines
 
 	mu      sync.Mutex
 	sprung  map[int]bool // traps that have acted, by the fault's ID

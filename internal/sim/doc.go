@@ -17,6 +17,14 @@
 // drawn to the nanosecond, from the seed, the connection and the message's
 // number. Removing a fault changes no other latency.
 //
+// Goroutines of one process that wake at one instant go on in any order. So the
+// draw of a pause depends on the operation, and timers of a process that thaws
+// fire one after the other.
+//
+// HAZARD: where a connection's end wakes several goroutines at once, one of
+// them begins the next attempt to subscribe. In about one seed of a hundred
+// that changes when a later message is sent, and two plays differ.
+//
 // HAZARD: tokens are random and cannot be drawn by seed in every package. The
 // history gives each token a number in order of appearance.
 //

@@ -120,7 +120,7 @@ type Member struct {
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
-	round sync.Mutex // held for a round: a heartbeat, and the reading of the record after it
+	round turn // held for a round: a heartbeat, and the reading of the record after it
 	// The fields from here to folds are guarded by round.
 	pace  pace
 	said  saying  // what this round has said
@@ -175,7 +175,8 @@ func Join(ctx context.Context, pool *redis.Pool, cfg MemberConfig) (*Member, err
 
 func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 	m := &Member{
-		cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, id: id, done: make(chan struct{}),
+		round: make(turn, 1),
+		cfg:   cfg, clock: clocks.New(cfg.Clock), mux: mux, id: id, done: make(chan struct{}),
 		leases: map[Phase]int{}, probed: -1,
 	}
 	m.pace = newPace(cfg.Every)
@@ -404,8 +405,10 @@ func (m *Member) catchUp(ctx context.Context) error {
 	if !m.behind() {
 		return nil
 	}
-	m.round.Lock()
-	defer m.round.Unlock()
+	if err := m.round.take(ctx); err != nil {
+		return err
+	}
+	defer m.round.give()
 	if !m.behind() { // another caller's round did it
 		return nil
 	}
@@ -500,8 +503,10 @@ func (m *Member) Goodbye(ctx context.Context) error {
 
 // unregister deletes the member's field of the roster.
 func (m *Member) unregister(ctx context.Context) error {
-	m.round.Lock()
-	defer m.round.Unlock()
+	if err := m.round.take(ctx); err != nil {
+		return m.notSaid(err)
+	}
+	defer m.round.give()
 	if _, err := m.mux.Do(ctx, "HDEL", record.RosterKey(m.cfg.Namespace), m.id); err != nil {
 		return m.notSaid(err)
 	}
@@ -527,8 +532,10 @@ func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
 // leaves writes the member's field of the roster with the instant after which
 // its last lock has ended.
 func (m *Member) leaves(ctx context.Context, after time.Duration) error {
-	m.round.Lock()
-	defer m.round.Unlock()
+	if err := m.round.take(ctx); err != nil {
+		return m.notSaid(err)
+	}
+	defer m.round.give()
 	s := m.State() // with its leases
 	now, _, err := m.say(ctx, s, anew)
 	if err == nil {

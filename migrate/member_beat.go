@@ -48,10 +48,33 @@ func (m *Member) every() time.Duration {
 // heartbeat. Otherwise the published state may lag behind the member's acts by
 // one step, which gates allow for.
 func (m *Member) refresh(ctx context.Context) error {
-	m.round.Lock()
-	defer m.round.Unlock()
+	if err := m.round.take(ctx); err != nil {
+		return err
+	}
+	defer m.round.give()
 	return m.roundOnce(ctx)
 }
+
+// turn is a lock whose waiters stop waiting when their context ends: a round
+// lasts for as long as the server is silent.
+type turn chan struct{}
+
+// take waits for the turn. If it is free, take gets it whatever ctx says.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) give() { <-t }
 
 // roundOnce is refresh for a caller that holds m.round.
 func (m *Member) roundOnce(ctx context.Context) error {
@@ -316,5 +339,5 @@ func (m *Member) refused(what, key string, err error) error {
 	if wire.IsNoPerm(err) {
 		return fmt.Errorf("could not %s %s: the server's user needs GET, SET, DEL, PEXPIRE, HGET, HSET, HSETNX, HEXISTS, HDEL, HSCAN, HINCRBY, TIME, EVAL and EVALSHA on the keys gsl:* and {gsl:*, and what the locks need on theirs: %w", what, key, err)
 	}
-	return fmt.Errorf("could not %s %s: %w", what, key, err)
+	return fmt.Errorf("could not %s %s: %w", what, key, wire.Judged(err))
 }

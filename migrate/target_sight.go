@@ -144,8 +144,10 @@ func (s *sight) hold(ctx context.Context, key string) error {
 // unsee releases the member's own key of the target, where the target still
 // answers. Otherwise the key ends by its TTL.
 func (m *Member) unsee(ctx context.Context) {
-	m.round.Lock()
-	defer m.round.Unlock()
+	if m.round.take(ctx) != nil {
+		return // the round under way ends with the heartbeats; the key ends by its TTL
+	}
+	defer m.round.give()
 	if m.sight == nil || m.sight.held == nil {
 		return
 	}

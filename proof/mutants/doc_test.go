@@ -21,6 +21,16 @@
 //	go test ./proof/mutants -mutants legacy/       those of files that begin so
 //	go test ./proof/mutants -mutants doubt         those of lists that begin so
 //
+// The flag -simulation plays seeds of internal/sim against the mutants instead,
+// and counts how many it kills:
+//
+//	go test ./proof/mutants -run Simulation -simulation 100 -v
+//
+// The simulation judges what processes do. It cannot see a mutant that only
+// changes the words of an error, a line of a log, or what no operation of the
+// simulation uses. Such mutants are not counted. The variable unseen names the
+// tests that guard them, with a reason each.
+//
 // No file of the source tree changes: the compiler gets the changed file as an
 // overlay. A mutant that does not compile is an error of the list. Before the
 // mutants, all the tests that they name must pass unchanged.

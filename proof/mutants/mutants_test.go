@@ -203,6 +203,11 @@ func pass(t *testing.T, chosen []mutant) {
 // A mutant may loop for ever, so it gets two minutes, which are enough for each
 // of these tests.
 func goTest(folder, tags, run string, more ...string) (string, error) {
+	return goTestWith(folder, tags, run, more)
+}
+
+// goTestWith is goTest with flags of the tests themselves.
+func goTestWith(folder, tags, run string, more []string, own ...string) (string, error) {
 	module := folder
 	for module != "." {
 		if _, err := os.Stat(filepath.Join(root, module, "go.mod")); err == nil {
@@ -216,7 +221,8 @@ func goTest(folder, tags, run string, more ...string) (string, error) {
 	}
 	arguments := append([]string{"test", "-vet=off", "-count=1", "-timeout", "2m", "-tags", tags, "-run",
 		run}, more...)
-	cmd := exec.Command("go", append(arguments, "./"+filepath.ToSlash(within))...)
+	arguments = append(append(arguments, "./"+filepath.ToSlash(within)), own...)
+	cmd := exec.Command("go", arguments...)
 	cmd.Dir = filepath.Join(root, module)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -229,6 +235,21 @@ var (
 
 // dies builds the package with the mutant and checks that its test fails.
 func (m mutant) dies(t *testing.T) {
+	out, err := goTest(m.folder, m.tags, "^"+m.test+"$", "-overlay", m.overlay(t))
+	switch {
+	case err == nil:
+		t.Errorf("%v survived %s:\n- %s+ %s", m, m.test, m.old, m.new)
+	case noReason.MatchString(out):
+		t.Errorf("%v does not compile:\n%s", m, out)
+	case !failed.MatchString(out) && !strings.Contains(out, "panic: "):
+		t.Errorf("%v: the test ended without a verdict: %v\n%s", m, err, out)
+	}
+}
+
+// overlay writes the changed file and returns the path of the list by which the
+// compiler takes it.
+func (m mutant) overlay(t *testing.T) string {
+	t.Helper()
 	text, err := m.apply()
 	if err != nil {
 		t.Fatal(err)
@@ -248,13 +269,5 @@ func (m mutant) dies(t *testing.T) {
 		os.WriteFile(list, overlay, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := goTest(m.folder, m.tags, "^"+m.test+"$", "-overlay", list)
-	switch {
-	case err == nil:
-		t.Errorf("%v survived %s:\n- %s+ %s", m, m.test, m.old, m.new)
-	case noReason.MatchString(out):
-		t.Errorf("%v does not compile:\n%s", m, out)
-	case !failed.MatchString(out) && !strings.Contains(out, "panic: "):
-		t.Errorf("%v: the test ended without a verdict: %v\n%s", m, err, out)
-	}
+	return list
 }

@@ -1,7 +1,10 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +33,9 @@ type Clock struct {
 	elapsed time.Duration
 	ppm     float64
 	asleep  bool
-	machine string // boot id of the machine; empty: none
+	frozen  bool
+	apart   time.Duration // pause between two timers that Thaw makes fire; 0: they fire at one instant
+	machine string        // boot id of the machine; empty: none
 	timers  map[*timer]struct{}
 	asked   int
 	awaited map[int]chan struct{} // the channels to close, by the count of asked that closes them
@@ -113,6 +118,16 @@ func (c *Clock) Boot() (id string, up time.Duration) {
 	return c.machine, c.world.now().Sub(booted)
 }
 
+// Apart makes Thaw fire the timers that fell due meanwhile one after the other,
+// in the order in which they fell due, with this pause. Without it they fire at
+// one instant, and their goroutines go on in any order.
+func (c *Clock) Apart(pause time.Duration) *Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.apart = pause
+	return c
+}
+
 // booted is the instant at which every machine of every world started.
 var booted = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
@@ -143,6 +158,24 @@ func (c *Clock) Resume() {
 	defer c.mu.Unlock()
 	c.settle()
 	c.asleep = false
+	c.rearm()
+}
+
+// Freeze stops the client's process, as SIGSTOP does: both clocks run on, but
+// no timer fires until Thaw. The client's goroutines are not stopped.
+func (c *Clock) Freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = true
+	c.rearm()
+}
+
+// Thaw continues the process. Timers that fell due meanwhile fire at once, or
+// one after the other: see Apart.
+func (c *Clock) Thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = false
 	c.rearm()
 }
 
@@ -245,29 +278,34 @@ func (c *Clock) settle() {
 }
 
 func (c *Clock) rearm() {
-	for t := range c.timers {
+	byDue := func(a, b *timer) int { return cmp.Compare(a.due, b.due) }
+	for i, t := range slices.SortedFunc(maps.Keys(c.timers), byDue) {
 		if t.stop != nil {
 			t.stop()
 			t.stop = nil
 		}
-		c.arm(t)
+		c.armNoEarlier(t, time.Duration(i)*c.apart)
 	}
 }
 
-func (c *Clock) arm(t *timer) {
-	if c.asleep {
+func (c *Clock) arm(t *timer) { c.armNoEarlier(t, 0) }
+
+// armNoEarlier arms t, which fires after least or when it is due, whichever
+// comes later.
+func (c *Clock) armNoEarlier(t *timer, least time.Duration) {
+	if c.asleep || c.frozen {
 		return
 	}
 	left := t.due - c.elapsedNow()
 	wait := drift.Lasts(left, c.ppm/1e6)
-	t.stop = c.world.afterFunc(max(wait, 0), func() { c.fire(t) })
+	t.stop = c.world.afterFunc(max(wait, least), func() { c.fire(t) })
 }
 
 func (c *Clock) fire(t *timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, pending := c.timers[t]; !pending || c.asleep {
-		return // this call was already under way when Suspend or SetRate stopped the timer
+	if _, pending := c.timers[t]; !pending || c.asleep || c.frozen {
+		return // this call was already under way when Suspend, Freeze or SetRate stopped the timer
 	}
 	if left := t.due - c.elapsedNow(); left > 0 {
 		// Gains are cut to whole nanoseconds, and the rate may have changed

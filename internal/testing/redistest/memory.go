@@ -16,6 +16,9 @@ type memory struct {
 	before func() // called before each write; may be nil
 }
 
+// Memory makes one end of a net.Pipe behave like a socket.
+func Memory(c net.Conn) net.Conn { return &memory{Conn: c} }
+
 func (c *memory) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if errors.Is(err, io.ErrClosedPipe) {

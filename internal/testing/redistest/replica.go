@@ -36,7 +36,8 @@ func (w *World) FlushScripts() {
 // Replica copies what a replica of the embedded server would have now. The
 // function that it returns promotes that replica: every later write is lost,
 // keys end at the same instants as before, and scripts are unknown. Connections
-// stay open; Wire.Cut ends them. Only strings, hashes and lists are copied.
+// stay open; Wire.Cut ends them. Only strings, hashes, lists and sorted sets
+// are copied.
 func (w *World) Replica() (promote func()) {
 	w.t.Helper()
 	w.sync()
@@ -63,9 +64,10 @@ func (w *World) Replica() (promote func()) {
 // copied is the replica's copy of one key.
 type copied struct {
 	value  string
-	fields map[string]string // the fields of a hash
-	items  []string          // the items of a list
-	left   time.Duration     // TTL; 0: none
+	fields map[string]string  // the fields of a hash
+	items  []string           // the items of a list
+	scores map[string]float64 // the members of a sorted set
+	left   time.Duration      // TTL; 0: none
 }
 
 func (w *World) copyOf(key string) copied {
@@ -80,6 +82,8 @@ func (w *World) copyOf(key string) copied {
 		}
 	case "list":
 		c.items, err = w.Mini.List(key)
+	case "zset":
+		c.scores, err = w.Mini.SortedSet(key)
 	default:
 		c.value, err = w.Mini.Get(key)
 	}
@@ -96,6 +100,10 @@ func (w *World) put(key string, c copied) {
 	case c.fields != nil:
 		for name, value := range c.fields {
 			w.Mini.HSet(key, name, value)
+		}
+	case c.scores != nil:
+		for member, score := range c.scores {
+			_, err = w.Mini.ZAdd(key, score, member)
 		}
 	case c.items != nil:
 		_, err = w.Mini.Push(key, c.items...)

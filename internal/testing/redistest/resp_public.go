@@ -7,3 +7,7 @@ func ReadCommand(r *bufio.Reader) (Command, []byte, error) { return readCommand(
 
 // ReadValue reads one value from a server and returns its bytes unchanged.
 func ReadValue(r *bufio.Reader) ([]byte, error) { return readValue(r) }
+
+// Unasked reports whether a server's value answers no command: a push, or a
+// message to a subscriber.
+func Unasked(v []byte) bool { return unasked(v) }

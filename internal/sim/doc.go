@@ -1,0 +1,50 @@
+// Package sim attacks the real locks in one deterministic world.
+//
+// A seed draws a [Plan]: machines, processes, operations and faults, each with
+// its instant. [Play] runs the plan in a testing/synctest bubble, where time is
+// virtual, and returns its [History]. [Judge] reads the history and complains
+// about each promise that was broken. [Shrink] removes operations and faults
+// from the plan while the same judge still complains.
+//
+//	seed ──Draw──▶ Plan ──Play──▶ History ──Judge──▶ complaints
+//	                ▲                                    │
+//	                └────────────── Shrink ◀─────────────┘
+//
+// # Determinism
+//
+// The same plan gives the same history, byte for byte. So no two things happen
+// at one instant unless one causes the other: the latency of each message is
+// drawn to the nanosecond, from the seed, the connection and the message's
+// number. Removing a fault changes no other latency.
+//
+// Goroutines of one process that wake at one instant go on in any order. So the
+// draw of a pause depends on the operation, and timers of a process that thaws
+// fire one after the other.
+//
+// HAZARD: where a connection's end wakes several goroutines at once, one of
+// them begins the next attempt to subscribe. In about one seed of a hundred
+// that changes when a later message is sent, and two plays differ.
+//
+// HAZARD: tokens are random and cannot be drawn by seed in every package. The
+// history gives each token a number in order of appearance.
+//
+// # Old clients
+//
+// Some plans have old clients in a dialect, alongside hardened ones or in a
+// fleet with a record, members and an operator. What is claimed of the old
+// clients is computed from the plan, and is true unless [Old].False names a
+// claim. An overlap with an old client is excused only by a rule that an old
+// client broke: it overran its lease, paused for longer than the gap, or came
+// back after clean. The excuse follows the key: whatever that client deletes or
+// overwrites exposes who held the key then, and nobody else.
+//
+// # What is not simulated
+//
+// The server forgets nothing in plans with old clients, and there is no
+// MONITOR: the operator's watcher reports what the world saw. No client locks
+// by a dialect without expiry, or by one that never releases.
+//
+// A frozen process keeps its goroutines: its timers, its messages and its
+// operations wait. The embedded server has no tracking, so holders learn of a
+// lost key at their next renewal.
+package sim

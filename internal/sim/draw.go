@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// dice draws a plan.
+type dice struct{ *rand.Rand }
+
+// between draws a duration, evenly by its order of magnitude. It only doubles,
+// since functions of package math differ between machines.
+func (d dice) between(least, most time.Duration) time.Duration {
+	doublings := 0
+	for at := least; 2*at <= most; at *= 2 {
+		doublings++
+	}
+	at := least << d.IntN(doublings+1)
+	return min(at+d.nanos(at), most)
+}
+
+func (d dice) nanos(below time.Duration) time.Duration { return time.Duration(d.Int64N(int64(below))) }
+
+// one reports true once in n draws.
+func (d dice) one(n int) bool { return d.IntN(n) == 0 }
+
+func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
+
+// Draw draws the plan of a seed.
+func Draw(seed uint64) *Plan {
+	d := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	switch seed % 12 {
+	case 3, 7, 11:
+		p := &Plan{Seed: seed}
+		d.drawOld(p, Beside)
+		return p
+	case 5:
+		p := &Plan{Seed: seed}
+		d.drawOld(p, Bridged)
+		return p
+	}
+	p := &Plan{Seed: seed, Form: pick(d, Plain, Fence, Fair, FairFence, Hardened), Keys: 1 + d.IntN(2)}
+	for range 1 + d.IntN(3) {
+		p.Machines = append(p.Machines, d.machine())
+	}
+	for range 2 + d.IntN(3) {
+		p.Procs = append(p.Procs, d.proc(p))
+	}
+	span := 20*time.Second + d.nanos(40*time.Second)
+	for id := range 40 + d.IntN(30) {
+		p.Ops = append(p.Ops, d.op(p, id, span))
+	}
+	if d.one(20) {
+		return p // a world in which nothing goes wrong
+	}
+	for id := range 1 + d.IntN(12) {
+		p.Faults = append(p.Faults, d.fault(p, id, span))
+	}
+	for range d.IntN(3) {
+		d.siege(p)
+	}
+	switch d.IntN(6) {
+	case 0, 1:
+		d.hush(p)
+	case 2:
+		d.patient(p)
+	}
+	return p
+}
+
+// hush makes the connection of a holder fall silent, once, or leaves what an
+// attempt may have taken on a server that refuses its undo.
+func (d dice) hush(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	c := p.Procs[o.Proc]
+	if d.one(2) {
+		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
+		only := *o
+		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
+		p.Faults = []Fault{{At: o.At + d.nanos(c.TTL), Proc: o.Proc, Kind: pick(d, Silence, MuteReplies)}}
+		return
+	}
+	trap := Fault{ID: len(p.Faults), At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter}
+	refuse := Fault{ID: trap.ID + 1, At: o.At + 8*c.Near, Proc: o.Proc, Kind: Refuse}
+	refuse.For = c.TTL/3 + d.nanos(c.TTL/2)
+	p.Faults = append(p.Faults, trap, refuse)
+}
+
+// siege cuts a holder off from before a renewal until after its trust is over,
+// while the server's clock runs as far ahead as the law allows.
+func (d dice) siege(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	c := p.Procs[o.Proc]
+	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL+d.nanos(c.TTL)
+	at := o.At + d.between(5*time.Millisecond, c.TTL/2)
+	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: c.TTL + d.nanos(2*c.TTL), Proc: o.Proc,
+		Kind: pick(d, Hold, HoldRequest, HoldReply, Silence, Freeze, Suspend)})
+	if d.one(2) {
+		most := p.lawful()
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at + d.nanos(c.TTL), Proc: All,
+			Kind: ServerStep, Amount: most/2 + d.nanos(most/2)})
+	}
+}
+
+// patient makes few operations wait long for each other. So a release gives the
+// key to a waiter whose last try is most of a TTL ago.
+func (d dice) patient(p *Plan) {
+	p.Ops = p.Ops[:len(p.Ops)/3]
+	for i := range p.Ops {
+		o, most := &p.Ops[i], p.longest()
+		if o.Kind == Acquire || o.Kind == Request || o.Kind == Do {
+			o.Cancel, o.Hold = 0, most/2+d.nanos(most/2)
+		}
+	}
+	for i := range p.Procs {
+		p.Procs[i].Wait = 0
+	}
+	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(3))]
+}
+
+// lawful is how far the server's clock may step forward while a lease is held:
+// a little less than the least margin.
+func (p *Plan) lawful() time.Duration {
+	least := p.longest()
+	for _, c := range p.Procs {
+		if c.Kind != "" {
+			continue
+		}
+		least = min(least, c.Margin-c.TTL/500)
+	}
+	return least
+}
+
+func (d dice) machine() Machine {
+	return Machine{Offset: d.nanos(2*time.Minute) - time.Minute, PPM: d.Float64()*400 - 200}
+}
+
+func (d dice) proc(p *Plan) Proc {
+	c := Proc{Machine: d.IntN(len(p.Machines)), TTL: pick(d, time.Second, 2*time.Second, 5*time.Second,
+		10*time.Second), Near: d.between(100*time.Microsecond, 3*time.Millisecond)}
+	if p.Form == Hardened {
+		c.TTL = pick(d, 5*time.Second, 10*time.Second, 20*time.Second)
+		c.Politeness = pick(d, 0, -1, 20*time.Millisecond)
+	}
+	c.Margin = pick(d, c.TTL/10, c.TTL/10, c.TTL/5)
+	c.RenewEvery = pick(d, 0, 0, 0, c.TTL/4, c.TTL/4, c.TTL/2, -1)
+	c.RetryEvery = pick(d, 0, 50*time.Millisecond, 250*time.Millisecond)
+	c.Wait = pick(d, 0, 0, 0, 3*time.Second, 15*time.Second, -1)
+	c.Timeout = pick(d, 0, 0, 300*time.Millisecond)
+	c.HandOvers = pick(d, 0, 0, -1, 2)
+	c.Deaf = d.one(4)
+	c.Unwarned = d.one(3)
+	return c
+}
+
+func (d dice) op(p *Plan, id int, span time.Duration) Op {
+	o := Op{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs)), Key: d.IntN(p.Keys),
+		Kind: pick(d, Acquire, Acquire, Acquire, Try, Do, Request, ByHand),
+		Hold: d.between(time.Millisecond, time.Second)}
+	switch {
+	case d.one(12):
+		o.Hold = p.Procs[o.Proc].TTL + d.nanos(p.Procs[o.Proc].TTL) // it must be renewed
+		o.Kind = pick(d, o.Kind, o.Kind, Hasty)
+	case d.one(80):
+		o.Kind = pick(d, Close, Kill)
+	}
+	if d.one(4) {
+		o.Cancel = d.between(time.Millisecond, 2*time.Second)
+	}
+	return o
+}
+
+func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
+	f := Fault{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs))}
+	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Silence, MuteReplies, Refuse,
+		CutBefore, CutBefore, CutAfter, CutAfter, CutAfter, CutWithin, Freeze, Freeze, Suspend, Step,
+		Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth)
+	longest := p.longest()
+	f.For = d.between(5*time.Millisecond, 2*longest)
+	switch f.Kind {
+	case Hold, HoldRequest, HoldReply, Slow:
+		if d.one(4) {
+			f.Proc = All
+		}
+		f.Amount = d.between(time.Millisecond, 500*time.Millisecond)
+	case Silence, MuteReplies, Step, ScriptFlush, Flush, ServerStep:
+		f.For = 0
+	case Restart, Reboot, Loading, ReadOnly, OOM, Busy, NoAuth, FailOver:
+		f.For = d.between(5*time.Millisecond, 3*time.Second)
+	}
+	switch f.Kind {
+	case Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth:
+		f.Proc = All
+	}
+	switch f.Kind {
+	case FailOver:
+		f.Amount = d.between(time.Millisecond, time.Second)
+	case Step:
+		f.Amount = d.nanos(20*time.Second) - 10*time.Second
+	case ServerStep:
+		f.Amount = d.step(p)
+	}
+	return f
+}
+
+// step draws a step of the server's clock: three in four are within the law.
+func (d dice) step(p *Plan) time.Duration {
+	most := p.lawful()
+	if d.one(4) {
+		most *= 20
+	}
+	return d.nanos(2*most) - most
+}

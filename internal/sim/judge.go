@@ -1,0 +1,406 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Complaint is a promise that a history breaks.
+type Complaint struct {
+	Judge string // name of the judge
+	At    time.Duration
+	Text  string
+}
+
+func (c Complaint) String() string {
+	return fmt.Sprintf("%s at %.9fs: %s", c.Judge, c.At.Seconds(), c.Text)
+}
+
+// bench is the room of all judges: what they know at one event of a history.
+type bench struct {
+	h          *History
+	p          *Plan
+	lives      map[int]*life // leases, by their operations
+	keys       []*chain
+	leased     map[int]bool // tokens that some operation got
+	gone       map[int]bool // processes that have ended
+	complaints []Complaint
+	old        *besides
+}
+
+// life is a lease as the judges know it.
+type life struct {
+	op       Op
+	token    int
+	at       time.Duration // when it was acquired
+	over     bool          // the holder has given it up, or learned of its loss
+	trusted  time.Duration // when it was last seen to be trusted
+	lookedAt time.Duration // when it was last looked at
+}
+
+// chain is a key's past.
+type chain struct {
+	token   int                   // on the key now
+	until   time.Duration         // when the server ends the key
+	excused map[int]string        // tokens that the server broke a rule for → which
+	voided  map[int]time.Duration // … and when
+	written map[int]time.Duration // when a token was last written or renewed
+	first   map[int]Event         // its first writing
+	fence   int64                 // greatest fencing number of a lease
+	rewound bool                  // the server forgot numbers since, or its clock was set back
+	waiting map[int]bool          // operations that wait
+	idle    time.Duration         // since when some wait and none holds; -1: not so
+	since   time.Duration         // when the key changed last
+	blamed  bool                  // a judge has complained about that
+}
+
+// Judge returns what the history breaks, in the order of events.
+func Judge(h *History) []Complaint {
+	b := &bench{h: h, p: h.Plan, lives: map[int]*life{}, leased: map[int]bool{}, gone: map[int]bool{}}
+	for _, e := range h.Events {
+		if e.Kind == Acquired {
+			b.leased[e.Token] = true
+		}
+	}
+	for range h.Plan.Keys {
+		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
+			written: map[int]time.Duration{}, first: map[int]Event{}, waiting: map[int]bool{}, idle: -1})
+	}
+	more := newPromises(b)
+	for _, e := range h.Events {
+		b.hear(e)
+		more.hear(b.keys[e.Key], e)
+		for n, k := range b.keys {
+			b.liveness(n, k, e.At)
+		}
+	}
+	return b.complaints
+}
+
+func (b *bench) complain(judge string, e Event, text string, args ...any) {
+	b.complaints = append(b.complaints, Complaint{judge, e.At, fmt.Sprintf(text, args...)})
+}
+
+func (b *bench) hear(e Event) {
+	k := b.keys[e.Key]
+	b.beside(e)
+	switch e.Kind {
+	case Called:
+		k.waiting[e.Op] = true
+	case Acquired:
+		delete(k.waiting, e.Op)
+		b.acquired(k, e)
+	case Looked:
+		b.looked(k, e)
+	case Changed:
+		b.changed(k, e)
+	case Failed:
+		delete(k.waiting, e.Op)
+		b.failed(e)
+	case Ended, Releasing:
+		b.over(k, e)
+	case Renewed, Returned:
+		b.returned(e)
+	case Died:
+		b.died(e)
+	case Happened:
+		b.happened(e)
+	case Stuck:
+		b.complain("liveness", e, "#%d of p%d never ended", e.Op, e.Proc)
+	case Left:
+		b.complain("leftovers", e, "%s", e.Text)
+	case Closed:
+		b.gone[e.Proc] = true
+		if e.Text != "ok" && !b.hurt(e.Proc) {
+			b.complain("errors", e, "Close returned %s", e.Text)
+		}
+	}
+}
+
+// hurt reports whether anything in the plan may spoil an operation's end. A
+// process that does not renew loses what it holds for too long.
+func (b *bench) hurt(proc int) bool {
+	return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() || b.p.Procs[proc].RenewEvery < 0
+}
+
+// ends reports whether a process of the plan ends before the others.
+func (p *Plan) ends() bool {
+	for _, o := range p.Ops {
+		if o.Kind == Kill || o.Kind == Close {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bench) acquired(k *chain, e Event) {
+	l := &life{op: b.op(e.Op), token: e.Token, at: e.At, trusted: -1, lookedAt: -1}
+	b.lives[e.Op] = l
+	b.looked(k, e)
+	switch {
+	case l.op.Kind == Do:
+	case e.Fence == 0 && b.p.Form.fenced():
+		b.complain("fences", e, "#%d has no fencing number", e.Op)
+	case e.Fence != 0 && e.Fence <= k.fence && !k.rewound && b.excuse(k, l, e.At) == "":
+		b.complain("fences", e, "#%d has the number %d, after %d", e.Op, e.Fence, k.fence)
+	}
+	k.fence, k.rewound = max(k.fence, e.Fence), k.rewound && e.Fence <= k.fence
+}
+
+func (b *bench) op(id int) Op {
+	for _, o := range b.p.Ops {
+		if o.ID == id {
+			return o
+		}
+	}
+	panic(fmt.Sprintf("sim: no operation %d", id))
+}
+
+// looked judges what a lease says of itself.
+func (b *bench) looked(k *chain, e Event) {
+	l := b.lives[e.Op]
+	l.lookedAt = e.At
+	if !e.Trusted {
+		b.told(k, l, e)
+		return
+	}
+	if l.op.Kind == Do && b.shaken(l.op.Proc, l.at, e.At) {
+		return // its func has a context, which a process that stands still cannot look at
+	}
+	l.trusted = e.At
+	excuse := b.excuse(k, l, e.At)
+	if !e.Stands && excuse == "" {
+		b.complain("truth", e, "#%d trusts T%d, and the key has T%d", e.Op, e.Token, k.token)
+	}
+	for id, other := range b.lives {
+		if id == e.Op || other.over || other.op.Key != e.Key || other.trusted != e.At {
+			continue
+		}
+		if excuse == "" && b.excuse(k, other, e.At) == "" {
+			b.complain("exclusion", e, "#%d of p%d and #%d of p%d both trust their leases", e.Op, e.Proc,
+				id, other.op.Proc)
+		}
+	}
+}
+
+// told judges that Done is closed when trust is over. It may be late if the
+// process or its clock stood still.
+func (b *bench) told(k *chain, l *life, e Event) {
+	if e.Kind != Looked || e.Done || l.over {
+		return
+	}
+	if b.shaken(l.op.Proc, l.at, e.At) {
+		return
+	}
+	b.complain("told", e, "#%d: trust is over, and its Done is open", e.Op)
+}
+
+// lateTold is how late Done may be closed after a clock stepped or stood still.
+const lateTold = 250 * time.Millisecond
+
+// shaken reports whether a process was frozen, or its machine suspended or its
+// clock stepped, in a span of time.
+func (b *bench) shaken(proc int, from, to time.Duration) bool {
+	for _, f := range b.p.Faults {
+		switch {
+		case f.At > to || f.end()+lateTold < from:
+		case f.Kind == Freeze && f.Proc == proc:
+			return true
+		case one(f.Kind, []FaultKind{Suspend, Step}) && b.p.onMachine(f, proc):
+			return true
+		}
+	}
+	return false
+}
+
+// excuse returns which rule was broken, and not by getsetlock, so that a lease
+// may be trusted without its key. Empty: none.
+func (b *bench) excuse(k *chain, l *life, at time.Duration) string {
+	if why := k.excused[l.token]; why != "" {
+		return why
+	}
+	if l.token == k.token {
+		return ""
+	}
+	c := b.p.Procs[l.op.Proc]
+	since := k.written[l.token]
+	var ahead time.Duration
+	asleep, back := false, false
+	for _, f := range b.p.Faults {
+		switch {
+		case f.At > at || f.end() < since:
+		case f.Kind == ServerStep:
+			ahead += max(f.Amount, 0)
+		case f.Kind == Suspend && b.p.onMachine(f, l.op.Proc):
+			asleep = true
+		case f.Kind == Step && f.Amount < 0 && b.p.onMachine(f, l.op.Proc):
+			back = true
+		}
+	}
+	switch {
+	case ahead > c.Margin-c.TTL/1000: // clocks drift by less than a thousandth
+		return "the server's clock stepped by more than the margin"
+	case asleep && back:
+		return "both of the machine's clocks stood still"
+	}
+	return ""
+}
+
+func (b *bench) changed(k *chain, e Event) {
+	if e.Proc == Server && FaultKind(e.Text).forgets() && k.token != 0 {
+		switch {
+		case e.Token != k.token:
+			k.excused[k.token], k.voided[k.token] = "the server forgot it: "+e.Text, e.At
+		case e.Until < k.until:
+			k.excused[k.token] = "the server forgot a renewal: " + e.Text
+		}
+	}
+	b.orphan(k, e)
+	k.token, k.until = e.Token, e.Until
+	if e.Token != 0 && e.Proc != Server {
+		if _, known := k.first[e.Token]; !known {
+			k.first[e.Token] = e
+		}
+		k.written[e.Token] = e.At
+		delete(k.excused, e.Token)
+	}
+}
+
+// takers are the scripts and commands by which a process takes a key for
+// itself.
+var takers = []string{"SET", "acquire", "take"}
+
+// orphan judges that a process gives back at once what it may have taken and
+// nobody got, and does not leave it to the TTL.
+func (b *bench) orphan(k *chain, e Event) {
+	was, known := k.first[k.token]
+	if !known || e.Token == k.token || b.leased[k.token] || b.gone[was.Proc] ||
+		!slices.Contains(takers, was.Text) {
+		return
+	}
+	ttl := b.p.Procs[was.Proc].TTL
+	most := ttl * 5 / 6 // pauses of a third, and two time-outs
+	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
+		b.complain("leftovers", e, "T%d, which no operation got, was on the key for %v", k.token, e.At-was.At)
+	}
+}
+
+// undisturbed returns since when no fault has kept a process from undoing what
+// it wrote in an event. It is not sure if that request may have been under way
+// for longer than it is undone.
+func (b *bench) undisturbed(was Event, now, long time.Duration) (from time.Duration, sure bool) {
+	from = was.At
+	for _, f := range b.p.Faults {
+		hits := f.hits(was.Proc) || b.p.onMachine(f, was.Proc)
+		if hits && f.For > long && f.At <= was.At && was.At <= f.end()+time.Second {
+			return 0, false
+		}
+		if hits && f.At <= now && !one(f.Kind, traps) {
+			from = max(from, f.end())
+		}
+	}
+	return from, true
+}
+
+func (b *bench) happened(e Event) {
+	for _, f := range b.p.Faults {
+		if f.At != e.At || f.String() != e.Text {
+			continue
+		}
+		if f.Kind.forgets() || f.Kind == ServerStep && f.Amount < 0 {
+			for _, k := range b.keys {
+				k.rewound = true
+			}
+		}
+	}
+}
+
+// over judges that a holder learns at its next renewal that the server forgot
+// its lease.
+func (b *bench) over(k *chain, e Event) {
+	l := b.lives[e.Op]
+	l.over = true
+	at, voided := k.voided[l.token]
+	if !voided || at < l.at {
+		return
+	}
+	c := b.p.Procs[l.op.Proc]
+	every := c.RenewEvery
+	switch {
+	case every == 0:
+		every = c.TTL / 3
+	case every < 0:
+		return // it never asks the server
+	}
+	if late := at + every + c.TTL/4; e.At > late && !b.disturbed(l.op.Proc, at, e.At) {
+		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
+	}
+}
+
+// disturbed reports whether a fault other than one that is over at once hits a
+// process in a span of time.
+func (b *bench) disturbed(proc int, from, to time.Duration) bool {
+	for _, f := range b.p.Faults {
+		if f.At <= to && from <= f.end() && f.Kind != Flush {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bench) died(e Event) {
+	b.gone[e.Proc] = true
+	for _, l := range b.lives {
+		l.over = l.over || l.op.Proc == e.Proc
+	}
+	for _, k := range b.keys {
+		for id := range k.waiting {
+			if b.op(id).Proc == e.Proc {
+				delete(k.waiting, id)
+			}
+		}
+	}
+}
+
+// usual are the errors of a world without faults.
+var usual = map[string]bool{"held": true, "cancelled": true, "wait ended, held": true}
+
+func (b *bench) failed(e Event) {
+	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt(e.Proc) {
+		b.complain("errors", e, "#%d failed: %s", e.Op, e.Text)
+	}
+}
+
+func (b *bench) returned(e Event) {
+	delete(b.keys[e.Key].waiting, e.Op)
+	if strings.HasPrefix(e.Text, "undocumented") || e.Text != "ok" && !b.hurt(e.Proc) {
+		b.complain("errors", e, "#%d: %s returned %s", e.Op, e.Kind, e.Text)
+	}
+}
+
+// liveness judges that no key stays without a holder while operations wait.
+func (b *bench) liveness(n int, k *chain, at time.Duration) {
+	held := b.oldHolds(n)
+	for _, l := range b.lives {
+		held = held || !l.over && l.op.Key == n
+	}
+	if held || len(k.waiting) == 0 {
+		k.idle = -1
+		return
+	}
+	if k.idle < 0 {
+		k.idle = max(at, b.p.quiet())
+	}
+	if gap := at - k.idle; gap > b.p.gap() {
+		b.complain("liveness", Event{At: at}, "k%d has had no holder for %v, and %d wait", n, gap,
+			len(k.waiting))
+		k.idle = at
+	}
+	b.h.Gap = max(b.h.Gap, at-k.idle)
+}
+
+// gap is how long a key may stay without a holder while operations wait. What a
+// dead holder left ends by its TTL. Then a waiter asks after a second at most.
+func (p *Plan) gap() time.Duration { return p.longest() + p.oldGap() + 5*time.Second }

@@ -1,0 +1,261 @@
+package sim
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// besides is what the judges know of old clients and of a fleet's record.
+type besides struct {
+	holds   map[int]*oldHold
+	tainted map[int]string        // getsetlock's tokens that a broken rule exposed → who broke which
+	lost    map[int]time.Duration // tokens whose mark an old client removed → when
+	phase   migrate.Phase         // of the record
+	before  migrate.Phase         // … and before its last change
+	left    bool                  // clean was reached: nothing need keep old clients out
+
+}
+
+// oldHold is an old client's operation, from its winning write on.
+type oldHold struct {
+	op    Op
+	won   time.Duration // when the server executed its last write
+	by    string        // … and its command
+	took  bool          // the client knows that it holds
+	over  bool          // the client holds no more
+	taint string        // who broke which rule so that this hold may overlap
+}
+
+// beside hears the events of plans with old clients.
+func (b *bench) beside(e Event) {
+	if b.p.Old == nil {
+		return
+	}
+	if b.old == nil {
+		b.old = &besides{holds: map[int]*oldHold{}, tainted: map[int]string{}, lost: map[int]time.Duration{}}
+	}
+	switch e.Kind {
+	case Wrote:
+		b.wrote(e)
+	case Took:
+		b.took(e)
+	case Dropped, Refused:
+		if h := b.old.holds[e.Op]; h != nil {
+			h.over = true
+		}
+	case Recorded:
+		b.recorded(e)
+	case Acts:
+		b.acts(e)
+	case Acquired, Looked:
+		b.clash(e)
+	case Ended, Releasing:
+		b.oldOver(e)
+	}
+}
+
+// wrote judges nothing: it follows who removed whose protection.
+func (b *bench) wrote(e Event) {
+	h := b.old.holds[e.Op]
+	if h == nil {
+		h = &oldHold{op: b.op(e.Op)}
+		b.old.holds[e.Op] = h
+	}
+	why := b.dishonest(h, e.At)
+	switch e.Text {
+	case "SETNX", "SET":
+		h.won, h.by = e.At, e.Text
+		return
+	case "GETSET":
+		h.won, h.by = e.At, e.Text
+		if gap := dialect.Bound(b.p.Old.Truth.Gap); e.Until > gap {
+			why = name("paused for longer than the gap")
+			h.taint = why
+		}
+	}
+	token := b.keys[e.Key].token
+	if token != 0 {
+		if _, known := b.old.lost[token]; !known {
+			b.old.lost[token] = e.At
+		}
+	}
+	if why == "" {
+		return
+	}
+	for _, other := range b.old.holds {
+		if other != h && other.op.Key == e.Key && !other.over && other.taint == "" {
+			other.taint = why
+		}
+	}
+	if token != 0 && b.old.tainted[token] == "" {
+		b.old.tainted[token] = why
+	}
+}
+
+// name says which rule an old client broke.
+func name(rule string) string { return "an old client " + rule }
+
+// dishonest says which rule an old client has broken by an instant.
+func (b *bench) dishonest(h *oldHold, at time.Duration) string {
+	switch {
+	case h.taint != "":
+		return h.taint
+	case h.by != "" && at-h.won > b.p.Old.honest():
+		return name("overran its lease")
+	case h.op.Late && b.old.left:
+		return name("came back after clean")
+	}
+	return ""
+}
+
+func (b *bench) took(e Event) {
+	h := b.old.holds[e.Op]
+	h.took = true
+	alone := true
+	for _, other := range b.old.holds {
+		if other == h || !other.took || other.over || other.op.Key != e.Key {
+			continue
+		}
+		alone = false
+		switch why := b.why(h, other, e.At); {
+		case !b.p.Old.dialect().Excludes():
+			h.taint, other.taint = "a double grant of old clients", "a double grant of old clients"
+		case why == "":
+			b.complain("law", e, "#%d of p%d and #%d of p%d, honest old clients, hold together", e.Op, e.Proc,
+				other.op.ID, other.op.Proc)
+		default:
+			b.h.Seen["excused: "+why]++
+		}
+	}
+	if alone && h.by == "GETSET" {
+		b.h.Seen["an old client robbed nobody"]++
+	}
+}
+
+// why returns who broke a rule so that one of two old clients may overlap.
+func (b *bench) why(one, other *oldHold, at time.Duration) string {
+	if why := b.dishonest(one, at); why != "" {
+		return why
+	}
+	if why := b.dishonest(other, at); why != "" || b.p.Old.False == "" {
+		return why
+	}
+	return "the claim of " + b.p.Old.False + " is false"
+}
+
+// clash judges that no lease is trusted while an honest old client holds.
+func (b *bench) clash(e Event) {
+	l := b.lives[e.Op]
+	if l == nil {
+		l = &life{op: b.op(e.Op), token: e.Token, at: e.At} // just acquired
+	}
+	if !e.Trusted || l.op.Kind == Do && b.shaken(l.op.Proc, l.at, e.At) {
+		return
+	}
+	for _, h := range b.old.holds {
+		if !h.took || h.over || h.op.Key != e.Key {
+			continue
+		}
+		if why := b.allowed(h, l, e); why != "" {
+			b.h.Seen["excused: "+why]++
+			continue
+		}
+		b.complain("besides", e, "#%d of p%d trusts its lease, and #%d of p%d, an honest old client, holds",
+			e.Op, e.Proc, h.op.ID, h.op.Proc)
+	}
+}
+
+// allowed returns who broke which rule so that an old client and a lease may
+// overlap.
+func (b *bench) allowed(h *oldHold, l *life, e Event) string {
+	why := cmp.Or(b.dishonest(h, e.At), b.old.tainted[e.Token])
+	if why == "" && b.p.Old.False != "" {
+		why = "the claim of " + b.p.Old.False + " is false"
+	}
+	return cmp.Or(why, b.excuse(b.keys[e.Key], l, e.At))
+}
+
+// oldOver judges that a holder learns at its next renewal that an old client
+// removed its mark.
+func (b *bench) oldOver(e Event) {
+	l := b.lives[e.Op]
+	at, lost := b.old.lost[l.token]
+	if !lost || at < l.at {
+		return
+	}
+	c := b.p.Procs[l.op.Proc]
+	every := c.RenewEvery
+	if every == 0 {
+		every = c.TTL / 3
+	}
+	if e.At > at+every+c.TTL/4 && !b.disturbed(l.op.Proc, at, e.At) {
+		b.complain("told", e, "#%d: an old client took the key at %v, and its holder was not told", e.Op, at)
+	}
+}
+
+// oldHolds reports whether an old client has a key.
+func (b *bench) oldHolds(key int) bool {
+	if b.old == nil {
+		return false
+	}
+	for _, h := range b.old.holds {
+		if h.took && !h.over && h.op.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// oldGap is how much longer a key may stay without a holder because of old
+// clients: a stamp that a dead one left must be seen for its whole lease.
+func (p *Plan) oldGap() time.Duration {
+	if p.Old == nil {
+		return 0
+	}
+	t := p.Old.Truth
+	return 3*t.Greatest + dialect.Bound(t.Spread) + dialect.Bound(t.Behind) + dialect.Bound(t.Ahead)
+}
+
+// recorded judges that no gate opens in sight of old clients that still try,
+// and that a step leads to a neighbour.
+func (b *bench) recorded(e Event) {
+	to, err := migrate.ParsePhase(e.Text)
+	if err != nil {
+		b.complain("gates", e, "the record says %q", e.Text)
+		return
+	}
+	from := b.old.phase
+	b.old.before, b.old.phase = from, to
+	b.old.left = b.old.left || to == migrate.Clean
+	near := to == from || to == from+1 || to == from-1 && from != migrate.Clean ||
+		from == migrate.Clean && to == migrate.Observe
+	if !near {
+		b.complain("gates", e, "the record goes from %v to %v", from, to)
+	}
+	if to < migrate.Sealed || to <= from {
+		return
+	}
+	// What came after the watcher's last look was not seen.
+	if need := b.p.Old.window(to); e.Until < need && b.p.Old.False == "" {
+		b.complain("gates", e, "the step to %v was taken %v after an old client had tried, not %v", to,
+			e.Until, need)
+	}
+}
+
+// acts judges that members and leases are at most one phase away from the step
+// that was just taken.
+func (b *bench) acts(e Event) {
+	by, err := migrate.ParsePhase(e.Text)
+	if err != nil || by == b.old.phase || by == b.old.before {
+		return
+	}
+	what := "acts"
+	if e.Done {
+		what = "has a lease"
+	}
+	b.complain("gates", e, "p%d %s by %v, and the record has gone from %v to %v", e.Proc, what, by,
+		b.old.before, b.old.phase)
+}

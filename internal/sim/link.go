@@ -1,0 +1,424 @@
+package sim
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// link is one connection of a process to the server. Four goroutines serve it.
+// listen takes requests from the process as fast as it sends them; forward
+// delivers each at its instant and awaits the reply. hear takes values from the
+// server, so that a slow process never blocks the server; deliver passes each
+// to the process at its instant.
+type link struct {
+	w      *world
+	p      *process
+	client net.Conn // our end of the process's connection
+	server net.Conn
+	up     *lane
+	down   *lane
+	mute   atomic.Bool // drop what the process sends
+	deaf   atomic.Bool // drop what the server sends
+	once   sync.Once
+	done   chan struct{} // closed by cut
+
+	answers chan []byte // replies of the server
+}
+
+// message is a request or a value.
+type message struct {
+	name redistest.Command // of a request
+	raw  []byte
+	sent sent
+	fate FaultKind // what happens to a reply
+}
+
+// packet is what one side of a link sends at one instant. It travels as one.
+//
+// Several goroutines of a process may send at one instant, in any order. So the
+// server runs the requests of a packet in the order of their names, and the
+// process gets the replies in the order of its requests.
+type packet struct {
+	messages []message
+	at       time.Duration // when it arrives
+}
+
+// lane is one direction of a link. Packets arrive in order.
+type lane struct {
+	proc  int
+	plan  *Plan
+	now   func() time.Duration
+	name  func(first []message) uint64 // of the connection, after its first packet
+	holds []FaultKind
+
+	mu    sync.Mutex
+	dice  dice // zero until the first packet
+	fresh []message
+	queue []packet
+	last  time.Duration
+	ended bool
+	more  chan struct{} // buffered; receives when the queue changes
+}
+
+func newLane(w *world, proc int, holds ...FaultKind) *lane {
+	return &lane{proc: proc, plan: w.plan, now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
+		more: make(chan struct{}, 1)}
+}
+
+// latency draws how long the next packet takes.
+func (l *lane) latency(at time.Duration) time.Duration {
+	near := l.plan.Procs[l.proc].Near
+	d := near + l.dice.nanos(near)
+	if l.dice.one(20) {
+		d += l.dice.nanos(20 * near)
+	}
+	for _, f := range l.plan.Faults {
+		if f.Kind == Slow && f.hits(l.proc) && f.covers(at) {
+			d += f.Amount
+		}
+	}
+	return d
+}
+
+// put adds a message to the packet of this instant.
+func (l *lane) put(m message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fresh = append(l.fresh, m)
+	if len(l.fresh) == 1 {
+		time.AfterFunc(1, l.seal)
+	}
+}
+
+// seal sends the packet of the instant that is over.
+func (l *lane) seal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dice.Rand == nil {
+		l.dice = dice{rand.New(rand.NewPCG(l.plan.Seed, l.name(l.fresh)))}
+	}
+	now := l.now()
+	at := max(now+l.latency(now), l.last+1+l.dice.nanos(time.Microsecond))
+	if held := l.plan.delayed(l.proc, at, l.holds...); held > at {
+		at = held + l.latency(held)
+	}
+	l.last = at
+	l.queue = append(l.queue, packet{l.fresh, at})
+	l.fresh = nil
+	l.nudge()
+}
+
+// end says that no message comes any more.
+func (l *lane) end() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.nudge()
+}
+
+func (l *lane) nudge() {
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next packet when it arrives; false: none comes any more.
+func (l *lane) take(done <-chan struct{}) (packet, bool) {
+	for {
+		l.mu.Lock()
+		if len(l.queue) > 0 {
+			p := l.queue[0]
+			l.queue = l.queue[1:]
+			l.mu.Unlock()
+			return p, wait(p.at-l.now(), done)
+		}
+		ended := l.ended && len(l.fresh) == 0
+		l.mu.Unlock()
+		if ended {
+			return packet{}, false
+		}
+		select {
+		case <-l.more:
+		case <-done:
+			return packet{}, false
+		}
+	}
+}
+
+// wait waits for d. It returns false if done was closed before.
+func wait(d time.Duration, done <-chan struct{}) bool {
+	t := time.NewTimer(max(d, 0))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// dial connects the process to the server.
+func (p *process) dial(ctx context.Context) (net.Conn, error) {
+	w := p.w
+	now := w.h.now()
+	at := w.plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
+	if !wait(at-now, ctx.Done()) {
+		return nil, &net.OpError{Op: "dial", Net: "sim", Err: ctx.Err()}
+	}
+	now = w.h.now()
+	if p.dead.Load() || w.plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
+		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
+	}
+	server, err := w.redis.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, far := net.Pipe()
+	l := &link{w: w, p: p, client: far, server: server, done: make(chan struct{}),
+		up: newLane(w, p.id, HoldRequest), down: newLane(w, p.id, HoldReply), answers: make(chan []byte, 1)}
+	var name uint64
+	l.up.name = func(first []message) uint64 {
+		purpose := w.scripts.name(first[0].name)
+		for _, m := range first[1:] {
+			purpose = min(purpose, w.scripts.name(m.name))
+		}
+		name = p.connection(purpose)
+		return name
+	}
+	l.down.name = func([]message) uint64 { return name + 1 }
+	p.mu.Lock()
+	p.links[l] = true
+	p.mu.Unlock()
+	for _, f := range []func(){l.listen, l.forward, l.hear, l.deliver} {
+		w.work.Go(f)
+	}
+	return redistest.Memory(client), nil
+}
+
+// connection names a connection by what it was opened for: the order in which
+// two goroutines dial at one instant must not matter.
+func (p *process) connection(first string) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dials[first]++
+	h := fnv.New64a()
+	fmt.Fprint(h, p.id, first, p.dials[first])
+	return h.Sum64()
+}
+
+// cut ends the link for both sides at once; what is under way is lost.
+func (l *link) cut() {
+	l.once.Do(func() {
+		close(l.done)
+		l.client.Close()
+		l.server.Close()
+		l.p.mu.Lock()
+		delete(l.p.links, l)
+		l.p.mu.Unlock()
+	})
+}
+
+func (l *link) listen() {
+	defer l.up.end()
+	r := bufio.NewReader(l.client)
+	for {
+		name, raw, err := redistest.ReadCommand(r)
+		if err != nil {
+			return // what was sent before still arrives
+		}
+		l.up.put(message{name: name, raw: raw, sent: l.p.sends()})
+	}
+}
+
+func (l *link) forward() {
+	defer l.server.Close()
+	for {
+		p, ok := l.up.take(l.done)
+		if !ok {
+			return
+		}
+		if l.mute.Load() {
+			continue
+		}
+		if !l.requests(p.messages) {
+			l.cut()
+			return
+		}
+	}
+}
+
+// requests delivers the requests of one packet and awaits their replies. It
+// returns false if the link must be cut.
+func (l *link) requests(all []message) bool {
+	fate := l.w.trap(l.p.id, all)
+	names, order := make([]string, len(all)), make([]int, len(all))
+	for i, m := range all {
+		names[i], order[i] = l.w.scripts.name(m.name), i
+		if fate != "" {
+			l.w.h.sometimes(string(fate) + " " + names[i])
+		}
+	}
+	if fate == CutBefore {
+		return false
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(names[i], names[j]),
+			slices.Compare(keysOf(all[i].name), keysOf(all[j].name)))
+	})
+	replies := make([]message, len(all))
+	for _, i := range order {
+		reply, ok := l.request(all[i], names[i])
+		if !ok {
+			return false
+		}
+		replies[i] = message{raw: reply, fate: fate}
+	}
+	for _, r := range replies {
+		l.down.put(r)
+	}
+	return true
+}
+
+// request delivers one request and returns the reply; false: the link has
+// ended.
+func (l *link) request(m message, name string) (reply []byte, ok bool) {
+	if err := l.w.refusal(m.name); err != "" {
+		l.w.h.sometimes("refused " + name)
+		return []byte("-" + err + "\r\n"), true
+	}
+	if _, err := l.server.Write(m.raw); err != nil {
+		return nil, false
+	}
+	select {
+	case reply = <-l.answers:
+		l.w.h.sometimes(name + "=" + outcome(reply))
+		l.w.executed(l.p, m, name, reply)
+		l.w.look(name, l.p.id)
+		return reply, true
+	case <-l.done:
+		return nil, false
+	}
+}
+
+func (l *link) hear() {
+	defer l.down.end()
+	r := bufio.NewReader(l.server)
+	for {
+		v, err := redistest.ReadValue(r)
+		if err != nil {
+			return
+		}
+		if redistest.Unasked(v) {
+			l.down.put(message{raw: v})
+			continue
+		}
+		select {
+		case l.answers <- v:
+		case <-l.done:
+			return
+		}
+	}
+}
+
+func (l *link) deliver() {
+	defer l.cut()
+	for {
+		p, ok := l.down.take(l.done)
+		if !ok {
+			return
+		}
+		var raw []byte
+		fate := FaultKind("")
+		for _, m := range p.messages {
+			raw = append(raw, m.raw...)
+			fate = cmp.Or(fate, m.fate)
+		}
+		switch fate {
+		case CutAfter:
+			return
+		case CutWithin:
+			_, _ = l.client.Write(raw[:len(raw)/2])
+			return
+		}
+		if !l.deaf.Load() {
+			_, _ = l.client.Write(raw) // if the process has gone, its requests still run
+		}
+	}
+}
+
+// keysOf returns the keys of a request, in order of their names.
+func keysOf(c redistest.Command) []string {
+	if !c.Is("EVAL") && !c.Is("EVALSHA") || len(c) < 3 {
+		return c[min(1, len(c)):min(2, len(c))]
+	}
+	n, _ := strconv.Atoi(c[2])
+	return slices.Sorted(slices.Values(c[3:min(3+n, len(c))]))
+}
+
+// scripts knows the scripts by their digests.
+type scripts struct {
+	mu    sync.Mutex
+	names map[string]string
+}
+
+// name returns what a request asks for: a script's name, or the command.
+func (s *scripts) name(c redistest.Command) string {
+	if len(c) < 2 {
+		return strings.Join(c, " ")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case c.Is("EVAL"):
+		sum := sha1.Sum([]byte(c[1]))
+		first, _, _ := strings.Cut(c[1], ":")
+		s.names[hex.EncodeToString(sum[:])] = strings.TrimPrefix(first, "-- ")
+		return strings.TrimPrefix(first, "-- ")
+	case c.Is("EVALSHA"):
+		if name, known := s.names[c[1]]; known {
+			return name
+		}
+		return "unknown script"
+	}
+	return strings.ToUpper(c[0])
+}
+
+// outcome returns the first integer of a reply if it has one or two signs, or
+// its kind.
+func outcome(reply []byte) string {
+	line, rest, _ := strings.Cut(string(reply), "\r\n")
+	switch {
+	case strings.HasPrefix(line, ":") && len(line) > 3:
+		return "number"
+	case strings.HasPrefix(line, ":"):
+		return line[1:]
+	case line == "*0" || line == "*-1" || line == "$-1":
+		return "none"
+	case strings.HasPrefix(line, "*"):
+		return outcome([]byte(rest))
+	case strings.HasPrefix(line, "-"):
+		word, _, _ := strings.Cut(line[1:], " ")
+		return word
+	}
+	return "text"
+}
+
+var errDead = errors.New("sim: the process is dead")

@@ -1,0 +1,527 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// Old says what the old clients of a plan are like.
+type Old struct {
+	Dialect string
+	Claims  dialect.Terms // what getsetlock's clients know
+	Truth   dialect.Terms // what holds in this plan, with both clocks' bounds
+	Idle    time.Duration // longest pause between two attempts of one old client
+	False   string        // the claim that is less than the truth; empty: none
+	Every   time.Duration // between two heartbeats of a member
+	Long    bool          // members ask for leases beyond the lease rule
+}
+
+// dialect returns the old clients' dialect, which is a preset.
+func (o *Old) dialect() dialect.Dialect {
+	d, err := dialect.Lookup(o.Dialect)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// honest is how long an old client may hold: E + c − S − g. Clients of dialects
+// without takeovers go by the same rule here, although they could hold longer.
+func (o *Old) honest() time.Duration {
+	t := o.Truth
+	return t.Lease + o.dialect().C() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
+}
+
+// besides reports whether old clients share the form's keys.
+func (f Form) besides() bool { return f == Beside || f == Bridged }
+
+// ProcKind says which program a process runs.
+type ProcKind string
+
+// Kinds of processes. The zero kind runs a Client of the plan's form.
+const (
+	OldClient ProcKind = "old client"
+	Operator  ProcKind = "operator"
+)
+
+// outsider is what a process has that runs no Client.
+type outsider struct {
+	seat  chan struct{} // an old client makes one attempt at a time
+	store *legacy.Backend
+	op    int           // the operation under way
+	began time.Duration // when its last attempt began
+}
+
+// sent is what an old client was at when it sent a message.
+type sent struct {
+	op    int
+	began time.Duration
+}
+
+// open gives a process its kind's program, and reports whether that is no
+// Client.
+func (p *process) outsiders(c Proc) (outside bool, err error) {
+	p.out = &outsider{seat: make(chan struct{}, 1), op: None}
+	switch c.Kind {
+	case OldClient:
+		p.out.store, err = legacy.New(p.pool(), legacy.Config{Mode: legacy.Verbatim, Clock: p.clock,
+			Dialect: p.w.plan.Old.dialect(), Timeout: 3 * time.Second})
+		return true, err
+	case Operator:
+		return true, nil
+	}
+	return false, nil
+}
+
+// sends returns what the process is at.
+func (p *process) sends() sent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return sent{p.out.op, p.out.began}
+}
+
+func (p *process) at(op int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out.op, p.out.began = op, p.w.h.now()
+}
+
+// outside does an operation of a process that runs no Client.
+func (p *process) outside(o Op) bool {
+	switch p.w.plan.Procs[p.id].Kind {
+	case OldClient:
+		p.out.seat <- struct{}{}
+		p.oldTurn(o)
+		<-p.out.seat
+	case Operator:
+		p.verb(o)
+	default:
+		return false
+	}
+	return true
+}
+
+// oldTurn is an old client's job: it tries until it has the key, works, and
+// gives the key back, or dies with it.
+func (p *process) oldTurn(o Op) {
+	p.awake(o)
+	grant := p.oldTries(o)
+	p.awake(o)
+	if grant == nil {
+		p.add(Event{Kind: Refused, Op: o.ID, Key: o.Key})
+		return
+	}
+	p.took(o)
+	t := time.NewTimer(o.Hold)
+	select {
+	case <-t.C:
+	case <-p.life.Done():
+	}
+	t.Stop()
+	p.awake(o)
+	if o.Kind == Kill {
+		p.add(Event{Kind: Dropped, Op: o.ID, Key: o.Key, Text: "it died"})
+		return
+	}
+	p.add(Event{Kind: Dropped, Op: o.ID, Key: o.Key})
+	_ = grant.Release(p.life)
+}
+
+// oldTries polls as the dialect does, at most every 50 ms. What an attempt of
+// unknown outcome wrote is left, as after an exception.
+func (p *process) oldTries(o Op) backend.Grant {
+	d := p.w.plan.Old.dialect()
+	for until := p.w.h.now() + o.Cancel; ; {
+		p.at(o.ID)
+		g, err := p.out.store.Contract().Try(p.life, p.w.keys[o.Key].name, p.w.plan.Procs[p.id].TTL)
+		if err == nil {
+			return g
+		}
+		if p.w.h.now() > until || p.life.Err() != nil {
+			break
+		}
+		time.Sleep(max(d.Poll, 50*time.Millisecond) + time.Duration(o.ID)*time.Microsecond)
+		p.awake(o)
+	}
+	p.w.shutOut(p.w.keys[o.Key].name)
+	return nil
+}
+
+// took records that an old client has the key, and looks at all leases of it.
+func (p *process) took(o Op) {
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.add(Event{Kind: Took, Op: o.ID, Key: o.Key})
+	for _, l := range w.keys[o.Key].leases {
+		w.h.add(l.looked())
+	}
+}
+
+// shutOut notes that a tombstone kept an old client out.
+func (w *world) shutOut(key string) {
+	w.redis.ServerNow()
+	tomb, err := w.plan.Old.dialect().EncodeValue(w.plan.Old.dialect().Tombstone())
+	if has, _ := w.redis.Mini.Get(key); err == nil && has == tomb {
+		w.h.sometimes("a tombstone keeps an old client out")
+	}
+}
+
+// executed records what a request has just done on the server.
+func (w *world) executed(p *process, m message, name string, reply []byte) {
+	if w.plan.Old == nil {
+		return
+	}
+	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {
+	case kind == OldClient:
+		w.wrote(p, m, name, did, string(reply))
+	case did == "2" && taking(name) && w.plan.Old.Claims.Behind == 0:
+		w.h.sometimes("a takeover by age")
+	case did == "2" && taking(name):
+		w.h.sometimes("a takeover by a claimed Behind")
+	}
+	w.sight.keeps(m)
+	w.recorded(p)
+}
+
+func taking(script string) bool { return script == "acquire" || script == "bridge_acquire" }
+
+// wrote records what an old client's command did to its key.
+func (w *world) wrote(p *process, m message, name, did, reply string) {
+	keys := keysOf(m.name)
+	if len(keys) == 0 || !strings.HasPrefix(keys[0], "k") {
+		return
+	}
+	var number int
+	_, _ = fmt.Sscanf(keys[0], "k%d", &number)
+	effect := false
+	switch {
+	case m.name.Is("SETNX"), m.name.Is("DEL"), m.name.Is("EVAL"):
+		effect = did == "1"
+	case m.name.Is("SET"):
+		effect = strings.HasPrefix(reply, "+OK")
+	case m.name.Is("GETSET"):
+		effect = !strings.HasPrefix(reply, "-")
+	default:
+		return
+	}
+	if !m.name.Is("DEL") && !m.name.Is("EVAL") {
+		w.sight.saw(w.h.now(), keys[0], effect)
+	}
+	if effect {
+		w.h.add(Event{Kind: Wrote, Proc: p.id, Op: m.sent.op, Key: number, Text: name,
+			Until: w.h.now() - m.sent.began})
+	}
+}
+
+// pool dials through the process's links.
+func (p *process) pool() *redis.Pool {
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := p.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}}
+}
+
+// hardened opens getsetlock's client alongside the old ones.
+func (p *process) hardened(c Proc, wake backend.Wake) (backend.Store, error) {
+	o := p.w.plan.Old
+	return legacy.New(p.pool(), legacy.Config{Dialect: o.dialect(), Terms: o.Claims, Wake: wake,
+		Timeout: c.Timeout, Clock: p.clock})
+}
+
+// besides prepares the server for old clients.
+func (w *world) besides() {
+	if w.plan.Old != nil {
+		w.redis.Info(map[string]string{})
+	}
+}
+
+// shut closes what is not a Client.
+func (p *process) shut(ctx context.Context) {
+	if p.out.store != nil {
+		_ = p.out.store.Close()
+	}
+	if p.member != nil {
+		_ = p.member.Goodbye(ctx)
+		_ = p.member.Leave()
+	}
+}
+
+// drawOld draws a plan with old clients alongside hardened ones, or with
+// bridges and an operator.
+func (d dice) drawOld(p *Plan, form Form) {
+	p.Form, p.Keys = form, 1+d.IntN(2)
+	all := dialect.Presets()
+	name := all[d.IntN(len(all))]
+	for unsuitable[name.Name] {
+		name = all[d.IntN(len(all))]
+	}
+	p.Old = &Old{Dialect: name.Name, Every: pick(d, time.Second, 2*time.Second), Long: d.one(3)}
+	lease := pick(d, 6*time.Second, 10*time.Second)
+	span := 30*time.Second + d.nanos(40*time.Second)
+	if form == Bridged {
+		lease, span = pick(d, 4*time.Second, 6*time.Second), 100*time.Second+d.nanos(50*time.Second)
+	}
+	common := pick(d, 0, 0, -20*time.Second, 20*time.Second, -2*time.Hour)
+	for n := range 2 + d.IntN(3) {
+		p.Machines = append(p.Machines, d.machine())
+		c := d.proc(p)
+		c.Machine, c.TTL = n, lease/2
+		c.Margin, c.RenewEvery, c.Timeout = c.TTL/10, pick(d, 0, c.TTL/4), pick(d, 0, 300*time.Millisecond)
+		c.RetryEvery = pick(d, 0, 100*time.Millisecond, 250*time.Millisecond)
+		p.Procs = append(p.Procs, c)
+	}
+	ours := len(p.Procs)
+	for range 1 + d.IntN(3) {
+		p.Machines = append(p.Machines, Machine{Offset: common + d.nanos(lease/8) - lease/16,
+			PPM: d.Float64()*200 - 100})
+		p.Procs = append(p.Procs, Proc{Kind: OldClient, Machine: len(p.Machines) - 1,
+			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
+	}
+	until := span
+	if form == Bridged {
+		until = span * 2 / 5
+	}
+	for range int(span/time.Second) * 2 / 3 {
+		o := d.op(p, len(p.Ops), span)
+		if o.Proc >= ours {
+			o.At = d.nanos(until)
+		}
+		if o.Kind == Kill && form == Bridged {
+			o.Kind = Acquire // below
+		}
+		if form == Bridged && d.one(4) {
+			o.Hold = lease + d.nanos(2*lease) // the record may move on twice meanwhile
+		}
+		o.Hold = min(o.Hold, 3*lease)
+		p.Ops = append(p.Ops, o)
+	}
+	for i := range p.Ops {
+		d.oldOp(p, &p.Ops[i], lease)
+	}
+	for range d.IntN(3) {
+		d.ambush(p, ours, lease, until)
+	}
+	if form == Bridged {
+		d.road(p, ours, span)
+	}
+	d.oldFaults(p, lease, span)
+	d.claim(p, lease)
+}
+
+// unsuitable dialects have orphans that no time frees, or never release.
+var unsuitable = map[string]bool{"Bare": true, "BareExpire": true, "Machinery": true}
+
+// oldOp makes an operation one of an old client.
+func (d dice) oldOp(p *Plan, o *Op, lease time.Duration) {
+	if p.Procs[o.Proc].Kind != OldClient {
+		return
+	}
+	o.Kind, o.Cancel = Acquire, pick(d, 0, time.Second, 5*time.Second)
+	switch {
+	case d.one(15):
+		o.Kind = Kill // it dies with the key
+	case d.one(25):
+		o.Hold, o.Overruns = lease+d.nanos(2*lease), true
+	default:
+		o.Hold = min(o.Hold, lease/2)
+	}
+}
+
+// ambush lets an old client overrun its lease for so long that another client
+// takes the key over and works when the old client deletes it.
+func (d dice) ambush(p *Plan, ours int, lease, span time.Duration) {
+	at, key := d.nanos(span), d.IntN(p.Keys)
+	long := lease + d.nanos(2*lease)
+	p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: ours + d.IntN(len(p.Procs)-ours), Key: key,
+		Kind: Acquire, Hold: long, Cancel: time.Second, Overruns: true})
+	for at += long / 3; at < span+lease && at < p.Ops[len(p.Ops)-1].At+long; at += long / 8 {
+		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at + d.nanos(long/8), Proc: d.IntN(ours), Key: key,
+			Kind: Acquire, Hold: lease + d.nanos(lease)})
+		if d.one(2) {
+			break
+		}
+	}
+}
+
+// oldFaults draws the faults that suit old clients, after members have joined.
+func (d dice) oldFaults(p *Plan, lease, span time.Duration) {
+	for id := range d.IntN(7) {
+		f := d.fault(p, id, span)
+		f.At += 2 * time.Second
+		f.ID = len(p.Faults)
+		if d.suits(p, &f, lease) {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+}
+
+// suits fits a fault to a world with old clients, and reports whether it may
+// be: a server that forgets lets anybody in.
+func (d dice) suits(p *Plan, f *Fault, lease time.Duration) bool {
+	if f.Kind.forgets() {
+		return false
+	}
+	f.For = min(f.For, 4*lease)
+	switch f.Kind {
+	case ServerStep:
+		for _, g := range p.Faults {
+			if g.Kind == ServerStep {
+				return false
+			}
+		}
+		f.Amount %= lease / 30
+	case Step:
+		f.Amount %= lease / 16
+	}
+	return true
+}
+
+// claim computes what holds of the old clients in this plan, and draws what is
+// claimed.
+func (d dice) claim(p *Plan, lease time.Duration) {
+	o := p.Old
+	least, most, back, ahead := p.clocks()
+	t := dialect.Terms{Lease: lease, Greatest: lease, Gap: pick(d, lease/10, lease/20)}
+	for _, c := range p.Procs {
+		if c.Kind == OldClient {
+			t.Greatest = max(t.Greatest, c.TTL)
+		}
+	}
+	spread := most - least
+	if o.dialect().ServerExpires() {
+		spread += ahead - back
+	}
+	t.Spread = dialect.Claim(spread)
+	t.Behind, t.Ahead = dialect.Claim(max(0, ahead-least)), dialect.Claim(max(0, most-back))
+	o.Truth, o.Claims = t, t
+	if d.one(2) {
+		o.Claims.Behind = 0
+	}
+	if d.one(2) {
+		o.Claims.Ahead = 0
+	}
+	if d.one(10) {
+		switch o.False = pick(d, "spread", "behind"); o.False {
+		case "spread":
+			o.Claims.Spread = dialect.Zero
+		case "behind":
+			o.Claims.Behind = dialect.Zero
+		}
+	}
+	last := map[int]time.Duration{}
+	for _, q := range p.Ops {
+		if p.Procs[q.Proc].Kind == OldClient && !q.Late {
+			last[q.Proc] = 0
+		}
+	}
+	for n := range last {
+		o.Idle = max(o.Idle, p.pause(n))
+	}
+}
+
+// pause is the longest time between the beginnings of two operations of an old
+// client, but of those that come back late.
+func (p *Plan) pause(proc int) (most time.Duration) {
+	var all []time.Duration
+	for _, o := range p.Ops {
+		if o.Proc == proc && !o.Late {
+			all = append(all, o.At)
+		}
+	}
+	for _, at := range all {
+		next := time.Duration(-1)
+		for _, b := range all {
+			if b > at && (next < 0 || b < next) {
+				next = b
+			}
+		}
+		if next >= 0 {
+			most = max(most, next-at)
+		}
+	}
+	return most
+}
+
+// clocks returns the bounds of all old clients' clocks, and those of the
+// server's.
+func (p *Plan) clocks() (least, most, back, ahead time.Duration) {
+	const drift = 100 * time.Millisecond // a plan lasts for ten minutes at most
+	at := time.Duration(0)
+	for _, f := range byInstant(p.Faults) {
+		if f.Kind == ServerStep {
+			at += f.Amount
+			back, ahead = min(back, at), max(ahead, at)
+		}
+	}
+	first := true
+	for id, c := range p.Procs {
+		if c.Kind != OldClient {
+			continue
+		}
+		at := p.Machines[c.Machine].Offset
+		if first {
+			least, most, first = at, at, false
+		}
+		least, most = min(least, at-drift), max(most, at+drift)
+		for _, f := range byInstant(p.Faults) {
+			if f.Kind == Step && p.onMachine(f, id) {
+				at += f.Amount
+				least, most = min(least, at-drift), max(most, at+drift)
+			}
+		}
+	}
+	return least, most, back, ahead
+}
+
+// joins reports whether processes of the form follow a fleet's record.
+func (p *process) joins(c Proc) (err error) {
+	if p.w.plan.Form != Bridged || c.Kind != "" {
+		return nil
+	}
+	o := p.w.plan.Old
+	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
+		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
+		Timeout: c.Timeout, Clock: p.clock})
+	return err
+}
+
+// bridge opens a bridge that follows the process's member.
+func (p *process) bridge(c Proc, wake backend.Wake) (backend.Store, error) {
+	o := p.w.plan.Old
+	return migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
+		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock})
+}
+
+// stays reports whether a key may be on the server when all is over: L of old
+// clients, looks at it, and what belongs to a fleet's record.
+func (w *world) stays(key string) bool {
+	return w.plan.Old != nil && !strings.HasSuffix(key, ":gsl")
+}
+
+// byInstant returns faults in the order of their instants.
+func byInstant(all []Fault) []Fault {
+	return slices.SortedStableFunc(slices.Values(all),
+		func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+}
+
+// SometimesOld are the states that plans with old clients must reach.
+var SometimesOld = []string{
+	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
+	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
+	"a refused gate", "a step taken", "a tombstone keeps an old client out",
+}

@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// held is a lease that an operation has.
+type held struct {
+	w     *world
+	p     *process
+	op    Op
+	key   *key
+	token string
+	done  <-chan struct{}
+	err   func() error // nil while the lease is trusted
+}
+
+// stands reports whether the lease's token is on its key. w.mu is held.
+func (l *held) stands() bool { return l.token != "" && word(l.key.value) == word(l.token) }
+
+// looked returns what the lease says of itself. w.mu is held.
+func (l *held) looked() Event {
+	e := Event{Kind: Looked, Proc: l.p.id, Op: l.op.ID, Key: l.key.number, Token: l.w.h.number(l.token),
+		Stands: l.stands()}
+	select {
+	case <-l.done: // asked first, since Err ends a lease that has outlived its trust
+		e.Done = true
+	default:
+	}
+	e.Trusted = l.err() == nil
+	return e
+}
+
+// operate begins an operation, on a goroutine of its own.
+func (w *world) operate(o Op) {
+	p := w.procs[o.Proc]
+	if p.dead.Load() {
+		return
+	}
+	w.mu.Lock()
+	w.pending[o.ID] = true
+	w.mu.Unlock()
+	w.running.Go(func() {
+		var stack [64]byte
+		w.ops.Store(goroutine(string(stack[:runtime.Stack(stack[:], false)])), o.ID)
+		p.awake(o)
+		p.operate(o)
+		w.mu.Lock()
+		delete(w.pending, o.ID)
+		w.mu.Unlock()
+	})
+}
+
+func (p *process) operate(o Op) {
+	if p.outside(o) {
+		return
+	}
+	switch o.Kind {
+	case Kill:
+		p.kill()
+		return
+	case Close:
+		ctx, cancel := context.WithTimeout(p.life, o.Hold)
+		defer cancel()
+		p.close(ctx)
+		return
+	}
+	ctx := p.life
+	if o.Cancel > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Cancel, errCancelled)
+		defer cancel()
+	}
+	p.add(Event{Kind: Called, Op: o.ID, Key: o.Key, Text: string(o.Kind)})
+	if o.Kind == Do {
+		p.do(ctx, o)
+		return
+	}
+	l, err := p.acquire(ctx, o)
+	p.awake(o)
+	if err != nil {
+		p.add(Event{Kind: Failed, Op: o.ID, Key: o.Key, Text: class(err)})
+		return
+	}
+	h := p.begin(o, l.Token(), l.Done(), l.Err, l)
+	p.hold(h, l)
+	p.finish(h, l.Release)
+}
+
+func (p *process) acquire(ctx context.Context, o Op) (*lock.Lease, error) {
+	key := p.w.keys[o.Key].name
+	switch o.Kind {
+	case Try:
+		return p.client.TryAcquire(ctx, key)
+	case Request:
+		r := <-p.client.Request(ctx, key)
+		return r.Lease, r.Err
+	}
+	return p.client.Acquire(ctx, key)
+}
+
+// do is an operation by Client.Do, whose func sees no lease.
+func (p *process) do(ctx context.Context, o Op) {
+	var h *held
+	err := p.client.Do(ctx, p.w.keys[o.Key].name, func(ctx context.Context) error {
+		p.awake(o)
+		h = p.begin(o, p.token(p.w.keys[o.Key].name), ctx.Done(), ctx.Err, nil)
+		p.hold(h, nil)
+		p.release(h)
+		return nil
+	})
+	p.awake(o)
+	if h == nil {
+		p.add(Event{Kind: Failed, Op: o.ID, Key: o.Key, Text: class(err)})
+		return
+	}
+	p.add(Event{Kind: Returned, Op: o.ID, Key: o.Key, Text: class(err)})
+}
+
+// begin records that an operation has a lease, and looks at all others of its
+// key.
+func (p *process) begin(o Op, token string, done <-chan struct{}, err func() error, l *lock.Lease) *held {
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.keys[o.Key]
+	h := &held{w: w, p: p, op: o, key: k, token: token, done: done, err: err}
+	e := h.looked()
+	e.Kind = Acquired
+	if l != nil {
+		e.Fence, _ = l.Fence()
+		e.Left = l.Until().Sub(p.clock.Now())
+	}
+	if p.dead.Load() {
+		return h
+	}
+	p.add(e)
+	for _, other := range k.leases {
+		w.h.add(other.looked())
+	}
+	k.leases = append(k.leases, h)
+	return h
+}
+
+// hold waits until the hold is over or the lease is lost.
+func (p *process) hold(h *held, l *lock.Lease) {
+	o := h.op
+	if o.Kind == ByHand && l != nil {
+		if !wait(o.Hold/2, h.done) {
+			return
+		}
+		p.awake(o)
+		err := l.Renew(p.life)
+		p.add(Event{Kind: Renewed, Op: o.ID, Key: o.Key, Text: class(err)})
+		o.Hold -= o.Hold / 2
+	}
+	if o.Kind == Hasty {
+		p.hasten(h, l)
+		return
+	}
+	both, cancel := context.WithCancel(p.life)
+	defer cancel()
+	t := time.NewTimer(o.Hold)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-h.done:
+		time.Sleep(time.Duration(1+o.ID) * (time.Microsecond + 1)) // no holder stops at once
+	case <-both.Done():
+	}
+	p.awake(o)
+}
+
+// hasten renews the lease by hand until the hold is over, each time with a
+// context that leaves no time for it.
+func (p *process) hasten(h *held, l *lock.Lease) {
+	every := p.w.plan.Procs[p.id].TTL / 30
+	for left := h.op.Hold; left > 0; left -= every {
+		if !wait(every, h.done) || p.life.Err() != nil {
+			break
+		}
+		ctx, cancel := context.WithTimeout(p.life, 10*time.Microsecond) // no reply is so fast
+		_ = l.Renew(ctx)
+		cancel()
+	}
+	p.awake(h.op)
+}
+
+// release records the end of the hold: the holder is about to give the key
+// back.
+func (p *process) release(h *held) {
+	kind := Releasing
+	select {
+	case <-h.done:
+		kind = Ended
+	default:
+	}
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.add(Event{Kind: kind, Op: h.op.ID, Key: h.op.Key})
+	for i, l := range h.key.leases {
+		if l == h {
+			h.key.leases = append(h.key.leases[:i:i], h.key.leases[i+1:]...)
+			break
+		}
+	}
+}
+
+func (p *process) finish(h *held, release func() error) {
+	p.release(h)
+	err := release()
+	p.awake(h.op)
+	p.add(Event{Kind: Returned, Op: h.op.ID, Key: h.op.Key, Text: class(err)})
+}

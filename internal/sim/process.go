@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// process is a program with one Client.
+type process struct {
+	w      *world
+	id     int
+	clock  *redistest.Clock
+	client *lock.Client // nil: the process is of another kind
+	member *migrate.Member
+	out    *outsider
+	life   context.Context
+	stop   context.CancelCauseFunc
+	dead   atomic.Bool
+	closed atomic.Bool
+
+	mu     sync.Mutex
+	dials  map[string]int // connections, by their first command
+	links  map[*link]bool
+	tokens map[string]string // the last lease's token, by key
+}
+
+// start starts a process of the plan.
+func (w *world) start(t *testing.T, id int) *process {
+	t.Helper()
+	c := w.plan.Procs[id]
+	m := w.plan.Machines[c.Machine]
+	p := &process{w: w, id: id, links: map[*link]bool{}, tokens: map[string]string{}, dials: map[string]int{},
+		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
+			Apart(time.Microsecond)}
+	p.life, p.stop = context.WithCancelCause(context.Background())
+	outside, err := p.outsiders(c)
+	if err == nil && !outside {
+		err = p.joins(c)
+	}
+	if outside && err == nil {
+		return p
+	}
+	store, err := p.store(c)
+	if err != nil {
+		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+	}
+	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
+		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
+		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
+		Clock: p.clock, Jitter: p.jitter, Hooks: p.hooks()})
+	if err != nil {
+		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+	}
+	return p
+}
+
+// store opens the backend of the plan's form.
+func (p *process) store(c Proc) (backend.Store, error) {
+	pool := p.pool()
+	wake := lock.WakeOn
+	if c.Deaf {
+		wake = lock.WakeOff
+	}
+	switch p.w.plan.Form {
+	case Beside:
+		return p.hardened(c, wake)
+	case Bridged:
+		return p.bridge(c, wake)
+	case Hardened:
+		return legacy.New(pool, legacy.Config{Dialect: dialect.Jedis(), Wake: wake, Timeout: c.Timeout,
+			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Clock: p.clock})
+	}
+	f := p.w.plan.Form
+	return modern.New(pool, modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence, Wake: wake,
+		Timeout: c.Timeout})
+}
+
+// hooks record what the hooks say.
+func (p *process) hooks() lock.Hooks {
+	says := func(name string) func(lock.Event) {
+		return func(e lock.Event) { p.told(name, e) }
+	}
+	hooks := lock.Hooks{
+		Acquired: func(e lock.Event) {
+			p.mu.Lock()
+			p.tokens[e.Key] = e.Token
+			p.mu.Unlock()
+			p.told("acquired", e)
+		},
+		Renewed: says("renewed"), RenewFailed: says("renew failed"), Endangered: says("endangered"),
+		Released: says("released"),
+		Lost: func(e lock.Event) {
+			name := "lost"
+			if why := (*lock.LostError)(nil); errors.As(e.Cause, &why) && why.Reason != "" {
+				name += ": " + why.Reason
+			}
+			p.told(name, e)
+		},
+	}
+	if p.w.plan.Procs[p.id].Unwarned {
+		hooks.Endangered = nil
+	}
+	return hooks
+}
+
+// told records the call of a hook.
+func (p *process) told(name string, e lock.Event) {
+	for _, k := range p.w.keys {
+		if k.name == e.Key {
+			p.add(Event{Kind: Told, Op: None, Key: k.number, Token: p.w.h.number(e.Token), Text: name})
+		}
+	}
+	state, _, _ := strings.Cut(name, ":")
+	p.w.h.sometimes("hook " + state)
+}
+
+// token returns the token of the lease that this process has just acquired. It
+// waits for the hook that tells it.
+func (p *process) token(key string) string {
+	time.Sleep(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tokens[key]
+}
+
+// jitter draws by the process, the instant and the operation that asks. So the
+// draw does not depend on which of two goroutines asks first, and two that were
+// woken at one instant do not go on at one instant.
+func (p *process) jitter(most time.Duration) time.Duration {
+	h := fnv.New64a()
+	fmt.Fprint(h, p.id, p.w.h.now(), most, p.w.asking())
+	return time.Duration(rand.New(rand.NewPCG(p.w.plan.Seed, h.Sum64())).Int64N(int64(most) + 1))
+}
+
+// asking returns the operation on whose behalf the calling goroutine runs. It
+// is None for a goroutine that no operation has started.
+func (w *world) asking() int {
+	var stack [1 << 14]byte
+	trace := string(stack[:runtime.Stack(stack[:], false)])
+	_, parent, _ := strings.Cut(trace, "in goroutine ") // "created by lock.(*Client).Request in goroutine 7"
+	for _, name := range []string{trace, "goroutine " + parent} {
+		if op, known := w.ops.Load(goroutine(name)); known {
+			return op.(int)
+		}
+	}
+	return None
+}
+
+// goroutine returns the number of the goroutine of a stack trace, which begins
+// with "goroutine 7 [running]:".
+func goroutine(trace string) string { return strings.Fields(trace + " 0 0")[1] }
+
+// open returns the open connections.
+func (p *process) open() (all []*link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		all = append(all, l)
+	}
+	return all
+}
+
+// add records what the process saw. A dead one sees nothing.
+func (p *process) add(e Event) {
+	if !p.dead.Load() {
+		e.Proc = p.id
+		p.w.h.add(e)
+	}
+}
+
+// awake returns when the process is not frozen. Operations of a process that
+// thaws go on one after the other.
+func (p *process) awake(o Op) {
+	now := p.w.h.now()
+	if until := p.w.plan.delayed(p.id, now, Freeze); until > now {
+		time.Sleep(until - now + time.Duration(1+o.ID)*(time.Microsecond+1))
+	}
+}
+
+// thaw continues the process, unless another fault has it frozen.
+func (p *process) thaw(f Fault) {
+	if now := p.w.h.now(); !p.w.plan.hitNow(p.id, now, Freeze) {
+		p.clock.Thaw()
+	}
+}
+
+// hitNow reports whether a fault of a kind is on for a process.
+func (p *Plan) hitNow(proc int, at time.Duration, kind FaultKind) bool {
+	return p.delayed(proc, at, kind) > at
+}
+
+// kill ends the process without a word: what it has sent may still arrive.
+func (p *process) kill() {
+	p.add(Event{Kind: Died, Op: None})
+	p.w.forget(p)
+	p.dead.Store(true)
+	for _, l := range p.open() {
+		l.deaf.Store(true)
+		l.client.Close()
+	}
+	p.stop(errDead)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	p.w.work.Go(func() {
+		_ = p.client.Close(over)
+		p.shut(over)
+	})
+}
+
+// close closes the Client and records what that returned.
+func (p *process) close(ctx context.Context) {
+	if p.dead.Load() || p.closed.Swap(true) {
+		return
+	}
+	if p.client == nil {
+		p.shut(ctx)
+		return
+	}
+	err := p.client.Close(ctx)
+	p.shut(ctx)
+	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
+}
+
+// forget drops the leases of a process that has died: it cannot use them.
+func (w *world) forget(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.keys {
+		var rest []*held
+		for _, l := range k.leases {
+			if l.p != p {
+				rest = append(rest, l)
+			}
+		}
+		k.leases = rest
+	}
+}
+
+// classes are the documented kinds of errors, the more telling ones first.
+var classes = []struct {
+	name string
+	is   []error // all of them
+}{
+	{"lost", []error{lock.ErrLost}},
+	{"client closed", []error{lock.ErrClosed}},
+	{"released", []error{lock.ErrReleased}},
+	{"too late", []error{lock.ErrTooLate}},
+	{"cancelled", []error{errCancelled}},
+	{"play over", []error{errEnd}},
+	{"dead", []error{errDead}},
+	{"wait ended, held", []error{lock.ErrWaitEnded, lock.ErrHeld}},
+	{"wait ended, trouble", []error{lock.ErrWaitEnded}},
+	{"held", []error{lock.ErrHeld}},
+	{"no phase", []error{migrate.ErrNoPhase}},
+	{"late", []error{context.DeadlineExceeded}},
+	{"late", []error{context.Canceled}},
+}
+
+// class names an error by its documented kind, since its text may contain
+// tokens.
+func class(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, c := range classes {
+		is := true
+		for _, e := range c.is {
+			is = is && errors.Is(err, e)
+		}
+		if is {
+			return c.name
+		}
+	}
+	var passing interface{ Passing() bool }
+	if errors.As(err, &passing) {
+		return "trouble"
+	}
+	return "undocumented: " + err.Error()
+}
+
+var errCancelled = errors.New("sim: cancelled")

@@ -1,0 +1,326 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// promises are the judges of what the documentation says about waiting, hooks,
+// renewals and Close. They excuse a process that a fault hits, since most of
+// these promises hold for a process that runs and reaches its server.
+type promises struct {
+	*bench
+	called map[int]time.Duration // when an operation began
+	turns  map[turn]*head        // who talks to the server
+	leases map[leased]*said      // what the hooks said of each lease
+	urgent map[int]time.Duration // operations whose gift must be renewed at once, and since when
+}
+
+// turn is a key in a process.
+type turn struct{ proc, key int }
+
+// head is the operation of a process that waits for a key and has the turn.
+type head struct {
+	op    int
+	since time.Duration
+}
+
+// leased is a token in a process. Leases that a process hands over inside have
+// one token.
+type leased struct{ proc, token int }
+
+// said is what hooks said of the lease that a token is now.
+type said struct {
+	began      time.Duration // Acquired or Renewed was called last
+	endangered bool
+	lost       bool
+}
+
+func newPromises(b *bench) *promises {
+	return &promises{bench: b, called: map[int]time.Duration{}, turns: map[turn]*head{},
+		leases: map[leased]*said{}, urgent: map[int]time.Duration{}}
+}
+
+// latest is longer than a command takes without a fault. That is six messages
+// if the connection is proved first and the script must be sent whole, and one
+// message takes up to 22 times the least latency.
+func (p *promises) latest(proc int) time.Duration { return 6 * 22 * p.p.Procs[proc].Near }
+
+// calm reports whether no fault has hit a process or the server since an
+// instant.
+func (p *promises) calm(proc int, from, to time.Duration) bool {
+	for _, f := range p.p.Faults {
+		hits := f.hits(proc) || p.p.onMachine(f, proc)
+		lasts := f.Kind == Silence || f.Kind == MuteReplies // until the connection is used again
+		if hits && f.At <= to && (lasts || from <= f.end()+lateTold) {
+			return false
+		}
+	}
+	return true
+}
+
+// hear judges one event. It is called after the bench has heard it.
+func (p *promises) hear(k *chain, e Event) {
+	switch e.Kind {
+	case Called:
+		p.called[e.Op] = e.At
+	case Failed:
+		p.failed(e)
+	case Acquired:
+		p.order(k, e)
+		p.given(k, e)
+	case Changed:
+		if e.Text == "renew" {
+			for id, l := range p.lives {
+				if l.token == e.Token {
+					delete(p.urgent, id)
+				}
+			}
+		}
+	case Told:
+		p.told(e)
+	case Ended, Releasing:
+		delete(p.urgent, e.Op)
+	case Closed:
+		p.closed(e)
+	}
+	p.renewals(k, e)
+	p.idle(k, e)
+	p.heads(e)
+}
+
+// late is how long after its wait an Acquire may end.
+const late = 100 * time.Millisecond
+
+// failed judges when a wait ends, and whether trouble that passes was waited
+// out: see lock.Client.Acquire.
+func (p *promises) failed(e Event) {
+	o, c, began := p.op(e.Op), p.p.Procs[e.Proc], p.called[e.Op]
+	if p.shaken(e.Proc, began, e.At) || p.gone[e.Proc] {
+		return
+	}
+	passed, most := e.At-began, p.wait(o)
+	once := o.Kind == Try || c.Wait < 0
+	switch {
+	case most > 0 && passed > most+late:
+		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
+	case strings.HasPrefix(e.Text, "wait ended") && passed < c.Wait-c.Wait/1000-late:
+		p.complain("waits", e, "#%d: %s after %v, and it was to wait %v", e.Op, e.Text, passed, c.Wait)
+	case once || e.Text != "trouble" || passed > 9*time.Second:
+	case !p.p.hit(e.Proc, began, e.At, NoAuth):
+		p.complain("waits", e, "#%d gave up after %v because of trouble that passes", e.Op, passed)
+	}
+}
+
+// wait returns how long an operation may wait. Zero: there is no bound.
+func (p *promises) wait(o Op) (most time.Duration) {
+	c := p.p.Procs[o.Proc]
+	if c.Wait > 0 && o.Kind != Try {
+		most = c.Wait + c.Wait/1000 + late
+	}
+	if o.Cancel > 0 && (most == 0 || o.Cancel < most) {
+		most = o.Cancel
+	}
+	if most > 0 && p.p.Form == Hardened {
+		most += 2 * time.Second // a client that has taken the key settles first
+	}
+	return most
+}
+
+// told judges the calls of hooks: docs/watching.md.
+func (p *promises) told(e Event) {
+	who := leased{e.Proc, e.Token}
+	s := p.leases[who]
+	if s == nil {
+		s = &said{began: -1}
+		p.leases[who] = s
+	}
+	if s.lost && e.Text != "acquired" {
+		p.complain("hooks", e, "%s was called after Lost", e.Text)
+	}
+	switch e.Text {
+	case "acquired", "renewed":
+		s.began, s.endangered = e.At, false
+	case "endangered":
+		if s.endangered {
+			p.complain("hooks", e, "Endangered was called twice without a renewal")
+		}
+		s.endangered = true
+		if gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text); gift && s.began == e.At {
+			p.complain("hooks", e, "a lease that was given began with a warning")
+		}
+	case "lost: not renewed in time":
+		c := p.p.Procs[e.Proc]
+		if !s.endangered && !c.Unwarned && !p.shaken(e.Proc, e.At-c.TTL, e.At) {
+			p.complain("hooks", e, "Lost was called without Endangered before")
+		}
+		p.silent(e)
+	}
+	s.lost = s.lost || strings.HasPrefix(e.Text, "lost")
+}
+
+// silent judges that one connection which fell silent ends no lease.
+func (p *promises) silent(e Event) {
+	silences := 0
+	for _, f := range p.p.Faults {
+		hits := f.hits(e.Proc) || p.p.onMachine(f, e.Proc)
+		if !hits || f.At > e.At || f.end() < e.At-2*p.p.Procs[e.Proc].TTL {
+			continue
+		}
+		if f.Kind != Silence && f.Kind != MuteReplies {
+			return
+		}
+		silences++
+	}
+	if silences <= 1 {
+		p.complain("renewals", e, "a lease was lost because one connection fell silent")
+	}
+}
+
+// order judges that no waiter of the fair form is overtaken by one that came
+// half a second later.
+func (p *promises) order(k *chain, e Event) {
+	if p.p.Form != Fair && p.p.Form != FairFence {
+		return
+	}
+	now, mine := e.At, p.turns[turn{e.Proc, e.Key}]
+	if mine == nil || mine.op != e.Op || k.first[e.Token].At < mine.since {
+		return // handed over inside the process
+	}
+	for t, h := range p.turns {
+		if t.key == e.Key && t.proc != e.Proc && h.since+500*time.Millisecond < mine.since &&
+			p.allCalm(h.since-15*time.Second, now) {
+			p.complain("order", e, "#%d, which waits since %v, was overtaken by #%d, which waits since %v",
+				h.op, h.since, e.Op, mine.since)
+		}
+	}
+}
+
+func (p *promises) allCalm(from, to time.Duration) bool {
+	for id := range p.p.Procs {
+		if !p.calm(id, from, to) {
+			return false
+		}
+	}
+	return true
+}
+
+// heads keeps who talks to the server: the operation of a process that has
+// waited longest, if the process has no lease of the key.
+func (p *promises) heads(e Event) {
+	switch e.Kind {
+	case Called, Acquired, Failed, Returned, Died, Closed, Ended, Releasing:
+	default:
+		return
+	}
+	t := turn{e.Proc, e.Key}
+	var waiting []int
+	for id := range p.keys[e.Key].waiting {
+		if o := p.op(id); o.Proc == e.Proc && o.Kind != Try && p.lives[id] == nil {
+			waiting = append(waiting, id)
+		}
+	}
+	holds := false
+	for _, l := range p.lives {
+		holds = holds || l.op.Proc == e.Proc && l.op.Key == e.Key && !l.over
+	}
+	if holds || len(waiting) == 0 || p.gone[e.Proc] {
+		delete(p.turns, t)
+		return
+	}
+	first := slices.MinFunc(waiting, func(a, b int) int { return cmp.Compare(p.called[a], p.called[b]) })
+	if h := p.turns[t]; h == nil || h.op != first {
+		p.turns[t] = &head{first, e.At}
+	}
+}
+
+// given judges what is left of a lease that a release gave. See docs/modern.md,
+// "How a release reaches the next waiter".
+func (p *promises) given(k *chain, e Event) {
+	c := p.p.Procs[e.Proc]
+	gift := slices.Contains(givers, k.first[e.Token].Text)
+	for id, l := range p.lives {
+		gift = gift && (l.token != e.Token || id == e.Op) // else it was handed over inside the process
+	}
+	if !gift || e.Left == 0 || p.shaken(e.Proc, e.At-c.TTL, e.At) {
+		return
+	}
+	span := c.TTL - c.Margin
+	switch {
+	case e.Left < span/4:
+		p.complain("gifts", e, "#%d began with %v of %v", e.Op, e.Left, span)
+	case c.RenewEvery < 0 && e.Left < span-p.latest(e.Proc) && p.calm(e.Proc, e.At-c.TTL, e.At):
+		p.complain("gifts", e, "#%d is not renewed and began with %v of %v", e.Op, e.Left, span)
+	case c.RenewEvery >= 0 && e.Left < span*2/3-c.TTL/500:
+		p.urgent[e.Op] = e.At
+	}
+}
+
+// renewals judges that a lease is renewed in time: lock.Config.RenewEvery.
+func (p *promises) renewals(k *chain, e Event) {
+	for id, l := range p.lives {
+		c := p.p.Procs[l.op.Proc]
+		if l.over || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {
+			continue
+		}
+		since, every := max(k.written[l.token], 0), cmp.Or(c.RenewEvery, c.TTL/3)
+		if from, ok := p.urgent[id]; ok {
+			since, every = from, 0
+		}
+		if e.At-since > every+every/500+p.latest(l.op.Proc) && p.calm(l.op.Proc, since-c.TTL, e.At) {
+			p.complain("renewals", e, "#%d was renewed %v ago, and is to be renewed after %v", id,
+				e.At-since, every)
+			l.over = true
+		}
+	}
+}
+
+// closed judges that Close ends a tenth of a second after its context.
+func (p *promises) closed(e Event) {
+	for _, o := range p.p.Ops {
+		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
+			continue
+		}
+		if e.At > o.At+o.Hold+2*late {
+			p.complain("close", e, "Close ended after %v, and its context after %v", e.At-o.At, o.Hold)
+		}
+	}
+}
+
+// idle judges a key that nobody holds while all processes run and reach the
+// server. Operations that wait find it soon if it is free. If it is not, its
+// token was released, or given to a waiter that has gone.
+func (p *promises) idle(k *chain, e Event) {
+	first, known := k.first[k.token]
+	switch {
+	case e.Kind == Changed:
+		k.since, k.blamed = e.At, false
+		return
+	case k.blamed || e.At-k.since < soon || !p.allCalm(k.since-15*time.Second, e.At):
+		return
+	case p.anybody(k, e.Key):
+	case k.token == 0 && k.idle >= 0 && e.At-max(k.idle, k.since) > soon:
+		p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
+		k.blamed = true
+	case known && !p.leased[k.token] && slices.Contains(givers, first.Text):
+		p.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
+		k.blamed = true
+	}
+}
+
+// soon is how long a free key is left alone by a waiter that cannot be called,
+// about a second, and a quarter more.
+const soon = 1500 * time.Millisecond
+
+// anybody reports whether a lease of the key is in use, or its process has died
+// with it.
+func (p *promises) anybody(k *chain, n int) bool {
+	for _, l := range p.lives {
+		if l.op.Key == n && (!l.over || p.gone[l.op.Proc] && l.token == k.token) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,292 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/migrate/fleet"
+)
+
+// space is the namespace of every plan with a fleet's record.
+const space = "k"
+
+// Operations of an operator.
+const (
+	Forward OpKind = "forward" // the next step, whichever verb takes it
+	Back    OpKind = "back"
+	Sweep   OpKind = "sweep"
+	Again   OpKind = "again" // a new beginning after clean
+	Watch   OpKind = "watch" // one look at what old clients did
+)
+
+// road draws an operator who watches and asks for one step after the other. The
+// old clients have stopped before the end, and one of them may come back.
+func (d dice) road(p *Plan, ours int, span time.Duration) {
+	p.Machines = append(p.Machines, Machine{})
+	p.Procs = append(p.Procs, Proc{Kind: Operator, Machine: len(p.Machines) - 1, TTL: time.Second,
+		Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
+	add := func(o Op) {
+		o.ID = len(p.Ops)
+		p.Ops = append(p.Ops, o)
+	}
+	operator := len(p.Procs) - 1
+	for at := time.Duration(0); at < span+30*time.Second; at += 4 * time.Second {
+		add(Op{At: at + d.nanos(time.Second), Proc: operator, Kind: Watch})
+	}
+	add(Op{At: 500*time.Millisecond + d.nanos(time.Second), Proc: operator, Kind: Forward})
+	for at := 4 * time.Second; at < span+20*time.Second; at += time.Second + d.nanos(4*time.Second) {
+		o := Op{At: at, Proc: operator, Kind: Forward, Hold: pick(d, 0, 0, 3*time.Second, 10*time.Second)}
+		switch {
+		case d.one(12):
+			o.Kind = Back
+		case d.one(12):
+			o.Kind = Sweep
+		case d.one(40):
+			o.Kind = Again
+		}
+		add(o)
+		if d.one(3) { // the next step before every member has taken up this one
+			o.At += 20*time.Millisecond + d.nanos(600*time.Millisecond)
+			o.Kind, o.Hold = pick(d, Forward, Back), 0
+			add(o)
+		}
+	}
+	for range d.IntN(3) {
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 4*time.Second + d.nanos(span),
+			For: 5*time.Second + d.nanos(20*time.Second), Proc: d.IntN(ours),
+			Kind: pick(d, Freeze, Hold, HoldRequest, HoldReply, Refuse, Suspend)})
+	}
+	if d.one(3) {
+		add(Op{At: span/3 + d.nanos(span/2), Proc: d.IntN(ours), Kind: Kill})
+	}
+	for range d.IntN(4) {
+		add(Op{At: span/2 + d.nanos(span/2), Proc: ours + d.IntN(operator-ours), Key: d.IntN(p.Keys),
+			Kind: Acquire, Hold: d.nanos(2 * time.Second), Cancel: 2 * time.Second, Late: true})
+	}
+}
+
+// sighting is what a watcher of the server's commands has seen.
+type sighting struct {
+	mu           sync.Mutex
+	from         time.Duration // since when it has watched without a hole
+	last         time.Duration // its last look
+	acted        time.Duration // last attempt of an old client; -1: none
+	write, tries map[string]time.Duration
+
+	// How long no old client had tried: at each look, by the server's time
+	// then, and at the look that the server has.
+	looked map[int64]time.Duration
+	kept   time.Duration
+}
+
+// saw notes an attempt of an old client.
+func (s *sighting) saw(at time.Duration, key string, won bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.write == nil {
+		s.write, s.tries = map[string]time.Duration{}, map[string]time.Duration{}
+	}
+	s.acted = at
+	if won {
+		s.write[key] = at
+	} else {
+		s.tries[key] = at
+	}
+}
+
+// looks returns what a watcher that looks now reports. A look that comes late
+// begins a new window.
+func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now-s.last > 12*time.Second {
+		s.from = now
+	}
+	s.last = now
+	then := func(at time.Duration) time.Time { return server.Add(at - now) }
+	out := fleet.Sighting{Observer: "sim", From: then(s.from), Until: server, QuietUntil: server,
+		Quiet: now - max(s.from, s.acted)}
+	if s.looked == nil {
+		s.looked = map[int64]time.Duration{}
+	}
+	s.looked[server.UnixNano()] = now - s.acted
+	touch := func(key, what string, all map[string]time.Duration) *fleet.Touch {
+		if at, ok := all[key]; ok {
+			return &fleet.Touch{At: then(at), Key: key, What: what}
+		}
+		return nil
+	}
+	for n := range 2 {
+		key := fmt.Sprint("k", n)
+		if k := (fleet.SightedKey{Key: key, LastWrite: touch(key, "write", s.write),
+			LastFailed: touch(key, "attempt", s.tries)}); k.LastWrite != nil || k.LastFailed != nil {
+			out.Keys = append(out.Keys, k)
+		}
+	}
+	return out
+}
+
+// verb is an act of the operator.
+func (p *process) verb(o Op) {
+	w := p.w
+	p.awake(o)
+	pool := p.pool()
+	defer pool.Close()
+	if o.Kind == Watch {
+		s := w.sight.looks(w.h.now(), w.redis.ServerNow())
+		_ = s.Keep(p.life, pool, space)
+		return
+	}
+	phase, _ := w.phase()
+	act, name := verbs(o.Kind, phase)
+	r, err := act(p.life, pool, w.options(p, o))
+	p.awake(o)
+	p.add(Event{Kind: Stepped, Op: o.ID, Text: name + ": " + w.answer(r, err)})
+}
+
+type verb = func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error)
+
+// verbs returns the verb that an operator calls in a phase.
+func verbs(kind OpKind, phase migrate.Phase) (verb, string) {
+	switch {
+	case kind == Back:
+		return fleet.Back, "back"
+	case kind == Sweep:
+		return fleet.Sweep, "sweep"
+	case kind == Again, phase == migrate.NoPhase:
+		return fleet.Init, "init"
+	case phase >= migrate.Modern:
+		return fleet.CleanUp, "clean"
+	}
+	return fleet.Advance, "advance"
+}
+
+// options are those of an operator who knows the old clients. It forgets the
+// members that it knows to be dead.
+func (w *world) options(p *process, o Op) fleet.Options {
+	t := w.plan.Old.Claims
+	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: true, Wait: o.Hold,
+		ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second, Claims: fleet.Claims{Lease: t.Lease,
+			Greatest: t.Greatest, Job: max(w.plan.Old.honest(), t.Greatest), Spread: t.Spread, Gap: t.Gap,
+			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
+	for _, q := range w.procs {
+		if q.member != nil && q.dead.Load() && w.seated(q) {
+			out.Forget = append(out.Forget, q.member.ID())
+		}
+	}
+	return out
+}
+
+// seated reports whether the roster has a process' member.
+func (w *world) seated(p *process) bool {
+	w.redis.ServerNow()
+	return w.redis.Mini.HGet("gsl:roster:"+space, p.member.ID()) != ""
+}
+
+// answer says in a few words what a verb answered.
+func (w *world) answer(r *fleet.Report, err error) string {
+	switch {
+	case err != nil:
+		return "no answer"
+	case r.Moved:
+		w.h.sometimes("a step taken")
+		return "taken, the phase is " + r.Phase.String()
+	case r.Gate == nil:
+		return "nothing to do, the phase is " + r.Phase.String()
+	}
+	rules := []string{}
+	for _, b := range r.Gate.Blocks {
+		rules = append(rules, b.Rule)
+	}
+	slices.Sort(rules)
+	if len(rules) > 0 {
+		w.h.sometimes("a refused gate")
+	}
+	return "refused to " + r.Gate.To.String() + ": " + strings.Join(slices.Compact(rules), ", ")
+}
+
+// phase returns what the record says, and its epoch.
+func (w *world) phase() (migrate.Phase, int64) {
+	w.redis.ServerNow()
+	text, _ := w.redis.Mini.Get("gsl:phase:" + space)
+	r, err := migrate.ParseRecord(text)
+	if err != nil {
+		return migrate.NoPhase, 0
+	}
+	return r.Phase, r.Epoch
+}
+
+// keeps notes which look of the watcher the server has.
+func (s *sighting) keeps(m message) {
+	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != "gsl:seen:"+space {
+		return
+	}
+	var it fleet.Sighting
+	if json.Unmarshal([]byte(m.name[2]), &it) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = s.looked[it.Until.UnixNano()]
+}
+
+// recorded records that the record changed, and by which phases members act at
+// that instant.
+func (w *world) recorded(by *process) {
+	if w.plan.Form != Bridged || w.plan.Procs[by.id].Kind != Operator {
+		return
+	}
+	phase, epoch := w.phase()
+	w.mu.Lock()
+	same := epoch == w.epoch
+	w.epoch = epoch
+	w.mu.Unlock()
+	if same {
+		return
+	}
+	w.h.sometimes("phase " + phase.String())
+	w.sight.mu.Lock()
+	kept := w.sight.kept
+	w.sight.mu.Unlock()
+	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: phase.String(), Until: kept})
+	for _, p := range w.procs {
+		if p.member == nil || p.dead.Load() || !w.seated(p) {
+			continue
+		}
+		s := p.member.State()
+		w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: s.Phase.String()})
+		for _, held := range slices.SortedFunc(keysIn(s.Leases), cmp.Compare) {
+			w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: held.String(), Done: true})
+		}
+	}
+}
+
+func keysIn(leases map[migrate.Phase]int) func(func(migrate.Phase) bool) {
+	return func(yield func(migrate.Phase) bool) {
+		for p, n := range leases {
+			if n > 0 && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// window is how long no old client may have tried before the step to a phase.
+func (o *Old) window(to migrate.Phase) time.Duration {
+	t := o.Truth
+	long := t.Greatest + o.honest() + dialect.Bound(t.Spread)
+	if to == migrate.Sealed || to == migrate.Clean {
+		long = max(long, o.Idle)
+	}
+	return long
+}

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// acts returns what a fault does, and when. Faults that only hold or refuse
+// messages do nothing: the links read the plan.
+func (w *world) acts(f Fault) []act {
+	begin := func(do func()) []act {
+		return []act{{f.At, func() {
+			w.h.add(Event{Kind: Happened, Proc: f.Proc, Op: None, Text: f.String()})
+			do()
+		}}}
+	}
+	over := func(do func()) act { return act{f.end(), do} }
+	switch f.Kind {
+	case Freeze:
+		p := w.procs[f.Proc]
+		return append(begin(p.clock.Freeze), over(func() { p.thaw(f) }))
+	case Suspend:
+		return append(begin(func() { w.machine(f, (*redistest.Clock).Suspend) }),
+			over(func() { w.machine(f, (*redistest.Clock).Resume) }))
+	case Step:
+		return begin(func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) })
+	case FailOver:
+		promote := func() {}
+		return append([]act{{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }}},
+			begin(func() { w.cut(All); promote(); w.look(string(f.Kind), Server) })...)
+	}
+	return begin(func() { w.strike(f) })
+}
+
+// strike does what a fault does at once.
+func (w *world) strike(f Fault) {
+	switch f.Kind {
+	case Restart:
+		w.cut(All)
+		w.redis.Restart()
+	case Reboot:
+		w.cut(All)
+		w.redis.FlushScripts()
+	case Flush:
+		w.redis.ServerNow()
+		w.redis.Mini.FlushAll()
+	case ScriptFlush:
+		w.redis.FlushScripts()
+	case ServerStep:
+		w.redis.StepServer(f.Amount)
+	case Refuse:
+		w.cut(f.Proc)
+	case Silence, MuteReplies:
+		for _, l := range w.procs[f.Proc].open() {
+			l.mute.Store(f.Kind == Silence)
+			l.deaf.Store(true)
+		}
+	}
+	w.look(string(f.Kind), Server)
+}
+
+// String describes the fault.
+func (f Fault) String() string {
+	s := string(f.Kind)
+	if f.Proc != All {
+		s += fmt.Sprintf(" of p%d", f.Proc)
+	}
+	if f.For > 0 {
+		s += fmt.Sprintf(" for %v", f.For)
+	}
+	if f.Amount != 0 {
+		s += fmt.Sprintf(" by %v", f.Amount)
+	}
+	return s
+}
+
+// machine changes the clocks of all processes on the machine of a fault.
+func (w *world) machine(f Fault, change func(*redistest.Clock)) {
+	for _, p := range w.procs {
+		if w.plan.onMachine(f, p.id) {
+			change(p.clock)
+		}
+	}
+}
+
+// onMachine reports whether a process is on the machine that a fault hits.
+func (p *Plan) onMachine(f Fault, proc int) bool {
+	return f.Proc != All && one(f.Kind, []FaultKind{Suspend, Step}) &&
+		p.Procs[proc].Machine == p.Procs[f.Proc].Machine
+}
+
+// cut closes the connections of a process.
+func (w *world) cut(proc int) {
+	for _, p := range w.procs {
+		if proc == All || p.id == proc {
+			for _, l := range p.open() {
+				l.cut()
+			}
+		}
+	}
+}
+
+// harmless are the commands that no server in trouble refuses but one that
+// loads, is busy or wants a password.
+var harmless = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PING", "CLIENT", "INFO", "GET", "TIME"}
+
+// refusal returns the server's error if a fault makes it refuse a request.
+func (w *world) refusal(c redistest.Command) string {
+	now := w.h.now()
+	for _, f := range w.plan.Faults {
+		if !f.covers(now) {
+			continue
+		}
+		reads := slices.ContainsFunc(harmless, c.Is)
+		switch f.Kind {
+		case Loading:
+			return redistest.Loading
+		case Busy:
+			return "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+		case NoAuth:
+			return "NOAUTH Authentication required."
+		case ReadOnly:
+			if !reads {
+				return redistest.ReadOnly
+			}
+		case OOM:
+			if !reads && !c.Is("DEL") && !c.Is("DELEX") {
+				return redistest.OOM
+			}
+		}
+	}
+	return ""
+}
+
+// trapped are the commands that a trap waits for.
+var trapped = []string{"SET", "EVAL", "EVALSHA", "DEL", "DELEX"}
+
+// trap returns what happens to a packet of requests or to its replies.
+func (w *world) trap(proc int, all []message) FaultKind {
+	if !slices.ContainsFunc(all, func(m message) bool { return slices.ContainsFunc(trapped, m.name.Is) }) {
+		return ""
+	}
+	now := w.h.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.plan.Faults {
+		if one(f.Kind, traps) && f.hits(proc) && f.covers(now) &&
+			!w.sprung[f.ID] {
+			w.sprung[f.ID] = true
+			return f.Kind
+		}
+	}
+	return ""
+}
+
+// look compares the keys with what they were, and records what changed and why.
+// If a key no longer has the token of a lease, look asks that lease whether it
+// is trusted.
+func (w *world) look(cause string, by int) {
+	w.redis.ServerNow()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.keys {
+		value, err := w.redis.Mini.Get(k.watched)
+		if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) {
+			value = "unreadable"
+		}
+		var until time.Duration
+		if left := w.redis.Mini.TTL(k.watched); left > 0 {
+			until = w.h.now() + left
+		}
+		if value == k.value && until == k.until {
+			continue
+		}
+		k.value, k.until = value, until
+		w.h.add(Event{Kind: Changed, Proc: by, Op: None, Key: k.number, Token: w.h.number(value),
+			Until: until, Text: cause})
+		w.arm(k)
+		w.doubt(k)
+	}
+}
+
+// arm makes the world look at a key when it ends. w.mu is held.
+func (w *world) arm(k *key) {
+	if k.expiry != nil {
+		k.expiry.Stop()
+		k.expiry = nil
+	}
+	if k.until > 0 {
+		k.expiry = time.AfterFunc(k.until-w.h.now(), func() { w.look("expired", Server) })
+	}
+}
+
+// doubt looks at the leases of a key that has another token. w.mu is held.
+func (w *world) doubt(k *key) {
+	for _, l := range k.leases {
+		if !l.stands() {
+			w.h.add(l.looked())
+		}
+	}
+}
+
+// word returns the token in a key's value.
+func word(value string) string {
+	token, _, _ := strings.Cut(value, " ")
+	return token
+}

@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/seeds"
+)
+
+var (
+	oneSeed = flag.Uint64("seed", 0, "play only this seed, and draw it with -v")
+	amount  = flag.Int("seeds", 0, "how many fixed seeds to play, and as many fresh ones; default 300")
+	form    = flag.String("form", "", "play only seeds whose plans have this form")
+	shrinks = flag.Bool("shrink", true, "make a failing case short")
+)
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a play makes much garbage and keeps none
+	redistest.Main(m)
+}
+
+// count returns how many seeds to play from each first one.
+func count() uint64 {
+	switch {
+	case *amount > 0:
+		return uint64(*amount)
+	case raced:
+		return 15
+	case testing.Short():
+		return 50
+	}
+	return 300
+}
+
+// tally is what a run of many seeds has reached.
+type tally struct {
+	mu     sync.Mutex
+	seen   map[string]int
+	leases int
+	gap    time.Duration
+}
+
+func (c *tally) add(h *History) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, n := range h.Seen {
+		c.seen[name] += n
+	}
+	c.leases += h.Leases()
+	c.gap = max(c.gap, h.Gap)
+}
+
+// No seed breaks a promise, and together they reach every state of Sometimes.
+func TestNoSeedBreaksAPromise(t *testing.T) {
+	if *oneSeed != 0 {
+		h := check(t, *oneSeed)
+		if testing.Verbose() {
+			t.Log("\n" + Case(h))
+		}
+		return
+	}
+	all := slices.Collect(seeds.Range(t, 1, count()))
+	if *form != "" {
+		all = slices.DeleteFunc(all, func(seed uint64) bool { return Draw(seed).Form != Form(*form) })
+	}
+	reached := tally{seen: map[string]int{}}
+	var next atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1) - 1; n < int64(len(all)) && !t.Failed(); n = next.Add(1) - 1 {
+					reached.add(check(t, all[n]))
+				}
+			})
+		}
+	})
+	t.Logf("%d seeds, %d leases, longest time without a holder %v", len(all), reached.leases, reached.gap)
+	for _, name := range slices.Sorted(maps.Keys(reached.seen)) {
+		t.Logf("%7d %s", reached.seen[name], name)
+	}
+	if count() < 300 || *form != "" || t.Failed() {
+		return
+	}
+	for _, name := range slices.Concat(Sometimes, SometimesOld) {
+		if reached.seen[name] == 0 {
+			t.Errorf("no seed reached: %s", name)
+		}
+	}
+}
+
+// check plays a seed and fails the test if a judge complains.
+func check(t *testing.T, seed uint64) *History {
+	t.Helper()
+	h := watched(t, Draw(seed))
+	if len(h.Events) == 0 {
+		t.Errorf("seed %d: the history is empty", seed)
+	}
+	complaints := Judge(h)
+	if len(complaints) == 0 {
+		return h
+	}
+	if *shrinks {
+		_, h = Shrink(t, h.Plan, complaints[0].Judge)
+	}
+	t.Errorf("seed %d: %v\nrepeat: go test ./internal/sim -seed %d -v\n%s", seed, complaints[0], seed, Case(h))
+	return h
+}
+
+// stands is how long a play may take in real time.
+const stands = time.Minute
+
+// watched plays a plan. If that does not end, it prints the seed and every
+// goroutine, and ends the test.
+func watched(t *testing.T, p *Plan) *History {
+	t.Helper()
+	dog := time.AfterFunc(stands, func() {
+		fmt.Fprintf(os.Stderr, "sim: seed %d stands still\n", p.Seed)
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		os.Exit(2)
+	})
+	defer dog.Stop()
+	defer func() {
+		if r := recover(); r != nil {
+			panic(fmt.Sprintf("sim: seed %d: %v", p.Seed, r))
+		}
+	}()
+	return Play(t, p)
+}
+
+// The same plan gives the same history.
+func TestPlayIsRepeatable(t *testing.T) {
+	for seed := range min(count(), 40) {
+		first := strings.Split(watched(t, Draw(seed+1)).String(), "\n")
+		second := strings.Split(watched(t, Draw(seed+1)).String(), "\n")
+		for n := range min(len(first), len(second)) {
+			if first[n] != second[n] {
+				t.Errorf("seed %d: two plays differ after\n%s\none has\n%s\nthe other\n%s", seed+1,
+					strings.Join(first[max(n-3, 0):n], "\n"), first[n], second[n])
+				break
+			}
+		}
+	}
+}

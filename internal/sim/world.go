@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// world is one play of a plan: the server, the processes, and what happens to
+// them.
+type world struct {
+	plan    *Plan
+	h       *History
+	redis   *redistest.World
+	procs   []*process
+	scripts scripts
+	work    sync.WaitGroup // goroutines of links and of background calls
+	running sync.WaitGroup // operations
+	ops     sync.Map       // operations by their goroutines
+
+	mu      sync.Mutex
+	sprung  map[int]bool // traps that have acted, by the fault's ID
+	keys    []*key
+	pending map[int]bool // operations under way
+	epoch   int64        // of the fleet's record
+	sight   sighting
+}
+
+// key is a lock as the server has it.
+type key struct {
+	number  int
+	name    string // for the packages under test
+	watched string // where the token stands
+	value   string
+	until   time.Duration // when the server ends it; 0: never
+	expiry  *time.Timer
+	leases  []*held
+}
+
+// Play runs the plan and returns what happened.
+func Play(t *testing.T, p *Plan) (h *History) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h = newHistory(p)
+		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
+			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}}}
+		for n := range p.Keys {
+			name := "k" + strconv.Itoa(n)
+			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})
+		}
+		w.besides()
+		for id := range p.Procs {
+			w.procs = append(w.procs, w.start(t, id))
+		}
+		w.play()
+		w.end()
+		h.settle()
+		h.reached()
+	})
+	return h
+}
+
+// act is something that happens at an instant.
+type act struct {
+	at time.Duration
+	do func()
+}
+
+// play does what is planned, each act at its instant.
+func (w *world) play() {
+	var acts []act
+	for _, f := range w.plan.Faults {
+		acts = append(acts, w.acts(f)...)
+	}
+	for _, o := range w.plan.Ops {
+		acts = append(acts, act{o.At, func() { w.operate(o) }})
+	}
+	slices.SortStableFunc(acts, func(a, b act) int { return int(a.at - b.at) })
+	for _, a := range acts {
+		time.Sleep(a.at - w.h.now())
+		a.do()
+	}
+	time.Sleep(w.plan.quiet() - w.h.now())
+}
+
+// patience is how long operations may go on after the last fault: each waits
+// for all the others at most.
+func (w *world) patience() time.Duration {
+	long := 2*w.plan.longest() + w.plan.oldGap() + time.Minute
+	for _, o := range w.plan.Ops {
+		long += o.Hold + time.Second
+	}
+	return long
+}
+
+// end waits for the operations, closes the processes, and looks what is left.
+func (w *world) end() {
+	over := make(chan struct{})
+	w.work.Go(func() { w.running.Wait(); close(over) })
+	t := time.NewTimer(w.patience())
+	select {
+	case <-over:
+	case <-t.C:
+		w.stuck()
+	}
+	t.Stop()
+	for _, p := range w.procs {
+		p.stop(errEnd)
+	}
+	<-over
+	closing, cancel := context.WithTimeout(context.Background(), 2*w.plan.longest()+time.Minute)
+	defer cancel()
+	for _, p := range w.procs {
+		p.close(closing)
+	}
+	if len(w.plan.Faults) == 0 && !w.plan.ends() && w.plan.Old == nil {
+		time.Sleep(time.Second) // what releases left to old clients is over
+		w.left("a second after Close")
+	}
+	time.Sleep(w.plan.longest() + queueLasts)
+	w.look("expired", Server)
+	w.left("after all")
+	for _, k := range w.keys {
+		if k.expiry != nil {
+			k.expiry.Stop()
+		}
+	}
+	for _, p := range w.procs {
+		for _, l := range p.open() {
+			w.h.add(Event{Kind: Left, Proc: p.id, Op: None, Text: "a connection"})
+			l.cut()
+		}
+	}
+	w.work.Wait()
+}
+
+var errEnd = errors.New("sim: the play is over")
+
+// queueLasts is longer than a queue's keys live.
+const queueLasts = 21 * time.Second
+
+// stuck records the operations that have not ended.
+func (w *world) stuck() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.plan.Ops {
+		if w.pending[o.ID] {
+			w.h.add(Event{Kind: Stuck, Proc: o.Proc, Op: o.ID, Key: o.Key})
+		}
+	}
+}
+
+// left records the keys that are on the server, except the fencing counter.
+func (w *world) left(when string) {
+	w.redis.ServerNow()
+	for _, name := range w.redis.Mini.Keys() {
+		if !strings.HasPrefix(name, "gsl:fence:") && !w.stays(name) {
+			w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: fmt.Sprintf("key %s %s", name, when)})
+		}
+	}
+}

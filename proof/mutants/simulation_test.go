@@ -1,0 +1,143 @@
+package mutants
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var simulation = flag.Int("simulation", 0,
+	"play so many seeds of internal/sim against each mutant of the simulated packages, and count the kills")
+
+// simulated are the folders whose code runs in internal/sim.
+var simulated = []string{"lock/", "modern/", "legacy/", "migrate/"}
+
+// complaint matches what internal/sim prints when a judge complains.
+var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)
+
+// TestSimulationKillsMutants does nothing without -simulation. The flag
+// -mutants narrows it. A mutant is killed if a judge complains; one that makes
+// a play stand still, or run out of time, is not.
+func TestSimulationKillsMutants(t *testing.T) {
+	if *simulation == 0 {
+		return
+	}
+	all, err := lists()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, played := 0, 0
+	for _, m := range all {
+		if !m.simulated() {
+			continue
+		}
+		played++
+		verdict := m.play(t)
+		if strings.HasPrefix(verdict, "killed") {
+			killed++
+		}
+		fmt.Printf("%s: %s: %s\n", m.at, m.file, verdict)
+	}
+	fmt.Printf("the simulation kills %d of %d mutants within %d seeds\n", killed, played, *simulation)
+}
+
+// unseen are the tests whose mutants the simulation cannot see, and why. These
+// mutants are not counted.
+var unseen = map[string]string{
+	"TestAcquireSaysLowerTTLIfTheStoreGrantsLess":   "the words of an error",
+	"TestClientBoundsCallsThatWaitForAHook":         "no hook of the simulation blocks",
+	"TestClientBoundsJitterOutOfBounds":             "the jitter of the simulation keeps its bounds",
+	"TestClientInspectsAndFreesAKey":                "no operation inspects a key, or frees it by hand",
+	"TestDeleteByTokenSparesTheTombstone":           "no key is sealed by a migration",
+	"TestErrorNamesAQueueOfAnotherType":             "the words of an error",
+	"TestFaultWithoutOpFailsEveryCall":              "the store for users' tests does not run",
+	"TestForcedReleaseGivesToo":                     "no operation frees a key by hand",
+	"TestGiftIsNotTrustedForLongerThanItWasWritten": "no Client changes its TTL",
+	"TestInspectNamesABackendThatCannot":            "the words of an error",
+	"TestKeyIsLeftOnlyIfItsValueIsUnchanged":        "there is no old client",
+	"TestKeyThatStaysTakenIsLoggedByDefault":        "log lines",
+	"TestKeyWithAnEmptyValueIsNotGiven":             "no other program writes to a key",
+	"TestKeyWithoutRightsFailsOnlyItsOwnRenewal":    "all keys have the same rights",
+	"TestKeysOfGetsetlockAreRefused":                "no operation names such a key",
+	"TestLeftKeyIsFreeForOldClientsAlone":           "there is no old client",
+	"TestLogNamesAKeyOfManyAttemptsOnce":            "log lines",
+	"TestLongWaitNamesWhatItWaitsForOnce":           "log lines",
+	"TestOldClientIsSeenByAttemptAndByRelease":      "there is no old client",
+	"TestOldClientThatEntersEndsTheGap":             "there is no old client",
+	"TestOrderPanicsAtAFaultWithoutEffect":          "the store for users' tests does not run",
+	"TestAcquireWaitsWhileTheStoreIsAway":           "the store for users' tests does not run",
+	"TestRecordVoidsASmallerBoundOfAMember":         "no migration has a record",
+	"TestReleaseWorksWithAnUnreadableCounter":       "no other program writes to the counter",
+	"TestSecondReleaseOfALeftKeyIsDone":             "there is no old client",
+	"TestStepOfTheServersClockIsNoUptime":           "no process votes in a quorum",
+	"TestValueThatResemblesLeftKeyIsHeld":           "no other program writes to a key",
+	"TestVoteGoesOverTheConnectionThatWasAsked":     "no process votes in a quorum",
+	"TestWithKeepsAMarginThatTheCallerSet":          "no Client changes its TTL",
+	"TestYoungServerSaysWhenItVotes":                "no process votes in a quorum",
+	"TestKeyIsNotLeftByAnUndoOrALostLease":          "there is no old client",
+	"TestClientLooksAtALeftKeyUntilTheGapEnds":      "there is no old client",
+	"TestPausesBetweenUndosAreAThirdOfTheTTL":       "a doubled pause ends with the TTL, hardly later",
+	"TestGiftDrawsAsManyNumbersAsItsWaiterWants":    "all processes want as many numbers",
+}
+
+// seen reports whether the simulation can see the mutant. It has neither a real
+// server, nor old clients, whose package is legacy/dialect.
+func (m mutant) seen() bool {
+	return unseen[m.test] == "" && m.tags == "" && !strings.HasPrefix(m.file, "legacy/dialect/")
+}
+
+func TestUnseenMutantsAreInTheLists(t *testing.T) {
+	all, err := lists()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range unseen {
+		if !slices.ContainsFunc(all, func(m mutant) bool { return m.test == name }) {
+			t.Errorf("no list names %s", name)
+		}
+	}
+}
+
+// simulated reports whether the mutant's code runs in the simulation, where it
+// can be seen.
+func (m mutant) simulated() bool {
+	if *which != "" && *which != "all" && !strings.HasPrefix(m.file, *which) &&
+		!strings.HasPrefix(m.at, *which) {
+		return false
+	}
+	return m.seen() && slices.ContainsFunc(simulated,
+		func(folder string) bool { return strings.HasPrefix(m.file, folder) })
+}
+
+// form is the only form of plan in which the mutant's code runs; empty: there
+// are several.
+func (m mutant) form() string {
+	if strings.HasPrefix(m.file, "migrate/") {
+		return "bridge"
+	}
+	return ""
+}
+
+// play plays the seeds against the mutant and says what came of it.
+func (m mutant) play(t *testing.T) string {
+	t.Helper()
+	out, err := goTestWith("internal/sim", "", "^TestNoSeedBreaksAPromise$",
+		[]string{"-overlay", m.overlay(t), "-timeout=20m"},
+		fmt.Sprintf("-seeds=%d", *simulation), "-shrink=false", "-form="+m.form())
+	said := complaint.FindString(out)
+	switch {
+	case err == nil:
+		return "survived"
+	case noReason.MatchString(out):
+		return "does not compile"
+	case said != "":
+		_, said, _ = strings.Cut(strings.TrimSpace(said), ": ")
+		return "killed: " + said
+	case strings.Contains(out, "panic: sim: seed"):
+		return "killed: panic"
+	}
+	return "no verdict: " + out[max(0, len(out)-200):]
+}

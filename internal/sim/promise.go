@@ -94,6 +94,11 @@ func (p *promises) hear(k *chain, e Event) {
 // late is how long after its wait an Acquire may end.
 const late = 100 * time.Millisecond
 
+// leftToOld is how much longer a wait may last next to old clients: a release
+// leaves the key to them for a while, and a last attempt waits for the end of
+// that.
+const leftToOld = 500 * time.Millisecond
+
 // failed judges when a wait ends, and whether trouble that passes was waited
 // out: see lock.Client.Acquire.
 func (p *promises) failed(e Event) {
@@ -102,6 +107,9 @@ func (p *promises) failed(e Event) {
 		return
 	}
 	passed, most := e.At-began, p.wait(o)
+	if p.p.Old != nil && most > 0 {
+		most += leftToOld
+	}
 	once := o.Kind == Try || c.Wait < 0
 	switch {
 	case most > 0 && passed > most+late:
@@ -291,8 +299,12 @@ func (p *promises) closed(e Event) {
 
 // idle judges a key that nobody holds while all processes run and reach the
 // server. Operations that wait find it soon if it is free. If it is not, its
-// token was released, or given to a waiter that has gone.
+// token was released, or given to a waiter that has gone. An old client may
+// have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
+	if p.p.Old != nil {
+		return
+	}
 	first, known := k.first[k.token]
 	switch {
 	case e.Kind == Changed:

@@ -62,7 +62,7 @@ func TestRunHoldsALockWhileAServerRestarts(t *testing.T) {
 	s.Want(got, 0, "ran\n",
 		"waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from ")
 	s.Want(got, 0, "ran\n", "warning: "+on[1].URL()+" is away: ")
-	s.Want(s.Run(run("--greatest 1h --wait 0", "echo no")...), out.CodeRunServer, "", "; enough vote from ")
+	s.Want(s.Run(run("--greatest 1h --wait 1s", "echo no")...), out.CodeRunServer, "", "; enough vote from ")
 }
 
 // awaitRenewal waits until each server has prolonged its vote once more.

@@ -18,24 +18,16 @@ var errWaitOver = errors.New(
 
 // bound returns the context for one call of the store, and a func that frees
 // it. The context ends lastAnswer after Config.Wait. Like every bound of
-// network calls it runs in real time. If the backend itself returns sooner than
-// that, the context is ctx: a timer would cost every Acquire.
+// network calls it runs in real time. A backend's own Timeout is no such bound:
+// one call may dial several connections before its first command.
 func (a *attempt) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	left, limited := a.left()
 	if !limited || a.once || a.core.pacer != nil {
 		return a.core.call(ctx), nil
 	}
-	left = max(left, 0) + lastAnswer
-	if prompt := a.core.prompt; prompt > 0 && left >= mostCalls*prompt {
-		return a.core.call(ctx), nil
-	}
-	timed, cancel := context.WithTimeoutCause(ctx, left, errWaitOver)
+	timed, cancel := context.WithTimeoutCause(ctx, max(left, 0)+lastAnswer, errWaitOver)
 	return a.core.call(call.WithCaller(timed, ctx)), cancel
 }
-
-// mostCalls is the most times Advisor.Timeout that one call of a backend takes:
-// it may connect, look, and take the key over.
-const mostCalls = 4
 
 // cut reports whether the wait, and not the caller, ended ctx, which bound
 // returned.

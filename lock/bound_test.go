@@ -54,6 +54,21 @@ func TestSilenceAtTheEndDoesNotHideAnAnswer(t *testing.T) {
 	})
 }
 
+// The backend bounds a release by a second. An attempt may take longer: it may
+// have to connect first.
+func TestWaitEndsAnAttemptOfABackendWithATimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, backend.Of(prompt{s.Backend().Contract()}), lock.Config{Wait: 5 * time.Second})
+		s.Order(locktest.Fault{Op: "try", Hold: make(chan struct{}), Err: errServer})
+		began := time.Now()
+		_, err := c.Acquire(t.Context(), "k")
+		wantErr(t, err, lock.ErrWaitEnded)
+		if d := time.Since(began); d != 5*time.Second+lastAnswer {
+			t.Errorf("it took %v: %v", d, err)
+		}
+	})
+}
+
 // thorough is a backend that waits after it took a key before that is a grant.
 type thorough struct{ backend.Backend }
 

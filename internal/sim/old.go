@@ -191,7 +191,7 @@ func (w *world) executed(p *process, m message, name string, reply []byte) {
 	case did == "2" && taking(name):
 		w.h.sometimes("a takeover by a claimed Behind")
 	}
-	w.sight.keeps(m)
+	w.sight.keeps(m, w.h.now())
 	w.recorded(p)
 }
 

@@ -94,11 +94,6 @@ func (p *promises) hear(k *chain, e Event) {
 // late is how long after its wait an Acquire may end.
 const late = 100 * time.Millisecond
 
-// leftToOld is how much longer a wait may last next to old clients: a release
-// leaves the key to them for a while, and a last attempt waits for the end of
-// that.
-const leftToOld = 500 * time.Millisecond
-
 // failed judges when a wait ends, and whether trouble that passes was waited
 // out: see lock.Client.Acquire.
 func (p *promises) failed(e Event) {
@@ -107,9 +102,6 @@ func (p *promises) failed(e Event) {
 		return
 	}
 	passed, most := e.At-began, p.wait(o)
-	if p.p.Old != nil && most > 0 {
-		most += leftToOld
-	}
 	once := o.Kind == Try || c.Wait < 0
 	switch {
 	case most > 0 && passed > most+late:

@@ -86,7 +86,27 @@ type sighting struct {
 	// How long no old client had tried: at each look, by the server's time
 	// then, and at the look that the server has.
 	looked map[int64]time.Duration
-	kept   time.Duration
+	kept   []look
+}
+
+// look is a look of the watcher: when the server got it, and for how long no
+// old client had tried by then.
+type look struct{ at, quiet time.Duration }
+
+// quiet returns for how long at most no old client had tried, by a look that a
+// verb called then can have read: the latest one that the server had, or one
+// after it.
+func (s *sighting) quiet(called time.Duration) (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.kept {
+		if l.at <= called {
+			longest = l.quiet
+		} else {
+			longest = max(longest, l.quiet)
+		}
+	}
+	return longest
 }
 
 // saw notes an attempt of an old client.
@@ -149,9 +169,29 @@ func (p *process) verb(o Op) {
 	}
 	phase, _ := w.phase()
 	act, name := verbs(o.Kind, phase)
+	w.asked.Store(int64(w.h.now()))
 	r, err := act(p.life, pool, w.options(p, o))
 	p.awake(o)
 	p.add(Event{Kind: Stepped, Op: o.ID, Text: name + ": " + w.answer(r, err)})
+	if o.Kind == Again {
+		w.finishes(p, pool, o)
+	}
+}
+
+// finishes goes on with an init that followed clean. Until that is over,
+// members in observe take its tombstones for held locks.
+func (w *world) finishes(p *process, pool *redis.Pool, o Op) {
+	o.Hold = 10 * time.Second
+	for range 12 {
+		w.redis.ServerNow()
+		text, _ := w.redis.Mini.Get("gsl:phase:" + space)
+		r, err := migrate.ParseRecord(text)
+		if err != nil || r.Phase != migrate.Observe || r.Pending == migrate.NoPhase || p.life.Err() != nil {
+			return
+		}
+		_, _ = fleet.Init(p.life, pool, w.options(p, o))
+		p.awake(o)
+	}
 }
 
 type verb = func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error)
@@ -226,8 +266,8 @@ func (w *world) phase() (migrate.Phase, int64) {
 	return r.Phase, r.Epoch
 }
 
-// keeps notes which look of the watcher the server has.
-func (s *sighting) keeps(m message) {
+// keeps notes a look of the watcher that the server got.
+func (s *sighting) keeps(m message, now time.Duration) {
 	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != "gsl:seen:"+space {
 		return
 	}
@@ -237,7 +277,7 @@ func (s *sighting) keeps(m message) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = s.looked[it.Until.UnixNano()]
+	s.kept = append(s.kept, look{now, s.looked[it.Until.UnixNano()]})
 }
 
 // recorded records that the record changed, and by which phases members act at
@@ -255,9 +295,8 @@ func (w *world) recorded(by *process) {
 		return
 	}
 	w.h.sometimes("phase " + phase.String())
-	w.sight.mu.Lock()
-	kept := w.sight.kept
-	w.sight.mu.Unlock()
+	// A verb reads what was seen before it takes its step.
+	kept := w.sight.quiet(time.Duration(w.asked.Load()))
 	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: phase.String(), Until: kept})
 	for _, p := range w.procs {
 		if p.member == nil || p.dead.Load() || !w.seated(p) {

@@ -63,9 +63,8 @@ func (c *tally) add(h *History) {
 }
 
 // No seed breaks a promise, and together they reach every state of Sometimes.
-// Fresh seeds are played only where -seeds asks: one in about a thousand still
-// finds a wait that is longer than it should be, or a fault of the simulation
-// itself. docs/testing.md names those that are known.
+// Fresh seeds are played only where -seeds asks: they have found something in
+// one of a thousand.
 func TestNoSeedBreaksAPromise(t *testing.T) {
 	if *oneSeed != 0 {
 		h := check(t, *oneSeed)

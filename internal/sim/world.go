@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,7 @@ type world struct {
 	keys    []*key
 	pending map[int]bool // operations under way
 	epoch   int64        // of the fleet's record
+	asked   atomic.Int64 // when the operator called its last verb
 	sight   sighting
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // promises are the judges of what the documentation says about waiting, hooks,
@@ -102,6 +104,9 @@ func (p *promises) failed(e Event) {
 		return
 	}
 	passed, most := e.At-began, p.wait(o)
+	if p.p.Old != nil && most > 0 { // an attempt that has taken the key settles: legacy.Hardened
+		most += dialect.Bound(p.p.Old.Claims.Gap) + late
+	}
 	once := o.Kind == Try || c.Wait < 0
 	switch {
 	case most > 0 && passed > most+late:

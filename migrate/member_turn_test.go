@@ -2,9 +2,14 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // An attempt that waits for another one's round ends with its own context.
@@ -24,4 +29,19 @@ func TestTurnEndsWithTheContext(t *testing.T) {
 			t.Errorf("a free turn: %v", err)
 		}
 	})
+}
+
+// An Acquire waits out trouble that passes, also where a member's own commands
+// meet it.
+func TestMembersTroubleSaysWhetherItPasses(t *testing.T) {
+	for text, passes := range map[string]bool{
+		"BUSY Redis is busy running a script": true, redistest.Loading: true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
+	} {
+		err := (&Member{}).refused("look for the member in", "gsl:roster:", redis.Error(text))
+		var judged interface{ Passing() bool }
+		if said := errors.As(err, &judged) && judged.Passing(); said != passes {
+			t.Errorf("%v: passes %v", err, said)
+		}
+	}
 }

@@ -20,12 +20,15 @@ local first, value, taken
 
 -- offer calls the first waiter of a free key, which may not know that it is first. If it does not try within two
 -- seconds, its place counts no more; nor does it at once if its process hears nothing.
+-- HAZARD: on a replica, which may run this script again, no process hears anything. So only a server that
+-- replicates what the script writes removes such a place at once: elsewhere the next waiter would get the key there.
 local function offer()
   while value == '' do
     local waits = head()
     if not waits or waits == place then return end
     local process, _, _, its = parts(waits)
-    if process == '-' or call(process, 0, its) then
+    local heard = process == '-' or call(process, 0, its)
+    if heard or not redis.replicate_commands then
       local till = clock() + 2000000
       if tonumber(redis.call('ZSCORE', alive, waits) or till) >= till then
         redis.call('ZADD', alive, string.format('%.0f', till), waits)

@@ -116,8 +116,12 @@ func (k *quorumKeeper) holds(ctx context.Context, key, token string) (bool, erro
 // look names the holder as the backend does: by the value that a majority has.
 func (k *quorumKeeper) look(ctx context.Context, key string) (sight, error) {
 	info, err := k.client.Inspect(ctx, key)
-	if err != nil || info.Held == nil {
-		return sight{free: err == nil}, err
+	if err != nil {
+		return sight{}, err
+	}
+	seen := sight{free: info.Held == nil, short: k.short(ctx)}
+	if seen.free {
+		return seen, nil
 	}
 	var who *lock.HeldError
 	if !errors.As(info.Held, &who) {
@@ -127,7 +131,18 @@ func (k *quorumKeeper) look(ctx context.Context, key string) (sight, error) {
 	if _, note, noted := strings.Cut(said.Owner, " "); noted {
 		said.Owner = note
 	}
-	return sight{who: &said}, nil
+	seen.who = &said
+	return seen, nil
+}
+
+// short returns why too few servers vote, if time alone mends that, else nil.
+// Its time is by the clock of this machine.
+func (k *quorumKeeper) short(ctx context.Context) error {
+	var short *quorum.ShortError
+	if !errors.As(k.backend.Check(ctx).Err(), &short) || short.VotesAt.IsZero() {
+		return nil
+	}
+	return short
 }
 
 func (k *quorumKeeper) stored(ctx context.Context, raw string) (bool, error) {

@@ -2,12 +2,14 @@ package runverb
 
 import (
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/lock"
 )
 
 func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
@@ -93,6 +95,29 @@ func TestRunWaitsForServersThatRestarted(t *testing.T) {
 	}
 	end.Close()
 	s.Want(<-run.Done, 0, "ran\n", "waiting: ")
+}
+
+// Why a verb waits now may be another reason than why its wait began.
+func TestWaitSaysHowManyServersVoteByNow(t *testing.T) {
+	s, on := clitest.Quorum(t, 3)
+	s.Clock = lock.Machine
+	on[0].Says("uptime_in_seconds", "12")
+	on[1].Mini.Close()
+	on[2].Mini.Close()
+	run := s.Start(clitest.TokenScript("--quorum --ttl 10s --greatest 20m --wait 1m", "nightly", "true")...)
+	s.Aside.AwaitTimers(1)
+	if err := on[2].Mini.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	on[2].Says()
+	s.World.Pass(3 * time.Second)
+	run.Errors.Await("waited 3s so far")
+	if got := run.Errors.String(); !strings.Contains(got,
+		"waiting: fewer than a majority of 3 servers vote, since some restarted") {
+		t.Error(got)
+	}
+	s.Signal(os.Interrupt)
+	<-run.Done
 }
 
 func TestHoldAndWaitWorkOnAQuorum(t *testing.T) {

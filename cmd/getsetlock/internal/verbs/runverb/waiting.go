@@ -69,6 +69,8 @@ func (r *runner) whoHolds(ctx context.Context, why error) string {
 			r.key).Error()
 	case seen.who == nil && untilVotes(why, r.env.Clock.Now()) != "":
 		return untilVotes(why, r.env.Clock.Now())
+	case seen.short != nil:
+		return untilVotes(seen.short, r.env.Clock.Now())
 	case seen.who == nil:
 		return fmt.Sprintf("key %q was given back a moment ago", r.key)
 	}
@@ -82,6 +84,8 @@ var errNoLook = errors.New("this protocol does not look at keys")
 type sight struct {
 	who  *lock.HeldError // nil: nothing is stored that keeps a client out
 	free bool            // a getsetlock client could take the lock
+
+	short error // why too few servers of a quorum vote, nil if enough do
 }
 
 // looks are the looks of one process at the keys of old clients. A verb's own
@@ -119,7 +123,7 @@ func (l *looks) sight(key string, o legacy.Observation, terms dialect.Terms) sig
 	if who != nil && !who.Stamp.IsZero() && o.OfOldClient() {
 		who.Why = inFlags(o.Doubt(terms))
 	}
-	return sight{who, isFree(o, terms.Against(o.Seen), now.Sub(l.since))}
+	return sight{who: who, free: isFree(o, terms.Against(o.Seen), now.Sub(l.since))}
 }
 
 // heldOf describes the holder of a lock by the name that ls shows, from a look

@@ -3,8 +3,7 @@
 # on one CPU, which measures the sum of their work. That is repeatable within a
 # few per cent if nothing else runs.
 #
-#   scripts/bench.sh [-doc FILE] [-json FILE] [-quick] [-list]
-#   scripts/bench.sh -draw -doc FILE    # no measurement: the pictures of the file's tables
+#   scripts/bench.sh [-doc FILE] [-quick] [-list]
 #
 # BENCH_SCENARIO (names separated by commas), BENCH_ADAPTER (separated by
 # semicolons) and BENCH_ROUNDS narrow it. BENCH_CPU is the CPU (0), BENCH_SERVER
@@ -25,7 +24,7 @@ done
 
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
-cd bench/peers
+cd bench
 go build -o "$program" .
 pin=()
 if quietly command -v taskset; then

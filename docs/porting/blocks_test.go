@@ -21,7 +21,7 @@ var documents = []string{"README.md", "README.zh.md", "docs/porting.md", "docs/z
 
 // block is a fence in a document. from is what its marker names, empty where it
 // has none.
-var block = regexp.MustCompile("(?ms)^(?:<!-- ((?:(?:docs/porting|examples/\\w+|bench/peers)/[^ :]+|tools/readme): [^ ]+) -->\n)?```go\n(.*?)^```$")
+var block = regexp.MustCompile("(?ms)^(?:<!-- ((?:(?:docs/porting|examples/\\w+|bench)/[^ :]+|tools/readme): [^ ]+) -->\n)?```go\n(.*?)^```$")
 
 // builtElsewhere is how a marker begins whose Go a test takes out of the
 // document, builds and runs.
@@ -71,7 +71,7 @@ func TestGoInTheDocumentsIsTheCompiledCode(t *testing.T) {
 
 // sources are the folders whose regions are shown: this package, and programs
 // that have tests of their own.
-var sources = []string{"docs/porting", "examples/service", "examples/metrics", "bench/peers"}
+var sources = []string{"docs/porting", "examples/service", "examples/metrics", "bench"}
 
 // allRegions gives the text of every region of the sources, with its margin
 // taken off.

@@ -11,7 +11,7 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
-// Regions of programs in examples, and of bench/peers, where other libraries
+// Regions of programs in examples, and of bench, where other libraries
 // are at hand, are shown in the same way. They have tests of their own. Files of
 // YAML are shown as a whole.
 //

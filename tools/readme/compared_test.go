@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// The comparison has read the source of the versions that bench/peers runs. If
+// The comparison has read the source of the versions that bench runs. If
 // a version moves there, its source is to be read again.
 func TestComparedVersionsAreThoseOfThePeers(t *testing.T) {
-	mod, err := os.ReadFile(filepath.Join(root, "bench", "peers", "go.mod"))
+	mod, err := os.ReadFile(filepath.Join(root, "bench", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestComparedVersionsAreThoseOfThePeers(t *testing.T) {
 	peers := regexp.MustCompile(`(?m)^\t(\S+(?:redsync/v4|redislock|/rueidis)) (\S+)$`).
 		FindAllStringSubmatch(string(mod), -1)
 	if len(peers) != 3 {
-		t.Fatalf("bench/peers/go.mod requires %d of the three libraries: %q", len(peers), peers)
+		t.Fatalf("bench/go.mod requires %d of the three libraries: %q", len(peers), peers)
 	}
 	for _, peer := range peers {
 		if want := "`" + peer[1] + "` " + peer[2] + " |"; !strings.Contains(string(page), want) {

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -29,11 +28,6 @@ type Store struct {
 	// error with a method Passing that returns true means that a later call may
 	// succeed.
 	Open func(ctx context.Context, a Address, o Options) (Conn, error)
-
-	// Adapters are what bench measures: this project's lock and other
-	// libraries'. Ratios are to the adapter called Base.
-	Adapters []bench.Adapter
-	Base     string
 }
 
 // Conn is a connection to one store. Its methods are safe for concurrent use.
@@ -61,9 +55,6 @@ type Conn interface {
 	// Free deletes the lock called name if its Value is still value. It
 	// reports whether it deleted.
 	Free(ctx context.Context, name, value string) (bool, error)
-
-	// Clean deletes what a measurement left under names that begin with prefix.
-	Clean(ctx context.Context, prefix string) error
 
 	// Advice returns one clause that says what to do about an error of this
 	// Conn or its Backend; empty where the error says enough.

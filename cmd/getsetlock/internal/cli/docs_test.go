@@ -20,7 +20,6 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/runverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/skewverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
-	"github.com/getsetlock/getsetlock/internal/bench"
 )
 
 // chapters returns the parts of docs/command.md by their headings.
@@ -91,7 +90,6 @@ func TestDocumentNamesEveryFieldOfTheJSON(t *testing.T) {
 	all := chapters(t)
 	for schema, document := range map[string]any{
 		"ls": smallverbs.Locks{}, "version": smallverbs.Version{}, "rehearse": rehearse.Result{},
-		"bench": bench.Row{},
 		"audit": auditverb.AuditDocument{}, "doctor": auditverb.DoctorDocument{},
 		"migrate": migrateverb.Document{}, "skew": skewverb.Document{},
 		"skew-quorum": skewverb.QuorumDocument{},

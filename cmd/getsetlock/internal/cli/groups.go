@@ -9,7 +9,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/auditverb"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/benchverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/migrateverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/rehearseverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/runverb"
@@ -30,9 +29,9 @@ var verbs = []verbGroup{
 		runverb.New, runverb.NewHold, runverb.NewWait, smallverbs.NewLs, smallverbs.NewUnlock}},
 	{"Live with old clients, and move off them:", []func(*out.Env) *cobra.Command{
 		auditverb.NewAudit, auditverb.NewDoctor, skewverb.New, migrateverb.New}},
-	{"Try and measure:", []func(*out.Env) *cobra.Command{rehearseverb.New, benchverb.New}},
+	{"Try:", []func(*out.Env) *cobra.Command{rehearseverb.New}},
 	{lastGroup, []func(*out.Env) *cobra.Command{smallverbs.NewCompletion, smallverbs.NewVersion}},
-	{"", []func(*out.Env) *cobra.Command{benchverb.NewProcess, rehearseverb.NewChild}},
+	{"", []func(*out.Env) *cobra.Command{rehearseverb.NewChild}},
 }
 
 // lastGroup also has cobra's own verb help.

@@ -9,19 +9,10 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-// The test program also serves as the processes of a measurement.
-func init() {
-	if len(os.Args) == 2 && os.Args[1] == "bench-process" {
-		os.Exit(Main(os.Args[1:], out.System()))
-	}
-}
-
 // The command lines of docs/quorum.md are run as they stand, one after the
-// other, on three embedded servers instead of a, b and c. Only bench gets flags
-// that make it short.
+// other, on three embedded servers instead of a, b and c.
 func TestCommandsOfTheQuorumPageRun(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/quorum.md")
 	if err != nil {
@@ -42,16 +33,12 @@ func TestCommandsOfTheQuorumPageRun(t *testing.T) {
 		"run":    "backup of nightly\n",
 		"ls":     "nightly  held   2 ",
 		"unlock": "deleted nightly on 2 of 3 servers\n",
-		"bench":  "quorum, fenced",
 	}
 	var ran []string
 	for _, m := range commandLine.FindAllStringSubmatch(string(text), -1) {
 		args := strings.Fields(m[1])
-		switch args[0] {
-		case "ls":
+		if args[0] == "ls" {
 			clitest.Vote(t, "nightly", clitest.Token+" host3 backup", time.Minute, on[0], on[2])
-		case "bench":
-			args = append(args, "--quick", "--scenario", "uncontended")
 		}
 		got := s.Run(args...)
 		if want, known := says[args[0]]; !known || got.Code != 0 ||
@@ -60,7 +47,7 @@ func TestCommandsOfTheQuorumPageRun(t *testing.T) {
 		}
 		ran = append(ran, args[0])
 	}
-	if want := []string{"doctor", "run", "ls", "unlock", "bench"}; !slices.Equal(ran, want) {
+	if want := []string{"doctor", "run", "ls", "unlock"}; !slices.Equal(ran, want) {
 		t.Errorf("the page runs %q, want %q", ran, want)
 	}
 }

@@ -161,8 +161,6 @@ func (c *memoryConn) Free(_ context.Context, name, value string) (bool, error) {
 	return true, nil
 }
 
-func (c *memoryConn) Clean(context.Context, string) error { return nil }
-
 func (c *memoryConn) Advice(err error) string {
 	if strings.Contains(err.Error(), "s3cret") {
 		return "the store is a fake"

@@ -19,7 +19,7 @@ import (
 const EnvTarget = "GETSETLOCK_TARGET"
 
 // OtherStores says which verbs have --target.
-const OtherStores = "run, hold, wait, ls, unlock and bench know other stores"
+const OtherStores = "run, hold, wait, ls and unlock know other stores"
 
 // targetTimeout bounds one answer of a store where Env says nothing. A write to
 // a majority of disks may take longer than an answer of Redis.

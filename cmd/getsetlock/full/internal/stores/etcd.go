@@ -18,26 +18,11 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/etcd"
-	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-const ofEtcd = "getsetlock, etcd"
-
 func etcdStore() backing.Store {
-	return backing.Store{
-		Name: "etcd", Port: "2379", Open: openEtcd, Base: ofConcurrency,
-		Adapters: []bench.Adapter{
-			adapter(ofConcurrency, func() backing.Store { return backing.Store{Port: "2379"} },
-				openConcurrency),
-			adapter(ofEtcd, func() backing.Store { return backing.Store{Port: "2379"} },
-				func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
-					error) {
-					conn, err := openEtcd(ctx, a, o)
-					return newOurs(ctx, conn, err, s)
-				}),
-		},
-	}
+	return backing.Store{Name: "etcd", Port: "2379", Open: openEtcd}
 }
 
 // etcdConn is a connection to etcd.
@@ -310,9 +295,6 @@ func (c *etcdConn) left(ctx context.Context, id clientv3.LeaseID) time.Duration 
 func (c *etcdConn) Free(ctx context.Context, name, value string) (bool, error) {
 	return c.backend.Contract().(backend.Inspector).ForceRelease(ctx, name, value)
 }
-
-// Clean leaves all to the leases, with which the keys end.
-func (c *etcdConn) Clean(context.Context, string) error { return nil }
 
 func (c *etcdConn) Advice(err error) string { return c.probe.advice(err) }
 

@@ -210,13 +210,3 @@ func TestEtcdByTLSWantsTheClientsCertificate(t *testing.T) {
 	s.Vars = map[string]string{"GETSETLOCK_TARGET": "etcd://" + server}
 	s.Want(s.Run("ls"), 3, "", "write etcds://")
 }
-
-func TestBenchMeasuresBesideConcurrency(t *testing.T) {
-	t.Parallel()
-	s := on(t, "etcd://"+startEtcd(t))
-	got := s.Run("bench", "--quick", "--scenario", "uncontended")
-	if got.Code != 0 || !strings.Contains(got.Out, "concurrency.Mutex") ||
-		!strings.Contains(got.Out, "getsetlock, etcd") {
-		t.Errorf("%+v", got)
-	}
-}

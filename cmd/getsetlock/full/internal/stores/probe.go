@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -130,11 +131,23 @@ func quiet(server, store string, a backing.Address) string {
 		server, store, a.Secure())
 }
 
+// dial connects to one server, by TLS where the address asks for it.
+func (p *probe) dial(server string) (net.Conn, error) {
+	secure, err := p.options.TLS(p.address)
+	switch {
+	case err != nil:
+		return nil, err
+	case secure == nil:
+		return net.DialTimeout("tcp", server, probing)
+	}
+	return tls.DialWithDialer(&net.Dialer{Timeout: probing}, "tcp", server, secure)
+}
+
 // greets asks a server of ZooKeeper what it is, as an administrator does. It
 // returns what to do where the server answers otherwise. A ZooKeeper that may
 // not say it names the list of allowed words.
 func (p *probe) greets(server string) string {
-	conn, err := dialing(p.address, p.options)("tcp", server, probing)
+	conn, err := p.dial(server)
 	if err != nil {
 		return "" // package zookeeper says why
 	}

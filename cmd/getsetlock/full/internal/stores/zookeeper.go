@@ -2,35 +2,19 @@ package stores
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/internal/bench"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
 )
 
 func zookeeperStore() backing.Store {
-	bare := func() backing.Store { return backing.Store{Name: "ZooKeeper", Port: "2181", Path: "chroot"} }
-	s := bare()
-	s.Name, s.Open, s.Base = "ZooKeeper", openZookeeper, ofGoZookeeper
-	s.Adapters = []bench.Adapter{
-		adapter(ofGoZookeeper, bare, openGoZookeeper),
-		adapter("getsetlock, ZooKeeper", bare,
-			func(ctx context.Context, a backing.Address, o backing.Options, s bench.Server) (bench.Locker,
-				error) {
-				conn, err := openZookeeper(ctx, a, o)
-				return newOurs(ctx, conn, err, s)
-			}),
-	}
-	return s
+	return backing.Store{Name: "ZooKeeper", Port: "2181", Path: "chroot", Open: openZookeeper}
 }
 
 // zookeeperConn is a connection to ZooKeeper.
@@ -110,36 +94,6 @@ func lockOf(info lock.Info) backing.Lock {
 
 func (c *zookeeperConn) Free(ctx context.Context, name, value string) (bool, error) {
 	return c.backend.Contract().(backend.Inspector).ForceRelease(ctx, name, value)
-}
-
-// Clean deletes the empty nodes of locks that go-zookeeper leaves.
-func (c *zookeeperConn) Clean(ctx context.Context, prefix string) error {
-	conn, err := dialZookeeper(c.address, c.options)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	done := make(chan error, 1)
-	go func() { done <- clean(conn, c.address.Path, prefix) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func clean(conn *zk.Conn, chroot, prefix string) error {
-	children, _, err := conn.Children(max(chroot, "/"))
-	errs := []error{err}
-	for _, child := range children {
-		if strings.HasPrefix(child, prefix) {
-			if err := conn.Delete(chroot+"/"+child, -1); !errors.Is(err, zk.ErrNoNode) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func (c *zookeeperConn) Advice(err error) string {

@@ -21,13 +21,6 @@ func TestCommandTakesTheLocksOfZooKeeper(t *testing.T) {
 	})
 	t.Run("ls and unlock", func(t *testing.T) { lookAndUnlock(t, s, c) })
 	t.Run("rights", func(t *testing.T) { usersAndRights(t, server) })
-	t.Run("bench", func(t *testing.T) {
-		got := s.Run("bench", "--quick", "--scenario", "uncontended")
-		if got.Code != 0 || !strings.Contains(got.Out, "go-zookeeper Lock") ||
-			!strings.Contains(got.Out, "getsetlock, ZooKeeper") {
-			t.Errorf("%+v", got)
-		}
-	})
 }
 
 func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {

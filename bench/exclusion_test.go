@@ -34,8 +34,8 @@ func parties(t *testing.T, s *redistest.Server) []party {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { client.Close() })
 	return []party{
-		getsetlocks(t, "getsetlock", s.Pool(), modern.Config{}),
-		getsetlocks(t, "getsetlock, fenced and noted", s.Pool(), modern.Config{Fence: true, Note: "host-7 pid 12"}),
+		getsets(t, "getsetlock", s.Pool(), modern.Config{}),
+		getsets(t, "getsetlock, fenced and noted", s.Pool(), modern.Config{Fence: true, Note: "host-7 pid 12"}),
 		{"redsync", func(ctx context.Context, key string) (func() error, error) {
 			m := redsync.New(redsyncgoredis.NewPool(client)).NewMutex(key)
 			var taken *redsync.ErrTaken
@@ -62,7 +62,7 @@ func parties(t *testing.T, s *redistest.Server) []party {
 	}
 }
 
-func getsetlocks(t *testing.T, name string, pool *redis.Pool, cfg modern.Config) party {
+func getsets(t *testing.T, name string, pool *redis.Pool, cfg modern.Config) party {
 	b, err := modern.New(pool, cfg)
 	if err != nil {
 		t.Fatal(err)

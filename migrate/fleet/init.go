@@ -240,52 +240,86 @@ func (f *facts) whoActsBy(p migrate.Phase) string {
 	return someOf(ids)
 }
 
-// overlapping finds another namespace with a record that owns some of the same
-// keys, the first by name.
-func (f *facts) overlapping() (string, bool) {
-	for _, other := range slices.Sorted(maps.Keys(f.survey.records)) {
-		if other != f.namespace && (scope.Within(other, f.namespace) || scope.Within(f.namespace, other)) {
-			return other, true
-		}
-	}
-	return "", false
+// shares reports that another namespace owns some of the same keys: one of the
+// two names begins with the other.
+func (f *facts) shares(other string) bool {
+	return other != f.namespace && (scope.Within(other, f.namespace) || scope.Within(f.namespace, other))
 }
 
-// overlap is a finding that closes a gate where another namespace owns some of
-// the same keys: the members of both would not know of each other.
+// overlap is a finding that closes a gate where another namespace that owns
+// some of the same keys has a record, or members that act without one. The
+// members of both would not know of each other.
 func (f *facts) overlap() []Finding {
-	other, ok := f.overlapping()
-	if !ok {
+	for _, other := range slices.Sorted(maps.Keys(f.survey.records)) {
+		if f.shares(other) {
+			return f.overlaps(other, fmt.Sprintf("the namespace %q has a record", other), "")
+		}
+	}
+	others := slices.Sorted(maps.Keys(f.acting))
+	if len(others) == 0 {
 		return nil
 	}
+	return f.overlaps(others[0],
+		fmt.Sprintf("the namespace %q has no record, and members of it act: %s", others[0], f.acting[others[0]]),
+		"; stop these members first")
+}
+
+// overlaps says what to do about another namespace: the one with the shorter
+// name owns all keys of both.
+func (f *facts) overlaps(other, what, first string) []Finding {
+	wide, narrow := f.namespace, other
+	if len(other) < len(wide) {
+		wide, narrow = other, wide
+	}
+	if f.survey.records[narrow] {
+		first += fmt.Sprintf("; end %q first: go back to observe, stop its programs, then delete %s", narrow,
+			record.Key(narrow))
+	}
 	return []Finding{{Rule: "namespace", Detail: fmt.Sprintf(
-		"the namespace %q has a record, and would own some of the keys of %q, since one of the names begins with the other: choose a namespace that neither begins nor continues it, or move all keys in one migration", other, f.namespace)}}
+		"%s, and every key of %q is a key of %q too: move %q as a whole, by programs that name it%s",
+		what, narrow, wide, wide, first)}}
 }
 
 // overlapSince looks again for namespaces that own the same keys, since two may
-// have begun at once. Then it deletes the record again, if nobody has changed
-// it.
+// have begun at once. Then it takes the record back, unless another operator
+// has changed it.
 func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report, error) {
 	again, err := d.gather(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: the record is written; whether another namespace began at the same time could not be seen: %w", err)
 	}
-	other, ok := again.overlapping()
-	if !ok {
+	if len(again.overlap()) == 0 {
 		return nil, nil
 	}
-	if _, err := d.mux.Eval(ctx, record.Drop, record.Key(f.namespace), made.bytes); err != nil {
-		return nil,
-			d.refused(fmt.Errorf("taking back the record, since the namespace %q began at the same time: %w",
-				other, err))
+	if again.record, err = d.takeBack(ctx, made); err != nil {
+		return nil, d.refused(fmt.Errorf(
+			"taking back the record, since another namespace began at the same time: %w", err))
 	}
-	again.record = stored{}
+	if !again.record.exists() {
+		delete(again.survey.records, f.namespace)
+	}
 	r := d.report(again)
-	r.Gate = &Gate{To: migrate.Observe,
-		Blocks: []Finding{{Rule: "namespace",
-			Detail: fmt.Sprintf(
-				"the namespace %q began at the same time and would own the same keys; nothing was written", other)}}}
+	r.Gate = &Gate{To: migrate.Observe, Blocks: again.overlap()}
+	if !again.record.exists() {
+		r.note("both began at the same time, so the record of %q was taken back", f.namespace)
+	}
 	return r, nil
+}
+
+// takeBack deletes a record that was just written, also where a member has
+// raised its times meanwhile. It returns the record that is there afterwards.
+func (d *desk) takeBack(ctx context.Context, made stored) (stored, error) {
+	for {
+		_, err := d.mux.Eval(ctx, record.Drop, record.Key(d.opts.Namespace), made.bytes)
+		if err != nil {
+			return made, err
+		}
+		now, err := readStored(d.mux.Do(ctx, "GET", record.Key(d.opts.Namespace)))
+		if err != nil || !now.sameStep(made) {
+			return now, err
+		}
+		made = now
+	}
 }
 
 // anew begins again after Clean. That moves a running fleet, so it needs

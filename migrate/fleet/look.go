@@ -175,9 +175,13 @@ func (d *desk) gather(ctx context.Context) (*facts, error) {
 		if err != nil {
 			return nil, d.refused(err)
 		}
-		if same {
-			return f, nil
+		if !same {
+			continue
 		}
+		if err := d.callOthers(ctx, f); err != nil {
+			return nil, d.refused(err)
+		}
+		return f, nil
 	}
 }
 

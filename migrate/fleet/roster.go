@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +92,19 @@ func (f *facts) enroll(fields map[string]string) {
 		f.gone.bytes = text
 		f.gone.Gone, f.gone.err = record.ParseGone(text)
 	}
+	for _, s := range seats(fields) {
+		if s.err == nil && !s.Leaving.IsZero() && s.outlived(f.now) {
+			f.survey.left = append(f.survey.left, s)
+			continue
+		}
+		f.survey.members = append(f.survey.members, s)
+	}
+	f.survey.strangers(f.survey.members)
+}
+
+// seats parses the members of a roster's fields, sorted by id.
+func seats(fields map[string]string) []seat {
+	var all []seat
 	for id, text := range fields {
 		if id == record.NonceField || id == record.GoneField {
 			continue
@@ -100,15 +114,40 @@ func (f *facts) enroll(fields map[string]string) {
 			err = record.ErrForm
 		}
 		m.ID = id
-		s := seat{MemberState: m, bytes: text, err: err}
-		if err == nil && !m.Leaving.IsZero() && s.outlived(f.now) {
-			f.survey.left = append(f.survey.left, s)
+		all = append(all, seat{MemberState: m, bytes: text, err: err})
+	}
+	slices.SortFunc(all, func(a, b seat) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// callOthers reads the rosters of namespaces that share keys with this one and
+// have no record. Members keep the phase of a record that was lost, and would
+// take locks alongside those of this namespace.
+func (d *desk) callOthers(ctx context.Context, f *facts) error {
+	f.acting = map[string]string{}
+	for _, other := range slices.Sorted(maps.Keys(f.survey.rosters)) {
+		if f.survey.records[other] || !f.shares(other) {
 			continue
 		}
-		f.survey.members = append(f.survey.members, s)
+		key := record.RosterKey(other)
+		fields, err := redis.StringMap(d.mux.Do(ctx, "HGETALL", key))
+		if err != nil {
+			return fmt.Errorf("migrate: reading the members in %s: %w", key, err)
+		}
+		var who []string
+		for _, s := range seats(fields) {
+			switch {
+			case s.err != nil:
+				who = append(who, s.ID+", whose field cannot be read")
+			case s.acts(f.now):
+				who = append(who, fmt.Sprintf("%s by %v", s.who(), s.Phase))
+			}
+		}
+		if len(who) > 0 {
+			f.acting[other] = someOf(who)
+		}
 	}
-	slices.SortFunc(f.survey.members, func(a, b seat) int { return strings.Compare(a.ID, b.ID) })
-	f.survey.strangers(f.survey.members)
+	return nil
 }
 
 // watchAhead notes for how long heartbeats in the future have not moved, by

@@ -31,6 +31,12 @@ func (s seat) ahead(serverNow time.Time) bool { return s.Seen.Sub(serverNow) > t
 // last heartbeat.
 func (s seat) outlived(serverNow time.Time) bool { return s.left(serverNow) < 0 }
 
+// acts reports that the member may take a lock, or that one of its leases may
+// still run.
+func (s seat) acts(serverNow time.Time) bool {
+	return (s.Phase != migrate.NoPhase || len(s.Leases) > 0) && !s.outlived(serverNow)
+}
+
 // over is when the last such lease ends, by the server's clock.
 func (s seat) over() time.Time { return record.Over(s.Seen, s.Leaving, s.Renews, s.TTL) }
 

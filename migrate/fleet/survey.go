@@ -64,6 +64,7 @@ type survey struct {
 	left    []seat          // those of members that have left for good
 	holders []holder        // getsetlock clients that hold by a guard or a tombstone
 	records map[string]bool // namespaces that have a record
+	rosters map[string]bool // namespaces that have a roster
 }
 
 // holder is a key L and the member id of the getsetlock client that holds it.
@@ -144,7 +145,7 @@ func newSurveyor(mux *wire.Mux, f *facts) (*surveyor, error) {
 	return &surveyor{
 		mux: mux, namespace: f.namespace, scope: scope.Namespace(f.namespace, d.KeyEncoding),
 		record: f.record, dialect: d, tombstone: tombstone, now: f.now,
-		out: survey{records: map[string]bool{}}, holders: map[string]string{},
+		out: survey{records: map[string]bool{}, rosters: map[string]bool{}}, holders: map[string]string{},
 	}, nil
 }
 
@@ -162,11 +163,11 @@ func (s *surveyor) look(ctx context.Context) (survey, error) {
 }
 
 // scan calls fn with one slice of names after another: the namespace's keys,
-// all records, and other keys with the prefix of records.
+// all records and rosters, and other keys with the same prefix.
 func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
 	patterns := []string{"*"}
 	if s.namespace != "" {
-		patterns = []string{s.scope.Pattern(), record.Prefix + "*"}
+		patterns = []string{s.scope.Pattern(), record.Pattern}
 	}
 	for i, pattern := range patterns {
 		cursor := "0"
@@ -224,6 +225,8 @@ func (s *surveyor) slice(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		if ns, ok := record.NamespaceOf(key); ok {
 			s.out.records[ns] = true
+		} else if ns, ok := record.RosterOf(key); ok {
+			s.out.rosters[ns] = true
 		} else if last, ok := s.wanted(key); ok {
 			asked = append(asked, key)
 			cmds = append(cmds, wire.Cmd("GETRANGE", key, 0, last), wire.Cmd("PTTL", key))

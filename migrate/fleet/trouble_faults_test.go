@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,93 @@ func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
 		closed(t, r.Gate, "namespace")
 		if r.Moved || f.w.Mini.Exists(record.Key("stock")) || !f.w.Mini.Exists(record.Key("stockeu")) {
 			t.Errorf("moved %v, keys %q", r.Moved, f.w.Mini.Keys())
+		}
+	})
+}
+
+// TestMemberOfANamespaceThatWasTakenBack: two overlapping namespaces began at
+// once, and a member of the one acted before its record was taken back. The
+// record goes although the member has changed it meanwhile, and no gate of the
+// other namespace opens while the member acts.
+func TestMemberOfANamespaceThatWasTakenBack(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{Namespace: "stock"})
+		if _, _, err := m.Begin(bg, leaseOfOurs); !errors.Is(err, migrate.ErrNoPhase) {
+			t.Errorf("before there is a record it gets a phase, %v", err)
+		}
+		writes, drops := redistest.NewGate(), redistest.NewGate()
+		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(writes)},
+			redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(drops), When: func(c redistest.Command) bool {
+				return slices.Contains(c, record.Drop.SHA())
+			}})
+		said := make(chan *Report)
+		go func() {
+			r, err := Init(bg, wire.Pool(), f.options(Options{Namespace: "stock"}))
+			if err != nil {
+				t.Error(err)
+			}
+			said <- r
+		}()
+		<-writes.Reached()
+		other := f.join(migrate.MemberConfig{Namespace: "stock.eu"})
+		if r := f.init(Options{Namespace: "stock.eu"}); !r.Moved {
+			t.Error(rules(r.Gate))
+		}
+		writes.Open()
+		<-drops.Reached()
+		_, end, err := m.Begin(bg, 2*leaseOfOurs) // raises the record's greatest lease
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+		drops.Open()
+		r := <-said
+		closed(t, r.Gate, "namespace")
+		if f.w.Mini.Exists(record.Key("stock")) {
+			t.Error("the record stands")
+		}
+		f.beats()
+		if p, err := m.Phase(bg); p != migrate.Observe || other.State().Phase != migrate.Observe {
+			t.Fatalf("the member acts by %v, %v", p, err)
+		}
+		to := Options{Namespace: "stock.eu"}
+		r = f.advance(to)
+		closed(t, r.Gate, "namespace")
+		if what := fmt.Sprint(r.Gate); !strings.Contains(what, m.ID()+" by observe") {
+			t.Error(what)
+		}
+		if err := m.Goodbye(bg); err != nil {
+			t.Error(err)
+		}
+		closed(t, f.advance(to).Gate)
+	})
+}
+
+// TestLostRecordStillRefusesOthers: members keep their phase without a record,
+// so no other namespace may begin on their keys.
+func TestLostRecordStillRefusesOthers(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		const lost = "stock:"
+		m := f.join(migrate.MemberConfig{Namespace: lost, Name: "till"})
+		f.init(Options{Namespace: lost})
+		f.beats()
+		f.w.Mini.Del(record.Key(lost))
+		for _, other := range []string{"", "stock:eu:"} {
+			r := f.init(Options{Namespace: other})
+			closed(t, r.Gate, "namespace")
+			if what := fmt.Sprint(r.Gate); r.Moved || !strings.Contains(what, m.ID()+" (till) by observe") {
+				t.Errorf("%q: moved %v, %s", other, r.Moved, what)
+			}
+		}
+		if r := f.init(Options{Namespace: "stocks"}); !r.Moved {
+			t.Error(r.Gate.Blocks)
+		}
+		if err := m.Leave(); err != nil {
+			t.Error(err)
+		}
+		f.w.Pass(record.LeastRenewals + record.Late + time.Second)
+		if r := f.init(Options{Namespace: "stock:eu:"}); !r.Moved {
+			t.Error(r.Gate.Blocks)
 		}
 	})
 }

@@ -10,16 +10,26 @@ import (
 	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
-// Prefix is how the names of records begin.
-const Prefix = "gsl:phase:"
+// Prefix and RosterPrefix are how the names of records and of rosters begin.
+// Pattern matches both for SCAN, and no other key that getsetlock writes.
+const (
+	Prefix       = "gsl:phase:"
+	RosterPrefix = "gsl:roster:"
+	Pattern      = "gsl:[pr][ho]*"
+)
 
 // Key is the name of a namespace's record. In key names a namespace has no
 // colon, and an id has none either, so no two keys are the same.
 func Key(namespace string) string { return Prefix + scope.InName(namespace) }
 
 // NamespaceOf is the namespace whose record has this key.
-func NamespaceOf(key string) (namespace string, ok bool) {
-	name, ok := strings.CutPrefix(key, Prefix)
+func NamespaceOf(key string) (namespace string, ok bool) { return named(key, Prefix) }
+
+// RosterOf is the namespace whose roster has this key.
+func RosterOf(key string) (namespace string, ok bool) { return named(key, RosterPrefix) }
+
+func named(key, prefix string) (namespace string, ok bool) {
+	name, ok := strings.CutPrefix(key, prefix)
 	if !ok {
 		return "", false
 	}
@@ -28,7 +38,7 @@ func NamespaceOf(key string) (namespace string, ok bool) {
 
 // RosterKey is the name of the hash that holds a namespace's members: the field
 // [NonceField], a field for each member, named by its id, and [GoneField].
-func RosterKey(namespace string) string { return "gsl:roster:" + scope.InName(namespace) }
+func RosterKey(namespace string) string { return RosterPrefix + scope.InName(namespace) }
 
 // Fields of the roster that are no members. A member's id is longer.
 const (

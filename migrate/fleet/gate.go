@@ -69,13 +69,11 @@ type facts struct {
 	sighting  Sighting
 	unread    error // why the stored sighting cannot be used; nil where it can
 	server    serverInfo
-	nonce     string // random text that the roster got when it began; empty without one
-	gone      gone   // count of members that vanished long ago
-	// acting are namespaces that share keys with this one and have no record,
-	// each with members that act all the same
-	acting  map[string]string
-	reading look.Reading // the server's clock and this machine's, when the roster was read
-	rights  []rights     // rights of the users in Options.Refused
+	nonce     string            // random text that the roster got when it began; empty without one
+	gone      gone              // count of members that vanished long ago
+	acting    map[string]string // members that act without a record, by namespaces that share keys with this one
+	reading   look.Reading      // the server's clock and this machine's, when the roster was read
+	rights    []rights          // rights of the users in Options.Refused
 }
 
 func (f *facts) members() []seat { return f.survey.members }

@@ -272,7 +272,7 @@ func (f *facts) overlaps(other, what, first string) []Finding {
 		wide, narrow = other, wide
 	}
 	if f.survey.records[narrow] {
-		first += fmt.Sprintf("; end %q first: go back to observe, stop its programs, then delete %s", narrow,
+		first += fmt.Sprintf("; end %q first: bring it to observe, stop its programs, then delete %s", narrow,
 			record.Key(narrow))
 	}
 	return []Finding{{Rule: "namespace", Detail: fmt.Sprintf(
@@ -301,7 +301,7 @@ func (d *desk) overlapSince(ctx context.Context, f *facts, made stored) (*Report
 	r := d.report(again)
 	r.Gate = &Gate{To: migrate.Observe, Blocks: again.overlap()}
 	if !again.record.exists() {
-		r.note("both began at the same time, so the record of %q was taken back", f.namespace)
+		r.note("the other one came up at the same time, so the record of %q was taken back", f.namespace)
 	}
 	return r, nil
 }

@@ -105,10 +105,9 @@ func TestMemberOfANamespaceThatWasTakenBack(t *testing.T) {
 			t.Errorf("before there is a record it gets a phase, %v", err)
 		}
 		writes, drops := redistest.NewGate(), redistest.NewGate()
+		isDrop := func(c redistest.Command) bool { return slices.Contains(c, record.Drop.SHA()) }
 		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(writes)},
-			redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(drops), When: func(c redistest.Command) bool {
-				return slices.Contains(c, record.Drop.SHA())
-			}})
+			redistest.Rule{Command: "EVALSHA", When: isDrop, Do: redistest.HoldRequest(drops)})
 		said := make(chan *Report)
 		go func() {
 			r, err := Init(bg, wire.Pool(), f.options(Options{Namespace: "stock"}))

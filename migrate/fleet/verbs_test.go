@@ -144,8 +144,15 @@ func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
 		for _, other := range []string{"", "st", "stock.eu"} {
 			r := f.init(Options{Namespace: other, Go: true})
 			closed(t, r.Gate, "namespace")
-			if r.Moved || !strings.Contains(r.Gate.Blocks[0].Detail, `the namespace "stock" has a record`) {
-				t.Errorf("%q: %v", other, r.Gate.Blocks)
+			whole := "stock"
+			if len(other) < len(whole) {
+				whole = other
+			}
+			what := fmt.Sprint(r.Gate.Blocks)
+			if r.Moved || !strings.Contains(what, `the namespace "stock" has a record`) ||
+				!strings.Contains(what, fmt.Sprintf("move %q as a whole", whole)) ||
+				strings.Contains(what, "delete gsl:phase:stock") != (whole == other) {
+				t.Errorf("%q: %s", other, what)
 			}
 		}
 		if r := f.init(Options{Namespace: "tills"}); !r.Moved {

@@ -71,7 +71,7 @@ type facts struct {
 	server    serverInfo
 	nonce     string            // random text that the roster got when it began; empty without one
 	gone      gone              // count of members that vanished long ago
-	acting    map[string]string // members that act without a record, by namespaces that share keys with this one
+	acting    map[string]string // members that act without a record, by namespaces that share keys
 	reading   look.Reading      // the server's clock and this machine's, when the roster was read
 	rights    []rights          // rights of the users in Options.Refused
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // Bridge is package migrate's bridge, in every phase. The schedule moves the
@@ -59,7 +59,7 @@ func (c composed) Try(ctx context.Context, key string, ttl time.Duration) (backe
 func (c composed) Close() error { return c.Composed.Close() }
 
 // phased returns the phase with a name; "" is none.
-func phased(p skew.Phase) migrate.Phase {
+func phased(p model.Phase) migrate.Phase {
 	got, err := migrate.ParsePhase(string(p))
 	if err != nil {
 		return migrate.NoPhase
@@ -84,9 +84,9 @@ func (b *Bridge) Begin(p *Play) {
 	p.world.Mini.SetTTL(p.l, 30*24*time.Hour)
 }
 
-func (p *Play) first() skew.Phase {
+func (p *Play) first() model.Phase {
 	if p.sc.Ours.Phase == "" {
-		return skew.PhaseObserve
+		return model.PhaseObserve
 	}
 	return p.sc.Ours.Phase
 }
@@ -149,7 +149,7 @@ func (b *Bridge) Mark(m string) string {
 }
 
 // Learn tells a member's bridge the record's phase.
-func (b *Bridge) Learn(_ *Play, name string, phase skew.Phase) {
+func (b *Bridge) Learn(_ *Play, name string, phase model.Phase) {
 	m := b.members[name]
 	m.mu.Lock()
 	m.phase = phased(phase)
@@ -172,7 +172,7 @@ func (p *Play) Phaseless(who string) error {
 }
 
 // Moves runs the sweep; the record itself is only in the schedule.
-func (b *Bridge) Moves(p *Play, e skew.Event, record skew.Phase) {
+func (b *Bridge) Moves(p *Play, e model.Event, record model.Phase) {
 	if e.What != "sweep" {
 		return
 	}
@@ -181,7 +181,7 @@ func (b *Bridge) Moves(p *Play, e skew.Event, record skew.Phase) {
 		p.t.Fatal(err)
 	}
 	beside := 1
-	if record == skew.PhaseClean {
+	if record == model.PhaseClean {
 		beside = 0
 	}
 	pool := p.world.Pool()

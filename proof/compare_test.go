@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // compare returns how the real world differs from the model's; "" if it does
 // not.
-func (p *Play) compare(w skew.World) string {
+func (p *Play) compare(w model.World) string {
 	for _, differ := range []string{p.compareL(w), p.compareM(w), p.compareClients(w)} {
 		if differ != "" {
 			return differ
@@ -20,7 +20,7 @@ func (p *Play) compare(w skew.World) string {
 	return ""
 }
 
-func (p *Play) compareL(w skew.World) string {
+func (p *Play) compareL(w model.World) string {
 	value, err := p.world.Mini.Get(p.l)
 	exists := err == nil
 	switch {
@@ -44,7 +44,7 @@ func (p *Play) compareL(w skew.World) string {
 	return p.compareBearer(value, w)
 }
 
-func (p *Play) compareStamp(value string, w skew.World) string {
+func (p *Play) compareStamp(value string, w model.World) string {
 	now := p.world.ServerNow()
 	s, err := p.dialect.Decode(value, now)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *Play) compareStamp(value string, w skew.World) string {
 }
 
 // compareBearer compares the writer of the value.
-func (p *Play) compareBearer(value string, w skew.World) string {
+func (p *Play) compareBearer(value string, w model.World) string {
 	if p.dialect.Shape == dialect.ShapeConstant && w.L.Kind == "value" {
 		return ""
 	}
@@ -90,7 +90,7 @@ func (p *Play) compareBearer(value string, w skew.World) string {
 	return ""
 }
 
-func (p *Play) compareM(w skew.World) string {
+func (p *Play) compareM(w model.World) string {
 	value, err := p.world.Mini.Get(p.m)
 	exists := err == nil
 	switch {
@@ -134,7 +134,7 @@ func (p *Play) compareLeft(name, key string, want int, days bool) string {
 	return ""
 }
 
-func (p *Play) compareClients(w skew.World) string {
+func (p *Play) compareClients(w model.World) string {
 	for i, o := range p.old {
 		want := w.Old[i].Step
 		if want == "rests" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // Some traces were found by giving a getsetlock client a time that the rules
@@ -18,7 +18,7 @@ func TestTimesThatYieldATraceAreRefused(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
-		for _, phase := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual} {
+		for _, phase := range []model.Phase{model.PhaseObserve, model.PhaseDual} {
 			sc := kept(t, file).Scenario
 			sc.Ours.Phase = phase
 			if err := Configure(sc); !exceeds(err) {

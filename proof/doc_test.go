@@ -2,7 +2,7 @@
 // other. It consists of tests only.
 //
 //   - Replays and walks: the real clients of packages legacy, modern and
-//     migrate follow the model of package skew.
+//     migrate follow the model in internal/model.
 //   - Histories: real clients contend in virtual time, and three judges look at
 //     what happened.
 //   - Matrix, contests, dialects: failure modes of clock drift that the tests

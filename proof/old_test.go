@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // old is one old client: package legacy's Verbatim.
@@ -153,7 +153,7 @@ func (o *old) stands() string {
 // act makes one event of the model happen to the client and returns its result.
 // after is the model's client afterwards, fleet how far the old clocks were
 // stepped.
-func (o *old) act(e skew.Event, before, after skew.Member, fleet int, free bool) string {
+func (o *old) act(e model.Event, before, after model.Member, fleet int, free bool) string {
 	sc := &o.p.sc
 	ahead, behind := sc.Ahead+fleet, fleet-sc.Behind
 	switch e.What {
@@ -224,7 +224,7 @@ func (o *old) judge(what string, ahead int) {
 	}
 }
 
-func (o *old) getset(before, after skew.Member, ahead int) string {
+func (o *old) getset(before, after model.Member, ahead int) string {
 	if before.Step == "got" {
 		o.hear("getset", ahead)
 	}
@@ -251,7 +251,7 @@ func (o *old) verdict() string {
 // release is the release, which in some dialects is two steps. In some dialects
 // the clock decides whether it deletes: the schedule shows the clock that gives
 // the event's result.
-func (o *old) release(e skew.Event, ahead, behind int) string {
+func (o *old) release(e model.Event, ahead, behind int) string {
 	if !o.busy {
 		switch e.Result {
 		case "kept":
@@ -295,7 +295,7 @@ func (o *old) release(e skew.Event, ahead, behind int) string {
 // quit ends an attempt where it is. Where the model has no other step, the real
 // client must agree: shown the clock that is furthest ahead, it must give up by
 // itself.
-func (o *old) quit(before skew.Member, ahead int, free bool) {
+func (o *old) quit(before model.Member, ahead int, free bool) {
 	switch {
 	case o.got != nil && !free:
 		o.hear("quit", ahead)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // Commands of getsetlock clients that are on their way for longer than an
@@ -45,7 +45,7 @@ func (o *ours) waits(what string) *call {
 
 // quits ends an attempt by its context. The client then releases in the
 // background what the attempt took, and that command waits before the server.
-func (o *ours) quits(before skew.Member) {
+func (o *ours) quits(before model.Member) {
 	o.cancel()
 	o.nap = nil
 	if before.Step == "sent" {
@@ -82,7 +82,7 @@ func (o *ours) quits(before skew.Member) {
 
 // arrives executes the attempt's command, long after it was sent. A takeover
 // needs two commands, and the second follows at once.
-func (o *ours) arrives(before, after skew.Member) string {
+func (o *ours) arrives(before, after model.Member) string {
 	result := "won"
 	c := o.at
 	o.at = nil

@@ -8,7 +8,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // ours is one getsetlock client: package lock's Client with a backend of the
@@ -142,7 +142,7 @@ func (o *ours) note(c *call) {
 }
 
 // act makes one event of the model happen to the client and returns its result.
-func (o *ours) act(e skew.Event, before, after skew.Member) string {
+func (o *ours) act(e model.Event, before, after model.Member) string {
 	switch e.What {
 	case "acquire":
 		if before.Step == "sent" || before.Step == "gone" {
@@ -186,7 +186,7 @@ func (o *ours) act(e skew.Event, before, after skew.Member) string {
 		}
 		// The world shows the phase of a lease while one runs; the event says
 		// what was read.
-		read := skew.Phase(migrate.Phase(e.Arg).String())
+		read := model.Phase(migrate.Phase(e.Arg).String())
 		if o.p.sc.Ours.Composes && after.Step == "idle" {
 			read = after.Phase // none, where the record names another target than the member's
 		}
@@ -349,7 +349,7 @@ func (o *ours) renew() leased {
 // toldLost checks that the client has lost its lease. Either trust has run out
 // by its own clock. Or the mark is gone, which the embedded server does not
 // report, so a refused renewal has to.
-func (o *ours) toldLost(before skew.Member) {
+func (o *ours) toldLost(before model.Member) {
 	o.forgets()
 	if !before.Trusted {
 		if o.lease.Err() == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // tick is the length of the model's tick. It is many units of every dialect, a
@@ -23,7 +23,7 @@ const tick = 10 * time.Second
 // Play is a scenario with real clients.
 type Play struct {
 	t        testing.TB
-	sc       skew.Scenario
+	sc       model.Scenario
 	protocol Protocol
 	dialect  dialect.Dialect
 	tick     time.Duration
@@ -37,7 +37,7 @@ type Play struct {
 }
 
 // NewPlay sets up a scenario; getsetlock clients use the protocol.
-func NewPlay(t testing.TB, sc skew.Scenario, protocol Protocol) *Play {
+func NewPlay(t testing.TB, sc model.Scenario, protocol Protocol) *Play {
 	t.Helper()
 	p := &Play{t: t, sc: sc, protocol: protocol, dialect: scaled(sc.Dialect), tick: tick,
 		world: redistest.New(t), key: "stock"}
@@ -78,7 +78,7 @@ func (p *Play) ticks(n int) time.Duration { return time.Duration(n) * p.tick }
 func (p *Play) Dialect() dialect.Dialect { return p.dialect }
 
 // Scenario returns the scenario.
-func (p *Play) Scenario() skew.Scenario { return p.sc }
+func (p *Play) Scenario() model.Scenario { return p.sc }
 
 func (p *Play) fail(format string, args ...any) {
 	p.t.Helper()
@@ -87,7 +87,7 @@ func (p *Play) fail(format string, args ...any) {
 
 // Step takes the nth event that the walk allows, in the model's world and in
 // the real one, and compares the two.
-func (p *Play) Step(w *skew.Walk, n int) {
+func (p *Play) Step(w *model.Walk, n int) {
 	p.t.Helper()
 	e, before := w.Next()[n], w.World()
 	free := p.goesOn(w, e)
@@ -116,7 +116,7 @@ func (p *Play) names(run string) {
 
 // noted reports whether a refused attempt remembered a look at exactly the
 // bytes that are on L.
-func (p *Play) noted(e skew.Event, got string) bool {
+func (p *Play) noted(e model.Event, got string) bool {
 	if e.Result != "noted" || got != "held" {
 		return false
 	}
@@ -154,17 +154,17 @@ func (p *Play) Halfway(who string) {
 
 // goesOn reports whether an old client that gives up could have gone on to
 // write. Then its own judgement is not tested.
-func (p *Play) goesOn(w *skew.Walk, e skew.Event) bool {
-	return slices.ContainsFunc(w.Next(), func(o skew.Event) bool {
+func (p *Play) goesOn(w *model.Walk, e model.Event) bool {
+	return slices.ContainsFunc(w.Next(), func(o model.Event) bool {
 		return o.Who == e.Who && slices.Contains([]string{"getset", "judge", "reply"}, o.What)
 	})
 }
 
 // act makes an event happen in the real world, and returns its result.
-func (p *Play) act(e skew.Event, before, after skew.World, free bool) string {
+func (p *Play) act(e model.Event, before, after model.World, free bool) string {
 	p.t.Helper()
 	switch {
-	case e.What == skew.Tick.What:
+	case e.What == model.Tick.What:
 		p.passes()
 		return ""
 	case e.Who == "server":

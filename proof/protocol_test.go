@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // Protocol is what a getsetlock client uses: all that the replay has to know of
@@ -31,8 +31,8 @@ type Protocol interface {
 	// Mark returns what the lease depends on, by the value of M.
 	Mark(m string) string
 	// Learn lets a client read the fleet's record; Moves moves the record.
-	Learn(p *Play, name string, phase skew.Phase)
-	Moves(p *Play, e skew.Event, record skew.Phase)
+	Learn(p *Play, name string, phase model.Phase)
+	Moves(p *Play, e model.Event, record model.Phase)
 }
 
 // Backend is a backend.Store as the replay needs it.
@@ -181,10 +181,10 @@ func (Hardened) Mark(m string) string {
 }
 
 // Learn does nothing: there is no record.
-func (Hardened) Learn(*Play, string, skew.Phase) {}
+func (Hardened) Learn(*Play, string, model.Phase) {}
 
 // Moves does nothing either.
-func (Hardened) Moves(*Play, skew.Event, skew.Phase) {}
+func (Hardened) Moves(*Play, model.Event, model.Phase) {}
 
 // Modern is package modern's backend, the token lock alone.
 type Modern struct{}
@@ -214,7 +214,7 @@ func (Modern) Attempt(cmd redistest.Command) string {
 func (Modern) Mark(string) string { return "" }
 
 // Learn does nothing: there is no record.
-func (Modern) Learn(*Play, string, skew.Phase) {}
+func (Modern) Learn(*Play, string, model.Phase) {}
 
 // Moves does nothing either.
-func (Modern) Moves(*Play, skew.Event, skew.Phase) {}
+func (Modern) Moves(*Play, model.Event, model.Phase) {}

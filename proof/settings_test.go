@@ -11,13 +11,13 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // Configure asks the real rules about a scenario's times. It configures a
 // getsetlock client with them, together with the scenario's old clients, as a
 // user would, and returns why that is refused.
-func Configure(sc skew.Scenario) error {
+func Configure(sc model.Scenario) error {
 	p := &Play{sc: sc, dialect: scaled(sc.Dialect), tick: tick}
 	nobody := &redis.Pool{Dial: func() (redis.Conn, error) {
 		return nil, errors.New("replay: nothing is sent")

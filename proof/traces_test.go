@@ -10,38 +10,38 @@ import (
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
-const traces = "../skew/testdata/traces/"
+const traces = "testdata/traces/"
 
-// kept reads a trace that package skew keeps.
-func kept(t *testing.T, file string) skew.Trace {
+// kept reads a trace that the model keeps.
+func kept(t *testing.T, file string) model.Trace {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := skew.ParseScenario(strings.NewReader(string(text)))
+	sc, err := model.ParseScenario(strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := skew.ParseTrace(strings.NewReader(string(text)))
+	events, err := model.ParseTrace(strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return skew.Trace{Scenario: sc, Events: events}
+	return model.Trace{Scenario: sc, Events: events}
 }
 
 // speaks returns the protocol of a scenario's getsetlock clients.
-func speaks(t *testing.T, sc skew.Scenario) Protocol {
+func speaks(t *testing.T, sc model.Scenario) Protocol {
 	stays := sc.Ours.To == "" || sc.Ours.To == sc.Ours.Phase
 	switch {
 	case sc.Ours.Clients == 0:
 		return nil
-	case sc.Ours.Phase == skew.PhaseClean && stays:
+	case sc.Ours.Phase == model.PhaseClean && stays:
 		return Modern{}
-	case (sc.Ours.Phase == "" || sc.Ours.Phase == skew.PhaseObserve) && stays:
+	case (sc.Ours.Phase == "" || sc.Ours.Phase == model.PhaseObserve) && stays:
 		return Hardened{}
 	}
 	return bridge(t)
@@ -73,7 +73,7 @@ func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
 				bites(t, tr)
 				return
 			}
-			w, err := skew.NewWalk(tr.Scenario)
+			w, err := model.NewWalk(tr.Scenario)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,25 +95,25 @@ func TestEveryKeptTraceReplaysOnTheRealClients(t *testing.T) {
 // apart lists the traces that the real clients rightly do not follow, with the
 // reason. They are compared up to the event.
 var apart = map[string]struct {
-	at  skew.Event
+	at  model.Event
 	why string
 }{
 	"ClaimThatAWatchContradictsIsVoid-observe": {contradicted, claimed},
 	"ClaimThatAWatchContradictsIsVoid-dual":    {contradicted, claimed},
 	"EachRuleOfASilencePreventsATrace-an-attempt-that-began-before-it": {
-		skew.Event{At: 2, Who: "ours1", What: "acquire", Result: "won"}, memberAsks,
+		model.Event{At: 2, Who: "ours1", What: "acquire", Result: "won"}, memberAsks,
 	},
 	"SilentMemberMeetsNoTarget-an-attempt-that-began-before-it": {
-		skew.Event{At: 2, Who: "ours2", What: "acquire", Result: "won"}, memberAsks,
+		model.Event{At: 2, Who: "ours2", What: "acquire", Result: "won"}, memberAsks,
 	},
 	"LookAgeIsOfTheGreatestLease-a-look-a-tick-too-young": {
-		skew.Event{Who: "old1", What: "clock", Arg: -11, HasArg: true, Result: "greatest"}, oneLease,
+		model.Event{Who: "old1", What: "clock", Arg: -11, HasArg: true, Result: "greatest"}, oneLease,
 	},
 	"LookAgeIsOfTheGreatestLease-looks-that-are-as-old-as-the-smallest-lease-asks": {
-		skew.Event{Who: "old1", What: "clock", Arg: -12, HasArg: true, Result: "greatest"}, oneLease,
+		model.Event{Who: "old1", What: "clock", Arg: -12, HasArg: true, Result: "greatest"}, oneLease,
 	},
 	"EachRuleOfHardenedPreventsATrace-trust-from-before-sending": {
-		skew.Event{At: 6, Who: "ours2", What: "acquire", Result: "takeover"},
+		model.Event{At: 6, Who: "ours2", What: "acquire", Result: "takeover"},
 		"a takeover is two commands of the real client, and trust counts from the second",
 	},
 	"TrustBeyondThePTTLReadOutlivesTheMark-observe": {holdersLook, noTracking},
@@ -121,9 +121,9 @@ var apart = map[string]struct {
 	"TrustBeyondThePTTLReadOutlivesTheMark-sealed":  {holdersLook, noTracking},
 }
 
-var holdersLook = skew.Event{Who: "ours1", What: "sample", Result: "kept"}
+var holdersLook = model.Event{Who: "ours1", What: "sample", Result: "kept"}
 
-var contradicted = skew.Event{At: 2, Who: "ours1", What: "acquire", Result: "takeover"}
+var contradicted = model.Event{At: 2, Who: "ours1", What: "acquire", Result: "takeover"}
 
 const memberAsks = "a member asks, and the replayed client is given phases without one"
 
@@ -134,7 +134,7 @@ const oneLease = "a real old client has one lease for all its attempts"
 const noTracking = "a holder looks between renewals when the server reports a change of its key, and the embedded server has no tracking"
 
 // leaves reports, once for each trace, that it is not followed any further.
-func leaves(t *testing.T, e skew.Event) bool {
+func leaves(t *testing.T, e model.Event) bool {
 	a, ok := apart[strings.TrimPrefix(t.Name(), "TestEveryKeptTraceReplaysOnTheRealClients/")]
 	if ok && a.at == e {
 		t.Logf("from %q on the real client behaves differently: %s", e, a.why)
@@ -144,11 +144,11 @@ func leaves(t *testing.T, e skew.Event) bool {
 }
 
 // timed puts the ticks back between the events.
-func timed(events []skew.Event) (all []skew.Event) {
+func timed(events []model.Event) (all []model.Event) {
 	now := 0
 	for _, e := range events {
 		for ; now < e.At; now++ {
-			all = append(all, skew.Tick)
+			all = append(all, model.Tick)
 		}
 		all = append(all, e)
 	}
@@ -157,14 +157,14 @@ func timed(events []skew.Event) (all []skew.Event) {
 
 // bites follows a trace that was found without a rule, with clients that keep
 // the rule.
-func bites(t *testing.T, tr skew.Trace) {
+func bites(t *testing.T, tr model.Trace) {
 	full := tr.Scenario
 	full.Ours.Break = 0
-	w, err := skew.NewWalk(full)
+	w, err := model.NewWalk(full)
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken, err := skew.NewWalk(tr.Scenario)
+	broken, err := model.NewWalk(tr.Scenario)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,10 +205,10 @@ func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 		if sc.Ours.Break == 0 || sc.Ours.Late {
 			continue // times, which are refused; or a late takeover, which the real client does not have
 		}
-		for _, phase := range []skew.Phase{skew.PhaseDual, skew.PhaseSealed} {
+		for _, phase := range []model.Phase{model.PhaseDual, model.PhaseSealed} {
 			sc := sc
-			sc.Ours.Phase, sc.Ours.NoTombstone = phase, phase == skew.PhaseSealed
-			x, err := skew.Explore(sc)
+			sc.Ours.Phase, sc.Ours.NoTombstone = phase, phase == model.PhaseSealed
+			x, err := model.Explore(sc)
 			if err != nil || !x.Found {
 				continue // a rule about stamps
 			}
@@ -223,12 +223,12 @@ func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 
 // The token lock alone, with late commands.
 func TestEachRuleOfModernPreventsItsTrace(t *testing.T) {
-	for _, rule := range []skew.Rule{rule("token compared"), rule("trust from before sending")} {
+	for _, rule := range []model.Rule{rule("token compared"), rule("trust from before sending")} {
 		for _, late := range []bool{false, true} {
-			sc := skew.Scenario{Dialect: dialect.Jedis()}
-			sc.Ours = skew.Ours{Clients: 3, Phase: skew.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late,
+			sc := model.Scenario{Dialect: dialect.Jedis()}
+			sc.Ours = model.Ours{Clients: 3, Phase: model.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late,
 				Break: rule}
-			x, err := skew.Explore(sc)
+			x, err := model.Explore(sc)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,17 +240,17 @@ func TestEachRuleOfModernPreventsItsTrace(t *testing.T) {
 }
 
 // walked takes events by their words.
-func walked(t *testing.T, sc skew.Scenario, texts ...string) {
+func walked(t *testing.T, sc model.Scenario, texts ...string) {
 	t.Helper()
-	w, err := skew.NewWalk(sc)
+	w, err := model.NewWalk(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := NewPlay(t, sc, speaks(t, sc))
 	for _, text := range texts {
-		e := skew.Tick
+		e := model.Tick
 		if text != "tick" {
-			events, err := skew.ParseTrace(strings.NewReader("0 " + text))
+			events, err := model.ParseTrace(strings.NewReader("0 " + text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,11 +268,11 @@ func walked(t *testing.T, sc skew.Scenario, texts ...string) {
 // leaves that alone. What a late renewal brings is trusted from when it was
 // sent.
 func TestLateReleasesAndRenewals(t *testing.T) {
-	for _, phase := range []skew.Phase{skew.PhaseClean, skew.PhaseObserve, skew.PhaseDual} {
+	for _, phase := range []model.Phase{model.PhaseClean, model.PhaseObserve, model.PhaseDual} {
 		t.Run(string(phase), func(t *testing.T) {
-			sc := skew.Scenario{Dialect: dialect.Jedis()}
-			sc.Ours = skew.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
-			if phase != skew.PhaseObserve { // in observe a stamp is left, which has to be taken over
+			sc := model.Scenario{Dialect: dialect.Jedis()}
+			sc.Ours = model.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
+			if phase != model.PhaseObserve { // in observe a stamp is left, which has to be taken over
 				walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop",
 					"tick", "tick",
 					"ours2 send", "ours2 acquire won", "ours2 answer", "ours1 release", "ours1 send",
@@ -295,7 +295,7 @@ func TestMemberWithoutAPhaseTakesNothing(t *testing.T) {
 
 // instead makes the real client do what it does where the rule forbids the
 // trace's next event.
-func instead(t *testing.T, p *Play, w *skew.Walk, e skew.Event) {
+func instead(t *testing.T, p *Play, w *model.Walk, e model.Event) {
 	for n, o := range w.Next() {
 		if o.Who == e.Who && o.What == e.What {
 			t.Logf("rule bites at %q: it is %q", e, o)
@@ -306,7 +306,7 @@ func instead(t *testing.T, p *Play, w *skew.Walk, e skew.Event) {
 	t.Logf("the full rules have no %q among %v", e, w.Next())
 }
 
-func same(a, b skew.World) bool {
+func same(a, b model.World) bool {
 	if a.L != b.L || a.M != b.M {
 		return false
 	}
@@ -318,9 +318,9 @@ func same(a, b skew.World) bool {
 	return true
 }
 
-// rule returns the rule that package skew breaks under a name.
-func rule(name string) skew.Rule {
-	r, err := skew.ParseRules(name)
+// rule returns the rule that the model breaks under a name.
+func rule(name string) model.Rule {
+	r, err := model.ParseRules(name)
 	if err != nil {
 		panic(err)
 	}

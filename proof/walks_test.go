@@ -8,7 +8,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 var (
@@ -34,7 +34,7 @@ func strolls(t *testing.T, many int) iter.Seq2[int, *rand.Rand] {
 
 // wander takes n random steps that the model allows, each as likely as its
 // weight.
-func wander(p *Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event) int) {
+func wander(p *Play, w *model.Walk, rng *rand.Rand, n int, weight func(model.Event) int) {
 	if raced {
 		n /= 4
 	}
@@ -57,13 +57,13 @@ func wander(p *Play, w *skew.Walk, rng *rand.Rand, n int, weight func(skew.Event
 }
 
 // weight makes crashes and abandoned attempts rarer, and lets time pass.
-func weight(e skew.Event) int {
+func weight(e model.Event) int {
 	switch e.What + " " + e.Result {
 	case "renewed lost", "check lost", "getset lost":
 		return 60 // rarely possible, and important
 	}
 	switch e.What {
-	case skew.Tick.What:
+	case model.Tick.What:
 		return 12
 	case "quit", "crash", "cancel", "lost", "extend", "vanish", "beat", "revert", "empty", "miss", "enter",
 		"forget":
@@ -82,7 +82,7 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks) {
-				sc := skew.Scenario{
+				sc := model.Scenario{
 					Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4),
 					Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
 				play(t, n, sc, nil, rng, 300)
@@ -93,9 +93,9 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 
 // beside is a scenario of getsetlock clients together with old clients that
 // keep the rules.
-func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) skew.Scenario {
-	sc := skew.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
-	sc.Ours = skew.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2),
+func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) model.Scenario {
+	sc := model.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
+	sc.Ours = model.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2),
 		Known: rng.IntN(3) == 0}
 	sc.Ours.Look = sc.Lease + 4 // the real rule asks for such an old look with a lease that allows such a TTL
 	if rng.IntN(2) == 0 || d.OrMine {
@@ -126,10 +126,10 @@ func TestHardenedFollowsItsModel(t *testing.T) {
 // The walks cover every phase, and the way from each to the next and back.
 // Members may lag behind the record, and leases may be of the former phase.
 func TestBridgeFollowsItsModel(t *testing.T) {
-	ways := [][2]skew.Phase{
-		{skew.PhaseObserve, skew.PhaseDual}, {skew.PhaseDual, skew.PhaseSealed},
-		{skew.PhaseSealed, skew.PhaseModern},
-		{skew.PhaseModern, skew.PhaseClean}, {skew.PhaseDual, skew.PhaseClean},
+	ways := [][2]model.Phase{
+		{model.PhaseObserve, model.PhaseDual}, {model.PhaseDual, model.PhaseSealed},
+		{model.PhaseSealed, model.PhaseModern},
+		{model.PhaseModern, model.PhaseClean}, {model.PhaseDual, model.PhaseClean},
 	}
 	for _, d := range dialect.Presets() {
 		if d.NeverReleases() {
@@ -144,7 +144,7 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 				// Members that send no heartbeats, members that read of a step
 				// while their lease runs, and a registry that forgets them.
 				sc.Ours.Vanishes, sc.Ours.Restored = rng.IntN(3) == 0,
-					way[1] == skew.PhaseClean && rng.IntN(2) == 0
+					way[1] == model.PhaseClean && rng.IntN(2) == 0
 				sc.Ours.Empties = rng.IntN(4) == 0
 				if rng.IntN(4) == 0 { // heartbeats that count, and a verb at the same time as another
 					sc.Ours.Renewals, sc.Ours.Attempts, sc.Ours.Loses, sc.Ours.Joins, sc.Ours.Slow = 3, 1,
@@ -159,14 +159,14 @@ func TestBridgeFollowsItsModel(t *testing.T) {
 // Requests reach the server long after they were sent, replies come when they
 // are not trusted any more, and attempts are cancelled on their way.
 func TestLateCommandsFollowTheModel(t *testing.T) {
-	for name, phase := range map[string]skew.Phase{
-		"modern": skew.PhaseClean, "hardened": skew.PhaseObserve, "bridge": skew.PhaseDual} {
+	for name, phase := range map[string]model.Phase{
+		"modern": model.PhaseClean, "hardened": model.PhaseObserve, "bridge": model.PhaseDual} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks*3) {
-				sc := skew.Scenario{Dialect: dialect.Jedis()}
-				sc.Ours = skew.Ours{Clients: 3, Phase: phase, TTL: 4, Margin: 1, Stop: 1, Late: true}
-				if phase != skew.PhaseClean {
+				sc := model.Scenario{Dialect: dialect.Jedis()}
+				sc.Ours = model.Ours{Clients: 3, Phase: phase, TTL: 4, Margin: 1, Stop: 1, Late: true}
+				if phase != model.PhaseClean {
 					sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Overrun = 1, 6, 4, 1, n%2 == 0
 				}
 				play(t, n, sc, speaks(t, sc), rng, 300)
@@ -177,14 +177,14 @@ func TestLateCommandsFollowTheModel(t *testing.T) {
 
 // play is a walk of n steps. A takeover is two commands of the real client, so
 // it has no late one.
-func play(t *testing.T, n int, sc skew.Scenario, protocol Protocol, rng *rand.Rand, steps int) {
+func play(t *testing.T, n int, sc model.Scenario, protocol Protocol, rng *rand.Rand, steps int) {
 	t.Helper()
-	w, err := skew.NewWalk(sc)
+	w, err := model.NewWalk(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
-	wander(NewPlay(t, sc, protocol), w, rng, steps, func(e skew.Event) int {
+	wander(NewPlay(t, sc, protocol), w, rng, steps, func(e model.Event) int {
 		if sc.Ours.Late && e.Result == "takeover" {
 			return 0
 		}
@@ -212,16 +212,16 @@ func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
 					sc.Ours.Unchanged--
 				}
 				if n%2 == 0 {
-					sc.Ours.Phase = skew.PhaseDual
+					sc.Ours.Phase = model.PhaseDual
 				}
-				w, err := skew.NewWalk(sc)
+				w, err := model.NewWalk(sc)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Logf("walk %d of seed %d: %+v", n, *seed, sc)
 				p := NewPlay(t, sc, speaks(t, sc))
 				taken := 0
-				wander(p, w, rng, 400, func(e skew.Event) int {
+				wander(p, w, rng, 400, func(e model.Event) int {
 					if e.Result == "takeover" {
 						taken++
 					}
@@ -234,7 +234,7 @@ func TestObserversOfUnchangedBytesFollowTheModel(t *testing.T) {
 }
 
 // watchful weighs events so that values are mostly followed for long enough.
-func watchful(w *skew.Walk, sc skew.Scenario, e skew.Event) int {
+func watchful(w *model.Walk, sc model.Scenario, e model.Event) int {
 	v := w.World()
 	for i, c := range v.Ours {
 		if e.Who != "ours"+string(rune('1'+i)) || c.Step != "idle" {
@@ -242,7 +242,7 @@ func watchful(w *skew.Walk, sc skew.Scenario, e skew.Event) int {
 		}
 		switch {
 		case e.What == "sample" && (v.M.Kind != "" ||
-			w.Find(skew.Event{Who: e.Who, What: "acquire", Result: "takeover"}) >= 0):
+			w.Find(model.Event{Who: e.Who, What: "acquire", Result: "takeover"}) >= 0):
 			return 0
 		case e.What == "sample" && c.Watches && c.Looked >= sc.Ours.Sparse:
 			return 400

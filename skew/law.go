@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
 // Law is the closed form of a timestamp lock. Given how long leases and jobs
@@ -225,6 +224,13 @@ func (l Law) recovery() Recovery {
 	return Recovery{Never: true}
 }
 
+// said returns what a field like those of dialect.Terms claims, 0 where it claims
+// nothing.
+func said(field time.Duration) time.Duration {
+	d, _ := dialect.Claimed(field)
+	return d
+}
+
 // filled fills in the dialect's own lease, checks all fields, and cuts the
 // lease as the clients do.
 func (l Law) filled() (Law, error) {
@@ -239,7 +245,7 @@ func (l Law) filled() (Law, error) {
 		name  string
 		value time.Duration
 	}{{"Lease", l.Lease}, {"Job", l.Job}, {"Delay", l.Delay}, {"Reply", l.Reply}, {"Spread", l.Spread},
-		{"Behind", model.Said(l.Behind)}, {"Ahead", model.Said(l.Ahead)}} {
+		{"Behind", said(l.Behind)}, {"Ahead", said(l.Ahead)}} {
 		if f.value < 0 {
 			return l, &ParameterError{f.name, f.value, "at least 0"}
 		}

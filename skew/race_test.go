@@ -25,20 +25,19 @@ func TestConcurrentSearchesDoNotAffectEachOther(t *testing.T) {
 	ask := func(n int) string {
 		d := []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(),
 			dialect.BareExpire()}[n]
-		x, err := Explore(Scenario{Dialect: d, Old: 2, Lease: 4, Job: 4, Gap: 1,
-			Ours: Ours{Clients: 1, Phase: PhaseSealed, TTL: 2, Margin: 1}})
+		x, err := Explore(Scenario{Dialect: d, Old: 2, Lease: 4, Job: 4, Gap: 1})
 		return fmt.Sprint(x.States, x.Steps, x.Trace, err)
 	}
-	var alone, beside [4]string
+	var alone, together [4]string
 	for n := range alone {
 		alone[n] = ask(n)
 	}
 	var all sync.WaitGroup
-	for n := range beside {
-		all.Go(func() { beside[n] = ask(n) })
+	for n := range together {
+		all.Go(func() { together[n] = ask(n) })
 	}
 	all.Wait()
-	if alone != beside {
-		t.Errorf("alone %v\ntogether %v", alone, beside)
+	if alone != together {
+		t.Errorf("alone %v\ntogether %v", alone, together)
 	}
 }

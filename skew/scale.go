@@ -49,7 +49,7 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	// The job, in ticks, at which the answer changes.
 	longest := sc.Lease
 	if l.Dialect.HasTakeover() {
-		longest = min(sc.Lease+m.c()-sc.Ahead-sc.Gap, m.ttlBound())
+		longest = min(sc.Lease+m.C()-sc.Ahead-sc.Gap, l.ttlBound(sc))
 	}
 	if v.Overlap > 0 || v.outlasted(l.Job) {
 		sc.Job = max(sc.Job, longest+1)
@@ -59,18 +59,10 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	return sc, tick, nil
 }
 
-// c returns the dialect's slack in ticks, less one where equal counts as
-// expired.
-func (m *machine) c() int {
-	if m.inclusive {
-		return int(m.slack - m.unit)
-	}
-	return int(m.slack)
-}
-
-func (m *machine) ttlBound() int {
-	if m.Dialect.ServerExpires() {
-		return m.Lease
+// ttlBound returns the longest job that the keys' TTL allows, in ticks.
+func (l Law) ttlBound(sc Scenario) int {
+	if l.Dialect.ServerExpires() {
+		return sc.Lease
 	}
 	return math.MaxInt
 }

@@ -32,7 +32,7 @@ func scaledKeepsTheAnswer(t *testing.T, random *rand.Rand) {
 			if err != nil || tick <= 0 {
 				t.Fatal(err, tick)
 			}
-			x := explore(t, sc)
+			x := searched(t, sc)
 			if x.Found != v.Possible && !v.LateWinner {
 				t.Errorf("%s lease %v job %v delay %v spread %v: law %v, scenario %+v %v", d, l.Lease, l.Job,
 					l.Delay, l.Spread, v.Possible, sc, x.Found)

@@ -1,23 +1,20 @@
 package skew
 
 import (
-	"cmp"
-	"fmt"
-	"time"
+	"errors"
 
+	"github.com/getsetlock/getsetlock/internal/explore"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Scenario is a bounded world for [Explore]: which clients take part and how
-// far each may go wrong. Times are in ticks; a tick is the dialect's unit.
+// Scenario is a bounded world for [Explore]: how many old clients take part and
+// how far each may go wrong. Times are in ticks; a tick is the dialect's unit.
 // Slack counts as one tick where the dialect has one.
 //
 // Clocks of old clients wander: every reading may lie anywhere from Behind
 // below to Ahead above the server's clock. That covers constant offsets, drift
 // and steps within these bounds. Their spread S is Behind + Ahead. Either may
-// be negative, for a fleet that is ahead, or behind, as a whole. Getsetlock
-// clients use elapsed ticks, which are right.
+// be negative, for a fleet that is ahead, or behind, as a whole.
 type Scenario struct {
 	Dialect dialect.Dialect
 
@@ -41,396 +38,48 @@ type Scenario struct {
 	// Rest is the least time that a client stays away after its own release, as
 	// a pause between polls makes it.
 	Rest int
-	// Overrun says that jobs of old clients may run for ever.
+	// Overrun says that jobs may run for ever.
 	Overrun bool
-	// Renews says that old clients of dialects that renew by GETSET, SET or
-	// PEXPIRE do so, as often as they like. Job then counts from the last
-	// renewal. A renewal's clock reading may be Gap old too.
+	// Renews says that clients of dialects that renew by GETSET, SET or PEXPIRE
+	// do so, as often as they like. Job then counts from the last renewal. A
+	// renewal's clock reading may be Gap old too.
 	Renews bool
 	// FleetStep is by how much all old clocks may be stepped back together,
 	// once.
 	FleetStep int
 	// ServerStep is by how much the server's clock may step, once; TTLs follow
-	// that clock. Old clients' clocks and getsetlock clients' elapsed time do
-	// not follow.
+	// that clock, and the clients' clocks do not.
 	ServerStep int
-	// FailOver says that the step is a fail-over to another server, with
-	// another clock and another run id.
-	FailOver bool
 	// StepUndone says that the step is taken back within Lease ticks, and no
 	// sooner than after one tick.
 	StepUndone bool
-	// Shorten is the TTL, in ticks, of an EXPIRE for L that another program
-	// sends once, while a getsetlock lease depends on L. Getsetlock clients
-	// watch L and look at it within the tick.
-	Shorten int
 	// PromptEnds says that a release which looks before it deletes does both at
 	// once.
 	PromptEnds bool
 	// OwnDelay says that a job's length counts from its own clock reading, not
-	// from its winning write. Such old clients would be honest if only their
-	// own delay counted.
+	// from its winning write. Such clients would be honest if only their own
+	// delay counted.
 	OwnDelay bool
-	// StampAtWrite makes old clients read their clock in the instant in which
-	// the server executes their write, which no real client can. That model
-	// omits the pause; it is kept to show what it misses.
+	// StampAtWrite makes clients read their clock in the instant in which the
+	// server executes their write, which no real client can. That model omits
+	// the pause; it is kept to show what it misses.
 	StampAtWrite bool
 
-	Ours Ours
-
-	Goal      Goal
+	// Goal is what the search looks for: "" or "two hold"; "clobber", a GETSET
+	// that lost replaced the value of a client that holds; "two hold after a
+	// clobber"; "ghost", a GETSET that lost left a value where no client held;
+	// or "chain", a second DEL in a row freed the lock of a client that had
+	// entered through the first.
+	Goal      string
 	MaxStates int // the search stops beyond it; 0 is 4,000,000
 }
 
-// Ours is what the getsetlock clients do.
-type Ours struct {
-	Clients int   // at most 3
-	Phase   Phase // phase in the fleet's record; "" is observe: hardened
-	// To is the phase to which the record may be moved from Phase, and back, by
-	// the gates' rules; "" is Phase.
-	To Phase
-	// Margin is the trust margin; Stop the longest time from learning of a loss
-	// to the job having stopped.
-	TTL, Margin, Stop int
-	Long              int  // TTL of renewals in phase modern; 0 is TTL
-	Settle            int  // ticks; a grant is settled when so many have passed; 0 does not settle
-	SettleAlways      bool // settle after every acquisition, not only after takeovers
-	// TakeoverMargin is how far the server's clock must be past a stamp. It is
-	// the greater of the old clients' spread and, where that is known, of how
-	// far the slowest of them is behind the server.
-	TakeoverMargin int
-	// Known says that an operator has claimed how far the slowest old client is
-	// behind, so that no second look is needed. That is a claim about every
-	// client and every server. Measured says that it was measured on the
-	// clients and the server that were there at the beginning.
-	Known, Measured bool
-	// Watched says that a watcher sees each write of an old client, and proves
-	// from it how far the client's clock is behind at least.
-	Watched bool
-	// Look is for takeovers while it is unknown how far the slowest clock is
-	// behind: how many ticks ago a look must have shown the bytes. 0 is the
-	// rule: the greatest lease, c and one unit.
-	Look int
-	// Elsewhere says that other machines remember the looks, so that only the
-	// server's clock says how old one is. Nine tenths of that age count, less
-	// the trust margin.
-	Elsewhere bool
-	// Leaves is for how many ticks a release in observe or dual may leave M
-	// without a holder, so that only old clients enter. It does so only if L
-	// still has its own value. 0: no release does.
-	Leaves int
-	// OldServer says that no script that has called TIME may write, as on Redis
-	// 2.8. A look is then a script that shows the bytes, a TIME, and a script
-	// that remembers both.
-	OldServer bool
-	// StampAhead is how far a getsetlock stamp lies beyond the end of its
-	// lease; 0 is beyond every clock.
-	StampAhead int
-	// Unchanged makes clients judge by bytes that were unchanged for so many
-	// ticks, instead of by the server's clock. Looks may be up to Sparse ticks
-	// apart.
-	Unchanged, Sparse int
-	// NoTombstone says that the world begins without a tombstone, as after an
-	// overrun release, in phases that have one.
-	NoTombstone bool
-	// Late says that requests and replies take any time, and attempts are
-	// cancelled while they are on their way. Without it a script runs, and its
-	// reply arrives, in the instant in which it is sent. For the full rules
-	// that is the most dangerous case, since a late reply is trusted for less.
-	Late bool
-	// Newcomers says that members first read the server's clock with their
-	// first look, which may come after a step of that clock. Without it all
-	// know that clock from the beginning.
-	Newcomers bool
-	// Deaf says that the reply to a renewal that ran may never arrive.
-	Deaf bool
-	// Again says that from clean a new init may move the record to observe.
-	Again bool
-	// Rests says that the record stays in observe after that, so that the
-	// search ends sooner.
-	Rests bool
-	// Forget lets the record go back although members lag behind, as when a
-	// human names them.
-	Forget bool
-	// Restored says that once, on the way to clean, the record may be replaced
-	// by its first version, whose epoch is less. In such worlds a member's
-	// heartbeats read the record also while its lease runs.
-	Restored bool
-	// Vanishes says that the heartbeats of members may stop and return, while
-	// their leases continue.
-	Vanishes bool
-	// Empties says that the registry may lose all its members at once, while
-	// the record stays. Members continue with what they know, and each is a
-	// member again with its next heartbeat.
-	Empties bool
-	// Loses says that the registry may lose one member, once, as by a fail-over
-	// to a replica that lags behind.
-	Loses bool
-	// Joins says that all members but the first come to the registry and the
-	// record only during the run.
-	Joins bool
-	// Slow adds a verb that takes time between its reading and its writing.
-	Slow bool
-	// Renewals is for how many ticks after its last answered heartbeat a member
-	// renews, and Attempts for how many it makes attempts. With Renewals, gates
-	// wait after a loss, and a human may forget a silent member. Both happen
-	// Waits ticks after the last heartbeat that can have been answered; 0 is
-	// the rule: TTL and Renewals. A member that was missing writes its field,
-	// and reads the record afterwards. If Renewals and Attempts are 0, none of
-	// this is counted.
-	Renewals, Attempts, Waits int
-	// LongAttempts says that any time may pass between an attempt's reading of
-	// the phase and its acquire script, as where it asks another store first.
-	LongAttempts bool
-	// LosesRecord says that once the server may lose the record and the
-	// registry at once. Locks stay. A new record is written by what members
-	// say.
-	LosesRecord bool
-	// Composes says that the first member composes its locks with another
-	// store, and that the others do not. In clean it holds by that store alone.
-	Composes bool
-	// Break is the rules that are broken.
-	Break Rule
-}
-
-// Phase is a phase of a migration, by name.
-type Phase string
-
-// The phases.
-const (
-	PhaseObserve Phase = "observe"
-	PhaseDual    Phase = "dual"
-	PhaseSealed  Phase = "sealed"
-	PhaseModern  Phase = "modern"
-	PhaseClean   Phase = "clean"
-)
-
-const knownPhases = "one of observe, dual, sealed, modern, clean"
-
-func (p Phase) known() bool {
-	_, ok := model.PhaseOf(string(p))
-	return ok
-}
-
-// Goal is what a search looks for. It always looks for two holders too.
-type Goal int
-
-// The goals.
-const (
-	twoHold      Goal = iota // any two clients, of either kind
-	twoOurs                  // two getsetlock clients; old clients may do anything to each other and to these
-	clobber                  // a GETSET that lost replaced the value of a client that holds
-	stalledLoser             // two hold, and on the way a holder was clobbered
-	ghost                    // a GETSET that lost left a value where no client held
-	// a second DEL in a row freed the lock of a client that had entered through
-	// the first
-	chain
-	// a getsetlock renewal succeeded although its mark had been gone since the
-	// last look; or two such clients hold
-	unnoticed
-	trampled // a getsetlock release deleted the value of an old client that holds
-	// a getsetlock client got the lock and then lost its mark, all old clients
-	// being honest
-	lostJob
-	falseLoss // a getsetlock client learned of a loss although its mark and M were there
-	untombed  // an old client's release deleted the tombstone
-)
-
-var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost",
-	"chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
-
-func (g Goal) String() string { return goals[g] }
-
-// machine is a scenario with the numbers and decisions computed that steps
-// need.
-type machine struct {
-	Scenario
-	unit        int8 // ticks
-	slack       int8
-	inclusive   bool // equal counts as expired; in float seconds nothing is ever equal
-	keepsStamp  bool // a release of the dialect uses its own stamp
-	floor       int8 // stamps further back than this look alike to all clients
-	first, last model.Phase
-	readsMark   dialect.Step // what an old client does on a guard or a tombstone
-	trustCap    int8
-	lookAge     int8 // least age of a look that counts
-	lookCap     int8 // looks older than this count alike
-	far         int8 // how far a getsetlock stamp lies beyond its lease
-	fresh       int8 // only clients that have already read their clock write stamps further back than this
-	settled     int8 // age from which a grant counts as settled
-	waits       int8 // for how long a loss keeps gates closed
-}
-
-func (sc Scenario) machine() (*machine, error) {
-	if err := sc.check(); err != nil {
-		return nil, err
+// machine returns the machine of a scenario.
+func (sc Scenario) machine() (*explore.Machine, error) {
+	m, err := explore.New(explore.Scenario(sc))
+	var bad *explore.ParameterError
+	if errors.As(err, &bad) {
+		err = &ParameterError{bad.Field, bad.Value, bad.Bound}
 	}
-	m := &machine{Scenario: sc}
-	m.first, _ = model.PhaseOf(string(sc.Ours.Phase)) // check has looked
-	m.last = m.first
-	if sc.Ours.To != "" {
-		m.last, _ = model.PhaseOf(string(sc.Ours.To))
-	}
-	d := sc.Dialect
-	m.unit = int8(max(sc.Unit, 1))
-	if d.Slack > 0 {
-		m.slack = m.unit
-	}
-	switch d.Release {
-	case dialect.ReleaseValueOwn, dialect.ReleaseValueAtLeastOwn, dialect.ReleaseOwnNotPast,
-		dialect.ReleaseOwnAhead, dialect.ReleaseCompare:
-		m.keepsStamp = true
-	}
-	m.inclusive = d.Inclusive && d.Unit != dialect.UnitFloatSeconds
-	lowest := min(0, int(m.slack)+sc.Lease-sc.Behind-2*sc.Gap) - max(sc.Ahead, 0) - max(sc.Behind,
-		0) - sc.Ours.TakeoverMargin - sc.FleetStep - max(sc.ServerStep, -sc.ServerStep) - 2
-	if !d.JudgesAnew {
-		// A reading may be Gap old when it judges, and a value that it finds
-		// expired stays so.
-		lowest = min(lowest, -max(sc.Ahead, 0)-max(sc.Behind,
-			0)-sc.Gap-sc.Ours.TakeoverMargin-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)-2)
-	}
-	if sc.Ours.Unchanged > 0 {
-		lowest -= sc.Ours.Unchanged + sc.Ours.Sparse
-	}
-	m.floor = int8(lowest) - 2*(m.unit-1)
-	m.looks(sc)
-	if highest := max(sc.Ours.TTL, sc.Ours.Long) + int(m.far) + 2*int(m.unit) +
-		max(0, -sc.ServerStep); highest > 120 {
-		return nil, &ParameterError{
-			"Ours.StampAhead", m.far, "such that no stamp lies more than 120 ticks ahead"}
-	}
-	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
-	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
-	m.waits = int8(cmp.Or(sc.Ours.Waits, max(sc.Ours.TTL, sc.Ours.Long)+sc.Ours.Renewals))
-	m.readsMark = readsGuard(d)
-	return m, nil
-}
-
-// looks computes how old a look has to be, and how far ahead a getsetlock stamp
-// lies.
-func (m *machine) looks(sc Scenario) {
-	c := m.slack
-	if m.inclusive {
-		c -= m.unit
-	}
-	m.lookAge = int8(sc.Ours.Look)
-	if m.lookAge == 0 {
-		m.lookAge = int8(m.greatest()) + max(c, 0) + m.unit
-	}
-	m.lookCap = m.lookAge + int8(max(0, -sc.ServerStep))
-	if sc.Ours.Elsewhere {
-		m.lookCap = (10*(m.lookAge+int8(sc.Ours.Margin)))/9 + 1 + int8(max(0, -sc.ServerStep))
-	}
-	m.far = int8(sc.Ours.StampAhead)
-	if m.far == 0 {
-		// Beyond every old client's stamp, until M and L are gone.
-		m.far = int8(max(sc.Ahead, 0)+max(-sc.ServerStep, 0)+m.greatest()+sc.Gap) + 2*m.unit
-	}
-	if m.broken(ruleStampAhead) {
-		m.far = 0
-	}
-	m.fresh = m.slack +
-		int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - m.unit
-}
-
-// isFar reports whether only a getsetlock client can have written this stamp.
-func (m *machine) isFar(l mark) bool {
-	return m.Ours.StampAhead == 0 && !m.broken(ruleStampAhead) && l.kind == stampMark &&
-		l.at > m.slack+int8(m.greatest()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
-}
-
-// farOf returns how far beyond its lease that stamp lies.
-func (m *machine) farOf(l mark) int8 {
-	if !m.isFar(l) {
-		return 0
-	}
-	return m.far
-}
-
-func (m *machine) greatest() int { return max(m.Lease, m.Greatest) }
-
-// readsGuard returns what an old client does when it finds a guard or
-// tombstone, by its own parser.
-func readsGuard(d dialect.Dialect) dialect.Step {
-	low, _ := d.GuardRange()
-	guard, _ := d.Guard(low, "00000000-0000-4000-8000-000000000001")
-	bytes, err := d.EncodeValue(guard)
-	if err != nil || !d.HasTakeover() {
-		return dialect.StepWait
-	}
-	return d.LegacyNext(dialect.Text(bytes), "", time.Unix(1_770_000_000, 0))
-}
-
-func (sc Scenario) check() error {
-	if err := sc.Dialect.Validate(); err != nil {
-		return err
-	}
-	if err := sc.outOfRange(); err != nil {
-		return err
-	}
-	return sc.contradiction()
-}
-
-// outOfRange names the first number that exceeds what a state can hold.
-func (sc Scenario) outOfRange() error {
-	for _, f := range []struct {
-		name       string
-		value, low int
-		high       int
-	}{
-		{"Old", sc.Old, 0, maxOld}, {"Ours.Clients", sc.Ours.Clients, 0, maxOurs},
-		{"Unit", sc.Unit, 0, 4}, {"Lease", sc.Lease, 0, 40}, {"Greatest", sc.Greatest, 0, 40},
-		{"Job", sc.Job, 0, 60}, {"Rest", sc.Rest, 0, 40}, {"Gap", sc.Gap, 0, 20}, {"Reply", sc.Reply, 0, 40},
-		{"Behind", sc.Behind, -sc.Ahead, 30}, {"Ahead", sc.Ahead, -30, 30},
-		{"FleetStep", sc.FleetStep, 0, 30}, {"Shorten", sc.Shorten, 0, 40},
-		{"ServerStep", sc.ServerStep, -30, 30},
-		{"Ours.TTL", sc.Ours.TTL, 0, 40}, {"Ours.Margin", sc.Ours.Margin, 0, sc.Ours.TTL},
-		{"Ours.Stop", sc.Ours.Stop, 0, 40}, {"Ours.Long", sc.Ours.Long, 0, 40},
-		{"Ours.Settle", sc.Ours.Settle, 0, 40}, {"Ours.TakeoverMargin", sc.Ours.TakeoverMargin, 0, 30},
-		{"Ours.Look", sc.Ours.Look, 0, 60}, {"Ours.StampAhead", sc.Ours.StampAhead, 0, 60},
-		{"Ours.Renewals", sc.Ours.Renewals, 0, 20}, {"Ours.Attempts", sc.Ours.Attempts, 0, 20},
-		{"Ours.Waits", sc.Ours.Waits, 0, 80},
-		{"Ours.Unchanged", sc.Ours.Unchanged, 0, 40}, {"Ours.Sparse", sc.Ours.Sparse, 0, 40},
-		{"MaxStates", sc.MaxStates, 0, 1 << 30},
-	} {
-		if f.value < f.low || f.value > f.high {
-			return &ParameterError{f.name, f.value, fmt.Sprintf("from %d to %d", f.low, f.high)}
-		}
-	}
-	return nil
-}
-
-// registers reports whether members join or are lost, or the record is.
-func (o Ours) registers() bool { return o.Loses || o.Joins || o.LosesRecord }
-
-// contradiction names the first field that contradicts the others or has no
-// meaning.
-func (sc Scenario) contradiction() error {
-	ours := sc.Ours
-	for _, r := range []struct {
-		broken bool
-		field  string
-		value  any
-		want   string
-	}{
-		{sc.Unit > 1 && sc.Lease%sc.Unit != 0, "Lease", sc.Lease,
-			fmt.Sprintf("a multiple of Unit, %d", sc.Unit)},
-		{sc.Old > 0 && sc.Lease == 0 && (sc.Dialect.HasTakeover() || sc.Dialect.ServerExpires()), "Lease",
-			sc.Lease, "more than 0"},
-		{ours.Clients > 0 && ours.TTL == 0, "Ours.TTL", ours.TTL, "more than 0"},
-		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To,
-			"clean, from an earlier phase, where a record is restored"},
-		{ours.Renewals == 0 && ours.registers(), "Ours.Renewals", 0,
-			"more than 0, where members join or are lost, or the record is"},
-		{ours.LosesRecord && (ours.Restored || ours.Empties || ours.Slow), "Ours.LosesRecord", true,
-			"false where an older record is restored, the registry is emptied or a verb is slow"},
-		{!ours.Phase.known(), "Ours.Phase", ours.Phase, knownPhases},
-		{!ours.To.known(), "Ours.Phase", ours.To, knownPhases},
-	} {
-		if r.broken {
-			return &ParameterError{r.field, r.value, r.want}
-		}
-	}
-	return nil
+	return m, err
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // honest is a fleet at the bounds that the rules allow. Old clients' jobs last
 // as long as honesty permits, and getsetlock clients have the longest lease of
 // the lease rule.
-func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead int) skew.Scenario {
-	sc := skew.Scenario{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}
+func honest(d dialect.Dialect, old, ours int, p model.Phase, lease, gap, ahead int) model.Scenario {
+	sc := model.Scenario{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}
 	bound := lease
 	if d.HasTakeover() {
 		bound = lease + slack(d) - ahead - gap
@@ -24,7 +24,7 @@ func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead in
 	// It is known how far the slowest is behind, so that no look is remembered.
 	// The explorer forgets looks that have no effect any more, so it would have
 	// fewer states than TLC.
-	sc.Ours = skew.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, Known: true,
+	sc.Ours = model.Ours{Clients: ours, Phase: p, TTL: bound, Margin: 1, Stop: 1, Known: true,
 		TakeoverMargin: ahead}
 	if d.OrMine {
 		sc.Ours.Settle = gap + 1
@@ -32,57 +32,57 @@ func honest(d dialect.Dialect, old, ours int, p skew.Phase, lease, gap, ahead in
 	return sc
 }
 
-type change func(*skew.Scenario)
+type change func(*model.Scenario)
 
-func with(sc skew.Scenario, changes ...change) skew.Scenario {
+func with(sc model.Scenario, changes ...change) model.Scenario {
 	for _, c := range changes {
 		c(&sc)
 	}
 	return sc
 }
 
-// rule returns the rule that package skew breaks under a name.
-func rule(name string) skew.Rule {
-	r, err := skew.ParseRules(name)
+// rule returns the rule that the model breaks under a name.
+func rule(name string) model.Rule {
+	r, err := model.ParseRules(name)
 	if err != nil {
 		panic(err)
 	}
 	return r
 }
 
-// goal returns the goal that package skew looks for under a name.
-func goal(name string) skew.Goal {
-	g, err := skew.ParseGoal(name)
+// goal returns the goal that the model looks for under a name.
+func goal(name string) model.Goal {
+	g, err := model.ParseGoal(name)
 	if err != nil {
 		panic(err)
 	}
 	return g
 }
 
-func breaks(name string) change  { return func(sc *skew.Scenario) { sc.Ours.Break |= rule(name) } }
-func upTo(p skew.Phase) change   { return func(sc *skew.Scenario) { sc.Ours.To = p } }
-func longer(sc *skew.Scenario)   { sc.Ours.TTL++ }
-func longJobs(sc *skew.Scenario) { sc.Job++ }
+func breaks(name string) change   { return func(sc *model.Scenario) { sc.Ours.Break |= rule(name) } }
+func upTo(p model.Phase) change   { return func(sc *model.Scenario) { sc.Ours.To = p } }
+func longer(sc *model.Scenario)   { sc.Ours.TTL++ }
+func longJobs(sc *model.Scenario) { sc.Job++ }
 func overrun(what string) change {
-	return func(sc *skew.Scenario) { sc.Overrun, sc.Goal = true, goal(what) }
+	return func(sc *model.Scenario) { sc.Overrun, sc.Goal = true, goal(what) }
 }
 
 // toClean is the last step, in which only gates keep old clients away.
-func toClean(ours int, change func(*skew.Ours)) skew.Scenario {
-	return with(honest(dialect.Jedis(), 1, ours, skew.PhaseModern, 3, 1, 1), upTo(skew.PhaseClean),
-		func(sc *skew.Scenario) { change(&sc.Ours) })
+func toClean(ours int, change func(*model.Ours)) model.Scenario {
+	return with(honest(dialect.Jedis(), 1, ours, model.PhaseModern, 3, 1, 1), upTo(model.PhaseClean),
+		func(sc *model.Scenario) { change(&sc.Ours) })
 }
 
-func again(o *skew.Ours)    { o.Again = true }
-func restored(o *skew.Ours) { o.Restored = true }
-func unheard(o *skew.Ours)  { o.Vanishes = true }
-func emptied(o *skew.Ours)  { o.Empties = true }
+func again(o *model.Ours)    { o.Again = true }
+func restored(o *model.Ours) { o.Restored = true }
+func unheard(o *model.Ours)  { o.Vanishes = true }
+func emptied(o *model.Ours)  { o.Empties = true }
 
 // mutant is a world that is harmless with the full rules, and one change that
 // must make it harmful.
 type mutant struct {
 	rule   string // rule of docs/protocol.md §6 or §5, and what the change does to it
-	sc     skew.Scenario
+	sc     model.Scenario
 	change change
 }
 
@@ -94,62 +94,62 @@ func mutants() []mutant {
 func ruleMutants() []mutant {
 	jedis, pageNil := dialect.Jedis(), dialect.PageNil()
 	python, expire := dialect.RedisPy(), dialect.BareExpire()
-	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
-	dual := honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1)
-	unchanged := with(honest(jedis, 1, 1, skew.PhaseDual, 3, 1, 1),
-		func(sc *skew.Scenario) { sc.Ours.Unchanged, sc.Ours.Sparse = 4, 1 })
-	away := with(honest(jedis, 1, 1, skew.PhaseDual, 6, 1, 1), func(sc *skew.Scenario) {
+	observe := honest(jedis, 1, 1, model.PhaseObserve, 4, 1, 1)
+	dual := honest(jedis, 1, 1, model.PhaseDual, 4, 1, 1)
+	unchanged := with(honest(jedis, 1, 1, model.PhaseDual, 3, 1, 1),
+		func(sc *model.Scenario) { sc.Ours.Unchanged, sc.Ours.Sparse = 4, 1 })
+	away := with(honest(jedis, 1, 1, model.PhaseDual, 6, 1, 1), func(sc *model.Scenario) {
 		sc.Job, sc.Ours.TTL, sc.FleetStep, sc.Rest, sc.Ours.Unchanged, sc.Ours.Sparse = 5, 5, 4, 2, 7, 1
 	})
-	stepped := func(p skew.Phase, undone bool) skew.Scenario {
-		return with(honest(jedis, 1, 1, p, 6, 1, 1), func(sc *skew.Scenario) {
+	stepped := func(p model.Phase, undone bool) model.Scenario {
+		return with(honest(jedis, 1, 1, p, 6, 1, 1), func(sc *model.Scenario) {
 			sc.ServerStep, sc.StepUndone, sc.Ours.Margin = 3, undone, 4
 		})
 	}
-	offset := with(honest(jedis, 2, 1, skew.PhaseDual, 3, 1, 1), func(sc *skew.Scenario) {
+	offset := with(honest(jedis, 2, 1, model.PhaseDual, 3, 1, 1), func(sc *model.Scenario) {
 		sc.Behind, sc.Ahead, sc.Ours.Known = 8, -7, false
 	})
-	fast := with(honest(python, 1, 1, skew.PhaseObserve, 4, 1, 1),
-		func(sc *skew.Scenario) { sc.Behind, sc.Ahead = -2, 3 })
-	shortened := func(p skew.Phase) skew.Scenario {
-		return with(honest(jedis, 1, 1, p, 4, 1, 1), func(sc *skew.Scenario) { sc.Shorten = sc.Ours.Stop })
+	fast := with(honest(python, 1, 1, model.PhaseObserve, 4, 1, 1),
+		func(sc *model.Scenario) { sc.Behind, sc.Ahead = -2, 3 })
+	shortened := func(p model.Phase) model.Scenario {
+		return with(honest(jedis, 1, 1, p, 4, 1, 1), func(sc *model.Scenario) { sc.Shorten = sc.Ours.Stop })
 	}
 	return []mutant{
 		{"1: GETSET instead of compare-and-set", observe, breaks("compare and set")},
 		{"2: a value that is not a stamp is taken over",
-			honest(dialect.Bare(), 1, 1, skew.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
+			honest(dialect.Bare(), 1, 1, model.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
 		{"3: a takeover margin a tick too small",
-			with(observe, func(sc *skew.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
-			func(sc *skew.Scenario) { sc.Ours.TakeoverMargin-- }},
-		{"3: a step of the server's clock that is not added, with stamps", stepped(skew.PhaseObserve, false),
+			with(observe, func(sc *model.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
+			func(sc *model.Scenario) { sc.Ours.TakeoverMargin-- }},
+		{"3: a step of the server's clock that is not added, with stamps", stepped(model.PhaseObserve, false),
 			breaks("a step is added to behind")},
 		{"3: a step of the server's clock that is not added, and is taken back",
-			stepped(skew.PhaseDual, true), breaks("a step is added to behind")},
+			stepped(model.PhaseDual, true), breaks("a step is added to behind")},
 		{"3: a takeover at the spread alone, of a fleet that is far behind", offset,
-			func(sc *skew.Scenario) { sc.Ours.Known = true }},
-		{"3: a look a tick too young", offset, func(sc *skew.Scenario) { sc.Ours.Look = look(*sc) - 1 }},
+			func(sc *model.Scenario) { sc.Ours.Known = true }},
+		{"3: a look a tick too young", offset, func(sc *model.Scenario) { sc.Ours.Look = look(*sc) - 1 }},
 		{"4: a stamp that ends with the lease", fast, breaks("stamp beyond every clock")},
 		{"3: unchanged for less than the greatest lease", unchanged,
-			func(sc *skew.Scenario) { sc.Ours.Unchanged -= 2 }},
+			func(sc *model.Scenario) { sc.Ours.Unchanged -= 2 }},
 		{"3: an observation whose last look is too old", away, breaks("fresh samples")},
-		{"3: looks that are too far apart", away, func(sc *skew.Scenario) { sc.Ours.Sparse = 3 }},
+		{"3: looks that are too far apart", away, func(sc *model.Scenario) { sc.Ours.Sparse = 3 }},
 		{"4: a lease a tick longer, with guards", dual, longer},
 		{"4: a lease a tick longer, in a dialect that GETSETs a missing key",
-			honest(pageNil, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+			honest(pageNil, 1, 1, model.PhaseDual, 4, 1, 1), longer},
 		{"4: a lease a tick longer, in a dialect without slack",
-			honest(python, 1, 1, skew.PhaseDual, 4, 1, 1), longer},
+			honest(python, 1, 1, model.PhaseDual, 4, 1, 1), longer},
 		{"7: the acquire script looks only at M", observe, breaks("acquire looks at L")},
 		{"7: the renewal looks only at M", dual, breaks("renewal looks at L")},
 		{"8: M deleted when L is lost",
-			with(honest(jedis, 1, 2, skew.PhaseObserve, 4, 1, 1), overrun("two of ours hold")),
+			with(honest(jedis, 1, 2, model.PhaseObserve, 4, 1, 1), overrun("two of ours hold")),
 			breaks("M kept after a loss")},
-		{"9: renewals do not restore the tombstone's TTL", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1),
+		{"9: renewals do not restore the tombstone's TTL", honest(expire, 1, 1, model.PhaseSealed, 3, 1, 1),
 			breaks("tombstone's TTL restored")},
-		{"9: trust beyond the PTTL read, with stamps", shortened(skew.PhaseObserve),
+		{"9: trust beyond the PTTL read, with stamps", shortened(model.PhaseObserve),
 			breaks("trust within the PTTL")},
-		{"9: trust beyond the PTTL read, with guards", shortened(skew.PhaseDual),
+		{"9: trust beyond the PTTL read, with guards", shortened(model.PhaseDual),
 			breaks("trust within the PTTL")},
-		{"9: trust beyond the PTTL read, with tombstones", shortened(skew.PhaseSealed),
+		{"9: trust beyond the PTTL read, with tombstones", shortened(model.PhaseSealed),
 			breaks("trust within the PTTL")},
 		{"10: the release looks only at M", with(observe, overrun("trampled")), breaks("release looks at L")},
 	}
@@ -158,22 +158,22 @@ func ruleMutants() []mutant {
 // settleMutants are the mutants of rules 5 and 6: what settles and how long.
 func settleMutants() []mutant {
 	jedis, uuid := dialect.Jedis(), dialect.JedisUUID()
-	orMine := honest(uuid, 1, 1, skew.PhaseDual, 5, 1, 1)
-	orMineStamps := honest(uuid, 1, 1, skew.PhaseObserve, 5, 1, 1)
-	spared := with(honest(jedis, 1, 1, skew.PhaseDual, 5, 1, 1), func(sc *skew.Scenario) {
+	orMine := honest(uuid, 1, 1, model.PhaseDual, 5, 1, 1)
+	orMineStamps := honest(uuid, 1, 1, model.PhaseObserve, 5, 1, 1)
+	spared := with(honest(jedis, 1, 1, model.PhaseDual, 5, 1, 1), func(sc *model.Scenario) {
 		sc.Goal, sc.Ours.Settle, sc.Ours.SettleAlways = goal("job lost"), 2, true
 	})
 	return []mutant{
-		{"5: no settle, and a job is lost", spared, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
+		{"5: no settle, and a job is lost", spared, func(sc *model.Scenario) { sc.Ours.Settle = 0 }},
 		{"5: a settle equal to the gap, and a job is lost", spared,
-			func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
-		{"6: no settle", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = 0 }},
-		{"6: a settle equal to the gap", orMine, func(sc *skew.Scenario) { sc.Ours.Settle = sc.Gap }},
+			func(sc *model.Scenario) { sc.Ours.Settle = sc.Gap }},
+		{"6: no settle", orMine, func(sc *model.Scenario) { sc.Ours.Settle = 0 }},
+		{"6: a settle equal to the gap", orMine, func(sc *model.Scenario) { sc.Ours.Settle = sc.Gap }},
 		{"6: a settle only after takeovers", orMine, breaks("settle after every acquisition")},
 		{"6: a settle only after takeovers, with stamps", orMineStamps,
 			breaks("settle after every acquisition")},
 		{"6: an unsettled guard handed over as settled", orMine, breaks("settle passed on")},
-		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, skew.PhaseDual, skew.PhaseSealed),
+		{"6: an unsettled guard replaced by a tombstone", moving(uuid, 4, model.PhaseDual, model.PhaseSealed),
 			breaks("unsettled guard deleted")},
 	}
 }
@@ -182,41 +182,41 @@ func settleMutants() []mutant {
 // how long, and which client gets it next.
 func keyMutants() []mutant {
 	jedis := dialect.Jedis()
-	observe := honest(jedis, 1, 1, skew.PhaseObserve, 4, 1, 1)
+	observe := honest(jedis, 1, 1, model.PhaseObserve, 4, 1, 1)
 	// Only a clock that is as far ahead as a getsetlock stamp lies writes its
 	// bytes.
-	near := func(sc skew.Scenario, n int) skew.Scenario {
-		return with(sc, func(sc *skew.Scenario) { sc.Ours.StampAhead = n })
+	near := func(sc model.Scenario, n int) model.Scenario {
+		return with(sc, func(sc *model.Scenario) { sc.Ours.StampAhead = n })
 	}
-	stamps := near(with(honest(dialect.Gorlock(), 2, 1, skew.PhaseObserve, 6, 2, 1),
-		func(sc *skew.Scenario) { sc.Behind, sc.Ahead = 1, 0 }), 4)
-	deaf := with(honest(jedis, 0, 1, skew.PhaseObserve, 5, 1, 1), func(sc *skew.Scenario) {
+	stamps := near(with(honest(dialect.Gorlock(), 2, 1, model.PhaseObserve, 6, 2, 1),
+		func(sc *model.Scenario) { sc.Behind, sc.Ahead = 1, 0 }), 4)
+	deaf := with(honest(jedis, 0, 1, model.PhaseObserve, 5, 1, 1), func(sc *model.Scenario) {
 		sc.Goal, sc.Ours.Late, sc.Ours.Deaf = goal("lost for nothing"), true, true
 	})
 	return []mutant{
 		{"§4: one key instead of two",
-			with(honest(jedis, 1, 2, skew.PhaseDual, 4, 1, 1), overrun("two of ours hold")),
+			with(honest(jedis, 1, 2, model.PhaseDual, 4, 1, 1), overrun("two of ours hold")),
 			breaks("two keys")},
-		{"§4: a client takes any token on M for its own", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1),
+		{"§4: a client takes any token on M for its own", honest(jedis, 0, 2, model.PhaseObserve, 4, 1, 1),
 			breaks("token compared")},
 		{"§4: a stamp known by its bytes alone", near(with(observe, overrun("loss unnoticed")), 1),
 			breaks("mark has a TTL")},
-		{"§4: one token for all attempts", honest(jedis, 0, 2, skew.PhaseClean, 3, 0, 0),
+		{"§4: one token for all attempts", honest(jedis, 0, 2, model.PhaseClean, 3, 0, 0),
 			breaks("token new for every attempt")},
 		{"§4: with old clients' TTLs, a stamp known by any TTL", with(stamps, overrun("loss unnoticed")),
 			breaks("mark ends with M")},
 		{"§4: a stamp that M does not remember", deaf, breaks("stamp remembered in M")},
-		{"trust: a margin that omits the time to stop", honest(jedis, 0, 2, skew.PhaseDual, 4, 1, 1),
-			func(sc *skew.Scenario) { sc.Ours.Margin = 0 }},
+		{"trust: a margin that omits the time to stop", honest(jedis, 0, 2, model.PhaseDual, 4, 1, 1),
+			func(sc *model.Scenario) { sc.Ours.Margin = 0 }},
 		{"trust: counted from the reply",
-			with(honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1),
-				func(sc *skew.Scenario) { sc.Ours.Late = true }), breaks("trust from before sending")},
-		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, skew.PhaseObserve, 4, 1, 1),
+			with(honest(jedis, 0, 2, model.PhaseObserve, 4, 1, 1),
+				func(sc *model.Scenario) { sc.Ours.Late = true }), breaks("trust from before sending")},
+		{"hand-over: of a grant whose release was sent", honest(jedis, 0, 2, model.PhaseObserve, 4, 1, 1),
 			breaks("released grant not passed on")},
 	}
 }
 
-func moving(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change) skew.Scenario {
+func moving(d dialect.Dialect, lease int, from, to model.Phase, changes ...change) model.Scenario {
 	return with(honest(d, 1, 1, from, lease, 1, 1), append(changes, upTo(to))...)
 }
 
@@ -224,14 +224,14 @@ func moving(d dialect.Dialect, lease int, from, to skew.Phase, changes ...change
 func phaseMutants() []mutant {
 	jedis, expire := dialect.Jedis(), dialect.BareExpire()
 	return []mutant{
-		{"phases: a member that never read the record locks", honest(jedis, 1, 1, skew.PhaseDual, 4, 1, 1),
+		{"phases: a member that never read the record locks", honest(jedis, 1, 1, model.PhaseDual, 4, 1, 1),
 			breaks("no phase, no lock")},
-		{"phases: the record moves without its gates", moving(jedis, 3, skew.PhaseSealed, skew.PhaseClean),
+		{"phases: the record moves without its gates", moving(jedis, 3, model.PhaseSealed, model.PhaseClean),
 			breaks("one step at a time")},
 		{"phases: a gate that does not wait for old clients",
-			moving(jedis, 3, skew.PhaseModern, skew.PhaseClean), breaks("no old client at the gate")},
+			moving(jedis, 3, model.PhaseModern, model.PhaseClean), breaks("no old client at the gate")},
 		{"phases: an old client pauses for longer than the window",
-			moving(jedis, 3, skew.PhaseModern, skew.PhaseClean),
+			moving(jedis, 3, model.PhaseModern, model.PhaseClean),
 			breaks("a window as long as old clients pause")},
 		{"phases: old clients start before the last lease of clean has ended", toClean(1, again),
 			breaks("old clients start last after clean")},
@@ -240,35 +240,35 @@ func phaseMutants() []mutant {
 		{"phases: an older record opens gates", toClean(1, restored),
 			breaks("an older record opens nothing")},
 		{"phases: gates that ask only members with heartbeats, and a job is lost",
-			with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }),
+			with(toClean(2, unheard), func(sc *model.Scenario) { sc.Goal = goal("job lost") }),
 			breaks("a vanished member blocks")},
 		{"phases: gates that ask only members with heartbeats, and old clients start",
-			with(toClean(2, unheard), func(sc *skew.Scenario) { sc.Ours.Again = true }),
+			with(toClean(2, unheard), func(sc *model.Scenario) { sc.Ours.Again = true }),
 			breaks("a vanished member blocks")},
 		{"phases: an empty registry opens gates, and a job is lost",
-			with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Goal = goal("job lost") }),
+			with(toClean(1, emptied), func(sc *model.Scenario) { sc.Goal = goal("job lost") }),
 			breaks("an empty registry closes every gate")},
 		{"phases: an empty registry opens gates, and old clients start",
-			with(toClean(1, emptied), func(sc *skew.Scenario) { sc.Ours.Again = true }),
+			with(toClean(1, emptied), func(sc *model.Scenario) { sc.Ours.Again = true }),
 			breaks("an empty registry closes every gate")},
 		{"phases: tombstones deleted before the last lease ended",
-			moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed), breaks("tombstones deleted last")},
+			moving(jedis, 3, model.PhaseDual, model.PhaseSealed), breaks("tombstones deleted last")},
 		{"phases: a tombstone put back without M",
-			moving(jedis, 3, skew.PhaseDual, skew.PhaseSealed, overrun("loss unnoticed")),
+			moving(jedis, 3, model.PhaseDual, model.PhaseSealed, overrun("loss unnoticed")),
 			breaks("tombstone put back only with M")},
 		{"phases: the long lease before the gap is over",
-			moving(jedis, 3, skew.PhaseDual, skew.PhaseModern, func(sc *skew.Scenario) { sc.Ours.Long = 6 }),
+			moving(jedis, 3, model.PhaseDual, model.PhaseModern, func(sc *model.Scenario) { sc.Ours.Long = 6 }),
 			breaks("long lease only after the gap")},
-		{"phases: with foreign EXPIREs, observe", honest(expire, 1, 1, skew.PhaseObserve, 3, 1, 1), longer},
-		{"phases: with foreign EXPIREs, dual", honest(expire, 1, 1, skew.PhaseDual, 3, 1, 1), longer},
-		{"phases: with foreign EXPIREs, sealed", honest(expire, 1, 1, skew.PhaseSealed, 3, 1, 1), longer},
-		{"phases: with foreign EXPIREs, modern", honest(expire, 1, 1, skew.PhaseModern, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, observe", honest(expire, 1, 1, model.PhaseObserve, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, dual", honest(expire, 1, 1, model.PhaseDual, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, sealed", honest(expire, 1, 1, model.PhaseSealed, 3, 1, 1), longer},
+		{"phases: with foreign EXPIREs, modern", honest(expire, 1, 1, model.PhaseModern, 3, 1, 1), longer},
 	}
 }
 
-// Each rule that package skew can break is broken here too.
+// Each rule that the model can break is broken here too.
 func TestEachRuleHasItsMutant(t *testing.T) {
-	var broken skew.Rule
+	var broken model.Rule
 	for _, m := range mutants() {
 		broken |= with(m.sc, m.change).Ours.Break
 	}
@@ -307,8 +307,8 @@ func TestTLCFindsWhatTheExplorerFinds(t *testing.T) {
 	// Without getsetlock clients, the old clients are as in Verbatim.tla.
 	worlds = append(worlds,
 		world{"old clients alone, a tick too long",
-			with(honest(dialect.Jedis(), 2, 0, skew.PhaseObserve, 3, 1, 1), longJobs)},
-		world{"old clients alone, or mine", honest(dialect.JedisUUID(), 2, 0, skew.PhaseObserve, 3, 1, 1)},
+			with(honest(dialect.Jedis(), 2, 0, model.PhaseObserve, 3, 1, 1), longJobs)},
+		world{"old clients alone, or mine", honest(dialect.JedisUUID(), 2, 0, model.PhaseObserve, 3, 1, 1)},
 	)
 	got := asked(t, worlds)
 	for n, w := range worlds {
@@ -353,14 +353,14 @@ const mostStates = 11_000
 func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 	t.Parallel()
 	var worlds []world
-	add := func(name string, sc skew.Scenario) {
+	add := func(name string, sc model.Scenario) {
 		w := world{name, sc}
 		if x := w.explored(t); x.Found || !x.Safe() {
 			t.Errorf("%s: the explorer does not call it safe", name)
 		}
 		worlds = append(worlds, w)
 	}
-	for _, p := range []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern} {
+	for _, p := range []model.Phase{model.PhaseObserve, model.PhaseDual, model.PhaseSealed, model.PhaseModern} {
 		add(fmt.Sprintf("honest, %s", p), honest(dialect.Jedis(), 1, 2, p, 4, 1, 0))
 		add(fmt.Sprintf("overrunning, %s", p),
 			with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun("two of ours hold")))
@@ -375,8 +375,8 @@ func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 
 // harmless are worlds with at most one client of each kind, each world once.
 func harmless(t *testing.T) (all []world, states int) {
-	seen := make(map[skew.Scenario]bool)
-	add := func(name string, sc skew.Scenario) {
+	seen := make(map[model.Scenario]bool)
+	add := func(name string, sc model.Scenario) {
 		w := world{name, sc}
 		x := w.explored(t)
 		if x.Found {
@@ -393,16 +393,16 @@ func harmless(t *testing.T) (all []world, states int) {
 		}
 	}
 	add("a member without heartbeats", toClean(1, unheard))
-	add("a member without heartbeats, and a registry that forgets it", toClean(1, func(o *skew.Ours) {
+	add("a member without heartbeats, and a registry that forgets it", toClean(1, func(o *model.Ours) {
 		unheard(o)
 		emptied(o)
 	}))
-	add("a registry that forgets, and an older record", toClean(1, func(o *skew.Ours) {
+	add("a registry that forgets, and an older record", toClean(1, func(o *model.Ours) {
 		emptied(o)
 		restored(o)
 	}))
-	phases := []skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern,
-		skew.PhaseClean}
+	phases := []model.Phase{model.PhaseObserve, model.PhaseDual, model.PhaseSealed, model.PhaseModern,
+		model.PhaseClean}
 	for _, d := range []dialect.Dialect{
 		dialect.Jedis(), dialect.JedisUUID(), dialect.PageNil(), dialect.RedisPy(), dialect.BareExpire()} {
 		lease := 4

@@ -1,7 +1,7 @@
 //go:build real
 
 // Package spec_test asks TLC, the model checker of TLA+, the same questions as
-// package skew.
+// package model.
 package spec_test
 
 import (
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -38,7 +39,7 @@ func (f fleet) exclusive(t *testing.T) bool {
 	word := map[bool]string{true: "TRUE", false: "FALSE"}
 	config := fmt.Sprintf("SPECIFICATION Spec\nINVARIANT Exclusion\nCONSTANTS\n N = %d\n Lease = %d\n Job = %d\n Delay = %d\n Ahead = %d\n Wins = %q\n OrMine = %s\n Anew = %s\n Horizon = %d\n",
 		f.n, f.lease, f.job, f.delay, f.ahead, f.wins, word[f.orMine], word[f.anew], horizon)
-	out := model{files: []string{"Verbatim.tla"}, name: "Verbatim",
+	out := module{files: []string{"Verbatim.tla"}, name: "Verbatim",
 		text: map[string]string{"Verbatim.cfg": config}}.check(t)
 	switch {
 	case strings.Contains(out, "No error has been found"):
@@ -72,7 +73,7 @@ func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := skew.Explore(skew.Scenario{
+			x, err := model.Explore(model.Scenario{
 				Dialect: d, Old: f.n, Lease: f.lease, Job: f.job, Gap: f.delay, Ahead: f.ahead})
 			if err != nil {
 				t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// model is a module of this folder as TLC checks it.
-type model struct {
+// module is a module of this folder as TLC checks it.
+type module struct {
 	name   string            // name of the checked module
 	files  []string          // files of this folder
 	text   map[string]string // text of generated files, by name
@@ -22,7 +22,7 @@ type model struct {
 
 // check runs TLC and returns its output. TLC may end with a status other than
 // 0: a violation is an answer, which the caller judges.
-func (m model) check(t *testing.T) string {
+func (m module) check(t *testing.T) string {
 	t.Helper()
 	cache, err := redistest.CacheDir()
 	if err != nil {

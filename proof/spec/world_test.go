@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
+	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 // world is one question for TLC and for the explorer.
 type world struct {
 	name string
-	sc   skew.Scenario
+	sc   model.Scenario
 }
 
 // record returns the world as an element of Worlds in Bridge.tla. It fails if
@@ -96,7 +96,7 @@ func winnersExpire(t *testing.T, d dialect.Dialect) bool {
 }
 
 // look returns how old a look has to be: the lease, the slack and one unit.
-func look(sc skew.Scenario) int {
+func look(sc model.Scenario) int {
 	if sc.Ours.Look > 0 {
 		return sc.Ours.Look
 	}
@@ -105,7 +105,7 @@ func look(sc skew.Scenario) int {
 
 // far returns how far beyond its lease a getsetlock stamp lies: as far as the
 // explorer's, so that states are the same.
-func far(sc skew.Scenario) int {
+func far(sc model.Scenario) int {
 	switch {
 	case sc.Ours.Break&rule("stamp beyond every clock") != 0:
 		return 0
@@ -123,22 +123,22 @@ func slack(d dialect.Dialect) int {
 	return 0
 }
 
-func phase(p skew.Phase) int {
+func phase(p model.Phase) int {
 	return 1 +
-		slices.Index([]skew.Phase{skew.PhaseObserve, skew.PhaseDual, skew.PhaseSealed, skew.PhaseModern,
-			skew.PhaseClean}, p)
+		slices.Index([]model.Phase{model.PhaseObserve, model.PhaseDual, model.PhaseSealed, model.PhaseModern,
+			model.PhaseClean}, p)
 }
 
-// rules returns all rules that package skew can break.
-func rules() []skew.Rule {
-	var all []skew.Rule
-	for r := skew.Rule(1); r.String() != ""; r <<= 1 {
+// rules returns all rules that the model can break.
+func rules() []model.Rule {
+	var all []model.Rule
+	for r := model.Rule(1); r.String() != ""; r <<= 1 {
 		all = append(all, r)
 	}
 	return all
 }
 
-func without(broken skew.Rule) []string {
+func without(broken model.Rule) []string {
 	names := []string{}
 	for _, r := range rules() {
 		if broken&r != 0 {
@@ -149,9 +149,9 @@ func without(broken skew.Rule) []string {
 }
 
 // explored returns the explorer's answer.
-func (w world) explored(t *testing.T) skew.Exploration {
+func (w world) explored(t *testing.T) model.Exploration {
 	t.Helper()
-	x, err := skew.Explore(w.sc)
+	x, err := model.Explore(w.sc)
 	if err != nil {
 		t.Fatalf("%s: %v", w.name, err)
 	}
@@ -175,7 +175,7 @@ func asked(t *testing.T, worlds []world) answer {
 	for _, w := range worlds {
 		all = append(all, w.record(t))
 	}
-	out := model{
+	out := module{
 		files: []string{"Check.tla", "Check.cfg", "Bridge.tla", "Tombstone.tla"}, name: "Check", goesOn: true,
 		text: map[string]string{"Worlds.tla": fmt.Sprintf(
 			"---- MODULE Worlds ----\nEXTENDS Integers, Sequences\nWorlds == <<\n%s\n>>\n====\n",

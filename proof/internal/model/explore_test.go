@@ -1,0 +1,108 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/skew"
+)
+
+// traces is the folder of the kept traces.
+const traces = "../../testdata/traces/"
+
+func searched(t *testing.T, sc Scenario) Exploration {
+	t.Helper()
+	x, err := Explore(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !x.Found && !x.Complete {
+		t.Fatalf("%d states were not all of %+v", x.States, sc)
+	}
+	return x
+}
+
+func tick(d dialect.Dialect) time.Duration {
+	if d.Slack > 0 {
+		return d.Slack
+	}
+	if d.HasTakeover() && d.Unit != dialect.UnitFloatSeconds {
+		return d.Unit.Step()
+	}
+	return time.Second
+}
+
+// longestJob asks the law for the longest safe job, in ticks.
+func longestJob(d dialect.Dialect, lease, gap, spread int) int {
+	u := tick(d)
+	n := func(k int) time.Duration { return time.Duration(k) * u }
+	v, err := skew.Law{Dialect: d, Lease: n(lease), Delay: n(gap), Spread: n(spread)}.Verdict()
+	if err != nil {
+		panic(err)
+	}
+	return int(v.LongestJob.Bound / u)
+}
+
+// People who had these failures named them. The explorer finds each without a
+// hint.
+func TestExplorerFindsTheNamedFailures(t *testing.T) {
+	jedis := Scenario{Dialect: dialect.Jedis(), Old: 2, Lease: 6, Job: 3, Gap: 2}
+	with := func(sc Scenario, change func(*Scenario)) Scenario { change(&sc); return sc }
+	for _, c := range []struct {
+		name   string
+		sc     Scenario
+		events int
+	}{
+		{"clobber", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, clobber }), 11},
+		{"ghost", with(jedis, func(sc *Scenario) { sc.Old, sc.Goal = 3, ghost }), 12},
+		{"stalled loser at zero skew",
+			with(jedis, func(sc *Scenario) { sc.Old, sc.Goal, sc.Job, sc.Gap = 3, stalledLoser, 3, 5 }), 13},
+		{"fast thief", with(jedis, func(sc *Scenario) { sc.Gap, sc.Ahead = 0, 5 }), 6},
+		{"born expired", with(jedis, func(sc *Scenario) { sc.Gap, sc.Behind = 0, 8 }), 6},
+		{"overrun chain", with(jedis,
+			func(sc *Scenario) { sc.Old, sc.Goal, sc.Overrun, sc.Lease = 3, chain, true, 2 }), 10},
+		{"chain under SET NX EX", Scenario{
+			Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true, Goal: chain}, 8},
+		{"double grant of or mine", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2},
+			13},
+		{"double grant, nobody delayed", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2},
+			13},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := searched(t, c.sc)
+			if !x.Found {
+				t.Fatalf("not found in %d states", x.States)
+			}
+			t.Logf("%d events\n%s", len(x.Trace.Events), x.Trace.Words())
+			if c.events != len(x.Trace.Events) {
+				t.Errorf("%d events, want %d", len(x.Trace.Events), c.events)
+			}
+			kept(t, x.Trace)
+		})
+	}
+}
+
+func TestTraceReadsBackAsWritten(t *testing.T) {
+	x := searched(t, Scenario{Dialect: dialect.Errorception(), Old: 2, Lease: 4, Job: 4, Gap: 1, Ahead: 1})
+	events, err := ParseTrace(strings.NewReader(x.Trace.String()))
+	if err != nil || !slices.Equal(events, x.Trace.Events) {
+		t.Errorf("%v\n%v\n%v", err, events, x.Trace)
+	}
+	if words := x.Trace.Words(); !strings.Contains(words, "SETNX: it holds") || strings.Contains(words, "%") {
+		t.Errorf("in words:\n%s", words)
+	}
+	for _, c := range []struct{ text, says string }{
+		{"0 old1 clock +0\n0 old1 juggle", "line 2"}, {"x old1 setnx won", "not a tick"},
+		{"1 old1 clock", "needs a number"},
+		{"3 old1 setnx won\n2 old2 setnx lost", "tick 2 after tick 3"},
+		{"0 old1 setnx won again", "too much"}, {"0 old1", "is not TICK"},
+	} {
+		if _, err := ParseTrace(strings.NewReader(c.text)); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v, want %q", c.text, err, c.says)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package model
+
+import (
+	"cmp"
+
+	"github.com/getsetlock/getsetlock/internal/explore"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// Scenario is a bounded world for [Explore]: that of skew.Scenario, with
+// getsetlock clients. Times are in ticks; a tick is the dialect's unit.
+// Slack counts as one tick where the dialect has one.
+//
+// Clocks of old clients wander: every reading may lie anywhere from Behind
+// below to Ahead above the server's clock. That covers constant offsets, drift
+// and steps within these bounds. Their spread S is Behind + Ahead. Either may
+// be negative, for a fleet that is ahead, or behind, as a whole. Getsetlock
+// clients use elapsed ticks, which are right.
+type Scenario struct {
+	Dialect dialect.Dialect
+
+	// Unit is the number of ticks in the unit to which clocks are cut; 0 is 1.
+	// With more than 1, Lease must be whole units, and slack is one unit.
+	// Stamps lose the part below a unit, wherever in the unit a clock is read.
+	Unit int
+
+	Old   int // old clients, at most 3
+	Lease int // E, the smallest lease of the old clients
+	// Greatest is their greatest lease; 0 is Lease. An attempt takes one of the
+	// two.
+	Greatest int
+	Job      int // J, the longest time from the winning write to the release's execution
+	Gap      int // g, the longest time from the clock reading to the last write of an attempt
+	// longest time from the server executing a GETSET to the client judging the
+	// reply by a new clock reading
+	Reply  int
+	Behind int
+	Ahead  int
+	// Rest is the least time that a client stays away after its own release, as
+	// a pause between polls makes it.
+	Rest int
+	// Overrun says that jobs of old clients may run for ever.
+	Overrun bool
+	// Renews says that old clients of dialects that renew by GETSET, SET or
+	// PEXPIRE do so, as often as they like. Job then counts from the last
+	// renewal. A renewal's clock reading may be Gap old too.
+	Renews bool
+	// FleetStep is by how much all old clocks may be stepped back together,
+	// once.
+	FleetStep int
+	// ServerStep is by how much the server's clock may step, once; TTLs follow
+	// that clock. Old clients' clocks and getsetlock clients' elapsed time do
+	// not follow.
+	ServerStep int
+	// FailOver says that the step is a fail-over to another server, with
+	// another clock and another run id.
+	FailOver bool
+	// StepUndone says that the step is taken back within Lease ticks, and no
+	// sooner than after one tick.
+	StepUndone bool
+	// Shorten is the TTL, in ticks, of an EXPIRE for L that another program
+	// sends once, while a getsetlock lease depends on L. Getsetlock clients
+	// watch L and look at it within the tick.
+	Shorten int
+	// PromptEnds says that a release which looks before it deletes does both at
+	// once.
+	PromptEnds bool
+	// OwnDelay says that a job's length counts from its own clock reading, not
+	// from its winning write. Such old clients would be honest if only their
+	// own delay counted.
+	OwnDelay bool
+	// StampAtWrite makes old clients read their clock in the instant in which
+	// the server executes their write, which no real client can. That model
+	// omits the pause; it is kept to show what it misses.
+	StampAtWrite bool
+
+	Ours Ours
+
+	Goal      Goal
+	MaxStates int // the search stops beyond it; 0 is 4,000,000
+}
+
+// Ours is what the getsetlock clients do.
+type Ours struct {
+	Clients int   // at most 3
+	Phase   Phase // phase in the fleet's record; "" is observe: hardened
+	// To is the phase to which the record may be moved from Phase, and back, by
+	// the gates' rules; "" is Phase.
+	To Phase
+	// Margin is the trust margin; Stop the longest time from learning of a loss
+	// to the job having stopped.
+	TTL, Margin, Stop int
+	Long              int  // TTL of renewals in phase modern; 0 is TTL
+	Settle            int  // ticks; a grant is settled when so many have passed; 0 does not settle
+	SettleAlways      bool // settle after every acquisition, not only after takeovers
+	// TakeoverMargin is how far the server's clock must be past a stamp. It is
+	// the greater of the old clients' spread and, where that is known, of how
+	// far the slowest of them is behind the server.
+	TakeoverMargin int
+	// Known says that an operator has claimed how far the slowest old client is
+	// behind, so that no second look is needed. That is a claim about every
+	// client and every server. Measured says that it was measured on the
+	// clients and the server that were there at the beginning.
+	Known, Measured bool
+	// Watched says that a watcher sees each write of an old client, and proves
+	// from it how far the client's clock is behind at least.
+	Watched bool
+	// Look is for takeovers while it is unknown how far the slowest clock is
+	// behind: how many ticks ago a look must have shown the bytes. 0 is the
+	// rule: the greatest lease, c and one unit.
+	Look int
+	// Elsewhere says that other machines remember the looks, so that only the
+	// server's clock says how old one is. Nine tenths of that age count, less
+	// the trust margin.
+	Elsewhere bool
+	// Leaves is for how many ticks a release in observe or dual may leave M
+	// without a holder, so that only old clients enter. It does so only if L
+	// still has its own value. 0: no release does.
+	Leaves int
+	// OldServer says that no script that has called TIME may write, as on Redis
+	// 2.8. A look is then a script that shows the bytes, a TIME, and a script
+	// that remembers both.
+	OldServer bool
+	// StampAhead is how far a getsetlock stamp lies beyond the end of its
+	// lease; 0 is beyond every clock.
+	StampAhead int
+	// Unchanged makes clients judge by bytes that were unchanged for so many
+	// ticks, instead of by the server's clock. Looks may be up to Sparse ticks
+	// apart.
+	Unchanged, Sparse int
+	// NoTombstone says that the world begins without a tombstone, as after an
+	// overrun release, in phases that have one.
+	NoTombstone bool
+	// Late says that requests and replies take any time, and attempts are
+	// cancelled while they are on their way. Without it a script runs, and its
+	// reply arrives, in the instant in which it is sent. For the full rules
+	// that is the most dangerous case, since a late reply is trusted for less.
+	Late bool
+	// Newcomers says that members first read the server's clock with their
+	// first look, which may come after a step of that clock. Without it all
+	// know that clock from the beginning.
+	Newcomers bool
+	// Deaf says that the reply to a renewal that ran may never arrive.
+	Deaf bool
+	// Again says that from clean a new init may move the record to observe.
+	Again bool
+	// Rests says that the record stays in observe after that, so that the
+	// search ends sooner.
+	Rests bool
+	// Forget lets the record go back although members lag behind, as when a
+	// human names them.
+	Forget bool
+	// Restored says that once, on the way to clean, the record may be replaced
+	// by its first version, whose epoch is less. In such worlds a member's
+	// heartbeats read the record also while its lease runs.
+	Restored bool
+	// Vanishes says that the heartbeats of members may stop and return, while
+	// their leases continue.
+	Vanishes bool
+	// Empties says that the registry may lose all its members at once, while
+	// the record stays. Members continue with what they know, and each is a
+	// member again with its next heartbeat.
+	Empties bool
+	// Loses says that the registry may lose one member, once, as by a fail-over
+	// to a replica that lags behind.
+	Loses bool
+	// Joins says that all members but the first come to the registry and the
+	// record only during the run.
+	Joins bool
+	// Slow adds a verb that takes time between its reading and its writing.
+	Slow bool
+	// Renewals is for how many ticks after its last answered heartbeat a member
+	// renews, and Attempts for how many it makes attempts. With Renewals, gates
+	// wait after a loss, and a human may forget a silent member. Both happen
+	// Waits ticks after the last heartbeat that can have been answered; 0 is
+	// the rule: TTL and Renewals. A member that was missing writes its field,
+	// and reads the record afterwards. If Renewals and Attempts are 0, none of
+	// this is counted.
+	Renewals, Attempts, Waits int
+	// LongAttempts says that any time may pass between an attempt's reading of
+	// the phase and its acquire script, as where it asks another store first.
+	LongAttempts bool
+	// LosesRecord says that once the server may lose the record and the
+	// registry at once. Locks stay. A new record is written by what members
+	// say.
+	LosesRecord bool
+	// Composes says that the first member composes its locks with another
+	// store, and that the others do not. In clean it holds by that store alone.
+	Composes bool
+	// Break is the rules that are broken.
+	Break Rule
+}
+
+// Goal is what a search looks for. It always looks for two holders too.
+type Goal int
+
+// The goals.
+const (
+	twoHold      Goal = iota // any two clients, of either kind
+	twoOurs                  // two getsetlock clients; old clients may do anything to each other and to these
+	clobber                  // a GETSET that lost replaced the value of a client that holds
+	stalledLoser             // two hold, and on the way a holder was clobbered
+	ghost                    // a GETSET that lost left a value where no client held
+	// a second DEL in a row freed the lock of a client that had entered through
+	// the first
+	chain
+	// a getsetlock renewal succeeded although its mark had been gone since the
+	// last look; or two such clients hold
+	unnoticed
+	trampled // a getsetlock release deleted the value of an old client that holds
+	// a getsetlock client got the lock and then lost its mark, all old clients
+	// being honest
+	lostJob
+	falseLoss // a getsetlock client learned of a loss although its mark and M were there
+	untombed  // an old client's release deleted the tombstone
+)
+
+var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold after a clobber", "ghost",
+	"chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
+
+func (g Goal) String() string { return goals[g] }
+
+// machine is a scenario with the numbers and decisions computed that steps
+// need.
+type machine struct {
+	Scenario
+	old         *explore.Machine // the old clients, and the server
+	buf         []explore.Step[explore.State]
+	words       explore.Vocabulary
+	first, last level
+	trustCap    int8
+	lookAge     int8 // least age of a look that counts
+	lookCap     int8 // looks older than this count alike
+	far         int8 // how far a getsetlock stamp lies beyond its lease
+	fresh       int8 // only clients that have already read their clock write stamps further back than this
+	settled     int8 // age from which a grant counts as settled
+	waits       int8 // for how long a loss keeps gates closed
+}
+
+func (sc Scenario) machine() (*machine, error) {
+	m := &machine{Scenario: sc, words: allWords()}
+	var err error
+	if m.old, err = explore.New(sc.olds()); err == nil {
+		err = sc.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.first, _ = levelOf(sc.Ours.Phase) // check has looked
+	m.last = m.first
+	if sc.Ours.To != "" {
+		m.last, _ = levelOf(sc.Ours.To)
+	}
+	m.old.Floor -= int8(sc.Ours.TakeoverMargin)
+	if sc.Ours.Unchanged > 0 {
+		m.old.Floor -= int8(sc.Ours.Unchanged + sc.Ours.Sparse)
+	}
+	m.looks(sc)
+	if highest := max(sc.Ours.TTL, sc.Ours.Long) + int(m.far) + 2*int(m.old.Grain) +
+		max(0, -sc.ServerStep); highest > 120 {
+		return nil, &explore.ParameterError{
+			Field: "Ours.StampAhead", Value: m.far, Bound: "such that no stamp lies more than 120 ticks ahead"}
+	}
+	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
+	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
+	m.waits = int8(cmp.Or(sc.Ours.Waits, max(sc.Ours.TTL, sc.Ours.Long)+sc.Ours.Renewals))
+	return m, nil
+}
+
+// olds returns what concerns the old clients.
+func (sc Scenario) olds() explore.Scenario {
+	olds := explore.Scenario{
+		Dialect: sc.Dialect, Unit: sc.Unit, Old: sc.Old, Lease: sc.Lease, Greatest: sc.Greatest, Job: sc.Job,
+		Gap: sc.Gap, Reply: sc.Reply, Behind: sc.Behind, Ahead: sc.Ahead, Rest: sc.Rest, Overrun: sc.Overrun,
+		Renews: sc.Renews, FleetStep: sc.FleetStep, ServerStep: sc.ServerStep, StepUndone: sc.StepUndone,
+		PromptEnds: sc.PromptEnds, OwnDelay: sc.OwnDelay, StampAtWrite: sc.StampAtWrite,
+		MaxStates: sc.MaxStates,
+	}
+	switch sc.Goal {
+	case clobber, stalledLoser, ghost, chain:
+		olds.Goal = sc.Goal.String()
+	}
+	return olds
+}
+
+// looks computes how old a look has to be, and how far ahead a getsetlock stamp
+// lies.
+func (m *machine) looks(sc Scenario) {
+	grain, greatest := m.old.Grain, int8(m.old.LongestLease())
+	m.lookAge = int8(sc.Ours.Look)
+	if m.lookAge == 0 {
+		m.lookAge = greatest + int8(max(m.old.C(), 0)) + grain
+	}
+	m.lookCap = m.lookAge + int8(max(0, -sc.ServerStep))
+	if sc.Ours.Elsewhere {
+		m.lookCap = (10*(m.lookAge+int8(sc.Ours.Margin)))/9 + 1 + int8(max(0, -sc.ServerStep))
+	}
+	m.far = int8(sc.Ours.StampAhead)
+	if m.far == 0 {
+		// Beyond every old client's stamp, until M and L are gone.
+		m.far = int8(max(sc.Ahead, 0)+max(-sc.ServerStep, 0)+sc.Gap) + greatest + 2*grain
+	}
+	if m.broken(ruleStampAhead) {
+		m.far = 0
+	}
+	m.fresh = m.old.Slack +
+		int8(sc.Lease-sc.Behind-sc.Gap-sc.FleetStep-max(sc.ServerStep, -sc.ServerStep)) - grain
+}
+
+// isFar reports whether only a getsetlock client can have written this stamp.
+func (m *machine) isFar(l explore.Mark) bool {
+	return m.Ours.StampAhead == 0 && !m.broken(ruleStampAhead) && l.Kind == explore.StampMark &&
+		l.At > m.old.Slack+int8(m.old.LongestLease()+max(m.Ahead, 0)+max(-m.ServerStep, 0))
+}
+
+// farOf returns how far beyond its lease that stamp lies.
+func (m *machine) farOf(l explore.Mark) int8 {
+	if !m.isFar(l) {
+		return 0
+	}
+	return m.far
+}
+
+// check names the first number that exceeds what a state can hold, or the first
+// field that contradicts the others.
+func (sc Scenario) check() error {
+	o := sc.Ours
+	for _, f := range []explore.Range{
+		{Field: "Shorten", Value: sc.Shorten, High: 40},
+		{Field: "Ours.Clients", Value: o.Clients, High: maxOurs},
+		{Field: "Ours.TTL", Value: o.TTL, High: 40}, {Field: "Ours.Margin", Value: o.Margin, High: o.TTL},
+		{Field: "Ours.Stop", Value: o.Stop, High: 40}, {Field: "Ours.Long", Value: o.Long, High: 40},
+		{Field: "Ours.Settle", Value: o.Settle, High: 40},
+		{Field: "Ours.TakeoverMargin", Value: o.TakeoverMargin, High: 30},
+		{Field: "Ours.Look", Value: o.Look, High: 60},
+		{Field: "Ours.StampAhead", Value: o.StampAhead, High: 60},
+		{Field: "Ours.Renewals", Value: o.Renewals, High: 20},
+		{Field: "Ours.Attempts", Value: o.Attempts, High: 20}, {Field: "Ours.Waits", Value: o.Waits, High: 80},
+		{Field: "Ours.Unchanged", Value: o.Unchanged, High: 40},
+		{Field: "Ours.Sparse", Value: o.Sparse, High: 40},
+	} {
+		if err := f.Check(); err != nil {
+			return err
+		}
+	}
+	return sc.contradiction()
+}
+
+// registers reports whether members join or are lost, or the record is.
+func (o Ours) registers() bool { return o.Loses || o.Joins || o.LosesRecord }
+
+// contradiction names the first field that contradicts the others or has no
+// meaning.
+func (sc Scenario) contradiction() error {
+	ours := sc.Ours
+	for _, r := range []struct {
+		broken bool
+		field  string
+		value  any
+		want   string
+	}{
+		{ours.Clients > 0 && ours.TTL == 0, "Ours.TTL", ours.TTL, "more than 0"},
+		{ours.Restored && (ours.To != PhaseClean || ours.Phase == PhaseClean), "Ours.To", ours.To,
+			"clean, from an earlier phase, where a record is restored"},
+		{ours.Renewals == 0 && ours.registers(), "Ours.Renewals", 0,
+			"more than 0, where members join or are lost, or the record is"},
+		{ours.LosesRecord && (ours.Restored || ours.Empties || ours.Slow), "Ours.LosesRecord", true,
+			"false where an older record is restored, the registry is emptied or a verb is slow"},
+		{!ours.Phase.known(), "Ours.Phase", ours.Phase, knownPhases},
+		{!ours.To.known(), "Ours.Phase", ours.To, knownPhases},
+	} {
+		if r.broken {
+			return &explore.ParameterError{Field: r.field, Value: r.value, Bound: r.want}
+		}
+	}
+	return nil
+}

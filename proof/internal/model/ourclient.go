@@ -99,7 +99,7 @@ func (m *machine) idles(s *state, i int, kind explore.Kind) step {
 	return t
 }
 
-// endAttempt gives up a token for good: from now on its bytes are a explore.Stranger's.
+// endAttempt gives up a token for good: from now on its bytes are a stranger's.
 func (s *state) endAttempt(i int) {
 	s.our[i] = s.our[i].between()
 	s.rename(ourName(i), explore.Stranger)

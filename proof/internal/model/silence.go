@@ -51,7 +51,7 @@ func (m *machine) flush(s *state) {
 // member has said anything, and where two are more than a step apart. Of two
 // neighbours the earlier phase excludes more, except for clean, from which no
 // step leads back. A member follows that record whatever it has read before:
-// explore.Nobody lags behind by more than the step by which the new record is later.
+// nobody lags behind by more than the step by which the new record is later.
 func (m *machine) saidBy(s *state) level {
 	if s.record != noPhase {
 		return noPhase

@@ -45,7 +45,7 @@ type World struct {
 // Mark is the value of a key. The zero value is a missing key.
 type Mark struct {
 	Kind string // stamp, guard, tombstone, value; on M token
-	// Who is the writer, where bytes show it: a client's name, or "explore.Stranger"
+	// Who is the writer, where bytes show it: a client's name, or "stranger"
 	// for one that is gone.
 	Who string
 	At  int // of a stamp; if it lies far beyond a lease, as if it lay at the lease's end
@@ -82,8 +82,8 @@ var ourSteps = [...]string{
 	ourSettle: "settle", ourHolds: "holds", ourLost: "lost", ourStopped: "stopped",
 }
 
-var markKinds = [...]string{explore.NoMark: "", explore.StampMark: "stamp", explore.GuardMark: "guard", explore.TombMark: "tombstone",
-	explore.ConstMark: "value"}
+var markKinds = [...]string{explore.NoMark: "", explore.StampMark: "stamp", explore.GuardMark: "guard",
+	explore.TombMark: "tombstone", explore.ConstMark: "value"}
 
 // World returns the present state of the walk.
 func (w *Walk) World() World {
@@ -121,7 +121,7 @@ func who(n int8) string {
 	case n == explore.Nobody:
 		return ""
 	case n >= explore.Stranger:
-		return "explore.Stranger"
+		return "stranger"
 	case n >= firstOur:
 		return fmt.Sprintf("ours%d", n-firstOur+1)
 	}

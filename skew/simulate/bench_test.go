@@ -24,13 +24,6 @@ func BenchmarkSimulateHundredClients(b *testing.B) {
 	benchmarkSimulate(b, s)
 }
 
-// Half of the fleet is getsetlock clients.
-func BenchmarkSimulateMixed(b *testing.B) {
-	s := plainFleet()
-	s.Clients, s.Ours.Clients, s.Job = 2, 2, mustParse(b, "exp:30ms")
-	benchmarkSimulate(b, s)
-}
-
 func benchmarkSimulate(b *testing.B, s Fleet) {
 	s.Acquisitions = int64(b.N)
 	m, err := New(s)

@@ -2,8 +2,7 @@ package simulate
 
 import "github.com/getsetlock/getsetlock/legacy/dialect"
 
-// simPC is a client's next event. All but the last three of an old client
-// happen at the server.
+// simPC is a client's next event. All but the last three happen at the server.
 type simPC uint8
 
 const (
@@ -18,13 +17,6 @@ const (
 	simLeave // at the client: it stops holding without a DEL
 	simCrash
 	simBack // at the client: it returns for its next acquire
-
-	simOurTry     // the acquire script
-	simOurWon     // its reply
-	simOurCheck   // the look after the settle
-	simOurChecked // its reply
-	simOurHolds   // the next event while it holds, whichever comes first
-	simOurRelease // the release script
 )
 
 type simClient struct {
@@ -67,10 +59,6 @@ func (m *Simulator) way() int64 { return m.Latency.draw(m.random) }
 // acquire begins a new acquire at an instant of true time.
 func (m *Simulator) acquire(c *simClient, at int64) {
 	c.began, c.tries = at, 0
-	if m.isOurs(c.name) {
-		m.ourAsk(c, at)
-		return
-	}
 	m.attempt(c, at)
 }
 
@@ -117,8 +105,6 @@ func (m *Simulator) act(c *simClient) {
 		c.pc, c.next = simBack, m.now+m.Restart.draw(m.random)
 	case simBack:
 		m.acquire(c, m.idle(c, m.now))
-	default:
-		m.actOurs(c)
 	}
 }
 
@@ -194,7 +180,6 @@ func (m *Simulator) getset(c *simClient) {
 	}
 	outcome := m.rules.wins(old, c.seen, present, c.present, now)
 	cause := m.causeOf(c, present)
-	m.lostGetset(c, outcome)
 	if !present {
 		cause = m.key.freed
 		m.key.owner = -1
@@ -294,9 +279,6 @@ func (m *Simulator) del(c *simClient) {
 	k := &m.key
 	compares := m.rules.Release == dialect.ReleaseCompare
 	if k.present && (!compares || m.rules.same(k.value, c.value)) {
-		if m.token.owner >= 0 {
-			m.struck(lossOverrun)
-		}
 		k.freed = CauseNone
 		if k.owner != c.name {
 			// The DEL also ends another client's grant. The client that enters
@@ -308,9 +290,6 @@ func (m *Simulator) del(c *simClient) {
 			}
 		}
 		k.present, k.owner, k.expires = false, -1, never
-		if m.members != nil {
-			m.wake()
-		}
 	}
 	m.rest(c, m.idle(c, m.now+m.way()))
 }
@@ -325,9 +304,6 @@ func (m *Simulator) rest(c *simClient, from int64) {
 // long.
 func (m *Simulator) expire() {
 	k := &m.key
-	if m.token.owner >= 0 {
-		m.struck(lossExpire)
-	}
 	k.freed = CauseNone
 	if k.owner >= 0 && m.clients[k.owner].holding {
 		k.freed = CauseJob

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/explore"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew"
 )
 
 // The simulator and the explorer are two programs for one protocol. Each event
@@ -21,9 +21,8 @@ import (
 // stamps. The simulator's time also runs between ticks, since messages take a
 // fraction of one.
 //
-// In the machine a key exists through the whole tick in which its TTL ends, and
-// trust ends as soon as its last tick begins. So it is in these fleets: see
-// Simulator.tick.
+// In the machine a key exists through the whole tick in which its TTL ends. So
+// it is in these fleets: see Simulator.tick.
 func TestExplorerAllowsEachSimulatedEvent(t *testing.T) {
 	all := followedDialects()
 	for _, d := range all {
@@ -104,39 +103,26 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	for range fleet.Clients {
 		fleet.Offsets = append(fleet.Offsets, ticks(0, 2*followApart)-followApart*tick)
 	}
-	return followFleet(t, fleet, way, false, skew.Scenario{
-		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
-		Behind: followApart, Ahead: followApart, Overrun: true,
-	})
-}
-
-// followFleet walks a scenario along a fleet whose messages take that long. If
-// once is true, no getsetlock lease is renewed a second time, so trust in it
-// runs out.
-func followFleet(t *testing.T, fleet Fleet, way time.Duration, once bool, sc skew.Scenario) *follower {
-	t.Helper()
 	m, err := New(fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	walk, err := skew.NewWalk(sc)
+	machine, err := explore.New(explore.Scenario{
+		Dialect: d, Old: fleet.Clients, Lease: followLease, Gap: followGap, Reply: followGap,
+		Behind: followApart, Ahead: followApart, Overrun: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tick := max(fleet.Dialect.Unit.Step(), time.Millisecond)
-	if sc.Ours.NoTombstone {
-		m.key.value, m.key.present = simValue{}, false
-	}
-	m.ourBeyond = min(m.ourBeyond, int64(tick)) // as in the machine
 	m.tick = int64(tick)
-	f := &follower{t: t, d: fleet.Dialect, tick: int64(tick), way: int64(way), walk: walk, old: fleet.Clients,
-		once: once}
+	f := &follower{t: t, d: d, tick: int64(tick), way: int64(way), floor: int(machine.Floor),
+		walk: explore.NewWalk(machine)}
 	for _, e := range f.record(m) {
 		if !f.take(e) {
 			break
 		}
 	}
-	f.takeovers, f.losses = int(m.tally.takeovers), int(m.ourTally.Lost.Total())
+	f.takeovers = int(m.tally.takeovers)
 	return f
 }
 
@@ -152,28 +138,16 @@ type followed struct {
 	stored bool
 	ends   int64 // end of the key's TTL; never without one
 	holds  []bool
-
-	token simToken // M, if key
-	ours  []string // the step of each getsetlock client, if key
-	// short is how much older the remembered look has to be, if the attempt was
-	// refused for that.
-	short int64
-	// deaf says that trust ends before a successful renewal's reply arrives.
-	deaf bool
 }
 
 type follower struct {
 	t         *testing.T
 	d         dialect.Dialect
 	tick, way int64
-	old       int // clients of the dialect
-	walk      *skew.Walk
-	once      bool     // no lease is renewed a second time
-	now       int      // ticks that the walk has passed
+	floor     int // the machine does not tell stamps further back apart
+	walk      *explore.Walk[explore.State]
 	behind    []string // the last events, for the error
 
-	losses    int // losses of getsetlock leases
-	cuts      int // looks that ended trust earlier
 	takeovers int
 	ended     int // keys whose TTL ended
 }
@@ -185,20 +159,12 @@ func (f *follower) record(m *Simulator) []followed {
 		i := m.queue[0]
 		c := &m.clients[i]
 		before, found := *c, m.key.present
-		member, look := f.member(m, c.name)
 		if found && m.key.expires <= c.next {
 			f.ended++
 			found = false
 		}
 		if !m.Run(1) {
 			break
-		}
-		if f.once && before.pc == simOurHolds && member.reply == m.now { // the reply of a renewal
-			m.member(c.name).renew = never
-		}
-		if m.isOurs(c.name) {
-			all = append(all, f.ourWords(m, before, member, look)...)
-			continue
 		}
 		all = append(all, f.words(m, before, *c, found)...)
 	}
@@ -263,9 +229,9 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 func (f *follower) onServer(m *Simulator, name int32, what, result string) followed {
 	e := followed{
 		at: m.now - simulationStart, client: name, what: what, result: result, key: true,
-		value: m.key.value, stored: m.key.present, ends: m.key.expires, token: m.token, ours: f.ourSteps(m),
+		value: m.key.value, stored: m.key.present, ends: m.key.expires,
 	}
-	for i := range m.Fleet.Clients {
+	for i := range m.Clients {
 		c := &m.clients[i]
 		leaves := c.pc == simLeave && f.d.ReleaseGets() // the machine knows that since the look
 		e.holds = append(e.holds, c.holding && !leaves)
@@ -305,23 +271,16 @@ func (f *follower) del(onServer func(string, string) followed, alone func(int64,
 // take makes the walk do what the simulator did, and compares.
 func (f *follower) take(e followed) bool {
 	who := "old" + strconv.Itoa(int(e.client)+1)
-	if n := int(e.client) - f.old; n >= 0 {
-		who = "ours" + strconv.Itoa(n+1)
-	}
 	f.behind = append(f.behind, fmt.Sprintf("%.1f %s %s %+d %s", float64(e.at)/float64(f.tick), who, e.what,
 		e.arg, e.result))
-	for int64(f.now) < e.at/f.tick {
-		n := f.walk.Find(skew.Tick)
+	for int64(f.walk.Now) < e.at/f.tick {
+		n := f.walk.Find(explore.Tick)
 		if n < 0 {
 			return f.differ("the machine lets no time pass before this")
 		}
 		f.walk.Take(n)
-		f.now++
 	}
 	n := f.find(who, e)
-	if n >= 0 && e.what == "renewed" && e.result == "won" && !e.deaf {
-		n++ // the machine lists the renewal without a reply first
-	}
 	if n < 0 && e.what == "clock" && f.d.JudgesAnew {
 		// The machine keeps an attempt open as long as some clock could find
 		// the value expired.
@@ -336,13 +295,6 @@ func (f *follower) take(e followed) bool {
 		// that leaves and one that crashes are the same.
 		n = f.find(who, followed{what: "crash"})
 	}
-	if n < 0 && e.short > 0 && e.short <= f.tick &&
-		f.find(who, followed{what: "acquire", result: "takeover"}) >= 0 {
-		// The machine counts a look's age in whole ticks. For the keys, an
-		// attempt that is refused and one that never arrives are the same.
-		f.walk.Take(f.find(who, followed{what: "cancel"}))
-		n = f.find(who, followed{what: "drop"})
-	}
 	if n < 0 && e.what == "quit" {
 		return true // nothing to give up: the machine has already ended the attempt
 	}
@@ -354,7 +306,7 @@ func (f *follower) take(e followed) bool {
 }
 
 func (f *follower) find(who string, e followed) int {
-	return slices.IndexFunc(f.walk.Next(), func(o skew.Event) bool {
+	return slices.IndexFunc(f.walk.Next(), func(o explore.Event) bool {
 		if o.Who != who || o.What != e.what || e.result != "?" && o.Result != e.result {
 			return false
 		}
@@ -364,37 +316,25 @@ func (f *follower) find(who string, e followed) int {
 
 // same compares the key and the holders.
 func (f *follower) same(e followed) bool {
-	world := f.walk.World()
+	world := f.walk.State
 	if kind := f.kind(e); kind != world.L.Kind {
-		return f.differ(fmt.Sprintf("the simulator's key has %q, the machine's is %+v", kind, world.L))
+		return f.differ(fmt.Sprintf("the simulator's key has kind %d, the machine's is %+v", kind, world.L))
 	}
-	at := int((e.value.stamp-simulationStart)/f.tick) - f.now
-	left := f.left(e.ends)
-	if world.L.Left != left {
+	if left := f.left(e.ends); int(world.L.TTL) != left {
 		return f.differ(fmt.Sprintf("the simulator's key lasts %d ticks, the machine's is %+v", left,
 			world.L))
 	}
-	switch {
-	case world.L.Kind != "stamp":
-	case world.L.Far:
-		if e.value.stamp < e.at+simulationStart+int64(12*time.Hour) {
-			return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's is far ahead",
-				at))
-		}
-	case at != world.L.At && (!world.L.Worn || at > world.L.At):
+	at, want := int((e.value.stamp-simulationStart)/f.tick)-f.walk.Now, int(world.L.At)
+	if world.L.Kind == explore.StampMark && at != want && (want > f.floor || at > want) {
 		return f.differ(fmt.Sprintf("the simulator's stamp is %+d from now, the machine's %+v", at, world.L))
-	}
-	if how := f.sameOurs(e, world); how != "" {
-		return f.differ(how)
 	}
 	if f.d.JudgesAnew {
 		return true // the simulator knows a winner a message earlier
 	}
 	for i, holds := range e.holds {
-		step := world.Old[i].Step
-		if holds != (step == "holds" || step == "holds-expire" || step == "del") {
+		if c := &world.Old[i]; holds != c.Holds() {
 			return f.differ(fmt.Sprintf("old%d holds in the simulator: %v, in the machine it %s", i+1, holds,
-				step))
+				c.PC))
 		}
 	}
 	return true
@@ -406,27 +346,23 @@ func (f *follower) left(ends int64) int {
 	if ends == never {
 		return 0
 	}
-	return int((ends-simulationStart)/f.tick) - f.now
+	return int((ends-simulationStart)/f.tick) - f.walk.Now
 }
 
-// kind returns the kind of the key's value, in the machine's words.
-func (f *follower) kind(e followed) string {
+// kind returns the kind of the key's value.
+func (f *follower) kind(e followed) explore.MarkKind {
 	switch {
 	case !e.stored:
-		return ""
-	case e.value.stamp == tombStamp:
-		return "tombstone"
-	case e.value.stamp >= guardStamp:
-		return "guard"
+		return explore.NoMark
 	case f.d.HasStamp():
-		return "stamp"
+		return explore.StampMark
 	}
-	return "value"
+	return explore.ConstMark
 }
 
 func (f *follower) differ(how string) bool {
 	f.t.Helper()
 	last := f.behind[max(0, len(f.behind)-15):]
-	f.t.Errorf("%s\nevents: %q\nallowed: %v\nworld: %+v", how, last, f.walk.Next(), f.walk.World())
+	f.t.Errorf("%s\nevents: %q\nallowed: %v\nworld: %+v", how, last, f.walk.Next(), f.walk.State)
 	return false
 }

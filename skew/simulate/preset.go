@@ -166,8 +166,7 @@ func serverPresets() []Preset {
 			"Huygens, NSDI 2018: up to 30 µs a second, which in 46 days is 2 minutes",
 			"a replica that ran free for so long, once, after 5 minutes",
 			Clocks{Server: ServerTroubles{
-				Step:     Steps{Kind: StepBy, By: 2 * time.Minute, Every: 5 * time.Minute, Once: true},
-				FailOver: true}}},
+				Step: Steps{Kind: StepBy, By: 2 * time.Minute, Every: 5 * time.Minute, Once: true}}}},
 	}
 }
 

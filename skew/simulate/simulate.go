@@ -7,12 +7,11 @@ import (
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
-	"github.com/getsetlock/getsetlock/skew/internal/model"
 )
 
-// Fleet is old clients that contend for one key, with getsetlock clients
-// alongside them or alone, and how long to watch them. The result is rates. The
-// law and the explorer answer whether something can happen at all.
+// Fleet is old clients that contend for one key, and how long to watch them. The
+// result is rates. The law and the explorer answer whether something can happen
+// at all.
 //
 // Each client acquires, works, releases and rests, again and again, by the
 // dialect's own commands and rules. It reads its own clock, which Clocks and
@@ -25,7 +24,7 @@ import (
 // hour. No run will show that.
 type Fleet struct {
 	Dialect dialect.Dialect
-	Clients int           // old clients, 1 to 10,000; 0 is allowed with Ours
+	Clients int           // 1 to 10,000
 	Lease   time.Duration // 0 means the dialect's own
 	Job     Distribution  // from learning that the lock is held to sending the release
 	Rest    Distribution  // from the release to the next acquire
@@ -43,7 +42,6 @@ type Fleet struct {
 	// anywhere within its job. The holder returns after Restart.
 	CrashShare float64
 	Restart    Distribution
-	Ours       Ours // getsetlock clients; they have the same jobs, rests and messages
 
 	// The run ends with whichever comes first; at least one is needed. Zero is
 	// no limit.
@@ -83,24 +81,10 @@ type Simulator struct {
 	serial  int64
 	uuids   int32 // the last uuid that was given to a client
 	tally   tally
-
-	// State of the getsetlock clients; without any, members is nil and M has no
-	// owner.
-	phase     model.Phase
-	members   []simMember
-	token     simToken
-	ourAhead  int64
-	ourBeyond int64
-	ourGap    int64
-	server    simServer
-	looks     simLook
-	ourTally  OurRates
-	ourWaits  *histogram
-	disturbed bool // the event has moved other clients' next events
+	server  simServer
 
 	// tick is not 0 only while a test compares a run with the explorer, whose
-	// time passes in ticks. Then a TTL ends with its last tick, and trust at
-	// the beginning of its last tick.
+	// time passes in ticks. Then a TTL ends with its last tick.
 	tick int64
 }
 
@@ -113,22 +97,13 @@ func New(s Fleet) (*Simulator, error) {
 	m := &Simulator{
 		Fleet: s, rules: newSimRules(s), now: simulationStart,
 		random: rand.New(rand.NewPCG(s.Seed, 0x6765747365746c6f)),
-		end:    simulationStart + int64(s.For), clients: make([]simClient, s.Clients+s.Ours.Clients),
-		token: simToken{noToken, never},
+		end:    simulationStart + int64(s.For), clients: make([]simClient, s.Clients),
 	}
 	if s.For == 0 {
 		m.end = never
 	}
 	m.key, m.uuids = simKey{owner: -1, expires: never}, int32(len(m.clients))
 	m.setServer()
-	if s.Ours.Clients > 0 {
-		m.members, m.ourWaits = make([]simMember, s.Ours.Clients), new(histogram)
-		m.stamping()
-		m.phase, _ = model.PhaseOf(string(s.Ours.Phase)) // filledOurs has checked it
-		if m.phase >= model.Sealed && m.phase < model.Clean {
-			m.key.value, m.key.present = simValue{tombStamp, -1}, true
-		}
-	}
 	for i := range m.clients {
 		c := &m.clients[i]
 		c.name, c.uuid = int32(i), int32(i)
@@ -158,11 +133,6 @@ func (m *Simulator) Run(events int) bool {
 		}
 		m.pass(c.next)
 		m.act(c)
-		if m.disturbed {
-			m.disturbed = false
-			m.order()
-			continue
-		}
 		m.sink(0)
 	}
 	return true
@@ -206,15 +176,9 @@ func (m *Simulator) sink(i int) {
 
 // pass moves true time, and what is counted by time.
 func (m *Simulator) pass(to int64) {
-	if m.tally.holders == 0 && m.tally.waiting > 0 {
-		switch {
-		case m.members != nil && m.token.owner != noToken:
-			end := m.trueEnd(m.token.expires)
-			m.tally.blocked += min(to, end) - min(m.now, end)
-		case m.key.present && m.key.value.stamp != tombStamp:
-			end := m.trueEnd(m.key.expires)
-			m.tally.blocked += min(to, end) - min(m.now, end)
-		}
+	if m.tally.holders == 0 && m.tally.waiting > 0 && m.key.present {
+		end := m.trueEnd(m.key.expires)
+		m.tally.blocked += min(to, end) - min(m.now, end)
 	}
 	m.passServer(to)
 	m.now = to
@@ -243,10 +207,6 @@ func (s Fleet) filled() (Fleet, error) {
 		}
 	}
 	if err := s.checkTimes(); err != nil {
-		return s, err
-	}
-	var err error
-	if s.Ours, err = s.filledOurs(); err != nil {
 		return s, err
 	}
 	return s, s.Clocks.check()
@@ -293,9 +253,8 @@ func (s Fleet) checkTimes() error {
 func (s Fleet) checkLease() error {
 	timed := s.Dialect.HasTakeover() || s.Dialect.ServerExpires()
 	unit := s.Dialect.Unit.Step()
-	nobody := s.Clients < 1 && s.Ours.Clients < 1
 	return first(
-		rule{nobody || !within(s.Clients, 0, 10_000), "Clients", s.Clients, "from 1 to 10000"},
+		rule{!within(s.Clients, 1, 10_000), "Clients", s.Clients, "from 1 to 10000"},
 		rule{!within(s.Lease, 0, dialect.LongestStamp), "Lease", s.Lease,
 			fmt.Sprintf("from 0 to %v", dialect.LongestStamp)},
 		rule{s.Lease == 0 && timed, "Lease", s.Lease,
@@ -315,7 +274,7 @@ func (s Fleet) checkPace() error {
 		rule{never(s.Job) && never(s.Rest) && never(s.Latency), "Job", s.Job,
 			"more than 0, or Rest, or Latency: otherwise an acquisition takes no time at all"},
 		rule{len(s.Offsets) > s.Clients, "Offsets", len(s.Offsets),
-			fmt.Sprintf("at most Clients, %d: getsetlock clients do not use offsets", s.Clients)},
+			fmt.Sprintf("at most Clients, %d", s.Clients)},
 	)
 }
 

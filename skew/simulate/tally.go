@@ -61,8 +61,6 @@ type Rates struct {
 	// waited: because of crashed holders, ghosts, and polls that come late.
 	Blocked    time.Duration
 	Throughput float64 // acquisitions a second
-
-	Ours OurRates // zero without getsetlock clients
 }
 
 // Causes counts episodes by the cause of their first entry.
@@ -87,7 +85,6 @@ type tally struct {
 	acquisitions, takeovers, clobbers, gaveUp, crashes, commands int64
 
 	holders, waiting int
-	ours             int   // getsetlock clients among the holders
 	since            int64 // beginning of the episode, true time
 	chain            int64
 	episodes         int64
@@ -109,17 +106,9 @@ func (m *Simulator) wins(c *simClient, cause Cause) {
 		m.clients[m.key.owner].robbed = cause
 	}
 	m.key.owner = c.name
-	m.holds(c, cause)
-}
-
-// holds counts a client that begins to hold.
-func (m *Simulator) holds(c *simClient, cause Cause) {
 	t := &m.tally
 	t.acquisitions++
 	t.waits.add(m.now - c.began)
-	if m.members != nil {
-		m.countKinds(c)
-	}
 	c.waiting, c.holding, c.robbed = false, true, CauseNone
 	t.waiting--
 	t.holders++
@@ -140,40 +129,6 @@ func (m *Simulator) holds(c *simClient, cause Cause) {
 	}
 }
 
-// countKinds counts an entry by the kinds of the client and of the present
-// holders.
-func (m *Simulator) countKinds(c *simClient) {
-	t := &m.tally
-	awake, old := m.ourAwake(), t.holders-t.ours
-	switch isOurs := m.isOurs(c.name); {
-	case isOurs && old > 0 || !isOurs && awake > 0:
-		m.ourTally.BesideOld++
-	case isOurs && awake > 0:
-		m.ourTally.BesideOurs++
-	case t.ours > 0 && old == 0:
-		m.ourTally.BesideStopped++
-	}
-	if m.isOurs(c.name) {
-		t.ours++
-	}
-}
-
-// ourAwake returns how many getsetlock clients hold whose machine is not paused
-// beyond their trust.
-func (m *Simulator) ourAwake() int {
-	if m.tally.ours == 0 {
-		return 0
-	}
-	n := 0
-	for i := range m.members {
-		g := &m.members[i]
-		if m.clients[m.Fleet.Clients+i].holding && (m.now < g.until || g.stop != never && !g.late) {
-			n++
-		}
-	}
-	return n
-}
-
 // ends ends a client's hold.
 func (m *Simulator) ends(c *simClient) {
 	t := &m.tally
@@ -182,9 +137,6 @@ func (m *Simulator) ends(c *simClient) {
 	}
 	c.holding = false
 	t.holders--
-	if m.members != nil && m.isOurs(c.name) {
-		t.ours--
-	}
 	if t.holders == 1 {
 		t.episodeTime += m.now - t.since
 		t.longest = max(t.longest, m.now-t.since)
@@ -237,12 +189,6 @@ func (m *Simulator) Rates() Rates {
 		open := time.Duration(now - t.since)
 		r.EpisodeTime += open
 		r.LongestEpisode = max(r.LongestEpisode, open)
-	}
-	if m.members != nil {
-		r.Ours = m.ourTally
-		r.Ours.WaitP50, r.Ours.WaitP99 = time.Duration(m.ourWaits.quantile(50)),
-			time.Duration(m.ourWaits.quantile(99))
-		r.Ours.WaitMost = time.Duration(m.ourWaits.most)
 	}
 	if r.Span > 0 {
 		r.Throughput = float64(r.Acquisitions) / r.Span.Seconds()

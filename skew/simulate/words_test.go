@@ -30,7 +30,7 @@ func TestAnyReportsServerTroubles(t *testing.T) {
 		of   ServerTroubles
 		want bool
 	}{
-		{ServerTroubles{}, false}, {ServerTroubles{FailOver: true}, false},
+		{ServerTroubles{}, false},
 		{ServerTroubles{Step: Steps{Every: 1}}, true}, {ServerTroubles{Slew: Slews{Every: 1}}, true},
 	} {
 		if got := c.of.Any(); got != c.want {

@@ -18,7 +18,6 @@ type skewExplored struct {
 	scenario skew.Scenario
 	tick     time.Duration
 	events   []skewEvent
-	leftOut  bool // getsetlock clients take part, and could not be put into the search
 }
 
 // skewEvent is one line of the shortest trace.
@@ -46,27 +45,19 @@ func (a *skewAnswer) explore(e *out.Env, ctx context.Context, quiet bool) error 
 	if err != nil {
 		return out.CouldNot(err, "exploring")
 	}
-	a.explored = &skewExplored{Exploration: x, scenario: sc, tick: tick, events: timeline(x.Trace, tick),
-		leftOut: a.ours() && sc.Ours.Clients == 0}
+	a.explored = &skewExplored{Exploration: x, scenario: sc, tick: tick, events: timeline(x.Trace, tick)}
 	return nil
 }
 
 // scenario returns the question in ticks. Rounding stays on the same side of
 // each limit as the law.
 func (a *skewAnswer) scenario() (skew.Scenario, time.Duration, error) {
-	if !a.oldHold() {
-		sc, tick := a.scenarioOfOurs()
-		return sc, tick, nil
-	}
 	sc, tick, err := a.law.Scenario(2)
 	if err != nil {
 		return sc, 0, err
 	}
 	sc.MaxStates = exploreStates
 	a.roundLateness(&sc)
-	if a.ours() {
-		a.addOurs(&sc, tick)
-	}
 	return sc, tick, nil
 }
 
@@ -98,85 +89,23 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 	}
 }
 
-// addOurs adds one getsetlock client to the old clients, with the longest lease
-// that the lease rule allows. It adds none if that lease is too short to be cut
-// into ticks.
-func (a *skewAnswer) addOurs(sc *skew.Scenario, tick time.Duration) {
-	if a.dialect.OrMine {
-		sc.Old = 1 // two of them do not exclude each other, which would hide what a getsetlock client does
-	}
-	o := skew.Ours{Clients: 1, Phase: skew.PhaseObserve, TTL: sc.Lease - sc.Ahead - sc.Gap, Margin: 1,
-		Stop: 1, TakeoverMargin: sc.Ahead}
-	if a.protocol == "dual" {
-		o.Phase = skew.PhaseDual
-	}
-	if a.dialect.NeedsSettleEvery() {
-		o.Settle = sc.Gap + 1
-	}
-	if o.TTL > o.Margin {
-		a.placeServer(sc, &o, tick)
-		sc.Ours = o
-	} else {
-		sc.Old = 2
-	}
-}
-
-// placeServer sets the server's clock as --behind and --ahead say, and tells
-// the getsetlock client. Distances of more than a few leases all have the same
-// effect, so they are cut.
-func (a *skewAnswer) placeServer(sc *skew.Scenario, o *skew.Ours, tick time.Duration) {
-	const most = 20
-	spread := sc.Ahead
-	behind := -a.slowest(a.law.Spread)
-	ticks := int(min(max((behind+tick-1)/tick, -most), most))
-	sc.Behind, sc.Ahead = ticks, spread-ticks
-	if _, known := dialect.Claimed(a.behind); known {
-		o.Known, o.TakeoverMargin = true, max(spread, sc.Behind)
-	}
-}
-
-// scenarioOfOurs returns a scenario without old clients: two getsetlock
-// clients, whose requests take any time.
-func (a *skewAnswer) scenarioOfOurs() (skew.Scenario, time.Duration) {
-	sc := skew.Scenario{Dialect: a.dialect, MaxStates: exploreStates}
-	sc.Ours = skew.Ours{Clients: 2, Phase: skew.PhaseClean, TTL: 5, Margin: 1, Stop: 1, Late: true}
-	if a.protocol == "sealed" {
-		sc.Ours.Phase = skew.PhaseSealed
-	}
-	return sc, max(a.law.Lease/5, time.Millisecond)
-}
-
 // timeline returns the trace with the question's own times.
 func timeline(t skew.Trace, tick time.Duration) []skewEvent {
 	var all []skewEvent
 	for _, ev := range t.Events {
 		e := skewEvent{at: time.Duration(ev.At) * tick, who: ev.Who}
 		e.event, e.effect, _ = strings.Cut(eventText(ev, tick), ": ")
-		e.won, e.over = begins(ev, t.Scenario.Ours), ends(ev)
+		e.won, e.over = ev.Result == "won", ends(ev)
 		all = append(all, e)
 	}
 	return all
-}
-
-// begins reports whether the event's sender takes itself for the holder from
-// then on.
-func begins(ev skew.Event, ours skew.Ours) bool {
-	switch ev.What {
-	case "acquire":
-		return (ev.Result == "won" || ev.Result == "takeover") && !ours.Late && ours.Settle == 0
-	case "answer":
-		return ours.Settle == 0
-	case "renewed":
-		return false
-	}
-	return ev.Result == "won"
 }
 
 // ends reports whether the event's sender no longer takes itself for the
 // holder.
 func ends(ev skew.Event) bool {
 	switch ev.What {
-	case "del", "crash", "stop":
+	case "del", "crash":
 		return true
 	case "look", "decide":
 		return ev.Result == "kept"
@@ -190,7 +119,7 @@ func eventText(ev skew.Event, tick time.Duration) string {
 	text := strings.TrimSpace(skew.Trace{Events: []skew.Event{ev}}.Words())
 	_, text, _ = strings.Cut(text, ev.Who)
 	text = strings.TrimSpace(text)
-	if ev.HasArg && ev.Who != "record" {
+	if ev.HasArg {
 		reading := "which is right"
 		if off := time.Duration(ev.Arg) * tick; off > 0 {
 			reading = out.Short(off) + " ahead"
@@ -244,14 +173,6 @@ func (x *skewExplored) document() *exploreResult {
 // says returns what the search found, in a sentence.
 func (x *skewExplored) says() string {
 	who := fmt.Sprintf("%d old clients", x.scenario.Old)
-	switch n := x.scenario.Ours.Clients; {
-	case x.scenario.Old == 0:
-		who = fmt.Sprintf("%d getsetlock clients", n)
-	case n > 0:
-		who += fmt.Sprintf(" and %d of getsetlock", n)
-	case x.leftOut:
-		who += " (getsetlock clients are left out: their lease would be shorter than a tick)"
-	}
 	switch {
 	case x.Found:
 		return fmt.Sprintf(

@@ -20,11 +20,9 @@ type skewAnswer struct {
 	jobs     []time.Duration // drawn or measured jobs, sorted
 	cause    string
 	explored *skewExplored
-	rates    *simulate.Rates // result of the simulation; nil where getsetlock clients refuse
-	played   simulate.Fleet  // fleet that rates describe
-	unkept   bool            // getsetlock clients used default terms, which this fleet does not keep
-	curves   []curve
-	made     time.Time // when the page was made
+	rates    *simulate.Rates  // result of the simulation; nil where old clients do not take the lock
+	points   []simulate.Rates // the same for each clock spread of the page
+	made     time.Time        // when the page was made
 }
 
 // Causes, as the field cause has them.
@@ -117,7 +115,7 @@ func oursAlone(law skew.Law, protocol string) skew.Verdict {
 // answers.
 func (a *skewAnswer) twoHold() bool {
 	return a.verdict.Possible || a.explored != nil && a.explored.Found ||
-		a.rates != nil && beside(*a.rates) > 0
+		a.rates != nil && a.rates.Entries > 0
 }
 
 // findCause removes one possible cause after another and checks whether two

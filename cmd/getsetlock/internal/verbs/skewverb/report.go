@@ -9,7 +9,6 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 	"github.com/getsetlock/getsetlock/skew"
-	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
 // page returns the answer as --report shows it.
@@ -26,7 +25,7 @@ func (a *skewAnswer) page() report.Page {
 	if a.oldHold() && a.verdict.LongestJob.Bounded && !a.verdict.Unconditional {
 		p.Sections = append(p.Sections, a.region(), a.overlapAgainstSpread())
 	}
-	if len(a.curves) > 0 {
+	if len(a.points) > 0 {
 		p.Sections = append(p.Sections, a.waits())
 	}
 	if a.rates != nil {
@@ -83,108 +82,63 @@ func (a *skewAnswer) atSpread(spread time.Duration) skew.Verdict {
 	return v
 }
 
+// spreadTable returns a table with a row for each clock spread. The row of the
+// fleet's own says so.
+func (a *skewAnswer) spreadTable(columns []string,
+	row func(n int, spread time.Duration) []string) report.Table {
+	table := report.Table{Columns: append([]string{"clock spread"}, columns...)}
+	for n, spread := range a.spreads() {
+		name := out.Short(spread)
+		if spread == a.law.Spread {
+			name += ", this fleet"
+		}
+		table.Rows = append(table.Rows, append([]string{name}, row(n, spread)...))
+	}
+	return table
+}
+
 // region shows which fleets are safe.
 func (a *skewAnswer) region() report.Section {
-	line := report.Line{Name: "longest safe job"}
-	table := report.Table{Columns: []string{"clock spread", "longest safe job", "free after a crash, latest"}}
-	for _, s := range a.spreads() {
-		v := a.atSpread(s)
-		line.At = append(line.At, report.XY{X: s.Seconds(), Y: max(0, v.LongestJob.Bound).Seconds()})
-		latest := "never"
-		if !v.Recovery.Never {
-			latest = out.Short(v.Recovery.Latest)
-		}
-		table.Rows = append(table.Rows, []string{out.Short(s), out.Short(v.LongestJob.Bound), latest})
-	}
 	return report.Section{
 		Title: "Which fleets are safe, by the law",
-		Words: "Below the line two clients cannot hold the lock at once; above it they can. Where the longest safe job is negative, no job is safe.",
-		Figure: &report.Plot{
-			Name: "Longest safe job against the clock spread, and this fleet", X: "clock spread, s",
-			Y:     "job, s",
-			Lines: []report.Line{line}, Shade: true,
-			Points: []report.Point{{
-				Name: "this fleet", At: report.XY{X: a.law.Spread.Seconds(), Y: a.law.Job.Seconds()}}},
-		},
-		Table: table,
+		Words: fmt.Sprintf("Two clients cannot hold the lock at once while no job is longer than the longest safe job. Where that is negative, no job is safe. The longest job of this fleet is %s.",
+			out.Short(a.law.Job)),
+		Table: a.spreadTable([]string{"longest safe job", "free after a crash, latest"},
+			func(_ int, spread time.Duration) []string {
+				v := a.atSpread(spread)
+				latest := "never"
+				if !v.Recovery.Never {
+					latest = out.Short(v.Recovery.Latest)
+				}
+				return []string{out.Short(v.LongestJob.Bound), latest}
+			}),
 	}
 }
 
-// overlapAgainstSpread shows how likely a job is overlapped: for old clients in
-// the worst case, by the law; and for each protocol, by simulation.
+// overlapAgainstSpread shows how likely a job is overlapped: in the worst case,
+// by the law; and by simulation.
 func (a *skewAnswer) overlapAgainstSpread() report.Section {
-	worst := report.Line{
-		Name:   "old clients, worst case: a waiter with the worst clock and delay is always there",
-		Dashed: true}
-	table := report.Table{Columns: []string{"clock spread", "old clients, worst case"}}
-	for _, s := range a.spreads() {
-		share := a.unsafeShare(a.atSpread(s))
-		worst.At = append(worst.At, report.XY{X: s.Seconds(), Y: share})
-		table.Rows = append(table.Rows, []string{out.Short(s), percent(share)})
-	}
-	lines := append([]report.Line{worst}, a.curveLines(&table, func(r simulate.Rates) (float64, string) {
-		return overlapped(r), percent(overlapped(r))
-	})...)
 	return report.Section{
 		Title: "How likely a second holder is",
-		Words: "By the law: the share of jobs during which a second client can hold the lock. Simulated for each protocol: the share of acquisitions that came while another client held the lock. A line ends where no lease of a getsetlock client is short enough for such a fleet, so that getsetlock clients refuse to take part. A holder whose machine was paused beyond its lease is not counted; it learns of the loss when it runs again.",
-		Figure: &report.Plot{
-			Name: "Probability of a second holder against the clock spread", X: "clock spread, s",
-			Y:     "overlapped",
-			Lines: lines, Share: true,
-		},
-		Table: table,
+		Words: "By the law: the share of jobs during which a second client can hold the lock, if a waiter with the worst clock and delay is always there. Simulated: the share of acquisitions that came while another client held the lock.",
+		Table: a.spreadTable([]string{"worst case", "simulated"}, func(n int, spread time.Duration) []string {
+			return []string{percent(a.unsafeShare(a.atSpread(spread))), percent(overlapped(a.points[n]))}
+		}),
 	}
 }
 
-// curveLines returns one line for each protocol, and adds a column for each to
-// the table.
-func (a *skewAnswer) curveLines(table *report.Table,
-	value func(simulate.Rates) (float64, string)) []report.Line {
-	var lines []report.Line
-	for n, c := range a.curves {
-		line := report.Line{Name: curveProtocols[n].name, Protocol: c.protocol}
-		table.Columns = append(table.Columns, c.protocol)
-		for i, s := range a.spreads() {
-			text := "-"
-			if r := c.rates[i]; r != nil && r.Acquisitions > 0 {
-				y, says := value(*r)
-				line.At, text = append(line.At, report.XY{X: s.Seconds(), Y: y}), says
-			}
-			table.Rows[i] = append(table.Rows[i], text)
-		}
-		if len(line.At) > 0 {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// waits shows how long simulated clients wait, for each protocol.
+// waits shows how long simulated clients wait.
 func (a *skewAnswer) waits() report.Section {
-	table := report.Table{Columns: []string{"clock spread"}}
-	for _, s := range a.spreads() {
-		table.Rows = append(table.Rows, []string{out.Short(s)})
-	}
-	most := a.curveLines(&table, func(r simulate.Rates) (float64, string) {
-		return r.WaitP99.Seconds(), out.Short(r.WaitP99)
-	})
-	for n := range a.curves {
-		table.Columns[1+n] += ", p99"
-	}
-	a.curveLines(&table, func(r simulate.Rates) (float64, string) {
-		return r.WaitP50.Seconds(), out.Short(r.WaitP50)
-	})
-	for n := range a.curves {
-		table.Columns[1+len(a.curves)+n] += ", p50"
-	}
 	return report.Section{
 		Title: "How long clients wait",
-		Words: "From the first attempt to the command that won the lock. Of the clients that won, 99 % waited no longer than the line shows; the table has the median too. A dot is a protocol that takes part at one spread only. A release wakes getsetlock clients, which wait until they win; old clients poll, and give up as their dialect does.",
-		Figure: &report.Plot{
-			Name: "Wait of 99 % against the clock spread", X: "clock spread, s", Y: "wait, s", Lines: most,
-		},
-		Table: table,
+		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does.",
+		Table: a.spreadTable([]string{"99 % at most", "half at most"}, func(n int, _ time.Duration) []string {
+			r := a.points[n]
+			if r.Acquisitions == 0 {
+				return []string{"-", "-"}
+			}
+			return []string{out.Short(r.WaitP99), out.Short(r.WaitP50)}
+		}),
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
@@ -20,7 +19,7 @@ import (
 // the limit where few acquisitions succeed, as with long jobs and short polls.
 const (
 	simAcquisitions   = 200_000
-	pointAcquisitions = 20_000 // for each point of the page's curves
+	pointAcquisitions = 20_000 // for each clock spread of the page
 	// simSpan bounds the time of a fleet in which no client ever succeeds.
 	simSpan = 3652 * 24 * time.Hour
 )
@@ -34,17 +33,14 @@ var (
 // errSimulation is the error of a fleet that cannot be simulated.
 var errSimulation = errors.New("simulation")
 
-// simulation returns the question's fleet, for a protocol. The clocks are
-// spread evenly. Clients rest between jobs so long that their jobs together
+// simulation returns the question's fleet of old clients. The clocks are spread
+// evenly. Clients rest between jobs so long that their jobs together
 // would fill half of the time. With shorter rests, the client that releases
 // would be first again, and one overrun would begin an endless chain.
-func (a *skewAnswer) simulation(protocol string, spread time.Duration) (simulate.Fleet, error) {
+func (a *skewAnswer) simulation(spread time.Duration) (simulate.Fleet, error) {
 	s := simulate.Fleet{
 		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
 		Acquisitions: simAcquisitions, For: simSpan, Seed: a.seed,
-	}
-	if err := a.shareFleet(&s, protocol, spread); err != nil {
-		return s, err
 	}
 	var err error
 	if a.holds != nil {
@@ -60,24 +56,9 @@ func (a *skewAnswer) simulation(protocol string, spread time.Duration) (simulate
 		s.Rest, err = simulate.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
 	}
 	for n := range s.Clients {
-		s.Offsets = append(s.Offsets,
-			a.slowest(value(spread))+value(spread)*time.Duration(n)/time.Duration(max(1, s.Clients-1)))
+		s.Offsets = append(s.Offsets, spread*time.Duration(n)/time.Duration(s.Clients-1))
 	}
 	return s, err
-}
-
-// slowest returns the offset of the slowest clock to the server's: as far off
-// as was said, on the worse side.
-func (a *skewAnswer) slowest(spread time.Duration) time.Duration {
-	behind, known := dialect.Claimed(a.behind)
-	ahead, alsoKnown := dialect.Claimed(a.ahead)
-	switch {
-	case alsoKnown && ahead > behind:
-		return ahead - spread
-	case known:
-		return -behind
-	}
-	return 0
 }
 
 // longestRest keeps the rests of large fleets within what a distribution can
@@ -106,17 +87,12 @@ func simulated(field string, d dist.Dist, seed uint64) (simulate.Distribution, e
 	return simulate.ListOf(field, spans)
 }
 
-// simulate simulates the fleet. Getsetlock clients that would refuse are
-// simulated as if they did not know the fleet's spread and delay.
+// simulate simulates the old clients, if they take the lock in this protocol.
 func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error {
-	s, err := a.simulation(a.protocol, a.spread)
-	if errors.Is(err, errRefuse) {
-		a.unkept = true
-		s, err = a.simulation(a.protocol, a.spread)
-	}
-	if errors.Is(err, errRefuse) {
+	if !a.oldHold() {
 		return nil
 	}
+	s, err := a.simulation(value(a.spread))
 	if err != nil {
 		return err
 	}
@@ -129,10 +105,37 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 	defer bar.End()
 	rates, err := runSimulation(ctx, s, simEvents, func(done float64) { bar.Set(int64(100 * done)) })
 	if err == nil {
-		a.rates, a.played = &rates, s
+		a.rates = &rates
 		a.blameWhatIsSeen()
 	}
 	return err
+}
+
+// simulateSpreads simulates the fleet once with each clock spread of the page.
+func (a *skewAnswer) simulateSpreads(e *out.Env, ctx context.Context, quiet bool) error {
+	if !a.oldHold() {
+		return nil
+	}
+	all := a.spreads()
+	bar := e.Progress(quiet, "simulating spreads", int64(len(all)))
+	defer bar.End()
+	for n, spread := range all {
+		s, err := a.simulation(spread)
+		if err != nil {
+			return err
+		}
+		s.Acquisitions = pointAcquisitions
+		if a.preset != nil {
+			s.Clocks.Pauses = a.preset.Clocks.Pauses
+		}
+		rates, err := runSimulation(ctx, s, pointEvents, func(float64) {})
+		if err != nil {
+			return err
+		}
+		a.points = append(a.points, rates)
+		bar.Set(int64(n + 1))
+	}
+	return nil
 }
 
 // runSimulation bounds events and not time, so that a seed has the same result
@@ -153,6 +156,48 @@ func runSimulation(ctx context.Context, s simulate.Fleet, events int,
 	return m.Rates(), nil
 }
 
+// overlapped returns the share of acquisitions made while another client held.
+func overlapped(r simulate.Rates) float64 {
+	if r.Acquisitions == 0 {
+		return 0
+	}
+	return float64(r.Entries) / float64(r.Acquisitions)
+}
+
+// seen says how often two clients held at once, in a sentence or two.
+func (a *skewAnswer) seen() string {
+	r := a.rates
+	fleet := fmt.Sprintf("%d clients whose jobs would fill half of the time", a.clients)
+	if a.ours() {
+		fleet = fmt.Sprintf("%d old clients alone, whose jobs would fill half of the time", a.clients)
+	}
+	if value(a.delay) > 0 {
+		fleet += ", without pauses of --delay"
+	}
+	text := fmt.Sprintf("Simulated: %s; %s of %d acquisitions in %s came while another client held the lock, in %d episodes of up to %s, with up to %d holders at once.",
+		fleet, percent(overlapped(*r)), r.Acquisitions, long(r.Span), r.Episodes, out.Short(r.LongestEpisode),
+		r.MostHolders)
+	if r.Entries == 0 {
+		text = fmt.Sprintf(
+			"Simulated: %s; none of %d acquisitions in %s came while another client held the lock.", fleet,
+			r.Acquisitions, long(r.Span))
+		if a.verdict.Possible {
+			text += " It can still happen, by rarer events than this run met."
+		}
+	}
+	return text
+}
+
+// rehearses says what shows how often it happens with getsetlock clients.
+func (a *skewAnswer) rehearses() string {
+	protocol := map[string]string{"dual": "dual", "sealed": "dual", "modern": "modern"}[a.protocol]
+	if protocol == "" {
+		protocol = "legacy"
+	}
+	return "getsetlock clients are not simulated: getsetlock rehearse --preset NAME --protocol " + protocol +
+		" lets the real ones work under wrong clocks."
+}
+
 // long returns a span in days, or to the second below two days.
 func long(d time.Duration) string {
 	if d < 48*time.Hour {
@@ -171,8 +216,8 @@ func (a *skewAnswer) simRows() [][]string {
 		return out.Within(float64(d) / float64(time.Millisecond)).String()
 	}
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	rows := [][]string{
-		{"clients", a.playedBy()},
+	return [][]string{
+		{"clients", strconv.Itoa(a.clients)},
 		{"time simulated", long(r.Span)},
 		{"acquisitions", count(r.Acquisitions)},
 		{"made while another held", count(r.Entries)},
@@ -187,7 +232,6 @@ func (a *skewAnswer) simRows() [][]string {
 		{"gave up waiting", count(r.GaveUp)},
 		{"nobody held, all waited", out.Within(float64(r.Blocked) / float64(time.Millisecond)).String()},
 	}
-	return append(rows, a.rowsOfOurs()...)
 }
 
 // simDocument is the field simulation of the document.
@@ -208,7 +252,6 @@ type simDocument struct {
 	Takeovers        int64            `json:"takeovers"`
 	Clobbers         int64            `json:"clobbers"`
 	Commands         int64            `json:"commands"`
-	Ours             *simOurs         `json:"ours"` // null where no getsetlock clients take part
 }
 
 func (a *skewAnswer) simDocument() *simDocument {
@@ -225,7 +268,6 @@ func (a *skewAnswer) simDocument() *simDocument {
 		LongestChain: r.LongestChain,
 		BlockedMS:    out.Millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers,
 		Commands: r.Commands,
-		Ours:     a.simOurs(),
 	}
 	if r.Acquisitions > 0 {
 		doc.WaitP50MS, doc.WaitP99MS = new(out.Millis(r.WaitP50)), new(out.Millis(r.WaitP99))

@@ -41,14 +41,15 @@ claims zero; without the flag, --behind and --ahead are unknown.
 
 The answer has up to three parts:
   the law         a formula for the worst case that the numbers allow
-  the simulation  how often it happens. The clients' jobs together would fill
-                  half of the time, and clocks are spread evenly. Pauses are
-                  those of the preset; --delay is left out. Where old clients
-                  take part, half of the fleet are getsetlock clients; it counts
-                  how many of their leases are lost, and why
-  --explore       a search through all orders of a few clients' commands, in
+  the simulation  how often it happens among old clients. The clients' jobs
+                  together would fill half of the time, and clocks are spread
+                  evenly. Pauses are those of the preset; --delay is left out
+  --explore       a search through all orders of two old clients' commands, in
                   times rounded to a few ticks. It prints the shortest way to
                   two holders
+The law also says what getsetlock clients do alongside old ones. How often it
+happens then is not simulated: getsetlock rehearse --preset lets the real
+clients work under such clocks.
 
 --preset replaces --spread with what is known of a kind of clock: its offsets,
 steps and pauses. The law judges a day of it; the simulation plays one such day
@@ -107,7 +108,7 @@ func New(e *out.Env) *cobra.Command {
 		Long:  fmt.Sprintf(skewLong, presetList()),
 		Example: out.Examples(
 			"getsetlock skew --lease 30s --job 5s..40s --spread 400ms",
-			"# a kind of clock, and a page with the answer, its causes and plots",
+			"# a kind of clock, and a page with the answer and its causes",
 			"getsetlock skew --lease 30s --job 5s..40s --preset chrony --report s.html",
 			"# the shortest way to two holders",
 			"getsetlock skew --job 20s --delay 50s --explore",
@@ -152,8 +153,8 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 		"time between a simulated client's attempts (default: the dialect's own; with --quorum a thirtieth of --lease)")
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false,
-		"search all orders of commands, and print the shortest way to two holders")
-	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, and as plots which fleets are safe, how likely a second holder is, how long clients wait")
+		"search all orders of old clients' commands, and print the shortest way to two holders")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, which fleets are safe, how likely a second holder is, how long clients wait")
 	f.quorum.register(cmd)
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
@@ -196,7 +197,7 @@ func (f *skewFlags) work(e *out.Env, ctx context.Context) (*skewAnswer, error) {
 	if err == nil {
 		err = a.simulate(e, ctx, f.quiet)
 	}
-	if err == nil && (f.explore || f.report != "") {
+	if err == nil && a.oldHold() && (f.explore || f.report != "") {
 		err = a.explore(e, ctx, f.quiet)
 	}
 	if err == nil && f.report != "" {
@@ -239,6 +240,10 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 	}
 	if given("poll") && q.poll <= 0 {
 		return out.WrongUse("--poll %v: it must be above zero", q.poll)
+	}
+	if f.explore && !q.oldHold() {
+		return out.WrongUse("--explore searches old clients' commands, and with --protocol %s there are none",
+			q.protocol)
 	}
 	if err := f.completeFleet(given); err != nil {
 		return err

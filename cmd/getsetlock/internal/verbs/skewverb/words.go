@@ -26,11 +26,7 @@ func (a *skewAnswer) sentence() string {
 // and what to change.
 func (a *skewAnswer) words() []string {
 	if !a.oldHold() {
-		says := a.wordsOfOurs()
-		if a.rates != nil {
-			says = append(says, a.seen())
-		}
-		return says
+		return append(a.wordsOfOurs(), a.rehearses())
 	}
 	var says []string
 	if a.verdict.Possible {
@@ -45,6 +41,7 @@ func (a *skewAnswer) words() []string {
 	if a.ours() {
 		says = append(says, a.besideOurs())
 		says = append(says, a.besideServer()...)
+		says = append(says, a.rehearses())
 	}
 	if a.verdict.Recovery.Never {
 		says = append(says, "A holder that crashes leaves the key for ever: only a person can free it.")

@@ -40,7 +40,7 @@ while (texts.nextNode()) {
   const style = getComputedStyle(e);
   const papers = [below(e)]; // shades of one drawing do not cover each other
   const svg = e.closest('svg');
-  for (const shade of svg ? svg.querySelectorAll('rect.both, path.safe, path.unsafe') : []) {
+  for (const shade of svg ? svg.querySelectorAll('rect.both') : []) {
     const box = shade.getBoundingClientRect(), how = getComputedStyle(shade), fill = rgba(how.fill);
     const off = box.right < at.left || box.left > at.right || box.bottom < at.top || box.top > at.bottom;
     if (!off) papers.push(over(fill.slice(0, 3).concat(fill[3] * how.opacity), papers[0]));
@@ -71,7 +71,7 @@ for (const figure of document.querySelectorAll('figure')) {
   if (all.length !== 1) { out.Wrong.push(all.length + ' drawings of one figure'); continue; }
   const svg = all[0], frame = svg.getBoundingClientRect();
   out.Plots.push({Name: svg.getAttribute('aria-label'), Width: frame.width, Height: frame.height,
-    Drawn: svg.querySelectorAll('path.line, circle.at, rect.holds, rect.range').length,
+    Drawn: svg.querySelectorAll('rect.holds, rect.range').length,
     Table: svg.closest('section').querySelectorAll('tbody tr').length, Tips: svg.querySelectorAll('title').length});
   const labels = [...svg.querySelectorAll('text')].map(text => ({says: text.textContent, at: text.getBoundingClientRect()}));
   labels.forEach((label, n) => {

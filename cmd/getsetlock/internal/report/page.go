@@ -1,16 +1,16 @@
 // Package report makes one self-contained HTML page of an answer: the verdict,
-// the causes, a matrix of findings, plots as inline SVG, and below each plot
-// the same figures as a table.
+// the causes, a matrix of findings, tables, and drawings as inline SVG. A
+// drawing shows what its table does not: who held when, and where intervals
+// with unknown ends lie to each other.
 //
 // The page loads nothing from the network and forbids itself to: its policy
 // allows only its own inline styles. It has no script. Save writes a whole page
 // or nothing.
 //
 // Each figure is drawn twice, for a desk and for a phone; the style shows one
-// of the two. Red means bad and nothing else: a protocol has a colour of its
-// own, the same on every page.
+// of the two. Red means bad and nothing else.
 //
-// The package does not judge what it shows. A plot shows the values that it
+// The package does not judge what it shows. A drawing shows the values that it
 // gets, and refuses a value that is not a number.
 package report
 
@@ -89,10 +89,9 @@ type Table struct {
 	Bad     []int // numbers of the rows, from 0, that are shown as bad
 }
 
-// Figure is a *Plot, a *Timeline or a *Ranges.
+// Figure is a *Timeline or a *Ranges.
 type Figure interface {
 	svg(b *strings.Builder, s size) error
-	legend() []Line
 }
 
 // size is the drawing's width in units of its viewBox, and its style class.
@@ -134,7 +133,7 @@ const longName = 18
 // longCell is the number of bytes from which on a cell is broken into lines.
 const longCell = 44
 
-// draw returns a figure in both sizes, and its legend.
+// draw returns a figure in both sizes.
 func draw(f Figure) (template.HTML, error) {
 	var b strings.Builder
 	for _, s := range []size{desk, phone} {
@@ -142,17 +141,6 @@ func draw(f Figure) (template.HTML, error) {
 			return "", err
 		}
 	}
-	lines := f.legend()
-	if len(lines) == 0 {
-		return template.HTML(b.String()), nil
-	}
-	b.WriteString(`<ul class="legend">`)
-	for _, l := range lines {
-		fmt.Fprintf(&b, `<li><svg class="key" width="28" height="8" viewBox="0 0 28 8" aria-hidden="true">`+
-			`<path class="line %s" d="M0 4h28"/></svg>%s</li>`+"\n", l.style(),
-			template.HTMLEscapeString(l.Name))
-	}
-	b.WriteString("</ul>\n")
 	return template.HTML(b.String()), nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -24,8 +23,7 @@ type Range struct {
 	Says              string // tooltip; empty: the name
 	Low, High         float64
 	OpenLow, OpenHigh bool
-	Alarm             bool     // drawn as bad
-	Dot               *float64 // a value beyond the bar; nil: none
+	Alarm             bool // drawn as bad
 }
 
 // sides maps values to the drawing, negative values too.
@@ -34,8 +32,6 @@ type sides struct{ low, high, left, right float64 }
 func (s sides) x(v float64) float64 {
 	return s.left + (v-s.low)/(s.high-s.low)*(s.right-s.left)
 }
-
-func (r *Ranges) legend() []Line { return nil }
 
 func (r *Ranges) svg(b *strings.Builder, z size) error {
 	s, err := r.sides()
@@ -103,10 +99,6 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 	}
 	fmt.Fprintf(b, `<g><title>%s</title><rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"/>`,
 		html.EscapeString(says), class, num(from), num(y-6), num(to-from))
-	if row.Dot != nil {
-		fmt.Fprintf(b, `<path class="axis" d="M%s %sH%s"/><circle class="dot" cx="%s" cy="%s" r="4"/>`, num(to),
-			num(y), num(s.x(*row.Dot)), num(s.x(*row.Dot)), num(y))
-	}
 	b.WriteString("</g>\n")
 }
 
@@ -115,14 +107,10 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 func (r *Ranges) sides() (sides, error) {
 	s := sides{}
 	for _, row := range r.Rows {
-		dot := 0.0
-		if row.Dot != nil {
-			dot = *row.Dot
-		}
 		for _, end := range []struct {
 			v    float64
 			open bool
-		}{{row.Low, row.OpenLow}, {row.High, row.OpenHigh}, {dot, row.Dot == nil}} {
+		}{{row.Low, row.OpenLow}, {row.High, row.OpenHigh}} {
 			if end.open {
 				continue
 			}
@@ -139,9 +127,6 @@ func (r *Ranges) sides() (sides, error) {
 		s.low, s.high = -1, 1
 	}
 	room := (s.high - s.low) / 20
-	if s.low == 0 && !slices.ContainsFunc(r.Rows, func(row Range) bool { return row.OpenLow }) {
-		return sides{low: 0, high: s.high + room}, nil // a length is never negative
-	}
 	return sides{low: s.low - room, high: s.high + room}, nil
 }
 

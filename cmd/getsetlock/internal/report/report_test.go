@@ -22,19 +22,13 @@ func sample() Page {
 		Causes: []Cause{
 			{Culprit: "stock-3 <i>", Says: "ahead", Do: "NTP", Bad: true, Findings: []string{"late"}}},
 		Sections: []Section{
-			{Title: "plot", Figure: &Plot{
-				Name: `a "plot"`, X: "x, s", Y: "share", Share: true, Shade: true,
-				Lines: []Line{{Name: "one", At: []XY{{0, .5}, {3, .1}}},
-					{Name: "two", Dashed: true, At: []XY{{0, 0}, {3, 0}}}},
-				Points: []Point{{"here <i>", XY{1, 1}}},
-			}, Table: Table{Columns: []string{"x", "y"}, Rows: [][]string{{"0", "1"}}}},
 			{Title: "timeline", Figure: &Timeline{
 				Name: "line", X: "s",
 				Rows: []Row{{"old1", []Span{{From: 0, To: 2}}},
 					{"old2", []Span{{From: 1, To: 3, Bad: true}}}},
 				Marks: []Mark{{0, 0, 1, "", "says", false}, {0, 0, 2, "", "says", true},
 					{1, 1, 3, "<i>", "says <x>", false}},
-			}},
+			}, Table: Table{Columns: []string{"x", "y"}, Rows: [][]string{{"0", "1"}}}},
 			{Title: "matrix", Matrix: &Matrix{
 				Corner: "client", Columns: []string{"late", "early"},
 				Groups: []Group{{Title: "stock-3",
@@ -62,8 +56,8 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 			t.Errorf("the page contains %s", foreign)
 		}
 	}
-	if n := strings.Count(page, `<svg xmlns`); n != 6 { // each for a desk and for a phone
-		t.Errorf("%d plots", n)
+	if n := strings.Count(page, `<svg xmlns`); n != 4 { // each for a desk and for a phone
+		t.Errorf("%d drawings", n)
 	}
 	for rest := page; strings.Contains(rest, "<svg"); {
 		_, rest, _ = strings.Cut(rest, "<svg")
@@ -74,14 +68,14 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 			if _, err := dec.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
-				t.Fatalf("a plot is not well formed: %v", err)
+				t.Fatalf("a drawing is not well formed: %v", err)
 			}
 		}
 	}
 }
 
 func TestSpansInWhichTwoHoldAreShown(t *testing.T) {
-	tl := sample().Sections[1].Figure.(*Timeline)
+	tl := sample().Sections[0].Figure.(*Timeline)
 	if both := tl.together(); len(both) != 1 || both[0] != (Span{From: 1, To: 2}) {
 		t.Errorf("%v", both)
 	}
@@ -104,9 +98,8 @@ func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
 		t.Error("a row wider than its matrix was written")
 	}
 	for name, f := range map[string]Figure{
-		"NaN":      &Plot{Lines: []Line{{At: []XY{{0, math.NaN()}}}}},
-		"infinite": &Plot{Points: []Point{{At: XY{math.Inf(1), 0}}}},
-		"negative": &Plot{Lines: []Line{{At: []XY{{-1, 0}}}}},
+		"infinite": &Timeline{Rows: []Row{{}}, Marks: []Mark{{At: math.Inf(1)}}},
+		"negative": &Timeline{Rows: []Row{{Holds: []Span{{From: -1}}}}},
 		"span":     &Timeline{Rows: []Row{{Holds: []Span{{To: math.NaN()}}}}},
 		"row":      &Timeline{Marks: []Mark{{Row: 1}}},
 		"range":    &Ranges{Rows: []Range{{Low: math.NaN()}}},
@@ -139,7 +132,7 @@ func TestSaveReplacesWholeFilesOnly(t *testing.T) {
 	if err := os.WriteFile(name, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bad := Page{Sections: []Section{{Figure: &Plot{Lines: []Line{{At: []XY{{-1, 0}}}}}}}}
+	bad := Page{Sections: []Section{{Figure: &Timeline{Marks: []Mark{{Row: 1}}}}}}
 	if Save(name, bad) == nil {
 		t.Error("a page that cannot be drawn was saved")
 	}
@@ -247,24 +240,11 @@ func TestPageShowsDateCausesAndMatrix(t *testing.T) {
 	}
 }
 
-// A line of one point would be invisible.
-func TestLineOfOnePointIsADot(t *testing.T) {
-	p := &Plot{X: "s", Y: "s", Lines: []Line{{Name: "one", Protocol: "dual", At: []XY{{1, 2}}}}}
-	var b strings.Builder
-	if err := p.svg(&b, desk); err != nil {
-		t.Fatal(err)
-	}
-	if s := b.String(); !strings.Contains(s, `<circle class="at p3"`) || strings.Contains(s, `class="line`) ||
-		!strings.Contains(s, "<title>one: s 1, s 2</title>") {
-		t.Error(s)
-	}
-}
-
-// Red means bad, so no protocol has the class or a hue of bad things.
-func TestNoProtocolIsRed(t *testing.T) {
-	colour := regexp.MustCompile(`--(p[0-9]|bad): #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})`)
+// Red means bad, so nothing else is red.
+func TestOnlyBadThingsAreRed(t *testing.T) {
+	colour := regexp.MustCompile(`--(bar|edge|good|bad): #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})`)
 	all := colour.FindAllStringSubmatch(pageText, -1)
-	if len(all) != 2*(7+1) { // light and dark
+	if len(all) != 2*4 { // light and dark
 		t.Fatalf("%d colours", len(all))
 	}
 	for _, c := range all {
@@ -278,12 +258,6 @@ func TestNoProtocolIsRed(t *testing.T) {
 			math.Abs(part[1]-part[2]) < part[0]/3
 		if red != (c[1] == "bad") {
 			t.Errorf("red is %v of %s", red, c[0])
-		}
-	}
-	for protocol, class := range colours {
-		if !regexp.MustCompile(`^p[0-9]$`).MatchString(class) ||
-			!strings.Contains(pageText, "svg ."+class+" { stroke:") {
-			t.Errorf("%s has no colour: %s", protocol, class)
 		}
 	}
 }

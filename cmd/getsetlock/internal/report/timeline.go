@@ -49,8 +49,6 @@ type Mark struct {
 
 const rowHeight = 58.0
 
-func (t *Timeline) legend() []Line { return nil }
-
 func (t *Timeline) svg(b *strings.Builder, s size) error {
 	f, err := t.frame()
 	if err != nil {
@@ -160,7 +158,7 @@ func (t *Timeline) marks(b *strings.Builder, f frame, s size) {
 }
 
 func (t *Timeline) frame() (frame, error) {
-	f := frame{maxY: 1, height: topRoom + rowHeight*float64(len(t.Rows)) + below}
+	f := frame{height: topRoom + rowHeight*float64(len(t.Rows)) + below}
 	see := func(v float64) error {
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 			return fmt.Errorf("report: timeline %q cannot show %v", t.Name, v)

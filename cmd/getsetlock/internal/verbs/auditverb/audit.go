@@ -135,7 +135,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 		"claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
 	flags.StringVar(&f.replay, "replay", "", "read a file made by --record instead of watching a server")
-	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks and waits as plots")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks, holds and waits")
 	flags.BoolVar(&f.hash, "hash", false,
 		"--record: write keyed hashes in place of names and of values that are no stamps")
 	flags.BoolVar(&f.demo, "demo", false, "audit an embedded fleet with wrong clocks, in virtual time")

@@ -18,7 +18,7 @@ import (
 )
 
 // page returns the answer as a page: the causes, the matrix of findings, then
-// plots and tables.
+// drawings and tables.
 func (a *auditAnswer) page() report.Page {
 	p := report.Page{
 		Title: "getsetlock audit of " + a.where, Made: a.made, Verdict: a.verdict(), Bad: bad(a.all),
@@ -278,7 +278,7 @@ func wrongClock(w census.Writer) bool {
 	})
 }
 
-// reportRows is the number of bars on the page. The table below has all rows.
+// reportRows is the number of bars of a drawing. The table below has all rows.
 const reportRows = 40
 
 func writerName(w census.Writer) string {
@@ -297,35 +297,43 @@ func (a *auditAnswer) holdsSection() *report.Section {
 		return nil
 	}
 	holds := slices.Clone(e.Holds)
-	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(a.For, b.For) })
-	held, lease := report.Line{Name: "holds, shortest first", Protocol: "verbatim"},
-		report.Line{Name: "lease of the holder", Dashed: true}
-	safe := report.Line{Name: "longest safe job with these clocks", Protocol: "observe", Dashed: true}
+	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(b.For, a.For) })
 	table := report.Table{Columns: []string{"key", "writer", "at", "held", "lease", "source"}, Text: 3}
-	for n, h := range holds {
-		x := float64(n + 1)
-		held.At = append(held.At, report.XY{X: x, Y: h.For.Seconds()})
+	for _, h := range holds[:min(len(holds), longestHolds)] {
 		leased := "?"
 		if h.Lease > 0 {
-			lease.At, leased = append(lease.At, report.XY{X: x, Y: h.Lease.Seconds()}), out.Short(h.Lease)
+			leased = out.Short(h.Lease)
 		}
-		if s := e.LongestSafeJob; s.Known() && s.Value >= 0 && s.Value < offset.NoHigh/2 {
-			safe.At = append(safe.At, report.XY{X: x, Y: s.Value.Seconds()})
+		if h.Lease > 0 && h.For > h.Lease {
+			table.Bad = append(table.Bad, len(table.Rows))
 		}
-		if n >= len(holds)-longestHolds {
-			table.Rows = append(table.Rows,
-				[]string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"),
-					out.Short(h.For), leased, string(h.Source)})
+		table.Rows = append(table.Rows,
+			[]string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"),
+				out.Short(h.For), leased, string(h.Source)})
+	}
+	return &report.Section{Title: "Holds against leases", Words: a.holdWords(holds), Table: table}
+}
+
+// holdWords says how long holds are, of all of them, longest first.
+func (a *auditAnswer) holdWords(holds []census.Hold) string {
+	beyond, unsafe := 0, 0
+	safe := a.result.Evidence.LongestSafeJob
+	known := safe.Known() && safe.Value >= 0 && safe.Value < offset.NoHigh/2
+	for _, h := range holds {
+		if h.Lease > 0 && h.For > h.Lease {
+			beyond++
+		}
+		if known && h.For > safe.Value {
+			unsafe++
 		}
 	}
-	slices.Reverse(table.Rows)
-	lines := slices.DeleteFunc([]report.Line{held, lease, safe},
-		func(l report.Line) bool { return len(l.At) == 0 })
-	return &report.Section{
-		Title: "Holds against leases", Words: fmt.Sprintf("%d holds; the table has the longest. Another client took over a hold that is above its lease, or could have done so. A client with the fastest clock could have taken over a hold above the longest safe job.", len(holds)),
-		Figure: &report.Plot{Name: "Holds against leases", X: "holds, shortest first", Y: "s", Lines: lines},
-		Table:  table,
+	text := fmt.Sprintf("%s; half took at most %s, 99 %% at most %s. The table has the longest. %d were longer than their holder's lease: another client took them over, or could have done so.",
+		countOf(len(holds), "hold"), out.Short(holds[len(holds)/2].For), out.Short(holds[len(holds)/100].For),
+		beyond)
+	if known {
+		text += fmt.Sprintf(" %d were longer than the longest safe job with these clocks, %s: a client with the fastest clock could have taken them over.", unsafe, out.Short(safe.Value))
 	}
+	return text
 }
 
 // longestHolds is the number of holds in the table.
@@ -345,14 +353,9 @@ func (a *auditAnswer) waitsSection() *report.Section {
 	slices.SortStableFunc(waited, func(a, b census.Writer) int {
 		return cmp.Compare(b.Waits.Longest, a.Waits.Longest)
 	})
-	figure := &report.Ranges{Name: "Waits of each client", X: "s; bar: 99 % took at most; dot: the longest"}
 	table := report.Table{Columns: []string{
 		"writer", "name", "waits", "99 % at most", "longest", "half at most"}, Text: 2}
 	for _, w := range waited[:min(len(waited), reportRows)] {
-		figure.Rows = append(figure.Rows, report.Range{
-			Name: writerName(w), High: w.Waits.P99.Seconds(), Dot: new(w.Waits.Longest.Seconds()),
-			Says: fmt.Sprintf("%s; 99 %% took at most %s, the longest %s",
-				countOf(int(w.Waits.Count), "wait"), out.Short(w.Waits.P99), out.Short(w.Waits.Longest))})
 		table.Rows = append(table.Rows,
 			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)),
 				strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P99), out.Short(w.Waits.Longest),
@@ -363,7 +366,6 @@ func (a *auditAnswer) waitsSection() *report.Section {
 		Title: "Waits for locks that other clients held", Table: table,
 		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. 99 %% took at most %s, half at most %s, the longest %s. Only MONITOR shows them.",
 			countOf(int(all.Count), "wait"), out.Short(all.P99), out.Short(all.P50), out.Short(all.Longest)),
-		Figure: figure,
 	}
 }
 

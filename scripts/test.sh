@@ -31,7 +31,7 @@ test    test  400 every test once: embedded and real servers, the original Java 
 lint    check 300 formatting, golangci-lint, actionlint, goreleaser check, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
 race    check 420 the tests on the embedded server under the race detector
-spec    check 120 the TLA+ specification, checked by TLC and against package skew
+spec    check 120 the TLA+ specification, checked by TLC and against the model
 readme  check  60 the commands of the README
 fuzz    check  90 every fuzz target for a moment
 mutants check 180 small changes that a named test must notice: those of the last commit's files, and a twelfth of the rest
@@ -84,7 +84,7 @@ stage_test() {
   other_modules >"$others" 2>&1 &
   their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./skew)
+  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 6 -parallel 8 "${longest[@]}" \
@@ -109,13 +109,13 @@ other_modules() {
 
 # Under the race detector some tests use only the first entry of each of their
 # lists, see skew/race_test.go; the stage test uses all. The searches and
-# simulations of package skew and its subpackages, and tools/rules, share nothing
-# that could race.
+# simulations of package skew, of its subpackages and of the model, and
+# tools/rules, share nothing that could race.
 stage_race() {
   local module longest=(./cmd/getsetlock/internal/{verbs/skewverb,verbs/runverb} ./migrate/fleet ./migrate ./cmd/getsetlock/internal/rehearse ./proof)
   # shellcheck disable=SC2046 # one word per package
-  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|tools/rules)$')
-  patient go test -race -vet=off -run 'BesideEachOther' ./skew ./skew/simulate
+  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|proof/internal/model|tools/rules)$')
+  patient go test -race -vet=off -run 'Concurrent' ./skew ./skew/simulate ./proof/internal/model
   for module in $(modules | tail -n +2); do
     (cd "$module" && patient go test -race -vet=off -timeout 30m ./...)
   done

@@ -224,8 +224,8 @@ func (l Law) recovery() Recovery {
 	return Recovery{Never: true}
 }
 
-// said returns what a field like those of dialect.Terms claims, 0 where it claims
-// nothing.
+// said returns what a field like those of dialect.Terms claims, 0 where it
+// claims nothing.
 func said(field time.Duration) time.Duration {
 	d, _ := dialect.Claimed(field)
 	return d

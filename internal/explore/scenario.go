@@ -49,8 +49,8 @@ type Machine struct {
 	Floor     int8 // stamps further back than this look alike to all clients
 
 	// Others is how many clients that are not old hold in the state of which
-	// steps are asked. Shut says that no old client may start in it. Whoever
-	// adds other clients sets both before it asks.
+	// steps are asked. Shut says that no old client may start in it. A space
+	// that adds other clients sets both before it asks.
 	Others int
 	Shut   bool
 

@@ -9,9 +9,9 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// Fleet is old clients that contend for one key, and how long to watch them. The
-// result is rates. The law and the explorer answer whether something can happen
-// at all.
+// Fleet is old clients that contend for one key, and how long to watch them.
+// The result is rates. The law and the explorer answer whether something can
+// happen at all.
 //
 // Each client acquires, works, releases and rests, again and again, by the
 // dialect's own commands and rules. It reads its own clock, which Clocks and

@@ -2,8 +2,8 @@ package model
 
 import "github.com/getsetlock/getsetlock/internal/explore"
 
-// state is the whole world: that of the old clients, with the getsetlock clients
-// and what only they use.
+// state is the whole world: that of the old clients, with the getsetlock
+// clients and what only they use.
 type state struct {
 	explore.State
 	m       token

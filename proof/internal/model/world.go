@@ -16,8 +16,8 @@ type Exploration struct {
 // Safe reports whether the goal was not found in the whole bounded space.
 func (e Exploration) Safe() bool { return e.Complete && !e.Found }
 
-// Explore searches a scenario breadth first, as skew.Explore searches one of old
-// clients alone.
+// Explore searches a scenario breadth first, as skew.Explore searches one of
+// old clients alone.
 func Explore(sc Scenario) (Exploration, error) {
 	m, err := sc.machine()
 	if err != nil {

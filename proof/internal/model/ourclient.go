@@ -42,7 +42,8 @@ func (m *machine) ourSteps(s *state, i int, out []step) []step {
 func (m *machine) stopped(s *state, i int, out []step) []step {
 	c := &s.our[i]
 	out = append(out, m.releases(s, i))
-	if t := (step{Act: event{Kind: evRelease, Who: ourName(i), Out: explore.OutKept}, To: *s}); m.leavesKey(&t.To, i) {
+	left := event{Kind: evRelease, Who: ourName(i), Out: explore.OutKept}
+	if t := (step{Act: left, To: *s}); m.leavesKey(&t.To, i) {
 		t.To.endAttempt(i)
 		out = append(out, t)
 	}

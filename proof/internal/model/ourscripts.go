@@ -161,8 +161,8 @@ func (m *machine) notes(s *state, seen explore.Seen, age int8) bool {
 // worthALook reports whether client c has found a past stamp, and has nothing
 // else to judge it by.
 func (m *machine) worthALook(s *state, c *ourClient) bool {
-	return m.Ours.Unchanged == 0 && s.L.Kind == explore.StampMark && s.m.who == explore.Nobody && c.phase != inClean &&
-		c.phase != noPhase &&
+	return m.Ours.Unchanged == 0 && s.L.Kind == explore.StampMark && s.m.who == explore.Nobody &&
+		c.phase != inClean && c.phase != noPhase &&
 		m.Dialect.HasTakeover() && !m.known(s) && m.past(s, c)
 }
 

@@ -152,7 +152,8 @@ func TestImpossibleScenariosNameTheField(t *testing.T) {
 }
 
 func TestSameScenarioHasTheSameTrace(t *testing.T) {
-	sc := Scenario{Dialect: dialect.Jedis(), Old: 3, Lease: 4, Job: 3, Gap: 2, Goal: "two hold after a clobber"}
+	sc := Scenario{Dialect: dialect.Jedis(), Old: 3, Lease: 4, Job: 3, Gap: 2,
+		Goal: "two hold after a clobber"}
 	a, b := searched(t, sc), searched(t, sc)
 	if a.States != b.States || a.Trace.Words() != b.Trace.Words() {
 		t.Errorf("%d and %d states\n%s\n%s", a.States, b.States, a.Trace.Words(), b.Trace.Words())

@@ -136,8 +136,8 @@ func (m *machine) idle(s *state, i int, out []step) []step {
 	if m.broken(ruleCompareAndSet) && s.L.Kind == explore.StampMark && m.mayTakeOver(s, c) {
 		blind := to
 		blind.our[i].pc, blind.our[i].flags = ourSent, flagJudged
-		out = append(out, step{Act: event{Kind: evSample, Who: ourName(i), Arg: s.L.At, Out: explore.OutOther},
-			To: blind})
+		looked := event{Kind: evSample, Who: ourName(i), Arg: s.L.At, Out: explore.OutOther}
+		out = append(out, step{Act: looked, To: blind})
 	}
 	return m.sends(to, i, out)
 }

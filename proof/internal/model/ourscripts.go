@@ -45,7 +45,8 @@ func (m *machine) stands(s *state, i int) bool {
 	if !m.isMark(s, s.L, i) || s.L.Kind == explore.StampMark && m.broken(ruleStampInM) && s.L.At != c.heard {
 		return false
 	}
-	if s.L.Kind == explore.StampMark && m.Dialect.ServerExpires() && !m.broken(ruleMarkHasTTL|ruleMarkSameTTL) {
+	if s.L.Kind == explore.StampMark && m.Dialect.ServerExpires() &&
+		!m.broken(ruleMarkHasTTL|ruleMarkSameTTL) {
 		return s.L.TTL-s.m.ttl == m.beyond()
 	}
 	return true

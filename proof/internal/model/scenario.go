@@ -259,7 +259,8 @@ func (sc Scenario) machine() (*machine, error) {
 	if highest := max(sc.Ours.TTL, sc.Ours.Long) + int(m.far) + 2*int(m.old.Grain) +
 		max(0, -sc.ServerStep); highest > 120 {
 		return nil, &explore.ParameterError{
-			Field: "Ours.StampAhead", Value: m.far, Bound: "such that no stamp lies more than 120 ticks ahead"}
+			Field: "Ours.StampAhead", Value: m.far,
+			Bound: "such that no stamp lies more than 120 ticks ahead"}
 	}
 	m.trustCap = int8(max(sc.Ours.TTL, sc.Ours.Long) + 1)
 	m.settled = int8(max(sc.Ours.Settle, sc.Gap+1))
@@ -335,7 +336,8 @@ func (sc Scenario) check() error {
 		{Field: "Ours.Look", Value: o.Look, High: 60},
 		{Field: "Ours.StampAhead", Value: o.StampAhead, High: 60},
 		{Field: "Ours.Renewals", Value: o.Renewals, High: 20},
-		{Field: "Ours.Attempts", Value: o.Attempts, High: 20}, {Field: "Ours.Waits", Value: o.Waits, High: 80},
+		{Field: "Ours.Attempts", Value: o.Attempts, High: 20},
+		{Field: "Ours.Waits", Value: o.Waits, High: 80},
 		{Field: "Ours.Unchanged", Value: o.Unchanged, High: 40},
 		{Field: "Ours.Sparse", Value: o.Sparse, High: 40},
 	} {

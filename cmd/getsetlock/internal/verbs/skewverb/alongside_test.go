@@ -44,7 +44,8 @@ func TestSkewSaysWhatTheServersClockDoes(t *testing.T) {
 		"--preset fail-over": {
 			"saw the same value twice", "to a server whose clock is 2 minutes ahead"},
 		"--behind 10m --explore": {
-			"NO: two clients cannot hold the lock at once", "of 2 old clients", "two clients never hold at once"},
+			"NO: two clients cannot hold the lock at once", "of 2 old clients",
+			"two clients never hold at once"},
 		"--dialect setdel --ahead 1s": {"NO"},
 	} {
 		got := skewed(t, append(strings.Fields("--protocol hardened --lease 60s --job 20s"),

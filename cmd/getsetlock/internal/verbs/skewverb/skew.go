@@ -227,9 +227,8 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 			return out.WrongUse("--%s is about a lock over several servers: say by --quorum how many", name)
 		}
 	}
-	if !slices.Contains(skewProtocols, q.protocol) {
-		return out.WrongUse("--protocol %q is unknown; write one of %s", q.protocol,
-			strings.Join(skewProtocols, ", "))
+	if err := f.checkProtocol(); err != nil {
+		return err
 	}
 	var err error
 	if q.dialect, err = f.dialect.Pick(); err != nil {
@@ -240,10 +239,6 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 	}
 	if given("poll") && q.poll <= 0 {
 		return out.WrongUse("--poll %v: it must be above zero", q.poll)
-	}
-	if f.explore && !q.oldHold() {
-		return out.WrongUse("--explore searches old clients' commands, and with --protocol %s there are none",
-			q.protocol)
 	}
 	if err := f.completeFleet(given); err != nil {
 		return err
@@ -257,6 +252,21 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 	case !given("job"):
 		return out.WrongUse(
 			"--job is missing: give the time that a job holds the lock, such as 40s or 5s..40s")
+	}
+	return nil
+}
+
+// checkProtocol refuses an unknown protocol, and a search where there is nothing
+// to search.
+func (f *skewFlags) checkProtocol() error {
+	protocol := f.q.protocol
+	switch {
+	case !slices.Contains(skewProtocols, protocol):
+		return out.WrongUse("--protocol %q is unknown; write one of %s", protocol,
+			strings.Join(skewProtocols, ", "))
+	case f.explore && !f.q.oldHold():
+		return out.WrongUse("--explore searches old clients' commands, and with --protocol %s there are none",
+			protocol)
 	}
 	return nil
 }

@@ -256,8 +256,8 @@ func (f *skewFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkProtocol refuses an unknown protocol, and a search where there is nothing
-// to search.
+// checkProtocol refuses an unknown protocol, and a search where there is
+// nothing to search.
 func (f *skewFlags) checkProtocol() error {
 	protocol := f.q.protocol
 	switch {

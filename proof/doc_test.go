@@ -3,6 +3,8 @@
 //
 //   - Replays and walks: the real clients of packages legacy, modern and
 //     migrate follow the model in internal/model.
+//   - Folder internal/model: the model itself, the search through it, and the
+//     mutants of its rules.
 //   - Histories: real clients contend in virtual time, and three judges look at
 //     what happened.
 //   - Matrix, contests, dialects: failure modes of clock drift that the tests

@@ -119,7 +119,9 @@ func ruleMutants() []mutant {
 		{"2: a value that is not a stamp is taken over",
 			honest(dialect.Bare(), 1, 1, model.PhaseObserve, 4, 1, 1), breaks("unreadable is held")},
 		{"3: a takeover margin a tick too small",
-			with(observe, func(sc *model.Scenario) { sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1 }),
+			with(observe, func(sc *model.Scenario) {
+				sc.Behind, sc.Ahead, sc.Ours.TakeoverMargin = 2, -1, 1
+			}),
 			func(sc *model.Scenario) { sc.Ours.TakeoverMargin-- }},
 		{"3: a step of the server's clock that is not added, with stamps", stepped(model.PhaseObserve, false),
 			breaks("a step is added to behind")},
@@ -257,7 +259,8 @@ func phaseMutants() []mutant {
 			moving(jedis, 3, model.PhaseDual, model.PhaseSealed, overrun("loss unnoticed")),
 			breaks("tombstone put back only with M")},
 		{"phases: the long lease before the gap is over",
-			moving(jedis, 3, model.PhaseDual, model.PhaseModern, func(sc *model.Scenario) { sc.Ours.Long = 6 }),
+			moving(jedis, 3, model.PhaseDual, model.PhaseModern,
+				func(sc *model.Scenario) { sc.Ours.Long = 6 }),
 			breaks("long lease only after the gap")},
 		{"phases: with foreign EXPIREs, observe", honest(expire, 1, 1, model.PhaseObserve, 3, 1, 1), longer},
 		{"phases: with foreign EXPIREs, dual", honest(expire, 1, 1, model.PhaseDual, 3, 1, 1), longer},
@@ -360,7 +363,8 @@ func TestTwoGetsetlockClientsNeverHoldTogether(t *testing.T) {
 		}
 		worlds = append(worlds, w)
 	}
-	for _, p := range []model.Phase{model.PhaseObserve, model.PhaseDual, model.PhaseSealed, model.PhaseModern} {
+	for _, p := range []model.Phase{
+		model.PhaseObserve, model.PhaseDual, model.PhaseSealed, model.PhaseModern} {
 		add(fmt.Sprintf("honest, %s", p), honest(dialect.Jedis(), 1, 2, p, 4, 1, 0))
 		add(fmt.Sprintf("overrunning, %s", p),
 			with(honest(dialect.Jedis(), 1, 2, p, 4, 1, 0), overrun("two of ours hold")))

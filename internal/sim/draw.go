@@ -60,11 +60,15 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	switch d.IntN(6) {
+	switch d.IntN(8) {
 	case 0, 1:
 		d.hush(p)
 	case 2:
 		d.patient(p)
+	case 3:
+		d.crowd(p)
+	case 4:
+		d.closing(p)
 	}
 	return p
 }
@@ -119,6 +123,48 @@ func (d dice) patient(p *Plan) {
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(3))]
 }
 
+// crowd makes all processes wait for one key at all times. Some die, some stand
+// still.
+func (d dice) crowd(p *Plan) {
+	for len(p.Procs) < 4 {
+		p.Procs = append(p.Procs, d.proc(p))
+	}
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		o.Proc, o.Key = d.IntN(len(p.Procs)), 0
+		if o.Kind == Acquire || o.Kind == Request || o.Kind == Do {
+			o.Cancel, o.Hold = pick(d, 0, 0, o.Cancel), d.between(100*time.Millisecond, 3*time.Second)
+		}
+	}
+	for i := range p.Procs {
+		p.Procs[i].Wait = 0
+	}
+	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
+	for dead := range d.IntN(4) {
+		at := 5*time.Second + d.nanos(20*time.Second)
+		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: dead, Kind: Kill})
+	}
+	if d.one(3) {
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: d.nanos(20 * time.Second),
+			For: 15 * time.Second, Proc: d.IntN(len(p.Procs)), Kind: Freeze})
+	}
+}
+
+// closing makes processes close their Clients while they hold and wait, some of
+// them without their server.
+func (d dice) closing(p *Plan) {
+	for proc := range 1 + d.IntN(len(p.Procs)) {
+		o := Op{ID: len(p.Ops), At: 5*time.Second + d.nanos(20*time.Second), Proc: proc, Kind: Close,
+			Hold: d.between(time.Millisecond, 2*p.Procs[proc].TTL)}
+		p.Ops = append(p.Ops, o)
+		if d.one(2) {
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At - d.nanos(p.Procs[proc].TTL),
+				For: d.between(100*time.Millisecond, 3*p.Procs[proc].TTL), Proc: proc,
+				Kind: pick(d, Hold, HoldRequest, HoldReply, Silence, Refuse, Stall)})
+		}
+	}
+}
+
 // lawful is how far the server's clock may step forward while a lease is held:
 // a little less than the least margin.
 func (p *Plan) lawful() time.Duration {
@@ -140,14 +186,16 @@ func (d dice) proc(p *Plan) Proc {
 	c := Proc{Machine: d.IntN(len(p.Machines)), TTL: pick(d, time.Second, 2*time.Second, 5*time.Second,
 		10*time.Second), Near: d.between(100*time.Microsecond, 3*time.Millisecond)}
 	if p.Form == Hardened {
-		c.TTL = pick(d, 5*time.Second, 10*time.Second, 20*time.Second)
+		c.TTL = pick(d, 4*time.Second, 5*time.Second, 10*time.Second, 20*time.Second)
+	}
+	if p.Form == Hardened || p.Form == Beside {
 		c.Politeness = pick(d, 0, -1, 20*time.Millisecond)
 	}
 	c.Margin = pick(d, c.TTL/10, c.TTL/10, c.TTL/5)
 	c.RenewEvery = pick(d, 0, 0, 0, c.TTL/4, c.TTL/4, c.TTL/2, -1)
 	c.RetryEvery = pick(d, 0, 50*time.Millisecond, 250*time.Millisecond)
 	c.Wait = pick(d, 0, 0, 0, 3*time.Second, 15*time.Second, -1)
-	c.Timeout = pick(d, 0, 0, 300*time.Millisecond)
+	c.Timeout = pick(d, 0, 0, 300*time.Millisecond, 5*time.Second)
 	c.HandOvers = pick(d, 0, 0, -1, 2)
 	c.Deaf = d.one(4)
 	c.Unwarned = d.one(3)
@@ -168,13 +216,16 @@ func (d dice) op(p *Plan, id int, span time.Duration) Op {
 	if d.one(4) {
 		o.Cancel = d.between(time.Millisecond, 2*time.Second)
 	}
+	if d.one(3) {
+		o.Tarry = d.between(time.Millisecond, p.Procs[o.Proc].TTL)
+	}
 	return o
 }
 
 func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
 	f := Fault{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs))}
-	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Silence, MuteReplies, Refuse,
-		CutBefore, CutBefore, CutAfter, CutAfter, CutAfter, CutWithin, Freeze, Freeze, Suspend, Step,
+	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Stall, Twice, Twice, Silence, MuteReplies,
+		Refuse, CutBefore, CutBefore, CutAfter, CutAfter, CutAfter, CutWithin, Freeze, Freeze, Suspend, Step,
 		Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth)
 	longest := p.longest()
 	f.For = d.between(5*time.Millisecond, 2*longest)
@@ -184,6 +235,11 @@ func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
 			f.Proc = All
 		}
 		f.Amount = d.between(time.Millisecond, 500*time.Millisecond)
+		if d.one(4) {
+			f.Amount = d.between(time.Millisecond, longest)
+		}
+	case Twice:
+		f.For, f.Amount = 10*time.Second, d.between(100*time.Microsecond, time.Second)
 	case Silence, MuteReplies, Step, ScriptFlush, Flush, ServerStep:
 		f.For = 0
 	case Restart, Reboot, Loading, ReadOnly, OOM, Busy, NoAuth, FailOver:

@@ -18,6 +18,7 @@ type Event struct {
 	Op      int // the operation; None: none
 	Key     int
 	Token   int           // number of the token; 0: none
+	Was     int           // token that was on the key before a request ran
 	Fence   int64         // fencing number
 	Until   time.Duration // when the key ends
 	Stands  bool          // the token is on the key
@@ -27,10 +28,11 @@ type Event struct {
 	Text    string
 }
 
-// Special values of Event.Proc and Event.Op.
+// Special values of Event.Proc, Event.Op and Event.Token.
 const (
-	Server = -1
-	None   = -1
+	Server   = -1
+	None     = -1
+	Leftover = -1 // the key is left to clients that poll
 )
 
 // EventKind says what happened in an Event.
@@ -44,7 +46,8 @@ const (
 	Looked    EventKind = "looked"    // the judge looked at a lease whose token does not stand
 	Renewed   EventKind = "renewed"   // a renewal by hand returned Text
 	Releasing EventKind = "releasing" // the holder calls Release
-	Ended     EventKind = "ended"     // the holder learned that the lease is lost
+	Noticed   EventKind = "noticed"   // the holder learned that the lease is lost, and goes on for a while
+	Ended     EventKind = "ended"     // the holder of a lost lease stops
 	Returned  EventKind = "returned"  // the operation is over, with Text
 	Changed   EventKind = "changed"   // the key changed on the server, because of Text
 	Happened  EventKind = "fault"     // a fault began
@@ -53,6 +56,8 @@ const (
 	Told      EventKind = "hook"      // the hook Text was called
 	Stuck     EventKind = "stuck"     // the operation never ended
 	Left      EventKind = "left"      // Text was left when all was over
+	Ran       EventKind = "ran"       // a request for Token ran, with Text; Left is the TTL that it asks for
+	Odd       EventKind = "odd"       // what the Client says of its leases is wrong: Text
 
 	// Of old clients and a fleet's record.
 	Wrote    EventKind = "wrote"   // Text of an old client took effect, Until after its attempt
@@ -70,14 +75,29 @@ type History struct {
 	Events []Event
 	Seen   map[string]int // states of Sometimes, and how often each was reached
 	Gap    time.Duration  // longest time after the last fault without a holder
+	Sent   map[spell]int  // requests and dials
 
 	mu     sync.Mutex
 	start  time.Time
 	tokens map[string]int
 }
 
+// spell is a second of a process.
+type spell struct {
+	proc int
+	from time.Duration
+}
+
 func newHistory(p *Plan) *History {
-	return &History{Plan: p, Seen: map[string]int{}, start: time.Now(), tokens: map[string]int{}}
+	return &History{Plan: p, Seen: map[string]int{}, Sent: map[spell]int{}, start: time.Now(),
+		tokens: map[string]int{"left": Leftover}}
+}
+
+// sent counts a request or a dial of a process.
+func (h *History) sent(proc int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Sent[spell{proc, h.now().Truncate(time.Second)}]++
 }
 
 // now returns the time since the world's start.
@@ -127,7 +147,7 @@ func (h *History) number(token string) int {
 	defer h.mu.Unlock()
 	n, ok := h.tokens[token]
 	if !ok {
-		n = len(h.tokens) + 1
+		n = len(h.tokens)
 		h.tokens[token] = n
 	}
 	return n
@@ -178,7 +198,7 @@ func (e Event) String() string {
 	if e.Fence != 0 {
 		fmt.Fprintf(&b, "fence %d ", e.Fence)
 	}
-	if e.Kind == Changed && e.Token != 0 {
+	if (e.Kind == Changed || e.Kind == Ran) && e.Token != 0 {
 		fmt.Fprintf(&b, "until %.9fs ", e.Until.Seconds())
 	}
 	if e.Kind == Wrote {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,8 @@ type life struct {
 	op       Op
 	token    int
 	at       time.Duration // when it was acquired
-	over     bool          // the holder has given it up, or learned of its loss
+	over     bool          // the holder has given it up
+	lost     time.Duration // when the holder learned of its loss; 0: not so
 	trusted  time.Duration // when it was last seen to be trusted
 	lookedAt time.Duration // when it was last looked at
 }
@@ -48,11 +50,13 @@ type chain struct {
 	voided  map[int]time.Duration // … and when
 	written map[int]time.Duration // when a token was last written or renewed
 	first   map[int]Event         // its first writing
+	last    map[int]int           // who took a token off the key
 	fence   int64                 // greatest fencing number of a lease
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
 	idle    time.Duration         // since when some wait and none holds; -1: not so
 	since   time.Duration         // when the key changed last
+	freed   time.Duration         // when its last lease was given back
 	blamed  bool                  // a judge has complained about that
 }
 
@@ -66,16 +70,21 @@ func Judge(h *History) []Complaint {
 	}
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
-			written: map[int]time.Duration{}, first: map[int]Event{}, waiting: map[int]bool{}, idle: -1})
+			written: map[int]time.Duration{}, first: map[int]Event{}, last: map[int]int{}, waiting: map[int]bool{}, idle: -1})
 	}
 	more := newPromises(b)
+	books := newLedger(more)
 	for _, e := range h.Events {
-		b.hear(e)
-		more.hear(b.keys[e.Key], e)
-		for n, k := range b.keys {
-			b.liveness(n, k, e.At)
+		if e.Kind != Ran {
+			b.hear(e)
+			more.hear(b.keys[e.Key], e)
+			for n, k := range b.keys {
+				b.liveness(n, k, e.At)
+			}
 		}
+		books.hear(b.keys[e.Key], e)
 	}
+	books.end()
 	return b.complaints
 }
 
@@ -99,6 +108,8 @@ func (b *bench) hear(e Event) {
 	case Failed:
 		delete(k.waiting, e.Op)
 		b.failed(e)
+	case Noticed:
+		b.lives[e.Op].lost = e.At
 	case Ended, Releasing:
 		b.over(k, e)
 	case Renewed, Returned:
@@ -258,6 +269,9 @@ func (b *bench) changed(k *chain, e Event) {
 		}
 	}
 	b.orphan(k, e)
+	if k.token != e.Token {
+		k.last[k.token] = e.Proc
+	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {
 		if _, known := k.first[e.Token]; !known {
@@ -282,6 +296,9 @@ func (b *bench) orphan(k *chain, e Event) {
 	}
 	ttl := b.p.Procs[was.Proc].TTL
 	most := ttl * 5 / 6 // pauses of a third, and two time-outs
+	if b.p.Procs[was.Proc].Timeout > ttl/4 {
+		return // it waits longer for each answer
+	}
 	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
 		b.complain("leftovers", e, "T%d, which no operation got, was on the key for %v", k.token, e.At-was.At)
 	}
@@ -321,7 +338,7 @@ func (b *bench) happened(e Event) {
 // its lease.
 func (b *bench) over(k *chain, e Event) {
 	l := b.lives[e.Op]
-	l.over = true
+	l.over, k.freed = true, e.At
 	at, voided := k.voided[l.token]
 	if !voided || at < l.at {
 		return
@@ -334,7 +351,7 @@ func (b *bench) over(k *chain, e Event) {
 	case every < 0:
 		return // it never asks the server
 	}
-	if late := at + every + c.TTL/4; e.At > late && !b.disturbed(l.op.Proc, at, e.At) {
+	if told := cmp.Or(l.lost, e.At); told > at+every+c.TTL/4 && !b.disturbed(l.op.Proc, at, told) {
 		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
 	}
 }

@@ -74,6 +74,7 @@ type lane struct {
 	queue []packet
 	last  time.Duration
 	ended bool
+	stall time.Duration // nothing arrives before
 	more  chan struct{} // buffered; receives when the queue changes
 }
 
@@ -97,6 +98,13 @@ func (l *lane) latency(at time.Duration) time.Duration {
 	return d
 }
 
+// stalls holds what is sent from now on until an instant.
+func (l *lane) stalls(until time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stall = until
+}
+
 // put adds a message to the packet of this instant.
 func (l *lane) put(m message) {
 	l.mu.Lock()
@@ -116,7 +124,7 @@ func (l *lane) seal() {
 	}
 	now := l.now()
 	at := max(now+l.latency(now), l.last+1+l.dice.nanos(time.Microsecond))
-	if held := l.plan.delayed(l.proc, at, l.holds...); held > at {
+	if held := max(l.stall, l.plan.delayed(l.proc, max(at, l.stall), l.holds...)); held > at {
 		at = held + l.latency(held)
 	}
 	l.last = at
@@ -184,6 +192,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: ctx.Err()}
 	}
 	now = w.h.now()
+	p.sending()
 	if p.dead.Load() || w.plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 	}
@@ -244,6 +253,7 @@ func (l *link) listen() {
 		if err != nil {
 			return // what was sent before still arrives
 		}
+		l.p.sending()
 		l.up.put(message{name: name, raw: raw, sent: l.p.sends()})
 	}
 }
@@ -302,8 +312,10 @@ func (l *link) requests(all []message) bool {
 func (l *link) request(m message, name string) (reply []byte, ok bool) {
 	if err := l.w.refusal(m.name); err != "" {
 		l.w.h.sometimes("refused " + name)
+		l.w.ran(l.p, m, name, l.w.values(), []byte("-"+err))
 		return []byte("-" + err + "\r\n"), true
 	}
+	before := l.w.values()
 	if _, err := l.server.Write(m.raw); err != nil {
 		return nil, false
 	}
@@ -312,6 +324,7 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 		l.w.h.sometimes(name + "=" + outcome(reply))
 		l.w.executed(l.p, m, name, reply)
 		l.w.look(name, l.p.id)
+		l.w.ran(l.p, m, name, before, reply)
 		return reply, true
 	case <-l.done:
 		return nil, false
@@ -328,6 +341,9 @@ func (l *link) hear() {
 		}
 		if redistest.Unasked(v) {
 			l.down.put(message{raw: v})
+			if pause := l.w.again(l.p.id); pause > 0 {
+				time.AfterFunc(pause, func() { l.down.put(message{raw: v}) })
+			}
 			continue
 		}
 		select {

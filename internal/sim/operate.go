@@ -168,8 +168,11 @@ func (p *process) hold(h *held, l *lock.Lease) {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		p.awake(o)
+		p.counts(h)
 	case <-h.done:
-		time.Sleep(time.Duration(1+o.ID) * (time.Microsecond + 1)) // no holder stops at once
+		p.add(Event{Kind: Noticed, Op: o.ID, Key: o.Key})
+		wait(o.Tarry+time.Duration(1+o.ID)*(time.Microsecond+1), p.life.Done()) // no holder stops at once
 	case <-both.Done():
 	}
 	p.awake(o)

@@ -77,6 +77,7 @@ type Op struct {
 	Kind   OpKind
 	Hold   time.Duration // time for which the lease is held
 	Cancel time.Duration // time after which the wait is cancelled; 0: never
+	Tarry  time.Duration // time for which the holder goes on after its lease was lost
 
 	// Of old clients: the hold is longer than the lease, and the client comes
 	// back when it was said to be gone.
@@ -129,6 +130,8 @@ const (
 	HoldRequest FaultKind = "hold request" // requests arrive at the end
 	HoldReply   FaultKind = "hold reply"   // replies arrive at the end
 	Slow        FaultKind = "slow"         // each message takes Amount longer
+	Stall       FaultKind = "stall"        // what open connections carry arrives at the end
+	Twice       FaultKind = "twice"        // messages to subscribers come again, Amount later
 	Silence     FaultKind = "silence"      // open connections carry nothing any more
 	MuteReplies FaultKind = "mute replies" // open connections carry no replies any more
 	Refuse      FaultKind = "refuse"       // connections are cut, and new ones refused
@@ -209,6 +212,16 @@ func (p *Plan) hit(proc int, from, to time.Duration, kinds ...FaultKind) bool {
 		}
 	}
 	return false
+}
+
+// hits returns how many faults hit a process in a span of time.
+func (p *Plan) hits(proc int, from, to time.Duration) (n int) {
+	for _, f := range p.Faults {
+		if (f.hits(proc) || p.onMachine(f, proc)) && f.At <= to && from <= f.end()+lateTold {
+			n++
+		}
+	}
+	return n
 }
 
 func one(kind FaultKind, kinds []FaultKind) bool {

@@ -35,6 +35,7 @@ type process struct {
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
 	closed atomic.Bool
+	over   atomic.Bool // Close has returned, and nothing of the Client runs
 
 	mu     sync.Mutex
 	dials  map[string]int // connections, by their first command
@@ -125,7 +126,11 @@ func (p *process) hooks() lock.Hooks {
 func (p *process) told(name string, e lock.Event) {
 	for _, k := range p.w.keys {
 		if k.name == e.Key {
-			p.add(Event{Kind: Told, Op: None, Key: k.number, Token: p.w.h.number(e.Token), Text: name})
+			told := Event{Kind: Told, Op: None, Key: k.number, Token: p.w.h.number(e.Token), Text: name}
+			if !e.Until.IsZero() {
+				told.Left = e.Until.Sub(p.clock.Now())
+			}
+			p.add(told)
 		}
 	}
 	state, _, _ := strings.Cut(name, ":")
@@ -235,6 +240,7 @@ func (p *process) close(ctx context.Context) {
 		return
 	}
 	err := p.client.Close(ctx)
+	p.over.Store(err == nil || !strings.Contains(err.Error(), "background call"))
 	p.shut(ctx)
 	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
 }

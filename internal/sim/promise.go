@@ -267,7 +267,7 @@ func (p *promises) given(k *chain, e Event) {
 func (p *promises) renewals(k *chain, e Event) {
 	for id, l := range p.lives {
 		c := p.p.Procs[l.op.Proc]
-		if l.over || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {
+		if l.over || l.lost > 0 || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {
 			continue
 		}
 		since, every := max(k.written[l.token], 0), cmp.Or(c.RenewEvery, c.TTL/3)
@@ -307,21 +307,59 @@ func (p *promises) idle(k *chain, e Event) {
 	case e.Kind == Changed:
 		k.since, k.blamed = e.At, false
 		return
-	case k.blamed || e.At-k.since < soon || !p.allCalm(k.since-15*time.Second, e.At):
+	case k.blamed || e.At-k.since < soon || p.anybody(k, e.Key):
 		return
-	case p.anybody(k, e.Key):
-	case k.token == 0 && k.idle >= 0 && e.At-max(k.idle, k.since) > soon:
+	}
+	frozen, sure := p.frozen(k.since-15*time.Second, e.At)
+	switch {
+	case !sure:
+	case k.token == 0 && k.idle >= 0 && e.At-max(k.idle, k.since) > soon+time.Duration(len(frozen))*later &&
+		p.able(k, frozen):
 		p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
 		k.blamed = true
+	case len(frozen) > 0:
 	case known && !p.leased[k.token] && slices.Contains(givers, first.Text):
 		p.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
 		k.blamed = true
+	case p.leased[k.token] && e.At-k.freed > soon:
+		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
+		k.blamed = true
 	}
+}
+
+// frozen returns the processes that stood still in a span of time. It is not
+// sure if another fault hit any process then.
+func (p *promises) frozen(from, to time.Duration) (all []int, sure bool) {
+	for id := range p.p.Procs {
+		switch {
+		case p.calm(id, from, to):
+		case p.p.hit(id, from, to, Freeze) && p.p.hits(id, from, to) == 1:
+			all = append(all, id)
+		default:
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+// able reports whether an operation that waits is of a process that never stood
+// still.
+func (p *promises) able(k *chain, frozen []int) bool {
+	for id := range k.waiting {
+		if !slices.Contains(frozen, p.op(id).Proc) {
+			return true
+		}
+	}
+	return false
 }
 
 // soon is how long a free key is left alone by a waiter that cannot be called,
 // about a second, and a quarter more.
 const soon = 1500 * time.Millisecond
+
+// later is how long a free key is left to a waiter that stands still, until
+// the next one may have it, and a quarter more.
+const later = 2500 * time.Millisecond
 
 // anybody reports whether a lease of the key is in use, or its process has died
 // with it.

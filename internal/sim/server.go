@@ -57,6 +57,10 @@ func (w *world) strike(f Fault) {
 		w.redis.StepServer(f.Amount)
 	case Refuse:
 		w.cut(f.Proc)
+	case Stall:
+		for _, l := range w.procs[f.Proc].open() {
+			l.up.stalls(f.end())
+		}
 	case Silence, MuteReplies:
 		for _, l := range w.procs[f.Proc].open() {
 			l.mute.Store(f.Kind == Silence)
@@ -137,6 +141,18 @@ func (w *world) refusal(c redistest.Command) string {
 		}
 	}
 	return ""
+}
+
+// again returns after what time a message to a subscriber comes once more; 0:
+// it does not.
+func (w *world) again(proc int) time.Duration {
+	now := w.h.now()
+	for _, f := range w.plan.Faults {
+		if f.Kind == Twice && f.hits(proc) && f.covers(now) {
+			return f.Amount
+		}
+	}
+	return 0
 }
 
 // trapped are the commands that a trap waits for.

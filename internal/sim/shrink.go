@@ -84,6 +84,9 @@ func drawing(h *History) string {
 	}
 	b.WriteString("\n")
 	for _, e := range h.Events {
+		if e.Kind == Ran {
+			continue
+		}
 		fmt.Fprintf(&b, "%13.9fs  %-*s", e.At.Seconds(), wide, mark(e, Server, false))
 		for id, has := range holds {
 			switch {

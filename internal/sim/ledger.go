@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// ledger judges what requests do to the keys, and whether what a Client says is
+// true: its errors, the results of its releases, and its hooks.
+type ledger struct {
+	*promises
+	owner    map[int]int            // tokens → the processes that use them
+	on       []int                  // tokens on the keys before an event
+	active   map[turn]int           // operations under way
+	rested   map[turn]time.Duration // when the last of them ended
+	answered map[int]bool           // processes whose Client the server has answered
+	barred   map[int]time.Duration  // operations that the server refused for good → when
+	releases map[int]Event          // operations that give their lease back
+	hooks    map[leased]int         // leases that began and have not ended, by their hooks
+	stirs    map[time.Duration]int  // seconds → events after which processes send something
+}
+
+func newLedger(p *promises) *ledger {
+	return &ledger{promises: p, owner: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
+		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
+		releases: map[int]Event{}, hooks: map[leased]int{}, stirs: map[time.Duration]int{}}
+}
+
+// hear judges one event. It is called after the other judges have heard it.
+func (l *ledger) hear(k *chain, e Event) {
+	t := turn{e.Proc, e.Key}
+	if e.Kind == Called || e.Kind == Changed || e.Kind == Happened {
+		l.stirs[e.At.Truncate(time.Second)]++
+	}
+	switch e.Kind {
+	case Ran:
+		l.ran(k, e)
+	case Changed:
+		l.changed(k, e)
+	case Called:
+		l.active[t]++
+	case Acquired:
+		l.answered[e.Proc] = true // by the server, and not by another goroutine
+		delete(l.barred, e.Op)
+		l.trust(k, e)
+	case Failed:
+		l.failed(k, e)
+		delete(l.barred, e.Op)
+		l.active[t]--
+		l.rested[t] = e.At
+	case Releasing, Ended:
+		l.releases[e.Op] = e
+	case Returned:
+		l.returned(k, e)
+		l.active[t]--
+		l.rested[t] = e.At
+	case Told:
+		l.told(k, e)
+	case Odd:
+		if !l.shaken(e.Proc, e.At-2*l.p.Procs[e.Proc].TTL, e.At) {
+			l.complain("stats", e, "%s", e.Text)
+		}
+	case Closed:
+		l.closed(e)
+	}
+	for id, at := range l.barred {
+		if e.At > at+l.latest(l.op(id).Proc) {
+			l.complain("errors", e, "#%d goes on although the server wants a password since %v", id, at)
+			delete(l.barred, id)
+		}
+	}
+}
+
+// ran judges one request: docs/protocol.md.
+func (l *ledger) ran(k *chain, e Event) {
+	if _, known := l.owner[e.Token]; !known {
+		l.owner[e.Token] = e.Proc
+	}
+	name, got, _ := strings.Cut(e.Text, "=")
+	taker := slices.Contains(takers, name)
+	if unicode.IsUpper(rune(got[0])) { // an error
+		if h := l.turns[turn{e.Proc, e.Key}]; h != nil && taker && got == "NOAUTH" && l.barred[h.op] == 0 &&
+			l.calmBut(e.Proc, e.At, NoAuth) {
+			l.barred[h.op] = e.At
+		}
+		return
+	}
+	took := taker && got != "0" && got != "none"
+	end := e.Until - e.At
+	switch {
+	case taker && took != e.Stands:
+		l.complain("writes", e, "%s for T%d: the key has T%d after it", e.Text, e.Token, k.token)
+	case took && e.Was != 0 && e.Was != e.Token:
+		l.complain("writes", e, "%s for T%d took the key from T%d", e.Text, e.Token, e.Was)
+	case took || name == "renew" && e.Was == e.Token && got != "2":
+		if !e.Stands || end < e.Left-2*time.Millisecond || end > e.Left+2*time.Millisecond {
+			l.complain("writes", e, "%s for T%d and %v: the key ends after %v", e.Text, e.Token, e.Left, end)
+		}
+	case name != "renew" && !taker && e.Stands:
+		l.complain("writes", e, "%s for T%d: the key has it still", e.Text, e.Token)
+	}
+}
+
+// calmBut reports whether no fault but those of a kind is on for a process.
+func (l *ledger) calmBut(proc int, at time.Duration, kind FaultKind) bool {
+	for _, f := range l.p.Faults {
+		hits := f.hits(proc) || l.p.onMachine(f, proc)
+		if hits && f.Kind != kind && f.At <= at+time.Second && at <= f.end()+time.Second {
+			return false
+		}
+	}
+	return true
+}
+
+// changed judges that only its own process takes a token off a key, and that
+// each token has an end.
+func (l *ledger) changed(k *chain, e Event) {
+	was := l.on[e.Key]
+	l.on[e.Key] = e.Token
+	if e.Proc == Server || l.p.Form == Bridged {
+		return
+	}
+	if by, known := l.owner[was]; known && was != Leftover && was != e.Token && by != e.Proc {
+		l.complain("writes", e, "p%d took T%d of p%d off the key by %s", e.Proc, was, by, e.Text)
+	}
+	if e.Token != 0 && e.Until == 0 {
+		l.complain("writes", e, "T%d stands without an end", e.Token)
+	}
+}
+
+// trust judges that a lease is trusted for no longer than the server keeps its
+// key, less the margin. Clocks drift by less than a thousandth.
+func (l *ledger) trust(k *chain, e Event) {
+	c, since := l.p.Procs[e.Proc], k.written[e.Token]
+	if e.Left == 0 || e.Token != k.token || k.excused[e.Token] != "" || l.shaken(e.Proc, since, e.At) ||
+		l.p.hit(All, since-c.TTL, e.At, ServerStep) {
+		return
+	}
+	if over := e.At + e.Left + c.Margin - k.until; over > c.TTL/1000+2*time.Millisecond {
+		l.complain("trust", e, "T%d is trusted for %v, and the server keeps it for %v; the margin is %v",
+			e.Token, e.Left, k.until-e.At, c.Margin)
+	}
+}
+
+// failed judges whether the error of an operation that got no lease is true.
+func (l *ledger) failed(k *chain, e Event) {
+	o, c, began := l.op(e.Op), l.p.Procs[e.Proc], l.called[e.Op]
+	once := o.Kind == Try || c.Wait < 0
+	first, known := k.first[k.token]
+	ours := known && first.Proc == e.Proc && first.At >= began && !l.leased[k.token] &&
+		slices.Contains(takers, first.Text)
+	wrong := ""
+	switch {
+	case e.Text == "held" && !once, strings.HasPrefix(e.Text, "wait ended") && (once || c.Wait == 0),
+		e.Text == "cancelled" && (o.Cancel == 0 || e.At < began+o.Cancel),
+		e.Text == "client closed" && !l.closing(e), e.Text == "lost", e.Text == "released":
+		wrong = "no such error may be"
+	case e.Text == "held" && l.p.Old == nil && l.free(k, e):
+		wrong = "nobody held the key since its beginning"
+	case strings.HasPrefix(e.Text, "wait ended") && ours && l.calm(e.Proc, first.At-time.Second, e.At):
+		wrong = "its last attempt had taken the key"
+	case e.Text == "wait ended, held" && k.token == Leftover && e.At-k.since > l.latest(e.Proc) &&
+		e.At < began+c.Wait+l.latest(e.Proc) && l.calm(e.Proc, began, e.At):
+		wrong = "the key is left to others, and free after that"
+	case e.Text == "trouble" && l.answered[e.Proc] && !once && !l.closing(e) &&
+		!l.p.hit(e.Proc, began, e.At, NoAuth):
+		wrong = "the server has answered before, and the trouble passes"
+	}
+	if wrong != "" {
+		l.complain("errors", e, "#%d failed: %s: %s", e.Op, e.Text, wrong)
+	}
+}
+
+// closing reports whether a process may have begun to close its Client.
+func (l *ledger) closing(e Event) bool {
+	return e.At >= l.p.quiet() || slices.ContainsFunc(l.p.Ops, func(o Op) bool {
+		return o.Kind == Close && o.Proc == e.Proc && o.At <= e.At
+	})
+}
+
+// free reports whether nobody held a key while an operation was under way. In
+// the fair form a queue of waiters counts as a holder.
+func (l *ledger) free(k *chain, e Event) bool {
+	t, began := turn{e.Proc, e.Key}, l.called[e.Op]
+	return l.p.Form != Fair && l.p.Form != FairFence && (k.token == 0 || k.token == Leftover) && k.since < began &&
+		l.active[t] < 2 && l.rested[t] < began
+}
+
+// returned judges whether the result of a release is true.
+func (l *ledger) returned(k *chain, e Event) {
+	r, known := l.releases[e.Op]
+	s := l.lives[e.Op]
+	if !known || s == nil || l.p.Form == Bridged || l.gone[e.Proc] {
+		return
+	}
+	c, shaken := l.p.Procs[e.Proc], l.shaken(e.Proc, s.at, e.At)
+	others := 0
+	for _, other := range l.lives {
+		if other.token == s.token && other.at >= s.at {
+			others++
+		}
+	}
+	wrong := ""
+	switch {
+	case shaken:
+	case e.Text == "ok" && r.Kind == Ended && s.op.Kind != Do:
+		wrong = "the lease had ended before"
+	case e.At == r.At: // handed over in the process
+	case e.Text == "ok" && k.token == s.token && others < 2 && !l.forgot(r.At, e.At):
+		wrong = "the key has its token still"
+	case e.Text == "lost" && l.p.Old == nil && r.Kind == Releasing && k.last[s.token] == e.Proc && k.excused[s.token] == "":
+		wrong = "nobody but its process took its token off the key"
+	case e.At-r.At > 2*time.Second+late:
+		wrong = "it took longer than ReleaseWait"
+	case e.Text == "trouble" && l.calm(e.Proc, r.At-c.TTL, e.At):
+		wrong = "there is no trouble"
+	}
+	if wrong != "" {
+		l.complain("returns", e, "the release of #%d returned %s after %v: %s", e.Op, e.Text, e.At-r.At, wrong)
+	}
+}
+
+// forgot reports whether the server may have gone back to a past of it.
+func (l *ledger) forgot(from, to time.Duration) bool {
+	return l.p.hit(All, from-time.Second, to, FailOver, Restart, Flush)
+}
+
+// told judges that each lease that began has one end.
+func (l *ledger) told(k *chain, e Event) {
+	who := leased{e.Proc, e.Token}
+	switch word, _, _ := strings.Cut(e.Text, ":"); word {
+	case "acquired":
+		l.hooks[who]++
+		l.trust(k, e)
+	case "renewed":
+		l.trust(k, e)
+	case "released", "lost":
+		if l.hooks[who]--; l.hooks[who] < 0 {
+			l.complain("hooks", e, "%s was called for a lease that has ended", word)
+		}
+	}
+}
+
+// closed judges that Close waits for the holders of lost leases.
+func (l *ledger) closed(e Event) {
+	for id, s := range l.lives {
+		if s.op.Proc != e.Proc || s.over || e.Text != "ok" || l.shaken(e.Proc, s.at, e.At) {
+			continue
+		}
+		if k, c := l.keys[s.op.Key], l.p.Procs[e.Proc]; e.At < k.written[s.token]+c.TTL-c.TTL/500 {
+			l.complain("close", e, "Close has ended, and #%d has not released its lease", id)
+		}
+	}
+}
+
+// most is how many messages and dials a process may need in a second: its
+// waiters poll or look at the keys, it renews, and each event stirs it.
+func (l *ledger) most(s spell) int {
+	every := cmp.Or(l.p.Procs[s.proc].RetryEvery, 100*time.Millisecond)
+	if l.p.Old != nil && l.p.Old.dialect().Poll > 0 {
+		every = min(every, l.p.Old.dialect().Poll)
+	}
+	polls := l.p.Keys * int(time.Second*4/3/every)
+	return 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])
+}
+
+// end judges what is left when all is over.
+func (l *ledger) end() {
+	for s, n := range l.h.Sent {
+		if most := l.most(s); n > most && l.p.Procs[s.proc].Kind == "" && l.p.Form != Bridged {
+			l.complain("messages", Event{At: s.from}, "p%d sent %d messages within a second", s.proc, n)
+		}
+	}
+	for who, n := range l.hooks {
+		if n > 0 && !l.p.ends() {
+			l.complain("hooks", Event{At: l.h.Events[len(l.h.Events)-1].At},
+				"T%d of p%d began, and neither Released nor Lost was called", who.token, who.proc)
+		}
+	}
+}

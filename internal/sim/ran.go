@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// asked is what a request wants of a lock's key.
+type asked struct {
+	key   *key
+	token string
+	ttl   time.Duration // zero: it sets none
+}
+
+// about returns what a request of a lock.Client wants, for each key of it.
+func (w *world) about(c redistest.Command, name string) (all []asked) {
+	if c.Is("SET") && len(c) == 6 {
+		return w.asks(c[1:2], c[2], c[5])
+	}
+	if !c.Is("EVAL") && !c.Is("EVALSHA") || w.plan.Form == Bridged {
+		return nil
+	}
+	n, _ := strconv.Atoi(c[2])
+	keys, args := c[3:3+n], append(slices.Clone(c[3+n:]), "", "")
+	switch place := strings.Split(args[0], " "); {
+	case name == "take":
+		return w.asks(keys[:1], place[len(place)-1], args[1])
+	case name == "leave":
+		return w.asks(keys[:1], place[len(place)-1], "")
+	case name == "renew" && !w.plan.Form.marked():
+		for i := range keys {
+			all = append(all, w.asks(keys[i:i+1], args[1+i], args[0])...)
+		}
+		return all
+	case name == "acquire", name == "renew":
+		return w.asks(keys[:2], args[0], args[1])
+	case name == "give", name == "release", name == "finish":
+		return w.asks(keys[:min(2, n)], args[0], "")
+	}
+	return nil
+}
+
+func (w *world) asks(keys []string, token, ms string) []asked {
+	n, _ := strconv.Atoi(ms)
+	for _, k := range w.keys {
+		if slices.Contains(keys, k.watched) {
+			return []asked{{k, token, time.Duration(n) * time.Millisecond}}
+		}
+	}
+	return nil
+}
+
+// marked reports whether the form's tokens are on a key beside the lock's own.
+func (f Form) marked() bool { return f == Hardened || f.besides() }
+
+// ran records what a request did to the keys that it is about. before are their
+// values when it came.
+func (w *world) ran(p *process, m message, name string, before []string, reply []byte) {
+	if w.plan.Procs[p.id].Kind != "" {
+		return
+	}
+	all := w.about(m.name, name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range all {
+		w.h.add(Event{Kind: Ran, Proc: p.id, Op: None, Key: a.key.number, Token: w.h.number(a.token),
+			Was: w.h.number(before[a.key.number]), Stands: word(a.key.value) == word(a.token),
+			Until: a.key.until, Left: a.ttl, Text: name + "=" + outcome(reply)})
+	}
+}
+
+// values returns what the keys have.
+func (w *world) values() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.keys {
+		all = append(all, k.value)
+	}
+	return all
+}
+
+// counts compares what the Client says of its leases with those that this
+// process has. Called where no operation of the process is under way at this
+// instant.
+func (p *process) counts(h *held) {
+	w := p.w
+	if p.dead.Load() || p.closed.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var trusted []string
+	for _, k := range w.keys {
+		for _, l := range k.leases {
+			if l.p == p && l.op.Kind == Do && l.op.Cancel > 0 {
+				return // its context may have ended, and the lease not
+			}
+			if l.p == p && l.err() == nil {
+				trusted = append(trusted, k.name+" "+l.token)
+			}
+		}
+	}
+	var said []string
+	stats := p.client.Stats()
+	for _, l := range p.client.Leases() {
+		said = append(said, l.Key+" "+l.Token)
+		if now := p.clock.Now(); l.Since.After(l.Until) || l.Until.Before(now) || stats.Oldest.After(l.Since) {
+			p.add(Event{Kind: Odd, Op: h.op.ID, Key: h.op.Key, Text: "the times of Leases or Stats are wrong"})
+		}
+	}
+	slices.Sort(trusted)
+	slices.Sort(said)
+	if !slices.Equal(said, trusted) || stats.Leases != len(said) {
+		p.add(Event{Kind: Odd, Op: h.op.ID, Key: h.op.Key,
+			Text: fmt.Sprintf("Leases has %d, Stats %d, and the process %d", len(said), stats.Leases, len(trusted))})
+	}
+}
+
+// sending counts a request or a dial of the process.
+func (p *process) sending() {
+	p.w.h.sent(p.id)
+	if p.over.Load() && p.member == nil {
+		p.add(Event{Kind: Odd, Op: None, Text: "the process sends or dials after its Close"})
+	}
+}

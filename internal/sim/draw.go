@@ -69,6 +69,8 @@ func Draw(seed uint64) *Plan {
 		d.crowd(p)
 	case 4:
 		d.closing(p)
+	case 5:
+		d.outage(p)
 	}
 	return p
 }
@@ -124,7 +126,7 @@ func (d dice) patient(p *Plan) {
 }
 
 // crowd makes all processes wait for one key at all times. Some die, some stand
-// still.
+// still, and what some say when they give up waiting is lost.
 func (d dice) crowd(p *Plan) {
 	for len(p.Procs) < 4 {
 		p.Procs = append(p.Procs, d.proc(p))
@@ -133,13 +135,20 @@ func (d dice) crowd(p *Plan) {
 		o := &p.Ops[i]
 		o.Proc, o.Key = d.IntN(len(p.Procs)), 0
 		if o.Kind == Acquire || o.Kind == Request || o.Kind == Do {
-			o.Cancel, o.Hold = pick(d, 0, 0, o.Cancel), d.between(100*time.Millisecond, 3*time.Second)
+			o.Cancel = pick(d, 0, 0, d.between(100*time.Millisecond, 5*time.Second))
+			o.Hold = d.between(100*time.Millisecond, 3*time.Second)
 		}
 	}
 	for i := range p.Procs {
 		p.Procs[i].Wait = 0
 	}
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
+	for n := range d.IntN(4) {
+		if o := p.Ops[n]; o.Cancel > 0 {
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At + o.Cancel, For: 100 * time.Millisecond,
+				Proc: o.Proc, Kind: pick(d, CutBefore, CutAfter)})
+		}
+	}
 	for dead := range d.IntN(4) {
 		at := 5*time.Second + d.nanos(20*time.Second)
 		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: dead, Kind: Kill})
@@ -148,6 +157,36 @@ func (d dice) crowd(p *Plan) {
 		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: d.nanos(20 * time.Second),
 			For: 15 * time.Second, Proc: d.IntN(len(p.Procs)), Kind: Freeze})
 	}
+}
+
+// outage takes the server away from a process that waits: for long, or when
+// its wait ends. Or each answer comes when its lease is over.
+func (d dice) outage(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	c := &p.Procs[o.Proc]
+	o.Kind, o.Cancel, o.At = Acquire, 0, o.At/2+5*time.Second
+	f := Fault{ID: len(p.Faults), At: o.At - 20*time.Millisecond, For: 12*time.Second + d.nanos(12*time.Second),
+		Proc: o.Proc}
+	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
+	switch d.IntN(3) {
+	case 0:
+		c.Wait, f.Kind = 0, pick(d, Refuse, Hold, HoldRequest, HoldReply, Loading, ReadOnly, Busy)
+		if one(f.Kind, []FaultKind{Loading, ReadOnly, Busy}) {
+			f.Proc = All
+		}
+	case 1:
+		c.Wait = 3 * time.Second
+		f.At, f.Kind = o.At+c.Wait-d.nanos(late), pick(d, Hold, HoldRequest, HoldReply, Silence)
+		for i := range p.Ops { // somebody has the key meanwhile
+			if q := &p.Ops[i]; q.Proc != o.Proc {
+				q.Key, q.Hold = o.Key, d.between(time.Second, 4*time.Second)
+			}
+		}
+	case 2:
+		c.Wait, c.Timeout, f.Kind, f.For = 0, 5*time.Second, Slow, 30*time.Second
+		f.Amount = min(c.TTL/2+d.nanos(c.TTL), 2*time.Second)
+	}
+	p.Faults = append(p.Faults, f)
 }
 
 // closing makes processes close their Clients while they hold and wait, some of

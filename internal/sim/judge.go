@@ -27,6 +27,7 @@ type bench struct {
 	keys       []*chain
 	leased     map[int]bool // tokens that some operation got
 	gone       map[int]bool // processes that have ended
+	owner      map[int]int  // tokens → the processes that use them
 	complaints []Complaint
 	old        *besides
 }
@@ -62,7 +63,8 @@ type chain struct {
 
 // Judge returns what the history breaks, in the order of events.
 func Judge(h *History) []Complaint {
-	b := &bench{h: h, p: h.Plan, lives: map[int]*life{}, leased: map[int]bool{}, gone: map[int]bool{}}
+	b := &bench{h: h, p: h.Plan, lives: map[int]*life{}, leased: map[int]bool{}, gone: map[int]bool{},
+		owner: map[int]int{}}
 	for _, e := range h.Events {
 		if e.Kind == Acquired {
 			b.leased[e.Token] = true
@@ -290,8 +292,12 @@ var takers = []string{"SET", "acquire", "take"}
 // nobody got, and does not leave it to the TTL.
 func (b *bench) orphan(k *chain, e Event) {
 	was, known := k.first[k.token]
-	if !known || e.Token == k.token || b.leased[k.token] || b.gone[was.Proc] ||
-		!slices.Contains(takers, was.Text) {
+	if slices.Contains(givers, was.Text) {
+		was.Proc, known = b.owner[k.token]
+	} else if !slices.Contains(takers, was.Text) {
+		return
+	}
+	if !known || e.Token == k.token || b.leased[k.token] || b.gone[was.Proc] {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL

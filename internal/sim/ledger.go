@@ -12,11 +12,12 @@ import (
 // true: its errors, the results of its releases, and its hooks.
 type ledger struct {
 	*promises
-	owner    map[int]int            // tokens → the processes that use them
 	on       []int                  // tokens on the keys before an event
 	active   map[turn]int           // operations under way
 	rested   map[turn]time.Duration // when the last of them ended
 	answered map[int]bool           // processes whose Client the server has answered
+	refused  map[int]bool           // operations that the server told that the key is held
+	vain     map[int]int            // operations → how often they took their key and got no lease
 	barred   map[int]time.Duration  // operations that the server refused for good → when
 	releases map[int]Event          // operations that give their lease back
 	hooks    map[leased]int         // leases that began and have not ended, by their hooks
@@ -24,7 +25,7 @@ type ledger struct {
 }
 
 func newLedger(p *promises) *ledger {
-	return &ledger{promises: p, owner: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
+	return &ledger{promises: p, refused: map[int]bool{}, vain: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
 		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
 		releases: map[int]Event{}, hooks: map[leased]int{}, stirs: map[time.Duration]int{}}
 }
@@ -46,6 +47,7 @@ func (l *ledger) hear(k *chain, e Event) {
 		l.answered[e.Proc] = true // by the server, and not by another goroutine
 		delete(l.barred, e.Op)
 		l.trust(k, e)
+		l.acquired(e)
 	case Failed:
 		l.failed(k, e)
 		delete(l.barred, e.Op)
@@ -66,6 +68,7 @@ func (l *ledger) hear(k *chain, e Event) {
 	case Closed:
 		l.closed(e)
 	}
+	l.gift(k, e)
 	for id, at := range l.barred {
 		if e.At > at+l.latest(l.op(id).Proc) {
 			l.complain("errors", e, "#%d goes on although the server wants a password since %v", id, at)
@@ -89,6 +92,12 @@ func (l *ledger) ran(k *chain, e Event) {
 		return
 	}
 	took := taker && got != "0" && got != "none"
+	if h := l.turns[turn{e.Proc, e.Key}]; h != nil && taker {
+		l.refused[h.op] = l.refused[h.op] || !took
+	}
+	if took {
+		l.inVain(e)
+	}
 	end := e.Until - e.At
 	switch {
 	case taker && took != e.Stands:
@@ -101,6 +110,37 @@ func (l *ledger) ran(k *chain, e Event) {
 		}
 	case name != "renew" && !taker && e.Stands:
 		l.complain("writes", e, "%s for T%d: the key has it still", e.Text, e.Token)
+	}
+}
+
+// inVain judges that an operation gives up where every grant comes too late.
+func (l *ledger) inVain(e Event) {
+	h := l.turns[turn{e.Proc, e.Key}]
+	if h == nil {
+		return
+	}
+	l.vain[h.op]++
+	for _, f := range l.p.Faults {
+		if f.hits(e.Proc) && f.Kind != Slow && f.At <= e.At && l.called[h.op] <= f.end()+time.Second {
+			l.vain[h.op] = 0
+		}
+	}
+	if l.vain[h.op] == 8 {
+		l.complain("waits", e, "#%d has taken its key eight times and got no lease", h.op)
+	}
+}
+
+// gift judges that what a release gave is taken, or goes on to the next.
+func (l *ledger) gift(k *chain, e Event) {
+	first := k.first[k.token]
+	if k.token == 0 || k.blamed || l.leased[k.token] || e.At-first.At < soon ||
+		!slices.Contains(givers, first.Text) {
+		return
+	}
+	who, known := l.owner[k.token]
+	if known && !l.gone[who] && l.calm(who, first.At-2*time.Second, e.At) {
+		l.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
+		k.blamed = true
 	}
 }
 
@@ -145,6 +185,40 @@ func (l *ledger) trust(k *chain, e Event) {
 	}
 }
 
+// acquired judges when and how an operation got its lease: in the order of the
+// waiting operations of its process, within its wait, and if the process handed
+// it over, then as lock.Config.LocalHandOvers says.
+func (l *ledger) acquired(e Event) {
+	o, c := l.op(e.Op), l.p.Procs[e.Proc]
+	for id := range l.keys[e.Key].waiting {
+		first := l.op(id)
+		if first.Proc == o.Proc && first.Kind != Try && l.called[id] < l.called[e.Op] && l.lives[id] == nil &&
+			!l.shaken(e.Proc, l.called[id], e.At) && c.Wait >= 0 && !l.gone[e.Proc] {
+			l.complain("order", e, "#%d was overtaken by #%d of its process", id, e.Op)
+		}
+	}
+	if most := l.wait(o); most > 0 && e.At > l.called[e.Op]+most+late && l.p.Old == nil &&
+		!l.shaken(e.Proc, l.called[e.Op], e.At) {
+		l.complain("waits", e, "#%d got its lease after %v, and its wait was over after %v", e.Op,
+			e.At-l.called[e.Op], most)
+	}
+	var turns []time.Duration
+	for _, other := range l.lives {
+		if other.token == e.Token {
+			turns = append(turns, other.at)
+		}
+	}
+	slices.Sort(turns)
+	most := cmp.Or(c.HandOvers, 64)
+	switch n := len(turns) - 1; {
+	case n == 0:
+	case n > most || c.RenewEvery < 0:
+		l.complain("order", e, "T%d was handed over %d times in the process", e.Token, n)
+	case e.At-turns[1] > late+c.TTL/500 && !l.shaken(e.Proc, turns[0], e.At):
+		l.complain("order", e, "T%d is handed over in the process since %v", e.Token, turns[1])
+	}
+}
+
 // failed judges whether the error of an operation that got no lease is true.
 func (l *ledger) failed(k *chain, e Event) {
 	o, c, began := l.op(e.Op), l.p.Procs[e.Proc], l.called[e.Op]
@@ -165,6 +239,9 @@ func (l *ledger) failed(k *chain, e Event) {
 	case e.Text == "wait ended, held" && k.token == Leftover && e.At-k.since > l.latest(e.Proc) &&
 		e.At < began+c.Wait+l.latest(e.Proc) && l.calm(e.Proc, began, e.At):
 		wrong = "the key is left to others, and free after that"
+	case e.Text == "wait ended, trouble" && l.refused[e.Op] &&
+		l.calm(e.Proc, began-2*time.Second, began+c.Wait-late):
+		wrong = "the server had answered that the key is held"
 	case e.Text == "trouble" && l.answered[e.Proc] && !once && !l.closing(e) &&
 		!l.p.hit(e.Proc, began, e.At, NoAuth):
 		wrong = "the server has answered before, and the trouble passes"

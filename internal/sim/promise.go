@@ -302,7 +302,6 @@ func (p *promises) idle(k *chain, e Event) {
 	if p.p.Old != nil {
 		return
 	}
-	first, known := k.first[k.token]
 	switch {
 	case e.Kind == Changed:
 		k.since, k.blamed = e.At, false
@@ -318,9 +317,6 @@ func (p *promises) idle(k *chain, e Event) {
 		p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
 		k.blamed = true
 	case len(frozen) > 0:
-	case known && !p.leased[k.token] && slices.Contains(givers, first.Text):
-		p.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
-		k.blamed = true
 	case p.leased[k.token] && e.At-k.freed > soon:
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
 		k.blamed = true

@@ -119,6 +119,7 @@ func (w *world) end() {
 		p.stop(errEnd)
 	}
 	<-over
+	w.rest()
 	closing, cancel := context.WithTimeout(context.Background(), 2*w.plan.longest()+time.Minute)
 	defer cancel()
 	for _, p := range w.procs {
@@ -143,6 +144,24 @@ func (w *world) end() {
 		}
 	}
 	w.work.Wait()
+}
+
+// rest looks whether processes without operations send anything.
+func (w *world) rest() {
+	if w.plan.Form == Bridged || w.plan.Seed%2 == 0 {
+		return
+	}
+	const calm = 6 * time.Second // there is a PING each second while a place waits
+	time.Sleep(w.plan.longest() + calm + time.Second)
+	for _, p := range w.procs {
+		n := 0
+		for at := w.h.now() - calm; at < w.h.now(); at += time.Second {
+			n += w.h.Sent[spell{p.id, at.Truncate(time.Second)}]
+		}
+		if n > 0 {
+			w.h.add(Event{Kind: Left, Proc: p.id, Op: None, Text: fmt.Sprintf("%d messages without an operation", n)})
+		}
+	}
 }
 
 var errEnd = errors.New("sim: the play is over")

@@ -75,8 +75,8 @@ func Draw(seed uint64) *Plan {
 	return p
 }
 
-// hush makes the connection of a holder fall silent, once, or leaves what an
-// attempt may have taken on a server that refuses its undo.
+// hush makes the connection of a holder fall silent, once, or stalls an attempt,
+// or leaves what it may have taken on a server that refuses its undo.
 func (d dice) hush(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
 	c := p.Procs[o.Proc]
@@ -85,6 +85,14 @@ func (d dice) hush(p *Plan) {
 		only := *o
 		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
 		p.Faults = []Fault{{At: o.At + d.nanos(c.TTL), Proc: o.Proc, Kind: pick(d, Silence, MuteReplies)}}
+		return
+	}
+	if d.one(2) { // an attempt arrives after what undoes it, if that takes another way
+		o.Kind, o.Cancel, p.Procs[o.Proc].Timeout = Acquire, 0, 0
+		only := *o
+		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
+		p.Faults = []Fault{{At: o.At - d.nanos(c.TTL/20), For: c.TTL*3/10 + d.nanos(c.TTL/5), Proc: o.Proc,
+			Kind: Stall}}
 		return
 	}
 	trap := Fault{ID: len(p.Faults), At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter}
@@ -119,10 +127,26 @@ func (d dice) patient(p *Plan) {
 			o.Cancel, o.Hold = 0, most/2+d.nanos(most/2)
 		}
 	}
+	alike := d.one(2)
 	for i := range p.Procs {
-		p.Procs[i].Wait = 0
+		c := &p.Procs[i]
+		c.Wait = 0
+		if alike && p.Form != Hardened {
+			c.TTL, c.Margin, c.RenewEvery = 10*time.Second, time.Second, pick(d, 0, 0, -time.Second)
+			c.Deaf, c.Unwarned = false, d.one(2)
+		}
 	}
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(3))]
+	if d.one(2) {
+		return
+	}
+	// What a release says comes late, and the server refuses what is asked before.
+	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: time.Minute, Proc: All, Kind: pick(d, Late, Twice),
+		Amount: d.between(10*time.Millisecond, p.longest()/2)})
+	for range d.IntN(6) {
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 2*time.Second + d.nanos(40*time.Second),
+			For: d.between(100*time.Millisecond, 2*time.Second), Proc: All, Kind: pick(d, Loading, Busy, OOM)})
+	}
 }
 
 // crowd makes all processes wait for one key at all times. Some die, some stand
@@ -263,7 +287,7 @@ func (d dice) op(p *Plan, id int, span time.Duration) Op {
 
 func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
 	f := Fault{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs))}
-	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Stall, Twice, Twice, Silence, MuteReplies,
+	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Stall, Twice, Late, Silence, MuteReplies,
 		Refuse, CutBefore, CutBefore, CutAfter, CutAfter, CutAfter, CutWithin, Freeze, Freeze, Suspend, Step,
 		Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth)
 	longest := p.longest()
@@ -277,7 +301,7 @@ func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
 		if d.one(4) {
 			f.Amount = d.between(time.Millisecond, longest)
 		}
-	case Twice:
+	case Twice, Late:
 		f.For, f.Amount = 10*time.Second, d.between(100*time.Microsecond, time.Second)
 	case Silence, MuteReplies, Step, ScriptFlush, Flush, ServerStep:
 		f.For = 0

@@ -100,6 +100,18 @@ func (h *History) sent(proc int) {
 	h.Sent[spell{proc, h.now().Truncate(time.Second)}]++
 }
 
+// since counts what a process has sent and dialled in the seconds since then.
+func (h *History) since(proc int, then time.Duration) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s, sent := range h.Sent {
+		if s.proc == proc && s.from >= then {
+			n += sent
+		}
+	}
+	return n
+}
+
 // now returns the time since the world's start.
 func (h *History) now() time.Duration { return time.Since(h.start) }
 

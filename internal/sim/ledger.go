@@ -16,6 +16,7 @@ type ledger struct {
 	active   map[turn]int           // operations under way
 	rested   map[turn]time.Duration // when the last of them ended
 	answered map[int]bool           // processes whose Client the server has answered
+	settles  map[int]time.Duration  // tokens of a takeover → when that is granted at the earliest
 	refused  map[int]bool           // operations that the server told that the key is held
 	vain     map[int]int            // operations → how often they took their key and got no lease
 	barred   map[int]time.Duration  // operations that the server refused for good → when
@@ -25,7 +26,8 @@ type ledger struct {
 }
 
 func newLedger(p *promises) *ledger {
-	return &ledger{promises: p, refused: map[int]bool{}, vain: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
+	return &ledger{promises: p, settles: map[int]time.Duration{},
+		refused: map[int]bool{}, vain: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
 		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
 		releases: map[int]Event{}, hooks: map[leased]int{}, stirs: map[time.Duration]int{}}
 }
@@ -98,6 +100,9 @@ func (l *ledger) ran(k *chain, e Event) {
 	if took {
 		l.inVain(e)
 	}
+	if took && l.p.Form == Beside && (got == "2" || l.p.Old.dialect().NeedsSettleEvery()) {
+		l.settles[e.Token] = e.At + l.p.Old.Claims.Settle()
+	}
 	end := e.Until - e.At
 	switch {
 	case taker && took != e.Stands:
@@ -166,6 +171,10 @@ func (l *ledger) changed(k *chain, e Event) {
 	if by, known := l.owner[was]; known && was != Leftover && was != e.Token && by != e.Proc {
 		l.complain("writes", e, "p%d took T%d of p%d off the key by %s", e.Proc, was, by, e.Text)
 	}
+	s := l.leases[leased{e.Proc, was}]
+	if e.Token == Leftover && was > 0 && (s == nil || s.lost) {
+		l.complain("writes", e, "T%d left the key to others, and its holder did not give it back", was)
+	}
 	if e.Token != 0 && e.Until == 0 {
 		l.complain("writes", e, "T%d stands without an end", e.Token)
 	}
@@ -190,6 +199,9 @@ func (l *ledger) trust(k *chain, e Event) {
 // it over, then as lock.Config.LocalHandOvers says.
 func (l *ledger) acquired(e Event) {
 	o, c := l.op(e.Op), l.p.Procs[e.Proc]
+	if at := l.settles[e.Token]; e.At < at-c.TTL/500 && !l.shaken(e.Proc, at-time.Minute, e.At) {
+		l.complain("besides", e, "#%d took the key over, and did not settle until %v", e.Op, at)
+	}
 	for id := range l.keys[e.Key].waiting {
 		first := l.op(id)
 		if first.Proc == o.Proc && first.Kind != Try && l.called[id] < l.called[e.Op] && l.lives[id] == nil &&
@@ -214,6 +226,8 @@ func (l *ledger) acquired(e Event) {
 	case n == 0:
 	case n > most || c.RenewEvery < 0:
 		l.complain("order", e, "T%d was handed over %d times in the process", e.Token, n)
+	case e.Left > 0 && e.Left < (c.TTL-c.Margin)/2-c.TTL/500 && !l.shaken(e.Proc, turns[0], e.At):
+		l.complain("order", e, "T%d was handed over in the process with %v left", e.Token, e.Left)
 	case e.At-turns[1] > late+c.TTL/500 && !l.shaken(e.Proc, turns[0], e.At):
 		l.complain("order", e, "T%d is handed over in the process since %v", e.Token, turns[1])
 	}

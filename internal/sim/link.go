@@ -340,8 +340,11 @@ func (l *link) hear() {
 			return
 		}
 		if redistest.Unasked(v) {
-			l.down.put(message{raw: v})
-			if pause := l.w.again(l.p.id); pause > 0 {
+			pause, twice := l.w.later(l.p.id)
+			if pause == 0 || twice {
+				l.down.put(message{raw: v})
+			}
+			if pause > 0 {
 				time.AfterFunc(pause, func() { l.down.put(message{raw: v}) })
 			}
 			continue

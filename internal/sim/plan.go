@@ -131,7 +131,8 @@ const (
 	HoldReply   FaultKind = "hold reply"   // replies arrive at the end
 	Slow        FaultKind = "slow"         // each message takes Amount longer
 	Stall       FaultKind = "stall"        // what open connections carry arrives at the end
-	Twice       FaultKind = "twice"        // messages to subscribers come again, Amount later
+	Late        FaultKind = "late"         // messages to subscribers come up to Amount later
+	Twice       FaultKind = "twice"        // they come at once, and again up to Amount later
 	Silence     FaultKind = "silence"      // open connections carry nothing any more
 	MuteReplies FaultKind = "mute replies" // open connections carry no replies any more
 	Refuse      FaultKind = "refuse"       // connections are cut, and new ones refused

@@ -60,7 +60,7 @@ func (f Form) marked() bool { return f == Hardened || f.besides() }
 
 // ran records what a request did to the keys that it is about. before are their
 // values when it came.
-func (w *world) ran(p *process, m message, name string, before []string, reply []byte) {
+func (w *world) ran(p *process, m message, name string, before [][2]string, reply []byte) {
 	if w.plan.Procs[p.id].Kind != "" {
 		return
 	}
@@ -68,20 +68,35 @@ func (w *world) ran(p *process, m message, name string, before []string, reply [
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range all {
+		w.spares(p, a.key, name, before[a.key.number])
 		w.h.add(Event{Kind: Ran, Proc: p.id, Op: None, Key: a.key.number, Token: w.h.number(a.token),
-			Was: w.h.number(before[a.key.number]), Stands: word(a.key.value) == word(a.token),
+			Was: w.h.number(before[a.key.number][0]), Stands: word(a.key.value) == word(a.token),
 			Until: a.key.until, Left: a.ttl, Text: name + "=" + outcome(reply)})
 	}
 }
 
-// values returns what the keys have.
-func (w *world) values() (all []string) {
+// values returns what the keys have, and what old clients see.
+func (w *world) values() (all [][2]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {
-		all = append(all, k.value)
+		both := [2]string{k.value}
+		if w.plan.Form.marked() {
+			both[1], _ = w.redis.Mini.Get(k.name)
+		}
+		all = append(all, both)
 	}
 	return all
+}
+
+// spares judges that only a takeover touches what another client wrote.
+func (w *world) spares(p *process, k *key, name string, before [2]string) {
+	_, bytes, _ := strings.Cut(before[0], " ")
+	now, _ := w.redis.Mini.Get(k.name)
+	if w.plan.Form.marked() && name != "acquire" && before[1] != "" && before[1] != bytes && now != before[1] {
+		w.h.add(Event{Kind: Odd, Proc: p.id, Op: None, Key: k.number,
+			Text: name + " changes what another client wrote"})
+	}
 }
 
 // counts compares what the Client says of its leases with those that this

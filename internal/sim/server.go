@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -143,16 +144,17 @@ func (w *world) refusal(c redistest.Command) string {
 	return ""
 }
 
-// again returns after what time a message to a subscriber comes once more; 0:
-// it does not.
-func (w *world) again(proc int) time.Duration {
+// later returns after what time a message to a subscriber comes, or comes once
+// more.
+func (w *world) later(proc int) (pause time.Duration, twice bool) {
 	now := w.h.now()
 	for _, f := range w.plan.Faults {
-		if f.Kind == Twice && f.hits(proc) && f.covers(now) {
-			return f.Amount
+		if (f.Kind == Twice || f.Kind == Late) && f.hits(proc) && f.covers(now) && f.covers(now+f.Amount) {
+			d := dice{rand.New(rand.NewPCG(w.plan.Seed, uint64(now)))}
+			return 1 + d.nanos(f.Amount), f.Kind == Twice
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // trapped are the commands that a trap waits for.

@@ -154,11 +154,7 @@ func (w *world) rest() {
 	const calm = 6 * time.Second // there is a PING each second while a place waits
 	time.Sleep(w.plan.longest() + calm + time.Second)
 	for _, p := range w.procs {
-		n := 0
-		for at := w.h.now() - calm; at < w.h.now(); at += time.Second {
-			n += w.h.Sent[spell{p.id, at.Truncate(time.Second)}]
-		}
-		if n > 0 {
+		if n := w.h.since(p.id, w.h.now()-calm); n > 0 {
 			w.h.add(Event{Kind: Left, Proc: p.id, Op: None, Text: fmt.Sprintf("%d messages without an operation", n)})
 		}
 	}

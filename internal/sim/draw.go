@@ -79,6 +79,11 @@ func Draw(seed uint64) *Plan {
 // or leaves what it may have taken on a server that refuses its undo.
 func (d dice) hush(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
+	if p.Form == Hardened { // the shortest lease, renewed as late as may be
+		c := &p.Procs[o.Proc]
+		c.TTL, c.Margin, c.RenewEvery = 4*time.Second, 400*time.Millisecond, pick(d, 0, 2*time.Second)
+		c.Timeout = pick(d, 0, 0, 5*time.Second)
+	}
 	c := p.Procs[o.Proc]
 	if d.one(2) {
 		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
@@ -142,7 +147,7 @@ func (d dice) patient(p *Plan) {
 	}
 	// What a release says comes late, and the server refuses what is asked before.
 	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: time.Minute, Proc: All, Kind: pick(d, Late, Twice),
-		Amount: d.between(10*time.Millisecond, p.longest()/2)})
+		Amount: d.between(10*time.Millisecond, 8*time.Second)})
 	for range d.IntN(6) {
 		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 2*time.Second + d.nanos(40*time.Second),
 			For: d.between(100*time.Millisecond, 2*time.Second), Proc: All, Kind: pick(d, Loading, Busy, OOM)})
@@ -260,6 +265,10 @@ func (d dice) proc(p *Plan) Proc {
 	c.Wait = pick(d, 0, 0, 0, 3*time.Second, 15*time.Second, -1)
 	c.Timeout = pick(d, 0, 0, 300*time.Millisecond, 5*time.Second)
 	c.HandOvers = pick(d, 0, 0, -1, 2)
+	if !p.Form.besides() {
+		c.Longest = pick(d, 0, 0, 0, c.TTL)
+	}
+	c.Note = pick(d, "", "", "a note")
 	c.Deaf = d.one(4)
 	c.Unwarned = d.one(3)
 	return c

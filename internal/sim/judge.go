@@ -135,7 +135,8 @@ func (b *bench) hear(e Event) {
 // hurt reports whether anything in the plan may spoil an operation's end. A
 // process that does not renew loses what it holds for too long.
 func (b *bench) hurt(proc int) bool {
-	return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() || b.p.Procs[proc].RenewEvery < 0
+	c := b.p.Procs[proc]
+	return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() || c.RenewEvery < 0 || c.Longest > 0
 }
 
 // ends reports whether a process of the plan ends before the others.
@@ -297,16 +298,24 @@ func (b *bench) orphan(k *chain, e Event) {
 	} else if !slices.Contains(takers, was.Text) {
 		return
 	}
-	if !known || e.Token == k.token || b.leased[k.token] || b.gone[was.Proc] {
+	if !known || e.Token == k.token || b.gone[was.Proc] {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL
 	most := ttl * 5 / 6 // pauses of a third, and two time-outs
+	if b.leased[k.token] {
+		for _, l := range b.lives {
+			if l.token == k.token && !l.over {
+				return
+			}
+		}
+		was.At, most = k.freed, ttl*2/3
+	}
 	if b.p.Procs[was.Proc].Timeout > ttl/4 {
 		return // it waits longer for each answer
 	}
 	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
-		b.complain("leftovers", e, "T%d, which no operation got, was on the key for %v", k.token, e.At-was.At)
+		b.complain("leftovers", e, "T%d, which no operation has, was on the key for %v", k.token, e.At-was.At)
 	}
 }
 

@@ -71,6 +71,7 @@ func (l *ledger) hear(k *chain, e Event) {
 		l.closed(e)
 	}
 	l.gift(k, e)
+	l.sentAway(e)
 	for id, at := range l.barred {
 		if e.At > at+l.latest(l.op(id).Proc) {
 			l.complain("errors", e, "#%d goes on although the server wants a password since %v", id, at)
@@ -254,7 +255,7 @@ func (l *ledger) failed(k *chain, e Event) {
 		e.At < began+c.Wait+l.latest(e.Proc) && l.calm(e.Proc, began, e.At):
 		wrong = "the key is left to others, and free after that"
 	case e.Text == "wait ended, trouble" && l.refused[e.Op] &&
-		l.calm(e.Proc, began-2*time.Second, began+c.Wait-late):
+		l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) && l.silentAt(e.Proc, e.At):
 		wrong = "the server had answered that the key is held"
 	case e.Text == "trouble" && l.answered[e.Proc] && !once && !l.closing(e) &&
 		!l.p.hit(e.Proc, began, e.At, NoAuth):
@@ -263,6 +264,19 @@ func (l *ledger) failed(k *chain, e Event) {
 	if wrong != "" {
 		l.complain("errors", e, "#%d failed: %s: %s", e.Op, e.Text, wrong)
 	}
+}
+
+// silentAt reports whether no other fault hits a process than one by which no
+// answer comes.
+func (l *ledger) silentAt(proc int, at time.Duration) bool {
+	n := 0
+	for _, f := range l.p.Faults {
+		if f.hits(proc) && one(f.Kind, []FaultKind{Hold, HoldRequest, HoldReply, Silence, MuteReplies}) &&
+			f.At <= at && at-late <= f.end()+late {
+			n++
+		}
+	}
+	return n == l.p.hits(proc, at-2*late, at)
 }
 
 // closing reports whether a process may have begun to close its Client.
@@ -304,6 +318,8 @@ func (l *ledger) returned(k *chain, e Event) {
 		wrong = "the key has its token still"
 	case e.Text == "lost" && l.p.Old == nil && r.Kind == Releasing && k.last[s.token] == e.Proc && k.excused[s.token] == "":
 		wrong = "nobody but its process took its token off the key"
+	case e.Text == "ok" && c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && s.op.Kind != ByHand && s.op.Kind != Hasty:
+		wrong = "it was held for longer than LongestHold allows"
 	case e.At-r.At > 2*time.Second+late:
 		wrong = "it took longer than ReleaseWait"
 	case e.Text == "trouble" && l.calm(e.Proc, r.At-c.TTL, e.At):
@@ -356,6 +372,25 @@ func (l *ledger) most(s spell) int {
 	}
 	polls := l.p.Keys * int(time.Second*4/3/every)
 	return 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])
+}
+
+// sentAway judges that Close ends the waiting of all goroutines at once, but of
+// those that talk to the server.
+func (l *ledger) sentAway(e Event) {
+	for _, o := range l.p.Ops {
+		if o.Kind != Close || o.At >= e.At-time.Millisecond || o.At < e.At-time.Second || l.shaken(o.Proc, o.At, e.At) {
+			continue
+		}
+		for key, k := range l.keys {
+			h := l.turns[turn{o.Proc, key}]
+			for id := range k.waiting {
+				if q := l.op(id); q.Proc == o.Proc && l.called[id] < o.At && h != nil && h.since < o.At && h.op != id {
+					l.complain("close", e, "#%d waits in its process, which closed its Client at %v", id, o.At)
+					delete(k.waiting, id)
+				}
+			}
+		}
+	}
 }
 
 // end judges what is left when all is over.

@@ -290,7 +290,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 		p.Machines = append(p.Machines, Machine{Offset: common + d.nanos(lease/8) - lease/16,
 			PPM: d.Float64()*200 - 100})
 		p.Procs = append(p.Procs, Proc{Kind: OldClient, Machine: len(p.Machines) - 1,
-			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
+			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, d.near(form))})
 	}
 	until := span
 	if form == Bridged {
@@ -315,6 +315,9 @@ func (d dice) drawOld(p *Plan, form Form) {
 	}
 	for range d.IntN(3) {
 		d.ambush(p, ours, lease, until)
+	}
+	if form == Beside {
+		d.heirs(p, ours, lease, until)
 	}
 	if form == Bridged {
 		d.road(p, ours, span)
@@ -355,6 +358,28 @@ func (d dice) ambush(p *Plan, ours int, lease, span time.Duration) {
 		if d.one(2) {
 			break
 		}
+	}
+}
+
+// near is the greatest latency of an old client's messages. Where they are slow,
+// two old clients more often take one stamp for expired.
+func (d dice) near(form Form) time.Duration {
+	if form == Beside {
+		return pick(d, 3*time.Millisecond, 20*time.Millisecond)
+	}
+	return 3 * time.Millisecond
+}
+
+// heirs lets an old client die with a key for which all others wait.
+func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
+	at, key := d.nanos(span), d.IntN(p.Keys)
+	for proc := range p.Procs {
+		o := Op{ID: len(p.Ops), At: at + d.nanos(lease/2), Proc: proc, Key: key, Kind: Acquire,
+			Hold: d.between(time.Millisecond, lease/2), Cancel: 4 * lease}
+		if proc == ours {
+			o.At, o.Kind, o.Hold = at, Kill, time.Millisecond
+		}
+		p.Ops = append(p.Ops, o)
 	}
 }
 

@@ -63,6 +63,8 @@ type Proc struct {
 	Timeout    time.Duration
 	Politeness time.Duration
 	HandOvers  int
+	Longest    time.Duration // LongestHold
+	Note       string
 	Deaf       bool          // the server reports no changes to it (WakeOff)
 	Unwarned   bool          // it has no hook Endangered
 	Near       time.Duration // least latency of a message

@@ -65,7 +65,7 @@ func (w *world) start(t *testing.T, id int) *process {
 	}
 	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
 		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
-		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
+		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers, LongestHold: c.Longest,
 		Clock: p.clock, Jitter: p.jitter, Hooks: p.hooks()})
 	if err != nil {
 		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
@@ -91,7 +91,7 @@ func (p *process) store(c Proc) (backend.Store, error) {
 	}
 	f := p.w.plan.Form
 	return modern.New(pool, modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence, Wake: wake,
-		Timeout: c.Timeout})
+		Timeout: c.Timeout, Note: c.Note})
 }
 
 // hooks record what the hooks say.

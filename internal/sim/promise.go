@@ -254,6 +254,7 @@ func (p *promises) given(k *chain, e Event) {
 	}
 	span := c.TTL - c.Margin
 	switch {
+	case e.Left < span/4 && p.slowed(e.Proc, e.At-c.TTL, e.At):
 	case e.Left < span/4:
 		p.complain("gifts", e, "#%d began with %v of %v", e.Op, e.Left, span)
 	case c.RenewEvery < 0 && e.Left < span-p.latest(e.Proc) && p.calm(e.Proc, e.At-c.TTL, e.At):
@@ -261,6 +262,17 @@ func (p *promises) given(k *chain, e Event) {
 	case c.RenewEvery >= 0 && e.Left < span*2/3-c.TTL/500:
 		p.urgent[e.Op] = e.At
 	}
+}
+
+// slowed reports whether the confirmation of a gift may have taken long.
+func (p *promises) slowed(proc int, from, to time.Duration) bool {
+	for _, f := range p.p.Faults {
+		lasts := f.Kind == Silence || f.Kind == MuteReplies
+		if f.hits(proc) && f.Kind != Late && f.Kind != Twice && f.At <= to && (lasts || from <= f.end()) {
+			return true
+		}
+	}
+	return false
 }
 
 // renewals judges that a lease is renewed in time: lock.Config.RenewEvery.
@@ -273,6 +285,11 @@ func (p *promises) renewals(k *chain, e Event) {
 		since, every := max(k.written[l.token], 0), cmp.Or(c.RenewEvery, c.TTL/3)
 		if from, ok := p.urgent[id]; ok {
 			since, every = from, 0
+		}
+		if c.Longest > 0 { // the renewal of the lease before it, or its own, may have ended
+			if since = max(since, l.at); since+every > l.at+c.Longest-every/5-time.Second {
+				continue
+			}
 		}
 		if e.At-since > every+every/500+p.latest(l.op.Proc) && p.calm(l.op.Proc, since-c.TTL, e.At) {
 			p.complain("renewals", e, "#%d was renewed %v ago, and is to be renewed after %v", id,
@@ -306,18 +323,20 @@ func (p *promises) idle(k *chain, e Event) {
 	case e.Kind == Changed:
 		k.since, k.blamed = e.At, false
 		return
-	case k.blamed || e.At-k.since < soon || p.anybody(k, e.Key):
+	case k.blamed || e.At-k.since < soon:
 		return
 	}
 	frozen, sure := p.frozen(k.since-15*time.Second, e.At)
 	switch {
 	case !sure:
-	case k.token == 0 && k.idle >= 0 && e.At-max(k.idle, k.since) > soon+time.Duration(len(frozen))*later &&
-		p.able(k, frozen):
-		p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
-		k.blamed = true
+	case k.token == 0:
+		since, n := p.able(k, frozen), time.Duration(len(frozen)+len(p.gone))
+		if since >= 0 && e.At-max(since, k.since) > soon+n*later {
+			p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
+			k.blamed = true
+		}
 	case len(frozen) > 0:
-	case p.leased[k.token] && e.At-k.freed > soon:
+	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key):
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
 		k.blamed = true
 	}
@@ -338,15 +357,18 @@ func (p *promises) frozen(from, to time.Duration) (all []int, sure bool) {
 	return all, true
 }
 
-// able reports whether an operation that waits is of a process that never stood
-// still.
-func (p *promises) able(k *chain, frozen []int) bool {
+// able returns since when an operation waits whose process never stood still;
+// -1: none does.
+func (p *promises) able(k *chain, frozen []int) (since time.Duration) {
+	since = -1
 	for id := range k.waiting {
-		if !slices.Contains(frozen, p.op(id).Proc) {
-			return true
+		o := p.op(id)
+		if o.Kind != Try && !slices.Contains(frozen, o.Proc) && !p.gone[o.Proc] &&
+			(since < 0 || p.called[id] < since) {
+			since = p.called[id]
 		}
 	}
-	return false
+	return since
 }
 
 // soon is how long a free key is left alone by a waiter that cannot be called,

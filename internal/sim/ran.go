@@ -27,11 +27,11 @@ func (w *world) about(c redistest.Command, name string) (all []asked) {
 	}
 	n, _ := strconv.Atoi(c[2])
 	keys, args := c[3:3+n], append(slices.Clone(c[3+n:]), "", "")
-	switch place := strings.Split(args[0], " "); {
+	switch place := strings.SplitN(args[0]+"   ", " ", 4); {
 	case name == "take":
-		return w.asks(keys[:1], place[len(place)-1], args[1])
+		return w.asks(keys[:1], place[3], args[1])
 	case name == "leave":
-		return w.asks(keys[:1], place[len(place)-1], "")
+		return w.asks(keys[:1], place[3], "")
 	case name == "renew" && !w.plan.Form.marked():
 		for i := range keys {
 			all = append(all, w.asks(keys[i:i+1], args[1+i], args[0])...)

@@ -93,7 +93,7 @@ func (d dice) hush(p *Plan) {
 		return
 	}
 	if d.one(2) { // an attempt arrives after what undoes it, if that takes another way
-		o.Kind, o.Cancel, p.Procs[o.Proc].Timeout = Acquire, 0, 0
+		o.Kind, o.Cancel, p.Procs[o.Proc].Timeout = Try, 0, 0
 		only := *o
 		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
 		p.Faults = []Fault{{At: o.At - d.nanos(c.TTL/20), For: c.TTL*3/10 + d.nanos(c.TTL/5), Proc: o.Proc,

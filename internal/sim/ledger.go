@@ -144,7 +144,7 @@ func (l *ledger) gift(k *chain, e Event) {
 		return
 	}
 	who, known := l.owner[k.token]
-	if known && !l.gone[who] && l.calm(who, first.At-2*time.Second, e.At) {
+	if known && !l.gone[who] && l.calm(who, first.At, e.At) {
 		l.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
 		k.blamed = true
 	}
@@ -353,6 +353,10 @@ func (l *ledger) told(k *chain, e Event) {
 
 // closed judges that Close waits for the holders of lost leases.
 func (l *ledger) closed(e Event) {
+	byHand := slices.ContainsFunc(l.p.Ops, func(o Op) bool { return o.Kind == Close && o.Proc == e.Proc })
+	if !byHand && e.Text != "ok" && l.p.Form != Bridged {
+		l.complain("close", e, "Close returned %s, and all operations were over", e.Text)
+	}
 	for id, s := range l.lives {
 		if s.op.Proc != e.Proc || s.over || e.Text != "ok" || l.shaken(e.Proc, s.at, e.At) {
 			continue

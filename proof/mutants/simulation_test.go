@@ -45,7 +45,8 @@ func TestSimulationKillsMutants(t *testing.T) {
 }
 
 // unseen are the tests whose mutants the simulation cannot see, and why. These
-// mutants are not counted.
+// mutants are not counted. Processes of the simulation get everything that they
+// do from lock.Client, so some mutants change nothing that can happen there.
 var unseen = map[string]string{
 	"TestAcquireSaysLowerTTLIfTheStoreGrantsLess":   "the words of an error",
 	"TestClientBoundsCallsThatWaitForAHook":         "no hook of the simulation blocks",
@@ -77,12 +78,30 @@ var unseen = map[string]string{
 	"TestClientLooksAtALeftKeyUntilTheGapEnds":      "there is no old client",
 	"TestPausesBetweenUndosAreAThirdOfTheTTL":       "a doubled pause ends with the TTL, hardly later",
 	"TestGiftDrawsAsManyNumbersAsItsWaiterWants":    "all processes want as many numbers",
+	"TestGiftBeforeAnyRefusalIsAskedFor":            "the server refuses each place before it gives to it",
+	"TestLostGiftLeavesNoPlace":                     "only a quorum keeps a vote that was lost",
+	"TestMessageDuringAReleaseDoesNothing":          "a second release comes behind the first one",
+	"TestReleaseDoesNotGiveTheKeyToItsHolder":       "no answer of the server is wrong",
+
+	// Of a test with several mutants: how the line begins that one changes.
+	"if k.hurry.Load() {": "a call whose context has ended sends nothing",
+	"if t.Given {":        "the server refuses each place before it gives to it",
 }
 
-// seen reports whether the simulation can see the mutant. It has neither a real
-// server, nor old clients, whose package is legacy/dialect.
+// is reports whether a name of unseen is the mutant's.
+func (m mutant) is(name string) bool {
+	return m.test == name || strings.HasPrefix(strings.TrimSpace(m.old), name)
+}
+
+// seen reports whether the simulation can see the mutant. It has no real server
+// and no client of package legacy/dialect alone.
 func (m mutant) seen() bool {
-	return unseen[m.test] == "" && m.tags == "" && !strings.HasPrefix(m.file, "legacy/dialect/")
+	for name := range unseen {
+		if m.is(name) {
+			return false
+		}
+	}
+	return m.tags == "" && !strings.HasPrefix(m.file, "legacy/dialect/")
 }
 
 func TestUnseenMutantsAreInTheLists(t *testing.T) {
@@ -91,7 +110,7 @@ func TestUnseenMutantsAreInTheLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range unseen {
-		if !slices.ContainsFunc(all, func(m mutant) bool { return m.test == name }) {
+		if !slices.ContainsFunc(all, func(m mutant) bool { return m.is(name) }) {
 			t.Errorf("no list names %s", name)
 		}
 	}

@@ -375,7 +375,11 @@ func (l *ledger) most(s spell) int {
 		every = min(every, l.p.Old.dialect().Poll)
 	}
 	polls := l.p.Keys * int(time.Second*4/3/every)
-	return 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])
+	most := 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])
+	if !l.calm(s.proc, s.from-l.p.Procs[s.proc].TTL, s.from+time.Second) {
+		most = 2*most + 60 // what has no answer is undone for a TTL, and many attempts may be
+	}
+	return most
 }
 
 // sentAway judges that Close ends the waiting of all goroutines at once, but of

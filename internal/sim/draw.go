@@ -75,8 +75,8 @@ func Draw(seed uint64) *Plan {
 	return p
 }
 
-// hush makes the connection of a holder fall silent, once, or stalls an attempt,
-// or leaves what it may have taken on a server that refuses its undo.
+// hush makes the connection of a holder fall silent, once, or stalls an
+// attempt, or leaves what it may have taken on a server that refuses its undo.
 func (d dice) hush(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
 	if p.Form == Hardened { // the shortest lease, renewed as late as may be
@@ -145,7 +145,7 @@ func (d dice) patient(p *Plan) {
 	if d.one(2) {
 		return
 	}
-	// What a release says comes late, and the server refuses what is asked before.
+	// What a release says comes late. The server refuses what is asked before.
 	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: time.Minute, Proc: All, Kind: pick(d, Late, Twice),
 		Amount: d.between(10*time.Millisecond, 8*time.Second)})
 	for range d.IntN(6) {
@@ -206,7 +206,7 @@ func (d dice) outage(p *Plan) {
 	case 1:
 		c.Wait = 3 * time.Second
 		f.At, f.Kind = o.At+c.Wait-d.nanos(late), pick(d, Hold, HoldRequest, HoldReply, Silence)
-		for i := range p.Ops { // somebody has the key meanwhile
+		for i := range p.Ops { // another process has the key meanwhile
 			if q := &p.Ops[i]; q.Proc != o.Proc {
 				q.Key, q.Hold = o.Key, d.between(time.Second, 4*time.Second)
 			}

@@ -361,8 +361,8 @@ func (d dice) ambush(p *Plan, ours int, lease, span time.Duration) {
 	}
 }
 
-// near is the greatest latency of an old client's messages. Where they are slow,
-// two old clients more often take one stamp for expired.
+// near is the greatest latency of an old client's messages. Where they are
+// slow, two old clients more often take one stamp for expired.
 func (d dice) near(form Form) time.Duration {
 	if form == Beside {
 		return pick(d, 3*time.Millisecond, 20*time.Millisecond)

@@ -55,7 +55,7 @@ func (w *world) asks(keys []string, token, ms string) []asked {
 	return nil
 }
 
-// marked reports whether the form's tokens are on a key beside the lock's own.
+// marked reports whether the form's tokens are on a key next to the lock's own.
 func (f Form) marked() bool { return f == Hardened || f.besides() }
 
 // ran records what a request did to the keys that it is about. before are their

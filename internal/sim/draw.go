@@ -146,11 +146,12 @@ func (d dice) patient(p *Plan) {
 		return
 	}
 	// What a release says comes late. The server refuses what is asked before.
-	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: time.Minute, Proc: All, Kind: pick(d, Late, Twice),
-		Amount: d.between(10*time.Millisecond, 8*time.Second)})
+	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: time.Minute, Proc: All,
+		Kind: pick(d, Late, Twice), Amount: d.between(10*time.Millisecond, 8*time.Second)})
 	for range d.IntN(6) {
 		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 2*time.Second + d.nanos(40*time.Second),
-			For: d.between(100*time.Millisecond, 2*time.Second), Proc: All, Kind: pick(d, Loading, Busy, OOM)})
+			For: d.between(100*time.Millisecond, 2*time.Second), Proc: All,
+			Kind: pick(d, Loading, Busy, OOM)})
 	}
 }
 
@@ -174,8 +175,8 @@ func (d dice) crowd(p *Plan) {
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
 	for n := range d.IntN(4) {
 		if o := p.Ops[n]; o.Cancel > 0 {
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At + o.Cancel, For: 100 * time.Millisecond,
-				Proc: o.Proc, Kind: pick(d, CutBefore, CutAfter)})
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At + o.Cancel,
+				For: 100 * time.Millisecond, Proc: o.Proc, Kind: pick(d, CutBefore, CutAfter)})
 		}
 	}
 	for dead := range d.IntN(4) {
@@ -194,8 +195,8 @@ func (d dice) outage(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
 	c := &p.Procs[o.Proc]
 	o.Kind, o.Cancel, o.At = Acquire, 0, o.At/2+5*time.Second
-	f := Fault{ID: len(p.Faults), At: o.At - 20*time.Millisecond, For: 12*time.Second + d.nanos(12*time.Second),
-		Proc: o.Proc}
+	f := Fault{ID: len(p.Faults), At: o.At - 20*time.Millisecond,
+		For: 12*time.Second + d.nanos(12*time.Second), Proc: o.Proc}
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
 	switch d.IntN(3) {
 	case 0:

@@ -72,7 +72,8 @@ func Judge(h *History) []Complaint {
 	}
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
-			written: map[int]time.Duration{}, first: map[int]Event{}, last: map[int]int{}, waiting: map[int]bool{}, idle: -1})
+			written: map[int]time.Duration{}, first: map[int]Event{}, last: map[int]int{},
+			waiting: map[int]bool{}, idle: -1})
 	}
 	more := newPromises(b)
 	books := newLedger(more)
@@ -110,9 +111,7 @@ func (b *bench) hear(e Event) {
 	case Failed:
 		delete(k.waiting, e.Op)
 		b.failed(e)
-	case Noticed:
-		b.lives[e.Op].lost = e.At
-	case Ended, Releasing:
+	case Noticed, Ended, Releasing:
 		b.over(k, e)
 	case Renewed, Returned:
 		b.returned(e)
@@ -125,10 +124,14 @@ func (b *bench) hear(e Event) {
 	case Left:
 		b.complain("leftovers", e, "%s", e.Text)
 	case Closed:
-		b.gone[e.Proc] = true
-		if e.Text != "ok" && !b.hurt(e.Proc) {
-			b.complain("errors", e, "Close returned %s", e.Text)
-		}
+		b.closed(e)
+	}
+}
+
+func (b *bench) closed(e Event) {
+	b.gone[e.Proc] = true
+	if e.Text != "ok" && !b.hurt(e.Proc) {
+		b.complain("errors", e, "Close returned %s", e.Text)
 	}
 }
 
@@ -353,6 +356,10 @@ func (b *bench) happened(e Event) {
 // its lease.
 func (b *bench) over(k *chain, e Event) {
 	l := b.lives[e.Op]
+	if e.Kind == Noticed {
+		l.lost = e.At
+		return
+	}
 	l.over, k.freed = true, e.At
 	at, voided := k.voided[l.token]
 	if !voided || at < l.at {

@@ -34,33 +34,16 @@ func newLedger(p *promises) *ledger {
 
 // hear judges one event. It is called after the other judges have heard it.
 func (l *ledger) hear(k *chain, e Event) {
-	t := turn{e.Proc, e.Key}
-	if e.Kind == Called || e.Kind == Changed || e.Kind == Happened {
-		l.stirs[e.At.Truncate(time.Second)]++
-	}
 	switch e.Kind {
 	case Ran:
 		l.ran(k, e)
 	case Changed:
+		l.stirs[e.At.Truncate(time.Second)]++
 		l.changed(k, e)
-	case Called:
-		l.active[t]++
-	case Acquired:
-		l.answered[e.Proc] = true // by the server, and not by another goroutine
-		delete(l.barred, e.Op)
-		l.trust(k, e)
-		l.acquired(e)
-	case Failed:
-		l.failed(k, e)
-		delete(l.barred, e.Op)
-		l.active[t]--
-		l.rested[t] = e.At
+	case Happened:
+		l.stirs[e.At.Truncate(time.Second)]++
 	case Releasing, Ended:
 		l.releases[e.Op] = e
-	case Returned:
-		l.returned(k, e)
-		l.active[t]--
-		l.rested[t] = e.At
 	case Told:
 		l.told(k, e)
 	case Odd:
@@ -69,6 +52,8 @@ func (l *ledger) hear(k *chain, e Event) {
 		}
 	case Closed:
 		l.closed(e)
+	default:
+		l.operation(k, e)
 	}
 	l.gift(k, e)
 	l.sentAway(e)
@@ -80,48 +65,95 @@ func (l *ledger) hear(k *chain, e Event) {
 	}
 }
 
+// operation judges what an operation got.
+func (l *ledger) operation(k *chain, e Event) {
+	t := turn{e.Proc, e.Key}
+	switch e.Kind {
+	case Called:
+		l.stirs[e.At.Truncate(time.Second)]++
+		l.active[t]++
+		return
+	case Acquired:
+		l.answered[e.Proc] = true // by the server, and not by another goroutine
+		delete(l.barred, e.Op)
+		l.trust(k, e)
+		l.settled(e)
+		l.overtakes(e)
+		l.handed(e)
+		return
+	case Failed:
+		delete(l.barred, e.Op)
+		if wrong := cmp.Or(l.unlikely(e), l.untrue(k, e)); wrong != "" {
+			l.complain("errors", e, "#%d failed: %s: %s", e.Op, e.Text, wrong)
+		}
+	case Returned:
+		l.returned(k, e)
+	default:
+		return
+	}
+	l.active[t]--
+	l.rested[t] = e.At
+}
+
 // ran judges one request: docs/protocol.md.
 func (l *ledger) ran(k *chain, e Event) {
 	if _, known := l.owner[e.Token]; !known {
 		l.owner[e.Token] = e.Proc
 	}
 	name, got, _ := strings.Cut(e.Text, "=")
-	taker := slices.Contains(takers, name)
-	if unicode.IsUpper(rune(got[0])) { // an error
-		if h := l.turns[turn{e.Proc, e.Key}]; h != nil && taker && got == "NOAUTH" && l.barred[h.op] == 0 &&
-			l.calmBut(e.Proc, e.At, NoAuth) {
-			l.barred[h.op] = e.At
+	switch h := l.turns[turn{e.Proc, e.Key}]; {
+	case unicode.IsUpper(rune(got[0])): // an error
+		if h != nil && slices.Contains(takers, name) && got == "NOAUTH" {
+			l.bars(h.op, e)
 		}
-		return
+	case slices.Contains(takers, name):
+		l.took(k, h, e, got)
+	case name != "renew":
+		if e.Stands {
+			l.complain("writes", e, "%s for T%d: the key has it still", e.Text, e.Token)
+		}
+	case e.Was == e.Token && got != "2": // else the lock's own key was lost
+		l.lasts(e)
 	}
-	took := taker && got != "0" && got != "none"
-	if h := l.turns[turn{e.Proc, e.Key}]; h != nil && taker {
+}
+
+// bars notes that the server refused an operation for good.
+func (l *ledger) bars(op int, e Event) {
+	if l.barred[op] == 0 && l.calmBut(e.Proc, e.At, NoAuth) {
+		l.barred[op] = e.At
+	}
+}
+
+// took judges an attempt to take a key, which the server answered.
+func (l *ledger) took(k *chain, h *head, e Event, got string) {
+	took := got != "0" && got != "none"
+	if h != nil {
 		l.refused[h.op] = l.refused[h.op] || !took
 	}
-	if took {
-		l.inVain(e)
-	}
-	if took && l.p.Form == Beside && (got == "2" || l.p.Old.dialect().NeedsSettleEvery()) {
-		l.settles[e.Token] = e.At + l.p.Old.Claims.Settle()
-	}
-	end := e.Until - e.At
 	switch {
-	case taker && took != e.Stands:
+	case took != e.Stands:
 		l.complain("writes", e, "%s for T%d: the key has T%d after it", e.Text, e.Token, k.token)
 	case took && e.Was != 0 && e.Was != e.Token:
 		l.complain("writes", e, "%s for T%d took the key from T%d", e.Text, e.Token, e.Was)
-	case took || name == "renew" && e.Was == e.Token && got != "2":
-		if !e.Stands || end < e.Left-2*time.Millisecond || end > e.Left+2*time.Millisecond {
-			l.complain("writes", e, "%s for T%d and %v: the key ends after %v", e.Text, e.Token, e.Left, end)
+	case took:
+		l.lasts(e)
+		l.inVain(h, e)
+		if l.p.Form == Beside && (got == "2" || l.p.Old.dialect().NeedsSettleEvery()) {
+			l.settles[e.Token] = e.At + l.p.Old.Claims.Settle()
 		}
-	case name != "renew" && !taker && e.Stands:
-		l.complain("writes", e, "%s for T%d: the key has it still", e.Text, e.Token)
+	}
+}
+
+// lasts judges that a key with a token has the TTL that its request asked for.
+func (l *ledger) lasts(e Event) {
+	end := e.Until - e.At
+	if !e.Stands || end < e.Left-2*time.Millisecond || end > e.Left+2*time.Millisecond {
+		l.complain("writes", e, "%s for T%d and %v: the key ends after %v", e.Text, e.Token, e.Left, end)
 	}
 }
 
 // inVain judges that an operation gives up where every grant comes too late.
-func (l *ledger) inVain(e Event) {
-	h := l.turns[turn{e.Proc, e.Key}]
+func (l *ledger) inVain(h *head, e Event) {
 	if h == nil {
 		return
 	}
@@ -195,26 +227,38 @@ func (l *ledger) trust(k *chain, e Event) {
 	}
 }
 
-// acquired judges when and how an operation got its lease: in the order of the
-// waiting operations of its process, within its wait, and if the process handed
-// it over, then as lock.Config.LocalHandOvers says.
-func (l *ledger) acquired(e Event) {
-	o, c := l.op(e.Op), l.p.Procs[e.Proc]
-	if at := l.settles[e.Token]; e.At < at-c.TTL/500 && !l.shaken(e.Proc, at-time.Minute, e.At) {
+// settled judges that a takeover is granted only when old clients that judged
+// the same value have written.
+func (l *ledger) settled(e Event) {
+	at := l.settles[e.Token]
+	if e.At < at-l.p.Procs[e.Proc].TTL/500 && !l.shaken(e.Proc, at-time.Minute, e.At) {
 		l.complain("besides", e, "#%d took the key over, and did not settle until %v", e.Op, at)
 	}
+}
+
+// overtakes judges that an operation got its lease within its wait, and in the
+// order of the operations of its process.
+func (l *ledger) overtakes(e Event) {
+	o, c, began := l.op(e.Op), l.p.Procs[e.Proc], l.called[e.Op]
 	for id := range l.keys[e.Key].waiting {
 		first := l.op(id)
-		if first.Proc == o.Proc && first.Kind != Try && l.called[id] < l.called[e.Op] && l.lives[id] == nil &&
-			!l.shaken(e.Proc, l.called[id], e.At) && c.Wait >= 0 && !l.gone[e.Proc] {
+		came := l.called[id]
+		if first.Proc == o.Proc && first.Kind != Try && came < began && l.lives[id] == nil && c.Wait >= 0 &&
+			!l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
 			l.complain("order", e, "#%d was overtaken by #%d of its process", id, e.Op)
 		}
 	}
-	if most := l.wait(o); most > 0 && e.At > l.called[e.Op]+most+late && l.p.Old == nil &&
-		!l.shaken(e.Proc, l.called[e.Op], e.At) {
-		l.complain("waits", e, "#%d got its lease after %v, and its wait was over after %v", e.Op,
-			e.At-l.called[e.Op], most)
+	most := l.wait(o)
+	if most > 0 && e.At > began+most+late && l.p.Old == nil && !l.shaken(e.Proc, began, e.At) {
+		l.complain("waits", e, "#%d got its lease after %v, and its wait was over after %v", e.Op, e.At-began,
+			most)
 	}
+}
+
+// handed judges how a process hands a key over inside: as
+// lock.Config.LocalHandOvers says.
+func (l *ledger) handed(e Event) {
+	c := l.p.Procs[e.Proc]
 	var turns []time.Duration
 	for _, other := range l.lives {
 		if other.token == e.Token {
@@ -222,48 +266,79 @@ func (l *ledger) acquired(e Event) {
 		}
 	}
 	slices.Sort(turns)
-	most := cmp.Or(c.HandOvers, 64)
-	switch n := len(turns) - 1; {
+	n := len(turns) - 1
+	switch {
 	case n == 0:
-	case n > most || c.RenewEvery < 0:
+	case n > cmp.Or(c.HandOvers, 64) || c.RenewEvery < 0:
 		l.complain("order", e, "T%d was handed over %d times in the process", e.Token, n)
-	case e.Left > 0 && e.Left < (c.TTL-c.Margin)/2-c.TTL/500 && !l.shaken(e.Proc, turns[0], e.At):
+	case l.shaken(e.Proc, turns[0], e.At):
+	case e.Left > 0 && e.Left < (c.TTL-c.Margin)/2-c.TTL/500:
 		l.complain("order", e, "T%d was handed over in the process with %v left", e.Token, e.Left)
-	case e.At-turns[1] > late+c.TTL/500 && !l.shaken(e.Proc, turns[0], e.At):
+	case e.At-turns[1] > late+c.TTL/500:
 		l.complain("order", e, "T%d is handed over in the process since %v", e.Token, turns[1])
 	}
 }
 
-// failed judges whether the error of an operation that got no lease is true.
-func (l *ledger) failed(k *chain, e Event) {
-	o, c, began := l.op(e.Op), l.p.Procs[e.Proc], l.called[e.Op]
-	once := o.Kind == Try || c.Wait < 0
-	first, known := k.first[k.token]
-	ours := known && first.Proc == e.Proc && first.At >= began && !l.leased[k.token] &&
-		slices.Contains(takers, first.Text)
-	wrong := ""
+// once reports whether an operation makes a single attempt.
+func (l *ledger) once(o Op) bool { return o.Kind == Try || l.p.Procs[o.Proc].Wait < 0 }
+
+// unlikely says why an operation cannot have failed with an error of this kind.
+func (l *ledger) unlikely(e Event) string {
+	o, wrong := l.op(e.Op), false
+	switch e.Text {
+	case "held":
+		wrong = !l.once(o)
+	case "wait ended, held", "wait ended, trouble":
+		wrong = l.once(o) || l.p.Procs[e.Proc].Wait == 0
+	case "cancelled":
+		wrong = o.Cancel == 0 || e.At < l.called[e.Op]+o.Cancel
+	case "client closed":
+		wrong = !l.closing(e)
+	case "lost", "released":
+		wrong = true
+	}
+	if wrong {
+		return "no such error may be"
+	}
+	return ""
+}
+
+// untrue says why the error of an operation that got no lease is wrong.
+func (l *ledger) untrue(k *chain, e Event) string {
+	c, began := l.p.Procs[e.Proc], l.called[e.Op]
+	ended := strings.HasPrefix(e.Text, "wait ended")
 	switch {
-	case e.Text == "held" && !once, strings.HasPrefix(e.Text, "wait ended") && (once || c.Wait == 0),
-		e.Text == "cancelled" && (o.Cancel == 0 || e.At < began+o.Cancel),
-		e.Text == "client closed" && !l.closing(e), e.Text == "lost", e.Text == "released":
-		wrong = "no such error may be"
-	case e.Text == "held" && l.p.Old == nil && l.free(k, e):
-		wrong = "nobody held the key since its beginning"
-	case strings.HasPrefix(e.Text, "wait ended") && ours && l.calm(e.Proc, first.At-time.Second, e.At):
-		wrong = "its last attempt had taken the key"
-	case e.Text == "wait ended, held" && k.token == Leftover && e.At-k.since > l.latest(e.Proc) &&
-		e.At < began+c.Wait+l.latest(e.Proc) && l.calm(e.Proc, began, e.At):
-		wrong = "the key is left to others, and free after that"
-	case e.Text == "wait ended, trouble" && l.refused[e.Op] &&
-		l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) && l.silentAt(e.Proc, e.At):
-		wrong = "the server had answered that the key is held"
-	case e.Text == "trouble" && l.answered[e.Proc] && !once && !l.closing(e) &&
-		!l.p.hit(e.Proc, began, e.At, NoAuth):
-		wrong = "the server has answered before, and the trouble passes"
+	case e.Text == "held" && l.free(k, e):
+		return "nobody held the key since its beginning"
+	case ended && l.hasTaken(k, e, began):
+		return "its last attempt had taken the key"
+	case e.Text == "wait ended, held" && k.token == Leftover:
+		took := l.latest(e.Proc)
+		if e.At-k.since > took && e.At < began+c.Wait+took && l.calm(e.Proc, began, e.At) {
+			return "the key is left to others, and free after that"
+		}
+	case e.Text == "wait ended, trouble" && l.refused[e.Op]:
+		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) && l.silentAt(e.Proc, e.At) {
+			return "the server had answered that the key is held"
+		}
+	case e.Text == "trouble" && l.impatient(e, began):
+		return "the server has answered before, and the trouble passes"
 	}
-	if wrong != "" {
-		l.complain("errors", e, "#%d failed: %s: %s", e.Op, e.Text, wrong)
-	}
+	return ""
+}
+
+// impatient reports whether an operation should have waited trouble out.
+func (l *ledger) impatient(e Event, began time.Duration) bool {
+	return l.answered[e.Proc] && !l.once(l.op(e.Op)) && !l.closing(e) &&
+		!l.p.hit(e.Proc, began, e.At, NoAuth)
+}
+
+// hasTaken reports whether an operation's own attempt has the key, and nothing
+// kept the answer from it.
+func (l *ledger) hasTaken(k *chain, e Event, began time.Duration) bool {
+	first, known := k.first[k.token]
+	return known && first.Proc == e.Proc && first.At >= began && !l.leased[k.token] &&
+		slices.Contains(takers, first.Text) && l.calm(e.Proc, first.At-time.Second, e.At)
 }
 
 // silentAt reports whether no other fault hits a process than one by which no
@@ -290,44 +365,65 @@ func (l *ledger) closing(e Event) bool {
 // the fair form a queue of waiters counts as a holder.
 func (l *ledger) free(k *chain, e Event) bool {
 	t, began := turn{e.Proc, e.Key}, l.called[e.Op]
-	return l.p.Form != Fair && l.p.Form != FairFence && (k.token == 0 || k.token == Leftover) && k.since < began &&
-		l.active[t] < 2 && l.rested[t] < began
+	nobodys := l.p.Old == nil && (k.token == 0 || k.token == Leftover)
+	return l.p.Form != Fair && l.p.Form != FairFence && nobodys && k.since < began && l.active[t] < 2 &&
+		l.rested[t] < began
 }
 
 // returned judges whether the result of a release is true.
 func (l *ledger) returned(k *chain, e Event) {
 	r, known := l.releases[e.Op]
 	s := l.lives[e.Op]
-	if !known || s == nil || l.p.Form == Bridged || l.gone[e.Proc] {
+	if !known || s == nil || l.p.Form == Bridged || l.gone[e.Proc] || l.shaken(e.Proc, s.at, e.At) {
 		return
 	}
-	c, shaken := l.p.Procs[e.Proc], l.shaken(e.Proc, s.at, e.At)
-	others := 0
+	wrong, own := "", k.last[s.token] == e.Proc && k.excused[s.token] == ""
+	switch e.Text {
+	case "ok":
+		wrong = l.notDone(k, s, r, e)
+	case "lost":
+		if own && l.p.Old == nil && r.Kind == Releasing {
+			wrong = "nobody but its process took its token off the key"
+		}
+	case "trouble":
+		wrong = l.quietly(e.Proc, r.At, e.At)
+	}
+	if e.At-r.At > 2*time.Second+late {
+		wrong = "it took longer than ReleaseWait"
+	}
+	if wrong != "" {
+		l.complain("returns", e, "the release of #%d returned %s after %v: %s", e.Op, e.Text, e.At-r.At,
+			wrong)
+	}
+}
+
+// quietly says that there is no trouble, if there was none.
+func (l *ledger) quietly(proc int, from, to time.Duration) string {
+	if l.calm(proc, from-l.p.Procs[proc].TTL, to) {
+		return "there is no trouble"
+	}
+	return ""
+}
+
+// notDone says why a release cannot have succeeded.
+func (l *ledger) notDone(k *chain, s *life, r, e Event) string {
+	c, others := l.p.Procs[e.Proc], 0
 	for _, other := range l.lives {
 		if other.token == s.token && other.at >= s.at {
 			others++
 		}
 	}
-	wrong := ""
+	renewed := s.op.Kind == ByHand || s.op.Kind == Hasty
 	switch {
-	case shaken:
-	case e.Text == "ok" && r.Kind == Ended && s.op.Kind != Do:
-		wrong = "the lease had ended before"
+	case r.Kind == Ended && s.op.Kind != Do:
+		return "the lease had ended before"
+	case c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && !renewed:
+		return "it was held for longer than LongestHold allows"
 	case e.At == r.At: // handed over in the process
-	case e.Text == "ok" && k.token == s.token && others < 2 && !l.forgot(r.At, e.At):
-		wrong = "the key has its token still"
-	case e.Text == "lost" && l.p.Old == nil && r.Kind == Releasing && k.last[s.token] == e.Proc && k.excused[s.token] == "":
-		wrong = "nobody but its process took its token off the key"
-	case e.Text == "ok" && c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && s.op.Kind != ByHand && s.op.Kind != Hasty:
-		wrong = "it was held for longer than LongestHold allows"
-	case e.At-r.At > 2*time.Second+late:
-		wrong = "it took longer than ReleaseWait"
-	case e.Text == "trouble" && l.calm(e.Proc, r.At-c.TTL, e.At):
-		wrong = "there is no trouble"
+	case k.token == s.token && others < 2 && !l.forgot(r.At, e.At):
+		return "the key has its token still"
 	}
-	if wrong != "" {
-		l.complain("returns", e, "the release of #%d returned %s after %v: %s", e.Op, e.Text, e.At-r.At, wrong)
-	}
+	return ""
 }
 
 // forgot reports whether the server may have gone back to a past of it.
@@ -386,13 +482,16 @@ func (l *ledger) most(s spell) int {
 // those that talk to the server.
 func (l *ledger) sentAway(e Event) {
 	for _, o := range l.p.Ops {
-		if o.Kind != Close || o.At >= e.At-time.Millisecond || o.At < e.At-time.Second || l.shaken(o.Proc, o.At, e.At) {
+		passed := e.At - o.At
+		soon := passed > time.Millisecond && passed < time.Second
+		if o.Kind != Close || !soon || l.shaken(o.Proc, o.At, e.At) {
 			continue
 		}
 		for key, k := range l.keys {
 			h := l.turns[turn{o.Proc, key}]
 			for id := range k.waiting {
-				if q := l.op(id); q.Proc == o.Proc && l.called[id] < o.At && h != nil && h.since < o.At && h.op != id {
+				behind := h != nil && h.since < o.At && h.op != id
+				if behind && l.op(id).Proc == o.Proc && l.called[id] < o.At {
 					l.complain("close", e, "#%d waits in its process, which closed its Client at %v", id, o.At)
 					delete(k.waiting, id)
 				}

@@ -316,9 +316,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 	for range d.IntN(3) {
 		d.ambush(p, ours, lease, until)
 	}
-	if form == Beside {
-		d.heirs(p, ours, lease, until)
-	}
+	d.heirs(p, ours, lease, until)
 	if form == Bridged {
 		d.road(p, ours, span)
 	}
@@ -372,6 +370,9 @@ func (d dice) near(form Form) time.Duration {
 
 // heirs lets an old client die with a key for which all others wait.
 func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
+	if p.Form != Beside {
+		return
+	}
 	at, key := d.nanos(span), d.IntN(p.Keys)
 	for proc := range p.Procs {
 		o := Op{ID: len(p.Ops), At: at + d.nanos(lease/2), Proc: proc, Key: key, Kind: Acquire,

@@ -65,8 +65,9 @@ func (w *world) start(t *testing.T, id int) *process {
 	}
 	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
 		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
-		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers, LongestHold: c.Longest,
-		Clock: p.clock, Jitter: p.jitter, Hooks: p.hooks()})
+		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
+		LongestHold: c.Longest,
+		Clock:       p.clock, Jitter: p.jitter, Hooks: p.hooks()})
 	if err != nil {
 		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
 	}

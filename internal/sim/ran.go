@@ -93,7 +93,8 @@ func (w *world) values() (all [][2]string) {
 func (w *world) spares(p *process, k *key, name string, before [2]string) {
 	_, bytes, _ := strings.Cut(before[0], " ")
 	now, _ := w.redis.Mini.Get(k.name)
-	if w.plan.Form.marked() && name != "acquire" && before[1] != "" && before[1] != bytes && now != before[1] {
+	theirs := before[1] != "" && before[1] != bytes
+	if w.plan.Form.marked() && name != "acquire" && theirs && now != before[1] {
 		w.h.add(Event{Kind: Odd, Proc: p.id, Op: None, Key: k.number,
 			Text: name + " changes what another client wrote"})
 	}
@@ -103,37 +104,43 @@ func (w *world) spares(p *process, k *key, name string, before [2]string) {
 // process has. Called where no operation of the process is under way at this
 // instant.
 func (p *process) counts(h *held) {
-	w := p.w
-	if p.dead.Load() || p.closed.Load() {
+	trusted, sure := p.trusted()
+	if p.dead.Load() || p.closed.Load() || !sure {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var trusted []string
-	for _, k := range w.keys {
-		for _, l := range k.leases {
-			if l.p == p && l.op.Kind == Do && l.op.Cancel > 0 {
-				return // its context may have ended, and the lease not
-			}
-			if l.p == p && l.err() == nil {
-				trusted = append(trusted, k.name+" "+l.token)
-			}
-		}
-	}
 	var said []string
-	stats := p.client.Stats()
+	times := true
+	stats, now := p.client.Stats(), p.clock.Now()
 	for _, l := range p.client.Leases() {
 		said = append(said, l.Key+" "+l.Token)
-		if now := p.clock.Now(); l.Since.After(l.Until) || l.Until.Before(now) || stats.Oldest.After(l.Since) {
-			p.add(Event{Kind: Odd, Op: h.op.ID, Key: h.op.Key, Text: "the times of Leases or Stats are wrong"})
+		times = times && !l.Until.Before(now) && !stats.Oldest.After(l.Since)
+	}
+	slices.Sort(said)
+	if !slices.Equal(said, trusted) || stats.Leases != len(said) || !times {
+		p.add(Event{Kind: Odd, Op: h.op.ID, Key: h.op.Key, Text: fmt.Sprintf(
+			"Leases has %d, Stats %d, and the process %d; the times are right: %t", len(said), stats.Leases,
+			len(trusted), times)})
+	}
+}
+
+// trusted returns the leases of the process that are trusted. It is not sure if
+// there is a Do whose context may have ended before its lease.
+func (p *process) trusted() (all []string, sure bool) {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, k := range p.w.keys {
+		for _, l := range k.leases {
+			switch {
+			case l.p != p:
+			case l.op.Kind == Do && l.op.Cancel > 0:
+				return nil, false
+			case l.err() == nil:
+				all = append(all, k.name+" "+l.token)
+			}
 		}
 	}
-	slices.Sort(trusted)
-	slices.Sort(said)
-	if !slices.Equal(said, trusted) || stats.Leases != len(said) {
-		p.add(Event{Kind: Odd, Op: h.op.ID, Key: h.op.Key,
-			Text: fmt.Sprintf("Leases has %d, Stats %d, and the process %d", len(said), stats.Leases, len(trusted))})
-	}
+	slices.Sort(all)
+	return all, true
 }
 
 // sending counts a request or a dial of the process.

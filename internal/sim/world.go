@@ -155,7 +155,8 @@ func (w *world) rest() {
 	time.Sleep(w.plan.longest() + calm + time.Second)
 	for _, p := range w.procs {
 		if n := w.h.since(p.id, w.h.now()-calm); n > 0 {
-			w.h.add(Event{Kind: Left, Proc: p.id, Op: None, Text: fmt.Sprintf("%d messages without an operation", n)})
+			w.h.add(Event{Kind: Left, Proc: p.id, Op: None,
+				Text: fmt.Sprintf("%d messages without an operation", n)})
 		}
 	}
 }

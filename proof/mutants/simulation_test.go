@@ -18,6 +18,9 @@ var simulated = []string{"lock/", "modern/", "legacy/", "migrate/"}
 // complaint matches what internal/sim prints when a judge complains.
 var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)
 
+// noClient matches what it prints when a plan's Client cannot be made.
+var noClient = regexp.MustCompile(`(?m)^\s*world\.go:\d+: sim: (seed \d+: .*)`)
+
 // TestSimulationKillsMutants does nothing without -simulation. The flag
 // -mutants narrows it. A mutant is killed if a judge complains; one that makes
 // a play stand still, or run out of time, is not.
@@ -151,6 +154,8 @@ func (m mutant) play(t *testing.T) string {
 	case said != "":
 		_, said, _ = strings.Cut(strings.TrimSpace(said), ": ")
 		return "killed: " + said
+	case noClient.MatchString(out):
+		return "killed: no Client: " + noClient.FindStringSubmatch(out)[1]
 	case strings.Contains(out, "panic: sim: seed"):
 		return "killed: panic"
 	}

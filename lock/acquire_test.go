@@ -251,6 +251,19 @@ func TestAcquireEndsIfEveryGrantIsLate(t *testing.T) {
 	})
 }
 
+// That is so, too, if the Acquire first found the key held.
+func TestAcquireThatWaitedEndsIfEveryGrantIsLate(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		c := client(t, backend.Of(tardy{s.Backend().Contract()}), lock.Config{TTL: time.Second})
+		s.Seize("k", "another", 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.Acquire(ctx, "k")
+		wantErr(t, err, lock.ErrTooLate)
+		notErr(t, err, context.DeadlineExceeded)
+	})
+}
+
 func TestPacerCountsSleepsNotTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Paced(100*time.Millisecond), lock.Config{Wait: 10 * time.Second})

@@ -202,6 +202,7 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // old client does.
 func (a *attempt) hopeless(ctx context.Context, err error) error {
 	passes, known := passing(err)
+	known = known || errors.Is(err, ErrTooLate) // no waiting makes the store faster
 	late := errors.Is(err, ErrTooLate) && a.late < mostLate
 	goesOn := late || errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
 	switch {

@@ -89,15 +89,15 @@ func (d dice) hush(p *Plan) {
 		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
 		only := *o
 		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
-		p.Faults = []Fault{{At: o.At + d.nanos(c.TTL), Proc: o.Proc, Kind: pick(d, Silence, MuteReplies)}}
+		p.Faults = []Fault{{At: only.At + d.nanos(c.TTL), Proc: only.Proc, Kind: pick(d, Silence, MuteReplies)}}
 		return
 	}
 	if d.one(2) { // an attempt arrives after what undoes it, if that takes another way
 		o.Kind, o.Cancel, p.Procs[o.Proc].Timeout = Try, 0, 0
 		only := *o
 		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
-		p.Faults = []Fault{{At: o.At - d.nanos(c.TTL/20), For: c.TTL*3/10 + d.nanos(c.TTL/5), Proc: o.Proc,
-			Kind: Stall}}
+		p.Faults = []Fault{{At: only.At - d.nanos(c.TTL/20), For: c.TTL*3/10 + d.nanos(c.TTL/5),
+			Proc: only.Proc, Kind: Stall}}
 		return
 	}
 	trap := Fault{ID: len(p.Faults), At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter}
@@ -257,8 +257,12 @@ func (d dice) proc(p *Plan) Proc {
 	if p.Form == Hardened {
 		c.TTL = pick(d, 4*time.Second, 5*time.Second, 10*time.Second, 20*time.Second)
 	}
-	if p.Form == Hardened || p.Form == Beside {
-		c.Politeness = pick(d, 0, -1, 20*time.Millisecond)
+	switch p.Form {
+	case Hardened, Beside:
+		c.Politeness = pick(d, 0, -1, 100*time.Millisecond)
+	case Bridged:
+	default: // its own goroutines stay away
+		c.Politeness = pick(d, 0, 0, 0, 50*time.Millisecond)
 	}
 	c.Margin = pick(d, c.TTL/10, c.TTL/10, c.TTL/5)
 	c.RenewEvery = pick(d, 0, 0, 0, c.TTL/4, c.TTL/4, c.TTL/2, -1)

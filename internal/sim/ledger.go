@@ -154,7 +154,7 @@ func (l *ledger) lasts(e Event) {
 
 // inVain judges that an operation gives up where every grant comes too late.
 func (l *ledger) inVain(h *head, e Event) {
-	if h == nil {
+	if h == nil || l.p.Old != nil {
 		return
 	}
 	l.vain[h.op]++
@@ -269,7 +269,7 @@ func (l *ledger) handed(e Event) {
 	n := len(turns) - 1
 	switch {
 	case n == 0:
-	case n > cmp.Or(c.HandOvers, 64) || c.RenewEvery < 0:
+	case n > cmp.Or(c.HandOvers, 64) || c.RenewEvery < 0 || c.Politeness > 0:
 		l.complain("order", e, "T%d was handed over %d times in the process", e.Token, n)
 	case l.shaken(e.Proc, turns[0], e.At):
 	case e.Left > 0 && e.Left < (c.TTL-c.Margin)/2-c.TTL/500:
@@ -312,11 +312,8 @@ func (l *ledger) untrue(k *chain, e Event) string {
 		return "nobody held the key since its beginning"
 	case ended && l.hasTaken(k, e, began):
 		return "its last attempt had taken the key"
-	case e.Text == "wait ended, held" && k.token == Leftover:
-		took := l.latest(e.Proc)
-		if e.At-k.since > took && e.At < began+c.Wait+took && l.calm(e.Proc, began, e.At) {
-			return "the key is left to others, and free after that"
-		}
+	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
+		return "the key is left to others, and free after that"
 	case e.Text == "wait ended, trouble" && l.refused[e.Op]:
 		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) && l.silentAt(e.Proc, e.At) {
 			return "the server had answered that the key is held"
@@ -325,6 +322,14 @@ func (l *ledger) untrue(k *chain, e Event) string {
 		return "the server has answered before, and the trouble passes"
 	}
 	return ""
+}
+
+// leftTo reports whether the last attempt of an operation met a key that is
+// left to others.
+func (l *ledger) leftTo(k *chain, e Event, began time.Duration) bool {
+	took := l.latest(e.Proc)
+	return k.token == Leftover && e.At-k.since > took && e.At < began+l.p.Procs[e.Proc].Wait+took &&
+		l.calm(e.Proc, began, e.At)
 }
 
 // impatient reports whether an operation should have waited trouble out.

@@ -128,6 +128,9 @@ func (p *promises) wait(o Op) (most time.Duration) {
 	if o.Cancel > 0 && (most == 0 || o.Cancel < most) {
 		most = o.Cancel
 	}
+	if most > 0 && p.p.Form == Beside {
+		most += 2 * late // the key may be left to others
+	}
 	if most > 0 && p.p.Form == Hardened {
 		most += 2 * time.Second // a client that has taken the key settles first
 	}

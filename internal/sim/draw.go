@@ -81,8 +81,8 @@ func (d dice) hush(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
 	if p.Form == Hardened { // the shortest lease, renewed as late as may be
 		c := &p.Procs[o.Proc]
-		c.TTL, c.Margin, c.RenewEvery = 4*time.Second, 400*time.Millisecond, pick(d, 0, 2*time.Second)
-		c.Timeout = pick(d, 0, 0, 5*time.Second)
+		c.TTL, c.Margin, c.RenewEvery, c.Longest = 4*time.Second, 400*time.Millisecond, 2*time.Second, 0
+		c.Timeout = 0
 	}
 	c := p.Procs[o.Proc]
 	if d.one(2) {
@@ -184,8 +184,11 @@ func (d dice) crowd(p *Plan) {
 		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: dead, Kind: Kill})
 	}
 	if d.one(3) {
-		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: d.nanos(20 * time.Second),
-			For: 15 * time.Second, Proc: d.IntN(len(p.Procs)), Kind: Freeze})
+		at := d.nanos(20 * time.Second)
+		for _, proc := range d.Perm(len(p.Procs))[:1+d.IntN(2)] {
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: 20 * time.Second, Proc: proc,
+				Kind: Freeze})
+		}
 	}
 }
 

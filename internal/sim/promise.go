@@ -171,6 +171,9 @@ func (p *promises) told(e Event) {
 
 // silent judges that one connection which fell silent ends no lease.
 func (p *promises) silent(e Event) {
+	if c := p.p.Procs[e.Proc]; p.p.Form.marked() && c.Timeout > c.TTL/4 {
+		return // legacy.Config.Timeout: so long it waits for the reply to a renewal
+	}
 	silences := 0
 	for _, f := range p.p.Faults {
 		hits := f.hits(e.Proc) || p.p.onMachine(f, e.Proc)

@@ -77,6 +77,7 @@ func (w *world) ran(p *process, m message, name string, before [][2]string, repl
 
 // values returns what the keys have, and what old clients see.
 func (w *world) values() (all [][2]string) {
+	w.redis.ServerNow() // what has ended is gone
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {

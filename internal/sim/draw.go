@@ -89,7 +89,8 @@ func (d dice) hush(p *Plan) {
 		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
 		only := *o
 		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
-		p.Faults = []Fault{{At: only.At + d.nanos(c.TTL), Proc: only.Proc, Kind: pick(d, Silence, MuteReplies)}}
+		p.Faults = []Fault{{At: only.At + d.nanos(c.TTL), Proc: only.Proc,
+			Kind: pick(d, Silence, MuteReplies)}}
 		return
 	}
 	if d.one(2) { // an attempt arrives after what undoes it, if that takes another way

@@ -154,7 +154,8 @@ func (l *ledger) lasts(e Event) {
 
 // inVain judges that an operation gives up where every grant comes too late.
 func (l *ledger) inVain(h *head, e Event) {
-	if h == nil || l.p.Old != nil {
+	c := l.p.Procs[e.Proc]
+	if h == nil || l.p.Old != nil || c.Timeout <= c.TTL { // else an attempt ends before its grant comes
 		return
 	}
 	l.vain[h.op]++

@@ -35,7 +35,7 @@ func Draw(seed uint64) *Plan {
 		p := &Plan{Seed: seed}
 		d.drawOld(p, Beside)
 		return p
-	case 5:
+	case 1, 5, 9:
 		p := &Plan{Seed: seed}
 		d.drawOld(p, Bridged)
 		return p

@@ -61,6 +61,7 @@ const (
 	Refused  EventKind = "refused" // it gave up
 	Stepped  EventKind = "stepped" // a verb of the operator answered Text
 	Recorded EventKind = "record"  // the record says Text; no old client had tried for Until then
+	Spoiled  EventKind = "spoiled" // a getsetlock client or a verb did on the server what it must not: Text
 	Acts     EventKind = "acts"    // a member acts by the phase Text then, or (Done) has leases of it
 )
 

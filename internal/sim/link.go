@@ -38,6 +38,7 @@ type link struct {
 	deaf   atomic.Bool // drop what the server sends
 	once   sync.Once
 	done   chan struct{} // closed by cut
+	verb   verbing       // of an operator's connection
 
 	answers chan []byte // replies of the server
 }
@@ -192,7 +193,8 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	client, far := net.Pipe()
-	l := &link{w: w, p: p, client: far, server: server, done: make(chan struct{}),
+	verb, _ := ctx.Value(verbKey{}).(bool)
+	l := &link{w: w, p: p, verb: verbing{shows: verb}, client: far, server: server, done: make(chan struct{}),
 		up: newLane(w, p.id, HoldRequest), down: newLane(w, p.id, HoldReply), answers: make(chan []byte, 1)}
 	var name uint64
 	l.up.name = func(first []message) uint64 {
@@ -304,13 +306,14 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 		l.w.h.sometimes("refused " + name)
 		return []byte("-" + err + "\r\n"), true
 	}
+	was := l.w.marks(m.name)
 	if _, err := l.server.Write(m.raw); err != nil {
 		return nil, false
 	}
 	select {
 	case reply = <-l.answers:
 		l.w.h.sometimes(name + "=" + outcome(reply))
-		l.w.executed(l.p, m, name, reply)
+		l.w.executed(l, m, name, reply, was)
 		l.w.look(name, l.p.id)
 		return reply, true
 	case <-l.done:

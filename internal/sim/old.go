@@ -25,6 +25,12 @@ type Old struct {
 	False   string        // the claim that is less than the truth; empty: none
 	Every   time.Duration // between two heartbeats of a member
 	Long    bool          // members ask for leases beyond the lease rule
+	Begins  migrate.Phase // phase of the record from the start; NoPhase: init is part of the play
+	Bare    int           // keys from this one on begin without a tombstone
+	Fence   bool          // bridges draw fencing numbers
+
+	Disorder  int           // number of a disorder; 0: none
+	Disorders time.Duration // when it begins
 }
 
 // dialect returns the old clients' dialect, which is a preset.
@@ -72,7 +78,7 @@ type sent struct {
 // open gives a process its kind's program, and reports whether that is no
 // Client.
 func (p *process) outsiders(c Proc) (outside bool, err error) {
-	p.out = &outsider{seat: make(chan struct{}, 1), op: None}
+	p.out = cmp.Or(p.out, &outsider{seat: make(chan struct{}, 1), op: None})
 	switch c.Kind {
 	case OldClient:
 		p.out.store, err = legacy.New(p.pool(), legacy.Config{Mode: legacy.Verbatim, Clock: p.clock,
@@ -172,17 +178,24 @@ func (p *process) took(o Op) {
 // shutOut notes that a tombstone kept an old client out.
 func (w *world) shutOut(key string) {
 	w.redis.ServerNow()
-	tomb, err := w.plan.Old.dialect().EncodeValue(w.plan.Old.dialect().Tombstone())
-	if has, _ := w.redis.Mini.Get(key); err == nil && has == tomb {
+	if has, _ := w.redis.Mini.Get(key); has == w.tomb() {
 		w.h.sometimes("a tombstone keeps an old client out")
 	}
 }
 
 // executed records what a request has just done on the server.
-func (w *world) executed(p *process, m message, name string, reply []byte) {
+func (w *world) executed(l *link, m message, name string, reply []byte, was marks) {
+	p := l.p
 	if w.plan.Old == nil {
 		return
 	}
+	w.mu.Lock()
+	w.marked(p, name, outcome(reply), was)
+	w.rolled(l, m, name, outcome(reply))
+	if w.sight.keeps(m, w.h.now()) && w.disorder == 0 {
+		w.disorder = w.h.now()
+	}
+	w.mu.Unlock()
 	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {
 	case kind == OldClient:
 		w.wrote(p, m, name, did, string(reply))
@@ -191,8 +204,7 @@ func (w *world) executed(p *process, m message, name string, reply []byte) {
 	case did == "2" && taking(name):
 		w.h.sometimes("a takeover by a claimed Behind")
 	}
-	w.sight.keeps(m, w.h.now())
-	w.recorded(p)
+	w.recorded(l)
 }
 
 func taking(script string) bool { return script == "acquire" || script == "bridge_acquire" }
@@ -247,6 +259,7 @@ func (p *process) hardened(c Proc, wake backend.Wake) (backend.Store, error) {
 func (w *world) besides() {
 	if w.plan.Old != nil {
 		w.redis.Info(map[string]string{})
+		w.began()
 	}
 }
 
@@ -276,6 +289,10 @@ func (d dice) drawOld(p *Plan, form Form) {
 	if form == Bridged {
 		lease, span = pick(d, 4*time.Second, 6*time.Second), 100*time.Second+d.nanos(50*time.Second)
 	}
+	short := form == Bridged && !d.one(8)
+	if short {
+		lease, span = 4*time.Second, d.stretch(p)
+	}
 	common := pick(d, 0, 0, -20*time.Second, 20*time.Second, -2*time.Hour)
 	for n := range 2 + d.IntN(3) {
 		p.Machines = append(p.Machines, d.machine())
@@ -283,9 +300,15 @@ func (d dice) drawOld(p *Plan, form Form) {
 		c.Machine, c.TTL = n, lease/2
 		c.Margin, c.RenewEvery, c.Timeout = c.TTL/10, pick(d, 0, c.TTL/4), pick(d, 0, 300*time.Millisecond)
 		c.RetryEvery = pick(d, 0, 100*time.Millisecond, 250*time.Millisecond)
+		if short && p.Old.Long && d.one(2) {
+			c.TTL, c.RenewEvery = 2*lease, 0 // beyond the lease rule
+		}
 		p.Procs = append(p.Procs, c)
 	}
 	ours := len(p.Procs)
+	if short && d.one(3) {
+		p.Procs[ours-1].Starts = 2*time.Second + d.nanos(span/2)
+	}
 	for range 1 + d.IntN(3) {
 		p.Machines = append(p.Machines, Machine{Offset: common + d.nanos(lease/8) - lease/16,
 			PPM: d.Float64()*200 - 100})
@@ -296,8 +319,15 @@ func (d dice) drawOld(p *Plan, form Form) {
 	if form == Bridged {
 		until = span * 2 / 5
 	}
-	for range int(span/time.Second) * 2 / 3 {
+	many := int(span/time.Second) * 2 / 3
+	if short {
+		until, many = span/5, 2*many
+	}
+	for range many {
 		o := d.op(p, len(p.Ops), span)
+		if short && o.Proc >= ours && p.Old.Begins >= migrate.Sealed {
+			o.Proc = d.IntN(ours) // old clients have gone
+		}
 		if o.Proc >= ours {
 			o.At = d.nanos(until)
 		}
@@ -314,7 +344,9 @@ func (d dice) drawOld(p *Plan, form Form) {
 		d.oldOp(p, &p.Ops[i], lease)
 	}
 	for range d.IntN(3) {
-		d.ambush(p, ours, lease, until)
+		if p.Old.Begins < migrate.Sealed {
+			d.ambush(p, ours, lease, until)
+		}
 	}
 	if form == Bridged {
 		d.road(p, ours, span)
@@ -406,8 +438,10 @@ func (d dice) claim(p *Plan, lease time.Duration) {
 	if o.dialect().ServerExpires() {
 		spread += ahead - back
 	}
-	t.Spread = dialect.Claim(spread)
-	t.Behind, t.Ahead = dialect.Claim(max(0, ahead-least)), dialect.Claim(max(0, most-back))
+	// In whole milliseconds, as people claim times and as the record has them.
+	whole := func(d time.Duration) time.Duration { return dialect.Claim(d.Truncate(time.Millisecond) + time.Millisecond) }
+	t.Spread = whole(spread)
+	t.Behind, t.Ahead = whole(max(0, ahead-least)), whole(max(0, most-back))
 	o.Truth, o.Claims = t, t
 	if d.one(2) {
 		o.Claims.Behind = 0
@@ -504,13 +538,13 @@ func (p *process) joins(c Proc) (err error) {
 func (p *process) bridge(c Proc, wake backend.Wake) (backend.Store, error) {
 	o := p.w.plan.Old
 	return migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
-		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock})
+		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
 }
 
 // stays reports whether a key may be on the server when all is over: L of old
 // clients, looks at it, and what belongs to a fleet's record.
 func (w *world) stays(key string) bool {
-	return w.plan.Old != nil && !strings.HasSuffix(key, ":gsl")
+	return w.plan.Old != nil && (!strings.HasSuffix(key, ":gsl") || key == "{k9}:gsl")
 }
 
 // byInstant returns faults in the order of their instants.

@@ -36,6 +36,9 @@ const (
 // fenced reports whether leases of the form have fencing numbers.
 func (f Form) fenced() bool { return f == Fence || f == FairFence }
 
+// fenced reports whether leases of the plan have fencing numbers.
+func (p *Plan) fenced() bool { return p.Form.fenced() || p.Old != nil && p.Old.Fence }
+
 // watched returns the key on which the form writes its token.
 func (f Form) watched(key string) string {
 	if f == Hardened || f.besides() {
@@ -66,6 +69,7 @@ type Proc struct {
 	Deaf       bool          // the server reports no changes to it (WakeOff)
 	Unwarned   bool          // it has no hook Endangered
 	Near       time.Duration // least latency of a message
+	Starts     time.Duration // when the process starts; 0: with the world
 }
 
 // Op is one operation of a process.

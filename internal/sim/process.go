@@ -35,6 +35,8 @@ type process struct {
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
 	closed atomic.Bool
+	unborn atomic.Bool   // it has not started yet
+	busy   time.Duration // when an operation began or ended last; w.mu guards it
 
 	mu     sync.Mutex
 	dials  map[string]int // connections, by their first command
@@ -51,25 +53,34 @@ func (w *world) start(t *testing.T, id int) *process {
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
 			Apart(time.Microsecond)}
 	p.life, p.stop = context.WithCancelCause(context.Background())
+	if c.Starts > 0 {
+		w.awaits(p, c)
+		return p
+	}
+	if err := p.begins(c); err != nil {
+		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+	}
+	return p
+}
+
+// begins gives the process its program.
+func (p *process) begins(c Proc) error {
 	outside, err := p.outsiders(c)
 	if err == nil && !outside {
 		err = p.joins(c)
 	}
-	if outside && err == nil {
-		return p
+	if outside || err != nil {
+		return err
 	}
 	store, err := p.store(c)
 	if err != nil {
-		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+		return err
 	}
 	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
 		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
 		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
 		Clock: p.clock, Jitter: p.jitter, Hooks: p.hooks()})
-	if err != nil {
-		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
-	}
-	return p
+	return err
 }
 
 // store opens the backend of the plan's form.

@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // world is one play of a plan: the server, the processes, and what happens to
@@ -28,13 +28,16 @@ type world struct {
 	running sync.WaitGroup // operations
 	ops     sync.Map       // operations by their goroutines
 
-	mu      sync.Mutex
-	sprung  map[int]bool // traps that have acted, by the fault's ID
-	keys    []*key
-	pending map[int]bool // operations under way
-	epoch   int64        // of the fleet's record
-	asked   atomic.Int64 // when the operator called its last verb
-	sight   sighting
+	mu       sync.Mutex
+	sprung   map[int]bool // traps that have acted, by the fault's ID
+	keys     []*key
+	pending  map[int]bool             // operations under way
+	said     migrate.Record           // what the record said when the operator changed it last
+	beats    map[string]time.Duration // last heartbeat of a member, by its id
+	late     []act                    // starts of processes
+	disorder time.Duration            // since when a verb must see the plan's disorder; 0: not yet
+	grants   map[string]grant         // by token
+	sight    sighting
 }
 
 // key is a lock as the server has it.
@@ -54,7 +57,8 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}}}
+			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
+			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
 			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})
@@ -86,6 +90,7 @@ func (w *world) play() {
 	for _, o := range w.plan.Ops {
 		acts = append(acts, act{o.At, func() { w.operate(o) }})
 	}
+	acts = append(append(acts, w.disordered()...), w.late...)
 	slices.SortStableFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	for _, a := range acts {
 		time.Sleep(a.at - w.h.now())

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// verbing is what is known of the verb that a connection belongs to.
+type verbing struct {
+	shows bool          // it is to change nothing
+	saw   time.Duration // when it began to gather facts last
+	roll  time.Duration // when it read the roster last
+}
+
+// verbKey is the key of a context's value that says whether a verb is to change
+// nothing.
+type verbKey struct{}
+
+// spoil records what a process did to the fleet's record or roster, or what its
+// member says and is not so.
+func (w *world) spoil(p *process, text string) {
+	w.h.add(Event{Kind: Spoiled, Proc: p.id, Op: None, Text: text})
+}
+
+// rolled notes heartbeats and the operator's looks at the roster, and judges
+// that no member is forgotten whose lease may run. w.mu is held.
+func (w *world) rolled(l *link, m message, name, did string) {
+	p := l.p
+	if w.plan.Form != Bridged {
+		return
+	}
+	switch now := w.h.now(); {
+	case name == "beat" && len(m.name) > 4:
+		w.beats[m.name[4]] = now
+	case m.name.Is("GET") && m.name[1] == seenKey:
+		l.verb.saw = now
+	case m.name.Is("HGETALL") && m.name[1] == rosterKey:
+		l.verb.roll = now
+	case name == "forget" && did == "1" && !w.plan.stepped(now):
+		for _, q := range w.procs {
+			if q.joined() == nil || q.member.ID() != m.name[4] {
+				continue
+			}
+			if need := 3*w.plan.Old.Every + w.plan.Procs[q.id].TTL; now-w.beats[m.name[4]] < need {
+				w.spoil(p, "a member is forgotten whose leases may run")
+			}
+		}
+	}
+}
+
+// stepped reports whether the server's clock has stepped.
+func (p *Plan) stepped(at time.Duration) bool { return p.hit(All, 0, at, ServerStep) }
+
+// steps judges a change of the record by what holds on the server. w.mu is
+// held.
+func (w *world) steps(l *link, was, r migrate.Record) {
+	by := l.p
+	w.closed(l, was, r)
+	nonce := w.redis.Mini.HGet(rosterKey, "nonce")
+	switch {
+	case was.Epoch > 0 && l.verb.shows:
+		w.spoil(by, "a verb without Go takes a step")
+	case was.Epoch > 0 && r.Epoch != was.Epoch+1:
+		w.spoil(by, "an epoch is skipped")
+	case was.Epoch > 0 && (r.TTL < was.TTL || r.Every < was.Every || r.Dialect != was.Dialect):
+		w.spoil(by, "the record forgets what members wrote into it")
+	case r.Roster != nonce:
+		w.spoil(by, "the record names another roster")
+	}
+	if r.Phase == migrate.Observe || r.Phase == migrate.Dual && r.Pending == migrate.NoPhase && was.Phase != migrate.NoPhase {
+		for _, k := range w.keys {
+			if l, _ := w.redis.Mini.Get(k.name); l == w.tomb() && r.Pending == migrate.NoPhase {
+				w.spoil(by, "the record calls a step over, and tombstones are left")
+			}
+		}
+	}
+	for _, p := range w.procs {
+		if p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
+			l.verb.roll-w.beats[p.member.ID()] > 3*w.plan.Old.Every+1100*time.Millisecond {
+			w.spoil(by, "a step is taken beside a member that has vanished")
+		}
+	}
+	for _, k := range w.keys {
+		for _, l := range k.leases {
+			if l.err() != nil {
+				continue
+			}
+			if !w.seated(l.p) {
+				w.spoil(l.p, "a step is taken beside a lease of a member that is not in the roster")
+			}
+			w.h.add(Event{Kind: Acts, Proc: l.p.id, Op: None, Text: w.grants[word(l.token)].phase.String(),
+				Done: true})
+		}
+	}
+}
+
+// counted judges that a member tells the server of a lease, and counts it by
+// its phase. w.mu is held.
+func (w *world) counted(h *held) {
+	if h.p.joined() == nil || h.err() != nil {
+		return
+	}
+	ttl := w.plan.Procs[h.p.id].TTL
+	switch phase := w.grants[word(h.token)].phase; {
+	case h.p.member.State().Leases[phase] == 0:
+		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
+	case w.record().TTL < ttl && w.record().Epoch > 0:
+		w.spoil(h.p, "the record knows of no lease that is so long")
+	}
+}
+
+// idles judges that a member whose process has nothing to do counts no leases.
+func (w *world) idles() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	busy := map[int]bool{}
+	for _, o := range w.plan.Ops {
+		busy[o.Proc] = busy[o.Proc] || w.pending[o.ID]
+	}
+	for _, p := range w.procs {
+		if p.joined() == nil || p.dead.Load() || busy[p.id] || p.closed.Load() {
+			continue
+		}
+		if long := 2*w.plan.Procs[p.id].TTL + 5*time.Second; w.h.now()-p.busy > long &&
+			!w.plan.hit(p.id, p.busy, w.h.now()) && len(p.member.State().Leases) > 0 {
+			w.spoil(p, "a member counts leases that nobody has")
+		}
+	}
+}

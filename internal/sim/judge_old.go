@@ -84,7 +84,7 @@ func (b *bench) wrote(e Event) {
 		}
 	}
 	token := b.keys[e.Key].token
-	if token != 0 {
+	if token != 0 && e.Stands {
 		if _, known := b.old.lost[token]; !known {
 			b.old.lost[token] = e.At
 		}

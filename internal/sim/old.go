@@ -198,7 +198,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 	w.mu.Unlock()
 	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {
 	case kind == OldClient:
-		w.wrote(p, m, name, did, string(reply))
+		w.wrote(p, m, name, did, string(reply), was)
 	case did == "2" && taking(name) && w.plan.Old.Claims.Behind == 0:
 		w.h.sometimes("a takeover by age")
 	case did == "2" && taking(name):
@@ -210,7 +210,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 func taking(script string) bool { return script == "acquire" || script == "bridge_acquire" }
 
 // wrote records what an old client's command did to its key.
-func (w *world) wrote(p *process, m message, name, did, reply string) {
+func (w *world) wrote(p *process, m message, name, did, reply string, was marks) {
 	keys := keysOf(m.name)
 	if len(keys) == 0 || !strings.HasPrefix(keys[0], "k") {
 		return
@@ -233,7 +233,7 @@ func (w *world) wrote(p *process, m message, name, did, reply string) {
 	}
 	if effect {
 		w.h.add(Event{Kind: Wrote, Proc: p.id, Op: m.sent.op, Key: number, Text: name,
-			Until: w.h.now() - m.sent.began})
+			Until: w.h.now() - m.sent.began, Stands: w.plan.Form != Bridged || on(was.m) != ""})
 	}
 }
 
@@ -439,7 +439,9 @@ func (d dice) claim(p *Plan, lease time.Duration) {
 		spread += ahead - back
 	}
 	// In whole milliseconds, as people claim times and as the record has them.
-	whole := func(d time.Duration) time.Duration { return dialect.Claim(d.Truncate(time.Millisecond) + time.Millisecond) }
+	whole := func(d time.Duration) time.Duration {
+		return dialect.Claim(d.Truncate(time.Millisecond) + time.Millisecond)
+	}
 	t.Spread = whole(spread)
 	t.Behind, t.Ahead = whole(max(0, ahead-least)), whole(max(0, most-back))
 	o.Truth, o.Claims = t, t

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // An attempt that waits for another one's round ends with its own context.
@@ -27,6 +28,36 @@ func TestTurnEndsWithTheContext(t *testing.T) {
 		round.give()
 		if err := round.take(ctx); err != nil {
 			t.Errorf("a free turn: %v", err)
+		}
+	})
+}
+
+// A heartbeat that was answered counts while the trial of scripts after it
+// hangs, as on another connection that fell silent. Leases are renewed
+// meanwhile.
+func TestAnsweredHeartbeatCountsWhileTheProbeHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		r := Record{Epoch: 1, Phase: Dual, Since: time.Now().UTC(), Dialect: "Jedis"}
+		if err := w.Mini.Set(record.Key("k"), r.String()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Join(t.Context(), w.Pool(), MemberConfig{Namespace: "k", Every: time.Second,
+			Renews: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangs := make(chan struct{})
+		m.Attach(func(context.Context, string) error { <-hangs; return nil })
+		time.Sleep(3500 * time.Millisecond) // the heartbeat after a second was answered
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := m.keeps(ctx, 0); err != nil {
+			t.Errorf("a lease was not renewed: %v", err)
+		}
+		close(hangs)
+		if err := m.Leave(); err != nil {
+			t.Error(err)
 		}
 	})
 }

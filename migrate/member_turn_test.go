@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
@@ -74,5 +75,21 @@ func TestMembersTroubleSaysWhetherItPasses(t *testing.T) {
 		if said := errors.As(err, &judged) && judged.Passing(); said != passes {
 			t.Errorf("%v: passes %v", err, said)
 		}
+	}
+}
+
+// away is a member that was forgotten, and cannot write its field again now.
+type away struct{ registered }
+
+var errNoServer = errors.New("no server")
+
+func (away) foundBy(context.Context, *wire.Mux) error { return errElsewhere }
+func (away) Refresh(context.Context) error            { return errNoServer }
+
+// A member whose field is missing is only elsewhere if it has just written it.
+func TestMemberThatCannotWriteItsFieldIsNotElsewhere(t *testing.T) {
+	err := (&bridgeEngine{member: away{}}).placed(t.Context())
+	if !errors.Is(err, errNoServer) || errors.Is(err, errElsewhere) {
+		t.Errorf("%v; want what kept the member from writing its field", err)
 	}
 }

@@ -73,10 +73,10 @@ var disorders = []disorder{
 		s.Leads = measured(s, time.Minute)
 	}},
 	{"the server evicts keys", migrate.Dual, func(w *world) {
-		w.redis.Info(map[string]string{"maxmemory": "1000000", "maxmemory_policy": "allkeys-lru"})
+		w.limits = "maxmemory:1000000\r\nmaxmemory_policy:allkeys-lru\r\n"
 	}, nil},
 	{"the server is one of a cluster", migrate.Observe, func(w *world) {
-		w.redis.Info(map[string]string{"cluster_enabled": "1"})
+		w.limits = "maxmemory:0\r\ncluster_enabled:1\r\n"
 	}, nil},
 	{"another namespace owns the keys", migrate.Observe, func(w *world) {
 		r := migrate.Record{Epoch: 1, Phase: migrate.Observe, Since: w.redis.ServerNow().UTC(), Dialect: "Jedis"}
@@ -134,12 +134,12 @@ func (w *world) disordered() []act {
 	return []act{{o.Disorders, func() {
 		d := disorders[o.Disorder-1]
 		w.h.add(Event{Kind: Happened, Proc: All, Op: None, Text: "from now on " + d.name})
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if d.does != nil {
 			w.redis.ServerNow()
 			d.does(w)
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		w.sight.mu.Lock()
 		defer w.sight.mu.Unlock()
 		w.sight.sees = d.sees

@@ -171,7 +171,7 @@ func (b *bench) looked(k *chain, e Event) {
 	}
 	l.trusted = e.At
 	excuse := b.excuse(k, l, e.At)
-	if !e.Stands && excuse == "" {
+	if !e.Stands && excuse == "" && !b.p.forgot(l.at, e.At) {
 		b.complain("truth", e, "#%d trusts T%d, and the key has T%d", e.Op, e.Token, k.token)
 	}
 	for id, other := range b.lives {
@@ -251,6 +251,7 @@ func (b *bench) excuse(k *chain, l *life, at time.Duration) string {
 func (b *bench) changed(k *chain, e Event) {
 	if e.Proc == Server && FaultKind(e.Text).forgets() && k.token != 0 {
 		switch {
+		case b.p.Form == Quorum: // a server that forgot does not vote
 		case e.Token != k.token:
 			k.excused[k.token], k.voided[k.token] = "the server forgot it: "+e.Text, e.At
 		case e.Until < k.until:

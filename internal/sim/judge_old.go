@@ -219,7 +219,10 @@ func (b *bench) oldHolds(key int) bool {
 // oldGap is how much longer a key may stay without a holder because of old
 // clients: a stamp that a dead one left must be seen for its whole lease.
 func (p *Plan) oldGap() time.Duration {
-	if p.Old == nil {
+	switch {
+	case p.Form == Quorum:
+		return greatestTTL + 5*time.Second // for so long a server does not vote after a restart
+	case p.Old == nil:
 		return 0
 	}
 	t := p.Old.Truth

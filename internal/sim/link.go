@@ -30,6 +30,7 @@ import (
 type link struct {
 	w      *world
 	p      *process
+	node   int      // the server
 	client net.Conn // our end of the process's connection
 	server net.Conn
 	up     *lane
@@ -78,8 +79,8 @@ type lane struct {
 	more  chan struct{} // buffered; receives when the queue changes
 }
 
-func newLane(w *world, proc int, holds ...FaultKind) *lane {
-	return &lane{proc: proc, plan: w.plan, now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
+func newLane(w *world, proc, node int, holds ...FaultKind) *lane {
+	return &lane{proc: proc, plan: w.plan.on(node), now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
 		more: make(chan struct{}, 1)}
 }
 
@@ -179,30 +180,32 @@ func wait(d time.Duration, done <-chan struct{}) bool {
 // dial connects the process to the server.
 func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	w := p.w
+	node, _ := ctx.Value(nodeKey{}).(int)
+	plan := w.plan.on(node)
 	now := w.h.now()
-	at := w.plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
+	at := plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
 	if !wait(at-now, ctx.Done()) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: ctx.Err()}
 	}
 	now = w.h.now()
-	if p.dead.Load() || w.plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
+	if p.dead.Load() || plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 	}
-	server, err := w.redis.Dial(ctx)
+	server, err := w.node(node).Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	client, far := net.Pipe()
 	verb, _ := ctx.Value(verbKey{}).(bool)
-	l := &link{w: w, p: p, verb: verbing{shows: verb}, client: far, server: server, done: make(chan struct{}),
-		up: newLane(w, p.id, HoldRequest), down: newLane(w, p.id, HoldReply), answers: make(chan []byte, 1)}
+	l := &link{w: w, p: p, node: node, verb: verbing{shows: verb}, client: far, server: server, done: make(chan struct{}),
+		up: newLane(w, p.id, node, HoldRequest), down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
 	var name uint64
 	l.up.name = func(first []message) uint64 {
 		purpose := w.scripts.name(first[0].name)
 		for _, m := range first[1:] {
 			purpose = min(purpose, w.scripts.name(m.name))
 		}
-		name = p.connection(purpose)
+		name = p.connection(purpose, node)
 		return name
 	}
 	l.down.name = func([]message) uint64 { return name + 1 }
@@ -217,9 +220,12 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 
 // connection names a connection by what it was opened for: the order in which
 // two goroutines dial at one instant must not matter.
-func (p *process) connection(first string) uint64 {
+func (p *process) connection(first string, node int) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if node > 0 {
+		first += fmt.Sprint(" at ", node)
+	}
 	p.dials[first]++
 	h := fnv.New64a()
 	fmt.Fprint(h, p.id, first, p.dials[first])
@@ -270,7 +276,7 @@ func (l *link) forward() {
 // requests delivers the requests of one packet and awaits their replies. It
 // returns false if the link must be cut.
 func (l *link) requests(all []message) bool {
-	fate := l.w.trap(l.p.id, all)
+	fate := l.w.trap(l.up.plan, l.p.id, all)
 	names, order := make([]string, len(all)), make([]int, len(all))
 	for i, m := range all {
 		names[i], order[i] = l.w.scripts.name(m.name), i
@@ -302,11 +308,14 @@ func (l *link) requests(all []message) bool {
 // request delivers one request and returns the reply; false: the link has
 // ended.
 func (l *link) request(m message, name string) (reply []byte, ok bool) {
-	if err := l.w.refusal(m.name); err != "" {
+	if err := l.w.refusal(l.up.plan, m.name); err != "" {
 		l.w.h.sometimes("refused " + name)
 		return []byte("-" + err + "\r\n"), true
 	}
 	was := l.w.marks(m.name)
+	if m.name.Is("INFO") && l.w.ups != nil {
+		return l.w.info(l.node), true
+	}
 	if _, err := l.server.Write(m.raw); err != nil {
 		return nil, false
 	}

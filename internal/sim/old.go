@@ -258,7 +258,6 @@ func (p *process) hardened(c Proc, wake backend.Wake) (backend.Store, error) {
 // besides prepares the server for old clients.
 func (w *world) besides() {
 	if w.plan.Old != nil {
-		w.redis.Info(map[string]string{})
 		w.began()
 	}
 }

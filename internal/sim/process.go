@@ -100,6 +100,9 @@ func (p *process) store(c Proc) (backend.Store, error) {
 			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Clock: p.clock})
 	}
 	f := p.w.plan.Form
+	if f == Quorum {
+		return p.quorum(c, wake)
+	}
 	return modern.New(pool, modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence, Wake: wake,
 		Timeout: c.Timeout})
 }
@@ -246,8 +249,8 @@ func (p *process) close(ctx context.Context) {
 		return
 	}
 	err := p.client.Close(ctx)
-	p.shut(ctx)
 	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
+	p.shut(ctx)
 }
 
 // forget drops the leases of a process that has died: it cannot use them.

@@ -113,6 +113,8 @@ func (p *promises) failed(e Event) {
 		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
 	case strings.HasPrefix(e.Text, "wait ended") && passed < c.Wait-c.Wait/1000-late:
 		p.complain("waits", e, "#%d: %s after %v, and it was to wait %v", e.Op, e.Text, passed, c.Wait)
+	case p.p.minority() && strings.Contains(e.Text, "trouble"):
+		p.complain("waits", e, "#%d failed because of a minority of the servers: %s", e.Op, e.Text)
 	case once || e.Text != "trouble" || passed > 9*time.Second:
 	case !p.p.hit(e.Proc, began, e.At, NoAuth):
 		p.complain("waits", e, "#%d gave up after %v because of trouble that passes", e.Op, passed)
@@ -164,6 +166,9 @@ func (p *promises) told(e Event) {
 		p.silent(e)
 	}
 	s.lost = s.lost || strings.HasPrefix(e.Text, "lost")
+	if s.lost && p.p.minority() && !p.shaken(e.Proc, 0, e.At) {
+		p.complain("renewals", e, "a minority of the servers ended a lease")
+	}
 }
 
 // silent judges that one connection which fell silent ends no lease.
@@ -246,6 +251,7 @@ func (p *promises) heads(e Event) {
 func (p *promises) given(k *chain, e Event) {
 	c := p.p.Procs[e.Proc]
 	gift := slices.Contains(givers, k.first[e.Token].Text)
+	gift = gift && p.p.Form != Quorum
 	for id, l := range p.lives {
 		gift = gift && (l.token != e.Token || id == e.Op) // else it was handed over inside the process
 	}

@@ -40,7 +40,7 @@ func (w *world) began() {
 	}
 	w.sight.from, w.sight.acted = -longAgo, -longAgo
 	r := migrate.Record{Epoch: firstEpoch, Phase: o.Begins, Since: w.redis.ServerNow().Add(-longAgo).UTC(),
-		Dialect: o.Dialect, Roster: "nonce", Run: "run-1", Every: o.Every}
+		Dialect: o.Dialect, Roster: "nonce", Run: "run-1-0", Every: o.Every}
 	_ = w.redis.Mini.Set(phaseKey, r.String())
 	w.said = r
 	w.redis.Mini.HSet(rosterKey, "nonce", r.Roster)

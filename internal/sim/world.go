@@ -22,6 +22,9 @@ type world struct {
 	plan    *Plan
 	h       *History
 	redis   *redistest.World
+	more    []*redistest.World // of a quorum
+	ups     map[int]uptime     // since when each server is up; nil: it does not say that
+	limits  string             // what INFO says of memory and the cluster; empty: the usual
 	procs   []*process
 	scripts scripts
 	work    sync.WaitGroup // goroutines of links and of background calls
@@ -64,6 +67,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})
 		}
 		w.besides()
+		w.quorate(t)
 		for id := range p.Procs {
 			w.procs = append(w.procs, w.start(t, id))
 		}
@@ -168,8 +172,12 @@ func (w *world) stuck() {
 
 // left records the keys that are on the server, except the fencing counter.
 func (w *world) left(when string) {
-	w.redis.ServerNow()
-	for _, name := range w.redis.Mini.Keys() {
+	var names []string
+	for n := range max(w.plan.Nodes, 1) {
+		w.node(n).ServerNow()
+		names = append(names, w.node(n).Mini.Keys()...)
+	}
+	for _, name := range names {
 		if !strings.HasPrefix(name, "gsl:fence:") && !w.stays(name) {
 			w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: fmt.Sprintf("key %s %s", name, when)})
 		}

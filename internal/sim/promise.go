@@ -166,7 +166,7 @@ func (p *promises) told(e Event) {
 		p.silent(e)
 	}
 	s.lost = s.lost || strings.HasPrefix(e.Text, "lost")
-	if s.lost && p.p.minority() && !p.shaken(e.Proc, 0, e.At) {
+	if s.lost && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
 		p.complain("renewals", e, "a minority of the servers ended a lease")
 	}
 }

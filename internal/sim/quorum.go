@@ -34,15 +34,15 @@ func (d dice) drawQuorum(p *Plan) {
 		c.RenewEvery = pick(d, 0, 0, c.TTL/4)
 		p.Procs = append(p.Procs, c)
 	}
-	span := 15*time.Second + d.nanos(20*time.Second)
-	for id := range 20 + d.IntN(20) {
+	span := 25*time.Second + d.nanos(20*time.Second)
+	for id := range 40 + d.IntN(40) {
 		p.Ops = append(p.Ops, d.op(p, id, span))
 	}
 	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
 		CutAfter, CutWithin, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
 	only := d.one(2) // one server is the only one with trouble
 	node := 1 + d.IntN(p.Nodes)
-	for id := range d.IntN(10) {
+	for id := range d.IntN(14) {
 		f := d.fault(p, id, span)
 		if !slices.Contains(kinds, f.Kind) {
 			f = Fault{ID: id, At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse, For: d.nanos(2 * p.longest())}

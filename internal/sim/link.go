@@ -312,7 +312,7 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 		l.w.h.sometimes("refused " + name)
 		return []byte("-" + err + "\r\n"), true
 	}
-	was := l.w.marks(m.name)
+	was := l.w.marks(m.name, l.node)
 	if m.name.Is("INFO") && l.w.ups != nil {
 		return l.w.info(l.node), true
 	}

@@ -16,8 +16,8 @@ type marks struct {
 }
 
 // marks reads the keys of the lock that a command is on.
-func (w *world) marks(c []string) marks {
-	if w.plan.Form != Bridged {
+func (w *world) marks(c []string, node int) marks {
+	if w.plan.Form != Bridged || node > 0 {
 		return marks{}
 	}
 	for _, k := range w.keys {
@@ -33,8 +33,9 @@ func (w *world) marks(c []string) marks {
 
 func (w *world) read(k *key) marks {
 	l, _ := w.redis.Mini.Get(k.name)
-	m, _ := w.redis.Mini.Get(k.watched)
-	return marks{k, l, m, w.redis.Mini.TTL(k.name), w.redis.Mini.TTL(k.watched)}
+	mark := Bridged.watched(k.name)
+	m, _ := w.redis.Mini.Get(mark)
+	return marks{k, l, m, w.redis.Mini.TTL(k.name), w.redis.Mini.TTL(mark)}
 }
 
 // on is what the lease of a value of M hangs on: bytes on L, or nothing.

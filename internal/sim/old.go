@@ -29,6 +29,9 @@ type Old struct {
 	Bare    int           // keys from this one on begin without a tombstone
 	Fence   bool          // bridges draw fencing numbers
 
+	Target string // what the bridges are composed with; empty: nothing
+	Apart  bool   // one of the members names another target
+
 	Disorder  int           // number of a disorder; 0: none
 	Disorders time.Duration // when it begins
 }
@@ -531,15 +534,19 @@ func (p *process) joins(c Proc) (err error) {
 	o := p.w.plan.Old
 	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
 		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
-		Timeout: c.Timeout, Clock: p.clock})
+		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
 	return err
 }
 
 // bridge opens a bridge that follows the process's member.
 func (p *process) bridge(c Proc, wake backend.Wake) (backend.Store, error) {
 	o := p.w.plan.Old
-	return migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
+	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
 		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
+	if err != nil || o.Target == "" {
+		return b, err
+	}
+	return p.composes(b, c, wake)
 }
 
 // stays reports whether a key may be on the server when all is over: L of old

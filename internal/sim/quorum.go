@@ -94,6 +94,9 @@ func (w *world) quorate(t *testing.T) {
 		return
 	}
 	w.ups = map[int]uptime{}
+	if w.plan.composed() {
+		w.more = append(w.more, redistest.Bubble(t))
+	}
 	for n := range max(w.plan.Nodes, 1) {
 		if n > 0 {
 			w.more = append(w.more, redistest.Bubble(t))
@@ -145,6 +148,9 @@ func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
 func (w *world) elected(k *key) (value string, until time.Duration) {
 	votes := map[string][]time.Duration{}
 	for n := range max(w.plan.Nodes, 1) {
+		if w.plan.composed() {
+			n = theTarget
+		}
 		server := w.node(n)
 		server.ServerNow()
 		v, err := server.Mini.Get(k.watched)

@@ -57,6 +57,9 @@ func (p *Plan) stepped(at time.Duration) bool { return p.hit(All, 0, at, ServerS
 func (w *world) steps(l *link, was, r migrate.Record) {
 	by := l.p
 	w.closed(l, was, r)
+	if o := w.plan.Old; o.Apart && r.Phase == migrate.Clean && was.Phase == migrate.Modern {
+		w.spoil(by, "a step to clean is taken beside a member with another target")
+	}
 	nonce := w.redis.Mini.HGet(rosterKey, "nonce")
 	switch {
 	case was.Epoch > 0 && l.verb.shows:
@@ -89,7 +92,7 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 			if !w.seated(l.p) {
 				w.spoil(l.p, "a step is taken beside a lease of a member that is not in the roster")
 			}
-			w.h.add(Event{Kind: Acts, Proc: l.p.id, Op: None, Text: w.grants[word(l.token)].phase.String(),
+			w.h.add(Event{Kind: Acts, Proc: l.p.id, Op: None, Text: w.phaseOf(l).String(),
 				Done: true})
 		}
 	}
@@ -102,10 +105,13 @@ func (w *world) counted(h *held) {
 		return
 	}
 	ttl := w.plan.Procs[h.p.id].TTL
-	switch phase := w.grants[word(h.token)].phase; {
+	switch phase, r := w.phaseOf(h), w.record(); {
+	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
+		r.Pending != migrate.Clean:
+		w.spoil(h.p, "the target alone is held in "+r.Phase.String())
 	case h.p.member.State().Leases[phase] == 0:
 		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
-	case w.record().TTL < ttl && w.record().Epoch > 0:
+	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")
 	}
 }

@@ -11,6 +11,9 @@ import (
 func (d dice) stretch(p *Plan) (span time.Duration) {
 	all := migrate.Phases()
 	p.Old.Begins, p.Old.Bare, p.Old.Fence = all[d.IntN(len(all))], 1+d.IntN(2), d.one(3)
+	if d.one(4) {
+		p.Old.Target, p.Old.Apart = "t", d.one(4)
+	}
 	if d.one(3) {
 		p.Old.Disorder, p.Old.Disorders = 1+d.IntN(len(disorders)), time.Second+d.nanos(8*time.Second)
 	}
@@ -41,6 +44,9 @@ func (w *world) began() {
 	w.sight.from, w.sight.acted = -longAgo, -longAgo
 	r := migrate.Record{Epoch: firstEpoch, Phase: o.Begins, Since: w.redis.ServerNow().Add(-longAgo).UTC(),
 		Dialect: o.Dialect, Roster: "nonce", Run: "run-1-0", Every: o.Every}
+	if o.Begins == migrate.Clean {
+		r.Target = o.Target
+	}
 	_ = w.redis.Mini.Set(phaseKey, r.String())
 	w.said = r
 	w.redis.Mini.HSet(rosterKey, "nonce", r.Roster)

@@ -64,10 +64,10 @@ func Play(t *testing.T, p *Plan) (h *History) {
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
-			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})
+			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name)})
 		}
-		w.besides()
 		w.quorate(t)
+		w.besides()
 		for id := range p.Procs {
 			w.procs = append(w.procs, w.start(t, id))
 		}
@@ -176,6 +176,14 @@ func (w *world) left(when string) {
 	for n := range max(w.plan.Nodes, 1) {
 		w.node(n).ServerNow()
 		names = append(names, w.node(n).Mini.Keys()...)
+	}
+	if w.plan.composed() {
+		w.node(theTarget).ServerNow()
+		for _, name := range w.node(theTarget).Mini.Keys() {
+			if !strings.HasPrefix(name, "gsl:fence:") {
+				w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: "key " + name + " at the target"})
+			}
+		}
 	}
 	for _, name := range names {
 		if !strings.HasPrefix(name, "gsl:fence:") && !w.stays(name) {

@@ -57,6 +57,43 @@ func (d dice) drawQuorum(p *Plan) {
 		}
 		p.Faults = append(p.Faults, f)
 	}
+	for range d.IntN(4) {
+		if !only {
+			d.bare(p)
+		}
+	}
+}
+
+// bare lets a holder have a majority and no vote more, and then lose a vote, or
+// reach too few servers to renew. Others try for the key meanwhile.
+func (d dice) bare(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	ttl := p.Procs[o.Proc].TTL
+	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*ttl+d.nanos(ttl)
+	add := func(f Fault) {
+		f.ID = len(p.Faults)
+		p.Faults = append(p.Faults, f)
+	}
+	order := d.Perm(p.Nodes)
+	few := order[:p.Nodes/2]
+	if d.one(2) {
+		for _, n := range few {
+			add(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2), Proc: o.Proc,
+				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
+		}
+		add(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2), For: time.Millisecond + d.nanos(50*time.Millisecond),
+			Proc: All, Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
+	} else {
+		at := o.At + 20*time.Millisecond + d.nanos(ttl/2)
+		for _, n := range order[:p.Nodes/2+1] {
+			add(Fault{At: at, For: ttl + d.nanos(ttl), Proc: o.Proc, Node: n + 1,
+				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest)})
+		}
+	}
+	for range 3 {
+		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: o.At + d.nanos(2*ttl), Proc: d.IntN(len(p.Procs)), Key: o.Key,
+			Kind: Acquire, Hold: ttl/2 + d.nanos(ttl)})
+	}
 }
 
 // nodeKey is the key of a context's value that says which server is dialed.
@@ -109,7 +146,9 @@ func (w *world) quorate(t *testing.T) {
 func (w *world) restarted(node int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ups[node] = uptime{w.ups[node].run + 1, w.h.now()}
+	if w.ups != nil {
+		w.ups[node] = uptime{w.ups[node].run + 1, w.h.now()}
+	}
 }
 
 // info is a server's reply to INFO.

@@ -12,7 +12,7 @@ import (
 type disorder struct {
 	name string
 	// from is the first phase to which no step forwards may lead. Observe stands
-	// for all steps, those back too.
+	// for all steps, those back too; NoPhase for none.
 	from migrate.Phase
 	does func(w *world)                    // on the server; nil: nothing
 	sees func(s *fleet.Sighting, old *Old) // what the watcher reports from then on; nil: nothing
@@ -22,6 +22,12 @@ type disorder struct {
 func measured(s *fleet.Sighting, at time.Duration) fleet.Fact {
 	return fleet.Fact{Time: at, Basis: "measured", At: s.Until}
 }
+
+// unheard is the disorder in which a process has no lock after some time.
+const unheard = "the first member's heartbeats are refused"
+
+// refuses reports that disorder.
+func (o *Old) refuses() bool { return o.Disorder > 0 && disorders[o.Disorder-1].name == unheard }
 
 // disorders are drawn for fleets whose record stands from the start.
 var disorders = []disorder{
@@ -108,6 +114,24 @@ var disorders = []disorder{
 	{"a member has seen a later record", migrate.Observe, func(w *world) {
 		w.member("v", migrate.MemberState{Epoch: 1000, Seen: w.redis.ServerNow().Add(longAgo)})
 	}, nil},
+	{"the roster was lost", migrate.Observe, func(w *world) { w.redis.Mini.Del(rosterKey) }, nil},
+	{"the roster is another one", migrate.Observe, func(w *world) {
+		w.redis.Mini.HSet(rosterKey, "nonce", "another")
+	}, nil},
+	{"the server has restarted", migrate.Observe, func(w *world) {
+		w.ups[0] = uptime{w.ups[0].run + 1, w.h.now()}
+	}, nil},
+	{"an old record was restored", migrate.Observe, func(w *world) {
+		r := w.record()
+		r.Epoch = 1
+		_ = w.redis.Mini.Set(phaseKey, r.String())
+		w.said = migrate.Record{}
+	}, nil},
+	{"the record is lost", migrate.NoPhase, func(w *world) {
+		w.redis.Mini.Del(phaseKey)
+		w.said = migrate.Record{}
+	}, nil},
+	{unheard, migrate.NoPhase, func(w *world) { w.mutes = true }, nil},
 	{"the watcher stops", migrate.Sealed, nil, nil},
 }
 
@@ -161,7 +185,7 @@ func (w *world) closed(l *link, was, r migrate.Record) {
 		return
 	}
 	d := disorders[w.plan.Old.Disorder-1]
-	if d.from == migrate.Observe || r.Phase > was.Phase && r.Phase >= d.from {
+	if d.from == migrate.Observe || d.from != migrate.NoPhase && r.Phase > was.Phase && r.Phase >= d.from {
 		w.spoil(l.p, "a step to "+r.Phase.String()+" is taken, although "+d.name)
 	}
 }

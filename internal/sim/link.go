@@ -313,6 +313,9 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 		return []byte("-" + err + "\r\n"), true
 	}
 	was := l.w.marks(m.name, l.node)
+	if name == "beat" && l.w.unheard(l.p) {
+		return []byte("-" + redistest.OOM + "\r\n"), true
+	}
 	if m.name.Is("INFO") && l.w.ups != nil {
 		return l.w.info(l.node), true
 	}

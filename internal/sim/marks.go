@@ -54,7 +54,7 @@ type grant struct {
 
 // marked judges what a command of a getsetlock client did to a lock: rules 1,
 // 7, 8, 9 and 10 of docs/protocol.md, and what a phase leaves on L.
-func (w *world) marked(p *process, name, did string, was marks) {
+func (w *world) marked(p *process, sent migrate.Phase, name, did string, was marks) {
 	if was.k == nil || w.plan.Procs[p.id].Kind == OldClient {
 		return
 	}
@@ -66,7 +66,7 @@ func (w *world) marked(p *process, name, did string, was marks) {
 	own, took := w.grants[word(was.m)].proc == p.id && word(was.m) != "left", false
 	if token := word(now.m); token != word(was.m) && token != "" && token != "left" {
 		took = true
-		w.grants[token] = grant{p.id, w.actsBy(p, name, now)}
+		w.grants[token] = grant{p.id, w.actsBy(sent, name, now)}
 		if !taking(name) && name != "bridge_done" {
 			spoil("takes the lock")
 		}
@@ -84,17 +84,19 @@ func (w *world) marked(p *process, name, did string, was marks) {
 	switch {
 	case took:
 		w.stands(now, spoil)
+		w.unseen(p, true)
 	case name == "bridge_renew" && did == "1":
 		w.stands(now, spoil)
+		w.unseen(p, false)
 	case name == "bridge_release" && did == "1" && own:
 		w.gaveBack(p, was, now, spoil)
 	}
 }
 
 // actsBy is the phase by which a process has taken a lock: what M says, and
-// among equals what its member says.
-func (w *world) actsBy(p *process, script string, now marks) migrate.Phase {
-	says := max(p.member.State().Phase, migrate.Dual)
+// among equals what its member said when the command was sent.
+func (w *world) actsBy(sent migrate.Phase, script string, now marks) migrate.Phase {
+	says := min(max(sent, migrate.Dual), migrate.Modern)
 	switch mark := on(now.m); {
 	case script == "acquire":
 		return migrate.Observe

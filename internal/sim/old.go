@@ -76,6 +76,7 @@ type outsider struct {
 type sent struct {
 	op    int
 	began time.Duration
+	phase migrate.Phase // by which its member acts
 }
 
 // open gives a process its kind's program, and reports whether that is no
@@ -95,9 +96,13 @@ func (p *process) outsiders(c Proc) (outside bool, err error) {
 
 // sends returns what the process is at.
 func (p *process) sends() sent {
+	phase := migrate.NoPhase
+	if m := p.joined(); m != nil {
+		phase = m.State().Phase
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sent{p.out.op, p.out.began}
+	return sent{p.out.op, p.out.began, phase}
 }
 
 func (p *process) at(op int) {
@@ -193,7 +198,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 		return
 	}
 	w.mu.Lock()
-	w.marked(p, name, outcome(reply), was)
+	w.marked(p, m.sent.phase, name, outcome(reply), was)
 	w.rolled(l, m, name, outcome(reply))
 	if w.sight.keeps(m, w.h.now()) && w.disorder == 0 {
 		w.disorder = w.h.now()

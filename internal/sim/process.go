@@ -53,6 +53,7 @@ func (w *world) start(t *testing.T, id int) *process {
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
 			Apart(time.Microsecond)}
 	p.life, p.stop = context.WithCancelCause(context.Background())
+	p.unborn.Store(true)
 	if c.Starts > 0 {
 		w.awaits(p, c)
 		return p
@@ -60,6 +61,7 @@ func (w *world) start(t *testing.T, id int) *process {
 	if err := p.begins(c); err != nil {
 		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
 	}
+	p.unborn.Store(false)
 	return p
 }
 

@@ -174,6 +174,9 @@ func (p *promises) told(e Event) {
 // silent judges that one connection which fell silent ends no lease.
 func (p *promises) silent(e Event) {
 	silences := 0
+	if p.p.Old != nil && p.p.Old.refuses() && e.Proc == 0 {
+		return
+	}
 	for _, f := range p.p.Faults {
 		hits := f.hits(e.Proc) || p.p.onMachine(f, e.Proc)
 		if !hits || f.At > e.At || f.end() < e.At-2*p.p.Procs[e.Proc].TTL {
@@ -273,6 +276,9 @@ func (p *promises) given(k *chain, e Event) {
 func (p *promises) renewals(k *chain, e Event) {
 	for id, l := range p.lives {
 		c := p.p.Procs[l.op.Proc]
+		if p.p.Old != nil && p.p.Old.refuses() && l.op.Proc == 0 {
+			continue
+		}
 		if l.over || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {
 			continue
 		}

@@ -184,11 +184,11 @@ func (p *process) verb(o Op) {
 		}
 		return
 	}
-	act, name := verbs(o.Kind, w.record().Phase)
+	act, name := verbs(o.Kind, w.record())
 	r, err := act(p.life, pool, options)
 	p.awake(o)
 	p.add(Event{Kind: Stepped, Op: o.ID, Text: name + ": " + w.answer(r, err)})
-	if o.Kind == Again {
+	if name == "init" {
 		w.finishes(p, pool, o)
 	}
 }
@@ -197,12 +197,14 @@ func (p *process) verb(o Op) {
 // members in observe take its tombstones for held locks.
 func (w *world) finishes(p *process, pool *redis.Pool, o Op) {
 	o.Hold = 10 * time.Second
-	for range 12 {
+	for until := w.h.now() + time.Minute; w.h.now() < until; {
 		r := w.record()
 		if r.Phase != migrate.Observe || r.Pending == migrate.NoPhase || p.life.Err() != nil {
 			return
 		}
-		_, _ = fleet.Init(p.life, pool, w.options(p, o))
+		if _, err := fleet.Init(p.life, pool, w.options(p, o)); err != nil {
+			time.Sleep(time.Second + 1)
+		}
 		p.awake(o)
 	}
 }
@@ -210,8 +212,11 @@ func (w *world) finishes(p *process, pool *redis.Pool, o Op) {
 type verb = func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error)
 
 // verbs returns the verb that an operator calls in a phase.
-func verbs(kind OpKind, phase migrate.Phase) (verb, string) {
+func verbs(kind OpKind, r migrate.Record) (verb, string) {
+	phase := r.Phase
 	switch {
+	case r.Pending == migrate.Clean:
+		return fleet.Init, "init" // goes on with a new beginning
 	case kind == Back:
 		return fleet.Back, "back"
 	case kind == Sweep:

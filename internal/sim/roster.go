@@ -49,6 +49,28 @@ func (w *world) rolled(l *link, m message, name, did string) {
 	}
 }
 
+// unheard reports whether the server refuses a process's heartbeats.
+func (w *world) unheard(p *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mutes && p.id == 0
+}
+
+// unseen judges that a member which the server has not heard for long takes no
+// lock, and renews none some time later. w.mu is held.
+func (w *world) unseen(p *process, took bool) {
+	if p.joined() == nil || w.plan.hit(p.id, w.h.now()-10*time.Second, w.h.now()) {
+		return
+	}
+	silent := w.h.now() - w.beats[p.member.ID()]
+	switch most := 3*w.plan.Old.Every + 500*time.Millisecond; {
+	case took && silent > most:
+		w.spoil(p, "a lock is taken, although no heartbeat was answered for long")
+	case !took && silent > most+500*time.Millisecond:
+		w.spoil(p, "a lease is renewed, although no heartbeat was answered for long")
+	}
+}
+
 // stepped reports whether the server's clock has stepped.
 func (p *Plan) stepped(at time.Duration) bool { return p.hit(All, 0, at, ServerStep) }
 
@@ -109,7 +131,9 @@ func (w *world) counted(h *held) {
 	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
 		r.Pending != migrate.Clean:
 		w.spoil(h.p, "the target alone is held in "+r.Phase.String())
-	case h.p.member.State().Leases[phase] == 0:
+	case h.p.member.State().Leases[phase] == 0 && (phase == migrate.Observe || phase == migrate.Clean):
+		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
+	case len(h.p.member.State().Leases) == 0:
 		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
 	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")

@@ -70,7 +70,6 @@ func (w *world) tomb() string {
 // awaits lets a process start later, and join the fleet as it is then.
 func (w *world) awaits(p *process, c Proc) {
 	p.out = &outsider{op: None}
-	p.unborn.Store(true)
 	w.late = append(w.late, act{c.Starts, func() {
 		w.running.Go(func() {
 			for p.begins(c) != nil && p.life.Err() == nil {

@@ -38,6 +38,7 @@ type world struct {
 	said     migrate.Record           // what the record said when the operator changed it last
 	beats    map[string]time.Duration // last heartbeat of a member, by its id
 	late     []act                    // starts of processes
+	mutes    bool                     // the server refuses the first process's heartbeats
 	disorder time.Duration            // since when a verb must see the plan's disorder; 0: not yet
 	grants   map[string]grant         // by token
 	sight    sighting

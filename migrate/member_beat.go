@@ -94,8 +94,8 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	if err := ask(); err != nil {
 		return err
 	}
-	// The trials below may hang on connections of their own. Leases are renewed
-	// meanwhile.
+	// The trials below may wait long on connections of their own. Leases are
+	// renewed meanwhile.
 	m.answered(began)
 	m.tryProbe(ctx)
 	m.trySight(ctx)

@@ -39,8 +39,8 @@ func (p *process) composes(b *migrate.Bridge, c Proc, wake backend.Wake) (backen
 	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
 		return dial(context.WithValue(ctx, nodeKey{}, theTarget))
 	}
-	target, err := modern.New(pool, modern.Config{Fence: p.w.plan.Old.Fence, Fair: p.w.plan.Seed%2 == 0, Wake: wake,
-		Timeout: c.Timeout})
+	target, err := modern.New(pool, modern.Config{Fence: p.w.plan.Old.Fence, Fair: p.w.plan.Seed%2 == 0,
+		Wake: wake, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}

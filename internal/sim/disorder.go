@@ -11,8 +11,8 @@ import (
 // disorder is something that closes gates for as long as it lasts.
 type disorder struct {
 	name string
-	// from is the first phase to which no step forwards may lead. Observe stands
-	// for all steps, those back too; NoPhase for none.
+	// from is the first phase to which no step forwards may lead. Observe: no
+	// step at all, NoPhase: every step may be taken.
 	from migrate.Phase
 	does func(w *world)                    // on the server; nil: nothing
 	sees func(s *fleet.Sighting, old *Old) // what the watcher reports from then on; nil: nothing

@@ -20,7 +20,7 @@ type Event struct {
 	Token   int           // number of the token; 0: none
 	Fence   int64         // fencing number
 	Until   time.Duration // when the key ends
-	Stands  bool          // the token is on the key; of Wrote: the lease hangs on what was there
+	Stands  bool          // the token is on the key; of Wrote: the lease depends on what was there
 	Trusted bool          // the lease is trusted
 	Done    bool          // the lease's Done is closed
 	Left    time.Duration // how long the lease is trusted, by its process's clock

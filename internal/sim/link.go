@@ -197,8 +197,9 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	}
 	client, far := net.Pipe()
 	verb, _ := ctx.Value(verbKey{}).(bool)
-	l := &link{w: w, p: p, node: node, verb: verbing{shows: verb}, client: far, server: server, done: make(chan struct{}),
-		up: newLane(w, p.id, node, HoldRequest), down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
+	l := &link{w: w, p: p, node: node, verb: verbing{shows: verb}, client: far, server: server,
+		done: make(chan struct{}), up: newLane(w, p.id, node, HoldRequest),
+		down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
 	var name uint64
 	l.up.name = func(first []message) uint64 {
 		purpose := w.scripts.name(first[0].name)

@@ -38,7 +38,7 @@ func (w *world) read(k *key) marks {
 	return marks{k, l, m, w.redis.Mini.TTL(k.name), w.redis.Mini.TTL(mark)}
 }
 
-// on is what the lease of a value of M hangs on: bytes on L, or nothing.
+// on is what a lease depends on by the value of M: bytes on L, or nothing.
 func on(m string) string {
 	if parts := strings.Split(m, " "); len(parts) > 1 && parts[0] != "left" {
 		return parts[1]
@@ -139,7 +139,7 @@ func (w *world) gaveBack(p *process, was, now marks, spoil func(string, ...any))
 }
 
 // sweeps reports whether the record allows that a tombstone is deleted: on the
-// way back from sealed and at a new beginning where no lease hangs on it, and
+// way back from sealed and at a new beginning where no lease depends on it, and
 // after clean.
 func (w *world) sweeps(was marks) bool {
 	r := w.record()

@@ -81,8 +81,8 @@ func (d dice) bare(p *Plan) {
 			add(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2), Proc: o.Proc,
 				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
 		}
-		add(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2), For: time.Millisecond + d.nanos(50*time.Millisecond),
-			Proc: All, Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
+		add(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2),
+			For: time.Millisecond + d.nanos(50*time.Millisecond), Proc: All, Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
 	} else {
 		at := o.At + 20*time.Millisecond + d.nanos(ttl/2)
 		for _, n := range order[:p.Nodes/2+1] {

@@ -91,7 +91,7 @@ type sighting struct {
 	looked map[int64]time.Duration
 	kept   []look
 
-	sees  func(*fleet.Sighting, *Old) // what it reports beside that; nil: nothing
+	sees  func(*fleet.Sighting, *Old) // what it reports besides; nil: nothing
 	stops bool                        // it looks no more
 }
 
@@ -233,12 +233,12 @@ func verbs(kind OpKind, r migrate.Record) (verb, string) {
 // members that it knows to be dead.
 func (w *world) options(p *process, o Op) fleet.Options {
 	t := w.plan.Old.Claims
-	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again, Wait: o.Hold,
-		ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second, Claims: fleet.Claims{Lease: t.Lease,
+	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again,
+		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second, Claims: fleet.Claims{Lease: t.Lease,
 			Greatest: t.Greatest, Job: w.plan.Old.job(), Spread: t.Spread, Gap: t.Gap,
 			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
 	if w.plan.Old.Begins != migrate.NoPhase && o.ID%2 == 0 {
-		out.Forget = []string{"dead"} // whoever is silent for long, alive or not
+		out.Forget = []string{"dead"} // each member that is silent for long, alive or not
 		return out
 	}
 	for _, q := range w.procs {

@@ -93,9 +93,9 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 	case r.Roster != nonce:
 		w.spoil(by, "the record names another roster")
 	}
-	if r.Phase == migrate.Observe || r.Phase == migrate.Dual && r.Pending == migrate.NoPhase && was.Phase != migrate.NoPhase {
+	if over := r.Pending == migrate.NoPhase && was.Phase != migrate.NoPhase; over && r.Phase <= migrate.Dual {
 		for _, k := range w.keys {
-			if l, _ := w.redis.Mini.Get(k.name); l == w.tomb() && r.Pending == migrate.NoPhase {
+			if l, _ := w.redis.Mini.Get(k.name); l == w.tomb() {
 				w.spoil(by, "the record calls a step over, and tombstones are left")
 			}
 		}

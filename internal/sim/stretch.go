@@ -6,8 +6,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// stretch makes a plan with a fleet a short one. Its record has a phase from the
-// start, and the steps of a migration are played in parts, by many seeds.
+// stretch makes a plan with a fleet a short one. Its record has a phase from
+// the start, and the steps of a migration are played in parts, by many seeds.
 func (d dice) stretch(p *Plan) (span time.Duration) {
 	all := migrate.Phases()
 	p.Old.Begins, p.Old.Bare, p.Old.Fence = all[d.IntN(len(all))], 1+d.IntN(2), d.one(3)
@@ -34,8 +34,8 @@ const firstEpoch = 7
 // long it is that an old client tried.
 const longAgo = time.Hour
 
-// began writes the record of a fleet that has been in a phase for long, and the
-// tombstones that belong to it.
+// began writes the record of a fleet that has been in a phase for long, and
+// the tombstones that belong to it.
 func (w *world) began() {
 	o := w.plan.Old
 	if o.Begins == migrate.NoPhase {
@@ -58,7 +58,7 @@ func (w *world) began() {
 	}
 }
 
-// tomb returns the tombstone as it stands on L.
+// tomb returns the bytes of the tombstone.
 func (w *world) tomb() string {
 	tomb, err := w.plan.Old.dialect().EncodeValue(w.plan.Old.dialect().Tombstone())
 	if err != nil {

@@ -89,7 +89,7 @@ func (w *world) marked(p *process, sent migrate.Phase, name, did string, was mar
 		w.stands(now, spoil)
 		w.unseen(p, false)
 	case name == "bridge_release" && did == "1" && own:
-		w.gaveBack(p, was, now, spoil)
+		w.gaveBack(sent, was, now, spoil)
 	}
 }
 
@@ -123,14 +123,13 @@ func (w *world) stands(now marks, spoil func(string, ...any)) {
 	}
 }
 
-// gaveBack judges a release.
-func (w *world) gaveBack(p *process, was, now marks, spoil func(string, ...any)) {
-	g, says := w.grants[word(was.m)], p.member.State().Phase
-	switch {
+// gaveBack judges a release by a member that acted by a phase when it was sent.
+func (w *world) gaveBack(says migrate.Phase, was, now marks, spoil func(string, ...any)) {
+	switch g := w.grants[word(was.m)]; {
 	case now.m != "":
 		spoil("leaves its token")
 	case on(was.m) == "":
-	case g.phase == migrate.Dual && now.l != "" && says == migrate.Dual:
+	case says == migrate.Dual && on(was.m) != w.tomb() && now.l != "":
 		spoil("leaves %.9q on L in dual", now.l)
 	case g.phase >= migrate.Sealed && (says == migrate.Sealed || says == migrate.Modern) &&
 		now.l != w.tomb() && !w.plan.Old.dialect().OrMine:

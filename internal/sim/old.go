@@ -329,6 +329,9 @@ func (d dice) drawOld(p *Plan, form Form) {
 	many := int(span/time.Second) * 2 / 3
 	if short {
 		until, many = span/5, 2*many
+		if d.one(2) {
+			until = span // they are not shut out before the play is over
+		}
 	}
 	for range many {
 		o := d.op(p, len(p.Ops), span)

@@ -23,11 +23,21 @@ func measured(s *fleet.Sighting, at time.Duration) fleet.Fact {
 	return fleet.Fact{Time: at, Basis: "measured", At: s.Until}
 }
 
-// unheard is the disorder in which a process has no lock after some time.
-const unheard = "the first member's heartbeats are refused"
+// Disorders that close no gate.
+const (
+	unheard    = "the first member's heartbeats are refused" // soon it has no lock
+	lostRecord = "the record is lost"                        // the next one forgets what was not over
+	oldRecord  = "an old record was restored"                // nobody writes it anew
+)
 
-// refuses reports that disorder.
-func (o *Old) refuses() bool { return o.Disorder > 0 && disorders[o.Disorder-1].name == unheard }
+// unmended reports that members may wait for ever for an operator who writes the
+// record anew.
+func (o *Old) unmended() bool { return o.has(lostRecord) || o.has(oldRecord) }
+
+// has reports whether the old clients' plan has a disorder.
+func (o *Old) has(name string) bool {
+	return o != nil && o.Disorder > 0 && disorders[o.Disorder-1].name == name
+}
 
 // disorders are drawn for fleets whose record stands from the start.
 var disorders = []disorder{
@@ -121,16 +131,13 @@ var disorders = []disorder{
 	{"the server has restarted", migrate.Observe, func(w *world) {
 		w.ups[0] = uptime{w.ups[0].run + 1, w.h.now()}
 	}, nil},
-	{"an old record was restored", migrate.Observe, func(w *world) {
+	{oldRecord, migrate.Observe, func(w *world) {
 		r := w.record()
 		r.Epoch = 1
 		_ = w.redis.Mini.Set(phaseKey, r.String())
 		w.said = migrate.Record{}
 	}, nil},
-	{"the record is lost", migrate.NoPhase, func(w *world) {
-		w.redis.Mini.Del(phaseKey)
-		w.said = migrate.Record{}
-	}, nil},
+	{lostRecord, migrate.NoPhase, (*world).loses, nil},
 	{unheard, migrate.NoPhase, func(w *world) { w.mutes = true }, nil},
 	{"the watcher stops", migrate.Sealed, nil, nil},
 }
@@ -148,6 +155,16 @@ func (w *world) member(id string, s migrate.MemberState) {
 
 // job is what is claimed of the old clients' longest job.
 func (o *Old) job() time.Duration { return max(o.honest(), o.Claims.Greatest) }
+
+// loses deletes the record. The operator may have to state the phase then. w.mu
+// is held.
+func (w *world) loses() {
+	if r := w.record(); r.Epoch > 1 {
+		w.stated = r.Phase
+	}
+	w.redis.Mini.Del(phaseKey)
+	w.said, w.disorder = migrate.Record{}, 0
+}
 
 // disordered begins the plan's disorder.
 func (w *world) disordered() []act {
@@ -169,7 +186,7 @@ func (w *world) disordered() []act {
 		w.sight.sees = d.sees
 		w.sight.stops = d.does == nil && d.sees == nil
 		switch {
-		case d.does != nil:
+		case d.does != nil && d.from != migrate.NoPhase:
 			w.disorder = w.h.now()
 		case w.sight.stops:
 			w.disorder = w.h.now() + 16*time.Second
@@ -185,7 +202,7 @@ func (w *world) closed(l *link, was, r migrate.Record) {
 		return
 	}
 	d := disorders[w.plan.Old.Disorder-1]
-	if d.from == migrate.Observe || d.from != migrate.NoPhase && r.Phase > was.Phase && r.Phase >= d.from {
+	if d.from == migrate.Observe || r.Phase > was.Phase && r.Phase >= d.from {
 		w.spoil(l.p, "a step to "+r.Phase.String()+" is taken, although "+d.name)
 	}
 }

@@ -108,6 +108,9 @@ func (b *bench) hear(e Event) {
 	case Happened:
 		b.happened(e)
 	case Stuck:
+		if b.p.Old.unmended() {
+			return
+		}
 		b.complain("liveness", e, "#%d of p%d never ended", e.Op, e.Proc)
 	case Left:
 		b.complain("leftovers", e, "%s", e.Text)
@@ -397,7 +400,7 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 	if k.idle < 0 {
 		k.idle = max(at, b.p.quiet())
 	}
-	if gap := at - k.idle; gap > b.p.gap() {
+	if gap := at - k.idle; gap > b.p.gap() && !b.p.Old.unmended() {
 		b.complain("liveness", Event{At: at}, "k%d has had no holder for %v, and %d wait", n, gap,
 			len(k.waiting))
 		k.idle = at

@@ -259,7 +259,8 @@ func (b *bench) recorded(e Event) {
 // that was just taken.
 func (b *bench) acts(e Event) {
 	by, err := migrate.ParsePhase(e.Text)
-	if err != nil || by == b.old.phase || by == b.old.before {
+	if err != nil || by == b.old.phase || by == b.old.before ||
+		b.p.Old.unmended() && max(by-b.old.phase, b.old.phase-by) == 1 {
 		return
 	}
 	what := "acts"

@@ -329,7 +329,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 	many := int(span/time.Second) * 2 / 3
 	if short {
 		until, many = span/5, 2*many
-		if d.one(2) {
+		if p.Old.Disorder == 0 && d.one(2) {
 			until = span // they are not shut out before the play is over
 		}
 	}

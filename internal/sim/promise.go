@@ -38,6 +38,7 @@ type said struct {
 	began      time.Duration // Acquired or Renewed was called last
 	endangered bool
 	lost       bool
+	renewals   int // votes that came late count after two of them: package quorum
 }
 
 func newPromises(b *bench) *promises {
@@ -148,8 +149,10 @@ func (p *promises) told(e Event) {
 		p.complain("hooks", e, "%s was called after Lost", e.Text)
 	}
 	switch e.Text {
-	case "acquired", "renewed":
-		s.began, s.endangered = e.At, false
+	case "acquired":
+		s.began, s.endangered, s.renewals = e.At, false, 0
+	case "renewed":
+		s.began, s.endangered, s.renewals = e.At, false, s.renewals+1
 	case "endangered":
 		if s.endangered {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
@@ -166,7 +169,7 @@ func (p *promises) told(e Event) {
 		p.silent(e)
 	}
 	s.lost = s.lost || strings.HasPrefix(e.Text, "lost")
-	if s.lost && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
+	if s.lost && s.renewals > 1 && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
 		p.complain("renewals", e, "a minority of the servers ended a lease")
 	}
 }
@@ -174,7 +177,7 @@ func (p *promises) told(e Event) {
 // silent judges that one connection which fell silent ends no lease.
 func (p *promises) silent(e Event) {
 	silences := 0
-	if p.p.Old != nil && p.p.Old.refuses() && e.Proc == 0 {
+	if p.p.Old.has(unheard) && e.Proc == 0 {
 		return
 	}
 	for _, f := range p.p.Faults {
@@ -276,7 +279,7 @@ func (p *promises) given(k *chain, e Event) {
 func (p *promises) renewals(k *chain, e Event) {
 	for id, l := range p.lives {
 		c := p.p.Procs[l.op.Proc]
-		if p.p.Old != nil && p.p.Old.refuses() && l.op.Proc == 0 {
+		if p.p.Old.has(unheard) && l.op.Proc == 0 {
 			continue
 		}
 		if l.over || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {

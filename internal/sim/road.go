@@ -237,6 +237,9 @@ func (w *world) options(p *process, o Op) fleet.Options {
 		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second, Claims: fleet.Claims{Lease: t.Lease,
 			Greatest: t.Greatest, Job: w.plan.Old.job(), Spread: t.Spread, Gap: t.Gap,
 			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
+	if w.record().Epoch == 0 && o.ID%3 > 0 {
+		out.To = w.stated
+	}
 	if w.plan.Old.Begins != migrate.NoPhase && o.ID%2 == 0 {
 		out.Forget = []string{"dead"} // each member that is silent for long, alive or not
 		return out

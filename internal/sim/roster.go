@@ -53,7 +53,7 @@ func (w *world) rolled(l *link, m message, name, did string) {
 func (w *world) unheard(p *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mutes && p.id == 0
+	return w.mutes && p.id == 0 && w.h.now() < w.plan.Old.Disorders+15*time.Second
 }
 
 // unseen judges that a member which the server has not heard for long takes no
@@ -101,7 +101,7 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 		}
 	}
 	for _, p := range w.procs {
-		if p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
+		if was.Epoch > 0 && p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
 			l.verb.roll-w.beats[p.member.ID()] > 3*w.plan.Old.Every+1100*time.Millisecond {
 			w.spoil(by, "a step is taken beside a member that has vanished")
 		}

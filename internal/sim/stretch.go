@@ -14,8 +14,14 @@ func (d dice) stretch(p *Plan) (span time.Duration) {
 	if d.one(4) {
 		p.Old.Target, p.Old.Apart = "t", d.one(4)
 	}
-	if d.one(3) {
-		p.Old.Disorder, p.Old.Disorders = 1+d.IntN(len(disorders)), time.Second+d.nanos(8*time.Second)
+	if !d.one(3) {
+		p.Old.Disorder, p.Old.Disorders = 1+d.IntN(len(disorders)), 2*time.Second+d.nanos(9*time.Second)
+		switch from := disorders[p.Old.Disorder-1].from; from { // where a step that it forbids would be taken
+		case migrate.Dual:
+			p.Old.Begins = migrate.Observe
+		case migrate.Sealed:
+			p.Old.Begins = pick(d, migrate.Dual, migrate.Sealed, migrate.Modern)
+		}
 	}
 	return 25*time.Second + d.nanos(15*time.Second)
 }

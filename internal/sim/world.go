@@ -39,6 +39,7 @@ type world struct {
 	beats    map[string]time.Duration // last heartbeat of a member, by its id
 	late     []act                    // starts of processes
 	mutes    bool                     // the server refuses the first process's heartbeats
+	stated   migrate.Phase            // what the operator says of a lost record
 	disorder time.Duration            // since when a verb must see the plan's disorder; 0: not yet
 	grants   map[string]grant         // by token
 	sight    sighting

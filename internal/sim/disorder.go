@@ -30,8 +30,8 @@ const (
 	oldRecord  = "an old record was restored"                // nobody writes it anew
 )
 
-// unmended reports that members may wait for ever for an operator who writes the
-// record anew.
+// unmended reports that members may wait for ever for an operator who writes
+// the record anew.
 func (o *Old) unmended() bool { return o.has(lostRecord) || o.has(oldRecord) }
 
 // has reports whether the old clients' plan has a disorder.
@@ -174,6 +174,7 @@ func (w *world) disordered() []act {
 	}
 	return []act{{o.Disorders, func() {
 		d := disorders[o.Disorder-1]
+		w.h.sometimes("a disorder")
 		w.h.add(Event{Kind: Happened, Proc: All, Op: None, Text: "from now on " + d.name})
 		w.mu.Lock()
 		defer w.mu.Unlock()

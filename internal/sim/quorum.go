@@ -146,6 +146,9 @@ func (w *world) quorate(t *testing.T) {
 func (w *world) restarted(node int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.plan.Form == Quorum {
+		w.h.sometimes("a server of a quorum has restarted")
+	}
 	if w.ups != nil {
 		w.ups[node] = uptime{w.ups[node].run + 1, w.h.now()}
 	}

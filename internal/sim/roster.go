@@ -38,6 +38,7 @@ func (w *world) rolled(l *link, m message, name, did string) {
 	case m.name.Is("HGETALL") && m.name[1] == rosterKey:
 		l.verb.roll = now
 	case name == "forget" && did == "1" && !w.plan.stepped(now):
+		w.h.sometimes("a member is forgotten")
 		for _, q := range w.procs {
 			if q.joined() == nil || q.member.ID() != m.name[4] {
 				continue

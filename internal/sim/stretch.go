@@ -82,6 +82,7 @@ func (w *world) awaits(p *process, c Proc) {
 				time.Sleep(time.Second + time.Duration(p.id))
 			}
 			p.unborn.Store(p.client == nil)
+			w.h.sometimes("a process starts late")
 		})
 	}})
 }

@@ -3,6 +3,8 @@ package migrate
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,4 +94,32 @@ func TestMemberThatCannotWriteItsFieldIsNotElsewhere(t *testing.T) {
 	if !errors.Is(err, errNoServer) || errors.Is(err, errElsewhere) {
 		t.Errorf("%v; want what kept the member from writing its field", err)
 	}
+}
+
+// In observe a silent connection is left as soon as in the other phases, while
+// there is time for a renewal on another one.
+func TestObserveLeavesASilentConnectionInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+			here, there := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, there) }() // it answers nothing
+			return redis.NewConn(redistest.Memory(here), 0, 0), nil
+		}}
+		b, err := New(pool, Config{Phases: Fixed(Observe)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		const ttl = 4 * time.Second
+		if err := b.engine.Fits(ttl, time.Second, 500*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := b.engine.Try(t.Context(), "k", ttl); err == nil {
+			t.Error("a lock of a silent server")
+		}
+		if passed := time.Since(began); passed > ttl/4 {
+			t.Errorf("the attempt ended after %v; want a quarter of the TTL", passed)
+		}
+	})
 }

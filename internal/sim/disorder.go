@@ -95,7 +95,8 @@ var disorders = []disorder{
 		w.limits = "maxmemory:0\r\ncluster_enabled:1\r\n"
 	}, nil},
 	{"another namespace owns the keys", migrate.Observe, func(w *world) {
-		r := migrate.Record{Epoch: 1, Phase: migrate.Observe, Since: w.redis.ServerNow().UTC(), Dialect: "Jedis"}
+		r := migrate.Record{Epoch: 1, Phase: migrate.Observe, Since: w.redis.ServerNow().UTC(),
+			Dialect: "Jedis"}
 		_ = w.redis.Mini.Set(phaseKey+"0", r.String())
 	}, nil},
 	{"a stranger holds a guard", migrate.Sealed, func(w *world) {

@@ -108,10 +108,7 @@ func (b *bench) hear(e Event) {
 	case Happened:
 		b.happened(e)
 	case Stuck:
-		if b.p.Old.unmended() {
-			return
-		}
-		b.complain("liveness", e, "#%d of p%d never ended", e.Op, e.Proc)
+		b.stuck(e)
 	case Left:
 		b.complain("leftovers", e, "%s", e.Text)
 	case Closed:
@@ -119,6 +116,12 @@ func (b *bench) hear(e Event) {
 		if e.Text != "ok" && !b.hurt(e.Proc) {
 			b.complain("errors", e, "Close returned %s", e.Text)
 		}
+	}
+}
+
+func (b *bench) stuck(e Event) {
+	if !b.p.Old.unmended() {
+		b.complain("liveness", e, "#%d of p%d never ended", e.Op, e.Proc)
 	}
 }
 

@@ -84,11 +84,7 @@ func (b *bench) wrote(e Event) {
 		}
 	}
 	token := b.keys[e.Key].token
-	if token != 0 && e.Stands {
-		if _, known := b.old.lost[token]; !known {
-			b.old.lost[token] = e.At
-		}
-	}
+	b.robbed(token, e)
 	if why == "" {
 		return
 	}
@@ -99,6 +95,13 @@ func (b *bench) wrote(e Event) {
 	}
 	if token != 0 && b.old.tainted[token] == "" {
 		b.old.tainted[token] = why
+	}
+}
+
+// robbed notes when a lease lost what it depends on.
+func (b *bench) robbed(token int, e Event) {
+	if _, known := b.old.lost[token]; token != 0 && e.Stands && !known {
+		b.old.lost[token] = e.At
 	}
 }
 

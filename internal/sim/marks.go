@@ -52,44 +52,67 @@ type grant struct {
 	phase migrate.Phase
 }
 
+// touch is a command of a getsetlock client on a lock, and what it did.
+type touch struct {
+	w         *world
+	p         *process
+	sent      migrate.Phase // by which its member acted when it was sent
+	name, did string        // its name, and the outcome
+	was, now  marks
+	own, took bool // the token before was the process's; it has taken the lock
+}
+
+func (t touch) spoil(text string, args ...any) {
+	t.w.h.add(Event{Kind: Spoiled, Proc: t.p.id, Op: None, Key: t.was.k.number,
+		Text: t.name + " " + fmt.Sprintf(text, args...)})
+}
+
 // marked judges what a command of a getsetlock client did to a lock: rules 1,
-// 7, 8, 9 and 10 of docs/protocol.md, and what a phase leaves on L.
+// 7, 8, 9 and 10 of docs/protocol.md, and what a phase leaves on L. w.mu is
+// held.
 func (w *world) marked(p *process, sent migrate.Phase, name, did string, was marks) {
 	if was.k == nil || w.plan.Procs[p.id].Kind == OldClient {
 		return
 	}
-	now := w.read(was.k)
-	spoil := func(text string, args ...any) {
-		w.h.add(Event{Kind: Spoiled, Proc: p.id, Op: None, Key: was.k.number,
-			Text: name + " " + fmt.Sprintf(text, args...)})
-	}
-	own, took := w.grants[word(was.m)].proc == p.id && word(was.m) != "left", false
-	if token := word(now.m); token != word(was.m) && token != "" && token != "left" {
-		took = true
-		w.grants[token] = grant{p.id, w.actsBy(sent, name, now)}
+	t := touch{w: w, p: p, sent: sent, name: name, did: did, was: was, now: w.read(was.k)}
+	before, after := word(was.m), word(t.now.m)
+	t.own = before != "left" && w.grants[before].proc == p.id
+	if t.took = after != before && after != "" && after != "left"; t.took {
+		w.grants[after] = grant{p.id, w.actsBy(sent, name, t.now)}
 		if !taking(name) && name != "bridge_done" {
-			spoil("takes the lock")
+			t.spoil("takes the lock")
 		}
 	}
-	if word(was.m) != "left" && was.m != "" && word(now.m) != word(was.m) && !own {
-		spoil("removes the token of p%d", w.grants[word(was.m)].proc)
+	if before != "left" && before != "" && after != before && !t.own {
+		t.spoil("removes the token of p%d", w.grants[before].proc)
 	}
+	t.changes()
+	t.leaves()
+}
+
+// changes judges the change of L.
+func (t touch) changes() {
+	tomb := t.w.tomb()
 	switch {
-	case now.l == was.l || was.l == "" && took || own && was.l == on(was.m):
-	case took && (did == "2" || was.l == w.tomb() && now.l != ""):
-	case name == "sweep" && was.l == w.tomb() && w.sweeps(was):
+	case t.now.l == t.was.l || t.was.l == "" && t.took || t.own && t.was.l == on(t.was.m):
+	case t.took && (t.did == "2" || t.was.l == tomb && t.now.l != ""):
+	case t.name == "sweep" && t.was.l == tomb && t.w.sweeps(t.was):
 	default:
-		spoil("changes L from %.9q, which is not its own", was.l)
+		t.spoil("changes L from %.9q, which is not its own", t.was.l)
 	}
+}
+
+// leaves judges what is on both keys afterwards.
+func (t touch) leaves() {
 	switch {
-	case took:
-		w.stands(now, spoil)
-		w.unseen(p, true)
-	case name == "bridge_renew" && did == "1":
-		w.stands(now, spoil)
-		w.unseen(p, false)
-	case name == "bridge_release" && did == "1" && own:
-		w.gaveBack(sent, was, now, spoil)
+	case t.took:
+		t.w.stands(t.now, t.spoil)
+		t.w.unseen(t.p, true)
+	case t.name == "bridge_renew" && t.did == "1":
+		t.w.stands(t.now, t.spoil)
+		t.w.unseen(t.p, false)
+	case t.name == "bridge_release" && t.did == "1" && t.own:
+		t.w.gaveBack(t.sent, t.was, t.now, t.spoil)
 	}
 }
 

@@ -293,66 +293,19 @@ func (d dice) drawOld(p *Plan, form Form) {
 	p.Old = &Old{Dialect: name.Name, Every: pick(d, time.Second, 2*time.Second), Long: d.one(3)}
 	lease := pick(d, 6*time.Second, 10*time.Second)
 	span := 30*time.Second + d.nanos(40*time.Second)
-	if form == Bridged {
-		lease, span = pick(d, 4*time.Second, 6*time.Second), 100*time.Second+d.nanos(50*time.Second)
-	}
-	short := form == Bridged && !d.one(8)
-	if short {
-		lease, span = 4*time.Second, d.stretch(p)
-	}
-	common := pick(d, 0, 0, -20*time.Second, 20*time.Second, -2*time.Hour)
-	for n := range 2 + d.IntN(3) {
-		p.Machines = append(p.Machines, d.machine())
-		c := d.proc(p)
-		c.Machine, c.TTL = n, lease/2
-		c.Margin, c.RenewEvery, c.Timeout = c.TTL/10, pick(d, 0, c.TTL/4), pick(d, 0, 300*time.Millisecond)
-		c.RetryEvery = pick(d, 0, 100*time.Millisecond, 250*time.Millisecond)
-		if short && p.Old.Long && d.one(2) {
-			c.TTL, c.RenewEvery = 2*lease, 0 // beyond the lease rule
-		}
-		p.Procs = append(p.Procs, c)
-	}
-	ours := len(p.Procs)
-	if short && d.one(3) {
-		p.Procs[ours-1].Starts = 2*time.Second + d.nanos(span/2)
-	}
-	for range 1 + d.IntN(3) {
-		p.Machines = append(p.Machines, Machine{Offset: common + d.nanos(lease/8) - lease/16,
-			PPM: d.Float64()*200 - 100})
-		p.Procs = append(p.Procs, Proc{Kind: OldClient, Machine: len(p.Machines) - 1,
-			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
-	}
 	until := span
-	if form == Bridged {
+	switch short := form == Bridged && !d.one(8); {
+	case short:
+		lease, span = 4*time.Second, d.stretch(p)
+		if until = span; p.Old.Disorder > 0 || d.one(2) { // else they are not shut out before the play is over
+			until = span / 5
+		}
+	case form == Bridged:
+		lease, span = pick(d, 4*time.Second, 6*time.Second), 100*time.Second+d.nanos(50*time.Second)
 		until = span * 2 / 5
 	}
-	many := int(span/time.Second) * 2 / 3
-	if short {
-		until, many = span/5, 2*many
-		if p.Old.Disorder == 0 && d.one(2) {
-			until = span // they are not shut out before the play is over
-		}
-	}
-	for range many {
-		o := d.op(p, len(p.Ops), span)
-		if short && o.Proc >= ours && p.Old.Begins >= migrate.Sealed {
-			o.Proc = d.IntN(ours) // old clients have gone
-		}
-		if o.Proc >= ours {
-			o.At = d.nanos(until)
-		}
-		if o.Kind == Kill && form == Bridged {
-			o.Kind = Acquire // below
-		}
-		if form == Bridged && d.one(4) {
-			o.Hold = lease + d.nanos(2*lease) // the record may move on twice meanwhile
-		}
-		o.Hold = min(o.Hold, 3*lease)
-		p.Ops = append(p.Ops, o)
-	}
-	for i := range p.Ops {
-		d.oldOp(p, &p.Ops[i], lease)
-	}
+	ours := d.oldProcs(p, lease, span)
+	d.oldOps(p, ours, lease, span, until)
 	for range d.IntN(3) {
 		if p.Old.Begins < migrate.Sealed {
 			d.ambush(p, ours, lease, until)
@@ -363,6 +316,64 @@ func (d dice) drawOld(p *Plan, form Form) {
 	}
 	d.oldFaults(p, lease, span)
 	d.claim(p, lease)
+}
+
+// short reports whether the plan is a part of a migration.
+func (p *Plan) short() bool { return p.Old != nil && p.Old.Begins != migrate.NoPhase }
+
+// oldProcs draws the processes, and returns how many are no old clients.
+func (d dice) oldProcs(p *Plan, lease, span time.Duration) (ours int) {
+	common := pick(d, 0, 0, -20*time.Second, 20*time.Second, -2*time.Hour)
+	for n := range 2 + d.IntN(3) {
+		p.Machines = append(p.Machines, d.machine())
+		c := d.proc(p)
+		c.Machine, c.TTL = n, lease/2
+		c.Margin, c.RenewEvery, c.Timeout = c.TTL/10, pick(d, 0, c.TTL/4), pick(d, 0, 300*time.Millisecond)
+		c.RetryEvery = pick(d, 0, 100*time.Millisecond, 250*time.Millisecond)
+		if p.short() && p.Old.Long && d.one(2) {
+			c.TTL, c.RenewEvery = 2*lease, 0 // beyond the lease rule
+		}
+		p.Procs = append(p.Procs, c)
+	}
+	ours = len(p.Procs)
+	if p.short() && d.one(3) {
+		p.Procs[ours-1].Starts = 2*time.Second + d.nanos(span/2)
+	}
+	for range 1 + d.IntN(3) {
+		p.Machines = append(p.Machines, Machine{Offset: common + d.nanos(lease/8) - lease/16,
+			PPM: d.Float64()*200 - 100})
+		p.Procs = append(p.Procs, Proc{Kind: OldClient, Machine: len(p.Machines) - 1,
+			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
+	}
+	return ours
+}
+
+// oldOps draws the operations. Old clients begin none later than until.
+func (d dice) oldOps(p *Plan, ours int, lease, span, until time.Duration) {
+	many := int(span/time.Second) * 2 / 3
+	if p.short() {
+		many *= 2
+	}
+	for range many {
+		o := d.op(p, len(p.Ops), span)
+		if o.Proc >= ours && p.Old.Begins >= migrate.Sealed {
+			o.Proc = d.IntN(ours) // old clients have gone
+		}
+		if o.Proc >= ours {
+			o.At = d.nanos(until)
+		}
+		if o.Kind == Kill && p.Form == Bridged {
+			o.Kind = Acquire // road draws that
+		}
+		if p.Form == Bridged && d.one(4) {
+			o.Hold = lease + d.nanos(2*lease) // the record may move on twice meanwhile
+		}
+		o.Hold = min(o.Hold, 3*lease)
+		p.Ops = append(p.Ops, o)
+	}
+	for i := range p.Ops {
+		d.oldOp(p, &p.Ops[i], lease)
+	}
 }
 
 // unsuitable dialects have orphans that no time frees, or never release.

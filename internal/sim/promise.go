@@ -71,6 +71,9 @@ func (p *promises) hear(k *chain, e Event) {
 		p.called[e.Op] = e.At
 	case Failed:
 		p.failed(e)
+		if p.p.minority() && strings.Contains(e.Text, "trouble") {
+			p.complain("waits", e, "#%d failed because of a minority of the servers: %s", e.Op, e.Text)
+		}
 	case Acquired:
 		p.order(k, e)
 		p.given(k, e)
@@ -114,8 +117,6 @@ func (p *promises) failed(e Event) {
 		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
 	case strings.HasPrefix(e.Text, "wait ended") && passed < c.Wait-c.Wait/1000-late:
 		p.complain("waits", e, "#%d: %s after %v, and it was to wait %v", e.Op, e.Text, passed, c.Wait)
-	case p.p.minority() && strings.Contains(e.Text, "trouble"):
-		p.complain("waits", e, "#%d failed because of a minority of the servers: %s", e.Op, e.Text)
 	case once || e.Text != "trouble" || passed > 9*time.Second:
 	case !p.p.hit(e.Proc, began, e.At, NoAuth):
 		p.complain("waits", e, "#%d gave up after %v because of trouble that passes", e.Op, passed)
@@ -149,10 +150,8 @@ func (p *promises) told(e Event) {
 		p.complain("hooks", e, "%s was called after Lost", e.Text)
 	}
 	switch e.Text {
-	case "acquired":
-		s.began, s.endangered, s.renewals = e.At, false, 0
-	case "renewed":
-		s.began, s.endangered, s.renewals = e.At, false, s.renewals+1
+	case "acquired", "renewed":
+		s.begins(e)
 	case "endangered":
 		if s.endangered {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
@@ -169,6 +168,19 @@ func (p *promises) told(e Event) {
 		p.silent(e)
 	}
 	s.lost = s.lost || strings.HasPrefix(e.Text, "lost")
+	p.outvoted(s, e)
+}
+
+// begins notes the beginning of a term.
+func (s *said) begins(e Event) {
+	s.began, s.endangered, s.renewals = e.At, false, s.renewals+1
+	if e.Text == "acquired" {
+		s.renewals = 0
+	}
+}
+
+// outvoted judges that trouble with a minority of the servers ends no lease.
+func (p *promises) outvoted(s *said, e Event) {
 	if s.lost && s.renewals > 1 && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
 		p.complain("renewals", e, "a minority of the servers ended a lease")
 	}

@@ -45,7 +45,8 @@ func (d dice) drawQuorum(p *Plan) {
 	for id := range d.IntN(14) {
 		f := d.fault(p, id, span)
 		if !slices.Contains(kinds, f.Kind) {
-			f = Fault{ID: id, At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse, For: d.nanos(2 * p.longest())}
+			f = Fault{ID: id, At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse,
+				For: d.nanos(2 * p.longest())}
 		}
 		if !only {
 			node = 1 + d.IntN(p.Nodes)
@@ -78,11 +79,12 @@ func (d dice) bare(p *Plan) {
 	few := order[:p.Nodes/2]
 	if d.one(2) {
 		for _, n := range few {
-			add(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2), Proc: o.Proc,
-				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
+			add(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2),
+				Proc: o.Proc, Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
 		}
 		add(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2),
-			For: time.Millisecond + d.nanos(50*time.Millisecond), Proc: All, Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
+			For: time.Millisecond + d.nanos(50*time.Millisecond), Proc: All,
+			Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
 	} else {
 		at := o.At + 20*time.Millisecond + d.nanos(ttl/2)
 		for _, n := range order[:p.Nodes/2+1] {
@@ -91,8 +93,8 @@ func (d dice) bare(p *Plan) {
 		}
 	}
 	for range 3 {
-		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: o.At + d.nanos(2*ttl), Proc: d.IntN(len(p.Procs)), Key: o.Key,
-			Kind: Acquire, Hold: ttl/2 + d.nanos(ttl)})
+		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: o.At + d.nanos(2*ttl), Proc: d.IntN(len(p.Procs)),
+			Key: o.Key, Kind: Acquire, Hold: ttl/2 + d.nanos(ttl)})
 	}
 }
 
@@ -182,7 +184,8 @@ func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
 		}
 		members = append(members, m)
 	}
-	return quorum.New(members, quorum.Config{GreatestTTL: greatestTTL, Fences: p.w.plan.Fenced, Clock: p.clock})
+	return quorum.New(members, quorum.Config{GreatestTTL: greatestTTL, Fences: p.w.plan.Fenced,
+		Clock: p.clock})
 }
 
 // elected returns the token that a majority of the servers has on a key, and

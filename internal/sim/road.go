@@ -202,9 +202,8 @@ func (w *world) finishes(p *process, pool *redis.Pool, o Op) {
 		if r.Phase != migrate.Observe || r.Pending == migrate.NoPhase || p.life.Err() != nil {
 			return
 		}
-		if _, err := fleet.Init(p.life, pool, w.options(p, o)); err != nil {
-			time.Sleep(time.Second + 1)
-		}
+		_, _ = fleet.Init(p.life, pool, w.options(p, o))
+		time.Sleep(time.Second + 1)
 		p.awake(o)
 	}
 }
@@ -234,8 +233,8 @@ func verbs(kind OpKind, r migrate.Record) (verb, string) {
 func (w *world) options(p *process, o Op) fleet.Options {
 	t := w.plan.Old.Claims
 	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again,
-		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second, Claims: fleet.Claims{Lease: t.Lease,
-			Greatest: t.Greatest, Job: w.plan.Old.job(), Spread: t.Spread, Gap: t.Gap,
+		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second,
+		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: w.plan.Old.job(), Spread: t.Spread, Gap: t.Gap,
 			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
 	if w.record().Epoch == 0 && o.ID%3 > 0 {
 		out.To = w.stated

@@ -78,45 +78,57 @@ func (p *Plan) stepped(at time.Duration) bool { return p.hit(All, 0, at, ServerS
 // steps judges a change of the record by what holds on the server. w.mu is
 // held.
 func (w *world) steps(l *link, was, r migrate.Record) {
-	by := l.p
 	w.closed(l, was, r)
-	if o := w.plan.Old; o.Apart && r.Phase == migrate.Clean && was.Phase == migrate.Modern {
-		w.spoil(by, "a step to clean is taken beside a member with another target")
+	if was.Epoch > 0 {
+		w.rewrote(l, was, r)
+		w.vanished(l)
 	}
-	nonce := w.redis.Mini.HGet(rosterKey, "nonce")
-	switch {
-	case was.Epoch > 0 && l.verb.shows:
-		w.spoil(by, "a verb without Go takes a step")
-	case was.Epoch > 0 && r.Epoch != was.Epoch+1:
-		w.spoil(by, "an epoch is skipped")
-	case was.Epoch > 0 && (r.TTL < was.TTL || r.Every < was.Every || r.Dialect != was.Dialect):
-		w.spoil(by, "the record forgets what members wrote into it")
-	case r.Roster != nonce:
-		w.spoil(by, "the record names another roster")
+	if w.plan.Old.Apart && !w.procs[0].dead.Load() && w.seated(w.procs[0]) && r.Phase == migrate.Clean && was.Phase == migrate.Modern {
+		w.spoil(l.p, "a step to clean is taken beside a member with another target")
 	}
-	if over := r.Pending == migrate.NoPhase && was.Phase != migrate.NoPhase; over && r.Phase <= migrate.Dual {
-		for _, k := range w.keys {
-			if l, _ := w.redis.Mini.Get(k.name); l == w.tomb() {
-				w.spoil(by, "the record calls a step over, and tombstones are left")
-			}
-		}
-	}
-	for _, p := range w.procs {
-		if was.Epoch > 0 && p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
-			l.verb.roll-w.beats[p.member.ID()] > 3*w.plan.Old.Every+1100*time.Millisecond {
-			w.spoil(by, "a step is taken beside a member that has vanished")
-		}
+	if r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
+		w.spoil(l.p, "the record names another roster")
 	}
 	for _, k := range w.keys {
-		for _, l := range k.leases {
-			if l.err() != nil {
+		for _, held := range k.leases {
+			if held.err() != nil {
 				continue
 			}
-			if !w.seated(l.p) {
-				w.spoil(l.p, "a step is taken beside a lease of a member that is not in the roster")
+			if !w.seated(held.p) {
+				w.spoil(held.p, "a step is taken beside a lease of a member that is not in the roster")
 			}
-			w.h.add(Event{Kind: Acts, Proc: l.p.id, Op: None, Text: w.phaseOf(l).String(),
-				Done: true})
+			w.h.add(Event{Kind: Acts, Proc: held.p.id, Op: None, Text: w.phaseOf(held).String(), Done: true})
+		}
+	}
+}
+
+// rewrote judges what a record says after another one. w.mu is held.
+func (w *world) rewrote(l *link, was, r migrate.Record) {
+	switch {
+	case l.verb.shows:
+		w.spoil(l.p, "a verb without Go takes a step")
+	case r.Epoch != was.Epoch+1:
+		w.spoil(l.p, "an epoch is skipped")
+	case r.TTL < was.TTL || r.Every < was.Every || r.Dialect != was.Dialect:
+		w.spoil(l.p, "the record forgets what members wrote into it")
+	}
+	if r.Pending != migrate.NoPhase || r.Phase > migrate.Dual {
+		return
+	}
+	for _, k := range w.keys {
+		if on, _ := w.redis.Mini.Get(k.name); on == w.tomb() {
+			w.spoil(l.p, "the record calls a step over, and tombstones are left")
+		}
+	}
+}
+
+// vanished judges that every member in the roster had sent a heartbeat a short
+// while before the verb read the roster. w.mu is held.
+func (w *world) vanished(l *link) {
+	for _, p := range w.procs {
+		if p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
+			l.verb.roll-w.beats[p.member.ID()] > 3*w.plan.Old.Every+1100*time.Millisecond {
+			w.spoil(l.p, "a step is taken beside a member that has vanished")
 		}
 	}
 }

@@ -108,6 +108,9 @@ func (w *world) play() {
 // patience is how long operations may go on after the last fault: each waits
 // for all the others at most.
 func (w *world) patience() time.Duration {
+	if w.plan.Old.unmended() {
+		return 10 * time.Second // some wait for ever
+	}
 	long := 2*w.plan.longest() + w.plan.oldGap() + time.Minute
 	for _, o := range w.plan.Ops {
 		long += o.Hold + time.Second

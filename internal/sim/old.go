@@ -297,7 +297,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 	switch short := form == Bridged && !d.one(8); {
 	case short:
 		lease, span = 4*time.Second, d.stretch(p)
-		if until = span; p.Old.Disorder > 0 || d.one(2) { // else they are not shut out before the play is over
+		if until = span; p.Old.Disorder > 0 || d.one(2) { // else they stay to the end
 			until = span / 5
 		}
 	case form == Bridged:

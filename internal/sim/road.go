@@ -234,7 +234,8 @@ func (w *world) options(p *process, o Op) fleet.Options {
 	t := w.plan.Old.Claims
 	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again,
 		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second,
-		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: w.plan.Old.job(), Spread: t.Spread, Gap: t.Gap,
+		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: w.plan.Old.job(),
+			Spread: t.Spread, Gap: t.Gap,
 			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
 	if w.record().Epoch == 0 && o.ID%3 > 0 {
 		out.To = w.stated

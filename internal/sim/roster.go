@@ -83,7 +83,7 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 		w.rewrote(l, was, r)
 		w.vanished(l)
 	}
-	if w.plan.Old.Apart && !w.procs[0].dead.Load() && w.seated(w.procs[0]) && r.Phase == migrate.Clean && was.Phase == migrate.Modern {
+	if r.Phase == migrate.Clean && was.Phase == migrate.Modern && w.differ() {
 		w.spoil(l.p, "a step to clean is taken beside a member with another target")
 	}
 	if r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
@@ -100,6 +100,17 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 			w.h.add(Event{Kind: Acts, Proc: held.p.id, Op: None, Text: w.phaseOf(held).String(), Done: true})
 		}
 	}
+}
+
+// differ reports that members in the roster name two targets. w.mu is held.
+func (w *world) differ() bool {
+	names := map[string]bool{}
+	for _, p := range w.procs {
+		if p.joined() != nil && !p.dead.Load() && w.seated(p) {
+			names[w.plan.Old.names(p.id)] = true
+		}
+	}
+	return len(names) > 1
 }
 
 // rewrote judges what a record says after another one. w.mu is held.

@@ -111,6 +111,9 @@ func (b *bridgeEngine) Fits(ttl, renewEvery, margin time.Duration) error {
 	if err := b.judge.Fits(first, renewEvery, margin); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	if err := b.inner.Fits(first, renewEvery, margin); err != nil { // it takes over what follows from the TTL
+		return fmt.Errorf("migrate: %w", err)
+	}
 	if b.cfg.Timeout == 0 { // as in package legacy
 		b.mux.Shorten(first / 4)
 	}

@@ -24,8 +24,10 @@ func (b *bridgeEngine) placed(ctx context.Context) error {
 		return nil
 	}
 	err := b.member.foundBy(ctx, b.mux)
-	if errors.Is(err, errElsewhere) && b.member.Refresh(ctx) == nil {
-		err = b.member.foundBy(ctx, b.mux)
+	if errors.Is(err, errElsewhere) {
+		if err = b.member.Refresh(ctx); err == nil {
+			err = b.member.foundBy(ctx, b.mux)
+		}
 	}
 	b.isPlaced.Store(err == nil)
 	return err

@@ -130,7 +130,7 @@ type Member struct {
 	mu     sync.Mutex    // guards the fields below
 	ended  bool          // Goodbye or GoodbyeAfter was called
 	told   time.Duration // longest lease that the server knows of
-	heard  clocks.Moment // beginning of the last round in which the server answered everything
+	heard  clocks.Moment // beginning of the last round in which the server answered heartbeat and record
 	state  MemberState   // what the next heartbeat says, except Seen and Leases
 	leases map[Phase]int // number of leases and attempts by the phase under which they began
 	empty  chan struct{} // closed when no lease is left; made by drained

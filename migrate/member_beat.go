@@ -94,6 +94,9 @@ func (m *Member) roundOnce(ctx context.Context) error {
 	if err := ask(); err != nil {
 		return err
 	}
+	// The trials below may wait long on connections of their own. Leases are
+	// renewed meanwhile.
+	m.answered(began)
 	m.tryProbe(ctx)
 	m.trySight(ctx)
 	if s := m.State(); s.saying() != m.said {
@@ -101,12 +104,12 @@ func (m *Member) roundOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	m.answered(began)
 	m.fold(ctx)
 	return nil
 }
 
-// answered notes a round in which the server answered everything.
+// answered notes a round in which the server answered the heartbeat and the
+// reading of the record.
 func (m *Member) answered(began clocks.Moment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -3,6 +3,8 @@ package migrate
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // An attempt that waits for another one's round ends with its own context.
@@ -31,6 +35,36 @@ func TestTurnEndsWithTheContext(t *testing.T) {
 	})
 }
 
+// A heartbeat that was answered counts while the trial of scripts after it
+// hangs, as on another connection that fell silent. Leases are renewed
+// meanwhile.
+func TestAnsweredHeartbeatCountsWhileTheProbeHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		r := Record{Epoch: 1, Phase: Dual, Since: time.Now().UTC(), Dialect: "Jedis"}
+		if err := w.Mini.Set(record.Key("k"), r.String()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Join(t.Context(), w.Pool(), MemberConfig{Namespace: "k", Every: time.Second,
+			Renews: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangs := make(chan struct{})
+		m.Attach(func(context.Context, string) error { <-hangs; return nil })
+		time.Sleep(3500 * time.Millisecond) // the heartbeat after a second was answered
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := m.keeps(ctx, 0); err != nil {
+			t.Errorf("a lease was not renewed: %v", err)
+		}
+		close(hangs)
+		if err := m.Leave(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An Acquire waits out trouble that passes, also where a member's own commands
 // meet it.
 func TestMembersTroubleSaysWhetherItPasses(t *testing.T) {
@@ -44,4 +78,48 @@ func TestMembersTroubleSaysWhetherItPasses(t *testing.T) {
 			t.Errorf("%v: passes %v", err, said)
 		}
 	}
+}
+
+// away is a member that was forgotten, and cannot write its field again now.
+type away struct{ registered }
+
+var errNoServer = errors.New("no server")
+
+func (away) foundBy(context.Context, *wire.Mux) error { return errElsewhere }
+func (away) Refresh(context.Context) error            { return errNoServer }
+
+// A member whose field is missing is only elsewhere if it has just written it.
+func TestMemberThatCannotWriteItsFieldIsNotElsewhere(t *testing.T) {
+	err := (&bridgeEngine{member: away{}}).placed(t.Context())
+	if !errors.Is(err, errNoServer) || errors.Is(err, errElsewhere) {
+		t.Errorf("%v; want what kept the member from writing its field", err)
+	}
+}
+
+// In observe a silent connection is left as soon as in the other phases, while
+// there is time for a renewal on another one.
+func TestObserveLeavesASilentConnectionInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+			here, there := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, there) }() // it answers nothing
+			return redis.NewConn(redistest.Memory(here), 0, 0), nil
+		}}
+		b, err := New(pool, Config{Phases: Fixed(Observe)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		const ttl = 4 * time.Second
+		if err := b.engine.Fits(ttl, time.Second, 500*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := b.engine.Try(t.Context(), "k", ttl); err == nil {
+			t.Error("a lock of a silent server")
+		}
+		if passed := time.Since(began); passed > ttl/4 {
+			t.Errorf("the attempt ended after %v; want a quarter of the TTL", passed)
+		}
+	})
 }

@@ -38,11 +38,25 @@
 // back after clean. The excuse follows the key: whatever that client deletes or
 // overwrites exposes who held the key then, and nobody else.
 //
+// # Fleets
+//
+// A short play of a fleet begins with a record in some phase. The world knows
+// what scripts did to both keys of a lock, by which phase each token was
+// written, when each heartbeat came, and what a verb had read when it took a
+// step. It records what must not be, and the judge of marks complains about
+// that. A lease that composed bridges have is the target's.
+//
+// # Quorums
+//
+// The value of a key is the token that a majority of the servers has. A server
+// that restarts empty excuses a lease that is trusted without its majority. It
+// excuses no overlap, since a server that has just started does not vote.
+//
 // # What is not simulated
 //
-// The server forgets nothing in plans with old clients, and there is no
-// MONITOR: the operator's watcher reports what the world saw. No client locks
-// by a dialect without expiry, or by one that never releases.
+// The server forgets no key in plans with old clients, and there is no MONITOR:
+// the operator's watcher reports what the world saw. No client locks by a
+// dialect without expiry, or by one that never releases.
 //
 // A frozen process keeps its goroutines: its timers, its messages and its
 // operations wait. The embedded server has no tracking, so holders learn of a

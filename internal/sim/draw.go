@@ -31,11 +31,15 @@ func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 func Draw(seed uint64) *Plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	switch seed % 12 {
-	case 3, 7, 11:
+	case 7:
+		p := &Plan{Seed: seed, Form: Quorum}
+		d.drawQuorum(p)
+		return p
+	case 3, 11:
 		p := &Plan{Seed: seed}
 		d.drawOld(p, Beside)
 		return p
-	case 5:
+	case 1, 5, 9:
 		p := &Plan{Seed: seed}
 		d.drawOld(p, Bridged)
 		return p

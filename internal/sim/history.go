@@ -21,7 +21,7 @@ type Event struct {
 	Was     int           // token that was on the key before a request ran
 	Fence   int64         // fencing number
 	Until   time.Duration // when the key ends
-	Stands  bool          // the token is on the key
+	Stands  bool          // the token is on the key; of Wrote: the lease depends on what was there
 	Trusted bool          // the lease is trusted
 	Done    bool          // the lease's Done is closed
 	Left    time.Duration // how long the lease is trusted, by its process's clock
@@ -66,6 +66,7 @@ const (
 	Refused  EventKind = "refused" // it gave up
 	Stepped  EventKind = "stepped" // a verb of the operator answered Text
 	Recorded EventKind = "record"  // the record says Text; no old client had tried for Until then
+	Spoiled  EventKind = "spoiled" // a getsetlock client or a verb did on the server what it must not: Text
 	Acts     EventKind = "acts"    // a member acts by the phase Text then, or (Done) has leases of it
 )
 

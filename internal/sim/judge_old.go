@@ -2,6 +2,8 @@ package sim
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -35,7 +37,8 @@ func (b *bench) beside(e Event) {
 		return
 	}
 	if b.old == nil {
-		b.old = &besides{holds: map[int]*oldHold{}, tainted: map[int]string{}, lost: map[int]time.Duration{}}
+		b.old = &besides{phase: b.p.Old.Begins, before: b.p.Old.Begins, left: b.p.Old.Begins == migrate.Clean,
+			holds: map[int]*oldHold{}, tainted: map[int]string{}, lost: map[int]time.Duration{}}
 	}
 	switch e.Kind {
 	case Wrote:
@@ -50,6 +53,10 @@ func (b *bench) beside(e Event) {
 		b.recorded(e)
 	case Acts:
 		b.acts(e)
+	case Stepped:
+		b.answered(e)
+	case Spoiled:
+		b.complain("marks", e, "p%d: %s", e.Proc, e.Text)
 	case Acquired, Looked:
 		b.clash(e)
 	case Ended, Releasing:
@@ -77,11 +84,7 @@ func (b *bench) wrote(e Event) {
 		}
 	}
 	token := b.keys[e.Key].token
-	if token != 0 {
-		if _, known := b.old.lost[token]; !known {
-			b.old.lost[token] = e.At
-		}
-	}
+	b.robbed(token, e)
 	if why == "" {
 		return
 	}
@@ -92,6 +95,13 @@ func (b *bench) wrote(e Event) {
 	}
 	if token != 0 && b.old.tainted[token] == "" {
 		b.old.tainted[token] = why
+	}
+}
+
+// robbed notes when a lease lost what it depends on.
+func (b *bench) robbed(token int, e Event) {
+	if _, known := b.old.lost[token]; token != 0 && e.Stands && !known {
+		b.old.lost[token] = e.At
 	}
 }
 
@@ -212,7 +222,10 @@ func (b *bench) oldHolds(key int) bool {
 // oldGap is how much longer a key may stay without a holder because of old
 // clients: a stamp that a dead one left must be seen for its whole lease.
 func (p *Plan) oldGap() time.Duration {
-	if p.Old == nil {
+	switch {
+	case p.Form == Quorum:
+		return greatestTTL + 5*time.Second // for so long a server does not vote after a restart
+	case p.Old == nil:
 		return 0
 	}
 	t := p.Old.Truth
@@ -249,7 +262,8 @@ func (b *bench) recorded(e Event) {
 // that was just taken.
 func (b *bench) acts(e Event) {
 	by, err := migrate.ParsePhase(e.Text)
-	if err != nil || by == b.old.phase || by == b.old.before {
+	if err != nil || by == b.old.phase || by == b.old.before ||
+		b.p.Old.unmended() && max(by-b.old.phase, b.old.phase-by) == 1 {
 		return
 	}
 	what := "acts"
@@ -258,4 +272,31 @@ func (b *bench) acts(e Event) {
 	}
 	b.complain("gates", e, "p%d %s by %v, and the record has gone from %v to %v", e.Proc, what, by,
 		b.old.before, b.old.phase)
+}
+
+// never are rules that close no gate of the simulation: all is claimed of the
+// old clients, there is one server with one namespace, and no clock was seen to
+// be off.
+var never = []string{"lease", "greatest", "spread", "gap", "job", "behind", "ahead", "idle", "lease-rule",
+	"dialect", "cluster", "eviction", "slot", "target", "getset-first", "namespace"}
+
+// alone are rules that close no gate while nothing goes wrong.
+var alone = []string{"vanished", "clock", "epoch", "lost", "forget"}
+
+// answered judges that no gate is closed without a reason.
+func (b *bench) answered(e Event) {
+	_, rules, refused := strings.Cut(e.Text, ": refused to ")
+	if !refused || b.p.Old.Disorder > 0 {
+		return
+	}
+	_, rules, _ = strings.Cut(rules, ": ")
+	for _, rule := range strings.Split(rules, ", ") {
+		if rule == "target" && b.p.composed() {
+			continue
+		}
+		calm := len(b.p.Faults) == 0 && !b.p.ends()
+		if slices.Contains(never, rule) || calm && slices.Contains(alone, rule) {
+			b.complain("gates", e, "a gate is closed by the rule %q", rule)
+		}
+	}
 }

@@ -30,6 +30,7 @@ import (
 type link struct {
 	w      *world
 	p      *process
+	node   int      // the server
 	client net.Conn // our end of the process's connection
 	server net.Conn
 	up     *lane
@@ -38,6 +39,7 @@ type link struct {
 	deaf   atomic.Bool // drop what the server sends
 	once   sync.Once
 	done   chan struct{} // closed by cut
+	verb   verbing       // of an operator's connection
 
 	answers chan []byte // replies of the server
 }
@@ -78,8 +80,8 @@ type lane struct {
 	more  chan struct{} // buffered; receives when the queue changes
 }
 
-func newLane(w *world, proc int, holds ...FaultKind) *lane {
-	return &lane{proc: proc, plan: w.plan, now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
+func newLane(w *world, proc, node int, holds ...FaultKind) *lane {
+	return &lane{proc: proc, plan: w.plan.on(node), now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
 		more: make(chan struct{}, 1)}
 }
 
@@ -186,30 +188,34 @@ func wait(d time.Duration, done <-chan struct{}) bool {
 // dial connects the process to the server.
 func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	w := p.w
+	node, _ := ctx.Value(nodeKey{}).(int)
+	plan := w.plan.on(node)
 	now := w.h.now()
-	at := w.plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
+	at := plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
 	if !wait(at-now, ctx.Done()) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: ctx.Err()}
 	}
 	now = w.h.now()
 	p.sending()
-	if p.dead.Load() || w.plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
+	if p.dead.Load() || plan.hit(p.id, now, now, Refuse, Restart, Reboot, FailOver) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 	}
-	server, err := w.redis.Dial(ctx)
+	server, err := w.node(node).Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	client, far := net.Pipe()
-	l := &link{w: w, p: p, client: far, server: server, done: make(chan struct{}),
-		up: newLane(w, p.id, HoldRequest), down: newLane(w, p.id, HoldReply), answers: make(chan []byte, 1)}
+	verb, _ := ctx.Value(verbKey{}).(bool)
+	l := &link{w: w, p: p, node: node, verb: verbing{shows: verb}, client: far, server: server,
+		done: make(chan struct{}), up: newLane(w, p.id, node, HoldRequest),
+		down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
 	var name uint64
 	l.up.name = func(first []message) uint64 {
 		purpose := w.scripts.name(first[0].name)
 		for _, m := range first[1:] {
 			purpose = min(purpose, w.scripts.name(m.name))
 		}
-		name = p.connection(purpose)
+		name = p.connection(purpose, node)
 		return name
 	}
 	l.down.name = func([]message) uint64 { return name + 1 }
@@ -224,9 +230,12 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 
 // connection names a connection by what it was opened for: the order in which
 // two goroutines dial at one instant must not matter.
-func (p *process) connection(first string) uint64 {
+func (p *process) connection(first string, node int) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if node > 0 {
+		first += fmt.Sprint(" at ", node)
+	}
 	p.dials[first]++
 	h := fnv.New64a()
 	fmt.Fprint(h, p.id, first, p.dials[first])
@@ -278,7 +287,7 @@ func (l *link) forward() {
 // requests delivers the requests of one packet and awaits their replies. It
 // returns false if the link must be cut.
 func (l *link) requests(all []message) bool {
-	fate := l.w.trap(l.p.id, all)
+	fate := l.w.trap(l.up.plan, l.p.id, all)
 	names, order := make([]string, len(all)), make([]int, len(all))
 	for i, m := range all {
 		names[i], order[i] = l.w.scripts.name(m.name), i
@@ -310,19 +319,26 @@ func (l *link) requests(all []message) bool {
 // request delivers one request and returns the reply; false: the link has
 // ended.
 func (l *link) request(m message, name string) (reply []byte, ok bool) {
-	if err := l.w.refusal(m.name); err != "" {
+	if err := l.w.refusal(l.up.plan, m.name); err != "" {
 		l.w.h.sometimes("refused " + name)
 		l.w.ran(l.p, m, name, l.w.values(), []byte("-"+err))
 		return []byte("-" + err + "\r\n"), true
 	}
 	before := l.w.values()
+	was := l.w.marks(m.name, l.node)
+	if name == "beat" && l.w.unheard(l.p) {
+		return []byte("-" + redistest.OOM + "\r\n"), true
+	}
+	if m.name.Is("INFO") && l.w.ups != nil {
+		return l.w.info(l.node), true
+	}
 	if _, err := l.server.Write(m.raw); err != nil {
 		return nil, false
 	}
 	select {
 	case reply = <-l.answers:
 		l.w.h.sometimes(name + "=" + outcome(reply))
-		l.w.executed(l.p, m, name, reply)
+		l.w.executed(l, m, name, reply, was)
 		l.w.look(name, l.p.id)
 		l.w.ran(l.p, m, name, before, reply)
 		return reply, true

@@ -25,6 +25,15 @@ type Old struct {
 	False   string        // the claim that is less than the truth; empty: none
 	Every   time.Duration // between two heartbeats of a member
 	Long    bool          // members ask for leases beyond the lease rule
+	Begins  migrate.Phase // phase of the record from the start; NoPhase: init is part of the play
+	Bare    int           // keys from this one on begin without a tombstone
+	Fence   bool          // bridges draw fencing numbers
+
+	Target string // what the bridges are composed with; empty: nothing
+	Apart  bool   // one of the members names another target
+
+	Disorder  int           // number of a disorder; 0: none
+	Disorders time.Duration // when it begins
 }
 
 // dialect returns the old clients' dialect, which is a preset.
@@ -67,12 +76,13 @@ type outsider struct {
 type sent struct {
 	op    int
 	began time.Duration
+	phase migrate.Phase // by which its member acts
 }
 
 // open gives a process its kind's program, and reports whether that is no
 // Client.
 func (p *process) outsiders(c Proc) (outside bool, err error) {
-	p.out = &outsider{seat: make(chan struct{}, 1), op: None}
+	p.out = cmp.Or(p.out, &outsider{seat: make(chan struct{}, 1), op: None})
 	switch c.Kind {
 	case OldClient:
 		p.out.store, err = legacy.New(p.pool(), legacy.Config{Mode: legacy.Verbatim, Clock: p.clock,
@@ -86,9 +96,13 @@ func (p *process) outsiders(c Proc) (outside bool, err error) {
 
 // sends returns what the process is at.
 func (p *process) sends() sent {
+	phase := migrate.NoPhase
+	if m := p.joined(); m != nil {
+		phase = m.State().Phase
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sent{p.out.op, p.out.began}
+	return sent{p.out.op, p.out.began, phase}
 }
 
 func (p *process) at(op int) {
@@ -172,33 +186,39 @@ func (p *process) took(o Op) {
 // shutOut notes that a tombstone kept an old client out.
 func (w *world) shutOut(key string) {
 	w.redis.ServerNow()
-	tomb, err := w.plan.Old.dialect().EncodeValue(w.plan.Old.dialect().Tombstone())
-	if has, _ := w.redis.Mini.Get(key); err == nil && has == tomb {
+	if has, _ := w.redis.Mini.Get(key); has == w.tomb() {
 		w.h.sometimes("a tombstone keeps an old client out")
 	}
 }
 
 // executed records what a request has just done on the server.
-func (w *world) executed(p *process, m message, name string, reply []byte) {
+func (w *world) executed(l *link, m message, name string, reply []byte, was marks) {
+	p := l.p
 	if w.plan.Old == nil {
 		return
 	}
+	w.mu.Lock()
+	w.marked(p, m.sent.phase, name, outcome(reply), was)
+	w.rolled(l, m, name, outcome(reply))
+	if w.sight.keeps(m, w.h.now()) && w.disorder == 0 {
+		w.disorder = w.h.now()
+	}
+	w.mu.Unlock()
 	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {
 	case kind == OldClient:
-		w.wrote(p, m, name, did, string(reply))
+		w.wrote(p, m, name, did, string(reply), was)
 	case did == "2" && taking(name) && w.plan.Old.Claims.Behind == 0:
 		w.h.sometimes("a takeover by age")
 	case did == "2" && taking(name):
 		w.h.sometimes("a takeover by a claimed Behind")
 	}
-	w.sight.keeps(m, w.h.now())
-	w.recorded(p)
+	w.recorded(l)
 }
 
 func taking(script string) bool { return script == "acquire" || script == "bridge_acquire" }
 
 // wrote records what an old client's command did to its key.
-func (w *world) wrote(p *process, m message, name, did, reply string) {
+func (w *world) wrote(p *process, m message, name, did, reply string, was marks) {
 	keys := keysOf(m.name)
 	if len(keys) == 0 || !strings.HasPrefix(keys[0], "k") {
 		return
@@ -221,7 +241,7 @@ func (w *world) wrote(p *process, m message, name, did, reply string) {
 	}
 	if effect {
 		w.h.add(Event{Kind: Wrote, Proc: p.id, Op: m.sent.op, Key: number, Text: name,
-			Until: w.h.now() - m.sent.began})
+			Until: w.h.now() - m.sent.began, Stands: w.plan.Form != Bridged || on(was.m) != ""})
 	}
 }
 
@@ -246,7 +266,7 @@ func (p *process) hardened(c Proc, wake backend.Wake) (backend.Store, error) {
 // besides prepares the server for old clients.
 func (w *world) besides() {
 	if w.plan.Old != nil {
-		w.redis.Info(map[string]string{})
+		w.began()
 	}
 }
 
@@ -273,9 +293,37 @@ func (d dice) drawOld(p *Plan, form Form) {
 	p.Old = &Old{Dialect: name.Name, Every: pick(d, time.Second, 2*time.Second), Long: d.one(3)}
 	lease := pick(d, 6*time.Second, 10*time.Second)
 	span := 30*time.Second + d.nanos(40*time.Second)
-	if form == Bridged {
+	until := span
+	switch short := form == Bridged && !d.one(8); {
+	case short:
+		lease, span = 4*time.Second, d.stretch(p)
+		if until = span; p.Old.Disorder > 0 || d.one(2) { // else they stay to the end
+			until = span / 5
+		}
+	case form == Bridged:
 		lease, span = pick(d, 4*time.Second, 6*time.Second), 100*time.Second+d.nanos(50*time.Second)
+		until = span * 2 / 5
 	}
+	ours := d.oldProcs(p, lease, span)
+	d.oldOps(p, ours, lease, span, until)
+	for range d.IntN(3) {
+		if p.Old.Begins < migrate.Sealed {
+			d.ambush(p, ours, lease, until)
+		}
+	}
+	d.heirs(p, ours, lease, until)
+	if form == Bridged {
+		d.road(p, ours, span)
+	}
+	d.oldFaults(p, lease, span)
+	d.claim(p, lease)
+}
+
+// short reports whether the plan is a part of a migration.
+func (p *Plan) short() bool { return p.Old != nil && p.Old.Begins != migrate.NoPhase }
+
+// oldProcs draws the processes, and returns how many are no old clients.
+func (d dice) oldProcs(p *Plan, lease, span time.Duration) (ours int) {
 	common := pick(d, 0, 0, -20*time.Second, 20*time.Second, -2*time.Hour)
 	for n := range 2 + d.IntN(3) {
 		p.Machines = append(p.Machines, d.machine())
@@ -283,28 +331,42 @@ func (d dice) drawOld(p *Plan, form Form) {
 		c.Machine, c.TTL = n, lease/2
 		c.Margin, c.RenewEvery, c.Timeout = c.TTL/10, pick(d, 0, c.TTL/4), pick(d, 0, 300*time.Millisecond)
 		c.RetryEvery = pick(d, 0, 100*time.Millisecond, 250*time.Millisecond)
+		if p.short() && p.Old.Long && d.one(2) {
+			c.TTL, c.RenewEvery = 2*lease, 0 // beyond the lease rule
+		}
 		p.Procs = append(p.Procs, c)
 	}
-	ours := len(p.Procs)
+	ours = len(p.Procs)
+	if p.short() && d.one(3) {
+		p.Procs[ours-1].Starts = 2*time.Second + d.nanos(span/2)
+	}
 	for range 1 + d.IntN(3) {
 		p.Machines = append(p.Machines, Machine{Offset: common + d.nanos(lease/8) - lease/16,
 			PPM: d.Float64()*200 - 100})
 		p.Procs = append(p.Procs, Proc{Kind: OldClient, Machine: len(p.Machines) - 1,
-			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, d.near(form))})
+			TTL: pick(d, lease, lease, 2*lease), Near: d.between(100*time.Microsecond, d.near(p.Form))})
 	}
-	until := span
-	if form == Bridged {
-		until = span * 2 / 5
+	return ours
+}
+
+// oldOps draws the operations. Old clients begin none later than until.
+func (d dice) oldOps(p *Plan, ours int, lease, span, until time.Duration) {
+	many := int(span/time.Second) * 2 / 3
+	if p.short() {
+		many *= 2
 	}
-	for range int(span/time.Second) * 2 / 3 {
+	for range many {
 		o := d.op(p, len(p.Ops), span)
+		if o.Proc >= ours && p.Old.Begins >= migrate.Sealed {
+			o.Proc = d.IntN(ours) // old clients have gone
+		}
 		if o.Proc >= ours {
 			o.At = d.nanos(until)
 		}
-		if o.Kind == Kill && form == Bridged {
-			o.Kind = Acquire // below
+		if o.Kind == Kill && p.Form == Bridged {
+			o.Kind = Acquire // road draws that
 		}
-		if form == Bridged && d.one(4) {
+		if p.Form == Bridged && d.one(4) {
 			o.Hold = lease + d.nanos(2*lease) // the record may move on twice meanwhile
 		}
 		o.Hold = min(o.Hold, 3*lease)
@@ -313,15 +375,6 @@ func (d dice) drawOld(p *Plan, form Form) {
 	for i := range p.Ops {
 		d.oldOp(p, &p.Ops[i], lease)
 	}
-	for range d.IntN(3) {
-		d.ambush(p, ours, lease, until)
-	}
-	d.heirs(p, ours, lease, until)
-	if form == Bridged {
-		d.road(p, ours, span)
-	}
-	d.oldFaults(p, lease, span)
-	d.claim(p, lease)
 }
 
 // unsuitable dialects have orphans that no time frees, or never release.
@@ -432,8 +485,12 @@ func (d dice) claim(p *Plan, lease time.Duration) {
 	if o.dialect().ServerExpires() {
 		spread += ahead - back
 	}
-	t.Spread = dialect.Claim(spread)
-	t.Behind, t.Ahead = dialect.Claim(max(0, ahead-least)), dialect.Claim(max(0, most-back))
+	// In whole milliseconds, as people claim times and as the record has them.
+	whole := func(d time.Duration) time.Duration {
+		return dialect.Claim(d.Truncate(time.Millisecond) + time.Millisecond)
+	}
+	t.Spread = whole(spread)
+	t.Behind, t.Ahead = whole(max(0, ahead-least)), whole(max(0, most-back))
 	o.Truth, o.Claims = t, t
 	if d.one(2) {
 		o.Claims.Behind = 0
@@ -522,21 +579,25 @@ func (p *process) joins(c Proc) (err error) {
 	o := p.w.plan.Old
 	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
 		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
-		Timeout: c.Timeout, Clock: p.clock})
+		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
 	return err
 }
 
 // bridge opens a bridge that follows the process's member.
 func (p *process) bridge(c Proc, wake backend.Wake) (backend.Store, error) {
 	o := p.w.plan.Old
-	return migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
-		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock})
+	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
+		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
+	if err != nil || o.Target == "" {
+		return b, err
+	}
+	return p.composes(b, c, wake)
 }
 
 // stays reports whether a key may be on the server when all is over: L of old
 // clients, looks at it, and what belongs to a fleet's record.
 func (w *world) stays(key string) bool {
-	return w.plan.Old != nil && !strings.HasSuffix(key, ":gsl")
+	return w.plan.Old != nil && (!strings.HasSuffix(key, ":gsl") || key == "{k9}:gsl")
 }
 
 // byInstant returns faults in the order of their instants.
@@ -550,4 +611,5 @@ var SometimesOld = []string{
 	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
 	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
 	"a refused gate", "a step taken", "a tombstone keeps an old client out",
+	"a disorder", "a member is forgotten", "a process starts late", "a server of a quorum has restarted",
 }

@@ -38,11 +38,12 @@ func (l *held) looked() Event {
 // operate begins an operation, on a goroutine of its own.
 func (w *world) operate(o Op) {
 	p := w.procs[o.Proc]
-	if p.dead.Load() {
+	if p.dead.Load() || p.unborn.Load() {
 		return
 	}
 	w.mu.Lock()
 	w.pending[o.ID] = true
+	p.busy = w.h.now()
 	w.mu.Unlock()
 	w.running.Go(func() {
 		var stack [64]byte
@@ -51,6 +52,7 @@ func (w *world) operate(o Op) {
 		p.operate(o)
 		w.mu.Lock()
 		delete(w.pending, o.ID)
+		p.busy = w.h.now()
 		w.mu.Unlock()
 	})
 }
@@ -143,6 +145,7 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 		w.h.add(other.looked())
 	}
 	k.leases = append(k.leases, h)
+	w.counted(h)
 	return h
 }
 

@@ -17,6 +17,8 @@ type Plan struct {
 	Ops      []Op
 	Faults   []Fault
 	Old      *Old // the old clients; nil: none
+	Nodes    int  // how many servers there are; 0: one
+	Fenced   bool // leases of a quorum have fencing numbers
 }
 
 // Form is how all processes of a plan lock.
@@ -31,10 +33,14 @@ const (
 	Hardened  Form = "hardened"
 	Beside    Form = "beside" // hardened, alongside old clients
 	Bridged   Form = "bridge" // a fleet that leaves old clients behind
+	Quorum    Form = "quorum" // on a majority of several servers
 )
 
 // fenced reports whether leases of the form have fencing numbers.
 func (f Form) fenced() bool { return f == Fence || f == FairFence }
+
+// fenced reports whether leases of the plan have fencing numbers.
+func (p *Plan) fenced() bool { return p.Form.fenced() || p.Fenced || p.Old != nil && p.Old.Fence }
 
 // watched returns the key on which the form writes its token.
 func (f Form) watched(key string) string {
@@ -68,6 +74,7 @@ type Proc struct {
 	Deaf       bool          // the server reports no changes to it (WakeOff)
 	Unwarned   bool          // it has no hook Endangered
 	Near       time.Duration // least latency of a message
+	Starts     time.Duration // when the process starts; 0: with the world
 }
 
 // Op is one operation of a process.
@@ -108,6 +115,7 @@ type Fault struct {
 	For    time.Duration // length; for a trap how long it stays armed
 	Kind   FaultKind
 	Proc   int           // process that it hits, or whose machine; All: every one
+	Node   int           // of several servers the one that it hits, from 1 on; 0: every one
 	Amount time.Duration // how far a clock steps, or how old the replica's data are
 }
 

@@ -35,7 +35,9 @@ type process struct {
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
 	closed atomic.Bool
-	over   atomic.Bool // Close has returned, and nothing of the Client runs
+	over   atomic.Bool   // Close has returned, and nothing of the Client runs
+	unborn atomic.Bool   // it has not started yet
+	busy   time.Duration // when an operation began or ended last; w.mu guards it
 
 	mu     sync.Mutex
 	dials  map[string]int // connections, by their first command
@@ -52,26 +54,37 @@ func (w *world) start(t *testing.T, id int) *process {
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
 			Apart(time.Microsecond)}
 	p.life, p.stop = context.WithCancelCause(context.Background())
+	p.unborn.Store(true)
+	if c.Starts > 0 {
+		w.awaits(p, c)
+		return p
+	}
+	if err := p.begins(c); err != nil {
+		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+	}
+	p.unborn.Store(false)
+	return p
+}
+
+// begins gives the process its program.
+func (p *process) begins(c Proc) error {
 	outside, err := p.outsiders(c)
 	if err == nil && !outside {
 		err = p.joins(c)
 	}
-	if outside && err == nil {
-		return p
+	if outside || err != nil {
+		return err
 	}
 	store, err := p.store(c)
 	if err != nil {
-		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
+		return err
 	}
 	p.client, err = lock.New(store, lock.Config{TTL: c.TTL, RenewEvery: c.RenewEvery,
 		Margin: c.Margin, Logger: slog.New(slog.DiscardHandler),
 		RetryEvery: c.RetryEvery, Wait: c.Wait, Politeness: c.Politeness, LocalHandOvers: c.HandOvers,
 		LongestHold: c.Longest,
 		Clock:       p.clock, Jitter: p.jitter, Hooks: p.hooks()})
-	if err != nil {
-		t.Fatalf("sim: seed %d: %v", w.plan.Seed, err)
-	}
-	return p
+	return err
 }
 
 // store opens the backend of the plan's form.
@@ -91,6 +104,9 @@ func (p *process) store(c Proc) (backend.Store, error) {
 			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Clock: p.clock})
 	}
 	f := p.w.plan.Form
+	if f == Quorum {
+		return p.quorum(c, wake)
+	}
 	return modern.New(pool, modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence, Wake: wake,
 		Timeout: c.Timeout, Note: c.Note})
 }
@@ -242,8 +258,8 @@ func (p *process) close(ctx context.Context) {
 	}
 	err := p.client.Close(ctx)
 	p.over.Store(err == nil || !strings.Contains(err.Error(), "background call"))
-	p.shut(ctx)
 	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
+	p.shut(ctx)
 }
 
 // forget drops the leases of a process that has died: it cannot use them.

@@ -38,6 +38,7 @@ type said struct {
 	began      time.Duration // Acquired or Renewed was called last
 	endangered bool
 	lost       bool
+	renewals   int // votes that came late count after two of them: package quorum
 }
 
 func newPromises(b *bench) *promises {
@@ -70,6 +71,9 @@ func (p *promises) hear(k *chain, e Event) {
 		p.called[e.Op] = e.At
 	case Failed:
 		p.failed(e)
+		if p.p.minority() && strings.Contains(e.Text, "trouble") {
+			p.complain("waits", e, "#%d failed because of a minority of the servers: %s", e.Op, e.Text)
+		}
 	case Acquired:
 		p.order(k, e)
 		p.given(k, e)
@@ -150,7 +154,7 @@ func (p *promises) told(e Event) {
 	}
 	switch e.Text {
 	case "acquired", "renewed":
-		s.began, s.endangered = e.At, false
+		s.begins(e)
 	case "endangered":
 		if s.endangered {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
@@ -167,6 +171,25 @@ func (p *promises) told(e Event) {
 		p.silent(e)
 	}
 	s.lost = s.lost || strings.HasPrefix(e.Text, "lost")
+	p.outvoted(s, e)
+}
+
+// begins notes the beginning of a term.
+func (s *said) begins(e Event) {
+	s.began, s.endangered, s.renewals = e.At, false, s.renewals+1
+	if e.Text == "acquired" {
+		s.renewals = 0
+	}
+}
+
+// outvoted judges that trouble with a minority of the servers ends no lease.
+func (p *promises) outvoted(s *said, e Event) {
+	if strings.HasPrefix(e.Text, "lost: held for longer") {
+		return // Config.LongestHold
+	}
+	if s.lost && s.renewals > 1 && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
+		p.complain("renewals", e, "a minority of the servers ended a lease")
+	}
 }
 
 // silent judges that one connection which fell silent ends no lease.
@@ -175,6 +198,9 @@ func (p *promises) silent(e Event) {
 		return // legacy.Config.Timeout: so long it waits for the reply to a renewal
 	}
 	silences := 0
+	if p.p.Old.has(unheard) && e.Proc == 0 {
+		return
+	}
 	for _, f := range p.p.Faults {
 		hits := f.hits(e.Proc) || p.p.onMachine(f, e.Proc)
 		if !hits || f.At > e.At || f.end() < e.At-2*p.p.Procs[e.Proc].TTL {
@@ -252,6 +278,7 @@ func (p *promises) heads(e Event) {
 func (p *promises) given(k *chain, e Event) {
 	c := p.p.Procs[e.Proc]
 	gift := slices.Contains(givers, k.first[e.Token].Text)
+	gift = gift && p.p.Form != Quorum
 	for id, l := range p.lives {
 		gift = gift && (l.token != e.Token || id == e.Op) // else it was handed over inside the process
 	}
@@ -285,6 +312,9 @@ func (p *promises) slowed(proc int, from, to time.Duration) bool {
 func (p *promises) renewals(k *chain, e Event) {
 	for id, l := range p.lives {
 		c := p.p.Procs[l.op.Proc]
+		if p.p.Old.has(unheard) && l.op.Proc == 0 {
+			continue
+		}
 		if l.over || l.lost > 0 || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {
 			continue
 		}

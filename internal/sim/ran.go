@@ -61,7 +61,7 @@ func (f Form) marked() bool { return f == Hardened || f.besides() }
 // ran records what a request did to the keys that it is about. before are their
 // values when it came.
 func (w *world) ran(p *process, m message, name string, before [][2]string, reply []byte) {
-	if w.plan.Procs[p.id].Kind != "" {
+	if w.plan.Procs[p.id].Kind != "" || w.plan.Form == Quorum { // a quorum's servers have other values
 		return
 	}
 	all := w.about(m.name, name)

@@ -39,12 +39,15 @@ func (d dice) road(p *Plan, ours int, span time.Duration) {
 		o.ID = len(p.Ops)
 		p.Ops = append(p.Ops, o)
 	}
-	operator := len(p.Procs) - 1
-	for at := time.Duration(0); at < span+30*time.Second; at += 4 * time.Second {
+	operator, tail := len(p.Procs)-1, 20*time.Second
+	if p.Old.Begins != migrate.NoPhase {
+		tail = 2 * time.Second
+	}
+	for at := time.Duration(0); at < span+tail+10*time.Second; at += 4 * time.Second {
 		add(Op{At: at + d.nanos(time.Second), Proc: operator, Kind: Watch})
 	}
 	add(Op{At: 500*time.Millisecond + d.nanos(time.Second), Proc: operator, Kind: Forward})
-	for at := 4 * time.Second; at < span+20*time.Second; at += time.Second + d.nanos(4*time.Second) {
+	for at := 4 * time.Second; at < span+tail; at += time.Second + d.nanos(4*time.Second) {
 		o := Op{At: at, Proc: operator, Kind: Forward, Hold: pick(d, 0, 0, 3*time.Second, 10*time.Second)}
 		switch {
 		case d.one(12):
@@ -87,26 +90,26 @@ type sighting struct {
 	// then, and at the look that the server has.
 	looked map[int64]time.Duration
 	kept   []look
+
+	sees  func(*fleet.Sighting, *Old) // what it reports besides; nil: nothing
+	stops bool                        // it looks no more
 }
 
 // look is a look of the watcher: when the server got it, and for how long no
 // old client had tried by then.
 type look struct{ at, quiet time.Duration }
 
-// quiet returns for how long at most no old client had tried, by a look that a
-// verb called then can have read: the latest one that the server had, or one
-// after it.
-func (s *sighting) quiet(called time.Duration) (longest time.Duration) {
+// quiet returns for how long no old client had tried, by the look that a verb
+// read.
+func (s *sighting) quiet(read time.Duration) (quiet time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.kept {
-		if l.at <= called {
-			longest = l.quiet
-		} else {
-			longest = max(longest, l.quiet)
+		if l.at <= read {
+			quiet = l.quiet
 		}
 	}
-	return longest
+	return quiet
 }
 
 // saw notes an attempt of an old client.
@@ -126,9 +129,12 @@ func (s *sighting) saw(at time.Duration, key string, won bool) {
 
 // looks returns what a watcher that looks now reports. A look that comes late
 // begins a new window.
-func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
+func (s *sighting) looks(now time.Duration, server time.Time, o *Old) fleet.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stops {
+		return fleet.Sighting{}
+	}
 	if now-s.last > 12*time.Second {
 		s.from = now
 	}
@@ -153,6 +159,10 @@ func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
 			out.Keys = append(out.Keys, k)
 		}
 	}
+	if s.sees != nil {
+		s.sees(&out, o)
+		out.Observer = "disorder"
+	}
 	return out
 }
 
@@ -160,20 +170,25 @@ func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
 func (p *process) verb(o Op) {
 	w := p.w
 	p.awake(o)
+	options := w.options(p, o)
 	pool := p.pool()
+	dial := pool.DialContext
+	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+		return dial(context.WithValue(ctx, verbKey{}, !options.Go))
+	}
 	defer pool.Close()
 	if o.Kind == Watch {
-		s := w.sight.looks(w.h.now(), w.redis.ServerNow())
-		_ = s.Keep(p.life, pool, space)
+		w.idles()
+		if s := w.sight.looks(w.h.now(), w.redis.ServerNow(), w.plan.Old); s.Observer != "" {
+			_ = s.Keep(p.life, pool, space)
+		}
 		return
 	}
-	phase, _ := w.phase()
-	act, name := verbs(o.Kind, phase)
-	w.asked.Store(int64(w.h.now()))
-	r, err := act(p.life, pool, w.options(p, o))
+	act, name := verbs(o.Kind, w.record())
+	r, err := act(p.life, pool, options)
 	p.awake(o)
 	p.add(Event{Kind: Stepped, Op: o.ID, Text: name + ": " + w.answer(r, err)})
-	if o.Kind == Again {
+	if name == "init" {
 		w.finishes(p, pool, o)
 	}
 }
@@ -182,14 +197,13 @@ func (p *process) verb(o Op) {
 // members in observe take its tombstones for held locks.
 func (w *world) finishes(p *process, pool *redis.Pool, o Op) {
 	o.Hold = 10 * time.Second
-	for range 12 {
-		w.redis.ServerNow()
-		text, _ := w.redis.Mini.Get("gsl:phase:" + space)
-		r, err := migrate.ParseRecord(text)
-		if err != nil || r.Phase != migrate.Observe || r.Pending == migrate.NoPhase || p.life.Err() != nil {
+	for until := w.h.now() + time.Minute; w.h.now() < until; {
+		r := w.record()
+		if r.Phase != migrate.Observe || r.Pending == migrate.NoPhase || p.life.Err() != nil {
 			return
 		}
 		_, _ = fleet.Init(p.life, pool, w.options(p, o))
+		time.Sleep(time.Second + 1)
 		p.awake(o)
 	}
 }
@@ -197,8 +211,11 @@ func (w *world) finishes(p *process, pool *redis.Pool, o Op) {
 type verb = func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error)
 
 // verbs returns the verb that an operator calls in a phase.
-func verbs(kind OpKind, phase migrate.Phase) (verb, string) {
+func verbs(kind OpKind, r migrate.Record) (verb, string) {
+	phase := r.Phase
 	switch {
+	case r.Pending == migrate.Clean:
+		return fleet.Init, "init" // goes on with a new beginning
 	case kind == Back:
 		return fleet.Back, "back"
 	case kind == Sweep:
@@ -215,12 +232,20 @@ func verbs(kind OpKind, phase migrate.Phase) (verb, string) {
 // members that it knows to be dead.
 func (w *world) options(p *process, o Op) fleet.Options {
 	t := w.plan.Old.Claims
-	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: true, Wait: o.Hold,
-		ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second, Claims: fleet.Claims{Lease: t.Lease,
-			Greatest: t.Greatest, Job: max(w.plan.Old.honest(), t.Greatest), Spread: t.Spread, Gap: t.Gap,
+	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again,
+		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second,
+		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: w.plan.Old.job(),
+			Spread: t.Spread, Gap: t.Gap,
 			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
+	if w.record().Epoch == 0 && o.ID%3 > 0 {
+		out.To = w.stated
+	}
+	if w.plan.Old.Begins != migrate.NoPhase && o.ID%2 == 0 {
+		out.Forget = []string{"dead"} // each member that is silent for long, alive or not
+		return out
+	}
 	for _, q := range w.procs {
-		if q.member != nil && q.dead.Load() && w.seated(q) {
+		if q.joined() != nil && q.dead.Load() && w.seated(q) {
 			out.Forget = append(out.Forget, q.member.ID())
 		}
 	}
@@ -230,7 +255,7 @@ func (w *world) options(p *process, o Op) fleet.Options {
 // seated reports whether the roster has a process' member.
 func (w *world) seated(p *process) bool {
 	w.redis.ServerNow()
-	return w.redis.Mini.HGet("gsl:roster:"+space, p.member.ID()) != ""
+	return w.redis.Mini.HGet(rosterKey, p.member.ID()) != ""
 }
 
 // answer says in a few words what a verb answered.
@@ -255,51 +280,52 @@ func (w *world) answer(r *fleet.Report, err error) string {
 	return "refused to " + r.Gate.To.String() + ": " + strings.Join(slices.Compact(rules), ", ")
 }
 
-// phase returns what the record says, and its epoch.
-func (w *world) phase() (migrate.Phase, int64) {
+// record returns what the server says; the zero Record: there is none.
+func (w *world) record() migrate.Record {
 	w.redis.ServerNow()
-	text, _ := w.redis.Mini.Get("gsl:phase:" + space)
+	text, _ := w.redis.Mini.Get(phaseKey)
 	r, err := migrate.ParseRecord(text)
 	if err != nil {
-		return migrate.NoPhase, 0
+		return migrate.Record{}
 	}
-	return r.Phase, r.Epoch
+	return r
 }
 
-// keeps notes a look of the watcher that the server got.
-func (s *sighting) keeps(m message, now time.Duration) {
-	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != "gsl:seen:"+space {
-		return
+// keeps notes a look of the watcher that the server got, and whether it shows a
+// disorder.
+func (s *sighting) keeps(m message, now time.Duration) (disorder bool) {
+	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != seenKey {
+		return false
 	}
 	var it fleet.Sighting
 	if json.Unmarshal([]byte(m.name[2]), &it) != nil {
-		return
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = append(s.kept, look{now, s.looked[it.Until.UnixNano()]})
+	return it.Observer == "disorder"
 }
 
 // recorded records that the record changed, and by which phases members act at
 // that instant.
-func (w *world) recorded(by *process) {
+func (w *world) recorded(l *link) {
+	by := l.p
 	if w.plan.Form != Bridged || w.plan.Procs[by.id].Kind != Operator {
 		return
 	}
-	phase, epoch := w.phase()
+	r := w.record()
 	w.mu.Lock()
-	same := epoch == w.epoch
-	w.epoch = epoch
-	w.mu.Unlock()
-	if same {
+	defer w.mu.Unlock()
+	was := w.said
+	if w.said = r; r.Epoch == was.Epoch {
 		return
 	}
-	w.h.sometimes("phase " + phase.String())
-	// A verb reads what was seen before it takes its step.
-	kept := w.sight.quiet(time.Duration(w.asked.Load()))
-	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: phase.String(), Until: kept})
+	w.h.sometimes("phase " + r.Phase.String())
+	kept := w.sight.quiet(l.verb.saw)
+	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(), Until: kept})
 	for _, p := range w.procs {
-		if p.member == nil || p.dead.Load() || !w.seated(p) {
+		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
 			continue
 		}
 		s := p.member.State()
@@ -308,6 +334,7 @@ func (w *world) recorded(by *process) {
 			w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: held.String(), Done: true})
 		}
 	}
+	w.steps(l, was, r)
 }
 
 func keysIn(leases map[migrate.Phase]int) func(func(migrate.Phase) bool) {

@@ -1,14 +1,11 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
@@ -35,40 +32,53 @@ func (w *world) acts(f Fault) []act {
 	case FailOver:
 		promote := func() {}
 		return append([]act{{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }}},
-			begin(func() { w.cut(All); promote(); w.look(string(f.Kind), Server) })...)
+			begin(func() { w.cut(All, 0); promote(); w.look(string(f.Kind), Server) })...)
 	}
-	return begin(func() { w.strike(f) })
+	return begin(func() {
+		for n := range max(w.plan.Nodes, 1) {
+			if f.Node == 0 || f.Node == n+1 {
+				w.strike(f, n)
+			}
+		}
+		w.look(string(f.Kind), Server)
+	})
 }
 
-// strike does what a fault does at once.
-func (w *world) strike(f Fault) {
+// strike does what a fault does to a server at once.
+func (w *world) strike(f Fault, node int) {
+	server := w.node(node)
 	switch f.Kind {
 	case Restart:
-		w.cut(All)
-		w.redis.Restart()
+		w.cut(All, node)
+		server.Restart()
+		w.restarted(node)
 	case Reboot:
-		w.cut(All)
-		w.redis.FlushScripts()
+		w.cut(All, node)
+		server.FlushScripts()
+		w.restarted(node)
 	case Flush:
-		w.redis.ServerNow()
-		w.redis.Mini.FlushAll()
+		server.ServerNow()
+		server.Mini.FlushAll()
 	case ScriptFlush:
-		w.redis.FlushScripts()
+		server.FlushScripts()
 	case ServerStep:
-		w.redis.StepServer(f.Amount)
+		server.StepServer(f.Amount)
 	case Refuse:
-		w.cut(f.Proc)
+		w.cut(f.Proc, node)
 	case Stall:
 		for _, l := range w.procs[f.Proc].open() {
-			l.up.stalls(f.end())
+			if l.node == node {
+				l.up.stalls(f.end())
+			}
 		}
 	case Silence, MuteReplies:
 		for _, l := range w.procs[f.Proc].open() {
-			l.mute.Store(f.Kind == Silence)
-			l.deaf.Store(true)
+			if l.node == node {
+				l.mute.Store(f.Kind == Silence)
+				l.deaf.Store(true)
+			}
 		}
 	}
-	w.look(string(f.Kind), Server)
 }
 
 // String describes the fault.
@@ -76,6 +86,9 @@ func (f Fault) String() string {
 	s := string(f.Kind)
 	if f.Proc != All {
 		s += fmt.Sprintf(" of p%d", f.Proc)
+	}
+	if f.Node > 0 {
+		s += fmt.Sprintf(" at s%d", f.Node)
 	}
 	if f.For > 0 {
 		s += fmt.Sprintf(" for %v", f.For)
@@ -101,11 +114,11 @@ func (p *Plan) onMachine(f Fault, proc int) bool {
 		p.Procs[proc].Machine == p.Procs[f.Proc].Machine
 }
 
-// cut closes the connections of a process.
-func (w *world) cut(proc int) {
+// cut closes the connections of a process to a server.
+func (w *world) cut(proc, node int) {
 	for _, p := range w.procs {
-		if proc == All || p.id == proc {
-			for _, l := range p.open() {
+		for _, l := range p.open() {
+			if (proc == All || p.id == proc) && l.node == node {
 				l.cut()
 			}
 		}
@@ -117,9 +130,9 @@ func (w *world) cut(proc int) {
 var harmless = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PING", "CLIENT", "INFO", "GET", "TIME"}
 
 // refusal returns the server's error if a fault makes it refuse a request.
-func (w *world) refusal(c redistest.Command) string {
+func (w *world) refusal(plan *Plan, c redistest.Command) string {
 	now := w.h.now()
-	for _, f := range w.plan.Faults {
+	for _, f := range plan.Faults {
 		if !f.covers(now) {
 			continue
 		}
@@ -161,14 +174,14 @@ func (w *world) later(proc int) (pause time.Duration, twice bool) {
 var trapped = []string{"SET", "EVAL", "EVALSHA", "DEL", "DELEX"}
 
 // trap returns what happens to a packet of requests or to its replies.
-func (w *world) trap(proc int, all []message) FaultKind {
+func (w *world) trap(plan *Plan, proc int, all []message) FaultKind {
 	if !slices.ContainsFunc(all, func(m message) bool { return slices.ContainsFunc(trapped, m.name.Is) }) {
 		return ""
 	}
 	now := w.h.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, f := range w.plan.Faults {
+	for _, f := range plan.Faults {
 		if one(f.Kind, traps) && f.hits(proc) && f.covers(now) &&
 			!w.sprung[f.ID] {
 			w.sprung[f.ID] = true
@@ -182,18 +195,10 @@ func (w *world) trap(proc int, all []message) FaultKind {
 // If a key no longer has the token of a lease, look asks that lease whether it
 // is trusted.
 func (w *world) look(cause string, by int) {
-	w.redis.ServerNow()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {
-		value, err := w.redis.Mini.Get(k.watched)
-		if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) {
-			value = "unreadable"
-		}
-		var until time.Duration
-		if left := w.redis.Mini.TTL(k.watched); left > 0 {
-			until = w.h.now() + left
-		}
+		value, until := w.elected(k)
 		if value == k.value && until == k.until {
 			continue
 		}

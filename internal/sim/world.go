@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // world is one play of a plan: the server, the processes, and what happens to
@@ -22,19 +22,27 @@ type world struct {
 	plan    *Plan
 	h       *History
 	redis   *redistest.World
+	more    []*redistest.World // of a quorum
+	ups     map[int]uptime     // since when each server is up; nil: it does not say that
+	limits  string             // what INFO says of memory and the cluster; empty: the usual
 	procs   []*process
 	scripts scripts
 	work    sync.WaitGroup // goroutines of links and of background calls
 	running sync.WaitGroup // operations
 	ops     sync.Map       // operations by their goroutines
 
-	mu      sync.Mutex
-	sprung  map[int]bool // traps that have acted, by the fault's ID
-	keys    []*key
-	pending map[int]bool // operations under way
-	epoch   int64        // of the fleet's record
-	asked   atomic.Int64 // when the operator called its last verb
-	sight   sighting
+	mu       sync.Mutex
+	sprung   map[int]bool // traps that have acted, by the fault's ID
+	keys     []*key
+	pending  map[int]bool             // operations under way
+	said     migrate.Record           // what the record said when the operator changed it last
+	beats    map[string]time.Duration // last heartbeat of a member, by its id
+	late     []act                    // starts of processes
+	mutes    bool                     // the server refuses the first process's heartbeats
+	stated   migrate.Phase            // what the operator says of a lost record
+	disorder time.Duration            // since when a verb must see the plan's disorder; 0: not yet
+	grants   map[string]grant         // by token
+	sight    sighting
 }
 
 // key is a lock as the server has it.
@@ -54,11 +62,13 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}}}
+			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
+			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
-			w.keys = append(w.keys, &key{number: n, name: name, watched: p.Form.watched(name)})
+			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name)})
 		}
+		w.quorate(t)
 		w.besides()
 		for id := range p.Procs {
 			w.procs = append(w.procs, w.start(t, id))
@@ -86,6 +96,7 @@ func (w *world) play() {
 	for _, o := range w.plan.Ops {
 		acts = append(acts, act{o.At, func() { w.operate(o) }})
 	}
+	acts = append(append(acts, w.disordered()...), w.late...)
 	slices.SortStableFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	for _, a := range acts {
 		time.Sleep(a.at - w.h.now())
@@ -97,6 +108,9 @@ func (w *world) play() {
 // patience is how long operations may go on after the last fault: each waits
 // for all the others at most.
 func (w *world) patience() time.Duration {
+	if w.plan.Old.unmended() {
+		return 10 * time.Second // some wait for ever
+	}
 	long := 2*w.plan.longest() + w.plan.oldGap() + time.Minute
 	for _, o := range w.plan.Ops {
 		long += o.Hold + time.Second
@@ -179,8 +193,20 @@ func (w *world) stuck() {
 
 // left records the keys that are on the server, except the fencing counter.
 func (w *world) left(when string) {
-	w.redis.ServerNow()
-	for _, name := range w.redis.Mini.Keys() {
+	var names []string
+	for n := range max(w.plan.Nodes, 1) {
+		w.node(n).ServerNow()
+		names = append(names, w.node(n).Mini.Keys()...)
+	}
+	if w.plan.composed() {
+		w.node(theTarget).ServerNow()
+		for _, name := range w.node(theTarget).Mini.Keys() {
+			if !strings.HasPrefix(name, "gsl:fence:") {
+				w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: "key " + name + " at the target"})
+			}
+		}
+	}
+	for _, name := range names {
 		if !strings.HasPrefix(name, "gsl:fence:") && !w.stays(name) {
 			w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: fmt.Sprintf("key %s %s", name, when)})
 		}

@@ -13,7 +13,7 @@ var simulation = flag.Int("simulation", 0,
 	"play so many seeds of internal/sim against each mutant of the simulated packages, and count the kills")
 
 // simulated are the folders whose code runs in internal/sim.
-var simulated = []string{"lock/", "modern/", "legacy/", "migrate/"}
+var simulated = []string{"lock/", "modern/", "legacy/", "migrate/", "quorum/"}
 
 // complaint matches what internal/sim prints when a judge complains.
 var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)
@@ -73,11 +73,8 @@ var unseen = map[string]string{
 	"TestAcquireWaitsWhileTheStoreIsAway":           "the store for users' tests does not run",
 	"TestRecordVoidsASmallerBoundOfAMember":         "no migration has a record",
 	"TestReleaseWorksWithAnUnreadableCounter":       "no other program writes to the counter",
-	"TestStepOfTheServersClockIsNoUptime":           "no process votes in a quorum",
 	"TestValueThatResemblesLeftKeyIsHeld":           "no other program writes to a key",
-	"TestVoteGoesOverTheConnectionThatWasAsked":     "no process votes in a quorum",
 	"TestWithKeepsAMarginThatTheCallerSet":          "no Client changes its TTL",
-	"TestYoungServerSaysWhenItVotes":                "no process votes in a quorum",
 	"TestClientLooksAtALeftKeyUntilTheGapEnds":      "there is no old client",
 	"TestPausesBetweenUndosAreAThirdOfTheTTL":       "a doubled pause ends with the TTL, hardly later",
 	"TestGiftDrawsAsManyNumbersAsItsWaiterWants":    "all processes want as many numbers",
@@ -85,6 +82,36 @@ var unseen = map[string]string{
 	"TestLostGiftLeavesNoPlace":                     "only a quorum keeps a vote that was lost",
 	"TestMessageDuringAReleaseDoesNothing":          "a second release comes behind the first one",
 	"TestReleaseDoesNotGiveTheKeyToItsHolder":       "no answer of the server is wrong",
+	"TestBridgeFreesAKeyByForceAsItsHolderWould":    "no operation frees a key by hand",
+	"TestComposedFreesBothKeysByForce":              "no operation frees a key by hand",
+	"TestBridgeHoldsWhatOtherVersionsLeave":         "all processes have one version",
+	"TestRegistryOfOtherVersionsIsReadOrRefused":    "all processes have one version",
+	"TestBridgeTakesNoTickThatIsDone":               "no old client leaves its key for ever",
+	"TestKilledMembersAreFoldedIntoOneField":        "no play lasts for a week",
+	"TestCleanLeavesTombstonesToTheirLastTTL":       "no play lasts for a month",
+	"TestSecondWatcherKeepsTheFirstOnesWindow":      "the watcher is the simulation's own",
+	"TestSightingKeepsTheLastCountedCall":           "the watcher is the simulation's own",
+	"TestWatchTakesUpTheClaimsOfAStep":              "the watcher is the simulation's own",
+	"TestWatcherTellsMembersWhatItSawOfClocks":      "the watcher is the simulation's own",
+	"TestWatcherThatSawLessOverwritesNothing":       "the watcher is the simulation's own",
+	"TestWatcherWritesAgainAfterAnother":            "the watcher is the simulation's own",
+	"TestAlarmIsKeptWhileNobodyReadsTheRecord":      "the watcher is the simulation's own",
+	"TestActOfAnOldClientInCleanIsAnAlarm":          "the words of a report",
+	"TestAlarmInCleanCountsAttemptsInVain":          "the words of a report",
+	"TestDoubtOfALeaseIsKept":                       "the watcher is the simulation's own",
+	"TestGuessReplacesNoProof":                      "the watcher is the simulation's own",
+	"TestStepKeepsWhatWasSeenOfClocks":              "the watcher is the simulation's own",
+	"TestGateToCleanTakesRightsForAWindow":          "no right is taken away",
+	"TestCountersRefuseAndProveNothing":             "nobody claims that old clients are gone",
+	"TestEvidenceLapsesAndIsForgotten":              "no operator forgets what was seen",
+	"TestTargetIsWrittenOnlyWhereThereIsOne":        "bytes that nobody reads otherwise",
+	"TestLongLeasesTellTheLedgerFromTheStart":       "it only saves a message",
+	"TestNothingSeenIsAClaim":                       "everything is claimed of the old clients",
+	"TestFinishingAStepComparesTheDialect":          "the operator knows the dialect",
+	"TestSilentMemberIsNamedAsSilent":               "the words of an error",
+	"TestRenewalElsewhereIsNoRenewal":               "each name leads to a server of its own",
+	"TestOneServerHasOneVote":                       "each name leads to a server of its own",
+	"TestTTLBeyondTheGreatestIsRefused":             "no process asks for a greater TTL",
 
 	// Of a test with several mutants: how the line begins that one changes.
 	"if k.hurry.Load() {": "a call whose context has ended sends nothing",
@@ -133,8 +160,11 @@ func (m mutant) simulated() bool {
 // form is the only form of plan in which the mutant's code runs; empty: there
 // are several.
 func (m mutant) form() string {
-	if strings.HasPrefix(m.file, "migrate/") {
+	switch {
+	case strings.HasPrefix(m.file, "migrate/"):
 		return "bridge"
+	case strings.HasPrefix(m.file, "quorum/"), m.file == "modern/member.go":
+		return "quorum"
 	}
 	return ""
 }

@@ -1,0 +1,175 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// marks are the two keys of a lock as they were before a command.
+type marks struct {
+	k            *key // nil: the command is on no lock
+	l, m         string
+	lLeft, mLeft time.Duration
+}
+
+// marks reads the keys of the lock that a command is on.
+func (w *world) marks(c []string, node int) marks {
+	if w.plan.Form != Bridged || node > 0 {
+		return marks{}
+	}
+	for _, k := range w.keys {
+		for _, name := range keysOf(c) {
+			if name == k.name {
+				w.redis.ServerNow()
+				return w.read(k)
+			}
+		}
+	}
+	return marks{}
+}
+
+func (w *world) read(k *key) marks {
+	l, _ := w.redis.Mini.Get(k.name)
+	mark := Bridged.watched(k.name)
+	m, _ := w.redis.Mini.Get(mark)
+	return marks{k, l, m, w.redis.Mini.TTL(k.name), w.redis.Mini.TTL(mark)}
+}
+
+// on is what a lease depends on by the value of M: bytes on L, or nothing.
+func on(m string) string {
+	if parts := strings.Split(m, " "); len(parts) > 1 && parts[0] != "left" {
+		return parts[1]
+	}
+	return ""
+}
+
+// grant is who wrote a token, and by which phase.
+type grant struct {
+	proc  int
+	phase migrate.Phase
+}
+
+// touch is a command of a getsetlock client on a lock, and what it did.
+type touch struct {
+	w         *world
+	p         *process
+	sent      migrate.Phase // by which its member acted when it was sent
+	name, did string        // its name, and the outcome
+	was, now  marks
+	own, took bool // the token before was the process's; it has taken the lock
+}
+
+func (t touch) spoil(text string, args ...any) {
+	t.w.h.add(Event{Kind: Spoiled, Proc: t.p.id, Op: None, Key: t.was.k.number,
+		Text: t.name + " " + fmt.Sprintf(text, args...)})
+}
+
+// marked judges what a command of a getsetlock client did to a lock: rules 1,
+// 7, 8, 9 and 10 of docs/protocol.md, and what a phase leaves on L. w.mu is
+// held.
+func (w *world) marked(p *process, sent migrate.Phase, name, did string, was marks) {
+	if was.k == nil || w.plan.Procs[p.id].Kind == OldClient {
+		return
+	}
+	t := touch{w: w, p: p, sent: sent, name: name, did: did, was: was, now: w.read(was.k)}
+	before, after := word(was.m), word(t.now.m)
+	t.own = before != "left" && w.grants[before].proc == p.id
+	if t.took = after != before && after != "" && after != "left"; t.took {
+		w.grants[after] = grant{p.id, w.actsBy(sent, name, t.now)}
+		if !taking(name) && name != "bridge_done" {
+			t.spoil("takes the lock")
+		}
+	}
+	if before != "left" && before != "" && after != before && !t.own {
+		t.spoil("removes the token of p%d", w.grants[before].proc)
+	}
+	t.changes()
+	t.leaves()
+}
+
+// changes judges the change of L.
+func (t touch) changes() {
+	tomb := t.w.tomb()
+	switch {
+	case t.now.l == t.was.l || t.was.l == "" && t.took || t.own && t.was.l == on(t.was.m):
+	case t.took && (t.did == "2" || t.was.l == tomb && t.now.l != ""):
+	case t.name == "sweep" && t.was.l == tomb && t.w.sweeps(t.was):
+	default:
+		t.spoil("changes L from %.9q, which is not its own", t.was.l)
+	}
+}
+
+// leaves judges what is on both keys afterwards.
+func (t touch) leaves() {
+	switch {
+	case t.took:
+		t.w.stands(t.now, t.spoil)
+		t.w.unseen(t.p, true)
+	case t.name == "bridge_renew" && t.did == "1":
+		t.w.stands(t.now, t.spoil)
+		t.w.unseen(t.p, false)
+	case t.name == "bridge_release" && t.did == "1" && t.own:
+		t.w.gaveBack(t.sent, t.was, t.now, t.spoil)
+	}
+}
+
+// actsBy is the phase by which a process has taken a lock: what M says, and
+// among equals what its member said when the command was sent.
+func (w *world) actsBy(sent migrate.Phase, script string, now marks) migrate.Phase {
+	says := min(max(sent, migrate.Dual), migrate.Modern)
+	switch mark := on(now.m); {
+	case script == "acquire":
+		return migrate.Observe
+	case mark == "":
+		return migrate.Clean
+	case mark == w.tomb():
+		return max(says, migrate.Sealed)
+	}
+	return says
+}
+
+// stands judges a lock that was just taken or renewed.
+func (w *world) stands(now marks, spoil func(string, ...any)) {
+	switch mark := on(now.m); {
+	case mark == "":
+	case mark != now.l:
+		spoil("leaves a token whose mark is not on L")
+	case mark == w.tomb():
+		if now.lLeft < 14*24*time.Hour {
+			spoil("leaves a tombstone of %v", now.lLeft)
+		}
+	case now.lLeft < now.mLeft-time.Millisecond && !w.plan.Old.dialect().ServerExpires():
+		spoil("leaves a mark that ends before its token")
+	}
+}
+
+// gaveBack judges a release by a member that acted by a phase when it was sent.
+func (w *world) gaveBack(says migrate.Phase, was, now marks, spoil func(string, ...any)) {
+	switch g := w.grants[word(was.m)]; {
+	case now.m != "":
+		spoil("leaves its token")
+	case on(was.m) == "":
+	case says == migrate.Dual && on(was.m) != w.tomb() && now.l != "":
+		spoil("leaves %.9q on L in dual", now.l)
+	case g.phase >= migrate.Sealed && (says == migrate.Sealed || says == migrate.Modern) &&
+		now.l != w.tomb() && !w.plan.Old.dialect().OrMine:
+		spoil("leaves no tombstone in %v", says)
+	}
+}
+
+// sweeps reports whether the record allows that a tombstone is deleted: on the
+// way back from sealed and at a new beginning where no lease depends on it, and
+// after clean.
+func (w *world) sweeps(was marks) bool {
+	r := w.record()
+	switch {
+	case r.Phase == migrate.Clean:
+		return r.Pending == migrate.NoPhase
+	case r.Phase == migrate.Observe:
+		return true
+	}
+	return r.Phase == migrate.Dual && (was.m == "" || word(was.m) == "left")
+}

@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/quorum"
+)
+
+// greatestTTL is how long a server of a quorum does not vote after a restart.
+const greatestTTL = 6 * time.Second
+
+// drawQuorum draws a plan whose processes lock on a majority of servers. What
+// goes wrong with servers goes wrong with one at a time, or with a few.
+func (d dice) drawQuorum(p *Plan) {
+	p.Keys, p.Nodes = 1+d.IntN(2), pick(d, 3, 3, 5)
+	p.Fenced = d.one(3)
+	for range 1 + d.IntN(3) {
+		p.Machines = append(p.Machines, d.machine())
+	}
+	for range 2 + d.IntN(3) {
+		c := d.proc(p)
+		c.TTL = pick(d, time.Second, 2*time.Second, 5*time.Second)
+		c.Margin = c.TTL / 10
+		c.RenewEvery = pick(d, 0, 0, c.TTL/4)
+		p.Procs = append(p.Procs, c)
+	}
+	span := 25*time.Second + d.nanos(20*time.Second)
+	for id := range 40 + d.IntN(40) {
+		p.Ops = append(p.Ops, d.op(p, id, span))
+	}
+	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
+		CutAfter, CutWithin, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
+	only := d.one(2) // one server is the only one with trouble
+	node := 1 + d.IntN(p.Nodes)
+	for id := range d.IntN(14) {
+		f := d.fault(p, id, span)
+		if !slices.Contains(kinds, f.Kind) {
+			f = Fault{ID: id, At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse,
+				For: d.nanos(2 * p.longest())}
+		}
+		if !only {
+			node = 1 + d.IntN(p.Nodes)
+		}
+		if f.Node = node; one(f.Kind, []FaultKind{Freeze, Suspend}) {
+			if f.Node = 0; only {
+				continue
+			}
+		}
+		p.Faults = append(p.Faults, f)
+	}
+	for range d.IntN(4) {
+		if !only {
+			d.bare(p)
+		}
+	}
+}
+
+// bare lets a holder have a majority and no vote more, and then lose a vote, or
+// reach too few servers to renew. Others try for the key meanwhile.
+func (d dice) bare(p *Plan) {
+	o := &p.Ops[d.IntN(len(p.Ops))]
+	ttl := p.Procs[o.Proc].TTL
+	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*ttl+d.nanos(ttl)
+	add := func(f Fault) {
+		f.ID = len(p.Faults)
+		p.Faults = append(p.Faults, f)
+	}
+	order := d.Perm(p.Nodes)
+	few := order[:p.Nodes/2]
+	if d.one(2) {
+		for _, n := range few {
+			add(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2),
+				Proc: o.Proc, Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
+		}
+		add(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2),
+			For: time.Millisecond + d.nanos(50*time.Millisecond), Proc: All,
+			Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
+	} else {
+		at := o.At + 20*time.Millisecond + d.nanos(ttl/2)
+		for _, n := range order[:p.Nodes/2+1] {
+			add(Fault{At: at, For: ttl + d.nanos(ttl), Proc: o.Proc, Node: n + 1,
+				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest)})
+		}
+	}
+	for range 3 {
+		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: o.At + d.nanos(2*ttl), Proc: d.IntN(len(p.Procs)),
+			Key: o.Key, Kind: Acquire, Hold: ttl/2 + d.nanos(ttl)})
+	}
+}
+
+// nodeKey is the key of a context's value that says which server is dialed.
+type nodeKey struct{}
+
+// on returns the plan with the faults that concern a server.
+func (p *Plan) on(node int) *Plan {
+	if p.Nodes == 0 {
+		return p
+	}
+	some := *p
+	some.Faults = slices.DeleteFunc(slices.Clone(p.Faults),
+		func(f Fault) bool { return f.Node != 0 && f.Node != node+1 })
+	return &some
+}
+
+// node returns a server.
+func (w *world) node(n int) *redistest.World {
+	if n == 0 {
+		return w.redis
+	}
+	return w.more[n-1]
+}
+
+// uptime is a server's present run.
+type uptime struct {
+	run   int
+	since time.Duration
+}
+
+// quorate makes the servers of a quorum, and lets them answer INFO. It lets the
+// one server of a fleet do so too.
+func (w *world) quorate(t *testing.T) {
+	if w.plan.Form != Quorum && w.plan.Old == nil {
+		return
+	}
+	w.ups = map[int]uptime{}
+	if w.plan.composed() {
+		w.more = append(w.more, redistest.Bubble(t))
+	}
+	for n := range max(w.plan.Nodes, 1) {
+		if n > 0 {
+			w.more = append(w.more, redistest.Bubble(t))
+		}
+		w.ups[n] = uptime{since: -longAgo}
+	}
+}
+
+// restarted notes a new run of a server.
+func (w *world) restarted(node int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.plan.Form == Quorum {
+		w.h.sometimes("a server of a quorum has restarted")
+	}
+	if w.ups != nil {
+		w.ups[node] = uptime{w.ups[node].run + 1, w.h.now()}
+	}
+}
+
+// info is a server's reply to INFO.
+func (w *world) info(node int) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	up := w.ups[node]
+	text := fmt.Sprintf("redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:run-%d-%d\r\n"+
+		"uptime_in_seconds:%d\r\nrole:master\r\nconnected_slaves:0\r\nsecond_repl_offset:-1\r\n",
+		node+1, up.run, int((w.h.now()-up.since)/time.Second))
+	text += cmp.Or(w.limits, "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
+	return fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text)
+}
+
+// quorum opens a backend over all servers.
+func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
+	var members []quorum.Member
+	for n := range p.w.plan.Nodes {
+		pool := p.pool()
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			return dial(context.WithValue(ctx, nodeKey{}, n))
+		}
+		m, err := modern.New(pool, modern.Config{Name: fmt.Sprint("s", n), Fence: p.w.plan.Fenced, Wake: wake,
+			Timeout: c.Timeout})
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	return quorum.New(members, quorum.Config{GreatestTTL: greatestTTL, Fences: p.w.plan.Fenced,
+		Clock: p.clock})
+}
+
+// elected returns the token that a majority of the servers has on a key, and
+// until when it has. With one server that is the key's value. w.mu is held.
+func (w *world) elected(k *key) (value string, until time.Duration) {
+	votes := map[string][]time.Duration{}
+	for n := range max(w.plan.Nodes, 1) {
+		if w.plan.composed() {
+			n = theTarget
+		}
+		server := w.node(n)
+		server.ServerNow()
+		v, err := server.Mini.Get(k.watched)
+		if err != nil && server.Mini.Exists(k.watched) {
+			v = "unreadable"
+		}
+		if v == "" {
+			continue
+		}
+		end := time.Duration(0)
+		if left := server.Mini.TTL(k.watched); left > 0 {
+			end = w.h.now() + left
+		}
+		if votes[v] = append(votes[v], end); len(votes[v]) == w.plan.Nodes/2+1 {
+			value = v
+		}
+	}
+	ends := votes[value]
+	if value == "" || len(ends) == 0 {
+		return "", 0
+	}
+	slices.SortFunc(ends, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	return value, ends[w.plan.Nodes/2]
+}
+
+// minority reports whether nothing went wrong in the plan but with a few
+// servers, which are too few to matter.
+func (p *Plan) minority() bool {
+	hit := map[int]bool{}
+	for _, f := range p.Faults {
+		hit[f.Node] = true
+	}
+	return p.Form == Quorum && !hit[0] && len(hit) <= p.Nodes/2
+}
+
+// forgot reports whether a server of a quorum lost votes of a lease. The others
+// exclude all the same.
+func (p *Plan) forgot(from, to time.Duration) bool {
+	return p.Form == Quorum && p.hit(All, from, to, Restart)
+}

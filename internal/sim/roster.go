@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// verbing is what is known of the verb that a connection belongs to.
+type verbing struct {
+	shows bool          // it is to change nothing
+	saw   time.Duration // when it began to gather facts last
+	roll  time.Duration // when it read the roster last
+}
+
+// verbKey is the key of a context's value that says whether a verb is to change
+// nothing.
+type verbKey struct{}
+
+// spoil records what a process did to the fleet's record or roster, or what its
+// member says and is not so.
+func (w *world) spoil(p *process, text string) {
+	w.h.add(Event{Kind: Spoiled, Proc: p.id, Op: None, Text: text})
+}
+
+// rolled notes heartbeats and the operator's looks at the roster, and judges
+// that no member is forgotten whose lease may run. w.mu is held.
+func (w *world) rolled(l *link, m message, name, did string) {
+	p := l.p
+	if w.plan.Form != Bridged {
+		return
+	}
+	switch now := w.h.now(); {
+	case name == "beat" && len(m.name) > 4:
+		w.beats[m.name[4]] = now
+	case m.name.Is("GET") && m.name[1] == seenKey:
+		l.verb.saw = now
+	case m.name.Is("HGETALL") && m.name[1] == rosterKey:
+		l.verb.roll = now
+	case name == "forget" && did == "1" && !w.plan.stepped(now):
+		w.h.sometimes("a member is forgotten")
+		for _, q := range w.procs {
+			if q.joined() == nil || q.member.ID() != m.name[4] {
+				continue
+			}
+			if need := 3*w.plan.Old.Every + w.plan.Procs[q.id].TTL; now-w.beats[m.name[4]] < need {
+				w.spoil(p, "a member is forgotten whose leases may run")
+			}
+		}
+	}
+}
+
+// unheard reports whether the server refuses a process's heartbeats.
+func (w *world) unheard(p *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mutes && p.id == 0 && w.h.now() < w.plan.Old.Disorders+15*time.Second
+}
+
+// unseen judges that a member which the server has not heard for long takes no
+// lock, and renews none some time later. w.mu is held.
+func (w *world) unseen(p *process, took bool) {
+	if p.joined() == nil || w.plan.hit(p.id, w.h.now()-10*time.Second, w.h.now()) {
+		return
+	}
+	silent := w.h.now() - w.beats[p.member.ID()]
+	switch most := 3*w.plan.Old.Every + 500*time.Millisecond; {
+	case took && silent > most:
+		w.spoil(p, "a lock is taken, although no heartbeat was answered for long")
+	case !took && silent > most+500*time.Millisecond:
+		w.spoil(p, "a lease is renewed, although no heartbeat was answered for long")
+	}
+}
+
+// stepped reports whether the server's clock has stepped.
+func (p *Plan) stepped(at time.Duration) bool { return p.hit(All, 0, at, ServerStep) }
+
+// steps judges a change of the record by what holds on the server. w.mu is
+// held.
+func (w *world) steps(l *link, was, r migrate.Record) {
+	w.closed(l, was, r)
+	if was.Epoch > 0 {
+		w.rewrote(l, was, r)
+		w.vanished(l)
+	}
+	if r.Phase == migrate.Clean && was.Phase == migrate.Modern && w.differ() {
+		w.spoil(l.p, "a step to clean is taken beside a member with another target")
+	}
+	if r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
+		w.spoil(l.p, "the record names another roster")
+	}
+	for _, k := range w.keys {
+		for _, held := range k.leases {
+			if held.err() != nil {
+				continue
+			}
+			if !w.seated(held.p) {
+				w.spoil(held.p, "a step is taken beside a lease of a member that is not in the roster")
+			}
+			w.h.add(Event{Kind: Acts, Proc: held.p.id, Op: None, Text: w.phaseOf(held).String(), Done: true})
+		}
+	}
+}
+
+// differ reports that members in the roster name two targets. w.mu is held.
+func (w *world) differ() bool {
+	names := map[string]bool{}
+	for _, p := range w.procs {
+		if p.joined() != nil && !p.dead.Load() && w.seated(p) {
+			names[w.plan.Old.names(p.id)] = true
+		}
+	}
+	return len(names) > 1
+}
+
+// rewrote judges what a record says after another one. w.mu is held.
+func (w *world) rewrote(l *link, was, r migrate.Record) {
+	switch {
+	case l.verb.shows:
+		w.spoil(l.p, "a verb without Go takes a step")
+	case r.Epoch != was.Epoch+1:
+		w.spoil(l.p, "an epoch is skipped")
+	case r.TTL < was.TTL || r.Every < was.Every || r.Dialect != was.Dialect:
+		w.spoil(l.p, "the record forgets what members wrote into it")
+	}
+	if r.Pending != migrate.NoPhase || r.Phase > migrate.Dual {
+		return
+	}
+	for _, k := range w.keys {
+		if on, _ := w.redis.Mini.Get(k.name); on == w.tomb() {
+			w.spoil(l.p, "the record calls a step over, and tombstones are left")
+		}
+	}
+}
+
+// vanished judges that every member in the roster had sent a heartbeat a short
+// while before the verb read the roster. w.mu is held.
+func (w *world) vanished(l *link) {
+	for _, p := range w.procs {
+		if p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
+			l.verb.roll-w.beats[p.member.ID()] > 3*w.plan.Old.Every+1100*time.Millisecond {
+			w.spoil(l.p, "a step is taken beside a member that has vanished")
+		}
+	}
+}
+
+// counted judges that a member tells the server of a lease, and counts it by
+// its phase. w.mu is held.
+func (w *world) counted(h *held) {
+	if h.p.joined() == nil || h.err() != nil {
+		return
+	}
+	ttl := w.plan.Procs[h.p.id].TTL
+	switch phase, r := w.phaseOf(h), w.record(); {
+	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
+		r.Pending != migrate.Clean:
+		w.spoil(h.p, "the target alone is held in "+r.Phase.String())
+	case h.p.member.State().Leases[phase] == 0 && (phase == migrate.Observe || phase == migrate.Clean):
+		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
+	case len(h.p.member.State().Leases) == 0:
+		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
+	case r.TTL < ttl && r.Epoch > 0:
+		w.spoil(h.p, "the record knows of no lease that is so long")
+	}
+}
+
+// idles judges that a member whose process has nothing to do counts no leases.
+func (w *world) idles() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	busy := map[int]bool{}
+	for _, o := range w.plan.Ops {
+		busy[o.Proc] = busy[o.Proc] || w.pending[o.ID]
+	}
+	for _, p := range w.procs {
+		if p.joined() == nil || p.dead.Load() || busy[p.id] || p.closed.Load() {
+			continue
+		}
+		if long := 2*w.plan.Procs[p.id].TTL + 5*time.Second; w.h.now()-p.busy > long &&
+			!w.plan.hit(p.id, p.busy, w.h.now()) && len(p.member.State().Leases) > 0 {
+			w.spoil(p, "a member counts leases that nobody has")
+		}
+	}
+}

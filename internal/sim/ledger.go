@@ -330,8 +330,10 @@ func (l *ledger) untrue(k *chain, e Event) string {
 // left to others.
 func (l *ledger) leftTo(k *chain, e Event, began time.Duration) bool {
 	took := l.latest(e.Proc)
-	// In a bridge's first phase an old client may have entered meanwhile.
-	return l.p.Form != Bridged && k.token == Leftover && e.At-k.since > took && e.At < began+l.p.Procs[e.Proc].Wait+took &&
+	if l.p.Form == Bridged {
+		return false // in its first phase an old client may have entered meanwhile
+	}
+	return k.token == Leftover && e.At-k.since > took && e.At < began+l.p.Procs[e.Proc].Wait+took &&
 		l.calm(e.Proc, began, e.At)
 }
 

@@ -277,12 +277,7 @@ func (p *promises) heads(e Event) {
 // "How a release reaches the next waiter".
 func (p *promises) given(k *chain, e Event) {
 	c := p.p.Procs[e.Proc]
-	gift := slices.Contains(givers, k.first[e.Token].Text)
-	gift = gift && p.p.Form != Quorum
-	for id, l := range p.lives {
-		gift = gift && (l.token != e.Token || id == e.Op) // else it was handed over inside the process
-	}
-	if !gift || e.Left == 0 || p.shaken(e.Proc, e.At-c.TTL, e.At) {
+	if !p.isGift(k, e) || e.Left == 0 || p.shaken(e.Proc, e.At-c.TTL, e.At) {
 		return
 	}
 	span := c.TTL - c.Margin
@@ -295,6 +290,16 @@ func (p *promises) given(k *chain, e Event) {
 	case c.RenewEvery >= 0 && e.Left < span*2/3-c.TTL/500:
 		p.urgent[e.Op] = e.At
 	}
+}
+
+// isGift reports whether a release of another process gave the lease.
+func (p *promises) isGift(k *chain, e Event) bool {
+	for id, l := range p.lives {
+		if l.token == e.Token && id != e.Op {
+			return false // it was handed over inside the process
+		}
+	}
+	return p.p.Form != Quorum && slices.Contains(givers, k.first[e.Token].Text)
 }
 
 // slowed reports whether the confirmation of a gift may have taken long.

@@ -128,7 +128,6 @@ func TestSmallProgramRefusesAStoreAndNamesTheFullOne(t *testing.T) {
 			"go install github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock@latest")
 		s.Want(s.Run("ls", "--target", raw), 2, "", "go install ")
 		s.Want(s.Run("unlock", "-y", "--target", raw, "k"), 2, "", "go install ")
-		s.Want(s.Run("bench", "--target", raw), 2, "", "go install ")
 	}
 }
 

@@ -168,7 +168,8 @@ func shutFor(t *testing.T, pool *redis.Pool, conn redis.Conn) (text string) {
 	t.Helper()
 	claims := Claims{Lease: 100 * time.Millisecond, Greatest: 100 * time.Millisecond,
 		Job: 100 * time.Millisecond, Spread: time.Millisecond, Gap: time.Millisecond,
-		Behind: time.Second, Ahead: time.Second, Idle: 3 * time.Second} // a busy machine stands still for less
+		Behind: time.Second, Ahead: time.Second,
+		Idle: 3 * time.Second} // a busy machine stands still for less
 	for phase, verb := range map[migrate.Phase]func(context.Context, *redis.Pool,
 		Options) (*Report, error){
 		migrate.Dual: Advance, migrate.Modern: CleanUp,

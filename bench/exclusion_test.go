@@ -35,7 +35,8 @@ func parties(t *testing.T, s *redistest.Server) []party {
 	t.Cleanup(func() { client.Close() })
 	return []party{
 		getsets(t, "getsetlock", s.Pool(), modern.Config{}),
-		getsets(t, "getsetlock, fenced and noted", s.Pool(), modern.Config{Fence: true, Note: "host-7 pid 12"}),
+		getsets(t, "getsetlock, fenced and noted", s.Pool(),
+			modern.Config{Fence: true, Note: "host-7 pid 12"}),
 		{"redsync", func(ctx context.Context, key string) (func() error, error) {
 			m := redsync.New(redsyncgoredis.NewPool(client)).NewMutex(key)
 			var taken *redsync.ErrTaken

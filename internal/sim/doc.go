@@ -25,6 +25,9 @@
 // them begins the next attempt to subscribe. In about one seed of a hundred
 // that changes when a later message is sent, and two plays differ.
 //
+// HAZARD: a quorum asks its servers on a goroutine each, and which of them wins
+// at one instant is open. Two plays of a quorum may differ.
+//
 // HAZARD: tokens are random and cannot be drawn by seed in every package. The
 // history gives each token a number in order of appearance.
 //

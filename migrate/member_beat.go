@@ -95,8 +95,11 @@ func (m *Member) roundOnce(ctx context.Context) error {
 		return err
 	}
 	// The trials below may wait long on connections of their own. Leases are
-	// renewed meanwhile.
-	m.answered(began)
+	// renewed meanwhile. If the member has just taken up a phase, the roster gets
+	// that first: an attempt of a member that was silent waits for it.
+	if s := m.State(); s.saying() == m.said {
+		m.answered(began)
+	}
 	m.tryProbe(ctx)
 	m.trySight(ctx)
 	if s := m.State(); s.saying() != m.said {
@@ -104,12 +107,13 @@ func (m *Member) roundOnce(ctx context.Context) error {
 			return err
 		}
 	}
+	m.answered(began)
 	m.fold(ctx)
 	return nil
 }
 
 // answered notes a round in which the server answered the heartbeat and the
-// reading of the record.
+// reading of the record, and knows what the member took up from it.
 func (m *Member) answered(began clocks.Moment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

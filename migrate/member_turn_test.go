@@ -65,6 +65,46 @@ func TestAnsweredHeartbeatCountsWhileTheProbeHangs(t *testing.T) {
 	})
 }
 
+// A member that was silent acts by no new phase before the roster has it: init
+// goes by the roster where the record is lost.
+func TestNewPhaseIsToldBeforeAnAttemptAfterASilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := redistest.Bubble(t)
+		write := func(r Record) {
+			r.Since, r.Dialect = time.Now().UTC(), "Jedis"
+			if err := w.Mini.Set(record.Key("k"), r.String()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(Record{Epoch: 1, Phase: Dual})
+		m, err := Join(t.Context(), w.Pool(), MemberConfig{Namespace: "k", Every: time.Second,
+			Renews: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, end, err := m.Begin(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		} else {
+			end()
+		}
+		hangs := make(chan struct{})
+		m.Attach(func(context.Context, string) error { <-hangs; return nil })
+		write(Record{Epoch: 2, Phase: Sealed})
+		time.Sleep(3500 * time.Millisecond) // the heartbeat after a second read the new phase
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if p, end, err := m.Begin(ctx, time.Second); err == nil {
+			end()
+			t.Errorf("an attempt began by %v, and the roster has %q", p,
+				w.Mini.HGet(record.RosterKey("k"), m.ID()))
+		}
+		close(hangs)
+		if err := m.Leave(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An Acquire waits out trouble that passes, also where a member's own commands
 // meet it.
 func TestMembersTroubleSaysWhetherItPasses(t *testing.T) {

@@ -358,7 +358,7 @@ func (d dice) oldOps(p *Plan, ours int, lease, span, until time.Duration) {
 	for range many {
 		o := d.op(p, len(p.Ops), span)
 		if o.Proc >= ours && p.Old.Begins >= migrate.Sealed {
-			o.Proc = d.IntN(ours) // old clients have gone
+			o.Proc = d.IntN(ours) // no old client is left
 		}
 		if o.Proc >= ours {
 			o.At = d.nanos(until)

@@ -95,8 +95,8 @@ func (m *Member) roundOnce(ctx context.Context) error {
 		return err
 	}
 	// The trials below may wait long on connections of their own. Leases are
-	// renewed meanwhile. If the member has just taken up a phase, the roster gets
-	// that first: an attempt of a member that was silent waits for it.
+	// renewed meanwhile. If the member has just taken up a phase, the roster
+	// gets that first: an attempt of a member that was silent waits for it.
 	if s := m.State(); s.saying() == m.said {
 		m.answered(began)
 	}

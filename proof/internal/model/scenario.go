@@ -300,6 +300,9 @@ func (m *machine) looks(sc Scenario) {
 	if m.far == 0 {
 		// Beyond every old client's stamp, until M and L are gone.
 		m.far = int8(max(sc.Ahead, 0)+max(-sc.ServerStep, 0)+sc.Gap) + greatest + 2*grain
+		if sc.Dialect.KeyTTL == dialect.TTLWinExpire || sc.Dialect.KeyTTL == dialect.TTLGetsetExpire {
+			m.far += greatest // the late EXPIRE of a client that overran keeps L longer than M
+		}
 	}
 	if m.broken(ruleStampAhead) {
 		m.far = 0

@@ -13,13 +13,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Bridge takes locks by two keys on one server. M holds the token of the

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Config says by which phase a [Bridge] acts, and what the old clients are

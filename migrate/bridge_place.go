@@ -8,8 +8,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // errElsewhere says that a bridge and its member are not in one place.

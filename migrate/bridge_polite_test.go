@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/polite"
+	keys "github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
-	keys "github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 const gap = 145 * time.Millisecond // of a poll of 100 ms

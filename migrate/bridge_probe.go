@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
+	"github.com/getsetlock/getsetlock/internal/record"
 )
 
 // probe runs the scripts of every phase on a key that nobody else uses, and

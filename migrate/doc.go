@@ -4,8 +4,7 @@
 //
 // Most programs need [Join] and [New]: a [Member] that follows the fleet's
 // record, and a [Bridge] that takes locks by the member's phase. The operator
-// moves the phase with the command getsetlock migrate, or with package
-// migrate/fleet.
+// moves the phase with the command getsetlock migrate.
 //
 // # Two keys
 //

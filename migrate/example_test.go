@@ -9,10 +9,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // serve starts an embedded server and returns a pool of connections to it.
@@ -34,8 +34,19 @@ func must(err error) {
 	}
 }
 
-// claims are what the operator of these examples knows of the old clients.
-var claims = fleet.Claims{Lease: time.Minute, Job: 30 * time.Second, Spread: time.Second, Gap: time.Second}
+// begin is what the operator does once: getsetlock migrate init.
+func begin(ctx context.Context, pool *redis.Pool, namespace string) {
+	_, err := fleet.Init(ctx, pool, fleet.Options{Namespace: namespace})
+	must(err)
+}
+
+// advance is the operator's step: getsetlock migrate advance --go, with what is
+// claimed of the old clients.
+func advance(ctx context.Context, pool *redis.Pool) {
+	claims := fleet.Claims{Lease: time.Minute, Job: 30 * time.Second, Spread: time.Second, Gap: time.Second}
+	_, err := fleet.Advance(ctx, pool, fleet.Options{Go: true, Claims: claims})
+	must(err)
+}
 
 // A service joins the namespace of its keys and takes locks by the bridge,
 // which acts by the phase in the fleet's record.
@@ -43,8 +54,7 @@ func Example() {
 	server, pool, end := serve()
 	defer end()
 	ctx := context.Background()
-	_, err := fleet.Init(ctx, pool, fleet.Options{Namespace: "stock:"}) // the operator, once
-	must(err)
+	begin(ctx, pool, "stock:")
 
 	member, err := migrate.Join(ctx, pool, migrate.MemberConfig{Namespace: "stock:", Name: "orders"})
 	must(err)
@@ -77,8 +87,7 @@ func ExampleMember() {
 	server, pool, end := serve()
 	defer end()
 	ctx := context.Background()
-	_, err := fleet.Init(ctx, pool, fleet.Options{})
-	must(err)
+	begin(ctx, pool, "")
 	member, err := migrate.Join(ctx, pool, migrate.MemberConfig{})
 	must(err)
 	defer member.Leave()
@@ -96,8 +105,7 @@ func ExampleMember() {
 		must(err)
 		expired := dialect.Jedis().LegacyExpired(dialect.Text(value), "", time.Now().AddDate(1, 0, 0))
 		fmt.Printf("%v: an old client a year ahead takes the lock over: %v\n", phase, expired)
-		_, err = fleet.Advance(ctx, pool, fleet.Options{Go: true, Claims: claims}) // the operator
-		must(err)
+		advance(ctx, pool)
 	}
 	// Output:
 	// observe: an old client a year ahead takes the lock over: true

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // javaDriver is a JVM of testdata/java/DualDriver.java: a service with many

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 const javaRecord = "gsl:phase:stock%3A"

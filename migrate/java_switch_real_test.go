@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // switched is the service of docs/java-dual.md that can go back to its old

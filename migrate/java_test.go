@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
+	"github.com/getsetlock/getsetlock/internal/record"
 )
 
 var updateJava = flag.Bool("update-java", false, "write Scripts.java and the Java of docs/java-dual.md anew")

@@ -14,11 +14,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // MemberConfig says which program joins. Zero is right for every field, except

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // asleep is a clock that wakes no heartbeat.

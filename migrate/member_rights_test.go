@@ -26,7 +26,7 @@ func TestRefusedMemberNamesWhatItsScriptsCall(t *testing.T) {
 	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 	commands := []string{"HINCRBY", "PEXPIRE", "HSCAN"} // sent outside scripts
 	for _, file := range []string{"beat.lua", "fold.lua"} {
-		source, err := os.ReadFile("internal/record/" + file)
+		source, err := os.ReadFile("../internal/record/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,10 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // TestRecordVoidsASmallerBoundOfAMember: a watcher saw clocks two minutes

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // MemberState is what a member says of itself on the server.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // An attempt that waits for another one's round ends with its own context.

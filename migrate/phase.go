@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
+	"github.com/getsetlock/getsetlock/internal/record"
 )
 
 // Phase is how far a fleet is on its way. A new phase holds from the next

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // Source says where a time of the old clients comes from.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
+	"github.com/getsetlock/getsetlock/internal/record"
 )
 
 // checkTarget refuses a name that people cannot read.

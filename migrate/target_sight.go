@@ -10,9 +10,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock/backend"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 )
 
 // sight proves that members who name one target have one target. The member

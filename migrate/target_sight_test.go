@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
-	"github.com/getsetlock/getsetlock/migrate/internal/record"
 	"github.com/getsetlock/getsetlock/modern"
 )
 

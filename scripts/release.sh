@@ -47,7 +47,7 @@ check() {
 # sorted: sorts versions, a pre-release before its release.
 sorted() { sed 's/-/~/' | sort -V | sed 's/~/-/'; }
 
-# keep TAG: the tests of proof and migrate/fleet read what is kept.
+# keep TAG: the tests of proof and internal/operator/fleet read what is kept.
 keep() {
   local to=proof/testdata/released/$1
   mkdir -p "$to"

@@ -84,7 +84,7 @@ stage_test() {
   other_modules >"$others" 2>&1 &
   their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./migrate/fleet ./audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
+  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./internal/operator/fleet ./internal/operator/audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 6 -parallel 8 "${longest[@]}" \
@@ -112,10 +112,10 @@ other_modules() {
 # simulations of package skew, of its subpackages and of the model, and
 # tools/rules, share nothing that could race.
 stage_race() {
-  local module longest=(./cmd/getsetlock/internal/{verbs/skewverb,verbs/runverb} ./migrate/fleet ./migrate ./cmd/getsetlock/internal/rehearse ./proof)
+  local module longest=(./cmd/getsetlock/internal/{verbs/skewverb,verbs/runverb} ./internal/operator/fleet ./migrate ./cmd/getsetlock/internal/rehearse ./proof)
   # shellcheck disable=SC2046 # one word per package
-  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|skew/simulate|skew/offset|proof/internal/model|tools/rules)$')
-  patient go test -race -vet=off -run 'Concurrent' ./skew ./skew/simulate ./proof/internal/model
+  patient go test -race -vet=off -timeout 30m -p 3 "${longest[@]}" $(go list ./... | grep -vE '/(skew|internal/operator/simulate|internal/operator/offset|proof/internal/model|tools/rules)$')
+  patient go test -race -vet=off -run 'Concurrent' ./skew ./internal/operator/simulate ./proof/internal/model
   for module in $(modules | tail -n +2); do
     (cd "$module" && patient go test -race -vet=off -timeout 30m ./...)
   done

@@ -6,8 +6,7 @@
 // Most programs need [Law.Verdict]; [Law.Scenario] and [Explore] show an
 // example.
 //
-// Package skew/simulate answers how often it happens. Package skew/offset
-// bounds real clocks by what clients write.
+// How often it happens is a question for the command getsetlock skew.
 //
 // # What it does not do
 //

@@ -16,9 +16,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // asService is set for the test's own program where it is to be the service.

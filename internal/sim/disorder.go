@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // disorder is something that closes gates for as long as it lasts.

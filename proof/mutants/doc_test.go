@@ -10,7 +10,7 @@
 //
 // The lines after "-" must occur exactly once in the file, and the lines after
 // "+" replace them. Lines that begin with "#" are comments. "test" may end with
-// build tags, as in "test ./audit TestOnAServer tags=real".
+// build tags, as in "test ./internal/operator/audit TestOnAServer tags=real".
 //
 // Plain go test only checks the lists: that each text still occurs once, and
 // that each test exists. The flag -mutants builds and runs them:

@@ -3,7 +3,7 @@
 // with an exhaustive search over the clients' messages ([Explore]).
 //
 // Most programs need [Law.Verdict]. How often two clients hold is a question
-// for the type Quorum of package skew/simulate.
+// for the command getsetlock skew --quorum.
 //
 // # Words
 //

@@ -19,9 +19,10 @@ type wall struct {
 }
 
 var walls = []wall{
-	{[]string{"./migrate"}, []string{module + "audit", module + "skew"},
+	{[]string{"./migrate"}, []string{module + "internal/operator", module + "skew"},
 		"a service that migrates links no tool of its operator"},
-	{[]string{"./skew/...", "./audit/census/..."},
+	{[]string{"./skew/...", "./internal/operator/census", "./internal/operator/simulate",
+		"./internal/operator/offset"},
 		[]string{"net", "os", "syscall", "github.com/gomodule/redigo"}, "it does no I/O"},
 }
 

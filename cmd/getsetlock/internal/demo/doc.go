@@ -5,5 +5,5 @@
 // The clients follow the rules of package dialect, one command at a time, in
 // the order of their instants. The same seed gives the same run. The fleet is
 // no model of real rates: its mishaps are arranged so that each happens within
-// a minute or two. For rates see package skew/simulate.
+// a minute or two. For rates see package internal/operator/simulate.
 package demo

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/drift"
-	"github.com/getsetlock/getsetlock/skew/simulate"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
 // machine is what the programs of one slot of the fleet run on. Its clock is

@@ -12,7 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/skew/simulate"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
 // ailing returns a machine with these clocks, begun now.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	migfleet "github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/migrate"
-	migfleet "github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 const (

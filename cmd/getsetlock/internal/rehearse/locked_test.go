@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
 // group returns the group of that name.

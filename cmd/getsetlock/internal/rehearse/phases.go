@@ -12,8 +12,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	migfleet "github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/migrate"
-	migfleet "github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 func init() {

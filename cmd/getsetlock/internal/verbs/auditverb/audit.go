@@ -15,14 +15,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/demo"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 const auditLong = `Watches a live server and reports what it shows of old clients' locks: which

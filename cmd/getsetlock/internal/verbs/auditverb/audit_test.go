@@ -13,8 +13,8 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 func TestDemoShowsClocksMishapsAndAdvice(t *testing.T) {

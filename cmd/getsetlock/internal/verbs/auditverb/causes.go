@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
 )
 
 // cause is something to mend, with the findings that it likely explains. Every

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
 )
 
 // writerOn is a writer of one key, with a lease of 10 s.

@@ -12,9 +12,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/skew/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
 // AuditDocument is the answer of audit as --json prints it. Unknown values are

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
 )
 
 // liveView shows a watch while it lasts. On a terminal it draws a few lines

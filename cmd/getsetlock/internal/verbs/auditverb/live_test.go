@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/skew/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
 func liveResult(writers int) *audit.Result {

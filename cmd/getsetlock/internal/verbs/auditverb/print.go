@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/skew/offset"
 )
 
 func (f *auditFlags) print(e *out.Env, a *auditAnswer) error {

@@ -4,7 +4,7 @@ import (
 	"os"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/skew/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
 // record is the file of --record. It ends with a whole line even if the disk

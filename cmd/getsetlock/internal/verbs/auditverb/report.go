@@ -11,10 +11,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
-	"github.com/getsetlock/getsetlock/skew/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
 // page returns the answer as a page: the causes, the matrix of findings, then

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 const migrateSchema = "getsetlock.migrate/1"

@@ -13,10 +13,10 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
 )
 
 // troupe is a stage with programs that joined. A wait there lets time pass, and

@@ -8,10 +8,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 )
 
 // migrateWatch gathers what the gates need to know of the old clients. It

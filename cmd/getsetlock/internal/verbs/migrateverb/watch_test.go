@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit"
-	"github.com/getsetlock/getsetlock/audit/census"
-	"github.com/getsetlock/getsetlock/migrate/fleet"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 )
 
 // What is wrong with a clock is printed once for each client, and nothing else

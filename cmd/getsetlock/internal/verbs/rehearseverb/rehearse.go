@@ -15,7 +15,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
-	"github.com/getsetlock/getsetlock/skew/simulate"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
 const rehearseLong = `Lets a fleet of old and new clients sell goods under a lock, or without one, and

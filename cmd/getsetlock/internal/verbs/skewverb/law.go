@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
-	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
 // skewAnswer is the answer to a question. Parts that the user did not ask for

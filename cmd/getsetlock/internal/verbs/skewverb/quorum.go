@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 	"github.com/getsetlock/getsetlock/skew"
-	"github.com/getsetlock/getsetlock/skew/simulate"
 	"github.com/getsetlock/getsetlock/skew/votes"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
-	"github.com/getsetlock/getsetlock/skew/simulate"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
 // The simulation's limits. It ends with whichever comes first. The events are

@@ -16,10 +16,10 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
-	"github.com/getsetlock/getsetlock/skew/offset"
-	"github.com/getsetlock/getsetlock/skew/simulate"
 )
 
 const skewLong = `Says whether two clients of a fleet can hold a lock at once because of their

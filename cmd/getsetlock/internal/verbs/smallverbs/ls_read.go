@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/audit"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"

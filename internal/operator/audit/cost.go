@@ -1,0 +1,47 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+)
+
+// Cost is what the watch cost the server, measured during the watch.
+type Cost struct {
+	Looks   int64         // keys looked at
+	Scans   int64         // SCAN commands sent
+	Elapsed time.Duration // of the whole watch
+	// ServerTime is an upper bound of the time that the server spent on the
+	// watch's looks. It is measured by the server's clock, from the first look
+	// of a message until after the last. Share is ServerTime as a fraction of
+	// Elapsed: of one core. Both are known once a key was looked at by script.
+	ServerTime time.Duration
+	Share      float64
+	HasShare   bool
+	Monitor    *MonitorCost // nil without MONITOR
+}
+
+// MonitorCost is what the bursts of MONITOR cost.
+type MonitorCost struct {
+	Bursts    int
+	Time      time.Duration // total time that MONITOR was on
+	Bytes     int64
+	Lines     int64
+	Unread    int64         // lines that could not be parsed
+	PingOff   time.Duration // median round trip on another connection, without MONITOR
+	PingOn    time.Duration // with it
+	OpsOff    float64       // commands a second that the server executed without it, 0 unknown
+	OpsOn     float64
+	Stopped   []string // why bursts ended early
+	Throttled bool     // a burst ended because latency or our buffer grew; the next ones were shorter
+}
+
+// Result is what a watch or a replay found.
+type Result struct {
+	Evidence census.Evidence
+	Findings []census.Finding // sorted; findings about writers included
+	Cost     Cost             // zero in a replay
+	// Probe is the result of an earlier probe, if the replayed record contains
+	// one; otherwise nil.
+	Probe *ProbeResult
+}

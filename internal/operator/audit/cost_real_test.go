@@ -1,0 +1,277 @@
+//go:build real && linux
+
+package audit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"golang.org/x/sys/unix"
+
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+// saturate keeps the server busy with pipelined reads and writes, and counts
+// them.
+func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients int) (count *atomic.Int64,
+	wait func()) {
+	pool := s.Pool()
+	count = new(atomic.Int64)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			c := pool.Get()
+			defer c.Close()
+			const batch = 32
+			for n := 0; ctx.Err() == nil; n++ {
+				for j := range batch {
+					key := fmt.Sprint("app:", (n*batch+j+i)%1000)
+					if j%4 == 0 {
+						_ = c.Send("SET", key, "some value of an application")
+					} else {
+						_ = c.Send("GET", key)
+					}
+				}
+				if _, err := redis.Values(c.Do("")); err != nil {
+					tb.Error(err)
+					return
+				}
+				count.Add(batch)
+			}
+		}()
+	}
+	return count, func() { wg.Wait(); pool.Close() }
+}
+
+// price measures the server's throughput in slices with and without a watch;
+// each slice starts a new watch.
+func price(b *testing.B, slice time.Duration, cfg Config) {
+	s, count, end := busy(b)
+	pool := s.Pool()
+	defer pool.Close()
+	cfg.For = slice
+	var looks int64
+	var looked time.Duration
+	var last *Result
+	pairs(b, func() float64 {
+		return perSecond(count, func() { <-time.After(slice) })
+	}, func() float64 {
+		return perSecond(count, func() {
+			r, err := Watch(b.Context(), pool, cfg)
+			if err != nil {
+				b.Error(err)
+			}
+			last = r
+			looks, looked = looks+r.Cost.Looks, looked+r.Cost.Elapsed
+		})
+	})
+	end()
+	b.ReportMetric(float64(looks)/looked.Seconds(), "looks/s")
+	if m := last.Cost.Monitor; m != nil {
+		b.ReportMetric(m.OpsOff, "ops/s-off-by-itself")
+		b.ReportMetric(m.OpsOn, "ops/s-on-by-itself")
+		b.ReportMetric(float64(m.Lines)/m.Time.Seconds(), "lines/s")
+		b.Log(m.Stopped)
+	}
+}
+
+// busy returns a server that holds locks to look at and is saturated by four
+// clients.
+func busy(b *testing.B) (s *redistest.Server, count *atomic.Int64, end func()) {
+	s = redistest.Real(b, redistest.Options{})
+	for i := range watchedKeys {
+		s.Do("SET", fmt.Sprint("lock:", i), jedisStamp(time.Now().Add(time.Hour)))
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	count, wait := saturate(ctx, b, s, 4)
+	return s, count, func() { stop(); wait() }
+}
+
+// pairs measures slices in pairs, alternating off-on and on-off, so that other
+// work on the machine affects both alike. Each pair yields one figure. The
+// answer is their median, which a few disturbed pairs do not move, with its 95
+// % interval.
+//
+// A slice must be long enough for a watch to reach its rate (with MONITOR: to
+// measure the server without it first), and short enough for many pairs.
+func pairs(b *testing.B, off, on func() float64) {
+	var offs, ons, lost []float64
+	b.ResetTimer()
+	for i := range b.N {
+		var without, with float64
+		if i%2 == 0 {
+			without, with = off(), on()
+		} else {
+			with, without = on(), off()
+		}
+		offs, ons, lost = append(offs, without), append(ons, with), append(lost, 100*(1-with/without))
+	}
+	b.StopTimer()
+	b.ReportMetric(quantile(offs, 0.5), "ops/s-off")
+	b.ReportMetric(quantile(ons, 0.5), "ops/s-on")
+	// At 95 %, the median of n draws lies within √n ranks of the middle one,
+	// whatever their distribution.
+	beside := 1 / math.Sqrt(float64(b.N))
+	b.ReportMetric(quantile(lost, 0.5-beside), "%lost-low")
+	b.ReportMetric(quantile(lost, 0.5), "%lost")
+	b.ReportMetric(quantile(lost, 0.5+beside), "%lost-high")
+}
+
+func quantile(of []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[int(min(max(q, 0), 1)*float64(len(sorted)-1)+0.5)]
+}
+
+func perSecond(count *atomic.Int64, work func()) float64 {
+	before, from := count.Load(), time.Now()
+	work()
+	return float64(count.Load()-before) / time.Since(from).Seconds()
+}
+
+// Neither half does anything, so the result is the noise of the measurement.
+func BenchmarkRealNothing(b *testing.B) {
+	price(b, time.Second/2, Config{Config: census.Config{Match: "none:*"}, Looks: -1, NoClients: true,
+		NoStats: true, NoTracking: true})
+}
+
+// A watch at its default rate runs in a separate process for as many seconds as
+// -benchtime says, with a terminal's live view. Bound to one processor (taskset
+// -c 0), what the clients lose is the watch's whole price: its own work, the
+// server's work for it and all switches between them. cost_lost_test.go
+// computes it; %nothing is the same computation over times when the watch
+// slept.
+//
+// The processor-time shares of the watch's process and of its commands at the
+// server are exact, but leave out the switches.
+func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
+	s, count, end := busy(b)
+	c := startChild(b, s.Addr())
+	pid := c.Process.Pid
+	all := func() time.Duration { return processorTime(b, os.Getpid(), s.PID(), pid) }
+	begun, had := asked(s), all()
+	samples := sampled(time.Duration(b.N)*time.Second,
+		func() (int64, time.Duration) { return count.Load(), processorTime(b, pid) })
+	had, did := all()-had, asked(s)
+	c.end(b)
+	end()
+	last := samples[len(samples)-1]
+	watched, idle := moments(samples)
+	say := func(name string, all []moment) {
+		percent, low, high := lostOf(all, len(watched), last.at)
+		b.ReportMetric(percent, "%"+name)
+		b.ReportMetric(low, "%"+name+"-low")
+		b.ReportMetric(high, "%"+name+"-high")
+	}
+	say("lost", watched)
+	say("nothing", idle)
+	b.ReportMetric(float64(len(watched)), "moments")
+	b.ReportMetric(float64(did.looks-begun.looks)/last.at.Seconds(), "looks/s")
+	b.ReportMetric(100*(last.own-samples[0].own).Seconds()/had.Seconds(), "%audit")
+	b.ReportMetric(100*(did.took-begun.took).Seconds()/had.Seconds(), "%server")
+	b.ReportMetric(float64(last.done-samples[0].done)/last.at.Seconds(), "ops/s")
+}
+
+// sampled takes a sample every sampleEvery for the given span.
+func sampled(span time.Duration, read func() (done int64, own time.Duration)) (out []sample) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for begun := time.Now(); ; <-tick.C {
+		done, own := read()
+		s := sample{at: time.Since(begun), own: own, done: done}
+		if out = append(out, s); s.at >= span && len(out) > 1 {
+			return out
+		}
+	}
+}
+
+// child is a watch in a separate process; see watchOf.
+type child struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startChild(b *testing.B, addr string) child {
+	c := child{Cmd: exec.Command(os.Args[0])}
+	c.Env = append(os.Environ(), watchOf+"="+addr)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.in, c.out = in, bufio.NewReader(out)
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.out.ReadString('\n'); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+func (c child) end(b *testing.B) {
+	c.in.Close()
+	var cost Cost
+	if err := json.NewDecoder(c.out).Decode(&cost); err != nil {
+		b.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		b.Error(err)
+	}
+	b.ReportMetric(100*cost.Share, "%core-by-itself")
+}
+
+// processorTime returns the processor time that the processes have used so far.
+func processorTime(b *testing.B, pids ...int) (sum time.Duration) {
+	for _, pid := range pids {
+		const scheduled = 2 // CPUCLOCK_SCHED, for a whole process, in ns
+		var ts unix.Timespec
+		if err := unix.ClockGettime(int32(^pid<<3|scheduled), &ts); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(ts.Nano())
+	}
+	return sum
+}
+
+// work is what the server did for a watch. Only the watch sends GETRANGE, once
+// per look.
+type work struct {
+	looks int64
+	took  time.Duration
+}
+
+func asked(s *redistest.Server) (w work) {
+	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+	w.looks, _, _ = callsIn(text, "getrange")
+	for _, name := range []string{"evalsha", "eval", "client|caching", "time", "scan", "client|list"} {
+		_, _, took := callsIn(text, name)
+		w.took += took
+	}
+	return w
+}
+
+func BenchmarkRealMonitor(b *testing.B) {
+	price(b, 2*time.Second, Config{Config: census.Config{Match: "lock:*"}, Looks: -1,
+		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Bytes: 1 << 40, Slower: 1e6,
+			Least: time.Hour}})
+}

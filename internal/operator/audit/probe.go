@@ -1,0 +1,467 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
+	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+)
+
+// ProbeConfig says which keys to look at. The zero value looks at every key.
+type ProbeConfig struct {
+	// Match is a pattern as SCAN takes it. Without a pattern, every key is
+	// read, and only values that contain a time count as locks: any short text
+	// could be one.
+	Match string
+	DB    int // the database that the pool's connections use; findings name it
+	// Dialects are the dialects that the fleet is known to speak, the likeliest
+	// first. They need not be presets.
+	Dialects []dialect.Dialect
+	// Lease is the lease that the fleet adds to its clocks. Defaults to the
+	// lease of the dialect in Dialects that writes the value.
+	Lease time.Duration
+	// Progress is called after each slice with the number of keys read so far.
+	// May be nil.
+	Progress func(looked int64)
+	Timeout  time.Duration // of each reply; defaults to 2 s
+	// Hurry turns off the pauses between slices.
+	Hurry bool
+	// Clock measures the cost and the pauses. Defaults to lock.Machine.
+	Clock lock.Clock
+}
+
+// ProbeResult is what a probe found.
+type ProbeResult struct {
+	Keys     int64 // keys looked at; a key that SCAN returns twice counts twice
+	Denied   int64 // those of them that this user may not read
+	Prefixes []PrefixResult
+	// Forgotten counts keys under prefixes beyond the first 1000. Only their
+	// number is known.
+	Forgotten int64
+	// Refused is why the probe could not read all keys, if the server refuses
+	// that to this user. The other fields hold what it found until then.
+	Refused  string
+	Findings []census.Finding // sorted
+	Cost     ProbeCost        // zero in a replay
+
+	tally *probeTally // the counts, as a record stores them
+}
+
+// PrefixResult is what the keys of one prefix contain.
+type PrefixResult struct {
+	Prefix string // the name up to its last separator, one of : / . | #
+	Keys   int64
+	Forms  []FormCount      // the most frequent first
+	Types  map[string]int64 // keys that are no strings, by type; "Redisson hash" is a type of its own
+}
+
+// FormCount counts the values of one form.
+type FormCount struct {
+	Form
+	Dialects []string // dialects that write this form, the likeliest first
+	Also     []Form   // other forms that the same values could have
+	Keys     int64
+	NoTTL    int64
+	Expired  int64    // stamps that are past by the server's clock, without those of getsetlock clients
+	Far      int64    // stamps further ahead than a lease reaches
+	Examples []string // keys, at most three
+	Value    string   // of the first example
+}
+
+// ProbeCost is how long a probe took.
+type ProbeCost struct {
+	Elapsed time.Duration
+	Work    time.Duration // the part of Elapsed spent on replies; the remainder was pauses
+	Slowest time.Duration // the slowest slice: its SCAN and its reads
+}
+
+// mostPrefixes bounds how many prefixes a probe remembers.
+const mostPrefixes = 1000
+
+// Probe reads all keys of a server in slices, never by KEYS, and reports how
+// their values are written. It reads at most the first kilobyte of a value, and
+// its memory does not grow with the number of keys. It changes nothing.
+//
+// If ctx ends, or the server fails during the probe, it returns what it has
+// found so far together with the error.
+func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult, error) {
+	tally := newProbeTally(cfg)
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+	if err != nil {
+		return tally.result(), err
+	}
+	defer mux.Close()
+	r := newProbeReader(mux, cfg.Clock, cfg.Hurry)
+	begun := r.elapsed()
+	tally.replica = isReplica(ctx, mux)
+	err = r.all(ctx, cfg, tally)
+	if err == nil {
+		err = tally.compareNames(ctx, mux)
+	}
+	if ended := context.Cause(ctx); ended != nil {
+		err = ended
+	}
+	if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
+		tally.refused = err.Error()
+	}
+	out := tally.result()
+	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
+	out.Cost = ProbeCost{Elapsed: r.elapsed() - begun, Work: r.work, Slowest: r.slow}
+	return out, err
+}
+
+// isReplica reports whether the server calls itself a replica. If it does not
+// answer, it counts as a primary.
+func isReplica(ctx context.Context, mux *wire.Mux) bool {
+	info, err := redis.String(mux.Do(ctx, "INFO", "replication"))
+	return err == nil && parseInfo(info)["role"] == "slave"
+}
+
+// all reads the keys that match, in every encoding.
+func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTally) error {
+	progress := cfg.Progress
+	if progress == nil {
+		progress = func(int64) {}
+	}
+	r.scope = scope.Matching(cfg.Match).In(cfg.DB)
+	return r.each(ctx, tally.add, func(looked int64) error {
+		progress(looked)
+		return nil
+	})
+}
+
+// probeTally holds the counts of a probe, in bounded memory.
+type probeTally struct {
+	cfg      ProbeConfig
+	known    map[string]dialect.Dialect // dialects by name: the presets and the caller's
+	now      time.Time                  // instant of the last slice, by the server's clock
+	keys     int64
+	denied   int64
+	lost     int64
+	refused  string
+	prefixes map[string]*prefixTally
+	owners   map[uint64]string   // the first key that held an identity, by the identity's hash
+	shared   map[string][]string // the keys of each identity that several keys hold
+	wrapped  map[string]dialect.Encoding
+	replica  bool
+	twice    []twin // locks whose key exists in two encodings
+	// everything: no pattern says which keys are locks.
+	everything bool
+}
+
+type prefixTally struct {
+	keys  int64
+	forms map[Form]*FormCount
+	types map[string]int64
+	odd   map[string]string // an example key of each type
+	large []string          // keys with values beyond probeBytes, at most three
+	huge  int64             // the number of such keys
+	most  int64             // the length of the largest value, in bytes
+}
+
+func newPrefixTally() *prefixTally {
+	return &prefixTally{forms: map[Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
+}
+
+func newProbeTally(cfg ProbeConfig) *probeTally {
+	t := &probeTally{
+		cfg: cfg, known: map[string]dialect.Dialect{}, prefixes: map[string]*prefixTally{},
+		owners: map[uint64]string{}, shared: map[string][]string{}, wrapped: map[string]dialect.Encoding{},
+		everything: cfg.Match == "" || cfg.Match == "*",
+	}
+	for _, d := range append(dialect.Presets(), cfg.Dialects...) {
+		t.known[d.Name] = d
+	}
+	return t
+}
+
+// all reports whether no pattern says which keys are locks.
+func (t *probeTally) all() bool { return t.everything }
+
+func (t *probeTally) add(p *probedKey) {
+	t.keys++
+	t.now = p.now
+	if p.denied {
+		t.denied++
+		return
+	}
+	if isMark(p) || isLookAtOurs(p) {
+		return // it belongs to a lock that is counted by its own key
+	}
+	at := probePrefix(p.key)
+	prefix := t.prefixes[at]
+	if prefix == nil {
+		if len(t.prefixes) == mostPrefixes {
+			t.lost++
+			return
+		}
+		prefix = newPrefixTally()
+		t.prefixes[at] = prefix
+	}
+	prefix.keys++
+	if p.kind != "string" {
+		prefix.types[p.kind]++
+		if prefix.odd[p.kind] == "" {
+			prefix.odd[p.kind] = cutKey(p.key)
+		}
+		return
+	}
+	form := t.count(prefix, p)
+	if form.lock() {
+		t.remember(p, form)
+	}
+}
+
+// isMark reports whether a key is the M of a lock, written by a getsetlock
+// client.
+func isMark(p *probedKey) bool {
+	return reading.MarkOfOurs(p.key, p.value)
+}
+
+// isLookAtOurs reports whether the key is a hash in which getsetlock remembers
+// looks at an old client's key.
+func isLookAtOurs(p *probedKey) bool {
+	return p.kind == "hash" && strings.HasSuffix(p.key, ":gsl"+look.Suffix)
+}
+
+// count adds a string to the count of its form.
+func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
+	if !p.whole() {
+		prefix.huge++
+		prefix.most = max(prefix.most, p.size)
+		if len(prefix.large) < 3 {
+			prefix.large = append(prefix.large, cutKey(p.key))
+		}
+		return Form{Look: dialect.LookText}
+	}
+	form, names, also := readForm(p.value, p.now, t.cfg.Dialects)
+	c := prefix.forms[form]
+	if c == nil {
+		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.value}
+		prefix.forms[form] = c
+	}
+	c.Keys++
+	if len(c.Examples) < 3 {
+		c.Examples = append(c.Examples, cutKey(p.key))
+	}
+	if !p.hasTTL {
+		c.NoTTL++
+	}
+	if expiry, ok := t.expiry(form, names, p); ok && !p.ours(t.cfg.Dialects) {
+		if expiry.Before(p.now) {
+			c.Expired++
+		}
+		if tooFar(expiry.Sub(p.now), t.leaseOf(names)) {
+			c.Far++
+		}
+	}
+	return form
+}
+
+// ours reports whether a getsetlock client wrote the stamp: then the TTL
+// decides when the lock ends.
+func (p *probedKey) ours(own []dialect.Dialect) bool {
+	return p.hasTTL && reading.StampOfOurs(p.value, p.now, p.ttl, own)
+}
+
+// expiry decodes the expiry in a value, by the likeliest dialect.
+func (t *probeTally) expiry(form Form, names []string, p *probedKey) (time.Time, bool) {
+	if form.Look != dialect.LookStamp {
+		return time.Time{}, false
+	}
+	if len(names) > 0 {
+		d := t.known[names[0]]
+		d.ValueEncoding = form.Encoding
+		if s, err := d.Decode(p.value, p.now); err == nil {
+			return s.Expiry, true
+		}
+	}
+	for _, m := range dialect.Identify(p.value, p.now, dialect.Hints{}) {
+		if m.Look == dialect.LookStamp && m.Unit == form.Unit {
+			return m.Expiry, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// leaseOf returns the known lease of a form's writers: the given lease, or that
+// of a named dialect. A preset's own lease does not count, since a fleet may
+// have changed it.
+func (t *probeTally) leaseOf(names []string) time.Duration {
+	if t.cfg.Lease > 0 {
+		return t.cfg.Lease
+	}
+	for _, d := range t.cfg.Dialects {
+		if slices.Contains(names, d.Name) {
+			return d.Lease
+		}
+	}
+	return 0
+}
+
+// tooFar reports whether a stamp is further ahead than a lease explains: two
+// leases, or a day if the lease is unknown.
+func tooFar(ahead, lease time.Duration) bool {
+	if lease <= 0 {
+		return ahead > 24*time.Hour
+	}
+	return ahead > 2*lease
+}
+
+// Bounds of the number of identities that are compared, and of names in the
+// encodings of serializers.
+const (
+	mostRemembered = 50_000
+	mostWrapped    = 1_000
+)
+
+// remember stores what only a second key can reveal: an identity that two keys
+// hold, and a name in two encodings.
+func (t *probeTally) remember(p *probedKey, form Form) {
+	if name, encoding := plainKey(p.key); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
+		t.wrapped[name] = encoding
+	}
+	owner := ownerOf(p.value, form)
+	if owner == "" || t.all() && form.Look != dialect.LookStamp {
+		return
+	}
+	hash := hashOf(owner)
+	first, known := t.owners[hash]
+	switch {
+	case !known && len(t.owners) < mostRemembered:
+		t.owners[hash] = cutKey(p.key)
+	case known && first != cutKey(p.key):
+		on := t.shared[owner]
+		if on == nil && len(t.shared) == 100 {
+			return
+		}
+		if len(on) == 0 {
+			on = []string{first}
+		}
+		if len(on) < 3 && !slices.Contains(on, cutKey(p.key)) {
+			on = append(on, cutKey(p.key))
+		}
+		t.shared[owner] = on
+	}
+}
+
+// compareNames asks whether locks whose names a serializer encoded also exist
+// under their plain names.
+func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
+	var names []string
+	for name := range t.wrapped {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	cmds := make([]wire.Command, len(names))
+	for i, name := range names {
+		cmds[i] = wire.Cmd("EXISTS", name)
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	for i, reply := range mux.Batch(ctx, cmds) {
+		n, err := redis.Int(reply.Value, reply.Err)
+		var refused redis.Error
+		if err != nil && !errors.As(err, &refused) {
+			return fmt.Errorf("comparing names: %w", err)
+		}
+		if n > 0 && len(t.twice) < 20 {
+			t.twice = append(t.twice, twin{names[i], t.wrapped[names[i]]})
+		}
+	}
+	return nil
+}
+
+func (t *probeTally) result() *ProbeResult {
+	out := &ProbeResult{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
+	for name, p := range t.prefixes {
+		if t.all() && !p.hasStamps() {
+			continue
+		}
+		r := PrefixResult{Prefix: name, Keys: p.keys, Types: p.types}
+		for _, c := range p.forms {
+			r.Forms = append(r.Forms, *c)
+		}
+		slices.SortFunc(r.Forms, func(a, b FormCount) int {
+			return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.String(), b.String()))
+		})
+		out.Prefixes = append(out.Prefixes, r)
+		out.Findings = append(out.Findings, t.judge(r, p)...)
+	}
+	slices.SortFunc(out.Prefixes, func(a, b PrefixResult) int { return cmp.Compare(a.Prefix, b.Prefix) })
+	out.Findings = append(out.Findings, t.judgeTwins()...)
+	out.Findings = append(out.Findings, t.judgeOwners()...)
+	if t.replica {
+		out.Findings = append(out.Findings, census.Finding{
+			Severity: census.SeverityError, Kind: "role",
+			What:   "this server is a replica: no client takes locks here, and its keys lag behind its primary's",
+			Advice: "point the address at the primary",
+		})
+	}
+	if t.refused != "" {
+		out.Findings = append(out.Findings, census.Finding{
+			Severity: census.SeverityWarning, Kind: "right",
+			What:   "the probe could not read all keys: " + t.refused,
+			Advice: "let this user's ACL allow SCAN, TIME, GETRANGE, PTTL, TYPE and STRLEN",
+		})
+	}
+	if t.denied > 0 {
+		out.Findings = append(out.Findings, deniedFinding(t.denied, out.Keys))
+	}
+	for i := range out.Findings {
+		out.Findings[i].DB = t.cfg.DB
+	}
+	slices.SortStableFunc(out.Findings, census.Finding.Compare)
+	out.tally = t
+	return out
+}
+
+func (p *prefixTally) hasStamps() bool {
+	for f := range p.forms {
+		if f.Look == dialect.LookStamp || f.Look == dialect.LookForever || f.Look == dialect.LookTombstone {
+			return true
+		}
+	}
+	return p.types[probeRedisson] > 0
+}
+
+// hashOf returns the FNV-1a hash of s.
+func hashOf(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// cutKey returns a key, cut to the length at which keys are remembered.
+func cutKey(key string) string { return key[:min(len(key), probeLongKey)] }
+
+func keysWord(n int64) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return fmt.Sprintf("%d keys", n)
+}
+
+// StampOfOurs reports whether a getsetlock client wrote the stamp in the value
+// of a key with a TTL. If so, the lock ends with the TTL and not with the
+// stamp. now is the server's clock; own are dialects to try in addition to the
+// presets. It returns false for a value that no dialect reads as a stamp.
+func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
+	return reading.StampOfOurs(value, now, ttl, own)
+}

@@ -1,0 +1,187 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+// crowded fills the server with keys for every line of a recorded probe.
+func crowded(t *testing.T, w *redistest.World) {
+	t.Helper()
+	now := w.Now()
+	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), now, time.Minute))
+	w.Mini.Set("lock:b", stampOf(t, dialect.Page(), now, time.Minute))
+	w.Mini.Set("lock:c", stampOf(t, dialect.Jedis(), now.Add(-time.Hour), time.Minute))
+	w.Mini.Set("lock:d", stampOf(t, dialect.Jedis(), now.Add(48*time.Hour), time.Minute))
+	w.Mini.Set("lock:private", "a private text")
+	w.Mini.HSet("lock:hash", "f", "v")
+	w.Mini.Set("lock:large", strings.Repeat("x", 2000))
+	owned, err := dialect.JedisUUID().Stamp(now, time.Minute, "01234567-89ab-4def-8123-456789abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Mini.Set("uuid:1", owned)
+	w.Mini.Set("uuid:2", owned)
+	w.Mini.Set(`"lock:a"`, stampOf(t, dialect.Jedis(), now, time.Minute))
+}
+
+// recordOf returns the lines that a watch's record begins with for a probe.
+func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	r := newRecorder(Config{Record: &out, Hash: hash})
+	for _, o := range p.Observed() {
+		r.event(o)
+	}
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return out.String()
+}
+
+func TestReplayFindsWhatTheProbeFound(t *testing.T) {
+	for name, cfg := range map[string]ProbeConfig{
+		"a pattern":  {Match: "*:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
+		"no dialect": {Match: "*:*"},
+		"all keys":   {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := redistest.New(t)
+			crowded(t, w)
+			live := probed(t, w, cfg)
+			r, err := Replay(strings.NewReader(recordOf(t, w, live, nil)),
+				Config{Config: census.Config{Dialects: cfg.Dialects, Lease: cfg.Lease}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := r.Probe
+			if !reflect.DeepEqual(again.Findings, live.Findings) ||
+				!reflect.DeepEqual(again.Prefixes, live.Prefixes) || again.Keys != live.Keys {
+				t.Errorf("live\n%+v\nagain\n%+v", live, again)
+			}
+			if !r.Evidence.From.IsZero() {
+				t.Errorf("a probe is taken for a watch: %v", r.Evidence.From)
+			}
+			if cfg.Match == "" {
+				return
+			}
+			for _, kind := range []string{
+				"mixture", "unreadable", "type", "large", "shared_owner", "far", "two_names"} {
+				if _, ok := findingOf(again.Findings, kind); !ok {
+					t.Errorf("no finding %s among %+v", kind, again.Findings)
+				}
+			}
+		})
+	}
+}
+
+func TestHashedProbeHidesNamesAndFindsTheSame(t *testing.T) {
+	w := redistest.New(t)
+	crowded(t, w)
+	live := probed(t, w, ProbeConfig{Match: "*:*"})
+	text := recordOf(t, w, live, []byte("of the caller"))
+	for _, secret := range []string{"lock:", "uuid:", "private", "01234567"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the record says %q:\n%s", secret, text)
+		}
+	}
+	r, err := Replay(strings.NewReader(text), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := func(all []census.Finding) map[string]int {
+		out := map[string]int{}
+		for _, f := range all {
+			out[f.Kind]++
+		}
+		return out
+	}
+	if a, b := kinds(live.Findings), kinds(r.Probe.Findings); !reflect.DeepEqual(a, b) {
+		t.Errorf("live %v, again %v", a, b)
+	}
+}
+
+// The user may not list the keys, or the server's error quotes the command.
+func TestReplayReportsARefusedProbe(t *testing.T) {
+	for _, answer := range []string{
+		"NOPERM this user has no permissions to run the 'scan' command",
+		"ERR unknown command 'SCAN', with args beginning with: '0' 'MATCH' 'lock:*' "} {
+		w := redistest.New(t)
+		pool := w.FaultyPool(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(answer)})
+		live, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*"})
+		if err == nil || !strings.Contains(live.Refused, answer[:20]) {
+			t.Fatalf("%+v, %v", live, err)
+		}
+		for _, hash := range [][]byte{nil, []byte("of the caller")} {
+			text := recordOf(t, w, live, hash)
+			r, err := Replay(strings.NewReader(text), Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, ok := findingOf(r.Probe.Findings, "right")
+			if !ok || f.Severity != census.SeverityWarning || !strings.Contains(f.What, answer[:20]) {
+				t.Errorf("%+v of\n%s", r.Probe, text)
+			}
+			if hash == nil && !reflect.DeepEqual(r.Probe.Findings, live.Findings) {
+				t.Errorf("live %+v, again %+v", live.Findings, r.Probe.Findings)
+			}
+			if hash != nil && strings.Contains(text, "lock:") {
+				t.Errorf("the record says the pattern:\n%s", text)
+			}
+		}
+	}
+}
+
+func TestRecordWithoutAProbeIsRead(t *testing.T) {
+	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"),
+		Config{})
+	if err != nil || r.Probe != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
+	keys := `"keys" "3" "0" "0" "primary" "pattern"`
+	form := `"form" "lock:" "stamp" "ms" "-" "plain" "2" "2" "0" "0" "1770000060000" "1" "Jedis" "1" "lock:a" "0"`
+	good := []string{keys, form, `"type" "lock:" "hash" "1" "lock:h"`,
+		`"large" "lock:" "1" "2000" "1" "lock:l"`, `"owner" "x" "2" "a" "b"`, `"twice" "lock:a" "json"`}
+	replay := func(sums ...string) error {
+		text := "getsetlock.observed/1\n"
+		for _, s := range sums {
+			text += "1770000000.000000 probe " + s + "\n"
+		}
+		_, err := Replay(strings.NewReader(text), Config{})
+		return err
+	}
+	if err := replay(good...); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range [][]string{
+		{form}, {keys, keys}, {keys, form, form}, {keys, good[2], good[2]}, {keys, good[3], good[3]},
+		{keys, good[4], good[4]},
+		{keys, `"other" "1"`}, {keys, good[5] + ` "more"`}, {keys, `"twice" "lock:a"`},
+		{keys, `"twice" "lock:a" "xml"`},
+		{`"keys" "03" "0" "0" "primary" "pattern"`}, {`"keys" "-1" "0" "0" "primary" "pattern"`},
+		{`"keys" "3" "0" "0" "master" "pattern"`},
+		{keys, strings.Replace(form, `"stamp"`, `"stomp"`, 1)},
+		{keys, strings.Replace(form, `"ms"`, `"ds"`, 1)},
+		{keys, strings.Replace(form, `"1" "lock:a"`, `"0"`, 1)},
+		{keys, strings.Replace(form, `"plain" "2"`, `"plain" "0"`, 1)},
+		{keys, `"refused" ""`}, {keys, `"refused" "a"`, `"refused" "a"`}, {keys, `"owner" "x" "1" "a"`},
+		{keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
+	} {
+		var broken *offset.ObservedError
+		if err := replay(bad...); !errors.As(err, &broken) || broken.Line != len(bad)+1 {
+			t.Errorf("%s: %v", bad[len(bad)-1], err)
+		}
+	}
+}

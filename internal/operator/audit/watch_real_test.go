@@ -1,0 +1,601 @@
+//go:build real
+
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/redisconn"
+)
+
+// jedisLoop takes and releases a lock as an old client does, until ctx ends.
+func jedisLoop(ctx context.Context, t *testing.T, pool *redis.Pool, key, name string, hold time.Duration) {
+	c := pool.Get()
+	defer c.Close()
+	if name != "" {
+		if err := setName(c, name); err != nil {
+			t.Error(err)
+		}
+	}
+	jedisLoopOn(ctx, t, c, key, hold)
+}
+
+func setName(c redis.Conn, name string) error {
+	_, err := c.Do("CLIENT", "SETNAME", name)
+	return err
+}
+
+// jedisLoopOn is jedisLoop on the caller's connection.
+func jedisLoopOn(ctx context.Context, t *testing.T, c redis.Conn, key string, hold time.Duration) {
+	pause := func(d time.Duration) bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	for ctx.Err() == nil {
+		won, err := redis.Int(c.Do("SETNX", key, jedisStamp(time.Now())))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if won == 0 {
+			_, _ = c.Do("GET", key)
+			if !pause(20 * time.Millisecond) {
+				return
+			}
+			continue
+		}
+		pause(hold)
+		if _, err := c.Do("DEL", key); err != nil {
+			t.Error(err)
+		}
+		if !pause(15 * time.Millisecond) {
+			return
+		}
+	}
+}
+
+// beside runs two old clients on one key during a watch.
+func beside(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config) (*Result, error) {
+	t.Helper()
+	return besideUntil(t.Context(), t, s, pool, cfg)
+}
+
+// besideSeen is beside without an end in time: the watch ends once it has seen
+// enough.
+func besideSeen(t *testing.T, s *redistest.Server, pool *redis.Pool, cfg Config,
+	enough func(*Result) bool) (*Result, error) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), redistest.Patience)
+	defer stop()
+	cfg.SeenEvery = 100 * time.Millisecond
+	cfg.Seen = func(r *Result) {
+		if enough(r) {
+			stop()
+		}
+	}
+	return besideUntil(ctx, t, s, pool, cfg)
+}
+
+// besideUntil is beside with a context that can end the watch earlier.
+func besideUntil(ctx context.Context, t *testing.T, s *redistest.Server, pool *redis.Pool,
+	cfg Config) (*Result, error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(ctx)
+	work := s.Pool()
+	defer work.Close()
+	ended := make(chan struct{})
+	// Both clients set their names before the watch begins. The watch asks
+	// CLIENT LIST only now and then, and might miss a name that is set late.
+	for i := range 2 {
+		c := work.Get()
+		if err := setName(c, fmt.Sprint("client-", i)); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer c.Close()
+			jedisLoopOn(ctx, t, c, "lock:stock", 30*time.Millisecond)
+			ended <- struct{}{}
+		}()
+	}
+	r, err := Watch(ctx, pool, cfg)
+	stop()
+	<-ended
+	<-ended
+	return r, err
+}
+
+var short = MonitorConfig{On: true, Burst: 600 * time.Millisecond, Every: 1200 * time.Millisecond,
+	Slower: 1000, Least: time.Second}
+
+func TestEverySourceWorksOnEveryServer(t *testing.T) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			s := b.Start(t, redistest.Options{})
+			pool := s.Pool()
+			defer pool.Close()
+			var record bytes.Buffer
+			cfg := Config{
+				Config: census.Config{
+					Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute,
+					Gap: 5 * time.Second},
+				Monitor: short,
+				Record:  &record,
+			}
+			r, err := besideSeen(t, s, pool, cfg, func(r *Result) bool {
+				e, bursts := r.Evidence, r.Cost.Monitor
+				return e.Counts.Acquisitions >= 5 && e.Counts.Failed >= 5 && named(e) == 2 &&
+					e.Stats != nil && e.Stats.Setnx >= 5 && bursts != nil && bursts.Bursts >= 2
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := r.Evidence
+			for _, c := range e.Coverage {
+				t.Logf("%s: %v…%v, %d events, missing %q, holes %+v", c.Source, c.From, c.Until, c.Events,
+					c.Missing, c.Holes)
+				if c.Missing != "" && (b.Tracking || c.Source != census.SourceTracking) {
+					t.Errorf("%s: %s", c.Source, c.Missing)
+				}
+			}
+			t.Logf("%+v\ncost %+v %+v\nfindings %+v", e.Counts, r.Cost, r.Cost.Monitor, r.Findings)
+			if e.Counts.Acquisitions < 5 || e.Counts.Failed < 5 ||
+				e.Counts.Overruns+e.Counts.Clobbers+e.Counts.Ghosts+e.Counts.Overlaps > 0 {
+				t.Errorf("counted %+v", e.Counts)
+			}
+			for _, w := range e.Writers {
+				if strings.HasPrefix(w.Name, "client-") &&
+					(!w.Offset.Contains(0) || !w.Offset.Bounded() || len(w.Steps) > 0) {
+					t.Errorf("%s: %v, %v", w.Name, w.Offset.Interval, w.Steps)
+				}
+			}
+			if named(e) != 2 {
+				t.Errorf("writers with names are not two: %+v", e.Writers)
+			}
+			if e.Stats == nil || e.Stats.Setnx < 5 {
+				t.Errorf("stats %+v", e.Stats)
+			}
+			again, err := Replay(&record, cfg)
+			if err != nil || !reflect.DeepEqual(again.Evidence, e) {
+				t.Errorf("replayed: %v\n%+v\nlive\n%+v", err, again.Evidence, e)
+			}
+		})
+	}
+}
+
+// named counts the writers that have the name of one of beside's clients.
+func named(e census.Evidence) (n int) {
+	for _, w := range e.Writers {
+		if strings.HasPrefix(w.Name, "client-") {
+			n++
+		}
+	}
+	return n
+}
+
+// Keys of the same name in another database belong to other programs.
+func TestWatchAndReplayKeepToTheirDatabase(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := poolAt(t, s.URL()+"/3")
+	defer pool.Close()
+	var record bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		jedisLoop(ctx, t, pool, "lock:stock", "", 30*time.Millisecond)
+		close(ended)
+	}()
+	r, err := besideSeen(t, s, pool, Config{
+		Config: census.Config{Match: "lock:*", DB: 3}, Monitor: short, Record: &record},
+		func(r *Result) bool { return r.Evidence.Counts.Acquisitions > 0 })
+	stop()
+	<-ended
+	if err != nil || r.Evidence.Counts.Acquisitions == 0 || len(r.Evidence.Keys) != 1 ||
+		r.Evidence.Keys[0].DB != 3 {
+		t.Fatalf("%+v, %v", r.Evidence.Keys, err)
+	}
+	if again, err := Replay(&record, Config{}); err != nil || !reflect.DeepEqual(again.Evidence, r.Evidence) {
+		t.Errorf("replayed %+v, %v", again.Evidence, err)
+	}
+}
+
+// sends are the commands that a watch may send: all of them read, or set
+// properties of the connection.
+var sends = []string{"client", "config|get", "eval", "evalsha", "get", "getrange", "hello", "info", "monitor",
+	"ping", "pttl", "scan", "script|load", "select", "subscribe", "time", "command", "object"}
+
+func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	s.Do("SET", "lock:dead", "1770000000000")
+	s.Do("CONFIG", "RESETSTAT")
+	before := fmt.Sprint(s.Do("CONFIG", "GET", "*"))
+	pool := s.Pool()
+	if _, err := Watch(t.Context(), pool, Config{For: 1500 * time.Millisecond, Monitor: short}); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+	for row := range strings.SplitSeq(strings.TrimSpace(text), "\r\n") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(row, "cmdstat_"), ":")
+		whole, _, _ := strings.Cut(name, "|")
+		if row == "" || strings.HasPrefix(row, "#") || slices.Contains(sends, name) ||
+			slices.Contains(sends, whole) || name == "config|resetstat" {
+			continue
+		}
+		t.Errorf("it sent %s", row)
+	}
+	if after := fmt.Sprint(s.Do("CONFIG", "GET", "*")); after != before {
+		t.Error("a setting changed")
+	}
+	if text, _ := redis.String(s.Do("CLIENT", "LIST"), nil); strings.Contains(text, connectionName) {
+		t.Errorf("a connection is left:\n%s", text)
+	}
+	if got, _ := redis.String(s.Do("GET", "lock:dead"), nil); got != "1770000000000" {
+		t.Errorf("the key is %q", got)
+	}
+}
+
+func TestWatchNamesMissingRightsAndGoesOn(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	for _, c := range []struct {
+		without []string
+		source  census.Source
+		says    string
+		works   census.Source
+	}{
+		{[]string{"-monitor"}, census.SourceMonitor, "no right to MONITOR", census.SourcePoll},
+		{[]string{"-info"}, census.SourceStats, "no right to INFO", census.SourcePoll},
+		{[]string{"-client|list"}, census.SourceClients, "no right to CLIENT LIST", census.SourcePoll},
+		{[]string{"-client|tracking"}, census.SourceTracking, "CLIENT TRACKING", census.SourcePoll},
+		{[]string{"-eval", "-evalsha", "-getrange"}, census.SourcePoll, "no right to GETRANGE",
+			census.SourceMonitor},
+	} {
+		t.Run(c.without[0], func(t *testing.T) {
+			url := s.User("app", "pw", append([]string{"~*", "&*", "+@all"}, c.without...)...)
+			pool := poolAt(t, url)
+			defer pool.Close()
+			r, err := besideSeen(t, s, pool,
+				Config{Config: census.Config{Match: "lock:*"}, Monitor: short},
+				func(r *Result) bool {
+					return strings.Contains(r.Evidence.Covered(c.source).Missing, c.says) &&
+						r.Evidence.Counts.Acquisitions > 0 &&
+						r.Evidence.Covered(c.works).Events > 0
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.Evidence.Covered(c.source)
+			if !strings.Contains(got.Missing, c.says) || !strings.Contains(got.Missing, ";") {
+				t.Errorf("%s says %q", c.source, got.Missing)
+			}
+			if other := r.Evidence.Covered(c.works); other.Missing != "" || other.Events == 0 ||
+				r.Evidence.Counts.Acquisitions == 0 {
+				t.Errorf("%s: %+v, %+v", c.works, other, r.Evidence.Counts)
+			}
+		})
+	}
+	t.Run("no scripts", func(t *testing.T) {
+		pool := poolAt(t, s.User("app", "pw", "~*", "&*", "+@all", "-@scripting"))
+		defer pool.Close()
+		r, err := besideSeen(t, s, pool, Config{Config: census.Config{Match: "lock:*"}},
+			func(r *Result) bool {
+				return r.Evidence.Counts.Acquisitions > 0 && r.Evidence.Covered(census.SourcePoll).Note != ""
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Evidence.Covered(census.SourcePoll); got.Missing != "" || got.Note == "" ||
+			r.Evidence.Counts.Acquisitions == 0 {
+			t.Errorf("%+v, %+v", got, r.Evidence.Counts)
+		}
+	})
+}
+
+func poolAt(t *testing.T, url string) *redis.Pool {
+	t.Helper()
+	target, err := redisconn.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := target.Pool(redisconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	killed := false
+	absent := func(c census.Coverage) bool {
+		return slices.ContainsFunc(c.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent })
+	}
+	seenSince := func(r *Result, c census.Coverage) bool {
+		last := r.Evidence.LastFailed
+		return last != nil && last.At.After(c.Holes[len(c.Holes)-1].Until)
+	}
+	cfg := Config{
+		Config: census.Config{Match: "lock:*"},
+		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000,
+			Least: time.Second},
+	}
+	r, err := besideSeen(t, s, pool, cfg, func(r *Result) bool {
+		if !killed && r.Evidence.Counts.Failed > 0 {
+			killed = true
+			killMonitors(s)
+		}
+		m := r.Evidence.Covered(census.SourceMonitor)
+		return absent(m) && seenSince(r, m)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Evidence.Covered(census.SourceMonitor)
+	if !absent(m) || m.Missing != "" {
+		t.Fatalf("coverage %+v", m)
+	}
+	if !seenSince(r, m) {
+		t.Errorf("nothing was seen after the hole: %+v of %+v", r.Evidence.LastFailed, m.Holes)
+	}
+	if r.Evidence.Counts.Overruns > 0 {
+		t.Errorf("%+v", r.Evidence.Counts)
+	}
+}
+
+// killMonitors drops the connections that MONITOR runs on.
+func killMonitors(s *redistest.Server) {
+	text, _ := redis.String(s.Do("CLIENT", "LIST"), nil)
+	for row := range strings.SplitSeq(text, "\n") {
+		if strings.Contains(row, "cmd=monitor") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(row, "id="), " ")
+			s.Do("CLIENT", "KILL", "ID", id)
+		}
+	}
+}
+
+func TestBurstStopsByItself(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	for name, c := range map[string]struct {
+		cfg    MonitorConfig
+		reason census.HoleReason
+		says   string
+	}{
+		"latency": {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Slower: 1e-9,
+			Least: time.Nanosecond}, census.HoleSlow, "round trip"},
+		"bytes": {MonitorConfig{On: true, Burst: time.Minute, Every: 2 * time.Minute, Bytes: 2000,
+			Slower: 1000, Least: time.Second}, census.HoleBudget, "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := s.Pool()
+			defer pool.Close()
+			r, err := beside(t, s, pool,
+				Config{Config: census.Config{Match: "lock:*"}, For: 2 * time.Second, Monitor: c.cfg})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := r.Evidence.Covered(census.SourceMonitor)
+			if !slices.ContainsFunc(m.Holes,
+				func(h census.Hole) bool {
+					return h.Reason == c.reason && strings.Contains(h.Detail, c.says)
+				}) {
+				t.Errorf("holes %+v", m.Holes)
+			}
+			if r.Cost.Monitor == nil || r.Cost.Monitor.Bursts != 1 ||
+				r.Cost.Monitor.Time > 1800*time.Millisecond {
+				t.Errorf("cost %+v", r.Cost.Monitor)
+			}
+		})
+	}
+}
+
+func TestWatchReadsOneKilobyteOfLargeValues(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	big := strings.Repeat("\x00\xff\"\\", 2<<20)
+	s.Do("SET", "lock:big", big)
+	s.Do("HSET", "lock:hash", "f", "v")
+	pool := s.Pool()
+	defer pool.Close()
+	var record bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	cfg := Config{Config: census.Config{Keys: []string{"lock:big", "lock:hash"}, Match: "lock:*"},
+		For: time.Minute, Monitor: short, Record: &record, SeenEvery: 100 * time.Millisecond}
+	cfg.Seen = func(r *Result) {
+		if r.Evidence.Counts.Acquisitions > 0 { // a burst of lines this long may take a while
+			stop()
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work := s.Pool()
+		defer work.Close()
+		c := work.Get()
+		defer c.Close()
+		for ctx.Err() == nil {
+			_, _ = c.Do("SETNX", "lock:stock", big)
+			_, _ = c.Do("SET", "lock:big", big)
+			_, _ = c.Do("DEL", "lock:stock") // without this DEL, only the first round would win
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	r, err := besideUntil(ctx, t, s, pool, cfg)
+	stop()
+	<-done
+	if err != nil || r.Evidence.Counts.Acquisitions == 0 {
+		t.Fatalf("%+v, %v", r.Evidence.Counts, err)
+	}
+	for row := range strings.SplitSeq(record.String(), "\n") {
+		if len(row) > 16<<10 {
+			t.Fatalf("a line of %d bytes", len(row))
+		}
+	}
+}
+
+func TestServerThatGoesAwayLeavesAHole(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	beats := 0
+	cfg := Config{
+		Config:    census.Config{Match: "lock:*"},
+		For:       7 * time.Second,
+		Monitor:   short,
+		SeenEvery: 500 * time.Millisecond,
+		Seen: func(*Result) {
+			switch beats++; beats {
+			case 2:
+				s.Kill()
+			case 8:
+				s.Start()
+			}
+		},
+	}
+	r, err := Watch(t.Context(), pool, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.Evidence.Covered(census.SourcePoll); !slices.ContainsFunc(p.Holes,
+		func(h census.Hole) bool {
+			return h.Reason == census.HoleAbsent &&
+				h.Until.Sub(h.From) > 2*time.Second
+		}) {
+		t.Errorf("polls: %+v", p)
+	}
+	if c := r.Evidence.Covered(census.SourceMonitor); len(c.Holes) == 0 || c.Missing != "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The server reports each change, although the watch asks it only once per
+// change.
+func TestWatchAsksForEachChangeOnce(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	const changes = 10
+	made := int64(0)
+	change := func() {
+		s.Do("SET", "lock:a", jedisStamp(time.Now()))
+		made++
+	}
+	s.Do("SET", "lock:a", jedisStamp(time.Now()))
+	looks := func(r *Result) int64 { return r.Evidence.Covered(census.SourcePoll).Events }
+	before := int64(0)
+	cfg := Config{
+		Config:    census.Config{Match: "lock:*"},
+		For:       time.Minute,
+		NoStats:   true,
+		SeenEvery: 50 * time.Millisecond,
+		Seen: func(r *Result) {
+			told := r.Evidence.Covered(census.SourceTracking).Events
+			switch {
+			case told < made || looks(r) < before+3: // wait until the key was looked at several times
+			case made == changes:
+				stop()
+			default:
+				before = looks(r)
+				change()
+			}
+		},
+	}
+	r, err := Watch(ctx, pool, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := r.Evidence.Covered(census.SourceTracking).Events; told != changes || made != changes {
+		t.Errorf("%d of %d changes were reported", told, made)
+	}
+	text, _ := redis.String(s.Do("INFO", "commandstats"), nil)
+	asked, _, _ := callsIn(text, "client|caching")
+	// The watch asks about the key at first, after each change, and now and
+	// then.
+	if most := changes + 2 + int64(r.Cost.Elapsed/trackAgain); asked == 0 || asked > most {
+		t.Errorf("asked %d times for reports of changes, more than %d", asked, most)
+	}
+}
+
+// The watch does not read an unchanged value again if the server reports
+// changes. Setting a TTL is a change.
+func TestWatchSeesATTLSetLaterOnEveryServer(t *testing.T) {
+	for _, b := range redistest.Servers(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			s := b.Start(t, redistest.Options{})
+			pool := s.Pool()
+			defer pool.Close()
+			s.Do("SET", "lock:a", jedisStamp(time.Now()))
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			set := false
+			r, err := Watch(ctx, pool, Config{
+				Config:    census.Config{Match: "lock:*"},
+				For:       time.Minute,
+				SeenEvery: 50 * time.Millisecond,
+				Seen: func(r *Result) {
+					switch keys := r.Evidence.Keys; {
+					case len(keys) == 0:
+					case !set && keys[0].NoTTL && r.Evidence.Covered(census.SourcePoll).Events > 5:
+						set = true
+						s.Do("PEXPIRE", "lock:a", 3_600_000)
+					case set && !keys[0].NoTTL:
+						stop()
+					}
+				},
+			})
+			if err != nil || !set || r.Evidence.Keys[0].NoTTL || r.Evidence.Counts.Acquisitions != 1 {
+				t.Errorf("set %v: %+v, %v", set, r.Evidence.Keys, err)
+			}
+		})
+	}
+}
+
+func TestUnchangedValueIsRarelyAskedForItsTTL(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	pool := s.Pool()
+	defer pool.Close()
+	s.Do("SET", "lock:a", jedisStamp(time.Now()))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, err := Watch(ctx, pool, Config{
+		Config:    census.Config{Match: "lock:*"},
+		For:       time.Minute,
+		SeenEvery: 50 * time.Millisecond,
+		Seen: func(r *Result) {
+			if r.Cost.Looks > 20 {
+				stop()
+			}
+		},
+	})
+	if err != nil || len(r.Evidence.Keys) != 1 {
+		t.Fatal(r, err)
+	}
+	text, err := redis.String(s.Do("INFO", "commandstats"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads, _, _ := callsIn(text, "getrange")
+	if asked, _, _ := callsIn(text, "pttl"); reads < 20 || asked > reads/2 {
+		t.Errorf("%d looks asked %d times for the TTL", reads, asked)
+	}
+}

@@ -1,0 +1,491 @@
+package census
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+)
+
+func TestHoldLastsFromTheWinningSetnxToTheDel(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(100, bert, "SETNX", "stock", stamp(100))
+	f.do(101, bert, "GET", "stock")
+	f.do(200, bert, "SETNX", "stock", stamp(200))
+	f.do(201, bert, "GET", "stock")
+	f.do(5000, anna, "DEL", "stock")
+	f.do(5050, bert, "SETNX", "stock", stamp(5050))
+	r := f.wants(Counts{Acquisitions: 2, Failed: 2, Releases: 1})
+	e := r.Evidence
+	if e.LongestHold.Value != 5*time.Second || e.LongestHold.Addr != anna {
+		t.Errorf("longest hold %+v", e.LongestHold)
+	}
+	if e.Waits.Count != 1 || e.Waits.Longest != 4950*time.Millisecond {
+		t.Errorf("waits %+v", e.Waits)
+	}
+	if e.LastFailed == nil || !e.LastFailed.At.Equal(at(200)) || e.LastFailed.Addr != bert {
+		t.Errorf("last failed attempt %+v", e.LastFailed)
+	}
+	if e.LastWrite == nil || !e.LastWrite.At.Equal(at(5050)) {
+		t.Errorf("last write %+v", e.LastWrite)
+	}
+}
+
+// race lets a crashed holder's lock expire while two clients wait for it.
+func race(f *film) {
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	for _, who := range []string{anna, bert} {
+		f.do(0, who, "SETNX", "stock", stamp(0))
+	}
+	for _, who := range []string{anna, bert} {
+		f.do(1, who, "GET", "stock")
+	}
+}
+
+func TestLoserOfATakeoverClobbersTheWinner(t *testing.T) {
+	f := newFilm(t, Config{})
+	race(f)
+	f.do(2, anna, "GETSET", "stock", stamp(0))
+	f.do(3, bert, "GETSET", "stock", strconv.FormatInt(at(0).UnixMilli()+60_000, 10))
+	r := f.wants(Counts{Acquisitions: 2, Takeovers: 1, Failed: 3, Clobbers: 1})
+	if !slices.ContainsFunc(r.Findings,
+		func(f Finding) bool { return f.Kind == "clobber" && f.Writer == bert }) {
+		t.Errorf("findings %+v", r.Findings)
+	}
+}
+
+func TestLosersGetsetAfterTheReleaseLeavesAGhost(t *testing.T) {
+	f := newFilm(t, Config{})
+	race(f)
+	f.do(2, anna, "GETSET", "stock", stamp(0))
+	f.do(50, anna, "DEL", "stock")
+	f.do(60, bert, "GETSET", "stock", stamp(0))
+	f.wants(Counts{Acquisitions: 2, Takeovers: 1, Failed: 3, Ghosts: 1, Releases: 1})
+}
+
+func TestLateReleaseOfAnOverrunHolderIsAnOverlap(t *testing.T) {
+	f := newFilm(t, Config{})
+	race(f)
+	f.do(2, anna, "GETSET", "stock", stamp(0))
+	f.do(500, cleo, "DEL", "stock") // the first holder was slow and not dead
+	f.do(600, bert, "SETNX", "stock", stamp(600))
+	f.do(700, anna, "DEL", "stock")
+	r := f.wants(Counts{Acquisitions: 3, Takeovers: 1, Failed: 2, Overruns: 2, Overlaps: 2})
+	if r.Evidence.LongestHold.Value != 61_500*time.Millisecond {
+		t.Errorf("longest hold %+v", r.Evidence.LongestHold)
+	}
+	for _, a := range r.Evidence.Keys[0].Timeline {
+		t.Log(a.At.Sub(opening), a.What, a.Addr, a.Detail)
+	}
+}
+
+func TestReleaseAfterTheOwnStampIsAnOverrun(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(60_100, anna, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Overruns: 1})
+}
+
+// By the upper bound her clock is up to 5 s ahead, so her release at 58 s could
+// be after her stamp of 60 s. That is no proof.
+func TestOverrunIsProvedByTheLeastOffset(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: 5 * time.Second})
+	f.look(-10_000, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(58_000, anna, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Releases: 1})
+}
+
+// knows lets a writer whose clock is ahead by that many ms lock and unlock.
+func knows(f *film, ms int, addr, key string, ahead int) {
+	f.do(ms, addr, "SETNX", key, stamp(ms+ahead))
+	f.do(ms+5, addr, "DEL", key)
+}
+
+func TestForgottenWritersWidenTheSpread(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second, MaxWriters: 1})
+	f.look(-10_000, "stock", "")
+	knows(f, 0, anna, "stock", 10_000)
+	knows(f, 100, bert, "stock", 0)
+	knows(f, 200, cleo, "stock", -5_000)
+	spread := f.result().Evidence.Spread
+	if !spread.Sound() || spread.Guaranteed < 15*time.Second || spread.Guaranteed > 17*time.Second ||
+		spread.Writes != 3 {
+		t.Errorf("%+v, want 15 s plus a gap, though two of the three writers are forgotten", spread)
+	}
+}
+
+// No lease is given, so the lease of a forgotten writer was a guess too.
+func TestForgottenWriterOfAGuessedLeaseSpoilsTheSpread(t *testing.T) {
+	f := newFilm(t, Config{Gap: time.Second, MaxWriters: 1})
+	f.look(-10_000, "stock", "")
+	knows(f, 0, anna, "stock", 0)
+	knows(f, 200, bert, "stock", 0)
+	if spread := f.result().Evidence.Spread; spread.Sound() || spread.Proved != 0 || !spread.Guessed {
+		t.Errorf("%+v is reported as a guarantee", spread)
+	}
+}
+
+// The spread covers all clocks over the whole watch: a stamp outlives a step of
+// the clock that made it.
+func TestStepOfAClockWidensTheSpread(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+	f.look(-10_000, "stock", "")
+	knows(f, 0, anna, "stock", 0)
+	knows(f, 500, anna, "stock", 30_000)
+	spread := f.result().Evidence.Spread
+	if spread.Guaranteed < 30*time.Second || spread.Proved < 28*time.Second ||
+		spread.Proved > 29*time.Second {
+		t.Errorf("%+v, and one clock stepped by 30 s", spread)
+	}
+}
+
+func TestDelByANonHolderIsAnOverrun(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, bert, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Overruns: 1})
+}
+
+// A pool may send the DEL on another connection of the same host.
+func TestDelOnAnotherConnectionOfTheHostIsARelease(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, "10.0.0.1:1001", "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1, Releases: 1})
+}
+
+func TestOrMineClientsGrantTwice(t *testing.T) {
+	d := dialect.JedisUUID()
+	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
+	mark := func(ms, who int) string {
+		text, err := d.Stamp(at(ms), time.Minute, fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", mark(-61_000, 3))
+	f.do(0, anna, "SETNX", "stock", mark(0, 1))
+	f.do(0, bert, "SETNX", "stock", mark(0, 2))
+	f.do(1, anna, "GET", "stock")
+	f.do(1, bert, "GET", "stock")
+	f.do(2, anna, "GETSET", "stock", mark(0, 1))
+	f.do(3, bert, "GETSET", "stock", mark(0, 2))
+	f.do(103, bert, "SETNX", "stock", mark(103, 2))
+	f.do(104, bert, "GET", "stock")
+	f.do(105, bert, "GETSET", "stock", mark(103, 2))
+	r := f.wants(Counts{Acquisitions: 3, Takeovers: 1, Failed: 4, Clobbers: 1, DoubleGrants: 1})
+	if len(r.Evidence.DoubleGrants) != 1 || r.Evidence.DoubleGrants[0].Addr != bert {
+		t.Errorf("double grants %+v", r.Evidence.DoubleGrants)
+	}
+}
+
+func TestExpireByANonHolderIsForeign(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(1, anna, "EXPIRE", "stock", "60")
+	f.do(2, bert, "PEXPIRE", "stock", "3000")
+	f.do(4000, bert, "SETNX", "stock", stamp(4000)) // the TTL has ended the key unseen
+	f.wants(Counts{Acquisitions: 2, ForeignExpires: 1})
+}
+
+func TestGetsetFirstClientsAreNamed(t *testing.T) {
+	f := newFilm(t, Config{})
+	for i := range 5 {
+		f.do(100*i, bert, "GETSET", "stock", stamp(100*i))
+	}
+	// Neither a holder that renews by GETSET counts, nor a waiter that was in
+	// the middle of an attempt when the watch began.
+	f.do(600, anna, "GETSET", "stock", stamp(590))
+	f.do(601, anna, "DEL", "stock")
+	if got := f.result().Evidence.GetsetFirst; !slices.Equal(got, []string{bert}) {
+		t.Errorf("GETSET first: %v", got)
+	}
+}
+
+func TestNextCommandShowsTheWinnerOfAnUnknownKey(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, bert, "SETNX", "stock", stamp(10))
+	f.do(11, bert, "GET", "stock")
+	if got := f.result().Evidence.Counts; got.Acquisitions != 0 {
+		t.Errorf("the outcome is not known yet: %+v", got)
+	}
+	g := newFilm(t, Config{})
+	g.do(0, anna, "SETNX", "stock", stamp(0))
+	g.do(1000, anna, "DEL", "stock")
+	g.wants(Counts{Acquisitions: 1, Releases: 1})
+	h := newFilm(t, Config{})
+	h.do(0, anna, "SETNX", "stock", stamp(0))
+	h.look(5, "stock", stamp(0))
+	h.wants(Counts{Acquisitions: 1})
+}
+
+func TestGetsetlockScriptsAreNoOldClients(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "EVALSHA")
+	f.do(0, "lua", "SET", "stock", "4611686018427387999", "PX", "30000")
+	f.do(10, bert, "SETNX", "stock", stamp(10))
+	f.do(11, bert, "GET", "stock")
+	f.do(500, anna, "EVALSHA")
+	f.do(500, "lua", "DEL", "stock")
+	f.do(600, cleo, "SET", "stock", dialect.Jedis().Tombstone())
+	r := f.wants(Counts{Failed: 1, Guards: 1, Tombstones: 1})
+	if r.Evidence.LastWrite != nil {
+		t.Errorf("an old client wrote: %+v", r.Evidence.LastWrite)
+	}
+}
+
+// The GETSET repeats the stamp of a SETNX 6.1 s earlier, whatever the clock
+// did.
+func TestGapIsCountedFromTheSetnxWithItsStamp(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	for i := range 20 {
+		f.do(-3000+100*i, bert, "SETNX", "stock", stamp(-3000+100*i))
+		f.do(-3000+100*i+1, bert, "GET", "stock")
+	}
+	f.do(5000, bert, "GETSET", "stock", stamp(-3000+1900))
+	r := f.result()
+	g := r.Evidence.Gaps
+	if g == nil || g.AtLeast != 6100*time.Millisecond || r.Evidence.LongestGap.Value != g.AtLeast {
+		t.Fatalf("gap %+v", g)
+	}
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" }) {
+		t.Errorf("a claim of 1s is not refuted: %+v", r.Findings)
+	}
+}
+
+// A GETSET with a new stamp shows no age of its clock reading.
+func TestGetsetWithAnotherStampRefutesNoGap(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	f.do(0, bert, "SETNX", "stock", stamp(0))
+	f.do(1, bert, "GET", "stock")
+	f.do(5000, bert, "GETSET", "stock", stamp(4999))
+	if g := f.result().Evidence.Gaps; g == nil || g.AtLeast != 0 {
+		t.Fatalf("gap %+v", g)
+	}
+}
+
+// A forgotten writer's gap refutes a claim as well as any other's.
+func TestGapOfAForgottenWriterIsKept(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second, MaxWriters: 1})
+	f.look(-70_000, "stock", "")
+	f.do(-61_000, cleo, "SETNX", "stock", stamp(-61_000))
+	f.do(0, bert, "SETNX", "stock", stamp(0))
+	f.do(1, bert, "GET", "stock")
+	f.do(5000, bert, "GETSET", "stock", stamp(0))
+	knows(f, 6000, anna, "order", 0)
+	if g := f.result().Evidence.Gaps; g == nil || g.AtLeast != 5*time.Second || g.Addr != bert {
+		t.Errorf("gap %+v", g)
+	}
+}
+
+func TestKeyOfTwoDialectsIsAMixture(t *testing.T) {
+	f := newFilm(t, Config{Dialects: []dialect.Dialect{dialect.Jedis(), dialect.Page()}})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(10, bert, "SETNX", "stock", strconv.FormatInt(at(10).Unix()+61, 10))
+	r := f.result()
+	if m := r.Evidence.mixed(); len(m) != 1 || !slices.Equal(m[0].Dialects, []string{"Jedis", "Page"}) {
+		t.Errorf("mixtures %+v", m)
+	}
+}
+
+func TestPollsAloneCountUnknownWriters(t *testing.T) {
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &film{t: t, census: c}
+	f.look(0, "stock", "")
+	f.look(100, "stock", stamp(80))
+	f.look(200, "stock", stamp(80))
+	f.look(300, "stock", "")
+	f.look(400, "stock", stamp(310))
+	f.wants(Counts{Acquisitions: 2})
+	r := f.result()
+	e := r.Evidence
+	if h := e.LongestHold; h.Value != 300*time.Millisecond || h.Source != SourcePoll || h.Basis != Inferred {
+		t.Errorf("hold %+v", h)
+	}
+	if len(e.Writers) != 1 || e.Writers[0].Addr != "" || e.Writers[0].Offset.Low > 0 ||
+		e.Writers[0].Offset.High != offset.NoHigh {
+		t.Errorf("writers %+v", e.Writers)
+	}
+	if !e.SmallestLease.Known() || e.SmallestLease.Value != time.Minute || e.SmallestLease.Basis != Inferred {
+		t.Errorf("lease %+v", e.SmallestLease)
+	}
+}
+
+func TestQuietStartsAtTheLastAttemptHoleOrStep(t *testing.T) {
+	f := newFilm(t, Config{})
+	proves := func(from, until int) {
+		f.add(offset.Observed{At: at(until), Kind: offset.ObservedGap,
+			For: at(until).Sub(at(from)), Reason: "monitor " + reading.Proved})
+	}
+	quiet := func(want int, when string) {
+		t.Helper()
+		e := f.result().Evidence
+		if _, got := e.Quiet(); got != time.Duration(want)*time.Second {
+			t.Errorf("%s: %v, should be %d s", when, got, want)
+		}
+	}
+	proves(0, 4000)
+	proves(4000, 10_000)
+	quiet(10, "all was shown")
+	f.add(offset.Observed{At: at(11_000), Kind: offset.ObservedCommand, Addr: anna,
+		Args: []string{reading.Called, "stock", "MSETNX"}})
+	quiet(0, "a call that nothing proves yet")
+	proves(10_000, 14_000)
+	quiet(3, "since the call")
+	f.add(offset.Observed{At: at(15_000), Kind: offset.ObservedStep, For: 500 * time.Millisecond})
+	proves(14_000, 16_000)
+	quiet(1, "since the step")
+	f.add(reading.GapOf(SourceMonitor, at(16_000), 2*time.Second, HoleCounts,
+		"12 calls of SET, MONITOR showed 10"))
+	quiet(0, "the counts differed")
+	proves(18_000, 22_000)
+	quiet(4, "since the counts differed")
+	proves(23_000, 24_000)
+	quiet(1, "not next to the time before")
+}
+
+// TestStatsAreTheGrowthOfTheServersCounts since the first reading. A count that
+// fell was reset, and counts from zero. Without a reading there are no Stats.
+func TestStatsAreTheGrowthOfTheServersCounts(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	if e := f.result().Evidence; e.Stats != nil {
+		t.Errorf("without a reading: %+v", e.Stats)
+	}
+	for _, c := range []struct {
+		ms    int
+		name  string
+		count int64
+		want  CommandCalls
+	}{
+		{1000, "setnx", 8124, CommandCalls{}},
+		{2000, "getset", 5, CommandCalls{}},
+		{3000, "setnx", 8126, CommandCalls{Setnx: 2, LastMoved: at(3000)}},
+		{4000, "setnx", 8126, CommandCalls{Setnx: 2, LastMoved: at(3000)}},
+		{5000, "getset", 6, CommandCalls{Setnx: 2, Getset: 1, LastMoved: at(5000)}},
+		{6000, "setnx", 3, CommandCalls{Setnx: 5, Getset: 1, LastMoved: at(6000)}},
+		{7000, "setnx", 4, CommandCalls{Setnx: 6, Getset: 1, LastMoved: at(7000)}},
+	} {
+		f.add(offset.Observed{At: at(c.ms), Kind: offset.ObservedStats, Event: c.name, Count: c.count})
+		if e := f.result().Evidence; e.Stats == nil || *e.Stats != c.want {
+			t.Errorf("after %d ms: %+v, want %+v", c.ms, e.Stats, c.want)
+		}
+	}
+}
+
+func TestMemoryIsBoundedByTheConfig(t *testing.T) {
+	f := newFilm(t, Config{MaxKeys: 10, MaxWriters: 10})
+	for i := range 500 {
+		f.do(i, fmt.Sprintf("10.0.%d.%d:1", i/250, i%250), "SETNX", fmt.Sprint("stock:", i), stamp(i))
+	}
+	r := f.result()
+	if n := len(r.Evidence.Writers); n != 10 || r.Evidence.ForgottenWriters != 490 ||
+		r.Evidence.ForgottenKeys != 490 || len(r.Evidence.Keys) > 10 {
+		t.Errorf("%d writers, %d and %d forgotten", n, r.Evidence.ForgottenWriters, r.Evidence.ForgottenKeys)
+	}
+	if !strings.Contains(fmt.Sprint(r.Findings), "490 more writers") {
+		t.Errorf("findings %+v", r.Findings)
+	}
+}
+
+// A busy observer receives looks and commands late, and sometimes in the wrong
+// order.
+func TestLateEventsCauseNoFindings(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.do(50, anna, "DEL", "stock")
+	f.do(60, bert, "SETNX", "stock", stamp(60))
+	f.look(20, "stock", stamp(0)) // late
+	f.do(100, bert, "DEL", "stock")
+	f.do(110, anna, "SETNX", "stock", stamp(110))
+	f.look(160, "stock", "")         // the DEL at 150 arrives late
+	f.look(190, "stock", stamp(180)) // and so does the SETNX at 180
+	f.do(150, anna, "DEL", "stock")
+	f.do(180, bert, "SETNX", "stock", stamp(180))
+	f.do(250, bert, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 4, Releases: 4})
+}
+
+// After a hole an address may belong to another client, and any client may hold
+// the key.
+func TestHoleForgetsHoldersAndConnections(t *testing.T) {
+	f := newFilm(t, Config{Lease: time.Minute})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.add(reading.GapOf(SourceMonitor, at(10), time.Second, HoleBudget, "between bursts"))
+	f.do(1100, bert, "SETNX", "stock", stamp(1100))
+	f.do(1200, cleo, "DEL", "stock")
+	f.wants(Counts{Acquisitions: 1})
+}
+
+func TestAnnouncedHoleEndsWithTheWatch(t *testing.T) {
+	f := newFilm(t, Config{})
+	f.do(0, anna, "PING")
+	f.add(reading.GapOf(SourceMonitor, at(100), time.Hour, HoleBudget, "between bursts"))
+	f.look(600, "stock", "")
+	m := f.result().Evidence.Covered(SourceMonitor)
+	if len(m.Holes) != 1 || !m.Holes[0].Until.Equal(at(600)) || !m.Until.Equal(at(600)) {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A client was killed while it held, and its stamp stayed until another client
+// took it over. That time is no job, and refutes no claim. The job of a client
+// that was seen to release does.
+func TestStampOfAKilledClientIsNoJob(t *testing.T) {
+	for name, end := range map[string]func(f *film){
+		"taken over": func(f *film) { f.look(11_000, "stock", stamp(11_000)) },
+		"deleted":    func(f *film) { f.look(11_000, "stock", "") },
+	} {
+		c, err := New(Config{Lease: 10 * time.Second, Job: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &film{t: t, census: c}
+		f.look(-10, "stock", "")
+		f.look(0, "stock", stamp(-50_000))
+		end(f)
+		if r := f.result(); r.Evidence.LongestHold != (Span{Value: 2 * time.Second, Basis: Claimed}) {
+			t.Errorf("%s: %+v", name, r.Evidence.LongestHold)
+		}
+	}
+	f := newFilm(t, Config{Lease: 10 * time.Second, Job: 2 * time.Second})
+	f.look(-10, "stock", "")
+	f.do(0, anna, "SETNX", "stock", stamp(-50_000)) // killed
+	f.do(11_000, bert, "SETNX", "stock", stamp(-39_000))
+	f.do(11_001, bert, "GET", "stock")
+	f.do(11_002, bert, "GETSET", "stock", stamp(-39_000))
+	f.do(11_900, bert, "DEL", "stock")
+	f.do(12_000, bert, "SETNX", "stock", stamp(-38_000))
+	f.do(14_500, bert, "DEL", "stock")
+	if h := f.result().Evidence.LongestHold; h.Value != 2500*time.Millisecond || h.Basis != Measured {
+		t.Errorf("%+v", h)
+	}
+}

@@ -1,0 +1,339 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/record"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// The record is lost, alone or with all else on the server, while members act
+// by it.
+
+var losses = map[string]func(*redistest.World){
+	"the record alone": func(w *redistest.World) { w.Mini.Del(record.Key("")) },
+	"restarted empty":  func(w *redistest.World) { w.Restart() },
+}
+
+// Two members, in one phase or a step apart, exclude each other and old clients
+// as before. Leases go on, and a program that joins takes no lock.
+func TestMembersKeepTheirPhaseWithoutARecord(t *testing.T) {
+	for name, lose := range losses {
+		for _, from := range migrate.Phases() {
+			for _, to := range migrate.Phases() {
+				if from != to && !adjacent(from, to) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%v and %v", name, from, to), func(t *testing.T) {
+					inBubble(t, func(f *fleet) {
+						p := newPair(f, dialect.Jedis(), from, to)
+						g := p.gets("the first", p.behind, "held")
+						lose(f.w)
+						_, err := g.Extend(bg, leaseOfOurs)
+						if kept := f.w.Mini.Exists("{held}:gsl"); kept == errors.Is(err, lock.ErrLost) {
+							t.Errorf("its token is there: %v, and yet its renewal says %v", kept, err)
+						}
+						_ = g.Release(bg)
+						for _, m := range p.members {
+							_ = m.Refresh(bg)
+						}
+						p.excludes(from, to)
+						late := p.bridge()
+						if _, err := late.Contract().Try(bg, "stock", leaseOfOurs); !errors.Is(err,
+							migrate.ErrNoPhase) {
+							t.Errorf("who joins without a record: %v", err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestWithoutARecordNoVerbMovesAnything but init.
+func TestWithoutARecordNoVerbMovesAnything(t *testing.T) {
+	for _, p := range migrate.Phases() {
+		inBubble(t, func(f *fleet) {
+			c := newCrew(f, verbCase{from: p})
+			f.w.Mini.Del(record.Key(""))
+			before := f.w.Mini.Dump()
+			for name, v := range map[string]verb{"advance": doAdvance, "back": doBack, "clean": doClean} {
+				r := f.must(v, Options{Go: true, Forget: []string{c.all[0].ID()}})
+				if got := rules(r.Gate); !slices.Equal(got, []string{"record"}) {
+					t.Errorf("%s in %v: closed by %q", name, p, got)
+				}
+			}
+			if after := f.w.Mini.Dump(); after != before {
+				t.Errorf("in %v:\n%s\nbecame\n%s", p, before, after)
+			}
+		})
+	}
+}
+
+// acting is what members did when the record was lost, and what init makes of
+// it.
+type acting struct {
+	alive, vanished migrate.Phase // NoPhase: there is none
+	tombstone       bool
+	phase, pending  migrate.Phase
+	refused         string // by this rule
+}
+
+var actings = []acting{
+	{alive: migrate.Observe, phase: migrate.Observe},
+	{alive: migrate.Observe, tombstone: true, phase: migrate.Observe},
+	{alive: migrate.Dual, phase: migrate.Dual},
+	{alive: migrate.Dual, tombstone: true, phase: migrate.Dual, pending: migrate.Sealed},
+	{alive: migrate.Sealed, tombstone: true, phase: migrate.Sealed},
+	{alive: migrate.Modern, tombstone: true, phase: migrate.Modern},
+	{alive: migrate.Clean, phase: migrate.Clean},
+	{alive: migrate.Clean, tombstone: true, phase: migrate.Clean},
+
+	{alive: migrate.Dual, vanished: migrate.Observe, phase: migrate.Observe},
+	{alive: migrate.Observe, vanished: migrate.Dual, phase: migrate.Observe},
+	{alive: migrate.Sealed, vanished: migrate.Dual, tombstone: true, phase: migrate.Dual,
+		pending: migrate.Sealed},
+	{alive: migrate.Dual, vanished: migrate.Sealed, tombstone: true, phase: migrate.Dual,
+		pending: migrate.Sealed},
+	{alive: migrate.Modern, vanished: migrate.Sealed, phase: migrate.Sealed},
+	{alive: migrate.Sealed, vanished: migrate.Modern, phase: migrate.Sealed},
+	{alive: migrate.Clean, vanished: migrate.Modern, phase: migrate.Clean, pending: migrate.Modern},
+	{alive: migrate.Modern, vanished: migrate.Clean, phase: migrate.Clean, pending: migrate.Modern},
+	{alive: migrate.Observe, vanished: migrate.Clean, phase: migrate.Observe, pending: migrate.Clean},
+	{alive: migrate.Clean, vanished: migrate.Observe, phase: migrate.Observe, pending: migrate.Clean},
+
+	{alive: migrate.Sealed, vanished: migrate.Observe, refused: "phase"},
+	{alive: migrate.Observe, vanished: migrate.Sealed, refused: "phase"},
+	{alive: migrate.Modern, vanished: migrate.Dual, refused: "phase"},
+	{alive: migrate.Clean, vanished: migrate.Sealed, refused: "phase"},
+	{alive: migrate.Dual, vanished: migrate.Clean, refused: "phase"},
+	{alive: migrate.Observe, vanished: migrate.Modern, refused: "phase"},
+
+	{phase: migrate.Observe}, {tombstone: true, refused: "tombstones"},
+}
+
+func TestALostRecordIsWrittenAsTheMembersAct(t *testing.T) {
+	for _, a := range actings {
+		t.Run(fmt.Sprintf("%v beside %v, tombstone %v", a.alive, a.vanished, a.tombstone),
+			func(t *testing.T) {
+				inBubble(t, func(f *fleet) { f.writesAnew(a) })
+			})
+	}
+}
+
+func (f *fleet) writesAnew(a acting) {
+	f.t.Helper()
+	gone := f.registered("away", a.vanished, 7)
+	f.w.Pass(2 * time.Minute)
+	here := f.registered("here", a.alive, 6)
+	if a.tombstone {
+		f.put("stock", nil)
+	}
+	r := f.init(Options{})
+	if a.refused != "" {
+		closed(f.t, r.Gate, a.refused)
+		if r.Moved || f.w.Mini.Exists(record.Key("")) {
+			f.t.Error("a record was written")
+		}
+		f.afterForgetting(a, gone)
+		return
+	}
+	if got := f.at(a.phase); !r.Moved || got.Pending != a.pending || got.Epoch != max(here, gone)+1 {
+		f.t.Errorf("%v, closed by %q", got, rules(r.Gate))
+	}
+	// The record does not replace a vanished member: every gate stays closed.
+	if a.vanished != migrate.NoPhase {
+		for _, v := range []verb{doAdvance, doBack, doClean} {
+			if r := f.must(v, Options{Go: true}); r.Gate == nil || r.Moved || r.Gate.Open {
+				f.t.Errorf("moved to %v beside a member that vanished", r.Phase)
+			}
+		}
+	}
+}
+
+// registered puts a member on the server that beat a moment ago. It returns its
+// epoch.
+func (f *fleet) registered(id string, p migrate.Phase, epoch int64) int64 {
+	f.t.Helper()
+	if p == migrate.NoPhase {
+		return 0
+	}
+	s := migrate.MemberState{ID: id, Dialect: "Jedis", Epoch: epoch, Phase: p, Seen: f.w.ServerNow(),
+		Every: time.Second, Renews: record.LeastRenewals, Probe: record.ProbeOK}
+	f.w.Mini.HSet(record.RosterKey(""), id, s.String())
+	return epoch
+}
+
+// afterForgetting forgets a dead member two steps away. Then the record is that
+// of the living members.
+func (f *fleet) afterForgetting(a acting, gone int64) {
+	f.t.Helper()
+	if a.vanished == migrate.NoPhase {
+		return
+	}
+	closed(f.t, f.init(Options{Forget: []string{"here"}}).Gate, "forget", "phase")
+	r := f.init(Options{Forget: []string{"away"}})
+	if got := f.at(a.alive); !r.Moved || got.Epoch != gone+1 || f.seated("away") {
+		f.t.Errorf("%v, closed by %q", got, rules(r.Gate))
+	}
+	if !slices.ContainsFunc(r.Notes,
+		func(s string) bool { return strings.Contains(s, "away is forgotten") }) {
+		f.t.Errorf("nobody says so: %q", r.Notes)
+	}
+}
+
+// TestAnOldRecordFinishesNothing: it says that tombstones are to be deleted,
+// and a member knows a later one, in which they are wanted.
+func TestAnOldRecordFinishesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, pending, now migrate.Phase
+		run               verb
+	}{
+		"back":  {migrate.Dual, migrate.Sealed, migrate.Sealed, doBack},
+		"clean": {migrate.Clean, migrate.Modern, migrate.Clean, doClean},
+		"init":  {migrate.Observe, migrate.Clean, migrate.Observe, doInit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				f.registered("here", c.now, 7)
+				f.put("stock", nil)
+				old := f.recorded(migrate.Record{
+					Epoch: 5, Phase: c.old, Pending: c.pending, Since: f.w.ServerNow(), Dialect: "Jedis"})
+				r := f.must(c.run, Options{Go: true})
+				if !slices.Contains(rules(r.Gate), "epoch") || r.Over || !f.w.Mini.Exists("stock") {
+					t.Errorf("over %v, closed by %q, keys %q", r.Over, rules(r.Gate), f.w.Mini.Keys())
+				}
+				if text, _ := f.w.Mini.Get(record.Key("")); text != old {
+					t.Errorf("the record became %q", text)
+				}
+			})
+		})
+	}
+}
+
+// TestACleanFleetSaysThatItsRecordIsOld, from which no step leads that could
+// show it at its gate.
+func TestACleanFleetSaysThatItsRecordIsOld(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.recorded(migrate.Record{Epoch: 5, Phase: migrate.Clean, Since: f.w.ServerNow(), Dialect: "Jedis"})
+		for epoch, want := range map[int64][]string{5: nil, 7: {"epoch"}} {
+			f.registered("here", migrate.Clean, epoch)
+			for _, look := range []verb{doClean, doStatus} {
+				if r := f.must(look, Options{}); !slices.Equal(rules(r.Gate), want) ||
+					(r.Gate == nil) != (want == nil) {
+					t.Errorf("a member has seen epoch %d: closed by %q", epoch, rules(r.Gate))
+				}
+			}
+		}
+	})
+}
+
+func doStatus(ctx context.Context, f *fleet, o Options) (*Report, error) {
+	return Status(ctx, f.w.Pool(), f.options(o))
+}
+
+// TestAWayBackIsNotOverWhileLeasesOfSealedRun, since their releases may write
+// tombstones again. Leases of modern count too: a fail-over may have lost the
+// step to modern, with what its members said, before back was called.
+func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
+	for p, want := range map[migrate.Phase][]string{
+		migrate.Sealed: {"leases"}, migrate.Dual: nil, migrate.Modern: {"leases"}} {
+		f := orderly(migrate.Dual)
+		f.record.Pending = migrate.Sealed
+		f.survey.members[1].Leases = map[migrate.Phase]int{p: 1}
+		gate := (&desk{}).remains(f)
+		closed(t, &gate, want...)
+	}
+}
+
+// tells lets the server know of leases of that TTL, so that no attempt asks for
+// the record.
+func (c *crew) tells(ttl time.Duration) {
+	c.t.Helper()
+	for _, m := range c.all {
+		_, end, err := m.Begin(bg, ttl)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		end()
+	}
+}
+
+// TestAStepJudgedByHeartbeatsOfBeforeAFailOver is why docs/migration.md tells
+// the operator to wait. A fail-over loses a step with the heartbeats of the
+// members that followed it. The opposite step is taken before they return, and
+// moves them by two phases. Getsetlock clients exclude each other even so, and
+// no further step is possible while such leases run.
+func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		from       migrate.Phase
+		lost, then verb
+	}{
+		"sealed, then back":   {migrate.Dual, doAdvance, doBack},
+		"observe, then on":    {migrate.Dual, doBack, doAdvance},
+		"modern, then back":   {migrate.Sealed, doAdvance, doBack},
+		"dual, then on":       {migrate.Sealed, doBack, doAdvance},
+		"clean, then back":    {migrate.Modern, doClean, doBack},
+		"sealed, then to end": {migrate.Modern, doBack, doClean},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet) {
+				crew := newCrew(f, verbCase{from: c.from})
+				var bridges []*migrate.Bridge
+				for _, m := range crew.all {
+					b, err := migrate.New(f.w.Pool(),
+						migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer b.Close()
+					bridges = append(bridges, b)
+				}
+				crew.tells(leaseOfOurs)
+				crew.beats()
+				promote := f.w.Replica()
+				if r := f.must(c.lost, Options{Go: true}); !r.Moved {
+					t.Fatal(rules(r.Gate))
+				}
+				// All have followed. A member that stopped has not vanished.
+				f.w.Pass(crewEvery + crewEvery/10)
+				promote()
+				g, err := bridges[0].Contract().Try(bg, "stock", leaseOfOurs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := f.must(c.then, Options{Go: true})
+				if !r.Moved {
+					t.Fatal(rules(r.Gate))
+				}
+				crew.beats()
+				phase(t, crew.all[0], r.Phase)
+				if _, err := bridges[1].Contract().Try(bg, "stock", leaseOfOurs); !errors.Is(err,
+					lock.ErrHeld) {
+					t.Errorf("beside a lease of a phase that is two steps away: %v", err)
+				}
+				if _, err := g.Extend(bg, leaseOfOurs); err != nil {
+					t.Error(err)
+				}
+				if r := f.must(doStatus, Options{}); r.Gate != nil && r.Gate.Open {
+					t.Errorf("the gate to %v is open", r.Gate.To)
+				}
+				if r := f.must(c.then, Options{Go: true}); r.Moved || r.Pending != migrate.NoPhase && r.Over {
+					t.Errorf("moved to %v, pending %v", r.Phase, r.Pending)
+				}
+				if err := g.Release(bg); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,234 @@
+package fleet
+
+import (
+	"context"
+	_ "embed" // the script
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/record"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+//go:embed prolong.lua
+var prolongLua string
+
+var prolong = wire.NewScript(2, prolongLua)
+
+// tombstonesLast is the least TTL of tombstones when a fleet goes to Clean. It
+// is the TTL that a release gives them, or twice the longest pause of an old
+// client if that is longer. An old client that returns after such a pause still
+// finds one.
+func tombstonesLast(idle time.Duration) time.Duration { return max(30*24*time.Hour, 2*idle) }
+
+// Sweep shows the tombstones of a fleet in Clean, and deletes them with
+// Options.Go. From then on nothing keeps an old client out. Without Sweep they
+// stay until their TTL ends.
+func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		switch {
+		case f.record.err != nil || !f.record.exists() || f.record.Phase != migrate.Clean:
+			return d.closed(f, migrate.Clean, "order", "the phase is %v: by their tombstones %v and the phases next to it keep old clients out; sweep is for clean", orNone(f.record), migrate.Sealed), nil
+		case f.record.Pending != migrate.NoPhase:
+			return d.closed(f, migrate.Clean, "pending", "clean is not over: leases of modern may depend on tombstones; run clean --go until it says that the migration is over"), nil
+		}
+		b := &builder{facts: f, gate: Gate{To: migrate.Clean}}
+		b.acknowledged(migrate.Clean)
+		b.leases(migrate.Clean, migrate.Clean)
+		b.gate.Open = len(b.gate.Blocks) == 0
+		r := d.report(f)
+		r.Gate = &b.gate
+		switch {
+		case !b.gate.Open:
+		case !d.opts.Go:
+			r.forgives(f)
+			r.note("with --go they are deleted, and nothing keeps an old client out any more")
+		default:
+			return r, d.sweep(ctx, f, r, true)
+		}
+		return r, nil
+	})
+}
+
+// sweep deletes tombstones and notes how many.
+func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) error {
+	s, err := newSurveyor(d.mux, f)
+	if err != nil {
+		return err
+	}
+	done, err := s.sweep(ctx, beside)
+	if err != nil {
+		return d.refused(fmt.Errorf(
+			"deleting tombstones: %w; some may be left, and the same verb deletes them", err))
+	}
+	if done.Deleted > 0 || f.record.Pending == migrate.NoPhase {
+		r.note("%d tombstones deleted", done.Deleted)
+	}
+	return nil
+}
+
+// prolonged gives the tombstones of a fleet that goes to Clean their last TTL,
+// and says how many there are.
+func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error) {
+	s, err := newSurveyor(d.mux, f)
+	if err != nil {
+		return 0, err
+	}
+	px := tombstonesLast(f.idle()).Milliseconds()
+	err = s.scan(ctx, func(ctx context.Context, keys []string) error {
+		found, err := s.tombs(ctx, keys)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		cmds := make([]wire.Command, len(found))
+		for i, key := range found {
+			cmds[i] = prolong.Cmd(key, legacy.MarkKey(key), s.tombstone, px)
+		}
+		for _, r := range s.mux.Batch(ctx, cmds) {
+			left, err := redis.Int64(r.Value, r.Err)
+			if err != nil {
+				return err
+			}
+			if left > 0 {
+				count++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0,
+			d.refused(fmt.Errorf("giving the tombstones their last TTL: %w; the same verb goes on with it",
+				err))
+	}
+	return count, nil
+}
+
+// forgives notes what still keeps a forgotten old client out.
+func (r *Report) forgives(f *facts) {
+	n, left := f.survey.Tombstones, f.survey.TombsEnd
+	if n == 0 {
+		r.note("no tombstone is left: nothing keeps an old client out")
+		return
+	}
+	r.note("%d tombstones keep old clients out of their keys, the last one until %s; nothing else does, and migrate sweep deletes them",
+		n, f.now.Add(left).UTC().Format("2006-01-02 15:04:05Z"))
+}
+
+// swept is the result of a sweep: numbers of tombstones.
+type swept struct{ Deleted, Left int64 }
+
+// sweep deletes tombstones by compare, in slices. With beside it also deletes
+// those of locks that a getsetlock client holds.
+func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
+	var out swept
+	absent := "1"
+	if beside {
+		absent = "0"
+	}
+	err := s.scan(ctx, func(ctx context.Context, keys []string) error {
+		found, err := s.tombs(ctx, keys)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		if err := s.unchanged(ctx); err != nil {
+			return err
+		}
+		cmds := make([]wire.Command, len(found))
+		for i, key := range found {
+			cmds[i] = record.Sweep.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
+		}
+		for _, r := range s.mux.Batch(ctx, cmds) {
+			n, err := redis.Int64(r.Value, r.Err)
+			if err != nil {
+				return err
+			}
+			out.Deleted += n
+			out.Left += 1 - n
+		}
+		return nil
+	})
+	return out, err
+}
+
+// sweepStray deletes tombstones in a phase that has none. A fail-over may have
+// brought them back, or the release of a lease that nobody knew of. It keeps
+// those that a lock may depend on.
+func (d *desk) sweepStray(ctx context.Context, f *facts) error {
+	if !f.strayTombstones() {
+		return nil
+	}
+	s, err := newSurveyor(d.mux, f)
+	if err != nil {
+		return err
+	}
+	done, err := s.sweep(ctx, false)
+	if err != nil {
+		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
+	}
+	if f.survey.Tombstones -= done.Deleted; done.Deleted > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("%d tombstones deleted, which phase %v does not have",
+			done.Deleted, f.record.Phase))
+	}
+	return nil
+}
+
+// strayTombstones reports tombstones in a phase in which old clients work,
+// where no member holds a lock by one or can write one again.
+func (f *facts) strayTombstones() bool {
+	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() ||
+		f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
+		return false
+	}
+	gate := (&desk{}).remains(f)
+	for _, m := range f.members() {
+		for p := range m.Leases {
+			if p >= migrate.Sealed {
+				return false
+			}
+		}
+	}
+	return len(gate.Blocks) == 0
+}
+
+// unchanged fails with errRaced where the record changed since the sweep was
+// decided: the phase that it leads to may need the tombstones.
+func (s *surveyor) unchanged(ctx context.Context) error {
+	now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
+	if err == nil && !now.sameStep(s.record) {
+		err = errRaced
+	}
+	return err
+}
+
+// tombs are those of the keys that hold a tombstone.
+func (s *surveyor) tombs(ctx context.Context, keys []string) ([]string, error) {
+	keys = slices.DeleteFunc(keys, func(k string) bool {
+		_, mark := guarded(k)
+		return mark || strings.HasPrefix(k, "gsl:") || !s.covers(k)
+	})
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	cmds := make([]wire.Command, len(keys))
+	for i, key := range keys {
+		cmds[i] = wire.Cmd("GETRANGE", key, 0, longestLook)
+	}
+	var found []string
+	for i, r := range s.mux.Batch(ctx, cmds) {
+		value, err := redis.String(r.Value, r.Err)
+		switch {
+		case wire.IsWrongType(err):
+		case err != nil:
+			return nil, err
+		case value == s.tombstone:
+			found = append(found, keys[i])
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,313 @@
+package fleet
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/record"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/lock/locktest"
+	"github.com/getsetlock/getsetlock/migrate"
+)
+
+// mover is a program of a fleet that moves to another store.
+type mover struct {
+	*migrate.Member
+	backend.Backend
+}
+
+// moves joins a program that composes its locks with a store, or with none.
+func (f *fleet) moves(name, target string, store *locktest.Store) mover {
+	f.t.Helper()
+	m := f.join(migrate.MemberConfig{Name: name, Target: target})
+	b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = b.Close() })
+	if target == "" {
+		return mover{m, b.Contract()}
+	}
+	c, err := migrate.Compose(b, store.Backend())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return mover{m, c.Contract()}
+}
+
+func (f *fleet) store() *locktest.Store { return locktest.NewStore(f.w.Clock(redistest.Skew{})) }
+
+// alone fails where another program gets the lock that holder has.
+func (f *fleet) alone(when string, holder, other mover) {
+	f.t.Helper()
+	held, err := holder.Try(bg, "till", 30*time.Second)
+	if err != nil {
+		f.t.Errorf("%s: %v", when, err)
+		return
+	}
+	if both, err := other.Try(bg, "till", 30*time.Second); err == nil {
+		f.t.Errorf("%s: both hold", when)
+		_ = both.Release(bg)
+	}
+	if err := held.Release(bg); err != nil {
+		f.t.Errorf("%s: %v", when, err)
+	}
+}
+
+func (f *fleet) leaves(m mover) {
+	f.t.Helper()
+	if err := m.Goodbye(bg); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestCleanWaitsUntilAllMembersHaveOneTarget: in clean a composed lock is taken
+// in the target alone, and another one on M alone.
+func TestCleanWaitsUntilAllMembersHaveOneTarget(t *testing.T) {
+	for _, other := range []string{"", "etcd 2"} {
+		inBubble(t, func(f *fleet) {
+			store := f.store()
+			a, b := f.moves("shop", "etcd 1", store), f.moves("till", other, f.store())
+			f.to(migrate.Modern)
+			f.alone("modern", a, b)
+			r := f.clean(Options{Go: true})
+			closed(t, r.Gate, "target")
+			for _, word := range []string{a.ID() + " (shop)", b.ID() + " (till)", `"etcd 1"`} {
+				if !strings.Contains(r.Gate.Blocks[0].Detail, word) {
+					t.Errorf("%q is not in %q", word, r.Gate.Blocks[0].Detail)
+				}
+			}
+			f.beats()
+			f.alone("after the step", a, b)
+			if r.Moved {
+				return
+			}
+			f.leaves(b)
+			c := f.moves("till 2", "etcd 1", store)
+			f.beats()
+			if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Over || r.Target != "etcd 1" {
+				t.Fatalf("%v, target %q, gate %v", r.Over, r.Target, r.Gate)
+			}
+			f.beats()
+			f.alone("clean", a, c)
+			if n := f.at(migrate.Clean); n.Target != "etcd 1" {
+				t.Errorf("the record names %q", n.Target)
+			}
+		})
+	}
+}
+
+// TestCleanWaitsUntilAllMembersSeeOneTarget: two stores have one name, and in
+// clean both members would hold.
+func TestCleanWaitsUntilAllMembersSeeOneTarget(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		store := f.store()
+		a := f.moves("shop", "etcd", store)
+		f.to(migrate.Modern)
+		b := f.moves("till", "etcd", f.store())
+		f.beats()
+		r := f.clean(Options{Go: true})
+		closed(t, r.Gate, "target")
+		if says := r.Gate.Blocks[0].Detail; r.Moved ||
+			!strings.Contains(says, b.ID()+" (till) has not been refused") {
+			t.Fatalf("moved %v: %s", r.Moved, says)
+		}
+		f.leaves(b)
+		c := f.moves("till 2", "etcd", store)
+		f.beats()
+		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Over {
+			t.Fatalf("%+v", r.Gate)
+		}
+		f.beats()
+		f.alone("clean", a, c)
+		late := f.moves("late", "etcd", f.store())
+		f.beats()
+		f.alone("clean, beside a late one in another store", a, late)
+	})
+}
+
+// TestMemberThatJoinsDuringTheStepTakesNoLock: it registered after the step's
+// gate had read the roster, and read the record before it was written.
+func TestMemberThatJoinsDuringTheStepTakesNoLock(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		a := f.moves("shop", "etcd", f.store())
+		f.to(migrate.Modern)
+		gate := redistest.NewGate()
+		isStep := func(c redistest.Command) bool {
+			return strings.Contains(c.String(), "phase=clean pending=modern")
+		}
+		wire := f.w.Wire(redistest.Rule{Do: redistest.HoldRequest(gate), When: isStep})
+		joined := make(chan mover)
+		go func() {
+			<-gate.Reached()
+			b := f.moves("late", "", nil)
+			gate.Open()
+			joined <- b
+		}()
+		r, err := CleanUp(bg, wire.Pool(), f.options(Options{Go: true}))
+		b := <-joined
+		if err != nil || r.Moved {
+			t.Errorf("the step beside a member without a target: moved %v, %v", r.Moved, err)
+		}
+		closed(t, r.Gate, "target")
+		if held, err := b.Try(bg, "till", 30*time.Second); err != nil {
+			t.Error(err)
+		} else if _, err := a.Try(bg, "till", 30*time.Second); err == nil {
+			t.Fatal("both hold")
+		} else if err := held.Release(bg); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCleanRefusesMembersWithAnotherTarget: they may join at any time.
+func TestCleanRefusesMembersWithAnotherTarget(t *testing.T) {
+	for name, c := range map[string]struct{ fleet, joins, says string }{
+		"none":    {"etcd", "", `takes its locks by the target "etcd", and this program by none`},
+		"another": {"etcd", "keeper", `by the target "etcd", and this program by "keeper"`},
+		"one":     {"", "etcd", "went to clean without a target"},
+	} {
+		inBubble(t, func(f *fleet) {
+			store := f.store()
+			a := f.moves("shop", c.fleet, store)
+			f.to(migrate.Clean)
+			b := f.moves("late", c.joins, f.store())
+			taken, err := b.Try(bg, "till", 30*time.Second)
+			if !errors.Is(err, migrate.ErrNoPhase) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if taken != nil {
+				_ = taken.Release(bg)
+			}
+			says(t, err, c.says)
+			f.alone(name, a, b)
+
+			// The way out of clean waits for it, as for every member.
+			f.beats()
+			r := f.init(Options{Go: true})
+			closed(t, r.Gate, "target")
+			f.leaves(b)
+			if r := f.init(Options{Go: true}); !r.Moved || r.Target != c.fleet {
+				t.Fatalf("%s: begun anew: %+v", name, r)
+			}
+			if n := f.at(migrate.Observe); n.Target != c.fleet {
+				t.Errorf("%s: while leases of clean may run the record names %q", name, n.Target)
+			}
+			d := f.moves("early", c.joins, f.store())
+			held, err := d.Try(bg, "till", time.Second)
+			if (err == nil) != (c.fleet == "") {
+				t.Errorf("%s: while leases of clean may run: %v", name, err)
+			}
+			if held != nil && held.Release(bg) != nil {
+				t.Errorf("%s: the lock was lost", name)
+			}
+			f.leaves(d)
+			f.beats()
+			if r := f.init(Options{Go: true, Wait: time.Minute}); !r.Over || r.Target != "" {
+				t.Fatalf("%s: %v, target %q, %v", name, r.Over, r.Target, r.Gate)
+			}
+			f.beats()
+			f.alone(name+", anew", a, f.moves("new", c.joins, store))
+		})
+	}
+}
+
+// TestLostRecordKeepsTheTargetOfItsMembers: a program without it may be
+// registered, and takes no lock.
+func TestLostRecordKeepsTheTargetOfItsMembers(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		a := f.moves("shop", "etcd", f.store())
+		f.to(migrate.Clean)
+		b := f.moves("late", "", nil)
+		f.w.Mini.Del(record.Key(""))
+		if r := f.init(Options{}); !r.Moved || r.Phase != migrate.Clean || r.Target != "etcd" {
+			t.Fatalf("%+v", r)
+		}
+		f.beats()
+		f.alone("after the loss", a, b)
+	})
+}
+
+// TestMembersOfALostRecordMustHaveOneTarget: they came from two fleets.
+func TestMembersOfALostRecordMustHaveOneTarget(t *testing.T) {
+	f := orderly(migrate.Clean)
+	f.record = stored{}
+	f.survey.members[0].Target = "etcd"
+	_, blocks := f.firstRecord(migrate.NoPhase)
+	if len(blocks) != 1 || blocks[0].Rule != "target" {
+		t.Errorf("%+v", blocks)
+	}
+}
+
+// TestMemberThatLeftForGoodClosesNoStep: its field may be there for a while,
+// without the target.
+func TestMemberThatLeftForGoodClosesNoStep(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.moves("shop", "etcd", f.store())
+		b := f.moves("till", "", nil)
+		f.to(migrate.Modern)
+		if err := b.GoodbyeAfter(bg, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		left := f.w.Mini.HGet(record.RosterKey(""), b.ID())
+		f.w.Pass(10 * time.Second)
+		f.w.Mini.HSet(record.RosterKey(""), b.ID(), left) // if another member has deleted it
+		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Over || r.Target != "etcd" {
+			t.Errorf("%v, target %q, %v", r.Over, r.Target, r.Gate)
+		}
+	})
+}
+
+// TestProgramWithATargetComposesAllItsLocks: its heartbeat says so.
+func TestProgramWithATargetComposesAllItsLocks(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		m := f.join(migrate.MemberConfig{Target: "etcd"})
+		f.to(migrate.Dual)
+		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		_, err = b.Contract().Try(bg, "till", time.Second)
+		says(t, err, "take it by migrate.Compose")
+
+		plain := f.join(migrate.MemberConfig{})
+		other, err := migrate.New(f.w.Pool(), migrate.Config{Phases: plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		_, err = migrate.Compose(other, f.store().Backend())
+		says(t, err, "set MemberConfig.Target")
+	})
+}
+
+func TestTargetIsWrittenOnlyWhereThereIsOne(t *testing.T) {
+	r, m := sampleRecords()[3], sampleMembers()[1]
+	if strings.Contains(r.String()+m.String(), "target") {
+		t.Errorf("%q, %q", r, m)
+	}
+	r.Target, m.Target = "etcd, a b=1", "etcd, a b=1"
+	if got, err := migrate.ParseRecord(r.String()); err != nil || got.Target != r.Target ||
+		!strings.HasSuffix(r.String(), " evidence=- target=etcd%2C+a+b%3D1") {
+		t.Errorf("%q is read as %+v, %v", r, got, err)
+	}
+	if got, err := migrate.ParseMember(m.String()); err != nil || got.Target != m.Target ||
+		!strings.Contains(m.String(), " leaving=- target=etcd%2C+a+b%3D1 seen=") {
+		t.Errorf("%q is read as %+v, %v", m, got, err)
+	}
+	for _, bad := range []string{r.String() + " target=a", sampleRecords()[3].String() + " target="} {
+		if got, err := migrate.ParseRecord(bad); err == nil {
+			t.Errorf("%q is read as %+v", bad, got)
+		}
+	}
+	for name, says := range map[string]string{strings.Repeat("a", 201): "201 bytes", "\xff": "UTF-8"} {
+		if _, err := migrate.Join(bg, nil, migrate.MemberConfig{Target: name}); err == nil ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -85,7 +85,7 @@ func TestStabilityNamesEverySchemaAndItsTests(t *testing.T) {
 	schema := regexp.MustCompile(`getsetlock\.[a-z-]+/\d+`)
 	var found []string
 	tests := ""
-	for _, folder := range []string{"cmd", "proof", "migrate"} {
+	for _, folder := range []string{"cmd", "proof", "migrate", "internal/operator"} {
 		visit := func(name string, _ os.DirEntry, err error) error {
 			if err != nil || filepath.Ext(name) != ".go" {
 				return err
@@ -114,7 +114,7 @@ func TestStabilityNamesEverySchemaAndItsTests(t *testing.T) {
 		}
 	}
 	version := regexp.MustCompile(`Version += "(gsl/\d+)"`).FindStringSubmatch(
-		read(t, root+"/migrate/internal/record/text.go"))
+		read(t, root+"/internal/record/text.go"))
 	if version == nil || !strings.Contains(page, "`"+version[1]+"`") {
 		t.Errorf("the page lacks the registry's form %q", version)
 	}

@@ -48,7 +48,7 @@ func speaks(t *testing.T, sc model.Scenario) Protocol {
 }
 
 func bridge(t *testing.T) *Bridge {
-	sweep, err := os.ReadFile("../migrate/internal/record/sweep.lua")
+	sweep, err := os.ReadFile("../internal/record/sweep.lua")
 	if err != nil {
 		t.Fatal(err)
 	}

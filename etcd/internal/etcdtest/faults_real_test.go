@@ -113,7 +113,7 @@ func (f *fight) crowds(t *testing.T, own *clientv3.Client) []harm {
 // The first client reaches them through doors.
 func apart(t *testing.T) (*fight, []*Door) {
 	t.Helper()
-	f := &fight{h: newHistory(), seed: *faultSeed,
+	f := &fight{h: newContest(), seed: *faultSeed,
 		c: StartApart(t, 3, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 8 << 20 })}
 	var doors []*Door
 	var through []string

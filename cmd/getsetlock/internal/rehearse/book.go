@@ -12,8 +12,11 @@ import (
 type book struct {
 	now func() time.Duration // true time since the rehearsal began
 
-	done    atomic.Int64 // number of orders done; the progress reads it from outside the bubble
+	// What passes between the bubble and the goroutine that reports progress.
+
+	done    atomic.Int64 // number of orders done
 	virtual atomic.Int64 // true time in ns of the latest event
+	halted  atomic.Bool  // nobody waits for the result: the work ends
 
 	mu       sync.Mutex
 	holds    map[string][]*hold // holds of each product, in the order in which they began

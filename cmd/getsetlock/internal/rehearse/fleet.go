@@ -165,6 +165,17 @@ func (f *fleet) work(ctx context.Context) error {
 	return nil
 }
 
+// sends is called for each command.
+func (f *fleet) sends() {
+	f.book.passes()
+	if f.book.halted.Load() {
+		f.stop(errHalted)
+	}
+}
+
+// errHalted: the caller's context has ended.
+var errHalted = errors.New("the rehearsal was interrupted")
+
 // fillShelves writes the stock.
 func (f *fleet) fillShelves(ctx context.Context) error {
 	return f.keeper(ctx, func(c redis.Conn) error {

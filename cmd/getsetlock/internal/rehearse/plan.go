@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Plan says what is rehearsed. It is sent to the child process as JSON.
+// Plan says what is rehearsed.
 type Plan struct {
 	// Protocol is one of Protocols.
 	Protocol string

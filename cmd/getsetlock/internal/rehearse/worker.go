@@ -55,7 +55,7 @@ type seller interface {
 func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
 	who := identity{slot, life}
 	w := &worker{fleet: f, team: t, slot: slot, life: life, host: f.hosts[slot], closed: make(chan struct{})}
-	w.link = &link{commands: &t.commands, sending: f.book.passes, host: w.host, ended: f.ended,
+	w.link = &link{commands: &t.commands, sending: f.sends, host: w.host, ended: f.ended,
 		wrote: w.wrote, dial: func(ctx context.Context, n int) (redis.Conn, error) {
 			return f.dial(ctx, who, n)
 		}}

@@ -267,14 +267,13 @@ func readOrders(name string) ([]rehearse.Order, error) {
 	return rehearse.ReadOrders(file)
 }
 
+// embedded rehearses in memory. Tests replace it.
+var embedded = rehearse.Embedded
+
 func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context,
 	progress func(rehearse.Progress)) (*rehearse.Result, error) {
 	if f.server.Redis == "" {
-		child, err := rehearseSelf()
-		if err != nil {
-			return nil, out.CouldNot(err, "finding this program's own file")
-		}
-		res, err := rehearse.Embedded(ctx, f.plan, child, progress)
+		res, err := embedded(ctx, f.plan, progress)
 		if err != nil {
 			return nil, out.CouldNot(err, "rehearsing in memory")
 		}
@@ -291,31 +290,6 @@ func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context,
 		return nil, out.CouldNot(err, "rehearsing on %s", address)
 	}
 	return res, nil
-}
-
-// rehearseSelf returns the command that starts this program as the child of a
-// rehearsal. Tests replace it.
-var rehearseSelf = func() ([]string, error) {
-	file, err := os.Executable()
-	return []string{file, rehearseChildVerb}, err
-}
-
-const rehearseChildVerb = "rehearse-in-memory"
-
-// NewChild returns the hidden verb that a rehearsal in memory starts. It has no
-// other use.
-func NewChild(e *out.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:    rehearseChildVerb,
-		Short:  "The process that runs a rehearsal without a server; rehearse starts it",
-		Long:   "Rehearse starts this process and talks to it. It reads a plan from its standard input and is of no use by hand.",
-		Hidden: true,
-		Args:   out.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			rehearse.Child(e.Stdin, e.Stdout)
-			return nil
-		},
-	}
 }
 
 // machinePresets returns the presets that affect only clients' machines: a

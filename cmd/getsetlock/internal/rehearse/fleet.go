@@ -228,8 +228,8 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		res.Dialect = f.plan.spoken().Name
 	}
 	res.OK = res.Well()
-	if f.plan.Film != "" {
-		res.Film = f.book.film(f.plan.Film, f.plan.stock(), left, f.plan.ordered())
+	if f.plan.History != "" {
+		res.History = f.book.history(f.plan.History, f.plan.stock(), left, f.plan.ordered())
 	}
 	if f.moves != nil {
 		f.moves.report(res, f.rules)

@@ -73,9 +73,9 @@ type Plan struct {
 	// of the rehearsal itself.
 	Watch bool
 
-	// Film is the product whose history the result shows, or AnyProduct. Empty:
+	// History is the product whose history the result shows, or AnyProduct. Empty:
 	// none.
-	Film string
+	History string
 
 	Orders []Order
 }

@@ -16,7 +16,7 @@ type team struct {
 	fates    map[int]fate // by the number of the group's acquisition
 	staff    staff
 	most     int // greatest number of programs at once, where that changes
-	dooms    dooms
+	next     nextFates
 }
 
 // groupSpec describes a group of like clients.
@@ -70,19 +70,19 @@ func (p Plan) fates(group, groups int, old bool) map[int]fate {
 	return all
 }
 
-// dooms are the fates of the next holders, one each.
-type dooms struct {
+// nextFates are the fates of the next holders, one each.
+type nextFates struct {
 	mu   sync.Mutex
 	next []fate
 }
 
-func (d *dooms) add(f fate) {
+func (d *nextFates) add(f fate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next = append(d.next, f)
 }
 
-func (d *dooms) take() fate {
+func (d *nextFates) take() fate {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.next) == 0 {

@@ -169,7 +169,6 @@ func (f *rehearseFlags) run(e *out.Env, cmd *cobra.Command) error {
 	var publishing error
 	if f.report != "" {
 		publishing = f.publish(e, cmd.Context(), res)
-		res.Film = nil // it is for the page
 	}
 	// The answer is printed even if there is no page.
 	if f.asJSON {

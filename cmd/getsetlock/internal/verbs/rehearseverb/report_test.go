@@ -157,7 +157,7 @@ func TestAnswerIsPrintedWithoutItsPage(t *testing.T) {
 					<-ctx.Done()
 				}
 			}
-			return &rehearse.Result{Protocol: p.Protocol, Orders: p.Acquisitions, Film: &rehearse.Film{}},
+			return &rehearse.Result{Protocol: p.Protocol, Orders: p.Acquisitions, History: &rehearse.History{}},
 				context.Cause(ctx)
 		}
 		got := s.Run("rehearse", "--quiet", "--protocol", "watch", "--acquisitions", "60", "--report",

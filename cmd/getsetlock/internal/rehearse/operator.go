@@ -212,7 +212,7 @@ func (m *moves) restart(group int) act {
 func (m *moves) crash(group int) act {
 	return func(context.Context) error {
 		if m.f.plan.Crashes > 0 {
-			m.f.teams[group].dooms.add(dies)
+			m.f.teams[group].next.add(dies)
 		}
 		return nil
 	}
@@ -220,7 +220,7 @@ func (m *moves) crash(group int) act {
 
 // overrun lets the next old holder work for longer than its lease.
 func (m *moves) overrun(context.Context) error {
-	m.f.teams[0].dooms.add(overruns)
+	m.f.teams[0].next.add(overruns)
 	return nil
 }
 

@@ -18,9 +18,7 @@ import (
 // ailing returns a machine with these clocks, begun now.
 func ailing(c simulate.Clocks) *machine {
 	r := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(1, n)) }
-	m := &machine{clocks: c, afflicted: true, began: time.Now(), draw: r(1), drawStops: r(2)}
-	m.set()
-	return m
+	return newMachine(c, time.Now(), true, r(1), r(2))
 }
 
 func TestMachinesStayWithinTheirPresetsSpread(t *testing.T) {

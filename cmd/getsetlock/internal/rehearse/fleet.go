@@ -44,12 +44,13 @@ type fleet struct {
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
 
-	deploying sync.Mutex
+	moves *moves // migration of the fleet; nil: none
 
-	moving sync.Mutex
+	mu     sync.Mutex
 	posts  []*team   // group of the next program, by slot
 	crew   []*worker // running program, by slot; nil: none
-	moves  *moves    // migration of the fleet; nil: none
+	away   *team     // group of which a deployment is under way; nil: none …
+	orphan string    // … until another group has the key of this product
 }
 
 // names makes the names of a rehearsal's keys.

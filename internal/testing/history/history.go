@@ -54,7 +54,7 @@ var Lock = porcupine.Model{
 		switch do.Kind {
 		case Acquired:
 			numbered := do.Fence > s.fence || do.Fence == 0 // 0 in forms without numbers
-			return s.holder == nobody && numbered, state{do.Client, do.Fence}
+			return s.holder == nobody && numbered, state{do.Client, max(s.fence, do.Fence)}
 		case Trusted:
 			return s.holder == do.Client, s
 		}

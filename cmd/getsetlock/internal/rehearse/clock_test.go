@@ -72,22 +72,6 @@ func TestClockIsTheSameWheneverItIsRead(t *testing.T) {
 	}
 }
 
-// A clock that is slewed to the right time does not move away from it.
-func TestSlewingMachineStaysWithinItsErrors(t *testing.T) {
-	preset, err := simulate.Lookup("slewing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := ailing(preset.Clocks)
-	if low, high := m.offsets(0, 60*24*time.Hour); low < -time.Second || high > time.Second ||
-		high-low < time.Second {
-		t.Errorf("within 60 days it is from %v to %v off", low, high)
-	}
-	if low, high := m.offsets(time.Hour, 30*24*time.Hour); low >= 0 || high <= 0 {
-		t.Errorf("errors only from %v to %v", low, high)
-	}
-}
-
 func TestElapsedFollowsTheRateAndIgnoresSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := ailing(simulate.Clocks{

@@ -35,8 +35,8 @@ type link struct {
 	seen  map[sent]time.Time // when that was last sent
 }
 
-// sent is what a program did to a key: it began an attempt, whose clock was read
-// just before; it asked for the key, or deleted it.
+// sent is what a program did to a key: it began an attempt, whose clock was
+// read just before; it asked for the key, or deleted it.
 type sent struct{ what, key string }
 
 // Dial opens one more connection.

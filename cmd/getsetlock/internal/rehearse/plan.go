@@ -73,8 +73,8 @@ type Plan struct {
 	// of the rehearsal itself.
 	Watch bool
 
-	// History is the product whose history the result shows, or AnyProduct. Empty:
-	// none.
+	// History is the product whose history the result shows, or AnyProduct.
+	// Empty: none.
 	History string
 
 	Orders []Order

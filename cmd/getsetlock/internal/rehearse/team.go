@@ -92,9 +92,9 @@ func (d *nextFates) take() fate {
 	return f
 }
 
-// redeploy begins a deployment of w's group, in which w died while it held sku's
-// key. Only one group at a time can be away, since each would wait for the
-// other.
+// redeploy begins a deployment of w's group, in which w died while it held
+// sku's key. Only one group at a time can be away, since each would wait for
+// the other.
 func (f *fleet) redeploy(w *worker, sku string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -72,7 +72,8 @@ func readFile(name string) (simulate.Distribution, error) {
 		}
 		d, err := time.ParseDuration(line)
 		if err != nil || d < 0 {
-			return simulate.Distribution{}, fmt.Errorf("%s: line %d: %.80q is not a duration such as 90s", name, n, line)
+			return simulate.Distribution{},
+				fmt.Errorf("%s: line %d: %.80q is not a duration such as 90s", name, n, line)
 		}
 		all = append(all, d)
 	}

@@ -67,7 +67,7 @@ must be among them. The built-in list is internal/rehearse/orders-sample.csv in
 the sources. The stock of each product is smaller than its orders.
 
 A distribution is 5s (always), 5s..40s (uniform), exp:10s,
-lognormal:p50=5s,p99=40s or file:NAME (one duration a line).
+lognormal:p50=5s,p99=40s, a list 1s,2s,2.5s or file:NAME (one duration a line).
 
 Exit codes:
   0  nothing was oversold, no two clients held a lock together except where

@@ -157,8 +157,9 @@ func TestAnswerIsPrintedWithoutItsPage(t *testing.T) {
 					<-ctx.Done()
 				}
 			}
-			return &rehearse.Result{Protocol: p.Protocol, Orders: p.Acquisitions, History: &rehearse.History{}},
-				context.Cause(ctx)
+			res := &rehearse.Result{Protocol: p.Protocol, Orders: p.Acquisitions}
+			res.History = &rehearse.History{}
+			return res, context.Cause(ctx)
 		}
 		got := s.Run("rehearse", "--quiet", "--protocol", "watch", "--acquisitions", "60", "--report",
 			filepath.Join(dir, "x.html"))

@@ -161,7 +161,7 @@ func (m mutant) simulated() bool {
 // are several.
 func (m mutant) form() string {
 	switch {
-	case strings.HasPrefix(m.file, "migrate/"):
+	case strings.HasPrefix(m.file, "migrate/"), strings.HasPrefix(m.file, "internal/"):
 		return "bridge"
 	case strings.HasPrefix(m.file, "quorum/"), m.file == "modern/member.go":
 		return "quorum"

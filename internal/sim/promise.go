@@ -141,6 +141,13 @@ func (p *promises) wait(o Op) (most time.Duration) {
 	return most
 }
 
+// far reports whether messages are so slow that each lease begins old.
+func (p *promises) far(e Event) bool {
+	return slices.ContainsFunc(p.p.Faults, func(f Fault) bool {
+		return f.Kind == Slow && f.hits(e.Proc) && f.covers(e.At) && f.Amount > p.p.Procs[e.Proc].TTL/10
+	})
+}
+
 // told judges the calls of hooks: docs/watching.md.
 func (p *promises) told(e Event) {
 	who := leased{e.Proc, e.Token}
@@ -160,7 +167,8 @@ func (p *promises) told(e Event) {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
 		}
 		s.endangered = true
-		if gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text); gift && s.began == e.At {
+		gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text)
+		if gift && s.began == e.At && !p.far(e) {
 			p.complain("hooks", e, "a lease that was given began with a warning")
 		}
 	case "lost: not renewed in time":

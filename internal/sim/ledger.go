@@ -312,7 +312,7 @@ func (l *ledger) untrue(k *chain, e Event) string {
 	switch {
 	case e.Text == "held" && l.free(k, e):
 		return "nobody held the key since its beginning"
-	case ended && l.hasTaken(k, e, began):
+	case ended && !l.p.composed() && l.hasTaken(k, e, began):
 		return "its last attempt had taken the key"
 	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
 		return "the key is left to others, and free after that"

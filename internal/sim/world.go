@@ -24,7 +24,6 @@ type world struct {
 	redis   *redistest.World
 	more    []*redistest.World // of a quorum
 	ups     map[int]uptime     // since when each server is up; nil: it does not say that
-	limits  string             // what INFO says of memory and the cluster; empty: the usual
 	procs   []*process
 	scripts scripts
 	work    sync.WaitGroup // goroutines of links and of background calls
@@ -75,6 +74,9 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		}
 		w.play()
 		w.end()
+		if p.Form == Bridged {
+			trials(t, h)
+		}
 		h.settle()
 		h.reached()
 	})

@@ -53,8 +53,8 @@ var disorders = []disorder{
 	{"the watcher stops", migrate.Sealed, nil},
 }
 
-// remembered reports whether a member in the roster has seen the record that an
-// old one replaced. Nobody can know of it when these have left or are forgotten.
+// remembered reports whether a member in the roster has seen the record that
+// an old one replaced. Nobody can know of it when these have left or are forgotten.
 func (w *world) remembered() bool {
 	fields, _ := w.redis.Mini.HKeys(rosterKey)
 	return slices.ContainsFunc(fields, func(id string) bool {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +92,8 @@ func (p *promises) hear(k *chain, e Event) {
 		delete(p.urgent, e.Op)
 	case Closed:
 		p.closed(e)
+	case Died:
+		maps.DeleteFunc(p.turns, func(t turn, _ *head) bool { return t.proc == e.Proc })
 	}
 	p.renewals(k, e)
 	p.idle(k, e)
@@ -351,7 +354,7 @@ func (p *promises) renewals(k *chain, e Event) {
 // closed judges that Close ends a tenth of a second after its context.
 func (p *promises) closed(e Event) {
 	for _, o := range p.p.Ops {
-		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
+		if o.Kind != Close || o.Proc != e.Proc || p.p.Procs[o.Proc].Starts > 0 || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
 			continue
 		}
 		if e.At > o.At+o.Hold+2*late {

@@ -54,7 +54,7 @@ var disorders = []disorder{
 }
 
 // remembered reports whether a member in the roster has seen the record that
-// an old one replaced. Nobody can know of it when these have left or are forgotten.
+// an old one replaced. When these have left or are forgotten, nobody can know.
 func (w *world) remembered() bool {
 	fields, _ := w.redis.Mini.HKeys(rosterKey)
 	return slices.ContainsFunc(fields, func(id string) bool {

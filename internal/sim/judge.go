@@ -283,7 +283,7 @@ func (b *bench) changed(k *chain, e Event) {
 	}
 	b.orphan(k, e)
 	if k.token != e.Token {
-		k.last[k.token] = e.Proc
+		k.last[k.token], k.since = e.Proc, e.At
 	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {

@@ -28,6 +28,7 @@ type lab struct {
 	roster  map[string]string // fields that no member writes like that
 	now     time.Time
 	during  func(redistest.Command) // called before each command of the verb; nil: nothing
+	rules   []redistest.Rule        // what the server answers otherwise
 }
 
 // trial is one thing that is not as usual, and what a verb must say of it.
@@ -88,6 +89,12 @@ func (l *lab) orderly(from migrate.Phase) {
 	}
 }
 
+// speak gives the old clients another dialect.
+func (l *lab) speak(d dialect.Dialect) {
+	l.options.Dialect, l.record.Dialect = d, d.Name
+	l.all(func(s *migrate.MemberState) { s.Dialect = d.Name })
+}
+
 func (l *lab) tomb() string {
 	tomb, _ := l.options.Dialect.EncodeValue(l.options.Dialect.Tombstone())
 	return tomb
@@ -131,12 +138,12 @@ func (l *lab) try(t *testing.T, c trial) string {
 		c.harm(l)
 	}
 	l.write()
-	pool := l.server.FaultyPool(redistest.Rule{Times: -1, When: func(c redistest.Command) bool {
+	pool := l.server.FaultyPool(append(l.rules, redistest.Rule{Times: -1, When: func(c redistest.Command) bool {
 		if l.during != nil {
 			l.during(c)
 		}
 		return false
-	}})
+	}})...)
 	defer pool.Close()
 	if l.sight.Observer != "" {
 		if err := l.sight.Keep(t.Context(), pool, space); err != nil {
@@ -153,6 +160,11 @@ func (l *lab) try(t *testing.T, c trial) string {
 		return "no answer: " + err.Error()
 	case r.Gate == nil:
 		return "there is no gate"
+	}
+	for _, b := range r.Gate.Blocks {
+		if len(b.Detail) < 20 {
+			return b.Detail + " is no sentence"
+		}
 	}
 	got := blocks(r)
 	if r.Moved {

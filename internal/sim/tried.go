@@ -8,19 +8,19 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // tried are the trials: evidence.md's and protocol.md's rules of gates.
 var tried = slices.Concat(ofMembers, ofClaims, ofOldClients, ofServers, ofTargets, ofSteps, ofLostRecords)
 
-// any is no phase in particular.
+// anyPhase is no phase in particular.
 const anyPhase = migrate.NoPhase
 
-// after a step, by its number from observe on.
-var (
-	shutting = []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Modern} // phases before steps that shut out
-)
+// shutting are the phases whose next step shuts old clients out, or relies on
+// that.
+var shutting = []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Modern}
 
 // each makes a trial of each phase.
 func each(phases []migrate.Phase, c trial) (all []trial) {
@@ -65,6 +65,17 @@ var ofMembers = []trial{
 		l.last().Probe = ""
 	}},
 	{name: "nobody has joined", rules: "members", harm: func(l *lab) { l.members = nil }},
+	{name: "a member is two phases ahead", from: migrate.Observe, rules: "phase", harm: func(l *lab) {
+		l.last().Phase = migrate.Sealed
+	}},
+	{name: "a member has followed already", from: migrate.Dual, harm: func(l *lab) {
+		l.last().Phase = migrate.Sealed
+	}},
+	{name: "a member of an earlier epoch", from: migrate.Dual, rules: "phase", harm: func(l *lab) {
+		l.last().Phase, l.last().Epoch = migrate.Sealed, firstEpoch-1
+	}},
+	{name: "a later lease on the way back", from: migrate.Sealed, verb: fleet.Back, rules: "leases",
+		harm: func(l *lab) { l.last().Leases = map[migrate.Phase]int{migrate.Modern: 1} }},
 	{name: "a silent member is to be forgotten too early", rules: "vanished", harm: func(l *lab) {
 		l.last().Seen, l.options.Forget = l.now.Add(-20*time.Second), []string{"dead"}
 	}},
@@ -111,6 +122,33 @@ var ofClaims = []trial{
 		l.options.Claims = fleet.Claims{}
 		l.all(func(s *migrate.MemberState) { s.First = time.Second })
 	}},
+	{name: "a lease is only guessed", from: migrate.Observe, rules: "lease", harm: func(l *lab) {
+		l.options.Claims.Lease, l.options.Claims.Greatest = 0, 0
+		l.sight.Lease = fleet.Fact{Time: 30 * time.Second, Basis: "inferred"}
+		l.all(func(s *migrate.MemberState) { s.First = time.Second })
+	}},
+	{name: "a greatest lease is only guessed", from: migrate.Observe, rules: "greatest", harm: func(l *lab) {
+		l.options.Claims.Greatest = 0
+		l.sight.Greatest = fleet.Fact{Time: 90 * time.Second, Basis: "inferred"}
+	}},
+	{name: "a greatest lease is claimed, and another one guessed", from: migrate.Observe, harm: func(l *lab) {
+		l.sight.Greatest = fleet.Fact{Time: 90 * time.Second, Basis: "inferred"}
+	}},
+	{name: "a spread is only seen", from: migrate.Observe, rules: "spread", harm: func(l *lab) {
+		l.options.Claims.Spread, l.sight.Proved = 0, l.fact(time.Second)
+	}},
+	{name: "a gap is only seen", from: migrate.Observe, rules: "gap", harm: func(l *lab) {
+		l.options.Claims.Gap, l.sight.Gap = 0, l.fact(time.Second)
+	}},
+	{name: "a job is only seen", from: migrate.Observe, rules: "job", harm: func(l *lab) {
+		l.options.Claims.Job, l.sight.Job = 0, l.fact(time.Second)
+	}},
+	{name: "a pause is only seen", from: migrate.Dual, rules: "idle", harm: func(l *lab) {
+		l.options.Claims.Idle, l.sight.Pause = 0, l.fact(time.Minute)
+	}},
+	{name: "a longer pause was seen", from: migrate.Dual, rules: "claim", harm: func(l *lab) {
+		l.sight.Pause = l.fact(longAgo)
+	}},
 	{name: "a lease is too long for the old clients", from: migrate.Dual, rules: "lease-rule",
 		harm: func(l *lab) { l.last().First = 2 * time.Minute }},
 	{name: "long leases from modern on", harm: func(l *lab) { l.last().TTL = longAgo }},
@@ -124,6 +162,21 @@ var ofOldClients = slices.Concat(
 		}},
 		{name: "keys in two dialects", from: migrate.Observe, rules: "dialect", harm: func(l *lab) {
 			l.sight.Mixed = []string{"k0"}
+		}},
+		{name: "keys of their own in another dialect", from: migrate.Observe, rules: "dialect", harm: func(l *lab) {
+			l.speak(dialect.Jedis())
+			value, _ := dialect.JedisUUID().Stamp(l.now, time.Minute, "00000000-0000-4000-8000-000000000000")
+			l.keys["k7"] = value
+		}},
+		{name: "other programs' SETNX are counted", from: migrate.Dual, harm: func(l *lab) {
+			l.sight.Counts, l.sight.LastCalled = true, l.now
+		}},
+		{name: "a window that is just enough", from: migrate.Dual, harm: func(l *lab) {
+			l.sight.Quiet = 10 * time.Minute
+		}},
+		{name: "an act of a client that comes at night", from: migrate.Dual, rules: "old-clients", harm: func(l *lab) {
+			l.options.Claims.Idle = 50 * time.Minute
+			l.sight.Keys = []fleet.SightedKey{{Key: "k0", LastFailed: l.act(49 * time.Minute)}}
 		}},
 		{name: "a window of the phase before", from: migrate.Sealed, rules: "window", harm: func(l *lab) {
 			l.record.Since = l.now.Add(-time.Minute).UTC()
@@ -143,6 +196,11 @@ var ofOldClients = slices.Concat(
 	each(shutting, trial{name: "an attempt in vain", rules: "old-clients", harm: func(l *lab) {
 		l.sight.Keys = []fleet.SightedKey{{Key: "k0", LastFailed: l.act(time.Minute)}}
 	}}),
+	each(shutting, trial{name: "a lock was won, and a claim that nobody is left", rules: "old-clients",
+		harm: func(l *lab) {
+			l.options.Claims.Gone = true
+			l.sight.Keys = []fleet.SightedKey{{Key: "k0", LastWrite: l.act(time.Minute)}}
+		}}),
 	each(shutting, trial{name: "an attempt, and a claim that nobody is left", rules: "old-clients",
 		harm: func(l *lab) { l.options.Claims.Gone, l.sight.LastFailed = true, l.act(10*time.Second) }}),
 	each(shutting, trial{name: "nobody watches", rules: "window", harm: func(l *lab) { l.sight.Observer = "" }}),
@@ -174,15 +232,17 @@ var ofServers = []trial{
 	{name: "the server evicts keys", rules: "eviction", harm: func(l *lab) {
 		l.info["maxmemory"], l.info["maxmemory_policy"] = "1000000", "allkeys-lru"
 	}},
+	{name: "a policy of eviction without a bound", harm: func(l *lab) { l.info["maxmemory_policy"] = "allkeys-lru" }},
+	{name: "a name without a slot", from: migrate.Dual, rules: "slot", harm: func(l *lab) {
+		l.info["cluster_enabled"], l.keys["ka}b"] = "1", l.tomb()
+		l.rules = append(l.rules, redistest.Rule{Command: "CLUSTER", Times: -1,
+			Do: redistest.Reply("$14\r\ncluster_size:1\r\n")})
+	}},
 	{name: "another namespace owns the keys", rules: "namespace", harm: func(l *lab) {
 		l.keys[phaseKey+"0"] = l.record.String()
 	}},
-	{name: "a stranger holds a guard", from: migrate.Dual, rules: "guards", harm: func(l *lab) {
-		low, _ := l.options.Dialect.GuardRange()
-		text, _ := l.options.Dialect.Guard(low+1, "00000000-0000-4000-8000-000000000000")
-		guard, _ := l.options.Dialect.EncodeValue(text)
-		l.keys["k9"], l.keys[legacy.MarkKey("k9")] = guard, "0123456789012345678901 "+guard+" stranger"
-	}},
+	{name: "a stranger holds a guard", from: migrate.Dual, rules: "guards", harm: stranger},
+	{name: "a stranger holds a guard before old clients are shut out", from: migrate.Observe, harm: stranger},
 	{name: "the roster is another one", rules: "lost", harm: func(l *lab) { l.record.Roster = "another" }},
 	{name: "the server has restarted", rules: "lost", harm: func(l *lab) { l.record.Run = "run-0" }},
 	{name: "members were lost a short while ago", rules: "lost", harm: func(l *lab) {
@@ -199,6 +259,14 @@ var ofServers = []trial{
 			l.server.Info(map[string]string{"run_id": "run-2"})
 		})
 	}},
+}
+
+// stranger lets a program hold a lock that is no member.
+func stranger(l *lab) {
+	low, _ := l.options.Dialect.GuardRange()
+	text, _ := l.options.Dialect.Guard(low+1, "00000000-0000-4000-8000-000000000000")
+	guard, _ := l.options.Dialect.EncodeValue(text)
+	l.keys["k9"], l.keys[legacy.MarkKey("k9")] = guard, "0123456789012345678901 "+guard+" stranger"
 }
 
 // once does something before the first command that is like that.
@@ -245,6 +313,7 @@ var ofTargets = []trial{
 		}},
 }
 
+// keepsTarget complains about a record that does not name the target.
 func keepsTarget(l *lab) string {
 	if got := l.recorded().Target; got != "t" {
 		return "the record names the target " + got
@@ -252,7 +321,7 @@ func keepsTarget(l *lab) string {
 	return ""
 }
 
-// sweeps reports a tombstone that is left.
+// swept complains about a tombstone that is left.
 func swept(l *lab) string {
 	if l.server.Mini.Exists("k1") {
 		return "a tombstone is left"
@@ -260,6 +329,7 @@ func swept(l *lab) string {
 	return ""
 }
 
+// kept complains about a tombstone that is gone.
 func kept(l *lab) string {
 	if !l.server.Mini.Exists("k1") {
 		return "a tombstone is gone"
@@ -283,6 +353,27 @@ var ofSteps = []trial{
 		stray(l)
 		l.keys[legacy.MarkKey("k1")] = "0123456789012345678901 " + l.tomb() + " a"
 	}},
+	{name: "a tombstone on the way to observe", from: migrate.Dual, verb: fleet.Back, rules: "tombstones",
+		harm: func(l *lab) {
+			stray(l)
+			l.keys[legacy.MarkKey("k1")] = "0123456789012345678901 " + l.tomb() + " a"
+		}},
+	{name: "the way back from sealed is not over", from: migrate.Dual, verb: fleet.Back, rules: "pending",
+		harm: func(l *lab) { l.record.Pending, l.options.To = migrate.Sealed, migrate.Observe }},
+	{name: "forward again, before the way back is over", from: migrate.Dual, harm: func(l *lab) {
+		stray(l)
+		l.record.Pending = migrate.Sealed
+	}},
+	{name: "a new beginning is not over", from: migrate.Observe, verb: fleet.Advance, rules: "pending",
+		harm: func(l *lab) { l.record.Pending = migrate.Clean }},
+	{name: "there is no record", from: migrate.Dual, verb: fleet.Advance, rules: "record", harm: func(l *lab) {
+		l.record = migrate.Record{}
+	}},
+	{name: "a record of a later version", from: migrate.Dual, verb: fleet.Advance, rules: "record",
+		harm: func(l *lab) { l.record, l.keys[phaseKey] = migrate.Record{}, "gsl/9 phase=dual" }},
+	{name: "a record of another dialect", from: migrate.Dual, rules: "dialect", harm: func(l *lab) {
+		l.record.Dialect = "Other"
+	}},
 	{name: "a sweep after clean", from: migrate.Clean, verb: fleet.Sweep, after: swept},
 	{name: "a sweep while clean is not over", from: migrate.Clean, verb: fleet.Sweep, rules: "pending",
 		after: kept, harm: func(l *lab) { l.record.Pending = migrate.Modern }},
@@ -295,6 +386,7 @@ var ofSteps = []trial{
 		}},
 }
 
+// stray leaves a tombstone.
 func stray(l *lab) { l.keys["k1"], l.options.Go = l.tomb(), true }
 
 // again is a new beginning after clean that is not over.
@@ -303,6 +395,7 @@ func again(l *lab) {
 	l.record.Pending, l.record.Target = migrate.Clean, "t"
 }
 
+// begun complains about a new beginning that is not over.
 func begun(l *lab) string {
 	if r := l.recorded(); r.Pending != migrate.NoPhase || r.Target != "" {
 		return "the new beginning is not over, or keeps the target"
@@ -330,6 +423,7 @@ func lost(name, rules string, phase, recorded migrate.Phase, harm func(*lab)) tr
 	}}
 }
 
+// forgetful makes all members silent for so long that they may be forgotten.
 func forgetful(l *lab) { l.all(func(s *migrate.MemberState) { s.Phase = migrate.NoPhase }) }
 
 var ofLostRecords = []trial{

@@ -3,7 +3,7 @@ package legacy
 import (
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Takeover decides whether the stamp that an old client left on a key has

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Law is the closed form of a timestamp lock. Given how long leases and jobs

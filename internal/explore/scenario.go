@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Scenario is a bounded world of old clients. Package skew says what its fields

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // promises are the judges of what the documentation says about waiting, hooks,

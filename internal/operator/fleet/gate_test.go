@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/record"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 

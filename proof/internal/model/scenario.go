@@ -3,8 +3,8 @@ package model
 import (
 	"cmp"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Scenario is a bounded world for [Explore]: that of skew.Scenario, with

@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // The server is a clock of the fleet, because a getsetlock client compares old

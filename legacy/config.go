@@ -33,8 +33,8 @@ func (m Mode) String() string {
 }
 
 // Config says which old clients share the keys and how to treat them. The zero
-// Config is Hardened, for clients of the dialect Jedis. A dialect without a lease
-// of its own needs Terms.Lease.
+// Config is Hardened, for clients of the dialect Jedis. A dialect without a
+// lease of its own needs Terms.Lease.
 type Config struct {
 	// Mode is Hardened unless Verbatim is asked for by name.
 	Mode Mode

@@ -18,6 +18,11 @@ func (d Dialect) Validate() error {
 	if _, err := Lookup(d.Name); err != nil && d.Name != "" && d == (Dialect{Name: d.Name}) {
 		return fmt.Errorf("%w: %w", errInvalid, err) // it is named, and not described
 	}
+	return d.check()
+}
+
+// check is Validate for a dialect that is described.
+func (d Dialect) check() error {
 	for _, check := range []func() error{
 		d.checkNames, d.checkChoices, d.checkShape, d.checkTakeover, d.checkTTL, d.checkTimes,
 	} {

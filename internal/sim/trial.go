@@ -24,8 +24,9 @@ type lab struct {
 	members []migrate.MemberState
 	sight   fleet.Sighting
 	info    map[string]string
-	keys    map[string]string // locks and marks
-	roster  map[string]string // fields that no member writes like that
+	keys    map[string]string     // locks and marks
+	roster  map[string]string     // fields that no member writes like that
+	others  []migrate.MemberState // of a namespace within this one
 	now     time.Time
 	during  func(redistest.Command) // called before each command of the verb; nil: nothing
 	rules   []redistest.Rule        // what the server answers otherwise
@@ -40,6 +41,7 @@ type trial struct {
 	// rules close the gate, in order of their names. Empty: it is open, and the
 	// verb does what it is for.
 	rules string
+	fails bool              // the verb returns an error
 	after func(*lab) string // what is wrong then; nil: nothing else is looked at
 }
 
@@ -129,6 +131,9 @@ func (l *lab) write() {
 	for id, text := range l.roster {
 		m.HSet(rosterKey, id, text)
 	}
+	for _, s := range l.others {
+		m.HSet(rosterKey+"0", s.ID, s.String())
+	}
 }
 
 // try makes one trial and says what is wrong.
@@ -154,10 +159,16 @@ func (l *lab) try(t *testing.T, c trial) string {
 	if act == nil {
 		act, _ = verbs(Forward, l.record)
 	}
+	before := l.server.Mini.Dump()
 	r, err := act(t.Context(), pool, l.options)
+	if !l.options.Go && l.record.Epoch > 0 && l.during == nil && l.server.Mini.Dump() != before {
+		return "a verb without Go changes something"
+	}
 	switch {
-	case err != nil:
-		return "no answer: " + err.Error()
+	case c.fails && err != nil && c.after != nil:
+		return c.after(l)
+	case err != nil || c.fails:
+		return fmt.Sprintf("the verb returns the error %v", err)
 	case r.Gate == nil:
 		return "there is no gate"
 	}

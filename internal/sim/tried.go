@@ -241,6 +241,13 @@ var ofServers = []trial{
 	{name: "another namespace owns the keys", rules: "namespace", harm: func(l *lab) {
 		l.keys[phaseKey+"0"] = l.record.String()
 	}},
+	{name: "members of a namespace within act, whose record was lost", rules: "namespace", harm: func(l *lab) {
+		l.others = []migrate.MemberState{*l.last()}
+	}},
+	{name: "members of a namespace within were there long ago", harm: func(l *lab) {
+		l.others = []migrate.MemberState{*l.last()}
+		l.others[0].Seen = l.now.Add(-longAgo)
+	}},
 	{name: "a stranger holds a guard", from: migrate.Dual, rules: "guards", harm: stranger},
 	{name: "a stranger holds a guard before old clients are shut out", from: migrate.Observe, harm: stranger},
 	{name: "the roster is another one", rules: "lost", harm: func(l *lab) { l.record.Roster = "another" }},
@@ -375,10 +382,28 @@ var ofSteps = []trial{
 		l.record.Dialect = "Other"
 	}},
 	{name: "a sweep after clean", from: migrate.Clean, verb: fleet.Sweep, after: swept},
+	{name: "a step during a sweep", from: migrate.Clean, verb: fleet.Sweep, fails: true, after: kept,
+		harm: func(l *lab) {
+			l.options.Go = true
+			judged := false // the roster is read last
+			l.once(func(c redistest.Command) bool {
+				judged = judged || c.Is("HGETALL")
+				return judged && c.Is("GETRANGE")
+			}, func() {
+				next := l.record
+				next.Epoch, next.Phase = next.Epoch+1, migrate.Observe
+				_ = l.server.Mini.Set(phaseKey, next.String())
+			})
+		}},
 	{name: "a sweep while clean is not over", from: migrate.Clean, verb: fleet.Sweep, rules: "pending",
 		after: kept, harm: func(l *lab) { l.record.Pending = migrate.Modern }},
 	{name: "a sweep in modern", from: migrate.Modern, verb: fleet.Sweep, rules: "order", after: kept},
 	{name: "a new beginning that all follow", from: migrate.Observe, verb: fleet.Init, after: begun, harm: again},
+	{name: "a new beginning while a lease of clean runs", from: migrate.Observe, verb: fleet.Init, rules: "leases",
+		after: kept, harm: func(l *lab) {
+			again(l)
+			l.last().Leases = map[migrate.Phase]int{migrate.Clean: 1}
+		}},
 	{name: "a new beginning that one does not follow", from: migrate.Observe, verb: fleet.Init, rules: "phase",
 		after: kept, harm: func(l *lab) {
 			again(l)

@@ -32,6 +32,7 @@ type world struct {
 
 	mu       sync.Mutex
 	sprung   map[int]bool // traps that have acted, by the fault's ID
+	writes   map[int]int  // packets in which a process has written
 	keys     []*key
 	pending  map[int]bool             // operations under way
 	said     migrate.Record           // what the record said when the operator changed it last
@@ -61,7 +62,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
+			sprung: map[int]bool{}, writes: map[int]int{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
@@ -77,6 +78,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		if p.Form == Bridged {
 			trials(t, h)
 		}
+		h.dated()
 		h.settle()
 		h.reached()
 	})
@@ -93,7 +95,9 @@ type act struct {
 func (w *world) play() {
 	var acts []act
 	for _, f := range w.plan.Faults {
-		acts = append(acts, w.acts(f)...)
+		if f.Nth == 0 {
+			acts = append(acts, w.acts(f)...)
+		}
 	}
 	for _, o := range w.plan.Ops {
 		acts = append(acts, act{o.At, func() { w.operate(o) }})

@@ -49,7 +49,7 @@ func (o *Old) dialect() dialect.Dialect {
 // without takeovers go by the same rule here, although they could hold longer.
 func (o *Old) honest() time.Duration {
 	t := o.Truth
-	return t.Lease + o.dialect().C() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
+	return t.Lease + o.dialect().EffectiveSlack() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
 }
 
 // besides reports whether old clients share the form's keys.

@@ -73,7 +73,7 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 	if d.Slack > 0 {
 		room++
 	}
-	if d.C() < d.Slack {
+	if d.EffectiveSlack() < d.Slack {
 		room--
 	}
 	if a.verdict.LateWinner {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/fleet"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Failure modes of single dialects, with all clocks right.

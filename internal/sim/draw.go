@@ -64,7 +64,9 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	switch d.IntN(8) {
+	switch d.IntN(11) {
+	case 8, 9, 10:
+		d.needle(p)
 	case 0, 1:
 		d.hush(p)
 	case 2:
@@ -109,6 +111,28 @@ func (d dice) hush(p *Plan) {
 	refuse := Fault{ID: trap.ID + 1, At: o.At + 8*c.Near, Proc: o.Proc, Kind: Refuse}
 	refuse.For = c.TTL/3 + d.nanos(c.TTL/2)
 	p.Faults = append(p.Faults, trap, refuse)
+}
+
+// needle lets few operations wait for one key, and breaks one to three messages
+// in a row, each at the write with its number. What needs several things within
+// milliseconds happens there.
+func (d dice) needle(p *Plan) {
+	p.Ops = p.Ops[:6+d.IntN(8)]
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		o.At, o.Key, o.Tarry = d.nanos(3*time.Second), 0, 0
+		o.Kind, o.Hold = pick(d, Acquire, Acquire, Request, Do), d.between(time.Millisecond, 800*time.Millisecond)
+		o.Cancel = pick(d, 0, 0, d.between(50*time.Millisecond, 2*time.Second))
+	}
+	p.Faults = nil
+	proc, nth := d.IntN(len(p.Procs)), 1+d.IntN(20)
+	for id := range 1 + d.IntN(3) {
+		p.Faults = append(p.Faults, Fault{ID: id, Proc: proc, Nth: nth,
+			Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
+		if nth++; d.one(3) {
+			proc, nth = d.IntN(len(p.Procs)), 1+d.IntN(20)
+		}
+	}
 }
 
 // siege cuts a holder off from before a renewal until after its trust is over,

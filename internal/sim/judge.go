@@ -283,7 +283,7 @@ func (b *bench) changed(k *chain, e Event) {
 	}
 	b.orphan(k, e)
 	if k.token != e.Token {
-		k.last[k.token] = e.Proc
+		k.last[k.token], k.since = e.Proc, e.At
 	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {
@@ -311,7 +311,8 @@ func (b *bench) orphan(k *chain, e Event) {
 	} else if !slices.Contains(takers, was.Text) {
 		return
 	}
-	if !known || e.Token == k.token || b.gone[was.Proc] {
+	restored := b.p.hit(All, was.At, e.At, FailOver) // with a key that had been given back
+	if !known || e.Token == k.token || b.gone[was.Proc] || restored {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL

@@ -2,11 +2,12 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // promises are the judges of what the documentation says about waiting, hooks,
@@ -91,6 +92,8 @@ func (p *promises) hear(k *chain, e Event) {
 		delete(p.urgent, e.Op)
 	case Closed:
 		p.closed(e)
+	case Died:
+		maps.DeleteFunc(p.turns, func(t turn, _ *head) bool { return t.proc == e.Proc })
 	}
 	p.renewals(k, e)
 	p.idle(k, e)
@@ -141,6 +144,13 @@ func (p *promises) wait(o Op) (most time.Duration) {
 	return most
 }
 
+// far reports whether messages are so slow that each lease begins old.
+func (p *promises) far(e Event) bool {
+	return slices.ContainsFunc(p.p.Faults, func(f Fault) bool {
+		return f.Kind == Slow && f.hits(e.Proc) && f.covers(e.At) && f.Amount > p.p.Procs[e.Proc].TTL/10
+	})
+}
+
 // told judges the calls of hooks: docs/watching.md.
 func (p *promises) told(e Event) {
 	who := leased{e.Proc, e.Token}
@@ -160,7 +170,8 @@ func (p *promises) told(e Event) {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
 		}
 		s.endangered = true
-		if gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text); gift && s.began == e.At {
+		gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text)
+		if gift && s.began == e.At && !p.far(e) {
 			p.complain("hooks", e, "a lease that was given began with a warning")
 		}
 	case "lost: not renewed in time":
@@ -343,7 +354,7 @@ func (p *promises) renewals(k *chain, e Event) {
 // closed judges that Close ends a tenth of a second after its context.
 func (p *promises) closed(e Event) {
 	for _, o := range p.p.Ops {
-		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
+		if o.Kind != Close || o.Proc != e.Proc || p.p.Procs[o.Proc].Starts > 0 || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
 			continue
 		}
 		if e.At > o.At+o.Hold+2*late {

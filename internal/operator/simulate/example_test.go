@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // A lease of 30 s, jobs of 5 to 40 s, clocks kept by timesyncd: which of the

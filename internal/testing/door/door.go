@@ -21,8 +21,8 @@ type Door struct {
 	open  map[net.Conn]bool
 }
 
-// New returns a Door before some addresses, which get connections in turn, until
-// the test ends.
+// New returns a Door before some addresses, which get connections in turn,
+// until the test ends.
 func New(t testing.TB, to ...string) *Door {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")

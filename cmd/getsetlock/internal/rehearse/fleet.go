@@ -93,7 +93,7 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	for i := range specs {
 		f.teams[i].groupSpec = specs[i]
 		f.teams[i].number = i
-		if how.walk == nil { // in a migration conduct decides who dies
+		if how.walk == nil { // in a migration the operator decides who dies
 			f.teams[i].fates = p.fates(i, len(specs), specs[i].kind == oldClient)
 		}
 	}

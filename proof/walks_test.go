@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 1, "of the random walks, and the first of the histories")
+	seed  = flag.Uint64("seed", 1, "of the random walks")
 	walks = flag.Int("walks", 2, "how many a scenario")
 )
 

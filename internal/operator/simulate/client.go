@@ -38,7 +38,7 @@ type simClient struct {
 	tries       int
 	robbed      Cause // why another client took over while this one held
 
-	clock   simClock
+	clock   Clock
 	pauseAt int64
 	pauses  [mostPauses]int64
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
-// Plan says what is rehearsed. It is sent to the child process as JSON.
+// Plan says what is rehearsed.
 type Plan struct {
 	// Protocol is one of Protocols.
 	Protocol string
@@ -73,9 +73,9 @@ type Plan struct {
 	// of the rehearsal itself.
 	Watch bool
 
-	// Film is the product whose history the result shows, or AnyProduct. Empty:
-	// none.
-	Film string
+	// History is the product whose history the result shows, or AnyProduct.
+	// Empty: none.
+	History string
 
 	Orders []Order
 }

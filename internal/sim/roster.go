@@ -91,8 +91,8 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 	}
 	for _, k := range w.keys {
 		for _, held := range k.leases {
-			if held.err() != nil {
-				continue
+			if held.err() != nil || held.op.Kind == Do && !held.stands() {
+				continue // a Do of a process that stands still cannot look at its context
 			}
 			if !w.seated(held.p) {
 				w.spoil(held.p, "a step is taken beside a lease of a member that is not in the roster")

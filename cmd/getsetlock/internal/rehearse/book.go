@@ -94,7 +94,8 @@ func newBook(kinds []kind, now func() time.Duration) *book {
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{group: group, kind: b.kinds[group], waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
+	h := &hold{group: group, kind: b.kinds[group], waited: wait, asked: b.now(), start: b.now(), stop: -1,
+		freed: -1}
 	b.holds[sku] = append(b.holds[sku], h)
 	t := &b.tallies[group]
 	t.acquisitions++

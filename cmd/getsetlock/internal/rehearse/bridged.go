@@ -16,7 +16,8 @@ func init() {
 		dialect: true,
 		groups: func(p Plan) []groupSpec {
 			return []groupSpec{
-				{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient, make: oldLocker},
+				{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient,
+					make: oldLocker},
 				{name: "new", protocol: "dual", clients: p.Clients / 2, kind: newClient, make: dualLocker},
 			}
 		},

@@ -26,7 +26,8 @@ func someRules() rules {
 func span(group int, start, stop, freed float64) *hold {
 	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	return &hold{
-		group: group, kind: []kind{oldClient, newClient}[group], asked: s(start), start: s(start), stop: s(stop), freed: s(freed),
+		group: group, kind: []kind{oldClient, newClient}[group], asked: s(start), start: s(start),
+		stop: s(stop), freed: s(freed),
 		deletes: group == oldOnes, units: 2,
 	}
 }

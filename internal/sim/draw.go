@@ -64,7 +64,9 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	switch d.IntN(11) {
+	switch d.IntN(12) {
+	case 11:
+		d.heads(p)
 	case 8, 9, 10:
 		d.needle(p)
 	case 0, 1:
@@ -219,6 +221,29 @@ func (d dice) crowd(p *Plan) {
 				Kind: Freeze})
 		}
 	}
+}
+
+// heads lets a key end whose first waiters have died or stand still.
+func (d dice) heads(p *Plan) {
+	for len(p.Procs) < 4 {
+		p.Procs = append(p.Procs, d.proc(p))
+	}
+	p.Ops, p.Faults = nil, nil
+	for proc := range p.Procs {
+		p.Procs[proc].Wait = 0
+		at := time.Second + time.Duration(proc)*time.Second + d.nanos(500*time.Millisecond)
+		p.Ops = append(p.Ops, Op{ID: proc, At: at, Proc: proc, Kind: Acquire, Hold: 10 * time.Second})
+	}
+	still, dies := 5*time.Second, pick(d, Kill, Kill, "")
+	for head := 1; head < len(p.Procs)-1; head++ {
+		at := still + d.nanos(500*time.Millisecond)
+		if dies != "" {
+			p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: head, Kind: dies})
+			continue
+		}
+		p.Faults = append(p.Faults, Fault{ID: head, At: at, For: 60 * time.Second, Proc: head, Kind: Freeze})
+	}
+	p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: still + time.Second, Proc: 0, Kind: Kill})
 }
 
 // outage takes the server away from a process that waits: for long, or when

@@ -56,9 +56,16 @@ type chain struct {
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
 	idle    time.Duration         // since when some wait and none holds; -1: not so
-	since   time.Duration         // when the key changed last
+	since   time.Duration         // when its token changed last
+	before  past                  // what it had until then
 	freed   time.Duration         // when its last lease was given back
 	blamed  bool                  // a judge has complained about that
+}
+
+// past is what a key had, and since when.
+type past struct {
+	token int
+	since time.Duration
 }
 
 // Judge returns what the history breaks, in the order of events.
@@ -283,7 +290,7 @@ func (b *bench) changed(k *chain, e Event) {
 	}
 	b.orphan(k, e)
 	if k.token != e.Token {
-		k.last[k.token], k.since = e.Proc, e.At
+		k.last[k.token], k.before, k.since = e.Proc, past{k.token, k.since}, e.At
 	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {

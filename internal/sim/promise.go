@@ -371,23 +371,30 @@ func (p *promises) idle(k *chain, e Event) {
 	if p.p.Old != nil {
 		return
 	}
-	switch {
-	case e.Kind == Changed:
-		k.since, k.blamed = e.At, false
-		return
-	case k.blamed || e.At-k.since < soon:
+	now := past{k.token, k.since}
+	if e.Kind == Changed {
+		if now.since < e.At {
+			return // renewed
+		}
+		now = k.before // which is over
+	}
+	if k.blamed || e.At-now.since < soon {
+		k.blamed = k.blamed && e.Kind != Changed
 		return
 	}
-	frozen, sure := p.frozen(k.since-15*time.Second, e.At)
+	frozen, sure := p.frozen(now.since-15*time.Second, e.At)
 	switch {
 	case !sure:
-	case k.token == 0:
-		since, n := p.able(k, frozen), time.Duration(len(frozen)+len(p.gone))
-		if since >= 0 && e.At-max(since, k.since) > soon+n*later {
-			p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
+	case now.token == 0:
+		since, most := p.able(k, frozen), soon
+		if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
+			most += n*later + seldom // nobody who is called may be left
+		}
+		if since >= 0 && e.At-max(since, now.since) > most {
+			p.complain("wakes", e, "k%d was free from %v on, and %d waited", e.Key, now.since, len(k.waiting))
 			k.blamed = true
 		}
-	case len(frozen) > 0:
+	case e.Kind == Changed, len(frozen) > 0:
 	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key):
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
 		k.blamed = true
@@ -430,6 +437,9 @@ const soon = 1500 * time.Millisecond
 // later is how long a free key is left to a waiter that stands still, until
 // the next one may have it, and a quarter more.
 const later = 2500 * time.Millisecond
+
+// seldom is how long a waiter that is not first leaves the key alone.
+const seldom = 5 * time.Second
 
 // anybody reports whether a lease of the key is in use, or its process has died
 // with it.

@@ -119,7 +119,7 @@ func Example_leaseRule() {
 	w := newWorld()
 	defer w.close()
 	// doc: rule
-	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Named("Jedis")})
+	backend, err := legacy.New(w.pool(), legacy.Config{Dialect: dialect.Named("Jedis")}) // Hardened
 	must(err)
 	_, err = lock.New(backend, lock.Config{TTL: 59 * time.Second})
 	fmt.Println(err) // TTL 59s is too long: alongside Jedis clients with Lease 1m0s at most 58.001s is safe …

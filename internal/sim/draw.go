@@ -64,24 +64,15 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	switch d.IntN(12) {
-	case 11:
-		d.heads(p)
-	case 8, 9, 10:
-		d.needle(p)
-	case 0, 1:
-		d.hush(p)
-	case 2:
-		d.patient(p)
-	case 3:
-		d.crowd(p)
-	case 4:
-		d.closing(p)
-	case 5:
-		d.outage(p)
+	if n := d.IntN(12); n < len(scenes) {
+		scenes[n](d, p)
 	}
 	return p
 }
+
+// scenes are drawn for every second plan or more, some more often than others.
+var scenes = []func(dice, *Plan){dice.hush, dice.hush, dice.patient, dice.crowd, dice.closing, dice.outage,
+	dice.heads, dice.needle, dice.needle, dice.needle}
 
 // hush makes the connection of a holder fall silent, once, or stalls an
 // attempt, or leaves what it may have taken on a server that refuses its undo.
@@ -123,7 +114,8 @@ func (d dice) needle(p *Plan) {
 	for i := range p.Ops {
 		o := &p.Ops[i]
 		o.At, o.Key, o.Tarry = d.nanos(3*time.Second), 0, 0
-		o.Kind, o.Hold = pick(d, Acquire, Acquire, Request, Do), d.between(time.Millisecond, 800*time.Millisecond)
+		o.Kind = pick(d, Acquire, Acquire, Request, Do)
+		o.Hold = d.between(time.Millisecond, 800*time.Millisecond)
 		o.Cancel = pick(d, 0, 0, d.between(50*time.Millisecond, 2*time.Second))
 	}
 	p.Faults = nil

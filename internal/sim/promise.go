@@ -354,10 +354,11 @@ func (p *promises) renewals(k *chain, e Event) {
 // closed judges that Close ends a tenth of a second after its context.
 func (p *promises) closed(e Event) {
 	for _, o := range p.p.Ops {
-		if o.Kind != Close || o.Proc != e.Proc || p.p.Procs[o.Proc].Starts > 0 || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
+		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
 			continue
 		}
-		if e.At > o.At+o.Hold+2*late {
+		there := p.p.Procs[o.Proc].Starts == 0 // else it may have started after that
+		if there && e.At > o.At+o.Hold+2*late {
 			p.complain("close", e, "Close ended after %v, and its context after %v", e.At-o.At, o.Hold)
 		}
 	}
@@ -386,17 +387,22 @@ func (p *promises) idle(k *chain, e Event) {
 	switch {
 	case !sure:
 	case now.token == 0:
-		since, most := p.able(k, frozen), soon
-		if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
-			most += n*later + seldom // nobody who is called may be left
-		}
-		if since >= 0 && e.At-max(since, now.since) > most {
-			p.complain("wakes", e, "k%d was free from %v on, and %d waited", e.Key, now.since, len(k.waiting))
-			k.blamed = true
-		}
+		p.free(k, e, now.since, frozen)
 	case e.Kind == Changed, len(frozen) > 0:
 	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key):
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
+		k.blamed = true
+	}
+}
+
+// free judges a key that has been free since an instant.
+func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {
+	since, most := p.able(k, frozen), soon
+	if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
+		most += n*later + seldom // nobody who is called may be left
+	}
+	if since >= 0 && e.At-max(since, from) > most {
+		p.complain("wakes", e, "k%d was free from %v on, and %d waited", e.Key, from, len(k.waiting))
 		k.blamed = true
 	}
 }

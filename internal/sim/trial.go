@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -53,8 +55,8 @@ func trials(t *testing.T, h *History) {
 		c := pick(d, tried...)
 		l := &lab{dice: d, server: server, now: server.ServerNow()}
 		if wrong := l.try(t, c); wrong != "" {
-			h.add(Event{Kind: Spoiled, Proc: len(h.Plan.Procs) - 1, Op: None,
-				Text: "trial: " + c.name + ", from " + l.record.Phase.String() + " in " + l.record.Dialect + ": " + wrong})
+			h.add(Event{Kind: Spoiled, Proc: len(h.Plan.Procs) - 1, Op: None, Text: fmt.Sprintf(
+				"trial: %s, from %v in %s: %s", c.name, l.record.Phase, l.record.Dialect, wrong)})
 		}
 		h.sometimes("a trial of a gate")
 	}
@@ -78,9 +80,9 @@ func (l *lab) orderly(from migrate.Phase) {
 		l.record.Target = "t"
 	}
 	for _, id := range []string{"a", "b", "c"} {
-		l.members = append(l.members, migrate.MemberState{ID: id, Dialect: d.Name, Epoch: firstEpoch, Phase: from,
-			Seen: l.now, Since: l.now.Add(-longAgo), Every: time.Second, Renews: 30 * time.Second,
-			TTL: 5 * time.Second, First: 5 * time.Second,
+		l.members = append(l.members, migrate.MemberState{ID: id, Dialect: d.Name, Epoch: firstEpoch,
+			Phase: from, Seen: l.now, Since: l.now.Add(-longAgo), Every: time.Second,
+			Renews: 30 * time.Second, TTL: 5 * time.Second, First: 5 * time.Second,
 			Probe: "ok", Target: "t", Sight: "a"})
 	}
 	l.sight = fleet.Sighting{Observer: "sim", From: l.now.Add(-longAgo), Until: l.now, QuietUntil: l.now,
@@ -102,9 +104,12 @@ func (l *lab) tomb() string {
 	return tomb
 }
 
+// someID is the identity of an old client whose dialect has one.
+const someID = "00000000-0000-4000-8000-000000000000"
+
 // stamp returns what an old client writes for a lease.
 func (l *lab) stamp(lease time.Duration) string {
-	text, err := l.options.Dialect.Stamp(l.now, lease, "00000000-0000-4000-8000-000000000000")
+	text, err := l.options.Dialect.Stamp(l.now, lease, someID)
 	value, bad := l.options.Dialect.EncodeValue(text)
 	if err != nil || bad != nil {
 		panic(fmt.Sprint(err, bad))
@@ -143,12 +148,7 @@ func (l *lab) try(t *testing.T, c trial) string {
 		c.harm(l)
 	}
 	l.write()
-	pool := l.server.FaultyPool(append(l.rules, redistest.Rule{Times: -1, When: func(c redistest.Command) bool {
-		if l.during != nil {
-			l.during(c)
-		}
-		return false
-	}})...)
+	pool := l.pool()
 	defer pool.Close()
 	if l.sight.Observer != "" {
 		if err := l.sight.Keep(t.Context(), pool, space); err != nil {
@@ -161,10 +161,9 @@ func (l *lab) try(t *testing.T, c trial) string {
 	}
 	before := l.server.Mini.Dump()
 	r, err := act(t.Context(), pool, l.options)
-	if !l.options.Go && l.record.Epoch > 0 && l.during == nil && l.server.Mini.Dump() != before {
-		return "a verb without Go changes something"
-	}
 	switch {
+	case !l.changes() && l.during == nil && l.server.Mini.Dump() != before:
+		return "a verb without Go changes something"
 	case c.fails && err != nil && c.after != nil:
 		return c.after(l)
 	case err != nil || c.fails:
@@ -172,6 +171,36 @@ func (l *lab) try(t *testing.T, c trial) string {
 	case r.Gate == nil:
 		return "there is no gate"
 	}
+	if wrong := l.answers(r, c.rules); wrong != "" {
+		return wrong
+	}
+	switch now := l.recorded(); {
+	case !l.changes():
+	case c.verb == nil && c.rules == "" && (now.Phase != l.record.Phase+1 || now.Epoch != firstEpoch+1):
+		return fmt.Sprintf("the record says %v of epoch %d after the step", now.Phase, now.Epoch)
+	case c.after != nil:
+		return c.after(l)
+	}
+	return ""
+}
+
+// pool dials the server, and lets a trial do something before each command.
+func (l *lab) pool() *redis.Pool {
+	watch := redistest.Rule{Times: -1, When: func(c redistest.Command) bool {
+		if l.during != nil {
+			l.during(c)
+		}
+		return false
+	}}
+	return l.server.FaultyPool(append(l.rules, watch)...)
+}
+
+// changes reports whether the verb may change anything. A first record needs no
+// Go.
+func (l *lab) changes() bool { return l.options.Go || l.record.Epoch == 0 }
+
+// answers compares what closes the gate with what must.
+func (l *lab) answers(r *fleet.Report, rules string) string {
 	for _, b := range r.Gate.Blocks {
 		if len(b.Detail) < 20 {
 			return b.Detail + " is no sentence"
@@ -181,18 +210,11 @@ func (l *lab) try(t *testing.T, c trial) string {
 	if r.Moved {
 		got = "" // the gate says what is left to be done
 	}
-	if got != c.rules {
-		return fmt.Sprintf("the gate is closed by %q and not by %q: %v", got, c.rules, r.Gate.Blocks)
-	}
-	if now := l.recorded(); c.rules != "" && (r.Moved || now.Phase != l.record.Phase) && l.record.Epoch > 0 {
+	switch {
+	case got != rules:
+		return fmt.Sprintf("the gate is closed by %q and not by %q: %v", got, rules, r.Gate.Blocks)
+	case rules != "" && l.recorded().Phase != l.record.Phase && l.record.Epoch > 0:
 		return "a step is taken through a closed gate"
-	}
-	switch now := l.recorded(); {
-	case !l.options.Go && l.record.Epoch > 0:
-	case c.verb == nil && c.rules == "" && (now.Phase != l.record.Phase+1 || now.Epoch != firstEpoch+1):
-		return fmt.Sprintf("the record says %v of epoch %d after the step", now.Phase, now.Epoch)
-	case c.after != nil:
-		return c.after(l)
 	}
 	return ""
 }

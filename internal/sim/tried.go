@@ -50,7 +50,8 @@ var ofMembers = []trial{
 	{name: "a member lags", from: migrate.Sealed, rules: "phase", harm: func(l *lab) {
 		l.last().Phase = migrate.Dual
 	}},
-	{name: "a member writes another dialect", rules: "dialect", harm: func(l *lab) { l.last().Dialect = "Other" }},
+	{name: "a member writes another dialect", rules: "dialect",
+		harm: func(l *lab) { l.last().Dialect = "Other" }},
 	{name: "a lease of two phases ago", from: migrate.Modern, rules: "leases", harm: func(l *lab) {
 		l.last().Leases = map[migrate.Phase]int{migrate.Dual: 1}
 	}},
@@ -163,36 +164,41 @@ var ofOldClients = slices.Concat(
 		{name: "keys in two dialects", from: migrate.Observe, rules: "dialect", harm: func(l *lab) {
 			l.sight.Mixed = []string{"k0"}
 		}},
-		{name: "keys of their own in another dialect", from: migrate.Observe, rules: "dialect", harm: func(l *lab) {
-			l.speak(dialect.Jedis())
-			value, _ := dialect.JedisUUID().Stamp(l.now, time.Minute, "00000000-0000-4000-8000-000000000000")
-			l.keys["k7"] = value
-		}},
+		{name: "keys of their own in another dialect", from: migrate.Observe, rules: "dialect",
+			harm: func(l *lab) {
+				l.speak(dialect.Jedis())
+				value, _ := dialect.JedisUUID().Stamp(l.now, time.Minute, someID)
+				l.keys["k7"] = value
+			}},
 		{name: "other programs' SETNX are counted", from: migrate.Dual, harm: func(l *lab) {
 			l.sight.Counts, l.sight.LastCalled = true, l.now
 		}},
 		{name: "a window that is just enough", from: migrate.Dual, harm: func(l *lab) {
 			l.sight.Quiet = 10 * time.Minute
 		}},
-		{name: "an act of a client that comes at night", from: migrate.Dual, rules: "old-clients", harm: func(l *lab) {
-			l.options.Claims.Idle = 50 * time.Minute
-			l.sight.Keys = []fleet.SightedKey{{Key: "k0", LastFailed: l.act(49 * time.Minute)}}
-		}},
+		{name: "an act of a client that comes at night", from: migrate.Dual, rules: "old-clients",
+			harm: func(l *lab) {
+				l.options.Claims.Idle = 50 * time.Minute
+				l.sight.Keys = []fleet.SightedKey{{Key: "k0", LastFailed: l.act(49 * time.Minute)}}
+			}},
 		{name: "a window of the phase before", from: migrate.Sealed, rules: "window", harm: func(l *lab) {
 			l.record.Since = l.now.Add(-time.Minute).UTC()
 		}},
 		{name: "how long old clients pause is not claimed", from: migrate.Sealed,
 			harm: func(l *lab) { l.options.Claims.Idle = 0 }},
 	},
-	each([]migrate.Phase{migrate.Dual, migrate.Modern}, trial{name: "how long old clients pause is not claimed",
-		rules: "idle", harm: func(l *lab) { l.options.Claims.Idle = 0 }}),
-	each([]migrate.Phase{migrate.Dual, migrate.Modern}, trial{name: "old clients pause for longer than the window",
-		rules: "window", harm: func(l *lab) { l.options.Claims.Idle = 2 * longAgo }}),
+	each([]migrate.Phase{migrate.Dual, migrate.Modern},
+		trial{name: "how long old clients pause is not claimed",
+			rules: "idle", harm: func(l *lab) { l.options.Claims.Idle = 0 }}),
+	each([]migrate.Phase{migrate.Dual, migrate.Modern},
+		trial{name: "old clients pause for longer than the window",
+			rules: "window", harm: func(l *lab) { l.options.Claims.Idle = 2 * longAgo }}),
 	each(shutting, trial{name: "a live stamp", harm: live, rules: "live"}),
-	each(shutting, trial{name: "a live stamp, and a claim that nobody is left", rules: "live", harm: func(l *lab) {
-		live(l)
-		l.options.Claims.Gone = true
-	}}),
+	each(shutting, trial{name: "a live stamp, and a claim that nobody is left", rules: "live",
+		harm: func(l *lab) {
+			live(l)
+			l.options.Claims.Gone = true
+		}}),
 	each(shutting, trial{name: "an attempt in vain", rules: "old-clients", harm: func(l *lab) {
 		l.sight.Keys = []fleet.SightedKey{{Key: "k0", LastFailed: l.act(time.Minute)}}
 	}}),
@@ -203,7 +209,8 @@ var ofOldClients = slices.Concat(
 		}}),
 	each(shutting, trial{name: "an attempt, and a claim that nobody is left", rules: "old-clients",
 		harm: func(l *lab) { l.options.Claims.Gone, l.sight.LastFailed = true, l.act(10*time.Second) }}),
-	each(shutting, trial{name: "nobody watches", rules: "window", harm: func(l *lab) { l.sight.Observer = "" }}),
+	each(shutting, trial{name: "nobody watches", rules: "window",
+		harm: func(l *lab) { l.sight.Observer = "" }}),
 	each(shutting, trial{name: "nobody watches, and a claim that nobody is left", harm: func(l *lab) {
 		l.sight.Observer, l.options.Claims.Gone = "", true
 	}}),
@@ -228,11 +235,13 @@ var ofOldClients = slices.Concat(
 func live(l *lab) { l.keys["k0"] = l.stamp(20 * time.Second) }
 
 var ofServers = []trial{
-	{name: "the server is one of a cluster", rules: "cluster", harm: func(l *lab) { l.info["cluster_enabled"] = "1" }},
+	{name: "the server is one of a cluster", rules: "cluster",
+		harm: func(l *lab) { l.info["cluster_enabled"] = "1" }},
 	{name: "the server evicts keys", rules: "eviction", harm: func(l *lab) {
 		l.info["maxmemory"], l.info["maxmemory_policy"] = "1000000", "allkeys-lru"
 	}},
-	{name: "a policy of eviction without a bound", harm: func(l *lab) { l.info["maxmemory_policy"] = "allkeys-lru" }},
+	{name: "a policy of eviction without a bound",
+		harm: func(l *lab) { l.info["maxmemory_policy"] = "allkeys-lru" }},
 	{name: "a name without a slot", from: migrate.Dual, rules: "slot", harm: func(l *lab) {
 		l.info["cluster_enabled"], l.keys["ka}b"] = "1", l.tomb()
 		l.rules = append(l.rules, redistest.Rule{Command: "CLUSTER", Times: -1,
@@ -241,9 +250,10 @@ var ofServers = []trial{
 	{name: "another namespace owns the keys", rules: "namespace", harm: func(l *lab) {
 		l.keys[phaseKey+"0"] = l.record.String()
 	}},
-	{name: "members of a namespace within act, whose record was lost", rules: "namespace", harm: func(l *lab) {
-		l.others = []migrate.MemberState{*l.last()}
-	}},
+	{name: "members of a namespace within act, whose record was lost", rules: "namespace",
+		harm: func(l *lab) {
+			l.others = []migrate.MemberState{*l.last()}
+		}},
 	{name: "members of a namespace within were there long ago", harm: func(l *lab) {
 		l.others = []migrate.MemberState{*l.last()}
 		l.others[0].Seen = l.now.Add(-longAgo)
@@ -271,7 +281,7 @@ var ofServers = []trial{
 // stranger lets a program hold a lock that is no member.
 func stranger(l *lab) {
 	low, _ := l.options.Dialect.GuardRange()
-	text, _ := l.options.Dialect.Guard(low+1, "00000000-0000-4000-8000-000000000000")
+	text, _ := l.options.Dialect.Guard(low+1, someID)
 	guard, _ := l.options.Dialect.EncodeValue(text)
 	l.keys["k9"], l.keys[legacy.MarkKey("k9")] = guard, "0123456789012345678901 "+guard+" stranger"
 }
@@ -373,9 +383,10 @@ var ofSteps = []trial{
 	}},
 	{name: "a new beginning is not over", from: migrate.Observe, verb: fleet.Advance, rules: "pending",
 		harm: func(l *lab) { l.record.Pending = migrate.Clean }},
-	{name: "there is no record", from: migrate.Dual, verb: fleet.Advance, rules: "record", harm: func(l *lab) {
-		l.record = migrate.Record{}
-	}},
+	{name: "there is no record", from: migrate.Dual, verb: fleet.Advance, rules: "record",
+		harm: func(l *lab) {
+			l.record = migrate.Record{}
+		}},
 	{name: "a record of a later version", from: migrate.Dual, verb: fleet.Advance, rules: "record",
 		harm: func(l *lab) { l.record, l.keys[phaseKey] = migrate.Record{}, "gsl/9 phase=dual" }},
 	{name: "a record of another dialect", from: migrate.Dual, rules: "dialect", harm: func(l *lab) {
@@ -398,13 +409,16 @@ var ofSteps = []trial{
 	{name: "a sweep while clean is not over", from: migrate.Clean, verb: fleet.Sweep, rules: "pending",
 		after: kept, harm: func(l *lab) { l.record.Pending = migrate.Modern }},
 	{name: "a sweep in modern", from: migrate.Modern, verb: fleet.Sweep, rules: "order", after: kept},
-	{name: "a new beginning that all follow", from: migrate.Observe, verb: fleet.Init, after: begun, harm: again},
-	{name: "a new beginning while a lease of clean runs", from: migrate.Observe, verb: fleet.Init, rules: "leases",
+	{name: "a new beginning that all follow", from: migrate.Observe, verb: fleet.Init, after: begun,
+		harm: again},
+	{name: "a new beginning while a lease of clean runs", from: migrate.Observe, verb: fleet.Init,
+		rules: "leases",
 		after: kept, harm: func(l *lab) {
 			again(l)
 			l.last().Leases = map[migrate.Phase]int{migrate.Clean: 1}
 		}},
-	{name: "a new beginning that one does not follow", from: migrate.Observe, verb: fleet.Init, rules: "phase",
+	{name: "a new beginning that one does not follow", from: migrate.Observe, verb: fleet.Init,
+		rules: "phase",
 		after: kept, harm: func(l *lab) {
 			again(l)
 			l.last().Phase = migrate.Clean
@@ -455,15 +469,17 @@ var ofLostRecords = []trial{
 	lost("members act by observe", "", migrate.Observe, migrate.Observe, nil),
 	lost("members act by modern", "", migrate.Modern, migrate.Modern, nil),
 	lost("members act by clean", "", migrate.Clean, migrate.Clean, nil),
-	lost("members act by neighbours", "", migrate.Dual, migrate.Dual, func(l *lab) { l.last().Phase = migrate.Sealed }),
+	lost("members act by neighbours", "", migrate.Dual, migrate.Dual,
+		func(l *lab) { l.last().Phase = migrate.Sealed }),
 	lost("members act by phases that exclude nothing", "phase", migrate.Observe, anyPhase, func(l *lab) {
 		l.last().Phase = migrate.Sealed
 	}),
 	lost("all members may have been forgotten", "phase", migrate.Modern, anyPhase, forgetful),
-	lost("all may have been forgotten, and the phase is stated", "", migrate.Sealed, migrate.Sealed, func(l *lab) {
-		forgetful(l)
-		l.options.To = migrate.Sealed
-	}),
+	lost("all may have been forgotten, and the phase is stated", "", migrate.Sealed, migrate.Sealed,
+		func(l *lab) {
+			forgetful(l)
+			l.options.To = migrate.Sealed
+		}),
 	lost("an earlier phase is stated than members say", "phase", migrate.Modern, anyPhase, func(l *lab) {
 		l.options.To = migrate.Observe
 	}),

@@ -62,7 +62,8 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, writes: map[int]int{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
+			sprung: map[int]bool{}, writes: map[int]int{},
+			pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)

@@ -13,7 +13,8 @@ var simulation = flag.Int("simulation", 0,
 	"play so many seeds of internal/sim against each mutant of the simulated packages, and count the kills")
 
 // simulated are the folders whose code runs in internal/sim.
-var simulated = []string{"lock/", "modern/", "legacy/", "migrate/", "internal/record/", "internal/operator/fleet/", "quorum/"}
+var simulated = []string{"lock/", "modern/", "legacy/", "migrate/", "internal/record/",
+	"internal/operator/fleet/", "quorum/"}
 
 // complaint matches what internal/sim prints when a judge complains.
 var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)

@@ -183,6 +183,14 @@ func (h *History) number(token string) int {
 	return n
 }
 
+// known returns the number of a token that has one already; 0: it has none.
+func (h *History) known(token string) int {
+	token, _, _ = strings.Cut(token, " ")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tokens[token]
+}
+
 // Leases returns how many leases were acquired.
 func (h *History) Leases() (n int) {
 	for _, e := range h.Events {

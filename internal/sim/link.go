@@ -40,6 +40,7 @@ type link struct {
 	once   sync.Once
 	done   chan struct{} // closed by cut
 	verb   verbing       // of an operator's connection
+	writes int           // packets with a write
 
 	answers chan []byte // replies of the server
 }
@@ -55,8 +56,8 @@ type message struct {
 // packet is what one side of a link sends at one instant. It travels as one.
 //
 // Several goroutines of a process may send at one instant, in any order. So the
-// server runs the requests of a packet in the order of their names, and the
-// process gets the replies in the order of its requests.
+// server runs the requests of a packet in the order of their names, keys and
+// tokens, and the process gets the replies in the order of its requests.
 type packet struct {
 	messages []message
 	at       time.Duration // when it arrives
@@ -287,10 +288,13 @@ func (l *link) forward() {
 // requests delivers the requests of one packet and awaits their replies. It
 // returns false if the link must be cut.
 func (l *link) requests(all []message) bool {
-	fate := l.w.trap(l.up.plan, l.p.id, all)
-	names, order := make([]string, len(all)), make([]int, len(all))
+	fate := l.trap(l.up.plan, l.p.id, all)
+	names, order, tokens := make([]string, len(all)), make([]int, len(all)), make([]int, len(all))
 	for i, m := range all {
 		names[i], order[i] = l.w.scripts.name(m.name), i
+		for _, a := range l.w.about(m.name, names[i]) {
+			tokens[i] = max(tokens[i], l.w.h.known(a.token))
+		}
 		if fate != "" {
 			l.w.h.sometimes(string(fate) + " " + names[i])
 		}
@@ -300,7 +304,7 @@ func (l *link) requests(all []message) bool {
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		return cmp.Or(cmp.Compare(names[i], names[j]),
-			slices.Compare(keysOf(all[i].name), keysOf(all[j].name)))
+			slices.Compare(keysOf(all[i].name), keysOf(all[j].name)), cmp.Compare(tokens[i], tokens[j]))
 	})
 	replies := make([]message, len(all))
 	for _, i := range order {

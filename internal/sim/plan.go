@@ -117,7 +117,7 @@ type Fault struct {
 	Proc   int           // process that it hits, or whose machine; All: every one
 	Node   int           // of several servers the one that it hits, from 1 on; 0: every one
 	Amount time.Duration // how far a clock steps, or how old the replica's data are
-	Nth    int           // of a trap: number of the process's write on which it acts; 0: the next one
+	Nth    int           // of a trap: number of the write on a connection; 0: the next one on any
 }
 
 // All is the Proc of a fault that hits every process.

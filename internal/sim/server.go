@@ -177,18 +177,19 @@ func (w *world) later(proc int) (pause time.Duration, twice bool) {
 var trapped = []string{"SET", "EVAL", "EVALSHA", "DEL", "DELEX"}
 
 // trap returns what happens to a packet of requests or to its replies.
-func (w *world) trap(plan *Plan, proc int, all []message) FaultKind {
+func (l *link) trap(plan *Plan, proc int, all []message) FaultKind {
 	if !slices.ContainsFunc(all, func(m message) bool { return slices.ContainsFunc(trapped, m.name.Is) }) {
 		return ""
 	}
+	w := l.w
 	now := w.h.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writes[proc]++
+	l.writes++
 	for _, f := range plan.Faults {
 		due := f.covers(now)
 		if f.Nth > 0 {
-			due = f.Nth <= w.writes[proc]
+			due = f.Nth <= l.writes
 		}
 		if !one(f.Kind, traps) || !f.hits(proc) || !due || w.sprung[f.ID] {
 			continue

@@ -32,7 +32,6 @@ type world struct {
 
 	mu       sync.Mutex
 	sprung   map[int]bool // traps that have acted, by the fault's ID
-	writes   map[int]int  // packets in which a process has written
 	keys     []*key
 	pending  map[int]bool             // operations under way
 	said     migrate.Record           // what the record said when the operator changed it last
@@ -62,8 +61,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, writes: map[int]int{},
-			pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
+			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)

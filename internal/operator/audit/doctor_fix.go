@@ -41,9 +41,10 @@ const (
 // ghost, which blocks for a lease. The same happens when an old client's
 // release meets a takeover.
 type Fix struct {
-	Do    FixKind
-	Key   string
-	Value string // bytes that the key must still hold
+	Do      FixKind `json:"does"`
+	Key     string
+	Value   string     `json:"value" answer:"bytes"`  // bytes that the key must still hold
+	Outcome FixOutcome `json:"outcome" answer:"null"` // empty: not tried
 
 	dialect *dialect.Dialect
 	lease   time.Duration

@@ -62,23 +62,37 @@ type ProbeResult struct {
 
 // PrefixResult is what the keys of one prefix contain.
 type PrefixResult struct {
-	Prefix string // the name up to its last separator, one of : / . | #
-	Keys   int64
-	Forms  []FormCount      // the most frequent first
-	Types  map[string]int64 // keys that are no strings, by type; "Redisson hash" is a type of its own
+	Prefix string      `json:"prefix" answer:"bytes"` // the name up to its last separator, one of : / . | #
+	Keys   int64       `json:"keys"`
+	Forms  []FormCount `json:"forms"` // the most frequent first
+	// Types counts the keys that are no strings by type. "Redisson hash" is a
+	// type of its own.
+	Types map[string]int64 `json:"types"`
 }
 
 // FormCount counts the values of one form.
 type FormCount struct {
 	Form
-	Dialects []string // dialects that write this form, the likeliest first
-	Also     []Form   // other forms that the same values could have
-	Keys     int64
-	NoTTL    int64
-	Expired  int64    // stamps that are past by the server's clock, without those of getsetlock clients
-	Far      int64    // stamps further ahead than a lease reaches
-	Examples []string // keys, at most three
+	Dialects []string `json:"dialects"`           // dialects that write this form, the likeliest first
+	Also     []Form   `json:"also" answer:"text"` // other forms that the same values could have
+	Keys     int64    `json:"keys"`
+	NoTTL    int64    `json:"no_ttl"`
+	Expired  int64    `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
+	Far      int64    `json:"far"`                     // stamps further ahead than a lease reaches
+	Examples []string `json:"examples" answer:"bytes"` // keys, at most three
 	Value    string   // of the first example
+}
+
+// JSON returns the counts with the name of the form.
+func (f FormCount) JSON() any {
+	type counts FormCount
+	if f.Unit == dialect.UnitNone {
+		f.Unit = ""
+	}
+	return struct {
+		Form string `json:"form"`
+		counts
+	}{f.String(), counts(f)}
 }
 
 // ProbeCost is how long a probe took.

@@ -279,7 +279,7 @@ func (w *watcher) spentSoFar(begun time.Duration) Cost {
 	c.Elapsed = w.elapsed() - begun
 	if w.lookCount > 0 && c.Elapsed > 0 {
 		c.ServerTime = time.Duration(float64(w.lookTime) / float64(w.lookCount) * float64(c.Looks))
-		c.Share, c.HasShare = c.ServerTime.Seconds()/c.Elapsed.Seconds(), true
+		c.Share = c.ServerTime.Seconds() / c.Elapsed.Seconds()
 	}
 	return c
 }

@@ -76,7 +76,7 @@ func (c *Census) writerClock(w *Writer) []Finding {
 			side = "behind"
 		}
 		whose := "its clock is"
-		if w.Offset.Shared != "" && w.Addr != "" {
+		if w.Shared != "" && w.Addr != "" {
 			whose = "one of the clocks that share this address is"
 		}
 		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose,
@@ -93,12 +93,12 @@ func (c *Census) writerClock(w *Writer) []Finding {
 // sharing returns a finding about an address from which several clients write.
 func sharing(w *Writer) []Finding {
 	o := w.Offset
-	if o.Shared == "" || w.Addr == "" {
+	if w.Shared == "" || w.Addr == "" {
 		return nil
 	}
 	f := Finding{
 		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr,
-		What:   w.who() + ": several clients, or threads of one, write from this address: " + o.Shared,
+		What:   w.who() + ": several clients, or threads of one, write from this address: " + w.Shared,
 		Advice: "this offset covers all their clocks; to see each clock, watch at a place where each client has its own address",
 	}
 	if apart := o.atLeast - o.atMost - unseenStep; o.Writes > 0 && apart > 0 {

@@ -13,24 +13,24 @@ import (
 
 // Finding is one sentence of a gate.
 type Finding struct {
-	Rule   string // one word that scripts may compare
-	Detail string // the sentence, for people
+	Rule   string `json:"rule"`   // one word that scripts may compare
+	Detail string `json:"detail"` // the sentence, for people
 	// Seen is the time of the finding by the server's clock; zero where it has
 	// none.
-	Seen time.Time
+	Seen time.Time `json:"seen"`
 	// Claimed is true where the finding rests on a claim alone.
-	Claimed bool
+	Claimed bool `json:"claimed"`
 }
 
 // Gate is the conditions of one step from phase to phase, and what was found of
 // them.
 type Gate struct {
-	To       migrate.Phase
-	Open     bool      // nothing blocks the step
-	Blocks   []Finding // why it is closed, with what to do
-	Evidence []Finding // what speaks for the step, or is only worth knowing
+	To   migrate.Phase `json:"to"`
+	Open bool          `json:"open"` // nothing blocks the step
 	// Wait is how long the step has to wait if nothing else happens.
-	Wait time.Duration
+	Wait     time.Duration `json:"wait_ms"`
+	Blocks   []Finding     `json:"blocks"`   // why it is closed, with what to do
+	Evidence []Finding     `json:"evidence"` // what speaks for the step, or is only worth knowing
 }
 
 // Claims are the operator's words in place of evidence. An unset field claims

@@ -83,10 +83,15 @@ type Report struct {
 	Pending   migrate.Phase
 	Since     time.Time
 	ServerNow time.Time
-	Members   []migrate.MemberState
+
+	// Moved: this call changed the record.
+	Moved bool
+	// Over: nothing is left to be done of the last step.
+	Over bool
 
 	// Target is what the record says that members compose their locks with.
-	Target string
+	Target  string
+	Members []migrate.MemberState
 
 	// Claims are what is claimed of the old clients, each with what was seen
 	// that contradicts it.
@@ -95,10 +100,6 @@ type Report struct {
 	// Gate is the gate of the step in question; nil where no step is possible.
 	Gate *Gate
 
-	// Moved: this call changed the record.
-	Moved bool
-	// Over: nothing is left to be done of the last step.
-	Over bool
 	// Notes are sentences on what was done and what the operator has to know
 	// now.
 	Notes []string

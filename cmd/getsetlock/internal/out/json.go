@@ -1,8 +1,13 @@
 package out
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,15 +23,150 @@ func JSONFlag(cmd *cobra.Command, asJSON *bool) {
 	cmd.Flags().BoolVar(asJSON, "json", false, "print one JSON document instead of a table")
 }
 
-// PrintJSON prints the answer as one JSON document.
+// NoBound is a duration that is null in JSON.
+const NoBound time.Duration = math.MaxInt64
+
+// PrintJSON prints the answer as one JSON document. It takes the fields that
+// have a json tag, and writes a duration as [Millis] and a time as [Instant]
+// say. A number has five decimals at most. No list is null. A nil pointer is null, and so is a time or a duration
+// that has no bound. A value with a method JSON is replaced by what that
+// returns.
+//
+// The tag answer has more to say about a field: "null" makes its zero value
+// null, "bytes" writes text as [Escaped] does, "claim" takes a duration for a
+// field of [dialect.Terms], "text" prints its String, "inline" takes the fields
+// of a struct for fields of the outer one, and "plain" leaves the value to
+// encoding/json.
 func (e *Env) PrintJSON(v any) error {
-	enc := json.NewEncoder(e.Stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	text, err := appendJSON(nil, reflect.ValueOf(v), "")
+	var indented bytes.Buffer
+	if err == nil {
+		err = json.Indent(&indented, append(text, '\n'), "", "  ")
+	}
+	if err == nil {
+		_, err = indented.WriteTo(e.Stdout)
+	}
+	if err != nil {
 		return unprinted(err)
 	}
 	return nil
+}
+
+// appendJSON appends a value. how is its tag answer.
+func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
+	if !v.IsValid() || strings.Contains(how, "null") && v.IsZero() {
+		return append(to, "null"...), nil
+	}
+	switch list := v.Kind() == reflect.Slice; {
+	case strings.Contains(how, "plain") && !list:
+		return appendPlain(to, v.Interface())
+	case strings.Contains(how, "text") && !list:
+		return appendPlain(to, fmt.Sprint(v.Interface()))
+	}
+	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		return appendJSON(to, v.Elem(), how)
+	}
+	switch x := v.Interface().(type) {
+	case interface{ JSON() any }:
+		return appendJSON(to, reflect.ValueOf(x.JSON()), "")
+	case time.Time:
+		return appendPlain(to, Instant(x))
+	case time.Duration:
+		d, known := x, x != math.MinInt64 && x != NoBound
+		if strings.Contains(how, "claim") {
+			d, known = dialect.Claimed(x)
+		}
+		if !known {
+			return append(to, "null"...), nil
+		}
+		return append(to, Millis(d)...), nil
+	case json.Number:
+		return append(to, x...), nil
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		inside, err := appendFields(nil, v)
+		return fmt.Appendf(to, "{%s}", inside), err
+	case reflect.Slice:
+		inside, err := []byte(nil), error(nil)
+		for i := range v.Len() {
+			inside = comma(inside)
+			if inside, err = appendJSON(inside, v.Index(i), how); err != nil {
+				return nil, err
+			}
+		}
+		return fmt.Appendf(to, "[%s]", inside), nil
+	case reflect.Map:
+		return appendMap(to, v, how)
+	case reflect.Float64:
+		return appendPlain(to, math.Round(v.Float()*1e5)/1e5)
+	case reflect.String:
+		text := v.String()
+		if strings.Contains(how, "bytes") {
+			text = Escaped(text)
+		}
+		return appendPlain(to, text)
+	}
+	if named, ok := v.Interface().(fmt.Stringer); ok {
+		return appendPlain(to, named.String())
+	}
+	return appendPlain(to, v.Interface())
+}
+
+// appendFields appends the fields of a struct, those of embedded structs too.
+func appendFields(to []byte, v reflect.Value) ([]byte, error) {
+	for f, field := range v.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		var err error
+		switch {
+		case name == "" && (f.Anonymous || f.Tag.Get("answer") == "inline"):
+			if field.Kind() == reflect.Pointer && field.IsNil() {
+				field = reflect.New(f.Type.Elem())
+			}
+			field = reflect.Indirect(field)
+			to, err = appendFields(to, field)
+		case name != "" && name != "-" && (options != "omitempty" || !field.IsZero()):
+			to = fmt.Appendf(comma(to), "%q:", name)
+			to, err = appendJSON(to, field, f.Tag.Get("answer"))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
+}
+
+// appendMap appends a map in the order of its keys.
+func appendMap(to []byte, v reflect.Value, how string) ([]byte, error) {
+	values := map[string]reflect.Value{}
+	for key, value := range v.Seq2() {
+		values[fmt.Sprint(key)] = value
+	}
+	var inside []byte
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		var err error
+		inside = fmt.Appendf(comma(inside), "%q:", key)
+		if inside, err = appendJSON(inside, values[key], how); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(to, "{%s}", inside), nil
+}
+
+func comma(inside []byte) []byte {
+	if len(inside) > 0 {
+		inside = append(inside, ',')
+	}
+	return inside
+}
+
+// appendPlain appends what encoding/json makes of a value.
+func appendPlain(to []byte, v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return append(to, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...), err
 }
 
 // Millis returns a duration as fields ending in _ms have it: a number of

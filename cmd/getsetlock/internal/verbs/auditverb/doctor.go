@@ -3,7 +3,6 @@ package auditverb
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -352,49 +351,24 @@ type DoctorDocument struct {
 	Keys   int64  `json:"keys"`
 	More   int64  `json:"more"` // number of findings about keys beyond those listed
 	// number of fixes, those of findings that are not listed included
-	Fixes    int             `json:"fixes"`
-	Fixed    int             `json:"fixed"`   // number of fixes whose outcome is done
-	Members  []doctorMember  `json:"members"` // servers of a quorum; null without --quorum
-	Findings []doctorFinding `json:"findings"`
-}
-
-type doctorFinding struct {
-	Severity string     `json:"severity"`
-	Kind     string     `json:"kind"`
-	Key      *string    `json:"key"`
-	What     string     `json:"what"`
-	Advice   string     `json:"advice"`
-	Fix      *doctorFix `json:"fix"`
-	// Time after which the same call can have a fix, if nothing changes; null
-	// where waiting does not help.
-	Wait *json.Number `json:"wait_ms"`
-}
-
-type doctorFix struct {
-	Does    string  `json:"does"`    // delete or shorten
-	Value   string  `json:"value"`   // value that the key must still hold
-	Outcome *string `json:"outcome"` // done, changed or ours; null: not tried
+	Fixes    int               `json:"fixes"`
+	Fixed    int               `json:"fixed"`                 // number of fixes whose outcome is done
+	Members  []doctorMember    `json:"members" answer:"null"` // servers of a quorum; null without --quorum
+	Findings []audit.Complaint `json:"findings"`
 }
 
 func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) DoctorDocument {
 	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More, Fixes: len(d.Fixes),
-		Findings: []doctorFinding{}}
+		Findings: d.Complaints}
 	for _, outcome := range fixed {
 		if outcome == audit.FixDone {
 			doc.Fixed++
 		}
 	}
 	for _, c := range d.Complaints {
-		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(out.Escaped(c.Key)),
-			What: c.What, Advice: c.Advice}
 		if c.Fix != nil {
-			f.Fix = &doctorFix{Does: string(c.Fix.Do), Value: out.Escaped(c.Fix.Value),
-				Outcome: orNull(string(fixed[c.Fix.Key]))}
+			c.Fix.Outcome = fixed[c.Fix.Key]
 		}
-		if c.Wait > 0 {
-			f.Wait = new(out.Millis(c.Wait))
-		}
-		doc.Findings = append(doc.Findings, f)
 	}
 	return doc
 }

@@ -213,6 +213,13 @@ func (x *quorumExam) print() {
 	}
 }
 
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
 func orUnsaid(s *string) string {
 	if s == nil {
 		return "-"
@@ -221,10 +228,9 @@ func orUnsaid(s *string) string {
 }
 
 func (x *quorumExam) document() DoctorDocument {
-	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Members: x.members, Findings: []doctorFinding{}}
+	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Members: x.members}
 	for _, f := range x.findings {
-		doc.Findings = append(doc.Findings, doctorFinding{Severity: string(f.Severity), Kind: f.Kind,
-			What: f.What, Advice: f.Advice})
+		doc.Findings = append(doc.Findings, audit.Complaint{Finding: f})
 	}
 	return doc
 }

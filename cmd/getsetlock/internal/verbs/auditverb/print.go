@@ -324,7 +324,7 @@ func (a *auditAnswer) costLines() []string {
 			"probe: %s in %s, of which %s waiting for the server; slowest slice %s",
 			countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
 	}
-	if c.Looks > 0 && c.HasShare {
+	if c.Share > 0 {
 		lines = append(lines, fmt.Sprintf(
 			"looks: %d, which took %s of the server's time: %.2f %% of one core", c.Looks,
 			out.Short(c.ServerTime), 100*c.Share))

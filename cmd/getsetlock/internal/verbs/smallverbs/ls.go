@@ -158,8 +158,8 @@ type lockLine struct {
 	Age      *json.Number `json:"age_ms"`
 	Waiters  *int64       `json:"waiters"`
 	Fence    *int64       `json:"fence"`
-	Votes    *int64       `json:"votes"`   // servers of a quorum that have it; null without --quorum
-	Members  []memberVote `json:"members"` // each of them; null without --quorum
+	Votes    *int64       `json:"votes"`                 // servers of a quorum that have it; null without --quorum
+	Members  []memberVote `json:"members" answer:"null"` // each of them; null without --quorum
 
 	raw     string        // the key's bytes
 	lock    string        // bytes of key L, which raw is too unless mark

@@ -28,14 +28,14 @@ const NoBound time.Duration = math.MaxInt64
 
 // PrintJSON prints the answer as one JSON document. It takes the fields that
 // have a json tag, and writes a duration as [Millis] and a time as [Instant]
-// say. A number has five decimals at most. No list is null. A nil pointer is null, and so is a time or a duration
-// that has no bound. A value with a method JSON is replaced by what that
-// returns.
+// say. A number has five decimals at most. No list is null. A nil pointer is
+// null, and so is a duration without a bound. A value with a method JSON is
+// replaced by what that returns.
 //
 // The tag answer has more to say about a field: "null" makes its zero value
 // null, "bytes" writes text as [Escaped] does, "claim" takes a duration for a
 // field of [dialect.Terms], "text" prints its String, "inline" takes the fields
-// of a struct for fields of the outer one, and "plain" leaves the value to
+// of a struct for fields of the outer one, and "plain" leaves it to
 // encoding/json.
 func (e *Env) PrintJSON(v any) error {
 	text, err := appendJSON(nil, reflect.ValueOf(v), "")

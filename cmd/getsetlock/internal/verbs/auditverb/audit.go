@@ -247,13 +247,13 @@ func (f *auditFlags) publish(e *out.Env, a *auditAnswer) error {
 	var saving error
 	if f.report != "" {
 		a.made = e.Clock.Now()
-		if err := report.Save(f.report, a.page()); err != nil {
-			saving = out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
-		} else {
-			e.Say(f.server.Quiet, "wrote the report to %s", f.report)
-		}
+		saving = e.SaveReport(f.server.Quiet, f.report, a.answer())
 	}
-	return cmp.Or(saving, f.print(e, a))
+	if f.asJSON {
+		return cmp.Or(saving, e.PrintJSON(a.document()))
+	}
+	e.PrintAnswer(a.answer())
+	return saving
 }
 
 // empty reports whether nothing was seen at all.

@@ -2,8 +2,6 @@ package auditverb
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -204,30 +202,4 @@ func keysWords(e *census.Evidence, all []census.Finding) string {
 		return ""
 	}
 	return " on " + strings.Join(keys, ", ")
-}
-
-// printCauses prints the findings, grouped under their causes. What a cause
-// explains is printed without advice: to mend the cause is the advice.
-func (a *auditAnswer) printCauses(w io.Writer) {
-	if len(a.all) == 0 {
-		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
-		return
-	}
-	all := a.causes()
-	for _, c := range all {
-		for _, f := range c.own {
-			fmt.Fprintln(w)
-			printFinding(w, f)
-		}
-		if len(c.explains) == 0 {
-			continue
-		}
-		wrap(w, " hence: ", c.words(&a.result.Evidence)+":")
-		for _, f := range c.explains {
-			wrap(w, "", "- "+strings.ToUpper(string(f.Severity))+" "+aboutKey(f)+f.What)
-		}
-	}
-	if bad(a.all) {
-		fmt.Fprintf(w, "\n%s\n", a.verdict())
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/legacy/dialect"
@@ -190,7 +191,7 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 	fixed := map[string]audit.FixOutcome{}
 	failed := err
 	if !f.asJSON {
-		printDiagnosis(e, address, d)
+		e.PrintAnswer(diagnosisOf(address, d))
 	}
 	if f.fix && failed == nil {
 		failed = f.treat(e, ctx, pool, d, fixed)
@@ -326,23 +327,34 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 	return nil
 }
 
-func printDiagnosis(e *out.Env, address string, d *audit.Diagnosis) {
-	w := e.Stdout
-	fmt.Fprintln(w, "examination of "+address)
+// diagnosisOf returns the answer for people.
+func diagnosisOf(address string, d *audit.Diagnosis) report.Page {
+	p := report.Page{Title: "examination of " + address}
 	for _, fact := range d.Facts {
-		fmt.Fprintln(w, "  "+out.OneLine(fact))
+		p.Words = append(p.Words, "  "+fact)
 	}
-	fmt.Fprintf(w, "  %s looked at\n", countOf(int(d.Keys), "key"))
-	if len(d.Complaints) == 0 {
-		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
-	}
+	p.Words = append(p.Words, "  "+countOf(int(d.Keys), "key")+" looked at")
+	var all []census.Finding
 	for _, c := range d.Complaints {
-		fmt.Fprintln(w)
-		printFinding(w, c.Finding)
+		all = append(all, c.Finding)
 	}
+	p.Causes, p.Verdict = causesOf(all), verdictOf(all, "")
 	if d.More > 0 {
-		fmt.Fprintf(w, "\nand %d more findings about keys\n", d.More)
+		p.Verdict += fmt.Sprintf(" There are %d more findings about keys.", d.More)
 	}
+	return p
+}
+
+// causesOf returns findings each of which is its own cause.
+func causesOf(all []census.Finding) (causes []report.Cause) {
+	for _, f := range all {
+		c := report.Cause{Level: level(f), Says: []string{aboutKey(f) + f.What}}
+		if f.Advice != "" {
+			c.Do = []string{f.Advice}
+		}
+		causes = append(causes, c)
+	}
+	return causes
 }
 
 // DoctorDocument is the answer of doctor as --json prints it.

@@ -97,19 +97,3 @@ func (a *auditAnswer) dialects() []string {
 	slices.Sort(doc)
 	return slices.Compact(doc)
 }
-
-// offsets returns the number of writers whose clock offset is known.
-func offsets(e *census.Evidence) int {
-	n := 0
-	for _, w := range e.Writers {
-		if w.Offset.Writes > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// between returns a period of the server's clock in words.
-func between(from, until time.Time) string {
-	return from.UTC().Format("2006-01-02 15:04:05") + " to " + until.UTC().Format("15:04:05") + " UTC"
-}

@@ -205,7 +205,7 @@ func long(d time.Duration) string {
 	return strconv.FormatFloat(d.Hours()/24, 'f', 1, 64) + " days"
 }
 
-// simRows returns the simulation's numbers, for the terminal and the page.
+// simRows returns the simulation's numbers.
 func (a *skewAnswer) simRows() [][]string {
 	r := a.rates
 	wait := func(d time.Duration) string {

@@ -164,7 +164,7 @@ type lockLine struct {
 	raw     string        // the key's bytes
 	lock    string        // bytes of key L, which raw is too unless mark
 	held    string        // what unlock compares: the bytes of key L, or the token on key M alone
-	long    bool          // the value is longer than held
+	long    int           // length of a value that is longer than held; else 0
 	token   bool          // the lock is a token lock of modern
 	mark    bool          // the key is key M of a getsetlock client
 	marked  bool          // key M of this lock has a token

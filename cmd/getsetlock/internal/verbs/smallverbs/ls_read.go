@@ -58,10 +58,13 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	}
 	line = lockLine{
 		Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable, Encoding: string(dialect.Plain),
-		Also: []string{}, raw: o.Key, lock: o.Key, held: o.Value, long: o.Size > len(o.Value),
-		marked: marked, vacant: left, now: o.ServerNow(),
+		Also: []string{}, raw: o.Key, lock: o.Key, held: o.Value, marked: marked, vacant: left,
+		now: o.ServerNow(),
 	}
 	line.unwrapKey()
+	if o.Size > len(o.Value) {
+		line.long = o.Size
+	}
 	if o.HasTTL {
 		line.setTTL(o.PTTL)
 	}

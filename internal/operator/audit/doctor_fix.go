@@ -121,7 +121,7 @@ func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 		// Servers before 3.2 let no script write after it has read the clock,
 		// so TIME is asked first. The time that passes in between only shortens
 		// the lease.
-		now, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
+		now, err := wire.Time(mux.Do(ctx, "TIME"))
 		if err != nil {
 			return "", err
 		}

@@ -64,7 +64,7 @@ var trials = []struct {
 // that makes further questions pointless is returned.
 func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorConfig) (*serverFacts, error) {
 	f := &serverFacts{config: map[string]string{}}
-	info, err := redis.String(mux.Do(ctx, "INFO"))
+	info, err := wire.Info(mux.Do(ctx, "INFO"))
 	switch {
 	case refusedBy(err):
 		f.refused = append(f.refused,
@@ -72,7 +72,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	case err != nil:
 		return f, fmt.Errorf("asking for INFO: %w", err)
 	default:
-		f.info = parseInfo(info)
+		f.info = info
 	}
 	f.askConfig(ctx, mux)
 	key := trialKey(cfg.Match)
@@ -176,7 +176,7 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lo
 	elapsed := elapsedOf(clock)
 	for n := range 5 {
 		wall, sent := clock.Now(), elapsed()
-		server, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
+		server, err := wire.Time(mux.Do(ctx, "TIME"))
 		rtt := elapsed() - sent
 		if refusedBy(err) {
 			return nil
@@ -189,17 +189,6 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lo
 		}
 	}
 	return nil
-}
-
-// parseInfo splits a reply of INFO into its fields.
-func parseInfo(text string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			out[name] = value
-		}
-	}
-	return out
 }
 
 func (f *serverFacts) number(name string) int64 {

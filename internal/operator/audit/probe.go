@@ -140,8 +140,8 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 // isReplica reports whether the server calls itself a replica. If it does not
 // answer, it counts as a primary.
 func isReplica(ctx context.Context, mux *wire.Mux) bool {
-	info, err := redis.String(mux.Do(ctx, "INFO", "replication"))
-	return err == nil && parseInfo(info)["role"] == "slave"
+	info, _ := wire.Info(mux.Do(ctx, "INFO", "replication"))
+	return info["role"] == "slave"
 }
 
 // all reads the keys that match, in every encoding.

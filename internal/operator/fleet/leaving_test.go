@@ -293,9 +293,6 @@ func TestOneNodeOfAClusterOpensNoGate(t *testing.T) {
 			closed(t, &g, want...)
 		}
 	}
-	if n := shards("cluster_enabled:1\r\ncluster_size:3\r\n", nil); n != 3 {
-		t.Errorf("%d shards", n)
-	}
 }
 
 // TestBackWaitsForLeasesOfSealed: each of their releases might put a tombstone

@@ -172,14 +172,11 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 	for i, pattern := range patterns {
 		cursor := "0"
 		for {
-			reply, err := redis.Values(s.mux.Do(ctx, "SCAN", cursor, "MATCH", pattern, "COUNT", scanSlice))
+			keys, next, err := s.mux.Scan(ctx, cursor, "MATCH", pattern, "COUNT", scanSlice)
 			if err != nil {
 				return err
 			}
-			var keys []string
-			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
-				return err
-			}
+			cursor = next
 			if i > 0 { // the first pattern has shown the others
 				keys = slices.DeleteFunc(keys,
 					func(k string) bool { return strings.Contains(k, s.namespace) })

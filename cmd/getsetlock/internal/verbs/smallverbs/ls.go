@@ -460,14 +460,14 @@ const scanSlice = 500
 func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 	cursor, typed := "0", l.all
 	for {
-		args := []any{cursor, "COUNT", scanSlice}
+		args := []any{"COUNT", scanSlice}
 		if pattern := meant.Pattern(); pattern != "*" {
 			args = append(args, "MATCH", pattern)
 		}
 		if typed {
 			args = append(args, "TYPE", "string")
 		}
-		reply, err := redis.Values(l.mux.Do(ctx, "SCAN", args...))
+		keys, next, err := l.mux.Scan(ctx, cursor, args...)
 		var refused redis.Error
 		if typed && errors.As(err, &refused) && strings.Contains(string(refused), "syntax") {
 			typed = false // before Redis 6, SCAN has no TYPE; look reads each key's type anyway
@@ -476,10 +476,7 @@ func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 		if err != nil {
 			return err
 		}
-		var keys []string
-		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
-			return err
-		}
+		cursor = next
 		keys = slices.DeleteFunc(keys, func(k string) bool { return !meant.Covers(meant.Database(), k) })
 		if err := l.look(ctx, keys); err != nil {
 			return err

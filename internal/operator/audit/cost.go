@@ -26,7 +26,6 @@ type MonitorCost struct {
 	Time      time.Duration `json:"monitor_ms" answer:"null"` // total time that MONITOR was on
 	Bytes     int64
 	Lines     int64         `json:"monitor_lines"`
-	Unread    int64         // lines that could not be parsed
 	PingOff   time.Duration `json:"ping_off_ms" answer:"null"` // median round trip elsewhere, without MONITOR
 	PingOn    time.Duration `json:"ping_on_ms" answer:"null"`  // with it
 	OpsOff    float64       `json:"ops_off" answer:"null"`     // commands a second, of the server, without it

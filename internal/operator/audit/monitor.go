@@ -285,7 +285,7 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	c.Bursts++
 	c.Time += m.w.elapsed() - began
 	c.Bytes += b.bytes.Load()
-	c.Lines, c.Unread = m.filter.lines, m.filter.unread
+	c.Lines = m.filter.lines
 	if on := rate(before, after, until-from); opsOff > 0 && on > 0 {
 		// Keep the mean over all bursts.
 		n := float64(c.Bursts)

@@ -471,11 +471,3 @@ func keysWord(n int64) string {
 	}
 	return fmt.Sprintf("%d keys", n)
 }
-
-// StampOfOurs reports whether a getsetlock client wrote the stamp in the value
-// of a key with a TTL. If so, the lock ends with the TTL and not with the
-// stamp. now is the server's clock; own are dialects to try in addition to the
-// presets. It returns false for a value that no dialect reads as a stamp.
-func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
-	return reading.StampOfOurs(value, now, ttl, own)
-}

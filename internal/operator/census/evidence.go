@@ -88,7 +88,6 @@ type Coverage struct {
 	// Missing is why the source was not used or was given up, with what to do.
 	Missing string        `json:"missing" answer:"null"`
 	Holes   []Hole        `json:"holes"`
-	Dropped int           // number of older holes that were dropped; no window reaches back to them
 	Elapsed time.Duration // Until minus From, without steps of the server's clock
 	// Note says what to know about a source that works only in part.
 	Note string
@@ -334,7 +333,6 @@ type KeyEvidence struct {
 	Longest    *Hold
 	NoTTL      bool  // the last look found a value without a TTL
 	Timeline   []Act // the latest acts, oldest first, without failed attempts; at most 256
-	Earlier    int64 // number of acts dropped from Timeline
 	FoundLive  Found // what old clients read and did not take over, as far as MONITOR shows
 }
 

@@ -197,7 +197,7 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
 		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite),
 		LastFailed: room.act(c, k.lastFailed),
-		NoTTL:      k.noTTL, Earlier: k.earlier, FoundLive: k.stillLive(),
+		NoTTL:      k.noTTL, FoundLive: k.stillLive(),
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {

@@ -56,13 +56,12 @@ type Rates struct {
 	WaitMost time.Duration
 	// Blocked is for how long no client held, the key existed, and a client
 	// waited: because of crashed holders, ghosts, and polls that come late.
-	Blocked    time.Duration `json:"blocked_ms"`
-	GaveUp     int64         `json:"gave_up"`   // acquires that ended without the lock
-	Takeovers  int64         `json:"takeovers"` // acquisitions by GETSET
-	Clobbers   int64         `json:"clobbers"`  // GETSETs that did not win; each overwrote a value
-	Crashes    int64
-	Commands   int64   `json:"commands"` // executed by the server
-	Throughput float64 // acquisitions a second
+	Blocked   time.Duration `json:"blocked_ms"`
+	GaveUp    int64         `json:"gave_up"`   // acquires that ended without the lock
+	Takeovers int64         `json:"takeovers"` // acquisitions by GETSET
+	Clobbers  int64         `json:"clobbers"`  // GETSETs that did not win; each overwrote a value
+	Crashes   int64
+	Commands  int64 `json:"commands"` // executed by the server
 }
 
 // Causes counts episodes by the cause of their first entry.
@@ -194,9 +193,6 @@ func (m *Simulator) Rates() Rates {
 		open := time.Duration(now - t.since)
 		r.EpisodeTime += open
 		r.LongestEpisode = max(r.LongestEpisode, open)
-	}
-	if r.Span > 0 {
-		r.Throughput = float64(r.Acquisitions) / r.Span.Seconds()
 	}
 	return r
 }

@@ -51,7 +51,7 @@ type Observed struct {
 	Kind   ObservedKind
 	Addr   string   // client's address as the server names it; "lua" inside a script
 	DB     int      // number of the database
-	Args   []string // command's name and arguments, bytes as sent; for a probe the sum's words; at least one
+	Args   []string // command's name and arguments, bytes as sent; for a probe one document; at least one
 	Key    string
 	Value  string // bytes of the key
 	Exists bool   // the key exists

@@ -143,9 +143,10 @@ func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 func TestReplayOfARefusedProbeSaysSo(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "refused.record")
-	text :=
-		"getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
-			"1770000000.000000 probe \"refused\" \"listing keys by SCAN: NOPERM no\"\n1770000000.000000 stats \"setnx\" 1\n"
+	text := "getsetlock.observed/1\n" +
+		`1770000000.000000 probe "keys" "{\"keys\":0,\"denied\":0,\"lost\":0,\"replica\":false,\"all\":false,` +
+		`\"refused\":\"listing keys by SCAN: NOPERM no\",\"twice\":null}"` + "\n" +
+		"1770000000.000000 stats \"setnx\" 1\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -95,24 +95,6 @@ func each(list []string, f func(string) string) (out []string) {
 	return out
 }
 
-// inText makes a character of each byte, since JSON has no bytes.
-func inText(bytes string) string {
-	var b strings.Builder
-	for i := range len(bytes) {
-		b.WriteRune(rune(bytes[i]))
-	}
-	return b.String()
-}
-
-// inBytes is the inverse of inText.
-func inBytes(text string) string {
-	var bytes []byte
-	for _, c := range text {
-		bytes = append(bytes, byte(c))
-	}
-	return string(bytes)
-}
-
 // Observed returns the lines that store the probe in a record; see
 // [Config.Probed].
 func (r *ProbeResult) Observed() []offset.Observed {
@@ -128,7 +110,7 @@ func (r *ProbeResult) Observed() []offset.Observed {
 		return offset.Observed{At: at, Kind: offset.ObservedProbe, Event: event, Args: []string{written(sums)}}
 	}
 	keys := keySums{t.keys, t.denied, t.lost, t.replica, t.everything, t.refused, t.twice}
-	out := []offset.Observed{line(sumKeys, keys.mapped(inText, inText))}
+	out := []offset.Observed{line(sumKeys, keys.mapped(offset.TextOf, offset.TextOf))}
 	for _, name := range slices.Sorted(maps.Keys(t.prefixes)) {
 		p := t.prefixes[name]
 		s := prefixSums{Prefix: name, Large: p.large, Huge: p.huge, Longest: p.most, Types: map[string]typeSum{}}
@@ -141,10 +123,10 @@ func (r *ProbeResult) Observed() []offset.Observed {
 		for kind, n := range p.types {
 			s.Types[kind] = typeSum{n, p.odd[kind]}
 		}
-		out = append(out, line(sumPrefix, s.mapped(inText, inText)))
+		out = append(out, line(sumPrefix, s.mapped(offset.TextOf, offset.TextOf)))
 	}
 	for _, owner := range slices.Sorted(maps.Keys(t.shared)) {
-		out = append(out, line(sumOwner, ownerSums{owner, t.shared[owner]}.mapped(inText, inText)))
+		out = append(out, line(sumOwner, ownerSums{owner, t.shared[owner]}.mapped(offset.TextOf, offset.TextOf)))
 	}
 	return out
 }
@@ -187,7 +169,7 @@ func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	switch o.Event {
 	case sumKeys:
 		s, err := readSums[keySums](o)
-		s = s.mapped(inBytes, inBytes)
+		s = s.mapped(offset.BytesOf, offset.BytesOf)
 		t := newProbeTally(ProbeConfig{
 			Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
 		t.now, t.keys, t.denied, t.lost, t.refused = o.At, s.Keys, s.Denied, s.Lost, s.Refused
@@ -196,10 +178,10 @@ func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 		return cmp.Or(err, notBelow(0, s.Keys, s.Denied, s.Lost))
 	case sumPrefix:
 		s, err := readSums[prefixSums](o)
-		return cmp.Or(err, r.tally.takePrefix(s.mapped(inBytes, inBytes)))
+		return cmp.Or(err, r.tally.takePrefix(s.mapped(offset.BytesOf, offset.BytesOf)))
 	case sumOwner:
 		s, err := readSums[ownerSums](o)
-		s = s.mapped(inBytes, inBytes)
+		s = s.mapped(offset.BytesOf, offset.BytesOf)
 		if len(s.Keys) < 2 || r.tally.shared[s.Owner] != nil {
 			err = cmp.Or(err, errors.New("an identity on a single key, or a second line about one"))
 		}
@@ -245,7 +227,7 @@ func notBelow(least int64, counts ...int64) error {
 // all other lines, names and identities become keyed hashes, and so do values
 // that are no stamps.
 func (r *recorder) probed(o offset.Observed) offset.Observed {
-	key := func(text string) string { return r.key(inBytes(text)) }
+	key := func(text string) string { return r.key(offset.BytesOf(text)) }
 	switch o.Event {
 	case sumKeys:
 		s, _ := readSums[keySums](o) // of Observed: no error
@@ -258,11 +240,11 @@ func (r *recorder) probed(o offset.Observed) offset.Observed {
 	case sumPrefix:
 		s, _ := readSums[prefixSums](o)
 		o.Args = []string{written(s.mapped(key,
-			func(text string) string { return inText(r.value(inBytes(text), o)) }))}
+			func(text string) string { return offset.TextOf(r.value(offset.BytesOf(text), o)) }))}
 	case sumOwner:
 		s, _ := readSums[ownerSums](o)
 		o.Args = []string{written(s.mapped(key,
-			func(text string) string { return "h:" + r.digest("owner", inBytes(text)) }))}
+			func(text string) string { return "h:" + r.digest("owner", offset.BytesOf(text)) }))}
 	}
 	return o
 }

@@ -142,7 +142,7 @@ func TestReplayReportsARefusedProbe(t *testing.T) {
 }
 
 func TestRecordWithoutAProbeIsRead(t *testing.T) {
-	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"),
+	r, err := Replay(strings.NewReader("getsetlock.observed/1\n"+`{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}`+"\n"),
 		Config{})
 	if err != nil || r.Probe != nil {
 		t.Errorf("%+v, %v", r, err)

@@ -144,9 +144,9 @@ func TestReplayOfARefusedProbeSaysSo(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "refused.record")
 	text := "getsetlock.observed/1\n" +
-		`1770000000.000000 probe "keys" "{\"keys\":0,\"denied\":0,\"lost\":0,\"replica\":false,\"all\":false,` +
-		`\"refused\":\"listing keys by SCAN: NOPERM no\",\"twice\":null}"` + "\n" +
-		"1770000000.000000 stats \"setnx\" 1\n"
+		`{"at":"2026-02-02T02:40:00Z","kind":"probe","args":["{\"keys\":0,\"denied\":0,\"lost\":0,\"replica\":false,` +
+		`\"all\":false,\"refused\":\"listing keys by SCAN: NOPERM no\",\"twice\":null}"],"event":"keys"}` + "\n" +
+		`{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}` + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -287,8 +287,8 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 func TestSkewReadsMeasuredHolds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "holds")
 	const record = "getsetlock.observed/1\n" +
-		"1770000000.000000 hold \"10.0.0.1:50\" \"k\" 5000000\n" +
-		"1770000010.000000 hold \"10.0.0.1:50\" \"k\" 70000000\n"
+		`{"at":"2026-02-02T02:40:00Z","kind":"hold","addr":"10.0.0.1:50","key":"k","for_ns":5000000000}` + "\n" +
+		`{"at":"2026-02-02T02:40:10Z","kind":"hold","addr":"10.0.0.1:50","key":"k","for_ns":70000000000}` + "\n"
 	if err := os.WriteFile(file, []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestBrokenLineErrorHasItsNumber(t *testing.T) {
 		at + `"hold","for_ns":5}`:         "a time that no server says",
 		at + `"stats","count":-1}`:        "below zero",
 		at + `"step","for_ns":9000000e3}`: "not the JSON",
-		at + `"gap"}` + "\r":              "not the JSON",
+		at + `"gap"}` + "\r":              "writes it as",
 		`{"at":"2026-02-02T03:40:00.123456+01:00","kind":"gap"}`: "writes it as",
 	} {
 		record := observedHeader + "\n" + good + good + broken + "\n" + good
@@ -183,7 +183,7 @@ func FuzzObservedLine(f *testing.F) {
 	for _, o := range everyObserved() {
 		f.Add(o.String())
 	}
-	f.Add(`{"at":"2026-02-02T02:40:00.123456Z","kind":"event","key":"é日"}`)
+	f.Add(`{"at":"2026-02-02T02:40:00.123456Z","kind":"event","key":"é"}`)
 	f.Fuzz(func(t *testing.T, line string) {
 		o, err := parseObserved(line)
 		if err != nil {

@@ -236,13 +236,3 @@ func Unescaped(s string) string {
 	}
 	return b.String()
 }
-
-// ClaimMillis returns a field of [dialect.Terms] in milliseconds, and nil where
-// nobody claimed it.
-func ClaimMillis(claim time.Duration) *json.Number {
-	d, known := dialect.Claimed(claim)
-	if !known {
-		return nil
-	}
-	return new(Millis(d))
-}

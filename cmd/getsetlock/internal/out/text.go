@@ -3,6 +3,10 @@ package out
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 )
@@ -96,4 +100,21 @@ func (e *Env) SaveReport(quiet bool, file string, p report.Page) error {
 	}
 	e.Say(quiet, "wrote the report to %s", file)
 	return nil
+}
+
+// CommandLine returns the command that makes a report again, by the flags that
+// were given. It leaves out the address, which may have a password.
+func CommandLine(cmd *cobra.Command) string {
+	words := []string{"getsetlock", cmd.Name()}
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "report", "record", "hash", "redis", "password-file", "cacert", "cert", "key", "json", "quiet":
+			return
+		}
+		words = append(words, "--"+flag.Name)
+		if flag.Value.Type() != "bool" {
+			words = append(words, "'"+flag.Value.String()+"'")
+		}
+	})
+	return strings.Join(append(words, "--report FILE"), " ")
 }

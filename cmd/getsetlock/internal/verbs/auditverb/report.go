@@ -20,7 +20,7 @@ import (
 func (a *auditAnswer) answer() report.Page {
 	p := report.Page{
 		Title: "audit of " + a.where, Made: a.made, Verdict: a.verdict(), Bad: bad(a.all),
-		Foot: "Made by: " + strings.Join(a.how, " "),
+		Foot: "Made by: " + a.how,
 	}
 	if a.probe != nil {
 		p.Words = append(p.Words, countOf(int(a.probe.Keys), "key")+" looked at")

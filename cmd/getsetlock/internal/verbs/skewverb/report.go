@@ -14,8 +14,7 @@ import (
 // answer returns the answer for people. explored: it shows what the search
 // found, too.
 func (a *skewAnswer) answer(explored bool) report.Page {
-	p := report.Page{Verdict: a.sentence(), Bad: a.twoHold(), Words: a.words(),
-		Foot: "Made by: " + a.commandLine()}
+	p := report.Page{Verdict: a.sentence(), Bad: a.twoHold(), Words: a.words()}
 	// How it comes about is shown before how often it does.
 	if a.explored != nil && explored {
 		p.Sections = append(p.Sections, a.shortestTrace())
@@ -33,26 +32,6 @@ func (a *skewAnswer) answer(explored bool) report.Page {
 	p.Sections = append(p.Sections, report.Section{Title: "The numbers",
 		Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()}})
 	return p
-}
-
-// commandLine returns the command that makes the same page again.
-func (a *skewAnswer) commandLine() string {
-	job := "--job " + a.job.String()
-	if a.holds != nil {
-		job = "--trace FILE"
-	}
-	clocks := "--spread " + a.law.Spread.String()
-	if a.preset != nil {
-		clocks = "--preset " + a.preset.Name
-	}
-	text := fmt.Sprintf(
-		"getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
-		a.protocol, a.dialect, a.law.Lease, job, clocks, value(a.delay), a.seed)
-	text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
-	if a.poll > 0 {
-		text += " --poll " + a.poll.String()
-	}
-	return text
 }
 
 // spreads returns clock spreads in twelve steps: from zero to beyond the spread

@@ -174,6 +174,7 @@ func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
 	if f.report != "" {
 		page := a.answer(true)
 		page.Title, page.Made = fmt.Sprintf("skew: %s, %s", a.dialect, a.protocol), e.Clock.Now()
+		page.Foot = "Made by: " + out.CommandLine(cmd)
 		if err := e.SaveReport(f.quiet, f.report, page); err != nil {
 			return err
 		}

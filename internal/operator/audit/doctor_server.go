@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -205,9 +206,10 @@ func (f *serverFacts) words() []string {
 		if v := f.info["valkey_version"]; v != "" {
 			version = "Valkey " + v + " (as Redis " + version + ")"
 		}
-		add("calls itself %s, role %s, up %s", orUnknown(version), orUnknown(f.info["role"]),
+		add("calls itself %s, role %s, up %s", cmp.Or(version, "unknown"), cmp.Or(f.info["role"], "unknown"),
 			roughly(time.Duration(f.number("uptime_in_seconds"))*time.Second))
-		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")), orUnknown(f.policy()))
+		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")),
+			cmp.Or(f.policy(), "unknown"))
 		add("append-only file %s, snapshots %s, replicas %d", onOff(f.info["aof_enabled"] == "1"),
 			snapshotWords(f.config), f.number("connected_slaves"))
 	}
@@ -227,13 +229,6 @@ func (f *serverFacts) policy() string {
 	return f.info["maxmemory_policy"]
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
 func onOff(on bool) string {
 	if on {
 		return "on"
@@ -243,7 +238,7 @@ func onOff(on bool) string {
 
 func (f *serverFacts) timeWords() string {
 	if f.timeUntold {
-		return orUnknown("")
+		return "unknown"
 	}
 	return tried(f.timeWrite)
 }

@@ -107,13 +107,15 @@ func (r *ProbeResult) Observed() []offset.Observed {
 		at = time.Unix(0, 0).UTC() // no key was looked at
 	}
 	line := func(event string, sums any) offset.Observed {
-		return offset.Observed{At: at, Kind: offset.ObservedProbe, Event: event, Args: []string{written(sums)}}
+		return offset.Observed{At: at, Kind: offset.ObservedProbe, Event: event,
+			Args: []string{written(sums)}}
 	}
 	keys := keySums{t.keys, t.denied, t.lost, t.replica, t.everything, t.refused, t.twice}
 	out := []offset.Observed{line(sumKeys, keys.mapped(offset.TextOf, offset.TextOf))}
 	for _, name := range slices.Sorted(maps.Keys(t.prefixes)) {
 		p := t.prefixes[name]
-		s := prefixSums{Prefix: name, Large: p.large, Huge: p.huge, Longest: p.most, Types: map[string]typeSum{}}
+		s := prefixSums{Prefix: name, Large: p.large, Huge: p.huge, Longest: p.most,
+			Types: map[string]typeSum{}}
 		for _, c := range p.forms {
 			s.Forms = append(s.Forms, *c)
 		}
@@ -126,7 +128,8 @@ func (r *ProbeResult) Observed() []offset.Observed {
 		out = append(out, line(sumPrefix, s.mapped(offset.TextOf, offset.TextOf)))
 	}
 	for _, owner := range slices.Sorted(maps.Keys(t.shared)) {
-		out = append(out, line(sumOwner, ownerSums{owner, t.shared[owner]}.mapped(offset.TextOf, offset.TextOf)))
+		s := ownerSums{owner, t.shared[owner]}
+		out = append(out, line(sumOwner, s.mapped(offset.TextOf, offset.TextOf)))
 	}
 	return out
 }

@@ -142,8 +142,8 @@ func TestReplayReportsARefusedProbe(t *testing.T) {
 }
 
 func TestRecordWithoutAProbeIsRead(t *testing.T) {
-	r, err := Replay(strings.NewReader("getsetlock.observed/1\n"+`{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}`+"\n"),
-		Config{})
+	const line = `{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}`
+	r, err := Replay(strings.NewReader("getsetlock.observed/1\n"+line+"\n"), Config{})
 	if err != nil || r.Probe != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -180,7 +180,8 @@ func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
 	}
 	for _, bad := range [][]string{
 		{prefix}, {keys, keys}, {keys, prefix, prefix}, {keys, owner, owner}, {keys, "more {}"},
-		{keys, owner + "|{}"}, {other(keys, "3", "-3")}, {other(keys, "3", "03")}, {other(keys, "lost", "Lost")},
+		{keys, owner + "|{}"}, {other(keys, "3", "-3")}, {other(keys, "3", "03")},
+		{other(keys, "lost", "Lost")},
 		{keys, other(prefix, `"keys":2`, `"keys":0`)}, {keys, other(prefix, `["lock:a"]`, "[]")},
 		{keys, other(prefix, `"keys":1`, `"keys":0`)}, {keys, other(prefix, `"huge":0`, `"huge":-1`)},
 		{keys, other(owner, `,"b"`, "")}, {keys, owner + " "},

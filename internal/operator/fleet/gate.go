@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -234,20 +235,13 @@ func (b *builder) server() {
 	case s.maxMemory > 0 && s.policy != "" && s.policy != "noeviction":
 		b.block("eviction", "under maxmemory-policy %s the server may drop locks and tombstones when its memory is full: set noeviction, or give the locks a server of their own", s.policy)
 	case s.maxMemory == 0:
-		b.note("eviction", "no maxmemory is set, so nothing is dropped (policy %s)", orUnknown(s.policy))
+		b.note("eviction", "no maxmemory is set, so nothing is dropped (policy %s)", cmp.Or(s.policy, "unknown"))
 	default:
-		b.note("eviction", "%s", orUnknown(s.policy))
+		b.note("eviction", "%s", cmp.Or(s.policy, "unknown"))
 	}
 	if s.cluster && b.survey.Unslotted.count > 0 {
 		b.block("slot", "in a cluster no second key can share the slot of %v, whose names have a \"}\" and no hash tag: rename these locks first", b.survey.Unslotted)
 	}
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
 
 // keys notes how many values of each kind the keys hold.

@@ -122,22 +122,30 @@ const (
 // check refuses what cannot have been observed.
 func (o Observed) check() error {
 	arguments := o.Kind == ObservedCommand || o.Kind == ObservedProbe
-	switch {
+	least := time.Duration(0)
+	if o.Kind == ObservedStep {
+		least = -longestObservedSpan
+	}
+	switch at := o.At.Unix(); {
 	case !slices.Contains(observedKinds, o.Kind):
 		return fmt.Errorf("there is no kind %q", o.Kind)
-	case o.At.Nanosecond()%1000 != 0 || o.At.Unix() < 0 || o.At.Unix() > lastObservedSecond:
+	case o.At.Nanosecond()%1000 != 0 || at < 0 || at > lastObservedSecond:
 		return fmt.Errorf("the instant %v is not from 1970 to 2199 in whole microseconds", o.At)
 	case arguments && len(o.Args) == 0:
 		return fmt.Errorf("a %s without arguments", o.Kind)
-	case o.DB < 0 || o.Count < 0 || o.TTL < 0 || o.For < 0 && o.Kind != ObservedStep:
+	case o.DB < 0 || o.Count < 0:
 		return fmt.Errorf("a %s with a number below zero", o.Kind)
-	case o.TTL%time.Millisecond != 0 || o.For%time.Microsecond != 0 ||
-		max(o.TTL, o.For.Abs()) > longestObservedSpan:
+	case !within(o.TTL, 0, time.Millisecond) || !within(o.For, least, time.Microsecond):
 		return fmt.Errorf("a %s with a time that no server says", o.Kind)
-	case !o.Exists && (o.Value != "" || o.HasTTL) || !o.HasTTL && o.TTL != 0:
+	case !o.Exists && o.Value != "" || o.HasTTL && !o.Exists || o.TTL != 0 && !o.HasTTL:
 		return errors.New("a missing key has a value or a TTL")
 	}
 	return nil
+}
+
+// within reports whether a span is a multiple of step, from least to a century.
+func within(d, least, step time.Duration) bool {
+	return d%step == 0 && d >= least && d <= longestObservedSpan
 }
 
 // parseObserved reads what line wrote, and refuses any other spelling of it.
@@ -159,7 +167,8 @@ func (o Observed) mapped(f func(string) string) Observed {
 	for i := range o.Args {
 		o.Args[i] = f(o.Args[i])
 	}
-	for _, text := range []*string{&o.Addr, &o.Key, &o.Value, &o.Event, &o.Reason, &o.Name, &o.Library, &o.User} {
+	for _, text := range []*string{&o.Addr, &o.Key, &o.Value, &o.Event, &o.Reason, &o.Name, &o.Library,
+		&o.User} {
 		*text = f(*text)
 	}
 	return o

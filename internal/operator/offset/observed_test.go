@@ -98,7 +98,7 @@ func TestBrokenLineErrorHasItsNumber(t *testing.T) {
 		at + `"cmd","addr":"a:1"}`:        "a cmd without arguments",
 		at + `"look","has_ttl":true}`:     "a missing key has",
 		at + `"look","value":"v"}`:        "a missing key has",
-		at + `"hold","for_ns":-5000}`:     "below zero",
+		at + `"hold","for_ns":-5000}`:     "a time that no server says",
 		at + `"hold","for_ns":5}`:         "a time that no server says",
 		at + `"stats","count":-1}`:        "below zero",
 		at + `"step","for_ns":9000000e3}`: "not the JSON",

@@ -54,10 +54,9 @@ func (e *Env) PrintJSON(v any) error {
 
 // appendJSON appends a value. how is its tag answer.
 func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
-	if !v.IsValid() || strings.Contains(how, "null") && v.IsZero() {
-		return append(to, "null"...), nil
-	}
 	switch list := v.Kind() == reflect.Slice; {
+	case !v.IsValid() || strings.Contains(how, "null") && v.IsZero():
+		return append(to, "null"...), nil
 	case strings.Contains(how, "plain") && !list:
 		return appendPlain(to, v.Interface())
 	case strings.Contains(how, "text") && !list:
@@ -72,14 +71,7 @@ func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
 	case time.Time:
 		return appendPlain(to, Instant(x))
 	case time.Duration:
-		d, known := x, x != math.MinInt64 && x != NoBound
-		if strings.Contains(how, "claim") {
-			d, known = dialect.Claimed(x)
-		}
-		if !known {
-			return append(to, "null"...), nil
-		}
-		return append(to, Millis(d)...), nil
+		return append(to, duration(x, how)...), nil
 	case json.Number:
 		return append(to, x...), nil
 	}
@@ -88,29 +80,50 @@ func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
 		inside, err := appendFields(nil, v)
 		return fmt.Appendf(to, "{%s}", inside), err
 	case reflect.Slice:
-		inside, err := []byte(nil), error(nil)
-		for i := range v.Len() {
-			inside = comma(inside)
-			if inside, err = appendJSON(inside, v.Index(i), how); err != nil {
-				return nil, err
-			}
-		}
-		return fmt.Appendf(to, "[%s]", inside), nil
+		return appendList(to, v, how)
 	case reflect.Map:
 		return appendMap(to, v, how)
-	case reflect.Float64:
-		return appendPlain(to, math.Round(v.Float()*1e5)/1e5)
-	case reflect.String:
-		text := v.String()
-		if strings.Contains(how, "bytes") {
-			text = Escaped(text)
-		}
-		return appendPlain(to, text)
+	}
+	return appendPlain(to, single(v, how))
+}
+
+// duration returns a duration in milliseconds, or null.
+func duration(d time.Duration, how string) json.Number {
+	known := d != math.MinInt64 && d != NoBound
+	if strings.Contains(how, "claim") {
+		d, known = dialect.Claimed(d)
+	}
+	if !known {
+		return "null"
+	}
+	return Millis(d)
+}
+
+// single returns a text, a number or a truth as encoding/json takes it.
+func single(v reflect.Value, how string) any {
+	switch {
+	case v.Kind() == reflect.Float64:
+		return math.Round(v.Float()*1e5) / 1e5
+	case v.Kind() == reflect.String && strings.Contains(how, "bytes"):
+		return Escaped(v.String())
+	case v.Kind() == reflect.String:
+		return v.String()
 	}
 	if named, ok := v.Interface().(fmt.Stringer); ok {
-		return appendPlain(to, named.String())
+		return named.String()
 	}
-	return appendPlain(to, v.Interface())
+	return v.Interface()
+}
+
+func appendList(to []byte, v reflect.Value, how string) ([]byte, error) {
+	var inside []byte
+	for i := range v.Len() {
+		var err error
+		if inside, err = appendJSON(comma(inside), v.Index(i), how); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(to, "[%s]", inside), nil
 }
 
 // appendFields appends the fields of a struct, those of embedded structs too.

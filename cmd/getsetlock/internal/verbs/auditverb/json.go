@@ -30,7 +30,7 @@ type AuditDocument struct {
 	LongestGap     census.Span             `json:"longest_gap_ms"`
 	LongestSafeJob census.Span             `json:"longest_safe_job_ms"`
 	LongestHold    census.Span             `json:"longest_hold_ms"`
-	Bases          map[string]census.Basis `json:"bases" answer:"null"` // of the seven above: given, inferred, measured, …
+	Bases          map[string]census.Basis `json:"bases" answer:"null"` // of the seven above
 	Cost           *auditCost              `json:"cost"`
 	Findings       []census.Finding        `json:"findings"`
 }

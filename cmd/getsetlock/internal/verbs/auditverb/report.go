@@ -260,7 +260,8 @@ func (a *auditAnswer) clientsSection() *report.Section {
 // rangeOf returns the bar of a client's clock.
 func rangeOf(w census.Writer) report.Range {
 	r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow,
-		OpenHigh: w.Offset.High == offset.NoHigh, Alarm: wrongClock(w), Says: intervalWords(w.Offset.Interval)}
+		OpenHigh: w.Offset.High == offset.NoHigh, Alarm: wrongClock(w),
+		Says: intervalWords(w.Offset.Interval)}
 	if !r.OpenLow {
 		r.Low = inMillis(w.Offset.Low)
 	}

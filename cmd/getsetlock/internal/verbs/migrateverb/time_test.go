@@ -62,7 +62,8 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 			continue
 		}
 		plan := func(code int, args ...string) clitest.Screen {
-			return tr.ends(code, tr.verb(append([]string{"plan", "--json", "--dialect", "jedis"}, args...)...))
+			args = append([]string{"plan", "--json", "--dialect", "jedis"}, args...)
+			return tr.ends(code, tr.verb(args...))
 		}
 		wants := func(basis string, ms any, args ...string) {
 			a := clitest.AnswerOf(t, plan(0, args...))

@@ -117,7 +117,8 @@ func TestAutoKeepsToTheRecordedTimes(t *testing.T) {
 
 // registered returns how many members migrate status shows.
 func registered(s *clitest.Stage) int {
-	return len(clitest.AnswerOf(s.T, s.Run("migrate", "status", "--namespace", "stock", "--json")).All("members"))
+	status := clitest.AnswerOf(s.T, s.Run("migrate", "status", "--namespace", "stock", "--json"))
+	return len(status.All("members"))
 }
 
 func TestRunWithKeepStaysRegisteredUntilTheKeyIsFree(t *testing.T) {

@@ -3,6 +3,7 @@ package census
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Severity ranks findings.
@@ -30,6 +31,9 @@ type Finding struct {
 	Writer   string `json:"writer" answer:"null"`    // address of the writer that it is about; empty: none
 	What     string `json:"what"`                    // the fact
 	Advice   string `json:"advice"`                  // what to do about it; empty: nothing
+	// Off is how far a clock is off at least, if the finding says that;
+	// negative: behind.
+	Off time.Duration
 }
 
 // Compare orders findings for reading: the worst first, then by key, by writer

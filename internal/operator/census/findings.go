@@ -79,12 +79,12 @@ func (c *Census) writerClock(w *Writer) []Finding {
 		if w.Shared != "" && w.Addr != "" {
 			whose = "one of the clocks that share this address is"
 		}
-		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose,
-			ahead.Abs().Round(time.Millisecond), side)
+		off := ahead.Round(time.Millisecond)
+		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, off.Abs(), side)
 		if w.Offset.LeaseGuessed {
 			what += fmt.Sprintf(", if its lease is %v (guessed)", w.Lease.Value)
 		}
-		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what,
+		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what, Off: off,
 			Advice: "synchronize its clock by NTP; while it is off, every lease is shorter by the spread of all clocks"})
 	}
 	return out

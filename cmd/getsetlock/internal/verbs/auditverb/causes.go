@@ -2,7 +2,6 @@ package auditverb
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +45,7 @@ func (a *auditAnswer) causes() []*cause {
 		case slices.Contains(symptoms, f.Kind):
 			g.add("jobs "+w.Addr, shortName(w), f)
 		case f.Writer != "" && slices.Contains(clockKinds, f.Kind):
-			g.clocks[f.Writer] = max(g.clocks[f.Writer], provedOff(f).Abs())
+			g.clocks[f.Writer] = max(g.clocks[f.Writer], f.Off.Abs())
 			g.add("clock "+f.Writer, g.nameOf(f), f)
 		case f.Kind == "clobber" || f.Kind == "ghost":
 			g.add("protocol", "the old protocol", f)
@@ -157,25 +156,6 @@ func shortName(w *census.Writer) string {
 		return w.Addr
 	}
 	return out.Shortened(out.OneLine(out.Escaped(w.Name)), 40) + " (" + w.Addr + ")"
-}
-
-var offBy = regexp.MustCompile(`at least (\S+) (ahead of|behind) the server's`)
-
-// provedOff returns how far a finding says that a clock is off at least;
-// negative: behind; 0: it does not say so.
-func provedOff(f census.Finding) time.Duration {
-	m := offBy.FindStringSubmatch(f.What)
-	if f.Kind != "clock_off" || m == nil {
-		return 0
-	}
-	off, err := time.ParseDuration(m[1])
-	if err != nil {
-		return 0
-	}
-	if m[2] == "behind" {
-		return -off
-	}
-	return off
 }
 
 // words says how many findings a cause explains, and on which keys.

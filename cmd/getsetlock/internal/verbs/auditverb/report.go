@@ -208,8 +208,8 @@ func (a *auditAnswer) rowOf(f census.Finding) string {
 
 // countIn returns the number in a finding: how often, or how far off.
 func (a *auditAnswer) countIn(f census.Finding) string {
-	if off := provedOff(f); off != 0 {
-		return signed(off, off, 0)
+	if f.Off != 0 {
+		return signed(f.Off, f.Off, 0)
 	}
 	for _, w := range a.result.Evidence.Writers {
 		n, counted := map[string]int64{

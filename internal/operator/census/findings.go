@@ -84,7 +84,8 @@ func (c *Census) writerClock(w *Writer) []Finding {
 		if w.Offset.LeaseGuessed {
 			what += fmt.Sprintf(", if its lease is %v (guessed)", w.Lease.Value)
 		}
-		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what, Off: off,
+		out = append(out, Finding{
+			Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what, Off: off,
 			Advice: "synchronize its clock by NTP; while it is off, every lease is shorter by the spread of all clocks"})
 	}
 	return out

@@ -122,10 +122,6 @@ const (
 // check refuses what cannot have been observed.
 func (o Observed) check() error {
 	arguments := o.Kind == ObservedCommand || o.Kind == ObservedProbe
-	least := time.Duration(0)
-	if o.Kind == ObservedStep {
-		least = -longestObservedSpan
-	}
 	switch at := o.At.Unix(); {
 	case !slices.Contains(observedKinds, o.Kind):
 		return fmt.Errorf("there is no kind %q", o.Kind)
@@ -135,12 +131,22 @@ func (o Observed) check() error {
 		return fmt.Errorf("a %s without arguments", o.Kind)
 	case o.DB < 0 || o.Count < 0:
 		return fmt.Errorf("a %s with a number below zero", o.Kind)
-	case !within(o.TTL, 0, time.Millisecond) || !within(o.For, least, time.Microsecond):
+	case !o.saidByServers():
 		return fmt.Errorf("a %s with a time that no server says", o.Kind)
-	case !o.Exists && o.Value != "" || o.HasTTL && !o.Exists || o.TTL != 0 && !o.HasTTL:
+	case !o.Exists && (o.Value != "" || o.HasTTL):
 		return errors.New("a missing key has a value or a TTL")
 	}
 	return nil
+}
+
+// saidByServers reports whether both times are in their bounds.
+func (o Observed) saidByServers() bool {
+	least := time.Duration(0)
+	if o.Kind == ObservedStep {
+		least = -longestObservedSpan
+	}
+	return within(o.TTL, 0, time.Millisecond) && (o.HasTTL || o.TTL == 0) &&
+		within(o.For, least, time.Microsecond)
 }
 
 // within reports whether a span is a multiple of step, from least to a century.

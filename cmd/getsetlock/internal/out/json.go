@@ -54,13 +54,8 @@ func (e *Env) PrintJSON(v any) error {
 
 // appendJSON appends a value. how is its tag answer.
 func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
-	switch list := v.Kind() == reflect.Slice; {
-	case !v.IsValid() || strings.Contains(how, "null") && v.IsZero():
+	if !v.IsValid() || strings.Contains(how, "null") && v.IsZero() {
 		return append(to, "null"...), nil
-	case strings.Contains(how, "plain") && !list:
-		return appendPlain(to, v.Interface())
-	case strings.Contains(how, "text") && !list:
-		return appendPlain(to, fmt.Sprint(v.Interface()))
 	}
 	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		return appendJSON(to, v.Elem(), how)
@@ -75,14 +70,15 @@ func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
 	case json.Number:
 		return append(to, x...), nil
 	}
-	switch v.Kind() {
-	case reflect.Struct:
+	whole := strings.Contains(how, "plain") || strings.Contains(how, "text")
+	switch kind := v.Kind(); {
+	case kind == reflect.Slice:
+		return appendList(to, v, how)
+	case kind == reflect.Map && !whole:
+		return appendMap(to, v, how)
+	case kind == reflect.Struct && !whole:
 		inside, err := appendFields(nil, v)
 		return fmt.Appendf(to, "{%s}", inside), err
-	case reflect.Slice:
-		return appendList(to, v, how)
-	case reflect.Map:
-		return appendMap(to, v, how)
 	}
 	return appendPlain(to, single(v, how))
 }
@@ -99,9 +95,13 @@ func duration(d time.Duration, how string) json.Number {
 	return Millis(d)
 }
 
-// single returns a text, a number or a truth as encoding/json takes it.
+// single returns a value as encoding/json takes it.
 func single(v reflect.Value, how string) any {
 	switch {
+	case strings.Contains(how, "plain"):
+		return v.Interface()
+	case strings.Contains(how, "text"):
+		return fmt.Sprint(v.Interface())
 	case v.Kind() == reflect.Float64:
 		return math.Round(v.Float()*1e5) / 1e5
 	case v.Kind() == reflect.String && strings.Contains(how, "bytes"):

@@ -338,7 +338,7 @@ func diagnosisOf(address string, d *audit.Diagnosis) report.Page {
 	for _, c := range d.Complaints {
 		all = append(all, c.Finding)
 	}
-	p.Causes, p.Verdict = causesOf(all), verdictOf(all, "")
+	p.Causes, p.Verdict = causesOf(all), verdictOf(all, "", "")
 	if d.More > 0 {
 		p.Verdict += fmt.Sprintf(" There are %d more findings about keys.", d.More)
 	}

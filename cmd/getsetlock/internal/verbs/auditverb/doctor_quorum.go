@@ -201,7 +201,7 @@ func (x *quorumExam) print() {
 		}
 		t.Rows = append(t.Rows, []string{m.Redis, m.State, orUnsaid(m.Version), at, orUnsaid(m.Run)})
 	}
-	p := report.Page{Title: "examination of " + out.Servers(x.servers), Verdict: verdictOf(x.findings, ""),
+	p := report.Page{Title: "examination of " + out.Servers(x.servers), Verdict: verdictOf(x.findings, "", ""),
 		Causes: causesOf(x.findings), Sections: []report.Section{{Table: t}}}
 	if len(x.findings) == 0 {
 		p.Verdict = fmt.Sprintf("OK: all %d servers vote.", len(x.members))

@@ -48,22 +48,21 @@ func (a *auditAnswer) verdict() string {
 			causes++
 		}
 	}
-	text := verdictOf(a.all, ", from "+countOf(causes, "cause"))
+	held := ""
 	switch n := a.result.Evidence.Counts.Overlaps; {
 	case a.sawNothing() && causes == 0:
 		return "UNKNOWN: there was nothing to see."
 	case n == 1:
-		return strings.Replace(text, "BROKEN: ", "BROKEN: two clients held a lock at once; ", 1)
+		held = "two clients held a lock at once; "
 	case n > 1:
-		return strings.Replace(text, "BROKEN: ",
-			fmt.Sprintf("BROKEN: %d times two clients held a lock at once; ", n), 1)
+		held = fmt.Sprintf("%d times two clients held a lock at once; ", n)
 	}
-	return text
+	return verdictOf(a.all, held, ", from "+countOf(causes, "cause"))
 }
 
-// verdictOf returns what findings amount to, with more in the sentence about
+// verdictOf returns what findings amount to. held is why it is broken, and from
 // what is wrong.
-func verdictOf(all []census.Finding, more string) string {
+func verdictOf(all []census.Finding, held, from string) string {
 	count := map[census.Severity]int{}
 	for _, f := range all {
 		count[f.Severity]++
@@ -71,9 +70,9 @@ func verdictOf(all []census.Finding, more string) string {
 	wrong, doubtful := count[census.SeverityError], countOf(count[census.SeverityWarning], "warning")
 	switch {
 	case wrong > 0:
-		return "BROKEN: " + countOf(wrong, "error") + ", " + doubtful + more + "."
+		return "BROKEN: " + held + countOf(wrong, "error") + ", " + doubtful + from + "."
 	case count[census.SeverityWarning] > 0:
-		return "NOT OK: " + doubtful + more + "."
+		return "NOT OK: " + doubtful + from + "."
 	}
 	return "OK: nothing wrong was found."
 }
@@ -236,7 +235,7 @@ func (a *auditAnswer) clientsSection() *report.Section {
 		"name", "library", "dialect", "clock offset, seen", "acquired", "takeovers", "longest hold",
 		"99 % of waits", "longest wait", "findings"}, Text: 5}}
 	for n, w := range writers {
-		s.Table.Rows = append(s.Table.Rows, []string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)),
+		s.Table.Rows = append(s.Table.Rows, []string{cmp.Or(w.Addr, unnamed), out.Dashed(out.Escaped(w.Name)),
 			out.Dashed(out.Escaped(w.Library)), firstOf(w.Dialect, len(w.Also)), offsetWords(w.Offset),
 			fmt.Sprint(w.Counts.Acquisitions), fmt.Sprint(w.Counts.Takeovers),
 			unlessNone(w.Holds.Count, w.Holds.Longest), unlessNone(w.Waits.Count, w.Waits.P99),
@@ -288,7 +287,7 @@ func writerName(w census.Writer) string {
 	if w.Name != "" {
 		return out.OneLine(out.Escaped(w.Name)) + " " + w.Addr
 	}
-	return nobody(w.Addr)
+	return cmp.Or(w.Addr, unnamed)
 }
 
 func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -311,7 +310,7 @@ func (a *auditAnswer) holdsSection() *report.Section {
 			table.Bad = append(table.Bad, len(table.Rows))
 		}
 		table.Rows = append(table.Rows,
-			[]string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"),
+			[]string{out.Escaped(h.Key), cmp.Or(h.Addr, unnamed), h.At.UTC().Format("15:04:05.000"),
 				out.Short(h.For), leased, string(h.Source)})
 	}
 	return &report.Section{Title: "Holds against leases", Words: a.holdWords(holds), Table: table, Long: true}
@@ -368,9 +367,9 @@ func (a *auditAnswer) timelineSection() *report.Section {
 		at := act.At.UTC().Format("15:04:05.000000")
 		t.Marks = append(t.Marks, report.Mark{
 			Row: row, At: seconds(act.At), Number: n + 1,
-			Says: fmt.Sprintf("%d. %s %s %s", n+1, nobody(act.Addr), act.What, act.Detail)})
+			Says: fmt.Sprintf("%d. %s %s %s", n+1, cmp.Or(act.Addr, unnamed), act.What, act.Detail)})
 		table.Rows = append(table.Rows,
-			[]string{strconv.Itoa(n + 1), at, t.Rows[row].Name, nobody(act.Addr),
+			[]string{strconv.Itoa(n + 1), at, t.Rows[row].Name, cmp.Or(act.Addr, unnamed),
 				strings.ReplaceAll(string(act.What), "_", " "), out.OneLine(act.Detail)})
 	}
 	for _, h := range a.result.Evidence.Holds {

@@ -30,12 +30,8 @@ func holesWords(holes []census.Hole) string {
 		strings.Join(reasons, ", "))
 }
 
-func nobody(addr string) string {
-	if addr == "" {
-		return "(unknown)"
-	}
-	return addr
-}
+// unnamed is the address of the clients that polls saw.
+const unnamed = "(unknown)"
 
 func offsetWords(o census.Offset) string {
 	if o.Writes == 0 {

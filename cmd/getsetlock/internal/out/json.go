@@ -70,8 +70,7 @@ func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
 	case json.Number:
 		return append(to, x...), nil
 	}
-	whole := strings.Contains(how, "plain") || strings.Contains(how, "text")
-	switch kind := v.Kind(); {
+	switch kind, whole := v.Kind(), isWhole(how); {
 	case kind == reflect.Slice:
 		return appendList(to, v, how)
 	case kind == reflect.Map && !whole:
@@ -82,6 +81,9 @@ func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
 	}
 	return appendPlain(to, single(v, how))
 }
+
+// isWhole reports whether a value is printed as one, whatever is in it.
+func isWhole(how string) bool { return strings.Contains(how, "plain") || strings.Contains(how, "text") }
 
 // duration returns a duration in milliseconds, or null.
 func duration(d time.Duration, how string) json.Number {

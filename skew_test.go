@@ -1,22 +1,21 @@
 // Each test shows one failure mode of clock drift.
 //
-// All time here is mocked: one benbjohnson clock is the true time, and each
-// client reads it through a clock of its own that is ahead, behind, fast, slow
-// or stepped. Only the test moves time, by Pass and Pause. A line such as
-// b.Try() is one whole poll of client b, with its commands, at that instant.
-// Falls runs each scenario four times. With the old protocol two clients must
-// end up at work at once, or the key must stay blocked. With hardened, modern
-// and bridge neither may happen. The drawing above a test shows true time from
-// left to right.
+// All time here is a bubble's. Each client reads it through a clock of its own
+// that is ahead, behind, fast, slow or stepped. The test moves time by Pass and
+// Pause. A line such as b.Try() is one whole poll of client b, with its
+// commands, at that instant. Falls runs each scenario four times. With the old
+// protocol two clients must end up at work at once, or the key must stay
+// blocked. With hardened, modern and bridge neither may happen. The drawing
+// above a test shows true time from left to right.
 package getsetlock_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -67,7 +66,7 @@ func TestForwardStepOfAWaiterBreaksTheLockAtOnce(t *testing.T) {
 		a.Must()
 		f.Pass(10 * time.Second)
 		b.Try()
-		b.Step(time.Hour)
+		b.Clock.Step(time.Hour)
 		b.Try()
 		f.Pass(20 * time.Second)
 		a.Done()
@@ -79,16 +78,15 @@ func TestForwardStepOfAWaiterBreaksTheLockAtOnce(t *testing.T) {
 // B                                   20 s: waits
 func TestStepOfTheHoldersClockAfterItsWriteChangesNothing(t *testing.T) {
 	for _, p := range fleet.All {
-		t.Run(string(p), func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 			a.Must()
 			// forwards, a getsetlock client gives up by itself, since it cannot
 			// know which clock is right
-			a.Step(-time.Hour)
+			a.Clock.Step(-time.Hour)
 			f.Pass(20 * time.Second)
 			if b.Try() || f.Together() {
-				t.Error("taken over")
+				f.Error("taken over")
 			}
 			f.Pass(10 * time.Second)
 			a.Done()
@@ -103,7 +101,7 @@ func TestBackwardStepOfAWaiterKeepsADeadLockAlive(t *testing.T) {
 		a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 		a.Must()
 		a.Crash()
-		b.Step(-10 * time.Minute)
+		b.Clock.Step(-10 * time.Minute)
 		f.Pass(2 * time.Minute)
 		return !b.Try()
 	})
@@ -240,8 +238,7 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 		// bounds: a pause longer than the gap. The getsetlock client loses its
 		// mark, learns of it at its next renewal, and has stopped before any
 		// client enters.
-		t.Run(string(p)+" learns of the loss", func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, string(p)+" learns of the loss", dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			a, b, c := f.Join(p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Exact),
 				f.Join(fleet.Verbatim, fleet.Exact)
 			f.Dead(p)
@@ -251,12 +248,12 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 			resume()
 			f.Pass(5 * time.Second)
 			if a.AtWork() {
-				t.Error("still at work")
+				f.Error("still at work")
 			}
 			f.Pass(6 * time.Second)
 			c.Try()
 			if f.Together() {
-				t.Error("two at work")
+				f.Error("two at work")
 			}
 		})
 	}
@@ -266,13 +263,12 @@ func TestStalledLoserLetsTwoHoldAtZeroSkew(t *testing.T) {
 // GETSET returns what both read, so only one of them wins.
 func TestLockstepClientsWithEqualStampsAreHarmless(t *testing.T) {
 	for _, p := range fleet.All {
-		t.Run(string(p), func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 			f.Dead(p)
 			first, second := a.Stalls(), b.Stalls()
 			if one, two := first(), second(); !one || two || f.Together() {
-				t.Errorf("first won %v, second won %v", one, two)
+				f.Errorf("first won %v, second won %v", one, two)
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -33,15 +33,15 @@ func (m Mode) String() string {
 }
 
 // Config says which old clients share the keys and how to treat them. The zero
-// Config is Hardened, for clients of [dialect.Jedis]. A dialect without a lease
-// of its own needs Terms.Lease.
+// Config is Hardened, for clients of the dialect Jedis. A dialect without a
+// lease of its own needs Terms.Lease.
 type Config struct {
 	// Mode is Hardened unless Verbatim is asked for by name.
 	Mode Mode
 
 	// Dialect is what the old clients write. The caller must configure it, and
 	// nothing guesses it: no single value protects against two dialects.
-	// Defaults to [dialect.Jedis].
+	// Defaults to the dialect Jedis.
 	Dialect dialect.Dialect
 
 	// Terms are what is known of the old clients' fleet. Verbatim uses only

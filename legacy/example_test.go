@@ -28,7 +28,7 @@ func Example() {
 
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
-		Dialect: dialect.Jedis(),
+		Dialect: dialect.Named("Jedis"),
 		Terms:   dialect.Terms{Lease: time.Minute}, // the shortest lease of any Java service
 	})
 	if err != nil {
@@ -69,7 +69,7 @@ func ExampleBackend_held() {
 	}}
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
-		Dialect: dialect.Jedis(),
+		Dialect: dialect.Named("Jedis"),
 		// NTP keeps all clocks within a second, the server's too.
 		Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second},
 	})

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -21,7 +21,7 @@ import (
 // 1.0.0.
 func jarLines(t *testing.T, kind string) [][]string {
 	t.Helper()
-	data, err := os.ReadFile("dialect/testdata/vectors/jedis-jar.txt")
+	data, err := os.ReadFile("../internal/dialect/testdata/vectors/jedis-jar.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -21,7 +21,7 @@ const recordedUUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 // recorded client's uuid.
 func uuidLines(t *testing.T, kind, own string) [][]string {
 	t.Helper()
-	data, err := os.ReadFile("dialect/testdata/vectors/jedis-jar-uuid.txt")
+	data, err := os.ReadFile("../internal/dialect/testdata/vectors/jedis-jar-uuid.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Observation is one look at a lock, read by the Backend's dialect.

@@ -8,7 +8,7 @@ import (
 )
 
 // Options are the settings of [Open]. The zero Options share the locks of
-// clients of [dialect.Jedis].
+// clients of the dialect Jedis.
 type Options struct {
 	Redis   redisconn.Options // passwords, certificates, a dialer
 	Backend Config            // the lock: the old clients and their fleet

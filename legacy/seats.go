@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"sync"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // seats hands out the old client's own part of its value. In or-mine dialects

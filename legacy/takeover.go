@@ -3,7 +3,7 @@ package legacy
 import (
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Takeover decides whether the stamp that an old client left on a key has
@@ -67,7 +67,7 @@ func Unchanged(lease time.Duration) Takeover { return unchanged{lease} }
 
 type unchanged struct{ lease time.Duration }
 
-func (p unchanged) need(d dialect.Dialect) time.Duration { return p.lease + max(d.C(), 0) }
+func (p unchanged) need(d dialect.Dialect) time.Duration { return p.lease + max(d.EffectiveSlack(), 0) }
 
 func (p unchanged) Expired(o Observation) bool { return o.Unchanged() > p.need(o.Dialect) }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // timing is what a TTL means on the wire, as arguments that are boxed once for

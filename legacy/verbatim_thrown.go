@@ -3,7 +3,7 @@ package legacy
 import (
 	"fmt"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 

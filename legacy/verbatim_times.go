@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 

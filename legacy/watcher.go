@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/polite"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -19,7 +19,7 @@ type Config struct {
 	// Phases says the phase, once for each attempt: [Fixed], or a [Member].
 	Phases PhaseSource
 
-	// Dialect is what the old clients write. Defaults to [dialect.Jedis].
+	// Dialect is what the old clients write. Defaults to the dialect Jedis.
 	Dialect dialect.Dialect
 
 	// Terms are what is known of the old clients. Defaults are those of

@@ -103,8 +103,9 @@ func ExampleMember() {
 		must(err)
 		value, err := server.Get(key)
 		must(err)
-		expired := dialect.Jedis().LegacyExpired(dialect.Text(value), "", time.Now().AddDate(1, 0, 0))
-		fmt.Printf("%v: an old client a year ahead takes the lock over: %v\n", phase, expired)
+		stamp, err := dialect.Named("Jedis").Decode(value, time.Now())
+		fmt.Printf("%v: an old client a year ahead takes the lock over: %v\n", phase,
+			err == nil && stamp.Expiry.Before(time.Now().AddDate(1, 0, 0)))
 		advance(ctx, pool)
 	}
 	// Output:

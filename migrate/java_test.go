@@ -12,7 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/record"
 )
 
-var updateJava = flag.Bool("update-java", false, "write Scripts.java and the Java of docs/java-dual.md anew")
+var updateJava = flag.Bool("update-java", false, "write Scripts.java and the switch in docs/java-dual.md anew")
 
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
@@ -77,26 +77,6 @@ func javaSource() string {
 func TestJavaSendsTheScriptsOfTheBridge(t *testing.T) {
 	isOrBecomes(t, filepath.Join("..", javaFolder, "Scripts.java"),
 		func(string) string { return javaSource() })
-}
-
-var javaBlock = regexp.MustCompile("(?ms)^<!-- (" + javaFolder + "/\\w+\\.java) -->\n```java\n.*?^```$")
-
-func TestJavaInTheDocumentIsTheCompiledOne(t *testing.T) {
-	shown := 0
-	isOrBecomes(t, "../docs/java-dual.md", func(text string) string {
-		return javaBlock.ReplaceAllStringFunc(text, func(block string) string {
-			shown++
-			name := javaBlock.FindStringSubmatch(block)[1]
-			source, err := os.ReadFile(filepath.Join("..", name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return "<!-- " + name + " -->\n```java\n" + string(source) + "```"
-		})
-	})
-	if shown != 3 {
-		t.Errorf("the document shows %d classes, want all three", shown)
-	}
 }
 
 // javaSwitch is the file that has the switch between the old lock and DualLock,

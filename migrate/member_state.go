@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/record"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // MemberState is what a member says of itself on the server.

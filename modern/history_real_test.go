@@ -128,7 +128,7 @@ func contendUnderFaults(t *testing.T, s *redistest.Server, seed uint64, backend 
 	child := startContender(t, s.Addr(), seed, backend, func(st history.Step) { st.Client = 99; h.Note(st) })
 	n := &nemesis{t: t, rng: rand.New(rand.NewPCG(seed, 1000)), server: s, wire: wire, child: child}
 	n.run()
-	h.GoesOn(t)
+	h.GoesOn(t, "the last fault")
 	cancel()
 	wg.Wait()
 	child.end(t)

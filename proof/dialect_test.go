@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/fleet"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Failure modes of single dialects, with all clocks right.
@@ -61,17 +61,16 @@ func TestSlowWinnerSeparatesTheWinningRules(t *testing.T) {
 		wins bool
 	}{{dialect.Jedis(), false}, {dialect.JedisAQS(), true}, {dialect.Page(), true}} {
 		for _, p := range fleet.All {
-			t.Run(c.d.Name+" "+string(p), func(t *testing.T) {
-				f := fleet.New(t, c.d, time.Minute)
+			fleet.Run(t, c.d.Name+" "+string(p), c.d, time.Minute, func(f *fleet.Fleet) {
 				a, b := f.Join(p, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact)
 				f.Dead(p)
 				first, second := a.Stalls(), b.Stalls()
 				if !first() {
-					t.Fatal("the slow one did not win")
+					f.Fatal("the slow one did not win")
 				}
 				wins := c.wins && p == fleet.Verbatim
 				if won := second(); won != wins || f.Together() != wins {
-					t.Errorf("the second won: %v", won)
+					f.Errorf("the second won: %v", won)
 				}
 			})
 		}

@@ -5,9 +5,7 @@
 //     migrate follow the model in internal/model.
 //   - Folder internal/model: the model itself, the search through it, and the
 //     mutants of its rules.
-//   - Histories: real clients contend in virtual time, and three judges look at
-//     what happened.
-//   - Matrix, contests, dialects: failure modes of clock drift that the tests
+//   - Matrix, dialects: failure modes of clock drift that the tests
 //     at the root do not show.
 //   - Folder spec: the TLA+ specification, checked by TLC, and traces that the
 //     model and the specification share.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/skew"
@@ -28,36 +28,7 @@ import (
 func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 	shares := map[fleet.Protocol]int{}
 	for _, p := range fleet.All {
-		f := fleet.New(t, dialect.Jedis(), 8*time.Second)
-		fast, others := f.Join(p, fleet.Ahead(20*time.Second)),
-			[]*fleet.Member{f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)}
-		finish := map[*fleet.Member]time.Time{}
-		stolen := 0
-		for range 600 { // a minute of polls, a job of 1 s each
-			for _, m := range append([]*fleet.Member{fast}, others...) {
-				switch {
-				case m.Working && !f.World.Now().Before(finish[m]):
-					m.Done()
-				case !m.Working && m.Try():
-					finish[m] = f.World.Now().Add(time.Second)
-					if m == fast {
-						shares[p]++
-						for _, o := range others {
-							if o.Working {
-								stolen++
-							}
-						}
-					}
-				}
-			}
-			f.Pass(100 * time.Millisecond)
-		}
-		if p == fleet.Verbatim && stolen == 0 {
-			t.Error("verbatim: the fast client took no held key")
-		}
-		if p != fleet.Verbatim && (stolen > 0 || f.Most > 1) {
-			t.Errorf("%s: stolen %d times, %d at work at once", p, stolen, f.Most)
-		}
+		fleet.In(t, dialect.Jedis(), 8*time.Second, func(f *fleet.Fleet) { shares[p] = steals(f, p) })
 	}
 	for p, want := range map[fleet.Protocol]int{
 		fleet.Verbatim: 55, fleet.Hardened: 20, fleet.Tokens: 20, fleet.Bridged: 20} {
@@ -68,52 +39,85 @@ func TestFastClientStealsAndCannotBeDisplaced(t *testing.T) {
 	}
 }
 
+// steals lets three clients work for a minute, in jobs of 1 s, and returns how
+// often the fast one had the key.
+func steals(f *fleet.Fleet, p fleet.Protocol) (share int) {
+	fast, others := f.Join(p, fleet.Ahead(20*time.Second)),
+		[]*fleet.Member{f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)}
+	finish := map[*fleet.Member]time.Time{}
+	stolen := 0
+	for range 600 {
+		for _, m := range append([]*fleet.Member{fast}, others...) {
+			switch {
+			case m.Working && !f.World.Now().Before(finish[m]):
+				m.Done()
+			case !m.Working && m.Try():
+				finish[m] = f.World.Now().Add(time.Second)
+				if m == fast {
+					share++
+					for _, o := range others {
+						if o.Working {
+							stolen++
+						}
+					}
+				}
+			}
+		}
+		f.Pass(100 * time.Millisecond)
+	}
+	if p == fleet.Verbatim && stolen == 0 {
+		f.Error("verbatim: the fast client took no held key")
+	}
+	if p != fleet.Verbatim && (stolen > 0 || f.Most > 1) {
+		f.Errorf("%s: stolen %d times, %d at work at once", p, stolen, f.Most)
+	}
+	return share
+}
+
 // A   0 s ├── job ┤ deletes the key
 // B (30 s behind)  30 s: writes the very same millisecond again ├── job ──
 // H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them between, and must not judge.
 func TestSameBytesDoNotDeceiveSparseObserver(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
-		t.Run(string(p), func(t *testing.T) { looksSeldom(t, p) })
+		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) { looksSeldom(f, p) })
 	}
 }
 
-func looksSeldom(t *testing.T, p fleet.Protocol) {
-	f := fleet.New(t, dialect.Jedis(), time.Minute)
+func looksSeldom(f *fleet.Fleet, p fleet.Protocol) {
 	a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Behind(30*time.Second))
-	own := f.World.Clock(redistest.Skew{})
-	backend := judging(f, p, legacy.Unchanged(time.Minute), own)
+	try := judging(f, p, legacy.Unchanged(time.Minute), fleet.Exact)
 	a.Must()
 	first, _ := f.World.Mini.Get(fleet.Key)
-	if _, err := backend.Contract().Try(context.Background(), fleet.Key, f.TTL); err == nil {
-		t.Fatal("taken from A")
+	if try() {
+		f.Fatal("taken from A")
 	}
 	a.Done()
 	f.Pass(30 * time.Second)
 	b.Must()
 	if again, _ := f.World.Mini.Get(fleet.Key); again != first {
-		t.Fatalf("the test is wrong: %s is not %s", again, first)
+		f.Fatalf("the test is wrong: %s is not %s", again, first)
 	}
 	f.Pass(31 * time.Second)
-	if _, err := backend.Contract().Try(context.Background(), fleet.Key, f.TTL); err == nil {
-		t.Error("taken from B, mistaken for a dead A")
+	if try() {
+		f.Error("taken from B, mistaken for a dead A")
 	}
 	// At the backend's own pace the same bytes do show it: B has crashed.
 	b.Crash()
 	took := false
 	for i := 0; i < 700 && !took; i++ {
 		f.Pass(100 * time.Millisecond)
-		took = tryWithClock(backend, own, f)
+		took = try()
 	}
 	if !took {
-		t.Error("a dead value was never taken over")
+		f.Error("a dead value was never taken over")
 	}
 }
 
-// judging is a hardened backend or a bridge that judges dead values by the
-// given policy.
-func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redistest.Clock) backend.Store {
+// judging returns one attempt of a hardened backend or a bridge that judges
+// dead values by the given policy, and whose clock is wrong by skew.
+func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, skew redistest.Skew) func() bool {
 	f.Helper()
-	terms := dialect.Terms{Lease: f.Lease}
+	terms, clock := dialect.Terms{Lease: f.Lease}, f.World.Clock(skew)
 	var b interface {
 		backend.Store
 		io.Closer
@@ -122,34 +126,19 @@ func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, own *redis
 	if p == fleet.Bridged {
 		b, err = migrate.New(f.World.Pool(),
 			migrate.Config{Phases: migrate.Fixed(migrate.Dual), Dialect: f.Dialect, Terms: terms,
-				Takeover: judge, Clock: own})
+				Takeover: judge, Clock: clock})
 	} else {
 		b, err = legacy.New(f.World.Pool(),
 			legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Takeover: judge,
-				Clock: own})
+				Clock: clock})
 	}
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { b.Close() })
-	return b
-}
-
-// tryWithClock makes one attempt with a bare backend, and moves time to end its
-// settle.
-func tryWithClock(b backend.Store, own *redistest.Clock, f *fleet.Fleet) bool {
-	settling := own.AskedTimes(own.Asked() + 1)
-	got := make(chan error, 1)
-	go func() {
+	return func() bool {
 		_, err := b.Contract().Try(context.Background(), fleet.Key, f.TTL)
-		got <- err
-	}()
-	select {
-	case err := <-got:
 		return err == nil
-	case <-settling:
-		f.World.Pass(fleet.Settled)
-		return <-got == nil
 	}
 }
 
@@ -174,8 +163,7 @@ func TestServerStepBeyondMarginFreesHeldKey(t *testing.T) {
 		{fleet.Hardened, time.Second, false},
 		{fleet.Bridged, time.Second, false},
 	} {
-		t.Run(fmt.Sprint(c.p, " ", c.step), func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, fmt.Sprint(c.p, " ", c.step), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			a, b := f.Join(c.p, fleet.Exact), f.Join(c.p, fleet.Exact)
 			a.Must()
 			f.World.StepServer(c.step)
@@ -185,7 +173,7 @@ func TestServerStepBeyondMarginFreesHeldKey(t *testing.T) {
 			}
 			b.Try()
 			if f.Together() != c.two {
-				t.Errorf("two at work: %v", f.Together())
+				f.Errorf("two at work: %v", f.Together())
 			}
 		})
 	}
@@ -195,19 +183,18 @@ func TestServerStepBeyondMarginFreesHeldKey(t *testing.T) {
 // an hour longer. That costs time, not exclusion.
 func TestServerStepBackProlongsDeadHoldersKey(t *testing.T) {
 	for _, p := range fleet.Ours {
-		t.Run(string(p), func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			a, b := f.Join(p, fleet.Exact), f.Join(p, fleet.Exact)
 			a.Must()
 			a.Crash()
 			f.World.StepServer(-time.Hour)
 			f.Pause(f.TTL + 5*time.Second) // a stamp lasts for some time beyond its end
 			if b.Try() {
-				t.Error("freed by elapsed time; Redis frees by its wall clock")
+				f.Error("freed by elapsed time; Redis frees by its wall clock")
 			}
 			f.Pause(time.Hour)
 			if !b.Try() {
-				t.Error("never freed")
+				f.Error("never freed")
 			}
 		})
 	}
@@ -260,16 +247,18 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := fleet.New(t, d, lease)
-	if d.Unit == dialect.UnitSeconds {
-		// The law is about the worst moment: a stamp that is cut by almost a
-		// whole second.
-		f.World.Pass(999 * time.Millisecond)
-	}
-	a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(delta))
-	a.Must()
-	f.World.Pass(job)
-	won := b.Try()
+	var won bool
+	fleet.In(t, d, lease, func(f *fleet.Fleet) {
+		if d.Unit == dialect.UnitSeconds {
+			// The law is about the worst moment: a stamp that is cut by almost
+			// a whole second.
+			f.World.Pass(999 * time.Millisecond)
+		}
+		a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(delta))
+		a.Must()
+		f.World.Pass(job)
+		won = b.Try()
+	})
 	possible := v.Possible && delta >= 0
 	if v.Unconditional {
 		// These clients grant twice with all clocks right only when two race
@@ -288,32 +277,30 @@ func cell(t *testing.T, d dialect.Dialect, lease, job, delta time.Duration) {
 	}
 	for name, judge := range judges {
 		for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
-			f := fleet.New(t, d, lease)
-			a, own := f.Join(fleet.Verbatim, fleet.Behind(min(max(delta, -time.Second), time.Second))),
-				f.World.Clock(fleet.Ahead(delta))
-			backend := judging(f, p, judge, own)
-			a.Must()
-			f.World.Pass(job)
-			if tryWithClock(backend, own, f) {
-				t.Errorf("Δ %v: %s, by %s, took what an honest holder has", delta, p, name)
-			}
+			fleet.In(t, d, lease, func(f *fleet.Fleet) {
+				a := f.Join(fleet.Verbatim, fleet.Behind(min(max(delta, -time.Second), time.Second)))
+				try := judging(f, p, judge, fleet.Ahead(delta))
+				a.Must()
+				f.World.Pass(job)
+				if try() {
+					f.Errorf("Δ %v: %s, by %s, took what an honest holder has", delta, p, name)
+				}
+			})
 		}
 	}
-	cellOfOurs(t, d, lease, delta)
+	fleet.In(t, d, lease, func(f *fleet.Fleet) { cellOfOurs(f, delta) })
 }
 
 // cellOfOurs lets the bridge work, to the last moment of its trust, and an old
 // client try meanwhile whose clock is off by delta. A guard is not in any
 // clock's past. (A stamp is safe only as far as it lies ahead of the fastest
 // clock.)
-func cellOfOurs(t *testing.T, d dialect.Dialect, lease, delta time.Duration) {
-	t.Helper()
-	f := fleet.New(t, d, lease)
+func cellOfOurs(f *fleet.Fleet, delta time.Duration) {
 	a, b := f.Join(fleet.Bridged, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(delta))
 	a.Must()
 	f.World.Pass(f.TTL - f.TTL/10 - time.Second - time.Millisecond)
 	if b.Try() && a.AtWork() {
-		t.Errorf("Δ %v: an old client entered in spite of a guard", delta)
+		f.Errorf("Δ %v: an old client entered in spite of a guard", delta)
 	}
 }
 
@@ -330,17 +317,16 @@ func TestOldClientADayAheadStealsFromAStamp(t *testing.T) {
 		{fleet.Hardened, 25 * time.Hour, true},
 		{fleet.Bridged, 25 * time.Hour, false},
 	} {
-		t.Run(fmt.Sprint(c.p, " ", c.ahead), func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, fmt.Sprint(c.p, " ", c.ahead), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			a, b := f.Join(c.p, fleet.Exact), f.Join(fleet.Verbatim, fleet.Ahead(c.ahead))
 			a.Must()
 			f.Pass(time.Second)
 			if won := b.Try(); won != c.steals {
-				t.Errorf("entered: %v", won)
+				f.Errorf("entered: %v", won)
 			}
 			f.Pass(5 * time.Second)
 			if a.AtWork() == c.steals {
-				t.Errorf("at work: %v; a holder that lost its mark learns of it at the next renewal",
+				f.Errorf("at work: %v; a holder that lost its mark learns of it at the next renewal",
 					a.AtWork())
 			}
 		})
@@ -360,8 +346,7 @@ func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
 			{"claimed", 2 * time.Minute, false},
 			{"claimed wrongly", time.Second, true},
 		} {
-			t.Run(fmt.Sprint(p, " ", c.name), func(t *testing.T) {
-				f := fleet.New(t, dialect.Jedis(), time.Minute)
+			fleet.Run(t, fmt.Sprint(p, " ", c.name), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 				f.Behind = c.behind
 				a, b := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact)
 				a.Must()
@@ -370,7 +355,7 @@ func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
 					b.Try()
 				}
 				if f.Together() != c.robs {
-					t.Errorf("two held: %v", f.Together())
+					f.Errorf("two held: %v", f.Together())
 				}
 				a.Done()
 				if !b.AtWork() {
@@ -385,8 +370,7 @@ func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
 // B (a getsetlock client)   looks at 1 s and at 62 s: the key had the same bytes for longer than any lease
 func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
 	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
-		t.Run(string(p), func(t *testing.T) {
-			f := fleet.New(t, dialect.Jedis(), time.Minute)
+		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
 			f.Behind = 0
 			a, b, c := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact),
 				f.Join(p, fleet.Exact)
@@ -396,7 +380,7 @@ func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
 			a.Crash()
 			f.Pass(time.Second)
 			if b.Try() {
-				t.Error("taken at the first look")
+				f.Error("taken at the first look")
 			}
 			f.Pass(61 * time.Second)
 			c.Must()

@@ -9,9 +9,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 

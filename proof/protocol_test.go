@@ -8,9 +8,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -91,7 +91,7 @@ func (p *Play) terms() dialect.Terms {
 		t.Gap = p.ticks(max(sc.Unit, 1)) // by this L outlives M
 	}
 	if sc.Ours.Long > 0 { // the first lease is cut to what the rule allows
-		t.Lease = p.ticks(sc.Ours.TTL) - d.C() + t.Spread + t.Gap
+		t.Lease = p.ticks(sc.Ours.TTL) - d.EffectiveSlack() + t.Spread + t.Gap
 		t.Greatest = max(t.Lease, t.Greatest)
 	}
 	return t
@@ -108,7 +108,7 @@ func (p *Play) greatest() time.Duration {
 			look += max(p.sc.Unit, 1)
 		}
 	}
-	return p.ticks(look) - max(p.dialect.C(), 0) - p.dialect.Unit.Step() - p.tick/lag
+	return p.ticks(look) - max(p.dialect.EffectiveSlack(), 0) - p.dialect.Unit.Step() - p.tick/lag
 }
 
 // margins sets what getsetlock clients know of the clocks. A scenario's

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -233,7 +233,7 @@ func presetOf(lower string) (dialect.Dialect, bool) {
 // Today's Hardened of that dialect leaves a stamp that has not expired alone,
 // and every value that it cannot read, however long it stands there.
 func TestStampsOfOtherVersionsHold(t *testing.T) {
-	for name, text := range written(t, "../legacy/dialect/testdata/vectors", "*.txt") {
+	for name, text := range written(t, "../internal/dialect/testdata/vectors", "*.txt") {
 		d, ok := presetOf(strings.TrimSuffix(filepath.Base(name), ".txt"))
 		if !ok {
 			continue // recorded from a client's own code, for a dialect that is here too

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 
 var (
-	seed  = flag.Uint64("seed", 1, "of the random walks, and the first of the histories")
+	seed  = flag.Uint64("seed", 1, "of the random walks")
 	walks = flag.Int("walks", 2, "how many a scenario")
 )
 

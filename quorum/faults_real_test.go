@@ -278,7 +278,7 @@ func contendUnderFaults(t *testing.T, fences bool, faults int) {
 	silent.unwatched, silent.lock.RenewEvery = true, -1
 	n.mute = contender(51, silent.client(t, nodes))
 	n.run(faults)
-	h.GoesOn(t)
+	h.GoesOn(t, "the last fault")
 	cancel()
 	work.Wait()
 	t.Logf("%d leases, %d looks", h.Count(history.Acquired), h.Count(history.Trusted))

@@ -52,7 +52,7 @@ keep() {
   local to=proof/testdata/released/$1
   mkdir -p "$to"
   cp modern/testdata/vectors/wire.txt migrate/testdata/vectors/*.txt "$to"
-  find legacy/dialect/testdata/vectors -maxdepth 1 -name '*.txt' -not -name 'recorded-*' -exec cp {} "$to" \;
+  find internal/dialect/testdata/vectors -maxdepth 1 -name '*.txt' -not -name 'recorded-*' -exec cp {} "$to" \;
   say "kept $(find "$to" -type f | wc -l) files in $to"
 }
 

@@ -12,7 +12,7 @@ import (
 // once while NTP keeps their clocks within a second, and while it does not?
 func ExampleLaw() {
 	for _, spread := range []time.Duration{time.Second, 30 * time.Second} {
-		law := skew.Law{Dialect: dialect.Jedis(), Lease: time.Minute, Job: 40 * time.Second,
+		law := skew.Law{Dialect: dialect.Named("Jedis"), Lease: time.Minute, Job: 40 * time.Second,
 			Delay: time.Second, Spread: spread}
 		verdict, err := law.Verdict()
 		if err != nil {
@@ -31,7 +31,7 @@ func ExampleLaw() {
 // Explore tries every order of the clients' steps. Its trace is a shortest one
 // in which two hold at once; here a tick is six seconds.
 func ExampleExplore() {
-	law := skew.Law{Dialect: dialect.Jedis(), Lease: time.Minute, Job: 40 * time.Second,
+	law := skew.Law{Dialect: dialect.Named("Jedis"), Lease: time.Minute, Job: 40 * time.Second,
 		Spread: 30 * time.Second}
 	scenario, tick, err := law.Scenario(2)
 	if err != nil {

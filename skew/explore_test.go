@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 func searched(t *testing.T, sc Scenario) Exploration {
@@ -58,7 +58,7 @@ func TestLateJudgeOfTheReplyWinsWhatItLost(t *testing.T) {
 	for _, d := range few([]dialect.Dialect{
 		dialect.JedisAQS(), dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []struct{ lease, gap, ahead int }{{4, 1, 0}, {5, 1, 1}, {6, 2, 1}} {
-			room := p.lease + int(d.C()/tick(d)) - p.ahead
+			room := p.lease + int(d.EffectiveSlack()/tick(d)) - p.ahead
 			for reply := max(0, room-2*p.gap-1); reply <= room-2*p.gap+1; reply++ {
 				sc := Scenario{Dialect: d, Old: 2, Lease: p.lease, Job: 1, Gap: p.gap, Reply: reply,
 					Ahead: p.ahead}

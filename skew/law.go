@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Law is the closed form of a timestamp lock. Given how long leases and jobs
@@ -149,15 +149,15 @@ func (l Law) Verdict() (Verdict, error) {
 		Lease: l.Lease, Greatest: l.Lease, Spread: l.Spread, Gap: l.Delay,
 	})
 	if l.Dialect.HasTakeover() {
-		room := l.Lease + l.Dialect.C()
+		room := l.Lease + l.Dialect.EffectiveSlack()
 		v.LongestJob = Limit{room - l.Spread - l.Delay, true}
 		v.GreatestSpread = Limit{room - l.Job - l.Delay, true}
 	}
 	// A value that was live when it was replaced has to expire before its
 	// sender judges it, which takes a moment.
 	if late := 2*l.Delay + l.Reply; l.judgesReplyAnew() && l.Reply > 0 {
-		v.LateWinner = late > l.Lease+l.Dialect.C()-l.Spread
-		v.GreatestSpread.Bound = min(v.GreatestSpread.Bound, l.Lease+l.Dialect.C()-late)
+		v.LateWinner = late > l.Lease+l.Dialect.EffectiveSlack()-l.Spread
+		v.GreatestSpread.Bound = min(v.GreatestSpread.Bound, l.Lease+l.Dialect.EffectiveSlack()-late)
 	}
 	// The server frees a key by its own clock, without regard to any client's.
 	if l.Dialect.ServerExpires() && (!v.LongestJob.Bounded || v.LongestJob.Bound > l.Lease) {
@@ -188,7 +188,7 @@ func (l Law) beside() Beside {
 	terms := dialect.Terms{Lease: l.Lease, Greatest: l.Lease, Spread: l.Spread, Behind: l.Behind,
 		Ahead: l.Ahead}
 	b := Beside{Margin: terms.TakeoverMargin(), StampAhead: terms.StampAhead()}
-	b.GreatestAhead = Limit{b.StampAhead + max(l.Dialect.C(), 0), true}
+	b.GreatestAhead = Limit{b.StampAhead + max(l.Dialect.EffectiveSlack(), 0), true}
 	if _, known := dialect.Claimed(l.Behind); !known {
 		b.LookAge, _ = terms.LookAge(l.Dialect)
 		return b
@@ -212,7 +212,7 @@ func (l Law) recovery() Recovery {
 	byServer := d.ServerExpires() && d.KeyTTL != dialect.TTLEverybody
 	switch {
 	case d.HasTakeover():
-		room := l.Lease + d.C()
+		room := l.Lease + d.EffectiveSlack()
 		r := Recovery{Earliest: max(0, room-l.Spread-l.Delay), Latest: room + l.Spread}
 		if byServer {
 			r.Earliest, r.Latest = min(r.Earliest, l.Lease), min(r.Latest, l.Lease)

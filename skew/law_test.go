@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // few returns the whole list, but under the race detector only its first item.

@@ -49,7 +49,7 @@ func (l Law) Scenario(n int) (Scenario, time.Duration, error) {
 	// The job, in ticks, at which the answer changes.
 	longest := sc.Lease
 	if l.Dialect.HasTakeover() {
-		longest = min(sc.Lease+m.C()-sc.Ahead-sc.Gap, l.ttlBound(sc))
+		longest = min(sc.Lease+m.EffectiveSlack()-sc.Ahead-sc.Gap, l.ttlBound(sc))
 	}
 	if v.Overlap > 0 || v.outlasted(l.Job) {
 		sc.Job = max(sc.Job, longest+1)

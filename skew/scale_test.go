@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 func TestScaledScenarioKeepsTheLawsAnswer(t *testing.T) {

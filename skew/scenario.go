@@ -3,8 +3,8 @@ package skew
 import (
 	"errors"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Scenario is a bounded world for [Explore]: how many old clients take part and

@@ -3,11 +3,13 @@ module github.com/getsetlock/getsetlock/zookeeper
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/getsetlock/getsetlock v0.0.0
 	github.com/go-zookeeper/zk v1.0.4
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
 
 replace github.com/getsetlock/getsetlock => ..

@@ -11,24 +11,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
 	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
-
-// goesOn waits until the lock was acquired twice more.
-func (h *history) goesOn(t *testing.T, after string) {
-	t.Helper()
-	until := time.After(zktest.Patience)
-	before, _ := h.counts()
-	for now := before; now < before+2; now, _ = h.counts() {
-		select {
-		case <-until:
-			t.Fatalf("after %q no contender got the lock", after)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
 
 // harm is something that happens to an ensemble or to a client while clients
 // contend for one lock.
@@ -83,7 +70,7 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	h := &history{began: time.Now()}
+	h := &contest{}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var work sync.WaitGroup
@@ -102,9 +89,10 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 		for j, wait := range []time.Duration{2 * time.Second, 2 * time.Second, 30 * time.Millisecond} {
 			id := 3*i + j
 			rng := rand.New(rand.NewPCG(seed, uint64(id)))
+			one := &history.Contender{Client: c, ID: id, Rand: rng, Note: h.Note}
 			work.Go(func() {
 				for ctx.Err() == nil {
-					h.attempt(ctx, c, id, time.Duration(rng.Int64N(int64(wait))), rng.IntN(20), rng)
+					h.attempt(ctx, one, time.Duration(rng.Int64N(int64(wait))), rng.IntN(20))
 				}
 			})
 		}
@@ -112,20 +100,19 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 	all := harms(e, doors)
 	rng := rand.New(rand.NewPCG(seed, 1000))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	h.goesOn(t, "the start")
+	h.GoesOn(t, "the start")
 	for _, harm := range all {
 		t.Log(harm.name)
 		harm.do()
-		h.goesOn(t, harm.name)
+		h.GoesOn(t, harm.name)
 	}
-	for _, failed := h.counts(); failed < cancelled && !t.Failed(); _, failed = h.counts() {
-		h.goesOn(t, "the last harm")
+	for h.failed.Load() < cancelled {
+		h.GoesOn(t, "the last harm")
 	}
 	stop()
 	work.Wait()
-	leases, failed := h.counts()
-	t.Logf("%d leases, %d attempts without one", leases, failed)
-	h.explained(t)
+	t.Logf("%d leases, %d attempts without one", h.Count(history.Acquired), h.failed.Load())
+	h.Check(t, history.Lock)
 	for _, c := range clients {
 		closed(t, c)
 	}

@@ -66,3 +66,18 @@ func TestNoticesAreFirstOnce(t *testing.T) {
 		t.Errorf("%d notices are remembered", len(n.seen))
 	}
 }
+
+func TestSessionsSpreadOverTheServers(t *testing.T) {
+	h := &hosts{}
+	if err := h.set([]string{"a:1", "b:1", "c:1"}); err != nil {
+		t.Fatal(err)
+	}
+	first := map[string]bool{}
+	for range 100 {
+		server, _ := h.turns(func() {}).Next()
+		first[server] = true
+	}
+	if len(first) != 3 {
+		t.Errorf("the first server of 100 sessions was one of %v", first)
+	}
+}

@@ -106,10 +106,9 @@ func (b *engine) open(ctx context.Context, ttl time.Duration) (*session, error) 
 		opened: make(chan struct{}), absent: make(chan struct{}, 1), done: make(chan struct{}),
 		watches: map[string]*watch{}, grants: map[*grant]bool{}, places: map[*grant]bool{},
 		strays: map[*grant]bool{}}
-	turns := &turns{hosts: b.hosts, round: s.unanswered}
-	conn, events, err := zk.Connect(b.hosts.list(), ttl, zk.WithHostProvider(turns), zk.WithDialer(s.dial),
-		zk.WithLogger(silent{}), zk.WithLogInfo(false), zk.WithMaxConnBufferSize(sendBuffer),
-		zk.WithEventCallback(s.happened))
+	conn, events, err := zk.Connect(b.hosts.list(), ttl, zk.WithHostProvider(b.hosts.turns(s.unanswered)),
+		zk.WithDialer(s.dial), zk.WithLogger(silent{}), zk.WithLogInfo(false),
+		zk.WithMaxConnBufferSize(sendBuffer), zk.WithEventCallback(s.happened))
 	if err != nil {
 		return nil, err
 	}
@@ -326,6 +325,12 @@ func (s *session) write(ctx context.Context) error {
 			g.deleted = true
 			s.mu.Unlock()
 			continue // with another node
+		}
+		// The ensemble commits a transaction that fails, with its error. So a
+		// root that this user may not read, and a chroot that is gone, prove as
+		// much as any other node.
+		if g == nil && (errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode)) {
+			err = nil
 		}
 		if err == nil {
 			s.committed(sent)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -100,6 +101,12 @@ type turns struct {
 	mu     sync.Mutex
 	at     int
 	failed int // servers in a row that did not answer
+}
+
+// turns returns a way that begins anywhere in the list, so that processes which
+// have the same list spread over the servers.
+func (h *hosts) turns(round func()) *turns {
+	return &turns{hosts: h, round: round, at: rand.IntN(len(h.list()))}
 }
 
 func (t *turns) Init([]string) error { return nil }

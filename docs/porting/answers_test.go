@@ -38,10 +38,10 @@ func Example_delReply() {
 	w := newWorld()
 	defer w.close()
 	// doc: chain
-	clientA := w.oldClient("A", dialect.Jedis(), 0) // Mode: legacy.Verbatim, all clocks right
-	clientB := w.oldClient("B", dialect.Jedis(), 0)
-	clientC := w.oldClient("C", dialect.Jedis(), 0)
-	clientD := w.oldClient("D", dialect.Jedis(), 0)
+	clientA := w.oldClient("A", dialect.Named("Jedis"), 0) // Mode: legacy.Verbatim, all clocks right
+	clientB := w.oldClient("B", dialect.Named("Jedis"), 0)
+	clientC := w.oldClient("C", dialect.Named("Jedis"), 0)
+	clientD := w.oldClient("D", dialect.Named("Jedis"), 0)
 
 	a := take(clientA, "stock:42") // a lease of 60 s
 	w.pass(61 * time.Second)       // its job is not done
@@ -67,10 +67,10 @@ func Example_delReply() {
 func Example_equalStamps() {
 	w := newWorld()
 	defer w.close()
-	a := take(w.oldClient("", dialect.Template(), 0), "stock:42")
+	a := take(w.oldClient("", dialect.Named("Template"), 0), "stock:42")
 	stampA, _ := w.server.Get("stock:42")
 	must(a.Release())
-	b := take(w.oldClient("", dialect.Template(), 0), "stock:42")
+	b := take(w.oldClient("", dialect.Named("Template"), 0), "stock:42")
 	stampB, _ := w.server.Get("stock:42")
 	fmt.Println("the same bytes:", stampA == stampB)
 
@@ -91,8 +91,8 @@ func Example_equalStamps() {
 func Example_clocksApart() {
 	w := newWorld()
 	defer w.close()
-	a := take(w.oldClient("", dialect.Jedis(), 0), "stock:42")
-	b := take(w.oldClient("", dialect.Jedis(), 61*time.Second), "stock:42")
+	a := take(w.oldClient("", dialect.Named("Jedis"), 0), "stock:42")
+	b := take(w.oldClient("", dialect.Named("Jedis"), 61*time.Second), "stock:42")
 	fmt.Println("two hold at once:", bothHold(a, b))
 	// Output:
 	// two hold at once: true
@@ -105,7 +105,7 @@ func Example_spread() {
 	// doc: spread
 	_, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
-		Dialect: dialect.Jedis(),
+		Dialect: dialect.Named("Jedis"),
 		Terms:   dialect.Terms{Lease: time.Minute, Spread: 2 * time.Minute},
 	})
 	fmt.Println(err)
@@ -119,7 +119,7 @@ func Example_leaseRule() {
 	w := newWorld()
 	defer w.close()
 	// doc: rule
-	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Jedis()})
+	backend, err := legacy.New(w.pool(), legacy.Config{Mode: legacy.Hardened, Dialect: dialect.Named("Jedis")})
 	must(err)
 	_, err = lock.New(backend, lock.Config{TTL: 59 * time.Second})
 	fmt.Println(err) // TTL 59s is too long: alongside Jedis clients with Lease 1m0s at most 58.001s is safe …

@@ -95,13 +95,13 @@ func sellWithRequest(ctx context.Context, client *lock.Client, patience time.Dur
 var keyLock = dialect.Dialect{
 	Name:    "KeyLock",
 	Library: "our own keylock.go",
-	Unit:    dialect.UnitNanos, Shape: dialect.ShapeNumber,
-	Reader: dialect.ReadGoInt, JudgesAnew: true,
-	OnNil: dialect.NilWaits, Unreadable: dialect.UnreadableHeld, Wins: dialect.WinsEqualNumber,
-	Acquire: dialect.AcquireSetnx, KeyTTL: dialect.TTLNone, Release: dialect.ReleaseDel,
-	Renews: dialect.RenewsNever,
+	Unit:    "ns", Shape: "number",
+	Reader: "go_int", JudgesAnew: true,
+	OnNil: "waits", Unreadable: "held", Wins: "equal_number",
+	Acquire: "setnx", KeyTTL: "none", Release: "del",
+	Renews: "none",
 	Lease:  time.Minute, Poll: 100 * time.Millisecond, WaitsForever: true,
-	KeyPattern: "NAME", KeyEncoding: dialect.Plain, ValueEncoding: dialect.Plain,
+	KeyPattern: "NAME", KeyEncoding: "plain", ValueEncoding: "plain",
 }
 
 // doc: end

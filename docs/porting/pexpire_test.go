@@ -353,7 +353,7 @@ func newSharedClient(pool *redis.Pool) (*lock.Client, error) {
 	// doc: shared
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
-		Dialect: dialect.SetPexpire(),
+		Dialect: dialect.Named("SetPexpire"),
 		Terms:   dialect.Terms{Lease: time.Minute}, // the smallest TTL among the old locks
 	})
 	if err != nil {

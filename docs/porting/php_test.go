@@ -16,7 +16,7 @@ func sellLikePHP(ctx context.Context, pool *redis.Pool, order Order) error {
 	// doc: page
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
-		Dialect: dialect.Page(),                         // 3: PageNil where a missing key counts as expired
+		Dialect: dialect.Named("Page"),                  // 3: PageNil where a missing key counts as expired
 		Terms:   dialect.Terms{Lease: 30 * time.Second}, // the page's lock has no lease of its own
 	})
 	if err != nil {
@@ -41,7 +41,7 @@ func Example_php() {
 	ctx := context.Background()
 
 	backend, err := legacy.New(w.pool(), legacy.Config{
-		Mode: legacy.Hardened, Dialect: dialect.Page(), Terms: dialect.Terms{Lease: 30 * time.Second},
+		Mode: legacy.Hardened, Dialect: dialect.Named("Page"), Terms: dialect.Terms{Lease: 30 * time.Second},
 	})
 	must(err)
 	client, err := lock.New(backend, lock.Config{TTL: 15 * time.Second})

@@ -16,10 +16,10 @@ import (
 
 func sellLikeSpring(ctx context.Context, pool *redis.Pool, order Order) error {
 	// doc: template
-	spring := dialect.Template()
+	spring := dialect.Named("Template")
 	spring.Name, spring.Library = "SpringTemplate", "RedisLock.java on the bean redisTemplate"
 	// 1: leave out for StringRedisTemplate
-	spring.KeyEncoding, spring.ValueEncoding = dialect.JDK, dialect.JDK
+	spring.KeyEncoding, spring.ValueEncoding = "jdk", "jdk"
 
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,

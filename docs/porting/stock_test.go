@@ -34,7 +34,7 @@ func sellUntil(ctx context.Context, o Order) error {
 func newClient(pool *redis.Pool) (*lock.Client, error) {
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
-		Dialect: dialect.Jedis(),
+		Dialect: dialect.Named("Jedis"),
 		Terms: dialect.Terms{ // of the old fleet
 			Lease:  60 * time.Second, // its smallest lease
 			Spread: time.Second,      // between its fastest and its slowest clock
@@ -63,7 +63,7 @@ func sellLocked(ctx context.Context, client *lock.Client, order Order) error {
 
 func sellVerbatim(ctx context.Context, pool *redis.Pool, order Order) error {
 	// doc: verbatim
-	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis()})
+	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Named("Jedis")})
 	if err != nil {
 		return err
 	}

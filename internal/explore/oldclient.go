@@ -1,6 +1,6 @@
 package explore
 
-import "github.com/getsetlock/getsetlock/legacy/dialect"
+import "github.com/getsetlock/getsetlock/internal/dialect"
 
 // The old clients, step by step, follow their dialect's data. An attempt may
 // end between any two commands, since a client may stop there. Up to Gap ticks

@@ -1,6 +1,6 @@
 package explore
 
-import "github.com/getsetlock/getsetlock/legacy/dialect"
+import "github.com/getsetlock/getsetlock/internal/dialect"
 
 // ends returns the ways in which a holder of the dialect stops holding,
 // except a crash. A release that looks first is two steps, and the second

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Scenario is a bounded world of old clients. Package skew says what its fields
@@ -107,9 +107,9 @@ func (m *Machine) setFloor() {
 	m.Floor = int8(lowest) - 2*(m.Grain-1)
 }
 
-// C returns the dialect's slack in ticks, less one unit where equal counts as
-// expired.
-func (m *Machine) C() int {
+// EffectiveSlack returns the dialect's slack in ticks, less one unit where
+// equal counts as expired.
+func (m *Machine) EffectiveSlack() int {
 	if m.Inclusive {
 		return int(m.Slack - m.Grain)
 	}

@@ -21,7 +21,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Scope says which keys of which database are meant. [Matching] or [Namespace]

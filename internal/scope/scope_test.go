@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 var spellings = []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON}

@@ -3,7 +3,7 @@ package scope
 import (
 	"strings"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // sightWord is the text that a watch's marker contains.

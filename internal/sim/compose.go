@@ -47,8 +47,8 @@ func (p *process) composes(b *migrate.Bridge, c Proc, wake backend.Wake) (backen
 	return migrate.Compose(b, target)
 }
 
-// phaseOf returns the phase by which a lease was taken. A composed one has a
-// second token on M, but in clean. w.mu is held.
+// phaseOf returns the phase by which a lease was just taken. A composed one has
+// a second token on M, but in clean. w.mu is held.
 func (w *world) phaseOf(l *held) migrate.Phase {
 	if !w.plan.composed() {
 		return w.grants[word(l.token)].phase

@@ -64,7 +64,11 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	switch d.IntN(8) {
+	switch d.IntN(12) {
+	case 11:
+		d.heads(p)
+	case 8, 9, 10:
+		d.needle(p)
 	case 0, 1:
 		d.hush(p)
 	case 2:
@@ -109,6 +113,28 @@ func (d dice) hush(p *Plan) {
 	refuse := Fault{ID: trap.ID + 1, At: o.At + 8*c.Near, Proc: o.Proc, Kind: Refuse}
 	refuse.For = c.TTL/3 + d.nanos(c.TTL/2)
 	p.Faults = append(p.Faults, trap, refuse)
+}
+
+// needle lets few operations wait for one key, and breaks one to three messages
+// in a row, each at the write with its number. What needs several things within
+// milliseconds happens there.
+func (d dice) needle(p *Plan) {
+	p.Ops = p.Ops[:6+d.IntN(8)]
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		o.At, o.Key, o.Tarry = d.nanos(3*time.Second), 0, 0
+		o.Kind, o.Hold = pick(d, Acquire, Acquire, Request, Do), d.between(time.Millisecond, 800*time.Millisecond)
+		o.Cancel = pick(d, 0, 0, d.between(50*time.Millisecond, 2*time.Second))
+	}
+	p.Faults = nil
+	proc, nth := d.IntN(len(p.Procs)), 1+d.IntN(20)
+	for id := range 1 + d.IntN(3) {
+		p.Faults = append(p.Faults, Fault{ID: id, Proc: proc, Nth: nth,
+			Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
+		if nth++; d.one(3) {
+			proc, nth = d.IntN(len(p.Procs)), 1+d.IntN(20)
+		}
+	}
 }
 
 // siege cuts a holder off from before a renewal until after its trust is over,
@@ -195,6 +221,29 @@ func (d dice) crowd(p *Plan) {
 				Kind: Freeze})
 		}
 	}
+}
+
+// heads lets a key end whose first waiters have died or stand still.
+func (d dice) heads(p *Plan) {
+	for len(p.Procs) < 4 {
+		p.Procs = append(p.Procs, d.proc(p))
+	}
+	p.Ops, p.Faults = nil, nil
+	for proc := range p.Procs {
+		p.Procs[proc].Wait = 0
+		at := time.Second + time.Duration(proc)*time.Second + d.nanos(500*time.Millisecond)
+		p.Ops = append(p.Ops, Op{ID: proc, At: at, Proc: proc, Kind: Acquire, Hold: 10 * time.Second})
+	}
+	still, dies := 5*time.Second, pick(d, Kill, Kill, "")
+	for head := 1; head < len(p.Procs)-1; head++ {
+		at := still + d.nanos(500*time.Millisecond)
+		if dies != "" {
+			p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: head, Kind: dies})
+			continue
+		}
+		p.Faults = append(p.Faults, Fault{ID: head, At: at, For: 60 * time.Second, Proc: head, Kind: Freeze})
+	}
+	p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: still + time.Second, Proc: 0, Kind: Kill})
 }
 
 // outage takes the server away from a process that waits: for long, or when

@@ -78,6 +78,7 @@ type History struct {
 	Gap    time.Duration  // longest time after the last fault without a holder
 	Sent   map[spell]int  // requests and dials
 
+	sprung map[int]time.Duration // when traps for one write have acted, by the fault's ID
 	mu     sync.Mutex
 	start  time.Time
 	tokens map[string]int
@@ -91,7 +92,7 @@ type spell struct {
 
 func newHistory(p *Plan) *History {
 	return &History{Plan: p, Seen: map[string]int{}, Sent: map[spell]int{}, start: time.Now(),
-		tokens: map[string]int{"left": Leftover}}
+		sprung: map[int]time.Duration{}, tokens: map[string]int{"left": Leftover}}
 }
 
 // sent counts a request or a dial of a process.
@@ -129,6 +130,22 @@ func (h *History) sometimes(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.Seen[name]++
+}
+
+// dated gives the plan the instants at which traps for one write have acted.
+// Those that never did have harmed nobody.
+func (h *History) dated() {
+	p := *h.Plan
+	p.Faults = slices.DeleteFunc(slices.Clone(p.Faults), func(f Fault) bool {
+		_, acted := h.sprung[f.ID]
+		return f.Nth > 0 && !acted
+	})
+	for i, f := range p.Faults {
+		if at, acted := h.sprung[f.ID]; acted {
+			p.Faults[i].At = at
+		}
+	}
+	h.Plan = &p
 }
 
 // settle gives events of one instant that depend on no order one: that of their

@@ -56,9 +56,16 @@ type chain struct {
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
 	idle    time.Duration         // since when some wait and none holds; -1: not so
-	since   time.Duration         // when the key changed last
+	since   time.Duration         // when its token changed last
+	before  past                  // what it had until then
 	freed   time.Duration         // when its last lease was given back
 	blamed  bool                  // a judge has complained about that
+}
+
+// past is what a key had, and since when.
+type past struct {
+	token int
+	since time.Duration
 }
 
 // Judge returns what the history breaks, in the order of events.
@@ -283,7 +290,7 @@ func (b *bench) changed(k *chain, e Event) {
 	}
 	b.orphan(k, e)
 	if k.token != e.Token {
-		k.last[k.token] = e.Proc
+		k.last[k.token], k.before, k.since = e.Proc, past{k.token, k.since}, e.At
 	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {
@@ -311,7 +318,8 @@ func (b *bench) orphan(k *chain, e Event) {
 	} else if !slices.Contains(takers, was.Text) {
 		return
 	}
-	if !known || e.Token == k.token || b.gone[was.Proc] {
+	restored := b.p.hit(All, was.At, e.At, FailOver) // with a key that had been given back
+	if !known || e.Token == k.token || b.gone[was.Proc] || restored {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL

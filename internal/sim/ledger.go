@@ -312,7 +312,7 @@ func (l *ledger) untrue(k *chain, e Event) string {
 	switch {
 	case e.Text == "held" && l.free(k, e):
 		return "nobody held the key since its beginning"
-	case ended && l.hasTaken(k, e, began):
+	case ended && !l.p.composed() && l.hasTaken(k, e, began):
 		return "its last attempt had taken the key"
 	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
 		return "the key is left to others, and free after that"
@@ -333,7 +333,8 @@ func (l *ledger) leftTo(k *chain, e Event, began time.Duration) bool {
 	if l.p.Form == Bridged {
 		return false // in its first phase an old client may have entered meanwhile
 	}
-	return k.token == Leftover && e.At-k.since > took && e.At < began+l.p.Procs[e.Proc].Wait+took &&
+	over := began + l.p.Procs[e.Proc].Wait
+	return k.token == Leftover && k.since < over && e.At-k.since > took && e.At < over+took &&
 		l.calm(e.Proc, began, e.At)
 }
 
@@ -347,6 +348,9 @@ func (l *ledger) impatient(e Event, began time.Duration) bool {
 // kept the answer from it.
 func (l *ledger) hasTaken(k *chain, e Event, began time.Duration) bool {
 	first, known := k.first[k.token]
+	if l.p.Form.besides() && e.At-first.At > late {
+		return false // it took the key over, and an old client came between until it settled
+	}
 	return known && first.Proc == e.Proc && first.At >= began && !l.leased[k.token] &&
 		slices.Contains(takers, first.Text) && l.calm(e.Proc, first.At-time.Second, e.At)
 }

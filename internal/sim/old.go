@@ -10,8 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -49,7 +49,7 @@ func (o *Old) dialect() dialect.Dialect {
 // without takeovers go by the same rule here, although they could hold longer.
 func (o *Old) honest() time.Duration {
 	t := o.Truth
-	return t.Lease + o.dialect().C() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
+	return t.Lease + o.dialect().EffectiveSlack() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
 }
 
 // besides reports whether old clients share the form's keys.
@@ -200,9 +200,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 	w.mu.Lock()
 	w.marked(p, m.sent.phase, name, outcome(reply), was)
 	w.rolled(l, m, name, outcome(reply))
-	if w.sight.keeps(m, w.h.now()) && w.disorder == 0 {
-		w.disorder = w.h.now()
-	}
+	w.sight.keeps(m, w.h.now())
 	w.mu.Unlock()
 	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {
 	case kind == OldClient:
@@ -611,5 +609,5 @@ var SometimesOld = []string{
 	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
 	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
 	"a refused gate", "a step taken", "a tombstone keeps an old client out",
-	"a disorder", "a member is forgotten", "a process starts late", "a server of a quorum has restarted",
+	"a disorder", "a trial of a gate", "a member is forgotten", "a process starts late", "a server of a quorum has restarted",
 }

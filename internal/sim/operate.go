@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // held is a lease that an operation has.
@@ -16,7 +17,8 @@ type held struct {
 	key   *key
 	token string
 	done  <-chan struct{}
-	err   func() error // nil while the lease is trusted
+	err   func() error  // nil while the lease is trusted
+	phase migrate.Phase // by which a member took it
 }
 
 // stands reports whether the lease's token is on its key. w.mu is held.
@@ -131,6 +133,7 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 	defer w.mu.Unlock()
 	k := w.keys[o.Key]
 	h := &held{w: w, p: p, op: o, key: k, token: token, done: done, err: err}
+	h.phase = w.phaseOf(h)
 	e := h.looked()
 	e.Kind = Acquired
 	if l != nil {

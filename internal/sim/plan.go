@@ -117,6 +117,7 @@ type Fault struct {
 	Proc   int           // process that it hits, or whose machine; All: every one
 	Node   int           // of several servers the one that it hits, from 1 on; 0: every one
 	Amount time.Duration // how far a clock steps, or how old the replica's data are
+	Nth    int           // of a trap: it acts on this one of the process's writes, whenever that is; 0: on the next
 }
 
 // All is the Proc of a fault that hits every process.

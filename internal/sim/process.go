@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -35,7 +35,7 @@ type process struct {
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
 	closed atomic.Bool
-	over   atomic.Bool   // Close has returned, and nothing of the Client runs
+	over   atomic.Int64  // elapsed ns at which Close has returned, and nothing of the Client runs; 0: not yet
 	unborn atomic.Bool   // it has not started yet
 	busy   time.Duration // when an operation began or ended last; w.mu guards it
 
@@ -257,7 +257,9 @@ func (p *process) close(ctx context.Context) {
 		return
 	}
 	err := p.client.Close(ctx)
-	p.over.Store(err == nil || !strings.Contains(err.Error(), "background call"))
+	if err == nil || !strings.Contains(err.Error(), "background call") {
+		p.over.Store(int64(p.w.h.now()))
+	}
 	p.add(Event{Kind: Closed, Op: None, Text: class(err)})
 	p.shut(ctx)
 }

@@ -2,11 +2,12 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // promises are the judges of what the documentation says about waiting, hooks,
@@ -91,6 +92,8 @@ func (p *promises) hear(k *chain, e Event) {
 		delete(p.urgent, e.Op)
 	case Closed:
 		p.closed(e)
+	case Died:
+		maps.DeleteFunc(p.turns, func(t turn, _ *head) bool { return t.proc == e.Proc })
 	}
 	p.renewals(k, e)
 	p.idle(k, e)
@@ -141,6 +144,13 @@ func (p *promises) wait(o Op) (most time.Duration) {
 	return most
 }
 
+// far reports whether messages are so slow that each lease begins old.
+func (p *promises) far(e Event) bool {
+	return slices.ContainsFunc(p.p.Faults, func(f Fault) bool {
+		return f.Kind == Slow && f.hits(e.Proc) && f.covers(e.At) && f.Amount > p.p.Procs[e.Proc].TTL/10
+	})
+}
+
 // told judges the calls of hooks: docs/watching.md.
 func (p *promises) told(e Event) {
 	who := leased{e.Proc, e.Token}
@@ -160,7 +170,8 @@ func (p *promises) told(e Event) {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
 		}
 		s.endangered = true
-		if gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text); gift && s.began == e.At {
+		gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text)
+		if gift && s.began == e.At && !p.far(e) {
 			p.complain("hooks", e, "a lease that was given began with a warning")
 		}
 	case "lost: not renewed in time":
@@ -343,7 +354,7 @@ func (p *promises) renewals(k *chain, e Event) {
 // closed judges that Close ends a tenth of a second after its context.
 func (p *promises) closed(e Event) {
 	for _, o := range p.p.Ops {
-		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
+		if o.Kind != Close || o.Proc != e.Proc || p.p.Procs[o.Proc].Starts > 0 || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
 			continue
 		}
 		if e.At > o.At+o.Hold+2*late {
@@ -360,23 +371,30 @@ func (p *promises) idle(k *chain, e Event) {
 	if p.p.Old != nil {
 		return
 	}
-	switch {
-	case e.Kind == Changed:
-		k.since, k.blamed = e.At, false
-		return
-	case k.blamed || e.At-k.since < soon:
+	now := past{k.token, k.since}
+	if e.Kind == Changed {
+		if now.since < e.At {
+			return // renewed
+		}
+		now = k.before // which is over
+	}
+	if k.blamed || e.At-now.since < soon {
+		k.blamed = k.blamed && e.Kind != Changed
 		return
 	}
-	frozen, sure := p.frozen(k.since-15*time.Second, e.At)
+	frozen, sure := p.frozen(now.since-15*time.Second, e.At)
 	switch {
 	case !sure:
-	case k.token == 0:
-		since, n := p.able(k, frozen), time.Duration(len(frozen)+len(p.gone))
-		if since >= 0 && e.At-max(since, k.since) > soon+n*later {
-			p.complain("wakes", e, "k%d has been free since %v, and %d wait", e.Key, k.since, len(k.waiting))
+	case now.token == 0:
+		since, most := p.able(k, frozen), soon
+		if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
+			most += n*later + seldom // nobody who is called may be left
+		}
+		if since >= 0 && e.At-max(since, now.since) > most {
+			p.complain("wakes", e, "k%d was free from %v on, and %d waited", e.Key, now.since, len(k.waiting))
 			k.blamed = true
 		}
-	case len(frozen) > 0:
+	case e.Kind == Changed, len(frozen) > 0:
 	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key):
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
 		k.blamed = true
@@ -419,6 +437,9 @@ const soon = 1500 * time.Millisecond
 // later is how long a free key is left to a waiter that stands still, until
 // the next one may have it, and a quarter more.
 const later = 2500 * time.Millisecond
+
+// seldom is how long a waiter that is not first leaves the key alone.
+const seldom = 5 * time.Second
 
 // anybody reports whether a lease of the key is in use, or its process has died
 // with it.

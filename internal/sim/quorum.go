@@ -164,7 +164,7 @@ func (w *world) info(node int) []byte {
 	text := fmt.Sprintf("redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:run-%d-%d\r\n"+
 		"uptime_in_seconds:%d\r\nrole:master\r\nconnected_slaves:0\r\nsecond_repl_offset:-1\r\n",
 		node+1, up.run, int((w.h.now()-up.since)/time.Second))
-	text += cmp.Or(w.limits, "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
+	text += "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
 	return fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text)
 }
 

@@ -147,7 +147,7 @@ func (p *process) trusted() (all []string, sure bool) {
 // sending counts a request or a dial of the process.
 func (p *process) sending() {
 	p.w.h.sent(p.id)
-	if p.over.Load() && p.member == nil {
+	if over := p.over.Load(); over > 0 && int64(p.w.h.now()) > over && p.member == nil {
 		p.add(Event{Kind: Odd, Op: None, Text: "the process sends or dials after its Close"})
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -89,15 +89,14 @@ type sighting struct {
 	// How long no old client had tried: at each look, by the server's time
 	// then, and at the look that the server has.
 	looked map[int64]time.Duration
-	kept   []look
+	kept   []glance
 
-	sees  func(*fleet.Sighting, *Old) // what it reports besides; nil: nothing
-	stops bool                        // it looks no more
+	stops bool // it looks no more
 }
 
-// look is a look of the watcher: when the server got it, and for how long no
+// glance is a look of the watcher: when the server got it, and for how long no
 // old client had tried by then.
-type look struct{ at, quiet time.Duration }
+type glance struct{ at, quiet time.Duration }
 
 // quiet returns for how long no old client had tried, by the look that a verb
 // read.
@@ -129,7 +128,7 @@ func (s *sighting) saw(at time.Duration, key string, won bool) {
 
 // looks returns what a watcher that looks now reports. A look that comes late
 // begins a new window.
-func (s *sighting) looks(now time.Duration, server time.Time, o *Old) fleet.Sighting {
+func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stops {
@@ -159,10 +158,6 @@ func (s *sighting) looks(now time.Duration, server time.Time, o *Old) fleet.Sigh
 			out.Keys = append(out.Keys, k)
 		}
 	}
-	if s.sees != nil {
-		s.sees(&out, o)
-		out.Observer = "disorder"
-	}
 	return out
 }
 
@@ -179,7 +174,7 @@ func (p *process) verb(o Op) {
 	defer pool.Close()
 	if o.Kind == Watch {
 		w.idles()
-		if s := w.sight.looks(w.h.now(), w.redis.ServerNow(), w.plan.Old); s.Observer != "" {
+		if s := w.sight.looks(w.h.now(), w.redis.ServerNow()); s.Observer != "" {
 			_ = s.Keep(p.life, pool, space)
 		}
 		return
@@ -291,20 +286,16 @@ func (w *world) record() migrate.Record {
 	return r
 }
 
-// keeps notes a look of the watcher that the server got, and whether it shows a
-// disorder.
-func (s *sighting) keeps(m message, now time.Duration) (disorder bool) {
-	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != seenKey {
-		return false
-	}
+// keeps notes a look of the watcher that the server got.
+func (s *sighting) keeps(m message, now time.Duration) {
 	var it fleet.Sighting
-	if json.Unmarshal([]byte(m.name[2]), &it) != nil {
-		return false
+	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != seenKey ||
+		json.Unmarshal([]byte(m.name[2]), &it) != nil {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = append(s.kept, look{now, s.looked[it.Until.UnixNano()]})
-	return it.Observer == "disorder"
+	s.kept = append(s.kept, glance{now, s.looked[it.Until.UnixNano()]})
 }
 
 // recorded records that the record changed, and by which phases members act at

@@ -91,13 +91,13 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 	}
 	for _, k := range w.keys {
 		for _, held := range k.leases {
-			if held.err() != nil {
-				continue
+			if held.err() != nil || held.op.Kind == Do && !held.stands() {
+				continue // a Do of a process that stands still cannot look at its context
 			}
 			if !w.seated(held.p) {
 				w.spoil(held.p, "a step is taken beside a lease of a member that is not in the roster")
 			}
-			w.h.add(Event{Kind: Acts, Proc: held.p.id, Op: None, Text: w.phaseOf(held).String(), Done: true})
+			w.h.add(Event{Kind: Acts, Proc: held.p.id, Op: None, Text: held.phase.String(), Done: true})
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (w *world) counted(h *held) {
 		return
 	}
 	ttl := w.plan.Procs[h.p.id].TTL
-	switch phase, r := w.phaseOf(h), w.record(); {
+	switch phase, r := h.phase, w.record(); {
 	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
 		r.Pending != migrate.Clean:
 		w.spoil(h.p, "the target alone is held in "+r.Phase.String())

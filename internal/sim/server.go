@@ -93,6 +93,9 @@ func (f Fault) String() string {
 	if f.For > 0 {
 		s += fmt.Sprintf(" for %v", f.For)
 	}
+	if f.Nth > 0 {
+		s += fmt.Sprintf(" at its write %d", f.Nth)
+	}
 	if f.Amount != 0 {
 		s += fmt.Sprintf(" by %v", f.Amount)
 	}
@@ -181,12 +184,20 @@ func (w *world) trap(plan *Plan, proc int, all []message) FaultKind {
 	now := w.h.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.writes[proc]++
 	for _, f := range plan.Faults {
-		if one(f.Kind, traps) && f.hits(proc) && f.covers(now) &&
-			!w.sprung[f.ID] {
-			w.sprung[f.ID] = true
-			return f.Kind
+		due := f.covers(now)
+		if f.Nth > 0 {
+			due = f.Nth <= w.writes[proc]
 		}
+		if !one(f.Kind, traps) || !f.hits(proc) || !due || w.sprung[f.ID] {
+			continue
+		}
+		if w.sprung[f.ID] = true; f.Nth > 0 {
+			w.h.sprung[f.ID] = now
+			w.h.add(Event{Kind: Happened, Proc: proc, Op: None, Text: f.String()})
+		}
+		return f.Kind
 	}
 	return ""
 }

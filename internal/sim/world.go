@@ -24,7 +24,6 @@ type world struct {
 	redis   *redistest.World
 	more    []*redistest.World // of a quorum
 	ups     map[int]uptime     // since when each server is up; nil: it does not say that
-	limits  string             // what INFO says of memory and the cluster; empty: the usual
 	procs   []*process
 	scripts scripts
 	work    sync.WaitGroup // goroutines of links and of background calls
@@ -33,6 +32,7 @@ type world struct {
 
 	mu       sync.Mutex
 	sprung   map[int]bool // traps that have acted, by the fault's ID
+	writes   map[int]int  // packets in which a process has written
 	keys     []*key
 	pending  map[int]bool             // operations under way
 	said     migrate.Record           // what the record said when the operator changed it last
@@ -62,7 +62,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
+			sprung: map[int]bool{}, writes: map[int]int{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
@@ -75,6 +75,10 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		}
 		w.play()
 		w.end()
+		if p.Form == Bridged {
+			trials(t, h)
+		}
+		h.dated()
 		h.settle()
 		h.reached()
 	})
@@ -91,7 +95,9 @@ type act struct {
 func (w *world) play() {
 	var acts []act
 	for _, f := range w.plan.Faults {
-		acts = append(acts, w.acts(f)...)
+		if f.Nth == 0 {
+			acts = append(acts, w.acts(f)...)
+		}
 	}
 	for _, o := range w.plan.Ops {
 		acts = append(acts, act{o.At, func() { w.operate(o) }})

@@ -124,14 +124,14 @@ func (m mutant) is(name string) bool {
 }
 
 // seen reports whether the simulation can see the mutant. It has no real server
-// and no client of package legacy/dialect alone.
+// and no client of package dialect alone.
 func (m mutant) seen() bool {
 	for name := range unseen {
 		if m.is(name) {
 			return false
 		}
 	}
-	return m.tags == "" && !strings.HasPrefix(m.file, "legacy/dialect/")
+	return m.tags == "" && !strings.HasPrefix(m.file, "internal/dialect/")
 }
 
 func TestUnseenMutantsAreInTheLists(t *testing.T) {
@@ -161,7 +161,7 @@ func (m mutant) simulated() bool {
 // are several.
 func (m mutant) form() string {
 	switch {
-	case strings.HasPrefix(m.file, "migrate/"):
+	case strings.HasPrefix(m.file, "migrate/"), strings.HasPrefix(m.file, "internal/"):
 		return "bridge"
 	case strings.HasPrefix(m.file, "quorum/"), m.file == "modern/member.go":
 		return "quorum"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/proof/internal/model"
 	"github.com/getsetlock/getsetlock/skew"
 )

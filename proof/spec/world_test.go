@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
 

@@ -192,7 +192,7 @@ func TestWallsReachThroughImports(t *testing.T) {
 			t.Errorf("%q, want %s", got, want)
 		}
 		listing, err := walls[i].listing("../..")
-		if err != nil || !strings.Contains(listing, module+"legacy/dialect ") {
+		if err != nil || !strings.Contains(listing, module+"internal/dialect ") {
 			t.Errorf("go list: %.200s, %v", listing, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/getsetlock/getsetlock/etcd"
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -46,9 +47,9 @@ func TestTrustEndsInTimeByASlowClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			door := NewDoor(t, c.Endpoints()[0])
+			way := door.New(t, c.Endpoints()[0])
 			clock := &slowClock{began: time.Now(), rate: 0.92}
-			locks, err := etcd.Open(testContext(t), []string{door.Addr}, etcd.Options{
+			locks, err := etcd.Open(testContext(t), []string{way.Addr}, etcd.Options{
 				Client:  clientv3.Config{Logger: zap.NewNop()},
 				Backend: etcd.Config{Clock: clock},
 				Lock:    lock.Config{TTL: 3 * time.Second, Clock: clock}})
@@ -62,7 +63,7 @@ func TestTrustEndsInTimeByASlowClock(t *testing.T) {
 			}
 			gone := own.Watch(testContext(t), name+"/", clientv3.WithPrefix(), clientv3.WithFilterPut(),
 				clientv3.WithRev(at.Header.Revision+1))
-			open := door.Hold("")
+			open := way.Hold("")
 			clock.shift.Store(int64(step))
 			if reply := <-gone; len(reply.Events) != 1 {
 				t.Fatalf("%+v", reply)

@@ -16,6 +16,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 )
 
 // Patience is how long a test waits for what must come.
@@ -27,7 +29,7 @@ type Cluster struct {
 	cfgs    []*embed.Config
 	members []*embed.Etcd // nil: stopped, or in a process of its own
 	apart   []*Process    // by StartApart; nil: stopped
-	doors   []*Door       // before the members' ports for each other; by StartApart
+	doors   []*door.Door  // before the members' ports for each other; by StartApart
 	others  []string      // addresses of a server outside this process, instead
 }
 

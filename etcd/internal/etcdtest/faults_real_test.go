@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -26,7 +27,7 @@ const spell = 3 * time.Second
 
 // cuts are faults of members that are processes of their own, and of a client
 // that reaches them through doors.
-func (f *fight) cuts(t *testing.T, doors []*Door) []harm {
+func (f *fight) cuts(t *testing.T, doors []*door.Door) []harm {
 	c := f.c
 	during := func(begin func() (end func())) func() {
 		return func() {
@@ -111,14 +112,14 @@ func (f *fight) crowds(t *testing.T, own *clientv3.Client) []harm {
 
 // apart makes a fight over a cluster whose members are processes of their own.
 // The first client reaches them through doors.
-func apart(t *testing.T) (*fight, []*Door) {
+func apart(t *testing.T) (*fight, []*door.Door) {
 	t.Helper()
-	f := &fight{h: newHistory(), seed: *faultSeed,
+	f := &fight{h: newContest(), seed: *faultSeed,
 		c: StartApart(t, 3, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 8 << 20 })}
-	var doors []*Door
+	var doors []*door.Door
 	var through []string
 	for _, at := range f.c.Endpoints() {
-		d := NewDoor(t, at)
+		d := door.New(t, at)
 		doors, through = append(doors, d), append(through, d.Addr)
 	}
 	for i := range 4 {

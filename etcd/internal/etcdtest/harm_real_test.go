@@ -79,7 +79,7 @@ func (c *Cluster) fill(t *testing.T, own *clientv3.Client) {
 
 // pause waits until no contender asks for the lock or holds it, and keeps it so
 // until resume.
-func (h *history) pause(t *testing.T) (resume func()) {
+func (h *contest) pause(t *testing.T) (resume func()) {
 	t.Helper()
 	h.mu.Lock()
 	h.paused = true

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -102,7 +103,7 @@ func (c *Cluster) rude(t *testing.T, own *clientv3.Client) []harm {
 // fight lets clients contend for one lock while a cluster is harmed.
 type fight struct {
 	c       *Cluster
-	h       *history
+	h       *contest
 	clients []*lock.Client
 	seed    uint64
 }
@@ -128,7 +129,7 @@ func (f *fight) suffer(t *testing.T, harms []harm, rounds int) {
 	own := f.c.Client()
 	wg.Go(func() { f.h.watch(ctx, own) })
 	rng := rand.New(rand.NewPCG(f.seed, 1000))
-	f.h.goesOn(t, "the start")
+	f.h.GoesOn(t, "the start")
 	for range rounds {
 		rng.Shuffle(len(harms), func(i, j int) { harms[i], harms[j] = harms[j], harms[i] })
 		for _, harm := range harms {
@@ -140,12 +141,12 @@ func (f *fight) suffer(t *testing.T, harms []harm, rounds int) {
 			await(t, "a holder of the lock", f.h.kept)
 			harm.do()
 			f.h.keep(none)
-			f.h.goesOn(t, harm.name)
+			f.h.GoesOn(t, harm.name)
 		}
 	}
 	cancel()
 	wg.Wait()
-	t.Logf("%d leases, %d looks", f.h.count("acquired"), f.h.count("trusted"))
+	t.Logf("%d leases, %d looks", f.h.Count(history.Acquired), f.h.Count(history.Trusted))
 	f.h.check(t)
 	for _, l := range f.clients {
 		call(t, l.Close)

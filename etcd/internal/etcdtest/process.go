@@ -17,6 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 )
 
 // orders is the variable that makes this program a member of a cluster, until
@@ -142,7 +144,7 @@ func StartApart(t testing.TB, n int, change ...func(*embed.Config)) *Cluster {
 	c := &Cluster{t: t, cfgs: make([]*embed.Config, n), members: make([]*embed.Etcd, n),
 		apart: make([]*Process, n)}
 	c.configure(append(change, func(cfg *embed.Config) {
-		d := NewDoor(t, cfg.ListenPeerUrls[0].Host)
+		d := door.New(t, cfg.ListenPeerUrls[0].Host)
 		c.doors = append(c.doors, d)
 		cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: d.Addr}}
 	}))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestClientsOutliveRevokedLeases(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
-	h := newHistory()
+	h := newContest()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var clients []*lock.Client
@@ -33,7 +34,7 @@ func TestClientsOutliveRevokedLeases(t *testing.T) {
 	for range 5 {
 		for _, harm := range c.rude(t, c.Client()) {
 			harm.do()
-			h.goesOn(t, harm.name)
+			h.GoesOn(t, harm.name)
 		}
 	}
 	cancel()
@@ -45,12 +46,12 @@ func TestClientsOutliveRevokedLeases(t *testing.T) {
 	}
 	c.emptied(t, "stock/")
 	fences := map[int64]bool{}
-	for _, s := range h.steps {
-		if s.kind == "acquired" {
-			if fences[s.fence] {
-				t.Errorf("two leases have the fence %d", s.fence)
+	for _, s := range h.All() {
+		if s.Kind == history.Acquired {
+			if fences[s.Fence] {
+				t.Errorf("two leases have the fence %d", s.Fence)
 			}
-			fences[s.fence] = true
+			fences[s.Fence] = true
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/getsetlock/getsetlock/etcd"
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -211,7 +212,7 @@ func TestServersThatAreTooOldAreRefused(t *testing.T) {
 func TestLocksOutliveABalancersConnections(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 3)
-	balancer := NewDoor(t, c.Endpoints()...)
+	balancer := door.New(t, c.Endpoints()...)
 	var renewed atomic.Int64
 	open := func() *lock.Client {
 		locks, err := etcd.Open(testContext(t), []string{balancer.Addr}, etcd.Options{

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // film is a sequence of events on a server, timed in milliseconds since its

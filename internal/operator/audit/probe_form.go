@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Form is the way in which a value is written: what its writers have in common.

@@ -3,7 +3,7 @@ package audit
 import (
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // conduct is what a client does when the key that it wants holds a given value.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 func probed(t *testing.T, w *redistest.World, cfg ProbeConfig) *ProbeResult {

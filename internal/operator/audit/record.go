@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // recorder writes events as lines, hashed if so configured. After its first

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/testing/interop"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // shared is a proxy that sends the commands of all its clients over one server

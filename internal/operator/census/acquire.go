@@ -3,9 +3,9 @@ package census
 import (
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // setnx takes an attempt. A value that no dialect reads is recorded as a write

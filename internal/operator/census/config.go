@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Config says what to count and what is known of the fleet. The zero value

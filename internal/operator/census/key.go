@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // keyState is one key as the events left it.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // perhapsStampOfOurs is reading.PerhapsOurs with the leases and the claim that

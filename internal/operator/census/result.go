@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Evidence returns what was seen so far, sorted, and the findings that a person

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // within reports whether a bound is what it must be: never less, and more by at

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // sharedFromTheStart returns why an address cannot belong to a single client,

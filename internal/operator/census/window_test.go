@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Getsetlock clients write them; they are no writes of old clients.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // takes are the commands by which old clients of a dialect take a lock.

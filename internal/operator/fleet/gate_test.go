@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/record"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -61,20 +61,6 @@ func TestGateOpensForAnOrderlyFleet(t *testing.T) {
 	}
 }
 
-// pause is what was seen between two attempts on a key.
-func pause(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-
-// TestGateToModernAsksForNoNight: tombstones keep out an old client that
-// returns.
-func TestGateToModernAsksForNoNight(t *testing.T) {
-	for _, idle := range []time.Duration{0, 24 * time.Hour} {
-		f := orderly(migrate.Sealed)
-		f.claims.Idle = idle
-		g := judge(f, migrate.Modern)
-		closed(t, &g)
-	}
-}
-
 // TestPlanShowsTheNightlyClient: the road is as long as its pause, twice.
 func TestPlanShowsTheNightlyClient(t *testing.T) {
 	f := orderly(migrate.Dual)
@@ -118,6 +104,11 @@ func TestGateToCleanTakesRightsForAWindow(t *testing.T) {
 			f.claims.Behind = time.Second
 			f.survey.Past.add("k")
 		}, migrate.Clean, nil},
+		"a live stamp": {[]rights{{user: "old"}}, func(f *facts) { f.survey.Live.add("k") }, migrate.Clean,
+			[]string{"live"}},
+		"a call": {[]rights{{user: "old"}}, func(f *facts) {
+			f.sighting.LastFailed = &Touch{At: judged.Add(time.Second - needed), Key: "k", What: "SET"}
+		}, migrate.Clean, []string{"old-clients"}},
 		"nobody was asked": {nil, nil, migrate.Clean, []string{"idle", "window"}},
 	} {
 		f := orderly(c.to - 1)
@@ -157,249 +148,6 @@ func TestGateSaysWhetherAnOldClientWasEverSeen(t *testing.T) {
 		if !found || !g.Open {
 			t.Errorf("it should say %q: %+v", c.want, g)
 		}
-	}
-}
-
-// inferred is a guess of a watcher.
-func inferred(d time.Duration) Fact { return Fact{Time: d, Basis: "inferred"} }
-
-// disorder is one thing wrong with an orderly fleet, and the rules that it
-// closes the gate by.
-type disorder struct {
-	from, to migrate.Phase
-	harm     func(*facts)
-	rules    []string
-}
-
-var disorders = map[string]disorder{
-	"no record": {migrate.Dual, migrate.Sealed, func(f *facts) { f.record = stored{} },
-		[]string{"record"}},
-	"a newer record": {migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.record.err = record.ErrNewer }, []string{"record"}},
-	"another dialect": {migrate.Dual, migrate.Sealed, func(f *facts) { f.dialect = dialect.Page() },
-		[]string{"dialect"}},
-	"an empty registry": {migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members = nil },
-		[]string{"members"}},
-	"an unreadable member": {migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.survey.members[1].err = record.ErrNewer }, []string{"members"}},
-	"a vanished member": {migrate.Sealed, migrate.Dual,
-		func(f *facts) { f.survey.members[1].Seen = judged.Add(-17 * time.Second) }, []string{"vanished"}},
-	"a heartbeat in the future": {migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.survey.members[1].Seen = judged.Add(2 * time.Second) }, []string{"clock"}},
-	"a member of a later epoch": {migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.survey.members[1].Epoch = 4 }, []string{"epoch"}},
-	"a phaseless member": {migrate.Sealed, migrate.Modern,
-		func(f *facts) { f.survey.members[1].Phase = migrate.NoPhase }, []string{"phase"}},
-	"a lagging member": {migrate.Sealed, migrate.Modern,
-		func(f *facts) { f.survey.members[1].Phase = migrate.Dual }, []string{"phase"}},
-	"a member two ahead": {migrate.Observe, migrate.Dual,
-		func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }, []string{"phase"}},
-	"a member lagging by an epoch": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.survey.members[1].Phase, f.survey.members[1].Epoch = migrate.Sealed, 2
-	}, []string{"phase"}},
-	"a member of another dialect": {
-		migrate.Sealed, migrate.Dual, func(f *facts) { f.survey.members[1].Dialect = "Page" },
-		[]string{"dialect"}},
-	"an old lease": {
-		migrate.Sealed, migrate.Modern,
-		func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Dual: 1} },
-		[]string{"leases"}},
-	"a long lease on the way back": {
-		migrate.Sealed, migrate.Dual,
-		func(f *facts) { f.survey.members[1].Leases = map[migrate.Phase]int{migrate.Modern: 1} },
-		[]string{"leases"}},
-	"scripts not run": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "" }, []string{"probe"}},
-	"scripts refused": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].Probe = "NOPERM" },
-		[]string{"probe"}},
-	"nothing known": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.record.Fleet = migrate.Fleet{} },
-		[]string{"lease", "spread", "gap", "job"}},
-	"a gap only seen": {migrate.Observe, migrate.Dual, func(f *facts) {
-		f.record.Fleet.Gap, f.sighting.Gap = migrate.Known{}, Fact{Time: time.Second, Basis: "measured"}
-	}, []string{"gap"}},
-	"a lease only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
-		f.record.Fleet.Lease, f.record.Fleet.Greatest = migrate.Known{}, migrate.Known{}
-		f.sighting.Lease, f.sighting.Greatest = inferred(time.Minute), inferred(time.Minute)
-	}, []string{"lease"}},
-	"a greater lease inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
-		f.record.Fleet.Greatest, f.sighting.Greatest = migrate.Known{}, inferred(90*time.Second)
-	}, []string{"greatest"}},
-	"a spread only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
-		f.record.Fleet.Spread, f.sighting.Proved = migrate.Known{}, inferred(time.Second)
-	}, []string{"spread"}},
-	"a job only inferred": {migrate.Observe, migrate.Dual, func(f *facts) {
-		f.record.Fleet.Job, f.sighting.Job = migrate.Known{}, inferred(time.Second)
-	}, []string{"job"}},
-	"a refuted lease": {
-		migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.sighting.Lease = Fact{Time: 50 * time.Second, Basis: "measured"} },
-		[]string{"claim"}},
-	"a refuted spread": {
-		migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.sighting.Proved = Fact{Time: 2 * time.Second, Basis: "measured"} },
-		[]string{"claim"}},
-	"a refuted gap": {
-		migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.sighting.Gap = Fact{Time: 2 * time.Second, Basis: "measured"} },
-		[]string{"claim"}},
-	"a lease of ours against the rule": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.members[1].First = 59 * time.Second },
-		[]string{"lease-rule"}},
-	"two dialects": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.Mixed = []string{"k"} },
-		[]string{"dialect"}},
-	"another dialect on keys of its own": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.survey.UUIDs.add("stock:7") }, []string{"dialect"}},
-	"GETSET first": {
-		migrate.Observe, migrate.Dual, func(f *facts) { f.sighting.GetsetFirst = []string{"10.0.0.1:1"} },
-		[]string{"getset-first"}},
-	"overlapping namespaces": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.records["stock"] = true },
-		[]string{"namespace"}},
-	"an eviction policy": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.server = serverInfo{policy: "allkeys-lru", maxMemory: 1, known: true}
-	}, []string{"eviction"}},
-	"a name without a slot": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.server.cluster, f.server.shards = true, 1
-		f.survey.Unslotted.add("a}b")
-	}, []string{"slot"}},
-	"nobody watches": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting = Sighting{} }, []string{"window"}},
-	"a watcher that left": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(-16 * time.Second) },
-		[]string{"window"}},
-	"a look in the future": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Until = judged.Add(2 * time.Second) },
-		[]string{"window"}},
-	"a window too short": {
-		migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.sighting.Quiet = needed - time.Millisecond }, []string{"window"}},
-	"a window of the phase before": {
-		migrate.Sealed, migrate.Modern, func(f *facts) { f.record.Since = judged.Add(-needed) },
-		[]string{"window"}},
-	"nobody says how long old clients pause": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
-	"nor at the last gate": {
-		migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = 0 }, []string{"idle"}},
-	"a nightly client and a window of a day": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond },
-		[]string{"window"}},
-	"a nightly client at the last gate": {
-		migrate.Modern, migrate.Clean, func(f *facts) { f.claims.Idle = time.Hour + time.Millisecond },
-		[]string{"window"}},
-	"a pause that was seen and is no claim": {
-		migrate.Dual, migrate.Sealed,
-		func(f *facts) { f.claims.Idle, f.sighting.Pause = 0, pause(time.Minute) }, []string{"idle"}},
-	"a longer pause than the claim was seen": {
-		migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Pause = pause(2 * time.Hour) },
-		[]string{"claim"}},
-	"a live stamp, whatever is claimed": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.claims.Gone = true
-		f.survey.Live.add("k")
-	}, []string{"live"}},
-	"a live stamp in sealed": {migrate.Sealed, migrate.Modern, func(f *facts) { f.survey.Live.add("k") },
-		[]string{"live"}},
-	"a live stamp in modern, whatever is claimed": {migrate.Modern, migrate.Clean, func(f *facts) {
-		f.claims.Gone = true
-		f.survey.Live.add("k")
-	}, []string{"live"}},
-	"a live stamp in modern, whatever rights say": {migrate.Modern, migrate.Clean, func(f *facts) {
-		f.rights = []rights{{user: "old"}}
-		f.survey.Live.add("k")
-	}, []string{"live"}},
-	"an act of a nightly client": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.claims.Idle = time.Hour
-		f.sighting.Keys = []SightedKey{
-			{Key: "k", LastFailed: &Touch{At: judged.Add(-59 * time.Minute), What: "lost"}}}
-	}, []string{"old-clients"}},
-	"a window that ended long ago": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.sighting.QuietUntil = judged.Add(-16 * time.Second)
-	}, []string{"window"}},
-	"a window of MONITOR without markers": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.sighting.Quiet, f.sighting.Missing = 0, "no right to GET"
-	}, []string{"window"}},
-	"an attempt in vain": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.sighting.Keys = []SightedKey{
-			{Key: "k", LastFailed: &Touch{At: judged.Add(time.Second - needed), What: "lost"}}}
-	}, []string{"old-clients"}},
-	"an attempt against a claim": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.claims.Gone = true
-		f.sighting.Keys = []SightedKey{
-			{Key: "k", LastWrite: &Touch{At: judged.Add(time.Second - needed), What: "acquired"}}}
-	}, []string{"old-clients"}},
-	"a call against a claim": {migrate.Dual, migrate.Sealed, func(f *facts) {
-		f.claims.Gone = true
-		f.sighting.LastFailed = &Touch{At: judged.Add(time.Second - needed), Key: "k", What: "SET"}
-	}, []string{"old-clients"}},
-	"a call beside rights that were taken": {migrate.Modern, migrate.Clean, func(f *facts) {
-		f.rights = []rights{{user: "old"}}
-		f.sighting.LastFailed = &Touch{At: judged.Add(time.Second - needed), Key: "k", What: "SET"}
-	}, []string{"old-clients"}},
-	"a stranger's guard": {migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.Strangers.add("k") },
-		[]string{"guards"}},
-	"tombstones": {migrate.Dual, migrate.Observe, func(f *facts) { f.survey.Tombstones = 1 },
-		[]string{"tombstones"}},
-	"an unfinished way back": {migrate.Dual, migrate.Observe,
-		func(f *facts) { f.record.Pending = migrate.Sealed }, []string{"pending"}},
-	"an unfinished beginning": {migrate.Observe, migrate.Dual,
-		func(f *facts) { f.record.Pending = migrate.Clean }, []string{"pending"}},
-}
-
-func TestEveryDisorderClosesTheGate(t *testing.T) {
-	for name, c := range disorders {
-		t.Run(name, func(t *testing.T) {
-			f := orderly(c.from)
-			c.harm(f)
-			g := judge(f, c.to)
-			closed(t, &g, c.rules...)
-			for _, b := range g.Blocks {
-				if len(b.Detail) < 20 {
-					t.Errorf("%s is no sentence", b.Detail)
-				}
-			}
-		})
-	}
-}
-
-func TestWhatOnlyLooksLikeDisorderLeavesTheGateOpen(t *testing.T) {
-	for name, c := range map[string]struct {
-		from, to migrate.Phase
-		change   func(*facts)
-	}{
-		"three heartbeats missed": {
-			migrate.Dual, migrate.Sealed,
-			func(f *facts) { f.survey.members[1].Seen = judged.Add(-16 * time.Second) }},
-		"a member that is there already": {
-			migrate.Dual, migrate.Sealed, func(f *facts) { f.survey.members[1].Phase = migrate.Sealed }},
-		"forward again": {migrate.Dual, migrate.Sealed, func(f *facts) {
-			f.record.Pending = migrate.Sealed
-			f.survey.Tombstones = 5
-		}},
-		"a claimed end of the old clients": {
-			migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting, f.claims.Gone = Sighting{}, true }},
-		"long leases of modern": {
-			migrate.Modern, migrate.Clean, func(f *facts) { f.survey.members[1].TTL = time.Hour }},
-		"a stranger before the seal": {
-			migrate.Observe, migrate.Dual, func(f *facts) { f.survey.Strangers.add("k") }},
-		"a window that is just enough": {
-			migrate.Dual, migrate.Sealed, func(f *facts) { f.sighting.Quiet = needed }},
-		"a greatest lease claimed beside a guess": {migrate.Observe, migrate.Dual, func(f *facts) {
-			f.claims.Greatest, f.sighting.Greatest = time.Minute, inferred(90*time.Second)
-		}},
-		"a policy without a bound": {
-			migrate.Dual, migrate.Sealed, func(f *facts) { f.server.policy = "allkeys-lru" }},
-		"other programs' SETNX beside MONITOR": {migrate.Dual, migrate.Sealed, func(f *facts) {
-			f.sighting.Counts, f.sighting.LastCalled = true, judged
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := orderly(c.from)
-			c.change(f)
-			g := judge(f, c.to)
-			closed(t, &g)
-		})
 	}
 }
 

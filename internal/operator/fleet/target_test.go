@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
@@ -213,52 +212,6 @@ func TestCleanRefusesMembersWithAnotherTarget(t *testing.T) {
 			f.alone(name+", anew", a, f.moves("new", c.joins, store))
 		})
 	}
-}
-
-// TestLostRecordKeepsTheTargetOfItsMembers: a program without it may be
-// registered, and takes no lock.
-func TestLostRecordKeepsTheTargetOfItsMembers(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		a := f.moves("shop", "etcd", f.store())
-		f.to(migrate.Clean)
-		b := f.moves("late", "", nil)
-		f.w.Mini.Del(record.Key(""))
-		if r := f.init(Options{}); !r.Moved || r.Phase != migrate.Clean || r.Target != "etcd" {
-			t.Fatalf("%+v", r)
-		}
-		f.beats()
-		f.alone("after the loss", a, b)
-	})
-}
-
-// TestMembersOfALostRecordMustHaveOneTarget: they came from two fleets.
-func TestMembersOfALostRecordMustHaveOneTarget(t *testing.T) {
-	f := orderly(migrate.Clean)
-	f.record = stored{}
-	f.survey.members[0].Target = "etcd"
-	_, blocks := f.firstRecord(migrate.NoPhase)
-	if len(blocks) != 1 || blocks[0].Rule != "target" {
-		t.Errorf("%+v", blocks)
-	}
-}
-
-// TestMemberThatLeftForGoodClosesNoStep: its field may be there for a while,
-// without the target.
-func TestMemberThatLeftForGoodClosesNoStep(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.moves("shop", "etcd", f.store())
-		b := f.moves("till", "", nil)
-		f.to(migrate.Modern)
-		if err := b.GoodbyeAfter(bg, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		left := f.w.Mini.HGet(record.RosterKey(""), b.ID())
-		f.w.Pass(10 * time.Second)
-		f.w.Mini.HSet(record.RosterKey(""), b.ID(), left) // if another member has deleted it
-		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Over || r.Target != "etcd" {
-			t.Errorf("%v, target %q, %v", r.Over, r.Target, r.Gate)
-		}
-	})
 }
 
 // TestProgramWithATargetComposesAllItsLocks: its heartbeat says so.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -403,60 +402,6 @@ func TestCleanLeavesTombstonesToTheirLastTTL(t *testing.T) {
 	}
 }
 
-// TestSweepIsForCleanAlone: in every other phase tombstones are what keeps old
-// clients out.
-func TestSweepIsForCleanAlone(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Modern)
-		f.put("held", m)
-		closed(t, f.sweep(Options{Go: true}).Gate, "order")
-		_, end, err := m.Begin(bg, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.clean(Options{Go: true})
-		closed(t, f.sweep(Options{Go: true}).Gate, "pending")
-		end()
-		f.beats()
-		if r := f.clean(Options{Go: true}); !r.Over {
-			t.Fatalf("%v", r.Gate.Blocks)
-		}
-		f.beats()
-		if r := f.sweep(Options{}); !r.Gate.Open || !f.w.Mini.Exists("held") {
-			t.Errorf("without a word: %+v", r.Gate)
-		}
-		if r := f.sweep(Options{Go: true}); f.w.Mini.Exists("held") ||
-			!strings.Contains(fmt.Sprint(r.Notes), "1 tombstones deleted") {
-			t.Errorf("%q, %v", r.Notes, r.Gate)
-		}
-	})
-}
-
-// TestNewBeginningSweepsBeforeOldClientsStart: observe takes a tombstone for a
-// held lock.
-func TestNewBeginningSweepsBeforeOldClientsStart(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Clean)
-		f.put("held", m)
-		_, end, err := m.Begin(bg, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := f.init(Options{Go: true, Wait: 20 * time.Second})
-		closed(t, r.Gate, "leases")
-		if !f.w.Mini.Exists("held") {
-			t.Error("an old client may start beside a lease of clean")
-		}
-		end()
-		f.beats()
-		if r := f.init(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") {
-			t.Errorf("%v, %q", r.Gate, r.Notes)
-		}
-	})
-}
-
 // TestActOfAnOldClientInCleanIsAnAlarm: the watch goes on after clean.
 func TestActOfAnOldClientInCleanIsAnAlarm(t *testing.T) {
 	inBubble(t, func(f *fleet) {
@@ -624,27 +569,6 @@ func TestPlanShowsTheRoadWithItsTimesAndWhatWillRefuse(t *testing.T) {
 		}
 		closed(t, &Gate{Blocks: road.Legs[0].Refuses}, "lease-rule")
 		closed(t, &Gate{Open: true, Blocks: road.Legs[2].Refuses})
-	})
-}
-
-// TestStepDuringASweepEndsIt: the phase that the step leads to may need the
-// tombstones.
-func TestStepDuringASweepEndsIt(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.to(migrate.Observe)
-		f.stands("stock:1", tombstone, time.Hour)
-		was := f.at(migrate.Observe)
-		s, err := newSurveyor(newMux(f), &facts{
-			dialect: dialect.Jedis(), now: f.w.ServerNow(), record: stored{Record: was, bytes: was.String()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := was
-		next.Epoch++
-		f.recorded(next)
-		if done, err := s.sweep(bg, true); !errors.Is(err, errRaced) || done.Deleted != 0 {
-			t.Errorf("%+v, %v", done, err)
-		}
 	})
 }
 

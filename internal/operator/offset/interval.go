@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Interval is what is known of a clock's offset: client less server, positive

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // What a getsetlock client leaves on a server is no evidence of an old client.

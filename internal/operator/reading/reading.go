@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Likeliest returns the presets that write stamps, the most common first, for

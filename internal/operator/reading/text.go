@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Wrapping returns the only encoding that the bytes can have, judged by their

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 func TestDoubleGrantOfJedisUUIDNeedsNoSkew(t *testing.T) {

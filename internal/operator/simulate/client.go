@@ -1,6 +1,6 @@
 package simulate
 
-import "github.com/getsetlock/getsetlock/legacy/dialect"
+import "github.com/getsetlock/getsetlock/internal/dialect"
 
 // simPC is a client's next event. All but the last three happen at the server.
 type simPC uint8
@@ -38,7 +38,7 @@ type simClient struct {
 	tries       int
 	robbed      Cause // why another client took over while this one held
 
-	clock   simClock
+	clock   Clock
 	pauseAt int64
 	pauses  [mostPauses]int64
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/drift"
@@ -9,10 +10,17 @@ import (
 // never is later than any event.
 const never = int64(drift.Never)
 
-// simClock is a client's clock: true time plus an offset. The offset moves with
-// the rate since the anchor, and changes at steps and slews. Readings must be
-// in the order of time.
-type simClock struct {
+// Clock is the clock of a machine: true time plus an offset. The offset moves
+// with the rate since the anchor, and changes at steps and slews. Its times are
+// true ones, in ns.
+type Clock struct {
+	random   *rand.Rand
+	clocks   *Clocks
+	steps    *Steps
+	slews    *Slews
+	afflicts bool // steps and slews befall this machine, by Share
+	gains    bool // slews only gain
+
 	offset   int64
 	rate     float64 // seconds gained per second
 	own      float64 // rate without a slew
@@ -20,70 +28,118 @@ type simClock struct {
 	change   int64 // the next of the three below, so that a reading checks only one
 	nextStep int64
 	nextSlew int64 // its beginning, or while slewing its end
-	nextSet  int64 // when the offset is set back to first
+	nextSet  int64 // when the offset is set back to first, each setEvery; never: not at all
+	setEvery int64
 	first    int64 // the offset at the start
 	slewing  bool
-	afflicts bool // steps and slews befall this client, by Share
-	steps    *Steps
-	slews    *Slews
 
 	stepped   int64 // size of the last step
-	steppedAt int64
+	steppedAt int64 // -1: never
+	changes   int   // number of steps
 }
 
-func (k *simClock) theta(t int64) int64 {
+// NewClock draws the clock of a machine and its first troubles, from time zero
+// on.
+func NewClock(random *rand.Rand, c *Clocks, afflicted bool) *Clock {
+	k := new(Clock)
+	k.set(random, c, afflicted, 0, 0)
+	return k
+}
+
+// Next returns when the clock changes next: at a step, or where a slew begins
+// or ends.
+func (k *Clock) Next() time.Duration { return time.Duration(k.change) }
+
+// Leg makes the next change, and returns how the clock runs from then on. leg
+// is how it ran before.
+func (k *Clock) Leg(leg drift.Leg) drift.Leg {
+	next := leg.Then(k.Next())
+	k.alter()
+	return drift.Leg{From: next.From, Elapsed: next.Elapsed, Offset: time.Duration(k.offset), Rate: k.rate}
+}
+
+// First returns how the clock runs at the beginning.
+func (k *Clock) First() drift.Leg { return drift.Leg{Offset: time.Duration(k.offset), Rate: k.rate} }
+
+// Steps returns how often the clock has stepped.
+func (k *Clock) Steps() int { return k.changes }
+
+func (k *Clock) theta(t int64) int64 {
 	if k.rate == 0 {
 		return k.offset
 	}
 	return k.offset + int64(drift.Gained(time.Duration(t-k.anchor), k.rate))
 }
 
-// read returns what the client's clock shows at true time t.
+// read returns what the client's clock shows at true time t. Readings must be
+// in the order of time.
 func (m *Simulator) read(c *simClient, t int64) int64 {
 	for t >= c.clock.change {
-		m.changeClock(&c.clock)
+		c.clock.alter()
 	}
 	return t + c.clock.theta(t)
 }
 
 // setClock draws a client's clock and its first troubles.
 func (m *Simulator) setClock(c *simClient) {
-	k, o := &c.clock, m.Clocks
-	k.afflicts = int(c.name) < drift.Afflicted(o.Share, m.Clients)
-	k.anchor, k.nextStep, k.nextSlew, k.nextSet = simulationStart, never, never, never
-	k.steps, k.slews = &m.Clocks.Step, &m.Clocks.Slew
-	if k.afflicts {
-		k.offset = m.drawOffset()
-		if o.Step.Every > 0 {
-			k.nextStep = m.now + m.until(o.Step.Every, o.Step.Once)
-		}
-		if o.Slew.Every > 0 {
-			k.nextSlew = m.now + m.until(o.Slew.Every, o.Slew.Once)
-		}
-	}
+	c.clock = Clock{}
+	var more time.Duration
 	if int(c.name) < len(m.Offsets) {
-		k.offset += int64(m.Offsets[c.name])
+		more = m.Offsets[c.name]
 	}
-	if o.PPM > 0 {
-		k.own = (2*m.random.Float64() - 1) * o.PPM / 1e6
-		k.offset += int64(drift.Gained(o.Age, k.own))
-	}
-	k.rate, k.steppedAt, k.first = k.own, -1, k.offset
+	afflicted := int(c.name) < drift.Afflicted(m.Clocks.Share, m.Clients)
+	c.clock.set(m.random, &m.Clocks, afflicted, simulationStart, int64(more))
 	if m.SetEvery > 0 {
-		k.nextSet = simulationStart + int64(m.SetEvery)
+		c.clock.setEvery, c.clock.nextSet = int64(m.SetEvery), simulationStart+int64(m.SetEvery)
+		c.clock.plan()
 	}
-	k.change = min(k.nextStep, k.nextSlew, k.nextSet)
 	c.pauseAt = never
-	for i, p := range o.Pauses {
+	for i, p := range m.Clocks.Pauses {
 		c.pauses[i] = m.now + m.until(p.Every, false)
 		c.pauseAt = min(c.pauseAt, c.pauses[i])
 	}
 }
 
-func (m *Simulator) drawOffset() int64 {
-	o := m.Clocks
+// set draws a clock and its first troubles from an instant on. more is added to
+// its offset.
+func (k *Clock) set(random *rand.Rand, c *Clocks, afflicted bool, at, more int64) {
+	k.random, k.clocks, k.steps, k.slews, k.afflicts = random, c, &c.Step, &c.Slew, afflicted
+	k.anchor, k.nextSet, k.steppedAt = at, never, -1
+	if afflicted {
+		k.offset = k.drawOffset()
+	}
+	k.troubles(at)
+	if c.PPM > 0 {
+		k.own = (2*random.Float64() - 1) * c.PPM / 1e6
+		k.offset += int64(drift.Gained(c.Age, k.own))
+	}
+	k.offset += more
+	k.rate, k.first = k.own, k.offset
+}
+
+// troubles draws the first step and the first slew after an instant.
+func (k *Clock) troubles(at int64) {
+	k.nextStep, k.nextSlew = never, never
+	if s := k.steps; k.afflicts && s.Every > 0 {
+		k.nextStep = at + k.until(s.Every, s.Once)
+	}
+	if s := k.slews; k.afflicts && s.Every > 0 {
+		k.nextSlew = at + k.until(s.Every, s.Once)
+	}
+	k.plan()
+}
+
+func (k *Clock) plan() { k.change = min(k.nextStep, k.nextSlew, k.nextSet) }
+
+func (k *Clock) drawOffset() int64 {
+	o := k.clocks
 	return int64(drift.Offsets{Low: o.Low, High: o.High, LogEven: o.LogEven,
-		Choices: o.Choices}.Draw(m.random))
+		Choices: o.Choices}.Draw(k.random))
+}
+
+// until draws the time to the next trouble.
+func (k *Clock) until(every time.Duration, once bool) int64 {
+	return int64(drift.Until(k.random, every, once))
 }
 
 // until draws the time to the next trouble.
@@ -91,31 +147,32 @@ func (m *Simulator) until(every time.Duration, once bool) int64 {
 	return int64(drift.Until(m.random, every, once))
 }
 
-// changeClock makes the next step, or begins or ends a slew.
-func (m *Simulator) changeClock(k *simClock) {
+// alter makes the next step, or begins or ends a slew.
+func (k *Clock) alter() {
 	t := k.change
 	k.offset, k.anchor = k.theta(t), t
 	switch t {
 	case k.nextSet:
-		m.setBack(k, t)
+		k.setBack(t)
 	case k.nextStep:
 		before := k.offset
-		k.offset = m.stepTo(k.steps, before)
+		k.offset = k.stepTo(before)
 		k.stepped, k.steppedAt = k.offset-before, t
+		k.changes++
 		k.astray(t)
 		k.nextStep = never
 		if !k.steps.Once {
-			k.nextStep = t + m.until(k.steps.Every, false)
+			k.nextStep = t + k.until(k.steps.Every, false)
 		}
 	default:
-		m.slew(k, t)
+		k.slew(t)
 	}
-	k.change = min(k.nextStep, k.nextSlew, k.nextSet)
+	k.plan()
 }
 
 // setBack begins a clock anew, together with troubles that come once.
-func (m *Simulator) setBack(k *simClock, t int64) {
-	k.offset, k.nextSet = k.first, t+int64(m.SetEvery)
+func (k *Clock) setBack(t int64) {
+	k.offset, k.nextSet = k.first, t+k.setEvery
 	if k.afflicts && k.steps.Once {
 		k.nextStep = t + int64(k.steps.Every)
 	}
@@ -126,14 +183,14 @@ func (m *Simulator) setBack(k *simClock, t int64) {
 }
 
 // astray ends a slew towards the right time when the clock's error has changed.
-func (k *simClock) astray(t int64) {
+func (k *Clock) astray(t int64) {
 	if k.slewing && k.slews.Towards {
 		k.nextSlew = t
 	}
 }
 
-func (m *Simulator) stepTo(s *Steps, from int64) int64 {
-	switch s.Kind {
+func (k *Clock) stepTo(from int64) int64 {
+	switch s := k.steps; s.Kind {
 	case StepBy:
 		return from + int64(s.By)
 	case StepInward:
@@ -141,15 +198,15 @@ func (m *Simulator) stepTo(s *Steps, from int64) int64 {
 	case StepRight:
 		return 0
 	}
-	return m.drawOffset()
+	return k.drawOffset()
 }
 
-func (m *Simulator) slew(k *simClock, t int64) {
+func (k *Clock) slew(t int64) {
 	o := k.slews
 	if k.slewing {
 		k.slewing, k.rate, k.nextSlew = false, k.own, never
 		if !o.Once {
-			k.nextSlew = t + m.until(o.Every-o.For, false)
+			k.nextSlew = t + k.until(o.Every-o.For, false)
 		}
 		return
 	}
@@ -160,7 +217,7 @@ func (m *Simulator) slew(k *simClock, t int64) {
 		return
 	}
 	k.rate = k.own + o.PPM/1e6
-	if k != &m.server.clock && m.random.IntN(2) == 0 {
+	if !k.gains && k.random.IntN(2) == 0 {
 		k.rate = k.own - o.PPM/1e6
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -180,6 +180,25 @@ func (d Distribution) longest() skew.Limit {
 		return skew.Limit{Bound: longest, Bounded: true}
 	}
 	return skew.Limit{Bound: d.a, Bounded: true}
+}
+
+// Most returns the longest span that Draw returns. The forms without an upper
+// end are cut at a thousand times their mean or median.
+func (d Distribution) Most() time.Duration {
+	const times = 1000
+	if l := d.longest(); l.Bounded {
+		return l.Bound
+	}
+	return min(d.a, dialect.LongestStamp/times) * times
+}
+
+// Draw returns one span, at most that of Most.
+func (d Distribution) Draw(random *rand.Rand) time.Duration {
+	span := time.Duration(d.draw(random))
+	if d.kind == exponential || d.kind == logNormal {
+		span = min(span, d.Most())
+	}
+	return span
 }
 
 // draw returns one span, in nanoseconds.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // The simulator and the explorer are two programs for one protocol. Each event

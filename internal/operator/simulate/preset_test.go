@@ -45,6 +45,20 @@ func TestBadDistributionNamesFieldAndBound(t *testing.T) {
 	}
 }
 
+func TestDrawsOfTheUnboundedFormsAreCut(t *testing.T) {
+	d, err := ParseDistribution("job", "lognormal:p50=1ms,p99=1m")
+	if err != nil || d.Most() != sec {
+		t.Fatal(d.Most(), err)
+	}
+	longest, random := time.Duration(0), rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		longest = max(longest, d.Draw(random))
+	}
+	if longest != sec {
+		t.Errorf("drew up to %v", longest)
+	}
+}
+
 // The test checks quantiles of 20,000 draws; the seed is fixed, so the figures
 // are always the same.
 func TestDistributionDrawsWhatItSays(t *testing.T) {

@@ -110,7 +110,7 @@ func (m *quorumSim) change(i int8) {
 	s := &m.members[i]
 	m.expire(s)
 	m.sim.now = m.now
-	m.sim.changeClock(&s.clock)
+	s.clock.alter()
 	m.expire(s)
 	m.push(quorumEvent{at: s.clock.change, kind: quorumClock, member: i})
 }

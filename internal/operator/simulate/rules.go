@@ -3,7 +3,7 @@ package simulate
 import (
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // simRules are a dialect's rules for values that its own clients wrote, on

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // wireOf returns the bytes of a simulator's value on the wire. A writer has one

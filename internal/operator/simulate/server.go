@@ -23,22 +23,15 @@ func (t ServerTroubles) check() error {
 
 // simServer is the server's clock.
 type simServer struct {
-	clock simClock
+	clock Clock
 	time  int64 // what it shows at the last event, ns since 1970
 }
 
 // setServer begins with a clock that is right.
 func (m *Simulator) setServer() {
-	k, t := &m.server.clock, m.Clocks.Server
-	*k = simClock{anchor: simulationStart, nextStep: never, nextSlew: never, nextSet: never,
-		steps: &m.Clocks.Server.Step, slews: &m.Clocks.Server.Slew}
-	if t.Step.Every > 0 {
-		k.nextStep = m.now + m.until(t.Step.Every, t.Step.Once)
-	}
-	if t.Slew.Every > 0 {
-		k.nextSlew = m.now + m.until(t.Slew.Every, t.Slew.Once)
-	}
-	k.change = min(k.nextStep, k.nextSlew)
+	m.server.clock = Clock{random: m.random, anchor: simulationStart, nextSet: never, afflicts: true,
+		gains: true, steps: &m.Clocks.Server.Step, slews: &m.Clocks.Server.Slew}
+	m.server.clock.troubles(m.now)
 	m.server.time = m.now
 }
 
@@ -46,7 +39,7 @@ func (m *Simulator) setServer() {
 func (m *Simulator) passServer(to int64) {
 	k := &m.server.clock
 	for to >= k.change {
-		m.changeClock(k)
+		k.alter()
 	}
 	m.server.time = to + k.theta(to)
 }

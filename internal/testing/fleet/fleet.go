@@ -2,21 +2,23 @@
 // server, one lock key, and clients of the old and the new protocols. Each
 // client has a clock that the test sets wrong as it likes.
 //
-// Only [Fleet.Pass] and [Fleet.Pause] move time. They move the server's clock
-// and TTLs and every client's clock together, each at its own offset and rate.
-// Nothing polls or renews by itself: every command that reaches the server is a
-// line of the test. Only tests import this package.
+// The time is a bubble's. [Fleet.Pass] and [Fleet.Pause] move the server's clock
+// and TTLs and every client's clock together, each at its own offset and rate;
+// a takeover moves it while it waits to settle. Nothing polls or renews by
+// itself: every command that reaches the server is a line of the test. Only
+// tests import this package.
 package fleet
 
 import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -54,9 +56,7 @@ func (p Protocol) takes() (command string, nth int) {
 	return "EVALSHA", 2 // the first EVALSHA only looks
 }
 
-// Fleet is a server, a key and some clients. Only the test moves its time. No
-// client polls by itself and nothing renews in the background: every command
-// that reaches the server is a line of the test.
+// Fleet is a server, a key and some clients.
 type Fleet struct {
 	*testing.T
 	World   *redistest.World
@@ -71,51 +71,58 @@ type Fleet struct {
 // Key is the lock that every client of a fleet tries to take.
 const Key = "lock:stock"
 
-// New starts a fleet on an embedded server, whose time begins at a fixed
-// instant.
-func New(t *testing.T, d dialect.Dialect, lease time.Duration) *Fleet {
-	f := &Fleet{T: t, World: redistest.New(t), Dialect: d, Lease: lease, Behind: dialect.Zero, TTL: lease / 4}
-	f.World.Run("first")
-	return f
+// Run runs a test of that name with a fleet on an embedded server.
+func Run(t *testing.T, name string, d dialect.Dialect, lease time.Duration, do func(f *Fleet)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { In(t, d, lease, do) })
+}
+
+// In calls do with a fleet on an embedded server.
+func In(t *testing.T, d dialect.Dialect, lease time.Duration, do func(f *Fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Fleet{T: t, World: redistest.Bubble(t), Dialect: d, Lease: lease, Behind: dialect.Zero,
+			TTL: lease / 4}
+		f.World.Info(map[string]string{"run_id": "first"})
+		do(f)
+	})
 }
 
 // Member is one client with its own clock, connection and job.
 type Member struct {
 	f        *Fleet
 	protocol Protocol
-	Clock    *redistest.Clock // the clock by which the client stamps and judges
-	trust    *redistest.Clock // the same clock as the lock.Client sees it
-	settling <-chan struct{}  // closed when a getsetlock client's takeover waits to settle
+	Clock    *redistest.Clock
 	wire     *redistest.Wire
 	client   *lock.Client
 	lease    *lock.Lease
 	Working  bool
 }
 
+// stall is how long a command may be held at most.
+const stall = time.Hour
+
 // Join adds a client of protocol p whose clock is wrong by skew.
 func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 	f.Helper()
-	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), trust: f.World.Clock(skew),
-		wire: f.World.Wire()}
+	m := &Member{f: f, protocol: p, Clock: f.World.Clock(skew), wire: f.World.Wire()}
 	var backend backend.Store
 	var err error
 	// no gaps: they have nothing to do with clocks
-	cfg := lock.Config{Clock: m.trust, RenewEvery: -1, TTL: f.TTL, Politeness: -1}
+	cfg := lock.Config{Clock: m.Clock, RenewEvery: -1, TTL: f.TTL, Politeness: -1}
 	terms := dialect.Terms{Lease: f.Lease, Behind: f.Behind}
+	old := legacy.Config{Dialect: f.Dialect, Terms: terms, Clock: m.Clock, Timeout: stall}
 	switch p {
 	case Verbatim:
-		backend, err = legacy.New(m.wire.Pool(),
-			legacy.Config{Mode: legacy.Verbatim, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
-		cfg.TTL = f.Lease
+		old.Mode, cfg.TTL = legacy.Verbatim, f.Lease
+		backend, err = legacy.New(m.wire.Pool(), old)
 	case Hardened:
-		backend, err = legacy.New(m.wire.Pool(),
-			legacy.Config{Mode: legacy.Hardened, Dialect: f.Dialect, Terms: terms, Clock: m.Clock})
+		backend, err = legacy.New(m.wire.Pool(), old)
 	case Tokens:
-		backend, err = modern.New(m.wire.Pool(), modern.Config{})
+		backend, err = modern.New(m.wire.Pool(), modern.Config{Timeout: stall})
 	case Bridged:
-		backend, err = migrate.New(m.wire.Pool(), migrate.Config{
-			Phases: migrate.Fixed(migrate.Dual), Dialect: f.Dialect, Terms: terms, Clock: m.Clock,
-		})
+		backend, err = migrate.New(m.wire.Pool(), migrate.Config{Phases: migrate.Fixed(migrate.Dual),
+			Dialect: f.Dialect, Terms: terms, Clock: m.Clock, Timeout: stall})
 	}
 	if err == nil {
 		m.client, err = lock.New(backend, cfg)
@@ -135,18 +142,10 @@ func (f *Fleet) Join(p Protocol, skew redistest.Skew) *Member {
 // Try polls the key once and reports whether the member holds it now.
 func (m *Member) Try() bool {
 	m.f.Helper()
-	return m.end(m.begin())
-}
-
-// end awaits a poll. If the poll is a takeover that waits to settle, end moves
-// time.
-func (m *Member) end(got <-chan *lock.Lease) bool {
-	var lease *lock.Lease
-	select {
-	case lease = <-got:
-	case <-m.settling:
-		m.f.Pass(Settled)
-		lease = <-got
+	lease, err := m.client.TryAcquire(context.Background(), Key)
+	var threw *legacy.ThrownError
+	if err != nil && !errors.Is(err, lock.ErrHeld) && !errors.As(err, &threw) {
+		m.f.Errorf("TryAcquire: %v", err)
 	}
 	if lease != nil {
 		m.lease, m.Working = lease, true
@@ -155,56 +154,25 @@ func (m *Member) end(got <-chan *lock.Lease) bool {
 	return lease != nil
 }
 
-// Settled is longer than every settle time in these fleets: a gap of a second
-// plus 100 ms.
-const Settled = 1200 * time.Millisecond
-
-// Step moves the member's wall clock forward by d, or back if d is negative.
-func (m *Member) Step(d time.Duration) {
-	m.Clock.Step(d)
-	m.trust.Step(d)
-}
-
-// begin starts a poll, which a gate may hold.
-func (m *Member) begin() <-chan *lock.Lease {
-	got := make(chan *lock.Lease, 1)
-	m.settling = m.Clock.AskedTimes(m.Clock.Asked() + 1)
-	go func() {
-		lease, err := m.client.TryAcquire(context.Background(), Key)
-		var threw *legacy.ThrownError
-		if err != nil && !errors.Is(err, lock.ErrHeld) && !errors.As(err, &threw) {
-			m.f.Errorf("TryAcquire: %v", err)
-		}
-		got <- lease
-	}()
-	return got
-}
-
-// stalled begins a poll and holds its nth command of that name before it
-// reaches the server. Calling resume lets the poll go on and reports whether it
-// won.
-func (m *Member) stalled(command string, nth int) (resume func() bool) {
-	m.f.Helper()
-	gate := redistest.NewGate()
-	m.wire.Fault(redistest.Rule{Command: command, Nth: nth, Do: redistest.HoldRequest(gate)})
-	got := m.begin()
-	select {
-	case <-gate.Reached():
-	case lease := <-got:
-		m.f.Fatalf("the poll ended before its %s: won %v", command, lease != nil)
-	}
-	return func() bool {
-		gate.Open()
-		return m.end(got)
-	}
-}
-
 // Stalls begins a poll and holds it just before the command that would take
 // over a dead holder's key. Calling resume lets the poll go on and reports
 // whether it won.
 func (m *Member) Stalls() (resume func() bool) {
 	m.f.Helper()
-	return m.stalled(m.protocol.takes())
+	command, nth := m.protocol.takes()
+	gate := redistest.NewGate()
+	m.wire.Fault(redistest.Rule{Command: command, Nth: nth, Do: redistest.HoldRequest(gate)})
+	won := make(chan bool, 1)
+	go func() { won <- m.Try() }()
+	select {
+	case <-gate.Reached():
+	case <-won:
+		m.f.Fatalf("the poll ended before its %s", command)
+	}
+	return func() bool {
+		gate.Open()
+		return <-won
+	}
 }
 
 // Must is Try, and fails the test if the poll does not win.
@@ -293,15 +261,15 @@ func (f *Fleet) Dead(p Protocol) {
 func Falls(t *testing.T, d dialect.Dialect, lease time.Duration,
 	scenario func(f *Fleet, p Protocol) (wrong bool)) {
 	t.Helper()
-	t.Run("verbatim falls", func(t *testing.T) {
-		if !scenario(New(t, d, lease), Verbatim) {
-			t.Error("nothing went wrong")
+	Run(t, "verbatim falls", d, lease, func(f *Fleet) {
+		if !scenario(f, Verbatim) {
+			f.Error("nothing went wrong")
 		}
 	})
 	for _, p := range Ours {
-		t.Run(string(p)+" stands", func(t *testing.T) {
-			if scenario(New(t, d, lease), p) {
-				t.Error("it went wrong here too")
+		Run(t, string(p)+" stands", d, lease, func(f *Fleet) {
+			if scenario(f, p) {
+				f.Error("it went wrong here too")
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func (c *Contender) Hold(l *lock.Lease, asked int64, next func(look int) <-chan 
 		if l.Err() != nil {
 			break
 		}
-		c.Note(Step{Client: c.ID, Kind: Trusted, From: from, To: Now()})
+		c.Note(Step{Client: c.ID, Kind: Trusted, From: from, To: Now(), Fence: fence})
 		seen = Now()
 	}
 	_ = l.Release() // whatever it returns, the contender no longer trusts the lease

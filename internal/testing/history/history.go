@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
-	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // Step is one event that a contender caused or saw, between two readings of the
@@ -24,7 +22,7 @@ type Step struct {
 	Client   int
 	Kind     Kind
 	From, To int64
-	Fence    int64 // fencing number of Acquired
+	Fence    int64 // fencing number of the lease; unknown when it ended
 }
 
 // Kind says what happened in a Step.
@@ -56,7 +54,7 @@ var Lock = porcupine.Model{
 		switch do.Kind {
 		case Acquired:
 			numbered := do.Fence > s.fence || do.Fence == 0 // 0 in forms without numbers
-			return s.holder == nobody && numbered, state{do.Client, do.Fence}
+			return s.holder == nobody && numbered, state{do.Client, max(s.fence, do.Fence)}
 		case Trusted:
 			return s.holder == do.Client, s
 		}
@@ -94,16 +92,26 @@ func (h *Steps) Count(kind Kind) (n int) {
 	return n
 }
 
-// GoesOn waits until two more leases were acquired.
-func (h *Steps) GoesOn(t *testing.T) {
+// All returns the steps so far, in the order in which they were added.
+func (h *Steps) All() []Step {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
+}
+
+// patience is how long the slowest store may need until it goes on after a
+// fault.
+const patience = 5 * time.Minute
+
+// GoesOn waits until two more leases were acquired after a fault.
+func (h *Steps) GoesOn(t *testing.T, fault string) {
 	t.Helper()
-	deadline := time.After(redistest.Patience)
+	deadline := time.After(patience)
 	for before := h.Count(Acquired); h.Count(Acquired) < before+2; {
 		select {
 		case <-deadline:
-			t.Error("after the last fault no contender got the key")
-			return
-		case <-time.After(20 * time.Millisecond):
+			t.Fatalf("after %q no contender got the lock", fault)
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
@@ -112,7 +120,7 @@ func (h *Steps) GoesOn(t *testing.T) {
 // added meanwhile.
 func (h *Steps) Check(t *testing.T, model porcupine.Model) {
 	t.Helper()
-	result := porcupine.CheckOperationsTimeout(model, Operations(h.all), 5*time.Minute)
+	result := porcupine.CheckOperationsTimeout(model, Operations(h.all), patience)
 	if result == porcupine.Ok {
 		return
 	}

@@ -20,6 +20,8 @@ func TestModelRefusesHistoriesThatNoLockHas(t *testing.T) {
 	for name, steps := range map[string][]history.Step{
 		"two holders": {acquired(0, 0, 10, 1), acquired(1, 20, 30, 2), seen(0, history.Trusted, 40, 50)},
 		"same number": {acquired(0, 0, 10, 1), seen(0, history.Ended, 20, 30), acquired(1, 40, 50, 1)},
+		"smaller number after none": {acquired(0, 0, 10, 5), seen(0, history.Ended, 20, 30),
+			acquired(1, 40, 50, 0), seen(1, history.Ended, 60, 70), acquired(2, 80, 90, 3)},
 		"trusted too long": {acquired(0, 0, 10, 1), seen(0, history.Ended, 15, 60), acquired(1, 20, 30, 2),
 			seen(0, history.Trusted, 40, 50)},
 	} {

@@ -31,7 +31,7 @@ type recording struct {
 }
 
 const (
-	vectors       = "../../../legacy/dialect/testdata/vectors/"
+	vectors       = "../../../internal/dialect/testdata/vectors/"
 	recordCommand = "go test -tags real ./internal/testing/interop -run TestCommitted -record"
 )
 

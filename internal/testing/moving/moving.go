@@ -4,14 +4,12 @@
 package moving
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
+	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/internal/testing/interop"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -109,9 +108,9 @@ func (f *fleets) stopOldClients() {
 			f.t.Fatal(err)
 		}
 		f.t.Logf("old client %d had the lock %d times", i, report.Acquired)
-		f.counted += int64(report.Acquired)
-		for _, s := range spans {
-			f.held = append(f.held, span{"an old client", s.Held, s.Released})
+		f.counted.Add(int64(report.Acquired))
+		for _, s := range spans { // in µs of the machine's wall clock, which the JVM reads too
+			f.spends(s.Held*1000, s.Released*1000, 0)
 		}
 	}
 	f.loops = nil
@@ -193,18 +192,21 @@ func (f *fleets) endRedis() {
 	}
 }
 
-// check compares the counter with what all clients counted, and looks for
-// clients that held at the same time.
+// check compares the counter with what all clients counted, and the times for
+// which each believed that it held with those of a lock.
 func (f *fleets) check() {
-	if n := f.memory.Load(); n != f.counted {
-		f.t.Errorf("%d acquisitions, and the counter says %d: updates were lost", f.counted, n)
+	if n, counted := f.memory.Load(), f.counted.Load(); n != counted {
+		f.t.Errorf("%d acquisitions, and the counter says %d: updates were lost", counted, n)
 	}
-	slices.SortFunc(f.held, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	for i := range len(f.held) - 1 {
-		if one, next := f.held[i], f.held[i+1]; next.from < one.until {
-			f.t.Errorf("%s held for another %d µs when %s began", one.who, one.until-next.from, next.who)
-		}
-	}
+	f.held.Check(f.t, history.Lock)
+}
+
+// spends records that a client held the lock. Each time counts as a client of
+// its own. fence is the other store's number; 0: none.
+func (f *fleets) spends(from, until, fence int64) {
+	id := int(f.holders.Add(1))
+	f.held.Note(history.Step{Client: id, Kind: history.Acquired, From: from, To: from, Fence: fence})
+	f.held.Note(history.Step{Client: id, Kind: history.Ended, From: until, To: until})
 }
 
 // fleets are the clients of one test.
@@ -221,17 +223,9 @@ type fleets struct {
 	ended  atomic.Bool  // the old server has ended
 	memory atomic.Int64 // the counter after that
 
-	mu      sync.Mutex
-	held    []span
-	counted int64
-	fence   int64 // last fencing number of the other store
-}
-
-// span is the time for which a client held the lock, by its own belief. It is
-// in µs of the machine's wall clock, which the JVM reads too.
-type span struct {
-	who         string
-	from, until int64
+	held    history.Steps
+	holders atomic.Int64 // how often the lock was held
+	counted atomic.Int64
 }
 
 func (f *fleets) ctx() context.Context {
@@ -348,24 +342,18 @@ func (f *fleets) work(ctx context.Context, p *program) {
 }
 
 // job counts once. Programs that know the other store have that store's fencing
-// numbers, which grow.
+// numbers.
 func (f *fleets) job(p *program, lease *lock.Lease) error {
-	from := time.Now().UnixMicro()
+	from := history.Now()
 	if err := errors.Join(f.addOne(), lease.Err()); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.counted++
-	f.held = append(f.held, span{p.name, from, time.Now().UnixMicro()})
-	if n, ok := lease.Fence(); ok {
-		if n <= f.fence {
-			f.t.Errorf("%s has the fencing number %d after %d", p.name, n, f.fence)
-		}
-		f.fence = n
-	} else if !p.old {
+	f.counted.Add(1)
+	fence, ok := lease.Fence()
+	if !ok && !p.old {
 		f.t.Errorf("%s has no fencing number", p.name)
 	}
+	f.spends(from, history.Now(), fence)
 	return nil
 }
 

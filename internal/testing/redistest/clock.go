@@ -131,15 +131,6 @@ func (c *Clock) Apart(pause time.Duration) *Clock {
 // booted is the instant at which every machine of every world started.
 var booted = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// SetRate makes the clock gain ppm parts per million from now on.
-func (c *Clock) SetRate(ppm float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle()
-	c.ppm = ppm
-	c.rearm()
-}
-
 // Suspend puts the client's machine to sleep: the wall clock runs on, but the
 // monotonic clock and the timers stand still until Resume. The client's
 // goroutines are not stopped.
@@ -242,19 +233,6 @@ func (c *Clock) AskedTimes(n int) <-chan struct{} {
 	return told
 }
 
-// WallOnly returns the clock without Elapsed, for code that finds Elapsed by a
-// type assertion and must also work without it.
-func (c *Clock) WallOnly() WallOnly { return WallOnly{c} }
-
-// WallOnly has Now and After of a Clock, and hides Elapsed.
-type WallOnly struct{ c *Clock }
-
-// Now returns Clock.Now.
-func (w WallOnly) Now() time.Time { return w.c.Now() }
-
-// After is Clock.After.
-func (w WallOnly) After(d time.Duration) <-chan time.Time { return w.c.After(d) }
-
 // ran returns how much the clock has advanced since the anchor. It counts from
 // the anchor and not from the last read, so that frequent reads do not add up
 // rounding errors.
@@ -305,11 +283,10 @@ func (c *Clock) fire(t *timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, pending := c.timers[t]; !pending || c.asleep || c.frozen {
-		return // this call was already under way when Suspend, Freeze or SetRate stopped the timer
+		return // this call was already under way when Suspend or Freeze stopped the timer
 	}
 	if left := t.due - c.elapsedNow(); left > 0 {
-		// Gains are cut to whole nanoseconds, and the rate may have changed
-		// since.
+		// Gains are cut to whole nanoseconds.
 		t.stop = c.world.afterFunc(max(left/2, 1), func() { c.fire(t) })
 		return
 	}

@@ -31,11 +31,6 @@ type Wire struct {
 	crossed []Command // commands forwarded to the server
 }
 
-// NewWire returns a wire to the server that dial connects to.
-func NewWire(t testing.TB, dial func(context.Context) (net.Conn, error), rules ...Rule) *Wire {
-	return newWire(t, dial, false, rules)
-}
-
 func newWire(t testing.TB, dial func(context.Context) (net.Conn, error), virtual bool, rules []Rule) *Wire {
 	w := &Wire{t: t, dial: dial, bell: newBell(virtual), over: make(chan struct{}),
 		lines: map[*line]struct{}{}}

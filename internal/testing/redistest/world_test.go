@@ -134,17 +134,6 @@ func TestSuspensionStopsElapsedAndTimersAndNotTheWall(t *testing.T) {
 	equal(t, "elapsed", c.Elapsed(), 5*time.Second)
 }
 
-func TestRateChangesArmedTimers(t *testing.T) {
-	w := redistest.New(t)
-	c := w.Clock(redistest.Skew{})
-	fired := c.After(10 * time.Second)
-	w.Pass(5 * time.Second)
-	c.SetRate(1_000_000)
-	equal(t, "left at twice the speed", w.Tick(), 2500*time.Millisecond)
-	<-fired
-	equal(t, "wall", c.Now(), redistest.Start.Add(10*time.Second))
-}
-
 func TestClockStaysExactIfReadOften(t *testing.T) {
 	w := redistest.New(t)
 	c := w.Clock(redistest.Skew{PPM: 30})
@@ -179,13 +168,6 @@ func TestAskedTimesClosesForPastAndFutureCalls(t *testing.T) {
 	<-second
 	<-same
 	<-c.AskedTimes(1)
-}
-
-func TestWallOnlyHidesElapsed(t *testing.T) {
-	var c any = redistest.New(t).Clock(redistest.Skew{}).WallOnly()
-	if _, ok := c.(interface{ Elapsed() time.Duration }); ok {
-		t.Error("WallOnly has Elapsed")
-	}
 }
 
 func TestBubbleMovesServerAndClocksByItself(t *testing.T) {

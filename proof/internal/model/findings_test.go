@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Unchanged bytes prove that no lease is left, at any offset of the fleet from

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -37,7 +37,7 @@ func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
 		}
 		v, err := skew.Law{Dialect: d, Lease: n(5), Ahead: n(3)}.Verdict()
 		if err != nil || v.Beside.GreatestBehind.Bounded ||
-			v.Beside.LookAge != n(5)+max(d.C(), 0)+max(d.Unit.Step(), time.Microsecond) {
+			v.Beside.LookAge != n(5)+max(d.EffectiveSlack(), 0)+max(d.Unit.Step(), time.Microsecond) {
 			t.Errorf("%s, nothing known: %+v, %v", d, v.Beside, err)
 		}
 		over := int((v.Beside.GreatestAhead.Bound - v.Beside.StampAhead) / u)
@@ -59,7 +59,7 @@ func TestLeaseRuleIsTightWithinAUnit(t *testing.T) {
 		dialect.Jedis(), dialect.Errorception(), dialect.Page(), dialect.PageNil(), dialect.ServiceStack()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 6, Gap: 1, Ahead: 1}
-			sc.Job = sc.Lease + 2*int(d.C()/tick(d)) - sc.Ahead - sc.Gap
+			sc.Job = sc.Lease + 2*int(d.EffectiveSlack()/tick(d)) - sc.Ahead - sc.Gap
 			sc.Ours = Ours{Clients: 1, Phase: p, TTL: sc.Job, Margin: 1, Stop: 1}
 			mustBeSafe(t, sc)
 			if sc.Ours.TTL++; p == PhaseDual && !searched(t, sc).Found {

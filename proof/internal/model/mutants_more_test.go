@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // moves is a fleet that goes from one phase to another, in the shortest times

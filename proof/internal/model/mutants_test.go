@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // beside is a fleet at the bounds that the rules allow. Old clients' jobs last

@@ -1,8 +1,8 @@
 package model
 
 import (
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // The scripts of getsetlock clients; each is one step on the server.

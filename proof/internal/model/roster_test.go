@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // enrolled is a fleet on its way from modern to clean and out of it again,

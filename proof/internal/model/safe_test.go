@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 func mustBeSafe(t *testing.T, sc Scenario) {

@@ -3,8 +3,8 @@ package model
 import (
 	"cmp"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Scenario is a bounded world for [Explore]: that of skew.Scenario, with
@@ -290,7 +290,7 @@ func (m *machine) looks(sc Scenario) {
 	grain, greatest := m.old.Grain, int8(m.old.LongestLease())
 	m.lookAge = int8(sc.Ours.Look)
 	if m.lookAge == 0 {
-		m.lookAge = greatest + int8(max(m.old.C(), 0)) + grain
+		m.lookAge = greatest + int8(max(m.old.EffectiveSlack(), 0)) + grain
 	}
 	m.lookCap = m.lookAge + int8(max(0, -sc.ServerStep))
 	if sc.Ours.Elsewhere {

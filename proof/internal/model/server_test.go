@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // The server is a clock of the fleet, because a getsetlock client compares old
@@ -55,7 +55,7 @@ func TestLookAgeIsTightInEveryDialect(t *testing.T) {
 	}
 	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.ServiceStack()}) {
 		sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 4, Gap: 1, Behind: 12, Ahead: -11}
-		sc.Job = sc.Lease + 2*int(d.C()/tick(d)) - 1 - sc.Gap
+		sc.Job = sc.Lease + 2*int(d.EffectiveSlack()/tick(d)) - 1 - sc.Gap
 		sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: sc.Job, Margin: 1, Stop: 1}
 		mustBeSafe(t, sc)
 		if x := searched(t, changed(sc, younger(t))); !x.Found {

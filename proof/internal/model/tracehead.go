@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // ParseScenario reads the head of a trace: the scenario in which it was found,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // Every kept trace can be walked, event by event, in the scenario that its head

@@ -1,8 +1,8 @@
 package model
 
 import (
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Exploration is the result of Explore.

@@ -4,15 +4,16 @@ package zktest
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 )
 
 // Door is how one client reaches the servers of an Ensemble.
 type Door struct {
-	links []*link
+	links []*door.Door
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -23,7 +24,7 @@ func (e *Ensemble) NewDoor(t testing.TB) *Door {
 	t.Helper()
 	d := new(Door)
 	for _, s := range e.Servers {
-		d.links = append(d.links, newLink(t, s.port))
+		d.links = append(d.links, door.New(t, s.Addr))
 	}
 	return d
 }
@@ -32,7 +33,7 @@ func (e *Ensemble) NewDoor(t testing.TB) *Door {
 func (d *Door) Addrs() []string {
 	var addrs []string
 	for _, l := range d.links {
-		addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", l.port))
+		addrs = append(addrs, l.Addr)
 	}
 	return addrs
 }
@@ -62,12 +63,13 @@ func (d *Door) Move() {
 // Hold holds back what travels in either direction. Nothing is lost: release
 // delivers it.
 func (d *Door) Hold() (release func()) {
+	var ends []func()
 	for _, l := range d.links {
-		l.gate.Lock()
+		ends = append(ends, l.Hold(""))
 	}
-	return sync.OnceFunc(func() {
-		for _, l := range d.links {
-			l.gate.Unlock()
+	return func() {
+		for _, end := range ends {
+			end()
 		}
-	})
+	}
 }

@@ -79,6 +79,9 @@ func fieldsOf(typ reflect.Type) []string {
 	var names []string
 	for f := range typ.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		if name != "" && name != "schema" {
 			names = append(names, name)
 		}

@@ -31,7 +31,6 @@ var verbs = []verbGroup{
 		auditverb.NewAudit, auditverb.NewDoctor, skewverb.New, migrateverb.New}},
 	{"Try:", []func(*out.Env) *cobra.Command{rehearseverb.New}},
 	{lastGroup, []func(*out.Env) *cobra.Command{smallverbs.NewCompletion, smallverbs.NewVersion}},
-	{"", []func(*out.Env) *cobra.Command{rehearseverb.NewChild}},
 }
 
 // lastGroup also has cobra's own verb help.
@@ -41,9 +40,7 @@ const lastGroup = "This program:"
 func addVerbs(root *cobra.Command, e *out.Env) {
 	cobra.EnableCommandSorting = false
 	for _, g := range verbs {
-		if g.title != "" {
-			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		}
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, newVerb := range g.verbs {
 			verb := newVerb(e)
 			verb.GroupID = g.title

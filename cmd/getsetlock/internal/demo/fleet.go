@@ -11,8 +11,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // Opening is the true time, and the server's, at which a run begins.

@@ -192,14 +192,6 @@ func database(raw string) int {
 	return a.Database()
 }
 
-// AccessOf returns what any of the servers needs, apart from its address.
-func AccessOf(all []Member) (o redisconn.Options) {
-	for _, m := range all {
-		o = fuller(o, m.Options)
-	}
-	return o
-}
-
 // Servers returns the addresses of a quorum, for messages.
 func Servers(all []Member) string {
 	var names []string

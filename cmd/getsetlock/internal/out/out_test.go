@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {

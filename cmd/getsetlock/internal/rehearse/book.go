@@ -12,8 +12,11 @@ import (
 type book struct {
 	now func() time.Duration // true time since the rehearsal began
 
-	done    atomic.Int64 // number of orders done; the progress reads it from outside the bubble
+	// What passes between the bubble and the goroutine that reports progress.
+
+	done    atomic.Int64 // number of orders done
 	virtual atomic.Int64 // true time in ns of the latest event
+	halted  atomic.Bool  // nobody waits for the result: the work ends
 
 	mu       sync.Mutex
 	holds    map[string][]*hold // holds of each product, in the order in which they began
@@ -42,11 +45,9 @@ type tally struct {
 }
 
 // hold is a span of time in which a client worked on a product and took itself
-// for the only holder.
+// for the only holder. The program writes it; it is read after all work.
 type hold struct {
-	book   *book
 	group  int
-	sku    string
 	waited time.Duration // time that it waited; below zero: it did not wait
 
 	host  *machine      // nil: a machine whose clock is right
@@ -58,9 +59,19 @@ type hold struct {
 
 	deletes bool // its release sent a DEL, which deletes whatever value the key has
 	units   int  // units sold
-	scene   scene
+	job     job
 
 	commands int64 // commands sent to acquire and release the key; zero if it did neither
+}
+
+// job is what a hold did to the stock. Times are true ones; zero: it did not.
+type job struct {
+	who           string
+	readAt        time.Duration
+	read          int
+	sent, wroteAt time.Duration // when the write was sent, and when its reply came
+	wrote         int
+	died          bool
 }
 
 func newBook(groups int, now func() time.Duration) *book {
@@ -80,8 +91,7 @@ func newBook(groups int, now func() time.Duration) *book {
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{book: b, group: group, sku: sku, waited: wait, asked: b.now(), start: b.now(), stop: -1,
-		freed: -1}
+	h := &hold{group: group, waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
 	b.holds[sku] = append(b.holds[sku], h)
 	t := &b.tallies[group]
 	t.acquisitions++
@@ -95,63 +105,17 @@ func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	return h, t.acquisitions - 1
 }
 
-// ends records that the holder stopped working.
-func (h *hold) ends() {
-	h.book.mu.Lock()
-	defer h.book.mu.Unlock()
-	h.stop = h.book.now()
+// orphan records that a holder died with the key of a product.
+func (b *book) orphan(sku string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.orphaned[sku] = true
 }
 
-// over ends a hold that needs no release.
-func (h *hold) over() {
-	h.ends()
-	h.frees(false)
-}
-
-// frees records that no command of the holder can reach the key any more, and
-// whether the holder learned that it had lost the key.
-func (h *hold) frees(lost bool) {
-	h.book.mu.Lock()
-	defer h.book.mu.Unlock()
-	h.freed = h.book.now()
-	h.lost = lost
-	if lost {
-		h.book.tallies[h.group].lost++
-	}
-}
-
-// took records when the holder sent the command that got the key. Below zero:
-// unknown.
-func (h *hold) took(at time.Duration) {
-	h.book.mu.Lock()
-	defer h.book.mu.Unlock()
-	if at >= 0 && at < h.start {
-		h.asked = at
-	}
-}
-
-// sells records the units sold in a hold.
-func (h *hold) sells(units int) {
-	h.book.mu.Lock()
-	defer h.book.mu.Unlock()
-	h.units = units
-}
-
-// sent records the number of commands that the lock took, without the job's,
-// and whether the client deleted the key at the end.
-func (h *hold) sent(commands int64, deletes bool) {
-	h.book.mu.Lock()
-	defer h.book.mu.Unlock()
-	h.commands, h.deletes = commands, deletes
-}
-
-// dies ends a hold whose key is never released.
-func (h *hold) dies() {
-	h.book.mu.Lock()
-	defer h.book.mu.Unlock()
-	h.stop = h.book.now()
-	h.freed = h.stop
-	h.book.orphaned[h.sku] = true
+func (b *book) isOrphaned(sku string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.orphaned[sku]
 }
 
 // wrote records a write of an old client's attempt, if it was late.
@@ -164,14 +128,15 @@ func (b *book) wrote(sku string, age time.Duration) {
 	b.writes[sku] = append(b.writes[sku], write{b.now(), age})
 }
 
-// sell records the end of an order: it was sold, or rejected because the goods
-// were out of stock.
-func (b *book) sell(group int, o Order, sold bool) {
+// ends records the end of an order: it was sold in this hold, or rejected
+// because the goods were out of stock.
+func (b *book) ends(h *hold, o Order, sold bool) {
 	b.mu.Lock()
 	if sold {
+		h.units = o.Quantity
 		b.sold[o.SKU] += o.Quantity
 		b.sales++
-		b.tallies[group].sales++
+		b.tallies[h.group].sales++
 	} else {
 		b.refused++
 	}
@@ -188,10 +153,11 @@ func (b *book) putAside(o Order) {
 	b.ticked()
 }
 
-func (b *book) retry(group int) {
+// count changes a group's tally.
+func (b *book) count(group int, change func(*tally)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tallies[group].retries++
+	change(&b.tallies[group])
 }
 
 func (b *book) ticked() {
@@ -201,9 +167,3 @@ func (b *book) ticked() {
 
 // passes publishes the current time for readers outside the bubble.
 func (b *book) passes() { b.virtual.Store(int64(b.now())) }
-
-func (b *book) isOrphaned(sku string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.orphaned[sku]
-}

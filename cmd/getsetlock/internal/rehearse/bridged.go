@@ -3,13 +3,9 @@ package rehearse
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
-	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -52,60 +48,37 @@ func (w *worker) bridged(phases migrate.PhaseSource, leave func(dead bool)) (sel
 	if err != nil {
 		return nil, err
 	}
-	backend, err := migrate.New(w.link.pool(), migrate.Config{
+	store, err := migrate.New(w.link.pool(), migrate.Config{
 		Phases: phases, Dialect: p.spoken(), Terms: terms, Clock: w.host, Timeout: p.replyWithin(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return w.lockerOn(backend, terms, leave)
+	return w.locker(store, terms, locker{careful: true, leave: leave})
 }
 
 func modernLocker(w *worker) (seller, error) {
-	backend, err := modern.New(w.link.pool(), modern.Config{Timeout: w.fleet.plan.replyWithin()})
-	if err != nil {
-		return nil, err
-	}
-	return w.lockerOn(backend, dialect.Terms{Lease: modernTTL}, nil)
+	return w.modern(dialect.Terms{Lease: modernTTL}, locker{})
 }
 
 // plainLocker returns a program that knows of no migration, as a service may be
 // once its fleet is in clean. It uses the token lock alone, under the names of
 // the bridges' M keys and with leases of the same length.
 func plainLocker(w *worker) (seller, error) {
-	p := w.fleet.plan
-	terms, err := p.terms()
+	terms, err := w.fleet.plan.terms()
 	if err != nil {
 		return nil, err
 	}
-	backend, err := modern.New(w.link.pool(), modern.Config{Timeout: p.replyWithin()})
-	if err != nil {
-		return nil, err
-	}
-	patience := p.patience(terms)
-	client, err := lock.New(backend,
-		lock.Config{TTL: terms.DefaultTTL(), Wait: patience, Clock: w.host, Jitter: w.jitter(),
-			Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, errors.Join(err, backend.Close())
-	}
-	return &locker{worker: w, client: client, patience: patience, careful: true, names: w.fleet.marks}, nil
+	return w.modern(terms, locker{ttl: terms.DefaultTTL(), names: w.fleet.marks})
 }
 
-// lockerOn returns a program that was written for leases, on any backend. The
-// program closes the backend.
-func (w *worker) lockerOn(store backend.Store, terms dialect.Terms, leave func(dead bool)) (seller,
-	error) {
-	patience := w.fleet.plan.patience(terms)
-	client, err := lock.New(store,
-		lock.Config{Wait: patience, Clock: w.host, Jitter: w.jitter(), Logger: slog.New(slog.DiscardHandler)})
+func (w *worker) modern(terms dialect.Terms, l locker) (seller, error) {
+	store, err := modern.New(w.link.pool(), modern.Config{Timeout: w.fleet.plan.replyWithin()})
 	if err != nil {
-		if c, ok := store.Contract().(io.Closer); ok {
-			err = errors.Join(err, c.Close())
-		}
 		return nil, err
 	}
-	return &locker{worker: w, client: client, patience: patience, careful: true, leave: leave}, nil
+	l.careful = true
+	return w.locker(store, terms, l)
 }
 
 // member returns a program that follows the fleet's record.

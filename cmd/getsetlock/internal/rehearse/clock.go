@@ -13,18 +13,12 @@ import (
 // wrong in its own way, and at times all its programs pause. Times count from
 // the fleet's beginning, in true time.
 type machine struct {
-	clocks    simulate.Clocks
-	afflicted bool
-	began     time.Time
+	clocks simulate.Clocks
+	began  time.Time
 
-	mu       sync.Mutex
-	draw     *rand.Rand
-	legs     []drift.Leg // in order; the last one has no end yet
-	nextStep time.Duration
-	nextSlew time.Duration // when a slew begins, or ends while slewing
-	slewing  bool
-	own      float64 // rate without a slew
-	steps    int
+	mu    sync.Mutex
+	clock *simulate.Clock
+	legs  []drift.Leg // in order; the last one has no end yet
 
 	drawStops *rand.Rand
 	nextStop  []time.Duration // next pause of each kind
@@ -49,107 +43,34 @@ func (p Plan) machines(began time.Time) []*machine {
 	who := p.rand(streamClock, 0).Perm(p.Clients)
 	all := make([]*machine, p.Clients)
 	for slot := range all {
-		m := &machine{
-			clocks: clocks, afflicted: who[slot] < among, began: began,
-			draw: p.rand(streamClock, 2*slot+1), drawStops: p.rand(streamClock, 2*slot+2),
-		}
-		m.set()
-		all[slot] = m
+		all[slot] = newMachine(clocks, began, who[slot] < among, p.rand(streamClock, 2*slot+1),
+			p.rand(streamClock, 2*slot+2))
 	}
 	return all
 }
 
-// set draws the clock's offset at the beginning, and when its troubles begin.
-func (m *machine) set() {
-	first := drift.Leg{}
-	m.nextStep, m.nextSlew = never, never
-	if m.afflicted {
-		first.Offset = m.drawOffset()
-		if s := m.clocks.Step; s.Every > 0 {
-			m.nextStep = drift.Until(m.draw, s.Every, s.Once)
-		}
-		if s := m.clocks.Slew; s.Every > 0 {
-			m.nextSlew = drift.Until(m.draw, s.Every, s.Once)
-		}
+func newMachine(c simulate.Clocks, began time.Time, afflicted bool, draw, drawStops *rand.Rand) *machine {
+	m := &machine{clocks: c, began: began, drawStops: drawStops}
+	m.clock = simulate.NewClock(draw, &m.clocks, afflicted)
+	m.legs = []drift.Leg{m.clock.First()}
+	for _, p := range c.Pauses {
+		m.nextStop = append(m.nextStop, drift.Until(drawStops, p.Every, false))
 	}
-	if m.clocks.PPM > 0 {
-		m.own = (2*m.draw.Float64() - 1) * m.clocks.PPM / 1e6
-		first.Rate = m.own
-		first.Offset += drift.Gained(m.clocks.Age, m.own)
-	}
-	m.legs = []drift.Leg{first}
-	for _, p := range m.clocks.Pauses {
-		m.nextStop = append(m.nextStop, drift.Until(m.drawStops, p.Every, false))
-	}
-}
-
-func (m *machine) drawOffset() time.Duration {
-	c := m.clocks
-	return drift.Offsets{Low: c.Low, High: c.High, LogEven: c.LogEven, Choices: c.Choices}.Draw(m.draw)
+	return m
 }
 
 // at returns the leg of a moment. It draws all events up to that moment in
 // their order, so that the result does not depend on who asks when. Called with
 // m.mu held.
 func (m *machine) at(t time.Duration) drift.Leg {
-	for next := min(m.nextStep, m.nextSlew); next <= t; next = min(m.nextStep, m.nextSlew) {
-		last := m.legs[len(m.legs)-1]
-		l := last.Then(next)
-		if next == m.nextStep {
-			l.Offset = m.stepFrom(l.Offset)
-			m.steps++
-			if m.slewing && m.clocks.Slew.Towards { // the slew was for an offset that is gone
-				m.nextSlew = next
-			}
-			m.nextStep = never
-			if !m.clocks.Step.Once {
-				m.nextStep = next + drift.Until(m.draw, m.clocks.Step.Every, false)
-			}
-		} else {
-			l.Rate = m.slew(next, l.Offset)
-		}
-		m.legs = append(m.legs, l)
+	for m.clock.Next() <= t {
+		m.legs = append(m.legs, m.clock.Leg(m.legs[len(m.legs)-1]))
 	}
 	for i := len(m.legs) - 1; ; i-- {
 		if m.legs[i].From <= t || i == 0 {
 			return m.legs[i]
 		}
 	}
-}
-
-func (m *machine) stepFrom(offset time.Duration) time.Duration {
-	by := m.clocks.Step.By
-	switch m.clocks.Step.Kind {
-	case simulate.StepBy:
-		return offset + by
-	case simulate.StepInward:
-		return drift.Inward(offset, by)
-	case simulate.StepRight:
-		return 0
-	}
-	return m.drawOffset()
-}
-
-// slew begins or ends a slew, and returns the new rate.
-func (m *machine) slew(now, offset time.Duration) float64 {
-	s := m.clocks.Slew
-	if m.slewing {
-		m.slewing, m.nextSlew = false, never
-		if !s.Once {
-			m.nextSlew = now + drift.Until(m.draw, s.Every-s.For, false)
-		}
-		return m.own
-	}
-	m.slewing, m.nextSlew = true, now+s.For
-	if s.Towards {
-		rate, span := drift.Towards(offset, m.own, s.PPM/1e6, s.For)
-		m.nextSlew = now + span
-		return rate
-	}
-	if m.draw.IntN(2) == 0 {
-		return m.own - s.PPM/1e6
-	}
-	return m.own + s.PPM/1e6
 }
 
 // offsets returns the least and the greatest offset within a span.
@@ -250,7 +171,7 @@ func (m *machine) troubles(t time.Duration) (steps, stops int, longest time.Dura
 			longest = max(longest, s.end-s.start)
 		}
 	}
-	return m.steps, stops, longest
+	return m.clock.Steps(), stops, longest
 }
 
 // standStill returns when the machine runs, or done is closed.

@@ -44,12 +44,13 @@ type fleet struct {
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
 
-	deploying sync.Mutex
+	moves *moves // migration of the fleet; nil: none
 
-	moving sync.Mutex
+	mu     sync.Mutex
 	posts  []*team   // group of the next program, by slot
 	crew   []*worker // running program, by slot; nil: none
-	moves  *moves    // migration of the fleet; nil: none
+	away   *team     // group of which a deployment is under way; nil: none …
+	orphan string    // … until another group has the key of this product
 }
 
 // names makes the names of a rehearsal's keys.
@@ -165,6 +166,17 @@ func (f *fleet) work(ctx context.Context) error {
 	return nil
 }
 
+// sends is called for each command.
+func (f *fleet) sends() {
+	f.book.passes()
+	if f.book.halted.Load() {
+		f.stop(errHalted)
+	}
+}
+
+// errHalted: the caller's context has ended.
+var errHalted = errors.New("the rehearsal was interrupted")
+
 // fillShelves writes the stock.
 func (f *fleet) fillShelves(ctx context.Context) error {
 	return f.keeper(ctx, func(c redis.Conn) error {
@@ -217,8 +229,8 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		res.Dialect = f.plan.spoken().Name
 	}
 	res.OK = res.Well()
-	if f.plan.Film != "" {
-		res.Film = f.book.film(f.plan.Film, f.plan.stock(), left, f.plan.ordered())
+	if f.plan.History != "" {
+		res.History = f.book.history(f.plan.History, f.plan.stock(), left, f.plan.ordered())
 	}
 	if f.moves != nil {
 		f.moves.report(res, f.rules)

@@ -32,10 +32,12 @@ type link struct {
 	dead  bool
 	dials int
 	conns []redis.Conn
-	began map[string]time.Time // when an attempt's clock was read at the latest, by key
-	asked map[string]time.Time // when a command that may take the key was last sent, by key
-	freed map[string]time.Time // when a DEL of the key was last sent, by key
+	seen  map[sent]time.Time // when that was last sent
 }
+
+// sent is what a program did to a key: it began an attempt, whose clock was
+// read just before; it asked for the key, or deleted it.
+type sent struct{ what, key string }
 
 // Dial opens one more connection.
 func (l *link) Dial(ctx context.Context) (redis.Conn, error) {
@@ -94,6 +96,8 @@ type countedConn struct {
 	leaving []string // keys of an attempt's writes that were sent and not flushed
 }
 
+// count counts a command, and notes what it does to a key. A script's first key
+// comes after its hash and the number of keys.
 func (c *countedConn) count(name string, args []any) {
 	if name == "" { // redigo waits for replies by a command without a name
 		return
@@ -101,17 +105,37 @@ func (c *countedConn) count(name string, args []any) {
 	c.link.commands.Add(1)
 	c.link.own.Add(1)
 	c.link.sending()
-	c.link.notes(name, args)
-	if len(args) < 2 || name != "SETNX" && name != "GETSET" {
-		return
+	switch {
+	case (name == "SETNX" || name == "GETSET") && len(args) > 1:
+		key := fmt.Sprintf("%s", args[0])
+		c.link.note("asked", key)
+		if name == "SETNX" {
+			c.link.note("began", key)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.leaving = append(c.leaving, key)
+	case (name == "EVAL" || name == "EVALSHA") && len(args) > 2:
+		c.link.note("asked", fmt.Sprintf("%s", args[2]))
+	case name == "DEL" && len(args) > 0:
+		c.link.note("freed", fmt.Sprintf("%s", args[0]))
 	}
-	key := fmt.Sprintf("%s", args[0])
-	if name == "SETNX" {
-		c.link.begins(key)
+}
+
+func (l *link) note(what, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = make(map[sent]time.Time)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.leaving = append(c.leaving, key)
+	l.seen[sent{what, key}] = time.Now()
+}
+
+// last returns when the program last did that to the key. Zero: never.
+func (l *link) last(what, key string) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[sent{what, key}]
 }
 
 // leaves is called when the commands sent so far leave the machine.
@@ -122,7 +146,9 @@ func (c *countedConn) leaves() {
 	c.leaving = nil
 	c.mu.Unlock()
 	for _, key := range keys {
-		c.link.written(key)
+		if began := c.link.last("began", key); !began.IsZero() && c.link.wrote != nil {
+			c.link.wrote(key, time.Since(began))
+		}
 	}
 }
 
@@ -132,63 +158,24 @@ func (c *countedConn) stand() {
 	}
 }
 
-// notes records when a command left that takes a key or deletes it. A script's
-// first key comes after its hash and the number of keys.
-func (l *link) notes(name string, args []any) {
-	at, seen := 0, &l.asked
-	switch name {
-	case "SETNX", "GETSET":
-	case "EVAL", "EVALSHA":
-		at = 2
-	case "DEL":
-		seen = &l.freed
-	default:
-		return
-	}
-	if len(args) <= at {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if *seen == nil {
-		*seen = make(map[string]time.Time)
-	}
-	(*seen)[fmt.Sprintf("%s", args[at])] = time.Now()
-}
-
-// saw returns when commands that take the key and that delete it were last
-// sent. Zero: never.
-func (l *link) saw(key string) (asked, freed time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.asked[key], l.freed[key]
-}
-
-// begins records that the clock of an attempt was read just before its SETNX
-// was sent.
-func (l *link) begins(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.began == nil {
-		l.began = make(map[string]time.Time)
-	}
-	l.began[key] = time.Now()
-}
-
-func (l *link) written(key string) {
-	l.mu.Lock()
-	began, ok := l.began[key]
-	l.mu.Unlock()
-	if ok && l.wrote != nil {
-		l.wrote(key, time.Since(began))
-	}
-}
-
-func (c *countedConn) Do(name string, args ...any) (any, error) {
+// does sends a command and awaits its reply by the given function.
+func (c *countedConn) does(name string, args []any, do func() (any, error)) (any, error) {
 	c.count(name, args)
 	c.leaves()
 	defer c.stand()
-	return c.Conn.Do(name, args...)
+	return do()
+}
+
+func (c *countedConn) Do(name string, args ...any) (any, error) {
+	return c.does(name, args, func() (any, error) { return c.Conn.Do(name, args...) })
+}
+
+func (c *countedConn) DoContext(ctx context.Context, name string, args ...any) (any, error) {
+	return c.does(name, args, func() (any, error) { return redis.DoContext(c.Conn, ctx, name, args...) })
+}
+
+func (c *countedConn) DoWithTimeout(d time.Duration, name string, args ...any) (any, error) {
+	return c.does(name, args, func() (any, error) { return redis.DoWithTimeout(c.Conn, d, name, args...) })
 }
 
 func (c *countedConn) Send(name string, args ...any) error {
@@ -206,23 +193,9 @@ func (c *countedConn) Receive() (any, error) {
 	return c.Conn.Receive()
 }
 
-func (c *countedConn) DoContext(ctx context.Context, name string, args ...any) (any, error) {
-	c.count(name, args)
-	c.leaves()
-	defer c.stand()
-	return redis.DoContext(c.Conn, ctx, name, args...)
-}
-
 func (c *countedConn) ReceiveContext(ctx context.Context) (any, error) {
 	defer c.stand()
 	return redis.ReceiveContext(c.Conn, ctx)
-}
-
-func (c *countedConn) DoWithTimeout(d time.Duration, name string, args ...any) (any, error) {
-	c.count(name, args)
-	c.leaves()
-	defer c.stand()
-	return redis.DoWithTimeout(c.Conn, d, name, args...)
 }
 
 func (c *countedConn) ReceiveWithTimeout(d time.Duration) (any, error) {

@@ -15,9 +15,9 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 )
 
-// inBubble calls f with a link to a server in memory, and the counter of its
+// linked calls f with a link to a server in memory, and the counter of its
 // commands.
-func inBubble(t *testing.T, latency string, f func(*testing.T, *link, *atomic.Int64)) {
+func linked(t *testing.T, latency string, f func(*testing.T, *link, *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := miniredis.NewMiniRedis()
 		defer server.Close()
@@ -34,7 +34,7 @@ func inBubble(t *testing.T, latency string, f func(*testing.T, *link, *atomic.In
 }
 
 func TestMessagesTakeTheirLatencyBothWays(t *testing.T) {
-	inBubble(t, "3ms", func(t *testing.T, l *link, _ *atomic.Int64) {
+	linked(t, "3ms", func(t *testing.T, l *link, _ *atomic.Int64) {
 		c, err := l.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestMessagesTakeTheirLatencyBothWays(t *testing.T) {
 }
 
 func TestEveryCommandIsCountedOnce(t *testing.T) {
-	inBubble(t, "0s", func(t *testing.T, l *link, commands *atomic.Int64) {
+	linked(t, "0s", func(t *testing.T, l *link, commands *atomic.Int64) {
 		c, err := l.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestEveryCommandIsCountedOnce(t *testing.T) {
 }
 
 func TestDeadProgramSendsNothing(t *testing.T) {
-	inBubble(t, "1ms", func(t *testing.T, l *link, _ *atomic.Int64) {
+	linked(t, "1ms", func(t *testing.T, l *link, _ *atomic.Int64) {
 		c, err := l.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -142,26 +143,36 @@ type locker struct {
 	patience time.Duration
 	careful  bool            // it stops when its lease ends, as programs written for leases do
 	leave    func(dead bool) // runs when the client is closed
+	ttl      time.Duration   // 0: the store's own
 
 	// Lock names, by product. Defaults to the names that old clients use.
 	names map[string]string
 }
 
-func oldLocker(w *worker) (seller, error) { return w.locker(legacy.Verbatim) }
-func newLocker(w *worker) (seller, error) { return w.locker(legacy.Hardened) }
+func oldLocker(w *worker) (seller, error) { return w.legacy(legacy.Verbatim) }
+func newLocker(w *worker) (seller, error) { return w.legacy(legacy.Hardened) }
 
-func (w *worker) locker(mode legacy.Mode) (seller, error) {
-	terms, err := w.fleet.plan.terms()
+func (w *worker) legacy(mode legacy.Mode) (seller, error) {
+	p := w.fleet.plan
+	terms, err := p.terms()
 	if err != nil {
 		return nil, err
 	}
-	client, err := w.fleet.plan.client(mode, terms, w.link.pool(), w.host, w.jitter())
+	store, err := p.legacy(mode, terms, w.link.pool(), w.host)
 	if err != nil {
 		return nil, err
 	}
-	return &locker{
-		worker: w, client: client, patience: w.fleet.plan.patience(terms), careful: mode == legacy.Hardened,
-	}, nil
+	return w.locker(store, terms, locker{careful: mode == legacy.Hardened})
+}
+
+// locker returns a program that locks in a store, which it closes. The program
+// is like the given one.
+func (w *worker) locker(store backend.Store, terms dialect.Terms, l locker) (seller, error) {
+	var err error
+	l.worker, l.patience = w, w.fleet.plan.patience(terms)
+	l.client, err = w.fleet.plan.client(store, lock.Config{TTL: l.ttl, Wait: l.patience, Clock: w.host,
+		Jitter: w.jitter()})
+	return &l, err
 }
 
 // replyWithin is how long the server may take for an answer.
@@ -177,22 +188,22 @@ func (p Plan) replyWithin() time.Duration {
 	return most
 }
 
-// client makes a client as any program does. It sends nothing yet.
-func (p Plan) client(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool, clock lock.Clock,
-	jitter func(time.Duration) time.Duration) (*lock.Client, error) {
-	cfg := legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock,
-		Timeout: p.replyWithin()}
-	backend, err := legacy.New(pool, cfg)
-	if err != nil {
-		return nil, err
+// legacy opens a store of legacy locks as any program does. It sends nothing
+// yet.
+func (p Plan) legacy(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool,
+	clock lock.Clock) (backend.Store, error) {
+	return legacy.New(pool, legacy.Config{Mode: mode, Dialect: p.spoken(), Terms: terms, Clock: clock,
+		Timeout: p.replyWithin()})
+}
+
+// client makes a client, or closes the store.
+func (p Plan) client(store backend.Store, cfg lock.Config) (*lock.Client, error) {
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	client, err := lock.New(store, cfg)
+	if c, ok := store.Contract().(io.Closer); ok && err != nil {
+		err = errors.Join(err, c.Close())
 	}
-	client, err := lock.New(backend,
-		lock.Config{Wait: p.patience(terms), Clock: clock, Jitter: jitter,
-			Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, errors.Join(err, backend.Close())
-	}
-	return client, nil
+	return client, err
 }
 
 // fits reports whether clients can be made with these times, before a fleet is
@@ -203,7 +214,11 @@ func (p Plan) fits(terms dialect.Terms) error {
 		if mode == legacy.Hardened && p.Protocol == "bare" {
 			break
 		}
-		client, err := p.client(mode, terms, nowhere, nil, nil)
+		store, err := p.legacy(mode, terms, nowhere, nil)
+		var client *lock.Client
+		if err == nil {
+			client, err = p.client(store, lock.Config{Wait: p.patience(terms)})
+		}
 		if err != nil {
 			return fmt.Errorf("--lease, --spread: no %v client can be configured with these: %w", mode, err)
 		}
@@ -232,37 +247,39 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
 	h.host = l.host
 	key := l.fleet.keys[t.SKU]
-	took, _ := l.link.saw(key)
-	h.took(took.Sub(l.fleet.began))
+	took := l.link.last("asked", key)
+	if at := took.Sub(l.fleet.began); at >= 0 && at < h.start {
+		h.asked = at
+	}
 	alive := ctx
 	if l.careful {
 		alive = lease.Context(ctx)
 	}
 	end := l.team.fates[n]
-	if doom := l.team.dooms.take(); doom != lives {
-		end = doom
+	if next := l.team.next.take(); next != lives {
+		end = next
 	}
-	sold, err := l.deduct(alive, t, end, h)
+	sold, _, err := l.deduct(alive, t, end, h, false)
+	h.stop = l.fleet.now()
 	if errors.Is(err, errDead) {
-		h.dies()
+		h.freed = h.stop
+		l.fleet.book.orphan(t.SKU)
 		if end == takesAllDown {
 			l.fleet.redeploy(l.worker, t.SKU)
 		}
 		return errDead
 	}
-	h.ends()
 	sent = l.link.own.Load()
-	released := lease.Release()
-	_, freed := l.link.saw(key)
-	h.sent(taking+l.link.own.Load()-sent, freed.After(took))
-	lost := errors.Is(released, lock.ErrLost)
-	h.frees(lost)
+	h.lost = errors.Is(lease.Release(), lock.ErrLost)
+	h.freed = l.fleet.now()
+	h.commands = taking + l.link.own.Load() - sent
+	h.deletes = l.link.last("freed", key).After(took)
+	if h.lost {
+		l.fleet.book.count(l.team.number, func(t *tally) { t.lost++ })
+	}
 	switch {
 	case err == nil:
-		if sold {
-			h.sells(t.Quantity)
-		}
-		l.fleet.book.sell(l.team.number, t.Order, sold)
+		l.fleet.book.ends(h, t.Order, sold)
 	case errors.Is(err, lock.ErrLost):
 		return fmt.Errorf("%w: %w", errLost, err)
 	}

@@ -1,13 +1,11 @@
 package rehearse
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 // group returns the group of that name.
@@ -138,36 +136,6 @@ func TestBareLockIsSafeUntilItsHolderDies(t *testing.T) {
 	res = rehearse(t, func(p *Plan) { p.Protocol, p.Crashes = "bare", 1 })
 	if res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved == 0 {
 		t.Errorf("one crash: %+v", res)
-	}
-}
-
-// In every dialect whose clients take over from a dead one, old and new clients
-// sell right together.
-func TestEveryTimestampDialectSellsRight(t *testing.T) {
-	all := slices.DeleteFunc(dialect.Presets(),
-		func(d dialect.Dialect) bool { return !d.HasTakeover() || d.NeverReleases() })
-	for _, d := range few(all) {
-		t.Run(d.Name, func(t *testing.T) {
-			res := rehearse(t, func(p *Plan) {
-				p.Dialect, p.Clients, p.Acquisitions, p.Crashes = d, 6, 60, 1
-				p.Poll, p.Lease = 300*time.Millisecond, 5*time.Second
-			})
-			if !res.OK || res.Oversold != res.OversoldExcused {
-				t.Errorf("%+v", res)
-			}
-			if d.Excludes() && res.Overlaps != 0 {
-				t.Errorf("%+v", res)
-			}
-		})
-	}
-}
-
-func TestFleetBearsTheClaimedClockSpread(t *testing.T) {
-	res := rehearse(t, func(p *Plan) {
-		p.Spread, p.Lease, p.Poll, p.Acquisitions = 8*time.Second, time.Minute, time.Second, 200
-	})
-	if !res.OK || res.Overlaps != 0 {
-		t.Errorf("%+v", res)
 	}
 }
 

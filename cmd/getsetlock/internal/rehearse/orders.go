@@ -93,8 +93,8 @@ func readHeader(in *csv.Reader) (sku, quantity int, err error) {
 		}
 	}
 	if sku < 0 || quantity < 0 {
-		return 0, 0, fmt.Errorf("line 1: the columns are %s; sku and quantity must be among them",
-			quoted(header))
+		return 0, 0, fmt.Errorf("line 1: the columns are %.200q; sku and quantity must be among them",
+			strings.Join(header, ","))
 	}
 	return sku, quantity, nil
 }
@@ -111,7 +111,7 @@ func readOrder(sku, quantity string) (Order, error) {
 	}
 	n, err := strconv.Atoi(quantity)
 	if err != nil || n < 1 || n > greatestQuantity {
-		return Order{}, fmt.Errorf("quantity %q is not a whole number from 1 to %d", clipped(quantity),
+		return Order{}, fmt.Errorf("quantity %.40q is not a whole number from 1 to %d", quantity,
 			greatestQuantity)
 	}
 	return Order{SKU: sku, Quantity: n}, nil
@@ -128,29 +128,4 @@ func csvError(err error) error {
 		return fmt.Errorf("line %d: %w", p.Line, p.Err)
 	}
 	return err
-}
-
-func quoted(names []string) string {
-	const most = 8
-	var b strings.Builder
-	for i, name := range names {
-		if i == most {
-			b.WriteString(", …")
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(strconv.Quote(clipped(name)))
-	}
-	return b.String()
-}
-
-// clipped shortens a text, so that a line of garbage does not fill the screen.
-func clipped(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
 }

@@ -27,7 +27,7 @@ func TestReadOrdersNamesTheBrokenLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "empty",
 		"sku,quantity\n":                         "no order",
-		"article,count\na,1\n":                   `line 1: the columns are "article", "count"`,
+		"article,count\na,1\n":                   `line 1: the columns are "article,count"`,
 		"sku,quantity\na,1\nb,two\n":             `line 3: quantity "two"`,
 		"sku,quantity\na,0\n":                    `line 2: quantity "0"`,
 		"sku,quantity\na,-4\n":                   `line 2: quantity "-4"`,

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
-// Plan says what is rehearsed. It is sent to the child process as JSON.
+// Plan says what is rehearsed.
 type Plan struct {
 	// Protocol is one of Protocols.
 	Protocol string
@@ -73,9 +73,9 @@ type Plan struct {
 	// of the rehearsal itself.
 	Watch bool
 
-	// Film is the product whose history the result shows, or AnyProduct. Empty:
-	// none.
-	Film string
+	// History is the product whose history the result shows, or AnyProduct.
+	// Empty: none.
+	History string
 
 	Orders []Order
 }

@@ -1,14 +1,12 @@
 package rehearse
 
 import (
-	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 func TestValidateNamesTheFlag(t *testing.T) {
@@ -45,33 +43,6 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	}
 	if err := DefaultPlan().Validate(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestPlanSurvivesJSON(t *testing.T) {
-	p := DefaultPlan()
-	p.Dialect = dialect.RedisPy()
-	p.Lease, p.Overruns, p.Orders = 7*time.Second, 3, p.Orders[:2]
-	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got Plan
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Latency.String() != p.Latency.String() || got.Job.String() != p.Job.String() {
-		t.Errorf("latency %v, job %v", got.Latency, got.Job)
-	}
-	a, b := reflect.ValueOf(got), reflect.ValueOf(p)
-	for i := range a.NumField() {
-		switch name := a.Type().Field(i).Name; name {
-		case "Latency", "Job": // functions cannot be compared
-		default:
-			if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-				t.Errorf("%s: %v came from %v", name, a.Field(i), b.Field(i))
-			}
-		}
 	}
 }
 

@@ -27,7 +27,7 @@ var protocols = map[string]protocolKind{
 	},
 	"watch": {
 		about:  "WATCH, MULTI and EXEC around each deduction, in place of a lock",
-		groups: alone("watch", newWatcher),
+		groups: alone("watch", newTransactions),
 		rules: func(Plan) (rules, error) {
 			r := noRules
 			r.free = "WATCH lets jobs overlap and refuses the write of all but one"

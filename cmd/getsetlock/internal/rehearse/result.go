@@ -38,7 +38,7 @@ type Result struct {
 	Trouble  []string  `json:"trouble,omitempty"` // with the migration itself
 	GaveUp   int       `json:"gave_up,omitempty"` // old clients that were shut out and gave up
 
-	Film *Film `json:"film,omitempty"` // history of a product, where the plan asks for it
+	History *History `json:"-"` // of a product, where the plan asks for it
 
 	Judgement
 }

@@ -86,7 +86,8 @@ func TestGroupsAreSortedByName(t *testing.T) {
 		groups: func(p Plan) []groupSpec {
 			var all []groupSpec
 			for i := range 5 {
-				all = append(all, groupSpec{name: fmt.Sprint("g", (i*3+1)%5), clients: 1, make: newWatcher})
+				all = append(all, groupSpec{name: fmt.Sprint("g", (i*3+1)%5), clients: 1,
+					make: newTransactions})
 			}
 			return all
 		},

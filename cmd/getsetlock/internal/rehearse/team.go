@@ -14,9 +14,8 @@ type team struct {
 	number   int
 	commands atomic.Int64
 	fates    map[int]fate // by the number of the group's acquisition
-	staff    staff
-	most     int // greatest number of programs at once, where that changes
-	dooms    dooms
+	most     int          // greatest number of programs at once, where that changes
+	next     nextFates
 }
 
 // groupSpec describes a group of like clients.
@@ -70,19 +69,19 @@ func (p Plan) fates(group, groups int, old bool) map[int]fate {
 	return all
 }
 
-// dooms are the fates of the next holders, one each.
-type dooms struct {
+// nextFates are the fates of the next holders, one each.
+type nextFates struct {
 	mu   sync.Mutex
 	next []fate
 }
 
-func (d *dooms) add(f fate) {
+func (d *nextFates) add(f fate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next = append(d.next, f)
 }
 
-func (d *dooms) take() fate {
+func (d *nextFates) take() fate {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.next) == 0 {
@@ -93,45 +92,18 @@ func (d *dooms) take() fate {
 	return f
 }
 
-// staff is the running programs of a group.
-type staff struct {
-	mu      sync.Mutex
-	working map[*worker]bool
-	away    bool   // a deployment is under way …
-	orphan  string // … until another group has the key of this product
-}
-
-func (s *staff) hires(w *worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.working == nil {
-		s.working = make(map[*worker]bool)
-	}
-	s.working[w] = true
-}
-
-func (s *staff) leaves(w *worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.working, w)
-}
-
-// redeploy begins a deployment in which w died while it held sku's key. Only
-// one group at a time can be away, since each would wait for the other.
+// redeploy begins a deployment of w's group, in which w died while it held
+// sku's key. Only one group at a time can be away, since each would wait for
+// the other.
 func (f *fleet) redeploy(w *worker, sku string) {
-	f.deploying.Lock()
-	defer f.deploying.Unlock()
-	for i := range f.teams {
-		if f.isAway(&f.teams[i]) {
-			return
-		}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stillAway() != nil {
+		return
 	}
-	s := &w.team.staff
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.away, s.orphan = true, sku
-	for other := range s.working {
-		if other != w {
+	f.away, f.orphan = w.team, sku
+	for _, other := range f.crew {
+		if other != nil && other != w && other.team == w.team {
 			f.close.Go(func() {
 				pause(context.Background(), other.apart()) // one after the other, as deployments do
 				other.retire()
@@ -140,26 +112,30 @@ func (f *fleet) redeploy(w *worker, sku string) {
 	}
 }
 
-// isAway reports whether a deployment is under way. It also ends a deployment
-// that is over.
-func (f *fleet) isAway(t *team) bool {
-	t.staff.mu.Lock()
-	defer t.staff.mu.Unlock()
-	if t.staff.away && (f.tasks.over() || !f.book.isOrphaned(t.staff.orphan)) {
-		t.staff.away = false
+// stillAway returns the group of which a deployment is under way. It also ends
+// a deployment that is over. Called with f.mu held.
+func (f *fleet) stillAway() *team {
+	if f.away != nil && (f.tasks.over() || !f.book.isOrphaned(f.orphan)) {
+		f.away = nil
 	}
-	return t.staff.away
+	return f.away
+}
+
+func (f *fleet) isAway(t *team) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stillAway() == t
 }
 
 func (f *fleet) post(slot int) *team {
-	f.moving.Lock()
-	defer f.moving.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.posts[slot]
 }
 
 func (f *fleet) works(slot int, w *worker) {
-	f.moving.Lock()
-	defer f.moving.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.crew[slot] = w
 }
 
@@ -178,11 +154,9 @@ func (f *fleet) employ(ctx context.Context, slot int) {
 			f.stop(fmt.Errorf("a program of the %s group cannot start: %w", t.name, err))
 			return
 		}
-		t.staff.hires(w)
 		f.works(slot, w)
 		died := w.serve(ctx)
 		f.works(slot, nil)
-		t.staff.leaves(w)
 		redeployed := w.retired.Load()
 		if died {
 			w.bury(&f.close)

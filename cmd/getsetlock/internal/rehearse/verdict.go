@@ -61,7 +61,7 @@ type episode struct {
 // episodes finds where holds of one product overlapped, and what excuses that.
 //
 // It takes holds in clusters that touch in time, releases included. Each hold
-// that began while another client held needs a reason of its own, see chain.
+// that began while another client held needs a reason of its own, see excuses.
 // Nothing excuses two new clients together, nor a new client that went on for
 // too long after another client had entered.
 func (r rules) episodes(holds []*hold, late []write) []episode {
@@ -82,7 +82,7 @@ func (r rules) episodes(holds []*hold, late []write) []episode {
 }
 
 func (r rules) cluster(holds []*hold, late []write) []episode {
-	c := r.chain(holds, late)
+	c := r.excuses(holds, late)
 	var all []episode
 	for _, s := range stretches(holds, 2) {
 		all = append(all, c.episode(s))

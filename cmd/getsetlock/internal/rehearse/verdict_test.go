@@ -262,8 +262,8 @@ func TestUnprocessedOrdersSpoilTheResult(t *testing.T) {
 
 func TestFirstAcquisitionAfterADeathIsATakeover(t *testing.T) {
 	b := newBook(2, func() time.Duration { return 0 })
-	h, _ := b.begin(oldOnes, "tea", 0)
-	h.dies()
+	b.begin(oldOnes, "tea", 0)
+	b.orphan("tea")
 	b.begin(newOnes, "mug", 0)
 	b.begin(newOnes, "tea", 0)
 	b.begin(oldOnes, "tea", 0)

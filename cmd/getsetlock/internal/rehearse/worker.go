@@ -55,7 +55,7 @@ type seller interface {
 func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
 	who := identity{slot, life}
 	w := &worker{fleet: f, team: t, slot: slot, life: life, host: f.hosts[slot], closed: make(chan struct{})}
-	w.link = &link{commands: &t.commands, sending: f.book.passes, host: w.host, ended: f.ended,
+	w.link = &link{commands: &t.commands, sending: f.sends, host: w.host, ended: f.ended,
 		wrote: w.wrote, dial: func(ctx context.Context, n int) (redis.Conn, error) {
 			return f.dial(ctx, who, n)
 		}}
@@ -122,7 +122,7 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 		if !errors.Is(err, errLost) {
 			return err
 		}
-		w.fleet.book.retry(w.team.number)
+		w.fleet.book.count(w.team.number, func(t *tally) { t.retries++ })
 	}
 }
 
@@ -185,30 +185,49 @@ func (w *worker) wrote(key string, age time.Duration) {
 
 // deduct is the job itself, as people write it: read the stock, decide, write
 // it back. alive ends when the program may no longer work. h gets the record of
-// what was read and written.
-func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold) (sold bool, err error) {
+// what was read and written. In a transaction the server refuses the write if
+// another client wrote meanwhile, and done is false.
+func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold, transaction bool) (sold,
+	done bool, err error) {
 	key := w.fleet.names.stock(t.SKU)
+	if transaction {
+		if _, err := w.data.Do("WATCH", key); err != nil {
+			return false, false, fmt.Errorf("watching the stock of %q: %w", t.SKU, err)
+		}
+	}
 	n, err := redis.Int(w.data.Do("GET", key))
 	if err != nil {
-		return false, fmt.Errorf("reading the stock of %q: %w", t.SKU, err)
+		return false, false, fmt.Errorf("reading the stock of %q: %w", t.SKU, err)
 	}
-	h.plays(w.name())
-	h.reads(n)
+	h.job = job{who: w.name(), readAt: w.fleet.now(), read: n}
 	if err := w.think(alive, t, end); err != nil {
-		if errors.Is(err, errDead) {
-			h.died()
-		}
-		return false, err
+		h.job.died = errors.Is(err, errDead)
+		return false, false, err
 	}
 	if n < t.Quantity {
-		return false, nil
+		if transaction {
+			_, err = w.data.Do("UNWATCH")
+		}
+		return false, true, err
 	}
-	sent := w.fleet.now()
-	if _, err := w.data.Do("SET", key, n-t.Quantity); err != nil {
-		return false, fmt.Errorf("writing the stock of %q: %w", t.SKU, err)
+	h.job.sent = w.fleet.now()
+	if transaction {
+		w.data.Send("MULTI")
+		w.data.Send("SET", key, n-t.Quantity)
+		var reply any
+		reply, err = w.data.Do("EXEC")
+		done = reply != nil
+	} else {
+		_, err = w.data.Do("SET", key, n-t.Quantity)
+		done = true
 	}
-	h.writes(sent, n-t.Quantity)
-	return true, nil
+	if err != nil {
+		return false, false, fmt.Errorf("writing the stock of %q: %w", t.SKU, err)
+	}
+	if done {
+		h.job.wroteAt, h.job.wrote = w.fleet.now(), n-t.Quantity
+	}
+	return true, done, nil
 }
 
 // name is the program's name for people: its group and a number.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 )
 
 const doctorLong = `Examines a server and the old clients' locks on it, says what is wrong and what

@@ -67,7 +67,7 @@ must be among them. The built-in list is internal/rehearse/orders-sample.csv in
 the sources. The stock of each product is smaller than its orders.
 
 A distribution is 5s (always), 5s..40s (uniform), exp:10s,
-lognormal:p50=5s,p99=40s or file:NAME (one duration a line).
+lognormal:p50=5s,p99=40s, a list 1s,2s,2.5s or file:NAME (one duration a line).
 
 Exit codes:
   0  nothing was oversold, no two clients held a lock together except where
@@ -169,7 +169,6 @@ func (f *rehearseFlags) run(e *out.Env, cmd *cobra.Command) error {
 	var publishing error
 	if f.report != "" {
 		publishing = f.publish(e, cmd.Context(), res)
-		res.Film = nil // it is for the page
 	}
 	// The answer is printed even if there is no page.
 	if f.asJSON {
@@ -267,14 +266,13 @@ func readOrders(name string) ([]rehearse.Order, error) {
 	return rehearse.ReadOrders(file)
 }
 
+// embedded rehearses in memory. Tests replace it.
+var embedded = rehearse.Embedded
+
 func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context,
 	progress func(rehearse.Progress)) (*rehearse.Result, error) {
 	if f.server.Redis == "" {
-		child, err := rehearseSelf()
-		if err != nil {
-			return nil, out.CouldNot(err, "finding this program's own file")
-		}
-		res, err := rehearse.Embedded(ctx, f.plan, child, progress)
+		res, err := embedded(ctx, f.plan, progress)
 		if err != nil {
 			return nil, out.CouldNot(err, "rehearsing in memory")
 		}
@@ -291,31 +289,6 @@ func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context,
 		return nil, out.CouldNot(err, "rehearsing on %s", address)
 	}
 	return res, nil
-}
-
-// rehearseSelf returns the command that starts this program as the child of a
-// rehearsal. Tests replace it.
-var rehearseSelf = func() ([]string, error) {
-	file, err := os.Executable()
-	return []string{file, rehearseChildVerb}, err
-}
-
-const rehearseChildVerb = "rehearse-in-memory"
-
-// NewChild returns the hidden verb that a rehearsal in memory starts. It has no
-// other use.
-func NewChild(e *out.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:    rehearseChildVerb,
-		Short:  "The process that runs a rehearsal without a server; rehearse starts it",
-		Long:   "Rehearse starts this process and talks to it. It reads a plan from its standard input and is of no use by hand.",
-		Hidden: true,
-		Args:   out.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			rehearse.Child(e.Stdin, e.Stdout)
-			return nil
-		},
-	}
 }
 
 // machinePresets returns the presets that affect only clients' machines: a

@@ -191,8 +191,8 @@ func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Spok
 	}
 }
 
-// rehearseInterrupted waits for the first sign of progress, so that both
-// processes are at work.
+// rehearseInterrupted waits for the first sign of progress, so that programs
+// are at work.
 func rehearseInterrupted(t *testing.T, binary string) {
 	if runtime.GOOS == "windows" {
 		return // Windows has no interrupt that one process can send another
@@ -215,7 +215,6 @@ func rehearseInterrupted(t *testing.T, binary string) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	// The parent ends after its child, since it waits for it.
 	var rest bytes.Buffer
 	rest.ReadFrom(errs)
 	cmd.Wait()

@@ -46,7 +46,7 @@ func (f *rehearseFlags) checkReport() error {
 	case f.phases:
 		return out.WrongUse("--report shows one protocol and not a migration: leave out --phases, or --report")
 	}
-	f.plan.Film = rehearse.AnyProduct
+	f.plan.History = rehearse.AnyProduct
 	if p := other(f.plan); p.Validate() != nil {
 		return out.WrongUse("--report also rehearses --protocol %s: %w", p.Protocol, p.Validate())
 	}
@@ -60,7 +60,7 @@ func (f *rehearseFlags) checkReport() error {
 func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.Result) error {
 	again := *f
 	again.plan = other(f.plan)
-	again.plan.Film = res.Film.SKU
+	again.plan.History = res.History.SKU
 	bar := e.Progress(f.server.Quiet, "rehearsing --protocol "+again.plan.Protocol+" for the report",
 		int64(again.plan.Acquisitions))
 	second, err := again.rehearse(e, ctx, func(at rehearse.Progress) { bar.Set(int64(at.Done)) })
@@ -85,8 +85,8 @@ func (p *pair) page() report.Page {
 		Verdict: p.verdict(), Bad: !p.asked.OK, Foot: "Made by: " + p.how,
 		Words: []string{fmt.Sprintf("Both rehearsals have the same %d orders, stock, programs and seed (%d). A program reads the stock of a product, decides, and writes the stock back. If another program writes in between, the later write puts back what the earlier one took: these units are sold, and never leave the stock. They are red.",
 			p.asked.Orders, p.asked.Seed)},
-		Sections: []report.Section{filmSection(p.without, "without a lock"),
-			filmSection(p.with, "with --protocol "+p.with.Protocol), p.sums(),
+		Sections: []report.Section{historySection(p.without, "without a lock"),
+			historySection(p.with, "with --protocol "+p.with.Protocol), p.sums(),
 			groupSection(p.without, p.with)},
 	}
 	for _, c := range p.asked.Causes {
@@ -112,15 +112,15 @@ func noneOr(n int) string {
 	return units(n, "was", "were")
 }
 
-// filmSection shows one product's history.
-func filmSection(res *rehearse.Result, title string) report.Section {
-	f := res.Film
+// historySection shows one product's history.
+func historySection(res *rehearse.Result, title string) report.Section {
+	f := res.History
 	sku := out.Shortened(out.OneLine(out.Escaped(f.SKU)), 40)
 	s := report.Section{
 		Title: fmt.Sprintf("%s, %s: %s", sku, title, overWords(f.Oversold)),
 		Words: fmt.Sprintf("%s. Of a stock of %d, %d units were sold and %d are left. The drawing has jobs %d to %d of %d. A bar is a program's work, from reading the stock to writing it back. The number at its left end is the stock that the program read. Times count from the first job shown.",
 			sentence(rehearse.About(res.Protocol)), f.Stock, f.Sold, f.Left, f.First,
-			f.First+len(f.Scenes)-1, f.Jobs),
+			f.First+len(f.Shown)-1, f.Jobs),
 		Table: report.Table{Columns: []string{"program", "what became of it", "read", "wrote", "sold",
 			"from, ms", "to, ms"}, Text: 2},
 	}
@@ -128,7 +128,7 @@ func filmSection(res *rehearse.Result, title string) report.Section {
 		Together: "two programs work on the product at once", Plain: res.Protocol == "watch"}
 	rows := map[string]int{}
 	var names []string
-	for _, j := range f.Scenes {
+	for _, j := range f.Shown {
 		if !slices.Contains(names, j.Who) {
 			names = append(names, j.Who)
 		}
@@ -141,11 +141,11 @@ func filmSection(res *rehearse.Result, title string) report.Section {
 	stock := len(t.Rows)
 	t.Rows = append(t.Rows, report.Row{Name: "stock"})
 	begin := 0.0
-	if len(f.Scenes) > 0 {
-		begin = f.Scenes[0].ReadMS
+	if len(f.Shown) > 0 {
+		begin = f.Shown[0].ReadMS
 	}
 	var wrote []report.Mark
-	for n, j := range f.Scenes {
+	for n, j := range f.Shown {
 		row, says := rows[j.Who], saysJob(j)
 		t.Rows[row].Holds = append(t.Rows[row].Holds, report.Span{
 			From: j.ReadMS - begin, To: j.EndMS - begin, Says: says, Bad: j.Undone})
@@ -186,7 +186,7 @@ func sentence(text string) string { return string(text[0]&^0x20) + text[1:] }
 func tenths(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) }
 
 // fate says in words what became of a job's sale.
-func fate(j rehearse.FilmJob) string {
+func fate(j rehearse.Job) string {
 	switch {
 	case j.Died:
 		return "the program died"
@@ -200,7 +200,7 @@ func fate(j rehearse.FilmJob) string {
 	return "sold"
 }
 
-func saysJob(j rehearse.FilmJob) string {
+func saysJob(j rehearse.Job) string {
 	text := fmt.Sprintf("%s read %d", j.Who, j.Read)
 	if j.WroteMS != nil {
 		text += fmt.Sprintf(" and wrote %d", j.Wrote)

@@ -1,6 +1,7 @@
 package rehearseverb
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
 )
 
 var (
@@ -24,7 +26,6 @@ func TestReportOfARehearsal(t *testing.T) {
 	for name, part := range map[string]func(*testing.T, string){
 		"both rehearsals in order": reportInOrder, "one seed, one page": reportOfOneSeed,
 		"the same document": reportLeavesJSON, "refused first": reportRefused,
-		"the answer without its page": reportLost,
 	} {
 		t.Run(name, func(t *testing.T) { part(t, binary) })
 	}
@@ -132,9 +133,9 @@ func reportRefused(t *testing.T, binary string) {
 // The answer is printed although the page could not be made: a directory that
 // was removed meanwhile stands for a full disk, and an interrupt comes in the
 // second rehearsal.
-func reportLost(t *testing.T, binary string) {
-	was := rehearseSelf
-	t.Cleanup(func() { rehearseSelf = was })
+func TestAnswerIsPrintedWithoutItsPage(t *testing.T) {
+	was := embedded
+	t.Cleanup(func() { embedded = was })
 	for name, c := range map[string]struct {
 		code  int
 		says  string
@@ -148,11 +149,17 @@ func reportLost(t *testing.T, binary string) {
 			t.Fatal(err)
 		}
 		begun := 0
-		rehearseSelf = func() ([]string, error) {
+		embedded = func(ctx context.Context, p rehearse.Plan, _ func(rehearse.Progress)) (*rehearse.Result,
+			error) {
 			if begun++; begun == 2 {
 				c.event(s, dir)
+				if name == "interrupt" {
+					<-ctx.Done()
+				}
 			}
-			return []string{binary, rehearseChildVerb}, nil
+			res := &rehearse.Result{Protocol: p.Protocol, Orders: p.Acquisitions}
+			res.History = &rehearse.History{}
+			return res, context.Cause(ctx)
 		}
 		got := s.Run("rehearse", "--quiet", "--protocol", "watch", "--acquisitions", "60", "--report",
 			filepath.Join(dir, "x.html"))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 var runLong = `Runs COMMAND while it holds the lock KEY, and releases the lock when COMMAND

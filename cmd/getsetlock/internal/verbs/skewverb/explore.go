@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -73,7 +73,7 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 	if d.Slack > 0 {
 		room++
 	}
-	if d.C() < d.Slack {
+	if d.EffectiveSlack() < d.Slack {
 		room--
 	}
 	if a.verdict.LateWinner {

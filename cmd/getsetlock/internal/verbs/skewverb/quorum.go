@@ -222,14 +222,9 @@ func (a *quorumAnswer) simulated() (simulate.Quorum, error) {
 			q.Clocks = simulate.Clocks{Step: s.Step, Slew: s.Slew}
 		}
 	}
-	var err error
-	if q.Job, err = simulated("job", a.question.job, a.question.seed); err != nil {
-		return q, err
-	}
-	if q.Latency, err = simulated("latency", a.question.latency, a.question.seed); err != nil {
-		return q, err
-	}
+	q.Job, q.Latency = a.question.job.Distribution, a.question.latency.Distribution
 	rest := max(time.Millisecond, 2*time.Duration(q.Clients)*asked.meanJob())
+	var err error
 	q.Rest, err = simulate.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
 	return q, err
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
@@ -40,15 +37,11 @@ func (a *skewAnswer) simulation(spread time.Duration) (simulate.Fleet, error) {
 	s := simulate.Fleet{
 		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
 		Acquisitions: simAcquisitions, For: simSpan, Seed: a.seed,
+		Job: a.job.Distribution, Latency: a.latency.Distribution,
 	}
 	var err error
 	if a.holds != nil {
 		s.Job, err = simulate.ListOf("job", a.holds)
-	} else {
-		s.Job, err = simulated("job", a.job, a.seed)
-	}
-	if err == nil {
-		s.Latency, err = simulated("latency", a.latency, a.seed)
 	}
 	if err == nil {
 		rest := max(time.Millisecond, 2*time.Duration(a.clients)*a.meanJob())
@@ -70,20 +63,6 @@ func (a *skewAnswer) meanJob() time.Duration {
 		sum += float64(j)
 	}
 	return time.Duration(sum / float64(len(a.jobs)))
-}
-
-// simulated returns a flag's distribution as the simulation takes it. From a
-// file's distribution it draws samples.
-func simulated(field string, d dist.Dist, seed uint64) (simulate.Distribution, error) {
-	if !strings.HasPrefix(d.String(), "file:") {
-		return simulate.ParseDistribution(field, d.String())
-	}
-	r := rand.New(rand.NewPCG(seed, 1))
-	var spans []time.Duration
-	for range 10_000 {
-		spans = append(spans, d.Draw(r))
-	}
-	return simulate.ListOf(field, spans)
 }
 
 // simulate simulates the old clients, if they take the lock in this protocol.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -75,9 +75,9 @@ simulate how often it happens.
 Presets:
 %s
 A distribution is 5s (always), 5s..40s (uniform), exp:10s,
-lognormal:p50=5s,p99=40s or file:NAME (one duration a line). exp and lognormal
-have no longest value: skew draws 100000 jobs by --seed and takes the longest of
-them.
+lognormal:p50=5s,p99=40s, a list 1s,2s,2.5s or file:NAME (one duration a line).
+exp and lognormal have no longest value: skew draws 100000 jobs by --seed and
+takes the longest of them.
 
 Exit codes:
   0  two clients cannot hold the lock at once

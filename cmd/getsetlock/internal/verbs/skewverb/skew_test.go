@@ -10,7 +10,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -253,9 +253,9 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"":                                      "--job is missing",
-		"--job x":                               `"x" is not a duration`,
-		"--job -1s":                             "-1s is negative",
-		"--job 5s..1s":                          "5s is greater than 1s",
+		"--job x":                               `"x": it must be a duration`,
+		"--job -1s":                             "-1s: it must be at least 0",
+		"--job 5s..1s":                          "5s..1s: it must be written with the smaller end first",
 		"--job 1s --spread -1s":                 "\"--spread\" flag: it can't be negative",
 		"--job 1s --delay -1s":                  "\"--delay\" flag: it can't be negative",
 		"--job 1s --lease -1s":                  "--lease -1s: it must be above zero",
@@ -273,7 +273,7 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 		"--job 1s --clients 1":                  "--clients 1: must be at least 2",
 		"--job 1s --clients 10001":              "--clients 10001: must be from 1 to 10000",
 		"--job 1s --poll 0":                     "--poll 0s: it must be above zero",
-		"--job 1s --latency x":                  `"x" is not a duration`,
+		"--job 1s --latency x":                  `"x": it must be a duration`,
 		"--job 1s x":                            "takes no arguments",
 	} {
 		got := skewed(t, strings.Fields(args)...)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/legacy/dialect"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // unpolling deletes locks on all servers of a quorum.

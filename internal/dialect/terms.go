@@ -149,10 +149,10 @@ func (t Terms) signs() error {
 	return nil
 }
 
-// C returns the dialect's slack in the law of the timestamp lock: what is added
+// EffectiveSlack is c in the law of the timestamp lock: what the dialect adds
 // to the lease, less one unit where equal counts as expired. Float dialects
-// have no unit to subtract. C can be negative.
-func (d Dialect) C() time.Duration {
+// have no unit to subtract. It can be negative.
+func (d Dialect) EffectiveSlack() time.Duration {
 	if d.Inclusive && d.Unit != UnitFloatSeconds {
 		return d.Slack - d.Unit.Step()
 	}
@@ -166,7 +166,7 @@ func (d Dialect) C() time.Duration {
 func (d Dialect) LongestLease(t Terms) (time.Duration, bool) {
 	switch {
 	case d.HasTakeover():
-		return t.Lease + d.C() - Bound(t.Spread) - Bound(t.Gap), true
+		return t.Lease + d.EffectiveSlack() - Bound(t.Spread) - Bound(t.Gap), true
 	case d.KeyTTL == TTLEverybody:
 		return t.Lease, true
 	}
@@ -194,7 +194,7 @@ func (t Terms) LookAge(d Dialect) (age time.Duration, known bool) {
 	if t.Greatest <= 0 {
 		return 0, false
 	}
-	return t.Greatest + max(d.C(), 0) + max(d.Unit.Step(), time.Microsecond), true
+	return t.Greatest + max(d.EffectiveSlack(), 0) + max(d.Unit.Step(), time.Microsecond), true
 }
 
 // StampAhead returns how far a getsetlock client's stamp lies beyond the end of
@@ -241,7 +241,7 @@ func (d Dialect) CheckLease(ttl time.Duration, t Terms) error {
 			errLeaseRule, ttl, t.Lease, d.Name)
 	}
 	return fmt.Errorf("%w: TTL %s is too long: alongside %s clients with Lease %s at most %s is safe (Lease + c %s - Spread %s - Gap %s)",
-		errLeaseRule, ttl, d.Name, t.Lease, longest, d.C(), Bound(t.Spread), Bound(t.Gap))
+		errLeaseRule, ttl, d.Name, t.Lease, longest, d.EffectiveSlack(), Bound(t.Spread), Bound(t.Gap))
 }
 
 // CheckTimes refuses a lease that is not longer than the settle, the trust

@@ -1,4 +1,6 @@
-package etcdtest
+// Package door has a TCP proxy for the tests of stores that run in processes of
+// their own: it can hold back what travels through it, and end it.
+package door
 
 import (
 	"bytes"
@@ -19,9 +21,9 @@ type Door struct {
 	open  map[net.Conn]bool
 }
 
-// NewDoor returns a Door before some addresses, which get connections in turn,
+// New returns a Door before some addresses, which get connections in turn,
 // until the test ends.
-func NewDoor(t testing.TB, to ...string) *Door {
+func New(t testing.TB, to ...string) *Door {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

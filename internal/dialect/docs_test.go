@@ -137,7 +137,7 @@ func TestDocsTableMatchesPresets(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("docs/dialects.md differs from the presets: run go test ./legacy/dialect -update\n%s",
+		t.Fatalf("docs/dialects.md differs from the presets: run go test ./internal/dialect -update\n%s",
 			b.String())
 	}
 	if err := os.WriteFile(docsFile, []byte(strings.Replace(text, have, b.String(), 1)), 0o644); err != nil {

@@ -15,6 +15,14 @@ var errInvalid = errors.New("no valid dialect")
 // Validate checks every field against its bounds and against the others. The
 // error names the field, as in JSON, and the bound.
 func (d Dialect) Validate() error {
+	if _, err := Lookup(d.Name); err != nil && d.Name != "" && d == (Dialect{Name: d.Name}) {
+		return fmt.Errorf("%w: %w", errInvalid, err) // it is named, and not described
+	}
+	return d.check()
+}
+
+// check is Validate for a dialect that is described.
+func (d Dialect) check() error {
 	for _, check := range []func() error{
 		d.checkNames, d.checkChoices, d.checkShape, d.checkTakeover, d.checkTTL, d.checkTimes,
 	} {

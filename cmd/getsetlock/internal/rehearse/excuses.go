@@ -2,7 +2,7 @@ package rehearse
 
 import "time"
 
-// chain finds out why clients could begin while other clients held the key.
+// excuses finds out why clients could begin while other clients held the key.
 //
 // One client that holds for longer than its lease starts a chain. Another
 // client takes over its stamp. The first client's release, which does not
@@ -11,19 +11,19 @@ import "time"
 // that deleted another client's value, so an excuse follows these links. A
 // client that began without such a release, and without a fault of its own
 // kind, has no excuse, however close in time another client overran.
-type chain struct {
+type excuses struct {
 	rules
 	holds []*hold
 	late  []write
 	guilt map[*hold]string // why its release may delete another client's value; "": it does not
 }
 
-func (r rules) chain(holds []*hold, late []write) *chain {
-	return &chain{rules: r, holds: holds, late: late, guilt: make(map[*hold]string)}
+func (r rules) excuses(holds []*hold, late []write) *excuses {
+	return &excuses{rules: r, holds: holds, late: late, guilt: make(map[*hold]string)}
 }
 
 // episode judges a stretch of time. Each pair of holds in it needs an excuse.
-func (c *chain) episode(s stretch) episode {
+func (c *excuses) episode(s stretch) episode {
 	e := episode{start: s.start, end: s.end}
 	excused := true
 	for i, b := range c.holds {
@@ -51,7 +51,7 @@ func (c *chain) episode(s stretch) episode {
 
 // excuse returns why b could begin while a, which had begun earlier, was at
 // work. It returns "" if there is no excuse.
-func (c *chain) excuse(a, b *hold) string {
+func (c *excuses) excuse(a, b *hold) string {
 	switch {
 	case c.free != "":
 		return c.free
@@ -73,7 +73,7 @@ func (c *chain) excuse(a, b *hold) string {
 
 // robbed returns why another client's release may have deleted the value of h
 // until then, and "" if none did.
-func (c *chain) robbed(h *hold, until time.Duration) string {
+func (c *excuses) robbed(h *hold, until time.Duration) string {
 	for _, d := range c.holds {
 		if d != h && d.deletes && d.freed >= h.asked && d.stop <= until {
 			if cause := c.guilty(d); cause != "" {
@@ -86,7 +86,7 @@ func (c *chain) robbed(h *hold, until time.Duration) string {
 
 // guilty returns why the key may have held another client's value when the
 // release of d, which does not compare, deleted it.
-func (c *chain) guilty(d *hold) string {
+func (c *excuses) guilty(d *hold) string {
 	if cause, known := c.guilt[d]; known {
 		return cause
 	}
@@ -108,12 +108,12 @@ func (c *chain) guilty(d *hold) string {
 
 // overran reports whether h is an old client's hold that lasted longer than an
 // honest one.
-func (c *chain) overran(h *hold) bool {
+func (c *excuses) overran(h *hold) bool {
 	return c.old(h.group) && c.honest > 0 && h.freed-h.start > c.honest
 }
 
 // shared reports whether h and the hold of another old client overlapped.
-func (c *chain) shared(h *hold) bool {
+func (c *excuses) shared(h *hold) bool {
 	for _, o := range c.holds {
 		if o != h && c.old(o.group) && o.start < h.stop && h.start < o.stop {
 			return true

@@ -108,7 +108,7 @@ func refuseTwice(data []byte) error {
 func Parse(data []byte) (Dialect, error) {
 	d, err := parse(data)
 	if err == nil {
-		err = d.Validate()
+		err = d.check()
 	}
 	if err == nil {
 		if preset, lookupErr := Lookup(d.Name); lookupErr == nil && preset != d {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	migfleet "github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -72,7 +74,7 @@ func (m *moves) road(ctx context.Context) error {
 		m.stage(m.crash(1)),
 		m.forward(migrate.Modern),
 		m.stage(m.restart(1), m.crash(1)),
-		m.finish,
+		m.finish(),
 		m.stage(m.crash(1), m.staff(2, 0.5)), // plain programs know of no phase, and need not any more
 		m.stage(m.crash(2), m.staff(2, 1)),
 	} {
@@ -185,9 +187,9 @@ func (m *moves) replace(ctx context.Context, slot, group int) error {
 }
 
 func (m *moves) end(ctx context.Context, slot int) error {
-	m.f.moving.Lock()
+	m.f.mu.Lock()
 	w := m.f.crew[slot]
-	m.f.moving.Unlock()
+	m.f.mu.Unlock()
 	if w != nil {
 		w.retire()
 	}
@@ -212,7 +214,7 @@ func (m *moves) restart(group int) act {
 func (m *moves) crash(group int) act {
 	return func(context.Context) error {
 		if m.f.plan.Crashes > 0 {
-			m.f.teams[group].dooms.add(dies)
+			m.f.teams[group].next.add(dies)
 		}
 		return nil
 	}
@@ -220,7 +222,7 @@ func (m *moves) crash(group int) act {
 
 // overrun lets the next old holder work for longer than its lease.
 func (m *moves) overrun(context.Context) error {
-	m.f.teams[0].dooms.add(overruns)
+	m.f.teams[0].next.add(overruns)
 	return nil
 }
 
@@ -299,13 +301,12 @@ func reasons(r *migfleet.Report) string {
 	return r.Gate.Blocks[len(r.Gate.Blocks)-1].Detail
 }
 
-func (m *moves) forward(to migrate.Phase) act {
-	return func(ctx context.Context) error {
-		return m.step(ctx, to, func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
-			return migfleet.Advance(ctx, m.pool, o)
-		})
-	}
-}
+// verb is a verb of the operator that may take a step.
+type verb = func(context.Context, *redis.Pool, migfleet.Options) (*migfleet.Report, error)
+
+func (m *moves) forward(to migrate.Phase) act { return m.step(to, migfleet.Advance) }
+func (m *moves) back(to migrate.Phase) act    { return m.step(to, migfleet.Back) }
+func (m *moves) finish() act                  { return m.step(migrate.Clean, migfleet.CleanUp) }
 
 // lapse discards what a watcher saw. Until then old clients paused while the
 // operator held back the orders, and a gate would wait for a pause of the same
@@ -318,45 +319,31 @@ func (m *moves) lapse(ctx context.Context) error {
 	return err
 }
 
-func (m *moves) back(to migrate.Phase) act {
-	return func(ctx context.Context) error {
-		return m.step(ctx, to, func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
-			return migfleet.Back(ctx, m.pool, o)
-		})
-	}
-}
-
-func (m *moves) finish(ctx context.Context) error {
-	return m.step(ctx, migrate.Clean,
-		func(ctx context.Context, o migfleet.Options) (*migfleet.Report, error) {
-			return migfleet.CleanUp(ctx, m.pool, o)
-		})
-}
-
 // step asks for a step until it is taken and complete. An operator waits for
 // what a gate asks; a gate that stays closed for an hour is trouble.
-func (m *moves) step(ctx context.Context, to migrate.Phase,
-	ask func(context.Context, migfleet.Options) (*migfleet.Report, error)) error {
-	began, entered := m.f.now(), false
-	for {
-		r, err := ask(ctx, m.options(true))
-		if err != nil {
-			return fmt.Errorf("the step to %v: %w", to, err)
-		}
-		if r.Phase == to && !entered {
-			entered = true
-			m.enter(to)
-		}
-		if r.Phase == to && r.Pending == migrate.NoPhase {
-			m.forgot(r)
-			return nil
-		}
-		if m.f.now()-began > patiently {
-			m.note(r, false)
-			return fmt.Errorf("the gate to %v stays closed: %s", to, reasons(r))
-		}
-		if err := pause(ctx, m.asksAgain()); err != nil {
-			return err
+func (m *moves) step(to migrate.Phase, ask verb) act {
+	return func(ctx context.Context) error {
+		began, entered := m.f.now(), false
+		for {
+			r, err := ask(ctx, m.pool, m.options(true))
+			if err != nil {
+				return fmt.Errorf("the step to %v: %w", to, err)
+			}
+			if r.Phase == to && !entered {
+				entered = true
+				m.enter(to)
+			}
+			if r.Phase == to && r.Pending == migrate.NoPhase {
+				m.forgot(r)
+				return nil
+			}
+			if m.f.now()-began > patiently {
+				m.note(r, false)
+				return fmt.Errorf("the gate to %v stays closed: %s", to, reasons(r))
+			}
+			if err := pause(ctx, m.asksAgain()); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -149,8 +149,8 @@ func (w *worker) isShutOut() bool {
 
 // assign sets the group of a slot's next program.
 func (f *fleet) assign(slot, group int) {
-	f.moving.Lock()
-	defer f.moving.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.posts[slot] = &f.teams[group]
 	count := 0
 	for _, t := range f.posts {
@@ -162,8 +162,8 @@ func (f *fleet) assign(slot, group int) {
 }
 
 func (f *fleet) count(group int) (n int) {
-	f.moving.Lock()
-	defer f.moving.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, t := range f.posts {
 		if t == &f.teams[group] {
 			n++

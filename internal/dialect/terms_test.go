@@ -91,14 +91,14 @@ func TestCLosesOneUnitWhereEqualExpires(t *testing.T) {
 		"Machinery": 0, "Gorlock": 0,
 	}
 	for _, d := range Presets() {
-		if d.HasTakeover() && d.C() != want[d.Name] {
-			t.Errorf("%s: c = %s, want %s", d, d.C(), want[d.Name])
+		if d.HasTakeover() && d.EffectiveSlack() != want[d.Name] {
+			t.Errorf("%s: c = %s, want %s", d, d.EffectiveSlack(), want[d.Name])
 		}
 	}
 	d := Jedis()
 	d.Inclusive, d.Slack = true, 0
-	if d.C() != -time.Millisecond {
-		t.Errorf("without slack and inclusive: %s", d.C())
+	if d.EffectiveSlack() != -time.Millisecond {
+		t.Errorf("without slack and inclusive: %s", d.EffectiveSlack())
 	}
 }
 
@@ -118,18 +118,18 @@ func TestNoChallengerExpiresAStampBeforeEPlusC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			later := lease + d.C() + time.Duration(random.Int64N(int64(2*d.Unit.Step()+2)))
+			later := lease + d.EffectiveSlack() + time.Duration(random.Int64N(int64(2*d.Unit.Step()+2)))
 			if d.Unit == UnitFloatSeconds {
 				later += time.Microsecond
 			}
 			if d.LegacyExpired(Text(text), "", wrote.Add(later)) {
-				closest = min(closest, later-lease-d.C())
+				closest = min(closest, later-lease-d.EffectiveSlack())
 			}
-			early := lease + d.C() - time.Duration(random.Int64N(int64(2*d.Unit.Step()+1)))
+			early := lease + d.EffectiveSlack() - time.Duration(random.Int64N(int64(2*d.Unit.Step()+1)))
 			if d.Unit == UnitFloatSeconds {
 				early -= time.Microsecond // a double keeps no more
 			}
-			if early < lease+d.C() && d.LegacyExpired(Text(text), "", wrote.Add(early)) {
+			if early < lease+d.EffectiveSlack() && d.LegacyExpired(Text(text), "", wrote.Add(early)) {
 				t.Fatalf("%s: %s written at %s expires after %s already", d, text, wrote, early)
 			}
 		}

@@ -52,7 +52,7 @@ func (o *old) revive() {
 		o.backend.Close()
 	}
 	o.stage, o.clock = newStage(p.t, p.world), &told{w: p.world, tick: p.tick, more: p.shift()}
-	b, err := legacy.New(o.stage.pool(),
+	b, err := legacy.New(o.stage.Pool(),
 		legacy.Config{Mode: legacy.Verbatim, Dialect: p.dialect, Clock: o.clock, Timeout: patience})
 	if err != nil {
 		p.t.Fatal(err)
@@ -92,8 +92,8 @@ func (o *old) settle(what string) {
 
 // note remembers what the client is about to write.
 func (o *old) note(c *call) {
-	if (c.cmd.Is("SETNX") || c.cmd.Is("SET") || c.cmd.Is("GETSET")) && len(c.cmd) > 2 {
-		o.wrote[o.p.identity(c.cmd[2])] = true
+	if (c.Command.Is("SETNX") || c.Command.Is("SET") || c.Command.Is("GETSET")) && len(c.Command) > 2 {
+		o.wrote[o.p.identity(c.Command[2])] = true
 	}
 }
 
@@ -111,16 +111,16 @@ func (o *old) run(what string) []byte {
 func (o *old) hear(what string, clock ...int) {
 	o.clock.show(clock...)
 	switch {
-	case o.got.cmd.Is("SETNX"):
+	case o.got.Command.Is("SETNX"):
 		o.won = integer(o.answer, "1")
-	case o.got.cmd.Is("SET"):
+	case o.got.Command.Is("SET"):
 		o.won = !null(o.answer)
-	case o.got.cmd.Is("GET"):
+	case o.got.Command.Is("GET"):
 		o.looked = true
-	case o.got.cmd.Is("GETSET"):
+	case o.got.Command.Is("GETSET"):
 		o.won = true // unless the next rest shows otherwise
 	}
-	o.got.hears <- o.answer
+	o.got.Hears <- o.answer
 	o.got = nil
 	o.settle(what)
 }
@@ -128,26 +128,26 @@ func (o *old) hear(what string, clock ...int) {
 // stands returns the client's step, in the model's words.
 func (o *old) stands() string {
 	switch {
-	case o.got != nil && o.got.cmd.Is("GET"):
+	case o.got != nil && o.got.Command.Is("GET"):
 		return "got"
-	case o.got != nil && o.got.cmd.Is("GETSET"):
+	case o.got != nil && o.got.Command.Is("GETSET"):
 		return "gotset"
 	case o.at == nil && o.grant != nil:
 		return "holds"
 	case o.at == nil:
 		return "idle"
-	case o.at.cmd.Is("EXPIRE") && o.won:
+	case o.at.Command.Is("EXPIRE") && o.won:
 		return "holds-expire"
-	case o.at.cmd.Is("EXPIRE"):
+	case o.at.Command.Is("EXPIRE"):
 		return "expire"
-	case (o.at.cmd.Is("SETNX") || o.at.cmd.Is("SET")) && o.looked:
+	case (o.at.Command.Is("SETNX") || o.at.Command.Is("SET")) && o.looked:
 		return "last"
-	case o.at.cmd.Is("SETNX"), o.at.cmd.Is("SET"):
+	case o.at.Command.Is("SETNX"), o.at.Command.Is("SET"):
 		return "setnx"
-	case o.at.cmd.Is("DEL"), o.at.cmd.Is("EVAL"):
+	case o.at.Command.Is("DEL"), o.at.Command.Is("EVAL"):
 		return "del"
 	}
-	return strings.ToLower(o.at.cmd[0])
+	return strings.ToLower(o.at.Command[0])
 }
 
 // act makes one event of the model happen to the client and returns its result.
@@ -166,7 +166,7 @@ func (o *old) act(e model.Event, before, after model.Member, fleet int, free boo
 		})
 	case "setnx":
 		v := o.run(e.What)
-		won := integer(v, "1") || o.got.cmd.Is("SET") && !null(v)
+		won := integer(v, "1") || o.got.Command.Is("SET") && !null(v)
 		o.hear(e.What)
 		if won {
 			return "won"
@@ -218,7 +218,7 @@ func (o *old) act(e model.Event, before, after model.Member, fleet int, free boo
 func (o *old) judge(what string, ahead int) {
 	o.hear(what, ahead)
 	if o.busy && o.stands() == "last" && !o.p.dialect.SetnxAfterHeld {
-		o.at.refuse()
+		refuse(o.at)
 		o.at = nil
 		o.settle(what)
 	}
@@ -241,7 +241,7 @@ func (o *old) getset(before, after model.Member, ahead int) string {
 
 // verdict returns what the client concludes from a GETSET's reply.
 func (o *old) verdict() string {
-	if o.grant != nil || o.at != nil && o.at.cmd.Is("EXPIRE") {
+	if o.grant != nil || o.at != nil && o.at.Command.Is("EXPIRE") {
 		return "won"
 	}
 	o.won = false
@@ -270,7 +270,7 @@ func (o *old) release(e model.Event, ahead, behind int) string {
 			o.hear(e.What, behind)
 		}
 	}
-	if o.busy && o.at != nil && o.at.cmd.Is("EVAL") {
+	if o.busy && o.at != nil && o.at.Command.Is("EVAL") {
 		deleted := integer(o.run(e.What), "1")
 		o.hear(e.What)
 		if deleted {
@@ -303,11 +303,11 @@ func (o *old) quit(before model.Member, ahead int, free bool) {
 			o.p.fail("%s continues to %q where the model gives up", o.name, o.stands())
 		}
 	case o.got != nil:
-		o.got.hears <- refusal
+		o.got.Hears <- refusal
 		o.got = nil
 		o.settle("quit")
 	case o.at != nil:
-		o.at.refuse()
+		refuse(o.at)
 		o.at = nil
 		o.settle("quit")
 	}

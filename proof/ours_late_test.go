@@ -62,7 +62,7 @@ func (o *ours) quits(before model.Member) {
 			o.p.fail("%s, cancelled: %+v", o.name, x)
 		}
 		o.trying = false
-		o.got.hears <- o.answer
+		o.got.Hears <- o.answer
 		o.got = nil
 		o.at = o.waits("cancel")
 		return
@@ -94,13 +94,13 @@ func (o *ours) arrives(before, after model.Member) string {
 		if before.Step == "gone" && !o.retries(v) {
 			o.p.fail("%s is refused: %q", o.name, v)
 		}
-		c.hears <- v
+		c.Hears <- v
 		c = o.waits("acquire")
 		v = o.stage.run(c)
 	}
 	switch {
 	case after.Step == "idle":
-		c.hears <- v
+		c.Hears <- v
 		if before.Step == "gone" {
 			o.stage.bury()
 			o.token = ""
@@ -108,7 +108,7 @@ func (o *ours) arrives(before, after model.Member) string {
 		}
 		return o.has(o.free("acquire").(leased), result)
 	case before.Step == "gone":
-		c.hears <- v
+		c.Hears <- v
 		o.at = o.waits("undo")
 	default:
 		o.got, o.answer = c, v
@@ -128,7 +128,7 @@ func (o *ours) through(c *call) {
 // hears delivers an attempt's reply to the client. A grant that is not trusted
 // any more is released.
 func (o *ours) hears() string {
-	o.got.hears <- o.answer
+	o.got.Hears <- o.answer
 	o.got = nil
 	switch x := o.stage.await(o.name + " answer").(type) {
 	case leased:
@@ -159,8 +159,8 @@ func (o *ours) forgets() {
 	}
 	o.stage.deafen(true)
 	defer o.stage.deafen(false)
-	o.at.runs <- false
-	o.at.hears <- nil
+	o.at.Runs <- false
+	o.at.Hears <- nil
 	o.at = nil
 	if x, ok := o.stage.await(o.name + " forgets").(leased); !ok || x.err == nil {
 		o.p.fail("%s renewed by what never arrived: %+v", o.name, x)

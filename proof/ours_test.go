@@ -63,7 +63,7 @@ func (o *ours) revive() {
 	o.stage = newStage(p.t, p.world)
 	o.stage.attempt = p.protocol.Attempt
 	o.until = p.world.Clock(redistest.Skew{})
-	back, err := p.protocol.Open(p, o.name, o.stage.pool(),
+	back, err := p.protocol.Open(p, o.name, o.stage.Pool(),
 		&napper{p.world.Clock(redistest.Skew{}), o.stage, p.boot()})
 	if err != nil {
 		p.t.Fatalf("replay: %v", err)
@@ -136,7 +136,7 @@ func (o *ours) free(what string) any {
 
 // note remembers the token of an attempt.
 func (o *ours) note(c *call) {
-	if t := o.p.protocol.Attempt(c.cmd); t != "" {
+	if t := o.p.protocol.Attempt(c.Command); t != "" {
 		o.token = t
 	}
 }
@@ -155,8 +155,8 @@ func (o *ours) act(e model.Event, before, after model.Member) string {
 		return o.hears()
 	case "drop":
 		o.stage.bury()
-		o.at.runs <- false
-		o.at.hears <- nil
+		o.at.Runs <- false
+		o.at.Hears <- nil
 		o.at, o.token = nil, ""
 	case "check":
 		return o.check()
@@ -370,9 +370,9 @@ func (o *ours) stands() string {
 		return "settle"
 	case o.lease == nil && o.got != nil:
 		return "answer"
-	case o.lease == nil && o.at != nil && o.trying && o.p.protocol.Attempt(o.at.cmd) != "":
+	case o.lease == nil && o.at != nil && o.trying && o.p.protocol.Attempt(o.at.Command) != "":
 		return "sent"
-	case o.lease == nil && o.at != nil && o.p.protocol.Attempt(o.at.cmd) != "":
+	case o.lease == nil && o.at != nil && o.p.protocol.Attempt(o.at.Command) != "":
 		return "gone"
 	case o.at != nil && o.lease == nil, o.stopped:
 		return "stopped"

@@ -1,17 +1,11 @@
 package proof
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
@@ -24,68 +18,31 @@ const patience = 30 * time.Second
 // cases, and reports it in rest: its command waits before the server, its reply
 // is held back, it has asked its clock to be woken, or its operation has ended.
 type stage struct {
+	*redistest.Wire
 	t    testing.TB
 	w    *redistest.World
 	rest chan any // *call, *nap, or what an operation ended with
 	over chan struct{}
-	work sync.WaitGroup
 
 	// attempt returns the token in a command that takes the key; if it is nil,
 	// every command is the schedule's.
 	attempt func(redistest.Command) string
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
 	dead  bool
 	deaf  bool   // what the client sends meanwhile is lost, together with its connection
 	token string // of the attempt or grant that the model knows
 }
 
-// call is a command on its way. It needs two decisions: whether it runs, and
-// what the client hears.
-type call struct {
-	cmd    redistest.Command
-	runs   chan bool   // false: the command is lost, and the connection with it
-	answer chan []byte // the server's reply, if it ran
-	hears  chan []byte // nil: no reply; the connection is lost
-}
+// call is a command on its way, which the schedule decides about.
+type call = redistest.Call
 
 func newStage(t testing.TB, w *redistest.World) *stage {
-	s := &stage{t: t, w: w, rest: make(chan any, 64), over: make(chan struct{}),
-		conns: map[net.Conn]struct{}{}}
+	s := &stage{t: t, w: w, rest: make(chan any, 64), over: make(chan struct{})}
+	s.Wire = w.Wire(redistest.Rule{When: s.loses, Times: -1, Do: redistest.CutBefore},
+		redistest.Rule{When: s.scheduled, Times: -1, Do: redistest.Ask(s.rests)})
 	t.Cleanup(s.kill)
 	return s
-}
-
-// pool dials through the stage.
-func (s *stage) pool() *redis.Pool {
-	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		c, err := s.dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return redis.NewConn(c, 0, 0), nil
-	}}
-}
-
-var errDead = errors.New("replay: this client has crashed")
-
-func (s *stage) dial(ctx context.Context) (net.Conn, error) {
-	server, err := s.w.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	client, ours := net.Pipe()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead {
-		server.Close()
-		return nil, errDead
-	}
-	s.conns[server], s.conns[ours] = struct{}{}, struct{}{}
-	s.work.Add(1)
-	go s.carry(ours, server)
-	return client, nil
 }
 
 // kill ends the client as a crash does: nothing that it sends reaches the
@@ -96,107 +53,24 @@ func (s *stage) kill() {
 		s.dead = true
 		close(s.over)
 	}
-	for c := range s.conns {
-		c.Close()
-	}
 	s.mu.Unlock()
-	s.work.Wait()
+	s.Fault(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse})
+	s.Cut()
 }
 
-// carry serves one connection.
-func (s *stage) carry(client, server net.Conn) {
-	defer s.work.Done()
-	gone := make(chan struct{})
-	commands := make(chan *call, 256)
-	raws := make(chan []byte, 256)
-	s.work.Add(1)
-	go s.listen(client, commands, raws, gone)
-	defer func() {
-		close(gone)
-		client.Close()
-		server.Close()
-		s.mu.Lock()
-		delete(s.conns, client)
-		delete(s.conns, server)
-		s.mu.Unlock()
-	}()
-	replies := bufio.NewReader(server)
-	for c := range commands {
-		if !s.pass(c, <-raws, client, server, replies) {
-			return
-		}
-	}
-}
-
-// listen reads all that the client sends without making it wait, as a socket's
-// buffer does.
-func (s *stage) listen(client net.Conn, commands chan<- *call, raws chan<- []byte, gone <-chan struct{}) {
-	defer s.work.Done()
-	defer close(commands)
-	in := bufio.NewReader(client)
-	for {
-		cmd, raw, err := redistest.ReadCommand(in)
-		if err != nil {
-			return
-		}
-		c := &call{cmd: cmd, runs: make(chan bool, 1), answer: make(chan []byte, 1),
-			hears: make(chan []byte, 1)}
-		select {
-		case commands <- c:
-			raws <- raw
-		case <-gone:
-			return
-		}
-	}
-}
-
-// pass does with one command what the schedule says; false ends the connection.
-func (s *stage) pass(c *call, raw []byte, client, server net.Conn, replies *bufio.Reader) bool {
-	if s.loses(c.cmd) {
-		return false
-	}
-	scheduled := !background(c.cmd) && !s.late(c.cmd)
-	if scheduled {
-		select {
-		case s.rest <- c:
-		case <-s.over:
-			return false
-		}
-		select {
-		case runs := <-c.runs:
-			if !runs {
-				return s.hear(c, client)
-			}
-		case <-s.over:
-			return false
-		}
-	}
-	if _, err := server.Write(raw); err != nil {
-		return false
-	}
-	v, err := redistest.ReadValue(replies)
-	if err != nil {
-		return false
-	}
-	if !scheduled {
-		_, err = client.Write(v)
-		return err == nil
-	}
-	c.answer <- v
-	return s.hear(c, client)
-}
-
-func (s *stage) hear(c *call, client net.Conn) bool {
+// rests reports that a command waits before the server.
+func (s *stage) rests(c *call) bool {
 	select {
-	case v := <-c.hears:
-		if v == nil {
-			return false
-		}
-		_, err := client.Write(v)
-		return err == nil || errors.Is(err, net.ErrClosed)
+	case s.rest <- c:
+		return true
 	case <-s.over:
 		return false
 	}
+}
+
+// scheduled reports whether the schedule decides about a command.
+func (s *stage) scheduled(cmd redistest.Command) bool {
+	return !background(cmd) && !s.loses(cmd) && !s.late(cmd)
 }
 
 // bury forgets a token as the model does. Commands by which its client still
@@ -260,14 +134,14 @@ func (s *stage) await(what string) any {
 // run executes a command and holds the reply back.
 func (s *stage) run(c *call) []byte {
 	s.t.Helper()
-	c.runs <- true
+	c.Runs <- true
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
-	case v := <-c.answer:
+	case v := <-c.Answer:
 		return v
 	case <-late.C:
-		s.t.Fatalf("replay: the server did not answer %v", c.cmd)
+		s.t.Fatalf("replay: the server did not answer %v", c.Command)
 		return nil
 	}
 }
@@ -276,15 +150,15 @@ func (s *stage) run(c *call) []byte {
 func (s *stage) through(c *call) []byte {
 	s.t.Helper()
 	v := s.run(c)
-	c.hears <- v
+	c.Hears <- v
 	return v
 }
 
-// refuse answers instead of the server. Only so can an old client's attempt end
-// in the middle without leaving open whether it holds.
-func (c *call) refuse() {
-	c.runs <- false
-	c.hears <- refusal
+// refuse answers a command instead of the server. Only so can an old client's
+// attempt end in the middle without leaving open whether it holds.
+func refuse(c *call) {
+	c.Runs <- false
+	c.Hears <- refusal
 }
 
 var refusal = []byte("-ERR the schedule ends this attempt here\r\n")

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -83,7 +82,7 @@ func (s *shared) serve(c net.Conn) {
 	defer c.Close()
 	from := bufio.NewReader(c)
 	for {
-		command, err := message(from)
+		command, err := redistest.ReadValue(from)
 		if err != nil {
 			return
 		}
@@ -91,7 +90,7 @@ func (s *shared) serve(c net.Conn) {
 		_, err = s.server.Write(command)
 		var reply []byte
 		if err == nil {
-			reply, err = message(s.reader)
+			reply, err = redistest.ReadValue(s.reader)
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -101,33 +100,6 @@ func (s *shared) serve(c net.Conn) {
 			return
 		}
 	}
-}
-
-// message reads one message of the Redis protocol unchanged.
-func message(from *bufio.Reader) ([]byte, error) {
-	head, err := from.ReadBytes('\n')
-	if err != nil || len(head) < 3 {
-		return head, err
-	}
-	n, _ := strconv.Atoi(string(head[1 : len(head)-2]))
-	switch head[0] {
-	case '$':
-		if n < 0 {
-			return head, nil
-		}
-		body := make([]byte, n+2)
-		_, err := io.ReadFull(from, body)
-		return append(head, body...), err
-	case '*':
-		for range n {
-			part, err := message(from)
-			if err != nil {
-				return nil, err
-			}
-			head = append(head, part...)
-		}
-	}
-	return head, nil
 }
 
 // team is a JVM with its own wall clock.

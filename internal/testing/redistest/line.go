@@ -39,6 +39,7 @@ type slot struct {
 	made     []byte        // a reply made here instead of the server's; nil: the server's
 	action   Action        // what to do with the server's reply
 	answered chan struct{} // closed when the server has answered
+	value    []byte        // the server's reply, where a Call waits for it
 }
 
 func newLine(w *Wire, client net.Conn) *line {
@@ -179,8 +180,50 @@ func (l *line) decide(q request) bool {
 		}
 		return ok
 	}
+	if a.kind == ask {
+		return l.ask(q, a)
+	}
 	_, ok := l.send(q, a)
 	return ok
+}
+
+// ask lets a Call decide about one request.
+func (l *line) ask(q request, a Action) bool {
+	c := &Call{Command: q.name, Runs: make(chan bool, 1), Answer: make(chan []byte, 1),
+		Hears: make(chan []byte, 1)}
+	if !a.ask(c) {
+		return false
+	}
+	runs := false
+	select {
+	case runs = <-c.Runs:
+	case <-l.done:
+		return false
+	}
+	made := &slot{}
+	if runs {
+		s, ok := l.send(q, a)
+		if !ok {
+			return false
+		}
+		select {
+		case <-s.answered:
+			c.Answer <- s.value
+		case <-l.done:
+			return false
+		}
+	}
+	select {
+	case made.made = <-c.Hears:
+	case <-l.done:
+		return false
+	}
+	if made.made == nil {
+		made.made, made.action.kind = []byte{}, cutBefore // after the replies owed before it
+		l.mute.Store(true)
+	}
+	l.owe(made)
+	return true
 }
 
 // send forwards the request. It adds the slot first, so the slot exists before
@@ -264,8 +307,11 @@ func (l *line) deliver(v []byte) bool {
 	s := l.slots[0]
 	l.slots = l.slots[1:]
 	l.mu.Unlock()
+	s.value = v
 	close(s.answered)
 	switch s.action.kind {
+	case ask:
+		return true
 	case cutAfter:
 		return false
 	case cutWithin:

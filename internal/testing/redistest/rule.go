@@ -26,6 +26,15 @@ type Action struct {
 	kind  kind
 	reply string
 	gate  *Gate
+	ask   func(*Call) bool
+}
+
+// Call is a command that waits before the server. It needs two decisions.
+type Call struct {
+	Command Command
+	Runs    chan bool   // whether it reaches the server
+	Answer  chan []byte // receives the server's reply, if it ran
+	Hears   chan []byte // what the client hears; nil: nothing, and the connection ends
 }
 
 type kind int
@@ -41,6 +50,7 @@ const (
 	answer
 	holdRequest
 	holdReply
+	ask
 )
 
 var (
@@ -88,6 +98,11 @@ func HoldRequest(g *Gate) Action { return Action{kind: holdRequest, gate: g} }
 // HoldReply lets the command run and keeps its reply from the client until the
 // gate opens.
 func HoldReply(g *Gate) Action { return Action{kind: holdReply, gate: g} }
+
+// Ask calls do with each command, which then waits for its two decisions. The
+// connection's later commands wait for it. If do returns false, the connection
+// ends.
+func Ask(do func(*Call) bool) Action { return Action{kind: ask, ask: do} }
 
 // Gate holds commands back. It opens once and stays open.
 type Gate struct {

@@ -25,6 +25,7 @@ type book struct {
 	sales    int
 	refused  int
 	unserved map[string]int
+	kinds    []kind // of each group's clients
 	tallies  []tally
 	writes   map[string][]write // late writes of old clients' attempts, by product
 	late     time.Duration      // age from which on a write is late
@@ -48,6 +49,7 @@ type tally struct {
 // for the only holder. The program writes it; it is read after all work.
 type hold struct {
 	group  int
+	kind   kind
 	waited time.Duration // time that it waited; below zero: it did not wait
 
 	host  *machine      // nil: a machine whose clock is right
@@ -74,14 +76,15 @@ type job struct {
 	died          bool
 }
 
-func newBook(groups int, now func() time.Duration) *book {
+func newBook(kinds []kind, now func() time.Duration) *book {
 	return &book{
 		now:      now,
 		holds:    make(map[string][]*hold),
 		orphaned: make(map[string]bool),
 		sold:     make(map[string]int),
 		unserved: make(map[string]int),
-		tallies:  make([]tally, groups),
+		kinds:    kinds,
+		tallies:  make([]tally, len(kinds)),
 		writes:   make(map[string][]write),
 	}
 }
@@ -91,7 +94,8 @@ func newBook(groups int, now func() time.Duration) *book {
 func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{group: group, waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
+	h := &hold{group: group, kind: b.kinds[group], waited: wait, asked: b.now(), start: b.now(), stop: -1,
+		freed: -1}
 	b.holds[sku] = append(b.holds[sku], h)
 	t := &b.tallies[group]
 	t.acquisitions++

@@ -16,8 +16,9 @@ func init() {
 		dialect: true,
 		groups: func(p Plan) []groupSpec {
 			return []groupSpec{
-				{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, old: true, make: oldLocker},
-				{name: "new", protocol: "dual", clients: p.Clients / 2, make: dualLocker},
+				{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient,
+					make: oldLocker},
+				{name: "new", protocol: "dual", clients: p.Clients / 2, kind: newClient, make: dualLocker},
 			}
 		},
 		rules:   legacyRules,
@@ -25,11 +26,9 @@ func init() {
 	}
 	protocols["modern"] = protocolKind{
 		about:  "token locks alone, as in a fleet without old clients",
-		groups: alone("modern", modernLocker),
+		groups: alone("modern", newClient, modernLocker),
 		rules: func(p Plan) (rules, error) {
-			everybody := func(int) bool { return true }
-			nobody := func(int) bool { return false }
-			return rules{ours: everybody, old: nobody, margin: modernTTL / 10}, nil
+			return rules{margin: modernTTL / 10}, nil
 		},
 	}
 }

@@ -31,7 +31,7 @@ func (c *excuses) episode(s stretch) episode {
 			continue
 		}
 		e.holds = append(e.holds, b)
-		e.new = e.new || c.ours(b.group)
+		e.new = e.new || b.kind == newClient
 		for _, a := range c.holds[:i] {
 			if a.stop <= b.start || a.stop <= a.start {
 				continue
@@ -57,10 +57,10 @@ func (c *excuses) excuse(a, b *hold) string {
 		return c.free
 	case c.overran(a) && b.start-a.asked >= c.honest:
 		return causeOverrun
-	case c.sharing && c.old(a.group) && c.old(b.group):
+	case c.sharing && a.kind == oldClient && b.kind == oldClient:
 		return causeSharing
 	}
-	if still, long := c.stoodStill(a); long && c.ours(a.group) && still < b.start {
+	if still, long := c.stoodStill(a); long && a.kind == newClient && still < b.start {
 		return causeStill
 	}
 	// A stamp counts for a lease: a clock that was wrong when the stamp was
@@ -109,13 +109,13 @@ func (c *excuses) guilty(d *hold) string {
 // overran reports whether h is an old client's hold that lasted longer than an
 // honest one.
 func (c *excuses) overran(h *hold) bool {
-	return c.old(h.group) && c.honest > 0 && h.freed-h.start > c.honest
+	return h.kind == oldClient && c.honest > 0 && h.freed-h.start > c.honest
 }
 
 // shared reports whether h and the hold of another old client overlapped.
 func (c *excuses) shared(h *hold) bool {
 	for _, o := range c.holds {
-		if o != h && c.old(o.group) && o.start < h.stop && h.start < o.stop {
+		if o != h && o.kind == oldClient && o.start < h.stop && h.start < o.stop {
 			return true
 		}
 	}

@@ -62,13 +62,13 @@ func (n names) lock(sku string) string  { return n.prefix + "lock:" + sku }
 // newFleet returns a fleet that has sent nothing yet. It is called where the
 // programs run, inside the bubble if there is one.
 func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
-	kind, ok := protocols[p.Protocol]
+	how, ok := protocols[p.Protocol]
 	if !ok {
 		return nil, fmt.Errorf("no protocol %q", p.Protocol)
 	}
-	f := &fleet{plan: p, kind: kind, names: n, dial: dial, began: time.Now()}
+	f := &fleet{plan: p, kind: how, names: n, dial: dial, began: time.Now()}
 	var err error
-	if f.rules, err = kind.rules(p); err != nil {
+	if f.rules, err = how.rules(p); err != nil {
 		return nil, err
 	}
 	if f.locks, err = p.lockKeys(n); err != nil {
@@ -81,16 +81,20 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	}
 	f.hosts = p.machines(f.began)
 	f.rules.clocks = f.clocks
-	specs := kind.groups(p)
-	f.book = newBook(len(specs), f.now)
+	specs := how.groups(p)
+	var kinds []kind
+	for _, s := range specs {
+		kinds = append(kinds, s.kind)
+	}
+	f.book = newBook(kinds, f.now)
 	f.book.late = f.rules.gap
 	f.tasks = newQueue(p)
 	f.teams = make([]team, len(specs))
 	for i := range specs {
 		f.teams[i].groupSpec = specs[i]
 		f.teams[i].number = i
-		if kind.walk == nil { // in a migration conduct decides who dies
-			f.teams[i].fates = p.fates(i, len(specs), specs[i].old)
+		if how.walk == nil { // in a migration the operator decides who dies
+			f.teams[i].fates = p.fates(i, len(specs), specs[i].kind == oldClient)
 		}
 	}
 	for i := range f.teams {
@@ -99,7 +103,7 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 		}
 	}
 	f.crew = make([]*worker, len(f.posts))
-	if kind.walk != nil {
+	if how.walk != nil {
 		f.moves = newMoves(f)
 	}
 	return f, nil
@@ -128,7 +132,7 @@ func (f *fleet) clocks(from, to time.Duration) (low, high time.Duration) {
 	slot := 0
 	for i := range f.teams {
 		for range f.teams[i].clients {
-			if f.teams[i].old {
+			if f.teams[i].kind == oldClient {
 				l, h := f.hosts[slot].offsets(max(from, 0), to)
 				low, high = min(low, l), max(high, h)
 			}

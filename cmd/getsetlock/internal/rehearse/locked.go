@@ -27,7 +27,7 @@ func init() {
 	protocols["bare"] = protocolKind{
 		about: "SETNX of a constant, and DEL: a dead holder keeps it for ever",
 		groups: func(p Plan) []groupSpec {
-			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, old: true,
+			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, kind: oldClient,
 				make: oldLocker}}
 		},
 		rules: legacyRules,
@@ -38,8 +38,8 @@ func init() {
 // client.
 func mixed(p Plan) []groupSpec {
 	return []groupSpec{
-		{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, old: true, make: oldLocker},
-		{name: "new", protocol: "hardened", clients: p.Clients / 2, make: newLocker},
+		{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient, make: oldLocker},
+		{name: "new", protocol: "hardened", clients: p.Clients / 2, kind: newClient, make: newLocker},
 	}
 }
 
@@ -118,9 +118,6 @@ func legacyRules(p Plan) (rules, error) {
 	if d.HasTakeover() {
 		r.lease, r.spread, r.gap = t.Lease, t.Spread, t.Gap
 	}
-	specs := protocols[p.Protocol].groups(p)
-	r.old = func(group int) bool { return specs[group].old }
-	r.ours = func(group int) bool { return !specs[group].old }
 	if longest, bound := d.LongestLease(t); bound {
 		r.honest = longest
 	} else if d.ServerExpires() {

@@ -46,18 +46,10 @@ func withoutLock(t *testing.T) {
 			return append(mixed(p), groupSpec{
 				name: "pretender", protocol: "none", clients: 1, make: newBareHands})
 		},
-		rules:   func(p Plan) (rules, error) { p.Protocol = "legacy"; return mutantRules(p) },
+		rules:   legacyRules,
 		overrun: pastLease,
 	}
 	t.Cleanup(func() { delete(protocols, "test-mutant") })
-}
-
-// mutantRules are those of the real protocol, which know of no third group.
-func mutantRules(p Plan) (rules, error) {
-	r, err := legacyRules(p)
-	r.old = func(group int) bool { return group == 0 }
-	r.ours = func(group int) bool { return group == 1 }
-	return r, err
 }
 
 func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {

@@ -23,9 +23,9 @@ func init() {
 		walk:    (*moves).road,
 		groups: func(p Plan) []groupSpec {
 			return []groupSpec{
-				{name: "old", protocol: "verbatim", clients: p.Clients, old: true, make: oldLocker},
-				{name: "new", protocol: "by phase", make: member},
-				{name: "plain", protocol: "modern", make: plainLocker},
+				{name: "old", protocol: "verbatim", clients: p.Clients, kind: oldClient, make: oldLocker},
+				{name: "new", protocol: "by phase", kind: newClient, make: member},
+				{name: "plain", protocol: "modern", kind: newClient, make: plainLocker},
 			}
 		},
 		rules:   legacyRules,
@@ -139,7 +139,7 @@ func (m *moves) gaveUp(slot int) {
 // isShutOut reports whether no old client can acquire a lock now.
 func (w *worker) isShutOut() bool {
 	m := w.fleet.moves
-	if m == nil || !w.team.old {
+	if m == nil || w.team.kind != oldClient {
 		return false
 	}
 	m.mu.Lock()
@@ -259,14 +259,14 @@ func (b *book) during(v visit, r rules) Phase {
 				continue
 			}
 			p.Acquisitions++
-			if r.old(h.group) {
+			if h.kind == oldClient {
 				p.OldAcquisitions++
 			}
 			if h.lost {
 				p.Lost++
 			}
 			waits = append(waits, h.waited)
-			if r.ours(h.group) && h.commands > 0 {
+			if h.kind == newClient && h.commands > 0 {
 				locks = append(locks, h.commands)
 			}
 		}
@@ -303,10 +303,10 @@ func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 			if h.start < v.from || h.start >= v.to {
 				continue
 			}
-			if r.old(h.group) && sealed {
+			if h.kind == oldClient && sealed {
 				n++
 			}
-			sealed = sealed || r.ours(h.group) && h.freed > h.stop && h.start > v.from+follow
+			sealed = sealed || h.kind == newClient && h.freed > h.stop && h.start > v.from+follow
 		}
 	}
 	return n

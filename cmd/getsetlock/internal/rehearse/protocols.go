@@ -22,16 +22,14 @@ type protocolKind struct {
 var protocols = map[string]protocolKind{
 	"none": {
 		about:  "no lock at all, to see how much is oversold",
-		groups: alone("none", newBareHands),
-		rules:  func(Plan) (rules, error) { return noRules, nil },
+		groups: alone("none", lockless, newBareHands),
+		rules:  func(Plan) (rules, error) { return rules{}, nil },
 	},
 	"watch": {
 		about:  "WATCH, MULTI and EXEC around each deduction, in place of a lock",
-		groups: alone("watch", newTransactions),
+		groups: alone("watch", lockless, newTransactions),
 		rules: func(Plan) (rules, error) {
-			r := noRules
-			r.free = "WATCH lets jobs overlap and refuses the write of all but one"
-			return r, nil
+			return rules{free: "WATCH lets jobs overlap and refuses the write of all but one"}, nil
 		},
 	},
 }
@@ -43,15 +41,9 @@ func Protocols() []string { return []string{"none", "watch", "bare", "legacy", "
 // About returns the description of a protocol.
 func About(protocol string) string { return protocols[protocol].about }
 
-// noRules excuse nothing.
-var noRules = rules{
-	ours: func(int) bool { return false },
-	old:  func(int) bool { return false },
-}
-
 // alone returns one group of identical clients.
-func alone(name string, make func(*worker) (seller, error)) func(Plan) []groupSpec {
+func alone(name string, k kind, make func(*worker) (seller, error)) func(Plan) []groupSpec {
 	return func(p Plan) []groupSpec {
-		return []groupSpec{{name: name, protocol: name, clients: p.Clients, make: make}}
+		return []groupSpec{{name: name, protocol: name, clients: p.Clients, kind: k, make: make}}
 	}
 }

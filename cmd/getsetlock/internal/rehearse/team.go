@@ -18,12 +18,21 @@ type team struct {
 	next     nextFates
 }
 
+// kind says by which rules a client is judged.
+type kind int
+
+const (
+	lockless  kind = iota // it has no lease
+	oldClient             // it knows of no leases, and may break its own rules
+	newClient             // no two of these may ever hold together
+)
+
 // groupSpec describes a group of like clients.
 type groupSpec struct {
 	name     string
 	protocol string // protocol of its clients
 	clients  int
-	old      bool // old clients, which know of no leases
+	kind     kind
 	make     func(w *worker) (seller, error)
 }
 

@@ -11,15 +11,8 @@ type rules struct {
 	// Reason why overlapping holds do no harm, or "".
 	free string
 
-	// Reports the groups of new clients: no two of them must ever hold
-	// together, whatever old clients do.
-	ours func(group int) bool
-
 	// Longest time until a new client has stopped after another client entered.
 	told time.Duration
-
-	// Reports the groups of old clients.
-	old func(group int) bool
 
 	// Longest time that an old client may hold, from its winning write until
 	// its release is executed. Zero: unbounded.
@@ -104,7 +97,7 @@ func (r rules) cluster(holds []*hold, late []write) []episode {
 func (r rules) inexcusable(holds []*hold) []stretch {
 	var ours []*hold
 	for _, h := range holds {
-		if r.ours(h.group) {
+		if h.kind == newClient {
 			ours = append(ours, r.moving(h))
 		}
 	}

@@ -17,8 +17,6 @@ func someRules() rules {
 	return rules{
 		honest: 60 * time.Second,
 		told:   30 * time.Second,
-		old:    func(g int) bool { return g == oldOnes },
-		ours:   func(g int) bool { return g == newOnes },
 	}
 }
 
@@ -28,7 +26,8 @@ func someRules() rules {
 func span(group int, start, stop, freed float64) *hold {
 	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	return &hold{
-		group: group, asked: s(start), start: s(start), stop: s(stop), freed: s(freed),
+		group: group, kind: []kind{oldClient, newClient}[group], asked: s(start), start: s(start),
+		stop: s(stop), freed: s(freed),
 		deletes: group == oldOnes, units: 2,
 	}
 }
@@ -119,7 +118,7 @@ func TestEpisodesExcuseOnlyNamedCauses(t *testing.T) {
 		{"a new client went on after another entered", someRules(),
 			[]*hold{old(0, 70, 70), young(61, 101.5, 101.5), old(71, 80, 80)},
 			"61-70 excused;71-80 bad;"},
-		{"no bound, no overrun", rules{old: someRules().old, ours: someRules().ours},
+		{"no bound, no overrun", rules{},
 			[]*hold{old(0, 1e6, 1e6), young(5, 6, 6)}, "5-6 bad;"},
 		{"old clients that do not exclude each other", sharing,
 			[]*hold{old(0, 5, 5), old(1, 6, 6), young(5.5, 7, 7)},
@@ -191,7 +190,7 @@ func TestEpisodesExcuseWhatClientsWereNotTold(t *testing.T) {
 // ledger returns a book in which one product was sold that often, with these
 // holds.
 func ledger(sold int, holds ...*hold) *book {
-	b := newBook(2, func() time.Duration { return 0 })
+	b := newBook([]kind{oldClient, newClient}, func() time.Duration { return 0 })
 	b.sold["tea"] = sold
 	b.holds["tea"] = holds
 	return b
@@ -261,7 +260,7 @@ func TestUnprocessedOrdersSpoilTheResult(t *testing.T) {
 }
 
 func TestFirstAcquisitionAfterADeathIsATakeover(t *testing.T) {
-	b := newBook(2, func() time.Duration { return 0 })
+	b := newBook([]kind{oldClient, newClient}, func() time.Duration { return 0 })
 	b.begin(oldOnes, "tea", 0)
 	b.orphan("tea")
 	b.begin(newOnes, "mug", 0)

@@ -175,7 +175,7 @@ func (w *worker) works(ctx context.Context, d time.Duration) error {
 // it was sent. The longest latency is added, since the message may take that
 // long.
 func (w *worker) wrote(key string, age time.Duration) {
-	if sku, ok := w.fleet.locks[key]; ok && w.team.old {
+	if sku, ok := w.fleet.locks[key]; ok && w.team.kind == oldClient {
 		if w.fleet.moves != nil {
 			w.fleet.moves.saw(key)
 		}

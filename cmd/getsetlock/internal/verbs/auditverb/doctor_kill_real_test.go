@@ -3,15 +3,11 @@
 package auditverb
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,14 +83,14 @@ func TestKilledDoctorLeavesNoLockHalfFixed(t *testing.T) {
 	// The doctor first deletes the dead locks, by one command each. Then it
 	// shortens the stamps, by two commands each, of which one asks for the
 	// time.
-	for _, after := range []int64{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4,
+	for _, after := range []int{1, 2, 100, wardKeys, wardKeys + 1, wardKeys + 2, wardKeys + 3, wardKeys + 4,
 		2*wardKeys + 100, 3*wardKeys - 1} {
 		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
 			t.Parallel()
 			w := newWard(t)
 			w.killedAfter(t, program, after)
 			n := w.fixed(t)
-			if want := int(min(after, wardKeys) + max(0, after-wardKeys)/2); n != want {
+			if want := min(after, wardKeys) + max(0, after-wardKeys)/2; n != want {
 				t.Errorf("%d were mended by %d commands, want %d", n, after, want)
 			}
 			if out, _ := doctorOf(program, w.URL()).CombinedOutput(); w.fixed(t) != 2*wardKeys {
@@ -112,102 +108,30 @@ func doctorOf(program, url string) *exec.Cmd {
 
 // killedAfter kills the doctor after the server has answered that many commands
 // of its fixes, and before it gets the next.
-func (w *ward) killedAfter(t *testing.T, program string, commands int64) {
+func (w *ward) killedAfter(t *testing.T, program string, commands int) {
 	t.Helper()
-	g := newGate(t, w.Addr(), commands)
-	cmd := doctorOf(program, g.url())
+	last, begun := redistest.NewGate(), false
+	fixing := func(c redistest.Command) bool {
+		begun = begun || strings.Contains(c.String(), "doctor-fix") // the script of the first fix
+		return begun
+	}
+	wire := w.Wire(redistest.Rule{When: fixing, Nth: commands, Do: redistest.HoldReply(last)},
+		redistest.Rule{When: fixing, Nth: commands + 1, Times: -1, Do: redistest.Silence})
+	cmd := doctorOf(program, "redis://"+wire.Listen())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
-	case <-g.shut:
+	case <-last.Reached():
 		_ = cmd.Process.Kill()
 		<-ended
 	case err := <-ended:
 		select {
-		case <-g.shut: // it gave up before the test could kill it
+		case <-last.Reached(): // it gave up before the test could kill it
 		default:
 			t.Fatalf("it ended by itself: %v", err)
-		}
-	}
-}
-
-// gate is a proxy that passes that many requests and then none. The first one
-// is the script of the first fix.
-type gate struct {
-	listener net.Listener
-	server   string
-	most     int64
-	passed   atomic.Int64
-	once     sync.Once
-	shut     chan struct{} // closed when the last request was answered
-}
-
-func newGate(t *testing.T, server string, most int64) *gate {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &gate{listener: listener, server: server, most: most, shut: make(chan struct{})}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { g.serve(c) })
-		}
-	})
-	t.Cleanup(func() { listener.Close(); wg.Wait() })
-	return g
-}
-
-func (g *gate) url() string { return "redis://" + g.listener.Addr().String() }
-
-// serve ends with its client, which is killed or ends. Fixes are made one after
-// the other, so the bytes that come back after the last request are its answer.
-func (g *gate) serve(c net.Conn) {
-	s, err := net.Dial("tcp", g.server)
-	if err != nil {
-		c.Close()
-		return
-	}
-	var replies sync.WaitGroup
-	replies.Go(func() {
-		defer c.Close()
-		g.pass(s, func(b []byte) bool {
-			if g.passed.Load() < g.most {
-				_, err := c.Write(b)
-				return err == nil
-			}
-			g.once.Do(func() { close(g.shut) })
-			return true
-		})
-	})
-	g.pass(c, func(b []byte) bool {
-		switch n := g.passed.Load(); {
-		case n >= g.most:
-			return true
-		case n > 0 || bytes.Contains(b, []byte("doctor-fix")):
-			g.passed.Add(1)
-		}
-		_, err := s.Write(b)
-		return err == nil
-	})
-	s.Close()
-	replies.Wait()
-}
-
-func (g *gate) pass(from net.Conn, to func([]byte) bool) {
-	buffer := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil || !to(buffer[:n]) {
-			return
 		}
 	}
 }

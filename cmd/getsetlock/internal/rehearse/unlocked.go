@@ -2,16 +2,16 @@ package rehearse
 
 import "context"
 
-// lockless sells without a lock: with bare hands, or in a transaction.
-type lockless struct {
+// unlocked sells without a lock: with bare hands, or in a transaction.
+type unlocked struct {
 	*worker
 	transaction bool
 }
 
-func newBareHands(w *worker) (seller, error)    { return lockless{w, false}, nil }
-func newTransactions(w *worker) (seller, error) { return lockless{w, true}, nil }
+func newBareHands(w *worker) (seller, error)    { return unlocked{w, false}, nil }
+func newTransactions(w *worker) (seller, error) { return unlocked{w, true}, nil }
 
-func (l lockless) sell(ctx context.Context, t *task) error {
+func (l unlocked) sell(ctx context.Context, t *task) error {
 	h, n := l.fleet.book.begin(l.team.number, t.SKU, -1)
 	sold, done, err := l.deduct(ctx, t, l.team.fates[n], h, l.transaction)
 	h.stop = l.fleet.now()
@@ -26,4 +26,4 @@ func (l lockless) sell(ctx context.Context, t *task) error {
 	return nil
 }
 
-func (l lockless) close() {}
+func (l unlocked) close() {}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -22,6 +23,15 @@ func Clock(reply any, err error) (sec, usec int64, _ error) {
 		return 0, 0, &clockError{fmt.Sprintf("%d seconds and %d microseconds", parts[0], parts[1])}
 	}
 	return parts[0], parts[1], nil
+}
+
+// Time is Clock as an instant, in UTC.
+func Time(reply any, err error) (time.Time, error) {
+	sec, usec, err := Clock(reply, err)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(sec*1e6 + usec).UTC(), nil
 }
 
 // clockError is a reply of TIME that no Redis server sends.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -37,6 +38,9 @@ func TestClockRefusesAProxysClock(t *testing.T) {
 		if sec != c.sec || usec != c.usec || (err == nil) != c.ok {
 			t.Errorf("%q: %d, %d, %v", c.reply, sec, usec, err)
 		}
+		if at, _ := Time(c.reply, nil); c.ok && !at.Equal(time.UnixMicro(c.sec*1e6+c.usec)) {
+			t.Errorf("%q: %v", c.reply, at)
+		}
 		if err != nil && (!strings.Contains(Explain(err), "proxy") || (&NotSentError{err}).Passing()) {
 			t.Errorf("%v: %s", err, Explain(err))
 		}
@@ -47,5 +51,16 @@ func TestClockRefusesAProxysClock(t *testing.T) {
 	}
 	if _, _, err := Clock(pair("soon", "1"), nil); err == nil {
 		t.Error("a reply of words was accepted")
+	}
+}
+
+func TestInfoHasItsFieldsByName(t *testing.T) {
+	info, err := Info([]byte("# Cluster\r\ncluster_size:3\r\nrun_id:a:b\n"), nil)
+	if err != nil || len(info) != 2 || info["cluster_size"] != "3" || info["run_id"] != "a:b" {
+		t.Errorf("%v, %v", info, err)
+	}
+	refusal := redis.Error("NOPERM no INFO")
+	if info, err := Info(nil, refusal); !errors.Is(err, refusal) || info["run_id"] != "" {
+		t.Errorf("%v, %v", info, err)
 	}
 }

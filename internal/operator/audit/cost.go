@@ -8,32 +8,30 @@ import (
 
 // Cost is what the watch cost the server, measured during the watch.
 type Cost struct {
-	Looks   int64         // keys looked at
+	Looks   int64         `json:"looks"` // keys looked at
 	Scans   int64         // SCAN commands sent
 	Elapsed time.Duration // of the whole watch
 	// ServerTime is an upper bound of the time that the server spent on the
 	// watch's looks. It is measured by the server's clock, from the first look
 	// of a message until after the last. Share is ServerTime as a fraction of
-	// Elapsed: of one core. Both are known once a key was looked at by script.
-	ServerTime time.Duration
-	Share      float64
-	HasShare   bool
-	Monitor    *MonitorCost // nil without MONITOR
+	// Elapsed: of one core. Both are zero until a key was looked at by script.
+	ServerTime time.Duration `json:"server_time_ms" answer:"null"`
+	Share      float64       `json:"share" answer:"null"`
+	Monitor    *MonitorCost  `answer:"inline"` // nil without MONITOR
 }
 
 // MonitorCost is what the bursts of MONITOR cost.
 type MonitorCost struct {
-	Bursts    int
-	Time      time.Duration // total time that MONITOR was on
+	Bursts    int           `json:"monitor_bursts"`
+	Time      time.Duration `json:"monitor_ms" answer:"null"` // total time that MONITOR was on
 	Bytes     int64
-	Lines     int64
-	Unread    int64         // lines that could not be parsed
-	PingOff   time.Duration // median round trip on another connection, without MONITOR
-	PingOn    time.Duration // with it
-	OpsOff    float64       // commands a second that the server executed without it, 0 unknown
-	OpsOn     float64
-	Stopped   []string // why bursts ended early
-	Throttled bool     // a burst ended because latency or our buffer grew; the next ones were shorter
+	Lines     int64         `json:"monitor_lines"`
+	PingOff   time.Duration `json:"ping_off_ms" answer:"null"` // median round trip elsewhere, without MONITOR
+	PingOn    time.Duration `json:"ping_on_ms" answer:"null"`  // with it
+	OpsOff    float64       `json:"ops_off" answer:"null"`     // commands a second, of the server, without it
+	OpsOn     float64       `json:"ops_on" answer:"null"`
+	Stopped   []string      // why bursts ended early
+	Throttled bool          // a burst ended because latency or our buffer grew; the next ones were shorter
 }
 
 // Result is what a watch or a replay found.

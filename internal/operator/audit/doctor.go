@@ -68,10 +68,10 @@ type DoctorConfig struct {
 // Complaint is a finding and, if there is one, its fix.
 type Complaint struct {
 	census.Finding
-	Fix *Fix // nil if a person must act
+	Fix *Fix `json:"fix"` // nil if a person must act
 	// Wait is how long after this look the same call can offer a fix, if
 	// nothing changes. It is 0 if waiting does not help or the time is unknown.
-	Wait time.Duration
+	Wait time.Duration `json:"wait_ms" answer:"null"`
 }
 
 // Diagnosis is what an examination found.

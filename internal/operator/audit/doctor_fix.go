@@ -41,9 +41,10 @@ const (
 // ghost, which blocks for a lease. The same happens when an old client's
 // release meets a takeover.
 type Fix struct {
-	Do    FixKind
-	Key   string
-	Value string // bytes that the key must still hold
+	Do      FixKind `json:"does"`
+	Key     string
+	Value   string     `json:"value" answer:"bytes"`  // bytes that the key must still hold
+	Outcome FixOutcome `json:"outcome" answer:"null"` // empty: not tried
 
 	dialect *dialect.Dialect
 	lease   time.Duration
@@ -120,7 +121,7 @@ func (f Fix) apply(ctx context.Context, mux *wire.Mux) (FixOutcome, error) {
 		// Servers before 3.2 let no script write after it has read the clock,
 		// so TIME is asked first. The time that passes in between only shortens
 		// the lease.
-		now, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
+		now, err := wire.Time(mux.Do(ctx, "TIME"))
 		if err != nil {
 			return "", err
 		}

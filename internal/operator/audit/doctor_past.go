@@ -224,7 +224,7 @@ func (p *pastStamp) seen(reply wire.Reply, run string) (age time.Duration, looke
 	if err != nil || len(fields) != 6 || run == "" || fields[0] != p.value {
 		return 0, false, false
 	}
-	at, err := instant(fields[1], fields[2])
+	at, err := wire.Time([]any{[]byte(fields[1]), []byte(fields[2])}, nil)
 	if err != nil {
 		return 0, false, false
 	}

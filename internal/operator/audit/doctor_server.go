@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -64,7 +65,7 @@ var trials = []struct {
 // that makes further questions pointless is returned.
 func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorConfig) (*serverFacts, error) {
 	f := &serverFacts{config: map[string]string{}}
-	info, err := redis.String(mux.Do(ctx, "INFO"))
+	info, err := wire.Info(mux.Do(ctx, "INFO"))
 	switch {
 	case refusedBy(err):
 		f.refused = append(f.refused,
@@ -72,7 +73,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 	case err != nil:
 		return f, fmt.Errorf("asking for INFO: %w", err)
 	default:
-		f.info = parseInfo(info)
+		f.info = info
 	}
 	f.askConfig(ctx, mux)
 	key := trialKey(cfg.Match)
@@ -176,7 +177,7 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lo
 	elapsed := elapsedOf(clock)
 	for n := range 5 {
 		wall, sent := clock.Now(), elapsed()
-		server, err := serverTime(wire.Reply(mux.Batch(ctx, []wire.Command{wire.Cmd("TIME")})[0]))
+		server, err := wire.Time(mux.Do(ctx, "TIME"))
 		rtt := elapsed() - sent
 		if refusedBy(err) {
 			return nil
@@ -189,17 +190,6 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lo
 		}
 	}
 	return nil
-}
-
-// parseInfo splits a reply of INFO into its fields.
-func parseInfo(text string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			out[name] = value
-		}
-	}
-	return out
 }
 
 func (f *serverFacts) number(name string) int64 {
@@ -216,9 +206,10 @@ func (f *serverFacts) words() []string {
 		if v := f.info["valkey_version"]; v != "" {
 			version = "Valkey " + v + " (as Redis " + version + ")"
 		}
-		add("calls itself %s, role %s, up %s", orUnknown(version), orUnknown(f.info["role"]),
+		add("calls itself %s, role %s, up %s", cmp.Or(version, "unknown"), cmp.Or(f.info["role"], "unknown"),
 			roughly(time.Duration(f.number("uptime_in_seconds"))*time.Second))
-		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")), orUnknown(f.policy()))
+		add("memory limit %s, when full: %s", memoryWords(f.number("maxmemory")),
+			cmp.Or(f.policy(), "unknown"))
 		add("append-only file %s, snapshots %s, replicas %d", onOff(f.info["aof_enabled"] == "1"),
 			snapshotWords(f.config), f.number("connected_slaves"))
 	}
@@ -238,13 +229,6 @@ func (f *serverFacts) policy() string {
 	return f.info["maxmemory_policy"]
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
 func onOff(on bool) string {
 	if on {
 		return "on"
@@ -254,7 +238,7 @@ func onOff(on bool) string {
 
 func (f *serverFacts) timeWords() string {
 	if f.timeUntold {
-		return orUnknown("")
+		return "unknown"
 	}
 	return tried(f.timeWrite)
 }

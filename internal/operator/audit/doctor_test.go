@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 func examined(t *testing.T, w *redistest.World, cfg DoctorConfig) []Complaint {
@@ -183,8 +184,9 @@ func TestFarStampIsMovedToOneLeaseFromNow(t *testing.T) {
 
 func TestDoctorJudgesServerSettings(t *testing.T) {
 	info := func(lines ...string) map[string]string {
-		return parseInfo("# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:0\r\n" +
-			strings.Join(lines, "\r\n") + "\r\n")
+		info, _ := wire.Info("# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:0\r\n"+
+			strings.Join(lines, "\r\n")+"\r\n", nil)
+		return info
 	}
 	// synced is a server that writes every command to disk before it answers.
 	synced := func(lines ...string) serverFacts {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -233,11 +232,8 @@ func rate(before, after int64, span time.Duration) float64 {
 
 // ops returns how many commands the server has executed; 0: unknown.
 func (m *monitor) ops(ctx context.Context) (n int64, at time.Duration) {
-	text, err := redis.String(m.pings.Do(ctx, "INFO", "stats"))
-	if err != nil {
-		return 0, m.w.elapsed()
-	}
-	n, _ = fieldIn(text, "total_commands_processed")
+	info, _ := wire.Info(m.pings.Do(ctx, "INFO", "stats"))
+	n, _ = strconv.ParseInt(info["total_commands_processed"], 10, 64)
 	return n, m.w.elapsed()
 }
 
@@ -246,20 +242,9 @@ func (m *monitor) ops(ctx context.Context) (n int64, at time.Duration) {
 // machine's elapsed time.
 func (m *monitor) ping(ctx context.Context) (rtt time.Duration, at time.Time, err error) {
 	sent := m.w.elapsed()
-	at, err = timeOf(m.pings.Do(ctx, "TIME"))
+	at, err = wire.Time(m.pings.Do(ctx, "TIME"))
 	received := m.w.elapsed()
 	return received - sent, at, err
-}
-
-// fieldIn finds "NAME:N" in a reply of INFO.
-func fieldIn(text, name string) (n int64, ok bool) {
-	_, line, ok := strings.Cut(text, name+":")
-	if !ok {
-		return 0, false
-	}
-	line, _, _ = strings.Cut(line, "\n")
-	n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	return n, err == nil
 }
 
 func median(ds []time.Duration) time.Duration {
@@ -300,7 +285,7 @@ func (b *burst) run(opsOff float64) (census.HoleReason, string) {
 	c.Bursts++
 	c.Time += m.w.elapsed() - began
 	c.Bytes += b.bytes.Load()
-	c.Lines, c.Unread = m.filter.lines, m.filter.unread
+	c.Lines = m.filter.lines
 	if on := rate(before, after, until-from); opsOff > 0 && on > 0 {
 		// Keep the mean over all bursts.
 		n := float64(c.Bursts)

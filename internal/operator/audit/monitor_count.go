@@ -176,7 +176,7 @@ func (f *filter) compare(out []offset.Observed) []offset.Observed {
 // countedIn reads the replies of one round: INFO server, the markers, INFO
 // commandstats. It returns why they tell nothing, or an empty string.
 func countedIn(server, commandstats wire.Reply) (run string, c calls, why string) {
-	about, err := redis.String(server.Value, server.Err)
+	about, err := wire.Info(server.Value, server.Err)
 	text, err2 := redis.String(commandstats.Value, commandstats.Err)
 	if err == nil {
 		err = err2
@@ -193,5 +193,5 @@ func countedIn(server, commandstats wire.Reply) (run string, c calls, why string
 	if c = countsIn(text); c[infoAt] == 0 {
 		why = "INFO commandstats does not count INFO on this server, so a reset of its counts would go unnoticed, and MONITOR proves no window"
 	}
-	return wordIn(about, "run_id"), c, why
+	return about["run_id"], c, why
 }

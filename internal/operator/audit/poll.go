@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
@@ -301,7 +299,7 @@ func (p *poller) fromQueue(out []string, most int) []string {
 // steps.
 func (p *poller) time(ctx context.Context) {
 	sent := p.w.elapsed()
-	at, err := timeOf(p.w.mux.Do(ctx, "TIME"))
+	at, err := wire.Time(p.w.mux.Do(ctx, "TIME"))
 	if err != nil {
 		p.failed(ctx, err)
 		return
@@ -397,8 +395,7 @@ func (p *poller) changed(key string) {
 
 // scan asks for the next slice of the keyspace.
 func (p *poller) scan(ctx context.Context) {
-	reply, err := redis.Values(p.w.mux.Do(ctx, "SCAN", p.cursor, "MATCH", p.scope.Pattern(), "COUNT",
-		scanCount))
+	keys, next, err := p.w.mux.Scan(ctx, p.cursor, "MATCH", p.scope.Pattern(), "COUNT", scanCount)
 	if err != nil {
 		if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
 			p.noScan = true
@@ -409,11 +406,7 @@ func (p *poller) scan(ctx context.Context) {
 		return
 	}
 	p.w.spent(0, 1)
-	var keys []string
-	if _, err := redis.Scan(reply, &p.cursor, &keys); err != nil {
-		p.resting = p.w.elapsed() + scanAgain
-		return
-	}
+	p.cursor = next
 	for _, k := range keys {
 		if p.follow[k] == nil && p.scope.Covers(p.scope.Database(), k) {
 			p.queue = append(p.queue, k)

@@ -109,7 +109,7 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.O
 	if wire.IsCluster(err) || wire.IsNoPerm(err) && !p.single {
 		p.single = true
 	}
-	if end, e := timeOf(replies[len(groups)].Value, replies[len(groups)].Err); e == nil && err == nil &&
+	if end, e := wire.Time(replies[len(groups)].Value, replies[len(groups)].Err); e == nil && err == nil &&
 		len(seen) > 0 {
 		p.w.took(end.Sub(seen[0].At), asked)
 	}
@@ -163,7 +163,7 @@ func looked(seen []offset.Observed, keys []string, command *wire.Command,
 	if len(parts)%3 != 2 {
 		return seen, errors.New("the look script returned " + strconv.Itoa(len(parts)) + " parts")
 	}
-	at, err := timeOf(parts[:2], nil)
+	at, err := wire.Time(parts[:2], nil)
 	if err != nil {
 		return seen, err
 	}
@@ -220,7 +220,7 @@ func (p *poller) lookPlain(ctx context.Context, keys []string) (seen []offset.Ob
 	commands = append(commands, wire.Cmd("TIME"))
 	replies := p.w.mux.Batch(ctx, commands)
 	last := replies[len(replies)-1]
-	at, err := timeOf(last.Value, last.Err)
+	at, err := wire.Time(last.Value, last.Err)
 	if err != nil {
 		return nil, err
 	}

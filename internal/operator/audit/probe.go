@@ -62,23 +62,37 @@ type ProbeResult struct {
 
 // PrefixResult is what the keys of one prefix contain.
 type PrefixResult struct {
-	Prefix string // the name up to its last separator, one of : / . | #
-	Keys   int64
-	Forms  []FormCount      // the most frequent first
-	Types  map[string]int64 // keys that are no strings, by type; "Redisson hash" is a type of its own
+	Prefix string      `json:"prefix" answer:"bytes"` // the name up to its last separator, one of : / . | #
+	Keys   int64       `json:"keys"`
+	Forms  []FormCount `json:"forms"` // the most frequent first
+	// Types counts the keys that are no strings by type. "Redisson hash" is a
+	// type of its own.
+	Types map[string]int64 `json:"types"`
 }
 
 // FormCount counts the values of one form.
 type FormCount struct {
 	Form
-	Dialects []string // dialects that write this form, the likeliest first
-	Also     []Form   // other forms that the same values could have
-	Keys     int64
-	NoTTL    int64
-	Expired  int64    // stamps that are past by the server's clock, without those of getsetlock clients
-	Far      int64    // stamps further ahead than a lease reaches
-	Examples []string // keys, at most three
+	Dialects []string `json:"dialects"`           // dialects that write this form, the likeliest first
+	Also     []Form   `json:"also" answer:"text"` // other forms that the same values could have
+	Keys     int64    `json:"keys"`
+	NoTTL    int64    `json:"no_ttl"`
+	Expired  int64    `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
+	Far      int64    `json:"far"`                     // stamps further ahead than a lease reaches
+	Examples []string `json:"examples" answer:"bytes"` // keys, at most three
 	Value    string   // of the first example
+}
+
+// JSON returns the counts with the name of the form.
+func (f FormCount) JSON() any {
+	type counts FormCount
+	if f.Unit == dialect.UnitNone {
+		f.Unit = ""
+	}
+	return struct {
+		Form string `json:"form"`
+		counts
+	}{f.String(), counts(f)}
 }
 
 // ProbeCost is how long a probe took.
@@ -126,8 +140,8 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 // isReplica reports whether the server calls itself a replica. If it does not
 // answer, it counts as a primary.
 func isReplica(ctx context.Context, mux *wire.Mux) bool {
-	info, err := redis.String(mux.Do(ctx, "INFO", "replication"))
-	return err == nil && parseInfo(info)["role"] == "slave"
+	info, _ := wire.Info(mux.Do(ctx, "INFO", "replication"))
+	return info["role"] == "slave"
 }
 
 // all reads the keys that match, in every encoding.
@@ -456,12 +470,4 @@ func keysWord(n int64) string {
 		return "1 key"
 	}
 	return fmt.Sprintf("%d keys", n)
-}
-
-// StampOfOurs reports whether a getsetlock client wrote the stamp in the value
-// of a key with a TTL. If so, the lock ends with the TTL and not with the
-// stamp. now is the server's clock; own are dialects to try in addition to the
-// presets. It returns false for a value that no dialect reads as a stamp.
-func StampOfOurs(value string, now time.Time, ttl time.Duration, own []dialect.Dialect) bool {
-	return reading.StampOfOurs(value, now, ttl, own)
 }

@@ -13,10 +13,10 @@ import (
 
 // Form is the way in which a value is written: what its writers have in common.
 type Form struct {
-	Look     dialect.Look
-	Unit     dialect.Unit
-	UUID     bool // a uuid and a colon before the number
-	Encoding dialect.Encoding
+	Look     dialect.Look     `json:"look"`
+	Unit     dialect.Unit     `json:"unit" answer:"null"`
+	UUID     bool             // a uuid and a colon before the number
+	Encoding dialect.Encoding `json:"encoding"`
 }
 
 // String describes the form in words.

@@ -142,42 +142,49 @@ func TestReplayReportsARefusedProbe(t *testing.T) {
 }
 
 func TestRecordWithoutAProbeIsRead(t *testing.T) {
-	r, err := Replay(strings.NewReader("getsetlock.observed/1\n1770000000.000000 stats \"setnx\" 1\n"),
-		Config{})
+	const line = `{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}`
+	r, err := Replay(strings.NewReader("getsetlock.observed/1\n"+line+"\n"), Config{})
 	if err != nil || r.Probe != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
 func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
-	keys := `"keys" "3" "0" "0" "primary" "pattern"`
-	form := `"form" "lock:" "stamp" "ms" "-" "plain" "2" "2" "0" "0" "1770000060000" "1" "Jedis" "1" "lock:a" "0"`
-	good := []string{keys, form, `"type" "lock:" "hash" "1" "lock:h"`,
-		`"large" "lock:" "1" "2000" "1" "lock:l"`, `"owner" "x" "2" "a" "b"`, `"twice" "lock:a" "json"`}
-	replay := func(sums ...string) error {
-		text := "getsetlock.observed/1\n"
-		for _, s := range sums {
-			text += "1770000000.000000 probe " + s + "\n"
+	keys := `keys {"keys":3,"denied":0,"lost":0,"replica":false,"all":false,"refused":"","twice":null}`
+	prefix := `prefix {"prefix":"lock:","forms":[{"look":"stamp","unit":"ms","UUID":false,"encoding":"plain",` +
+		`"dialects":["Jedis"],"also":null,"keys":2,"no_ttl":2,"expired":0,"far":0,"examples":["lock:a"],` +
+		`"Value":"1770000060000"}],"types":{"hash":{"keys":1,"example":"lock:h"}},"large":null,"huge":0,"longest":0}`
+	owner := `owner {"owner":"x","keys":["a","b"]}`
+	replay := func(lines ...string) error {
+		var text bytes.Buffer
+		w, err := offset.NewObservedWriter(&text)
+		for _, line := range lines {
+			event, document, _ := strings.Cut(line, " ")
+			err = errors.Join(err, w.Write(offset.Observed{At: time.Unix(1_770_000_000, 0).UTC(),
+				Kind: offset.ObservedProbe, Event: event, Args: strings.Split(document, "|")}))
 		}
-		_, err := Replay(strings.NewReader(text), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Replay(&text, Config{})
 		return err
 	}
-	if err := replay(good...); err != nil {
+	if err := replay(keys, prefix, owner); err != nil {
 		t.Fatal(err)
 	}
+	other := func(line, from, to string) string {
+		if !strings.Contains(line, from) {
+			t.Fatalf("no %s in %s", from, line)
+		}
+		return strings.Replace(line, from, to, 1)
+	}
 	for _, bad := range [][]string{
-		{form}, {keys, keys}, {keys, form, form}, {keys, good[2], good[2]}, {keys, good[3], good[3]},
-		{keys, good[4], good[4]},
-		{keys, `"other" "1"`}, {keys, good[5] + ` "more"`}, {keys, `"twice" "lock:a"`},
-		{keys, `"twice" "lock:a" "xml"`},
-		{`"keys" "03" "0" "0" "primary" "pattern"`}, {`"keys" "-1" "0" "0" "primary" "pattern"`},
-		{`"keys" "3" "0" "0" "master" "pattern"`},
-		{keys, strings.Replace(form, `"stamp"`, `"stomp"`, 1)},
-		{keys, strings.Replace(form, `"ms"`, `"ds"`, 1)},
-		{keys, strings.Replace(form, `"1" "lock:a"`, `"0"`, 1)},
-		{keys, strings.Replace(form, `"plain" "2"`, `"plain" "0"`, 1)},
-		{keys, `"refused" ""`}, {keys, `"refused" "a"`, `"refused" "a"`}, {keys, `"owner" "x" "1" "a"`},
-		{keys, `"large" "lock:" "1" "2000" "9" "lock:l"`}, {keys, `"type" "lock:" "" "1" "lock:h"`},
+		{prefix}, {keys, keys}, {keys, prefix, prefix}, {keys, owner, owner}, {keys, "more {}"},
+		{keys, owner + "|{}"}, {other(keys, "3", "-3")}, {other(keys, "3", "03")},
+		{other(keys, "lost", "Lost")},
+		{keys, other(prefix, `"keys":2`, `"keys":0`)}, {keys, other(prefix, `["lock:a"]`, "[]")},
+		{keys, other(prefix, `"keys":1`, `"keys":0`)}, {keys, other(prefix, `"huge":0`, `"huge":-1`)},
+		{keys, other(owner, `,"b"`, "")}, {keys, owner + " "},
 	} {
 		var broken *offset.ObservedError
 		if err := replay(bad...); !errors.As(err, &broken) || broken.Line != len(bad)+1 {

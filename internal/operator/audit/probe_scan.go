@@ -67,18 +67,15 @@ func (r *probeReader) each(ctx context.Context, visit func(*probedKey),
 	cursor := "0"
 	for {
 		begun := r.elapsed()
-		args := []any{cursor, "COUNT", probeSlice}
+		args := []any{"COUNT", probeSlice}
 		if pattern := r.scope.Pattern(); pattern != "*" {
 			args = append(args, "MATCH", pattern)
 		}
-		reply, err := redis.Values(r.mux.Do(ctx, "SCAN", args...))
+		keys, next, err := r.mux.Scan(ctx, cursor, args...)
 		if err != nil {
 			return fmt.Errorf("listing keys by SCAN: %w", err)
 		}
-		var keys []string
-		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
-			return fmt.Errorf("listing keys by SCAN: %w", err)
-		}
+		cursor = next
 		keys = slices.DeleteFunc(keys, func(k string) bool { return !r.scope.Covers(r.scope.Database(), k) })
 		if err := r.read(ctx, keys, visit); err != nil {
 			return err
@@ -120,7 +117,7 @@ func (r *probeReader) read(ctx context.Context, keys []string, visit func(*probe
 		cmds = append(cmds, wire.Cmd("GETRANGE", k, 0, probeBytes-1), wire.Cmd("PTTL", k))
 	}
 	replies := r.mux.Batch(ctx, cmds)
-	now, err := serverTime(replies[0])
+	now, err := wire.Time(replies[0].Value, replies[0].Err)
 	if err != nil {
 		return fmt.Errorf("asking the server for its TIME: %w", err)
 	}
@@ -254,12 +251,4 @@ func isRedissonField(field string) bool {
 	id, thread, ok := strings.Cut(field, ":")
 	return ok && len(id) == 36 && strings.Count(id, "-") == 4 && thread != "" &&
 		strings.Trim(thread, "0123456789") == ""
-}
-
-func serverTime(reply wire.Reply) (time.Time, error) {
-	sec, usec, err := wire.Clock(reply.Value, reply.Err)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.Unix(sec, usec*1000).UTC(), nil
 }

@@ -3,10 +3,8 @@ package audit
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -279,25 +277,7 @@ func (w *watcher) spentSoFar(begun time.Duration) Cost {
 	c.Elapsed = w.elapsed() - begun
 	if w.lookCount > 0 && c.Elapsed > 0 {
 		c.ServerTime = time.Duration(float64(w.lookTime) / float64(w.lookCount) * float64(c.Looks))
-		c.Share, c.HasShare = c.ServerTime.Seconds()/c.Elapsed.Seconds(), true
+		c.Share = c.ServerTime.Seconds() / c.Elapsed.Seconds()
 	}
 	return c
-}
-
-// timeOf decodes a reply of TIME.
-func timeOf(reply any, err error) (time.Time, error) {
-	sec, usec, err := wire.Clock(reply, err)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMicro(sec*1e6 + usec).UTC(), nil
-}
-
-func instant(seconds, micros string) (time.Time, error) {
-	s, err := strconv.ParseInt(seconds, 10, 64)
-	m, err2 := strconv.ParseInt(micros, 10, 64)
-	if err := errors.Join(err, err2); err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMicro(s*1e6 + m).UTC(), nil
 }

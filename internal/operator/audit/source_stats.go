@@ -97,7 +97,7 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 	replies := w.mux.Batch(ctx, []wire.Command{
 		wire.Cmd("TIME"), wire.Cmd("INFO", "commandstats"), wire.Cmd("INFO", "server"),
 		wire.Cmd("INFO", "replication")})
-	at, err := timeOf(replies[0].Value, replies[0].Err)
+	at, err := wire.Time(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && err == nil {
 		if wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2) {
@@ -114,16 +114,16 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 			"INFO commandstats is empty on this server; calls of SETNX and GETSET are not counted")
 		return false
 	}
-	about, err := redis.String(replies[2].Value, replies[2].Err)
+	about, err := wire.Info(replies[2].Value, replies[2].Err)
 	if err != nil {
 		return true
 	}
-	replication, err := redis.String(replies[3].Value, replies[3].Err)
+	replication, err := wire.Info(replies[3].Value, replies[3].Err)
 	if err != nil {
 		return true
 	}
-	server := wordIn(about, "run_id")
-	w.send(last.hole(at, server, wordIn(replication, "role"))...)
+	server := about["run_id"]
+	w.send(last.hole(at, server, replication["role"])...)
 	if server != "" && server != last.named {
 		last.named = server
 		w.send(offset.Observed{At: at, Kind: offset.ObservedGap, Reason: reading.OfRun + " " + server})
@@ -134,13 +134,6 @@ func (w *watcher) stats(ctx context.Context, last *lastStats) bool {
 		w.send(offset.Observed{At: at, Kind: offset.ObservedStats, Event: name, Count: calls + refused})
 	}
 	return true
-}
-
-// wordIn finds "NAME:WORD" in a reply of INFO; empty if there is none.
-func wordIn(text, name string) string {
-	_, word, _ := strings.Cut("\n"+text, "\n"+name+":")
-	word, _, _ = strings.Cut(word, "\n")
-	return strings.TrimSpace(word)
 }
 
 // callsIn finds "cmdstat_NAME:calls=N,usec=M,…"; INFO does not list a command
@@ -173,7 +166,7 @@ func callsIn(text, name string) (calls, refused int64, used time.Duration) {
 // if the server will never list them.
 func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed) bool {
 	replies := w.mux.Batch(ctx, []wire.Command{wire.Cmd("TIME"), wire.Cmd("CLIENT", "LIST")})
-	at, err := timeOf(replies[0].Value, replies[0].Err)
+	at, err := wire.Time(replies[0].Value, replies[0].Err)
 	text, err2 := redis.String(replies[1].Value, replies[1].Err)
 	if err2 != nil && (wire.IsNoPerm(err2) || wire.IsUnknownCommand(err2)) {
 		w.gone(census.SourceClients,

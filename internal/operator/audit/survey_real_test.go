@@ -336,8 +336,8 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 			}
 		case "shared":
 			lies(p.other, p.offset, p.offset+p.step)
-			if w.Offset.Shared == "" || len(w.Steps) > 0 {
-				t.Errorf("%s: two clients behind one address: shared %q, %v", w.Keys[0], w.Offset.Shared,
+			if w.Shared == "" || len(w.Steps) > 0 {
+				t.Errorf("%s: two clients behind one address: shared %q, %v", w.Keys[0], w.Shared,
 					w.Steps)
 			}
 		}

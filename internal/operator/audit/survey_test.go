@@ -184,7 +184,7 @@ func TestCensusNamesStepsAndSharedAddresses(t *testing.T) {
 			t.Fatalf("seed %d: a step of %v: %v, %v", seed, by, w.Steps, w.Offset)
 		}
 		w = writerAt(t, r, one.addr)
-		if w.Offset.Shared == "" || !w.Offset.Contains(one.offset) || !w.Offset.Contains(other.offset) ||
+		if w.Shared == "" || !w.Offset.Contains(one.offset) || !w.Offset.Contains(other.offset) ||
 			len(w.Steps) > 0 {
 			t.Fatalf("seed %d: two clocks, %v and %v, behind one address: %+v, %v", seed, other.offset,
 				one.offset, w.Offset, w.Steps)

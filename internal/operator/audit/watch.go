@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
+	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 // Watch watches the server until cfg.For has passed or ctx ends, and returns
@@ -41,7 +42,7 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	sent := w.elapsed()
-	at, err := timeOf(w.mux.Do(ctx, "TIME"))
+	at, err := wire.Time(w.mux.Do(ctx, "TIME"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("audit: asking the server for its time: %w", err), w.mux.Close())
 	}

@@ -112,7 +112,6 @@ func (c *Census) offset(w *writer, lease Span) Offset {
 	seen := c.seenOf(w, lease)
 	o := Offset{
 		Interval: seen.around(gap, claimed), Writes: seen.writes, LeaseGuessed: lease.Basis != Given,
-		Shared: w.shared,
 	}
 	if gap = c.gapForPeople(); seen.writes > 0 {
 		o.atLeast, o.atMost, o.reach = seen.low.High, seen.high.Low+gap, seen.high.High+gap

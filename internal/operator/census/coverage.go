@@ -14,7 +14,6 @@ type coverage struct {
 	off         time.Time // end of the last hole
 	stepped     time.Duration
 	holes       []Hole
-	dropped     int
 	events      int64
 	missing     string
 	note        string
@@ -46,9 +45,6 @@ func (s *coverage) hole(h Hole) {
 		h.Reason != HoleStep {
 		s.holes[n-1].Until, s.holes[n-1].Detail = h.Until, h.Detail
 		return
-	}
-	if len(s.holes) >= mostHoles {
-		s.dropped++
 	}
 	s.holes = append(reading.Bounded(s.holes, mostHoles), h)
 }
@@ -85,7 +81,7 @@ func (s *coverage) blind(o offset.Observed, reason HoleReason, detail string) {
 func (s *coverage) evidence(name Source, until time.Time) Coverage {
 	out := Coverage{
 		Source: name, From: s.from, Until: s.until, Elapsed: max(0, s.until.Sub(s.from)-s.stepped),
-		Dropped: s.dropped, Events: s.events, Missing: s.missing, Note: s.note,
+		Events: s.events, Missing: s.missing, Note: s.note,
 		Sighted: s.sighted, Unproved: s.unproved, since: s.since,
 	}
 	if s.off.After(s.until) {

@@ -35,17 +35,28 @@ const (
 
 // Span is a duration and how it was found.
 type Span struct {
-	Value  time.Duration `json:"ns"`
-	Basis  Basis         `json:"basis"`
-	Source Source        `json:"source,omitempty"`
-	At     time.Time     `json:"at,omitzero"`    // when it was seen, by the server's clock
-	Addr   string        `json:"addr,omitempty"` // the client that it is about
-	Key    string        `json:"key,omitempty"`
-	Note   string        `json:"note,omitempty"` // what must be said with it, mainly a warning about a guess
+	Value  time.Duration
+	Basis  Basis
+	Source Source
+	At     time.Time // when it was seen, by the server's clock
+	Addr   string    // the client that it is about
+	Key    string
+	Note   string // what must be said with it, mainly a warning about a guess
 }
 
 // Known reports whether Value means something.
 func (s Span) Known() bool { return s.Basis != Unknown }
+
+// Bounded reports whether Value is known and not a bound that bounds nothing.
+func (s Span) Bounded() bool { return s.Known() && s.Value < offset.NoHigh/2 }
+
+// JSON returns Value, and nil where it is not bounded.
+func (s Span) JSON() any {
+	if !s.Bounded() {
+		return nil
+	}
+	return s.Value
+}
 
 // HoleReason is why a source saw nothing for a time.
 type HoleReason string
@@ -65,50 +76,48 @@ type Hole struct {
 	From   time.Time  `json:"from"`
 	Until  time.Time  `json:"until"`
 	Reason HoleReason `json:"reason"`
-	Detail string     `json:"detail,omitempty"`
+	Detail string     `json:"detail" answer:"null"`
 }
 
 // Coverage says how long and how completely one source watched.
 type Coverage struct {
-	Source  Source        `json:"source"`
-	From    time.Time     `json:"from,omitzero"` // first event, by the server's clock; zero: none
-	Until   time.Time     `json:"until,omitzero"`
-	Elapsed time.Duration `json:"elapsed_ns"` // Until minus From, without steps of the server's clock
-	Holes   []Hole        `json:"holes,omitempty"`
-	// number of older holes that were dropped; no window reaches back to them
-	Dropped int   `json:"dropped,omitempty"`
-	Events  int64 `json:"events"`
+	Source Source    `json:"source"`
+	From   time.Time `json:"from"` // first event, by the server's clock; zero: none
+	Until  time.Time `json:"until"`
+	Events int64     `json:"events"`
 	// Missing is why the source was not used or was given up, with what to do.
-	Missing string `json:"missing,omitempty"`
+	Missing string        `json:"missing" answer:"null"`
+	Holes   []Hole        `json:"holes"`
+	Elapsed time.Duration // Until minus From, without steps of the server's clock
 	// Note says what to know about a source that works only in part.
-	Note string `json:"note,omitempty"`
+	Note string
 	// Sighted is the instant up to which MONITOR showed every call that the
 	// server counted, and markers on the watched names in each spelling. Zero
 	// for every other source, and if nothing is proved.
-	Sighted time.Time `json:"sighted,omitzero"`
+	Sighted time.Time
 	since   time.Time // when the unbroken time up to Sighted began
 	// Unproved is why no marker comes back although the source works, with what
 	// to do.
-	Unproved string `json:"unproved,omitempty"`
+	Unproved string
 }
 
 // Act is one action of a client on a key.
 type Act struct {
-	At      time.Time `json:"at"` // by the server's clock; from polls: the first look that showed it
-	DB      int       `json:"db"`
-	Key     string    `json:"key,omitempty"`
-	What    ActKind   `json:"what"`
-	Addr    string    `json:"addr,omitempty"` // empty if the source does not show addresses
-	Name    string    `json:"name,omitempty"`
-	Library string    `json:"library,omitempty"`
-	Dialect string    `json:"dialect,omitempty"`
-	Value   string    `json:"value,omitempty"` // the key's value from then on, cut to 256 bytes
-	Source  Source    `json:"source"`
-	Script  bool      `json:"script,omitempty"` // executed inside a script
-	Detail  string    `json:"detail,omitempty"`
+	At      time.Time // by the server's clock; from polls: the first look that showed it
+	DB      int
+	Key     string
+	What    ActKind
+	Addr    string // empty if the source does not show addresses
+	Name    string
+	Library string
+	Dialect string
+	Value   string // the key's value from then on, cut to 256 bytes
+	Source  Source
+	Script  bool // executed inside a script
+	Detail  string
 	// Perhaps: a client of another dialect that writes the same form would have
 	// won by this act, so its writer may hold the lock.
-	Perhaps bool `json:"perhaps,omitempty"`
+	Perhaps bool
 }
 
 // ActKind is the kind of an act.
@@ -170,24 +179,38 @@ type Counts struct {
 
 // Durations summarizes many durations in constant memory.
 type Durations struct {
-	Count   int64         `json:"count"`
-	Longest time.Duration `json:"longest_ns"`
-	P50     time.Duration `json:"p50_ns"` // rounded up by at most a tenth
-	P99     time.Duration `json:"p99_ns"`
+	Count   int64
+	Longest time.Duration
+	P50     time.Duration // rounded up by at most a tenth
+	P99     time.Duration
+}
+
+// JSON returns the fields, null for unknown ones.
+func (d Durations) JSON() any {
+	doc := struct {
+		Count   int64          `json:"count"`
+		P50     *time.Duration `json:"p50_ms"`
+		P99     *time.Duration `json:"p99_ms"`
+		Longest *time.Duration `json:"longest_ms"`
+	}{Count: d.Count}
+	if d.Count > 0 {
+		doc.P50, doc.P99, doc.Longest = &d.P50, &d.P99, &d.Longest
+	}
+	return doc
 }
 
 // Hold is one time for which a client held a key.
 type Hold struct {
-	At    time.Time     `json:"at"` // instant of the winning write, by the server's clock
-	Addr  string        `json:"addr,omitempty"`
-	DB    int           `json:"db"`
-	Key   string        `json:"key"`
-	For   time.Duration `json:"ns"`
-	Lease time.Duration `json:"lease_ns"` // the writer's lease; 0: unknown
+	At    time.Time // instant of the winning write, by the server's clock
+	Addr  string
+	DB    int
+	Key   string
+	For   time.Duration
+	Lease time.Duration // the writer's lease; 0: unknown
 	// Source says how For was measured. Monitor: from the winning write to the
 	// DEL. Poll: an upper bound, from the last look before the hold to the
 	// first look after it.
-	Source Source `json:"source"`
+	Source Source
 }
 
 // Gap is a time from a client's clock reading to the execution of the GETSET
@@ -195,10 +218,10 @@ type Hold struct {
 type Gap struct {
 	// AtLeast is proved whatever the client's clock did, since it is counted
 	// from the SETNX that carried the same stamp. It refutes a smaller claim.
-	AtLeast time.Duration `json:"at_least_ns"`
-	At      time.Time     `json:"at"`
-	Addr    string        `json:"addr"`
-	Key     string        `json:"key"`
+	AtLeast time.Duration
+	At      time.Time
+	Addr    string
+	Key     string
 }
 
 // Offset is what is known of one writer's clock: the client's clock minus the
@@ -210,14 +233,10 @@ type Offset struct {
 	// the gap. Its ends may be offset.NoLow and offset.NoHigh; the upper end is
 	// NoHigh if no gap is claimed.
 	offset.Interval
-	Writes int64 // number of writes that Interval rests on
+	Writes int64 `json:"writes"` // number of writes that Interval rests on
 	// LeaseGuessed: both ends depend on a guessed lease, so neither is
 	// guaranteed.
-	LeaseGuessed bool
-	// Shared says why several clients must be writing from the address; empty
-	// if nothing shows that. Then a step of one clock cannot be told from two
-	// clocks.
-	Shared string
+	LeaseGuessed bool `json:"lease_guessed"`
 
 	// Bounds from single writes, with the usual gap if none is claimed: the
 	// clock was ahead by atLeast at one write, by no more than atMost at
@@ -251,37 +270,56 @@ type Spread struct {
 // Sound reports whether Guaranteed is a guarantee.
 func (s Spread) Sound() bool { return s.Guaranteed != offset.NoHigh }
 
+// JSON returns both bounds, null for unknown ones.
+func (s Spread) JSON() any {
+	doc := struct {
+		Proved     *time.Duration `json:"proved_ms"`
+		Guaranteed time.Duration  `json:"guaranteed_ms"`
+	}{Guaranteed: s.Guaranteed}
+	if s.Sound() || s.Proved > 0 {
+		doc.Proved = &s.Proved
+	}
+	return doc
+}
+
 // Writer is a connection that wrote old locks or tried for them, or all clients
 // that share its address.
 type Writer struct {
-	Addr    string // empty: the unknown writers that polls saw
-	Name    string // as set by CLIENT SETNAME, if the server reports it
-	Library string // library and version, if the server reports them (Redis 7.2 and later)
+	Addr    string `json:"addr" answer:"null"`          // empty: the unknown writers that polls saw
+	Name    string `json:"name" answer:"bytes,null"`    // as set by CLIENT SETNAME, if the server reports it
+	Library string `json:"library" answer:"bytes,null"` // with its version, since Redis 7.2
 	User    string
 	// Dialect is the dialect that it speaks. Also are others that its values
 	// fit. Basis is Given or Inferred.
-	Dialect string
-	Also    []string
+	Dialect string   `json:"dialect" answer:"null"`
+	Also    []string `json:"also"`
 	Basis   Basis
-	Lease   Span
+	Lease   Span `json:"lease_ms"`
 	// Starts: no time that it wrote was ahead of the server's clock by more
 	// than a second (or half the given lease) when it was written. So the times
 	// are no ends of leases, or its clock is behind by about a lease.
 	Starts bool
-	Offset Offset
+	Offset Offset `json:"offset"`
 	// Steps are the latest jumps of its clock, at most 8; none for a shared
 	// address. They are an alarm for people: they assume that no attempt takes
 	// longer than the gap.
-	Steps       []offset.Step
-	Counts      Counts
-	Holds       Durations
-	Waits       Durations // from the first failed attempt in a row to the success or the last attempt
-	Gap         *Gap      // the longest gap; nil: it sent no GETSET
-	Keys        []string  // sorted; at most 16
-	First, Last time.Time // first and last act, by the server's clock
-	LastWrite   *Act
-	LastFailed  *Act
-	Findings    []Finding
+	Steps []offset.Step `json:"clock_steps"`
+	// Shared says why several clients must be writing from the address; empty
+	// if nothing shows that. Then a step of one clock cannot be told from two
+	// clocks.
+	Shared string    `json:"shared" answer:"null"`
+	Holds  Durations `json:"holds"`
+	// Waits are from the first failed attempt in a row to the success or the
+	// last attempt.
+	Waits      Durations `json:"waits"`
+	Counts     Counts    `json:"counts"`
+	Gap        *Gap      // the longest gap; nil: it sent no GETSET
+	Keys       []string  `json:"keys" answer:"bytes"` // sorted; at most 16
+	First      time.Time // first act, by the server's clock
+	Last       time.Time `json:"last_seen"` // last act
+	LastWrite  *Act
+	LastFailed *Act
+	Findings   []Finding `json:"findings"`
 }
 
 // KeyEvidence is what is known of one key.
@@ -295,7 +333,6 @@ type KeyEvidence struct {
 	Longest    *Hold
 	NoTTL      bool  // the last look found a value without a TTL
 	Timeline   []Act // the latest acts, oldest first, without failed attempts; at most 256
-	Earlier    int64 // number of acts dropped from Timeline
 	FoundLive  Found // what old clients read and did not take over, as far as MONITOR shows
 }
 
@@ -334,6 +371,17 @@ type Bound struct {
 	// Ahead. It assumes no lease and no gap, so that AtLeast follows from it
 	// once both are claimed. offset.NoLow: nothing is known.
 	Lead time.Duration
+}
+
+// JSON returns AtLeast, null where it is no proof.
+func (b Bound) JSON() any {
+	var doc struct {
+		AtLeast *time.Duration `json:"at_least_ms"`
+	}
+	if !b.Guessed && b.Unless == "" {
+		doc.AtLeast = &b.AtLeast
+	}
+	return doc
 }
 
 // Proved returns the bound that refutes a smaller claim; 0: nothing is proved.

@@ -3,6 +3,7 @@ package census
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Severity ranks findings.
@@ -23,13 +24,16 @@ func (s Severity) rank() int {
 
 // Finding is one thing that a person should know, in sentences for people.
 type Finding struct {
-	Severity Severity
-	Kind     string // a word for scripts: "overrun", "step", "mixture" …
+	Severity Severity `json:"severity"`
+	Kind     string   `json:"kind"` // a word for scripts: "overrun", "step", "mixture" …
 	DB       int
-	Key      string // the key or prefix that it is about, in bytes; empty: the fleet or the server
-	Writer   string // address of the writer that it is about; empty: none
-	What     string // the fact
-	Advice   string // what to do about it; empty: nothing
+	Key      string `json:"key" answer:"bytes,null"` // the key or prefix that it is about; empty: fleet or server
+	Writer   string `json:"writer" answer:"null"`    // address of the writer that it is about; empty: none
+	What     string `json:"what"`                    // the fact
+	Advice   string `json:"advice"`                  // what to do about it; empty: nothing
+	// Off is how far a clock is off at least, if the finding says that;
+	// negative: behind.
+	Off time.Duration
 }
 
 // Compare orders findings for reading: the worst first, then by key, by writer

@@ -76,15 +76,16 @@ func (c *Census) writerClock(w *Writer) []Finding {
 			side = "behind"
 		}
 		whose := "its clock is"
-		if w.Offset.Shared != "" && w.Addr != "" {
+		if w.Shared != "" && w.Addr != "" {
 			whose = "one of the clocks that share this address is"
 		}
-		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose,
-			ahead.Abs().Round(time.Millisecond), side)
+		off := ahead.Round(time.Millisecond)
+		what := fmt.Sprintf("%s: %s at least %v %s the server's", w.who(), whose, off.Abs(), side)
 		if w.Offset.LeaseGuessed {
 			what += fmt.Sprintf(", if its lease is %v (guessed)", w.Lease.Value)
 		}
-		out = append(out, Finding{Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what,
+		out = append(out, Finding{
+			Severity: SeverityWarning, Kind: "clock_off", Writer: w.Addr, What: what, Off: off,
 			Advice: "synchronize its clock by NTP; while it is off, every lease is shorter by the spread of all clocks"})
 	}
 	return out
@@ -93,12 +94,12 @@ func (c *Census) writerClock(w *Writer) []Finding {
 // sharing returns a finding about an address from which several clients write.
 func sharing(w *Writer) []Finding {
 	o := w.Offset
-	if o.Shared == "" || w.Addr == "" {
+	if w.Shared == "" || w.Addr == "" {
 		return nil
 	}
 	f := Finding{
 		Severity: SeverityNote, Kind: "shared_address", Writer: w.Addr,
-		What:   w.who() + ": several clients, or threads of one, write from this address: " + o.Shared,
+		What:   w.who() + ": several clients, or threads of one, write from this address: " + w.Shared,
 		Advice: "this offset covers all their clocks; to see each clock, watch at a place where each client has its own address",
 	}
 	if apart := o.atLeast - o.atMost - unseenStep; o.Writes > 0 && apart > 0 {

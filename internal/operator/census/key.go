@@ -46,7 +46,6 @@ type keyState struct {
 	longest    *Hold
 	noTTL      bool
 	timeline   []Act
-	earlier    int64
 }
 
 // holding is a client that believes that it holds.
@@ -264,9 +263,6 @@ func (c *Census) act(k *keyState, w *writer, a Act) {
 	}
 	if a.What == ActLost {
 		return
-	}
-	if len(k.timeline) >= mostActs {
-		k.earlier++
 	}
 	k.timeline = append(reading.Bounded(k.timeline, mostActs), a)
 }

@@ -111,7 +111,7 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 		v := Writer{
 			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
 			Lease:  leases[w],
-			Offset: c.offset(w, leases[w]), Steps: slices.Clone(w.steps), Counts: w.counts,
+			Offset: c.offset(w, leases[w]), Steps: slices.Clone(w.steps), Shared: w.shared, Counts: w.counts,
 			Holds: w.holds.summary(),
 			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
 			LastWrite: c.named(w.lastWrite), LastFailed: c.named(w.lastFailed),
@@ -197,7 +197,7 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
 		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite),
 		LastFailed: room.act(c, k.lastFailed),
-		NoTTL:      k.noTTL, Earlier: k.earlier, FoundLive: k.stillLive(),
+		NoTTL:      k.noTTL, FoundLive: k.stillLive(),
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {

@@ -64,8 +64,8 @@ func TestMonitorShowsSharedAddresses(t *testing.T) {
 		"a unix socket": {"unix:/run/redis.sock", polling(0), "unix socket"},
 	} {
 		w := writerOf(t, connection(t, Config{Gap: time.Second}, c.addr, c.lines).Evidence, c.addr)
-		if o := w.Offset; !o.Contains(0) || o.Width() < time.Second || (o.Shared == "") != (c.why == "") ||
-			!strings.Contains(o.Shared, c.why) || len(w.Steps) > 0 {
+		if o := w.Offset; !o.Contains(0) || o.Width() < time.Second || (w.Shared == "") != (c.why == "") ||
+			!strings.Contains(w.Shared, c.why) || len(w.Steps) > 0 {
 			t.Errorf("%s: %+v, %v", name, o, w.Steps)
 		}
 	}

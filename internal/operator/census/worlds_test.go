@@ -353,7 +353,7 @@ func (w *world) run() {
 					seen.Writes)
 			}
 		}
-		if why := seen.Shared; strings.HasPrefix(addr, "unix:") &&
+		if why := e.Writers[i].Shared; strings.HasPrefix(addr, "unix:") &&
 			(why == "" || len(e.Writers[i].Steps) > 0) {
 			w.t.Fatalf("world %d: %s is shared: %q, %v", w.seed, addr, why, e.Writers[i].Steps)
 		}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,24 +14,24 @@ import (
 
 // Finding is one sentence of a gate.
 type Finding struct {
-	Rule   string // one word that scripts may compare
-	Detail string // the sentence, for people
+	Rule   string `json:"rule"`   // one word that scripts may compare
+	Detail string `json:"detail"` // the sentence, for people
 	// Seen is the time of the finding by the server's clock; zero where it has
 	// none.
-	Seen time.Time
+	Seen time.Time `json:"seen"`
 	// Claimed is true where the finding rests on a claim alone.
-	Claimed bool
+	Claimed bool `json:"claimed"`
 }
 
 // Gate is the conditions of one step from phase to phase, and what was found of
 // them.
 type Gate struct {
-	To       migrate.Phase
-	Open     bool      // nothing blocks the step
-	Blocks   []Finding // why it is closed, with what to do
-	Evidence []Finding // what speaks for the step, or is only worth knowing
+	To   migrate.Phase `json:"to"`
+	Open bool          `json:"open"` // nothing blocks the step
 	// Wait is how long the step has to wait if nothing else happens.
-	Wait time.Duration
+	Wait     time.Duration `json:"wait_ms"`
+	Blocks   []Finding     `json:"blocks"`   // why it is closed, with what to do
+	Evidence []Finding     `json:"evidence"` // what speaks for the step, or is only worth knowing
 }
 
 // Claims are the operator's words in place of evidence. An unset field claims
@@ -234,20 +235,13 @@ func (b *builder) server() {
 	case s.maxMemory > 0 && s.policy != "" && s.policy != "noeviction":
 		b.block("eviction", "under maxmemory-policy %s the server may drop locks and tombstones when its memory is full: set noeviction, or give the locks a server of their own", s.policy)
 	case s.maxMemory == 0:
-		b.note("eviction", "no maxmemory is set, so nothing is dropped (policy %s)", orUnknown(s.policy))
+		b.note("eviction", "no maxmemory is set, so nothing is dropped (policy %s)", cmp.Or(s.policy, "unknown"))
 	default:
-		b.note("eviction", "%s", orUnknown(s.policy))
+		b.note("eviction", "%s", cmp.Or(s.policy, "unknown"))
 	}
 	if s.cluster && b.survey.Unslotted.count > 0 {
 		b.block("slot", "in a cluster no second key can share the slot of %v, whose names have a \"}\" and no hash tag: rename these locks first", b.survey.Unslotted)
 	}
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
 
 // keys notes how many values of each kind the keys hold.

@@ -130,11 +130,12 @@ func (q quantity) saw() string {
 
 // Claim is a time of the old clients that an operator claimed.
 type Claim struct {
-	Rule    string // one word that scripts may compare
-	Flag    string // the flag that claims it
-	What    string // for people
-	Time    time.Duration
-	Against string // what was seen that contradicts it; empty where nothing does
+	Rule string        `json:"rule"` // one word that scripts may compare
+	Flag string        // the flag that claims it
+	What string        // for people
+	Time time.Duration `json:"time_ms"`
+	// Against is what was seen that contradicts it; empty where nothing does.
+	Against string `json:"contradicted_by" answer:"null"`
 }
 
 // claimed lists the claims, each with what contradicts it.

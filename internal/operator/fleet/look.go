@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -83,10 +82,15 @@ type Report struct {
 	Pending   migrate.Phase
 	Since     time.Time
 	ServerNow time.Time
-	Members   []migrate.MemberState
+
+	// Moved: this call changed the record.
+	Moved bool
+	// Over: nothing is left to be done of the last step.
+	Over bool
 
 	// Target is what the record says that members compose their locks with.
-	Target string
+	Target  string
+	Members []migrate.MemberState
 
 	// Claims are what is claimed of the old clients, each with what was seen
 	// that contradicts it.
@@ -95,10 +99,6 @@ type Report struct {
 	// Gate is the gate of the step in question; nil where no step is possible.
 	Gate *Gate
 
-	// Moved: this call changed the record.
-	Moved bool
-	// Over: nothing is left to be done of the last step.
-	Over bool
 	// Notes are sentences on what was done and what the operator has to know
 	// now.
 	Notes []string
@@ -212,7 +212,8 @@ func (d *desk) gatherOnce(ctx context.Context) (*facts, error) {
 		return nil, err
 	}
 	if f.server.cluster {
-		f.server.shards = shards(redis.String(d.mux.Do(ctx, "CLUSTER", "INFO")))
+		cluster, _ := wire.Info(d.mux.Do(ctx, "CLUSTER", "INFO"))
+		f.server.shards, _ = strconv.Atoi(cluster["cluster_size"])
 	}
 	if f.dialect, err = d.dialect(f.record); err != nil {
 		return nil, err
@@ -272,19 +273,14 @@ func infoOf(r wire.Reply) (serverInfo, error) {
 	if r.Err != nil && !errors.As(r.Err, &refused) {
 		return serverInfo{}, r.Err
 	}
-	return readInfo(redis.String(r.Value, r.Err)), nil
+	info, _ := wire.Info(r.Value, r.Err)
+	most, err := strconv.ParseInt(info["maxmemory"], 10, 64)
+	return serverInfo{policy: info["maxmemory_policy"], maxMemory: most, known: err == nil,
+		runID: info["run_id"], cluster: info["cluster_enabled"] == "1"}, nil
 }
 
 func (d *desk) serverNow(ctx context.Context) (time.Time, error) {
-	return timeOf(d.mux.Do(ctx, "TIME"))
-}
-
-func timeOf(value any, err error) (time.Time, error) {
-	sec, usec, err := wire.Clock(value, err)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.Unix(sec, usec*1000).UTC(), nil
+	return wire.Time(d.mux.Do(ctx, "TIME"))
 }
 
 // dialect is Options.Dialect, or the recorded dialect where that is unset.
@@ -300,41 +296,6 @@ func (d *desk) dialect(found stored) (dialect.Dialect, error) {
 		return preset, fmt.Errorf("migrate: the namespace %q is recorded for the dialect %s, which is no preset: give its file by --dialect-file", d.opts.Namespace, found.Dialect)
 	}
 	return preset, nil
-}
-
-// readInfo reads what the gates need of INFO. Where INFO failed, everything is
-// unknown.
-func readInfo(text string, err error) serverInfo {
-	var s serverInfo
-	if err != nil {
-		return s
-	}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "maxmemory":
-			n, err := strconv.ParseInt(value, 10, 64)
-			s.maxMemory, s.known = n, err == nil
-		case "maxmemory_policy":
-			s.policy = value
-		case "run_id":
-			s.runID = value
-		case "cluster_enabled":
-			s.cluster = value == "1"
-		}
-	}
-	return s
-}
-
-// shards is the number of cluster nodes that hold keys; 0 if unknown.
-func shards(text string, err error) int {
-	for line := range strings.Lines(text) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "cluster_size" && err == nil {
-			n, _ := strconv.Atoi(value)
-			return n
-		}
-	}
-	return 0
 }
 
 // refused adds to a NOPERM error the rights that the verbs need.

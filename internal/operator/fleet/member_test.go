@@ -262,12 +262,7 @@ func TestMemberStaysWhileItsLockRunsOut(t *testing.T) {
 func TestAMemberThatCannotReadKeepsItsPhase(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
-		wire := f.w.Wire()
-		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
+		wire, m := f.wired(migrate.MemberConfig{})
 		wire.Fault(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse})
 		wire.Cut()
 		f.w.Pass(time.Minute)
@@ -324,12 +319,7 @@ func TestNobodyActsBeforeTheServerKnowsHim(t *testing.T) {
 // heartbeat is refused.
 func TestMemberThatCannotPublishTakesNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		wire := f.w.Wire()
-		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
+		wire, m := f.wired(migrate.MemberConfig{})
 		f.init(Options{})
 		for _, command := range []string{"EVALSHA", "EVAL"} {
 			wire.Fault(redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.OOM)})

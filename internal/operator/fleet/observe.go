@@ -211,7 +211,7 @@ func (o *observer) begin(ctx context.Context) error {
 		return fmt.Errorf("migrate: reading %s: %w", record.Key(o.cfg.Namespace), err)
 	}
 	o.anew = stored.Evidence
-	if now, err := timeOf(o.mux.Do(ctx, "TIME")); err == nil {
+	if now, err := wire.Time(o.mux.Do(ctx, "TIME")); err == nil {
 		o.before = o.before.since(o.anew, now)
 	}
 	o.cfg, o.stale = o.given.claimed(stored.Record.Fleet), false

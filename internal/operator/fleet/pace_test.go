@@ -67,13 +67,8 @@ func TestLargeFleetAnnouncesItsLongPeriods(t *testing.T) {
 func TestWhoMayNotCountBeatsAsASmallFleet(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
-		wire := f.w.Wire(redistest.Rule{
+		wire, m := f.wired(migrate.MemberConfig{}, redistest.Rule{
 			Command: "HINCRBY", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
-		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
 		f.among(999, time.Minute)
 		phase(t, m, migrate.Observe)
 		if got := f.promised(m); got != beatEvery {

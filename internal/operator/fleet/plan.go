@@ -12,17 +12,18 @@ import (
 
 // Leg is one step of the road.
 type Leg struct {
-	From, To migrate.Phase
+	From migrate.Phase `json:"from" answer:"null"`
+	To   migrate.Phase `json:"to"`
 	// Wait is how long the step takes at least: its window, leases that have to
 	// end, heartbeats.
-	Wait time.Duration
+	Wait time.Duration `json:"wait_ms"`
 	// Needs is what the step requires, in sentences. Refuses is what closes its
 	// gate now. For a later leg it has only what no earlier leg mends.
-	Needs   []string
-	Refuses []Finding
+	Needs   []string  `json:"needs"`
+	Refuses []Finding `json:"refuses"`
 	// Evidence is what the gate of the next leg is judged by. Later legs have
 	// none yet.
-	Evidence []Finding
+	Evidence []Finding `json:"evidence"`
 }
 
 // Road is the whole way from the phase where a fleet is.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -237,9 +236,7 @@ func TestACleanFleetSaysThatItsRecordIsOld(t *testing.T) {
 	})
 }
 
-func doStatus(ctx context.Context, f *fleet, o Options) (*Report, error) {
-	return Status(ctx, f.w.Pool(), f.options(o))
-}
+var doStatus = as(Status)
 
 // TestAWayBackIsNotOverWhileLeasesOfSealedRun, since their releases may write
 // tombstones again. Leases of modern count too: a fail-over may have lost the

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -46,6 +48,18 @@ func (f *fleet) join(cfg migrate.MemberConfig) *migrate.Member {
 	return m
 }
 
+// wired adds a member that is reached by a wire of its own.
+func (f *fleet) wired(cfg migrate.MemberConfig, rules ...redistest.Rule) (*redistest.Wire, *migrate.Member) {
+	f.t.Helper()
+	wire := f.w.Wire(rules...)
+	m, err := migrate.Join(bg, wire.Pool(), f.timed(cfg))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = m.Leave() })
+	return wire, m
+}
+
 func (f *fleet) timed(cfg migrate.MemberConfig) migrate.MemberConfig {
 	if cfg.Clock == nil {
 		cfg.Clock = f.w.Clock(redistest.Skew{})
@@ -73,25 +87,14 @@ func (f *fleet) clean(o Options) *Report   { f.t.Helper(); return f.must(doClean
 
 func (f *fleet) sweep(o Options) *Report { f.t.Helper(); return f.must(doSweep, o) }
 
-func doSweep(ctx context.Context, f *fleet, o Options) (*Report, error) {
-	return Sweep(ctx, f.w.Pool(), f.options(o))
+// as lets a fleet's operator call a verb.
+func as(v func(context.Context, *redis.Pool, Options) (*Report, error)) verb {
+	return func(ctx context.Context, f *fleet, o Options) (*Report, error) {
+		return v(ctx, f.w.Pool(), f.options(o))
+	}
 }
 
-func doInit(ctx context.Context, f *fleet, o Options) (*Report, error) {
-	return Init(ctx, f.w.Pool(), f.options(o))
-}
-
-func doAdvance(ctx context.Context, f *fleet, o Options) (*Report, error) {
-	return Advance(ctx, f.w.Pool(), f.options(o))
-}
-
-func doBack(ctx context.Context, f *fleet, o Options) (*Report, error) {
-	return Back(ctx, f.w.Pool(), f.options(o))
-}
-
-func doClean(ctx context.Context, f *fleet, o Options) (*Report, error) {
-	return CleanUp(ctx, f.w.Pool(), f.options(o))
-}
+var doInit, doAdvance, doBack, doClean, doSweep = as(Init), as(Advance), as(Back), as(CleanUp), as(Sweep)
 
 func (f *fleet) must(v verb, o Options) *Report {
 	f.t.Helper()

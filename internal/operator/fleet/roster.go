@@ -62,7 +62,7 @@ func (d *desk) callRoll(ctx context.Context, f *facts) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if f.now, err = timeOf(replies[1].Value, replies[1].Err); err != nil {
+	if f.now, err = wire.Time(replies[1].Value, replies[1].Err); err != nil {
 		return false, err
 	}
 	f.reading.Server, f.reading.Run = f.now.Sub(time.Unix(0, 0)), f.server.runID

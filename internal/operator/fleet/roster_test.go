@@ -100,19 +100,14 @@ func TestServerKnowsALeaseBeforeItIsTaken(t *testing.T) {
 func TestLeaseThatTheServerDoesNotKnowIsRefused(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe)
-		wire := f.w.Wire()
-		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
+		wire, m := f.wired(migrate.MemberConfig{})
 		if _, end, err := m.Begin(bg, 10*time.Second); err != nil {
 			t.Fatal(err)
 		} else {
 			end()
 		}
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(redistest.OOM)})
-		_, _, err = m.Begin(bg, 20*time.Second)
+		_, _, err := m.Begin(bg, 20*time.Second)
 		says(t, err, "before the server knows of it")
 		var passing interface{ Passing() bool }
 		if !errors.As(err, &passing) || !passing.Passing() {
@@ -251,12 +246,7 @@ func TestTwoRunIDsLeaveTheNonceAlone(t *testing.T) {
 func TestHeartbeatMakesNoFieldAndAMemberEntersAnew(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe)
-		wire := f.w.Wire()
-		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
+		wire, m := f.wired(migrate.MemberConfig{})
 		f.beats()
 		f.w.Mini.HDel(record.RosterKey(""), m.ID())
 		wire.Forget()

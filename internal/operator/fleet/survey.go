@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -172,14 +173,11 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 	for i, pattern := range patterns {
 		cursor := "0"
 		for {
-			reply, err := redis.Values(s.mux.Do(ctx, "SCAN", cursor, "MATCH", pattern, "COUNT", scanSlice))
+			keys, next, err := s.mux.Scan(ctx, cursor, "MATCH", pattern, "COUNT", scanSlice)
 			if err != nil {
 				return err
 			}
-			var keys []string
-			if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
-				return err
-			}
+			cursor = next
 			if i > 0 { // the first pattern has shown the others
 				keys = slices.DeleteFunc(keys,
 					func(k string) bool { return strings.Contains(k, s.namespace) })
@@ -195,23 +193,14 @@ func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) 
 	return nil
 }
 
-// markSuffix ends the name of M, the second key of a lock.
-const markSuffix = ":gsl"
-
 // guarded is the key L that a key M belongs to. It returns false where the name
 // is not that of an M.
 func guarded(mark string) (string, bool) {
-	l, ok := strings.CutSuffix(mark, markSuffix)
-	if !ok {
+	found := scope.OldKeys(mark)
+	if len(found) == 0 {
 		return "", false
 	}
-	if inner, wrapped := strings.CutPrefix(l, "{"); wrapped {
-		inner, wrapped = strings.CutSuffix(inner, "}")
-		if wrapped && legacy.MarkKey(inner) == mark {
-			return inner, true
-		}
-	}
-	return l, legacy.MarkKey(l) == mark
+	return found[len(found)-1], true // "{stock}:gsl" more likely belongs to "stock"
 }
 
 // covers reports that a key belongs to the namespace. It was read on a
@@ -327,15 +316,11 @@ func (s *surveyor) lives(v valued) {
 	s.out.LiveFor = max(s.out.LiveFor, left)
 }
 
-// perhapsOurs reports that a stamp ends about as far ahead of the server's
-// clock as those of getsetlock clients: a day, give or take a lease.
+// perhapsOurs reports that a stamp is where those of getsetlock clients are.
 func (s *surveyor) perhapsOurs(value string) bool {
 	stamp, err := s.dialect.Decode(value, s.now)
-	if err != nil {
-		return false
-	}
-	off := stamp.Expiry.Sub(s.now) - s.terms.StampAhead()
-	return off.Abs() <= max(s.terms.Greatest, s.dialect.Lease)
+	return err == nil && reading.PerhapsOurs(stamp.Expiry.Sub(s.now), max(s.terms.Greatest, s.dialect.Lease),
+		dialect.Bound(s.terms.Ahead))
 }
 
 // take counts what a key holds, and returns the form of a value on L.
@@ -362,7 +347,7 @@ func (s *surveyor) take(key, value string, left int64) form {
 	if left < 0 && what != formOther && what != formStamp {
 		s.out.NoTTL.add(key)
 	}
-	if what != formOther && strings.Contains(key, "}") && legacy.MarkKey(key) != key+markSuffix {
+	if what != formOther && strings.Contains(key, "}") && legacy.MarkKey(key) != key+scope.MarkSuffix {
 		s.out.Unslotted.add(key)
 	}
 	return what

@@ -35,7 +35,7 @@ var stampCases = map[string]struct {
 	"a day and Ahead ahead": {
 		terms: dialect.Terms{Ahead: time.Hour}, ahead: day + time.Hour, stamps: 1, lone: 1},
 	"a day ahead where Ahead is known": {
-		terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, noTTL: 1},
+		terms: dialect.Terms{Ahead: time.Hour}, ahead: day, stamps: 1, lone: 1},
 	"a stamp another M stands beside": {ahead: day, another: true, stamps: 1, noTTL: 1},
 	"an old client's, which sets a TTL": {
 		dialect: dialect.Gorlock(), ahead: minute, px: minute, stamps: 1},

@@ -275,12 +275,7 @@ func (c *frozen) Elapsed() time.Duration {
 func TestAttemptOfAFrozenMemberGetsNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		a := f.moves("shop", "etcd", f.store())
-		wire := f.w.Wire()
-		m, err := migrate.Join(bg, wire.Pool(), f.timed(migrate.MemberConfig{Name: "till"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Leave()
+		wire, m := f.wired(migrate.MemberConfig{Name: "till"})
 		clock := &frozen{Clock: f.w.Clock(redistest.Skew{})}
 		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: clock})
 		if err != nil {

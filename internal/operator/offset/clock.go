@@ -29,8 +29,11 @@ const (
 
 // Step says that no steady clock can have written what was seen.
 type Step struct {
-	From, Until time.Time     // the writes between which the clock stepped, by the server's clock
-	By          time.Duration // at least so far; positive: forwards
+	// From and Until are the writes between which the clock stepped, by the
+	// server's clock.
+	From  time.Time     `json:"from"`
+	Until time.Time     `json:"until"`
+	By    time.Duration `json:"by_ms"` // at least so far; positive: forwards
 }
 
 // String returns part of a sentence, for a report.

@@ -11,7 +11,8 @@ import (
 // where the client is ahead. Both ends are included. An unbounded end is NoLow
 // or NoHigh.
 type Interval struct {
-	Low, High time.Duration
+	Low  time.Duration `json:"low_ms"`
+	High time.Duration `json:"high_ms"`
 }
 
 // The ends of an interval that is not bounded there. No clock that can be

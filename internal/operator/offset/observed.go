@@ -2,6 +2,7 @@ package offset
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ const observedHeader = "getsetlock.observed/1"
 // bounded too.
 const longestObserved = 1 << 20
 
-// ObservedKind is the second word of a line.
+// ObservedKind says what was observed.
 type ObservedKind string
 
 // The kinds, with the fields of Observed that they use besides At.
@@ -43,26 +44,36 @@ const (
 	ObservedProbe ObservedKind = "probe"
 )
 
+// observedKinds are all kinds.
+var observedKinds = []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep,
+	ObservedGap, ObservedClient, ObservedStats, ObservedProbe}
+
 // Observed is one event that was seen on a live server. An audit records it,
 // and the audit and the simulation read it back. Fields that the kind does not
-// use are zero.
+// use are zero. In JSON, a byte of a text is a character.
 type Observed struct {
-	At     time.Time // by the server's clock, whole microseconds, UTC, 1970 to 2199
-	Kind   ObservedKind
-	Addr   string   // client's address as the server names it; "lua" inside a script
-	DB     int      // number of the database
-	Args   []string // command's name and arguments, bytes as sent; for a probe the sum's words; at least one
-	Key    string
-	Value  string // bytes of the key
-	Exists bool   // the key exists
-	HasTTL bool
-	TTL    time.Duration // whole milliseconds, not negative
-	Event  string        // "set", "del", "expired" …
-	For    time.Duration // whole microseconds; negative only in a step
-	Reason string
+	At   time.Time    `json:"at"` // by the server's clock, whole microseconds, UTC, 1970 to 2199
+	Kind ObservedKind `json:"kind"`
+	Addr string       `json:"addr,omitempty"` // client's address as the server names it; "lua" inside a script
+	DB   int          `json:"db,omitempty"`   // number of the database
+	// Args are a command's name and arguments, bytes as sent; for a probe one
+	// document.
+	Args   []string      `json:"args,omitempty"`
+	Key    string        `json:"key,omitempty"`
+	Value  string        `json:"value,omitempty"`  // bytes of the key
+	Exists bool          `json:"exists,omitempty"` // the key exists
+	HasTTL bool          `json:"has_ttl,omitempty"`
+	TTL    time.Duration `json:"ttl_ns,omitempty"` // whole milliseconds, not negative
+	Event  string        `json:"event,omitempty"`  // "set", "del", "expired" …
+	For    time.Duration `json:"for_ns,omitempty"` // whole microseconds; negative only in a step
+	Reason string        `json:"reason,omitempty"`
 
-	Name, Library, User string // of a client; empty where the server knows none
-	Count               int64  // not negative
+	// Of a client; empty where the server knows none.
+	Name    string `json:"name,omitempty"`
+	Library string `json:"library,omitempty"`
+	User    string `json:"user,omitempty"`
+
+	Count int64 `json:"count,omitempty"` // not negative
 }
 
 // ObservedError names the line that cannot be read, counted from 1, and the
@@ -80,114 +91,116 @@ var errNotWritable = errors.New("event can't be recorded")
 // String returns the event's line without its end, or for an event without a
 // line the error.
 func (o Observed) String() string {
-	line, err := o.appendLine(nil)
+	line, err := o.line()
 	if err != nil {
 		return err.Error()
 	}
 	return string(line)
 }
 
-// appendLine appends the event's line without its end. There is exactly one
-// line for an event. It fails for an event that could not be read back
-// unchanged: a field is missing, out of range, or set although its kind has
-// none.
-func (o Observed) appendLine(to []byte) ([]byte, error) {
-	line := to
-	micros := o.At.UnixMicro()
-	line = fmt.Appendf(line, "%d.%06d %s", micros/1e6, micros%1e6, o.Kind)
-	text := func(s string) { line = appendQuoted(append(line, ' '), s) }
-	number := func(n int64) { line = strconv.AppendInt(append(line, ' '), n, 10) }
-	switch o.Kind {
-	case ObservedCommand:
-		text(o.Addr)
-		number(int64(o.DB))
-		for _, a := range o.Args {
-			text(a)
-		}
-	case ObservedLook:
-		text(o.Key)
-		line = o.appendLooked(line)
-	case ObservedEvent:
-		text(o.Event)
-		text(o.Key)
-	case ObservedHold:
-		text(o.Addr)
-		text(o.Key)
-		number(o.For.Microseconds())
-	case ObservedStep:
-		number(o.For.Microseconds())
-	case ObservedGap:
-		number(o.For.Microseconds())
-		text(o.Reason)
-	case ObservedClient:
-		text(o.Addr)
-		text(o.Name)
-		text(o.Library)
-		text(o.User)
-	case ObservedStats:
-		text(o.Event)
-		number(o.Count)
-	case ObservedProbe:
-		text(o.Event)
-		for _, a := range o.Args {
-			text(a)
-		}
+// line returns the event's line without its end. It fails for an event that
+// could not be read back unchanged, or that nothing can have observed.
+func (o Observed) line() ([]byte, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotWritable, err)
 	}
-	if len(line)-len(to) > longestObserved {
-		return to, fmt.Errorf("%w: its line would be longer than %d bytes", errNotWritable, longestObserved)
-	}
-	back, err := parseObserved(string(line[len(to):]))
-	if err != nil {
-		return to, fmt.Errorf("%w: %w", errNotWritable, err)
-	}
-	if !back.equal(o) {
-		return to, fmt.Errorf("%w: a %s does not have one of these fields, or not with this precision",
-			errNotWritable, o.Kind)
+	o = o.mapped(TextOf)
+	o.At = o.At.UTC()
+	line, err := json.Marshal(o)
+	if err != nil || len(line) > longestObserved {
+		return nil, fmt.Errorf("%w: its line would be longer than %d bytes", errNotWritable, longestObserved)
 	}
 	return line, nil
 }
 
-func (o Observed) appendLooked(line []byte) []byte {
-	line = append(line, ' ')
-	if o.Exists {
-		line = appendQuoted(line, o.Value)
-	} else {
-		line = append(line, '-')
+// The bounds of a record: instants to the end of 2199, spans of a century.
+const (
+	lastObservedSecond  = 7_258_118_399
+	longestObservedSpan = 100 * 366 * 24 * time.Hour
+)
+
+// check refuses what cannot have been observed.
+func (o Observed) check() error {
+	arguments := o.Kind == ObservedCommand || o.Kind == ObservedProbe
+	switch at := o.At.Unix(); {
+	case !slices.Contains(observedKinds, o.Kind):
+		return fmt.Errorf("there is no kind %q", o.Kind)
+	case o.At.Nanosecond()%1000 != 0 || at < 0 || at > lastObservedSecond:
+		return fmt.Errorf("the instant %v is not from 1970 to 2199 in whole microseconds", o.At)
+	case arguments && len(o.Args) == 0:
+		return fmt.Errorf("a %s without arguments", o.Kind)
+	case o.DB < 0 || o.Count < 0:
+		return fmt.Errorf("a %s with a number below zero", o.Kind)
+	case !o.saidByServers():
+		return fmt.Errorf("a %s with a time that no server says", o.Kind)
+	case !o.Exists && (o.Value != "" || o.HasTTL):
+		return errors.New("a missing key has a value or a TTL")
 	}
-	line = append(line, ' ')
-	if !o.HasTTL {
-		return append(line, '-')
-	}
-	return strconv.AppendInt(line, o.TTL.Milliseconds(), 10)
+	return nil
 }
 
-func (o Observed) equal(p Observed) bool {
-	return o.At.Equal(p.At) && slices.Equal(o.Args, p.Args) && o.plain() == p.plain()
-}
-
-// plainFields are the fields that == can compare, by type.
-type plainFields struct {
-	texts   [9]string
-	numbers [4]int64
-	flags   [2]bool
-}
-
-// plain returns every field but At and Args.
-func (o Observed) plain() plainFields {
-	return plainFields{
-		texts: [...]string{string(o.Kind), o.Addr, o.Key, o.Value, o.Event, o.Reason, o.Name, o.Library,
-			o.User},
-		numbers: [...]int64{int64(o.DB), int64(o.TTL), int64(o.For), o.Count},
-		flags:   [...]bool{o.Exists, o.HasTTL},
+// saidByServers reports whether both times are in their bounds.
+func (o Observed) saidByServers() bool {
+	least := time.Duration(0)
+	if o.Kind == ObservedStep {
+		least = -longestObservedSpan
 	}
+	return within(o.TTL, 0, time.Millisecond) && (o.HasTTL || o.TTL == 0) &&
+		within(o.For, least, time.Microsecond)
+}
+
+// within reports whether a span is a multiple of step, from least to a century.
+func within(d, least, step time.Duration) bool {
+	return d%step == 0 && d >= least && d <= longestObservedSpan
+}
+
+// parseObserved reads what line wrote, and refuses any other spelling of it.
+func parseObserved(line string) (o Observed, err error) {
+	if err := json.Unmarshal([]byte(line), &o); err != nil {
+		return Observed{}, fmt.Errorf("not the JSON of an event: %w", err)
+	}
+	o = o.mapped(BytesOf)
+	again, err := o.line()
+	if err == nil && string(again) != line {
+		err = fmt.Errorf("an audit writes it as %s", again)
+	}
+	return o, err
+}
+
+// mapped returns the event with other texts.
+func (o Observed) mapped(f func(string) string) Observed {
+	o.Args = slices.Clone(o.Args)
+	for i := range o.Args {
+		o.Args[i] = f(o.Args[i])
+	}
+	for _, text := range []*string{&o.Addr, &o.Key, &o.Value, &o.Event, &o.Reason, &o.Name, &o.Library,
+		&o.User} {
+		*text = f(*text)
+	}
+	return o
+}
+
+// TextOf makes a character of each byte, since JSON has no bytes.
+func TextOf(bytes string) string {
+	var b strings.Builder
+	for i := range len(bytes) {
+		b.WriteRune(rune(bytes[i]))
+	}
+	return b.String()
+}
+
+// BytesOf is the inverse of TextOf.
+func BytesOf(text string) string {
+	var bytes []byte
+	for _, c := range text {
+		bytes = append(bytes, byte(c))
+	}
+	return string(bytes)
 }
 
 // ObservedWriter writes a record. Events may come in any order of their
 // instants.
-type ObservedWriter struct {
-	to   io.Writer
-	line []byte
-}
+type ObservedWriter struct{ to io.Writer }
 
 // NewObservedWriter writes the header and returns the writer.
 func NewObservedWriter(to io.Writer) (*ObservedWriter, error) {
@@ -198,12 +211,11 @@ func NewObservedWriter(to io.Writer) (*ObservedWriter, error) {
 // Write writes one event, with one call of the writer below. An event that
 // cannot be recorded leaves no trace in the record.
 func (w *ObservedWriter) Write(o Observed) error {
-	line, err := o.appendLine(w.line[:0])
+	line, err := o.line()
 	if err != nil {
 		return err
 	}
-	w.line = append(line, '\n')
-	_, err = w.to.Write(w.line)
+	_, err = w.to.Write(append(line, '\n'))
 	return err
 }
 

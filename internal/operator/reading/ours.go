@@ -83,13 +83,7 @@ const (
 func Fitting(value string, now time.Time, own []dialect.Dialect) []*dialect.Dialect {
 	var out []*dialect.Dialect
 	encoding := Wrapping(value)
-	for _, d := range dialect.Presets() {
-		d.ValueEncoding = encoding
-		if reads(d, value, now) {
-			out = append(out, &d)
-		}
-	}
-	for _, d := range own {
+	for _, d := range append(dialect.Presets(), own...) {
 		d.ValueEncoding = encoding
 		if reads(d, value, now) {
 			out = append(out, &d)

@@ -35,37 +35,41 @@ func (c Cause) String() string {
 
 // Rates is the result of a simulation. Spans are of simulated time.
 type Rates struct {
-	Span         time.Duration // how long the fleet was watched
-	Acquisitions int64
-	Takeovers    int64 // acquisitions by GETSET
-	Clobbers     int64 // GETSETs that did not win; each overwrote a value
-	GaveUp       int64 // acquires that ended without the lock
-	Crashes      int64
-	Commands     int64 // executed by the server
+	Span         time.Duration `json:"span_ms"` // how long the fleet was watched
+	Acquisitions int64         `json:"acquisitions"`
+	Entries      int64         `json:"overlapped"` // acquisitions while another client held
 
 	// An episode is a maximal span with two or more holders. A client holds
 	// from the execution of its winning command to that of its DEL, or until it
 	// decides not to send one.
-	Episodes       int64
+	Episodes       int64         `json:"episodes"`
+	Causes         Causes        `json:"episodes_by"`
 	EpisodeTime    time.Duration // sum; one still open at the end counts up to then
-	LongestEpisode time.Duration
-	MostHolders    int
-	Entries        int64 // acquisitions while another client held
-	LongestChain   int64 // most entries in one episode
-	Causes         Causes
+	LongestEpisode time.Duration `json:"longest_overlap_ms"`
+	MostHolders    int           `json:"most_holders"`
+	LongestChain   int64         `json:"longest_chain"` // most entries in one episode
 
 	// Waits of acquires that won, from the start to the winning command;
 	// precise to 1.6 %.
-	WaitP50, WaitP99, WaitMost time.Duration
+	WaitP50  time.Duration `json:"wait_p50_ms"`
+	WaitP99  time.Duration `json:"wait_p99_ms"`
+	WaitMost time.Duration
 	// Blocked is for how long no client held, the key existed, and a client
 	// waited: because of crashed holders, ghosts, and polls that come late.
-	Blocked    time.Duration
-	Throughput float64 // acquisitions a second
+	Blocked   time.Duration `json:"blocked_ms"`
+	GaveUp    int64         `json:"gave_up"`   // acquires that ended without the lock
+	Takeovers int64         `json:"takeovers"` // acquisitions by GETSET
+	Clobbers  int64         `json:"clobbers"`  // GETSETs that did not win; each overwrote a value
+	Crashes   int64
+	Commands  int64 `json:"commands"` // executed by the server
 }
 
 // Causes counts episodes by the cause of their first entry.
 type Causes struct {
-	Skew, Job, Jump, Protocol int64
+	Job      int64 `json:"job"`
+	Jump     int64 `json:"jump"`
+	Protocol int64 `json:"protocol"`
+	Skew     int64 `json:"skew"`
 }
 
 // Main returns the commonest cause; CauseNone without an episode. Of equal ones
@@ -179,8 +183,8 @@ func (m *Simulator) Rates() Rates {
 		Episodes: t.episodes, EpisodeTime: time.Duration(t.episodeTime),
 		LongestEpisode: time.Duration(t.longest),
 		MostHolders:    t.mostHolders, Entries: t.entries, LongestChain: t.longestChain,
-		Causes: Causes{t.causes[CauseSkew], t.causes[CauseJob], t.causes[CauseJump],
-			t.causes[CauseProtocol]},
+		Causes: Causes{Skew: t.causes[CauseSkew], Job: t.causes[CauseJob], Jump: t.causes[CauseJump],
+			Protocol: t.causes[CauseProtocol]},
 		WaitP50: time.Duration(t.waits.quantile(50)), WaitP99: time.Duration(t.waits.quantile(99)),
 		WaitMost: time.Duration(t.waits.most),
 		Blocked:  time.Duration(t.blocked),
@@ -189,9 +193,6 @@ func (m *Simulator) Rates() Rates {
 		open := time.Duration(now - t.since)
 		r.EpisodeTime += open
 		r.LongestEpisode = max(r.LongestEpisode, open)
-	}
-	if r.Span > 0 {
-		r.Throughput = float64(r.Acquisitions) / r.Span.Seconds()
 	}
 	return r
 }

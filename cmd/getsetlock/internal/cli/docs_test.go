@@ -70,6 +70,9 @@ func fieldsOf(typ reflect.Type) []string {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
 	}
+	if one, other := reflect.Zero(typ).Interface().(interface{ JSON() any }); other && one.JSON() != nil {
+		typ = reflect.TypeOf(one.JSON())
+	}
 	if typ.Kind() != reflect.Struct {
 		return nil
 	}
@@ -82,7 +85,7 @@ func fieldsOf(typ reflect.Type) []string {
 		if name != "" && name != "schema" {
 			names = append(names, name)
 		}
-		if name != "" || f.Anonymous {
+		if name != "" || f.Anonymous || f.Tag.Get("answer") == "inline" {
 			names = append(names, fieldsOf(f.Type)...)
 		}
 	}

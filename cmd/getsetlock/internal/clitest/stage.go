@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,6 +264,63 @@ func DocumentOf[T any](t *testing.T, got Screen) T {
 	return doc
 }
 
+// Answer is the one document of --json, or a part of it.
+type Answer struct {
+	t    *testing.T
+	part any
+}
+
+// AnswerOf reads the document of --json.
+func AnswerOf(t *testing.T, got Screen) Answer {
+	t.Helper()
+	return Answer{t, DocumentOf[map[string]any](t, got)}
+}
+
+// At returns the value at a path, such as members.0.name. A number is a
+// float64. A step that does not exist fails the test.
+func (a Answer) At(path string) any {
+	a.t.Helper()
+	at := a.part
+	for step := range strings.SplitSeq(path, ".") {
+		list, _ := at.([]any)
+		fields, _ := at.(map[string]any)
+		n, err := strconv.Atoi(step)
+		value, known := fields[step]
+		switch {
+		case known:
+			at = value
+		case err == nil && n < len(list):
+			at = list[n]
+		default:
+			a.t.Fatalf("there is no %s: %v", path, a.part)
+		}
+	}
+	return at
+}
+
+// All returns the parts of the list at a path.
+func (a Answer) All(path string) (parts []Answer) {
+	a.t.Helper()
+	list, isList := a.At(path).([]any)
+	if !isList {
+		a.t.Fatalf("%s is no list: %v", path, a.part)
+	}
+	for _, part := range list {
+		parts = append(parts, Answer{a.t, part})
+	}
+	return parts
+}
+
+// Number returns the number at a path, and 0 for null.
+func (a Answer) Number(path string) float64 {
+	a.t.Helper()
+	n, _ := a.At(path).(float64)
+	return n
+}
+
+// String returns the answer for messages.
+func (a Answer) String() string { return fmt.Sprint(a.part) }
+
 // Full is a writer on a full disk.
 type Full struct{}
 
@@ -309,3 +367,21 @@ const (
 	UUID    = "0f8fad5b-d9cb-469f-a165-70867728950e"
 	Springs = "\xac\xed\x00\x05t\x00\x05stock"
 )
+
+// Golden compares with a file of testdata.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *Update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (go test -run '%s' -update writes it anew):\n%s", file, t.Name(), got)
+	}
+}

@@ -1,8 +1,13 @@
 package out
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,15 +23,165 @@ func JSONFlag(cmd *cobra.Command, asJSON *bool) {
 	cmd.Flags().BoolVar(asJSON, "json", false, "print one JSON document instead of a table")
 }
 
-// PrintJSON prints the answer as one JSON document.
+// NoBound is a duration that is null in JSON.
+const NoBound time.Duration = math.MaxInt64
+
+// PrintJSON prints the answer as one JSON document. It takes the fields that
+// have a json tag, and writes a duration as [Millis] and a time as [Instant]
+// say. A number has five decimals at most. No list is null. A nil pointer is
+// null, and so is a duration without a bound. A value with a method JSON is
+// replaced by what that returns.
+//
+// The tag answer has more to say about a field: "null" makes its zero value
+// null, "bytes" writes text as [Escaped] does, "claim" takes a duration for a
+// field of [dialect.Terms], "text" prints its String, "inline" takes the fields
+// of a struct for fields of the outer one, and "plain" leaves it to
+// encoding/json.
 func (e *Env) PrintJSON(v any) error {
-	enc := json.NewEncoder(e.Stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	text, err := appendJSON(nil, reflect.ValueOf(v), "")
+	var indented bytes.Buffer
+	if err == nil {
+		err = json.Indent(&indented, append(text, '\n'), "", "  ")
+	}
+	if err == nil {
+		_, err = indented.WriteTo(e.Stdout)
+	}
+	if err != nil {
 		return unprinted(err)
 	}
 	return nil
+}
+
+// appendJSON appends a value. how is its tag answer.
+func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
+	if !v.IsValid() || strings.Contains(how, "null") && v.IsZero() {
+		return append(to, "null"...), nil
+	}
+	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		return appendJSON(to, v.Elem(), how)
+	}
+	switch x := v.Interface().(type) {
+	case interface{ JSON() any }:
+		return appendJSON(to, reflect.ValueOf(x.JSON()), "")
+	case time.Time:
+		return appendPlain(to, Instant(x))
+	case time.Duration:
+		return append(to, duration(x, how)...), nil
+	case json.Number:
+		return append(to, x...), nil
+	}
+	switch kind, whole := v.Kind(), isWhole(how); {
+	case kind == reflect.Slice:
+		return appendList(to, v, how)
+	case kind == reflect.Map && !whole:
+		return appendMap(to, v, how)
+	case kind == reflect.Struct && !whole:
+		inside, err := appendFields(nil, v)
+		return fmt.Appendf(to, "{%s}", inside), err
+	}
+	return appendPlain(to, single(v, how))
+}
+
+// isWhole reports whether a value is printed as one, whatever is in it.
+func isWhole(how string) bool { return strings.Contains(how, "plain") || strings.Contains(how, "text") }
+
+// duration returns a duration in milliseconds, or null.
+func duration(d time.Duration, how string) json.Number {
+	known := d != math.MinInt64 && d != NoBound
+	if strings.Contains(how, "claim") {
+		d, known = dialect.Claimed(d)
+	}
+	if !known {
+		return "null"
+	}
+	return Millis(d)
+}
+
+// single returns a value as encoding/json takes it.
+func single(v reflect.Value, how string) any {
+	switch {
+	case strings.Contains(how, "plain"):
+		return v.Interface()
+	case strings.Contains(how, "text"):
+		return fmt.Sprint(v.Interface())
+	case v.Kind() == reflect.Float64:
+		return math.Round(v.Float()*1e5) / 1e5
+	case v.Kind() == reflect.String && strings.Contains(how, "bytes"):
+		return Escaped(v.String())
+	case v.Kind() == reflect.String:
+		return v.String()
+	}
+	if named, ok := v.Interface().(fmt.Stringer); ok {
+		return named.String()
+	}
+	return v.Interface()
+}
+
+func appendList(to []byte, v reflect.Value, how string) ([]byte, error) {
+	var inside []byte
+	for i := range v.Len() {
+		var err error
+		if inside, err = appendJSON(comma(inside), v.Index(i), how); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(to, "[%s]", inside), nil
+}
+
+// appendFields appends the fields of a struct, those of embedded structs too.
+func appendFields(to []byte, v reflect.Value) ([]byte, error) {
+	for f, field := range v.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		var err error
+		switch {
+		case name == "" && (f.Anonymous || f.Tag.Get("answer") == "inline"):
+			if field.Kind() == reflect.Pointer && field.IsNil() {
+				field = reflect.New(f.Type.Elem())
+			}
+			field = reflect.Indirect(field)
+			to, err = appendFields(to, field)
+		case name != "" && name != "-" && (options != "omitempty" || !field.IsZero()):
+			to = fmt.Appendf(comma(to), "%q:", name)
+			to, err = appendJSON(to, field, f.Tag.Get("answer"))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
+}
+
+// appendMap appends a map in the order of its keys.
+func appendMap(to []byte, v reflect.Value, how string) ([]byte, error) {
+	values := map[string]reflect.Value{}
+	for key, value := range v.Seq2() {
+		values[fmt.Sprint(key)] = value
+	}
+	var inside []byte
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		var err error
+		inside = fmt.Appendf(comma(inside), "%q:", key)
+		if inside, err = appendJSON(inside, values[key], how); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(to, "{%s}", inside), nil
+}
+
+func comma(inside []byte) []byte {
+	if len(inside) > 0 {
+		inside = append(inside, ',')
+	}
+	return inside
+}
+
+// appendPlain appends what encoding/json makes of a value.
+func appendPlain(to []byte, v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return append(to, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...), err
 }
 
 // Millis returns a duration as fields ending in _ms have it: a number of
@@ -95,14 +250,4 @@ func Unescaped(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// ClaimMillis returns a field of [dialect.Terms] in milliseconds, and nil where
-// nobody claimed it.
-func ClaimMillis(claim time.Duration) *json.Number {
-	d, known := dialect.Claimed(claim)
-	if !known {
-		return nil
-	}
-	return new(Millis(d))
 }

@@ -1,6 +1,7 @@
 package out
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {
@@ -35,6 +38,65 @@ func TestInstantsAreUTCAndNullBeyondTheYear9999(t *testing.T) {
 		if got := Instant(at); got != nil {
 			t.Errorf("%v: %s", at, *got)
 		}
+	}
+}
+
+// named is a number that is printed as a word.
+type named int
+
+func (n named) String() string { return "word" }
+
+// pair is printed as another value.
+type pair struct{ a, b int }
+
+func (p pair) JSON() any { return p.a + p.b }
+
+type part struct {
+	Lease time.Duration `json:"lease_ms"`
+}
+
+func TestAnswersArePrintedByTheirTags(t *testing.T) {
+	one := "a<\xff"
+	for want, v := range map[string]any{
+		`{"lease_ms":1500}`: struct {
+			part
+			Unnamed int
+		}{part{1500 * time.Millisecond}, 1},
+		`{"lease_ms":0}`: struct {
+			Part *part `answer:"inline"`
+		}{},
+		`{"text":null,"key":null,"n":0}`: struct {
+			Text string   `json:"text" answer:"null"`
+			Key  *string  `json:"key"`
+			N    int      `json:"n"`
+			More []string `json:"more,omitempty"`
+		}{},
+		`{"keys":["a<\\xff"],"one":"a<\\xff"}`: struct {
+			Keys []string `json:"keys" answer:"bytes"`
+			One  *string  `json:"one" answer:"bytes,null"`
+		}{[]string{one}, &one},
+		`{"zero":0,"none":null}`: struct {
+			Zero time.Duration `json:"zero" answer:"claim"`
+			None time.Duration `json:"none" answer:"claim"`
+		}{Zero: dialect.Zero},
+		`{"texts":["word"],"plain":{"at":"0001-01-01T00:00:00Z"}}`: struct {
+			Texts []named `json:"texts" answer:"text"`
+			Plain any     `json:"plain" answer:"plain"`
+		}{[]named{1}, map[string]any{"at": time.Time{}}},
+		`[[],{},null,null,0.33333,3,"word"]`: []any{[]int(nil), map[string]int(nil), NoBound, time.Time{},
+			1.0 / 3, pair{1, 2}, named(7)},
+		`{"1":"b","2":null}`: map[int]any{2: nil, 1: "b"},
+	} {
+		var text, compact bytes.Buffer
+		if err := (&Env{Stdout: &text}).PrintJSON(v); err != nil {
+			t.Error(err)
+		}
+		if err := json.Compact(&compact, text.Bytes()); err != nil || compact.String() != want {
+			t.Errorf("%s, want %s: %v", &compact, want, err)
+		}
+	}
+	if err := (&Env{Stdout: io.Discard}).PrintJSON(map[string]any{"a": func() {}}); err == nil {
+		t.Error("a function was printed")
 	}
 }
 

@@ -1,7 +1,8 @@
-// Package report makes one self-contained HTML page of an answer: the verdict,
-// the causes, a matrix of findings, tables, and drawings as inline SVG. A
-// drawing shows what its table does not: who held when, and where intervals
-// with unknown ends lie to each other.
+// Package report has the answer of a verb, and makes one self-contained HTML
+// page of it: the verdict, the causes, a matrix of findings, tables, and
+// drawings as inline SVG. A drawing shows what its table does not: who held
+// when, and where intervals with unknown ends lie to each other. Package out
+// prints the same answer as text.
 //
 // The page loads nothing from the network and forbids itself to: its policy
 // allows only its own inline styles. It has no script. Save writes a whole page
@@ -21,9 +22,11 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
-// Page is the content of a page, in the order of its fields.
+// Page is an answer, for people. A page shows it in the order of its fields.
 type Page struct {
 	Title    string
 	Made     time.Time // when the page was made; zero: not shown
@@ -37,9 +40,10 @@ type Page struct {
 
 // Cause is a thing to mend, with the findings that it explains.
 type Cause struct {
-	Culprit  string // name of the client, key or server that it is about
-	Says     string
-	Do       string // what to do about it; empty: nothing
+	Level    string   // in text: ERROR, WARNING or NOTE
+	Culprit  string   // name of the client, key or server that it is about; empty: Says names it
+	Says     []string // what is wrong, without full stops
+	Do       []string // what to do about it
 	Bad      bool
 	Explains string // sentence above the findings
 	Findings []string
@@ -47,11 +51,13 @@ type Cause struct {
 
 // Section answers one question.
 type Section struct {
-	Title  string
+	Title  string // on a page
 	Words  string
+	Legend string  // what the matrix, or the figure with its table, means
 	Matrix *Matrix // nil: none
 	Figure Figure  // nil: only the table
 	Table  Table   // the figure's values, to read and compute with
+	Long   bool    // a text leaves it out
 }
 
 // Matrix has a row for each participant and a column for each kind of finding.
@@ -121,9 +127,12 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		}
 		return false
 	},
-	"date":  func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"add":   func(a, b int) int { return a + b },
+	"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"says":    sentences,
+	"capital": capital,
+	"join":    func(all []string) string { return strings.Join(all, "; ") },
+	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"add":     func(a, b int) int { return a + b },
 }).Parse(pageText))
 
 // longName is the number of bytes from which on a cell of the first column is
@@ -132,6 +141,30 @@ const longName = 18
 
 // longCell is the number of bytes from which on a cell is broken into lines.
 const longCell = 44
+
+// mostSaid is the number of sentences about a cause. The matrix has more.
+const mostSaid = 5
+
+// sentences returns what is wrong as sentences of a paragraph.
+func sentences(all []string) string {
+	var text []string
+	for _, s := range all[:min(len(all), mostSaid)] {
+		text = append(text, capital(s)+".")
+	}
+	if more := len(all) - mostSaid; more > 0 {
+		text = append(text, fmt.Sprintf("And %d more, which the matrix shows.", more))
+	}
+	return strings.Join(text, " ")
+}
+
+// capital returns text that begins with a capital letter.
+func capital(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	if n == 0 {
+		return text
+	}
+	return string(unicode.ToUpper(first)) + text[n:]
+}
 
 // draw returns a figure in both sizes.
 func draw(f Figure) (template.HTML, error) {

@@ -20,7 +20,8 @@ func sample() Page {
 		Title: "title <b>", Verdict: "YES: it can.", Bad: true, Words: []string{"why & how"},
 		Made: time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC),
 		Causes: []Cause{
-			{Culprit: "stock-3 <i>", Says: "ahead", Do: "NTP", Bad: true, Findings: []string{"late"}}},
+			{Culprit: "stock-3 <i>", Says: []string{"ahead"}, Do: []string{"NTP"}, Bad: true,
+				Findings: []string{"late"}}},
 		Sections: []Section{
 			{Title: "timeline", Figure: &Timeline{
 				Name: "line", X: "s",

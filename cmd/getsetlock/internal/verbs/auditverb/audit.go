@@ -85,7 +85,8 @@ type auditFlags struct {
 	demo     bool
 	asJSON   bool
 	dialects []dialect.Dialect
-	spanned  bool // --for was given
+	spanned  bool   // --for was given
+	how      string // command line that makes the report again
 }
 
 // NewAudit returns the verb audit.
@@ -151,7 +152,7 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 		out.ClaimsOfEnvironment(e, &f.behind, &f.ahead)); err != nil {
 		return err
 	}
-	f.spanned = given("for")
+	f.spanned, f.how = given("for"), out.CommandLine(cmd)
 	if f.demo && !given("match") {
 		f.match = "lock:*" // the demo's locks
 	}
@@ -208,7 +209,7 @@ type auditAnswer struct {
 	probe  *audit.ProbeResult // nil in the replay of a record that has no probe
 	result *audit.Result      // never nil
 	all    []census.Finding   // findings of probe and result, sorted
-	how    []string           // command line that makes the report again
+	how    string             // command line that makes the report again
 	made   time.Time          // when the report was made
 
 	replayed bool
@@ -216,7 +217,7 @@ type auditAnswer struct {
 
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
 	a := &auditAnswer{lease: f.lease, gap: f.gap, behind: f.behind, ahead: f.ahead, match: f.match,
-		result: &audit.Result{}, how: f.commandLine()}
+		result: &audit.Result{}, how: f.how}
 	if f.report != "" {
 		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
 			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
@@ -247,13 +248,13 @@ func (f *auditFlags) publish(e *out.Env, a *auditAnswer) error {
 	var saving error
 	if f.report != "" {
 		a.made = e.Clock.Now()
-		if err := report.Save(f.report, a.page()); err != nil {
-			saving = out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
-		} else {
-			e.Say(f.server.Quiet, "wrote the report to %s", f.report)
-		}
+		saving = e.SaveReport(f.server.Quiet, f.report, a.answer())
 	}
-	return cmp.Or(saving, f.print(e, a))
+	if f.asJSON {
+		return cmp.Or(saving, e.PrintJSON(a.document()))
+	}
+	e.PrintAnswer(a.answer())
+	return saving
 }
 
 // empty reports whether nothing was seen at all.
@@ -470,37 +471,4 @@ func (f *auditFlags) demoSpan() time.Duration {
 		return f.span
 	}
 	return 2 * time.Minute
-}
-
-// commandLine returns the command that makes the report again.
-func (f *auditFlags) commandLine() []string {
-	words := []string{"getsetlock", "audit"}
-	add := func(name, value string) { words = append(words, "--"+name, "'"+value+"'") }
-	switch {
-	case f.demo:
-		words = append(words, "--demo")
-	case f.replay != "":
-		add("replay", f.replay)
-	}
-	if f.match != "*" && !f.demo {
-		add("match", f.match)
-	}
-	if f.monitor {
-		words = append(words, "--monitor")
-	}
-	if f.lease > 0 {
-		add("lease", f.lease.String())
-	}
-	if f.greatest > 0 {
-		add("greatest", f.greatest.String())
-	}
-	for _, claim := range []struct {
-		flag string
-		of   time.Duration
-	}{{"gap", f.gap}, {"behind", f.behind}, {"ahead", f.ahead}} {
-		if value, claimed := dialect.Claimed(claim.of); claimed {
-			add(claim.flag, value.String())
-		}
-	}
-	return words
 }

@@ -1,10 +1,11 @@
 package auditverb
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,44 +18,19 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-func TestDemoShowsClocksMishapsAndAdvice(t *testing.T) {
-	s := clitest.NewStage(t)
-	got := s.Run("audit", "--demo")
-	if got.Code != 1 || got.Errors != "" {
-		t.Fatalf("code %d: %s", got.Code, got.Errors)
-	}
-	for _, says := range []string{
-		"9 old clients, 2m0s of virtual time", "10.0.0.3:40103  stock-3", "+7.29", "clock stepped back by",
-		"several clients, or threads of one, write from this address",
-		"written by clients of several dialects: Jedis, Page", "no job longer than", "(given)", "    do:  ",
-	} {
-		if !strings.Contains(got.Out, says) {
-			t.Errorf("it does not say %q:\n%s", says, got.Out)
-		}
-	}
-	if again := s.Run("audit", "--demo"); again.Out != got.Out {
-		t.Error("a second run says something else")
-	}
-}
-
 func TestReplayGivesTheSameAnswer(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "demo.txt")
-	live := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json", "--record", file))
-	again := clitest.DocumentOf[AuditDocument](t,
+	live := clitest.DocumentOf[map[string]any](t, s.Run("audit", "--demo", "--json", "--record", file))
+	again := clitest.DocumentOf[map[string]any](t,
 		s.Run("audit", "--replay", file, "--match", "lock:*", "--lease", "10s", "--gap", "10ms", "--json"))
-	if len(live.Writers) != 8 || len(live.Findings) < 10 || live.Schema != "getsetlock.audit/1" {
-		t.Errorf("%d writers, %d findings", len(live.Writers), len(live.Findings))
+	if live["cost"] == nil || again["cost"] != nil {
+		t.Errorf("only a live server has a cost: %v, replayed %v", live["cost"], again["cost"])
 	}
-	// Only a live server has a cost.
-	if again.Cost != nil || again.Keys == nil || len(again.Prefixes) == 0 {
-		t.Errorf("a replay has cost %v, keys %v and prefixes %v", again.Cost, again.Keys, again.Prefixes)
-	}
-	live.Cost = nil
-	a, _ := json.Marshal(live)
-	b, _ := json.Marshal(again)
-	if string(a) != string(b) {
-		t.Errorf("live\n%s\nreplayed\n%s", a, b)
+	delete(live, "cost")
+	delete(again, "cost")
+	if !reflect.DeepEqual(live, again) {
+		t.Errorf("live\n%v\nreplayed\n%v", live, again)
 	}
 	if skewed := s.Run("skew", "--trace", file, "--lease", "10s", "--spread", "7300ms"); skewed.Code != 1 ||
 		!strings.Contains(skewed.Out, "YES") {
@@ -68,22 +44,21 @@ func TestAuditTakesClaimsAndRefutesThem(t *testing.T) {
 	for _, c := range []struct {
 		environment string
 		args        []string
-		ahead       json.Number // "": null
+		ahead       any
 		refuted     bool
 	}{
-		{"", nil, "", false},
-		{"10s", nil, "10000", false},
-		{"10s", []string{"--ahead", "1s"}, "", true},
-		{"", []string{"--ahead", "8s"}, "8000", false},
+		{"", nil, nil, false},
+		{"10s", nil, 10000.0, false},
+		{"10s", []string{"--ahead", "1s"}, nil, true},
+		{"", []string{"--ahead", "8s"}, 8000.0, false},
 	} {
 		s := clitest.NewStage(t)
 		s.Vars = map[string]string{out.EnvAhead: c.environment}
 		args := append([]string{"audit", "--demo", "--json", "--lease", "10s", "--gap", "500ms"}, c.args...)
-		doc := clitest.DocumentOf[AuditDocument](t, s.Run(args...))
-		refuted := slices.ContainsFunc(doc.Findings,
-			func(f auditFinding) bool { return f.Kind == "claim_refuted" })
-		if got := doc.Ahead; (got == nil) != (c.ahead == "") || got != nil && *got != c.ahead ||
-			refuted != c.refuted {
+		doc := clitest.AnswerOf(t, s.Run(args...))
+		refuted := slices.ContainsFunc(doc.All("findings"),
+			func(f clitest.Answer) bool { return f.At("kind") == "claim_refuted" })
+		if got := doc.At("ahead_ms"); got != c.ahead || refuted != c.refuted {
 			t.Errorf("environment %q, %v: %v, refuted %v", c.environment, c.args, got, refuted)
 		}
 	}
@@ -99,58 +74,26 @@ func TestAuditTakesClaimsAndRefutesThem(t *testing.T) {
 	}
 }
 
-func TestPageShowsHowLongClientsWaited(t *testing.T) {
+// The demo's answer is pinned, for programs and for people. Of the page the
+// style, the drawings and the date are left out.
+func TestDemoGivesThePinnedAnswer(t *testing.T) {
 	s := clitest.NewStage(t)
-	file := filepath.Join(t.TempDir(), "audit.html")
-	if got := s.Run("audit", "--demo", "--report", file); !strings.Contains(got.Errors,
-		"getsetlock: wrote the report to "+file+"\n") {
-		t.Errorf("it does not say that it wrote the report: %s", got.Errors)
+	file := filepath.Join(t.TempDir(), "demo.html")
+	for name, args := range map[string][]string{"demo.txt": nil, "demo.json": {"--json"}} {
+		got := s.Run(append([]string{"audit", "--demo", "--report", file}, args...)...)
+		text := regexp.MustCompile(`"probe_ms": .*`).ReplaceAllString(got.Out, `"probe_ms": 0,`)
+		if got.Code != 1 || got.Errors != "getsetlock: wrote the report to "+file+"\n" {
+			t.Errorf("code %d: %s", got.Code, got.Errors)
+		}
+		clitest.Golden(t, name, text)
 	}
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"132 waits, from a client", "the longest 9.856s",
-		`<td class="words">stock-1</td><td>18</td>`} {
-		if !strings.Contains(string(page), says) {
-			t.Errorf("it does not say %q", says)
-		}
-	}
-}
-
-func TestDocumentAgreesWithTheTable(t *testing.T) {
-	s := clitest.NewStage(t)
-	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--demo", "--json"))
-	for _, w := range doc.Writers {
-		if *w.Addr == "10.0.0.3:40103" {
-			low, _ := w.Offset.Low.Float64()
-			high, _ := w.Offset.High.Float64()
-			if low > 7300 || high < 7300 || low < 7000 || high > 7600 || *w.Name != "stock-3" ||
-				w.Holds.Count == 0 || len(w.Findings) == 0 {
-				t.Errorf("%+v", w)
-			}
-		}
-	}
-	var waits int64
-	for _, w := range doc.Writers {
-		waits += w.Waits.Count
-		if w.Waits.Count > 0 != (w.Waits.Longest != nil) {
-			t.Errorf("%s: waits %+v", *w.Addr, w.Waits)
-		}
-	}
-	if waits == 0 || doc.Waits.Count != waits || *doc.Waits.Longest != "9855.791" {
-		t.Errorf("%d waits of the writers, and %+v of all", waits, doc.Waits)
-	}
-	// One clock is 7.3 s ahead, and one 1.54 s behind after its step.
-	proved, _ := doc.Spread.Proved.Float64()
-	guaranteed, _ := doc.Spread.Guaranteed.Float64()
-	if proved < 8700 || proved > 8840 || guaranteed < 8840 || guaranteed > 8900 {
-		t.Errorf("clocks 8.84 s apart: %v … %v ms", proved, guaranteed)
-	}
-	if *doc.Bases["smallest_lease"] != "given" || doc.SmallestLease.String() != "10000" ||
-		doc.Counts.Takeovers == 0 {
-		t.Errorf("%+v %v", doc.Bases, doc.SmallestLease)
-	}
+	page = regexp.MustCompile(`(?s)<time.*?</time>|<svg.*?</svg>`).ReplaceAll(page, nil)
+	_, body, _ := strings.Cut(string(page), "<body>")
+	clitest.Golden(t, "demo.html", body)
 }
 
 // The embedded server has no MONITOR and no tracking. The audit names them and
@@ -162,24 +105,22 @@ func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 	s.World.Mini.Set("lock:a", fmt.Sprint(now.Add(time.Minute).UnixMilli()))
 	s.World.Mini.Set("lock:b", fmt.Sprint(now.Add(time.Minute).Unix()))
 	got := s.Run("audit", "--match", "lock:*", "--for", "300ms", "--monitor", "--json")
-	doc := clitest.DocumentOf[AuditDocument](t, got)
-	missing := map[string]bool{}
-	looked := int64(0)
-	for _, source := range doc.Sources {
-		missing[source.Source] = source.Missing != nil
-		if source.Source == "poll" {
-			looked = source.Events
+	doc := clitest.AnswerOf(t, got)
+	missing, looked := map[any]bool{}, 0.0
+	for _, source := range doc.All("sources") {
+		missing[source.At("source")] = source.At("missing") != nil
+		if source.At("source") == "poll" {
+			looked = source.Number("events")
 		}
 	}
 	if !missing["tracking"] || !missing["clients"] || missing["poll"] || looked == 0 {
-		t.Errorf("%+v", doc.Sources)
+		t.Errorf("%v", doc.At("sources"))
 	}
-	if got.Code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "mixture" ||
-		*doc.Findings[0].Key != "lock:" {
-		t.Errorf("code %d, %+v", got.Code, doc.Findings)
+	if got.Code != 1 || doc.At("findings.0.kind") != "mixture" || doc.At("findings.0.key") != "lock:" {
+		t.Errorf("code %d, %v", got.Code, doc.At("findings"))
 	}
-	if len(doc.Prefixes) != 1 || len(doc.Prefixes[0].Forms) != 2 || *doc.Keys != 2 {
-		t.Errorf("%+v", doc.Prefixes)
+	if len(doc.All("prefixes")) != 1 || len(doc.All("prefixes.0.forms")) != 2 || doc.Number("keys") != 2 {
+		t.Errorf("%v", doc.At("prefixes"))
 	}
 	for _, key := range s.World.Mini.Keys() {
 		if key != "lock:a" && key != "lock:b" {
@@ -192,17 +133,18 @@ func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 func TestReplayOfARefusedProbeSaysSo(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "refused.record")
-	text :=
-		"getsetlock.observed/1\n1770000000.000000 probe \"keys\" \"0\" \"0\" \"0\" \"primary\" \"pattern\"\n" +
-			"1770000000.000000 probe \"refused\" \"listing keys by SCAN: NOPERM no\"\n1770000000.000000 stats \"setnx\" 1\n"
+	text := "getsetlock.observed/1\n" +
+		`{"at":"2026-02-02T02:40:00Z","kind":"probe","args":["{\"keys\":0,\"denied\":0,\"lost\":0,\"replica\":false,` +
+		`\"all\":false,\"refused\":\"listing keys by SCAN: NOPERM no\",\"twice\":null}"],"event":"keys"}` + "\n" +
+		`{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}` + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	doc := clitest.DocumentOf[AuditDocument](t, s.Run("audit", "--replay", file, "--json"))
-	if len(doc.Findings) != 1 || doc.Findings[0].Kind != "right" ||
-		!strings.Contains(doc.Findings[0].What,
+	doc := clitest.AnswerOf(t, s.Run("audit", "--replay", file, "--json"))
+	if len(doc.All("findings")) != 1 || doc.At("findings.0.kind") != "right" ||
+		!strings.Contains(fmt.Sprint(doc.At("findings.0.what")),
 			"the probe could not read all keys: listing keys by SCAN: NOPERM no") {
-		t.Errorf("%+v", doc.Findings)
+		t.Errorf("%v", doc.At("findings"))
 	}
 }
 
@@ -370,9 +312,8 @@ func TestAuditWatchesWithoutTheRightToListKeys(t *testing.T) {
 	s := clitest.NewStage(t)
 	wire := s.World.Wire(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(redistest.NoPerm)})
 	got := s.Run("audit", "--redis", "redis://"+wire.Listen(), "--for", "200ms", "--json")
-	doc := clitest.DocumentOf[AuditDocument](t, got)
-	if got.Code != 1 || len(doc.Findings) == 0 || doc.Findings[0].Kind != "right" {
-		t.Errorf("code %d %+v %s", got.Code, doc.Findings, got.Errors)
+	if doc := clitest.AnswerOf(t, got); got.Code != 1 || doc.At("findings.0.kind") != "right" {
+		t.Errorf("code %d %v %s", got.Code, doc, got.Errors)
 	}
 }
 

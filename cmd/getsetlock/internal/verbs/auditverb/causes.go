@@ -2,9 +2,6 @@ package auditverb
 
 import (
 	"cmp"
-	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +45,7 @@ func (a *auditAnswer) causes() []*cause {
 		case slices.Contains(symptoms, f.Kind):
 			g.add("jobs "+w.Addr, shortName(w), f)
 		case f.Writer != "" && slices.Contains(clockKinds, f.Kind):
-			g.clocks[f.Writer] = max(g.clocks[f.Writer], provedOff(f).Abs())
+			g.clocks[f.Writer] = max(g.clocks[f.Writer], f.Off.Abs())
 			g.add("clock "+f.Writer, g.nameOf(f), f)
 		case f.Kind == "clobber" || f.Kind == "ghost":
 			g.add("protocol", "the old protocol", f)
@@ -161,25 +158,6 @@ func shortName(w *census.Writer) string {
 	return out.Shortened(out.OneLine(out.Escaped(w.Name)), 40) + " (" + w.Addr + ")"
 }
 
-var offBy = regexp.MustCompile(`at least (\S+) (ahead of|behind) the server's`)
-
-// provedOff returns how far a finding says that a clock is off at least;
-// negative: behind; 0: it does not say so.
-func provedOff(f census.Finding) time.Duration {
-	m := offBy.FindStringSubmatch(f.What)
-	if f.Kind != "clock_off" || m == nil {
-		return 0
-	}
-	off, err := time.ParseDuration(m[1])
-	if err != nil {
-		return 0
-	}
-	if m[2] == "behind" {
-		return -off
-	}
-	return off
-}
-
 // words says how many findings a cause explains, and on which keys.
 func (c *cause) words(e *census.Evidence) string {
 	return "it likely explains " + countOf(len(c.explains), "finding") + keysWords(e, c.explains)
@@ -204,30 +182,4 @@ func keysWords(e *census.Evidence, all []census.Finding) string {
 		return ""
 	}
 	return " on " + strings.Join(keys, ", ")
-}
-
-// printCauses prints the findings, grouped under their causes. What a cause
-// explains is printed without advice: to mend the cause is the advice.
-func (a *auditAnswer) printCauses(w io.Writer) {
-	if len(a.all) == 0 {
-		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
-		return
-	}
-	all := a.causes()
-	for _, c := range all {
-		for _, f := range c.own {
-			fmt.Fprintln(w)
-			printFinding(w, f)
-		}
-		if len(c.explains) == 0 {
-			continue
-		}
-		wrap(w, " hence: ", c.words(&a.result.Evidence)+":")
-		for _, f := range c.explains {
-			wrap(w, "", "- "+strings.ToUpper(string(f.Severity))+" "+aboutKey(f)+f.What)
-		}
-	}
-	if bad(a.all) {
-		fmt.Fprintf(w, "\n%s\n", a.verdict())
-	}
 }

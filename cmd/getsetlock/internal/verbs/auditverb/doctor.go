@@ -3,7 +3,6 @@ package auditverb
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
@@ -191,7 +191,7 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 	fixed := map[string]audit.FixOutcome{}
 	failed := err
 	if !f.asJSON {
-		printDiagnosis(e, address, d)
+		e.PrintAnswer(diagnosisOf(address, d))
 	}
 	if f.fix && failed == nil {
 		failed = f.treat(e, ctx, pool, d, fixed)
@@ -327,23 +327,34 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 	return nil
 }
 
-func printDiagnosis(e *out.Env, address string, d *audit.Diagnosis) {
-	w := e.Stdout
-	fmt.Fprintln(w, "examination of "+address)
+// diagnosisOf returns the answer for people.
+func diagnosisOf(address string, d *audit.Diagnosis) report.Page {
+	p := report.Page{Title: "examination of " + address}
 	for _, fact := range d.Facts {
-		fmt.Fprintln(w, "  "+out.OneLine(fact))
+		p.Words = append(p.Words, "  "+fact)
 	}
-	fmt.Fprintf(w, "  %s looked at\n", countOf(int(d.Keys), "key"))
-	if len(d.Complaints) == 0 {
-		fmt.Fprintln(w, "\nOK: nothing wrong was found.")
-	}
+	p.Words = append(p.Words, "  "+countOf(int(d.Keys), "key")+" looked at")
+	var all []census.Finding
 	for _, c := range d.Complaints {
-		fmt.Fprintln(w)
-		printFinding(w, c.Finding)
+		all = append(all, c.Finding)
 	}
+	p.Causes, p.Verdict = causesOf(all), verdictOf(all, "", "")
 	if d.More > 0 {
-		fmt.Fprintf(w, "\nand %d more findings about keys\n", d.More)
+		p.Verdict += fmt.Sprintf(" There are %d more findings about keys.", d.More)
 	}
+	return p
+}
+
+// causesOf returns findings each of which is its own cause.
+func causesOf(all []census.Finding) (causes []report.Cause) {
+	for _, f := range all {
+		c := report.Cause{Level: level(f), Says: []string{aboutKey(f) + f.What}}
+		if f.Advice != "" {
+			c.Do = []string{f.Advice}
+		}
+		causes = append(causes, c)
+	}
+	return causes
 }
 
 // DoctorDocument is the answer of doctor as --json prints it.
@@ -352,49 +363,24 @@ type DoctorDocument struct {
 	Keys   int64  `json:"keys"`
 	More   int64  `json:"more"` // number of findings about keys beyond those listed
 	// number of fixes, those of findings that are not listed included
-	Fixes    int             `json:"fixes"`
-	Fixed    int             `json:"fixed"`   // number of fixes whose outcome is done
-	Members  []doctorMember  `json:"members"` // servers of a quorum; null without --quorum
-	Findings []doctorFinding `json:"findings"`
-}
-
-type doctorFinding struct {
-	Severity string     `json:"severity"`
-	Kind     string     `json:"kind"`
-	Key      *string    `json:"key"`
-	What     string     `json:"what"`
-	Advice   string     `json:"advice"`
-	Fix      *doctorFix `json:"fix"`
-	// Time after which the same call can have a fix, if nothing changes; null
-	// where waiting does not help.
-	Wait *json.Number `json:"wait_ms"`
-}
-
-type doctorFix struct {
-	Does    string  `json:"does"`    // delete or shorten
-	Value   string  `json:"value"`   // value that the key must still hold
-	Outcome *string `json:"outcome"` // done, changed or ours; null: not tried
+	Fixes    int               `json:"fixes"`
+	Fixed    int               `json:"fixed"`                 // number of fixes whose outcome is done
+	Members  []doctorMember    `json:"members" answer:"null"` // servers of a quorum; null without --quorum
+	Findings []audit.Complaint `json:"findings"`
 }
 
 func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) DoctorDocument {
 	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More, Fixes: len(d.Fixes),
-		Findings: []doctorFinding{}}
+		Findings: d.Complaints}
 	for _, outcome := range fixed {
 		if outcome == audit.FixDone {
 			doc.Fixed++
 		}
 	}
 	for _, c := range d.Complaints {
-		f := doctorFinding{Severity: string(c.Severity), Kind: c.Kind, Key: orNull(out.Escaped(c.Key)),
-			What: c.What, Advice: c.Advice}
 		if c.Fix != nil {
-			f.Fix = &doctorFix{Does: string(c.Fix.Do), Value: out.Escaped(c.Fix.Value),
-				Outcome: orNull(string(fixed[c.Fix.Key]))}
+			c.Fix.Outcome = fixed[c.Fix.Key]
 		}
-		if c.Wait > 0 {
-			f.Wait = new(out.Millis(c.Wait))
-		}
-		doc.Findings = append(doc.Findings, f)
 	}
 	return doc
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/lock"
@@ -192,25 +193,27 @@ func (x *quorumExam) askRights(ctx context.Context) {
 }
 
 func (x *quorumExam) print() {
-	w := x.env.Stdout
-	fmt.Fprintf(w, "examination of %s\n", out.Servers(x.servers))
-	g := out.NewGrid(out.Left("server"), out.Left("state"), out.Left("version"), out.Left("votes at"),
-		out.Left("run id"))
+	t := report.Table{Columns: []string{"server", "state", "version", "votes at", "run id"}, Text: 5}
 	for i, m := range x.members {
 		at := "-"
 		if t := x.survey.Members[i].VotesAt; m.VotesAt != nil {
 			at = t.Local().Format(time.DateTime)
 		}
-		g.Add(m.Redis, m.State, orUnsaid(m.Version), at, orUnsaid(m.Run))
+		t.Rows = append(t.Rows, []string{m.Redis, m.State, orUnsaid(m.Version), at, orUnsaid(m.Run)})
 	}
-	x.env.Print(g)
+	p := report.Page{Title: "examination of " + out.Servers(x.servers), Verdict: verdictOf(x.findings, "", ""),
+		Causes: causesOf(x.findings), Sections: []report.Section{{Table: t}}}
 	if len(x.findings) == 0 {
-		fmt.Fprintf(w, "\nOK: all %d servers vote.\n", len(x.members))
+		p.Verdict = fmt.Sprintf("OK: all %d servers vote.", len(x.members))
 	}
-	for _, f := range x.findings {
-		fmt.Fprintln(w)
-		printFinding(w, f)
+	x.env.PrintAnswer(p)
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
 	}
+	return &s
 }
 
 func orUnsaid(s *string) string {
@@ -221,10 +224,9 @@ func orUnsaid(s *string) string {
 }
 
 func (x *quorumExam) document() DoctorDocument {
-	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Members: x.members, Findings: []doctorFinding{}}
+	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Members: x.members}
 	for _, f := range x.findings {
-		doc.Findings = append(doc.Findings, doctorFinding{Severity: string(f.Severity), Kind: f.Kind,
-			What: f.What, Advice: f.Advice})
+		doc.Findings = append(doc.Findings, audit.Complaint{Finding: f})
 	}
 	return doc
 }

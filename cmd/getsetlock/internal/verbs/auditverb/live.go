@@ -1,6 +1,7 @@
 package auditverb
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -79,7 +80,7 @@ func writerLines(r *audit.Result, columns int) []string {
 			dialect = fmt.Sprintf("%-12s ", w.Dialect)
 		}
 		lines = append(lines, out.OneLine(
-			fmt.Sprintf("  %-22s %s%s", nobody(w.Addr), dialect, offsetWords(w.Offset))))
+			fmt.Sprintf("  %-22s %s%s", cmp.Or(w.Addr, unnamed), dialect, offsetWords(w.Offset))))
 	}
 	if more := len(r.Evidence.Writers) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more", more))

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
@@ -17,56 +15,64 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
-// page returns the answer as a page: the causes, the matrix of findings, then
-// drawings and tables.
-func (a *auditAnswer) page() report.Page {
+// answer returns the answer for people: what was watched, the causes, the
+// matrix of findings, then drawings and tables.
+func (a *auditAnswer) answer() report.Page {
 	p := report.Page{
-		Title: "getsetlock audit of " + a.where, Made: a.made, Verdict: a.verdict(), Bad: bad(a.all),
-		Foot: "Made by: " + strings.Join(a.how, " "),
+		Title: "audit of " + a.where, Made: a.made, Verdict: a.verdict(), Bad: bad(a.all),
+		Foot: "Made by: " + a.how,
+	}
+	if a.probe != nil {
+		p.Words = append(p.Words, countOf(int(a.probe.Keys), "key")+" looked at")
+	}
+	if e := &a.result.Evidence; !e.From.IsZero() {
+		p.Words = append(p.Words, "watched "+between(e.From, e.Until)+", by the server's clock")
 	}
 	for _, c := range a.causes() {
 		p.Causes = append(p.Causes, a.cardOf(c))
 	}
-	if e := &a.result.Evidence; !e.From.IsZero() {
-		p.Words = append(p.Words, "Watched "+between(e.From, e.Until)+", by the server's clock.")
-	}
-	for _, s := range []*report.Section{
-		a.matrixSection(), a.offsetsSection(), a.timelineSection(), a.holdsSection(), a.waitsSection(),
-		a.formsSection()} {
+	for _, s := range []*report.Section{a.matrixSection(), a.clientsSection(), a.timelineSection(),
+		a.holdsSection(), a.formsSection(), a.sumsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
 	}
-	p.Sections = append(p.Sections, a.sumsSection())
 	return p
 }
 
 // verdict returns the answer in a sentence.
 func (a *auditAnswer) verdict() string {
-	count := map[census.Severity]int{}
-	for _, f := range a.all {
-		count[f.Severity]++
-	}
 	causes := 0
 	for _, c := range a.causes() {
 		if bad(c.own) || bad(c.explains) {
 			causes++
 		}
 	}
-	from := ", from " + countOf(causes, "cause") + "."
+	held := ""
+	switch n := a.result.Evidence.Counts.Overlaps; {
+	case a.sawNothing() && causes == 0:
+		return "UNKNOWN: there was nothing to see."
+	case n == 1:
+		held = "two clients held a lock at once; "
+	case n > 1:
+		held = fmt.Sprintf("%d times two clients held a lock at once; ", n)
+	}
+	return verdictOf(a.all, held, ", from "+countOf(causes, "cause"))
+}
+
+// verdictOf returns what findings amount to. held is why it is broken, and from
+// what is wrong.
+func verdictOf(all []census.Finding, held, from string) string {
+	count := map[census.Severity]int{}
+	for _, f := range all {
+		count[f.Severity]++
+	}
+	wrong, doubtful := count[census.SeverityError], countOf(count[census.SeverityWarning], "warning")
 	switch {
-	case count[census.SeverityError] > 0:
-		text := "BROKEN: "
-		switch n := a.result.Evidence.Counts.Overlaps; {
-		case n == 1:
-			text += "two clients held a lock at once; "
-		case n > 1:
-			text += fmt.Sprintf("%d times two clients held a lock at once; ", n)
-		}
-		return text + fmt.Sprintf("%s, %s", countOf(count[census.SeverityError], "error"),
-			countOf(count[census.SeverityWarning], "warning")) + from
+	case wrong > 0:
+		return "BROKEN: " + held + countOf(wrong, "error") + ", " + doubtful + from + "."
 	case count[census.SeverityWarning] > 0:
-		return fmt.Sprintf("NOT OK: %s", countOf(count[census.SeverityWarning], "warning")) + from
+		return "NOT OK: " + doubtful + from + "."
 	}
 	return "OK: nothing wrong was found."
 }
@@ -78,25 +84,19 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// cardOf returns a cause as the page shows it. Below it are the findings that
-// it explains, a line for each kind.
+// cardOf returns a cause with the findings that it explains, a line for each
+// kind.
 func (a *auditAnswer) cardOf(c *cause) report.Cause {
-	card := report.Cause{Culprit: c.culprit, Bad: bad(c.own) || bad(c.explains)}
-	var says, do []string
+	card := report.Cause{Level: level(c.own[0]), Culprit: c.culprit, Bad: bad(c.own) || bad(c.explains)}
 	for _, f := range c.own {
-		says = append(says, sentenceOf(f, c.culprit))
-		if f.Advice != "" && !slices.Contains(do, f.Advice) {
-			do = append(do, f.Advice)
+		card.Says = append(card.Says, sentenceOf(f, c.culprit))
+		if f.Advice != "" && !slices.Contains(card.Do, f.Advice) {
+			card.Do = append(card.Do, f.Advice)
 		}
 	}
-	card.Says, card.Do = strings.Join(says[:min(len(says), mostSaid)], " "), strings.Join(do, "; ")
-	if more := len(says) - mostSaid; more > 0 {
-		card.Says += fmt.Sprintf(" And %d more, which the matrix shows.", more)
+	if len(c.explains) > 0 {
+		card.Explains = c.words(&a.result.Evidence) + ":"
 	}
-	if len(c.explains) == 0 {
-		return card
-	}
-	card.Explains = "I" + c.words(&a.result.Evidence)[1:] + ":"
 	var kinds []string
 	of := map[string][]string{}
 	for _, f := range c.explains {
@@ -119,28 +119,25 @@ func (a *auditAnswer) cardOf(c *cause) report.Cause {
 	return card
 }
 
-// sentenceOf returns a finding as a sentence below the name of its culprit,
-// which is not said again.
+// mostExplained is the number of clients of one kind of finding below a cause.
+// The matrix has more.
+const mostExplained = 12
+
+func level(f census.Finding) string { return strings.ToUpper(string(f.Severity)) }
+
+// sentenceOf returns a finding below the name of its culprit, which is not said
+// again.
 func sentenceOf(f census.Finding, culprit string) string {
 	text := out.OneLine(f.What)
-	if before, after, cut := strings.Cut(text, ": "); cut && f.Writer != "" &&
-		strings.HasPrefix(before, f.Writer) {
+	before, after, cut := strings.Cut(text, ": ")
+	if cut && f.Writer != "" && strings.HasPrefix(before, f.Writer) && strings.Contains(culprit, f.Writer) {
 		text = after
 	}
 	if f.Key != "" && out.Escaped(f.Key) != culprit {
 		text = aboutKey(f) + text
-	} else if first, rest := utf8.DecodeRuneInString(text); rest > 0 {
-		text = string(unicode.ToUpper(first)) + text[rest:]
 	}
-	return text + "."
+	return text
 }
-
-// mostSaid and mostExplained are the numbers of findings on a card. The matrix
-// has more.
-const (
-	mostSaid      = 5
-	mostExplained = 12
-)
 
 // matrixSection shows which client has which finding, grouped under the causes.
 func (a *auditAnswer) matrixSection() *report.Section {
@@ -183,8 +180,8 @@ func (a *auditAnswer) matrixSection() *report.Section {
 	if len(m.Groups) == 0 {
 		return nil
 	}
-	return &report.Section{Title: "Who has which finding", Matrix: m,
-		Words: "A row for each client or key, below the cause that likely explains its findings. A number says how often it happened, or how far a clock is off. “Two at once”: the client was still at work after another one had won. “Wrong release”: it deleted the lock of another client, or after its own stamp was past. Red is an error: it is proved to break exclusion, or has broken it."}
+	return &report.Section{Title: "Who has which finding", Matrix: m, Long: true,
+		Legend: "A row for each client or key, below the cause that likely explains its findings. A number says how often it happened, or how far a clock is off. “Two at once”: the client was still at work after another one had won. “Wrong release”: it deleted the lock of another client, or after its own stamp was past. Red is an error: it is proved to break exclusion, or has broken it."}
 }
 
 // kindName returns a kind of finding in a few words, for headings.
@@ -210,8 +207,8 @@ func (a *auditAnswer) rowOf(f census.Finding) string {
 
 // countIn returns the number in a finding: how often, or how far off.
 func (a *auditAnswer) countIn(f census.Finding) string {
-	if off := provedOff(f); off != 0 {
-		return signed(off, off, 0)
+	if f.Off != 0 {
+		return signed(f.Off, f.Off, 0)
 	}
 	for _, w := range a.result.Evidence.Writers {
 		n, counted := map[string]int64{
@@ -226,49 +223,54 @@ func (a *auditAnswer) countIn(f census.Finding) string {
 	return "yes"
 }
 
-// offsetsSection shows a bar for each client's clock.
-func (a *auditAnswer) offsetsSection() *report.Section {
-	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval",
-		X: "clock offset to the server, ms"}
-	table := report.Table{Columns: []string{
-		"writer", "name", "dialect", "at least, ms", "at most, ms", "writes"},
-		Text: 3}
-	for _, w := range a.result.Evidence.Writers {
-		if w.Offset.Writes == 0 {
-			continue
-		}
-		r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow,
-			OpenHigh: w.Offset.High == offset.NoHigh, Alarm: wrongClock(w)}
-		low, high := "?", "?"
-		if !r.OpenLow {
-			r.Low, low = inMillis(w.Offset.Low), out.Millis(w.Offset.Low).String()
-		}
-		if !r.OpenHigh {
-			r.High, high = inMillis(w.Offset.High), out.Millis(w.Offset.High).String()
-		}
-		if !r.OpenLow && !r.OpenHigh && r.Low > r.High {
-			r.Low, r.High = r.High, r.Low // a contradiction; the table shows the true ends
-		}
-		r.Says = low + " … " + high + " ms"
-		figure.Rows = append(figure.Rows, r)
-		if r.Alarm {
-			table.Bad = append(table.Bad, len(table.Rows))
-		}
-		table.Rows = append(table.Rows,
-			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), w.Dialect, low, high,
-				strconv.FormatInt(w.Offset.Writes, 10)})
-	}
-	if len(figure.Rows) == 0 {
+// clientsSection shows what each client did, and a bar for its clock.
+func (a *auditAnswer) clientsSection() *report.Section {
+	writers := a.result.Evidence.Writers
+	if len(writers) == 0 {
 		return nil
 	}
-	figure.Rows = figure.Rows[:min(len(figure.Rows), reportRows)]
-	return &report.Section{
-		Title: "Clocks", Figure: figure, Table: table,
-		Words: "At each write, the client's clock lay within its bar, whatever it did between two writes. That assumes that the leases are right and that no attempt takes longer than --gap. " +
-			"A red bar marks a clock that is off by a second or more, or that stepped. " +
-			"A pale bar is open at one end: without --gap there is no upper bound. Clock spread: " +
-			a.spreadWords() + ".",
+	figure := &report.Ranges{Name: "Offset of each client's clock from the server's, as an interval",
+		X: "clock offset to the server, ms"}
+	s := &report.Section{Title: "Clients and their clocks", Table: report.Table{Columns: []string{"writer",
+		"name", "library", "dialect", "clock offset, seen", "acquired", "takeovers", "longest hold",
+		"99 % of waits", "longest wait", "findings"}, Text: 5}}
+	for n, w := range writers {
+		s.Table.Rows = append(s.Table.Rows, []string{cmp.Or(w.Addr, unnamed), out.Dashed(out.Escaped(w.Name)),
+			out.Dashed(out.Escaped(w.Library)), firstOf(w.Dialect, len(w.Also)), offsetWords(w.Offset),
+			fmt.Sprint(w.Counts.Acquisitions), fmt.Sprint(w.Counts.Takeovers),
+			unlessNone(w.Holds.Count, w.Holds.Longest), unlessNone(w.Waits.Count, w.Waits.P99),
+			unlessNone(w.Waits.Count, w.Waits.Longest), fmt.Sprint(len(w.Findings))})
+		if wrongClock(w) {
+			s.Table.Bad = append(s.Table.Bad, n)
+		}
+		if w.Offset.Writes > 0 && len(figure.Rows) < reportRows {
+			figure.Rows = append(figure.Rows, rangeOf(w))
+		}
 	}
+	if len(figure.Rows) > 0 {
+		s.Figure = figure
+		s.Legend = "At each write, the client's clock lay within its bar, whatever it did between two writes. That assumes that the leases are right and that no attempt takes longer than --gap. " +
+			"A red bar marks a clock that is off by a second or more, or that stepped. " +
+			"A pale bar is open at one end: without --gap there is no upper bound."
+	}
+	return s
+}
+
+// rangeOf returns the bar of a client's clock.
+func rangeOf(w census.Writer) report.Range {
+	r := report.Range{Name: writerName(w), OpenLow: w.Offset.Low == offset.NoLow,
+		OpenHigh: w.Offset.High == offset.NoHigh, Alarm: wrongClock(w),
+		Says: intervalWords(w.Offset.Interval)}
+	if !r.OpenLow {
+		r.Low = inMillis(w.Offset.Low)
+	}
+	if !r.OpenHigh {
+		r.High = inMillis(w.Offset.High)
+	}
+	if !r.OpenLow && !r.OpenHigh && r.Low > r.High {
+		r.Low, r.High = r.High, r.Low // a contradiction; the table shows the true ends
+	}
+	return r
 }
 
 // wrongClock reports whether the clock of a writer has a finding above a note.
@@ -285,7 +287,7 @@ func writerName(w census.Writer) string {
 	if w.Name != "" {
 		return out.OneLine(out.Escaped(w.Name)) + " " + w.Addr
 	}
-	return nobody(w.Addr)
+	return cmp.Or(w.Addr, unnamed)
 }
 
 func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -308,10 +310,10 @@ func (a *auditAnswer) holdsSection() *report.Section {
 			table.Bad = append(table.Bad, len(table.Rows))
 		}
 		table.Rows = append(table.Rows,
-			[]string{out.Escaped(h.Key), nobody(h.Addr), h.At.UTC().Format("15:04:05.000"),
+			[]string{out.Escaped(h.Key), cmp.Or(h.Addr, unnamed), h.At.UTC().Format("15:04:05.000"),
 				out.Short(h.For), leased, string(h.Source)})
 	}
-	return &report.Section{Title: "Holds against leases", Words: a.holdWords(holds), Table: table}
+	return &report.Section{Title: "Holds against leases", Words: a.holdWords(holds), Table: table, Long: true}
 }
 
 // holdWords says how long holds are, of all of them, longest first.
@@ -339,36 +341,6 @@ func (a *auditAnswer) holdWords(holds []census.Hold) string {
 // longestHolds is the number of holds in the table.
 const longestHolds = 15
 
-// waitsSection shows how long clients waited for locks that other clients held.
-func (a *auditAnswer) waitsSection() *report.Section {
-	var waited []census.Writer
-	for _, w := range a.result.Evidence.Writers {
-		if w.Waits.Count > 0 {
-			waited = append(waited, w)
-		}
-	}
-	if len(waited) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(waited, func(a, b census.Writer) int {
-		return cmp.Compare(b.Waits.Longest, a.Waits.Longest)
-	})
-	table := report.Table{Columns: []string{
-		"writer", "name", "waits", "99 % at most", "longest", "half at most"}, Text: 2}
-	for _, w := range waited[:min(len(waited), reportRows)] {
-		table.Rows = append(table.Rows,
-			[]string{nobody(w.Addr), out.Dashed(out.Escaped(w.Name)),
-				strconv.FormatInt(w.Waits.Count, 10), out.Short(w.Waits.P99), out.Short(w.Waits.Longest),
-				out.Short(w.Waits.P50)})
-	}
-	all := a.result.Evidence.Waits
-	return &report.Section{
-		Title: "Waits for locks that other clients held", Table: table,
-		Words: fmt.Sprintf("%s, from a client's first failed attempt at a key to its success, or to its last attempt. 99 %% took at most %s, half at most %s, the longest %s. Only MONITOR shows them.",
-			countOf(int(all.Count), "wait"), out.Short(all.P99), out.Short(all.P50), out.Short(all.Longest)),
-	}
-}
-
 // timelineSection shows the key with the most mishaps, around the first mishap.
 func (a *auditAnswer) timelineSection() *report.Section {
 	key, from, until := a.busiest()
@@ -395,9 +367,9 @@ func (a *auditAnswer) timelineSection() *report.Section {
 		at := act.At.UTC().Format("15:04:05.000000")
 		t.Marks = append(t.Marks, report.Mark{
 			Row: row, At: seconds(act.At), Number: n + 1,
-			Says: fmt.Sprintf("%d. %s %s %s", n+1, nobody(act.Addr), act.What, act.Detail)})
+			Says: fmt.Sprintf("%d. %s %s %s", n+1, cmp.Or(act.Addr, unnamed), act.What, act.Detail)})
 		table.Rows = append(table.Rows,
-			[]string{strconv.Itoa(n + 1), at, t.Rows[row].Name, nobody(act.Addr),
+			[]string{strconv.Itoa(n + 1), at, t.Rows[row].Name, cmp.Or(act.Addr, unnamed),
 				strings.ReplaceAll(string(act.What), "_", " "), out.OneLine(act.Detail)})
 	}
 	for _, h := range a.result.Evidence.Holds {
@@ -408,8 +380,8 @@ func (a *auditAnswer) timelineSection() *report.Section {
 		}
 	}
 	return &report.Section{
-		Title: "One key: " + out.Escaped(key.Key), Figure: t, Table: table,
-		Words: "The key with the most mishaps, around the first mishap on record. Bars are holds; time with two holders at once is shaded. Failed attempts are left out.",
+		Title: "One key: " + out.Escaped(key.Key), Figure: t, Table: table, Long: true,
+		Legend: "The key with the most mishaps, around the first mishap on record. Bars are holds; time with two holders at once is shaded. Failed attempts are left out.",
 	}
 }
 
@@ -457,46 +429,68 @@ func (a *auditAnswer) formsSection() *report.Section {
 		return nil
 	}
 	table := report.Table{Columns: []string{
-		"keys under", "form", "dialects", "keys", "no TTL", "expired", "far ahead"}, Text: 3}
+		"keys under", "form", "dialect", "keys", "no ttl", "expired", "far ahead"}, Text: 3}
 	for _, p := range a.probe.Prefixes {
+		under := cmp.Or(out.Escaped(p.Prefix), "(no prefix)")
 		for _, f := range p.Forms {
-			table.Rows = append(table.Rows,
-				[]string{orNone(out.Escaped(p.Prefix)), f.Form.String(),
-					out.Dashed(strings.Join(f.Dialects, ", ")), fmt.Sprint(f.Keys), fmt.Sprint(f.NoTTL),
-					fmt.Sprint(f.Expired), fmt.Sprint(f.Far)})
+			table.Rows = append(table.Rows, []string{under, f.Form.String(),
+				firstOf(strings.Join(f.Dialects[:min(len(f.Dialects), 1)], ""), len(f.Dialects)-1),
+				fmt.Sprint(f.Keys), fmt.Sprint(f.NoTTL), fmt.Sprint(f.Expired), fmt.Sprint(f.Far)})
 		}
 		for _, kind := range slices.Sorted(maps.Keys(p.Types)) {
 			table.Rows = append(table.Rows,
-				[]string{orNone(out.Escaped(p.Prefix)), kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
+				[]string{under, kind, "-", fmt.Sprint(p.Types[kind]), "-", "-", "-"})
 		}
 	}
-	return &report.Section{Title: "Which values the keys hold",
-		Words: countOf(int(a.probe.Keys), "key") + " looked at.", Table: table}
+	return &report.Section{Title: "Which values the keys hold", Table: table}
 }
 
-func (a *auditAnswer) sumsSection() report.Section {
-	s := report.Section{Title: "Totals and cost",
-		Table: report.Table{Columns: []string{"what", "value"}, Text: 2}}
-	for _, line := range a.clockLines() {
-		s.Table.Rows = append(s.Table.Rows, []string{line[0], line[1]})
-	}
-	c := a.result.Evidence.Counts
-	for _, n := range []struct {
-		what string
-		n    int64
-	}{{"acquisitions", c.Acquisitions}, {"takeovers", c.Takeovers}, {"failed attempts", c.Failed},
-		{"clobbers", c.Clobbers}, {"ghosts", c.Ghosts}, {"overruns", c.Overruns}, {"overlaps", c.Overlaps}} {
-		s.Table.Rows = append(s.Table.Rows, []string{n.what, strconv.FormatInt(n.n, 10)})
-	}
-	for _, cov := range a.result.Evidence.Coverage {
-		says := fmt.Sprintf("%d events%s", cov.Events, holesWords(cov.Holes))
-		if cov.Missing != "" {
-			says = "not used: " + out.OneLine(cov.Missing)
+// sumsSection shows what the clocks, leases and jobs add up to, and what the
+// audit itself cost the server.
+func (a *auditAnswer) sumsSection() *report.Section {
+	e := &a.result.Evidence
+	t := report.Table{Columns: []string{"what", "value"}, Text: 2}
+	add := func(what, value string) { t.Rows = append(t.Rows, []string{what, value}) }
+	for _, c := range e.Coverage {
+		says := fmt.Sprintf("%d events%s", c.Events, holesWords(c.Holes))
+		if c.Missing != "" {
+			says = "not used: " + out.OneLine(c.Missing)
 		}
-		s.Table.Rows = append(s.Table.Rows, []string{"source " + string(cov.Source), says})
+		add("source "+string(c.Source), says)
+	}
+	if len(e.Writers) > 0 {
+		a.addClocks(add)
+		c := e.Counts
+		add("counts", fmt.Sprintf("%d acquisitions, %d takeovers, %d failed attempts, %d clobbers, %d ghosts, %d overruns, %d overlaps",
+			c.Acquisitions, c.Takeovers, c.Failed, c.Clobbers, c.Ghosts, c.Overruns, c.Overlaps))
 	}
 	for _, line := range a.costLines() {
-		s.Table.Rows = append(s.Table.Rows, []string{"cost", line})
+		add("cost", line)
 	}
-	return s
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return &report.Section{Title: "Totals and cost", Table: t}
+}
+
+func (a *auditAnswer) addClocks(add func(what, value string)) {
+	e := &a.result.Evidence
+	lease := spanWords(e.SmallestLease)
+	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
+		lease += ", longest " + spanWords(e.GreatestLease)
+	}
+	add("clock spread", a.spreadWords())
+	add("clocks behind", serverWords(e.Behind, a.behind))
+	add("clocks ahead", serverWords(e.Ahead, a.ahead))
+	add("shortest lease", lease)
+	add("longest gap", spanWords(e.LongestGap))
+	add("longest hold", spanWords(e.LongestHold))
+	add("longest safe job", spanWords(e.LongestSafeJob))
+	add("waits", waitsWords(e))
+	if seen := a.assumed(); seen != "" {
+		add("seen", seen)
+	}
+	if slices.ContainsFunc(e.Writers, func(w census.Writer) bool { return w.Offset.LeaseGuessed }) {
+		add("*", "depends on a guessed lease, so it is not guaranteed; give the lease by --lease")
+	}
 }

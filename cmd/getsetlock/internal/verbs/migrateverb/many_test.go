@@ -46,9 +46,9 @@ func TestManyMembersAreAFewLines(t *testing.T) {
 			t.Errorf("%s -v leaves out members", verb)
 		}
 	}
-	a := clitest.DocumentOf[Document](t, tr.ends(1, tr.verb("advance", "--json")))
-	if len(a.Members) != many || len(a.Gate.Blocks) < many/2-3 {
-		t.Errorf("JSON has %d members and %d blocks", len(a.Members), len(a.Gate.Blocks))
+	a := clitest.AnswerOf(t, tr.ends(1, tr.verb("advance", "--json")))
+	if m, b := len(a.All("members")), len(a.All("gate.blocks")); m != many || b < many/2-3 {
+		t.Errorf("JSON has %d members and %d blocks", m, b)
 	}
 }
 
@@ -79,10 +79,10 @@ func TestStatusShowsWhatContradictsAClaim(t *testing.T) {
 		!strings.Contains(s.Out, "closed by claim: ") {
 		t.Error(s.Out)
 	}
-	a := clitest.DocumentOf[Document](t,
+	a := clitest.AnswerOf(t,
 		tr.ends(0, tr.verb("status", "--dialect", "jedis", "--behind", "1s", "--json")))
-	if c := a.Claims; len(c) != 1 || c[0].Rule != "behind" || c[0].Time != "1000" || c[0].Against == nil ||
-		*c[0].Against != against {
-		t.Errorf("%+v", a.Claims)
+	if len(a.All("claims")) != 1 || a.At("claims.0.rule") != "behind" ||
+		a.At("claims.0.time_ms") != 1000.0 || a.At("claims.0.contradicted_by") != against {
+		t.Errorf("%v", a.At("claims"))
 	}
 }

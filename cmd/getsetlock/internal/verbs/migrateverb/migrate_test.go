@@ -163,9 +163,10 @@ func TestUnfinishedStepIsExitCode1(t *testing.T) {
 	tr.ends(0, tr.verb("advance", "--go", "--gone"))
 	tr.pass(0)
 	s := tr.ends(1, tr.verb("back", "--go", "--wait", "0s", "--json"))
-	a := answered(t, s)
-	if !a.Moved || a.Over || *a.Phase != "dual" || *a.Pending != "sealed" || a.Gate.Open ||
-		len(a.Gate.Blocks) != 1 || a.Gate.Blocks[0].Rule != "phase" {
+	a := clitest.AnswerOf(t, s)
+	if a.At("moved") != true || a.At("over") != false || a.At("phase") != "dual" ||
+		a.At("pending") != "sealed" || a.At("gate.open") != false || len(a.All("gate.blocks")) != 1 ||
+		a.At("gate.blocks.0.rule") != "phase" {
 		t.Errorf("%s", s.Out)
 	}
 	tr.pass(0)
@@ -187,10 +188,10 @@ func TestStatusShowsTheTargetOfEachMember(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, s.Out)
 		}
 	}
-	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if len(a.Members) != 2 || a.Members[0].Target != nil || a.Members[1].Target == nil ||
-		*a.Members[1].Target != "etcd of the shop" || a.Target != nil {
-		t.Errorf("%+v", a)
+	a := clitest.AnswerOf(t, tr.ends(0, tr.verb("status", "--json")))
+	if len(a.All("members")) != 2 || a.At("members.0.target") != nil ||
+		a.At("members.1.target") != "etcd of the shop" || a.At("target") != nil {
+		t.Error(a)
 	}
 
 	clean := migrate.Record{Epoch: 9, Phase: migrate.Clean, Since: tr.World.ServerNow(), Dialect: "Jedis",
@@ -201,33 +202,24 @@ func TestStatusShowsTheTargetOfEachMember(t *testing.T) {
 	if !strings.Contains(s.Out, "epoch 9, dialect Jedis, target etcd of the shop\n") {
 		t.Errorf("in clean:\n%s", s.Out)
 	}
-	a = answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if a.Target == nil || *a.Target != "etcd of the shop" || a.Members[0].Phase != nil ||
-		a.Members[1].Phase == nil {
-		t.Errorf("%+v", a)
+	a = clitest.AnswerOf(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.At("target") != "etcd of the shop" || a.At("members.0.phase") != nil ||
+		a.At("members.1.phase") == nil {
+		t.Error(a)
 	}
-}
-
-func answered(t *testing.T, s clitest.Screen) Document {
-	t.Helper()
-	var a Document
-	if err := json.Unmarshal([]byte(s.Out), &a); err != nil {
-		t.Fatalf("%v: %s%s", err, s.Out, s.Errors)
-	}
-	return a
 }
 
 func TestUnknownValuesAreNull(t *testing.T) {
 	tr := newTroupe(t)
-	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if a.Schema != "getsetlock.migrate/1" || a.Phase != nil || a.Since != nil || a.Gate != nil ||
-		a.Members == nil || a.Road != nil {
-		t.Errorf("%+v", a)
+	a := clitest.AnswerOf(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.At("schema") != "getsetlock.migrate/1" || a.At("phase") != nil || a.At("since") != nil ||
+		a.At("gate") != nil || len(a.All("members")) != 0 || a.At("road") != nil {
+		t.Error(a)
 	}
-	a = answered(t, tr.ends(0, tr.verb("plan", "--json")))
-	if len(a.Road) != 5 || a.Road[0].From != nil || a.Fleet.Job.Time != nil ||
-		a.Fleet.Job.Basis != "unknown" || a.RoadWait == nil {
-		t.Errorf("%+v", a)
+	a = clitest.AnswerOf(t, tr.ends(0, tr.verb("plan", "--json")))
+	if len(a.All("road")) != 5 || a.At("road.0.from") != nil || a.At("fleet.job.time_ms") != nil ||
+		a.At("fleet.job.basis") != "unknown" || a.At("road_wait_ms") == nil {
+		t.Error(a)
 	}
 }
 

@@ -19,27 +19,23 @@ import (
 
 // timeFlag is a time flag of migrate, with what plan then knows of the fleet.
 type timeFlag struct {
-	known func(*migrateFleet) *migrateKnown // nil where the flag claims nothing
-	zero  bool                              // 0s is a value
-	basis string                            // without the flag
-	says  string                            // to 0s that is no value: what is right instead
+	field string // empty where the flag claims nothing
+	zero  bool   // 0s is a value
+	basis string // without the flag
+	says  string // to 0s that is no value: what is right instead
 }
 
 var migrateTimes = map[string]timeFlag{
-	"lease": {known: func(f *migrateFleet) *migrateKnown { return &f.Lease }, basis: "default",
+	"lease": {field: "smallest_lease", basis: "default",
 		says: "for the lease that is recorded; where none is, the gate to dual asks for it"},
-	"greatest": {known: func(f *migrateFleet) *migrateKnown { return &f.Greatest }, basis: "unknown",
-		says: "recorded, or else the smallest"},
-	"job": {known: func(f *migrateFleet) *migrateKnown { return &f.Job }, basis: "unknown",
+	"greatest": {field: "greatest_lease", basis: "unknown", says: "recorded, or else the smallest"},
+	"job": {field: "job", basis: "unknown",
 		says: "recorded; where there is none, the gate to dual asks for it"},
-	"spread": {known: func(f *migrateFleet) *migrateKnown { return &f.Spread }, basis: "unknown",
-		zero: true},
-	"gap": {known: func(f *migrateFleet) *migrateKnown { return &f.Gap }, basis: "unknown", zero: true},
-	"behind": {known: func(f *migrateFleet) *migrateKnown { return &f.Behind }, basis: "unknown",
-		zero: true},
-	"ahead": {known: func(f *migrateFleet) *migrateKnown { return &f.Ahead }, basis: "unknown",
-		zero: true},
-	"idle": {known: func(f *migrateFleet) *migrateKnown { return &f.Idle }, basis: "unknown",
+	"spread": {field: "spread", basis: "unknown", zero: true},
+	"gap":    {field: "gap", basis: "unknown", zero: true},
+	"behind": {field: "behind", basis: "unknown", zero: true},
+	"ahead":  {field: "ahead", basis: "unknown", zero: true},
+	"idle": {field: "idle", basis: "unknown",
 		says: "where there is none, the gates to sealed and to clean ask for it"},
 	"wait": {zero: true},
 }
@@ -60,32 +56,34 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 		t.Fatalf("this test goes through %d flags, and migrate has %q", len(migrateTimes), names)
 	}
 	for name, f := range migrateTimes {
-		if f.known == nil {
+		if f.field == "" {
 			tr.ends(1, tr.verb("advance", "--"+name, "0s"))
 			tr.ends(out.CodeUse, tr.verb("advance", "--"+name, "-1s"))
 			continue
 		}
-		plan := func(code int, args ...string) (*migrateKnown, clitest.Screen) {
-			s := tr.ends(code, tr.verb(append([]string{"plan", "--json", "--dialect", "jedis"}, args...)...))
-			if code != 0 {
-				return nil, s
-			}
-			return f.known(answered(t, s).Fleet), s
+		plan := func(code int, args ...string) clitest.Screen {
+			args = append([]string{"plan", "--json", "--dialect", "jedis"}, args...)
+			return tr.ends(code, tr.verb(args...))
 		}
-		if k, s := plan(0); k.Basis != f.basis || (k.Time == nil) != (f.basis == "unknown") {
-			t.Errorf("without --%s: %s", name, s.Out)
+		wants := func(basis string, ms any, args ...string) {
+			a := clitest.AnswerOf(t, plan(0, args...))
+			k := "fleet." + f.field
+			if time := a.At(k + ".time_ms"); a.At(k+".basis") != basis || time != ms && ms != "some" {
+				t.Errorf("%q: %v", args, a.At(k))
+			}
+		}
+		if f.basis == "unknown" {
+			wants("unknown", nil)
+		} else {
+			wants(f.basis, "some")
 		}
 		plan(out.CodeUse, "--"+name, "-1s")
-		if k, s := plan(0, "--"+name, "90s"); k.Basis != "claimed" || k.Time == nil || *k.Time != "90000" {
-			t.Errorf("--%s 90s: %s", name, s.Out)
-		}
-		if !f.zero {
-			if _, s := plan(out.CodeUse, "--"+name, "0s"); !strings.Contains(s.Errors,
-				"it must be more than zero; leave the flag out") || !strings.Contains(s.Errors, f.says) {
-				t.Errorf("--%s 0s: %s", name, s.Errors)
-			}
-		} else if k, s := plan(0, "--"+name, "0s"); k.Basis != "claimed" || k.Time == nil || *k.Time != "0" {
-			t.Errorf("--%s 0s: %s", name, s.Out)
+		wants("claimed", 90000.0, "--"+name, "90s")
+		if f.zero {
+			wants("claimed", 0.0, "--"+name, "0s")
+		} else if s := plan(out.CodeUse, "--"+name, "0s"); !strings.Contains(s.Errors,
+			"it must be more than zero; leave the flag out") || !strings.Contains(s.Errors, f.says) {
+			t.Errorf("--%s 0s: %s", name, s.Errors)
 		}
 	}
 }
@@ -93,13 +91,17 @@ func TestMigrateTellsZeroFromAnAbsentFlag(t *testing.T) {
 func TestMigrateReadsClaimsOfTheEnvironment(t *testing.T) {
 	tr := newTroupe(t)
 	tr.Vars[out.EnvBehind], tr.Vars[out.EnvAhead] = "2s", "0s"
-	f := answered(t, tr.ends(0, tr.verb("plan", "--json", "--behind", "5s", "--dialect", "jedis"))).Fleet
-	if f.Behind.Time == nil || *f.Behind.Time != "5000" || f.Ahead.Time == nil || *f.Ahead.Time != "0" {
-		t.Errorf("behind %v, ahead %v", f.Behind, f.Ahead)
+	plan := func(field string, args ...string) any {
+		return clitest.AnswerOf(t, tr.ends(0, tr.verb(append([]string{"plan", "--json"}, args...)...))).At(
+			"fleet." + field + ".time_ms")
+	}
+	claims := []string{"--behind", "5s", "--dialect", "jedis"}
+	if b, a := plan("behind", claims...), plan("ahead", claims...); b != 5000.0 || a != 0.0 {
+		t.Errorf("behind %v, ahead %v", b, a)
 	}
 	// What init recorded without --dialect is a guess.
-	if k := answered(t, tr.ends(0, tr.verb("plan", "--json"))).Fleet.Behind; k.Time != nil {
-		t.Errorf("behind %+v without a dialect", k)
+	if b := plan("behind"); b != nil {
+		t.Errorf("behind %v without a dialect", b)
 	}
 	if s := tr.ends(out.CodeUse, tr.verb("advance", "--behind", "5s")); !strings.Contains(s.Errors,
 		"--behind needs --dialect") {
@@ -108,13 +110,11 @@ func TestMigrateReadsClaimsOfTheEnvironment(t *testing.T) {
 	tr.Vars[out.EnvBehind] = "soon"
 	tr.ends(out.CodeUse, tr.verb("plan"))
 	tr.Vars[out.EnvBehind], tr.Vars[out.EnvIdle] = "", "24h"
-	if k := answered(t, tr.ends(0, tr.verb("plan", "--json"))).Fleet.Idle; k.Time == nil ||
-		*k.Time != "86400000" {
-		t.Errorf("idle by the environment: %+v", k)
+	if k := plan("idle"); k != 86400000.0 {
+		t.Errorf("idle by the environment: %v", k)
 	}
-	if k := answered(t, tr.ends(0, tr.verb("plan", "--json", "--idle", "1h"))).Fleet.Idle; k.Time == nil ||
-		*k.Time != "3600000" {
-		t.Errorf("idle by the flag: %+v", k)
+	if k := plan("idle", "--idle", "1h"); k != 3600000.0 {
+		t.Errorf("idle by the flag: %v", k)
 	}
 	tr.Vars[out.EnvIdle] = "0s"
 	if s := tr.ends(out.CodeUse, tr.verb("plan")); !strings.Contains(s.Errors,
@@ -128,9 +128,9 @@ func TestMembersBoundsAreNullWhileUnknown(t *testing.T) {
 	tr := newTroupe(t)
 	tr.verb("init")
 	m := tr.join("stock", "till")
-	a := answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if a.Members[0].Behind != nil || a.Members[0].Ahead != nil {
-		t.Errorf("%+v", a.Members[0])
+	a := clitest.AnswerOf(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.At("members.0.behind_ms") != nil || a.At("members.0.ahead_ms") != nil {
+		t.Error(a)
 	}
 	b, err := migrate.New(tr.World.Pool(), migrate.Config{
 		Phases: m, Dialect: dialect.Jedis(),
@@ -142,9 +142,8 @@ func TestMembersBoundsAreNullWhileUnknown(t *testing.T) {
 	}
 	defer b.Close()
 	tr.pass(0)
-	a = answered(t, tr.ends(0, tr.verb("status", "--json")))
-	if got := a.Members[0]; got.Behind == nil || *got.Behind != "0" || got.Ahead == nil ||
-		*got.Ahead != "120000" {
-		t.Errorf("%+v", got)
+	a = clitest.AnswerOf(t, tr.ends(0, tr.verb("status", "--json")))
+	if a.At("members.0.behind_ms") != 0.0 || a.At("members.0.ahead_ms") != 120000.0 {
+		t.Error(a)
 	}
 }

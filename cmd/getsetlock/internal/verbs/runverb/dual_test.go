@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/migrateverb"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -66,11 +65,10 @@ func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {
 		if !strings.HasPrefix(mark, strings.TrimSpace(st.Out.String())) {
 			t.Errorf("%v: key M holds %q", phase, mark)
 		}
-		a := clitest.DocumentOf[migrateverb.Document](t,
-			s.Run("migrate", "status", "--namespace", "stock", "--json"))
-		if len(a.Members) != 1 || a.Members[0].Name != "run sh on host7" ||
-			*a.Members[0].Phase != phase.String() {
-			t.Errorf("%v: members %+v", phase, a.Members)
+		a := clitest.AnswerOf(t, s.Run("migrate", "status", "--namespace", "stock", "--json"))
+		if len(a.All("members")) != 1 || a.At("members.0.name") != "run sh on host7" ||
+			a.At("members.0.phase") != phase.String() {
+			t.Errorf("%v: members %v", phase, a.At("members"))
 		}
 		touch(t, file)
 		s.Want(<-st.Done, 0, st.Out.String(), "")
@@ -119,8 +117,8 @@ func TestAutoKeepsToTheRecordedTimes(t *testing.T) {
 
 // registered returns how many members migrate status shows.
 func registered(s *clitest.Stage) int {
-	return len(clitest.DocumentOf[migrateverb.Document](s.T,
-		s.Run("migrate", "status", "--namespace", "stock", "--json")).Members)
+	status := clitest.AnswerOf(s.T, s.Run("migrate", "status", "--namespace", "stock", "--json"))
+	return len(status.All("members"))
 }
 
 func TestRunWithKeepStaysRegisteredUntilTheKeyIsFree(t *testing.T) {

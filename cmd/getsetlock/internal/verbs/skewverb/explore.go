@@ -184,16 +184,3 @@ func (x *skewExplored) says() string {
 	}
 	return fmt.Sprintf("Explored: %d states of %s, in ticks of %s, without two holders. There are more states, so this proves nothing.", x.States, who, out.Short(x.tick))
 }
-
-func printExplored(e *out.Env, x *skewExplored) {
-	fmt.Fprintln(e.Stdout, x.says())
-	if !x.Found {
-		return
-	}
-	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Right("at"), out.Left("client"), out.Left("event"), out.Left("effect"))
-	for _, ev := range x.events {
-		g.Add(out.Short(ev.at), ev.who, ev.event, ev.effect)
-	}
-	e.Print(g)
-}

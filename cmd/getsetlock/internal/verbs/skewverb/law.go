@@ -22,7 +22,6 @@ type skewAnswer struct {
 	explored *skewExplored
 	rates    *simulate.Rates  // result of the simulation; nil where old clients do not take the lock
 	points   []simulate.Rates // the same for each clock spread of the page
-	made     time.Time        // when the page was made
 }
 
 // Causes, as the field cause has them.

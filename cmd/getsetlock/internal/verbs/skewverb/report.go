@@ -11,54 +11,27 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-// page returns the answer as --report shows it.
-func (a *skewAnswer) page() report.Page {
-	p := report.Page{
-		Title: fmt.Sprintf("getsetlock skew: %s, %s", a.dialect, a.protocol),
-		Made:  a.made, Verdict: a.sentence(), Bad: a.twoHold(), Words: a.words(),
-		Foot: "Made by: " + a.commandLine(),
-	}
+// answer returns the answer for people. explored: it shows what the search
+// found, too.
+func (a *skewAnswer) answer(explored bool) report.Page {
+	p := report.Page{Verdict: a.sentence(), Bad: a.twoHold(), Words: a.words()}
 	// How it comes about is shown before how often it does.
-	if a.explored != nil {
+	if a.explored != nil && explored {
 		p.Sections = append(p.Sections, a.shortestTrace())
 	}
-	if a.oldHold() && a.verdict.LongestJob.Bounded && !a.verdict.Unconditional {
+	if a.oldHold() && a.verdict.LongestJob.Bounded && !a.verdict.Unconditional && len(a.points) > 0 {
 		p.Sections = append(p.Sections, a.region(), a.overlapAgainstSpread())
 	}
 	if len(a.points) > 0 {
 		p.Sections = append(p.Sections, a.waits())
 	}
 	if a.rates != nil {
-		p.Sections = append(p.Sections, report.Section{
-			Title: "Simulated", Words: a.seen(),
-			Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.simRows()},
-		})
+		p.Sections = append(p.Sections, report.Section{Title: "The simulation",
+			Table: report.Table{Columns: []string{"simulated", "value"}, Text: 1, Rows: a.simRows()}})
 	}
-	p.Sections = append(p.Sections, report.Section{
-		Title: "The numbers", Table: report.Table{
-			Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()},
-	})
+	p.Sections = append(p.Sections, report.Section{Title: "The numbers",
+		Table: report.Table{Columns: []string{"what", "value"}, Text: 1, Rows: a.lawRows()}})
 	return p
-}
-
-// commandLine returns the command that makes the same page again.
-func (a *skewAnswer) commandLine() string {
-	job := "--job " + a.job.String()
-	if a.holds != nil {
-		job = "--trace FILE"
-	}
-	clocks := "--spread " + a.law.Spread.String()
-	if a.preset != nil {
-		clocks = "--preset " + a.preset.Name
-	}
-	text := fmt.Sprintf(
-		"getsetlock skew --protocol %s --dialect %s --lease %s %s %s --delay %s --seed %d --report FILE",
-		a.protocol, a.dialect, a.law.Lease, job, clocks, value(a.delay), a.seed)
-	text += fmt.Sprintf(" --clients %d --latency %s", a.clients, a.latency)
-	if a.poll > 0 {
-		text += " --poll " + a.poll.String()
-	}
-	return text
 }
 
 // spreads returns clock spreads in twelve steps: from zero to beyond the spread
@@ -101,6 +74,7 @@ func (a *skewAnswer) spreadTable(columns []string,
 func (a *skewAnswer) region() report.Section {
 	return report.Section{
 		Title: "Which fleets are safe, by the law",
+		Long:  true,
 		Words: fmt.Sprintf("Two clients cannot hold the lock at once while no job is longer than the longest safe job. Where that is negative, no job is safe. The longest job of this fleet is %s.",
 			out.Short(a.law.Job)),
 		Table: a.spreadTable([]string{"longest safe job", "free after a crash, latest"},
@@ -120,6 +94,7 @@ func (a *skewAnswer) region() report.Section {
 func (a *skewAnswer) overlapAgainstSpread() report.Section {
 	return report.Section{
 		Title: "How likely a second holder is",
+		Long:  true,
 		Words: "By the law: the share of jobs during which a second client can hold the lock, if a waiter with the worst clock and delay is always there. Simulated: the share of acquisitions that came while another client held the lock.",
 		Table: a.spreadTable([]string{"worst case", "simulated"}, func(n int, spread time.Duration) []string {
 			return []string{percent(a.unsafeShare(a.atSpread(spread))), percent(overlapped(a.points[n]))}
@@ -131,6 +106,7 @@ func (a *skewAnswer) overlapAgainstSpread() report.Section {
 func (a *skewAnswer) waits() report.Section {
 	return report.Section{
 		Title: "How long clients wait",
+		Long:  true,
 		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does.",
 		Table: a.spreadTable([]string{"99 % at most", "half at most"}, func(n int, _ time.Duration) []string {
 			r := a.points[n]

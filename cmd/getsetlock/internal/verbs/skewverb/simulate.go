@@ -2,7 +2,6 @@ package skewverb
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -185,7 +184,7 @@ func long(d time.Duration) string {
 	return strconv.FormatFloat(d.Hours()/24, 'f', 1, 64) + " days"
 }
 
-// simRows returns the simulation's numbers, for the terminal and the page.
+// simRows returns the simulation's numbers.
 func (a *skewAnswer) simRows() [][]string {
 	r := a.rates
 	wait := func(d time.Duration) string {
@@ -215,41 +214,17 @@ func (a *skewAnswer) simRows() [][]string {
 
 // simDocument is the field simulation of the document.
 type simDocument struct {
-	Clients          int              `json:"clients"`
-	SpanMS           json.Number      `json:"span_ms"`
-	Acquisitions     int64            `json:"acquisitions"`
-	Overlapped       int64            `json:"overlapped"` // acquisitions made while another client held
-	Episodes         int64            `json:"episodes"`
-	EpisodesBy       map[string]int64 `json:"episodes_by"`
-	LongestOverlapMS json.Number      `json:"longest_overlap_ms"`
-	MostHolders      int              `json:"most_holders"`
-	LongestChain     int64            `json:"longest_chain"`
-	WaitP50MS        *json.Number     `json:"wait_p50_ms"`
-	WaitP99MS        *json.Number     `json:"wait_p99_ms"`
-	BlockedMS        json.Number      `json:"blocked_ms"`
-	GaveUp           int64            `json:"gave_up"`
-	Takeovers        int64            `json:"takeovers"`
-	Clobbers         int64            `json:"clobbers"`
-	Commands         int64            `json:"commands"`
+	Clients int `json:"clients"`
+	simulate.Rates
 }
 
 func (a *skewAnswer) simDocument() *simDocument {
 	if a.rates == nil {
 		return nil
 	}
-	r, c := a.rates, a.rates.Causes
-	doc := &simDocument{
-		Clients: a.clients, SpanMS: out.Millis(r.Span), Acquisitions: r.Acquisitions, Overlapped: r.Entries,
-		Episodes: r.Episodes,
-		EpisodesBy: map[string]int64{
-			"skew": c.Skew, "job": c.Job, "jump": c.Jump, "protocol": c.Protocol},
-		LongestOverlapMS: out.Millis(r.LongestEpisode), MostHolders: r.MostHolders,
-		LongestChain: r.LongestChain,
-		BlockedMS:    out.Millis(r.Blocked), GaveUp: r.GaveUp, Takeovers: r.Takeovers, Clobbers: r.Clobbers,
-		Commands: r.Commands,
-	}
-	if r.Acquisitions > 0 {
-		doc.WaitP50MS, doc.WaitP99MS = new(out.Millis(r.WaitP50)), new(out.Millis(r.WaitP99))
+	doc := &simDocument{a.clients, *a.rates}
+	if doc.Acquisitions == 0 {
+		doc.WaitP50, doc.WaitP99 = out.NoBound, out.NoBound
 	}
 	return doc
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
@@ -173,16 +172,17 @@ func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
 		return asWrongUse(err)
 	}
 	if f.report != "" {
-		a.made = e.Clock.Now()
-		if err := report.Save(f.report, a.page()); err != nil {
-			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
+		page := a.answer(true)
+		page.Title, page.Made = fmt.Sprintf("skew: %s, %s", a.dialect, a.protocol), e.Clock.Now()
+		page.Foot = "Made by: " + out.CommandLine(cmd)
+		if err := e.SaveReport(f.quiet, f.report, page); err != nil {
+			return err
 		}
-		e.Say(f.quiet, "wrote the report to %s", f.report)
 	}
 	if f.asJSON {
 		err = e.PrintJSON(a.document())
 	} else {
-		printSkew(e, a, f.explore)
+		e.PrintAnswer(a.answer(f.explore))
 	}
 	if err == nil && a.twoHold() {
 		return out.Exit(out.CodeBad)

@@ -2,7 +2,6 @@ package skewverb
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,32 +88,21 @@ func TestSkewDocumentHasItsFields(t *testing.T) {
 	if got.Code != 1 || got.Errors != "" {
 		t.Fatalf("code %d, %s", got.Code, got.Errors)
 	}
-	var doc map[string]any
-	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
-		t.Fatal(err)
-	}
-	if doc["schema"] != "getsetlock.skew/1" || doc["cause"] != "job" || doc["two_holders"] != true {
-		t.Errorf("%v", doc)
-	}
-	law := doc["law"].(map[string]any)
+	doc := clitest.AnswerOf(t, got)
 	for field, want := range map[string]any{
-		"two_holders": true, "overlap_ms": 10399.0, "recovery_ms": 30401.0, "longest_safe_job_ms": 29601.0,
-		"greatest_safe_spread_ms": -9999.0,
+		"schema": "getsetlock.skew/1", "cause": "job", "two_holders": true,
+		"law.two_holders": true, "law.overlap_ms": 10399.0, "law.recovery_ms": 30401.0,
+		"law.longest_safe_job_ms": 29601.0, "law.greatest_safe_spread_ms": -9999.0, "explore.safe": false,
 	} {
-		if law[field] != want {
-			t.Errorf("law.%s is %v, want %v", field, law[field], want)
+		if doc.At(field) != want {
+			t.Errorf("%s is %v, want %v", field, doc.At(field), want)
 		}
 	}
-	found := doc["explore"].(map[string]any)
-	trace := found["trace"].([]any)
-	if found["safe"] != false || found["states"].(float64) < 10 || len(trace) < 5 {
-		t.Fatalf("explore: %v", found)
+	if doc.Number("explore.states") < 10 || len(doc.All("explore.trace")) < 5 {
+		t.Errorf("explore: %v", doc.At("explore"))
 	}
-	line := trace[0].(map[string]any)
 	for _, field := range []string{"at_ms", "client", "event", "effect"} {
-		if _, there := line[field]; !there {
-			t.Errorf("a line of the trace without %s: %v", field, line)
-		}
+		doc.At("explore.trace.0." + field) // exists
 	}
 }
 
@@ -156,12 +144,9 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 			continue // searches have no goroutines; make test runs all of them without the detector
 		}
 		got := skewed(t, append(strings.Fields(args), "--json", "--explore", "--quiet")...)
-		var doc Document
-		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
-			t.Fatalf("%s: %v\n%s", args, err, got.Errors)
-		}
-		if doc.Explore.Safe == nil || *doc.Explore.Safe == doc.Law.TwoHolders {
-			t.Errorf("%s: law says two hold: %v, explorer %+v", args, doc.Law.TwoHolders, doc.Explore)
+		doc := clitest.AnswerOf(t, got)
+		if safe := doc.At("explore.safe"); safe == nil || safe == doc.At("law.two_holders") {
+			t.Errorf("%s: %v", args, doc)
 		}
 	}
 }
@@ -180,12 +165,9 @@ func TestSimulationStaysWithinTheLaw(t *testing.T) {
 		{"--job 7s --lease 3s --dialect setdel", true},
 	} {
 		got := skewed(t, append(strings.Fields(c.args), "--json")...)
-		var doc Document
-		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
-			t.Fatalf("%s: %v\n%s", c.args, err, got.Errors)
-		}
-		if n := doc.Simulation.Episodes; n > 0 != c.seen || n > 0 && !doc.Law.TwoHolders ||
-			doc.Simulation.Acquisitions < 100 {
+		doc := clitest.AnswerOf(t, got)
+		if n := doc.Number("simulation.episodes"); n > 0 != c.seen ||
+			n > 0 && doc.At("law.two_holders") != true || doc.Number("simulation.acquisitions") < 100 {
 			t.Errorf("%s: %s", c.args, got.Out)
 		}
 	}
@@ -305,8 +287,8 @@ func TestSkewRefusesByFieldAndBound(t *testing.T) {
 func TestSkewReadsMeasuredHolds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "holds")
 	const record = "getsetlock.observed/1\n" +
-		"1770000000.000000 hold \"10.0.0.1:50\" \"k\" 5000000\n" +
-		"1770000010.000000 hold \"10.0.0.1:50\" \"k\" 70000000\n"
+		`{"at":"2026-02-02T02:40:00Z","kind":"hold","addr":"10.0.0.1:50","key":"k","for_ns":5000000000}` + "\n" +
+		`{"at":"2026-02-02T02:40:10Z","kind":"hold","addr":"10.0.0.1:50","key":"k","for_ns":70000000000}` + "\n"
 	if err := os.WriteFile(file, []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}

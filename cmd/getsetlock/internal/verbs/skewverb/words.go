@@ -210,33 +210,7 @@ func percent(share float64) string {
 	return text + " %"
 }
 
-// printSkew prints the words, and then the numbers behind them.
-func printSkew(e *out.Env, a *skewAnswer, explored bool) {
-	fmt.Fprintln(e.Stdout, a.sentence())
-	for _, w := range a.words() {
-		fmt.Fprintln(e.Stdout, w)
-	}
-	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("what"), out.Right("value"))
-	for _, r := range a.lawRows() {
-		g.Add(r[0], r[1])
-	}
-	e.Print(g)
-	if a.rates != nil {
-		fmt.Fprintln(e.Stdout)
-		g := out.NewGrid(out.Left("simulated"), out.Right("value"))
-		for _, r := range a.simRows() {
-			g.Add(r[0], r[1])
-		}
-		e.Print(g)
-	}
-	if explored && a.explored != nil {
-		fmt.Fprintln(e.Stdout)
-		printExplored(e, a.explored)
-	}
-}
-
-// lawRows returns the law's numbers, for the terminal and the page.
+// lawRows returns the law's numbers.
 func (a *skewAnswer) lawRows() [][]string {
 	v := a.verdict
 	clocks := "as given"

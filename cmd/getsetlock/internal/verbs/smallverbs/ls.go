@@ -158,13 +158,13 @@ type lockLine struct {
 	Age      *json.Number `json:"age_ms"`
 	Waiters  *int64       `json:"waiters"`
 	Fence    *int64       `json:"fence"`
-	Votes    *int64       `json:"votes"`   // servers of a quorum that have it; null without --quorum
-	Members  []memberVote `json:"members"` // each of them; null without --quorum
+	Votes    *int64       `json:"votes"`                 // servers of a quorum that have it; null without --quorum
+	Members  []memberVote `json:"members" answer:"null"` // each of them; null without --quorum
 
 	raw     string        // the key's bytes
 	lock    string        // bytes of key L, which raw is too unless mark
 	held    string        // what unlock compares: the bytes of key L, or the token on key M alone
-	long    bool          // the value is longer than held
+	long    int           // length of a value that is longer than held; else 0
 	token   bool          // the lock is a token lock of modern
 	mark    bool          // the key is key M of a getsetlock client
 	marked  bool          // key M of this lock has a token
@@ -460,14 +460,14 @@ const scanSlice = 500
 func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 	cursor, typed := "0", l.all
 	for {
-		args := []any{cursor, "COUNT", scanSlice}
+		args := []any{"COUNT", scanSlice}
 		if pattern := meant.Pattern(); pattern != "*" {
 			args = append(args, "MATCH", pattern)
 		}
 		if typed {
 			args = append(args, "TYPE", "string")
 		}
-		reply, err := redis.Values(l.mux.Do(ctx, "SCAN", args...))
+		keys, next, err := l.mux.Scan(ctx, cursor, args...)
 		var refused redis.Error
 		if typed && errors.As(err, &refused) && strings.Contains(string(refused), "syntax") {
 			typed = false // before Redis 6, SCAN has no TYPE; look reads each key's type anyway
@@ -476,10 +476,7 @@ func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
 		if err != nil {
 			return err
 		}
-		var keys []string
-		if _, err := redis.Scan(reply, &cursor, &keys); err != nil {
-			return err
-		}
+		cursor = next
 		keys = slices.DeleteFunc(keys, func(k string) bool { return !meant.Covers(meant.Database(), k) })
 		if err := l.look(ctx, keys); err != nil {
 			return err

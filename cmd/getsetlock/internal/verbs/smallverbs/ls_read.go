@@ -9,7 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/look"
-	"github.com/getsetlock/getsetlock/internal/operator/audit"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -53,15 +53,18 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 		return leftAlone(o), true
 	case !o.Exists && marked:
 		return markAlone(o, token), true
-	case !o.Exists, isMark(o), isBookkeeping(o):
+	case !o.Exists, reading.MarkOfOurs(o.Key, o.Value), isBookkeeping(o):
 		return lockLine{}, false
 	}
 	line = lockLine{
 		Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable, Encoding: string(dialect.Plain),
-		Also: []string{}, raw: o.Key, lock: o.Key, held: o.Value, long: o.Size > len(o.Value),
-		marked: marked, vacant: left, now: o.ServerNow(),
+		Also: []string{}, raw: o.Key, lock: o.Key, held: o.Value, marked: marked, vacant: left,
+		now: o.ServerNow(),
 	}
 	line.unwrapKey()
+	if o.Size > len(o.Value) {
+		line.long = o.Size
+	}
 	if o.HasTTL {
 		line.setTTL(o.PTTL)
 	}
@@ -80,16 +83,6 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	line.readValue(o, matches)
 	stamp := slices.ContainsFunc(matches, func(m dialect.Match) bool { return m.Look == dialect.LookStamp })
 	return line, stamp || marked || matches[0].Look == dialect.LookTombstone
-}
-
-// isMark reports whether a key is the key M of another key. ls reads that other
-// key itself.
-func isMark(o legacy.Observation) bool {
-	if _, left := polite.Token(o.Value); left {
-		return len(scope.OldKeys(o.Key)) > 0
-	}
-	token, _, blank := strings.Cut(o.Value, " ")
-	return blank && scope.IsToken(token) && len(scope.OldKeys(o.Key)) > 0
 }
 
 // isBookkeeping reports whether a key is an auxiliary key of token locks. These
@@ -203,7 +196,7 @@ func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 	switch {
 	case l.marked && o.Value == bytes:
 		l.setUntil(now.Add(o.MarkPTTL), now)
-	case o.HasTTL && m.Expiry.After(now.Add(o.PTTL)) && audit.StampOfOurs(o.Value, now, o.PTTL, nil):
+	case o.HasTTL && m.Expiry.After(now.Add(o.PTTL)) && reading.StampOfOurs(o.Value, now, o.PTTL, nil):
 		l.setUntil(now.Add(o.PTTL), now)
 	}
 	expired := m.Expiry.Before(now)

@@ -3,7 +3,6 @@ package smallverbs
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,24 +13,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 )
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *clitest.Update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (go test -run '%s' -update writes it anew):\n%s", file, t.Name(), got)
-	}
-}
 
 // furnished has a lock of every kind that ls distinguishes, all written around
 // the beginning of time.
@@ -98,17 +79,17 @@ func TestLsShowsWhatLooksLikeALock(t *testing.T) {
 	s := furnished(t)
 	got := s.Run("ls")
 	s.Want(got, 0, got.Out, "")
-	golden(t, "ls.txt", got.Out)
+	clitest.Golden(t, "ls.txt", got.Out)
 	got = s.Run("ls", "--json")
 	s.Want(got, 0, got.Out, "")
-	golden(t, "ls.json", got.Out)
+	clitest.Golden(t, "ls.json", got.Out)
 }
 
 func TestLsShowsAllThatMatchAPattern(t *testing.T) {
 	s := furnished(t)
 	got := s.Run("ls", "*", "--json")
 	s.Want(got, 0, got.Out, "")
-	golden(t, "ls-all.json", got.Out)
+	clitest.Golden(t, "ls-all.json", got.Out)
 	for pattern, want := range map[string][]string{
 		"stock":         {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},
 		"sto*":          {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},

@@ -3,8 +3,6 @@ package smallverbs
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/scope"
+	"github.com/getsetlock/getsetlock/legacy"
 )
 
 // runTarget shows the locks of a store other than Redis.
@@ -124,113 +123,27 @@ func (f *unlockFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, a
 		return err
 	}
 	defer conn.Close()
-	ctx := cmd.Context()
-	u := &storedUnlocking{stored{e, t, conn}, &unlocking{e: e, yes: f.yes}}
-	if f.given {
-		return u.valued(ctx, out.Unescaped(arg), out.Unescaped(f.value))
-	}
-	lines, err := u.matching(ctx, arg)
-	if err != nil {
-		return out.CouldNot(out.ToldBy(conn, err), "looking for locks on %s", t.Where())
-	}
-	what, isPattern := keyOrPattern(arg)
-	switch {
-	case len(lines) == 0 && isPattern:
-		fmt.Fprintf(e.Stdout, "no lock matches %s\n", arg)
-		return nil
-	case len(lines) == 0:
-		fmt.Fprintf(e.Stdout, "%s is free\n", out.Escaped(what))
-		return nil
-	case isPattern:
-		return u.all(ctx, lines)
-	}
-	return u.asked(ctx, lines[0])
+	return f.free(cmd.Context(), &unlocking{e: e, on: &stored{e, t, conn}, yes: f.yes}, arg)
 }
 
-// storedUnlocking deletes locks of a store other than Redis.
-type storedUnlocking struct {
-	stored
-	ask *unlocking
+func (s *stored) where() string { return s.t.Where() }
+
+func (s *stored) told(err error) error { return out.ToldBy(s.conn, err) }
+
+func (s *stored) find(ctx context.Context, name string) (lockLine, error) {
+	l, err := s.conn.Look(ctx, name)
+	if l == nil || err != nil {
+		return lockLine{}, err
+	}
+	return s.line(*l), nil
 }
 
-// valued deletes a lock that value holds: the value as ls shows it, or the
-// owner's token.
-func (u *storedUnlocking) valued(ctx context.Context, name, value string) error {
-	found, err := u.conn.Look(ctx, name)
-	if err != nil {
-		return u.failed(err, name)
+// force takes the value as ls shows it, or the owner's token.
+func (s *stored) force(ctx context.Context, name, value string) (legacy.Deleted, error) {
+	l, err := s.conn.Look(ctx, name)
+	if l == nil || err != nil || value != l.Value && value != l.Owner {
+		return legacy.Deleted{}, err
 	}
-	if found == nil || value != found.Value && value != found.Owner {
-		return u.changed(found, name)
-	}
-	return u.free(ctx, name, found.Value)
-}
-
-// asked shows the holder, asks, and deletes the lock if the holder is still the
-// same.
-func (u *storedUnlocking) asked(ctx context.Context, line lockLine) error {
-	fmt.Fprintf(u.e.Stderr, "%s is %s by %s, value %s%s\nIf its holder is alive, it goes on working without a lock until it learns of the loss, by a message from the store or at its next renewal. ",
-		line.Key, line.State, line.holder(), *line.Value, line.end())
-	if err := u.ask.confirm(ctx, "Delete it?"); err != nil {
-		return err
-	}
-	return u.free(ctx, line.raw, line.held)
-}
-
-func (u *storedUnlocking) free(ctx context.Context, name, value string) error {
-	deleted, err := u.conn.Free(ctx, name, value)
-	if err != nil {
-		return u.failed(err, name)
-	}
-	if !deleted {
-		now, _ := u.conn.Look(ctx, name)
-		return u.changed(now, name)
-	}
-	fmt.Fprintf(u.e.Stdout, "deleted %s\n", out.Escaped(name))
-	return nil
-}
-
-func (u *storedUnlocking) failed(err error, name string) error {
-	return out.CouldNot(out.ToldBy(u.conn, err), "unlocking %q on %s", out.Escaped(name), u.t.Where())
-}
-
-// changed returns an error that says which lock is there instead.
-func (u *storedUnlocking) changed(now *backing.Lock, name string) error {
-	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf(
-		"nothing was deleted: %q does not hold that value; it %s", out.Escaped(name), nowIs(now))}
-}
-
-func nowIs(l *backing.Lock) string {
-	if l == nil {
-		return "is free"
-	}
-	return "holds " + out.Shortened(out.Escaped(l.Value), 80)
-}
-
-// all shows the locks, asks once, and deletes each whose holder is still the
-// same.
-func (u *storedUnlocking) all(ctx context.Context, lines []lockLine) error {
-	width, _, _ := u.e.Screen(u.e.Stderr)
-	fmt.Fprintf(u.e.Stderr, "%s\nIf a holder is alive, it goes on working without a lock. ",
-		strings.Join(lockGrid(lines).Fit(max(0, width-1), u.e.Colours(u.e.Stderr)), "\n"))
-	if err := u.ask.confirm(ctx, fmt.Sprintf("Delete %s?", count(len(lines), "lock", "locks"))); err != nil {
-		return err
-	}
-	kept := 0
-	for _, line := range lines {
-		err := u.free(ctx, line.raw, line.held)
-		var known *out.ExitError
-		switch {
-		case errors.As(err, &known) && known.Code == out.CodeBad:
-			kept++
-			u.e.Say(false, "%q is kept, because it changed", line.Key)
-		case err != nil:
-			return err
-		}
-	}
-	if kept > 0 {
-		return &out.ExitError{Code: out.CodeBad, Err: errors.New(count(kept, "lock was", "locks were") +
-			" not deleted: what they hold is not what was shown")}
-	}
-	return nil
+	deleted, err := s.conn.Free(ctx, name, l.Value)
+	return legacy.Deleted{Lock: deleted}, err
 }

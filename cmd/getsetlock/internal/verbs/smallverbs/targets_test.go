@@ -92,7 +92,7 @@ func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
 	s.Want(s.Run("unlock", "-y", "nightly"), 0, "nightly is free\n", "")
 	s.Want(s.Run("unlock", "-y", "x*"), 0, "no lock matches x*\n", "")
 	s.Interactive, s.Stdin = true, "n\n"
-	s.Want(s.Run("unlock", "stock/1"), 1, "", "stock/1 is held by a note, value 7 a")
+	s.Want(s.Run("unlock", "stock/1"), 1, "", "stock/1 is held, by a, note a note, value 7 a, ")
 	s.Stdin = "y\n"
 	s.Want(s.Run("unlock", "stock/1"), 0, "deleted stock/1\n", "Delete it? [y/N]")
 	m.Take("stock/1", "a")

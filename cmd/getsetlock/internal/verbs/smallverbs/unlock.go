@@ -121,46 +121,66 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 		return err
 	}
 	defer s.close()
-	u := &unlocking{e: e, pool: pool, source: s, address: address, prefer: d.Name, yes: f.yes}
+	on := &redisLocks{source: s, e: e, pool: pool, address: address, prefer: d.Name}
+	return f.free(ctx, &unlocking{e: e, on: on, yes: f.yes}, arg)
+}
+
+// free deletes what a KEY or PATTERN of the command line means.
+func (f *unlockFlags) free(ctx context.Context, u *unlocking, arg string) error {
 	what, isPattern := keyOrPattern(arg)
 	switch {
 	case f.given: // what deletes one known value needs no guess at what is meant
 		return u.one(ctx, out.Unescaped(arg), out.Unescaped(f.value))
 	case isPattern:
-		return u.all(ctx, arg, what)
+		return u.all(ctx, arg)
 	}
-	value, err := u.askFor(ctx, what)
-	if err != nil || value == "" {
+	line, err := u.askFor(ctx, what)
+	if err != nil || line.held == "" {
 		return err
 	}
-	return u.one(ctx, what, value)
+	return u.one(ctx, what, line.held)
 }
 
-// unlocking deletes locks on one server.
+// unlockable are the locks of one server.
+type unlockable interface {
+	where() string
+
+	// find returns the lock called key. Its Type is empty where there is none.
+	find(ctx context.Context, key string) (lockLine, error)
+
+	// matching returns the locks that a PATTERN of the command line means.
+	matching(ctx context.Context, arg string) ([]lockLine, error)
+
+	// force deletes the lock if value still holds it.
+	force(ctx context.Context, key, value string) (legacy.Deleted, error)
+
+	// told adds what to do about an error.
+	told(err error) error
+}
+
+// unlocking deletes locks.
 type unlocking struct {
-	*source
-	e       *out.Env
-	pool    *redis.Pool
-	address string
-	prefer  string // name of the preferred dialect
-	yes     bool   // nobody is asked
+	e   *out.Env
+	on  unlockable
+	yes bool // nobody is asked
 }
 
 // one deletes a lock that still holds value.
 func (u *unlocking) one(ctx context.Context, key, value string) error {
-	deleted, err := u.force(ctx, key, value)
+	deleted, err := u.on.force(ctx, key, value)
 	if err != nil {
 		return u.couldNot(err, key)
 	}
 	if !deleted.Any() {
-		return u.changed(ctx, key)
+		return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf(
+			"nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), u.now(ctx, key))}
 	}
 	u.sayDeleted(key, deleted)
 	return nil
 }
 
 func (u *unlocking) couldNot(err error, key string) error {
-	return out.CouldNot(err, "unlocking %q on %s", out.Escaped(key), u.address)
+	return out.CouldNot(u.on.told(err), "unlocking %q on %s", out.Escaped(key), u.on.where())
 }
 
 func (u *unlocking) sayDeleted(key string, deleted legacy.Deleted) {
@@ -171,72 +191,43 @@ func (u *unlocking) sayDeleted(key string, deleted legacy.Deleted) {
 	fmt.Fprintln(u.e.Stdout, what)
 }
 
-// force deletes the lock if value still holds it, by the rules of the lock's
-// protocol. value may be a token without its note.
-func (u *unlocking) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
-	o, err := u.backend.Observe(ctx, key)
-	if err != nil {
-		return legacy.Deleted{}, err
-	}
-	token, _, ours := out.TokenLock(o)
-	if !ours || value != token && value != o.Value {
-		return u.backend.CompareAndDelete(ctx, key, value)
-	}
-	tokens, err := modern.New(u.pool, modern.Config{Timeout: u.e.Timeout})
-	if err != nil {
-		return legacy.Deleted{}, err
-	}
-	defer tokens.Close()
-	deleted, err := tokens.ForceRelease(ctx, o.Key, o.Value)
-	return legacy.Deleted{Lock: deleted}, err
-}
-
-// changed returns an error that says what the key holds instead of the value to
-// be deleted.
-func (u *unlocking) changed(ctx context.Context, key string) error {
-	return &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf(
-		"nothing was deleted: %q does not hold that value; it %s", out.Escaped(key), u.now(ctx, key))}
-}
-
 // now says what a key holds.
 func (u *unlocking) now(ctx context.Context, key string) string {
-	o, err := u.backend.Observe(ctx, key)
+	line, err := u.on.find(ctx, key)
 	switch {
 	case err != nil:
 		return "cannot be read"
-	case !o.Exists:
+	case line.Type == "", line.mark:
 		return "is free"
-	case o.Type != "string":
-		return "holds a " + o.Type
+	case line.Value == nil:
+		return "holds a " + line.Type
 	}
-	return "holds " + out.Shortened(out.Escaped(o.Value), 80)
+	return "holds " + out.Shortened(*line.Value, 80)
 }
 
-// askFor shows the holder, asks, and returns the value to delete. The value is
-// empty if nothing is to be done.
-func (u *unlocking) askFor(ctx context.Context, key string) (value string, err error) {
+// askFor shows the holder, asks, and returns the lock to delete. It has no
+// value if nothing is to be done.
+func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 	e := u.e
-	o, err := u.backend.Observe(ctx, key)
+	line, err := u.on.find(ctx, key)
 	if err != nil {
-		return "", out.CouldNot(err, "looking at %q", out.Escaped(key))
+		return lockLine{}, out.CouldNot(u.on.told(err), "looking at %q on %s", out.Escaped(key), u.on.where())
 	}
-	line, _ := readLock(o, u.prefer)
-	token, _, ours := o.Token()
+	odd := ""
 	switch {
 	case line.Type == "":
 		fmt.Fprintf(e.Stdout, "%s is free\n", out.Escaped(key))
-		return "", nil
+		return lockLine{}, nil
 	case line.State == StateLeft:
 		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), *line.Note)
-		return "", nil
-	case o.Exists && o.Type != "string":
-		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("%q holds a %s, which is not a lock: nothing was deleted; if you know which program wrote it, delete it by DEL", out.Escaped(key), o.Type)}
-	case o.Exists && o.Size > len(o.Value):
-		return "", &out.ExitError{Code: out.CodeBad, Err: fmt.Errorf("the value of %q is %d bytes long, which is not a lock: nothing was deleted; if you know which program wrote it, delete it by DEL", out.Escaped(key), o.Size)}
-	case o.Exists:
-		value = o.Value
-	case ours:
-		value = token
+		return lockLine{}, nil
+	case line.Value == nil:
+		odd = fmt.Sprintf("%q holds a %s", out.Escaped(key), line.Type)
+	case line.long > 0:
+		odd = fmt.Sprintf("the value of %q is %d bytes long", out.Escaped(key), line.long)
+	}
+	if odd != "" {
+		return lockLine{}, &out.ExitError{Code: out.CodeBad, Err: errors.New(odd + ", which is not a lock: nothing was deleted; if you know which program wrote it, delete it by DEL")}
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
@@ -248,7 +239,55 @@ func (u *unlocking) askFor(ctx context.Context, key string) (value string, err e
 		}
 	}
 	fmt.Fprint(e.Stderr, line.end(), "\nIf its holder is alive, "+whatItWillDo(line)+". ")
-	return value, u.confirm(ctx, "Delete it?")
+	return line, u.confirm(ctx, "Delete it?")
+}
+
+// redisLocks are the locks of one Redis server.
+type redisLocks struct {
+	*source
+	e       *out.Env
+	pool    *redis.Pool
+	address string
+	prefer  string // name of the preferred dialect
+}
+
+func (r *redisLocks) where() string { return r.address }
+
+func (r *redisLocks) told(err error) error { return err }
+
+func (r *redisLocks) find(ctx context.Context, key string) (lockLine, error) {
+	o, err := r.backend.Observe(ctx, key)
+	if err != nil {
+		return lockLine{}, err
+	}
+	line, _ := readLock(o, r.prefer)
+	return line, nil
+}
+
+func (r *redisLocks) matching(ctx context.Context, arg string) ([]lockLine, error) {
+	pattern, _ := keyOrPattern(arg)
+	l := &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, seen: map[string]bool{}}
+	return l.locks(ctx, pattern, true)
+}
+
+// force deletes the lock by the rules of its protocol. value may be a token
+// without its note.
+func (r *redisLocks) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
+	o, err := r.backend.Observe(ctx, key)
+	if err != nil {
+		return legacy.Deleted{}, err
+	}
+	token, _, ours := out.TokenLock(o)
+	if !ours || value != token && value != o.Value {
+		return r.backend.CompareAndDelete(ctx, key, value)
+	}
+	tokens, err := modern.New(r.pool, modern.Config{Timeout: r.e.Timeout})
+	if err != nil {
+		return legacy.Deleted{}, err
+	}
+	defer tokens.Close()
+	deleted, err := tokens.ForceRelease(ctx, o.Key, o.Value)
+	return legacy.Deleted{Lock: deleted}, err
 }
 
 // confirm asks, unless --yes has answered.
@@ -286,7 +325,10 @@ func (l lockLine) end() string {
 
 // whatItWillDo says what a holder that is alive will do.
 func whatItWillDo(line lockLine) string {
-	if line.Protocol != nil && (*line.Protocol == out.ProtocolModern || *line.Protocol == out.ProtocolDual) {
+	switch {
+	case line.session:
+		return "it goes on working without a lock until it learns of the loss, by a message from the store or at its next renewal"
+	case line.Protocol != nil && (*line.Protocol == out.ProtocolModern || *line.Protocol == out.ProtocolDual):
 		return "it goes on working without a lock until it learns of the loss, by a message from the server or at its next renewal"
 	}
 	return "it goes on working without a lock"

@@ -12,11 +12,10 @@ import (
 
 // all shows the locks that match a pattern, asks once, and deletes each of them
 // that still holds what was shown. arg is the pattern as the user wrote it.
-func (u *unlocking) all(ctx context.Context, arg, pattern string) error {
-	l := &lister{mux: u.mux, backend: u.backend, prefer: u.prefer, seen: map[string]bool{}}
-	found, err := l.locks(ctx, pattern, true)
+func (u *unlocking) all(ctx context.Context, arg string) error {
+	found, err := u.on.matching(ctx, arg)
 	if err != nil {
-		return out.CouldNot(err, "listing the keys of %s", u.address)
+		return out.CouldNot(u.on.told(err), "listing the keys of %s", u.on.where())
 	}
 	locks, others, tombstones := deletable(found)
 	if tombstones > 0 {
@@ -40,7 +39,7 @@ func (u *unlocking) all(ctx context.Context, arg, pattern string) error {
 	}
 	kept := 0
 	for _, l := range locks {
-		deleted, err := u.force(ctx, l.lock, l.held)
+		deleted, err := u.on.force(ctx, l.lock, l.held)
 		if err != nil {
 			return u.couldNot(err, l.lock)
 		}
@@ -74,7 +73,7 @@ func deletable(found []lockLine) (locks []lockLine, others, tombstones int) {
 		switch {
 		case l.Protocol != nil && *l.Protocol == out.ProtocolTombstone:
 			tombstones++
-		case !slices.Contains(deletableStates, l.State), l.long, l.held == "":
+		case !slices.Contains(deletableStates, l.State), l.long > 0, l.held == "":
 			others++
 		default:
 			locks = append(locks, l)

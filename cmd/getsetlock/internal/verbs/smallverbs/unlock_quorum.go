@@ -14,7 +14,8 @@ import (
 type unpolling struct {
 	*polling
 	e    *out.Env
-	each []*unlocking // of each server
+	yes  bool
+	each []*redisLocks // of each server
 }
 
 // quorum executes the verb on a quorum.
@@ -24,10 +25,10 @@ func (f *unlockFlags) quorum(e *out.Env, ctx context.Context, arg string, d dial
 		return err
 	}
 	defer p.close()
-	u := &unpolling{polling: p, e: e}
+	u := &unpolling{polling: p, e: e, yes: f.yes}
 	for i, m := range p.members {
-		u.each = append(u.each, &unlocking{e: e, pool: m.Pool, source: p.sources[i], address: m.Address,
-			prefer: d.Name, yes: f.yes})
+		u.each = append(u.each, &redisLocks{e: e, pool: m.Pool, source: p.sources[i], address: m.Address,
+			prefer: d.Name})
 	}
 	if f.given {
 		return u.delete(ctx, out.Unescaped(arg), out.Unescaped(f.value))
@@ -76,7 +77,7 @@ func (u *unpolling) ask(ctx context.Context, arg string) ([]lockLine, error) {
 	lines := lockGrid(locks).Fit(max(0, width-1), u.e.Colours(u.e.Stderr))
 	fmt.Fprintf(u.e.Stderr, "%s\nIf a holder is alive, it goes on working without a lock until it learns of the loss, by a message from the servers or at its next renewal. ",
 		strings.Join(lines, "\n"))
-	return locks, u.each[0].confirm(ctx, fmt.Sprintf("Delete %s on all servers?",
+	return locks, (&unlocking{e: u.e, yes: u.yes}).confirm(ctx, fmt.Sprintf("Delete %s on all servers?",
 		count(len(locks), "lock", "locks")))
 }
 

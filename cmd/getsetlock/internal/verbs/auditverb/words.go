@@ -2,8 +2,6 @@ package auditverb
 
 import (
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,41 +11,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
-
-func (f *auditFlags) print(e *out.Env, a *auditAnswer) error {
-	if f.asJSON {
-		return e.PrintJSON(a.document())
-	}
-	w := e.Stdout
-	fmt.Fprintln(w, "audit of "+a.where)
-	a.printWindow(w)
-	printForms(e, a)
-	printWriters(e, a)
-	a.printClocks(w)
-	a.printCost(w)
-	a.printCauses(w)
-	return nil
-}
-
-// printWindow prints which source watched when.
-func (a *auditAnswer) printWindow(w io.Writer) {
-	ev := &a.result.Evidence
-	if a.probe != nil {
-		fmt.Fprintf(w, "%s looked at\n", countOf(int(a.probe.Keys), "key"))
-	}
-	if ev.From.IsZero() {
-		return
-	}
-	fmt.Fprintf(w, "watched %s, by the server's clock\n", between(ev.From, ev.Until))
-	for _, c := range ev.Coverage {
-		switch {
-		case c.Missing != "":
-			fmt.Fprintf(w, "  %-9s not used: %s\n", c.Source, out.OneLine(c.Missing))
-		default:
-			fmt.Fprintf(w, "  %-9s %d events%s\n", c.Source, c.Events, holesWords(c.Holes))
-		}
-	}
-}
 
 func holesWords(holes []census.Hole) string {
 	if len(holes) == 0 {
@@ -67,73 +30,8 @@ func holesWords(holes []census.Hole) string {
 		strings.Join(reasons, ", "))
 }
 
-func printForms(e *out.Env, a *auditAnswer) {
-	if a.probe == nil || len(a.probe.Prefixes) == 0 {
-		return
-	}
-	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("keys under"), out.Right("keys"), out.Left("form"), out.Left("dialect"),
-		out.Right("no ttl"), out.Right("expired"), out.Right("far ahead"))
-	for _, p := range a.probe.Prefixes {
-		for _, f := range p.Forms {
-			who := "-"
-			if len(f.Dialects) > 0 {
-				who = f.Dialects[0]
-			}
-			if n := len(f.Dialects) - 1; n > 0 {
-				who = fmt.Sprintf("%s +%d", who, n)
-			}
-			g.Add(orNone(out.Escaped(p.Prefix)), f.Keys, f.Form.String(), who, f.NoTTL, f.Expired, f.Far)
-		}
-		for _, kind := range slices.Sorted(maps.Keys(p.Types)) {
-			g.Add(orNone(out.Escaped(p.Prefix)), p.Types[kind], kind, "-", "-", "-", "-")
-		}
-	}
-	e.Print(g)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(no prefix)"
-	}
-	return s
-}
-
-func printWriters(e *out.Env, a *auditAnswer) {
-	writers := a.result.Evidence.Writers
-	if len(writers) == 0 {
-		return
-	}
-	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("writer"), out.Left("name"), out.Left("library"), out.Left("dialect"),
-		out.Left("clock offset, seen"),
-		out.Right("acquired"), out.Right("takeovers"), out.Right("longest hold"), out.Right("longest wait"),
-		out.Right("findings"))
-	for _, w := range writers[:min(len(writers), mostPrinted)] {
-		who := w.Dialect
-		if n := len(w.Also); n > 0 {
-			who = fmt.Sprintf("%s +%d", who, n)
-		}
-		g.Add(nobody(w.Addr), out.Dashed(out.Escaped(w.Name)), out.Dashed(out.Escaped(w.Library)),
-			out.Dashed(who), offsetWords(w.Offset),
-			w.Counts.Acquisitions, w.Counts.Takeovers, longestWords(w.Holds), longestWords(w.Waits),
-			len(w.Findings))
-	}
-	e.Print(g)
-	if more := len(writers) - mostPrinted; more > 0 {
-		fmt.Fprintf(e.Stdout, "and %d more, which --json and --report list\n", more)
-	}
-}
-
-// mostPrinted is the number of writers in the printed table.
-const mostPrinted = 50
-
-func nobody(addr string) string {
-	if addr == "" {
-		return "(unknown)"
-	}
-	return addr
-}
+// unnamed is the address of the clients that polls saw.
+const unnamed = "(unknown)"
 
 func offsetWords(o census.Offset) string {
 	if o.Writes == 0 {
@@ -174,57 +72,30 @@ func signed(cut, whole, step time.Duration) string {
 	return cut.String()
 }
 
-func longestWords(h census.Durations) string {
-	if h.Count == 0 {
+// unlessNone returns one of several durations, and a dash where there is none.
+func unlessNone(count int64, d time.Duration) string {
+	if count == 0 {
 		return "-"
 	}
-	return out.Short(h.Longest)
+	return out.Short(d)
 }
 
-// printClocks prints what the clocks, leases and jobs add up to.
-func (a *auditAnswer) printClocks(w io.Writer) {
-	e := &a.result.Evidence
-	if len(e.Writers) == 0 {
-		return
+// firstOf returns the likeliest of several dialects.
+func firstOf(name string, others int) string {
+	if others > 0 {
+		name = fmt.Sprintf("%s +%d", name, others)
 	}
-	fmt.Fprintln(w)
-	for _, line := range a.clockLines() {
-		fmt.Fprintf(w, "%-18s%s\n", line[0], line[1])
-	}
+	return out.Dashed(name)
 }
 
-// clockLines returns names and values, for the terminal and the page.
-func (a *auditAnswer) clockLines() [][2]string {
-	e := &a.result.Evidence
-	lines := [][2]string{{"clock spread", a.spreadWords()},
-		{"clocks behind", serverWords(e.Behind, a.behind)},
-		{"clocks ahead", serverWords(e.Ahead, a.ahead)}}
-	lease := spanWords(e.SmallestLease)
-	if e.GreatestLease.Known() && e.GreatestLease.Value != e.SmallestLease.Value {
-		lease += ", longest " + spanWords(e.GreatestLease)
-	}
-	lines = append(lines, [2]string{"shortest lease", lease},
-		[2]string{"longest gap", spanWords(e.LongestGap)},
-		[2]string{"longest hold", spanWords(e.LongestHold)},
-		[2]string{"longest safe job", spanWords(e.LongestSafeJob)}, [2]string{"waits", waitsWords(e)})
-	lines = append(lines, a.assumedLines()...)
-	for _, w := range e.Writers {
-		if w.Offset.LeaseGuessed {
-			return append(lines, [2]string{
-				"*", "depends on a guessed lease, so it is not guaranteed; give the lease by --lease"})
-		}
-	}
-	return lines
-}
-
-// assumedLines names the assumptions of a clock's interval.
-func (a *auditAnswer) assumedLines() [][2]string {
+// assumed names the assumptions of a clock's interval; empty: there is none.
+func (a *auditAnswer) assumed() string {
 	writes := int64(0)
 	for _, w := range a.result.Evidence.Writers {
 		writes += w.Offset.Writes
 	}
 	if writes == 0 {
-		return nil
+		return ""
 	}
 	seen := "what each single write allows, from " + countOf(int(writes), "write") + "; assumes the leases"
 	if _, claimed := dialect.Claimed(a.gap); claimed {
@@ -232,7 +103,7 @@ func (a *auditAnswer) assumedLines() [][2]string {
 	} else {
 		seen += "; no upper end without --gap"
 	}
-	return [][2]string{{"seen", seen}}
+	return seen
 }
 
 // waitsWords says "unknown" and not "none" where no source could see failed
@@ -250,7 +121,7 @@ func waitsWords(e *census.Evidence) string {
 
 func (a *auditAnswer) spreadWords() string {
 	e := &a.result.Evidence
-	if offsets(e) == 0 {
+	if !slices.ContainsFunc(e.Writers, func(w census.Writer) bool { return w.Offset.Writes > 0 }) {
 		return "unknown: no writer was identified (--monitor does that)"
 	}
 	if e.Spread.Sound() {
@@ -308,13 +179,6 @@ func spanWords(s census.Span) string {
 	return text
 }
 
-// printCost prints what the audit itself cost the server.
-func (a *auditAnswer) printCost(w io.Writer) {
-	for _, line := range a.costLines() {
-		fmt.Fprintf(w, "%-18s%s\n", "cost", line)
-	}
-}
-
 func (a *auditAnswer) costLines() []string {
 	var lines []string
 	c := a.result.Cost
@@ -324,7 +188,7 @@ func (a *auditAnswer) costLines() []string {
 			"probe: %s in %s, of which %s waiting for the server; slowest slice %s",
 			countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
 	}
-	if c.Looks > 0 && c.HasShare {
+	if c.Share > 0 {
 		lines = append(lines, fmt.Sprintf(
 			"looks: %d, which took %s of the server's time: %.2f %% of one core", c.Looks,
 			out.Short(c.ServerTime), 100*c.Share))
@@ -349,14 +213,6 @@ func (a *auditAnswer) costLines() []string {
 	return lines
 }
 
-// printFinding prints a finding and its advice as a paragraph.
-func printFinding(w io.Writer, f census.Finding) {
-	wrap(w, strings.ToUpper(string(f.Severity))+"  ", aboutKey(f)+f.What)
-	if f.Advice != "" {
-		wrap(w, "    do: ", f.Advice)
-	}
-}
-
 // aboutKey names the key of a finding in front of its sentence.
 func aboutKey(f census.Finding) string {
 	if f.Key == "" {
@@ -365,21 +221,7 @@ func aboutKey(f census.Finding) string {
 	return out.Shortened(out.Escaped(f.Key), 200) + ": "
 }
 
-// wrap prints text in lines of at most 110 columns, indented below head.
-func wrap(w io.Writer, head, text string) {
-	const width = 110
-	indent := strings.Repeat(" ", 9)
-	line := fmt.Sprintf("%-9s", head)
-	for i, word := range strings.Fields(out.OneLine(text)) {
-		if i > 0 && len([]rune(line))+1+len([]rune(word)) > width {
-			fmt.Fprintln(w, line)
-			line = indent + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	fmt.Fprintln(w, line)
+// between returns a period of the server's clock in words.
+func between(from, until time.Time) string {
+	return from.UTC().Format("2006-01-02 15:04:05") + " to " + until.UTC().Format("15:04:05") + " UTC"
 }

@@ -13,7 +13,8 @@ var simulation = flag.Int("simulation", 0,
 	"play so many seeds of internal/sim against each mutant of the simulated packages, and count the kills")
 
 // simulated are the folders whose code runs in internal/sim.
-var simulated = []string{"lock/", "modern/", "legacy/", "migrate/", "internal/record/", "internal/operator/fleet/", "quorum/"}
+var simulated = []string{"lock/", "modern/", "legacy/", "migrate/", "internal/record/",
+	"internal/operator/fleet/", "quorum/"}
 
 // complaint matches what internal/sim prints when a judge complains.
 var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)
@@ -108,10 +109,6 @@ var unseen = map[string]string{
 	"TestLongLeasesTellTheLedgerFromTheStart":       "it only saves a message",
 	"TestNothingSeenIsAClaim":                       "everything is claimed of the old clients",
 	"TestFinishingAStepComparesTheDialect":          "the operator knows the dialect",
-	"TestSilentMemberIsNamedAsSilent":               "the words of an error",
-	"TestRenewalElsewhereIsNoRenewal":               "each name leads to a server of its own",
-	"TestOneServerHasOneVote":                       "each name leads to a server of its own",
-	"TestTTLBeyondTheGreatestIsRefused":             "no process asks for a greater TTL",
 
 	// Of a test with several mutants: how the line begins that one changes.
 	"if k.hurry.Load() {": "a call whose context has ended sends nothing",

@@ -33,35 +33,3 @@ func ExampleRun() {
 	// two hold now and then: true
 	// mostly because of: job
 }
-
-// Five members, each of which restarts without its data once an hour. It makes
-// a difference whether clients take all votes, and whether a restarted member
-// waits before it votes.
-func ExampleQuorum_Run() {
-	q := simulate.Quorum{
-		Members: 5, Clients: 3, TTL: 30 * time.Second, Job: simulate.Constant(40 * time.Second),
-		Latency: simulate.Constant(time.Millisecond), Retry: time.Second, Restarted: time.Hour,
-		Acquisitions: 2000, Seed: 1,
-	}
-	all, err := q.Run(nil)
-	if err != nil {
-		panic(err)
-	}
-	q.Votes = 3
-	bare, err := q.Run(nil)
-	if err != nil {
-		panic(err)
-	}
-	q.Wait = true
-	waits, err := q.Run(nil)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println("two hold with all votes:", all.Episodes > 0)
-	fmt.Println("two hold with a bare majority:", bare.Episodes > 0)
-	fmt.Println("the same, but restarted members wait:", waits.Episodes > 0)
-	// Output:
-	// two hold with all votes: false
-	// two hold with a bare majority: true
-	// the same, but restarted members wait: false
-}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,31 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// doc: old
-func oldLock(ctx context.Context, servers []redsyncredis.Pool, job func(context.Context) error) error {
-	mutex := redsync.New(servers...).NewMutex("stock:42", // 1
-		redsync.WithExpiry(30*time.Second), redsync.WithTries(64)) // 2
-	if err := mutex.LockContext(ctx); err != nil { // 3
-		return err
-	}
-	defer mutex.Unlock() // 6
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(10 * time.Second):
-				mutex.Extend() // 4
-			}
-		}
-	}()
-	return job(ctx) // 5
-}
-
-// doc: end
-
 // redsyncServers returns three embedded servers, and redsync's way to them.
 func redsyncServers(t *testing.T) (servers []*miniredis.Miniredis, pools []redsyncredis.Pool) {
 	for range 3 {
@@ -47,28 +21,6 @@ func redsyncServers(t *testing.T) (servers []*miniredis.Miniredis, pools []redsy
 		servers, pools = append(servers, s), append(pools, redsyncgoredis.NewPool(client))
 	}
 	return servers, pools
-}
-
-func TestListingOfRedsyncHoldsOnAllServers(t *testing.T) {
-	servers, pools := redsyncServers(t)
-	busy := errors.New("done")
-	err := oldLock(t.Context(), pools, func(context.Context) error {
-		first, _ := servers[0].Get("stock:42")
-		for _, s := range servers {
-			if value, err := s.Get("stock:42"); err != nil || value != first || s.TTL("stock:42") == 0 {
-				t.Errorf("%q, %v", value, err)
-			}
-		}
-		return busy
-	})
-	if !errors.Is(err, busy) {
-		t.Fatal(err)
-	}
-	for _, s := range servers {
-		if s.Exists("stock:42") {
-			t.Error("a vote stayed")
-		}
-	}
 }
 
 // The context ends when one server has granted and the others have not answered

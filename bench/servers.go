@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,11 +76,11 @@ func quorumScenarios(m *members) []Scenario {
 	}
 }
 
-// members are the servers of the scenarios, started with the first of them. A
-// server that is younger than the greatest TTL does not vote.
+// members are the servers of the scenarios, started with the first of them.
 type members struct {
 	mu      sync.Mutex
 	servers []*server
+	seated  bool
 	made    int
 }
 
@@ -96,7 +97,36 @@ func (m *members) start(ctx context.Context) (addrs []string, err error) {
 	for _, s := range m.servers {
 		addrs = append(addrs, s.addr)
 	}
+	if m.seated {
+		return addrs, nil
+	}
+	m.seated = true
+	for _, s := range m.servers {
+		if err := s.seat(addrs); err != nil {
+			return nil, err
+		}
+	}
 	return addrs, nil
+}
+
+// seat writes the record with which a server of a quorum votes at once. Clients
+// would write it when they have watched a new server for two minutes.
+func (s *server) seat(addrs []string) error {
+	conn, err := redis.Dial("tcp", s.addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	text, err := redis.String(conn.Do("INFO", "server"))
+	if err != nil {
+		return err
+	}
+	_, run, _ := strings.Cut(text, "run_id:")
+	run, _, _ = strings.Cut(run, "\r")
+	_, err = conn.Do("HMSET", "gsl:quorum", "name", s.addr, "members",
+		strings.Join(slices.Sorted(slices.Values(addrs)), " "), "ttl", memberTTL.Milliseconds(), "epoch", 0,
+		"run", run)
+	return err
 }
 
 func (m *members) stop() {

@@ -72,7 +72,7 @@ type engine struct {
 	order   string        // names of a queue's keys, before the lock's key
 	alive   string
 	stats   stats
-	seats   seats // as a member of a quorum
+	admit   func(redis.Conn) error // as a member of a quorum: what asks who answers
 }
 
 type stats struct {
@@ -92,13 +92,12 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	b := &engine{cfg: cfg, process: newToken(), fence: "gsl:fence:" + namespace,
 		order: "gsl:queue:" + namespace + ":", alive: "gsl:alive:" + namespace + ":",
 		waits: waits{places: make(map[string]*place)}}
-	b.seats.init()
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
 	// A new connection may lead to another server at the same address. So most
 	// of what is known about the server is found out again then.
-	opts := wire.Options{Timeout: cfg.Timeout, Lost: func(error) { b.forget() }}
+	opts := wire.Options{Timeout: cfg.Timeout, Setup: b.admitted, Lost: func(error) { b.forget() }}
 	if b.user, err = wire.New(pool, opts); err != nil {
 		return nil, fmt.Errorf("modern: %w", err)
 	}

@@ -52,31 +52,7 @@ func (b *engine) Enter(_ context.Context, key string) (backend.Place, error) {
 	if b.native.alone.Load() && !b.cfg.Fair {
 		return nil, errAlone // waiters poll without a place
 	}
-	return b.placed(key, b.suffix)
-}
-
-// EnterAs is Enter for a member of a quorum. The tokens of the place end in
-// note, if that is not empty.
-func (b *engine) EnterAs(ctx context.Context, key, note string) (backend.Place, error) {
-	switch {
-	case b.cfg.Fair || b.cfg.Replicas > 0:
-		return nil, errNoMember
-	case note == "":
-		return b.Enter(ctx, key)
-	case valid(key, shortestTTL) != nil:
-		return nil, valid(key, shortestTTL)
-	case b.native.alone.Load():
-		return nil, errAlone
-	}
-	if err := validNote(note); err != nil {
-		return nil, err
-	}
-	return b.placed(key, " "+note)
-}
-
-// placed returns a place whose tokens end in suffix.
-func (b *engine) placed(key, suffix string) (backend.Place, error) {
-	p := &place{b: b, suffix: suffix}
+	p := &place{b: b}
 	if err := p.renew(key); err != nil {
 		return nil, err
 	}
@@ -89,7 +65,6 @@ func (p *place) renew(key string) error {
 	if err != nil {
 		return err
 	}
-	g.token = strings.TrimSuffix(g.token, p.b.suffix) + p.suffix
 	p.g = g
 	return nil
 }
@@ -99,7 +74,6 @@ func (p *place) renew(key string) error {
 type place struct {
 	b       *engine
 	g       *grant
-	suffix  string        // text after its tokens: a blank and a note, or nothing
 	member  string        // member of the queue's sorted set, empty before the first try
 	ttl     time.Duration // TTL in member, with which the key is given
 	refused backend.Term  // the last try that the server refused: a gift came after it

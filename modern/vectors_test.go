@@ -1,7 +1,6 @@
 package modern_test
 
 import (
-	"context"
 	"crypto/sha1"
 	"errors"
 	"flag"
@@ -85,21 +84,15 @@ func (out *scribe) said(what string) {
 // sent. The tokens are the quorum's.
 func voting(t *testing.T, w *redistest.World, form string, cfg modern.Config) string {
 	cfg.Namespace, cfg.Token = "ns", func() string { return "token-000000000000000003" }
-	w.Info(map[string]string{"run_id": "a"})
 	b, wire := on(t, w, cfg)
 	out := &scribe{wire: wire, form: form, shas: map[string]string{}}
-	server, _, err := voter(b).Ready(bg, ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wire.Forget()
 	const first, second = "token-000000000000000001 host 7", "token-000000000000000002 host 8"
-	g, err := voter(b).TryAs(bg, server, "k", first, ttl)
+	g, err := voter(b).TryAs(bg, "k", first, ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out.said("vote")
-	if _, err := voter(b).TryAs(bg, server, "k", second, ttl); !errors.Is(err, lock.ErrHeld) {
+	if _, err := voter(b).TryAs(bg, "k", second, ttl); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 	out.said("refused")
@@ -113,20 +106,8 @@ func voting(t *testing.T, w *redistest.World, form string, cfg modern.Config) st
 		t.Error(err)
 	}
 	out.said("renew")
-	queue := b.Contract().(interface {
-		EnterAs(ctx context.Context, key, note string) (backend.Place, error)
-	})
-	place, err := queue.EnterAs(bg, "k", "host 8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	held(t, place)
-	out.said("wait")
 	free(t, g)
-	synctest.Wait() // the message has come
 	out.said("give back")
-	granted(t, place)
-	out.said("give back the vote that was given")
 	w.Mini.Del("gsl:fence:ns")
 	return out.String()
 }

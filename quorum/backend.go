@@ -6,9 +6,15 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
@@ -20,8 +26,12 @@ type Config struct {
 	// GreatestTTL is the greatest TTL that any client asks these servers for,
 	// clients of other libraries included. All processes use the same value. A
 	// server that restarted does not vote for that long, and a greater TTL is
-	// refused. Defaults to 30 s.
+	// refused. Defaults to 30 s; 90 s is the most.
 	GreatestTTL time.Duration
+
+	// Epoch counts the changes of the members and of GreatestTTL. Raise it by
+	// one at each change, as docs/quorum.md says.
+	Epoch int
 
 	// Fences gives every lease a fencing number, in a second round trip. All
 	// members must draw numbers (modern.Config.Fence), in the same namespace.
@@ -31,13 +41,17 @@ type Config struct {
 	// a host's name, a job's.
 	Note string
 
-	// Clock makes the pauses between attempts to give votes back. Times of
-	// leases are read from the clock of the lock.Client. Defaults to
+	// Clock makes the pauses between attempts to give votes back and before
+	// attempts to take them, and measures for how long servers were watched.
+	// Times of leases are read from the clock of the lock.Client. Defaults to
 	// [lock.Machine].
 	Clock lock.Clock
 }
 
 const defaultGreatestTTL = 30 * time.Second
+
+// LongestTTL bounds Config.GreatestTTL.
+const LongestTTL = 90 * time.Second
 
 // fewest is the least number of members. With two, the loss of either would
 // stop every lock.
@@ -50,8 +64,13 @@ type Backend struct{ engine *engine }
 // Contract returns what [lock.New] calls.
 func (b *Backend) Contract() backend.Backend { return b.engine }
 
-// Check asks every member whether it votes.
-func (b *Backend) Check(ctx context.Context) Survey { return b.engine.check(ctx) }
+// Check asks every member whether it votes. The answers are in the order given
+// to New.
+func (b *Backend) Check(ctx context.Context) []Standing { return b.engine.check(ctx) }
+
+// Standings returns what every member said last, in the order given to New. It
+// asks nobody.
+func (b *Backend) Standings() []Standing { return b.engine.standings() }
 
 // Close makes a last attempt to give back the votes that no lease needs, joins
 // every goroutine, and closes the members. Keys that are still held free
@@ -62,10 +81,12 @@ func (b *Backend) Close() error { return b.engine.Close() }
 type engine struct {
 	cfg     Config
 	members []*member
-	need    int           // votes of a majority
-	lingers time.Duration // shortest wait for votes past the majority
-	claims  claims
-	crowds  crowds
+	need    int    // votes of a majority
+	names   string // of all members, as the records have them
+	name    string // of this client's clock
+	usual   usual
+	proven  atomic.Bool  // all records were those of this quorum at one time
+	met     atomic.Int64 // elapsed time at which the newest run was seen first
 
 	life context.Context // ends with Close
 	die  context.CancelFunc
@@ -84,24 +105,35 @@ func New(members []Member, cfg Config) (*Backend, error) {
 	if err := validMembers(members); err != nil {
 		return nil, err
 	}
-	if cfg.GreatestTTL < 0 {
-		return nil, fmt.Errorf("quorum: Config.GreatestTTL is %v; it must be positive", cfg.GreatestTTL)
-	}
-	if cfg.GreatestTTL == 0 {
+	switch {
+	case cfg.GreatestTTL < 0 || cfg.GreatestTTL > LongestTTL:
+		return nil, fmt.Errorf("quorum: Config.GreatestTTL is %v; it must be positive, and %v at most",
+			cfg.GreatestTTL, LongestTTL)
+	case cfg.Epoch < 0:
+		return nil, fmt.Errorf("quorum: Config.Epoch is %d; it must not be negative", cfg.Epoch)
+	case cfg.GreatestTTL == 0:
 		cfg.GreatestTTL = defaultGreatestTTL
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
 	}
-	b := &engine{cfg: cfg, need: majority(len(members)), lingers: leastBrief}
+	b := &engine{cfg: cfg, need: majority(len(members)), name: newToken()}
+	b.met.Store(math.MinInt64)
 	b.life, b.die = context.WithCancel(context.Background())
+	var names []string
 	for i, m := range members {
 		own, err := newMember(i, m)
 		if err != nil {
 			return nil, err
 		}
-		b.members = append(b.members, own)
+		admit := func(c redis.Conn) error { return b.ask(own, c.Do) }
+		if err := own.Admit(admit); err != nil {
+			return nil, fmt.Errorf("quorum: %s: %w", own, err)
+		}
+		b.members, names = append(b.members, own), append(names, own.name)
 	}
+	slices.Sort(names)
+	b.names = strings.Join(names, " ")
 	return &Backend{b}, nil
 }
 
@@ -120,8 +152,8 @@ func validMembers(members []Member) error {
 		switch {
 		case m == nil:
 			return fmt.Errorf("quorum: member %d is nil", i)
-		case m.String() == "":
-			return fmt.Errorf("quorum: member %d has no name; set modern.Config.Name", i)
+		case strings.TrimSpace(m.String()) == "" || len(strings.Fields(m.String())) > 1:
+			return fmt.Errorf("quorum: member %d has no name without blanks; set modern.Config.Name", i)
 		case slices.Contains(names, m.String()):
 			return fmt.Errorf("quorum: the server %s is named twice: each member needs a server of its own",
 				m)
@@ -151,7 +183,9 @@ func (b *engine) Close() error {
 	b.work.Wait()
 	var errs []error
 	for _, m := range b.members {
-		errs = append(errs, m.close())
+		if c, ok := m.voter.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -176,6 +210,14 @@ func (b *engine) each(f func(*member) error) []error {
 	}
 	all.Wait()
 	return errs
+}
+
+// elapsed reads a clock that no step of the wall clock moves.
+func (b *engine) elapsed() time.Duration {
+	if c, ok := b.cfg.Clock.(interface{ Elapsed() time.Duration }); ok {
+		return c.Elapsed()
+	}
+	return backend.ReadClock(b.life).Elapsed
 }
 
 // Advise leaves the times as they are.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -19,34 +20,32 @@ type grant struct {
 	term  backend.Term // of the acquisition
 	fence int64
 
-	mu      sync.Mutex
-	ttl     time.Duration // the greatest that was asked for
-	votes   []vote        // in the order of the members
-	doubts  []doubt       // the oldest first
-	granted bool          // it has been given to the caller
-	over    bool          // it is being given back, or was
-	had     int           // confirmed votes when it was over, less those found lost since
-	told    bool          // Release has returned that it holds nothing
-	trouble error         // of the last attempt to give a vote back
-	news    chan struct{} // closed and replaced at each change that a Release awaits
+	mu         sync.Mutex
+	ttl        time.Duration // the greatest that was asked for
+	votes      []vote        // in the order of the members
+	given      bool          // to the caller
+	over       bool          // it is being given back, or was
+	had        int           // votes that counted when it was over, less those found lost since
+	freed      bool          // Release has returned that it holds nothing
+	confirming bool          // a renewal that confirms late votes is about to begin
+	trouble    error         // of the last attempt to give a vote back
+	news       chan struct{} // closed and replaced at each change that a Release awaits
 }
 
 // vote is what one member has of a grant.
 type vote struct {
 	state  state
-	grant  backend.Grant // the member's; set if the key carries, or may carry, the token
-	fresh  bool          // taken late or again, and no renewal has confirmed it
-	busy   bool          // a renewal is under way
-	failed bool          // an attempt to give it back failed
-	raised bool          // the member has the fencing number
+	grant  backend.Grant   // the member's; set if the key carries, or may carry, the token
+	older  []backend.Grant // of earlier attempts of unknown outcome
+	ends   time.Duration   // elapsed time at which its own term is over
+	late   bool            // it came after the acquisition, and no renewal has confirmed it
+	failed bool            // an attempt to give it back failed
+	raised bool            // the member has the fencing number
 }
 
-// counts reports whether the vote says that no other client held since the
-// grant was given to the caller. A vote that was under way meanwhile, even for
-// long, may have come after another holder. It counts as soon as a renewal that
-// began after it came has found it, and a majority of votes that counted
-// before.
-func (v vote) counts() bool { return v.state == stands && !v.fresh }
+// counts reports whether the vote says that no other client has held since the
+// grant was given to the caller.
+func (v vote) counts() bool { return v.state == stands && !v.late }
 
 // state is the state of one vote:
 //
@@ -66,15 +65,9 @@ const (
 	unsure              // the member may have our token
 )
 
-// doubt is an attempt of unknown outcome that a later one replaced.
-type doubt struct {
-	index int           // of the member
-	grant backend.Grant // the member's
-}
-
-// mostDoubts bounds the doubts of a grant. Older ones than these have long been
-// executed or lost.
-const mostDoubts = 16
+// mostOlder bounds vote.older. Attempts before these have long been executed,
+// or never will be.
+const mostOlder = 16
 
 func (b *engine) newGrant(key string, ttl time.Duration) *grant {
 	token := newToken()
@@ -107,23 +100,14 @@ func (g *grant) count(states ...state) (n int) {
 	return n
 }
 
-// confirmed returns how many votes count. g.mu is held.
-func (g *grant) confirmed() (n int) {
+// counting returns how many votes count. g.mu is held.
+func (g *grant) counting() (n int) {
 	for _, v := range g.votes {
 		if v.counts() {
 			n++
 		}
 	}
 	return n
-}
-
-// confirm lets vote i count, which had this grant of the member.
-func (g *grant) confirm(i int, granted backend.Grant) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if v := &g.votes[i]; v.grant == granted && v.state == stands {
-		v.fresh = false
-	}
 }
 
 // changed wakes the goroutines that wait for news. g.mu is held.
@@ -135,11 +119,10 @@ func (g *grant) changed() {
 // wants reports whether member i is to be asked for its vote. A lease that has
 // lost its majority asks for none: another client may hold. g.mu is held.
 func (g *grant) wants(i int) bool {
-	if g.over || g.granted && g.confirmed() < g.b.need {
+	if g.over || g.given && g.counting() < g.b.need {
 		return false
 	}
-	v := g.votes[i]
-	return !v.busy && (v.state == none || v.state == unsure)
+	return g.votes[i].state == none || g.votes[i].state == unsure
 }
 
 // take asks member i for its vote, if the grant wants it, and keeps the
@@ -148,46 +131,40 @@ func (g *grant) wants(i int) bool {
 func (g *grant) take(ctx context.Context, i int, ttl time.Duration) error {
 	m := g.b.members[i]
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	if !g.wants(i) {
-		g.mu.Unlock()
 		return nil
 	}
-	v := &g.votes[i]
-	before := *v
-	v.state = asked
+	before := g.votes[i]
+	g.votes[i].state = asked
 	g.mu.Unlock()
 	granted, err := g.b.vote(ctx, m, g.key, g.token, ttl)
-	if held := (*backend.HeldError)(nil); errors.As(err, &held) && held.Owner == g.token &&
-		before.grant != nil {
-		granted, err = before.grant, nil // an earlier attempt was executed after all
+	var held *backend.HeldError
+	if errors.As(err, &held) && before.grant != nil {
+		// Perhaps the earlier attempt was executed after all.
+		if _, old := before.grant.Extend(ctx, ttl); old == nil {
+			granted, err = before.grant, nil
+		}
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	raised := false
 	if number := g.fence; err == nil && number != 0 {
+		// Without the number, the vote would let a smaller one follow.
 		g.mu.Unlock()
-		err = raiseAnew(ctx, m, granted, number)
+		if err = m.Raise(ctx, granted, number); err != nil && !errors.Is(err, backend.ErrLost) {
+			err = &backend.UnsureError{Grant: granted, Err: err}
+		}
 		g.mu.Lock()
 		raised = err == nil
 	}
 	g.keep(i, before, granted, err)
 	g.votes[i].raised = raised
-	if g.over && g.votes[i].grant != nil {
+	if g.over {
 		g.giveBack(ctx, i)
-	} else if g.over {
-		g.giveDoubtsBack(ctx, i)
+	} else if g.votes[i].state == stands && g.votes[i].late {
+		g.confirmSoon(ctx)
 	}
 	g.changed()
-	return err
-}
-
-// raiseAnew writes the grant's number to a member that voted late, or again. A
-// vote without the number would let a smaller one follow.
-func raiseAnew(ctx context.Context, m *member, granted backend.Grant, number int64) error {
-	err := m.Raise(ctx, granted, number)
-	if err != nil && !errors.Is(err, backend.ErrLost) {
-		return &backend.UnsureError{Grant: granted, Err: err}
-	}
 	return err
 }
 
@@ -198,7 +175,8 @@ func (g *grant) keep(i int, before vote, granted backend.Grant, err error) {
 	var open *backend.UnsureError
 	switch {
 	case err == nil:
-		v.state, v.grant, v.fresh = stands, granted, g.granted
+		// It may have been under way while another client held and released.
+		v.state, v.grant, v.late, v.ends = stands, granted, g.given, ends(granted.Term(), g.ttl)
 	case errors.As(err, &open) && open.Grant != nil:
 		v.state, v.grant = unsure, open.Grant
 	default:
@@ -208,15 +186,18 @@ func (g *grant) keep(i int, before vote, granted backend.Grant, err error) {
 	if before.grant == nil || before.grant == v.grant {
 		return
 	}
-	if w := g.b.members[i].waker; w != nil {
-		w.Unwatch(before.grant)
+	if len(v.older) == mostOlder {
+		v.older = v.older[1:]
 	}
-	if before.state == unsure {
-		if len(g.doubts) == mostDoubts {
-			g.doubts = slices.Delete(g.doubts, 0, 1)
-		}
-		g.doubts = append(g.doubts, doubt{i, before.grant})
+	v.older = append(v.older, before.grant)
+}
+
+// ends returns the elapsed time at which a term is over.
+func ends(t backend.Term, ttl time.Duration) time.Duration {
+	if t.TTL != 0 {
+		ttl = t.TTL
 	}
+	return t.Sent.Elapsed + ttl
 }
 
 // lost records that vote i, which had this grant of the member, is gone. g.mu
@@ -227,24 +208,174 @@ func (g *grant) lost(i int, granted backend.Grant) {
 	}
 }
 
-// isOver reports whether g was given back, or is being.
-func (g *grant) isOver() bool {
+// undoEvery is the first pause between two attempts to give a vote back; each
+// further pause is twice as long.
+const undoEvery = 50 * time.Millisecond
+
+// leastGrace is the shortest wait for members that are slower than a majority.
+// It is longer than replies of one network differ, and in real time, as all
+// network deadlines are.
+const leastGrace = 5 * time.Millisecond
+
+// Release gives every vote back. It returns when every member has answered, or
+// a while after another client can get a majority: the slower members get their
+// votes back in the background, until they confirm that or the TTL has passed.
+//
+// It returns:
+//
+//   - nil: the grant does not hold the key. Attempts to give a minority of the
+//     votes back may be under way; they compare the token.
+//   - an error that wraps [backend.ErrLost]: the votes found lost leave no
+//     majority of votes that count.
+//   - another error: a majority may still have our token.
+func (g *grant) Release(ctx context.Context) error {
+	if !g.b.begin() {
+		return fmt.Errorf("quorum: could not release key %q: %w", g.key, lock.ErrClosed)
+	}
+	defer g.b.work.Done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.over
+	if g.freed {
+		return errOver
+	}
+	g.end(ctx)
+	g.settle(ctx)
+	open := g.count(asked, stands, unsure)
+	switch {
+	case open >= g.b.need && ctx.Err() != nil:
+		return fmt.Errorf("quorum: could not release key %q: %w", g.key, context.Cause(ctx))
+	case open >= g.b.need:
+		return fmt.Errorf("quorum: could not release key %q on a majority: %w", g.key, g.trouble)
+	}
+	g.freed = true
+	if g.given && g.had < g.b.need {
+		return g.lostWith(g.had)
+	}
+	return nil
+}
+
+// settle waits until each vote was given back, or an attempt at that failed. As
+// soon as no majority is left, it waits as long again for the rest. g.mu is
+// held.
+func (g *grant) settle(ctx context.Context) {
+	began := time.Now()
+	var over <-chan time.Time
+	settling := func(v vote) bool { return v.state != none && !v.failed }
+	for slices.ContainsFunc(g.votes, settling) {
+		if over == nil && g.count(asked, stands, unsure) < g.b.need {
+			over = time.After(max(time.Since(began), leastGrace))
+		}
+		news := g.news
+		g.mu.Unlock()
+		select {
+		case <-news:
+			g.mu.Lock()
+			continue
+		case <-over:
+		case <-ctx.Done():
+		}
+		g.mu.Lock()
+		return
+	}
+}
+
+// end begins to give every vote back. An attempt that is under way gives its
+// vote back when the reply comes. g.mu is held, and the caller counts as work
+// of the Backend.
+func (g *grant) end(ctx context.Context) {
+	if g.over {
+		return
+	}
+	if g.over, g.had = true, g.counting(); g.given {
+		g.b.usual.freed(g.key, g.b.elapsed())
+	}
+	for i := range g.votes {
+		if g.votes[i].state != asked {
+			g.giveBack(ctx, i)
+		}
+	}
+}
+
+// giveBack starts the undo of vote i, and then of the earlier attempts to take
+// it: they have the same token. g.mu is held.
+func (g *grant) giveBack(ctx context.Context, i int) {
+	v := &g.votes[i]
+	current, older, certain, counted := v.grant, v.older, v.state == stands, v.counts()
+	ttl := g.ttl
+	v.older = nil
+	if current == nil && len(older) == 0 {
+		return
+	}
+	if w := g.b.members[i].waker; w != nil && current != nil {
+		w.Unwatch(current)
+	}
+	ctx = context.WithoutCancel(ctx)
+	g.b.work.Add(1)
+	go func() {
+		defer g.b.work.Done()
+		if current != nil {
+			lost := g.b.undo(ctx, current, ttl, certain, func(err error) {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				v.failed, g.trouble = true, fmt.Errorf("%s: %w", g.b.members[i], err)
+				g.changed()
+			})
+			g.mu.Lock()
+			if lost && counted {
+				g.had--
+			}
+			v.state, v.grant = none, nil
+			g.changed()
+			g.mu.Unlock()
+		}
+		for _, old := range slices.Backward(older) {
+			g.b.undo(ctx, old, ttl, false, func(error) {})
+		}
+	}()
+}
+
+// errUnderWay says that a vote may come yet. It does not wrap backend.ErrLost,
+// which would say that another client had the key.
+var errUnderWay = errors.New("the request for its vote may still be under way")
+
+// undo gives one vote back, until the member says for certain that it is gone
+// or its TTL has passed. It returns whether the member said that it was lost.
+// That is no certain answer while the attempt that takes the vote may still be
+// under way: it may be executed after the attempt that gives it back.
+func (b *engine) undo(ctx context.Context, granted backend.Grant, ttl time.Duration, certain bool,
+	failed func(error)) bool {
+	from, last := backend.ReadClock(ctx).Elapsed, false
+	for pause := undoEvery; ; pause *= 2 {
+		err := granted.Release(ctx)
+		lost := errors.Is(err, backend.ErrLost)
+		passed := backend.ReadClock(ctx).Elapsed - from
+		switch {
+		case restarted(err): // it grants the vote to nobody before the TTL has passed
+			return true
+		case err == nil || lost && certain || passed >= ttl || last:
+			return lost
+		}
+		if lost {
+			err = errUnderWay
+		}
+		failed(err)
+		select {
+		case <-b.cfg.Clock.After(min(pause, ttl-passed)):
+		case <-b.life.Done():
+			last = true
+		}
+	}
 }
 
 // lostError says that fewer than a majority of the votes that count are left.
 type lostError struct {
-	key         string
-	left, votes int
-	need        int
+	key               string
+	left, votes, need int
 }
 
 func (e *lostError) Error() string {
 	return fmt.Sprintf("%v: key %q has %d of the %d votes that it needs, of %d members", backend.ErrLost,
-		e.key,
-		e.left, e.need, e.votes)
+		e.key, e.left, e.need, e.votes)
 }
 
 func (e *lostError) Unwrap() error { return backend.ErrLost }

@@ -1,119 +1,173 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Member is one server of a quorum, as a program opened it. A *modern.Backend
-// is a Member if its Config has a Name.
+// Member is one server of a quorum, as a program opened it: a *modern.Backend
+// whose Config has a Name.
 type Member interface {
-	// Contract returns a [Voter].
 	backend.Store
 
-	// String names the server in errors. No two members have the same name.
+	// String names the server, in errors and in the records of the servers. All
+	// programs use the same names. No two members have the same.
 	String() string
 }
 
-// Voter is the contract of a [Member]. If it also implements
+// voter is the contract of a Member. If it also implements
 // [backend.BatchExtender], [backend.Waker], [backend.Advisor],
 // [backend.Inspector] or io.Closer, the quorum uses that. Each call returns
 // within a few seconds, whatever the server does.
-type Voter interface {
+type voter interface {
 	backend.Backend
 
-	// Ready returns the id of the server's present run and its version, as far
-	// as the server said them. It asks the server once for each connection. The
-	// error is not nil if the server may not vote now:
-	//
-	//   - If it has not been up for age, the error has a method VotesIn()
-	//     time.Duration: how long that will take.
-	//   - If the error has a method Passing() bool that returns false, the
-	//     server can be no member at all.
-	Ready(ctx context.Context, age time.Duration) (server, version string, err error)
+	// Admit lets check ask who answers on each new connection, before anything
+	// else is sent over it. After an error the connection is not used.
+	Admit(check func(redis.Conn) error) error
+
+	// Do sends a command.
+	Do(ctx context.Context, name string, args ...any) (any, error)
 
 	// TryAs is [backend.Backend.Try] with a token of the caller's, which
-	// becomes the key's whole value. It sends the command only over a
-	// connection on which Ready got this server id. If a [backend.HeldError]
-	// names an Owner, that is the key's value.
-	TryAs(ctx context.Context, server, key, token string, ttl time.Duration) (backend.Grant, error)
+	// becomes the key's whole value.
+	TryAs(ctx context.Context, key, token string, ttl time.Duration) (backend.Grant, error)
 
 	// Raise makes the member's next fencing number greater than number, if the
-	// key still carries the token of g. If it does not, the error wraps
-	// [backend.ErrLost].
+	// key still carries the token of g, else the error wraps [backend.ErrLost].
 	Raise(ctx context.Context, g backend.Grant, number int64) error
 }
 
-// member is a Voter and what is known of it.
+// member is a voter and what is known of it.
 type member struct {
-	Voter
+	voter
 	name    string
 	index   int
-	batch   backend.BatchExtender // nil: grants are renewed one by one
-	waker   backend.Waker         // nil: the member cannot report changes
-	looks   backend.Inspector     // nil: keys cannot be inspected
-	advisor backend.Advisor       // nil: the member has no bounds
-	queue   queuer                // nil: the member's server has no queue
-	mending atomic.Bool           // a goroutine takes missing votes again
+	batch   backend.BatchExtender
+	waker   backend.Waker
+	looks   backend.Inspector
+	advisor backend.Advisor
+	mending atomic.Bool // a goroutine takes missing votes again
 
 	mu      sync.Mutex
-	server  string // id of the run that answered last
-	version string
-	trouble error // why the member did not answer last; nil: it answered
+	seat    seat
+	trouble error // why it did not answer the last call
 }
 
 func newMember(index int, m Member) (*member, error) {
 	contract := m.Contract()
-	voter, ok := contract.(Voter)
+	v, ok := contract.(voter)
 	if !ok {
-		return nil, fmt.Errorf("quorum: the server %s cannot vote: the contract of its backend, a %T, is no Voter; use package modern",
-			m, contract)
+		return nil, fmt.Errorf("quorum: the server %s cannot vote: its backend is a %T; use package modern", m,
+			contract)
 	}
-	own := &member{Voter: voter, name: m.String(), index: index}
+	own := &member{voter: v, name: m.String(), index: index}
 	own.batch, _ = contract.(backend.BatchExtender)
 	own.waker, _ = contract.(backend.Waker)
 	own.looks, _ = contract.(backend.Inspector)
 	own.advisor, _ = contract.(backend.Advisor)
-	own.queue, _ = contract.(queuer)
 	return own, nil
 }
 
 func (m *member) String() string { return m.name }
 
-// answered records what became of a call: nil and "held" are answers, an error
-// of another kind is none.
+func (m *member) sitting() seat {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seat
+}
+
+// sit records what the member said, and returns why it does not vote. What it
+// said after a later question stands. So does what it said before a question
+// without an answer, except that it votes.
+func (m *member) sit(now *seat) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.seat.asked && now.at < m.seat.at:
+	case now.asked:
+		m.seat = *now
+	default:
+		m.seat.why, m.seat.again = now.why, now.again
+	}
+	return now.why
+}
+
+// answered records whether the member answered a call.
 func (m *member) answered(err error) {
-	if errors.Is(err, backend.ErrHeld) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	if errors.Is(err, backend.ErrHeld) || errors.Is(err, backend.ErrLost) {
 		err = nil
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.trouble = err
-	m.mu.Unlock()
 }
 
-// isAway reports whether the member did not answer the last call.
-func (m *member) isAway() bool {
+// missing returns why the member did not answer the last call, nil if it did.
+func (m *member) missing() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.trouble != nil
+	return m.trouble
 }
 
-// id returns what all clients call the server alike: the id of its present run,
-// or its name if it never answered.
-func (m *member) id() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.server != "" {
-		return m.server
+// stale returns why m must not be sent anything now, and otherwise whether it
+// is to be asked first.
+func (b *engine) stale(m *member) (why error, ask bool) {
+	s, now := m.sitting(), b.elapsed()
+	if s.why != nil && now < s.again {
+		return s.why, false
 	}
-	return m.String()
+	fresh := s.why == nil && now-s.at < readEvery && int64(s.at) >= b.met.Load()
+	return nil, s.asked && !fresh
+}
+
+// ready returns why m does not vote now. It asks the member if it was not asked
+// for a while.
+func (b *engine) ready(ctx context.Context, m *member) error {
+	why, ask := b.stale(m)
+	if why == nil && ask {
+		why = b.ask(m, func(name string, args ...any) (any, error) { return m.Do(ctx, name, args...) })
+	}
+	m.answered(why)
+	return b.sole(why)
+}
+
+// sole returns why nothing may be sent: why, or that any member is of another
+// quorum. A client that is refused by one server could find a majority among
+// the others while a client of another list holds.
+func (b *engine) sole(why error) error {
+	for _, m := range b.members {
+		var other *refusal
+		if errors.As(m.sitting().why, &other) && other.what != "" {
+			return &refusal{other.what, fmt.Sprintf("%s: %s", m, strings.TrimPrefix(other.why, m.name+": "))}
+		}
+	}
+	return why
+}
+
+// vote asks m for its vote.
+func (b *engine) vote(ctx context.Context, m *member, key, token string, ttl time.Duration) (backend.Grant,
+	error) {
+	if err := b.ready(ctx, m); err != nil {
+		return nil, err
+	}
+	g, err := m.TryAs(ctx, key, token, ttl)
+	m.answered(err)
+	return g, err
 }
 
 // extend renews grants of this member.
@@ -129,90 +183,129 @@ func (m *member) extend(ctx context.Context, gs []backend.Grant, ttl time.Durati
 	return terms, errs
 }
 
-func (m *member) close() error {
-	if c, ok := m.Voter.(io.Closer); ok {
-		return c.Close()
+// Standing is what a member said when it was last asked.
+type Standing struct {
+	Member string // its name
+
+	// Err is why the member does not vote, nil if it votes or was not asked.
+	Err error
+
+	// Refused: the server can be no member at all; Err says why.
+	Refused bool
+
+	// VotesAt is when a server that restarted begins to vote, by the clock of
+	// this machine. Zero for all others.
+	VotesAt time.Time
+}
+
+func standing(m *member, err error, now time.Time) Standing {
+	s := Standing{Member: m.name, Err: err}
+	var rest *restError
+	var refused *refusal
+	switch {
+	case errors.As(err, &rest) && rest.left > 0:
+		s.VotesAt = now.Add(rest.left)
+	case errors.As(err, &refused):
+		s.Refused = true
 	}
-	return nil
+	return s
 }
 
-// claims records which member answered with which server id, so that one
-// server never has two votes.
-type claims struct {
-	mu      sync.Mutex
-	members map[string]*member
-}
-
-// claim records that m's server has this id. The error says that another
-// member's server has it.
-func (c *claims) claim(m *member, server string) error {
-	if server == "" {
+// check is that of the Backend.
+func (b *engine) check(ctx context.Context) []Standing {
+	b.each(func(m *member) error {
+		err := b.ready(ctx, m)
+		if err == nil {
+			_, err = m.Do(ctx, "PING") // connects
+		}
+		m.answered(err)
 		return nil
+	})
+	return b.standings()
+}
+
+// standings is that of the Backend.
+func (b *engine) standings() (all []Standing) {
+	for _, m := range b.members {
+		s, trouble := m.sitting(), m.missing()
+		all = append(all, standing(m, cmp.Or(s.why, trouble), b.cfg.Clock.Now()))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, who := range c.members {
-		if who == m && id != server {
-			delete(c.members, id)
+	return all
+}
+
+// ShortError says that fewer than a majority of the members vote.
+type ShortError struct {
+	Key     string
+	Members []Standing
+
+	// VotesAt is when a majority votes, by the clock of this machine, if
+	// servers that restarted are the only trouble. Zero otherwise.
+	VotesAt time.Time
+}
+
+// Short returns a [*ShortError] if fewer than a majority of the members votes,
+// else nil.
+func Short(key string, members []Standing) error {
+	e := &ShortError{Key: key, Members: members}
+	votes, need := 0, majority(len(members))
+	var rests []time.Time
+	for _, m := range members {
+		switch {
+		case m.Err == nil:
+			votes++
+		case !m.VotesAt.IsZero():
+			rests = append(rests, m.VotesAt)
 		}
 	}
-	if other, taken := c.members[server]; taken && other != m {
-		return &twinError{m.String(), other.String(), server}
+	if votes >= need {
+		return nil
 	}
-	if c.members == nil {
-		c.members = make(map[string]*member)
+	if votes+len(rests) >= need {
+		slices.SortFunc(rests, time.Time.Compare)
+		e.VotesAt = rests[need-votes-1]
 	}
-	c.members[server] = m
-	return nil
+	return e
 }
 
-// twinError says that two members are one server.
-type twinError struct{ name, other, server string }
-
-func (e *twinError) Error() string {
-	return fmt.Sprintf("%s and %s are the same server (run id %s): it has one vote; name another server",
-		e.other, e.name, e.server)
+func (e *ShortError) Error() string {
+	var s strings.Builder
+	votes := 0
+	for _, m := range e.Members {
+		if m.Err == nil {
+			votes++
+		}
+	}
+	fmt.Fprintf(&s, "quorum: key %q: %d of %d members vote, and a lock needs %d", e.Key, votes, len(e.Members),
+		majority(len(e.Members)))
+	if !e.VotesAt.IsZero() {
+		fmt.Fprintf(&s, "; enough vote from %s on", e.VotesAt.UTC().Format("15:04:05Z"))
+	}
+	for _, m := range e.Members {
+		if m.Err != nil {
+			fmt.Fprintf(&s, "; %s: %v", m.Member, m.Err)
+		}
+	}
+	return s.String()
 }
 
-func (e *twinError) Passing() bool { return false }
-
-// ready asks whether m may vote now, and returns the id of its server.
-func (b *engine) ready(ctx context.Context, m *member) (string, error) {
-	server, version, err := m.Ready(ctx, b.cfg.GreatestTTL)
-	if twin := b.claims.claim(m, server); twin != nil {
-		err = twin
+// Unwrap returns why members do not vote.
+func (e *ShortError) Unwrap() (errs []error) {
+	for _, m := range e.Members {
+		if m.Err != nil {
+			errs = append(errs, m.Err)
+		}
 	}
-	m.mu.Lock()
-	if server != "" {
-		m.server, m.version = server, version
-	}
-	m.mu.Unlock()
-	return server, err
+	return errs
 }
 
-// twin returns an error if m's name has come to lead to the server of another
-// member. All votes have one token, so that server would renew them twice. A
-// message is sent only over a new connection. If the reply takes longer than
-// most, nobody knows, and twin returns nil.
-func (b *engine) twin(ctx context.Context, m *member, most time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	_, err := b.ready(ctx, m)
-	if twin := (*twinError)(nil); errors.As(err, &twin) {
-		return twin
+// Passing reports whether waiting may help: false if so many servers were
+// refused that the others are no majority.
+func (e *ShortError) Passing() bool {
+	left := 0
+	for _, m := range e.Members {
+		if !m.Refused {
+			left++
+		}
 	}
-	return nil
-}
-
-// vote asks m for its vote.
-func (b *engine) vote(ctx context.Context, m *member, key, token string, ttl time.Duration) (backend.Grant,
-	error) {
-	server, err := b.ready(ctx, m)
-	if err != nil {
-		m.answered(err)
-		return nil, err
-	}
-	g, err := m.TryAs(ctx, server, key, token, ttl)
-	m.answered(err)
-	return g, err
+	return left >= majority(len(e.Members))
 }

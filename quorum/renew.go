@@ -23,12 +23,9 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, er
 // of renewed votes that counted before, or cannot have one.
 //
 // The order is: renew first. If fewer than a majority of the votes that count
-// are left, the grant is lost and nothing is taken. Otherwise the missing votes
-// are taken again, in the background. The next renewal confirms them, and they
-// count from the one after that on. A holder that took votes before it knew of
-// its majority could get back a key that another client held in between. So
-// could one whose request for a vote was under way for that long, if the vote
-// counted at once.
+// are left, the grant is lost and nothing is taken. Otherwise the late votes
+// that stood before the renewal began count from now on, and the missing votes
+// are taken again, in the background.
 //
 // A member that does not answer is no loss: the error then does not wrap
 // [backend.ErrLost], and the next renewal may reach it.
@@ -43,24 +40,29 @@ func (b *engine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time
 	}
 	defer b.work.Done()
 	call, cancel := b.detached(ctx)
-	asked := r.begin(grants)
 	var calls sync.WaitGroup
-	for _, m := range b.members {
-		if which := asked[m.index]; len(which.leases) > 0 {
-			b.work.Add(1)
-			calls.Add(1)
-			go func() {
-				defer b.work.Done()
-				defer calls.Done()
-				r.ask(call, m, which)
-			}()
-		}
+	start := func(f func()) {
+		b.work.Add(1)
+		calls.Add(1)
+		go func() {
+			defer b.work.Done()
+			defer calls.Done()
+			f()
+		}()
+	}
+	for i, which := range r.begin(grants, backend.ReadClock(ctx).Elapsed) {
+		start(func() {
+			if len(which.leases) > 0 {
+				r.ask(call, b.members[i], which)
+			}
+			<-r.decided
+			b.mend(call, b.members[i], r.renewed(), ttl)
+		})
 	}
 	b.work.Add(1)
 	go func() {
 		defer b.work.Done()
 		calls.Wait()
-		b.mend(call, r.renewed(), ttl)
 		cancel(nil)
 	}()
 	select {
@@ -104,20 +106,14 @@ type round struct {
 // renewal is the renewal of one grant.
 type renewal struct {
 	g       *grant
-	old     int            // votes that counted when it began
-	waiting int            // of these, members without an answer
-	lost    int            // … that said that the vote is gone
-	terms   []backend.Term // … that renewed it
-	fresh   []found        // votes that it renewed and that do not count yet
-	trouble error          // of the last member that did not answer
+	old     int             // votes that counted when it began
+	waiting int             // of these, members without an answer
+	lost    int             // … that said that the vote is gone
+	terms   []backend.Term  // … that renewed it
+	late    []backend.Grant // votes that stood when it began, and do not count yet
+	trouble error           // of the last member that did not answer
 	done    bool
 	err     error
-}
-
-// found is a vote that a renewal found.
-type found struct {
-	index int
-	grant backend.Grant // the member's
 }
 
 // batch is what one member is asked to renew.
@@ -128,8 +124,9 @@ type batch struct {
 }
 
 // begin notes which votes stand, and returns for each member the grants to
-// renew there.
-func (r *round) begin(grants []backend.Grant) []batch {
+// renew there. A vote that was not renewed until its own term was over counts
+// no more: the member may have given it to another client since.
+func (r *round) begin(grants []backend.Grant, now time.Duration) []batch {
 	asked := make([]batch, len(r.b.members))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,59 +141,58 @@ func (r *round) begin(grants []backend.Grant) []batch {
 			if v.state != stands || one.g.over {
 				continue
 			}
-			if v.counts() {
+			switch v.late = v.late || now >= v.ends; {
+			case !v.late:
 				one.old++
+			case now < v.ends:
+				one.late = append(one.late, v.grant)
 			}
-			if v.busy { // the last renewal there has no answer yet
-				continue
-			}
-			v.busy = true
-			if v.counts() {
-				one.waiting++
-			}
-			asked[i].add(k, *v)
+			which := &asked[i]
+			which.leases, which.grants = append(which.leases, k), append(which.grants, v.grant)
+			which.counts = append(which.counts, !v.late)
 		}
 		one.g.mu.Unlock()
+		one.waiting = one.old
 		r.decide(one)
 	}
 	return asked
 }
 
-// add adds vote v of lease k.
-func (b *batch) add(k int, v vote) {
-	b.leases, b.grants = append(b.leases, k), append(b.grants, v.grant)
-	b.counts = append(b.counts, v.counts())
-}
-
 // ask renews the votes of one member.
 func (r *round) ask(ctx context.Context, m *member, which batch) {
-	gs := which.grants
-	terms, errs := m.extend(ctx, gs, r.ttl)
-	if twin := r.b.twin(ctx, m, r.ttl/10); twin != nil {
-		errs = slices.Repeat([]error{twin}, len(gs))
+	terms, errs := make([]backend.Term, len(which.grants)), []error(nil)
+	if err := r.b.ready(ctx, m); err != nil {
+		errs = slices.Repeat([]error{err}, len(which.grants))
+	} else {
+		terms, errs = m.extend(ctx, which.grants, r.ttl)
 	}
 	var trouble error
 	for j, k := range which.leases {
-		if errs[j] != nil && !errors.Is(errs[j], backend.ErrLost) {
+		switch {
+		case restarted(errs[j]):
+			errs[j] = fmt.Errorf("%w: %w", backend.ErrLost, errs[j])
+		case errs[j] != nil && !errors.Is(errs[j], backend.ErrLost):
 			trouble = errs[j]
 		}
-		r.leases[k].g.renewed(m.index, gs[j], errs[j])
+		one := &r.leases[k]
+		one.g.renewed(m.index, which.grants[j], terms[j], errs[j])
 		if which.counts[j] {
-			r.answer(&r.leases[k], m, terms[j], errs[j])
-		} else if errs[j] == nil {
-			r.confirm(&r.leases[k], found{m.index, gs[j]})
+			r.answer(one, m, terms[j], errs[j])
 		}
 	}
 	m.answered(trouble)
 }
 
 // renewed notes the outcome of a renewal at member i.
-func (g *grant) renewed(i int, granted backend.Grant, err error) {
+func (g *grant) renewed(i int, granted backend.Grant, term backend.Term, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.votes[i].busy = false
-	if errors.Is(err, backend.ErrLost) {
+	v := &g.votes[i]
+	switch {
+	case errors.Is(err, backend.ErrLost):
 		g.lost(i, granted)
+	case err == nil && v.grant == granted:
+		v.ends = max(v.ends, ends(term, g.ttl))
 	}
 }
 
@@ -215,16 +211,6 @@ func (r *round) answer(one *renewal, m *member, t backend.Term, err error) {
 	r.decide(one)
 }
 
-// confirm notes that the renewal found a vote that does not count yet. It does
-// as soon as the renewal has succeeded.
-func (r *round) confirm(one *renewal, v found) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if one.fresh = append(one.fresh, v); one.done && one.err == nil {
-		one.g.confirm(v.index, v.grant)
-	}
-}
-
 // decide notes the outcome of a renewal as soon as no answer can change it.
 // r.mu is held.
 func (r *round) decide(one *renewal) {
@@ -235,30 +221,60 @@ func (r *round) decide(one *renewal) {
 	case one.old-one.lost < need:
 		one.err = one.g.lostWith(one.old - one.lost)
 	case len(one.terms) >= need:
+		one.g.confirm(one.late)
 	case one.waiting == 0:
 		one.err = fmt.Errorf("quorum: key %q was renewed on %d members, and %d are needed: %w", one.g.key,
-			len(one.terms), need, one.why())
+			len(one.terms), need, one.trouble)
 	default:
 		return
 	}
 	one.done = true
-	for _, v := range one.fresh {
-		if one.err == nil {
-			one.g.confirm(v.index, v.grant)
-		}
-	}
 	if r.open--; r.open == 0 {
 		close(r.decided)
 	}
 }
 
-var errSlow = errors.New("a member has not answered the renewal before this one")
-
-func (one *renewal) why() error {
-	if one.trouble == nil {
-		return errSlow
+// confirm lets votes count that had come when a renewal began which has found a
+// majority. Since then no other client had one.
+func (g *grant) confirm(late []backend.Grant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.votes {
+		if v := &g.votes[i]; v.grant != nil && slices.Contains(late, v.grant) {
+			v.late = false
+		}
 	}
-	return one.trouble
+}
+
+// gather is how long votes that came late are collected before a renewal
+// confirms them. A lease that is given back before needs none.
+const gather = 2 * time.Millisecond
+
+// confirmSoon sends a renewal that lets late votes count, and does not wait for
+// the next one that is due: until then the loss of one member could end a lease
+// that all others keep. g.mu is held, and the caller counts as work of the
+// Backend.
+func (g *grant) confirmSoon(ctx context.Context) {
+	if g.confirming {
+		return
+	}
+	g.confirming = true
+	ctx = context.WithoutCancel(ctx)
+	g.b.work.Add(1)
+	go func() {
+		defer g.b.work.Done()
+		select {
+		case <-time.After(gather):
+		case <-g.b.life.Done():
+		}
+		g.mu.Lock()
+		g.confirming = false
+		over, ttl := g.over, g.ttl
+		g.mu.Unlock()
+		if !over {
+			_, _ = g.Extend(ctx, ttl) // the next renewal reports a loss
+		}
+	}()
 }
 
 // outcome returns the terms and errors so far. cut is why the caller's context
@@ -299,46 +315,25 @@ func (r *round) renewed() (gs []*grant) {
 // time.
 const mendTogether = 32
 
-// mend takes the missing votes of grants again. The next renewal confirms them.
-// Members that may not vote now are not asked. It returns when all
-// have answered.
-func (b *engine) mend(ctx context.Context, grants []*grant, ttl time.Duration) {
-	var all sync.WaitGroup
-	for _, m := range b.members {
-		var missing []*grant
-		for _, g := range grants {
-			if g.misses(m.index) {
-				missing = append(missing, g)
-			}
-		}
-		if len(missing) == 0 || !m.mending.CompareAndSwap(false, true) {
-			continue
-		}
-		all.Go(func() {
-			defer m.mending.Store(false)
-			b.mendAt(ctx, m, missing, ttl)
-		})
-	}
-	all.Wait()
-}
-
-func (b *engine) mendAt(ctx context.Context, m *member, missing []*grant, ttl time.Duration) {
-	if _, err := b.ready(ctx, m); err != nil {
-		m.answered(err)
+// mend takes missing votes of one member again.
+func (b *engine) mend(ctx context.Context, m *member, grants []*grant, ttl time.Duration) {
+	grants = slices.DeleteFunc(grants, func(g *grant) bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return !g.wants(m.index)
+	})
+	if len(grants) == 0 || !m.mending.CompareAndSwap(false, true) {
 		return
 	}
-	for some := range slices.Chunk(missing, mendTogether) {
-		var all sync.WaitGroup
-		for _, g := range some {
-			all.Go(func() { _ = g.take(ctx, m.index, ttl) }) // the next renewal tries again
+	defer m.mending.Store(false)
+	for some := range slices.Chunk(grants, mendTogether) {
+		if why, _ := b.stale(m); why != nil {
+			return
 		}
-		all.Wait()
+		var calls sync.WaitGroup
+		for _, g := range some {
+			calls.Go(func() { _ = g.take(ctx, m.index, ttl) }) // the next renewal tries again
+		}
+		calls.Wait()
 	}
-}
-
-// misses reports whether the vote of member i is to be taken again.
-func (g *grant) misses(i int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.wants(i)
 }

@@ -1,384 +1,267 @@
 package quorum_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
-// lost checks that a renewal of g says that it is lost.
-func (w *world) lost(g backend.Grant) {
+// lost checks that a renewal finds the lease lost, and takes nothing.
+func (w *world) lost(g backend.Grant, pattern string) {
 	w.Helper()
-	if _, err := g.Extend(bg, ttl); !errors.Is(err, lock.ErrLost) {
-		w.Errorf("Extend: %v; it should wrap ErrLost", err)
+	if _, err := g.Extend(bg, ttl); !errors.Is(err, backend.ErrLost) {
+		w.Errorf("Extend: %v; the lease is lost", err)
 	}
-	synctest.Wait()
+	w.settle()
+	w.want("after the loss", pattern, g.Token())
 }
 
-func (w *world) extend(g backend.Grant) {
-	w.Helper()
-	if _, err := g.Extend(bg, ttl); err != nil {
-		w.Errorf("Extend: %v", err)
-	}
-	synctest.Wait()
-}
-
-// TestHolderThatLostItsMajorityStaysLost is the counterexample to taking votes
-// before renewing: the first holder would take back what another client held in
-// between.
-//
-//	first   xxx   x--   x--   x--   renews: has one vote of two, takes nothing
-//	server  abc   a     a     a
-//	second              -xx   ---   held, and released
-func TestHolderThatLostItsMajorityStaysLost(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		first := w.take(w.open(quorum.Config{}))
-		w.at("b").drop("k")
-		w.at("c").drop("k")
-		second := w.take(w.open(quorum.Config{}))
-		w.want("the second holder has", "?xx", second.Token())
-		w.free(second)
-		w.lost(first)
-		w.want("the first holder took", "x--", first.Token())
-		w.lost(first)
-		w.want("the first holder took later", "x--", first.Token())
-	})
-}
-
-// TestNothingIsTakenWithoutAMajority: of three old votes one is gone, and two
-// members are free.
-func TestNothingIsTakenWithoutAMajority(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		w.at("d").set("k", "other", time.Second)
-		w.at("e").set("k", "other", time.Second)
-		g := w.take(w.open(quorum.Config{}))
-		time.Sleep(2 * time.Second)
-		w.at("c").drop("k")
-		w.lost(g)
-		w.want("taken", "xx---", g.Token())
-	})
-}
-
-// TestMissingVotesAreTakenAgain, so that the next loss is none of the lease. A
-// vote taken again counts only after a further renewal has confirmed it: it may
-// have come after another holder. So there are two renewals after each loss.
+// Missing votes are taken again, and count as soon as a renewal has confirmed
+// them: that is redsync's issue 186.
 func TestMissingVotesAreTakenAgain(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		g := w.take(w.open(quorum.Config{}))
-		for _, name := range []string{"a", "b", "c", "a", "c"} {
-			w.at(name).drop("k")
-			w.extend(g)
-			w.want("after "+name+" lost its vote", "xxx", g.Token())
-			w.extend(g)
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		for round := range 10 {
+			w.drop(round % 5)
+			w.drop((round + 1) % 5)
+			w.renew(g)
+			w.want("renewed", "xxxxx", g.Token())
 		}
+		w.free(g)
+		w.want("released", "-----", "")
+	})
+}
+
+// A silent member does not keep the votes of others from being taken again.
+func TestVotesAreTakenAgainThoughOneIsSilent(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		c.wires[0].Swallow()
+		c.wires[0].Fault(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Silence})
+		w.drop(1)
+		w.renew(g)
+		w.want("renewed", "xxxxx", g.Token())
+		c.away(2) // a, c are away, and b was taken again
+		w.renew(g)
+		_ = g.Release(bg)
+	})
+}
+
+// Rule 1: a holder without its majority takes nothing, however late it learns
+// of that. Else it would get back what another client had in between.
+func TestNothingIsTakenWithoutAMajority(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		w.drop(0)
+		w.drop(1)
+		w.drop(2)
+		w.lost(g, "---xx")
+		w.lost(g, "---xx")
+		if err := g.Release(bg); !errors.Is(err, backend.ErrLost) {
+			t.Errorf("Release: %v", err)
+		}
+	})
+}
+
+// A renewal that too few members answer takes nothing either.
+func TestFailedRenewalTakesNothing(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		w.drop(0)
+		w.drop(1)
+		c.away(2)
+		if _, err := g.Extend(bg, ttl); err == nil || errors.Is(err, backend.ErrLost) {
+			t.Errorf("Extend: %v; two votes were renewed, and one may stand", err)
+		}
+		w.settle()
+		w.want("after that", "--xxx", g.Token())
+		c.back(2)
+		w.renew(g)
+		w.want("back", "xxxxx", g.Token())
 		w.free(g)
 	})
 }
 
-// TestVoteTakenAgainDoesNotCountAtOnce: of three votes two are lost, the second
-// one before a renewal has confirmed the first one anew. The lease has three
-// votes of five, and ends.
-func TestVoteTakenAgainDoesNotCountAtOnce(t *testing.T) {
-	for _, confirmed := range []bool{false, true} {
-		bubble(t, "a b c d e", func(w *world) {
-			w.at("d").set("k", "other", time.Hour)
-			w.at("e").set("k", "other", time.Hour)
-			g := w.take(w.open(quorum.Config{}))
-			w.at("e").drop("k")
-			w.extend(g)
-			w.want("e is taken", "xxx?x", g.Token())
-			if confirmed {
-				w.extend(g)
-			}
-			w.at("a").drop("k")
-			if confirmed {
-				w.extend(g)
-				w.want("e counts", "xxx?x", g.Token())
-			} else {
-				w.lost(g)
-				w.want("e does not count", "-xx?x", g.Token())
-			}
-		})
-	}
-}
-
-// TestSilentMemberConfirmsNothing: a renewal that does not succeed confirms no
-// vote, however many members it reached.
-func TestSilentMemberConfirmsNothing(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		w.at("c").set("k", "other", time.Hour)
-		g := w.take(w.open(quorum.Config{}))
-		w.at("c").drop("k")
-		w.extend(g)
-		w.want("c is taken", "xxx", g.Token())
-		w.at("a").fail("extend", errAway, false)
-		for range 2 {
-			if _, err := g.Extend(bg, ttl); err == nil || errors.Is(err, lock.ErrLost) {
-				w.Errorf("Extend with one answer that counts: %v", err)
-			}
-			synctest.Wait()
-		}
-		w.at("a").fail("extend", nil, false)
-		free, done := w.at("a").hold(), make(chan error, 1) // c answers before a
-		go func() {
-			_, err := g.Extend(bg, ttl)
-			done <- err
-		}()
-		synctest.Wait()
+// The first holder has A, B and C; the requests to D and E are late. The clock
+// of C jumps, a second client takes C, D and E and releases. D and E then vote
+// for the first one, which must learn of the second at its next renewal.
+func TestLateVotesHideNoHolder(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		first, second := w.open(quorum.Config{}), w.open(quorum.Config{})
+		free := first.late(3, 4)
+		g := first.take()
+		w.want("at first", "xxx--", g.Token())
+		w.servers[2].StepServer(2 * ttl)
+		g2 := second.take()
+		w.want("then", "xx???", g.Token())
+		w.free(g2)
 		free()
-		if err := <-done; err != nil {
-			w.Error(err)
-		}
-		w.at("a").fail("extend", errAway, false)
-		w.extend(g)
+		w.want("late", "xx-xx", g.Token())
+		w.lost(g, "xx-xx")
+		_ = g.Release(bg)
 	})
 }
 
-// TestBareMajorityIsHealedBeforeTheNextLoss is redsync's issue 186: a client
-// that takes no vote again has a bare majority after a while. It is then one
-// lost vote away from a second holder.
-//
-//	first   xx-   xxx   xxx   -xx   renews, takes c too; then a loses its vote
-//	server  ab    abc   abc    bc
-//	second                    ?--   has one vote of two
-//
-// The second renewal confirms the vote of c. Until then c's vote keeps other
-// clients out, but the loss of a would end the lease.
-func TestBareMajorityIsHealedBeforeTheNextLoss(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		w.at("c").fail("try", errAway, false)
-		g := w.take(w.open(quorum.Config{}))
-		w.want("a bare majority", "xx-", g.Token())
-		w.at("c").fail("try", nil, false)
-		w.extend(g)
-		w.want("healed", "xxx", g.Token())
-		w.extend(g)
-		w.at("a").drop("k")
-		w.refused(w.open(quorum.Config{}))
-		w.extend(g)
-		w.want("healed again", "xxx", g.Token())
-	})
-}
-
-// TestAnotherClientsVoteIsNotTaken: the member is asked again at each renewal.
-func TestAnotherClientsVoteIsNotTaken(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		w.at("c").set("k", "other", ttl/2)
-		g := w.take(w.open(quorum.Config{}))
-		w.extend(g)
-		w.want("while the other has it", "xx?", g.Token())
-		time.Sleep(ttl / 2)
-		w.extend(g)
-		w.want("after that", "xxx", g.Token())
-	})
-}
-
-// TestSilentMembersAreNoLoss: the trust of earlier renewals lasts, and the next
-// renewal may reach them.
-func TestSilentMembersAreNoLoss(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		g := w.take(w.open(quorum.Config{}))
-		w.at("a").fail("extend", errAway, false)
-		w.at("b").fail("extend", errAway, false)
-		if _, err := g.Extend(bg, ttl); err == nil || errors.Is(err, lock.ErrLost) {
-			w.Errorf("Extend with one answer: %v", err)
-		}
-		w.at("a").fail("extend", nil, false)
-		w.extend(g)
-		w.at("b").fail("extend", nil, false)
-		w.at("b").drop("k")
-		w.extend(g)
-		w.want("in the end", "xxx", g.Token())
-	})
-}
-
-// TestRenewalReturnsWhenAMajorityAnswered: one member hangs, at several
-// renewals.
-func TestRenewalReturnsWhenAMajorityAnswered(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		g := w.take(w.open(quorum.Config{}))
-		free := w.at("b").hold()
-		began := time.Now()
-		w.extend(g)
-		w.extend(g)
-		if passed := time.Since(began); passed > 0 {
-			w.Errorf("two renewals took %v", passed)
-		}
-		if n := w.at("b").asked("extend"); n != 1 {
-			w.Errorf("the silent member was asked %d times at once", n)
-		}
+// The votes of D and E come late and are confirmed at once, not at the next
+// renewal: until then C, the nearest, can be killed without harm.
+func TestLateVotesAreConfirmedWhenTheyCome(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		free := c.late(3, 4)
+		g := c.take()
+		pass(200 * time.Millisecond)
 		free()
-		synctest.Wait()
-		w.extend(g)
-		w.free(g)
+		pass(100 * time.Millisecond)
+		c.away(2)
+		w.drop(1)
+		w.renew(g)
+		_ = g.Release(bg)
 	})
 }
 
-// TestRenewalEndsWithItsContext, and goes on at the members.
-func TestRenewalEndsWithItsContext(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		g := w.take(w.open(quorum.Config{}))
-		free, free2 := w.at("b").hold(), w.at("c").hold()
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		_, err := g.Extend(ctx, ttl)
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrLost) {
-			w.Errorf("Extend: %v", err)
-		}
+// Only a renewal that finds a majority of the old votes confirms late ones.
+func TestShortRenewalConfirmsNothing(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		free := c.late(3, 4)
+		g := c.take()
+		c.away(2)
 		free()
-		free2()
-		synctest.Wait()
-		w.extend(g)
+		if _, err := g.Extend(bg, ttl); err == nil {
+			t.Error("two old votes and two late ones are no majority")
+		}
+		w.settle()
+		c.back(2)
+		w.renew(g)
+		c.away(2)
+		w.renew(g)
+		_ = g.Release(bg)
 	})
 }
 
-// TestThousandLeasesRenewInOneMessageAMember, as with one server.
-func TestThousandLeasesRenewInOneMessageAMember(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b := w.open(quorum.Config{})
-		var grants []backend.Grant
-		for i := range 1000 {
-			g, err := b.Contract().Try(bg, fmt.Sprint("key", i), ttl)
-			if err != nil {
-				w.Fatal(err)
-			}
-			grants = append(grants, g)
+// A member was silent until its own term was over. It may have voted for
+// another client since, so its vote counts no more.
+func TestVoteOnASilentMemberEndsWithItsTerm(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		c.away(2)
+		for range 4 {
+			pass(ttl / 3)
+			w.renew(g)
 		}
-		synctest.Wait()
-		_, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, grants, ttl)
-		if err := errors.Join(errs...); err != nil {
-			w.Error(err)
-		}
-		synctest.Wait()
-		for _, s := range w.servers {
-			if n := s.asked("extend"); n != 1 {
-				w.Errorf("%s was asked %d times", s.name, n)
-			}
-			if n := s.asked("try"); n != 1000 {
-				w.Errorf("%s was asked for %d votes", s.name, n)
-			}
-		}
+		w.servers[2].ServerNow()
+		w.servers[2].Mini.Set("k", g.Token()) // as a request that was under way for long
+		w.servers[2].Mini.SetTTL("k", ttl)
+		c.back(2)
+		w.drop(1)
+		w.lost(g, "x-x")
+		_ = g.Release(bg)
 	})
 }
 
-// TestLeasesOfOneBatchEndApart: one of them lost its votes.
-func TestLeasesOfOneBatchEndApart(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		g := w.take(b)
-		other, err := b.Contract().Try(bg, "other", ttl)
+// The lease ends with the vote that completes the majority, and each vote
+// counts from before its own request was sent. These are asked who they are
+// before, which takes each of them another time.
+func TestTrustEndsWithTheMajoritysTerm(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		w.free(c.take())
+		pass(time.Minute)
+		c.away(3)
+		c.away(4)
+		for i := range 3 {
+			gate := redistest.NewGate()
+			c.wires[i].Fault(redistest.Rule{Command: "INFO", Do: redistest.HoldReply(gate)})
+			time.AfterFunc(time.Duration(i+1)*100*time.Millisecond, gate.Open)
+			c.wires[i].Fault(redistest.Rule{Command: "SET", Do: holdFor(time.Second)})
+		}
+		from := backend.ReadClock(bg).Elapsed
+		g, err := c.try()
 		if err != nil {
-			w.Fatal(err)
+			t.Fatal(err)
 		}
-		synctest.Wait()
-		w.at("a").drop("k")
-		w.at("b").drop("k")
-		terms, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, []backend.Grant{g, other}, ttl)
-		if !errors.Is(errs[0], lock.ErrLost) || errs[1] != nil || terms[1].TTL != ttl {
-			w.Errorf("errors %v, terms %v", errs, terms)
+		if sent := g.Term().Sent.Elapsed - from; sent != 100*time.Millisecond {
+			t.Errorf("the term counts from %v after the attempt began: the third latest was sent after 100ms", sent)
 		}
-		if !strings.Contains(errs[0].Error(), "1 of the 2 votes") {
-			w.Errorf("the error of the lost one: %v", errs[0])
-		}
+		w.settle()
+		_ = g.Release(bg)
 	})
 }
 
-// holder counts calls of Touched.
-type holder struct{ n atomic.Int32 }
-
-func (h *holder) Touched() { h.n.Add(1) }
-
-// TestWatchToleratesALostMinority, and reports a lost majority.
-func TestWatchToleratesALostMinority(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		g, h := w.take(b), &holder{}
-		watch := func() error {
-			err := b.Contract().(backend.Waker).Watch(bg, []backend.Grant{g}, []interface{ Touched() }{h})[0]
-			synctest.Wait()
-			return err
+// The renewals of a lease go out at three times, so its votes end at three
+// times. Trust ends with the third latest of five.
+func TestTrustIsThatOfTheMthVote(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		for i := range 3 {
+			gate := redistest.NewGate()
+			c.wires[i].Fault(redistest.Rule{When: func(cmd redistest.Command) bool { return true },
+				Command: "EVALSHA", Times: -1, Do: redistest.HoldReply(gate)},
+				redistest.Rule{Command: "EVAL", Times: -1, Do: redistest.HoldReply(gate)})
+			time.AfterFunc(time.Duration(i+1)*300*time.Millisecond, gate.Open)
 		}
-		if err := watch(); err != nil {
-			w.Fatal(err)
+		from := time.Now()
+		w.renew(g)
+		if took := time.Since(from); took < 300*time.Millisecond || took > 590*time.Millisecond {
+			t.Errorf("the renewal returned after %v: that is not when the third member answered", took)
 		}
-		w.at("a").drop("k")
-		synctest.Wait()
-		if n := h.n.Load(); n != 1 {
-			w.Errorf("Touched was called %d times", n)
-		}
-		if err := watch(); err != nil {
-			w.Errorf("Watch with two of three votes: %v", err)
-		}
-		w.at("b").drop("k")
-		synctest.Wait()
-		if n := h.n.Load(); n != 2 {
-			w.Errorf("Touched was called %d times", n)
-		}
-		if err := watch(); !errors.Is(err, lock.ErrLost) {
-			w.Errorf("Watch with one of three votes: %v", err)
-		}
+		_ = g.Release(bg)
 	})
 }
 
-// TestWaiterIsWokenOnceByARelease, by the member that it asks first.
-func TestWaiterIsWokenOnceByARelease(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
-		g := w.take(b)
-		w.refused(other)
-		var woken atomic.Int32
-		cancel, free, err := other.Contract().(backend.Waker).Await(bg, "k", func() { woken.Add(1) })
-		if err != nil || free {
-			w.Fatalf("Await: free %v, %v", free, err)
+// One and two of five members are taken away at every age of a lease, with
+// unequal delays. The lease survives, and so does its TTL.
+func TestLeaseSurvivesTheLossOfAMinority(t *testing.T) {
+	delays := []time.Duration{time.Millisecond, 3 * time.Millisecond, 9 * time.Millisecond,
+		27 * time.Millisecond, 81 * time.Millisecond}
+	for _, gone := range [][]int{{0}, {2}, {4}, {0, 1}, {0, 4}, {1, 2}, {3, 4}} {
+		for _, age := range []time.Duration{200 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second,
+			3400 * time.Millisecond, 9 * time.Second} {
+			t.Run(fmt.Sprint(gone, age), func(t *testing.T) {
+				bubble(t, "abcde", func(w *world) {
+					c := w.open(quorum.Config{})
+					for i, d := range delays {
+						c.wires[i].Fault(redistest.Rule{Command: "SET", Do: holdFor(d)})
+					}
+					client, err := lock.New(c.Backend, lock.Config{TTL: ttl})
+					if err != nil {
+						t.Fatal(err)
+					}
+					l, err := client.Acquire(bg, "k")
+					if err != nil {
+						t.Fatal(err)
+					}
+					pass(age)
+					for _, i := range gone {
+						c.away(i)
+					}
+					pass(3 * ttl)
+					if l.Err() != nil {
+						t.Errorf("the lease ended: %v", l.Err())
+					}
+					_ = l.Release()
+					_ = client.Close(bg)
+				})
+			})
 		}
-		defer cancel()
-		asked := 0
-		for _, s := range w.servers {
-			asked += s.asked("await")
-		}
-		if asked != 1 {
-			w.Errorf("%d members were asked to wake", asked)
-		}
-		w.free(g)
-		if n := woken.Load(); n != 1 {
-			w.Errorf("woken %d times", n)
-		}
-		cancel2, free, err := other.Contract().(backend.Waker).Await(bg, "k", func() {})
-		if err != nil || !free {
-			w.Errorf("Await of a free key: free %v, %v", free, err)
-		}
-		cancel2()
-	})
-}
-
-// TestWaitersAreWokenWithoutTheFirstMember: it is away, or the holder does not
-// have its vote.
-func TestWaitersAreWokenWithoutTheFirstMember(t *testing.T) {
-	for _, name := range []string{"a", "b", "c"} {
-		bubble(t, "a b c", func(w *world) {
-			w.at(name).set("k", "dead", time.Hour)
-			b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
-			g := w.take(b)
-			w.at(name).drop("k")
-			var woken atomic.Int32
-			cancel, free, err := other.Contract().(backend.Waker).Await(bg, "k", func() { woken.Add(1) })
-			if err != nil || free {
-				w.Fatalf("Await: free %v, %v", free, err)
-			}
-			defer cancel()
-			w.free(g)
-			if n := woken.Load(); n != 1 {
-				w.Errorf("woken %d times", n)
-			}
-		})
 	}
+}
+
+// holdFor delays a request.
+func holdFor(d time.Duration) redistest.Action {
+	gate := redistest.NewGate()
+	time.AfterFunc(d, gate.Open)
+	return redistest.HoldRequest(gate)
 }

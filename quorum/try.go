@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,79 +14,116 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Try asks all members for key at once. It returns when a majority voted, or
-// at most a fifth later if members are slower. Their votes are taken too, in
-// the background. Without a majority every vote is given back. If this process
-// was refused key in the last two seconds, one member is asked first.
-//
-// It returns:
+// Try asks every member for its vote at once. It returns:
 //
 //   - a grant: a majority voted and, with Config.Fences, has its number.
 //   - an error that wraps [backend.ErrHeld]: other clients have too many votes.
 //   - a [*ShortError]: too few members vote.
 //   - a [*backend.UnsureError]: a majority may have voted, or may still.
 func (b *engine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
-	if err := b.mayTry(ctx, key, ttl); err != nil {
-		return nil, err
+	g, err := b.First(ctx, key, ttl)
+	for round := 1; isSplit(err) && round < mostRounds && b.pause(ctx, rand.N(apart<<round)); round++ {
+		g, err = b.attempt(ctx, key, ttl)
+	}
+	if !bare(err) {
+		return g, err
+	}
+	if info, looked := b.Describe(ctx, key); looked == nil && info.Held != nil {
+		return nil, info.Held
+	}
+	return nil, err
+}
+
+// mostRounds is how often a Try asks for votes that are split between clients.
+// These give them back meanwhile.
+const mostRounds = 8
+
+// isSplit reports whether err says that several clients have some votes each.
+func isSplit(err error) bool {
+	var held *backend.HeldError
+	return bare(err) && errors.As(err, &held) && held.Protocol == split
+}
+
+// pause waits for d. It returns false if ctx ends before.
+func (b *engine) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-b.cfg.Clock.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	case <-b.life.Done():
+		return false
+	}
+}
+
+// bare reports whether err says only that the key is held.
+func bare(err error) bool {
+	var held *backend.HeldError
+	var open *backend.UnsureError
+	return errors.As(err, &held) && !errors.As(err, &open)
+}
+
+// First is Try, but its HeldError does not say who has the key. A client that
+// just released a key for which it had to wait lets others go first.
+func (b *engine) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	if behind := b.usual.of(key).behind(b.elapsed()); behind > 0 {
+		b.pause(ctx, behind)
+	}
+	g, err := b.attempt(ctx, key, ttl)
+	if err == nil {
+		b.usual.note(key, 0)
+	}
+	return g, err
+}
+
+// attempt makes one attempt.
+func (b *engine) attempt(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	switch {
+	case key == "":
+		return nil, errors.New("quorum: key is empty")
+	case b.fits(ttl) != nil:
+		return nil, fmt.Errorf("key %q: %w", key, b.fits(ttl))
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("quorum: key %q: nothing was sent: %w", key, context.Cause(ctx))
+	case !b.begin():
+		return nil, fmt.Errorf("quorum: key %q: %w", key, lock.ErrClosed)
 	}
 	defer b.work.Done()
-	a := b.attempt(ctx, key, ttl)
-	_, ordered := b.crowds.of(key, a.now)
-	g, err := a.run(ordered)
-	if split := (*splitError)(nil); errors.As(err, &split) && !ordered && !isUnsure(err) {
-		// Clients that asked at the same time have split the votes. All but one
-		// of them end at the first member.
-		g, err = b.attempt(ctx, key, ttl).run(true)
+	n := len(b.members)
+	a := &attempt{b: b, g: b.newGrant(key, ttl), ctx: ctx, answers: make(chan answer, 2*n),
+		errs: make([]error, n)}
+	call, cancel := b.detached(ctx)
+	a.cancel = cancel
+	for i := range b.members {
+		a.spawn(answer{index: i}, func() error { return a.g.take(call, i, ttl) })
 	}
+	b.work.Add(1)
+	defer func() { // numbers may have been asked for since
+		go func() {
+			defer b.work.Done()
+			a.calls.Wait()
+			cancel(nil)
+		}()
+	}()
+	g, err := a.run(call)
 	if err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-// mayTry counts an attempt in, unless it returns an error.
-func (b *engine) mayTry(ctx context.Context, key string, ttl time.Duration) error {
-	switch {
-	case key == "":
-		return errors.New("quorum: key is empty")
-	case b.fits(ttl) != nil:
-		return fmt.Errorf("key %q: %w", key, b.fits(ttl))
-	case ctx.Err() != nil:
-		return fmt.Errorf("quorum: key %q: nothing was sent: %w", key, context.Cause(ctx))
-	case !b.begin():
-		return fmt.Errorf("quorum: key %q: %w", key, lock.ErrClosed)
-	}
-	return nil
-}
-
-func isUnsure(err error) bool {
-	var unsure *backend.UnsureError
-	return errors.As(err, &unsure)
-}
-
 // attempt is one Try.
 type attempt struct {
-	b    *engine
-	g    *grant
-	ttl  time.Duration
-	ctx  context.Context // the caller's
-	call context.Context // of the members' calls, which may outlive the attempt
-	now  time.Duration   // elapsed time at its beginning
-
-	cancel  context.CancelCauseFunc
-	calls   sync.WaitGroup // calls of members
+	b       *engine
+	g       *grant
+	ctx     context.Context         // the caller's
+	cancel  context.CancelCauseFunc // of the members' calls, which may outlive the attempt
+	calls   sync.WaitGroup
 	answers chan answer
-
-	asked   []bool  // members asked so far
-	open    []bool  // … of which no answer came yet
-	pending int     // members without an answer
+	errs    []error // why each member did not vote; errSilent: no answer yet
 	took    int     // votes
-	errs    []error // why each member did not vote
-	raising int     // numbers being written back
+	pending int     // members that were not asked in vain so far
 	cut     error   // the caller's context ended
-	late    bool    // a wait is over
-
-	patience *patience
 }
 
 // answer is what one member said to a request for its vote, or, if raise is
@@ -96,129 +134,12 @@ type answer struct {
 	err   error
 }
 
-func (b *engine) attempt(ctx context.Context, key string, ttl time.Duration) *attempt {
-	n := len(b.members)
-	a := &attempt{b: b, g: b.newGrant(key, ttl), ttl: ttl, ctx: ctx, now: backend.ReadClock(ctx).Elapsed,
-		patience: newPatience(), asked: make([]bool, n), open: make([]bool, n), errs: make([]error, n),
-		answers: make(chan answer, (2+mostRounds)*n)}
-	a.call, a.cancel = b.detached(ctx)
-	return a
-}
-
-// mostRounds is how often an attempt that got the first member's vote asks
-// those members again that other clients had, as long as none of these clients
-// has a majority. They are giving their votes back.
-const mostRounds = 8
-
-// run makes the attempt. If ordered, it asks one member first.
-func (a *attempt) run(ordered bool) (*grant, error) {
-	defer a.leave()
-	if ordered {
-		if held := a.askOne(); held != nil {
-			return nil, held
-		}
-		return a.gather(mostRounds)
-	}
-	return a.gather(1)
-}
-
-// gather asks all members that were not asked yet, in so many rounds at most.
-func (a *attempt) gather(rounds int) (*grant, error) {
-	for round := 1; ; round++ {
-		for i := range a.b.members {
-			a.ask(i)
-		}
-		for a.took < a.b.need && a.took+a.pending >= a.b.need && a.cut == nil {
-			a.next()
-		}
-		if a.took >= a.b.need {
-			break
-		}
-		a.drain()
-		err := a.refusal()
-		if split := (*splitError)(nil); a.took == 0 || round == rounds || !errors.As(err, &split) {
-			return nil, a.lose(err)
-		}
-		a.again()
-	}
-	if a.b.cfg.Fences {
-		if err := a.number(); err != nil {
-			return nil, a.lose(err)
-		}
-	}
-	a.linger()
-	return a.win(), nil
-}
-
-// linger waits a little for the votes past the majority. Those that come before
-// the attempt returns count at once.
-func (a *attempt) linger() {
-	for over := a.patience.brief(a.b.lingers); a.expects() && a.cut == nil && !a.late; {
-		a.nextUntil(over)
-	}
-	a.late = false
-}
-
-// expects reports whether a member has yet to answer that answered last time.
-func (a *attempt) expects() bool {
-	return slices.ContainsFunc(a.b.members, func(m *member) bool { return a.open[m.index] && !m.isAway() })
-}
-
-// again lets the members be asked again, after a pause, at which another client
-// had the vote.
-func (a *attempt) again() {
-	for pause := a.patience.pause(); !a.late && a.cut == nil; {
-		a.nextUntil(pause)
-	}
-	a.late = false
-	for i, err := range a.errs {
-		if errors.Is(err, backend.ErrHeld) {
-			a.asked[i], a.errs[i] = false, nil
-		}
-	}
-}
-
-// win makes the grant the caller's.
-func (a *attempt) win() *grant {
-	g := a.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var terms []backend.Term
-	for _, v := range g.votes {
-		if v.state == stands {
-			terms = append(terms, v.grant.Term())
-		}
-	}
-	g.term, g.granted = trusted(terms, a.b.need, a.ttl), true
-	return g
-}
-
-// trusted returns the term of need votes: that which ends as the need-th last.
-// Until then need votes stand, if no member ended one early. Each term counts
-// from before its own command was sent.
-func trusted(terms []backend.Term, need int, ttl time.Duration) backend.Term {
-	end := func(t backend.Term) time.Duration {
-		if t.TTL == 0 {
-			return t.Sent.Elapsed + ttl
-		}
-		return t.Sent.Elapsed + t.TTL
-	}
-	slices.SortFunc(terms, func(x, y backend.Term) int { return cmp.Compare(end(y), end(x)) })
-	return terms[need-1]
-}
-
-// ask asks member i for its vote, if that was not done yet.
-func (a *attempt) ask(i int) {
-	if a.asked[i] {
-		return
-	}
-	a.asked[i], a.open[i] = true, true
-	a.pending++
-	a.spawn(answer{index: i}, func() error { return a.g.take(a.call, i, a.ttl) })
-}
+var errSilent = errors.New("no answer yet")
 
 // spawn runs a call of a member.
 func (a *attempt) spawn(as answer, call func() error) {
+	a.pending++
+	a.errs[as.index] = errSilent
 	a.b.work.Add(1)
 	a.calls.Add(1)
 	go func() {
@@ -229,87 +150,60 @@ func (a *attempt) spawn(as answer, call func() error) {
 	}()
 }
 
-// leave ends the context of the members' calls when the last of them returned.
-func (a *attempt) leave() {
-	a.b.work.Add(1)
-	go func() {
-		defer a.b.work.Done()
-		a.calls.Wait()
-		a.cancel(nil)
-	}()
-}
-
-// drain waits briefly for the other answers, which tell a holder from clients
-// that split the votes.
-func (a *attempt) drain() {
-	for a.pending > 0 && a.cut == nil && !a.late {
-		a.nextUntil(a.patience.over())
+// run counts the votes.
+func (a *attempt) run(call context.Context) (*grant, error) {
+	for a.took < a.b.need && a.took+a.pending >= a.b.need && a.cut == nil {
+		a.next()
 	}
-	a.patience.stop()
-	a.late = false
+	if a.took < a.b.need {
+		return nil, a.lose(a.refusal())
+	}
+	if err := a.b.sole(nil); err != nil {
+		return nil, a.lose(err)
+	}
+	if a.b.cfg.Fences {
+		if err := a.number(call); err != nil {
+			return nil, a.lose(err)
+		}
+	}
+	return a.win(), nil
 }
 
 // next waits for an answer, or for the end of the caller's context.
-func (a *attempt) next() { a.nextUntil(nil) }
-
-func (a *attempt) nextUntil(over <-chan time.Time) {
+func (a *attempt) next() {
 	select {
-	case <-over:
-		a.late = true
 	case one := <-a.answers:
-		a.heed(one)
+		a.pending--
+		a.errs[one.index] = one.err
+		if one.err == nil && !one.raise {
+			a.took++
+		}
 	case <-a.ctx.Done():
 		a.cut = context.Cause(a.ctx)
 	}
 }
 
-// heed counts an answer.
-func (a *attempt) heed(one answer) {
-	if one.raise {
-		a.raising--
-		a.errs[one.index] = one.err
-		return
+// win makes the grant the caller's. The votes that came before count at once.
+func (a *attempt) win() *grant {
+	g := a.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var terms []backend.Term
+	for _, v := range g.votes {
+		if v.state == stands {
+			terms = append(terms, v.grant.Term())
+		}
 	}
-	a.pending--
-	a.open[one.index] = false
-	if one.err == nil {
-		a.took++
-	} else {
-		a.errs[one.index] = one.err
-	}
+	g.term, g.given = trusted(terms, a.b.need, g.ttl), true
+	return g
 }
 
-// askOne asks one member of a crowded key first. It returns the error of an
-// attempt that ends there. A member that is away, or does not answer, is passed
-// over.
-func (a *attempt) askOne() error {
-	known, crowded := a.b.crowds.of(a.g.key, a.now)
-	if !crowded {
-		return nil
-	}
-	for _, m := range a.b.rank(a.g.key) {
-		if m.isAway() {
-			continue
-		}
-		a.ask(m.index)
-		for a.pending > 0 && a.cut == nil {
-			a.next()
-		}
-		var held *backend.HeldError
-		if a.cut != nil || a.took > 0 {
-			return nil
-		}
-		if !errors.As(a.errs[m.index], &held) {
-			continue
-		}
-		known = known.met(held.Owner, a.now)
-		a.b.crowds.set(a.g.key, known)
-		if known.doubtful() {
-			return nil
-		}
-		return held
-	}
-	return nil
+// trusted returns the term of need votes: that which ends as the need-th last.
+// Until then need votes stand, if no member ended one early. Each term counts
+// from before its own command was sent.
+func trusted(terms []backend.Term, need int, ttl time.Duration) backend.Term {
+	slices.SortFunc(terms, func(x, y backend.Term) int { return cmp.Compare(ends(y, ttl), ends(x, ttl)) })
+	return terms[need-1]
 }
 
 // errDecided ends the calls of an attempt that cannot win. It says nothing
@@ -338,66 +232,127 @@ func (a *attempt) refusal() error {
 		return fmt.Errorf("quorum: key %q: %d of %d members voted before the wait ended: %w", a.g.key, a.took,
 			len(a.errs), a.cut)
 	}
-	var held []*backend.HeldError
-	for _, err := range a.errs {
-		if one := (*backend.HeldError)(nil); errors.As(err, &one) {
-			held = append(held, one)
+	if err := a.b.sole(nil); err != nil {
+		return fmt.Errorf("quorum: key %q: %w", a.g.key, err)
+	}
+	if slices.ContainsFunc(a.errs, func(err error) bool { return errors.Is(err, backend.ErrHeld) }) {
+		held := &backend.HeldError{Key: a.g.key}
+		if a.took > 0 {
+			held.Protocol = split
 		}
+		return held
 	}
-	if len(held) > 0 {
-		return a.held(held)
-	}
-	short := &ShortError{Key: a.g.key}
 	now := backend.ReadClock(a.ctx).Wall
+	var all []Standing
 	for i, m := range a.b.members {
-		err := a.errs[i]
-		if a.open[i] {
-			err = errSilent
-		}
-		short.Members = append(short.Members, standing(m, err, now))
+		all = append(all, standing(m, a.errs[i], now))
 	}
-	short.VotesAt = votesAt(short.Members)
-	return short
+	if err := Short(a.g.key, all); err != nil {
+		return err
+	}
+	return fmt.Errorf("quorum: key %q: %w", a.g.key, errors.Join(a.errs...))
 }
 
-var errSilent = errors.New("no answer yet")
+// split is the Protocol of a key of which another client has some votes, and
+// this one had some.
+const split = "the votes are split between clients"
 
-// held returns the error for votes that other clients have, and notes the
-// crowd.
-func (a *attempt) held(refused []*backend.HeldError) error {
-	owners := map[string]int{}
-	var lefts []time.Duration
-	most := refused[0]
-	for _, h := range refused {
-		if owners[h.Owner]++; owners[h.Owner] > owners[most.Owner] {
-			most = h
+// number gives the grant its fencing number, in a second round. The number is
+// the greatest that the members which voted have drawn. It is written back to
+// these members where the key still carries the token, so that each draws
+// greater ones from then on. A majority must have it: each later majority has
+// one of these members in common with it.
+func (a *attempt) number(call context.Context) error {
+	stood, err := a.g.choose()
+	if err != nil {
+		return err
+	}
+	for _, i := range stood {
+		a.spawn(answer{index: i, raise: true}, func() error { return a.g.raise(call, i) })
+	}
+	for {
+		raised := a.g.raised()
+		switch {
+		case raised >= a.b.need:
+			return nil
+		case raised+a.pending < a.b.need:
+			return &unraisedError{a.g.key, raised, a.b.need, errors.Join(a.errs...)}
+		case a.cut != nil:
+			return a.refusal()
 		}
-		if h.Left > 0 {
-			lefts = append(lefts, h.Left)
-		}
+		a.next()
 	}
-	known, _ := a.b.crowds.of(a.g.key, a.now)
-	if known.at = a.now; owners[most.Owner] >= a.b.need {
-		known = crowd{at: a.now, owner: most.Owner, since: a.now, real: true}
-	}
-	unknown := len(a.errs) - a.took - len(refused) // members that may have the same value
-	a.b.crowds.set(a.g.key, known)
-	e := &backend.HeldError{Key: a.g.key, Owner: most.Owner, Protocol: most.Protocol, Until: most.Until}
-	if owners[most.Owner]+unknown < a.b.need {
-		e.Owner, e.Until, e.Protocol = "", time.Time{}, "the votes are split between clients"
-		return &splitError{e}
-	}
-	slices.Sort(lefts)
-	// Members that have not answered count as free: a waiter that asks too
-	// early loses nothing.
-	if missing := max(a.b.need-a.took-a.pending, 1); missing <= len(lefts) {
-		e.Left = lefts[missing-1]
-	}
-	return e
 }
 
-// splitError is the HeldError of an attempt at a key of which no client has a
-// majority.
-type splitError struct{ error }
+// choose sets the number, and returns the members that voted so far. From now
+// on, take writes the number to each member that votes later.
+func (g *grant) choose() (stood []int, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var greatest int64
+	for i, v := range g.votes {
+		if v.state != stands {
+			continue
+		}
+		f, ok := v.grant.(backend.Fenced)
+		if !ok || f.Fence() <= 0 {
+			return nil, fmt.Errorf(
+				"quorum: key %q: %s draws no fencing numbers; set modern.Config.Fence on every member",
+				g.key, g.b.members[i])
+		}
+		greatest = max(greatest, f.Fence())
+		stood = append(stood, i)
+	}
+	g.fence = greatest
+	return stood, nil
+}
 
-func (e *splitError) Unwrap() error { return e.error }
+// raise writes the number back to member i.
+func (g *grant) raise(ctx context.Context, i int) error {
+	g.mu.Lock()
+	granted := g.votes[i].grant
+	g.mu.Unlock()
+	if granted == nil { // the grant was given back meanwhile
+		return errOver
+	}
+	err := g.b.members[i].Raise(ctx, granted, g.fence)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case errors.Is(err, backend.ErrLost):
+		g.lost(i, granted)
+	case err == nil && g.votes[i].grant == granted:
+		g.votes[i].raised = true
+	}
+	return err
+}
+
+// raised returns how many members voted and have the number.
+func (g *grant) raised() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, v := range g.votes {
+		if v.state == stands && v.raised {
+			n++
+		}
+	}
+	return n
+}
+
+// unraisedError says that a majority voted, and that fewer members than that
+// took the number. It does not wrap their errors: a vote that was lost
+// meanwhile is no lost lease.
+type unraisedError struct {
+	key          string
+	raised, need int
+	err          error
+}
+
+func (e *unraisedError) Error() string {
+	return fmt.Sprintf("quorum: key %q: its fencing number was written to %d members, and %d are needed: %v",
+		e.key, e.raised, e.need, e.err)
+}
+
+// Passing is true: votes end between two rounds when a server restarts or the
+// TTL is short.
+func (e *unraisedError) Passing() bool { return true }

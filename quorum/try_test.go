@@ -9,129 +9,60 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
 )
 
-const ttl = 10 * time.Second
-
-// world is some servers in virtual time.
-type world struct {
-	*testing.T
-	servers []*server
-}
-
-// bubble runs f over servers with these names, in virtual time.
-func bubble(t *testing.T, names string, f func(w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f(&world{t, newServers(lock.Machine, strings.Fields(names)...)})
-	})
-}
-
-func (w *world) open(cfg quorum.Config) *quorum.Backend { return open(w.T, w.servers, cfg) }
-
-// take takes key k.
-func (w *world) take(b *quorum.Backend) backend.Grant {
-	w.Helper()
-	g, err := b.Contract().Try(bg, "k", ttl)
-	if err != nil {
-		w.Fatal(err)
-	}
-	synctest.Wait()
-	return g
-}
-
-func (w *world) free(g backend.Grant) {
-	w.Helper()
-	if err := g.Release(bg); err != nil {
-		w.Errorf("Release: %v", err)
-	}
-	synctest.Wait()
-}
-
-// refused checks that b does not get key k.
-func (w *world) refused(b *quorum.Backend) error {
-	w.Helper()
-	g, err := b.Contract().Try(bg, "k", ttl)
-	if err == nil {
-		w.Errorf("the key was granted: %v", g)
-	}
-	synctest.Wait()
-	return err
-}
-
-// want checks the value of k on each server: a token for "x", none for "-".
-func (w *world) want(what, pattern string, token string) {
-	w.Helper()
-	synctest.Wait()
-	got := ""
-	for _, s := range w.servers {
-		switch s.value("k") {
-		case "":
-			got += "-"
-		case token:
-			got += "x"
-		default:
-			got += "?"
-		}
-	}
-	if got != pattern {
-		w.Errorf("%s: the servers have %q, want %q", what, got, pattern)
-	}
-}
-
-// at returns the server with this name.
-func (w *world) at(name string) *server {
-	for _, s := range w.servers {
-		if s.name == name {
-			return s
-		}
-	}
-	w.Fatalf("no server %s", name)
-	return nil
-}
-
-var errAway = away{"connection refused"}
-
-// TestFirstAttemptAsksAllAtOnce: no member waits for another's answer.
-func TestFirstAttemptAsksAllAtOnce(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b := w.open(quorum.Config{})
-		var frees []func()
-		for _, s := range w.servers {
-			frees = append(frees, s.hold())
-		}
-		done := make(chan error, 1)
-		go func() { _, err := b.Contract().Try(bg, "k", ttl); done <- err }()
-		synctest.Wait()
-		for _, s := range w.servers {
-			if s.asked("ready") != 1 {
-				w.Errorf("%s was asked %d times", s.name, s.asked("ready"))
+// The law of the package comment: while one client has v of N votes, another
+// gets a majority m if and only if at least m−(N−v) votes ended early.
+func TestTwoHoldExactlyBeyondTheLaw(t *testing.T) {
+	for _, names := range []string{"abc", "abcde"} {
+		n, m := len(names), len(names)/2+1
+		for v := m; v <= n; v++ {
+			for ended := 0; ended <= v; ended++ {
+				bubble(t, names, func(w *world) {
+					first, second := w.open(quorum.Config{Fences: true}), w.open(quorum.Config{Fences: true})
+					for i := v; i < n; i++ {
+						first.away(i)
+					}
+					g := first.take()
+					for i := range ended {
+						w.drop(i)
+					}
+					g2, err := second.try()
+					if want := ended >= m-(n-v); (err == nil) != want {
+						t.Errorf("of %d members %d voted and %d votes ended early: a second client gets %v; the law says %v",
+							n, v, ended, err, want)
+					}
+					if err == nil {
+						if one, two := fence(g), fence(g2); two <= one {
+							t.Errorf("numbers %d and %d: a store cannot tell the later holder", one, two)
+						}
+						_ = g2.Release(bg)
+					}
+					_ = g.Release(bg)
+				})
 			}
 		}
-		for _, free := range frees {
-			free()
-		}
-		if err := <-done; err != nil {
-			w.Error(err)
-		}
-	})
+	}
 }
+
+func fence(g backend.Grant) int64 { return g.(backend.Fenced).Fence() }
 
 // TestTryReturnsWhenAMajorityVoted: slow members' votes are taken too.
 func TestTryReturnsWhenAMajorityVoted(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b := w.open(quorum.Config{Note: "host 7"})
-		free, free2 := w.at("b").hold(), w.at("e").hold()
-		g := w.take(b)
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{Note: "host 7"})
+		free := c.late(1, 4)
+		g := c.take()
 		w.want("at the majority", "x-xx-", g.Token())
 		if !strings.HasSuffix(g.Token(), " host 7") {
-			w.Errorf("token %q without the note", g.Token())
+			t.Errorf("token %q without the note", g.Token())
 		}
 		free()
-		free2()
 		w.want("later", "xxxxx", g.Token())
 		w.free(g)
 		w.want("released", "-----", "")
@@ -140,317 +71,283 @@ func TestTryReturnsWhenAMajorityVoted(t *testing.T) {
 
 // TestVoteThatComesAfterReleaseIsGivenBack: the member answers too late.
 func TestVoteThatComesAfterReleaseIsGivenBack(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		free := w.at("c").hold()
-		g := w.take(b)
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{})
+		free := c.late(2)
+		g := c.take()
 		w.free(g)
 		free()
 		w.want("released", "---", "")
-		if w.at("c").asked("try") != 1 {
-			w.Error("c was not asked at all")
-		}
 	})
 }
 
-// TestRefusedAttemptLeavesNothing: votes that are no majority are given back,
-// also those of which no reply came.
+// A refused attempt leaves nothing, and says who has the key.
 func TestRefusedAttemptLeavesNothing(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b := w.open(quorum.Config{})
-		for _, name := range []string{"a", "b", "c"} {
-			w.at(name).set("k", "other", time.Hour)
+	bubble(t, "abcde", func(w *world) {
+		one, two := w.open(quorum.Config{Note: "host 1"}), w.open(quorum.Config{})
+		two.away(4)
+		one.away(0)
+		one.away(1)
+		g := one.take()
+		two.back(4)
+		_, err := two.try()
+		var held *backend.HeldError
+		if !errors.As(err, &held) || held.Owner != g.Token() || held.Left <= 0 || held.Left > ttl {
+			t.Errorf("Try: %v", err)
 		}
-		w.at("e").fail("try", errAway, true) // executed, without a reply
-		w.at("d").fail("release", errAway, false)
-		w.at("e").fail("release", errAway, false)
-		var held *lock.HeldError
-		if err := w.refused(b); !errors.As(err, &held) || held.Owner != "other" || held.Left != time.Hour {
-			w.Errorf("refused with %v", err)
-		}
-		w.at("d").fail("release", nil, false)
-		w.at("e").fail("release", nil, false)
-		time.Sleep(time.Second) // pauses between attempts
-		w.want("undone", "???--", "")
-	})
-}
-
-// TestUndoEndsWhenTheTTLHasPassed: the key has freed itself by then.
-func TestUndoEndsWhenTheTTLHasPassed(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		g := w.take(b)
-		w.at("c").fail("release", errAway, false)
+		w.settle()
+		w.want("refused", "--xxx", g.Token())
 		w.free(g)
-		time.Sleep(ttl / 2)
-		if n := w.at("c").asked("release"); n < 3 {
-			w.Errorf("%d attempts in half a TTL", n)
-		}
-		time.Sleep(ttl)
-		n := w.at("c").asked("release")
-		time.Sleep(time.Hour)
-		if m := w.at("c").asked("release"); m != n {
-			w.Errorf("%d further attempts after the TTL", m-n)
-		}
 	})
 }
 
-// TestUndoOutlivesALostReply: an attempt without a reply may be executed after
-// the attempt to give the vote back, so "not held" ends nothing.
-func TestUndoOutlivesALostReply(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		w.at("c").fail("try", errAway, true)
-		g := w.take(b)
-		w.at("c").drop("k") // as if the command had not arrived yet
-		w.free(g)
-		w.at("c").set("k", g.Token(), time.Hour)
-		time.Sleep(ttl)
-		w.want("the late vote", "---", "")
-	})
-}
-
-// TestCancelledAttemptsLeaveNothing cancels attempts at every moment.
-func TestCancelledAttemptsLeaveNothing(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b := w.open(quorum.Config{Fences: true})
-		for i := range 1000 {
-			free := w.servers[i%5].hold()
-			free2 := w.servers[(i+1+i/5%4)%5].hold()
-			free3 := func() {}
-			if i%2 == 0 {
-				free3 = w.servers[(i+2)%5].hold()
-			}
-			ctx, cancel := context.WithCancel(bg)
-			done := make(chan error, 1)
-			go func() {
-				g, err := b.Contract().Try(ctx, "k", ttl)
-				var unsure *backend.UnsureError
-				if errors.As(err, &unsure) {
-					g = unsure.Grant
-				}
-				if g != nil {
-					_ = g.Release(bg)
-				}
-				done <- err
-			}()
-			if i%3 != 0 {
-				synctest.Wait()
-			}
-			cancel()
-			free()
-			free2()
-			free3()
-			<-done
+// An attempt that was cut off gives its votes back, those that come late too.
+func TestCancelledAttemptLeavesNothing(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{})
+		free := c.late(1, 2)
+		ctx, cancel := context.WithCancelCause(bg)
+		time.AfterFunc(time.Second, func() { cancel(errors.New("enough")) })
+		_, err := c.Contract().Try(ctx, "k", ttl)
+		if err == nil || !strings.Contains(err.Error(), "enough") {
+			t.Errorf("Try: %v", err)
 		}
-		time.Sleep(ttl / 2)
-		w.want("after 1,000 cancellations", "-----", "")
-	})
-}
-
-// TestTryIsUnsureWhileAMajorityMayStand: the context ended before the replies.
-func TestTryIsUnsureWhileAMajorityMayStand(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		for _, s := range w.servers {
-			s.fail("try", errAway, true)
-			s.fail("release", errAway, false)
-		}
-		_, err := b.Contract().Try(bg, "k", ttl)
-		var unsure *backend.UnsureError
-		if !errors.As(err, &unsure) {
-			w.Fatalf("%v; a majority may have voted", err)
-		}
-		if err := unsure.Grant.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
-			w.Errorf("Release while the votes stand: %v", err)
-		}
-		for _, s := range w.servers {
-			s.fail("release", nil, false)
-		}
-		time.Sleep(time.Second)
-		if err := unsure.Grant.Release(bg); err != nil {
-			w.Errorf("Release after that: %v", err)
-		}
-		w.want("released", "---", "")
-	})
-}
-
-// TestReleaseWaitsForNoSilentMember: a minority is given back later.
-func TestReleaseWaitsForNoSilentMember(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b := w.open(quorum.Config{})
-		g := w.take(b)
-		free := w.at("c").hold()
-		began := time.Now()
-		w.free(g)
-		if passed := time.Since(began); passed > time.Second {
-			w.Errorf("Release took %v", passed)
+		var open *backend.UnsureError
+		if errors.As(err, &open) {
+			go func() { _ = open.Grant.Release(bg) }()
 		}
 		free()
-		w.want("released", "---", "")
+		time.Sleep(ttl)
+		w.want("cancelled", "---", "")
 	})
 }
 
-// TestCloseGivesVotesBackOnceMore: it does not wait for the next pause.
-func TestCloseGivesVotesBackOnceMore(t *testing.T) {
-	bubble(t, "a b c", func(w *world) {
-		b, err := quorum.New(join(w.servers), quorum.Config{})
-		if err != nil {
-			w.Fatal(err)
-		}
-		g := w.take(b)
-		w.at("c").fail("release", errAway, false)
-		w.free(g)
-		time.Sleep(2 * time.Second)
-		w.at("c").fail("release", nil, false)
-		began := time.Now()
-		if err := b.Close(); err != nil {
-			w.Error(err)
-		}
-		if passed := time.Since(began); passed > 0 {
-			w.Errorf("Close took %v", passed)
-		}
-		w.want("closed", "---", "")
-		if _, err := b.Contract().Try(bg, "k", ttl); !errors.Is(err, lock.ErrClosed) {
-			w.Errorf("Try after Close: %v", err)
-		}
-	})
-}
-
-// TestLoserAsksOneMemberFirst: all other members keep their votes for the
-// winner.
-func TestLoserAsksOneMemberFirst(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
-		g := w.take(b)
-		w.refused(other)
-		for _, s := range w.servers {
-			s.forgetCalls()
-		}
-		w.refused(other)
-		asked := 0
-		for _, s := range w.servers {
-			asked += s.asked("try")
-		}
-		if asked != 1 {
-			w.Errorf("the loser asked %d members", asked)
-		}
-		w.free(g)
-		w.free(w.take(other))
-	})
-}
-
-// TestLoserPassesOverAMemberThatIsAway: whichever member is first.
-func TestLoserPassesOverAMemberThatIsAway(t *testing.T) {
-	for _, name := range []string{"a", "b", "c"} {
-		bubble(t, "a b c", func(w *world) {
-			b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
-			w.at(name).fail("ready", errAway, false)
-			g := w.take(b)
-			w.refused(other)
-			w.refused(other)
-			w.free(g)
-			w.free(w.take(other))
-		})
-	}
-}
-
-// TestLoserPassesOverAMemberThatFails when it is asked first.
-func TestLoserPassesOverAMemberThatFails(t *testing.T) {
-	for _, name := range []string{"a", "b", "c"} {
-		bubble(t, "a b c", func(w *world) {
-			b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
-			g := w.take(b)
-			w.refused(other)
-			w.free(g)
-			w.at(name).fail("ready", errAway, false)
-			w.free(w.take(other))
-		})
-	}
-}
-
-// TestSplitVoteIsDecidedAtTheFirstMember: two other clients have a vote each,
-// which they give back. Our client has the third. It keeps that if all clients
-// ask there first, and asks again.
-func TestSplitVoteIsDecidedAtTheFirstMember(t *testing.T) {
-	granted := 0
-	for _, ours := range []string{"a", "b", "c"} {
-		bubble(t, "a b c", func(w *world) {
-			b := w.open(quorum.Config{})
-			for _, s := range w.servers {
-				if s.name != ours {
-					s.set("k", "client of "+s.name, time.Millisecond)
-				}
+// The SET was executed, and its reply is lost. The vote is found at the next
+// renewal, or given back.
+func TestVoteOfUnknownOutcomeIsFoundOrGivenBack(t *testing.T) {
+	for _, renews := range []bool{true, false} {
+		bubble(t, "abc", func(w *world) {
+			c := w.open(quorum.Config{})
+			c.wires[2].Fault(redistest.Rule{Command: "SET", Do: redistest.CutAfter})
+			g := c.take()
+			w.want("taken", "xxx", g.Token())
+			if renews {
+				w.renew(g)
+				w.drop(0)
+				w.renew(g)
 			}
-			g, err := b.Contract().Try(bg, "k", ttl)
-			switch {
-			case err == nil:
-				granted++
-				w.want("granted", "xxx", g.Token())
+			w.free(g)
+			time.Sleep(ttl / 2)
+			w.want("released", "---", "")
+		})
+	}
+}
+
+// Every vote is given back, however long a member is away.
+func TestReleaseReachesMembersThatWereAway(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		c.away(2)
+		w.free(g)
+		w.want("released", "--x", g.Token())
+		time.Sleep(time.Second)
+		c.back(2)
+		time.Sleep(4 * time.Second)
+		w.want("back", "---", "")
+		c.away(0)
+		c.away(1)
+		c.away(2)
+		if _, err := c.try(); err == nil || errors.Is(err, backend.ErrHeld) {
+			t.Errorf("nobody answers: %v", err)
+		}
+	})
+}
+
+// Two majorities have a member in common, which has the earlier number: later
+// ones are greater, also where the members' counters differ.
+func TestFencesIncreaseWhereMembersDisagree(t *testing.T) {
+	bubble(t, "abcde", func(w *world) {
+		c := w.open(quorum.Config{Fences: true})
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		w.servers[0].Mini.Set("gsl:fence:", fmt.Sprint(ahead))
+		var last int64
+		for round := range 6 {
+			c.away(round % 5)
+			c.away((round + 1) % 5)
+			g := c.take()
+			if round == 0 {
 				w.free(g)
-			case !errors.Is(err, lock.ErrHeld):
-				w.Error(err)
+				c.back(0)
+				c.back(1)
+				continue
 			}
-			time.Sleep(time.Millisecond)
-			w.want("in the end", "---", "")
-		})
-	}
-	if granted != 1 {
-		t.Errorf("granted at %d of three members, and one is the first", granted)
-	}
-}
-
-// TestDeadVoteOnTheFirstMemberIsOutvoted: a client died with a single vote, on
-// the member that losers ask first.
-func TestDeadVoteOnTheFirstMemberIsOutvoted(t *testing.T) {
-	for _, dead := range []string{"a", "b", "c"} {
-		bubble(t, "a b c", func(w *world) {
-			b, other := w.open(quorum.Config{}), w.open(quorum.Config{})
-			g := w.take(b)
-			w.refused(other)
+			if n := fence(g); n <= last {
+				t.Errorf("round %d: number %d after %d", round, n, last)
+			}
+			last = fence(g)
 			w.free(g)
-			w.at(dead).set("k", "dead", time.Hour)
-			var last error
-			for range 3 {
-				var next backend.Grant
-				if next, last = other.Contract().Try(bg, "k", ttl); last == nil {
-					w.free(next)
-					return
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			w.Errorf("a dead vote on %s keeps everybody out: %v", dead, last)
-		})
-	}
+			c.back(round % 5)
+			c.back((round + 1) % 5)
+		}
+		if last < ahead {
+			t.Errorf("number %d: the greatest of a majority was %d", last, ahead)
+		}
+	})
 }
 
-// TestClientsThatSplitVotesEndWithAHolder: all of them ask at once, again and
-// again.
-func TestClientsThatSplitVotesEndWithAHolder(t *testing.T) {
-	bubble(t, "a b c d e", func(w *world) {
-		const clients, rounds = 16, 20
-		var backends []*quorum.Backend
-		for range clients {
-			backends = append(backends, w.open(quorum.Config{}))
+// The second round must reach a majority on which the token still stands.
+func TestNumberIsRefusedWithoutAMajority(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{Fences: true})
+		g := c.take()
+		raise := func(cmd redistest.Command) bool { return len(cmd) == 7 && cmd[2] == "2" }
+		w.free(g)
+		for i := range 2 {
+			c.wires[i].Fault(redistest.Rule{When: raise, Times: -1, Do: redistest.Silence})
 		}
-		for round := range rounds {
-			grants := make(chan backend.Grant, clients)
-			for _, b := range backends {
-				go func() {
-					g, _ := b.Contract().Try(bg, fmt.Sprint("key", round), ttl)
-					grants <- g
-				}()
+		if _, err := c.try(); err == nil || !strings.Contains(err.Error(), "fencing number was written to") {
+			t.Errorf("Try: %v", err)
+		}
+		time.Sleep(ttl)
+		w.want("refused", "---", "")
+	})
+}
+
+// A vote that was taken again has the number too.
+func TestVoteTakenAgainHasTheNumber(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{Fences: true})
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		for i := range w.servers {
+			w.servers[i].Mini.Set("gsl:fence:", fmt.Sprint(ahead))
+		}
+		g := c.take()
+		w.servers[0].Mini.Set("gsl:fence:", "1")
+		w.drop(0)
+		w.renew(g)
+		if got, _ := w.servers[0].Mini.Get("gsl:fence:"); got != fmt.Sprint(fence(g)) || fence(g) <= ahead {
+			t.Errorf("the counter is %s, and the number %d", got, fence(g))
+		}
+		w.free(g)
+	})
+}
+
+// Waiters of several clients all get the key.
+func TestWaitersGetTheKeyInTurn(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		const clients, turns = 6, 20
+		got := make([]int, clients)
+		done := make(chan int, clients*turns)
+		for i := range clients {
+			c := w.open(quorum.Config{})
+			client, err := lock.New(c.Backend, lock.Config{TTL: ttl})
+			if err != nil {
+				t.Fatal(err)
 			}
-			var won []backend.Grant
-			for range clients {
-				if g := <-grants; g != nil {
-					won = append(won, g)
+			go func() {
+				defer client.Close(bg)
+				for range turns {
+					l, err := client.Acquire(bg, "k")
+					if err != nil {
+						t.Error(err)
+						break
+					}
+					done <- i
+					time.Sleep(10 * time.Millisecond)
+					if err := l.Release(); err != nil {
+						t.Error(err)
+					}
 				}
+				done <- -1
+			}()
+		}
+		for running := clients; running > 0; {
+			i := <-done
+			if i < 0 {
+				running--
+				continue
 			}
-			if len(won) != 1 {
-				w.Fatalf("round %d: %d holders", round, len(won))
+			got[i]++
+		}
+		synctest.Wait()
+		for i, n := range got {
+			if n != turns {
+				t.Errorf("client %d got %d turns of %d", i, n, turns)
 			}
-			w.free(won[0])
+		}
+	})
+}
+
+// A waiter listens, and goes on if the member is away at which it does.
+func TestWaiterGetsAReleasedKey(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		holds := w.open(quorum.Config{})
+		one := w.open(quorum.Config{})
+		two := w.over(quorum.Config{}, modern.Config{Wake: lock.WakeOff}, 0, 1, 2)
+		for i, c := range []*client{one, two} {
+			g := holds.take()
+			client, err := lock.New(c.Backend, lock.Config{TTL: ttl})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var l *lock.Lease
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				l, err = client.Acquire(bg, "k")
+			}()
+			time.Sleep(time.Second)
+			c.away(i)
+			w.free(g)
+			<-over
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+			c.back(i)
+			_ = client.Close(bg)
+		}
+	})
+}
+
+// Votes of clients that died on a minority keep nobody out.
+func TestDescribeSaysWhoHasVotes(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{})
+		w.servers[0].Mini.Set("k", "dead-0000000000000000")
+		looks := c.Contract().(backend.Inspector)
+		info, err := looks.Describe(bg, "k")
+		if err != nil || info.Held != nil {
+			t.Errorf("one vote of three: %+v, %v", info, err)
+		}
+		if freed, err := looks.ForceRelease(bg, "k", "dead-0000000000000000"); !freed || err != nil {
+			t.Errorf("ForceRelease: %v, %v", freed, err)
+		}
+		w.free(c.take())
+		c.away(0)
+		c.away(1)
+		if _, err := looks.Describe(bg, "k"); err == nil {
+			t.Error("one answer of three says nothing")
+		}
+	})
+}
+
+// Nothing is sent after Close.
+func TestClosedBackendSendsNothing(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{})
+		g := c.take()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.try(); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("Try: %v", err)
+		}
+		if err := g.Release(bg); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("Release: %v", err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
@@ -31,18 +32,11 @@ func openQuorum(addresses ...string) (*lock.Client, error) {
 		}
 		members = append(members, member)
 	}
-	backend, err := quorum.New(members, quorum.Config{GreatestTTL: 30 * time.Second, Fences: true})
+	backend, err := quorum.New(members, quorum.Config{Fences: true})
 	if err != nil {
 		return nil, err
 	}
-	return lock.New(backend, lock.Config{TTL: 10 * time.Second, Wait: 10 * time.Second})
-}
-
-// doc: end
-
-// doc: new
-func newLock(ctx context.Context, client *lock.Client, job func(context.Context) error) error {
-	return client.Do(ctx, "stock:42", job) // waits 10 s, renews, ends job's context on a loss, releases
+	return lock.New(backend, lock.Config{TTL: 10 * time.Second, Wait: 3 * time.Minute})
 }
 
 // doc: end
@@ -50,7 +44,7 @@ func newLock(ctx context.Context, client *lock.Client, job func(context.Context)
 // alone lets INFO show what it shows of a server that stands alone. The
 // embedded server has no such INFO.
 func (w *world) alone(id int) {
-	text := fmt.Sprintf("run_id:%d\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nuptime_in_seconds:86400\r\n"+
+	text := fmt.Sprintf("run_id:%d\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"+
 		"role:master\r\nconnected_slaves:0\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", id)
 	w.server.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command == "INFO" {
@@ -69,6 +63,15 @@ func Example_quorum() {
 		w.alone(i)
 		addresses, worlds = append(addresses, "redis://"+w.server.Addr()), append(worlds, w)
 	}
+	for _, name := range addresses {
+		address, err := redisconn.Parse(name)
+		must(err)
+		pool, err := address.Pool(redisconn.Options{})
+		must(err)
+		c := pool.Get()
+		must(redistest.Seat(c.Do, name, addresses, 30*time.Second)) // clients have watched it for long
+		must(c.Close())
+	}
 	holding := func() (votes int) {
 		for _, w := range worlds {
 			if w.server.Exists("stock:42") {
@@ -80,7 +83,7 @@ func Example_quorum() {
 	ctx := context.Background()
 	client, err := openQuorum(addresses...)
 	must(err)
-	must(newLock(ctx, client, func(context.Context) error {
+	must(client.Do(ctx, "stock:42", func(context.Context) error {
 		fmt.Println("a majority holds:", holding() >= 2) // the third vote may be on its way
 		return nil
 	}))

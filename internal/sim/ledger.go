@@ -376,10 +376,14 @@ func (l *ledger) closing(e Event) bool {
 }
 
 // free reports whether nobody held a key while an operation was under way. In
-// the fair form a queue of waiters counts as a holder.
+// the fair form a queue of waiters counts as a holder. So do votes on a
+// minority of servers, which faults let an attempt keep for long.
 func (l *ledger) free(k *chain, e Event) bool {
 	t, began := turn{e.Proc, e.Key}, l.called[e.Op]
 	nobodys := l.p.Old == nil && (k.token == 0 || k.token == Leftover)
+	if l.p.Form == Quorum && len(l.p.Faults) > 0 {
+		return false
+	}
 	return l.p.Form != Fair && l.p.Form != FairFence && nobodys && k.since < began && l.active[t] < 2 &&
 		l.rested[t] < began
 }
@@ -391,12 +395,12 @@ func (l *ledger) returned(k *chain, e Event) {
 	if !known || s == nil || l.p.Form == Bridged || l.gone[e.Proc] || l.shaken(e.Proc, s.at, e.At) {
 		return
 	}
-	wrong, own := "", k.last[s.token] == e.Proc && k.excused[s.token] == ""
+	wrong, own := "", l.own(k, s, e)
 	switch e.Text {
 	case "ok":
 		wrong = l.notDone(k, s, r, e)
 	case "lost":
-		if own && l.p.Old == nil && r.Kind == Releasing {
+		if own && r.Kind == Releasing {
 			wrong = "nobody but its process took its token off the key"
 		}
 	case "trouble":
@@ -409,6 +413,12 @@ func (l *ledger) returned(k *chain, e Event) {
 		l.complain("returns", e, "the release of #%d returned %s after %v: %s", e.Op, e.Text, e.At-r.At,
 			wrong)
 	}
+}
+
+// own reports whether nobody but its process can have taken a lease's token off
+// the key.
+func (l *ledger) own(k *chain, s *life, e Event) bool {
+	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && l.p.Old == nil && !l.p.forgot(s.at, e.At)
 }
 
 // quietly says that there is no trouble, if there was none.
@@ -434,7 +444,7 @@ func (l *ledger) notDone(k *chain, s *life, r, e Event) string {
 	case c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && !renewed:
 		return "it was held for longer than LongestHold allows"
 	case e.At == r.At: // handed over in the process
-	case k.token == s.token && others < 2 && !l.forgot(r.At, e.At):
+	case k.token == s.token && others < 2 && !l.forgot(r.At, e.At) && !l.p.rests(s.at, e.At):
 		return "the key has its token still"
 	}
 	return ""

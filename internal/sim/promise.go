@@ -39,7 +39,7 @@ type said struct {
 	began      time.Duration // Acquired or Renewed was called last
 	endangered bool
 	lost       bool
-	renewals   int // votes that came late count after two of them: package quorum
+	renewals   int // missing votes of a quorum may be taken again after two of them
 }
 
 func newPromises(b *bench) *promises {

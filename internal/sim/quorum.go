@@ -63,6 +63,21 @@ func (d dice) drawQuorum(p *Plan) {
 			d.bare(p)
 		}
 	}
+	p.keep()
+}
+
+// keep lets servers keep their keys when they restart, except for a minority. A
+// majority that has forgotten everything does not vote for two minutes.
+func (p *Plan) keep() {
+	empty := map[int]bool{}
+	for i := range p.Faults {
+		f := &p.Faults[i]
+		if f.Kind == Restart && !empty[f.Node] && len(empty) == p.Nodes/2 {
+			f.Kind = Reboot
+		} else if f.Kind == Restart {
+			empty[f.Node] = true
+		}
+	}
 }
 
 // bare lets a holder have a majority and no vote more, and then lose a vote, or
@@ -141,6 +156,32 @@ func (w *world) quorate(t *testing.T) {
 			w.more = append(w.more, redistest.Bubble(t))
 		}
 		w.ups[n] = uptime{since: -longAgo}
+	}
+}
+
+// seat lets the servers of a quorum vote at once: their clients have watched
+// them before.
+func (w *world) seat(t *testing.T) {
+	if w.plan.Form != Quorum {
+		return
+	}
+	var names []string
+	for n := range w.plan.Nodes {
+		names = append(names, fmt.Sprint("s", n))
+	}
+	for n, name := range names {
+		do := func(command string, args ...any) (any, error) {
+			if command == "INFO" {
+				return w.info(n), nil
+			}
+			for i := 1; i < len(args); i += 2 {
+				w.node(n).Mini.HSet(fmt.Sprint(args[0]), fmt.Sprint(args[i]), fmt.Sprint(args[i+1]))
+			}
+			return nil, nil
+		}
+		if err := redistest.Seat(do, name, names, greatestTTL); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -235,4 +276,10 @@ func (p *Plan) minority() bool {
 // exclude all the same.
 func (p *Plan) forgot(from, to time.Duration) bool {
 	return p.Form == Quorum && p.hit(All, from, to, Restart)
+}
+
+// rests reports whether a server of a quorum restarted with its keys. Until it
+// votes again nobody can delete a token on it, and no client gets its vote.
+func (p *Plan) rests(from, to time.Duration) bool {
+	return p.Form == Quorum && p.hit(All, from, to, Reboot)
 }

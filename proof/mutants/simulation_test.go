@@ -109,10 +109,6 @@ var unseen = map[string]string{
 	"TestLongLeasesTellTheLedgerFromTheStart":       "it only saves a message",
 	"TestNothingSeenIsAClaim":                       "everything is claimed of the old clients",
 	"TestFinishingAStepComparesTheDialect":          "the operator knows the dialect",
-	"TestSilentMemberIsNamedAsSilent":               "the words of an error",
-	"TestRenewalElsewhereIsNoRenewal":               "each name leads to a server of its own",
-	"TestOneServerHasOneVote":                       "each name leads to a server of its own",
-	"TestTTLBeyondTheGreatestIsRefused":             "no process asks for a greater TTL",
 
 	// Of a test with several mutants: how the line begins that one changes.
 	"if k.hurry.Load() {": "a call whose context has ended sends nothing",

@@ -37,18 +37,3 @@ func benchmarkSimulate(b *testing.B, s Fleet) {
 	b.ReportMetric(float64(m.tally.acquisitions)/b.Elapsed().Seconds(), "acquisitions/s")
 	b.ReportMetric(float64(m.tally.commands)/b.Elapsed().Seconds(), "commands/s")
 }
-
-// Five members that restart now and then. One iteration is a message.
-func BenchmarkSimulateQuorum(b *testing.B) {
-	q := plainQuorum()
-	q.Restarted, q.Acquisitions = time.Hour, 1<<40
-	m, err := newQuorum(q)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for m.rates.Messages < int64(b.N) && m.run(1<<10) {
-	}
-	b.ReportMetric(float64(m.rates.Messages)/b.Elapsed().Seconds(), "messages/s")
-}

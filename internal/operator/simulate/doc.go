@@ -2,8 +2,7 @@
 // why. It plays the fleet's clients, clocks and pauses event by event ([Run]),
 // and counts. [Presets] are named states of clocks.
 //
-// Most programs need [Run] with a [Fleet]. [Quorum] is a fleet whose lock is on
-// several servers.
+// Most programs need [Run] with a [Fleet].
 //
 // Package skew answers whether something can happen at all: a run that shows
 // nothing proves nothing. How often it happens with getsetlock clients among the

@@ -81,8 +81,7 @@ var ownFlags = map[string][]string{
 	"audit":      {"match", "for", "monitor", "report", "demo", "record", "replay", "hash"},
 	"doctor":     {"match", "watch", "fix", "yes"},
 	"skew": {"lease", "job", "clients", "spread", "behind", "ahead", "protocol", "preset", "delay", "poll",
-		"latency", "explore", "trace", "report", "record", "seed", "quorum", "votes", "lose", "restart",
-		"jump", "jump-by", "restarted-wait", "every"},
+		"latency", "explore", "trace", "report", "record", "seed"},
 	"migrate": {"namespace", "to", "go", "wait", "watch", "monitor", "forget", "forget-evidence", "gone",
 		"refused"},
 	"rehearse": {"protocol", "phases", "clients", "acquisitions", "orders", "report", "preset", "job", "poll",
@@ -107,7 +106,7 @@ var sharedFlags = []struct {
 	{"Old clients:", []string{"dialect", "dialect-file", "mode", "lease", "greatest", "spread", "behind",
 		"ahead",
 		"gap", "idle", "job", "lease-checked"}},
-	{"Server:", []string{"redis", "quorum", "target", "cacert", "cert", "key", "password-file"}},
+	{"Server:", []string{"redis", "quorum", "epoch", "target", "cacert", "cert", "key", "password-file"}},
 	{"General:", []string{"json", "verbose", "quiet", "help", "version"}},
 }
 

@@ -104,7 +104,7 @@ func TestVerbsOfRedisRefuseTheVariableOfAStore(t *testing.T) {
 	s := clitest.NewStage(t)
 	s.Vars = map[string]string{"GETSETLOCK_TARGET": "etcd://h"}
 	const says = "$GETSETLOCK_TARGET names another store, and this is for Redis: name a server by --redis; run, hold, wait,"
-	for _, line := range []string{"doctor", "doctor --quorum", "audit --for 1s", "migrate status"} {
+	for _, line := range []string{"doctor", "audit --for 1s", "migrate status"} {
 		s.Want(s.Run(strings.Fields(line)...), 2, "", says)
 	}
 	if got := s.Run("doctor", "--redis", s.World.URL()); got.Code != 0 || got.Errors != "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -14,6 +15,12 @@ import (
 type Voter struct {
 	*redistest.World
 	run string
+}
+
+// Restarts lets the server be in another run, with its keys.
+func (v *Voter) Restarts() {
+	v.run += "-again"
+	v.Says()
 }
 
 // Says lets INFO of the server show other fields: name, value, name, value …
@@ -25,12 +32,21 @@ func (v *Voter) Says(pairs ...string) {
 	v.Info(fields)
 }
 
+// Seat lets the server vote at once.
+func (v *Voter) Seat(name string, names []string) {
+	c := v.Pool().Get()
+	defer c.Close()
+	if err := redistest.Seat(c.Do, name, names, out.GreatestTTL); err != nil {
+		panic(err)
+	}
+}
+
 // Quorum returns a stage whose variable names several servers that vote, and
 // the servers.
 func Quorum(t *testing.T, n int) (*Stage, []*Voter) {
 	s := NewStage(t)
 	var all []*Voter
-	var urls []string
+	var urls, names []string
 	for i := range n {
 		w := s.World
 		if i > 0 {
@@ -38,7 +54,10 @@ func Quorum(t *testing.T, n int) (*Stage, []*Voter) {
 		}
 		v := &Voter{w, fmt.Sprintf("run-%d", i+1)}
 		v.Says()
-		all, urls = append(all, v), append(urls, w.URL())
+		all, urls, names = append(all, v), append(urls, w.URL()), append(names, w.Addr())
+	}
+	for i, v := range all {
+		v.Seat(names[i], names)
 	}
 	s.Vars["GETSETLOCK_REDIS"] = strings.Join(urls, " ")
 	return s, all

@@ -3,43 +3,29 @@
 package clitest
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
 )
 
-// RealVoters starts real servers that vote at once: each is an hour old by its
-// clock.
-func RealVoters(t *testing.T, n int) []*redistest.Server {
+// RealVoters starts real servers that vote at once.
+func RealVoters(t *testing.T, n int) (all []*redistest.Server) {
 	t.Helper()
-	var all []*redistest.Server
+	var names []string
 	for range n {
-		clock := wallshift.New(t)
-		s := redistest.Real(t, redistest.Options{Env: clock.Env()})
-		clock.Set(time.Hour)
-		all = append(all, s)
+		all = append(all, redistest.Real(t, redistest.Options{}))
+		names = append(names, all[len(all)-1].Addr())
 	}
-	for _, s := range all {
-		Until(t, "the server's uptime is an hour", func() bool { return uptime(t, s) >= 3600 })
+	for i, s := range all {
+		c := s.Pool().Get()
+		if err := redistest.Seat(c.Do, names[i], names, out.GreatestTTL); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
 	}
 	return all
-}
-
-func uptime(t *testing.T, s *redistest.Server) (seconds int) {
-	text, err := redis.String(s.Do("INFO", "server"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(text) {
-		_, _ = fmt.Sscanf(line, "uptime_in_seconds:%d", &seconds)
-	}
-	return seconds
 }
 
 // Until waits until a server shows that something is so.

@@ -23,6 +23,7 @@ type ServerFlags struct {
 	Target                                 string // of another store, see TargetFlag
 	Quiet                                  bool
 	Quorum                                 bool // --quorum: several servers keep each lock
+	Epoch                                  int  // --epoch: changes of those servers so far
 
 	// Dial connects to a server; nil: as usual.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -43,6 +43,8 @@ func (f *ServerFlags) QuorumFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.Quorum, "quorum", false,
 		"each lock is kept by a majority of several servers, which --redis names one by one (or $"+
 			redisconn.Env+", separated by blanks); see docs/quorum.md")
+	cmd.Flags().IntVar(&f.Epoch, "epoch", 0,
+		"with --quorum the number of changes of its servers so far; see docs/quorum.md")
 }
 
 // AloneInQuorum refuses flags that describe old clients where a quorum keeps
@@ -122,9 +124,6 @@ func (f *ServerFlags) one(e *Env) error {
 type Member struct {
 	Pool    *redis.Pool
 	Address string // without its password
-	Raw     string // with it
-	DB      int    // number of the database
-	Options redisconn.Options
 }
 
 // Members returns a pool for each server of a quorum. Nothing has been sent
@@ -156,7 +155,7 @@ func (f *ServerFlags) Members(e *Env) ([]Member, error) {
 			return nil, WrongUse("%s and %s are the same server, and each server has one vote: name different ones", other, address)
 		}
 		seen[place(address)] = address
-		all = append(all, Member{pool, address, raw, database(raw), o})
+		all = append(all, Member{pool, address})
 	}
 	return all, nil
 }
@@ -182,14 +181,6 @@ func place(address string) string {
 		return address
 	}
 	return cmp.Or(u.Host, u.Path)
-}
-
-func database(raw string) int {
-	a, err := redisconn.Parse(raw)
-	if err != nil {
-		return 0 // pool has reported it
-	}
-	return a.Database()
 }
 
 // Servers returns the addresses of a quorum, for messages.
@@ -227,7 +218,7 @@ func Quorum(e *Env, members []Member, each modern.Config, all quorum.Config) (*q
 		return nil, WrongUse("%w", InFlags(err))
 	}
 	for _, m := range members {
-		each.Name = m.Address
+		each.Name = place(m.Address)
 		b, err := modern.New(m.Pool, each)
 		if err != nil {
 			return fail(err)

@@ -55,9 +55,6 @@ lock is deleted by it. It knows the least that a clock is behind by --lease
 (default: the dialect's) and --gap, the longest time that an old client's
 attempt takes.
 
-With --quorum, doctor examines the servers of a quorum: which of them vote, and
-why the others do not. It looks at no key.
-
 Exit codes:
   0  nothing is wrong
   1  something is wrong, or was before --fix
@@ -91,12 +88,6 @@ func NewDoctor(e *out.Env) *cobra.Command {
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.server.Quorum {
-				if err := f.checkQuorum(cmd); err != nil {
-					return err
-				}
-				return f.quorum(e, cmd.Context())
-			}
 			cfg, err := f.complete(e, cmd)
 			if err != nil {
 				return err
@@ -105,7 +96,6 @@ func NewDoctor(e *out.Env) *cobra.Command {
 		},
 	}
 	f.server.Register(cmd)
-	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default: detected)")
 	flags := cmd.Flags()
@@ -113,7 +103,7 @@ func NewDoctor(e *out.Env) *cobra.Command {
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out where the lease is unknown",
 		"the old clients' shortest lease (default: unknown)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the value of --lease",
-		"the old clients' longest lease (default: --lease); with --quorum the longest TTL of any client on the servers (default 30s)")
+		"the old clients' longest lease (default: --lease)")
 	out.ClaimVar(flags, &f.terms.Spread, "spread",
 		"largest difference between two old clients' clocks (default the lesser of 1s and a 20th of the lease; more where --watch sees more)")
 	out.ClaimVar(flags, &f.terms.Behind, "behind",
@@ -364,8 +354,7 @@ type DoctorDocument struct {
 	More   int64  `json:"more"` // number of findings about keys beyond those listed
 	// number of fixes, those of findings that are not listed included
 	Fixes    int               `json:"fixes"`
-	Fixed    int               `json:"fixed"`                 // number of fixes whose outcome is done
-	Members  []doctorMember    `json:"members" answer:"null"` // servers of a quorum; null without --quorum
+	Fixed    int               `json:"fixed"` // number of fixes whose outcome is done
 	Findings []audit.Complaint `json:"findings"`
 }
 

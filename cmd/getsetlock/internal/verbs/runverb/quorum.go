@@ -1,6 +1,7 @@
 package runverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,19 +37,18 @@ func (f *runFlags) checkQuorum(cmd *cobra.Command) error {
 		return out.WrongUse("--quorum is for --protocol modern: old clients' locks are on one server")
 	case cmd.Flags().Changed("replicas"):
 		return out.WrongUse("--replicas is not for --quorum, whose servers have no replicas: the votes of a majority take their place")
-	case f.terms.Greatest > 0 && max(f.ttl, f.keep) > f.terms.Greatest:
-		return out.WrongUse("--greatest %v is less than --ttl or --keep (%v): it is the longest TTL of any client on these servers, this one included",
-			f.terms.Greatest, max(f.ttl, f.keep))
+	case max(f.ttl, f.keep, f.terms.Greatest) > quorum.LongestTTL:
+		return out.WrongUse("--ttl, --keep or --greatest is above %v, the longest TTL in a quorum", quorum.LongestTTL)
+	case max(f.ttl, f.keep) > f.greatestTTL():
+		return out.WrongUse("--greatest %v is less than --ttl or --keep (%v): it is the longest TTL of any client on these servers, this one included, and all of them must give the same",
+			f.greatestTTL(), max(f.ttl, f.keep))
 	}
 	return nil
 }
 
 // greatestTTL returns for how long a server that restarted does not vote.
 func (f *runFlags) greatestTTL() time.Duration {
-	if f.terms.Greatest > 0 {
-		return f.terms.Greatest
-	}
-	return max(out.GreatestTTL, f.ttl, f.keep)
+	return cmp.Or(f.terms.Greatest, out.GreatestTTL)
 }
 
 // quorumKeeper keeps the lock of run on a majority of several servers.
@@ -65,7 +65,8 @@ func openQuorum(e *out.Env, f *runFlags, command []string) (keeper, error) {
 		return nil, err
 	}
 	backend, err := out.Quorum(e, members, modern.Config{Fence: true, Namespace: f.namespace},
-		quorum.Config{GreatestTTL: f.greatestTTL(), Fences: true, Note: noteOf(e, command), Clock: e.Clock})
+		quorum.Config{GreatestTTL: f.greatestTTL(), Epoch: f.server.Epoch, Fences: true,
+			Note: noteOf(e, command), Clock: e.Clock})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (k *quorumKeeper) look(ctx context.Context, key string) (sight, error) {
 // Its time is by the clock of this machine.
 func (k *quorumKeeper) short(ctx context.Context) error {
 	var short *quorum.ShortError
-	if !errors.As(k.backend.Check(ctx).Err(), &short) || short.VotesAt.IsZero() {
+	if !errors.As(quorum.Short("", k.backend.Check(ctx)), &short) || short.VotesAt.IsZero() {
 		return nil
 	}
 	return short
@@ -154,16 +155,13 @@ func (k *quorumKeeper) encoding() dialect.Encoding { return dialect.Plain }
 
 // warnings names the servers without which the lock was taken. A server that
 // can be no member does not end the job, since a majority votes: but as long as
-// it is named, the loss of fewer others stops all jobs.
-func (k *quorumKeeper) warnings(ctx context.Context) (said []string) {
-	survey := k.backend.Check(ctx)
-	for i, m := range survey.Members {
-		if m.Refused {
+// it is named, the loss of fewer others stops all jobs. It asks no server: the
+// lock is held by now.
+func (k *quorumKeeper) warnings(context.Context) (said []string) {
+	for i, m := range k.backend.Standings() {
+		if m.Err != nil {
 			said = append(said, out.CouldNot(m.Err, "%s does not vote", k.servers[i].Address).Error())
 		}
-	}
-	for _, w := range survey.Warnings {
-		said = append(said, out.InFlags(errors.New(w)).Error())
 	}
 	return said
 }

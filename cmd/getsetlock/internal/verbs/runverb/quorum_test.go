@@ -1,7 +1,6 @@
 package runverb
 
 import (
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
@@ -24,7 +22,7 @@ func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
 	away := on[1].URL()
 	on[1].Mini.Close() // a majority is left
 	s.Want(s.Run(clitest.TokenScript("--quorum", "nightly", "exit 7")...), 7, "",
-		"warning: "+away+" is away: could not ask the server who it is: ")
+		"warning: "+away+" does not vote: ")
 	on[2].Mini.Close()
 	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), out.CodeRunServer, "",
 		" of 3 members vote, and a lock needs 2") // the third may not have answered yet
@@ -65,57 +63,16 @@ func TestRunInsideARunJoinsOnAQuorum(t *testing.T) {
 	s.Want(got, 0, "ran\n", "the server no longer holds that key for the token")
 }
 
-// Servers that restarted do not vote until the greatest TTL has passed, and run
-// says until when it waits.
+// Servers that restarted with their keys do not vote until the greatest TTL has
+// passed, and run says until when it waits.
 func TestRunWaitsForServersThatRestarted(t *testing.T) {
 	s, on := clitest.Quorum(t, 3)
-	on[0].Says("uptime_in_seconds", "12")
-	on[1].Says("uptime_in_seconds", "12")
-	flags := "--quorum --ttl 10s --greatest 20s "
-	s.Want(s.Run(clitest.TokenScript(flags+"--wait 0", "nightly", "true")...), out.CodeRunServer, "",
-		"enough vote from 12:00:10Z on")
-	in, end := io.Pipe()
-	run := s.StartReading(in, clitest.TokenScript(flags+"--wait 1m", "nightly", "read x; echo ran")...)
-	said := "waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from 12:00:10Z on, in "
-	run.Errors.Await(said + "10s")
-	s.Aside.AwaitTimers(1)
-	s.World.Pass(3 * time.Second)
-	run.Errors.Await(said + "7s; waited 3s so far")
-	// The command keeps the lock until its input ends, so that its start takes
-	// no time of the world.
-	passed := 3 * time.Second
-	for !on[0].Mini.Exists("nightly") && !on[1].Mini.Exists("nightly") && passed < time.Minute {
-		s.World.Pass(100 * time.Millisecond)
-		passed += 100 * time.Millisecond
-	}
-	// The clock runs on while the last attempt is under way, so there is no
-	// bound above but --wait.
-	if passed < 10*time.Second || passed >= time.Minute {
-		t.Errorf("it ran after %v", passed)
-	}
-	end.Close()
-	s.Want(<-run.Done, 0, "ran\n", "waiting: ")
-}
-
-// Why a verb waits now may be another reason than why its wait began.
-func TestWaitSaysHowManyServersVoteByNow(t *testing.T) {
-	s, on := clitest.Quorum(t, 3)
-	s.Clock = lock.Machine
-	on[0].Says("uptime_in_seconds", "12")
-	on[1].Mini.Close()
-	on[2].Mini.Close()
-	run := s.Start(clitest.TokenScript("--quorum --ttl 10s --greatest 20m --wait 1m", "nightly", "true")...)
-	s.Aside.AwaitTimers(1)
-	if err := on[2].Mini.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	on[2].Says()
-	s.World.Pass(3 * time.Second)
-	run.Errors.Await("waited 3s so far")
-	if got := run.Errors.String(); !strings.Contains(got,
-		"waiting: fewer than a majority of 3 servers vote, since some restarted") {
-		t.Error(got)
-	}
+	on[0].Restarts()
+	on[1].Restarts()
+	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), out.CodeRunServer, "",
+		"enough vote from 12:00:30Z on")
+	run := s.Start(clitest.TokenScript("--quorum --wait 5m", "nightly", "echo ran")...)
+	run.Errors.Await("waiting: fewer than a majority of 3 servers vote, since some restarted; a majority does from 12:00:")
 	s.Signal(os.Interrupt)
 	<-run.Done
 }
@@ -134,13 +91,14 @@ func TestHoldAndWaitWorkOnAQuorum(t *testing.T) {
 func TestQuorumRefusesWhatItCannotFollow(t *testing.T) {
 	s, _ := clitest.Quorum(t, 3)
 	for flags, says := range map[string]string{
-		"--protocol dual":                  "--quorum is for --protocol modern",
-		"--dialect jedis":                  "--dialect is not for --quorum",
-		"--behind 1s":                      "--behind is not for --quorum",
-		"--replicas 1":                     "--replicas is not for --quorum",
-		"--ttl 40s --greatest 30s":         "--greatest 30s is less than --ttl or --keep (40s)",
-		"--redis redis://a":                "and one is named",
-		"--keep 3m --ttl 2s --greatest 1m": "--greatest 1m0s is less than --ttl or --keep (3m0s)",
+		"--protocol dual":          "--quorum is for --protocol modern",
+		"--dialect jedis":          "--dialect is not for --quorum",
+		"--behind 1s":              "--behind is not for --quorum",
+		"--replicas 1":             "--replicas is not for --quorum",
+		"--ttl 40s --greatest 30s": "--greatest 30s is less than --ttl or --keep (40s)",
+		"--redis redis://a":        "and one is named",
+		"--keep 80s --ttl 2s":      "--greatest 30s is less than --ttl or --keep (1m20s)",
+		"--keep 3m":                "is above 1m30s, the longest TTL in a quorum",
 	} {
 		s.Want(s.Run(clitest.TokenScript("--quorum "+flags, "k", "true")...), out.CodeRunFailed, "", says)
 	}
@@ -149,7 +107,7 @@ func TestQuorumRefusesWhatItCannotFollow(t *testing.T) {
 
 // What is wrong with the list of servers is said before anything is sent.
 func TestRunRefusesServersThatMakeNoQuorum(t *testing.T) {
-	s, on := clitest.Quorum(t, 3)
+	s, _ := clitest.Quorum(t, 3)
 	for servers, says := range map[string]string{
 		"a":            "and one is named: give --redis three or five times, or leave out --quorum",
 		"a b":          "a majority of 2 is both, so the loss of either stops every lock",
@@ -163,14 +121,15 @@ func TestRunRefusesServersThatMakeNoQuorum(t *testing.T) {
 		}
 		s.Want(s.Run(append(args, "k", "--", "true")...), out.CodeRunFailed, "", says)
 	}
-	on[1].Says("run_id", "run-1") // two addresses lead to one server
-	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "",
-		"are the same server (run id run-1): it has one vote; name another server")
 }
 
-func TestRunNamesDifferentVersions(t *testing.T) {
-	s, on := clitest.Quorum(t, 3)
-	on[1].Says("redis_version", "6.2.0")
-	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), 0, "",
-		"warning: the members run different versions: ")
+// A client with another greatest TTL or epoch than the servers' record is
+// refused by the flag's name.
+func TestRunOfAnotherQuorumIsRefused(t *testing.T) {
+	s, _ := clitest.Quorum(t, 3)
+	for flags, says := range map[string]string{
+		"--greatest 90s": "the greatest TTL in ms is 30000 there, and 90000 here; use the same servers, names, greatest TTL and epoch",
+	} {
+		s.Want(s.Run(clitest.TokenScript("--quorum "+flags, "k", "true")...), out.CodeRunServer, "", says)
+	}
 }

@@ -35,7 +35,7 @@ func (r *runner) warn(ctx context.Context) {
 	for _, w := range r.keeper.warnings(ctx) {
 		r.env.Say(false, "warning: %s", w)
 	}
-	if !r.hasUser() {
+	if !r.hasUser() && !r.flags.server.Quorum { // a server that is away would not answer
 		r.warnOfSpellings(ctx)
 	}
 }

@@ -66,12 +66,6 @@ soon as the server's clock is past the stamp by --behind. Without --behind it
 takes a second look first, one lease after the first. A client that was told
 neither --behind nor a lease takes none over.
 
---quorum asks about another lock: one that is held while a majority of several
-servers, its members, agree. Two clients can hold it if enough votes end early:
-the member loses the key (--lose), restarts without it (--restart), or its clock
-jumps forwards (--jump). Each is a number of members. --every and --preset
-simulate how often it happens.
-
 Presets:
 %s
 A distribution is 5s (always), 5s..40s (uniform), exp:10s,
@@ -89,7 +83,6 @@ Exit codes:
 type skewFlags struct {
 	q       skewQuestion
 	dialect out.DialectFlags
-	quorum  quorumFlags
 	trace   string
 	preset  string
 	report  string
@@ -115,8 +108,6 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock skew --dialect page --lease 5s --job exp:1s --spread 2s",
 			"# getsetlock clients that share the locks",
 			"getsetlock skew --protocol hardened --job 20s --behind 2m --json",
-			"# a lock over five servers, one of which loses the key",
-			"getsetlock skew --quorum 5 --lose 1 --jump 0",
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
@@ -132,7 +123,7 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	out.Complete(cmd, "protocol", out.Choices(skewProtocols...))
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags.DurationVar(&q.lease, "lease", 0,
-		"the old clients' lease (default: their dialect's own; with --protocol modern or --quorum 30s)")
+		"the old clients' lease (default: their dialect's own; with --protocol modern 30s)")
 	flags.Var(&q.job, "job", "how long a job holds the lock, a distribution")
 	flags.StringVar(&f.trace, "trace", "",
 		"file with measured holds, made by audit --record, instead of --job")
@@ -149,21 +140,17 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	out.Complete(cmd, "preset", out.Choices(simulate.PresetNames()...))
 	flags.IntVar(&q.clients, "clients", 8, "number of simulated clients")
 	flags.DurationVar(&q.poll, "poll", 0,
-		"time between a simulated client's attempts (default: the dialect's own; with --quorum a thirtieth of --lease)")
+		"time between a simulated client's attempts (default: the dialect's own)")
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false,
 		"search all orders of old clients' commands, and print the shortest way to two holders")
 	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, which fleets are safe, how likely a second holder is, how long clients wait")
-	f.quorum.register(cmd)
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	out.JSONFlag(cmd, &f.asJSON)
 }
 
 func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
-	if cmd.Flags().Changed("quorum") {
-		return f.runQuorum(e, cmd)
-	}
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
@@ -222,11 +209,6 @@ func asWrongUse(err error) error {
 // complete turns the flags into a question.
 func (f *skewFlags) complete(cmd *cobra.Command) error {
 	q, given := &f.q, cmd.Flags().Changed
-	for _, name := range quorumOnly {
-		if given(name) {
-			return out.WrongUse("--%s is about a lock over several servers: say by --quorum how many", name)
-		}
-	}
 	if err := f.checkProtocol(); err != nil {
 		return err
 	}

@@ -50,11 +50,6 @@ and a file show all:
 Several dialects write the same form. DIALECT shows the one that --dialect
 names, if it fits; --json lists the others.
 
-With --quorum, a lock has one line for each value that any server has. VOTES is
-how many servers have it, and LEFT how long a majority will. STATE is "minority"
-where fewer than a majority have it: no client holds the lock by that value. It
-is "unknown" where that depends on servers that did not answer.
-
 --watch looks every 2 s, or less often where a look takes long, so that it takes
 a tenth of its time at most. On a terminal it draws the table anew. Elsewhere it
 prints a line for each lock at the beginning, and then for each change. If the
@@ -109,15 +104,11 @@ func NewLs(e *out.Env) *cobra.Command {
 			if t != nil {
 				return f.runTarget(e, cmd, t, pattern)
 			}
-			if err := f.server.AloneInQuorum(cmd, "dialect", "dialect-file", "lease"); err != nil {
-				return err
-			}
 			return f.run(e, cmd.Context(), pattern)
 		},
 	}
 	f.server.Register(cmd)
 	f.server.TargetFlag(cmd)
-	f.server.QuorumFlag(cmd)
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	flags := cmd.Flags()
@@ -158,8 +149,6 @@ type lockLine struct {
 	Age      *json.Number `json:"age_ms"`
 	Waiters  *int64       `json:"waiters"`
 	Fence    *int64       `json:"fence"`
-	Votes    *int64       `json:"votes"`                 // servers of a quorum that have it; null without --quorum
-	Members  []memberVote `json:"members" answer:"null"` // each of them; null without --quorum
 
 	raw     string        // the key's bytes
 	lock    string        // bytes of key L, which raw is too unless mark
@@ -228,25 +217,10 @@ func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look loo
 	return err
 }
 
-// looker returns what reads the locks of the server, or of the servers of a
-// quorum, and what ends the connections. on reads those of one server.
+// looker returns what reads the locks of the server, by on, and what ends the
+// connections.
 func (f *lsFlags) looker(e *out.Env, d dialect.Dialect, on func(*source) looker) (look looker,
 	address string, done func(), err error) {
-	if f.server.Quorum {
-		q, err := openPolling(e, &f.server, d)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		warned := false
-		return func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-			lines, away, err := q.look(ctx, p, on)
-			if err == nil && len(away) > 0 && !warned {
-				warned = true // --watch says it once
-				e.Say(f.server.Quiet, "warning: %s", strings.Join(away, "; "))
-			}
-			return lines, err
-		}, q.address, q.close, nil
-	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {
 		return nil, "", nil, err
@@ -329,10 +303,6 @@ func lockGrid(lines []lockLine) *out.Grid {
 		out.Left("dialect").Rank(5), out.Left("owner").Least(12), out.Right("age").Rank(1), out.Right("left"),
 		out.Right("waiters").Rank(2), out.Right("ttl").Rank(4), out.Right("fence").Rank(6),
 		out.Left("value").Least(12).Rank(7)}
-	elected := slices.ContainsFunc(lines, func(l lockLine) bool { return l.Votes != nil })
-	if elected {
-		columns = slices.Insert(columns, 2, out.Right("votes"))
-	}
 	g := out.NewGrid(columns...)
 	for _, l := range lines {
 		key := l.Key
@@ -360,9 +330,6 @@ func lockGrid(lines []lockLine) *out.Grid {
 		cells := []any{key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who,
 			l.holder(), l.ageWords(),
 			remaining, numberOrDash(l.Waiters), ttl, numberOrDash(l.Fence), value}
-		if elected {
-			cells = slices.Insert(cells, 2, any(numberOrDash(l.Votes)))
-		}
 		g.Add(cells...)
 	}
 	return g
@@ -382,7 +349,7 @@ func (l lockLine) colour() out.Colour {
 	switch {
 	case l.mark && l.State == StateHeld:
 		return out.Bad
-	case l.State == StateExpired, l.State == StateUnknown:
+	case l.State == StateExpired:
 		return out.Doubtful
 	case l.State == StateHeld:
 		return out.NoColour

@@ -20,9 +20,7 @@ const (
 	StateHeld       = "held"
 	StateExpired    = "expired"
 	StateUnreadable = "unreadable"
-	StateMinority   = "minority" // too few servers of a quorum have it: no client holds the lock by it
-	StateUnknown    = "unknown"  // so many servers of a quorum are away that it may be held or not
-	StateLeft       = "left"     // nobody holds it; a release left it to old clients for a moment
+	StateLeft       = "left" // nobody holds it; a release left it to old clients for a moment
 )
 
 // withoutMarks drops each key M whose lock is listed itself, and each
@@ -87,8 +85,8 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 
 // isBookkeeping reports whether a key is an auxiliary key of token locks. These
 // are the counter of fencing numbers (whose value looks like a stamp in
-// microseconds), the queues of waiters, the key that replicas acknowledge, and
-// the record of looks at old clients' keys.
+// microseconds), the queues of waiters, the key that replicas acknowledge, the
+// record of looks at old clients' keys, and that of a quorum.
 func isBookkeeping(o legacy.Observation) bool {
 	switch {
 	case strings.HasPrefix(o.Key, "gsl:fence:"):
@@ -96,7 +94,7 @@ func isBookkeeping(o legacy.Observation) bool {
 			!strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
 	case strings.HasPrefix(o.Key, "gsl:wait:"):
 		return o.Type == "string" && o.Value == ""
-	case strings.HasSuffix(o.Key, ":gsl"+look.Suffix):
+	case strings.HasSuffix(o.Key, ":gsl"+look.Suffix), o.Key == "gsl:quorum":
 		return o.Type == "hash"
 	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
 		return o.Type == "zset"

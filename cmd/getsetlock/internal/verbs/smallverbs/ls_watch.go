@@ -158,14 +158,14 @@ func (w *lockWatch) compare(r lookedAt, first bool) {
 	}
 	states := map[string]string{}
 	for _, l := range w.lines {
-		states[l.place()] = l.State
+		states[l.raw] = l.State
 	}
 	seen := map[string]sight{}
 	for i := range r.lines {
 		l := &r.lines[i]
-		old, known := w.since[l.place()]
+		old, known := w.since[l.raw]
 		now := sight{l.identity(), r.begun, first}
-		word := l.news(old, states[l.place()], first, known)
+		word := l.news(old, states[l.raw], first, known)
 		switch {
 		case known && old.holder == now.holder:
 			now = old
@@ -175,13 +175,13 @@ func (w *lockWatch) compare(r lookedAt, first bool) {
 		if word != "" {
 			w.change(word, "%s", l.summary())
 		}
-		seen[l.place()] = now
+		seen[l.raw] = now
 		if l.Age == nil && l.State == StateHeld {
 			l.setAge(r.begun.Sub(now.at), now.before)
 		}
 	}
 	for _, l := range w.lines {
-		if _, still := seen[l.place()]; !still {
+		if _, still := seen[l.raw]; !still {
 			w.change("free", "%s, was %s by %s", l.Key, l.State, l.holder())
 		}
 	}
@@ -230,9 +230,6 @@ func (l lockLine) summary() string {
 		words = fmt.Sprintf("%s (%s: %s)", *l.Name, l.Encoding, l.Key)
 	}
 	words += " by " + l.holder()
-	if l.Votes != nil {
-		words += fmt.Sprintf(", votes %d", *l.Votes)
-	}
 	if l.Left != nil {
 		words += ", left " + out.Rounded(l.left)
 	}

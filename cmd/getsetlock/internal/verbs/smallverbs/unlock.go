@@ -31,9 +31,6 @@ In a key whose name itself contains one of * ? [ put a backslash in front of it,
 or write \x2a \x3f \x5b. With --value there is one KEY and no pattern, and these
 characters stand for themselves.
 
-With --quorum, unlock shows how many servers have which value, and deletes it on
-all of them.
-
 If the holder is alive after all, it goes on working while the next client takes
 the lock. A getsetlock client learns of the loss by a message from the server,
 or at its next renewal; an old client never does.
@@ -77,9 +74,6 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed("value")
-			if err := f.server.AloneInQuorum(cmd, "dialect", "dialect-file"); err != nil {
-				return err
-			}
 			t, err := f.server.PickTarget(e)
 			if err != nil {
 				return err
@@ -95,7 +89,6 @@ func NewUnlock(e *out.Env) *cobra.Command {
 	}
 	f.server.Register(cmd)
 	f.server.TargetFlag(cmd)
-	f.server.QuorumFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	cmd.Flags().StringVar(&f.value, "value", "",
 		"delete the lock if it still holds this value, as ls shows it")
@@ -108,9 +101,6 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 	d, err := f.dialect.Pick()
 	if err != nil {
 		return err
-	}
-	if f.server.Quorum {
-		return f.quorum(e, ctx, arg, d)
 	}
 	pool, address, err := f.server.Open(e)
 	if err != nil {

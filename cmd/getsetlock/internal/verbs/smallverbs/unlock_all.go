@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -61,10 +60,6 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 	return nil
 }
 
-// deletableStates are the states of what unlock deletes. The last two are of a
-// quorum.
-var deletableStates = []string{StateHeld, StateExpired, StateMinority, StateUnknown}
-
 // deletable separates the locks that can be deleted from what is none. A
 // tombstone keeps old clients out on purpose, and a key that is left to old
 // clients for a moment has no holder.
@@ -73,7 +68,7 @@ func deletable(found []lockLine) (locks []lockLine, others, tombstones int) {
 		switch {
 		case l.Protocol != nil && *l.Protocol == out.ProtocolTombstone:
 			tombstones++
-		case !slices.Contains(deletableStates, l.State), l.long > 0, l.held == "":
+		case l.State != StateHeld && l.State != StateExpired, l.long > 0, l.held == "":
 			others++
 		default:
 			locks = append(locks, l)

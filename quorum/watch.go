@@ -10,52 +10,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// errNoWake says that no member can report changes.
-var errNoWake = fmt.Errorf("quorum: %w: no member reports changes", backend.ErrNoWake)
-
-// errNoAnswer does not wrap backend.ErrNoWake: the member reports changes again
-// when it is back.
-var errNoAnswer = errors.New("it did not answer the last call")
-
-// Await arms one call of wake at the first member on which key is held, in the
-// order in which attempts ask the members. So a release wakes each waiter once.
-// If key is free on a majority, free is true.
-func (b *engine) Await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error) {
-	var armed []func()
-	var errs []error
-	var once sync.Once
-	frees := 0
-	for _, m := range b.rank(key) {
-		switch {
-		case m.waker == nil || frees >= b.need:
-			continue
-		case m.isAway():
-			errs = append(errs, fmt.Errorf("%s: %w", m, errNoAnswer))
-			continue
-		}
-		cancel, looksFree, err := m.waker.Await(ctx, key, func() { once.Do(wake) })
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", m, err))
-			continue
-		}
-		if armed = append(armed, cancel); !looksFree {
-			break
-		}
-		frees++
-	}
-	switch {
-	case len(armed) > 0:
-		return func() {
-			for _, cancel := range armed {
-				cancel()
-			}
-		}, frees >= b.need, nil
-	case len(errs) > 0:
-		return nil, false, errors.Join(errs...)
-	}
-	return nil, false, errNoWake
-}
-
 // Watch arms one call of Touched for each grant, at every member that voted. A
 // change on one member need not be a loss: the Client then calls Watch again,
 // which looks at all votes. A grant is lost if fewer than a majority of those
@@ -95,8 +49,8 @@ func (b *engine) Watch(ctx context.Context, gs []backend.Grant, holders []interf
 			errs[k] = errForeignGrant
 		case g.isOver():
 			errs[k] = errOver
-		case g.counting() < b.need:
-			errs[k] = g.lostWith(g.counting())
+		case g.left() < b.need:
+			errs[k] = g.lostWith(g.left())
 		case armed[k] > 0:
 			continue
 		case trouble[k] != nil:
@@ -152,13 +106,6 @@ type touch struct {
 // Touched is called by members.
 func (t *touch) Touched() { t.once.Do(t.holder.Touched) }
 
-// counting returns how many votes count.
-func (g *grant) counting() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.confirmed()
-}
-
 // Unwatch disarms what Watch armed, at every member.
 func (b *engine) Unwatch(granted backend.Grant) {
 	g, ok := granted.(*grant)
@@ -173,4 +120,17 @@ func (b *engine) Unwatch(granted backend.Grant) {
 			m.waker.Unwatch(of)
 		}
 	}
+}
+
+// left returns how many votes count.
+func (g *grant) left() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counting()
+}
+
+func (g *grant) isOver() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.over
 }

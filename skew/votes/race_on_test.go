@@ -1,5 +1,0 @@
-//go:build race
-
-package votes
-
-const raceEnabled = true

@@ -316,7 +316,7 @@ func (l *ledger) untrue(k *chain, e Event) string {
 		return "its last attempt had taken the key"
 	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
 		return "the key is left to others, and free after that"
-	case e.Text == "wait ended, trouble" && l.refused[e.Op]:
+	case e.Text == "wait ended, trouble" && l.refused[e.Op] && !(l.p.Old.has(unheard) && e.Proc == 0):
 		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) && l.silentAt(e.Proc, e.At) {
 			return "the server had answered that the key is held"
 		}

@@ -8,11 +8,7 @@
 // explorer and the audit read it in one place.
 package dialect
 
-import (
-	"io"
-
-	"github.com/getsetlock/getsetlock/internal/dialect"
-)
+import "github.com/getsetlock/getsetlock/internal/dialect"
 
 // Dialect is one kind of old client. Its fields are words and times, as in a
 // dialect file.
@@ -47,6 +43,3 @@ func Names() []string { return dialect.Names() }
 
 // Parse reads a dialect file: JSON, with the fields that differ from "base".
 func Parse(data []byte) (Dialect, error) { return dialect.Parse(data) }
-
-// ParseFrom is Parse of what r has.
-func ParseFrom(r io.Reader) (Dialect, error) { return dialect.ParseFrom(r) }

@@ -45,8 +45,7 @@ type call struct {
 	cmds []Command
 	full bool // scripts travel whole, as EVAL
 	link *link
-	only *link // the one connection that may carry the call; nil: any
-	last bool  // the call may travel on a connection that takes no more calls
+	only *link // the one connection that may carry the call, also if it takes no others; nil: any
 
 	// mu
 	sent      int64 // time at which the writer took it, in ns since the link was dialed
@@ -182,4 +181,4 @@ func (p *Pending) late() (reply any, err error, known bool) {
 // through it reaches the same server after the command, even if the connection
 // takes no other calls any more. When the connection has ended, nothing is
 // sent.
-func (p *Pending) Behind() Pin { return Pin{p.call.link, true} }
+func (p *Pending) Behind() Pin { return Pin{p.call.link} }

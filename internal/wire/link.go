@@ -55,7 +55,7 @@ func (m *Mux) start(conn redis.Conn) *link {
 // more calls, or no more of this kind.
 func (l *link) submit(c *call) bool {
 	l.mu.Lock()
-	if l.dead != nil || l.retired.Load() && !c.last {
+	if l.dead != nil || l.retired.Load() && c.only == nil {
 		l.mu.Unlock()
 		return false
 	}

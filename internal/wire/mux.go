@@ -225,12 +225,9 @@ func (m *Mux) send(ctx context.Context, c *call) (fate, error) {
 	// happens three times in a row, the server is the cause and the caller gets
 	// the error.
 	for range 3 {
-		l := m.link.Load()
-		switch {
-		case c.last:
-			l = c.only
-		case c.only != nil && l != c.only:
-			return unsent, ErrLost
+		l := c.only
+		if l == nil {
+			l = m.link.Load()
 		}
 		if l == nil {
 			var err error

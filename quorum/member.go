@@ -90,7 +90,8 @@ func (m *member) sitting() seat {
 
 // sit records what the member said, and returns why it does not vote. What it
 // said after a later question stands. So does what it said before a question
-// without an answer, except that it votes.
+// without an answer, except that it votes: a refusal lasts until it answers. A
+// question that other members made needless says nothing.
 func (m *member) sit(now *seat) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,6 +99,9 @@ func (m *member) sit(now *seat) error {
 	case m.seat.asked && now.at < m.seat.at:
 	case now.asked:
 		m.seat = *now
+	case errors.Is(now.why, errDecided):
+	case ofAnother(m.seat.why) != nil:
+		m.seat.again = now.again
 	default:
 		m.seat.why, m.seat.again = now.why, now.again
 	}
@@ -106,7 +110,7 @@ func (m *member) sit(now *seat) error {
 
 // answered records whether the member answered a call.
 func (m *member) answered(err error) {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errDecided) {
 		return
 	}
 	if errors.Is(err, backend.ErrHeld) || errors.Is(err, backend.ErrLost) {
@@ -151,12 +155,20 @@ func (b *engine) ready(ctx context.Context, m *member) error {
 // the others while a client of another list holds.
 func (b *engine) sole(why error) error {
 	for _, m := range b.members {
-		var other *refusal
-		if errors.As(m.sitting().why, &other) && other.what != "" {
+		if other := ofAnother(m.sitting().why); other != nil {
 			return &refusal{other.what, fmt.Sprintf("%s: %s", m, strings.TrimPrefix(other.why, m.name+": "))}
 		}
 	}
 	return why
+}
+
+// ofAnother returns err if it says that a member is of another quorum.
+func ofAnother(err error) *refusal {
+	var other *refusal
+	if errors.As(err, &other) && other.what != "" {
+		return other
+	}
+	return nil
 }
 
 // vote asks m for its vote.

@@ -88,7 +88,7 @@ func (b *engine) ask(m *member, do asks) error {
 		err = fmt.Errorf("could not look at its record %s: %w", recordKey, err)
 		return m.sit(&seat{at: sent, again: sent, why: err})
 	}
-	now.why = b.differs(m, text)
+	now.why = cmp.Or(b.differs(m, text), b.twice(m, now.run))
 	now.known = now.why == nil
 	m.sit(now)
 	if now.known {
@@ -228,6 +228,17 @@ func information(do asks) (map[string]string, error) {
 		}
 	}
 	return said, nil
+}
+
+// twice returns why a server is refused if another member is a database of it:
+// both are lost together.
+func (b *engine) twice(m *member, run string) error {
+	for _, other := range b.members {
+		if s := other.sitting(); other != m && s.known && s.run == run {
+			return &refusal{recordKey, fmt.Sprintf("%s is the same server as %s: name each server once", m, other)}
+		}
+	}
+	return nil
 }
 
 // unfit returns why a server that says this can be no member.

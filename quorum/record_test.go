@@ -98,7 +98,9 @@ func TestClientOfAnotherQuorumIsRefused(t *testing.T) {
 			if cfg.Epoch == 0 {
 				w.seat(2)
 			}
-			w.open(cfg).refused(says)
+			c := w.open(cfg)
+			c.Check(bg) // an attempt need not wait for the last server
+			c.refused(says)
 		})
 	}
 }
@@ -113,6 +115,32 @@ func TestOneServerHasOneVote(t *testing.T) {
 		other.Check(bg)
 		other.refused(`b: its record gsl:quorum is of another quorum: the server is "a" there, and "b" here`)
 		w.free(g)
+	})
+}
+
+// Two databases of one server have two records, and one run.
+func TestTwoDatabasesOfAServerAreRefused(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		w.servers[1].Info(map[string]string{"run_id": "a-0"})
+		c := w.open(quorum.Config{})
+		c.Check(bg)
+		c.refused("is the same server as")
+	})
+}
+
+// A client that was refused stays so while the server that refused is away.
+func TestRefusalLastsWhileItsServerIsAway(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		c := w.open(quorum.Config{GreatestTTL: 90 * time.Second})
+		const says = "the greatest TTL in ms is 30000 there, and 90000 here"
+		c.Check(bg)
+		c.refused(says)
+		for i := range w.names {
+			c.away(i)
+		}
+		pass(2 * time.Second)
+		c.Check(bg)
+		c.refused(says)
 	})
 }
 

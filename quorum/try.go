@@ -22,16 +22,16 @@ import (
 //   - a [*backend.UnsureError]: a majority may have voted, or may still.
 func (b *engine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	g, err := b.First(ctx, key, ttl)
-	for round := 1; isSplit(err) && round < mostRounds && b.pause(ctx, rand.N(apart<<round)); round++ {
+	for round := 1; bare(err); round++ {
+		if info, looked := b.Describe(ctx, key); looked == nil && info.Held != nil {
+			return nil, info.Held
+		}
+		if !isSplit(err) || round == mostRounds || !b.pause(ctx, rand.N(apart<<round)) {
+			break
+		}
 		g, err = b.attempt(ctx, key, ttl)
 	}
-	if !bare(err) {
-		return g, err
-	}
-	if info, looked := b.Describe(ctx, key); looked == nil && info.Held != nil {
-		return nil, info.Held
-	}
-	return nil, err
+	return g, err
 }
 
 // mostRounds is how often a Try asks for votes that are split between clients.

@@ -164,7 +164,9 @@ func (p *place) Await(ctx context.Context, wake func()) (cancel func(), free boo
 		return func() {}, false, nil
 	}
 	return p.b.Await(ctx, p.key, func() {
-		p.b.work.Add(1)
+		if !p.b.begin() {
+			return
+		}
 		go func() {
 			defer p.b.work.Done()
 			p.b.pause(p.b.life, p.pause())

@@ -312,12 +312,12 @@ func (l *ledger) untrue(k *chain, e Event) string {
 	switch {
 	case e.Text == "held" && l.free(k, e):
 		return "nobody held the key since its beginning"
-	case ended && !l.p.composed() && l.hasTaken(k, e, began):
+	case ended && l.hasTaken(k, e, began):
 		return "its last attempt had taken the key"
 	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
 		return "the key is left to others, and free after that"
-	case e.Text == "wait ended, trouble" && l.refused[e.Op] && !(l.p.Old.has(unheard) && e.Proc == 0):
-		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) && l.silentAt(e.Proc, e.At) {
+	case e.Text == "wait ended, trouble" && l.refused[e.Op] && l.silentAt(e.Proc, e.At):
+		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) {
 			return "the server had answered that the key is held"
 		}
 	case e.Text == "trouble" && l.impatient(e, began):
@@ -348,7 +348,10 @@ func (l *ledger) impatient(e Event, began time.Duration) bool {
 // kept the answer from it.
 func (l *ledger) hasTaken(k *chain, e Event, began time.Duration) bool {
 	first, known := k.first[k.token]
-	if l.p.Form.besides() && e.At-first.At > late {
+	switch {
+	case l.p.composed():
+		return false // the old clients' key is taken after the target
+	case l.p.Form.besides() && e.At-first.At > late:
 		return false // it took the key over, and an old client came between until it settled
 	}
 	return known && first.Proc == e.Proc && first.At >= began && !l.leased[k.token] &&
@@ -358,6 +361,9 @@ func (l *ledger) hasTaken(k *chain, e Event, began time.Duration) bool {
 // silentAt reports whether no other fault hits a process than one by which no
 // answer comes.
 func (l *ledger) silentAt(proc int, at time.Duration) bool {
+	if l.p.Old.has(unheard) && proc == 0 {
+		return false // what it hears is trouble
+	}
 	n := 0
 	for _, f := range l.p.Faults {
 		if f.hits(proc) && one(f.Kind, []FaultKind{Hold, HoldRequest, HoldReply, Silence, MuteReplies}) &&

@@ -131,7 +131,7 @@ func (m *member) missing() error {
 // stale returns why m must not be sent anything now, and otherwise whether it
 // is to be asked first.
 func (b *engine) stale(m *member) (why error, ask bool) {
-	s, now := m.sitting(), b.elapsed()
+	s, now := m.sitting(), b.uptime()
 	if s.why != nil && now < s.again {
 		return s.why, false
 	}

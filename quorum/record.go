@@ -60,12 +60,12 @@ type asks func(name string, args ...any) (any, error)
 // ask asks a member who it is, and looks at its record. It returns why the
 // member does not vote.
 func (b *engine) ask(m *member, do asks) error {
-	was, sent := m.sitting(), b.elapsed()
+	was, sent := m.sitting(), b.uptime()
 	said, err := information(do)
 	if err != nil {
 		return m.sit(&seat{at: sent, again: sent, why: err})
 	}
-	now := &seat{asked: true, at: sent, again: sent + askEvery, run: said["run_id"], met: b.elapsed()}
+	now := &seat{asked: true, at: sent, again: sent + askEvery, run: said["run_id"], met: b.uptime()}
 	if now.why = unfit(said); now.why != nil {
 		return m.sit(now)
 	}
@@ -113,7 +113,7 @@ func (b *engine) watch(s *seat, voted, watched string) {
 	s.had = voted != ""
 	rest := &restError{}
 	if b.proven.Load() {
-		s.watched, s.since = watched, b.elapsed()
+		s.watched, s.since = watched, b.uptime()
 		ms, _ := strconv.ParseInt(watched, 10, 64)
 		rest.left = max(b.rest(*s)-time.Duration(ms)*time.Millisecond, time.Millisecond)
 		s.again = s.at + min(askEvery, rest.left)
@@ -133,6 +133,13 @@ func (b *engine) watcher() (by string, at time.Duration) {
 		}
 	}
 	return b.name, b.elapsed()
+}
+
+// uptime returns what the clock of watcher shows. On Linux a connection ages
+// while the machine is suspended.
+func (b *engine) uptime() time.Duration {
+	_, at := b.watcher()
+	return at
 }
 
 // rest returns for how long the run of a server must have been watched before

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
@@ -299,6 +300,36 @@ func TestEpochChangesTheQuorum(t *testing.T) {
 		old.refused("the epoch is 1 there, and 0 here")
 		if err := fresh.take().Release(bg); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// suspended is the clock of a machine that was suspended for a while.
+type suspended struct {
+	virtual
+	booted time.Time
+	slept  time.Duration
+}
+
+func (s *suspended) Boot() (id string, up time.Duration) {
+	return "boot", time.Since(s.booted) + s.slept
+}
+
+// TestSuspendedClientLooksAgain: its monotonic clock stood still while another
+// epoch began.
+func TestSuspendedClientLooksAgain(t *testing.T) {
+	unseated(t, "abcd", func(w *world) {
+		c := &suspended{virtual: virtual{lock.Machine}, booted: time.Now()}
+		old := w.over(quorum.Config{Clock: c}, modern.Config{}, 0, 1, 2)
+		old.votesAfter()
+		g := old.take()
+		w.over(quorum.Config{Epoch: 1}, modern.Config{}, 0, 1, 3).Check(bg)
+		if _, err := g.Extend(bg, ttl); err != nil {
+			t.Fatalf("before it was suspended: %v", err)
+		}
+		c.slept = 15 * time.Second
+		if _, err := g.Extend(bg, ttl); err == nil {
+			t.Error("an old lease was renewed after 15 s of suspension")
 		}
 	})
 }

@@ -255,8 +255,9 @@ func (g *grant) Release(ctx context.Context) error {
 }
 
 // settle waits until each vote was given back, or an attempt at that failed. As
-// soon as no majority is left, it waits as long again for the rest. g.mu is
-// held.
+// soon as no majority is left, it waits as long again for the rest: in real
+// time, as network deadlines are, for that decides nothing about who holds.
+// g.mu is held.
 func (g *grant) settle(ctx context.Context) {
 	began := time.Now()
 	var over <-chan time.Time

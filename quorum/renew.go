@@ -247,7 +247,8 @@ func (g *grant) confirm(late []backend.Grant) {
 }
 
 // gather is how long votes that came late are collected before a renewal
-// confirms them. A lease that is given back before needs none.
+// confirms them, in real time: no trust in a lease comes from it. A lease that
+// is given back before needs none.
 const gather = 2 * time.Millisecond
 
 // confirmSoon sends a renewal that lets late votes count, and does not wait for

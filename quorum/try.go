@@ -63,7 +63,7 @@ func bare(err error) bool {
 	return errors.As(err, &held) && !errors.As(err, &open)
 }
 
-// First is Try, but its HeldError does not say who has the key. A client that
+// First is Try without the name of the holder in its HeldError. A client that
 // just released a key for which it had to wait lets others go first.
 func (b *engine) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	if behind := b.usual.of(key).behind(b.elapsed()); behind > 0 {

@@ -48,7 +48,7 @@ type trial struct {
 	after func(*lab) string // what is wrong then; nil: nothing else is looked at
 }
 
-// trials tries as many things as a play has time for.
+// trials tries a few things, each drawn at random, on a server of their own.
 func trials(t *testing.T, h *History) {
 	d := dice{rand.New(rand.NewPCG(h.Plan.Seed, 0x7472696c))}
 	server := redistest.Bubble(t)

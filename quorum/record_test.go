@@ -323,6 +323,7 @@ func TestSuspendedClientLooksAgain(t *testing.T) {
 		old := w.over(quorum.Config{Clock: c}, modern.Config{}, 0, 1, 2)
 		old.votesAfter()
 		g := old.take()
+		w.renew(g) // opens the connections for renewals
 		w.over(quorum.Config{Epoch: 1}, modern.Config{}, 0, 1, 3).Check(bg)
 		if _, err := g.Extend(bg, ttl); err != nil {
 			t.Fatalf("before it was suspended: %v", err)

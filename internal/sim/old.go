@@ -198,7 +198,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 		return
 	}
 	w.mu.Lock()
-	w.marked(p, m.sent.phase, name, outcome(reply), was)
+	w.marked(p, m, name, outcome(reply), was)
 	w.rolled(l, m, name, outcome(reply))
 	w.sight.keeps(m, w.h.now())
 	w.mu.Unlock()
@@ -314,6 +314,9 @@ func (d dice) drawOld(p *Plan, form Form) {
 		d.road(p, ours, span)
 	}
 	d.oldFaults(p, lease, span)
+	if d.one(2) {
+		d.parting(p)
+	}
 	d.claim(p, lease)
 }
 

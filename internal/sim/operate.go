@@ -19,10 +19,16 @@ type held struct {
 	done  <-chan struct{}
 	err   func() error  // nil while the lease is trusted
 	phase migrate.Phase // by which a member took it
+	mark  string        // token on the old clients' server of a composed lease; empty: it has none
 }
 
 // stands reports whether the lease's token is on its key. w.mu is held.
-func (l *held) stands() bool { return l.token != "" && word(l.key.value) == word(l.token) }
+func (l *held) stands() bool {
+	if l.mark != "" && word(l.w.read(l.key).m) != l.mark {
+		return false
+	}
+	return l.token != "" && word(l.key.value) == word(l.token)
+}
 
 // looked returns what the lease says of itself. w.mu is held.
 func (l *held) looked() Event {
@@ -133,7 +139,7 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 	defer w.mu.Unlock()
 	k := w.keys[o.Key]
 	h := &held{w: w, p: p, op: o, key: k, token: token, done: done, err: err}
-	h.phase = w.phaseOf(h)
+	h.phase, h.mark = w.phaseOf(h)
 	e := h.looked()
 	e.Kind = Acquired
 	if l != nil {

@@ -369,7 +369,7 @@ func (p *promises) closed(e Event) {
 // token was released, or given to a waiter that has gone. An old client may
 // have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
-	if p.p.Old != nil {
+	if p.p.Old != nil || p.p.Strange != "" {
 		return
 	}
 	now := past{k.token, k.since}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -64,7 +65,37 @@ func (d dice) drawQuorum(p *Plan) {
 		}
 	}
 	p.keep()
+	if d.one(4) {
+		d.strange(p)
+	}
 }
+
+// Strange says what is unusual about the records of a quorum; empty: nothing.
+type Strange string
+
+// Unusual records.
+const (
+	Fresh   Strange = "fresh"   // there is none when the play begins
+	Another Strange = "another" // that of the first server names other servers
+	Differs Strange = "differs" // the last process is configured for another greatest TTL
+)
+
+// strange draws unusual records. What is asked of servers without a record is
+// answered two minutes later, so half of the operations come then.
+func (d dice) strange(p *Plan) {
+	p.Strange = pick(d, Fresh, Another, Differs)
+	for i := range p.Ops {
+		if o := &p.Ops[i]; p.Strange == Fresh && o.ID%2 == 0 {
+			o.At += freshRest
+		}
+	}
+	if p.Strange != Differs {
+		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind.forgets() || f.Kind == Reboot })
+	}
+}
+
+// freshRest is how long servers without any record do not vote.
+const freshRest = 2 * time.Minute
 
 // keep lets servers keep their keys when they restart, except for a minority. A
 // majority that has forgotten everything does not vote for two minutes.
@@ -165,6 +196,13 @@ func (w *world) seat(t *testing.T) {
 	if w.plan.Form != Quorum {
 		return
 	}
+	d := dice{rand.New(rand.NewPCG(w.plan.Seed, 0x766f7465))}
+	for n := range w.plan.Nodes { // clocks of servers are apart, and so are the numbers that they draw
+		w.node(n).StepServer(d.nanos(20*time.Second) - 10*time.Second)
+	}
+	if w.plan.Strange == Fresh {
+		return
+	}
 	var names []string
 	for n := range w.plan.Nodes {
 		names = append(names, fmt.Sprint("s", n))
@@ -179,7 +217,11 @@ func (w *world) seat(t *testing.T) {
 			}
 			return nil, nil
 		}
-		if err := redistest.Seat(do, name, names, greatestTTL); err != nil {
+		listed := names
+		if w.plan.Strange == Another && n == 0 {
+			listed = []string{name, "t1", "t2"}
+		}
+		if err := redistest.Seat(do, name, listed, greatestTTL); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -225,8 +267,57 @@ func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
 		}
 		members = append(members, m)
 	}
-	return quorum.New(members, quorum.Config{GreatestTTL: greatestTTL, Fences: p.w.plan.Fenced,
-		Clock: p.clock})
+	greatest := greatestTTL
+	if p.w.plan.differs(p.id) {
+		greatest += time.Second
+	}
+	return quorum.New(members, quorum.Config{GreatestTTL: greatest, Fences: p.w.plan.Fenced, Clock: p.clock})
+}
+
+// differs reports whether a process is configured for another quorum than the
+// servers.
+func (p *Plan) differs(proc int) bool { return p.Strange == Differs && proc == len(p.Procs)-1 }
+
+// vote is what a server has on a key.
+type vote struct {
+	value string
+	end   time.Duration // 0: never
+}
+
+// votes returns what a server has on a key. w.mu is held.
+func (w *world) vote(k *key, node int) (v vote) {
+	server := w.node(node)
+	server.ServerNow()
+	value, err := server.Mini.Get(k.watched)
+	if err != nil && server.Mini.Exists(k.watched) {
+		value = "unreadable"
+	}
+	if left := server.Mini.TTL(k.watched); left > 0 {
+		v.end = w.h.now() + left
+	}
+	v.value = value
+	return v
+}
+
+// ballots records which votes changed. w.mu is held.
+func (w *world) ballots(k *key, cause string, by int) {
+	for n := range k.votes {
+		was, now := k.votes[n], w.vote(k, n)
+		if k.votes[n] = now; now.value == was.value {
+			continue
+		}
+		e := Event{Kind: Voted, Proc: by, Op: None, Key: k.number, Node: n + 1, Was: w.h.number(was.value),
+			Text: cause}
+		if was.end > 0 && was.end <= w.h.now()+time.Millisecond {
+			over := e
+			over.Proc, over.Text = Server, "expired"
+			w.h.add(over)
+			e.Was = 0
+		}
+		if e.Token = w.h.number(now.value); e.Token != e.Was {
+			w.h.add(e)
+		}
+	}
 }
 
 // elected returns the token that a majority of the servers has on a key, and
@@ -237,21 +328,12 @@ func (w *world) elected(k *key) (value string, until time.Duration) {
 		if w.plan.composed() {
 			n = theTarget
 		}
-		server := w.node(n)
-		server.ServerNow()
-		v, err := server.Mini.Get(k.watched)
-		if err != nil && server.Mini.Exists(k.watched) {
-			v = "unreadable"
-		}
-		if v == "" {
+		v := w.vote(k, n)
+		if v.value == "" {
 			continue
 		}
-		end := time.Duration(0)
-		if left := server.Mini.TTL(k.watched); left > 0 {
-			end = w.h.now() + left
-		}
-		if votes[v] = append(votes[v], end); len(votes[v]) == w.plan.Nodes/2+1 {
-			value = v
+		if votes[v.value] = append(votes[v.value], v.end); len(votes[v.value]) == w.plan.Nodes/2+1 {
+			value = v.value
 		}
 	}
 	ends := votes[value]
@@ -269,7 +351,7 @@ func (p *Plan) minority() bool {
 	for _, f := range p.Faults {
 		hit[f.Node] = true
 	}
-	return p.Form == Quorum && !hit[0] && len(hit) <= p.Nodes/2
+	return p.Form == Quorum && p.Strange == "" && !hit[0] && len(hit) <= p.Nodes/2
 }
 
 // forgot reports whether a server of a quorum lost votes of a lease. The others

@@ -151,6 +151,13 @@ func (w *world) counted(h *held) {
 		return
 	}
 	ttl := w.plan.Procs[h.p.id].TTL
+	token := word(h.token)
+	if h.mark != "" {
+		token = h.mark
+	}
+	if at := w.grants[token].settles; w.h.now() < at-ttl/500 && !w.plan.hit(h.p.id, 0, at, Freeze, Suspend, Step) {
+		w.spoil(h.p, "a lock is granted before its takeover has settled")
+	}
 	switch phase, r := h.phase, w.record(); {
 	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
 		r.Pending != migrate.Clean:

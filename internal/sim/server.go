@@ -210,6 +210,7 @@ func (w *world) look(cause string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {
+		w.ballots(k, cause, by)
 		value, until := w.elected(k)
 		if value == k.value && until == k.until {
 			continue

@@ -284,6 +284,7 @@ func (b *bench) changed(k *chain, e Event) {
 	if e.Proc == Server && FaultKind(e.Text).forgets() && k.token != 0 {
 		switch {
 		case b.p.Form == Quorum: // a server that forgot does not vote
+			k.voided[k.token] = e.At
 		case e.Token != k.token:
 			k.excused[k.token], k.voided[k.token] = "the server forgot it: "+e.Text, e.At
 		case e.Until < k.until:
@@ -301,6 +302,9 @@ func (b *bench) changed(k *chain, e Event) {
 		}
 		k.written[e.Token] = e.At
 		delete(k.excused, e.Token)
+		if b.p.Form == Quorum {
+			delete(k.voided, e.Token) // it has its majority again
+		}
 	}
 }
 
@@ -393,9 +397,30 @@ func (b *bench) over(k *chain, e Event) {
 	case every < 0:
 		return // it never asks the server
 	}
-	if told := cmp.Or(l.lost, e.At); told > at+every+c.TTL/4 && !b.disturbed(l.op.Proc, at, told) {
+	told := cmp.Or(l.lost, e.At)
+	if b.p.Form == Quorum {
+		at = b.since(l.op.Proc, at, told)
+	} else if b.disturbed(l.op.Proc, at, told) {
+		return
+	}
+	if told > at+every+c.TTL/4 {
 		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
 	}
+}
+
+// since returns the end of the last fault that hits a process by an instant, or
+// then if there is none. A connection that is silent stays so.
+func (b *bench) since(proc int, from, then time.Duration) time.Duration {
+	for _, f := range b.p.Faults {
+		switch hits := f.hits(proc) || b.p.onMachine(f, proc); {
+		case !hits || f.At > then:
+		case f.Kind == Silence || f.Kind == MuteReplies:
+			return then
+		default:
+			from = max(from, f.end())
+		}
+	}
+	return from
 }
 
 // disturbed reports whether a fault other than one that is over at once hits a

@@ -19,6 +19,7 @@ type held struct {
 	done  <-chan struct{}
 	err   func() error  // nil while the lease is trusted
 	phase migrate.Phase // by which a member took it
+	fence int64         // fencing number; 0: none or unknown
 	mark  string        // token on the old clients' server of a composed lease; empty: it has none
 }
 
@@ -144,6 +145,8 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 	e.Kind = Acquired
 	if l != nil {
 		e.Fence, _ = l.Fence()
+		h.fence = e.Fence
+		w.numbered(h)
 		e.Left = l.Until().Sub(p.clock.Now())
 	}
 	if p.dead.Load() {
@@ -218,6 +221,9 @@ func (p *process) release(h *held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.add(Event{Kind: kind, Op: h.op.ID, Key: h.op.Key})
+	if kind == Releasing {
+		w.numbered(h)
+	}
 	for i, l := range h.key.leases {
 		if l == h {
 			h.key.leases = append(h.key.leases[:i:i], h.key.leases[i+1:]...)

@@ -39,7 +39,8 @@ type said struct {
 	began      time.Duration // Acquired or Renewed was called last
 	endangered bool
 	lost       bool
-	renewals   int // missing votes of a quorum may be taken again after two of them
+	renewals   int  // missing votes of a quorum may be taken again after two of them
+	whole      bool // no fault kept it from having all votes from the start
 }
 
 func newPromises(b *bench) *promises {
@@ -165,6 +166,9 @@ func (p *promises) told(e Event) {
 	switch e.Text {
 	case "acquired", "renewed":
 		s.begins(e)
+		if e.Text == "acquired" {
+			s.whole = p.calm(e.Proc, e.At-time.Second, e.At+500*time.Millisecond)
+		}
 	case "endangered":
 		if s.endangered {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
@@ -198,7 +202,7 @@ func (p *promises) outvoted(s *said, e Event) {
 	if strings.HasPrefix(e.Text, "lost: held for longer") {
 		return // Config.LongestHold
 	}
-	if s.lost && s.renewals > 1 && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
+	if s.lost && (s.renewals > 1 || s.whole) && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
 		p.complain("renewals", e, "a minority of the servers ended a lease")
 	}
 }

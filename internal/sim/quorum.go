@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,13 +36,17 @@ func (d dice) drawQuorum(p *Plan) {
 		c.RenewEvery = pick(d, 0, 0, c.TTL/4)
 		p.Procs = append(p.Procs, c)
 	}
+	only := d.one(2) // one server is the only one with trouble
 	span := 25*time.Second + d.nanos(20*time.Second)
 	for id := range 40 + d.IntN(40) {
-		p.Ops = append(p.Ops, d.op(p, id, span))
+		o := d.op(p, id, span)
+		if only && d.one(4) {
+			o.Hold = d.between(100*time.Millisecond, 2*p.Procs[o.Proc].TTL)
+		}
+		p.Ops = append(p.Ops, o)
 	}
 	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
 		CutAfter, CutWithin, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
-	only := d.one(2) // one server is the only one with trouble
 	node := 1 + d.IntN(p.Nodes)
 	for id := range d.IntN(14) {
 		f := d.fault(p, id, span)
@@ -86,8 +91,12 @@ func (d dice) strange(p *Plan) {
 	p.Strange = pick(d, Fresh, Another, Differs)
 	for i := range p.Ops {
 		if o := &p.Ops[i]; p.Strange == Fresh && o.ID%2 == 0 {
-			o.At += freshRest
+			o.At += freshRest + 15*time.Second
 		}
+	}
+	if p.Strange == Fresh && d.one(2) { // nothing is watched before all servers have answered
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: d.nanos(15 * time.Second), Proc: All,
+			Node: 1 + d.IntN(p.Nodes), Kind: Refuse})
 	}
 	if p.Strange != Differs {
 		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind.forgets() || f.Kind == Reboot })
@@ -282,6 +291,7 @@ func (p *Plan) differs(proc int) bool { return p.Strange == Differs && proc == l
 type vote struct {
 	value string
 	end   time.Duration // 0: never
+	since time.Duration // when that value came
 }
 
 // votes returns what a server has on a key. w.mu is held.
@@ -303,6 +313,9 @@ func (w *world) vote(k *key, node int) (v vote) {
 func (w *world) ballots(k *key, cause string, by int) {
 	for n := range k.votes {
 		was, now := k.votes[n], w.vote(k, n)
+		if now.since = was.since; now.value != was.value {
+			now.since = w.h.now()
+		}
 		if k.votes[n] = now; now.value == was.value {
 			continue
 		}
@@ -364,4 +377,28 @@ func (p *Plan) forgot(from, to time.Duration) bool {
 // votes again nobody can delete a token on it, and no client gets its vote.
 func (p *Plan) rests(from, to time.Duration) bool {
 	return p.Form == Quorum && p.hit(All, from, to, Reboot)
+}
+
+// numbered judges that a majority of the servers draws greater numbers than a
+// lease's, and each server that has voted for it for a while. w.mu is held.
+func (w *world) numbered(h *held) {
+	now := w.h.now()
+	if h.fence == 0 || w.plan.Form != Quorum || w.plan.hit(h.p.id, now-2*time.Second, now) ||
+		w.plan.hit(All, 0, now, Restart) {
+		return
+	}
+	has, lags := 0, false
+	for n := range w.plan.Nodes {
+		text, _ := w.node(n).Mini.Get("gsl:fence:")
+		counter, _ := strconv.ParseInt(text, 10, 64)
+		if counter >= h.fence {
+			has++
+		} else if v := h.key.votes[n]; word(v.value) == word(h.token) && now-v.since > 500*time.Millisecond {
+			lags = true
+		}
+	}
+	if has <= w.plan.Nodes/2 || lags {
+		w.h.add(Event{Kind: Odd, Proc: h.p.id, Op: h.op.ID, Key: h.key.number, Fence: h.fence,
+			Text: fmt.Sprintf("%d servers have the number, one that votes lags: %t", has, lags)})
+	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -10,8 +11,9 @@ import (
 type votes struct {
 	*promises
 	cast    map[seat]cast
-	runs    map[int]time.Duration // when a server began its present run
-	refused map[int]time.Duration // processes that a server has told that it is of another quorum → when
+	runs    map[int]time.Duration  // when a server began its present run
+	lacks   map[seat]time.Duration // since when a seat has the token that it has, or none
+	refused map[int]time.Duration  // processes that a server has told that it is of another quorum → when
 }
 
 // seat is a key on a server.
@@ -25,7 +27,7 @@ type cast struct {
 
 func newVotes(p *promises) *votes {
 	return &votes{promises: p, cast: map[seat]cast{}, runs: map[int]time.Duration{},
-		refused: map[int]time.Duration{}}
+		refused: map[int]time.Duration{}, lacks: map[seat]time.Duration{}}
 }
 
 func (v *votes) hear(e Event) {
@@ -52,11 +54,13 @@ func (v *votes) hear(e Event) {
 		v.voted(e)
 	}
 	v.kept(e)
+	v.missing(e)
 }
 
 // voted judges one change on one server.
 func (v *votes) voted(e Event) {
 	here := seat{e.Node, e.Key}
+	v.lacks[here] = e.At
 	if v.cast[here] = (cast{e.Token, e.At}); e.Token == 0 {
 		delete(v.cast, here)
 	}
@@ -72,11 +76,16 @@ func (v *votes) voted(e Event) {
 	if _, known := v.owner[e.Token]; !known {
 		v.owner[e.Token] = e.Proc
 	}
+	began, restarted := v.runs[e.Node]
 	rest := greatestTTL
 	if v.p.Strange == Fresh {
 		rest = freshRest
+		for _, f := range v.p.Faults {
+			if f.At == 0 && f.Kind == Refuse && f.Proc == All {
+				began = max(began, f.end())
+			}
+		}
 	}
-	began, restarted := v.runs[e.Node]
 	if e.Was == 0 && (restarted || v.p.Strange == Fresh) && e.At-began < rest-rest/500 {
 		v.complain("votes", e, "s%d votes for T%d %v after it started", e.Node, e.Token, e.At-began)
 	}
@@ -95,9 +104,37 @@ func (v *votes) kept(e Event) {
 		if needed || e.At-from < time.Second || v.gone[who] || v.p.closes(who, e.At) {
 			continue
 		}
+		if e.At-from > v.p.Procs[who].TTL { // it has ended, although nobody has looked
+			delete(v.cast, here)
+			continue
+		}
 		if last, sure := v.away(who, from, e.At); sure && e.At-from > 2*(last-from)+time.Second {
 			v.complain("leftovers", e, "T%d, which no lease needs since %v, is on s%d", c.token, from, here.node)
 			delete(v.cast, here)
+		}
+	}
+}
+
+// missing judges that a lease's votes are taken again where it has none.
+func (v *votes) missing(e Event) {
+	for id, l := range v.lives {
+		c := v.p.Procs[l.op.Proc]
+		if l.over || l.lost > 0 || c.RenewEvery < 0 || c.Longest > 0 || v.gone[l.op.Proc] || v.p.Strange != "" {
+			continue
+		}
+		every := cmp.Or(c.RenewEvery, c.TTL/3)
+		for n := 1; n <= v.p.Nodes; n++ {
+			here := seat{n, l.op.Key}
+			since := max(l.at, v.lacks[here])
+			if began, restarted := v.runs[n]; restarted {
+				since = max(since, began+greatestTTL+5*time.Second)
+			}
+			if v.cast[here].token != 0 || e.At-since < 3*every+time.Second ||
+				!v.calm(l.op.Proc, since-c.TTL, e.At) {
+				continue
+			}
+			v.complain("votes", e, "#%d has no vote of s%d since %v", id, n, since)
+			l.over = true
 		}
 	}
 }

@@ -317,6 +317,11 @@ func (d dice) drawOld(p *Plan, form Form) {
 	if d.one(2) {
 		d.parting(p)
 	}
+	if c := p.Procs[ours-1]; c.Starts > 0 && d.one(2) { // trouble at its first lock
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: c.Starts + d.nanos(2*time.Second),
+			For: d.between(10*time.Millisecond, time.Second), Proc: ours - 1,
+			Kind: pick(d, Refuse, HoldReply, HoldRequest, Slow), Amount: 100 * time.Millisecond})
+	}
 	d.claim(p, lease)
 }
 
@@ -445,6 +450,9 @@ func (d dice) oldFaults(p *Plan, lease, span time.Duration) {
 		f.At += 2 * time.Second
 		f.ID = len(p.Faults)
 		if d.suits(p, &f, lease) {
+			if p.composed() && d.one(2) && !one(f.Kind, []FaultKind{Freeze, Suspend, Step}) {
+				f.Node = 1 + d.IntN(p.servers()) // the other server answers
+			}
 			p.Faults = append(p.Faults, f)
 		}
 	}

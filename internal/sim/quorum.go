@@ -153,12 +153,20 @@ func (d dice) bare(p *Plan) {
 	}
 }
 
+// servers returns how many servers there are.
+func (p *Plan) servers() int {
+	if p.composed() {
+		return theTarget + 1
+	}
+	return max(p.Nodes, 1)
+}
+
 // nodeKey is the key of a context's value that says which server is dialed.
 type nodeKey struct{}
 
 // on returns the plan with the faults that concern a server.
 func (p *Plan) on(node int) *Plan {
-	if p.Nodes == 0 {
+	if p.servers() == 1 {
 		return p
 	}
 	some := *p

@@ -29,16 +29,6 @@ func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
 // Draw draws the plan of a seed.
 func Draw(seed uint64) *Plan {
-	p := draw(seed)
-	d := dice{rand.New(rand.NewPCG(seed, 0x6669636b))}
-	for i := range p.Ops {
-		o := &p.Ops[i]
-		o.Fickle = o.Kind == Acquire && o.Cancel == 0 && p.Procs[o.Proc].Kind == "" && d.one(12)
-	}
-	return p
-}
-
-func draw(seed uint64) *Plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	switch seed % 12 {
 	case 7:

@@ -297,7 +297,7 @@ func (l *ledger) unlikely(e Event) string {
 	case "wait ended, held", "wait ended, trouble":
 		wrong = l.once(o) || l.p.Procs[e.Proc].Wait == 0
 	case "cancelled":
-		wrong = !o.Fickle && (o.Cancel == 0 || e.At < l.called[e.Op]+o.Cancel)
+		wrong = o.Cancel == 0 || e.At < l.called[e.Op]+o.Cancel
 	case "client closed":
 		wrong = !l.closing(e)
 	case "lost", "released":

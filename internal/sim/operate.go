@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
@@ -87,13 +86,6 @@ func (p *process) operate(o Op) {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Cancel, errCancelled)
 		defer cancel()
 	}
-	if o.Fickle {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		p.mu.Lock()
-		p.fickle = append(p.fickle, wavering{o.Key, cancel})
-		p.mu.Unlock()
-	}
 	p.add(Event{Kind: Called, Op: o.ID, Key: o.Key, Text: string(o.Kind)})
 	if o.Kind == Do {
 		p.do(ctx, o)
@@ -130,7 +122,6 @@ func (p *process) do(ctx context.Context, o Op) {
 		h = p.begin(o, p.token(p.w.keys[o.Key].name), ctx.Done(), ctx.Err, nil)
 		p.hold(h, nil)
 		p.release(h)
-		p.sways(o.Key)
 		return nil
 	})
 	p.awake(o)
@@ -241,27 +232,8 @@ func (p *process) release(h *held) {
 	}
 }
 
-// wavering is an operation that stops waiting when its key is released.
-type wavering struct {
-	key    int
-	cancel context.CancelCauseFunc
-}
-
-// sways ends the waiting of the fickle operations of a key.
-func (p *process) sways(key int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fickle = slices.DeleteFunc(p.fickle, func(f wavering) bool {
-		if f.key == key {
-			f.cancel(errCancelled)
-		}
-		return f.key == key
-	})
-}
-
 func (p *process) finish(h *held, release func() error) {
 	p.release(h)
-	p.sways(h.op.Key)
 	err := release()
 	p.awake(h.op)
 	p.add(Event{Kind: Returned, Op: h.op.ID, Key: h.op.Key, Text: class(err)})

@@ -88,7 +88,6 @@ type Op struct {
 	Hold   time.Duration // time for which the lease is held
 	Cancel time.Duration // time after which the wait is cancelled; 0: never
 	Tarry  time.Duration // time for which the holder goes on after its lease was lost
-	Fickle bool          // it stops waiting just before another operation of its process releases the key
 
 	// Of old clients: the hold is longer than the lease, and the client comes
 	// back when it was said to be gone.

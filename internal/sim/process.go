@@ -43,7 +43,6 @@ type process struct {
 	dials  map[string]int // connections, by their first command
 	links  map[*link]bool
 	tokens map[string]string // the last lease's token, by key
-	fickle []wavering        // operations that stop waiting when the key is released
 }
 
 // start starts a process of the plan.

@@ -171,6 +171,9 @@ func (b *bench) acquired(k *chain, e Event) {
 	l := &life{op: b.op(e.Op), token: e.Token, at: e.At, trusted: -1, lookedAt: -1}
 	b.lives[e.Op] = l
 	b.looked(k, e)
+	if !e.Trusted && !b.shaken(e.Proc, e.At-b.p.Procs[e.Proc].TTL, e.At) {
+		b.complain("trust", e, "#%d got a lease that is over", e.Op)
+	}
 	switch {
 	case l.op.Kind == Do:
 	case e.Fence == 0 && b.p.fenced():
@@ -340,6 +343,9 @@ func (b *bench) orphan(k *chain, e Event) {
 	}
 	if b.p.Procs[was.Proc].Timeout > ttl/4 {
 		return // it waits longer for each answer
+	}
+	if calm := was.At - ttl; b.p.Old == nil && !b.leased[k.token] && b.since(was.Proc, calm, e.At) == calm {
+		most = time.Second
 	}
 	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
 		b.complain("leftovers", e, "T%d, which no operation has, was on the key for %v", k.token, e.At-was.At)

@@ -400,7 +400,7 @@ func (l *ledger) free(k *chain, e Event) bool {
 func (l *ledger) returned(k *chain, e Event) {
 	r, known := l.releases[e.Op]
 	s := l.lives[e.Op]
-	if !known || s == nil || l.p.Form == Bridged || l.gone[e.Proc] || l.shaken(e.Proc, s.at, e.At) {
+	if !known || s == nil || l.gone[e.Proc] || l.shaken(e.Proc, s.at, e.At) {
 		return
 	}
 	wrong, own := "", l.own(k, s, e)
@@ -482,7 +482,7 @@ func (l *ledger) told(k *chain, e Event) {
 // closed judges that Close waits for the holders of lost leases.
 func (l *ledger) closed(e Event) {
 	byHand := slices.ContainsFunc(l.p.Ops, func(o Op) bool { return o.Kind == Close && o.Proc == e.Proc })
-	if !byHand && e.Text != "ok" && l.p.Form != Bridged {
+	if !byHand && e.Text != "ok" {
 		l.complain("close", e, "Close returned %s, and all operations were over", e.Text)
 	}
 	for id, s := range l.lives {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // promises are the judges of what the documentation says about waiting, hooks,
@@ -373,7 +374,7 @@ func (p *promises) closed(e Event) {
 // token was released, or given to a waiter that has gone. An old client may
 // have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
-	if p.p.Old != nil || p.p.Strange != "" {
+	if p.p.Old != nil && (p.p.Old.Begins < migrate.Modern || p.p.Old.Disorder > 0) || p.p.Strange != "" {
 		return
 	}
 	now := past{k.token, k.since}

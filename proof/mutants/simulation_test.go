@@ -108,6 +108,10 @@ var unseen = map[string]string{
 	"TestLongLeasesTellTheLedgerFromTheStart":       "it only saves a message",
 	"TestNothingSeenIsAClaim":                       "everything is claimed of the old clients",
 	"TestFinishingAStepComparesTheDialect":          "the operator knows the dialect",
+	"TestFailedRenewalTakesNothing":                 "what it takes comes late, and counts for nothing",
+	"TestSuspendedClientLooksAgain":                 "nobody changes a server that keeps running",
+	"TestTwoDatabasesOfAServerAreRefused":           "each server is named once",
+	"TestQuorumRefusesWhatCannotBe":                 "no Client asks for more than the greatest TTL",
 
 	// Of a test with several mutants: how the line begins that one changes.
 	"if k.hurry.Load() {": "a call whose context has ended sends nothing",

@@ -8,11 +8,10 @@ import (
 
 // In a cluster, a script may use only keys of one slot. The slot of a name is
 // chosen by its hash tag, the text between the first "{" and the first "}"
-// after it. A name without such a text is hashed whole. So the names of the
-// keys that a script uses beside the lock's key have that key's tag.
+// after it. A name without such a text is hashed whole. So the other keys of a
+// script have names with a tag of the slot in which the lock's key lies.
 //
-// The names are part of the protocol: all clients of a lock must compute the
-// same.
+// The names are part of the protocol: all programs must compute the same.
 
 // InSlot returns the name of a key that belongs to the lock on key alone, in
 // that key's slot. A key without braces becomes the tag: prefix{KEY}. A key

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 // Every member has a record of the quorum that it belongs to, and of the run in
@@ -65,7 +67,7 @@ func (b *engine) ask(m *member, do asks) error {
 	was, sent := m.sitting(), b.uptime()
 	said, err := information(do)
 	if err != nil {
-		return m.sit(&seat{at: sent, again: sent, why: err})
+		return m.sit(&seat{at: sent, again: sent, why: unlessRights(err)})
 	}
 	now := &seat{asked: true, at: sent, again: sent + askEvery, run: said["run_id"], met: b.uptime()}
 	if now.why = unfit(said); now.why != nil {
@@ -91,7 +93,7 @@ func (b *engine) ask(m *member, do asks) error {
 		passed.Milliseconds(), least))
 	if err != nil {
 		err = fmt.Errorf("could not look at its record %s: %w", recordKey, err)
-		return m.sit(&seat{at: sent, again: sent, why: err})
+		return m.sit(&seat{at: sent, again: sent, why: unlessRights(err)})
 	}
 	now.why = cmp.Or(b.differs(m, text), b.twice(m, now.run))
 	now.known, now.blind = now.why == nil, by == ""
@@ -131,9 +133,6 @@ func (b *engine) watch(s *seat, voted, watched string) {
 // this quorum; only a later one adds the time since the last look. So without
 // this, clients that try once would never watch anything.
 func (b *engine) rested(ctx context.Context) bool {
-	if !slices.ContainsFunc(b.members, func(m *member) bool { return restarted(m.sitting().why) }) {
-		return false
-	}
 	b.check(ctx)
 	b.each(func(m *member) error {
 		if s := m.sitting(); !b.proven.Load() || !s.blind || !restarted(s.why) {
@@ -148,6 +147,11 @@ func (b *engine) rested(ctx context.Context) bool {
 		}
 	}
 	return votes >= b.need
+}
+
+// anyRests reports whether a member is known to rest.
+func (b *engine) anyRests() bool {
+	return slices.ContainsFunc(b.members, func(m *member) bool { return restarted(m.sitting().why) })
 }
 
 // watcher returns the name of the clock by which this client watches, and what
@@ -214,6 +218,16 @@ func (e *refusal) Error() string { return e.why }
 
 // Passing is false: waiting does not help.
 func (e *refusal) Passing() bool { return false }
+
+// unlessRights returns err, or a refusal if the user lacks a right to look at
+// who the server is.
+func unlessRights(err error) error {
+	if !wire.IsNoPerm(err) {
+		return err
+	}
+	return &refusal{"", "its user needs +info +eval +hget +hmset +hmget +hincrby +del and the key " + recordKey +
+		": " + err.Error()}
+}
 
 // restError says that a server may have forgotten votes.
 type restError struct{ left time.Duration }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
@@ -397,7 +398,7 @@ func (w *world) numbered(h *held) {
 	}
 	has, lags := 0, false
 	for n := range w.plan.Nodes {
-		text, _ := w.node(n).Mini.Get("gsl:fence:")
+		text, _ := w.node(n).Mini.Get(names.OfSlot("gsl:fence::", h.key.name))
 		counter, _ := strconv.ParseInt(text, 10, 64)
 		if counter >= h.fence {
 			has++

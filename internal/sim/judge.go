@@ -414,14 +414,14 @@ func (b *bench) over(k *chain, e Event) {
 	}
 }
 
-// since returns the end of the last fault that hits a process by an instant, or
-// then if there is none. A connection that is silent stays so.
+// since returns the end of the last fault that hits a process by an instant; if
+// there is none, from. A connection that fell silent is left within 15 s.
 func (b *bench) since(proc int, from, then time.Duration) time.Duration {
 	for _, f := range b.p.Faults {
 		switch hits := f.hits(proc) || b.p.onMachine(f, proc); {
 		case !hits || f.At > then:
 		case f.Kind == Silence || f.Kind == MuteReplies:
-			return then
+			from = max(from, f.At+15*time.Second)
 		default:
 			from = max(from, f.end())
 		}

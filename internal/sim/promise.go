@@ -168,7 +168,7 @@ func (p *promises) told(e Event) {
 	case "acquired", "renewed":
 		s.begins(e)
 		if e.Text == "acquired" {
-			s.whole = p.calm(e.Proc, e.At-time.Second, e.At+500*time.Millisecond)
+			s.whole = p.calm(e.Proc, e.At-time.Second, e.At+200*time.Millisecond)
 		}
 	case "endangered":
 		if s.endangered {

@@ -92,7 +92,7 @@ func (d dice) strange(p *Plan) {
 	p.Strange = pick(d, Fresh, Another, Differs)
 	for i := range p.Ops {
 		if o := &p.Ops[i]; p.Strange == Fresh && o.ID%2 == 0 {
-			o.At += freshRest + 15*time.Second
+			o.At += freshRest - 10*time.Second
 		}
 	}
 	if p.Strange == Fresh && d.one(2) { // nothing is watched before all servers have answered

@@ -129,8 +129,8 @@ func (v *votes) missing(e Event) {
 			if began, restarted := v.runs[n]; restarted {
 				since = max(since, began+greatestTTL+5*time.Second)
 			}
-			if v.cast[here].token != 0 || e.At-since < 3*every+time.Second ||
-				!v.calm(l.op.Proc, since-c.TTL, e.At) {
+			since = v.since(l.op.Proc, since, e.At)
+			if v.cast[here].token != 0 || e.At-since < 2*every+time.Second/2 {
 				continue
 			}
 			v.complain("votes", e, "#%d has no vote of s%d since %v", id, n, since)

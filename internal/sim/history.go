@@ -59,7 +59,7 @@ const (
 	Left      EventKind = "left"      // Text was left when all was over
 	Ran       EventKind = "ran"       // a request for Token ran, with Text; Left is the TTL that it asks for
 	Odd       EventKind = "odd"       // what the Client says of its leases is wrong: Text
-	Voted     EventKind = "vote"      // a server of a quorum has Token on the key in place of Was, because of Text
+	Voted     EventKind = "vote"      // Node of a quorum has Token in place of Was, because of Text
 
 	// Of old clients and a fleet's record.
 	Wrote    EventKind = "wrote"   // Text of an old client took effect, Until after its attempt

@@ -154,7 +154,8 @@ func (b *bench) stuck(e Event) {
 // process that does not renew loses what it holds for too long.
 func (b *bench) hurt(proc int) bool {
 	c := b.p.Procs[proc]
-	return b.p.Old != nil || b.p.Strange != "" || len(b.p.Faults) > 0 || b.p.ends() || c.RenewEvery < 0 || c.Longest > 0
+	return b.p.Old != nil || b.p.Strange != "" || len(b.p.Faults) > 0 || b.p.ends() ||
+		c.RenewEvery < 0 || c.Longest > 0
 }
 
 // ends reports whether a process of the plan ends before the others.
@@ -253,34 +254,34 @@ func (b *bench) shaken(proc int, from, to time.Duration) bool {
 // excuse returns which rule was broken, and not by getsetlock, so that a lease
 // may be trusted without its key. Empty: none.
 func (b *bench) excuse(k *chain, l *life, at time.Duration) string {
-	if why := k.excused[l.token]; why != "" {
+	if why := k.excused[l.token]; why != "" || l.token == k.token && !b.p.composed() {
 		return why
 	}
-	if l.token == k.token && !b.p.composed() {
-		return ""
-	}
 	c := b.p.Procs[l.op.Proc]
-	since := k.written[l.token]
-	var ahead time.Duration
-	asleep, back := false, false
-	for _, f := range b.p.Faults {
-		switch {
-		case f.At > at || f.end() < since:
-		case f.Kind == ServerStep:
-			ahead += max(f.Amount, 0)
-		case f.Kind == Suspend && b.p.onMachine(f, l.op.Proc):
-			asleep = true
-		case f.Kind == Step && f.Amount < 0 && b.p.onMachine(f, l.op.Proc):
-			back = true
-		}
-	}
-	switch {
+	switch ahead, asleep, back := b.clocks(l.op.Proc, k.written[l.token], at); {
 	case ahead > c.Margin-c.TTL/1000: // clocks drift by less than a thousandth
 		return "the server's clock stepped by more than the margin"
 	case asleep && back:
 		return "both of the machine's clocks stood still"
 	}
 	return ""
+}
+
+// clocks returns how far the server's clock stepped forward in a span of time,
+// and whether a process's machine slept and its clock was set back.
+func (b *bench) clocks(proc int, from, to time.Duration) (ahead time.Duration, asleep, back bool) {
+	for _, f := range b.p.Faults {
+		switch {
+		case f.At > to || f.end() < from:
+		case f.Kind == ServerStep:
+			ahead += max(f.Amount, 0)
+		case f.Kind == Suspend && b.p.onMachine(f, proc):
+			asleep = true
+		case f.Kind == Step && f.Amount < 0 && b.p.onMachine(f, proc):
+			back = true
+		}
+	}
+	return ahead, asleep, back
 }
 
 func (b *bench) changed(k *chain, e Event) {
@@ -332,24 +333,29 @@ func (b *bench) orphan(k *chain, e Event) {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL
+	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 {
+		return // or it waits longer for each answer
+	}
 	most := ttl * 5 / 6 // pauses of a third, and two time-outs
-	if b.leased[k.token] {
-		for _, l := range b.lives {
-			if l.token == k.token && !l.over {
-				return
-			}
-		}
+	switch calm := was.At - ttl; {
+	case b.leased[k.token]:
 		was.At, most = k.freed, ttl*2/3
-	}
-	if b.p.Procs[was.Proc].Timeout > ttl/4 {
-		return // it waits longer for each answer
-	}
-	if calm := was.At - ttl; b.p.Old == nil && !b.leased[k.token] && b.since(was.Proc, calm, e.At) == calm {
+	case b.p.Old == nil && b.since(was.Proc, calm, e.At) == calm:
 		most = time.Second
 	}
 	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
 		b.complain("leftovers", e, "T%d, which no operation has, was on the key for %v", k.token, e.At-was.At)
 	}
+}
+
+// held reports whether an operation has a lease with a token.
+func (b *bench) held(token int) bool {
+	for _, l := range b.lives {
+		if l.token == token && !l.over {
+			return true
+		}
+	}
+	return false
 }
 
 // undisturbed returns since when no fault has kept a process from undoing what

@@ -30,7 +30,8 @@ func newLedger(p *promises) *ledger {
 	return &ledger{promises: p, settles: map[int]time.Duration{},
 		refused: map[int]bool{}, vain: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
 		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
-		releases: map[int]Event{}, given: map[int]bool{}, hooks: map[leased]int{}, stirs: map[time.Duration]int{}}
+		releases: map[int]Event{}, given: map[int]bool{}, hooks: map[leased]int{},
+		stirs: map[time.Duration]int{}}
 }
 
 // hear judges one event. It is called after the other judges have heard it.

@@ -85,11 +85,7 @@ func (w *world) marked(p *process, m message, name, did string, was marks) {
 	before, after := word(was.m), word(t.now.m)
 	t.own = before != "left" && w.grants[before].proc == p.id
 	if t.took = after != before && after != "" && after != "left"; t.took {
-		g := grant{proc: p.id, phase: w.actsBy(t.sent, name, t.now)}
-		if d := w.plan.Old.dialect(); did == "2" || d.NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb() {
-			g.settles = w.h.now() + w.plan.Old.Claims.Settle()
-		}
-		w.grants[after] = g
+		w.grants[after] = t.grant()
 		if !taking(name) && name != "bridge_done" {
 			t.spoil("takes the lock")
 		}
@@ -99,6 +95,17 @@ func (w *world) marked(p *process, m message, name, did string, was marks) {
 	}
 	t.changes()
 	t.leaves()
+}
+
+// grant is what is known of a lock that was just taken.
+func (t touch) grant() grant {
+	w := t.w
+	g := grant{proc: t.p.id, phase: w.actsBy(t.sent, t.name, t.now)}
+	always := w.plan.Old.dialect().NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb()
+	if t.did == "2" || always {
+		g.settles = w.h.now() + w.plan.Old.Claims.Settle()
+	}
+	return g
 }
 
 // changes judges the change of L.
@@ -124,16 +131,24 @@ func (t touch) leaves() {
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, false)
 		t.lasts()
-	case t.name == "bridge_leave" && t.did == "1" && word(t.was.m) != "left" && word(t.now.m) == "left":
-		if t.was.l != on(t.was.m) || t.was.l == t.w.tomb() || !t.own {
-			t.spoil("leaves a key that was not its own, or that no old client can take")
-		}
-	case taking(t.name) && t.did == "0" && word(t.was.m) == "left" && t.now.m != "":
-		if t.was.l != "" && t.was.l != t.w.tomb() && t.sent < migrate.Clean {
-			t.spoil("keeps the time for old clients, although one has come")
-		}
 	case t.name == "bridge_release" && t.did == "1" && t.own:
 		t.w.gaveBack(t.sent, t.was, t.now, t.spoil)
+	default:
+		t.spares()
+	}
+}
+
+// spares judges that only a key of its own is left to old clients, until one of
+// them comes.
+func (t touch) spares() {
+	before, after := word(t.was.m) == "left", word(t.now.m) == "left"
+	own := t.own && t.was.l == on(t.was.m) && t.was.l != t.w.tomb()
+	came := t.was.l != "" && t.was.l != t.w.tomb() && t.sent < migrate.Clean
+	switch {
+	case after && !before && !own:
+		t.spoil("leaves a key that was not its own, or that no old client can take")
+	case before && taking(t.name) && t.did == "0" && t.now.m != "" && came:
+		t.spoil("keeps the time for old clients, although one has come")
 	}
 }
 
@@ -141,7 +156,7 @@ func (t touch) leaves() {
 // was asked for than the lease's.
 func (t touch) lasts() {
 	off := t.now.mLeft - t.px
-	if ttl := t.w.plan.Procs[t.p.id].TTL; t.px > ttl || off > 2*time.Millisecond || off < -2*time.Millisecond {
+	if ttl := t.w.plan.Procs[t.p.id].TTL; t.px > ttl || off.Abs() > 2*time.Millisecond {
 		t.spoil("asks for %v of %v, and its token gets %v", t.px, ttl, t.now.mLeft)
 	}
 }

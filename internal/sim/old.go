@@ -441,8 +441,8 @@ func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
 		}
 		p.Ops = append(p.Ops, o)
 		if p.Procs[proc].Kind == OldClient && d.one(2) { // it writes what it decided a while ago
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: 6 * lease, Proc: proc, Kind: Slow,
-				Amount: lease / 150})
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: 6 * lease, Proc: proc,
+				Kind: Slow, Amount: lease / 150})
 		}
 	}
 }

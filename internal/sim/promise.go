@@ -166,10 +166,7 @@ func (p *promises) told(e Event) {
 	}
 	switch e.Text {
 	case "acquired", "renewed":
-		s.begins(e)
-		if e.Text == "acquired" {
-			s.whole = p.calm(e.Proc, e.At-time.Second, e.At+200*time.Millisecond)
-		}
+		s.begins(e, p.calm(e.Proc, e.At-time.Second, e.At+200*time.Millisecond))
 	case "endangered":
 		if s.endangered {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
@@ -190,11 +187,11 @@ func (p *promises) told(e Event) {
 	p.outvoted(s, e)
 }
 
-// begins notes the beginning of a term.
-func (s *said) begins(e Event) {
+// begins notes the beginning of a term, and whether it is calm then.
+func (s *said) begins(e Event, calm bool) {
 	s.began, s.endangered, s.renewals = e.At, false, s.renewals+1
 	if e.Text == "acquired" {
-		s.renewals = 0
+		s.renewals, s.whole = 0, calm
 	}
 }
 
@@ -374,7 +371,7 @@ func (p *promises) closed(e Event) {
 // token was released, or given to a waiter that has gone. An old client may
 // have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
-	if p.p.Old != nil && (p.p.Old.Begins < migrate.Modern || p.p.Old.Disorder > 0) || p.p.Strange != "" {
+	if p.p.Strange != "" || !p.p.Old.gone() {
 		return
 	}
 	now := past{k.token, k.since}
@@ -399,6 +396,10 @@ func (p *promises) idle(k *chain, e Event) {
 		k.blamed = true
 	}
 }
+
+// gone reports whether no old client takes part any more, and nothing is in
+// disorder.
+func (o *Old) gone() bool { return o == nil || o.Begins >= migrate.Modern && o.Disorder == 0 }
 
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {

@@ -100,7 +100,9 @@ func (d dice) strange(p *Plan) {
 			Node: 1 + d.IntN(p.Nodes), Kind: Refuse})
 	}
 	if p.Strange != Differs {
-		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind.forgets() || f.Kind == Reboot })
+		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
+			return f.Kind.forgets() || f.Kind == Reboot
+		})
 	}
 }
 

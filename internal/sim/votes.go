@@ -36,11 +36,7 @@ func (v *votes) hear(e Event) {
 	}
 	switch e.Kind {
 	case Happened:
-		for _, f := range v.p.Faults {
-			if f.At == e.At && f.String() == e.Text && (f.Kind == Restart || f.Kind == Reboot) {
-				v.runs[f.Node] = e.At
-			}
-		}
+		v.restarted(e)
 	case Failed:
 		if _, known := v.refused[e.Proc]; !known && e.Text == "another quorum" {
 			v.refused[e.Proc] = e.At
@@ -55,6 +51,33 @@ func (v *votes) hear(e Event) {
 	}
 	v.kept(e)
 	v.missing(e)
+}
+
+// restarted notes a server's new run.
+func (v *votes) restarted(e Event) {
+	for _, f := range v.p.Faults {
+		if f.At == e.At && f.String() == e.Text && (f.Kind == Restart || f.Kind == Reboot) {
+			v.runs[f.Node] = e.At
+		}
+	}
+}
+
+// rests returns until when a server does not vote. Nothing is watched before
+// all of those that are new have answered.
+func (v *votes) rests(node int) (began, until time.Duration) {
+	began, restarted := v.runs[node]
+	switch {
+	case v.p.Strange == Fresh:
+		for _, f := range v.p.Faults {
+			if f.At == 0 && f.Kind == Refuse && f.Proc == All {
+				began = max(began, f.end())
+			}
+		}
+		return began, began + freshRest - freshRest/500
+	case restarted:
+		return began, began + greatestTTL - greatestTTL/500
+	}
+	return 0, 0
 }
 
 // voted judges one change on one server.
@@ -76,17 +99,7 @@ func (v *votes) voted(e Event) {
 	if _, known := v.owner[e.Token]; !known {
 		v.owner[e.Token] = e.Proc
 	}
-	began, restarted := v.runs[e.Node]
-	rest := greatestTTL
-	if v.p.Strange == Fresh {
-		rest = freshRest
-		for _, f := range v.p.Faults {
-			if f.At == 0 && f.Kind == Refuse && f.Proc == All {
-				began = max(began, f.end())
-			}
-		}
-	}
-	if e.Was == 0 && (restarted || v.p.Strange == Fresh) && e.At-began < rest-rest/500 {
+	if began, until := v.rests(e.Node); e.Was == 0 && e.At < until {
 		v.complain("votes", e, "s%d votes for T%d %v after it started", e.Node, e.Token, e.At-began)
 	}
 }
@@ -109,7 +122,8 @@ func (v *votes) kept(e Event) {
 			continue
 		}
 		if last, sure := v.away(who, from, e.At); sure && e.At-from > 2*(last-from)+time.Second {
-			v.complain("leftovers", e, "T%d, which no lease needs since %v, is on s%d", c.token, from, here.node)
+			v.complain("leftovers", e, "T%d, which no lease needs since %v, is on s%d", c.token, from,
+				here.node)
 			delete(v.cast, here)
 		}
 	}
@@ -119,7 +133,8 @@ func (v *votes) kept(e Event) {
 func (v *votes) missing(e Event) {
 	for id, l := range v.lives {
 		c := v.p.Procs[l.op.Proc]
-		if l.over || l.lost > 0 || c.RenewEvery < 0 || c.Longest > 0 || v.gone[l.op.Proc] || v.p.Strange != "" {
+		if l.over || l.lost > 0 || c.RenewEvery < 0 || c.Longest > 0 || v.gone[l.op.Proc] ||
+			v.p.Strange != "" {
 			continue
 		}
 		every := cmp.Or(c.RenewEvery, c.TTL/3)

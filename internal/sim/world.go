@@ -67,7 +67,8 @@ func Play(t *testing.T, p *Plan) (h *History) {
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
-			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name), votes: make([]vote, p.Nodes)})
+			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name),
+				votes: make([]vote, p.Nodes)})
 		}
 		w.quorate(t)
 		w.seat(t)

@@ -7,7 +7,7 @@ import (
 )
 
 // votes judges what the servers of a quorum have, each for itself: the majority
-// that a lease stands on hides what happens to a single vote.
+// that a lease has hides what happens to a single vote.
 type votes struct {
 	*promises
 	cast    map[seat]cast

@@ -209,7 +209,7 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 		fmt.Fprintf(e.Stdout, "%s is free\n", out.Escaped(key))
 		return lockLine{}, nil
 	case line.State == StateLeft:
-		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), *line.Note)
+		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), line.Note)
 		return lockLine{}, nil
 	case line.Value == nil:
 		odd = fmt.Sprintf("%q holds a %s", out.Escaped(key), line.Type)
@@ -221,8 +221,7 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
-		{"by", orNothing(line.Owner)}, {"note", orNothing(line.Note)},
-		{"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
+		{"by", line.Owner}, {"note", line.Note}, {"in dialect", line.Dialect}, {"value", *line.Value},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
@@ -300,17 +299,18 @@ func (u *unlocking) confirm(ctx context.Context, question string) error {
 // end says until when the lock is held, unless it is renewed, and by which
 // clock.
 func (l lockLine) end() string {
+	until := out.Instant(l.Until)
 	switch {
-	case l.Until == nil:
+	case until == nil:
 		return ""
 	case l.mark: // key M alone: the holder has lost the lock and no longer renews it
-		return ", its lease ends at " + *l.Until + " and is not renewed"
+		return ", its lease ends at " + *until + " and is not renewed"
 	case !l.stamp:
-		return ", its lease runs until " + *l.Until + " and may be renewed"
+		return ", its lease runs until " + *until + " and may be renewed"
 	case l.State == StateExpired:
-		return ", its stamp ended at " + *l.Until + " by its writer's clock"
+		return ", its stamp ended at " + *until + " by its writer's clock"
 	}
-	return ", its stamp ends at " + *l.Until + " by its writer's clock"
+	return ", its stamp ends at " + *until + " by its writer's clock"
 }
 
 // whatItWillDo says what a holder that is alive will do.
@@ -318,15 +318,8 @@ func whatItWillDo(line lockLine) string {
 	switch {
 	case line.session:
 		return "it goes on working without a lock until it learns of the loss, by a message from the store or at its next renewal"
-	case line.Protocol != nil && (*line.Protocol == out.ProtocolModern || *line.Protocol == out.ProtocolDual):
+	case line.Protocol == out.ProtocolModern || line.Protocol == out.ProtocolDual:
 		return "it goes on working without a lock until it learns of the loss, by a message from the server or at its next renewal"
 	}
 	return "it goes on working without a lock"
-}
-
-func orNothing(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -66,7 +66,7 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 func deletable(found []lockLine) (locks []lockLine, others, tombstones int) {
 	for _, l := range found {
 		switch {
-		case l.Protocol != nil && *l.Protocol == out.ProtocolTombstone:
+		case l.Protocol == out.ProtocolTombstone:
 			tombstones++
 		case l.State != StateHeld && l.State != StateExpired, l.long > 0, l.held == "":
 			others++

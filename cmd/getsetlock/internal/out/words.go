@@ -72,3 +72,11 @@ func Dashed(s string) string {
 	}
 	return s
 }
+
+// Count returns how many of a thing there are: "1 lock", "2 locks".
+func Count[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

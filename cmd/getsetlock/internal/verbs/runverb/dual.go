@@ -100,7 +100,7 @@ func (f *runFlags) joinFleet(e *out.Env, ctx context.Context, pool *redis.Pool, 
 	if !f.namesDialect() && record.Fleet.Behind.Source != migrate.Claimed {
 		cfg.Terms.Behind = 0 // what init wrote without --dialect states nothing
 	}
-	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + hostOf(e)
+	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + e.Host()
 	m, err := migrate.Join(ctx, pool, migrate.MemberConfig{
 		Namespace: f.namespace, Name: cutNote(name), Dialect: cfg.Dialect.Name, Timeout: e.Timeout,
 		Clock: e.Clock,

@@ -66,7 +66,7 @@ func besideStamps(err error, now time.Time) error {
 	switch m := dialect.Identify(e.Owner, now, dialect.Hints{Prefer: dialect.Jedis().Name})[0]; {
 	case m.Look == dialect.LookStamp && len(m.Dialects) > 1:
 		said.Protocol = fmt.Sprintf("an old client's timestamp, %s or compatible", m.Dialects[0])
-		flag += " " + out.PlainName(m.Dialects[0])
+		flag += " " + dialect.Fold(m.Dialects[0])
 	case m.Look == dialect.LookStamp:
 		said.Protocol = "an old client's timestamp, " + strings.Join(m.Dialects, "")
 		flag += " " + strings.Join(m.Dialects, "")

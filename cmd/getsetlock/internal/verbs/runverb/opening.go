@@ -104,15 +104,8 @@ func noteOf(e *out.Env, command []string) string {
 			return '?'
 		}
 		return r
-	}, hostOf(e)+" "+filepath.Base(command[0]))
+	}, e.Host()+" "+filepath.Base(command[0]))
 	return cutNote(text)
-}
-
-func hostOf(e *out.Env) string {
-	if host, err := e.Hostname(); err == nil && host != "" {
-		return host
-	}
-	return "unknown-host"
 }
 
 // cutNote cuts a text to the length of a note, without half a rune at its end.

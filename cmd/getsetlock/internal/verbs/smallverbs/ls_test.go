@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -120,7 +121,7 @@ func TestLsBelievesTheDialectItIsTold(t *testing.T) {
 	for name, state := range map[string]string{"redis-mutex": "expired", "page": "held"} {
 		locks := clitest.AnswerOf(t, s.Run("ls", "--json", "--dialect", name)).All("locks")
 		if len(locks) != 1 || locks[0].At("state") != state ||
-			out.PlainName(fmt.Sprint(locks[0].At("dialect"))) != out.PlainName(name) {
+			dialect.Fold(fmt.Sprint(locks[0].At("dialect"))) != dialect.Fold(name) {
 			t.Errorf("%s: %v", name, locks)
 		}
 	}

@@ -179,25 +179,18 @@ type kind struct {
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	d, err := f.dialect.Pick()
+	s, err := openServer(e, &f.server, &f.dialect)
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	what, isPattern := keyOrPattern(pattern)
-	on := func(s *source) looker {
-		return func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-			l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "",
-				prefer:    d.Name,
-				namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
-			return l.locks(ctx, what, isPattern)
-		}
+	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+		l := s.lister()
+		l.all, l.likely, l.namespace, l.lease, l.progress = pattern == "", pattern == "", f.namespace, f.lease, p
+		return l.locks(ctx, what, isPattern)
 	}
-	look, address, done, err := f.looker(e, d, on)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return f.show(e, ctx, address, look)
+	return f.show(e, ctx, s.address, look)
 }
 
 // show prints what a look finds, once or until a signal ends the watch. Of a
@@ -228,21 +221,6 @@ func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look loo
 	return err
 }
 
-// looker returns what reads the locks of the server, by on, and what ends the
-// connections.
-func (f *lsFlags) looker(e *out.Env, d dialect.Dialect, on func(*source) looker) (look looker,
-	address string, done func(), err error) {
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	s, err := newSource(e, pool, address, d)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return on(s), address, s.close, nil
-}
-
 // table returns the lines of the table, as wide as stdout allows.
 func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
 	width, _, ok := e.Screen(e.Stdout)
@@ -252,13 +230,25 @@ func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
 	return lockGrid(lines).Fit(width-1, e.Colours(e.Stdout)) // some terminals wrap after their last column
 }
 
-// source is a server whose locks are read.
-type source struct {
+// onRedis are the locks of one Redis server.
+type onRedis struct {
+	pool    *redis.Pool
 	mux     *wire.Mux
 	backend *legacy.Backend
+	address string // without its password
+	prefer  string // name of the preferred dialect
+	timeout time.Duration
 }
 
-func newSource(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) (*source, error) {
+func openServer(e *out.Env, server *out.ServerFlags, named *out.DialectFlags) (*onRedis, error) {
+	d, err := named.Pick()
+	if err != nil {
+		return nil, err
+	}
+	pool, address, err := server.Open(e)
+	if err != nil {
+		return nil, err
+	}
 	// Verbatim reads keys like Hardened, and needs no times of the fleet.
 	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
 	if err != nil {
@@ -269,12 +259,16 @@ func newSource(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) 
 		backend.Close()
 		return nil, out.CouldNot(err, "connecting to %s", address)
 	}
-	return &source{mux, backend}, nil
+	return &onRedis{pool, mux, backend, address, d.Name, e.Timeout}, nil
 }
 
-func (s *source) close() {
-	s.mux.Close()
-	s.backend.Close()
+func (r *onRedis) close() {
+	r.mux.Close()
+	r.backend.Close()
+}
+
+func (r *onRedis) lister() *lister {
+	return &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, seen: map[string]bool{}}
 }
 
 // locks returns the locks that a key or pattern names, sorted by their names.

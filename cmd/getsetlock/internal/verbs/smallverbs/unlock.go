@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -98,21 +97,12 @@ func NewUnlock(e *out.Env) *cobra.Command {
 }
 
 func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
-	d, err := f.dialect.Pick()
-	if err != nil {
-		return err
-	}
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return err
-	}
-	s, err := newSource(e, pool, address, d)
+	s, err := openServer(e, &f.server, &f.dialect)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	on := &redisLocks{source: s, e: e, pool: pool, address: address, prefer: d.Name}
-	return f.free(ctx, &unlocking{e: e, on: on, yes: f.yes}, arg)
+	return f.free(ctx, &unlocking{e: e, on: s, yes: f.yes}, arg)
 }
 
 // free deletes what a KEY or PATTERN of the command line means.
@@ -231,20 +221,11 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 	return line, u.confirm(ctx, "Delete it?")
 }
 
-// redisLocks are the locks of one Redis server.
-type redisLocks struct {
-	*source
-	e       *out.Env
-	pool    *redis.Pool
-	address string
-	prefer  string // name of the preferred dialect
-}
+func (r *onRedis) where() string { return r.address }
 
-func (r *redisLocks) where() string { return r.address }
+func (r *onRedis) told(err error) error { return err }
 
-func (r *redisLocks) told(err error) error { return err }
-
-func (r *redisLocks) find(ctx context.Context, key string) (lockLine, error) {
+func (r *onRedis) find(ctx context.Context, key string) (lockLine, error) {
 	o, err := r.backend.Observe(ctx, key)
 	if err != nil {
 		return lockLine{}, err
@@ -253,15 +234,14 @@ func (r *redisLocks) find(ctx context.Context, key string) (lockLine, error) {
 	return line, nil
 }
 
-func (r *redisLocks) matching(ctx context.Context, arg string) ([]lockLine, error) {
+func (r *onRedis) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	pattern, _ := keyOrPattern(arg)
-	l := &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, seen: map[string]bool{}}
-	return l.locks(ctx, pattern, true)
+	return r.lister().locks(ctx, pattern, true)
 }
 
 // force deletes the lock by the rules of its protocol. value may be a token
 // without its note.
-func (r *redisLocks) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
+func (r *onRedis) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
 	o, err := r.backend.Observe(ctx, key)
 	if err != nil {
 		return legacy.Deleted{}, err
@@ -270,7 +250,7 @@ func (r *redisLocks) force(ctx context.Context, key, value string) (legacy.Delet
 	if !ours || value != token && value != o.Value {
 		return r.backend.CompareAndDelete(ctx, key, value)
 	}
-	tokens, err := modern.New(r.pool, modern.Config{Timeout: r.e.Timeout})
+	tokens, err := modern.New(r.pool, modern.Config{Timeout: r.timeout})
 	if err != nil {
 		return legacy.Deleted{}, err
 	}

@@ -210,6 +210,21 @@ func (f *DialectFlags) Register(cmd *cobra.Command, use string) {
 	Complete(cmd, "dialect", completeDialect)
 }
 
+// Given reports whether the flags name a dialect.
+func (f *DialectFlags) Given() bool { return f.Name != "" || f.File != "" }
+
+// Named returns the dialect that the flags name, in a list, else nothing.
+func (f *DialectFlags) Named() ([]dialect.Dialect, error) {
+	if !f.Given() {
+		return nil, nil
+	}
+	d, err := f.Pick()
+	return []dialect.Dialect{d}, err
+}
+
+// BehindNeedsDialect says why --behind is refused where no dialect is named.
+const BehindNeedsDialect = "--behind needs --dialect: only a named dialect says that the time in a value is the end of a lease, not its start; for clients of jedis-lock add --dialect jedis"
+
 // Pick returns the dialect that the flags name, else jedis.
 func (f *DialectFlags) Pick() (dialect.Dialect, error) {
 	switch {

@@ -156,11 +156,8 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	if f.demo && !given("match") {
 		f.match = "lock:*" // the demo's locks
 	}
-	if f.dialect.Name == "" && f.dialect.File == "" {
-		return nil
-	}
-	d, err := f.dialect.Pick()
-	f.dialects = []dialect.Dialect{d}
+	var err error
+	f.dialects, err = f.dialect.Named()
 	return err
 }
 

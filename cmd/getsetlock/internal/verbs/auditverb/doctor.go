@@ -133,14 +133,8 @@ func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (audit.DoctorConf
 	}
 	cfg.Lease, cfg.Greatest, cfg.Spread = f.terms.Lease, f.terms.Greatest, f.terms.Spread
 	cfg.Behind, cfg.Ahead = f.terms.Behind, f.terms.Ahead
-	if f.dialect.Name != "" || f.dialect.File != "" {
-		d, err := f.dialect.Pick()
-		if err != nil {
-			return cfg, err
-		}
-		cfg.Dialects = []dialect.Dialect{d}
-	}
-	return cfg, nil
+	cfg.Dialects, err = f.dialect.Named()
+	return cfg, err
 }
 
 // contradictions refuses flags that contradict each other.

@@ -97,7 +97,7 @@ func (f *runFlags) joinFleet(e *out.Env, ctx context.Context, pool *redis.Pool, 
 		return nil, err
 	}
 	cfg.Terms = filled(f.terms, record.Fleet.Terms())
-	if !f.namesDialect() && record.Fleet.Behind.Source != migrate.Claimed {
+	if !f.dialect.Given() && record.Fleet.Behind.Source != migrate.Claimed {
 		cfg.Terms.Behind = 0 // what init wrote without --dialect states nothing
 	}
 	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + e.Host()
@@ -134,7 +134,7 @@ const goodbyeWait = 2 * time.Second
 // recordedDialect returns the dialect of the command line, else that of the
 // record.
 func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, error) {
-	if f.namesDialect() {
+	if f.dialect.Given() {
 		return f.dialect.Pick()
 	}
 	d, err := dialect.Lookup(record.Dialect)

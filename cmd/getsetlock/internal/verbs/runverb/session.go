@@ -219,9 +219,9 @@ func (r *runner) secondLook(who *lock.HeldError) string {
 	switch {
 	case who.Why != "":
 		hint = inFlags(who.Why)
-	case !r.flags.namesDialect() && r.flags.protocol == protocolAuto:
+	case !r.flags.dialect.Given() && r.flags.protocol == protocolAuto:
 		hint = strings.Replace(hint, "takes", "with the --dialect of the record takes", 1)
-	case !r.flags.namesDialect():
+	case !r.flags.dialect.Given():
 		hint = strings.Replace(hint, "--behind", "--dialect jedis --behind", 1)
 	}
 	return fmt.Sprintf("the time that an old client wrote on %q has passed by the server's clock, but the old client's clock may be behind: "+

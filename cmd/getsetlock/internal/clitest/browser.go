@@ -222,11 +222,16 @@ func WholePage(t *testing.T, file, culprit string, tables int, plots ...string) 
 			t.Errorf("%v: the page is %s", v, page.Paper)
 		}
 	}
-	// The page's policy forbids it to load anything, and the browser reports
-	// what it refuses.
+	b.wantNoComplaint()
+}
+
+// wantNoComplaint fails the test unless the browser's console is empty. The
+// page's policy forbids it to load anything, and the browser says so there.
+func (b *browser) wantNoComplaint() {
+	b.t.Helper()
 	var console []map[string]any
 	b.ask("POST", "/se/log", map[string]string{"type": "browser"}, &console)
 	if len(console) > 0 {
-		t.Errorf("the console says %v", console)
+		b.t.Errorf("the console says %v", console)
 	}
 }

@@ -116,8 +116,8 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 	}
 	words := strings.Fields(held.Out.String()) // held TOKEN FENCE
 	ours, other := locks[0], locks[1]
-	if ours.At("key") != "a/b" || ours.At("owner") != words[1] || ours.At("note") != "host7 getsetlock-hold" ||
-		ours.At("type") != "key" || ours.At("protocol") != "etcd" ||
+	if ours.At("key") != "a/b" || ours.At("owner") != words[1] ||
+		ours.At("note") != "host7 getsetlock-hold" || ours.At("type") != "key" || ours.At("protocol") != "etcd" ||
 		clitest.Decimal(int64(ours.Number("fence"))) != words[2] || ours.At("left_ms") == nil {
 		t.Error(ours)
 	}

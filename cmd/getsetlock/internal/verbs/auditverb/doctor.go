@@ -317,7 +317,7 @@ func diagnosisOf(address string, d *audit.Diagnosis) report.Page {
 	for _, fact := range d.Facts {
 		p.Words = append(p.Words, "  "+fact)
 	}
-	p.Words = append(p.Words, "  "+out.Count(d.Keys, "key", "keys")+" looked at")
+	p.Words = append(p.Words, "  "+out.Count(d.Keys, "key")+" looked at")
 	var all []census.Finding
 	for _, c := range d.Complaints {
 		all = append(all, c.Finding)

@@ -99,7 +99,8 @@ func TestLiveViewLeavesTheTerminalAsItWas(t *testing.T) {
 				return strings.Count(text, "watching, ") >= 3 && strings.HasSuffix(text, "\n")
 			})
 			if c.keys != "" {
-				if rows := shown(t, p.Text); watchingLines(rows) != 1 || !strings.Contains(rows[0], "3 keys") {
+				rows := shown(t, p.Text)
+				if watchingLines(rows) != 1 || !strings.Contains(rows[0], "3 keys") {
 					t.Errorf("drawn three times it shows\n%s", strings.Join(rows, "\n"))
 				}
 				p.Type(c.keys)

@@ -189,7 +189,7 @@ func fate(j rehearse.Job) string {
 	case j.WroteMS == nil && j.Units == 0:
 		return "nothing written"
 	case j.Undone && j.UndoneBy != "":
-		return fmt.Sprintf("oversold: %s put %s back", j.UndoneBy, out.Count(j.Units, "unit", "units"))
+		return fmt.Sprintf("oversold: %s put %s back", j.UndoneBy, out.Count(j.Units, "unit"))
 	case j.Undone:
 		return "oversold"
 	}

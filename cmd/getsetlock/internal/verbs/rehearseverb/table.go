@@ -107,7 +107,7 @@ func printClocks(e *out.Env, res *rehearse.Result) {
 	if c.ToldSpreadMS != nil {
 		fmt.Fprintf(e.Stdout, " (the new clients are told %v)", out.Within(*c.ToldSpreadMS))
 	}
-	fmt.Fprintf(e.Stdout, ", %s, %s", out.Count(c.Steps, "step", "steps"), out.Count(c.Stops, "pause", "pauses"))
+	fmt.Fprintf(e.Stdout, ", %s, %s", out.Count(c.Steps, "step"), out.Count(c.Stops, "pause"))
 	if c.Stops > 0 {
 		fmt.Fprintf(e.Stdout, " of up to %v", out.Within(c.LongestStopMS))
 		if c.ToldGapMS != nil {
@@ -154,7 +154,7 @@ func verdict(res *rehearse.Result) string {
 	}
 	if n := res.Overlaps - res.OverlapsExcused; n > 0 {
 		bad = append(bad, fmt.Sprintf("%s two or more programs worked on one product at once, for up to %v",
-			out.Count(n, "time", "times"), out.Within(res.LongestMS)))
+			out.Count(n, "time"), out.Within(res.LongestMS)))
 	}
 	if res.Unserved > 0 {
 		bad = append(bad, fmt.Sprintf("%s not processed, because the product's key did not come free",

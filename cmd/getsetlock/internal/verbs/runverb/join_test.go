@@ -15,8 +15,8 @@ import (
 
 const outlived = "no longer holds that key for the token of the outer run"
 
-// runAround sets the variables of a run around the next one. list are the locks of
-// all runs around, if one of another key lies between.
+// runAround sets the variables of a run around the next one. list are the locks
+// of all runs around, if one of another key lies between.
 func runAround(s *clitest.Stage, token, list string) {
 	s.Vars[envKey], s.Vars[envToken], s.Vars[envFence], s.Vars[envHeld] = "k", token, "17", ""
 	if list != "" {
@@ -50,11 +50,14 @@ func TestRunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
 		st, in, line := heldLine(t, s, flags)
 		wantJoins(s, flags, line[1])
 		s.Want(s.Run(clitest.TokenScript(flags+" --wait 0", "other", "echo other")...), 0, "other\n", "")
-		if flags != "-q --mode verbatim" { // it sleeps after its last attempt too, and time would have to pass
+		// Verbatim sleeps after its last attempt too, and time would have to
+		// pass.
+		if flags != "-q --mode verbatim" {
 			runAround(s, clitest.Token, "")
 			s.Want(s.Run(clitest.TokenScript(flags[2:]+" --wait 0", "k", "echo no")...), 124, "", outlived)
 			runAround(s, line[1], "")
-			s.Want(s.Run(clitest.TokenScript(flags+" --wait 0 --no-join", "k", "echo no")...), 124, "", "held")
+			s.Want(s.Run(clitest.TokenScript(flags+" --wait 0 --no-join", "k", "echo no")...), 124, "",
+				"held")
 		}
 		in.Close()
 		<-st.Done

@@ -24,7 +24,8 @@ func (f *runFlags) openLegacy(e *out.Env) (*opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: f.terms, Timeout: e.Timeout, Clock: e.Clock}
+	cfg := legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: f.terms, Timeout: e.Timeout,
+		Clock: e.Clock}
 	if f.mode == "verbatim" {
 		cfg.Mode = legacy.Verbatim
 	}

@@ -225,9 +225,10 @@ func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 // getsetlock's own keys cannot be locks, in any protocol.
 func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "gsl:fence:", "echo no")...), 125, "",
-		"give the lock another name")
-	s.Want(s.Run(clitest.Script("--wait 0", "gsl:fence:", "echo no")...), 125, "", "give the lock another name")
+	for _, protocol := range []string{"modern", "legacy"} {
+		s.Want(s.Run(clitest.TokenScript("--wait 0 --protocol "+protocol, "gsl:fence:", "echo no")...), 125,
+			"", "give the lock another name")
+	}
 	if keys := s.World.Mini.Keys(); len(keys) > 0 {
 		t.Errorf("keys were written: %q", keys)
 	}

@@ -72,7 +72,8 @@ func (f *runFlags) openQuorum(e *out.Env, command []string) (*opening, error) {
 		return nil
 	}
 	// A server that can be no member does not end the job, since a majority
-	// votes: but as long as it is named, the loss of fewer others stops all jobs.
+	// votes: but as long as it is named, the loss of fewer others stops all
+	// jobs.
 	o.warnings = func() (said []string) {
 		for i, m := range b.Standings() {
 			if m.Err != nil {

@@ -28,8 +28,9 @@ const spellingWait = time.Second
 
 // askForSpellings asks the server for keys that are r's key in the spelling of
 // another serializer. They are different locks. It is called before the lock is
-// taken, since a server may fall silent: nobody holds a lock meanwhile. It finds
-// nothing where the server cannot be asked, or refuses the user those keys.
+// taken, since a server may fall silent, and nobody holds a lock meanwhile. It
+// finds nothing where the server cannot be asked, or refuses the user those
+// keys.
 func (r *runner) askForSpellings(ctx context.Context) {
 	if r.flags.server.Quiet || r.keeper.stored == nil || r.hasUser() {
 		return

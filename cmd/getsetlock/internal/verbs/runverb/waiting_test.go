@@ -135,7 +135,8 @@ func TestRunAsksForSpellingsBeforeItHolds(t *testing.T) {
 		})
 		s.Want(s.Run(clitest.TokenScript(flags, "stock", "echo ran")...), 0, "ran\n", "")
 		if asked.Load() == 0 || late.Load() > 0 {
-			t.Errorf("%q: asked %d times, %d of them while the lock was held", flags, asked.Load(), late.Load())
+			t.Errorf("%q: asked %d times, %d of them while the lock was held", flags, asked.Load(),
+				late.Load())
 		}
 	}
 }

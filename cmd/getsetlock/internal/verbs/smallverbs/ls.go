@@ -142,7 +142,7 @@ type lockLine struct {
 // them. An empty text and a nil are unknown, or do not exist.
 type shown struct {
 	Key      string         `json:"key"`
-	Name     string         `json:"name" answer:"null"` // the key's plain name, where a serializer wrote the key
+	Name     string         `json:"name" answer:"null"` // the plain name of a key that a serializer wrote
 	Type     string         `json:"type"`
 	State    string         `json:"state"`
 	Protocol string         `json:"protocol" answer:"null"`
@@ -150,7 +150,7 @@ type shown struct {
 	Encoding string         `json:"encoding"`
 	Also     []string       `json:"also"`
 	Owner    string         `json:"owner" answer:"null"`
-	Note     string         `json:"note" answer:"null"` // what a token lock's value says about its holder, for people
+	Note     string         `json:"note" answer:"null"` // what a token lock's value says of its holder
 	Until    time.Time      `json:"until"`
 	Left     *time.Duration `json:"left_ms"`
 	TTL      *time.Duration `json:"ttl_ms"`
@@ -187,7 +187,8 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 	what, isPattern := keyOrPattern(pattern)
 	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
 		l := s.lister()
-		l.all, l.likely, l.namespace, l.lease, l.progress = pattern == "", pattern == "", f.namespace, f.lease, p
+		l.all, l.likely = pattern == "", pattern == ""
+		l.namespace, l.lease, l.progress = f.namespace, f.lease, p
 		return l.locks(ctx, what, isPattern)
 	}
 	return f.show(e, ctx, s.address, look)

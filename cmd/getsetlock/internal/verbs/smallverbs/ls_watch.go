@@ -240,7 +240,8 @@ func (w *lockWatch) draw() {
 	if w.live == nil || w.looked.IsZero() {
 		return
 	}
-	head := fmt.Sprintf("%s on %s, looked %s ago", out.Count(len(w.lines), "lock", "locks"), w.address, w.age())
+	head := fmt.Sprintf("%s on %s, looked %s ago", out.Count(len(w.lines), "lock"), w.address,
+		w.age())
 	lines := []string{head}
 	if w.away != nil {
 		line := fmt.Sprintf("NO ANSWER, the picture is %s old: %s", w.age(), out.OneLine(reason(w.away)))

@@ -33,7 +33,7 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 	lines := lockGrid(locks).Fit(max(0, width-1), u.e.Colours(u.e.Stderr))
 	fmt.Fprintf(u.e.Stderr, "%s\nIf a holder is alive, it goes on working without a lock. ",
 		strings.Join(lines, "\n"))
-	if err := u.confirm(ctx, fmt.Sprintf("Delete %s?", out.Count(len(locks), "lock", "locks"))); err != nil {
+	if err := u.confirm(ctx, fmt.Sprintf("Delete %s?", out.Count(len(locks), "lock"))); err != nil {
 		return err
 	}
 	kept := 0

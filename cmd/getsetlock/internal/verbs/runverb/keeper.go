@@ -26,12 +26,14 @@ type keeper struct {
 	asked  context.Context // ends when a signal asks the process to end
 	client *lock.Client    // nil: it could not be made
 	waker  backend.Waker
-	keep   *keeping      // nil: a release frees the key at once
-	began  chan error    // why the client waits; holds one
-	ttl    time.Duration // with its default filled in
-	grace  time.Duration // between SIGTERM and SIGKILL, checked against the lease
-	renews bool          // the lock is renewed while it is held
-	left   atomic.Bool   // the lock is left to its TTL, so that close waits for nothing
+
+	silence *silence      // watches a single attempt; nil: the wait is bounded by itself
+	keep    *keeping      // nil: a release frees the key at once
+	began   chan error    // why the client waits; holds one
+	ttl     time.Duration // with its default filled in
+	grace   time.Duration // between SIGTERM and SIGKILL, checked against the lease
+	renews  bool          // the lock is renewed while it is held
+	left    atomic.Bool   // the lock is left to its TTL, so that close waits for nothing
 }
 
 // held is a lease.
@@ -50,19 +52,21 @@ type held interface {
 // newKeeper opens the store, makes its Client, and checks the times against
 // each other. asked ends when a signal asks the process to end.
 func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string) (*keeper, error) {
+	k := &keeper{env: e, flags: f, asked: asked, began: make(chan error, 1)}
 	if f.wait.config() < 0 {
-		f.silence = new(silence)
-		f.server.Dial = f.silence.dial
+		k.silence = new(silence)
+		f.server.Dial = k.silence.dial
 	}
-	o, err := f.open(e, asked, command)
-	if err != nil {
+	var err error
+	if k.opening, err = f.open(e, asked, command); err != nil {
 		return nil, err
 	}
-	b, ok := o.store.Contract().(keepable)
+	b, ok := k.store.Contract().(keepable)
 	if !ok {
-		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", o.where, o.store.Contract())
+		k.close(0)
+		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", k.where, k.store.Contract())
 	}
-	k := &keeper{opening: o, env: e, flags: f, asked: asked, waker: b, began: make(chan error, 1)}
+	k.waker = b
 	if k.client, err = k.newClient(b); err != nil {
 		_ = b.Close()
 	} else {
@@ -132,7 +136,7 @@ func (k *keeper) acquire(ctx context.Context, key string) (held, error) {
 			return nil, err
 		}
 	}
-	watched, rest := k.flags.silence.during(ctx)
+	watched, rest := k.silence.during(ctx)
 	lease, err := k.client.Acquire(watched, key)
 	rest()
 	if err == nil {

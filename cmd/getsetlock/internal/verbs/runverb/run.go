@@ -120,7 +120,6 @@ type runFlags struct {
 	grace      time.Duration
 	graceGiven bool // --grace was given
 	noJoin     bool
-	silence    *silence // watches a single attempt; nil: the wait is bounded by itself
 }
 
 // defaultWait is how long run and hold wait for the lock.

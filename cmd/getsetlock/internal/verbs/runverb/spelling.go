@@ -35,7 +35,7 @@ func (r *runner) askForSpellings(ctx context.Context) {
 	if r.flags.server.Quiet || r.keeper.stored == nil || r.hasUser() {
 		return
 	}
-	ctx, rest := r.flags.silence.during(ctx)
+	ctx, rest := r.keeper.silence.during(ctx)
 	defer rest()
 	ctx, cancel := context.WithTimeout(ctx, spellingWait)
 	defer cancel()

@@ -110,9 +110,7 @@ func (s *session) revoke(ctx context.Context) error {
 
 // close revokes a session that holds no lock.
 func (s *session) close() error {
-	s.Lock()
-	holds := len(s.Held()) > 0
-	s.Unlock()
+	holds := s.Leave()
 	ctx, cancel := s.b.call(context.Background())
 	defer cancel()
 	if holds {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -48,7 +49,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return retried(func() (backend.Grant, error) {
+	return sessions.Retried(tooShort, func() (backend.Grant, error) {
 		if p.g == nil {
 			if err := p.stand(ctx, ttl); err != nil {
 				return nil, err
@@ -73,11 +74,7 @@ func (p *place) stand(ctx context.Context, ttl time.Duration) error {
 		p.used = errors.As(err, &unsure)
 		return err
 	}
-	s.mu.Lock()
-	if !s.over {
-		s.places[g] = true
-	}
-	s.mu.Unlock()
+	s.Wait(g)
 	p.g = g
 	return nil
 }
@@ -93,7 +90,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 		queue, err = s.look(ctx, p.name)
 	}
 	switch {
-	case errors.Is(err, errOver), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, sessions.ErrOver), errors.Is(err, zk.ErrNoNode):
 		return nil, p.lapse()
 	case err != nil:
 		return nil, p.b.trouble("queue for", p.name, err)
@@ -110,11 +107,11 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 	if s.stale() {
 		// No sign of life counted for long. The keeper is about to change that;
 		// meanwhile the node stays, and keeps the lock for this waiter.
-		return nil, &zkError{
-			text: fmt.Sprintf("zookeeper: %q is free for this waiter, whose session cannot be trusted yet",
+		return nil, &sessions.Trouble{
+			Text: fmt.Sprintf("zookeeper: %q is free for this waiter, whose session cannot be trusted yet",
 				p.name),
-			err:    errors.New("the servers did not answer for a part of Config.TTL"),
-			passes: true, answered: true,
+			Err:    errors.New("the servers did not answer for a part of Config.TTL"),
+			Passes: true, Replied: true,
 		}
 	}
 	if s.granted(g, ttl) != nil {
@@ -127,9 +124,9 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 // lapse records that the place's node is gone. The next try begins anew, at the
 // end of the queue.
 func (p *place) lapse() error {
-	p.g.s.free(p.g)
+	p.g.s.Free(p.g)
 	p.g = nil
-	return errOver
+	return sessions.ErrOver
 }
 
 // Await watches the node before this place's.
@@ -139,7 +136,7 @@ func (p *place) Await(ctx context.Context, wake func()) (func(), bool, error) {
 	}
 	cancel, _, err := p.g.s.watch(ctx, p.b.path(p.name)+"/"+p.before, func(bool) { wake() })
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, errOver):
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, sessions.ErrOver):
 		return func() {}, true, nil
 	case err != nil:
 		return nil, false, p.b.trouble("watch", p.name, err)
@@ -155,8 +152,8 @@ func (p *place) Leave(ctx context.Context) error {
 		return nil
 	}
 	p.used = true
-	if _, err := g.s.remove(ctx, g); err != nil && !errors.Is(err, errOver) {
-		g.s.abandon(g)
+	if _, err := g.s.remove(ctx, g); err != nil && !errors.Is(err, sessions.ErrOver) {
+		g.s.Stray(g)
 		return p.b.trouble("leave the queue of", p.name, err)
 	}
 	return nil

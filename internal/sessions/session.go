@@ -63,6 +63,8 @@ const (
 
 func (k *Key) base() *Key { return k }
 
+func (k *Key) giveUp(now time.Duration) { k.state, k.since, k.asked = stray, now, true }
+
 // Gone reports whether the key certainly does not exist. Called with the
 // Session locked, as are the other methods.
 func (k *Key) Gone() bool { return k.state == gone }
@@ -163,10 +165,11 @@ func (s *Session[G]) become(g G, next state) bool {
 		return false
 	case k.state == gone:
 		return false
-	case next == stray && k.state != stray:
-		k.since, k.asked = now, true
+	case next != stray:
+		k.state = next
+	case k.state != stray:
+		k.giveUp(now)
 	}
-	k.state = next
 	s.keys[g] = true
 	return true
 }
@@ -176,11 +179,23 @@ func (s *Session[G]) Sweep() {
 	s.Lock()
 	defer s.Unlock()
 	now := s.Now()
-	for g := range s.keys {
-		if k := g.base(); k.state == held && now >= k.keep {
-			k.state, k.since, k.asked, k.late = stray, now, true, true
+	for _, g := range s.all(held) {
+		if k := g.base(); now >= k.keep {
+			k.giveUp(now)
+			k.late = true
 		}
 	}
+}
+
+// Leave is for Close: it gives the waiting grants up, and reports whether others
+// hold a lock.
+func (s *Session[G]) Leave() (holds bool) {
+	s.Lock()
+	defer s.Unlock()
+	for _, g := range s.all(waiting) {
+		g.base().giveUp(s.Now())
+	}
+	return len(s.all(held)) > 0
 }
 
 // Held returns the grants that hold a lock, and Strays those that must not

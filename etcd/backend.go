@@ -89,6 +89,7 @@ type engine struct {
 	client  *clientv3.Client
 	owned   bool // Close closes the client
 	watcher watcher
+	signs   signs
 	cfg     Config
 	next    chan func()    // commands for helpers that wait
 	spare   chan struct{}  // one for each helper that waits
@@ -123,6 +124,7 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 		next: make(chan func()), spare: make(chan struct{}, mostSpare),
 	}
 	b.Begin()
+	b.signs = signs{b: b, opening: make(chan struct{}, 1)}
 	b.watcher = watcher{b: b, watches: map[int64]*watch{}, more: make(chan struct{}, 1)}
 	return &Backend{b}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -278,15 +277,27 @@ func (s *session) renew(ctx context.Context, reads ...clientv3.Op) (*clientv3.Tx
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, s.ttl/3)
 	defer cancel()
+	err := errTerm
 	for range 3 {
-		sent := s.Read()
-		alive, err := s.keepAlive(ctx)
-		if err != nil {
-			return nil, err
+		stream, failed := s.b.signs.open(ctx)
+		if failed != nil {
+			return nil, failed
 		}
-		read, err := s.b.client.Txn(ctx).Then(reads...).Commit()
-		if err != nil {
-			return nil, err
+		sent := s.Read()
+		alive, again, failed := stream.ask(ctx, s.id)
+		switch {
+		case again:
+			err = failed
+			continue
+		case failed != nil:
+			return nil, failed
+		case alive.TTL <= 0:
+			s.end()
+			return nil, sessions.ErrOver
+		}
+		read, failed := s.b.client.Txn(ctx).Then(reads...).Commit()
+		if failed != nil {
+			return nil, failed
 		}
 		if read.Header.RaftTerm == alive.Header.RaftTerm {
 			s.Lock()
@@ -295,29 +306,5 @@ func (s *session) renew(ctx context.Context, reads ...clientv3.Op) (*clientv3.Tx
 			return read, nil
 		}
 	}
-	return nil, errTerm
-}
-
-// keepAlive renews the lease at etcd, once. KeepAliveOnce of the client would
-// try again without a pause.
-func (s *session) keepAlive(ctx context.Context) (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := clientv3.RetryLeaseClient(s.b.client).LeaseKeepAlive(ctx)
-	if err != nil {
-		return nil, rpctypes.Error(err)
-	}
-	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(s.id)}); err != nil {
-		return nil, rpctypes.Error(err)
-	}
-	alive, err := stream.Recv()
-	switch {
-	case err == nil && alive.TTL <= 0, errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound):
-		s.end()
-		return nil, sessions.ErrOver
-	case err != nil:
-		return nil, rpctypes.Error(err)
-	}
-	_ = stream.CloseSend()
-	return alive, nil
+	return nil, err
 }

@@ -14,14 +14,15 @@ import (
 )
 
 // place is a waiter's node in ZooKeeper's queue: the order of sequence numbers.
-// It waits for the node before its own to be deleted. The holder is the place
-// without a node before it.
+// It waits for the node before its own to be deleted, and asks for all of the
+// lock's children only then. The holder is the place without a node before it.
 type place struct {
 	b      *engine
 	name   string
 	used   bool   // got its grant, or was left; only the caller's goroutine uses it
 	g      *grant // nil: no node yet
-	before string // name of the node before
+	before string // name of the node before; empty: unknown
+	second bool   // that node holds the lock
 }
 
 // First is Try.
@@ -82,6 +83,9 @@ func (p *place) stand(ctx context.Context, ttl time.Duration) error {
 // ask looks whether a node stands before the place's own.
 func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	g, s := p.g, p.g.s
+	if held, err := p.behind(ctx); held {
+		return nil, err
+	}
 	var queue []contender
 	var err error
 	if g.Fence() == 0 {
@@ -101,7 +105,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 	case at < 0:
 		return nil, p.lapse()
 	case at > 0:
-		p.before = queue[at-1].name
+		p.before, p.second = queue[at-1].name, at == 1
 		return nil, held(p.name, queue[0].name)
 	}
 	if s.stale() {
@@ -121,11 +125,37 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 	return g, nil
 }
 
+// behind reports whether the place still stands behind the node that it waits
+// for, and what Try returns then. To list the children would cost the server a
+// message that grows with the number of waiters, and each of them asks.
+func (p *place) behind(ctx context.Context) (bool, error) {
+	if p.before == "" {
+		return false, nil
+	}
+	s := p.g.s
+	there, err := s.there(ctx, p.b.path(p.name)+"/"+p.before)
+	s.Lock()
+	own := !p.g.deleted && !p.g.blind
+	s.Unlock()
+	switch {
+	case err != nil && !errors.Is(err, sessions.ErrOver):
+		return true, p.b.trouble("queue for", p.name, err)
+	case err == nil && there && own:
+		owner := ""
+		if p.second {
+			owner = p.before
+		}
+		return true, held(p.name, owner)
+	}
+	p.before = ""
+	return false, nil
+}
+
 // lapse records that the place's node is gone. The next try begins anew, at the
 // end of the queue.
 func (p *place) lapse() error {
 	p.g.s.Free(p.g)
-	p.g = nil
+	p.g, p.before = nil, ""
 	return sessions.ErrOver
 }
 

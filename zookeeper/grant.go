@@ -97,7 +97,7 @@ func (s *session) create(ctx context.Context, g *grant) error {
 		})
 		switch {
 		case err == nil:
-			return nil
+			return s.counted(ctx, g)
 		case errors.Is(err, zk.ErrNoNode) && again < mostParents:
 			if err := s.parents(ctx, dir); err != nil {
 				return s.b.trouble("take", g.name, err)
@@ -106,7 +106,7 @@ func (s *session) create(ctx context.Context, g *grant) error {
 			s.Free(g)
 			return s.b.trouble("take", g.name, err)
 		case errors.Is(err, zk.ErrConnectionClosed) && ctx.Err() == nil && s.found(ctx, g):
-			return nil
+			return s.counted(ctx, g)
 		default:
 			s.Lock()
 			g.unsure = true
@@ -115,6 +115,22 @@ func (s *session) create(ctx context.Context, g *grant) error {
 			return &backend.UnsureError{Grant: g, Err: s.b.trouble("take", g.name, err)}
 		}
 	}
+}
+
+// counted deletes g's new node if its number may be another node's too.
+func (s *session) counted(ctx context.Context, g *grant) error {
+	s.Lock()
+	number, _ := sequence(g.path)
+	s.Unlock()
+	if !usedUp(number) {
+		return nil
+	}
+	if _, err := s.remove(ctx, g); err != nil {
+		s.Stray(g)
+	}
+	return &sessions.Trouble{Text: fmt.Sprintf(
+		"zookeeper: could not take %q (the server numbers at most 2³¹ nodes below one parent: delete the node %s while nobody uses the lock)",
+		g.name, s.b.path(g.name)), Err: fmt.Errorf("its number is %d", number), Replied: true}
 }
 
 // mostParents is how often parents are made anew: the server deletes an empty

@@ -100,6 +100,7 @@ var (
 	_ backend.Advisor       = (*engine)(nil)
 	_ backend.Inspector     = (*engine)(nil)
 	_ io.Closer             = (*engine)(nil)
+	_ backend.Place         = (*place)(nil)
 	_ backend.Fenced        = (*grant)(nil)
 )
 

@@ -60,6 +60,7 @@ func TestSequenceReadsTenDigitsAtTheEnd(t *testing.T) {
 		{"0000000007", 7, true},
 		{"f00__lock__0000000012", 12, true},
 		{"_c_0123-lock--2147483648", -2147483648, true},
+		{"_c_0123-lock--1000000000", -1000000000, true},
 		{"_c_0123-lock--999999999", -999999999, true},
 		{"_c_0123-lock--000000007", -7, true},
 		{"f00__lock__-000000007", -7, true},

@@ -16,9 +16,13 @@ type Trouble struct {
 	Replied bool // the store itself said so
 }
 
-func (e *Trouble) Error() string  { return e.Text + ": " + e.Err.Error() }
-func (e *Trouble) Unwrap() error  { return e.Err }
-func (e *Trouble) Passing() bool  { return e.Passes }
+func (e *Trouble) Error() string { return e.Text + ": " + e.Err.Error() }
+func (e *Trouble) Unwrap() error { return e.Err }
+
+// Passing is [Trouble.Passes].
+func (e *Trouble) Passing() bool { return e.Passes }
+
+// Answered is [Trouble.Replied].
 func (e *Trouble) Answered() bool { return e.Replied }
 
 // Known reports whether err needs no more explanation.

@@ -100,9 +100,11 @@ func New[G Grant](ctx context.Context) *Session[G] {
 	return s
 }
 
-// Read reads the Client's clock, and Now its elapsed time.
+// Read reads the Client's clock.
 func (s *Session[G]) Read() backend.Instant { return backend.ReadClock(s.clock) }
-func (s *Session[G]) Now() time.Duration    { return s.Read().Elapsed }
+
+// Now reads that clock's elapsed time.
+func (s *Session[G]) Now() time.Duration { return s.Read().Elapsed }
 
 // Begin reserves the right to send a sign of life, until Yield.
 func (s *Session[G]) Begin(ctx context.Context) error {
@@ -120,8 +122,11 @@ func (s *Session[G]) Yield() { <-s.turn }
 // Done is closed when the session is over.
 func (s *Session[G]) Done() <-chan struct{} { return s.done }
 
-// Over and Retired report the session's state. Called with the Session locked.
-func (s *Session[G]) Over() bool    { return s.over }
+// Over reports whether End was called. Called with the Session locked.
+func (s *Session[G]) Over() bool { return s.over }
+
+// Retired reports whether new keys are kept away. Called with the Session
+// locked.
 func (s *Session[G]) Retired() bool { return s.retired }
 
 // Use notes that the session is used.
@@ -134,9 +139,12 @@ func (s *Session[G]) Use() {
 // Add remembers a grant whose attempt begins.
 func (s *Session[G]) Add(g G) { s.become(g, tried) }
 
-// Wait notes that g waits in the store's queue, and Hold that it has its lock,
-// to be kept for ttl. They report false if the session is over.
+// Wait notes that g waits in the store's queue. It reports false if the session
+// is over.
 func (s *Session[G]) Wait(g G) bool { return s.become(g, waiting) }
+
+// Hold notes that g has its lock, and keeps it for ttl. It reports false if the
+// session is over.
 func (s *Session[G]) Hold(g G, ttl time.Duration) bool {
 	s.Lock()
 	s.Keep(g, ttl)
@@ -198,9 +206,11 @@ func (s *Session[G]) Leave() (holds bool) {
 	return len(s.all(held)) > 0
 }
 
-// Held returns the grants that hold a lock, and Strays those that must not
-// exist. Called with the Session locked.
-func (s *Session[G]) Held() []G   { return s.all(held) }
+// Held returns the grants that hold a lock. Called with the Session locked.
+func (s *Session[G]) Held() []G { return s.all(held) }
+
+// Strays returns the grants that must not exist, and may. Called with the
+// Session locked.
 func (s *Session[G]) Strays() []G { return s.all(stray) }
 
 func (s *Session[G]) all(in state) (some []G) {

@@ -165,8 +165,9 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 func (p *place) granted(term backend.Term, ttl time.Duration) (backend.Grant, error) {
 	p.quit()
 	g, err := p.g.s.granted(p.g, p.g.Fence(), term, ttl)
-	if err != nil {
-		return nil, p.lapse()
+	if err != nil { // the session is over, or Close gave the place up
+		p.g = nil
+		return nil, err
 	}
 	p.used = true
 	return g, nil

@@ -118,8 +118,9 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 			Passes: true, Replied: true,
 		}
 	}
-	if s.granted(g, ttl) != nil {
-		return nil, p.lapse()
+	if err := s.granted(g, ttl); err != nil { // the session is over, or Close gave the place up
+		p.g, p.before = nil, ""
+		return nil, err
 	}
 	p.used = true
 	return g, nil

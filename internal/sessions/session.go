@@ -139,12 +139,12 @@ func (s *Session[G]) Use() {
 // Add remembers a grant whose attempt begins.
 func (s *Session[G]) Add(g G) { s.become(g, tried) }
 
-// Wait notes that g waits in the store's queue. It reports false if the session
-// is over.
+// Wait notes that g waits in the store's queue. It reports false if g was given
+// up, or the session is over.
 func (s *Session[G]) Wait(g G) bool { return s.become(g, waiting) }
 
-// Hold notes that g has its lock, and keeps it for ttl. It reports false if the
-// session is over.
+// Hold notes that g has its lock, and keeps it for ttl. It reports false as Wait
+// does.
 func (s *Session[G]) Hold(g G, ttl time.Duration) bool {
 	s.Lock()
 	s.Keep(g, ttl)
@@ -171,11 +171,11 @@ func (s *Session[G]) become(g G, next state) bool {
 		k.state = gone
 		delete(s.keys, g)
 		return false
-	case k.state == gone:
-		return false
+	case k.state == gone, k.state == stray && next != stray:
+		return false // what was given up is held no more
 	case next != stray:
 		k.state = next
-	case k.state != stray:
+	case k.state != stray: // else it keeps the time at which it was given up
 		k.giveUp(now)
 	}
 	s.keys[g] = true

@@ -50,6 +50,9 @@ func TestUnextendedGrantIsGivenUpAfterItsTTL(t *testing.T) {
 		if s.Sweep(); !g.Late() || !g.Asked() || !slices.Equal(s.Strays(), []*grant{g}) {
 			t.Error("it was kept longer than its TTL")
 		}
+		if s.Hold(g, ttl) || s.Wait(g) || len(s.Held()) > 0 {
+			t.Error("what was given up is held again")
+		}
 		if s.Free(g); !g.Gone() || len(s.Strays()) > 0 {
 			t.Error("it is gone, and is still a stray")
 		}

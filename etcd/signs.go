@@ -10,13 +10,13 @@ import (
 )
 
 // signs carries the signs of life of all sessions of a Backend on one long
-// stream. Where etcd has users, etcd's client logs in for each new stream, and a
-// login costs the server much: the hash of a password is slow on purpose.
+// stream. Where etcd has users, etcd's client logs in for each new stream, and
+// a login costs the server much: the hash of a password is slow on purpose.
 type signs struct {
 	b       *engine
 	opening chan struct{} // capacity 1: filled while a stream is opened
 
-	// Used by whoever opens.
+	// Used by the caller that opens.
 	stream *stream // may have ended; nil: none yet
 	proxy  bool    // a grpc-proxy answered
 }
@@ -39,8 +39,8 @@ type stream struct {
 	used    bool // a message was answered
 }
 
-// noLease is a lease that does not exist. etcd answers that it lasts for another
-// 0 s.
+// noLease is a lease that does not exist. etcd answers that it lasts for
+// another 0 s.
 const noLease = -1
 
 // open returns the stream, a new one if there is none.

@@ -38,8 +38,8 @@ func (b *engine) trouble(what, name string, err error) error {
 	if sessions.Known(err) || errors.Is(err, errClosed) {
 		return err
 	}
-	e := &sessions.Trouble{Text: fmt.Sprintf("zookeeper: could not %s %q", what, name), Err: err, Passes: true,
-		Replied: isRefusal(err) && !errors.Is(err, zk.ErrNoServer)}
+	e := &sessions.Trouble{Text: fmt.Sprintf("zookeeper: could not %s %q", what, name), Err: err,
+		Passes: true, Replied: isRefusal(err) && !errors.Is(err, zk.ErrNoServer)}
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		e.Text += fmt.Sprintf(

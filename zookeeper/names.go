@@ -27,8 +27,9 @@ const sequenceDigits = 10
 
 // sequence returns the number at the end of a child's name. Whatever stands
 // before it, such a child contends: go-zookeeper, Curator, kazoo and others put
-// different words there. The server counts in 32 bits. A number below zero has a
-// sign, behind the dash or the underscore of the name, and may have nine digits.
+// different words there. The server counts in 32 bits. A number below zero has
+// a sign, behind the dash or the underscore of the name, and may have nine
+// digits.
 func sequence(child string) (number int32, contends bool) {
 	at := len(child) - sequenceDigits
 	if at < 0 || strings.Trim(child[at+1:], "0123456789") != "" {
@@ -45,9 +46,9 @@ func sequence(child string) (number int32, contends bool) {
 	return int32(wide), err == nil
 }
 
-// usedUp reports whether a node's number may be another node's too. Of more than
-// 2³¹ nodes below one parent, the server gives them all the greatest number, or
-// one below zero while several are created at once.
+// usedUp reports whether a node's number may be another node's too. Of more
+// than 2³¹ nodes below one parent, the server gives them all the greatest
+// number, or one below zero while several are created at once.
 func usedUp(number int32) bool { return number < 0 || number == math.MaxInt32 }
 
 // isKazoos tells whether a contender is of kazoo's Lock, ReadLock or WriteLock.

@@ -21,7 +21,8 @@ func TestWaitersListTheChildrenOnceATurn(t *testing.T) {
 	server := zktest.Start(t)
 	ctx := context.Background()
 	var l looks
-	b := newBackend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience, Dial: l.dial}, server.Addr)
+	cfg := zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience, Dial: l.dial}
+	b := newBackend(t, cfg, server.Addr)
 	g, err := b.Contract().Try(ctx, "k", ttl)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestWaitersListTheChildrenOnceATurn(t *testing.T) {
 	if n := l.n.Load() - before; n > 0 {
 		t.Errorf("%d waiters listed the children %d times in %d rechecks", waiting, n, rechecks)
 	}
-	// A waiter that leaves is followed by the one behind it, which is not first.
+	// When a waiter leaves, the one behind it follows, and is not the first.
 	if err := places[0].Leave(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -83,8 +83,8 @@ func TestSequenceReadsTenDigitsAtTheEnd(t *testing.T) {
 
 // The server's counter overflows after 2³¹ nodes below one parent.
 func TestContendersKeepOrderAfterAnOverflow(t *testing.T) {
-	queue, others := contenders([]string{"d-lock--000000001", "a-lock--2147483648", "b-lock-2147483647", "locks",
-		"c-lock--2147483647", "e-lock-0000000000"})
+	queue, others := contenders([]string{"d-lock--000000001", "a-lock--2147483648", "b-lock-2147483647",
+		"locks", "c-lock--2147483647", "e-lock-0000000000"})
 	if got := fmt.Sprint(queue); got != "[{e-lock-0000000000 0} {b-lock-2147483647 2147483647} "+
 		"{a-lock--2147483648 -2147483648} {c-lock--2147483647 -2147483647} {d-lock--000000001 -1}]" {
 		t.Errorf("queue: %v", queue)

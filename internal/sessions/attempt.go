@@ -42,8 +42,8 @@ func Retried[T any](why string, try func() (T, error)) (got T, err error) {
 	return got, &Trouble{Text: why, Err: err, Passes: true}
 }
 
-// ExtendAll extends grants of several sessions, those of one session by one call
-// of extend. It returns what [backend.BatchExtender] does.
+// ExtendAll extends grants of several sessions, those of one session by one
+// call of extend. It returns what [backend.BatchExtender] does.
 func ExtendAll[S comparable, G backend.Grant](gs []backend.Grant, of func(G) S,
 	extend func(S, []G) ([]backend.Term, []error)) ([]backend.Term, []error) {
 	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))

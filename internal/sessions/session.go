@@ -143,8 +143,8 @@ func (s *Session[G]) Add(g G) { s.become(g, tried) }
 // up, or the session is over.
 func (s *Session[G]) Wait(g G) bool { return s.become(g, waiting) }
 
-// Hold notes that g has its lock, and keeps it for ttl. It reports false as Wait
-// does.
+// Hold notes that g has its lock, and keeps it for ttl. It reports false as
+// Wait does.
 func (s *Session[G]) Hold(g G, ttl time.Duration) bool {
 	s.Lock()
 	s.Keep(g, ttl)
@@ -195,8 +195,8 @@ func (s *Session[G]) Sweep() {
 	}
 }
 
-// Leave is for Close: it gives the waiting grants up, and reports whether others
-// hold a lock.
+// Leave is for Close: it gives the waiting grants up, and reports whether
+// others hold a lock.
 func (s *Session[G]) Leave() (holds bool) {
 	s.Lock()
 	defer s.Unlock()
@@ -241,9 +241,9 @@ func (s *Session[G]) End() (keys []G) {
 }
 
 // Rest is for the keeper, after each round. idle: the session has had no key
-// for long, and is to be retired. done: it was retired and is to be ended. needs
-// reports whether a stray needs the session; it is called with the Session
-// locked.
+// for long, and is to be retired. done: it was retired and is to be ended.
+// needs reports whether a stray needs the session; it is called with the
+// Session locked.
 func (s *Session[G]) Rest(ttl time.Duration, needs func(G) bool) (idle, done bool) {
 	s.Lock()
 	defer s.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// The order of arrival is that of processes: the goroutines of one share a place
-// in etcd's queue. README and docs/compared.md say so.
+// The order of arrival is that of processes: the goroutines of one share a
+// place in etcd's queue. README and docs/compared.md say so.
 func TestProcessesAreServedInTurns(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)

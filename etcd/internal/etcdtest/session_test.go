@@ -80,8 +80,8 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// counted counts a client's calls, its logins, the streams for its signs of life
-// and the messages on them, and the answers that tell a version.
+// counted counts a client's calls, its logins, the streams for its signs of
+// life and the messages on them, and the answers that tell a version.
 type counted struct{ puts, reads, logins, streams, signs, versions atomic.Int64 }
 
 func (n *counted) into(cfg *clientv3.Config) {

@@ -42,8 +42,9 @@ func TestRenewalsOfAUserNeedNoLogin(t *testing.T) {
 	}
 }
 
-// tardy holds back replies to signs of life, and swallows the signs of life that
-// follow on the same stream. Or it ends the stream at the next sign of life.
+// tardy holds back replies to signs of life, and swallows the signs of life
+// that follow on the same stream. Or it ends the stream at the next sign of
+// life.
 type tardy struct {
 	on     atomic.Bool
 	breaks atomic.Bool
@@ -155,8 +156,9 @@ func TestRenewalSurvivesTheEndOfItsStream(t *testing.T) {
 	}
 }
 
-// A renewal by etcd's grpc-proxy, which it makes on its own account, may be older
-// than the message that it answers. So each message gets a stream of its own.
+// A renewal by etcd's grpc-proxy, which it makes on its own account, may be
+// older than the message that it answers. So each message gets a stream of its
+// own.
 func TestEachSignThroughEtcdsProxyHasAStream(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
@@ -179,9 +181,9 @@ func TestEachSignThroughEtcdsProxyHasAStream(t *testing.T) {
 	}
 }
 
-// extended renews a grant through etcd's grpc-proxy, and returns how often it had
-// to ask. A message that comes while the proxy still tears down the stream of the
-// one before is answered a third of the TTL later.
+// extended renews a grant through etcd's grpc-proxy, and returns how often it
+// had to ask. A message that comes while the proxy still tears down the stream
+// of the one before is answered a third of the TTL later.
 func extended(t *testing.T, g backend.Grant) (asked int64) {
 	t.Helper()
 	await(t, "a renewal through the proxy", func() bool {

@@ -52,7 +52,6 @@ type seat struct {
 	again time.Duration // elapsed time of the next question, if it does not vote
 	why   error         // why it does not vote
 
-	blind   bool          // it rests, and there was no proof when it was asked: no watch began
 	had     bool          // it voted in an earlier run
 	watched string        // ms for which the run was watched; empty: nothing may be added
 	since   time.Duration // elapsed time from which the rest counts
@@ -96,7 +95,7 @@ func (b *engine) ask(m *member, do asks) error {
 		return m.sit(&seat{at: sent, again: sent, why: unlessRights(err)})
 	}
 	now.why = cmp.Or(b.differs(m, text), b.twice(m, now.run))
-	now.known, now.blind = now.why == nil, by == ""
+	now.known = now.why == nil
 	m.sit(now)
 	if now.known {
 		b.watch(now, text[4], text[5])
@@ -129,13 +128,14 @@ func (b *engine) watch(s *seat, voted, watched string) {
 }
 
 // rested looks once more at the members that rest, and returns whether a
-// majority votes now. A first look only proves that all records are those of
-// this quorum; only a later one adds the time since the last look. So without
-// this, clients that try once would never watch anything.
+// majority votes now. The first look of a client only proves that all records
+// are those of this quorum, and shows who rests for how long; only a later one
+// adds to the watch or ends it. So without this, clients that try once would
+// never watch anything.
 func (b *engine) rested(ctx context.Context) bool {
 	b.check(ctx)
 	b.each(func(m *member) error {
-		if s := m.sitting(); !b.proven.Load() || !s.blind || !restarted(s.why) {
+		if !b.proven.Load() || !restarted(m.sitting().why) {
 			return nil
 		}
 		return b.ask(m, func(name string, args ...any) (any, error) { return m.Do(ctx, name, args...) })

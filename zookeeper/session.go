@@ -83,7 +83,7 @@ func (b *engine) usable(ttl time.Duration) (*session, error) {
 	}
 	s.Use()
 	s.Lock()
-	fit := !s.Over() && !s.Retired() && !s.trust.stale(s.Now(), min(s.timeout, s.ttl))
+	fit := !s.Over() && !s.trust.stale(s.Now(), min(s.timeout, s.ttl))
 	s.Unlock()
 	if !fit {
 		b.Retire(s)

@@ -125,10 +125,6 @@ func (s *Session[G]) Done() <-chan struct{} { return s.done }
 // Over reports whether End was called. Called with the Session locked.
 func (s *Session[G]) Over() bool { return s.over }
 
-// Retired reports whether new keys are kept away. Called with the Session
-// locked.
-func (s *Session[G]) Retired() bool { return s.retired }
-
 // Use notes that the session is used.
 func (s *Session[G]) Use() {
 	s.Lock()

@@ -145,7 +145,7 @@ func TestPoolLeavesEachSessionOnce(t *testing.T) {
 	}
 	p.Open[2*ttl] = open
 	p.Retire(retired)
-	if p.Forget(over); p.Open[ttl] != nil || p.Open[2*ttl] != open || !over.Retired() {
+	if p.Forget(over); p.Open[ttl] != nil || p.Open[2*ttl] != open || !over.retired {
 		t.Error("new keys find a session that was retired")
 	}
 	left, why := make(chan *Session[*grant], 3), errors.New("no reply")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,16 +43,22 @@ func TestRenewalsOfAUserNeedNoLogin(t *testing.T) {
 	}
 }
 
-// tardy holds back replies to signs of life, and swallows the signs of life
-// that follow on the same stream. Or it ends the stream at the next sign of
+// tardy holds the reply to one sign of life back, until another one is sent on
+// the same stream, which it swallows. Or it ends the stream at the next sign of
 // life.
 type tardy struct {
 	on     atomic.Bool
 	breaks atomic.Bool
 	opened atomic.Int64
-	last   atomic.Int64 // elapsed time when the last one was passed on to etcd
+	last   atomic.Int64  // elapsed time when the last one was passed on to etcd
+	sent   chan struct{} // capacity 1: filled when a reply is to be held back
 	hold   chan struct{}
+	free   sync.Once // closes hold
 }
+
+func newTardy() *tardy { return &tardy{sent: make(chan struct{}, 1), hold: make(chan struct{})} }
+
+func (l *tardy) release() { l.free.Do(func() { close(l.hold) }) }
 
 func (l *tardy) into(cfg *clientv3.Config) {
 	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(func(ctx context.Context,
@@ -80,9 +87,13 @@ func (s *tardyStream) SendMsg(m any) error {
 		return io.EOF
 	}
 	if s.late.Load() {
+		s.l.release()
 		return nil
 	}
-	s.late.Store(s.l.on.Load())
+	if s.l.on.Swap(false) {
+		s.late.Store(true)
+		s.l.sent <- struct{}{}
+	}
 	s.l.last.Store(int64(backend.ReadClock(context.Background()).Elapsed))
 	return s.ClientStream.SendMsg(m)
 }
@@ -100,7 +111,7 @@ func (s *tardyStream) RecvMsg(m any) error {
 func TestLateReplyIsNotThatToALaterSign(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
-	l := tardy{hold: make(chan struct{})}
+	l := newTardy()
 	b := c.backend(l.into)
 	g, err := b.Contract().Try(testContext(t), "stock", long)
 	if err != nil {
@@ -110,13 +121,14 @@ func TestLateReplyIsNotThatToALaterSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.on.Store(true)
-	brief, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
-	defer cancel()
-	if _, err := g.Extend(brief, long); !errors.Is(err, context.DeadlineExceeded) {
+	brief, cancel := context.WithCancel(testContext(t))
+	go func() {
+		<-l.sent
+		cancel()
+	}()
+	if _, err := g.Extend(brief, long); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a renewal without a reply: %v", err)
 	}
-	l.on.Store(false)
-	time.AfterFunc(50*time.Millisecond, func() { close(l.hold) })
 	term, err := g.Extend(testContext(t), long)
 	if last := time.Duration(l.last.Load()); err != nil || term.Sent.Elapsed > last {
 		t.Errorf("trust begins %v after etcd was asked: %v", term.Sent.Elapsed-last, err)
@@ -124,6 +136,7 @@ func TestLateReplyIsNotThatToALaterSign(t *testing.T) {
 	if n := l.opened.Load(); n != 2 {
 		t.Errorf("%d streams", n)
 	}
+	l.release()
 	if err := errors.Join(g.Release(testContext(t)), b.Close()); err != nil {
 		t.Error(err)
 	}
@@ -134,7 +147,7 @@ func TestLateReplyIsNotThatToALaterSign(t *testing.T) {
 func TestRenewalSurvivesTheEndOfItsStream(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)
-	var l tardy
+	l := newTardy()
 	b := c.backend(l.into)
 	g, err := b.Contract().Try(testContext(t), "stock", long)
 	if err != nil {

@@ -38,7 +38,8 @@ func TestUsedUpNumbersGrantNothing(t *testing.T) {
 	}
 	const many = 20 // each would come before the ones before it with probability 1/2
 	usedUp := func(err error) bool {
-		return err != nil && !errors.Is(err, lock.ErrHeld) && strings.Contains(err.Error(), "delete the node /k")
+		return err != nil && !errors.Is(err, lock.ErrHeld) &&
+			strings.Contains(err.Error(), "delete the node /k")
 	}
 	refused := func() {
 		t.Helper()

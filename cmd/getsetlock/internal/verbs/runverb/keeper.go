@@ -54,7 +54,7 @@ type held interface {
 func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string) (*keeper, error) {
 	k := &keeper{env: e, flags: f, asked: asked, began: make(chan error, 1)}
 	if f.wait.config() < 0 {
-		k.silence = new(silence)
+		k.silence = &silence{within: cmp.Or(e.Timeout, answerWithin)}
 		f.server.Dial = k.silence.dial
 	}
 	var err error

@@ -11,7 +11,8 @@ import (
 )
 
 // answerWithin is how long run --wait 0s waits for an answer of the server, and
-// as long as two round trips more. A longer --wait bounds the wait itself.
+// as long as two round trips more, unless Env.Timeout says how long. A longer
+// --wait bounds the wait itself.
 const answerWithin = 150 * time.Millisecond
 
 var errSilent error = silentError{}
@@ -29,6 +30,8 @@ func (silentError) Passing() bool { return true }
 // and answers none. It sees only the bytes, so an attempt that waits for an old
 // client's gap is not cut off.
 type silence struct {
+	within time.Duration // how long the server may be silent
+
 	mu    sync.Mutex
 	end   context.CancelCauseFunc // ends what is under way; nil: there is nothing
 	began bool                    // the server owes an answer for too long
@@ -44,7 +47,7 @@ func (s *silence) during(ctx context.Context) (context.Context, func()) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.set(func() { s.end, s.spare = cancel, s.began })
-	late := time.AfterFunc(answerWithin, func() { s.set(func() { s.spare = false }) })
+	late := time.AfterFunc(s.within, func() { s.set(func() { s.spare = false }) })
 	return ctx, func() {
 		late.Stop()
 		s.set(func() { s.end = nil })
@@ -73,7 +76,7 @@ func (s *silence) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	return &answering{Conn: conn, silence: s, patience: answerWithin + 2*time.Since(began)}, nil
+	return &answering{Conn: conn, silence: s, patience: s.within + 2*time.Since(began)}, nil
 }
 
 // answering is a connection whose requests should be answered in time.

@@ -11,8 +11,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
@@ -118,9 +120,9 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 		return out, err
 	}
 	defer mux.Close()
-	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence),
+	x := &examiner{cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence),
 		live: foundLive(cfg.Evidence), past: map[string]pastStamp{}, doubt: cfg.doubt()}
-	facts, err := askServer(ctx, mux, pool, cfg)
+	facts, err := askServer(ctx, mux, pool, cfg.Match, x.clock)
 	if err == nil {
 		x.run = facts.info["run_id"]
 		for _, f := range facts.judge() {
@@ -139,9 +141,6 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 }
 
 func (c *DoctorConfig) fill() {
-	if c.Clock == nil {
-		c.Clock = lock.Machine
-	}
 	_, claimed := dialect.Claimed(c.Spread)
 	c.assumes = !claimed
 	c.Spread = c.spread()
@@ -189,6 +188,7 @@ func (c *DoctorConfig) all() bool { return c.Match == "" || c.Match == "*" }
 // examiner looks at keys and collects complaints.
 type examiner struct {
 	cfg    DoctorConfig
+	clock  clocks.Clock
 	mux    *wire.Mux
 	out    *Diagnosis
 	found  []Complaint             // those about the keys of this slice
@@ -220,17 +220,15 @@ func ghostsOf(e *census.Evidence) map[string]string {
 }
 
 func (x *examiner) keys(ctx context.Context) error {
-	progress := x.cfg.Progress
-	if progress == nil {
-		progress = func(int64) {}
-	}
-	r := newProbeReader(x.mux, x.cfg.Clock, x.cfg.Hurry)
-	r.scope = scope.Matching(x.cfg.Match).In(x.cfg.DB)
-	err := r.each(ctx, x.look, func(looked int64) error {
-		progress(looked)
+	r := &keys.Reader{Mux: x.mux, Scope: scope.Matching(x.cfg.Match).In(x.cfg.DB), Types: true,
+		Clock: x.clock, Pauses: !x.cfg.Hurry}
+	err := r.Each(ctx, x.look, func() error {
+		if x.cfg.Progress != nil {
+			x.cfg.Progress(r.Looks)
+		}
 		return x.judgeSlice(ctx)
 	})
-	x.out.Keys = r.looks
+	x.out.Keys = r.Looks
 	if again := x.judgeSlice(ctx); err == nil {
 		err = again
 	}
@@ -285,8 +283,8 @@ func deniedFinding(denied, keys int64) census.Finding {
 }
 
 // complain adds a complaint about a key.
-func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice string, fix *Fix) {
-	key := p.key
+func (x *examiner) complain(p *keys.Key, s census.Severity, kind, what, advice string, fix *Fix) {
+	key := p.Name
 	if len(key) > longestComplaint {
 		// No lock has such a name, and a thousand such names would take too
 		// much memory.
@@ -300,68 +298,66 @@ func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice 
 }
 
 // look examines one key.
-func (x *examiner) look(p *probedKey) {
-	switch {
-	case p.denied:
+func (x *examiner) look(p *keys.Key) {
+	switch role := reading.RoleOf(p.Name, p.Value); {
+	case p.Denied != nil:
 		x.denied++
-	case isMark(p):
-		x.lookAtMark(p)
-	case isLookAtOurs(p), strings.HasPrefix(p.key, "gsl:"):
-	case p.kind == "string" && p.whole():
+	case role == reading.Left:
+		x.lookAtLeft(p)
+	case role != reading.Lock:
+	case p.Type == "string" && p.Whole():
 		x.lookAtValue(p)
 	case x.cfg.all(): // it need not be a lock
-	case p.kind != "string":
+	case p.Type != "string":
 		x.complain(p, census.SeverityWarning, "type",
-			"is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
+			"is a "+p.Type+": no lock of this kind, and an old client's GET on it fails",
 			"find out which program owns it; give it, or the locks, other names", nil)
 	default:
 		x.complain(p, census.SeverityWarning, "large",
-			fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.size),
+			fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.Size),
 			"find out who writes it", nil)
 	}
 }
 
-// lookAtMark examines a key M. An M that a release left to old clients needs no
+// lookAtLeft examines an M that a release left to old clients. It needs no
 // action, but people want to know why no waiter holds the lock.
-func (x *examiner) lookAtMark(p *probedKey) {
-	if _, left := polite.Token(p.value); left {
-		x.complain(p, census.SeverityNote, "left",
-			fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.ttl.Milliseconds()),
-			"none is needed: getsetlock clients wait until then, so that old clients get a turn", nil)
-	}
+func (x *examiner) lookAtLeft(p *keys.Key) {
+	x.complain(p, census.SeverityNote, "left",
+		fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.TTL.Milliseconds()),
+		"none is needed: getsetlock clients wait until then, so that old clients get a turn", nil)
 }
 
 // timeless are the forms of values that never expire by themselves.
 var timeless = []dialect.Look{dialect.LookConstant, dialect.LookToken, dialect.LookUUID, dialect.LookForever}
 
 // lookAtValue examines a key by the form of its value.
-func (x *examiner) lookAtValue(p *probedKey) {
-	form, names, _ := readForm(p.value, p.now, x.cfg.Dialects)
+func (x *examiner) lookAtValue(p *keys.Key) {
+	form, names, _ := readForm(p.Value, p.Now, x.cfg.Dialects)
 	switch {
 	case form.Look == dialect.LookStamp &&
-		!dialect.Ambiguous(dialect.Identify(p.value, p.now, dialect.Hints{})):
+		!dialect.Ambiguous(dialect.Identify(p.Value, p.Now, dialect.Hints{})):
 		x.lookAtStamp(p, form, names)
 	case x.cfg.all(): // it need not be a lock
 	case form.unreadable():
 		x.complain(p, census.SeverityWarning, "unreadable",
-			fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.value), x.harm(p)),
+			fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.Value), x.harm(p)),
 			x.unlockAdvice(p), nil)
-	case !p.hasTTL && slices.Contains(timeless, form.Look):
+	case !p.HasTTL && slices.Contains(timeless, form.Look):
 		x.complain(p, census.SeverityWarning, "no_ttl",
 			fmt.Sprintf("holds %s with no time in it and no TTL: nothing frees it if its holder has crashed",
-				reading.ShortQuote(p.value)),
+				reading.ShortQuote(p.Value)),
 			x.unlockAdvice(p), nil)
 	}
 }
 
 // harm says what clients of the first named dialect do with a value that they
 // cannot read.
-func (x *examiner) harm(p *probedKey) string {
+func (x *examiner) harm(p *keys.Key) string {
 	if len(x.cfg.Dialects) == 0 {
 		return ""
 	}
 	d := x.cfg.Dialects[0]
-	switch conductOf(d, p.value, p.now) {
+	switch conductOf(d, p.Value, p.Now) {
 	case conductTakes:
 		return "; a client of " + d.Name + " takes it for expired"
 	case conductThrows:
@@ -372,36 +368,36 @@ func (x *examiner) harm(p *probedKey) string {
 	return "; a client of " + d.Name + " waits forever"
 }
 
-func (x *examiner) unlockAdvice(p *probedKey) string {
-	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(cutKey(p.key)))
+func (x *examiner) unlockAdvice(p *keys.Key) string {
+	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(cutKey(p.Name)))
 }
 
 // lookAtStamp examines a lock by the expiry in its stamp.
-func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
+func (x *examiner) lookAtStamp(p *keys.Key, form Form, names []string) {
 	d, stamp, ok := x.read(p, form, names)
 	if !ok || d.NeverReleases() {
 		return // in such a dialect the key means "done" and simply expires
 	}
-	left := stamp.Expiry.Sub(p.now)
-	fits := reading.Fitting(p.value, p.now, x.cfg.Dialects)
-	if p.ours(x.cfg.Dialects) {
+	left := stamp.Expiry.Sub(p.Now)
+	fits := reading.Fitting(p.Value, p.Now, x.cfg.Dialects)
+	if ours(p, x.cfg.Dialects) {
 		return // written by a getsetlock client: its TTL frees it
 	}
 	ahead, _ := x.aheadOf()
 	switch soon := max(x.cfg.Spread, ahead); {
 	case left < 0:
-		if !p.hasTTL { // else the server frees it
+		if !p.HasTTL { // else the server frees it
 			x.lookAtPast(p, -left, fits)
 		}
-	case x.ghosts[p.key] == p.value:
+	case x.ghosts[p.Name] == p.Value:
 		x.complain(p, census.SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key; no client holds the lock, and all wait for it%s", untilWords(left)),
 			"wait; once its stamp is past, it is judged like any other", nil)
 	case left <= soon:
 		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a client's clock may be %s ahead%s: such a client already takes it for expired", roughly(left), roughly(soon), x.assumed(soon)),
 			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
-	case !p.hasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
+	case !p.HasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
 		x.complain(p, census.SeverityWarning, "perhaps_ours",
-			fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.value), reading.PerhapsOursIs),
+			fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.Value), reading.PerhapsOursIs),
 			reading.PerhapsOursAdvice, nil)
 	case tooFar(left-ahead, x.leaseOrShipped(d)):
 		x.complainFar(p, left, x.shorten(p, d, stamp, fits))
@@ -419,7 +415,7 @@ func (x *examiner) leaseOrShipped(d dialect.Dialect) time.Duration {
 }
 
 // complainFar reports a stamp that is further ahead than a lease explains.
-func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
+func (x *examiner) complainFar(p *keys.Key, left time.Duration, fix *Fix) {
 	what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if its holder has crashed, the lock blocks until then", roughly(left))
 	advice := "its holder may live, with a clock that is far ahead: give the fastest clock's lead over the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
 	switch _, known := x.aheadOf(); {
@@ -442,7 +438,7 @@ func untilWords(ahead time.Duration) string {
 
 // read decodes the stamp with the likeliest dialect. It returns false if none
 // reads it.
-func (x *examiner) read(p *probedKey, form Form, names []string) (dialect.Dialect, dialect.Stamp, bool) {
+func (x *examiner) read(p *keys.Key, form Form, names []string) (dialect.Dialect, dialect.Stamp, bool) {
 	for _, name := range names {
 		d, err := dialect.Lookup(name)
 		for _, own := range x.cfg.Dialects {
@@ -454,7 +450,7 @@ func (x *examiner) read(p *probedKey, form Form, names []string) (dialect.Dialec
 			continue
 		}
 		d.ValueEncoding = form.Encoding
-		if s, err := d.Decode(p.value, p.now); err == nil {
+		if s, err := d.Decode(p.Value, p.Now); err == nil {
 			return d, s, true
 		}
 	}

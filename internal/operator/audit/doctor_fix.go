@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -66,7 +67,7 @@ func (f Fix) String() string {
 // written. The new stamp still gives the fastest client a whole lease from now,
 // so a holder that lives loses nothing. shorten returns nil if Ahead or the
 // lease is unknown, or if no pattern says that the key is a lock.
-func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fits []*dialect.Dialect) *Fix {
+func (x *examiner) shorten(p *keys.Key, d dialect.Dialect, s dialect.Stamp, fits []*dialect.Dialect) *Fix {
 	ahead, known := x.aheadOf()
 	greatest := x.cfg.greatest()
 	if x.cfg.all() || !known || greatest == 0 || len(fits) == 0 {
@@ -76,14 +77,14 @@ func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fit
 	for _, f := range fits {
 		// The fastest clock with the greatest lease and slack may have written
 		// it.
-		if s.Expiry.Sub(p.now) <= most+f.Slack+f.Unit.Step() {
+		if s.Expiry.Sub(p.Now) <= most+f.Slack+f.Unit.Step() {
 			return nil
 		}
 	}
 	if step := max(d.Unit.Step(), time.Microsecond); most%step != 0 {
 		most += step - most%step
 	}
-	return &Fix{Do: FixShorten, Key: p.key, Value: p.value, dialect: &d, lease: most, id: s.ID}
+	return &Fix{Do: FixShorten, Key: p.Name, Value: p.Value, dialect: &d, lease: most, id: s.ID}
 }
 
 // FixOutcome is the outcome of one fix.

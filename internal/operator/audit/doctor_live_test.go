@@ -8,13 +8,13 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 // runID makes the embedded server report a run id, as a real one does.
@@ -364,7 +364,7 @@ func TestLookIsStoredOnlyIfItsBytesAreStillThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mux.Close()
-	x := &examiner{cfg: DoctorConfig{Clock: lock.Machine}, mux: mux, run: "first",
+	x := &examiner{clock: clocks.New(nil), mux: mux, run: "first",
 		past: map[string]pastStamp{}}
 	var young []*Complaint
 	for _, key := range []string{"alone", "changed", "ours", "seen", "other run", "foreign"} {

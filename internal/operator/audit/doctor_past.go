@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -43,17 +44,6 @@ type pastStamp struct {
 	denied bool
 }
 
-// machine returns this machine's boot id and uptime; empty and 0 if the clock
-// does not tell them.
-func (x *examiner) machine() (boot string, up time.Duration) {
-	if m, ok := x.cfg.Clock.(interface {
-		Boot() (string, time.Duration)
-	}); ok {
-		return m.Boot()
-	}
-	return "", 0
-}
-
 // foundLive returns, by key, the values that old clients read during the watch
 // and did not take over.
 func foundLive(e *census.Evidence) map[string]census.Found {
@@ -73,17 +63,17 @@ func foundLive(e *census.Evidence) map[string]census.Found {
 // the margin, a client whose clock is right still finds it live, and there is
 // no complaint. judgePast decides later, for all such stamps together, whether
 // the holder may live.
-func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.Dialect) {
+func (x *examiner) lookAtPast(p *keys.Key, ago time.Duration, fits []*dialect.Dialect) {
 	behind, _ := x.behindOf()
 	margin := max(x.cfg.Spread, behind)
 	if len(fits) == 0 {
 		return
 	}
-	past := pastStamp{value: p.value, now: p.now, ago: ago}
-	past.boot, past.up = x.machine()
+	past := pastStamp{value: p.Value, now: p.Now, ago: ago}
+	past.boot, past.up = x.clock.Boot()
 	for _, d := range fits {
-		stamp, err := d.Decode(p.value, p.now)
-		if err != nil || !d.PastBy(stamp, p.now, margin) {
+		stamp, err := d.Decode(p.Value, p.Now)
+		if err != nil || !d.PastBy(stamp, p.Now, margin) {
 			return
 		}
 		if greatest := x.cfg.greatest(); greatest > 0 {
@@ -91,9 +81,9 @@ func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.D
 			past.age = max(past.age, age)
 		}
 	}
-	if len(p.key) <= longestComplaint {
+	if len(p.Name) <= longestComplaint {
 		x.complain(p, census.SeverityWarning, "past", "", "", nil)
-		x.past[p.key] = past
+		x.past[p.Name] = past
 	}
 }
 
@@ -250,7 +240,7 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 	if err != nil {
 		return fmt.Errorf("asking the server for its TIME: %w", err)
 	}
-	boot, up := x.machine()
+	boot, up := x.clock.Boot()
 	for _, c := range young {
 		l := c.Key
 		n, err := redis.Int(x.mux.Eval(ctx, rememberScript, l, legacy.MarkKey(l), lookKey(l), x.past[l].value,

@@ -247,7 +247,7 @@ func (f *filter) known(database int, key string) bool {
 // attempt examines a write on an unknown key. If it takes a lock, attempt
 // remembers the key and returns true.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !f.covers(l.db, l.args[1]) || reading.MarkOfOurs(l.args[1], l.args[2]) {
+	if !f.covers(l.db, l.args[1]) || reading.IsMark(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()

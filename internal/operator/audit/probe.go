@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -118,10 +118,16 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 		return tally.result(), err
 	}
 	defer mux.Close()
-	r := newProbeReader(mux, cfg.Clock, cfg.Hurry)
-	begun := r.elapsed()
+	r := &keys.Reader{Mux: mux, Scope: scope.Matching(cfg.Match).In(cfg.DB), Types: true,
+		Clock: clocks.New(cfg.Clock), Pauses: !cfg.Hurry}
+	begun := r.Clock.Elapsed()
 	tally.replica = isReplica(ctx, mux)
-	err = r.all(ctx, cfg, tally)
+	err = r.Each(ctx, tally.add, func() error {
+		if cfg.Progress != nil {
+			cfg.Progress(r.Looks)
+		}
+		return nil
+	})
 	if err == nil {
 		err = tally.compareNames(ctx, mux)
 	}
@@ -133,7 +139,7 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	}
 	out := tally.result()
 	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
-	out.Cost = ProbeCost{Elapsed: r.elapsed() - begun, Work: r.work, Slowest: r.slow}
+	out.Cost = ProbeCost{Elapsed: r.Clock.Elapsed() - begun, Work: r.Work, Slowest: r.Slowest}
 	return out, err
 }
 
@@ -142,19 +148,6 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 func isReplica(ctx context.Context, mux *wire.Mux) bool {
 	info, _ := wire.Info(mux.Do(ctx, "INFO", "replication"))
 	return info["role"] == "slave"
-}
-
-// all reads the keys that match, in every encoding.
-func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTally) error {
-	progress := cfg.Progress
-	if progress == nil {
-		progress = func(int64) {}
-	}
-	r.scope = scope.Matching(cfg.Match).In(cfg.DB)
-	return r.each(ctx, tally.add, func(looked int64) error {
-		progress(looked)
-		return nil
-	})
 }
 
 // probeTally holds the counts of a probe, in bounded memory.
@@ -181,7 +174,7 @@ type prefixTally struct {
 	forms map[Form]*FormCount
 	types map[string]int64
 	odd   map[string]string // an example key of each type
-	large []string          // keys with values beyond probeBytes, at most three
+	large []string          // keys with values beyond keys.Longest, at most three
 	huge  int64             // the number of such keys
 	most  int64             // the length of the largest value, in bytes
 }
@@ -205,17 +198,17 @@ func newProbeTally(cfg ProbeConfig) *probeTally {
 // all reports whether no pattern says which keys are locks.
 func (t *probeTally) all() bool { return t.everything }
 
-func (t *probeTally) add(p *probedKey) {
+func (t *probeTally) add(p *keys.Key) {
 	t.keys++
-	t.now = p.now
-	if p.denied {
+	t.now = p.Now
+	if p.Denied != nil {
 		t.denied++
 		return
 	}
-	if isMark(p) || isLookAtOurs(p) {
-		return // it belongs to a lock that is counted by its own key
+	if reading.RoleOf(p.Name, p.Value) != reading.Lock {
+		return // it is getsetlock's, or belongs to a lock that is counted by its own key
 	}
-	at := probePrefix(p.key)
+	at := probePrefix(p.Name)
 	prefix := t.prefixes[at]
 	if prefix == nil {
 		if len(t.prefixes) == mostPrefixes {
@@ -226,10 +219,10 @@ func (t *probeTally) add(p *probedKey) {
 		t.prefixes[at] = prefix
 	}
 	prefix.keys++
-	if p.kind != "string" {
-		prefix.types[p.kind]++
-		if prefix.odd[p.kind] == "" {
-			prefix.odd[p.kind] = cutKey(p.key)
+	if p.Type != "string" {
+		prefix.types[p.Type]++
+		if prefix.odd[p.Type] == "" {
+			prefix.odd[p.Type] = cutKey(p.Name)
 		}
 		return
 	}
@@ -239,46 +232,34 @@ func (t *probeTally) add(p *probedKey) {
 	}
 }
 
-// isMark reports whether a key is the M of a lock, written by a getsetlock
-// client.
-func isMark(p *probedKey) bool {
-	return reading.MarkOfOurs(p.key, p.value)
-}
-
-// isLookAtOurs reports whether the key is a hash in which getsetlock remembers
-// looks at an old client's key.
-func isLookAtOurs(p *probedKey) bool {
-	return p.kind == "hash" && strings.HasSuffix(p.key, ":gsl"+look.Suffix)
-}
-
 // count adds a string to the count of its form.
-func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
-	if !p.whole() {
+func (t *probeTally) count(prefix *prefixTally, p *keys.Key) Form {
+	if !p.Whole() {
 		prefix.huge++
-		prefix.most = max(prefix.most, p.size)
+		prefix.most = max(prefix.most, p.Size)
 		if len(prefix.large) < 3 {
-			prefix.large = append(prefix.large, cutKey(p.key))
+			prefix.large = append(prefix.large, cutKey(p.Name))
 		}
 		return Form{Look: dialect.LookText}
 	}
-	form, names, also := readForm(p.value, p.now, t.cfg.Dialects)
+	form, names, also := readForm(p.Value, p.Now, t.cfg.Dialects)
 	c := prefix.forms[form]
 	if c == nil {
-		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.value}
+		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.Value}
 		prefix.forms[form] = c
 	}
 	c.Keys++
 	if len(c.Examples) < 3 {
-		c.Examples = append(c.Examples, cutKey(p.key))
+		c.Examples = append(c.Examples, cutKey(p.Name))
 	}
-	if !p.hasTTL {
+	if !p.HasTTL {
 		c.NoTTL++
 	}
-	if expiry, ok := t.expiry(form, names, p); ok && !p.ours(t.cfg.Dialects) {
-		if expiry.Before(p.now) {
+	if expiry, ok := t.expiry(form, names, p); ok && !ours(p, t.cfg.Dialects) {
+		if expiry.Before(p.Now) {
 			c.Expired++
 		}
-		if tooFar(expiry.Sub(p.now), t.leaseOf(names)) {
+		if tooFar(expiry.Sub(p.Now), t.leaseOf(names)) {
 			c.Far++
 		}
 	}
@@ -287,23 +268,23 @@ func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
 
 // ours reports whether a getsetlock client wrote the stamp: then the TTL
 // decides when the lock ends.
-func (p *probedKey) ours(own []dialect.Dialect) bool {
-	return p.hasTTL && reading.StampOfOurs(p.value, p.now, p.ttl, own)
+func ours(p *keys.Key, own []dialect.Dialect) bool {
+	return p.HasTTL && reading.StampOfOurs(p.Value, p.Now, p.TTL, own)
 }
 
 // expiry decodes the expiry in a value, by the likeliest dialect.
-func (t *probeTally) expiry(form Form, names []string, p *probedKey) (time.Time, bool) {
+func (t *probeTally) expiry(form Form, names []string, p *keys.Key) (time.Time, bool) {
 	if form.Look != dialect.LookStamp {
 		return time.Time{}, false
 	}
 	if len(names) > 0 {
 		d := t.known[names[0]]
 		d.ValueEncoding = form.Encoding
-		if s, err := d.Decode(p.value, p.now); err == nil {
+		if s, err := d.Decode(p.Value, p.Now); err == nil {
 			return s.Expiry, true
 		}
 	}
-	for _, m := range dialect.Identify(p.value, p.now, dialect.Hints{}) {
+	for _, m := range dialect.Identify(p.Value, p.Now, dialect.Hints{}) {
 		if m.Look == dialect.LookStamp && m.Unit == form.Unit {
 			return m.Expiry, true
 		}
@@ -344,11 +325,11 @@ const (
 
 // remember stores what only a second key can reveal: an identity that two keys
 // hold, and a name in two encodings.
-func (t *probeTally) remember(p *probedKey, form Form) {
-	if name, encoding := plainKey(p.key); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
+func (t *probeTally) remember(p *keys.Key, form Form) {
+	if name, encoding := plainKey(p.Name); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
 		t.wrapped[name] = encoding
 	}
-	owner := ownerOf(p.value, form)
+	owner := ownerOf(p.Value, form)
 	if owner == "" || t.all() && form.Look != dialect.LookStamp {
 		return
 	}
@@ -356,8 +337,8 @@ func (t *probeTally) remember(p *probedKey, form Form) {
 	first, known := t.owners[hash]
 	switch {
 	case !known && len(t.owners) < mostRemembered:
-		t.owners[hash] = cutKey(p.key)
-	case known && first != cutKey(p.key):
+		t.owners[hash] = cutKey(p.Name)
+	case known && first != cutKey(p.Name):
 		on := t.shared[owner]
 		if on == nil && len(t.shared) == 100 {
 			return
@@ -365,8 +346,8 @@ func (t *probeTally) remember(p *probedKey, form Form) {
 		if len(on) == 0 {
 			on = []string{first}
 		}
-		if len(on) < 3 && !slices.Contains(on, cutKey(p.key)) {
-			on = append(on, cutKey(p.key))
+		if len(on) < 3 && !slices.Contains(on, cutKey(p.Name)) {
+			on = append(on, cutKey(p.Name))
 		}
 		t.shared[owner] = on
 	}
@@ -450,7 +431,7 @@ func (p *prefixTally) hasStamps() bool {
 			return true
 		}
 	}
-	return p.types[probeRedisson] > 0
+	return p.types[keys.Redisson] > 0
 }
 
 // hashOf returns the FNV-1a hash of s.

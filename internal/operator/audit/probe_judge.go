@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 )
 
@@ -266,7 +267,7 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding
 				keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
 			Advice: "find out which program owns these keys: an old client that wants one gets an exception",
 		}
-		if kind == probeRedisson {
+		if kind == keys.Redisson {
 			f.What = fmt.Sprintf("%s that Redisson holds (a hash), such as %s: a different lock, which old clients cannot read; their GET on it fails", keysWord(r.Types[kind]), strconv.Quote(p.odd[kind]))
 			f.Advice = "give Redisson's locks other names: the two kinds of locks do not exclude each other"
 		} else if t.all() {

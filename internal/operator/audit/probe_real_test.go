@@ -12,6 +12,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
@@ -87,7 +88,7 @@ func TestProbeAndDoctorWorkOnEveryServer(t *testing.T) {
 			s.Do("SET", "\xac\xed\x00\x05t\x00\x06lock:b", past)
 			cfg := ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}}
 			got, err := Probe(t.Context(), pool, cfg)
-			if err != nil || got.Keys != 4 || got.Prefixes[0].Types[probeRedisson] != 1 {
+			if err != nil || got.Keys != 4 || got.Prefixes[0].Types[keys.Redisson] != 1 {
 				t.Fatalf("%+v %v", got, err)
 			}
 			// The first look is stored on the server. The test makes it older,

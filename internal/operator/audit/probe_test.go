@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -170,7 +171,7 @@ func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	wantFinding(t, got.Findings, "far", census.SeverityWarning, "1 lock of milliseconds")
 	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis gets an exception")
 	types := got.Prefixes[0].Types
-	if types[probeRedisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
+	if types[keys.Redisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
 		t.Errorf("%v", types)
 	}
 	var unreadable []string
@@ -337,10 +338,10 @@ func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 
 func BenchmarkProbeJudgesAKey(b *testing.B) {
 	t := newProbeTally(ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	p := probedKey{kind: "string", size: 13, now: redistest.Start}
+	p := keys.Key{Type: "string", Size: 13, Now: redistest.Start}
 	for i := range b.N {
-		p.key = "lock:" + string(rune('a'+i%26)) + ":1"
-		p.value = fmt.Sprint(redistest.Start.UnixMilli() + int64(i%60_000))
+		p.Name = "lock:" + string(rune('a'+i%26)) + ":1"
+		p.Value = fmt.Sprint(redistest.Start.UnixMilli() + int64(i%60_000))
 		t.add(&p)
 	}
 }

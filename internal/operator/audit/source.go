@@ -10,11 +10,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 //go:embed look.lua
@@ -78,17 +78,10 @@ func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
 	w := &watcher{cfg: cfg, pool: pool, reader: reading.NewReader(cfg.Dialects),
 		events: make(chan []offset.Observed, 64), news: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1), rooms: make(chan []offset.Observed, 2)}
-	w.elapsed = elapsedOf(cfg.Clock)
+	w.elapsed = clocks.New(cfg.Clock).Elapsed
 	var err error
 	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
 	return w, err
-}
-
-func elapsedOf(c lock.Clock) func() time.Duration {
-	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
-		return e.Elapsed
-	}
-	return func() time.Duration { return c.Now().Sub(time.Unix(0, 0)) }
 }
 
 // setup names the connection and asks the server not to count looks as uses of

@@ -11,7 +11,7 @@ import (
 // corrects what expiry or eviction changed. Otherwise looks are the only
 // evidence, and a look shows that a client wrote.
 func (c *Census) look(o offset.Observed) {
-	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.MarkOfOurs(o.Key, o.Value) {
+	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.IsMark(o.Key, o.Value) {
 		return
 	}
 	id := keyID{c.cfg.DB, o.Key}

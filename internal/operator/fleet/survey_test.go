@@ -64,10 +64,10 @@ func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 				stamp := strconv.FormatInt(n, 10)
 				f.stands("stock:1", stamp, c.px)
 				if c.mark {
-					f.stands("{stock:1}:gsl", "token "+stamp, minute)
+					f.stands("{stock:1}:gsl", "46pp_t56wMdRpwZ1BglSEg "+stamp, minute)
 				}
 				if c.another {
-					f.stands("{stock:1}:gsl", "token 1"+stamp[1:], minute)
+					f.stands("{stock:1}:gsl", "46pp_t56wMdRpwZ1BglSEg 1"+stamp[1:], minute)
 				}
 				s, err := newSurveyor(newMux(f), &facts{namespace: "stock", dialect: d, now: f.w.ServerNow()})
 				if err != nil {

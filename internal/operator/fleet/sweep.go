@@ -4,12 +4,11 @@ import (
 	"context"
 	_ "embed" // the script
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -81,25 +80,12 @@ func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error)
 		return 0, err
 	}
 	px := tombstonesLast(f.idle()).Milliseconds()
-	err = s.scan(ctx, func(ctx context.Context, keys []string) error {
-		found, err := s.tombs(ctx, keys)
-		if err != nil || len(found) == 0 {
-			return err
+	err = s.eachTombstone(ctx, func(key string) wire.Command {
+		return prolong.Cmd(key, legacy.MarkKey(key), s.tombstone, px)
+	}, func(left int64) {
+		if left > 0 {
+			count++
 		}
-		cmds := make([]wire.Command, len(found))
-		for i, key := range found {
-			cmds[i] = prolong.Cmd(key, legacy.MarkKey(key), s.tombstone, px)
-		}
-		for _, r := range s.mux.Batch(ctx, cmds) {
-			left, err := redis.Int64(r.Value, r.Err)
-			if err != nil {
-				return err
-			}
-			if left > 0 {
-				count++
-			}
-		}
-		return nil
 	})
 	if err != nil {
 		return 0,
@@ -131,29 +117,47 @@ func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
 	if beside {
 		absent = "0"
 	}
-	err := s.scan(ctx, func(ctx context.Context, keys []string) error {
-		found, err := s.tombs(ctx, keys)
-		if err != nil || len(found) == 0 {
-			return err
+	err := s.eachTombstone(ctx, func(key string) wire.Command {
+		return record.Sweep.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
+	}, func(n int64) {
+		out.Deleted += n
+		out.Left += 1 - n
+	})
+	return out, err
+}
+
+// eachTombstone sends a command for each tombstone of the namespace, those of a
+// slice together, and calls got with each reply. It fails with errRaced where
+// the record changed since this was decided: the phase that it leads to may
+// need the tombstones as they are.
+func (s *surveyor) eachTombstone(ctx context.Context, command func(key string) wire.Command,
+	got func(n int64)) error {
+	var cmds []wire.Command
+	return s.each(ctx, func(k *keys.Key) {
+		if k.Value == s.tombstone {
+			cmds = append(cmds, command(k.Name))
 		}
-		if err := s.unchanged(ctx); err != nil {
-			return err
+	}, func() error {
+		if len(cmds) == 0 {
+			return nil
 		}
-		cmds := make([]wire.Command, len(found))
-		for i, key := range found {
-			cmds[i] = record.Sweep.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
+		now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
+		if err == nil && !now.sameStep(s.record) {
+			err = errRaced
+		}
+		if err != nil {
+			return err
 		}
 		for _, r := range s.mux.Batch(ctx, cmds) {
 			n, err := redis.Int64(r.Value, r.Err)
 			if err != nil {
 				return err
 			}
-			out.Deleted += n
-			out.Left += 1 - n
+			got(n)
 		}
+		cmds = nil
 		return nil
 	})
-	return out, err
 }
 
 // sweepStray deletes tombstones in a phase that has none. A fail-over may have
@@ -194,41 +198,4 @@ func (f *facts) strayTombstones() bool {
 		}
 	}
 	return len(gate.Blocks) == 0
-}
-
-// unchanged fails with errRaced where the record changed since the sweep was
-// decided: the phase that it leads to may need the tombstones.
-func (s *surveyor) unchanged(ctx context.Context) error {
-	now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
-	if err == nil && !now.sameStep(s.record) {
-		err = errRaced
-	}
-	return err
-}
-
-// tombs are those of the keys that hold a tombstone.
-func (s *surveyor) tombs(ctx context.Context, keys []string) ([]string, error) {
-	keys = slices.DeleteFunc(keys, func(k string) bool {
-		_, mark := guarded(k)
-		return mark || strings.HasPrefix(k, "gsl:") || !s.covers(k)
-	})
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	cmds := make([]wire.Command, len(keys))
-	for i, key := range keys {
-		cmds[i] = wire.Cmd("GETRANGE", key, 0, longestLook)
-	}
-	var found []string
-	for i, r := range s.mux.Batch(ctx, cmds) {
-		value, err := redis.String(r.Value, r.Err)
-		switch {
-		case wire.IsWrongType(err):
-		case err != nil:
-			return nil, err
-		case value == s.tombstone:
-			found = append(found, keys[i])
-		}
-	}
-	return found, nil
 }

@@ -64,10 +64,7 @@ func (c *Census) lost(k *keyState, w *writer, q order) {
 		w.dialect().HasTakeover() {
 		p.lost = q.id.name // its GET must follow, if the connection is its own
 	}
-	if ended, ok := w.wait(k.id, q.at, false); ok {
-		w.waits.add(ended)
-		c.waits.add(ended)
-	}
+	c.waited(w, k.id, q.at, false)
 	c.act(k, w, Act{At: q.at, What: ActLost, Addr: q.addr, Value: k.value, Source: SourceMonitor})
 }
 
@@ -78,10 +75,7 @@ func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what Ac
 	}
 	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed,
 		ahead: q.seen.low.Low})
-	if ended, ok := w.wait(k.id, q.at, true); ok {
-		w.waits.add(ended)
-		c.waits.add(ended)
-	}
+	c.waited(w, k.id, q.at, true)
 	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor,
 		Detail: detail})
 }
@@ -247,10 +241,7 @@ func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
 		what, detail = ActClobber, "over "+h.addr
 	}
 	k.stands(q.value)
-	if ended, ok := w.wait(k.id, q.at, false); ok {
-		w.waits.add(ended)
-		c.waits.add(ended)
-	}
+	c.waited(w, k.id, q.at, false)
 	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail,
 		Perhaps: perhaps})
 }

@@ -125,8 +125,9 @@ func (c *Census) polledChange(k *keyState, o offset.Observed) {
 		c.polledStamp(k, o, r, a)
 		return
 	default:
-		c.counts.Unreadable++
-		k.counts.Unreadable++
+		for _, s := range c.stories(k, nil) {
+			s.counts.Unreadable++
+		}
 		a.What = ActWrote
 	}
 	c.act(k, nil, a)

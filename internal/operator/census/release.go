@@ -23,7 +23,10 @@ func (c *Census) del(q order) {
 	}
 	a := c.release(k, h, q)
 	if h.taken {
-		c.overlapped(k, w)
+		// The holder was still at work, but another client had won in between.
+		for _, s := range c.stories(k, w) {
+			s.counts.Overlaps++
+		}
 	}
 	c.act(k, w, a)
 	if !h.script && k.ended(h, q) {
@@ -82,16 +85,6 @@ func (c *Census) pastBy(h *holding, q order) bool {
 		}
 	}
 	return q.at.Add(ahead).After(h.expiry)
-}
-
-// overlapped counts an overlap: a holder was still at work when it released,
-// but another client had won in between.
-func (c *Census) overlapped(k *keyState, w *writer) {
-	c.counts.Overlaps++
-	k.counts.Overlaps++
-	if w != nil {
-		w.counts.Overlaps++
-	}
 }
 
 // deleted takes a DEL by a client that is not known to hold.
@@ -153,8 +146,9 @@ func (c *Census) wrote(q order) {
 		a.Detail = "renewed"
 	case !r.Legacy() && !q.script:
 		a.Detail = "no named dialect reads it"
-		c.counts.Unreadable++
-		k.counts.Unreadable++
+		for _, s := range c.stories(k, nil) {
+			s.counts.Unreadable++
+		}
 	}
 	c.act(k, w, a)
 	k.stands(q.value)

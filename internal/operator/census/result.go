@@ -14,8 +14,8 @@ import (
 func (c *Census) Evidence() (Evidence, []Finding) {
 	e := Evidence{
 		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(),
-		Holds:            slices.Clone(c.holds),
-		ForgottenWriters: c.gone.count, ForgottenKeys: c.goneKeys, ServerSteps: slices.Clone(c.steps),
+		Holds:            slices.Clone(c.jobs.holds),
+		ForgottenWriters: c.gone.writers, ForgottenKeys: c.gone.keys, ServerSteps: slices.Clone(c.server.steps),
 		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite),
 		LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
 	}
@@ -24,12 +24,12 @@ func (c *Census) Evidence() (Evidence, []Finding) {
 			e.Coverage = append(e.Coverage, v.evidence(s, c.until))
 		}
 	}
-	if len(c.stats) > 0 {
-		e.Stats = &CommandCalls{LastMoved: c.moved}
-		if n := c.stats["setnx"]; n != nil {
+	if len(c.server.stats) > 0 {
+		e.Stats = &CommandCalls{LastMoved: c.server.moved}
+		if n := c.server.stats["setnx"]; n != nil {
 			e.Stats.Setnx = n.sum
 		}
-		if n := c.stats["getset"]; n != nil {
+		if n := c.server.stats["getset"]; n != nil {
 			e.Stats.Getset = n.sum
 		}
 	}
@@ -77,11 +77,11 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 // claim.
 func (c *Census) longestHold() Span {
 	var seen Span
-	if h := c.longest; h != nil {
+	if h := c.jobs.longest; h != nil {
 		seen = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr, Key: h.Key}
 	}
 	seen = claimOver(seen, c.cfg.Job)
-	if h := c.polledLongest; h != nil && !seen.Known() {
+	if h := c.jobs.polled; h != nil && !seen.Known() {
 		seen = Span{Value: h.For, Basis: Inferred, Source: h.Source, At: h.At, Key: h.Key,
 			Note: "an upper bound, from looks: a killed client's stamp looks like a long job"}
 	}

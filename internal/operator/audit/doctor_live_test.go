@@ -169,7 +169,7 @@ func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	pastBy(w, "lock:a", 500*time.Millisecond)
 	proved := census.Spread{Apart: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero,
-		Evidence: &census.Evidence{Spread: proved}}
+		Evidence: &census.Evidence{Clocks: census.Clocks{Spread: proved}}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("within the default of a second: %s", got)
 	}
@@ -318,7 +318,7 @@ func TestMovedStampKeepsItsTTL(t *testing.T) {
 func TestDoctorBelievesNoRefutedClaim(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
-	e := &census.Evidence{Behind: census.Bound{AtLeast: 10 * time.Minute}}
+	e := &census.Evidence{Clocks: census.Clocks{Behind: census.Bound{AtLeast: 10 * time.Minute}}}
 	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Evidence: e}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 		t.Errorf("%s", got)

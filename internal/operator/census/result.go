@@ -14,11 +14,10 @@ import (
 func (c *Census) Evidence() (Evidence, []Finding) {
 	e := Evidence{
 		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(),
-		Holds:            slices.Clone(c.jobs.holds),
-		ForgottenWriters: c.gone.writers, ForgottenKeys: c.gone.keys, ServerSteps: slices.Clone(c.server.steps),
-		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite),
-		LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
+		ForgottenWriters: c.gone.writers, ForgottenKeys: c.gone.keys,
+		DoubleGrants: slices.Clone(c.doubles), Acts: c.last(&c.story), LastCall: c.named(c.lastCall),
 	}
+	e.Holds, e.ServerSteps = slices.Clone(c.jobs.holds), slices.Clone(c.server.steps)
 	for _, s := range []Source{SourceMonitor, SourcePoll, SourceTracking, SourceStats, SourceClients} {
 		if v := c.sources[s]; v != nil {
 			e.Coverage = append(e.Coverage, v.evidence(s, c.until))
@@ -109,12 +108,12 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	var out []Writer
 	for _, w := range c.writers {
 		v := Writer{
-			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
+			Client: Client{Addr: w.addr}, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
 			Lease:  leases[w],
 			Offset: c.offset(w, leases[w]), Steps: slices.Clone(w.steps), Shared: w.shared, Counts: w.counts,
 			Holds: w.holds.summary(),
 			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
-			LastWrite: c.named(w.lastWrite), LastFailed: c.named(w.lastFailed),
+			Acts: c.last(&w.story),
 		}
 		v.Starts = w.starts(c.cfg.Lease)
 		if len(c.cfg.Dialects) == 1 {
@@ -195,9 +194,9 @@ func (r *keyRoom) act(c *Census, a *Act) *Act {
 
 func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
-		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite),
-		LastFailed: room.act(c, k.lastFailed),
-		NoTTL:      k.noTTL, FoundLive: k.stillLive(),
+		DB: k.id.db, Key: k.id.name, Counts: k.counts,
+		Acts:  Acts{room.act(c, k.lastWrite), room.act(c, k.lastFailed)},
+		NoTTL: k.noTTL, FoundLive: k.stillLive(),
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {
@@ -215,6 +214,9 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 		to.Longest = &h
 	}
 }
+
+// last returns copies of the last acts.
+func (c *Census) last(s *story) Acts { return Acts{c.named(s.lastWrite), c.named(s.lastFailed)} }
 
 // named returns a copy of an act, with the name that its address has by now.
 func (c *Census) named(a *Act) *Act {

@@ -112,8 +112,8 @@ func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
 			e.SmallestLease = census.Span{Value: 5 * time.Second, Basis: census.Measured}
 			e.GreatestLease = census.Span{Value: 5 * time.Second, Basis: census.Default}
 			e.Keys = []census.KeyEvidence{
-				{Key: "k", LastFailed: &census.Act{
-					At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}
+				{Key: "k", Acts: census.Acts{LastFailed: &census.Act{
+					At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}}
 			e.GetsetFirst = []string{"10.0.0.2:1"}
 		}))
 		f.w.Pass(time.Minute)
@@ -192,7 +192,7 @@ func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 					e.LongestHold = census.Span{Value: time.Minute, Basis: census.Measured, At: now}
 					e.LastWrite = &census.Act{
 						At: now.Add(-20 * time.Second), Key: "k", What: census.ActAcquired}
-					e.Keys = []census.KeyEvidence{{Key: "k", LastWrite: e.LastWrite}}
+					e.Keys = []census.KeyEvidence{{Key: "k", Acts: e.Acts}}
 				})
 			},
 		}

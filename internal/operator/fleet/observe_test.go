@@ -244,7 +244,7 @@ func TestWatcherWritesAgainAfterAnother(t *testing.T) {
 		other := Sighting{
 			Format: sightingFormat, Observer: "other", From: now.Add(-time.Hour),
 			Until: now.Add(-time.Minute),
-			Pause: Fact{Time: time.Hour, Basis: string(census.Measured), At: now},
+			Facts: Facts{Pause: Fact{Time: time.Hour, Basis: string(census.Measured), At: now}},
 		}
 		text, err := other.text()
 		if err != nil {
@@ -370,7 +370,7 @@ func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 
 // What watches before found stays until the evidence is begun anew.
 func TestDoubtOfALeaseIsKept(t *testing.T) {
-	before := Sighting{Format: sightingFormat, LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}
+	before := Sighting{Format: sightingFormat, Facts: Facts{LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}}
 	if got := (Sighting{Format: sightingFormat}).with(before).LeaseLooks; got != before.LeaseLooks {
 		t.Errorf("%+v", got)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/watches"
@@ -77,7 +78,7 @@ type bridgeEngine struct {
 	longest time.Duration // longest lease by the lease rule, if bound is set
 	bound   bool          // the lease rule bounds leases in this dialect
 	tomb    any           // bytes of the tombstone
-	counter any           // key of the fencing numbers
+	fence   string        // beginning of the keys of fencing numbers
 	tag     string        // end of the value of M: a blank and the member's id; empty without a Ledger
 	member  registered    // nil where the phases come from another source
 
@@ -165,7 +166,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	full := judge.Config()
 	b := &bridgeEngine{
 		cfg: cfg, dialect: full.Dialect, terms: full.Terms, judge: judge, clock: clocks.New(full.Clock),
-		counter: counterKey(cfg.Namespace), closed: make(chan struct{}),
+		fence: "gsl:fence:" + scope.InName(cfg.Namespace) + ":", closed: make(chan struct{}),
 	}
 	b.cfg.Wake = full.Wake
 	b.longest, b.bound = b.dialect.LongestLease(b.terms)
@@ -199,8 +200,9 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	return &Bridge{b}, nil
 }
 
-// counterKey returns the key of a namespace's fencing numbers.
-func counterKey(namespace string) string { return "gsl:fence:" + scope.InName(namespace) }
+// counter returns the key of the fencing numbers of the lock whose second key
+// is m. It is the counter of a token lock on m, whose numbers go on from there.
+func (b *bridgeEngine) counter(m string) string { return names.OfSlot(b.fence, m) }
 
 // Close is that of the Bridge.
 func (b *bridgeEngine) Close() error {

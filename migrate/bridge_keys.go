@@ -26,7 +26,7 @@ var ErrOutside = errors.New("migrate: the namespace does not own the key")
 // commands.
 type bridgeKeys struct {
 	name       string // the caller's name
-	l          string
+	l, m       string
 	argL, argM any
 	argLook    any // key that remembers a look at a past stamp
 }
@@ -47,7 +47,7 @@ func (b *bridgeEngine) keys(name string) (bridgeKeys, error) {
 
 func rawKeys(name, l string) bridgeKeys {
 	m := legacy.MarkKey(l)
-	return bridgeKeys{name: name, l: l, argL: l, argM: m, argLook: look.Key(m)}
+	return bridgeKeys{name: name, l: l, m: m, argL: l, argM: m, argLook: look.Key(m)}
 }
 
 // bridgeTrouble says what was tried when the server or the network failed.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -39,7 +40,8 @@ func (b *bridgeEngine) tryObserve(ctx context.Context, key string, ttl time.Dura
 	if b.cfg.Fence {
 		// The number is drawn while the lock is held, so that every later
 		// holder's number is greater.
-		reply, err := b.numbered(ctx, numberScript, 2, b.counter, argBlock)
+		l, _ := b.dialect.EncodeKey(key) // as the attempt did
+		reply, err := b.numbered(ctx, numberScript, 2, b.counter(legacy.MarkKey(l)), argBlock)
 		if err != nil {
 			return nil, &backend.UnsureError{
 				Grant: g, Err: bridgeTrouble(rawKeys(key, key), "draw a number for", err)}

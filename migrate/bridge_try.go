@@ -156,7 +156,7 @@ func (b *bridgeEngine) acquisition(args []any, g *bridgeGrant, ttl time.Duration
 	script, numbers, tombPX, last := acquireScript, argNone, argNone, 0
 	args = append(args, g.k.argL, g.k.argM, g.k.argLook)
 	if b.cfg.Fence {
-		script, args = acquireNumberScript, append(args, b.counter)
+		script, args = acquireNumberScript, append(args, b.counter(g.k.m))
 		numbers, last = argBlock, 1
 	}
 	args = append(args, g.value, b.px(ttl), g.guard, b.tomb)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 )
@@ -62,7 +63,7 @@ func IsMark(name, value string) bool {
 
 // IsBookkeeping reports whether getsetlock stores something for itself under
 // that name.
-func IsBookkeeping(name string) bool { return strings.HasPrefix(name, "gsl:") || scope.IsLook(name) }
+func IsBookkeeping(name string) bool { return strings.HasPrefix(name, names.Prefix) || scope.IsLook(name) }
 
 // ourStampAhead is the least time from the end of a getsetlock client's lease
 // to the expiry in its stamp.

@@ -101,7 +101,7 @@ func (s *stage) census(cfg Config) *Result {
 }
 
 func newStage(t *testing.T, seed uint64) *stage {
-	return &stage{t: t, random: rand.New(rand.NewPCG(seed, 7)), now: opening}
+	return &stage{t: t, random: rand.New(rand.NewPCG(seed, 7)), now: at(0)}
 }
 
 func (s *stage) person(i int, d dialect.Dialect, lease time.Duration) *person {
@@ -113,7 +113,11 @@ func (s *stage) person(i int, d dialect.Dialect, lease time.Duration) *person {
 
 func writerAt(t *testing.T, r *Result, addr string) census.Writer {
 	t.Helper()
-	return writerOf(t, r.Evidence, addr)
+	i := slices.IndexFunc(r.Evidence.Writers, func(w census.Writer) bool { return w.Addr == addr })
+	if i < 0 {
+		t.Fatalf("no writer at %s", addr)
+	}
+	return r.Evidence.Writers[i]
 }
 
 // The lease is given. The dialects vary, and are named or left to be

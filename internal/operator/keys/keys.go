@@ -54,8 +54,8 @@ type Reader struct {
 	Scope scope.Scope
 	// Want, if not nil, says which keys of the scope are read, by their names.
 	Want func(name string) bool
-	// Types asks for the types of keys that are no strings, and for the sizes of
-	// values that are longer than Longest.
+	// Types asks for the types of keys that are no strings, and for the sizes
+	// of values that are longer than Longest.
 	Types bool
 	// Clock measures the work. With Pauses, the server gets a pause after each
 	// slice.
@@ -67,8 +67,9 @@ type Reader struct {
 	Slowest time.Duration // the slowest slice
 }
 
-// Names calls visit with the names that match a pattern of SCAN, slice by slice.
-// SCAN may return a name twice. more says that this is not the last slice.
+// Names calls visit with the names that match a pattern of SCAN, slice by
+// slice. SCAN may return a name twice. more says that this is not the last
+// slice.
 func Names(ctx context.Context, mux *wire.Mux, pattern string,
 	visit func(names []string, more bool) error) error {
 	args := []any{"MATCH", pattern, "COUNT", slice}

@@ -61,9 +61,15 @@ func IsMark(name, value string) bool {
 		(blank && strings.HasSuffix(name, scope.MarkSuffix) || len(scope.OldKeys(name)) > 0)
 }
 
+// TrialKey is a part of the names of keys that doctor tries commands on. They
+// never exist.
+const TrialKey = "getsetlock:doctor:"
+
 // IsBookkeeping reports whether getsetlock stores something for itself under
 // that name.
-func IsBookkeeping(name string) bool { return strings.HasPrefix(name, names.Prefix) || scope.IsLook(name) }
+func IsBookkeeping(name string) bool {
+	return strings.HasPrefix(name, names.Prefix) || scope.IsLook(name)
+}
 
 // ourStampAhead is the least time from the end of a getsetlock client's lease
 // to the expiry in its stamp.

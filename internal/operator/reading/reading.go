@@ -1,7 +1,8 @@
-// Package reading contains what the census and the sources of an audit share:
-// it reads values by the dialects in question, recognizes what getsetlock
-// clients wrote, knows the commands that change more than one key, and formats
-// the events of gaps.
+// Package reading is the one place that says what a key and its value mean, for
+// the census, the sources of an audit, probe, doctor and migrations: its role,
+// its meaning in a dialect, its form, what getsetlock clients wrote, and what
+// an old client does when it meets a value. It also knows the commands that
+// change more than one key, and formats the events of gaps.
 //
 // It is pure: it reads the same bytes at the same instant the same way.
 package reading
@@ -154,8 +155,8 @@ const (
 	Tombstone                // shuts old clients out
 )
 
-// Means reads a value in one dialect. The stamp is only that of a Stamp. Nothing
-// shows who drew a random token: it is Foreign.
+// Means reads a value in one dialect. The stamp is only that of a Stamp.
+// Nothing shows who drew a random token: it is Foreign.
 func Means(d *dialect.Dialect, value string, at time.Time) (dialect.Stamp, Meaning) {
 	text, err := d.DecodeValue(value)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
+
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
@@ -205,12 +207,12 @@ type auditAnswer struct {
 	gap    time.Duration // claimed gap, as [dialect.Terms] has it
 	behind time.Duration // claims of the clocks, in the same form
 	ahead  time.Duration
-	match  string             // pattern of the keys
-	probe  *audit.ProbeResult // nil in the replay of a record that has no probe
-	result *audit.Result      // never nil
-	all    []census.Finding   // findings of probe and result, sorted
-	how    string             // command line that makes the report again
-	made   time.Time          // when the report was made
+	match  string           // pattern of the keys
+	probe  *probe.Result    // nil in the replay of a record that has no probe
+	result *audit.Result    // never nil
+	all    []census.Finding // findings of probe and result, sorted
+	how    string           // command line that makes the report again
+	made   time.Time        // when the report was made
 
 	replayed bool
 }
@@ -405,8 +407,8 @@ func answers(e *out.Env, ctx context.Context, pool *redis.Pool) error {
 func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool *redis.Pool) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
 	defer p.End()
-	found, err := audit.Probe(ctx, pool,
-		audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: max(f.lease, f.greatest),
+	found, err := probe.Run(ctx, pool,
+		probe.Config{Match: f.match, Dialects: f.dialects, Lease: max(f.lease, f.greatest),
 			Timeout: e.Timeout, Progress: p.Set, DB: f.server.Database(e)})
 	a.probe = found
 	switch {
@@ -452,8 +454,8 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	}
 	pool := fleet.Pool()
 	defer pool.Close()
-	a.probe, err = audit.Probe(ctx, pool,
-		audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
+	a.probe, err = probe.Run(ctx, pool,
+		probe.Config{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
 			Hurry: true})
 	if err != nil && ctx.Err() == nil {
 		return out.CouldNot(err, "looking at the demo's keys")

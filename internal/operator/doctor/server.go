@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"cmp"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -122,7 +124,7 @@ func trialKey(match string) string {
 	if at := strings.IndexAny(match, `*?[\`); at >= 0 {
 		match = match[:at]
 	}
-	return match + doctorKey + rand.Text()
+	return match + reading.TrialKey + rand.Text()
 }
 
 func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
@@ -147,7 +149,7 @@ func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
 func tryTracking(ctx context.Context, pool *redis.Pool, timeout time.Duration) (tracking, subscribing error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
-	c, err := dialed(ctx, pool)
+	c, err := keys.Dial(ctx, pool)
 	if err != nil {
 		return err, nil
 	}

@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-//go:embed doctor_fix.lua
+//go:embed fix.lua
 var fixLua string
 
 var fixScript = wire.NewScript(3, fixLua)
@@ -56,10 +56,10 @@ type Fix struct {
 // do.
 func (f Fix) String() string {
 	if f.Do == FixDelete {
-		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)),
+		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(reading.CutKey(f.Key)),
 			reading.ShortQuote(f.Value))
 	}
-	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)),
+	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(reading.CutKey(f.Key)),
 		roughly(f.lease), reading.ShortQuote(f.Value))
 }
 
@@ -97,10 +97,10 @@ const (
 	FixOurs    FixOutcome = "ours"    // a getsetlock client now holds the lock: left alone
 )
 
-// ApplyFixes applies the fixes one after the other and calls done after each.
+// Apply applies the fixes one after the other and calls done after each.
 // It ends at the first fix that fails with an error. If that error is a
 // *wire.UnknownError, the fix may have been applied.
-func ApplyFixes(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fix, FixOutcome)) error {
+func Apply(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fix, FixOutcome)) error {
 	mux, err := wire.New(pool, wire.Options{})
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func ApplyFixes(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fi
 	for _, f := range fixes {
 		outcome, err := f.apply(ctx, mux)
 		if err != nil {
-			return fmt.Errorf("key %s: %w", strconv.Quote(cutKey(f.Key)), err)
+			return fmt.Errorf("key %s: %w", strconv.Quote(reading.CutKey(f.Key)), err)
 		}
 		done(f, outcome)
 	}

@@ -1,4 +1,10 @@
-package audit
+// Package probe reads every key of a server once and says how the values are
+// written: in which form, by which dialects, and which of them do not exclude
+// each other. [Run] is all that most programs need. It changes nothing.
+//
+// It judges values, not clients: a form that nobody holds a lock in at that
+// moment is not seen.
+package probe
 
 import (
 	"cmp"
@@ -20,8 +26,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// ProbeConfig says which keys to look at. The zero value looks at every key.
-type ProbeConfig struct {
+// Config says which keys to look at. The zero value looks at every key.
+type Config struct {
 	// Match is a pattern as SCAN takes it. Without a pattern, every key is
 	// read, and only values that contain a time count as locks: any short text
 	// could be one.
@@ -43,8 +49,8 @@ type ProbeConfig struct {
 	Clock lock.Clock
 }
 
-// ProbeResult is what a probe found.
-type ProbeResult struct {
+// Result is what a probe found.
+type Result struct {
 	Keys     int64 // keys looked at; a key that SCAN returns twice counts twice
 	Denied   int64 // those of them that this user may not read
 	Prefixes []PrefixResult
@@ -55,9 +61,9 @@ type ProbeResult struct {
 	// that to this user. The other fields hold what it found until then.
 	Refused  string
 	Findings []census.Finding // sorted
-	Cost     ProbeCost        // zero in a replay
+	Cost     Cost             // zero in a replay
 
-	tally *probeTally // the counts, as a record stores them
+	tally *tally // the counts, as a record stores them
 }
 
 // PrefixResult is what the keys of one prefix contain.
@@ -72,15 +78,15 @@ type PrefixResult struct {
 
 // FormCount counts the values of one form.
 type FormCount struct {
-	Form
-	Dialects []string `json:"dialects"`           // dialects that write this form, the likeliest first
-	Also     []Form   `json:"also" answer:"text"` // other forms that the same values could have
-	Keys     int64    `json:"keys"`
-	NoTTL    int64    `json:"no_ttl"`
-	Expired  int64    `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
-	Far      int64    `json:"far"`                     // stamps further ahead than a lease reaches
-	Examples []string `json:"examples" answer:"bytes"` // keys, at most three
-	Value    string   // of the first example
+	reading.Form
+	Dialects []string       `json:"dialects"`           // dialects that write this form, the likeliest first
+	Also     []reading.Form `json:"also" answer:"text"` // other forms that the same values could have
+	Keys     int64          `json:"keys"`
+	NoTTL    int64          `json:"no_ttl"`
+	Expired  int64          `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
+	Far      int64          `json:"far"`                     // stamps further ahead than a lease reaches
+	Examples []string       `json:"examples" answer:"bytes"` // keys, at most three
+	Value    string         // of the first example
 }
 
 // JSON returns the counts with the name of the form.
@@ -95,8 +101,8 @@ func (f FormCount) JSON() any {
 	}{f.String(), counts(f)}
 }
 
-// ProbeCost is how long a probe took.
-type ProbeCost struct {
+// Cost is how long a probe took.
+type Cost struct {
 	Elapsed time.Duration
 	Work    time.Duration // the part of Elapsed spent on replies; the remainder was pauses
 	Slowest time.Duration // the slowest slice: its SCAN and its reads
@@ -105,15 +111,15 @@ type ProbeCost struct {
 // mostPrefixes bounds how many prefixes a probe remembers.
 const mostPrefixes = 1000
 
-// Probe reads all keys of a server in slices, never by KEYS, and reports how
+// Run reads all keys of a server in slices, never by KEYS, and reports how
 // their values are written. It reads at most the first kilobyte of a value, and
 // its memory does not grow with the number of keys. It changes nothing.
 //
 // If ctx ends, or the server fails during the probe, it returns what it has
 // found so far together with the error.
-func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult, error) {
-	tally := newProbeTally(cfg)
-	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+func Run(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
+	tally := newTally(cfg)
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: keys.Setup})
 	if err != nil {
 		return tally.result(), err
 	}
@@ -139,7 +145,7 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	}
 	out := tally.result()
 	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
-	out.Cost = ProbeCost{Elapsed: r.Clock.Elapsed() - begun, Work: r.Work, Slowest: r.Slowest}
+	out.Cost = Cost{Elapsed: r.Clock.Elapsed() - begun, Work: r.Work, Slowest: r.Slowest}
 	return out, err
 }
 
@@ -150,9 +156,9 @@ func isReplica(ctx context.Context, mux *wire.Mux) bool {
 	return info["role"] == "slave"
 }
 
-// probeTally holds the counts of a probe, in bounded memory.
-type probeTally struct {
-	cfg      ProbeConfig
+// tally holds the counts of a probe, in bounded memory.
+type tally struct {
+	cfg      Config
 	known    map[string]dialect.Dialect // dialects by name: the presets and the caller's
 	now      time.Time                  // instant of the last slice, by the server's clock
 	keys     int64
@@ -171,7 +177,7 @@ type probeTally struct {
 
 type prefixTally struct {
 	keys  int64
-	forms map[Form]*FormCount
+	forms map[reading.Form]*FormCount
 	types map[string]int64
 	odd   map[string]string // an example key of each type
 	large []string          // keys with values beyond keys.Longest, at most three
@@ -180,11 +186,11 @@ type prefixTally struct {
 }
 
 func newPrefixTally() *prefixTally {
-	return &prefixTally{forms: map[Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
+	return &prefixTally{forms: map[reading.Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
 }
 
-func newProbeTally(cfg ProbeConfig) *probeTally {
-	t := &probeTally{
+func newTally(cfg Config) *tally {
+	t := &tally{
 		cfg: cfg, known: map[string]dialect.Dialect{}, prefixes: map[string]*prefixTally{},
 		owners: map[uint64]string{}, shared: map[string][]string{}, wrapped: map[string]dialect.Encoding{},
 		everything: cfg.Match == "" || cfg.Match == "*",
@@ -196,9 +202,9 @@ func newProbeTally(cfg ProbeConfig) *probeTally {
 }
 
 // all reports whether no pattern says which keys are locks.
-func (t *probeTally) all() bool { return t.everything }
+func (t *tally) all() bool { return t.everything }
 
-func (t *probeTally) add(p *keys.Key) {
+func (t *tally) add(p *keys.Key) {
 	t.keys++
 	t.now = p.Now
 	if p.Denied != nil {
@@ -208,7 +214,7 @@ func (t *probeTally) add(p *keys.Key) {
 	if reading.RoleOf(p.Name, p.Value) != reading.Lock {
 		return // it is getsetlock's, or belongs to a lock that is counted by its own key
 	}
-	at := probePrefix(p.Name)
+	at := reading.PrefixOf(p.Name)
 	prefix := t.prefixes[at]
 	if prefix == nil {
 		if len(t.prefixes) == mostPrefixes {
@@ -222,27 +228,27 @@ func (t *probeTally) add(p *keys.Key) {
 	if p.Type != "string" {
 		prefix.types[p.Type]++
 		if prefix.odd[p.Type] == "" {
-			prefix.odd[p.Type] = cutKey(p.Name)
+			prefix.odd[p.Type] = reading.CutKey(p.Name)
 		}
 		return
 	}
 	form := t.count(prefix, p)
-	if form.lock() {
+	if form.Lock() {
 		t.remember(p, form)
 	}
 }
 
 // count adds a string to the count of its form.
-func (t *probeTally) count(prefix *prefixTally, p *keys.Key) Form {
+func (t *tally) count(prefix *prefixTally, p *keys.Key) reading.Form {
 	if !p.Whole() {
 		prefix.huge++
 		prefix.most = max(prefix.most, p.Size)
 		if len(prefix.large) < 3 {
-			prefix.large = append(prefix.large, cutKey(p.Name))
+			prefix.large = append(prefix.large, reading.CutKey(p.Name))
 		}
-		return Form{Look: dialect.LookText}
+		return reading.Form{Look: dialect.LookText}
 	}
-	form, names, also := readForm(p.Value, p.Now, t.cfg.Dialects)
+	form, names, also := reading.ReadForm(p.Value, p.Now, t.cfg.Dialects)
 	c := prefix.forms[form]
 	if c == nil {
 		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.Value}
@@ -250,30 +256,26 @@ func (t *probeTally) count(prefix *prefixTally, p *keys.Key) Form {
 	}
 	c.Keys++
 	if len(c.Examples) < 3 {
-		c.Examples = append(c.Examples, cutKey(p.Name))
+		c.Examples = append(c.Examples, reading.CutKey(p.Name))
 	}
 	if !p.HasTTL {
 		c.NoTTL++
 	}
-	if expiry, ok := t.expiry(form, names, p); ok && !ours(p, t.cfg.Dialects) {
+	// The lock of a getsetlock client ends with its TTL.
+	ours := p.HasTTL && reading.StampOfOurs(p.Value, p.Now, p.TTL, t.cfg.Dialects)
+	if expiry, ok := t.expiry(form, names, p); ok && !ours {
 		if expiry.Before(p.Now) {
 			c.Expired++
 		}
-		if tooFar(expiry.Sub(p.Now), t.leaseOf(names)) {
+		if reading.TooFar(expiry.Sub(p.Now), t.leaseOf(names)) {
 			c.Far++
 		}
 	}
 	return form
 }
 
-// ours reports whether a getsetlock client wrote the stamp: then the TTL
-// decides when the lock ends.
-func ours(p *keys.Key, own []dialect.Dialect) bool {
-	return p.HasTTL && reading.StampOfOurs(p.Value, p.Now, p.TTL, own)
-}
-
 // expiry decodes the expiry in a value, by the likeliest dialect.
-func (t *probeTally) expiry(form Form, names []string, p *keys.Key) (time.Time, bool) {
+func (t *tally) expiry(form reading.Form, names []string, p *keys.Key) (time.Time, bool) {
 	if form.Look != dialect.LookStamp {
 		return time.Time{}, false
 	}
@@ -295,7 +297,7 @@ func (t *probeTally) expiry(form Form, names []string, p *keys.Key) (time.Time, 
 // leaseOf returns the known lease of a form's writers: the given lease, or that
 // of a named dialect. A preset's own lease does not count, since a fleet may
 // have changed it.
-func (t *probeTally) leaseOf(names []string) time.Duration {
+func (t *tally) leaseOf(names []string) time.Duration {
 	if t.cfg.Lease > 0 {
 		return t.cfg.Lease
 	}
@@ -307,15 +309,6 @@ func (t *probeTally) leaseOf(names []string) time.Duration {
 	return 0
 }
 
-// tooFar reports whether a stamp is further ahead than a lease explains: two
-// leases, or a day if the lease is unknown.
-func tooFar(ahead, lease time.Duration) bool {
-	if lease <= 0 {
-		return ahead > 24*time.Hour
-	}
-	return ahead > 2*lease
-}
-
 // Bounds of the number of identities that are compared, and of names in the
 // encodings of serializers.
 const (
@@ -325,11 +318,11 @@ const (
 
 // remember stores what only a second key can reveal: an identity that two keys
 // hold, and a name in two encodings.
-func (t *probeTally) remember(p *keys.Key, form Form) {
-	if name, encoding := plainKey(p.Name); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
+func (t *tally) remember(p *keys.Key, form reading.Form) {
+	if name, encoding := reading.PlainKey(p.Name); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
 		t.wrapped[name] = encoding
 	}
-	owner := ownerOf(p.Value, form)
+	owner := reading.OwnerOf(p.Value, form)
 	if owner == "" || t.all() && form.Look != dialect.LookStamp {
 		return
 	}
@@ -337,8 +330,8 @@ func (t *probeTally) remember(p *keys.Key, form Form) {
 	first, known := t.owners[hash]
 	switch {
 	case !known && len(t.owners) < mostRemembered:
-		t.owners[hash] = cutKey(p.Name)
-	case known && first != cutKey(p.Name):
+		t.owners[hash] = reading.CutKey(p.Name)
+	case known && first != reading.CutKey(p.Name):
 		on := t.shared[owner]
 		if on == nil && len(t.shared) == 100 {
 			return
@@ -346,8 +339,8 @@ func (t *probeTally) remember(p *keys.Key, form Form) {
 		if len(on) == 0 {
 			on = []string{first}
 		}
-		if len(on) < 3 && !slices.Contains(on, cutKey(p.Name)) {
-			on = append(on, cutKey(p.Name))
+		if len(on) < 3 && !slices.Contains(on, reading.CutKey(p.Name)) {
+			on = append(on, reading.CutKey(p.Name))
 		}
 		t.shared[owner] = on
 	}
@@ -355,7 +348,7 @@ func (t *probeTally) remember(p *keys.Key, form Form) {
 
 // compareNames asks whether locks whose names a serializer encoded also exist
 // under their plain names.
-func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
+func (t *tally) compareNames(ctx context.Context, mux *wire.Mux) error {
 	var names []string
 	for name := range t.wrapped {
 		names = append(names, name)
@@ -381,8 +374,8 @@ func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
 	return nil
 }
 
-func (t *probeTally) result() *ProbeResult {
-	out := &ProbeResult{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
+func (t *tally) result() *Result {
+	out := &Result{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
 	for name, p := range t.prefixes {
 		if t.all() && !p.hasStamps() {
 			continue
@@ -415,7 +408,7 @@ func (t *probeTally) result() *ProbeResult {
 		})
 	}
 	if t.denied > 0 {
-		out.Findings = append(out.Findings, deniedFinding(t.denied, out.Keys))
+		out.Findings = append(out.Findings, keys.DeniedFinding(t.denied, out.Keys))
 	}
 	for i := range out.Findings {
 		out.Findings[i].DB = t.cfg.DB
@@ -441,14 +434,4 @@ func hashOf(s string) uint64 {
 		h = (h ^ uint64(s[i])) * 1099511628211
 	}
 	return h
-}
-
-// cutKey returns a key, cut to the length at which keys are remembered.
-func cutKey(key string) string { return key[:min(len(key), probeLongKey)] }
-
-func keysWord(n int64) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return fmt.Sprintf("%d keys", n)
 }

@@ -1,4 +1,18 @@
-package audit
+// Package doctor says what is wrong with a server and its locks, and frees dead
+// locks. Most programs need [Examine] and [Apply].
+//
+// # What it changes on the server
+//
+// [Examine] changes no lock. With Remember it stores its looks in keys of their
+// own. [Apply] makes the changes that Examine offers, each only if the key still
+// holds what was looked at.
+//
+// # What it cannot promise
+//
+// It knows only what the server shows at one moment, what an earlier look
+// remembered there, and what is claimed of old clients. HAZARD: a lock that is
+// called dead by a wrong claim may be held.
+package doctor
 
 import (
 	"cmp"
@@ -23,9 +37,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// DoctorConfig says what to examine. The zero value examines the server and
-// every key whose value contains a time.
-type DoctorConfig struct {
+// Config says what to examine. The zero value examines the server and every key
+// whose value contains a time.
+type Config struct {
 	// Match is a pattern as SCAN takes it. Without a pattern, a lock cannot be
 	// told from a time that another program stores, so Doctor offers no fixes.
 	Match string
@@ -100,7 +114,7 @@ const (
 	mostFixes      = 100_000
 )
 
-// Doctor examines a server and its locks. It changes no lock: each change that
+// Examine examines a server and its locks. It changes no lock: each change that
 // it proposes is in a [Fix].
 //
 // A dead lock is one whose holder, if honest, has ended. Its stamp is past by
@@ -112,10 +126,10 @@ const (
 //
 // If ctx ends, or the server fails during the examination, Doctor returns what
 // it has found so far together with the error.
-func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis, error) {
+func Examine(ctx context.Context, pool *redis.Pool, cfg Config) (*Diagnosis, error) {
 	cfg.fill()
 	out := &Diagnosis{}
-	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: keys.Setup})
 	if err != nil {
 		return out, err
 	}
@@ -140,19 +154,19 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 	return out, err
 }
 
-func (c *DoctorConfig) fill() {
+func (c *Config) fill() {
 	_, claimed := dialect.Claimed(c.Spread)
 	c.assumes = !claimed
 	c.Spread = c.spread()
 }
 
 // greatest returns the greatest lease; 0: unknown.
-func (c *DoctorConfig) greatest() time.Duration { return max(c.Lease, c.Greatest) }
+func (c *Config) greatest() time.Duration { return max(c.Lease, c.Greatest) }
 
 // spread returns the upper bound of how far the clocks are apart, as far as it
 // is known. What Evidence saw is a lower bound: it raises what is claimed or
 // assumed and never replaces it.
-func (c *DoctorConfig) spread() time.Duration {
+func (c *Config) spread() time.Duration {
 	spread, claimed := dialect.Claimed(c.Spread)
 	if !claimed {
 		spread = c.assumed()
@@ -164,7 +178,7 @@ func (c *DoctorConfig) spread() time.Duration {
 }
 
 // assumed returns the spread to use if nothing is known about it.
-func (c *DoctorConfig) assumed() time.Duration {
+func (c *Config) assumed() time.Duration {
 	if len(c.Dialects) > 0 {
 		terms, err := c.Dialects[0].Terms(dialect.Terms{Lease: c.Lease})
 		if spread, _ := dialect.Claimed(terms.Spread); err == nil && spread > 0 {
@@ -183,11 +197,11 @@ func (x *examiner) assumed(d time.Duration) string {
 }
 
 // all reports whether no pattern says which keys are locks.
-func (c *DoctorConfig) all() bool { return c.Match == "" || c.Match == "*" }
+func (c *Config) all() bool { return c.Match == "" || c.Match == "*" }
 
 // examiner looks at keys and collects complaints.
 type examiner struct {
-	cfg    DoctorConfig
+	cfg    Config
 	clock  clocks.Clock
 	mux    *wire.Mux
 	out    *Diagnosis
@@ -236,7 +250,7 @@ func (x *examiner) keys(ctx context.Context) error {
 	slices.SortFunc(x.out.Fixes, func(a, b Fix) int {
 		return cmp.Or(strings.Compare(string(a.Do), string(b.Do)), strings.Compare(a.Key, b.Key))
 	})
-	if f := deniedFinding(x.denied, x.out.Keys); x.denied > 0 {
+	if f := keys.DeniedFinding(x.denied, x.out.Keys); x.denied > 0 {
 		f.DB = x.cfg.DB
 		x.out.Complaints = append(x.out.Complaints, Complaint{Finding: f})
 	}
@@ -265,21 +279,6 @@ func (x *examiner) judgeSlice(ctx context.Context) error {
 	}
 	x.found, x.past = nil, map[string]pastStamp{}
 	return err
-}
-
-// deniedFinding returns the finding that this user may not read some of the
-// keys. If that is all of them, nothing good can be said about the keys.
-func deniedFinding(denied, keys int64) census.Finding {
-	f := census.Finding{
-		Severity: census.SeverityNote, Kind: "denied",
-		What:   keysWord(denied) + " may not be read by this user, and were left out",
-		Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
-	}
-	if denied == keys {
-		f.Severity, f.What = census.SeverityWarning,
-			f.What+": these are all keys that match, so nothing is known about them"
-	}
-	return f
 }
 
 // complain adds a complaint about a key.
@@ -332,13 +331,13 @@ var timeless = []dialect.Look{dialect.LookConstant, dialect.LookToken, dialect.L
 
 // lookAtValue examines a key by the form of its value.
 func (x *examiner) lookAtValue(p *keys.Key) {
-	form, names, _ := readForm(p.Value, p.Now, x.cfg.Dialects)
+	form, names, _ := reading.ReadForm(p.Value, p.Now, x.cfg.Dialects)
 	switch {
 	case form.Look == dialect.LookStamp &&
 		!dialect.Ambiguous(dialect.Identify(p.Value, p.Now, dialect.Hints{})):
 		x.lookAtStamp(p, form, names)
 	case x.cfg.all(): // it need not be a lock
-	case form.unreadable():
+	case form.Unreadable():
 		x.complain(p, census.SeverityWarning, "unreadable",
 			fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.Value), x.harm(p)),
 			x.unlockAdvice(p), nil)
@@ -357,104 +356,19 @@ func (x *examiner) harm(p *keys.Key) string {
 		return ""
 	}
 	d := x.cfg.Dialects[0]
-	switch conductOf(d, p.Value, p.Now) {
-	case conductTakes:
+	switch reading.ConductOf(d, p.Value, p.Now) {
+	case reading.Takes:
 		return "; a client of " + d.Name + " takes it for expired"
-	case conductThrows:
+	case reading.Throws:
 		return "; a client of " + d.Name + " gets an exception from its acquire"
-	case conductClobbers:
+	case reading.Clobbers:
 		return "; a client of " + d.Name + " overwrites it and never wins"
 	}
 	return "; a client of " + d.Name + " waits forever"
 }
 
 func (x *examiner) unlockAdvice(p *keys.Key) string {
-	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(cutKey(p.Name)))
-}
-
-// lookAtStamp examines a lock by the expiry in its stamp.
-func (x *examiner) lookAtStamp(p *keys.Key, form Form, names []string) {
-	d, stamp, ok := x.read(p, form, names)
-	if !ok || d.NeverReleases() {
-		return // in such a dialect the key means "done" and simply expires
-	}
-	left := stamp.Expiry.Sub(p.Now)
-	fits := reading.Fitting(p.Value, p.Now, x.cfg.Dialects)
-	if ours(p, x.cfg.Dialects) {
-		return // written by a getsetlock client: its TTL frees it
-	}
-	ahead, _ := x.aheadOf()
-	switch soon := max(x.cfg.Spread, ahead); {
-	case left < 0:
-		if !p.HasTTL { // else the server frees it
-			x.lookAtPast(p, -left, fits)
-		}
-	case x.ghosts[p.Name] == p.Value:
-		x.complain(p, census.SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key; no client holds the lock, and all wait for it%s", untilWords(left)),
-			"wait; once its stamp is past, it is judged like any other", nil)
-	case left <= soon:
-		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a client's clock may be %s ahead%s: such a client already takes it for expired", roughly(left), roughly(soon), x.assumed(soon)),
-			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
-	case !p.HasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
-		x.complain(p, census.SeverityWarning, "perhaps_ours",
-			fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.Value), reading.PerhapsOursIs),
-			reading.PerhapsOursAdvice, nil)
-	case tooFar(left-ahead, x.leaseOrShipped(d)):
-		x.complainFar(p, left, x.shorten(p, d, stamp, fits))
-	}
-}
-
-// leaseOrShipped returns the greatest lease, or the lease that the named
-// dialect ships with. That is good enough to report a stamp as far ahead, but
-// not to move it.
-func (x *examiner) leaseOrShipped(d dialect.Dialect) time.Duration {
-	if greatest := x.cfg.greatest(); greatest > 0 || len(x.cfg.Dialects) == 0 {
-		return greatest
-	}
-	return d.Lease
-}
-
-// complainFar reports a stamp that is further ahead than a lease explains.
-func (x *examiner) complainFar(p *keys.Key, left time.Duration, fix *Fix) {
-	what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if its holder has crashed, the lock blocks until then", roughly(left))
-	advice := "its holder may live, with a clock that is far ahead: give the fastest clock's lead over the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
-	switch _, known := x.aheadOf(); {
-	case fix != nil:
-		advice = fmt.Sprintf(
-			"--fix lets it end in %s: a holder that lives keeps a whole lease by every clock",
-			roughly(fix.lease))
-	case known && x.cfg.greatest() > 0:
-		advice = "wait: a client whose clock is as far ahead as claimed could have written it"
-	}
-	x.complain(p, census.SeverityWarning, "far", what, advice, fix)
-}
-
-func untilWords(ahead time.Duration) string {
-	if ahead <= 0 {
-		return ""
-	}
-	return " for another " + roughly(ahead)
-}
-
-// read decodes the stamp with the likeliest dialect. It returns false if none
-// reads it.
-func (x *examiner) read(p *keys.Key, form Form, names []string) (dialect.Dialect, dialect.Stamp, bool) {
-	for _, name := range names {
-		d, err := dialect.Lookup(name)
-		for _, own := range x.cfg.Dialects {
-			if own.Name == name {
-				d, err = own, nil
-			}
-		}
-		if err != nil {
-			continue
-		}
-		d.ValueEncoding = form.Encoding
-		if s, err := d.Decode(p.Value, p.Now); err == nil {
-			return d, s, true
-		}
-	}
-	return dialect.Dialect{}, dialect.Stamp{}, false
+	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(reading.CutKey(p.Name)))
 }
 
 // longestLeft is more than the length of what a release leaves on M for old

@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"context"
@@ -15,11 +15,12 @@ import (
 	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/keys"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-//go:embed doctor_look.lua
+//go:embed look.lua
 var lookLua string
 
 var rememberScript = wire.NewScript(3, lookLua)
@@ -140,7 +141,7 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 		c.What += either
 		c.Advice = fmt.Sprintf(
 			"this user may not read whether a getsetlock client holds it: give the user rights on %s",
-			strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
+			strconv.Quote(reading.CutKey(legacy.MarkKey(c.Key))))
 	case found.Times > 0 && found.Value == p.value:
 		c.What += fmt.Sprintf(": old clients read it %s during the watch and did not take it over, the last one %s; their clocks are behind the server's, and its holder's may be too", timesWord(found.Times), found.Addr)
 		c.Advice = "leave it alone: its holder may live; synchronize the clocks by NTP"
@@ -250,9 +251,9 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 		case errors.As(err, &refused):
 			c.Wait, c.Advice = 0, fmt.Sprintf(
 				"this look could not be remembered on %s (%v): give the user rights on that key%s",
-				strconv.Quote(cutKey(lookKey(l))), err, x.orBehind())
+				strconv.Quote(reading.CutKey(lookKey(l))), err, x.orBehind())
 		case err != nil:
-			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(cutKey(l)), err)
+			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(reading.CutKey(l)), err)
 		case n == 0:
 			c.Wait, c.Advice = 0, "it changed meanwhile: look again"
 		}

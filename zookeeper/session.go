@@ -34,19 +34,29 @@ type session struct {
 	events <-chan zk.Event // closed when the library's goroutines have ended
 	calls  sync.WaitGroup  // requests that were sent
 
-	mu      sync.Mutex
-	id      int64
-	timeout time.Duration // timeout that the servers granted
-	trust   trust
+	mu sync.Mutex
+	agreed
 	dialed  net.Conn // last connection; it may not have greeted
-	net     *tap     // connection that greeted last
+	trust   trust
 	over    bool
 	retired bool
 	used    time.Duration // elapsed time of the last use
 	watches map[string]*watch
-	grants  map[*grant]bool // held
-	places  map[*grant]bool // waiting
-	strays  map[*grant]bool // must not exist, and may
+	nodes
+}
+
+// agreed is what the servers said when they greeted the session.
+type agreed struct {
+	id      int64
+	timeout time.Duration // timeout that they granted
+	net     *tap          // connection that greeted last
+}
+
+// nodes are the session's nodes on the servers.
+type nodes struct {
+	grants map[*grant]bool // held
+	places map[*grant]bool // waiting
+	strays map[*grant]bool // must not exist, and may
 }
 
 // silent drops the library's log: what matters comes back as an error.
@@ -104,8 +114,8 @@ func (b *engine) usable(ttl time.Duration) (*session, error) {
 func (b *engine) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	s := &session{b: b, ttl: ttl, clock: context.WithoutCancel(ctx), turn: make(chan struct{}, 1),
 		opened: make(chan struct{}), absent: make(chan struct{}, 1), done: make(chan struct{}),
-		watches: map[string]*watch{}, grants: map[*grant]bool{}, places: map[*grant]bool{},
-		strays: map[*grant]bool{}}
+		watches: map[string]*watch{},
+		nodes:   nodes{grants: map[*grant]bool{}, places: map[*grant]bool{}, strays: map[*grant]bool{}}}
 	conn, events, err := zk.Connect(b.hosts.list(), ttl, zk.WithHostProvider(b.hosts.turns(s.unanswered)),
 		zk.WithDialer(s.dial), zk.WithLogger(silent{}), zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(sendBuffer), zk.WithEventCallback(s.happened))

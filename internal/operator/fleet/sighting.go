@@ -129,7 +129,7 @@ func (s *Sighting) cutBy() string {
 		return fmt.Sprintf("; what was before counts no more: %s", h.Why)
 	case t != nil:
 		return fmt.Sprintf("; a client%s acted on %q (%s) at %s: stop it", by(t.Who), t.Key, t.What,
-			t.At.UTC().Format("2006-01-02 15:04:05Z"))
+			dated(t.At))
 	}
 	return ""
 }
@@ -303,7 +303,7 @@ func (r *Report) alarm(f *facts) {
 		if a.Key != "" {
 			on = fmt.Sprintf(" on %q", a.Key)
 		}
-		r.note("ALARM: an old client%s acted%s at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), on, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
+		r.note("ALARM: an old client%s acted%s at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), on, dated(a.At), a.What)
 	}
 }
 

@@ -32,7 +32,7 @@ func tombstonesLast(idle time.Duration) time.Duration { return max(30*24*time.Ho
 func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
-		case f.record.err != nil || !f.record.exists() || f.record.Phase != migrate.Clean:
+		case !f.record.readable() || f.record.Phase != migrate.Clean:
 			return d.closed(f, migrate.Clean, "order", "the phase is %v: by their tombstones %v and the phases next to it keep old clients out; sweep is for clean", orNone(f.record), migrate.Sealed), nil
 		case f.record.Pending != migrate.NoPhase:
 			return d.closed(f, migrate.Clean, "pending", "clean is not over: leases of modern may depend on tombstones; run clean --go until it says that the migration is over"), nil
@@ -40,36 +40,36 @@ func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		b := &builder{facts: f, gate: Gate{To: migrate.Clean}}
 		b.acknowledged(migrate.Clean)
 		b.leases(migrate.Clean, migrate.Clean)
-		b.gate.Open = len(b.gate.Blocks) == 0
-		r := d.report(f)
-		r.Gate = &b.gate
+		r, gate := d.report(f), b.judged()
+		r.Gate = &gate
 		switch {
-		case !b.gate.Open:
+		case !gate.Open:
 		case !d.opts.Go:
 			r.forgives(f)
 			r.note("with --go they are deleted, and nothing keeps an old client out any more")
 		default:
-			return r, d.sweep(ctx, f, r, true)
+			done, err := d.sweep(ctx, f, true, "deleting tombstones")
+			if err != nil {
+				return r, err
+			}
+			r.note("%d tombstones deleted", done.Deleted)
 		}
 		return r, nil
 	})
 }
 
-// sweep deletes tombstones and notes how many.
-func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) error {
+// sweep deletes tombstones; beside says whether also those of locks that a
+// getsetlock client holds. doing says for an error what was being done.
+func (d *desk) sweep(ctx context.Context, f *facts, beside bool, doing string) (swept, error) {
 	s, err := newSurveyor(d.mux, f)
 	if err != nil {
-		return err
+		return swept{}, err
 	}
 	done, err := s.sweep(ctx, beside)
 	if err != nil {
-		return d.refused(fmt.Errorf(
-			"deleting tombstones: %w; some may be left, and the same verb deletes them", err))
+		return done, d.refused(fmt.Errorf("%s: %w; some may be left, and the same verb deletes them", doing, err))
 	}
-	if done.Deleted > 0 || f.record.Pending == migrate.NoPhase {
-		r.note("%d tombstones deleted", done.Deleted)
-	}
-	return nil
+	return done, nil
 }
 
 // prolonged gives the tombstones of a fleet that goes to Clean their last TTL,
@@ -103,7 +103,7 @@ func (r *Report) forgives(f *facts) {
 		return
 	}
 	r.note("%d tombstones keep old clients out of their keys, the last one until %s; nothing else does, and migrate sweep deletes them",
-		n, f.now.Add(left).UTC().Format("2006-01-02 15:04:05Z"))
+		n, dated(f.now.Add(left)))
 }
 
 // swept is the result of a sweep: numbers of tombstones.
@@ -167,13 +167,10 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 	if !f.strayTombstones() {
 		return nil
 	}
-	s, err := newSurveyor(d.mux, f)
+	done, err := d.sweep(ctx, f, false,
+		fmt.Sprintf("deleting tombstones that phase %v does not have", f.record.Phase))
 	if err != nil {
 		return err
-	}
-	done, err := s.sweep(ctx, false)
-	if err != nil {
-		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
 	}
 	if f.survey.Tombstones -= done.Deleted; done.Deleted > 0 {
 		d.notes = append(d.notes, fmt.Sprintf("%d tombstones deleted, which phase %v does not have",
@@ -185,7 +182,7 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 // strayTombstones reports tombstones in a phase in which old clients work,
 // where no member holds a lock by one or can write one again.
 func (f *facts) strayTombstones() bool {
-	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() ||
+	if f.survey.Tombstones == 0 || !f.record.readable() ||
 		f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
 		return false
 	}

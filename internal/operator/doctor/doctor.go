@@ -72,8 +72,6 @@ type Config struct {
 	Progress func(looked int64) // called after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
 	Hurry    bool               // do not pause between slices
-	// ServerOnly examines the server and looks at no key.
-	ServerOnly bool
 
 	assumes bool // true: Spread is not claimed
 	// Clock is this machine's clock, which Doctor compares with the server's.
@@ -143,9 +141,7 @@ func Examine(ctx context.Context, pool *redis.Pool, cfg Config) (*Diagnosis, err
 			out.Complaints = append(out.Complaints, Complaint{Finding: f})
 		}
 		out.Facts = facts.words()
-		if !cfg.ServerOnly {
-			err = x.keys(ctx)
-		}
+		err = x.keys(ctx)
 	}
 	if ended := context.Cause(ctx); ended != nil {
 		err = ended

@@ -146,7 +146,7 @@ func (s *surveyor) look(ctx context.Context) (survey, error) {
 		return s.attribute(ctx, stamps)
 	})
 	if err == nil && !s.scope.Every() { // else each has gone through these names too
-		err = keys.Names(ctx, s.mux, record.Pattern, func(names []string, _ bool) error {
+		err = keys.Names(ctx, s.mux, record.Pattern, "", func(names []string, _ bool) error {
 			for _, name := range names {
 				s.registered(name)
 			}

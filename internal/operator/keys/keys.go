@@ -69,15 +69,24 @@ type Reader struct {
 
 // Names calls visit with the names that match a pattern of SCAN, slice by
 // slice. SCAN may return a name twice. more says that this is not the last
-// slice.
-func Names(ctx context.Context, mux *wire.Mux, pattern string,
+// slice. With kind, servers since Redis 6 leave out keys of another type.
+func Names(ctx context.Context, mux *wire.Mux, pattern, kind string,
 	visit func(names []string, more bool) error) error {
 	args := []any{"MATCH", pattern, "COUNT", slice}
 	if pattern == "*" {
 		args = args[2:]
 	}
 	for cursor := "0"; ; {
-		names, next, err := mux.Scan(ctx, cursor, args...)
+		asked := args
+		if kind != "" {
+			asked = append(slices.Clip(args), "TYPE", kind)
+		}
+		names, next, err := mux.Scan(ctx, cursor, asked...)
+		var refused redis.Error
+		if kind != "" && errors.As(err, &refused) && strings.Contains(string(refused), "syntax") {
+			kind = ""
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("listing keys by SCAN: %w", err)
 		}
@@ -93,7 +102,7 @@ func Names(ctx context.Context, mux *wire.Mux, pattern string,
 // its argument.
 func (r *Reader) Each(ctx context.Context, visit func(*Key), sliced func() error) error {
 	begun := r.Clock.Elapsed()
-	return Names(ctx, r.Mux, r.Scope.Pattern(), func(names []string, more bool) error {
+	return Names(ctx, r.Mux, r.Scope.Pattern(), "", func(names []string, more bool) error {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return !r.Scope.Covers(r.Scope.Database(), name) || r.Want != nil && !r.Want(name)
 		})

@@ -153,10 +153,11 @@ type contact struct {
 
 // bridged is what the bridges of a member said.
 type bridged struct {
-	probe  func(context.Context, string) error // tries the bridge's scripts on a key; nil without a bridge
-	probed int64                               // epoch of the probe's last run; -1: not run since it was attached
-	judge  bounded                             // how the bridge judges clocks; nil without a bridge
-	first  time.Duration                       // longest lease of every bridge before phase modern; 0 without one
+	// tries the bridge's scripts on a key; nil without a bridge
+	probe  func(context.Context, string) error
+	probed int64         // epoch of the probe's last run; -1: not run since it was attached
+	judge  bounded       // how the bridge judges clocks; nil without a bridge
+	first  time.Duration // longest lease of every bridge before phase modern; 0 without one
 }
 
 // Join registers a program on the server that pool dials, and reads the phase.

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -65,9 +66,7 @@ func (m *Member) fold(ctx context.Context) {
 	if f.rounds++; f.rounds%foldEvery != 1 {
 		return
 	}
-	if f.cursor == "" {
-		f.cursor = "0"
-	}
+	f.cursor = cmp.Or(f.cursor, "0")
 	roster := record.RosterKey(m.cfg.Namespace)
 	reply, err := redis.Values(m.mux.Do(ctx, "HSCAN", roster, f.cursor, "COUNT", foldCount))
 	if err != nil || len(reply) != 2 {

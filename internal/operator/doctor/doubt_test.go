@@ -53,7 +53,8 @@ func TestDoctorDeletesNothingByAContradictedBehind(t *testing.T) {
 // Without a lease, a bound of the clock says nothing about the start of one.
 func TestDoctorDoubtsBehindAmongStartTimes(t *testing.T) {
 	cfg := Config{Dialects: []dialect.Dialect{dialect.Page()}, Behind: time.Second,
-		Evidence: &census.Evidence{Writers: []census.Writer{{Client: census.Client{Addr: anna}, Starts: true}}}}
+		Evidence: &census.Evidence{
+			Writers: []census.Writer{{Client: census.Client{Addr: anna}, Starts: true}}}}
 	if got := cfg.doubt(); !strings.Contains(got, anna+": no time that it wrote was ahead") {
 		t.Error(got)
 	}

@@ -410,9 +410,11 @@ func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
 	for _, e := range reel.Spellings {
 		d := reel.Spelling(e)
 		for _, name := range []string{"lock:a", "zz:lock"} {
-			_ = w.Mini.DB(3).Set(reel.KeyOf(t, d, name), stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
+			_ = w.Mini.DB(3).Set(reel.KeyOf(t, d, name),
+				stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
 		}
-		_ = w.Mini.Set(reel.KeyOf(t, d, "lock:zero"), stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
+		_ = w.Mini.Set(reel.KeyOf(t, d, "lock:zero"),
+			stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
 	}
 	pool := w.Pool(redis.DialDatabase(3))
 	p, err := probe.Run(t.Context(), pool, probe.Config{Match: "lock*", DB: 3, Hurry: true})
@@ -448,7 +450,8 @@ func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
 	}
 	denies := func(f census.Finding) bool {
 		return f.Kind == "denied" && f.Severity == census.SeverityWarning &&
-			strings.HasPrefix(f.What, "1 key may not be read") && strings.Contains(f.What, "these are all keys")
+			strings.HasPrefix(f.What, "1 key may not be read") &&
+			strings.Contains(f.What, "these are all keys")
 	}
 	if !slices.ContainsFunc(got.Findings, denies) {
 		t.Errorf("the probe found %+v", got.Findings)

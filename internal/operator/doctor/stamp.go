@@ -76,7 +76,8 @@ func untilWords(ahead time.Duration) string {
 
 // read decodes the stamp with the likeliest dialect. It returns false if none
 // reads it.
-func (x *examiner) read(p *keys.Key, form reading.Form, names []string) (dialect.Dialect, dialect.Stamp, bool) {
+func (x *examiner) read(p *keys.Key, form reading.Form, names []string) (dialect.Dialect, dialect.Stamp,
+	bool) {
 	for _, name := range names {
 		d, err := dialect.Lookup(name)
 		for _, own := range x.cfg.Dialects {

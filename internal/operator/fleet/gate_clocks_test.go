@@ -157,7 +157,8 @@ func TestClaimIsComparedWithWhatWasSeenBefore(t *testing.T) {
 		"ahead, a greater lease": {Claims{Ahead: second, Greatest: 70 * second}, false,
 			Sighting{Facts: Facts{MostLead: most}}, nil, ""},
 		"apart": {Claims{}, false, Sighting{Facts: Facts{Leads: apart}}, []string{"claim"}, "at least 7s apart"},
-		"apart, leases too": {Claims{Greatest: minute + 7*second}, false, Sighting{Facts: Facts{Leads: apart}}, nil,
+		"apart, leases too": {Claims{Greatest: minute + 7*second}, false,
+			Sighting{Facts: Facts{Leads: apart}}, nil,
 			""},
 		"nothing": {Claims{Behind: second, Ahead: second}, false, Sighting{}, nil, ""},
 	} {
@@ -173,7 +174,8 @@ func TestClaimIsComparedWithWhatWasSeenBefore(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	seen := Sighting{Format: sightingFormat, Facts: Facts{LeastLead: fact(2), MostLead: fact(2), Leads: fact(2)}}
+	seen := Sighting{Format: sightingFormat,
+		Facts: Facts{LeastLead: fact(2), MostLead: fact(2), Leads: fact(2)}}
 	got := seen.with(
 		Sighting{Format: sightingFormat, Facts: Facts{LeastLead: fact(1), MostLead: fact(1), Leads: fact(3)}})
 	if got.LeastLead != fact(1) || got.MostLead != fact(2) || got.Leads != fact(3) {

@@ -370,7 +370,8 @@ func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 
 // What watches before found stays until the evidence is begun anew.
 func TestDoubtOfALeaseIsKept(t *testing.T) {
-	before := Sighting{Format: sightingFormat, Facts: Facts{LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}}
+	before := Sighting{Format: sightingFormat,
+		Facts: Facts{LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}}
 	if got := (Sighting{Format: sightingFormat}).with(before).LeaseLooks; got != before.LeaseLooks {
 		t.Errorf("%+v", got)
 	}

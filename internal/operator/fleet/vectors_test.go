@@ -137,7 +137,8 @@ func sampleSighting() Sighting {
 		Window: Window{Quiet: 40 * time.Second, QuietUntil: pinnedAt, Missing: "not asked for",
 			Hole: &Hole{At: pinnedAt.Add(-40 * time.Second), Why: "between bursts"}},
 		Counts: true,
-		Facts: Facts{Lease: Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
+		Facts: Facts{
+			Lease:        Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
 			Proved:       Fact{Time: 3 * time.Millisecond, Basis: "measured", At: pinnedAt},
 			BehindProved: Fact{Time: 121 * time.Second, Basis: "measured", At: pinnedAt}},
 		LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired",

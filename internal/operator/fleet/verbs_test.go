@@ -287,7 +287,8 @@ func (f *fleet) put(key string, held *migrate.Member) {
 		f.t.Fatal(err)
 	}
 	if held != nil {
-		if err := f.w.Mini.Set(legacy.MarkKey(key), "46pp_t56wMdRpwZ1BglSEg "+tombstone+" "+held.ID()); err != nil {
+		err := f.w.Mini.Set(legacy.MarkKey(key), "46pp_t56wMdRpwZ1BglSEg "+tombstone+" "+held.ID())
+		if err != nil {
 			f.t.Fatal(err)
 		}
 	}

@@ -186,7 +186,8 @@ type prefixTally struct {
 }
 
 func newPrefixTally() *prefixTally {
-	return &prefixTally{forms: map[reading.Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
+	return &prefixTally{forms: map[reading.Form]*FormCount{}, types: map[string]int64{},
+		odd: map[string]string{}}
 }
 
 func newTally(cfg Config) *tally {

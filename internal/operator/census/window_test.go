@@ -85,17 +85,6 @@ func TestReplayKeepsToThePattern(t *testing.T) {
 	}
 }
 
-func TestImpossibleConfigNamesTheFieldInACensus(t *testing.T) {
-	for field, cfg := range map[string]Config{
-		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1},
-		"Dialects": {Dialects: []dialect.Dialect{{}}},
-	} {
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-}
-
 func TestHostOfAnAddressHasNoPort(t *testing.T) {
 	for addr, want := range map[string]string{
 		"10.0.0.1:6379": "10.0.0.1", "[::1]:6379": "::1", "/tmp/redis.sock:0": "/tmp/redis.sock",

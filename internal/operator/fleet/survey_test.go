@@ -113,6 +113,21 @@ func TestTheSurveyTakesARememberedLookForNoLock(t *testing.T) {
 	}
 }
 
+// An old client may name its lock as M of another lock is named. Its value says
+// what it is.
+func TestOldClientsKeyThatIsNamedLikeAnMIsALock(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.stands("{stock:1}:gsl", strconv.FormatInt(f.w.ServerNow().Add(minute).UnixMilli(), 10), 0)
+		s, err := newSurveyor(newMux(f), &facts{namespace: "", dialect: dialect.Jedis(), now: f.w.ServerNow()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.look(bg); err != nil || v.Live.count != 1 || v.Stamps != 1 {
+			t.Errorf("%d live values, %d stamps, %v", v.Live.count, v.Stamps, err)
+		}
+	})
+}
+
 // TestAGateNamesALoneStampADayAhead and moves no Ahead by it.
 func TestAGateNamesALoneStampADayAhead(t *testing.T) {
 	inBubble(t, func(f *fleet) {

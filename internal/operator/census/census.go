@@ -32,7 +32,6 @@ type Census struct {
 
 	story               // of all clients on all keys
 	lastCall  *Act      // the last call on a watched key, whatever its value
-	doubles   []Act     // the latest double grants
 	longPause Span      // the longest pause between two attempts on one key
 	ended     []Hold    // holds that the last event ended
 	jobs      jobs      // holds of all keys

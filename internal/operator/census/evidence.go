@@ -112,8 +112,6 @@ type Act struct {
 	Library string
 	Dialect string
 	Value   string // the key's value from then on, cut to 256 bytes
-	Source  Source
-	Script  bool // executed inside a script
 	Detail  string
 	// Perhaps: a client of another dialect that writes the same form would have
 	// won by this act, so its writer may hold the lock.
@@ -287,11 +285,10 @@ func (s Spread) JSON() any {
 type Writer struct {
 	Client
 	// Dialect is the dialect that it speaks. Also are others that its values
-	// fit. Basis is Given or Inferred.
+	// fit.
 	Dialect string   `json:"dialect" answer:"null"`
 	Also    []string `json:"also"`
-	Basis   Basis
-	Lease   Span `json:"lease_ms"`
+	Lease   Span     `json:"lease_ms"`
 	// Starts: no time that it wrote was ahead of the server's clock by more
 	// than a second (or half the given lease) when it was written. So the times
 	// are no ends of leases, or its clock is behind by about a lease.
@@ -312,8 +309,7 @@ type Writer struct {
 	Counts Counts    `json:"counts"`
 	Gap    *Gap      // the longest gap; nil: it sent no GETSET
 	Keys   []string  `json:"keys" answer:"bytes"` // sorted; at most 16
-	First  time.Time // first act, by the server's clock
-	Last   time.Time `json:"last_seen"` // last act
+	Last   time.Time `json:"last_seen"`           // last act, by the server's clock
 	Acts
 	Findings []Finding `json:"findings"`
 }
@@ -323,7 +319,6 @@ type Client struct {
 	Addr    string `json:"addr" answer:"null"`          // empty: the unknown writers that polls saw
 	Name    string `json:"name" answer:"bytes,null"`    // as set by CLIENT SETNAME, if the server reports it
 	Library string `json:"library" answer:"bytes,null"` // with its version, since Redis 7.2
-	User    string
 }
 
 // Acts are the last acts of old clients; nil where none was seen.
@@ -339,7 +334,6 @@ type KeyEvidence struct {
 	Dialects []string // dialects of its writers, sorted; more than one is a mixture
 	Counts   Counts
 	Acts
-	Longest   *Hold
 	NoTTL     bool  // the last look found a value without a TTL
 	Timeline  []Act // the latest acts, oldest first, without failed attempts; at most 256
 	FoundLive Found // what old clients read and did not take over, as far as MONITOR shows
@@ -421,8 +415,7 @@ type Evidence struct {
 	Times
 	Clocks
 
-	DoubleGrants []Act    // the latest; at most 256
-	GetsetFirst  []string // addresses of clients that send GETSET without SETNX, sorted
+	GetsetFirst []string // addresses of clients that send GETSET without SETNX, sorted
 	Acts
 	// LastCall is the last call on a watched key that MONITOR showed, by a
 	// client that is no getsetlock client: a write that could take the lock, or

@@ -21,7 +21,6 @@ type keyState struct {
 	story
 	last     time.Time
 	dialects []string
-	longest  *Hold
 	timeline []Act
 }
 
@@ -262,9 +261,6 @@ func (c *Census) act(k *keyState, w *writer, a Act) {
 			s.attempted(&a)
 		}
 	}
-	if a.What == ActDoubleGrant {
-		c.doubles = append(reading.Bounded(c.doubles, mostActs), a)
-	}
 	if a.What == ActLost {
 		return
 	}
@@ -346,9 +342,6 @@ func (c *Census) held(k *keyState, w *writer, h Hold) {
 	}
 	if *longest == nil || h.For > (*longest).For {
 		*longest = &h
-	}
-	if k.longest == nil || h.For > k.longest.For {
-		k.longest = &h
 	}
 	if w != nil {
 		w.holds.add(h.For)

@@ -93,7 +93,7 @@ func (c *Census) unseen(k *keyState, o offset.Observed) {
 	c.attempted(k, nil, Act{
 		At: o.At, What: ActWrote, DB: k.id.db, Key: k.id.name, Dialect: r.Dialects[0].Name,
 		Value:  o.Value[:min(len(o.Value), 256)],
-		Source: SourcePoll, Detail: "a look showed it, MONITOR did not",
+		Detail: "a look showed it, MONITOR did not",
 	})
 }
 
@@ -107,7 +107,7 @@ func (c *Census) polledChange(k *keyState, o offset.Observed) {
 	}
 	c.polledEnd(k, o.At)
 	k.perhaps = ""
-	a := Act{At: o.At, Value: o.Value, Source: SourcePoll}
+	a := Act{At: o.At, Value: o.Value}
 	var r reading.Reading
 	if o.Exists {
 		r = c.reader.ReadAny(o.Value, o.At)

@@ -42,7 +42,7 @@ func (c *Census) del(q order) {
 // release returns the act by which a client that believes that it holds ends
 // its hold.
 func (c *Census) release(k *keyState, h *holding, q order) Act {
-	a := Act{At: q.at, What: ActOverrun, Addr: q.addr, Source: SourceMonitor, Script: q.script}
+	a := Act{At: q.at, What: ActOverrun, Addr: q.addr}
 	foreign := h != k.holder || k.known && (!k.exists || k.value != h.value)
 	switch {
 	case q.script || h.script:
@@ -92,7 +92,7 @@ func (c *Census) deleted(k *keyState, w *writer, q order) {
 	if k.known && !k.exists {
 		return
 	}
-	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Source: SourceMonitor, Script: q.script,
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr,
 		Detail: "deleted"}
 	if k.holder != nil && !q.script {
 		a.What, a.Detail = ActOverrun, "deleted the lock of "+k.holder.addr+" without holding one"
@@ -111,7 +111,7 @@ func (c *Census) expire(q order) {
 	k.at(q.at)
 	if k.holder != nil && !q.script && k.belief(q.addr) != k.holder {
 		c.act(k, c.writers[q.addr], Act{
-			At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value, Source: SourceMonitor,
+			At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value,
 			Detail: q.ttl.String() + " on the lock of " + k.holder.addr})
 	}
 	switch {
@@ -136,7 +136,7 @@ func (c *Census) wrote(q order) {
 	k.at(q.at)
 	w := c.writers[q.addr]
 	own := k.holder != nil && k.belief(q.addr) == k.holder
-	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Script: q.script}
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value}
 	switch {
 	case r.Guard:
 		a.What = ActGuard

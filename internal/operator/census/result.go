@@ -15,7 +15,7 @@ func (c *Census) Evidence() (Evidence, []Finding) {
 	e := Evidence{
 		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(),
 		ForgottenWriters: c.gone.writers, ForgottenKeys: c.gone.keys,
-		DoubleGrants: slices.Clone(c.doubles), Acts: c.last(&c.story), LastCall: c.named(c.lastCall),
+		Acts: c.last(&c.story), LastCall: c.named(c.lastCall),
 	}
 	e.Holds, e.ServerSteps = slices.Clone(c.jobs.holds), slices.Clone(c.server.steps)
 	for _, s := range []Source{SourceMonitor, SourcePoll, SourceTracking, SourceStats, SourceClients} {
@@ -108,19 +108,16 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	var out []Writer
 	for _, w := range c.writers {
 		v := Writer{
-			Client: Client{Addr: w.addr}, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
+			Client: Client{Addr: w.addr}, Dialect: w.dialect().Name, Also: names(w.fits[1:]),
 			Lease:  leases[w],
 			Offset: c.offset(w, leases[w]), Steps: slices.Clone(w.steps), Shared: w.shared, Counts: w.counts,
 			Holds: w.holds.summary(),
-			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
+			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), Last: w.last,
 			Acts: c.last(&w.story),
 		}
 		v.Starts = w.starts(c.cfg.Lease)
-		if len(c.cfg.Dialects) == 1 {
-			v.Basis = Given
-		}
 		if who, ok := c.clients[w.addr]; ok {
-			v.Name, v.Library, v.User = who.Name, who.Library, who.User
+			v.Name, v.Library = who.Name, who.Library
 		}
 		if w.gap != nil {
 			v.Gap = w.gap.found()
@@ -208,10 +205,6 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 		room.dialects = append(room.dialects, k.dialects...)
 		to.Dialects = slices.Clip(room.dialects[from:])
 		slices.Sort(to.Dialects)
-	}
-	if k.longest != nil {
-		h := *k.longest
-		to.Longest = &h
 	}
 }
 

@@ -18,12 +18,12 @@ type writer struct {
 	shared string             // why several clients share the address; empty: nothing shows that
 	timing
 	story
-	holds       histogram
-	waits       histogram
-	waiting     map[keyID]*wait
-	seen        map[keyID]dialect.Reply // what its last GET of a key returned
-	keys        []string
-	first, last time.Time
+	holds   histogram
+	waits   histogram
+	waiting map[keyID]*wait
+	seen    map[keyID]dialect.Reply // what its last GET of a key returned
+	keys    []string
+	last    time.Time
 }
 
 // timing is what the writes of a writer show of its clock and its attempts.
@@ -72,7 +72,7 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 			c.forgetWriter()
 		}
 		w = &writer{
-			addr: addr, fits: r.Dialects, first: at,
+			addr: addr, fits: r.Dialects,
 			shared:  sharedFromTheStart(addr),
 			waiting: map[keyID]*wait{}, seen: map[keyID]dialect.Reply{},
 		}

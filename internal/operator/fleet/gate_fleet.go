@@ -132,7 +132,6 @@ func (q quantity) saw() string {
 type Claim struct {
 	Rule string        `json:"rule"` // one word that scripts may compare
 	Flag string        // the flag that claims it
-	What string        // for people
 	Time time.Duration `json:"time_ms"`
 	// Against is what was seen that contradicts it; empty where nothing does.
 	Against string `json:"contradicted_by" answer:"null"`
@@ -144,7 +143,7 @@ func (f *facts) claimed() []Claim {
 	var list []Claim
 	for _, q := range f.quantities(&out) {
 		if q.into.Source == migrate.Claimed {
-			list = append(list, Claim{q.rule, q.flag, q.what, q.into.Time, q.against()})
+			list = append(list, Claim{q.rule, q.flag, q.into.Time, q.against()})
 		}
 	}
 	return list

@@ -118,7 +118,7 @@ func TestTheSurveyTakesARememberedLookForNoLock(t *testing.T) {
 func TestOldClientsKeyThatIsNamedLikeAnMIsALock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.stands("{stock:1}:gsl", strconv.FormatInt(f.w.ServerNow().Add(minute).UnixMilli(), 10), 0)
-		s, err := newSurveyor(newMux(f), &facts{namespace: "", dialect: dialect.Jedis(), now: f.w.ServerNow()})
+		s, err := newSurveyor(newMux(f), &facts{dialect: dialect.Jedis(), now: f.w.ServerNow()})
 		if err != nil {
 			t.Fatal(err)
 		}

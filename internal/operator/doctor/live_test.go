@@ -1,20 +1,24 @@
-package audit
+package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/reel"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 // runID makes the embedded server report a run id, as a real one does.
@@ -43,20 +47,20 @@ func TestDoctorLeavesStampsThatWaitersFindLive(t *testing.T) {
 	w := redistest.New(t)
 	const behind = 120_000
 	f := newFilm(t, census.Config{Lease: time.Minute, Gap: time.Second})
-	shift := opening.Sub(w.ServerNow())
-	f.look(-10, "lock:a", "")
+	shift := at(0).Sub(w.ServerNow())
+	f.Look(-10, "lock:a", "")
 	value := stamp(-behind)
-	f.do(0, anna, "SETNX", "lock:a", value)
+	f.Do(0, anna, "SETNX", "lock:a", value)
 	for poll := range 50 {
 		for _, addr := range []string{bert, cleo} {
-			f.do(100+poll*100, addr, "SETNX", "lock:a", stamp(100+poll*100-behind))
-			f.do(101+poll*100, addr, "GET", "lock:a")
+			f.Do(100+poll*100, addr, "SETNX", "lock:a", stamp(100+poll*100-behind))
+			f.Do(101+poll*100, addr, "GET", "lock:a")
 		}
 	}
-	r := f.result()
+	e := f.evidence()
 	w.StepServer(shift + 6*time.Second)
 	w.Mini.Set("lock:a", value)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Evidence: &r.Evidence}
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Evidence: e}
 	got := examined(t, w, cfg)
 	if complaintsOf(got) != "lock:a: past" ||
 		!strings.Contains(got[0].What, "old clients read it 100 times") {
@@ -74,34 +78,6 @@ func TestDoctorLeavesStampsThatWaitersFindLive(t *testing.T) {
 	}
 }
 
-// A read counts too if the census learns the value only afterwards.
-func TestReadOfAnUnknownValueCountsAsFoundLive(t *testing.T) {
-	f := newFilm(t, census.Config{Lease: time.Minute})
-	f.do(0, bert, "SETNX", "lock:a", stamp(0))
-	f.do(1, bert, "GET", "lock:a")
-	f.look(10, "lock:a", stamp(-500))
-	if e := f.result().Evidence; len(e.Keys) != 1 ||
-		e.Keys[0].FoundLive != (census.Found{
-			Value: stamp(-500), Times: 1, Last: at(1), Addr: bert, Still: true}) {
-		t.Errorf("%+v", e.Keys)
-	}
-	// A pool may send the GET on another connection of the same host; a client
-	// on another host does not count.
-	f.do(11, "10.0.0.2:2001", "GET", "lock:a")
-	f.do(12, cleo, "GET", "lock:a")
-	if e := f.result().Evidence; e.Keys[0].FoundLive != (census.Found{
-		Value: stamp(-500), Times: 2, Last: at(11), Addr: "10.0.0.2:2001", Still: true}) {
-		t.Errorf("%+v", e.Keys)
-	}
-	f.do(20, bert, "SETNX", "lock:b", stamp(20))
-	f.do(21, bert, "GET", "lock:b")
-	f.do(22, cleo, "DEL", "lock:b")
-	f.look(30, "lock:b", stamp(25))
-	if e := f.result().Evidence; e.Keys[1].FoundLive.Times != 0 {
-		t.Errorf("another value was read: %+v", e.Keys[1].FoundLive)
-	}
-}
-
 // The server's clock is ten minutes behind the fleet's, so a live stamp is
 // eleven minutes ahead. If Doctor moved it to one lease from now by the
 // server's clock, another client could steal the lock.
@@ -111,7 +87,7 @@ func TestFarHasNoFixWhileAheadIsUnknown(t *testing.T) {
 	w.Mini.Set("lock:live", live)
 	forged := stampOf(t, dialect.Jedis(), w.ServerNow().AddDate(0, 0, 40), time.Minute)
 	w.Mini.Set("lock:forged", forged)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute}
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Lease: time.Minute}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:forged: far\nlock:live: far" {
 		t.Errorf("nothing claimed:\n%s", got)
 	}
@@ -144,20 +120,20 @@ func TestHolderOfPageNilIsNoGhost(t *testing.T) {
 		"by the bytes": reading.Likeliest(), "named Page": {dialect.Page()}} {
 		f := newFilm(t, census.Config{Lease: time.Minute, Dialects: given})
 		page := func(ms int) string { return stampOf(t, dialect.Page(), at(ms), time.Minute) }
-		f.look(-70_000, "lock:a", "")
-		f.do(-63_000, anna, "SETNX", "lock:a", page(-63_000))
-		f.do(0, bert, "SETNX", "lock:a", page(0))
-		f.do(1, bert, "GET", "lock:a")
-		f.do(2, anna, "DEL", "lock:a")
-		f.do(3, bert, "GETSET", "lock:a", page(0)) // a win by PageNil
-		r := f.result()
-		if r.Evidence.Counts.Ghosts != 1 {
-			t.Fatalf("%s: %+v", name, r.Evidence.Counts)
+		f.Look(-70_000, "lock:a", "")
+		f.Do(-63_000, anna, "SETNX", "lock:a", page(-63_000))
+		f.Do(0, bert, "SETNX", "lock:a", page(0))
+		f.Do(1, bert, "GET", "lock:a")
+		f.Do(2, anna, "DEL", "lock:a")
+		f.Do(3, bert, "GETSET", "lock:a", page(0)) // a win by PageNil
+		e := f.evidence()
+		if e.Counts.Ghosts != 1 {
+			t.Fatalf("%s: %+v", name, e.Counts)
 		}
 		w := redistest.New(t)
 		w.StepServer(at(100).Sub(w.ServerNow()))
 		w.Mini.Set("lock:a", page(0))
-		cfg := DoctorConfig{Match: "lock:*", Lease: time.Minute, Evidence: &r.Evidence}
+		cfg := Config{Match: "lock:*", Lease: time.Minute, Evidence: e}
 		if got := complaintsOf(examined(t, w, cfg)); got != "" {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -168,8 +144,8 @@ func TestLowerBoundKeepsTheDefaultSpread(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", 500*time.Millisecond)
 	proved := census.Spread{Apart: 10 * time.Millisecond, Guaranteed: offset.NoHigh}
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero,
-		Evidence: &census.Evidence{Spread: proved}}
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero,
+		Evidence: &census.Evidence{Clocks: census.Clocks{Spread: proved}}}
 	if got := complaintsOf(examined(t, w, cfg)); got != "" {
 		t.Errorf("within the default of a second: %s", got)
 	}
@@ -185,7 +161,7 @@ func TestDoctorDeletesAfterTwoLooks(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	value := pastBy(w, "lock:a", time.Hour)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute,
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute,
 		Clock: w.Clock(redistest.Skew{})}
 	if got := examined(t, w, cfg); complaintsOf(got) != "lock:a: past" || w.Mini.Exists(lookKey("lock:a")) {
 		t.Errorf("without Remember: %+v", got)
@@ -238,7 +214,7 @@ func TestLookCountsOnlyForItsBytesAndServer(t *testing.T) {
 		when := c.at(w)
 		w.Mini.HSet(lookKey("lock:a"), "bytes", value, "sec", fmt.Sprint(when.Unix()), "usec",
 			fmt.Sprint(when.Nanosecond()/1000), "run", c.run, "boot", "b/1", "up", "5")
-		cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Remember: true}
+		cfg := Config{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Remember: true}
 		if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: "+c.want {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -256,7 +232,7 @@ func TestDoctorNeverCountsLooksOfANamelessServer(t *testing.T) {
 	w := redistest.New(t)
 	value := pastBy(w, "lock:a", time.Hour)
 	w.Mini.HSet(lookKey("lock:a"), "bytes", value, "sec", "1", "usec", "0", "run", "", "boot", "", "up", "")
-	got := examined(t, w, DoctorConfig{
+	got := examined(t, w, Config{
 		Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Remember: true})
 	if complaintsOf(got) != "lock:a: past" || !strings.Contains(got[0].Advice, "run id") {
 		t.Errorf("%+v", got)
@@ -268,7 +244,7 @@ func TestDoctorOffersNoFixWithoutALease(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	pastBy(w, "lock:a", time.Hour)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Remember: true}
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Remember: true}
 	for range 2 {
 		if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 			t.Errorf("%s", got)
@@ -294,7 +270,7 @@ func TestDoctorLeavesStampsOfGetsetlockClients(t *testing.T) {
 	nanos := fmt.Sprint(now.Add(24*time.Hour + 30*time.Second).UnixNano())
 	w.Mini.Set("lock:gorlock", nanos)
 	w.Mini.SetTTL("lock:gorlock", 31*time.Second)
-	cfg := DoctorConfig{Match: "lock:*", Lease: time.Minute, Behind: dialect.Zero, Ahead: dialect.Zero}
+	cfg := Config{Match: "lock:*", Lease: time.Minute, Behind: dialect.Zero, Ahead: dialect.Zero}
 	got := complaintsOf(examined(t, w, cfg))
 	if got != "lock:lost-px: perhaps_ours" {
 		t.Errorf("%s", got)
@@ -306,7 +282,7 @@ func TestMovedStampKeepsItsTTL(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Gorlock(), w.ServerNow(), time.Hour))
 	w.Mini.SetTTL("lock:a", 2*time.Hour)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Gorlock()},
+	cfg := Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Gorlock()},
 		Lease: 15 * time.Second, Ahead: dialect.Zero}
 	fixes := fixesOf(examined(t, w, cfg))
 	if len(fixes) != 1 || applied(t, w, fixes) != "lock:a done" || w.Mini.TTL("lock:a") != 2*time.Hour {
@@ -318,8 +294,8 @@ func TestMovedStampKeepsItsTTL(t *testing.T) {
 func TestDoctorBelievesNoRefutedClaim(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
-	e := &census.Evidence{Behind: census.Bound{AtLeast: 10 * time.Minute}}
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Evidence: e}
+	e := &census.Evidence{Clocks: census.Clocks{Behind: census.Bound{AtLeast: 10 * time.Minute}}}
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Evidence: e}
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: past" {
 		t.Errorf("%s", got)
 	}
@@ -335,7 +311,7 @@ func TestServerStepDoesNotAgeARememberedLook(t *testing.T) {
 	w := redistest.New(t)
 	runID(w, "first")
 	pastBy(w, "lock:a", 5*time.Second)
-	cfg := DoctorConfig{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Remember: true,
+	cfg := Config{Match: "lock:*", Dialects: jedis(), Greatest: time.Minute, Remember: true,
 		Clock: w.Clock(redistest.Skew{}).On("machine")}
 	examined(t, w, cfg)
 	w.Pass(time.Second)
@@ -364,7 +340,7 @@ func TestLookIsStoredOnlyIfItsBytesAreStillThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mux.Close()
-	x := &examiner{cfg: DoctorConfig{Clock: lock.Machine}, mux: mux, run: "first",
+	x := &examiner{clock: clocks.New(nil), mux: mux, run: "first",
 		past: map[string]pastStamp{}}
 	var young []*Complaint
 	for _, key := range []string{"alone", "changed", "ours", "seen", "other run", "foreign"} {
@@ -404,8 +380,8 @@ func TestDoctorOffersNoFixIfMIsUnreadable(t *testing.T) {
 	pool := w.FaultyPool(redistest.Rule{
 		Command: "EXISTS", Times: -1, Do: redistest.Answer("NOPERM no permissions to access a key")})
 	defer pool.Close()
-	d, err := Doctor(t.Context(), pool,
-		DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Hurry: true})
+	d, err := Examine(t.Context(), pool,
+		Config{Match: "lock:*", Dialects: jedis(), Behind: time.Second, Hurry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,29 +392,79 @@ func TestDoctorOffersNoFixIfMIsUnreadable(t *testing.T) {
 	}
 }
 
-func TestProbeIgnoresStampsOfGetsetlockClients(t *testing.T) {
-	w := redistest.New(t)
-	w.Mini.Set("lock:{a}", fmt.Sprint(w.ServerNow().Add(24*time.Hour+30*time.Second).UnixMilli()))
-	w.Mini.SetTTL("lock:{a}", 30*time.Second)
-	w.Mini.Set("lock:{a}:gsl", "AAECAwQFBgcICQoLDA0ODw 1")
-	w.Mini.HSet("lock:{a}:gsl:look", "bytes", "1")
-	pool := w.Pool()
-	defer pool.Close()
-	r, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Lease: time.Minute, Hurry: true})
-	if err != nil || len(r.Findings) != 0 || len(r.Prefixes) != 1 || len(r.Prefixes[0].Types) != 0 ||
-		r.Prefixes[0].Forms[0].Far != 0 {
-		t.Errorf("%v %+v", err, r)
-	}
-}
-
 // A spread that is neither claimed nor measured is printed as assumed.
 func TestAssumedSpreadIsPrintedAsAssumed(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow().Add(-59500*time.Millisecond), time.Minute))
 	for spread, want := range map[time.Duration]bool{0: true, time.Second: false} {
-		got := examined(t, w, DoctorConfig{Match: "lock:*", Dialects: jedis(), Spread: spread})
+		got := examined(t, w, Config{Match: "lock:*", Dialects: jedis(), Spread: spread})
 		if len(got) != 1 || strings.Contains(got[0].What, "1s ahead (assumed)") != want {
 			t.Errorf("spread %v: %+v", spread, got)
 		}
+	}
+}
+
+// Both look at the keys that match the pattern, in database 3 only.
+func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
+	w := redistest.New(t)
+	for _, e := range reel.Spellings {
+		d := reel.Spelling(e)
+		for _, name := range []string{"lock:a", "zz:lock"} {
+			_ = w.Mini.DB(3).Set(reel.KeyOf(t, d, name),
+				stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
+		}
+		_ = w.Mini.Set(reel.KeyOf(t, d, "lock:zero"),
+			stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
+	}
+	pool := w.Pool(redis.DialDatabase(3))
+	p, err := probe.Run(t.Context(), pool, probe.Config{Match: "lock*", DB: 3, Hurry: true})
+	if err != nil || p.Keys != 3 {
+		t.Errorf("the probe looked at %d keys, %v", p.Keys, err)
+	}
+	d, err := Examine(t.Context(), pool, Config{Match: "lock*", DB: 3, Dialects: jedis(),
+		Behind: time.Second, Hurry: true})
+	dead := map[string]bool{}
+	for _, c := range d.Complaints {
+		if c.Kind == "dead" && c.DB == 3 {
+			dead[c.Key] = true
+		}
+	}
+	if err != nil || d.Keys != 3 || len(dead) != 3 {
+		t.Errorf("the doctor looked at %d keys and found %v, %v", d.Keys, dead, err)
+	}
+}
+
+// The probe and doctor both warn, and doctor reports nothing about scripts that
+// it could not try.
+func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
+	w := redistest.New(t)
+	w.Mini.Set("lock:a", "1")
+	denied := func(command string) redistest.Rule {
+		return redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)}
+	}
+	pool := w.FaultyPool(denied("GETRANGE"), denied("EVAL"))
+	defer pool.Close()
+	got, err := probe.Run(t.Context(), pool, probe.Config{Match: "lock:*", Hurry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	denies := func(f census.Finding) bool {
+		return f.Kind == "denied" && f.Severity == census.SeverityWarning &&
+			strings.HasPrefix(f.What, "1 key may not be read") &&
+			strings.Contains(f.What, "these are all keys")
+	}
+	if !slices.ContainsFunc(got.Findings, denies) {
+		t.Errorf("the probe found %+v", got.Findings)
+	}
+	examined, err := Examine(t.Context(), pool, Config{Match: "lock:*", Hurry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(examined.Complaints, func(c Complaint) bool { return denies(c.Finding) }) {
+		t.Errorf("doctor found %+v", examined.Complaints)
+	}
+	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts,
+		"scripts that read the clock and write: unknown") {
+		t.Error(facts)
 	}
 }

@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"cmp"
@@ -13,9 +13,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 // serverFacts are what a server reports about itself and about this user's
@@ -63,7 +65,8 @@ var trials = []struct {
 
 // askServer collects the facts. A refused command becomes a fact; only an error
 // that makes further questions pointless is returned.
-func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorConfig) (*serverFacts, error) {
+func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, match string,
+	clock clocks.Clock) (*serverFacts, error) {
 	f := &serverFacts{config: map[string]string{}}
 	info, err := wire.Info(mux.Do(ctx, "INFO"))
 	switch {
@@ -76,7 +79,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 		f.info = info
 	}
 	f.askConfig(ctx, mux)
-	key := trialKey(cfg.Match)
+	key := trialKey(match)
 	cmds := make([]wire.Command, len(trials))
 	for i, t := range trials {
 		cmds[i] = t.cmd(key)
@@ -96,7 +99,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, cfg DoctorC
 		f.timeWrite, f.timeUntold = nil, true
 	}
 	f.tracking, f.subscribing = tryTracking(ctx, pool, mux.Timeout())
-	return f, f.compareClocks(ctx, mux, cfg.Clock)
+	return f, f.compareClocks(ctx, mux, clock)
 }
 
 // trialName returns the command's name, with its subcommand if ACLs name that
@@ -121,7 +124,7 @@ func trialKey(match string) string {
 	if at := strings.IndexAny(match, `*?[\`); at >= 0 {
 		match = match[:at]
 	}
-	return match + doctorKey + rand.Text()
+	return match + reading.TrialKey + rand.Text()
 }
 
 func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
@@ -146,39 +149,25 @@ func (f *serverFacts) askConfig(ctx context.Context, mux *wire.Mux) {
 func tryTracking(ctx context.Context, pool *redis.Pool, timeout time.Duration) (tracking, subscribing error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
-	var c redis.Conn
-	var err error
-	switch {
-	case pool.DialContext != nil:
-		c, err = pool.DialContext(ctx)
-	case pool.Dial != nil:
-		c, err = pool.Dial()
-	}
-	if err != nil || c == nil {
+	c, err := keys.Dial(ctx, pool)
+	if err != nil {
 		return err, nil
 	}
 	defer c.Close()
-	do := c.Do
-	if bounded, ok := c.(redis.ConnWithTimeout); ok {
-		do = func(name string, args ...any) (any, error) {
-			return bounded.DoWithTimeout(timeout, name, args...)
-		}
-	}
-	if _, err := do("CLIENT", "TRACKING", "ON"); err != nil {
+	if _, err := redis.DoWithTimeout(c, timeout, "CLIENT", "TRACKING", "ON"); err != nil {
 		return err, nil
 	}
-	_, err = do("SUBSCRIBE", "__redis__:invalidate")
+	_, err = redis.DoWithTimeout(c, timeout, "SUBSCRIBE", "__redis__:invalidate")
 	return nil, err
 }
 
 // compareClocks measures the offset of this machine's clock to the server's,
 // from the quickest of five readings.
-func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lock.Clock) error {
-	elapsed := elapsedOf(clock)
+func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock clocks.Clock) error {
 	for n := range 5 {
-		wall, sent := clock.Now(), elapsed()
+		sent := clock.Moment()
 		server, err := wire.Time(mux.Do(ctx, "TIME"))
-		rtt := elapsed() - sent
+		rtt := clock.Elapsed() - sent.Elapsed
 		if refusedBy(err) {
 			return nil
 		}
@@ -186,7 +175,7 @@ func (f *serverFacts) compareClocks(ctx context.Context, mux *wire.Mux, clock lo
 			return err
 		}
 		if n == 0 || rtt < f.rtt {
-			f.rtt, f.offset = rtt, wall.Round(0).Add(rtt/2).Sub(server)
+			f.rtt, f.offset = rtt, sent.Wall.Round(0).Add(rtt/2).Sub(server)
 		}
 	}
 	return nil

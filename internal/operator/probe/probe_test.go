@@ -1,4 +1,4 @@
-package audit
+package probe
 
 import (
 	"context"
@@ -10,15 +10,18 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/reel"
 )
 
-func probed(t *testing.T, w *redistest.World, cfg ProbeConfig) *ProbeResult {
+func probed(t *testing.T, w *redistest.World, cfg Config) *Result {
 	t.Helper()
 	cfg.Hurry = true
 	pool := w.Pool()
 	defer pool.Close()
-	got, err := Probe(t.Context(), pool, cfg)
+	got, err := Run(t.Context(), pool, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +77,12 @@ func TestMeetFollowsTheRulesOfBothDialects(t *testing.T) {
 		{words, dialect.Errorception(), "overwrites a living holder's value without winning, at every poll"},
 		{dialect.RedisPy(), dialect.Jedis(), "gets an exception from its acquire while the other holds"},
 	} {
-		m, err := meet(c.writer, c.reader, redistest.Start)
+		m, err := reading.Meet(c.writer, c.reader, redistest.Start)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.harm() != c.harm {
-			t.Errorf("a client of %s at a lock of %s: %q (%+v), want %q", c.reader, c.writer, m.harm(), m,
+		if m.Harm() != c.harm {
+			t.Errorf("a client of %s at a lock of %s: %q (%+v), want %q", c.reader, c.writer, m.Harm(), m,
 				c.harm)
 		}
 	}
@@ -87,10 +90,10 @@ func TestMeetFollowsTheRulesOfBothDialects(t *testing.T) {
 
 func TestNoDialectHarmsItself(t *testing.T) {
 	for _, d := range dialect.Presets() {
-		m, err := meet(d, d, redistest.Start)
+		m, err := reading.Meet(d, d, redistest.Start)
 		// Bare has no expiry, so the lock of a crashed holder stays forever.
-		if err != nil || m.harm() != "" && d.Name != "Bare" {
-			t.Errorf("%s: %q %v", d, m.harm(), err)
+		if err != nil || m.Harm() != "" && d.Name != "Bare" {
+			t.Errorf("%s: %q %v", d, m.Harm(), err)
 		}
 	}
 }
@@ -99,10 +102,10 @@ func TestMixtureSaysWhatEachDialectDoes(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
 	for i := range 3 {
-		w.Mini.Set(fmt.Sprintf("lock:order:%d", i), stampOf(t, dialect.Jedis(), now, time.Minute))
+		w.Mini.Set(fmt.Sprintf("lock:order:%d", i), reel.StampOf(t, dialect.Jedis(), now, time.Minute))
 	}
-	w.Mini.Set("lock:order:z", stampOf(t, dialect.Page(), now, time.Minute))
-	got := probed(t, w, ProbeConfig{Match: "lock:*"})
+	w.Mini.Set("lock:order:z", reel.StampOf(t, dialect.Page(), now, time.Minute))
+	got := probed(t, w, Config{Match: "lock:*"})
 	if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:order:" || got.Prefixes[0].Keys != 4 ||
 		len(got.Prefixes[0].Forms) != 2 {
 		t.Fatalf("%+v", got.Prefixes)
@@ -119,9 +122,9 @@ func TestMixtureSaysWhatEachDialectDoes(t *testing.T) {
 func TestNamedDialectsNarrowAForm(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
-	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), now, time.Minute))
-	w.Mini.Set("lock:b", stampOf(t, dialect.JedisUUID(), now, time.Minute))
-	got := probed(t, w, ProbeConfig{
+	w.Mini.Set("lock:a", reel.StampOf(t, dialect.Jedis(), now, time.Minute))
+	w.Mini.Set("lock:b", reel.StampOf(t, dialect.JedisUUID(), now, time.Minute))
+	got := probed(t, w, Config{
 		Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID()}})
 	f, _ := findingOf(got.Findings, "mixture")
 	if !strings.Contains(f.What, "a client of JedisUUID takes the lock") ||
@@ -132,15 +135,15 @@ func TestNamedDialectsNarrowAForm(t *testing.T) {
 
 func TestProbeReportsAUnitTheDialectNeverWrites(t *testing.T) {
 	w := redistest.New(t)
-	w.Mini.Set("lock:a", stampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
-	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
+	w.Mini.Set("lock:a", reel.StampOf(t, dialect.Page(), w.ServerNow(), time.Minute))
+	got := probed(t, w, Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	wantFinding(t, got.Findings, "unit", census.SeverityError, "whole seconds",
 		"Jedis does not write such values", "takes the lock from its living holder")
-	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
-	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Page()}})
+	w.Mini.Set("lock:a", reel.StampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
+	got = probed(t, w, Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Page()}})
 	wantFinding(t, got.Findings, "unit", census.SeverityError, "milliseconds",
 		"Page does not write such values", "waits forever")
-	got = probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
+	got = probed(t, w, Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if len(got.Findings) > 0 {
 		t.Errorf("values of the named dialect too: %+v", got.Findings)
 	}
@@ -149,7 +152,7 @@ func TestProbeReportsAUnitTheDialectNeverWrites(t *testing.T) {
 func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	w := redistest.New(t)
 	now := w.ServerNow()
-	w.Mini.Set("lock:good", stampOf(t, dialect.Jedis(), now, time.Minute))
+	w.Mini.Set("lock:good", reel.StampOf(t, dialect.Jedis(), now, time.Minute))
 	w.Mini.Set("lock:binary", "\x00\xff\x80\x01")
 	w.Mini.Set("lock:empty", "")
 	w.Mini.Set("lock:huge", strings.Repeat("1795198084101", 300_000))
@@ -161,8 +164,8 @@ func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	wire := w.Wire()
 	pool := wire.Pool()
 	defer pool.Close()
-	got, err := Probe(t.Context(), pool,
-		ProbeConfig{Match: "lock:*", Hurry: true, Dialects: []dialect.Dialect{dialect.Jedis()}})
+	got, err := Run(t.Context(), pool,
+		Config{Match: "lock:*", Hurry: true, Dialects: []dialect.Dialect{dialect.Jedis()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +173,7 @@ func TestProbeReadsOneKilobyteOfHostileValues(t *testing.T) {
 	wantFinding(t, got.Findings, "far", census.SeverityWarning, "1 lock of milliseconds")
 	wantFinding(t, got.Findings, "unreadable", census.SeverityWarning, "a client of Jedis gets an exception")
 	types := got.Prefixes[0].Types
-	if types[probeRedisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
+	if types[keys.Redisson] != 1 || types["hash"] != 1 || types["list"] != 1 {
 		t.Errorf("%v", types)
 	}
 	var unreadable []string
@@ -196,10 +199,10 @@ func TestProbeReportsConstantsWithoutATTL(t *testing.T) {
 	w.Mini.Set("lock:a", "lock")
 	w.Mini.Set("lock:b", "lock")
 	w.Mini.SetTTL("lock:b", time.Minute)
-	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "no_ttl", census.SeverityWarning,
+	wantFinding(t, probed(t, w, Config{Match: "lock:*"}).Findings, "no_ttl", census.SeverityWarning,
 		"1 key with constants", `"lock:a"`)
 	w.Mini.SetTTL("lock:a", time.Minute)
-	if got := probed(t, w, ProbeConfig{Match: "lock:*"}); len(got.Findings) > 0 {
+	if got := probed(t, w, Config{Match: "lock:*"}); len(got.Findings) > 0 {
 		t.Errorf("%+v", got.Findings)
 	}
 }
@@ -207,9 +210,9 @@ func TestProbeReportsConstantsWithoutATTL(t *testing.T) {
 func TestProbeReportsOneIdentityOnTwoLocks(t *testing.T) {
 	w := redistest.New(t)
 	d, now := dialect.JedisUUID(), w.ServerNow()
-	w.Mini.Set("lock:a", stampOf(t, d, now, time.Minute))
-	w.Mini.Set("lock:b", stampOf(t, d, now, 2*time.Minute))
-	wantFinding(t, probed(t, w, ProbeConfig{Match: "lock:*"}).Findings, "shared_owner",
+	w.Mini.Set("lock:a", reel.StampOf(t, d, now, time.Minute))
+	w.Mini.Set("lock:b", reel.StampOf(t, d, now, 2*time.Minute))
+	wantFinding(t, probed(t, w, Config{Match: "lock:*"}).Findings, "shared_owner",
 		census.SeverityWarning, `"lock:a"`, `"lock:b"`)
 }
 
@@ -221,9 +224,9 @@ func TestProbeReportsALockInTwoEncodings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Mini.Set(key, stampOf(t, d, w.ServerNow(), time.Minute))
-	w.Mini.Set("lock:a", stampOf(t, dialect.Template(), w.ServerNow(), time.Minute))
-	got := probed(t, w, ProbeConfig{Match: "lock:*"})
+	w.Mini.Set(key, reel.StampOf(t, d, w.ServerNow(), time.Minute))
+	w.Mini.Set("lock:a", reel.StampOf(t, dialect.Template(), w.ServerNow(), time.Minute))
+	got := probed(t, w, Config{Match: "lock:*"})
 	wantFinding(t, got.Findings, "two_names", census.SeverityError, "in the jdk encoding")
 	if len(got.Prefixes) != 1 || got.Prefixes[0].Keys != 2 {
 		t.Errorf("%+v", got.Prefixes)
@@ -235,9 +238,9 @@ func TestProbeWithoutAPatternCountsOnlyStamps(t *testing.T) {
 	w.Mini.Set("user:1", "ok")
 	w.Mini.Set("page:1", "<html>")
 	w.Mini.HSet("cart:1", "name", "1")
-	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
+	w.Mini.Set("lock:a", reel.StampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	for _, match := range []string{"", "*"} {
-		got := probed(t, w, ProbeConfig{Match: match})
+		got := probed(t, w, Config{Match: match})
 		if len(got.Prefixes) != 1 || got.Prefixes[0].Prefix != "lock:" || len(got.Findings) > 0 ||
 			got.Keys != 4 {
 			t.Errorf("%q: %+v", match, got)
@@ -249,8 +252,8 @@ func TestProbeNamesTheCallersDialectFirst(t *testing.T) {
 	w := redistest.New(t)
 	own := dialect.Jedis()
 	own.Name, own.Lease = "Depot", 5*time.Second
-	w.Mini.Set("lock:a", stampOf(t, own, w.ServerNow(), time.Minute))
-	got := probed(t, w, ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{own}})
+	w.Mini.Set("lock:a", reel.StampOf(t, own, w.ServerNow(), time.Minute))
+	got := probed(t, w, Config{Match: "lock:*", Dialects: []dialect.Dialect{own}})
 	if c := got.Prefixes[0].Forms[0]; c.Dialects[0] != "Depot" || c.Far != 1 {
 		t.Errorf("%+v", c)
 	}
@@ -259,13 +262,13 @@ func TestProbeNamesTheCallersDialectFirst(t *testing.T) {
 func TestInterruptedProbeReturnsItsFindings(t *testing.T) {
 	w := redistest.New(t)
 	for i := range 2000 {
-		w.Mini.Set(fmt.Sprintf("lock:%d", i), stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
+		w.Mini.Set(fmt.Sprintf("lock:%d", i), reel.StampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	}
 	stop := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	pool := w.Pool()
 	defer pool.Close()
-	got, err := Probe(ctx, pool, ProbeConfig{Match: "lock:*", Progress: func(looked int64) {
+	got, err := Run(ctx, pool, Config{Match: "lock:*", Progress: func(looked int64) {
 		if looked >= 500 {
 			cancel(stop)
 		}
@@ -277,48 +280,17 @@ func TestInterruptedProbeReturnsItsFindings(t *testing.T) {
 
 func TestProbeCountsKeysItMayNotRead(t *testing.T) {
 	w := redistest.New(t)
-	w.Mini.Set("lock:a", stampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
+	w.Mini.Set("lock:a", reel.StampOf(t, dialect.Jedis(), w.ServerNow(), time.Minute))
 	w.Mini.Set("lock:b", "x")
 	pool := w.FaultyPool(redistest.Rule{
 		Command: "GETRANGE", Times: -1, Do: redistest.Answer(redistest.NoPerm),
 		When: func(c redistest.Command) bool { return c[1] == "lock:b" }})
 	defer pool.Close()
-	got, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Hurry: true})
+	got, err := Run(t.Context(), pool, Config{Match: "lock:*", Hurry: true})
 	if err != nil || got.Denied != 1 || got.Keys != 2 {
 		t.Fatalf("%+v %v", got, err)
 	}
 	wantFinding(t, got.Findings, "denied", census.SeverityNote, "1 key may not be read")
-}
-
-// The doctor warns too, and reports nothing about scripts that it could not
-// try.
-func TestUserWithoutReadRightsGetsAWarning(t *testing.T) {
-	w := redistest.New(t)
-	w.Mini.Set("lock:a", "1")
-	denied := func(command string) redistest.Rule {
-		return redistest.Rule{Command: command, Times: -1, Do: redistest.Answer(redistest.NoPerm)}
-	}
-	pool := w.FaultyPool(denied("GETRANGE"), denied("EVAL"))
-	defer pool.Close()
-	got, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*", Hurry: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFinding(t, got.Findings, "denied", census.SeverityWarning, "1 key may not be read",
-		"these are all keys")
-	examined, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Hurry: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []census.Finding
-	for _, c := range examined.Complaints {
-		found = append(found, c.Finding)
-	}
-	wantFinding(t, found, "denied", census.SeverityWarning, "1 key may not be read", "these are all keys")
-	if facts := strings.Join(examined.Facts, "\n"); !strings.Contains(facts,
-		"scripts that read the clock and write: unknown") {
-		t.Error(facts)
-	}
 }
 
 func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
@@ -328,7 +300,7 @@ func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 	w.Mini.SetTTL("lock:a", time.Minute)
 	w.Mini.Set("{lock:b}:gsl", token+" 1772452860001")
 	w.Mini.Set("lock:b:gsl", token+" 1772452860001")
-	got := probed(t, w, ProbeConfig{Match: "*lock:*"})
+	got := probed(t, w, Config{Match: "*lock:*"})
 	if len(got.Findings) > 0 || len(got.Prefixes) != 1 || got.Prefixes[0].Keys != 1 ||
 		got.Prefixes[0].Forms[0].Look != dialect.LookToken {
 		t.Errorf("%+v", got)
@@ -336,11 +308,26 @@ func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 }
 
 func BenchmarkProbeJudgesAKey(b *testing.B) {
-	t := newProbeTally(ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	p := probedKey{kind: "string", size: 13, now: redistest.Start}
+	t := newTally(Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
+	p := keys.Key{Type: "string", Size: 13, Now: redistest.Start}
 	for i := range b.N {
-		p.key = "lock:" + string(rune('a'+i%26)) + ":1"
-		p.value = fmt.Sprint(redistest.Start.UnixMilli() + int64(i%60_000))
+		p.Name = "lock:" + string(rune('a'+i%26)) + ":1"
+		p.Value = fmt.Sprint(redistest.Start.UnixMilli() + int64(i%60_000))
 		t.add(&p)
+	}
+}
+
+func TestProbeIgnoresStampsOfGetsetlockClients(t *testing.T) {
+	w := redistest.New(t)
+	w.Mini.Set("lock:{a}", fmt.Sprint(w.ServerNow().Add(24*time.Hour+30*time.Second).UnixMilli()))
+	w.Mini.SetTTL("lock:{a}", 30*time.Second)
+	w.Mini.Set("lock:{a}:gsl", "AAECAwQFBgcICQoLDA0ODw 1")
+	w.Mini.HSet("lock:{a}:gsl:look", "bytes", "1")
+	pool := w.Pool()
+	defer pool.Close()
+	r, err := Run(t.Context(), pool, Config{Match: "lock:*", Lease: time.Minute, Hurry: true})
+	if err != nil || len(r.Findings) != 0 || len(r.Prefixes) != 1 || len(r.Prefixes[0].Types) != 0 ||
+		r.Prefixes[0].Forms[0].Far != 0 {
+		t.Errorf("%v %+v", err, r)
 	}
 }

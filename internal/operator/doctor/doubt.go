@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // doubt returns what contradicts a claimed Behind; empty: nothing does, or
 // nothing is claimed. What a watch saw voids the claim and never replaces it.
-func (c *DoctorConfig) doubt() string {
+func (c *Config) doubt() string {
 	claim, claimed := dialect.Claimed(c.Behind)
 	if !claimed {
 		return ""
@@ -43,7 +43,7 @@ func (c *DoctorConfig) doubt() string {
 
 // livePast returns how long the server's clock was past a stamp when an old
 // client found the stamp live; 0 where no client did.
-func (c *DoctorConfig) livePast(found census.Found) time.Duration {
+func (c *Config) livePast(found census.Found) time.Duration {
 	if !found.Still {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-//go:embed doctor_fix.lua
+//go:embed fix.lua
 var fixLua string
 
 var fixScript = wire.NewScript(3, fixLua)
@@ -55,10 +56,10 @@ type Fix struct {
 // do.
 func (f Fix) String() string {
 	if f.Do == FixDelete {
-		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(cutKey(f.Key)),
+		return fmt.Sprintf("delete %s if it still holds %s", strconv.Quote(reading.CutKey(f.Key)),
 			reading.ShortQuote(f.Value))
 	}
-	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(cutKey(f.Key)),
+	return fmt.Sprintf("let %s end in %s if it still holds %s", strconv.Quote(reading.CutKey(f.Key)),
 		roughly(f.lease), reading.ShortQuote(f.Value))
 }
 
@@ -66,7 +67,7 @@ func (f Fix) String() string {
 // written. The new stamp still gives the fastest client a whole lease from now,
 // so a holder that lives loses nothing. shorten returns nil if Ahead or the
 // lease is unknown, or if no pattern says that the key is a lock.
-func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fits []*dialect.Dialect) *Fix {
+func (x *examiner) shorten(p *keys.Key, d dialect.Dialect, s dialect.Stamp, fits []*dialect.Dialect) *Fix {
 	ahead, known := x.aheadOf()
 	greatest := x.cfg.greatest()
 	if x.cfg.all() || !known || greatest == 0 || len(fits) == 0 {
@@ -76,14 +77,14 @@ func (x *examiner) shorten(p *probedKey, d dialect.Dialect, s dialect.Stamp, fit
 	for _, f := range fits {
 		// The fastest clock with the greatest lease and slack may have written
 		// it.
-		if s.Expiry.Sub(p.now) <= most+f.Slack+f.Unit.Step() {
+		if s.Expiry.Sub(p.Now) <= most+f.Slack+f.Unit.Step() {
 			return nil
 		}
 	}
 	if step := max(d.Unit.Step(), time.Microsecond); most%step != 0 {
 		most += step - most%step
 	}
-	return &Fix{Do: FixShorten, Key: p.key, Value: p.value, dialect: &d, lease: most, id: s.ID}
+	return &Fix{Do: FixShorten, Key: p.Name, Value: p.Value, dialect: &d, lease: most, id: s.ID}
 }
 
 // FixOutcome is the outcome of one fix.
@@ -96,10 +97,10 @@ const (
 	FixOurs    FixOutcome = "ours"    // a getsetlock client now holds the lock: left alone
 )
 
-// ApplyFixes applies the fixes one after the other and calls done after each.
+// Apply applies the fixes one after the other and calls done after each.
 // It ends at the first fix that fails with an error. If that error is a
 // *wire.UnknownError, the fix may have been applied.
-func ApplyFixes(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fix, FixOutcome)) error {
+func Apply(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fix, FixOutcome)) error {
 	mux, err := wire.New(pool, wire.Options{})
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func ApplyFixes(ctx context.Context, pool *redis.Pool, fixes []Fix, done func(Fi
 	for _, f := range fixes {
 		outcome, err := f.apply(ctx, mux)
 		if err != nil {
-			return fmt.Errorf("key %s: %w", strconv.Quote(cutKey(f.Key)), err)
+			return fmt.Errorf("key %s: %w", strconv.Quote(reading.CutKey(f.Key)), err)
 		}
 		done(f, outcome)
 	}

@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 func TestDoctorDeletesNothingByAContradictedBehind(t *testing.T) {
 	behind := func(by int) func(*film) { // a client takes a lock and releases it
 		return func(f *film) {
-			f.do(0, anna, "SETNX", "lock:b", stamp(-by))
-			f.do(900, anna, "DEL", "lock:b")
+			f.Do(0, anna, "SETNX", "lock:b", stamp(-by))
+			f.Do(900, anna, "DEL", "lock:b")
 		}
 	}
 	for name, c := range map[string]struct {
@@ -34,11 +34,11 @@ func TestDoctorDeletesNothingByAContradictedBehind(t *testing.T) {
 		cfg := census.Config{Lease: time.Minute, Gap: time.Second, Behind: time.Second, LeaseChecked: true}
 		f := newFilm(t, cfg)
 		c.deeds(f)
-		r := f.result()
+		e := f.evidence()
 		w := redistest.New(t)
 		pastBy(w, "lock:a", time.Hour)
-		got := examined(t, w, DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute,
-			Behind: time.Second, Evidence: &r.Evidence})
+		got := examined(t, w, Config{Match: "lock:*", Dialects: jedis(), Lease: time.Minute,
+			Behind: time.Second, Evidence: e})
 		want := "lock:a: past"
 		if c.says == "" {
 			want = "lock:a: dead fix delete"
@@ -52,8 +52,9 @@ func TestDoctorDeletesNothingByAContradictedBehind(t *testing.T) {
 
 // Without a lease, a bound of the clock says nothing about the start of one.
 func TestDoctorDoubtsBehindAmongStartTimes(t *testing.T) {
-	cfg := DoctorConfig{Dialects: []dialect.Dialect{dialect.Page()}, Behind: time.Second,
-		Evidence: &census.Evidence{Writers: []census.Writer{{Addr: anna, Starts: true}}}}
+	cfg := Config{Dialects: []dialect.Dialect{dialect.Page()}, Behind: time.Second,
+		Evidence: &census.Evidence{
+			Writers: []census.Writer{{Client: census.Client{Addr: anna}, Starts: true}}}}
 	if got := cfg.doubt(); !strings.Contains(got, anna+": no time that it wrote was ahead") {
 		t.Error(got)
 	}
@@ -66,19 +67,19 @@ func TestDoctorDoubtsBehindAmongStartTimes(t *testing.T) {
 // A client reads a value a minute after its end, and waits.
 func foundLiveLate(f *film) {
 	value := stamp(-120_000)
-	f.look(-10, "lock:b", value)
-	f.do(0, bert, "SETNX", "lock:b", stamp(0))
-	f.do(1, bert, "GET", "lock:b")
-	f.do(200_000, anna, "SETNX", "lock:c", stamp(200_000))
+	f.Look(-10, "lock:b", value)
+	f.Do(0, bert, "SETNX", "lock:b", stamp(0))
+	f.Do(1, bert, "GET", "lock:b")
+	f.Do(200_000, anna, "SETNX", "lock:c", stamp(200_000))
 }
 
 // A client reads a value a minute after its end, and takes it over.
 func foundEnded(f *film) {
 	value := stamp(-120_000)
-	f.look(-10, "lock:b", value)
-	f.do(0, bert, "SETNX", "lock:b", stamp(0))
-	f.do(1, bert, "GET", "lock:b")
-	f.do(2, bert, "GETSET", "lock:b", stamp(0))
+	f.Look(-10, "lock:b", value)
+	f.Do(0, bert, "SETNX", "lock:b", stamp(0))
+	f.Do(1, bert, "GET", "lock:b")
+	f.Do(2, bert, "GETSET", "lock:b", stamp(0))
 }
 
 // The time in a value may be the start of a lease, as long as nobody says which
@@ -86,7 +87,7 @@ func foundEnded(f *film) {
 func TestDoctorNeedsADialectForBehind(t *testing.T) {
 	w := redistest.New(t)
 	pastBy(w, "lock:a", 10*time.Second)
-	cfg := DoctorConfig{Match: "lock:*", Lease: time.Minute, Behind: time.Second}
+	cfg := Config{Match: "lock:*", Lease: time.Minute, Behind: time.Second}
 	got := examined(t, w, cfg)
 	if complaintsOf(got) != "lock:a: past" ||
 		!strings.Contains(got[0].Advice, "--behind 1s does not count: no dialect is named (--dialect)") {
@@ -101,13 +102,13 @@ func TestDoctorNeedsADialectForBehind(t *testing.T) {
 // What a watch saw permits nothing where nothing is claimed.
 func TestWatchWithoutAClaimFreesNothing(t *testing.T) {
 	f := newFilm(t, census.Config{Lease: time.Minute, Gap: time.Second})
-	f.do(0, anna, "SETNX", "lock:b", stamp(0))
-	f.do(100_000, anna, "DEL", "lock:b")
-	r := f.result()
+	f.Do(0, anna, "SETNX", "lock:b", stamp(0))
+	f.Do(100_000, anna, "DEL", "lock:b")
+	e := f.evidence()
 	w := redistest.New(t)
 	pastBy(w, "lock:a", time.Hour)
-	got := complaintsOf(examined(t, w, DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute,
-		Evidence: &r.Evidence}))
+	got := complaintsOf(examined(t, w, Config{Match: "lock:*", Dialects: jedis(), Lease: time.Minute,
+		Evidence: e}))
 	if got != "lock:a: past" {
 		t.Error(got)
 	}
@@ -129,12 +130,12 @@ func TestDoctorWaitsForALeaseThatWasSeen(t *testing.T) {
 	} {
 		cfg := census.Config{Lease: time.Minute, Gap: time.Second, Ahead: c.claim, LeaseChecked: true}
 		f := newFilm(t, cfg)
-		f.do(0, anna, "SETNX", "lock:b", stamp(c.ahead-60_001))
-		f.do(900, anna, "DEL", "lock:b")
-		r := f.result()
+		f.Do(0, anna, "SETNX", "lock:b", stamp(c.ahead-60_001))
+		f.Do(900, anna, "DEL", "lock:b")
+		e := f.evidence()
 		w := redistest.New(t)
-		doctor := DoctorConfig{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Ahead: c.claim,
-			Evidence: &r.Evidence}
+		doctor := Config{Match: "lock:*", Dialects: jedis(), Lease: time.Minute, Ahead: c.claim,
+			Evidence: e}
 		runID(w, "first")
 		value, when := pastBy(w, "lock:a", time.Hour), w.ServerNow().Add(-80*time.Second)
 		w.Mini.HSet(lookKey("lock:a"), "bytes", value, "sec", fmt.Sprint(when.Unix()), "usec", "0", "run",
@@ -155,7 +156,7 @@ func TestDoctorFreesMoreLocksThanItLists(t *testing.T) {
 	}
 	pool := w.Pool()
 	defer pool.Close()
-	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero,
+	d, err := Examine(t.Context(), pool, Config{Match: "lock:*", Dialects: jedis(), Behind: dialect.Zero,
 		Hurry: true})
 	if err != nil || d.More != 700 || len(d.Fixes) != dead {
 		t.Fatalf("%d more, %d fixes, %v", d.More, len(d.Fixes), err)
@@ -163,53 +164,5 @@ func TestDoctorFreesMoreLocksThanItLists(t *testing.T) {
 	applied(t, w, d.Fixes)
 	if left := len(w.Mini.Keys()); left > 0 {
 		t.Errorf("%d locks are left", left)
-	}
-}
-
-func must(c *census.Census, err error) *census.Census {
-	if err != nil {
-		panic(err)
-	}
-	return c
-}
-
-func TestWriterOfStartTimesIsAFinding(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		value  func(ms int) string
-		lease  time.Duration
-		polled bool
-		found  bool
-	}{
-		{"starts", func(ms int) string { return stamp(ms - 60_001) }, 0, false, true},
-		{"starts, with a lease", func(ms int) string { return stamp(ms - 60_001) }, time.Minute, false, true},
-		{"starts seen by polls", func(ms int) string { return stamp(ms - 60_001) }, 0, true, true},
-		{"ends", stamp, 0, false, false},
-		{"ends seen by polls", stamp, time.Minute, true, false},
-		{"ends of a short lease", func(ms int) string { return stamp(ms - 60_001 + 700) },
-			700 * time.Millisecond,
-			false, false},
-	} {
-		f := newFilm(t, census.Config{Lease: c.lease})
-		if c.polled {
-			f = &film{t: t, census: must(census.New(census.Config{Dialects: jedis(), Lease: c.lease}))}
-		}
-		for i := range 3 {
-			ms := i * 1000
-			if c.polled {
-				f.look(ms, "lock:a", "")
-				f.look(ms+10, "lock:a", c.value(ms+5))
-				continue
-			}
-			f.do(ms, anna, "SETNX", "lock:a", c.value(ms))
-			f.do(ms+10, anna, "DEL", "lock:a")
-		}
-		found := false
-		for _, one := range f.result().Findings {
-			found = found || one.Kind == "start_time" && one.Severity == census.SeverityWarning
-		}
-		if found != c.found {
-			t.Errorf("%s: found %v: %+v", c.name, found, f.result().Findings)
-		}
 	}
 }

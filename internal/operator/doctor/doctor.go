@@ -1,4 +1,18 @@
-package audit
+// Package doctor says what is wrong with a server and its locks, and frees dead
+// locks. Most programs need [Examine] and [Apply].
+//
+// # What it changes on the server
+//
+// [Examine] changes no lock. With Remember it stores its looks in keys of their
+// own. [Apply] makes the changes that Examine offers, each only if the key still
+// holds what was looked at.
+//
+// # What it cannot promise
+//
+// It knows only what the server shows at one moment, what an earlier look
+// remembered there, and what is claimed of old clients. HAZARD: a lock that is
+// called dead by a wrong claim may be held.
+package doctor
 
 import (
 	"cmp"
@@ -11,8 +25,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
@@ -21,9 +37,9 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// DoctorConfig says what to examine. The zero value examines the server and
-// every key whose value contains a time.
-type DoctorConfig struct {
+// Config says what to examine. The zero value examines the server and every key
+// whose value contains a time.
+type Config struct {
 	// Match is a pattern as SCAN takes it. Without a pattern, a lock cannot be
 	// told from a time that another program stores, so Doctor offers no fixes.
 	Match string
@@ -56,8 +72,6 @@ type DoctorConfig struct {
 	Progress func(looked int64) // called after each slice of keys; may be nil
 	Timeout  time.Duration      // of each reply; defaults to 2 s
 	Hurry    bool               // do not pause between slices
-	// ServerOnly examines the server and looks at no key.
-	ServerOnly bool
 
 	assumes bool // true: Spread is not claimed
 	// Clock is this machine's clock, which Doctor compares with the server's.
@@ -98,7 +112,7 @@ const (
 	mostFixes      = 100_000
 )
 
-// Doctor examines a server and its locks. It changes no lock: each change that
+// Examine examines a server and its locks. It changes no lock: each change that
 // it proposes is in a [Fix].
 //
 // A dead lock is one whose holder, if honest, has ended. Its stamp is past by
@@ -110,26 +124,24 @@ const (
 //
 // If ctx ends, or the server fails during the examination, Doctor returns what
 // it has found so far together with the error.
-func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis, error) {
+func Examine(ctx context.Context, pool *redis.Pool, cfg Config) (*Diagnosis, error) {
 	cfg.fill()
 	out := &Diagnosis{}
-	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: keys.Setup})
 	if err != nil {
 		return out, err
 	}
 	defer mux.Close()
-	x := &examiner{cfg: cfg, mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence),
+	x := &examiner{cfg: cfg, clock: clocks.New(cfg.Clock), mux: mux, out: out, ghosts: ghostsOf(cfg.Evidence),
 		live: foundLive(cfg.Evidence), past: map[string]pastStamp{}, doubt: cfg.doubt()}
-	facts, err := askServer(ctx, mux, pool, cfg)
+	facts, err := askServer(ctx, mux, pool, cfg.Match, x.clock)
 	if err == nil {
 		x.run = facts.info["run_id"]
 		for _, f := range facts.judge() {
 			out.Complaints = append(out.Complaints, Complaint{Finding: f})
 		}
 		out.Facts = facts.words()
-		if !cfg.ServerOnly {
-			err = x.keys(ctx)
-		}
+		err = x.keys(ctx)
 	}
 	if ended := context.Cause(ctx); ended != nil {
 		err = ended
@@ -138,22 +150,19 @@ func Doctor(ctx context.Context, pool *redis.Pool, cfg DoctorConfig) (*Diagnosis
 	return out, err
 }
 
-func (c *DoctorConfig) fill() {
-	if c.Clock == nil {
-		c.Clock = lock.Machine
-	}
+func (c *Config) fill() {
 	_, claimed := dialect.Claimed(c.Spread)
 	c.assumes = !claimed
 	c.Spread = c.spread()
 }
 
 // greatest returns the greatest lease; 0: unknown.
-func (c *DoctorConfig) greatest() time.Duration { return max(c.Lease, c.Greatest) }
+func (c *Config) greatest() time.Duration { return max(c.Lease, c.Greatest) }
 
 // spread returns the upper bound of how far the clocks are apart, as far as it
 // is known. What Evidence saw is a lower bound: it raises what is claimed or
 // assumed and never replaces it.
-func (c *DoctorConfig) spread() time.Duration {
+func (c *Config) spread() time.Duration {
 	spread, claimed := dialect.Claimed(c.Spread)
 	if !claimed {
 		spread = c.assumed()
@@ -165,7 +174,7 @@ func (c *DoctorConfig) spread() time.Duration {
 }
 
 // assumed returns the spread to use if nothing is known about it.
-func (c *DoctorConfig) assumed() time.Duration {
+func (c *Config) assumed() time.Duration {
 	if len(c.Dialects) > 0 {
 		terms, err := c.Dialects[0].Terms(dialect.Terms{Lease: c.Lease})
 		if spread, _ := dialect.Claimed(terms.Spread); err == nil && spread > 0 {
@@ -184,11 +193,12 @@ func (x *examiner) assumed(d time.Duration) string {
 }
 
 // all reports whether no pattern says which keys are locks.
-func (c *DoctorConfig) all() bool { return c.Match == "" || c.Match == "*" }
+func (c *Config) all() bool { return c.Match == "" || c.Match == "*" }
 
 // examiner looks at keys and collects complaints.
 type examiner struct {
-	cfg    DoctorConfig
+	cfg    Config
+	clock  clocks.Clock
 	mux    *wire.Mux
 	out    *Diagnosis
 	found  []Complaint             // those about the keys of this slice
@@ -220,17 +230,15 @@ func ghostsOf(e *census.Evidence) map[string]string {
 }
 
 func (x *examiner) keys(ctx context.Context) error {
-	progress := x.cfg.Progress
-	if progress == nil {
-		progress = func(int64) {}
-	}
-	r := newProbeReader(x.mux, x.cfg.Clock, x.cfg.Hurry)
-	r.scope = scope.Matching(x.cfg.Match).In(x.cfg.DB)
-	err := r.each(ctx, x.look, func(looked int64) error {
-		progress(looked)
+	r := &keys.Reader{Mux: x.mux, Scope: scope.Matching(x.cfg.Match).In(x.cfg.DB), Types: true,
+		Clock: x.clock, Pauses: !x.cfg.Hurry}
+	err := r.Each(ctx, x.look, func() error {
+		if x.cfg.Progress != nil {
+			x.cfg.Progress(r.Looks)
+		}
 		return x.judgeSlice(ctx)
 	})
-	x.out.Keys = r.looks
+	x.out.Keys = r.Looks
 	if again := x.judgeSlice(ctx); err == nil {
 		err = again
 	}
@@ -238,7 +246,7 @@ func (x *examiner) keys(ctx context.Context) error {
 	slices.SortFunc(x.out.Fixes, func(a, b Fix) int {
 		return cmp.Or(strings.Compare(string(a.Do), string(b.Do)), strings.Compare(a.Key, b.Key))
 	})
-	if f := deniedFinding(x.denied, x.out.Keys); x.denied > 0 {
+	if f := keys.DeniedFinding(x.denied, x.out.Keys); x.denied > 0 {
 		f.DB = x.cfg.DB
 		x.out.Complaints = append(x.out.Complaints, Complaint{Finding: f})
 	}
@@ -269,24 +277,9 @@ func (x *examiner) judgeSlice(ctx context.Context) error {
 	return err
 }
 
-// deniedFinding returns the finding that this user may not read some of the
-// keys. If that is all of them, nothing good can be said about the keys.
-func deniedFinding(denied, keys int64) census.Finding {
-	f := census.Finding{
-		Severity: census.SeverityNote, Kind: "denied",
-		What:   keysWord(denied) + " may not be read by this user, and were left out",
-		Advice: "let its ACL read them (GETRANGE, PTTL, TYPE, STRLEN), or narrow --match",
-	}
-	if denied == keys {
-		f.Severity, f.What = census.SeverityWarning,
-			f.What+": these are all keys that match, so nothing is known about them"
-	}
-	return f
-}
-
 // complain adds a complaint about a key.
-func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice string, fix *Fix) {
-	key := p.key
+func (x *examiner) complain(p *keys.Key, s census.Severity, kind, what, advice string, fix *Fix) {
+	key := p.Name
 	if len(key) > longestComplaint {
 		// No lock has such a name, and a thousand such names would take too
 		// much memory.
@@ -300,165 +293,78 @@ func (x *examiner) complain(p *probedKey, s census.Severity, kind, what, advice 
 }
 
 // look examines one key.
-func (x *examiner) look(p *probedKey) {
-	switch {
-	case p.denied:
+func (x *examiner) look(p *keys.Key) {
+	switch role := reading.RoleOf(p.Name, p.Value); {
+	case p.Denied != nil:
 		x.denied++
-	case isMark(p):
-		x.lookAtMark(p)
-	case isLookAtOurs(p), strings.HasPrefix(p.key, "gsl:"):
-	case p.kind == "string" && p.whole():
+	case role == reading.Left:
+		x.lookAtLeft(p)
+	case role != reading.Lock:
+	case p.Type == "string" && p.Whole():
 		x.lookAtValue(p)
 	case x.cfg.all(): // it need not be a lock
-	case p.kind != "string":
+	case p.Type != "string":
 		x.complain(p, census.SeverityWarning, "type",
-			"is a "+p.kind+": no lock of this kind, and an old client's GET on it fails",
+			"is a "+p.Type+": no lock of this kind, and an old client's GET on it fails",
 			"find out which program owns it; give it, or the locks, other names", nil)
 	default:
 		x.complain(p, census.SeverityWarning, "large",
-			fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.size),
+			fmt.Sprintf("has a value of %d bytes, which is too long for a lock", p.Size),
 			"find out who writes it", nil)
 	}
 }
 
-// lookAtMark examines a key M. An M that a release left to old clients needs no
+// lookAtLeft examines an M that a release left to old clients. It needs no
 // action, but people want to know why no waiter holds the lock.
-func (x *examiner) lookAtMark(p *probedKey) {
-	if _, left := polite.Token(p.value); left {
-		x.complain(p, census.SeverityNote, "left",
-			fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.ttl.Milliseconds()),
-			"none is needed: getsetlock clients wait until then, so that old clients get a turn", nil)
-	}
+func (x *examiner) lookAtLeft(p *keys.Key) {
+	x.complain(p, census.SeverityNote, "left",
+		fmt.Sprintf("nobody holds the lock; left to old clients for %d ms", p.TTL.Milliseconds()),
+		"none is needed: getsetlock clients wait until then, so that old clients get a turn", nil)
 }
 
 // timeless are the forms of values that never expire by themselves.
 var timeless = []dialect.Look{dialect.LookConstant, dialect.LookToken, dialect.LookUUID, dialect.LookForever}
 
 // lookAtValue examines a key by the form of its value.
-func (x *examiner) lookAtValue(p *probedKey) {
-	form, names, _ := readForm(p.value, p.now, x.cfg.Dialects)
+func (x *examiner) lookAtValue(p *keys.Key) {
+	form, names, _ := reading.ReadForm(p.Value, p.Now, x.cfg.Dialects)
 	switch {
 	case form.Look == dialect.LookStamp &&
-		!dialect.Ambiguous(dialect.Identify(p.value, p.now, dialect.Hints{})):
+		!dialect.Ambiguous(dialect.Identify(p.Value, p.Now, dialect.Hints{})):
 		x.lookAtStamp(p, form, names)
 	case x.cfg.all(): // it need not be a lock
-	case form.unreadable():
+	case form.Unreadable():
 		x.complain(p, census.SeverityWarning, "unreadable",
-			fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.value), x.harm(p)),
+			fmt.Sprintf("holds %s, which no dialect writes%s", reading.ShortQuote(p.Value), x.harm(p)),
 			x.unlockAdvice(p), nil)
-	case !p.hasTTL && slices.Contains(timeless, form.Look):
+	case !p.HasTTL && slices.Contains(timeless, form.Look):
 		x.complain(p, census.SeverityWarning, "no_ttl",
 			fmt.Sprintf("holds %s with no time in it and no TTL: nothing frees it if its holder has crashed",
-				reading.ShortQuote(p.value)),
+				reading.ShortQuote(p.Value)),
 			x.unlockAdvice(p), nil)
 	}
 }
 
 // harm says what clients of the first named dialect do with a value that they
 // cannot read.
-func (x *examiner) harm(p *probedKey) string {
+func (x *examiner) harm(p *keys.Key) string {
 	if len(x.cfg.Dialects) == 0 {
 		return ""
 	}
 	d := x.cfg.Dialects[0]
-	switch conductOf(d, p.value, p.now) {
-	case conductTakes:
+	switch reading.ConductOf(d, p.Value, p.Now) {
+	case reading.Takes:
 		return "; a client of " + d.Name + " takes it for expired"
-	case conductThrows:
+	case reading.Throws:
 		return "; a client of " + d.Name + " gets an exception from its acquire"
-	case conductClobbers:
+	case reading.Clobbers:
 		return "; a client of " + d.Name + " overwrites it and never wins"
 	}
 	return "; a client of " + d.Name + " waits forever"
 }
 
-func (x *examiner) unlockAdvice(p *probedKey) string {
-	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(cutKey(p.key)))
-}
-
-// lookAtStamp examines a lock by the expiry in its stamp.
-func (x *examiner) lookAtStamp(p *probedKey, form Form, names []string) {
-	d, stamp, ok := x.read(p, form, names)
-	if !ok || d.NeverReleases() {
-		return // in such a dialect the key means "done" and simply expires
-	}
-	left := stamp.Expiry.Sub(p.now)
-	fits := reading.Fitting(p.value, p.now, x.cfg.Dialects)
-	if p.ours(x.cfg.Dialects) {
-		return // written by a getsetlock client: its TTL frees it
-	}
-	ahead, _ := x.aheadOf()
-	switch soon := max(x.cfg.Spread, ahead); {
-	case left < 0:
-		if !p.hasTTL { // else the server frees it
-			x.lookAtPast(p, -left, fits)
-		}
-	case x.ghosts[p.key] == p.value:
-		x.complain(p, census.SeverityWarning, "ghost", fmt.Sprintf("is a ghost: a late GETSET left the value on a free key; no client holds the lock, and all wait for it%s", untilWords(left)),
-			"wait; once its stamp is past, it is judged like any other", nil)
-	case left <= soon:
-		x.complain(p, census.SeverityWarning, "stolen_soon", fmt.Sprintf("ends in %s by the server's clock, and a client's clock may be %s ahead%s: such a client already takes it for expired", roughly(left), roughly(soon), x.assumed(soon)),
-			"a longer lease or shorter jobs; getsetlock skew says by how much", nil)
-	case !p.hasTTL && reading.PerhapsOurs(left, x.cfg.greatest(), ahead):
-		x.complain(p, census.SeverityWarning, "perhaps_ours",
-			fmt.Sprintf("holds %s, %s", reading.ShortQuote(p.value), reading.PerhapsOursIs),
-			reading.PerhapsOursAdvice, nil)
-	case tooFar(left-ahead, x.leaseOrShipped(d)):
-		x.complainFar(p, left, x.shorten(p, d, stamp, fits))
-	}
-}
-
-// leaseOrShipped returns the greatest lease, or the lease that the named
-// dialect ships with. That is good enough to report a stamp as far ahead, but
-// not to move it.
-func (x *examiner) leaseOrShipped(d dialect.Dialect) time.Duration {
-	if greatest := x.cfg.greatest(); greatest > 0 || len(x.cfg.Dialects) == 0 {
-		return greatest
-	}
-	return d.Lease
-}
-
-// complainFar reports a stamp that is further ahead than a lease explains.
-func (x *examiner) complainFar(p *probedKey, left time.Duration, fix *Fix) {
-	what := fmt.Sprintf("ends only in %s: written by a clock that is far ahead, with a much longer lease, or forged; if its holder has crashed, the lock blocks until then", roughly(left))
-	advice := "its holder may live, with a clock that is far ahead: give the fastest clock's lead over the server's (--ahead) and the greatest lease (--lease or --greatest), and --fix can move it"
-	switch _, known := x.aheadOf(); {
-	case fix != nil:
-		advice = fmt.Sprintf(
-			"--fix lets it end in %s: a holder that lives keeps a whole lease by every clock",
-			roughly(fix.lease))
-	case known && x.cfg.greatest() > 0:
-		advice = "wait: a client whose clock is as far ahead as claimed could have written it"
-	}
-	x.complain(p, census.SeverityWarning, "far", what, advice, fix)
-}
-
-func untilWords(ahead time.Duration) string {
-	if ahead <= 0 {
-		return ""
-	}
-	return " for another " + roughly(ahead)
-}
-
-// read decodes the stamp with the likeliest dialect. It returns false if none
-// reads it.
-func (x *examiner) read(p *probedKey, form Form, names []string) (dialect.Dialect, dialect.Stamp, bool) {
-	for _, name := range names {
-		d, err := dialect.Lookup(name)
-		for _, own := range x.cfg.Dialects {
-			if own.Name == name {
-				d, err = own, nil
-			}
-		}
-		if err != nil {
-			continue
-		}
-		d.ValueEncoding = form.Encoding
-		if s, err := d.Decode(p.value, p.now); err == nil {
-			return d, s, true
-		}
-	}
-	return dialect.Dialect{}, dialect.Stamp{}, false
+func (x *examiner) unlockAdvice(p *keys.Key) string {
+	return fmt.Sprintf("if its holder is dead: getsetlock unlock %s --value V", strconv.Quote(reading.CutKey(p.Name)))
 }
 
 // longestLeft is more than the length of what a release leaves on M for old

@@ -1,4 +1,4 @@
-package audit
+package reading
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
 )
 
@@ -53,9 +52,9 @@ func (f Form) String() string {
 	return text
 }
 
-// lock reports whether some dialect writes such values, so that clients can
+// Lock reports whether some dialect writes such values, so that clients can
 // meet at the key.
-func (f Form) lock() bool {
+func (f Form) Lock() bool {
 	switch f.Look {
 	case dialect.LookStamp, dialect.LookForever, dialect.LookConstant, dialect.LookUUID, dialect.LookToken,
 		dialect.LookDecimal:
@@ -64,8 +63,8 @@ func (f Form) lock() bool {
 	return false
 }
 
-// unreadable reports whether no dialect writes such values.
-func (f Form) unreadable() bool {
+// Unreadable reports whether no dialect writes such values.
+func (f Form) Unreadable() bool {
 	switch f.Look {
 	case dialect.LookImplausible, dialect.LookEmpty, dialect.LookText, dialect.LookBinary:
 		return true
@@ -73,11 +72,11 @@ func (f Form) unreadable() bool {
 	return false
 }
 
-// readForm returns the form of a value, the dialects that write it, the
+// ReadForm returns the form of a value, the dialects that write it, the
 // likeliest first, and the forms that it could have instead. now is the
 // server's clock. own are dialects in addition to the presets; they come first,
 // in their order.
-func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string,
+func ReadForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string,
 	also []Form) {
 	if token, _, noted := strings.Cut(value, " "); noted && scope.IsToken(token) {
 		value = token // a getsetlock token, on a token lock or on M: the text after it is a note for people
@@ -98,7 +97,7 @@ func readForm(value string, now time.Time, own []dialect.Dialect) (form Form, di
 	return form, dialects, also
 }
 
-// presetForm is readForm with the presets only; own decides which of several
+// presetForm is ReadForm with the presets only; own decides which of several
 // comes first.
 func presetForm(value string, now time.Time, own []dialect.Dialect) (form Form, dialects []string,
 	also []Form) {
@@ -158,11 +157,11 @@ func formOf(m dialect.Match) Form {
 	return f
 }
 
-// ownerOf returns the identity in a value, or an empty string. A random
+// OwnerOf returns the identity in a value, or an empty string. A random
 // identity should be on one key only.
-func ownerOf(value string, f Form) string {
+func OwnerOf(value string, f Form) string {
 	text := value
-	if plain, err := (dialect.Dialect{ValueEncoding: reading.Wrapping(value)}).DecodeValue(
+	if plain, err := (dialect.Dialect{ValueEncoding: Wrapping(value)}).DecodeValue(
 		value); err == nil {
 		text = plain
 	}
@@ -178,13 +177,13 @@ func ownerOf(value string, f Form) string {
 	return ""
 }
 
-// probePrefix returns what the keys of one program have in common: the name up
+// PrefixOf returns what the keys of one program have in common: the name up
 // to its last separator. A key that a serializer of Spring encoded is judged by
 // the name inside.
-func probePrefix(key string) string {
-	name, _ := plainKey(key)
-	if name == "" || len(name) > probeLongKey {
-		name = name[:min(len(name), probeLongKey)]
+func PrefixOf(key string) string {
+	name, _ := PlainKey(key)
+	if name == "" || len(name) > longKey {
+		name = name[:min(len(name), longKey)]
 	}
 	at := strings.LastIndexAny(name, ":/.|#")
 	if at == len(name)-1 && at > 0 { // the key "a:b:" itself looks like a prefix
@@ -193,15 +192,27 @@ func probePrefix(key string) string {
 	return name[:at+1]
 }
 
-// probeLongKey is how many bytes of a key's name are remembered.
-const probeLongKey = 256
+// longKey is how many bytes of a key's name are remembered.
+const longKey = 256
 
-// plainKey returns the name inside a key that a serializer encoded, and the
+// PlainKey returns the name inside a key that a serializer encoded, and the
 // encoding.
-func plainKey(key string) (string, dialect.Encoding) {
-	e := reading.Wrapping(key)
+func PlainKey(key string) (string, dialect.Encoding) {
+	e := Wrapping(key)
 	if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(key); err == nil {
 		return name, e
 	}
 	return key, dialect.Plain
 }
+
+// TooFar reports whether a stamp is further ahead than a lease explains: two
+// leases, or a day if the lease is unknown.
+func TooFar(ahead, lease time.Duration) bool {
+	if lease <= 0 {
+		return ahead > 24*time.Hour
+	}
+	return ahead > 2*lease
+}
+
+// CutKey returns a key, cut to the length at which keys are remembered.
+func CutKey(key string) string { return key[:min(len(key), longKey)] }

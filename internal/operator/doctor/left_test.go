@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestDoctorJudgesAKeyLeftToOldClients(t *testing.T) {
 	value := pastBy(w, "lock:a", time.Hour)
 	w.Mini.Set("{lock:a}:gsl", polite.Value("AAECAwQFBgcICQoLDA0ODw"))
 	w.Mini.SetTTL("{lock:a}:gsl", 120*time.Millisecond)
-	got := examined(t, w, DoctorConfig{Dialects: jedis(), Behind: time.Second, Lease: time.Minute})
+	got := examined(t, w, Config{Dialects: jedis(), Behind: time.Second, Lease: time.Minute})
 	at := slices.IndexFunc(got, func(c Complaint) bool { return c.Kind == "left" })
 	if at < 0 || got[at].Severity != census.SeverityNote ||
 		!strings.Contains(got[at].What, "nobody holds the lock; left to old clients for 120 ms") {
@@ -32,7 +32,7 @@ func TestDoctorJudgesAKeyLeftToOldClients(t *testing.T) {
 		w.Mini.Set("lock:a", value)
 		w.Mini.Set("{lock:a}:gsl", m)
 		pool := w.Pool()
-		err := ApplyFixes(t.Context(), pool, []Fix{{Do: FixDelete, Key: "lock:a", Value: value}},
+		err := Apply(t.Context(), pool, []Fix{{Do: FixDelete, Key: "lock:a", Value: value}},
 			func(Fix, FixOutcome) {})
 		pool.Close()
 		if done := err == nil && !w.Mini.Exists("lock:a"); done != want {

@@ -1,4 +1,4 @@
-package audit
+package reading
 
 import (
 	"time"
@@ -6,24 +6,24 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
-// conduct is what a client does when the key that it wants holds a given value.
-type conduct string
+// Conduct is what a client does when the key that it wants holds a given value.
+type Conduct string
 
 // What a client may do.
 const (
-	conductWaits conduct = "waits" // the client takes the value for a live lock
+	Waits Conduct = "waits" // the client takes the value for a live lock
 	// the client takes the value for an expired lock, and its GETSET wins
-	conductTakes    conduct = "takes"
-	conductClobbers conduct = "clobbers" // its GETSET overwrites the value, and does not win
-	conductThrows   conduct = "throws"   // the acquire ends with an exception; the value stays
-	conductGivesUp  conduct = "gives_up" // the acquire ends without the lock
+	Takes    Conduct = "takes"
+	Clobbers Conduct = "clobbers" // its GETSET overwrites the value, and does not win
+	Throws   Conduct = "throws"   // the acquire ends with an exception; the value stays
+	GivesUp  Conduct = "gives_up" // the acquire ends without the lock
 )
 
-// meeting is what clients of one dialect do with another dialect's locks. It
+// Meeting is what clients of one dialect do with another dialect's locks. It
 // follows from the rules of the dialects alone, with both clocks right.
-type meeting struct {
-	Live conduct // while the writer's lease runs
-	Dead conduct // after the lease has ended, if the writer has crashed
+type Meeting struct {
+	Live Conduct // while the writer's lease runs
+	Dead Conduct // after the lease has ended, if the writer has crashed
 	// Freed: the server deletes a crashed writer's key, so Dead does not last.
 	Freed bool
 }
@@ -36,76 +36,76 @@ const meetLease = 30 * time.Second
 // one.
 var meetIdentities = [2][16]byte{{1, 2, 3}, {4, 5, 6}}
 
-// meet computes a meeting: a client of reader finds a lock that a client of
+// Meet computes a Meeting: a client of reader finds a lock that a client of
 // writer took at now. It returns the errors of Stamp and EncodeValue if writer
 // cannot write at that instant.
-func meet(writer, reader dialect.Dialect, now time.Time) (meeting, error) {
+func Meet(writer, reader dialect.Dialect, now time.Time) (Meeting, error) {
 	lease := writer.Lease
 	if lease <= 0 {
 		lease = meetLease
 	}
 	text, err := writer.Stamp(now, lease, writer.NewID(meetIdentities[0]))
 	if err != nil {
-		return meeting{}, err
+		return Meeting{}, err
 	}
 	value, err := writer.EncodeValue(text)
 	if err != nil {
-		return meeting{}, err
+		return Meeting{}, err
 	}
 	// Two seconds more are longer than the slack and the unit of any dialect.
 	over := now.Add(lease + 2*time.Second + writer.Slack)
-	return meeting{
-		Live:  conductOf(reader, value, now),
-		Dead:  conductOf(reader, value, over),
+	return Meeting{
+		Live:  ConductOf(reader, value, now),
+		Dead:  ConductOf(reader, value, over),
 		Freed: writer.ServerExpires(),
 	}, nil
 }
 
-// conductOf returns what a client of reader does when it reads another client's
+// ConductOf returns what a client of reader does when it reads another client's
 // value.
-func conductOf(reader dialect.Dialect, value string, now time.Time) conduct {
+func ConductOf(reader dialect.Dialect, value string, now time.Time) Conduct {
 	seen := dialect.Text(value)
 	switch reader.LegacyNext(seen, reader.NewID(meetIdentities[1]), now) {
 	case dialect.StepGetset:
 		switch reader.LegacyWins(seen, seen, now) {
 		case dialect.Won:
-			return conductTakes
+			return Takes
 		case dialect.Threw:
-			return conductThrows
+			return Throws
 		}
-		return conductClobbers
+		return Clobbers
 	case dialect.StepFail:
-		return conductThrows
+		return Throws
 	case dialect.StepGiveUp:
-		return conductGivesUp
+		return GivesUp
 	}
-	return conductWaits
+	return Waits
 }
 
-// harm says in words what a reader does to a writer that clients of the
+// Harm says in words what a reader does to a writer that clients of the
 // writer's own dialect would not do; it is empty if the two get along.
-func (m meeting) harm() string {
+func (m Meeting) Harm() string {
 	switch m.Live {
-	case conductTakes:
+	case Takes:
 		return "takes the lock from its living holder"
-	case conductClobbers:
+	case Clobbers:
 		return "overwrites a living holder's value without winning, at every poll"
-	case conductThrows:
+	case Throws:
 		return "gets an exception from its acquire while the other holds"
 	}
 	switch {
-	case m.Freed || m.Dead == conductTakes:
+	case m.Freed || m.Dead == Takes:
 		return ""
-	case m.Dead == conductThrows:
+	case m.Dead == Throws:
 		return "gets an exception from its acquire once the other's holder has crashed"
-	case m.Dead == conductClobbers:
+	case m.Dead == Clobbers:
 		return "overwrites a crashed holder's value again and again and never wins"
 	}
 	return "waits forever once the other's holder has crashed"
 }
 
-// breaks reports whether the harm lets two clients hold, or destroys a holder's
+// Breaks reports whether the harm lets two clients hold, or destroys a holder's
 // value; otherwise it only blocks.
-func (m meeting) breaks() bool {
-	return m.Live == conductTakes || m.Live == conductClobbers
+func (m Meeting) Breaks() bool {
+	return m.Live == Takes || m.Live == Clobbers
 }

@@ -1,4 +1,4 @@
-package audit
+package probe
 
 import (
 	"cmp"
@@ -10,14 +10,15 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 )
 
 // judge returns the findings about the keys of a prefix.
-func (t *probeTally) judge(r PrefixResult, p *prefixTally) []census.Finding {
+func (t *tally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 	var out []census.Finding
 	forms := slices.DeleteFunc(slices.Clone(r.Forms), func(c FormCount) bool {
-		return !c.lock() || t.all() && c.Look != dialect.LookStamp && c.Look != dialect.LookForever
+		return !c.Lock() || t.all() && c.Look != dialect.LookStamp && c.Look != dialect.LookForever
 	})
 	now := t.now
 	for i, a := range forms {
@@ -36,7 +37,7 @@ func (t *probeTally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 
 // readersOf returns the dialects that may read and write a form: the named ones
 // among them if there are any, otherwise all.
-func (t *probeTally) readersOf(c FormCount) []dialect.Dialect {
+func (t *tally) readersOf(c FormCount) []dialect.Dialect {
 	var out, named []dialect.Dialect
 	for _, name := range c.Dialects {
 		d, ok := t.known[name]
@@ -57,7 +58,7 @@ func (t *probeTally) readersOf(c FormCount) []dialect.Dialect {
 
 // mixture says what the clients of two forms do to each other. ok is false if
 // they get along.
-func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f census.Finding, ok bool) {
+func (t *tally) mixture(prefix string, a, b FormCount, now time.Time) (f census.Finding, ok bool) {
 	inA, worseA, sureA := t.harms(a, b, now)
 	inB, worseB, sureB := t.harms(b, a, now)
 	if inA+inB == "" {
@@ -78,7 +79,7 @@ func (t *probeTally) mixture(prefix string, a, b FormCount, now time.Time) (f ce
 // harms says what readers of one form do to locks in the other. breaks: two
 // clients can then hold one lock; sure: that is so for each dialect that the
 // readers may speak.
-func (t *probeTally) harms(written, read FormCount, now time.Time) (text string, breaks, sure bool) {
+func (t *tally) harms(written, read FormCount, now time.Time) (text string, breaks, sure bool) {
 	writers, readers := t.readersOf(written), t.readersOf(read)
 	if len(writers) == 0 {
 		return "", false, false
@@ -86,14 +87,14 @@ func (t *probeTally) harms(written, read FormCount, now time.Time) (text string,
 	by := map[string][]string{}
 	count := 0
 	for _, r := range readers {
-		m, err := meet(writers[0], r, now)
-		if err != nil || m.harm() == "" {
+		m, err := reading.Meet(writers[0], r, now)
+		if err != nil || m.Harm() == "" {
 			continue
 		}
-		if m.breaks() {
+		if m.Breaks() {
 			breaks, count = true, count+1
 		}
-		by[m.harm()] = append(by[m.harm()], r.Name)
+		by[m.Harm()] = append(by[m.Harm()], r.Name)
 	}
 	var says []string
 	for harm, names := range by {
@@ -110,7 +111,7 @@ func (t *probeTally) harms(written, read FormCount, now time.Time) (text string,
 // described returns a form with its number of keys, an example and its
 // dialects.
 func described(c FormCount) string {
-	text := fmt.Sprintf("%s (%s, such as %s", c.Form, keysWord(c.Keys), strconv.Quote(c.Examples[0]))
+	text := fmt.Sprintf("%s (%s, such as %s", c.Form, keys.Count(c.Keys), strconv.Quote(c.Examples[0]))
 	if len(c.Dialects) > 0 {
 		text += ", as written by " + anyOf(c.Dialects)
 	}
@@ -129,7 +130,7 @@ func anyOf(names []string) string {
 // judgeUnit compares the values with the first named dialect if none of them is
 // in its unit. Then there is no mixture to see, and still no client of that
 // dialect could share these locks.
-func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []census.Finding {
+func (t *tally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []census.Finding {
 	if len(t.cfg.Dialects) == 0 || !t.cfg.Dialects[0].HasStamp() || t.all() {
 		return nil
 	}
@@ -144,14 +145,14 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 		if c.Look != dialect.LookStamp {
 			continue
 		}
-		m := meeting{Live: conductOf(d, c.Value, now), Dead: conductTakes}
+		m := reading.Meeting{Live: reading.ConductOf(d, c.Value, now), Dead: reading.Takes}
 		if writers := t.readersOf(c); len(writers) > 0 {
 			var err error
-			if m, err = meet(writers[0], d, now); err != nil {
+			if m, err = reading.Meet(writers[0], d, now); err != nil {
 				continue
 			}
 		}
-		harm := m.harm()
+		harm := m.Harm()
 		if harm == "" {
 			continue
 		}
@@ -166,14 +167,14 @@ func (t *probeTally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time)
 }
 
 // judgeForm returns the findings about the values of one form.
-func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount,
+func (t *tally) judgeForm(prefix string, c FormCount, beside []FormCount,
 	now time.Time) []census.Finding {
 	var out []census.Finding
 	add := func(s census.Severity, kind, what, advice string) {
 		out = append(out, census.Finding{Severity: s, Kind: kind, Key: prefix, What: what, Advice: advice})
 	}
-	if c.unreadable() && (!t.all() || len(beside) > 0) {
-		what := fmt.Sprintf("%s that no dialect writes: %s", keysWord(c.Keys), unreadableWords(c))
+	if c.Unreadable() && (!t.all() || len(beside) > 0) {
+		what := fmt.Sprintf("%s that no dialect writes: %s", keys.Count(c.Keys), unreadableWords(c))
 		add(census.SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out which program writes them; getsetlock clients treat them as held")
 	}
 	if c.Far > 0 {
@@ -185,12 +186,12 @@ func (t *probeTally) judgeForm(prefix string, c FormCount, beside []FormCount,
 	if nothingEnds && c.NoTTL > 0 && !t.all() {
 		add(census.SeverityWarning, "no_ttl",
 			fmt.Sprintf("%s with %s and no TTL, such as %s: nothing frees them when their holder crashes",
-				keysWord(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
+				keys.Count(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
 			"if the holder is dead, free them by getsetlock unlock KEY --value V")
 	}
 	if c.Look == dialect.LookGuardLike || c.Look == dialect.LookTombstone {
 		add(census.SeverityNote, "guards",
-			fmt.Sprintf("%s with %s: a migration is under way, or these are random numbers", keysWord(c.Keys),
+			fmt.Sprintf("%s with %s: a migration is under way, or these are random numbers", keys.Count(c.Keys),
 				c.Form), "")
 	}
 	return out
@@ -217,20 +218,20 @@ func unreadableWords(c FormCount) string {
 
 // unreadableHarm says what clients do with such a value: clients of the named
 // dialects, otherwise of those whose locks are under the same prefix.
-func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Time) string {
+func (t *tally) unreadableHarm(c FormCount, beside []FormCount, now time.Time) string {
 	readers := slices.Clone(t.cfg.Dialects)
 	if len(readers) == 0 && len(beside) > 0 {
 		readers = t.readersOf(beside[0])
 	}
-	by := map[conduct][]string{}
+	by := map[reading.Conduct][]string{}
 	for _, r := range readers {
-		does := conductOf(r, c.Value, now)
+		does := reading.ConductOf(r, c.Value, now)
 		by[does] = append(by[does], r.Name)
 	}
-	words := map[conduct]string{
-		conductTakes: "takes it for expired", conductClobbers: "overwrites it and never wins",
-		conductThrows: "gets an exception from its acquire",
-		conductWaits:  "waits forever", conductGivesUp: "gives up",
+	words := map[reading.Conduct]string{
+		reading.Takes: "takes it for expired", reading.Clobbers: "overwrites it and never wins",
+		reading.Throws: "gets an exception from its acquire",
+		reading.Waits:  "waits forever", reading.GivesUp: "gives up",
 	}
 	var says []string
 	for does, names := range by {
@@ -244,12 +245,12 @@ func (t *probeTally) unreadableHarm(c FormCount, beside []FormCount, now time.Ti
 }
 
 // judgeTypes reports keys that are no strings, and values too long for a lock.
-func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding {
+func (t *tally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding {
 	var out []census.Finding
 	if p.huge > 0 && !t.all() {
 		out = append(out, census.Finding{
 			Severity: census.SeverityWarning, Kind: "large", Key: r.Prefix,
-			What:   fmt.Sprintf("%s with values of up to %d bytes, such as %s: too long for a lock; only the first kilobyte was read", keysWord(p.huge), p.most, strconv.Quote(p.large[0])),
+			What:   fmt.Sprintf("%s with values of up to %d bytes, such as %s: too long for a lock; only the first kilobyte was read", keys.Count(p.huge), p.most, strconv.Quote(p.large[0])),
 			Advice: "narrow --match to the locks, or find out which program writes them",
 		})
 	}
@@ -263,11 +264,11 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding
 			Severity: census.SeverityWarning, Kind: "type", Key: r.Prefix,
 			What: fmt.Sprintf(
 				"%s of type %s, such as %s: they are no locks, and every GET and GETSET on them fails",
-				keysWord(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
+				keys.Count(r.Types[kind]), kind, strconv.Quote(p.odd[kind])),
 			Advice: "find out which program owns these keys: an old client that wants one gets an exception",
 		}
-		if kind == probeRedisson {
-			f.What = fmt.Sprintf("%s that Redisson holds (a hash), such as %s: a different lock, which old clients cannot read; their GET on it fails", keysWord(r.Types[kind]), strconv.Quote(p.odd[kind]))
+		if kind == keys.Redisson {
+			f.What = fmt.Sprintf("%s that Redisson holds (a hash), such as %s: a different lock, which old clients cannot read; their GET on it fails", keys.Count(r.Types[kind]), strconv.Quote(p.odd[kind]))
 			f.Advice = "give Redisson's locks other names: the two kinds of locks do not exclude each other"
 		} else if t.all() {
 			continue // without a pattern, keys of other programs are not judged
@@ -278,7 +279,7 @@ func (t *probeTally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding
 }
 
 // judgeOwners reports identities that several keys hold.
-func (t *probeTally) judgeOwners() []census.Finding {
+func (t *tally) judgeOwners() []census.Finding {
 	var out []census.Finding
 	owners := make([]string, 0, len(t.shared))
 	for owner := range t.shared {

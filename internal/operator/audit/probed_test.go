@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -34,8 +36,26 @@ func crowded(t *testing.T, w *redistest.World) {
 	w.Mini.Set(`"lock:a"`, stampOf(t, dialect.Jedis(), now, time.Minute))
 }
 
+func probed(t *testing.T, w *redistest.World, cfg probe.Config) *probe.Result {
+	t.Helper()
+	cfg.Hurry = true
+	got, err := probe.Run(t.Context(), w.Pool(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func findingOf(all []census.Finding, kind string) (census.Finding, bool) {
+	i := slices.IndexFunc(all, func(f census.Finding) bool { return f.Kind == kind })
+	if i < 0 {
+		return census.Finding{}, false
+	}
+	return all[i], true
+}
+
 // recordOf returns the lines that a watch's record begins with for a probe.
-func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) string {
+func recordOf(t *testing.T, w *redistest.World, p *probe.Result, hash []byte) string {
 	t.Helper()
 	var out bytes.Buffer
 	r := newRecorder(Config{Record: &out, Hash: hash})
@@ -49,7 +69,7 @@ func recordOf(t *testing.T, w *redistest.World, p *ProbeResult, hash []byte) str
 }
 
 func TestReplayFindsWhatTheProbeFound(t *testing.T) {
-	for name, cfg := range map[string]ProbeConfig{
+	for name, cfg := range map[string]probe.Config{
 		"a pattern":  {Match: "*:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Lease: time.Minute},
 		"no dialect": {Match: "*:*"},
 		"all keys":   {},
@@ -87,7 +107,7 @@ func TestReplayFindsWhatTheProbeFound(t *testing.T) {
 func TestHashedProbeHidesNamesAndFindsTheSame(t *testing.T) {
 	w := redistest.New(t)
 	crowded(t, w)
-	live := probed(t, w, ProbeConfig{Match: "*:*"})
+	live := probed(t, w, probe.Config{Match: "*:*"})
 	text := recordOf(t, w, live, []byte("of the caller"))
 	for _, secret := range []string{"lock:", "uuid:", "private", "01234567"} {
 		if strings.Contains(text, secret) {
@@ -117,7 +137,7 @@ func TestReplayReportsARefusedProbe(t *testing.T) {
 		"ERR unknown command 'SCAN', with args beginning with: '0' 'MATCH' 'lock:*' "} {
 		w := redistest.New(t)
 		pool := w.FaultyPool(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(answer)})
-		live, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock:*"})
+		live, err := probe.Run(t.Context(), pool, probe.Config{Match: "lock:*"})
 		if err == nil || !strings.Contains(live.Refused, answer[:20]) {
 			t.Fatalf("%+v, %v", live, err)
 		}

@@ -1,4 +1,4 @@
-package audit
+package probe
 
 import (
 	"cmp"
@@ -97,7 +97,7 @@ func each(list []string, f func(string) string) (out []string) {
 
 // Observed returns the lines that store the probe in a record; see
 // [Config.Probed].
-func (r *ProbeResult) Observed() []offset.Observed {
+func (r *Result) Observed() []offset.Observed {
 	t := r.tally
 	if t == nil {
 		return nil
@@ -153,19 +153,28 @@ func readSums[T any](o offset.Observed) (sums T, err error) {
 	return sums, nil
 }
 
-// recordedProbe collects the lines of a probe as a replay reads them.
-type recordedProbe struct{ tally *probeTally }
+// Recording collects the lines of a probe as a replay reads them.
+type Recording struct{ tally *tally }
 
-// result returns the probe's result, or nil if the record contains no probe.
-func (r *recordedProbe) result() *ProbeResult {
+// Result returns the probe's result, or nil if the record contains no probe.
+func (r *Recording) Result() *Result {
 	if r.tally == nil {
 		return nil
 	}
 	return r.tally.result()
 }
 
-// take reads one line. What Observed would not write is an error.
-func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
+// Take reads one line. What Observed would not write is an error, and ends the
+// recording: an incomplete probe is not reported. The probe is judged by cfg.
+func (r *Recording) Take(o offset.Observed, cfg Config) error {
+	err := r.take(o, cfg)
+	if err != nil {
+		r.tally = nil
+	}
+	return err
+}
+
+func (r *Recording) take(o offset.Observed, cfg Config) error {
 	if (r.tally == nil) != (o.Event == sumKeys) {
 		return errors.New("the line of keys must come once, before the other lines of a probe")
 	}
@@ -173,8 +182,7 @@ func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	case sumKeys:
 		s, err := readSums[keySums](o)
 		s = s.mapped(offset.BytesOf, offset.BytesOf)
-		t := newProbeTally(ProbeConfig{
-			Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB})
+		t := newTally(cfg)
 		t.now, t.keys, t.denied, t.lost, t.refused = o.At, s.Keys, s.Denied, s.Lost, s.Refused
 		t.replica, t.everything, t.twice = s.Replica, s.All, s.Twice
 		r.tally = t
@@ -194,7 +202,7 @@ func (r *recordedProbe) take(o offset.Observed, cfg Config) error {
 	return fmt.Errorf("a probe has no line %s", strconv.Quote(o.Event))
 }
 
-func (t *probeTally) takePrefix(s prefixSums) error {
+func (t *tally) takePrefix(s prefixSums) error {
 	if t.prefixes[s.Prefix] != nil || len(t.prefixes) == mostPrefixes {
 		return errors.New("a second line about a prefix, or too many of them")
 	}
@@ -226,15 +234,16 @@ func notBelow(least int64, counts ...int64) error {
 	return nil
 }
 
-// probed returns the line of a probe without what the record must hide. As in
-// all other lines, names and identities become keyed hashes, and so do values
-// that are no stamps.
-func (r *recorder) probed(o offset.Observed) offset.Observed {
-	key := func(text string) string { return r.key(offset.BytesOf(text)) }
+// Hidden returns the line of a probe with other names, values and identities,
+// for a record that must hide them.
+func Hidden(o offset.Observed, key, value, owner func(string) string) offset.Observed {
+	hide := func(by func(string) string) func(string) string {
+		return func(text string) string { return offset.TextOf(by(offset.BytesOf(text))) }
+	}
 	switch o.Event {
 	case sumKeys:
 		s, _ := readSums[keySums](o) // of Observed: no error
-		o.Args = []string{written(s.mapped(key, func(text string) string {
+		o.Args = []string{written(s.mapped(hide(key), func(text string) string {
 			// The server's message may quote the command, and with it the
 			// pattern.
 			text, _, _ = strings.Cut(text, ", with args")
@@ -242,18 +251,16 @@ func (r *recorder) probed(o offset.Observed) offset.Observed {
 		}))}
 	case sumPrefix:
 		s, _ := readSums[prefixSums](o)
-		o.Args = []string{written(s.mapped(key,
-			func(text string) string { return offset.TextOf(r.value(offset.BytesOf(text), o)) }))}
+		o.Args = []string{written(s.mapped(hide(key), hide(value)))}
 	case sumOwner:
 		s, _ := readSums[ownerSums](o)
-		o.Args = []string{written(s.mapped(key,
-			func(text string) string { return "h:" + r.digest("owner", offset.BytesOf(text)) }))}
+		o.Args = []string{written(s.mapped(hide(key), hide(owner)))}
 	}
 	return o
 }
 
 // judgeTwins reports locks that exist in two encodings.
-func (t *probeTally) judgeTwins() []census.Finding {
+func (t *tally) judgeTwins() []census.Finding {
 	var out []census.Finding
 	for _, d := range t.twice {
 		out = append(out, census.Finding{

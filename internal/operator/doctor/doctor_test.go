@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"errors"
@@ -16,12 +16,12 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-func examined(t *testing.T, w *redistest.World, cfg DoctorConfig) []Complaint {
+func examined(t *testing.T, w *redistest.World, cfg Config) []Complaint {
 	t.Helper()
 	cfg.Hurry = true
 	pool := w.Pool()
 	defer pool.Close()
-	got, err := Doctor(t.Context(), pool, cfg)
+	got, err := Examine(t.Context(), pool, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDoctorSortsLocksByTheirStamps(t *testing.T) {
 	w.Mini.Set("lock:big", strings.Repeat("1", 5000))
 	w.Mini.HSet("lock:hash", "a", "b")
 	got := complaintsOf(examined(t, w,
-		DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Spread: time.Second,
+		Config{Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Spread: time.Second,
 			Behind: time.Second, Ahead: dialect.Zero}))
 	want := `lock:big: large
 lock:const: no_ttl
@@ -83,7 +83,7 @@ lock:text: unreadable`
 	}
 	// Without a pattern only stamps are judged, and no fix is offered.
 	got = complaintsOf(examined(t, w,
-		DoctorConfig{Dialects: []dialect.Dialect{d}, Spread: time.Second, Behind: time.Second}))
+		Config{Dialects: []dialect.Dialect{d}, Spread: time.Second, Behind: time.Second}))
 	if got != "lock:dead: dead\nlock:far: far\nlock:soon: stolen_soon" {
 		t.Errorf("without a pattern:\n%s", got)
 	}
@@ -98,7 +98,7 @@ func TestDoctorKnowsAGhostFromTheWatch(t *testing.T) {
 			{Key: "lock:a", Timeline: []census.Act{
 				{What: census.ActReleased}, {What: census.ActGhost, Value: value}}}}}
 	}
-	cfg := DoctorConfig{Match: "lock:*", Evidence: seen(value)}
+	cfg := Config{Match: "lock:*", Evidence: seen(value)}
 	// Its stamp is not past, so a client of an unknown dialect may hold the
 	// lock by it.
 	if got := complaintsOf(examined(t, w, cfg)); got != "lock:a: ghost" {
@@ -125,7 +125,7 @@ func applied(t *testing.T, w *redistest.World, fixes []Fix) string {
 	pool := w.Pool()
 	defer pool.Close()
 	var out []string
-	err := ApplyFixes(t.Context(), pool, fixes,
+	err := Apply(t.Context(), pool, fixes,
 		func(f Fix, o FixOutcome) { out = append(out, fmt.Sprintf("%s %s", f.Key, o)) })
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestFixLeavesAKeyThatHasChanged(t *testing.T) {
 	for _, key := range []string{"lock:a", "lock:b", "lock:c", "lock:d"} {
 		w.Mini.Set(key, past)
 	}
-	cfg := DoctorConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Behind: time.Second}
+	cfg := Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}, Behind: time.Second}
 	fixes := fixesOf(examined(t, w, cfg))
 	if len(fixes) != 4 {
 		t.Fatalf("%v", fixes)
@@ -165,7 +165,7 @@ func TestFarStampIsMovedToOneLeaseFromNow(t *testing.T) {
 	far := stampOf(t, d, w.ServerNow().AddDate(0, 0, 40), time.Minute)
 	w.Mini.Set("lock:a", far)
 	fixes := fixesOf(
-		examined(t, w, DoctorConfig{
+		examined(t, w, Config{
 			Match: "lock:*", Dialects: []dialect.Dialect{d}, Lease: time.Minute, Ahead: dialect.Zero}))
 	if len(fixes) != 1 || !strings.Contains(fixes[0].String(), "end in 1m0s if it still holds") {
 		t.Fatalf("%v", fixes)
@@ -260,7 +260,7 @@ func TestDoctorReportsALoadingServer(t *testing.T) {
 	w := redistest.New(t)
 	pool := w.FaultyPool(redistest.Rule{Command: "INFO", Times: -1, Do: redistest.Answer(redistest.Loading)})
 	defer pool.Close()
-	_, err := Doctor(t.Context(), pool, DoctorConfig{})
+	_, err := Examine(t.Context(), pool, Config{})
 	var said redis.Error
 	if !errors.As(err, &said) || !strings.HasPrefix(string(said), "LOADING") {
 		t.Errorf("%v", err)
@@ -273,8 +273,8 @@ func TestDoctorReportsAWrongLocalClock(t *testing.T) {
 	defer pool.Close()
 	for offset, warned := range map[time.Duration]bool{
 		-3 * time.Second: true, 3 * time.Second: true, 500 * time.Millisecond: false} {
-		d, err := Doctor(t.Context(), pool,
-			DoctorConfig{Hurry: true, Clock: w.Clock(redistest.Skew{Offset: offset})})
+		d, err := Examine(t.Context(), pool,
+			Config{Hurry: true, Clock: w.Clock(redistest.Skew{Offset: offset})})
 		if err != nil {
 			t.Fatal(err)
 		}

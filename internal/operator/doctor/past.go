@@ -1,4 +1,4 @@
-package audit
+package doctor
 
 import (
 	"context"
@@ -14,11 +14,13 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-//go:embed doctor_look.lua
+//go:embed look.lua
 var lookLua string
 
 var rememberScript = wire.NewScript(3, lookLua)
@@ -43,17 +45,6 @@ type pastStamp struct {
 	denied bool
 }
 
-// machine returns this machine's boot id and uptime; empty and 0 if the clock
-// does not tell them.
-func (x *examiner) machine() (boot string, up time.Duration) {
-	if m, ok := x.cfg.Clock.(interface {
-		Boot() (string, time.Duration)
-	}); ok {
-		return m.Boot()
-	}
-	return "", 0
-}
-
 // foundLive returns, by key, the values that old clients read during the watch
 // and did not take over.
 func foundLive(e *census.Evidence) map[string]census.Found {
@@ -73,17 +64,17 @@ func foundLive(e *census.Evidence) map[string]census.Found {
 // the margin, a client whose clock is right still finds it live, and there is
 // no complaint. judgePast decides later, for all such stamps together, whether
 // the holder may live.
-func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.Dialect) {
+func (x *examiner) lookAtPast(p *keys.Key, ago time.Duration, fits []*dialect.Dialect) {
 	behind, _ := x.behindOf()
 	margin := max(x.cfg.Spread, behind)
 	if len(fits) == 0 {
 		return
 	}
-	past := pastStamp{value: p.value, now: p.now, ago: ago}
-	past.boot, past.up = x.machine()
+	past := pastStamp{value: p.Value, now: p.Now, ago: ago}
+	past.boot, past.up = x.clock.Boot()
 	for _, d := range fits {
-		stamp, err := d.Decode(p.value, p.now)
-		if err != nil || !d.PastBy(stamp, p.now, margin) {
+		stamp, err := d.Decode(p.Value, p.Now)
+		if err != nil || !d.PastBy(stamp, p.Now, margin) {
 			return
 		}
 		if greatest := x.cfg.greatest(); greatest > 0 {
@@ -91,9 +82,9 @@ func (x *examiner) lookAtPast(p *probedKey, ago time.Duration, fits []*dialect.D
 			past.age = max(past.age, age)
 		}
 	}
-	if len(p.key) <= longestComplaint {
+	if len(p.Name) <= longestComplaint {
 		x.complain(p, census.SeverityWarning, "past", "", "", nil)
-		x.past[p.key] = past
+		x.past[p.Name] = past
 	}
 }
 
@@ -150,7 +141,7 @@ func (x *examiner) judge(c *Complaint, remembered wire.Reply) (young bool) {
 		c.What += either
 		c.Advice = fmt.Sprintf(
 			"this user may not read whether a getsetlock client holds it: give the user rights on %s",
-			strconv.Quote(cutKey(legacy.MarkKey(c.Key))))
+			strconv.Quote(reading.CutKey(legacy.MarkKey(c.Key))))
 	case found.Times > 0 && found.Value == p.value:
 		c.What += fmt.Sprintf(": old clients read it %s during the watch and did not take it over, the last one %s; their clocks are behind the server's, and its holder's may be too", timesWord(found.Times), found.Addr)
 		c.Advice = "leave it alone: its holder may live; synchronize the clocks by NTP"
@@ -250,7 +241,7 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 	if err != nil {
 		return fmt.Errorf("asking the server for its TIME: %w", err)
 	}
-	boot, up := x.machine()
+	boot, up := x.clock.Boot()
 	for _, c := range young {
 		l := c.Key
 		n, err := redis.Int(x.mux.Eval(ctx, rememberScript, l, legacy.MarkKey(l), lookKey(l), x.past[l].value,
@@ -260,9 +251,9 @@ func (x *examiner) remember(ctx context.Context, young []*Complaint) error {
 		case errors.As(err, &refused):
 			c.Wait, c.Advice = 0, fmt.Sprintf(
 				"this look could not be remembered on %s (%v): give the user rights on that key%s",
-				strconv.Quote(cutKey(lookKey(l))), err, x.orBehind())
+				strconv.Quote(reading.CutKey(lookKey(l))), err, x.orBehind())
 		case err != nil:
-			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(cutKey(l)), err)
+			return fmt.Errorf("remembering a look at key %s: %w", strconv.Quote(reading.CutKey(l)), err)
 		case n == 0:
 			c.Wait, c.Advice = 0, "it changed meanwhile: look again"
 		}

@@ -1,78 +1,20 @@
 //go:build real
 
-package audit
+package doctor
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
-
-// peakHeap runs work and returns by how many bytes the heap in use rose at
-// most.
-func peakHeap(work func(sample func())) uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	before, peak := m.HeapInuse, m.HeapInuse
-	work(func() {
-		runtime.ReadMemStats(&m)
-		peak = max(peak, m.HeapInuse)
-	})
-	return peak - before
-}
-
-func TestProbeOfAMillionKeysNeedsBoundedMemory(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	fill := func(from, n int) {
-		t.Helper()
-		// Each key has a stamp, a name and a prefix. There are ten thousand
-		// prefixes, more than a probe remembers.
-		const script = `for i = ARGV[1], ARGV[2] do redis.call('SET', 'lock:' .. (i % 10000) .. ':' .. i, string.format('%.0f', ARGV[3] + i)) end`
-		for at := from; at < from+n; at += 50_000 {
-			s.Do("EVAL", script, 0, at, at+50_000-1, time.Now().UnixMilli())
-		}
-	}
-	probe := func(want int64) (uint64, time.Duration) {
-		var took time.Duration
-		rose := peakHeap(func(sample func()) {
-			pool := s.Pool()
-			defer pool.Close()
-			slices := 0
-			begun := time.Now()
-			got, err := Probe(t.Context(), pool,
-				ProbeConfig{Match: "lock:*", Hurry: true, Dialects: []dialect.Dialect{dialect.Jedis()},
-					Progress: func(int64) {
-						if slices++; slices%50 == 0 {
-							sample()
-						}
-					}})
-			took = time.Since(begun)
-			if err != nil || got.Keys < want || got.Keys > want+want/10 || len(got.Prefixes) > mostPrefixes ||
-				got.Forgotten == 0 {
-				t.Errorf("%d keys, %d prefixes, %d forgotten, %v", got.Keys, len(got.Prefixes), got.Forgotten,
-					err)
-			}
-		})
-		return rose, took
-	}
-	fill(0, 100_000)
-	small, _ := probe(100_000)
-	fill(100_000, 900_000)
-	large, took := probe(1_000_000)
-	t.Logf("heap rose by %d KiB at 100,000 keys, by %d KiB at 1,000,000, in %v", small>>10, large>>10, took)
-	if large > 24<<20 || large > 2*small+(4<<20) {
-		t.Errorf("heap rose by %d KiB at 100,000 keys, by %d KiB at 1,000,000", small>>10, large>>10)
-	}
-}
 
 func TestProbeAndDoctorWorkOnEveryServer(t *testing.T) {
 	for _, b := range redistest.Servers(t) {
@@ -85,15 +27,15 @@ func TestProbeAndDoctorWorkOnEveryServer(t *testing.T) {
 			s.Do("SET", "lock:huge", strings.Repeat("x", 3<<20))
 			s.Do("HSET", "lock:h", "285475da-9152-4c83-822a-67ee2f116a79:52", "1")
 			s.Do("SET", "\xac\xed\x00\x05t\x00\x06lock:b", past)
-			cfg := ProbeConfig{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}}
-			got, err := Probe(t.Context(), pool, cfg)
-			if err != nil || got.Keys != 4 || got.Prefixes[0].Types[probeRedisson] != 1 {
+			cfg := probe.Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}}
+			got, err := probe.Run(t.Context(), pool, cfg)
+			if err != nil || got.Keys != 4 || got.Prefixes[0].Types[keys.Redisson] != 1 {
 				t.Fatalf("%+v %v", got, err)
 			}
 			// The first look is stored on the server. The test makes it older,
 			// and the second call acts on it.
-			ask := DoctorConfig{Match: "lock:*", Dialects: cfg.Dialects, Lease: time.Minute, Remember: true}
-			first, err := Doctor(t.Context(), pool, ask)
+			ask := Config{Match: "lock:*", Dialects: cfg.Dialects, Lease: time.Minute, Remember: true}
+			first, err := Examine(t.Context(), pool, ask)
 			if err != nil || len(fixesOf(first.Complaints)) > 0 {
 				t.Fatalf("%+v %v", first, err)
 			}
@@ -104,7 +46,7 @@ func TestProbeAndDoctorWorkOnEveryServer(t *testing.T) {
 					t.Errorf("%q is remembered for %d ms", key, left)
 				}
 			}
-			d, err := Doctor(t.Context(), pool, ask)
+			d, err := Examine(t.Context(), pool, ask)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +62,7 @@ func TestProbeAndDoctorWorkOnEveryServer(t *testing.T) {
 				t.Errorf("tracking %v, time then write %v: %v", b.Tracking, b.TimeThenWrite, kinds)
 			}
 			var done []FixOutcome
-			if err := ApplyFixes(t.Context(), pool, fixesOf(d.Complaints),
+			if err := Apply(t.Context(), pool, fixesOf(d.Complaints),
 				func(_ Fix, o FixOutcome) { done = append(done, o) }); err != nil ||
 				fmt.Sprint(done) != "[done done]" {
 				t.Errorf("%v %v", done, err)
@@ -150,7 +92,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock:*"})
+	d, err := Examine(t.Context(), pool, Config{Match: "lock:*"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +107,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	if got := strings.Join(missing, ", "); got != "CLIENT LIST, CONFIG GET, DEL, EVAL, INFO, PEXPIRE, SET" {
 		t.Errorf("missing: %s", got)
 	}
-	got, err := Probe(t.Context(), pool, ProbeConfig{})
+	got, err := probe.Run(t.Context(), pool, probe.Config{})
 	if err != nil || got.Keys != 2 || got.Denied != 1 {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -175,12 +117,11 @@ func TestProbeAndDoctorReportAReplica(t *testing.T) {
 	replica := redistest.Real(t, redistest.Options{}).StartReplica()
 	pool := replica.Pool()
 	defer pool.Close()
-	got, err := Probe(t.Context(), pool, ProbeConfig{})
-	if err != nil {
-		t.Fatal(err)
+	got, err := probe.Run(t.Context(), pool, probe.Config{})
+	if err != nil || len(got.Findings) == 0 || got.Findings[0].Kind != "role" {
+		t.Errorf("%+v %v", got, err)
 	}
-	wantFinding(t, got.Findings, "role", census.SeverityError, "is a replica")
-	d, err := Doctor(t.Context(), pool, DoctorConfig{})
+	d, err := Examine(t.Context(), pool, Config{})
 	if err != nil || len(d.Complaints) == 0 || d.Complaints[0].Kind != "role" {
 		t.Errorf("%+v %v", d, err)
 	}

@@ -1,4 +1,10 @@
-package audit
+// Package probe reads every key of a server once and says how the values are
+// written: in which form, by which dialects, and which of them do not exclude
+// each other. [Run] is all that most programs need. It changes nothing.
+//
+// It judges values, not clients: a form that nobody holds a lock in at that
+// moment is not seen.
+package probe
 
 import (
 	"cmp"
@@ -6,22 +12,22 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// ProbeConfig says which keys to look at. The zero value looks at every key.
-type ProbeConfig struct {
+// Config says which keys to look at. The zero value looks at every key.
+type Config struct {
 	// Match is a pattern as SCAN takes it. Without a pattern, every key is
 	// read, and only values that contain a time count as locks: any short text
 	// could be one.
@@ -43,8 +49,8 @@ type ProbeConfig struct {
 	Clock lock.Clock
 }
 
-// ProbeResult is what a probe found.
-type ProbeResult struct {
+// Result is what a probe found.
+type Result struct {
 	Keys     int64 // keys looked at; a key that SCAN returns twice counts twice
 	Denied   int64 // those of them that this user may not read
 	Prefixes []PrefixResult
@@ -55,9 +61,9 @@ type ProbeResult struct {
 	// that to this user. The other fields hold what it found until then.
 	Refused  string
 	Findings []census.Finding // sorted
-	Cost     ProbeCost        // zero in a replay
+	Cost     Cost             // zero in a replay
 
-	tally *probeTally // the counts, as a record stores them
+	tally *tally // the counts, as a record stores them
 }
 
 // PrefixResult is what the keys of one prefix contain.
@@ -72,15 +78,15 @@ type PrefixResult struct {
 
 // FormCount counts the values of one form.
 type FormCount struct {
-	Form
-	Dialects []string `json:"dialects"`           // dialects that write this form, the likeliest first
-	Also     []Form   `json:"also" answer:"text"` // other forms that the same values could have
-	Keys     int64    `json:"keys"`
-	NoTTL    int64    `json:"no_ttl"`
-	Expired  int64    `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
-	Far      int64    `json:"far"`                     // stamps further ahead than a lease reaches
-	Examples []string `json:"examples" answer:"bytes"` // keys, at most three
-	Value    string   // of the first example
+	reading.Form
+	Dialects []string       `json:"dialects"`           // dialects that write this form, the likeliest first
+	Also     []reading.Form `json:"also" answer:"text"` // other forms that the same values could have
+	Keys     int64          `json:"keys"`
+	NoTTL    int64          `json:"no_ttl"`
+	Expired  int64          `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
+	Far      int64          `json:"far"`                     // stamps further ahead than a lease reaches
+	Examples []string       `json:"examples" answer:"bytes"` // keys, at most three
+	Value    string         // of the first example
 }
 
 // JSON returns the counts with the name of the form.
@@ -95,8 +101,8 @@ func (f FormCount) JSON() any {
 	}{f.String(), counts(f)}
 }
 
-// ProbeCost is how long a probe took.
-type ProbeCost struct {
+// Cost is how long a probe took.
+type Cost struct {
 	Elapsed time.Duration
 	Work    time.Duration // the part of Elapsed spent on replies; the remainder was pauses
 	Slowest time.Duration // the slowest slice: its SCAN and its reads
@@ -105,23 +111,29 @@ type ProbeCost struct {
 // mostPrefixes bounds how many prefixes a probe remembers.
 const mostPrefixes = 1000
 
-// Probe reads all keys of a server in slices, never by KEYS, and reports how
+// Run reads all keys of a server in slices, never by KEYS, and reports how
 // their values are written. It reads at most the first kilobyte of a value, and
 // its memory does not grow with the number of keys. It changes nothing.
 //
 // If ctx ends, or the server fails during the probe, it returns what it has
 // found so far together with the error.
-func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult, error) {
-	tally := newProbeTally(cfg)
-	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+func Run(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
+	tally := newTally(cfg)
+	mux, err := wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: keys.Setup})
 	if err != nil {
 		return tally.result(), err
 	}
 	defer mux.Close()
-	r := newProbeReader(mux, cfg.Clock, cfg.Hurry)
-	begun := r.elapsed()
+	r := &keys.Reader{Mux: mux, Scope: scope.Matching(cfg.Match).In(cfg.DB), Types: true,
+		Clock: clocks.New(cfg.Clock), Pauses: !cfg.Hurry}
+	begun := r.Clock.Elapsed()
 	tally.replica = isReplica(ctx, mux)
-	err = r.all(ctx, cfg, tally)
+	err = r.Each(ctx, tally.add, func() error {
+		if cfg.Progress != nil {
+			cfg.Progress(r.Looks)
+		}
+		return nil
+	})
 	if err == nil {
 		err = tally.compareNames(ctx, mux)
 	}
@@ -133,7 +145,7 @@ func Probe(ctx context.Context, pool *redis.Pool, cfg ProbeConfig) (*ProbeResult
 	}
 	out := tally.result()
 	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
-	out.Cost = ProbeCost{Elapsed: r.elapsed() - begun, Work: r.work, Slowest: r.slow}
+	out.Cost = Cost{Elapsed: r.Clock.Elapsed() - begun, Work: r.Work, Slowest: r.Slowest}
 	return out, err
 }
 
@@ -144,22 +156,9 @@ func isReplica(ctx context.Context, mux *wire.Mux) bool {
 	return info["role"] == "slave"
 }
 
-// all reads the keys that match, in every encoding.
-func (r *probeReader) all(ctx context.Context, cfg ProbeConfig, tally *probeTally) error {
-	progress := cfg.Progress
-	if progress == nil {
-		progress = func(int64) {}
-	}
-	r.scope = scope.Matching(cfg.Match).In(cfg.DB)
-	return r.each(ctx, tally.add, func(looked int64) error {
-		progress(looked)
-		return nil
-	})
-}
-
-// probeTally holds the counts of a probe, in bounded memory.
-type probeTally struct {
-	cfg      ProbeConfig
+// tally holds the counts of a probe, in bounded memory.
+type tally struct {
+	cfg      Config
 	known    map[string]dialect.Dialect // dialects by name: the presets and the caller's
 	now      time.Time                  // instant of the last slice, by the server's clock
 	keys     int64
@@ -178,20 +177,21 @@ type probeTally struct {
 
 type prefixTally struct {
 	keys  int64
-	forms map[Form]*FormCount
+	forms map[reading.Form]*FormCount
 	types map[string]int64
 	odd   map[string]string // an example key of each type
-	large []string          // keys with values beyond probeBytes, at most three
+	large []string          // keys with values beyond keys.Longest, at most three
 	huge  int64             // the number of such keys
 	most  int64             // the length of the largest value, in bytes
 }
 
 func newPrefixTally() *prefixTally {
-	return &prefixTally{forms: map[Form]*FormCount{}, types: map[string]int64{}, odd: map[string]string{}}
+	return &prefixTally{forms: map[reading.Form]*FormCount{}, types: map[string]int64{},
+		odd: map[string]string{}}
 }
 
-func newProbeTally(cfg ProbeConfig) *probeTally {
-	t := &probeTally{
+func newTally(cfg Config) *tally {
+	t := &tally{
 		cfg: cfg, known: map[string]dialect.Dialect{}, prefixes: map[string]*prefixTally{},
 		owners: map[uint64]string{}, shared: map[string][]string{}, wrapped: map[string]dialect.Encoding{},
 		everything: cfg.Match == "" || cfg.Match == "*",
@@ -203,19 +203,19 @@ func newProbeTally(cfg ProbeConfig) *probeTally {
 }
 
 // all reports whether no pattern says which keys are locks.
-func (t *probeTally) all() bool { return t.everything }
+func (t *tally) all() bool { return t.everything }
 
-func (t *probeTally) add(p *probedKey) {
+func (t *tally) add(p *keys.Key) {
 	t.keys++
-	t.now = p.now
-	if p.denied {
+	t.now = p.Now
+	if p.Denied != nil {
 		t.denied++
 		return
 	}
-	if isMark(p) || isLookAtOurs(p) {
-		return // it belongs to a lock that is counted by its own key
+	if reading.RoleOf(p.Name, p.Value) != reading.Lock {
+		return // it is getsetlock's, or belongs to a lock that is counted by its own key
 	}
-	at := probePrefix(p.key)
+	at := reading.PrefixOf(p.Name)
 	prefix := t.prefixes[at]
 	if prefix == nil {
 		if len(t.prefixes) == mostPrefixes {
@@ -226,84 +226,68 @@ func (t *probeTally) add(p *probedKey) {
 		t.prefixes[at] = prefix
 	}
 	prefix.keys++
-	if p.kind != "string" {
-		prefix.types[p.kind]++
-		if prefix.odd[p.kind] == "" {
-			prefix.odd[p.kind] = cutKey(p.key)
+	if p.Type != "string" {
+		prefix.types[p.Type]++
+		if prefix.odd[p.Type] == "" {
+			prefix.odd[p.Type] = reading.CutKey(p.Name)
 		}
 		return
 	}
 	form := t.count(prefix, p)
-	if form.lock() {
+	if form.Lock() {
 		t.remember(p, form)
 	}
 }
 
-// isMark reports whether a key is the M of a lock, written by a getsetlock
-// client.
-func isMark(p *probedKey) bool {
-	return reading.MarkOfOurs(p.key, p.value)
-}
-
-// isLookAtOurs reports whether the key is a hash in which getsetlock remembers
-// looks at an old client's key.
-func isLookAtOurs(p *probedKey) bool {
-	return p.kind == "hash" && strings.HasSuffix(p.key, ":gsl"+look.Suffix)
-}
-
 // count adds a string to the count of its form.
-func (t *probeTally) count(prefix *prefixTally, p *probedKey) Form {
-	if !p.whole() {
+func (t *tally) count(prefix *prefixTally, p *keys.Key) reading.Form {
+	if !p.Whole() {
 		prefix.huge++
-		prefix.most = max(prefix.most, p.size)
+		prefix.most = max(prefix.most, p.Size)
 		if len(prefix.large) < 3 {
-			prefix.large = append(prefix.large, cutKey(p.key))
+			prefix.large = append(prefix.large, reading.CutKey(p.Name))
 		}
-		return Form{Look: dialect.LookText}
+		return reading.Form{Look: dialect.LookText}
 	}
-	form, names, also := readForm(p.value, p.now, t.cfg.Dialects)
+	form, names, also := reading.ReadForm(p.Value, p.Now, t.cfg.Dialects)
 	c := prefix.forms[form]
 	if c == nil {
-		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.value}
+		c = &FormCount{Form: form, Dialects: names, Also: also, Value: p.Value}
 		prefix.forms[form] = c
 	}
 	c.Keys++
 	if len(c.Examples) < 3 {
-		c.Examples = append(c.Examples, cutKey(p.key))
+		c.Examples = append(c.Examples, reading.CutKey(p.Name))
 	}
-	if !p.hasTTL {
+	if !p.HasTTL {
 		c.NoTTL++
 	}
-	if expiry, ok := t.expiry(form, names, p); ok && !p.ours(t.cfg.Dialects) {
-		if expiry.Before(p.now) {
+	// The lock of a getsetlock client ends with its TTL.
+	ours := p.HasTTL && reading.StampOfOurs(p.Value, p.Now, p.TTL, t.cfg.Dialects)
+	if expiry, ok := t.expiry(form, names, p); ok && !ours {
+		if expiry.Before(p.Now) {
 			c.Expired++
 		}
-		if tooFar(expiry.Sub(p.now), t.leaseOf(names)) {
+		if reading.TooFar(expiry.Sub(p.Now), t.leaseOf(names)) {
 			c.Far++
 		}
 	}
 	return form
 }
 
-// ours reports whether a getsetlock client wrote the stamp: then the TTL
-// decides when the lock ends.
-func (p *probedKey) ours(own []dialect.Dialect) bool {
-	return p.hasTTL && reading.StampOfOurs(p.value, p.now, p.ttl, own)
-}
-
 // expiry decodes the expiry in a value, by the likeliest dialect.
-func (t *probeTally) expiry(form Form, names []string, p *probedKey) (time.Time, bool) {
+func (t *tally) expiry(form reading.Form, names []string, p *keys.Key) (time.Time, bool) {
 	if form.Look != dialect.LookStamp {
 		return time.Time{}, false
 	}
 	if len(names) > 0 {
 		d := t.known[names[0]]
 		d.ValueEncoding = form.Encoding
-		if s, err := d.Decode(p.value, p.now); err == nil {
+		if s, err := d.Decode(p.Value, p.Now); err == nil {
 			return s.Expiry, true
 		}
 	}
-	for _, m := range dialect.Identify(p.value, p.now, dialect.Hints{}) {
+	for _, m := range dialect.Identify(p.Value, p.Now, dialect.Hints{}) {
 		if m.Look == dialect.LookStamp && m.Unit == form.Unit {
 			return m.Expiry, true
 		}
@@ -314,7 +298,7 @@ func (t *probeTally) expiry(form Form, names []string, p *probedKey) (time.Time,
 // leaseOf returns the known lease of a form's writers: the given lease, or that
 // of a named dialect. A preset's own lease does not count, since a fleet may
 // have changed it.
-func (t *probeTally) leaseOf(names []string) time.Duration {
+func (t *tally) leaseOf(names []string) time.Duration {
 	if t.cfg.Lease > 0 {
 		return t.cfg.Lease
 	}
@@ -326,15 +310,6 @@ func (t *probeTally) leaseOf(names []string) time.Duration {
 	return 0
 }
 
-// tooFar reports whether a stamp is further ahead than a lease explains: two
-// leases, or a day if the lease is unknown.
-func tooFar(ahead, lease time.Duration) bool {
-	if lease <= 0 {
-		return ahead > 24*time.Hour
-	}
-	return ahead > 2*lease
-}
-
 // Bounds of the number of identities that are compared, and of names in the
 // encodings of serializers.
 const (
@@ -344,11 +319,11 @@ const (
 
 // remember stores what only a second key can reveal: an identity that two keys
 // hold, and a name in two encodings.
-func (t *probeTally) remember(p *probedKey, form Form) {
-	if name, encoding := plainKey(p.key); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
+func (t *tally) remember(p *keys.Key, form reading.Form) {
+	if name, encoding := reading.PlainKey(p.Name); encoding != dialect.Plain && len(t.wrapped) < mostWrapped {
 		t.wrapped[name] = encoding
 	}
-	owner := ownerOf(p.value, form)
+	owner := reading.OwnerOf(p.Value, form)
 	if owner == "" || t.all() && form.Look != dialect.LookStamp {
 		return
 	}
@@ -356,8 +331,8 @@ func (t *probeTally) remember(p *probedKey, form Form) {
 	first, known := t.owners[hash]
 	switch {
 	case !known && len(t.owners) < mostRemembered:
-		t.owners[hash] = cutKey(p.key)
-	case known && first != cutKey(p.key):
+		t.owners[hash] = reading.CutKey(p.Name)
+	case known && first != reading.CutKey(p.Name):
 		on := t.shared[owner]
 		if on == nil && len(t.shared) == 100 {
 			return
@@ -365,8 +340,8 @@ func (t *probeTally) remember(p *probedKey, form Form) {
 		if len(on) == 0 {
 			on = []string{first}
 		}
-		if len(on) < 3 && !slices.Contains(on, cutKey(p.key)) {
-			on = append(on, cutKey(p.key))
+		if len(on) < 3 && !slices.Contains(on, reading.CutKey(p.Name)) {
+			on = append(on, reading.CutKey(p.Name))
 		}
 		t.shared[owner] = on
 	}
@@ -374,7 +349,7 @@ func (t *probeTally) remember(p *probedKey, form Form) {
 
 // compareNames asks whether locks whose names a serializer encoded also exist
 // under their plain names.
-func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
+func (t *tally) compareNames(ctx context.Context, mux *wire.Mux) error {
 	var names []string
 	for name := range t.wrapped {
 		names = append(names, name)
@@ -400,8 +375,8 @@ func (t *probeTally) compareNames(ctx context.Context, mux *wire.Mux) error {
 	return nil
 }
 
-func (t *probeTally) result() *ProbeResult {
-	out := &ProbeResult{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
+func (t *tally) result() *Result {
+	out := &Result{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
 	for name, p := range t.prefixes {
 		if t.all() && !p.hasStamps() {
 			continue
@@ -434,7 +409,7 @@ func (t *probeTally) result() *ProbeResult {
 		})
 	}
 	if t.denied > 0 {
-		out.Findings = append(out.Findings, deniedFinding(t.denied, out.Keys))
+		out.Findings = append(out.Findings, keys.DeniedFinding(t.denied, out.Keys))
 	}
 	for i := range out.Findings {
 		out.Findings[i].DB = t.cfg.DB
@@ -450,7 +425,7 @@ func (p *prefixTally) hasStamps() bool {
 			return true
 		}
 	}
-	return p.types[probeRedisson] > 0
+	return p.types[keys.Redisson] > 0
 }
 
 // hashOf returns the FNV-1a hash of s.
@@ -460,14 +435,4 @@ func hashOf(s string) uint64 {
 		h = (h ^ uint64(s[i])) * 1099511628211
 	}
 	return h
-}
-
-// cutKey returns a key, cut to the length at which keys are remembered.
-func cutKey(key string) string { return key[:min(len(key), probeLongKey)] }
-
-func keysWord(n int64) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return fmt.Sprintf("%d keys", n)
 }

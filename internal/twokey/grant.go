@@ -1,0 +1,253 @@
+package twokey
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/getsetlock/getsetlock/internal/fencing"
+	"github.com/getsetlock/getsetlock/internal/polite"
+	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock/backend"
+)
+
+// mark is how one Strategy writes L and knows it again: its scripts, with their
+// keys and arguments.
+type mark interface {
+	// acquisition is the script of an attempt, appended to args. A seen that is
+	// not empty is the value on L that it may replace. clockAt is the index of
+	// the server's clock, for [Server.timed].
+	acquisition(args []any, g *Grant, ttl time.Duration, seen string) (s *wire.Script, clockAt int, whole []any)
+	// taken reads that script's reply as [Grant.taken] says.
+	taken(g *Grant, reply any) (took int64, look any)
+	// renewal is a renewal for ttl. sec and usec are the server's clock where
+	// no script may read it, otherwise empty.
+	renewal(g *Grant, ttl time.Duration, sec, usec any) (wire.Command, error)
+	// checking is a look whether both keys are still the grant's.
+	checking(g *Grant) (*wire.Script, []any)
+	// cut reports that another client shortened a TTL, by the PTTLs of L and M.
+	cut(l, m int64) bool
+	// ending is a release. A gap that is not 0 leaves the key to old clients
+	// for that time.
+	ending(args []any, g *Grant, gap time.Duration) (s *wire.Script, clockAt int, whole []any, err error)
+}
+
+// holding is what stays the same while a lock goes from grant to grant inside
+// the process.
+type holding struct {
+	e        *Engine
+	k        Keys
+	strategy Strategy
+	account  Account
+	mark     mark
+
+	settled bool          // no old client can still overwrite the mark because of an earlier look
+	server  time.Time     // the server's clock when it took the key; zero if that was not read
+	since   time.Duration // elapsed time when the mark was known to be on L
+	turn    *polite.Turn  // this holding of the key, for politeness; nil until the key is known to be taken
+}
+
+// Grant is one acquisition. The value of M repeats on the server what the grant
+// depends on, also where a reply was lost.
+type Grant struct {
+	*holding
+	token string
+	term  backend.Term
+	fence int64
+
+	watched atomic.Int32  // watches that are armed
+	pending *wire.Pending // the reply of an attempt of unknown outcome, until it is known
+
+	mu    sync.Mutex
+	spare int8  // reserved fencing numbers after fence, for holders it is shared with
+	lost  error // what the first look found after a loss; from then on the grant is not renewed (rule 8)
+	asked bool  // a release was sent whose outcome is unknown
+	over  bool  // nothing is held for certain, or it was handed over
+
+	gap *polite.Watch // watch of the key that was left to old clients; nil before
+}
+
+func (e *Engine) newGrant(k Keys, a Attempt) (*Grant, error) {
+	both := &struct {
+		grant   Grant
+		holding holding
+	}{holding: holding{e: e, k: k, strategy: a.Strategy, account: a.Account}}
+	g := &both.grant
+	g.holding = &both.holding
+	if g.account == nil {
+		g.account = unaccounted{}
+	}
+	g.token = newToken()
+	var err error
+	if a.Strategy == Stamp {
+		g.mark, err = e.newStamp(g.token, a.TTL)
+	} else {
+		g.mark, err = e.newGuard(g.token, a.Strategy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: key %q: %w", e.Settings.Package, k.Name, err)
+	}
+	return g, nil
+}
+
+// newToken draws 128 bits: 22 characters of base64url. Every attempt gets a new
+// token, which is never used again, so no delayed command can hit another
+// grant.
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// tokenLength is the length of a token in bytes.
+const tokenLength = 22
+
+// taken reads the acquire script's reply. It returns:
+//   - took > 0, how the lock was taken
+//   - look, the holder as the script saw it, where the lock was not taken
+//   - neither, where the reply is malformed
+func (g *Grant) taken(reply any) (took int64, look any) {
+	if f, _ := reply.([]any); len(f) == 2 && Number(f[0]) == 0 {
+		return 0, f[1]
+	}
+	if took, look = g.mark.taken(g, reply); took > 0 {
+		g.since = g.e.Clock.Elapsed()
+	}
+	return took, look
+}
+
+// numbered gives the grant the first of a block of fencing numbers.
+func (g *Grant) numbered(first int64) {
+	if g.e.Settings.Counter != "" {
+		g.fence, g.spare = first, fencing.Block-1
+	}
+}
+
+// Key returns the caller's name for the lock.
+func (g *Grant) Key() string { return g.k.Name }
+
+// Token is new for every attempt.
+func (g *Grant) Token() string { return g.token }
+
+// Term is what the server has granted.
+func (g *Grant) Term() backend.Term { return g.term }
+
+// Fence is the fencing number; 0 where the settings have no counter.
+func (g *Grant) Fence() int64 { return g.fence }
+
+// Account returns the Account of the attempt.
+func (g *Grant) Account() Account { return g.account }
+
+// Held returns for how long the mark was known to be on L.
+func (g *Grant) Held() time.Duration { return g.e.Clock.Elapsed() - g.since }
+
+// Share gives the lock to the next holder in this process, under the same
+// token. A stamp is not shared: no number is left for the next holder. Where
+// the key means "done", nobody gets it (rule 10).
+func (g *Grant) Share() (backend.Grant, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	fences := g.e.Settings.Counter != ""
+	switch {
+	case g.strategy == Stamp, g.e.Settings.Dialect.NeverReleases(), g.over, g.asked, g.account.Outdated(),
+		g.lost != nil, fences && g.spare == 0:
+		return nil, false
+	}
+	g.over = true
+	next := &Grant{holding: g.holding, token: g.token, term: g.term}
+	if fences {
+		next.fence, next.spare = g.fence+1, g.spare-1
+	}
+	return next, true
+}
+
+// lesser returns the lesser of two PTTL replies: trust never goes beyond what
+// the server keeps (rule 9).
+func (g *Grant) lesser(l, m any) time.Duration {
+	left := Number(m)
+	if g.strategy != Nothing {
+		left = min(left, Number(l))
+	}
+	return time.Duration(max(left, 0)) * time.Millisecond
+}
+
+// cut counts a TTL that another client shortened since it was set (rule 9).
+func (g *Grant) cut(l, m any) {
+	if g.mark.cut(Number(l), Number(m)) {
+		g.e.Count.Shortened.Add(1)
+	}
+}
+
+// jitter is by how much, in ms, TTLs that belong together may differ: a
+// script's two commands may run in different milliseconds.
+const jitter = 100
+
+// lose reads which key changed and what it held instead. From then on the grant
+// is not renewed. M stays until Release or its own end, so that the next
+// getsetlock client does not start while the job is still being stopped (rule
+// 8).
+func (g *Grant) lose(f []any) error {
+	seen, err := g.e.look(g.k, f[1], g.e.Clock.begin())
+	if err != nil {
+		return err
+	}
+	lost := &LostError{Key: g.k.Name, Mark: Number(f[0]) == 0, Seen: seen}
+	if !lost.Mark && !seen.Exists && g.strategy != Nothing || seen.OfOldClient() {
+		g.e.polite().Saw(g.k.L, g.e.Clock.Elapsed())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		g.lost = lost
+		g.e.Count.lost(lost)
+		g.account.Orphan()
+	}
+	return lost
+}
+
+// Gone returns why the grant must not be renewed, or nil.
+func (g *Grant) Gone() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil && g.over {
+		return Released(g.k)
+	}
+	return g.lost
+}
+
+// Released returns the error for a grant whose release was already answered.
+func Released(k Keys) error {
+	return fmt.Errorf("%w: key %q was already released", backend.ErrLost, k.Name)
+}
+
+// check looks whether both keys still belong to the grant. The term never
+// reaches beyond the TTLs read (rule 9).
+func (g *Grant) check(ctx context.Context) error {
+	at := backend.ReadClock(ctx)
+	script, args := g.mark.checking(g)
+	reply, err := g.e.Mux.Eval(ctx, script, args...)
+	if err != nil {
+		return g.e.Trouble(g.k, "look again at", err)
+	}
+	f, _ := reply.([]any)
+	switch len(f) {
+	case 2:
+		return g.lose(f)
+	case 3:
+	default:
+		return g.e.Trouble(g.k, "look again at", errOddReply)
+	}
+	g.cut(f[1], f[2])
+	g.term.TTL = min(g.term.TTL, at.Elapsed-g.term.Sent.Elapsed+g.lesser(f[1], f[2]))
+	return nil
+}
+
+var (
+	_ backend.Fenced  = (*Grant)(nil)
+	_ backend.Sharer  = (*Grant)(nil)
+	_ backend.Yielder = (*Grant)(nil)
+)

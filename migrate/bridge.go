@@ -133,7 +133,7 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 		SettleAlways: cfg.SettleAlways, Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock, Extender: b,
 	}
 	if cfg.Fence {
-		settings.Counter = counterKey(cfg.Namespace)
+		settings.Counters = "gsl:fence:" + scope.InName(cfg.Namespace) + ":"
 	}
 	ledger, counted := cfg.Phases.(Ledger)
 	if counted {
@@ -157,9 +157,6 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	}
 	return &Bridge{b}, nil
 }
-
-// counterKey returns the key of a namespace's fencing numbers.
-func counterKey(namespace string) string { return "gsl:fence:" + scope.InName(namespace) }
 
 // Close is that of the Bridge.
 func (b *bridgeEngine) Close() error {

@@ -46,7 +46,8 @@ type Config struct {
 	// command does, afterwards.
 	Fence bool
 
-	// Namespace names the counter of the fencing numbers: gsl:fence:NAMESPACE.
+	// Namespace names the counters of the fencing numbers, one for each slot of
+	// a cluster: gsl:fence:NAMESPACE:{TAG}.
 	Namespace string
 
 	// Wake notifies waiters and holders of changes, by CLIENT TRACKING where

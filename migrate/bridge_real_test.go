@@ -128,7 +128,7 @@ func TestACounterThatIsNoNumberTakesNothingOnAnyServer(t *testing.T) {
 			s := bin.Start(t, redistest.Options{})
 			b := realBridge(t, s, migrate.Dual,
 				func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
-			s.Do("SET", "gsl:fence:shop", "nan")
+			s.Do("SET", "gsl:fence:shop:{m5p}", "nan")
 			if g, err := b.Contract().Try(background, "k", ttl); err == nil ||
 				!strings.Contains(err.Error(), "holds no fencing number") {
 				t.Errorf("grant %v, error %v", g, err)

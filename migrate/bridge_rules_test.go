@@ -841,12 +841,12 @@ func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 		}
 		b := r.bridge(migrate.Clean, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
 		r.take(b)
-		counter := r.get("gsl:fence:shop")
+		counter := r.get("gsl:fence:shop:{m5p}")
 		if counter == "" {
 			r.Error("no counter of the namespace")
 		}
 		r.held(b)
-		if r.get("gsl:fence:shop") != counter {
+		if r.get("gsl:fence:shop:{m5p}") != counter {
 			r.Error("a refused attempt drew a number")
 		}
 	})
@@ -858,16 +858,16 @@ func TestACounterThatCannotBeReadLeavesNothingTaken(t *testing.T) {
 	for _, text := range []string{"abc", "", "9999999999999999999", "nan"} {
 		bridges(t, func(r *rig) {
 			b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Fence, c.Namespace = true, "shop" })
-			r.set("gsl:fence:shop", text)
+			r.set("gsl:fence:shop:{m5p}", text)
 			if g, err := b.Contract().Try(background, "k", ttl); err == nil ||
 				!strings.Contains(err.Error(), "holds no fencing number") {
 				r.Errorf("%q: grant %v, error %v", text, g, err)
 			}
 			r.wantKeys("", "")
-			if now := r.get("gsl:fence:shop"); now != text {
+			if now := r.get("gsl:fence:shop:{m5p}"); now != text {
 				r.Errorf("the counter was %q and is %q", text, now)
 			}
-			r.del("gsl:fence:shop")
+			r.del("gsl:fence:shop:{m5p}")
 		})
 	}
 }

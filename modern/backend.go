@@ -68,8 +68,8 @@ type engine struct {
 	waits   waits         // those places
 	process string        // name of this Backend in the channel of its notices
 	suffix  string        // text after every token: a blank and the note, or nothing
-	fence   any           // key of the fencing counter, a string that is boxed once
-	order   string        // names of a queue's keys, before the lock's key
+	fence   string        // beginnings of the names of a lock's own keys: the counter of
+	order   string        // fencing numbers of its slot, and the two keys of its queue
 	alive   string
 	stats   stats
 	admit   func(redis.Conn) error // as a member of a quorum: what asks who answers
@@ -89,7 +89,7 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 		return nil, err
 	}
 	namespace := scope.InName(cfg.Namespace)
-	b := &engine{cfg: cfg, process: newToken(), fence: "gsl:fence:" + namespace,
+	b := &engine{cfg: cfg, process: newToken(), fence: "gsl:fence:" + namespace + ":",
 		order: "gsl:queue:" + namespace + ":", alive: "gsl:alive:" + namespace + ":",
 		waits: waits{places: make(map[string]*place)}}
 	if cfg.Note != "" {
@@ -220,7 +220,7 @@ func (b *engine) take(ctx context.Context, g *grant, ttl time.Duration) (held *b
 		taken = true
 	case b.cfg.Fence:
 		var reply any
-		reply, err = b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), fenceBlock)
+		reply, err = b.drawn(ctx, acquireScript, g.key, b.counter(g.key), g.token, millis(ttl), fenceBlock)
 		number, _ = reply.(int64)
 		taken = number > 0
 	default:

@@ -25,12 +25,13 @@ type Config struct {
 	// share a key must choose alike; clients of other libraries overtake.
 	Fair bool
 
-	// Namespace is part of the names of the fencing counter and of the queues
+	// Namespace is part of the names of the fencing counters and of the queues
 	// of waiters. With it several applications on one server do not share
-	// these: gsl:fence:NAMESPACE, gsl:queue:NAMESPACE:KEY and
-	// gsl:alive:NAMESPACE:KEY. The keys of the locks are not prefixed. Any
-	// printable text is allowed; in the names of those keys "%", ":", "{" and
-	// "}" are written as %25, %3A, %7B and %7D.
+	// these: gsl:fence:NAMESPACE:{TAG}, gsl:queue:NAMESPACE:{KEY} and
+	// gsl:alive:NAMESPACE:{KEY}. They lie in the slot of KEY; docs/modern.md
+	// says how. The keys of the locks are not prefixed. Any printable text is
+	// allowed; in the names of those keys "%", ":", "{" and "}" are written as
+	// %25, %3A, %7B and %7D.
 	Namespace string
 
 	// Note is written after the token and a blank, for people who look at the
@@ -53,7 +54,7 @@ type Config struct {
 	// back. It costs a replica's round trip at each acquisition. It does not
 	// make a fail-over safe: the promoted replica need not be one that
 	// acknowledged. Renewals and releases do not wait for replicas. The key
-	// gsl:wait:NAMESPACE is written too.
+	// gsl:wait:NAMESPACE:{TAG} is written too.
 	Replicas int
 
 	// ReplicaWait is the longest wait for Replicas. Defaults to 100 ms. It must

@@ -200,7 +200,7 @@ func TestKeyIsReleasedIfItsQueueIsSpoilt(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				s.Do("SET", "gsl:queue::k", "x")
+				s.Do("SET", "gsl:queue::{k}", "x")
 				free(t, g)
 				if s.Do("EXISTS", "k") != int64(0) {
 					t.Errorf("%s: the key was left", name)

@@ -242,7 +242,7 @@ func TestWaiterThatIsPassedOverHearsOfNoGift(t *testing.T) {
 			stand(t, dead, "k") // so that p is second, and woken by messages only
 			p := stand(t, b, "k")
 			dead.Close()
-			places, err := redis.Strings(old.Do("ZRANGE", "gsl:queue::k", 0, -1), nil)
+			places, err := redis.Strings(old.Do("ZRANGE", "gsl:queue::{k}", 0, -1), nil)
 			if err != nil || len(places) != 2 {
 				t.Fatal(places, err)
 			}
@@ -295,7 +295,7 @@ func TestGiftOfAKeyWithAZeroByteIsTold(t *testing.T) {
 			const key = "a\x00b"
 			holder := try(t, b, key)
 			p := stand(t, b, key)
-			places, err := redis.Strings(s.Do("ZRANGE", "gsl:queue::"+key, 0, -1), nil)
+			places, err := redis.Strings(s.Do("ZRANGE", "gsl:queue::{"+key+"}", 0, -1), nil)
 			if err != nil || len(places) != 1 {
 				t.Fatal(places, err)
 			}

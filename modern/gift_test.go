@@ -44,7 +44,7 @@ func given(t *testing.T, w *redistest.World, cfg modern.Config, after time.Durat
 	holder := try(t, g.holders, "k")
 	g.first = stand(t, g.b, "k")
 	g.asked = backend.ReadClock(bg)
-	places, err := w.Mini.ZMembers("gsl:queue::k")
+	places, err := w.Mini.ZMembers("gsl:queue::{k}")
 	if err != nil || len(places) != 1 {
 		t.Fatal(places, err)
 	}
@@ -413,7 +413,7 @@ func TestStaleCallOnlyMakesAPlaceAsk(t *testing.T) {
 		b, wire := on(t, w, modern.Config{Fair: true})
 		holder := try(t, b, "k")
 		p := stand(t, b, "k")
-		places, err := w.Mini.ZMembers("gsl:queue::k")
+		places, err := w.Mini.ZMembers("gsl:queue::{k}")
 		if err != nil || len(places) != 1 {
 			t.Fatal(places, err)
 		}
@@ -439,7 +439,7 @@ func TestReleaseWorksWithAnUnreadableCounter(t *testing.T) {
 		b := open(t, w, modern.Config{Fair: true, Fence: true})
 		holder := try(t, b, "k")
 		p := stand(t, b, "k")
-		w.Mini.Set("gsl:fence:", "no number")
+		w.Mini.Set("gsl:fence::{m5p}", "no number")
 		free(t, holder)
 		synctest.Wait()
 		if _, err := p.Try(bg, ttl); err == nil || !strings.Contains(err.Error(), "holds no fencing number") {
@@ -683,7 +683,7 @@ func TestReleaseDoesNotGiveTheKeyToItsHolder(t *testing.T) {
 		if cfg.Fence {
 			numbers = 8
 		}
-		w.Mini.ZAdd("gsl:queue::k", 1, fmt.Sprintf("%s 10000 %d %s", gift.process, numbers, g.Token()))
+		w.Mini.ZAdd("gsl:queue::{k}", 1, fmt.Sprintf("%s 10000 %d %s", gift.process, numbers, g.Token()))
 		gift.wire.Forget()
 		free(t, g)
 		synctest.Wait()
@@ -700,7 +700,7 @@ func TestGiftDrawsAsManyNumbersAsItsWaiterWants(t *testing.T) {
 		b := open(t, w, modern.Config{Fence: true})
 		holder := try(t, b, "k")
 		p := stand(t, b, "k")
-		w.Mini.ZAdd("gsl:queue::k", 1, "ended 10000 1 token")
+		w.Mini.ZAdd("gsl:queue::{k}", 1, "ended 10000 1 token")
 		free(t, holder)
 		synctest.Wait()
 		g := got(t, p)

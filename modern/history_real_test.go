@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -151,7 +152,7 @@ func emptied(t *testing.T, s *redistest.Server) {
 	for {
 		var left []string
 		for _, key := range redistest.Keys(t, s.Pool()) {
-			if key != "gsl:fence:" {
+			if !strings.HasPrefix(key, "gsl:fence:") {
 				left = append(left, key)
 			}
 		}

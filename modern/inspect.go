@@ -34,8 +34,9 @@ type Info struct {
 	Left   time.Duration
 	HasTTL bool
 
-	// Fence is the greatest fencing number drawn in the namespace so far; the
-	// holder's is not greater. Zero if there is none, or without Config.Fence.
+	// Fence is the last fencing number drawn from the key's counter, which
+	// other keys of the namespace may share; the holder's is not greater. Zero
+	// if there is none, or without Config.Fence.
 	Fence int64
 
 	// Looks describes a value that no token lock writes.
@@ -53,7 +54,7 @@ func (b *engine) Inspect(ctx context.Context, key string) (Info, error) {
 	}
 	look, keys := lookScript, []any{key}
 	if b.cfg.Fence { // without Fence the user may lack the right to the counter
-		look, keys = lookBothScript, []any{key, b.fence}
+		look, keys = lookBothScript, []any{key, b.counter(key)}
 	}
 	reply, err := b.user.Eval(ctx, look, keys...)
 	if err != nil {

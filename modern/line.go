@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -39,8 +40,19 @@ const (
 // lineArgs returns the arguments of a script that uses the queue: its keys,
 // then words.
 func (b *engine) lineArgs(key string, words ...any) []any {
-	return append([]any{key, b.order + key, b.alive + key, b.fence}, words...)
+	order, alive := b.queue(key)
+	return append([]any{key, order, alive, b.counter(key)}, words...)
 }
+
+// queue returns the names of the two keys of a queue.
+func (b *engine) queue(key string) (order, alive string) {
+	return names.InSlot(b.order, key), names.InSlot(b.alive, key)
+}
+
+// counter returns the key of the fencing numbers of key's lock. The locks of a
+// slot share it: a counter never ends, and one for every lock that ever was
+// would fill the server.
+func (b *engine) counter(key string) string { return names.OfSlot(b.fence, key) }
 
 var errAlone = errors.New("modern: the server refuses the scripts of the queue")
 
@@ -381,9 +393,11 @@ func (b *engine) giveOn(ctx context.Context, on sender, key, token string) (bool
 	case b.cfg.Fence:
 		reply, err = b.drawnOn(ctx, on, giveNumberedScript, b.lineArgs(key, token)...)
 	case on == sender(b.user): // the usual way, without an allocation for the arguments
-		reply, err = b.user.Eval(ctx, giveScript, key, b.order+key, b.alive+key, token)
+		order, alive := b.queue(key)
+		reply, err = b.user.Eval(ctx, giveScript, key, order, alive, token)
 	default:
-		reply, err = on.Eval(ctx, giveScript, key, b.order+key, b.alive+key, token)
+		order, alive := b.queue(key)
+		reply, err = on.Eval(ctx, giveScript, key, order, alive, token)
 	}
 	n, _ := reply.(int64)
 	return n == 1, err

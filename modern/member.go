@@ -53,7 +53,7 @@ func (b *engine) TryAs(ctx context.Context, key, token string, ttl time.Duration
 	var err error
 	taken := false
 	if b.cfg.Fence {
-		reply, err = b.drawn(ctx, acquireScript, g.key, b.fence, g.token, millis(ttl), 1)
+		reply, err = b.drawn(ctx, acquireScript, g.key, b.counter(g.key), g.token, millis(ttl), 1)
 		g.fence, _ = reply.(int64)
 		taken = g.fence > 0
 	} else {
@@ -87,7 +87,7 @@ func (b *engine) Raise(ctx context.Context, granted backend.Grant, number int64)
 	if !ok {
 		return errForeignGrant
 	}
-	reply, err := b.user.Eval(ctx, raiseScript, g.key, b.fence, g.token, number)
+	reply, err := b.user.Eval(ctx, raiseScript, g.key, b.counter(g.key), g.token, number)
 	if err != nil {
 		return trouble("write the number of", g.key, err)
 	}

@@ -56,11 +56,11 @@ func TestRaiseWritesTheNumberBesideItsToken(t *testing.T) {
 			t.Errorf("number %d after %d", next, far)
 		}
 		free(t, g)
-		w.Mini.Set("gsl:fence:n", "nonsense")
+		w.Mini.Set("gsl:fence:n:{m5p}", "nonsense")
 		if _, err := voter(b).TryAs(bg, "k", "token-of-16-bytes", ttl); err == nil {
 			t.Error("voted without a number")
 		}
-		w.Mini.Del("gsl:fence:n")
+		w.Mini.Del("gsl:fence:n:{m5p}")
 	})
 }
 

@@ -19,9 +19,9 @@ func fenceOf(g backend.Grant) int64 { return g.(backend.Fenced).Fence() }
 // whatever happened to the counter since it was read.
 func TestNumbersIncreaseAfterTheCounterIsGone(t *testing.T) {
 	for name, spoil := range map[string]func(w *redistest.World, last int64){
-		"deleted": func(w *redistest.World, _ int64) { w.Mini.Del("gsl:fence:") },
+		"deleted": func(w *redistest.World, _ int64) { w.Mini.Del("gsl:fence::{m5p}") },
 		"behind": func(w *redistest.World, last int64) {
-			w.Mini.Set("gsl:fence:", strconv.FormatInt(last-9, 10))
+			w.Mini.Set("gsl:fence::{m5p}", strconv.FormatInt(last-9, 10))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,19 +90,19 @@ func TestUnreadableCounterStaysAsItWas(t *testing.T) {
 			b := open(t, w, modern.Config{Fence: true})
 			for _, pass := range []time.Duration{0, time.Millisecond} {
 				w.Pass(pass)
-				w.Mini.Set("gsl:fence:", text)
+				w.Mini.Set("gsl:fence::{m5p}", text)
 				_, err := b.Contract().Try(bg, "k", ttl)
-				if err == nil || !strings.Contains(err.Error(), "gsl:fence: holds no fencing number") {
+				if err == nil || !strings.Contains(err.Error(), "gsl:fence::{m5p} holds no fencing number") {
 					t.Errorf("error %v", err)
 				}
 				if taken := (*backend.UnsureError)(nil); errors.As(err, &taken) {
 					free(t, taken.Grant)
 				}
-				if now, _ := w.Mini.Get("gsl:fence:"); now != text || w.Mini.Exists("k") {
+				if now, _ := w.Mini.Get("gsl:fence::{m5p}"); now != text || w.Mini.Exists("k") {
 					t.Errorf("the counter was %q and is %q; the key exists: %v", text, now,
 						w.Mini.Exists("k"))
 				}
-				w.Mini.Del("gsl:fence:")
+				w.Mini.Del("gsl:fence::{m5p}")
 				free(t, try(t, b, "k"))
 			}
 		})
@@ -123,7 +123,7 @@ func TestProxysClockMovesNoNumber(t *testing.T) {
 				Do: redistest.Reply("*2\r\n$10\r\n1764000000\r\n$16\r\n1764000000999999\r\n")})
 		_, err := b.Contract().Try(bg, "k", ttl)
 		if err == nil || errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "TIME answered") ||
-			w.Mini.Exists("gsl:fence:") || w.Mini.Exists("k") {
+			w.Mini.Exists("gsl:fence::{m5p}") || w.Mini.Exists("k") {
 			t.Errorf("%v; keys %q", err, w.Mini.Keys())
 		}
 		g := try(t, b, "k") // with the server's own clock

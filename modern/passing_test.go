@@ -103,7 +103,7 @@ func TestQueueIsGivenUpOnlyIfItIsRefused(t *testing.T) {
 				if _, err := p.Try(bg, ttl); !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("the next try says %v", err)
 				}
-				if w.Mini.Exists("gsl:queue::k") != stands {
+				if w.Mini.Exists("gsl:queue::{k}") != stands {
 					t.Errorf("keys %q", w.Mini.Keys())
 				}
 				if err := p.Leave(bg); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 
@@ -14,7 +15,7 @@ import (
 // replicated waits until enough replicas have acknowledged what was written so
 // far.
 func (b *engine) replicated(ctx context.Context, g *grant) error {
-	n, err := b.rounds.join(backend.IgnoreWait(ctx), b.replicas)
+	n, err := b.rounds.join(backend.IgnoreWait(ctx), g.key, b.replicas)
 	switch {
 	case err != nil:
 		return trouble("wait for the replicas of", g.key, err)
@@ -30,10 +31,11 @@ func (b *engine) replicated(ctx context.Context, g *grant) error {
 // replicas returns how many replicas have all that the server has executed.
 // WAIT only covers writes of its own connection, so a write without meaning is
 // sent right before it. A connection that had written nothing, or was dialed in
-// between, would get the answer that every replica has it.
-func (b *engine) replicas() (int64, error) {
+// between, would get the answer that every replica has it. The write goes to
+// the server that has key.
+func (b *engine) replicas(key string) (int64, error) {
 	rs := b.patient.Batch(context.Background(), []wire.Command{
-		wire.Cmd("SET", "gsl:wait:"+scope.InName(b.cfg.Namespace), "", "PX", 1000),
+		wire.Cmd("SET", names.OfSlot("gsl:wait:"+scope.InName(b.cfg.Namespace)+":", key), "", "PX", 1000),
 		wire.Cmd("WAIT", b.cfg.Replicas, millis(b.cfg.ReplicaWait)),
 	})
 	if rs[0].Err != nil {
@@ -55,20 +57,21 @@ type rounds struct {
 }
 
 type round struct {
+	key  string        // of the first caller
 	done chan struct{} // closed when n and err are set
 	n    int64
 	err  error
 }
 
 // join waits for a round that has not begun yet.
-func (r *rounds) join(ctx context.Context, ask func() (int64, error)) (int64, error) {
+func (r *rounds) join(ctx context.Context, key string, ask func(key string) (int64, error)) (int64, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return 0, wire.ErrClosed
 	}
 	if r.next == nil {
-		r.next = &round{done: make(chan struct{})}
+		r.next = &round{key: key, done: make(chan struct{})}
 	}
 	mine := r.next
 	if !r.running {
@@ -93,7 +96,7 @@ func (r *rounds) close() {
 }
 
 // run runs one round after the other until no caller waits. It is a goroutine.
-func (r *rounds) run(ask func() (int64, error)) {
+func (r *rounds) run(ask func(key string) (int64, error)) {
 	for {
 		r.mu.Lock()
 		now := r.next
@@ -103,7 +106,7 @@ func (r *rounds) run(ask func() (int64, error)) {
 		if now == nil {
 			return
 		}
-		now.n, now.err = ask()
+		now.n, now.err = ask(now.key)
 		close(now.done)
 	}
 }

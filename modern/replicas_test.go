@@ -11,12 +11,12 @@ import (
 // Close waits for the goroutines of rounds, and none may begin after that.
 func TestNoRoundBeginsAfterClose(t *testing.T) {
 	var r rounds
-	ask := func() (int64, error) { return 1, nil }
-	if n, err := r.join(context.Background(), ask); n != 1 || err != nil {
+	ask := func(string) (int64, error) { return 1, nil }
+	if n, err := r.join(context.Background(), "k", ask); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	r.close()
-	if _, err := r.join(context.Background(), ask); !errors.Is(err, wire.ErrClosed) {
+	if _, err := r.join(context.Background(), "k", ask); !errors.Is(err, wire.ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -23,7 +23,13 @@ func urlPool(url string) *redis.Pool {
 }
 
 // handOff makes two processes hold a key in turn, one waiting for the other.
-func handOff(t *testing.T, pool *redis.Pool, cfg modern.Config, lc lock.Config) (err error) {
+func handOff(t *testing.T, pool *redis.Pool, cfg modern.Config, lc lock.Config) error {
+	t.Helper()
+	return handOffOf(t, "app:k", pool, cfg, lc)
+}
+
+// handOffOf is handOff of a key of this name.
+func handOffOf(t *testing.T, key string, pool *redis.Pool, cfg modern.Config, lc lock.Config) error {
 	t.Helper()
 	waiting := make(chan struct{}, 1)
 	var clients []*lock.Client
@@ -35,13 +41,13 @@ func handOff(t *testing.T, pool *redis.Pool, cfg modern.Config, lc lock.Config) 
 		lc.Hooks.Waiting = func(lock.Event) { waiting <- struct{}{} }
 		clients = append(clients, client(t, b, lc))
 	}
-	l, err := clients[0].Acquire(bg, "app:k")
+	l, err := clients[0].Acquire(bg, key)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(bg, 5*time.Minute)
 	defer cancel()
-	got := clients[1].Request(ctx, "app:k")
+	got := clients[1].Request(ctx, key)
 	select {
 	case <-waiting:
 	case r := <-got:
@@ -98,21 +104,16 @@ func TestErrorNamesMissingRightsOfFairAndFence(t *testing.T) {
 	redistest.NoKeys(t, s.Pool())
 }
 
-// TestOnlyNodeOfAClusterWorks shows what works there by accident. Scripts of
-// several keys do not, so there are neither queues nor numbers, and renewals
-// are sent one by one.
+// TestOnlyNodeOfAClusterWorks with queues and numbers, for all names of keys.
+// Renewals of several keys are sent one by one.
 func TestOnlyNodeOfAClusterWorks(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
-	slots := redis.Args{"ADDSLOTS"}
-	for i := range 16384 {
-		slots = slots.Add(i)
-	}
-	s.Do("CLUSTER", slots...)
-	for info := ""; !strings.Contains(info, "cluster_state:ok"); {
-		info, _ = redis.String(s.Do("CLUSTER", "INFO"), nil)
-	}
-	if err := handOff(t, s.Pool(), modern.Config{}, lock.Config{}); err != nil {
-		t.Error(err)
+	s := redistest.OnlyNode(t)
+	for _, key := range redistest.OddKeys {
+		for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}, {Fair: true, Fence: true}} {
+			if err := handOffOf(t, key, s.Pool(), cfg, lock.Config{}); err != nil {
+				t.Errorf("%s, %+v: %v", key, cfg, err)
+			}
+		}
 	}
 	b, err := modern.New(s.Pool(), modern.Config{})
 	if err != nil {
@@ -132,5 +133,9 @@ func TestOnlyNodeOfAClusterWorks(t *testing.T) {
 	for _, g := range grants {
 		free(t, g)
 	}
-	redistest.NoKeys(t, s.Pool())
+	for _, key := range redistest.Keys(t, s.Pool()) {
+		if !strings.HasPrefix(key, "gsl:fence:") {
+			t.Errorf("key %q was left", key)
+		}
+	}
 }

@@ -148,7 +148,7 @@ func TestCancelledWaiterLeavesTheQueueFromAnyPosition(t *testing.T) {
 		cancels[1]()
 		cancels[0]()
 		synctest.Wait()
-		if n, _ := w.Mini.ZMembers("gsl:queue::k"); len(n) != 1 {
+		if n, _ := w.Mini.ZMembers("gsl:queue::{k}"); len(n) != 1 {
 			t.Errorf("places in the queue: %q", n)
 		}
 		for _, i := range []int{0, 1} {

@@ -208,9 +208,9 @@ func TestBrokenCounterLeavesTheKeyFree(t *testing.T) {
 			continue
 		}
 		for what, put := range map[string]func(*redistest.World){
-			"text": func(w *redistest.World) { w.Mini.Set("gsl:fence:", "abc") },
-			"huge": func(w *redistest.World) { w.Mini.Set("gsl:fence:", "9999999999999999999") },
-			"list": func(w *redistest.World) { w.Mini.Push("gsl:fence:", "1") },
+			"text": func(w *redistest.World) { w.Mini.Set("gsl:fence::{m5p}", "abc") },
+			"huge": func(w *redistest.World) { w.Mini.Set("gsl:fence::{m5p}", "9999999999999999999") },
+			"list": func(w *redistest.World) { w.Mini.Push("gsl:fence::{m5p}", "1") },
 		} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {

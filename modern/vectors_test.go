@@ -108,7 +108,7 @@ func voting(t *testing.T, w *redistest.World, form string, cfg modern.Config) st
 	out.said("renew")
 	free(t, g)
 	out.said("give back")
-	w.Mini.Del("gsl:fence:ns")
+	w.Mini.Del("gsl:fence:ns:{m5p}")
 	return out.String()
 }
 
@@ -143,7 +143,7 @@ func life(t *testing.T, w *redistest.World, form string, cfg modern.Config) stri
 	}
 	said("leave the line")
 	w.Pass(ttl + time.Second)
-	w.Mini.Del("gsl:fence:ns")
+	w.Mini.Del("gsl:fence:ns:{m5p}")
 	return out.String()
 }
 

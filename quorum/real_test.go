@@ -121,9 +121,12 @@ func TestServersThatRestartedEmptyDoNotVote(t *testing.T) {
 	if l, err := locks(t, servers, quorum.Config{}, mute).TryAcquire(bg, "k"); err == nil {
 		t.Errorf("three servers forgot their votes, and a second client holds: %v", l)
 	}
-	if err := holder.Release(); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("Release: %v; only two votes were left", err)
+	// Release says that the lease was lost if it hears that of three servers in
+	// time. A busy machine may be late.
+	if err := holder.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Release: %v", err)
 	}
+	await(t, "no vote", func() bool { return with(servers, holder.Token()) == 0 })
 }
 
 // One and two of five servers are killed at several ages of a lease. It
@@ -326,7 +329,7 @@ func TestThousandCancellationsLeaveNoVote(t *testing.T) {
 	t.Cleanup(func() { // after the clients are closed
 		for i, s := range servers {
 			for _, key := range redistest.Keys(t, s.Pool()) {
-				if key != "gsl:fence:" && key != "gsl:quorum" {
+				if !strings.HasPrefix(key, "gsl:fence:") && key != "gsl:quorum" {
 					t.Errorf("server %d has %q", i, key)
 				}
 			}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"cmp"
+	"context"
 	_ "embed" // the script
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type seat struct {
 	again time.Duration // elapsed time of the next question, if it does not vote
 	why   error         // why it does not vote
 
+	blind   bool          // it rests, and there was no proof when it was asked: no watch began
 	had     bool          // it voted in an earlier run
 	watched string        // ms for which the run was watched; empty: nothing may be added
 	since   time.Duration // elapsed time from which the rest counts
@@ -77,8 +79,11 @@ func (b *engine) ask(m *member, do asks) error {
 	least := int64(-1)
 	if b.proven.Load() {
 		by, at = b.watcher()
+		if was.run == now.run {
+			least = b.rest(was).Milliseconds()
+		}
 		if was.run == now.run && was.watched != "" {
-			seen, passed, least = was.watched, sent-was.since, b.rest(was).Milliseconds()
+			seen, passed = was.watched, sent-was.since
 		}
 	}
 	text, err := redis.Strings(do("EVAL", recordSource, 1, recordKey, m.name, b.names,
@@ -89,7 +94,7 @@ func (b *engine) ask(m *member, do asks) error {
 		return m.sit(&seat{at: sent, again: sent, why: err})
 	}
 	now.why = cmp.Or(b.differs(m, text), b.twice(m, now.run))
-	now.known = now.why == nil
+	now.known, now.blind = now.why == nil, by == ""
 	m.sit(now)
 	if now.known {
 		b.watch(now, text[4], text[5])
@@ -119,6 +124,30 @@ func (b *engine) watch(s *seat, voted, watched string) {
 		s.again = s.at + min(askEvery, rest.left)
 	}
 	s.why = rest
+}
+
+// rested looks once more at the members that rest, and returns whether a
+// majority votes now. A first look only proves that all records are those of
+// this quorum; only a later one adds the time since the last look. So without
+// this, clients that try once would never watch anything.
+func (b *engine) rested(ctx context.Context) bool {
+	if !slices.ContainsFunc(b.members, func(m *member) bool { return restarted(m.sitting().why) }) {
+		return false
+	}
+	b.check(ctx)
+	b.each(func(m *member) error {
+		if s := m.sitting(); !b.proven.Load() || !s.blind || !restarted(s.why) {
+			return nil
+		}
+		return b.ask(m, func(name string, args ...any) (any, error) { return m.Do(ctx, name, args...) })
+	})
+	votes := 0
+	for _, m := range b.members {
+		if m.sitting().votes {
+			votes++
+		}
+	}
+	return votes >= b.need
 }
 
 // watcher returns the name of the clock by which this client watches, and what

@@ -20,6 +20,8 @@ if known and field('run') ~= ARGV[5] then
     if passed and passed >= 0 then
       redis.call('HINCRBY', KEYS[1], 'watched', passed)
       redis.call('HMSET', KEYS[1], 'by', ARGV[6], 'at', ARGV[7])
+    elseif field('by') == '' then -- the first look with a proof: the watch begins
+      redis.call('HMSET', KEYS[1], 'by', ARGV[6], 'at', ARGV[7])
     end
   end
   if tonumber(ARGV[10]) >= 0 and tonumber(field('watched')) >= tonumber(ARGV[10]) then

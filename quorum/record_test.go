@@ -335,6 +335,38 @@ func TestSuspendedClientLooksAgain(t *testing.T) {
 	})
 }
 
+// TestProcessesThatTryOnceWatchTogether: cron starts one each minute, on one
+// machine, which waits for nothing.
+func TestProcessesThatTryOnceWatchTogether(t *testing.T) {
+	unseated(t, "abc", func(w *world) {
+		booted, tries := time.Now(), 0
+		once := func() error {
+			c := w.open(quorum.Config{Clock: &suspended{virtual: virtual{lock.Machine}, booted: booted}})
+			defer c.Backend.Close()
+			g, err := c.try()
+			if err == nil {
+				err = g.Release(bg)
+			}
+			return err
+		}
+		for ; once() != nil && tries < 10; tries++ {
+			time.Sleep(time.Minute)
+		}
+		if tries != 2 && tries != 3 {
+			t.Errorf("new servers voted at try %d", tries)
+		}
+		for i := range w.names {
+			w.restart(i, true)
+		}
+		for tries = 0; once() != nil && tries < 10; tries++ {
+			time.Sleep(time.Minute)
+		}
+		if tries != 1 && tries != 2 {
+			t.Errorf("servers that restarted voted at try %d", tries)
+		}
+	})
+}
+
 // TestQuorumRefusesWhatCannotBe: nothing is sent.
 func TestQuorumRefusesWhatCannotBe(t *testing.T) {
 	bubble(t, "abcd", func(w *world) {

@@ -31,6 +31,10 @@ func (b *engine) Try(ctx context.Context, key string, ttl time.Duration) (backen
 		}
 		g, err = b.attempt(ctx, key, ttl)
 	}
+	var short *ShortError
+	if errors.As(err, &short) && b.rested(ctx) {
+		return b.attempt(ctx, key, ttl)
+	}
 	return g, err
 }
 

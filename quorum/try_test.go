@@ -170,7 +170,7 @@ func TestFencesIncreaseWhereMembersDisagree(t *testing.T) {
 	bubble(t, "abcde", func(w *world) {
 		c := w.open(quorum.Config{Fences: true})
 		ahead := time.Now().Add(time.Hour).UnixMicro()
-		w.servers[0].Mini.Set("gsl:fence:", fmt.Sprint(ahead))
+		w.servers[0].Mini.Set("gsl:fence::{m5p}", fmt.Sprint(ahead))
 		var last int64
 		for round := range 6 {
 			c.away(round % 5)
@@ -220,13 +220,13 @@ func TestVoteTakenAgainHasTheNumber(t *testing.T) {
 		c := w.open(quorum.Config{Fences: true})
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		for i := range w.servers {
-			w.servers[i].Mini.Set("gsl:fence:", fmt.Sprint(ahead))
+			w.servers[i].Mini.Set("gsl:fence::{m5p}", fmt.Sprint(ahead))
 		}
 		g := c.take()
-		w.servers[0].Mini.Set("gsl:fence:", "1")
+		w.servers[0].Mini.Set("gsl:fence::{m5p}", "1")
 		w.drop(0)
 		w.renew(g)
-		if got, _ := w.servers[0].Mini.Get("gsl:fence:"); got != fmt.Sprint(fence(g)) || fence(g) <= ahead {
+		if got, _ := w.servers[0].Mini.Get("gsl:fence::{m5p}"); got != fmt.Sprint(fence(g)) || fence(g) <= ahead {
 			t.Errorf("the counter is %s, and the number %d", got, fence(g))
 		}
 		w.free(g)

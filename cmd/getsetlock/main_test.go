@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -163,7 +164,7 @@ func TestRunInsideRunAsksTheServerOfTheFlag(t *testing.T) {
 		got := speak(t, env, "run", "--redis", url, "a", "--",
 			program, "run", "--namespace", "inner", "b", "--", "sh", "-c", script)
 		want(t, got, 0, url+" none b\n")
-		for _, fence := range []string{"gsl:fence:", "gsl:fence:inner"} {
+		for _, fence := range []string{names.OfSlot("gsl:fence::", "a"), names.OfSlot("gsl:fence:inner:", "b")} {
 			if !w.Mini.DB(3).Exists(fence) {
 				t.Errorf("database 3 has no %s: nothing was locked there", fence)
 			}

@@ -95,5 +95,5 @@ func Example_token() {
 	// its script deletes the key of getsetlock: 0
 	// sold 1 of 42
 	// a write under the number before: the lock has passed on
-	// keys left: [gsl:fence:]
+	// keys left: [gsl:fence::{3f8}]
 }

@@ -157,5 +157,5 @@ func Example_releaseIsOneScript() {
 	// doc: end
 	fmt.Println("keys left:", w.server.Keys())
 	// Output:
-	// keys left: [gsl:fence:]
+	// keys left: [gsl:fence::{3f8}]
 }

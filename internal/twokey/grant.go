@@ -122,7 +122,7 @@ func (g *Grant) taken(reply any) (took int64, look any) {
 
 // numbered gives the grant the first of a block of fencing numbers.
 func (g *Grant) numbered(first int64) {
-	if g.e.Settings.Counter != "" {
+	if g.e.Settings.Counters != "" {
 		g.fence, g.spare = first, fencing.Block-1
 	}
 }
@@ -136,7 +136,7 @@ func (g *Grant) Token() string { return g.token }
 // Term is what the server has granted.
 func (g *Grant) Term() backend.Term { return g.term }
 
-// Fence is the fencing number; 0 where the settings have no counter.
+// Fence is the fencing number; 0 where the settings have no counters.
 func (g *Grant) Fence() int64 { return g.fence }
 
 // Account returns the Account of the attempt.
@@ -151,7 +151,7 @@ func (g *Grant) Held() time.Duration { return g.e.Clock.Elapsed() - g.since }
 func (g *Grant) Share() (backend.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fences := g.e.Settings.Counter != ""
+	fences := g.e.Settings.Counters != ""
 	switch {
 	case g.strategy == Stamp, g.e.Settings.Dialect.NeverReleases(), g.over, g.asked, g.account.Outdated(),
 		g.lost != nil, fences && g.spare == 0:

@@ -88,8 +88,8 @@ func (m *guard) acquisition(args []any, g *Grant, ttl time.Duration, seen string
 	e := m.e
 	script, clockAt, numbers, tombPX, last := guardAcquire, 0, argNone, argNone, 0
 	args = append(args, g.k.ArgL, g.k.ArgM, g.k.argLook)
-	if e.Settings.Counter != "" {
-		script, clockAt, args = guardAcquireNumber, guardAcquireClock, append(args, e.Settings.Counter)
+	if e.Settings.Counters != "" {
+		script, clockAt, args = guardAcquireNumber, guardAcquireClock, append(args, e.counter(g.k))
 		numbers, last = argBlock, 1
 	}
 	args = append(args, m.value, e.px(ttl), m.guard, e.tomb)

@@ -57,6 +57,10 @@ func (s *Server) Keys(name string) (Keys, error) {
 	return newKeys(name, l, !s.Settings.Bare), nil
 }
 
+// counter returns the key of the fencing numbers of a lock. It is the counter of
+// a token lock on M, whose numbers go on from there.
+func (s *Server) counter(k Keys) string { return names.OfSlot(s.Settings.Counters, k.M()) }
+
 // MarkKey returns M, the getsetlock client's key alongside the legacy key L, in
 // the same slot of a cluster. It is the same for every process, and the wire
 // format pins it. A cluster hashes L, so M contains L as its hash tag, or keeps
@@ -105,8 +109,8 @@ func (s *Server) Trouble(k Keys, what string, err error) error {
 	switch {
 	case wire.IsNoPerm(err) && k.ArgM != nil || refusesRight(err):
 		numbers := ""
-		if s.Settings.Counter != "" {
-			numbers = fmt.Sprintf(", on %q", s.Settings.Counter)
+		if s.Settings.Counters != "" {
+			numbers = fmt.Sprintf(", on %q", s.counter(k))
 		}
 		return fmt.Errorf("%s: %s key %q: the server refuses; the user needs rights on the keys %q and %q*%s, and EVAL, EVALSHA and what the scripts call (TIME, TYPE, EXISTS, GET, GETRANGE, STRLEN, SET, DEL, PTTL, PEXPIRE): %w",
 			pkg, what, k.Name, k.L, k.M(), numbers, err)

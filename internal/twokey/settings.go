@@ -24,8 +24,8 @@ type Settings struct {
 	Timeout      time.Duration
 	Clock        lock.Clock
 
-	Counter string // key of the fencing numbers; empty: none are drawn
-	Tag     string // end of M's value beside a guard or a tombstone
+	Counters string // beginning of the keys of fencing numbers; empty: none are drawn
+	Tag      string // end of M's value beside a guard or a tombstone
 	// Extender renews a grant when its Extend is called; nil: the Engine.
 	Extender backend.BatchExtender
 }

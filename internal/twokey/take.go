@@ -176,10 +176,10 @@ func (e *Engine) settle(ctx context.Context, g *Grant) error {
 // number draws the fencing number of a stamp, while the lock is held: so every
 // later holder's number is greater. Other marks have it already.
 func (e *Engine) number(ctx context.Context, g *Grant) error {
-	if e.Settings.Counter == "" || g.strategy != Stamp {
+	if e.Settings.Counters == "" || g.strategy != Stamp {
 		return nil
 	}
-	reply, err := e.timed(ctx, numberScript, 2, e.Settings.Counter, argBlock)
+	reply, err := e.timed(ctx, numberScript, 2, e.counter(g.k), argBlock)
 	if err != nil {
 		return &backend.UnsureError{Grant: g, Err: e.Trouble(g.k, "draw a number for", err)}
 	}

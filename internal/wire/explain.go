@@ -124,13 +124,13 @@ var advice = []struct {
 	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's key and, for token locks, gsl:*; alongside old clients also {KEY}:gsl and {KEY}:gsl:look (~{PREFIX*}:gsl* allows both)"},
 	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
 	{IsWrongType, "the key holds another type than a lock's string: another program uses it"},
-	{IsCluster, "this is a node of a cluster, which is not supported yet: use a single primary"},
+	{IsCluster, "this is a node of a cluster of several, which is not supported yet: use a single primary"},
 	{
 		IsUnknownCommand,
 		"the server, or a proxy before it, lacks this command: use a newer server or another mode, and redis+sentinel:// if it is a sentinel"},
 	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},
 	{IsBusy, "a script of another client keeps the server busy: wait, or end it by SCRIPT KILL"},
-	{holdsNoNumber, "another program wrote to the counter of fencing numbers (the key gsl:fence:NAMESPACE): SET it to the greatest number ever drawn, or DEL it, and numbers continue from the server's clock"},
+	{holdsNoNumber, "another program wrote to the counter of fencing numbers (the key gsl:fence:NAMESPACE:{TAG}): SET it to the greatest number ever drawn, or DEL it, and numbers continue from the server's clock"},
 	{IsNoScript, "the server forgot the script while it was being sent: try again"},
 	{coded("MISCONF "), "the server cannot save to disk and refuses writes: see its log"},
 	{

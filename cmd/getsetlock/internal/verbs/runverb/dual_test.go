@@ -42,7 +42,7 @@ func TestDualHoldsAGuardBesideItsToken(t *testing.T) {
 	s.Want(s.Run(clitest.Script("--wait 0", "stock:1", "echo no")...), 124, "", "is held by")
 	touch(t, file)
 	s.Want(<-st.Done, 0, st.Out.String(), "")
-	wantKeys(s, "gsl:fence:")
+	wantKeys(s, counterOf("stock:1"))
 }
 
 func TestAutoFollowsTheRecordAndSaysGoodbye(t *testing.T) {

@@ -41,6 +41,23 @@ func TestTokenLockIsKeptOnEveryServer(t *testing.T) {
 	}
 }
 
+// TestRunWorksOnTheOnlyNodeOfACluster: scripts may use keys of one slot only.
+func TestRunWorksOnTheOnlyNodeOfACluster(t *testing.T) {
+	server := redistest.OnlyNode(t)
+	s := clitest.OnReal(t, server)
+	for _, key := range redistest.OddKeys {
+		for range 2 { // the second run finds a counter
+			s.Want(s.Run(clitest.TokenScript("", key, "echo ran")...), 0, "ran\n", "")
+		}
+		s.Want(s.Run(clitest.TokenScript("--keep 1h", key, "echo ran")...), 0, "ran\n", "")
+		s.Want(s.Run(clitest.TokenScript("--wait 0", key, "echo no")...), 124, "", "host7 sh")
+		st := s.Start(clitest.TokenScript("", key, "echo waited")...)
+		st.Errors.Await("waiting")
+		server.Do("DEL", key)
+		s.Want(<-st.Done, 0, "waited\n", "waiting")
+	}
+}
+
 // The server reports the change. The next renewal is a third of an hour away.
 func TestUnlockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})

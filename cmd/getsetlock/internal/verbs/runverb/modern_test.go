@@ -15,6 +15,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -23,8 +24,9 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// counter is the key of the fencing numbers, which outlives every lock.
-const counter = "gsl:fence:"
+// counterOf returns the key of a lock's fencing numbers, which outlives every
+// lock.
+func counterOf(key string) string { return names.OfSlot("gsl:fence::", key) }
 
 // untilTold is a shell script that ends when the file exists.
 func untilTold(file, before string) string {
@@ -67,7 +69,7 @@ func TestModernLockIsATokenWithANote(t *testing.T) {
 			`", its lease runs until 12:00:30Z (in 30s) and may be renewed`)
 	touch(t, file)
 	s.Want(<-st.Done, 0, st.Out.String(), "")
-	wantKeys(s, counter)
+	wantKeys(s, counterOf("nightly"))
 }
 
 func TestFlagsOfOldClientsSelectLegacy(t *testing.T) {
@@ -92,8 +94,8 @@ func TestFlagsOfOldClientsSelectLegacy(t *testing.T) {
 func TestFencingNumbersGrowFromRunToRun(t *testing.T) {
 	s := clitest.NewStage(t)
 	last := int64(0)
-	for _, key := range []string{"a", "a", "b", "a"} {
-		got := s.Run(clitest.TokenScript("", key, `echo "$GETSETLOCK_FENCE"`)...)
+	for range 3 {
+		got := s.Run(clitest.TokenScript("", "a", `echo "$GETSETLOCK_FENCE"`)...)
 		n, err := strconv.ParseInt(strings.TrimSpace(got.Out), 10, 64)
 		if err != nil || n <= last || got.Code != 0 {
 			t.Fatalf("%d after %d: %+v", n, last, got)
@@ -101,7 +103,7 @@ func TestFencingNumbersGrowFromRunToRun(t *testing.T) {
 		last = n
 	}
 	s.Want(s.Run(clitest.TokenScript("--namespace stock", "a", ":")...), 0, "", "")
-	wantKeys(s, counter, counter+"stock")
+	wantKeys(s, counterOf("a"), names.OfSlot("gsl:fence:stock:", "a"))
 }
 
 func TestEnvironmentHasNothingOfAnotherLock(t *testing.T) {
@@ -133,7 +135,7 @@ func TestDeletedTokenLockEndsTheCommandWith123(t *testing.T) {
 	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
 	passTo(s, 10*time.Second)
 	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or another client deleted it")
-	wantKeys(s, counter)
+	wantKeys(s, counterOf("k"))
 }
 
 func TestTokenLockIsRenewedWhileTheCommandRuns(t *testing.T) {
@@ -162,14 +164,14 @@ func TestKeepLeavesTheRestToTheTokensKey(t *testing.T) {
 	s.World.Pass(90 * time.Second)
 	s.Want(s.Run(clitest.TokenScript("--wait 0 --keep 1s", "k", "echo again; kill -KILL $$")...), 137,
 		"again\n", "")
-	wantKeys(s, counter, "k")
+	wantKeys(s, counterOf("k"), "k")
 
 	odd := filepath.Join(t.TempDir(), "odd")
 	if err := os.WriteFile(odd, []byte("no program\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s.Want(s.Run("run", "--keep", "10s", "odd", "--", odd), 126, "", "format")
-	wantKeys(s, counter, "k")
+	wantKeys(s, counterOf("k"), counterOf("odd"), "k")
 }
 
 func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
@@ -280,21 +282,21 @@ func TestKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 
 func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.World.Mini.Set(counter, "garbage")
+	s.World.Mini.Set(counterOf("k"), "garbage")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 122, "",
-		"getsetlock: gsl:fence: holds no fencing number")
+		"getsetlock: gsl:fence::{m5p} holds no fencing number")
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 122, "",
 		"SET it to the greatest number ever drawn, or DEL it")
-	s.World.Mini.Del(counter)
+	s.World.Mini.Del(counterOf("k"))
 	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo yes")...), 0, "yes\n", "")
 }
 
 // getsetlock's own keys cannot be locks, in any protocol.
 func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", counter, "echo no")...), 125, "",
+	s.Want(s.Run(clitest.TokenScript("--wait 0", "gsl:fence:", "echo no")...), 125, "",
 		"give the lock another name")
-	s.Want(s.Run(clitest.Script("--wait 0", counter, "echo no")...), 125, "", "give the lock another name")
+	s.Want(s.Run(clitest.Script("--wait 0", "gsl:fence:", "echo no")...), 125, "", "give the lock another name")
 	if keys := s.World.Mini.Keys(); len(keys) > 0 {
 		t.Errorf("keys were written: %q", keys)
 	}

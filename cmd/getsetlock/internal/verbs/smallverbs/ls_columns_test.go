@@ -103,14 +103,14 @@ func TestLsCountsWaitersThatLive(t *testing.T) {
 	m, now := s.World.Mini, float64(redistest.Start.UnixMicro())
 	place := func(n int) string { return fmt.Sprintf("process%d AAAAAAAAAAAAAAAAAAAAA%d", n, n) }
 	for n, come := range []float64{now - 1e6, now - 14e6, now - 16e6, now - 60e6, now - 60e6} {
-		m.ZAdd("gsl:queue:shop%3A:token", come, place(n))
+		m.ZAdd("gsl:queue:shop%3A:{token}", come, place(n))
 	}
 	for n, until := range map[int]float64{1: now + 9e6, 3: now + 1e6, 4: now + 90e6} {
-		m.ZAdd("gsl:alive:shop%3A:token", until, place(n))
+		m.ZAdd("gsl:alive:shop%3A:{token}", until, place(n))
 	}
-	m.ZAdd("gsl:queue:shop%3A:token", now, "alien")
-	m.Set("gsl:fence:shop%3A", "42")
-	m.Set("gsl:fence:text", "none")
+	m.ZAdd("gsl:queue:shop%3A:{token}", now, "alien")
+	m.Set("gsl:fence:shop%3A:{vu6}", "42")
+	m.Set("gsl:fence:text:{vu6}", "none")
 	of := func(flags ...string) lockLine {
 		t.Helper()
 		doc := clitest.DocumentOf[Locks](t, s.Run(append([]string{"ls", "token", "--json"}, flags...)...))

@@ -11,8 +11,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/legacy"
 )
 
 // patience is how long a place in a queue counts after its last try; see
@@ -27,36 +29,44 @@ func (l *lister) addQueues(ctx context.Context, lines []lockLine) error {
 	if !slices.ContainsFunc(lines, lockLine.ours) {
 		return nil
 	}
-	cmds := []wire.Command{wire.Cmd("GET", "gsl:fence:"+name)}
-	var asked []int
-	for i, line := range lines {
-		if !line.token {
+	var cmds []wire.Command
+	for _, line := range lines {
+		if !line.ours() {
 			continue
 		}
-		asked = append(asked, i)
-		now := line.now.UnixMicro()
-		recent := fmt.Sprintf("(%d", now-patience.Microseconds())
-		cmds = append(cmds, wire.Cmd("ZRANGEBYSCORE", "gsl:queue:"+name+":"+line.raw, recent, "+inf"),
-			wire.Cmd("ZRANGEBYSCORE", "gsl:alive:"+name+":"+line.raw, now, now+patience.Microseconds()))
+		key := line.raw
+		if !line.token {
+			key = legacy.MarkKey(key)
+		}
+		cmds = append(cmds, wire.Cmd("GET", names.OfSlot("gsl:fence:"+name+":", key)))
+		if line.token {
+			now := line.now.UnixMicro()
+			recent := fmt.Sprintf("(%d", now-patience.Microseconds())
+			cmds = append(cmds,
+				wire.Cmd("ZRANGEBYSCORE", names.InSlot("gsl:queue:"+name+":", key), recent, "+inf"),
+				wire.Cmd("ZRANGEBYSCORE", names.InSlot("gsl:alive:"+name+":", key), now,
+					now+patience.Microseconds()))
+		}
 	}
 	replies := l.mux.Batch(ctx, cmds)
-	last, err := redis.String(replies[0].Value, replies[0].Err)
-	if err := unlessRefused(err); err != nil {
-		return err
-	}
-	if number, err := strconv.ParseInt(last, 10, 64); err == nil {
-		for i := range lines {
-			if lines[i].ours() {
-				lines[i].Fence = &number
-			}
+	for i := range lines {
+		if !lines[i].ours() {
+			continue
 		}
-	}
-	for n, i := range asked {
-		count, err := places(replies[1+2*n], replies[2+2*n])
-		if err != nil {
+		last, err := redis.String(replies[0].Value, replies[0].Err)
+		if err := unlessRefused(err); err != nil {
 			return err
 		}
-		lines[i].Waiters = count
+		if number, err := strconv.ParseInt(last, 10, 64); err == nil {
+			lines[i].Fence = &number
+		}
+		replies = replies[1:]
+		if lines[i].token {
+			if lines[i].Waiters, err = places(replies[0], replies[1]); err != nil {
+				return err
+			}
+			replies = replies[2:]
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -43,9 +44,8 @@ func furnished(t *testing.T) *clitest.Stage {
 		"half":          clitest.Token,            // as the half-modern dialects write it
 		"broken":        clitest.Token[:9] + "\n" + clitest.Token[9:],
 		"forever":       clitest.Token, // a getsetlock client's lock always has a TTL
-		"gsl:fence:":    "1772452800000000",
 		"gsl:fence:x":   "no number",
-		"gsl:wait:":     "",
+		"gsl:wait::{a}": "",
 	} {
 		if err := m.Set(key, value); err != nil {
 			t.Fatal(err)
@@ -68,8 +68,10 @@ func furnished(t *testing.T) *clitest.Stage {
 		}
 		m.SetTTL(key, 30*time.Second)
 	}
-	m.ZAdd("gsl:queue::token", 1, "p "+clitest.Token)
-	m.ZAdd("gsl:alive::token", 1, "p "+clitest.Token)
+	_ = m.Set(names.OfSlot("gsl:fence::", "token"), "1772452800000000")
+	_ = m.Set(names.OfSlot("gsl:fence::", "ours"), "1772452800000008")
+	m.ZAdd("gsl:queue::{token}", 1, "p "+clitest.Token)
+	m.ZAdd("gsl:alive::{token}", 1, "p "+clitest.Token)
 	m.HSet("hash", "a", "b")
 	m.HSet("{tombstone}:gsl:x", "a", "b")
 	return s

@@ -399,40 +399,6 @@ func TestAfterCleanAProgramMayUseModernOnTheSecondKeysName(t *testing.T) {
 	})
 }
 
-// Manners.
-
-func TestBridgeIsPoliteOnlyWhereOldClientsPoll(t *testing.T) {
-	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
-		for _, tomb := range []bool{false, true} {
-			if tomb {
-				if p == migrate.Observe {
-					continue
-				}
-				r.entomb()
-			}
-			g := r.take(b)
-			want := time.Duration(0)
-			if p == migrate.Observe || p == migrate.Dual {
-				want = gap
-			}
-			if got := g.(backend.Yielder).YieldFor(0); got != 0 {
-				r.Errorf("tombstone %v: it owes %v at once", tomb, got)
-			}
-			r.w.Pass(1015 * time.Millisecond)
-			if got := g.(backend.Yielder).YieldFor(0); got != want {
-				r.Errorf("tombstone %v: it owes %v", tomb, got)
-			}
-			if got := g.(backend.Yielder).YieldFor(time.Second); (got == time.Second) != (want > 0) {
-				r.Errorf("tombstone %v: wished for a second, it owes %v", tomb, got)
-			}
-			r.release(g)
-			r.del("k")
-			r.w.Pass(gap) // a pause in which old clients had their turn
-		}
-	})
-}
-
 func TestFencingNumbersIncreaseAcrossPhasesAndHandOvers(t *testing.T) {
 	bridges(t, func(r *rig) {
 		last := int64(0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -239,14 +240,14 @@ func TestSecondReleaseUndoesLateAttempt(t *testing.T) {
 	})
 }
 
-// A release follows the attempt whose reply has not come: a refusal is certain,
-// and a success is given back at once.
+// A release follows the attempt whose reply has not come, or reads that reply:
+// a refusal is certain, and a success is given back at once.
 func TestReleaseWaitsForLateReply(t *testing.T) {
-	for _, free := range []bool{false, true} {
+	for _, c := range []struct{ free, arrived bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
 		each(t, all, func(r *rig) {
 			p := r.warm(r.engine())
 			var holder backend.Grant
-			if !free {
+			if !c.free {
 				holder = r.take(p)
 			}
 			gate := redistest.NewGate()
@@ -259,6 +260,9 @@ func TestReleaseWaitsForLateReply(t *testing.T) {
 			}
 			g := r.wantUnsure(err)
 			gate.Open()
+			if c.arrived {
+				synctest.Wait()
+			}
 			r.release(g)
 			if holder != nil {
 				r.release(holder)

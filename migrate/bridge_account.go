@@ -38,14 +38,14 @@ func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration)
 	if err := b.placed(ctx); err != nil {
 		return nil, err
 	}
-	a := &account{b: b, owner: b.member, done: make(chan struct{})}
+	a := &account{b: b, owner: b.member}
 	if m, ok := b.cfg.Phases.(*Member); ok {
 		h, err := m.begin(ctx, ttl)
 		if err != nil {
 			return nil, err
 		}
 		b.Told(m.saw())
-		a.phase, a.epoch, a.life, a.end = h.phase, h.epoch, h.life, h.end
+		a.phase, a.epoch, a.life, a.end, a.done = h.phase, h.epoch, h.life, h.end, make(chan struct{})
 		return a, nil
 	}
 	var err error
@@ -63,6 +63,7 @@ func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration)
 	if a.phase, a.end, err = ledger.Begin(ctx, ttl); err != nil {
 		return nil, err
 	}
+	a.done = make(chan struct{})
 	if b.member != nil {
 		b.Told(b.member.saw())
 	}

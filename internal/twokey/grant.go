@@ -15,27 +15,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// mark is how one Strategy writes L and knows it again: its scripts, with their
-// keys and arguments.
-type mark interface {
-	// acquisition is the script of an attempt, appended to args. A seen that is
-	// not empty is the value on L that it may replace. clockAt is the index of
-	// the server's clock, for [Server.timed].
-	acquisition(args []any, g *Grant, ttl time.Duration, seen string) (s *wire.Script, clockAt int, whole []any)
-	// taken reads that script's reply as [Grant.taken] says.
-	taken(g *Grant, reply any) (took int64, look any)
-	// renewal is a renewal for ttl. sec and usec are the server's clock where
-	// no script may read it, otherwise empty.
-	renewal(g *Grant, ttl time.Duration, sec, usec any) (wire.Command, error)
-	// checking is a look whether both keys are still the grant's.
-	checking(g *Grant) (*wire.Script, []any)
-	// cut reports that another client shortened a TTL, by the PTTLs of L and M.
-	cut(l, m int64) bool
-	// ending is a release. A gap that is not 0 leaves the key to old clients
-	// for that time.
-	ending(args []any, g *Grant, gap time.Duration) (s *wire.Script, clockAt int, whole []any, err error)
-}
-
 // holding is what stays the same while a lock goes from grant to grant inside
 // the process.
 type holding struct {
@@ -43,7 +22,8 @@ type holding struct {
 	k        Keys
 	strategy Strategy
 	account  Account
-	mark     mark
+	stamp    *stamp // the mark of strategy Stamp
+	guard    *guard // the mark of the others
 
 	settled bool          // no old client can still overwrite the mark because of an earlier look
 	server  time.Time     // the server's clock when it took the key; zero if that was not read
@@ -81,12 +61,12 @@ func (e *Engine) newGrant(k Keys, a Attempt) (*Grant, error) {
 	if g.account == nil {
 		g.account = unaccounted{}
 	}
-	g.token = newToken()
 	var err error
 	if a.Strategy == Stamp {
-		g.mark, err = e.newStamp(g.token, a.TTL)
+		g.token = string(appendToken(nil))
+		g.stamp, err = e.newStamp(g.token, a.TTL)
 	} else {
-		g.mark, err = e.newGuard(g.token, a.Strategy)
+		g.guard, g.token, err = e.newGuard(a.Strategy)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: key %q: %w", e.Settings.Package, k.Name, err)
@@ -94,17 +74,46 @@ func (e *Engine) newGrant(k Keys, a Attempt) (*Grant, error) {
 	return g, nil
 }
 
-// newToken draws 128 bits: 22 characters of base64url. Every attempt gets a new
-// token, which is never used again, so no delayed command can hit another
+// appendToken draws 128 bits: 22 characters of base64url. Every attempt gets a
+// new token, which is never used again, so no delayed command can hit another
 // grant.
-func newToken() string {
+func appendToken(to []byte) []byte {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
+	return base64.RawURLEncoding.AppendEncode(to, b[:])
 }
 
 // tokenLength is the length of a token in bytes.
 const tokenLength = 22
+
+// acquisition is the script of an attempt, with its keys and arguments appended
+// to args. A seen that is not empty is the value on L that it may replace.
+// clockAt is the index of the server's clock, for [Server.timed].
+func (g *Grant) acquisition(args []any, ttl time.Duration, seen string) (s *wire.Script, clockAt int, whole []any) {
+	if g.stamp != nil {
+		return stampAcquire, stampAcquireClock, g.stamp.acquisition(args, g, seen)
+	}
+	return g.guard.acquisition(args, g, ttl, seen)
+}
+
+// checking is a look whether both keys are still the grant's.
+func (g *Grant) checking(args []any) (*wire.Script, []any) {
+	args = append(args, g.k.ArgL, g.k.ArgM)
+	if g.stamp != nil {
+		return stampCheck, append(args, g.stamp.token, g.stamp.t.gap)
+	}
+	return guardCheck, append(args, g.token)
+}
+
+// ending is a release. A gap that is not 0 leaves the key to old clients for
+// that time.
+func (g *Grant) ending(args []any, gap time.Duration) (s *wire.Script, clockAt int, whole []any, err error) {
+	if g.stamp != nil {
+		return g.stamp.ending(args, g, gap)
+	}
+	s, whole = g.guard.ending(args, g, gap)
+	return s, 0, whole, nil
+}
 
 // taken reads the acquire script's reply. It returns:
 //   - took > 0, how the lock was taken
@@ -114,10 +123,15 @@ func (g *Grant) taken(reply any) (took int64, look any) {
 	if f, _ := reply.([]any); len(f) == 2 && Number(f[0]) == 0 {
 		return 0, f[1]
 	}
-	if took, look = g.mark.taken(g, reply); took > 0 {
+	if g.stamp != nil {
+		took = g.stamp.taken(g, reply)
+	} else {
+		took = g.guard.taken(g, reply)
+	}
+	if took > 0 {
 		g.since = g.e.Clock.Elapsed()
 	}
-	return took, look
+	return took, nil
 }
 
 // numbered gives the grant the first of a block of fencing numbers.
@@ -177,7 +191,13 @@ func (g *Grant) lesser(l, m any) time.Duration {
 
 // cut counts a TTL that another client shortened since it was set (rule 9).
 func (g *Grant) cut(l, m any) {
-	if g.mark.cut(Number(l), Number(m)) {
+	cut := false
+	if g.stamp != nil {
+		cut = Number(l) < Number(m)+g.stamp.t.beyond-jitter
+	} else {
+		cut = g.guard.cut(Number(l), Number(m))
+	}
+	if cut {
 		g.e.Count.Shortened.Add(1)
 	}
 }
@@ -228,7 +248,8 @@ func Released(k Keys) error {
 // reaches beyond the TTLs read (rule 9).
 func (g *Grant) check(ctx context.Context) error {
 	at := backend.ReadClock(ctx)
-	script, args := g.mark.checking(g)
+	var room [4]any
+	script, args := g.checking(room[:0])
 	reply, err := g.e.Mux.Eval(ctx, script, args...)
 	if err != nil {
 		return g.e.Trouble(g.k, "look again at", err)

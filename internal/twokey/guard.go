@@ -15,7 +15,6 @@ import (
 // is the token, a blank and the bytes on L, a blank and the settings' Tag.
 type guard struct {
 	e     *Engine
-	token any
 	value any // value of M; after a lost reply a guess that scripts check
 	guard any // bytes for L where there is no tombstone; empty: none
 	on    any // bytes on L; after a lost reply a guess that scripts check
@@ -25,26 +24,28 @@ type guard struct {
 // days, in milliseconds.
 const TombstonePX = int64(30 * 24 * time.Hour / time.Millisecond)
 
-func (e *Engine) newGuard(token string, by Strategy) (mark, error) {
-	m := &guard{e: e, token: token, value: token, guard: argNone, on: argNone}
-	if by == Nothing {
-		return m, nil
+// newGuard returns the mark with the grant's token.
+func (e *Engine) newGuard(by Strategy) (m *guard, token string, err error) {
+	m = &guard{e: e, guard: argNone}
+	if by != Nothing {
+		drawn, err := e.draw()
+		if err != nil {
+			return nil, "", err
+		}
+		m.guard = drawn
 	}
-	drawn, err := e.draw()
-	if err != nil {
-		return nil, err
+	m.on = m.guard
+	var room [128]byte
+	value := appendToken(room[:0])
+	if by != Nothing {
+		value = append(append(append(value, ' '), m.on.(string)...), e.Settings.Tag...)
 	}
-	m.guard = drawn
-	m.depends(token, drawn)
-	return m, nil
+	whole := string(value)
+	m.value = whole
+	return m, whole[:tokenLength], nil
 }
 
-// depends notes what is on L, and the value of M that says so.
-func (m *guard) depends(token, on string) {
-	m.on, m.value = on, token+" "+on+m.e.Settings.Tag
-}
-
-func (m *guard) onTomb() bool { return m.on == any(m.e.tomb) }
+func (m *guard) onTomb() bool { return m.on == m.e.tomb }
 
 // draw makes a random guard, as the bytes for L.
 func (e *Engine) draw() (string, error) {
@@ -151,7 +152,7 @@ func (e *Engine) wantsClock() bool {
 
 // taken reads a fencing number or 1, below zero on the tombstone, or the status
 // with the server's clock.
-func (m *guard) taken(g *Grant, reply any) (took int64, look any) {
+func (m *guard) taken(g *Grant, reply any) (took int64) {
 	var number int64
 	switch f := reply.(type) {
 	case int64:
@@ -161,7 +162,7 @@ func (m *guard) taken(g *Grant, reply any) (took int64, look any) {
 		}
 	case []any:
 		if len(f) != 4 {
-			return 0, nil
+			return 0
 		}
 		took, number = Number(f[0]), Number(f[3])
 		if sec := Number(f[1]); sec > 0 {
@@ -169,21 +170,13 @@ func (m *guard) taken(g *Grant, reply any) (took int64, look any) {
 		}
 	}
 	if took == 0 || number == 0 {
-		return 0, nil
+		return 0
 	}
 	if took == tookTomb {
-		m.depends(g.token, m.e.tomb)
+		m.on, m.value = m.e.tomb, g.token+" "+m.e.Tombstone()+m.e.Settings.Tag
 	}
 	g.numbered(number)
-	return took, nil
-}
-
-func (m *guard) renewal(g *Grant, ttl time.Duration, _, _ any) (wire.Command, error) {
-	return guardRenew.Cmd(g.k.ArgL, g.k.ArgM, m.token, m.e.px(ttl), m.e.tomb, argTombPX), nil
-}
-
-func (m *guard) checking(g *Grant) (*wire.Script, []any) {
-	return guardCheck, []any{g.k.ArgL, g.k.ArgM, m.token}
+	return took
 }
 
 // cut compares a guard's TTL with M's. A tombstone's was cut when it is far
@@ -199,7 +192,7 @@ func (m *guard) cut(l, mark int64) bool {
 }
 
 // ending chooses by what replaces the guard on L.
-func (m *guard) ending(args []any, g *Grant, gap time.Duration) (*wire.Script, int, []any, error) {
+func (m *guard) ending(args []any, g *Grant, gap time.Duration) (*wire.Script, []any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	by, done := g.endsAs(), m.doneFor(g)
@@ -207,14 +200,14 @@ func (m *guard) ending(args []any, g *Grant, gap time.Duration) (*wire.Script, i
 	args = append(args, g.k.ArgL, g.k.ArgM, m.value, m.on, m.e.tomb)
 	switch {
 	case gap > 0:
-		return guardLeave, 0, append(args, polite.Millis(gap)), nil
+		return guardLeave, append(args, polite.Millis(gap))
 	case by >= Tombstone && left != argNone && done > 0:
 		// No grant has such a token, so no delayed command renews or releases it.
-		return guardDone, 0, append(args, px, newToken(), done.Milliseconds()), nil
+		return guardDone, append(args, px, string(appendToken(nil)), done.Milliseconds())
 	case left != argNone:
 		args = append(args, left, px)
 	}
-	return guardRelease, 0, args, nil
+	return guardRelease, args
 }
 
 // endsAs is the strategy that a release goes by: the lease's, or Guard where

@@ -35,7 +35,7 @@ func (g *Grant) release(ctx context.Context, gap time.Duration) error {
 		open = !known
 	}
 	var room [9]any
-	script, clockAt, args, err := g.mark.ending(room[:0], g, gap)
+	script, clockAt, args, err := g.ending(room[:0], gap)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (e *Engine) renew(ctx context.Context, grants []*Grant, live []int, ttls []
 	for _, i := range live {
 		g := grants[i]
 		g.account.Sending(ttls[i])
-		cmd, err := g.mark.renewal(g, ttls[i], sec, usec)
+		cmd, err := g.renewal(ttls[i], sec, usec)
 		if err != nil {
 			errs[i] = fmt.Errorf("%s: key %q: %w", e.Settings.Package, g.k.Name, err)
 			continue
@@ -98,6 +98,15 @@ func (e *Engine) renew(ctx context.Context, grants []*Grant, live []int, ttls []
 		e.oldServer.Store(true)
 		e.renew(ctx, grants, refused, ttls, terms, errs)
 	}
+}
+
+// renewal is a renewal for ttl. sec and usec are the server's clock where no
+// script may read it, otherwise empty.
+func (g *Grant) renewal(ttl time.Duration, sec, usec any) (wire.Command, error) {
+	if g.stamp != nil {
+		return g.stamp.renewal(g, ttl, sec, usec)
+	}
+	return guardRenew.Cmd(g.k.ArgL, g.k.ArgM, g.token, g.e.px(ttl), g.e.tomb, argTombPX), nil
 }
 
 // stamped reports whether one of the grants writes the server's clock.

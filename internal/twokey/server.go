@@ -24,7 +24,7 @@ type Server struct {
 	Mux      *wire.Mux
 	Count    Counters
 
-	tomb  string        // bytes of the tombstone
+	tomb  any           // bytes of the tombstone, boxed once for all commands
 	armed watches.Armed // watches of held keys
 
 	// oldServer says that this connection's server forbids a script to write
@@ -40,9 +40,11 @@ func NewServer(pool *redis.Pool, settings Settings) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Settings: settings, Clock: Clock{clocks.New(settings.Clock)}}
-	if s.tomb, err = settings.Dialect.EncodeValue(settings.Dialect.Tombstone()); err != nil {
+	tomb, err := settings.Dialect.EncodeValue(settings.Dialect.Tombstone())
+	if err != nil {
 		return nil, settings.errorf("Dialect: %w", err)
 	}
+	s.tomb = tomb
 	s.Mux, err = wire.New(pool, wire.Options{Timeout: settings.Timeout,
 		Lost: func(error) { s.oldServer.Store(false) }})
 	if err != nil {
@@ -55,7 +57,7 @@ func NewServer(pool *redis.Pool, settings Settings) (*Server, error) {
 func (s *Server) Timeout() time.Duration { return s.Mux.Timeout() }
 
 // Tombstone returns the bytes of the tombstone.
-func (s *Server) Tombstone() string { return s.tomb }
+func (s *Server) Tombstone() string { return s.tomb.(string) }
 
 // Unwatch ends the watch of a grant.
 func (s *Server) Unwatch(g backend.Grant) { s.armed.Unwatch(g) }
@@ -148,7 +150,7 @@ func (s *Server) ForceRelease(ctx context.Context, key, value string) (bool, err
 func (s *Server) Free(ctx context.Context, key, value string, by Strategy) (bool, error) {
 	token, rest, _ := strings.Cut(value, " ")
 	switch {
-	case value == s.tomb:
+	case any(value) == s.tomb:
 		return false, fmt.Errorf(
 			"%s: key %q: its tombstone keeps old clients out, and no client holds it; getsetlock migrate deletes tombstones when the phase allows it",
 			s.Settings.Package, key)
@@ -161,7 +163,7 @@ func (s *Server) Free(ctx context.Context, key, value string, by Strategy) (bool
 	}
 	on, _, _ := strings.Cut(rest, " ")
 	args := []any{k.ArgL, k.ArgM, value, on, s.tomb}
-	if by >= Tombstone && on != "" && on != s.tomb {
+	if by >= Tombstone && on != "" && any(on) != s.tomb {
 		args = append(args, s.tomb, argTombPX)
 	}
 	reply, err := s.Mux.Eval(ctx, guardRelease, args...)

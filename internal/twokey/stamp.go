@@ -20,7 +20,7 @@ type stamp struct {
 	head  any    // what precedes the number on L; the token itself in dialects without a stamp
 }
 
-func (e *Engine) newStamp(token string, ttl time.Duration) (mark, error) {
+func (e *Engine) newStamp(token string, ttl time.Duration) (*stamp, error) {
 	t, err := e.timingOf(ttl)
 	if err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ const (
 	stampFinishClock  = 2 + 5
 )
 
-func (m *stamp) acquisition(args []any, g *Grant, _ time.Duration, seen string) (*wire.Script, int, []any) {
+func (m *stamp) acquisition(args []any, g *Grant, seen string) []any {
 	args = append(args, g.k.ArgL, g.k.ArgM, g.k.argLook)
-	return stampAcquire, stampAcquireClock, m.written(args, m.t, argNone, argNone, seen)
+	return m.written(args, m.t, argNone, argNone, seen)
 }
 
 // written appends what a script needs that writes the stamp.
@@ -71,14 +71,14 @@ var (
 )
 
 // taken reads status, the server's clock, PTTLs of L and M.
-func (m *stamp) taken(g *Grant, reply any) (took int64, look any) {
+func (m *stamp) taken(g *Grant, reply any) (took int64) {
 	f, _ := reply.([]any)
 	if len(f) != 5 {
-		return 0, nil
+		return 0
 	}
 	g.server = time.Unix(Number(f[1]), Number(f[2])*1000)
 	g.term.TTL = g.lesser(f[3], f[4])
-	return Number(f[0]), nil
+	return Number(f[0])
 }
 
 func (m *stamp) renewal(g *Grant, ttl time.Duration, sec, usec any) (wire.Command, error) {
@@ -89,12 +89,6 @@ func (m *stamp) renewal(g *Grant, ttl time.Duration, sec, usec any) (wire.Comman
 	args := append(make([]any, 0, 13), g.k.ArgL, g.k.ArgM)
 	return stampRenew.Cmd(m.written(args, t, sec, usec, t.gap)...), nil
 }
-
-func (m *stamp) checking(g *Grant) (*wire.Script, []any) {
-	return stampCheck, []any{g.k.ArgL, g.k.ArgM, m.token, m.t.gap}
-}
-
-func (m *stamp) cut(l, mark int64) bool { return l < mark+m.t.beyond-jitter }
 
 // ending is release, or finish where the key means "done": then what an old
 // client would have written when this grant took the key stays, until that

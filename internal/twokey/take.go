@@ -84,7 +84,7 @@ func (e *Engine) acquire(ctx context.Context, g *Grant, ttl time.Duration, seen 
 	g.account.Sending(ttl)
 	g.term = backend.Term{Sent: backend.ReadClock(ctx), TTL: ttl}
 	var room [14]any
-	script, clockAt, args := g.mark.acquisition(room[:0], g, ttl, seen)
+	script, clockAt, args := g.acquisition(room[:0], ttl, seen)
 	reply, err := e.timed(ctx, script, clockAt, args...)
 	at = e.Clock.end(at)
 	if err != nil {

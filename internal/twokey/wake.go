@@ -89,7 +89,7 @@ func (e *Engine) AwaitBy(ctx context.Context, key string, by Strategy, wake func
 		return nil, false, err
 	}
 	e.note(&o)
-	free = !o.MarkExists && (by == Nothing || !o.Exists || by != Stamp && o.Value == e.tomb)
+	free = !o.MarkExists && (by == Nothing || !o.Exists || by != Stamp && any(o.Value) == e.tomb)
 	return cancel, free || e.mayTakeOver(o), nil
 }
 
@@ -117,7 +117,7 @@ func (g *Grant) watch(ctx context.Context, touched func()) (func(), error) {
 	}
 	g.watched.Add(1)
 	cancel := sync.OnceFunc(func() { g.watched.Add(-1); disarm() })
-	script, args := g.mark.checking(g)
+	script, args := g.checking(nil)
 	reply, err := e.Tracked(ctx, g.k, cancel, script.Cmd(args...))
 	if err != nil {
 		return nil, err

@@ -84,11 +84,10 @@ type Config struct {
 	Clock lock.Clock
 }
 
-// settings are what the engine is told. Verbatim alone has checks of its own.
+// settings are those of the engine. Verbatim alone has checks of its own.
 func (cfg Config) settings() (twokey.Settings, error) {
-	s := twokey.Settings{Package: "legacy", Bare: cfg.Mode == Verbatim, Dialect: cfg.Dialect, Terms: cfg.Terms,
-		Takeover: cfg.Takeover, SettleAlways: cfg.SettleAlways, Wake: cfg.Wake, Timeout: cfg.Timeout,
-		Clock: cfg.Clock}
+	s := twokey.Settings{Package: "legacy", Bare: cfg.Mode == Verbatim,
+		Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover, SettleAlways: cfg.SettleAlways, Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock}
 	switch {
 	case cfg.Mode == Hardened:
 		return s, nil

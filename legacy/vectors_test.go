@@ -26,8 +26,8 @@ const vectorsHeader = `# What a hardened backend sends, by the name of the scrip
 // other versions and languages take the same locks.
 func TestHardenedVectorsArePinned(t *testing.T) {
 	out := vectorsHeader
-	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.Kdyby(),
-		dialect.Machinery(), dialect.Gorlock(), dialect.SetDel()} {
+	for _, d := range []dialect.Dialect{dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(),
+		dialect.Kdyby(), dialect.Machinery(), dialect.Gorlock(), dialect.SetDel()} {
 		d.KeyEncoding, d.ValueEncoding = dialect.Plain, dialect.Plain
 		out += vectorsOf(t, d)
 		if d.Name == dialect.Jedis().Name {
@@ -77,7 +77,8 @@ func vectorsOf(t *testing.T, d dialect.Dialect) (out string) {
 		play func(*pen)
 	}{
 		{"life", (*pen).life}, {"polite release", (*pen).polite}, {"takeover", (*pen).takeover},
-		{"loss", (*pen).loss}, {"forced by the bytes", (*pen).forced}, {"forced by the token", (*pen).forcedToken},
+		{"loss", (*pen).loss}, {"forced by the bytes", (*pen).forced},
+		{"forced by the token", (*pen).forcedToken},
 	}
 	scripts := map[string]string{}
 	for _, s := range scenes {
@@ -118,7 +119,8 @@ func (p *pen) get(key string) string { p.w.ServerNow(); v, _ := p.w.Mini.Get(key
 func (p *pen) said(what string, err error) {
 	named := strings.NewReplacer(p.random...)
 	plain := func(text string) string {
-		return otherToken.ReplaceAllString(otherID.ReplaceAllString(named.Replace(text), "OTHER ID"), "${1}OTHER$2")
+		text = otherID.ReplaceAllString(named.Replace(text), "OTHER ID")
+		return otherToken.ReplaceAllString(text, "${1}OTHER$2")
 	}
 	for _, c := range p.wire.Sent() {
 		if c.Is("EVAL") {

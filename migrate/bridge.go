@@ -23,8 +23,8 @@ import (
 // the phase asks for. Each attempt, renewal and release is one script that
 // looks at both keys.
 //
-//   - In observe it does what a hardened backend of package legacy does: M, and a
-//     stamp on L.
+//   - In observe it does what a hardened backend of package legacy does: M, and
+//     a stamp on L.
 //   - In dual it writes a guard on L, a random number that every old client
 //     takes for a time far ahead.
 //   - In sealed and modern the lease depends on the tombstone on L. Where L is

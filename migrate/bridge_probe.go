@@ -22,7 +22,8 @@ func (b *bridgeEngine) probe(ctx context.Context, key string) error {
 	// Sealed runs twice: first with a guard, whose release leaves the
 	// tombstone, then on that tombstone. Modern sends the same commands.
 	for _, p := range []Phase{Observe, Dual, Sealed, Sealed, Clean} {
-		err := b.Probe(ctx, key, twokey.Attempt{Strategy: p.strategy(), TTL: ttl, Account: &account{b: b, phase: p}})
+		err := b.Probe(ctx, key,
+			twokey.Attempt{Strategy: p.strategy(), TTL: ttl, Account: &account{b: b, phase: p}})
 		if err != nil {
 			return fmt.Errorf("phase %v: %w", p, err)
 		}

@@ -42,7 +42,8 @@ func (b *bridgeEngine) Try(ctx context.Context, key string, ttl time.Duration) (
 }
 
 // try makes the attempt of an account.
-func (b *bridgeEngine) try(ctx context.Context, key string, ttl time.Duration, a *account) (backend.Grant, error) {
+func (b *bridgeEngine) try(ctx context.Context, key string, ttl time.Duration, a *account,
+) (backend.Grant, error) {
 	asked, err := b.lease(a.phase, ttl, 0)
 	if err != nil {
 		a.Close()
@@ -75,7 +76,8 @@ func undone(ctx context.Context, g backend.Grant, err error) error {
 // as its phase allows.
 func (b *bridgeEngine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration,
 ) ([]backend.Term, []error) {
-	own, ttls, errs := make([]*twokey.Grant, len(grants)), make([]time.Duration, len(grants)), make([]error, len(grants))
+	own, errs := make([]*twokey.Grant, len(grants)), make([]error, len(grants))
+	ttls := make([]time.Duration, len(grants))
 	var members keeping
 	for i := range grants {
 		if errs[i] = members.keeps(ctx, grants[i], ttl); errs[i] != nil {

@@ -94,7 +94,8 @@ func (e *Engine) Fits(ttl, renewEvery, margin time.Duration) error {
 		return fmt.Errorf("%s: %w", pkg, err)
 	}
 	raise(&e.margin, margin)
-	if e.Settings.Timeout == 0 { // a silent connection is left while there is time for a renewal on another one
+	// A silent connection is left while there is time for a renewal on another.
+	if e.Settings.Timeout == 0 {
 		e.Mux.Shorten(ttl / 4)
 	}
 	if _, bound := e.Settings.Dialect.LongestLease(terms); !bound {

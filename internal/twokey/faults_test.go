@@ -243,7 +243,9 @@ func TestSecondReleaseUndoesLateAttempt(t *testing.T) {
 // A release follows the attempt whose reply has not come, or reads that reply:
 // a refusal is certain, and a success is given back at once.
 func TestReleaseWaitsForLateReply(t *testing.T) {
-	for _, c := range []struct{ free, arrived bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+	for _, c := range []struct{ free, arrived bool }{
+		{false, false}, {false, true}, {true, false}, {true, true},
+	} {
 		each(t, all, func(r *rig) {
 			p := r.warm(r.engine())
 			var holder backend.Grant

@@ -89,7 +89,8 @@ const tokenLength = 22
 // acquisition is the script of an attempt, with its keys and arguments appended
 // to args. A seen that is not empty is the value on L that it may replace.
 // clockAt is the index of the server's clock, for [Server.timed].
-func (g *Grant) acquisition(args []any, ttl time.Duration, seen string) (s *wire.Script, clockAt int, whole []any) {
+func (g *Grant) acquisition(args []any, ttl time.Duration, seen string) (s *wire.Script, clockAt int,
+	whole []any) {
 	if g.stamp != nil {
 		return stampAcquire, stampAcquireClock, g.stamp.acquisition(args, g, seen)
 	}
@@ -107,7 +108,8 @@ func (g *Grant) checking(args []any) (*wire.Script, []any) {
 
 // ending is a release. A gap that is not 0 leaves the key to old clients for
 // that time.
-func (g *Grant) ending(args []any, gap time.Duration) (s *wire.Script, clockAt int, whole []any, err error) {
+func (g *Grant) ending(args []any, gap time.Duration) (s *wire.Script, clockAt int, whole []any,
+	err error) {
 	if g.stamp != nil {
 		return g.stamp.ending(args, g, gap)
 	}

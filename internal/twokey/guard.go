@@ -85,7 +85,8 @@ const guardAcquireClock = 12
 
 // acquisition leaves out trailing arguments that are not needed, since each
 // costs the server a part of a microsecond.
-func (m *guard) acquisition(args []any, g *Grant, ttl time.Duration, seen string) (*wire.Script, int, []any) {
+func (m *guard) acquisition(args []any, g *Grant, ttl time.Duration, seen string) (*wire.Script, int,
+	[]any) {
 	e := m.e
 	script, clockAt, numbers, tombPX, last := guardAcquire, 0, argNone, argNone, 0
 	args = append(args, g.k.ArgL, g.k.ArgM, g.k.argLook)
@@ -202,7 +203,8 @@ func (m *guard) ending(args []any, g *Grant, gap time.Duration) (*wire.Script, [
 	case gap > 0:
 		return guardLeave, append(args, polite.Millis(gap))
 	case by >= Tombstone && left != argNone && done > 0:
-		// No grant has such a token, so no delayed command renews or releases it.
+		// No grant has such a token, so no delayed command renews or releases
+		// it.
 		return guardDone, append(args, px, string(appendToken(nil)), done.Milliseconds())
 	case left != argNone:
 		args = append(args, left, px)

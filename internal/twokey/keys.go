@@ -57,8 +57,8 @@ func (s *Server) Keys(name string) (Keys, error) {
 	return newKeys(name, l, !s.Settings.Bare), nil
 }
 
-// counter returns the key of the fencing numbers of a lock. It is the counter of
-// a token lock on M, whose numbers go on from there.
+// counter returns the key of the fencing numbers of a lock. It is the counter
+// of a token lock on M, whose numbers go on from there.
 func (s *Server) counter(k Keys) string { return names.OfSlot(s.Settings.Counters, k.M()) }
 
 // MarkKey returns M, the getsetlock client's key alongside the legacy key L, in

@@ -18,7 +18,8 @@ func (g *Grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, er
 // ExtendAll renews grants in one batch of messages.
 func (e *Engine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
-	own, ttls, errs := make([]*Grant, len(grants)), make([]time.Duration, len(grants)), make([]error, len(grants))
+	own, errs := make([]*Grant, len(grants)), make([]error, len(grants))
+	ttls := make([]time.Duration, len(grants))
 	for i := range grants {
 		own[i], errs[i] = e.Own(grants[i])
 		ttls[i] = ttl
@@ -36,7 +37,8 @@ func (s *Server) Own(g backend.Grant) (*Grant, error) {
 
 // Renew renews those grants that have no error yet, each for its TTL, in one
 // batch of messages. It returns the new terms and adds to errs.
-func (e *Engine) Renew(ctx context.Context, grants []*Grant, ttls []time.Duration, errs []error) []backend.Term {
+func (e *Engine) Renew(ctx context.Context, grants []*Grant, ttls []time.Duration, errs []error,
+) []backend.Term {
 	terms := make([]backend.Term, len(grants))
 	live := make([]int, 0, len(grants))
 	for i, g := range grants {

@@ -247,7 +247,7 @@ var losses = []struct {
 		r.w.Mini.Lpush("k", "x")
 	}, overwritten, "list"},
 	{"another's guard", func(r *rig) { r.set("k", "4000000000000000001") }, overwritten, "overwritten"},
-	{"deleted", func(r *rig) { r.del("k") }, func(c *twokey.Counters) int64 { return c.Deleted.Load() }, "deleted"},
+	{"deleted", func(r *rig) { r.del("k") }, deleted, "deleted"},
 	{"M deleted", func(r *rig) { r.del(keyM) }, taken, "its lease has ended"},
 	{"M another's", func(r *rig) { r.set(keyM, strings.Repeat("A", 22)+" "+r.get("k")) }, taken,
 		"its lease has ended"},
@@ -262,6 +262,7 @@ var losses = []struct {
 }
 
 func overwritten(c *twokey.Counters) int64 { return c.Overwritten.Load() }
+func deleted(c *twokey.Counters) int64     { return c.Deleted.Load() }
 func taken(c *twokey.Counters) int64       { return c.Taken.Load() }
 
 // A lost mark is counted once. What replaced it is left alone, and M stays
@@ -336,7 +337,8 @@ func TestSameBytesWithoutTTLCountAsLost(t *testing.T) {
 		r.set("k", mark)
 		_, renewed := g.Extend(bg, ttl)
 		for _, err := range []error{renewed, g.Release(bg)} {
-			if lost := r.wantLost(err); lost.Mark || !strings.Contains(lost.Error(), "removed or changed its TTL") {
+			lost := r.wantLost(err)
+			if lost.Mark || !strings.Contains(lost.Error(), "removed or changed its TTL") {
 				r.Errorf("%v", lost)
 			}
 		}
@@ -402,7 +404,8 @@ func TestRenewalRepairsAndCountsForeignEXPIRE(t *testing.T) {
 			r.Errorf("%v, %v", term, err)
 		}
 		if r.left("k") != ttl || r.left(keyM) != ttl || p.Count.Shortened.Load() != 1 {
-			r.Errorf("L ends in %v, M in %v, counted %d times", r.left("k"), r.left(keyM), p.Count.Shortened.Load())
+			r.Errorf("L ends in %v, M in %v, counted %d times", r.left("k"), r.left(keyM),
+				p.Count.Shortened.Load())
 		}
 		r.release(g)
 	})

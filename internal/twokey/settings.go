@@ -25,7 +25,7 @@ type Settings struct {
 	Clock        lock.Clock
 
 	Counters string // beginning of the keys of fencing numbers; empty: none are drawn
-	Tag      string // end of M's value beside a guard or a tombstone
+	Tag      string // end of M's value alongside a guard or a tombstone
 	// Extender renews a grant when its Extend is called; nil: the Engine.
 	Extender backend.BatchExtender
 }
@@ -117,7 +117,8 @@ const (
 	Nothing
 )
 
-// Account is told what becomes of one attempt and of all that follows from it.
+// Account is what the caller wants to know of one attempt, and of all that
+// follows from it. The engine calls it.
 type Account interface {
 	// Sending says that a write is about to be sent that may keep the lock for
 	// ttl.

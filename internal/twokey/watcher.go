@@ -65,8 +65,8 @@ func (e *Engine) note(o *Observation) {
 	}
 	if o.OfOldClient() && o.ServerMicros != 0 {
 		// A step of the server's clock is added to Behind elsewhere.
-		w.seen.Add(e.Settings.Dialect, e.Settings.Terms, o.Stamp, changedSince(before, o.Observation, lost+o.Gained),
-			o.ServerNow())
+		w.seen.Add(e.Settings.Dialect, e.Settings.Terms, o.Stamp,
+			changedSince(before, o.Observation, lost+o.Gained), o.ServerNow())
 	}
 	o.Seen = w.against()
 	o.Observation = o.Follow(before, gap)

@@ -213,7 +213,8 @@ const jitter = 100
 // getsetlock client does not start while the job is still being stopped (rule
 // 8).
 func (g *Grant) lose(f []any) error {
-	seen, err := g.e.look(g.k, f[1], g.e.Clock.begin())
+	clock := g.e.Clock
+	seen, err := g.e.look(g.k, f[1], clock.end(clock.begin()))
 	if err != nil {
 		return err
 	}

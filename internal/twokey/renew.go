@@ -27,12 +27,12 @@ func (e *Engine) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time
 	return e.Renew(ctx, own, ttls, errs), errs
 }
 
-// Own returns a grant of this package as such.
-func (s *Server) Own(g backend.Grant) (*Grant, error) {
-	if own, ok := g.(*Grant); ok {
+// Own returns a grant of this Engine as such.
+func (e *Engine) Own(g backend.Grant) (*Grant, error) {
+	if own, ok := g.(*Grant); ok && own.e == e {
 		return own, nil
 	}
-	return nil, fmt.Errorf("%s: the grant belongs to another backend (%T)", s.Settings.Package, g)
+	return nil, fmt.Errorf("%s: the grant belongs to another backend (%T)", e.Settings.Package, g)
 }
 
 // Renew renews those grants that have no error yet, each for its TTL, in one

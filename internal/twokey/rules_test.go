@@ -120,6 +120,18 @@ func TestSettleFindsOldClientThatOverwroteL(t *testing.T) {
 	})
 }
 
+// The look that found a loss was the first one at those bytes.
+func TestSettleThatLostSaysHowLongTheBytesMustStay(t *testing.T) {
+	each(t, marked, func(r *rig) {
+		p := r.engine(settling, func(s *twokey.Settings) { s.Takeover = twokey.Unchanged(lease) })
+		r.w.Pass(time.Hour)
+		g, err := r.during(p, bg, func() { r.set("k", r.stamp(59*time.Second)) })
+		if held := r.wantHeld(g, err); held.Left < lease || held.Passed {
+			r.Errorf("%+v", held)
+		}
+	})
+}
+
 func TestSettleFindsThatTheTokenIsGone(t *testing.T) {
 	each(t, marked, func(r *rig) {
 		p := r.engine(settling)
@@ -454,6 +466,17 @@ func TestTombstoneGetsItsTimeBack(t *testing.T) {
 }
 
 // Rule 10: release.
+
+func TestGrantsOfAnotherEngineAreRefused(t *testing.T) {
+	each(t, all, func(r *rig) {
+		g, other := r.take(r.engine()), r.engine()
+		_, errs := other.ExtendAll(bg, []backend.Grant{g}, ttl)
+		if errs[0] == nil || !strings.Contains(errs[0].Error(), "another backend") {
+			r.Errorf("%v", errs[0])
+		}
+		r.release(g)
+	})
+}
 
 // A holder that lost L says nothing of the tick, which is now another client's.
 func TestTickThatWasLostIsNotDone(t *testing.T) {

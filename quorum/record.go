@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 // Every member has a record of the quorum that it belongs to, and of the run in
@@ -50,7 +52,6 @@ type seat struct {
 	again time.Duration // elapsed time of the next question, if it does not vote
 	why   error         // why it does not vote
 
-	blind   bool          // it rests, and there was no proof when it was asked: no watch began
 	had     bool          // it voted in an earlier run
 	watched string        // ms for which the run was watched; empty: nothing may be added
 	since   time.Duration // elapsed time from which the rest counts
@@ -65,7 +66,7 @@ func (b *engine) ask(m *member, do asks) error {
 	was, sent := m.sitting(), b.uptime()
 	said, err := information(do)
 	if err != nil {
-		return m.sit(&seat{at: sent, again: sent, why: err})
+		return m.sit(&seat{at: sent, again: sent, why: unlessRights(err)})
 	}
 	now := &seat{asked: true, at: sent, again: sent + askEvery, run: said["run_id"], met: b.uptime()}
 	if now.why = unfit(said); now.why != nil {
@@ -91,10 +92,10 @@ func (b *engine) ask(m *member, do asks) error {
 		passed.Milliseconds(), least))
 	if err != nil {
 		err = fmt.Errorf("could not look at its record %s: %w", recordKey, err)
-		return m.sit(&seat{at: sent, again: sent, why: err})
+		return m.sit(&seat{at: sent, again: sent, why: unlessRights(err)})
 	}
 	now.why = cmp.Or(b.differs(m, text), b.twice(m, now.run))
-	now.known, now.blind = now.why == nil, by == ""
+	now.known = now.why == nil
 	m.sit(now)
 	if now.known {
 		b.watch(now, text[4], text[5])
@@ -127,16 +128,14 @@ func (b *engine) watch(s *seat, voted, watched string) {
 }
 
 // rested looks once more at the members that rest, and returns whether a
-// majority votes now. A first look only proves that all records are those of
-// this quorum; only a later one adds the time since the last look. So without
-// this, clients that try once would never watch anything.
+// majority votes now. The first look of a client only proves that all records
+// are those of this quorum, and shows who rests for how long; only a later one
+// adds to the watch or ends it. So without this, clients that try once would
+// never watch anything.
 func (b *engine) rested(ctx context.Context) bool {
-	if !slices.ContainsFunc(b.members, func(m *member) bool { return restarted(m.sitting().why) }) {
-		return false
-	}
 	b.check(ctx)
 	b.each(func(m *member) error {
-		if s := m.sitting(); !b.proven.Load() || !s.blind || !restarted(s.why) {
+		if !b.proven.Load() || !restarted(m.sitting().why) {
 			return nil
 		}
 		return b.ask(m, func(name string, args ...any) (any, error) { return m.Do(ctx, name, args...) })
@@ -148,6 +147,11 @@ func (b *engine) rested(ctx context.Context) bool {
 		}
 	}
 	return votes >= b.need
+}
+
+// anyRests reports whether a member is known to rest.
+func (b *engine) anyRests() bool {
+	return slices.ContainsFunc(b.members, func(m *member) bool { return restarted(m.sitting().why) })
 }
 
 // watcher returns the name of the clock by which this client watches, and what
@@ -214,6 +218,16 @@ func (e *refusal) Error() string { return e.why }
 
 // Passing is false: waiting does not help.
 func (e *refusal) Passing() bool { return false }
+
+// unlessRights returns err, or a refusal if the user lacks a right to look at
+// who the server is.
+func unlessRights(err error) error {
+	if !wire.IsNoPerm(err) {
+		return err
+	}
+	return &refusal{"", "its user needs +info +eval +hget +hmset +hmget +hincrby +del and the key " + recordKey +
+		": " + err.Error()}
+}
 
 // restError says that a server may have forgotten votes.
 type restError struct{ left time.Duration }

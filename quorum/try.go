@@ -31,11 +31,16 @@ func (b *engine) Try(ctx context.Context, key string, ttl time.Duration) (backen
 		}
 		g, err = b.attempt(ctx, key, ttl)
 	}
-	var short *ShortError
-	if errors.As(err, &short) && b.rested(ctx) {
+	if _, ok := err.(*ShortError); !ok || !b.anyRests() { // an UnsureError has a grant to undo
+		return g, err
+	}
+	if b.rested(ctx) {
 		return b.attempt(ctx, key, ttl)
 	}
-	return g, err
+	if short := Short(key, b.standings()); short != nil {
+		return nil, short // in which more members have answered
+	}
+	return nil, err
 }
 
 // mostRounds is how often a Try asks for votes that are split between clients.

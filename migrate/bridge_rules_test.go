@@ -600,13 +600,3 @@ func TestStepSeenInObserveCountsInDual(t *testing.T) {
 		}
 	})
 }
-
-// Its own keys are no locks: a guard on a counter would stop every fenced lock.
-func TestKeysOfGetsetlockAreRefused(t *testing.T) {
-	bridges(t, func(r *rig) {
-		_, err := r.bridge(migrate.Dual).Contract().Try(background, "gsl:fence:", ttl)
-		if err == nil || !strings.Contains(err.Error(), "another name") {
-			r.Error(err)
-		}
-	})
-}

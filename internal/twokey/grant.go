@@ -162,8 +162,8 @@ func (g *Grant) Account() Account { return g.account }
 func (g *Grant) Held() time.Duration { return g.e.Clock.Elapsed() - g.since }
 
 // Share gives the lock to the next holder in this process, under the same
-// token. A stamp is not shared: no number is left for the next holder. Where
-// the key means "done", nobody gets it (rule 10).
+// token. A stamp is not shared: its holders pass the lock on over the server.
+// Where the key means "done", nobody gets it (rule 10).
 func (g *Grant) Share() (backend.Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

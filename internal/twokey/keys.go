@@ -103,7 +103,8 @@ func (s *Server) Trouble(k Keys, what string, err error) error {
 	case wire.IsWrongType(err):
 		return &TypeError{Key: k.Name}
 	case wire.IsCluster(err) && splitSlots(k.L):
-		return fmt.Errorf("%s: key %q contains a \"}\" but no hash tag, so its second key cannot be in the same slot; in a cluster, choose another key or use legacy.Verbatim: %w", pkg, k.Name, err)
+		return fmt.Errorf("%s: %s key %q: the name contains a \"}\" but no hash tag, so the second key %q lies in another slot; in a cluster, choose another name or use legacy.Verbatim: %w",
+			pkg, what, k.Name, k.M(), err)
 	}
 	var said redis.Error
 	switch {

@@ -86,8 +86,11 @@ type Config struct {
 
 // settings are those of the engine. Verbatim alone has checks of its own.
 func (cfg Config) settings() (twokey.Settings, error) {
-	s := twokey.Settings{Package: "legacy", Bare: cfg.Mode == Verbatim,
-		Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover, SettleAlways: cfg.SettleAlways, Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock}
+	s := twokey.Settings{
+		Package: "legacy", Bare: cfg.Mode == Verbatim,
+		Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover, SettleAlways: cfg.SettleAlways,
+		Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock,
+	}
 	switch {
 	case cfg.Mode == Hardened:
 		return s, nil

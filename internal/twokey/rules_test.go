@@ -302,7 +302,8 @@ func TestLostLIsReportedAndMStaysUntilRelease(t *testing.T) {
 			}
 			if c.what == "deleted" {
 				held := r.held(p)
-				if held.Owner != g.Token() || !held.Final || !strings.Contains(held.Protocol, "removed or replaced") {
+				if held.Owner != g.Token() || !held.Final ||
+					!strings.Contains(held.Protocol, "removed or replaced") {
 					r.Errorf("%v", held)
 				}
 			}

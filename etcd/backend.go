@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -79,30 +79,27 @@ var (
 	_ backend.Advisor       = (*engine)(nil)
 	_ backend.Inspector     = (*engine)(nil)
 	_ io.Closer             = (*engine)(nil)
+	_ backend.Place         = (*place)(nil)
 	_ backend.Fenced        = (*grant)(nil)
 )
 
 // engine is the contract of a Backend.
 type engine struct {
+	sessions.Pool[*session] // its Work: keepers, watches, and helpers
+
 	client  *clientv3.Client
 	owned   bool // Close closes the client
 	watcher watcher
+	signs   signs
 	cfg     Config
-	life    context.Context // ends with Close
-	die     context.CancelFunc
-	work    sync.WaitGroup // keepers of sessions, watches, and helpers
 	next    chan func()    // commands for helpers that wait
 	spare   chan struct{}  // one for each helper that waits
+	refused sessions.Names // at which the last attempt was refused
 
-	mu       sync.Mutex
-	closed   bool
-	sessions map[int64]*session // by TTL in seconds: those that take new keys
-	all      map[*session]bool  // these and the retired ones
-	refused  map[string]bool    // names at which the last attempt was refused
-	full     bool               // etcd refused a key, since its database is full
-	named    bool               // the servers' versions were asked for
-	modern   bool               // a server is new enough
-	held     map[int64]*grant   // by create revision
+	// Guarded by the Pool's mutex.
+	full   bool // etcd refused a key, since its database is full
+	named  bool // the servers' versions were asked for
+	modern bool // a server is new enough
 }
 
 // New returns a Backend that uses client. The Backend never closes client, and
@@ -126,45 +123,20 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	b := &engine{
 		client: client, cfg: cfg,
 		next: make(chan func()), spare: make(chan struct{}, mostSpare),
-		sessions: map[int64]*session{}, all: map[*session]bool{},
-		refused: map[string]bool{}, held: map[int64]*grant{},
 	}
+	b.Begin()
+	b.signs = signs{b: b, opening: make(chan struct{}, 1)}
 	b.watcher = watcher{b: b, watches: map[int64]*watch{}, more: make(chan struct{}, 1)}
-	b.life, b.die = context.WithCancel(context.Background())
 	return &Backend{b}, nil
 }
 
 // Close is that of the Backend.
 func (b *engine) Close() error {
-	b.mu.Lock()
-	again := b.closed
-	b.closed = true
-	var all []*session
-	for s := range b.all {
-		all = append(all, s)
-	}
-	b.mu.Unlock()
-	if again {
-		return nil
-	}
-	var errs []error
-	var wg sync.WaitGroup
-	for _, s := range all {
-		wg.Go(func() {
-			if err := s.close(); err != nil {
-				b.mu.Lock()
-				errs = append(errs, err)
-				b.mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	b.die()
-	b.work.Wait()
+	err := b.End((*session).close)
 	if b.owned {
-		errs = append(errs, b.client.Close())
+		err = errors.Join(err, b.client.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Advise leaves every field to package lock: its defaults suit etcd.
@@ -219,7 +191,7 @@ func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backe
 			return nil, err
 		}
 	}
-	return retried(func() (backend.Grant, error) {
+	return sessions.Retried(tooShort, func() (backend.Grant, error) {
 		s, err := b.session(ctx, ttl)
 		if err != nil {
 			return nil, trouble("take", name, err)
@@ -228,41 +200,15 @@ func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backe
 	})
 }
 
-// retried calls try again if the session was found to be over, with which
-// nothing was taken.
-func retried(try func() (backend.Grant, error)) (g backend.Grant, err error) {
-	for range 3 {
-		if g, err = try(); !errors.Is(err, errOver) {
-			return g, err
-		}
-	}
-	return nil, &etcdError{
-		"etcd: three new leases in a row ended before they could be used: the TTL is too short, or etcd answers too late",
-		err, true}
-}
+// tooShort is the error of an attempt that found three sessions over.
+const tooShort = "etcd: three new leases in a row ended before they could be used: the TTL is too short, or etcd answers too late"
 
 // looksFirst reports whether an attempt at name begins with a read.
 func (b *engine) looksFirst(name string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.full || b.refused[name]
-}
-
-// mostRefused is how many refused names are remembered.
-const mostRefused = 4096
-
-// answered remembers whether an attempt at name was refused.
-func (b *engine) answered(name string, refused bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case !refused:
-		delete(b.refused, name)
-	case len(b.refused) < mostRefused:
-		b.refused[name] = true
-	default:
-		clear(b.refused)
-	}
+	b.Lock()
+	full := b.full
+	b.Unlock()
+	return full || b.refused.Has(name)
 }
 
 // look returns a HeldError if any key stands under the name.
@@ -325,12 +271,12 @@ func (undated) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
 const mostSpare = 8
 
 // start carries do out on another goroutine, if possible on one whose stack has
-// grown already. Called with b.mu held, before Close.
+// grown already. Called with b locked, before Close.
 func (b *engine) start(do func()) {
 	select {
 	case b.next <- do:
 	default:
-		b.work.Go(func() { b.helper(do) })
+		b.Work.Go(func() { b.helper(do) })
 	}
 }
 
@@ -346,7 +292,7 @@ func (b *engine) helper(do func()) {
 		select {
 		case do = <-b.next:
 			<-b.spare
-		case <-b.life.Done():
+		case <-b.Life.Done():
 			return
 		}
 	}
@@ -354,11 +300,12 @@ func (b *engine) helper(do func()) {
 
 // isHeld is Held of the Backend.
 func (b *engine) isHeld(fence int64) clientv3.Cmp {
-	b.mu.Lock()
-	g := b.held[fence]
-	b.mu.Unlock()
-	if g == nil {
-		return clientv3.Compare(clientv3.Version("getsetlock"), "<", 0) // no version is negative
+	b.Lock()
+	defer b.Unlock()
+	for _, s := range b.All() {
+		if key := s.keyOf(fence); key != "" {
+			return clientv3.Compare(clientv3.CreateRevision(key), "=", fence)
+		}
 	}
-	return clientv3.Compare(clientv3.CreateRevision(g.key), "=", fence)
+	return clientv3.Compare(clientv3.Version("getsetlock"), "<", 0) // no version is negative
 }

@@ -39,6 +39,9 @@
 // whole. A lock.Config whose RenewEvery is negative should have twice the TTL
 // that its holder needs.
 //
+// All renewals of a Backend travel on one stream. So where etcd has users, a
+// renewal needs no login. Through etcd's grpc-proxy each has a stream of its own.
+//
 // A key that may be left after an error stays on a list of the session. The
 // session deletes it as soon as etcd answers, however late. See "Keys that free
 // themselves" in package lock/backend.

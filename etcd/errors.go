@@ -9,29 +9,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// errOver: the session is over; nothing was done.
-var errOver = errors.New("the etcd lease is over")
-
 var errClosed = errors.New("etcd: the Backend was closed")
-
-// etcdError is trouble with etcd. An Acquire waits while it may pass.
-type etcdError struct {
-	text   string
-	err    error
-	passes bool
-}
-
-func (e *etcdError) Error() string { return e.text + ": " + e.err.Error() }
-func (e *etcdError) Unwrap() error { return e.err }
-
-// Passing reports whether the trouble may pass.
-func (e *etcdError) Passing() bool { return e.passes }
-
-// Answered reports whether etcd itself said so.
-func (e *etcdError) Answered() bool { return said(e.err) }
 
 // said reports whether err is etcd's own answer.
 func said(err error) bool {
@@ -77,8 +59,7 @@ var advice = map[string]string{
 
 // trouble adds what was tried, and what to do, to err.
 func trouble(what, name string, err error) error {
-	var ready *etcdError
-	if errors.Is(err, errOver) || errors.Is(err, backend.ErrLost) || errors.As(err, &ready) {
+	if sessions.Known(err) {
 		return err
 	}
 	text, passes := fmt.Sprintf("etcd: could not %s %q", what, name), true
@@ -101,7 +82,7 @@ func trouble(what, name string, err error) error {
 			text += " (etcd's database is full: compact and defragment it, then disarm the alarm)"
 		}
 	}
-	return &etcdError{text, err, passes}
+	return &sessions.Trouble{Text: text, Err: err, Passes: passes, Replied: said(err)}
 }
 
 // lost returns the error of a grant that no longer holds its lock.

@@ -9,26 +9,26 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one key of a session: one acquisition of a lock, or a waiter's place
 // in the queue.
 type grant struct {
+	sessions.Key
+
 	s     *session
 	name  string
 	key   string
 	value string // begins with a nonce of its own
 	term  backend.Term
 
-	// Guarded by s.mu.
+	// Guarded by the session's mutex.
 	rev   int64         // create revision; 0: unknown whether the key exists
 	seen  time.Duration // elapsed time of the sign of life that the Client knows
-	keep  time.Duration // elapsed time until which the key is kept without an Extend
-	asked bool          // it must not exist: its release or its attempt is of unknown outcome
-	late  bool          // … because it was not extended for its TTL
-	over  bool          // this grant holds nothing any more
 	watch *watch        // armed by Watch
+	place *place        // that waits with this key; nil: none
 
 	answered chan struct{} // closed when the attempt has its reply, or an error
 	nothing  bool          // the attempt certainly took nothing; read it after answered
@@ -39,8 +39,8 @@ func (g *grant) Term() backend.Term { return g.term }
 
 // Fence is the create revision of the key.
 func (g *grant) Fence() int64 {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.s.Lock()
+	defer g.s.Unlock()
 	return g.rev
 }
 
@@ -48,6 +48,7 @@ func (g *grant) Fence() int64 {
 func (s *session) newGrant(name string) *grant {
 	g := &grant{s: s, name: name, key: s.reserve(name), value: rand.Text(),
 		answered: make(chan struct{})}
+	s.Add(g)
 	if note := s.b.cfg.Note; note != "" {
 		g.value += " " + note
 	}
@@ -71,13 +72,12 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (bac
 		return nil, s.failed(ctx, g, err)
 	case !done.Succeeded:
 		s.free(g)
-		s.b.answered(name, true)
+		s.b.refused.Set(name, true)
 		first := string(done.Responses[0].GetResponseRange().Kvs[0].Key)
 		return nil, held(name, first, first)
 	}
-	s.b.answered(name, false)
-	s.granted(g, done.Header.Revision, term, ttl)
-	return g, nil
+	s.b.refused.Set(name, false)
+	return s.granted(g, done.Header.Revision, term, ttl)
 }
 
 // attempt sends the command that may write g's key. If ctx ends first, the
@@ -85,19 +85,19 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (bac
 // Release waits for it.
 func (s *session) attempt(ctx context.Context, g *grant,
 	send func(context.Context) (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
-	s.b.mu.Lock()
-	if s.b.closed {
-		s.b.mu.Unlock()
+	s.b.Lock()
+	if s.b.Closed {
+		s.b.Unlock()
 		return nil, errClosed
 	}
 	if ctx.Done() == nil { // the caller waits in any case
-		s.b.mu.Unlock()
+		s.b.Unlock()
 		defer close(g.answered)
 		call, cancel := s.b.call(ctx)
 		defer cancel()
 		return send(call)
 	}
-	var left bool // the caller is gone; this and what follows under s.mu
+	var left bool // the caller is gone; this and what follows under the mutex of s
 	var done *clientv3.TxnResponse
 	var err error
 	s.b.start(func() {
@@ -105,27 +105,27 @@ func (s *session) attempt(ctx context.Context, g *grant,
 		call, cancel := s.b.call(context.WithoutCancel(ctx))
 		defer cancel()
 		reply, failed := send(call)
-		s.mu.Lock()
+		s.Lock()
 		done, err = reply, failed
 		alone := left
-		s.mu.Unlock()
+		s.Unlock()
 		if alone {
 			s.arrived(g, reply, failed)
 		}
 	})
-	s.b.mu.Unlock()
+	s.b.Unlock()
 	select {
 	case <-g.answered:
 		return done, err
 	case <-ctx.Done():
 	}
-	s.mu.Lock()
+	s.Lock()
 	if done != nil || err != nil { // both ended at once
-		defer s.mu.Unlock()
+		defer s.Unlock()
 		return done, err
 	}
 	left = true
-	s.mu.Unlock()
+	s.Unlock()
 	return nil, context.Cause(ctx)
 }
 
@@ -133,9 +133,9 @@ func (s *session) attempt(ctx context.Context, g *grant,
 func (s *session) arrived(g *grant, done *clientv3.TxnResponse, err error) {
 	switch {
 	case err == nil && done.Succeeded:
-		s.mu.Lock()
+		s.Lock()
 		g.rev = done.Header.Revision
-		s.mu.Unlock()
+		s.Unlock()
 	case err == nil, refusedByEtcd(err):
 		g.nothing = true
 		s.free(g)
@@ -149,13 +149,13 @@ func (s *session) failed(ctx context.Context, g *grant, err error) error {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.free(g)
 		s.end()
-		return errOver
+		return sessions.ErrOver
 	case refusedByEtcd(err), errors.Is(err, errClosed), full && s.undone(ctx, g):
 		s.free(g)
 		s.b.setFull(full)
 		return trouble("take", g.name, err)
 	}
-	s.abandon(g)
+	s.Stray(g)
 	return &backend.UnsureError{Grant: g, Err: trouble("take", g.name, err)}
 }
 
@@ -169,22 +169,21 @@ func (s *session) undone(ctx context.Context, g *grant) bool {
 }
 
 func (b *engine) setFull(full bool) {
-	b.mu.Lock()
+	b.Lock()
 	b.full = full
-	b.mu.Unlock()
+	b.Unlock()
 }
 
-// granted records that g holds its lock.
-func (s *session) granted(g *grant, rev int64, term backend.Term, ttl time.Duration) {
-	s.b.mu.Lock()
-	s.b.held[rev] = g
-	s.b.full = false
-	s.b.mu.Unlock()
-	now := s.now()
-	s.mu.Lock()
-	g.rev, g.term, g.seen, g.keep = rev, term, term.Sent.Elapsed, now+ttl
-	s.grants[g] = true
-	s.mu.Unlock()
+// granted makes g a grant.
+func (s *session) granted(g *grant, rev int64, term backend.Term, ttl time.Duration) (backend.Grant, error) {
+	s.b.setFull(false)
+	s.Lock()
+	g.rev, g.term, g.seen = rev, term, term.Sent.Elapsed
+	s.Unlock()
+	if !s.Hold(g, ttl) {
+		return nil, sessions.ErrOver
+	}
+	return g, nil
 }
 
 // Extend renews the session if no other grant has done so, and looks at the
@@ -201,23 +200,8 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, er
 // hundred.
 func (b *engine) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
-	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
-	places := map[*session][]int{}
-	for i, g := range gs {
-		s := g.(*grant).s
-		places[s] = append(places[s], i)
-	}
-	for s, at := range places {
-		some := make([]*grant, len(at))
-		for i, place := range at {
-			some[i] = gs[place].(*grant)
-		}
-		t, e := s.extend(ctx, some, ttl)
-		for i, place := range at {
-			terms[place], errs[place] = t[i], e[i]
-		}
-	}
-	return terms, errs
+	return sessions.ExtendAll(gs, func(g *grant) *session { return g.s },
+		func(s *session, some []*grant) ([]backend.Term, []error) { return s.extend(ctx, some, ttl) })
 }
 
 // Release deletes the key if it is this grant's. If etcd does not answer, the
@@ -229,9 +213,9 @@ func (g *grant) Release(ctx context.Context) error {
 	case <-ctx.Done():
 		return trouble("release", g.name, context.Cause(ctx))
 	}
-	s.mu.Lock()
-	over, asked := g.over, g.asked && !g.late
-	s.mu.Unlock()
+	s.Lock()
+	over, asked := g.Gone(), g.Asked() && !g.Late()
+	s.Unlock()
 	switch {
 	case g.nothing, over && asked: // the latter: the session has deleted it
 		return nil
@@ -242,7 +226,7 @@ func (g *grant) Release(ctx context.Context) error {
 	found, err := s.remove(ctx, g)
 	switch {
 	case err != nil:
-		s.abandon(g)
+		s.Stray(g)
 		return trouble("release", g.name, err)
 	case found, asked && g.exists():
 		s.free(g)

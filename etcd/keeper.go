@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -15,12 +16,12 @@ func (s *session) keeper() {
 	for {
 		select {
 		case <-s.b.cfg.Clock.After(s.ttl / 12):
-		case <-s.done:
+		case <-s.Done():
 			return
-		case <-s.b.life.Done():
+		case <-s.b.Life.Done():
 			return
 		}
-		s.sweep()
+		s.Sweep()
 		if s.age() >= s.ttl*2/5 {
 			s.keepFor(s.ttl / 4)
 		}
@@ -31,33 +32,14 @@ func (s *session) keeper() {
 
 // keepFor renews the session, unless that was done meanwhile.
 func (s *session) keepFor(wait time.Duration) {
-	ctx, cancel := context.WithTimeout(s.b.life, wait)
+	ctx, cancel := context.WithTimeout(s.b.Life, wait)
 	defer cancel()
-	if s.begin(ctx) != nil {
+	if s.Begin(ctx) != nil {
 		return
 	}
-	defer func() { <-s.turn }()
+	defer s.Yield()
 	if s.age() >= s.ttl/4 {
 		_, _ = s.renew(ctx) // tried again at the next round
-	}
-}
-
-// sweep gives up the keys of grants that were not extended for their TTL.
-func (s *session) sweep() {
-	var gone []*grant
-	now := s.now()
-	s.mu.Lock()
-	for g := range s.grants {
-		if now >= g.keep {
-			gone = append(gone, g)
-		}
-	}
-	s.mu.Unlock()
-	for _, g := range gone {
-		s.mu.Lock()
-		g.late = true
-		s.mu.Unlock()
-		s.abandon(g)
 	}
 }
 
@@ -68,23 +50,16 @@ const mostSettled = 32
 // be on its way. If it has not come within three TTLs, the session is retired:
 // its revocation is the only proof.
 func (s *session) settle() {
-	var some []*grant
-	late := false
-	now := s.now()
-	s.mu.Lock()
-	for g, since := range s.strays {
-		late = late || g.rev == 0 && now-since > 3*s.ttl
-		if len(some) < mostSettled {
-			some = append(some, g)
-		}
-	}
-	s.mu.Unlock()
+	s.Lock()
+	some, now := s.Strays(), s.Now()
+	late := slices.ContainsFunc(some, func(g *grant) bool { return g.rev == 0 && now-g.Since() > 3*s.ttl })
+	s.Unlock()
 	if late {
-		s.retire()
+		s.b.Retire(s)
 	}
-	ctx, cancel := context.WithTimeout(s.b.life, s.ttl/6)
+	ctx, cancel := context.WithTimeout(s.b.Life, s.ttl/6)
 	defer cancel()
-	for _, g := range some {
+	for _, g := range some[:min(len(some), mostSettled)] {
 		if err := s.settleOne(ctx, g); err != nil {
 			return
 		}
@@ -110,41 +85,19 @@ func (s *session) settleOne(ctx context.Context, g *grant) error {
 	return nil
 }
 
-// idleTTLs is how many TTLs a session without keys is kept.
-const idleTTLs = 10
-
 // rest retires a session that is not used, and revokes a retired one when
-// nothing needs it.
+// nothing needs it. Keys that are known to exist are deleted first, by settle.
 func (s *session) rest() {
-	s.mu.Lock()
-	needed := len(s.grants)+len(s.places) > 0
-	idle := !needed && len(s.strays) == 0 && s.now()-s.used > idleTTLs*s.ttl
-	retired := s.retired
-	// Keys that are known to exist are deleted first, by settle.
-	for g := range s.strays {
-		needed = needed || g.rev != 0
-	}
-	s.mu.Unlock()
-	switch {
-	case idle && !retired:
-		s.retire() // an attempt may have the session already; it is revoked a round later
-		s.mu.Lock()
-		s.used = s.now() - (idleTTLs-1)*s.ttl
-		s.mu.Unlock()
-	case retired && !needed && s.unused():
-		ctx, cancel := context.WithTimeout(s.b.life, s.ttl/6)
+	switch idle, done := s.Rest(s.ttl, func(g *grant) bool { return g.rev != 0 }); {
+	case idle:
+		s.b.Retire(s)
+	case done:
+		ctx, cancel := context.WithTimeout(s.b.Life, s.ttl/6)
 		defer cancel()
 		if s.revoke(ctx) == nil {
 			s.end()
 		}
 	}
-}
-
-// unused reports whether no attempt is under way with the session.
-func (s *session) unused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.keys) == len(s.strays)
 }
 
 func (s *session) revoke(ctx context.Context) error {
@@ -157,9 +110,7 @@ func (s *session) revoke(ctx context.Context) error {
 
 // close revokes a session that holds no lock.
 func (s *session) close() error {
-	s.mu.Lock()
-	holds := len(s.grants) > 0
-	s.mu.Unlock()
+	holds := s.Leave()
 	ctx, cancel := s.b.call(context.Background())
 	defer cancel()
 	if holds {

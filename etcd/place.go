@@ -3,11 +3,13 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -53,7 +55,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return retried(func() (backend.Grant, error) {
+	return sessions.Retried(tooShort, func() (backend.Grant, error) {
 		if p.g == nil {
 			s, err := p.b.session(ctx, ttl)
 			if err != nil {
@@ -69,9 +71,9 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (backend.Grant, error) {
 	g := s.newGrant(p.name)
 	term := s.term(ttl)
-	s.mu.Lock()
-	s.places[p] = true
-	s.mu.Unlock()
+	s.Lock()
+	g.place = p
+	s.Unlock()
 	// After the Put, the place's key has the greatest create revision.
 	last := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(2), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)}
@@ -82,9 +84,6 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (backe
 				clientv3.OpGet(p.name+"/", last...)).
 			Commit()
 	})
-	if err != nil || !done.Succeeded {
-		s.leaves(p)
-	}
 	if err != nil {
 		err = s.failed(ctx, g, err)
 		var unsure *backend.UnsureError
@@ -94,16 +93,20 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (backe
 	if !done.Succeeded {
 		// Another client wrote a key with the number of our lease. The number
 		// stays reserved, so that the next key is another one.
-		return nil, &etcdError{"etcd: could not queue for \"" + p.name + "\"",
-			errors.New("another client uses the key " + g.key), true}
+		s.Free(g)
+		return nil, &sessions.Trouble{Text: fmt.Sprintf("etcd: could not queue for %q", p.name),
+			Err: errors.New("another client uses the key " + g.key), Passes: true}
 	}
-	s.mu.Lock()
+	s.Lock()
 	g.rev = done.Header.Revision
-	s.mu.Unlock()
+	s.Unlock()
 	p.g = g
+	if !s.Wait(g) {
+		return nil, p.lapse()
+	}
 	kvs := done.Responses[1].GetResponseRange().Kvs
 	if len(kvs) < 2 {
-		return p.granted(ctx, term, ttl)
+		return p.granted(term, ttl)
 	}
 	p.follow(string(kvs[1].Key), kvs[1].CreateRevision, done.Header.Revision)
 	return nil, held(p.name, "", string(kvs[1].Key))
@@ -112,12 +115,12 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (backe
 // ask looks whether a key stands before the place's own.
 func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	s, rev := p.g.s, p.g.Fence()
-	if err := s.begin(ctx); err != nil {
+	if err := s.Begin(ctx); err != nil {
 		return nil, err
 	}
 	err := s.young(ctx)
-	<-s.turn
-	if errors.Is(err, errOver) {
+	s.Yield()
+	if errors.Is(err, sessions.ErrOver) {
 		return nil, p.lapse()
 	} else if err != nil {
 		return nil, trouble("queue for", p.name, err)
@@ -150,7 +153,7 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 			reads[1] = clientv3.OpGet(p.name+"/", next...)
 			continue
 		case len(first) == 0:
-			return p.granted(ctx, term, ttl)
+			return p.granted(term, ttl)
 		case fired:
 			p.follow(string(first[0].Key), first[0].CreateRevision, read.Header.Revision)
 		}
@@ -159,12 +162,14 @@ func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 }
 
 // granted makes the place's key a grant.
-func (p *place) granted(ctx context.Context, term backend.Term, ttl time.Duration) (backend.Grant, error) {
+func (p *place) granted(term backend.Term, ttl time.Duration) (backend.Grant, error) {
 	p.quit()
-	g := p.g
+	g, err := p.g.s.granted(p.g, p.g.Fence(), term, ttl)
+	if err != nil { // the session is over, or Close gave the place up
+		p.g = nil
+		return nil, err
+	}
 	p.used = true
-	g.s.leaves(p)
-	g.s.granted(g, g.Fence(), term, ttl)
 	return g, nil
 }
 
@@ -172,17 +177,9 @@ func (p *place) granted(ctx context.Context, term backend.Term, ttl time.Duratio
 // end of the queue.
 func (p *place) lapse() error {
 	p.quit()
-	p.g.s.leaves(p)
 	p.g.s.free(p.g)
 	p.g = nil
-	return errOver
-}
-
-// leaves takes a place off the session's list.
-func (s *session) leaves(p *place) {
-	s.mu.Lock()
-	delete(s.places, p)
-	s.mu.Unlock()
+	return sessions.ErrOver
 }
 
 // follow watches the key before and the place's own, from after rev.
@@ -241,9 +238,8 @@ func (p *place) Leave(ctx context.Context) error {
 	}
 	p.used = true
 	p.quit()
-	g.s.leaves(p)
 	if _, err := g.s.remove(ctx, g); err != nil {
-		g.s.abandon(g)
+		g.s.Stray(g)
 		return trouble("leave the queue of", p.name, err)
 	}
 	g.s.free(g)

@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/getsetlock/getsetlock/internal/sessions"
 )
 
 // leastMinor is the oldest minor version of etcd 3 that gives watches the
@@ -48,7 +50,7 @@ const statusWait = 5 * time.Second
 func (b *engine) nameServers() {
 	seen := map[uint64]bool{} // by the server's number in the cluster
 	for _, at := range b.client.Endpoints() {
-		ctx, cancel := context.WithTimeout(b.life, statusWait)
+		ctx, cancel := context.WithTimeout(b.Life, statusWait)
 		said, err := b.client.Status(ctx, at)
 		cancel()
 		if err != nil {
@@ -72,9 +74,9 @@ func (b *engine) nameServers() {
 // modernEnough returns an error if the server that answers is too old for
 // locks. It asks until one server has answered.
 func (b *engine) modernEnough(ctx context.Context) error {
-	b.mu.Lock()
+	b.Lock()
 	known := b.modern
-	b.mu.Unlock()
+	b.Unlock()
 	if known {
 		return nil
 	}
@@ -83,12 +85,12 @@ func (b *engine) modernEnough(ctx context.Context) error {
 	case err != nil:
 		return nil // what follows will say what is wrong
 	case tooOld(version):
-		return &etcdError{fmt.Sprintf("etcd: could not use %q", b.client.Endpoints()),
-			fmt.Errorf("it runs etcd %s; locks need 3.%d or later: upgrade it", version, leastMinor), false}
+		return &sessions.Trouble{Text: fmt.Sprintf("etcd: could not use %q", b.client.Endpoints()),
+			Err: fmt.Errorf("it runs etcd %s; locks need 3.%d or later: upgrade it", version, leastMinor)}
 	}
-	b.mu.Lock()
+	b.Lock()
 	b.modern = true
-	b.mu.Unlock()
+	b.Unlock()
 	return nil
 }
 
@@ -123,5 +125,6 @@ func unreachable(endpoints []string, secured bool, err error) error {
 	case strings.Contains(reason, "server preface"):
 		text = "this server does not speak etcd's protocol; if it is an etcd that wants TLS, write https:// and set Options.Client.TLS"
 	}
-	return &etcdError{fmt.Sprintf("etcd: could not open %q (%s)", endpoints, text), err, true}
+	return &sessions.Trouble{Text: fmt.Sprintf("etcd: could not open %q (%s)", endpoints, text), Err: err,
+		Passes: true, Replied: said(err)}
 }

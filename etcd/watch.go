@@ -47,9 +47,9 @@ const streamPause = 200 * time.Millisecond
 func (b *engine) watchFrom(key, end string, rev int64, call func()) *watch {
 	s := &b.watcher
 	w := &watch{watcher: s, call: call}
-	b.mu.Lock() // Close waits for what was begun before
-	defer b.mu.Unlock()
-	if b.closed {
+	b.Lock() // Close waits for what was begun before
+	defer b.Unlock()
+	if b.Closed {
 		return w
 	}
 	create := &etcdserverpb.WatchCreateRequest{Key: []byte(key), StartRevision: rev,
@@ -66,7 +66,7 @@ func (b *engine) watchFrom(key, end string, rev int64, call func()) *watch {
 		RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: create}})
 	if !s.running {
 		s.running = true
-		b.work.Go(s.run)
+		b.Work.Go(s.run)
 	}
 	return w
 }
@@ -100,7 +100,7 @@ func (s *watcher) take(number int64, ended bool, own *watch) *watch {
 
 // run opens a stream and serves it until it ends. Then it calls all watches.
 func (s *watcher) run() {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.b.life))
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.b.Life))
 	stream, err := etcdserverpb.NewWatchClient(s.b.client.ActiveConnection()).Watch(ctx)
 	var receiver sync.WaitGroup
 	if err == nil {
@@ -114,7 +114,7 @@ func (s *watcher) run() {
 	receiver.Wait()
 	select {
 	case <-s.b.cfg.Clock.After(streamPause):
-	case <-s.b.life.Done():
+	case <-s.b.Life.Done():
 	}
 	s.mu.Lock()
 	all := s.watches
@@ -216,10 +216,10 @@ func (b *engine) watchSome(ctx context.Context, gs []backend.Grant, holders []in
 			continue
 		}
 		w := b.watchFrom(g.key, "", read.Header.Revision+1, holders[i].Touched)
-		g.s.mu.Lock()
-		over := g.over
+		g.s.Lock()
+		over := g.Gone()
 		g.watch = w
-		g.s.mu.Unlock()
+		g.s.Unlock()
 		if over {
 			b.Unwatch(g)
 			errs[i] = lost(g.name, "its etcd lease is over")
@@ -230,10 +230,10 @@ func (b *engine) watchSome(ctx context.Context, gs []backend.Grant, holders []in
 // Unwatch ends what Watch armed.
 func (b *engine) Unwatch(one backend.Grant) {
 	g := one.(*grant)
-	g.s.mu.Lock()
+	g.s.Lock()
 	w := g.watch
 	g.watch = nil
-	g.s.mu.Unlock()
+	g.s.Unlock()
 	if w != nil {
 		w.disarm()
 	}

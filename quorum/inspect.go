@@ -116,6 +116,7 @@ var (
 	_ backend.Store         = (*Backend)(nil)
 	_ backend.Backend       = (*engine)(nil)
 	_ backend.Queuer        = (*engine)(nil)
+	_ backend.Place         = (*place)(nil)
 	_ io.Closer             = (*engine)(nil)
 	_ backend.BatchExtender = (*engine)(nil)
 	_ backend.Waker         = (*engine)(nil)

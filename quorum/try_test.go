@@ -226,7 +226,8 @@ func TestVoteTakenAgainHasTheNumber(t *testing.T) {
 		w.servers[0].Mini.Set("gsl:fence::{m5p}", "1")
 		w.drop(0)
 		w.renew(g)
-		if got, _ := w.servers[0].Mini.Get("gsl:fence::{m5p}"); got != fmt.Sprint(fence(g)) || fence(g) <= ahead {
+		got, _ := w.servers[0].Mini.Get("gsl:fence::{m5p}")
+		if got != fmt.Sprint(fence(g)) || fence(g) <= ahead {
 			t.Errorf("the counter is %s, and the number %d", got, fence(g))
 		}
 		w.free(g)

@@ -9,11 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -100,34 +100,30 @@ var (
 	_ backend.Advisor       = (*engine)(nil)
 	_ backend.Inspector     = (*engine)(nil)
 	_ io.Closer             = (*engine)(nil)
+	_ backend.Place         = (*place)(nil)
 	_ backend.Fenced        = (*grant)(nil)
 )
 
 // engine is the contract of a Backend.
 type engine struct {
+	sessions.Pool[*session] // its Open: by TTL, see clipped
+
 	hosts   *hosts
 	noticed notices
 	cfg     Config
-	usual   time.Duration   // TTL of the Client that Open made; 0: unknown
-	opening chan struct{}   // capacity 1: filled while a session is opened
-	life    context.Context // ends with Close
-	die     context.CancelFunc
-	work    sync.WaitGroup // keepers of sessions
+	usual   time.Duration  // TTL of the Client that Open made; 0: unknown
+	opening chan struct{}  // capacity 1: filled while a session is opened
+	calm    sessions.Names // that this Backend left without any node: an attempt need not look first
 
-	mu       sync.Mutex
-	closed   bool
-	sessions map[time.Duration]*session      // by TTL, see clipped: those that take new nodes
-	longest  time.Duration                   // the servers grant no more; 0: nothing is known
-	margins  map[time.Duration]time.Duration // by TTL: the Client's Margin
-	all      map[*session]bool               // these and the retired ones
-	calm     map[string]bool                 // names that this Backend left without any node
+	// Guarded by the Pool's mutex.
+	longest time.Duration                   // the servers grant no more; 0: nothing is known
+	margins map[time.Duration]time.Duration // by TTL: the Client's Margin
 }
 
 // New returns a Backend for the ensemble whose servers are host:port. It
 // connects at the first call.
 func New(servers []string, cfg Config) (*Backend, error) {
 	b := &engine{hosts: &hosts{}, cfg: cfg, opening: make(chan struct{}, 1),
-		sessions: map[time.Duration]*session{}, all: map[*session]bool{}, calm: map[string]bool{},
 		margins: map[time.Duration]time.Duration{}}
 	if err := b.hosts.set(servers); err != nil {
 		return nil, err
@@ -155,32 +151,12 @@ func New(servers []string, cfg Config) (*Backend, error) {
 	if cfg.Logger == nil {
 		b.cfg.Logger = slog.Default()
 	}
-	b.life, b.die = context.WithCancel(context.Background())
+	b.Begin()
 	return &Backend{b}, nil
 }
 
 // Close is that of the Backend.
-func (b *engine) Close() error {
-	b.mu.Lock()
-	again := b.closed
-	b.closed = true
-	var all []*session
-	for s := range b.all {
-		all = append(all, s)
-	}
-	b.mu.Unlock()
-	if again {
-		return nil
-	}
-	var wg sync.WaitGroup
-	for _, s := range all {
-		wg.Go(s.leave)
-	}
-	wg.Wait()
-	b.die()
-	b.work.Wait()
-	return nil
-}
+func (b *engine) Close() error { return b.End((*session).leave) }
 
 // Advise renews later than other backends do: trust counts from the sign of
 // life before the last one.
@@ -205,8 +181,8 @@ func (b *engine) Fits(ttl, _, margin time.Duration) error {
 			"zookeeper: Config.Margin is %v; with Config.TTL %v it must not exceed %v, since trust counts from the sign of life before the last one",
 			margin, ttl, ttl/4)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.Lock()
+	defer b.Unlock()
 	if len(b.margins) >= mostMargins {
 		clear(b.margins)
 	}
@@ -220,21 +196,21 @@ const mostMargins = 1024
 // suits refuses a session that the servers keep for so much less than the TTL
 // that trust would end before it can be renewed.
 func (b *engine) suits(s *session, ttl time.Duration) error {
-	s.mu.Lock()
+	s.Lock()
 	granted := s.timeout
-	s.mu.Unlock()
+	s.Unlock()
 	if granted >= ttl {
 		return nil
 	}
-	b.mu.Lock()
+	b.Lock()
 	margin := b.margins[ttl]
-	b.mu.Unlock()
+	b.Unlock()
 	if margin <= granted/4 {
 		return nil
 	}
-	return &zkError{text: fmt.Sprintf(
+	return &sessions.Trouble{Text: fmt.Sprintf(
 		"zookeeper: the servers keep sessions for at most %v (their maxSessionTimeout), and Config.Margin must not exceed a quarter of that; lower Config.TTL to %v",
-		granted, granted), err: fmt.Errorf("Config.TTL is %v, Config.Margin %v", ttl, margin), answered: true}
+		granted, granted), Err: fmt.Errorf("Config.TTL is %v, Config.Margin %v", ttl, margin), Replied: true}
 }
 
 // granted is Longest of the Backend.
@@ -242,12 +218,12 @@ func (b *engine) granted(ctx context.Context, ttl time.Duration) (time.Duration,
 	if err := fits(ttl); err != nil {
 		return 0, err
 	}
-	_, err := retried(func() (backend.Grant, error) {
+	_, err := sessions.Retried(tooShort, func() (backend.Grant, error) {
 		s, err := b.session(ctx, ttl)
 		if err == nil {
-			s.mu.Lock()
+			s.Lock()
 			ttl = min(ttl, s.timeout)
-			s.mu.Unlock()
+			s.Unlock()
 		}
 		return nil, err
 	})
@@ -276,41 +252,15 @@ func (b *engine) acl() []zk.ACL {
 
 // someTTL is that of any open session, for calls that take none.
 func (b *engine) someTTL() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for ttl := range b.sessions {
+	b.Lock()
+	defer b.Unlock()
+	for ttl := range b.Open {
 		return ttl
 	}
 	if b.usual > 0 {
 		return b.usual
 	}
 	return defaultTTL
-}
-
-// mostCalm is how many names are remembered as calm.
-const mostCalm = 4096
-
-// isCalm reports whether an attempt at name need not look first: when this
-// Backend released the lock, nobody else had a node there.
-func (b *engine) isCalm(name string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.calm[name]
-}
-
-// left remembers whether anybody had a node under name at the end of an
-// acquisition or an attempt.
-func (b *engine) left(name string, calm bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case !calm:
-		delete(b.calm, name)
-	case len(b.calm) < mostCalm:
-		b.calm[name] = true
-	default:
-		clear(b.calm)
-	}
 }
 
 // Try makes one attempt. It looks first, so that a refusal writes nothing. It
@@ -329,7 +279,7 @@ func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backe
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return retried(func() (backend.Grant, error) {
+	return sessions.Retried(tooShort, func() (backend.Grant, error) {
 		s, err := b.session(ctx, ttl)
 		if err == nil {
 			err = b.suits(s, ttl)
@@ -343,7 +293,7 @@ func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backe
 
 // take makes one attempt in a session.
 func (s *session) take(ctx context.Context, name string, ttl time.Duration) (backend.Grant, error) {
-	if !s.b.isCalm(name) {
+	if !s.b.calm.Has(name) {
 		queue, err := s.look(ctx, name)
 		switch {
 		case err != nil:
@@ -358,16 +308,16 @@ func (s *session) take(ctx context.Context, name string, ttl time.Duration) (bac
 	}
 	queue, err := s.stand(ctx, g)
 	switch {
-	case errors.Is(err, errOver):
+	case errors.Is(err, sessions.ErrOver):
 		return nil, err
 	case err != nil:
-		s.abandon(g)
+		s.Stray(g)
 		return nil, &backend.UnsureError{Grant: g, Err: s.b.trouble("take", name, err)}
 	case len(queue) == 0 || s.b.path(name)+"/"+queue[0].name != g.path:
 		// Another client was faster. The keeper goes on where this delete ends.
-		s.b.left(name, false)
+		s.b.calm.Set(name, false)
 		if _, err := s.remove(ctx, g); err != nil {
-			s.abandon(g)
+			s.Stray(g)
 		}
 		first := ""
 		if len(queue) > 0 {
@@ -387,17 +337,5 @@ func held(name, holder string) *backend.HeldError {
 	return &backend.HeldError{Key: name, Owner: holder, Protocol: "zookeeper"}
 }
 
-// retried calls try again if the session was found to be over, with which
-// nothing was taken.
-func retried(try func() (backend.Grant, error)) (g backend.Grant, err error) {
-	for range 3 {
-		if g, err = try(); !errors.Is(err, errOver) {
-			return g, err
-		}
-	}
-	return nil, &zkError{
-		text:   "zookeeper: three sessions in a row ended before they could be used: Config.TTL is too short, or the servers answer too late",
-		err:    err,
-		passes: true,
-	}
-}
+// tooShort is the error of an attempt that found three sessions over.
+const tooShort = "zookeeper: three sessions in a row ended before they could be used: Config.TTL is too short, or the servers answer too late"

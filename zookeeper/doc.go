@@ -22,6 +22,9 @@
 // used the lock last, and alone, does not look; if another client was faster,
 // it deletes its own node again.
 //
+// The server numbers at most 2³¹ nodes below one parent. An attempt that finds
+// the numbers used up fails: delete the node NAME while nobody uses the lock.
+//
 // Every child that ends in ten digits contends, whatever stands before them.
 // Other children are ignored. A client of kazoo sees these nodes only if its
 // Lock was made with extra_lock_patterns=("-lock-",). Curator does not see the

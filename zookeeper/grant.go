@@ -10,12 +10,15 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // grant is one node of a session: one acquisition of a lock, or a waiter's
 // place in the queue.
 type grant struct {
+	sessions.Key
+
 	s    *session
 	name string
 	id   string // 32 characters that no other node has
@@ -23,18 +26,15 @@ type grant struct {
 
 	alone bool // no other node stood there when it was granted; set before the grant is shared
 
-	// Guarded by s.mu.
-	path    string        // path of the node; empty: unknown whether it exists
-	fence   int64         // zxid of its creation
-	keep    time.Duration // elapsed time until which the node is kept without an Extend
-	pending bool          // the request that creates the node may still be on its way
-	never   bool          // the node was never created
-	unsure  bool          // the reply to its creation was lost
-	asked   bool          // a release of unknown outcome was sent
-	over    bool          // this grant holds nothing any more
-	deleted bool          // the node is gone
-	blind   bool          // the watch of the node has ended
-	unwatch func()        // ends what Watch armed
+	// Guarded by the session's mutex.
+	path    string // path of the node; empty: unknown whether it exists
+	fence   int64  // zxid of its creation
+	pending bool   // the request that creates the node may still be on its way
+	never   bool   // the node was never created
+	unsure  bool   // the reply to its creation was lost
+	deleted bool   // the node is gone
+	blind   bool   // the watch of the node has ended
+	unwatch func() // ends what Watch armed
 }
 
 // Token is the id of the session, in hexadecimal as in ZooKeeper's own output,
@@ -44,21 +44,21 @@ func (g *grant) Term() backend.Term { return g.term }
 
 // Fence is the zxid with which the node was created.
 func (g *grant) Fence() int64 {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.s.Lock()
+	defer g.s.Unlock()
 	return g.fence
 }
 
 // gone returns the error of a grant that certainly holds nothing.
 func (g *grant) gone() error {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.s.Lock()
+	defer g.s.Unlock()
 	switch {
-	case g.s.over:
+	case g.s.Over():
 		return lost(g.name, "its session expired: the servers heard nothing of this process for its timeout")
 	case g.deleted:
 		return lost(g.name, "its node is gone: another client deleted it")
-	case g.over || g.asked:
+	case g.Gone() || g.Asked():
 		return lost(g.name, "the lock was released, or was not renewed for its whole TTL")
 	}
 	return nil
@@ -67,7 +67,9 @@ func (g *grant) gone() error {
 func (s *session) newGrant(name string) *grant {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	return &grant{s: s, name: name, id: fmt.Sprintf("%x", id)}
+	g := &grant{s: s, name: name, id: fmt.Sprintf("%x", id)}
+	s.Add(g)
+	return g
 }
 
 // prefix is the beginning of the node's name, as Curator and go-zookeeper
@@ -79,14 +81,14 @@ func (g *grant) prefix() string { return "_c_" + g.id + "-lock-" }
 func (s *session) create(ctx context.Context, g *grant) error {
 	dir := s.b.path(g.name)
 	for again := 0; ; again++ {
-		s.mu.Lock()
+		s.Lock()
 		g.pending = true
-		s.mu.Unlock()
+		s.Unlock()
 		_, err := ask(ctx, s, func() (string, error) {
 			path, err := s.conn.Create(dir+"/"+g.prefix(), []byte(s.b.cfg.Note), zk.FlagEphemeralSequential,
 				s.b.acl())
-			s.mu.Lock()
-			defer s.mu.Unlock()
+			s.Lock()
+			defer s.Unlock()
 			g.pending = false
 			if err == nil {
 				g.path = path
@@ -95,24 +97,40 @@ func (s *session) create(ctx context.Context, g *grant) error {
 		})
 		switch {
 		case err == nil:
-			return nil
+			return s.counted(ctx, g)
 		case errors.Is(err, zk.ErrNoNode) && again < mostParents:
 			if err := s.parents(ctx, dir); err != nil {
 				return s.b.trouble("take", g.name, err)
 			}
-		case errors.Is(err, errOver), isRefusal(err):
-			s.free(g)
+		case errors.Is(err, sessions.ErrOver), isRefusal(err):
+			s.Free(g)
 			return s.b.trouble("take", g.name, err)
 		case errors.Is(err, zk.ErrConnectionClosed) && ctx.Err() == nil && s.found(ctx, g):
-			return nil
+			return s.counted(ctx, g)
 		default:
-			s.mu.Lock()
+			s.Lock()
 			g.unsure = true
-			s.mu.Unlock()
-			s.abandon(g)
+			s.Unlock()
+			s.Stray(g)
 			return &backend.UnsureError{Grant: g, Err: s.b.trouble("take", g.name, err)}
 		}
 	}
+}
+
+// counted deletes g's new node if its number may be another node's too.
+func (s *session) counted(ctx context.Context, g *grant) error {
+	s.Lock()
+	number, _ := sequence(g.path)
+	s.Unlock()
+	if !usedUp(number) {
+		return nil
+	}
+	if _, err := s.remove(ctx, g); err != nil {
+		s.Stray(g)
+	}
+	return &sessions.Trouble{Text: fmt.Sprintf(
+		"zookeeper: could not take %q (the server numbers at most 2³¹ nodes below one parent: delete the node %s while nobody uses the lock)",
+		g.name, s.b.path(g.name)), Err: fmt.Errorf("its number is %d", number), Replied: true}
 }
 
 // mostParents is how often parents are made anew: the server deletes an empty
@@ -125,8 +143,8 @@ func (s *session) found(ctx context.Context, g *grant) bool {
 	if err := s.find(ctx, g); err != nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return g.path != ""
 }
 
@@ -137,9 +155,9 @@ var errPending = errors.New("the request that creates the node may still be on i
 // makes the server catch up with all that this session sent before. If the node
 // was never created, it sets g.never.
 func (s *session) find(ctx context.Context, g *grant) error {
-	s.mu.Lock()
+	s.Lock()
 	pending := g.pending
-	s.mu.Unlock()
+	s.Unlock()
 	if err := s.write(ctx); err != nil {
 		return err
 	}
@@ -148,8 +166,8 @@ func (s *session) find(ctx context.Context, g *grant) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, child := range children {
 		if strings.HasPrefix(child, g.prefix()) {
 			g.path = dir + "/" + child
@@ -186,14 +204,14 @@ func (s *session) look(ctx context.Context, name string) ([]contender, error) {
 // guard watches g's node for as long as it is held.
 func (g *grant) guard(ctx context.Context) (*zk.Stat, error) {
 	s := g.s
-	s.mu.Lock()
+	s.Lock()
 	g.blind = false
-	s.mu.Unlock()
+	s.Unlock()
 	_, stat, err := s.watch(ctx, g.path, func(deleted bool) {
-		s.mu.Lock()
+		s.Lock()
 		g.deleted = g.deleted || deleted
 		g.blind = true
-		s.mu.Unlock()
+		s.Unlock()
 	})
 	return stat, err
 }
@@ -216,48 +234,19 @@ func (s *session) stand(ctx context.Context, g *grant) ([]contender, error) {
 		err = mine.err
 	}
 	if err == nil && mine.stat != nil {
-		s.mu.Lock()
+		s.Lock()
 		g.fence = mine.stat.Czxid
-		s.mu.Unlock()
+		s.Unlock()
 	}
 	return queue, err
 }
 
-// free records that g's node certainly does not exist.
-func (s *session) free(g *grant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.over = true
-	delete(s.grants, g)
-	delete(s.places, g)
-	delete(s.strays, g)
-	s.used = s.now()
-}
-
-// abandon puts g on the list of nodes that must not exist.
-func (s *session) abandon(g *grant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over || g.over {
-		return
-	}
-	g.asked = true
-	delete(s.grants, g)
-	delete(s.places, g)
-	s.strays[g] = true
-}
-
 // granted records that g holds its lock.
 func (s *session) granted(g *grant, ttl time.Duration) error {
-	term := s.term(ttl)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return errOver
+	g.term = s.term(ttl)
+	if !s.Hold(g, ttl) {
+		return sessions.ErrOver
 	}
-	delete(s.places, g)
-	g.term, g.keep = term, s.now()+ttl
-	s.grants[g] = true
 	return nil
 }
 
@@ -274,23 +263,8 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, er
 // ExtendAll sends one message for each session.
 func (b *engine) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
-	terms, errs := make([]backend.Term, len(gs)), make([]error, len(gs))
-	places := map[*session][]int{}
-	for i, g := range gs {
-		s := g.(*grant).s
-		places[s] = append(places[s], i)
-	}
-	for s, at := range places {
-		some := make([]*grant, len(at))
-		for i, place := range at {
-			some[i] = gs[place].(*grant)
-		}
-		t, e := s.extend(ctx, some, ttl)
-		for i, place := range at {
-			terms[place], errs[place] = t[i], e[i]
-		}
-	}
-	return terms, errs
+	return sessions.ExtendAll(gs, func(g *grant) *session { return g.s },
+		func(s *session, some []*grant) ([]backend.Term, []error) { return s.extend(ctx, some, ttl) })
 }
 
 func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([]backend.Term, []error) {
@@ -298,9 +272,9 @@ func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([
 	trouble := s.renew(ctx, gs[0])
 	term := s.term(ttl)
 	for i, g := range gs {
-		s.mu.Lock()
+		s.Lock()
 		blind := g.blind && !g.deleted
-		s.mu.Unlock()
+		s.Unlock()
 		err := trouble
 		if err == nil && blind {
 			err = s.flush(ctx, g)
@@ -309,20 +283,20 @@ func (s *session) extend(ctx context.Context, gs []*grant, ttl time.Duration) ([
 			errs[i] = s.b.trouble("renew", g.name, err)
 		}
 		if errs[i] == nil {
-			s.mu.Lock()
-			g.keep = s.now() + ttl
-			s.mu.Unlock()
+			s.Lock()
+			s.Keep(g, ttl)
+			s.Unlock()
 			terms[i] = term
 		} else if errors.Is(errs[i], backend.ErrLost) && g.isDeleted() {
-			s.free(g)
+			s.Free(g)
 		}
 	}
 	return terms, errs
 }
 
 func (g *grant) isDeleted() bool {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.s.Lock()
+	defer g.s.Unlock()
 	return g.deleted
 }
 
@@ -331,9 +305,9 @@ func (g *grant) isDeleted() bool {
 func (g *grant) Release(ctx context.Context) error {
 	s := g.s
 	s.b.Unwatch(g)
-	s.mu.Lock()
-	over, asked, unsure := g.over || s.over, g.asked, g.unsure
-	s.mu.Unlock()
+	s.Lock()
+	over, asked, unsure := g.Gone(), g.Asked(), g.unsure
+	s.Unlock()
 	switch {
 	case over && unsure:
 		return nil // the session has settled it meanwhile
@@ -342,13 +316,13 @@ func (g *grant) Release(ctx context.Context) error {
 	}
 	found, err := s.remove(ctx, g)
 	switch {
-	case errors.Is(err, errOver):
+	case errors.Is(err, sessions.ErrOver):
 		return lost(g.name, "its session is over")
 	case err != nil:
-		s.abandon(g)
+		s.Stray(g)
 		return s.b.trouble("release", g.name, err)
 	case found || asked:
-		s.b.left(g.name, g.alone)
+		s.b.calm.Set(g.name, g.alone)
 		return nil
 	}
 	return lost(g.name, "its node is gone: another client deleted it")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -59,13 +60,12 @@ func (b *engine) Describe(ctx context.Context, name string) (backend.Info, error
 	if err := valid(name, LeastTTL); err != nil {
 		return backend.Info{}, err
 	}
-	var info backend.Info
-	_, err := retried(func() (backend.Grant, error) {
+	info, err := sessions.Retried(tooShort, func() (backend.Info, error) {
 		s, err := b.session(ctx, b.someTTL())
-		if err == nil {
-			info, err = s.describe(ctx, name)
+		if err != nil {
+			return backend.Info{}, err
 		}
-		return nil, err
+		return s.describe(ctx, name)
 	})
 	if err != nil {
 		return backend.Info{}, b.trouble("look at", name, err)
@@ -121,13 +121,12 @@ func (b *engine) ForceRelease(ctx context.Context, name, value string) (bool, er
 	if err := valid(name, LeastTTL); err != nil {
 		return false, err
 	}
-	deleted := false
-	_, err = retried(func() (backend.Grant, error) {
+	deleted, err := sessions.Retried(tooShort, func() (bool, error) {
 		s, err := b.session(ctx, b.someTTL())
-		if err == nil {
-			deleted, err = s.force(ctx, b.path(name)+"/"+child, fence)
+		if err != nil {
+			return false, err
 		}
-		return nil, err
+		return s.force(ctx, b.path(name)+"/"+child, fence)
 	})
 	if err != nil {
 		return false, b.trouble("free", name, err)

@@ -8,26 +8,23 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// idleTTLs is how many TTLs a session without nodes is kept.
-const idleTTLs = 10
-
 // keeper looks after a session until it is over: it sends signs of life, and
 // deletes nodes that must not exist.
 func (s *session) keeper() {
-	defer s.forget()
+	defer s.b.Forget(s)
 	for {
 		timer := time.NewTimer(s.pause())
 		select {
 		case <-timer.C:
-		case <-s.done:
+		case <-s.Done():
 			timer.Stop()
 			s.drop() // else the library would begin a new session
 			return
-		case <-s.b.life.Done():
+		case <-s.b.Life.Done():
 			timer.Stop()
 			return
 		}
-		s.sweep()
+		s.Sweep()
 		s.live()
 		s.settle()
 		if s.rest() {
@@ -38,42 +35,26 @@ func (s *session) keeper() {
 
 // pause is the time until the next look, a twelfth of the timeout at most.
 func (s *session) pause() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left := s.trust.due(s.timeout) - s.now()
+	s.Lock()
+	defer s.Unlock()
+	left := s.trust.due(s.timeout) - s.Now()
 	return min(max(left, s.timeout/100), s.timeout/12)
 }
 
 // live sends a sign of life if one is due. A server that does not answer is
 // left early: the library would wait for two thirds of the timeout.
 func (s *session) live() {
-	s.mu.Lock()
-	due := s.now() >= s.trust.due(s.timeout)
+	s.Lock()
+	due := s.Now() >= s.trust.due(s.timeout)
 	wait := max(s.timeout/8, 250*time.Millisecond)
-	s.mu.Unlock()
+	s.Unlock()
 	if !due {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.b.life, wait)
+	ctx, cancel := context.WithTimeout(s.b.Life, wait)
 	defer cancel()
 	if err := s.write(ctx); errors.Is(err, context.DeadlineExceeded) {
 		s.reconnect()
-	}
-}
-
-// sweep gives up the nodes of grants that were not extended for their TTL.
-func (s *session) sweep() {
-	var gone []*grant
-	now := s.now()
-	s.mu.Lock()
-	for g := range s.grants {
-		if now >= g.keep {
-			gone = append(gone, g)
-		}
-	}
-	s.mu.Unlock()
-	for _, g := range gone {
-		s.abandon(g)
 	}
 }
 
@@ -82,18 +63,12 @@ const mostSettled = 32
 
 // settle deletes nodes that must not exist.
 func (s *session) settle() {
-	var some []*grant
-	s.mu.Lock()
-	wait := s.timeout / 6
-	for g := range s.strays {
-		if len(some) < mostSettled {
-			some = append(some, g)
-		}
-	}
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.b.life, wait)
+	s.Lock()
+	some, wait := s.Strays(), s.timeout/6
+	s.Unlock()
+	ctx, cancel := context.WithTimeout(s.b.Life, wait)
 	defer cancel()
-	for _, g := range some {
+	for _, g := range some[:min(len(some), mostSettled)] {
 		if _, err := s.remove(ctx, g); err != nil {
 			return // tried again at the next round
 		}
@@ -104,16 +79,16 @@ func (s *session) settle() {
 // known. found is false if the node is certainly not there. After an error that
 // is unknown.
 func (s *session) remove(ctx context.Context, g *grant) (found bool, err error) {
-	s.mu.Lock()
+	s.Lock()
 	path, never := g.path, g.never
-	s.mu.Unlock()
+	s.Unlock()
 	if path == "" && !never {
 		if err := s.find(ctx, g); err != nil {
 			return false, err
 		}
-		s.mu.Lock()
+		s.Lock()
 		path = g.path
-		s.mu.Unlock()
+		s.Unlock()
 	}
 	if path != "" {
 		_, err = ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.conn.Delete(path, -1) })
@@ -122,43 +97,34 @@ func (s *session) remove(ctx context.Context, g *grant) (found bool, err error) 
 	case err != nil && !errors.Is(err, zk.ErrNoNode):
 		return false, err
 	}
-	s.free(g)
+	s.Free(g)
 	return path != "" && err == nil, nil
 }
 
 // rest retires a session that is not used, and closes a retired one that has no
 // nodes left. It reports whether it closed the session.
 func (s *session) rest() bool {
-	s.mu.Lock()
-	needed := len(s.grants)+len(s.places)+len(s.strays) > 0
-	quiet := s.now() - s.used
-	idle := !needed && quiet > idleTTLs*s.timeout
-	retired := s.retired
-	s.mu.Unlock()
-	switch {
-	case idle && !retired:
-		s.retire()
-	case retired && !needed && quiet > s.timeout/6: // an attempt may just have got it
-		s.close()
-		return true
+	s.Lock()
+	timeout := s.timeout
+	s.Unlock()
+	idle, done := s.Rest(timeout, func(*grant) bool { return true })
+	if idle {
+		s.b.Retire(s)
 	}
-	return false
+	if done {
+		s.close()
+	}
+	return done
 }
 
-// end of a session at Close of the Backend: its locks that are still held free
-// themselves after their TTL, since their holders may still be at work.
-func (s *session) leave() {
-	s.mu.Lock()
-	holds := len(s.grants) > 0
-	for g := range s.places {
-		s.strays[g] = true
-	}
-	clear(s.places)
-	s.mu.Unlock()
-	if !holds {
+// leave ends a session at Close of the Backend: its locks that are still held
+// free themselves after their TTL, since their holders may still be at work.
+func (s *session) leave() error {
+	if !s.Leave() {
 		s.close()
-		return
+		return nil
 	}
 	s.settle()
 	s.drop()
+	return nil
 }

@@ -10,13 +10,14 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // list is List of the Backend.
 func (b *engine) list(ctx context.Context, prefix string) ([]backend.Info, error) {
 	var w *walk
-	_, err := retried(func() (backend.Grant, error) {
+	_, err := sessions.Retried(tooShort, func() (backend.Grant, error) {
 		s, err := b.session(ctx, b.someTTL())
 		if err == nil {
 			w = &walk{s: s, prefix: prefix}
@@ -30,9 +31,9 @@ func (b *engine) list(ctx context.Context, prefix string) ([]backend.Info, error
 	slices.SortFunc(w.found, func(a, b backend.Info) int { return strings.Compare(a.Key, b.Key) })
 	if len(w.closed) > 0 {
 		slices.Sort(w.closed)
-		return w.found, &zkError{text: fmt.Sprintf(
+		return w.found, &sessions.Trouble{Text: fmt.Sprintf(
 			"zookeeper: the user may not read %s, nor what is below (such nodes: %d); give it the right to read, or list with a longer prefix",
-			b.path(w.closed[0]), len(w.closed)), err: zk.ErrNoAuth, answered: true}
+			b.path(w.closed[0]), len(w.closed)), Err: zk.ErrNoAuth, Replied: true}
 	}
 	return w.found, nil
 }

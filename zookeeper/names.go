@@ -1,8 +1,10 @@
 package zookeeper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,24 +21,35 @@ const LeastTTL = time.Second
 // longestTTL is the longest timeout that fits the wire, in milliseconds.
 const longestTTL = (1<<31 - 1) * time.Millisecond
 
-// sequenceDigits is how many digits a server appends to a sequential node.
+// sequenceDigits is how many digits a server appends to a sequential node, the
+// sign of a number below zero included.
 const sequenceDigits = 10
 
 // sequence returns the number at the end of a child's name. Whatever stands
 // before it, such a child contends: go-zookeeper, Curator, kazoo and others put
-// different words there. The server counts in 32 bits; a number below zero has
-// a sign of its own behind the dash of the name.
+// different words there. The server counts in 32 bits. A number below zero has
+// a sign, behind the dash or the underscore of the name, and may have nine
+// digits.
 func sequence(child string) (number int32, contends bool) {
 	at := len(child) - sequenceDigits
-	if at < 0 || strings.Trim(child[at:], "0123456789") != "" {
+	if at < 0 || strings.Trim(child[at+1:], "0123456789") != "" {
 		return 0, false
 	}
-	if at > 1 && child[at-2:at] == "--" {
-		at--
-	}
 	wide, err := strconv.ParseInt(child[at:], 10, 32)
+	before := child[:at]
+	switch {
+	case child[at] == '-': // else nine digits that a client wrote, and a dash of the name
+		return int32(wide), strings.HasSuffix(before, "-") || strings.HasSuffix(before, "_")
+	case strings.HasSuffix(before, "--"), err != nil && strings.HasSuffix(before, "-"):
+		wide, err = strconv.ParseInt(child[at-1:], 10, 32)
+	}
 	return int32(wide), err == nil
 }
+
+// usedUp reports whether a node's number may be another node's too. Of more
+// than 2³¹ nodes below one parent, the server gives them all the greatest
+// number, or one below zero while several are created at once.
+func usedUp(number int32) bool { return number < 0 || number == math.MaxInt32 }
 
 // isKazoos tells whether a contender is of kazoo's Lock, ReadLock or WriteLock.
 func isKazoos(child string) bool {
@@ -50,8 +63,7 @@ type contender struct {
 }
 
 // contenders returns the children that contend, the holder first, and the names
-// of the others. Numbers are compared by their difference, so that the order
-// survives an overflow of the server's counter.
+// of the others. Numbers below zero come after all others.
 func contenders(children []string) (queue []contender, others []string) {
 	for _, child := range children {
 		if number, contends := sequence(child); contends {
@@ -61,10 +73,7 @@ func contenders(children []string) (queue []contender, others []string) {
 		}
 	}
 	slices.SortFunc(queue, func(a, b contender) int {
-		if a.number == b.number {
-			return strings.Compare(a.name, b.name)
-		}
-		return int(a.number - b.number)
+		return cmp.Or(cmp.Compare(uint32(a.number), uint32(b.number)), strings.Compare(a.name, b.name))
 	})
 	return queue, others
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -60,9 +61,9 @@ func Open(ctx context.Context, address string, o Options) (*lock.Client, error) 
 
 // shorten returns a Client whose TTL the servers grant.
 func (b *engine) shorten(locks *lock.Client) (*lock.Client, error) {
-	b.mu.Lock()
+	b.Lock()
 	longest := b.longest
-	b.mu.Unlock()
+	b.Unlock()
 	if longest == 0 || longest >= b.usual {
 		return locks, nil
 	}
@@ -163,7 +164,7 @@ const mostReached = 5
 func (b *engine) reach(ctx context.Context, address string) error {
 	var err error
 	for range mostReached {
-		_, err = retried(func() (backend.Grant, error) { return nil, b.makeChroot(ctx) })
+		_, err = sessions.Retried(tooShort, func() (backend.Grant, error) { return nil, b.makeChroot(ctx) })
 		var op *net.OpError // of a write
 		if !errors.Is(err, zk.ErrConnectionClosed) && !errors.As(err, &op) || ctx.Err() != nil {
 			break

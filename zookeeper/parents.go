@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/internal/sessions"
 )
 
 // parents creates a lock's parent and what is missing above it. Nodes below the
@@ -27,9 +29,9 @@ func (s *session) parents(ctx context.Context, dir string) error {
 		err := s.parent(ctx, missing[i])
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
-			return &zkError{text: fmt.Sprintf(
+			return &sessions.Trouble{Text: fmt.Sprintf(
 				"zookeeper: %s does not exist, and the user may not create it: create it by hand, or give the user the right to create nodes above it",
-				missing[i]), err: err, answered: true}
+				missing[i]), Err: err, Replied: true}
 		case err != nil && !errors.Is(err, zk.ErrNodeExists):
 			return err
 		}

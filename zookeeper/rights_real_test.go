@@ -41,16 +41,16 @@ func TestSessionLivesWithoutRightsOnTheRoot(t *testing.T) {
 		id, _, _ := strings.Cut(after, "\n")
 		return id
 	}
-	was, began := zxid(), s.now()
-	s.mu.Lock()
+	was, began := zxid(), s.Now()
+	s.Lock()
 	s.trust.last.done -= gap(s.timeout) // else it follows the greeting too soon
-	s.mu.Unlock()
+	s.Unlock()
 	if err := s.write(ctx); err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
+	s.Lock()
 	last := s.trust.last.sent.Elapsed
-	s.mu.Unlock()
+	s.Unlock()
 	if last < began {
 		t.Error("it is no sign of life")
 	}

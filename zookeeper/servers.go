@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/sessions"
 )
 
 // A session must last two ticks, so that trust counts from the write before the
@@ -46,9 +48,9 @@ func readRole(conf, srvr string) (r role) {
 func (r role) refuse(timeout time.Duration) (warning string, err error) {
 	switch {
 	case timeout < leastTicks*r.tick:
-		return "", &zkError{text: fmt.Sprintf(
+		return "", &sessions.Trouble{Text: fmt.Sprintf(
 			"zookeeper: the server keeps this session for %v, which is less than two of its ticks, so a loss might be reported too late; set Config.TTL to %v or more",
-			timeout, leastTicks*r.tick), err: fmt.Errorf("tickTime is %v", r.tick), answered: true}
+			timeout, leastTicks*r.tick), Err: fmt.Errorf("tickTime is %v", r.tick), Replied: true}
 	case !r.observer:
 		return "", nil
 	case r.tick == 0 && timeout < leastTicksObserver*usualTick:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -22,31 +23,23 @@ import (
 //	                    │ a server says that it expired         │ left: closed
 //	                    └──────────────▶ over ◀─────────────────┘
 type session struct {
+	*sessions.Session[*grant]
+
 	b      *engine
 	ttl    time.Duration   // timeout that is asked for
-	key    time.Duration   // place in engine.sessions; written before the session is shared
-	clock  context.Context // carries the Client's clock, for backend.ReadClock
-	turn   chan struct{}   // capacity 1: filled while a write is under way
 	opened chan struct{}   // closed when the session was greeted for the first time
 	absent chan struct{}   // capacity 1: no server of a round answered
-	done   chan struct{}   // closed when the session is over
 	conn   *zk.Conn        // written before the session is shared
 	events <-chan zk.Event // closed when the library's goroutines have ended
 	calls  sync.WaitGroup  // requests that were sent
 
-	mu      sync.Mutex
+	// Guarded by the mutex.
 	id      int64
 	timeout time.Duration // timeout that the servers granted
 	trust   trust
 	dialed  net.Conn // last connection; it may not have greeted
 	net     *tap     // connection that greeted last
-	over    bool
-	retired bool
-	used    time.Duration // elapsed time of the last use
 	watches map[string]*watch
-	grants  map[*grant]bool // held
-	places  map[*grant]bool // waiting
-	strays  map[*grant]bool // must not exist, and may
 }
 
 // silent drops the library's log: what matters comes back as an error.
@@ -79,22 +72,21 @@ func (b *engine) session(ctx context.Context, ttl time.Duration) (*session, erro
 
 // usable returns the session for a TTL if new locks may use it, else nil.
 func (b *engine) usable(ttl time.Duration) (*session, error) {
-	b.mu.Lock()
-	s, closed := b.sessions[b.clipped(ttl)], b.closed
-	b.mu.Unlock()
+	b.Lock()
+	s, closed := b.Open[b.clipped(ttl)], b.Closed
+	b.Unlock()
 	if closed {
 		return nil, errClosed
 	}
 	if s == nil {
 		return nil, nil
 	}
-	s.mu.Lock()
-	now := s.now()
-	fit := !s.over && !s.retired && !s.trust.stale(now, min(s.timeout, s.ttl))
-	s.used = now
-	s.mu.Unlock()
+	s.Use()
+	s.Lock()
+	fit := !s.Over() && !s.trust.stale(s.Now(), min(s.timeout, s.ttl))
+	s.Unlock()
 	if !fit {
-		s.retire()
+		b.Retire(s)
 		return nil, nil
 	}
 	return s, nil
@@ -102,10 +94,8 @@ func (b *engine) usable(ttl time.Duration) (*session, error) {
 
 // open makes a session. Called with the turn to open.
 func (b *engine) open(ctx context.Context, ttl time.Duration) (*session, error) {
-	s := &session{b: b, ttl: ttl, clock: context.WithoutCancel(ctx), turn: make(chan struct{}, 1),
-		opened: make(chan struct{}), absent: make(chan struct{}, 1), done: make(chan struct{}),
-		watches: map[string]*watch{}, grants: map[*grant]bool{}, places: map[*grant]bool{},
-		strays: map[*grant]bool{}}
+	s := &session{Session: sessions.New[*grant](ctx), b: b, ttl: ttl, opened: make(chan struct{}),
+		absent: make(chan struct{}, 1), watches: map[string]*watch{}}
 	conn, events, err := zk.Connect(b.hosts.list(), ttl, zk.WithHostProvider(b.hosts.turns(s.unanswered)),
 		zk.WithDialer(s.dial), zk.WithLogger(silent{}), zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(sendBuffer), zk.WithEventCallback(s.happened))
@@ -117,23 +107,23 @@ func (b *engine) open(ctx context.Context, ttl time.Duration) (*session, error) 
 		s.drop()
 		return nil, err
 	}
-	s.mu.Lock()
+	s.Lock()
 	granted := s.timeout
-	s.mu.Unlock()
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
+	s.Unlock()
+	b.Lock()
+	started := b.Start(s, s.keeper)
+	if started {
+		b.enlist(s, granted)
+	}
+	b.Unlock()
+	if !started {
 		s.drop()
 		return nil, errClosed
 	}
-	b.enlist(s, granted)
-	b.all[s] = true
-	b.work.Go(s.keeper)
-	b.mu.Unlock()
 	return s, nil
 }
 
-// clipped returns the key in sessions for a TTL. Called with b.mu held.
+// clipped returns the key in Open for a TTL. Called with b locked.
 func (b *engine) clipped(ttl time.Duration) time.Duration {
 	if b.longest > 0 {
 		return min(ttl, b.longest)
@@ -142,7 +132,7 @@ func (b *engine) clipped(ttl time.Duration) time.Duration {
 }
 
 // enlist adds a new session. TTLs that exceed what the servers grant share one.
-// Called with b.mu held.
+// Called with b locked.
 func (b *engine) enlist(s *session, granted time.Duration) {
 	switch {
 	case granted < s.ttl:
@@ -150,8 +140,7 @@ func (b *engine) enlist(s *session, granted time.Duration) {
 	case s.ttl > b.longest:
 		b.longest = 0 // other servers, or another configuration
 	}
-	s.key = b.clipped(s.ttl)
-	b.sessions[s.key] = s
+	b.Open[b.clipped(s.ttl)] = s
 }
 
 // greet waits for the session, names its user, and checks its timeout.
@@ -162,18 +151,18 @@ func (s *session) greet(ctx context.Context) error {
 	case <-s.opened:
 	case <-s.absent:
 		return zk.ErrNoServer
-	case <-s.done:
-		return errOver
+	case <-s.Done():
+		return sessions.ErrOver
 	case <-call.Done():
 		return context.Cause(call)
 	}
-	s.mu.Lock()
+	s.Lock()
 	granted, address := s.timeout, s.net.address
-	s.mu.Unlock()
+	s.Unlock()
 	if granted > s.ttl {
-		return &zkError{text: fmt.Sprintf(
+		return &sessions.Trouble{Text: fmt.Sprintf(
 			"zookeeper: the server keeps sessions for at least %v (its minSessionTimeout); set Config.TTL to that or more",
-			granted), err: fmt.Errorf("Config.TTL is %v", s.ttl), answered: true}
+			granted), Err: fmt.Errorf("Config.TTL is %v", s.ttl), Replied: true}
 	}
 	if err := s.examine(ctx, address, granted); err != nil || s.b.cfg.User == "" {
 		return err
@@ -195,30 +184,29 @@ func (s *session) unanswered() {
 // connected notes a new connection, so that the end of the session ends it. It
 // returns false if the session is over.
 func (s *session) connected(conn net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.dialed = conn
-	return !s.over
+	return !s.Over()
 }
 
 // greeted takes what a server said first. The session is the one that was asked
 // for, or 0 if that expired.
 func (s *session) greeted(by *tap, id int64, timeout time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	switch {
 	case id == 0:
 	case s.id == 0:
 		s.id, s.timeout, s.net = id, timeout, by
-		s.used = s.now()
-		s.trust = begin(write{by.sent, s.used})
+		s.trust = begin(write{by.sent, s.Now()})
 	default:
 		// The timeout was negotiated anew, perhaps with another server.
 		moved := s.net.address != by.address
 		s.timeout, s.net = min(s.timeout, timeout), by
-		if moved && !s.over {
+		if moved && !s.Over() {
 			s.calls.Go(func() {
-				if err := s.examine(s.b.life, by.address, timeout); err != nil {
+				if err := s.examine(s.b.Life, by.address, timeout); err != nil {
 					s.b.cfg.Logger.Warn(err.Error(), "server", by.address)
 				}
 			})
@@ -234,21 +222,18 @@ func (s *session) hasSession() {
 	}
 }
 
-// now reads the Client's clock.
-func (s *session) now() time.Duration { return backend.ReadClock(s.clock).Elapsed }
-
 func (s *session) isOver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
+	s.Lock()
+	defer s.Unlock()
+	return s.Over()
 }
 
 // term returns the trust that the session has now.
 func (s *session) term(ttl time.Duration) backend.Term {
-	s.mu.Lock()
-	s.used = s.now()
+	s.Use()
+	s.Lock()
 	mark, timeout := s.trust.mark, s.timeout
-	s.mu.Unlock()
+	s.Unlock()
 	if timeout < ttl && s.b.noticed.first("shorter") {
 		s.b.cfg.Logger.Warn("the servers keep sessions for a shorter time than Config.TTL (their maxSessionTimeout); leases are trusted for that time only, so set Config.TTL to it",
 			"asked", ttl, "granted", timeout)
@@ -266,24 +251,24 @@ func ask[T any](ctx context.Context, s *session, request func() (T, error)) (rep
 		err   error
 	}
 	done := make(chan result, 1)
-	s.mu.Lock()
-	if s.over {
-		s.mu.Unlock()
-		return reply, errOver
+	s.Lock()
+	if s.Over() {
+		s.Unlock()
+		return reply, sessions.ErrOver
 	}
 	s.calls.Go(func() {
 		reply, err := request()
 		done <- result{reply, err}
 	})
-	s.mu.Unlock()
+	s.Unlock()
 	select {
 	case got := <-done:
 		if got.err != nil && s.isOver() {
-			return reply, errOver
+			return reply, sessions.ErrOver
 		}
 		return got.reply, got.err
-	case <-s.done:
-		return reply, errOver
+	case <-s.Done():
+		return reply, sessions.ErrOver
 	case <-ctx.Done():
 		return reply, context.Cause(ctx)
 	}
@@ -292,9 +277,9 @@ func ask[T any](ctx context.Context, s *session, request func() (T, error)) (rep
 // sample returns a node for the next sign of life: one that is held, so that
 // its loss is seen too, else the chroot.
 func (s *session) sample() (*grant, string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for g := range s.grants {
+	s.Lock()
+	defer s.Unlock()
+	for _, g := range s.Held() {
 		if !g.deleted {
 			return g, g.path
 		}
@@ -308,22 +293,20 @@ func (s *session) sample() (*grant, string) {
 // write sends a sign of life: a transaction that only checks a node. A majority
 // commits it, and it changes nothing that a watch would report.
 func (s *session) write(ctx context.Context) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.Begin(ctx); err != nil {
+		return err
 	}
+	defer s.Yield()
 	for {
 		g, path := s.sample()
-		sent := backend.ReadClock(s.clock)
+		sent := s.Read()
 		_, err := ask(ctx, s, func() ([]zk.MultiResponse, error) {
 			return s.conn.Multi(&zk.CheckVersionRequest{Path: path, Version: -1})
 		})
 		if g != nil && errors.Is(err, zk.ErrNoNode) {
-			s.mu.Lock()
+			s.Lock()
 			g.deleted = true
-			s.mu.Unlock()
+			s.Unlock()
 			continue // with another node
 		}
 		// The ensemble commits a transaction that fails, with its error. So a
@@ -340,17 +323,17 @@ func (s *session) write(ctx context.Context) error {
 }
 
 func (s *session) committed(sent backend.Instant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trust = s.trust.committed(write{sent, s.now()}, s.timeout)
+	s.Lock()
+	defer s.Unlock()
+	s.trust = s.trust.committed(write{sent, s.Now()}, s.timeout)
 }
 
 // renew sends a sign of life if one is due, else it only reads g's node. Either
 // makes the server deliver what it has to report of watched nodes.
 func (s *session) renew(ctx context.Context, g *grant) error {
-	s.mu.Lock()
-	due := s.now() >= s.trust.last.done+gap(s.timeout)
-	s.mu.Unlock()
+	s.Lock()
+	due := s.Now() >= s.trust.last.done+gap(s.timeout)
+	s.Unlock()
 	if due {
 		return s.write(ctx)
 	}
@@ -364,47 +347,25 @@ func (s *session) flush(ctx context.Context, g *grant) error {
 		return there, err
 	})
 	if err == nil && !there {
-		s.mu.Lock()
+		s.Lock()
 		g.deleted = true
-		s.mu.Unlock()
+		s.Unlock()
 	}
 	return err
 }
 
 // stale reports whether a new lock would be trusted for too short.
 func (s *session) stale() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.trust.stale(s.now(), min(s.timeout, s.ttl))
-}
-
-// retire keeps new locks away from the session.
-func (s *session) retire() {
-	s.b.mu.Lock()
-	if s.b.sessions[s.key] == s {
-		delete(s.b.sessions, s.key)
-	}
-	s.b.mu.Unlock()
-	s.mu.Lock()
-	s.retired = true
-	s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
+	return s.trust.stale(s.Now(), min(s.timeout, s.ttl))
 }
 
 // end records that the session is over, and with it all its nodes. It does not
 // block.
 func (s *session) end() {
-	s.mu.Lock()
-	if s.over {
-		s.mu.Unlock()
-		return
-	}
-	s.over = true
-	for _, some := range []map[*grant]bool{s.grants, s.places, s.strays} {
-		for g := range some {
-			g.over = true
-		}
-		clear(some)
-	}
+	s.End()
+	s.Lock()
 	var calls []*call
 	for _, w := range s.watches {
 		for c := range w.calls {
@@ -412,19 +373,10 @@ func (s *session) end() {
 		}
 	}
 	clear(s.watches)
-	close(s.done)
-	s.mu.Unlock()
+	s.Unlock()
 	for _, c := range calls {
 		c.fn(false)
 	}
-}
-
-// forget takes a session that is over off the Backend's lists.
-func (s *session) forget() {
-	s.retire()
-	s.b.mu.Lock()
-	delete(s.b.all, s)
-	s.b.mu.Unlock()
 }
 
 // close ends the session at the servers, which delete its nodes.
@@ -437,9 +389,9 @@ func (s *session) close() {
 // drop ends the session here only: its nodes live until it expires.
 func (s *session) drop() {
 	s.end()
-	s.mu.Lock()
+	s.Lock()
 	conn := s.dialed
-	s.mu.Unlock()
+	s.Unlock()
 	if conn != nil {
 		_ = conn.Close()
 	}
@@ -456,9 +408,9 @@ func (s *session) join() {
 
 // reconnect ends the connection, so that the library finds another server.
 func (s *session) reconnect() {
-	s.mu.Lock()
+	s.Lock()
 	conn := s.dialed
-	s.mu.Unlock()
+	s.Unlock()
 	if conn != nil {
 		_ = conn.Close()
 	}

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -59,6 +60,14 @@ func TestSequenceReadsTenDigitsAtTheEnd(t *testing.T) {
 		{"0000000007", 7, true},
 		{"f00__lock__0000000012", 12, true},
 		{"_c_0123-lock--2147483648", -2147483648, true},
+		{"_c_0123-lock--1000000000", -1000000000, true},
+		{"_c_0123-lock--999999999", -999999999, true},
+		{"_c_0123-lock--000000007", -7, true},
+		{"f00__lock__-000000007", -7, true},
+		{"f00__lock__-2147483648", -2147483648, true},
+		{"job-000000007", 0, false},
+		{"-000000007", 0, false},
+		{"000000007-0", 0, false},
 		{"thief-0000000001", 1, true},
 		{"lock-000000001", 0, false},
 		{"leases", 0, false},
@@ -74,9 +83,10 @@ func TestSequenceReadsTenDigitsAtTheEnd(t *testing.T) {
 
 // The server's counter overflows after 2³¹ nodes below one parent.
 func TestContendersKeepOrderAfterAnOverflow(t *testing.T) {
-	queue, others := contenders([]string{"a-lock--2147483648", "b-lock-2147483647", "locks",
-		"c-lock--2147483647"})
-	if len(queue) != 3 || queue[0].name != "b-lock-2147483647" || queue[2].name != "c-lock--2147483647" {
+	queue, others := contenders([]string{"d-lock--000000001", "a-lock--2147483648", "b-lock-2147483647",
+		"locks", "c-lock--2147483647", "e-lock-0000000000"})
+	if got := fmt.Sprint(queue); got != "[{e-lock-0000000000 0} {b-lock-2147483647 2147483647} "+
+		"{a-lock--2147483648 -2147483648} {c-lock--2147483647 -2147483647} {d-lock--000000001 -1}]" {
 		t.Errorf("queue: %v", queue)
 	}
 	if len(others) != 1 || others[0] != "locks" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -27,10 +28,10 @@ type call struct{ fn func(deleted bool) }
 func (s *session) watch(ctx context.Context, path string, fn func(deleted bool)) (cancel func(),
 	stat *zk.Stat, err error) {
 	c := &call{fn}
-	s.mu.Lock()
-	if s.over {
-		s.mu.Unlock()
-		return nil, nil, errOver
+	s.Lock()
+	if s.Over() {
+		s.Unlock()
+		return nil, nil, sessions.ErrOver
 	}
 	w := s.watches[path]
 	if w == nil {
@@ -39,14 +40,14 @@ func (s *session) watch(ctx context.Context, path string, fn func(deleted bool))
 	}
 	w.calls[c] = true
 	armed := w.armed
-	s.mu.Unlock()
+	s.Unlock()
 	cancel = func() {
-		s.mu.Lock()
+		s.Lock()
 		delete(w.calls, c)
 		if len(w.calls) == 0 && !w.armed && s.watches[path] == w {
 			delete(s.watches, path)
 		}
-		s.mu.Unlock()
+		s.Unlock()
 	}
 	if armed {
 		return cancel, nil, nil
@@ -54,9 +55,9 @@ func (s *session) watch(ctx context.Context, path string, fn func(deleted bool))
 	stat, err = ask(ctx, s, func() (*zk.Stat, error) {
 		_, stat, _, err := s.conn.GetW(path)
 		if err == nil {
-			s.mu.Lock()
+			s.Lock()
 			w.armed = true
-			s.mu.Unlock()
+			s.Unlock()
 		}
 		return stat, err
 	})
@@ -76,7 +77,7 @@ func (s *session) happened(e zk.Event) {
 	case e.Type == zk.EventSession && e.State == zk.StateHasSession:
 		s.hasSession()
 	case e.Type == zk.EventNodeDeleted, e.Type == zk.EventNodeDataChanged, e.Type == zk.EventNotWatching:
-		s.mu.Lock()
+		s.Lock()
 		w := s.watches[e.Path]
 		delete(s.watches, e.Path)
 		var calls []*call
@@ -86,7 +87,7 @@ func (s *session) happened(e zk.Event) {
 			}
 			clear(w.calls)
 		}
-		s.mu.Unlock()
+		s.Unlock()
 		for _, c := range calls {
 			c.fn(e.Type == zk.EventNodeDeleted)
 		}
@@ -144,7 +145,7 @@ func (b *engine) Watch(ctx context.Context, gs []backend.Grant, holders []interf
 func (g *grant) watch(ctx context.Context, touched func()) error {
 	cancel, stat, err := g.s.watch(ctx, g.path, func(bool) { touched() })
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, errOver):
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, sessions.ErrOver):
 		return lost(g.name, "its node is gone")
 	case err != nil:
 		return g.s.b.trouble("watch", g.name, err)
@@ -152,10 +153,10 @@ func (g *grant) watch(ctx context.Context, touched func()) error {
 	if stat != nil { // the data changed, and the node was not watched
 		g.guard(ctx)
 	}
-	g.s.mu.Lock()
+	g.s.Lock()
 	g.unwatch = cancel
-	over := g.over || g.deleted
-	g.s.mu.Unlock()
+	over := g.Gone() || g.deleted
+	g.s.Unlock()
 	if over {
 		g.s.b.Unwatch(g)
 		return lost(g.name, "its node is gone, or its session is over")
@@ -166,10 +167,10 @@ func (g *grant) watch(ctx context.Context, touched func()) error {
 // Unwatch ends what Watch armed.
 func (b *engine) Unwatch(one backend.Grant) {
 	g := one.(*grant)
-	g.s.mu.Lock()
+	g.s.Lock()
 	cancel := g.unwatch
 	g.unwatch = nil
-	g.s.mu.Unlock()
+	g.s.Unlock()
 	if cancel != nil {
 		cancel()
 	}

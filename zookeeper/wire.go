@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/sessions"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -141,7 +142,7 @@ func (t *turns) Connected() {
 // the end of the old one; a session that is over gets no connection.
 func (s *session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	if s.isOver() {
-		return nil, errOver
+		return nil, sessions.ErrOver
 	}
 	// The library allows a second, which is short for TLS over a long way.
 	timeout = max(timeout, min(s.b.cfg.Timeout, s.ttl/6))
@@ -158,7 +159,7 @@ func (s *session) dial(network, address string, timeout time.Duration) (net.Conn
 	_ = conn.SetReadDeadline(by)
 	if !s.connected(conn) {
 		_ = conn.Close()
-		return nil, errOver
+		return nil, sessions.ErrOver
 	}
 	return &tap{Conn: conn, s: s, address: address}, nil
 }
@@ -215,7 +216,7 @@ func (t *tap) SetReadDeadline(at time.Time) error {
 
 func (t *tap) Write(p []byte) (int, error) {
 	if t.sent.Wall.IsZero() {
-		t.sent = backend.ReadClock(t.s.clock)
+		t.sent = t.s.Read()
 	}
 	return t.Conn.Write(p)
 }

@@ -164,7 +164,8 @@ func TestRunInsideRunAsksTheServerOfTheFlag(t *testing.T) {
 		got := speak(t, env, "run", "--redis", url, "a", "--",
 			program, "run", "--namespace", "inner", "b", "--", "sh", "-c", script)
 		want(t, got, 0, url+" none b\n")
-		for _, fence := range []string{names.OfSlot("gsl:fence::", "a"), names.OfSlot("gsl:fence:inner:", "b")} {
+		for _, fence := range []string{names.OfSlot("gsl:fence::", "a"),
+			names.OfSlot("gsl:fence:inner:", "b")} {
 			if !w.Mini.DB(3).Exists(fence) {
 				t.Errorf("database 3 has no %s: nothing was locked there", fence)
 			}

@@ -30,9 +30,9 @@ func Names() []string {
 // "jedis-uuid" is JedisUUID. The error for an unknown name lists the most
 // similar names, or all.
 func Lookup(name string) (Dialect, error) {
-	want := fold(name)
+	want := Fold(name)
 	for _, d := range Presets() {
-		if fold(d.Name) == want {
+		if Fold(d.Name) == want {
 			return d, nil
 		}
 	}
@@ -42,7 +42,9 @@ func Lookup(name string) (Dialect, error) {
 	return Dialect{}, fmt.Errorf("no dialect is called %q; there are: %s", name, strings.Join(Names(), ", "))
 }
 
-func fold(name string) string {
+// Fold returns a dialect's name for comparison: in lower case, without hyphens
+// and underscores.
+func Fold(name string) string {
 	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 }
 
@@ -52,33 +54,40 @@ func fold(name string) string {
 func nearest(want string) []string {
 	var near []string
 	for _, name := range Names() {
-		have := fold(name)
+		have := Fold(name)
 		within := len(want) >= 3 && (strings.Contains(have, want) || strings.Contains(want, have))
-		if within || typingErrors(have, want) <= 2 {
+		if within || TypingErrors(have, want) <= 2 {
 			near = append(near, name)
 		}
 	}
 	return near
 }
 
-// typingErrors returns the number of insertions, deletions and replacements
-// between a and b.
-func typingErrors(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// TypingErrors is how many letters of b someone has to insert, leave out,
+// replace, or swap with their neighbour to write a.
+func TypingErrors(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	// d[i][j] is the distance of the first i letters of a and j of b.
+	d := make([][]int, len(from)+1)
+	for i := range d {
+		d[i] = make([]int, len(to)+1)
+		d[i][0] = i
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(from); i++ {
+		for j := 1; j <= len(to); j++ {
+			d[i][j] = min(d[i-1][j], d[i][j-1]) + 1
+			replaced := d[i-1][j-1]
+			if from[i-1] != to[j-1] {
 				replaced++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+			d[i][j] = min(d[i][j], replaced)
+			if i > 1 && j > 1 && from[i-1] == to[j-2] && from[i-2] == to[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return d[len(from)][len(to)]
 }

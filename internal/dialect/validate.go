@@ -38,9 +38,9 @@ func (d Dialect) checkNames() error {
 	switch {
 	case d.Name == "" || len(d.Name) > longest:
 		return fmt.Errorf("field name: 1 to %d bytes, got %d", longest, len(d.Name))
-	case strings.Trim(fold(d.Name), "abcdefghijklmnopqrstuvwxyz0123456789") != "":
+	case strings.Trim(Fold(d.Name), "abcdefghijklmnopqrstuvwxyz0123456789") != "":
 		return fmt.Errorf("field name: letters, digits, hyphens and underscores, got %q", d.Name)
-	case fold(d.Name) == "":
+	case Fold(d.Name) == "":
 		return fmt.Errorf("field name: at least one letter or digit, got %q", d.Name)
 	case strings.Count(d.KeyPattern, "NAME") != 1 || !utf8.ValidString(d.KeyPattern):
 		return fmt.Errorf("field key_pattern: NAME exactly once, got %q", d.KeyPattern)

@@ -22,8 +22,8 @@ func slotOfKey(key string) uint16 {
 	return slotOf(tag)
 }
 
-var odd = []string{"a", "shop:order:7", "a{b}c", "{a}", "{a}{b}", "a{{b}c", "odd}name", "a{b", "{}x", "{}", "}{",
-	"a}b{c}", "{", "}", "ключ", "a b", "\x00\xff"}
+var odd = []string{"a", "shop:order:7", "a{b}c", "{a}", "{a}{b}", "a{{b}c", "odd}name", "a{b", "{}x", "{}",
+	"}{", "a}b{c}", "{", "}", "ключ", "a b", "\x00\xff"}
 
 // TestNamesOfALockLieInItsSlot, and no two locks share one.
 func TestNamesOfALockLieInItsSlot(t *testing.T) {

@@ -81,9 +81,7 @@ func TestWaitersBehindEtcdsProxyAreWoken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Extend(testContext(t), long); err != nil {
-			t.Error(err)
-		}
+		extended(t, g)
 		if err := g.Release(testContext(t)); err != nil {
 			t.Error(err)
 		}

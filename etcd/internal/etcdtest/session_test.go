@@ -80,8 +80,9 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// counted counts a client's calls, and the answers that tell a version.
-type counted struct{ puts, reads, signs, versions atomic.Int64 }
+// counted counts a client's calls, its logins, the streams for its signs of
+// life and the messages on them, and the answers that tell a version.
+type counted struct{ puts, reads, logins, streams, signs, versions atomic.Int64 }
 
 func (n *counted) into(cfg *clientv3.Config) {
 	cfg.DialOptions = append(cfg.DialOptions,
@@ -89,6 +90,8 @@ func (n *counted) into(cfg *clientv3.Config) {
 			conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if txn, ok := in.(*etcdserverpb.TxnRequest); ok && writes(txn) {
 				n.puts.Add(1)
+			} else if _, login := in.(*etcdserverpb.AuthenticateRequest); login {
+				n.logins.Add(1)
 			} else if _, once := in.(*etcdserverpb.StatusRequest); !once {
 				n.reads.Add(1)
 			}
@@ -101,11 +104,23 @@ func (n *counted) into(cfg *clientv3.Config) {
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc,
 			conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (
 			grpc.ClientStream, error) {
-			if strings.HasSuffix(method, "LeaseKeepAlive") {
-				n.signs.Add(1)
+			stream, err := next(ctx, desc, conn, method, opts...)
+			if err == nil && strings.HasSuffix(method, "LeaseKeepAlive") {
+				n.streams.Add(1)
+				stream = countedStream{stream, n}
 			}
-			return next(ctx, desc, conn, method, opts...)
+			return stream, err
 		}))
+}
+
+type countedStream struct {
+	grpc.ClientStream
+	n *counted
+}
+
+func (s countedStream) SendMsg(m any) error {
+	s.n.signs.Add(1)
+	return s.ClientStream.SendMsg(m)
 }
 
 func TestRefusedTryIsAReadTheNextTime(t *testing.T) {

@@ -39,7 +39,7 @@ func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
 }
 
 func TestEveryVerbHasExamplesAndALineOfHelp(t *testing.T) {
-	for _, c := range newRoot(&out.Env{}).Commands() {
+	for _, c := range Root(&out.Env{}).Commands() {
 		if c.Hidden || c.Name() == "help" {
 			continue
 		}
@@ -54,7 +54,7 @@ func TestEveryVerbHasExamplesAndALineOfHelp(t *testing.T) {
 func TestHelpFits80ColumnsAndBeginsWithExamples(t *testing.T) {
 	s := clitest.NewStage(t)
 	verbs := []string{""}
-	for _, c := range newRoot(&out.Env{}).Commands() {
+	for _, c := range Root(&out.Env{}).Commands() {
 		if !c.Hidden && c.Name() != "help" {
 			verbs = append(verbs, c.Name())
 		}

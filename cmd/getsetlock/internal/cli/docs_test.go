@@ -41,7 +41,7 @@ var flagName = regexp.MustCompile("`--([a-z-]+)`")
 
 func TestDocumentNamesExactlyTheFlagsOfEachVerb(t *testing.T) {
 	all := chapters(t)
-	for _, c := range newRoot(&out.Env{}).Commands() {
+	for _, c := range Root(&out.Env{}).Commands() {
 		if c.Hidden || c.Name() == "help" {
 			continue
 		}
@@ -157,7 +157,7 @@ func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
 			t.Errorf("%s: only %d command lines", name, len(lines))
 		}
 		for _, m := range lines {
-			verb, rest, err := newRoot(&out.Env{}).Find(strings.Fields(m[1]))
+			verb, rest, err := Root(&out.Env{}).Find(strings.Fields(m[1]))
 			if err != nil {
 				t.Errorf("%s: %s: %v", name, m[1], err)
 				continue
@@ -191,7 +191,7 @@ func TestCommandsQuotedInPagesParse(t *testing.T) {
 		}
 		for _, m := range commandSpan.FindAllStringSubmatch(string(text), -1) {
 			n++
-			verb, rest, err := newRoot(&out.Env{}).Find(strings.Fields(m[1]))
+			verb, rest, err := Root(&out.Env{}).Find(strings.Fields(m[1]))
 			if err == nil {
 				err = verb.ParseFlags(rest)
 			}

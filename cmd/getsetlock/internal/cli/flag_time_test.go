@@ -49,7 +49,7 @@ func argsOf(verb string) []string {
 // refused, or it means the same as an absent flag.
 func TestTimeFlagsTakeZeroAsAValue(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range newRoot(&out.Env{}).Commands() {
+	for _, c := range Root(&out.Env{}).Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			name := c.Name() + " --" + f.Name
 			if f.Value.Type() != "duration" {

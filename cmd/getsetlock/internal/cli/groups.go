@@ -18,7 +18,7 @@ import (
 
 // verbGroup is a part of the list of verbs in --help.
 type verbGroup struct {
-	title string // empty: its verbs are hidden, and only other verbs start them
+	title string
 	verbs []func(*out.Env) *cobra.Command
 }
 

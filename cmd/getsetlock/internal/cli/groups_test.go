@@ -12,7 +12,7 @@ import (
 // A flag that is in no group would be the last thing that a reader of --help
 // sees. ownFlags and sharedFlags in groups.go have the groups.
 func TestEveryFlagHasAGroup(t *testing.T) {
-	root := newRoot(&out.Env{})
+	root := Root(&out.Env{})
 	for _, c := range append(root.Commands(), root) {
 		if _, known := ownFlags[c.Name()]; !known && !c.Hidden {
 			t.Errorf("ownFlags lacks %s", c.Name())
@@ -57,7 +57,7 @@ func TestHelpShowsVerbsInTheOrderOfUse(t *testing.T) {
 		"\nLive with old clients",
 		"\n  audit ", "\n  doctor ", "\n  skew ", "\n  migrate ", "\nTry:", "\n  rehearse ",
 		"\nThis program:", "\n  completion ", "\n  version ", "\n  help ")
-	for _, c := range newRoot(&out.Env{}).Commands() {
+	for _, c := range Root(&out.Env{}).Commands() {
 		if !c.Hidden && c.GroupID == "" && c.Name() != "help" {
 			t.Errorf("%s is in no group", c.Name())
 		}

@@ -61,12 +61,10 @@ func help(cmd *cobra.Command, _ []string) {
 }
 
 // Main runs one command line and returns its exit code.
-func Main(args []string, env out.Env) int { return out.Execute(args, env, newRoot) }
+func Main(args []string, env out.Env) int { return out.Execute(args, env, Root) }
 
-// Root returns the command with all its verbs, for what describes it.
-func Root(e *out.Env) *cobra.Command { return newRoot(e) }
-
-func newRoot(e *out.Env) *cobra.Command {
+// Root returns the command with all its verbs.
+func Root(e *out.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "getsetlock",
 		Short: "Locks on Redis, shared with old clients that write timestamps",

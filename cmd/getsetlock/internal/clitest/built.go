@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Built builds the command and returns its path. Some tests need a real
-// program, since a rehearsal starts its own program again.
+// Built builds the command and returns its path, for tests that need a real
+// program: a rehearsal cannot run inside another test.
 func Built(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "getsetlock")

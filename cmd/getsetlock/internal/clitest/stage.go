@@ -352,12 +352,7 @@ func TokenScript(flags, key, text string) []string {
 // ValueOf returns the value of a lock, as ls shows it.
 func ValueOf(s *Stage, key string) string {
 	s.T.Helper()
-	var answer struct{ Locks []struct{ Value string } }
-	if err := json.Unmarshal([]byte(s.Run("ls", "--json", key).Out), &answer); err != nil ||
-		len(answer.Locks) != 1 {
-		s.T.Fatalf("%s: %v %+v", key, err, answer)
-	}
-	return answer.Locks[0].Value
+	return fmt.Sprint(AnswerOf(s.T, s.Run("ls", "--json", key)).At("locks.0.value"))
 }
 
 // Values of locks in tests. Springs is the key "stock" in the JDK's

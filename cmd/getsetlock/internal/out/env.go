@@ -188,6 +188,14 @@ func interruptible(env *Env) (context.Context, func()) {
 	}
 }
 
+// Host returns this machine's name, for people to read.
+func (e *Env) Host() string {
+	if host, err := e.Hostname(); err == nil && host != "" {
+		return host
+	}
+	return "unknown-host"
+}
+
 // Terminal reports whether a stream is a terminal, and returns its file
 // descriptor.
 func Terminal(stream any) (fd int, ok bool) {

@@ -210,6 +210,21 @@ func (f *DialectFlags) Register(cmd *cobra.Command, use string) {
 	Complete(cmd, "dialect", completeDialect)
 }
 
+// Given reports whether the flags name a dialect.
+func (f *DialectFlags) Given() bool { return f.Name != "" || f.File != "" }
+
+// Named returns the dialect that the flags name, in a list, else nothing.
+func (f *DialectFlags) Named() ([]dialect.Dialect, error) {
+	if !f.Given() {
+		return nil, nil
+	}
+	d, err := f.Pick()
+	return []dialect.Dialect{d}, err
+}
+
+// BehindNeedsDialect says why --behind is refused where no dialect is named.
+const BehindNeedsDialect = "--behind needs --dialect: only a named dialect says that the time in a value is the end of a lease, not its start; for clients of jedis-lock add --dialect jedis"
+
 // Pick returns the dialect that the flags name, else jedis.
 func (f *DialectFlags) Pick() (dialect.Dialect, error) {
 	switch {
@@ -239,17 +254,11 @@ func (f *DialectFlags) Pick() (dialect.Dialect, error) {
 func completeDialect(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var found []string
 	for _, d := range dialect.Presets() {
-		if strings.HasPrefix(PlainName(d.Name), PlainName(begun)) {
+		if strings.HasPrefix(dialect.Fold(d.Name), dialect.Fold(begun)) {
 			found = append(found, d.Name+"\t"+d.Library)
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
-}
-
-// PlainName normalizes a dialect's name for comparison: lower case, no hyphens,
-// no underscores.
-func PlainName(s string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
 
 // Choices completes a flag that takes one of a few words.
@@ -310,7 +319,7 @@ func Nearest(word string, names []string) string {
 	word = strings.ToLower(word)
 	near, least := "", min(2, len(word)/2)+1
 	for _, name := range names {
-		d := distance(word, name)
+		d := dialect.TypingErrors(word, strings.ToLower(name))
 		if strings.HasPrefix(strings.ToLower(name), word) {
 			d = 0
 		}
@@ -319,35 +328,6 @@ func Nearest(word string, names []string) string {
 		}
 	}
 	return near
-}
-
-// distance is how many letters of name someone has to insert, leave out,
-// replace, or swap with their neighbour to write word.
-func distance(word, name string) int {
-	a, b := []rune(word), []rune(strings.ToLower(name))
-	// d[i][j] is the distance of the first i letters of a and j of b.
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		d[i][0] = i
-	}
-	for j := range d[0] {
-		d[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			d[i][j] = min(d[i-1][j], d[i][j-1]) + 1
-			replaced := d[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				replaced++
-			}
-			d[i][j] = min(d[i][j], replaced)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
 }
 
 // Examples joins the lines of a verb's examples, indented by two blanks.

@@ -234,6 +234,26 @@ func TestProgressPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	}
 }
 
+// A row as wide as the terminal would wrap, and a part of it would stay.
+func TestProgressDrawsOneRowOnATerminal(t *testing.T) {
+	columns, rows := 80, 24
+	e, written := screenOf(&columns, &rows)
+	p := e.Progress(false, "simulating", 100)
+	now := p.begun
+	p.now = func() time.Time { return now }
+	for _, done := range []int64{1, 2, 3} {
+		now = now.Add(60 * time.Millisecond)
+		p.Set(done)
+	}
+	now, columns = now.Add(time.Minute), 22
+	p.Set(99)
+	p.End()
+	want := "\r\x1b[2Ksimulating: 2 of 100, 0s\r\x1b[2Ksimulating: 99 of 10…\r\x1b[2K"
+	if written.String() != want {
+		t.Errorf("%q", written.String())
+	}
+}
+
 func TestLoggerPrintsALineOnStderr(t *testing.T) {
 	errs := &strings.Builder{}
 	e := &Env{Stderr: errs}

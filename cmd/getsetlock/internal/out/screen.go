@@ -145,7 +145,7 @@ func (l *Live) erase(columns int) string {
 	l.drawn = nil
 	// The last row may hold what the user typed meanwhile, such as the ^C that
 	// ends the view.
-	return "\r\x1b[2K" + strings.Repeat("\x1b[1A\x1b[2K", rows)
+	return erasesRow + strings.Repeat("\x1b[1A\x1b[2K", rows)
 }
 
 // Clear erases the lines.

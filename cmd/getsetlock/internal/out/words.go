@@ -72,3 +72,15 @@ func Dashed(s string) string {
 	}
 	return s
 }
+
+// Count returns how many of a thing there are: "1 lock", "2 locks". many is for
+// words that do not just get an s.
+func Count[N int | int64](n N, one string, many ...string) string {
+	switch {
+	case n == 1:
+		return "1 " + one
+	case len(many) == 0:
+		return fmt.Sprintf("%d %ss", n, one)
+	}
+	return fmt.Sprintf("%d %s", n, many[0])
+}

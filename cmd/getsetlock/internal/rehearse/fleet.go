@@ -30,22 +30,32 @@ type fleet struct {
 	plan  Plan
 	kind  protocolKind
 	rules rules
-	names names
 	dial  dialer
 	book  *book
 	tasks *queue
 	began time.Time // all true time counts from here
 	teams []team
-	hosts []*machine        // machines, by slot
-	locks map[string]string // products, by the bytes of their key L
-	keys  map[string]string // the bytes of key L, by product
-	marks map[string]string // the bytes of key M, which alone has a token in clean, by product
-	ended <-chan struct{}   // closed when the work is over
+	hosts []*machine // machines, by slot
+	keyring
+	ended <-chan struct{} // closed when the work is over
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
 
 	moves *moves // migration of the fleet; nil: none
 
+	staff
+}
+
+// keyring are the names of a rehearsal's keys.
+type keyring struct {
+	names names
+	locks map[string]string // products, by the bytes of their key L
+	keys  map[string]string // the bytes of key L, by product
+	marks map[string]string // the bytes of key M, which alone has a token in clean, by product
+}
+
+// staff says which program works where.
+type staff struct {
 	mu     sync.Mutex
 	posts  []*team   // group of the next program, by slot
 	crew   []*worker // running program, by slot; nil: none
@@ -66,7 +76,7 @@ func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
 	if !ok {
 		return nil, fmt.Errorf("no protocol %q", p.Protocol)
 	}
-	f := &fleet{plan: p, kind: how, names: n, dial: dial, began: time.Now()}
+	f := &fleet{plan: p, kind: how, keyring: keyring{names: n}, dial: dial, began: time.Now()}
 	var err error
 	if f.rules, err = how.rules(p); err != nil {
 		return nil, err

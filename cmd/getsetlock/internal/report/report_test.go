@@ -57,6 +57,9 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 			t.Errorf("the page contains %s", foreign)
 		}
 	}
+	if !strings.Contains(page, `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; `) {
+		t.Error("the page does not forbid itself the network")
+	}
 	if n := strings.Count(page, `<svg xmlns`); n != 4 { // each for a desk and for a phone
 		t.Errorf("%d drawings", n)
 	}

@@ -4,6 +4,7 @@ package stores
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -110,21 +110,22 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 	}()
 	awaitKeys(t, server, "other/", 1)
 	awaitKeys(t, server, "a/b/", 2)
-	doc := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
-	if len(doc.Locks) != 2 || *doc.Locks[0].Waiters != 1 {
-		t.Fatalf("%+v", doc)
+	locks := clitest.AnswerOf(t, s.Run("ls", "--json")).All("locks")
+	if len(locks) != 2 || locks[0].Number("waiters") != 1 {
+		t.Fatal(locks)
 	}
 	words := strings.Fields(held.Out.String()) // held TOKEN FENCE
-	ours, other := doc.Locks[0], doc.Locks[1]
-	if ours.Key != "a/b" || *ours.Owner != words[1] || *ours.Note != "host7 getsetlock-hold" ||
-		ours.Type != "key" ||
-		*ours.Protocol != "etcd" || clitest.Decimal(*ours.Fence) != words[2] || ours.Left == nil {
-		t.Errorf("%+v", ours)
+	ours, other := locks[0], locks[1]
+	if ours.At("key") != "a/b" || ours.At("owner") != words[1] ||
+		ours.At("note") != "host7 getsetlock-hold" || ours.At("type") != "key" || ours.At("protocol") != "etcd" ||
+		clitest.Decimal(int64(ours.Number("fence"))) != words[2] || ours.At("left_ms") == nil {
+		t.Error(ours)
 	}
-	if other.Key != "other" || other.Note != nil || other.Owner == nil || *other.Waiters != 0 {
-		t.Errorf("%+v", other)
+	if other.At("key") != "other" || other.At("note") != nil || other.At("owner") == nil ||
+		other.Number("waiters") != 0 {
+		t.Error(other)
 	}
-	s.Want(s.Run("unlock", "a/b", "--value", *other.Value), 1, "", "does not hold that value")
+	s.Want(s.Run("unlock", "a/b", "--value", fmt.Sprint(other.At("value"))), 1, "", "does not hold that value")
 	s.Want(s.Run("unlock", "a/b", "--value", words[1]), 0, "deleted a/b\n", "")
 	if got := <-held.Done; got.Code != 123 || !strings.Contains(got.Errors, "its key is gone") {
 		t.Errorf("the holder: %+v", got)

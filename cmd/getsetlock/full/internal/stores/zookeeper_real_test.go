@@ -3,11 +3,11 @@
 package stores
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 )
 
 // One server, since it takes seconds to start.
@@ -29,23 +29,24 @@ func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
 	defer end()
 	next := s.Start("run", "--wait", "forever", "shop/stock", "--", "echo", "woken")
 	next.Errors.Await("waiting:")
-	doc := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
+	locks := clitest.AnswerOf(t, s.Run("ls", "--json")).All("locks")
 	words := strings.Fields(held.Out.String()) // held TOKEN FENCE
-	if len(doc.Locks) != 2 {
-		t.Fatalf("%+v", doc)
+	if len(locks) != 2 {
+		t.Fatal(locks)
 	}
-	theirs, ours := doc.Locks[0], doc.Locks[1]
-	if theirs.Key != "shop/stock" || *theirs.Waiters != 1 || theirs.Owner == nil || theirs.Type != "node" {
-		t.Errorf("%+v", theirs)
+	theirs, ours := locks[0], locks[1]
+	if theirs.At("key") != "shop/stock" || theirs.Number("waiters") != 1 || theirs.At("owner") == nil ||
+		theirs.At("type") != "node" {
+		t.Error(theirs)
 	}
-	if ours.Key != "stock" || *ours.Owner != words[1] || *ours.Note != "host7 getsetlock-hold" ||
-		ours.Until != nil ||
-		*ours.Protocol != "zookeeper" || clitest.Decimal(*ours.Fence) != words[2] {
-		t.Errorf("%+v", ours)
+	if ours.At("key") != "stock" || ours.At("owner") != words[1] ||
+		ours.At("note") != "host7 getsetlock-hold" || ours.At("until") != nil ||
+		ours.At("protocol") != "zookeeper" || clitest.Decimal(int64(ours.Number("fence"))) != words[2] {
+		t.Error(ours)
 	}
 	s.Want(s.Run("run", "--wait", "0", "stock", "--", "true"), 124, "", `held by "host7 getsetlock-hold"`)
-	s.Want(s.Run("unlock", "stock", "--value", *theirs.Value), 1, "", "does not hold that value")
-	s.Want(s.Run("unlock", "stock", "--value", *ours.Value), 0, "deleted stock\n", "")
+	s.Want(s.Run("unlock", "stock", "--value", fmt.Sprint(theirs.At("value"))), 1, "", "does not hold that value")
+	s.Want(s.Run("unlock", "stock", "--value", fmt.Sprint(ours.At("value"))), 0, "deleted stock\n", "")
 	if got := <-held.Done; got.Code != 123 {
 		t.Errorf("the holder: %+v", got)
 	}

@@ -69,15 +69,8 @@ Exit codes:
 type auditFlags struct {
 	server   out.ServerFlags
 	dialect  out.DialectFlags
-	match    string
 	span     time.Duration
 	monitor  bool
-	lease    time.Duration
-	greatest time.Duration
-	gap      time.Duration
-	behind   time.Duration
-	ahead    time.Duration
-	checked  bool
 	record   string
 	replay   string
 	report   string
@@ -85,8 +78,20 @@ type auditFlags struct {
 	demo     bool
 	asJSON   bool
 	dialects []dialect.Dialect
-	spanned  bool   // --for was given
-	how      string // command line that makes the report again
+	spanned  bool // --for was given
+
+	auditClaims
+}
+
+// auditClaims are what the command line says of the old clients. Times are as
+// [dialect.Terms] has them.
+type auditClaims struct {
+	match           string // pattern of the keys
+	lease, greatest time.Duration
+	gap             time.Duration
+	behind, ahead   time.Duration
+	checked         bool
+	how             string // command line that makes the report again
 }
 
 // NewAudit returns the verb audit.
@@ -156,11 +161,8 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	if f.demo && !given("match") {
 		f.match = "lock:*" // the demo's locks
 	}
-	if f.dialect.Name == "" && f.dialect.File == "" {
-		return nil
-	}
-	d, err := f.dialect.Pick()
-	f.dialects = []dialect.Dialect{d}
+	var err error
+	f.dialects, err = f.dialect.Named()
 	return err
 }
 
@@ -200,24 +202,18 @@ func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 
 // auditAnswer is what audit found, and where.
 type auditAnswer struct {
+	auditClaims
 	where  string
-	lease  time.Duration
-	gap    time.Duration // claimed gap, as [dialect.Terms] has it
-	behind time.Duration // claims of the clocks, in the same form
-	ahead  time.Duration
-	match  string             // pattern of the keys
 	probe  *audit.ProbeResult // nil in the replay of a record that has no probe
 	result *audit.Result      // never nil
 	all    []census.Finding   // findings of probe and result, sorted
-	how    string             // command line that makes the report again
 	made   time.Time          // when the report was made
 
 	replayed bool
 }
 
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
-	a := &auditAnswer{lease: f.lease, gap: f.gap, behind: f.behind, ahead: f.ahead, match: f.match,
-		result: &audit.Result{}, how: f.how}
+	a := &auditAnswer{auditClaims: f.auditClaims, result: &audit.Result{}}
 	if f.report != "" {
 		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
 			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
@@ -427,7 +423,7 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	defer fleet.Close()
 	cfg := f.config(e)
 	if cfg.Lease == 0 {
-		cfg.Lease, a.lease = demo.Lease, demo.Lease
+		cfg.Lease = demo.Lease
 	}
 	if cfg.Gap == 0 {
 		cfg.Gap, a.gap = demo.Gap, demo.Gap

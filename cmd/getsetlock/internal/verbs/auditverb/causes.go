@@ -160,7 +160,7 @@ func shortName(w *census.Writer) string {
 
 // words says how many findings a cause explains, and on which keys.
 func (c *cause) words(e *census.Evidence) string {
-	return "it likely explains " + countOf(len(c.explains), "finding") + keysWords(e, c.explains)
+	return "it likely explains " + out.Count(len(c.explains), "finding") + keysWords(e, c.explains)
 }
 
 // keysWords names the keys of findings, if they are few.

@@ -133,14 +133,8 @@ func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (audit.DoctorConf
 	}
 	cfg.Lease, cfg.Greatest, cfg.Spread = f.terms.Lease, f.terms.Greatest, f.terms.Spread
 	cfg.Behind, cfg.Ahead = f.terms.Behind, f.terms.Ahead
-	if f.dialect.Name != "" || f.dialect.File != "" {
-		d, err := f.dialect.Pick()
-		if err != nil {
-			return cfg, err
-		}
-		cfg.Dialects = []dialect.Dialect{d}
-	}
-	return cfg, nil
+	cfg.Dialects, err = f.dialect.Named()
+	return cfg, err
 }
 
 // contradictions refuses flags that contradict each other.
@@ -323,7 +317,7 @@ func diagnosisOf(address string, d *audit.Diagnosis) report.Page {
 	for _, fact := range d.Facts {
 		p.Words = append(p.Words, "  "+fact)
 	}
-	p.Words = append(p.Words, "  "+countOf(int(d.Keys), "key")+" looked at")
+	p.Words = append(p.Words, "  "+out.Count(d.Keys, "key")+" looked at")
 	var all []census.Finding
 	for _, c := range d.Complaints {
 		all = append(all, c.Finding)

@@ -5,7 +5,6 @@ package auditverb
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -76,10 +76,7 @@ func (w *ward) fixed(t *testing.T) (n int) {
 // The doctor is killed between any two commands. Each lock is then unchanged or
 // wholly fixed, and the next doctor fixes the rest.
 func TestKilledDoctorLeavesNoLockHalfFixed(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "getsetlock")
-	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := clitest.Built(t)
 	// The doctor first deletes the dead locks, by one command each. Then it
 	// shortens the stamps, by two commands each, of which one asks for the
 	// time.

@@ -11,16 +11,23 @@ import (
 // AuditDocument is the answer of audit as --json prints it. Unknown values are
 // null.
 type AuditDocument struct {
-	Schema         string                  `json:"schema"`
-	From           time.Time               `json:"from"`
-	Until          time.Time               `json:"until"`
-	Keys           *int64                  `json:"keys"` // number of keys that the probe read
-	Dialects       []string                `json:"dialects"`
-	Prefixes       []audit.PrefixResult    `json:"prefixes"`
-	Sources        []census.Coverage       `json:"sources"`
-	Writers        []census.Writer         `json:"writers"`
-	Counts         census.Counts           `json:"counts"`
-	Waits          census.Durations        `json:"waits"`
+	Schema   string               `json:"schema"`
+	From     time.Time            `json:"from"`
+	Until    time.Time            `json:"until"`
+	Keys     *int64               `json:"keys"` // number of keys that the probe read
+	Dialects []string             `json:"dialects"`
+	Prefixes []audit.PrefixResult `json:"prefixes"`
+	Sources  []census.Coverage    `json:"sources"`
+	Writers  []census.Writer      `json:"writers"`
+	Counts   census.Counts        `json:"counts"`
+	Waits    census.Durations     `json:"waits"`
+	auditBounds
+	Cost     *auditCost       `json:"cost"`
+	Findings []census.Finding `json:"findings"`
+}
+
+// auditBounds says what was seen of clocks, leases and jobs.
+type auditBounds struct {
 	Spread         census.Spread           `json:"spread"`
 	Behind         census.Span             `json:"behind_ms"`
 	Ahead          census.Span             `json:"ahead_ms"`
@@ -31,8 +38,6 @@ type AuditDocument struct {
 	LongestSafeJob census.Span             `json:"longest_safe_job_ms"`
 	LongestHold    census.Span             `json:"longest_hold_ms"`
 	Bases          map[string]census.Basis `json:"bases" answer:"null"` // of the seven above
-	Cost           *auditCost              `json:"cost"`
-	Findings       []census.Finding        `json:"findings"`
 }
 
 // auditServer has the evidence for behind_ms and ahead_ms.
@@ -53,17 +58,7 @@ func (a *auditAnswer) document() AuditDocument {
 	e := &a.result.Evidence
 	doc := AuditDocument{
 		Schema: "getsetlock.audit/1", From: e.From, Until: e.Until, Dialects: a.dialects(),
-		Sources: e.Coverage, Writers: e.Writers, Counts: e.Counts, Waits: e.Waits, Spread: e.Spread,
-		Behind: e.Behind.Span, Ahead: e.Ahead.Span,
-		Server:        auditServer{e.Behind, e.Ahead, e.Behind.Writes, e.Run},
-		SmallestLease: e.SmallestLease, GreatestLease: e.GreatestLease, LongestGap: e.LongestGap,
-		LongestSafeJob: e.LongestSafeJob, LongestHold: e.LongestHold,
-		Bases: map[string]census.Basis{
-			"behind": e.Behind.Span.Basis, "ahead": e.Ahead.Span.Basis,
-			"smallest_lease": e.SmallestLease.Basis, "greatest_lease": e.GreatestLease.Basis,
-			"longest_gap": e.LongestGap.Basis, "longest_safe_job": e.LongestSafeJob.Basis,
-			"longest_hold": e.LongestHold.Basis,
-		},
+		Sources: e.Coverage, Writers: e.Writers, Counts: e.Counts, Waits: e.Waits, auditBounds: boundsOf(e),
 		Findings: a.all,
 	}
 	if !a.replayed && (a.probe != nil || a.result.Cost.Elapsed > 0) { // a replay costs no server anything
@@ -77,6 +72,21 @@ func (a *auditAnswer) document() AuditDocument {
 		doc.Cost.Probed, doc.Cost.Probe = a.probe.Keys, a.probe.Cost.Work
 	}
 	return doc
+}
+
+func boundsOf(e *census.Evidence) auditBounds {
+	return auditBounds{
+		Spread: e.Spread, Behind: e.Behind.Span, Ahead: e.Ahead.Span,
+		Server:        auditServer{e.Behind, e.Ahead, e.Behind.Writes, e.Run},
+		SmallestLease: e.SmallestLease, GreatestLease: e.GreatestLease, LongestGap: e.LongestGap,
+		LongestSafeJob: e.LongestSafeJob, LongestHold: e.LongestHold,
+		Bases: map[string]census.Basis{
+			"behind": e.Behind.Span.Basis, "ahead": e.Ahead.Span.Basis,
+			"smallest_lease": e.SmallestLease.Basis, "greatest_lease": e.GreatestLease.Basis,
+			"longest_gap": e.LongestGap.Basis, "longest_safe_job": e.LongestSafeJob.Basis,
+			"longest_hold": e.LongestHold.Basis,
+		},
+	}
 }
 
 // dialects returns the dialects that the census saw, and the likeliest dialect

@@ -5,13 +5,13 @@ package auditverb
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -21,10 +21,7 @@ const killedKeys = 2000
 // A killed program cannot tidy up, so it must leave nothing: no key, no
 // setting, no tracking, no connection that listens.
 func TestKilledAuditLeavesTheServerAsItWas(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "getsetlock")
-	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := clitest.Built(t)
 	server := redistest.Real(t, redistest.Options{})
 	for n := range killedKeys {
 		server.Do("SET", fmt.Sprintf("lock:%d", n), time.Now().Add(time.Duration(n)*time.Second).UnixMilli())

@@ -23,7 +23,7 @@ func (a *auditAnswer) answer() report.Page {
 		Foot: "Made by: " + a.how,
 	}
 	if a.probe != nil {
-		p.Words = append(p.Words, countOf(int(a.probe.Keys), "key")+" looked at")
+		p.Words = append(p.Words, out.Count(a.probe.Keys, "key")+" looked at")
 	}
 	if e := &a.result.Evidence; !e.From.IsZero() {
 		p.Words = append(p.Words, "watched "+between(e.From, e.Until)+", by the server's clock")
@@ -57,7 +57,7 @@ func (a *auditAnswer) verdict() string {
 	case n > 1:
 		held = fmt.Sprintf("%d times two clients held a lock at once; ", n)
 	}
-	return verdictOf(a.all, held, ", from "+countOf(causes, "cause"))
+	return verdictOf(a.all, held, ", from "+out.Count(causes, "cause"))
 }
 
 // verdictOf returns what findings amount to. held is why it is broken, and from
@@ -67,21 +67,14 @@ func verdictOf(all []census.Finding, held, from string) string {
 	for _, f := range all {
 		count[f.Severity]++
 	}
-	wrong, doubtful := count[census.SeverityError], countOf(count[census.SeverityWarning], "warning")
+	wrong, doubtful := count[census.SeverityError], out.Count(count[census.SeverityWarning], "warning")
 	switch {
 	case wrong > 0:
-		return "BROKEN: " + held + countOf(wrong, "error") + ", " + doubtful + from + "."
+		return "BROKEN: " + held + out.Count(wrong, "error") + ", " + doubtful + from + "."
 	case count[census.SeverityWarning] > 0:
 		return "NOT OK: " + doubtful + from + "."
 	}
 	return "OK: nothing wrong was found."
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // cardOf returns a cause with the findings that it explains, a line for each
@@ -330,8 +323,8 @@ func (a *auditAnswer) holdWords(holds []census.Hold) string {
 		}
 	}
 	text := fmt.Sprintf("%s; half took at most %s, 99 %% at most %s. The table has the longest. %d were longer than their holder's lease: another client took them over, or could have done so.",
-		countOf(len(holds), "hold"), out.Short(holds[len(holds)/2].For), out.Short(holds[len(holds)/100].For),
-		beyond)
+		out.Count(len(holds), "hold"), out.Short(holds[len(holds)/2].For),
+		out.Short(holds[len(holds)/100].For), beyond)
 	if known {
 		text += fmt.Sprintf(" %d were longer than the longest safe job with these clocks, %s: a client with the fastest clock could have taken them over.", unsafe, out.Short(safe.Value))
 	}

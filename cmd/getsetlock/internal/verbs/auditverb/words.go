@@ -97,7 +97,8 @@ func (a *auditAnswer) assumed() string {
 	if writes == 0 {
 		return ""
 	}
-	seen := "what each single write allows, from " + countOf(int(writes), "write") + "; assumes the leases"
+	seen := "what each single write allows, from " + out.Count(writes, "write") +
+		"; assumes the leases"
 	if _, claimed := dialect.Claimed(a.gap); claimed {
 		seen += fmt.Sprintf(", and that no attempt takes longer than %s", out.Short(dialect.Bound(a.gap)))
 	} else {
@@ -127,7 +128,7 @@ func (a *auditAnswer) spreadWords() string {
 	if e.Spread.Sound() {
 		return fmt.Sprintf("at least %s (proved), at most %s (guaranteed, of the clocks seen), from %s",
 			out.Short(e.Spread.Proved), out.Short(e.Spread.Guaranteed),
-			countOf(int(e.Spread.Writes), "write"))
+			out.Count(e.Spread.Writes, "write"))
 	}
 	text := "at least " + out.Short(e.Spread.Apart)
 	if e.Spread.Guessed {
@@ -149,7 +150,7 @@ func serverWords(b census.Bound, of time.Duration) string {
 		return claim + "; no write of an old client was seen"
 	}
 	text := fmt.Sprintf("%s; at least %s, from %s", claim, out.Short(b.AtLeast),
-		countOf(int(b.Writes), "write"))
+		out.Count(b.Writes, "write"))
 	switch {
 	case b.Guessed:
 		text += " *"
@@ -186,7 +187,7 @@ func (a *auditAnswer) costLines() []string {
 		p := a.probe.Cost
 		lines = append(lines, fmt.Sprintf(
 			"probe: %s in %s, of which %s waiting for the server; slowest slice %s",
-			countOf(int(a.probe.Keys), "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
+			out.Count(a.probe.Keys, "key"), out.Short(p.Elapsed), out.Short(p.Work), out.Short(p.Slowest)))
 	}
 	if c.Share > 0 {
 		lines = append(lines, fmt.Sprintf(
@@ -196,7 +197,7 @@ func (a *auditAnswer) costLines() []string {
 		lines = append(lines, fmt.Sprintf("looks: %d; their cost is unknown", c.Looks))
 	}
 	if m := c.Monitor; m != nil {
-		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", countOf(m.Bursts, "burst"),
+		text := fmt.Sprintf("monitor: %s, %s, %d lines, %d KiB", out.Count(m.Bursts, "burst"),
 			out.Short(m.Time), m.Lines, m.Bytes>>10)
 		if m.PingOn > 0 && m.PingOff > 0 {
 			text += fmt.Sprintf("; a PING took %s with it and %s without", out.Short(m.PingOn),

@@ -224,8 +224,8 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 		return out.WrongUse("--wait is %v; it must not be negative", f.wait)
 	case f.claims.Greatest > 0 && f.claims.Greatest < f.claims.Lease:
 		return out.WrongUse("--greatest %v is less than --lease %v", f.claims.Greatest, f.claims.Lease)
-	case cmd.Flags().Changed("behind") && !f.namesDialect():
-		return out.WrongUse("--behind needs --dialect: only a named dialect says that the time in a value is the end of a lease, not its start; for clients of jedis-lock add --dialect jedis")
+	case cmd.Flags().Changed("behind") && !f.dialect.Given():
+		return out.WrongUse(out.BehindNeedsDialect)
 	case f.monitor && !f.watch:
 		return out.WrongUse("--monitor is for status --watch")
 	case f.watch && f.asJSON:
@@ -234,8 +234,6 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	}
 	return nil
 }
-
-func (f *migrateFlags) namesDialect() bool { return f.dialect.Name != "" || f.dialect.File != "" }
 
 // migrateOptions returns the flags as package fleet takes them.
 func migrateOptions(e *out.Env, f *migrateFlags, verb string) (fleet.Options, error) {
@@ -250,7 +248,7 @@ func migrateOptions(e *out.Env, f *migrateFlags, verb string) (fleet.Options, er
 			return o, out.WrongUse("--to is %q; the phases are %s", f.to, strings.Join(phaseNames(), ", "))
 		}
 	}
-	if !f.namesDialect() {
+	if !f.dialect.Given() {
 		o.Claims.Behind = 0 // of the environment
 		return o, nil
 	}

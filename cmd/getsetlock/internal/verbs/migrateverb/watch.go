@@ -19,10 +19,6 @@ import (
 // with ^C.
 func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateFlags, o fleet.Options,
 	tried string) error {
-	host, err := e.Hostname()
-	if err != nil || host == "" {
-		host = "unknown-host"
-	}
 	last, alarmed := "", map[string]bool{}
 	said := func(s fleet.Sighting, r *audit.Result) {
 		for _, alarm := range clockAlarms(r, alarmed) {
@@ -34,8 +30,8 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 		}
 	}
 	e.Say(f.server.Quiet, "watching the old clients; what is seen is recorded for advance; ^C ends the watch, and the next one starts a new window")
-	err = fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
-		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + host,
+	err := fleet.WatchClients(ctx, pool, fleet.ObserverConfig{
+		Namespace: f.namespace, DB: f.server.Database(e), Name: "status --watch on " + e.Host(),
 		Dialect: o.Dialect, Monitor: f.monitor,
 		Lease: o.Claims.Lease, Greatest: o.Claims.Greatest, Gap: o.Claims.Gap,
 		LeaseChecked: o.Claims.LeaseChecked,

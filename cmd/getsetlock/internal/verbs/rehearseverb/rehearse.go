@@ -5,13 +5,11 @@ package rehearseverb
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
@@ -214,26 +212,8 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	if err := p.Validate(); err != nil {
 		return out.WrongUse("%w", err)
 	}
-	f.how = commandLine(cmd)
+	f.how = out.CommandLine(cmd)
 	return f.checkReport()
-}
-
-// commandLine returns the flags that were given. It leaves out the address,
-// which may have a password.
-func commandLine(cmd *cobra.Command) string {
-	words := []string{"getsetlock", "rehearse"}
-	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		switch flag.Name {
-		case "report", "redis", "json", "quiet":
-			return
-		}
-		if flag.Value.Type() == "bool" {
-			words = append(words, "--"+flag.Name)
-			return
-		}
-		words = append(words, "--"+flag.Name+" '"+flag.Value.String()+"'")
-	})
-	return strings.Join(append(words, "--report FILE"), " ")
 }
 
 // place decides on which server the rehearsal runs.
@@ -255,12 +235,7 @@ func (f *rehearseFlags) place(given func(flag string) bool) error {
 func readOrders(name string) ([]rehearse.Order, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		// The message names the path already.
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return nil, err
+		return nil, out.WithoutPath(err)
 	}
 	defer file.Close()
 	return rehearse.ReadOrders(file)

@@ -72,11 +72,7 @@ func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.R
 	if res.Protocol == "none" {
 		p.without, p.with = res, second
 	}
-	if err := report.Save(f.report, p.page()); err != nil {
-		return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
-	}
-	e.Say(f.server.Quiet, "wrote the report to %s", f.report)
-	return nil
+	return e.SaveReport(f.server.Quiet, f.report, p.page())
 }
 
 func (p *pair) page() report.Page {
@@ -98,7 +94,7 @@ func (p *pair) page() report.Page {
 
 func (p *pair) verdict() string {
 	text := fmt.Sprintf("Without a lock %s oversold; with --protocol %s %s.",
-		units(p.without.Oversold, "unit was", "units were"), p.with.Protocol, noneOr(p.with.Oversold))
+		out.Count(p.without.Oversold, "unit was", "units were"), p.with.Protocol, noneOr(p.with.Oversold))
 	if !p.with.OK && p.with == p.asked {
 		text += " " + verdict(p.with)
 	}
@@ -109,7 +105,7 @@ func noneOr(n int) string {
 	if n == 0 {
 		return "none was"
 	}
-	return units(n, "was", "were")
+	return out.Count(n, "was", "were")
 }
 
 // historySection shows one product's history.
@@ -193,7 +189,7 @@ func fate(j rehearse.Job) string {
 	case j.WroteMS == nil && j.Units == 0:
 		return "nothing written"
 	case j.Undone && j.UndoneBy != "":
-		return fmt.Sprintf("oversold: %s put %s back", j.UndoneBy, units(j.Units, "unit", "units"))
+		return fmt.Sprintf("oversold: %s put %s back", j.UndoneBy, out.Count(j.Units, "unit"))
 	case j.Undone:
 		return "oversold"
 	}

@@ -77,7 +77,7 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 	}
 	if res.GaveUp > 0 {
 		fmt.Fprintf(e.Stdout, "%s shut out, and gave up after waiting\n",
-			units(res.GaveUp, "old client was", "old clients were"))
+			out.Count(res.GaveUp, "old client was", "old clients were"))
 	}
 	for _, t := range res.Trouble {
 		fmt.Fprintf(e.Stdout, "TROUBLE: %s\n", t)
@@ -107,7 +107,7 @@ func printClocks(e *out.Env, res *rehearse.Result) {
 	if c.ToldSpreadMS != nil {
 		fmt.Fprintf(e.Stdout, " (the new clients are told %v)", out.Within(*c.ToldSpreadMS))
 	}
-	fmt.Fprintf(e.Stdout, ", %s, %s", units(c.Steps, "step", "steps"), units(c.Stops, "pause", "pauses"))
+	fmt.Fprintf(e.Stdout, ", %s, %s", out.Count(c.Steps, "step"), out.Count(c.Stops, "pause"))
 	if c.Stops > 0 {
 		fmt.Fprintf(e.Stdout, " of up to %v", out.Within(c.LongestStopMS))
 		if c.ToldGapMS != nil {
@@ -150,15 +150,15 @@ func counted(all, excused int) string {
 func verdict(res *rehearse.Result) string {
 	var bad []string
 	if n := res.Oversold - res.OversoldExcused; n > 0 {
-		bad = append(bad, fmt.Sprintf("%s oversold", units(n, "unit was", "units were")))
+		bad = append(bad, fmt.Sprintf("%s oversold", out.Count(n, "unit was", "units were")))
 	}
 	if n := res.Overlaps - res.OverlapsExcused; n > 0 {
 		bad = append(bad, fmt.Sprintf("%s two or more programs worked on one product at once, for up to %v",
-			units(n, "time", "times"), out.Within(res.LongestMS)))
+			out.Count(n, "time"), out.Within(res.LongestMS)))
 	}
 	if res.Unserved > 0 {
 		bad = append(bad, fmt.Sprintf("%s not processed, because the product's key did not come free",
-			units(res.Unserved, "order was", "orders were")))
+			out.Count(res.Unserved, "order was", "orders were")))
 	}
 	if n := len(res.Trouble); n > 0 {
 		bad = append(bad, res.Trouble...)
@@ -175,11 +175,4 @@ func verdict(res *rehearse.Result) string {
 		return "OK by the rules: only excused overlaps led to overselling."
 	}
 	return "OK: nothing was oversold."
-}
-
-func units(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -33,11 +33,3 @@ func TestBusyExitLeavesOtherEndsAlone(t *testing.T) {
 	s.Vars["GETSETLOCK_REDIS"] = "redis://127.0.0.1:1"
 	s.Want(s.Run(clitest.Script("-q --wait 0 --busy-exit 0", "k", ":")...), 122, "", "connection refused")
 }
-
-func TestBusyExitMustBeAnExitCode(t *testing.T) {
-	s := clitest.NewStage(t)
-	for _, code := range []string{"256", "-1", "no"} {
-		s.Want(s.Run(clitest.TokenScript("--busy-exit "+code, "k", ":")...), 125, "",
-			"write an exit code from 0 to 255")
-	}
-}

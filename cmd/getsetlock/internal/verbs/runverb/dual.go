@@ -15,105 +15,126 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// movingKeeper keeps the lock of run in a fleet that migrates. It uses the
-// bridge, either in the fixed phase dual or as a member that follows the
+// openDual opens a server whose fleet migrates, by the bridge: in the fixed
+// phase dual, or with --protocol auto as a new member that follows the
 // migration.
-type movingKeeper struct {
-	*clientKeeper
-	bridge *migrate.Bridge
-	member *migrate.Member // nil with --protocol dual
-	seen   *looks
-	keeps  time.Duration // longest time for which the server keeps a lock that run does not release
-}
-
-// openMoving returns the keeper for a command line. With auto it reads the
-// migration's record from the server and registers a new member.
-func openMoving(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
+func (f *runFlags) openDual(e *out.Env, ctx context.Context, command []string) (*opening, error) {
 	pool, address, err := f.server.Open(e)
 	if err != nil {
 		return nil, err
 	}
-	k := &movingKeeper{seen: &looks{clock: e.Clock}}
 	cfg := migrate.Config{Phases: migrate.Fixed(migrate.Dual), Terms: f.terms, Fence: true,
 		Namespace: f.namespace, Timeout: e.Timeout, Clock: e.Clock}
+	var m *migrate.Member // nil with --protocol dual
 	if f.protocol == protocolAuto {
-		err = joinFleet(e, ctx, k, f, pool, address, command, &cfg)
+		m, err = f.joinFleet(e, ctx, pool, address, command, &cfg)
 	} else {
 		cfg.Dialect, err = f.dialect.Pick()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := k.open(ctx, e, f, pool, address, cfg); err != nil {
-		k.goodbye(0)
+	o, err := f.onBridge(e, pool, cfg)
+	if err != nil {
+		f.goodbye(m, 0, 0)
 		return nil, err
 	}
-	return k, nil
-}
-
-func (k *movingKeeper) open(ctx context.Context, e *out.Env, f *runFlags, pool *redis.Pool, address string,
-	cfg migrate.Config) (err error) {
-	if k.bridge, err = migrate.New(pool, cfg); err != nil {
-		return out.WrongUse("%w", f.words(err))
+	o.where = address
+	if m == nil {
+		return o, nil
 	}
-	if k.clientKeeper, err = newKeeper(e, f, k.bridge, address,
-		func(err error) error { return err }); err != nil {
-		return err
-	}
-	k.keeps = max(k.times.TTL, f.keep)
-	if k.member != nil && k.member.State().Phase == migrate.Observe {
+	o.leave = func(wait, ttl time.Duration) { f.goodbye(m, wait, ttl) }
+	if m.State().Phase == migrate.Observe {
 		// The gate to dual asks whether the member's user may run the scripts.
 		// A short run would otherwise leave before its first heartbeat, and
 		// would close the gate while it is registered. Refresh publishes a
 		// failure and tries again later.
-		_ = k.member.Refresh(ctx)
+		_ = m.Refresh(ctx)
 	}
-	longest, bound := k.bridge.Dialect().LongestLease(k.bridge.Terms())
-	if f.keep > 0 && bound && f.keep > longest {
-		_ = k.bridge.Close()
-		return out.WrongUse("--keep %v is longer than %v: an old client that lost a race may end a longer one early; if the old clients' smallest lease is longer than %v, give it by --lease",
-			f.keep, longest, k.bridge.Terms().Lease)
+	return o, nil
+}
+
+// onBridge opens a bridge. Nothing is sent.
+func (f *runFlags) onBridge(e *out.Env, pool *redis.Pool, cfg migrate.Config) (*opening, error) {
+	b, err := migrate.New(pool, cfg)
+	if err != nil {
+		return nil, out.WrongUse("%w", f.words(err))
 	}
-	return nil
+	if err := f.fitKeep(b.Dialect(), b.Terms()); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	seen := &looks{clock: e.Clock}
+	o := &opening{store: b, encoding: b.Dialect().KeyEncoding}
+	o.look = func(ctx context.Context, key string) (sight, error) {
+		o, err := b.Inspect(ctx, key)
+		if err != nil {
+			return sight{}, err
+		}
+		s := seen.sight(key, o, b.Terms())
+		s.token, _, _ = strings.Cut(o.MarkValue, " ")
+		return s, nil
+	}
+	if o.encoding == dialect.Plain { // else the bridge cannot ask for a plain name
+		o.stored = func(ctx context.Context, raw string) (bool, error) {
+			o, err := b.Inspect(ctx, raw)
+			return o.Exists, err
+		}
+	}
+	return o, nil
 }
 
 // joinFleet reads the record, registers this run as a member, and takes from
 // the record what the command line does not say of the old clients.
-func joinFleet(e *out.Env, ctx context.Context, k *movingKeeper, f *runFlags, pool *redis.Pool,
-	address string, command []string, cfg *migrate.Config) error {
+func (f *runFlags) joinFleet(e *out.Env, ctx context.Context, pool *redis.Pool, address string,
+	command []string, cfg *migrate.Config) (*migrate.Member, error) {
 	tried := fmt.Sprintf("joining the migration of namespace %q on %s", f.namespace, address)
 	record, err := fleet.ReadRecord(ctx, pool, f.namespace)
 	if err != nil {
-		return out.CouldNot(err, "%s", tried)
+		return nil, out.CouldNot(err, "%s", tried)
 	}
 	if cfg.Dialect, err = f.recordedDialect(record); err != nil {
-		return err
+		return nil, err
 	}
 	cfg.Terms = filled(f.terms, record.Fleet.Terms())
-	if !f.namesDialect() && record.Fleet.Behind.Source != migrate.Claimed {
+	if !f.dialect.Given() && record.Fleet.Behind.Source != migrate.Claimed {
 		cfg.Terms.Behind = 0 // what init wrote without --dialect states nothing
 	}
-	host, err := e.Hostname()
-	if err != nil || host == "" {
-		host = "unknown-host"
-	}
-	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + host
-	k.member, err = migrate.Join(ctx, pool, migrate.MemberConfig{
-		Namespace: f.namespace,
-		Name:      strings.ToValidUTF8(name[:min(len(name), longestNote)], ""), Dialect: cfg.Dialect.Name,
-		Timeout: e.Timeout, Clock: e.Clock,
+	name := strings.TrimPrefix("run "+filepath.Base(command[0]), "run getsetlock-") + " on " + e.Host()
+	m, err := migrate.Join(ctx, pool, migrate.MemberConfig{
+		Namespace: f.namespace, Name: cutNote(name), Dialect: cfg.Dialect.Name, Timeout: e.Timeout,
+		Clock: e.Clock,
 	})
 	if err != nil {
-		return out.CouldNot(err, "%s", tried)
+		return nil, out.CouldNot(err, "%s", tried)
 	}
-	cfg.Phases = k.member
-	return nil
+	cfg.Phases = m
+	return m, nil
 }
+
+// goodbye leaves the registry: at once if no lease is left, else after the
+// server has let the leases expire. ttl is the lock's.
+func (f *runFlags) goodbye(m *migrate.Member, wait, ttl time.Duration) {
+	if m == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(wait, goodbyeWait))
+	defer cancel()
+	if len(m.State().Leases) > 0 {
+		_ = m.GoodbyeAfter(ctx, max(ttl, f.keep))
+		return
+	}
+	_ = m.Goodbye(ctx)
+}
+
+// goodbyeWait is how long a run waits for its removal from the registry. A run
+// that could not remove itself counts as a vanished member.
+const goodbyeWait = 2 * time.Second
 
 // recordedDialect returns the dialect of the command line, else that of the
 // record.
 func (f *runFlags) recordedDialect(record migrate.Record) (dialect.Dialect, error) {
-	if f.namesDialect() {
+	if f.dialect.Given() {
 		return f.dialect.Pick()
 	}
 	d, err := dialect.Lookup(record.Dialect)
@@ -137,72 +158,3 @@ func filled(given, recorded dialect.Terms) dialect.Terms {
 	given.Greatest = max(given.Greatest, given.Lease)
 	return given
 }
-
-func (k *movingKeeper) acquire(ctx context.Context, key string) (held, error) {
-	lease, err := k.clientKeeper.acquire(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return &tokenHeld{lease}, nil
-}
-
-// holds asks the server whether the value on key M begins with the token.
-func (k *movingKeeper) holds(ctx context.Context, key, token string) (bool, error) {
-	o, err := k.bridge.Inspect(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	on, _, _ := strings.Cut(o.MarkValue, " ")
-	return o.MarkExists && on == token, nil
-}
-
-// look reads both keys of the lock.
-func (k *movingKeeper) look(ctx context.Context, key string) (sight, error) {
-	o, err := k.bridge.Inspect(ctx, key)
-	if err != nil {
-		return sight{}, err
-	}
-	return k.seen.sight(key, o, k.bridge.Terms()), nil
-}
-
-// stored asks for a plain name. Where the dialect spells names differently, the
-// bridge cannot ask for one.
-func (k *movingKeeper) stored(ctx context.Context, raw string) (bool, error) {
-	if k.encoding() != dialect.Plain {
-		return false, errNoLook
-	}
-	o, err := k.bridge.Inspect(ctx, raw)
-	return o.Exists, err
-}
-
-func (k *movingKeeper) encoding() dialect.Encoding { return k.bridge.Dialect().KeyEncoding }
-
-func (k *movingKeeper) warnings(context.Context) []string { return nil }
-
-func (k *movingKeeper) close(wait time.Duration) {
-	k.clientKeeper.close(wait)
-	k.goodbye(wait)
-}
-
-// goodbye leaves the registry: at once if no lease is left, else after the
-// server has let the leases expire.
-func (k *movingKeeper) goodbye(wait time.Duration) {
-	if k.member == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(wait, goodbyeWait))
-	defer cancel()
-	if len(k.member.State().Leases) > 0 {
-		_ = k.member.GoodbyeAfter(ctx, k.keeps)
-		return
-	}
-	_ = k.member.Goodbye(ctx)
-}
-
-// goodbyeWait is how long a run waits for its removal from the registry. A run
-// that could not remove itself counts as a vanished member.
-const goodbyeWait = 2 * time.Second
-
-var (
-	_ keeper = (*movingKeeper)(nil)
-)

@@ -72,19 +72,17 @@ func (f *runFlags) check(e *out.Env, cmd *cobra.Command) (err error) {
 // only a named dialect says that this time is the end of a lease. Where it is
 // the start, every lock that an old client holds would be taken over.
 func (f *runFlags) checkBehind(cmd *cobra.Command) error {
-	if f.namesDialect() || f.mode == "verbatim" || f.protocol == out.ProtocolModern {
+	if f.dialect.Given() || f.mode == "verbatim" || f.protocol == out.ProtocolModern {
 		return nil
 	}
 	if cmd.Flags().Changed("behind") {
-		return out.WrongUse("--behind needs --dialect: only a named dialect says that the time in a value is the end of a lease, not its start; for clients of jedis-lock add --dialect jedis")
+		return out.WrongUse(out.BehindNeedsDialect)
 	}
 	if f.protocol != protocolAuto { // the record may have the claim
 		f.terms.Behind = 0
 	}
 	return nil
 }
-
-func (f *runFlags) namesDialect() bool { return f.dialect.Name != "" || f.dialect.File != "" }
 
 // checkTimes refuses times that no lock can have.
 func (f *runFlags) checkTimes(cmd *cobra.Command) error {

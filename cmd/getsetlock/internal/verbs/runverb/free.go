@@ -2,7 +2,6 @@ package runverb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,10 +25,14 @@ const (
 // that the server reports only make the next look come sooner.
 func (r *runner) awaitFree(ctx context.Context) error {
 	for _, outer := range around(r.env) {
-		if ok, err := r.keeper.holds(ctx, r.key, outer[1]); outer[0] == r.key && err == nil && ok {
+		if outer[0] != r.key {
+			continue
+		}
+		if seen, err := r.keeper.look(ctx, r.key); err == nil && seen.token == outer[1] {
 			return out.WrongUse("a getsetlock run around this process holds %q, so wait would wait for itself", r.key)
 		}
 	}
+	r.askForSpellings(ctx)
 	var remind reminder
 	began, answered := r.env.Clock.Now(), false
 	for {
@@ -38,7 +41,7 @@ func (r *runner) awaitFree(ctx context.Context) error {
 		answered = answered || err == nil
 		if err == nil && seen.free {
 			disarm()
-			r.warn(ctx)
+			r.warn()
 			return nil
 		}
 		gone := r.env.Clock.Now().Sub(began)
@@ -63,7 +66,7 @@ func (r *runner) awaitFree(ctx context.Context) error {
 // has passed: if it does not answer, the look that follows takes its time too.
 func (r *runner) armed(ctx context.Context, gone time.Duration) (changed <-chan struct{}, disarm func(),
 	every time.Duration) {
-	if w := &r.flags.wait; r.flags.target != nil && !w.forever {
+	if w := &r.flags.wait; r.keeper.session && !w.forever {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, w.d-gone)
 		defer end()
@@ -72,7 +75,7 @@ func (r *runner) armed(ctx context.Context, gone time.Duration) (changed <-chan 
 		}
 	}
 	c := make(chan struct{}, 1)
-	cancel, _, err := r.keeper.await(ctx, r.key, func() { c <- struct{}{} })
+	cancel, _, err := r.keeper.waker.Await(ctx, r.key, func() { c <- struct{}{} })
 	if err != nil {
 		return nil, func() {}, lookEvery
 	}
@@ -107,19 +110,14 @@ func (r *runner) waitOver(seen sight, err error, answered bool, gone time.Durati
 		if !over {
 			return nil
 		}
-		why := error(nil)
+		why := fmt.Errorf("key %q is not free yet", r.key)
 		if seen.who != nil {
 			why = seen.who
 		}
-		if why == nil {
-			why = fmt.Errorf("key %q is not free yet", r.key)
-		}
 		return r.flags.busy.exit(r.flags.server.Quiet, fmt.Errorf("not free within %v: %w", w, why))
 	}
-	var passing interface{ Passing() bool }
-	passes := errors.As(err, &passing) && passing.Passing()
-	if passes && !over && (answered || !w.forever || gone < firstAnswer) {
+	if out.Passing(err) && !over && (answered || !w.forever || gone < firstAnswer) {
 		return nil
 	}
-	return out.CouldNot(keyless{err, r.key}, "asking %s whether %q is free", r.keeper.where(), r.key)
+	return out.CouldNot(keyless{err, r.key}, "asking %s whether %q is free", r.keeper.where, r.key)
 }

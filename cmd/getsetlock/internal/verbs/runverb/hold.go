@@ -153,11 +153,11 @@ func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []str
 	if err := f.check(e, cmd); err != nil {
 		return nil, err
 	}
-	k, err := openKeeper(e, cmd.Context(), f, name)
+	k, err := newKeeper(e, cmd.Context(), f, name)
 	if err != nil {
 		return nil, err
 	}
-	return &runner{env: e, flags: f, key: key, command: name, keeper: k}, nil
+	return &runner{env: e, flags: f, key: key, command: name, keeper: k, take: k.acquire}, nil
 }
 
 // hold takes the lock, or joins an outer run's, says so, and gives it back when
@@ -177,6 +177,7 @@ func (r *runner) hold(ctx context.Context) error {
 		}
 		return ended(r.watchInput(signals).Wait())
 	}
+	r.askForSpellings(ctx)
 	in := r.watchInput(signals)
 	r.gone = in.over
 	lease, err := r.wait(ctx)
@@ -185,7 +186,7 @@ func (r *runner) hold(ctx context.Context) error {
 		r.keeper.close(closing(err))
 		return err
 	}
-	r.warn(ctx)
+	r.warn()
 	fence := ""
 	if n, ok := lease.Fence(); ok {
 		fence = strconv.FormatInt(n, 10)

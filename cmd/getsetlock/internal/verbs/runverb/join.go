@@ -91,18 +91,18 @@ func (r *runner) joins(ctx context.Context) (*heldLock, error) {
 			continue
 		}
 		asked = true
-		ok, err := r.keeper.holds(ctx, r.key, outer[1])
+		seen, err := r.keeper.look(ctx, r.key)
 		if err != nil {
 			return nil, out.CouldNot(err, "comparing %s with the lock on %s, to join the outer run", envToken,
-				r.keeper.where())
+				r.keeper.where)
 		}
-		if ok {
+		if seen.token == outer[1] {
 			return &outer, nil
 		}
 	}
 	switch {
 	case asked && r.elsewhere():
-		r.env.Say(r.flags.server.Quiet, "warning: %s is %q, but the outer run named another server than %s, which does not hold that key for its token; acquiring the lock there too", envKey, r.key, r.keeper.where())
+		r.env.Say(r.flags.server.Quiet, "warning: %s is %q, but the outer run named another server than %s, which does not hold that key for its token; acquiring the lock there too", envKey, r.key, r.keeper.where)
 	case asked:
 		r.env.Say(r.flags.server.Quiet, "warning: %s is %q, but the server no longer holds that key for the token of the outer run; acquiring the lock anew", envKey, r.key)
 	}

@@ -1,10 +1,13 @@
 package runverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
@@ -14,57 +17,60 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// clientKeeper keeps the lock of run with a Client over one backend.
-// legacyKeeper, modernKeeper and movingKeeper add what differs between
-// protocols.
-type clientKeeper struct {
-	client *lock.Client
-	server string      // address without password, for messages
-	times  lock.Config // the client's configuration with its defaults filled in
-	keep   *keeping    // nil: a release frees the key at once
-	graced time.Duration
+// keeper takes and keeps the lock of one command line, by a Client over the
+// store of its [opening].
+type keeper struct {
+	*opening
+	env    *out.Env
+	flags  *runFlags
+	asked  context.Context // ends when a signal asks the process to end
+	client *lock.Client    // nil: it could not be made
+	waker  backend.Waker
 
-	silence *silence // ends a single attempt; nil: none
-
-	waker backend.Waker
-	began chan error // why the client waits; holds one
-
-	// explain rewords the reason why a key is held, in terms of the command
-	// line.
-	explain func(error) error
+	silence *silence      // watches a single attempt; nil: the wait is bounded by itself
+	keep    *keeping      // nil: a release frees the key at once
+	began   chan error    // why the client waits; holds one
+	ttl     time.Duration // with its default filled in
+	grace   time.Duration // between SIGTERM and SIGKILL, checked against the lease
+	renews  bool          // the lock is renewed while it is held
+	left    atomic.Bool   // the lock is left to its TTL, so that close waits for nothing
 }
 
-// newKeeper makes the Client of a backend and checks the times against each
-// other. It takes over the backend and closes it on errors. Nothing is sent.
-func newKeeper(e *out.Env, f *runFlags, store backend.Store, address string, explain func(error) error,
-) (*clientKeeper, error) {
-	b, ok := store.Contract().(keepable)
-	if !ok {
-		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", address, store.Contract())
-	}
-	k := &clientKeeper{server: address, explain: explain, waker: b, began: make(chan error, 1),
-		silence: f.silence}
-	if f.keep > 0 {
-		k.keep = &keeping{keepable: b, keep: f.keep, clock: e.Clock}
-		store = backend.Of(k.keep.backend())
+// held is a lease.
+type held interface {
+	Token() string
+	Fence() (int64, bool) // false: the lock has no fencing number
+	Until() time.Time     // when the lock ends unless it is renewed
+	Done() <-chan struct{}
+	Err() error // nil while the lock is held
+	Release() error
+
+	// free releases the lock even with --keep: the command was never started.
+	free() error
+}
+
+// newKeeper opens the store, makes its Client, and checks the times against
+// each other. asked ends when a signal asks the process to end.
+func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string) (*keeper, error) {
+	k := &keeper{env: e, flags: f, asked: asked, began: make(chan error, 1)}
+	if f.wait.config() < 0 {
+		k.silence = &silence{within: cmp.Or(e.Timeout, answerWithin)}
+		f.server.Dial = k.silence.dial
 	}
 	var err error
-	k.client, err = lock.New(store, lock.Config{
-		TTL: f.ttl, Wait: f.wait.config(), LongestHold: -1, Clock: e.Clock, Logger: e.Logger(f.server.Quiet),
-		Hooks: lock.Hooks{Waiting: func(ev lock.Event) {
-			select {
-			case k.began <- explain(ev.Cause):
-			default: // the client waits for the second time, and that is known
-			}
-		}},
-	})
-	if err != nil {
-		_ = b.Close()
-		return nil, out.WrongUse("%w", f.words(err))
+	if k.opening, err = f.open(e, asked, command); err != nil {
+		return nil, err
 	}
-	// With is the only method that shows a Client's completed configuration.
-	if _, err = k.client.With(func(c *lock.Config) { k.times = *c }); err == nil {
-		err = k.setGrace(f)
+	b, ok := k.store.Contract().(keepable)
+	if !ok {
+		k.close(0)
+		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", k.where, k.store.Contract())
+	}
+	k.waker = b
+	if k.client, err = k.newClient(b); err != nil {
+		_ = b.Close()
+	} else {
+		err = k.setTimes()
 	}
 	if err != nil {
 		k.close(0)
@@ -73,19 +79,135 @@ func newKeeper(e *out.Env, f *runFlags, store backend.Store, address string, exp
 	return k, nil
 }
 
-func (k *clientKeeper) setGrace(f *runFlags) error {
-	ttl, margin, renew := k.times.TTL, max(k.times.Margin, 0), max(k.times.RenewEvery, 0)
-	k.graced = f.grace
-	if !f.graceGiven {
-		k.graced = child.DefaultGrace(ttl)
-		if f.target != nil { // a backend may ask for late renewals
-			k.graced = min(k.graced, (ttl-margin-renew)/2)
+// newClient makes the Client. Nothing is sent.
+func (k *keeper) newClient(b keepable) (*lock.Client, error) {
+	f, store := k.flags, k.store
+	if f.keep > 0 && !k.session {
+		k.keep = &keeping{keepable: b, keep: f.keep, clock: k.env.Clock}
+		store = backend.Of(k.keep.backend())
+	}
+	wait := f.wait
+	if wait.d > 0 {
+		wait.d = max(wait.d-k.late, time.Millisecond)
+	}
+	return lock.New(store, lock.Config{
+		TTL: cmp.Or(k.granted, f.ttl), Wait: wait.config(), LongestHold: -1, Clock: k.env.Clock,
+		Logger: k.env.Logger(f.server.Quiet),
+		Hooks: lock.Hooks{Waiting: func(ev lock.Event) {
+			select {
+			case k.began <- k.explained(ev.Cause):
+			default: // the client waits for the second time, and that is known
+			}
+		}},
+	})
+}
+
+// setTimes reads the Client's times and fits the grace to them.
+func (k *keeper) setTimes() error {
+	var times lock.Config
+	// With is the only method that shows a Client's completed configuration.
+	if _, err := k.client.With(func(c *lock.Config) { times = *c }); err != nil {
+		return err
+	}
+	margin, renew := max(times.Margin, 0), max(times.RenewEvery, 0)
+	k.ttl, k.renews, k.grace = times.TTL, renew > 0, k.flags.grace
+	if !k.flags.graceGiven {
+		k.grace = child.DefaultGrace(k.ttl)
+		if k.session { // a backend may ask for late renewals
+			k.grace = min(k.grace, (k.ttl-margin-renew)/2)
 		}
 	}
-	if err := child.CheckGrace(k.graced, ttl, renew, margin); err != nil {
+	if err := child.CheckGrace(k.grace, k.ttl, renew, margin); err != nil {
 		return fmt.Errorf("--grace: %w", err)
 	}
 	return nil
+}
+
+func (k *keeper) explained(err error) error {
+	if k.explain == nil {
+		return err
+	}
+	return k.explain(err)
+}
+
+func (k *keeper) acquire(ctx context.Context, key string) (held, error) {
+	if k.refuse != nil {
+		if err := k.refuse(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	watched, rest := k.silence.during(ctx)
+	lease, err := k.client.Acquire(watched, key)
+	rest()
+	if err == nil {
+		return &clientHeld{lease, k, key, k.env.Clock.Now().Add(k.flags.keep)}, nil
+	}
+	var who *lock.HeldError
+	if k.name != nil && errors.As(err, &who) {
+		if better := k.name(ctx, who); better != nil {
+			return nil, better
+		}
+	}
+	return nil, k.explained(err)
+}
+
+func (k *keeper) close(wait time.Duration) {
+	if k.left.Load() {
+		wait = 0
+	}
+	if k.client != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		_ = k.client.Close(ctx)
+	}
+	if k.leave != nil {
+		k.leave(wait, k.ttl)
+	}
+}
+
+// clientHeld is the lease of a run.
+type clientHeld struct {
+	*lock.Lease
+	keeper *keeper
+	key    string
+	until  time.Time // end of --keep
+}
+
+// Token returns the part of the value that tells this lease from all others,
+// without the note.
+func (h *clientHeld) Token() string {
+	if h.keeper.verbatim {
+		return h.Lease.Token()
+	}
+	token, _, _ := strings.Cut(h.Lease.Token(), " ")
+	return token
+}
+
+// Release gives the lock back. A lock that would end with this process is held
+// until the end of --keep. A signal ends that wait; the lock is then left to
+// its TTL, as --keep asks for.
+func (h *clientHeld) Release() error {
+	k := h.keeper
+	rest := h.until.Sub(k.env.Clock.Now())
+	if !k.session || rest <= 0 {
+		return h.Lease.Release()
+	}
+	k.env.Say(k.flags.server.Quiet, "holding %q for another %s (--keep)", h.key, out.Rounded(rest))
+	select {
+	case <-k.env.Clock.After(rest):
+	case <-h.Done():
+	case <-k.asked.Done():
+		k.left.Store(true)
+		return nil
+	}
+	return h.Lease.Release()
+}
+
+func (h *clientHeld) free() error {
+	if h.keeper.keep != nil {
+		h.keeper.keep.off.Store(true)
+	}
+	return h.Lease.Release()
 }
 
 // words rewords an error as InFlags does, and marks times of the old clients
@@ -101,45 +223,4 @@ func (f *runFlags) words(err error) error {
 		return err
 	}
 	return errors.New(text)
-}
-
-func (k *clientKeeper) acquire(ctx context.Context, key string) (held, error) {
-	ctx, rest := k.silence.during(ctx)
-	lease, err := k.client.Acquire(ctx, key)
-	rest()
-	if err != nil {
-		return nil, k.explain(err)
-	}
-	return &clientHeld{lease, k.keep}, nil
-}
-
-func (k *clientKeeper) await(ctx context.Context, key string, wake func()) (func(), bool, error) {
-	return k.waker.Await(ctx, key, wake)
-}
-
-func (k *clientKeeper) waits() <-chan error { return k.began }
-
-func (k *clientKeeper) where() string { return k.server }
-
-func (k *clientKeeper) grace() time.Duration { return k.graced }
-
-func (k *clientKeeper) renews() bool { return k.times.RenewEvery > 0 }
-
-func (k *clientKeeper) close(wait time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	_ = k.client.Close(ctx)
-}
-
-// clientHeld is the lease of a run.
-type clientHeld struct {
-	*lock.Lease
-	keep *keeping
-}
-
-func (h *clientHeld) free() error {
-	if h.keep != nil {
-		h.keep.off.Store(true)
-	}
-	return h.Release()
 }

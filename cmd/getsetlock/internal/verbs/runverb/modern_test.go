@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -115,29 +114,6 @@ func TestEnvironmentHasNothingOfAnotherLock(t *testing.T) {
 	s.Want(got, 0, `none [["outer","`+clitest.Token+`","17"],["k","T",""]]`+"\n", "")
 }
 
-func TestStolenTokenLockEndsTheCommandWith123(t *testing.T) {
-	s := clitest.NewStage(t)
-	st := s.Start(clitest.TokenScript("--grace 16s", "k", obeys)...)
-	st.Out.Await("ready")
-	s.World.Mini.Set("k", clitest.Token+" host8 job")
-	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", `lease on "k" lost: key "k" is held by another client: `)
-	if v, _ := s.World.Mini.Get("k"); v != clitest.Token+" host8 job" {
-		t.Errorf("another's value became %q", v)
-	}
-}
-
-func TestDeletedTokenLockEndsTheCommandWith123(t *testing.T) {
-	s := clitest.NewStage(t)
-	st := s.Start(clitest.TokenScript("--grace 16s", "k", obeys)...)
-	st.Out.Await("ready")
-	value, _ := s.World.Mini.Get("k")
-	s.Want(s.Run("unlock", "k", "--value", value), 0, "deleted k\n", "")
-	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", "is gone: it expired, or another client deleted it")
-	wantKeys(s, counterOf("k"))
-}
-
 func TestTokenLockIsRenewedWhileTheCommandRuns(t *testing.T) {
 	s := clitest.NewStage(t)
 	file := filepath.Join(t.TempDir(), "go")
@@ -211,51 +187,6 @@ func TestKeepHoldsForAQueuedWaiter(t *testing.T) {
 	}
 }
 
-func TestRunInsideARunOfATokenLockJoins(t *testing.T) {
-	s := clitest.NewStage(t)
-	file := filepath.Join(t.TempDir(), "go")
-	st := s.Start(clitest.TokenScript("", "k",
-		untilTold(file, `echo "$GETSETLOCK_TOKEN $GETSETLOCK_FENCE"`))...)
-	st.Out.Await("\n")
-	fields := strings.Fields(st.Out.String())
-	inner := &clitest.Stage{T: t, World: s.World, Clock: s.Clock, Vars: map[string]string{
-		"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k", "GETSETLOCK_TOKEN": fields[0],
-		"GETSETLOCK_FENCE": fields[1],
-	}}
-	args := clitest.TokenScript("--wait 0", "k", "echo inner")
-	inner.Run(args...)
-	if len(inner.Replaced) != 1 || !slices.Contains(inner.Environ, "GETSETLOCK_FENCE="+fields[1]) {
-		t.Errorf("became %q in %q", inner.Replaced, inner.Environ)
-	}
-	// A run of another key lies between, of the other protocol. The number does
-	// not belong to it.
-	inner.Vars["GETSETLOCK_HELD"] = `[["k","` + fields[0] + `","` + fields[1] + `"],["between","x",""]]`
-	inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "between", "x"
-	delete(inner.Vars, "GETSETLOCK_FENCE")
-	inner.Run(args...)
-	for _, v := range []string{"GETSETLOCK_KEY=k", "GETSETLOCK_TOKEN=" + fields[0],
-		"GETSETLOCK_FENCE=" + fields[1], "GETSETLOCK_HELD=" + inner.Vars["GETSETLOCK_HELD"]} {
-		if len(inner.Replaced) != 2 || !slices.Contains(inner.Environ, v) {
-			t.Errorf("joined through the list without %s: %q", v, inner.Environ)
-		}
-	}
-	inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
-	inner.Vars = map[string]string{"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k",
-		"GETSETLOCK_TOKEN": clitest.Token}
-	inner.Want(inner.Run(args...), 124, "", "no longer holds that key for the token of the outer run")
-	touch(t, file)
-	<-st.Done
-	inner.Vars["GETSETLOCK_TOKEN"] = fields[0]
-	inner.Want(inner.Run(args...), 0, "inner\n", "no longer holds that key for the token of the outer run")
-}
-
-func TestEmptyTokenJoinsNothing(t *testing.T) {
-	s := clitest.NewStage(t)
-	s.World.Mini.Set("k", "")
-	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_HELD"] = "k", `[["k",""]]`
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "k", "echo no")...), 124, "", "held")
-}
-
 // The value on the key shows that the protocol is the wrong one.
 func TestKeyOfTheOtherProtocolIsHeldAndNamed(t *testing.T) {
 	s := clitest.NewStage(t)
@@ -294,9 +225,10 @@ func TestErrorNamesABrokenFencingCounter(t *testing.T) {
 // getsetlock's own keys cannot be locks, in any protocol.
 func TestRunRefusesKeysOfGetsetlock(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Want(s.Run(clitest.TokenScript("--wait 0", "gsl:fence:", "echo no")...), 125, "",
-		"give the lock another name")
-	s.Want(s.Run(clitest.Script("--wait 0", "gsl:fence:", "echo no")...), 125, "", "give the lock another name")
+	for _, protocol := range []string{"modern", "legacy"} {
+		s.Want(s.Run(clitest.TokenScript("--wait 0 --protocol "+protocol, "gsl:fence:", "echo no")...), 125,
+			"", "give the lock another name")
+	}
 	if keys := s.World.Mini.Keys(); len(keys) > 0 {
 		t.Errorf("keys were written: %q", keys)
 	}
@@ -342,18 +274,4 @@ func TestNoteIsPrintableAndFits(t *testing.T) {
 	if got := noteOf(e, []string{"sh"}); got != "unknown-host sh" {
 		t.Errorf("%q", got)
 	}
-}
-
-func TestJoinThatStaysPassesSignalsAndCodesOn(t *testing.T) {
-	s := clitest.NewStage(t)
-	s.Stays = true
-	s.World.Mini.Set("k", clitest.Token+" host8 job")
-	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"] = "k", clitest.Token
-	for _, code := range []int{0, 2, 3, 124, 125} {
-		s.Want(s.Run(clitest.TokenScript("", "k", "exit "+strconv.Itoa(code))...), code, "", "")
-	}
-	st := s.Start(clitest.TokenScript("", "k", obeys)...)
-	st.Out.Await("ready")
-	s.Signal(syscall.SIGTERM)
-	s.Want(<-st.Done, 0, "ready\ntold\n", "")
 }

@@ -48,21 +48,6 @@ func TestRunNamesWhoHoldsAMajority(t *testing.T) {
 	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0 --busy-exit 9 -q", "nightly", "true")...), 9, "", "")
 }
 
-// A run inside a run takes nothing. It compares the token with that of a
-// majority, so one server that lost it does not matter.
-func TestRunInsideARunJoinsOnAQuorum(t *testing.T) {
-	s, on := clitest.Quorum(t, 3)
-	clitest.Vote(t, "nightly", clitest.Token+" host7 sh", time.Minute, on[0], on[2])
-	s.Vars[envKey], s.Vars[envToken] = "nightly", clitest.Token
-	s.Run("run", "--quorum", "--wait", "0", "nightly", "--", "true")
-	if len(s.Replaced) != 1 {
-		t.Error("it took the lock anew")
-	}
-	on[2].Mini.Del("nightly")
-	got := s.Run(clitest.TokenScript("--quorum", "nightly", "echo ran")...)
-	s.Want(got, 0, "ran\n", "the server no longer holds that key for the token")
-}
-
 // Servers that restarted with their keys do not vote until the greatest TTL has
 // passed, and run says until when it waits.
 func TestRunWaitsForServersThatRestarted(t *testing.T) {

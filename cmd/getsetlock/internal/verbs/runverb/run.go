@@ -2,7 +2,6 @@
 package runverb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -121,7 +120,6 @@ type runFlags struct {
 	grace      time.Duration
 	graceGiven bool // --grace was given
 	noJoin     bool
-	silence    *silence // watches a single attempt; nil: the wait is bounded by itself
 }
 
 // defaultWait is how long run and hold wait for the lock.
@@ -295,31 +293,12 @@ func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []str
 	if _, err := child.Find(command); err != nil {
 		return startFailure(err) // before waiting for a lock
 	}
-	keeper, err := openKeeper(e, cmd.Context(), f, command)
+	k, err := newKeeper(e, cmd.Context(), f, command)
 	if err != nil {
 		return err
 	}
-	r := &runner{env: e, flags: f, key: key, command: command, keeper: keeper, kind: running}
+	r := &runner{env: e, flags: f, key: key, command: command, keeper: k, take: k.acquire, kind: running}
 	return r.run(cmd.Context())
-}
-
-// openKeeper returns what takes the lock in the protocol that the flags name.
-func openKeeper(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
-	if f.wait.config() < 0 {
-		f.silence = new(silence)
-		f.server.Dial = f.silence.dial
-	}
-	switch {
-	case f.target != nil:
-		return openTarget(e, ctx, f, command)
-	case f.server.Quorum:
-		return openQuorum(e, f, command)
-	case f.moves():
-		return openMoving(e, ctx, f, command)
-	case f.protocol == out.ProtocolModern:
-		return openModern(e, f, command)
-	}
-	return openLegacy(e, f)
 }
 
 // startFailure returns the error, with run's exit code, of a command that could

@@ -180,14 +180,27 @@ const obeys = `exec 2>/dev/null; trap 'echo told; exit 0' TERM; echo ready; whil
 // loss, within 10 s. The long grace keeps SIGKILL away from a command that
 // needs real time to obey SIGTERM.
 func TestStolenLockEndsTheCommandWith123(t *testing.T) {
-	s := clitest.NewStage(t)
-	st := s.Start(clitest.Script("--grace 15s", "k", obeys)...)
-	st.Out.Await("ready")
-	s.World.Mini.Set("k", "12345")
-	passTo(s, 10*time.Second)
-	s.Want(<-st.Done, 123, "ready\ntold\n", `the command was ended (it exited with 0): lease on "k" lost`)
-	if v, _ := s.World.Mini.Get("k"); v != "12345" {
-		t.Errorf("another's value became %q", v)
+	const unlock = "unlock"
+	for _, c := range []struct{ flags, value, says string }{
+		{"--protocol legacy", "12345", `the command was ended (it exited with 0): lease on "k" lost`},
+		{"", clitest.Token + " host8 job", `lease on "k" lost: key "k" is held by another client: `},
+		{"", unlock, "is gone: it expired, or another client deleted it"},
+	} {
+		s := clitest.NewStage(t)
+		st := s.Start(clitest.TokenScript("--grace 15s "+c.flags, "k", obeys)...)
+		st.Out.Await("ready")
+		want := c.value
+		if held := clitest.ValueOf(s, "k"); c.value == unlock {
+			s.Want(s.Run("unlock", "k", "--value", held), 0, "deleted k\n", "")
+			want = ""
+		} else {
+			s.World.Mini.Set("k", c.value)
+		}
+		passTo(s, 10*time.Second)
+		s.Want(<-st.Done, 123, "ready\ntold\n", c.says)
+		if v, _ := s.World.Mini.Get("k"); v != want {
+			t.Errorf("%q: another's value became %q", c.flags, v)
+		}
 	}
 }
 
@@ -237,69 +250,5 @@ func TestKeepEndsWithALongerCommand(t *testing.T) {
 	s.Want(<-st.Done, 0, "here\n", "")
 	if keys := s.World.Mini.Keys(); len(keys) != 0 {
 		t.Errorf("left behind: %v", keys)
-	}
-}
-
-func TestRunInsideARunJoinsAfterComparingTheToken(t *testing.T) {
-	for _, flags := range []string{"", "--mode verbatim -q"} {
-		s := clitest.NewStage(t)
-		dir := t.TempDir()
-		st := s.Start(clitest.Script(flags, "k",
-			`echo "$GETSETLOCK_TOKEN"; until [ -e `+dir+`/go ]; do sleep 0.01; done`)...)
-		st.Out.Await("\n")
-		inner := &clitest.Stage{T: t, World: s.World, Clock: s.Clock, Vars: map[string]string{
-			"GETSETLOCK_REDIS": s.World.URL(), "GETSETLOCK_KEY": "k",
-			"GETSETLOCK_TOKEN": strings.TrimSpace(st.Out.String()),
-		}}
-		args := clitest.Script(flags+" --wait 0", "k", "echo inner")
-		inner.Run(args...)
-		if len(inner.Replaced) != 1 || strings.Join(inner.Replaced[0], " ") != "sh -c echo inner" {
-			t.Errorf("%q: became %q", flags, inner.Replaced)
-		}
-		// A run of another key in between hides the variables, but not the
-		// list.
-		inner.Vars["GETSETLOCK_HELD"] = `[["k","` + inner.Vars["GETSETLOCK_TOKEN"] + `"]]`
-		inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "between", "x"
-		inner.Run(args...)
-		if len(inner.Replaced) != 2 {
-			t.Errorf("%q: did not join through the list", flags)
-		}
-		if flags == "" { // verbatim sleeps after its last attempt too, and time would have to pass
-			inner.Want(inner.Run(append([]string{"run", "--no-join"}, args[1:]...)...), 124, "", "held")
-		}
-		if flags == "" {
-			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "",
-				"k", clitest.Token
-			inner.Want(inner.Run(args...), 124, "", "no longer holds that key for the token of the outer run")
-		}
-		if flags != "" {
-			inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "",
-				"k", "12345"
-			clock := s.Clock.(*redistest.Clock)
-			asked := clock.Asked()
-			refused := inner.Start(args...)
-			// The old client sleeps after its last attempt too. The holder's
-			// own timers may be asked for only now, so the first timer need not
-			// be that sleep.
-			for ended := false; !ended; asked++ {
-				select {
-				case <-clock.AskedTimes(asked + 1):
-					s.World.Pass(time.Second)
-				case got := <-refused.Done:
-					inner.Want(got, 124, "", "held")
-					ended = true
-				}
-			}
-		}
-		inner.Want(inner.Run(clitest.Script(flags+" --wait 0", "other", "echo other")...), 0, "other\n", "")
-
-		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		<-st.Done
-		inner.Vars["GETSETLOCK_HELD"], inner.Vars["GETSETLOCK_KEY"], inner.Vars["GETSETLOCK_TOKEN"] = "", "k",
-			"old"
-		got := inner.Run(clitest.Script("--wait 0", "k", "echo anew")...)
-		inner.Want(got, 0, "anew\n", "no longer holds that key for the token of the outer run")
 	}
 }

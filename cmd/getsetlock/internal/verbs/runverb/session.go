@@ -12,66 +12,8 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/modern"
 )
-
-// keeper is what run needs of a lock, whatever the protocol.
-type keeper interface {
-	// acquire takes key. The lease does not end with ctx.
-	acquire(ctx context.Context, key string) (held, error)
-
-	// waits delivers why an acquire waits, once it does.
-	waits() <-chan error
-
-	// look says who holds key, and takes nothing. An error that wraps
-	// errNoLook: this protocol cannot look.
-	look(ctx context.Context, key string) (sight, error)
-
-	// await calls wake at the next change of key. The error wraps
-	// backend.ErrNoWake where the server does not report changes.
-	await(ctx context.Context, key string, wake func()) (cancel func(), free bool, err error)
-
-	// stored reports whether the server has a key of exactly that name.
-	stored(ctx context.Context, raw string) (bool, error)
-
-	// encoding is how the protocol spells the names of keys.
-	encoding() dialect.Encoding
-
-	// holds reports whether the server holds key for token.
-	holds(ctx context.Context, key, token string) (bool, error)
-
-	// grace returns the time between SIGTERM and SIGKILL, checked against the
-	// lease.
-	grace() time.Duration
-
-	// where returns the server's address for messages, without its password.
-	where() string
-
-	// renews reports whether the lock is renewed while it is held.
-	renews() bool
-
-	// warnings returns what the user should know before the command starts.
-	warnings(ctx context.Context) []string
-
-	// close waits at most that long for background work, and then stops it.
-	close(wait time.Duration)
-}
-
-// held is a lease.
-type held interface {
-	Token() string
-	Fence() (int64, bool) // false: the lock has no fencing number
-	Until() time.Time     // when the lock ends unless it is renewed
-	Done() <-chan struct{}
-	Err() error // nil while the lock is held
-	Release() error
-
-	// free releases the lock even with --keep: the command was never started.
-	free() error
-}
 
 // closeWait is how long run waits at its end for background work, such as
 // undoing an attempt whose connection was lost.
@@ -90,8 +32,13 @@ type runner struct {
 	flags   *runFlags
 	key     string
 	command []string
-	keeper  keeper
+	keeper  *keeper
 	kind    kind
+
+	spellings []string // warnings of the key in other spellings
+
+	// take is the keeper's acquire. The lease does not end with ctx.
+	take func(ctx context.Context, key string) (held, error)
 
 	// gone is closed when no script wants the lock any more. It ends the wait
 	// for a lock that is not free. nil: the lock is wanted until the end.
@@ -125,12 +72,13 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		return r.join(*outer, signals)
 	}
+	r.askForSpellings(ctx)
 	lease, err := r.wait(ctx)
 	if err != nil {
 		r.keeper.close(closing(err))
 		return err
 	}
-	r.warn(ctx)
+	r.warn()
 	defer r.env.Notify(signals, child.Passed()...)()
 	spec := r.spec(r.environment(lease), signals)
 	spec.Continued = func() child.Schedule { return r.continued(lease) }
@@ -192,7 +140,7 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 				return nil, r.notAcquired(g.err)
 			}
 			return g.lease, nil
-		case why := <-r.keeper.waits():
+		case why := <-r.keeper.began:
 			gone = r.gone
 			if until := untilVotes(why, r.env.Clock.Now()); until != "" {
 				r.env.Say(r.flags.server.Quiet, "waiting: %s", until)
@@ -210,7 +158,7 @@ func (r *runner) wait(ctx context.Context) (held, error) {
 // --busy-exit) from a server that could not be asked (122).
 func (r *runner) notAcquired(err error) error {
 	if !errors.Is(err, lock.ErrHeld) {
-		return out.CouldNot(keyless{err, r.key}, "acquiring %q on %s", r.key, r.keeper.where())
+		return out.CouldNot(keyless{err, r.key}, "acquiring %q on %s", r.key, r.keeper.where)
 	}
 	within := "at the first try"
 	if w := &r.flags.wait; w.forever || w.d > 0 {
@@ -240,7 +188,7 @@ func (r *runner) notAcquired(err error) error {
 // before a takeover. Without --wait, acquire keeps trying for as long as that
 // second look takes.
 func (r *runner) acquire(ctx context.Context) (held, error) {
-	lease, err := r.keeper.acquire(ctx, r.key)
+	lease, err := r.take(ctx, r.key)
 	who := passed(err)
 	if who == nil || r.flags.waitGiven {
 		return lease, err
@@ -249,7 +197,7 @@ func (r *runner) acquire(ctx context.Context) (held, error) {
 	// The second look may start over once, and an attempt may be under way.
 	end := r.env.Clock.Now().Add(2*who.Left + r.flags.wait.d)
 	for who != nil && r.env.Clock.Now().Before(end) {
-		lease, err = r.keeper.acquire(ctx, r.key)
+		lease, err = r.take(ctx, r.key)
 		who = passed(err)
 	}
 	return lease, err
@@ -271,9 +219,9 @@ func (r *runner) secondLook(who *lock.HeldError) string {
 	switch {
 	case who.Why != "":
 		hint = inFlags(who.Why)
-	case !r.flags.namesDialect() && r.flags.protocol == protocolAuto:
+	case !r.flags.dialect.Given() && r.flags.protocol == protocolAuto:
 		hint = strings.Replace(hint, "takes", "with the --dialect of the record takes", 1)
-	case !r.flags.namesDialect():
+	case !r.flags.dialect.Given():
 		hint = strings.Replace(hint, "--behind", "--dialect jedis --behind", 1)
 	}
 	return fmt.Sprintf("the time that an old client wrote on %q has passed by the server's clock, but the old client's clock may be behind: "+
@@ -344,7 +292,7 @@ var (
 // a duration when it first sees that end. If the end is unchanged after that
 // duration, no renewal has moved it.
 func (r *runner) watch(proc process, lease held) (lost error) {
-	grace, clock := r.keeper.grace(), r.env.Clock
+	grace, clock := r.keeper.grace, r.env.Clock
 	until := lease.Until()
 	arm := func() <-chan time.Time {
 		grace := r.graceBefore(until)
@@ -372,7 +320,7 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 			}
 			timer = nil
 			lost = errNotRenewed
-			if !r.keeper.renews() {
+			if !r.keeper.renews {
 				lost = errLeaseOver
 			}
 			proc.Terminate(child.Overtaken(clock.Now(), until, grace))
@@ -385,8 +333,8 @@ func (r *runner) watch(proc process, lease held) (lost error) {
 // --ttl, and count a new lease from an earlier sign of life. So the grace
 // leaves three quarters of what is left for a renewal.
 func (r *runner) graceBefore(until time.Time) time.Duration {
-	grace := r.keeper.grace()
-	if r.flags.target == nil {
+	grace := r.keeper.grace
+	if !r.keeper.session {
 		return grace
 	}
 	return min(grace, max(until.Sub(r.env.Clock.Now()), 0)/4)
@@ -397,23 +345,17 @@ func (r *runner) graceBefore(until time.Time) time.Duration {
 // command gets its grace. Otherwise the command is killed at once.
 func (r *runner) verdict(cause error, lease held) child.Schedule {
 	now := r.env.Clock.Now()
-	if r.found(cause) {
-		return child.Overtaken(now, lease.Until(), r.keeper.grace())
+	if found(cause) {
+		return child.Overtaken(now, lease.Until(), r.keeper.grace)
 	}
 	return child.Schedule{Term: now, Kill: now}
 }
 
 // found reports whether the lease was lost because a look at the key, or a
 // renewal, found it with another value, or with none.
-func (r *runner) found(cause error) bool {
-	var fromOld *legacy.LostError
-	var fromToken *modern.LostError
-	if errors.As(cause, &fromOld) || errors.As(cause, &fromToken) {
-		return true
-	}
+func found(cause error) bool {
 	var lost *lock.LostError
-	return (r.flags.target != nil || r.flags.server.Quorum) && errors.As(cause, &lost) &&
-		errors.Is(lost.Err, lock.ErrLost)
+	return errors.As(cause, &lost) && errors.Is(lost.Err, lock.ErrLost)
 }
 
 // continued returns when to end the command after both were stopped and
@@ -423,7 +365,7 @@ func (r *runner) continued(lease held) child.Schedule {
 	if cause := lease.Err(); cause != nil {
 		return r.verdict(cause, lease)
 	}
-	now, until, grace := r.env.Clock.Now(), lease.Until(), r.keeper.grace()
+	now, until, grace := r.env.Clock.Now(), lease.Until(), r.keeper.grace
 	if now.Before(child.Unrenewed(until, grace).Term) {
 		return child.Schedule{}
 	}

@@ -14,52 +14,16 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/child"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
 )
-
-// fakeKeeper holds what a test says. Time is a bubble's.
-type fakeKeeper struct {
-	lease    *fakeLease
-	err      error
-	blocks   bool // blocks until its context ends, and then has the lease nevertheless
-	tokens   map[string]string
-	storeErr error
-	fixed    bool // never renewed
-	closed   int
-}
 
 const fakeGrace = 5 * time.Second
 
-func (k *fakeKeeper) acquire(ctx context.Context, _ string) (held, error) {
-	if k.blocks {
-		<-ctx.Done()
-	}
-	if k.err != nil {
-		return nil, k.err
-	}
-	return k.lease, nil
+// fakeKeeper keeps a lease that a test rules.
+func fakeKeeper() *keeper {
+	return &keeper{opening: &opening{where: "the server"}, grace: fakeGrace, renews: true}
 }
-
-func (k *fakeKeeper) holds(_ context.Context, key, token string) (bool, error) {
-	return k.tokens[key] == token, k.storeErr
-}
-
-func (k *fakeKeeper) waits() <-chan error                          { return nil }
-func (k *fakeKeeper) look(context.Context, string) (sight, error)  { return sight{}, errNoLook }
-func (k *fakeKeeper) stored(context.Context, string) (bool, error) { return false, errNoLook }
-func (k *fakeKeeper) await(context.Context, string, func()) (func(), bool, error) {
-	return nil, false, backend.ErrNoWake
-}
-func (k *fakeKeeper) encoding() dialect.Encoding { return dialect.Plain }
-
-func (k *fakeKeeper) where() string                     { return "the server" }
-func (k *fakeKeeper) grace() time.Duration              { return fakeGrace }
-func (k *fakeKeeper) renews() bool                      { return !k.fixed }
-func (k *fakeKeeper) warnings(context.Context) []string { return nil }
-func (k *fakeKeeper) close(time.Duration)               { k.closed++ }
 
 type fakeLease struct {
 	mu       sync.Mutex
@@ -145,7 +109,6 @@ func (p *fakeProcess) end(e child.Exit) {
 // attended is a runner in the middle of its run.
 type attended struct {
 	*runner
-	keeper *fakeKeeper
 	lease  *fakeLease
 	proc   *fakeProcess
 	errs   *clitest.Watched
@@ -154,19 +117,14 @@ type attended struct {
 }
 
 func attend(ttl time.Duration) *attended {
-	return attendTo(newFakeLease(ttl), &fakeKeeper{}, newFakeProcess())
+	return attendTo(newFakeLease(ttl), fakeKeeper(), newFakeProcess())
 }
 
-func attendTo(lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
-	return attendBy(&runFlags{}, lease, keeper, proc)
-}
-
-func attendBy(flags *runFlags, lease *fakeLease, keeper *fakeKeeper, proc *fakeProcess) *attended {
+func attendTo(lease *fakeLease, k *keeper, proc *fakeProcess) *attended {
 	errs := clitest.NewWatched()
-	a := &attended{lease: lease, keeper: keeper, proc: proc, errs: errs, result: make(chan error, 1),
-		began: time.Now()}
-	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: flags, key: "k",
-		keeper: a.keeper, kind: running}
+	a := &attended{lease: lease, proc: proc, errs: errs, result: make(chan error, 1), began: time.Now()}
+	a.runner = &runner{env: &out.Env{Stderr: errs, Clock: lock.Machine}, flags: &runFlags{}, key: "k",
+		keeper: k, kind: running}
 	go func() { a.result <- a.runner.attend(a.proc, a.lease) }()
 	synctest.Wait()
 	return a
@@ -221,7 +179,9 @@ func TestUnknownExitCodeIsExitCode125(t *testing.T) {
 
 func TestRenewedLeaseLeavesTheCommandAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := attend(27 * time.Second)
+		k, closed := fakeKeeper(), 0
+		k.leave = func(time.Duration, time.Duration) { closed++ }
+		a := attendTo(newFakeLease(27*time.Second), k, newFakeProcess())
 		for range 100 {
 			time.Sleep(10 * time.Second)
 			a.lease.renewTo(time.Now().Add(27 * time.Second))
@@ -230,8 +190,8 @@ func TestRenewedLeaseLeavesTheCommandAlone(t *testing.T) {
 		a.proc.end(child.Exit{Code: 3})
 		wantEnd(t, <-a.result, 3)
 		a.wantAsked(t)
-		if a.lease.released != 1 || a.keeper.closed != 1 {
-			t.Errorf("released %d times, closed %d times", a.lease.released, a.keeper.closed)
+		if a.lease.released != 1 || closed != 1 {
+			t.Errorf("released %d times, closed %d times", a.lease.released, closed)
 		}
 	})
 }
@@ -257,8 +217,9 @@ func TestUnrenewedLeaseTermsTheCommandByTheGrace(t *testing.T) {
 // margin of a long TTL takes most of that. A renewal in time saves the command.
 func TestShortGrantOfAStoreLeavesTimeToRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := attendBy(&runFlags{target: &out.Target{}}, newFakeLease(4*time.Second), &fakeKeeper{},
-			newFakeProcess())
+		k := fakeKeeper()
+		k.session = true
+		a := attendTo(newFakeLease(4*time.Second), k, newFakeProcess())
 		time.Sleep(2 * time.Second)
 		a.lease.renewTo(time.Now().Add(4 * time.Second))
 		time.Sleep(time.Second) // SIGTERM would come now, a second before the first end
@@ -293,7 +254,7 @@ func TestForeignValueTermsAtOnceAndKillsAfterTheGrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			lease := newFakeLease(ttl)
 			lease.hangs = make(chan struct{})
-			a := attendTo(lease, &fakeKeeper{}, newFakeProcess())
+			a := attendTo(lease, fakeKeeper(), newFakeProcess())
 			a.proc.obeys = true
 			if ttl < fakeGrace+4*time.Second {
 				time.Sleep(time.Second - time.Nanosecond) // the grace has not begun yet
@@ -328,32 +289,26 @@ func TestExpiredLeaseKillsAtOnce(t *testing.T) {
 	})
 }
 
-// Stores other than Redis, and the servers of a quorum, wrap ErrLost where they
-// found the key with another value, or with none.
+// Every backend wraps ErrLost where it found the key with another value, or
+// with none.
 func TestLossThatAStoreFoundGivesTheGrace(t *testing.T) {
-	for name, on := range map[string]func(*runFlags){
-		"quorum": func(f *runFlags) { f.server.Quorum = true },
-		"target": func(f *runFlags) { f.target = &out.Target{} },
+	for _, c := range []struct {
+		err  error
+		kill float64
+	}{
+		{fmt.Errorf("%w: its votes are gone", lock.ErrLost), 7},
+		{errors.New("no answer"), 2}, // not renewed in time
+		{nil, 2},
 	} {
-		for _, c := range []struct {
-			err  error
-			kill float64
-		}{
-			{fmt.Errorf("%w: its votes are gone", lock.ErrLost), 7},
-			{errors.New("no answer"), 2}, // not renewed in time
-			{nil, 2},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				a := attend(27 * time.Second)
-				on(a.flags)
-				time.Sleep(2 * time.Second)
-				a.lease.lose(&lock.LostError{Key: name, Err: c.err})
-				synctest.Wait()
-				a.wantAsked(t, a.at(2, c.kill))
-				a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
-				wantCode(t, <-a.result, out.CodeRunLost, name)
-			})
-		}
+		synctest.Test(t, func(t *testing.T) {
+			a := attend(27 * time.Second)
+			time.Sleep(2 * time.Second)
+			a.lease.lose(&lock.LostError{Key: "k", Err: c.err})
+			synctest.Wait()
+			a.wantAsked(t, a.at(2, c.kill))
+			a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
+			wantCode(t, <-a.result, out.CodeRunLost, `lease on "k" lost`)
+		})
 	}
 }
 
@@ -375,7 +330,7 @@ func TestCommandThatEndedBeforeALossKeepsItsCode(t *testing.T) {
 			lease, proc := newFakeLease(27*time.Second), newFakeProcess()
 			proc.end(child.Exit{Code: 4})
 			lease.lose(&lock.LostError{Key: "k"})
-			a := attendTo(lease, &fakeKeeper{}, proc)
+			a := attendTo(lease, fakeKeeper(), proc)
 			wantEnd(t, <-a.result, 4)
 			a.wantAsked(t)
 		}
@@ -384,7 +339,9 @@ func TestCommandThatEndedBeforeALossKeepsItsCode(t *testing.T) {
 
 func TestErrorSaysThatAVerbatimLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := attendTo(newFakeLease(27*time.Second), &fakeKeeper{fixed: true}, newFakeProcess())
+		k := fakeKeeper()
+		k.renews = false
+		a := attendTo(newFakeLease(27*time.Second), k, newFakeProcess())
 		time.Sleep(22 * time.Second)
 		synctest.Wait()
 		a.proc.end(child.Exit{Code: 143, Signal: "SIGTERM"})
@@ -427,21 +384,25 @@ func TestHeldLockIs124AndServerTroubleIs122(t *testing.T) {
 		{errors.Join(lock.ErrWaitEnded, errors.New("no route to host")), out.CodeFailed}, // 122 or 125
 		{errors.New("no route to host"), out.CodeFailed},
 	} {
-		r := &runner{env: &out.Env{}, flags: &runFlags{}, key: "k", keeper: &fakeKeeper{}}
+		r := &runner{env: &out.Env{}, flags: &runFlags{}, key: "k", keeper: fakeKeeper()}
 		wantCode(t, r.notAcquired(c.err), c.code, "")
 	}
 }
 
 func TestLeaseThatArrivesAfterAnInterruptIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &fakeKeeper{blocks: true, lease: newFakeLease(time.Second)}
-		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k", keeper: k,
-			kind: running}
+		late := newFakeLease(time.Second)
+		r := &runner{env: &out.Env{Stderr: clitest.NewWatched()}, flags: &runFlags{}, key: "k",
+			keeper: fakeKeeper(), kind: running}
+		r.take = func(ctx context.Context, _ string) (held, error) {
+			<-ctx.Done()
+			return late, nil
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(out.Interrupted{By: os.Interrupt})
 		_, err := r.wait(ctx)
 		wantCode(t, err, out.CodeFailed, "the command was not started: interrupted by ^C")
-		if k.lease.freed != 1 {
+		if late.freed != 1 {
 			t.Error("not given back")
 		}
 	})

@@ -11,7 +11,8 @@ import (
 )
 
 // answerWithin is how long run --wait 0s waits for an answer of the server, and
-// as long as two round trips more. A longer --wait bounds the wait itself.
+// as long as two round trips more, unless Env.Timeout says how long. A longer
+// --wait bounds the wait itself.
 const answerWithin = 150 * time.Millisecond
 
 var errSilent error = silentError{}
@@ -25,41 +26,47 @@ func (silentError) Error() string {
 // Passing is true, as of every silence.
 func (silentError) Passing() bool { return true }
 
-// silence ends a single attempt at a server that takes requests and answers
-// none. It sees only the bytes, so an attempt that waits for an old client's
-// gap is not cut off.
+// silence ends a question or a single attempt at a server that takes requests
+// and answers none. It sees only the bytes, so an attempt that waits for an old
+// client's gap is not cut off.
 type silence struct {
-	mu  sync.Mutex
-	end context.CancelCauseFunc // ends the attempt; nil: there is none
+	within time.Duration // how long the server may be silent
+
+	mu    sync.Mutex
+	end   context.CancelCauseFunc // ends what is under way; nil: there is nothing
+	began bool                    // the server owes an answer for too long
+	spare bool                    // it gets more time
 }
 
-// during returns the context of an attempt, and a func that ends its watch.
+// during returns the context of a question or an attempt, and a func that ends
+// its watch. Where the server was silent before, it gets the time once more: a
+// question that is a courtesy must not cost the attempt after it.
 func (s *silence) during(ctx context.Context) (context.Context, func()) {
 	if s == nil {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.set(cancel)
+	s.set(func() { s.end, s.spare = cancel, s.began })
+	late := time.AfterFunc(s.within, func() { s.set(func() { s.spare = false }) })
 	return ctx, func() {
-		s.set(nil)
+		late.Stop()
+		s.set(func() { s.end = nil })
 		cancel(nil)
 	}
 }
 
-func (s *silence) set(end context.CancelCauseFunc) {
+// set changes the state, and ends what is under way if the server is silent.
+func (s *silence) set(change func()) {
 	s.mu.Lock()
-	s.end = end
-	s.mu.Unlock()
-}
-
-func (s *silence) fell() {
-	s.mu.Lock()
-	end := s.end
-	s.mu.Unlock()
-	if end != nil {
-		end(errSilent)
+	defer s.mu.Unlock()
+	change()
+	if s.began && !s.spare && s.end != nil {
+		s.end(errSilent)
 	}
 }
+
+func (s *silence) fell()  { s.set(func() { s.began = true }) }
+func (s *silence) heard() { s.set(func() { s.began = false }) }
 
 // dial connects as redisconn does, and watches the connection.
 func (s *silence) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -69,7 +76,7 @@ func (s *silence) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	return &answering{Conn: conn, silence: s, patience: answerWithin + 2*time.Since(began)}, nil
+	return &answering{Conn: conn, silence: s, patience: s.within + 2*time.Since(began)}, nil
 }
 
 // answering is a connection whose requests should be answered in time.
@@ -94,6 +101,9 @@ func (a *answering) Write(p []byte) (int, error) {
 func (a *answering) Read(p []byte) (int, error) {
 	n, err := a.Conn.Read(p)
 	a.rest()
+	if n > 0 {
+		a.silence.heard()
+	}
 	return n, err
 }
 

@@ -2,6 +2,7 @@ package runverb
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -21,22 +22,32 @@ var serializers = []struct {
 	{dialect.JSON, "Spring's JSON serializer"},
 }
 
-// warningWait bounds the looks at the servers for warnings. They are a
-// courtesy, and the command waits for them.
-const warningWait = time.Second
+// spellingWait bounds the question for other spellings of a key. It is a
+// courtesy, and the lock waits for it.
+const spellingWait = time.Second
 
-// warn prints what the user should know before the command starts.
-func (r *runner) warn(ctx context.Context) {
-	if r.flags.server.Quiet {
+// askForSpellings asks the server for keys that are r's key in the spelling of
+// another serializer. They are different locks. It is called before the lock is
+// taken, since a server may fall silent, and nobody holds a lock meanwhile. It
+// finds nothing where the server cannot be asked, or refuses the user those
+// keys.
+func (r *runner) askForSpellings(ctx context.Context) {
+	if r.flags.server.Quiet || r.keeper.stored == nil || r.hasUser() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), warningWait)
+	ctx, rest := r.keeper.silence.during(ctx)
+	defer rest()
+	ctx, cancel := context.WithTimeout(ctx, spellingWait)
 	defer cancel()
-	for _, w := range r.keeper.warnings(ctx) {
-		r.env.Say(false, "warning: %s", w)
-	}
-	if !r.hasUser() && !r.flags.server.Quorum { // a server that is away would not answer
-		r.warnOfSpellings(ctx)
+	for _, s := range serializers {
+		raw, err := (dialect.Dialect{KeyEncoding: s.encoding}).EncodeKey(r.key)
+		if err != nil || s.encoding == r.keeper.encoding {
+			continue
+		}
+		if exists, err := r.keeper.stored(ctx, raw); err == nil && exists {
+			r.spellings = append(r.spellings, fmt.Sprintf("the key %s exists too, which is %q as %s writes it: a different lock, and clients that use it are not kept out (a dialect with \"key_encoding\": %q uses that key)",
+				out.Escaped(raw), r.key, s.writer, s.encoding))
+		}
 	}
 }
 
@@ -50,18 +61,14 @@ func (r *runner) hasUser() bool {
 	})
 }
 
-// warnOfSpellings names keys that are r's key in the spelling of another
-// serializer. They are different locks. It says nothing where the server cannot
-// be asked, or refuses the user those keys.
-func (r *runner) warnOfSpellings(ctx context.Context) {
-	for _, s := range serializers {
-		raw, err := (dialect.Dialect{KeyEncoding: s.encoding}).EncodeKey(r.key)
-		if err != nil || s.encoding == r.keeper.encoding() {
-			continue
-		}
-		if exists, err := r.keeper.stored(ctx, raw); err == nil && exists {
-			r.env.Say(false, "warning: the key %s exists too, which is %q as %s writes it: a different lock, and clients that use it are not kept out (a dialect with \"key_encoding\": %q uses that key)",
-				out.Escaped(raw), r.key, s.writer, s.encoding)
-		}
+// warn prints what the user should know before the command starts. It asks no
+// server: the lock is held by now.
+func (r *runner) warn() {
+	said := r.spellings
+	if r.keeper.warnings != nil {
+		said = append(r.keeper.warnings(), said...)
+	}
+	for _, w := range said {
+		r.env.Say(r.flags.server.Quiet, "warning: %s", w)
 	}
 }

@@ -5,16 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // forRedis are the flags that mean nothing in another store.
@@ -28,54 +25,48 @@ func (f *runFlags) checkTarget(cmd *cobra.Command) error {
 	return f.checkTimes(cmd)
 }
 
-// targetKeeper keeps the lock of run in a store other than Redis.
-type targetKeeper struct {
-	*clientKeeper
-	conn   backing.Conn
-	env    *out.Env
-	flags  *runFlags
-	asked  context.Context // ends when a signal asks the process to end
-	linger time.Duration   // of --keep
-	short  string          // says that the TTL is shorter than was asked for; empty: it is not
-	took   atomic.Bool     // acquire had success
-	left   atomic.Bool     // the lock is left to its TTL, so that close waits for nothing
-}
-
 // openTarget connects to the store of --target. While that is away, it tries
 // again until --wait is over.
-func openTarget(e *out.Env, ctx context.Context, f *runFlags, command []string) (keeper, error) {
+func (f *runFlags) openTarget(e *out.Env, ctx context.Context, command []string) (*opening, error) {
 	f.target.Options.Note = noteOf(e, command)
 	began := e.Clock.Now()
 	conn, longest, err := f.connect(e, ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &targetKeeper{conn: conn, env: e, flags: f, asked: ctx, linger: f.keep}
-	plain := *f
-	plain.keep = 0 // a session cannot outlive its process, so the process stays
-	if ttl := f.targetTTL(conn); longest < ttl {
-		plain.ttl = longest
-		k.short = fmt.Sprintf("%s keeps a session for at most %s, so the lock lasts that long after its last renewal, and not %s: lower --ttl, or raise the servers' limit",
-			f.target.Name, out.Short(longest), out.Short(ttl))
+	o := &opening{
+		store: conn.Backend(), where: f.target.Where(), session: true, late: e.Clock.Now().Sub(began),
+		look:   lookInto(conn),
+		refuse: func(ctx context.Context, key string) error { return unfit(ctx, conn, key) },
+		explain: func(err error) error {
+			if errors.Is(err, lock.ErrHeld) {
+				return err
+			}
+			return out.ToldBy(conn, err)
+		},
+		leave: func(time.Duration, time.Duration) { _ = conn.Close() },
 	}
-	if f.wait.d > 0 {
-		plain.wait.d = max(f.wait.d-e.Clock.Now().Sub(began), time.Millisecond)
+	// The holder's name, as ls shows it.
+	o.name = func(ctx context.Context, who *lock.HeldError) *lock.HeldError {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
+		defer cancel()
+		seen, err := o.look(ctx, who.Key)
+		if err != nil || seen.who == nil {
+			return nil
+		}
+		seen.who.Protocol = who.Protocol
+		return seen.who
 	}
-	k.clientKeeper, err = newKeeper(e, &plain, conn.Backend(), f.target.Where(), k.told)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
+	if ttl := f.advisedTTL(conn.Backend()); longest < ttl {
+		o.granted = longest
+		if command[0] != awaiting { // wait takes no lock
+			o.warnings = func() []string {
+				return []string{fmt.Sprintf("%s keeps a session for at most %s, so the lock lasts that long after its last renewal, and not %s: lower --ttl, or raise the servers' limit",
+					f.target.Name, out.Short(longest), out.Short(ttl))}
+			}
+		}
 	}
-	return k, nil
-}
-
-// targetTTL is the TTL that is asked for.
-func (f *runFlags) targetTTL(conn backing.Conn) time.Duration {
-	asked := backend.Settings{TTL: f.ttl}
-	if a, ok := conn.Backend().Contract().(backend.Advisor); ok {
-		asked = a.Advise(asked)
-	}
-	return cmp.Or(asked.TTL, defaultTTL)
+	return o, nil
 }
 
 // reach connects to the store and asks for the longest TTL that it grants.
@@ -84,7 +75,7 @@ func (f *runFlags) reach(ctx context.Context) (backing.Conn, time.Duration, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	longest, err := conn.Longest(ctx, f.targetTTL(conn))
+	longest, err := conn.Longest(ctx, f.advisedTTL(conn.Backend()))
 	if err != nil {
 		err = out.CouldNot(out.ToldBy(conn, err), "connecting to %s", f.target.Where())
 		return nil, 0, errors.Join(err, conn.Close())
@@ -120,125 +111,28 @@ func (f *runFlags) connect(e *out.Env, ctx context.Context) (backing.Conn, time.
 	}
 }
 
-// told adds to an error what to do about it in this store.
-func (k *targetKeeper) told(err error) error {
-	var held *lock.HeldError
-	if errors.As(err, &held) {
-		return err
-	}
-	return out.ToldBy(k.conn, err)
-}
-
-// defaultTTL is that of package lock.
-const defaultTTL = 30 * time.Second
-
 // briefly bounds a question that is a courtesy.
 const briefly = time.Second
 
-// acquire takes the lock, unless its name gets in the way of another name.
-func (k *targetKeeper) acquire(ctx context.Context, key string) (held, error) {
-	if why := k.unfit(ctx, key); why != "" {
-		return nil, errors.New(why)
-	}
-	lease, err := k.clientKeeper.acquire(ctx, key)
-	var who *lock.HeldError
-	if errors.As(err, &who) {
-		return nil, k.named(ctx, who)
-	}
-	if err != nil {
-		return nil, err
-	}
-	k.took.Store(true)
-	return &sessionHeld{held: &tokenHeld{lease}, k: k, key: key, until: k.env.Clock.Now().Add(k.linger)}, nil
-}
-
-// unfit says why the name must not be taken. It says nothing where the store
-// cannot be asked: the attempt then says what is wrong, or waits until it is
-// over.
-func (k *targetKeeper) unfit(ctx context.Context, key string) string {
+// unfit returns why the name must not be taken: it gets in the way of another
+// name. It returns nil where the store cannot be asked: the attempt then says
+// what is wrong, or waits until it is over.
+func unfit(ctx context.Context, conn backing.Conn, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, briefly)
 	defer cancel()
-	why, _ := k.conn.Unfit(ctx, key)
-	return why
-}
-
-// named names the holder as ls does.
-func (k *targetKeeper) named(ctx context.Context, e *lock.HeldError) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
-	defer cancel()
-	seen, err := k.look(ctx, e.Key)
-	if err != nil || seen.who == nil {
-		return e
+	if why, _ := conn.Unfit(ctx, key); why != "" {
+		return errors.New(why)
 	}
-	seen.who.Protocol = e.Protocol
-	return seen.who
+	return nil
 }
 
-// sessionHeld is a lease that lives with this process. --keep lets the process
-// stay.
-type sessionHeld struct {
-	held
-	k     *targetKeeper
-	key   string
-	until time.Time // end of --keep
-}
-
-// Release waits for the end of --keep and gives the lock back. A signal ends
-// the wait; the lock is then left to its TTL, as --keep asks for.
-func (h *sessionHeld) Release() error {
-	rest := h.until.Sub(h.k.env.Clock.Now())
-	if rest <= 0 {
-		return h.held.Release()
+func lookInto(conn backing.Conn) func(context.Context, string) (sight, error) {
+	return func(ctx context.Context, key string) (sight, error) {
+		found, err := conn.Look(ctx, key)
+		if found == nil || err != nil {
+			return sight{free: err == nil}, out.ToldBy(conn, err)
+		}
+		who := &lock.HeldError{Key: key, Owner: cmp.Or(found.Note, found.Owner), Left: max(found.Left, 0)}
+		return sight{who: who, token: found.Owner}, nil
 	}
-	h.k.env.Say(h.k.flags.server.Quiet, "holding %q for another %s (--keep)", h.key, out.Rounded(rest))
-	select {
-	case <-h.k.env.Clock.After(rest):
-	case <-h.held.Done():
-	case <-h.k.asked.Done():
-		h.k.left.Store(true)
-		return nil
-	}
-	return h.held.Release()
 }
-
-func (h *sessionHeld) free() error { return h.held.free() }
-
-func (k *targetKeeper) holds(ctx context.Context, key, token string) (bool, error) {
-	found, err := k.conn.Look(ctx, key)
-	return found != nil && found.Owner == token, k.told(err)
-}
-
-func (k *targetKeeper) look(ctx context.Context, key string) (sight, error) {
-	found, err := k.conn.Look(ctx, key)
-	if found == nil || err != nil {
-		return sight{free: err == nil}, k.told(err)
-	}
-	held := &lock.HeldError{Key: key, Owner: found.Owner, Left: max(found.Left, 0)}
-	if found.Note != "" {
-		held.Owner = found.Note
-	}
-	return sight{who: held}, nil
-}
-
-// stored is for spellings of Redis keys.
-func (k *targetKeeper) stored(context.Context, string) (bool, error) { return false, errNoLook }
-
-func (k *targetKeeper) encoding() dialect.Encoding { return dialect.Plain }
-
-// warnings says nothing for wait, which takes no lock.
-func (k *targetKeeper) warnings(context.Context) []string {
-	if k.short == "" || !k.took.Load() {
-		return nil
-	}
-	return []string{k.short}
-}
-
-func (k *targetKeeper) close(wait time.Duration) {
-	if k.left.Load() {
-		wait = 0
-	}
-	k.clientKeeper.close(wait)
-	_ = k.conn.Close()
-}
-
-var _ keeper = (*targetKeeper)(nil)

@@ -65,20 +65,6 @@ func TestRunOnABusyLockOfAStoreNamesItsHolder(t *testing.T) {
 	s.Want(s.Run("wait", "--target", "mem://here", "--wait", "0", "free"), 0, "", "")
 }
 
-func TestInnerRunJoinsTheLockOfAStore(t *testing.T) {
-	s, m := onMemory(t)
-	m.Take("k", "mine")
-	s.Vars["GETSETLOCK_TARGET"] = "mem://here"
-	s.Vars["GETSETLOCK_KEY"], s.Vars["GETSETLOCK_TOKEN"] = "k", "mine"
-	s.Run("run", "k", "--", "inner")
-	s.Run("run", "k", "--", "true")
-	if len(s.Replaced) != 1 || s.Replaced[0][0] != "true" {
-		t.Errorf("became %q", s.Replaced)
-	}
-	s.Vars["GETSETLOCK_TOKEN"] = "old"
-	s.Want(s.Run("run", "--wait", "0", "k", "--", "true"), 124, "", "no longer holds that key")
-}
-
 // The outer run's lock may well be held, on the server that it named.
 func TestInnerRunElsewhereSaysWhereItAcquires(t *testing.T) {
 	const says = "the outer run named another server than "

@@ -3,9 +3,13 @@
 package runverb
 
 import (
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -109,5 +113,30 @@ func TestRunNamesTheKeyInSpringsSpelling(t *testing.T) {
 		s.World.Mini.Set(`"other"`, "1")
 		s.Want(s.Run(clitest.TokenScript(flags, "other", "echo ran")...), 0, "ran\n",
 			"Spring's JSON serializer")
+	}
+}
+
+// A server that falls silent must not delay a job that holds the lock. So run
+// asks for other spellings of its key before it takes the lock. On a quorum and
+// on other stores it asks for none.
+func TestRunAsksForSpellingsBeforeItHolds(t *testing.T) {
+	for _, flags := range []string{"", "--protocol legacy", "--protocol dual", "--wait 0"} {
+		s := clitest.NewStage(t)
+		var asked, late atomic.Int32
+		s.World.Mini.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+			// Inside a script the server's own lock is taken.
+			if strings.HasPrefix(command, "EVAL") && slices.Contains(args, clitest.Springs) {
+				asked.Add(1)
+				if s.World.Mini.Exists("stock") {
+					late.Add(1)
+				}
+			}
+			return false
+		})
+		s.Want(s.Run(clitest.TokenScript(flags, "stock", "echo ran")...), 0, "ran\n", "")
+		if asked.Load() == 0 || late.Load() > 0 {
+			t.Errorf("%q: asked %d times, %d of them while the lock was held", flags, asked.Load(),
+				late.Load())
+		}
 	}
 }

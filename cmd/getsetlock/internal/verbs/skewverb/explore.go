@@ -2,7 +2,6 @@ package skewverb
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -22,9 +21,12 @@ type skewExplored struct {
 
 // skewEvent is one line of the shortest trace.
 type skewEvent struct {
-	at                 time.Duration
-	who, event, effect string
-	won, over          bool // its sender begins, or ends, to take itself for the holder
+	At     time.Duration `json:"at_ms"`
+	Who    string        `json:"client"`
+	Event  string        `json:"event"`
+	Effect string        `json:"effect" answer:"null"`
+
+	won, over bool // its sender begins, or ends, to take itself for the holder
 }
 
 // exploreStates bounds the search to seconds and to some hundred megabytes.
@@ -93,8 +95,8 @@ func (a *skewAnswer) roundLateness(sc *skew.Scenario) {
 func timeline(t skew.Trace, tick time.Duration) []skewEvent {
 	var all []skewEvent
 	for _, ev := range t.Events {
-		e := skewEvent{at: time.Duration(ev.At) * tick, who: ev.Who}
-		e.event, e.effect, _ = strings.Cut(eventText(ev, tick), ": ")
+		e := skewEvent{At: time.Duration(ev.At) * tick, Who: ev.Who}
+		e.Event, e.Effect, _ = strings.Cut(eventText(ev, tick), ": ")
 		e.won, e.over = ev.Result == "won", ends(ev)
 		all = append(all, e)
 	}
@@ -139,33 +141,17 @@ type exploreResult struct {
 	States   int           `json:"states"`
 	Safe     *bool         `json:"safe"` // null: the search gave up before it had seen all states
 	Complete bool          `json:"complete"`
-	TickMS   json.Number   `json:"tick_ms"`
-	Trace    []traceResult `json:"trace"`
-}
-
-type traceResult struct {
-	AtMS   json.Number `json:"at_ms"`
-	Client string      `json:"client"`
-	Event  string      `json:"event"`
-	Effect *string     `json:"effect"`
+	Tick     time.Duration `json:"tick_ms"`
+	Trace    []skewEvent   `json:"trace"`
 }
 
 func (x *skewExplored) document() *exploreResult {
 	if x == nil {
 		return nil
 	}
-	r := &exploreResult{States: x.States, Complete: x.Complete, TickMS: out.Millis(x.tick),
-		Trace: []traceResult{}}
+	r := &exploreResult{States: x.States, Complete: x.Complete, Tick: x.tick, Trace: x.events}
 	if x.Found || x.Complete {
-		safe := !x.Found
-		r.Safe = &safe
-	}
-	for _, ev := range x.events {
-		t := traceResult{AtMS: out.Millis(ev.at), Client: ev.who, Event: ev.event}
-		if ev.effect != "" {
-			t.Effect = &ev.effect
-		}
-		r.Trace = append(r.Trace, t)
+		r.Safe = new(!x.Found)
 	}
 	return r
 }

@@ -128,28 +128,28 @@ func (a *skewAnswer) shortestTrace() report.Section {
 	s.Table = report.Table{Columns: []string{"number", "at", "client", "event", "effect"}, Text: 5}
 	t := &report.Timeline{Name: "Timeline of the shortest way to two holders", X: "time, s"}
 	rows := map[string]int{}
-	last := x.events[len(x.events)-1].at
+	last := x.events[len(x.events)-1].At
 	// A client that holds at the end is shown to hold a little longer, to be
 	// visible.
 	end := last + max(x.tick/2, last/20)
 	for n, ev := range x.events {
-		row, known := rows[ev.who]
+		row, known := rows[ev.Who]
 		if !known {
 			row = len(t.Rows)
-			rows[ev.who] = row
-			t.Rows = append(t.Rows, report.Row{Name: ev.who})
+			rows[ev.Who] = row
+			t.Rows = append(t.Rows, report.Row{Name: ev.Who})
 		}
 		t.Marks = append(t.Marks, report.Mark{
-			Row: row, At: ev.at.Seconds(), Number: n + 1,
-			Says: fmt.Sprintf("%d. %s %s %s", n+1, ev.who, ev.event, ev.effect)})
+			Row: row, At: ev.At.Seconds(), Number: n + 1,
+			Says: fmt.Sprintf("%d. %s %s %s", n+1, ev.Who, ev.Event, ev.Effect)})
 		s.Table.Rows = append(s.Table.Rows,
-			[]string{strconv.Itoa(n + 1), out.Short(ev.at), ev.who, ev.event, ev.effect})
+			[]string{strconv.Itoa(n + 1), out.Short(ev.At), ev.Who, ev.Event, ev.Effect})
 		holds := &t.Rows[row].Holds
 		switch open := len(*holds) > 0 && (*holds)[len(*holds)-1].To == end.Seconds(); {
 		case ev.won && !open:
-			*holds = append(*holds, report.Span{From: ev.at.Seconds(), To: end.Seconds()})
+			*holds = append(*holds, report.Span{From: ev.At.Seconds(), To: end.Seconds()})
 		case ev.over && open:
-			(*holds)[len(*holds)-1].To = ev.at.Seconds()
+			(*holds)[len(*holds)-1].To = ev.At.Seconds()
 		}
 	}
 	s.Figure = t

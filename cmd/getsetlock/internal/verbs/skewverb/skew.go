@@ -299,11 +299,7 @@ const presetSpan = 24 * time.Hour
 func readHolds(name string) ([]time.Duration, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err // the message names the path already
-		}
-		return nil, out.WrongUse("--trace %s: %w", name, err)
+		return nil, out.WrongUse("--trace %s: %w", name, out.WithoutPath(err))
 	}
 	defer file.Close()
 	holds, err := offset.ReadHolds(file)

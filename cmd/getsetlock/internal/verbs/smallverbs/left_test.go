@@ -1,7 +1,6 @@
 package smallverbs
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -24,24 +23,21 @@ func TestLsShowsAKeyLeftToOldClients(t *testing.T) {
 	m.Set("taken", clitest.StampOf(redistest.Start.Add(40*time.Second)))
 	const note = "nobody holds it; left to old clients for 120 ms"
 	for _, args := range [][]string{{"ls", "--json"}, {"ls", "*", "--json"}} {
-		var answer Locks
-		if err := json.Unmarshal([]byte(s.Run(args...).Out), &answer); err != nil {
-			t.Fatal(err)
+		locks := clitest.AnswerOf(t, s.Run(args...)).All("locks")
+		if len(locks) != 2 {
+			t.Fatalf("%v: %v", args, locks)
 		}
-		if len(answer.Locks) != 2 {
-			t.Fatalf("%v: %+v", args, answer.Locks)
-		}
-		left, taken := answer.Locks[1], answer.Locks[0]
-		if left.Key != "{free}:gsl" {
+		left, taken := locks[1], locks[0]
+		if left.At("key") != "{free}:gsl" {
 			left, taken = taken, left
 		}
-		if left.State != StateLeft || left.Owner != nil || left.Protocol != nil || left.Note == nil ||
-			*left.Note != note {
-			t.Errorf("%v: %+v", args, left)
+		if left.At("state") != StateLeft || left.At("owner") != nil || left.At("protocol") != nil ||
+			left.At("note") != note {
+			t.Errorf("%v: %v", args, left)
 		}
-		if taken.Key != "taken" || taken.State != StateHeld || *taken.Protocol != "legacy" ||
-			taken.Owner != nil {
-			t.Errorf("%v: %+v", args, taken)
+		if taken.At("key") != "taken" || taken.At("state") != StateHeld || taken.At("protocol") != "legacy" ||
+			taken.At("owner") != nil {
+			t.Errorf("%v: %v", args, taken)
 		}
 	}
 	if got := s.Run("ls", "free").Out; !strings.Contains(got, note) {

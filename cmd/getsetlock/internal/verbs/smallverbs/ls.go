@@ -4,7 +4,6 @@ package smallverbs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -129,64 +128,70 @@ type Locks struct {
 	Locks  []lockLine `json:"locks"`
 }
 
-// lockLine is a lock as --json shows it. A field is null where its value is
-// unknown or does not exist.
+// lockLine is a lock as ls shows it, and what else unlock and --watch know.
 type lockLine struct {
-	Key      string       `json:"key"`
-	Name     *string      `json:"name"` // the key's plain name, where a serializer wrote the key
-	Type     string       `json:"type"`
-	State    string       `json:"state"`
-	Protocol *string      `json:"protocol"`
-	Dialect  *string      `json:"dialect"`
-	Encoding string       `json:"encoding"`
-	Also     []string     `json:"also"`
-	Owner    *string      `json:"owner"`
-	Note     *string      `json:"note"` // what a token lock's value says about its holder, for people
-	Until    *string      `json:"until"`
-	Left     *json.Number `json:"left_ms"`
-	TTL      *json.Number `json:"ttl_ms"`
-	Value    *string      `json:"value"`
-	Age      *json.Number `json:"age_ms"`
-	Waiters  *int64       `json:"waiters"`
-	Fence    *int64       `json:"fence"`
+	shown
+	compared
+	kind
 
-	raw     string        // the key's bytes
-	lock    string        // bytes of key L, which raw is too unless mark
-	held    string        // what unlock compares: the bytes of key L, or the token on key M alone
-	long    int           // length of a value that is longer than held; else 0
-	token   bool          // the lock is a token lock of modern
-	mark    bool          // the key is key M of a getsetlock client
-	marked  bool          // key M of this lock has a token
-	vacant  bool          // key M of this lock says that a release left the lock to old clients
-	stamp   bool          // Until is the time in the value, by its writer's clock
-	left    time.Duration // Left as a duration
-	ttl     time.Duration // TTL as a duration
-	now     time.Time     // the server's clock at the look
-	age     time.Duration // Age as a duration
-	session bool          // the lock ends with its holder's session in a store other than Redis
-	longer  bool          // the holder may have held for longer than Age
+	now    time.Time // the server's clock at the look
+	longer bool      // the holder may have held for longer than Age
+}
+
+// shown are the fields of --json, with names and values as [out.Escaped] writes
+// them. An empty text and a nil are unknown, or do not exist.
+type shown struct {
+	Key      string         `json:"key"`
+	Name     string         `json:"name" answer:"null"` // the plain name of a key that a serializer wrote
+	Type     string         `json:"type"`
+	State    string         `json:"state"`
+	Protocol string         `json:"protocol" answer:"null"`
+	Dialect  string         `json:"dialect" answer:"null"`
+	Encoding string         `json:"encoding"`
+	Also     []string       `json:"also"`
+	Owner    string         `json:"owner" answer:"null"`
+	Note     string         `json:"note" answer:"null"` // what a token lock's value says of its holder
+	Until    time.Time      `json:"until"`
+	Left     *time.Duration `json:"left_ms"`
+	TTL      *time.Duration `json:"ttl_ms"`
+	Value    *string        `json:"value"`
+	Age      *time.Duration `json:"age_ms"`
+	Waiters  *int64         `json:"waiters"`
+	Fence    *int64         `json:"fence"`
+}
+
+// compared are the bytes by which unlock knows a lock again.
+type compared struct {
+	raw  string // the key
+	lock string // key L, which raw is too unless mark
+	held string // what unlock compares: the bytes of key L, or the token on key M alone
+	long int    // length of a value that is longer than held; else 0
+}
+
+// kind says what sort of lock it is.
+type kind struct {
+	token   bool // a token lock of modern
+	mark    bool // the key is key M of a getsetlock client
+	marked  bool // key M of this lock has a token
+	vacant  bool // key M of this lock says that a release left the lock to old clients
+	stamp   bool // Until is the time in the value, by its writer's clock
+	session bool // the lock ends with its holder's session in a store other than Redis
 }
 
 func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	d, err := f.dialect.Pick()
+	s, err := openServer(e, &f.server, &f.dialect)
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	what, isPattern := keyOrPattern(pattern)
-	on := func(s *source) looker {
-		return func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-			l := &lister{mux: s.mux, backend: s.backend, all: pattern == "", likely: pattern == "",
-				prefer:    d.Name,
-				namespace: f.namespace, lease: f.lease, seen: map[string]bool{}, progress: p}
-			return l.locks(ctx, what, isPattern)
-		}
+	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+		l := s.lister()
+		l.all, l.likely = pattern == "", pattern == ""
+		l.namespace, l.lease, l.progress = f.namespace, f.lease, p
+		return l.locks(ctx, what, isPattern)
 	}
-	look, address, done, err := f.looker(e, d, on)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return f.show(e, ctx, address, look)
+	return f.show(e, ctx, s.address, look)
 }
 
 // show prints what a look finds, once or until a signal ends the watch. Of a
@@ -217,21 +222,6 @@ func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look loo
 	return err
 }
 
-// looker returns what reads the locks of the server, by on, and what ends the
-// connections.
-func (f *lsFlags) looker(e *out.Env, d dialect.Dialect, on func(*source) looker) (look looker,
-	address string, done func(), err error) {
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	s, err := newSource(e, pool, address, d)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return on(s), address, s.close, nil
-}
-
 // table returns the lines of the table, as wide as stdout allows.
 func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
 	width, _, ok := e.Screen(e.Stdout)
@@ -241,13 +231,25 @@ func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
 	return lockGrid(lines).Fit(width-1, e.Colours(e.Stdout)) // some terminals wrap after their last column
 }
 
-// source is a server whose locks are read.
-type source struct {
+// onRedis are the locks of one Redis server.
+type onRedis struct {
+	pool    *redis.Pool
 	mux     *wire.Mux
 	backend *legacy.Backend
+	address string // without its password
+	prefer  string // name of the preferred dialect
+	timeout time.Duration
 }
 
-func newSource(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) (*source, error) {
+func openServer(e *out.Env, server *out.ServerFlags, named *out.DialectFlags) (*onRedis, error) {
+	d, err := named.Pick()
+	if err != nil {
+		return nil, err
+	}
+	pool, address, err := server.Open(e)
+	if err != nil {
+		return nil, err
+	}
 	// Verbatim reads keys like Hardened, and needs no times of the fleet.
 	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
 	if err != nil {
@@ -258,12 +260,16 @@ func newSource(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) 
 		backend.Close()
 		return nil, out.CouldNot(err, "connecting to %s", address)
 	}
-	return &source{mux, backend}, nil
+	return &onRedis{pool, mux, backend, address, d.Name, e.Timeout}, nil
 }
 
-func (s *source) close() {
-	s.mux.Close()
-	s.backend.Close()
+func (r *onRedis) close() {
+	r.mux.Close()
+	r.backend.Close()
+}
+
+func (r *onRedis) lister() *lister {
+	return &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, seen: map[string]bool{}}
 }
 
 // locks returns the locks that a key or pattern names, sorted by their names.
@@ -284,17 +290,11 @@ func (l *lister) locks(ctx context.Context, what string, isPattern bool) ([]lock
 // nameOf returns the name to sort by: it places a key that a serializer wrote
 // next to the plain key.
 func nameOf(l lockLine) string {
-	if l.Name != nil {
-		return *l.Name
-	}
-	return l.Key
+	return cmp.Or(l.Name, l.Key)
 }
 
 func wrapped(l lockLine) int {
-	if l.Name != nil {
-		return 1
-	}
-	return 0
+	return min(len(l.Name), 1)
 }
 
 func lockGrid(lines []lockLine) *out.Grid {
@@ -305,21 +305,17 @@ func lockGrid(lines []lockLine) *out.Grid {
 		out.Left("value").Least(12).Rank(7)}
 	g := out.NewGrid(columns...)
 	for _, l := range lines {
-		key := l.Key
-		if l.Name != nil {
-			key = fmt.Sprintf("%s (%s: %s)", *l.Name, l.Encoding, l.Key)
-		}
-		who := orDash(l.Dialect)
+		who := out.Dashed(l.Dialect)
 		if n := len(l.Also); n > 0 {
 			who = fmt.Sprintf("%s +%d", who, n)
 		}
 		remaining, ttl := "-", "none"
 		if l.Left != nil {
-			remaining = out.Rounded(l.left)
+			remaining = out.Rounded(*l.Left)
 		}
 		switch {
 		case l.TTL != nil:
-			ttl = out.Rounded(l.ttl)
+			ttl = out.Rounded(*l.TTL)
 		case l.session:
 			ttl = "-"
 		}
@@ -327,7 +323,7 @@ func lockGrid(lines []lockLine) *out.Grid {
 		if l.Value != nil {
 			value = out.Shortened(*l.Value, 40)
 		}
-		cells := []any{key, out.Painted{Text: l.State, Colour: l.colour()}, orDash(l.Protocol), who,
+		cells := []any{l.names(), out.Painted{Text: l.State, Colour: l.colour()}, out.Dashed(l.Protocol), who,
 			l.holder(), l.ageWords(),
 			remaining, numberOrDash(l.Waiters), ttl, numberOrDash(l.Fence), value}
 		g.Add(cells...)
@@ -337,10 +333,16 @@ func lockGrid(lines []lockLine) *out.Grid {
 
 // holder returns what the lock says about its holder, for people.
 func (l lockLine) holder() string {
-	if l.Note != nil {
-		return *l.Note
+	return out.Dashed(cmp.Or(l.Note, l.Owner))
+}
+
+// names returns the key, and the plain name in front where a serializer wrote
+// the key.
+func (l lockLine) names() string {
+	if l.Name == "" {
+		return l.Key
 	}
-	return orDash(l.Owner)
+	return fmt.Sprintf("%s (%s: %s)", l.Name, l.Encoding, l.Key)
 }
 
 // colour returns the colour of a lock's state. The holder of a token on key M
@@ -362,9 +364,9 @@ func (l lockLine) ageWords() string {
 	case l.Age == nil:
 		return "-"
 	case l.longer:
-		return ">" + out.Rounded(l.age)
+		return ">" + out.Rounded(*l.Age)
 	}
-	return out.Rounded(l.age)
+	return out.Rounded(*l.Age)
 }
 
 func numberOrDash(n *int64) string {
@@ -372,13 +374,6 @@ func numberOrDash(n *int64) string {
 		return "-"
 	}
 	return fmt.Sprint(*n)
-}
-
-func orDash(s *string) string {
-	if s == nil {
-		return "-"
-	}
-	return *s
 }
 
 // lister reads a server's keys.

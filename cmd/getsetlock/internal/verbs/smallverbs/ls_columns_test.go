@@ -111,21 +111,12 @@ func TestLsCountsWaitersThatLive(t *testing.T) {
 	m.ZAdd("gsl:queue:shop%3A:{token}", now, "alien")
 	m.Set("gsl:fence:shop%3A:{vu6}", "42")
 	m.Set("gsl:fence:text:{vu6}", "none")
-	of := func(flags ...string) lockLine {
-		t.Helper()
-		doc := clitest.DocumentOf[Locks](t, s.Run(append([]string{"ls", "token", "--json"}, flags...)...))
-		if len(doc.Locks) != 1 {
-			t.Fatalf("%+v", doc)
-		}
-		return doc.Locks[0]
-	}
-	if l := of("--namespace", "shop:"); l.Waiters == nil || *l.Waiters != 3 || l.Fence == nil ||
-		*l.Fence != 42 {
-		t.Errorf("waiters %v, fence %v", l.Waiters, l.Fence)
-	}
-	for _, namespace := range []string{"text", "nobody's"} {
-		if l := of("--namespace", namespace); l.Waiters == nil || *l.Waiters != 0 || l.Fence != nil {
-			t.Errorf("%s: waiters %v, fence %v", namespace, l.Waiters, l.Fence)
+	for namespace, want := range map[string][2]any{"shop:": {3.0, 42.0}, "text": {0.0, nil},
+		"nobody's": {0.0, nil}} {
+		l := clitest.AnswerOf(t, s.Run("ls", "token", "--json", "--namespace", namespace))
+		if got := [2]any{l.At("locks.0.waiters"), l.At("locks.0.fence")}; got != want ||
+			len(l.All("locks")) != 1 {
+			t.Errorf("%s: waiters and fence %v, want %v", namespace, got, want)
 		}
 	}
 }
@@ -138,13 +129,13 @@ func TestLsWithoutRightsShowsNullWaiters(t *testing.T) {
 		redistest.Rule{Command: "GET", Times: -1, Do: redistest.Answer(redistest.NoPerm),
 			When: func(c redistest.Command) bool { return strings.Contains(c.String(), "gsl:fence:") }})
 	s.Vars["GETSETLOCK_REDIS"] = "redis://" + wire.Listen()
-	doc := clitest.DocumentOf[Locks](t, s.Run("ls", "--json"))
-	if len(doc.Locks) != 16 {
-		t.Errorf("%d locks", len(doc.Locks))
+	locks := clitest.AnswerOf(t, s.Run("ls", "--json")).All("locks")
+	if len(locks) != 16 {
+		t.Errorf("%d locks", len(locks))
 	}
-	for _, l := range doc.Locks {
-		if l.Waiters != nil || l.Fence != nil {
-			t.Errorf("%s: waiters %v, fence %v", l.Key, l.Waiters, l.Fence)
+	for _, l := range locks {
+		if l.At("waiters") != nil || l.At("fence") != nil {
+			t.Error(l)
 		}
 	}
 	if wire.Count("ZRANGEBYSCORE") != 4 {
@@ -155,17 +146,11 @@ func TestLsWithoutRightsShowsNullWaiters(t *testing.T) {
 // A client that does not renew wrote its stamp a lease before the stamp's time.
 func TestLsKnowsAgesFromTheLease(t *testing.T) {
 	s := furnished(t)
-	doc := clitest.DocumentOf[Locks](t, s.Run("ls", "--json", "--lease", "60s"))
-	want := map[string]string{"stock": "10000", "crashed": "3660000", "uuid": "", "ours": "", "far": "",
-		"token": "",
-		"lost":  ""}
-	for _, l := range doc.Locks {
-		age := ""
-		if l.Age != nil {
-			age = l.Age.String()
-		}
-		if expected, named := want[l.Key]; named && age != expected {
-			t.Errorf("%s: %q ms old, want %q", l.Key, age, expected)
+	want := map[any]any{"stock": 10000.0, "crashed": 3660000.0, "uuid": nil, "ours": nil, "far": nil,
+		"token": nil, "lost": nil}
+	for _, l := range clitest.AnswerOf(t, s.Run("ls", "--json", "--lease", "60s")).All("locks") {
+		if expected, named := want[l.At("key")]; named && l.At("age_ms") != expected {
+			t.Errorf("%s: %v ms old, want %v", l.At("key"), l.At("age_ms"), expected)
 		}
 	}
 	// The age is exact: ">" would say that the client may have held for longer.

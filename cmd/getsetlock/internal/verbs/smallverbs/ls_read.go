@@ -1,6 +1,7 @@
 package smallverbs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,8 +56,9 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 		return lockLine{}, false
 	}
 	line = lockLine{
-		Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable, Encoding: string(dialect.Plain),
-		Also: []string{}, raw: o.Key, lock: o.Key, held: o.Value, marked: marked, vacant: left,
+		shown: shown{Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable,
+			Encoding: string(dialect.Plain)},
+		compared: compared{raw: o.Key, lock: o.Key, held: o.Value}, kind: kind{marked: marked, vacant: left},
 		now: o.ServerNow(),
 	}
 	line.unwrapKey()
@@ -64,10 +66,10 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 		line.long = o.Size
 	}
 	if o.HasTTL {
-		line.setTTL(o.PTTL)
+		line.TTL = &o.PTTL
 	}
 	if marked {
-		line.Protocol, line.Owner = new(out.ProtocolDual), &token
+		line.Protocol, line.Owner = out.ProtocolDual, token
 	}
 	if o.Type != "string" {
 		return line, marked
@@ -105,10 +107,8 @@ func isBookkeeping(o legacy.Observation) bool {
 // readToken fills in what the value of a token lock says. It names no dialect:
 // other programs write such values too, without a note.
 func (l *lockLine) readToken(o legacy.Observation, token, note string) {
-	l.State, l.Protocol, l.token, l.Owner = StateHeld, new(out.ProtocolModern), true, &token
-	if note != "" {
-		l.Note = new(out.Escaped(note))
-	}
+	l.State, l.Protocol, l.token, l.Owner = StateHeld, out.ProtocolModern, true, token
+	l.Note = out.Escaped(note)
 	l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
 }
 
@@ -118,12 +118,11 @@ func (l *lockLine) readToken(o legacy.Observation, token, note string) {
 func markAlone(o legacy.Observation, token string) lockLine {
 	name := legacy.MarkKey(o.Key)
 	line := lockLine{
-		Key: out.Escaped(name), Type: "string", State: StateHeld, Protocol: new(out.ProtocolModern),
-		Encoding: string(dialect.Plain), Also: []string{}, Owner: &token,
-		Value: new(out.Escaped(o.MarkValue)), raw: name, lock: o.Key, held: token, mark: true,
-		now: o.ServerNow(),
+		shown: shown{Key: out.Escaped(name), Type: "string", State: StateHeld, Protocol: out.ProtocolModern,
+			Encoding: string(dialect.Plain), Owner: token, Value: new(out.Escaped(o.MarkValue)),
+			TTL: &o.MarkPTTL},
+		compared: compared{raw: name, lock: o.Key, held: token}, kind: kind{mark: true}, now: o.ServerNow(),
 	}
-	line.setTTL(o.MarkPTTL)
 	line.setUntil(o.ServerNow().Add(o.MarkPTTL), o.ServerNow())
 	return line
 }
@@ -132,8 +131,8 @@ func markAlone(o legacy.Observation, token string) lockLine {
 // clients for a moment.
 func leftAlone(o legacy.Observation) lockLine {
 	line := markAlone(o, "")
-	line.State, line.Protocol, line.Owner = StateLeft, nil, nil
-	line.Note = new(fmt.Sprintf("nobody holds it; left to old clients for %d ms", o.MarkPTTL.Milliseconds()))
+	line.State, line.Protocol, line.Owner = StateLeft, "", ""
+	line.Note = fmt.Sprintf("nobody holds it; left to old clients for %d ms", o.MarkPTTL.Milliseconds())
 	return line
 }
 
@@ -141,7 +140,7 @@ func leftAlone(o legacy.Observation) lockLine {
 func (l *lockLine) unwrapKey() {
 	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
 		if name, err := (dialect.Dialect{KeyEncoding: e}).DecodeKey(l.raw); err == nil {
-			l.Name, l.Encoding = new(out.Escaped(name)), string(e)
+			l.Name, l.Encoding = out.Escaped(name), string(e)
 			return
 		}
 	}
@@ -160,13 +159,11 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 	case dialect.LookEmpty, dialect.LookText, dialect.LookBinary, dialect.LookImplausible:
 		return
 	case dialect.LookTombstone:
-		l.State, l.Protocol = StateHeld, new(out.ProtocolTombstone)
+		l.State, l.Protocol = StateHeld, out.ProtocolTombstone
 		return
 	}
 	l.State = StateHeld
-	if l.Protocol == nil {
-		l.Protocol = new(out.ProtocolLegacy)
-	}
+	l.Protocol = cmp.Or(l.Protocol, out.ProtocolLegacy)
 	if m.Look == dialect.LookStamp {
 		l.readStamp(o, m)
 		return
@@ -175,8 +172,8 @@ func (l *lockLine) readValue(o legacy.Observation, matches []dialect.Match) {
 		l.setUntil(o.ServerNow().Add(o.PTTL), o.ServerNow())
 	}
 	tells := m.Look == dialect.LookToken || m.Look == dialect.LookUUID || m.Look == dialect.LookDecimal
-	if l.Owner == nil && tells {
-		l.Owner = new(out.Escaped(o.Value))
+	if l.Owner == "" && tells {
+		l.Owner = out.Escaped(o.Value)
 	}
 }
 
@@ -203,9 +200,7 @@ func (l *lockLine) readStamp(o legacy.Observation, m dialect.Match) {
 			d.ValueEncoding = m.Encoding
 			if stamp, err := d.Decode(o.Value, now); err == nil {
 				expired = d.LegacyExpired(dialect.Text(o.Value), "", now)
-				if l.Owner == nil && stamp.ID != "" {
-					l.Owner = &stamp.ID
-				}
+				l.Owner = cmp.Or(l.Owner, stamp.ID)
 			}
 		}
 	}
@@ -220,40 +215,27 @@ func (l *lockLine) setDialects(matches []dialect.Match) {
 	if len(matches[0].Dialects) == 0 {
 		return
 	}
-	l.Dialect = &matches[0].Dialects[0]
+	l.Dialect = matches[0].Dialects[0]
 	for _, m := range matches {
 		if matches[0].Look != dialect.LookStamp || m.Look == dialect.LookStamp {
 			l.Also = append(l.Also, m.Dialects...)
 		}
 	}
 	slices.Sort(l.Also)
-	l.Also = slices.DeleteFunc(slices.Compact(l.Also), func(name string) bool { return name == *l.Dialect })
+	l.Also = slices.DeleteFunc(slices.Compact(l.Also), func(name string) bool { return name == l.Dialect })
 }
 
-func (l *lockLine) setTTL(d time.Duration) {
-	l.ttl = d
-	l.TTL = new(out.Millis(d))
-}
-
-func (l *lockLine) setUntil(t, serverNow time.Time) {
-	l.left = t.Sub(serverNow)
-	l.Until, l.Left = out.Instant(t), new(out.Millis(l.left))
-}
+func (l *lockLine) setUntil(t, serverNow time.Time) { l.Until, l.Left = t, new(t.Sub(serverNow)) }
 
 // ageBy sets the age of an old client's lock from that client's lease. It is
 // unknown where the client renews, since each renewal writes a new time.
 func (l *lockLine) ageBy(lease time.Duration) {
-	if lease == 0 || !l.stamp || l.marked || l.Dialect == nil || l.Left == nil {
+	if lease == 0 || !l.stamp || l.marked || l.Dialect == "" || l.Left == nil {
 		return
 	}
-	d, err := dialect.Lookup(*l.Dialect)
-	if err != nil || d.Renews != dialect.RenewsNever || lease < l.left {
+	d, err := dialect.Lookup(l.Dialect)
+	if err != nil || d.Renews != dialect.RenewsNever || lease < *l.Left {
 		return
 	}
-	l.setAge(lease-l.left, false)
-}
-
-func (l *lockLine) setAge(d time.Duration, longer bool) {
-	l.age, l.longer = d, longer
-	l.Age = new(out.Millis(d))
+	l.Age = new(lease - *l.Left)
 }

@@ -3,7 +3,6 @@
 package smallverbs
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -22,17 +21,13 @@ func TestLsFindsWrappedKeysByPatternOnEveryServer(t *testing.T) {
 			server.Do("HSET", "hash", "a", "b")
 			s := clitest.OnReal(t, server)
 			for _, pattern := range []string{"", "stock", "st*", out.Escaped(clitest.Springs[:5]) + "*"} {
-				got := s.Run("ls", "--json", pattern)
-				var answer Locks
-				if err := json.Unmarshal([]byte(got.Out), &answer); err != nil {
-					t.Fatalf("%v: %+v", err, got)
-				}
+				locks := clitest.AnswerOf(t, s.Run("ls", "--json", pattern)).All("locks")
 				want := 2
 				if strings.HasPrefix(pattern, `\`) {
 					want = 1
 				}
-				if len(answer.Locks) != want || answer.Locks[want-1].Encoding != "jdk" {
-					t.Errorf("%q: %+v", pattern, answer.Locks)
+				if len(locks) != want || locks[want-1].At("encoding") != "jdk" {
+					t.Errorf("%q: %v", pattern, locks)
 				}
 			}
 			s.Want(s.Run(clitest.Script("", "k", "echo ran")...), 0, "ran\n", "")

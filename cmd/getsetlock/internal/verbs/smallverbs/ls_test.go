@@ -1,7 +1,7 @@
 package smallverbs
 
 import (
-	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -103,13 +104,9 @@ func TestLsShowsAllThatMatchAPattern(t *testing.T) {
 		`[e]mpty`:       {"empty"},
 		"absent":        {},
 	} {
-		var answer Locks
-		if err := json.Unmarshal([]byte(s.Run("ls", pattern, "--json").Out), &answer); err != nil {
-			t.Fatal(err)
-		}
 		keys := []string{}
-		for _, l := range answer.Locks {
-			keys = append(keys, l.Key)
+		for _, l := range clitest.AnswerOf(t, s.Run("ls", pattern, "--json")).All("locks") {
+			keys = append(keys, fmt.Sprint(l.At("key")))
 		}
 		slices.Sort(keys)
 		if !slices.Equal(keys, want) {
@@ -124,13 +121,10 @@ func TestLsBelievesTheDialectItIsTold(t *testing.T) {
 	// The comparison decides: a stamp of this very second has expired for
 	// RedisMutex, and not for Page.
 	for name, state := range map[string]string{"redis-mutex": "expired", "page": "held"} {
-		var answer Locks
-		if err := json.Unmarshal([]byte(s.Run("ls", "--json", "--dialect", name).Out), &answer); err != nil {
-			t.Fatal(err)
-		}
-		if len(answer.Locks) != 1 || answer.Locks[0].State != state ||
-			out.PlainName(*answer.Locks[0].Dialect) != out.PlainName(name) {
-			t.Errorf("%s: %+v", name, answer.Locks)
+		locks := clitest.AnswerOf(t, s.Run("ls", "--json", "--dialect", name)).All("locks")
+		if len(locks) != 1 || locks[0].At("state") != state ||
+			dialect.Fold(fmt.Sprint(locks[0].At("dialect"))) != dialect.Fold(name) {
+			t.Errorf("%s: %v", name, locks)
 		}
 	}
 }
@@ -287,12 +281,9 @@ func TestLsFindsKeyMOfEachSpelling(t *testing.T) {
 		s.World.Mini.Set(legacy.MarkKey(l+"2"), clitest.Token+" 1")
 	}
 	for _, pattern := range []string{"lost", "lo*", "los?", "*t"} {
-		var answer Locks
-		if err := json.Unmarshal([]byte(s.Run("ls", pattern, "--json").Out), &answer); err != nil {
-			t.Fatal(err)
-		}
-		if len(answer.Locks) != len(wrapped) {
-			t.Errorf("%s: %+v", pattern, answer.Locks)
+		locks := clitest.AnswerOf(t, s.Run("ls", pattern, "--json")).All("locks")
+		if len(locks) != len(wrapped) {
+			t.Errorf("%s: %v", pattern, locks)
 		}
 	}
 }
@@ -310,18 +301,15 @@ func TestLsShowsALocksEndAndNotItsStamp(t *testing.T) {
 	m.SetTTL("unmarked", 20*time.Second)
 	m.Set("old", clitest.StampOf(redistest.Start.Add(40*time.Second)))
 	m.HSet("{ours}:gsl:look", "bytes", ahead)
-	var answer Locks
-	if err := json.Unmarshal([]byte(s.Run("ls", "*", "--json").Out), &answer); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"ours": "30000", "unmarked": "20000", "old": "40000"}
-	for _, l := range answer.Locks {
-		if l.Left == nil || want[l.Key] == "" || l.Left.String() != want[l.Key] || l.State != StateHeld {
-			t.Errorf("%s: %s, left %v", l.Key, l.State, l.Left)
+	locks := clitest.AnswerOf(t, s.Run("ls", "*", "--json")).All("locks")
+	want := map[any]any{"ours": 30000.0, "unmarked": 20000.0, "old": 40000.0}
+	for _, l := range locks {
+		if left, known := want[l.At("key")]; !known || l.At("left_ms") != left || l.At("state") != StateHeld {
+			t.Error(l)
 		}
 	}
-	if len(answer.Locks) != len(want) {
-		t.Errorf("%+v", answer.Locks)
+	if len(locks) != len(want) {
+		t.Error(locks)
 	}
 	s.Interactive, s.Stdin = true, "n\n"
 	s.Want(s.Run("unlock", "ours"), 1, "",

@@ -177,7 +177,7 @@ func (w *lockWatch) compare(r lookedAt, first bool) {
 		}
 		seen[l.raw] = now
 		if l.Age == nil && l.State == StateHeld {
-			l.setAge(r.begun.Sub(now.at), now.before)
+			l.Age, l.longer = new(r.begun.Sub(now.at)), now.before
 		}
 	}
 	for _, l := range w.lines {
@@ -198,7 +198,7 @@ func (l lockLine) news(old sight, state string, first, known bool) string {
 		return ""
 	case known && old.holder == l.identity():
 		return l.State
-	case known && l.Owner == nil && l.State == StateHeld:
+	case known && l.Owner == "" && l.State == StateHeld:
 		return "changed" // taken anew or renewed: such a value does not say which
 	}
 	return arrival(l.State)
@@ -215,8 +215,8 @@ func arrival(state string) string {
 // identity returns what stays the same for as long as one holder holds.
 func (l lockLine) identity() string {
 	switch {
-	case l.Owner != nil:
-		return *l.Owner
+	case l.Owner != "":
+		return l.Owner
 	case l.Value != nil:
 		return *l.Value
 	}
@@ -225,13 +225,9 @@ func (l lockLine) identity() string {
 
 // summary returns a lock in a few words.
 func (l lockLine) summary() string {
-	words := l.Key
-	if l.Name != nil {
-		words = fmt.Sprintf("%s (%s: %s)", *l.Name, l.Encoding, l.Key)
-	}
-	words += " by " + l.holder()
+	words := l.names() + " by " + l.holder()
 	if l.Left != nil {
-		words += ", left " + out.Rounded(l.left)
+		words += ", left " + out.Rounded(*l.Left)
 	}
 	if l.Waiters != nil && *l.Waiters > 0 {
 		words += fmt.Sprintf(", waiters %d", *l.Waiters)
@@ -244,7 +240,8 @@ func (w *lockWatch) draw() {
 	if w.live == nil || w.looked.IsZero() {
 		return
 	}
-	head := fmt.Sprintf("%s on %s, looked %s ago", count(len(w.lines), "lock", "locks"), w.address, w.age())
+	head := fmt.Sprintf("%s on %s, looked %s ago", out.Count(len(w.lines), "lock"), w.address,
+		w.age())
 	lines := []string{head}
 	if w.away != nil {
 		line := fmt.Sprintf("NO ANSWER, the picture is %s old: %s", w.age(), out.OneLine(reason(w.away)))

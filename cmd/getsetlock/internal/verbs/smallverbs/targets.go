@@ -93,21 +93,16 @@ func literal(pattern string) string {
 func (s *stored) line(l backing.Lock) lockLine {
 	now := s.e.Clock.Now()
 	line := lockLine{
-		Key: out.Escaped(l.Name), Type: l.Type, State: StateHeld, Protocol: &s.t.Address.Scheme,
-		Encoding: string(dialect.Plain), Also: []string{}, Value: new(out.Escaped(l.Value)),
-		Waiters: &l.Waiters, raw: l.Name, lock: l.Name, held: l.Value, session: true, now: now,
-	}
-	if l.Owner != "" {
-		line.Owner = new(out.Escaped(l.Owner))
-	}
-	if l.Note != "" {
-		line.Note = new(out.Escaped(l.Note))
+		shown: shown{Key: out.Escaped(l.Name), Type: l.Type, State: StateHeld, Protocol: s.t.Address.Scheme,
+			Encoding: string(dialect.Plain), Owner: out.Escaped(l.Owner), Note: out.Escaped(l.Note),
+			Value: new(out.Escaped(l.Value)), Waiters: &l.Waiters},
+		compared: compared{raw: l.Name, lock: l.Name, held: l.Value}, kind: kind{session: true}, now: now,
 	}
 	if l.Fence != 0 {
 		line.Fence = &l.Fence
 	}
 	if l.Left >= 0 {
-		line.setTTL(l.Left)
+		line.TTL = &l.Left
 		line.setUntil(now.Add(l.Left), now)
 	}
 	return line

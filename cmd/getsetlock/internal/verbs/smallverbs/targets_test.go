@@ -1,13 +1,12 @@
 package smallverbs_test
 
 import (
-	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 )
 
 // stored returns a stage with a store in which two clients hold locks.
@@ -23,32 +22,33 @@ func stored(t *testing.T) (*clitest.Stage, *clitest.Memory) {
 
 func TestLsShowsTheLocksOfAStore(t *testing.T) {
 	s, _ := stored(t)
-	doc := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json"))
-	var keys []string
-	for _, l := range doc.Locks {
-		keys = append(keys, l.Key)
+	doc := clitest.AnswerOf(t, s.Run("ls", "--json"))
+	var keys []any
+	for _, l := range doc.All("locks") {
+		keys = append(keys, l.At("key"))
 	}
-	if strings.Join(keys, " ") != "nightly stock/1 stock/2" || doc.Schema != "getsetlock.ls/1" {
-		t.Fatalf("%+v", doc)
+	if fmt.Sprint(keys) != "[nightly stock/1 stock/2]" || doc.At("schema") != "getsetlock.ls/1" {
+		t.Fatal(doc)
 	}
-	l := doc.Locks[1]
-	if l.Type != "thing" || l.State != "held" || *l.Protocol != "mem" || *l.Owner != "a" ||
-		*l.Note != "a note" ||
-		*l.Value != "7 a" || l.Left.String() != "2000" || l.TTL.String() != "2000" || *l.Fence != 7 ||
-		*l.Waiters != 0 ||
-		l.Dialect != nil || l.Name != nil || l.Age != nil {
-		t.Errorf("%+v", l)
+	for name, want := range map[string]any{
+		"type": "thing", "state": "held", "protocol": "mem", "owner": "a", "note": "a note", "value": "7 a",
+		"left_ms": 2000.0, "ttl_ms": 2000.0, "fence": 7.0, "waiters": 0.0, "dialect": nil, "name": nil,
+		"age_ms": nil,
+	} {
+		if got := doc.At("locks.1." + name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 	for _, pattern := range []string{"stock*", "stock/?", "stock/1", `stock/\x31`, "stock/[1]"} {
-		got := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json", pattern))
-		if len(got.Locks) == 0 || got.Locks[0].Key != "stock/1" {
-			t.Errorf("%s: %+v", pattern, got)
+		got := clitest.AnswerOf(t, s.Run("ls", "--json", pattern)).All("locks")
+		if len(got) == 0 || got[0].At("key") != "stock/1" {
+			t.Errorf("%s: %v", pattern, got)
 		}
 	}
 	for _, pattern := range []string{"stock/*1", "*/1", "s*k/[1]"} {
-		got := clitest.DocumentOf[smallverbs.Locks](t, s.Run("ls", "--json", pattern))
-		if len(got.Locks) != 1 || got.Locks[0].Key != "stock/1" {
-			t.Errorf("%s: %+v", pattern, got)
+		got := clitest.AnswerOf(t, s.Run("ls", "--json", pattern)).All("locks")
+		if len(got) != 1 || got[0].At("key") != "stock/1" {
+			t.Errorf("%s: %v", pattern, got)
 		}
 	}
 	s.Want(s.Run("ls", "--target", "mem://there", "x*"), 0, "", "no locks found")
@@ -68,9 +68,8 @@ func TestLsShowsWhatAStoreLetsItSee(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = s.Run("ls", "--json")
-	var doc smallverbs.Locks
-	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || len(doc.Locks) != 3 || got.Code != 3 {
-		t.Errorf("%+v, %v", got, err)
+	if locks := clitest.AnswerOf(t, got).All("locks"); len(locks) != 3 || got.Code != 3 {
+		t.Errorf("%+v", got)
 	}
 	s.Want(s.Run("ls", "secret*"), 3, "", "some locks may not be read")
 	if got := s.Run("ls", "stock*"); got.Code != 0 || got.Errors != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -98,21 +97,12 @@ func NewUnlock(e *out.Env) *cobra.Command {
 }
 
 func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
-	d, err := f.dialect.Pick()
-	if err != nil {
-		return err
-	}
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return err
-	}
-	s, err := newSource(e, pool, address, d)
+	s, err := openServer(e, &f.server, &f.dialect)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	on := &redisLocks{source: s, e: e, pool: pool, address: address, prefer: d.Name}
-	return f.free(ctx, &unlocking{e: e, on: on, yes: f.yes}, arg)
+	return f.free(ctx, &unlocking{e: e, on: s, yes: f.yes}, arg)
 }
 
 // free deletes what a KEY or PATTERN of the command line means.
@@ -209,7 +199,7 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 		fmt.Fprintf(e.Stdout, "%s is free\n", out.Escaped(key))
 		return lockLine{}, nil
 	case line.State == StateLeft:
-		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), *line.Note)
+		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), line.Note)
 		return lockLine{}, nil
 	case line.Value == nil:
 		odd = fmt.Sprintf("%q holds a %s", out.Escaped(key), line.Type)
@@ -221,8 +211,7 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 	}
 	fmt.Fprintf(e.Stderr, "%s is %s", line.Key, line.State)
 	for _, part := range []struct{ name, text string }{
-		{"by", orNothing(line.Owner)}, {"note", orNothing(line.Note)},
-		{"in dialect", orNothing(line.Dialect)}, {"value", orNothing(line.Value)},
+		{"by", line.Owner}, {"note", line.Note}, {"in dialect", line.Dialect}, {"value", *line.Value},
 	} {
 		if part.text != "" {
 			fmt.Fprintf(e.Stderr, ", %s %s", part.name, part.text)
@@ -232,20 +221,11 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 	return line, u.confirm(ctx, "Delete it?")
 }
 
-// redisLocks are the locks of one Redis server.
-type redisLocks struct {
-	*source
-	e       *out.Env
-	pool    *redis.Pool
-	address string
-	prefer  string // name of the preferred dialect
-}
+func (r *onRedis) where() string { return r.address }
 
-func (r *redisLocks) where() string { return r.address }
+func (r *onRedis) told(err error) error { return err }
 
-func (r *redisLocks) told(err error) error { return err }
-
-func (r *redisLocks) find(ctx context.Context, key string) (lockLine, error) {
+func (r *onRedis) find(ctx context.Context, key string) (lockLine, error) {
 	o, err := r.backend.Observe(ctx, key)
 	if err != nil {
 		return lockLine{}, err
@@ -254,15 +234,14 @@ func (r *redisLocks) find(ctx context.Context, key string) (lockLine, error) {
 	return line, nil
 }
 
-func (r *redisLocks) matching(ctx context.Context, arg string) ([]lockLine, error) {
+func (r *onRedis) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	pattern, _ := keyOrPattern(arg)
-	l := &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, seen: map[string]bool{}}
-	return l.locks(ctx, pattern, true)
+	return r.lister().locks(ctx, pattern, true)
 }
 
 // force deletes the lock by the rules of its protocol. value may be a token
 // without its note.
-func (r *redisLocks) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
+func (r *onRedis) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
 	o, err := r.backend.Observe(ctx, key)
 	if err != nil {
 		return legacy.Deleted{}, err
@@ -271,7 +250,7 @@ func (r *redisLocks) force(ctx context.Context, key, value string) (legacy.Delet
 	if !ours || value != token && value != o.Value {
 		return r.backend.CompareAndDelete(ctx, key, value)
 	}
-	tokens, err := modern.New(r.pool, modern.Config{Timeout: r.e.Timeout})
+	tokens, err := modern.New(r.pool, modern.Config{Timeout: r.timeout})
 	if err != nil {
 		return legacy.Deleted{}, err
 	}
@@ -300,17 +279,18 @@ func (u *unlocking) confirm(ctx context.Context, question string) error {
 // end says until when the lock is held, unless it is renewed, and by which
 // clock.
 func (l lockLine) end() string {
+	until := out.Instant(l.Until)
 	switch {
-	case l.Until == nil:
+	case until == nil:
 		return ""
 	case l.mark: // key M alone: the holder has lost the lock and no longer renews it
-		return ", its lease ends at " + *l.Until + " and is not renewed"
+		return ", its lease ends at " + *until + " and is not renewed"
 	case !l.stamp:
-		return ", its lease runs until " + *l.Until + " and may be renewed"
+		return ", its lease runs until " + *until + " and may be renewed"
 	case l.State == StateExpired:
-		return ", its stamp ended at " + *l.Until + " by its writer's clock"
+		return ", its stamp ended at " + *until + " by its writer's clock"
 	}
-	return ", its stamp ends at " + *l.Until + " by its writer's clock"
+	return ", its stamp ends at " + *until + " by its writer's clock"
 }
 
 // whatItWillDo says what a holder that is alive will do.
@@ -318,15 +298,8 @@ func whatItWillDo(line lockLine) string {
 	switch {
 	case line.session:
 		return "it goes on working without a lock until it learns of the loss, by a message from the store or at its next renewal"
-	case line.Protocol != nil && (*line.Protocol == out.ProtocolModern || *line.Protocol == out.ProtocolDual):
+	case line.Protocol == out.ProtocolModern || line.Protocol == out.ProtocolDual:
 		return "it goes on working without a lock until it learns of the loss, by a message from the server or at its next renewal"
 	}
 	return "it goes on working without a lock"
-}
-
-func orNothing(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

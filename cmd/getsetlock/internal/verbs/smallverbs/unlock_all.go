@@ -19,10 +19,10 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 	locks, others, tombstones := deletable(found)
 	if tombstones > 0 {
 		u.e.Say(false, "%s left alone; getsetlock migrate sweep ends tombstones",
-			count(tombstones, "tombstone of a migration is", "tombstones of a migration are"))
+			out.Count(tombstones, "tombstone of a migration is", "tombstones of a migration are"))
 	}
 	if others > 0 {
-		u.e.Say(false, "%s left alone", count(others, "matching key is no held lock and is",
+		u.e.Say(false, "%s left alone", out.Count(others, "matching key is no held lock and is",
 			"matching keys are no held locks and are"))
 	}
 	if len(locks) == 0 {
@@ -33,7 +33,7 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 	lines := lockGrid(locks).Fit(max(0, width-1), u.e.Colours(u.e.Stderr))
 	fmt.Fprintf(u.e.Stderr, "%s\nIf a holder is alive, it goes on working without a lock. ",
 		strings.Join(lines, "\n"))
-	if err := u.confirm(ctx, fmt.Sprintf("Delete %s?", count(len(locks), "lock", "locks"))); err != nil {
+	if err := u.confirm(ctx, fmt.Sprintf("Delete %s?", out.Count(len(locks), "lock"))); err != nil {
 		return err
 	}
 	kept := 0
@@ -54,7 +54,7 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 		u.sayDeleted(l.lock, deleted)
 	}
 	if kept > 0 {
-		return &out.ExitError{Code: out.CodeBad, Err: errors.New(count(kept, "lock was", "locks were") +
+		return &out.ExitError{Code: out.CodeBad, Err: errors.New(out.Count(kept, "lock was", "locks were") +
 			" not deleted: what they hold is not what was shown")}
 	}
 	return nil
@@ -66,7 +66,7 @@ func (u *unlocking) all(ctx context.Context, arg string) error {
 func deletable(found []lockLine) (locks []lockLine, others, tombstones int) {
 	for _, l := range found {
 		switch {
-		case l.Protocol != nil && *l.Protocol == out.ProtocolTombstone:
+		case l.Protocol == out.ProtocolTombstone:
 			tombstones++
 		case l.State != StateHeld && l.State != StateExpired, l.long > 0, l.held == "":
 			others++
@@ -75,11 +75,4 @@ func deletable(found []lockLine) (locks []lockLine, others, tombstones int) {
 		}
 	}
 	return locks, others, tombstones
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -159,7 +159,7 @@ func (m *Member) unsee(ctx context.Context) {
 // apart refuses a target whose key is one of the bridge's on the same server:
 // while the target holds it, the bridge finds it taken.
 func (s *sight) apart(ctx context.Context, key string) error {
-	o, err := s.bridge.Inspect(ctx, key)
+	o, err := s.bridge.Observe(ctx, key)
 	if err == nil && (o.Exists || o.MarkExists) {
 		err = fmt.Errorf("the target %q stores its locks on the same server, in the old clients' keys or in those beside them: %w",
 			s.m.cfg.Target, errSight)

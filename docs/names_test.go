@@ -153,10 +153,10 @@ func TestNamesInPagesExistInCode(t *testing.T) {
 }
 
 func TestMissingNamesAreFound(t *testing.T) {
-	page := "Names `Client.Acquire` (`lock/client.go`), `Client.Nothing` (`lock/client.go`), `acquire`\n   (`legacy/acquire.lua`), " +
-		"`nothing` (`legacy/acquire.lua`), `core.mu` (`lock/client.go`), `Backend.Try` (`lock/backend/backend.go`) and `F` (`lock/nothing.go`), `lock/none/`."
+	page := "Names `Client.Acquire` (`lock/client.go`), `Client.Nothing` (`lock/client.go`), `acquire`\n   (`internal/twokey/stamp/acquire.lua`), " +
+		"`nothing` (`internal/twokey/stamp/acquire.lua`), `core.mu` (`lock/client.go`), `Backend.Try` (`lock/backend/backend.go`) and `F` (`lock/nothing.go`), `lock/none/`."
 	got := strings.Join(missing("..", page), "; ")
-	const want = "lock/client.go declares no Client.Nothing; legacy/acquire.lua declares no nothing; there is no lock/nothing.go; there is no lock/none/"
+	const want = "lock/client.go declares no Client.Nothing; internal/twokey/stamp/acquire.lua declares no nothing; there is no lock/nothing.go; there is no lock/none/"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -2,17 +2,13 @@ package legacy
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/watches"
-	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -24,11 +20,11 @@ import (
 // unknown outcome cannot always be undone. Verbatim never renews: Extend
 // returns [lock.ErrNotRenewable].
 type Backend struct {
-	server *server
+	server *twokey.Server
 	engine engine
 }
 
-// engine is the contract of a Backend: a *verbatim or a *hardened. The first is
+// engine is the contract of a Backend: a *verbatim or a hardened. The first is
 // also a backend.Pacer, the second a backend.BatchExtender.
 type engine interface {
 	backend.Backend
@@ -43,24 +39,28 @@ type engine interface {
 var (
 	_ backend.Store         = (*Backend)(nil)
 	_ engine                = (*verbatim)(nil)
-	_ engine                = (*hardened)(nil)
+	_ engine                = hardened{}
 	_ backend.Pacer         = (*verbatim)(nil)
-	_ backend.BatchExtender = (*hardened)(nil)
-	_ backend.Yielder       = (*grant)(nil)
+	_ backend.BatchExtender = hardened{}
 )
 
 // Contract returns what [lock.New] calls.
 func (b *Backend) Contract() backend.Backend { return b.engine }
 
 // Mode returns Hardened or Verbatim.
-func (b *Backend) Mode() Mode { return b.server.cfg.Mode }
+func (b *Backend) Mode() Mode {
+	if b.server.Settings.Bare {
+		return Verbatim
+	}
+	return Hardened
+}
 
 // Dialect returns the dialect that the Backend writes.
-func (b *Backend) Dialect() dialect.Dialect { return b.server.dialect }
+func (b *Backend) Dialect() dialect.Dialect { return b.server.Settings.Dialect }
 
 // Terms returns what is assumed of the old clients' fleet, with defaults filled
 // in.
-func (b *Backend) Terms() dialect.Terms { return b.server.cfg.Terms }
+func (b *Backend) Terms() dialect.Terms { return b.server.Settings.Terms }
 
 // Observe looks at a lock in one round trip and takes nothing. The server must
 // allow EVAL.
@@ -72,7 +72,7 @@ func (b *Backend) Observe(ctx context.Context, key string) (Observation, error) 
 // server, and no encoding is applied to them. Both results have the length of
 // raw.
 func (b *Backend) ObserveRaw(ctx context.Context, raw []string) ([]Observation, []error) {
-	return b.server.observeRaw(ctx, raw)
+	return b.server.ObserveRaw(ctx, raw)
 }
 
 // CompareAndDelete compares value with the bytes on L and deletes L if they are
@@ -82,11 +82,8 @@ func (b *Backend) ObserveRaw(ctx context.Context, raw []string) ([]Observation, 
 // tombstone. The holder learns of it at its next renewal; its job may still be
 // running.
 func (b *Backend) CompareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
-	return b.server.compareAndDelete(ctx, key, value)
+	return b.server.CompareAndDelete(ctx, key, value)
 }
-
-// Stats returns counts since New.
-func (b *Backend) Stats() Stats { return b.server.stats() }
 
 // Close ends the connections and waits for their goroutines. Held locks stay on
 // the server until their TTL or their stamp ends. A [lock.Client] closes its
@@ -98,170 +95,41 @@ func (b *Backend) Close() error { return b.server.Close() }
 // lock. New sends nothing, so the first attempt finds out whether the server is
 // down.
 func New(pool *redis.Pool, cfg Config) (*Backend, error) {
-	cfg, err := cfg.complete()
+	settings, err := cfg.settings()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, byTTL: cfg.Timeout == 0, dialect: cfg.Dialect, clock: clock{clocks.New(cfg.Clock)}}
-	s.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Lost: s.lost})
-	if err != nil {
-		return nil, fmt.Errorf("legacy: %w", err)
-	}
-	// including the default, which a release without its own deadline relies on
-	s.cfg.Timeout = s.mux.Timeout()
-	if cfg.Mode == Verbatim {
+	if settings.Bare {
+		s, err := twokey.NewServer(pool, settings)
+		if err != nil {
+			return nil, err
+		}
 		return &Backend{s, newVerbatim(s)}, nil
 	}
-	return &Backend{s, newHardened(s)}, nil
-}
-
-// server is what both modes share: connection, dialect, looking without taking.
-type server struct {
-	cfg     Config
-	dialect dialect.Dialect
-	clock   clock
-	mux     *wire.Mux
-	byTTL   bool // Config.Timeout was left out
-	count   counters
-
-	// oldServer says that this connection's server forbids a script to write
-	// after it has called TIME. It is reset with the connection, since another
-	// server may answer the next one.
-	oldServer atomic.Bool
-
-	armed watches.Armed // watches of held keys
-}
-
-func (s *server) lost(error) { s.oldServer.Store(false) }
-
-// Timeout returns how long a Release waits for the server at most: one reply,
-// or two where the dialect looks before it deletes.
-func (s *server) Timeout() time.Duration {
-	if s.cfg.Mode == Verbatim && s.dialect.ReleaseGets() {
-		return 2 * s.cfg.Timeout
-	}
-	return s.cfg.Timeout
-}
-
-// Unwatch ends the watch of a grant.
-func (s *server) Unwatch(g backend.Grant) { s.armed.Unwatch(g) }
-
-// Close is that of the Backend.
-func (s *server) Close() error { return s.mux.Close() }
-
-func (s *server) Observe(ctx context.Context, key string) (Observation, error) {
-	k, err := s.keys(key)
+	e, err := twokey.New(pool, settings)
 	if err != nil {
-		return Observation{}, err
+		return nil, err
 	}
-	at := s.clock.begin()
-	reply, err := s.mux.Eval(ctx, observeScript, k.l, k.m())
-	if err != nil {
-		return Observation{}, trouble(k, "look at", err)
-	}
-	return s.look(k, reply, s.clock.end(at))
+	return &Backend{e.Server, hardened{e}}, nil
 }
 
-// observeBatch is how many keys one message asks about: enough to share its
-// cost, and few enough not to delay the server's other clients.
-const observeBatch = 256
+// hardened holds L with the dialect's own bytes and M with a token, both
+// written by one script.
+type hardened struct{ *twokey.Engine }
 
-// observeRaw is that of the Backend.
-func (s *server) observeRaw(ctx context.Context, raw []string) ([]Observation, []error) {
-	seen, errs := make([]Observation, len(raw)), make([]error, len(raw))
-	for from := 0; from < len(raw); from += observeBatch {
-		part := raw[from:min(from+observeBatch, len(raw))]
-		cmds := make([]wire.Command, len(part))
-		for i, l := range part {
-			cmds[i] = observeScript.Cmd(l, MarkKey(l))
-		}
-		at := s.clock.begin()
-		replies := s.mux.Batch(ctx, cmds)
-		at = s.clock.end(at)
-		for i, r := range replies {
-			k := newKeys(part[i], part[i], true)
-			if r.Err != nil {
-				errs[from+i] = trouble(k, "look at", r.Err)
-				continue
-			}
-			seen[from+i], errs[from+i] = s.look(k, r.Value, at)
-		}
+// Try makes one attempt: one round trip when the key is free or held, two and
+// the settle when it takes over.
+func (h hardened) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
+	g, err := h.Take(ctx, key, twokey.Attempt{Strategy: twokey.Stamp, TTL: ttl})
+	if err != nil {
+		return nil, err
 	}
-	return seen, errs
+	return g, nil
 }
 
-// Deleted says which keys CompareAndDelete deleted.
-type Deleted struct {
-	Lock bool // L, the old clients' key
-	Mark bool // M, the getsetlock clients' key
-}
-
-// Any reports whether any key was deleted.
-func (d Deleted) Any() bool { return d.Lock || d.Mark }
-
-// compareAndDelete is that of the Backend.
-func (s *server) compareAndDelete(ctx context.Context, key, value string) (Deleted, error) {
-	k, err := s.keys(key)
-	if err != nil {
-		return Deleted{}, err
-	}
-	tomb, err := s.dialect.EncodeValue(s.dialect.Tombstone())
-	if err != nil {
-		return Deleted{}, fmt.Errorf("legacy: key %q: %w", key, err)
-	}
-	reply, err := s.mux.Eval(ctx, deleteScript, k.l, k.m(), value, tomb)
-	if err != nil {
-		return Deleted{}, trouble(k, "delete", err)
-	}
-	f, _ := reply.([]any)
-	if len(f) != 2 {
-		return Deleted{}, trouble(k, "delete", errOddReply)
-	}
-	return Deleted{number(f[0]) == 1, number(f[1]) == 1}, nil
-}
-
-// ForceRelease is compareAndDelete for [lock.Client.ForceRelease].
-func (s *server) ForceRelease(ctx context.Context, key, value string) (bool, error) {
-	if value == "" {
-		return false, fmt.Errorf("legacy: key %q: the value to compare with is empty", key)
-	}
-	deleted, err := s.compareAndDelete(ctx, key, value)
-	return deleted.Any(), err
-}
-
-// Describe is Observe for [lock.Client.Inspect]. Its Detail is an Observation.
-func (s *server) Describe(ctx context.Context, key string) (backend.Info, error) {
-	return s.describe(ctx, key, func(k keys, o Observation) error {
-		e := &backend.HeldError{Key: k.name, Protocol: s.dialect.Name, Owner: o.Stamp.ID,
-			Stamp: o.Stamp.Expiry}
-		if o.HasTTL {
-			e.Left, e.Until = o.PTTL, o.Local.Add(o.PTTL)
-		}
-		if o.Err != nil {
-			e.Protocol = o.Err.Error()
-		}
-		return e
-	})
-}
-
-func (s *server) describe(ctx context.Context, key string, held func(keys, Observation) error,
-) (backend.Info, error) {
-	k, err := s.keys(key)
-	if err != nil {
-		return backend.Info{}, err
-	}
-	o, err := s.Observe(ctx, key)
-	if err != nil {
-		return backend.Info{}, err
-	}
-	info := backend.Info{Key: key, Value: o.Value, Detail: o}
-	if !o.Exists {
-		info.Value, _, _ = o.Token()
-	}
-	if o.Exists || o.MarkExists {
-		info.Held = held(k, o)
-	}
-	return info, nil
+// Await arms wake for both keys.
+func (h hardened) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
+	return h.AwaitBy(ctx, key, twokey.Stamp, wake)
 }
 
 // Stats are counts since New.
@@ -279,25 +147,13 @@ type Stats struct {
 	Unremembered int64 // looks at an expired stamp that the server could not remember
 }
 
-type counters struct {
-	acquired, takeovers, clobbered, lost, shortened, foreign, steps, sparse, unsure, unremembered atomic.Int64
-}
-
-func (s *server) stats() Stats {
-	c := &s.count
+// Stats returns counts since New.
+func (b *Backend) Stats() Stats {
+	c := &b.server.Count
 	return Stats{
-		Acquired: c.acquired.Load(), Takeovers: c.takeovers.Load(), Clobbered: c.clobbered.Load(),
-		Lost: c.lost.Load(), Shortened: c.shortened.Load(), Foreign: c.foreign.Load(),
-		Steps: c.steps.Load(), Sparse: c.sparse.Load(), Unsure: c.unsure.Load(),
-		Unremembered: c.unremembered.Load(),
+		Acquired: c.Acquired.Load(), Takeovers: c.Takeovers.Load(), Clobbered: c.Clobbered.Load(),
+		Lost: c.Lost(), Shortened: c.Shortened.Load(), Foreign: c.Foreign.Load(),
+		Steps: c.Steps.Load(), Sparse: c.Sparse.Load(), Unsure: c.Unsure.Load(),
+		Unremembered: c.Unremembered.Load(),
 	}
-}
-
-// least returns the lesser of those durations that are positive, or the other
-// one.
-func least(a, b time.Duration) time.Duration {
-	if a <= 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }

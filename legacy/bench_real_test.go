@@ -11,6 +11,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -63,19 +64,21 @@ func bareVerbatim(b *testing.B, conn redis.Conn) {
 	}
 }
 
+var (
+	acquire = redis.NewScript(3, twokey.Source("stamp", "acquire"))
+	release = redis.NewScript(2, twokey.Source("stamp", "release"))
+)
+
 func bareHardened(b *testing.B, conn redis.Conn) {
-	token := newToken()
-	eval := func(script interface{ SHA() string }, source string, args ...any) {
-		reply, err := conn.Do("EVALSHA", append([]any{script.SHA(), 2, "k", "{k}:gsl", token}, args...)...)
-		if _, told := err.(redis.Error); told {
-			reply, err = conn.Do("EVAL", append([]any{source, 2, "k", "{k}:gsl", token}, args...)...)
-		}
-		if f, _ := reply.([]any); err != nil || number(f[0]) != 1 {
-			b.Fatal(reply, err)
-		}
+	const token = "bbbbbbbbbbbbbbbbbbbbbb"
+	f, err := redis.Values(acquire.Do(conn, "k", "{k}:gsl", "{k}:gsl:look", token, 30000, 31003, "ms", 30, 1000,
+		"", "plain", "", "", ""))
+	if err != nil || len(f) != 5 {
+		b.Fatal(f, err)
 	}
-	eval(acquireScript, sourceOf(acquireLua), 30000, 31003, "ms", 30, 1000, "", "plain", "", "", "")
-	eval(releaseScript, sourceOf(releaseLua), "")
+	if n, err := redis.Int(release.Do(conn, "k", "{k}:gsl", token, "")); err != nil || n != 1 {
+		b.Fatal(n, err)
+	}
 }
 
 func BenchmarkRenewal(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -83,84 +84,25 @@ type Config struct {
 	Clock lock.Clock
 }
 
-// errBehindAlone refuses a Behind that permits takeovers in a dialect that
-// nobody stated.
-var errBehindAlone = errors.New("legacy: Config.Terms.Behind needs Config.Dialect, which states that the time in a value is the end of a lease, not its start")
-
-// complete fills in defaults and checks the fields against each other. The
-// error names the field.
-func (cfg Config) complete() (Config, error) {
-	if cfg.Mode != Verbatim && cfg.Mode != Hardened {
-		return cfg, fmt.Errorf("legacy: Config.Mode is %d; there are Verbatim and Hardened", int(cfg.Mode))
+// settings are those of the engine. Verbatim alone has checks of its own.
+func (cfg Config) settings() (twokey.Settings, error) {
+	s := twokey.Settings{
+		Package: "legacy", Bare: cfg.Mode == Verbatim,
+		Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover, SettleAlways: cfg.SettleAlways,
+		Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock,
 	}
-	if cfg.Timeout < 0 {
-		return cfg, fmt.Errorf("legacy: Config.Timeout is %v; it must be positive", cfg.Timeout)
-	}
-	if cfg.Dialect == (dialect.Dialect{}) {
-		if _, claimed := dialect.Claimed(cfg.Terms.Behind); claimed && cfg.Mode == Hardened {
-			return cfg, errBehindAlone
-		}
-		cfg.Dialect = dialect.Jedis()
-	}
-	if err := cfg.Dialect.Validate(); err != nil {
-		return cfg, fmt.Errorf("legacy: Config.Dialect is neither one of dialect.Presets nor complete: %w",
-			err)
-	}
-	if cfg.Clock == nil {
-		cfg.Clock = lock.Machine
-	}
-	if cfg.Mode == Verbatim {
-		return cfg, cfg.verbatim()
-	}
-	if cfg.Dialect.SleepsToStamp {
-		return cfg, fmt.Errorf("legacy: Config.Dialect: a waiting %s client sleeps until the time on the key (sleeps_to_stamp), and a hardened stamp lies a day beyond its lease: use Verbatim", cfg.Dialect.Name)
-	}
-	terms, err := cfg.Dialect.Terms(cfg.Terms)
-	if err != nil {
-		return cfg, fmt.Errorf("legacy: Config.Terms: %w", err)
-	}
-	cfg.Terms = terms
-	if cfg.Takeover == nil {
-		cfg.Takeover = newByTerms(cfg.Dialect, terms)
-	}
-	if cfg.Wake == backend.WakeDefault {
-		cfg.Wake = lock.WakeOn
-	}
-	return cfg, cfg.judges()
-}
-
-func (cfg Config) verbatim() error {
 	switch {
+	case cfg.Mode == Hardened:
+		return s, nil
+	case cfg.Mode != Verbatim:
+		return s, fmt.Errorf("legacy: Config.Mode is %d; there are Verbatim and Hardened", int(cfg.Mode))
 	case cfg.Takeover != nil:
-		return errors.New(
+		return s, errors.New(
 			"legacy: Config.Takeover is for Hardened: Verbatim takes over by the old client's own rule")
 	case cfg.SettleAlways:
-		return errors.New("legacy: Config.SettleAlways is for Hardened: the old client does not look again")
+		return s, errors.New("legacy: Config.SettleAlways is for Hardened: the old client does not look again")
 	case cfg.Terms.Lease < 0:
-		return fmt.Errorf("legacy: Config.Terms.Lease is %v; it must be positive", cfg.Terms.Lease)
+		return s, fmt.Errorf("legacy: Config.Terms.Lease is %v; it must be positive", cfg.Terms.Lease)
 	}
-	return nil
-}
-
-// judges refuses an Unchanged policy where unchanged bytes prove nothing.
-func (cfg Config) judges() error {
-	if !uses[unchanged](cfg.Takeover) {
-		return nil
-	}
-	d := cfg.Dialect
-	switch {
-	case d.TwoWritersMaySameBytes() || !d.HasStamp():
-		return fmt.Errorf(
-			"legacy: Config.Takeover: Unchanged cannot judge %s: two holders may write the same bytes",
-			d.Name)
-	case d.Unit == dialect.UnitSeconds && !uses[serverClock](cfg.Takeover):
-		return fmt.Errorf("legacy: Config.Takeover: two %s acquisitions within one second write the same bytes, so Unchanged needs ServerClock too: All(ServerClock(…), Unchanged(…))", d.Name)
-	}
-	greatest := max(cfg.Terms.Greatest, cfg.Terms.Lease)
-	for _, p := range flatten(cfg.Takeover) {
-		if u, ok := p.(unchanged); ok && u.lease < greatest {
-			return fmt.Errorf("legacy: Config.Takeover: Unchanged(%v) is less than Config.Terms.Greatest (%v), the greatest lease of the old clients", u.lease, greatest)
-		}
-	}
-	return nil
+	return s, nil
 }

@@ -120,12 +120,6 @@ func (r *rig) wantHeld(err error) *lock.HeldError {
 	return held
 }
 
-func held(err error) *lock.HeldError {
-	var held *lock.HeldError
-	errors.As(err, &held)
-	return held
-}
-
 func (r *rig) wantLost(err error) *legacy.LostError {
 	r.Helper()
 	var lost *legacy.LostError

@@ -14,42 +14,6 @@ import (
 
 // Rule 1: a takeover is a compare-and-set.
 
-func TestTakeoverReplacesOnlyTheValueThatWasJudged(t *testing.T) {
-	r := newRig(t, jedis())
-	r.set("k", r.stamp(-time.Minute))
-	other := r.stamp(time.Minute)
-	r.tap.actAfter(1, "EVALSHA", func() { r.set("k", other) })
-	_, err := r.try("k")
-	r.wantHeld(err)
-	r.wantLeft(other)
-}
-
-func TestTakeoverOfAKeyThatWasFreedMeanwhileTakesIt(t *testing.T) {
-	r := newRig(t, jedis())
-	r.set("k", r.stamp(-time.Minute))
-	r.tap.actAfter(1, "EVALSHA", func() { r.w.Mini.Del("k") })
-	g := r.take("k")
-	if n := r.b.Stats().Takeovers; n != 0 {
-		t.Errorf("%d takeovers of a free key", n)
-	}
-	if err := g.Release(bg); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTakeoverSettlesAndThenHolds(t *testing.T) {
-	r := newRig(t, jedis())
-	r.set("k", r.stamp(-time.Minute))
-	before := r.w.Now()
-	g := r.take("k")
-	if settled := r.w.Now().Sub(before); settled != r.b.Terms().Settle() {
-		t.Errorf("settled for %v, want %v", settled, r.b.Terms().Settle())
-	}
-	if r.get(keyM) != g.Token()+" "+r.get("k") || r.b.Stats().Takeovers != 1 {
-		t.Errorf("M %q, L %q, %+v", r.get(keyM), r.get("k"), r.b.Stats())
-	}
-}
-
 // Rule 2: what is a stamp.
 
 func TestValueThatIsNoStampIsHeldAndNamed(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -14,24 +15,24 @@ import (
 // verbatim behaves as an old client: its commands, its order, its decisions.
 // The dialect decides each step; here is what all dialects share.
 type verbatim struct {
-	*server
+	*twokey.Server
 	seats seats
 }
 
-func newVerbatim(s *server) *verbatim {
-	v := &verbatim{server: s}
-	v.seats.init(s.dialect)
+func newVerbatim(s *twokey.Server) *verbatim {
+	v := &verbatim{Server: s}
+	v.seats.init(s.Settings.Dialect)
 	return v
 }
 
 // stamp returns the bytes that the old client writes when its clock shows now.
 func (v *verbatim) stamp(now time.Time, lease time.Duration, id string) (string, error) {
-	text, err := v.dialect.Stamp(now, lease, id)
+	text, err := v.Settings.Dialect.Stamp(now, lease, id)
 	if err == nil {
-		text, err = v.dialect.EncodeValue(text)
+		text, err = v.Settings.Dialect.EncodeValue(text)
 	}
 	if err != nil {
-		return "", fmt.Errorf("legacy: %s: %w", v.dialect.Name, err)
+		return "", fmt.Errorf("legacy: %s: %w", v.Settings.Dialect.Name, err)
 	}
 	return text, nil
 }
@@ -39,7 +40,7 @@ func (v *verbatim) stamp(now time.Time, lease time.Duration, id string) (string,
 // turn is one attempt of the old client.
 type turn struct {
 	v     *verbatim
-	k     keys
+	k     twokey.Keys
 	lease time.Duration
 	id    string
 	seat  int
@@ -53,7 +54,7 @@ type turn struct {
 // what its dialect sends besides. Where the old client would throw an
 // exception, the error is a [*ThrownError].
 func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
-	k, err := v.keys(key)
+	k, err := v.Keys(key)
 	if err != nil {
 		return nil, err
 	}
@@ -61,17 +62,17 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (back
 		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
 	t := &turn{v: v, k: k, lease: ttl}
-	t.id, t.seat = v.seats.take(k.l)
+	t.id, t.seat = v.seats.take(k.L)
 	g, err := t.run(ctx)
 	if err == nil {
-		v.count.acquired.Add(1)
+		v.Count.Acquired.Add(1)
 		return g, nil
 	}
 	var unsure *backend.UnsureError
 	if errors.As(err, &unsure) {
-		v.count.unsure.Add(1)
+		v.Count.Unsure.Add(1)
 	} else {
-		v.seats.leave(k.l, t.seat)
+		v.seats.leave(k.L, t.seat)
 	}
 	return nil, err
 }
@@ -79,13 +80,13 @@ func (v *verbatim) Try(ctx context.Context, key string, ttl time.Duration) (back
 // read reads the clock and makes the value, before the command that writes it,
 // as the old client does.
 func (t *turn) read(ctx context.Context) (err error) {
-	t.sent, t.now = backend.ReadClock(ctx), t.v.clock.Now()
+	t.sent, t.now = backend.ReadClock(ctx), t.v.Clock.Now()
 	t.value, err = t.v.stamp(t.now, t.lease, t.id)
 	return err
 }
 
 func (t *turn) run(ctx context.Context) (*oldGrant, error) {
-	d := &t.v.dialect
+	d := &t.v.Settings.Dialect
 	for {
 		if err := t.read(ctx); err != nil {
 			return nil, err
@@ -129,8 +130,8 @@ func (t *turn) run(ctx context.Context) (*oldGrant, error) {
 
 // judging returns the clock reading that this client judges by.
 func (t *turn) judging() time.Time {
-	if t.v.dialect.JudgesAnew {
-		return t.v.clock.Now()
+	if t.v.Settings.Dialect.JudgesAnew {
+		return t.v.Clock.Now()
 	}
 	return t.now
 }
@@ -138,7 +139,7 @@ func (t *turn) judging() time.Time {
 // setnx sends the acquiring command and, in dialects that do so, EXPIRE after
 // it, even when another client won.
 func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
-	d := &t.v.dialect
+	d := &t.v.Settings.Dialect
 	won, err := t.first(ctx)
 	if err != nil {
 		return nil, t.failed("SETNX", err, wroteSetnx, wonSetnx)
@@ -147,7 +148,7 @@ func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
 		won && (d.KeyTTL == dialect.TTLAfterSetnx || d.KeyTTL == dialect.TTLWinExpire)
 	if !won {
 		if expires {
-			_, err = t.v.mux.Do(ctx, "EXPIRE", t.k.argL, wholeSeconds(t.lease))
+			_, err = t.v.Mux.Do(ctx, "EXPIRE", t.k.ArgL, wholeSeconds(t.lease))
 		}
 		return nil, t.certain("EXPIRE", err)
 	}
@@ -155,20 +156,20 @@ func (t *turn) setnx(ctx context.Context) (*oldGrant, error) {
 }
 
 func (t *turn) first(ctx context.Context) (won bool, err error) {
-	if t.v.dialect.Acquire == dialect.AcquireSetnx {
-		reply, err := t.v.mux.Do(ctx, "SETNX", t.k.argL, t.value)
-		return number(reply) == 1, err
+	if t.v.Settings.Dialect.Acquire == dialect.AcquireSetnx {
+		reply, err := t.v.Mux.Do(ctx, "SETNX", t.k.ArgL, t.value)
+		return twokey.Number(reply) == 1, err
 	}
 	options, err := t.v.setOptions(t.lease)
 	if err != nil {
 		return false, err
 	}
-	reply, err := t.v.mux.Do(ctx, "SET", append([]any{t.k.argL, t.value}, options...)...)
+	reply, err := t.v.Mux.Do(ctx, "SET", append([]any{t.k.ArgL, t.value}, options...)...)
 	return reply != nil, err
 }
 
 func (t *turn) get(ctx context.Context) (dialect.Reply, error) {
-	reply, err := t.v.mux.Do(ctx, "GET", t.k.argL)
+	reply, err := t.v.Mux.Do(ctx, "GET", t.k.ArgL)
 	return asReply(reply), t.certain("GET", err)
 }
 
@@ -176,19 +177,19 @@ func asReply(v any) dialect.Reply {
 	if v == nil {
 		return dialect.Nil()
 	}
-	return dialect.Text(text(v))
+	return dialect.Text(twokey.Text(v))
 }
 
 // getset overwrites a value that counts as expired. The stamp is the SETNX's,
 // two round trips old, except where the old client reads its clock again.
 func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error) {
-	d := &t.v.dialect
+	d := &t.v.Settings.Dialect
 	if d.Restamp {
 		if err := t.read(ctx); err != nil {
 			return nil, err
 		}
 	}
-	reply, err := t.v.mux.Do(ctx, "GETSET", t.k.argL, t.value)
+	reply, err := t.v.Mux.Do(ctx, "GETSET", t.k.ArgL, t.value)
 	if err != nil {
 		judged := t.judging()
 		return nil, t.failed("GETSET", err, wroteGetset, func(late any) bool {
@@ -198,7 +199,7 @@ func (t *turn) getset(ctx context.Context, seen dialect.Reply) (*oldGrant, error
 	old := asReply(reply)
 	switch d.LegacyWins(old, seen, t.judging()) {
 	case dialect.Won:
-		t.v.count.takeovers.Add(1)
+		t.v.Count.Takeovers.Add(1)
 		return t.won(ctx, d.KeyTTL == dialect.TTLGetsetExpire || d.KeyTTL == dialect.TTLWinExpire ||
 			d.KeyTTL == dialect.TTLEverybody)
 	case dialect.Threw:
@@ -214,9 +215,9 @@ func (t *turn) won(ctx context.Context, expires bool) (*oldGrant, error) {
 	if !expires {
 		return g, nil
 	}
-	if _, err := t.v.mux.Do(ctx, "EXPIRE", t.k.argL, wholeSeconds(t.lease)); err != nil {
+	if _, err := t.v.Mux.Do(ctx, "EXPIRE", t.k.ArgL, wholeSeconds(t.lease)); err != nil {
 		// The key is certainly taken, and has no TTL: it must be released.
-		return nil, &backend.UnsureError{Grant: g, Err: trouble(t.k, "EXPIRE", err)}
+		return nil, &backend.UnsureError{Grant: g, Err: t.v.Trouble(t.k, "EXPIRE", err)}
 	}
 	return g, nil
 }
@@ -238,12 +239,12 @@ func (t *turn) certain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return trouble(t.k, what+" of", err)
+	return t.v.Trouble(t.k, what+" of", err)
 }
 
 func (t *turn) held(seen dialect.Reply) error {
-	e := &backend.HeldError{Key: t.k.name, Protocol: t.v.dialect.Name}
-	if stamp, err := t.v.dialect.Decode(seen.Value, t.now); err == nil && !seen.Nil {
+	e := &backend.HeldError{Key: t.k.Name, Protocol: t.v.Settings.Dialect.Name}
+	if stamp, err := t.v.Settings.Dialect.Decode(seen.Value, t.now); err == nil && !seen.Nil {
 		e.Owner, e.Stamp = stamp.ID, stamp.Expiry
 	}
 	return e

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -24,7 +25,7 @@ const (
 // it wrote.
 type oldGrant struct {
 	v     *verbatim
-	k     keys
+	k     twokey.Keys
 	value string
 	ends  time.Time // when its stamp ends, by its own clock
 	term  backend.Term
@@ -54,7 +55,7 @@ func (g *oldGrant) Term() backend.Term { return g.term }
 
 func (g *oldGrant) Extend(context.Context, time.Duration) (backend.Term, error) {
 	return backend.Term{}, fmt.Errorf("%w: a verbatim %s lock ends after its lease", backend.ErrNotRenewable,
-		g.v.dialect.Name)
+		g.v.Settings.Dialect.Name)
 }
 
 // Release does what the old client's release does. That includes the late DEL
@@ -71,7 +72,7 @@ func (g *oldGrant) Release(ctx context.Context) error {
 	g.mu.Unlock()
 	switch {
 	case over:
-		return released(g.k)
+		return twokey.Released(g.k)
 	case g.pending != nil:
 		return g.undo(ctx)
 	case asked != nil:
@@ -81,16 +82,16 @@ func (g *oldGrant) Release(ctx context.Context) error {
 }
 
 func (g *oldGrant) release(ctx context.Context) error {
-	d := &g.v.dialect
+	d := &g.v.Settings.Dialect
 	seen := dialect.Nil()
 	if d.ReleaseGets() {
-		reply, err := g.v.mux.Do(ctx, "GET", g.k.argL)
+		reply, err := g.v.Mux.Do(ctx, "GET", g.k.ArgL)
 		if err != nil {
-			return trouble(g.k, "give back", err)
+			return g.v.Trouble(g.k, "give back", err)
 		}
 		seen = asReply(reply)
 	}
-	now := g.v.clock.Now()
+	now := g.v.Clock.Now()
 	switch d.LegacyReleases(g.value, seen, now) {
 	case dialect.ReleaseDeletes:
 		// A client that has found its own value deletes no other client's,
@@ -98,11 +99,11 @@ func (g *oldGrant) release(ctx context.Context) error {
 		blind := d.Release != dialect.ReleaseValueOwn && (d.HasStamp() || d.ServerExpires())
 		return g.del(ctx, blind && now.After(g.ends))
 	case dialect.ReleaseCompares:
-		reply, err := g.v.mux.Do(ctx, "EVAL", compareLua, 1, g.k.l, g.value)
+		reply, err := g.v.Mux.Do(ctx, "EVAL", compareLua, 1, g.k.L, g.value)
 		if err != nil {
 			return g.unanswered(err)
 		}
-		return g.deleted(number(reply) == 1, false)
+		return g.deleted(twokey.Number(reply) == 1, false)
 	case dialect.ReleaseFails:
 		return g.end(g.lost("and an old client's release throws an exception on that", seen))
 	}
@@ -113,7 +114,7 @@ func (g *oldGrant) release(ctx context.Context) error {
 		return g.end(
 			fmt.Errorf(
 				"%w: key %q: the lease had ended, and after that an old client does not delete the key",
-				backend.ErrLost, g.k.name))
+				backend.ErrLost, g.k.Name))
 	}
 	return g.end(g.lost("so it was left alone, as an old client does", seen))
 }
@@ -122,11 +123,11 @@ func (g *oldGrant) release(ctx context.Context) error {
 const compareLua = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
 func (g *oldGrant) del(ctx context.Context, late bool) error {
-	reply, err := g.v.mux.Do(ctx, "DEL", g.k.argL)
+	reply, err := g.v.Mux.Do(ctx, "DEL", g.k.ArgL)
 	if err != nil {
 		return g.unanswered(err)
 	}
-	return g.deleted(number(reply) == 1, late)
+	return g.deleted(twokey.Number(reply) == 1, late)
 }
 
 // unanswered notes that a DEL may have been executed.
@@ -136,7 +137,7 @@ func (g *oldGrant) unanswered(err error) error {
 		g.asked = unknown.Pending
 		g.mu.Unlock()
 	}
-	return trouble(g.k, "give back", err)
+	return g.v.Trouble(g.k, "give back", err)
 }
 
 // askAgain is a release after a DEL whose reply did not come. The old client's
@@ -146,11 +147,11 @@ func (g *oldGrant) askAgain(ctx context.Context, first *wire.Pending) error {
 	reply, err, known := first.Wait(ctx)
 	switch {
 	case known && err == nil:
-		return g.deleted(number(reply) == 1, false)
+		return g.deleted(twokey.Number(reply) == 1, false)
 	case !known && ctx.Err() != nil:
-		return trouble(g.k, "give back", err)
-	case !known && g.v.dialect.TwoWritersMaySameBytes():
-		return trouble(g.k, "give back", errUncertain)
+		return g.v.Trouble(g.k, "give back", err)
+	case !known && g.v.Settings.Dialect.TwoWritersMaySameBytes():
+		return g.v.Trouble(g.k, "give back", twokey.ErrUncertain)
 	}
 	return g.compareAndDel(ctx, true)
 }
@@ -159,7 +160,7 @@ func (g *oldGrant) deleted(one, late bool) error {
 	switch {
 	case late:
 		return g.end(fmt.Errorf("%w: key %q was deleted %v after its lease ended, as an old client does; another client may have held it",
-			backend.ErrLost, g.k.name, g.v.clock.Now().Sub(g.ends).Round(time.Millisecond)))
+			backend.ErrLost, g.k.Name, g.v.Clock.Now().Sub(g.ends).Round(time.Millisecond)))
 	case !one:
 		return g.end(g.lost("when it was to be deleted", dialect.Nil()))
 	}
@@ -171,17 +172,17 @@ func (g *oldGrant) undo(ctx context.Context) error {
 	reply, err, known := g.pending.Wait(ctx)
 	switch {
 	case !known && ctx.Err() != nil:
-		return trouble(g.k, "give back", err)
+		return g.v.Trouble(g.k, "give back", err)
 	case known && (err != nil || !g.wins(reply)):
 		return g.end(nil)
 	case !known && g.wrote == wroteGetset:
 		// Only its reply tells a client that won from one that overwrote the
 		// winner's value. Deleting the winner's value would let a third client
 		// in, so the value is left to run out, as an old client leaves it.
-		return fmt.Errorf("legacy: key %q may keep this attempt's value until its lease ends: %w", g.k.name,
-			errUncertain)
-	case g.v.dialect.TwoWritersMaySameBytes() && !known:
-		return fmt.Errorf("legacy: key %q may be held by this attempt, and its value does not say which client wrote it: %w", g.k.name, errUncertain)
+		return fmt.Errorf("legacy: key %q may keep this attempt's value until its lease ends: %w", g.k.Name,
+			twokey.ErrUncertain)
+	case g.v.Settings.Dialect.TwoWritersMaySameBytes() && !known:
+		return fmt.Errorf("legacy: key %q may be held by this attempt, and its value does not say which client wrote it: %w", g.k.Name, twokey.ErrUncertain)
 	}
 	return g.compareAndDel(ctx, known)
 }
@@ -199,17 +200,17 @@ func wonSetnx(reply any) bool {
 // that no write of this grant is still under way, so that a missing value
 // cannot still arrive.
 func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
-	reply, err := g.v.mux.Do(ctx, "GET", g.k.argL)
+	reply, err := g.v.Mux.Do(ctx, "GET", g.k.ArgL)
 	if err != nil {
-		return trouble(g.k, "give back", err)
+		return g.v.Trouble(g.k, "give back", err)
 	}
 	if seen := asReply(reply); seen.Nil || seen.Value != g.value {
 		if certain {
 			return g.end(nil)
 		}
-		return trouble(g.k, "give back", errUncertain)
+		return g.v.Trouble(g.k, "give back", twokey.ErrUncertain)
 	}
-	if _, err := g.v.mux.Do(ctx, "DEL", g.k.argL); err != nil {
+	if _, err := g.v.Mux.Do(ctx, "DEL", g.k.ArgL); err != nil {
 		return g.unanswered(err)
 	}
 	return g.end(nil)
@@ -218,33 +219,33 @@ func (g *oldGrant) compareAndDel(ctx context.Context, certain bool) error {
 // lost returns what the release found, as an error.
 func (g *oldGrant) lost(then string, seen dialect.Reply) error {
 	if seen.Nil {
-		return fmt.Errorf("%w: key %q was gone, %s", backend.ErrLost, g.k.name, then)
+		return fmt.Errorf("%w: key %q was gone, %s", backend.ErrLost, g.k.Name, then)
 	}
-	return fmt.Errorf("%w: key %q held %.80q, %s", backend.ErrLost, g.k.name, seen.Value, then)
+	return fmt.Errorf("%w: key %q held %.80q, %s", backend.ErrLost, g.k.Name, seen.Value, then)
 }
 
 func (g *oldGrant) end(err error) error {
 	g.mu.Lock()
 	g.over = true
 	g.mu.Unlock()
-	g.v.seats.leave(g.k.l, g.seat)
+	g.v.seats.leave(g.k.L, g.seat)
 	if errors.Is(err, backend.ErrLost) {
-		g.v.count.lost.Add(1)
+		g.v.Count.Overwritten.Add(1)
 	}
 	return err
 }
 
 // Await watches the key with GET, which registers it; no script is needed.
 func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), bool, error) {
-	k, err := v.keys(key)
+	k, err := v.Keys(key)
 	if err != nil {
 		return nil, false, err
 	}
-	cancel, err := v.arm(ctx, k, false, wake)
+	cancel, err := v.Arm(ctx, k, wake, k.L)
 	if err != nil {
 		return nil, false, err
 	}
-	reply, err := v.tracked(ctx, k, cancel, wire.Cmd("GET", k.l))
+	reply, err := v.Tracked(ctx, k, cancel, wire.Cmd("GET", k.L))
 	if err != nil {
 		return nil, false, err
 	}
@@ -255,7 +256,7 @@ func (v *verbatim) Await(ctx context.Context, key string, wake func()) (func(), 
 // has the same bytes.
 func (v *verbatim) Watch(ctx context.Context, granted []backend.Grant,
 	holders []interface{ Touched() }) []error {
-	return v.armed.Watch(granted, holders, func(g backend.Grant, touched func()) (func(), error) {
+	return v.WatchEach(granted, holders, func(g backend.Grant, touched func()) (func(), error) {
 		return v.watchOne(ctx, g, touched)
 	})
 }
@@ -265,11 +266,11 @@ func (v *verbatim) watchOne(ctx context.Context, granted backend.Grant, touched 
 	if !ok {
 		return nil, fmt.Errorf("legacy: the grant belongs to another backend (%T)", granted)
 	}
-	cancel, err := v.arm(ctx, g.k, false, touched)
+	cancel, err := v.Arm(ctx, g.k, touched, g.k.L)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := v.tracked(ctx, g.k, cancel, wire.Cmd("GET", g.k.argL))
+	reply, err := v.Tracked(ctx, g.k, cancel, wire.Cmd("GET", g.k.ArgL))
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ func (e *ThrownError) Error() string {
 func (e *ThrownError) Unwrap() error { return backend.ErrNoRetry }
 
 func (t *turn) thrown(command string, reply dialect.Reply) error {
-	t.v.count.foreign.Add(1)
-	e := &ThrownError{Key: t.k.name, Dialect: t.v.dialect.Name, Command: command, Value: reply.Value,
+	t.v.Count.Foreign.Add(1)
+	e := &ThrownError{Key: t.k.Name, Dialect: t.v.Settings.Dialect.Name, Command: command, Value: reply.Value,
 		Missing: reply.Nil}
 	if !reply.Nil {
 		e.looks = dialect.Identify(reply.Value, t.now, dialect.Hints{})

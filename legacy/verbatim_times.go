@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -13,9 +14,9 @@ import (
 // trust to the very end of the lease. A lock that never ends is trusted for a
 // year.
 func (v *verbatim) Advise(cfg backend.Settings) backend.Settings {
-	d := v.dialect
+	d := v.Settings.Dialect
 	if cfg.TTL == 0 {
-		cfg.TTL = least(v.cfg.Terms.Lease, 0)
+		cfg.TTL = v.Settings.Terms.Lease
 	}
 	if cfg.TTL == 0 {
 		cfg.TTL = d.Lease
@@ -40,16 +41,25 @@ func (v *verbatim) Advise(cfg backend.Settings) backend.Settings {
 func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
 	if renewEvery > 0 {
 		return fmt.Errorf(
-			"legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: set it to a negative value", renewEvery, v.dialect.Name)
+			"legacy: RenewEvery is %v, and a verbatim %s lock is never renewed: set it to a negative value", renewEvery, v.Settings.Dialect.Name)
 	}
 	if _, err := v.setOptions(ttl); err != nil {
 		return err
 	}
-	_, err := v.stamp(v.clock.Now(), ttl, "")
+	_, err := v.stamp(v.Clock.Now(), ttl, "")
 	if errors.Is(err, dialect.ErrBadID) {
 		return nil // the id is drawn only by an attempt
 	}
 	return err
+}
+
+// Timeout returns how long a Release waits for the server at most: one reply,
+// or two where the dialect looks before it deletes.
+func (v *verbatim) Timeout() time.Duration {
+	if v.Settings.Dialect.ReleaseGets() {
+		return 2 * v.Server.Timeout()
+	}
+	return v.Server.Timeout()
 }
 
 // Pace returns the old client's own pause and number of attempts. A dialect
@@ -57,14 +67,14 @@ func (v *verbatim) Fits(ttl, renewEvery, margin time.Duration) error {
 // trip. A dialect that makes a single attempt, in a loop of its callers, polls
 // every 100 ms.
 func (v *verbatim) Pace(wait time.Duration) (poll time.Duration, attempts int) {
-	d := v.dialect
+	d := v.Settings.Dialect
 	poll = d.Poll
 	switch {
 	case poll > 0 || d.Attempts > 0:
 	case d.WaitsForever:
 		poll = time.Millisecond
 	default:
-		poll = defaultPoll
+		poll = twokey.DefaultPoll
 	}
 	switch {
 	case wait < 0:
@@ -82,7 +92,7 @@ func (v *verbatim) Pace(wait time.Duration) (poll time.Duration, attempts int) {
 // dialect's clients send them; none where they send SETNX. It refuses a lease
 // that these options cannot express.
 func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
-	acquire := v.dialect.Acquire
+	acquire := v.Settings.Dialect.Acquire
 	whole := lease%time.Second == 0
 	switch {
 	case lease < time.Millisecond:
@@ -92,7 +102,7 @@ func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 		return nil,
 			fmt.Errorf(
 				"legacy: TTL %v is not a whole number of seconds, and %s clients send only whole seconds",
-				lease, v.dialect.Name)
+				lease, v.Settings.Dialect.Name)
 	case acquire == dialect.AcquireSetNXEX:
 		return []any{"NX", "EX", int64(lease / time.Second)}, nil
 	case acquire == dialect.AcquireSetNXPX:
@@ -107,4 +117,4 @@ func (v *verbatim) setOptions(lease time.Duration) ([]any, error) {
 
 // wholeSeconds returns d in EXPIRE's unit, rounded up, since cutting would end
 // the key before its lease.
-func wholeSeconds(d time.Duration) int64 { return int64(roundUp(d, time.Second) / time.Second) }
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -6,18 +6,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// account is what a ledger knows of one attempt and of all that follows from
-// it. Without a ledger it is nil, and its methods do nothing.
+// account is what becomes of one attempt and of all that follows from it. Where
+// no ledger counts it, it knows only its phase.
 type account struct {
+	b     *bridgeEngine
+	phase Phase      // of the attempt and of its lease
 	owner registered // member that counts it; nil without one
 	epoch int64      // epoch of that record; 0 if unknown
 	life  int64      // how often owner may have been forgotten before it was begun
 
 	whole *account // account that this is a part of, which counts the writes of both; nil for a whole one
-	end   func()
+	end   func()   // nil: nothing is counted
 
 	mu    sync.Mutex
 	until time.Duration // elapsed time at which the effect of the last write has certainly ended
@@ -26,71 +29,72 @@ type account struct {
 }
 
 // begin asks for the phase of an attempt. After an error nothing may be taken.
-func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration) (Phase, *account, error) {
+func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration) (*account, error) {
 	if c, ok := b.cfg.Phases.(interface{ Covers(string) bool }); ok && !c.Covers(key) {
-		return NoPhase, nil, fmt.Errorf(
+		return nil, fmt.Errorf(
 			"%w: %q; give the program a key of its namespace, or let it join the one that owns this",
 			ErrOutside, key)
 	}
 	if err := b.placed(ctx); err != nil {
-		return NoPhase, nil, err
+		return nil, err
 	}
+	a := &account{b: b, owner: b.member}
 	if m, ok := b.cfg.Phases.(*Member); ok {
 		h, err := m.begin(ctx, ttl)
 		if err != nil {
-			return NoPhase, nil, err
+			return nil, err
 		}
-		b.judge.Told(m.saw())
-		return h.phase, &account{owner: m, epoch: h.epoch, life: h.life, end: h.end,
-			done: make(chan struct{})}, nil
+		b.Told(m.saw())
+		a.phase, a.epoch, a.life, a.end, a.done = h.phase, h.epoch, h.life, h.end, make(chan struct{})
+		return a, nil
 	}
+	var err error
 	ledger, ok := b.cfg.Phases.(Ledger)
 	if !ok {
-		p, err := b.cfg.Phases.Phase(ctx)
-		if err == nil && (p < Observe || p > Clean) {
-			err = fmt.Errorf("%w: the source said %v", ErrNoPhase, p)
+		a.phase, err = b.cfg.Phases.Phase(ctx)
+		if err == nil && (a.phase < Observe || a.phase > Clean) {
+			err = fmt.Errorf("%w: the source said %v", ErrNoPhase, a.phase)
 		}
-		return p, nil, err
-	}
-	life := int64(0)
-	if b.member != nil {
-		life = b.member.life()
-	}
-	p, end, err := ledger.Begin(ctx, ttl)
-	if err != nil {
-		return NoPhase, nil, err
+		return a, err
 	}
 	if b.member != nil {
-		b.judge.Told(b.member.saw())
+		a.life = b.member.life()
 	}
-	return p, &account{owner: b.member, life: life, end: end, done: make(chan struct{})}, nil
+	if a.phase, a.end, err = ledger.Begin(ctx, ttl); err != nil {
+		return nil, err
+	}
+	a.done = make(chan struct{})
+	if b.member != nil {
+		b.Told(b.member.saw())
+	}
+	return a, nil
 }
 
 // root is the account that a part belongs to, or the account itself.
 func (a *account) root() *account {
-	if a != nil && a.whole != nil {
+	if a.whole != nil {
 		return a.whole
 	}
 	return a
 }
 
-// outdated reports that the record has another epoch than when the account was
+// Outdated reports that the record has another epoch than when the account was
 // begun. Then the lock is not handed over: the next holder's phase and record
 // may be others.
-func (a *account) outdated() bool {
+func (a *account) Outdated() bool {
 	a = a.root()
-	return a != nil && a.epoch != 0 && a.owner.epoch() != a.epoch
+	return a.epoch != 0 && a.owner.epoch() != a.epoch
 }
 
-// backBelow reports that the member by whose record the lock was taken now acts
-// by a phase below p.
-func (a *account) backBelow(p Phase) bool {
+// Back reports that the member by whose record the lock was taken now acts by a
+// phase in which no tombstone may be left.
+func (a *account) Back() bool {
 	a = a.root()
-	if a == nil || a.owner == nil {
+	if a.owner == nil {
 		return false
 	}
 	now := a.owner.current()
-	return now != NoPhase && now < p
+	return now != NoPhase && now < Sealed
 }
 
 // counts says why an attempt gets no lock, though the lock was just taken for
@@ -98,7 +102,7 @@ func (a *account) backBelow(p Phase) bool {
 // gate waited for the attempt, and its phase may be over.
 func (a *account) counts(ctx context.Context, ttl time.Duration) error {
 	a = a.root()
-	if a == nil || a.owner == nil {
+	if a.owner == nil {
 		return nil
 	}
 	if err := a.owner.keeps(ctx, ttl); err != nil {
@@ -120,13 +124,13 @@ func (*forgottenError) Error() string {
 // Passing says that the next attempt may succeed.
 func (*forgottenError) Passing() bool { return true }
 
-// accountOf is a grant's account, nil where it has none.
+// accountOf is a grant's account, nil where it is none of this package.
 func accountOf(granted backend.Grant) *account {
 	switch g := granted.(type) {
-	case *bridgeGrant:
-		return g.account.root()
-	case *observeGrant:
-		return g.account.root()
+	case *twokey.Grant:
+		if a, ok := g.Account().(*account); ok {
+			return a.root()
+		}
 	case *composedGrant:
 		return g.account
 	}
@@ -156,33 +160,25 @@ func (k *keeping) keeps(ctx context.Context, granted backend.Grant, ttl time.Dur
 // part is an account for a part of what is taken. Its writes count from when
 // they are sent, not from when the whole began. The owner of the whole closes
 // it.
-func (a *account) part() *account {
-	if a == nil {
-		return nil
-	}
-	return &account{whole: a}
-}
+func (a *account) part() *account { return &account{b: a.b, phase: a.phase, whole: a} }
 
-// sending notes that a write is about to be sent that may keep the lock for
+// Sending notes that a write is about to be sent that may keep the lock for
 // ttl.
-func (a *account) sending(b *bridgeEngine, ttl time.Duration) {
-	if a == nil {
-		return
-	}
-	if a.whole != nil {
-		a.whole.sending(b, ttl)
+func (a *account) Sending(ttl time.Duration) {
+	a = a.root()
+	if a.end == nil {
 		return
 	}
 	// A write that the network delays arrives within the timeout of its reply.
-	until := b.clock.Elapsed() + ttl + b.mux.Timeout()
+	until := a.b.Clock.Elapsed() + ttl + a.b.Mux.Timeout()
 	a.mu.Lock()
 	a.until = max(a.until, until)
 	a.mu.Unlock()
 }
 
-// close tells the ledger that certainly nothing is held.
-func (a *account) close() {
-	if a == nil || a.whole != nil {
+// Close tells the ledger that certainly nothing is held.
+func (a *account) Close() {
+	if a.end == nil {
 		return
 	}
 	a.mu.Lock()
@@ -195,11 +191,11 @@ func (a *account) close() {
 	}
 }
 
-// orphan closes the account at the latest when the server has certainly ended
+// Orphan closes the account at the latest when the server has certainly ended
 // the lock by its TTL. After a loss or an unknown outcome nobody may ever
 // release it.
-func (b *bridgeEngine) orphan(a *account) {
-	if a == nil || a.whole != nil {
+func (a *account) Orphan() {
+	if a.end == nil {
 		return
 	}
 	a.mu.Lock()
@@ -208,27 +204,28 @@ func (b *bridgeEngine) orphan(a *account) {
 		return
 	}
 	a.alone = true
-	b.closing.Lock()
-	defer b.closing.Unlock()
-	if b.isClosed {
+	a.b.closing.Lock()
+	defer a.b.closing.Unlock()
+	if a.b.isClosed {
 		return
 	}
-	b.orphans.Add(1)
-	go b.await(a)
+	a.b.orphans.Add(1)
+	go a.await()
 }
 
-func (b *bridgeEngine) await(a *account) {
+func (a *account) await() {
+	b := a.b
 	defer b.orphans.Done()
 	for {
 		a.mu.Lock()
-		left := a.until - b.clock.Elapsed()
+		left := a.until - b.Clock.Elapsed()
 		a.mu.Unlock()
 		if left <= 0 {
-			a.close()
+			a.Close()
 			return
 		}
 		select {
-		case <-b.clock.After(left):
+		case <-b.Clock.After(left):
 		case <-a.done:
 			return
 		case <-b.closed:

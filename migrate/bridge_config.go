@@ -63,15 +63,6 @@ type Config struct {
 	Clock lock.Clock
 }
 
-// hardened is the configuration of the backend for phase observe, which judges
-// L in the other phases too.
-func (cfg Config) hardened() legacy.Config {
-	return legacy.Config{
-		Mode: legacy.Hardened, Dialect: cfg.Dialect, Terms: cfg.Terms, Takeover: cfg.Takeover,
-		SettleAlways: cfg.SettleAlways, Wake: cfg.Wake, Timeout: cfg.Timeout, Clock: cfg.Clock,
-	}
-}
-
 var errNoPhases = errors.New("migrate: Config.Phases is missing: Fixed(migrate.Dual) for programs that follow no record, else a Member")
 
 func (cfg Config) check() error {
@@ -92,14 +83,13 @@ func (b *bridgeEngine) Advise(cfg backend.Settings) backend.Settings {
 	if long {
 		// A renewal must come in time for the first lease, which is short.
 		if cfg.RenewEvery == 0 {
-			cfg.RenewEvery = min(b.longest, b.terms.Lease) / 3
+			cfg.RenewEvery = min(b.longest, b.Settings.Terms.Lease) / 3
 		}
 		if cfg.Margin == 0 {
-			cfg.Margin = b.terms.DefaultMargin(b.longest)
+			cfg.Margin = b.Settings.Terms.DefaultMargin(b.longest)
 		}
 	}
-	b.inner.Advise(cfg) // notes how often held keys are looked at
-	return b.judge.Advise(cfg)
+	return b.Engine.Advise(cfg)
 }
 
 // Fits refuses times under which exclusion would not hold in some phase; see
@@ -109,14 +99,8 @@ func (b *bridgeEngine) Fits(ttl, renewEvery, margin time.Duration) error {
 	if b.longLeases() {
 		first = min(ttl, b.longest)
 	}
-	if err := b.judge.Fits(first, renewEvery, margin); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	if err := b.inner.Fits(first, renewEvery, margin); err != nil { // it takes over what follows from the TTL
-		return fmt.Errorf("migrate: %w", err)
-	}
-	if b.cfg.Timeout == 0 { // as in package legacy
-		b.mux.Shorten(first / 4)
+	if err := b.Engine.Fits(first, renewEvery, margin); err != nil {
+		return err
 	}
 	if b.member != nil {
 		b.member.asks(ttl) // the next heartbeat says so, which saves the first attempt a round
@@ -128,7 +112,7 @@ func (b *bridgeEngine) Fits(ttl, renewEvery, margin time.Duration) error {
 // waiting old clients cut every TTL that they find to their own lease, it may
 // not: they would cut the tombstone's.
 func (b *bridgeEngine) longLeases() bool {
-	return b.cfg.LongLeases && b.bound && b.dialect.KeyTTL != dialect.TTLEverybody
+	return b.cfg.LongLeases && b.bound && b.Settings.Dialect.KeyTTL != dialect.TTLEverybody
 }
 
 // lease is the TTL that a write may ask for. Held is how long the grant has had
@@ -141,12 +125,12 @@ func (b *bridgeEngine) lease(p Phase, ttl, held time.Duration) (time.Duration, e
 		return 0, fmt.Errorf("TTL %v is less than a millisecond, the shortest that the server keeps", ttl)
 	case ttl > record.LongestTime:
 		return 0, fmt.Errorf("TTL %v exceeds %v", ttl, record.LongestTime)
-	case p == Clean && b.dialect.KeyTTL != dialect.TTLEverybody:
+	case p == Clean && b.Settings.Dialect.KeyTTL != dialect.TTLEverybody:
 		return ttl, nil
 	}
-	err := b.dialect.CheckLease(ttl, b.terms)
+	err := b.Settings.Dialect.CheckLease(ttl, b.Settings.Terms)
 	switch {
-	case err == nil, p == Modern && held > dialect.Bound(b.terms.Gap) && b.longLeases():
+	case err == nil, p == Modern && held > dialect.Bound(b.Settings.Terms.Gap) && b.longLeases():
 		return ttl, nil
 	case b.longLeases():
 		return b.longest, nil

@@ -16,20 +16,16 @@ func (b *bridgeEngine) Describe(ctx context.Context, key string) (backend.Info, 
 	if err != nil {
 		return backend.Info{}, err
 	}
-	k, err := b.keys(key)
-	if err != nil {
-		return backend.Info{}, err
-	}
-	o, err := b.Inspect(ctx, key)
+	o, err := b.Observe(ctx, key)
 	if err != nil {
 		return backend.Info{}, err
 	}
 	info := backend.Info{Key: key, Detail: o}
 	switch {
 	case o.MarkExists:
-		info.Value, info.Held = o.MarkValue, b.held(k, o)
-	case p != Clean && o.Exists && o.Value != b.tomb:
-		info.Value, info.Held = o.Value, b.held(k, o)
+		info.Value, info.Held = o.MarkValue, b.Held(key, o)
+	case p != Clean && o.Exists && o.Value != b.Tombstone():
+		info.Value, info.Held = o.Value, b.Held(key, o)
 	}
 	return info, nil
 }
@@ -42,39 +38,7 @@ func (b *bridgeEngine) ForceRelease(ctx context.Context, key, value string) (boo
 	if err != nil {
 		return false, err
 	}
-	k, err := b.keys(key)
-	if err != nil {
-		return false, err
-	}
-	token, rest, _ := strings.Cut(value, " ")
-	switch {
-	case value == "":
-		return false, fmt.Errorf("migrate: key %q: the value to compare with is empty", key)
-	case value == b.tomb:
-		return false, fmt.Errorf(
-			"migrate: key %q: its tombstone keeps old clients out, and no client holds it; getsetlock migrate deletes tombstones when the phase allows it",
-			key)
-	case len(token) != tokenLength:
-		deleted, err := b.old.CompareAndDelete(ctx, key, value)
-		return deleted.Any(), err
-	}
-	on, _, _ := strings.Cut(rest, " ")
-	args := []any{k.argL, k.argM, value, on, b.tomb}
-	if p >= Sealed && on != "" && on != b.tomb {
-		args = append(args, b.tomb, argTombPX)
-	}
-	reply, err := b.mux.Eval(ctx, releaseScript, args...)
-	if err != nil {
-		return false, bridgeTrouble(k, "free", err)
-	}
-	f, _ := reply.([]any)
-	switch {
-	case reply == any(int64(1)):
-		return true, nil
-	case len(f) != 2:
-		return false, bridgeTrouble(k, "free", errOddReply)
-	}
-	return integer(f[0]) == 2, nil // M was deleted; L was another client's
+	return b.Free(ctx, key, value, p.strategy())
 }
 
 // Describe looks at both sides. Held is the target's, or the bridge's where the

@@ -211,3 +211,16 @@ func (r *rig) nothingLeft(p migrate.Phase) {
 		r.Errorf("left behind: L %q, M %q", l, m)
 	}
 }
+
+// undo releases until the answer is certain, or the TTL has passed, as a Client
+// does.
+func (r *rig) undo(g backend.Grant) {
+	r.Helper()
+	r.wire.Calm()
+	for passed := time.Duration(0); passed <= ttl && g.Release(background) != nil; passed += time.Second {
+		r.w.Pass(time.Second)
+	}
+	if m := r.get(keyM); m != "" {
+		r.Errorf("M is left: %q", m)
+	}
+}

@@ -23,10 +23,10 @@ func (b *bridgeEngine) placed(ctx context.Context) error {
 	if b.member == nil || b.isPlaced.Load() {
 		return nil
 	}
-	err := b.member.foundBy(ctx, b.mux)
+	err := b.member.foundBy(ctx, b.Mux)
 	if errors.Is(err, errElsewhere) {
 		if err = b.member.Refresh(ctx); err == nil {
-			err = b.member.foundBy(ctx, b.mux)
+			err = b.member.foundBy(ctx, b.Mux)
 		}
 	}
 	b.isPlaced.Store(err == nil)

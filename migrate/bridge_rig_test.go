@@ -140,14 +140,6 @@ func (r *rig) wantKeys(l, m string) {
 
 func (r *rig) skew() redistest.Skew { return redistest.Skew{} }
 
-// between makes f happen right before the nth script from now on reaches the
-// server.
-func (r *rig) between(nth int, f func()) {
-	gate := redistest.NewGate()
-	r.wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: nth, Do: redistest.HoldRequest(gate)})
-	go func() { <-gate.Reached(); f(); gate.Open() }()
-}
-
 // during makes an attempt and does something while it settles.
 func (r *rig) during(b backend.Store, ctx context.Context, f func()) (g backend.Grant, err error) {
 	done := make(chan struct{})

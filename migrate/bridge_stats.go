@@ -1,12 +1,5 @@
 package migrate
 
-import (
-	"errors"
-	"sync/atomic"
-
-	"github.com/getsetlock/getsetlock/legacy"
-)
-
 // BridgeStats are counts since New, over all phases.
 type BridgeStats struct {
 	Acquired  int64 // grants, takeovers and hand-overs included
@@ -24,38 +17,13 @@ type BridgeStats struct {
 	Unsure  int64 // attempts whose outcome was unknown
 }
 
-type bridgeCounters struct {
-	acquired, takeovers, clobbered, deleted, taken, touched, unsure atomic.Int64
-}
-
-// lost counts a loss by what the key holds.
-func (c *bridgeCounters) lost(e *legacy.LostError) {
-	switch {
-	case e.Mark:
-		c.taken.Add(1)
-	case e.Seen.Exists:
-		c.clobbered.Add(1)
-	default:
-		c.deleted.Add(1)
-	}
-}
-
 // stats returns the counts since New.
 func (b *bridgeEngine) stats() BridgeStats {
-	c, in, own := &b.count, b.old.Stats(), b.judge.Stats()
+	c := &b.Count
 	return BridgeStats{
-		Acquired: c.acquired.Load() + in.Acquired, Takeovers: c.takeovers.Load() + in.Takeovers,
-		// Of phase observe, inner counts the losses during the settle, and told
-		// the others.
-		Clobbered: c.clobbered.Load() + in.Clobbered, Deleted: c.deleted.Load(), Taken: c.taken.Load(),
-		Touched: c.touched.Load() + in.Shortened, Foreign: own.Foreign + in.Foreign,
-		Steps: own.Steps + in.Steps, Sparse: own.Sparse + in.Sparse, Unsure: c.unsure.Load() + in.Unsure,
+		Acquired: c.Acquired.Load(), Takeovers: c.Takeovers.Load(),
+		Clobbered: c.Overwritten.Load(), Deleted: c.Deleted.Load(), Taken: c.Taken.Load(),
+		Touched: c.Shortened.Load(), Foreign: c.Foreign.Load(), Steps: c.Steps.Load(),
+		Sparse: c.Sparse.Load(), Unsure: c.Unsure.Load(),
 	}
-}
-
-// lossOf finds the loss in an error; nil if there is none.
-func lossOf(err error) *legacy.LostError {
-	var lost *legacy.LostError
-	errors.As(err, &lost)
-	return lost
 }

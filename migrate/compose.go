@@ -68,37 +68,38 @@ func Compose(b *Bridge, target backend.Store) (*Composed, error) {
 // Try takes the target and then the old clients' key. It reads the phase once,
 // before both.
 func (c *composedEngine) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
-	p, a, err := c.bridge.begin(ctx, key, ttl)
+	a, err := c.bridge.begin(ctx, key, ttl)
 	if err != nil {
 		return nil, err
 	}
-	return c.try(ctx, key, ttl, p, a, func(asked time.Duration) (backend.Grant, error) {
+	return c.try(ctx, key, ttl, a, func(asked time.Duration) (backend.Grant, error) {
 		return c.target.Try(ctx, key, asked)
 	})
 }
 
 // try makes the attempt of an account. take asks the target.
-func (c *composedEngine) try(ctx context.Context, key string, ttl time.Duration, p Phase, a *account,
+func (c *composedEngine) try(ctx context.Context, key string, ttl time.Duration, a *account,
 	take func(asked time.Duration) (backend.Grant, error)) (backend.Grant, error) {
+	p := a.phase
 	asked, err := c.bridge.lease(p, ttl, 0)
 	if err == nil && c.bridge.member != nil {
 		err = c.bridge.member.proved(ctx, p)
 	}
 	if err != nil {
-		a.close()
+		a.Close()
 		return nil, fmt.Errorf("migrate: key %q: %w", key, err)
 	}
-	a.sending(c.bridge, asked)
+	a.Sending(asked)
 	there, err := take(asked)
-	g := &composedGrant{c: c, phase: p, account: a, there: there}
+	g := &composedGrant{c: c, account: a, there: there}
 	var unsure *backend.UnsureError
 	switch {
 	case errors.As(err, &unsure):
-		c.bridge.orphan(a)
+		a.Orphan()
 		g.there = unsure.Grant
 		return nil, &backend.UnsureError{Grant: g, Err: err}
 	case err != nil:
-		a.close()
+		a.Close()
 		return nil, err
 	}
 	// The target may have been so slow that the member may be forgotten by now.
@@ -116,15 +117,15 @@ func (c *composedEngine) try(ctx context.Context, key string, ttl time.Duration,
 // since the target may have been slow, and so it also lasts longer.
 func (g *composedGrant) bridged(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	b := g.c.bridge
-	began := b.clock.Elapsed()
-	here, err := b.try(ctx, key, ttl, g.phase, g.account.part())
+	began := b.Clock.Elapsed()
+	here, err := b.try(ctx, key, ttl, g.account.part())
 	var unsure *backend.UnsureError
 	switch {
 	case err == nil:
 		g.here = here
-		return g.young(ctx, key, ttl, b.clock.Elapsed()-began)
+		return g.young(ctx, key, ttl, b.Clock.Elapsed()-began)
 	case errors.As(err, &unsure):
-		b.orphan(g.account)
+		g.account.Orphan()
 		g.here = unsure.Grant
 		return nil, &backend.UnsureError{Grant: g, Err: err}
 	}
@@ -286,7 +287,6 @@ func (c *composedEngine) watchOne(ctx context.Context, granted backend.Grant, to
 // was tried.
 type composedGrant struct {
 	c           *composedEngine
-	phase       Phase
 	account     *account
 	here, there backend.Grant
 	renewed     *backend.Term // term of the target, if it was renewed within the attempt
@@ -382,18 +382,18 @@ func (g *composedGrant) release(ctx context.Context, giveBack func(here backend.
 		case errors.Is(err, backend.ErrLost):
 			lost = err
 		default:
-			g.c.bridge.orphan(g.account)
+			g.account.Orphan()
 			return err
 		}
 	}
 	if err := g.there.Release(ctx); err != nil {
 		if !errors.Is(err, backend.ErrLost) {
-			g.c.bridge.orphan(g.account)
+			g.account.Orphan()
 			return err
 		}
 		lost = errors.Join(lost, err)
 	}
-	g.account.close()
+	g.account.Close()
 	return lost
 }
 

@@ -49,17 +49,17 @@ type composedPlace struct {
 
 // Try makes an attempt from the place.
 func (p *composedPlace) Try(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
-	phase, a, err := p.c.bridge.begin(ctx, p.key, ttl)
+	a, err := p.c.bridge.begin(ctx, p.key, ttl)
 	if err != nil {
 		return nil, err
 	}
-	if phase != Clean {
+	if a.phase != Clean {
 		if err := p.Leave(ctx); err != nil {
-			a.close()
+			a.Close()
 			return nil, err
 		}
 	}
-	return p.c.try(ctx, p.key, ttl, phase, a, func(asked time.Duration) (backend.Grant, error) {
+	return p.c.try(ctx, p.key, ttl, a, func(asked time.Duration) (backend.Grant, error) {
 		if p.there == nil {
 			return p.c.target.Try(ctx, p.key, asked)
 		}

@@ -25,7 +25,7 @@ func (c *composedEngine) ExtendAll(ctx context.Context, granted []backend.Grant,
 			continue
 		}
 		if r.errs[i] = members.keeps(ctx, g, ttl); r.errs[i] == nil {
-			g.account.sending(c.bridge, ttl)
+			g.account.Sending(ttl)
 			grants[i] = g
 		}
 	}
@@ -34,7 +34,7 @@ func (c *composedEngine) ExtendAll(ctx context.Context, granted []backend.Grant,
 	r.side(ctx, c.bridge, grants, ttl, func(g *composedGrant) backend.Grant { return g.here }, earlier)
 	for i, g := range grants {
 		if g != nil && errors.Is(r.errs[i], backend.ErrLost) {
-			c.bridge.orphan(g.account)
+			g.account.Orphan()
 		}
 	}
 	return r.terms, r.errs

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/record"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 )
 
 var updateJava = flag.Bool("update-java", false, "write Scripts.java and the switch in docs/java-dual.md anew")
@@ -20,11 +21,11 @@ const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 // are the same.
 func javaScripts() [][2]string {
 	return [][2]string{
-		{"ACQUIRE", whole(bridgeAcquireLua)},
-		{"RENEW", whole(bridgeRenewLua)},
-		{"CHECK", whole(bridgeCheckLua)},
-		{"RELEASE", whole(bridgeReleaseLua)},
-		{"LEAVE", whole(bridgeLeaveLua)},
+		{"ACQUIRE", twokey.Source("guard", "acquire")},
+		{"RENEW", twokey.Source("guard", "renew")},
+		{"CHECK", twokey.Source("guard", "check")},
+		{"RELEASE", twokey.Source("guard", "release")},
+		{"LEAVE", twokey.Source("guard", "leave")},
 		{"SWEEP", record.SweepLua},
 		{"BEAT", record.BeatLua},
 		{"STEP", record.StepLua},

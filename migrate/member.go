@@ -120,33 +120,44 @@ type Member struct {
 	stop context.CancelFunc // ends the heartbeats
 	done chan struct{}      // closed when they have ended
 
-	round turn // held for a round: a heartbeat, and the reading of the record after it
-	// The fields from here to folds are guarded by round.
+	round  turn // held for a round: a heartbeat, and the reading of the record after it
+	rounds      // guarded by round
+
+	mu      sync.Mutex  // guards the fields below
+	ended   bool        // Goodbye or GoodbyeAfter was called
+	contact             // with the server
+	state   MemberState // what the next heartbeat says, except Seen and Leases
+	leases  leases
+	why     error        // why there is no phase
+	bridged              // what the attached bridges said
+	seen    dialect.Seen // what watchers saw of old clients' clocks, by the record
+	sight   *sight       // how it sees the target; nil before Compose
+	blind   error        // why it did not see the target in the last round
+}
+
+// rounds is what a member's rounds need of each other.
+type rounds struct {
 	pace  pace
 	said  saying  // what this round has said
 	old   bool    // the server lets no script write that has called TIME
 	folds folding // how far it has searched the roster for members gone for long
+}
 
-	mu     sync.Mutex    // guards the fields below
-	ended  bool          // Goodbye or GoodbyeAfter was called
+// contact is what a member knows of its place in the roster.
+type contact struct {
 	told   time.Duration // longest lease that the server knows of
 	heard  clocks.Moment // beginning of the last round in which the server answered heartbeat and record
-	state  MemberState   // what the next heartbeat says, except Seen and Leases
-	leases map[Phase]int // number of leases and attempts by the phase under which they began
-	empty  chan struct{} // closed when no lease is left; made by drained
-	why    error         // why there is no phase
 	lives  int64         // rounds after a silence in which the member may have been forgotten
 	lapsed bool          // it was silent for so long, and has followed no record since
+}
 
-	// the attached bridge's trial of its scripts on a key; nil without a bridge
-	probe func(context.Context, string) error
-	judge bounded       // how the attached bridge judges clocks; nil without a bridge
-	seen  dialect.Seen  // what watchers saw of old clients' clocks, by the record
-	first time.Duration // longest lease of every attached bridge before phase modern; 0 without one
-	sight *sight        // how it sees the target; nil before Compose
-	blind error         // why it did not see the target in the last round
-	// epoch of the probe's last run; -1: not run since it was attached
-	probed int64
+// bridged is what the bridges of a member said.
+type bridged struct {
+	// tries the bridge's scripts on a key; nil without a bridge
+	probe  func(context.Context, string) error
+	probed int64         // epoch of the probe's last run; -1: not run since it was attached
+	judge  bounded       // how the bridge judges clocks; nil without a bridge
+	first  time.Duration // longest lease of every bridge before phase modern; 0 without one
 }
 
 // Join registers a program on the server that pool dials, and reads the phase.
@@ -177,7 +188,7 @@ func newMember(cfg MemberConfig, mux *wire.Mux, id string) *Member {
 	m := &Member{
 		round: make(turn, 1),
 		cfg:   cfg, clock: clocks.New(cfg.Clock), mux: mux, id: id, done: make(chan struct{}),
-		leases: map[Phase]int{}, probed: -1,
+		leases: leases{}, bridged: bridged{probed: -1},
 	}
 	m.pace = newPace(cfg.Every)
 	m.state = MemberState{ID: m.id, Name: cfg.Name, Host: cfg.Host, Dialect: cfg.Dialect, Target: cfg.Target,
@@ -257,7 +268,7 @@ func (m *Member) begin(ctx context.Context, ttl time.Duration) (hold, error) {
 		return hold{}, err
 	}
 	p := m.state.Phase
-	m.leases[p]++
+	m.leases.begin(p)
 	return hold{p, m.state.Epoch, m.lives, sync.OnceFunc(func() { m.end(p) })}, nil
 }
 
@@ -365,13 +376,7 @@ func (m *Member) saidGoodbye() error {
 func (m *Member) end(p Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.leases[p]--; m.leases[p] == 0 {
-		delete(m.leases, p)
-	}
-	if len(m.leases) == 0 && m.empty != nil {
-		close(m.empty)
-		m.empty = nil
-	}
+	m.leases.end(p)
 }
 
 // noPhase returns why the member takes no lock in any phase; nil: it may. The
@@ -472,10 +477,7 @@ func (m *Member) State() MemberState {
 // holds m.mu.
 func (m *Member) snapshot() MemberState {
 	s := m.state
-	s.Leases = make(map[Phase]int, len(m.leases))
-	for p, n := range m.leases {
-		s.Leases[p] = n
-	}
+	s.Leases = m.leases.count()
 	if s.First = s.TTL; m.first > 0 {
 		s.First = min(s.TTL, m.first)
 	}
@@ -483,119 +485,6 @@ func (m *Member) snapshot() MemberState {
 		s.Phase = NoPhase
 	}
 	return s
-}
-
-// Goodbye waits for the member's leases to end, until ctx ends, and takes the
-// member out of the roster. From its call on Begin refuses. If leases are left,
-// or the server does not answer, the member stays in the roster. Once its
-// heartbeats are missed, it then closes every gate until the operator forgets
-// it.
-func (m *Member) Goodbye(ctx context.Context) error {
-	m.ends()
-	err := m.drained(ctx)
-	m.halt()
-	m.unsee(ctx)
-	if err == nil {
-		err = m.unregister(ctx)
-	}
-	return errors.Join(err, m.mux.Close())
-}
-
-// unregister deletes the member's field of the roster.
-func (m *Member) unregister(ctx context.Context) error {
-	if err := m.round.take(ctx); err != nil {
-		return m.notSaid(err)
-	}
-	defer m.round.give()
-	if _, err := m.mux.Do(ctx, "HDEL", record.RosterKey(m.cfg.Namespace), m.id); err != nil {
-		return m.notSaid(err)
-	}
-	return nil
-}
-
-func (m *Member) notSaid(err error) error {
-	return fmt.Errorf(
-		"migrate: member %s could not leave the registry; if it stays there, name it by --forget %s: %w",
-		m.id, m.id, err)
-}
-
-// GoodbyeAfter ends a member that leaves a lock to its TTL. after is the
-// longest time for which the server can still keep such a lock. Until then the
-// roster has the member as leaving, and every gate stays closed.
-func (m *Member) GoodbyeAfter(ctx context.Context, after time.Duration) error {
-	m.ends()
-	m.halt()
-	m.unsee(ctx)
-	return errors.Join(m.leaves(ctx, after), m.mux.Close())
-}
-
-// leaves writes the member's field of the roster with the instant after which
-// its last lock has ended.
-func (m *Member) leaves(ctx context.Context, after time.Duration) error {
-	if err := m.round.take(ctx); err != nil {
-		return m.notSaid(err)
-	}
-	defer m.round.give()
-	s := m.State() // with its leases
-	now, _, err := m.say(ctx, s, anew)
-	if err == nil {
-		// A write that the network delays arrives within the timeout of its
-		// reply.
-		s.Leaving = now.Add(after + m.mux.Timeout())
-		_, _, err = m.say(ctx, s, anew)
-	}
-	if err != nil {
-		return m.notSaid(err)
-	}
-	return nil
-}
-
-// ends makes every later attempt fail.
-func (m *Member) ends() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ended = true
-}
-
-// over reports whether Goodbye or GoodbyeAfter was called.
-func (m *Member) over() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.ended
-}
-
-// Leave ends the heartbeats and tells the server nothing, as a killed program
-// does.
-func (m *Member) Leave() error {
-	m.halt()
-	return m.mux.Close()
-}
-
-// halt ends the heartbeats and waits for their goroutine.
-func (m *Member) halt() {
-	m.stop()
-	<-m.done
-}
-
-// drained waits until the member has no lease, or ctx ends.
-func (m *Member) drained(ctx context.Context) error {
-	m.mu.Lock()
-	if len(m.leases) == 0 {
-		m.mu.Unlock()
-		return nil
-	}
-	if m.empty == nil {
-		m.empty = make(chan struct{})
-	}
-	wait := m.empty
-	m.mu.Unlock()
-	select {
-	case <-wait:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("migrate: member %s still has leases (%s): release them before Goodbye: %w",
-			m.id, strings.ReplaceAll(leasesText(m.State().Leases), ",", ", "), context.Cause(ctx))
-	}
 }
 
 var _ Ledger = (*Member)(nil)

@@ -1,8 +1,8 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -66,9 +66,7 @@ func (m *Member) fold(ctx context.Context) {
 	if f.rounds++; f.rounds%foldEvery != 1 {
 		return
 	}
-	if f.cursor == "" {
-		f.cursor = "0"
-	}
+	f.cursor = cmp.Or(f.cursor, "0")
 	roster := record.RosterKey(m.cfg.Namespace)
 	reply, err := redis.Values(m.mux.Do(ctx, "HSCAN", roster, f.cursor, "COUNT", foldCount))
 	if err != nil || len(reply) != 2 {
@@ -76,7 +74,10 @@ func (m *Member) fold(ctx context.Context) {
 	}
 	f.cursor, _ = redis.String(reply[0], nil)
 	fields, _ := redis.Strings(reply[1], nil)
-	now, err := m.serverNow(ctx, fields)
+	if len(fields) == 0 {
+		return
+	}
+	now, err := wire.Time(m.mux.Do(ctx, "TIME"))
 	if err != nil {
 		return
 	}
@@ -92,18 +93,6 @@ func (m *Member) fold(ctx context.Context) {
 			done++
 		}
 	}
-}
-
-// serverNow asks for the server's time if there are fields to judge by it.
-func (m *Member) serverNow(ctx context.Context, fields []string) (time.Time, error) {
-	if len(fields) == 0 {
-		return time.Time{}, nil
-	}
-	sec, usec, err := wire.Clock(m.mux.Do(ctx, "TIME"))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("migrate: asking for the time: %w", err)
-	}
-	return time.Unix(sec, usec*1000).UTC(), nil
 }
 
 func (m *Member) foldOne(ctx context.Context, s MemberState, bytes string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/twokey"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -130,7 +131,8 @@ func (away) Refresh(context.Context) error            { return errNoServer }
 
 // A member whose field is missing is only elsewhere if it has just written it.
 func TestMemberThatCannotWriteItsFieldIsNotElsewhere(t *testing.T) {
-	err := (&bridgeEngine{member: away{}}).placed(t.Context())
+	b := &bridgeEngine{Engine: &twokey.Engine{Server: &twokey.Server{}}, member: away{}}
+	err := b.placed(t.Context())
 	if !errors.Is(err, errNoServer) || errors.Is(err, errElsewhere) {
 		t.Errorf("%v; want what kept the member from writing its field", err)
 	}

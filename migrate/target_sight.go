@@ -159,7 +159,7 @@ func (m *Member) unsee(ctx context.Context) {
 // apart refuses a target whose key is one of the bridge's on the same server:
 // while the target holds it, the bridge finds it taken.
 func (s *sight) apart(ctx context.Context, key string) error {
-	o, err := s.bridge.Inspect(ctx, key)
+	o, err := s.bridge.Observe(ctx, key)
 	if err == nil && (o.Exists || o.MarkExists) {
 		err = fmt.Errorf("the target %q stores its locks on the same server, in the old clients' keys or in those beside them: %w",
 			s.m.cfg.Target, errSight)
@@ -172,11 +172,10 @@ func (s *sight) apart(ctx context.Context, key string) error {
 // the member that joined first of all that may live. It is empty while that one
 // has yet to hold its key. The member saw is asked alone where it still beats.
 func (s *sight) first(ctx context.Context, saw string) (string, error) {
-	sec, usec, err := wire.Clock(s.m.mux.Do(ctx, "TIME"))
+	now, err := wire.Time(s.m.mux.Do(ctx, "TIME"))
 	if err != nil {
 		return "", err
 	}
-	now := time.Unix(sec, usec*1000)
 	if saw != "" && saw != s.m.id {
 		text, err := record.TextOf(s.m.mux.Do(ctx, "HGET", record.RosterKey(s.m.cfg.Namespace), saw))
 		if err != nil {

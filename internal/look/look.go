@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -29,12 +30,9 @@ var script = wire.NewScript(2, lookLua)
 // the first key.
 const clockAt = 2 + 4
 
-// Suffix is the end of the names of looks.
-const Suffix = ":look"
-
 // Key returns the name of the hash that remembers a look at the lock whose
 // second key is m. It is in m's slot.
-func Key(m string) string { return m + Suffix }
+func Key(m string) string { return m + scope.LookSuffix }
 
 // Reading is a moment by the clocks of the server and of the machine that
 // looked.

@@ -146,6 +146,16 @@ func (s Scope) Pattern() string { return s.pattern }
 // MarkSuffix ends the name of every key M.
 const MarkSuffix = ":gsl"
 
+// LookSuffix ends the name of every hash in which getsetlock remembers looks at
+// the L of a key M; the rest is the name of M.
+const LookSuffix = ":look"
+
+// IsLook reports whether the name is that of such a hash.
+func IsLook(name string) bool {
+	mark, ok := strings.CutSuffix(name, LookSuffix)
+	return ok && len(OldKeys(mark)) > 0
+}
+
 // Mark returns the key M of an old key L; see legacy.MarkKey, which promises
 // it.
 func Mark(l string) string {

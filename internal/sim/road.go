@@ -139,8 +139,8 @@ func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
 	}
 	s.last = now
 	then := func(at time.Duration) time.Time { return server.Add(at - now) }
-	out := fleet.Sighting{Observer: "sim", From: then(s.from), Until: server, QuietUntil: server,
-		Quiet: now - max(s.from, s.acted)}
+	out := fleet.Sighting{Observer: "sim", From: then(s.from), Until: server,
+		Window: fleet.Window{QuietUntil: server, Quiet: now - max(s.from, s.acted)}}
 	if s.looked == nil {
 		s.looked = map[int64]time.Duration{}
 	}

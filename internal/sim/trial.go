@@ -86,8 +86,8 @@ func (l *lab) orderly(from migrate.Phase) {
 			Renews: 30 * time.Second, TTL: 5 * time.Second, First: 5 * time.Second,
 			Probe: "ok", Target: "t", Sight: "a"})
 	}
-	l.sight = fleet.Sighting{Observer: "sim", From: l.now.Add(-longAgo), Until: l.now, QuietUntil: l.now,
-		Quiet: longAgo}
+	l.sight = fleet.Sighting{Observer: "sim", From: l.now.Add(-longAgo), Until: l.now,
+		Window: fleet.Window{QuietUntil: l.now, Quiet: longAgo}}
 	l.info, l.keys, l.roster = map[string]string{"run_id": "run-1"}, map[string]string{}, map[string]string{}
 	if from >= migrate.Sealed {
 		l.keys["k1"] = l.tomb()

@@ -34,14 +34,19 @@ type world struct {
 	sprung   map[int]bool // traps that have acted, by the fault's ID
 	keys     []*key
 	pending  map[int]bool             // operations under way
-	said     migrate.Record           // what the record said when the operator changed it last
 	beats    map[string]time.Duration // last heartbeat of a member, by its id
 	late     []act                    // starts of processes
 	mutes    bool                     // the server refuses the first process's heartbeats
-	stated   migrate.Phase            // what the operator says of a lost record
 	disorder time.Duration            // since when a verb must see the plan's disorder; 0: not yet
 	grants   map[string]grant         // by token
-	sight    sighting
+	operator
+}
+
+// operator is what the operator of a migration knows and says.
+type operator struct {
+	said   migrate.Record // what the record said when the operator changed it last
+	stated migrate.Phase  // what the operator says of a lost record
+	sight  sighting
 }
 
 // key is a lock as the server has it.

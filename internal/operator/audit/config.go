@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -40,7 +41,7 @@ type Config struct {
 	Record io.Writer
 	// Probed, if not nil, is the result of an earlier probe; the record begins
 	// with it.
-	Probed *ProbeResult
+	Probed *probe.Result
 	// Hash, if not empty, is the key with which names of keys, and values, are
 	// hashed in the record: HMAC-SHA256, cut to 128 bits. Equal texts get equal
 	// hashes, so a replay counts the same.

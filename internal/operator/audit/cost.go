@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
 )
 
 // Cost is what the watch cost the server, measured during the watch.
@@ -41,5 +42,5 @@ type Result struct {
 	Cost     Cost             // zero in a replay
 	// Probe is the result of an earlier probe, if the replayed record contains
 	// one; otherwise nil.
-	Probe *ProbeResult
+	Probe *probe.Result
 }

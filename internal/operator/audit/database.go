@@ -3,13 +3,14 @@ package audit
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 )
 
 // inDatabase returns cfg with DB set to the database that the pool's
@@ -34,12 +35,12 @@ func inDatabase(ctx context.Context, pool *redis.Pool, cfg Config) (_ Config, kn
 // opens a connection, gives it a unique name and finds that name in CLIENT
 // LIST, which servers of every version support.
 func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (database int, known bool) {
-	c, err := dialed(ctx, pool)
+	c, err := keys.Dial(ctx, pool)
 	if err != nil {
 		return 0, false
 	}
 	defer c.Close()
-	name := connectionName + "-" + rand.Text()
+	name := keys.ConnectionName + "-" + rand.Text()
 	if _, err := redis.DoWithTimeout(c, timeout, "CLIENT", "SETNAME", name); err != nil {
 		return 0, false
 	}
@@ -57,16 +58,4 @@ func databaseOf(ctx context.Context, pool *redis.Pool, timeout time.Duration) (d
 		return database, found && err == nil
 	}
 	return 0, false
-}
-
-// dialed opens a connection outside the pool. The caller owns it, and it never
-// returns to the pool, because the caller may switch its mode.
-func dialed(ctx context.Context, pool *redis.Pool) (redis.Conn, error) {
-	switch {
-	case pool.DialContext != nil:
-		return pool.DialContext(ctx)
-	case pool.Dial != nil:
-		return pool.Dial()
-	}
-	return nil, errors.New("the pool has no dial hook")
 }

@@ -84,13 +84,16 @@ func TestMonitorShowsTheDatabaseOfEachCommand(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if _, err := new(parser).parse(text, 8, longestArg); err != nil {
+					t.Errorf("%q: %v", text, err)
+				}
 				if filter.line(text, nil); strings.Contains(text, `"over"`) {
 					break
 				}
 			}
 			want := []string{"lock:plain", "lock:multi", "lock:script", "lock:selects", "lock:select"}
-			if !slices.Equal(found, want) || filter.unread > 0 {
-				t.Errorf("found %q, %d lines were not parsed", found, filter.unread)
+			if !slices.Equal(found, want) {
+				t.Errorf("found %q", found)
 			}
 		})
 	}

@@ -1,11 +1,10 @@
-// Package audit examines a live server that a fleet of old lock clients uses.
-// It reports which dialects the clients speak, who writes, whose clock is wrong
+// Package audit watches a live server that a fleet of old lock clients uses. It
+// reports which dialects the clients speak, who writes, whose clock is wrong
 // and by how much, and what went wrong while it watched.
 //
 // Most programs need [Watch] alone: it watches a server for a while and returns
-// a [Result]. [Probe] reads every key once and says how its value is written.
-// [Doctor] says what is wrong with the server and its locks, and [ApplyFixes]
-// repairs what Doctor offers to repair.
+// a [Result]. Package probe reads every key once, and package doctor says what
+// is wrong with a server and its locks.
 //
 // # Sources and results
 //
@@ -33,9 +32,7 @@
 // # What it changes on the server
 //
 // A watch writes no key, changes no setting and never sends KEYS. If a watcher
-// is killed, it leaves only connections, which the server closes itself. Two
-// functions write: [ApplyFixes] changes locks, and [Doctor] with Remember
-// stores its looks in keys of their own.
+// is killed, it leaves only connections, which the server closes itself.
 //
 // # Clocks
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -78,7 +79,7 @@ func (w *watcher) monitor(ctx context.Context) {
 	}
 	m.filter.sights = m.sights
 	var err error
-	if m.pings, err = wire.New(w.pool, wire.Options{Timeout: w.cfg.Timeout, Setup: setup}); err != nil {
+	if m.pings, err = wire.New(w.pool, wire.Options{Timeout: w.cfg.Timeout, Setup: keys.Setup}); err != nil {
 		return
 	}
 	defer m.pings.Close()
@@ -187,11 +188,11 @@ func (m *monitor) once(ctx context.Context) (census.HoleReason, string, error) {
 // dial opens the connection that MONITOR takes over. MONITOR ends when the
 // connection closes, also if this process dies: the server keeps nothing of it.
 func (m *monitor) dial(ctx context.Context) (redis.Conn, error) {
-	c, err := dialed(ctx, m.w.pool)
+	c, err := keys.Dial(ctx, m.w.pool)
 	if err != nil {
 		return nil, err
 	}
-	if err := setup(c); err != nil {
+	if err := keys.Setup(c); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if _, err := redis.DoWithTimeout(c, m.w.cfg.Timeout, "MONITOR"); err != nil {

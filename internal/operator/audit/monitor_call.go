@@ -142,12 +142,9 @@ func (f *filter) noteCall(l line, database int, name, key string, value int) {
 	}
 }
 
-// doctorKey is a part of the names of keys that doctor tries commands on.
-const doctorKey = "getsetlock:doctor:"
-
 // ownKey reports whether only getsetlock clients use a key of that name.
 func ownKey(key string) bool {
-	if strings.Contains(key, doctorKey) || len(scope.OldKeys(key)) > 0 {
+	if strings.Contains(key, reading.TrialKey) || len(scope.OldKeys(key)) > 0 {
 		return true
 	}
 	_, _, marker := scope.Sighted(key)

@@ -21,27 +21,25 @@ type filter struct {
 	keys   keyMemory // keys of locks, inside scope
 	most   int
 	peers  map[string]*lastLine
-	script lastLine
-	caller string
+	script lastScript
 	parser parser
 	found  func(key string) // called for each new key of a lock
 	sights *sightings       // the markers of this watch; nil: it sends none
 	round  ownRound         // the round of markers that is under way in the stream
 	calls  calls            // lines of each counted command
 	before *point           // the last comparison of calls with the server's counts; nil: none
-	ours   bool             // a getsetlock client sent the last script
 	other  calledLine       // the newest call on a watched key, until it is passed on
 	told   int64            // instant of the line at which other was last passed on, in µs
 
-	lines, unread, bytes int64
-	newest               int64 // instant of the last line, in µs
+	lines  int64
+	newest int64 // instant of the last line, in µs
 }
 
 // forget drops what connections and scripts did last. It is called when lines
 // may be missing before the next one.
 func (f *filter) forget() {
 	clear(f.peers)
-	f.script, f.ours = lastLine{}, false
+	f.script = lastScript{}
 	f.round, f.before = ownRound{}, nil
 }
 
@@ -50,6 +48,13 @@ type lastLine struct {
 	micros int64
 	db     int
 	name   string
+}
+
+// lastScript is the call of a script whose lines may follow.
+type lastScript struct {
+	lastLine
+	caller string
+	ours   bool // a getsetlock client sent it
 }
 
 // mostDeleted bounds how many keys of one DEL are examined.
@@ -107,13 +112,11 @@ func newFilter(cfg Config, found func(string)) *filter {
 // which the server executed them.
 func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	f.lines++
-	f.bytes += int64(len(text))
 	if f.sights != nil && f.sights.ready.Load() {
 		out = f.compare(out)
 	}
 	l, err := f.parser.parse(text, 8, longestArg)
 	if err != nil || len(l.args) == 0 {
-		f.unread++
 		return out
 	}
 	c := commandOf(l.args[0])
@@ -130,7 +133,7 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 		out = f.tellOther(out)
 	}
 	inScript := l.addr == "lua"
-	if c.acts && !(inScript && f.ours) {
+	if c.acts && !(inScript && f.script.ours) {
 		f.noteOther(l, name)
 	}
 	if !f.wanted(l, name, inScript) {
@@ -139,8 +142,8 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 	}
 	if inScript {
 		if f.script.micros != 0 {
-			out = append(out, f.script.event(f.caller))
-			f.script = lastLine{}
+			out = append(out, f.script.event(f.script.caller))
+			f.script.micros = 0
 		}
 		return append(out, l.event())
 	}
@@ -148,7 +151,7 @@ func (f *filter) line(text string, out []offset.Observed) []offset.Observed {
 		out = append(out, before.event(strings.Clone(l.addr)))
 		before.micros = 0
 	}
-	f.script = lastLine{}
+	f.script.micros = 0
 	return append(out, l.event())
 }
 
@@ -176,8 +179,7 @@ func (f *filter) leave(l line, name string, inScript bool, text string) {
 	}
 	was := lastLine{l.micros, l.db, name}
 	if reading.IsScript(was.name) {
-		f.script, f.caller = was, strings.Clone(l.addr)
-		f.ours = strings.Contains(text, scope.MarkSuffix)
+		f.script = lastScript{was, strings.Clone(l.addr), strings.Contains(text, scope.MarkSuffix)}
 	}
 	f.remember(l.addr, was)
 }
@@ -247,7 +249,7 @@ func (f *filter) known(database int, key string) bool {
 // attempt examines a write on an unknown key. If it takes a lock, attempt
 // remembers the key and returns true.
 func (f *filter) attempt(l line, name string, inScript bool) bool {
-	if !f.covers(l.db, l.args[1]) || reading.MarkOfOurs(l.args[1], l.args[2]) {
+	if !f.covers(l.db, l.args[1]) || reading.IsMark(l.args[1], l.args[2]) {
 		return false
 	}
 	at := time.UnixMicro(l.micros).UTC()

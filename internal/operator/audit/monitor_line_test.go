@@ -117,7 +117,7 @@ func FuzzMonitorLine(f *testing.F) {
 // traffic returns what a busy server shows: mostly commands that are not about
 // locks, and some that are.
 func traffic(n int) (lines []string, bytes int) {
-	at := opening.UnixMicro()
+	at := at(0).UnixMicro()
 	for i := range n {
 		addr := fmt.Sprintf("10.0.0.%d:%d", i%50, 40000+i%200)
 		var text string
@@ -182,7 +182,7 @@ func TestFilterForgetsAcrossAHole(t *testing.T) {
 		}
 		for hole, want := range map[bool]int{false: 2, true: 1} {
 			filter := newFilter(filled(t, Config{Config: census.Config{Match: "lock:*"}}), func(string) {})
-			at := opening.UnixMicro()
+			at := at(0).UnixMicro()
 			filter.line(asServer(at-1, 0, "b:1", "SETNX", "lock:x", stamp(0)), nil) // makes the key known
 			out := filter.line(asServer(at, 0, before[0], before[1:]...), nil)
 			if hole {
@@ -200,7 +200,7 @@ func TestFilterKeepsLocksAndWhatPrecedesThem(t *testing.T) {
 	cfg := census.Config{Match: "lock:*"}
 	var found []string
 	filter := newFilter(filled(t, Config{Config: cfg}), func(k string) { found = append(found, k) })
-	at := opening.UnixMicro()
+	at := at(0).UnixMicro()
 	var out []offset.Observed
 	for i, args := range [][]string{
 		{"a:1", "PING"}, {"a:1", "HGETALL", "secret"}, {"a:1", "SETNX", "lock:x", stamp(0)},

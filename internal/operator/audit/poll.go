@@ -45,23 +45,28 @@ type poller struct {
 	plain   bool          // no EVAL: three commands instead of the script
 	keys    []*followed   // looked at in turn
 	follow  map[string]*followed
-	next    int           // index in keys of the next one to look at
-	queue   []string      // found by SCAN, not looked at yet
-	cursor  string        // of SCAN; "0" at the beginning of a pass
-	slices  int           // number of slices of the present pass of SCAN
-	resting time.Duration // elapsed time at which the next pass of SCAN begins
+	next    int // index in keys of the next one to look at
+	scanning
 	budget  float64       // number of looks that may be made now
 	filled  time.Duration // elapsed time up to which budget was given
 	beat    time.Duration // elapsed time at which the next heartbeat is due
 	last    time.Duration // elapsed time of the last answer
 	started bool          // the server has answered
-	noScan  bool          // the server refuses SCAN
 	single  bool          // the script gets one key in each call
 	works   bool          // at least one look was answered
 	dead    bool          // the server refuses every look
 
 	mu  sync.Mutex
 	hot map[string]bool // keys that the server says have changed; at most one entry for each key followed
+}
+
+// scanning is a pass of SCAN through the keyspace.
+type scanning struct {
+	queue   []string      // found, not looked at yet
+	cursor  string        // "0" at the beginning of a pass
+	slices  int           // number of slices of the present pass
+	resting time.Duration // elapsed time at which the next pass begins
+	noScan  bool          // the server refuses SCAN
 }
 
 // followed is a key that the poller looks at again and again. Times are elapsed
@@ -88,8 +93,8 @@ func (f *followed) idle(now time.Duration) bool {
 const never time.Duration = -1 << 62
 
 func newPoller(w *watcher) *poller {
-	p := &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{}, cursor: "0",
-		hot: map[string]bool{}}
+	p := &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{},
+		scanning: scanning{cursor: "0"}, hot: map[string]bool{}}
 	if !w.cfg.NoTracking {
 		p.tracker = w.mux.Tracker()
 	}

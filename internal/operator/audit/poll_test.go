@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -145,7 +146,7 @@ func TestPollerSleepsUntilNewsOrItsNextLook(t *testing.T) {
 		w := redistest.Bubble(t)
 		clock := w.Clock(redistest.Skew{})
 		p := pollerOf(Config{NoTracking: true, Clock: clock}, "a")
-		p.w.elapsed, p.w.news = elapsedOf(clock), make(chan struct{}, 1)
+		p.w.elapsed, p.w.news = clocks.New(clock).Elapsed, make(chan struct{}, 1)
 		p.resting = p.w.elapsed() + time.Hour
 		rested := func(rouse time.Duration) time.Duration {
 			from := p.w.elapsed()

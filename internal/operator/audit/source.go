@@ -10,11 +10,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
-	"github.com/getsetlock/getsetlock/lock"
 )
 
 //go:embed look.lua
@@ -37,10 +38,6 @@ var lookScripts = func() (all [looksTogether]*wire.Script) {
 // LIST of a larger server takes as long. If keys live on several nodes, or
 // rights depend on the key, each script looks at one key.
 const looksTogether = 64
-
-// connectionName is the name of a watch's connections, on servers that support
-// names.
-const connectionName = "getsetlock-audit"
 
 // watcher owns the connections and goroutines of one watch. Its sources send
 // events; one goroutine folds them.
@@ -78,29 +75,10 @@ func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
 	w := &watcher{cfg: cfg, pool: pool, reader: reading.NewReader(cfg.Dialects),
 		events: make(chan []offset.Observed, 64), news: make(chan struct{}, 1),
 		looking: make(chan struct{}, 1), rooms: make(chan []offset.Observed, 2)}
-	w.elapsed = elapsedOf(cfg.Clock)
+	w.elapsed = clocks.New(cfg.Clock).Elapsed
 	var err error
-	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: setup})
+	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: keys.Setup})
 	return w, err
-}
-
-func elapsedOf(c lock.Clock) func() time.Duration {
-	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
-		return e.Elapsed
-	}
-	return func() time.Duration { return c.Now().Sub(time.Unix(0, 0)) }
-}
-
-// setup names the connection and asks the server not to count looks as uses of
-// a key. Both are courtesies: a server that supports neither is watched all the
-// same.
-func setup(c redis.Conn) error {
-	for _, command := range [][]any{{"SETNAME", connectionName}, {"NO-TOUCH", "ON"}} {
-		if _, err := c.Do("CLIENT", command...); err != nil && c.Err() != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // send passes events to the fold, which reads until every source has ended.

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
@@ -183,7 +184,7 @@ func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed)
 	var news []offset.Observed
 	for row := range strings.SplitSeq(text, "\n") {
 		o, ok := clientIn(row)
-		if !ok || o.Name == connectionName {
+		if !ok || o.Name == keys.ConnectionName {
 			continue
 		}
 		if before, ok := known[o.Addr]; ok && same(before, o) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
@@ -202,10 +203,10 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var probe recordedProbe
+	var recorded probe.Recording
 	result := func() *Result {
 		e, findings := c.Evidence()
-		return &Result{Evidence: e, Findings: findings, Probe: probe.result()}
+		return &Result{Evidence: e, Findings: findings, Probe: recorded.Result()}
 	}
 	for {
 		o, err := r.Next()
@@ -215,8 +216,8 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 		case err != nil:
 			return result(), err
 		case o.Kind == offset.ObservedProbe:
-			if err := probe.take(o, cfg); err != nil {
-				probe.tally = nil // an incomplete probe is not reported
+			judge := probe.Config{Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB}
+			if err := recorded.Take(o, judge); err != nil {
 				return result(), &offset.ObservedError{Line: r.Line(), Reason: err.Error()}
 			}
 		default:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
@@ -242,7 +243,7 @@ func TestWatchSendsNothingThatChangesTheServer(t *testing.T) {
 	if after := fmt.Sprint(s.Do("CONFIG", "GET", "*")); after != before {
 		t.Error("a setting changed")
 	}
-	if text, _ := redis.String(s.Do("CLIENT", "LIST"), nil); strings.Contains(text, connectionName) {
+	if text, _ := redis.String(s.Do("CLIENT", "LIST"), nil); strings.Contains(text, keys.ConnectionName) {
 		t.Errorf("a connection is left:\n%s", text)
 	}
 	if got, _ := redis.String(s.Do("GET", "lock:dead"), nil); got != "1770000000000" {

@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/reel"
 )
 
 // quietBeside returns the window that MONITOR proves after two minutes. In the
@@ -221,7 +220,7 @@ func TestCallOnAWatchedKeyCutsTheWindow(t *testing.T) {
 		{"a:1", 3, whole, []string{"SET", mark, "46pp_t56wMdRpwZ1BglSEg", "NX", "PX", "1000"}},
 		{"a:1", 3, whole, []string{"MGET", mark}},
 		{"a:1", 3, whole, []string{"GET", "lock:gsl-sight:" + strings.Repeat("A", 26)}},
-		{"a:1", 3, whole, []string{"GET", trialKey("lock*")}},
+		{"a:1", 3, whole, []string{"GET", "lock" + reading.TrialKey + "A"}},
 	} {
 		quiet, called := afterCalls(t, c.addr, c.db, c.args)
 		if quiet != c.want || called > 101 || called > 0 != (c.want == 0) {
@@ -448,34 +447,6 @@ func TestWindowIsReplayedFromAHashedRecord(t *testing.T) {
 	}
 }
 
-// Both look at the keys that match the pattern, in database 3 only.
-func TestProbeAndDoctorLookAtEachSpelling(t *testing.T) {
-	w := redistest.New(t)
-	for _, e := range spellings {
-		d := spelling(e)
-		for _, name := range []string{"lock:a", "zz:lock"} {
-			_ = w.Mini.DB(3).Set(keyOf(t, d, name), stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
-		}
-		_ = w.Mini.Set(keyOf(t, d, "lock:zero"), stampOf(t, d, w.ServerNow().Add(-time.Hour), time.Minute))
-	}
-	pool := w.Pool(redis.DialDatabase(3))
-	p, err := Probe(t.Context(), pool, ProbeConfig{Match: "lock*", DB: 3, Hurry: true})
-	if err != nil || p.Keys != 3 {
-		t.Errorf("the probe looked at %d keys, %v", p.Keys, err)
-	}
-	d, err := Doctor(t.Context(), pool, DoctorConfig{Match: "lock*", DB: 3, Dialects: jedis(),
-		Behind: time.Second, Hurry: true})
-	dead := map[string]bool{}
-	for _, c := range d.Complaints {
-		if c.Kind == "dead" && c.DB == 3 {
-			dead[c.Key] = true
-		}
-	}
-	if err != nil || d.Keys != 3 || len(dead) != 3 {
-		t.Errorf("the doctor looked at %d keys and found %v, %v", d.Keys, dead, err)
-	}
-}
-
 // A replay must know to which database SWAPDB, MOVE and COPY move a key.
 func TestHashedRecordKeepsDatabases(t *testing.T) {
 	r := newRecorder(Config{Hash: []byte("x")})
@@ -510,21 +481,27 @@ func evidenceOf(c *census.Census) census.Evidence {
 func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
 	cfg := census.Config{Lease: time.Minute, Gap: time.Second,
 		Dialects: []dialect.Dialect{dialect.Jedis()}}
-	f := on(t, cfg, "first")
-	f.look(-2000, "stock", "")
-	f.do(0, anna, "SETNX", "stock", stamp(-5000))
-	f.serverIs(100, "second")
-	f.do(200, anna, "SETNX", "stock", stamp(-7000))
-	f.do(2200, anna, "SETNX", "stock", stamp(-5000))
-	f.do(70_000, anna, "SETNX", "stock", stamp(63_000)) // longer than a lease after the run began
+	c, err := census.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := reel.New(func(o offset.Observed) { c.Add(o) })
+	f.Begin()
+	f.ServerIs(-99_000, "first")
+	f.Look(-2000, "stock", "")
+	f.Do(0, anna, "SETNX", "stock", stamp(-5000))
+	f.ServerIs(100, "second")
+	f.Do(200, anna, "SETNX", "stock", stamp(-7000))
+	f.Do(2200, anna, "SETNX", "stock", stamp(-5000))
+	f.Do(70_000, anna, "SETNX", "stock", stamp(63_000)) // longer than a lease after the run began
 	var record strings.Builder
 	watch := Config{Config: cfg, Record: &record}
 	rec := newRecorder(watch)
-	for _, o := range f.events {
+	for _, o := range f.Events {
 		rec.event(o)
 	}
 	again, err := Replay(strings.NewReader(record.String()), watch)
-	live := f.result().Evidence
+	live := evidenceOf(c)
 	if err != nil || rec.err != nil || again.Evidence.Run != "second" ||
 		again.Evidence.Behind != live.Behind || again.Evidence.Ahead != live.Ahead ||
 		live.Behind.AtLeast < 5*time.Second {

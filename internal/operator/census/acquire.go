@@ -42,7 +42,6 @@ func (c *Census) setnx(q order) {
 		k.pending = &pending{q.addr, q.value, r, q.at}
 		c.attempted(k, w, Act{
 			At: q.at, What: ActLost, DB: k.id.db, Key: k.id.name, Addr: q.addr, Dialect: w.dialect().Name,
-			Source: SourceMonitor,
 			Detail: "it is unknown whether it won",
 		})
 	case k.exists:
@@ -64,11 +63,8 @@ func (c *Census) lost(k *keyState, w *writer, q order) {
 		w.dialect().HasTakeover() {
 		p.lost = q.id.name // its GET must follow, if the connection is its own
 	}
-	if ended, ok := w.wait(k.id, q.at, false); ok {
-		w.waits.add(ended)
-		c.waits.add(ended)
-	}
-	c.act(k, w, Act{At: q.at, What: ActLost, Addr: q.addr, Value: k.value, Source: SourceMonitor})
+	c.waited(w, k.id, q.at, false)
+	c.act(k, w, Act{At: q.at, What: ActLost, Addr: q.addr, Value: k.value})
 }
 
 func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what ActKind, detail string) {
@@ -78,11 +74,8 @@ func (c *Census) won(k *keyState, w *writer, q order, r reading.Reading, what Ac
 	}
 	k.take(&holding{addr: q.addr, value: q.value, expiry: r.Stamp.Expiry, since: q.at, lease: w.assumed,
 		ahead: q.seen.low.Low})
-	if ended, ok := w.wait(k.id, q.at, true); ok {
-		w.waits.add(ended)
-		c.waits.add(ended)
-	}
-	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor,
+	c.waited(w, k.id, q.at, true)
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value,
 		Detail: detail})
 }
 
@@ -171,10 +164,10 @@ func (c *Census) getset(q order) {
 	if !tried || !oldKnown || !seenKnown {
 		k.pending = &pending{q.addr, q.value, r, q.at}
 		k.stands(q.value)
-		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor,
+		c.act(k, w, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value,
 			Detail: "GETSET; it is unknown whether it won"})
 		c.attempted(k, w, Act{At: q.at, What: ActTakeover, DB: k.id.db, Key: k.id.name, Addr: q.addr,
-			Dialect: w.dialect().Name, Source: SourceMonitor})
+			Dialect: w.dialect().Name})
 		return
 	}
 	if c.winsGetset(w, q, old, seen) {
@@ -187,7 +180,7 @@ func (c *Census) getset(q order) {
 func (c *Census) renewed(k *keyState, q order, r reading.Reading) {
 	k.stands(q.value)
 	k.holder.value, k.holder.expiry = q.value, r.Stamp.Expiry
-	c.act(k, nil, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor,
+	c.act(k, nil, Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value,
 		Detail: "renewed"})
 }
 
@@ -202,7 +195,7 @@ func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
 		return false
 	}
 	k.stands(q.value)
-	c.act(k, w, Act{At: q.at, What: ActGetsetFirst, Addr: q.addr, Value: q.value, Source: SourceMonitor})
+	c.act(k, w, Act{At: q.at, What: ActGetsetFirst, Addr: q.addr, Value: q.value})
 	return true
 }
 
@@ -247,10 +240,7 @@ func (c *Census) lostGetset(k *keyState, w *writer, q order, perhaps bool) {
 		what, detail = ActClobber, "over "+h.addr
 	}
 	k.stands(q.value)
-	if ended, ok := w.wait(k.id, q.at, false); ok {
-		w.waits.add(ended)
-		c.waits.add(ended)
-	}
-	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Source: SourceMonitor, Detail: detail,
+	c.waited(w, k.id, q.at, false)
+	c.act(k, w, Act{At: q.at, What: what, Addr: q.addr, Value: q.value, Detail: detail,
 		Perhaps: perhaps})
 }

@@ -25,39 +25,46 @@ type Census struct {
 
 	from, until time.Time            // first and last event
 	sources     map[Source]*coverage // what each source saw and missed
-	peers       map[string]*peer     // connections by address, as MONITOR shows them
-	writers     map[string]*writer   // clients by address; without one, by dialect
-	hosts       map[string]bool      // hosts of all writers, including forgotten ones
-	keys        map[keyID]*keyState
-	sorted      []*keyState                // all keys in order; empty after a key was added or dropped
-	clients     map[string]offset.Observed // what CLIENT LIST said of each address
-	scripter    string                     // address of the client whose script the lines of "lua" belong to
+	connections
+	writers map[string]*writer // clients by address; without one, by dialect
+	keys    map[keyID]*keyState
+	sorted  []*keyState // all keys in order; empty after a key was added or dropped
 
-	counts        Counts
-	waits         histogram         // of clients that tried until they won or gave up
-	holds         []Hold            // the latest holds that ended
-	ended         []Hold            // holds that the last event ended
-	longest       *Hold             // the longest whose release was seen
-	polledLongest *Hold             // the longest by polls
-	gap           *gapSample        // the longest gap of a writer that was forgotten
-	doubles       []Act             // the latest double grants
-	lastWrite     *Act              // an old client's last write
-	lastFailed    *Act              // an old client's last attempt that failed
-	lastCall      *Act              // the last call on a watched key, whatever its value
-	steps         []Hole            // steps of the server's clock
-	stats         map[string]*calls // the server's counts, by command
-	moved         time.Time         // when such a count was last seen to have grown
-	gone          goneWriters       // what is kept of writers that were forgotten
-
-	near, nearBefore nearBounds    // bounds of the present minute, and of the one before
-	apart            time.Duration // how far clocks were proved to be apart, assuming a gap of zero
-	spreadBefore     time.Duration // guaranteed spread while earlier servers answered
-	checked          time.Time     // when the server's clock was last compared with the observer's
-
-	run       string    // the server's run id; empty if unknown
-	runSince  time.Time // when that run was first seen
+	story               // of all clients on all keys
+	lastCall  *Act      // the last call on a watched key, whatever its value
 	longPause Span      // the longest pause between two attempts on one key
-	goneKeys  int64     // number of keys that were forgotten
+	ended     []Hold    // holds that the last event ended
+	jobs      jobs      // holds of all keys
+	waits     histogram // of clients that tried until they won or gave up
+
+	server server
+	near   nearness
+	gone   gone // what is kept of writers and keys that were forgotten
+}
+
+// connections is what is known of addresses, whichever client uses them.
+type connections struct {
+	peers    map[string]*peer           // by address, as MONITOR shows them
+	clients  map[string]offset.Observed // what CLIENT LIST said of each address
+	hosts    map[string]bool            // hosts of all writers, including forgotten ones
+	scripter string                     // address of the client whose script the lines of "lua" belong to
+}
+
+// jobs are the times for which clients held.
+type jobs struct {
+	holds   []Hold // the latest that ended
+	longest *Hold  // the longest whose release was seen
+	polled  *Hold  // the longest by polls
+}
+
+// server is what is known of the server that is watched.
+type server struct {
+	run     string            // its run id; empty if unknown
+	since   time.Time         // when that run was first seen
+	checked time.Time         // when its clock was last compared with the observer's
+	steps   []Hole            // steps of its clock
+	stats   map[string]*calls // its counts, by command
+	moved   time.Time         // when such a count was last seen to have grown
 }
 
 // keyID is a key of one database.
@@ -91,9 +98,11 @@ func New(cfg Config) (*Census, error) {
 	return &Census{
 		cfg: cfg, scope: scope.Matching(cfg.Match).In(cfg.DB).With(cfg.Keys...),
 		reader:  reading.NewReader(cfg.Dialects),
-		sources: map[Source]*coverage{}, peers: map[string]*peer{},
-		writers: map[string]*writer{}, hosts: map[string]bool{}, keys: map[keyID]*keyState{},
-		clients: map[string]offset.Observed{}, stats: map[string]*calls{},
+		sources: map[Source]*coverage{},
+		connections: connections{peers: map[string]*peer{}, clients: map[string]offset.Observed{},
+			hosts: map[string]bool{}},
+		writers: map[string]*writer{}, keys: map[keyID]*keyState{},
+		server: server{stats: map[string]*calls{}},
 	}, nil
 }
 
@@ -153,17 +162,17 @@ func (c *Census) source(s Source) *coverage {
 // called takes one of the server's counts and adds its growth. A count that
 // fell was reset.
 func (c *Census) called(o offset.Observed) {
-	n := c.stats[o.Event]
+	n := c.server.stats[o.Event]
 	switch {
 	case n == nil:
-		c.stats[o.Event] = &calls{last: o.Count}
+		c.server.stats[o.Event] = &calls{last: o.Count}
 		return
 	case o.Count < n.last:
 		n.sum += o.Count
-		c.moved = o.At
+		c.server.moved = o.At
 	case o.Count > n.last:
 		n.sum += o.Count - n.last
-		c.moved = o.At
+		c.server.moved = o.At
 	}
 	n.last = o.Count
 }
@@ -183,9 +192,9 @@ func (c *Census) stepped(o offset.Observed) {
 		s.until = latest(s.until, o.At)
 	}
 	c.source(SourcePoll).see(o.At)
-	c.checked = o.At
+	c.server.checked = o.At
 	if o.For == 0 {
-		c.keepNear()
+		c.near.keep()
 		return
 	}
 	from, until := o.At.Add(-o.For), o.At
@@ -196,7 +205,7 @@ func (c *Census) stepped(o offset.Observed) {
 	c.unclock(from.Add(-noticed))
 	h := Hole{From: from, Until: until, Reason: HoleStep,
 		Detail: "the server's clock moved by " + o.For.String() + " against the observer's"}
-	c.steps = append(reading.Bounded(c.steps, mostHoles), h)
+	c.server.steps = append(reading.Bounded(c.server.steps, mostHoles), h)
 	for _, s := range c.sources {
 		if !s.from.IsZero() {
 			s.hole(h)

@@ -125,8 +125,8 @@ func (g gapSample) found() *Gap {
 
 // gapFound sets the longest gap, including those of forgotten writers.
 func (c *Census) gapFound(e *Evidence) {
-	if c.gap != nil {
-		e.Gaps = c.gap.found()
+	if c.gone.gap != nil {
+		e.Gaps = c.gone.gap.found()
 	}
 	for _, w := range e.Writers {
 		if w.Gap != nil && (e.Gaps == nil || w.Gap.AtLeast > e.Gaps.AtLeast) {

@@ -150,7 +150,7 @@ func (c *Census) calledOn(o offset.Observed) {
 		return
 	}
 	c.lastCall = &Act{
-		At: o.At, DB: o.DB, Key: o.Args[1], What: ActCalled, Addr: o.Addr, Source: SourceMonitor,
+		At: o.At, DB: o.DB, Key: o.Args[1], What: ActCalled, Addr: o.Addr,
 		Detail: o.Args[2],
 	}
 }

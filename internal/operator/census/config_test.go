@@ -20,6 +20,7 @@ func TestConfigIsFilledAndChecked(t *testing.T) {
 		says string
 	}{
 		{Config{Lease: -1}, "Lease -1ns: must be at least 0"},
+		{Config{Job: -2}, "Job -2ns"},
 		{Config{PollEvery: -1}, "PollEvery -1ns"},
 		{Config{Greatest: dialect.LongestStamp + 1}, "must be at most"},
 		{Config{Lease: time.Minute, Greatest: time.Second}, "Greatest 1s: must be at least Lease 1m0s"},
@@ -27,7 +28,7 @@ func TestConfigIsFilledAndChecked(t *testing.T) {
 		{Config{DB: -1}, "DB -1"},
 		{Config{Dialects: []dialect.Dialect{{Name: "half"}}}, "Dialects: no valid dialect"},
 	} {
-		if _, err := bad.cfg.Filled(); err == nil || !strings.Contains(err.Error(), bad.says) {
+		if _, err := New(bad.cfg); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%v, want %q", err, bad.says)
 		}
 	}

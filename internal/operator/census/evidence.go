@@ -112,8 +112,6 @@ type Act struct {
 	Library string
 	Dialect string
 	Value   string // the key's value from then on, cut to 256 bytes
-	Source  Source
-	Script  bool // executed inside a script
 	Detail  string
 	// Perhaps: a client of another dialect that writes the same form would have
 	// won by this act, so its writer may hold the lock.
@@ -285,16 +283,12 @@ func (s Spread) JSON() any {
 // Writer is a connection that wrote old locks or tried for them, or all clients
 // that share its address.
 type Writer struct {
-	Addr    string `json:"addr" answer:"null"`          // empty: the unknown writers that polls saw
-	Name    string `json:"name" answer:"bytes,null"`    // as set by CLIENT SETNAME, if the server reports it
-	Library string `json:"library" answer:"bytes,null"` // with its version, since Redis 7.2
-	User    string
+	Client
 	// Dialect is the dialect that it speaks. Also are others that its values
-	// fit. Basis is Given or Inferred.
+	// fit.
 	Dialect string   `json:"dialect" answer:"null"`
 	Also    []string `json:"also"`
-	Basis   Basis
-	Lease   Span `json:"lease_ms"`
+	Lease   Span     `json:"lease_ms"`
 	// Starts: no time that it wrote was ahead of the server's clock by more
 	// than a second (or half the given lease) when it was written. So the times
 	// are no ends of leases, or its clock is behind by about a lease.
@@ -311,29 +305,38 @@ type Writer struct {
 	Holds  Durations `json:"holds"`
 	// Waits are from the first failed attempt in a row to the success or the
 	// last attempt.
-	Waits      Durations `json:"waits"`
-	Counts     Counts    `json:"counts"`
-	Gap        *Gap      // the longest gap; nil: it sent no GETSET
-	Keys       []string  `json:"keys" answer:"bytes"` // sorted; at most 16
-	First      time.Time // first act, by the server's clock
-	Last       time.Time `json:"last_seen"` // last act
-	LastWrite  *Act
-	LastFailed *Act
-	Findings   []Finding `json:"findings"`
+	Waits  Durations `json:"waits"`
+	Counts Counts    `json:"counts"`
+	Gap    *Gap      // the longest gap; nil: it sent no GETSET
+	Keys   []string  `json:"keys" answer:"bytes"` // sorted; at most 16
+	Last   time.Time `json:"last_seen"`           // last act, by the server's clock
+	Acts
+	Findings []Finding `json:"findings"`
+}
+
+// Client is what CLIENT LIST says of a connection.
+type Client struct {
+	Addr    string `json:"addr" answer:"null"`          // empty: the unknown writers that polls saw
+	Name    string `json:"name" answer:"bytes,null"`    // as set by CLIENT SETNAME, if the server reports it
+	Library string `json:"library" answer:"bytes,null"` // with its version, since Redis 7.2
+}
+
+// Acts are the last acts of old clients; nil where none was seen.
+type Acts struct {
+	LastWrite  *Act // the last write, from any source
+	LastFailed *Act // the last attempt that failed
 }
 
 // KeyEvidence is what is known of one key.
 type KeyEvidence struct {
-	DB         int
-	Key        string
-	Dialects   []string // dialects of its writers, sorted; more than one is a mixture
-	Counts     Counts
-	LastWrite  *Act // the last write by an old client that was seen
-	LastFailed *Act
-	Longest    *Hold
-	NoTTL      bool  // the last look found a value without a TTL
-	Timeline   []Act // the latest acts, oldest first, without failed attempts; at most 256
-	FoundLive  Found // what old clients read and did not take over, as far as MONITOR shows
+	DB       int
+	Key      string
+	Dialects []string // dialects of its writers, sorted; more than one is a mixture
+	Counts   Counts
+	Acts
+	NoTTL     bool  // the last look found a value without a TTL
+	Timeline  []Act // the latest acts, oldest first, without failed attempts; at most 256
+	FoundLive Found // what old clients read and did not take over, as far as MONITOR shows
 }
 
 // Found is a value that old clients read and did not take over. Taking it over
@@ -409,18 +412,45 @@ type Evidence struct {
 	// are gone.
 	ForgottenWriters, ForgottenKeys int64
 
+	Times
+	Clocks
+
+	GetsetFirst []string // addresses of clients that send GETSET without SETNX, sorted
+	Acts
+	// LastCall is the last call on a watched key that MONITOR showed, by a
+	// client that is no getsetlock client: a write that could take the lock, or
+	// a read that waiters send, whatever its value. It may come from another
+	// program, or from an old client in an unnamed form. Only Quiet uses it.
+	LastCall *Act
+	// Stats are the calls of SETNX and GETSET that the server counted in the
+	// window, from any client; nil without that source.
+	Stats *CommandCalls
+}
+
+// Times are the leases, jobs and pauses of old clients.
+type Times struct {
 	SmallestLease Span // E
 	GreatestLease Span
-	LongestGap    Span // g, as far as it was seen: AtLeast of Gaps
-	Gaps          *Gap // the longest gap
-	LongestHold   Span // J
-	Holds         []Hold
-
 	// LeaseLooks is a lease smaller than the given one that explains better
 	// what a client writes: either that is its lease, or its clock is behind by
 	// the difference. Only a look at its configuration can tell. Unknown if
 	// there is none, and if LeaseChecked is set.
-	LeaseLooks Span
+	LeaseLooks  Span
+	LongestGap  Span // g, as far as it was seen: AtLeast of Gaps
+	Gaps        *Gap // the longest gap
+	LongestHold Span // J
+	Holds       []Hold
+	// LongestPause is the longest time between two attempts on one key, by any
+	// clients. A single client may pause for longer.
+	LongestPause Span
+	// LongestSafeJob is E + c − Δ − d from skew.Law, with the guaranteed spread
+	// (or the claimed one) and the gap seen (or claimed). It is the least of
+	// all dialects seen.
+	LongestSafeJob Span
+}
+
+// Clocks is how far clocks are off.
+type Clocks struct {
 	// Spread covers the writers that were seen. It is a guarantee only if
 	// Spread.Sound().
 	Spread Spread
@@ -431,28 +461,8 @@ type Evidence struct {
 	// unknown. They say nothing about another server, whose clock is a
 	// different one.
 	Run string
-	// LongestPause is the longest time between two attempts on one key, by any
-	// clients. A single client may pause for longer.
-	LongestPause Span
 	// ServerSteps are steps of the server's clock, positive if forward.
 	ServerSteps []Hole
-	// LongestSafeJob is E + c − Δ − d from skew.Law, with the guaranteed spread
-	// (or the claimed one) and the gap seen (or claimed). It is the least of
-	// all dialects seen.
-	LongestSafeJob Span
-
-	DoubleGrants []Act    // the latest; at most 256
-	GetsetFirst  []string // addresses of clients that send GETSET without SETNX, sorted
-	LastWrite    *Act     // the last write by an old client, from any source
-	LastFailed   *Act
-	// LastCall is the last call on a watched key that MONITOR showed, by a
-	// client that is no getsetlock client: a write that could take the lock, or
-	// a read that waiters send, whatever its value. It may come from another
-	// program, or from an old client in an unnamed form. Only Quiet uses it.
-	LastCall *Act
-	// Stats are the calls of SETNX and GETSET that the server counted in the
-	// window, from any client; nil without that source.
-	Stats *CommandCalls
 }
 
 // CommandCalls is what INFO commandstats reported.

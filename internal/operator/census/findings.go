@@ -179,8 +179,8 @@ func (c *Census) claimsRefuted(e *Evidence) []Finding {
 	if g := e.Gaps; g != nil {
 		refute("longest time from a clock reading to its GETSET", c.cfg.Gap, g.AtLeast, "")
 	}
-	if c.longest != nil {
-		refute("longest job", c.cfg.Job, c.longest.For, "")
+	if c.jobs.longest != nil {
+		refute("longest job", c.cfg.Job, c.jobs.longest.For, "")
 	}
 	refute("spread of the clocks", c.cfg.Spread, e.Spread.Proved, "")
 	refute("distance of the slowest clock behind the server's", c.cfg.Behind, e.Behind.Proved(),

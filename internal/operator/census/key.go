@@ -11,41 +11,48 @@ import (
 // keyState is one key as the events left it.
 type keyState struct {
 	id keyID
-	// known says that exists and value are the key's present state on the
-	// server.
+	present
+	beliefs
+	finds
+	polled  polled
+	attempt time.Time // the last attempt of an old client
+	perhaps string    // a value that may be a getsetlock client's whose PX was lost
+
+	story
+	last     time.Time
+	dialects []string
+	timeline []Act
+}
+
+// present is the state of a key on the server, as far as it is known.
+type present struct {
+	// known says that exists and value are the key's present state.
 	known, exists bool
 	value         string
+	noTTL         bool // the value has no TTL, by what was seen last
 	// learnt is the look that known rests on; commanded is the last command.
 	// Sources are sometimes late, so older news from one kind must not be
 	// combined with newer news from the other.
 	learnt, commanded time.Time
-	// ends is when the server's TTL ends the key; zero: no TTL.
-	ends time.Time
+	ends              time.Time // when the server's TTL ends the key; zero: no TTL
+}
 
+// beliefs are the clients that hold, or believe that they do.
+type beliefs struct {
 	holder   *holding
-	replaced []*holding // holders whose lock another client took and who have not released since; bounded
+	replaced []*holding // whose lock another client took and who have not released since; bounded
 	pending  *pending
 	// getsets counts, by address, GETSETs in a row without a SETNX of that host
 	// in between.
 	getsets map[string]int
 	tried   map[string]bool // addresses that tried for the lock
+}
 
-	polled polled
-
-	live    Found     // what old clients read and did not take over
+// finds are the values that old clients read.
+type finds struct {
+	live    Found     // read and not taken over
 	asked   time.Time // when a client read the key while its value was unknown here
 	askedBy string
-	attempt time.Time // the last attempt of an old client
-	perhaps string    // a value that may be a getsetlock client's whose PX was lost
-
-	last       time.Time
-	dialects   []string
-	counts     Counts
-	lastWrite  *Act
-	lastFailed *Act
-	longest    *Hold
-	noTTL      bool
-	timeline   []Act
 }
 
 // holding is a client that believes that it holds.
@@ -88,7 +95,7 @@ func (c *Census) key(id keyID, at time.Time) *keyState {
 		if len(c.keys) >= c.cfg.MaxKeys {
 			c.forgetKey()
 		}
-		k = &keyState{id: id, getsets: map[string]int{}, tried: map[string]bool{}}
+		k = &keyState{id: id, beliefs: beliefs{getsets: map[string]int{}, tried: map[string]bool{}}}
 		c.keys[id] = k
 		c.sorted = c.sorted[:0]
 	}
@@ -115,7 +122,7 @@ func (c *Census) forgetKey() {
 		delete(w.waiting, oldest.id)
 		delete(w.seen, oldest.id)
 	}
-	c.goneKeys++
+	c.gone.keys++
 }
 
 func before(a, b keyID) bool { return a.db < b.db || a.db == b.db && a.name < b.name }
@@ -248,18 +255,11 @@ func (c *Census) act(k *keyState, w *writer, a Act) {
 	if w != nil && a.Dialect == "" {
 		a.Dialect = w.dialect().Name
 	}
-	all := []*Counts{&c.counts, &k.counts}
-	if w != nil {
-		all = append(all, &w.counts)
-	}
-	for _, n := range all {
-		n.add(a.What)
-	}
-	if a.What == ActDoubleGrant {
-		c.doubles = append(reading.Bounded(c.doubles, mostActs), a)
-	}
-	if a.What.attempt() {
-		c.attempted(k, w, a)
+	for _, s := range c.stories(k, w) {
+		s.counts.add(a.What)
+		if a.What.attempt() {
+			s.attempted(&a)
+		}
 	}
 	if a.What == ActLost {
 		return
@@ -267,25 +267,35 @@ func (c *Census) act(k *keyState, w *writer, a Act) {
 	k.timeline = append(reading.Bounded(k.timeline, mostActs), a)
 }
 
-// attempted keeps the last write, or the last attempt that wrote nothing.
+// attempted keeps an attempt that is counted elsewhere or not at all.
 func (c *Census) attempted(k *keyState, w *writer, a Act) {
-	keep := func(p **Act) {
-		if *p == nil || !a.At.Before((*p).At) {
-			*p = &a
-		}
+	for _, s := range c.stories(k, w) {
+		s.attempted(&a)
 	}
+}
+
+// story is what clients did: all of them, those of one key, or one of them.
+type story struct {
+	counts                Counts
+	lastWrite, lastFailed *Act // the last attempts that wrote, and that wrote nothing
+}
+
+// stories are those to which an act on a key belongs. w may be nil.
+func (c *Census) stories(k *keyState, w *writer) []*story {
+	if w == nil {
+		return []*story{&c.story, &k.story}
+	}
+	return []*story{&c.story, &k.story, &w.story}
+}
+
+// attempted keeps the attempt if it is the last one.
+func (s *story) attempted(a *Act) {
+	last := &s.lastWrite
 	if a.What == ActLost {
-		keep(&c.lastFailed)
-		keep(&k.lastFailed)
-		if w != nil {
-			keep(&w.lastFailed)
-		}
-		return
+		last = &s.lastFailed
 	}
-	keep(&c.lastWrite)
-	keep(&k.lastWrite)
-	if w != nil {
-		keep(&w.lastWrite)
+	if *last == nil || !a.At.Before((*last).At) {
+		*last = a
 	}
 }
 
@@ -326,19 +336,16 @@ func (n *Counts) add(k ActKind) {
 func (c *Census) held(k *keyState, w *writer, h Hold) {
 	// A job is measured where its own release was seen. Polls see when a value
 	// is gone, which may be long after its holder was killed.
-	longest := &c.longest
+	longest := &c.jobs.longest
 	if h.Source == SourcePoll {
-		longest = &c.polledLongest
+		longest = &c.jobs.polled
 	}
 	if *longest == nil || h.For > (*longest).For {
 		*longest = &h
 	}
-	if k.longest == nil || h.For > k.longest.For {
-		k.longest = &h
-	}
 	if w != nil {
 		w.holds.add(h.For)
 	}
-	c.holds = append(reading.Bounded(c.holds, mostHolds), h)
+	c.jobs.holds = append(reading.Bounded(c.jobs.holds, mostHolds), h)
 	c.ended = append(c.ended, h)
 }

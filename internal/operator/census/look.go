@@ -11,7 +11,7 @@ import (
 // corrects what expiry or eviction changed. Otherwise looks are the only
 // evidence, and a look shows that a client wrote.
 func (c *Census) look(o offset.Observed) {
-	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.MarkOfOurs(o.Key, o.Value) {
+	if !c.scope.Covers(c.cfg.DB, o.Key) || reading.IsMark(o.Key, o.Value) {
 		return
 	}
 	id := keyID{c.cfg.DB, o.Key}
@@ -93,7 +93,7 @@ func (c *Census) unseen(k *keyState, o offset.Observed) {
 	c.attempted(k, nil, Act{
 		At: o.At, What: ActWrote, DB: k.id.db, Key: k.id.name, Dialect: r.Dialects[0].Name,
 		Value:  o.Value[:min(len(o.Value), 256)],
-		Source: SourcePoll, Detail: "a look showed it, MONITOR did not",
+		Detail: "a look showed it, MONITOR did not",
 	})
 }
 
@@ -107,7 +107,7 @@ func (c *Census) polledChange(k *keyState, o offset.Observed) {
 	}
 	c.polledEnd(k, o.At)
 	k.perhaps = ""
-	a := Act{At: o.At, Value: o.Value, Source: SourcePoll}
+	a := Act{At: o.At, Value: o.Value}
 	var r reading.Reading
 	if o.Exists {
 		r = c.reader.ReadAny(o.Value, o.At)
@@ -125,8 +125,9 @@ func (c *Census) polledChange(k *keyState, o offset.Observed) {
 		c.polledStamp(k, o, r, a)
 		return
 	default:
-		c.counts.Unreadable++
-		k.counts.Unreadable++
+		for _, s := range c.stories(k, nil) {
+			s.counts.Unreadable++
+		}
 		a.What = ActWrote
 	}
 	c.act(k, nil, a)

@@ -23,7 +23,10 @@ func (c *Census) del(q order) {
 	}
 	a := c.release(k, h, q)
 	if h.taken {
-		c.overlapped(k, w)
+		// The holder was still at work, but another client had won in between.
+		for _, s := range c.stories(k, w) {
+			s.counts.Overlaps++
+		}
 	}
 	c.act(k, w, a)
 	if !h.script && k.ended(h, q) {
@@ -39,7 +42,7 @@ func (c *Census) del(q order) {
 // release returns the act by which a client that believes that it holds ends
 // its hold.
 func (c *Census) release(k *keyState, h *holding, q order) Act {
-	a := Act{At: q.at, What: ActOverrun, Addr: q.addr, Source: SourceMonitor, Script: q.script}
+	a := Act{At: q.at, What: ActOverrun, Addr: q.addr}
 	foreign := h != k.holder || k.known && (!k.exists || k.value != h.value)
 	switch {
 	case q.script || h.script:
@@ -84,22 +87,12 @@ func (c *Census) pastBy(h *holding, q order) bool {
 	return q.at.Add(ahead).After(h.expiry)
 }
 
-// overlapped counts an overlap: a holder was still at work when it released,
-// but another client had won in between.
-func (c *Census) overlapped(k *keyState, w *writer) {
-	c.counts.Overlaps++
-	k.counts.Overlaps++
-	if w != nil {
-		w.counts.Overlaps++
-	}
-}
-
 // deleted takes a DEL by a client that is not known to hold.
 func (c *Census) deleted(k *keyState, w *writer, q order) {
 	if k.known && !k.exists {
 		return
 	}
-	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Source: SourceMonitor, Script: q.script,
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr,
 		Detail: "deleted"}
 	if k.holder != nil && !q.script {
 		a.What, a.Detail = ActOverrun, "deleted the lock of "+k.holder.addr+" without holding one"
@@ -118,7 +111,7 @@ func (c *Census) expire(q order) {
 	k.at(q.at)
 	if k.holder != nil && !q.script && k.belief(q.addr) != k.holder {
 		c.act(k, c.writers[q.addr], Act{
-			At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value, Source: SourceMonitor,
+			At: q.at, What: ActForeignExpire, Addr: q.addr, Value: k.value,
 			Detail: q.ttl.String() + " on the lock of " + k.holder.addr})
 	}
 	switch {
@@ -143,7 +136,7 @@ func (c *Census) wrote(q order) {
 	k.at(q.at)
 	w := c.writers[q.addr]
 	own := k.holder != nil && k.belief(q.addr) == k.holder
-	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value, Source: SourceMonitor, Script: q.script}
+	a := Act{At: q.at, What: ActWrote, Addr: q.addr, Value: q.value}
 	switch {
 	case r.Guard:
 		a.What = ActGuard
@@ -153,8 +146,9 @@ func (c *Census) wrote(q order) {
 		a.Detail = "renewed"
 	case !r.Legacy() && !q.script:
 		a.Detail = "no named dialect reads it"
-		c.counts.Unreadable++
-		k.counts.Unreadable++
+		for _, s := range c.stories(k, nil) {
+			s.counts.Unreadable++
+		}
 	}
 	c.act(k, w, a)
 	k.stands(q.value)

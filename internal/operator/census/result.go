@@ -14,22 +14,21 @@ import (
 func (c *Census) Evidence() (Evidence, []Finding) {
 	e := Evidence{
 		From: c.from, Until: c.until, Counts: c.counts, Waits: c.waits.summary(),
-		Holds:            slices.Clone(c.holds),
-		ForgottenWriters: c.gone.count, ForgottenKeys: c.goneKeys, ServerSteps: slices.Clone(c.steps),
-		DoubleGrants: slices.Clone(c.doubles), LastWrite: c.named(c.lastWrite),
-		LastFailed: c.named(c.lastFailed), LastCall: c.named(c.lastCall),
+		ForgottenWriters: c.gone.writers, ForgottenKeys: c.gone.keys,
+		Acts: c.last(&c.story), LastCall: c.named(c.lastCall),
 	}
+	e.Holds, e.ServerSteps = slices.Clone(c.jobs.holds), slices.Clone(c.server.steps)
 	for _, s := range []Source{SourceMonitor, SourcePoll, SourceTracking, SourceStats, SourceClients} {
 		if v := c.sources[s]; v != nil {
 			e.Coverage = append(e.Coverage, v.evidence(s, c.until))
 		}
 	}
-	if len(c.stats) > 0 {
-		e.Stats = &CommandCalls{LastMoved: c.moved}
-		if n := c.stats["setnx"]; n != nil {
+	if len(c.server.stats) > 0 {
+		e.Stats = &CommandCalls{LastMoved: c.server.moved}
+		if n := c.server.stats["setnx"]; n != nil {
 			e.Stats.Setnx = n.sum
 		}
-		if n := c.stats["getset"]; n != nil {
+		if n := c.server.stats["getset"]; n != nil {
 			e.Stats.Getset = n.sum
 		}
 	}
@@ -77,11 +76,11 @@ func (c *Census) sums(e *Evidence, leases map[*writer]Span) {
 // claim.
 func (c *Census) longestHold() Span {
 	var seen Span
-	if h := c.longest; h != nil {
+	if h := c.jobs.longest; h != nil {
 		seen = Span{Value: h.For, Basis: Measured, Source: h.Source, At: h.At, Addr: h.Addr, Key: h.Key}
 	}
 	seen = claimOver(seen, c.cfg.Job)
-	if h := c.polledLongest; h != nil && !seen.Known() {
+	if h := c.jobs.polled; h != nil && !seen.Known() {
 		seen = Span{Value: h.For, Basis: Inferred, Source: h.Source, At: h.At, Key: h.Key,
 			Note: "an upper bound, from looks: a killed client's stamp looks like a long job"}
 	}
@@ -109,19 +108,16 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	var out []Writer
 	for _, w := range c.writers {
 		v := Writer{
-			Addr: w.addr, Dialect: w.dialect().Name, Also: names(w.fits[1:]), Basis: Inferred,
+			Client: Client{Addr: w.addr}, Dialect: w.dialect().Name, Also: names(w.fits[1:]),
 			Lease:  leases[w],
 			Offset: c.offset(w, leases[w]), Steps: slices.Clone(w.steps), Shared: w.shared, Counts: w.counts,
 			Holds: w.holds.summary(),
-			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), First: w.first, Last: w.last,
-			LastWrite: c.named(w.lastWrite), LastFailed: c.named(w.lastFailed),
+			Waits: w.waits.summary(), Keys: slices.Clone(w.keys), Last: w.last,
+			Acts: c.last(&w.story),
 		}
 		v.Starts = w.starts(c.cfg.Lease)
-		if len(c.cfg.Dialects) == 1 {
-			v.Basis = Given
-		}
 		if who, ok := c.clients[w.addr]; ok {
-			v.Name, v.Library, v.User = who.Name, who.Library, who.User
+			v.Name, v.Library = who.Name, who.Library
 		}
 		if w.gap != nil {
 			v.Gap = w.gap.found()
@@ -195,9 +191,9 @@ func (r *keyRoom) act(c *Census, a *Act) *Act {
 
 func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 	*to = KeyEvidence{
-		DB: k.id.db, Key: k.id.name, Counts: k.counts, LastWrite: room.act(c, k.lastWrite),
-		LastFailed: room.act(c, k.lastFailed),
-		NoTTL:      k.noTTL, FoundLive: k.stillLive(),
+		DB: k.id.db, Key: k.id.name, Counts: k.counts,
+		Acts:  Acts{room.act(c, k.lastWrite), room.act(c, k.lastFailed)},
+		NoTTL: k.noTTL, FoundLive: k.stillLive(),
 	}
 	if from := len(room.acts); len(k.timeline) > 0 {
 		for i := range k.timeline {
@@ -210,11 +206,10 @@ func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
 		to.Dialects = slices.Clip(room.dialects[from:])
 		slices.Sort(to.Dialects)
 	}
-	if k.longest != nil {
-		h := *k.longest
-		to.Longest = &h
-	}
 }
+
+// last returns copies of the last acts.
+func (c *Census) last(s *story) Acts { return Acts{c.named(s.lastWrite), c.named(s.lastFailed)} }
 
 // named returns a copy of an act, with the name that its address has by now.
 func (c *Census) named(a *Act) *Act {

@@ -90,34 +90,39 @@ func (n nearBounds) apart() time.Duration {
 	return n.low.High - n.high.Low - moved
 }
 
-// nearBy adds a write to those of the same minute.
-func (c *Census) nearBy(b seenBounds, at time.Time) {
+// nearness is how far clocks were proved to be apart at one time.
+type nearness struct {
+	now, before nearBounds    // bounds of the present minute, and of the one before
+	apart       time.Duration // the most that was proved, assuming a gap of zero
+	earlier     time.Duration // guaranteed spread while earlier servers answered
+}
+
+// add takes the bounds of one write. watched says that the server's clock is
+// compared with the observer's; otherwise a minute counts once it is over.
+func (n *nearness) add(b seenBounds, at time.Time, watched bool) {
 	if b.writes == 0 {
 		return
 	}
-	n := &c.near
-	if n.writes > 0 && (at.Sub(n.from) > nearTogether || at.Before(n.from)) {
-		c.nearBefore, *n = *n, nearBounds{}
-		if c.checked.IsZero() {
-			c.keepNear() // no heartbeat compares the server's clock
+	if n.now.writes > 0 && (at.Sub(n.now.from) > nearTogether || at.Before(n.now.from)) {
+		n.before, n.now = n.now, nearBounds{}
+		if !watched {
+			n.keep()
 		}
 	}
-	if n.writes == 0 {
-		n.from, n.until = at, at
+	if n.now.writes == 0 {
+		n.now.from, n.now.until = at, at
 	}
-	n.until = latest(n.until, at)
-	n.join(b)
+	n.now.until = latest(n.now.until, at)
+	n.now.join(b)
 }
 
-// keepNear keeps what the last minutes proved. It is called when the server's
-// clock is known to have run on without a step, which would look like steps of
-// the clients' clocks.
-func (c *Census) keepNear() {
-	c.apart = max(c.apart, c.near.apart(), c.nearBefore.apart())
-}
+// keep keeps what the last minutes proved. It is called when the server's clock
+// is known to have run on without a step, which would look like steps of the
+// clients' clocks.
+func (n *nearness) keep() { n.apart = max(n.apart, n.now.apart(), n.before.apart()) }
 
-// dropNear forgets the minutes in which the server's clock stepped.
-func (c *Census) dropNear() { c.near, c.nearBefore = nearBounds{}, nearBounds{} }
+// drop forgets the minutes in which the server's clock stepped.
+func (n *nearness) drop() { n.now, n.before = nearBounds{}, nearBounds{} }
 
 // compare takes a stamp of an old client that was executed by the instant at,
 // and not before from. If MONITOR shows the write, both are the same. A look
@@ -129,7 +134,7 @@ func (c *Census) compare(w *writer, r reading.Reading, at, from time.Time) seenB
 		w.lead = max(w.lead, r.Stamp.Expiry.Sub(from))
 	}
 	w.bounds.join(one)
-	c.nearBy(one, at)
+	c.near.add(one, at, !c.server.checked.IsZero())
 	c.clocked(w, one, at)
 	return one
 }
@@ -212,14 +217,14 @@ func (c *Census) spread(e *Evidence, leases map[*writer]Span) Spread {
 		return s
 	}
 	gap, claimed := dialect.Claimed(c.cfg.Gap)
-	if c.checked.IsZero() {
-		c.keepNear()
+	if c.server.checked.IsZero() {
+		c.near.keep()
 	}
-	s.Apart = max(0, c.apart-c.gapForPeople())
+	s.Apart = max(0, c.near.apart-c.gapForPeople())
 	if claimed && !s.Guessed {
 		s.Proved = s.Apart
 		i := all.around(gap, true)
-		s.Guaranteed = max(i.Width(), c.spreadBefore)
+		s.Guaranteed = max(i.Width(), c.near.earlier)
 	}
 	return s
 }

@@ -49,13 +49,14 @@ func (k *keyState) stillLive() Found {
 // ofRun records which server answers. Comparisons with another server's clock
 // become void.
 func (c *Census) ofRun(id string, at time.Time) {
-	if id == c.run && !c.runSince.IsZero() {
+	s := &c.server
+	if id == s.run && !s.since.IsZero() {
 		return
 	}
-	if !c.runSince.IsZero() {
+	if !s.since.IsZero() {
 		c.anotherServer()
 	}
-	c.run, c.runSince = id, at
+	s.run, s.since = id, at
 }
 
 // anotherServer forgets what was compared with the clock of the server before.
@@ -63,10 +64,10 @@ func (c *Census) ofRun(id string, at time.Time) {
 func (c *Census) anotherServer() {
 	if gap, claimed := dialect.Claimed(c.cfg.Gap); claimed && c.cfg.Lease > 0 {
 		if all, _ := c.allSeen(nil); all.writes > 0 {
-			c.spreadBefore = max(c.spreadBefore, all.around(gap, true).Width())
+			c.near.earlier = max(c.near.earlier, all.around(gap, true).Width())
 		}
 	}
-	c.dropNear()
+	c.near.drop()
 	for _, w := range c.writers {
 		w.bounds, w.stood, w.clock = seenBounds{}, nil, offset.Clock{}
 	}
@@ -76,7 +77,7 @@ func (c *Census) anotherServer() {
 // shiftBounds applies a step of the server's clock: the clients may be further
 // behind by what the clock gained, or further ahead by what it lost.
 func (c *Census) shiftBounds(by time.Duration) {
-	c.dropNear()
+	c.near.drop()
 	for _, w := range c.writers {
 		w.bounds.stepped(by, w.addr == "")
 	}
@@ -115,7 +116,7 @@ func moved(at time.Time, by time.Duration) time.Time {
 // againstServer computes how far the clocks are off the server's at least.
 func (c *Census) againstServer(e *Evidence, leases map[*writer]Span) {
 	all, guessed := c.allSeen(leases)
-	e.LongestPause, e.Run = c.longPause, c.run
+	e.LongestPause, e.Run = c.longPause, c.server.run
 	unknown := Bound{AtLeast: offset.NoLow, Writes: all.writes, Lead: offset.NoLow}
 	e.Behind, e.Ahead = unknown, unknown
 	if all.writes > 0 {
@@ -148,8 +149,8 @@ func (c *Census) leads(e *Evidence) {
 	}
 	all, _ := c.allSeen(nil)
 	e.Behind.Lead, e.Ahead.Lead = all.high.Low+smallest, all.low.High+greatest
-	if c.apart > 0 {
-		e.Spread.Leads = c.apart + greatest - smallest
+	if c.near.apart > 0 {
+		e.Spread.Leads = c.near.apart + greatest - smallest
 	}
 }
 

@@ -28,7 +28,7 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 		const gap = 2 * time.Second
 		cfg := Config{Lease: 30 * time.Second, Greatest: time.Minute, Gap: gap}
 		f := on(t, cfg, "first")
-		f.look(-10, "stock", "")
+		f.Look(-10, "stock", "")
 		var least, most time.Duration = 1 << 60, -1 << 60
 		for i := range 200 {
 			now := at(i * 1000).Add(time.Duration(r.Int64N(int64(time.Second))))
@@ -41,12 +41,12 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 			}
 			late := now.Add(time.Duration(r.Int64N(int64(gap)))).Truncate(time.Microsecond)
 			if r.IntN(2) == 0 {
-				f.add(offset.Observed{
+				f.Add(offset.Observed{
 					At: late, Kind: offset.ObservedCommand, Addr: anna,
 					Args: []string{"SETNX", "stock", text}})
 				continue
 			}
-			f.add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: bert,
+			f.Add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: bert,
 				Args: []string{"GETSET", fmt.Sprint("k", i), text}})
 		}
 		e := f.result().Evidence
@@ -66,14 +66,10 @@ func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
 func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {
 	cfg := Config{Lease: time.Minute, Gap: dialect.Zero,
 		Dialects: []dialect.Dialect{dialect.Jedis()}}
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &film{t: t, census: c}
-	f.look(0, "stock", stamp(-3_600_000)) // written at an unknown time
-	f.look(100, "stock", "")
-	f.look(400, "stock", stamp(200+30_000))
+	f := polledFilm(t, cfg)
+	f.Look(0, "stock", stamp(-3_600_000)) // written at an unknown time
+	f.Look(100, "stock", "")
+	f.Look(400, "stock", stamp(200+30_000))
 	e := f.result().Evidence
 	// The stamp was executed between 100 and 400, by a clock that read 30,200.
 	// The bounds also allow for a step of the server's clock in between that is
@@ -102,8 +98,8 @@ func TestLeadsAssumeNoLease(t *testing.T) {
 	} {
 		cfg.Dialects = []dialect.Dialect{dialect.Jedis()}
 		f := on(t, cfg, "first")
-		f.do(0, anna, "SETNX", "lock:a", stamp(-120_000)) // a minute past
-		f.do(100, bert, "SETNX", "lock:b", stamp(100))
+		f.Do(0, anna, "SETNX", "lock:a", stamp(-120_000)) // a minute past
+		f.Do(100, bert, "SETNX", "lock:b", stamp(100))
 		e := f.result().Evidence
 		near := func(d, want time.Duration) bool { return (d - want).Abs() <= time.Millisecond }
 		if !near(e.Behind.Lead, -time.Minute) || !near(e.Ahead.Lead, time.Minute) ||
@@ -119,7 +115,7 @@ func TestLeadsAssumeNoLease(t *testing.T) {
 		}
 	}
 	f := on(t, Config{Greatest: time.Minute, Dialects: []dialect.Dialect{dialect.Jedis()}}, "first")
-	f.do(0, anna, "SETNX", "lock:a", stamp(0))
+	f.Do(0, anna, "SETNX", "lock:a", stamp(0))
 	if e := f.result().Evidence; e.Behind.Lead != offset.NoLow || e.Ahead.Lead != offset.NoLow {
 		t.Errorf("without a smallest lease: %v and %v", e.Behind.Lead, e.Ahead.Lead)
 	}
@@ -127,19 +123,19 @@ func TestLeadsAssumeNoLease(t *testing.T) {
 
 func TestAnotherServerVoidsTheBounds(t *testing.T) {
 	f := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
-	f.look(-2000, "stock", "")
-	f.do(0, anna, "SETNX", "stock", stamp(-5000))
-	f.serverIs(10, "first") // reported again, without a change
+	f.Look(-2000, "stock", "")
+	f.Do(0, anna, "SETNX", "stock", stamp(-5000))
+	f.ServerIs(10, "first") // reported again, without a change
 	if e := f.result().Evidence; e.Behind.Writes != 1 {
 		t.Errorf("%+v", e.Behind)
 	}
-	f.serverIs(2000, "second")
+	f.ServerIs(2000, "second")
 	e := f.result().Evidence
 	if e.Run != "second" || e.Behind.Writes != 0 || e.Behind.AtLeast != offset.NoLow {
 		t.Errorf("run %q, %+v", e.Run, e.Behind)
 	}
-	f.do(3000, bert, "SETNX", "stock", stamp(3000))
-	f.do(4000, bert, "SETNX", "stock", stamp(4000))
+	f.Do(3000, bert, "SETNX", "stock", stamp(3000))
+	f.Do(4000, bert, "SETNX", "stock", stamp(4000))
 	if e := f.result().Evidence; e.Behind.AtLeast != 0 || e.Behind.Writes != 2 {
 		t.Errorf("%+v", e.Behind)
 	}
@@ -151,18 +147,18 @@ func TestAnotherServerVoidsTheBounds(t *testing.T) {
 // until the server's clock stepped or a slower client came.
 func TestNothingSeenBecomesABound(t *testing.T) {
 	for name, play := range map[string]func(f *film){
-		"a client joins": func(f *film) { f.do(7_200_000, bert, "SETNX", "stock", stamp(7_200_000-120_000)) },
+		"a client joins": func(f *film) { f.Do(7_200_000, bert, "SETNX", "stock", stamp(7_200_000-120_000)) },
 		"the server steps": func(f *film) {
-			f.add(offset.Observed{At: at(7_200_000), Kind: offset.ObservedStep, For: 2 * time.Minute})
-			f.do(7_210_000, anna, "SETNX", "stock", stamp(7_210_000-120_000))
+			f.Add(offset.Observed{At: at(7_200_000), Kind: offset.ObservedStep, For: 2 * time.Minute})
+			f.Do(7_210_000, anna, "SETNX", "stock", stamp(7_210_000-120_000))
 		},
 	} {
 		for _, behind := range []time.Duration{0, time.Second, 3 * time.Minute} {
 			f := on(t, Config{Lease: time.Minute, Gap: 500 * time.Millisecond, Behind: behind}, "first")
-			f.look(-2000, "stock", "")
+			f.Look(-2000, "stock", "")
 			for hour := range 2 {
-				f.do(hour*3_600_000, anna, "SETNX", "stock", stamp(hour*3_600_000))
-				f.do(hour*3_600_000+50, anna, "DEL", "stock")
+				f.Do(hour*3_600_000, anna, "SETNX", "stock", stamp(hour*3_600_000))
+				f.Do(hour*3_600_000+50, anna, "DEL", "stock")
 			}
 			if e := f.result().Evidence; e.Behind.Span.Known() != (behind > 0) || e.Ahead.Span.Known() ||
 				e.Behind.AtLeast != 0 {
@@ -181,8 +177,8 @@ func TestNothingSeenBecomesABound(t *testing.T) {
 func TestClaimsHoldUntilRefuted(t *testing.T) {
 	play := func(behind, ahead time.Duration, off int) *found {
 		f := on(t, Config{Lease: time.Minute, Gap: time.Second, Behind: behind, Ahead: ahead}, "first")
-		f.look(-2000, "stock", "")
-		f.do(0, anna, "SETNX", "stock", stamp(off))
+		f.Look(-2000, "stock", "")
+		f.Do(0, anna, "SETNX", "stock", stamp(off))
 		return f.result()
 	}
 	refuted := func(r *found) bool {
@@ -217,8 +213,8 @@ func TestClaimOfBehindIsRefutedWithoutProof(t *testing.T) {
 	} {
 		c.cfg.Behind = time.Second
 		f := on(t, c.cfg, "first")
-		f.look(-2000, "stock", "")
-		f.do(0, anna, "SETNX", "stock", stamp(c.off))
+		f.Look(-2000, "stock", "")
+		f.Do(0, anna, "SETNX", "stock", stamp(c.off))
 		r := f.result()
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "claim_refuted" })
 		if (i < 0) != (c.unless == "") || i >= 0 && !strings.HasSuffix(r.Findings[i].What, c.unless) ||
@@ -231,8 +227,8 @@ func TestClaimOfBehindIsRefutedWithoutProof(t *testing.T) {
 // What the greatest lease alone proves needs no smallest lease.
 func TestGreatestLeaseAloneProvesAhead(t *testing.T) {
 	f := on(t, Config{Greatest: time.Minute, Ahead: time.Second}, "first")
-	f.look(-2000, "stock", "")
-	f.do(0, anna, "SETNX", "stock", stamp(10_000))
+	f.Look(-2000, "stock", "")
+	f.Do(0, anna, "SETNX", "stock", stamp(10_000))
 	if e := f.result().Evidence; e.Ahead.Proved() < 9*time.Second || e.Ahead.Span.Known() ||
 		e.Behind.Proved() != 0 {
 		t.Errorf("behind %+v, ahead %+v", e.Behind, e.Ahead)
@@ -241,8 +237,8 @@ func TestGreatestLeaseAloneProvesAhead(t *testing.T) {
 
 func TestSpreadOfZeroIsAClaim(t *testing.T) {
 	f := newFilm(t, Config{Lease: time.Minute, Spread: dialect.Zero, Gap: dialect.Zero})
-	f.look(-2000, "stock", "")
-	f.do(0, anna, "SETNX", "stock", stamp(0))
+	f.Look(-2000, "stock", "")
+	f.Do(0, anna, "SETNX", "stock", stamp(0))
 	if j := f.result().Evidence.LongestSafeJob; j.Basis != Claimed ||
 		j.Value != time.Minute+time.Millisecond {
 		t.Errorf("%+v", j)
@@ -258,23 +254,22 @@ func ours(ms int) string {
 // source shows it.
 func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
 	px := func(f *film, ms int, key, value string) {
-		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: true,
+		f.Add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: key, Value: value, Exists: true,
 			HasTTL: true, TTL: 30 * time.Second})
 	}
 	monitored := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
-	monitored.look(-10, "stock", "")
-	monitored.do(0, bert, "EVALSHA", "0123", "2", "stock")
-	monitored.do(0, "lua", "SET", "stock", ours(0), "PX", "30000")
-	monitored.do(0, "lua", "SET", "{stock}:gsl", "AAECAwQFBgcICQoLDA0ODw "+ours(0), "PX", "30000")
-	monitored.do(100, "lua", "SETNX", "other", ours(100))
-	polled := &film{t: t}
-	polled.census, _ = New(Config{Lease: time.Minute, Gap: time.Second})
-	polled.serverIs(-99_000, "first")
-	polled.look(-10, "stock", "")
+	monitored.Look(-10, "stock", "")
+	monitored.Do(0, bert, "EVALSHA", "0123", "2", "stock")
+	monitored.Do(0, "lua", "SET", "stock", ours(0), "PX", "30000")
+	monitored.Do(0, "lua", "SET", "{stock}:gsl", "AAECAwQFBgcICQoLDA0ODw "+ours(0), "PX", "30000")
+	monitored.Do(100, "lua", "SETNX", "other", ours(100))
+	polled := polledFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+	polled.ServerIs(-99_000, "first")
+	polled.Look(-10, "stock", "")
 	px(polled, 0, "stock", ours(0))
 	px(polled, 1, "{stock}:gsl", "AAECAwQFBgcICQoLDA0ODw "+ours(0))
-	polled.look(10, "lone", "")
-	polled.look(20, "lone", ours(20))
+	polled.Look(10, "lone", "")
+	polled.Look(20, "lone", ours(20))
 	for name, f := range map[string]*film{"monitor": monitored, "poll": polled} {
 		r := f.result()
 		e := r.Evidence
@@ -292,18 +287,14 @@ func TestStampsOfGetsetlockClientsAreNoEvidence(t *testing.T) {
 // The distance of its stamp from its TTL shows that an old client wrote it.
 func TestStampThatEndsWithItsTTLIsAnOldClients(t *testing.T) {
 	d := dialect.Gorlock()
-	c, err := New(Config{Lease: 15 * time.Second, Dialects: []dialect.Dialect{d}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &film{t: t, census: c}
+	f := polledFilm(t, Config{Lease: 15 * time.Second, Dialects: []dialect.Dialect{d}})
 	look := func(ms int, ahead, ttl time.Duration) {
-		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: "k",
+		f.Add(offset.Observed{At: at(ms), Kind: offset.ObservedLook, Key: "k",
 			Value: stampOf(t, d, at(ms), ahead), Exists: true, HasTTL: true, TTL: ttl})
 	}
-	f.look(0, "k", "")
+	f.Look(0, "k", "")
 	look(10, 15*time.Second, 15*time.Second)
-	f.look(20, "k", "")
+	f.Look(20, "k", "")
 	look(30, 24*time.Hour+15*time.Second, 16*time.Second)
 	if n := f.result().Evidence.Counts.Acquisitions; n != 1 {
 		t.Errorf("%d acquisitions", n)
@@ -320,8 +311,8 @@ func TestUnknownSlackWidensTheInterval(t *testing.T) {
 	for _, slack := range []time.Duration{least.Slack, most.Slack} {
 		f := newFilm(t, Config{Lease: time.Minute, Gap: 100 * time.Millisecond,
 			Dialects: []dialect.Dialect{least, most}})
-		f.look(-2000, "stock", "")
-		f.do(0, anna, "SETNX", "stock", strconv.FormatInt(at(0).Add(time.Minute+slack).UnixMilli(), 10))
+		f.Look(-2000, "stock", "")
+		f.Do(0, anna, "SETNX", "stock", strconv.FormatInt(at(0).Add(time.Minute+slack).UnixMilli(), 10))
 		o := writerOf(t, f.result().Evidence, anna).Offset
 		if !o.Contains(0) || o.Width() < wide+100*time.Millisecond {
 			t.Errorf("with a slack of %v: %v", slack, o.Interval)
@@ -335,16 +326,16 @@ func TestUnknownSlackWidensTheInterval(t *testing.T) {
 func TestStepOfTheServerIsNoSpread(t *testing.T) {
 	f := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
 	beat := func(ms int, by time.Duration) {
-		f.add(offset.Observed{At: at(ms), Kind: offset.ObservedStep, For: by})
+		f.Add(offset.Observed{At: at(ms), Kind: offset.ObservedStep, For: by})
 	}
-	f.look(-2000, "stock", "")
+	f.Look(-2000, "stock", "")
 	beat(-1000, 0)
-	f.do(0, anna, "SETNX", "stock", stamp(0))
-	f.do(10, bert, "SETNX", "stock", stamp(2010))
+	f.Do(0, anna, "SETNX", "stock", stamp(0))
+	f.Do(10, bert, "SETNX", "stock", stamp(2010))
 	beat(1000, 0)
-	f.do(12_000, anna, "SETNX", "stock", stamp(2000))
+	f.Do(12_000, anna, "SETNX", "stock", stamp(2000))
 	beat(12_500, 10*time.Second)
-	f.do(13_000, bert, "SETNX", "stock", stamp(5000))
+	f.Do(13_000, bert, "SETNX", "stock", stamp(5000))
 	beat(14_000, 0)
 	s := f.result().Evidence.Spread
 	if s.Proved < 900*time.Millisecond || s.Proved > 2*time.Second || s.Guaranteed < 12*time.Second {
@@ -358,22 +349,18 @@ func TestStepOfTheServerIsNoSpread(t *testing.T) {
 func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 	for _, step := range []time.Duration{15 * time.Millisecond, time.Minute} {
 		for _, first := range []bool{false, true} {
-			c, err := New(Config{Lease: time.Minute, Gap: dialect.Zero,
-				Dialects: []dialect.Dialect{dialect.Jedis()}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, back := &film{t: t, census: c}, int(step.Milliseconds())
+			f, back := polledFilm(t, Config{Lease: time.Minute, Gap: dialect.Zero,
+				Dialects: []dialect.Dialect{dialect.Jedis()}}), int(step.Milliseconds())
 			noticed := func() {
 				if step > unseenStep {
-					f.add(offset.Observed{At: at(300 - back), Kind: offset.ObservedStep, For: -step})
+					f.Add(offset.Observed{At: at(300 - back), Kind: offset.ObservedStep, For: -step})
 				}
 			}
-			f.look(100, "stock", "")
+			f.Look(100, "stock", "")
 			if first {
 				noticed()
 			}
-			f.look(400-back, "stock", stamp(101-back))
+			f.Look(400-back, "stock", stamp(101-back))
 			if !first {
 				noticed()
 			}
@@ -389,23 +376,19 @@ func TestLooksAllowForStepsOfTheServer(t *testing.T) {
 func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 	for name, burst := range map[string]bool{"without MONITOR": false, "between two bursts": true} {
 		t.Run(name, func(t *testing.T) {
-			c, err := New(Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f := &film{t: t, census: c}
+			f := polledFilm(t, Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
 			if burst {
-				f.add(reading.GapOf(SourceMonitor, at(-1000), time.Hour, HoleBudget, "until the next burst"))
+				f.Add(reading.GapOf(SourceMonitor, at(-1000), time.Hour, HoleBudget, "until the next burst"))
 			}
-			f.serverIs(0, "one")
-			f.look(1000, "lock:42", stamp(900))
-			f.look(2000, "lock:42", "")
+			f.ServerIs(0, "one")
+			f.Look(1000, "lock:42", stamp(900))
+			f.Look(2000, "lock:42", "")
 			for _, s := range []Source{SourceStats, SourceMonitor} {
-				f.add(reading.GapOf(s, at(2000), time.Second, HoleReset, "the server was restarted"))
+				f.Add(reading.GapOf(s, at(2000), time.Second, HoleReset, "the server was restarted"))
 			}
-			f.serverIs(3000, "two")
-			f.look(3100, "lock:42", "")
-			f.look(9000, "lock:42", stamp(8900))
+			f.ServerIs(3000, "two")
+			f.Look(3100, "lock:42", "")
+			f.Look(9000, "lock:42", stamp(8900))
 			e := f.result().Evidence
 			// A look that has to guess sees an acquisition; one that MONITOR
 			// should have explained sees a write.
@@ -427,17 +410,17 @@ func TestPollsCountAfterTheServerRestarts(t *testing.T) {
 func TestLookShowsAWriteThatMonitorMissed(t *testing.T) {
 	ours := strconv.FormatInt(at(2000).Add(24*time.Hour+time.Minute).UnixMilli(), 10)
 	for name, play := range map[string]func(*film){
-		"on a key that was free": func(f *film) { f.look(900, "lock:42", "") },
+		"on a key that was free": func(f *film) { f.Look(900, "lock:42", "") },
 		"on a key never seen":    func(*film) {},
-		"after its own DEL":      func(f *film) { f.do(900, anna, "DEL", "lock:42") },
-		"over another stamp":     func(f *film) { f.look(900, "lock:42", stamp(0)) },
+		"after its own DEL":      func(f *film) { f.Do(900, anna, "DEL", "lock:42") },
+		"over another stamp":     func(f *film) { f.Look(900, "lock:42", stamp(0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFilm(t, Config{Match: "lock:*"})
-			f.do(0, anna, "SETNX", "lock:1", stamp(0))
+			f.Do(0, anna, "SETNX", "lock:1", stamp(0))
 			play(f)
-			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
-			f.look(2100, "lock:42", stamp(1500))
+			f.Add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
+			f.Look(2100, "lock:42", stamp(1500))
 			e := f.result().Evidence
 			if e.LastWrite == nil || !e.LastWrite.At.Equal(at(2100)) || e.LastWrite.Key != "lock:42" {
 				t.Errorf("the last write is %+v", e.LastWrite)
@@ -446,24 +429,24 @@ func TestLookShowsAWriteThatMonitorMissed(t *testing.T) {
 	}
 	for name, play := range map[string]func(*film){
 		"the stamp stood before the hole": func(f *film) {
-			f.look(900, "lock:42", stamp(800))
-			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
-			f.look(2100, "lock:42", stamp(800))
+			f.Look(900, "lock:42", stamp(800))
+			f.Add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
+			f.Look(2100, "lock:42", stamp(800))
 		},
-		"MONITOR had no hole": func(f *film) { f.look(2100, "lock:42", stamp(-100_001)) },
+		"MONITOR had no hole": func(f *film) { f.Look(2100, "lock:42", stamp(-100_001)) },
 		"MONITOR shows the attempt": func(f *film) {
-			f.do(2000, bert, "SETNX", "lock:42", stamp(2000))
-			f.look(2100, "lock:42", stamp(2000))
+			f.Do(2000, bert, "SETNX", "lock:42", stamp(2000))
+			f.Look(2100, "lock:42", stamp(2000))
 		},
 		"a getsetlock client wrote it": func(f *film) {
-			f.add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
-			f.add(offset.Observed{At: at(2100), Kind: offset.ObservedLook, Key: "lock:42", Value: ours,
+			f.Add(reading.GapOf(SourceMonitor, at(1000), time.Second, HoleAbsent, "the connection ended"))
+			f.Add(offset.Observed{At: at(2100), Kind: offset.ObservedLook, Key: "lock:42", Value: ours,
 				Exists: true, HasTTL: true, TTL: time.Minute})
 		},
 		"a command moved the key there": func(f *film) {
-			f.look(900, "lock:42", "")
-			f.do(1000, bert, "RESTORE", "lock:42", "0", "x")
-			f.look(2100, "lock:42", stamp(500))
+			f.Look(900, "lock:42", "")
+			f.Do(1000, bert, "RESTORE", "lock:42", "0", "x")
+			f.Look(2100, "lock:42", stamp(500))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,10 +30,10 @@ func connection(t *testing.T, cfg Config, addr string, lines []line) *found {
 	t.Helper()
 	cfg.Lease = time.Minute
 	f := newFilm(t, cfg)
-	f.look(-10, "stock", stamp(30_000))
+	f.Look(-10, "stock", stamp(30_000))
 	for _, l := range lines {
-		f.add(offset.Observed{
-			At: opening.Add(time.Duration(l.micros) * time.Microsecond), Kind: offset.ObservedCommand,
+		f.Add(offset.Observed{
+			At: at(0).Add(time.Duration(l.micros) * time.Microsecond), Kind: offset.ObservedCommand,
 			Addr: addr, Args: strings.Fields(l.words),
 		})
 	}
@@ -85,11 +85,11 @@ func TestClockThatStepsIsAnAlarm(t *testing.T) {
 		"server's step": {-10_000, 10_000, ""},
 	} {
 		f := on(t, Config{Lease: time.Minute, Gap: time.Second}, "first")
-		f.look(-10, "stock", "")
-		f.do(0, bert, "SETNX", "stock", stamp(0))
-		f.do(90_000+c.moved, bert, "SETNX", "stock", stamp(90_000+c.moved+c.off))
+		f.Look(-10, "stock", "")
+		f.Do(0, bert, "SETNX", "stock", stamp(0))
+		f.Do(90_000+c.moved, bert, "SETNX", "stock", stamp(90_000+c.moved+c.off))
 		if c.moved > 0 {
-			f.add(offset.Observed{At: at(91_000 + c.moved), Kind: offset.ObservedStep,
+			f.Add(offset.Observed{At: at(91_000 + c.moved), Kind: offset.ObservedStep,
 				For: time.Duration(c.moved) * time.Millisecond})
 		}
 		r := f.result()
@@ -138,11 +138,11 @@ func TestReleaseFromASharedAddressUsesItsOwnWrite(t *testing.T) {
 		30_500: {Acquisitions: 1, Failed: 1, Overruns: 1},
 	} {
 		f := newFilm(t, Config{Lease: 30 * time.Second})
-		f.look(-10, "stock", "")
-		f.do(0, socket, "SETNX", "stock", stamp(-20_000-30_000))
-		f.do(5_000, socket, "SETNX", "stock", stamp(5_000-30_000))
-		f.do(5_001, socket, "GET", "stock")
-		f.do(released, socket, "DEL", "stock")
+		f.Look(-10, "stock", "")
+		f.Do(0, socket, "SETNX", "stock", stamp(-20_000-30_000))
+		f.Do(5_000, socket, "SETNX", "stock", stamp(5_000-30_000))
+		f.Do(5_001, socket, "GET", "stock")
+		f.Do(released, socket, "DEL", "stock")
 		f.wants(want)
 	}
 }
@@ -151,15 +151,11 @@ func TestReleaseFromASharedAddressUsesItsOwnWrite(t *testing.T) {
 // apart, may be old. So it fits any smaller lease.
 func TestOldStampsRaiseNoDoubtOfALease(t *testing.T) {
 	for _, first := range []bool{true, false} {
-		c, err := New(Config{Lease: time.Minute, Gap: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := &film{t: t, census: c}
+		f := polledFilm(t, Config{Lease: time.Minute, Gap: time.Second})
 		if !first {
-			f.look(-30_500, "stock", "")
+			f.Look(-30_500, "stock", "")
 		}
-		f.look(0, "stock", stamp(-30_010))
+		f.Look(0, "stock", stamp(-30_010))
 		if e := f.result().Evidence; e.LeaseLooks.Known() {
 			t.Errorf("at the first look %v: %+v", first, e.LeaseLooks)
 		}
@@ -186,9 +182,9 @@ func TestSmallerLeaseThatFitsBetterIsReported(t *testing.T) {
 	} {
 		cfg := Config{Lease: c.lease, Gap: time.Second, LeaseChecked: c.checked}
 		f := on(t, cfg, "first")
-		f.look(-60_000, "stock", "")
-		f.do(0, anna, "SETNX", "stock", stamp(c.off))
-		f.do(100_000, anna, "DEL", "stock")
+		f.Look(-60_000, "stock", "")
+		f.Do(0, anna, "SETNX", "stock", stamp(c.off))
+		f.Do(100_000, anna, "DEL", "stock")
 		r := f.result()
 		e := r.Evidence
 		asked := slices.ContainsFunc(r.Findings, func(f Finding) bool {

@@ -19,7 +19,7 @@ func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.do(i, anna, "SET", keyOf(t, d, "lock"), value)
+			f.Do(i, anna, "SET", keyOf(t, d, "lock"), value)
 		}
 		if r := f.wants(Counts{Guards: 1, Tombstones: 1}); r.Evidence.LastWrite != nil {
 			t.Errorf("%s: an old client wrote %+v", e, r.Evidence.LastWrite)
@@ -45,10 +45,10 @@ func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 		{3, "COPY other lock", false, true},
 	} {
 		f := newFilm(t, Config{DB: 3})
-		f.look(-1, "lock", "")
-		f.add(offset.Observed{At: at(0), Kind: offset.ObservedCommand, DB: 3, Addr: "a:1",
+		f.Look(-1, "lock", "")
+		f.Add(offset.Observed{At: at(0), Kind: offset.ObservedCommand, DB: 3, Addr: "a:1",
 			Args: []string{"SETNX", "lock", stamp(0)}})
-		f.add(offset.Observed{At: at(1), Kind: offset.ObservedCommand, DB: c.db, Addr: "a:1",
+		f.Add(offset.Observed{At: at(1), Kind: offset.ObservedCommand, DB: c.db, Addr: "a:1",
 			Args: strings.Fields(c.words)})
 		if k := f.census.keys[keyID{3, "lock"}]; k.known != c.known || k.exists != c.exists {
 			t.Errorf("database %d, %s: known %v, exists %v", c.db, c.words, k.known, k.exists)
@@ -60,8 +60,8 @@ func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
 func TestAttemptCountsBeforeItsOutcomeIsKnown(t *testing.T) {
 	d := dialect.SetDel()
 	f := newFilm(t, Config{Dialects: []dialect.Dialect{d}})
-	f.do(1000, anna, "SET", "lock", d.Constant, "NX", "EX", "30")
-	f.add(offset.Observed{At: at(5000), Kind: offset.ObservedGap, For: 5 * time.Second,
+	f.Do(1000, anna, "SET", "lock", d.Constant, "NX", "EX", "30")
+	f.Add(offset.Observed{At: at(5000), Kind: offset.ObservedGap, For: 5 * time.Second,
 		Reason: "monitor proved"})
 	e := f.result().Evidence
 	if _, quiet := e.Quiet(); quiet != 4*time.Second || e.LastFailed == nil ||
@@ -76,22 +76,11 @@ func TestReplayKeepsToThePattern(t *testing.T) {
 		d := spelling(e)
 		f := newFilm(t, Config{Match: "lock*", Dialects: []dialect.Dialect{d}})
 		for i, name := range []string{"lock:a", "stock", "lock:b"} {
-			f.look(10*i, keyOf(t, d, name), stampOf(t, d, at(10*i), time.Minute))
-			f.do(10*i+5, anna, "SETNX", keyOf(t, d, name+"2"), stampOf(t, d, at(10*i), time.Minute))
+			f.Look(10*i, keyOf(t, d, name), stampOf(t, d, at(10*i), time.Minute))
+			f.Do(10*i+5, anna, "SETNX", keyOf(t, d, name+"2"), stampOf(t, d, at(10*i), time.Minute))
 		}
 		if keys := f.census.keys; len(keys) != 4 || len(f.result().Evidence.Keys) != 2 {
 			t.Errorf("%s: %+v", e, keys)
-		}
-	}
-}
-
-func TestImpossibleConfigNamesTheFieldInACensus(t *testing.T) {
-	for field, cfg := range map[string]Config{
-		"Lease": {Lease: -1}, "Job": {Job: -1}, "MaxKeys": {MaxKeys: -1}, "DB": {DB: -1},
-		"Dialects": {Dialects: []dialect.Dialect{{}}},
-	} {
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %v", field, err)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type world struct {
 	t       *testing.T
 	seed    uint64
 	random  *rand.Rand
-	now     time.Duration // true time since the opening
+	now     time.Duration // true time since the at(0)
 	queue   events
 	server  wall
 	dialect dialect.Dialect
@@ -48,7 +48,7 @@ func (w *wall) at(t time.Duration) time.Time {
 	for i > 0 && w.legs[i].From > t {
 		i--
 	}
-	return opening.Add(t + w.legs[i].OffsetAt(t))
+	return at(0).Add(t + w.legs[i].OffsetAt(t))
 }
 
 // leg begins a leg with another rate after a step.
@@ -317,7 +317,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if w.census, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.census.Add(offset.Observed{At: opening.Add(-time.Second), Kind: offset.ObservedGap,
+	w.census.Add(offset.Observed{At: at(0).Add(-time.Second), Kind: offset.ObservedGap,
 		Reason: reading.OfRun + " first"})
 	if w.random.IntN(4) > 0 {
 		w.serverSteps()

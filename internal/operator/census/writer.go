@@ -13,26 +13,29 @@ import (
 // writer is what is known of one address; without an address, of the unknown
 // writers of one dialect that polls saw.
 type writer struct {
-	addr        string
-	fits        []*dialect.Dialect // dialects that fit everything it wrote, the likeliest first; never empty
-	assumed     time.Duration      // the lease that its samples were taken with
-	wide        time.Duration      // by how much its lease may be less than assumed
-	bounds      seenBounds         // bounds of its clock
-	lead        time.Duration      // how far a time that it wrote was ahead of the server's clock, at most
-	stood       *time.Duration     // the greatest lower bound from stamps that were there at a first look
-	clock       offset.Clock       // what its writes show of its clock, if there is only one
-	steps       []offset.Step      // the latest steps of that clock
-	shared      string             // why several clients share the address; empty: nothing shows that
-	counts      Counts
-	holds       histogram
-	waits       histogram
-	waiting     map[keyID]*wait
-	seen        map[keyID]dialect.Reply // what its last GET of a key returned
-	keys        []string
-	first, last time.Time
-	lastWrite   *Act
-	lastFailed  *Act
-	gap         *gapSample
+	addr   string
+	fits   []*dialect.Dialect // dialects that fit everything it wrote, the likeliest first; never empty
+	shared string             // why several clients share the address; empty: nothing shows that
+	timing
+	story
+	holds   histogram
+	waits   histogram
+	waiting map[keyID]*wait
+	seen    map[keyID]dialect.Reply // what its last GET of a key returned
+	keys    []string
+	last    time.Time
+}
+
+// timing is what the writes of a writer show of its clock and its attempts.
+type timing struct {
+	assumed time.Duration  // the lease that the samples were taken with
+	wide    time.Duration  // by how much the lease may be less than assumed
+	bounds  seenBounds     // bounds of the clock
+	lead    time.Duration  // how far a written time was ahead of the server's clock, at most
+	stood   *time.Duration // the greatest lower bound from stamps that were there at a first look
+	clock   offset.Clock   // what the writes show of the clock, if there is only one
+	steps   []offset.Step  // the latest steps of that clock
+	gap     *gapSample     // the longest attempt
 }
 
 // wait is a row of failed attempts.
@@ -49,10 +52,11 @@ type gapSample struct {
 // showed.
 func (g gapSample) length() time.Duration { return g.at.Sub(g.from) }
 
-// goneWriters is what is kept of writers that were dropped from memory.
-type goneWriters struct {
-	count int64
-	seen  seenBounds // bounds around all of their writes
+// gone is what is kept of writers and keys that were dropped from memory.
+type gone struct {
+	writers, keys int64      // their numbers
+	seen          seenBounds // bounds around all writes of the writers
+	gap           *gapSample // the longest gap of a writer
 }
 
 // writer returns the writer of an address, and creates it if necessary. Without
@@ -68,7 +72,7 @@ func (c *Census) writer(addr string, r reading.Reading, at time.Time) *writer {
 			c.forgetWriter()
 		}
 		w = &writer{
-			addr: addr, fits: r.Dialects, first: at,
+			addr: addr, fits: r.Dialects,
 			shared:  sharedFromTheStart(addr),
 			waiting: map[keyID]*wait{}, seen: map[keyID]dialect.Reply{},
 		}
@@ -140,7 +144,8 @@ func (w *writer) uses(key string) {
 	}
 }
 
-// wait records a failed attempt, or the success that ends a row of them.
+// wait follows a row of failed attempts. It returns how long a row lasted that
+// ended.
 func (w *writer) wait(k keyID, at time.Time, won bool) (ended time.Duration, ok bool) {
 	row := w.waiting[k]
 	if won {
@@ -166,6 +171,14 @@ func (w *writer) wait(k keyID, at time.Time, won bool) (ended time.Duration, ok 
 	return ended, ok
 }
 
+// waited records a failed attempt, or the success that ends a row of them.
+func (c *Census) waited(w *writer, k keyID, at time.Time, won bool) {
+	if ended, ok := w.wait(k, at, won); ok {
+		w.waits.add(ended)
+		c.waits.add(ended)
+	}
+}
+
 // remember stores what a GET returned. What exceeds the limit is not stored and
 // counts as unknown.
 func (w *writer) remember(k keyID, r dialect.Reply) {
@@ -186,10 +199,10 @@ func (c *Census) forgetWriter() {
 	}
 	w := c.writers[oldest]
 	c.gone.seen.join(w.bounds)
-	if w.gap != nil && (c.gap == nil || w.gap.length() > c.gap.length()) {
-		c.gap = w.gap
+	if w.gap != nil && (c.gone.gap == nil || w.gap.length() > c.gone.gap.length()) {
+		c.gone.gap = w.gap
 	}
-	c.gone.count++
+	c.gone.writers++
 	delete(c.writers, oldest)
 }
 

@@ -68,7 +68,7 @@ func Back(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 // next is that step, or where no step is named.
 func (d *desk) named(f *facts, next migrate.Phase) *Report {
 	to, at := d.opts.To, f.record.Phase
-	if to == migrate.NoPhase || to == next || f.record.err != nil || !f.record.exists() {
+	if to == migrate.NoPhase || to == next || !f.record.readable() {
 		return nil
 	}
 	if to != at {
@@ -119,8 +119,8 @@ func orNone(s stored) string {
 // run opens a desk, gathers the facts and calls verb with them. With Options.Go
 // it first does what every step needs: it notes lost members and deletes stray
 // tombstones.
-func run(ctx context.Context, pool *redis.Pool, o Options,
-	verb func(*desk, *facts) (*Report, error)) (*Report, error) {
+func run[Answer any](ctx context.Context, pool *redis.Pool, o Options,
+	verb func(*desk, *facts) (*Answer, error)) (*Answer, error) {
 	d, err := open(pool, o)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func run(ctx context.Context, pool *redis.Pool, o Options,
 func (d *desk) closed(f *facts, to migrate.Phase, rule, format string, args ...any) *Report {
 	r := d.report(f)
 	b := &builder{facts: f, gate: Gate{To: to}}
-	if f.record.err != nil || !f.record.exists() {
+	if !f.record.readable() {
 		b.recordStands()
 	} else {
 		b.block(rule, format, args...)
@@ -190,7 +190,7 @@ func (d *desk) awaitGate(ctx context.Context, f *facts, to migrate.Phase) (*fact
 // step judges the gate and passes it by one compare-and-set, if it is open and
 // Options.Go is set. Pending is the phase that the step leaves unfinished.
 func (d *desk) step(ctx context.Context, f *facts, to, pending migrate.Phase) (*Report, error) {
-	if f.record.err != nil || !f.record.exists() {
+	if !f.record.readable() {
 		return d.closed(f, to, "", ""), nil
 	}
 	f, err := d.awaitGate(ctx, f, to)

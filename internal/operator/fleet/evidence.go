@@ -48,7 +48,7 @@ func ForgetEvidence(ctx context.Context, pool *redis.Pool, o Options) (*Report, 
 		if err != nil {
 			return nil, err
 		}
-		if f.record.err != nil || !f.record.exists() {
+		if !f.record.readable() {
 			return d.closed(f, f.record.Phase, "", ""), nil
 		}
 		next := f.record.Record

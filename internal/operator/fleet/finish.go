@@ -129,8 +129,7 @@ func (d *desk) remains(f *facts) Gate {
 	case migrate.Clean: // leases of clean keep no old client out
 		b.leases(migrate.Observe, migrate.Observe)
 	}
-	b.gate.Open = len(b.gate.Blocks) == 0
-	return b.gate
+	return b.judged()
 }
 
 // tidy deletes or prolongs the tombstones that a step left, as far as that is
@@ -149,30 +148,22 @@ func (d *desk) tidy(ctx context.Context, f *facts, gate *Gate, r *Report) error 
 		f.outdated() || f.dialect.Name != f.record.Dialect {
 		return nil
 	}
-	switch pending {
-	case migrate.Modern:
+	if pending == migrate.Modern {
 		count, err := d.prolonged(ctx, f)
 		if err == nil && count > 0 {
 			r.note("%d tombstones stay for %v and keep old clients out of their keys; on every other key nothing does: only modern keeps old clients out of all keys; status --watch reports an old client that writes; migrate sweep deletes the tombstones",
 				count, tombstonesLast(f.idle()))
 		}
 		return err
-	case migrate.Clean:
-		return d.sweep(ctx, f, r, true)
 	}
-	s, err := newSurveyor(d.mux, f)
+	done, err := d.sweep(ctx, f, pending == migrate.Clean, "deleting tombstones")
 	if err != nil {
 		return err
-	}
-	done, err := s.sweep(ctx, false)
-	if err != nil {
-		return d.refused(fmt.Errorf(
-			"deleting tombstones: %w; some may be left, and the same verb deletes them", err))
 	}
 	if done.Deleted > 0 {
 		r.note("%d tombstones deleted", done.Deleted)
 	}
-	if done.Left > 0 {
+	if done.Left > 0 && pending != migrate.Clean {
 		gate.Blocks = append(gate.Blocks,
 			Finding{Rule: "tombstones",
 				Detail: fmt.Sprintf("%d tombstones belong to locks that are held now; they are deleted when these are released", done.Left)})

@@ -99,7 +99,7 @@ type builder struct {
 
 // block adds a finding that closes the gate.
 func (b *builder) block(rule, format string, args ...any) {
-	b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: rule, Detail: fmt.Sprintf(format, args...)})
+	b.blockAt(time.Time{}, rule, format, args...)
 }
 
 // blockFor is block for a reason that time alone may lift, after d.
@@ -117,6 +117,21 @@ func (b *builder) note(rule, format string, args ...any) {
 func (b *builder) noteAt(seen time.Time, rule, format string, args ...any) {
 	b.gate.Evidence = append(b.gate.Evidence,
 		Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Seen: seen})
+}
+
+// dated is an instant in words, to the second.
+func dated(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// blockAt is block for a finding with a time, by the server's clock.
+func (b *builder) blockAt(seen time.Time, rule, format string, args ...any) {
+	b.gate.Blocks = append(b.gate.Blocks,
+		Finding{Rule: rule, Detail: fmt.Sprintf(format, args...), Seen: seen})
+}
+
+// judged returns the gate. It is open where nothing blocks it.
+func (b *builder) judged() Gate {
+	b.gate.Open = len(b.gate.Blocks) == 0
+	return b.gate
 }
 
 // claim notes a finding that rests on a claim alone.
@@ -159,8 +174,7 @@ func judge(f *facts, to migrate.Phase) Gate {
 		b.strangers(to > migrate.Dual && to > from)
 		b.keys()
 	}
-	b.gate.Open = len(b.gate.Blocks) == 0
-	return b.gate
+	return b.judged()
 }
 
 // recordStands blocks where there is no record that can be read, or where it

@@ -145,19 +145,20 @@ func TestClaimIsComparedWithWhatWasSeenBefore(t *testing.T) {
 		rules    []string
 		says     string
 	}{
-		"behind": {Claims{Behind: second}, false, Sighting{LeastLead: least}, []string{"claim"},
+		"behind": {Claims{Behind: second}, false, Sighting{Facts: Facts{LeastLead: least}}, []string{"claim"},
 			"at least 1m59s behind"},
 		"behind, a shorter lease": {Claims{Behind: second, Lease: 30 * second}, false,
-			Sighting{LeastLead: least}, []string{"claim"}, "at least 1m29s behind"},
-		"behind by as much": {Claims{Behind: 2 * minute}, false, Sighting{LeastLead: least}, nil, ""},
-		"no lease": {Claims{Behind: second}, true, Sighting{LeastLead: least},
+			Sighting{Facts: Facts{LeastLead: least}}, []string{"claim"}, "at least 1m29s behind"},
+		"behind by as much": {Claims{Behind: 2 * minute}, false, Sighting{Facts: Facts{LeastLead: least}}, nil, ""},
+		"no lease": {Claims{Behind: second}, true, Sighting{Facts: Facts{LeastLead: least}},
 			[]string{"gap", "lease"}, ""},
-		"ahead": {Claims{Ahead: second}, false, Sighting{MostLead: most}, []string{"claim"},
+		"ahead": {Claims{Ahead: second}, false, Sighting{Facts: Facts{MostLead: most}}, []string{"claim"},
 			"at least 10s ahead"},
 		"ahead, a greater lease": {Claims{Ahead: second, Greatest: 70 * second}, false,
-			Sighting{MostLead: most}, nil, ""},
-		"apart": {Claims{}, false, Sighting{Leads: apart}, []string{"claim"}, "at least 7s apart"},
-		"apart, leases too": {Claims{Greatest: minute + 7*second}, false, Sighting{Leads: apart}, nil,
+			Sighting{Facts: Facts{MostLead: most}}, nil, ""},
+		"apart": {Claims{}, false, Sighting{Facts: Facts{Leads: apart}}, []string{"claim"}, "at least 7s apart"},
+		"apart, leases too": {Claims{Greatest: minute + 7*second}, false,
+			Sighting{Facts: Facts{Leads: apart}}, nil,
 			""},
 		"nothing": {Claims{Behind: second, Ahead: second}, false, Sighting{}, nil, ""},
 	} {
@@ -173,9 +174,10 @@ func TestClaimIsComparedWithWhatWasSeenBefore(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	seen := Sighting{Format: sightingFormat, LeastLead: fact(2), MostLead: fact(2), Leads: fact(2)}
+	seen := Sighting{Format: sightingFormat,
+		Facts: Facts{LeastLead: fact(2), MostLead: fact(2), Leads: fact(2)}}
 	got := seen.with(
-		Sighting{Format: sightingFormat, LeastLead: fact(1), MostLead: fact(1), Leads: fact(3)})
+		Sighting{Format: sightingFormat, Facts: Facts{LeastLead: fact(1), MostLead: fact(1), Leads: fact(3)}})
 	if got.LeastLead != fact(1) || got.MostLead != fact(2) || got.Leads != fact(3) {
 		t.Errorf("joined: %+v", got)
 	}
@@ -362,8 +364,8 @@ func TestWhatAnOlderVersionWroteIsRefused(t *testing.T) {
 // of them showed refutes it.
 func TestWatchersJoinWhatAnyServerShowed(t *testing.T) {
 	fact := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-	got := Sighting{Format: sightingFormat, AheadProved: fact(2)}.with(
-		Sighting{Format: sightingFormat, BehindProved: fact(2), AheadProved: fact(1)})
+	got := Sighting{Format: sightingFormat, Facts: Facts{AheadProved: fact(2)}}.with(
+		Sighting{Format: sightingFormat, Facts: Facts{BehindProved: fact(2), AheadProved: fact(1)}})
 	if got.BehindProved != fact(2) || got.AheadProved != fact(2) {
 		t.Errorf("%+v", got)
 	}

@@ -132,7 +132,6 @@ func (q quantity) saw() string {
 type Claim struct {
 	Rule string        `json:"rule"` // one word that scripts may compare
 	Flag string        // the flag that claims it
-	What string        // for people
 	Time time.Duration `json:"time_ms"`
 	// Against is what was seen that contradicts it; empty where nothing does.
 	Against string `json:"contradicted_by" answer:"null"`
@@ -144,7 +143,7 @@ func (f *facts) claimed() []Claim {
 	var list []Claim
 	for _, q := range f.quantities(&out) {
 		if q.into.Source == migrate.Claimed {
-			list = append(list, Claim{q.rule, q.flag, q.what, q.into.Time, q.against()})
+			list = append(list, Claim{q.rule, q.flag, q.into.Time, q.against()})
 		}
 	}
 	return list
@@ -188,9 +187,8 @@ func (b *builder) terms(to migrate.Phase) {
 		// only those that go by it: an old client that was shut out may try
 		// once more.
 		if why := q.against(); why != "" && (q.rule != "idle" || asksIdle(to)) {
-			b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: "claim", Seen: q.seen.At, Detail: fmt.Sprintf(
-				"%s, %v, is contradicted: %s; set the true value by %s%s", q.what, *q.into, why, q.flag,
-				q.anew())})
+			b.blockAt(q.seen.At, "claim", "%s, %v, is contradicted: %s; set the true value by %s%s", q.what,
+				*q.into, why, q.flag, q.anew())
 		}
 	}
 	b.actsByLess(all)
@@ -247,9 +245,9 @@ func (b *builder) actsByLess(all []quantity) {
 			if m.err != nil || !m.Leaving.IsZero() || !known || !proves(q.seen) || q.seen.Time <= acted {
 				continue
 			}
-			b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: q.rule, Seen: q.seen.At, Detail: fmt.Sprintf(
+			b.blockAt(q.seen.At, q.rule,
 				"member %s acts by %s %v, and %s: it takes its bound for unknown with the heartbeat after status --watch has written that into the record; if no watcher runs, start the member again with a greater %s or with none",
-				m.who(), q.flag, acted, q.saw(), q.flag)})
+				m.who(), q.flag, acted, q.saw(), q.flag)
 		}
 	}
 }
@@ -270,9 +268,9 @@ func (b *builder) askLeaseAgain(known migrate.Known) {
 		b.claim("lease", "the old clients' smallest lease was looked up again: %v, although what was written%s looks like %v", known.Time, by(looks.Who), looks.Time)
 		return
 	}
-	b.gate.Blocks = append(b.gate.Blocks, Finding{Rule: "lease", Seen: looks.At, Detail: fmt.Sprintf(
+	b.blockAt(looks.At, "lease",
 		"the old clients' smallest lease is said to be %v, and what was written%s looks like %v: that client's lease is %[3]v, or its clock is behind the server's by the difference; look the lease up where it is configured, then set the smaller one by --lease, or confirm %[1]v by --lease-checked",
-		known.Time, by(looks.Who), looks.Time)})
+		known.Time, by(looks.Who), looks.Time)
 }
 
 // leaseRule blocks for members whose leases are longer than the old clients'

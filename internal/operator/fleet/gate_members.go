@@ -70,7 +70,7 @@ func (b *builder) readable(m seat) bool {
 func (b *builder) alive(m seat) bool {
 	switch {
 	case !m.Leaving.IsZero():
-		until := m.Leaving.Format("2006-01-02 15:04:05Z")
+		until := dated(m.Leaving)
 		switch {
 		case m.Epoch > b.record.Epoch:
 			b.outdated(m)

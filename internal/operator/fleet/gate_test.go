@@ -38,8 +38,8 @@ func orderly(p migrate.Phase) *facts {
 		survey: survey{members: []seat{m, n}, records: map[string]bool{"": true}},
 		sighting: Sighting{
 			Format: sightingFormat, Observer: "a", From: judged.Add(-time.Hour),
-			Until: judged.Add(-time.Second),
-			Quiet: time.Hour, QuietUntil: judged.Add(-time.Second),
+			Until:  judged.Add(-time.Second),
+			Window: Window{Quiet: time.Hour, QuietUntil: judged.Add(-time.Second)},
 		},
 		server: serverInfo{policy: "noeviction", known: true},
 		nonce:  testNonce,

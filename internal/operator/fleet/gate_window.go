@@ -134,7 +134,7 @@ func (b *builder) lastValue() string {
 	if t == nil {
 		return "no watcher saw a value of one"
 	}
-	return "the last value of one that a watcher saw is of " + t.At.UTC().Format("2006-01-02 15:04:05Z")
+	return "the last value of one that a watcher saw is of " + dated(t.At)
 }
 
 // noWindow closes the gate where MONITOR proves no window.
@@ -156,7 +156,7 @@ func (b *builder) counted(need time.Duration) {
 	}
 	if ago := b.now.Sub(s.LastCalled); !s.LastCalled.IsZero() && ago < need {
 		b.blockFor(need-ago, "window", "the server counted a SETNX or GETSET at %s (INFO commandstats, which names no client and no key, and counts every database): an old client tried for a lock, or another program sent it; status --watch --monitor shows whose it was; where MONITOR is refused, stop that program for %v",
-			s.LastCalled.UTC().Format("2006-01-02 15:04:05Z"), need)
+			dated(s.LastCalled), need)
 	}
 }
 

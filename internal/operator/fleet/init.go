@@ -331,17 +331,16 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	b.lost()
 	b.gate.Blocks = append(b.gate.Blocks, f.overlap()...)
 	b.acknowledged(migrate.Clean)
-	b.gate.Open = len(b.gate.Blocks) == 0
-	r := d.report(f)
-	r.Gate = &b.gate
+	r, gate := d.report(f), b.judged()
+	r.Gate = &gate
 	if !d.opts.Go {
 		r.wouldForget(taken)
-		if b.gate.Open {
+		if gate.Open {
 			r.note("the fleet is clean: with --go it begins anew with observe")
 		}
 		return r, nil
 	}
-	if err := d.forget(ctx, taken, r); err != nil || !b.gate.Open {
+	if err := d.forget(ctx, taken, r); err != nil || !gate.Open {
 		return r, err
 	}
 	made, err := d.write(ctx, f, migrate.Record{
@@ -352,7 +351,7 @@ func (d *desk) anew(ctx context.Context, f *facts) (*Report, error) {
 	if err != nil {
 		return nil, forgotten(taken, err)
 	}
-	d.logStep(ctx, r, f, made, &b.gate, false)
+	d.logStep(ctx, r, f, made, &gate, false)
 	f.record = made
 	done := d.report(f)
 	done.Moved, done.Notes = true, r.Notes

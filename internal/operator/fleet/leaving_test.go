@@ -252,10 +252,10 @@ func TestKilledMembersAreFoldedIntoOneField(t *testing.T) {
 // again what it remembers.
 func TestEvidenceLapsesAndIsForgotten(t *testing.T) {
 	seen := Sighting{
-		Until: judged, Lease: Fact{Time: time.Second, Basis: "measured",
+		Until: judged, Facts: Facts{Lease: Fact{Time: time.Second, Basis: "measured",
 			At: judged.Add(-31 * 24 * time.Hour)},
-		Job:   Fact{Time: time.Minute, Basis: "measured", At: judged.Add(-time.Hour)},
-		Quiet: 2 * time.Hour, QuietUntil: judged, LastCalled: judged.Add(-time.Hour),
+			Job: Fact{Time: time.Minute, Basis: "measured", At: judged.Add(-time.Hour)}},
+		Window: Window{Quiet: 2 * time.Hour, QuietUntil: judged}, LastCalled: judged.Add(-time.Hour),
 	}
 	if s := seen.since(time.Time{}, judged); s.Lease.Known() || !s.Job.Known() ||
 		s.Quiet != 2*time.Hour || s.LastCalled.IsZero() {

@@ -350,31 +350,25 @@ func ReadRecord(ctx context.Context, pool *redis.Pool, namespace string) (migrat
 // Status says where a fleet is and what the next step forwards needs. It
 // changes nothing.
 func Status(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
-	d, err := open(pool, o)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	f, err := d.gather(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := d.report(f)
-	if next, ok := following(f.record.Phase); ok {
-		gate := judge(f, next)
-		r.Gate = &gate
-	} else {
-		r.Gate = d.outdated(f)
-		r.alarm(f)
-		r.forgives(f)
-	}
-	return r, nil
+	o.Go = false
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
+		r := d.report(f)
+		if next, ok := following(f.record.Phase); ok {
+			gate := judge(f, next)
+			r.Gate = &gate
+		} else {
+			r.Gate = d.outdated(f)
+			r.alarm(f)
+			r.forgives(f)
+		}
+		return r, nil
+	})
 }
 
 // outdated is the gate of a record that no step leads from, where a member has
 // seen a later record. Otherwise it is nil.
 func (d *desk) outdated(f *facts) *Gate {
-	if !f.record.exists() || f.record.err != nil || !f.outdated() {
+	if !f.record.readable() || !f.outdated() {
 		return nil
 	}
 	gate := d.remains(f)

@@ -392,8 +392,9 @@ func sighted(observer string, r *audit.Result) Sighting {
 	e := &r.Evidence
 	s := Sighting{
 		Format: sightingFormat, Observer: observer, From: e.From, Until: e.Until,
-		Lease: factOf(e.SmallestLease), LeaseLooks: factOf(e.LeaseLooks), Greatest: factOf(e.GreatestLease),
-		Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold), Pause: factOf(e.LongestPause),
+		Facts: Facts{Lease: factOf(e.SmallestLease), LeaseLooks: factOf(e.LeaseLooks),
+			Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
+			Pause: factOf(e.LongestPause)},
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}

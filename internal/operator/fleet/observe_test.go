@@ -112,8 +112,8 @@ func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
 			e.SmallestLease = census.Span{Value: 5 * time.Second, Basis: census.Measured}
 			e.GreatestLease = census.Span{Value: 5 * time.Second, Basis: census.Default}
 			e.Keys = []census.KeyEvidence{
-				{Key: "k", LastFailed: &census.Act{
-					At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}
+				{Key: "k", Acts: census.Acts{LastFailed: &census.Act{
+					At: at, What: census.ActLost, Addr: "10.0.0.1:7", Name: "till"}}}}
 			e.GetsetFirst = []string{"10.0.0.2:1"}
 		}))
 		f.w.Pass(time.Minute)
@@ -192,7 +192,7 @@ func TestWatcherThatSawLessOverwritesNothing(t *testing.T) {
 					e.LongestHold = census.Span{Value: time.Minute, Basis: census.Measured, At: now}
 					e.LastWrite = &census.Act{
 						At: now.Add(-20 * time.Second), Key: "k", What: census.ActAcquired}
-					e.Keys = []census.KeyEvidence{{Key: "k", LastWrite: e.LastWrite}}
+					e.Keys = []census.KeyEvidence{{Key: "k", Acts: e.Acts}}
 				})
 			},
 		}
@@ -244,7 +244,7 @@ func TestWatcherWritesAgainAfterAnother(t *testing.T) {
 		other := Sighting{
 			Format: sightingFormat, Observer: "other", From: now.Add(-time.Hour),
 			Until: now.Add(-time.Minute),
-			Pause: Fact{Time: time.Hour, Basis: string(census.Measured), At: now},
+			Facts: Facts{Pause: Fact{Time: time.Hour, Basis: string(census.Measured), At: now}},
 		}
 		text, err := other.text()
 		if err != nil {
@@ -370,7 +370,8 @@ func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
 
 // What watches before found stays until the evidence is begun anew.
 func TestDoubtOfALeaseIsKept(t *testing.T) {
-	before := Sighting{Format: sightingFormat, LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}
+	before := Sighting{Format: sightingFormat,
+		Facts: Facts{LeaseLooks: Fact{Time: 30 * time.Second, Basis: "inferred"}}}
 	if got := (Sighting{Format: sightingFormat}).with(before).LeaseLooks; got != before.LeaseLooks {
 		t.Errorf("%+v", got)
 	}

@@ -38,16 +38,8 @@ type Road struct {
 // Plan says what the whole road needs of this fleet: times computed from its
 // own leases and jobs, and what would refuse a step. It changes nothing.
 func Plan(ctx context.Context, pool *redis.Pool, o Options) (*Road, error) {
-	d, err := open(pool, o)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	f, err := d.gather(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return f.road(d.report(f)), nil
+	o.Go = false
+	return run(ctx, pool, o, func(d *desk, f *facts) (*Road, error) { return f.road(d.report(f)), nil })
 }
 
 // road is a pure function of the facts.

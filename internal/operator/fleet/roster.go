@@ -282,13 +282,13 @@ func (b *builder) runID() {
 }
 
 func instant(r look.Reading) string {
-	return time.Unix(0, 0).Add(r.Server).UTC().Format("2006-01-02 15:04:05Z")
+	return dated(time.Unix(0, 0).Add(r.Server))
 }
 
 // noteLost writes into the record that members may be missing, if that is so
 // and not noted yet. It returns facts gathered anew.
 func (d *desk) noteLost(ctx context.Context, f *facts) (*facts, error) {
-	for f.record.exists() && f.record.err == nil && !f.outdated() {
+	for f.record.readable() && !f.outdated() {
 		if _, noted := f.lostSince(); noted || f.whyLost() == "" && f.record.Lost == (look.Reading{}) {
 			break
 		}

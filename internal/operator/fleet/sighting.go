@@ -42,6 +42,32 @@ type Sighting struct {
 	From     time.Time `json:"from"`     // beginning of that watch, by the server's clock
 	Until    time.Time `json:"until"`    // last look of that watch
 
+	Window
+
+	// Counts: the server says how often SETNX and GETSET were called.
+	Counts bool `json:"counts,omitempty"`
+
+	// The fields below are joined from all watchers since the evidence began
+	// anew.
+	Facts
+	LastWrite  *Touch `json:"last_write,omitempty"`
+	LastFailed *Touch `json:"last_failed,omitempty"`
+	// LastCalled is the reading of the server's counts that showed the latest
+	// SETNX or GETSET. Counts name no key and no client. Zero where none was
+	// counted.
+	LastCalled time.Time `json:"last_called,omitzero"`
+	// Alarm is the last act of an old client after the fleet went to Clean,
+	// where nothing but a tombstone keeps it out.
+	Alarm *Touch       `json:"alarm,omitempty"`
+	Keys  []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
+
+	DoubleGrants int64    `json:"double_grants"`
+	GetsetFirst  []string `json:"getset_first,omitempty"` // addresses, sorted
+	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
+}
+
+// Window is a time without old clients.
+type Window struct {
 	// Quiet is the window that MONITOR proves: how long no old client tried for
 	// a lock, without a hole. It is the lesser of the server's time and the
 	// watcher's own. QuietUntil is its end: the last instant at which MONITOR
@@ -52,12 +78,10 @@ type Sighting struct {
 	QuietUntil time.Time     `json:"quiet_until,omitzero"`
 	Missing    string        `json:"missing,omitempty"`
 	Hole       *Hole         `json:"hole,omitempty"`
+}
 
-	// Counts: the server says how often SETNX and GETSET were called.
-	Counts bool `json:"counts,omitempty"`
-
-	// The fields below are joined from all watchers since the evidence began
-	// anew.
+// Facts are the times of old clients that were seen.
+type Facts struct {
 	Lease Fact `json:"smallest_lease"`
 	// LeaseLooks is a smaller lease than the given one that fits better what an
 	// old client writes.
@@ -81,21 +105,6 @@ type Sighting struct {
 	LeastLead Fact `json:"least_lead,omitzero"`
 	MostLead  Fact `json:"most_lead,omitzero"`
 	Leads     Fact `json:"leads,omitzero"`
-
-	LastWrite  *Touch `json:"last_write,omitempty"`
-	LastFailed *Touch `json:"last_failed,omitempty"`
-	// LastCalled is the reading of the server's counts that showed the latest
-	// SETNX or GETSET. Counts name no key and no client. Zero where none was
-	// counted.
-	LastCalled time.Time `json:"last_called,omitzero"`
-	// Alarm is the last act of an old client after the fleet went to Clean,
-	// where nothing but a tombstone keeps it out.
-	Alarm *Touch       `json:"alarm,omitempty"`
-	Keys  []SightedKey `json:"keys,omitempty"` // the latest, at most mostSighted, sorted by name
-
-	DoubleGrants int64    `json:"double_grants"`
-	GetsetFirst  []string `json:"getset_first,omitempty"` // addresses, sorted
-	Mixed        []string `json:"mixed,omitempty"`        // keys written in more than one dialect, sorted
 }
 
 // seeQuiet adds the window that MONITOR proves.
@@ -120,7 +129,7 @@ func (s *Sighting) cutBy() string {
 		return fmt.Sprintf("; what was before counts no more: %s", h.Why)
 	case t != nil:
 		return fmt.Sprintf("; a client%s acted on %q (%s) at %s: stop it", by(t.Who), t.Key, t.What,
-			t.At.UTC().Format("2006-01-02 15:04:05Z"))
+			dated(t.At))
 	}
 	return ""
 }
@@ -149,8 +158,8 @@ func (s *Sighting) seeClocks(e *census.Evidence) {
 
 // clocks returns what stamps say of clocks by the claims: how far some were
 // behind the server's at least, how far ahead of it, and how far apart.
-func (s *Sighting) clocks(fl migrate.Fleet) (behind, ahead, apart Fact) {
-	behind, ahead, apart = s.BehindProved, s.AheadProved, s.Proved
+func (f Facts) clocks(fl migrate.Fleet) (behind, ahead, apart Fact) {
+	behind, ahead, apart = f.BehindProved, f.AheadProved, f.Proved
 	if unsaid(fl.Lease) || unsaid(fl.Gap) {
 		return
 	}
@@ -161,9 +170,9 @@ func (s *Sighting) clocks(fl migrate.Fleet) (behind, ahead, apart Fact) {
 		lead.Time = d
 		return lead
 	}
-	behind = greater(behind, by(s.LeastLead, fl.Lease.Time-fl.Gap.Time-s.LeastLead.Time))
-	ahead = greater(ahead, by(s.MostLead, s.MostLead.Time-fl.Greatest.Time))
-	apart = greater(apart, by(s.Leads, s.Leads.Time-(fl.Greatest.Time-fl.Lease.Time)-fl.Gap.Time))
+	behind = greater(behind, by(f.LeastLead, fl.Lease.Time-fl.Gap.Time-f.LeastLead.Time))
+	ahead = greater(ahead, by(f.MostLead, f.MostLead.Time-fl.Greatest.Time))
+	apart = greater(apart, by(f.Leads, f.Leads.Time-(fl.Greatest.Time-fl.Lease.Time)-fl.Gap.Time))
 	return
 }
 
@@ -206,15 +215,7 @@ func (s Sighting) with(before Sighting) Sighting {
 	if before.Format == "" {
 		return s
 	}
-	s.Lease, s.LeaseLooks = lesser(s.Lease, before.Lease), lesser(s.LeaseLooks, before.LeaseLooks)
-	s.Greatest = greater(s.Greatest, before.Greatest)
-	s.Proved = greater(s.Proved, before.Proved)
-	s.Gap, s.Job = greater(s.Gap, before.Gap), greater(s.Job, before.Job)
-	s.Pause = greater(s.Pause, before.Pause)
-	s.BehindProved, s.AheadProved = greater(s.BehindProved, before.BehindProved),
-		greater(s.AheadProved, before.AheadProved)
-	s.LeastLead, s.MostLead = lesser(s.LeastLead, before.LeastLead), greater(s.MostLead, before.MostLead)
-	s.Leads = greater(s.Leads, before.Leads)
+	s.Facts = s.Facts.with(before.Facts)
 	s.LastWrite, s.LastFailed = later(s.LastWrite, before.LastWrite), later(s.LastFailed, before.LastFailed)
 	if before.LastCalled.After(s.LastCalled) {
 		s.LastCalled = before.LastCalled
@@ -236,6 +237,19 @@ func (s Sighting) with(before Sighting) Sighting {
 	}
 	s.bound()
 	return s
+}
+
+// with keeps of each fact the one that says more.
+func (f Facts) with(before Facts) Facts {
+	f.Lease, f.LeaseLooks = lesser(f.Lease, before.Lease), lesser(f.LeaseLooks, before.LeaseLooks)
+	f.LeastLead = lesser(f.LeastLead, before.LeastLead)
+	for _, kept := range [][2]*Fact{{&f.Greatest, &before.Greatest}, {&f.Proved, &before.Proved},
+		{&f.Gap, &before.Gap}, {&f.Job, &before.Job}, {&f.Pause, &before.Pause},
+		{&f.BehindProved, &before.BehindProved}, {&f.AheadProved, &before.AheadProved},
+		{&f.MostLead, &before.MostLead}, {&f.Leads, &before.Leads}} {
+		*kept[0] = greater(*kept[0], *kept[1])
+	}
+	return f
 }
 
 // cut ends the window at the last act of an old client within it, which
@@ -289,7 +303,7 @@ func (r *Report) alarm(f *facts) {
 		if a.Key != "" {
 			on = fmt.Sprintf(" on %q", a.Key)
 		}
-		r.note("ALARM: an old client%s acted%s at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), on, a.At.UTC().Format("2006-01-02 15:04:05Z"), a.What)
+		r.note("ALARM: an old client%s acted%s at %s (%s), and in clean only a tombstone keeps it out: stop it; two clients may have held the lock at once", by(a.Who), on, dated(a.At), a.What)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestGuessReplacesNoProof(t *testing.T) {
 		{guess, proof, proof}, {proof, guess, proof}, {proof, more, more}, {more, proof, more},
 		{Fact{}, guess, guess}, {guess, Fact{}, guess}, {Fact{}, proof, proof}, {proof, Fact{}, proof},
 	} {
-		if got := (Sighting{Job: c.a}).with(Sighting{Format: sightingFormat, Job: c.b}).Job; got != c.want {
+		if got := (Facts{Job: c.a}).with(Facts{Job: c.b}).Job; got != c.want {
 			t.Errorf("%+v and %+v: %+v", c.a, c.b, got)
 		}
 	}

@@ -21,6 +21,9 @@ type stored struct {
 
 func (s stored) exists() bool { return s.bytes != "" }
 
+// readable reports a record that is there and can be read.
+func (s stored) readable() bool { return s.exists() && s.err == nil }
+
 func readStored(value any, err error) (stored, error) {
 	text, err := record.TextOf(value, err)
 	if err != nil || text == "" {

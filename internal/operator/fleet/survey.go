@@ -10,32 +10,14 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/clocks"
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/look"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
-)
-
-// scanSlice is COUNT of each SCAN, and about the number of looks in one
-// message. The server serves nobody else for some hundred microseconds
-// meanwhile.
-const scanSlice = 500
-
-// longestLook is how much of a value is read, in bytes. No guard, tombstone or
-// token is longer.
-const longestLook = 255
-
-// form is the kind of a value on a lock's key L.
-type form int
-
-const (
-	formOther form = iota
-	formStamp
-	formGuard
-	formTombstone
 )
 
 // survey is what the keys of a namespace hold.
@@ -154,7 +136,24 @@ func newSurveyor(mux *wire.Mux, f *facts) (*surveyor, error) {
 // move. Holders are told apart by their keys; for all else an approximate count
 // is enough.
 func (s *surveyor) look(ctx context.Context) (survey, error) {
-	if err := s.scan(ctx, s.slice); err != nil {
+	var stamps []*keys.Key
+	err := s.each(ctx, func(k *keys.Key) {
+		if s.take(k) {
+			stamps = append(stamps, &keys.Key{Name: k.Name, Value: k.Value, HasTTL: k.HasTTL, TTL: k.TTL})
+		}
+	}, func() error {
+		defer func() { stamps = nil }()
+		return s.attribute(ctx, stamps)
+	})
+	if err == nil && !s.scope.Every() { // else each has gone through these names too
+		err = keys.Names(ctx, s.mux, record.Pattern, "", func(names []string, _ bool) error {
+			for _, name := range names {
+				s.registered(name)
+			}
+			return nil
+		})
+	}
+	if err != nil {
 		return survey{}, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.holders)) {
@@ -163,112 +162,45 @@ func (s *surveyor) look(ctx context.Context) (survey, error) {
 	return s.out, nil
 }
 
-// scan calls fn with one slice of names after another: the namespace's keys,
-// all records and rosters, and other keys with the same prefix.
-func (s *surveyor) scan(ctx context.Context, fn func(context.Context, []string) error) error {
-	patterns := []string{"*"}
-	if s.namespace != "" {
-		patterns = []string{s.scope.Pattern(), record.Pattern}
+// registered notes the namespace whose record or roster has that name.
+func (s *surveyor) registered(name string) {
+	if ns, ok := record.NamespaceOf(name); ok {
+		s.out.records[ns] = true
+	} else if ns, ok := record.RosterOf(name); ok {
+		s.out.rosters[ns] = true
 	}
-	for i, pattern := range patterns {
-		cursor := "0"
-		for {
-			keys, next, err := s.mux.Scan(ctx, cursor, "MATCH", pattern, "COUNT", scanSlice)
-			if err != nil {
-				return err
-			}
-			cursor = next
-			if i > 0 { // the first pattern has shown the others
-				keys = slices.DeleteFunc(keys,
-					func(k string) bool { return strings.Contains(k, s.namespace) })
-			}
-			if err := fn(ctx, keys); err != nil {
-				return err
-			}
-			if cursor == "0" {
-				break
-			}
-		}
-	}
-	return nil
 }
 
-// guarded is the key L that a key M belongs to. It returns false where the name
-// is not that of an M.
-func guarded(mark string) (string, bool) {
-	found := scope.OldKeys(mark)
-	if len(found) == 0 {
-		return "", false
-	}
-	return found[len(found)-1], true // "{stock}:gsl" more likely belongs to "stock"
-}
-
-// covers reports that a key belongs to the namespace. It was read on a
-// connection of the pool, so its database is the right one.
-func (s *surveyor) covers(raw string) bool { return s.scope.Covers(s.scope.Database(), raw) }
-
-// slice looks at some keys with one message.
-func (s *surveyor) slice(ctx context.Context, keys []string) error {
-	var cmds []wire.Command
-	var asked []string
-	for _, key := range keys {
-		if ns, ok := record.NamespaceOf(key); ok {
-			s.out.records[ns] = true
-		} else if ns, ok := record.RosterOf(key); ok {
-			s.out.rosters[ns] = true
-		} else if last, ok := s.wanted(key); ok {
-			asked = append(asked, key)
-			cmds = append(cmds, wire.Cmd("GETRANGE", key, 0, last), wire.Cmd("PTTL", key))
-		}
-	}
-	if len(cmds) == 0 {
-		return nil
-	}
-	replies := s.mux.Batch(ctx, cmds)
-	var stamps []valued
-	for i, key := range asked {
-		value, err := redis.String(replies[2*i].Value, replies[2*i].Err)
-		left, err2 := redis.Int64(replies[2*i+1].Value, replies[2*i+1].Err)
+// each reads the strings of the namespace, slice by slice. It leaves out what
+// getsetlock stores for itself. A key that this user may not read is an error.
+func (s *surveyor) each(ctx context.Context, visit func(*keys.Key), sliced func() error) error {
+	var denied error
+	r := &keys.Reader{Mux: s.mux, Scope: s.scope, Clock: clocks.New(nil), Want: func(name string) bool {
+		s.registered(name)
+		return !reading.IsBookkeeping(name)
+	}}
+	return r.Each(ctx, func(k *keys.Key) {
 		switch {
-		case wire.IsWrongType(err):
-			continue // no lock: a hash, a list
-		case err != nil:
-			return err
-		case err2 != nil:
-			return err2
-		case left == -2:
-			continue // gone since
+		case k.Denied != nil:
+			denied = k.Denied
+		case k.Type == "string":
+			visit(k)
 		}
-		if s.take(key, value, left) == formStamp {
-			stamps = append(stamps, valued{key, value, left})
+	}, func() error {
+		if denied != nil {
+			return denied
 		}
-	}
-	return s.attribute(ctx, stamps)
-}
-
-// wanted reports that a key may be a lock of the namespace, and the last byte
-// of its value that is read.
-func (s *surveyor) wanted(key string) (last int, ok bool) {
-	_, mark := guarded(key)
-	if _, remembers := guarded(strings.TrimSuffix(key, look.Suffix)); remembers && !mark {
-		return 0, false // the looks that a getsetlock client remembers, and no lock
-	}
-	return longestLook, !strings.HasPrefix(key, "gsl:") && s.covers(key)
-}
-
-// valued is a key with its value and its PTTL.
-type valued struct {
-	key, value string
-	left       int64
+		return sliced()
+	})
 }
 
 // attribute tells stamps of getsetlock clients from those of old clients. A PX
 // shows the former where the dialect sets none. Elsewhere M does, which holds
 // the same bytes.
-func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
+func (s *surveyor) attribute(ctx context.Context, stamps []*keys.Key) error {
 	var cmds []wire.Command
-	for _, v := range stamps {
-		cmds = append(cmds, wire.Cmd("GETRANGE", legacy.MarkKey(v.key), 0, longestLook))
+	for _, k := range stamps {
+		cmds = append(cmds, wire.Cmd("GETRANGE", legacy.MarkKey(k.Name), 0, keys.Longest-1))
 	}
 	if len(cmds) == 0 {
 		return nil
@@ -278,22 +210,22 @@ func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
 		if err != nil && !wire.IsWrongType(err) && !wire.IsCluster(err) {
 			return err
 		}
-		v := stamps[i]
+		k := stamps[i]
 		_, on, _ := strings.Cut(mark, " ")
-		if on != v.value {
-			s.lives(v)
+		if on != k.Value {
+			s.lives(k)
 		}
-		if on == v.value || v.left >= 0 && !s.dialect.ServerExpires() {
+		if on == k.Value || k.HasTTL && !s.dialect.ServerExpires() {
 			s.out.Ours++
 			continue
 		}
 		s.out.Stamps++
 		switch {
-		case v.left >= 0:
-		case mark == "" && s.perhapsOurs(v.value):
-			s.out.Lone.add(v.key)
+		case k.HasTTL:
+		case mark == "" && s.perhapsOurs(k.Value):
+			s.out.Lone.add(k.Name)
 		default:
-			s.out.NoTTL.add(v.key)
+			s.out.NoTTL.add(k.Name)
 		}
 	}
 	return nil
@@ -302,72 +234,75 @@ func (s *surveyor) attribute(ctx context.Context, stamps []valued) error {
 // lives counts an old value without M that may be a held lock. A stamp is one
 // until it has passed by more than the margin. A value that says no time is one
 // for as long as it stands.
-func (s *surveyor) lives(v valued) {
-	stamp, err := s.dialect.Decode(v.value, s.now)
+func (s *surveyor) lives(k *keys.Key) {
+	stamp, what := s.means(k.Value)
 	left := stamp.Expiry.Add(s.margin).Sub(s.now)
-	if err == nil && s.dialect.HasStamp() && left <= 0 {
-		s.out.Past.add(v.key)
+	if what == reading.Stamp && left <= 0 {
+		s.out.Past.add(k.Name)
 		return
 	}
-	s.out.Live.add(v.key)
-	if v.left >= 0 {
-		left = time.Duration(v.left) * time.Millisecond
+	s.out.Live.add(k.Name)
+	if k.HasTTL {
+		left = k.TTL
 	}
 	s.out.LiveFor = max(s.out.LiveFor, left)
 }
 
 // perhapsOurs reports that a stamp is where those of getsetlock clients are.
 func (s *surveyor) perhapsOurs(value string) bool {
-	stamp, err := s.dialect.Decode(value, s.now)
-	return err == nil && reading.PerhapsOurs(stamp.Expiry.Sub(s.now), max(s.terms.Greatest, s.dialect.Lease),
-		dialect.Bound(s.terms.Ahead))
+	stamp, what := s.means(value)
+	return what == reading.Stamp && reading.PerhapsOurs(stamp.Expiry.Sub(s.now),
+		max(s.terms.Greatest, s.dialect.Lease), dialect.Bound(s.terms.Ahead))
 }
 
-// take counts what a key holds, and returns the form of a value on L.
-func (s *surveyor) take(key, value string, left int64) form {
-	if l, ok := guarded(key); ok {
-		s.holds(l, value)
-		return formOther
+// take counts what a key holds. It returns true for an old client's value on L,
+// which attribute counts.
+func (s *surveyor) take(k *keys.Key) bool {
+	s.holds(k)
+	if reading.IsMark(k.Name, k.Value) {
+		return false
 	}
 	s.out.Keys++
-	what := s.form(value)
+	_, what := s.means(k.Value)
+	old := what == reading.Stamp || what == reading.Token
 	switch what {
-	case formTombstone:
+	case reading.Tombstone:
 		s.out.Tombstones++
-		s.out.TombsEnd = max(s.out.TombsEnd, time.Duration(left)*time.Millisecond)
-	case formGuard:
+		s.out.TombsEnd = max(s.out.TombsEnd, k.TTL)
+	case reading.Guard:
 		s.out.Guards++
-	case formStamp: // attribute counts it
-	default:
+	case reading.Foreign:
 		s.out.Others++
-		if s.stealer(value) {
-			s.out.UUIDs.add(key)
+		if s.stealer(k.Value) {
+			s.out.UUIDs.add(k.Name)
 		}
 	}
-	if left < 0 && what != formOther && what != formStamp {
-		s.out.NoTTL.add(key)
+	if !k.HasTTL && !old && what != reading.Foreign {
+		s.out.NoTTL.add(k.Name)
 	}
-	if what != formOther && strings.Contains(key, "}") && legacy.MarkKey(key) != key+scope.MarkSuffix {
-		s.out.Unslotted.add(key)
+	if what != reading.Foreign && strings.Contains(k.Name, "}") &&
+		legacy.MarkKey(k.Name) != k.Name+scope.MarkSuffix {
+		s.out.Unslotted.add(k.Name)
 	}
-	return what
+	return old
 }
 
 // holds notes the holder by M's value, if it depends on a guard or a tombstone.
-// M holds a token, the bytes on L and a member id, separated by blanks.
-func (s *surveyor) holds(l, mark string) {
-	parts := strings.Split(mark, " ")
-	if len(parts) < 2 {
+// M holds a token, the bytes on L and a member id, separated by blanks. The key
+// "{stock}:gsl" more likely belongs to "stock" than to "{stock}".
+func (s *surveyor) holds(mark *keys.Key) {
+	of, parts := scope.OldKeys(mark.Name), strings.Split(mark.Value, " ")
+	if len(of) == 0 || len(parts) < 2 {
 		return
 	}
-	if what := s.form(parts[1]); what != formGuard && what != formTombstone {
+	if _, what := s.means(parts[1]); what != reading.Guard && what != reading.Tombstone {
 		return
 	}
 	tag := ""
 	if len(parts) > 2 {
 		tag = parts[2]
 	}
-	s.holders[l] = tag
+	s.holders[of[len(of)-1]] = tag
 }
 
 // stealer reports a stamp with a uuid in another dialect. Its clients take
@@ -381,26 +316,7 @@ func (s *surveyor) stealer(value string) bool {
 	return err == nil
 }
 
-// form tells guards and tombstones from old clients' values.
-func (s *surveyor) form(value string) form {
-	if value == s.tombstone {
-		return formTombstone
-	}
-	text, err := s.dialect.DecodeValue(value)
-	if err != nil {
-		return formOther
-	}
-	number := text
-	if at := strings.LastIndexByte(text, ':'); at >= 0 && s.dialect.Shape == dialect.ShapeUUIDNumber {
-		number = text[at+1:]
-	}
-	low, high := s.dialect.GuardRange()
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= low && n <= high {
-		return formGuard
-	}
-	constant := !s.dialect.HasStamp() && s.dialect.Constant != "" && text == s.dialect.Constant
-	if _, err := s.dialect.Decode(value, s.now); err == nil || constant {
-		return formStamp
-	}
-	return formOther
+// means reads a value of L in the fleet's dialect.
+func (s *surveyor) means(value string) (dialect.Stamp, reading.Meaning) {
+	return reading.Means(&s.dialect, value, s.now)
 }

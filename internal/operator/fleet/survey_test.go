@@ -64,10 +64,10 @@ func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 				stamp := strconv.FormatInt(n, 10)
 				f.stands("stock:1", stamp, c.px)
 				if c.mark {
-					f.stands("{stock:1}:gsl", "token "+stamp, minute)
+					f.stands("{stock:1}:gsl", "46pp_t56wMdRpwZ1BglSEg "+stamp, minute)
 				}
 				if c.another {
-					f.stands("{stock:1}:gsl", "token 1"+stamp[1:], minute)
+					f.stands("{stock:1}:gsl", "46pp_t56wMdRpwZ1BglSEg 1"+stamp[1:], minute)
 				}
 				s, err := newSurveyor(newMux(f), &facts{namespace: "stock", dialect: d, now: f.w.ServerNow()})
 				if err != nil {
@@ -111,6 +111,21 @@ func TestTheSurveyTakesARememberedLookForNoLock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An old client may name its lock as M of another lock is named. Its value says
+// what it is.
+func TestOldClientsKeyThatIsNamedLikeAnMIsALock(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.stands("{stock:1}:gsl", strconv.FormatInt(f.w.ServerNow().Add(minute).UnixMilli(), 10), 0)
+		s, err := newSurveyor(newMux(f), &facts{dialect: dialect.Jedis(), now: f.w.ServerNow()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.look(bg); err != nil || v.Live.count != 1 || v.Stamps != 1 {
+			t.Errorf("%d live values, %d stamps, %v", v.Live.count, v.Stamps, err)
+		}
+	})
 }
 
 // TestAGateNamesALoneStampADayAhead and moves no Ahead by it.

@@ -4,12 +4,11 @@ import (
 	"context"
 	_ "embed" // the script
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -33,7 +32,7 @@ func tombstonesLast(idle time.Duration) time.Duration { return max(30*24*time.Ho
 func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 	return run(ctx, pool, o, func(d *desk, f *facts) (*Report, error) {
 		switch {
-		case f.record.err != nil || !f.record.exists() || f.record.Phase != migrate.Clean:
+		case !f.record.readable() || f.record.Phase != migrate.Clean:
 			return d.closed(f, migrate.Clean, "order", "the phase is %v: by their tombstones %v and the phases next to it keep old clients out; sweep is for clean", orNone(f.record), migrate.Sealed), nil
 		case f.record.Pending != migrate.NoPhase:
 			return d.closed(f, migrate.Clean, "pending", "clean is not over: leases of modern may depend on tombstones; run clean --go until it says that the migration is over"), nil
@@ -41,36 +40,36 @@ func Sweep(ctx context.Context, pool *redis.Pool, o Options) (*Report, error) {
 		b := &builder{facts: f, gate: Gate{To: migrate.Clean}}
 		b.acknowledged(migrate.Clean)
 		b.leases(migrate.Clean, migrate.Clean)
-		b.gate.Open = len(b.gate.Blocks) == 0
-		r := d.report(f)
-		r.Gate = &b.gate
+		r, gate := d.report(f), b.judged()
+		r.Gate = &gate
 		switch {
-		case !b.gate.Open:
+		case !gate.Open:
 		case !d.opts.Go:
 			r.forgives(f)
 			r.note("with --go they are deleted, and nothing keeps an old client out any more")
 		default:
-			return r, d.sweep(ctx, f, r, true)
+			done, err := d.sweep(ctx, f, true, "deleting tombstones")
+			if err != nil {
+				return r, err
+			}
+			r.note("%d tombstones deleted", done.Deleted)
 		}
 		return r, nil
 	})
 }
 
-// sweep deletes tombstones and notes how many.
-func (d *desk) sweep(ctx context.Context, f *facts, r *Report, beside bool) error {
+// sweep deletes tombstones; beside says whether also those of locks that a
+// getsetlock client holds. doing says for an error what was being done.
+func (d *desk) sweep(ctx context.Context, f *facts, beside bool, doing string) (swept, error) {
 	s, err := newSurveyor(d.mux, f)
 	if err != nil {
-		return err
+		return swept{}, err
 	}
 	done, err := s.sweep(ctx, beside)
 	if err != nil {
-		return d.refused(fmt.Errorf(
-			"deleting tombstones: %w; some may be left, and the same verb deletes them", err))
+		return done, d.refused(fmt.Errorf("%s: %w; some may be left, and the same verb deletes them", doing, err))
 	}
-	if done.Deleted > 0 || f.record.Pending == migrate.NoPhase {
-		r.note("%d tombstones deleted", done.Deleted)
-	}
-	return nil
+	return done, nil
 }
 
 // prolonged gives the tombstones of a fleet that goes to Clean their last TTL,
@@ -81,25 +80,12 @@ func (d *desk) prolonged(ctx context.Context, f *facts) (count int64, err error)
 		return 0, err
 	}
 	px := tombstonesLast(f.idle()).Milliseconds()
-	err = s.scan(ctx, func(ctx context.Context, keys []string) error {
-		found, err := s.tombs(ctx, keys)
-		if err != nil || len(found) == 0 {
-			return err
+	err = s.eachTombstone(ctx, func(key string) wire.Command {
+		return prolong.Cmd(key, legacy.MarkKey(key), s.tombstone, px)
+	}, func(left int64) {
+		if left > 0 {
+			count++
 		}
-		cmds := make([]wire.Command, len(found))
-		for i, key := range found {
-			cmds[i] = prolong.Cmd(key, legacy.MarkKey(key), s.tombstone, px)
-		}
-		for _, r := range s.mux.Batch(ctx, cmds) {
-			left, err := redis.Int64(r.Value, r.Err)
-			if err != nil {
-				return err
-			}
-			if left > 0 {
-				count++
-			}
-		}
-		return nil
 	})
 	if err != nil {
 		return 0,
@@ -117,7 +103,7 @@ func (r *Report) forgives(f *facts) {
 		return
 	}
 	r.note("%d tombstones keep old clients out of their keys, the last one until %s; nothing else does, and migrate sweep deletes them",
-		n, f.now.Add(left).UTC().Format("2006-01-02 15:04:05Z"))
+		n, dated(f.now.Add(left)))
 }
 
 // swept is the result of a sweep: numbers of tombstones.
@@ -131,29 +117,47 @@ func (s *surveyor) sweep(ctx context.Context, beside bool) (swept, error) {
 	if beside {
 		absent = "0"
 	}
-	err := s.scan(ctx, func(ctx context.Context, keys []string) error {
-		found, err := s.tombs(ctx, keys)
-		if err != nil || len(found) == 0 {
-			return err
+	err := s.eachTombstone(ctx, func(key string) wire.Command {
+		return record.Sweep.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
+	}, func(n int64) {
+		out.Deleted += n
+		out.Left += 1 - n
+	})
+	return out, err
+}
+
+// eachTombstone sends a command for each tombstone of the namespace, those of a
+// slice together, and calls got with each reply. It fails with errRaced where
+// the record changed since this was decided: the phase that it leads to may
+// need the tombstones as they are.
+func (s *surveyor) eachTombstone(ctx context.Context, command func(key string) wire.Command,
+	got func(n int64)) error {
+	var cmds []wire.Command
+	return s.each(ctx, func(k *keys.Key) {
+		if k.Value == s.tombstone {
+			cmds = append(cmds, command(k.Name))
 		}
-		if err := s.unchanged(ctx); err != nil {
-			return err
+	}, func() error {
+		if len(cmds) == 0 {
+			return nil
 		}
-		cmds := make([]wire.Command, len(found))
-		for i, key := range found {
-			cmds[i] = record.Sweep.Cmd(key, legacy.MarkKey(key), s.tombstone, absent)
+		now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
+		if err == nil && !now.sameStep(s.record) {
+			err = errRaced
+		}
+		if err != nil {
+			return err
 		}
 		for _, r := range s.mux.Batch(ctx, cmds) {
 			n, err := redis.Int64(r.Value, r.Err)
 			if err != nil {
 				return err
 			}
-			out.Deleted += n
-			out.Left += 1 - n
+			got(n)
 		}
+		cmds = nil
 		return nil
 	})
-	return out, err
 }
 
 // sweepStray deletes tombstones in a phase that has none. A fail-over may have
@@ -163,13 +167,10 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 	if !f.strayTombstones() {
 		return nil
 	}
-	s, err := newSurveyor(d.mux, f)
+	done, err := d.sweep(ctx, f, false,
+		fmt.Sprintf("deleting tombstones that phase %v does not have", f.record.Phase))
 	if err != nil {
 		return err
-	}
-	done, err := s.sweep(ctx, false)
-	if err != nil {
-		return d.refused(fmt.Errorf("deleting tombstones that phase %v does not have: %w; some may be left, and the same verb deletes them", f.record.Phase, err))
 	}
 	if f.survey.Tombstones -= done.Deleted; done.Deleted > 0 {
 		d.notes = append(d.notes, fmt.Sprintf("%d tombstones deleted, which phase %v does not have",
@@ -181,7 +182,7 @@ func (d *desk) sweepStray(ctx context.Context, f *facts) error {
 // strayTombstones reports tombstones in a phase in which old clients work,
 // where no member holds a lock by one or can write one again.
 func (f *facts) strayTombstones() bool {
-	if f.survey.Tombstones == 0 || f.record.err != nil || !f.record.exists() ||
+	if f.survey.Tombstones == 0 || !f.record.readable() ||
 		f.record.Phase > migrate.Dual || f.record.Pending != migrate.NoPhase {
 		return false
 	}
@@ -194,41 +195,4 @@ func (f *facts) strayTombstones() bool {
 		}
 	}
 	return len(gate.Blocks) == 0
-}
-
-// unchanged fails with errRaced where the record changed since the sweep was
-// decided: the phase that it leads to may need the tombstones.
-func (s *surveyor) unchanged(ctx context.Context) error {
-	now, err := readStored(s.mux.Do(ctx, "GET", record.Key(s.namespace)))
-	if err == nil && !now.sameStep(s.record) {
-		err = errRaced
-	}
-	return err
-}
-
-// tombs are those of the keys that hold a tombstone.
-func (s *surveyor) tombs(ctx context.Context, keys []string) ([]string, error) {
-	keys = slices.DeleteFunc(keys, func(k string) bool {
-		_, mark := guarded(k)
-		return mark || strings.HasPrefix(k, "gsl:") || !s.covers(k)
-	})
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	cmds := make([]wire.Command, len(keys))
-	for i, key := range keys {
-		cmds[i] = wire.Cmd("GETRANGE", key, 0, longestLook)
-	}
-	var found []string
-	for i, r := range s.mux.Batch(ctx, cmds) {
-		value, err := redis.String(r.Value, r.Err)
-		switch {
-		case wire.IsWrongType(err):
-		case err != nil:
-			return nil, err
-		case value == s.tombstone:
-			found = append(found, keys[i])
-		}
-	}
-	return found, nil
 }

@@ -134,11 +134,13 @@ func sampleSighting() Sighting {
 	return Sighting{
 		Format: sightingFormat, Observer: "status --watch on host7", From: pinnedAt.Add(-time.Minute),
 		Until: pinnedAt,
-		Quiet: 40 * time.Second, QuietUntil: pinnedAt, Missing: "not asked for", Counts: true,
-		Hole:         &Hole{At: pinnedAt.Add(-40 * time.Second), Why: "between bursts"},
-		Lease:        Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
-		Proved:       Fact{Time: 3 * time.Millisecond, Basis: "measured", At: pinnedAt},
-		BehindProved: Fact{Time: 121 * time.Second, Basis: "measured", At: pinnedAt},
+		Window: Window{Quiet: 40 * time.Second, QuietUntil: pinnedAt, Missing: "not asked for",
+			Hole: &Hole{At: pinnedAt.Add(-40 * time.Second), Why: "between bursts"}},
+		Counts: true,
+		Facts: Facts{
+			Lease:        Fact{Time: 5 * time.Second, Basis: "measured", At: pinnedAt, Who: "10.0.0.7:40112"},
+			Proved:       Fact{Time: 3 * time.Millisecond, Basis: "measured", At: pinnedAt},
+			BehindProved: Fact{Time: 121 * time.Second, Basis: "measured", At: pinnedAt}},
 		LastWrite: &Touch{At: pinnedAt, Key: "stock:42", What: "acquired",
 			Who: "10.0.0.7:40112 till-java"},
 		Keys: []SightedKey{{Key: "stock:42",

@@ -287,7 +287,8 @@ func (f *fleet) put(key string, held *migrate.Member) {
 		f.t.Fatal(err)
 	}
 	if held != nil {
-		if err := f.w.Mini.Set(legacy.MarkKey(key), "token "+tombstone+" "+held.ID()); err != nil {
+		err := f.w.Mini.Set(legacy.MarkKey(key), "46pp_t56wMdRpwZ1BglSEg "+tombstone+" "+held.ID())
+		if err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -490,9 +491,9 @@ func TestTheSurveyCountsWhatStandsAndOnlyInItsNamespace(t *testing.T) {
 		guard := "5000000000000000001"
 		set("stock:1", stamp, 0)
 		set("stock:2", guard, time.Minute)
-		set("{stock:2}:gsl", "token "+guard+" stranger", time.Minute)
+		set("{stock:2}:gsl", "46pp_t56wMdRpwZ1BglSEg "+guard+" stranger", time.Minute)
 		set("stock:3", guard, time.Minute)
-		set("{stock:3}:gsl", "token "+guard+" me", time.Minute)
+		set("{stock:3}:gsl", "46pp_t56wMdRpwZ1BglSEg "+guard+" me", time.Minute)
 		set("stock:4", tombstone, time.Hour)
 		set("stock:5", "lock", 0)
 		set("other:stock", stamp, 0)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
 )
@@ -17,16 +18,57 @@ import (
 // client ends with its stamp, while a getsetlock client's stamp expires a day
 // after the TTL.
 
-// MarkOfOurs reports whether a getsetlock client wrote the key: its own token
-// on M, or the note by which a release leaves L to old clients. No old client
-// writes such keys, but a dialect of bare tokens would read any text as a
-// token.
-func MarkOfOurs(key, value string) bool {
+// Role is what a key is to locks.
+type Role int
+
+const (
+	// Lock is the key L of a lock, if it is one of a lock at all: [Means] reads
+	// its value.
+	Lock Role = iota
+	// Mark is the key M of a lock, with a getsetlock client's token.
+	Mark
+	// Left is the key M of a lock that a release left to old clients: no client
+	// holds it.
+	Left
+	// Bookkeeping is what getsetlock stores for itself: records, queues,
+	// counters, and looks at old clients' keys.
+	Bookkeeping
+)
+
+// RoleOf returns the role of a key by its name and value. No old client writes
+// an M, but a dialect of bare tokens would read any text as a token.
+func RoleOf(name, value string) Role {
+	switch {
+	case IsMark(name, value):
+		if _, left := polite.Token(value); left {
+			return Left
+		}
+		return Mark
+	case IsBookkeeping(name):
+		return Bookkeeping
+	}
+	return Lock
+}
+
+// IsMark reports whether a getsetlock client wrote the key: its own token on M,
+// or the note by which a release leaves L to old clients.
+func IsMark(name, value string) bool {
 	if _, left := polite.Token(value); left {
-		return strings.HasSuffix(key, ":gsl")
+		return strings.HasSuffix(name, scope.MarkSuffix)
 	}
 	token, _, blank := strings.Cut(value, " ")
-	return scope.IsToken(token) && (blank && strings.HasSuffix(key, ":gsl") || len(scope.OldKeys(key)) > 0)
+	return scope.IsToken(token) &&
+		(blank && strings.HasSuffix(name, scope.MarkSuffix) || len(scope.OldKeys(name)) > 0)
+}
+
+// TrialKey is a part of the names of keys that doctor tries commands on. They
+// never exist.
+const TrialKey = "getsetlock:doctor:"
+
+// IsBookkeeping reports whether getsetlock stores something for itself under
+// that name.
+func IsBookkeeping(name string) bool {
+	return strings.HasPrefix(name, names.Prefix) || scope.IsLook(name)
 }
 
 // ourStampAhead is the least time from the end of a getsetlock client's lease

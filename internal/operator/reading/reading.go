@@ -1,7 +1,8 @@
-// Package reading contains what the census and the sources of an audit share:
-// it reads values by the dialects in question, recognizes what getsetlock
-// clients wrote, knows the commands that change more than one key, and formats
-// the events of gaps.
+// Package reading is the one place that says what a key and its value mean, for
+// the census, the sources of an audit, probe, doctor and migrations: its role,
+// its meaning in a dialect, its form, what getsetlock clients wrote, and what
+// an old client does when it meets a value. It also knows the commands that
+// change more than one key, and formats the events of gaps.
 //
 // It is pure: it reads the same bytes at the same instant the same way.
 package reading
@@ -110,17 +111,20 @@ func (q *Reader) Read(value string, at time.Time, set bool) Reading {
 		if (d.Acquire != dialect.AcquireSetnx) != set || q.guessed && d.ValueEncoding != spelling {
 			continue
 		}
-		stamp, what := readBy(d, value, at)
+		stamp, what := Means(d, value, at)
+		if !d.HasStamp() {
+			what = Token // its clients may draw any text, that of a guard too
+		}
 		switch what {
-		case meansTomb:
+		case Tombstone:
 			return Reading{Tomb: true}
-		case meansGuard:
+		case Guard:
 			return Reading{Guard: true}
-		case meansToken:
+		case Token:
 			if !q.guessed {
 				r.Dialects = append(r.Dialects, d)
 			}
-		case meansStamp:
+		case Stamp:
 			r.add(d, stamp)
 		}
 	}
@@ -139,36 +143,38 @@ func (r *Reading) add(d *dialect.Dialect, s dialect.Stamp) {
 	r.Dialects = append(r.Dialects, d)
 }
 
-// meaning is what a value means in one dialect.
-type meaning int
+// Meaning is what a value on a lock's key L means in one dialect.
+type Meaning int
 
+// The meanings.
 const (
-	meansNothing meaning = iota
-	meansTomb
-	meansGuard
-	meansToken // any value, in a dialect that writes no time
-	meansStamp
+	Foreign   Meaning = iota // no client of the dialect writes it
+	Stamp                    // a time of an old client
+	Token                    // the constant of an old client, in a dialect that writes no time
+	Guard                    // of a getsetlock client that holds the lock
+	Tombstone                // shuts old clients out
 )
 
-// readBy reads a value in one dialect.
-func readBy(d *dialect.Dialect, value string, at time.Time) (dialect.Stamp, meaning) {
+// Means reads a value in one dialect. The stamp is only that of a Stamp.
+// Nothing shows who drew a random token: it is Foreign.
+func Means(d *dialect.Dialect, value string, at time.Time) (dialect.Stamp, Meaning) {
 	text, err := d.DecodeValue(value)
 	if err != nil {
 		text = value
 	}
 	switch {
-	case text == d.Tombstone() && d.HasTakeover():
-		return dialect.Stamp{}, meansTomb
-	case !d.HasStamp():
-		return dialect.Stamp{}, meansToken
+	case text == d.Tombstone():
+		return dialect.Stamp{}, Tombstone
 	case isGuard(d, text):
-		return dialect.Stamp{}, meansGuard
+		return dialect.Stamp{}, Guard
+	case d.Shape == dialect.ShapeConstant && text == d.Constant:
+		return dialect.Stamp{}, Token
 	}
 	s, err := d.Decode(value, at)
 	if err != nil {
-		return s, meansNothing
+		return s, Foreign
 	}
-	return s, meansStamp
+	return s, Stamp
 }
 
 // ReadAny is Read for a value whose command is unknown.
@@ -180,16 +186,13 @@ func (q *Reader) ReadAny(value string, at time.Time) Reading {
 	return r
 }
 
-// isGuard reports whether the value is a number in the range of guards, after a
+// isGuard reports whether the text is a number in the range of guards, after a
 // uuid if the dialect has one.
-func isGuard(d *dialect.Dialect, value string) bool {
-	if !d.HasTakeover() {
-		return false
-	}
+func isGuard(d *dialect.Dialect, text string) bool {
 	if d.Shape == dialect.ShapeUUIDNumber {
-		_, value, _ = strings.Cut(value, ":")
+		_, text, _ = strings.Cut(text, ":")
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
+	n, err := strconv.ParseInt(text, 10, 64)
 	low, high := d.GuardRange()
 	return err == nil && n >= low && n <= high
 }

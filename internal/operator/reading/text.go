@@ -34,7 +34,7 @@ func ShortQuote(s string) string {
 // IsLock reports whether the value is one that a client of a lock leaves on its
 // key.
 func (q *Reader) IsLock(o offset.Observed) bool {
-	if MarkOfOurs(o.Key, o.Value) {
+	if IsMark(o.Key, o.Value) {
 		return false
 	}
 	return q.ReadAny(o.Value, o.At).Known()

@@ -372,7 +372,8 @@ func (m *moves) watch(ctx context.Context) error {
 		now := m.f.now()
 		s := migfleet.Sighting{
 			Observer: "rehearsal", From: m.began, Until: m.began.Add(now),
-			Quiet: now - max(0, time.Duration(m.lastOld.Load())), QuietUntil: m.began.Add(now),
+			Window: migfleet.Window{
+				Quiet: now - max(0, time.Duration(m.lastOld.Load())), QuietUntil: m.began.Add(now)},
 		}
 		if last := m.lastOld.Load(); last >= 0 {
 			key, _ := m.oldKey.Load().(string)

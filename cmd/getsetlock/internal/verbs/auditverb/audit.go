@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
+
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
@@ -204,10 +206,10 @@ func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 type auditAnswer struct {
 	auditClaims
 	where  string
-	probe  *audit.ProbeResult // nil in the replay of a record that has no probe
-	result *audit.Result      // never nil
-	all    []census.Finding   // findings of probe and result, sorted
-	made   time.Time          // when the report was made
+	probe  *probe.Result    // nil in the replay of a record that has no probe
+	result *audit.Result    // never nil
+	all    []census.Finding // findings of probe and result, sorted
+	made   time.Time        // when the report was made
 
 	replayed bool
 }
@@ -401,8 +403,8 @@ func answers(e *out.Env, ctx context.Context, pool *redis.Pool) error {
 func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool *redis.Pool) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
 	defer p.End()
-	found, err := audit.Probe(ctx, pool,
-		audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: max(f.lease, f.greatest),
+	found, err := probe.Run(ctx, pool,
+		probe.Config{Match: f.match, Dialects: f.dialects, Lease: max(f.lease, f.greatest),
 			Timeout: e.Timeout, Progress: p.Set, DB: f.server.Database(e)})
 	a.probe = found
 	switch {
@@ -448,8 +450,8 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 	}
 	pool := fleet.Pool()
 	defer pool.Close()
-	a.probe, err = audit.Probe(ctx, pool,
-		audit.ProbeConfig{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
+	a.probe, err = probe.Run(ctx, pool,
+		probe.Config{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
 			Hurry: true})
 	if err != nil && ctx.Err() == nil {
 		return out.CouldNot(err, "looking at the demo's keys")

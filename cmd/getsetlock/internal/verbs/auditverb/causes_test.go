@@ -13,7 +13,7 @@ import (
 
 // writerOn is a writer of one key, with a lease of 10 s.
 func writerOn(addr, key string, longest time.Duration) census.Writer {
-	return census.Writer{Addr: addr, Keys: []string{key},
+	return census.Writer{Client: census.Client{Addr: addr}, Keys: []string{key},
 		Lease: census.Span{Value: 10 * time.Second, Basis: census.Given},
 		Holds: census.Durations{Count: 1, Longest: longest}}
 }

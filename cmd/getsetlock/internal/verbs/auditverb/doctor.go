@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/doctor"
+
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
@@ -122,8 +124,8 @@ func NewDoctor(e *out.Env) *cobra.Command {
 }
 
 // complete checks the flags against each other and returns the configuration.
-func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (audit.DoctorConfig, error) {
-	cfg := audit.DoctorConfig{Match: f.match, DB: f.server.Database(e), Timeout: e.Timeout, Remember: f.fix,
+func (f *doctorFlags) complete(e *out.Env, cmd *cobra.Command) (doctor.Config, error) {
+	cfg := doctor.Config{Match: f.match, DB: f.server.Database(e), Timeout: e.Timeout, Remember: f.fix,
 		Clock: e.Clock}
 	err := cmp.Or(out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead),
 		leasesFit(f.terms.Lease, f.terms.Greatest),
@@ -156,7 +158,7 @@ func (f *doctorFlags) contradictions(e *out.Env, given func(flag string) bool) e
 	return nil
 }
 
-func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfig) error {
+func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) error {
 	pool, address, err := f.server.Open(e)
 	if err != nil {
 		return err
@@ -167,12 +169,12 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 	}
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
 	cfg.Progress = p.Set
-	d, err := audit.Doctor(ctx, pool, cfg)
+	d, err := doctor.Examine(ctx, pool, cfg)
 	p.End()
 	if err != nil && len(d.Complaints) == 0 {
 		return out.CouldNot(err, "examining %s", address)
 	}
-	fixed := map[string]audit.FixOutcome{}
+	fixed := map[string]doctor.FixOutcome{}
 	failed := err
 	if !f.asJSON {
 		e.PrintAnswer(diagnosisOf(address, d))
@@ -192,7 +194,7 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 	case failed != nil:
 		return out.CouldNot(failed, "examining %s to the end; what was seen until then is above", address)
 	case slices.ContainsFunc(d.Complaints,
-		func(c audit.Complaint) bool { return c.Severity != census.SeverityNote }):
+		func(c doctor.Complaint) bool { return c.Severity != census.SeverityNote }):
 		return out.Exit(out.CodeBad)
 	}
 	return nil
@@ -202,7 +204,7 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg audit.DoctorConfi
 // gap even where none is given, so that it always finds how far clocks
 // are behind at least. If the true lease is smaller, that is too much, and a
 // true claim is refuted. That deletes nothing.
-func (f *doctorFlags) watched(cfg *audit.DoctorConfig) census.Config {
+func (f *doctorFlags) watched(cfg *doctor.Config) census.Config {
 	c := census.Config{Match: f.match, Dialects: cfg.Dialects, Lease: cfg.Lease, LeaseChecked: true,
 		Greatest: cfg.Greatest, Gap: f.terms.Gap, Spread: cfg.Spread, Behind: cfg.Behind, Ahead: cfg.Ahead,
 		DB: cfg.DB}
@@ -225,12 +227,12 @@ func (f *doctorFlags) watched(cfg *audit.DoctorConfig) census.Config {
 // remembers a look at each key, so that the watch counts towards the time for
 // which the bytes must have been there.
 func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, address string,
-	cfg *audit.DoctorConfig) error {
+	cfg *doctor.Config) error {
 	if f.watch == 0 {
 		return nil
 	}
 	if f.fix {
-		if _, err := audit.Doctor(ctx, pool, *cfg); err != nil {
+		if _, err := doctor.Examine(ctx, pool, *cfg); err != nil {
 			return out.CouldNot(err, "examining %s", address)
 		}
 	}
@@ -263,8 +265,8 @@ const mostShown = 1000
 
 // treat asks, and then applies the fixes. It stores each outcome in fixed, by
 // key.
-func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d *audit.Diagnosis,
-	fixed map[string]audit.FixOutcome) error {
+func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d *doctor.Diagnosis,
+	fixed map[string]doctor.FixOutcome) error {
 	fixes := d.Fixes
 	if len(fixes) == 0 {
 		e.Say(f.server.Quiet, "there is nothing to fix")
@@ -297,11 +299,11 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 	} else {
 		to = e.Stdout
 	}
-	words := map[audit.FixOutcome]string{
-		audit.FixDone: "done", audit.FixChanged: "left alone: the value has changed, or is gone",
-		audit.FixOurs: "left alone: a getsetlock client's token is on the second key now",
+	words := map[doctor.FixOutcome]string{
+		doctor.FixDone: "done", doctor.FixChanged: "left alone: the value has changed, or is gone",
+		doctor.FixOurs: "left alone: a getsetlock client's token is on the second key now",
 	}
-	err := audit.ApplyFixes(ctx, pool, fixes, func(fix audit.Fix, o audit.FixOutcome) {
+	err := doctor.Apply(ctx, pool, fixes, func(fix doctor.Fix, o doctor.FixOutcome) {
 		fixed[fix.Key] = o
 		fmt.Fprintf(to, "%s: %s\n", out.Escaped(fix.Key), words[o])
 	})
@@ -312,7 +314,7 @@ func (f *doctorFlags) treat(e *out.Env, ctx context.Context, pool *redis.Pool, d
 }
 
 // diagnosisOf returns the answer for people.
-func diagnosisOf(address string, d *audit.Diagnosis) report.Page {
+func diagnosisOf(address string, d *doctor.Diagnosis) report.Page {
 	p := report.Page{Title: "examination of " + address}
 	for _, fact := range d.Facts {
 		p.Words = append(p.Words, "  "+fact)
@@ -347,16 +349,16 @@ type DoctorDocument struct {
 	Keys   int64  `json:"keys"`
 	More   int64  `json:"more"` // number of findings about keys beyond those listed
 	// number of fixes, those of findings that are not listed included
-	Fixes    int               `json:"fixes"`
-	Fixed    int               `json:"fixed"` // number of fixes whose outcome is done
-	Findings []audit.Complaint `json:"findings"`
+	Fixes    int                `json:"fixes"`
+	Fixed    int                `json:"fixed"` // number of fixes whose outcome is done
+	Findings []doctor.Complaint `json:"findings"`
 }
 
-func diagnosisFound(d *audit.Diagnosis, fixed map[string]audit.FixOutcome) DoctorDocument {
+func diagnosisFound(d *doctor.Diagnosis, fixed map[string]doctor.FixOutcome) DoctorDocument {
 	doc := DoctorDocument{Schema: "getsetlock.doctor/1", Keys: d.Keys, More: d.More, Fixes: len(d.Fixes),
 		Findings: d.Complaints}
 	for _, outcome := range fixed {
-		if outcome == audit.FixDone {
+		if outcome == doctor.FixDone {
 			doc.Fixed++
 		}
 	}

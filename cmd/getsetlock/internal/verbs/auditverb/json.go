@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/operator/probe"
+
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 )
@@ -16,7 +18,7 @@ type AuditDocument struct {
 	Until    time.Time            `json:"until"`
 	Keys     *int64               `json:"keys"` // number of keys that the probe read
 	Dialects []string             `json:"dialects"`
-	Prefixes []audit.PrefixResult `json:"prefixes"`
+	Prefixes []probe.PrefixResult `json:"prefixes"`
 	Sources  []census.Coverage    `json:"sources"`
 	Writers  []census.Writer      `json:"writers"`
 	Counts   census.Counts        `json:"counts"`

@@ -18,7 +18,7 @@ func liveResult(writers int) *audit.Result {
 	r := &audit.Result{}
 	for n := range writers {
 		r.Evidence.Writers = append(r.Evidence.Writers, census.Writer{
-			Addr: "10.0.0.1:" + clitest.Decimal(int64(n)), Dialect: "Jedis",
+			Client: census.Client{Addr: "10.0.0.1:" + clitest.Decimal(int64(n))}, Dialect: "Jedis",
 			Offset: census.Offset{Interval: offset.Interval{
 				Low: -1500 * time.Microsecond, High: offset.NoHigh}, Writes: 1},
 		})

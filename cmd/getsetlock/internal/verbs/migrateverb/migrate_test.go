@@ -487,7 +487,7 @@ func (tr *troupe) watcher(quiet time.Duration) {
 	now := tr.World.ServerNow().UTC()
 	s := fleet.Sighting{
 		Format: "gsl-seen/2", Observer: "status --watch on host7", From: now.Add(-quiet), Until: now,
-		Quiet: quiet, QuietUntil: now,
+		Window: fleet.Window{Quiet: quiet, QuietUntil: now},
 		Keys: []fleet.SightedKey{{Key: "stock:42", LastWrite: &fleet.Touch{
 			At: now.Add(-quiet), Key: "stock:42", What: "acquired", Who: "10.0.0.7:40112 till-java",
 		}}},

@@ -35,13 +35,13 @@ func TestWatchReportsAWrongClockOnce(t *testing.T) {
 func TestWatchSaysWhyNoWindowGrows(t *testing.T) {
 	at := time.UnixMilli(1)
 	for want, s := range map[string]fleet.Sighting{
-		"without --monitor no window is proved": {Missing: "not asked for"},
+		"without --monitor no window is proved": {Window: fleet.Window{Missing: "not asked for"}},
 		"without --monitor no window is proved; the server counts SETNX or GETSET: an old client tries, or another program sends it": {
-			Missing: "not asked for", LastCalled: at},
+			Window: fleet.Window{Missing: "not asked for"}, LastCalled: at},
 		"MONITOR shows no attempt of an old client for 1m0s": {
-			Quiet: time.Minute, QuietUntil: at, LastCalled: at},
-		"MONITOR proves no window: no right": {Missing: "no right"},
-		"MONITOR proves no window: 12 calls": {Hole: &fleet.Hole{Why: "12 calls"}},
+			Window: fleet.Window{Quiet: time.Minute, QuietUntil: at}, LastCalled: at},
+		"MONITOR proves no window: no right": {Window: fleet.Window{Missing: "no right"}},
+		"MONITOR proves no window: 12 calls": {Window: fleet.Window{Hole: &fleet.Hole{Why: "12 calls"}}},
 		"nothing seen yet":                   {LastCalled: at},
 	} {
 		if line := sightingLine(s); line != want {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/operator/keys"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -413,40 +414,17 @@ func forms(key string) []string {
 	return all
 }
 
-// scanSlice is the number of keys that the server goes through in one SCAN. It
-// serves no other client meanwhile: some hundred microseconds.
-const scanSlice = 500
-
 // scan looks at every key in the scope. All of them are in the database that
 // the connections select.
 func (l *lister) scan(ctx context.Context, meant scope.Scope) error {
-	cursor, typed := "0", l.all
-	for {
-		args := []any{"COUNT", scanSlice}
-		if pattern := meant.Pattern(); pattern != "*" {
-			args = append(args, "MATCH", pattern)
-		}
-		if typed {
-			args = append(args, "TYPE", "string")
-		}
-		keys, next, err := l.mux.Scan(ctx, cursor, args...)
-		var refused redis.Error
-		if typed && errors.As(err, &refused) && strings.Contains(string(refused), "syntax") {
-			typed = false // before Redis 6, SCAN has no TYPE; look reads each key's type anyway
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		cursor = next
-		keys = slices.DeleteFunc(keys, func(k string) bool { return !meant.Covers(meant.Database(), k) })
-		if err := l.look(ctx, keys); err != nil {
-			return err
-		}
-		if cursor == "0" {
-			return nil
-		}
+	kind := ""
+	if l.all {
+		kind = "string"
 	}
+	return keys.Names(ctx, l.mux, meant.Pattern(), kind, func(names []string, _ bool) error {
+		return l.look(ctx, slices.DeleteFunc(names,
+			func(name string) bool { return !meant.Covers(meant.Database(), name) }))
+	})
 }
 
 // look reads the locks of the given keys. For a key M it reads the lock that

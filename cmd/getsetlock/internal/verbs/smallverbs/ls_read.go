@@ -9,7 +9,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/polite"
 	"github.com/getsetlock/getsetlock/internal/scope"
@@ -52,7 +51,7 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 		return leftAlone(o), true
 	case !o.Exists && marked:
 		return markAlone(o, token), true
-	case !o.Exists, reading.MarkOfOurs(o.Key, o.Value), isBookkeeping(o):
+	case !o.Exists, reading.IsMark(o.Key, o.Value), isBookkeeping(o):
 		return lockLine{}, false
 	}
 	line = lockLine{
@@ -96,7 +95,7 @@ func isBookkeeping(o legacy.Observation) bool {
 			!strings.ContainsFunc(o.Value, func(r rune) bool { return r < '0' || r > '9' })
 	case strings.HasPrefix(o.Key, "gsl:wait:"):
 		return o.Type == "string" && o.Value == ""
-	case strings.HasSuffix(o.Key, ":gsl"+look.Suffix), o.Key == "gsl:quorum":
+	case scope.IsLook(o.Key), o.Key == "gsl:quorum":
 		return o.Type == "hash"
 	case strings.HasPrefix(o.Key, "gsl:queue:"), strings.HasPrefix(o.Key, "gsl:alive:"):
 		return o.Type == "zset"

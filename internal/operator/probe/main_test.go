@@ -1,0 +1,9 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,0 +1,9 @@
+package twokey_test
+
+import (
+	"testing"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

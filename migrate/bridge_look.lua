@@ -1,4 +1,0 @@
--- bridge_look: L, M → look
-local L, M, call = KEYS[1], KEYS[2], redis.call
--- insert look
-return look()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -49,13 +50,34 @@ func (p *process) composes(b *migrate.Bridge, c Proc, wake backend.Wake) (backen
 
 // phaseOf returns the phase by which a lease was just taken. A composed one has
 // a second token on M, but in clean. w.mu is held.
-func (w *world) phaseOf(l *held) migrate.Phase {
+func (w *world) phaseOf(l *held) (phase migrate.Phase, mark string) {
 	if !w.plan.composed() {
-		return w.grants[word(l.token)].phase
+		return w.grants[word(l.token)].phase, ""
 	}
 	w.redis.ServerNow()
-	if m := w.read(l.key).m; w.grants[word(m)].proc == l.p.id && m != "" && word(m) != "left" {
-		return w.grants[word(m)].phase
+	if m := word(w.read(l.key).m); w.grants[m].proc == l.p.id && m != "" && m != "left" {
+		return w.grants[m].phase, m
 	}
-	return migrate.Clean
+	return migrate.Clean, ""
+}
+
+// ends makes the world look at a composed lease when its token on the old
+// clients' server ends. w.mu is held.
+func (w *world) ends(k *key) {
+	if !w.plan.composed() {
+		return
+	}
+	if k.markEnd != nil {
+		k.markEnd.Stop()
+		k.markEnd = nil
+	}
+	w.doubt(k)
+	if left := w.read(k).mLeft; left > 0 {
+		k.markEnd = time.AfterFunc(left, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.redis.ServerNow()
+			w.doubt(k)
+		})
+	}
 }

@@ -64,7 +64,7 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	if n := d.IntN(12); n < len(scenes) {
+	if n := d.IntN(13); n < len(scenes) {
 		scenes[n](d, p)
 	}
 	return p
@@ -72,7 +72,7 @@ func Draw(seed uint64) *Plan {
 
 // scenes are drawn for every second plan or more, some more often than others.
 var scenes = []func(dice, *Plan){dice.hush, dice.hush, dice.patient, dice.crowd, dice.closing, dice.outage,
-	dice.heads, dice.needle, dice.needle, dice.needle}
+	dice.heads, dice.needle, dice.needle, dice.needle, dice.parting}
 
 // hush makes the connection of a holder fall silent, once, or stalls an
 // attempt, or leaves what it may have taken on a server that refuses its undo.
@@ -125,6 +125,21 @@ func (d dice) needle(p *Plan) {
 			Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
 		if nth++; d.one(3) {
 			proc, nth = d.IntN(len(p.Procs)), 1+d.IntN(20)
+		}
+	}
+}
+
+// parting loses what a release says, or its reply, and what is asked next.
+func (d dice) parting(p *Plan) {
+	for range 1 + d.IntN(3) {
+		o := &p.Ops[d.IntN(len(p.Ops))]
+		if p.Procs[o.Proc].Kind != "" || o.Kind == Close || o.Kind == Kill {
+			continue
+		}
+		o.Kind, o.Cancel = pick(d, Acquire, Do), 0
+		for range 1 + d.IntN(2) {
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At + o.Hold - time.Millisecond,
+				For: time.Second, Proc: o.Proc, Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
 		}
 	}
 }

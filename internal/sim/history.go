@@ -15,6 +15,7 @@ type Event struct {
 	At      time.Duration
 	Kind    EventKind
 	Proc    int // Server: the server
+	Node    int // of several servers the one that it happened at, from 1 on
 	Op      int // the operation; None: none
 	Key     int
 	Token   int           // number of the token; 0: none
@@ -58,6 +59,7 @@ const (
 	Left      EventKind = "left"      // Text was left when all was over
 	Ran       EventKind = "ran"       // a request for Token ran, with Text; Left is the TTL that it asks for
 	Odd       EventKind = "odd"       // what the Client says of its leases is wrong: Text
+	Voted     EventKind = "vote"      // Node of a quorum has Token in place of Was, because of Text
 
 	// Of old clients and a fleet's record.
 	Wrote    EventKind = "wrote"   // Text of an old client took effect, Until after its attempt
@@ -232,6 +234,9 @@ func (e Event) String() string {
 	}
 	if e.Token != 0 {
 		fmt.Fprintf(&b, "T%d ", e.Token)
+	}
+	if e.Node != 0 {
+		fmt.Fprintf(&b, "s%d ", e.Node)
 	}
 	if e.Fence != 0 {
 		fmt.Fprintf(&b, "fence %d ", e.Fence)

@@ -38,6 +38,7 @@ type life struct {
 	token    int
 	at       time.Duration // when it was acquired
 	over     bool          // the holder has given it up
+	overAt   time.Duration // … and when
 	lost     time.Duration // when the holder learned of its loss; 0: not so
 	trusted  time.Duration // when it was last seen to be trusted
 	lookedAt time.Duration // when it was last looked at
@@ -83,7 +84,7 @@ func Judge(h *History) []Complaint {
 			waiting: map[int]bool{}, idle: -1})
 	}
 	more := newPromises(b)
-	books := newLedger(more)
+	books, ballots := newLedger(more), newVotes(more)
 	for _, e := range h.Events {
 		if e.Kind != Ran {
 			b.hear(e)
@@ -93,6 +94,7 @@ func Judge(h *History) []Complaint {
 			}
 		}
 		books.hear(b.keys[e.Key], e)
+		ballots.hear(e)
 	}
 	books.end()
 	return b.complaints
@@ -152,7 +154,8 @@ func (b *bench) stuck(e Event) {
 // process that does not renew loses what it holds for too long.
 func (b *bench) hurt(proc int) bool {
 	c := b.p.Procs[proc]
-	return b.p.Old != nil || len(b.p.Faults) > 0 || b.p.ends() || c.RenewEvery < 0 || c.Longest > 0
+	return b.p.Old != nil || b.p.Strange != "" || len(b.p.Faults) > 0 || b.p.ends() ||
+		c.RenewEvery < 0 || c.Longest > 0
 }
 
 // ends reports whether a process of the plan ends before the others.
@@ -169,6 +172,9 @@ func (b *bench) acquired(k *chain, e Event) {
 	l := &life{op: b.op(e.Op), token: e.Token, at: e.At, trusted: -1, lookedAt: -1}
 	b.lives[e.Op] = l
 	b.looked(k, e)
+	if !e.Trusted && !b.shaken(e.Proc, e.At-b.p.Procs[e.Proc].TTL, e.At) {
+		b.complain("trust", e, "#%d got a lease that is over", e.Op)
+	}
 	switch {
 	case l.op.Kind == Do:
 	case e.Fence == 0 && b.p.fenced():
@@ -248,28 +254,11 @@ func (b *bench) shaken(proc int, from, to time.Duration) bool {
 // excuse returns which rule was broken, and not by getsetlock, so that a lease
 // may be trusted without its key. Empty: none.
 func (b *bench) excuse(k *chain, l *life, at time.Duration) string {
-	if why := k.excused[l.token]; why != "" {
+	if why := k.excused[l.token]; why != "" || l.token == k.token && !b.p.composed() {
 		return why
 	}
-	if l.token == k.token {
-		return ""
-	}
 	c := b.p.Procs[l.op.Proc]
-	since := k.written[l.token]
-	var ahead time.Duration
-	asleep, back := false, false
-	for _, f := range b.p.Faults {
-		switch {
-		case f.At > at || f.end() < since:
-		case f.Kind == ServerStep:
-			ahead += max(f.Amount, 0)
-		case f.Kind == Suspend && b.p.onMachine(f, l.op.Proc):
-			asleep = true
-		case f.Kind == Step && f.Amount < 0 && b.p.onMachine(f, l.op.Proc):
-			back = true
-		}
-	}
-	switch {
+	switch ahead, asleep, back := b.clocks(l.op.Proc, k.written[l.token], at); {
 	case ahead > c.Margin-c.TTL/1000: // clocks drift by less than a thousandth
 		return "the server's clock stepped by more than the margin"
 	case asleep && back:
@@ -278,10 +267,28 @@ func (b *bench) excuse(k *chain, l *life, at time.Duration) string {
 	return ""
 }
 
+// clocks returns how far the server's clock stepped forward in a span of time,
+// and whether a process's machine slept and its clock was set back.
+func (b *bench) clocks(proc int, from, to time.Duration) (ahead time.Duration, asleep, back bool) {
+	for _, f := range b.p.Faults {
+		switch {
+		case f.At > to || f.end() < from:
+		case f.Kind == ServerStep:
+			ahead += max(f.Amount, 0)
+		case f.Kind == Suspend && b.p.onMachine(f, proc):
+			asleep = true
+		case f.Kind == Step && f.Amount < 0 && b.p.onMachine(f, proc):
+			back = true
+		}
+	}
+	return ahead, asleep, back
+}
+
 func (b *bench) changed(k *chain, e Event) {
 	if e.Proc == Server && FaultKind(e.Text).forgets() && k.token != 0 {
 		switch {
 		case b.p.Form == Quorum: // a server that forgot does not vote
+			k.voided[k.token] = e.At
 		case e.Token != k.token:
 			k.excused[k.token], k.voided[k.token] = "the server forgot it: "+e.Text, e.At
 		case e.Until < k.until:
@@ -299,6 +306,9 @@ func (b *bench) changed(k *chain, e Event) {
 		}
 		k.written[e.Token] = e.At
 		delete(k.excused, e.Token)
+		if b.p.Form == Quorum {
+			delete(k.voided, e.Token) // it has its majority again
+		}
 	}
 }
 
@@ -323,21 +333,29 @@ func (b *bench) orphan(k *chain, e Event) {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL
-	most := ttl * 5 / 6 // pauses of a third, and two time-outs
-	if b.leased[k.token] {
-		for _, l := range b.lives {
-			if l.token == k.token && !l.over {
-				return
-			}
-		}
-		was.At, most = k.freed, ttl*2/3
+	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 {
+		return // or it waits longer for each answer
 	}
-	if b.p.Procs[was.Proc].Timeout > ttl/4 {
-		return // it waits longer for each answer
+	most := ttl * 5 / 6 // pauses of a third, and two time-outs
+	switch calm := was.At - ttl; {
+	case b.leased[k.token]:
+		was.At, most = k.freed, ttl*2/3
+	case b.p.Old == nil && b.since(was.Proc, calm, e.At) == calm:
+		most = time.Second
 	}
 	if from, sure := b.undisturbed(was, e.At, ttl/2); sure && e.At-from > most {
 		b.complain("leftovers", e, "T%d, which no operation has, was on the key for %v", k.token, e.At-was.At)
 	}
+}
+
+// held reports whether an operation has a lease with a token.
+func (b *bench) held(token int) bool {
+	for _, l := range b.lives {
+		if l.token == token && !l.over {
+			return true
+		}
+	}
+	return false
 }
 
 // undisturbed returns since when no fault has kept a process from undoing what
@@ -378,7 +396,7 @@ func (b *bench) over(k *chain, e Event) {
 		l.lost = e.At
 		return
 	}
-	l.over, k.freed = true, e.At
+	l.over, l.overAt, k.freed = true, e.At, e.At
 	at, voided := k.voided[l.token]
 	if !voided || at < l.at {
 		return
@@ -391,9 +409,30 @@ func (b *bench) over(k *chain, e Event) {
 	case every < 0:
 		return // it never asks the server
 	}
-	if told := cmp.Or(l.lost, e.At); told > at+every+c.TTL/4 && !b.disturbed(l.op.Proc, at, told) {
+	told := cmp.Or(l.lost, e.At)
+	if b.p.Form == Quorum {
+		at = b.since(l.op.Proc, at, told)
+	} else if b.disturbed(l.op.Proc, at, told) {
+		return
+	}
+	if told > at+every+c.TTL/4 {
 		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
 	}
+}
+
+// since returns the end of the last fault that hits a process by an instant; if
+// there is none, from. A connection that fell silent is left within 15 s.
+func (b *bench) since(proc int, from, then time.Duration) time.Duration {
+	for _, f := range b.p.Faults {
+		switch hits := f.hits(proc) || b.p.onMachine(f, proc); {
+		case !hits || f.At > then:
+		case f.Kind == Silence || f.Kind == MuteReplies:
+			from = max(from, f.At+15*time.Second)
+		default:
+			from = max(from, f.end())
+		}
+	}
+	return from
 }
 
 // disturbed reports whether a fault other than one that is over at once hits a
@@ -425,7 +464,8 @@ func (b *bench) died(e Event) {
 var usual = map[string]bool{"held": true, "cancelled": true, "wait ended, held": true}
 
 func (b *bench) failed(e Event) {
-	if strings.HasPrefix(e.Text, "undocumented") || !usual[e.Text] && !b.hurt(e.Proc) {
+	wrong := strings.HasPrefix(e.Text, "undocumented") || e.Text == "another quorum" && b.p.Strange == ""
+	if wrong || !usual[e.Text] && !b.hurt(e.Proc) {
 		b.complain("errors", e, "#%d failed: %s", e.Op, e.Text)
 	}
 }

@@ -224,7 +224,11 @@ func (b *bench) oldHolds(key int) bool {
 func (p *Plan) oldGap() time.Duration {
 	switch {
 	case p.Form == Quorum:
-		return greatestTTL + 5*time.Second // for so long a server does not vote after a restart
+		gap := greatestTTL + 5*time.Second // for so long a server does not vote after a restart
+		if p.Strange == Fresh {
+			gap += freshRest
+		}
+		return gap
 	case p.Old == nil:
 		return 0
 	}

@@ -21,6 +21,7 @@ type ledger struct {
 	vain     map[int]int            // operations → how often they took their key and got no lease
 	barred   map[int]time.Duration  // operations that the server refused for good → when
 	releases map[int]Event          // operations that give their lease back
+	given    map[int]bool           // tokens whose release left the key to old clients
 	hooks    map[leased]int         // leases that began and have not ended, by their hooks
 	stirs    map[time.Duration]int  // seconds → events after which processes send something
 }
@@ -29,7 +30,8 @@ func newLedger(p *promises) *ledger {
 	return &ledger{promises: p, settles: map[int]time.Duration{},
 		refused: map[int]bool{}, vain: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
 		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
-		releases: map[int]Event{}, hooks: map[leased]int{}, stirs: map[time.Duration]int{}}
+		releases: map[int]Event{}, given: map[int]bool{}, hooks: map[leased]int{},
+		stirs: map[time.Duration]int{}}
 }
 
 // hear judges one event. It is called after the other judges have heard it.
@@ -209,6 +211,9 @@ func (l *ledger) changed(k *chain, e Event) {
 	if e.Token == Leftover && was > 0 && (s == nil || s.lost) {
 		l.complain("writes", e, "T%d left the key to others, and its holder did not give it back", was)
 	}
+	if e.Token == Leftover {
+		l.given[was] = true
+	}
 	if e.Token != 0 && e.Until == 0 {
 		l.complain("writes", e, "T%d stands without an end", e.Token)
 	}
@@ -376,9 +381,7 @@ func (l *ledger) silentAt(proc int, at time.Duration) bool {
 
 // closing reports whether a process may have begun to close its Client.
 func (l *ledger) closing(e Event) bool {
-	return e.At >= l.p.quiet() || slices.ContainsFunc(l.p.Ops, func(o Op) bool {
-		return o.Kind == Close && o.Proc == e.Proc && o.At <= e.At
-	})
+	return e.At >= l.p.quiet() || l.p.closes(e.Proc, e.At)
 }
 
 // free reports whether nobody held a key while an operation was under way. In
@@ -398,7 +401,7 @@ func (l *ledger) free(k *chain, e Event) bool {
 func (l *ledger) returned(k *chain, e Event) {
 	r, known := l.releases[e.Op]
 	s := l.lives[e.Op]
-	if !known || s == nil || l.p.Form == Bridged || l.gone[e.Proc] || l.shaken(e.Proc, s.at, e.At) {
+	if !known || s == nil || l.gone[e.Proc] || l.shaken(e.Proc, s.at, e.At) {
 		return
 	}
 	wrong, own := "", l.own(k, s, e)
@@ -406,7 +409,7 @@ func (l *ledger) returned(k *chain, e Event) {
 	case "ok":
 		wrong = l.notDone(k, s, r, e)
 	case "lost":
-		if own && r.Kind == Releasing {
+		if (own || l.given[s.token]) && r.Kind == Releasing {
 			wrong = "nobody but its process took its token off the key"
 		}
 	case "trouble":
@@ -480,7 +483,7 @@ func (l *ledger) told(k *chain, e Event) {
 // closed judges that Close waits for the holders of lost leases.
 func (l *ledger) closed(e Event) {
 	byHand := slices.ContainsFunc(l.p.Ops, func(o Op) bool { return o.Kind == Close && o.Proc == e.Proc })
-	if !byHand && e.Text != "ok" && l.p.Form != Bridged {
+	if !byHand && e.Text != "ok" {
 		l.complain("close", e, "Close returned %s, and all operations were over", e.Text)
 	}
 	for id, s := range l.lives {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,8 +49,9 @@ func on(m string) string {
 
 // grant is who wrote a token, and by which phase.
 type grant struct {
-	proc  int
-	phase migrate.Phase
+	proc    int
+	phase   migrate.Phase
+	settles time.Duration // until when old clients that judged the same value may write
 }
 
 // touch is a command of a getsetlock client on a lock, and what it did.
@@ -58,6 +60,7 @@ type touch struct {
 	p         *process
 	sent      migrate.Phase // by which its member acted when it was sent
 	name, did string        // its name, and the outcome
+	px        time.Duration // the TTL that it asks for; 0: none
 	was, now  marks
 	own, took bool // the token before was the process's; it has taken the lock
 }
@@ -70,15 +73,19 @@ func (t touch) spoil(text string, args ...any) {
 // marked judges what a command of a getsetlock client did to a lock: rules 1,
 // 7, 8, 9 and 10 of docs/protocol.md, and what a phase leaves on L. w.mu is
 // held.
-func (w *world) marked(p *process, sent migrate.Phase, name, did string, was marks) {
+func (w *world) marked(p *process, m message, name, did string, was marks) {
 	if was.k == nil || w.plan.Procs[p.id].Kind == OldClient {
 		return
 	}
-	t := touch{w: w, p: p, sent: sent, name: name, did: did, was: was, now: w.read(was.k)}
+	t := touch{w: w, p: p, sent: m.sent.phase, name: name, did: did, was: was, now: w.read(was.k),
+		px: asksFor(m.name)}
+	if t.now.m != was.m || t.now.mLeft != was.mLeft {
+		w.ends(was.k)
+	}
 	before, after := word(was.m), word(t.now.m)
 	t.own = before != "left" && w.grants[before].proc == p.id
 	if t.took = after != before && after != "" && after != "left"; t.took {
-		w.grants[after] = grant{p.id, w.actsBy(sent, name, t.now)}
+		w.grants[after] = t.grant()
 		if !taking(name) && name != "bridge_done" {
 			t.spoil("takes the lock")
 		}
@@ -88,6 +95,17 @@ func (w *world) marked(p *process, sent migrate.Phase, name, did string, was mar
 	}
 	t.changes()
 	t.leaves()
+}
+
+// grant is what is known of a lock that was just taken.
+func (t touch) grant() grant {
+	w := t.w
+	g := grant{proc: t.p.id, phase: w.actsBy(t.sent, t.name, t.now)}
+	always := w.plan.Old.dialect().NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb()
+	if t.did == "2" || always {
+		g.settles = w.h.now() + w.plan.Old.Claims.Settle()
+	}
+	return g
 }
 
 // changes judges the change of L.
@@ -108,12 +126,53 @@ func (t touch) leaves() {
 	case t.took:
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, true)
+		t.lasts()
 	case t.name == "bridge_renew" && t.did == "1":
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, false)
+		t.lasts()
 	case t.name == "bridge_release" && t.did == "1" && t.own:
 		t.w.gaveBack(t.sent, t.was, t.now, t.spoil)
+	default:
+		t.spares()
 	}
+}
+
+// spares judges that only a key of its own is left to old clients, until one of
+// them comes.
+func (t touch) spares() {
+	before, after := word(t.was.m) == "left", word(t.now.m) == "left"
+	own := t.own && t.was.l == on(t.was.m) && t.was.l != t.w.tomb()
+	came := t.was.l != "" && t.was.l != t.w.tomb() && t.sent < migrate.Clean
+	switch {
+	case after && !before && !own:
+		t.spoil("leaves a key that was not its own, or that no old client can take")
+	case before && taking(t.name) && t.did == "0" && t.now.m != "" && came:
+		t.spoil("keeps the time for old clients, although one has come")
+	}
+}
+
+// lasts judges that the token has the TTL that was asked for, and that no more
+// was asked for than the lease's.
+func (t touch) lasts() {
+	off := t.now.mLeft - t.px
+	if ttl := t.w.plan.Procs[t.p.id].TTL; t.px > ttl || off.Abs() > 2*time.Millisecond {
+		t.spoil("asks for %v of %v, and its token gets %v", t.px, ttl, t.now.mLeft)
+	}
+}
+
+// asksFor returns the TTL in the second argument of a script that takes or
+// renews a lock.
+func asksFor(c []string) time.Duration {
+	if len(c) < 3 {
+		return 0
+	}
+	n, _ := strconv.Atoi(c[2])
+	if len(c) < n+5 {
+		return 0
+	}
+	ms, _ := strconv.Atoi(c[n+4])
+	return time.Duration(ms) * time.Millisecond
 }
 
 // actsBy is the phase by which a process has taken a lock: what M says, and

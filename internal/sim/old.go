@@ -198,7 +198,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 		return
 	}
 	w.mu.Lock()
-	w.marked(p, m.sent.phase, name, outcome(reply), was)
+	w.marked(p, m, name, outcome(reply), was)
 	w.rolled(l, m, name, outcome(reply))
 	w.sight.keeps(m, w.h.now())
 	w.mu.Unlock()
@@ -314,6 +314,14 @@ func (d dice) drawOld(p *Plan, form Form) {
 		d.road(p, ours, span)
 	}
 	d.oldFaults(p, lease, span)
+	if d.one(2) {
+		d.parting(p)
+	}
+	if c := p.Procs[ours-1]; c.Starts > 0 && d.one(2) { // trouble at its first lock
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: c.Starts + d.nanos(2*time.Second),
+			For: d.between(10*time.Millisecond, time.Second), Proc: ours - 1,
+			Kind: pick(d, Refuse, HoldReply, HoldRequest, Slow), Amount: 100 * time.Millisecond})
+	}
 	d.claim(p, lease)
 }
 
@@ -432,6 +440,10 @@ func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
 			o.At, o.Kind, o.Hold = at, Kill, time.Millisecond
 		}
 		p.Ops = append(p.Ops, o)
+		if p.Procs[proc].Kind == OldClient && d.one(2) { // it writes what it decided a while ago
+			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: 6 * lease, Proc: proc,
+				Kind: Slow, Amount: lease / 150})
+		}
 	}
 }
 
@@ -442,6 +454,9 @@ func (d dice) oldFaults(p *Plan, lease, span time.Duration) {
 		f.At += 2 * time.Second
 		f.ID = len(p.Faults)
 		if d.suits(p, &f, lease) {
+			if p.composed() && d.one(2) && !one(f.Kind, []FaultKind{Freeze, Suspend, Step}) {
+				f.Node = 1 + d.IntN(p.servers()) // the other server answers
+			}
 			p.Faults = append(p.Faults, f)
 		}
 	}

@@ -19,10 +19,17 @@ type held struct {
 	done  <-chan struct{}
 	err   func() error  // nil while the lease is trusted
 	phase migrate.Phase // by which a member took it
+	fence int64         // fencing number; 0: none or unknown
+	mark  string        // token on the old clients' server of a composed lease; empty: it has none
 }
 
 // stands reports whether the lease's token is on its key. w.mu is held.
-func (l *held) stands() bool { return l.token != "" && word(l.key.value) == word(l.token) }
+func (l *held) stands() bool {
+	if l.mark != "" && word(l.w.read(l.key).m) != l.mark {
+		return false
+	}
+	return l.token != "" && word(l.key.value) == word(l.token)
+}
 
 // looked returns what the lease says of itself. w.mu is held.
 func (l *held) looked() Event {
@@ -133,11 +140,13 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 	defer w.mu.Unlock()
 	k := w.keys[o.Key]
 	h := &held{w: w, p: p, op: o, key: k, token: token, done: done, err: err}
-	h.phase = w.phaseOf(h)
+	h.phase, h.mark = w.phaseOf(h)
 	e := h.looked()
 	e.Kind = Acquired
 	if l != nil {
 		e.Fence, _ = l.Fence()
+		h.fence = e.Fence
+		w.numbered(h)
 		e.Left = l.Until().Sub(p.clock.Now())
 	}
 	if p.dead.Load() {
@@ -212,6 +221,9 @@ func (p *process) release(h *held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.add(Event{Kind: kind, Op: h.op.ID, Key: h.op.Key})
+	if kind == Releasing {
+		w.numbered(h)
+	}
 	for i, l := range h.key.leases {
 		if l == h {
 			h.key.leases = append(h.key.leases[:i:i], h.key.leases[i+1:]...)

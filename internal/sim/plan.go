@@ -16,9 +16,10 @@ type Plan struct {
 	Procs    []Proc
 	Ops      []Op
 	Faults   []Fault
-	Old      *Old // the old clients; nil: none
-	Nodes    int  // how many servers there are; 0: one
-	Fenced   bool // leases of a quorum have fencing numbers
+	Old      *Old    // the old clients; nil: none
+	Nodes    int     // how many servers there are; 0: one
+	Fenced   bool    // leases of a quorum have fencing numbers
+	Strange  Strange // what is unusual about the records of a quorum
 }
 
 // Form is how all processes of a plan lock.

@@ -315,7 +315,10 @@ func class(err error) string {
 		}
 	}
 	var passing interface{ Passing() bool }
-	if errors.As(err, &passing) {
+	switch {
+	case strings.Contains(err.Error(), "gsl:quorum is of another quorum"):
+		return "another quorum"
+	case errors.As(err, &passing):
 		return "trouble"
 	}
 	return "undocumented: " + err.Error()

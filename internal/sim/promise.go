@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // promises are the judges of what the documentation says about waiting, hooks,
@@ -39,7 +40,8 @@ type said struct {
 	began      time.Duration // Acquired or Renewed was called last
 	endangered bool
 	lost       bool
-	renewals   int // missing votes of a quorum may be taken again after two of them
+	renewals   int  // missing votes of a quorum may be taken again after two of them
+	whole      bool // no fault kept it from having all votes from the start
 }
 
 func newPromises(b *bench) *promises {
@@ -164,7 +166,7 @@ func (p *promises) told(e Event) {
 	}
 	switch e.Text {
 	case "acquired", "renewed":
-		s.begins(e)
+		s.begins(e, p.calm(e.Proc, e.At-time.Second, e.At+200*time.Millisecond))
 	case "endangered":
 		if s.endangered {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
@@ -185,11 +187,11 @@ func (p *promises) told(e Event) {
 	p.outvoted(s, e)
 }
 
-// begins notes the beginning of a term.
-func (s *said) begins(e Event) {
+// begins notes the beginning of a term, and whether it is calm then.
+func (s *said) begins(e Event, calm bool) {
 	s.began, s.endangered, s.renewals = e.At, false, s.renewals+1
 	if e.Text == "acquired" {
-		s.renewals = 0
+		s.renewals, s.whole = 0, calm
 	}
 }
 
@@ -198,7 +200,7 @@ func (p *promises) outvoted(s *said, e Event) {
 	if strings.HasPrefix(e.Text, "lost: held for longer") {
 		return // Config.LongestHold
 	}
-	if s.lost && s.renewals > 1 && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
+	if s.lost && (s.renewals > 1 || s.whole) && p.p.minority() && !p.p.ends() && e.At < p.p.quiet() {
 		p.complain("renewals", e, "a minority of the servers ended a lease")
 	}
 }
@@ -369,7 +371,7 @@ func (p *promises) closed(e Event) {
 // token was released, or given to a waiter that has gone. An old client may
 // have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
-	if p.p.Old != nil {
+	if p.p.Strange != "" || !p.p.Old.gone() {
 		return
 	}
 	now := past{k.token, k.since}
@@ -394,6 +396,10 @@ func (p *promises) idle(k *chain, e Event) {
 		k.blamed = true
 	}
 }
+
+// gone reports whether no old client takes part any more, and nothing is in
+// disorder.
+func (o *Old) gone() bool { return o == nil || o.Begins >= migrate.Modern && o.Disorder == 0 }
 
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {

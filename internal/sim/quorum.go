@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
@@ -34,13 +37,17 @@ func (d dice) drawQuorum(p *Plan) {
 		c.RenewEvery = pick(d, 0, 0, c.TTL/4)
 		p.Procs = append(p.Procs, c)
 	}
+	only := d.one(2) // one server is the only one with trouble
 	span := 25*time.Second + d.nanos(20*time.Second)
 	for id := range 40 + d.IntN(40) {
-		p.Ops = append(p.Ops, d.op(p, id, span))
+		o := d.op(p, id, span)
+		if only && d.one(4) {
+			o.Hold = d.between(100*time.Millisecond, 2*p.Procs[o.Proc].TTL)
+		}
+		p.Ops = append(p.Ops, o)
 	}
 	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
 		CutAfter, CutWithin, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
-	only := d.one(2) // one server is the only one with trouble
 	node := 1 + d.IntN(p.Nodes)
 	for id := range d.IntN(14) {
 		f := d.fault(p, id, span)
@@ -64,7 +71,43 @@ func (d dice) drawQuorum(p *Plan) {
 		}
 	}
 	p.keep()
+	if d.one(4) {
+		d.strange(p)
+	}
 }
+
+// Strange says what is unusual about the records of a quorum; empty: nothing.
+type Strange string
+
+// Unusual records.
+const (
+	Fresh   Strange = "fresh"   // there is none when the play begins
+	Another Strange = "another" // that of the first server names other servers
+	Differs Strange = "differs" // the last process is configured for another greatest TTL
+)
+
+// strange draws unusual records. What is asked of servers without a record is
+// answered two minutes later, so half of the operations come then.
+func (d dice) strange(p *Plan) {
+	p.Strange = pick(d, Fresh, Another, Differs)
+	for i := range p.Ops {
+		if o := &p.Ops[i]; p.Strange == Fresh && o.ID%2 == 0 {
+			o.At += freshRest - 10*time.Second
+		}
+	}
+	if p.Strange == Fresh && d.one(2) { // nothing is watched before all servers have answered
+		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: d.nanos(15 * time.Second), Proc: All,
+			Node: 1 + d.IntN(p.Nodes), Kind: Refuse})
+	}
+	if p.Strange != Differs {
+		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
+			return f.Kind.forgets() || f.Kind == Reboot
+		})
+	}
+}
+
+// freshRest is how long servers without any record do not vote.
+const freshRest = 2 * time.Minute
 
 // keep lets servers keep their keys when they restart, except for a minority. A
 // majority that has forgotten everything does not vote for two minutes.
@@ -113,12 +156,20 @@ func (d dice) bare(p *Plan) {
 	}
 }
 
+// servers returns how many servers there are.
+func (p *Plan) servers() int {
+	if p.composed() {
+		return theTarget + 1
+	}
+	return max(p.Nodes, 1)
+}
+
 // nodeKey is the key of a context's value that says which server is dialed.
 type nodeKey struct{}
 
 // on returns the plan with the faults that concern a server.
 func (p *Plan) on(node int) *Plan {
-	if p.Nodes == 0 {
+	if p.servers() == 1 {
 		return p
 	}
 	some := *p
@@ -165,6 +216,13 @@ func (w *world) seat(t *testing.T) {
 	if w.plan.Form != Quorum {
 		return
 	}
+	d := dice{rand.New(rand.NewPCG(w.plan.Seed, 0x766f7465))}
+	for n := range w.plan.Nodes { // clocks of servers are apart, and so are the numbers that they draw
+		w.node(n).StepServer(d.nanos(20*time.Second) - 10*time.Second)
+	}
+	if w.plan.Strange == Fresh {
+		return
+	}
 	var names []string
 	for n := range w.plan.Nodes {
 		names = append(names, fmt.Sprint("s", n))
@@ -179,7 +237,11 @@ func (w *world) seat(t *testing.T) {
 			}
 			return nil, nil
 		}
-		if err := redistest.Seat(do, name, names, greatestTTL); err != nil {
+		listed := names
+		if w.plan.Strange == Another && n == 0 {
+			listed = []string{name, "t1", "t2"}
+		}
+		if err := redistest.Seat(do, name, listed, greatestTTL); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -225,8 +287,61 @@ func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
 		}
 		members = append(members, m)
 	}
-	return quorum.New(members, quorum.Config{GreatestTTL: greatestTTL, Fences: p.w.plan.Fenced,
-		Clock: p.clock})
+	greatest := greatestTTL
+	if p.w.plan.differs(p.id) {
+		greatest += time.Second
+	}
+	return quorum.New(members, quorum.Config{GreatestTTL: greatest, Fences: p.w.plan.Fenced, Clock: p.clock})
+}
+
+// differs reports whether a process is configured for another quorum than the
+// servers.
+func (p *Plan) differs(proc int) bool { return p.Strange == Differs && proc == len(p.Procs)-1 }
+
+// vote is what a server has on a key.
+type vote struct {
+	value string
+	end   time.Duration // 0: never
+	since time.Duration // when that value came
+}
+
+// votes returns what a server has on a key. w.mu is held.
+func (w *world) vote(k *key, node int) (v vote) {
+	server := w.node(node)
+	server.ServerNow()
+	value, err := server.Mini.Get(k.watched)
+	if err != nil && server.Mini.Exists(k.watched) {
+		value = "unreadable"
+	}
+	if left := server.Mini.TTL(k.watched); left > 0 {
+		v.end = w.h.now() + left
+	}
+	v.value = value
+	return v
+}
+
+// ballots records which votes changed. w.mu is held.
+func (w *world) ballots(k *key, cause string, by int) {
+	for n := range k.votes {
+		was, now := k.votes[n], w.vote(k, n)
+		if now.since = was.since; now.value != was.value {
+			now.since = w.h.now()
+		}
+		if k.votes[n] = now; now.value == was.value {
+			continue
+		}
+		e := Event{Kind: Voted, Proc: by, Op: None, Key: k.number, Node: n + 1, Was: w.h.number(was.value),
+			Text: cause}
+		if was.end > 0 && was.end <= w.h.now()+time.Millisecond {
+			over := e
+			over.Proc, over.Text = Server, "expired"
+			w.h.add(over)
+			e.Was = 0
+		}
+		if e.Token = w.h.number(now.value); e.Token != e.Was {
+			w.h.add(e)
+		}
+	}
 }
 
 // elected returns the token that a majority of the servers has on a key, and
@@ -237,21 +352,12 @@ func (w *world) elected(k *key) (value string, until time.Duration) {
 		if w.plan.composed() {
 			n = theTarget
 		}
-		server := w.node(n)
-		server.ServerNow()
-		v, err := server.Mini.Get(k.watched)
-		if err != nil && server.Mini.Exists(k.watched) {
-			v = "unreadable"
-		}
-		if v == "" {
+		v := w.vote(k, n)
+		if v.value == "" {
 			continue
 		}
-		end := time.Duration(0)
-		if left := server.Mini.TTL(k.watched); left > 0 {
-			end = w.h.now() + left
-		}
-		if votes[v] = append(votes[v], end); len(votes[v]) == w.plan.Nodes/2+1 {
-			value = v
+		if votes[v.value] = append(votes[v.value], v.end); len(votes[v.value]) == w.plan.Nodes/2+1 {
+			value = v.value
 		}
 	}
 	ends := votes[value]
@@ -269,7 +375,7 @@ func (p *Plan) minority() bool {
 	for _, f := range p.Faults {
 		hit[f.Node] = true
 	}
-	return p.Form == Quorum && !hit[0] && len(hit) <= p.Nodes/2
+	return p.Form == Quorum && p.Strange == "" && !hit[0] && len(hit) <= p.Nodes/2
 }
 
 // forgot reports whether a server of a quorum lost votes of a lease. The others
@@ -282,4 +388,28 @@ func (p *Plan) forgot(from, to time.Duration) bool {
 // votes again nobody can delete a token on it, and no client gets its vote.
 func (p *Plan) rests(from, to time.Duration) bool {
 	return p.Form == Quorum && p.hit(All, from, to, Reboot)
+}
+
+// numbered judges that a majority of the servers draws greater numbers than a
+// lease's, and each server that has voted for it for a while. w.mu is held.
+func (w *world) numbered(h *held) {
+	now := w.h.now()
+	if h.fence == 0 || w.plan.Form != Quorum || w.plan.hit(h.p.id, now-2*time.Second, now) ||
+		w.plan.hit(All, 0, now, Restart) {
+		return
+	}
+	has, lags := 0, false
+	for n := range w.plan.Nodes {
+		text, _ := w.node(n).Mini.Get(names.OfSlot("gsl:fence::", h.key.name))
+		counter, _ := strconv.ParseInt(text, 10, 64)
+		if counter >= h.fence {
+			has++
+		} else if v := h.key.votes[n]; word(v.value) == word(h.token) && now-v.since > 500*time.Millisecond {
+			lags = true
+		}
+	}
+	if has <= w.plan.Nodes/2 || lags {
+		w.h.add(Event{Kind: Odd, Proc: h.p.id, Op: h.op.ID, Key: h.key.number, Fence: h.fence,
+			Text: fmt.Sprintf("%d servers have the number, one that votes lags: %t", has, lags)})
+	}
 }

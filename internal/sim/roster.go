@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/getsetlock/getsetlock/migrate"
@@ -151,13 +152,16 @@ func (w *world) counted(h *held) {
 		return
 	}
 	ttl := w.plan.Procs[h.p.id].TTL
+	at := w.grants[cmp.Or(h.mark, word(h.token))].settles
+	if w.h.now() < at-ttl/500 && !w.plan.hit(h.p.id, 0, at, Freeze, Suspend, Step) {
+		w.spoil(h.p, "a lock is granted before its takeover has settled")
+	}
+	counted := h.p.member.State().Leases
 	switch phase, r := h.phase, w.record(); {
 	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
 		r.Pending != migrate.Clean:
 		w.spoil(h.p, "the target alone is held in "+r.Phase.String())
-	case h.p.member.State().Leases[phase] == 0 && (phase == migrate.Observe || phase == migrate.Clean):
-		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
-	case len(h.p.member.State().Leases) == 0:
+	case len(counted) == 0, counted[phase] == 0 && (phase == migrate.Observe || phase == migrate.Clean):
 		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
 	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")

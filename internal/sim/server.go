@@ -35,7 +35,7 @@ func (w *world) acts(f Fault) []act {
 			begin(func() { w.cut(All, 0); promote(); w.look(string(f.Kind), Server) })...)
 	}
 	return begin(func() {
-		for n := range max(w.plan.Nodes, 1) {
+		for n := range w.plan.servers() {
 			if f.Node == 0 || f.Node == n+1 {
 				w.strike(f, n)
 			}
@@ -210,6 +210,7 @@ func (w *world) look(cause string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {
+		w.ballots(k, cause, by)
 		value, until := w.elected(k)
 		if value == k.value && until == k.until {
 			continue

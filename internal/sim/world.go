@@ -57,7 +57,9 @@ type key struct {
 	value   string
 	until   time.Duration // when the server ends it; 0: never
 	expiry  *time.Timer
+	markEnd *time.Timer // when the token of a composed lease ends on the old clients' server
 	leases  []*held
+	votes   []vote // of a quorum's servers
 }
 
 // Play runs the plan and returns what happened.
@@ -70,7 +72,8 @@ func Play(t *testing.T, p *Plan) (h *History) {
 			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
-			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name)})
+			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name),
+				votes: make([]vote, p.Nodes)})
 		}
 		w.quorate(t)
 		w.seat(t)
@@ -158,8 +161,10 @@ func (w *world) end() {
 	w.look("expired", Server)
 	w.left("after all")
 	for _, k := range w.keys {
-		if k.expiry != nil {
-			k.expiry.Stop()
+		for _, t := range []*time.Timer{k.expiry, k.markEnd} {
+			if t != nil {
+				t.Stop()
+			}
 		}
 	}
 	for _, p := range w.procs {

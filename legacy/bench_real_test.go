@@ -71,8 +71,8 @@ var (
 
 func bareHardened(b *testing.B, conn redis.Conn) {
 	const token = "bbbbbbbbbbbbbbbbbbbbbb"
-	f, err := redis.Values(acquire.Do(conn, "k", "{k}:gsl", "{k}:gsl:look", token, 30000, 31003, "ms", 30, 1000,
-		"", "plain", "", "", ""))
+	f, err := redis.Values(acquire.Do(conn, "k", "{k}:gsl", "{k}:gsl:look", token, 30000, 31003, "ms", 30,
+		1000, "", "plain", "", "", ""))
 	if err != nil || len(f) != 5 {
 		b.Fatal(f, err)
 	}

@@ -82,7 +82,8 @@ func withRights(t *testing.T, binary redistest.Binary, rules []string) {
 		t.Cleanup(func() { c.Close(bg) })
 		return c
 	}
-	if _, err := open(urls).TryAcquire(bg, "app:k"); err == nil || !strings.Contains(err.Error(), "votes in 2m0s") {
+	_, err := open(urls).TryAcquire(bg, "app:k")
+	if err == nil || !strings.Contains(err.Error(), "votes in 2m0s") {
 		t.Errorf("on new servers: %v", err)
 	}
 	seat(t, servers, realTTL)
@@ -110,7 +111,8 @@ func withRights(t *testing.T, binary redistest.Binary, rules []string) {
 			t.Errorf("refused: %q", refused)
 		}
 	}
-	if _, err := open(plain).Acquire(bg, "app:k"); err == nil || !strings.Contains(err.Error(), "its user needs +info") {
+	_, err = open(plain).Acquire(bg, "app:k")
+	if err == nil || !strings.Contains(err.Error(), "its user needs +info") {
 		t.Errorf("without the rights of a quorum: %v", err) // after a minute if it waited
 	}
 }

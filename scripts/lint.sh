@@ -14,6 +14,13 @@ formatted() {
   [ -z "$files" ] || die 1 "not formatted: ${files//$'\n'/ }"
 }
 
+# A program that was built in the tree is easily committed with it.
+without_programs() {
+  local files
+  files=$(git ls-files -z | xargs -0 -r sh -c 'find "$@" -type f -size +200k' sh)
+  [ -z "$files" ] || die 1 "too large to be a source: ${files//$'\n'/ }"
+}
+
 # lint_tool PACKAGE@VERSION: builds a linter once, into a cache folder named
 # after its version, and prints its path.
 lint_tool() {
@@ -26,6 +33,7 @@ lint_tool() {
 
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 formatted
+without_programs
 # It takes vet and staticcheck with it; .golangci.yml says what it checks.
 tool=$(lint_tool "$golangci")
 in_modules "$tool" run ./...

@@ -104,11 +104,10 @@ func (r *replay) Lock(ctx context.Context, key string) (Held, error) {
 }
 
 func (h *replayed) Release() error {
-	reply, err := redis.Values(h.conn.Do("EVALSHA", h.release...))
-	if err == nil && len(reply) != 1 {
-		err = errNotOurs
+	if reply, err := h.conn.Do("EVALSHA", h.release...); err != nil || reply == any(int64(1)) {
+		return err
 	}
-	return err
+	return errNotOurs
 }
 
 // record lets a getsetlock client take and release key twice, since the first

@@ -117,7 +117,8 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 	words := strings.Fields(held.Out.String()) // held TOKEN FENCE
 	ours, other := locks[0], locks[1]
 	if ours.At("key") != "a/b" || ours.At("owner") != words[1] ||
-		ours.At("note") != "host7 getsetlock-hold" || ours.At("type") != "key" || ours.At("protocol") != "etcd" ||
+		ours.At("note") != "host7 getsetlock-hold" || ours.At("type") != "key" ||
+		ours.At("protocol") != "etcd" ||
 		clitest.Decimal(int64(ours.Number("fence"))) != words[2] || ours.At("left_ms") == nil {
 		t.Error(ours)
 	}
@@ -125,7 +126,8 @@ func TestLsAndUnlockKnowTheLocksOfEtcd(t *testing.T) {
 		other.Number("waiters") != 0 {
 		t.Error(other)
 	}
-	s.Want(s.Run("unlock", "a/b", "--value", fmt.Sprint(other.At("value"))), 1, "", "does not hold that value")
+	s.Want(s.Run("unlock", "a/b", "--value", fmt.Sprint(other.At("value"))), 1, "",
+		"does not hold that value")
 	s.Want(s.Run("unlock", "a/b", "--value", words[1]), 0, "deleted a/b\n", "")
 	if got := <-held.Done; got.Code != 123 || !strings.Contains(got.Errors, "its key is gone") {
 		t.Errorf("the holder: %+v", got)

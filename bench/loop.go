@@ -55,7 +55,7 @@ func window(ctx context.Context, d time.Duration) (context.Context, context.Canc
 }
 
 // warming is how long opening all connections may take.
-const warming = 10 * time.Second
+const warming = 30 * time.Second
 
 // warm opens every connection and loads every script on the server. It returns
 // how many goroutines the library did not let return; those are left behind.

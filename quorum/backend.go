@@ -83,7 +83,6 @@ type engine struct {
 	members []*member
 	need    int    // votes of a majority
 	names   string // of all members, as the records have them
-	name    string // of this client's clock
 	usual   usual
 	proven  atomic.Bool  // all records were those of this quorum at one time
 	met     atomic.Int64 // elapsed time at which the newest run was seen first
@@ -117,7 +116,7 @@ func New(members []Member, cfg Config) (*Backend, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = lock.Machine
 	}
-	b := &engine{cfg: cfg, need: majority(len(members)), name: newToken()}
+	b := &engine{cfg: cfg, need: majority(len(members))}
 	b.met.Store(math.MinInt64)
 	b.life, b.die = context.WithCancel(context.Background())
 	var names []string

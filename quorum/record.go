@@ -142,7 +142,7 @@ func (b *engine) rested(ctx context.Context) bool {
 	})
 	votes := 0
 	for _, m := range b.members {
-		if m.sitting().votes {
+		if s := m.sitting(); s.votes && s.why == nil {
 			votes++
 		}
 	}
@@ -156,7 +156,8 @@ func (b *engine) anyRests() bool {
 
 // watcher returns the name of the clock by which this client watches, and what
 // it shows. Processes of one machine share it where the machine says when it
-// booted: each counts the time since another one looked.
+// booted: each counts the time since the first one looked. Elsewhere it has no
+// name, and each process counts for itself.
 func (b *engine) watcher() (by string, at time.Duration) {
 	if c, ok := b.cfg.Clock.(interface {
 		Boot() (id string, up time.Duration)
@@ -165,7 +166,7 @@ func (b *engine) watcher() (by string, at time.Duration) {
 			return id, up
 		}
 	}
-	return b.name, b.elapsed()
+	return "", b.elapsed()
 }
 
 // uptime returns what the clock of watcher shows. On Linux a connection ages

@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,7 +79,7 @@ func TestQuorumIsFoundedByAllItsServers(t *testing.T) {
 // then it may be in an older quorum that holds leases.
 func TestWatchingBeginsWhenAllHaveAnswered(t *testing.T) {
 	unseated(t, "abc", func(w *world) {
-		c := w.open(quorum.Config{})
+		c := w.open(quorum.Config{Clock: &suspended{virtual: virtual{lock.Machine}, booted: time.Now()}})
 		c.away(2)
 		c.votesAfter()
 		c.back(2)
@@ -309,10 +310,11 @@ type suspended struct {
 	virtual
 	booted time.Time
 	slept  time.Duration
+	id     string
 }
 
 func (s *suspended) Boot() (id string, up time.Duration) {
-	return "boot", time.Since(s.booted) + s.slept
+	return "boot" + s.id, time.Since(s.booted) + s.slept
 }
 
 // TestSuspendedClientLooksAgain: its monotonic clock stood still while another
@@ -363,6 +365,50 @@ func TestProcessesThatTryOnceWatchTogether(t *testing.T) {
 		}
 		if tries != 1 {
 			t.Errorf("servers that restarted voted at try %d", tries)
+		}
+	})
+}
+
+// Tries of several machines do not undo what others have watched, nor does a
+// client that waits.
+func TestTriesOfOtherMachinesDoNotEndAWatch(t *testing.T) {
+	bubble(t, "abc", func(w *world) {
+		machines := []*suspended{{booted: time.Now(), id: "a"}, {booted: time.Now().Add(-time.Hour), id: "b"}}
+		for _, m := range machines {
+			m.virtual = virtual{lock.Machine}
+		}
+		once := func(m *suspended) error {
+			c := w.open(quorum.Config{Clock: m})
+			defer c.Backend.Close()
+			g, err := c.try()
+			if err == nil {
+				err = g.Release(bg)
+			}
+			return err
+		}
+		restart := func() {
+			for i := range w.names {
+				w.restart(i, true)
+			}
+		}
+		restart()
+		from, tries := time.Now(), 0
+		for ; once(machines[tries%2]) != nil && tries < 10; tries++ {
+			time.Sleep(20 * time.Second)
+		}
+		if took := time.Since(from); took < greatest || tries > 4 {
+			t.Errorf("the servers voted after %v, at try %d", took, tries)
+		}
+		waits := w.open(quorum.Config{})
+		restart()
+		from = time.Now()
+		for waits.Check(bg)[2].Err != nil && time.Since(from) < time.Hour {
+			tries++
+			_ = once(&suspended{virtual: virtual{lock.Machine}, booted: from, id: fmt.Sprint(tries)})
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(from); took < greatest || took > greatest+5*time.Second {
+			t.Errorf("next to such tries the servers voted after %v", took)
 		}
 	})
 }

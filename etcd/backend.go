@@ -125,7 +125,7 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 		next: make(chan func()), spare: make(chan struct{}, mostSpare),
 	}
 	b.Begin()
-	b.signs = signs{b: b, opening: make(chan struct{}, 1)}
+	b.signs.b = b
 	b.watcher = watcher{b: b, watches: map[int64]*watch{}, more: make(chan struct{}, 1)}
 	return &Backend{b}, nil
 }

@@ -13,10 +13,9 @@ import (
 // stream. Where etcd has users, etcd's client logs in for each new stream, and
 // a login costs the server much: the hash of a password is slow on purpose.
 type signs struct {
-	b       *engine
-	opening chan struct{} // capacity 1: filled while a stream is opened
+	b *engine
 
-	// Used by the caller that opens.
+	mu     sync.Mutex
 	stream *stream // may have ended; nil: none yet
 	proxy  bool    // a grpc-proxy answered
 }
@@ -43,7 +42,9 @@ type stream struct {
 // another 0 s.
 const noLease = -1
 
-// open returns the stream, a new one if there is none.
+// open returns the stream, a new one if there is none. Sessions that find none
+// at the same time each open one, and the first is kept. So none waits for
+// another one's time limit.
 //
 // etcd's grpc-proxy renews a lease on its own account for as long as a stream
 // that asked for it is open, and answers a later message with whatever renewal
@@ -51,35 +52,42 @@ const noLease = -1
 // its answer for a lease that does not exist. Such a proxy gets a stream for
 // each message.
 func (s *signs) open(ctx context.Context) (*stream, error) {
-	select {
-	case s.opening <- struct{}{}:
-		defer func() { <-s.opening }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if s.stream != nil && s.stream.life.Err() == nil {
-		return s.stream, nil
+	s.mu.Lock()
+	st, proxy := s.stream, s.proxy
+	s.mu.Unlock()
+	if st.alive() {
+		return st, nil
 	}
 	life, cancel := context.WithCancel(clientv3.WithRequireLeader(s.b.Life))
 	defer context.AfterFunc(ctx, cancel)()
 	opened, err := clientv3.RetryLeaseClient(s.b.client).LeaseKeepAlive(life)
-	if err == nil && !s.proxy {
+	if err == nil && !proxy {
 		if err = opened.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: noLease}); err == nil {
 			var got *etcdserverpb.LeaseKeepAliveResponse
 			got, err = opened.Recv()
-			s.proxy = err == nil && got.TTL != 0
+			proxy = err == nil && got.TTL != 0
 		}
 	}
 	if err != nil {
 		cancel()
 		return nil, rpctypes.Error(err)
 	}
-	return s.begin(&stream{Lease_LeaseKeepAliveClient: opened, once: s.proxy, life: life, cancel: cancel,
+	return s.begin(&stream{Lease_LeaseKeepAliveClient: opened, once: proxy, life: life, cancel: cancel,
 		ended: make(chan struct{}), waiting: map[int64]chan *etcdserverpb.LeaseKeepAliveResponse{}})
 }
 
-// begin receives on a new stream.
+// alive reports whether st can carry a message. A nil one cannot.
+func (st *stream) alive() bool { return st != nil && st.life.Err() == nil }
+
+// begin receives on a new stream, unless there is another one by now.
 func (s *signs) begin(st *stream) (*stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proxy = s.proxy || st.once
+	if !st.once && s.stream.alive() {
+		st.cancel()
+		return s.stream, nil
+	}
 	s.b.Lock() // Close waits for what was begun before
 	defer s.b.Unlock()
 	if s.b.Closed {

@@ -27,6 +27,12 @@ func (b *bridgeEngine) probe(ctx context.Context, key string) error {
 		if err != nil {
 			return fmt.Errorf("phase %v: %w", p, err)
 		}
+		// A release of these dialects leaves the lock taken for the tick.
+		if b.Settings.Dialect.NeverReleases() {
+			if _, err := b.Mux.Do(ctx, "DEL", key, legacy.MarkKey(key)); err != nil {
+				return fmt.Errorf("phase %v: migrate: delete what is left on key %q: %w", p, key, err)
+			}
+		}
 	}
 	if _, err := b.Mux.Eval(ctx, record.Sweep, key, legacy.MarkKey(key), b.Tombstone(), "1"); err != nil {
 		return fmt.Errorf("phase clean: migrate: delete the tombstone on key %q: %w", key, err)

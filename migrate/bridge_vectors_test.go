@@ -276,6 +276,53 @@ func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 	})
 }
 
+// Machinery's clients never release, so what a lock of a phase leaves keeps the
+// next one away.
+func TestProbePassesWhereNobodyReleases(t *testing.T) {
+	bridges(t, func(r *rig) {
+		m := &member{PhaseSource: migrate.Fixed(migrate.Observe)}
+		r.bridge(migrate.Observe, speaks(dialect.Machinery()), func(c *migrate.Config) { c.Phases = m })
+		if err := m.probe(background, "gsl:probe:ns:id"); err != nil {
+			r.Error(err)
+		}
+		if keys := r.w.Mini.Keys(); len(keys) > 0 {
+			r.Errorf("left: %q", keys)
+		}
+	})
+}
+
+// A release that cannot be made into bytes leaves a member's lease behind no
+// longer than its TTL. One that can says "done" for the old client's lease.
+func TestLeaseOfAKeyThatMeansDoneEnds(t *testing.T) {
+	token := dialect.SetGetDel()
+	token.Release = dialect.ReleaseNever
+	page := dialect.Page()
+	page.Release = dialect.ReleaseNever
+	for _, c := range []struct {
+		d     dialect.Dialect
+		lease time.Duration
+		fails bool
+	}{{token, time.Minute, false}, {page, 60500 * time.Millisecond, true}} {
+		bridges(t, func(r *rig) {
+			m := &member{PhaseSource: migrate.Fixed(migrate.Observe)}
+			b := r.bridge(migrate.Observe, speaks(c.d), func(cfg *migrate.Config) {
+				cfg.Phases, cfg.Terms.Lease = m, c.lease
+			})
+			g := r.take(b)
+			if err := g.Release(background); (err != nil) != c.fails {
+				r.Errorf("%s: Release: %v", c.d.Name, err)
+			}
+			if !c.fails && r.left("k") <= ttl {
+				r.Errorf("%s: the key says done for %v", c.d.Name, r.left("k"))
+			}
+			r.w.Pass(5 * time.Minute)
+			if m.ended.Load() != 1 {
+				r.Errorf("%s: %d leases ended", c.d.Name, m.ended.Load())
+			}
+		})
+	}
+}
+
 // outside is a source whose namespace owns nothing.
 type outside struct{ migrate.PhaseSource }
 

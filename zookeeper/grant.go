@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -100,6 +101,7 @@ func (s *session) create(ctx context.Context, g *grant) error {
 			return s.counted(ctx, g)
 		case errors.Is(err, zk.ErrNoNode) && again < mostParents:
 			if err := s.parents(ctx, dir); err != nil {
+				s.Free(g) // nothing was created
 				return s.b.trouble("take", g.name, err)
 			}
 		case errors.Is(err, sessions.ErrOver), isRefusal(err):
@@ -230,15 +232,12 @@ func (s *session) stand(ctx context.Context, g *grant) ([]contender, error) {
 	}()
 	queue, err := s.look(ctx, g.name)
 	mine := <-done
-	if err == nil {
-		err = mine.err
-	}
-	if err == nil && mine.stat != nil {
+	if mine.stat != nil { // also if the look failed: a later guard is armed already, and reads none
 		s.Lock()
 		g.fence = mine.stat.Czxid
 		s.Unlock()
 	}
-	return queue, err
+	return queue, cmp.Or(err, mine.err)
 }
 
 // granted records that g holds its lock.

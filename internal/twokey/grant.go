@@ -218,6 +218,7 @@ func (g *Grant) lose(f []any) error {
 	if err != nil {
 		return err
 	}
+	seen.Seen = g.e.watch.contradictions()
 	lost := &LostError{Key: g.k.Name, Mark: Number(f[0]) == 0, Seen: seen}
 	if !lost.Mark && !seen.Exists && g.strategy != Nothing || seen.OfOldClient() {
 		g.e.polite().Saw(g.k.L, g.e.Clock.Elapsed())

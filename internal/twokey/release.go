@@ -37,7 +37,8 @@ func (g *Grant) release(ctx context.Context, gap time.Duration) error {
 	var room [9]any
 	script, clockAt, args, err := g.ending(room[:0], gap)
 	if err != nil {
-		return err
+		g.account.Orphan()
+		return g.e.Trouble(g.k, "make a release of", err)
 	}
 	var reply any
 	behind := open
@@ -59,7 +60,11 @@ func (g *Grant) release(ctx context.Context, gap time.Duration) error {
 	if behind {
 		g.ask() // what the attempt took is given back, or it took nothing
 	}
-	return g.givenBack(reply, open && !behind)
+	err = g.givenBack(reply, open && !behind)
+	if err != nil && lossOf(err) == nil {
+		g.account.Orphan() // perhaps nobody gives it back
+	}
+	return err
 }
 
 // late reads the late reply to an attempt. It returns true where the lock was

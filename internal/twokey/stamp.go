@@ -33,7 +33,7 @@ func (e *Engine) newStamp(token string, ttl time.Duration) (*stamp, error) {
 		m.id = d.NewID(b)
 		m.head = m.id + ":"
 	case !d.HasStamp():
-		m.head = m.token
+		m.head, m.id = m.token, token
 	}
 	return m, nil
 }

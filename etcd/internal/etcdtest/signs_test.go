@@ -211,3 +211,77 @@ func extended(t *testing.T, g backend.Grant) (asked int64) {
 	})
 	return asked
 }
+
+// muting makes the next stream of signs of life swallow all of them.
+type muting struct {
+	next  atomic.Bool
+	life  atomic.Pointer[context.CancelFunc] // of the last stream
+	muted chan struct{}                      // closed when one was swallowed
+}
+
+func (l *muting) into(cfg *clientv3.Config) {
+	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(func(ctx context.Context,
+		desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer,
+		opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if !strings.HasSuffix(method, "LeaseKeepAlive") {
+			return next(ctx, desc, conn, method, opts...)
+		}
+		life, end := context.WithCancel(ctx)
+		l.life.Store(&end)
+		stream, err := next(life, desc, conn, method, opts...)
+		if l.next.Swap(false) {
+			stream = &mutedStream{stream, l}
+		}
+		return stream, err
+	}))
+}
+
+type mutedStream struct {
+	grpc.ClientStream
+	by *muting
+}
+
+func (s *mutedStream) SendMsg(any) error {
+	close(s.by.muted) // only the question of a new stream is sent on this one
+	return nil
+}
+
+// TestSilentNewStreamDelaysNoOtherSession: a session with a long TTL waits for
+// its answer longer than another one lasts.
+func TestSilentNewStreamDelaysNoOtherSession(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	l := &muting{muted: make(chan struct{})}
+	b := c.backend(l.into)
+	ctx := testContext(t)
+	slow, err := b.Contract().Try(ctx, "slow", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast, err := b.Contract().Try(ctx, "fast", 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extended(t, slow) // now there is a stream
+	l.next.Store(true)
+	(*l.life.Load())()
+	waits := make(chan error, 1)
+	asks, end := context.WithCancel(ctx)
+	go func() {
+		_, err := slow.Extend(asks, 30*time.Second)
+		waits <- err
+	}()
+	<-l.muted
+	if _, err := fast.Extend(ctx, 5*time.Second); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-waits:
+		t.Errorf("the other session's renewal waited for the silent stream: %v", err)
+	default:
+	}
+	end()
+	if err := <-waits; err == nil {
+		t.Error("the silent stream has answered")
+	}
+}

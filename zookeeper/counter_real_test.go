@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
@@ -22,6 +24,11 @@ func TestUsedUpNumbersGrantNothing(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	conn, ctx := admin(t, server.Addr), context.Background()
+	// The server would delete a container that is empty, and a new one counts
+	// from 0.
+	if _, err := conn.Create("/k", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
 	b := newBackend(t, zookeeper.Config{}, server.Addr)
 	once, err := b.Contract().Try(ctx, "k", zktest.Patience)
 	if err == nil {

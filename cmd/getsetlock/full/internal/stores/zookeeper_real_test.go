@@ -45,7 +45,8 @@ func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
 		t.Error(ours)
 	}
 	s.Want(s.Run("run", "--wait", "0", "stock", "--", "true"), 124, "", `held by "host7 getsetlock-hold"`)
-	s.Want(s.Run("unlock", "stock", "--value", fmt.Sprint(theirs.At("value"))), 1, "", "does not hold that value")
+	s.Want(s.Run("unlock", "stock", "--value", fmt.Sprint(theirs.At("value"))), 1, "",
+		"does not hold that value")
 	s.Want(s.Run("unlock", "stock", "--value", fmt.Sprint(ours.At("value"))), 0, "deleted stock\n", "")
 	if got := <-held.Done; got.Code != 123 {
 		t.Errorf("the holder: %+v", got)

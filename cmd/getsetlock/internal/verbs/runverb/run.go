@@ -20,10 +20,10 @@ Environment of the command:
   GETSETLOCK_KEY      the key
   GETSETLOCK_TOKEN    what tells this acquisition from all others
   GETSETLOCK_FENCE    not with --protocol legacy: a number greater than that of
-                      each holder before. Let your database refuse a number that
-                      is smaller than one it has seen: that keeps out a holder
-                      that was stopped for too long, or whose lock the server
-                      forgot in a fail-over
+                      each holder of the key before. Let your database refuse
+                      a number that is smaller than one it has seen: that keeps
+                      out a holder that was stopped for too long, or whose lock
+                      the server forgot in a fail-over
   GETSETLOCK_REDIS    the server's address as it was given, so that getsetlock
                       inside the command asks the same server. Passwords,
                       password files and certificates are handed on too, by the

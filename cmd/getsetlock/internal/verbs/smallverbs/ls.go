@@ -44,7 +44,8 @@ and a file show all:
            clients writes a time that lies a day ahead; its lock ends with its
            token or its TTL, and LEFT shows that end
   WAITERS  how many clients wait in the queue of --namespace for a token lock
-  FENCE    the last fencing number of --namespace; the holder's is not greater
+  FENCE    the last fencing number of the key's counter, which other keys of
+           --namespace may share; the holder's is not greater
   TTL      the time after which the server deletes the key
 
 Several dialects write the same form. DIALECT shows the one that --dialect

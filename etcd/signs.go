@@ -24,7 +24,7 @@ type signs struct {
 // stream one after the other, and answers each once. But a reply names only the
 // lease, and not the message. So a lease has at most one unanswered message on
 // a stream: a sender that gives up ends the stream. Else a late reply could be
-// taken for that to a later message, and trust would begin too late.
+// taken for that to a later message, and the lease be trusted for too long.
 type stream struct {
 	etcdserverpb.Lease_LeaseKeepAliveClient
 	once   bool            // to be used for one message

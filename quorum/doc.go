@@ -71,9 +71,9 @@
 // # Waiting
 //
 // Waiters stand in no queue. A release wakes those that have waited about as
-// long as waits take, and the others ask now and then. The client that
-// has waited longest asks first, and one that just released lets others go
-// first. Clients whose votes were split ask again after pauses drawn at random.
+// long as waits take, and the others ask now and then. The client that has
+// waited longest asks first, and one that just released lets others go first.
+// Clients whose votes were split ask again after pauses drawn at random.
 //
 // # Hazards
 //

@@ -255,8 +255,8 @@ func (g *grant) Release(ctx context.Context) error {
 }
 
 // settle waits until each vote was given back, or an attempt at that failed. As
-// soon as no majority is left, it waits as long again for the rest: in real
-// time, as network deadlines are, for that decides nothing about who holds.
+// soon as no majority is left, it waits as long again for the rest. It does so
+// in real time, like a network deadline: the key is free of this grant by then.
 // g.mu is held.
 func (g *grant) settle(ctx context.Context) {
 	began := time.Now()

@@ -166,6 +166,7 @@ func (p *process) hold(h *held, l *lock.Lease) {
 	o := h.op
 	if o.Kind == ByHand && l != nil {
 		if !wait(o.Hold/2, h.done) {
+			p.notice(h)
 			return
 		}
 		p.awake(o)
@@ -186,11 +187,17 @@ func (p *process) hold(h *held, l *lock.Lease) {
 		p.awake(o)
 		p.counts(h)
 	case <-h.done:
-		p.add(Event{Kind: Noticed, Op: o.ID, Key: o.Key})
-		wait(o.Tarry+time.Duration(1+o.ID)*(time.Microsecond+1), p.life.Done()) // no holder stops at once
+		p.notice(h)
 	case <-both.Done():
 	}
 	p.awake(o)
+}
+
+// notice is what a holder does when its lease has ended: it does not stop at
+// once.
+func (p *process) notice(h *held) {
+	p.add(Event{Kind: Noticed, Op: h.op.ID, Key: h.op.Key})
+	wait(h.op.Tarry+time.Duration(1+h.op.ID)*(time.Microsecond+1), p.life.Done())
 }
 
 // hasten renews the lease by hand until the hold is over, each time with a
@@ -198,7 +205,11 @@ func (p *process) hold(h *held, l *lock.Lease) {
 func (p *process) hasten(h *held, l *lock.Lease) {
 	every := p.w.plan.Procs[p.id].TTL / 30
 	for left := h.op.Hold; left > 0; left -= every {
-		if !wait(every, h.done) || p.life.Err() != nil {
+		if !wait(every, h.done) {
+			p.notice(h)
+			break
+		}
+		if p.life.Err() != nil {
 			break
 		}
 		ctx, cancel := context.WithTimeout(p.life, 10*time.Microsecond) // no reply is so fast

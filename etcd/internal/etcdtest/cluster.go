@@ -27,8 +27,8 @@ const Patience = 5 * time.Minute
 type Cluster struct {
 	t       testing.TB
 	cfgs    []*embed.Config
-	members []*embed.Etcd // nil: stopped, or in a process of its own
-	apart   []*Process    // by StartApart; nil: stopped
+	members []*embed.Etcd // nil: in a process of its own
+	apart   []*Process    // by StartApart; nil: killed
 	doors   []*door.Door  // before the members' ports for each other; by StartApart
 	others  []string      // addresses of a server outside this process, instead
 }
@@ -77,8 +77,13 @@ func (c *Cluster) run() {
 		go func() { started <- c.start(i) }()
 	}
 	c.t.Cleanup(func() {
-		for i := range c.members {
-			c.Stop(i)
+		for i := range c.apart {
+			c.Kill(i)
+		}
+		for _, m := range c.members {
+			if m != nil {
+				m.Close()
+			}
 		}
 	})
 	for range c.cfgs {
@@ -115,23 +120,17 @@ func (c *Cluster) start(i int) (err error) {
 	}
 }
 
-// Stop stops a member at once, without handing its leadership over.
-func (c *Cluster) Stop(i int) {
-	if c.apart != nil {
-		if p := c.apart[i]; p != nil {
-			p.kill()
-			c.apart[i] = nil
-		}
-		return
-	}
-	if m := c.members[i]; m != nil {
-		m.Server.HardStop()
-		m.Close()
-		c.members[i] = nil
+// Kill ends a member of StartApart at once. A member in this process cannot be
+// killed: etcd's Server.HardStop closes the database below requests that are
+// under way, and a request for the status then ends the process.
+func (c *Cluster) Kill(i int) {
+	if p := c.apart[i]; p != nil {
+		p.kill()
+		c.apart[i] = nil
 	}
 }
 
-// Restart starts a stopped member with what it had stored.
+// Restart starts a killed member with what it had stored.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	again := *c.cfgs[i]

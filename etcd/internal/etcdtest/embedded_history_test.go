@@ -16,7 +16,7 @@ import (
 // with members in processes of their own.
 func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 	t.Parallel()
-	f := &fight{c: Start(t, 3), h: newContest(), seed: rand.Uint64()}
+	f := &fight{c: StartApart(t, 3), h: newContest(), seed: rand.Uint64()}
 	for i := range 4 {
 		// Each client speaks to one member first, the last to all.
 		l, err := lock.New(f.c.backend(func(cfg *clientv3.Config) {

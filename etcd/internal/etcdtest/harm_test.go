@@ -41,20 +41,20 @@ func (c *Cluster) kills(t *testing.T, own *clientv3.Client) []harm {
 		}, nil},
 		{"a follower is killed and restarted", func() {
 			i := (c.Leader() + 1) % len(c.members)
-			c.Stop(i)
+			c.Kill(i)
 			<-time.After(300 * time.Millisecond)
 			c.Restart(i)
 		}, nil},
 		{"the leader is killed and restarted", func() {
 			i := c.Leader()
-			c.Stop(i)
+			c.Kill(i)
 			<-time.After(1500 * time.Millisecond)
 			c.Restart(i)
 		}, nil},
 		{"the quorum is lost for a TTL", func() {
 			a, b := c.Leader(), (c.Leader()+1)%len(c.members)
-			c.Stop(a)
-			c.Stop(b)
+			c.Kill(a)
+			c.Kill(b)
 			<-time.After(2500 * time.Millisecond)
 			var wg sync.WaitGroup
 			for _, i := range []int{a, b} {

@@ -1,34 +1,17 @@
 package etcdtest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"runtime/pprof"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/lock"
 )
-
-// running counts the goroutines with a func of package lock or etcd.
-func running(t *testing.T) (n int) {
-	t.Helper()
-	var all bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 2); err != nil {
-		t.Fatal(err)
-	}
-	for one := range strings.SplitSeq(all.String(), "\n\n") {
-		if strings.Contains(one, "getsetlock/lock.") || strings.Contains(one, "getsetlock/etcd.") {
-			n++
-		}
-	}
-	return n
-}
 
 // nothingLeft fails the test if a key, a lease or a goroutine is left.
 func (c *Cluster) nothingLeft(t *testing.T) {
@@ -43,7 +26,9 @@ func (c *Cluster) nothingLeft(t *testing.T) {
 		}
 		return err
 	})
-	await(t, "the end of the goroutines", func() bool { return running(t) == 0 })
+	await(t, "the end of the goroutines", func() bool {
+		return history.Running(t, "getsetlock/lock", "getsetlock/etcd") == 0
+	})
 }
 
 // Ten thousand locks cost etcd a bounded number of messages and of entries in

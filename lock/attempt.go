@@ -189,6 +189,7 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // hopeless returns the error of an Acquire whose last attempt ended with err,
 // or nil if the Acquire goes on:
 //
+//   - The Client was closed, and the attempt got no answer: it ends.
 //   - The key is held: it goes on.
 //   - The grant came too late: it goes on, up to mostLate times.
 //   - Waiting does not help: it ends.
@@ -210,6 +211,8 @@ func (a *attempt) hopeless(ctx context.Context, err error) error {
 		return a.contextEnded(ctx)
 	case a.cut:
 		return a.waitEnded()
+	case !errors.Is(err, ErrHeld) && a.core.shut(): // perhaps Close ended the attempt itself
+		return fmt.Errorf("key %q: %w; the attempt before it failed with: %w", a.key, ErrClosed, err)
 	case a.once, errors.Is(err, backend.ErrNoRetry), !goesOn:
 		return fmt.Errorf("key %q: %w", a.key, err)
 	case passes && a.client.cfg.Wait == 0 && !a.core.answered.Load() && a.silentFor() >= firstAnswer:

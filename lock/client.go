@@ -374,6 +374,13 @@ func (k *core) awaitIdle(ctx context.Context, idle <-chan struct{}) error {
 	return fmt.Errorf("lock: Close: calls that were under way had not ended: %w", context.Cause(ctx))
 }
 
+// shut reports whether Close was called.
+func (k *core) shut() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closed
+}
+
 // begin counts an attempt or a lease in. It returns false when the Client is
 // closed.
 func (k *core) begin() bool {

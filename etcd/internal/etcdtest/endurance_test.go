@@ -32,7 +32,7 @@ func (c *Cluster) nothingLeft(t *testing.T) {
 }
 
 // Ten thousand locks cost etcd a bounded number of messages and of entries in
-// its log, and leave nothing. No test runs beside this one, since it counts the
+// its log, and leave nothing. No test runs alongside, since it counts the
 // goroutines of the process.
 func TestTenThousandLocksLeaveNothing(t *testing.T) {
 	const workers, each, all = 20, 500, 20 * 500
@@ -71,7 +71,7 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 }
 
 // Three hundred processes queue for one lock. Each gets it once, in turn, and
-// asks etcd a bounded number of times meanwhile. No test runs beside this one.
+// asks etcd a bounded number of times meanwhile. No test runs alongside.
 func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 	const many = 300
 	c := Start(t, 1)
@@ -99,7 +99,7 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 		fence, _ := r.Lease.Fence()
 		fences = append(fences, fence)
 		if i+1 < many && len(results[i+1]) > 0 {
-			t.Fatalf("client %d has the lock beside client %d", i+1, i)
+			t.Fatalf("client %d has the lock together with client %d", i+1, i)
 		}
 		release(t, r.Lease)
 	}
@@ -116,8 +116,8 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 	c.nothingLeft(t)
 }
 
-// A learner refuses what a lock asks of it. A client whose list names it goes to
-// a member, with its keys and its signs of life.
+// A learner refuses what a lock asks of it. A client whose list names it goes
+// to a member, with its keys and its signs of life.
 func TestLocksWorkBesideALearner(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)

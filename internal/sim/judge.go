@@ -408,6 +408,8 @@ func (b *bench) over(k *chain, e Event) {
 		every = c.TTL / 3
 	case every < 0:
 		return // it never asks the server
+	case c.Longest > 0 && at+every > l.at+c.Longest:
+		return // its renewal has ended
 	}
 	told := cmp.Or(l.lost, e.At)
 	if b.p.Form == Quorum {

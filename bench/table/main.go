@@ -55,7 +55,7 @@ func run(in io.Reader, out io.Writer, doc string) error {
 	return os.WriteFile(doc, page, 0o644)
 }
 
-// columns are the units in the order of the table.
+// columns are the units in the order of the table; others come after them.
 var columns = strings.Fields(`µs_p50 gap_p50_µs gap_p99_µs to_others_% acquisitions/s hand-offs/s
 	late_p50_ms latest_ms bytes_a_lease goroutines messages/s lost seconds getsetlock_% getsetlock/s Java/s
 	fewest_of_a_process fewest_of_a_jar server_CPU_% commands/s µs_p99 wait_p50_ms longest_ms
@@ -67,6 +67,7 @@ var compared = strings.Fields(`µs_p50 gap_p50_µs gap_p99_µs acquisitions/s ha
 // table has what one Benchmark function measured.
 type table struct {
 	name    string
+	units   []string                        // in the order of the columns
 	locks   []string                        // in the order of the first round
 	figures map[string][]map[string]float64 // by lock, round and unit
 }
@@ -93,7 +94,8 @@ func read(text string) (all []*table) {
 		i := slices.IndexFunc(all, func(t *table) bool { return t.name == name })
 		if i < 0 {
 			i = len(all)
-			all = append(all, &table{name: name, figures: map[string][]map[string]float64{}})
+			all = append(all, &table{name: name, units: slices.Clone(columns),
+				figures: map[string][]map[string]float64{}})
 		}
 		all[i].add(strings.ReplaceAll(cpus.ReplaceAllString(lock, ""), "_", " "), round, words[2:])
 	}
@@ -109,8 +111,13 @@ func (t *table) add(lock string, round int, words []string) {
 		t.figures[lock] = append(t.figures[lock], map[string]float64{})
 	}
 	for pair := range slices.Chunk(words, 2) {
-		if v, err := strconv.ParseFloat(pair[0], 64); err == nil && len(pair) == 2 {
-			t.figures[lock][round][pair[1]] = v
+		v, err := strconv.ParseFloat(pair[0], 64)
+		if err != nil || len(pair) < 2 {
+			continue
+		}
+		t.figures[lock][round][pair[1]] = v
+		if !slices.Contains(t.units, pair[1]) {
+			t.units = append(t.units, pair[1])
 		}
 	}
 }
@@ -142,7 +149,7 @@ func median(all []float64) float64 {
 // String returns the table in Markdown, aligned to be readable as text.
 func (t *table) String() string {
 	lines := column(make([]string, len(t.locks)+2), append([]string{""}, t.locks...))
-	for _, unit := range columns {
+	for _, unit := range t.units {
 		figures, ratios := []string{strings.ReplaceAll(unit, "_", " ")}, []string{"×"}
 		for _, lock := range t.locks {
 			figure, ratio := t.medians(unit, lock)

@@ -11,7 +11,7 @@ import (
 // 2. The ratio of the medians would be 3. b failed in the second round.
 const rounds = `round: 0
 cpu: AMD
-BenchmarkS/lock=bare    1  1 µs_p50  12345 messages
+BenchmarkS/lock=bare    1  1 µs_p50  12345 messages  0.5 odd
 BenchmarkS/lock=a,_b    1  2 µs_p50  1.5 messages
 BenchmarkS/lock=c-2     1  5 µs_p50
 round: 1
@@ -27,11 +27,11 @@ BenchmarkS/lock=a,_b    1  200 µs_p50  3.5 messages
 
 const tables = `### S
 
-|      | µs p50 |   × | messages |
-| ---- | -----: | --: | -------: |
-| bare |     10 |   1 |   12,345 |
-| a, b |     30 |   2 |      2.5 |
-| c    |    252 |   5 |          |
+|      | µs p50 |   × | messages | odd |
+| ---- | -----: | --: | -------: | --: |
+| bare |     10 |   1 |   12,345 | 0.5 |
+| a, b |     30 |   2 |      2.5 |     |
+| c    |    252 |   5 |          |     |
 
 `
 

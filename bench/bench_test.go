@@ -217,8 +217,7 @@ func BenchmarkKilled(b *testing.B) {
 		s.Goroutines, s.Keys, s.TTL = 8, 8, max(brief(2*time.Second), 600*millisecond)
 		doomed := s
 		doomed.Keep, doomed.Rest = true, s.TTL/50 // so that the keys do not expire together
-		s.Window, s.Spans = s.TTL+max(brief(time.Second), 300*millisecond), true
-		s.Hold = s.Window
+		s.Window, s.Spans, s.Once = s.TTL+max(brief(time.Second), 300*millisecond), true, true
 		var ends []int64
 		res := together(b, func() {
 			_ = doomed.start(b).cmd.Process.Kill()

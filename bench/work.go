@@ -20,6 +20,7 @@ type Spec struct {
 	Prefix  string // prefix of all keys
 	Keys    int    // number of keys; goroutine i takes key i modulo Keys
 	Keep    bool   // take every key once and keep it; otherwise take them again and again
+	Once    bool   // each goroutine takes its key once
 	Clients int    // number of Lockers, among which the goroutines are divided. Defaults to 1
 	Spans   bool   // report every acquisition
 
@@ -74,8 +75,7 @@ func (s Spec) run(ready func() error) (res Result, err error) {
 		}
 	}
 	// Connections are opened, scripts loaded and code is warm after a while.
-	warm := s
-	warm.Prefix, warm.Keys, warm.Hold, warm.Rest, warm.Spans = s.Prefix+":warm", s.Goroutines, 0, 0, false
+	warm := Spec{Setup: s.Setup, Prefix: s.Prefix + ":warm", Keys: s.Goroutines}
 	warm.Window = min(s.Window/4, 300*time.Millisecond)
 	if _, err := warm.loop(lockers); err != nil {
 		return res, fmt.Errorf("warming up: %w", err)
@@ -171,6 +171,9 @@ func (s Spec) turns(open context.Context, i int, l Locker, count *atomic.Int64) 
 		pause(open, s.Rest)
 		now := time.Now()
 		t.took = append(t.took, now.Sub(begun))
+		if s.Once {
+			return t
+		}
 		begun = now
 	}
 }

@@ -214,10 +214,10 @@ func contend(b *testing.B, n int, s Spec) {
 // The process that holds eight keys is killed while another waits for them.
 func BenchmarkKilled(b *testing.B) {
 	each(b, 1, waiting("bare", "modern", "modern, fair"), func(b *testing.B, s Spec) {
-		s.Goroutines, s.Keys, s.TTL = 8, 8, max(brief(2*time.Second), 600*millisecond)
+		s.Goroutines, s.Keys, s.TTL = 8, 8, max(brief(2*time.Second), time.Second)
 		doomed := s
 		doomed.Keep, doomed.Rest = true, s.TTL/50 // so that the keys do not expire together
-		s.Window, s.Spans, s.Once = s.TTL+max(brief(time.Second), 300*millisecond), true, true
+		s.Window, s.Spans, s.Once = s.TTL+max(brief(time.Second), 200*millisecond), true, true
 		var ends []int64
 		res := together(b, func() {
 			_ = doomed.start(b).cmd.Process.Kill()
@@ -257,7 +257,7 @@ func (s Spec) expiries(b *testing.B) (ends []int64) {
 func BenchmarkLeases(b *testing.B) {
 	each(b, 1, with("bare", "modern", "modern, fenced"), func(b *testing.B, s Spec) {
 		s.Goroutines, s.Keys, s.Keep = 64, fewer(10_000), true
-		s.TTL, s.Window = max(brief(10*time.Second), 2*time.Second), brief(5*time.Second)
+		s.TTL, s.Window = max(brief(10*time.Second), time.Second), brief(5*time.Second)
 		res := together(b, nil, s)
 		report(b, res, figures{"bytes_a_lease": float64(res.Resident) / float64(s.Keys),
 			"goroutines": float64(res.Goroutines), "messages/s": float64(res.Messages) / s.Window.Seconds(),
@@ -269,7 +269,7 @@ func BenchmarkLeases(b *testing.B) {
 func BenchmarkGiveBack(b *testing.B) {
 	each(b, 1, []string{"modern", "modern, fenced", "modern, fair"}, func(b *testing.B, s Spec) {
 		s.Goroutines, s.Keys, s.Keep, s.Away = fewer(4000), fewer(100_000), true, millisecond
-		s.TTL = max(brief(10*time.Second), 2*time.Second)
+		s.TTL = max(brief(10*time.Second), time.Second)
 		res := together(b, nil, s)
 		report(b, res, figures{"seconds": res.GaveBack.Seconds()})
 	})
@@ -278,7 +278,7 @@ func BenchmarkGiveBack(b *testing.B) {
 // One process holds 10,000 keys, and another waits for each of them.
 func BenchmarkWaiting(b *testing.B) {
 	each(b, 1, []string{"modern", "modern, fair"}, func(b *testing.B, s Spec) {
-		s.Goroutines, s.Keys = fewer(10_000), fewer(10_000)
+		s.Goroutines, s.Keys, s.TTL = fewer(10_000), fewer(10_000), max(brief(s.TTL), 2*time.Second)
 		settle, window := brief(10*time.Second), brief(10*time.Second)
 		s.Window = settle + window + brief(time.Second)
 		holder := s

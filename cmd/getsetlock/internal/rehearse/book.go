@@ -19,36 +19,43 @@ type book struct {
 	halted  atomic.Bool  // nobody waits for the result: the work ends
 
 	mu       sync.Mutex
-	holds    map[string][]*hold // holds of each product, in the order in which they began
-	orphaned map[string]bool    // products whose last holder died with the key
-	sold     map[string]int
-	sales    int
+	products map[string]*product // by SKU
 	refused  int
-	unserved map[string]int
-	kinds    []kind // of each group's clients
-	tallies  []tally
-	writes   map[string][]write // late writes of old clients' attempts, by product
-	late     time.Duration      // age from which on a write is late
+	late     time.Duration // age from which on a write is late
 }
+
+// product is what is sold under one lock. The book's mutex guards what happened
+// to it; the rest stays as it is.
+type product struct {
+	sku    string
+	stock  int    // at the beginning
+	orders int    // number of orders
+	shelf  string // the key of its stock
+	name   string // the lock's name, for old clients and bridges
+	key    string // the bytes of key L
+	mark   string // the bytes of key M, which alone has a token in clean
+
+	holds    []*hold // in the order in which they began
+	orphaned bool    // its last holder died with the key
+	sold     int
+	unserved int
+	writes   []write // late writes of old clients' attempts
+	left     int     // of the stock, when all work is done
+}
+
+// oversold returns units sold minus units that left the stock: the deductions
+// that another client's write has undone, whether or not the goods ran out
+// later.
+func (p *product) oversold() int { return max(p.sold-(p.stock-p.left), 0) }
 
 // write is a write of an attempt: when it was sent, and the age of its clock
 // reading then.
 type write struct{ at, age time.Duration }
 
-// tally counts what a group did.
-type tally struct {
-	acquisitions int
-	takeovers    int
-	lost         int
-	retries      int
-	sales        int
-	waits        []time.Duration
-}
-
 // hold is a span of time in which a client worked on a product and took itself
 // for the only holder. The program writes it; it is read after all work.
 type hold struct {
-	group  int
+	team   *team
 	kind   kind
 	waited time.Duration // time that it waited; below zero: it did not wait
 
@@ -76,60 +83,46 @@ type job struct {
 	died          bool
 }
 
-func newBook(kinds []kind, now func() time.Duration) *book {
-	return &book{
-		now:      now,
-		holds:    make(map[string][]*hold),
-		orphaned: make(map[string]bool),
-		sold:     make(map[string]int),
-		unserved: make(map[string]int),
-		kinds:    kinds,
-		tallies:  make([]tally, len(kinds)),
-		writes:   make(map[string][]write),
-	}
-}
-
 // begin opens a hold and returns its number within the group, from zero. A wait
 // below zero means that the client did not wait.
-func (b *book) begin(group int, sku string, wait time.Duration) (*hold, int) {
+func (b *book) begin(t *team, sku string, wait time.Duration) (*hold, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &hold{group: group, kind: b.kinds[group], waited: wait, asked: b.now(), start: b.now(), stop: -1,
-		freed: -1}
-	b.holds[sku] = append(b.holds[sku], h)
-	t := &b.tallies[group]
-	t.acquisitions++
+	h := &hold{team: t, kind: t.kind, waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
+	p := b.products[sku]
+	p.holds = append(p.holds, h)
+	t.did.Acquisitions++
 	if wait >= 0 {
 		t.waits = append(t.waits, wait)
 	}
-	if b.orphaned[sku] {
-		delete(b.orphaned, sku)
-		t.takeovers++
+	if p.orphaned {
+		p.orphaned = false
+		t.did.Takeovers++
 	}
-	return h, t.acquisitions - 1
+	return h, t.did.Acquisitions - 1
 }
 
 // orphan records that a holder died with the key of a product.
 func (b *book) orphan(sku string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.orphaned[sku] = true
+	b.products[sku].orphaned = true
 }
 
 func (b *book) isOrphaned(sku string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.orphaned[sku]
+	return b.products[sku].orphaned
 }
 
 // wrote records a write of an old client's attempt, if it was late.
-func (b *book) wrote(sku string, age time.Duration) {
+func (b *book) wrote(p *product, age time.Duration) {
 	if b.late == 0 || age <= b.late {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.writes[sku] = append(b.writes[sku], write{b.now(), age})
+	p.writes = append(p.writes, write{b.now(), age})
 }
 
 // ends records the end of an order: it was sold in this hold, or rejected
@@ -138,9 +131,8 @@ func (b *book) ends(h *hold, o Order, sold bool) {
 	b.mu.Lock()
 	if sold {
 		h.units = o.Quantity
-		b.sold[o.SKU] += o.Quantity
-		b.sales++
-		b.tallies[h.group].sales++
+		b.products[o.SKU].sold += o.Quantity
+		h.team.did.Sales++
 	} else {
 		b.refused++
 	}
@@ -151,17 +143,15 @@ func (b *book) ends(h *hold, o Order, sold bool) {
 // putAside records the end of an order whose program stopped waiting for the
 // key.
 func (b *book) putAside(o Order) {
-	b.mu.Lock()
-	b.unserved[o.SKU]++
-	b.mu.Unlock()
+	b.count(&b.products[o.SKU].unserved)
 	b.ticked()
 }
 
-// count changes a group's tally.
-func (b *book) count(group int, change func(*tally)) {
+// count adds one to a number that the book guards.
+func (b *book) count(n *int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	change(&b.tallies[group])
+	*n++
 }
 
 func (b *book) ticked() {

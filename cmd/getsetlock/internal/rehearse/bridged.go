@@ -5,33 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
 )
-
-func init() {
-	protocols["dual"] = protocolKind{
-		about:   "old clients (verbatim) and bridges in phase dual share the keys",
-		dialect: true,
-		groups: func(p Plan) []groupSpec {
-			return []groupSpec{
-				{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient,
-					make: oldLocker},
-				{name: "new", protocol: "dual", clients: p.Clients / 2, kind: newClient, make: dualLocker},
-			}
-		},
-		rules:   legacyRules,
-		overrun: pastLease,
-	}
-	protocols["modern"] = protocolKind{
-		about:  "token locks alone, as in a fleet without old clients",
-		groups: alone("modern", newClient, modernLocker),
-		rules: func(p Plan) (rules, error) {
-			return rules{margin: modernTTL / 10}, nil
-		},
-	}
-}
 
 // modernTTL is the default TTL of package lock for backends without one of
 // their own.
@@ -43,41 +19,28 @@ func dualLocker(w *worker) (seller, error) { return w.bridged(migrate.Fixed(migr
 // ends.
 func (w *worker) bridged(phases migrate.PhaseSource, leave func(dead bool)) (seller, error) {
 	p := w.fleet.plan
-	terms, err := p.terms()
-	if err != nil {
-		return nil, err
-	}
 	store, err := migrate.New(w.link.pool(), migrate.Config{
-		Phases: phases, Dialect: p.spoken(), Terms: terms, Clock: w.host, Timeout: p.replyWithin(),
+		Phases: phases, Dialect: p.spoken(), Terms: w.fleet.terms, Clock: w.host, Timeout: p.replyWithin(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return w.locker(store, terms, locker{careful: true, leave: leave})
+	return w.locker(store, locker{careful: true, leave: leave})
 }
 
-func modernLocker(w *worker) (seller, error) {
-	return w.modern(dialect.Terms{Lease: modernTTL}, locker{})
-}
+func modernLocker(w *worker) (seller, error) { return w.modern(false) }
 
 // plainLocker returns a program that knows of no migration, as a service may be
 // once its fleet is in clean. It uses the token lock alone, under the names of
 // the bridges' M keys and with leases of the same length.
-func plainLocker(w *worker) (seller, error) {
-	terms, err := w.fleet.plan.terms()
-	if err != nil {
-		return nil, err
-	}
-	return w.modern(terms, locker{ttl: terms.DefaultTTL(), names: w.fleet.marks})
-}
+func plainLocker(w *worker) (seller, error) { return w.modern(true) }
 
-func (w *worker) modern(terms dialect.Terms, l locker) (seller, error) {
+func (w *worker) modern(plain bool) (seller, error) {
 	store, err := modern.New(w.link.pool(), modern.Config{Timeout: w.fleet.plan.replyWithin()})
 	if err != nil {
 		return nil, err
 	}
-	l.careful = true
-	return w.locker(store, terms, l)
+	return w.locker(store, locker{careful: true, plain: plain})
 }
 
 // member returns a program that follows the fleet's record.

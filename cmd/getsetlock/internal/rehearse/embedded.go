@@ -27,7 +27,7 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 		server.Close()
 		wires.Wait() // for messages that are still under way
 	}()
-	f, err := newFleet(p, names{prefix: "rehearsal:"}, p.embeddedDialer(server, &wires))
+	f, err := newFleet(p, "rehearsal:", p.embeddedDialer(server, &wires))
 	if err != nil {
 		return nil, err
 	}

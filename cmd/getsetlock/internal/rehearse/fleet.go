@@ -11,7 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/legacy"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
 // dialer opens connection n of the program who.
@@ -29,14 +29,15 @@ var nobody = identity{slot: -1}
 type fleet struct {
 	plan  Plan
 	kind  protocolKind
+	terms dialect.Terms
 	rules rules
 	dial  dialer
 	book  *book
+	locks map[string]*product // by the bytes of key L
 	tasks *queue
 	began time.Time // all true time counts from here
 	teams []team
-	hosts []*machine // machines, by slot
-	keyring
+	hosts []*machine      // machines, by slot
 	ended <-chan struct{} // closed when the work is over
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
@@ -44,14 +45,6 @@ type fleet struct {
 	moves *moves // migration of the fleet; nil: none
 
 	staff
-}
-
-// keyring are the names of a rehearsal's keys.
-type keyring struct {
-	names names
-	locks map[string]string // products, by the bytes of their key L
-	keys  map[string]string // the bytes of key L, by product
-	marks map[string]string // the bytes of key M, which alone has a token in clean, by product
 }
 
 // staff says which program works where.
@@ -63,77 +56,50 @@ type staff struct {
 	orphan string    // … until another group has the key of this product
 }
 
-// names makes the names of a rehearsal's keys.
-type names struct{ prefix string }
-
-func (n names) stock(sku string) string { return n.prefix + "stock:" + sku }
-func (n names) lock(sku string) string  { return n.prefix + "lock:" + sku }
-
 // newFleet returns a fleet that has sent nothing yet. It is called where the
-// programs run, inside the bubble if there is one.
-func newFleet(p Plan, n names, dial dialer) (*fleet, error) {
+// programs run, inside the bubble if there is one. The names of its keys begin
+// with prefix.
+func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
 	how, ok := protocols[p.Protocol]
 	if !ok {
 		return nil, fmt.Errorf("no protocol %q", p.Protocol)
 	}
-	f := &fleet{plan: p, kind: how, keyring: keyring{names: n}, dial: dial, began: time.Now()}
+	f := &fleet{plan: p, kind: how, dial: dial, began: time.Now(), tasks: newQueue(p)}
 	var err error
-	if f.rules, err = how.rules(p); err != nil {
+	if f.terms, f.rules, err = how.legal(p); err != nil {
 		return nil, err
 	}
-	if f.locks, err = p.lockKeys(n); err != nil {
+	f.rules.clocks = f.clocks
+	f.book = &book{now: f.now, late: f.rules.gap}
+	if f.book.products, err = p.products(prefix); err != nil {
 		return nil, err
 	}
-	f.marks, f.keys = make(map[string]string), make(map[string]string)
-	for key, sku := range f.locks {
-		f.keys[sku] = key
-		f.marks[sku] = legacy.MarkKey(key)
+	f.locks = make(map[string]*product)
+	for _, one := range f.book.products {
+		f.locks[one.key] = one
 	}
 	f.hosts = p.machines(f.began)
-	f.rules.clocks = f.clocks
 	specs := how.groups(p)
-	var kinds []kind
-	for _, s := range specs {
-		kinds = append(kinds, s.kind)
-	}
-	f.book = newBook(kinds, f.now)
-	f.book.late = f.rules.gap
-	f.tasks = newQueue(p)
 	f.teams = make([]team, len(specs))
-	for i := range specs {
-		f.teams[i].groupSpec = specs[i]
-		f.teams[i].number = i
+	for i, spec := range specs {
+		t := &f.teams[i]
+		t.groupSpec = spec
+		t.did = Group{Name: spec.name, Protocol: spec.protocol, Clients: spec.clients}
 		if how.walk == nil { // in a migration the operator decides who dies
-			f.teams[i].fates = p.fates(i, len(specs), specs[i].kind == oldClient)
+			t.fates = p.fates(i, len(specs), spec.kind == oldClient)
 		}
-	}
-	for i := range f.teams {
-		for range f.teams[i].clients {
-			f.posts = append(f.posts, &f.teams[i])
+		for range spec.clients {
+			f.posts = append(f.posts, t)
 		}
 	}
 	f.crew = make([]*worker, len(f.posts))
 	if how.walk != nil {
-		f.moves = newMoves(f)
+		f.moves = newMoves(f, prefix)
 	}
 	return f, nil
 }
 
 func (f *fleet) now() time.Duration { return time.Since(f.began) }
-
-// lockKeys returns the products, by the bytes of their locks' keys on the
-// server.
-func (p Plan) lockKeys(n names) (map[string]string, error) {
-	all := make(map[string]string)
-	for _, sku := range p.skus() {
-		key, err := p.spoken().EncodeKey(n.lock(sku))
-		if err != nil {
-			return nil, err
-		}
-		all[key] = sku
-	}
-	return all, nil
-}
 
 // clocks returns the least and the greatest offset, within a span, of the
 // machines that old clients run on. The server's clock is one of them, with
@@ -194,8 +160,8 @@ var errHalted = errors.New("the rehearsal was interrupted")
 // fillShelves writes the stock.
 func (f *fleet) fillShelves(ctx context.Context) error {
 	return f.keeper(ctx, func(c redis.Conn) error {
-		for sku, n := range f.plan.stock() {
-			if _, err := c.Do("SET", f.names.stock(sku), n); err != nil {
+		for _, p := range f.book.products {
+			if _, err := c.Do("SET", p.shelf, p.stock); err != nil {
 				return fmt.Errorf("writing the stock: %w", err)
 			}
 		}
@@ -204,19 +170,15 @@ func (f *fleet) fillShelves(ctx context.Context) error {
 }
 
 // takeStock counts what is left.
-func (f *fleet) takeStock(ctx context.Context) (map[string]int, error) {
-	left := make(map[string]int)
-	err := f.keeper(ctx, func(c redis.Conn) error {
-		for _, sku := range f.plan.skus() {
-			n, err := redis.Int(c.Do("GET", f.names.stock(sku)))
-			if err != nil {
-				return fmt.Errorf("counting the stock of %q: %w", sku, err)
+func (f *fleet) takeStock(ctx context.Context) error {
+	return f.keeper(ctx, func(c redis.Conn) (err error) {
+		for _, p := range f.book.products {
+			if p.left, err = redis.Int(c.Do("GET", p.shelf)); err != nil {
+				return fmt.Errorf("counting the stock of %q: %w", p.sku, err)
 			}
-			left[sku] = n
 		}
 		return nil
 	})
-	return left, err
 }
 
 // keeper calls do with a connection that belongs to no program.
@@ -230,36 +192,31 @@ func (f *fleet) keeper(ctx context.Context, do func(redis.Conn) error) error {
 
 // report returns the result after all work is done.
 func (f *fleet) report(ctx context.Context) (*Result, error) {
-	left, err := f.takeStock(ctx)
-	if err != nil {
+	if err := f.takeStock(ctx); err != nil {
 		return nil, err
 	}
 	res := &Result{
 		Schema: Schema, Protocol: f.plan.Protocol, Seed: f.plan.Seed, Orders: f.plan.Acquisitions,
-		Sales: f.book.sales, Refused: f.book.refused,
-		Judgement: f.rules.judge(f.book, f.plan.stock(), left),
+		Refused: f.book.refused, Clocks: f.clockReport(), Judgement: f.rules.judge(f.book),
 	}
 	if f.kind.dialect {
 		res.Dialect = f.plan.spoken().Name
 	}
 	res.OK = res.Well()
 	if f.plan.History != "" {
-		res.History = f.book.history(f.plan.History, f.plan.stock(), left, f.plan.ordered())
+		res.History = f.book.history(f.plan.History)
 	}
 	if f.moves != nil {
 		f.moves.report(res, f.rules)
 	}
-	res.Clocks = f.clockReport()
 	for i := range f.teams {
-		t, did := &f.teams[i], &f.book.tallies[i]
-		res.Groups = append(res.Groups, Group{
-			Name: t.name, Protocol: t.protocol, Clients: max(t.clients, t.most),
-			Acquisitions: did.acquisitions,
-			Sales:        did.sales, Takeovers: did.takeovers, Lost: did.lost, Retries: did.retries,
-			Commands:  t.commands.Load(),
-			WaitP50MS: quantile(did.waits, 0.50), WaitP99MS: quantile(did.waits, 0.99),
-			WaitMaxMS: quantile(did.waits, 1),
-		})
+		t := &f.teams[i]
+		g := t.did
+		g.Commands = t.commands.Load()
+		g.WaitP50MS, g.WaitP99MS = quantile(t.waits, 0.50), quantile(t.waits, 0.99)
+		g.WaitMaxMS = quantile(t.waits, 1)
+		res.Sales += g.Sales
+		res.Groups = append(res.Groups, g)
 	}
 	slices.SortFunc(res.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	return res, nil

@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -40,32 +41,20 @@ type Job struct {
 // mostShown is the number of jobs that a drawing can show legibly.
 const mostShown = 12
 
-// history returns the history of a product. left is the stock at the end. The
-// caller has ended all work.
-func (b *book) history(sku string, stock, left map[string]int, orders map[string]int) *History {
+// history returns the history of a product. The caller has ended all work.
+func (b *book) history(sku string) *History {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	over := func(sku string) int { return max(b.sold[sku]-(stock[sku]-left[sku]), 0) }
+	p := b.products[sku]
 	if sku == AnyProduct {
-		var all []string
-		for name := range stock {
-			all = append(all, name)
-		}
-		slices.SortFunc(all, func(a, b string) int {
-			return cmp.Or(over(b)-over(a), orders[b]-orders[a], cmp.Compare(a, b))
+		p = slices.MinFunc(slices.Collect(maps.Values(b.products)), func(a, b *product) int {
+			return cmp.Or(b.oversold()-a.oversold(), b.orders-a.orders, cmp.Compare(a.sku, b.sku))
 		})
-		sku = all[0]
 	}
-	var jobs []*hold
-	for _, h := range b.holds[sku] {
-		if h.job.readAt > 0 {
-			jobs = append(jobs, h)
-		}
-	}
-	slices.SortStableFunc(jobs, func(a, b *hold) int { return cmp.Compare(a.job.readAt, b.job.readAt) })
-	f := &History{SKU: sku, Stock: stock[sku], Left: left[sku], Sold: b.sold[sku], Oversold: over(sku),
+	jobs := p.jobs()
+	f := &History{SKU: p.sku, Stock: p.stock, Left: p.left, Sold: p.sold, Oversold: p.oversold(),
 		Jobs: len(jobs), Shown: []Job{}}
-	kept := standing(jobs, left[sku])
+	kept := standing(jobs, p.left)
 	lost := slices.IndexFunc(jobs, func(h *hold) bool { return h.job.wroteAt > 0 && !kept[h] })
 	from := max(0, lost-2)
 	if lost < 0 {
@@ -84,6 +73,17 @@ func (b *book) history(sku string, stock, left map[string]int, orders map[string
 		f.Shown = append(f.Shown, j)
 	}
 	return f
+}
+
+// jobs returns the holds that read the stock, in that order.
+func (p *product) jobs() (all []*hold) {
+	for _, h := range p.holds {
+		if h.job.readAt > 0 {
+			all = append(all, h)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *hold) int { return cmp.Compare(a.job.readAt, b.job.readAt) })
+	return all
 }
 
 // dense returns the first of the earliest jobs that a drawing shows legibly:

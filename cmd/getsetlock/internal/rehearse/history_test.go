@@ -30,12 +30,7 @@ func TestUndoneSalesAddUpToOversold(t *testing.T) {
 	for _, protocol := range few([]string{"legacy", "watch", "none"}) {
 		for seed := range uint64(3) {
 			res, b := shown(t, func(p *Plan) { p.Protocol, p.Seed = protocol, seed })
-			var jobs []*hold
-			for _, h := range b.holds[res.History.SKU] {
-				if h.job.readAt > 0 {
-					jobs = append(jobs, h)
-				}
-			}
+			jobs := b.products[res.History.SKU].jobs()
 			kept, undone := standing(jobs, res.History.Left), 0
 			for _, h := range jobs {
 				if h.job.wroteAt > 0 && !kept[h] {

@@ -16,33 +16,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-func init() {
-	protocols["legacy"] = protocolKind{
-		about:   "old clients (verbatim) and new clients (hardened) share the keys",
-		dialect: true,
-		groups:  mixed,
-		rules:   legacyRules,
-		overrun: pastLease,
-	}
-	protocols["bare"] = protocolKind{
-		about: "SETNX of a constant, and DEL: a dead holder keeps it for ever",
-		groups: func(p Plan) []groupSpec {
-			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, kind: oldClient,
-				make: oldLocker}}
-		},
-		rules: legacyRules,
-	}
-}
-
-// mixed returns half of each kind. If the number is odd, there is one more old
-// client.
-func mixed(p Plan) []groupSpec {
-	return []groupSpec{
-		{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient, make: oldLocker},
-		{name: "new", protocol: "hardened", clients: p.Clients / 2, kind: newClient, make: newLocker},
-	}
-}
-
 // spoken returns the plan's dialect, as changed by its flags.
 func (p Plan) spoken() dialect.Dialect {
 	d := p.Dialect
@@ -108,12 +81,8 @@ func (p Plan) terms() (dialect.Terms, error) {
 	return assumed, err
 }
 
-func legacyRules(p Plan) (rules, error) {
+func legacyRules(p Plan, t dialect.Terms) rules {
 	d := p.spoken()
-	t, err := p.terms()
-	if err != nil {
-		return rules{}, err
-	}
 	r := rules{sharing: !d.Excludes(), told: t.DefaultTTL(), margin: t.DefaultMargin(t.DefaultTTL())}
 	if d.HasTakeover() {
 		r.lease, r.spread, r.gap = t.Lease, t.Spread, t.Gap
@@ -123,14 +92,7 @@ func legacyRules(p Plan) (rules, error) {
 	} else if d.ServerExpires() {
 		r.honest = t.Lease
 	}
-	return r, nil
-}
-
-// pastLease is long enough for other clients to have taken over and to be in
-// the middle of their jobs.
-func pastLease(p Plan) time.Duration {
-	t, _ := p.terms()
-	return t.Lease + t.Lease/4
+	return r
 }
 
 // locker sells under a lock.
@@ -140,35 +102,30 @@ type locker struct {
 	patience time.Duration
 	careful  bool            // it stops when its lease ends, as programs written for leases do
 	leave    func(dead bool) // runs when the client is closed
-	ttl      time.Duration   // 0: the store's own
-
-	// Lock names, by product. Defaults to the names that old clients use.
-	names map[string]string
+	plain    bool            // it locks key M by its name, with the bridges' TTL
 }
 
 func oldLocker(w *worker) (seller, error) { return w.legacy(legacy.Verbatim) }
 func newLocker(w *worker) (seller, error) { return w.legacy(legacy.Hardened) }
 
 func (w *worker) legacy(mode legacy.Mode) (seller, error) {
-	p := w.fleet.plan
-	terms, err := p.terms()
+	store, err := w.fleet.plan.legacy(mode, w.fleet.terms, w.link.pool(), w.host)
 	if err != nil {
 		return nil, err
 	}
-	store, err := p.legacy(mode, terms, w.link.pool(), w.host)
-	if err != nil {
-		return nil, err
-	}
-	return w.locker(store, terms, locker{careful: mode == legacy.Hardened})
+	return w.locker(store, locker{careful: mode == legacy.Hardened})
 }
 
 // locker returns a program that locks in a store, which it closes. The program
 // is like the given one.
-func (w *worker) locker(store backend.Store, terms dialect.Terms, l locker) (seller, error) {
+func (w *worker) locker(store backend.Store, l locker) (seller, error) {
+	l.worker, l.patience = w, w.fleet.plan.patience(w.fleet.terms)
+	cfg := lock.Config{Wait: l.patience, Clock: w.host, Jitter: w.jitter()}
+	if l.plain {
+		cfg.TTL = w.fleet.terms.DefaultTTL()
+	}
 	var err error
-	l.worker, l.patience = w, w.fleet.plan.patience(terms)
-	l.client, err = w.fleet.plan.client(store, lock.Config{TTL: l.ttl, Wait: l.patience, Clock: w.host,
-		Jitter: w.jitter()})
+	l.client, err = w.fleet.plan.client(store, cfg)
 	return &l, err
 }
 
@@ -241,9 +198,9 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 		return err
 	}
 	taking := l.link.own.Load() - sent
-	h, n := l.fleet.book.begin(l.team.number, t.SKU, l.waited(asked))
+	h, n := l.fleet.book.begin(l.team, t.SKU, l.waited(asked))
 	h.host = l.host
-	key := l.fleet.keys[t.SKU]
+	key := l.fleet.book.products[t.SKU].key
 	took := l.link.last("asked", key)
 	if at := took.Sub(l.fleet.began); at >= 0 && at < h.start {
 		h.asked = at
@@ -252,10 +209,7 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	if l.careful {
 		alive = lease.Context(ctx)
 	}
-	end := l.team.fates[n]
-	if next := l.team.next.take(); next != lives {
-		end = next
-	}
+	end := l.fleet.fate(l.team, n)
 	sold, _, err := l.deduct(alive, t, end, h, false)
 	h.stop = l.fleet.now()
 	if errors.Is(err, errDead) {
@@ -272,7 +226,7 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 	h.commands = taking + l.link.own.Load() - sent
 	h.deletes = l.link.last("freed", key).After(took)
 	if h.lost {
-		l.fleet.book.count(l.team.number, func(t *tally) { t.lost++ })
+		l.fleet.book.count(&l.team.did.Lost)
 	}
 	switch {
 	case err == nil:
@@ -287,9 +241,10 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 // clients give up, or throw, long before. Then their callers try again.
 func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
 	until := l.fleet.now() + l.patience
-	name, ok := l.names[t.SKU]
-	if !ok {
-		name = l.fleet.names.lock(t.SKU)
+	p := l.fleet.book.products[t.SKU]
+	name := p.name
+	if l.plain {
+		name = p.mark
 	}
 	for {
 		lease, err := l.client.Acquire(ctx, name)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
@@ -43,11 +44,11 @@ func withoutLock(t *testing.T) {
 		dialect: true,
 		groups: func(p Plan) []groupSpec {
 			p.Clients--
-			return append(mixed(p), groupSpec{
+			return append(mixed("hardened", newLocker)(p), groupSpec{
 				name: "pretender", protocol: "none", clients: 1, make: newBareHands})
 		},
-		rules:   legacyRules,
-		overrun: pastLease,
+		terms: Plan.terms,
+		rules: legacyRules,
 	}
 	t.Cleanup(func() { delete(protocols, "test-mutant") })
 }
@@ -64,9 +65,9 @@ func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
 // longer one.
 func TestWrongLeaseClaimSpoilsTheResult(t *testing.T) {
 	kind := protocols["legacy"]
-	kind.rules = func(p Plan) (rules, error) {
+	kind.rules = func(p Plan, _ dialect.Terms) rules {
 		p.Lease = time.Hour
-		return legacyRules(p)
+		return legacyRules(p, must(p.terms()))
 	}
 	protocols["test-claim"] = kind
 	defer delete(protocols, "test-claim")
@@ -101,17 +102,13 @@ func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 		t.Errorf("careful ones: %+v", res)
 	}
 	kind := protocols["legacy"]
-	kind.groups = func(p Plan) []groupSpec {
-		specs := mixed(p)
-		specs[1].make = func(w *worker) (seller, error) {
-			s, err := newLocker(w)
-			if err == nil {
-				s.(*locker).careful = false
-			}
-			return s, err
+	kind.groups = mixed("hardened", func(w *worker) (seller, error) {
+		s, err := newLocker(w)
+		if err == nil {
+			s.(*locker).careful = false
 		}
-		return specs
-	}
+		return s, err
+	})
 	protocols["test-careless"] = kind
 	defer delete(protocols, "test-careless")
 	res = rehearse(t, func(p *Plan) { lost(p); p.Protocol = "test-careless" })
@@ -165,10 +162,9 @@ func TestClocksBeyondTheClaimAreExcused(t *testing.T) {
 	}
 	// The same clocks, but the rules believe that the new clients know.
 	kind := protocols["legacy"]
-	kind.rules = func(p Plan) (rules, error) {
-		r, err := legacyRules(p)
-		r.spread = 24 * time.Hour
-		return r, err
+	kind.rules = func(p Plan, t dialect.Terms) rules {
+		t.Spread = 24 * time.Hour
+		return legacyRules(p, t)
 	}
 	protocols["test-told"] = kind
 	defer delete(protocols, "test-told")

@@ -16,26 +16,6 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-func init() {
-	protocols[movingFleet] = protocolKind{
-		about:   "a fleet that goes through all phases of a migration",
-		dialect: true,
-		walk:    (*moves).road,
-		groups: func(p Plan) []groupSpec {
-			return []groupSpec{
-				{name: "old", protocol: "verbatim", clients: p.Clients, kind: oldClient, make: oldLocker},
-				{name: "new", protocol: "by phase", kind: newClient, make: member},
-				{name: "plain", protocol: "modern", kind: newClient, make: plainLocker},
-			}
-		},
-		rules:   legacyRules,
-		overrun: pastLease,
-	}
-}
-
-// movingFleet is the name of the protocol that --phases stands for.
-const movingFleet = "phases"
-
 // Phase is one visit to a phase of a migration.
 type Phase struct {
 	Phase           string  `json:"phase"`
@@ -79,8 +59,6 @@ type moves struct {
 	namespace string
 	pool      *redis.Pool // the operator's pool
 	claims    migfleet.Claims
-	began     time.Time
-	walk      func(*moves, context.Context) error
 
 	lastOld atomic.Int64 // true time of the latest attempt of an old client
 	oldKey  atomic.Value // key of that attempt, a string
@@ -94,9 +72,9 @@ type moves struct {
 	troubles []string // with the migration itself
 }
 
-func newMoves(f *fleet) *moves {
-	m := &moves{f: f, began: time.Now(), walk: f.kind.walk}
-	m.namespace, _, _ = strings.Cut(f.names.prefix, ":")
+func newMoves(f *fleet, prefix string) *moves {
+	m := &moves{f: f}
+	m.namespace, _, _ = strings.Cut(prefix, ":")
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap,
 		Job: f.plan.Job.Most() + time.Second}
@@ -151,21 +129,21 @@ func (w *worker) isShutOut() bool {
 func (f *fleet) assign(slot, group int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.posts[slot] = &f.teams[group]
-	count := 0
-	for _, t := range f.posts {
-		if t == &f.teams[group] {
-			count++
-		}
-	}
-	f.teams[group].most = max(f.teams[group].most, count)
+	t := &f.teams[group]
+	f.posts[slot] = t
+	t.did.Clients = max(t.did.Clients, f.staffOf(t))
 }
 
-func (f *fleet) count(group int) (n int) {
+func (f *fleet) count(group int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, t := range f.posts {
-		if t == &f.teams[group] {
+	return f.staffOf(&f.teams[group])
+}
+
+// staffOf counts a group's programs. Called with s.mu held.
+func (s *staff) staffOf(t *team) (n int) {
+	for _, other := range s.posts {
+		if other == t {
 			n++
 		}
 	}
@@ -196,12 +174,6 @@ func (m *moves) worked(commands int64, acquired int) {
 	v := &m.visits[len(m.visits)-1]
 	v.commands += commands
 	v.acquired += acquired
-}
-
-func (b *book) acquired(group int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.tallies[group].acquisitions
 }
 
 // report adds the phases to the result, and judges the migration.
@@ -253,8 +225,8 @@ func (b *book) during(v visit, r rules) Phase {
 	p := Phase{Phase: v.phase.String(), FromMS: millis(v.from), ToMS: millis(v.to), OldClients: v.old}
 	var waits []time.Duration
 	var locks []int64
-	for sku, holds := range b.holds {
-		for _, h := range holds {
+	for _, sold := range b.products {
+		for _, h := range sold.holds {
 			if h.start < v.from || h.start >= v.to {
 				continue
 			}
@@ -270,7 +242,7 @@ func (b *book) during(v visit, r rules) Phase {
 				locks = append(locks, h.commands)
 			}
 		}
-		for _, e := range r.episodes(slices.Clone(holds), b.writes[sku]) {
+		for _, e := range r.episodes(slices.Clone(sold.holds), sold.writes) {
 			if e.start < v.from || e.start >= v.to {
 				continue
 			}
@@ -297,9 +269,9 @@ func (b *book) during(v visit, r rules) Phase {
 func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, holds := range b.holds {
+	for _, sold := range b.products {
 		sealed := false
-		for _, h := range holds { // in the order in which they began
+		for _, h := range sold.holds { // in the order in which they began
 			if h.start < v.from || h.start >= v.to {
 				continue
 			}

@@ -91,7 +91,7 @@ func TestPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
 		specs[2].make = func(w *worker) (seller, error) {
 			s, err := plainLocker(w)
 			if err == nil {
-				s.(*locker).names = nil // the old key's name
+				s.(*locker).plain = false // the old key's name
 			}
 			return s, err
 		}

@@ -37,7 +37,7 @@ func (m *moves) conduct(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- m.watch(watching) }()
-	err := m.walk(m, ctx)
+	err := m.f.kind.walk(m, ctx)
 	stop()
 	err = errors.Join(err, <-watched)    // a watcher that failed keeps gates closed, and its error says why
 	m.f.tasks.let(m.f.plan.Acquisitions) // the rest, or every program would wait for ever
@@ -115,9 +115,11 @@ func (m *moves) stage(acts ...act) act {
 // ours returns what the new clients have done so far, both members and plain
 // programs.
 func (m *moves) ours() (commands int64, acquired int) {
+	m.f.book.mu.Lock()
+	defer m.f.book.mu.Unlock()
 	for group := 1; group < len(m.f.teams); group++ {
 		commands += m.f.teams[group].commands.Load()
-		acquired += m.f.book.acquired(group)
+		acquired += m.f.teams[group].did.Acquisitions
 	}
 	return commands, acquired
 }
@@ -214,7 +216,7 @@ func (m *moves) restart(group int) act {
 func (m *moves) crash(group int) act {
 	return func(context.Context) error {
 		if m.f.plan.Crashes > 0 {
-			m.f.teams[group].next.add(dies)
+			m.f.doom(group, dies)
 		}
 		return nil
 	}
@@ -222,7 +224,7 @@ func (m *moves) crash(group int) act {
 
 // overrun lets the next old holder work for longer than its lease.
 func (m *moves) overrun(context.Context) error {
-	m.f.teams[0].next.add(overruns)
+	m.f.doom(0, overruns)
 	return nil
 }
 
@@ -371,13 +373,13 @@ func (m *moves) watch(ctx context.Context) error {
 	for pause(ctx, looksAt) == nil {
 		now := m.f.now()
 		s := migfleet.Sighting{
-			Observer: "rehearsal", From: m.began, Until: m.began.Add(now),
+			Observer: "rehearsal", From: m.f.began, Until: m.f.began.Add(now),
 			Window: migfleet.Window{
-				Quiet: now - max(0, time.Duration(m.lastOld.Load())), QuietUntil: m.began.Add(now)},
+				Quiet: now - max(0, time.Duration(m.lastOld.Load())), QuietUntil: m.f.began.Add(now)},
 		}
 		if last := m.lastOld.Load(); last >= 0 {
 			key, _ := m.oldKey.Load().(string)
-			t := &migfleet.Touch{At: m.began.Add(time.Duration(last)), Key: key, What: "attempt",
+			t := &migfleet.Touch{At: m.f.began.Add(time.Duration(last)), Key: key, What: "attempt",
 				Who: "an old program of the rehearsal"}
 			s.LastWrite = t
 			s.Keys = []migfleet.SightedKey{{Key: key, LastWrite: t}}

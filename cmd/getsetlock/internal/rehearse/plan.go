@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
+	"github.com/getsetlock/getsetlock/legacy"
 )
 
 // Plan says what is rehearsed.
@@ -157,14 +157,14 @@ func (p Plan) Validate() error {
 	if err := p.validatePreset(); err != nil {
 		return err
 	}
-	if p.Overruns > 0 && protocols[p.Protocol].overrun == nil {
+	if p.Overruns > 0 && !protocols[p.Protocol].dialect {
 		return fmt.Errorf("--overruns %d: --protocol %s has no leases that a job could outlast", p.Overruns,
 			p.Protocol)
 	}
 	if len(p.Orders) == 0 {
 		return errors.New("--orders: the file has no orders")
 	}
-	_, err := protocols[p.Protocol].rules(p)
+	_, _, err := protocols[p.Protocol].legal(p)
 	return err
 }
 
@@ -201,40 +201,32 @@ func (p Plan) rand(stream, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(p.Seed, uint64(stream)<<48|uint64(n)))
 }
 
-// stock returns the stock of each product at the beginning.
-func (p Plan) stock() map[string]int {
-	demand := make(map[string]int)
+// products returns the products of all orders, with the names of their keys.
+func (p Plan) products(prefix string) (map[string]*product, error) {
+	all := make(map[string]*product)
 	for i := range p.Acquisitions {
 		o := p.Orders[i%len(p.Orders)]
-		demand[o.SKU] += o.Quantity
+		one := all[o.SKU]
+		if one == nil {
+			one = &product{sku: o.SKU, shelf: prefix + "stock:" + o.SKU, name: prefix + "lock:" + o.SKU}
+			all[o.SKU] = one
+		}
+		one.stock += o.Quantity
+		one.orders++
 	}
 	share := onShelf
 	if p.Protocol == movingFleet {
 		share = 100 // if goods ran out before the last phases, nothing could be oversold there
 	}
-	for sku, n := range demand {
-		demand[sku] = n*share/100 + 1
+	for _, one := range all {
+		one.stock = one.stock*share/100 + 1
+		key, err := p.spoken().EncodeKey(one.name)
+		if err != nil {
+			return nil, err
+		}
+		one.key, one.mark = key, legacy.MarkKey(key)
 	}
-	return demand
-}
-
-// ordered returns the number of orders of each product.
-func (p Plan) ordered() map[string]int {
-	orders := make(map[string]int)
-	for i := range p.Acquisitions {
-		orders[p.Orders[i%len(p.Orders)].SKU]++
-	}
-	return orders
-}
-
-// skus returns the products in the order of their names.
-func (p Plan) skus() []string {
-	var all []string
-	for sku := range p.stock() {
-		all = append(all, sku)
-	}
-	slices.Sort(all)
-	return all
+	return all, nil
 }
 
 func must[T any](v T, err error) T {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ func OnServer(ctx context.Context, p Plan, s Server, progress func(Progress)) (r
 			res, err = nil, errors.Join(err, e)
 		}
 	}()
-	f, err := newFleet(p, names{prefix: realPrefix}, dial)
+	f, err := newFleet(p, realPrefix, dial)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +92,14 @@ func (f *fleet) workBeside(ctx context.Context, progress func(Progress)) error {
 // keys returns all keys that a rehearsal of p may write to a server. The first
 // one claims the others.
 func (p Plan) keys() ([]string, error) {
-	n := names{prefix: realPrefix}
+	products, err := p.products(realPrefix)
+	if err != nil {
+		return nil, err
+	}
 	all := []string{realPrefix + "claim"}
-	for _, sku := range p.skus() {
-		l, err := p.spoken().EncodeKey(n.lock(sku))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, n.stock(sku), l, legacy.MarkKey(l))
+	for _, sku := range slices.Sorted(maps.Keys(products)) {
+		one := products[sku]
+		all = append(all, one.shelf, one.key, one.mark)
 	}
 	if p.Protocol == movingFleet {
 		all = append(all, "gsl:phase:"+realNamespace, "gsl:seen:"+realNamespace, "gsl:lived:"+realNamespace)

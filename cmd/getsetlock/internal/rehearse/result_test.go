@@ -91,7 +91,6 @@ func TestGroupsAreSortedByName(t *testing.T) {
 			}
 			return all
 		},
-		rules: func(Plan) (rules, error) { return rules{}, nil },
 	}
 	defer delete(protocols, "test-many")
 	res := rehearse(t, func(p *Plan) { p.Protocol = "test-many" })

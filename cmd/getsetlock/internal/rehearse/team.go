@@ -3,7 +3,6 @@ package rehearse
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,11 +10,11 @@ import (
 // team is a group at work.
 type team struct {
 	groupSpec
-	number   int
 	commands atomic.Int64
-	fates    map[int]fate // by the number of the group's acquisition
-	most     int          // greatest number of programs at once, where that changes
-	next     nextFates
+	fates    map[int]fate    // by the number of the group's acquisition
+	next     []fate          // of its next holders, one each; guarded by staff
+	did      Group           // guarded by the book, and its Clients by staff
+	waits    []time.Duration // guarded by the book
 }
 
 // kind says by which rules a client is judged.
@@ -78,27 +77,23 @@ func (p Plan) fates(group, groups int, old bool) map[int]fate {
 	return all
 }
 
-// nextFates are the fates of the next holders, one each.
-type nextFates struct {
-	mu   sync.Mutex
-	next []fate
+// doom gives the next holder of a group a fate.
+func (f *fleet) doom(group int, what fate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.teams[group].next = append(f.teams[group].next, what)
 }
 
-func (d *nextFates) add(f fate) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.next = append(d.next, f)
-}
-
-func (d *nextFates) take() fate {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.next) == 0 {
-		return lives
+// fate returns what happens to acquisition n of a group.
+func (f *fleet) fate(t *team, n int) fate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(t.next) == 0 {
+		return t.fates[n]
 	}
-	f := d.next[0]
-	d.next = d.next[1:]
-	return f
+	end := t.next[0]
+	t.next = t.next[1:]
+	return end
 }
 
 // redeploy begins a deployment of w's group, in which w died while it held

@@ -12,7 +12,7 @@ func newBareHands(w *worker) (seller, error)    { return unlocked{w, false}, nil
 func newTransactions(w *worker) (seller, error) { return unlocked{w, true}, nil }
 
 func (l unlocked) sell(ctx context.Context, t *task) error {
-	h, n := l.fleet.book.begin(l.team.number, t.SKU, -1)
+	h, n := l.fleet.book.begin(l.team, t.SKU, -1)
 	sold, done, err := l.deduct(ctx, t, l.team.fates[n], h, l.transaction)
 	h.stop = l.fleet.now()
 	h.freed = h.stop

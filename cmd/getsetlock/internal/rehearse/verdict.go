@@ -181,18 +181,17 @@ func stretches(holds []*hold, depth int) []stretch {
 	return all
 }
 
-// judge turns the book into the verdict on overlaps and overselling. left is
-// the stock at the end.
-func (r rules) judge(b *book, stock, left map[string]int) Judgement {
+// judge turns the book into the verdict on overlaps and overselling.
+func (r rules) judge(b *book) Judgement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := Judgement{Causes: []Cause{}}
 	excused := make(map[string]Cause)
-	for sku, first := range stock {
+	for _, p := range b.products {
 		var bad int
 		var cause string
 		blamed := make(map[*hold]bool)
-		for _, e := range r.episodes(b.holds[sku], b.writes[sku]) {
+		for _, e := range r.episodes(p.holds, p.writes) {
 			j.LongestMS = max(j.LongestMS, millis(e.end-e.start))
 			j.count(e)
 			if e.cause == "" {
@@ -207,10 +206,7 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 			c.Overlaps++
 			excused[e.cause] = c
 		}
-		// Units sold minus units that left the stock: these are the deductions
-		// that another client's write has undone, whether or not the goods ran
-		// out later.
-		over := max(b.sold[sku]-(first-left[sku]), 0)
+		over := p.oversold()
 		j.Oversold += over
 		// An excused overlap can have undone only what its clients sold.
 		var explained int
@@ -223,7 +219,7 @@ func (r rules) judge(b *book, stock, left map[string]int) Judgement {
 			c.Oversold += explained
 			excused[cause] = c
 		}
-		j.Unserved += b.unserved[sku]
+		j.Unserved += p.unserved
 	}
 	for name, c := range excused {
 		c.Cause = name

@@ -26,7 +26,7 @@ func someRules() rules {
 func span(group int, start, stop, freed float64) *hold {
 	s := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	return &hold{
-		group: group, kind: []kind{oldClient, newClient}[group], asked: s(start), start: s(start),
+		kind: []kind{oldClient, newClient}[group], asked: s(start), start: s(start),
 		stop: s(stop), freed: s(freed),
 		deletes: group == oldOnes, units: 2,
 	}
@@ -187,13 +187,11 @@ func TestEpisodesExcuseWhatClientsWereNotTold(t *testing.T) {
 	}
 }
 
-// ledger returns a book in which one product was sold that often, with these
-// holds.
-func ledger(sold int, holds ...*hold) *book {
-	b := newBook([]kind{oldClient, newClient}, func() time.Duration { return 0 })
-	b.sold["tea"] = sold
-	b.holds["tea"] = holds
-	return b
+// ledger returns a book in which a product with a stock of 10 was sold that
+// often, with these holds.
+func ledger(sold, left int, holds ...*hold) *book {
+	return &book{now: func() time.Duration { return 0 }, products: map[string]*product{
+		"tea": {sku: "tea", stock: 10, left: left, sold: sold, holds: holds}, "mug": {}}}
 }
 
 func TestOversoldCountsUnitsThatNeverLeftTheStock(t *testing.T) {
@@ -214,8 +212,7 @@ func TestOversoldCountsUnitsThatNeverLeftTheStock(t *testing.T) {
 		{"during an overrun, with another overlap", 12, 0, append(overrun[:2:2], bad...), 2, 0, false},
 		{"an overlap that did no harm", 10, 0, bad, 0, 0, false},
 	} {
-		j := someRules().judge(ledger(c.sold, c.holds...), map[string]int{"tea": 10},
-			map[string]int{"tea": c.left})
+		j := someRules().judge(ledger(c.sold, c.left, c.holds...))
 		if j.Oversold != c.over || j.OversoldExcused != c.excused || j.Well() != c.well {
 			t.Errorf("%s: %+v", c.name, j)
 		}
@@ -224,13 +221,13 @@ func TestOversoldCountsUnitsThatNeverLeftTheStock(t *testing.T) {
 
 // An overlap of two old clients says nothing about the new ones.
 func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
-	b := ledger(10,
+	b := ledger(10, 0,
 		span(oldOnes, 0, 70, 70), span(oldOnes, 65, 75, 75), // excused, of old clients
 		span(newOnes, 71, 72, 72),                                  // excused, with a new client
 		span(oldOnes, 100, 110, 110), span(oldOnes, 105, 106, 106), // of old clients
 		span(oldOnes, 200, 210, 210), span(newOnes, 205, 206, 206), // with a new client
 	)
-	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
+	j := someRules().judge(b)
 	if want := (Episodes{Overlaps: 4, OverlapsExcused: 2, WithNew: 2,
 		WithNewExcused: 1}); j.Episodes != want {
 		t.Errorf("%+v, want %+v", j.Episodes, want)
@@ -243,31 +240,31 @@ func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
 
 // An excused overlap excuses no more units than were sold in it.
 func TestExcusedOverlapExcusesOnlyItsUnits(t *testing.T) {
-	b := ledger(15, span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62))
-	j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0})
+	b := ledger(15, 0, span(oldOnes, 0, 70, 70), span(newOnes, 61, 62, 62))
+	j := someRules().judge(b)
 	if j.Oversold != 5 || j.OversoldExcused != 4 || j.Well() {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestUnprocessedOrdersSpoilTheResult(t *testing.T) {
-	b := ledger(10)
+	b := ledger(10, 0)
 	b.putAside(Order{"tea", 1})
-	if j := someRules().judge(b, map[string]int{"tea": 10}, map[string]int{"tea": 0}); j.Unserved != 1 ||
+	if j := someRules().judge(b); j.Unserved != 1 ||
 		j.Well() {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestFirstAcquisitionAfterADeathIsATakeover(t *testing.T) {
-	b := newBook([]kind{oldClient, newClient}, func() time.Duration { return 0 })
-	b.begin(oldOnes, "tea", 0)
+	b, old, young := ledger(0, 0), &team{}, &team{}
+	b.begin(old, "tea", 0)
 	b.orphan("tea")
-	b.begin(newOnes, "mug", 0)
-	b.begin(newOnes, "tea", 0)
-	b.begin(oldOnes, "tea", 0)
-	if b.tallies[newOnes].takeovers != 1 || b.tallies[oldOnes].takeovers != 0 {
-		t.Errorf("%+v", b.tallies)
+	b.begin(young, "mug", 0)
+	b.begin(young, "tea", 0)
+	b.begin(old, "tea", 0)
+	if young.did.Takeovers != 1 || old.did.Takeovers != 0 {
+		t.Errorf("%+v, %+v", young.did, old.did)
 	}
 }
 

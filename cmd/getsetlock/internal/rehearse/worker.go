@@ -122,7 +122,7 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 		if !errors.Is(err, errLost) {
 			return err
 		}
-		w.fleet.book.count(w.team.number, func(t *tally) { t.retries++ })
+		w.fleet.book.count(&w.team.did.Retries)
 	}
 }
 
@@ -160,7 +160,10 @@ func (w *worker) think(ctx context.Context, t *task, end fate) error {
 		}
 		return errDead
 	case overruns:
-		return w.works(ctx, max(t.think, w.fleet.kind.overrun(w.fleet.plan)))
+		// Long enough for other clients to have taken over and to be in the
+		// middle of their jobs.
+		lease := w.fleet.terms.Lease
+		return w.works(ctx, max(t.think, lease+lease/4))
 	}
 	return w.works(ctx, t.think)
 }
@@ -175,11 +178,11 @@ func (w *worker) works(ctx context.Context, d time.Duration) error {
 // it was sent. The longest latency is added, since the message may take that
 // long.
 func (w *worker) wrote(key string, age time.Duration) {
-	if sku, ok := w.fleet.locks[key]; ok && w.team.kind == oldClient {
+	if p := w.fleet.locks[key]; p != nil && w.team.kind == oldClient {
 		if w.fleet.moves != nil {
 			w.fleet.moves.saw(key)
 		}
-		w.fleet.book.wrote(sku, age+w.fleet.plan.Latency.Most())
+		w.fleet.book.wrote(p, age+w.fleet.plan.Latency.Most())
 	}
 }
 
@@ -189,7 +192,7 @@ func (w *worker) wrote(key string, age time.Duration) {
 // another client wrote meanwhile, and done is false.
 func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold, transaction bool) (sold,
 	done bool, err error) {
-	key := w.fleet.names.stock(t.SKU)
+	key := w.fleet.book.products[t.SKU].shelf
 	if transaction {
 		if _, err := w.data.Do("WATCH", key); err != nil {
 			return false, false, fmt.Errorf("watching the stock of %q: %w", t.SKU, err)

@@ -11,19 +11,25 @@ import (
 // The room around the axis of a drawing, in units of its viewBox.
 const leftRoom, rightRoom, topRoom, below = 64.0, 20.0, 16.0, 52.0
 
-// frame maps values to the drawing.
-type frame struct{ maxX, width, height, left float64 }
+// axis maps values from low to high to the drawing, from left to right.
+type axis struct{ low, high, left, right float64 }
 
-func (f frame) right() float64 { return f.width - rightRoom }
-
-func (f frame) x(v float64) float64 {
-	return f.left + v/f.maxX*(f.right()-f.left)
+func (a axis) x(v float64) float64 {
+	return a.left + (v-a.low)/(a.high-a.low)*(a.right-a.left)
 }
 
-// open begins a drawing. name is what screen readers read.
-func open(b *strings.Builder, name string, s size, high float64) {
+// open begins a drawing with a grid and its axis. name is what screen readers
+// read, bottom is where the grid ends. On a phone every other tick has a number.
+func (a axis) open(b *strings.Builder, s size, name, unit string, ticks []float64, bottom float64) {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" class="%s" role="img" viewBox="0 0 %s %s" aria-label="%s">`+
-		"\n", s.class, num(s.width), num(high), html.EscapeString(name))
+		"\n", s.class, num(s.width), num(bottom+below), html.EscapeString(name))
+	for n, v := range ticks {
+		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/>`, num(a.x(v)), num(topRoom), num(bottom))
+		if !s.narrow() || n%2 == 0 {
+			label(b, a.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
+		}
+	}
+	label(b, (a.left+a.right)/2, bottom+36, `text-anchor="middle"`, unit)
 }
 
 func label(b *strings.Builder, x, y float64, attributes, text string) {

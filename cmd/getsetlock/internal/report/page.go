@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -115,18 +116,11 @@ var desk, phone = size{760, "wide"}, size{360, "narrow"}
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"figure": draw,
-	"words":  func(t Table, column int) bool { return column < t.Text },
-	"long":   func(cell string) bool { return len(cell) > longCell },
-	"name":   func(cell string) bool { return len(cell) > longName },
-	"bad": func(t Table, row int) bool {
-		for _, n := range t.Bad {
-			if n == row {
-				return true
-			}
-		}
-		return false
-	},
+	"figure":  draw,
+	"words":   func(t Table, column int) bool { return column < t.Text },
+	"long":    func(cell string) bool { return len(cell) > longCell },
+	"name":    func(cell string) bool { return len(cell) > longName },
+	"bad":     func(t Table, row int) bool { return slices.Contains(t.Bad, row) },
 	"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
 	"says":    sentences,
 	"capital": capital,

@@ -26,15 +26,8 @@ type Range struct {
 	Alarm             bool // drawn as bad
 }
 
-// sides maps values to the drawing, negative values too.
-type sides struct{ low, high, left, right float64 }
-
-func (s sides) x(v float64) float64 {
-	return s.left + (v-s.low)/(s.high-s.low)*(s.right-s.left)
-}
-
 func (r *Ranges) svg(b *strings.Builder, z size) error {
-	s, err := r.sides()
+	s, err := r.axis()
 	if err != nil {
 		return err
 	}
@@ -44,15 +37,8 @@ func (r *Ranges) svg(b *strings.Builder, z size) error {
 		s.left, row, names = 12, 44, 46 // names are above their bars
 	}
 	bottom := topRoom + row*float64(len(r.Rows))
-	open(b, r.Name, z, bottom+below)
-	for n, v := range s.ticks() {
-		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/>`, num(s.x(v)), num(topRoom), num(bottom))
-		if !z.narrow() || n%2 == 0 {
-			label(b, s.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
-		}
-	}
+	s.open(b, z, r.Name, r.X, s.ticks(), bottom)
 	fmt.Fprintf(b, `<path class="axis" d="M%s %sV%s"/>`+"\n", num(s.x(0)), num(topRoom), num(bottom))
-	label(b, (s.left+s.right)/2, bottom+36, `text-anchor="middle"`, r.X)
 	for n, one := range r.Rows {
 		y := topRoom + row*(float64(n)+.5)
 		name := one.Name
@@ -75,7 +61,7 @@ func (r *Ranges) svg(b *strings.Builder, z size) error {
 	return nil
 }
 
-func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
+func (r *Ranges) bar(b *strings.Builder, s axis, row Range, y float64) {
 	from, to := s.x(row.Low), s.x(row.High)
 	class := "range"
 	if row.Alarm {
@@ -97,15 +83,14 @@ func (r *Ranges) bar(b *strings.Builder, s sides, row Range, y float64) {
 	if row.Says != "" {
 		says += ": " + row.Says
 	}
-	fmt.Fprintf(b, `<g><title>%s</title><rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"/>`,
-		html.EscapeString(says), class, num(from), num(y-6), num(to-from))
-	b.WriteString("</g>\n")
+	fmt.Fprintf(b, `<g><title>%s</title><rect class="%s" x="%s" y="%s" width="%s" height="12" rx="2"/></g>`+
+		"\n", html.EscapeString(says), class, num(from), num(y-6), num(to-from))
 }
 
-// sides returns the ends of the axis: beyond all known ends, with 0 between
+// axis returns the ends of the axis: beyond all known ends, with 0 between
 // them.
-func (r *Ranges) sides() (sides, error) {
-	s := sides{}
+func (r *Ranges) axis() (axis, error) {
+	s := axis{}
 	for _, row := range r.Rows {
 		for _, end := range []struct {
 			v    float64
@@ -127,11 +112,11 @@ func (r *Ranges) sides() (sides, error) {
 		s.low, s.high = -1, 1
 	}
 	room := (s.high - s.low) / 20
-	return sides{low: s.low - room, high: s.high + room}, nil
+	return axis{low: s.low - room, high: s.high + room}, nil
 }
 
 // ticks returns round values on both sides of 0.
-func (s sides) ticks() []float64 {
+func (s axis) ticks() []float64 {
 	step := stride((s.high - s.low) * 1.2)
 	var all []float64
 	for n := math.Ceil(s.low / step); n*step <= s.high; n++ {

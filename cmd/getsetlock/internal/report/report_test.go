@@ -207,7 +207,7 @@ func alone(t *testing.T, dir, words string) {
 func TestRangesHaveTicksOnBothSidesOfZero(t *testing.T) {
 	r := &Ranges{X: "ms", Rows: []Range{
 		{Name: "a", Low: -40, High: 90}, {Name: "b", Low: 10, OpenHigh: true}}}
-	s, err := r.sides()
+	s, err := r.axis()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,31 +50,20 @@ type Mark struct {
 const rowHeight = 58.0
 
 func (t *Timeline) svg(b *strings.Builder, s size) error {
-	f, err := t.frame()
+	end, err := t.end()
 	if err != nil {
 		return err
 	}
-	f.width, f.left = s.width, leftRoom
+	f := axis{high: end, left: leftRoom, right: s.width - rightRoom}
 	for _, r := range t.Rows {
 		f.left = max(f.left, 14+7.5*float64(len([]rune(r.Name))))
 	}
 	if s.narrow() {
 		f.left = 12 // names are above their rows
 	}
-	open(b, t.Name, s, f.height)
-	bottom := f.height - below
-	for n, v := range ticks(f.maxX) {
-		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/>`, num(f.x(v)), num(topRoom), num(bottom))
-		if !s.narrow() || n%2 == 0 {
-			label(b, f.x(v), bottom+18, `text-anchor="middle" class="soft"`, value(v))
-		}
-	}
-	label(b, (f.left+f.right())/2, bottom+36, `text-anchor="middle"`, t.X)
-	together := t.together()
-	if t.Plain {
-		together = nil
-	}
-	for _, both := range together {
+	bottom := topRoom + rowHeight*float64(len(t.Rows))
+	f.open(b, s, t.Name, t.X, ticks(end), bottom)
+	for _, both := range t.together() {
 		fmt.Fprintf(b,
 			`<rect class="both" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`+"\n",
 			num(f.x(both.From)), num(topRoom), num(max(3, f.x(both.To)-f.x(both.From))), num(bottom-topRoom),
@@ -87,7 +76,7 @@ func (t *Timeline) svg(b *strings.Builder, s size) error {
 		} else {
 			label(b, 6, y+4, `font-weight="600"`, r.Name)
 		}
-		fmt.Fprintf(b, `<path class="axis" d="M%s %sH%s"/>`+"\n", num(f.left), num(y), num(f.right()))
+		fmt.Fprintf(b, `<path class="axis" d="M%s %sH%s"/>`+"\n", num(f.left), num(y), num(f.right))
 		for _, hold := range r.Holds {
 			hold.draw(b, f, r.Name, y)
 		}
@@ -100,7 +89,7 @@ func (t *Timeline) svg(b *strings.Builder, s size) error {
 // lineOf returns the height of a row's line in the drawing.
 func lineOf(row int) float64 { return topRoom + rowHeight*(float64(row)+.5) }
 
-func (h Span) draw(b *strings.Builder, f frame, name string, y float64) {
+func (h Span) draw(b *strings.Builder, f axis, name string, y float64) {
 	class, says := "holds", h.Says
 	if h.Bad {
 		class += " wrong"
@@ -115,7 +104,7 @@ func (h Span) draw(b *strings.Builder, f frame, name string, y float64) {
 
 // marks draws the marks in order. A label goes above the line, or below where
 // it would cover another one, or nowhere.
-func (t *Timeline) marks(b *strings.Builder, f frame, s size) {
+func (t *Timeline) marks(b *strings.Builder, f axis, s size) {
 	type side struct {
 		row   int
 		below bool
@@ -149,7 +138,7 @@ func (t *Timeline) marks(b *strings.Builder, f frame, s size) {
 			if under {
 				dy = 20
 			}
-			label(b, max(half+1, min(x, f.width-half-1)), y+dy,
+			label(b, max(half+1, min(x, s.width-half-1)), y+dy,
 				`text-anchor="middle" class="said`+class+`"`, text)
 			break
 		}
@@ -157,41 +146,37 @@ func (t *Timeline) marks(b *strings.Builder, f frame, s size) {
 	}
 }
 
-func (t *Timeline) frame() (frame, error) {
-	f := frame{height: topRoom + rowHeight*float64(len(t.Rows)) + below}
-	see := func(v float64) error {
-		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-			return fmt.Errorf("report: timeline %q cannot show %v", t.Name, v)
-		}
-		f.maxX = max(f.maxX, v)
-		return nil
-	}
+// end returns the end of the axis. It refuses values that are none.
+func (t *Timeline) end() (float64, error) {
+	var values []float64
 	for _, r := range t.Rows {
 		for _, s := range r.Holds {
-			if err := see(s.From); err != nil {
-				return f, err
-			}
-			if err := see(s.To); err != nil {
-				return f, err
-			}
+			values = append(values, s.From, s.To)
 		}
 	}
 	for _, m := range t.Marks {
 		if m.Row < 0 || m.Row >= len(t.Rows) {
-			return f, fmt.Errorf("report: timeline %q has no row %d", t.Name, m.Row)
+			return 0, fmt.Errorf("report: timeline %q has no row %d", t.Name, m.Row)
 		}
-		if err := see(m.At); err != nil {
-			return f, err
-		}
+		values = append(values, m.At)
 	}
-	f.maxX = ceiling(f.maxX)
-	return f, nil
+	last := 0.0
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			return 0, fmt.Errorf("report: timeline %q cannot show %v", t.Name, v)
+		}
+		last = max(last, v)
+	}
+	return ceiling(last), nil
 }
 
-// together returns the spans in which two rows or more hold, in order. None of
-// them touches another.
+// together returns the spans in which two rows or more hold, in order, if that
+// does harm. None of them touches another.
 func (t *Timeline) together() []Span {
 	var all []Span
+	if t.Plain {
+		return nil
+	}
 	for n, r := range t.Rows {
 		for _, other := range t.Rows[n+1:] {
 			for _, s := range r.Holds {

@@ -178,10 +178,8 @@ func (m *machine) troubles(t time.Duration) (steps, stops int, longest time.Dura
 func (m *machine) standStill(done <-chan struct{}) {
 	now := time.Since(m.began)
 	if end := m.awake(now); end > now {
-		t := time.NewTimer(end - now)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(end - now):
 		case <-done:
 		}
 	}

@@ -35,12 +35,12 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 	if err := f.work(ctx); err != nil {
 		return nil, err
 	}
-	virtual := millis(f.now())
+	virtual := f.now()
 	res, err := f.report(ctx)
 	if err != nil {
 		return nil, err
 	}
-	res.Server, res.VirtualMS = "embedded", &virtual
+	res.Server, res.VirtualMS = "embedded", new(millis(virtual))
 	return res, nil
 }
 

@@ -24,7 +24,7 @@ func (r rules) excuses(holds []*hold, late []write) *excuses {
 
 // episode judges a stretch of time. Each pair of holds in it needs an excuse.
 func (c *excuses) episode(s stretch) episode {
-	e := episode{start: s.start, end: s.end}
+	e := episode{stretch: s}
 	excused := true
 	for i, b := range c.holds {
 		if b.stop <= b.start || b.start >= s.end || b.stop <= s.start {

@@ -60,10 +60,7 @@ type staff struct {
 // programs run, inside the bubble if there is one. The names of its keys begin
 // with prefix.
 func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
-	how, ok := protocols[p.Protocol]
-	if !ok {
-		return nil, fmt.Errorf("no protocol %q", p.Protocol)
-	}
+	how := protocols[p.Protocol]
 	f := &fleet{plan: p, kind: how, dial: dial, began: time.Now(), tasks: newQueue(p)}
 	var err error
 	if f.terms, f.rules, err = how.legal(p); err != nil {
@@ -133,17 +130,14 @@ func (f *fleet) work(ctx context.Context) error {
 	}
 	if f.moves != nil {
 		all.Go(func() {
-			if err := f.moves.conduct(ctx); err != nil {
+			if err := f.moves.run(ctx); err != nil {
 				f.stop(err)
 			}
 		})
 	}
 	all.Wait()
 	f.close.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // sends is called for each command.
@@ -237,18 +231,15 @@ func (f *fleet) clockReport() Clocks {
 	}
 	c.SpreadMS = millis(high - low)
 	if f.rules.spread > 0 {
-		spread, gap := millis(f.rules.spread), millis(f.rules.gap)
-		c.ToldSpreadMS, c.ToldGapMS = &spread, &gap
+		c.ToldSpreadMS, c.ToldGapMS = new(millis(f.rules.spread)), new(millis(f.rules.gap))
 	}
 	return c
 }
 
 // pause waits for d of true time. If ctx ends first, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -198,7 +198,7 @@ func (l *locker) sell(ctx context.Context, t *task) error {
 		return err
 	}
 	taking := l.link.own.Load() - sent
-	h, n := l.fleet.book.begin(l.team, t.SKU, l.waited(asked))
+	h, n := l.fleet.book.begin(l.team, t.SKU, l.fleet.now()-asked)
 	h.host = l.host
 	key := l.fleet.book.products[t.SKU].key
 	took := l.link.last("asked", key)

@@ -184,8 +184,7 @@ func (m *moves) report(res *Result, r rules) {
 	m.leave(now, old)
 	for _, v := range m.visits {
 		p := m.f.book.during(v, r)
-		if n := m.f.book.broken(v, r, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed &&
-			n > 0 {
+		if n := m.f.book.broken(v, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
 			m.troubles = append(m.troubles,
 				fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
 		}
@@ -212,8 +211,7 @@ func compareLocks(phases []Phase) {
 	base := *phases[i].LockCommands
 	for i := range phases {
 		if p := &phases[i]; p.LockCommands != nil {
-			extra := *p.LockCommands - base
-			p.ExtraCommands = &extra
+			p.ExtraCommands = new(*p.LockCommands - base)
 		}
 	}
 }
@@ -251,12 +249,10 @@ func (b *book) during(v visit, r rules) Phase {
 	}
 	p.WaitP50MS, p.WaitP99MS = quantile(waits, 0.50), quantile(waits, 0.99)
 	if len(locks) > 0 {
-		free := slices.Min(locks)
-		p.LockCommands = &free
+		p.LockCommands = new(slices.Min(locks))
 	}
 	if v.acquired > 0 {
-		each := math.Round(10*float64(v.commands)/float64(v.acquired)) / 10
-		p.CommandsPerAcquisition = &each
+		p.CommandsPerAcquisition = new(math.Round(10*float64(v.commands)/float64(v.acquired)) / 10)
 	}
 	return p
 }
@@ -266,7 +262,7 @@ func (b *book) during(v visit, r rules) Phase {
 // release a product is as in dual. Members follow a step within the time
 // follow, with their next heartbeat, and a lease acquired before leaves no
 // tombstone.
-func (b *book) broken(v visit, r rules, follow time.Duration) (n int) {
+func (b *book) broken(v visit, follow time.Duration) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, sold := range b.products {

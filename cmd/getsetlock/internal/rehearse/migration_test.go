@@ -149,7 +149,7 @@ func TestSkippedPhaseIsFoundOut(t *testing.T) {
 			return err
 		}
 		wait := func(ctx context.Context) error { return pause(ctx, 2*m.f.plan.memberEvery()) }
-		for _, do := range []act{m.stage(m.begin), m.stage(m.hire(0.5)), jump, wait, m.stage(), m.stage(),
+		for _, do := range []act{m.stage(m.begin), m.stage(m.staff(1, 0.5)), jump, wait, m.stage(), m.stage(),
 			m.stage()} {
 			if err := do(ctx); err != nil {
 				return err

@@ -31,9 +31,9 @@ const (
 	patiently = time.Hour
 )
 
-// conduct takes the fleet from old clients to token locks, as a careful
-// operator would who meets the usual accidents.
-func (m *moves) conduct(ctx context.Context) error {
+// run takes the fleet from old clients to token locks, as a careful operator
+// would who meets the usual accidents.
+func (m *moves) run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- m.watch(watching) }()
@@ -51,15 +51,16 @@ type act = func(ctx context.Context) error
 func (m *moves) road(ctx context.Context) error {
 	for _, stage := range []act{
 		m.stage(m.begin),
-		m.stage(m.hire(0.5), m.crash(1), m.crash(0)),
+		m.stage(m.staff(1, 0.5), m.crash(1), m.crash(0)),
 		m.refused("dual", migfleet.Claims{}, "gap"), // nobody can measure the gap, and nobody has claimed it
 		m.forward(migrate.Dual),
 		m.stage(m.restart(1), m.overrun, m.crash(1), m.crash(0)),
 		m.back(migrate.Observe),
 		m.stage(m.restart(1)),
 		m.forward(migrate.Dual),
-		m.stage(m.hire(1-1/float64(m.f.plan.Clients)), m.stillThere),
-		m.stage(m.hire(1), m.crash(1)),
+		// Asked while an old client works.
+		m.stage(m.staff(1, 1-1/float64(m.f.plan.Clients)), m.refused("sealed", m.claims, "old-clients")),
+		m.stage(m.staff(1, 1), m.crash(1)),
 		m.lapse,
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)), // leaves tombstones
@@ -68,13 +69,13 @@ func (m *moves) road(ctx context.Context) error {
 		m.back(migrate.Dual),
 		m.oldComes,
 		m.stage(m.restart(1)), // now the old client can work
-		m.stage(m.hire(1)),
+		m.stage(m.staff(1, 1)),
 		m.lapse,
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)),
 		m.forward(migrate.Modern),
 		m.stage(m.restart(1), m.crash(1)),
-		m.finish(),
+		m.step(migrate.Clean, migfleet.CleanUp),
 		m.stage(m.crash(1), m.staff(2, 0.5)), // plain programs know of no phase, and need not any more
 		m.stage(m.crash(2), m.staff(2, 1)),
 	} {
@@ -157,10 +158,6 @@ func (m *moves) options(taking bool) migfleet.Options {
 	}
 }
 
-// hire replaces old clients by new ones, one after the other, until that share
-// of all programs is new.
-func (m *moves) hire(share float64) act { return m.staff(1, share) }
-
 // staff replaces programs by those of a group, until the group has that share
 // of all.
 func (m *moves) staff(group int, share float64) act {
@@ -216,7 +213,7 @@ func (m *moves) restart(group int) act {
 func (m *moves) crash(group int) act {
 	return func(context.Context) error {
 		if m.f.plan.Crashes > 0 {
-			m.f.doom(group, dies)
+			m.f.addFate(group, dies)
 		}
 		return nil
 	}
@@ -224,13 +221,8 @@ func (m *moves) crash(group int) act {
 
 // overrun lets the next old holder work for longer than its lease.
 func (m *moves) overrun(context.Context) error {
-	m.f.doom(0, overruns)
+	m.f.addFate(0, overruns)
 	return nil
-}
-
-// stillThere asks for the step to sealed while an old client works.
-func (m *moves) stillThere(ctx context.Context) error {
-	return m.refused("sealed", m.claims, "old-clients")(ctx)
 }
 
 // oldComes starts an old client in place of a new one.
@@ -308,7 +300,6 @@ type verb = func(context.Context, *redis.Pool, migfleet.Options) (*migfleet.Repo
 
 func (m *moves) forward(to migrate.Phase) act { return m.step(to, migfleet.Advance) }
 func (m *moves) back(to migrate.Phase) act    { return m.step(to, migfleet.Back) }
-func (m *moves) finish() act                  { return m.step(migrate.Clean, migfleet.CleanUp) }
 
 // lapse discards what a watcher saw. Until then old clients paused while the
 // operator held back the orders, and a gate would wait for a pause of the same

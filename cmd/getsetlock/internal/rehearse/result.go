@@ -111,8 +111,7 @@ func quantile(all []time.Duration, share float64) *float64 {
 		return nil
 	}
 	slices.Sort(all)
-	ms := millis(all[max(int(math.Ceil(share*float64(len(all))))-1, 0)])
-	return &ms
+	return new(millis(all[max(int(math.Ceil(share*float64(len(all))))-1, 0)]))
 }
 
 func millis(d time.Duration) float64 {

@@ -77,8 +77,8 @@ func (p Plan) fates(group, groups int, old bool) map[int]fate {
 	return all
 }
 
-// doom gives the next holder of a group a fate.
-func (f *fleet) doom(group int, what fate) {
+// addFate gives the next holder of a group a fate.
+func (f *fleet) addFate(group int, what fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.teams[group].next = append(f.teams[group].next, what)

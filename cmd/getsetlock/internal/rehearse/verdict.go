@@ -45,10 +45,10 @@ const (
 // episode is a longest stretch of time in which two or more clients hold one
 // key.
 type episode struct {
-	start, end time.Duration
-	cause      string  // excuse, or "" without one
-	holds      []*hold // holds that took part
-	new        bool    // one of the holds is a new client's
+	stretch
+	cause string  // excuse, or "" without one
+	holds []*hold // holds that took part
+	new   bool    // one of the holds is a new client's
 }
 
 // episodes finds where holds of one product overlapped, and what excuses that.

@@ -26,10 +26,9 @@ var (
 
 // worker is one program of the fleet, from its start to its end or death.
 type worker struct {
-	fleet  *fleet
-	team   *team
-	slot   int
-	life   int
+	fleet *fleet
+	team  *team
+	identity
 	link   *link
 	data   redis.Conn // the job's own connection
 	host   *machine
@@ -54,7 +53,7 @@ type seller interface {
 // start starts a program.
 func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, error) {
 	who := identity{slot, life}
-	w := &worker{fleet: f, team: t, slot: slot, life: life, host: f.hosts[slot], closed: make(chan struct{})}
+	w := &worker{fleet: f, team: t, identity: who, host: f.hosts[slot], closed: make(chan struct{})}
 	w.link = &link{commands: &t.commands, sending: f.sends, host: w.host, ended: f.ended,
 		wrote: w.wrote, dial: func(ctx context.Context, n int) (redis.Conn, error) {
 			return f.dial(ctx, who, n)
@@ -240,6 +239,3 @@ func (w *worker) name() string {
 	}
 	return fmt.Sprintf("%s %d", w.team.name, w.slot+1)
 }
-
-// waited returns how long ago since was, in true time.
-func (w *worker) waited(since time.Duration) time.Duration { return w.fleet.now() - since }

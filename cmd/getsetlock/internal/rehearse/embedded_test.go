@@ -3,7 +3,6 @@ package rehearse
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,15 +57,6 @@ func TestEndOfContextEndsTheRehearsal(t *testing.T) {
 	_, err := Embedded(ctx, watchPlan(mostAcquisitions), func(Progress) { cancel(why) })
 	if !errors.Is(err, why) {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestEmbeddedRefusesAnUnknownProtocol(t *testing.T) {
-	p := watchPlan(1)
-	p.Protocol = "chance"
-	if _, err := Embedded(t.Context(), p, quietly); err == nil ||
-		!strings.Contains(err.Error(), "--protocol chance") {
-		t.Errorf("unknown protocol: %v", err)
 	}
 }
 

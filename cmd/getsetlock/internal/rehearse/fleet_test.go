@@ -17,21 +17,28 @@ func few[T any](all []T) []T {
 	return all
 }
 
+// rehearse returns the result of a short rehearsal.
 func rehearse(t *testing.T, change func(*Plan)) *Result {
+	t.Helper()
+	res, _ := booked(t, change)
+	return res
+}
+
+// booked returns the book too.
+func booked(t *testing.T, change func(*Plan)) (res *Result, b *book) {
 	t.Helper()
 	p := DefaultPlan()
 	// A short lease: while a dead holder's lease lasts, every program polls,
 	// which takes real time.
 	p.Acquisitions, p.Lease = 400, 10*time.Second
 	change(&p)
-	var res *Result
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if res, err = rehearseEmbedded(t.Context(), p, func(*book) {}); err != nil {
+		if res, err = rehearseEmbedded(t.Context(), p, func(all *book) { b = all }); err != nil {
 			t.Fatal(err)
 		}
 	})
-	return res
+	return res, b
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -43,24 +50,28 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestFleetOversellsWithoutALock(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Protocol = "none" })
-	if res.OK || res.Oversold == 0 || res.Overlaps == 0 {
-		t.Errorf("%+v", res)
-	}
-}
-
-func TestSingleClientNeedsNoLock(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Protocol, p.Clients = "none", 1 })
-	if !res.OK || res.Oversold != 0 || res.Overlaps != 0 {
-		t.Errorf("%+v", res)
-	}
-}
-
-func TestWatchSellsRightWithRetries(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Protocol = "watch" })
-	if !res.OK || res.Oversold != 0 || res.Groups[0].Retries == 0 || res.OverlapsExcused != res.Overlaps {
-		t.Errorf("%+v", res)
+func TestFleetOversellsOnlyWithoutALock(t *testing.T) {
+	for _, c := range []struct {
+		protocol               string
+		clients, crashes       int
+		oversold, apart, stuck bool // apart: no two programs worked on one product at once
+	}{
+		{"none", 8, 2, true, false, false},
+		{"none", 1, 2, false, true, false},
+		{"watch", 8, 2, false, false, false},
+		{"bare", 8, 0, false, true, false},
+		{"bare", 8, 1, false, true, true}, // the key of a dead holder never comes free
+		{"dual", 8, 2, false, true, false},
+		{"modern", 8, 2, false, true, false},
+	} {
+		res := rehearse(t, func(p *Plan) { p.Protocol, p.Clients, p.Crashes = c.protocol, c.clients, c.crashes })
+		if res.OK != !(c.oversold || c.stuck) || (res.Oversold > 0) != c.oversold ||
+			(res.Overlaps == 0) != c.apart || (res.Unserved > 0) != c.stuck {
+			t.Errorf("%+v: %+v", c, res)
+		}
+		if c.protocol == "watch" && (res.Groups[0].Retries == 0 || res.OverlapsExcused != res.Overlaps) {
+			t.Errorf("%+v", res)
+		}
 	}
 }
 

@@ -1,26 +1,13 @@
 package rehearse
 
-import (
-	"testing"
-	"testing/synctest"
-	"time"
-)
+import "testing"
 
-// shown rehearses with a history, and returns the book too.
-func shown(t *testing.T, change func(*Plan)) (*Result, *book) {
-	t.Helper()
-	p := DefaultPlan()
-	p.Acquisitions, p.Lease, p.History = 300, 10*time.Second, AnyProduct
-	change(&p)
-	var res *Result
-	var b *book
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		if res, err = rehearseEmbedded(t.Context(), p, func(all *book) { b = all }); err != nil {
-			t.Fatal(err)
-		}
-	})
-	return res, b
+// shown rehearses with a history.
+func shown(change func(*Plan)) func(*Plan) {
+	return func(p *Plan) {
+		p.Acquisitions, p.History = 300, AnyProduct
+		change(p)
+	}
 }
 
 // The units of overwritten sales are exactly those that the verdict counts as
@@ -29,7 +16,7 @@ func TestUndoneSalesAddUpToOversold(t *testing.T) {
 	oversold := 0
 	for _, protocol := range few([]string{"legacy", "watch", "none"}) {
 		for seed := range uint64(3) {
-			res, b := shown(t, func(p *Plan) { p.Protocol, p.Seed = protocol, seed })
+			res, b := booked(t, shown(func(p *Plan) { p.Protocol, p.Seed = protocol, seed }))
 			jobs := b.products[res.History.SKU].jobs()
 			kept, undone := standing(jobs, res.History.Left), 0
 			for _, h := range jobs {
@@ -49,7 +36,7 @@ func TestUndoneSalesAddUpToOversold(t *testing.T) {
 }
 
 func TestHistoryShowsTheFirstOversale(t *testing.T) {
-	res, _ := shown(t, func(p *Plan) { p.Protocol = "none" })
+	res := rehearse(t, shown(func(p *Plan) { p.Protocol = "none" }))
 	f := res.History
 	undone := 0
 	for n, j := range f.Shown {
@@ -68,7 +55,7 @@ func TestHistoryShowsTheFirstOversale(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	// The other run of a page shows the same product.
-	res, _ = shown(t, func(p *Plan) { p.History = f.SKU })
+	res = rehearse(t, shown(func(p *Plan) { p.History = f.SKU }))
 	if res.History.SKU != f.SKU || res.History.Oversold != 0 || res.History.Stock != f.Stock {
 		t.Errorf("%+v", res.History)
 	}
@@ -80,11 +67,5 @@ func TestHistoryShowsTheFirstOversale(t *testing.T) {
 		if before := res.History.Shown[n]; j.ReadMS < before.EndMS {
 			t.Errorf("under a lock %+v overlaps %+v", j, before)
 		}
-	}
-}
-
-func TestResultWithoutAHistoryHasNone(t *testing.T) {
-	if res := rehearse(t, func(p *Plan) { p.Protocol, p.Acquisitions = "none", 20 }); res.History != nil {
-		t.Errorf("%+v", res.History)
 	}
 }

@@ -117,17 +117,6 @@ func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 	}
 }
 
-func TestBareLockIsSafeUntilItsHolderDies(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Protocol, p.Crashes = "bare", 0 })
-	if !res.OK || res.Overlaps != 0 || res.Unserved != 0 {
-		t.Errorf("no crash: %+v", res)
-	}
-	res = rehearse(t, func(p *Plan) { p.Protocol, p.Crashes = "bare", 1 })
-	if res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved == 0 {
-		t.Errorf("one crash: %+v", res)
-	}
-}
-
 // Under the worst clocks, the right ones, and every kind between, every
 // guarantee holds, and each violation of the rest has a named cause.
 func TestEveryPresetIsBorneOrExcused(t *testing.T) {

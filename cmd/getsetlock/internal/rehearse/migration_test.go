@@ -177,14 +177,3 @@ func TestStepTakenTooEarlyIsTrouble(t *testing.T) {
 		t.Errorf("%s", asJSON(t, res))
 	}
 }
-
-func TestBridgesAndTokensSellRightToo(t *testing.T) {
-	for _, protocol := range []string{"dual", "modern"} {
-		t.Run(protocol, func(t *testing.T) {
-			res := rehearse(t, func(p *Plan) { p.Protocol = protocol })
-			if !res.OK || res.Overlaps != 0 || res.Oversold != 0 {
-				t.Errorf("%s", asJSON(t, res))
-			}
-		})
-	}
-}

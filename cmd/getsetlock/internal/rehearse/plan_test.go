@@ -103,3 +103,14 @@ func TestForServerShrinksOnlyDefaults(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// The spread includes the server's clock, so old clients' clocks are no further
+// off it.
+func TestNewClientsAreToldOfTheServersClock(t *testing.T) {
+	p := DefaultPlan()
+	p.Protocol, p.Lease, p.Spread = "dual", time.Minute, 4*time.Second
+	terms := must(p.terms())
+	if terms.Spread != p.Spread || terms.Behind != p.Spread || terms.Ahead != p.Spread {
+		t.Errorf("%+v", terms)
+	}
+}

@@ -78,13 +78,6 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 	}
 }
 
-func TestSpansInWhichTwoHoldAreShown(t *testing.T) {
-	tl := sample().Sections[0].Figure.(*Timeline)
-	if both := tl.together(); len(both) != 1 || both[0] != (Span{From: 1, To: 2}) {
-		t.Errorf("%v", both)
-	}
-}
-
 // A place that three hold is shaded once: twice would be too dark for labels.
 func TestShadesOfATimelineCoverNoOther(t *testing.T) {
 	tl := &Timeline{Rows: []Row{{"a", []Span{{From: 0, To: 4}, {From: 8, To: 9}}},

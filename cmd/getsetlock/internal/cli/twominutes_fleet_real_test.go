@@ -38,7 +38,7 @@ type twoMinutes struct {
 	jvm     *interop.JVM
 	began   time.Time
 	ledger  *ledger        // of busyKey
-	last    clitest.Spoken // output of the last closed gate
+	last    clitest.Screen // output of the last closed gate
 
 	quit context.CancelFunc // ends doctors and watcher
 	side sync.WaitGroup     // doctors and watcher
@@ -111,7 +111,7 @@ func (f *twoMinutes) command(args ...string) *exec.Cmd {
 }
 
 // speak runs a command line to its end.
-func (f *twoMinutes) speak(args ...string) clitest.Spoken {
+func (f *twoMinutes) speak(args ...string) clitest.Screen {
 	f.t.Helper()
 	return clitest.Speak(f.t, f.command(args...))
 }

@@ -25,21 +25,15 @@ func Built(t *testing.T) string {
 	return name
 }
 
-// Spoken is the output of one run of the command.
-type Spoken struct {
-	Code        int
-	Out, Errors string
-}
-
 // Speak runs the command to its end.
-func Speak(t *testing.T, cmd *exec.Cmd) Spoken {
+func Speak(t *testing.T, cmd *exec.Cmd) Screen {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return Spoken{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return Screen{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
 // HereTook matches the part of an answer that says how long it took on this

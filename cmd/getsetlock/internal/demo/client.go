@@ -62,35 +62,38 @@ func (c *client) setnx() error {
 }
 
 func (c *client) get() error {
-	value, err := redis.String(c.conn.Do("GET", c.Key))
-	c.seen = dialect.Text(value)
-	if errors.Is(err, redis.ErrNil) {
-		c.seen, err = dialect.Nil(), nil
-	}
-	if err != nil {
+	var err error
+	if c.seen, err = c.ask("GET", c.Key); err != nil {
 		return err
 	}
 	if c.Dialect.LegacyNext(c.seen, "", c.clock()) == dialect.StepGetset {
 		return c.soon(c.getset)
 	}
-	// Published listings leave the poll to the reader; most used a tenth of a
-	// second.
-	return c.then(max(c.Dialect.Poll, 100*time.Millisecond), nil)
+	return c.poll()
 }
 
-func (c *client) getset() error {
-	value, err := redis.String(c.conn.Do("GETSET", c.Key, c.stamp))
-	old := dialect.Text(value)
+// ask returns the reply to a command that reads the key.
+func (c *client) ask(command string, args ...any) (dialect.Reply, error) {
+	value, err := redis.String(c.conn.Do(command, args...))
 	if errors.Is(err, redis.ErrNil) {
-		old, err = dialect.Nil(), nil
+		return dialect.Nil(), nil
 	}
+	return dialect.Text(value), err
+}
+
+// poll begins the next attempt. Published listings leave the pause to the
+// reader; most used a tenth of a second.
+func (c *client) poll() error { return c.then(max(c.Dialect.Poll, 100*time.Millisecond), nil) }
+
+func (c *client) getset() error {
+	old, err := c.ask("GETSET", c.Key, c.stamp)
 	if err != nil {
 		return err
 	}
 	if c.Dialect.LegacyWins(old, c.seen, c.clock()) == dialect.Won {
 		return c.work()
 	}
-	return c.then(max(c.Dialect.Poll, 100*time.Millisecond), nil)
+	return c.poll()
 }
 
 // work holds the lock for the length of a job, or for ever if the process dies
@@ -104,11 +107,10 @@ func (c *client) work() error {
 
 func (c *client) release() error {
 	rest := c.fleet.between(c.Rest)
-	if c.Dialect.LegacyReleases(c.stamp, dialect.Nil(), c.clock()) != dialect.ReleaseDeletes {
-		return c.then(rest, nil)
-	}
-	if _, err := c.conn.Do("DEL", c.Key); err != nil {
-		return err
+	if c.Dialect.LegacyReleases(c.stamp, dialect.Nil(), c.clock()) == dialect.ReleaseDeletes {
+		if _, err := c.conn.Do("DEL", c.Key); err != nil {
+			return err
+		}
 	}
 	return c.then(rest, nil)
 }

@@ -224,26 +224,19 @@ func signalName(s os.Signal) string {
 // InFlags replaces the names of Config fields in an error by the flags that set
 // them.
 func InFlags(err error) error {
-	text := err.Error()
-	for _, name := range fieldFlags {
-		text = strings.ReplaceAll(text, name[0], name[1])
+	if text := fieldFlags.Replace(err.Error()); text != err.Error() {
+		return errors.New(text)
 	}
-	if text == err.Error() {
-		return err
-	}
-	return errors.New(text)
+	return err
 }
 
-var fieldFlags = [][2]string{
-	{"lock: ", ""}, {"legacy: ", ""}, {"modern: ", ""}, {"etcd: ", ""}, {"zookeeper: ", ""},
-	{"quorum: ", ""}, {"GreatestTTL", "--greatest"},
-	{"Config.Terms.", ""}, {"Config.Terms: ", ""}, {"Config.", ""},
-	{"Lease ", "--lease "}, {"Greatest ", "--greatest "}, {"Spread ", "--spread "}, {"Behind ", "--behind "},
-	{"Ahead ", "--ahead "}, {"Gap ", "--gap "},
-	{"Replicas ", "--replicas "}, {"ReplicaWait ", "the wait for replicas "}, {"Namespace ", "--namespace "},
-	{"TTL ", "--ttl "}, {"(TTL)", "(--ttl)"}, {"Margin ", "the safety margin "},
-	{"RenewEvery ", "the time between renewals "},
-}
+var fieldFlags = strings.NewReplacer(
+	"lock: ", "", "legacy: ", "", "modern: ", "", "etcd: ", "", "zookeeper: ", "",
+	"quorum: ", "", "GreatestTTL", "--greatest", "Config.Terms.", "", "Config.Terms: ", "", "Config.", "",
+	"Lease ", "--lease ", "Greatest ", "--greatest ", "Spread ", "--spread ", "Behind ", "--behind ",
+	"Ahead ", "--ahead ", "Gap ", "--gap ", "Replicas ", "--replicas ",
+	"ReplicaWait ", "the wait for replicas ", "Namespace ", "--namespace ", "TTL ", "--ttl ",
+	"(TTL)", "(--ttl)", "Margin ", "the safety margin ", "RenewEvery ", "the time between renewals ")
 
 // Describe says in a few words how a command ended.
 func Describe(e child.Exit) string {

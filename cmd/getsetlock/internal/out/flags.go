@@ -64,18 +64,16 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 	if err := f.one(e); err != nil {
 		return nil, "", err
 	}
-	raw, options := f.Picked(e)
-	return f.pool(e, raw, options)
+	return f.pool(e, redisconn.Pick(f.Redis, e.Getenv))
 }
 
 // pool returns a pool for one server.
-func (f *ServerFlags) pool(e *Env, raw string, options redisconn.Options) (pool *redis.Pool, address string,
-	err error) {
+func (f *ServerFlags) pool(e *Env, raw string) (pool *redis.Pool, address string, err error) {
 	a, err := redisconn.Parse(raw)
 	if err != nil {
 		return nil, "", WrongUse("%w", unprefixed{err})
 	}
-	pool, err = a.Pool(options)
+	pool, err = a.Pool(f.options(e, raw))
 	if err != nil {
 		return nil, "", WrongUse("%w", unprefixed{err})
 	}
@@ -94,7 +92,7 @@ func (f *ServerFlags) pool(e *Env, raw string, options redisconn.Options) (pool 
 }
 
 // unused says which variables are set and not used, since they belong to
-// another server, see [ServerFlags.Picked]. Without it, an error asks for a
+// another server, see options. Without it, an error asks for a
 // password that its reader has given.
 func (f *ServerFlags) unused(e *Env) string {
 	if f.ofEnvironment(e) {
@@ -125,20 +123,14 @@ func unusedVariables(e *Env, address, flag string) string {
 		strings.Join(names, ", "), owner, flag)
 }
 
-// Picked returns the server's address, with its password, and the options for
-// it: from the flags, else from the environment, else the default.
+// options returns the options for one of the addresses: from the flags, else
+// from the environment.
 //
 // The other variables belong to the address in [redisconn.Env], and to the
 // address of --redis only where that variable is not set or says the same. A
 // run sets them for its command. That command may name another server by
 // --redis, which must not get this server's password. Where [EnvTarget] alone
 // is set, they belong to that store.
-func (f *ServerFlags) Picked(e *Env) (raw string, o redisconn.Options) {
-	raw = redisconn.Pick(f.Redis, e.Getenv)
-	return raw, f.options(e, raw)
-}
-
-// options returns the options for one of the addresses.
 func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
 	if f.ofEnvironment(e) {
 		o = redisconn.OptionsFromEnv(raw, e.Getenv)

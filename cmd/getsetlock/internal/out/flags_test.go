@@ -34,16 +34,16 @@ func TestEnvironmentsCertificatesBelongToItsServer(t *testing.T) {
 		{ServerFlags{Redis: "rediss://e"}, map[string]string{env: "rediss://e", file: "/e.pem"}, "rediss://e",
 			"/e.pem"},
 	} {
-		e := &Env{Getenv: func(name string) string { return c.vars[name] }}
-		if raw, options := c.flags.Picked(e); raw != c.raw || options.CACert != c.certs {
-			t.Errorf("%+v, %v: %q and %q, want %q and %q", c.flags, c.vars, raw, options.CACert, c.raw,
+		e := in(c.vars)
+		if got := c.flags.Addresses(e)[0]; got != c.raw || c.flags.options(e, got).CACert != c.certs {
+			t.Errorf("%+v, %v: %q and %+v, want %q and %q", c.flags, c.vars, got, c.flags.options(e, got), c.raw,
 				c.certs)
 		}
 	}
 }
 
 func TestEnvironmentHasTheWholePathOfCertificates(t *testing.T) {
-	e := &Env{Getenv: func(string) string { return "" }}
+	e := in(nil)
 	f := ServerFlags{Redis: "rediss://app@f/2", CACert: "f.pem", Cert: "c.pem", Key: "k.pem",
 		PasswordFile: "word"}
 	here, err := filepath.Abs(".")
@@ -61,7 +61,7 @@ func TestEnvironmentHasTheWholePathOfCertificates(t *testing.T) {
 // A password must not reach a server that it is not for.
 func TestPasswordsBelongToTheirServer(t *testing.T) {
 	vars := map[string]string{"GETSETLOCK_PASSWORD": "s3cret", "GETSETLOCK_SENTINEL_PASSWORD": "s3cret2"}
-	e := &Env{Getenv: func(name string) string { return vars[name] }}
+	e := in(vars)
 	for _, c := range []struct{ variable, flag, server, sentinel string }{
 		{"", "", "s3cret", ""},
 		{"", "redis://f", "s3cret", ""},
@@ -74,12 +74,12 @@ func TestPasswordsBelongToTheirServer(t *testing.T) {
 	} {
 		vars["GETSETLOCK_REDIS"] = c.variable
 		f := ServerFlags{Redis: c.flag}
-		_, o := f.Picked(e)
+		o := f.options(e, f.Addresses(e)[0])
 		if o.Password != c.server || o.SentinelPassword != c.sentinel {
 			t.Errorf("%+v: got %q and %q", c, o.Password, o.SentinelPassword)
 		}
 		f.PasswordFile = "word"
-		if _, o := f.Picked(e); o.Password != "" || o.PasswordFile != "word" {
+		if o := f.options(e, f.Addresses(e)[0]); o.Password != "" || o.PasswordFile != "word" {
 			t.Errorf("%+v: with a file got %q and %q", c, o.Password, o.PasswordFile)
 		}
 	}
@@ -91,7 +91,7 @@ func TestErrorNamesPasswordsThatAreNotUsed(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.RequireAuth("s3cret")
 	vars := map[string]string{"GETSETLOCK_PASSWORD": "s3cret"}
-	e := &Env{Getenv: func(name string) string { return vars[name] }}
+	e := in(vars)
 	for variable, unused := range map[string]bool{"redis://another": true, "": false} {
 		vars["GETSETLOCK_REDIS"] = variable
 		pool, _, err := (&ServerFlags{Redis: "redis://" + server.Addr()}).Open(e)

@@ -86,7 +86,7 @@ func splitAddresses(text string) []string {
 }
 
 // ofEnvironment reports whether the other variables belong to the addresses to
-// use; see [ServerFlags.Picked].
+// use; see options.
 func (f *ServerFlags) ofEnvironment(e *Env) bool {
 	set := e.Getenv(redisconn.Env)
 	if set == "" {
@@ -139,8 +139,7 @@ func (f *ServerFlags) Members(e *Env) ([]Member, error) {
 	var all []Member
 	seen := map[string]string{}
 	for _, raw := range raws {
-		o := f.options(e, raw)
-		pool, address, err := f.pool(e, raw, o)
+		pool, address, err := f.pool(e, raw)
 		if err != nil {
 			return nil, err
 		}

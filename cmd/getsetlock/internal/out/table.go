@@ -27,6 +27,16 @@ type Grid struct {
 // NewGrid returns a table without rows.
 func NewGrid(columns ...Column) *Grid { return &Grid{columns: columns} }
 
+// NewGridOf returns a table without rows, whose first columns are text and the
+// others numbers.
+func NewGridOf(text int, names ...string) *Grid {
+	g := &Grid{}
+	for i, name := range names {
+		g.columns = append(g.columns, Column{name: name, right: i >= text})
+	}
+	return g
+}
+
 // Left is a column of text.
 func Left(name string) Column { return Column{name: name} }
 
@@ -193,11 +203,10 @@ func (g *Grid) render(colours bool) string {
 	header, configs := table.Row{}, []table.ColumnConfig{}
 	for i, c := range g.columns {
 		header = append(header, c.name)
-		config := table.ColumnConfig{Number: i + 1}
 		if c.right {
-			config.Align, config.AlignHeader = text.AlignRight, text.AlignRight
+			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight,
+				AlignHeader: text.AlignRight})
 		}
-		configs = append(configs, config)
 	}
 	w.SetColumnConfigs(configs)
 	w.AppendHeader(header)

@@ -58,12 +58,10 @@ func TestVariablesBelongToTheStoreOfAVariable(t *testing.T) {
 func TestStoresVariablesReachNoRedisServer(t *testing.T) {
 	vars := map[string]string{EnvTarget: "mem://u@e", redisconn.EnvPassword: "w"}
 	f := ServerFlags{}
-	if _, o := f.Picked(in(vars)); o.Password != "" {
-		t.Error("the default server of Redis gets the store's password")
-	}
-	f.Redis = "redis://f"
-	if _, o := f.Picked(in(vars)); o.Password != "" {
-		t.Error("the server of --redis gets the store's password")
+	for _, f.Redis = range []string{"", "redis://f"} {
+		if e := in(vars); f.options(e, f.Addresses(e)[0]).Password != "" {
+			t.Errorf("the server of Redis %q gets the store's password", f.Redis)
+		}
 	}
 }
 

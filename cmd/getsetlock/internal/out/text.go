@@ -45,11 +45,7 @@ func (e *Env) printTable(t report.Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
-	var columns []Column
-	for i, name := range t.Columns {
-		columns = append(columns, Column{name: name, right: i >= t.Text})
-	}
-	g := NewGrid(columns...)
+	g := NewGridOf(t.Text, t.Columns...)
 	for _, row := range t.Rows[:min(len(t.Rows), mostPrinted)] {
 		var cells []any
 		for _, cell := range row {

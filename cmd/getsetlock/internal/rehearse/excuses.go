@@ -18,10 +18,6 @@ type excuses struct {
 	guilt map[*hold]string // why its release may delete another client's value; "": it does not
 }
 
-func (r rules) excuses(holds []*hold, late []write) *excuses {
-	return &excuses{rules: r, holds: holds, late: late, guilt: make(map[*hold]string)}
-}
-
 // episode judges a stretch of time. Each pair of holds in it needs an excuse.
 func (c *excuses) episode(s stretch) episode {
 	e := episode{stretch: s}

@@ -75,7 +75,7 @@ func (r rules) episodes(holds []*hold, late []write) []episode {
 }
 
 func (r rules) cluster(holds []*hold, late []write) []episode {
-	c := r.excuses(holds, late)
+	c := &excuses{rules: r, holds: holds, late: late, guilt: make(map[*hold]string)}
 	var all []episode
 	for _, s := range stretches(holds, 2) {
 		all = append(all, c.episode(s))

@@ -158,9 +158,7 @@ func (f *rehearseFlags) run(e *out.Env, cmd *cobra.Command) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
-	bar := e.Progress(f.server.Quiet, "rehearsing", int64(f.plan.Acquisitions))
-	res, err := f.rehearse(e, cmd.Context(), func(at rehearse.Progress) { bar.Set(int64(at.Done)) })
-	bar.End()
+	res, err := f.rehearse(e, cmd.Context(), "rehearsing")
 	if err != nil {
 		return err
 	}
@@ -244,8 +242,11 @@ func readOrders(name string) ([]rehearse.Order, error) {
 // embedded rehearses in memory. Tests replace it.
 var embedded = rehearse.Embedded
 
-func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context,
-	progress func(rehearse.Progress)) (*rehearse.Result, error) {
+// rehearse shows its progress as what.
+func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context, what string) (*rehearse.Result, error) {
+	bar := e.Progress(f.server.Quiet, what, int64(f.plan.Acquisitions))
+	defer bar.End()
+	progress := func(at rehearse.Progress) { bar.Set(int64(at.Done)) }
 	if f.server.Redis == "" {
 		res, err := embedded(ctx, f.plan, progress)
 		if err != nil {

@@ -21,7 +21,7 @@ var tookHere = regexp.MustCompile(clitest.HereTook.String() + `|"wall_ms": [0-9.
 
 func TestRehearse(t *testing.T) {
 	binary := clitest.Built(t)
-	run := func(t *testing.T, args ...string) clitest.Spoken {
+	run := func(t *testing.T, args ...string) clitest.Screen {
 		t.Helper()
 		return clitest.Speak(t, exec.Command(binary, append([]string{"rehearse"}, args...)...))
 	}
@@ -66,7 +66,7 @@ func TestRehearse(t *testing.T) {
 	t.Run("ends when interrupted", func(t *testing.T) { rehearseInterrupted(t, binary) })
 }
 
-func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
+func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Screen) {
 	broken := filepath.Join(t.TempDir(), "orders.csv")
 	if err := os.WriteFile(broken, []byte("sku,quantity\ntea,2\nmug,many\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Spoke
 	}
 }
 
-func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Spoken) {
+func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Screen) {
 	m := redistest.Timely(t)
 	m.Set("somebody's", "own")
 	s := run(t, "--redis", "redis://"+m.Addr(), "--acquisitions", "40", "--crashes", "0", "--job", "1ms",

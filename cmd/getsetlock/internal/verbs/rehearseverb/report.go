@@ -61,10 +61,7 @@ func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.R
 	again := *f
 	again.plan = other(f.plan)
 	again.plan.History = res.History.SKU
-	bar := e.Progress(f.server.Quiet, "rehearsing --protocol "+again.plan.Protocol+" for the report",
-		int64(again.plan.Acquisitions))
-	second, err := again.rehearse(e, ctx, func(at rehearse.Progress) { bar.Set(int64(at.Done)) })
-	bar.End()
+	second, err := again.rehearse(e, ctx, "rehearsing --protocol "+again.plan.Protocol+" for the report")
 	if err != nil {
 		return err
 	}
@@ -112,8 +109,12 @@ func noneOr(n int) string {
 func historySection(res *rehearse.Result, title string) report.Section {
 	f := res.History
 	sku := out.Shortened(out.OneLine(out.Escaped(f.SKU)), 40)
+	over := "nothing oversold"
+	if f.Oversold > 0 {
+		over = fmt.Sprintf("%d oversold", f.Oversold)
+	}
 	s := report.Section{
-		Title: fmt.Sprintf("%s, %s: %s", sku, title, overWords(f.Oversold)),
+		Title: fmt.Sprintf("%s, %s: %s", sku, title, over),
 		Words: fmt.Sprintf("%s. Of a stock of %d, %d units were sold and %d are left. The drawing has jobs %d to %d of %d. A bar is a program's work, from reading the stock to writing it back. The number at its left end is the stock that the program read. Times count from the first job shown.",
 			sentence(rehearse.About(res.Protocol)), f.Stock, f.Sold, f.Left, f.First,
 			f.First+len(f.Shown)-1, f.Jobs),
@@ -167,13 +168,6 @@ func historySection(res *rehearse.Result, title string) report.Section {
 
 // byNumber orders programs by their number, which is their last word.
 func byNumber(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
-
-func overWords(n int) string {
-	if n == 0 {
-		return "nothing oversold"
-	}
-	return fmt.Sprintf("%d oversold", n)
-}
 
 // sentence begins a text with a capital letter. The text is in ASCII there.
 func sentence(text string) string { return string(text[0]&^0x20) + text[1:] }

@@ -31,7 +31,7 @@ func TestReportOfARehearsal(t *testing.T) {
 }
 
 // paged rehearses with a page and returns it without its date.
-func paged(t *testing.T, binary string, code int, args ...string) (clitest.Spoken, string) {
+func paged(t *testing.T, binary string, code int, args ...string) (clitest.Screen, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rehearse.html")
 	args = append([]string{"rehearse", "--quiet", "--acquisitions", "150", "--crashes", "0",

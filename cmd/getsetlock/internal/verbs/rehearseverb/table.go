@@ -12,10 +12,8 @@ import (
 // printRehearsal prints the result: a line for each group, what was sold, and
 // the verdict.
 func printRehearsal(e *out.Env, res *rehearse.Result) {
-	g := out.NewGrid(out.Left("group"), out.Left("protocol"), out.Right("clients"), out.Right("acquired"),
-		out.Right("wait p50"),
-		out.Right("wait p99"), out.Right("longest"), out.Right("takeovers"), out.Right("lost"),
-		out.Right("retries"), out.Right("commands"), out.Right("per sale"))
+	g := out.NewGridOf(2, "group", "protocol", "clients", "acquired", "wait p50", "wait p99", "longest",
+		"takeovers", "lost", "retries", "commands", "per sale")
 	for _, r := range res.Groups {
 		g.Add(r.Name, r.Protocol, r.Clients, r.Acquisitions, waited(r.WaitP50MS), waited(r.WaitP99MS),
 			waited(r.WaitMaxMS),
@@ -51,19 +49,12 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGrid(out.Left("phase"), out.Right("from"), out.Right("to"), out.Right("old clients"),
-		out.Right("acquired"), out.Right("by old"),
-		out.Right("wait p50"), out.Right("wait p99"), out.Right("overlaps"), out.Right("with new"),
-		out.Right("excused"), out.Right("lost"), out.Right("commands"),
-		out.Right("per lock"), out.Right("extra"))
+	g := out.NewGridOf(1, "phase", "from", "to", "old clients", "acquired", "by old", "wait p50", "wait p99",
+		"overlaps", "with new", "excused", "lost", "commands", "per lock", "extra")
 	for _, p := range res.Phases {
-		each := "-"
-		if p.CommandsPerAcquisition != nil {
-			each = fmt.Sprintf("%.1f", *p.CommandsPerAcquisition)
-		}
 		g.Add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
-			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.WithNew, p.OverlapsExcused, p.Lost, each,
-			number(p.LockCommands), number(p.ExtraCommands))
+			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.WithNew, p.OverlapsExcused, p.Lost,
+			known("%.1f", p.CommandsPerAcquisition), known("%d", p.LockCommands), known("%d", p.ExtraCommands))
 	}
 	e.Print(g)
 	fmt.Fprintln(e.Stdout)
@@ -84,12 +75,12 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 	}
 }
 
-// number returns a count for a table, and "-" where it is unknown.
-func number(n *int64) string {
+// known returns a number for a table, and "-" where it is unknown.
+func known[N int64 | float64](format string, n *N) string {
 	if n == nil {
 		return "-"
 	}
-	return fmt.Sprint(*n)
+	return fmt.Sprintf(format, *n)
 }
 
 // hours returns a moment of a long run, to the second.
@@ -160,9 +151,7 @@ func verdict(res *rehearse.Result) string {
 		bad = append(bad, fmt.Sprintf("%s not processed, because the product's key did not come free",
 			out.Count(res.Unserved, "order was", "orders were")))
 	}
-	if n := len(res.Trouble); n > 0 {
-		bad = append(bad, res.Trouble...)
-	}
+	bad = append(bad, res.Trouble...)
 	for _, r := range res.Refusals {
 		if !r.Expected {
 			bad = append(bad, fmt.Sprintf("the gate to %s stayed closed", r.To))

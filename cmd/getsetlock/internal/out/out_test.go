@@ -126,18 +126,6 @@ func TestUnescapedKeepsPlainBackslashes(t *testing.T) {
 	}
 }
 
-func TestErrorsLoseOnlyPackageNames(t *testing.T) {
-	for said, want := range map[string]string{
-		`lock: key "k": modern: could not take key "k": ERR x`: `key "k": could not take key "k": ERR x`,
-		`lock: modern: Config.Timeout is -1s`:                  `Config.Timeout is -1s`,
-		`lock: key "my lock: b": ERR getsetlock: c`:            `key "my lock: b": ERR getsetlock: c`,
-	} {
-		if got := (unprefixed{errors.New(said)}).Error(); got != want {
-			t.Errorf("%s: %q, want %q", said, got, want)
-		}
-	}
-}
-
 // The library's errors are for programs too. A user of the command has flags
 // and variables only.
 func TestErrorsOfRedisNameNoFields(t *testing.T) {
@@ -168,6 +156,9 @@ func TestErrorsOfRedisNameNoFields(t *testing.T) {
 		}
 	}
 	for said, want := range map[string]string{
+		`lock: key "k": modern: could not take key "k": ERR x`:                  `key "k": could not take key "k": ERR x`,
+		`lock: modern: Config.Timeout is -1s`:                                   `Config.Timeout is -1s`,
+		`lock: key "my lock: b": ERR getsetlock: c`:                             `key "my lock: b": ERR getsetlock: c`,
 		"(--cacert, $X; Options.CACert)":                                        "(--cacert, $X)",
 		"set $A or $B (Options.SentinelPassword, Options.SentinelPasswordFile)": "set $A or $B",
 		"write x://, or set Options.SentinelPlain if the server speaks TLS":     "write x://",
@@ -180,18 +171,6 @@ func TestErrorsOfRedisNameNoFields(t *testing.T) {
 	}
 }
 
-// Stores warn of what a program would set, in words or by an error.
-func TestWarningsOfStoresNameNoFields(t *testing.T) {
-	errs := &strings.Builder{}
-	log := (&Env{Stderr: errs}).Logger(false)
-	log.Warn("set Config.TTL to four ticks", "server", "h:1")
-	log.Warn("lease not renewed", "error", errors.New("zookeeper: no reply within Config.Timeout"))
-	if want := "getsetlock: warning: set --ttl to four ticks (server \"h:1\")\n" +
-		"getsetlock: warning: lease not renewed (error no reply in time)\n"; errs.String() != want {
-		t.Errorf("%q, want %q", errs, want)
-	}
-}
-
 func TestOneLineHidesPasswordsAndLineBreaks(t *testing.T) {
 	got := OneLine("dial redis://app:s3cret@host/0:\r\n\tno\x1b[31m, and unix://u:p@/s")
 	if want := "dial redis://***@host/0: no?[31m, and unix://***@/s"; strings.Join(strings.Fields(got),
@@ -200,14 +179,22 @@ func TestOneLineHidesPasswordsAndLineBreaks(t *testing.T) {
 	}
 }
 
-func TestTableAlignsNumbersAndTrimsLines(t *testing.T) {
-	printed := &strings.Builder{}
-	g := NewGrid(Left("name"), Right("left"), Left("value"))
-	g.Add("a", "1s", "x")
-	g.Add("longer", "100ms", "")
-	(&Env{Stdout: printed}).Print(g)
-	if want := "NAME     LEFT  VALUE\na          1s  x\nlonger  100ms\n"; printed.String() != want {
-		t.Errorf("%q", printed.String())
+// A connection has another local port each time. Another time of day is another
+// event.
+func TestSameWarningIsPrintedOnceAndCounted(t *testing.T) {
+	var errs bytes.Buffer
+	e := &Env{Stderr: &errs, told: &told{}}
+	log := e.Logger(false)
+	for _, port := range []string{"40001", "40002", "40003"} {
+		log.Warn("lease not renewed", "key", "k", "until", "12:00:05",
+			"error", "read tcp 127.0.0.1:"+port+"->127.0.0.1:6379: i/o timeout")
+	}
+	log.Warn("lease not renewed", "key", "k", "until", "12:00:35", "error", "i/o timeout")
+	e.told.sum(e)
+	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[0], "40001") || !strings.Contains(lines[1], "12:00:35") ||
+		!strings.Contains(lines[2], "warning: 2 more times: lease not renewed") {
+		t.Errorf("%q", lines)
 	}
 }
 
@@ -262,8 +249,11 @@ func TestLoggerPrintsALineOnStderr(t *testing.T) {
 	l.Info("too little")
 	l.Warn("not renewed", "until", time.Date(2026, 3, 2, 12, 0, 5, 0, time.UTC), "within", time.Second,
 		"error", io.EOF)
-	e.Logger(false).Warn("short")
-	want := "getsetlock: warning: not renewed (key \"k\", until 12:00:05, within 1s, error EOF)\ngetsetlock: warning: short\n"
+	// Stores warn of what a program would set, in words or by an error.
+	e.Logger(false).Warn("set Config.TTL to four ticks")
+	e.Logger(false).Warn("short", "error", errors.New("zookeeper: no reply within Config.Timeout"))
+	want := "getsetlock: warning: not renewed (key \"k\", until 12:00:05, within 1s, error EOF)\n" +
+		"getsetlock: warning: set --ttl to four ticks\ngetsetlock: warning: short (error no reply in time)\n"
 	if errs.String() != want {
 		t.Errorf("%q", errs.String())
 	}

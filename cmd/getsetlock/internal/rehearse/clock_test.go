@@ -1,15 +1,11 @@
 package rehearse
 
 import (
-	"context"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
@@ -106,20 +102,10 @@ func stopping() (m *machine, begin, end time.Duration) {
 }
 
 func TestPausedMachineSendsAndReceivesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := miniredis.NewMiniRedis()
-		defer server.Close()
+	linked(t, func(t *testing.T, l *link) {
 		m, begin, end := stopping()
 		var ages []time.Duration
-		var commands atomic.Int64
-		l := &link{
-			commands: &commands, sending: func() {}, host: m,
-			wrote: func(_ string, age time.Duration) { ages = append(ages, age) },
-			dial: func(ctx context.Context, n int) (redis.Conn, error) {
-				return Plan{}.embeddedDialer(server, new(sync.WaitGroup))(ctx, identity{}, n)
-			},
-		}
-		defer l.cut()
+		l.host, l.wrote = m, func(_ string, age time.Duration) { ages = append(ages, age) }
 		c, err := l.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

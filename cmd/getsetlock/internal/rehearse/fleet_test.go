@@ -74,27 +74,3 @@ func TestFleetOversellsOnlyWithoutALock(t *testing.T) {
 		}
 	}
 }
-
-func TestSameSeedSameResult(t *testing.T) {
-	for _, protocol := range few([]string{"none", "watch", "bare", "legacy"}) {
-		once := func(seed uint64) string {
-			res := rehearse(t, func(p *Plan) {
-				p.Protocol, p.Seed, p.Acquisitions = protocol, seed, 150
-				switch protocol {
-				case "bare":
-					p.Patience = 2 * time.Second
-				case "legacy":
-					p.Overruns = 1
-				}
-			})
-			return asJSON(t, res)
-		}
-		first, again, other := once(7), once(7), once(8)
-		if first != again {
-			t.Errorf("%s: one seed, two results:\n%s\n%s", protocol, first, again)
-		}
-		if first == other {
-			t.Errorf("%s: two seeds, one result: %s", protocol, first)
-		}
-	}
-}

@@ -52,21 +52,6 @@ func TestReadOrdersNamesTheBrokenLine(t *testing.T) {
 	}
 }
 
-func TestSampleHasCompetitionForEveryProduct(t *testing.T) {
-	count := map[string]int{}
-	for _, o := range SampleOrders() {
-		count[o.SKU]++
-	}
-	if len(count) < 8 {
-		t.Errorf("only %d products", len(count))
-	}
-	for sku, n := range count {
-		if n < 5 {
-			t.Errorf("%s is ordered %d times", sku, n)
-		}
-	}
-}
-
 func FuzzOrdersAreReadBackAsWritten(f *testing.F) {
 	f.Add("sku,quantity\na,1\n")
 	f.Add(sampleOrders[:200])

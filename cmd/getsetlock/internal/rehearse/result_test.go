@@ -9,15 +9,15 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-// Scripts rely on these names, on null where a value is unknown, and on the
-// groups' order. A missing name is a broken promise; a new name is a line in
+// One seed gives one result. Scripts rely on these names, on null where a value
+// is unknown, and on the groups' order. A missing name is a broken promise; a new name is a line in
 // the changelog.
 func TestJSONIsWhatScriptsRelyOn(t *testing.T) {
 	var printed strings.Builder
 	e := &out.Env{Stdout: &printed}
-	for _, protocol := range []string{"none", "legacy"} {
+	for seed, protocol := range []string{"none", "none", "legacy", "bare", "watch"} {
 		res := rehearse(t, func(p *Plan) {
-			p.Protocol, p.Acquisitions, p.Poll = protocol, 200, 300*time.Millisecond
+			p.Protocol, p.Seed, p.Acquisitions, p.Poll = protocol, uint64(seed), 200, 300*time.Millisecond
 			if protocol == "legacy" {
 				p.Overruns = 2
 			}

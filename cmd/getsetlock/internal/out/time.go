@@ -1,6 +1,7 @@
 package out
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -20,34 +21,7 @@ const (
 // ClaimVar defines a flag that claims a property of the old clients. Its target
 // follows [dialect.Terms]: 0 while the flag is absent, dialect.Zero after "0s".
 func ClaimVar(flags *pflag.FlagSet, at *time.Duration, name, usage string) {
-	flags.Var((*ClaimFlag)(at), name, usage)
-}
-
-// ClaimFlag is a duration whose zero is a claim.
-type ClaimFlag time.Duration
-
-// Type implements [pflag.Value].
-func (f *ClaimFlag) Type() string { return "duration" }
-
-func (f *ClaimFlag) String() string {
-	d, claimed := dialect.Claimed(time.Duration(*f))
-	if !claimed {
-		return ""
-	}
-	return d.String()
-}
-
-// Set implements [pflag.Value].
-func (f *ClaimFlag) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		return err
-	case d < 0:
-		return errors.New("it can't be negative")
-	}
-	*f = ClaimFlag(dialect.Claim(d))
-	return nil
+	flags.Var(&TimeFlag{at: at}, name, usage)
 }
 
 // PositiveVar defines a flag that refuses 0s instead of treating it as an
@@ -57,62 +31,63 @@ func (f *ClaimFlag) Set(text string) error {
 func PositiveVar(flags *pflag.FlagSet, at *time.Duration, name string, initial time.Duration, absent,
 	usage string) {
 	*at = initial
-	flags.Var(&positiveFlag{at, absent}, name, usage)
+	flags.Var(&TimeFlag{at, absent}, name, usage)
 }
 
-// positiveFlag is a duration greater than zero.
-type positiveFlag struct {
+// TimeFlag is a duration that 0s does not leave as it was.
+type TimeFlag struct {
 	at     *time.Duration
-	absent string // what is right in place of zero
+	Absent string // what is right in place of zero, which is refused; empty: zero is a claim
 }
 
-func (f *positiveFlag) Type() string { return "duration" }
+// Type implements [pflag.Value].
+func (f *TimeFlag) Type() string { return "duration" }
 
-func (f *positiveFlag) String() string {
-	if f.at == nil || *f.at == 0 {
+func (f *TimeFlag) String() string {
+	if f.at == nil {
+		return "" // pflag asks a zero value
+	}
+	d, set := dialect.Claimed(*f.at)
+	if !set {
 		return ""
 	}
-	return f.at.String()
+	return d.String()
 }
 
-func (f *positiveFlag) Set(text string) error {
+// Set implements [pflag.Value].
+func (f *TimeFlag) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
 		return err
-	case d <= 0:
-		return errors.New("it must be more than zero; " + f.absent)
+	case f.Absent != "" && d <= 0:
+		return errors.New("it must be more than zero; " + f.Absent)
+	case d < 0:
+		return errors.New("it can't be negative")
 	}
-	*f.at = d
+	*f.at = dialect.Claim(d)
 	return nil
 }
 
 // IdleOfEnvironment sets idle from the environment where no flag claimed it.
 func IdleOfEnvironment(e *Env, idle *time.Duration) error {
-	text := e.Getenv(EnvIdle)
-	if text == "" || *idle != 0 {
-		return nil
-	}
-	if err := (&positiveFlag{idle, "unset the variable where the pause is unknown"}).Set(text); err != nil {
-		return WrongUse("%s=%s: %w", EnvIdle, text, fmt.Errorf("not a duration such as 24h: %w", err))
-	}
-	return nil
+	return ofEnvironment(e, EnvIdle, "24h", TimeFlag{idle, "unset the variable where the pause is unknown"})
 }
 
 // ClaimsOfEnvironment sets behind and ahead from the environment where no flag
 // claimed them.
 func ClaimsOfEnvironment(e *Env, behind, ahead *time.Duration) error {
-	for _, c := range []struct {
-		name string
-		at   *time.Duration
-	}{{EnvBehind, behind}, {EnvAhead, ahead}} {
-		text := e.Getenv(c.name)
-		if text == "" || *c.at != 0 {
-			continue
-		}
-		if err := (*ClaimFlag)(c.at).Set(text); err != nil {
-			return WrongUse("%s=%s: %w", c.name, text, fmt.Errorf("not a duration such as 1s: %w", err))
-		}
+	return cmp.Or(ofEnvironment(e, EnvBehind, "1s", TimeFlag{at: behind}),
+		ofEnvironment(e, EnvAhead, "1s", TimeFlag{at: ahead}))
+}
+
+func ofEnvironment(e *Env, name, such string, f TimeFlag) error {
+	text := e.Getenv(name)
+	if text == "" || *f.at != 0 {
+		return nil
+	}
+	if err := f.Set(text); err != nil {
+		return WrongUse("%s=%s: %w", name, text, fmt.Errorf("not a duration such as %s: %w", such, err))
 	}
 	return nil
 }

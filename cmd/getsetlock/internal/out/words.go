@@ -9,8 +9,7 @@ import (
 // Short returns a duration rounded to milliseconds, or to microseconds below a
 // second.
 func Short(d time.Duration) string {
-	switch {
-	case d <= -time.Second || d >= time.Second:
+	if d.Abs() >= time.Second {
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(time.Microsecond).String()

@@ -25,8 +25,6 @@ type machine struct {
 	stops     []stretch       // pauses drawn so far, in order
 }
 
-const never = drift.Never
-
 // faults returns the clocks that the plan gives its machines.
 func (p Plan) faults() simulate.Clocks {
 	if p.Preset == "" {
@@ -78,7 +76,7 @@ func (m *machine) offsets(from, to time.Duration) (low, high time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.at(to)
-	low, high = never, -never
+	low, high = drift.Never, -drift.Never
 	for i, l := range m.legs {
 		end := to
 		if i+1 < len(m.legs) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/drift"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
@@ -25,7 +26,7 @@ func TestMachinesStayWithinTheirPresetsSpread(t *testing.T) {
 		}
 		p := DefaultPlan()
 		p.Preset, p.Clients = preset.Name, 40
-		low, high, wrong, stops := never, -never, 0, 0
+		low, high, wrong, stops := drift.Never, -drift.Never, 0, 0
 		for _, m := range p.machines(time.Now()) {
 			l, h := m.offsets(0, long)
 			low, high = min(low, l), max(high, h)

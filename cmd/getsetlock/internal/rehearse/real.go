@@ -28,12 +28,10 @@ const realPrefix = "getsetlock:rehearsal:"
 // cleanUpWithin bounds the deletion of the keys, also after an interrupted run.
 const cleanUpWithin = 5 * time.Second
 
-// InUseError says that keys with the rehearsal's names exist already.
-type InUseError struct{ Key string }
-
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("the key %q exists: another rehearsal runs on this server, or was killed; if it was killed, delete the keys that begin with %q or %q",
-		e.Key, realPrefix, "{"+realPrefix)
+// inUse says that a key with one of the rehearsal's names exists already.
+func inUse(key string) error {
+	return fmt.Errorf("the key %q exists: another rehearsal runs on this server, or was killed; if it was killed, delete the keys that begin with %q or %q",
+		key, realPrefix, "{"+realPrefix)
 }
 
 // OnServer rehearses p on a real server, in real time. It writes only its own
@@ -134,7 +132,7 @@ func claim(ctx context.Context, s Server, own []string) error {
 		return fmt.Errorf("claiming the rehearsal's keys: %w", err)
 	}
 	if reply == nil {
-		return &InUseError{own[0]}
+		return inUse(own[0])
 	}
 	for _, key := range own[1:] {
 		n, err := redis.Int(redis.DoContext(c, ctx, "EXISTS", key))
@@ -142,7 +140,7 @@ func claim(ctx context.Context, s Server, own []string) error {
 		case err != nil:
 			err = fmt.Errorf("checking that the rehearsal's keys do not exist: %w", err)
 		case n != 0:
-			err = &InUseError{key}
+			err = inUse(key)
 		}
 		if err != nil {
 			c.Do("DEL", own[0])

@@ -54,10 +54,12 @@ func Embedded(ctx context.Context, p Plan, progress func(Progress)) (*Result, er
 	}
 	began := time.Now()
 	var current atomic.Pointer[book]
-	done := make(chan func() (*Result, error), 1)
+	var res *Result
+	done := make(chan error, 1)
 	inBubble(func(*testing.T) {
-		res, err := rehearseEmbedded(context.Background(), p, current.Store)
-		done <- func() (*Result, error) { return res, err }
+		var err error
+		res, err = rehearseEmbedded(context.Background(), p, current.Store)
+		done <- err
 	})
 	stuck := time.NewTimer(stuckAfter)
 	defer stuck.Stop()
@@ -65,8 +67,7 @@ func Embedded(ctx context.Context, p Plan, progress func(Progress)) (*Result, er
 	defer tick.Stop()
 	for last := time.Duration(0); ; {
 		select {
-		case end := <-done:
-			res, err := end()
+		case err := <-done:
 			if err == nil {
 				res.WallMS = millis(time.Since(began))
 			}

@@ -162,12 +162,15 @@ func (f *fleet) employ(ctx context.Context, slot int) {
 		died := w.serve(ctx)
 		f.works(slot, nil)
 		redeployed := w.retired.Load()
-		if died {
-			w.bury(&f.close)
-		} else {
-			w.quit()
+		if !died {
+			w.retire()
 		}
-		if !died && !redeployed {
+		// No command of a program that died reaches the server any more. Its
+		// goroutines run until they notice, which does no harm.
+		w.link.cut()
+		if died {
+			f.close.Go(w.retire)
+		} else if !redeployed {
 			return
 		}
 		back := restart + w.apart()

@@ -77,7 +77,7 @@ func (r rules) episodes(holds []*hold, late []write) []episode {
 func (r rules) cluster(holds []*hold, late []write) []episode {
 	c := &excuses{rules: r, holds: holds, late: late, guilt: make(map[*hold]string)}
 	var all []episode
-	for _, s := range stretches(holds, 2) {
+	for _, s := range stretches(holds) {
 		all = append(all, c.episode(s))
 	}
 	if r.free != "" || len(all) == 0 {
@@ -101,7 +101,7 @@ func (r rules) inexcusable(holds []*hold) []stretch {
 			ours = append(ours, r.moving(h))
 		}
 	}
-	all := stretches(ours, 2)
+	all := stretches(ours)
 	for _, h := range ours {
 		for _, o := range holds {
 			if o.start > h.start && h.stop-o.start > r.told && o.stop > o.start {
@@ -148,10 +148,10 @@ func (r rules) misled(from, to time.Duration, late []write) string {
 
 type stretch struct{ start, end time.Duration }
 
-// stretches returns the longest spans of time in which at least depth holds
-// were open. It leaves out spans of no length: a hold that ends when the next
+// stretches returns the longest spans of time in which at least two holds were
+// open. It leaves out spans of no length: a hold that ends when the next
 // one begins does not overlap it.
-func stretches(holds []*hold, depth int) []stretch {
+func stretches(holds []*hold) []stretch {
 	type edge struct {
 		at time.Duration
 		by int
@@ -169,12 +169,11 @@ func stretches(holds []*hold, depth int) []stretch {
 	var open int
 	var since time.Duration
 	for _, e := range edges {
-		was := open
 		open += e.by
 		switch {
-		case was < depth && open >= depth:
+		case e.by > 0 && open == 2:
 			since = e.at
-		case was >= depth && open < depth:
+		case e.by < 0 && open == 1:
 			all = append(all, stretch{since, e.at})
 		}
 	}

@@ -136,19 +136,6 @@ func (w *worker) retire() {
 	<-w.closed
 }
 
-// quit ends a program that has done its work.
-func (w *worker) quit() {
-	w.retire()
-	w.link.cut()
-}
-
-// bury makes sure that no command of a program that died reaches the server any
-// more. The program's goroutines run until they notice, which does no harm.
-func (w *worker) bury(all *sync.WaitGroup) {
-	w.link.cut()
-	all.Go(w.retire)
-}
-
 // think is the time between reading and writing back. A program that dies does
 // so half-way.
 func (w *worker) think(ctx context.Context, t *task, end fate) error {

@@ -123,7 +123,6 @@ func historySection(res *rehearse.Result, title string) report.Section {
 	}
 	t := &report.Timeline{Name: fmt.Sprintf("Timeline of %s %s", sku, title), X: "ms",
 		Together: "two programs work on the product at once", Plain: res.Protocol == "watch"}
-	rows := map[string]int{}
 	var names []string
 	for _, j := range f.Shown {
 		if !slices.Contains(names, j.Who) {
@@ -131,8 +130,7 @@ func historySection(res *rehearse.Result, title string) report.Section {
 		}
 	}
 	slices.SortFunc(names, byNumber)
-	for n, name := range names {
-		rows[name] = n
+	for _, name := range names {
 		t.Rows = append(t.Rows, report.Row{Name: name})
 	}
 	stock := len(t.Rows)
@@ -143,7 +141,7 @@ func historySection(res *rehearse.Result, title string) report.Section {
 	}
 	var wrote []report.Mark
 	for n, j := range f.Shown {
-		row, says := rows[j.Who], saysJob(j)
+		row, says := slices.Index(names, j.Who), saysJob(j)
 		t.Rows[row].Holds = append(t.Rows[row].Holds, report.Span{
 			From: j.ReadMS - begin, To: j.EndMS - begin, Says: says, Bad: j.Undone})
 		t.Marks = append(t.Marks, report.Mark{Row: row, At: j.ReadMS - begin, Label: strconv.Itoa(j.Read),

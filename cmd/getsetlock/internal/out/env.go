@@ -165,7 +165,12 @@ func (a *answer) lost(err error) error {
 // asks this process to end.
 type Interrupted struct{ By os.Signal }
 
-func (e Interrupted) Error() string { return "interrupted by " + signalName(e.By) }
+func (e Interrupted) Error() string {
+	if e.By == os.Interrupt {
+		return "interrupted by ^C"
+	}
+	return "interrupted by " + e.By.String()
+}
 
 // interruptible returns a context that ends with the first signal that asks the
 // process to end. The second such signal ends the process at once, by its

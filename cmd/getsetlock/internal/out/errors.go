@@ -214,13 +214,6 @@ func (e *Env) Say(quiet bool, format string, args ...any) {
 	}
 }
 
-func signalName(s os.Signal) string {
-	if s == os.Interrupt {
-		return "^C"
-	}
-	return s.String()
-}
-
 // InFlags replaces the names of Config fields in an error by the flags that set
 // them.
 func InFlags(err error) error {

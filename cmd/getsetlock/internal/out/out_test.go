@@ -14,33 +14,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
-func TestDurationsAreNumbersOfMilliseconds(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0", time.Second: "1000", 1500 * time.Microsecond: "1.5", -time.Millisecond: "-1",
-		1234567 * time.Nanosecond: "1.235", 100 * time.Second: "100000",
-		9 * 365 * 24 * time.Hour: "283824000000",
-	} {
-		if got := Millis(d); string(got) != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
-		if _, err := json.Marshal(Millis(d)); err != nil {
-			t.Errorf("%v: %v", d, err)
-		}
-	}
-}
-
-func TestInstantsAreUTCAndNullBeyondTheYear9999(t *testing.T) {
-	at := time.Date(2026, 3, 2, 13, 0, 0, 123456789, time.FixedZone("", 3600))
-	if got := Instant(at); got == nil || *got != "2026-03-02T12:00:00.123Z" {
-		t.Error(got)
-	}
-	for _, at := range []time.Time{{}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		if got := Instant(at); got != nil {
-			t.Errorf("%v: %s", at, *got)
-		}
-	}
-}
-
 // named is a number that is printed as a word.
 type named int
 
@@ -86,6 +59,11 @@ func TestAnswersArePrintedByTheirTags(t *testing.T) {
 		`[[],{},null,null,0.33333,3,"word"]`: []any{[]int(nil), map[string]int(nil), NoBound, time.Time{},
 			1.0 / 3, pair{1, 2}, named(7)},
 		`{"1":"b","2":null}`: map[int]any{2: nil, 1: "b"},
+		`[0,1000,1.5,-1,1.235,100000,283824000000]`: []time.Duration{0, time.Second, 1500 * time.Microsecond,
+			-time.Millisecond, 1234567, 100 * time.Second, 9 * 365 * 24 * time.Hour},
+		`["2026-03-02T12:00:00.123Z",null]`: []time.Time{
+			time.Date(2026, 3, 2, 13, 0, 0, 123456789, time.FixedZone("", 3600)),
+			time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
 	} {
 		var text, compact bytes.Buffer
 		if err := (&Env{Stdout: &text}).PrintJSON(v); err != nil {

@@ -45,11 +45,14 @@ func (w *worker) modern(plain bool) (seller, error) {
 
 // member returns a program that follows the fleet's record.
 func member(w *worker) (seller, error) {
-	m := w.fleet.moves
+	m, p := w.fleet.moves, w.fleet.plan
+	renews := time.Duration(0) // the default of members
+	if p.Watch {
+		renews = 3 * p.memberEvery() // in real time, so that a dead program can be forgotten soon
+	}
 	joined, err := migrate.Join(context.Background(), w.link.pool(), migrate.MemberConfig{
-		Namespace: m.namespace, Name: "rehearsal", Dialect: w.fleet.plan.spoken().Name,
-		Every: w.fleet.plan.memberEvery(), Renews: w.fleet.plan.memberRenews(),
-		Timeout: w.fleet.plan.replyWithin(), Clock: w.host,
+		Namespace: m.namespace, Name: "rehearsal", Dialect: p.spoken().Name, Every: p.memberEvery(),
+		Renews: renews, Timeout: p.replyWithin(), Clock: w.host,
 	})
 	if err != nil {
 		return nil, err
@@ -77,13 +80,4 @@ func (p Plan) memberEvery() time.Duration {
 		return time.Second
 	}
 	return 20 * time.Second
-}
-
-// memberRenews is short in real time, so that a dead program can be forgotten
-// soon. Zero is the default of members.
-func (p Plan) memberRenews() time.Duration {
-	if p.Watch {
-		return 3 * p.memberEvery()
-	}
-	return 0
 }

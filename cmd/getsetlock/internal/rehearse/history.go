@@ -89,21 +89,15 @@ func (p *product) jobs() (all []*hold) {
 // dense returns the first of the earliest jobs that a drawing shows legibly:
 // without the long pause after a holder that died.
 func dense(jobs []*hold) int {
-	last := len(jobs) - mostShown
-	if last <= 0 {
+	if len(jobs) <= mostShown {
 		return 0
 	}
-	span := func(n int) time.Duration { return jobs[n+mostShown-1].job.readAt - jobs[n].job.readAt }
-	shortest := span(0)
-	for n := range last {
-		shortest = min(shortest, span(n))
+	var spans []time.Duration
+	for n := range len(jobs) - mostShown {
+		spans = append(spans, jobs[n+mostShown-1].job.readAt-jobs[n].job.readAt)
 	}
-	for n := range last {
-		if span(n) <= 3*shortest {
-			return n
-		}
-	}
-	return 0
+	shortest := slices.Min(spans)
+	return slices.IndexFunc(spans, func(d time.Duration) bool { return d <= 3*shortest })
 }
 
 // standing returns the jobs whose deductions are in the stock at the end. From

@@ -38,24 +38,25 @@ func TestOldAndNewClientsSellRightTogether(t *testing.T) {
 	}
 }
 
-// withoutLock is a mixed fleet in which one client only pretends to lock.
-func withoutLock(t *testing.T) {
-	protocols["test-mutant"] = protocolKind{
-		dialect: true,
-		groups: func(p Plan) []groupSpec {
+// mutate changes a protocol until the test ends.
+func mutate(t *testing.T, protocol string, change func(*protocolKind)) {
+	was := protocols[protocol]
+	mutant := was
+	change(&mutant)
+	protocols[protocol] = mutant
+	t.Cleanup(func() { protocols[protocol] = was })
+}
+
+// One client only pretends to lock.
+func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
+	mutate(t, "legacy", func(kind *protocolKind) {
+		kind.groups = func(p Plan) []groupSpec {
 			p.Clients--
 			return append(mixed("hardened", newLocker)(p), groupSpec{
 				name: "pretender", protocol: "none", clients: 1, make: newBareHands})
-		},
-		terms: Plan.terms,
-		rules: legacyRules,
-	}
-	t.Cleanup(func() { delete(protocols, "test-mutant") })
-}
-
-func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
-	withoutLock(t)
-	res := rehearse(t, func(p *Plan) { p.Protocol = "test-mutant" })
+		}
+	})
+	res := rehearse(t, func(*Plan) {})
 	if res.OK || res.Oversold == 0 || res.Overlaps == res.OverlapsExcused || res.OversoldExcused != 0 {
 		t.Errorf("%+v", res)
 	}
@@ -64,15 +65,14 @@ func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
 // The old clients hold for longer than their lease, and the rules know of a
 // longer one.
 func TestWrongLeaseClaimSpoilsTheResult(t *testing.T) {
-	kind := protocols["legacy"]
-	kind.rules = func(p Plan, _ dialect.Terms) rules {
-		p.Lease = time.Hour
-		return legacyRules(p, must(p.terms()))
-	}
-	protocols["test-claim"] = kind
-	defer delete(protocols, "test-claim")
+	mutate(t, "legacy", func(kind *protocolKind) {
+		kind.rules = func(p Plan, _ dialect.Terms) rules {
+			p.Lease = time.Hour
+			return legacyRules(p, must(p.terms()))
+		}
+	})
 	res := rehearse(t, func(p *Plan) {
-		p.Protocol, p.Lease, p.Acquisitions, p.Poll = "test-claim", 5*time.Second, 60, 500*time.Millisecond
+		p.Lease, p.Acquisitions, p.Poll = 5*time.Second, 60, 500*time.Millisecond
 		p.Job = must(dist.Parse("4s..7s"))
 	})
 	if res.OK || res.Overlaps == res.OverlapsExcused {
@@ -101,17 +101,16 @@ func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 	if !res.OK || res.group(t, "new").Lost == 0 {
 		t.Errorf("careful ones: %+v", res)
 	}
-	kind := protocols["legacy"]
-	kind.groups = mixed("hardened", func(w *worker) (seller, error) {
-		s, err := newLocker(w)
-		if err == nil {
-			s.(*locker).careful = false
-		}
-		return s, err
+	mutate(t, "legacy", func(kind *protocolKind) {
+		kind.groups = mixed("hardened", func(w *worker) (seller, error) {
+			s, err := newLocker(w)
+			if err == nil {
+				s.(*locker).careful = false
+			}
+			return s, err
+		})
 	})
-	protocols["test-careless"] = kind
-	defer delete(protocols, "test-careless")
-	res = rehearse(t, func(p *Plan) { lost(p); p.Protocol = "test-careless" })
+	res = rehearse(t, lost)
 	if res.OK || res.Overlaps == res.OverlapsExcused {
 		t.Errorf("careless ones: %+v", res)
 	}
@@ -150,14 +149,13 @@ func TestClocksBeyondTheClaimAreExcused(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// The same clocks, but the rules believe that the new clients know.
-	kind := protocols["legacy"]
-	kind.rules = func(p Plan, t dialect.Terms) rules {
-		t.Spread = 24 * time.Hour
-		return legacyRules(p, t)
-	}
-	protocols["test-told"] = kind
-	defer delete(protocols, "test-told")
-	if res := rehearse(t, func(p *Plan) { worst(p); p.Protocol = "test-told" }); res.OK {
+	mutate(t, "legacy", func(kind *protocolKind) {
+		kind.rules = func(p Plan, t dialect.Terms) rules {
+			t.Spread = 24 * time.Hour
+			return legacyRules(p, t)
+		}
+	})
+	if res := rehearse(t, worst); res.OK {
 		t.Errorf("%+v", res)
 	}
 }

@@ -79,21 +79,20 @@ func TestMigrationOfOneSeedIsTheSameTwice(t *testing.T) {
 // the key. A plain client on the old key's name meets the tombstones that clean
 // leaves, and so sells nothing.
 func TestPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
-	kind := protocols[movingFleet]
-	mutant := kind
-	mutant.groups = func(p Plan) []groupSpec {
-		specs := kind.groups(p)
-		specs[2].make = func(w *worker) (seller, error) {
-			s, err := plainLocker(w)
-			if err == nil {
-				s.(*locker).plain = false // the old key's name
+	groups := protocols[movingFleet].groups
+	mutate(t, movingFleet, func(kind *protocolKind) {
+		kind.groups = func(p Plan) []groupSpec {
+			specs := groups(p)
+			specs[2].make = func(w *worker) (seller, error) {
+				s, err := plainLocker(w)
+				if err == nil {
+					s.(*locker).plain = false // the old key's name
+				}
+				return s, err
 			}
-			return s, err
+			return specs
 		}
-		return specs
-	}
-	protocols[movingFleet] = mutant
-	t.Cleanup(func() { protocols[movingFleet] = kind })
+	})
 	res := rehearse(t, moving)
 	if g := res.group(t, "plain"); res.OK || g.Acquisitions != 0 {
 		t.Errorf("%s", asJSON(t, res))
@@ -118,11 +117,7 @@ func TestCompareLocksTakesCleanAsTheBase(t *testing.T) {
 // walking is the short migration by another road.
 func walking(t *testing.T, walk func(*moves, context.Context) error) *Result {
 	t.Helper()
-	kind := protocols[movingFleet]
-	mutant := kind
-	mutant.walk = walk
-	protocols[movingFleet] = mutant
-	t.Cleanup(func() { protocols[movingFleet] = kind })
+	mutate(t, movingFleet, func(kind *protocolKind) { kind.walk = walk })
 	return rehearse(t, moving)
 }
 
@@ -144,13 +139,8 @@ func TestSkippedPhaseIsFoundOut(t *testing.T) {
 			return err
 		}
 		wait := func(ctx context.Context) error { return pause(ctx, 2*m.f.plan.memberEvery()) }
-		for _, do := range []act{m.stage(m.begin), m.stage(m.staff(1, 0.5)), jump, wait, m.stage(), m.stage(),
-			m.stage()} {
-			if err := do(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
+		return inOrder(ctx, m.stage(m.begin), m.stage(m.staff(1, 0.5)), jump, wait, m.stage(), m.stage(),
+			m.stage())
 	})
 	if g := res.group(t, "plain"); res.OK || g.Acquisitions != 0 {
 		t.Errorf("%s", asJSON(t, res))
@@ -159,12 +149,7 @@ func TestSkippedPhaseIsFoundOut(t *testing.T) {
 
 func TestStepTakenTooEarlyIsTrouble(t *testing.T) {
 	res := walking(t, func(m *moves, ctx context.Context) error {
-		for _, do := range []act{m.stage(m.begin), m.refused("dual", m.claims, "gap")} {
-			if err := do(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
+		return inOrder(ctx, m.stage(m.begin), m.refused("dual", m.claims, "gap"))
 	})
 	// Without members the gate is closed for another reason than the one that
 	// the test expects.

@@ -49,7 +49,7 @@ func (m *moves) run(ctx context.Context) error {
 type act = func(ctx context.Context) error
 
 func (m *moves) road(ctx context.Context) error {
-	for _, stage := range []act{
+	return inOrder(ctx,
 		m.stage(m.begin),
 		m.stage(m.staff(1, 0.5), m.crash(1), m.crash(0)),
 		m.refused("dual", migfleet.Claims{}, "gap"), // nobody can measure the gap, and nobody has claimed it
@@ -78,8 +78,13 @@ func (m *moves) road(ctx context.Context) error {
 		m.step(migrate.Clean, migfleet.CleanUp),
 		m.stage(m.crash(1), m.staff(2, 0.5)), // plain programs know of no phase, and need not any more
 		m.stage(m.crash(2), m.staff(2, 1)),
-	} {
-		if err := stage(ctx); err != nil {
+	)
+}
+
+// inOrder does one thing after the other, until one fails.
+func inOrder(ctx context.Context, acts ...act) error {
+	for _, do := range acts {
+		if err := do(ctx); err != nil {
 			return err
 		}
 	}
@@ -248,7 +253,8 @@ func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 				m.trouble("the step to %s was taken, although the gate should have refused it", to)
 				m.enter(r.Phase)
 				return nil
-			case blockedBy(r, rule):
+			case r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks,
+				func(b migfleet.Finding) bool { return b.Rule == rule }):
 				m.note(r, true)
 				return nil
 			case m.f.now()-began > 3*m.f.plan.memberEvery():
@@ -261,11 +267,6 @@ func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 			}
 		}
 	}
-}
-
-func blockedBy(r *migfleet.Report, rule string) bool {
-	return r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks,
-		func(b migfleet.Finding) bool { return b.Rule == rule })
 }
 
 // note records a refusal.

@@ -123,7 +123,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"bad":     func(t Table, row int) bool { return slices.Contains(t.Bad, row) },
 	"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
 	"says":    sentences,
-	"capital": capital,
+	"capital": Capital,
 	"join":    func(all []string) string { return strings.Join(all, "; ") },
 	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"add":     func(a, b int) int { return a + b },
@@ -143,7 +143,7 @@ const mostSaid = 5
 func sentences(all []string) string {
 	var text []string
 	for _, s := range all[:min(len(all), mostSaid)] {
-		text = append(text, capital(s)+".")
+		text = append(text, Capital(s)+".")
 	}
 	if more := len(all) - mostSaid; more > 0 {
 		text = append(text, fmt.Sprintf("And %d more, which the matrix shows.", more))
@@ -151,8 +151,8 @@ func sentences(all []string) string {
 	return strings.Join(text, " ")
 }
 
-// capital returns text that begins with a capital letter.
-func capital(text string) string {
+// Capital returns text that begins with a capital letter.
+func Capital(text string) string {
 	first, n := utf8.DecodeRuneInString(text)
 	if n == 0 {
 		return text

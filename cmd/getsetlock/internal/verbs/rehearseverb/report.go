@@ -116,7 +116,7 @@ func historySection(res *rehearse.Result, title string) report.Section {
 	s := report.Section{
 		Title: fmt.Sprintf("%s, %s: %s", sku, title, over),
 		Words: fmt.Sprintf("%s. Of a stock of %d, %d units were sold and %d are left. The drawing has jobs %d to %d of %d. A bar is a program's work, from reading the stock to writing it back. The number at its left end is the stock that the program read. Times count from the first job shown.",
-			sentence(rehearse.About(res.Protocol)), f.Stock, f.Sold, f.Left, f.First,
+			report.Capital(rehearse.About(res.Protocol)), f.Stock, f.Sold, f.Left, f.First,
 			f.First+len(f.Shown)-1, f.Jobs),
 		Table: report.Table{Columns: []string{"program", "what became of it", "read", "wrote", "sold",
 			"from, ms", "to, ms"}, Text: 2},
@@ -166,9 +166,6 @@ func historySection(res *rehearse.Result, title string) report.Section {
 
 // byNumber orders programs by their number, which is their last word.
 func byNumber(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
-
-// sentence begins a text with a capital letter. The text is in ASCII there.
-func sentence(text string) string { return string(text[0]&^0x20) + text[1:] }
 
 // tenths returns a time in milliseconds, to a tenth.
 func tenths(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) }

@@ -100,41 +100,6 @@ func TestNothingMovesWithoutGo(t *testing.T) {
 	}
 }
 
-func TestGoOpensNoClosedGate(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.to(migrate.Observe) // nobody joined
-		closed(t, f.advance(Options{Go: true}).Gate, "members")
-		f.at(migrate.Observe)
-	})
-}
-
-func TestSecondOfTwoAdvancesIsRefused(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Observe)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-		slow := make(chan *Report)
-		go func() {
-			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
-			if err != nil {
-				t.Error(err)
-			}
-			slow <- r
-		}()
-		<-gate.Reached()
-		if r := f.advance(Options{Go: true}); !r.Moved {
-			t.Errorf("the first: %v", r.Gate.Blocks)
-		}
-		gate.Open()
-		r := <-slow
-		closed(t, r.Gate, "raced")
-		if r.Moved || f.at(migrate.Dual).Epoch != 2 {
-			t.Errorf("moved %v", r.Moved)
-		}
-	})
-}
-
 func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		if r := f.init(Options{Namespace: "stock"}); !r.Moved {

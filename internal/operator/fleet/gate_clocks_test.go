@@ -341,25 +341,6 @@ func TestAMemberPublishesByWhichBoundsItActs(t *testing.T) {
 	}
 }
 
-func TestWhatAnOlderVersionWroteIsRefused(t *testing.T) {
-	old := "gsl/1 epoch=2 phase=dual pending=none since=1772452800.000042 dialect=Jedis lease=60000c greatest=60000c spread=1000c gap=1000c job=40000c"
-	if _, err := migrate.ParseRecord(old); !errors.Is(err, record.ErrOlder) {
-		t.Errorf("a record: %v", err)
-	}
-	if _, err := migrate.ParseMember("gsl/1 id=a name= dialect=Jedis epoch=0 phase=none every=5000 ttl=0 leases=- probe= seen=1772452800.000042"); !errors.Is(err, record.ErrOlder) {
-		t.Errorf("a member: %v", err)
-	}
-	if _, err := parseSighting(`{"format":"gsl-seen/1"}`); !errors.Is(err, record.ErrOlder) {
-		t.Errorf("what was seen: %v", err)
-	}
-	if _, err := migrate.ParseRecord("gsl/4" + old[5:]); !errors.Is(err, record.ErrNewer) {
-		t.Errorf("a newer record: %v", err)
-	}
-	if _, err := parseSighting(`{"format":"gsl-seen/3"}`); !errors.Is(err, record.ErrNewer) {
-		t.Errorf("what a newer version saw: %v", err)
-	}
-}
-
 // A claim about clocks speaks of every server that may be promoted, so what any
 // of them showed refutes it.
 func TestWatchersJoinWhatAnyServerShowed(t *testing.T) {

@@ -28,7 +28,7 @@ func watched(from, until time.Time, change func(*census.Evidence)) *audit.Result
 			{Source: census.SourceMonitor, From: from, Until: until, Elapsed: until.Sub(from),
 				Sighted: until},
 		},
-		Stats: &census.CommandCalls{},
+		Counted: true,
 	}}
 	if change != nil {
 		change(&r.Evidence)
@@ -401,7 +401,7 @@ func TestAlarmIsKeptWhileNobodyReadsTheRecord(t *testing.T) {
 
 // TestSightingKeepsTheLastCountedCall, the latest of all watchers'.
 func TestSightingKeepsTheLastCountedCall(t *testing.T) {
-	s := sighted("o", watched(judged, judged, func(e *census.Evidence) { e.Stats.LastMoved = judged }))
+	s := sighted("o", watched(judged, judged, func(e *census.Evidence) { e.LastMoved = judged }))
 	if got := (Sighting{Format: sightingFormat}).with(s); s.LastCalled != judged || got.LastCalled != judged {
 		t.Errorf("%v, then %v", s.LastCalled, got.LastCalled)
 	}

@@ -47,7 +47,10 @@ var verbCases = map[string]verbCase{
 	"clean":               {migrate.Modern, migrate.Clean, nil, CleanUp, nil},
 	"tombstones of back":  {migrate.Sealed, migrate.Dual, halfway(Back), Back, nil},
 	"tombstones of clean": {migrate.Modern, migrate.Clean, halfway(CleanUp), CleanUp, nil},
-	"tombstones of init":  {migrate.Clean, migrate.Observe, halfway(Init), Init, nil},
+	"leases of init": {migrate.Clean, migrate.Observe, func(c *crew) {
+		c.halfway(Init)
+		c.w.Mini.Del("till")
+	}, Init, nil},
 }
 
 // fault is a column: rule, meanwhile or late.

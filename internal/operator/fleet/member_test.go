@@ -195,10 +195,7 @@ func TestGoodbyeWaitsForLeasesAndLeavesNothing(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
-		_, end, err := m.Begin(bg, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, time.Second)
 		said := make(chan error)
 		go func() { said <- m.Goodbye(bg) }()
 		f.w.Pass(time.Hour)
@@ -227,9 +224,7 @@ func TestAGoodbyeThatMayNotWaitSaysWhatIsHeld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
-		if _, _, err := m.Begin(bg, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		f.begin(m, time.Second)
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		says(t, m.Goodbye(ctx), "still has leases (observe:1)")
@@ -243,9 +238,7 @@ func TestMemberStaysWhileItsLockRunsOut(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
-		if _, _, err := m.Begin(bg, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		f.begin(m, time.Minute)
 		if err := m.GoodbyeAfter(bg, time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -400,9 +393,7 @@ func TestReportNamesForgottenMembersWithoutAStep(t *testing.T) {
 		first, r, err := f.forgetting(key, func(*migrate.Member) {
 			other := f.at(migrate.Dual)
 			other.Epoch++
-			if err := f.w.Mini.Set(record.Key(""), other.String()); err != nil {
-				t.Fatal(err)
-			}
+			f.writes(other)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -80,10 +80,7 @@ func TestServerKnowsALeaseBeforeItIsTaken(t *testing.T) {
 		f.to(migrate.Observe)
 		m := f.join(migrate.MemberConfig{Every: 20 * time.Second})
 		for _, ttl := range []time.Duration{10 * time.Second, 40 * time.Second, 20 * time.Second} {
-			_, end, err := m.Begin(bg, ttl)
-			if err != nil {
-				t.Fatal(err)
-			}
+			end := f.begin(m, ttl)
 			end()
 			longest := max(ttl, f.at(migrate.Observe).TTL)
 			said, err := migrate.ParseMember(f.w.Mini.HGet(record.RosterKey(""), m.ID()))
@@ -101,11 +98,7 @@ func TestLeaseThatTheServerDoesNotKnowIsRefused(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe)
 		wire, m := f.wired(migrate.MemberConfig{})
-		if _, end, err := m.Begin(bg, 10*time.Second); err != nil {
-			t.Fatal(err)
-		} else {
-			end()
-		}
+		f.begin(m, 10*time.Second)()
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(redistest.OOM)})
 		_, _, err := m.Begin(bg, 20*time.Second)
 		says(t, err, "before the server knows of it")
@@ -172,11 +165,7 @@ func TestLostRosterClosesGatesUntilLeasesAreOver(t *testing.T) {
 				if back {
 					v = doBack
 				}
-				if _, end, err := m.Begin(bg, 30*time.Second); err != nil {
-					t.Fatal(err)
-				} else {
-					end()
-				}
+				f.begin(m, 30*time.Second)()
 				lose(f)
 				f.beats()
 				closed(t, f.must(v, Options{}).Gate, "lost")
@@ -292,9 +281,7 @@ func TestStepBesideAMemberThatEntersIsSeen(t *testing.T) {
 		<-gate.Reached()
 		// raises the greatest period, and so changes the record
 		late := f.join(migrate.MemberConfig{Every: time.Minute})
-		if _, _, err := late.Begin(bg, 20*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		f.begin(late, 20*time.Second)
 		gate.Open()
 		if r := <-done; r.Moved && len(r.Members) != 2 || !r.Moved && r.Gate.Open {
 			t.Errorf("moved %v without the member that entered: %v", r.Moved, r.Members)

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -16,9 +15,7 @@ func TestStepKeepsWhatWasSeenOfClocks(t *testing.T) {
 		f.to(migrate.Observe)
 		r := f.at(migrate.Observe)
 		r.SawBehind, r.SawAhead = 2*time.Minute, time.Minute
-		if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
-			t.Fatal(err)
-		}
+		f.writes(r)
 		if r := f.advance(Options{Go: true, Wait: time.Minute}); !r.Moved {
 			t.Fatalf("%+v", r.Gate)
 		}

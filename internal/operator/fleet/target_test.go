@@ -22,15 +22,15 @@ type mover struct {
 func (f *fleet) moves(name, target string, store *locktest.Store) mover {
 	f.t.Helper()
 	m := f.join(migrate.MemberConfig{Name: name, Target: target})
-	b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { _ = b.Close() })
 	if target == "" {
-		return mover{m, b.Contract()}
+		return mover{m, f.locks(m).Contract()}
 	}
-	c, err := migrate.Compose(b, store.Backend())
+	return f.composed(m, f.locks(m), store.Backend())
+}
+
+func (f *fleet) composed(m *migrate.Member, b *migrate.Bridge, target backend.Store) mover {
+	f.t.Helper()
+	c, err := migrate.Compose(b, target)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -219,12 +219,8 @@ func TestProgramWithATargetComposesAllItsLocks(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{Target: "etcd"})
 		f.to(migrate.Dual)
-		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		_, err = b.Contract().Try(bg, "till", time.Second)
+		b := f.locks(m)
+		_, err := b.Contract().Try(bg, "till", time.Second)
 		says(t, err, "take it by migrate.Compose")
 
 		plain := f.join(migrate.MemberConfig{})

@@ -236,14 +236,9 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 			"1"} {
 			crew.set(fmt.Sprintf("stock:%d", i), text)
 		}
-		s, err := newSurveyor(newMux(f),
-			&facts{namespace: "stock", dialect: dialect.Jedis(), now: f.w.ServerNow()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := s.look(bg)
-		if err != nil || v.Others != 3 || v.Stamps != 0 {
-			t.Errorf("%+v (%v)", v, err)
+		if v := f.surveys(facts{namespace: "stock", dialect: dialect.Jedis()}, nil); v.Others != 3 ||
+			v.Stamps != 0 {
+			t.Errorf("%+v", v)
 		}
 		// Of these the clients with a uuid would take our guards for nothing,
 		// also where they lock by other keys.
@@ -252,12 +247,7 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 			!strings.Contains(fmt.Sprint(r.Gate.Blocks), `"stock:1"`) {
 			t.Errorf("moved %v: %v", r.Moved, r.Gate.Blocks)
 		}
-		b, err := migrate.New(f.w.Pool(),
-			migrate.Config{Phases: crew.all[0], Clock: f.w.Clock(redistest.Skew{})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
+		b := f.locks(crew.all[0])
 		f.w.Pass(5 * time.Minute) // longer than any lease
 		for i := range 3 {
 			if _, err := b.Contract().Try(bg, fmt.Sprintf("stock:%d", i), leaseOfOurs); !errors.Is(err,

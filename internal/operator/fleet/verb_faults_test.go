@@ -174,10 +174,7 @@ func halfway(run func(context.Context, *redis.Pool, Options) (*Report, error)) f
 func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report, error)) {
 	c.t.Helper()
 	c.put("till", c.all[0])
-	_, end, err := c.all[0].Begin(bg, 10*time.Second)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	end := c.begin(c.all[0], 10*time.Second)
 	c.beats()
 	if r, err := run(bg, c.w.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second})); err != nil ||
 		!r.Moved || r.Over {

@@ -341,20 +341,10 @@ func (f *fleet) forgetting(key func(second *migrate.Member) string,
 		ids = append(ids, m.ID())
 	}
 	f.w.Pass(2 * time.Minute)
-	gate, held := redistest.NewGate(), key(dead[1])
-	wire := f.w.Wire(redistest.Rule{
-		When: func(c redistest.Command) bool { return c.Is("EVALSHA") && slices.Contains(c, held) },
-		Do:   redistest.HoldRequest(gate),
-	})
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		r, err = Advance(bg, wire.Pool(), f.options(Options{Go: true, Forget: ids}))
-	}()
-	<-gate.Reached()
-	happens(dead[1])
-	gate.Open()
-	<-said
+	held := key(dead[1])
+	r, err = f.overtaken(Advance, Options{Go: true, Forget: ids}, redistest.Rule{Command: "EVALSHA",
+		When: func(c redistest.Command) bool { return slices.Contains(c, held) }},
+		func() { happens(dead[1]) })
 	return ids[0], r, err
 }
 

@@ -167,6 +167,28 @@ func (f *fleet) locks(phases migrate.PhaseSource) *migrate.Bridge {
 	return b
 }
 
+// overtaken runs a verb of which the first such message is held up in front of
+// the server until meanwhile has returned.
+func (f *fleet) overtaken(v func(context.Context, *redis.Pool, Options) (*Report, error), o Options,
+	held redistest.Rule, meanwhile func()) (*Report, error) {
+	f.t.Helper()
+	gate := redistest.NewGate()
+	held.Do = redistest.HoldRequest(gate)
+	wire, o := f.w.Wire(held), f.options(o)
+	over := make(chan struct{})
+	var r *Report
+	var err error
+	go func() {
+		defer close(over)
+		r, err = v(bg, wire.Pool(), o)
+	}()
+	<-gate.Reached()
+	meanwhile()
+	gate.Open()
+	<-over
+	return r, err
+}
+
 // writes puts a record in place of the server's.
 func (f *fleet) writes(r migrate.Record) {
 	f.t.Helper()

@@ -55,15 +55,9 @@ func TestSlowSurveyFindsLiveMembersAlive(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{Command: "SCAN", Do: redistest.HoldRequest(gate)})
-		go func() {
-			<-gate.Reached()
-			f.w.Pass(scan)
-			gate.Open()
-		}()
 		began := f.w.ServerNow()
-		r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true, Timeout: 2 * scan}))
+		r, err := f.overtaken(Advance, Options{Go: true, Timeout: 2 * scan}, redistest.Rule{Command: "SCAN"},
+			func() { f.w.Pass(scan) })
 		if err != nil || !r.Moved {
 			t.Fatalf("%v: closed by %q", err, rules(r.Gate))
 		}
@@ -265,25 +259,16 @@ func TestStepBesideAMemberThatEntersIsSeen(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{
-			When: func(c redistest.Command) bool {
-				return c.Is("EVALSHA") && slices.Contains(c, record.Key(""))
-			}, Do: redistest.HoldRequest(gate)})
-		done := make(chan *Report)
-		go func() {
-			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
-			if err != nil {
-				t.Error(err)
-			}
-			done <- r
-		}()
-		<-gate.Reached()
-		// raises the greatest period, and so changes the record
-		late := f.join(migrate.MemberConfig{Every: time.Minute})
-		f.begin(late, 20*time.Second)
-		gate.Open()
-		if r := <-done; r.Moved && len(r.Members) != 2 || !r.Moved && r.Gate.Open {
+		isStep := func(c redistest.Command) bool { return slices.Contains(c, record.Key("")) }
+		r, err := f.overtaken(Advance, Options{Go: true},
+			redistest.Rule{Command: "EVALSHA", When: isStep}, func() {
+				// raises the greatest period, and so changes the record
+				f.begin(f.join(migrate.MemberConfig{Every: time.Minute}), 20*time.Second)
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Moved && len(r.Members) != 2 || !r.Moved && r.Gate.Open {
 			t.Errorf("moved %v without the member that entered: %v", r.Moved, r.Members)
 		}
 	})

@@ -134,20 +134,12 @@ func TestMemberThatJoinsDuringTheStepTakesNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		a := f.moves("shop", "etcd", f.store())
 		f.to(migrate.Modern)
-		gate := redistest.NewGate()
 		isStep := func(c redistest.Command) bool {
 			return strings.Contains(c.String(), "phase=clean pending=modern")
 		}
-		wire := f.w.Wire(redistest.Rule{Do: redistest.HoldRequest(gate), When: isStep})
-		joined := make(chan mover)
-		go func() {
-			<-gate.Reached()
-			b := f.moves("late", "", nil)
-			gate.Open()
-			joined <- b
-		}()
-		r, err := CleanUp(bg, wire.Pool(), f.options(Options{Go: true}))
-		b := <-joined
+		var b mover
+		r, err := f.overtaken(CleanUp, Options{Go: true}, redistest.Rule{When: isStep},
+			func() { b = f.moves("late", "", nil) })
 		if err != nil || r.Moved {
 			t.Errorf("the step beside a member without a target: moved %v, %v", r.Moved, err)
 		}

@@ -386,7 +386,8 @@ func TestLastMovedIsTheLatestChangeOfACount(t *testing.T) {
 	} {
 		f.Add(offset.Observed{At: at(c.ms), Kind: offset.ObservedStats, Event: c.name, Count: c.count})
 		e := f.result().Evidence
-		if want := at(c.moved); !e.Counted || !e.LastMoved.Equal(want) && (c.moved > 0 || !e.LastMoved.IsZero()) {
+		never, want := c.moved == 0, at(c.moved)
+		if !e.Counted || e.LastMoved.IsZero() != never || !never && !e.LastMoved.Equal(want) {
 			t.Errorf("after %d ms it moved at %v", c.ms, e.LastMoved)
 		}
 	}

@@ -185,20 +185,24 @@ func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report,
 	c.beats()
 }
 
-// suffers runs the verb, lets the fault happen at the nth command, and sees to
-// it that all ends well. It returns how many commands the verb sent at which it
-// might have happened.
-func (c *crew) suffers(v verbCase, f fault, nth int) int {
-	c.t.Helper()
-	c.w.ServerNow()
-	wire, promote := c.w.Wire(), c.w.Replica()
-	sent, logs := 0, false
+// blow is a fault that waits for its command.
+type blow struct {
+	sent    int  // commands at which it might have happened
+	logs    bool // it happened to the log
+	promote func()
+	script  *redistest.Gate // of what arrives later
+	settle  func()          // waits until it has happened, or the verb ended without it
+}
+
+// strikes lets the fault happen at the nth command on the wire.
+func (c *crew) strikes(wire *redistest.Wire, f fault, nth int) *blow {
+	b := &blow{promote: c.w.Replica(), script: redistest.NewGate()}
 	rule := redistest.Rule{Nth: nth, When: func(cmd redistest.Command) bool {
 		may := f.command == "" && !cmd.Is("GETRANGE") && !cmd.Is("PTTL") && !cmd.Is("INFO") ||
 			cmd.Is(f.command)
 		if may {
-			sent++
-			logs = logs || sent == nth && (cmd.Is("RPUSH") || cmd.Is("LTRIM"))
+			b.sent++
+			b.logs = b.logs || b.sent == nth && (cmd.Is("RPUSH") || cmd.Is("LTRIM"))
 		}
 		return may
 	}}
@@ -206,13 +210,13 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 		rule.Nth = 1 << 30
 	}
 	ended, happened := make(chan struct{}), make(chan struct{})
-	lateGate := redistest.NewGate()
+	b.settle = func() { close(ended); <-happened }
 	switch {
 	case f.rule != nil:
 		rule.Do = *f.rule
 		close(happened)
 	case f.arrives:
-		rule.Do = redistest.HoldRequest(lateGate)
+		rule.Do = redistest.HoldRequest(b.script)
 		close(happened)
 	default:
 		gate := redistest.NewGate()
@@ -226,9 +230,9 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 			switch {
 			case nth == 0:
 			case f.late:
-				promote = c.w.Replica()
+				b.promote = c.w.Replica()
 			default:
-				f.meanwhile(c, promote)
+				f.meanwhile(c, b.promote)
 			}
 			if f.cut {
 				wire.Cut()
@@ -237,20 +241,31 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 		}()
 	}
 	wire.Fault(rule)
-	held := func() {}
 	if f.kills && nth > 0 {
-		dead := func(redistest.Command) bool { return sent >= nth }
+		dead := func(redistest.Command) bool { return b.sent >= nth }
 		wire.Fault(redistest.Rule{When: dead, Times: -1, Do: redistest.CutBefore},
 			redistest.Rule{Command: redistest.Dialing, When: dead, Times: -1, Do: redistest.Refuse})
+	}
+	return b
+}
+
+// suffers runs the verb, lets the fault happen at the nth command, and sees to
+// it that all ends well. It returns how many commands the verb sent at which it
+// might have happened.
+func (c *crew) suffers(v verbCase, f fault, nth int) int {
+	c.t.Helper()
+	c.w.ServerNow()
+	wire, held := c.w.Wire(), func() {}
+	blow := c.strikes(wire, f, nth)
+	if f.kills && nth > 0 {
 		held = c.holds()
 	}
 	r, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second, Forget: v.forget}))
-	close(ended)
-	<-happened
+	blow.settle()
 	held()
 	switch {
-	case f.says == "" || nth == 0 || nth > sent:
-	case logs: // the step is taken, whether or not the log could be written
+	case f.says == "" || nth == 0 || nth > blow.sent:
+	case blow.logs: // the step is taken, whether or not the log could be written
 		if first != nil {
 			c.t.Errorf("a log that cannot be written fails the verb: %v", first)
 		}
@@ -262,14 +277,14 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	}
 	c.neverHalf(v, first)
 	if f.late && nth > 0 {
-		promote()
+		blow.promote()
 		c.neverHalf(v, first)
 	}
 	c.comesTo(v, first)
 	if f.arrives && nth > 0 && !c.t.Failed() {
 		held := c.holds()
 		before, _ := c.w.Mini.Get(record.Key(""))
-		lateGate.Open()
+		blow.script.Open()
 		c.beats()
 		held()
 		c.beats()
@@ -278,7 +293,7 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 		}
 		c.leftBehind(v)
 	}
-	return sent
+	return blow.sent
 }
 
 // holds lets a member hold a lock until the returned function is called. It

@@ -93,8 +93,8 @@ func TestPausesOfAHolderCountAsLongJobs(t *testing.T) {
 // if its clock was ahead.
 func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 	s := plainFleet()
-	s.Clients, s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 2, 10*sec, constantly(ms), 1, time.Hour, 50
-	s.Restart = constantly(0)
+	s.Clients, s.Lease, s.Job, s.For, s.Acquisitions = 2, 10*sec, constantly(ms), time.Hour, 50
+	s.CrashShare, s.Restart = 1, constantly(0)
 	for _, ahead := range []time.Duration{0, 40 * sec} {
 		s.Offsets = []time.Duration{ahead, ahead}
 		r := mustSimulate(t, s)

@@ -158,6 +158,9 @@ func (w *walk) shut(when string) {
 	w.t.Fatalf("%s: closed by %+v", when, r.Gate.Blocks)
 }
 
+// ends ends the watch.
+func (w *walk) ends() { w.stop(); <-w.ended }
+
 // TestWholeRoadBesideOtherProgramsAndAStall goes from observe to clean in
 // database 3, with keys in each spelling, once over a socket. Another program
 // sends 10,000 commands a second in the same database, a fifth of them SETNX,
@@ -221,8 +224,7 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 
 			// The watcher is started anew, and the old client tries while
 			// nobody watches.
-			w.stop()
-			<-w.ended
+			w.ends()
 			w.tried.Store(w.old.again().UnixNano())
 			w.watch()
 			w.until("the first word", func(Sighting) bool { return true })
@@ -230,8 +232,7 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			w.step(Advance, migrate.Sealed)
 			w.step(Advance, migrate.Modern)
 			w.step(CleanUp, migrate.Clean)
-			w.stop()
-			<-w.ended
+			w.ends()
 		})
 	}
 }

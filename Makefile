@@ -39,7 +39,7 @@ build: ## build the command as bin/getsetlock
 	@go build -o bin/ ./cmd/getsetlock
 
 full: ## build the command with etcd and ZooKeeper as bin/full/getsetlock
-	@go -C cmd/getsetlock/full build -o ../../../bin/full/ ./getsetlock
+	@go build -o bin/full/ ./cmd/getsetlock/full/getsetlock
 
 image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
 	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .

@@ -11,5 +11,3 @@ require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
-
-replace github.com/getsetlock/getsetlock => ..

@@ -2,8 +2,6 @@ module github.com/getsetlock/getsetlock/examples/clients
 
 go 1.26.0
 
-replace github.com/getsetlock/getsetlock => ../..
-
 require (
 	github.com/getsetlock/getsetlock v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0

@@ -2,8 +2,6 @@ module github.com/getsetlock/getsetlock/examples/metrics
 
 go 1.26.0
 
-replace github.com/getsetlock/getsetlock => ../..
-
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/getsetlock/getsetlock v0.0.0

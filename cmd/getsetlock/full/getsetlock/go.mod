@@ -1,4 +1,4 @@
-module github.com/getsetlock/getsetlock/cmd/getsetlock/full
+module github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock
 
 go 1.26.0
 
@@ -38,10 +38,4 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
-)
-
-replace (
-	github.com/getsetlock/getsetlock => ../../..
-	github.com/getsetlock/getsetlock/etcd => ../../../etcd
-	github.com/getsetlock/getsetlock/zookeeper => ../../../zookeeper
 )

@@ -31,7 +31,7 @@ notes() {
 
 # check TAG: prints nothing if all is right.
 check() {
-  local tag=$1 major module newest
+  local tag=$1 major path newest
   [ -z "$(git status --porcelain)" ] || die 1 "the work tree has changes; commit them first: git status"
   ! quietly git rev-parse -q --verify "refs/tags/$tag" || die 1 "the tag $tag exists; a published version never changes, so choose the next one"
   grep -qE "^## \\[${tag#v}\\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
@@ -42,10 +42,10 @@ check() {
     die 1 "$tag comes before $newest, which is tagged already"
   fi
   major=${tag%%.*}
-  module=$(awk '$1 == "module" { print $2; exit }' go.mod)
+  path=$(module)
   case $major in
-    v0 | v1) [[ $module != */v[0-9]* ]] || die 1 "the module path $module has a suffix that $tag must not have" ;;
-    *) [[ $module == */$major ]] || die 1 "the module path in go.mod must end with /$major for $tag" ;;
+    v0 | v1) [[ $path != */v[0-9]* ]] || die 1 "the module path $path has a suffix that $tag must not have" ;;
+    *) [[ $path == */$major ]] || die 1 "the module path in go.mod must end with /$major for $tag" ;;
   esac
 }
 
@@ -61,22 +61,14 @@ keep() {
   say "kept $(find "$to" -type f | wc -l) files in $to"
 }
 
-# published are the folders of the modules that are released besides the root,
-# each after those that it requires. The modules that only tests need follow.
-published=(etcd zookeeper cmd/getsetlock/full/getsetlock)
-
-root() { awk '$1 == "module" { print $2; exit }' go.mod; }
-
-# from_here REPOSITORY COMMAND…: runs a go command outside the workspace. It
-# gets the modules of this project from a local clone, and keeps nothing of
-# them.
-from_here() {
-  local repository=$1 path
+# from FOLDER COMMAND…: runs a go command outside the workspace. It gets the
+# modules of this project from the clone FOLDER/repo, into FOLDER/modules.
+from() {
+  local host=$1 path
   shift
-  path=$(root)
-  env GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="url.file://$repository.insteadOf" GIT_CONFIG_VALUE_0="https://$path" \
-    GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GOPRIVATE="$path" \
-    GOMODCACHE="$(dirname "$repository")/modules" GOFLAGS=-modcacherw GOWORK=off "$@" \
+  path=$(module)
+  env GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="url.file://$host/repo.insteadOf" GIT_CONFIG_VALUE_0="https://$path" \
+    GOPRIVATE="$path" GOMODCACHE="$host/modules" GOFLAGS=-modcacherw GOWORK=off "$@" \
     2> >(grep -v '^go: downloading ' >&2)
 }
 
@@ -90,18 +82,20 @@ require() {
   # shellcheck disable=SC2064 # the folder of now
   trap "rm -rf '$host'" EXIT
   git clone -q . "$host/repo"
-  path=$(root)
+  cache_aside "$host/modules"
+  path=$(module)
   old=$(awk -v root="$path" '$1 == root { print $2; exit }' go.work)
   version=$tag
-  [ "$tag" != HEAD ] || version=$(from_here "$host/repo" go list -m -f '{{.Version}}' "$path@$(git rev-parse HEAD)")
+  [ "$tag" != HEAD ] || version=$(from "$host" go list -m -f '{{.Version}}' "$path@$(git rev-parse HEAD)")
   (
     cd "$host/repo"
     sed -i "\\|$path|s|${old//./\\.}|$version|" go.work $(modules | tail -n +2 | sed 's|$|/go.mod|')
-    # The modules are tagged one after the other, as each is complete.
+    # The modules are tagged one after the other, as each is complete. Those that
+    # only tests need come last.
     [ "$tag" = HEAD ] || tagged "" "$tag"
     for folder in "${published[@]}" $(comm -23 <(modules | tail -n +2) <(printf './%s\n' "${published[@]}" | sort)); do
       sed -i "\\|^$path[ /]|d" "$folder/go.sum"
-      from_here "$host/repo" go -C "$folder" mod tidy
+      from "$host" go -C "$folder" mod tidy
       [ "$tag" = HEAD ] || tagged "${folder#./}/" "$tag"
     done
   )

@@ -30,6 +30,7 @@ vet     test   60 go vet for this system, including the tests with real servers
 test    test  400 every test once: embedded and real servers, the original Java lock
 lint    check 300 formatting, golangci-lint, actionlint, goreleaser check, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
+paired  check  60 the last tagged etcd, zookeeper and full command with the root of today
 race    check 420 the tests on the embedded server under the race detector
 seeds   check  90 four hundred more seeds of the simulation
 spec    check 120 the TLA+ specification, checked by TLC and against the model
@@ -57,14 +58,17 @@ stage_vet() { in_modules go vet -tags real ./...; }
 
 stage_lint() { scripts/lint.sh; }
 
-# Tests, too, must compile for systems on which they are not run here.
+# Tests, too, must compile for systems on which they are not run here. The root
+# is compiled without the workspace, with the versions that its importers get.
 stage_other() {
   local system
   for system in darwin windows; do
     say "  $system"
-    CGO_ENABLED=0 GOOS=$system go vet ./...
+    CGO_ENABLED=0 GOOS=$system GOWORK=off go vet ./...
   done
 }
+
+stage_paired() { scripts/pair.sh; }
 
 # The embedded servers make much garbage and keep little, so the collector runs
 # less often: the tests take a quarter less time. -vet=off, because the stage
@@ -89,7 +93,7 @@ stage_test() {
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 6 -parallel 8 "${longest[@]}" \
-    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
+    $(go list ./... | sed "s|^$(module)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
   left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
   wait "$their_job" || failed=1
   cat "$others"

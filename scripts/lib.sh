@@ -102,6 +102,18 @@ outlined() {
     END { printf "%s", text }'
 }
 
+goreleaser=github.com/goreleaser/goreleaser/v2@v2.15.1 # for lint and packages
+
+# go_tool PACKAGE@VERSION: builds a tool once, into a cache folder named
+# after its version, and prints its path.
+go_tool() {
+  local bin=$cache/tools/${1##*@} name=${1%@*}
+  name=${name%/v[0-9]}
+  name=${name##*/}
+  [ -x "$bin/$name" ] || GOBIN=$bin GOFLAGS='' go install "$1"
+  say "$bin/$name"
+}
+
 # again COMMAND…: runs the command up to three times, since a network may fail
 # for a moment.
 again() {

@@ -90,6 +90,7 @@ require() {
   (
     cd "$host/repo"
     sed -i "\\|$path|s|${old//./\\.}|$version|" go.work $(modules | tail -n +2 | sed 's|$|/go.mod|')
+    [ "$tag" = HEAD ] || sed -i "/<artifactId>getsetlock-dual</{n;s|>.*<|>${tag#v}<|}" java/*/pom.xml
     # The modules are tagged one after the other, as each is complete. Those that
     # only tests need come last.
     [ "$tag" = HEAD ] || tagged "" "$tag"

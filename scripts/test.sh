@@ -31,6 +31,7 @@ test    test  400 every test once: embedded and real servers, the original Java 
 lint    check 300 formatting, golangci-lint, actionlint, goreleaser check, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
 paired  check  60 the last tagged etcd, zookeeper and full command with the root of today
+package check 300 archives, deb, rpm, checksums and lists of contents, as a release has them
 race    check 420 the tests on the embedded server under the race detector
 seeds   check  90 four hundred more seeds of the simulation
 spec    check 120 the TLA+ specification, checked by TLC and against the model
@@ -69,6 +70,8 @@ stage_other() {
 }
 
 stage_paired() { scripts/pair.sh; }
+
+stage_package() { scripts/package.sh; }
 
 # The embedded servers make much garbage and keep little, so the collector runs
 # less often: the tests take a quarter less time. -vet=off, because the stage

@@ -42,7 +42,7 @@ full: ## build the command with etcd and ZooKeeper as bin/full/getsetlock
 	@go build -o bin/full/ ./cmd/getsetlock/full/getsetlock
 
 image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
-	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .
+	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --match 'v*' --always --dirty)" -t getsetlock .
 
 man: ## write manual pages and completion scripts below bin/pages, or below PAGES
 	@rm -rf "$${PAGES:-bin/pages}"

@@ -20,7 +20,7 @@ cd "$work"
 go work init "$here" "${published[@]/#/./}"
 go work edit -replace="$path@$version=$here" -replace="$path/etcd@$version=./etcd" -replace="$path/zookeeper@$version=./zookeeper"
 for folder in "${published[@]}"; do
-  say "$folder $version with the root of $(git -C "$here" describe --always --dirty)"
-  go -C "$folder" build -o "$work/bin/" ./...
+  say "$folder $version with the root of $(git -C "$here" describe --tags --match 'v*' --always --dirty)"
+  go -C "$folder" build ./...
 done
-"$work/bin/getsetlock" version
+go run "./${published[-1]}" version

@@ -7,7 +7,7 @@ help: ## print this list
 test: ## run every test; prepares the machine first (Debian 12 or newer)
 	@scripts/test.sh
 
-check: ## run test and all else that a merge needs: linters, race detector, other systems, TLC, README, fuzzing, mutants, benchmarks
+check: ## run test and all else that a merge needs: linters, race detector, other systems, packages, TLC, README, fuzzing, mutants, benchmarks
 	@scripts/test.sh check
 
 lint: ## check formatting, golangci-lint, actionlint, goreleaser check and tools/rules

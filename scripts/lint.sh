@@ -20,9 +20,19 @@ without_programs() {
   [ -z "$files" ] || die 1 "too large to be a source: ${files//$'\n'/ }"
 }
 
+# A commit that a go.mod names must stay in the history, or nobody can get the
+# module. A shallow clone does not know.
+in_history() {
+  local version
+  version=$(awk -v root="$(module)" '$1 == root { print $2; exit }' go.work)
+  [[ $version == *-*-* ]] && [ "$(git rev-parse --is-shallow-repository)" = false ] || return 0
+  git merge-base --is-ancestor "${version##*-}" HEAD || die 1 "the modules require $version, which is not in the history: scripts/release.sh require HEAD"
+}
+
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 formatted
 without_programs
+in_history
 # It takes vet and staticcheck with it; .golangci.yml says what it checks.
 tool=$(go_tool "$golangci")
 in_modules "$tool" run ./...

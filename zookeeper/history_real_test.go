@@ -44,6 +44,13 @@ func harms(e *zktest.Ensemble, doors []*zktest.Door) []harm {
 			thaw()
 			e.Await()
 		}},
+		{"the leader stops, and goes on as one of many", func() {
+			leader := e.Servers[e.Leader()]
+			leader.Freeze()
+			<-time.After(historyTTL + 5*time.Second) // longer than sessions last, and than the others wait
+			leader.Thaw()
+			e.Await()
+		}},
 		{"clients move between servers", func() {
 			for range 3 {
 				for _, d := range doors {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/testing/door"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
@@ -192,6 +193,71 @@ func TestExpiredSessionIsLostAndReplaced(t *testing.T) {
 		t.Errorf("fence %d after %d", after, before)
 	}
 	release(t, next)
+}
+
+// The waiter's session expires while its connection is held back. It takes
+// another place, with a session of its own.
+func TestWaiterOutlivesItsSession(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	conn := admin(t, server.Addr)
+	held := acquire(t, client(t, shortTTL, server.Addr), "k")
+	way := door.New(t, server.Addr)
+	got := client(t, shortTTL, way.Addr).Request(context.Background(), "k")
+	nodes := func(want int) {
+		t.Helper()
+		for {
+			children, _, changed, err := conn.ChildrenW("/locks/k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(children) == want {
+				return
+			}
+			select {
+			case <-changed:
+			case <-time.After(zktest.Patience):
+				t.Fatalf("nodes: %q", children)
+			}
+		}
+	}
+	nodes(2)
+	release := way.Hold("")
+	nodes(1)
+	release()
+	nodes(2)
+	if err := held.Release(); err != nil {
+		t.Fatal(err)
+	}
+	r := <-got
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := r.Lease.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close returns although the server says nothing any more.
+func TestCloseIsBoundedWhileTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr), shortTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := acquire(t, c, "k")
+	server.Freeze()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := c.Close(ctx); !errors.Is(err, context.DeadlineExceeded) { // and the server is still silent
+		t.Errorf("Close: %v", err)
+	}
+	if !errors.Is(lease.Err(), lock.ErrClosed) {
+		t.Errorf("the lease ended with %v", lease.Err())
+	}
+	server.Thaw()
+	nothingLeft(t, admin(t, server.Addr)) // the session expires
 }
 
 // A thousand clients wait for one lock. Each release wakes the next one, and

@@ -44,9 +44,9 @@ func Lookup(name string) (Dialect, error) {
 
 // Fold returns a dialect's name for comparison: in lower case, without hyphens
 // and underscores.
-func Fold(name string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
-}
+func Fold(name string) string { return joiners.Replace(strings.ToLower(name)) }
+
+var joiners = strings.NewReplacer("-", "", "_", "")
 
 // nearest returns the names that contain want or are contained in it, and those
 // at most two typing errors away. With more errors allowed, every short name

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -37,13 +38,15 @@ type Old struct {
 }
 
 // dialect returns the old clients' dialect, which is a preset.
-func (o *Old) dialect() dialect.Dialect {
-	d, err := dialect.Lookup(o.Dialect)
-	if err != nil {
-		panic(err)
+func (o *Old) dialect() dialect.Dialect { return presets()[o.Dialect] }
+
+var presets = sync.OnceValue(func() map[string]dialect.Dialect {
+	all := map[string]dialect.Dialect{}
+	for _, d := range dialect.Presets() {
+		all[d.Name] = d
 	}
-	return d
-}
+	return all
+})
 
 // honest is how long an old client may hold: E + c − S − g. Clients of dialects
 // without takeovers go by the same rule here, although they could hold longer.

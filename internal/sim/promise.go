@@ -355,14 +355,21 @@ func (p *promises) renewals(k *chain, e Event) {
 
 // closed judges that Close ends a tenth of a second after its context.
 func (p *promises) closed(e Event) {
-	for _, o := range p.p.Ops {
-		if o.Kind != Close || o.Proc != e.Proc || e.At > p.p.quiet() || p.shaken(e.Proc, o.At, e.At) {
-			continue
+	if p.p.Procs[e.Proc].Starts > 0 { // it may have started after its first Close
+		return
+	}
+	first := -1 // a second Close does nothing
+	for i, o := range p.p.Ops {
+		if o.Kind == Close && o.Proc == e.Proc && (first < 0 || o.At < p.p.Ops[first].At) {
+			first = i
 		}
-		there := p.p.Procs[o.Proc].Starts == 0 // else it may have started after that
-		if there && e.At > o.At+o.Hold+2*late {
-			p.complain("close", e, "Close ended after %v, and its context after %v", e.At-o.At, o.Hold)
-		}
+	}
+	if first < 0 || e.At > p.p.quiet() {
+		return
+	}
+	o := p.p.Ops[first]
+	if e.At > o.At+o.Hold+2*late && !p.shaken(e.Proc, o.At, e.At) {
+		p.complain("close", e, "Close ended after %v, and its context after %v", e.At-o.At, o.Hold)
 	}
 }
 
@@ -407,10 +414,22 @@ func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {
 	if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
 		most += n*later + seldom // nobody who is called may be left
 	}
+	if p.p.Form == Bridged {
+		most += p.probe()
+	}
 	if since >= 0 && e.At-max(since, from) > most {
 		p.complain("wakes", e, "k%d was free from %v on, and %d waited", e.Key, from, len(k.waiting))
 		k.blamed = true
 	}
+}
+
+// probe is how long a member may try its scripts out before its first attempt,
+// with some hundred and fifty messages one after the other.
+func (p *promises) probe() (most time.Duration) {
+	for _, c := range p.p.Procs {
+		most = max(most, 150*2*2*c.Near)
+	}
+	return most
 }
 
 // frozen returns the processes that stood still in a span of time. It is not

@@ -43,21 +43,26 @@ func Start(t testing.TB, n int, change ...func(*embed.Config)) *Cluster {
 	return c
 }
 
+// config makes the Config of a member.
+func (c *Cluster) config(name string) *embed.Config {
+	cfg := embed.NewConfig()
+	cfg.Name, cfg.Dir = name, c.t.TempDir()
+	cfg.ListenClientUrls = []url.URL{free(c.t)}
+	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+	cfg.ListenPeerUrls = []url.URL{free(c.t)}
+	cfg.AdvertisePeerUrls = cfg.ListenPeerUrls
+	cfg.TickMs, cfg.ElectionMs = 50, 500
+	cfg.UnsafeNoFsync = true
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	return cfg
+}
+
 // configure makes the members' Configs.
 func (c *Cluster) configure(change []func(*embed.Config)) {
-	t := c.t
-	t.Helper()
+	c.t.Helper()
 	var peers []string
 	for i := range c.cfgs {
-		cfg := embed.NewConfig()
-		cfg.Name, cfg.Dir = fmt.Sprintf("m%d", i), t.TempDir()
-		cfg.ListenClientUrls = []url.URL{free(t)}
-		cfg.AdvertiseClientUrls = cfg.ListenClientUrls
-		cfg.ListenPeerUrls = []url.URL{free(t)}
-		cfg.AdvertisePeerUrls = cfg.ListenPeerUrls
-		cfg.TickMs, cfg.ElectionMs = 50, 500
-		cfg.UnsafeNoFsync = true
-		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+		cfg := c.config(fmt.Sprintf("m%d", i))
 		for _, f := range change {
 			f(cfg)
 		}
@@ -90,6 +95,24 @@ func (c *Cluster) run() {
 		if err := <-started; err != nil {
 			c.t.Fatal(err)
 		}
+	}
+}
+
+// addLearner starts one more member, in this process, which does not vote.
+func (c *Cluster) addLearner() {
+	c.t.Helper()
+	cfg := c.config("learner")
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	peer := cfg.AdvertisePeerUrls[0].String()
+	if _, err := c.Client().MemberAddAsLearner(ctx, []string{peer}); err != nil {
+		c.t.Fatal(err)
+	}
+	cfg.InitialCluster = c.cfgs[0].InitialCluster + "," + cfg.Name + "=" + peer
+	cfg.ClusterState = embed.ClusterStateFlagExisting
+	c.cfgs, c.members = append(c.cfgs, cfg), append(c.members, nil)
+	if err := c.start(len(c.cfgs) - 1); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ package etcdtest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"math/rand/v2"
 	"testing"
@@ -150,4 +151,26 @@ func TestHistoriesUnderCutsFitALock(t *testing.T) {
 	t.Parallel()
 	f, doors := apart(t)
 	f.suffer(t, f.cuts(t, doors), *faultRounds)
+}
+
+// Close returns although no member says anything any more.
+func TestCloseIsBoundedWhileEtcdIsSilent(t *testing.T) {
+	t.Parallel()
+	c := StartApart(t, 1)
+	locks, err := lock.New(c.backend(), lock.Config{TTL: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := acquire(t, locks, "stock")
+	thaw := c.Freeze(0)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := locks.Close(ctx); !errors.Is(err, context.DeadlineExceeded) { // and the member is still silent
+		t.Errorf("Close: %v", err)
+	}
+	if !errors.Is(l.Err(), lock.ErrClosed) {
+		t.Errorf("the lease ended with %v", l.Err())
+	}
+	thaw()
+	c.emptied(t, "stock/") // the lease is over
 }

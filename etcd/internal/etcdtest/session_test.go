@@ -51,6 +51,16 @@ func (c *Cluster) locks(t *testing.T, cfg lock.Config, change ...func(*clientv3.
 	return l, b
 }
 
+// call makes one call whose error fails the test.
+func call(t *testing.T, do func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func acquire(t *testing.T, c *lock.Client, name string) *lock.Lease {
 	t.Helper()
 	l, err := c.Acquire(testContext(t), name)
@@ -76,6 +86,24 @@ func await(t *testing.T, what string, is func() bool) {
 		case <-until:
 			t.Fatalf("%s did not come", what)
 		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// emptied waits until no key is left below a prefix.
+func (c *Cluster) emptied(t *testing.T, prefix string) {
+	t.Helper()
+	until := time.After(Patience)
+	for {
+		left := c.Keys(prefix)
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-until:
+			t.Errorf("left: %q", left)
+			return
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build real
+
 package etcdtest
 
 import (
@@ -21,16 +23,6 @@ type harm struct {
 	name    string
 	do      func()
 	victims func(client int) bool
-}
-
-// call makes one call whose error fails the test.
-func call(t *testing.T, do func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	if err := do(ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 // kills are what every cluster of three can suffer.

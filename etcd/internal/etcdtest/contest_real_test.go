@@ -1,3 +1,5 @@
+//go:build real
+
 package etcdtest
 
 import (
@@ -163,22 +165,4 @@ func (h *contest) once(ctx context.Context, c *lock.Client, id int, rng *rand.Ra
 		return time.After(time.Duration(rng.IntN(20)) * time.Millisecond)
 	})
 	return nil
-}
-
-// emptied waits until no key is left below a prefix.
-func (c *Cluster) emptied(t *testing.T, prefix string) {
-	t.Helper()
-	until := time.After(Patience)
-	for {
-		left := c.Keys(prefix)
-		if len(left) == 0 {
-			return
-		}
-		select {
-		case <-until:
-			t.Errorf("left: %q", left)
-			return
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// TestScripts runs the scripts in testdata/script. ROOT is this checkout, and
-// REDIS a server, M2 Maven's local repository. The image is built by docker only where docker works.
+// TestScripts runs the scripts in testdata/script. ROOT is this checkout, REDIS
+// a server, and M2 Maven's local repository. The image is built by docker only
+// where docker works.
 func TestScripts(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY", "GOCACHE").Output()
 	if err != nil {

@@ -160,8 +160,8 @@ func TestNamesThatShareKeysAreRefused(t *testing.T) {
 		`through the key "stock/notes", which no lock has written: delete it`)
 }
 
-// A user with the rights of docs/etcd.md takes the lock of which the page speaks.
-// They end at the keys of that lock.
+// A user with the rights of docs/etcd.md takes the lock that the page names, and
+// no other.
 func TestEtcdUserNeedsTheRightsOfThePage(t *testing.T) {
 	t.Parallel()
 	server := startEtcd(t)

@@ -160,7 +160,7 @@ func TestNamesThatShareKeysAreRefused(t *testing.T) {
 		`through the key "stock/notes", which no lock has written: delete it`)
 }
 
-// A user with the rights of docs/etcd.md takes the lock that the page names, and
+// A user with the rights of docs/etcd.md takes the lock that the page names and
 // no other.
 func TestEtcdUserNeedsTheRightsOfThePage(t *testing.T) {
 	t.Parallel()

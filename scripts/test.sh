@@ -92,7 +92,7 @@ stage_test() {
   other_modules >"$others" 2>&1 &
   their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./internal/operator/fleet ./internal/operator/audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
+  longest=(./tools/release ./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./internal/operator/fleet ./internal/operator/audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 6 -parallel 8 "${longest[@]}" \

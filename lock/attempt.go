@@ -215,10 +215,7 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // A client that keeps an old client's pace ends at the first trouble, as the
 // old client does.
 func (a *attempt) hopeless(ctx context.Context, err error) error {
-	passes, known := passing(err)
-	known = known || errors.Is(err, ErrTooLate) // no waiting makes the store faster
-	late := errors.Is(err, ErrTooLate) && a.late < mostLate
-	goesOn := late || errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
+	passes, _ := passing(err)
 	switch {
 	case ctx.Err() != nil:
 		return a.contextEnded(ctx)
@@ -226,12 +223,24 @@ func (a *attempt) hopeless(ctx context.Context, err error) error {
 		return a.waitEnded()
 	case !errors.Is(err, ErrHeld) && a.core.shut(): // perhaps Close ended the attempt itself
 		return fmt.Errorf("key %q: %w; the attempt before it failed with: %w", a.key, ErrClosed, err)
-	case a.once, errors.Is(err, backend.ErrNoRetry), !goesOn:
+	case a.once, errors.Is(err, backend.ErrNoRetry), !a.goesOn(err):
 		return fmt.Errorf("key %q: %w", a.key, err)
 	case passes && a.client.cfg.Wait == 0 && !a.core.answered.Load() && a.silentFor() >= firstAnswer:
 		return fmt.Errorf("key %q: no answer within %v: %w", a.key, firstAnswer, err)
 	}
 	return nil
+}
+
+// goesOn reports whether another attempt may end better than one with err.
+func (a *attempt) goesOn(err error) bool {
+	passes, known := passing(err)
+	switch {
+	case errors.Is(err, ErrTooLate): // no waiting makes the store faster
+		return a.late < mostLate || passes && a.core.pacer == nil
+	case errors.Is(err, ErrHeld):
+		return true
+	}
+	return a.found && !known || passes && a.core.pacer == nil
 }
 
 // firstAnswer is how long an Acquire without Config.Wait tries a store that has

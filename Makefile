@@ -7,7 +7,7 @@ help: ## print this list
 test: ## run every test; prepares the machine first (Debian 12 or newer)
 	@scripts/test.sh
 
-check: ## run test and all else that a merge needs: linters, race detector, other systems, TLC, README, fuzzing, mutants, benchmarks
+check: ## run test and all else that a merge needs: linters, race detector, other systems, packages, TLC, README, fuzzing, mutants, benchmarks
 	@scripts/test.sh check
 
 lint: ## check formatting, golangci-lint, actionlint, goreleaser check and tools/rules
@@ -22,7 +22,7 @@ mutants: ## run every mutant: a small change of the source that a named test mus
 bench: prepare ## compare the locks with bare redigo and other libraries; BENCH_SCENARIO, BENCH_ADAPTER and BENCH_ROUNDS narrow it
 	@scripts/bench.sh
 
-bench-doc: prepare ## run bench and write the tables of docs/performance.md
+bench-doc: prepare ## run bench and write its tables into docs/performance.md
 	@scripts/bench.sh -doc docs/performance.md
 
 microbench: ## run every Go benchmark for BENCHTIME (default: a second)
@@ -39,10 +39,10 @@ build: ## build the command as bin/getsetlock
 	@go build -o bin/ ./cmd/getsetlock
 
 full: ## build the command with etcd and ZooKeeper as bin/full/getsetlock
-	@go -C cmd/getsetlock/full build -o ../../../bin/full/ ./getsetlock
+	@go build -o bin/full/ ./cmd/getsetlock/full/getsetlock
 
 image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
-	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .
+	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --match 'v*' --always --dirty)" -t getsetlock .
 
 man: ## write manual pages and completion scripts below bin/pages, or below PAGES
 	@rm -rf "$${PAGES:-bin/pages}"

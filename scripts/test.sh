@@ -45,7 +45,7 @@ END
 
 # Totals in seconds, without prepare.
 budget_test=480
-budget_check=2100
+budget_check=1800
 
 export CGO_ENABLED=1
 # Tests and checks do not need the commit they are built from, and asking for it

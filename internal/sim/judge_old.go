@@ -107,6 +107,15 @@ func (b *bench) robbed(token int, e Event) {
 	}
 }
 
+// robbedOf reports whether an old client has removed what a token depends on.
+func (b *bench) robbedOf(token int) bool {
+	if b.old == nil {
+		return false
+	}
+	_, lost := b.old.lost[token]
+	return lost
+}
+
 // name says which rule an old client broke.
 func name(rule string) string { return "an old client " + rule }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package etcdtest
 
 import (
@@ -60,7 +62,8 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 	entries := c.members[0].Server.AppliedIndex() - before
 	// One transaction takes a key and one deletes it. Everything else, such as
 	// the lease, is shared.
-	if puts, rest := n.puts.Load(), n.reads.Load()+n.logins.Load()+n.signs.Load(); puts != 2*all || rest > all/20 {
+	puts, rest := n.puts.Load(), n.reads.Load()+n.logins.Load()+n.signs.Load()
+	if puts != 2*all || rest > all/20 {
 		t.Errorf("%d locks: %d writing transactions, %d other messages", all, puts, rest)
 	}
 	if entries > 2*all+all/20 {

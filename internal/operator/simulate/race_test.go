@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package simulate
 
 import (
@@ -34,7 +36,7 @@ func TestConcurrentSimulationsAreIndependent(t *testing.T) {
 			dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
 		s.Lease, s.Acquisitions = sec, 500
 		s.Clocks = Presets()[n].Clocks
-		r, err := Run(s)
+		r, err := run(s)
 		return fmt.Sprint(r, err)
 	}
 	var alone, beside [4]string

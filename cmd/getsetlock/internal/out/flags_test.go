@@ -39,8 +39,8 @@ func TestEnvironmentsCertificatesBelongToItsServer(t *testing.T) {
 	} {
 		e := in(c.vars)
 		if got := c.flags.Addresses(e)[0]; got != c.raw || c.flags.options(e, got).CACert != c.certs {
-			t.Errorf("%+v, %v: %q and %+v, want %q and %q", c.flags, c.vars, got, c.flags.options(e, got), c.raw,
-				c.certs)
+			t.Errorf("%+v, %v: %q and %+v, want %q and %q", c.flags, c.vars, got,
+				c.flags.options(e, got), c.raw, c.certs)
 		}
 	}
 }

@@ -66,7 +66,9 @@ func TestFleetOversellsOnlyWithoutALock(t *testing.T) {
 		{"dual", 8, 2, false, true, false},
 		{"modern", 8, 2, false, true, false},
 	} {
-		res := rehearse(t, func(p *Plan) { p.Protocol, p.Clients, p.Crashes = c.protocol, c.clients, c.crashes })
+		res := rehearse(t, func(p *Plan) {
+			p.Protocol, p.Clients, p.Crashes = c.protocol, c.clients, c.crashes
+		})
 		if res.OK != !(c.oversold || c.stuck) || (res.Oversold > 0) != c.oversold ||
 			(res.Overlaps == 0) != c.apart || (res.Unserved > 0) != c.stuck {
 			t.Errorf("%+v: %+v", c, res)

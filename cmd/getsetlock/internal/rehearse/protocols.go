@@ -100,7 +100,8 @@ func alone(name string, k kind, make func(*worker) (seller, error)) func(Plan) [
 func mixed(protocol string, make func(*worker) (seller, error)) func(Plan) []groupSpec {
 	return func(p Plan) []groupSpec {
 		return []groupSpec{
-			{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient, make: oldLocker},
+			{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient,
+				make: oldLocker},
 			{name: "new", protocol: protocol, clients: p.Clients / 2, kind: newClient, make: make},
 		}
 	}

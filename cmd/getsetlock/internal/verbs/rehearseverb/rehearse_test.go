@@ -33,7 +33,8 @@ func TestRehearse(t *testing.T) {
 	t.Run("prints one text for one seed", func(t *testing.T) {
 		var all strings.Builder
 		for _, line := range []string{
-			"--overruns 2 --acquisitions 600 --lease 10s --poll 300ms --spread 200ms",
+			"--overruns 2 --acquisitions 600 --lease 10s --poll 300ms",
+			"--acquisitions 100 --spread 200ms",
 			"--protocol watch --acquisitions 400", "--protocol none --acquisitions 400",
 			"--protocol watch --acquisitions 40 --seed 18446744073709551615 --json",
 		} {

@@ -87,8 +87,8 @@ func reportInOrder(t *testing.T, binary string) {
 func reportOfOneSeed(t *testing.T, binary string) {
 	// The printed document is the same with a page and without.
 	once, page := paged(t, binary, 0, "--protocol", "watch", "--seed", "7", "--json")
-	again := clitest.Speak(t, exec.Command(binary, "rehearse", "--quiet", "--acquisitions", "150", "--crashes",
-		"0", "--protocol", "watch", "--seed", "7", "--json"))
+	again := clitest.Speak(t, exec.Command(binary, "rehearse", "--quiet", "--acquisitions", "150",
+		"--crashes", "0", "--protocol", "watch", "--seed", "7", "--json"))
 	if tookHere.ReplaceAllString(once.Out, "") != tookHere.ReplaceAllString(again.Out, "") {
 		t.Errorf("%s\nwithout a page\n%s", once.Out, again.Out)
 	}

@@ -56,7 +56,8 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 	for _, p := range res.Phases {
 		g.Add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
 			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.WithNew, p.OverlapsExcused, p.Lost,
-			known("%.1f", p.CommandsPerAcquisition), known("%d", p.LockCommands), known("%d", p.ExtraCommands))
+			known("%.1f", p.CommandsPerAcquisition), known("%d", p.LockCommands),
+			known("%d", p.ExtraCommands))
 	}
 	e.Print(g)
 	fmt.Fprintln(e.Stdout)

@@ -189,6 +189,9 @@ func (c *fleet) follow(ctx context.Context, key string,
 		}
 		last = send(e, on, ask)
 		var unsure *backend.UnsureError
+		if !ask && c.promoted(ctx, addr, key, last, func() error { return c.table.Refresh(ctx) }) {
+			continue
+		}
 		r, ok := wire.RedirectOf(last)
 		if !ok || errors.As(last, &unsure) { // the key may be taken, and the redirection is that of WAIT
 			return c.learned(last)
@@ -198,8 +201,17 @@ func (c *fleet) follow(ctx context.Context, key string,
 	return &movingError{last}
 }
 
-// learned asks for the slots anew after trouble of a node: a dead one redirects
-// nobody. It returns the error, which passes if only the node's name is gone.
+// promoted reports whether another node serves the slot of key than the one at
+// addr, which could not be reached: a dead one redirects nobody.
+func (c *fleet) promoted(ctx context.Context, addr, key string, err error, refresh func() error) bool {
+	if !wire.IsNotSent(err) || errors.Is(err, wire.ErrClosed) || refresh() != nil {
+		return false
+	}
+	now, err := c.table.Owner(ctx, names.Slot(key))
+	return err == nil && now != addr
+}
+
+// learned asks for the slots anew after trouble of a node. It returns the error, which passes if only the node's name is gone.
 func (c *fleet) learned(err error) error {
 	var judged interface{ Passing() bool }
 	var gone *net.DNSError

@@ -5,6 +5,7 @@ package modern_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 func openCluster(t *testing.T, c *redistest.Cluster, cfg modern.Config, lc lock.Config) *lock.Client {
@@ -21,7 +24,11 @@ func openCluster(t *testing.T, c *redistest.Cluster, cfg modern.Config, lc lock.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close(bg) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		client.Close(ctx)
+	})
 	return client
 }
 
@@ -129,4 +136,290 @@ func await(t *testing.T, g *critical, n int64) {
 			t.Fatal("nobody acquires any more")
 		}
 	}
+}
+
+// A key is on the node to which its slot is moving, and the slot has not
+// arrived. Its lease is renewed and released there, and other clients wait.
+func TestLeaseLivesWhileItsSlotMoves(t *testing.T) {
+	c := redistest.StartCluster(t, false)
+	for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
+		client, other := openCluster(t, c, cfg, lock.Config{}), openCluster(t, c, cfg, lock.Config{})
+		moved, stays := acquire(t, client, "{a}moved"), acquire(t, client, "{a}stays")
+		slot, from := c.Slot("{a}"), c.Owner("{a}")
+		to := c.Primaries[0]
+		if to == from {
+			to = c.Primaries[1]
+		}
+		c.Begin(slot, from, to)
+		c.Carry(from, to, moved.Key())
+		for _, l := range []*lock.Lease{moved, stays} {
+			if err := l.Renew(bg); err != nil {
+				t.Errorf("%+v: renewal of %s: %v", cfg, l.Key(), err)
+			}
+			if l, err := other.TryAcquire(bg, l.Key()); err == nil {
+				t.Errorf("%+v: a second holder of %s", cfg, l.Key())
+			}
+		}
+		next := other.Request(bg, moved.Key())
+		for _, l := range []*lock.Lease{moved, stays} {
+			if err := l.Release(); err != nil {
+				t.Errorf("%+v: release of %s: %v", cfg, l.Key(), err)
+			}
+		}
+		c.Finish(slot, from, to)
+		if n := to.Do("EXISTS", stays.Key()); n != int64(0) {
+			t.Errorf("%+v: %s was not released", cfg, stays.Key())
+		}
+		got := <-next
+		if got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		if err := got.Lease.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The outcome of an attempt is unknown, and then the slot moves: with the key,
+// or before the attempt arrives. The undo is certain all the same.
+func TestUndoFollowsTheSlot(t *testing.T) {
+	c := redistest.StartCluster(t, false)
+	wires := map[string]*redistest.Wire{}
+	for _, s := range c.Primaries {
+		wires[s.Addr()] = s.Wire()
+	}
+	gate := func(hold func(*redistest.Gate) redistest.Action) (redistest.Action, *redistest.Gate) {
+		g := redistest.NewGate()
+		return hold(g), g
+	}
+	for _, hold := range []func(*redistest.Gate) redistest.Action{redistest.HoldRequest, redistest.HoldReply} {
+		b := newCluster(t, c, redisconn.Options{
+			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return wires[addr].Dial(ctx) }})
+		from := c.Owner("k")
+		to := c.Primaries[0]
+		if to == from {
+			to = c.Primaries[1]
+		}
+		action, g := gate(hold)
+		wires[from.Addr()].Fault(redistest.Rule{Command: "SET", Do: action})
+		ctx, cancel := context.WithCancel(bg)
+		go func() { <-g.Reached(); cancel() }()
+		_, err := b.Contract().Try(ctx, "k", time.Hour)
+		var unsure *backend.UnsureError
+		if !errors.As(err, &unsure) {
+			t.Fatalf("the attempt: %v", err)
+		}
+		c.Move(c.Slot("k"), from, to)
+		released := make(chan error, 1)
+		go func() { released <- unsure.Grant.Release(bg) }()
+		g.Open()
+		if err := <-released; err != nil {
+			t.Errorf("the undo: %v", err)
+		}
+		if n := to.Do("EXISTS", "k"); n != int64(0) {
+			t.Error("the key of the attempt is still there")
+		}
+	}
+}
+
+func newCluster(t *testing.T, c *redistest.Cluster, o redisconn.Options) *modern.Backend {
+	t.Helper()
+	a, err := redisconn.Parse(c.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := a.Nodes(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := modern.NewCluster(nodes, modern.Config{Timeout: redistest.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// A slot moves while two processes wait for a key in it, one without a place in
+// the queue. Nobody sends anything to the old primary. Both are woken, to wait
+// at the new one.
+func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
+	c := redistest.StartCluster(t, false)
+	holder, waiter := newCluster(t, c, redisconn.Options{}), newCluster(t, c, redisconn.Options{})
+	if _, err := holder.Contract().Try(bg, "{a}held", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var second backend.Place
+	for range 2 {
+		p, err := waiter.Contract().(backend.Queuer).Enter(bg, "{a}held")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Try(bg, time.Hour); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+		second = p
+	}
+	woken := make(chan string, 2)
+	if _, _, err := second.Await(bg, func() { woken <- "the second" }); err != nil {
+		t.Fatal(err)
+	}
+	// The key does not exist: no server tells that its slot moves.
+	_, free, err := waiter.Contract().(backend.Waker).Await(bg, "{a}free", func() { woken <- "the watch" })
+	if err != nil || !free {
+		t.Fatal(free, err)
+	}
+	from := c.Owner("{a}")
+	to := c.Primaries[0]
+	if to == from {
+		to = c.Primaries[1]
+	}
+	c.Move(c.Slot("{a}"), from, to)
+	for range 2 {
+		select {
+		case <-woken:
+		case <-time.After(redistest.Patience / 4):
+			t.Fatal("not woken")
+		}
+	}
+}
+
+// A primary dies, and its replica is promoted. A lease that the replica has
+// goes on, and the next holder gets the key after it.
+func TestLeaseOutlivesItsPrimary(t *testing.T) {
+	c := redistest.StartCluster(t, true)
+	client := openCluster(t, c, modern.Config{Fence: true, Replicas: 1, ReplicaWait: redistest.Patience / 4,
+		Timeout: redistest.Patience / 2}, lock.Config{TTL: redistest.Patience})
+	waiting := make(chan struct{}, 1)
+	other := openCluster(t, c, modern.Config{Fence: true}, lock.Config{TTL: redistest.Patience,
+		Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }}})
+	l := acquire(t, client, "k")
+	next := other.Request(bg, "k")
+	<-waiting
+	dead := c.Owner("k")
+	dead.Kill()
+	c.AwaitOwner("k", dead)
+	if err := l.Renew(bg); err != nil {
+		t.Fatalf("the lease that the replica has: %v", err)
+	}
+	select {
+	case r := <-next:
+		t.Fatalf("a second holder: %+v", r)
+	default:
+	}
+	before, _ := l.Fence()
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+	r := <-next
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if after, _ := r.Lease.Fence(); after <= before {
+		t.Errorf("number %d after %d", after, before)
+	}
+	if err := r.Lease.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// one returns a key of each primary's slots.
+func one(t *testing.T, c *redistest.Cluster) []string {
+	t.Helper()
+	keys := make([]string, len(c.Primaries))
+	for i, s := range c.Primaries {
+		for _, key := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			if c.Owner(key) == s {
+				keys[i] = key
+			}
+		}
+		if keys[i] == "" {
+			t.Fatal("a primary without a key")
+		}
+	}
+	return keys
+}
+
+// counted counts events by key, and awaits more of them.
+type counted struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counted) add(e lock.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[e.Key]++
+}
+
+func (c *counted) of(key string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[key]
+}
+
+func (c *counted) await(t *testing.T, more int, keys ...string) {
+	t.Helper()
+	end := time.Now().Add(redistest.Patience / 2)
+	for _, key := range keys {
+		for want := c.of(key) + more; c.of(key) < want; <-time.After(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %d events, not %d", key, c.of(key), want)
+			}
+		}
+	}
+}
+
+// The cluster is down for a while, since one primary does not answer. All
+// renewals fail meanwhile, and no lease is lost.
+func TestLeasesOutliveAClusterThatIsDown(t *testing.T) {
+	c := redistest.StartCluster(t, false)
+	keys := one(t, c)
+	var renewed, failed counted
+	client := openCluster(t, c, modern.Config{}, lock.Config{TTL: redistest.Patience,
+		RenewEvery: 50 * time.Millisecond, Hooks: lock.Hooks{Renewed: renewed.add, RenewFailed: failed.add}})
+	var held []*lock.Lease
+	for _, key := range keys {
+		held = append(held, acquire(t, client, key))
+	}
+	c.Primaries[0].Pause()
+	failed.await(t, 2, keys[1:]...)
+	c.Primaries[0].Continue()
+	renewed.await(t, 2, keys...)
+	for _, l := range held {
+		if err := l.Release(); err != nil {
+			t.Errorf("%s: %v", l.Key(), err)
+		}
+	}
+}
+
+// One primary does not answer for a long time. Renewals and acquisitions at the
+// others go on: none waits for the reply of the one.
+func TestStoppedPrimaryDisturbsNoOther(t *testing.T) {
+	c := redistest.StartCluster(t, false)
+	for _, s := range c.Primaries {
+		s.Do("CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	keys := one(t, c)
+	var renewed counted
+	client := openCluster(t, c, modern.Config{Timeout: redistest.Patience}, lock.Config{
+		TTL: 2 * redistest.Patience, RenewEvery: 50 * time.Millisecond, Hooks: lock.Hooks{Renewed: renewed.add}})
+	for _, key := range keys {
+		acquire(t, client, key)
+	}
+	renewed.await(t, 2, keys...)
+	c.Primaries[0].Pause()
+	for range 200 {
+		for _, key := range keys[1:] {
+			if err := acquire(t, client, "{"+key+"}other").Release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	renewed.await(t, 20, keys[1:]...)
+	c.Primaries[0].Continue()
+	renewed.await(t, 2, keys...)
 }

@@ -191,10 +191,15 @@ func (c *fleet) spread(ctx context.Context, grants []backend.Grant,
 		}
 		sent.Wait()
 		todo = nil
+		refresh := sync.OnceValue(func() error { return c.table.Refresh(ctx) }) // one for all grants
 		for addr, at := range groups {
 			for _, i := range at {
-				if r, ok := wire.RedirectOf(errs[i]); ok && !r.Ask {
+				r, ok := wire.RedirectOf(errs[i])
+				switch {
+				case ok && !r.Ask:
 					c.table.Redirected(addr, r)
+					todo = append(todo, i)
+				case !ok && c.promoted(ctx, addr, grants[i].(*follower).now().key, errs[i], refresh):
 					todo = append(todo, i)
 				}
 			}

@@ -120,7 +120,8 @@ func (c *Cluster) Await(holds func(s *Server) bool, nodes ...*Server) {
 		for !holds(s) {
 			select {
 			case <-ctx.Done():
-				c.t.Fatalf("redistest: the cluster did not come to what was awaited:\n%s", s.Do("CLUSTER", "NODES"))
+				c.t.Fatalf("redistest: the cluster did not come to what was awaited; the log of %s:\n%s", s.Addr(),
+					s.Log())
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
@@ -142,7 +143,33 @@ func (c *Cluster) URLFor(user string) string {
 // Owner returns the primary that serves the slot of key, by what it says.
 func (c *Cluster) Owner(key string) *Server {
 	c.t.Helper()
-	for _, s := range c.Primaries {
+	s := c.owner(key)
+	if s == nil {
+		c.t.Fatalf("redistest: no primary serves %q", key)
+	}
+	return s
+}
+
+// AwaitOwner waits until a node other than the dead one serves the slot of key,
+// and all others know that.
+func (c *Cluster) AwaitOwner(key string, dead *Server) {
+	c.t.Helper()
+	for _, s := range c.Nodes() {
+		c.Await(func(s *Server) bool {
+			now := c.owner(key)
+			if s == dead || now == s {
+				return s == dead || now != nil
+			}
+			conn := s.Pool().Get()
+			defer conn.Close()
+			_, err := conn.Do("GET", key)
+			return now != nil && err != nil && strings.HasSuffix(err.Error(), " "+now.Addr())
+		}, s)
+	}
+}
+
+func (c *Cluster) owner(key string) *Server {
+	for _, s := range c.Nodes() {
 		conn := s.Pool().Get()
 		_, err := conn.Do("GET", key)
 		conn.Close()
@@ -150,7 +177,6 @@ func (c *Cluster) Owner(key string) *Server {
 			return s
 		}
 	}
-	c.t.Fatalf("redistest: no primary serves %q", key)
 	return nil
 }
 

@@ -113,8 +113,8 @@ func (c *fleet) slots(ctx context.Context, addr string) (any, error) {
 	return e.user.Do(ctx, "CLUSTER", "SLOTS")
 }
 
-// moved wakes whoever waits at the node at from for keys whose slots left it,
-// and the holders that it watches: tracking does not tell that the slot of a
+// moved wakes the clients that wait at the node at from for keys whose slots left
+// it, and the holders of such keys: tracking does not tell that the slot of a
 // key which does not exist has moved. They arm anew at the present primary.
 func (c *fleet) moved(from string, in func(key string) bool) {
 	c.mu.Lock()
@@ -211,7 +211,8 @@ func (c *fleet) promoted(ctx context.Context, addr, key string, err error, refre
 	return err == nil && now != addr
 }
 
-// learned asks for the slots anew after trouble of a node. It returns the error, which passes if only the node's name is gone.
+// learned asks for the slots anew after trouble of a node. It returns the error,
+// which passes if only the node's name is gone.
 func (c *fleet) learned(err error) error {
 	var judged interface{ Passing() bool }
 	var gone *net.DNSError

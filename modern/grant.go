@@ -244,8 +244,8 @@ func (g *grant) delete(ctx context.Context, on sender) (bool, error) {
 	if p := g.place(); p != nil {
 		given, err := g.b.leaveLine(ctx, on, g.key, p.member)
 		if wire.IsMoving(err) {
-			// The place lapses. If the key is given to it before that, it goes on to
-			// the next waiter.
+			// The place lapses. If the key is given to it before that, it goes
+			// on to the next waiter.
 			if deleted, err := deleteKey(ctx, on, g.key, g.token); deleted || err != nil {
 				return deleted, err
 			}

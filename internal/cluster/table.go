@@ -274,7 +274,7 @@ func (t *Table) first(nodes []string) ([]span, error) {
 	return nil, last
 }
 
-// apply records the primaries, and reports the slots that left theirs.
+// apply records the primaries, and reports the slots that left their old one.
 func (t *Table) apply(all []span) {
 	t.mu.Lock()
 	before, had := t.owners, t.addrs

@@ -14,7 +14,8 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// openModern opens a server, or a cluster, on which the lock is a token. Nothing is sent.
+// openModern opens a server, or a cluster, on which the lock is a token.
+// Nothing is sent.
 func (f *runFlags) openModern(e *out.Env, command []string) (*opening, error) {
 	b, address, err := f.server.Tokens(e, modern.Config{
 		Fence: true, Namespace: f.namespace, Replicas: f.replicas, Note: noteOf(e, command),

@@ -22,7 +22,12 @@ import (
 
 func openCluster(t *testing.T, c *redistest.Cluster, cfg modern.Config, lc lock.Config) *lock.Client {
 	t.Helper()
-	client, err := modern.Open(bg, c.URL(), modern.Options{Backend: cfg, Lock: lc})
+	return openAt(t, c.URL(), modern.Options{Backend: cfg, Lock: lc})
+}
+
+func openAt(t *testing.T, address string, o modern.Options) *lock.Client {
+	t.Helper()
+	client, err := modern.Open(bg, address, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +70,7 @@ func (c *critical) leave() {
 // all the time live.
 func TestLocksFollowTheirSlots(t *testing.T) {
 	const contenders, moves = 12, 60
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	keys := []string{"{a}1", "{b}1", "{a}2", "{b}2"}
 	guarded := map[string]*critical{}
 	for _, key := range keys {
@@ -143,7 +148,7 @@ func await(t *testing.T, g *critical, n int64) {
 // A key is on the node to which its slot is moving, and the slot has not
 // arrived. Its lease is renewed and released there, and other clients wait.
 func TestLeaseLivesWhileItsSlotMoves(t *testing.T) {
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
 		client, other := openCluster(t, c, cfg, lock.Config{}), openCluster(t, c, cfg, lock.Config{})
 		moved, stays := acquire(t, client, "{a}moved"), acquire(t, client, "{a}stays")
@@ -185,7 +190,7 @@ func TestLeaseLivesWhileItsSlotMoves(t *testing.T) {
 // The outcome of an attempt is unknown, and then the slot moves: with the key,
 // or before the attempt arrives. The undo is certain all the same.
 func TestUndoFollowsTheSlot(t *testing.T) {
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	wires := map[string]*redistest.Wire{}
 	for _, s := range c.Primaries {
 		wires[s.Addr()] = s.Wire()
@@ -246,7 +251,7 @@ func newCluster(t *testing.T, c *redistest.Cluster, o redisconn.Options) *modern
 // the queue. Nobody sends anything to the old primary. Both are woken, to wait
 // at the new one.
 func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	holder, waiter := newCluster(t, c, redisconn.Options{}), newCluster(t, c, redisconn.Options{})
 	if _, err := holder.Contract().Try(bg, "{a}held", time.Hour); err != nil {
 		t.Fatal(err)
@@ -263,13 +268,17 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 		second = p
 	}
 	place, watch := make(chan struct{}), make(chan struct{})
-	if _, _, err := second.Await(bg, sync.OnceFunc(func() { close(place) })); err != nil {
-		t.Fatal(err)
-	}
 	// The key does not exist: no server tells that its slot moves.
 	_, free, err := waiter.Contract().(backend.Waker).Await(bg, "{a}free", sync.OnceFunc(func() { close(watch) }))
 	if err != nil || !free {
 		t.Fatal(free, err)
+	}
+	// After the watch, whose connection replaces the one of the calls.
+	if _, err := second.Try(bg, time.Hour); !errors.Is(err, lock.ErrHeld) {
+		t.Fatal(err)
+	}
+	if _, _, err := second.Await(bg, sync.OnceFunc(func() { close(place) })); err != nil {
+		t.Fatal(err)
 	}
 	from := c.Owner("{a}")
 	to := c.Primaries[0]
@@ -289,7 +298,7 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 // A primary dies, and its replica is promoted. A lease that the replica has
 // goes on, and the next holder gets the key after it.
 func TestLeaseOutlivesItsPrimary(t *testing.T) {
-	c := redistest.StartCluster(t, true)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{Replicas: true})
 	client := openCluster(t, c, modern.Config{Fence: true, Replicas: 1, ReplicaWait: redistest.Patience / 4,
 		Timeout: redistest.Patience / 2}, lock.Config{TTL: redistest.Patience})
 	waiting := make(chan struct{}, 1)
@@ -378,7 +387,7 @@ func (c *counted) await(t *testing.T, more int, keys ...string) {
 // The cluster is down for a while, since one primary does not answer. All
 // renewals fail meanwhile, and no lease is lost.
 func TestLeasesOutliveAClusterThatIsDown(t *testing.T) {
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	keys := one(t, c)
 	var renewed, failed counted
 	client := openCluster(t, c, modern.Config{}, lock.Config{TTL: redistest.Patience,
@@ -401,7 +410,7 @@ func TestLeasesOutliveAClusterThatIsDown(t *testing.T) {
 // One primary does not answer for a long time. Renewals and acquisitions at the
 // others go on: none waits for the reply of the one.
 func TestStoppedPrimaryDisturbsNoOther(t *testing.T) {
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	for _, s := range c.Primaries {
 		s.Do("CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}
@@ -437,20 +446,15 @@ func TestUserOfTheClusterPageLacksNoRight(t *testing.T) {
 	if found == nil {
 		t.Fatal("the page shows no user")
 	}
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	for _, s := range c.Primaries {
 		s.User("app", "pw", strings.Fields(found[1])...)
 	}
 	for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
 		waiting := make(chan struct{}, 1)
 		open := func() *lock.Client {
-			client, err := modern.Open(bg, c.URLFor("app:pw@"), modern.Options{Backend: cfg, Lock: lock.Config{
+			return openAt(t, c.URLFor("app:pw@"), modern.Options{Backend: cfg, Lock: lock.Config{
 				Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { client.Close(bg) })
-			return client
 		}
 		first := acquire(t, open(), "app:{a}k")
 		next := open().Request(bg, first.Key())
@@ -480,6 +484,23 @@ func TestUserOfTheClusterPageLacksNoRight(t *testing.T) {
 	for _, s := range c.Primaries {
 		if refused := s.Do("ACL", "LOG").([]any); len(refused) > 0 {
 			t.Errorf("refused: %q", refused)
+		}
+	}
+}
+
+// The nodes name their ports of TLS to a connection with TLS, also where they
+// redirect it.
+func TestClusterIsReachedByTLS(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.ClusterOptions{TLS: true})
+	client := openAt(t, c.URL(), modern.Options{Redis: redisconn.Options{CACert: c.CACert()}})
+	for i, key := range one(t, c) {
+		l := acquire(t, client, key)
+		c.Move(c.Slot(key), c.Primaries[i], c.Primaries[(i+1)%len(c.Primaries)])
+		if err := l.Renew(bg); err != nil {
+			t.Error(err)
+		}
+		if err := l.Release(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -36,30 +36,51 @@ var OddKeys = []string{"nightly", "app:order:7", "a{b}c", "{a}{b}", "odd}name", 
 // NodeTimeout is the cluster-node-timeout of a Cluster.
 const NodeTimeout = time.Second
 
+// ClusterOptions say how to start a Cluster.
+type ClusterOptions struct {
+	Replicas bool // a replica for each primary
+	TLS      bool // clients may use TLS, at URL; tests themselves do not
+}
+
 // Cluster is a real Redis Cluster of several nodes on loopback ports. Primary i
 // begins with the i-th part of the slots.
 type Cluster struct {
 	Primaries []*Server
 	Replicas  []*Server // of Primaries[i]; none if it was started without
 
-	t   testing.TB
-	ids map[*Server]string
+	t     testing.TB
+	ids   map[*Server]string
+	ca    *authority         // nil without TLS
+	ports map[*Server]string // to meet by: those of TLS, if there is TLS
 }
 
-// StartCluster starts a cluster of three primaries, and of a replica for each
-// if asked for. It returns when every node finds the cluster in order.
-func StartCluster(t testing.TB, replicas bool) *Cluster {
+// StartCluster starts a cluster of three primaries. It returns when every node
+// finds the cluster in order.
+func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
 	t.Helper()
 	const primaries = 3
-	c := &Cluster{t: t, ids: map[*Server]string{}}
+	c := &Cluster{t: t, ids: map[*Server]string{}, ports: map[*Server]string{}}
 	n := primaries
-	if replicas {
+	if o.Replicas {
 		n *= 2
 	}
+	if o.TLS {
+		c.ca = newAuthority(t, t.TempDir())
+	}
 	for i := range n {
-		s := Real(t, Options{Args: []string{"--cluster-enabled", "yes",
+		args := []string{"--cluster-enabled", "yes",
 			"--cluster-node-timeout", fmt.Sprint(NodeTimeout.Milliseconds()), "--cluster-port", freePort(t),
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}})
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+		port := freePort(t)
+		if o.TLS {
+			args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no",
+				"--tls-cert-file", c.ca.cert, "--tls-key-file", c.ca.key, "--tls-ca-cert-file", c.ca.root)
+		}
+		s := Real(t, Options{Args: args})
+		if !o.TLS {
+			_, port, _ = strings.Cut(s.Addr(), ":")
+		}
+		c.ports[s] = port
 		c.ids[s], _ = redis.String(s.Do("CLUSTER", "MYID"), nil)
 		s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		if i < primaries {
@@ -70,10 +91,9 @@ func StartCluster(t testing.TB, replicas bool) *Cluster {
 		}
 	}
 	first := c.Primaries[0]
-	host, port, _ := strings.Cut(first.Addr(), ":")
 	bus, _ := redis.Strings(first.Do("CONFIG", "GET", "cluster-port"), nil)
 	for _, s := range c.Nodes()[1:] {
-		s.Do("CLUSTER", "MEET", host, port, bus[1])
+		s.Do("CLUSTER", "MEET", "127.0.0.1", c.ports[first], bus[1])
 	}
 	c.Await(func(s *Server) bool { return c.known(s) == n })
 	for i, r := range c.Replicas {
@@ -135,10 +155,17 @@ func (c *Cluster) URL() string { return c.URLFor("") }
 func (c *Cluster) URLFor(user string) string {
 	var hosts []string
 	for _, s := range c.Primaries {
-		hosts = append(hosts, s.Addr())
+		hosts = append(hosts, "127.0.0.1:"+c.ports[s])
 	}
-	return "redis+cluster://" + user + strings.Join(hosts, ",")
+	scheme := "redis"
+	if c.ca != nil {
+		scheme = "rediss"
+	}
+	return scheme + "+cluster://" + user + strings.Join(hosts, ",")
 }
+
+// CACert returns the file with the certificate of the nodes' authority.
+func (c *Cluster) CACert() string { return c.ca.root }
 
 // Owner returns the primary that serves the slot of key, by what it says.
 func (c *Cluster) Owner(key string) *Server {
@@ -196,8 +223,7 @@ func (c *Cluster) Begin(slot int, from, to *Server) {
 // Carry moves keys of a slot that is moving.
 func (c *Cluster) Carry(from, to *Server, keys ...string) {
 	c.t.Helper()
-	host, port, _ := strings.Cut(to.Addr(), ":")
-	from.Do("MIGRATE", redis.Args{host, port, "", 0, 5000, "KEYS"}.AddFlat(keys)...)
+	from.Do("MIGRATE", redis.Args{"127.0.0.1", c.ports[to], "", 0, 5000, "KEYS"}.AddFlat(keys)...)
 }
 
 // Finish moves the rest of a slot, and assigns it.

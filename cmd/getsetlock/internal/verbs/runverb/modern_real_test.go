@@ -61,7 +61,7 @@ func TestRunWorksOnTheOnlyNodeOfACluster(t *testing.T) {
 // TestVerbsWorkOnACluster of several nodes, over all primaries. Verbs that do
 // not refuse it in one sentence.
 func TestVerbsWorkOnACluster(t *testing.T) {
-	c := redistest.StartCluster(t, false)
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	s := clitest.OnReal(t, c.Primaries[0])
 	s.Vars["GETSETLOCK_REDIS"] = c.URL()
 	for _, key := range redistest.OddKeys {

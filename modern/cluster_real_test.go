@@ -16,6 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
+	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
@@ -200,7 +201,7 @@ func TestUndoFollowsTheSlot(t *testing.T) {
 		return hold(g), g
 	}
 	for _, hold := range []func(*redistest.Gate) redistest.Action{redistest.HoldRequest, redistest.HoldReply} {
-		b := newCluster(t, c, redisconn.Options{
+		b := newCluster(t, c, modern.Config{Timeout: redistest.Patience}, redisconn.Options{
 			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return wires[addr].Dial(ctx) }})
 		from := c.Owner("k")
 		to := c.Primaries[0]
@@ -229,7 +230,7 @@ func TestUndoFollowsTheSlot(t *testing.T) {
 	}
 }
 
-func newCluster(t *testing.T, c *redistest.Cluster, o redisconn.Options) *modern.Backend {
+func newCluster(t *testing.T, c *redistest.Cluster, cfg modern.Config, o redisconn.Options) *modern.Backend {
 	t.Helper()
 	a, err := redisconn.Parse(c.URL())
 	if err != nil {
@@ -239,7 +240,7 @@ func newCluster(t *testing.T, c *redistest.Cluster, o redisconn.Options) *modern
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := modern.NewCluster(nodes, modern.Config{Timeout: redistest.Patience})
+	b, err := modern.NewCluster(nodes, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,9 +253,17 @@ func newCluster(t *testing.T, c *redistest.Cluster, o redisconn.Options) *modern
 // at the new one.
 func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.ClusterOptions{})
-	holder, waiter := newCluster(t, c, redisconn.Options{}), newCluster(t, c, redisconn.Options{})
+	cfg := modern.Config{Timeout: redistest.Patience}
+	holder, waiter := newCluster(t, c, cfg, redisconn.Options{}), newCluster(t, c, cfg, redisconn.Options{})
 	if _, err := holder.Contract().Try(bg, "{a}held", time.Hour); err != nil {
 		t.Fatal(err)
+	}
+	place, watch := make(chan struct{}), make(chan struct{})
+	// The key does not exist: no server tells that its slot moves. This
+	// comes first, since its connection brings the calls of places too.
+	_, free, err := waiter.Contract().(backend.Waker).Await(bg, "{a}free", sync.OnceFunc(func() { close(watch) }))
+	if err != nil || !free {
+		t.Fatal(free, err)
 	}
 	var second backend.Place
 	for range 2 {
@@ -266,16 +275,6 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		second = p
-	}
-	place, watch := make(chan struct{}), make(chan struct{})
-	// The key does not exist: no server tells that its slot moves.
-	_, free, err := waiter.Contract().(backend.Waker).Await(bg, "{a}free", sync.OnceFunc(func() { close(watch) }))
-	if err != nil || !free {
-		t.Fatal(free, err)
-	}
-	// After the watch, whose connection replaces the one of the calls.
-	if _, err := second.Try(bg, time.Hour); !errors.Is(err, lock.ErrHeld) {
-		t.Fatal(err)
 	}
 	if _, _, err := second.Await(bg, sync.OnceFunc(func() { close(place) })); err != nil {
 		t.Fatal(err)
@@ -502,5 +501,28 @@ func TestClusterIsReachedByTLS(t *testing.T) {
 		if err := l.Release(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestClusterPassesTheKit(t *testing.T) {
+	for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}} {
+		cfg.Timeout = time.Minute
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := redistest.StartCluster(t, redistest.ClusterOptions{})
+			locktest.Run(t, locktest.Traits{}, func(t *testing.T) *locktest.World {
+				for _, s := range c.Primaries {
+					s.Do("FLUSHALL")
+				}
+				return &locktest.World{
+					RealTime:  true,
+					Backend:   func() backend.Store { return newCluster(t, c, cfg, redisconn.Options{}) },
+					Pass:      pass(t, c.Owner("pass")),
+					TTL:       2 * time.Second,
+					FreeAfter: 50 * time.Millisecond,
+					Seize:     func(key string) { c.Owner(key).Do("SET", key, "thief", "PX", 60000) },
+				}
+			})
+		})
 	}
 }

@@ -290,16 +290,16 @@ func (t *Table) apply(all []span) {
 	changed := func(slot uint16) bool {
 		return before[slot] > 0 && (now[slot] == 0 || has[now[slot]-1] != had[before[slot]-1])
 	}
+	left := make([]bool, len(had)+1)
+	for slot, n := range before {
+		left[n] = left[n] || changed(uint16(slot))
+	}
 	for n, from := range had {
-		left := func(key string) bool {
-			slot := names.Slot(key)
-			return before[slot] == uint16(n)+1 && changed(slot)
-		}
-		for slot := range before {
-			if before[slot] == uint16(n)+1 && changed(uint16(slot)) {
-				t.moved(from, left)
-				break
-			}
+		if left[n+1] {
+			t.moved(from, func(key string) bool {
+				slot := names.Slot(key)
+				return before[slot] == uint16(n)+1 && changed(slot)
+			})
 		}
 	}
 }

@@ -1,80 +1,38 @@
-package main
+package bench
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	redsyncgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
 )
-
-// adapters returns the adapters that children open: of getsetlock and of the
-// other libraries.
-func adapters() []Adapter { return append(Own(), peers()...) }
-
-func peers() []Adapter {
-	return []Adapter{
-		{Name: "redsync (redigo)", Open: openRedsync(redigoPool)},
-		{Name: "redsync (go-redis)", Open: openRedsync(goredisPool)},
-		{Name: "redislock", Open: openRedislock(100 * time.Millisecond)},
-		{Name: "rueidislock", Open: openRueidis(false), Key: rueidisKey},
-		{Name: "rueidislock, one key", Open: openRueidis(true), Key: rueidisKey},
-		{Name: "redsync, every 1 ms",
-			Open: openRedsync(redigoPool, redsync.WithTries(1<<30),
-				redsync.WithRetryDelay(time.Millisecond))},
-		{Name: "redislock, every 1 ms", Open: openRedislock(time.Millisecond)},
-	}
-}
-
-// defaults returns the other libraries with their defaults. redislock does not
-// retry by default; the strategy of its own example, every 100 ms, is used as
-// its default.
-func defaults() []string {
-	return []string{"redsync (redigo)", "redsync (go-redis)", "redislock", "rueidislock",
-		"rueidislock, one key"}
-}
-
-// tuned returns the polling libraries, set to poll as often as is useful in a
-// wait.
-func tuned() []string { return []string{"redsync, every 1 ms", "redislock, every 1 ms"} }
-
-func redigoPool(s Server) (redsyncredis.Pool, func() error) {
-	pool := s.Pool()
-	return redsyncredigo.NewPool(pool), pool.Close
-}
-
-func goredisPool(s Server) (redsyncredis.Pool, func() error) {
-	client := newGoredis(s)
-	return redsyncgoredis.NewPool(client), client.Close
-}
-
-// newGoredis returns a client with go-redis's own pool, with a connection per
-// goroutine like redigo's.
-func newGoredis(s Server) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr, Dialer: s.Dial(), PoolSize: s.Goroutines + 1})
-}
 
 type redsyncLocker struct {
 	sync    *redsync.Redsync
 	options []redsync.Option
-	close   func() error
 }
 
-func openRedsync(pool func(Server) (redsyncredis.Pool, func() error),
-	options ...redsync.Option) func(context.Context, Server) (Locker, error) {
-	return func(_ context.Context, s Server) (Locker, error) {
-		p, closer := pool(s)
-		return &redsyncLocker{redsync.New(p), append([]redsync.Option{redsync.WithExpiry(s.TTL)}, options...),
-			closer}, nil
+func openRedsync(options ...redsync.Option) func(Setup) (Locker, error) {
+	return func(s Setup) (Locker, error) {
+		var pools []redsyncredis.Pool
+		for _, p := range s.Pools() {
+			pools = append(pools, redsyncredigo.NewPool(p))
+		}
+		return redsyncLocker{redsync.New(pools...), append(options, redsync.WithExpiry(s.TTL))}, nil
 	}
 }
 
 // Lock asks again if the library gave up after its tries.
-func (l *redsyncLocker) Lock(ctx context.Context, key string) (Held, error) {
+func (l redsyncLocker) Lock(ctx context.Context, key string) (Held, error) {
 	for {
 		m := l.sync.NewMutex(key, l.options...)
 		err := m.LockContext(ctx)
@@ -87,38 +45,39 @@ func (l *redsyncLocker) Lock(ctx context.Context, key string) (Held, error) {
 	}
 }
 
-func (l *redsyncLocker) Close() error { return l.close() }
+// Close leaves the connections to the end of the process.
+func (l redsyncLocker) Close() error { return nil }
 
 type redsyncHeld struct{ *redsync.Mutex }
 
-func (h redsyncHeld) Release() error {
-	_, err := h.Unlock()
-	return err
-}
+func (h redsyncHeld) Release() error { return lost(h.Unlock()) }
 
-func (h redsyncHeld) Extend(ctx context.Context) error {
-	_, err := h.ExtendContext(ctx)
+func (h redsyncHeld) Extend(ctx context.Context) error { return lost(h.ExtendContext(ctx)) }
+
+func lost(ok bool, err error) error {
+	if err == nil && !ok {
+		return errors.New("redsync: the lock was lost")
+	}
 	return err
 }
 
 type redislockLocker struct {
-	client *redislock.Client
-	redis  *redis.Client
-	every  time.Duration
-	ttl    time.Duration
+	redis *redis.Client
+	every time.Duration
+	ttl   time.Duration
 }
 
-func openRedislock(every time.Duration) func(context.Context, Server) (Locker, error) {
-	return func(_ context.Context, s Server) (Locker, error) {
-		client := newGoredis(s)
-		return &redislockLocker{redislock.New(client), client, every, s.TTL}, nil
+func openRedislock(every time.Duration) func(Setup) (Locker, error) {
+	return func(s Setup) (Locker, error) {
+		options := redis.Options{Addr: s.Addrs[0], Dialer: s.Dial, PoolSize: s.Goroutines + 1}
+		return redislockLocker{redis.NewClient(&options), every, s.TTL}, nil
 	}
 }
 
-func (l *redislockLocker) Lock(ctx context.Context, key string) (Held, error) {
+// Lock asks again if the library gave up after one TTL.
+func (l redislockLocker) Lock(ctx context.Context, key string) (Held, error) {
 	for {
-		// Obtain gives up after one TTL if the context has no deadline.
-		lock, err := l.client.Obtain(ctx, key, l.ttl,
+		lock, err := redislock.Obtain(ctx, l.redis, key, l.ttl,
 			&redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
 		if err == nil {
 			return redislockHeld{lock, l.ttl}, nil
@@ -129,7 +88,7 @@ func (l *redislockLocker) Lock(ctx context.Context, key string) (Held, error) {
 	}
 }
 
-func (l *redislockLocker) Close() error { return l.redis.Close() }
+func (l redislockLocker) Close() error { return l.redis.Close() }
 
 type redislockHeld struct {
 	lock *redislock.Lock
@@ -138,3 +97,51 @@ type redislockHeld struct {
 
 func (h redislockHeld) Release() error                   { return h.lock.Release(context.Background()) }
 func (h redislockHeld) Extend(ctx context.Context) error { return h.lock.Refresh(ctx, h.ttl, nil) }
+
+type rueidisLocker struct{ rueidislock.Locker }
+
+// openRueidis opens the library with its defaults, which take three keys per
+// lock. With oneKey it takes one key, receives no notices of its own writes,
+// and is patient with a busy server; that suits a single server.
+func openRueidis(oneKey bool) func(Setup) (Locker, error) {
+	return func(s Setup) (Locker, error) {
+		option := rueidislock.LockerOption{
+			KeyValidity:    s.TTL,
+			ExtendInterval: s.TTL / 3,
+			ClientOption: rueidis.ClientOption{
+				InitAddress: s.Addrs,
+				DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn,
+					error) {
+					return s.Dial(ctx, "tcp", addr)
+				},
+			},
+		}
+		if oneKey {
+			option.KeyMajority, option.NoLoopTracking = 1, true
+			// After its default of 20 ms without a reply it would wait for a
+			// notice of its own write, which never comes.
+			option.TryNextAfter = time.Second
+		}
+		l, err := rueidislock.NewLocker(option)
+		return rueidisLocker{l}, err
+	}
+}
+
+func (l rueidisLocker) Lock(ctx context.Context, key string) (Held, error) {
+	_, cancel, err := l.WithContext(ctx, key)
+	return rueidisHeld(cancel), err
+}
+
+func (l rueidisLocker) Close() error {
+	l.Locker.Close()
+	return nil
+}
+
+type rueidisHeld context.CancelFunc
+
+// Release waits until the keys are deleted, as the library does. It cannot tell
+// whether the lock had been lost.
+func (h rueidisHeld) Release() error {
+	h()
+	return nil
+}

@@ -1,140 +1,165 @@
-package main
+package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
-// process is the parent's view of a child of a measurement.
+// processEnv names the environment variable with the Spec of a process.
+const processEnv = "BENCH_PROCESS"
+
+// work is what a process of a measurement does: it prepares, prints "ready",
+// awaits a line, does its work and prints the Result.
+func work(text string) error {
+	var s Spec
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return err
+	}
+	res, err := s.run(func() error {
+		fmt.Println("ready")
+		_, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(res)
+}
+
+// process is a process that prepares, prints "ready" and begins when it is
+// told. It ends with the test.
 type process struct {
+	tb    testing.TB
 	cmd   *exec.Cmd
-	in    io.WriteCloser
+	in    io.Writer
 	out   *bufio.Reader
-	noise strings.Builder
+	noise bytes.Buffer
 }
 
-// start starts a child and returns when it is ready.
-func start(ctx context.Context, command []string, s Spec) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
-	p.cmd.Stderr = &p.noise
-	p.cmd.WaitDelay = time.Second
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
+// longest is how long a process may take. No measurement takes as long.
+const longest = 3 * time.Minute
+
+// start starts a process of a measurement and returns when it is ready.
+func (s Spec) start(tb testing.TB) *process {
+	tb.Helper()
 	text, err := json.Marshal(s)
-	if err == nil {
-		_, err = p.in.Write(append(text, '\n'))
-	}
-	if err == nil {
-		_, err = p.read()
-	}
 	if err != nil {
-		p.end()
-		return nil, p.explain(err)
+		tb.Fatal(err)
 	}
-	return p, nil
+	return start(tb, processEnv+"="+string(text), os.Args[0])
 }
 
-// begin lets the child do its work.
-func (p *process) begin() error {
-	_, err := io.WriteString(p.in, "go\n")
-	return err
+func start(tb testing.TB, env string, command ...string) *process {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	p := &process{tb: tb, cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), env), &p.noise
+	in, inErr := p.cmd.StdinPipe()
+	out, outErr := p.cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, p.cmd.Start()); err != nil {
+		cancel()
+		tb.Fatalf("%v; make prepare installs what is missing", err)
+	}
+	tb.Cleanup(func() { cancel(); _ = p.cmd.Wait() })
+	p.in, p.out = in, bufio.NewReader(out)
+	if line := p.line(); line != "ready\n" {
+		tb.Fatalf("%s says %q instead of ready", command[0], line)
+	}
+	return p
 }
 
-// result waits for the child's result and its end.
-func (p *process) result() (*Result, error) {
-	defer p.end()
-	a, err := p.read()
+// line returns the next line of the process's output.
+func (p *process) line() string {
+	p.tb.Helper()
+	line, err := p.out.ReadString('\n')
 	if err != nil {
-		return nil, p.explain(err)
+		_ = p.cmd.Wait()
+		p.tb.Fatalf("%s: %v, %s", p.cmd.Args[0], p.cmd.ProcessState, strings.TrimSpace(p.noise.String()))
 	}
-	if a.Result == nil {
-		return nil, errors.New("bench: a process ended without a result")
-	}
-	return a.Result, nil
+	return line
 }
 
-func (p *process) read() (a answer, err error) {
-	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		return a, err
+// tell lets the process begin.
+func (p *process) tell() { fmt.Fprintln(p.in) }
+
+func (p *process) result() (res Result) {
+	p.tb.Helper()
+	if err := json.Unmarshal([]byte(p.line()), &res); err != nil {
+		p.tb.Fatal(err)
 	}
-	if err := json.Unmarshal(line, &a); err != nil {
-		return a, fmt.Errorf("a process of the measurement said %.100q", line)
-	}
-	if a.Error != "" {
-		return a, errors.New(a.Error)
-	}
-	return a, nil
+	return res
 }
 
-// kill ends the child abruptly, as a crash does.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	p.end()
-}
-
-// end closes the child's input, at which it gives up, and waits for its end.
-func (p *process) end() {
-	_ = p.in.Close()
-	_ = p.cmd.Wait()
-}
-
-func (p *process) explain(err error) error {
-	if noise := strings.TrimSpace(p.noise.String()); noise != "" && errors.Is(err, io.EOF) {
-		return fmt.Errorf("a process of the measurement ended: %.400s", noise)
-	}
-	return err
-}
-
-// together runs several children that begin at the same time. It calls begins,
-// which may be nil, just before.
-func together(ctx context.Context, command []string, begins func(), specs ...Spec) ([]*Result, error) {
+// together runs processes that begin at the same time, and adds up what they
+// measured. It calls begins, which may be nil, just before they begin.
+func together(b *testing.B, begins func(), specs ...Spec) (sum Result) {
+	b.Helper()
 	var all []*process
-	defer func() {
-		for _, p := range all {
-			p.kill()
-		}
-	}()
 	for _, s := range specs {
-		p, err := start(ctx, command, s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
+		all = append(all, s.start(b))
 	}
 	if begins != nil {
 		begins()
 	}
+	before := commands(b, specs[0].Addrs...)
 	for _, p := range all {
-		if err := p.begin(); err != nil {
-			return nil, p.explain(err)
-		}
+		p.tell()
 	}
-	var results []*Result
-	for len(all) > 0 {
-		r, err := all[0].result()
-		all = all[1:]
+	sum = all[0].result()
+	for i, p := range all[1:] {
+		sum.add(i+1, p.result())
+	}
+	sum.Commands = commands(b, specs[0].Addrs...) - before
+	return sum
+}
+
+// commands returns how many commands the servers have executed, those inside
+// scripts included.
+func commands(b *testing.B, addrs ...string) (sum float64) {
+	b.Helper()
+	for _, addr := range addrs {
+		sum += info(b, addr, "commandstats", calls)
+	}
+	return sum
+}
+
+var (
+	calls = regexp.MustCompile(`:calls=(\d+)`)
+	cpu   = regexp.MustCompile(`used_cpu_(?:sys|user):([\d.]+)`)
+)
+
+// info adds up what a pattern finds in a section of a server's INFO.
+func info(b *testing.B, addr, section string, pattern *regexp.Regexp) (sum float64) {
+	b.Helper()
+	conn, err := redis.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	text, err := redis.String(conn.Do("INFO", section))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, found := range pattern.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(found[1], 64)
 		if err != nil {
-			return nil, err
+			b.Fatal(err)
 		}
-		results = append(results, r)
+		sum += n
 	}
-	return results, nil
+	return sum
 }

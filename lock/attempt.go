@@ -18,29 +18,42 @@ type attempt struct {
 	key    string
 	once   bool
 	began  reading // start of the Acquire; zero where nothing uses it
-
 	queue  *queue
-	waited bool          // the attempt has waited, so trouble of the store is retried
-	told   bool          // Hooks.Waiting was called
-	spoke  bool          // the log has named what is waited for
-	quiet  time.Duration // elapsed time until which it does not; 0: not set
-	tries  int
+	place  backend.Place // place in the store's queue, nil without one
 
-	outwaited bool          // the wait was extended once for a key that is left to others
-	last      error         // error of the last attempt at the store
-	place     backend.Place // place in the store's queue, nil without one
+	waited    bool // the attempt has waited, so trouble of the store is retried
+	outwaited bool // the wait was extended once for a key that is left to others
+	answers
+	alarm
+	voiced
+}
 
+// answers are what the store said to an attempt.
+type answers struct {
+	tries   int
+	last    error         // error of the last attempt at the store
+	trouble error         // error of the last attempt whose context lived; nil: it found the key held
+	cut     bool          // the wait ended before the store answered the last attempt
+	found   bool          // the store has said that the key is held
+	late    int           // grants that came after trust in them had ended
+	silent  bool          // since is set
+	since   time.Duration // elapsed time from which on the store has given no answer
+}
+
+// alarm is the wake-up of an attempt that waits.
+type alarm struct {
 	wake     chan struct{} // capacity 1, made when first armed
 	cancel   func()        // disarms the wake-up, nil when not armed
 	wakeless bool          // the store said that it cannot wake
 	free     bool          // the key looked free when the watch was armed
 	extras   int           // attempts in a row because the key looked free
-	silent   bool          // since is set
-	since    time.Duration // elapsed time from which on the store has given no answer
-	late     int           // grants that came after trust in them had ended
-	found    bool          // the store has said that the key is held
-	trouble  error         // error of the last attempt whose context lived; nil: it found the key held
-	cut      bool          // the wait ended before the store answered the last attempt
+}
+
+// voiced is what was said of an attempt that waits.
+type voiced struct {
+	told  bool          // Hooks.Waiting was called
+	spoke bool          // the log has named what is waited for
+	quiet time.Duration // elapsed time until which it does not; 0: not set
 }
 
 func (a *attempt) run(ctx context.Context) (*Lease, error) {
@@ -202,10 +215,7 @@ func (a *attempt) tried(ctx context.Context, err error) {
 // A client that keeps an old client's pace ends at the first trouble, as the
 // old client does.
 func (a *attempt) hopeless(ctx context.Context, err error) error {
-	passes, known := passing(err)
-	known = known || errors.Is(err, ErrTooLate) // no waiting makes the store faster
-	late := errors.Is(err, ErrTooLate) && a.late < mostLate
-	goesOn := late || errors.Is(err, ErrHeld) || a.found && !known || passes && a.core.pacer == nil
+	passes, _ := passing(err)
 	switch {
 	case ctx.Err() != nil:
 		return a.contextEnded(ctx)
@@ -213,12 +223,24 @@ func (a *attempt) hopeless(ctx context.Context, err error) error {
 		return a.waitEnded()
 	case !errors.Is(err, ErrHeld) && a.core.shut(): // perhaps Close ended the attempt itself
 		return fmt.Errorf("key %q: %w; the attempt before it failed with: %w", a.key, ErrClosed, err)
-	case a.once, errors.Is(err, backend.ErrNoRetry), !goesOn:
+	case a.once, errors.Is(err, backend.ErrNoRetry), !a.goesOn(err):
 		return fmt.Errorf("key %q: %w", a.key, err)
 	case passes && a.client.cfg.Wait == 0 && !a.core.answered.Load() && a.silentFor() >= firstAnswer:
 		return fmt.Errorf("key %q: no answer within %v: %w", a.key, firstAnswer, err)
 	}
 	return nil
+}
+
+// goesOn reports whether another attempt may end better than one with err.
+func (a *attempt) goesOn(err error) bool {
+	passes, known := passing(err)
+	switch {
+	case errors.Is(err, ErrTooLate): // no waiting makes the store faster
+		return a.late < mostLate || passes && a.core.pacer == nil
+	case errors.Is(err, ErrHeld):
+		return true
+	}
+	return a.found && !known || passes && a.core.pacer == nil
 }
 
 // firstAnswer is how long an Acquire without Config.Wait tries a store that has

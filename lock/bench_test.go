@@ -51,52 +51,6 @@ func BenchmarkFront(b *testing.B) {
 	})
 }
 
-// BenchmarkHandOver measures what a hand-over without a message to the store
-// takes, with all goroutines on one key.
-func BenchmarkHandOver(b *testing.B) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	store := locktest.NewStore(lock.Machine)
-	client, err := lock.New(backend.Of(generous{store.Backend().Contract()}),
-		lock.Config{LocalHandOvers: 1 << 30, HandOverFor: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.SetParallelism(256)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			l, err := client.Acquire(ctx, "k")
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			if err := l.Release(); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	if err := client.Close(ctx); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// generous is a backend whose grants are shared by any number of goroutines.
-type generous struct{ backend.Backend }
-
-func (b generous) Try(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
-	g, err := b.Backend.Try(ctx, key, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return &generousGrant{g}, nil
-}
-
-type generousGrant struct{ backend.Grant }
-
-func (g *generousGrant) Share() (backend.Grant, bool) { return g, true }
-
 // prompt is a backend that bounds its own calls, as those of this module do.
 type prompt struct{ backend.Backend }
 

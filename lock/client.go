@@ -28,7 +28,8 @@ type given struct{ renewEvery, margin bool }
 
 // core is the state that a Client shares with the Clients made from it by With.
 type core struct {
-	backend backend.Backend
+	store
+	lifetime
 	keeper  keeper
 	sched   *scheduler
 	renewer *workers // renewals
@@ -39,23 +40,44 @@ type core struct {
 	stuck   sparing  // limits the log lines about keys that were not given back
 	undos   undos
 
-	waker  backend.Waker         // nil: waiters poll
-	pacer  backend.Pacer         // nil: the Client's own pace
-	queuer backend.Queuer        // nil: no queue on the store
-	batch  backend.BatchExtender // nil: one message for each renewal
-	prompt time.Duration         // longest time that a Release of the backend takes; 0: unknown
-
-	mu      sync.Mutex
+	mu      sync.Mutex // guards queues, and lifetime from live to closed
 	queues  map[string]*queue
-	tickets sync.Pool     // *ticket
-	live    int           // leases and attempts under way
-	idle    chan struct{} // made by Close; closed when live next falls to 0
-	rested  bool          // idle was closed
-	closed  bool
-	closing chan struct{} // closed by Close; ends all waiting for the store
-	hurry   atomic.Bool   // set when Close's context ended: nothing new begins
+	tickets sync.Pool // *ticket
 
-	answered atomic.Bool   // the store has answered this Client
+	answered atomic.Bool // the store has answered this Client
+}
+
+// store is a Backend and what it can do besides.
+type store struct {
+	backend backend.Backend
+	waker   backend.Waker         // nil: waiters poll
+	pacer   backend.Pacer         // nil: the Client's own pace
+	queuer  backend.Queuer        // nil: no queue on the store
+	batch   backend.BatchExtender // nil: one message for each renewal
+	prompt  time.Duration         // longest time that a Release of the backend takes; 0: unknown
+}
+
+func newStore(b backend.Backend) store {
+	s := store{backend: b}
+	s.waker, _ = b.(backend.Waker)
+	s.pacer, _ = b.(backend.Pacer)
+	s.queuer, _ = b.(backend.Queuer)
+	s.batch, _ = b.(backend.BatchExtender)
+	if p, ok := b.(backend.Advisor); ok {
+		s.prompt = p.Timeout()
+	}
+	return s
+}
+
+// lifetime is what Close waits for, and what it ends.
+type lifetime struct {
+	live   int           // leases and attempts under way
+	idle   chan struct{} // made by Close; closed when live next falls to 0
+	rested bool          // idle was closed
+	closed bool
+
+	closing  chan struct{} // closed by Close; ends all waiting for the store
+	hurry    atomic.Bool   // set when Close's context ended: nothing new begins
 	ending   sync.Once     // the first Close that gets there starts finish
 	finished chan struct{} // closed when nothing of the Client runs any more
 	failed   error         // error of the backend's Close; read it after finished is closed
@@ -79,7 +101,7 @@ func New(s backend.Store, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	k := &core{
-		backend: b,
+		store:   newStore(b),
 		keeper:  newKeeper(cfg.Clock),
 		renewer: newWorkers(4),
 		watches: watches{workers: newWorkers(4)},
@@ -88,18 +110,9 @@ func New(s backend.Store, cfg Config) (*Client, error) {
 		refused: sparing{most: 1},
 		stuck:   sparing{most: 16},
 		queues:  make(map[string]*queue),
-		closing: make(chan struct{}),
-
-		finished: make(chan struct{}),
 	}
+	k.closing, k.finished = make(chan struct{}), make(chan struct{})
 	k.life, k.die = context.WithCancel(context.Background())
-	k.waker, _ = b.(backend.Waker)
-	k.pacer, _ = b.(backend.Pacer)
-	k.queuer, _ = b.(backend.Queuer)
-	k.batch, _ = b.(backend.BatchExtender)
-	if p, ok := b.(backend.Advisor); ok {
-		k.prompt = p.Timeout()
-	}
 	k.sched = newScheduler(&k.keeper, cfg.Logger, k.serve)
 	return &Client{core: k, cfg: cfg, given: asked}, nil
 }

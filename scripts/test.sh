@@ -156,15 +156,16 @@ stage_fuzz() {
 # without that parent, only the twelfth is run.
 stage_mutants() { go test -v -vet=off -count=1 -timeout 30m -run '^TestMutants$' ./proof/mutants -mutants "${MUTANTS:-changed}"; }
 
-# Runs Go's own benchmarks once, briefly unless BENCHTIME asks for figures. No
-# figure is checked here. The stage test contains the proof that getsetlock and
-# other libraries exclude each other.
+# Runs Go's own benchmarks once, briefly unless BENCHTIME asks for figures, and
+# then those of `make bench`. No figure is checked here. The stage test contains
+# the proof that getsetlock and other libraries exclude each other.
 stage_bench() {
   local folders brief=-short
   [ -z "${BENCHTIME:-}" ] || brief=-short=false
   folders=$(each Benchmark | cut -d' ' -f1 | sort -u)
   # shellcheck disable=SC2086 # one word per folder
   [ -z "$folders" ] || go test -tags real -run '^$' -bench . -benchmem -benchtime "${BENCHTIME:-1x}" -timeout 30m "$brief" $folders
+  [ -n "${BENCHTIME:-}" ] || scripts/bench.sh -short
 }
 
 # The stage test runs these tests briefly. One line per package. etcd's take

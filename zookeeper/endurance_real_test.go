@@ -61,7 +61,7 @@ func ended(t *testing.T, conn *zk.Conn) {
 }
 
 // Ten thousand locks cost a bounded number of messages each, and leave nothing.
-// No test runs beside this one, since it counts the goroutines of the process.
+// No test runs alongside, since it counts the goroutines of the process.
 func TestTenThousandLocksLeaveNothing(t *testing.T) {
 	const workers, each, all = 20, 500, 20 * 500
 	server := zktest.Start(t)
@@ -87,8 +87,8 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A node is created, the children are listed, its own number is read, and it
-	// is deleted. Parents and signs of life come to that.
+	// A node is created, the children are listed, its own number is read, and
+	// it is deleted. Parents and signs of life come to that.
 	if sent := n.sent.Load(); sent > 4*all+all/20 {
 		t.Errorf("%d locks: %d messages", all, sent)
 	}
@@ -143,7 +143,7 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 		}
 		last = fence
 		if i+1 < many && len(results[i+1]) > 0 {
-			t.Fatalf("client %d has the lock beside client %d", i+1, i)
+			t.Fatalf("client %d has the lock together with client %d", i+1, i)
 		}
 		if err := r.Lease.Release(); err != nil {
 			t.Error(err)

@@ -30,6 +30,7 @@ type bench struct {
 	owner      map[int]int  // tokens → the processes that use them
 	complaints []Complaint
 	old        *besides
+	halfway    bool // an init got no answer, and a step that it began waits for the next one
 }
 
 // life is a lease as the judges know it.
@@ -134,6 +135,8 @@ func (b *bench) hear(e Event) {
 		b.complain("leftovers", e, "%s", e.Text)
 	case Closed:
 		b.closed(e)
+	case Stepped:
+		b.halfway = b.halfway || e.Text == "init: no answer"
 	}
 }
 
@@ -495,7 +498,7 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 	if k.idle < 0 {
 		k.idle = max(at, b.p.quiet())
 	}
-	if gap := at - k.idle; gap > b.p.gap() && !b.p.Old.unmended() {
+	if gap := at - k.idle; gap > b.p.gap() && !b.p.Old.unmended() && !b.halfway {
 		b.complain("liveness", Event{At: at}, "k%d has had no holder for %v, and %d wait", n, gap,
 			len(k.waiting))
 		k.idle = at

@@ -211,7 +211,7 @@ func (p *promises) silent(e Event) {
 		return // legacy.Config.Timeout: so long it waits for the reply to a renewal
 	}
 	silences := 0
-	if p.p.Old.has(unheard) && e.Proc == 0 {
+	if p.p.Old.has(unheard) && e.Proc == 0 || p.p.Strange != "" {
 		return
 	}
 	for _, f := range p.p.Faults {
@@ -328,6 +328,9 @@ func (p *promises) slowed(proc int, from, to time.Duration) bool {
 
 // renewals judges that a lease is renewed in time: lock.Config.RenewEvery.
 func (p *promises) renewals(k *chain, e Event) {
+	if p.p.Strange != "" {
+		return // a server of another quorum ends every renewal
+	}
 	for id, l := range p.lives {
 		c := p.p.Procs[l.op.Proc]
 		if p.p.Old.has(unheard) && l.op.Proc == 0 {

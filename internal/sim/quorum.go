@@ -391,21 +391,22 @@ func (p *Plan) rests(from, to time.Duration) bool {
 }
 
 // numbered judges that a majority of the servers draws greater numbers than a
-// lease's, and each server that has voted for it for a while. w.mu is held.
+// lease's, and each server that has voted for it for a while. A reply that
+// never comes makes no vote. w.mu is held.
 func (w *world) numbered(h *held) {
 	now := w.h.now()
 	if h.fence == 0 || w.plan.Form != Quorum || w.plan.hit(h.p.id, now-2*time.Second, now) ||
 		w.plan.hit(All, 0, now, Restart) {
 		return
 	}
-	has, lags := 0, false
+	has, lags, heard := 0, false, !w.plan.hit(h.p.id, 0, now, Silence, MuteReplies)
 	for n := range w.plan.Nodes {
 		text, _ := w.node(n).Mini.Get(names.OfSlot("gsl:fence::", h.key.name))
 		counter, _ := strconv.ParseInt(text, 10, 64)
 		if counter >= h.fence {
 			has++
 		} else if v := h.key.votes[n]; word(v.value) == word(h.token) && now-v.since > 500*time.Millisecond {
-			lags = true
+			lags = heard
 		}
 	}
 	if has <= w.plan.Nodes/2 || lags {

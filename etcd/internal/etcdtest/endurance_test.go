@@ -32,7 +32,7 @@ func (c *Cluster) nothingLeft(t *testing.T) {
 }
 
 // Ten thousand locks cost etcd a bounded number of messages and of entries in
-// its log, and leave nothing. No test runs beside this one, since it counts the
+// its log, and leave nothing. No test runs alongside, since it counts the
 // goroutines of the process.
 func TestTenThousandLocksLeaveNothing(t *testing.T) {
 	const workers, each, all = 20, 500, 20 * 500
@@ -60,7 +60,8 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 	entries := c.members[0].Server.AppliedIndex() - before
 	// One transaction takes a key and one deletes it. Everything else, such as
 	// the lease, is shared.
-	if puts, rest := n.puts.Load(), n.reads.Load()+n.logins.Load()+n.signs.Load(); puts != 2*all || rest > all/20 {
+	puts, rest := n.puts.Load(), n.reads.Load()+n.logins.Load()+n.signs.Load()
+	if puts != 2*all || rest > all/20 {
 		t.Errorf("%d locks: %d writing transactions, %d other messages", all, puts, rest)
 	}
 	if entries > 2*all+all/20 {
@@ -71,7 +72,7 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 }
 
 // Three hundred processes queue for one lock. Each gets it once, in turn, and
-// asks etcd a bounded number of times meanwhile. No test runs beside this one.
+// asks etcd a bounded number of times meanwhile. No test runs alongside.
 func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 	const many = 300
 	c := Start(t, 1)
@@ -99,7 +100,7 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 		fence, _ := r.Lease.Fence()
 		fences = append(fences, fence)
 		if i+1 < many && len(results[i+1]) > 0 {
-			t.Fatalf("client %d has the lock beside client %d", i+1, i)
+			t.Fatalf("client %d has the lock together with client %d", i+1, i)
 		}
 		release(t, r.Lease)
 	}
@@ -116,8 +117,8 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 	c.nothingLeft(t)
 }
 
-// A learner refuses what a lock asks of it. A client whose list names it goes to
-// a member, with its keys and its signs of life.
+// A learner refuses what a lock asks of it. A client whose list names it goes
+// to a member, with its keys and its signs of life.
 func TestLocksWorkBesideALearner(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -36,7 +35,6 @@ func NewCluster(nodes redisconn.Nodes, cfg Config) (*Backend, error) {
 	c := &fleet{cfg: cfg, pool: nodes.Pool, engines: make(map[string]*engine),
 		waits: &waits{places: make(map[string]*place)}}
 	c.table = cluster.New(nodes.Seeds, c.slots, c.moved)
-	c.life, c.end = context.WithCancel(context.Background())
 	return &Backend{cfg.Name, c}, nil
 }
 
@@ -53,11 +51,6 @@ type fleet struct {
 	closed  bool
 	engines map[string]*engine // by address, those that left the cluster too
 	ttl     time.Duration      // the least TTL that Fits was asked for
-
-	attending atomic.Bool
-	life      context.Context
-	end       context.CancelFunc
-	wg        sync.WaitGroup
 }
 
 var (
@@ -113,9 +106,10 @@ func (c *fleet) slots(ctx context.Context, addr string) (any, error) {
 	return e.user.Do(ctx, "CLUSTER", "SLOTS")
 }
 
-// moved wakes the clients that wait at the node at from for keys whose slots left
-// it, and the holders of such keys: tracking does not tell that the slot of a
-// key which does not exist has moved. They arm anew at the present primary.
+// moved wakes the clients that wait at the node at from for keys whose slots
+// left it, and the holders of such keys: tracking does not tell that the slot
+// of a key which does not exist has moved. They arm anew at the present
+// primary.
 func (c *fleet) moved(from string, in func(key string) bool) {
 	c.mu.Lock()
 	e := c.engines[from]
@@ -124,33 +118,6 @@ func (c *fleet) moved(from string, in func(key string) bool) {
 		e.own.Tracker().Touch(in)
 	}
 	c.waits.call(in)
-}
-
-// attendEvery is how often the slots are asked for while a place waits. A
-// waiter that is not the first in its queue watches no key, and sends nothing
-// for many seconds.
-const attendEvery = time.Second
-
-// attend asks for the slots while a place waits.
-func (c *fleet) attend() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || !c.attending.CompareAndSwap(false, true) {
-		return
-	}
-	c.wg.Go(func() {
-		defer c.attending.Store(false)
-		ticker := time.NewTicker(attendEvery)
-		defer ticker.Stop()
-		for c.waits.any() {
-			select {
-			case <-ticker.C:
-			case <-c.life.Done():
-				return
-			}
-			_ = c.table.Refresh(c.life)
-		}
-	})
 }
 
 // mostRedirects is how many nodes are asked for one command. Two that name each
@@ -211,8 +178,8 @@ func (c *fleet) promoted(ctx context.Context, addr, key string, err error, refre
 	return err == nil && now != addr
 }
 
-// learned asks for the slots anew after trouble of a node. It returns the error,
-// which passes if only the node's name is gone.
+// learned asks for the slots anew after trouble of a node. It returns the
+// error, which passes if only the node's name is gone.
 func (c *fleet) learned(err error) error {
 	var judged interface{ Passing() bool }
 	var gone *net.DNSError
@@ -349,8 +316,6 @@ func (c *fleet) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.end()
-	c.wg.Wait()
 	all := c.all()
 	var errs []error
 	for _, e := range all {

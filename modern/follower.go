@@ -115,7 +115,8 @@ func (c *fleet) ExtendAll(ctx context.Context, grants []backend.Grant,
 }
 
 // extendMoving renews a grant whose slot is moving.
-func (c *fleet) extendMoving(ctx context.Context, f *follower, ttl time.Duration) (t backend.Term, err error) {
+func (c *fleet) extendMoving(ctx context.Context, f *follower, ttl time.Duration) (t backend.Term,
+	err error) {
 	err = c.follow(ctx, f.now().key, func(e *engine, on sender, ask bool) (err error) {
 		if ask {
 			t, err = f.now().extendOn(ctx, on, ttl)
@@ -171,47 +172,62 @@ func (c *fleet) spread(ctx context.Context, grants []backend.Grant,
 		todo[i] = i
 	}
 	for range mostRedirects {
-		groups := make(map[string][]int)
-		for _, i := range todo {
-			f, ok := grants[i].(*follower)
-			if !ok || f.c != c {
-				errs[i] = errForeignGrant
-				continue
-			}
-			addr, err := c.table.Owner(ctx, names.Slot(f.now().key))
-			if err != nil {
-				errs[i] = trouble("find the primary of", f.now().key, err)
-				continue
-			}
-			groups[addr] = append(groups[addr], i)
-		}
+		groups := c.grouped(ctx, grants, todo, errs)
 		var sent sync.WaitGroup
 		for addr, at := range groups {
 			sent.Go(func() { c.sendTo(addr, grants, at, errs, send) })
 		}
 		sent.Wait()
-		todo = nil
-		refresh := sync.OnceValue(func() error { return c.table.Refresh(ctx) }) // one for all grants
-		for addr, at := range groups {
-			for _, i := range at {
-				r, ok := wire.RedirectOf(errs[i])
-				switch {
-				case ok && !r.Ask:
-					c.table.Redirected(addr, r)
-					todo = append(todo, i)
-				case !ok && c.promoted(ctx, addr, grants[i].(*follower).now().key, errs[i], refresh):
-					todo = append(todo, i)
-				}
-			}
-		}
-		if len(todo) == 0 {
-			break
+		if todo = c.elsewhere(ctx, groups, grants, errs); len(todo) == 0 {
+			return errs
 		}
 	}
 	for _, i := range todo {
 		errs[i] = &movingError{errs[i]}
 	}
 	return errs
+}
+
+// grouped returns the grants of todo by their primaries. It sets the errors of
+// those that have none.
+func (c *fleet) grouped(ctx context.Context, grants []backend.Grant, todo []int,
+	errs []error) map[string][]int {
+	groups := make(map[string][]int)
+	for _, i := range todo {
+		f, ok := grants[i].(*follower)
+		if !ok || f.c != c {
+			errs[i] = errForeignGrant
+			continue
+		}
+		key := f.now().key
+		addr, err := c.table.Owner(ctx, names.Slot(key))
+		if err != nil {
+			errs[i] = trouble("find the primary of", key, err)
+			continue
+		}
+		groups[addr] = append(groups[addr], i)
+	}
+	return groups
+}
+
+// elsewhere returns the grants that another node has than the one that was
+// asked.
+func (c *fleet) elsewhere(ctx context.Context, groups map[string][]int, grants []backend.Grant,
+	errs []error) (todo []int) {
+	refresh := sync.OnceValue(func() error { return c.table.Refresh(ctx) }) // one for all grants
+	for addr, at := range groups {
+		for _, i := range at {
+			r, ok := wire.RedirectOf(errs[i])
+			switch {
+			case ok && !r.Ask:
+				c.table.Redirected(addr, r)
+				todo = append(todo, i)
+			case !ok && c.promoted(ctx, addr, grants[i].(*follower).now().key, errs[i], refresh):
+				todo = append(todo, i)
+			}
+		}
+	}
+	return todo
 }
 
 // sendTo calls send for the grants whose primary is at addr.
@@ -271,7 +287,7 @@ func (p *place) at(e *engine) error {
 
 // Await is that of the place.
 func (m *moving) Await(ctx context.Context, wake func()) (cancel func(), free bool, err error) {
-	m.c.attend()
+	m.c.table.Attend(m.c.waits.any)
 	return m.place.Await(ctx, wake)
 }
 

@@ -24,6 +24,9 @@ const (
 	// askTogether is how many nodes a refresh asks at the same time. The first
 	// answer counts, so that a dead node delays no refresh.
 	askTogether = 3
+
+	// attendEvery is the pause between two refreshes of Attend.
+	attendEvery = time.Second
 )
 
 // Table is the primary of each slot, as far as this process knows. It learns
@@ -38,6 +41,7 @@ type Table struct {
 	addrs   []string            // primaries; owners has indexes plus one
 	owners  [names.Slots]uint16 // 0: none
 	running bool                // a goroutine refreshes
+	attends bool                // a goroutine attends
 	next    *refresh            // the refresh that has not begun; nil unless asked for
 	began   time.Time           // when the last one began
 
@@ -164,6 +168,39 @@ func (t *Table) index(addr string) uint16 {
 
 // Suspect begins a refresh: a node did not answer, or sent a command elsewhere.
 func (t *Table) Suspect() { t.begin() }
+
+// Attend refreshes each second while wanted returns true. A waiter that is not
+// the first in its queue watches no key and sends nothing for many seconds, so
+// that no redirection tells it of a move.
+func (t *Table) Attend(wanted func() bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.attends {
+		return
+	}
+	t.attends = true
+	t.wg.Go(func() {
+		ticker := time.NewTicker(attendEvery)
+		defer ticker.Stop()
+		for t.attending(wanted) {
+			select {
+			case <-ticker.C:
+				_ = t.Refresh(t.life)
+			case <-t.life.Done():
+				return
+			}
+		}
+	})
+}
+
+// attending reports whether to go on, and records the end. A waiter that comes
+// after that begins anew.
+func (t *Table) attending(wanted func() bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attends = wanted()
+	return t.attends
+}
 
 // Refresh waits for a refresh that begins now or later.
 func (t *Table) Refresh(ctx context.Context) error {

@@ -16,12 +16,14 @@ import (
 
 // row is one row of CLUSTER SLOTS.
 func row(first, last int64, host any, port int64) []any {
-	return []any{first, last, []any{host, port, []byte("id")}, []any{[]byte("replica"), int64(1), []byte("id")}}
+	id := []byte("id")
+	return []any{first, last, []any{host, port, id}, []any{[]byte("replica"), int64(1), id}}
 }
 
 func TestSpansReadEveryFormOfAddress(t *testing.T) {
 	reply := []any{row(0, 1, []byte("10.0.0.1"), 6379), row(2, 3, nil, 6380), row(4, 5, []byte(""), 6381),
-		row(6, 7, []byte("node.internal"), 6379), row(8, 9, []byte("fd00::1"), 6379), row(10, 16383, []byte("?"), 1)}
+		row(6, 7, []byte("node.internal"), 6379), row(8, 9, []byte("fd00::1"), 6379),
+		row(10, 16383, []byte("?"), 1)}
 	all, err := spans("asked:7000", reply, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -30,12 +32,13 @@ func TestSpansReadEveryFormOfAddress(t *testing.T) {
 	for _, s := range all {
 		got = append(got, s.addr)
 	}
-	want := []string{"10.0.0.1:6379", "asked:6380", "asked:6381", "node.internal:6379", "[fd00::1]:6379", "asked:1"}
+	want := []string{"10.0.0.1:6379", "asked:6380", "asked:6381", "node.internal:6379", "[fd00::1]:6379",
+		"asked:1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	for addr, want := range map[string]string{"10.0.0.1:1": "10.0.0.1:1", ":2": "asked:2", "fd00::1:3": "[fd00::1]:3",
-		"?:4": "asked:4"} {
+	for addr, want := range map[string]string{"10.0.0.1:1": "10.0.0.1:1", ":2": "asked:2",
+		"fd00::1:3": "[fd00::1]:3", "?:4": "asked:4"} {
 		if got := Join("asked:7000", addr); got != want {
 			t.Errorf("a redirection to %q leads to %q", addr, got)
 		}

@@ -24,7 +24,8 @@ func TestRedirectionsAreRead(t *testing.T) {
 			t.Errorf("%q is no redirection", text)
 		}
 	}
-	for _, text := range []string{"MOVED", "MOVED x a:1", "ASK 1 a", "TRYAGAIN Multiple keys request", "ERR MOVED 1 a:1"} {
+	for _, text := range []string{"MOVED", "MOVED x a:1", "ASK 1 a", "TRYAGAIN Multiple keys request",
+		"ERR MOVED 1 a:1"} {
 		if got, ok := RedirectOf(redis.Error(text)); ok {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -45,10 +46,12 @@ func TestAskingGoesBeforeItsCommand(t *testing.T) {
 	}
 	defer m.Close()
 	script := NewScript(1, "-- echo: key; text → text\nreturn ARGV[1]")
-	for _, answer := range []redistest.Action{redistest.Reply("+OK\r\n"), redistest.Answer("ERR unknown command")} {
+	for _, answer := range []redistest.Action{redistest.Reply("+OK\r\n"),
+		redistest.Answer("ERR unknown command")} {
 		line.Fault(redistest.Rule{Command: "ASKING", Times: 4, Do: answer})
 		for range 2 { // the script is sent whole at first
-			if got, err := redis.String((Asking{m}).Eval(context.Background(), script, "k", "text")); got != "text" {
+			got, err := redis.String((Asking{m}).Eval(context.Background(), script, "k", "text"))
+			if got != "text" {
 				t.Errorf("script: %q, %v", got, err)
 			}
 		}

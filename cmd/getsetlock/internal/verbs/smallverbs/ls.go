@@ -474,16 +474,14 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 	}
 	seen, errs := l.backend.ObserveRaw(ctx, fresh)
 	for i, o := range seen {
-		if l.node && wire.IsRedirect(errs[i]) {
+		switch err := errs[i]; {
+		case err == nil:
+		case l.node && wire.IsRedirect(err):
 			continue // it is read where it is
-		}
-		if wire.IsWrongType(errs[i]) || l.node && wire.IsCluster(errs[i]) {
-			// The key M has another type, so another program wrote it: no lock
-			// that could be read here. Or its name falls into another slot.
-			o = legacy.Observation{Observation: dialect.Observation{
-				Key: fresh[i], Exists: true, Type: "unknown"}}
-		} else if errs[i] != nil {
-			return errs[i]
+		case wire.IsWrongType(err), l.node && wire.IsCluster(err):
+			o = unknown(fresh[i])
+		default:
+			return err
 		}
 		line, likely := readLock(o, l.prefer)
 		if line.Type != "" && (likely || !l.likely) {
@@ -491,9 +489,20 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 			l.lines = append(l.lines, line)
 		}
 	}
-	l.looked += int64(len(fresh))
+	l.sawMore(len(fresh))
+	return nil
+}
+
+// unknown describes a key whose key M has another type, so another program
+// wrote it: no lock that could be read here. Or M falls into another slot.
+func unknown(key string) legacy.Observation {
+	return legacy.Observation{Observation: dialect.Observation{Key: key, Exists: true, Type: "unknown"}}
+}
+
+// sawMore counts keys for the progress.
+func (l *lister) sawMore(n int) {
+	l.looked += int64(n)
 	if l.progress != nil {
 		l.progress.Set(l.looked)
 	}
-	return nil
 }

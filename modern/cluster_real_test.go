@@ -200,9 +200,12 @@ func TestUndoFollowsTheSlot(t *testing.T) {
 		g := redistest.NewGate()
 		return hold(g), g
 	}
-	for _, hold := range []func(*redistest.Gate) redistest.Action{redistest.HoldRequest, redistest.HoldReply} {
+	for _, hold := range []func(*redistest.Gate) redistest.Action{redistest.HoldRequest,
+		redistest.HoldReply} {
 		b := newCluster(t, c, modern.Config{Timeout: redistest.Patience}, redisconn.Options{
-			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return wires[addr].Dial(ctx) }})
+			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+				return wires[addr].Dial(ctx)
+			}})
 		from := c.Owner("k")
 		to := c.Primaries[0]
 		if to == from {
@@ -261,7 +264,8 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 	place, watch := make(chan struct{}), make(chan struct{})
 	// The key does not exist: no server tells that its slot moves. This
 	// comes first, since its connection brings the calls of places too.
-	_, free, err := waiter.Contract().(backend.Waker).Await(bg, "{a}free", sync.OnceFunc(func() { close(watch) }))
+	_, free, err := waiter.Contract().(backend.Waker).Await(bg, "{a}free",
+		sync.OnceFunc(func() { close(watch) }))
 	if err != nil || !free {
 		t.Fatal(free, err)
 	}
@@ -505,7 +509,9 @@ func TestClusterIsReachedByTLS(t *testing.T) {
 }
 
 func TestClusterPassesTheKit(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"plain": {}, "fence": {Fence: true}, "fair": {Fair: true}} {
+	for name, cfg := range map[string]modern.Config{
+		"plain": {}, "fence": {Fence: true}, "fair": {Fair: true},
+	} {
 		cfg.Timeout = time.Minute
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -156,11 +156,14 @@ func (c *fleet) follow(ctx context.Context, key string,
 		}
 		last = send(e, on, ask)
 		var unsure *backend.UnsureError
+		if errors.As(last, &unsure) {
+			return c.learned(last) // the key may be taken, whatever WAIT met after that
+		}
 		if !ask && c.promoted(ctx, addr, key, last, func() error { return c.table.Refresh(ctx) }) {
 			continue
 		}
 		r, ok := wire.RedirectOf(last)
-		if !ok || errors.As(last, &unsure) { // the key may be taken, and the redirection is that of WAIT
+		if !ok {
 			return c.learned(last)
 		}
 		addr, ask = c.table.Redirected(addr, r), r.Ask

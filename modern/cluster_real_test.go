@@ -188,6 +188,34 @@ func TestLeaseLivesWhileItsSlotMoves(t *testing.T) {
 	}
 }
 
+// The key is taken, and then the slot moves before its replicas are asked. That
+// redirection does not begin the attempt anew: the key must be given back.
+func TestRedirectedWaitLeavesNoKey(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
+	from := c.Owner("k")
+	wire := from.Wire(redistest.Rule{Command: "SET",
+		When: func(cmd redistest.Command) bool { return strings.HasPrefix(cmd[1], "gsl:wait:") },
+		Do:   redistest.Answer("MOVED 7629 127.0.0.1:1")})
+	b := newCluster(t, c, modern.Config{Replicas: 1}, redisconn.Options{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == from.Addr() {
+				return wire.Dial(ctx)
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}})
+	_, err := b.Contract().Try(bg, "k", time.Hour)
+	var unsure *backend.UnsureError
+	if !errors.As(err, &unsure) {
+		t.Fatalf("the attempt: %v", err)
+	}
+	if err := unsure.Grant.Release(bg); err != nil {
+		t.Error(err)
+	}
+	if n := from.Do("EXISTS", "k"); n != int64(0) {
+		t.Error("the key is still there")
+	}
+}
+
 // The outcome of an attempt is unknown, and then the slot moves: with the key,
 // or before the attempt arrives. The undo is certain all the same.
 func TestUndoFollowsTheSlot(t *testing.T) {

@@ -1,7 +1,7 @@
 # The image of the command: one static program and the certificates of public
 # authorities. It has no shell and runs as user 65532.
 #
-#   docker build --build-arg VERSION="$(git describe --tags --always)" -t getsetlock .
+#   docker build --build-arg VERSION="$(git describe --tags --match 'v*' --always)" -t getsetlock .
 #   docker run --rm getsetlock ls --redis redis://10.0.0.1
 #
 # `run KEY -- PROGRAM` starts a program of the same image. So a job's image

@@ -7,7 +7,7 @@ help: ## print this list
 test: ## run every test; prepares the machine first (Debian 12 or newer)
 	@scripts/test.sh
 
-check: ## run test and all else that a merge needs: linters, race detector, other systems, TLC, README, fuzzing, mutants, benchmarks
+check: ## run test and all else that a merge needs: linters, race detector, other systems, packages, TLC, README, fuzzing, mutants, benchmarks
 	@scripts/test.sh check
 
 lint: ## check formatting, golangci-lint, actionlint, goreleaser check and tools/rules
@@ -39,10 +39,10 @@ build: ## build the command as bin/getsetlock
 	@go build -o bin/ ./cmd/getsetlock
 
 full: ## build the command with etcd and ZooKeeper as bin/full/getsetlock
-	@go -C cmd/getsetlock/full build -o ../../../bin/full/ ./getsetlock
+	@go build -o bin/full/ ./cmd/getsetlock/full/getsetlock
 
 image: ## build the container image as getsetlock:latest; ENGINE=podman for another engine than docker
-	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --always --dirty)" -t getsetlock .
+	@$${ENGINE:-docker} build --build-arg VERSION="$$(git describe --tags --match 'v*' --always --dirty)" -t getsetlock .
 
 man: ## write manual pages and completion scripts below bin/pages, or below PAGES
 	@rm -rf "$${PAGES:-bin/pages}"

@@ -3,7 +3,7 @@ module github.com/getsetlock/getsetlock/etcd
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0
+	github.com/getsetlock/getsetlock v0.0.0-20261128020021-0191b4f7251e
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	google.golang.org/grpc v1.83.2
@@ -24,5 +24,3 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
-
-replace github.com/getsetlock/getsetlock => ..

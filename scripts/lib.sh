@@ -24,6 +24,28 @@ quietly() { "$@" >/dev/null 2>&1; }
 # heavy dependencies are modules of their own.
 modules() { find . -name go.mod -not -path '*/.*/*' -printf '%h\n' | sort; }
 
+# module: prints the path of the root's module. go list -m prints those of the
+# whole workspace.
+module() { awk '$1 == "module" { print $2; exit }' go.mod; }
+
+# published are the folders of the modules that are released besides the root,
+# each after those that it requires.
+# shellcheck disable=SC2034 # for the scripts that source this file
+published=(etcd zookeeper cmd/getsetlock/full/getsetlock)
+
+# cache_aside FOLDER: makes a module cache that shares everything with the usual
+# one, except the modules of this project.
+cache_aside() {
+  local from host owner part
+  from=$(go env GOMODCACHE)
+  IFS=/ read -r host owner _ <<<"$(module)"
+  for part in . cache/download; do
+    mkdir -p "$1/$part/$host" "$from/$part/$host"
+    find "$from/$part" -mindepth 1 -maxdepth 1 -not -name cache -not -name "$host" -exec ln -s -t "$1/$part" {} +
+    find "$from/$part/$host" -mindepth 1 -maxdepth 1 -not -name "$owner" -exec ln -s -t "$1/$part/$host" {} +
+  done
+}
+
 # in_modules COMMAND…: runs the command in the folder of every module.
 in_modules() {
   local module
@@ -66,7 +88,7 @@ tests_with_tag() {
 # full, and all others as without -v. It writes folder and name of every passed
 # test to FILE.
 outlined() {
-  awk -v file="$1" -v module="$(go list -m)" '
+  awk -v file="$1" -v module="$(module)" '
     { text = text $0 "\n" }
     match($0, /--- PASS: [^ \/]+ \(/) { passed[substr($0, RSTART + 10, RLENGTH - 12)] }
     /^(ok  |FAIL|\?   )\t/ {
@@ -78,6 +100,18 @@ outlined() {
       delete passed
     }
     END { printf "%s", text }'
+}
+
+goreleaser=github.com/goreleaser/goreleaser/v2@v2.15.1 # for lint and packages
+
+# go_tool PACKAGE@VERSION: builds a tool once, into a cache folder named
+# after its version, and prints its path.
+go_tool() {
+  local bin=$cache/tools/${1##*@} name=${1%@*}
+  name=${name%/v[0-9]}
+  name=${name##*/}
+  [ -x "$bin/$name" ] || GOBIN=$bin GOFLAGS='' go install "$1"
+  say "$bin/$name"
 }
 
 # again COMMAND…: runs the command up to three times, since a network may fail

@@ -5,7 +5,6 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-goreleaser=github.com/goreleaser/goreleaser/v2@v2.15.1
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 formatted() {
@@ -21,27 +20,27 @@ without_programs() {
   [ -z "$files" ] || die 1 "too large to be a source: ${files//$'\n'/ }"
 }
 
-# lint_tool PACKAGE@VERSION: builds a linter once, into a cache folder named
-# after its version, and prints its path.
-lint_tool() {
-  local bin=$cache/tools/${1##*@} name=${1%@*}
-  name=${name%/v[0-9]}
-  name=${name##*/}
-  [ -x "$bin/$name" ] || GOBIN=$bin go install "$1"
-  say "$bin/$name"
+# A commit that a go.mod names must stay in the history, or nobody can get the
+# module. A shallow clone does not know.
+in_history() {
+  local version
+  version=$(awk -v root="$(module)" '$1 == root { print $2; exit }' go.work)
+  [[ $version == *-*-* ]] && [ "$(git rev-parse --is-shallow-repository)" = false ] || return 0
+  git merge-base --is-ancestor "${version##*-}" HEAD || die 1 "the modules require $version, which is not in the history: scripts/release.sh require HEAD"
 }
 
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 formatted
 without_programs
+in_history
 # It takes vet and staticcheck with it; .golangci.yml says what it checks.
-tool=$(lint_tool "$golangci")
+tool=$(go_tool "$golangci")
 in_modules "$tool" run ./...
 in_modules "$tool" run --build-tags real ./...
 # Without these two programs, which not every machine has, actionlint finds the
 # same everywhere.
-tool=$(lint_tool "$actionlint")
+tool=$(go_tool "$actionlint")
 "$tool" -shellcheck= -pyflakes=
-tool=$(lint_tool "$goreleaser")
+tool=$(go_tool "$goreleaser")
 "$tool" check -q
 go run ./tools/rules

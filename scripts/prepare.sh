@@ -68,6 +68,10 @@ build_java() {
   again maven -f "$java_dir" package
 }
 
+# download gets what the packages and tests of a module import. In a workspace,
+# go mod download would get much that nobody imports.
+download() { go list -deps -test -tags real ./... >/dev/null; }
+
 main() {
   quietly go version || die 2 "Go is missing: https://go.dev/dl"
   local packages
@@ -81,7 +85,8 @@ main() {
   scripts/kazoo.sh
   scripts/redlock.sh
   build_java
-  in_modules again go mod download
+  GOWORK=off again go mod download # what the root is built from outside the workspace
+  in_modules again download
 }
 
 main

@@ -30,6 +30,8 @@ vet     test   60 go vet for this system, including the tests with real servers
 test    test  400 every test once: embedded and real servers, the original Java lock
 lint    check 300 formatting, golangci-lint, actionlint, goreleaser check, tools/rules
 other   check 120 library, command and tests compile for macOS and Windows
+paired  check  60 the last tagged etcd, zookeeper and full command with the root of today
+package check 300 archives, deb, rpm, checksums and lists of contents, as a release has them
 race    check 420 the tests on the embedded server under the race detector
 seeds   check 420 5,400 more seeds of the simulation
 spec    check 120 the TLA+ specification, checked by TLC and against the model
@@ -43,7 +45,7 @@ END
 
 # Totals in seconds, without prepare.
 budget_test=480
-budget_check=2100
+budget_check=1800
 
 export CGO_ENABLED=1
 # Tests and checks do not need the commit they are built from, and asking for it
@@ -57,14 +59,19 @@ stage_vet() { in_modules go vet -tags real ./...; }
 
 stage_lint() { scripts/lint.sh; }
 
-# Tests, too, must compile for systems on which they are not run here.
+# Tests, too, must compile for systems on which they are not run here. The root
+# is compiled without the workspace, with the versions that its importers get.
 stage_other() {
   local system
   for system in darwin windows; do
     say "  $system"
-    CGO_ENABLED=0 GOOS=$system go vet ./...
+    CGO_ENABLED=0 GOOS=$system GOWORK=off go vet ./...
   done
 }
+
+stage_paired() { scripts/pair.sh; }
+
+stage_package() { scripts/package.sh; }
 
 # The embedded servers make much garbage and keep little, so the collector runs
 # less often: the tests take a quarter less time. -vet=off, because the stage
@@ -85,11 +92,11 @@ stage_test() {
   other_modules >"$others" 2>&1 &
   their_job=$!
   wanted=$(tests_with_tag real | grep -vE "^\\./($elsewhere) ")
-  longest=(./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./internal/operator/fleet ./internal/operator/audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
+  longest=(./tools/release ./migrate ./cmd/getsetlock/internal/rehearse ./modern ./internal/testing/interop ./internal/operator/fleet ./internal/operator/audit ./cmd/getsetlock/internal/{cli,verbs/skewverb,verbs/migrateverb,verbs/auditverb,verbs/runverb} ./proof/internal/model ./skew)
   passed=$(mktemp)
   # shellcheck disable=SC2046 # one word per package
   patient go test -tags real -vet=off -v -count=1 -timeout 30m -p 6 -parallel 8 "${longest[@]}" \
-    $(go list ./... | sed "s|^$(go list -m)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
+    $(go list ./... | sed "s|^$(module)|.|" | grep -vE "^\\./($elsewhere)\$" | grep -vxF "${longest[@]/#/-e}") | outlined "$passed" || failed=1
   left=$(comm -23 <(sort <<<"$wanted") <(sort -u "$passed"))
   wait "$their_job" || failed=1
   cat "$others"

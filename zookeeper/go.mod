@@ -3,7 +3,7 @@ module github.com/getsetlock/getsetlock/zookeeper
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0
+	github.com/getsetlock/getsetlock v0.0.0-20261128020021-0191b4f7251e
 	github.com/go-zookeeper/zk v1.0.4
 )
 
@@ -11,5 +11,3 @@ require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
-
-replace github.com/getsetlock/getsetlock => ..

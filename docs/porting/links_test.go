@@ -22,6 +22,7 @@ var (
 // linked are documents whose links are followed too. Their Go is compared
 // elsewhere.
 var linked = []string{"docs/modern.md", "docs/audit.md", "docs/command.md", "docs/compared.md",
+	"docs/etcd.md", "docs/zookeeper.md",
 	"docs/zh/modern.md", "docs/zh/protocol.md", "docs/zh/java-dual.md"}
 
 func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {

@@ -2,11 +2,9 @@ module github.com/getsetlock/getsetlock/examples/metrics
 
 go 1.26.0
 
-replace github.com/getsetlock/getsetlock => ../..
-
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/getsetlock/getsetlock v0.0.0
+	github.com/getsetlock/getsetlock v0.0.0-20261128020021-0191b4f7251e
 	github.com/gomodule/redigo v1.9.3
 	github.com/prometheus/client_golang v1.25.0
 	go.opentelemetry.io/otel v1.47.0

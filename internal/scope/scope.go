@@ -17,7 +17,6 @@ package scope
 
 import (
 	"encoding/base64"
-	"maps"
 	"slices"
 	"strings"
 
@@ -32,7 +31,6 @@ type Scope struct {
 	names     func(name string) bool
 	spellings []dialect.Encoding
 	every     bool // every key of the database, in any spelling
-	given     map[string]bool
 	pattern   string
 	sight     func(word string) string // returns a covered name that contains the word; nil: none is covered
 }
@@ -73,20 +71,6 @@ func (s Scope) In(database int) Scope {
 	return s
 }
 
-// With returns a scope that also covers these keys, given byte for byte as they
-// are on the server.
-func (s Scope) With(keys ...string) Scope {
-	given := maps.Clone(s.given)
-	if given == nil {
-		given = make(map[string]bool, len(keys))
-	}
-	for _, key := range keys {
-		given[key] = true
-	}
-	s.given = given
-	return s
-}
-
 // Database returns the number of the one database whose keys are covered.
 func (s Scope) Database() int { return s.database }
 
@@ -104,7 +88,7 @@ func (s Scope) Covers(database int, key string) bool {
 	if s.every {
 		return true
 	}
-	return s.spells(key) || slices.ContainsFunc(OldKeys(key), s.spells) || s.given[key]
+	return s.spells(key) || slices.ContainsFunc(OldKeys(key), s.spells)
 }
 
 // spells reports whether key is one of the spellings of a covered name.
@@ -139,8 +123,7 @@ func decoded(key string, spelling dialect.Encoding) (string, bool) {
 
 // Pattern returns a pattern for SCAN. Every covered key that a dialect can
 // write matches it, and other keys may match too: call Covers for each key that
-// comes back. One pass over the keyspace finds all spellings. Keys added by
-// With are not searched for.
+// comes back. One pass over the keyspace finds all spellings.
 func (s Scope) Pattern() string { return s.pattern }
 
 // MarkSuffix ends the name of every key M.

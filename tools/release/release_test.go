@@ -51,8 +51,10 @@ func TestStepsOfReleaseExist(t *testing.T) {
 					t.Errorf("make %s: the Makefile has no such target", target)
 				}
 			}
+		case words[0] == "scripts/package.sh":
 		case words[0] == "scripts/release.sh":
-			if !strings.Contains(script, "\n"+words[1]+"() {") || words[2] != "$VERSION" {
+			if !strings.Contains(script, "\n"+words[1]+"() {") ||
+				!slices.Contains([]string{"$VERSION", "HEAD"}, words[2]) {
 				t.Errorf("%s: the script has no such step", line)
 			}
 		case words[0] == "go" && words[1] == "install":
@@ -223,5 +225,37 @@ func TestCIRunsWhatAMergeNeeds(t *testing.T) {
 	}
 	if !ran || job.Timeout == 0 {
 		t.Errorf(".ci/run %t, timeout %d min", ran, job.Timeout)
+	}
+	for _, m := range regexp.MustCompile(`uses: (\S+)`).FindAllStringSubmatch(read(t,
+		root+"/.github/workflows/release.yml"), -1) {
+		if !pinned.MatchString(m[1]) {
+			t.Errorf("a release takes %s, which isn't pinned to a commit", m[1])
+		}
+	}
+}
+
+// TestModulesRequireEachOtherAtOneVersion finds a go.mod that go.work does not
+// map to a folder, which then is looked for on the code host.
+func TestModulesRequireEachOtherAtOneVersion(t *testing.T) {
+	workspace := read(t, root+"/go.work")
+	mapped := regexp.MustCompile(`getsetlock (v\S+) => \./\n`).FindStringSubmatch(workspace)
+	if mapped == nil {
+		t.Fatal("go.work maps no version of the root")
+	}
+	required := regexp.MustCompile(`github\.com/getsetlock/getsetlock(?:/\S+)? (v\S+)`)
+	folders := regexp.MustCompile(`(?m)^\t(\./\S+)$`).FindAllStringSubmatch(workspace, -1)
+	if len(folders) < 8 {
+		t.Errorf("go.work uses %q", folders)
+	}
+	for _, folder := range folders {
+		mod := read(t, filepath.Join(root, folder[1], "go.mod"))
+		if strings.Contains(mod, "\nreplace") {
+			t.Errorf("%s replaces a module, which go install refuses", folder[1])
+		}
+		for _, m := range required.FindAllStringSubmatch(mod, -1) {
+			if m[1] != mapped[1] {
+				t.Errorf("%s requires %s, and go.work maps %s", folder[1], m[0], mapped[1])
+			}
+		}
 	}
 }

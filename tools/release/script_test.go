@@ -4,6 +4,7 @@ package release
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,14 +15,19 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// TestScripts runs the scripts in testdata/script. ROOT is this checkout, and
-// REDIS a server. The image is built by docker only where docker works.
+// TestScripts runs the scripts in testdata/script. ROOT is this checkout, REDIS
+// a server, and M2 Maven's local repository. The image is built by docker only
+// where docker works.
 func TestScripts(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	here := strings.Fields(string(out))
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	checkout, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +36,7 @@ func TestScripts(t *testing.T) {
 	setup := func(e *testscript.Env) error {
 		e.Setenv("ROOT", checkout)
 		e.Setenv("REDIS", server.URL())
+		e.Setenv("M2", filepath.Join(home, ".m2/repository"))
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("PATH", filepath.Join(e.WorkDir, "bin")+":"+e.Getenv("PATH"))
 		e.Setenv("GOPROXY", fmt.Sprintf("file://%s/cache/download,%s", here[0], here[1]))

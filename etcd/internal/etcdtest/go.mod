@@ -4,8 +4,8 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/getsetlock/getsetlock v0.0.0
-	github.com/getsetlock/getsetlock/etcd v0.0.0
+	github.com/getsetlock/getsetlock v0.0.0-20261128020021-0191b4f7251e
+	github.com/getsetlock/getsetlock/etcd v0.0.0-20261128020021-0191b4f7251e
 	github.com/gomodule/redigo v1.9.3
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3
@@ -72,9 +72,4 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	k8s.io/utils v0.0.0-20260108192941-914a6e750570 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
-)
-
-replace (
-	github.com/getsetlock/getsetlock => ../../..
-	github.com/getsetlock/getsetlock/etcd => ../..
 )

@@ -87,7 +87,7 @@ func (c MonitorConfig) stays() bool { return c.Every <= c.Burst }
 // scope returns the predicate that says which keys are watched. Lines of
 // MONITOR, looks and slices of SCAN are all judged by it.
 func (c Config) scope() scope.Scope {
-	return scope.Matching(c.Match).In(c.DB).With(c.Keys...)
+	return scope.Matching(c.Match).In(c.DB)
 }
 
 // filled returns c with its defaults. It refuses impossible values with an

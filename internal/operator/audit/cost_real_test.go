@@ -151,52 +151,24 @@ func BenchmarkRealNothing(b *testing.B) {
 
 // A watch at its default rate runs in a separate process for as many seconds as
 // -benchtime says, with a terminal's live view. Bound to one processor (taskset
-// -c 0), what the clients lose is the watch's whole price: its own work, the
-// server's work for it and all switches between them. cost_lost_test.go
-// computes it; %nothing is the same computation over times when the watch
-// slept.
-//
-// The processor-time shares of the watch's process and of its commands at the
-// server are exact, but leave out the switches.
+// -c 0), the two shares are the watch's own work and the server's work for it.
+// They are exact, but leave out the switches between processes.
 func BenchmarkRealPollingAThousandKeysASecond(b *testing.B) {
 	s, count, end := busy(b)
 	c := startChild(b, s.Addr())
 	pid := c.Process.Pid
 	all := func() time.Duration { return processorTime(b, os.Getpid(), s.PID(), pid) }
-	begun, had := asked(s), all()
-	samples := sampled(time.Duration(b.N)*time.Second,
-		func() (int64, time.Duration) { return count.Load(), processorTime(b, pid) })
-	had, did := all()-had, asked(s)
+	begun, had, own := asked(s), all(), processorTime(b, pid)
+	done, from := count.Load(), time.Now()
+	<-time.After(time.Duration(b.N) * time.Second)
+	had, own = all()-had, processorTime(b, pid)-own
+	did, span := asked(s), time.Since(from).Seconds()
 	c.end(b)
+	b.ReportMetric(float64(count.Load()-done)/span, "ops/s")
 	end()
-	last := samples[len(samples)-1]
-	watched, idle := moments(samples)
-	say := func(name string, all []moment) {
-		percent, low, high := lostOf(all, len(watched), last.at)
-		b.ReportMetric(percent, "%"+name)
-		b.ReportMetric(low, "%"+name+"-low")
-		b.ReportMetric(high, "%"+name+"-high")
-	}
-	say("lost", watched)
-	say("nothing", idle)
-	b.ReportMetric(float64(len(watched)), "moments")
-	b.ReportMetric(float64(did.looks-begun.looks)/last.at.Seconds(), "looks/s")
-	b.ReportMetric(100*(last.own-samples[0].own).Seconds()/had.Seconds(), "%audit")
+	b.ReportMetric(float64(did.looks-begun.looks)/span, "looks/s")
+	b.ReportMetric(100*own.Seconds()/had.Seconds(), "%audit")
 	b.ReportMetric(100*(did.took-begun.took).Seconds()/had.Seconds(), "%server")
-	b.ReportMetric(float64(last.done-samples[0].done)/last.at.Seconds(), "ops/s")
-}
-
-// sampled takes a sample every sampleEvery for the given span.
-func sampled(span time.Duration, read func() (done int64, own time.Duration)) (out []sample) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for begun := time.Now(); ; <-tick.C {
-		done, own := read()
-		s := sample{at: time.Since(begun), own: own, done: done}
-		if out = append(out, s); s.at >= span && len(out) > 1 {
-			return out
-		}
-	}
 }
 
 // child is a watch in a separate process; see watchOf.

@@ -97,15 +97,11 @@ const longestArg = 1024
 const longestKey = 1<<16 + 1024
 
 func newFilter(cfg Config, found func(string)) *filter {
-	f := &filter{
+	return &filter{
 		reader: reading.NewReader(cfg.Dialects), any: reading.NewReader(nil), scope: cfg.scope(),
 		keys: keyMemory{most: cfg.MaxKeys}, most: cfg.MaxKeys,
 		peers: map[string]*lastLine{}, found: found,
 	}
-	for _, k := range cfg.Keys {
-		f.keys.add(k)
-	}
-	return f
 }
 
 // line takes the next line and appends the events it yields, in the order in

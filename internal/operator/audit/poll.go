@@ -81,12 +81,11 @@ type followed struct {
 	armed    bool          // the tracker watches the key
 	told     time.Duration // when the server was asked to report the next change; never if it was not
 	free     time.Duration // since when every look found it missing; 0 if the last look found it
-	given    bool          // the Config names the key: it is always followed
 }
 
 // idle reports whether another key may take the place of f.
 func (f *followed) idle(now time.Duration) bool {
-	return !f.given && f.free != 0 && now-f.free >= longFree
+	return f.free != 0 && now-f.free >= longFree
 }
 
 // never is earlier than any elapsed time.
@@ -97,11 +96,6 @@ func newPoller(w *watcher) *poller {
 		scanning: scanning{cursor: "0"}, hot: map[string]bool{}}
 	if !w.cfg.NoTracking {
 		p.tracker = w.mux.Tracker()
-	}
-	for _, k := range w.cfg.Keys {
-		if p.add(k) {
-			p.follow[k].given = true
-		}
 	}
 	return p
 }
@@ -405,7 +399,7 @@ func (p *poller) scan(ctx context.Context) {
 		if wire.IsNoPerm(err) || wire.IsUnknownCommand(err) {
 			p.noScan = true
 			p.w.note(census.SourcePoll,
-				refused(err, "SCAN", "only keys that were given, or that MONITOR shows, are looked at"))
+				refused(err, "SCAN", "only keys that MONITOR shows are looked at"))
 		}
 		p.resting = p.w.elapsed() + scanAgain
 		return

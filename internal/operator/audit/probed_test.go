@@ -161,14 +161,6 @@ func TestReplayReportsARefusedProbe(t *testing.T) {
 	}
 }
 
-func TestRecordWithoutAProbeIsRead(t *testing.T) {
-	const line = `{"at":"2026-02-02T02:40:00Z","kind":"stats","event":"setnx","count":1}`
-	r, err := Replay(strings.NewReader("getsetlock.observed/1\n"+line+"\n"), Config{})
-	if err != nil || r.Probe != nil {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
 func TestReplayNamesTheBrokenLineOfAProbe(t *testing.T) {
 	keys := `keys {"keys":3,"denied":0,"lost":0,"replica":false,"all":false,"refused":"","twice":null}`
 	prefix := `prefix {"prefix":"lock:","forms":[{"look":"stamp","unit":"ms","UUID":false,"encoding":"plain",` +

@@ -187,7 +187,8 @@ func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed)
 		if !ok || o.Name == keys.ConnectionName {
 			continue
 		}
-		if before, ok := known[o.Addr]; ok && same(before, o) {
+		if before, ok := known[o.Addr]; ok && before.Name == o.Name && before.Library == o.Library &&
+			before.User == o.User {
 			continue
 		}
 		known[o.Addr] = o
@@ -196,10 +197,6 @@ func (w *watcher) clients(ctx context.Context, known map[string]offset.Observed)
 	}
 	w.send(news...)
 	return true
-}
-
-func same(a, b offset.Observed) bool {
-	return a.Addr == b.Addr && a.Name == b.Name && a.Library == b.Library && a.User == b.User
 }
 
 // clientIn parses one row of CLIENT LIST. Fields are found by name, since

@@ -52,7 +52,7 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w.start(ctx)
-	f := newFold(w, folded, begun)
+	f := &fold{w: w, census: folded, begun: begun, recorder: newRecorder(w.cfg)}
 	if cfg.Monitor.On && !known {
 		f.take(reading.GapOf(census.SourceMonitor, at, 0, reading.Noted, fmt.Sprintf(
 			"the server does not say in which database this connection is, so commands of database %d are counted; give the user +client|list", cfg.DB)))
@@ -102,10 +102,6 @@ type fold struct {
 	recorder *recorder
 	begun    time.Duration
 	waiting  []offset.Observed // events that the last flush left as too new, then those that came since
-}
-
-func newFold(w *watcher, folded *census.Census, begun time.Duration) *fold {
-	return &fold{w: w, census: folded, begun: begun, recorder: newRecorder(w.cfg)}
 }
 
 // The pace of folding. Several goroutines read connections, so events of one

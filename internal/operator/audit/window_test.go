@@ -14,41 +14,72 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/reel"
 )
 
-// quietBeside returns the window that MONITOR proves after two minutes. In the
-// given database, an old client of d tries 20 times a second to take a lock
-// that another client holds. With database -1 no client tries.
-func quietBeside(t *testing.T, cfg Config, d dialect.Dialect, database int) (monitor time.Duration,
-	e census.Evidence) {
+// screened is a filter and a census of what it lets through. MONITOR begins.
+type screened struct {
+	t      *testing.T
+	cfg    Config
+	filter *filter
+	folded *census.Census
+}
+
+func newScreened(t *testing.T, cfg census.Config) *screened {
 	t.Helper()
-	folded, err := census.New(cfg.Config)
+	folded, err := census.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]bool{}
-	filter := newFilter(filled(t, cfg), func(key string) { found[key] = true })
-	key := keyOf(t, d, "lock:stock")
+	s := &screened{t, filled(t, Config{Config: cfg}), nil, folded}
+	s.filter = newFilter(s.cfg, func(string) {})
 	folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
+	return s
+}
+
+func (s *screened) add(events ...offset.Observed) {
+	for _, o := range events {
+		s.folded.Add(o)
+	}
+}
+
+// line shows a line of MONITOR.
+func (s *screened) line(ms, database int, addr string, words ...string) []offset.Observed {
+	out := s.filter.line(asServer(at(ms).UnixMicro(), database, addr, words...), nil)
+	s.add(out...)
+	return out
+}
+
+// sighted shows a round of markers.
+func (s *screened) sighted(database, ms int) []offset.Observed {
+	s.t.Helper()
+	out := sighted(s.t, s.cfg, s.filter, database, ms)
+	s.add(out...)
+	return out
+}
+
+// quietBeside returns the window that MONITOR proves after two minutes. In the
+// given database, an old client of d tries 20 times a second to take a lock
+// that another client holds. With database -1 no client tries.
+func quietBeside(t *testing.T, cfg census.Config, d dialect.Dialect, database int) (monitor time.Duration,
+	e census.Evidence) {
+	t.Helper()
+	s, found := newScreened(t, cfg), map[string]bool{}
+	s.filter.found = func(key string) { found[key] = true }
+	key := keyOf(t, d, "lock:stock")
 	if database == cfg.DB {
-		folded.Add(offset.Observed{At: at(0), Kind: offset.ObservedLook, Key: key, Exists: true,
+		s.add(offset.Observed{At: at(0), Kind: offset.ObservedLook, Key: key, Exists: true,
 			Value: stampOf(t, d, at(0), time.Hour)})
 	}
 	for ms := 0; ms <= 120_000; ms += 50 {
-		text := asServer(at(ms).UnixMicro(), cfg.DB, "10.0.0.9:1", "PING")
 		if database >= 0 {
-			text = asServer(at(ms).UnixMicro(), database, "10.0.0.1:1", "SETNX", key,
-				stampOf(t, d, at(ms), time.Minute))
-		}
-		for _, o := range filter.line(text, nil) {
-			folded.Add(o)
+			s.line(ms, database, "10.0.0.1:1", "SETNX", key, stampOf(t, d, at(ms), time.Minute))
+		} else {
+			s.line(ms, cfg.DB, "10.0.0.9:1", "PING")
 		}
 		if ms%1000 == 0 {
-			folded.Add(offset.Observed{At: at(ms), Kind: offset.ObservedStep})
-			for _, o := range sighted(t, filled(t, cfg), filter, cfg.DB, ms) {
-				folded.Add(o)
-			}
+			s.add(offset.Observed{At: at(ms), Kind: offset.ObservedStep})
+			s.sighted(cfg.DB, ms)
 		}
 	}
-	e = evidenceOf(folded)
+	e = evidenceOf(s.folded)
 	_, monitor = e.Quiet()
 	if database == cfg.DB != found[key] {
 		t.Errorf("found %v", found)
@@ -68,8 +99,7 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 					t.Run(fmt.Sprint(e, " ", len(said), " watched ", watched, " tries ", tries),
 						func(t *testing.T) {
 							monitor, evidence := quietBeside(t,
-								Config{Config: census.Config{Match: "lock*", DB: watched, Dialects: said}}, d,
-								tries)
+								census.Config{Match: "lock*", DB: watched, Dialects: said}, d, tries)
 							want := whole
 							if tries == watched {
 								want = 0
@@ -91,14 +121,14 @@ func TestWindowStaysShutWhileAnOldClientTries(t *testing.T) {
 
 // The names only look like the pattern, and one is as long as possible.
 func TestFilterDropsKeysOutsideTheScope(t *testing.T) {
-	cfg := census.Config{Match: "lock*", DB: 3, Keys: []string{"given"}}
+	cfg := census.Config{Match: "lock*", DB: 3}
 	filter := newFilter(filled(t, Config{Config: cfg}), func(string) {})
 	for _, c := range []struct {
 		db   int
 		key  string
 		want bool
 	}{
-		{3, "lock", true}, {0, "lock", false}, {3, "given", true}, {0, "given", false}, {3, "other", false},
+		{3, "lock", true}, {0, "lock", false}, {3, "other", false},
 		{3, "\xac\xed\x00\x05t\x00\x04lock", true}, {3, "\xac\xed\x00\x05t\x00\x05lock", false},
 		{3, "\xac\xed\x00\x05t\x00\x05flock", false},
 		{3, `"lock:x"`, true}, {3, `"flock"`, false}, {0, `"lock:x"`, false},
@@ -151,7 +181,7 @@ func TestFilterPassesOnCommandsOfAllDatabases(t *testing.T) {
 		{3, "COPY other lock", true, false},
 	} {
 		filter := newFilter(filled(t,
-			Config{Config: census.Config{DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}}),
+			Config{Config: census.Config{DB: 3, Dialects: jedis()}}),
 			func(string) {})
 		filter.line(asServer(at(0).UnixMicro(), 3, "a:1", "SETNX", "lock", stamp(0)), nil)
 		got := whole(filter.line(asServer(at(1).UnixMicro(), c.db, "a:1", strings.Fields(c.words)...), nil))
@@ -233,32 +263,24 @@ func TestCallOnAWatchedKeyCutsTheWindow(t *testing.T) {
 // and the number of events about calls. by is an address, or a script's words.
 func afterCalls(t *testing.T, by string, database int, args []string) (quiet time.Duration, called int) {
 	t.Helper()
-	cfg := Config{Config: census.Config{
-		Match: "lock*", DB: 3, Dialects: []dialect.Dialect{dialect.Jedis()}}}
-	folded, err := census.New(cfg.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	filter := newFilter(filled(t, cfg), func(string) {})
-	folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
-	all := sighted(t, filled(t, cfg), filter, 3, 0)
+	s := newScreened(t, census.Config{Match: "lock*", DB: 3, Dialects: jedis()})
+	all := s.sighted(3, 0)
 	for ms := 0; ms <= 10_000; ms += 10 {
 		addr := by
 		if script := strings.Fields(addr); len(script) > 1 {
-			all = filter.line(asServer(at(ms).UnixMicro(), database, "a:1", script...), all)
+			all = append(all, s.line(ms, database, "a:1", script...)...)
 			addr = "lua"
 		}
-		all = filter.line(asServer(at(ms).UnixMicro(), database, addr, args...), all)
+		all = append(all, s.line(ms, database, addr, args...)...)
 	}
-	for _, o := range append(all, sighted(t, filled(t, cfg), filter, 3, 10_000)...) {
-		folded.Add(o)
+	for _, o := range append(all, s.sighted(3, 10_000)...) {
 		if len(o.Args) > 0 && o.Args[0] == reading.Called {
 			if called++; o.Args[1] != "lock:x" || len(o.Args) != 3 {
 				t.Errorf("%q: the event is %q", args, o.Args)
 			}
 		}
 	}
-	e := evidenceOf(folded)
+	e := evidenceOf(s.folded)
 	_, quiet = e.Quiet()
 	return quiet, called
 }
@@ -282,33 +304,18 @@ func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
 		{"", "MSETNX session:6 1 session:7", "1", false},
 		{"", "GET", "session:7", false}, {"", "GET", "lock:a", true},
 	} {
-		cfg := Config{Config: census.Config{Match: c.pattern, Dialects: []dialect.Dialect{dialect.Jedis()}}}
-		folded, err := census.New(cfg.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		filter := newFilter(filled(t, cfg), func(string) {})
-		folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
-		for _, o := range sighted(t, filled(t, cfg), filter, 0, 0) {
-			folded.Add(o)
-		}
-		lines := []string{asServer(at(100).UnixMicro(), 0, "a:1", "SETNX", "lock:a", stamp(100))}
+		s := newScreened(t, census.Config{Match: c.pattern, Dialects: jedis()})
+		s.sighted(0, 0)
+		s.line(100, 0, "a:1", "SETNX", "lock:a", stamp(100))
 		for ms := 200; ms < 10_000; ms += 50 {
 			words := strings.Fields(c.key)
 			if len(words) == 1 && c.key != "GET" {
 				words = []string{"SETNX", c.key}
 			}
-			lines = append(lines, asServer(at(ms).UnixMicro(), 0, "b:1", append(words, c.value)...))
+			s.line(ms, 0, "b:1", append(words, c.value)...)
 		}
-		for _, text := range lines {
-			for _, o := range filter.line(text, nil) {
-				folded.Add(o)
-			}
-		}
-		for _, o := range sighted(t, filled(t, cfg), filter, 0, 10_000) {
-			folded.Add(o)
-		}
-		e := evidenceOf(folded)
+		s.sighted(0, 10_000)
+		e := evidenceOf(s.folded)
 		if _, quiet := e.Quiet(); c.cuts != (quiet < time.Second) ||
 			!c.cuts && quiet != 9900*time.Millisecond {
 			t.Errorf("watching %q, SETNX %s %s: quiet for %v", c.pattern, c.key, c.value, quiet)
@@ -319,11 +326,11 @@ func TestOtherProgramsDoNotCutAWindowOfAllKeys(t *testing.T) {
 // A round of markers counts only if its lines are next to each other, in each
 // spelling, in the watched database.
 func TestWindowReachesToTheYoungestWholeRound(t *testing.T) {
-	all := Config{Config: census.Config{Match: "lock:*", DB: 3}}
+	all := census.Config{Match: "lock:*", DB: 3}
 	said := all
 	said.Dialects = []dialect.Dialect{spelling(dialect.JDK)}
 	for name, c := range map[string]struct {
-		cfg      Config
+		cfg      census.Config
 		database int
 		drop     int    // the line of the second round that never comes; -1: all come
 		mixed    string // address of a PING in the middle of the round
@@ -336,45 +343,33 @@ func TestWindowReachesToTheYoungestWholeRound(t *testing.T) {
 		"a client between": {all, 3, -1, "10.0.0.8:1", 2 * time.Second},
 		"a proxy between":  {all, 3, -1, "10.0.0.9:9", 0},
 	} {
-		cfg := filled(t, c.cfg)
-		folded, err := census.New(cfg.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		filter := newFilter(cfg, func(string) {})
-		folded.Add(reading.GapOf(census.SourceMonitor, at(0), 0, census.HoleBudget, "begins"))
-		events := sighted(t, cfg, filter, 3, 2000)
+		s := newScreened(t, c.cfg)
+		s.sighted(3, 2000)
 		nonce := strings.Repeat("B", 26)
-		mark, _ := cfg.scope().Sight(nonce)
-		cmds, err := markers(mark, filter.sights.spellings)
+		mark, _ := s.cfg.scope().Sight(nonce)
+		cmds, err := markers(mark, s.filter.sights.spellings)
 		if err != nil {
 			t.Fatal(err)
 		}
-		filter.sights.send(nonce)
+		s.filter.sights.send(nonce)
 		counted := calls{}
 		for i, cmd := range cmds {
 			if cmd.Args[0] == "commandstats" {
-				counted = filter.calls
+				counted = s.filter.calls
 			}
 			if i == len(cmds)-1 && c.mixed != "" {
-				filter.line(asServer(at(4000).UnixMicro(), 0, c.mixed, "PING"), nil)
+				s.line(4000, 0, c.mixed, "PING")
 			}
 			if i != c.drop {
-				filter.line(asServer(at(4000).UnixMicro(), c.database, "10.0.0.9:9", cmd.Name,
-					cmd.Args[0].(string)), nil)
+				s.line(4000, c.database, "10.0.0.9:9", cmd.Name, cmd.Args[0].(string))
 			}
 		}
-		filter.sights.answered(nonce, "run", counted)
+		s.filter.sights.answered(nonce, "run", counted)
 		// Events of other kinds prove nothing.
-		events = append(events, filter.line(
-			asServer(at(9000).UnixMicro(), 3, "a:1", "GET", "lock:gsl-sight:"+strings.Repeat("A", 26)),
-			nil)...)
-		events = append(events, offset.Observed{At: at(9000), Kind: offset.ObservedStep},
+		s.line(9000, 3, "a:1", "GET", "lock:gsl-sight:"+strings.Repeat("A", 26))
+		s.add(offset.Observed{At: at(9000), Kind: offset.ObservedStep},
 			offset.Observed{At: at(9000), Kind: offset.ObservedLook, Key: "lock:y"})
-		for _, o := range events {
-			folded.Add(o)
-		}
-		e := evidenceOf(folded)
+		e := evidenceOf(s.folded)
 		if from, quiet := e.Quiet(); quiet != c.want {
 			t.Errorf("%s: quiet from %v for %v, of %+v", name, from, quiet, e.Covered(census.SourceMonitor))
 		}
@@ -480,7 +475,7 @@ func evidenceOf(c *census.Census) census.Evidence {
 // A replay of the record comes to the same run id and bounds as the watch.
 func TestRecordCarriesTheRunAndTheBounds(t *testing.T) {
 	cfg := census.Config{Lease: time.Minute, Gap: time.Second,
-		Dialects: []dialect.Dialect{dialect.Jedis()}}
+		Dialects: jedis()}
 	c, err := census.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func (c *Census) getset(q order) {
 			Dialect: w.dialect().Name})
 		return
 	}
-	if c.winsGetset(w, q, old, seen) {
+	if w.dialect().LegacyWins(old, seen, w.clockAt(q.at)) == dialect.Won {
 		c.tookOver(k, w, q, r, old, seen)
 		return
 	}
@@ -197,10 +197,6 @@ func (c *Census) getsetFirst(k *keyState, w *writer, q order) bool {
 	k.stands(q.value)
 	c.act(k, w, Act{At: q.at, What: ActGetsetFirst, Addr: q.addr, Value: q.value})
 	return true
-}
-
-func (c *Census) winsGetset(w *writer, q order, old, seen dialect.Reply) bool {
-	return w.dialect().LegacyWins(old, seen, w.clockAt(q.at)) == dialect.Won
 }
 
 // clockAt returns the client's clock at that instant, as well as it is known.

@@ -59,12 +59,12 @@ type jobs struct {
 
 // server is what is known of the server that is watched.
 type server struct {
-	run     string            // its run id; empty if unknown
-	since   time.Time         // when that run was first seen
-	checked time.Time         // when its clock was last compared with the observer's
-	steps   []Hole            // steps of its clock
-	stats   map[string]*calls // its counts, by command
-	moved   time.Time         // when such a count was last seen to have grown
+	run     string           // its run id; empty if unknown
+	since   time.Time        // when that run was first seen
+	checked time.Time        // when its clock was last compared with the observer's
+	steps   []Hole           // steps of its clock
+	counts  map[string]int64 // its counts of calls as they were last, by command
+	moved   time.Time        // when such a count was last seen to have changed
 }
 
 // keyID is a key of one database.
@@ -85,9 +85,6 @@ type peer struct {
 	tried time.Time // when that SETNX was executed
 }
 
-// calls is what the server counted of one command.
-type calls struct{ last, sum int64 }
-
 // New returns a Census that has seen nothing. It returns an error that names
 // the field if cfg is impossible.
 func New(cfg Config) (*Census, error) {
@@ -96,13 +93,13 @@ func New(cfg Config) (*Census, error) {
 		return nil, err
 	}
 	return &Census{
-		cfg: cfg, scope: scope.Matching(cfg.Match).In(cfg.DB).With(cfg.Keys...),
+		cfg: cfg, scope: scope.Matching(cfg.Match).In(cfg.DB),
 		reader:  reading.NewReader(cfg.Dialects),
 		sources: map[Source]*coverage{},
 		connections: connections{peers: map[string]*peer{}, clients: map[string]offset.Observed{},
 			hosts: map[string]bool{}},
 		writers: map[string]*writer{}, keys: map[keyID]*keyState{},
-		server: server{stats: map[string]*calls{}},
+		server: server{counts: map[string]int64{}},
 	}, nil
 }
 
@@ -159,22 +156,13 @@ func (c *Census) source(s Source) *coverage {
 	return v
 }
 
-// called takes one of the server's counts and adds its growth. A count that
-// fell was reset.
+// called takes one of the server's counts. A count that fell was reset, and may
+// have grown since.
 func (c *Census) called(o offset.Observed) {
-	n := c.server.stats[o.Event]
-	switch {
-	case n == nil:
-		c.server.stats[o.Event] = &calls{last: o.Count}
-		return
-	case o.Count < n.last:
-		n.sum += o.Count
-		c.server.moved = o.At
-	case o.Count > n.last:
-		n.sum += o.Count - n.last
+	if last, known := c.server.counts[o.Event]; known && o.Count != last {
 		c.server.moved = o.At
 	}
-	n.last = o.Count
+	c.server.counts[o.Event] = o.Count
 }
 
 // noticed is the longest time after which a step of the server's clock is

@@ -367,31 +367,28 @@ func TestQuietStartsAtTheLastAttemptHoleOrStep(t *testing.T) {
 	quiet(1, "not next to the time before")
 }
 
-// TestStatsAreTheGrowthOfTheServersCounts since the first reading. A count that
-// fell was reset, and counts from zero. Without a reading there are no Stats.
-func TestStatsAreTheGrowthOfTheServersCounts(t *testing.T) {
+// The first reading of a count shows no change. A count that fell was reset,
+// and may have grown since.
+func TestLastMovedIsTheLatestChangeOfACount(t *testing.T) {
 	f := newFilm(t, Config{})
 	f.Do(0, anna, "SETNX", "stock", stamp(0))
-	if e := f.result().Evidence; e.Stats != nil {
-		t.Errorf("without a reading: %+v", e.Stats)
+	if f.result().Evidence.Counted {
+		t.Error("without a reading")
 	}
 	for _, c := range []struct {
 		ms    int
 		name  string
 		count int64
-		want  CommandCalls
+		moved int // 0: never
 	}{
-		{1000, "setnx", 8124, CommandCalls{}},
-		{2000, "getset", 5, CommandCalls{}},
-		{3000, "setnx", 8126, CommandCalls{Setnx: 2, LastMoved: at(3000)}},
-		{4000, "setnx", 8126, CommandCalls{Setnx: 2, LastMoved: at(3000)}},
-		{5000, "getset", 6, CommandCalls{Setnx: 2, Getset: 1, LastMoved: at(5000)}},
-		{6000, "setnx", 3, CommandCalls{Setnx: 5, Getset: 1, LastMoved: at(6000)}},
-		{7000, "setnx", 4, CommandCalls{Setnx: 6, Getset: 1, LastMoved: at(7000)}},
+		{1000, "setnx", 8124, 0}, {2000, "getset", 5, 0}, {3000, "setnx", 8126, 3000},
+		{4000, "setnx", 8126, 3000}, {5000, "getset", 6, 5000}, {6000, "setnx", 3, 6000},
 	} {
 		f.Add(offset.Observed{At: at(c.ms), Kind: offset.ObservedStats, Event: c.name, Count: c.count})
-		if e := f.result().Evidence; e.Stats == nil || *e.Stats != c.want {
-			t.Errorf("after %d ms: %+v, want %+v", c.ms, e.Stats, c.want)
+		e := f.result().Evidence
+		never, want := c.moved == 0, at(c.moved)
+		if !e.Counted || e.LastMoved.IsZero() != never || !never && !e.LastMoved.Equal(want) {
+			t.Errorf("after %d ms it moved at %v", c.ms, e.LastMoved)
 		}
 	}
 }

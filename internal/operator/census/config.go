@@ -15,9 +15,6 @@ type Config struct {
 	// A key that a serializer of Spring encoded is matched by the name inside.
 	// Defaults to "*".
 	Match string
-	// Keys are looked at in addition to those that a scan finds, whatever Match
-	// says.
-	Keys []string
 	// DB is the number of the database that the pool's connections use. MONITOR
 	// shows commands of all databases; only those of this one are counted.
 	// Defaults to what the server reports about the pool's connections.

@@ -422,9 +422,11 @@ type Evidence struct {
 	// a read that waiters send, whatever its value. It may come from another
 	// program, or from an old client in an unnamed form. Only Quiet uses it.
 	LastCall *Act
-	// Stats are the calls of SETNX and GETSET that the server counted in the
-	// window, from any client; nil without that source.
-	Stats *CommandCalls
+	// Counted: the server said how often SETNX and GETSET were called, by any
+	// client. LastMoved is the first reading that showed the latest change, by
+	// the server's clock; zero: no change.
+	Counted   bool
+	LastMoved time.Time
 }
 
 // Times are the leases, jobs and pauses of old clients.
@@ -463,14 +465,6 @@ type Clocks struct {
 	Run string
 	// ServerSteps are steps of the server's clock, positive if forward.
 	ServerSteps []Hole
-}
-
-// CommandCalls is what INFO commandstats reported.
-type CommandCalls struct {
-	Setnx, Getset int64 // calls within the window, as far as it was covered
-	// the first reading that showed the latest change, by the server's clock;
-	// zero: no change
-	LastMoved time.Time
 }
 
 // Limits of the lists in an Evidence.

@@ -23,7 +23,8 @@ func (c *Census) findings(e *Evidence) []Finding {
 		all = append(all, w.Findings...)
 	}
 	for _, s := range e.ServerSteps {
-		all = append(all, serverStep(s.Detail))
+		all = append(all, Finding{Severity: SeverityWarning, Kind: "server_step", What: s.Detail,
+			Advice: "TTLs moved with the clock, and windows began anew; let NTP slew the server's clock, not step it"})
 	}
 	for _, k := range e.mixed() {
 		all = append(all, Finding{Severity: SeverityError, Kind: "mixture", DB: k.DB, Key: k.Key,
@@ -35,11 +36,6 @@ func (c *Census) findings(e *Evidence) []Finding {
 	all = append(all, fleetFindings(e)...)
 	slices.SortStableFunc(all, Finding.Compare)
 	return all
-}
-
-func serverStep(what string) Finding {
-	return Finding{Severity: SeverityWarning, Kind: "server_step", What: what,
-		Advice: "TTLs moved with the clock, and windows began anew; let NTP slew the server's clock, not step it"}
 }
 
 // who names a writer in a sentence.

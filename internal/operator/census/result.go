@@ -23,15 +23,7 @@ func (c *Census) Evidence() (Evidence, []Finding) {
 			e.Coverage = append(e.Coverage, v.evidence(s, c.until))
 		}
 	}
-	if len(c.server.stats) > 0 {
-		e.Stats = &CommandCalls{LastMoved: c.server.moved}
-		if n := c.server.stats["setnx"]; n != nil {
-			e.Stats.Setnx = n.sum
-		}
-		if n := c.server.stats["getset"]; n != nil {
-			e.Stats.Getset = n.sum
-		}
-	}
+	e.Counted, e.LastMoved = len(c.server.counts) > 0, c.server.moved
 	leases := c.leases()
 	e.Writers = c.writersFound(leases)
 	e.Keys = c.keysFound()

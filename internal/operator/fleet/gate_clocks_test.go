@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -341,25 +342,6 @@ func TestAMemberPublishesByWhichBoundsItActs(t *testing.T) {
 	}
 }
 
-func TestWhatAnOlderVersionWroteIsRefused(t *testing.T) {
-	old := "gsl/1 epoch=2 phase=dual pending=none since=1772452800.000042 dialect=Jedis lease=60000c greatest=60000c spread=1000c gap=1000c job=40000c"
-	if _, err := migrate.ParseRecord(old); !errors.Is(err, record.ErrOlder) {
-		t.Errorf("a record: %v", err)
-	}
-	if _, err := migrate.ParseMember("gsl/1 id=a name= dialect=Jedis epoch=0 phase=none every=5000 ttl=0 leases=- probe= seen=1772452800.000042"); !errors.Is(err, record.ErrOlder) {
-		t.Errorf("a member: %v", err)
-	}
-	if _, err := parseSighting(`{"format":"gsl-seen/1"}`); !errors.Is(err, record.ErrOlder) {
-		t.Errorf("what was seen: %v", err)
-	}
-	if _, err := migrate.ParseRecord("gsl/4" + old[5:]); !errors.Is(err, record.ErrNewer) {
-		t.Errorf("a newer record: %v", err)
-	}
-	if _, err := parseSighting(`{"format":"gsl-seen/3"}`); !errors.Is(err, record.ErrNewer) {
-		t.Errorf("what a newer version saw: %v", err)
-	}
-}
-
 // A claim about clocks speaks of every server that may be promoted, so what any
 // of them showed refutes it.
 func TestWatchersJoinWhatAnyServerShowed(t *testing.T) {
@@ -442,5 +424,39 @@ func TestNothingSeenIsAClaim(t *testing.T) {
 	want := migrate.Fleet{Lease: migrate.Known{Time: f.dialect.Lease, Source: migrate.Default}}
 	if fleet != want {
 		t.Errorf("%+v", fleet)
+	}
+}
+
+// TestStepKeepsWhatWasSeenOfClocks: a claim that was contradicted stays void
+// after a step, although no watcher runs.
+func TestStepKeepsWhatWasSeenOfClocks(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		f.join(migrate.MemberConfig{})
+		f.to(migrate.Observe)
+		r := f.at(migrate.Observe)
+		r.SawBehind, r.SawAhead = 2*time.Minute, time.Minute
+		f.writes(r)
+		if r := f.advance(Options{Go: true, Wait: time.Minute}); !r.Moved {
+			t.Fatalf("%+v", r.Gate)
+		}
+		if got := f.at(migrate.Dual); got.SawBehind != r.SawBehind || got.SawAhead != r.SawAhead {
+			t.Errorf("after the step the record has %v and %v", got.SawBehind, got.SawAhead)
+		}
+	})
+}
+
+// Polls saw a killed client's stamp for 11 s, which may be no job. A job of 5 s
+// whose release was seen refutes a claim of 2 s all the same.
+func TestGuessReplacesNoProof(t *testing.T) {
+	guess := Fact{Time: 11 * time.Second, Basis: string(census.Inferred)}
+	proof := Fact{Time: 5 * time.Second, Basis: string(census.Measured)}
+	more := Fact{Time: 7 * time.Second, Basis: string(census.Measured)}
+	for _, c := range []struct{ a, b, want Fact }{
+		{guess, proof, proof}, {proof, guess, proof}, {proof, more, more}, {more, proof, more},
+		{Fact{}, guess, guess}, {guess, Fact{}, guess}, {Fact{}, proof, proof}, {proof, Fact{}, proof},
+	} {
+		if got := (Facts{Job: c.a}).with(Facts{Job: c.b}).Job; got != c.want {
+			t.Errorf("%+v and %+v: %+v", c.a, c.b, got)
+		}
 	}
 }

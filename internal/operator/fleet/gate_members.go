@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -23,7 +24,7 @@ func (b *builder) registry(from, to migrate.Phase) {
 		// The last words of a member that is gone count too: its leases may
 		// still run.
 		b.noteAt(m.Seen, "member", "%s: phase %v, %s, scripts %s", m.who(), m.Phase, leasesWords(m.Leases),
-			orNotRun(m.Probe))
+			cmp.Or(m.Probe, "not run"))
 		if b.alive(m) {
 			b.follows(m, from, to)
 		}
@@ -135,13 +136,6 @@ func leasesWords(leases map[migrate.Phase]int) string {
 		return "no leases"
 	}
 	return "leases " + strings.Join(parts, ", ")
-}
-
-func orNotRun(probe string) string {
-	if probe == "" {
-		return "not run"
-	}
-	return probe
 }
 
 // leases blocks while leases run that were taken in any phase but from and to.

@@ -26,11 +26,7 @@ func TestUnheardMemberStopsAttemptsThenRenewals(t *testing.T) {
 		inBubble(t, func(f *fleet) {
 			f.to(migrate.Observe)
 			wire, m := f.wired(migrate.MemberConfig{})
-			b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
+			b := f.locks(m)
 			g, err := b.Contract().Try(bg, "stock", 50*time.Second)
 			if err != nil {
 				t.Fatal(err)
@@ -110,9 +106,7 @@ func TestLeavingMemberClosesOnlyGatesOfItsPhases(t *testing.T) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
 		m := f.join(migrate.MemberConfig{})
-		if _, _, err := m.Begin(bg, 30*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		f.begin(m, 30*time.Second)
 		now := f.w.ServerNow()
 		if err := m.GoodbyeAfter(bg, 20*time.Second); err != nil {
 			t.Fatal(err)
@@ -150,9 +144,7 @@ func TestJobsEachMinuteThatKeepTheirLockCloseNoGate(t *testing.T) {
 		open := 0
 		for range 12 {
 			job := f.join(migrate.MemberConfig{})
-			if _, _, err := job.Begin(bg, 30*time.Second); err != nil {
-				t.Fatal(err)
-			}
+			f.begin(job, 30*time.Second)
 			if err := job.GoodbyeAfter(bg, 57*time.Second); err != nil {
 				t.Fatal(err)
 			}
@@ -296,11 +288,7 @@ func TestBackWaitsForLeasesOfSealed(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Sealed)
-		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
+		b := f.locks(m)
 		g, err := b.Contract().Try(bg, "stock", 30*time.Second)
 		if err != nil {
 			t.Fatal(err)
@@ -336,10 +324,7 @@ func TestVerbSweepsTombstonesThatItsPhaseLacks(t *testing.T) {
 			if f.advance(Options{}); !f.w.Mini.Exists("stock") {
 				t.Error("swept without --go")
 			}
-			_, end, err := m.Begin(bg, 30*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			end := f.begin(m, 30*time.Second)
 			end()
 			for _, v := range []verb{doInit, doBack} {
 				f.put("stock", nil)

@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -114,124 +112,6 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 		if r, err = l.run(bg, f.w.Pool(),
 			f.options(Options{Go: true, Forget: []string{allDead}})); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// TestManyMembersNeverFindAGateOpenBesideALease: members are killed, paused and
-// cut off at random, and two operators step whenever they may. A lease counts
-// from when it is taken until its member may no longer renew it. In the end the
-// dead members are forgotten, and the fleet goes on.
-func TestManyMembersNeverFindAGateOpenBesideALease(t *testing.T) {
-	for seed := range uint64(2) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(f *fleet) { f.manyMembers(rand.New(rand.NewPCG(seed, 7)), 25) })
-		})
-	}
-}
-
-// hold is a lease, by what the server would have of it.
-type hold struct {
-	phase migrate.Phase
-	end   func()
-	until time.Time
-}
-
-// actor is a member, and what it holds.
-type actor struct {
-	m    *migrate.Member
-	wire *redistest.Wire
-	dead bool
-	held []hold
-}
-
-// acts does something at random: it dies, is cut off, is heard again, or takes
-// a lease.
-func (a *actor) acts(f *fleet, r *rand.Rand) {
-	const ttl = 20 * time.Second
-	switch r.IntN(6) {
-	case 0:
-		if !a.dead && r.IntN(8) == 0 {
-			a.dead = true
-			_ = a.m.Leave()
-		}
-	case 1:
-		a.wire.Fault(redistest.Rule{Command: redistest.Dialing, Times: -1, Do: redistest.Refuse})
-		a.wire.Cut()
-	case 2:
-		a.wire.Calm()
-	default:
-		if p, end, err := a.m.Begin(bg, ttl); err == nil && !a.dead {
-			a.held = append(a.held, hold{p, end, f.w.ServerNow().Add(ttl)})
-		}
-	}
-}
-
-// ends gives up the leases that are over at now.
-func (a *actor) ends(now time.Time) {
-	var left []hold
-	for _, h := range a.held {
-		if now.Before(h.until) {
-			left = append(left, h)
-		} else {
-			h.end()
-		}
-	}
-	a.held = left
-}
-
-func (f *fleet) manyMembers(r *rand.Rand, count int) {
-	f.init(Options{})
-	var all []*actor
-	for range count {
-		a := &actor{wire: f.w.Wire()}
-		var err error
-		if a.m, err = migrate.Join(bg, a.wire.Pool(), f.timed(migrate.MemberConfig{})); err != nil {
-			f.t.Fatal(err)
-		}
-		a.m.Attach(func(context.Context, string) error { return nil })
-		f.t.Cleanup(func() { _ = a.m.Leave() })
-		all = append(all, a)
-	}
-	f.beats()
-	for range 80 {
-		all[r.IntN(len(all))].acts(f, r)
-		f.w.Pass(time.Duration(r.IntN(4000)) * time.Millisecond)
-		for _, a := range all {
-			a.ends(f.w.ServerNow())
-		}
-		f.steps([]verb{doAdvance, doAdvance, doBack}[r.IntN(3)], all)
-	}
-	for _, a := range all {
-		a.wire.Calm()
-		a.ends(f.w.ServerNow().Add(time.Hour))
-	}
-	f.w.Pass(3 * time.Minute)
-	from := f.now().Phase
-	for range 3 {
-		if r := f.must(doAdvance, Options{Go: true, Forget: []string{allDead}}); r.Moved ||
-			from >= migrate.Modern {
-			return
-		}
-		f.w.Pass(time.Minute)
-	}
-	f.t.Errorf("from %v no gate opens in the end: %v", from, f.must(doStatus, Options{}).Gate.Blocks)
-}
-
-// steps runs a verb. It fails if that moves the fleet while a lease runs of a
-// phase two steps away.
-func (f *fleet) steps(v verb, all []*actor) {
-	f.t.Helper()
-	from := f.now().Phase
-	report, err := v(bg, f, Options{Go: true, Forget: []string{allDead}})
-	if err != nil || !report.Moved {
-		return
-	}
-	for _, a := range all {
-		for _, h := range a.held {
-			if h.phase != from && h.phase != report.Phase {
-				f.t.Errorf("from %v to %v beside a lease of %v", from, report.Phase, h.phase)
-			}
 		}
 	}
 }

@@ -195,10 +195,7 @@ func TestGoodbyeWaitsForLeasesAndLeavesNothing(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
-		_, end, err := m.Begin(bg, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, time.Second)
 		said := make(chan error)
 		go func() { said <- m.Goodbye(bg) }()
 		f.w.Pass(time.Hour)
@@ -227,9 +224,7 @@ func TestAGoodbyeThatMayNotWaitSaysWhatIsHeld(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
-		if _, _, err := m.Begin(bg, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		f.begin(m, time.Second)
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		says(t, m.Goodbye(ctx), "still has leases (observe:1)")
@@ -243,9 +238,7 @@ func TestMemberStaysWhileItsLockRunsOut(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})
 		m := f.join(migrate.MemberConfig{})
-		if _, _, err := m.Begin(bg, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		f.begin(m, time.Minute)
 		if err := m.GoodbyeAfter(bg, time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -348,20 +341,10 @@ func (f *fleet) forgetting(key func(second *migrate.Member) string,
 		ids = append(ids, m.ID())
 	}
 	f.w.Pass(2 * time.Minute)
-	gate, held := redistest.NewGate(), key(dead[1])
-	wire := f.w.Wire(redistest.Rule{
-		When: func(c redistest.Command) bool { return c.Is("EVALSHA") && slices.Contains(c, held) },
-		Do:   redistest.HoldRequest(gate),
-	})
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		r, err = Advance(bg, wire.Pool(), f.options(Options{Go: true, Forget: ids}))
-	}()
-	<-gate.Reached()
-	happens(dead[1])
-	gate.Open()
-	<-said
+	held := key(dead[1])
+	r, err = f.overtaken(Advance, Options{Go: true, Forget: ids}, redistest.Rule{Command: "EVALSHA",
+		When: func(c redistest.Command) bool { return slices.Contains(c, held) }},
+		func() { happens(dead[1]) })
 	return ids[0], r, err
 }
 
@@ -400,9 +383,7 @@ func TestReportNamesForgottenMembersWithoutAStep(t *testing.T) {
 		first, r, err := f.forgetting(key, func(*migrate.Member) {
 			other := f.at(migrate.Dual)
 			other.Epoch++
-			if err := f.w.Mini.Set(record.Key(""), other.String()); err != nil {
-				t.Fatal(err)
-			}
+			f.writes(other)
 		})
 		if err != nil {
 			t.Fatal(err)

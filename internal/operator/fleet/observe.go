@@ -396,15 +396,13 @@ func sighted(observer string, r *audit.Result) Sighting {
 			Greatest: factOf(e.GreatestLease), Gap: factOf(e.LongestGap), Job: factOf(e.LongestHold),
 			Pause: factOf(e.LongestPause)},
 		LastWrite: touchOf(e.LastWrite), LastFailed: touchOf(e.LastFailed),
+		Counts: e.Counted, LastCalled: e.LastMoved,
 		DoubleGrants: e.Counts.DoubleGrants, GetsetFirst: append([]string{}, e.GetsetFirst...),
 	}
 	if call := touchOf(e.LastCall); call != nil && later(later(s.LastWrite, s.LastFailed), call) == call {
 		// It may be a read, or have a value in no known form. It is shown all
 		// the same, since it ends the window.
 		s.LastFailed = call
-	}
-	if e.Stats != nil {
-		s.Counts, s.LastCalled = true, e.Stats.LastMoved
 	}
 	s.seeQuiet(e)
 	s.seeClocks(e)

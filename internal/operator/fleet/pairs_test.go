@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
@@ -84,9 +83,7 @@ func newPair(f *fleet, d dialect.Dialect, from, to migrate.Phase) *pair {
 	write := func(phase migrate.Phase) {
 		r := migrate.Record{Epoch: epoch, Phase: phase, Since: f.w.ServerNow(), Dialect: d.Name}
 		epoch++
-		if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
-			f.t.Fatal(err)
-		}
+		f.writes(r)
 	}
 	write(from)
 	p.behind = p.bridge()

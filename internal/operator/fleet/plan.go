@@ -48,11 +48,12 @@ func (f *facts) road(r *Report) *Road {
 	road := &Road{Report: r, Fleet: fleet}
 	from := f.record.Phase
 	if !f.record.exists() {
+		_, blocks := f.firstRecord(migrate.NoPhase)
 		road.Legs = append(road.Legs,
 			Leg{From: migrate.NoPhase, To: migrate.Observe,
 				Needs: []string{
 					"getsetlock migrate init writes the record; programs that join begin to act by it"},
-				Refuses: f.initRefuses()})
+				Refuses: append(blocks, f.overlap()...)})
 		from = migrate.Observe
 	}
 	for p := from; p < migrate.Clean; p++ {
@@ -62,11 +63,6 @@ func (f *facts) road(r *Report) *Road {
 		road.Wait += l.Wait
 	}
 	return road
-}
-
-func (f *facts) initRefuses() []Finding {
-	_, blocks := f.firstRecord(migrate.NoPhase)
-	return append(blocks, f.overlap()...)
 }
 
 // leg is one step. Its gate is judged as if the fleet and all its members were

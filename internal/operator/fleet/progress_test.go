@@ -18,10 +18,7 @@ func TestCleanRepeatsAWaitingLineEveryTenSeconds(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Modern)
-		_, end, err := m.Begin(bg, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, time.Hour)
 		defer end()
 		f.beats()
 		var lines []string

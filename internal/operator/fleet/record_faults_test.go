@@ -257,10 +257,7 @@ func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
 func (c *crew) tells(ttl time.Duration) {
 	c.t.Helper()
 	for _, m := range c.all {
-		_, end, err := m.Begin(bg, ttl)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		end := c.begin(m, ttl)
 		end()
 	}
 }
@@ -287,12 +284,7 @@ func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 				crew := newCrew(f, verbCase{from: c.from})
 				var bridges []*migrate.Bridge
 				for _, m := range crew.all {
-					b, err := migrate.New(f.w.Pool(),
-						migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer b.Close()
+					b := f.locks(m)
 					bridges = append(bridges, b)
 				}
 				crew.tells(leaseOfOurs)

@@ -15,10 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/operator/audit"
-	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -170,58 +167,6 @@ func TestAServerThatMayDropMarksClosesTheGate(t *testing.T) {
 	}
 	if got := rules(r.Gate); !slices.Contains(got, "eviction") {
 		t.Errorf("closed by %q", got)
-	}
-}
-
-// TestAWatchSeesOldAttemptsOnARealServer: a SETNX in vain begins the window
-// anew.
-func TestAWatchSeesOldAttemptsOnARealServer(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	pool := s.Pool()
-	ctx, stop := context.WithCancel(bg)
-	seen := make(chan Sighting, 1000)
-	done := make(chan error)
-	go func() {
-		done <- WatchClients(ctx, pool, ObserverConfig{
-			Dialect: dialect.Jedis(), Every: 100 * time.Millisecond, Monitor: true,
-			Seen: func(s Sighting, _ *audit.Result) { seen <- s },
-		})
-	}()
-	until := func(what string, ok func(Sighting) bool) {
-		t.Helper()
-		limit := time.After(redistest.Patience)
-		for {
-			select {
-			case s := <-seen:
-				if ok(s) {
-					return
-				}
-			case <-limit:
-				t.Fatalf("never seen: %s", what)
-			}
-		}
-	}
-	until("a second of quiet", func(s Sighting) bool { return s.Quiet > time.Second })
-	s.Do("SETNX", "stock", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()+1))
-	until("an attempt", func(s Sighting) bool {
-		return s.LastWrite != nil && s.Quiet > 0 && !s.QuietUntil.Add(-s.Quiet).Before(s.LastWrite.At)
-	})
-	until("quiet again", func(s Sighting) bool { return s.Quiet > time.Second })
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	mux, err := wire.New(pool, wire.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mux.Close()
-	text, err := redis.String(mux.Do(bg, "GET", record.SeenKey("")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parseSighting(text); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -146,6 +146,57 @@ func (f *fleet) seated(field string) bool { return f.w.Mini.HGet(record.RosterKe
 // beats lets every member beat twice.
 func (f *fleet) beats() { f.w.Pass(2*beatEvery + time.Second) }
 
+// begin lets a member take a lease by its account alone.
+func (f *fleet) begin(m *migrate.Member, ttl time.Duration) (end func()) {
+	f.t.Helper()
+	_, end, err := m.Begin(bg, ttl)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return end
+}
+
+// locks is the bridge by which a program takes its locks.
+func (f *fleet) locks(phases migrate.PhaseSource) *migrate.Bridge {
+	f.t.Helper()
+	b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: phases, Clock: f.w.Clock(redistest.Skew{})})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// overtaken runs a verb of which the first such message is held up in front of
+// the server until meanwhile has returned.
+func (f *fleet) overtaken(v func(context.Context, *redis.Pool, Options) (*Report, error), o Options,
+	held redistest.Rule, meanwhile func()) (*Report, error) {
+	f.t.Helper()
+	gate := redistest.NewGate()
+	held.Do = redistest.HoldRequest(gate)
+	wire, o := f.w.Wire(held), f.options(o)
+	over := make(chan struct{})
+	var r *Report
+	var err error
+	go func() {
+		defer close(over)
+		r, err = v(bg, wire.Pool(), o)
+	}()
+	<-gate.Reached()
+	meanwhile()
+	gate.Open()
+	<-over
+	return r, err
+}
+
+// writes puts a record in place of the server's.
+func (f *fleet) writes(r migrate.Record) {
+	f.t.Helper()
+	if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // endsByItself says that a key is the sum of the members' lives, and nobody has
 // to delete it.
 func (f *fleet) endsByItself(key string) bool {

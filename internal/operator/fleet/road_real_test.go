@@ -55,7 +55,8 @@ func busy(ctx context.Context, t *testing.T, pool *redis.Pool) {
 type walk struct {
 	t    *testing.T
 	pool *redis.Pool
-	old  *oldTries
+	old  *oldTries // in the watched database
+	zero *oldTries // of the same name, in database 0
 	m    *migrate.Member
 	o    Options
 
@@ -80,6 +81,7 @@ func (w *walk) watch() {
 				if w.tries.Load() {
 					w.tried.Store(w.old.again().UnixNano())
 				}
+				w.zero.again() // at each sighting, and never seen
 				w.sound(s, r)
 				select {
 				case <-seen:
@@ -156,19 +158,24 @@ func (w *walk) shut(when string) {
 	w.t.Fatalf("%s: closed by %+v", when, r.Gate.Blocks)
 }
 
+// ends ends the watch.
+func (w *walk) ends() { w.stop(); <-w.ended }
+
 // TestWholeRoadBesideOtherProgramsAndAStall goes from observe to clean in
-// database 3, with keys in the spelling of Spring's serializers. Another
-// program sends 10,000 commands a second in the same database, a fifth of them
-// SETNX. The server stalls for 0.7 s, and the watcher is restarted. The window
-// grows while no old client tries, and never while one does.
+// database 3, with keys in each spelling, once over a socket. Another program
+// sends 10,000 commands a second in the same database, a fifth of them SETNX,
+// and a client of the same lock tries in database 0. The server stalls for
+// 0.7 s, and the watcher is restarted. The window grows while no old client
+// tries, and never while one does.
 func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
-	for _, e := range []dialect.Encoding{dialect.JDK, dialect.JSON} {
+	for _, e := range []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON} {
 		t.Run(string(e), func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Real(t, redistest.Options{Args: []string{"--enable-debug-command", "yes"}})
+			s := redistest.Real(t, redistest.Options{Unix: e == dialect.JSON,
+				Args: []string{"--enable-debug-command", "yes"}})
 			d := spring(e)
 			pool := s.Pool(redis.DialDatabase(3))
-			w := &walk{t: t, pool: pool, old: newOldTries(t, pool, d),
+			w := &walk{t: t, pool: pool, old: newOldTries(t, pool, d), zero: newOldTries(t, s.Pool(), d),
 				o: Options{Namespace: "lock", Dialect: d, Go: true, Wait: redistest.Patience}}
 			w.o.Claims = Claims{
 				Lease: time.Second, Greatest: time.Second, Job: 500 * time.Millisecond,
@@ -196,8 +203,11 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			w.watch()
 			w.step(Advance, migrate.Dual)
 			w.tries.Store(true)
-			w.until("an attempt that was seen",
+			saw := w.until("an attempt that was seen",
 				func(s Sighting) bool { return s.LastFailed != nil || s.LastWrite != nil })
+			if last := later(saw.LastWrite, saw.LastFailed); last.Key != w.old.key || len(saw.Keys) != 1 {
+				t.Errorf("seen on %q, keys %+v", last.Key, saw.Keys)
+			}
 			for range 10 {
 				w.until("a sighting", func(Sighting) bool { return true })
 				w.shut("while the old client tries")
@@ -214,8 +224,7 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 
 			// The watcher is started anew, and the old client tries while
 			// nobody watches.
-			w.stop()
-			<-w.ended
+			w.ends()
 			w.tried.Store(w.old.again().UnixNano())
 			w.watch()
 			w.until("the first word", func(Sighting) bool { return true })
@@ -223,8 +232,7 @@ func TestWholeRoadBesideOtherProgramsAndAStall(t *testing.T) {
 			w.step(Advance, migrate.Sealed)
 			w.step(Advance, migrate.Modern)
 			w.step(CleanUp, migrate.Clean)
-			w.stop()
-			<-w.ended
+			w.ends()
 		})
 	}
 }

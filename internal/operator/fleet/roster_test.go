@@ -55,15 +55,9 @@ func TestSlowSurveyFindsLiveMembersAlive(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{Command: "SCAN", Do: redistest.HoldRequest(gate)})
-		go func() {
-			<-gate.Reached()
-			f.w.Pass(scan)
-			gate.Open()
-		}()
 		began := f.w.ServerNow()
-		r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true, Timeout: 2 * scan}))
+		r, err := f.overtaken(Advance, Options{Go: true, Timeout: 2 * scan}, redistest.Rule{Command: "SCAN"},
+			func() { f.w.Pass(scan) })
 		if err != nil || !r.Moved {
 			t.Fatalf("%v: closed by %q", err, rules(r.Gate))
 		}
@@ -80,10 +74,7 @@ func TestServerKnowsALeaseBeforeItIsTaken(t *testing.T) {
 		f.to(migrate.Observe)
 		m := f.join(migrate.MemberConfig{Every: 20 * time.Second})
 		for _, ttl := range []time.Duration{10 * time.Second, 40 * time.Second, 20 * time.Second} {
-			_, end, err := m.Begin(bg, ttl)
-			if err != nil {
-				t.Fatal(err)
-			}
+			end := f.begin(m, ttl)
 			end()
 			longest := max(ttl, f.at(migrate.Observe).TTL)
 			said, err := migrate.ParseMember(f.w.Mini.HGet(record.RosterKey(""), m.ID()))
@@ -101,11 +92,7 @@ func TestLeaseThatTheServerDoesNotKnowIsRefused(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.to(migrate.Observe)
 		wire, m := f.wired(migrate.MemberConfig{})
-		if _, end, err := m.Begin(bg, 10*time.Second); err != nil {
-			t.Fatal(err)
-		} else {
-			end()
-		}
+		f.begin(m, 10*time.Second)()
 		wire.Fault(redistest.Rule{Command: "EVALSHA", Times: -1, Do: redistest.Answer(redistest.OOM)})
 		_, _, err := m.Begin(bg, 20*time.Second)
 		says(t, err, "before the server knows of it")
@@ -172,11 +159,7 @@ func TestLostRosterClosesGatesUntilLeasesAreOver(t *testing.T) {
 				if back {
 					v = doBack
 				}
-				if _, end, err := m.Begin(bg, 30*time.Second); err != nil {
-					t.Fatal(err)
-				} else {
-					end()
-				}
+				f.begin(m, 30*time.Second)()
 				lose(f)
 				f.beats()
 				closed(t, f.must(v, Options{}).Gate, "lost")
@@ -276,27 +259,16 @@ func TestStepBesideAMemberThatEntersIsSeen(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.join(migrate.MemberConfig{})
 		f.to(migrate.Dual)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{
-			When: func(c redistest.Command) bool {
-				return c.Is("EVALSHA") && slices.Contains(c, record.Key(""))
-			}, Do: redistest.HoldRequest(gate)})
-		done := make(chan *Report)
-		go func() {
-			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
-			if err != nil {
-				t.Error(err)
-			}
-			done <- r
-		}()
-		<-gate.Reached()
-		// raises the greatest period, and so changes the record
-		late := f.join(migrate.MemberConfig{Every: time.Minute})
-		if _, _, err := late.Begin(bg, 20*time.Second); err != nil {
+		isStep := func(c redistest.Command) bool { return slices.Contains(c, record.Key("")) }
+		r, err := f.overtaken(Advance, Options{Go: true},
+			redistest.Rule{Command: "EVALSHA", When: isStep}, func() {
+				// raises the greatest period, and so changes the record
+				f.begin(f.join(migrate.MemberConfig{Every: time.Minute}), 20*time.Second)
+			})
+		if err != nil {
 			t.Fatal(err)
 		}
-		gate.Open()
-		if r := <-done; r.Moved && len(r.Members) != 2 || !r.Moved && r.Gate.Open {
+		if r.Moved && len(r.Members) != 2 || !r.Moved && r.Gate.Open {
 			t.Errorf("moved %v without the member that entered: %v", r.Moved, r.Members)
 		}
 	})

@@ -69,15 +69,8 @@ func TestStampOfAGetsetlockClientIsNoEvidence(t *testing.T) {
 				if c.another {
 					f.stands("{stock:1}:gsl", "46pp_t56wMdRpwZ1BglSEg 1"+stamp[1:], minute)
 				}
-				s, err := newSurveyor(newMux(f), &facts{namespace: "stock", dialect: d, now: f.w.ServerNow()})
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.terms, s.margin = c.terms, margin
-				v, err := s.look(bg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := f.surveys(facts{namespace: "stock", dialect: d},
+					func(s *surveyor) { s.terms, s.margin = c.terms, margin })
 				if live := !c.mark && c.ahead > -margin; (v.Live.count == 1) != live ||
 					(v.Past.count == 1) != (c.ahead <= -margin) ||
 					live && c.ahead+margin-v.LiveFor > time.Second && c.px == 0 {
@@ -118,12 +111,8 @@ func TestTheSurveyTakesARememberedLookForNoLock(t *testing.T) {
 func TestOldClientsKeyThatIsNamedLikeAnMIsALock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.stands("{stock:1}:gsl", strconv.FormatInt(f.w.ServerNow().Add(minute).UnixMilli(), 10), 0)
-		s, err := newSurveyor(newMux(f), &facts{dialect: dialect.Jedis(), now: f.w.ServerNow()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v, err := s.look(bg); err != nil || v.Live.count != 1 || v.Stamps != 1 {
-			t.Errorf("%d live values, %d stamps, %v", v.Live.count, v.Stamps, err)
+		if v := f.surveys(facts{dialect: dialect.Jedis()}, nil); v.Live.count != 1 || v.Stamps != 1 {
+			t.Errorf("%d live values, %d stamps", v.Live.count, v.Stamps)
 		}
 	})
 }
@@ -151,6 +140,24 @@ func TestAGateNamesALoneStampADayAhead(t *testing.T) {
 			t.Errorf("Ahead %v (%v)", road.Fleet.Ahead, err)
 		}
 	})
+}
+
+// surveys looks at the keys of a fleet.
+func (f *fleet) surveys(of facts, change func(*surveyor)) survey {
+	f.t.Helper()
+	of.now = f.w.ServerNow()
+	s, err := newSurveyor(newMux(f), &of)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if change != nil {
+		change(s)
+	}
+	v, err := s.look(bg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return v
 }
 
 // stands writes a key, with a TTL if it is not 0.

@@ -17,12 +17,7 @@ import (
 // onWire joins a composed program that has its own wire to the old server.
 func (f *fleet) onWire(cfg migrate.MemberConfig, target backend.Store) (mover, *redistest.Wire) {
 	f.t.Helper()
-	wire := f.w.Wire()
-	m, err := migrate.Join(bg, wire.Pool(), f.timed(cfg))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { _ = m.Leave() })
+	wire, m := f.wired(cfg)
 	b, err := migrate.New(wire.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
 	if err != nil {
 		f.t.Fatal(err)
@@ -31,11 +26,7 @@ func (f *fleet) onWire(cfg migrate.MemberConfig, target backend.Store) (mover, *
 	if target == nil {
 		return mover{m, b.Contract()}, wire
 	}
-	c, err := migrate.Compose(b, target)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return mover{m, c.Contract()}, wire
+	return f.composed(m, b, target), wire
 }
 
 // cuts ends what a program sends to the old server.

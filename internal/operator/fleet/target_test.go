@@ -22,15 +22,15 @@ type mover struct {
 func (f *fleet) moves(name, target string, store *locktest.Store) mover {
 	f.t.Helper()
 	m := f.join(migrate.MemberConfig{Name: name, Target: target})
-	b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { _ = b.Close() })
 	if target == "" {
-		return mover{m, b.Contract()}
+		return mover{m, f.locks(m).Contract()}
 	}
-	c, err := migrate.Compose(b, store.Backend())
+	return f.composed(m, f.locks(m), store.Backend())
+}
+
+func (f *fleet) composed(m *migrate.Member, b *migrate.Bridge, target backend.Store) mover {
+	f.t.Helper()
+	c, err := migrate.Compose(b, target)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -134,20 +134,12 @@ func TestMemberThatJoinsDuringTheStepTakesNoLock(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		a := f.moves("shop", "etcd", f.store())
 		f.to(migrate.Modern)
-		gate := redistest.NewGate()
 		isStep := func(c redistest.Command) bool {
 			return strings.Contains(c.String(), "phase=clean pending=modern")
 		}
-		wire := f.w.Wire(redistest.Rule{Do: redistest.HoldRequest(gate), When: isStep})
-		joined := make(chan mover)
-		go func() {
-			<-gate.Reached()
-			b := f.moves("late", "", nil)
-			gate.Open()
-			joined <- b
-		}()
-		r, err := CleanUp(bg, wire.Pool(), f.options(Options{Go: true}))
-		b := <-joined
+		var b mover
+		r, err := f.overtaken(CleanUp, Options{Go: true}, redistest.Rule{When: isStep},
+			func() { b = f.moves("late", "", nil) })
 		if err != nil || r.Moved {
 			t.Errorf("the step beside a member without a target: moved %v, %v", r.Moved, err)
 		}
@@ -219,12 +211,8 @@ func TestProgramWithATargetComposesAllItsLocks(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{Target: "etcd"})
 		f.to(migrate.Dual)
-		b, err := migrate.New(f.w.Pool(), migrate.Config{Phases: m, Clock: f.w.Clock(redistest.Skew{})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		_, err = b.Contract().Try(bg, "till", time.Second)
+		b := f.locks(m)
+		_, err := b.Contract().Try(bg, "till", time.Second)
 		says(t, err, "take it by migrate.Compose")
 
 		plain := f.join(migrate.MemberConfig{})

@@ -42,22 +42,15 @@ func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 			inBubble(t, func(f *fleet) {
 				crew := newCrew(f, verbCase{from: c.from})
 				epoch := crew.all[0].State().Epoch
-				gate := redistest.NewGate()
-				wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-				said := make(chan *Report)
-				go func() {
-					r, err := c.slow(bg, wire.Pool(), f.options(Options{Go: true}))
-					if err != nil {
-						t.Error(err)
+				r, err := f.overtaken(c.slow, Options{Go: true}, redistest.Rule{Command: "EVALSHA"}, func() {
+					r, err := c.fast(bg, f.w.Pool(), f.options(Options{Go: true}))
+					if err != nil || !r.Moved {
+						t.Errorf("the first: %v, closed by %q", err, rules(r.Gate))
 					}
-					said <- r
-				}()
-				<-gate.Reached()
-				if r, err := c.fast(bg, f.w.Pool(), f.options(Options{Go: true})); err != nil || !r.Moved {
-					t.Errorf("the first: %v, closed by %q", err, rules(r.Gate))
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
-				gate.Open()
-				r := <-said
 				closed(t, r.Gate, "raced")
 				if got := f.at(c.to); r.Moved || got.Epoch != epoch+1 {
 					t.Errorf("moved %v, the record says epoch %d after %d", r.Moved, got.Epoch, epoch)
@@ -71,22 +64,14 @@ func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 // before it wrote its own.
 func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-		said := make(chan *Report)
-		go func() {
-			r, err := Init(bg, wire.Pool(), f.options(Options{Namespace: "stock"}))
-			if err != nil {
-				t.Error(err)
+		r, err := f.overtaken(Init, Options{Namespace: "stock"}, redistest.Rule{Command: "EVALSHA"}, func() {
+			if r := f.init(Options{Namespace: "stockeu"}); !r.Moved {
+				t.Error(rules(r.Gate))
 			}
-			said <- r
-		}()
-		<-gate.Reached()
-		if r := f.init(Options{Namespace: "stockeu"}); !r.Moved {
-			t.Error(rules(r.Gate))
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		gate.Open()
-		r := <-said
 		closed(t, r.Gate, "namespace")
 		if r.Moved || f.w.Mini.Exists(record.Key("stock")) || !f.w.Mini.Exists(record.Key("stockeu")) {
 			t.Errorf("moved %v, keys %q", r.Moved, f.w.Mini.Keys())
@@ -236,14 +221,9 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 			"1"} {
 			crew.set(fmt.Sprintf("stock:%d", i), text)
 		}
-		s, err := newSurveyor(newMux(f),
-			&facts{namespace: "stock", dialect: dialect.Jedis(), now: f.w.ServerNow()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := s.look(bg)
-		if err != nil || v.Others != 3 || v.Stamps != 0 {
-			t.Errorf("%+v (%v)", v, err)
+		if v := f.surveys(facts{namespace: "stock", dialect: dialect.Jedis()}, nil); v.Others != 3 ||
+			v.Stamps != 0 {
+			t.Errorf("%+v", v)
 		}
 		// Of these the clients with a uuid would take our guards for nothing,
 		// also where they lock by other keys.
@@ -252,12 +232,7 @@ func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
 			!strings.Contains(fmt.Sprint(r.Gate.Blocks), `"stock:1"`) {
 			t.Errorf("moved %v: %v", r.Moved, r.Gate.Blocks)
 		}
-		b, err := migrate.New(f.w.Pool(),
-			migrate.Config{Phases: crew.all[0], Clock: f.w.Clock(redistest.Skew{})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
+		b := f.locks(crew.all[0])
 		f.w.Pass(5 * time.Minute) // longer than any lease
 		for i := range 3 {
 			if _, err := b.Contract().Try(bg, fmt.Sprintf("stock:%d", i), leaseOfOurs); !errors.Is(err,

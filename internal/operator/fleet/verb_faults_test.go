@@ -26,22 +26,31 @@ type verbCase struct {
 	from, to migrate.Phase
 	ready    func(*crew)
 	run      func(context.Context, *redis.Pool, Options) (*Report, error)
+	forget   []string
 }
 
 var verbCases = map[string]verbCase{
-	"init":             {migrate.NoPhase, migrate.Observe, nil, Init},
-	"init after clean": {migrate.Clean, migrate.Observe, nil, Init},
+	"init":             {migrate.NoPhase, migrate.Observe, nil, Init, nil},
+	"init after clean": {migrate.Clean, migrate.Observe, nil, Init, nil},
 	"init after a loss": {migrate.Sealed, migrate.Sealed, func(c *crew) { c.w.Mini.Del(record.Key("")) },
-		Init},
-	"advance to dual":     {migrate.Observe, migrate.Dual, nil, Advance},
-	"advance to sealed":   {migrate.Dual, migrate.Sealed, nil, Advance},
-	"advance to modern":   {migrate.Sealed, migrate.Modern, nil, Advance},
-	"back to sealed":      {migrate.Modern, migrate.Sealed, nil, Back},
-	"back to dual":        {migrate.Sealed, migrate.Dual, nil, Back},
-	"back to observe":     {migrate.Dual, migrate.Observe, nil, Back},
-	"clean":               {migrate.Modern, migrate.Clean, nil, CleanUp},
-	"tombstones of back":  {migrate.Sealed, migrate.Dual, func(c *crew) { c.halfway(Back) }, Back},
-	"tombstones of clean": {migrate.Modern, migrate.Clean, func(c *crew) { c.halfway(CleanUp) }, CleanUp},
+		Init, nil},
+	"advance to dual":   {migrate.Observe, migrate.Dual, nil, Advance, nil},
+	"advance to sealed": {migrate.Dual, migrate.Sealed, nil, Advance, nil},
+	"advance to modern": {migrate.Sealed, migrate.Modern, nil, Advance, nil},
+	"advance and forget": {migrate.Dual, migrate.Sealed, func(c *crew) {
+		c.registered("away", migrate.Dual, 5)
+		c.w.Pass(2 * time.Minute)
+	}, Advance, []string{"away"}},
+	"back to sealed":      {migrate.Modern, migrate.Sealed, nil, Back, nil},
+	"back to dual":        {migrate.Sealed, migrate.Dual, nil, Back, nil},
+	"back to observe":     {migrate.Dual, migrate.Observe, nil, Back, nil},
+	"clean":               {migrate.Modern, migrate.Clean, nil, CleanUp, nil},
+	"tombstones of back":  {migrate.Sealed, migrate.Dual, halfway(Back), Back, nil},
+	"tombstones of clean": {migrate.Modern, migrate.Clean, halfway(CleanUp), CleanUp, nil},
+	"leases of init": {migrate.Clean, migrate.Observe, func(c *crew) {
+		c.halfway(Init)
+		c.w.Mini.Del("till")
+	}, Init, nil},
 }
 
 // fault is a column: rule, meanwhile or late.
@@ -58,6 +67,10 @@ type fault struct {
 	says string
 	// late: the replica of that moment is promoted when the verb is over.
 	late bool
+	// kills: the process dies there, so nothing that it would send later comes.
+	kills bool
+	// arrives: that message arrives after the verb was run again.
+	arrives bool
 }
 
 var verbFaults = map[string]fault{
@@ -71,6 +84,8 @@ var verbFaults = map[string]fault{
 	"phase record lost":      {meanwhile: func(c *crew, _ func()) { c.w.Mini.Del(record.Key("")) }},
 	"promoted, all lost":     {meanwhile: func(_ *crew, promote func()) { promote() }, cut: true},
 	"promoted, the end lost": {late: true},
+	"killed":                 {rule: &redistest.CutAfter, kills: true},
+	"killed, a script late":  {command: "EVALSHA", kills: true, arrives: true},
 }
 
 var noScript, noRight = answer(redistest.NoScript), answer(redistest.NoPerm)
@@ -152,13 +167,14 @@ func tombstones(p migrate.Phase) bool { return p == migrate.Sealed || p == migra
 
 // halfway takes the step while a lease keeps a tombstone from going, and lets
 // that lease end.
+func halfway(run func(context.Context, *redis.Pool, Options) (*Report, error)) func(*crew) {
+	return func(c *crew) { c.halfway(run) }
+}
+
 func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report, error)) {
 	c.t.Helper()
 	c.put("till", c.all[0])
-	_, end, err := c.all[0].Begin(bg, 10*time.Second)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	end := c.begin(c.all[0], 10*time.Second)
 	c.beats()
 	if r, err := run(bg, c.w.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second})); err != nil ||
 		!r.Moved || r.Over {
@@ -169,20 +185,24 @@ func (c *crew) halfway(run func(context.Context, *redis.Pool, Options) (*Report,
 	c.beats()
 }
 
-// suffers runs the verb, lets the fault happen at the nth command, and sees to
-// it that all ends well. It returns how many commands the verb sent at which it
-// might have happened.
-func (c *crew) suffers(v verbCase, f fault, nth int) int {
-	c.t.Helper()
-	c.w.ServerNow()
-	wire, promote := c.w.Wire(), c.w.Replica()
-	sent, logs := 0, false
+// blow is a fault that waits for its command.
+type blow struct {
+	sent    int  // commands at which it might have happened
+	logs    bool // it happened to the log
+	promote func()
+	script  *redistest.Gate // of what arrives later
+	settle  func()          // waits until it has happened, or the verb ended without it
+}
+
+// strikes lets the fault happen at the nth command on the wire.
+func (c *crew) strikes(wire *redistest.Wire, f fault, nth int) *blow {
+	b := &blow{promote: c.w.Replica(), script: redistest.NewGate()}
 	rule := redistest.Rule{Nth: nth, When: func(cmd redistest.Command) bool {
 		may := f.command == "" && !cmd.Is("GETRANGE") && !cmd.Is("PTTL") && !cmd.Is("INFO") ||
 			cmd.Is(f.command)
 		if may {
-			sent++
-			logs = logs || sent == nth && (cmd.Is("RPUSH") || cmd.Is("LTRIM"))
+			b.sent++
+			b.logs = b.logs || b.sent == nth && (cmd.Is("RPUSH") || cmd.Is("LTRIM"))
 		}
 		return may
 	}}
@@ -190,10 +210,15 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 		rule.Nth = 1 << 30
 	}
 	ended, happened := make(chan struct{}), make(chan struct{})
-	if f.rule != nil {
+	b.settle = func() { close(ended); <-happened }
+	switch {
+	case f.rule != nil:
 		rule.Do = *f.rule
 		close(happened)
-	} else {
+	case f.arrives:
+		rule.Do = redistest.HoldRequest(b.script)
+		close(happened)
+	default:
 		gate := redistest.NewGate()
 		rule.Do = redistest.HoldRequest(gate)
 		go func() {
@@ -205,9 +230,9 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 			switch {
 			case nth == 0:
 			case f.late:
-				promote = c.w.Replica()
+				b.promote = c.w.Replica()
 			default:
-				f.meanwhile(c, promote)
+				f.meanwhile(c, b.promote)
 			}
 			if f.cut {
 				wire.Cut()
@@ -216,12 +241,31 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 		}()
 	}
 	wire.Fault(rule)
-	r, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second}))
-	close(ended)
-	<-happened
+	if f.kills && nth > 0 {
+		dead := func(redistest.Command) bool { return b.sent >= nth }
+		wire.Fault(redistest.Rule{When: dead, Times: -1, Do: redistest.CutBefore},
+			redistest.Rule{Command: redistest.Dialing, When: dead, Times: -1, Do: redistest.Refuse})
+	}
+	return b
+}
+
+// suffers runs the verb, lets the fault happen at the nth command, and sees to
+// it that all ends well. It returns how many commands the verb sent at which it
+// might have happened.
+func (c *crew) suffers(v verbCase, f fault, nth int) int {
+	c.t.Helper()
+	c.w.ServerNow()
+	wire, held := c.w.Wire(), func() {}
+	blow := c.strikes(wire, f, nth)
+	if f.kills && nth > 0 {
+		held = c.holds()
+	}
+	r, first := v.run(bg, wire.Pool(), c.options(Options{Go: true, Wait: 5 * time.Second, Forget: v.forget}))
+	blow.settle()
+	held()
 	switch {
-	case f.says == "" || nth == 0 || nth > sent:
-	case logs: // the step is taken, whether or not the log could be written
+	case f.says == "" || nth == 0 || nth > blow.sent:
+	case blow.logs: // the step is taken, whether or not the log could be written
 		if first != nil {
 			c.t.Errorf("a log that cannot be written fails the verb: %v", first)
 		}
@@ -233,11 +277,50 @@ func (c *crew) suffers(v verbCase, f fault, nth int) int {
 	}
 	c.neverHalf(v, first)
 	if f.late && nth > 0 {
-		promote()
+		blow.promote()
 		c.neverHalf(v, first)
 	}
 	c.comesTo(v, first)
-	return sent
+	if f.arrives && nth > 0 && !c.t.Failed() {
+		held := c.holds()
+		before, _ := c.w.Mini.Get(record.Key(""))
+		blow.script.Open()
+		c.beats()
+		held()
+		c.beats()
+		if after, _ := c.w.Mini.Get(record.Key("")); after != before {
+			c.t.Errorf("the late script made %q of %q", after, before)
+		}
+		c.leftBehind(v)
+	}
+	return blow.sent
+}
+
+// holds lets a member hold a lock until the returned function is called. It
+// must not lose it.
+func (c *crew) holds() (end func()) {
+	c.t.Helper()
+	if p := c.all[0].State().Phase; p == migrate.NoPhase {
+		return func() {}
+	}
+	b, err := migrate.New(c.w.Pool(), migrate.Config{Phases: c.all[0], Clock: c.w.Clock(redistest.Skew{})})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	g, err := b.Contract().Try(bg, "held", leaseOfOurs)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return func() {
+		defer b.Close()
+		if _, err := g.Extend(bg, leaseOfOurs); err != nil {
+			c.t.Errorf("the lock that was held meanwhile: %v", err)
+		}
+		if err := g.Release(bg); err != nil {
+			c.t.Error(err)
+		}
+		c.w.Mini.Del("held") // its tombstone, which no rule asks for
+	}
 }
 
 // stands fails unless the record is as the verb reported.
@@ -273,7 +356,7 @@ func (c *crew) neverHalf(v verbCase, first error) {
 // seen, and runs the verb until that says it is over.
 func (c *crew) comesTo(v verbCase, first error) {
 	c.t.Helper()
-	o := c.options(Options{Go: true, Wait: 20 * time.Second})
+	o := c.options(Options{Go: true, Wait: 20 * time.Second, Forget: v.forget})
 	var said []string
 	for range 8 {
 		c.beats()

@@ -75,9 +75,7 @@ func TestNothingMovesWithoutGo(t *testing.T) {
 				if c.pending != migrate.NoPhase {
 					r := f.at(c.from)
 					r.Pending = c.pending
-					if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
-						t.Fatal(err)
-					}
+					f.writes(r)
 					f.beats()
 					f.put("stock", nil)
 				}
@@ -98,41 +96,6 @@ func TestNothingMovesWithoutGo(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestGoOpensNoClosedGate(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.to(migrate.Observe) // nobody joined
-		closed(t, f.advance(Options{Go: true}).Gate, "members")
-		f.at(migrate.Observe)
-	})
-}
-
-func TestSecondOfTwoAdvancesIsRefused(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Observe)
-		gate := redistest.NewGate()
-		wire := f.w.Wire(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldRequest(gate)})
-		slow := make(chan *Report)
-		go func() {
-			r, err := Advance(bg, wire.Pool(), f.options(Options{Go: true}))
-			if err != nil {
-				t.Error(err)
-			}
-			slow <- r
-		}()
-		<-gate.Reached()
-		if r := f.advance(Options{Go: true}); !r.Moved {
-			t.Errorf("the first: %v", r.Gate.Blocks)
-		}
-		gate.Open()
-		r := <-slow
-		closed(t, r.Gate, "raced")
-		if r.Moved || f.at(migrate.Dual).Epoch != 2 {
-			t.Errorf("moved %v", r.Moved)
-		}
-	})
 }
 
 func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
@@ -230,10 +193,7 @@ func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Sealed)
-		_, end, err := m.Begin(bg, 30*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, 30*time.Second)
 		f.put("stock", m)
 		if r := f.back(Options{Go: true, To: migrate.Dual}); !r.Moved || r.Over {
 			t.Fatalf("%+v", r)
@@ -260,9 +220,7 @@ func TestNamedStepReportsMembersOfALaterRecord(t *testing.T) {
 		f.to(migrate.Sealed)
 		r := f.at(migrate.Sealed)
 		r.Epoch--
-		if err := f.w.Mini.Set(record.Key(""), r.String()); err != nil {
-			t.Fatal(err)
-		}
+		f.writes(r)
 		closed(t, f.advance(Options{Go: true, To: migrate.Sealed}).Gate, "epoch")
 	})
 }
@@ -337,10 +295,7 @@ func TestCleanLeavesTombstonesWhileLeasesOfModernRun(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Modern)
-		_, end, err := m.Begin(bg, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, time.Hour)
 		f.put("held", m)
 		f.beats()
 		r := f.clean(Options{Go: true, Wait: 20 * time.Second})
@@ -418,13 +373,8 @@ func TestActOfAnOldClientInCleanIsAnAlarm(t *testing.T) {
 				e.LastWrite = &census.Act{
 					At: since.Add(c.after), Key: "stock", What: census.ActAcquired, Addr: "10.0.0.1:1"}
 			}))
-			text, err := f.w.Mini.Get(record.SeenKey(""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := parseSighting(text)
-			if err != nil || (s.Alarm != nil) != c.alarm {
-				t.Errorf("%v after clean: alarm %+v, %v", c.after, s.Alarm, err)
+			if s := f.seen(); (s.Alarm != nil) != c.alarm {
+				t.Errorf("%v after clean: alarm %+v", c.after, s.Alarm)
 			}
 			r, err := Status(bg, f.w.Pool(), f.options(Options{}))
 			if err != nil || strings.Contains(fmt.Sprint(r.Notes),
@@ -440,10 +390,7 @@ func TestANewBeginningAfterCleanWaitsForLeasesOfClean(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Clean)
-		_, end, err := m.Begin(bg, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, time.Hour)
 		r := f.init(Options{Go: true, Wait: 20 * time.Second})
 		closed(t, r.Gate, "leases")
 		if r.Over || r.Phase != migrate.Observe {
@@ -479,36 +426,20 @@ func TestMissingRightsAreNamed(t *testing.T) {
 
 func TestTheSurveyCountsWhatStandsAndOnlyInItsNamespace(t *testing.T) {
 	inBubble(t, func(f *fleet) {
-		set := func(key, value string, ttl time.Duration) {
-			if err := f.w.Mini.Set(key, value); err != nil {
-				t.Fatal(err)
-			}
-			if ttl > 0 {
-				f.w.Mini.SetTTL(key, ttl)
-			}
-		}
 		stamp := fmt.Sprint(f.w.ServerNow().Add(time.Minute).UnixMilli())
 		guard := "5000000000000000001"
-		set("stock:1", stamp, 0)
-		set("stock:2", guard, time.Minute)
-		set("{stock:2}:gsl", "46pp_t56wMdRpwZ1BglSEg "+guard+" stranger", time.Minute)
-		set("stock:3", guard, time.Minute)
-		set("{stock:3}:gsl", "46pp_t56wMdRpwZ1BglSEg "+guard+" me", time.Minute)
-		set("stock:4", tombstone, time.Hour)
-		set("stock:5", "lock", 0)
-		set("other:stock", stamp, 0)
+		f.stands("stock:1", stamp, 0)
+		f.stands("stock:2", guard, time.Minute)
+		f.stands("{stock:2}:gsl", "46pp_t56wMdRpwZ1BglSEg "+guard+" stranger", time.Minute)
+		f.stands("stock:3", guard, time.Minute)
+		f.stands("{stock:3}:gsl", "46pp_t56wMdRpwZ1BglSEg "+guard+" me", time.Minute)
+		f.stands("stock:4", tombstone, time.Hour)
+		f.stands("stock:5", "lock", 0)
+		f.stands("other:stock", stamp, 0)
 		f.w.Mini.HSet("stock:6", "a", "b")
-		set(record.Key("tills"), "x", 0)
+		f.stands(record.Key("tills"), "x", 0)
 
-		s, err := newSurveyor(newMux(f),
-			&facts{namespace: "stock", dialect: dialect.Jedis(), now: f.w.ServerNow()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := s.look(bg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := f.surveys(facts{namespace: "stock", dialect: dialect.Jedis()}, nil)
 		if v.Stamps != 1 || v.Guards != 2 || v.Tombstones != 1 || v.Others != 1 || v.Keys != 5 {
 			t.Errorf("%+v", v)
 		}
@@ -546,10 +477,7 @@ func TestPlanShowsTheRoadWithItsTimesAndWhatWillRefuse(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
 		f.to(migrate.Observe)
-		_, end, err := m.Begin(bg, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := f.begin(m, time.Hour)
 		end()
 		f.beats()
 		o := f.options(Options{})

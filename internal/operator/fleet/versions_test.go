@@ -32,7 +32,7 @@ var reread = map[string]func(string) (string, error){
 // and those that each release has put into proof/testdata/released, as texts
 // that another program left. A text of this wire version is read without loss.
 // One of another version is refused by name, so that nothing acts on half of
-// it.
+// it. So is a sighting.
 func TestRegistryOfOtherVersionsIsReadOrRefused(t *testing.T) {
 	released, err := filepath.Glob("../../../proof/testdata/released/*/registry.txt")
 	if err != nil {
@@ -55,6 +55,11 @@ func TestRegistryOfOtherVersionsIsReadOrRefused(t *testing.T) {
 		}
 		if n < 9 {
 			t.Errorf("%s has only %d texts", name, n)
+		}
+	}
+	for format, want := range map[string]error{"gsl-seen/1": record.ErrOlder, "gsl-seen/3": record.ErrNewer} {
+		if _, err := parseSighting(`{"format":"` + format + `"}`); !errors.Is(err, want) {
+			t.Errorf("%s: %v", format, err)
 		}
 	}
 }

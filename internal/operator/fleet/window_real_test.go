@@ -60,52 +60,6 @@ func (o *oldTries) again() time.Time {
 	return time.Unix(now[0], now[1]*1000).UTC()
 }
 
-// TestWindowStaysShutInEachDatabaseAndSpelling watches a namespace by MONITOR,
-// on servers whose pool selects database 3 and does not say so. An old client
-// that spells its keys as a serializer does tries at each sighting. Then it
-// stops, and one of the same name goes on in database 0: the window grows.
-func TestWindowStaysShutInEachDatabaseAndSpelling(t *testing.T) {
-	for _, e := range []dialect.Encoding{dialect.Plain, dialect.JDK, dialect.JSON} {
-		t.Run(string(e), func(t *testing.T) {
-			s := redistest.Real(t, redistest.Options{Unix: e == dialect.JSON})
-			d := dialect.Template()
-			d.Name, d.KeyEncoding, d.ValueEncoding = "Spring", e, e
-			watched, zero := s.Pool(redis.DialDatabase(3)), s.Pool()
-			old, other := newOldTries(t, watched, d), newOldTries(t, zero, d)
-			old.again()
-			ctx, stop := context.WithTimeout(bg, redistest.Patience)
-			defer stop()
-			const attempts = 20
-			var tried []time.Time
-			grew := false
-			err := WatchClients(ctx, watched, ObserverConfig{
-				Namespace: "lock", Dialect: d, Monitor: true, Every: 50 * time.Millisecond,
-				Seen: func(seen Sighting, _ *audit.Result) {
-					if len(tried) < attempts || seen.LastFailed == nil ||
-						seen.LastFailed.At.Before(tried[attempts-1]) {
-						tried = append(tried, old.again())
-						if f := seen.LastFailed; f != nil && seen.Quiet > seen.Until.Sub(f.At) {
-							t.Errorf("quiet for %v, and it tried %v ago", seen.Quiet,
-								seen.Until.Sub(f.At))
-						}
-						return
-					}
-					other.again()
-					if grew = seen.Quiet > time.Second; grew {
-						if seen.LastFailed.Key != old.key || len(seen.Keys) != 1 {
-							t.Errorf("seen on %q, keys %+v", seen.LastFailed.Key, seen.Keys)
-						}
-						stop()
-					}
-				},
-			})
-			if err != nil || !grew {
-				t.Errorf("after %d attempts the window has not grown (%v)", len(tried), err)
-			}
-		})
-	}
-}
-
 // TestOtherCommandsForTheLockKeepTheGatesShut: old clients with the jar's bytes
 // take the lock by SET NX or SET GET, which move no counter of SETNX. By
 // MONITOR each attempt ends the window. Without it no gate opens, whatever the

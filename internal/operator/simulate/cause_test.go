@@ -26,7 +26,7 @@ func TestDoubleGrantOfJedisUUIDNeedsNoSkew(t *testing.T) {
 // key, and so on.
 func TestOneOverrunCausesChainOfEntries(t *testing.T) {
 	s := plainFleet()
-	s.Dialect, s.Lease, s.Job, s.Clients, s.Acquisitions = dialect.SetDel(), 3*sec, Constant(7*sec), 5, 500
+	s.Dialect, s.Lease, s.Job, s.Clients, s.Acquisitions = dialect.SetDel(), 3*sec, constantly(7*sec), 5, 500
 	r := mustSimulate(t, s)
 	if r.LongestChain < 3 || r.MostHolders < 3 || r.Causes.Main() != CauseJob ||
 		r.Causes.Skew+r.Causes.Jump+r.Causes.Protocol > 0 {
@@ -36,7 +36,7 @@ func TestOneOverrunCausesChainOfEntries(t *testing.T) {
 
 func TestCauseIsSkewForShortJobsAndClocksApart(t *testing.T) {
 	s := plainFleet()
-	s.Lease, s.Job, s.Acquisitions = sec, Constant(600*ms), 2000
+	s.Lease, s.Job, s.Acquisitions = sec, constantly(600*ms), 2000
 	s.Offsets = []time.Duration{0, 700 * ms}
 	if r := mustSimulate(t, s); r.Causes.Main() != CauseSkew || r.Causes.Job > 0 || r.Causes.Jump > 0 {
 		t.Errorf("apart: %+v", r)
@@ -49,7 +49,7 @@ func TestCauseIsSkewForShortJobsAndClocksApart(t *testing.T) {
 	if r := mustSimulate(t, s); r.Episodes > 0 {
 		t.Errorf("together: %+v", r)
 	}
-	s.Job = Constant(1500 * ms)
+	s.Job = constantly(1500 * ms)
 	if r := mustSimulate(t, s); r.Causes.Main() != CauseJob || r.Causes.Skew+r.Causes.Jump > 0 {
 		t.Errorf("long jobs: %+v", r)
 	}
@@ -61,7 +61,7 @@ func TestCauseIsJumpRightAfterStep(t *testing.T) {
 	var jumps int64
 	for seed := range uint64(10) {
 		s := plainFleet()
-		s.Lease, s.Job, s.Rest, s.Clients, s.Acquisitions, s.Seed = 2*sec, Constant(1500*ms),
+		s.Lease, s.Job, s.Rest, s.Clients, s.Acquisitions, s.Seed = 2*sec, constantly(1500*ms),
 			mustParse(t, "exp:1s"), 3, 3000, seed
 		s.Clocks = Clocks{Step: Steps{Kind: StepInward, By: 1900 * ms, Every: time.Hour}}
 		r := mustSimulate(t, s)
@@ -81,8 +81,8 @@ func TestPausesOfAHolderCountAsLongJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := plainFleet()
-	s.Lease, s.Job, s.Clocks, s.Acquisitions, s.For = 3*sec, Constant(500*ms), p.Clocks, 0, less(20*day)
-	s.Rest = Constant(sec)
+	s.Lease, s.Job, s.Clocks, s.Acquisitions, s.For = 3*sec, constantly(500*ms), p.Clocks, 0, less(20*day)
+	s.Rest = constantly(sec)
 	r := mustSimulate(t, s)
 	if r.Causes.Job == 0 || r.Causes.Skew+r.Causes.Jump > 0 {
 		t.Errorf("got %+v", r)
@@ -93,8 +93,8 @@ func TestPausesOfAHolderCountAsLongJobs(t *testing.T) {
 // if its clock was ahead.
 func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 	s := plainFleet()
-	s.Clients, s.Lease, s.Job, s.CrashShare, s.For, s.Acquisitions = 2, 10*sec, Constant(ms), 1, time.Hour, 50
-	s.Restart = Constant(0)
+	s.Clients, s.Lease, s.Job, s.For, s.Acquisitions = 2, 10*sec, constantly(ms), time.Hour, 50
+	s.CrashShare, s.Restart = 1, constantly(0)
 	for _, ahead := range []time.Duration{0, 40 * sec} {
 		s.Offsets = []time.Duration{ahead, ahead}
 		r := mustSimulate(t, s)
@@ -105,7 +105,7 @@ func TestCrashedHolderBlocksTheKeyForItsLease(t *testing.T) {
 	}
 	// One is 40 s ahead, and does not return after its crash; the other does
 	// not give up.
-	s.Dialect, s.Lease, s.Restart, s.Offsets = dialect.Errorception(), 10*sec, Constant(2*time.Hour),
+	s.Dialect, s.Lease, s.Restart, s.Offsets = dialect.Errorception(), 10*sec, constantly(2*time.Hour),
 		[]time.Duration{40 * sec, 0}
 	longest := time.Duration(0)
 	for s.Seed = range uint64(8) {
@@ -127,7 +127,7 @@ func TestCrashBlocksKeyWithoutTimeForEver(t *testing.T) {
 
 func TestClientsGiveUpAfterTheirDialectsWait(t *testing.T) {
 	s := plainFleet()
-	s.Clients, s.Job, s.Acquisitions = 2, Constant(40*sec), 50
+	s.Clients, s.Job, s.Acquisitions = 2, constantly(40*sec), 50
 	r := mustSimulate(t, s)
 	if r.GaveUp < 40 || r.WaitMost > 11*sec {
 		t.Errorf("Jedis waits 10 s: %+v", r)

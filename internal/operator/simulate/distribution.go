@@ -41,10 +41,6 @@ const mostRatio = 1_000_000
 // z99 is the 99th percentile of the standard normal distribution.
 const z99 = 2.3263478740408408
 
-// Constant always draws d. Functions that use the distribution refuse negative
-// spans.
-func Constant(d time.Duration) Distribution { return Distribution{a: d} }
-
 // ListOf draws from measured spans, each equally likely. The error names the
 // element.
 func ListOf(field string, spans []time.Duration) (Distribution, error) {

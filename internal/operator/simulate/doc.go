@@ -1,8 +1,8 @@
 // Package simulate answers how often two clients of a fleet hold one lock, and
-// why. It plays the fleet's clients, clocks and pauses event by event ([Run]),
-// and counts. [Presets] are named states of clocks.
+// why. It plays the fleet's clients, clocks and pauses event by event
+// ([Simulator]), and counts. [Presets] are named states of clocks.
 //
-// Most programs need [Run] with a [Fleet].
+// Most programs need [New] with a [Fleet], [Simulator.Run] and [Simulator.Rates].
 //
 // Package skew answers whether something can happen at all: a run that shows
 // nothing proves nothing. How often it happens with getsetlock clients among the

@@ -92,9 +92,9 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	ticks := func(low, high int) time.Duration { return tick * time.Duration(low+random.IntN(high-low+1)) }
 	way := tick * time.Duration(1+random.IntN(9)) / 10
 	fleet := Fleet{
-		Dialect: d, Clients: 3, Lease: followLease * tick, Job: Constant(ticks(1, 12)),
-		Rest:    Constant(ticks(0, 3)),
-		Latency: Constant(way), Poll: ticks(1, 2), CrashShare: 0.3, Restart: Constant(ticks(1, 4)),
+		Dialect: d, Clients: 3, Lease: followLease * tick, Job: constantly(ticks(1, 12)),
+		Rest:    constantly(ticks(0, 3)),
+		Latency: constantly(way), Poll: ticks(1, 2), CrashShare: 0.3, Restart: constantly(ticks(1, 4)),
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
 	}
 	if d.KeyTTL == dialect.TTLEverybody {

@@ -34,7 +34,7 @@ func TestConcurrentSimulationsAreIndependent(t *testing.T) {
 			dialect.Jedis(), dialect.JedisUUID(), dialect.RedisPy(), dialect.BareExpire()}[n]
 		s.Lease, s.Acquisitions = sec, 500
 		s.Clocks = Presets()[n].Clocks
-		r, err := Run(s)
+		r, err := run(s)
 		return fmt.Sprint(r, err)
 	}
 	var alone, beside [4]string

@@ -55,18 +55,6 @@ type Fleet struct {
 // plausible date.
 const simulationStart = 1_770_000_000_000_000_000
 
-// Run simulates a fleet to the end of its run. For an impossible fleet it fails
-// with a *skew.ParameterError or the dialect's own error.
-func Run(s Fleet) (Rates, error) {
-	m, err := New(s)
-	if err != nil {
-		return Rates{}, err
-	}
-	for m.Run(1 << 20) {
-	}
-	return m.Rates(), nil
-}
-
 // Simulator is a simulation under way, for callers that show progress. Its
 // memory does not grow.
 type Simulator struct {
@@ -88,7 +76,9 @@ type Simulator struct {
 	tick int64
 }
 
-// New checks the parameters and puts all clients at their start.
+// New checks the parameters and puts all clients at their start. For an
+// impossible fleet it fails with a *skew.ParameterError or the dialect's own
+// error.
 func New(s Fleet) (*Simulator, error) {
 	s, err := s.filled()
 	if err != nil {

@@ -14,12 +14,25 @@ import (
 
 func mustSimulate(t testing.TB, s Fleet) Rates {
 	t.Helper()
-	r, err := Run(s)
+	r, err := run(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
+
+func run(s Fleet) (Rates, error) {
+	m, err := New(s)
+	if err != nil {
+		return Rates{}, err
+	}
+	for m.Run(1 << 20) {
+	}
+	return m.Rates(), nil
+}
+
+// constantly always draws d.
+func constantly(d time.Duration) Distribution { return Distribution{a: d} }
 
 func mustParse(t testing.TB, text string) Distribution {
 	t.Helper()
@@ -33,8 +46,8 @@ func mustParse(t testing.TB, text string) Distribution {
 // plainFleet is healthy: its jobs are far below the lease.
 func plainFleet() Fleet {
 	return Fleet{
-		Dialect: dialect.Jedis(), Clients: 4, Job: Constant(30 * ms), Rest: Constant(20 * ms),
-		Latency: Constant(100 * time.Microsecond), Acquisitions: 20_000, Seed: 1,
+		Dialect: dialect.Jedis(), Clients: 4, Job: constantly(30 * ms), Rest: constantly(20 * ms),
+		Latency: constantly(100 * time.Microsecond), Acquisitions: 20_000, Seed: 1,
 	}
 }
 
@@ -53,7 +66,7 @@ func TestEpisodesAppearWhereTheLawAllowsThem(t *testing.T) {
 		spread := time.Duration(random.IntN(2000)) * ms
 		job := time.Duration(200+random.IntN(3000)) * ms
 		s := Fleet{
-			Dialect: d, Clients: 2, Lease: lease, Job: Constant(job), Rest: rest, Latency: Constant(way),
+			Dialect: d, Clients: 2, Lease: lease, Job: constantly(job), Rest: rest, Latency: constantly(way),
 			Poll:    10 * ms,
 			Offsets: []time.Duration{0, spread}, Acquisitions: 2000, Seed: uint64(i),
 		}
@@ -210,8 +223,8 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 		"Clients": func(s *Fleet) { s.Clients = 0 },
 		"Lease":   func(s *Fleet) { s.Lease = -1 },
 		"Poll":    func(s *Fleet) { s.Poll = -1 },
-		"Job":     func(s *Fleet) { s.Job = Constant(-1) },
-		"Rest":    func(s *Fleet) { s.Rest = Constant(-1) },
+		"Job":     func(s *Fleet) { s.Job = constantly(-1) },
+		"Rest":    func(s *Fleet) { s.Rest = constantly(-1) },
 		"Latency": func(s *Fleet) {
 			s.Dialect, s.Lease, s.Latency = dialect.JedisAQS(), sec, Distribution{}
 		},
@@ -223,7 +236,7 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 	} {
 		s := plainFleet()
 		change(&s)
-		_, err := Run(s)
+		_, err := New(s)
 		var parameter *skew.ParameterError
 		if !errors.As(err, &parameter) || parameter.Field != field || parameter.Bound == "" {
 			t.Errorf("%s: %v", field, err)
@@ -231,7 +244,7 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 	}
 	s := plainFleet()
 	s.CrashShare = 0.1
-	if _, err := Run(s); err == nil {
+	if _, err := New(s); err == nil {
 		t.Error("a run that crashes may have no end, and is taken")
 	}
 }

@@ -53,8 +53,8 @@ func TestEveryCauseHasAWord(t *testing.T) {
 func TestDoneIsTheGreaterShareOfTimeAndAcquisitions(t *testing.T) {
 	start := func(acquisitions int64, span time.Duration) *Simulator {
 		t.Helper()
-		m, err := New(Fleet{Dialect: dialect.Jedis(), Clients: 1, Lease: sec, Job: Constant(100 * ms),
-			Rest: Constant(100 * ms), Acquisitions: acquisitions, For: span})
+		m, err := New(Fleet{Dialect: dialect.Jedis(), Clients: 1, Lease: sec, Job: constantly(100 * ms),
+			Rest: constantly(100 * ms), Acquisitions: acquisitions, For: span})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,8 @@ module github.com/getsetlock/getsetlock/zookeeper/internal/movetest
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0
-	github.com/getsetlock/getsetlock/zookeeper v0.0.0
+	github.com/getsetlock/getsetlock v0.0.0-20261128020021-0191b4f7251e
+	github.com/getsetlock/getsetlock/zookeeper v0.0.0-20261128020021-0191b4f7251e
 )
 
 require (
@@ -16,9 +16,4 @@ require (
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-)
-
-replace (
-	github.com/getsetlock/getsetlock => ../../..
-	github.com/getsetlock/getsetlock/zookeeper => ../..
 )

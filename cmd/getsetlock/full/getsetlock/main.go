@@ -6,7 +6,7 @@ package main
 import (
 	"os"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/full/internal/stores"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock/internal/stores"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/cli"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )

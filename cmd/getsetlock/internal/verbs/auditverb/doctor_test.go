@@ -171,19 +171,6 @@ func TestDoctorTakesClaimsFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestAuditAndDoctorRefuseLeasesThatDoNotFit(t *testing.T) {
-	s := clitest.NewStage(t)
-	for _, verb := range []string{"audit", "doctor"} {
-		for _, flags := range [][]string{
-			{"--lease", "0s"}, {"--greatest", "0s"}, {"--lease", "2m", "--greatest", "1m"},
-			{"--greatest", "90000h"}} {
-			if got := s.Run(append([]string{verb}, flags...)...); got.Code != out.CodeUse {
-				t.Errorf("%s %q: %+v", verb, flags, got)
-			}
-		}
-	}
-}
-
 // namesItsRun lets the embedded server report a run id, as a real one does.
 func namesItsRun(s *clitest.Stage, id string) {
 	s.World.Mini.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {

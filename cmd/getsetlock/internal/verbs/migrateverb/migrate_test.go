@@ -120,40 +120,6 @@ func (tr *troupe) ends(code int, s clitest.Screen) clitest.Screen {
 	return s
 }
 
-func TestMigrateGoesFromObserveToClean(t *testing.T) {
-	tr := newTroupe(t)
-	tr.ends(0, tr.verb("init"))
-	tr.join("stock", "till")
-	tr.ends(1, tr.verb("advance", "--go"))
-	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
-	tr.pass(0)
-	tr.ends(1, tr.verb("advance", "--go"))
-	tr.ends(0, tr.verb("advance", "--go", "--gone"))
-	tr.pass(0)
-	tr.ends(0, tr.verb("back", "--go"))
-	tr.ends(0, tr.verb("advance", "--go", "--gone"))
-	tr.pass(0)
-	tr.ends(0, tr.verb("advance", "--go", "--gone"))
-	tr.pass(0)
-	tr.ends(1, tr.verb("advance", "--go", "--gone"))
-	s := tr.ends(0, tr.verb("clean", "--go", "--gone"))
-	if !strings.Contains(s.Out, "the migration is over") {
-		t.Error(s.Out)
-	}
-	tr.ends(0, tr.verb("clean", "--go"))
-	tr.ends(1, tr.verb("back", "--go"))
-	tr.pass(0)
-	s = tr.ends(0, tr.verb("init"))
-	if !strings.Contains(s.Out, "gate to observe: open") ||
-		!strings.Contains(s.Out, "with --go it begins anew") {
-		t.Error(s.Out)
-	}
-	s = tr.ends(0, tr.verb("init", "--go"))
-	if !strings.Contains(s.Out, "old clients may start") {
-		t.Error(s.Out)
-	}
-}
-
 func TestUnfinishedStepIsExitCode1(t *testing.T) {
 	tr := newTroupe(t)
 	tr.verb("init")

@@ -92,14 +92,16 @@ func TestSkewDocumentHasItsFields(t *testing.T) {
 	for field, want := range map[string]any{
 		"schema": "getsetlock.skew/1", "cause": "job", "two_holders": true,
 		"law.two_holders": true, "law.overlap_ms": 10399.0, "law.recovery_ms": 30401.0,
-		"law.longest_safe_job_ms": 29601.0, "law.greatest_safe_spread_ms": -9999.0, "explore.safe": false,
+		"law.longest_safe_job_ms": 29601.0, "law.greatest_safe_spread_ms": -9999.0,
+		"explore.safe": false, "simulation.clients": 8.0,
 	} {
 		if doc.At(field) != want {
 			t.Errorf("%s is %v, want %v", field, doc.At(field), want)
 		}
 	}
-	if doc.Number("explore.states") < 10 || len(doc.All("explore.trace")) < 5 {
-		t.Errorf("explore: %v", doc.At("explore"))
+	if doc.Number("simulation.episodes") < 1 || doc.Number("explore.states") < 10 ||
+		len(doc.All("explore.trace")) < 5 {
+		t.Errorf("simulation %v, explore: %v", doc.At("simulation"), doc.At("explore"))
 	}
 	for _, field := range []string{"at_ms", "client", "event", "effect"} {
 		doc.At("explore.trace.0." + field) // exists
@@ -147,28 +149,6 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 		doc := clitest.AnswerOf(t, got)
 		if safe := doc.At("explore.safe"); safe == nil || safe == doc.At("law.two_holders") {
 			t.Errorf("%s: %v", args, doc)
-		}
-	}
-}
-
-// The simulation never exceeds what the law allows.
-func TestSimulationStaysWithinTheLaw(t *testing.T) {
-	for _, c := range []struct {
-		args string
-		seen bool
-	}{
-		{"--job 2s --lease 5s", false},
-		{"--job 4s --lease 5s --spread 1s", false},
-		{"--job 4s --lease 5s --spread 2s", true},
-		{"--job 1s..7s --lease 5s", true},
-		{"--job 500ms --lease 1s --preset leap", true},
-		{"--job 7s --lease 3s --dialect setdel", true},
-	} {
-		got := skewed(t, append(strings.Fields(c.args), "--json")...)
-		doc := clitest.AnswerOf(t, got)
-		if n := doc.Number("simulation.episodes"); n > 0 != c.seen ||
-			n > 0 && doc.At("law.two_holders") != true || doc.Number("simulation.acquisitions") < 100 {
-			t.Errorf("%s: %s", c.args, got.Out)
 		}
 	}
 }
@@ -327,15 +307,27 @@ func TestDocumentedAnswersAreTheCommands(t *testing.T) {
 	}
 }
 
+// The way to two holders comes before how often it happens.
 func TestReportIsOnePageOfTablesAndTimeline(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skew.html")
-	got := skewed(t, "--lease", "30s", "--job", "5s..40s", "--spread", "400ms", "--quiet", "--report", file)
-	if got.Code != 1 || got.Errors != "" {
+	got := skewed(t, "--lease", "30s", "--job", "5s..40s", "--spread", "400ms", "--report", file)
+	if got.Code != 1 || !strings.HasSuffix(got.Errors, "getsetlock: wrote the report to "+file+"\n") {
 		t.Fatalf("code %d, %s", got.Code, got.Errors)
 	}
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
+	}
+	rest := string(page)
+	for _, says := range []string{
+		"YES: two clients can hold", "<time datetime=", "<p>Why: ",
+		"<h2>The shortest way to two holders</h2>", "<h2>Which fleets are safe", "<h2>How likely",
+		"<h2>How long clients wait</h2>", "<h2>The numbers</h2>",
+	} {
+		_, after, found := strings.Cut(rest, says)
+		if rest = after; !found {
+			t.Fatalf("no %q where it should be", says)
+		}
 	}
 	for title, figures := range map[string][]string{
 		"Which fleets are safe, by the law": {
@@ -361,14 +353,6 @@ func TestReportIsOnePageOfTablesAndTimeline(t *testing.T) {
 	}
 }
 
-func TestSkewSaysThatItWroteTheReport(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "skew.html")
-	if got := skewed(t, "--job", "5s", "--report", file); !strings.Contains(got.Errors,
-		"getsetlock: wrote the report to "+file+"\n") {
-		t.Errorf("errors are %q", got.Errors)
-	}
-}
-
 func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "no", "skew.html")
 	got := skewed(t, "--job", "5s", "--report", file)
@@ -389,28 +373,5 @@ func TestSimulationOfAPresetAsksTheLawsQuestion(t *testing.T) {
 		if got.Code != 0 || !strings.HasPrefix(got.Out, "NO: ") {
 			t.Errorf("%s: exit %d\n%s", preset, got.Code, got.Out)
 		}
-	}
-}
-
-// The way to two holders comes before how often it happens.
-func TestReportShowsCausesBeforeSymptoms(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "skew.html")
-	skewed(t, "--lease", "30s", "--job", "5s..40s", "--spread", "400ms", "--quiet",
-		"--report", file)
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, at := string(raw), 0
-	for _, says := range []string{
-		"YES: two clients can hold", "<time datetime=", "<p>Why: ",
-		"<h2>The shortest way to two holders</h2>", "<h2>Which fleets are safe", "<h2>How likely",
-		"<h2>How long clients wait</h2>", "<h2>The numbers</h2>",
-	} {
-		n := strings.Index(page[at:], says)
-		if n < 0 {
-			t.Fatalf("no %q after byte %d", says, at)
-		}
-		at += n
 	}
 }

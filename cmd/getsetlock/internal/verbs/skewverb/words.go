@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -113,14 +114,7 @@ func (a *skewAnswer) whatToChange() []string {
 	if len(ways) == 0 {
 		return nil
 	}
-	text := "To change: "
-	for n, w := range ways {
-		if n > 0 {
-			text += "; "
-		}
-		text += w
-	}
-	return []string{text + "."}
+	return []string{"To change: " + strings.Join(ways, "; ") + "."}
 }
 
 func (a *skewAnswer) whyNot() []string {

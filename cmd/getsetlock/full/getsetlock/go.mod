@@ -1,11 +1,11 @@
-module github.com/getsetlock/getsetlock/cmd/getsetlock/full
+module github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock
 
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0
-	github.com/getsetlock/getsetlock/etcd v0.0.0
-	github.com/getsetlock/getsetlock/zookeeper v0.0.0
+	github.com/getsetlock/getsetlock v0.0.0-20261128020021-0191b4f7251e
+	github.com/getsetlock/getsetlock/etcd v0.0.0-20261128020021-0191b4f7251e
+	github.com/getsetlock/getsetlock/zookeeper v0.0.0-20261128020021-0191b4f7251e
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/zap v1.27.1
@@ -38,10 +38,4 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
-)
-
-replace (
-	github.com/getsetlock/getsetlock => ../../..
-	github.com/getsetlock/getsetlock/etcd => ../../../etcd
-	github.com/getsetlock/getsetlock/zookeeper => ../../../zookeeper
 )

@@ -23,7 +23,7 @@ import (
 )
 
 // root is the folder of the repository, as tests see it.
-const root = "../../../../.."
+const root = "../../../../../.."
 
 // on returns a stage whose verbs use the store at an address.
 func on(t *testing.T, address string) *clitest.Stage {

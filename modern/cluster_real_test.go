@@ -70,8 +70,24 @@ func (c *critical) leave() {
 // and fro. No two hold a key together, numbers grow, and leases that are held
 // all the time live.
 func TestLocksFollowTheirSlots(t *testing.T) {
+	onServers(t, redistest.ClusterOptions{}, followSlots)
+}
+
+// onServers runs a test on a cluster of each server whose ports of the bus can
+// be chosen: since Redis 7.
+func onServers(t *testing.T, o redistest.ClusterOptions, test func(*testing.T, *redistest.Cluster)) {
+	for _, binary := range redistest.Servers(t) {
+		if binary.Name >= "redis-7" {
+			t.Run(binary.Name, func(t *testing.T) {
+				o.Path = binary.Path
+				test(t, redistest.StartCluster(t, o))
+			})
+		}
+	}
+}
+
+func followSlots(t *testing.T, c *redistest.Cluster) {
 	const contenders, moves = 12, 60
-	c := redistest.StartCluster(t, redistest.ClusterOptions{})
 	keys := []string{"{a}1", "{b}1", "{a}2", "{b}2"}
 	guarded := map[string]*critical{}
 	for _, key := range keys {
@@ -149,7 +165,10 @@ func await(t *testing.T, g *critical, n int64) {
 // A key is on the node to which its slot is moving, and the slot has not
 // arrived. Its lease is renewed and released there, and other clients wait.
 func TestLeaseLivesWhileItsSlotMoves(t *testing.T) {
-	c := redistest.StartCluster(t, redistest.ClusterOptions{})
+	onServers(t, redistest.ClusterOptions{}, liveOn)
+}
+
+func liveOn(t *testing.T, c *redistest.Cluster) {
 	for _, cfg := range []modern.Config{{}, {Fence: true}, {Fair: true}} {
 		client, other := openCluster(t, c, cfg, lock.Config{}), openCluster(t, c, cfg, lock.Config{})
 		moved, stays := acquire(t, client, "{a}moved"), acquire(t, client, "{a}stays")
@@ -329,7 +348,10 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 // A primary dies, and its replica is promoted. A lease that the replica has
 // goes on, and the next holder gets the key after it.
 func TestLeaseOutlivesItsPrimary(t *testing.T) {
-	c := redistest.StartCluster(t, redistest.ClusterOptions{Replicas: true})
+	onServers(t, redistest.ClusterOptions{Replicas: true}, outlive)
+}
+
+func outlive(t *testing.T, c *redistest.Cluster) {
 	client := openCluster(t, c, modern.Config{Fence: true, Replicas: 1, ReplicaWait: redistest.Patience / 4,
 		Timeout: redistest.Patience / 2}, lock.Config{TTL: redistest.Patience})
 	waiting := make(chan struct{}, 1)

@@ -28,8 +28,6 @@ func (a Address) Pool(o Options) (*redis.Pool, error) {
 	return &redis.Pool{DialContext: d.dial}, nil
 }
 
-var errWholeCluster = errors.New("a Redis Cluster of several nodes cannot be used for this, only for token locks: use a single primary")
-
 // Nodes are the nodes of a Redis Cluster.
 type Nodes struct {
 	Seeds []string                          // host:port of the nodes that the address names

@@ -77,6 +77,9 @@ func refuseSentinel(ctx context.Context, c redis.Conn) error {
 // no trouble for a lock without a second key.
 var errCluster = errors.New("it is a node of a Redis Cluster of several: for token locks write redis+cluster://host:port, for others use a single primary")
 
+// errWholeCluster is the refusal where one server is needed.
+var errWholeCluster = errors.New("a Redis Cluster of several nodes cannot be used for this, only for token locks: use a single primary")
+
 // refuseCluster returns errCluster if the server is one of several nodes. A
 // user without the rights to ask for that reads a few keys that nobody writes.
 func refuseCluster(ctx context.Context, c redis.Conn) error {

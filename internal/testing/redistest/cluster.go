@@ -38,8 +38,9 @@ const NodeTimeout = time.Second
 
 // ClusterOptions say how to start a Cluster.
 type ClusterOptions struct {
-	Replicas bool // a replica for each primary
-	TLS      bool // clients may use TLS, at URL; tests themselves do not
+	Path     string // of the binary. Defaults to redis-server, as found in PATH
+	Replicas bool   // a replica for each primary
+	TLS      bool   // clients may use TLS, at URL; tests themselves do not
 }
 
 // Cluster is a real Redis Cluster of several nodes on loopback ports. Primary i
@@ -76,7 +77,7 @@ func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
 			args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no",
 				"--tls-cert-file", c.ca.cert, "--tls-key-file", c.ca.key, "--tls-ca-cert-file", c.ca.root)
 		}
-		s := Real(t, Options{Args: args})
+		s := Real(t, Options{Path: o.Path, Args: args})
 		if !o.TLS {
 			_, port, _ = strings.Cut(s.Addr(), ":")
 		}

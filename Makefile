@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The scripts do the work; `make help` lists the targets.
 .PHONY: test check lint fuzz spec mutants bench bench-doc microbench prepare build full image man clean help
 

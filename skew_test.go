@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each test shows one failure mode of clock drift.
 //
 // All time here is a bubble's. Each client reads it through a clock of its own

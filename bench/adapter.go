@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bench compares the locks of this repository with bare redigo and with
 // other libraries. Each Benchmark function asks one question, and each of its
 // sub-benchmarks answers it for one lock:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package docs holds the pages for readers. Its tests hold the pages for the
 // next owner against the code that they name.
 package docs

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package etcd takes locks in etcd, on the keys of concurrency.Mutex,
 // `etcdctl lock` and the v3lock service, which jetcd calls. All of them and
 // getsetlock exclude each other on one name, and wait in one queue.
@@ -40,7 +42,8 @@
 // that its holder needs.
 //
 // All renewals of a Backend travel on one stream. So where etcd has users, a
-// renewal needs no login. Through etcd's grpc-proxy each has a stream of its own.
+// renewal needs no login. Through etcd's grpc-proxy each has a stream of its
+// own.
 //
 // A key that may be left after an error stays on a list of the session. The
 // session deletes it as soon as etcd answers, however late. See "Keys that free

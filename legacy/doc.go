@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package legacy takes the locks of old clients on the same Redis keys, by the
 // same rules. These are the timestamp lock of SETNX, GET, GETSET and DEL, and
 // its half-modern successors. A [dialect.Dialect] describes what an old client

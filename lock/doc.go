@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lock holds leases on named keys: a key has one holder at a time, and
 // the holder keeps it for as long as its lease is renewed and no longer.
 //

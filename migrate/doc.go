@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migrate moves a running fleet from old clients' timestamp locks to
 // token locks. It goes one phase at a time, on one Redis server, and at no
 // moment do an old and a getsetlock client both hold.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package modern is the token lock: it takes a key by SET key token NX PX ms,
 // and its release deletes the key only if that still carries the token.
 //

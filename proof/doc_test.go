@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package proof compares the model, the code and the specification with each
 // other. It consists of tests only.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package quorum takes a lock on a majority of independent Redis servers: the
 // idea of Redlock, with the holes closed that can be closed. No server
 // replicates to another, so no fail-over loses a lock.

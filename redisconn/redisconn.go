@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package redisconn reads the address of a Redis server in the form that the
 // command accepts, and connects to that server.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares the locks with bare redigo and other libraries, in rounds. Client and
 # server run on one CPU, which measures the sum of their work. That is
 # repeatable within a few per cent if nothing else runs.

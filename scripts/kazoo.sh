@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts kazoo, the ZooKeeper client for Python, into the cache folder: a wheel
 # from PyPI, pinned by checksum. Python imports from the wheel; nothing is
 # installed.

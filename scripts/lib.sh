@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Functions that the scripts share. Source this file from the repository's root.
 # shellcheck shell=bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks everything about the code that needs no run of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

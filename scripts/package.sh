@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds what a release hands on into the folder dist, by goreleaser.
 #
 #   scripts/package.sh          a snapshot of this commit; the image only where

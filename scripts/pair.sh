@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Pairs the last tagged etcd, zookeeper and full command with the root of today:
 # that is what a service gets which raises the root's version alone. They must
 # compile, and the full command must start. Before the first tag there is

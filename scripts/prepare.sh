@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Prepares a bare Debian, 12 or newer, for `make test`. It installs missing
 # packages, downloads other versions of the server, and builds the program
 # around the original Java lock. If packages are missing and the user is not

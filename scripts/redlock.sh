@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts the Redlock libraries of npm and PyPI, and the Redis clients that they
 # use, into the cache folder. scripts/redlock holds their versions and checksums.
 # Nothing is installed elsewhere: NODE_PATH and PYTHONPATH name the folders.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks and prepares a release; docs/release.md is the list of its steps.
 #
 #   scripts/release.sh check v1.2.3   whether this commit may get the tag

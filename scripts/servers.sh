@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts other versions of the server into the cache folder; the tests use them in
 # addition to the packaged redis-server. They come from Maven jars and a Python
 # wheel, downloaded with Maven and pip and pinned by checksum. Servers that are

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs stages of the tests one after the other, each in its own shell. It prints
 # how many seconds each took, and ends with status 1 if one failed. Each stage
 # has a time budget on two cores, and so do all of `make test` and all of `make

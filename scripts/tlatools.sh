@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts TLC, the model checker of TLA+, into the cache folder: from Maven, pinned
 # by checksum.
 set -euo pipefail

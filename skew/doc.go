@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package skew answers what drifting clocks, stalls and long jobs can do to a
 // fleet of lock clients. It answers with a closed form ([Law]) and with an
 // exhaustive search over the clients' own steps ([Explore]). The search shows

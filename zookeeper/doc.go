@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package zookeeper takes locks in ZooKeeper, on the nodes of Curator's
 // InterProcessMutex and of go-zookeeper's Lock. All of them and getsetlock
 // exclude each other on one path, and wait in one queue.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lets npm's redlock contend for a key; see redlock_test.go. Arguments: the key,
 // the file with the counter, the TTL in ms, and host:port of every server. The
 // first line of the input starts it, the second one ends it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command table reads the output of the benchmarks, of one or more rounds, and
 // prints a Markdown table for each: a line per lock, a column per unit.
 //

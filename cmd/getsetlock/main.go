@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command getsetlock takes, shows and rehearses locks on Redis. It can share a
 // lock with old clients, which use timestamps and GETSET.
 //

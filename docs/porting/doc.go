@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package porting holds the Go code that docs/porting.md and other pages show,
 // so that it is compiled and run. It has nothing to import: everything is in
 // its tests.
@@ -11,9 +13,9 @@
 //
 //	<!-- docs/porting/FILE: NAME -->
 //
-// Regions of programs in examples, and of bench, where other libraries
-// are at hand, are shown in the same way. They have tests of their own. Files of
-// YAML are shown as a whole.
+// Regions of programs in examples, and of bench, where other libraries are at
+// hand, are shown in the same way. They have tests of their own. Files of YAML
+// are shown as a whole.
 //
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package zh holds documents in Chinese. It has no code of its own. Its tests
 // compare each page with the English one, so that neither changes alone.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command service is a shop whose locks move from the old clients' to token
 // locks while it runs. On SIGTERM it finishes the requests under way, gives its
 // locks back and leaves the migration's roster. docs/migration.md shows it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clocks reads everything that a [lock.Clock] can tell.
 package clocks
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package dialect
 
 import (
@@ -92,11 +94,13 @@ func (d Dialect) Decode(value string, serverNow time.Time) (Stamp, error) {
 	return s, nil
 }
 
-// PastBy reports whether the server's clock, cut to the dialect's unit, is more
-// than margin after the stamp. Equal is not past, even in dialects whose own
-// clients take equal for expired: getsetlock is the stricter of the two.
+// PastBy reports whether a clock that is margin behind the server's, cut to the
+// dialect's unit, is after the stamp. (To cut the server's clock alone would
+// take up to a unit off a margin that is no whole number of units.) Equal is
+// not past, even in dialects whose own clients take equal for expired:
+// getsetlock is the stricter of the two.
 func (d Dialect) PastBy(s Stamp, serverNow time.Time, margin time.Duration) bool {
-	return d.cut(serverNow).After(s.Expiry.Add(margin))
+	return d.cut(serverNow.Add(-margin)).After(s.Expiry)
 }
 
 // cut cuts an instant to the dialect's unit, towards the past. In dialects

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package dialect
 
 import (
@@ -147,6 +149,9 @@ func TestPastByIsStrictAndCutsServerClock(t *testing.T) {
 		{Page(), page, 1_400_000_061_000, 0, true},
 		{Page(), page, 1_400_000_061_000, time.Second, false},
 		{Page(), page, 1_400_000_062_000, time.Second, true},
+		// a client whose clock is 900 ms behind still reads the stamp's second
+		{Page(), page, 1_400_000_061_899, 900 * time.Millisecond, false},
+		{Page(), page, 1_400_000_061_900, 900 * time.Millisecond, true},
 		{Jedis(), jedis, 1_400_000_060_000, 0, false},
 		{Jedis(), jedis, 1_400_000_060_001, 0, true},
 		{Jedis(), jedis, 1_400_000_061_000, time.Second, false},

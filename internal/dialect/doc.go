@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dialect describes, as data, what the clients of a timestamp lock
 // write on a Redis key and how they read what other clients wrote. That
 // includes unit, text, slack, comparison, the rule that decides a GETSET, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package drift is the arithmetic of a clock that is wrong: it starts with an
 // offset, runs at its own rate, is stepped and is slewed.
 //

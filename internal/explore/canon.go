@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package explore
 
 // Clients of one kind run the same program, so worlds that differ only in the

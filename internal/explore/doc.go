@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package explore is the engine of package skew's explorer: old clients of any
 // dialect, step by step ([Machine]), and the search through all orders of the
 // steps of a world ([Search]).

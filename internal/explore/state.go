@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package explore
 
 // State is a world of old clients, small enough to be compared and hashed as a

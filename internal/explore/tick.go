@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package explore
 
 // Due reports whether an old client, or the server's clock, must act before

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fencing has the Lua function that draws fencing numbers, which the
 // scripts of several packages share: draw(counter, numbers, sec, usec) returns
 // the first of a block of numbers. Numbers of one counter strictly increase as

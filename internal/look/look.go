@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package look remembers on the server since when an old client's key has had
 // the same bytes. So short-lived processes, such as cron jobs, can take over a
 // crashed client's lock.

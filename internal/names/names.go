@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package names knows which keys of a server are getsetlock's own.
 package names
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package polite decides when getsetlock clients leave a key to old clients,
 // and what M has then.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package scope answers one question for everything that watches, counts or
 // lists locks: does this key, in this database, belong to the scope? Lines of
 // MONITOR, looks, slices of SCAN and keys of a migration are all judged by

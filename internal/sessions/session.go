@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sessions is what the backends on stores with sessions share: etcd,
 // whose session is a lease, and ZooKeeper. All keys of one process and one TTL
 // live with one session, and one sign of life keeps it for all of them.
@@ -15,9 +17,10 @@
 // A session is over when its store says so. It is also ended after it was
 // retired and no key needs it.
 //
-// The package is internal, since it serves the modules etcd and zookeeper alone.
-// A program may link a newer version of it than these modules were released
-// with. So its exported names change as a public package's would: compatibly.
+// The package is internal, since it serves the modules etcd and zookeeper
+// alone. A program may link a newer version of it than these modules were
+// released with. So its exported names change as a public package's would:
+// compatibly.
 package sessions
 
 import (

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sim attacks the real locks in one deterministic world.
 //
 // A seed draws a [Plan]: machines, processes, operations and faults, each with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -80,7 +82,7 @@ type History struct {
 	Gap    time.Duration  // longest time after the last fault without a holder
 	Sent   map[spell]int  // requests and dials
 
-	sprung map[int]time.Duration // when traps for one write have acted, by the fault's ID
+	sprung map[int]time.Duration // when traps have acted, by the fault's ID
 	mu     sync.Mutex
 	start  time.Time
 	tokens map[string]int
@@ -143,7 +145,7 @@ func (h *History) dated() {
 		return f.Nth > 0 && !acted
 	})
 	for i, f := range p.Faults {
-		if at, acted := h.sprung[f.ID]; acted {
+		if at, acted := h.sprung[f.ID]; acted && f.Nth > 0 {
 			p.Faults[i].At = at
 		}
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -103,6 +105,15 @@ func (b *bench) robbed(token int, e Event) {
 	if _, known := b.old.lost[token]; token != 0 && e.Stands && !known {
 		b.old.lost[token] = e.At
 	}
+}
+
+// robbedOf reports whether an old client has removed what a token depends on.
+func (b *bench) robbedOf(token int) bool {
+	if b.old == nil {
+		return false
+	}
+	_, lost := b.old.lost[token]
+	return lost
 }
 
 // name says which rule an old client broke.

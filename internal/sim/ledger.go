@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -16,7 +18,6 @@ type ledger struct {
 	active   map[turn]int           // operations under way
 	rested   map[turn]time.Duration // when the last of them ended
 	answered map[int]bool           // processes whose Client the server has answered
-	settles  map[int]time.Duration  // tokens of a takeover → when that is granted at the earliest
 	refused  map[int]bool           // operations that the server told that the key is held
 	vain     map[int]int            // operations → how often they took their key and got no lease
 	barred   map[int]time.Duration  // operations that the server refused for good → when
@@ -27,8 +28,8 @@ type ledger struct {
 }
 
 func newLedger(p *promises) *ledger {
-	return &ledger{promises: p, settles: map[int]time.Duration{},
-		refused: map[int]bool{}, vain: map[int]int{}, on: make([]int, p.p.Keys), active: map[turn]int{},
+	return &ledger{promises: p, refused: map[int]bool{}, vain: map[int]int{},
+		on: make([]int, p.p.Keys), active: map[turn]int{},
 		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
 		releases: map[int]Event{}, given: map[int]bool{}, hooks: map[leased]int{},
 		stirs: map[time.Duration]int{}}
@@ -60,7 +61,7 @@ func (l *ledger) hear(k *chain, e Event) {
 	l.gift(k, e)
 	l.sentAway(e)
 	for id, at := range l.barred {
-		if e.At > at+l.latest(l.op(id).Proc) {
+		if e.At > at+l.p.latest(l.op(id).Proc) {
 			l.complain("errors", e, "#%d goes on although the server wants a password since %v", id, at)
 			delete(l.barred, id)
 		}
@@ -79,7 +80,6 @@ func (l *ledger) operation(k *chain, e Event) {
 		l.answered[e.Proc] = true // by the server, and not by another goroutine
 		delete(l.barred, e.Op)
 		l.trust(k, e)
-		l.settled(e)
 		l.overtakes(e)
 		l.handed(e)
 		return
@@ -140,9 +140,6 @@ func (l *ledger) took(k *chain, h *head, e Event, got string) {
 	case took:
 		l.lasts(e)
 		l.inVain(h, e)
-		if l.p.Form == Beside && (got == "2" || l.p.Old.dialect().NeedsSettleEvery()) {
-			l.settles[e.Token] = e.At + l.p.Old.Claims.Settle()
-		}
 	}
 }
 
@@ -233,15 +230,6 @@ func (l *ledger) trust(k *chain, e Event) {
 	}
 }
 
-// settled judges that a takeover is granted only when old clients that judged
-// the same value have written.
-func (l *ledger) settled(e Event) {
-	at := l.settles[e.Token]
-	if e.At < at-l.p.Procs[e.Proc].TTL/500 && !l.shaken(e.Proc, at-time.Minute, e.At) {
-		l.complain("besides", e, "#%d took the key over, and did not settle until %v", e.Op, at)
-	}
-}
-
 // overtakes judges that an operation got its lease within its wait, and in the
 // order of the operations of its process.
 func (l *ledger) overtakes(e Event) {
@@ -275,7 +263,7 @@ func (l *ledger) handed(e Event) {
 	n := len(turns) - 1
 	switch {
 	case n == 0:
-	case n > cmp.Or(c.HandOvers, 64) || c.RenewEvery < 0 || c.Politeness > 0:
+	case n > cmp.Or(c.HandOvers, 64) || c.RenewEvery < 0 || c.Politeness > 0 || l.p.Form == Beside:
 		l.complain("order", e, "T%d was handed over %d times in the process", e.Token, n)
 	case l.shaken(e.Proc, turns[0], e.At):
 	case l.p.Form == Bridged: // its phase may shorten a term
@@ -334,7 +322,7 @@ func (l *ledger) untrue(k *chain, e Event) string {
 // leftTo reports whether the last attempt of an operation met a key that is
 // left to others.
 func (l *ledger) leftTo(k *chain, e Event, began time.Duration) bool {
-	took := l.latest(e.Proc)
+	took := l.p.latest(e.Proc)
 	if l.p.Form == Bridged {
 		return false // in its first phase an old client may have entered meanwhile
 	}
@@ -356,7 +344,7 @@ func (l *ledger) hasTaken(k *chain, e Event, began time.Duration) bool {
 	switch {
 	case l.p.composed():
 		return false // the old clients' key is taken after the target
-	case l.p.Form.besides() && e.At-first.At > late:
+	case l.robbedOf(k.token):
 		return false // it took the key over, and an old client came between until it settled
 	}
 	return known && first.Proc == e.Proc && first.At >= began && !l.leased[k.token] &&
@@ -427,7 +415,8 @@ func (l *ledger) returned(k *chain, e Event) {
 // own reports whether nobody but its process can have taken a lease's token off
 // the key.
 func (l *ledger) own(k *chain, s *life, e Event) bool {
-	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && l.p.Old == nil && !l.p.forgot(s.at, e.At)
+	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && !l.p.composed() && !l.robbedOf(s.token) &&
+		!l.p.forgot(s.at, e.At)
 }
 
 // quietly says that there is no trouble, if there was none.

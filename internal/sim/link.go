@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -299,7 +301,7 @@ func (l *link) requests(all []message) bool {
 			l.w.h.sometimes(string(fate) + " " + names[i])
 		}
 	}
-	if fate == CutBefore {
+	if fate == CutBefore || len(all) == 1 && !wait(l.w.rushed(all[0], names[0]), l.done) {
 		return false
 	}
 	slices.SortStableFunc(order, func(i, j int) int {

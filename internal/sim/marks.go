@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -18,7 +20,7 @@ type marks struct {
 
 // marks reads the keys of the lock that a command is on.
 func (w *world) marks(c []string, node int) marks {
-	if w.plan.Form != Bridged || node > 0 {
+	if !w.plan.Form.besides() || node > 0 {
 		return marks{}
 	}
 	for _, k := range w.keys {
@@ -51,7 +53,9 @@ func on(m string) string {
 type grant struct {
 	proc    int
 	phase   migrate.Phase
+	taken   time.Duration // when the server executed that; 0: it is granted
 	settles time.Duration // until when old clients that judged the same value may write
+	settled bool          // a look after that found both keys unchanged
 }
 
 // touch is a command of a getsetlock client on a lock, and what it did.
@@ -60,6 +64,7 @@ type touch struct {
 	p         *process
 	sent      migrate.Phase // by which its member acted when it was sent
 	name, did string        // its name, and the outcome
+	request   []string
 	px        time.Duration // the TTL that it asks for; 0: none
 	was, now  marks
 	own, took bool // the token before was the process's; it has taken the lock
@@ -78,32 +83,68 @@ func (w *world) marked(p *process, m message, name, did string, was marks) {
 		return
 	}
 	t := touch{w: w, p: p, sent: m.sent.phase, name: name, did: did, was: was, now: w.read(was.k),
-		px: asksFor(m.name)}
+		request: m.name, px: asksFor(m.name)}
 	if t.now.m != was.m || t.now.mLeft != was.mLeft {
 		w.ends(was.k)
 	}
 	before, after := word(was.m), word(t.now.m)
-	t.own = before != "left" && w.grants[before].proc == p.id
+	g, known := w.grants[before]
+	t.own = known && g.proc == p.id
 	if t.took = after != before && after != "" && after != "left"; t.took {
 		w.grants[after] = t.grant()
 		if !taking(name) && name != "bridge_done" {
 			t.spoil("takes the lock")
 		}
 	}
-	if before != "left" && before != "" && after != before && !t.own {
-		t.spoil("removes the token of p%d", w.grants[before].proc)
+	if known && after != before && !t.own {
+		t.spoil("removes the token of p%d", g.proc)
 	}
+	t.settles()
 	t.changes()
 	t.leaves()
+	t.spares()
+	t.counts()
+}
+
+// settles notes the look by which a takeover may be granted.
+func (t touch) settles() {
+	token := word(t.was.m)
+	g, known := t.w.grants[token]
+	if known && (t.name == "check" || t.name == "bridge_check") && t.did == "1" {
+		shaken := t.w.plan.hit(t.p.id, 0, t.w.h.now(), Freeze, Suspend, Step)
+		g.settled = shaken || t.w.h.now() >= g.settles-t.w.plan.Procs[t.p.id].TTL/500
+		t.w.grants[token] = g
+	}
+}
+
+// counts judges that a member counts a lock for as long as its token stands,
+// also where no answer told it so. What the network holds for longer than the
+// member waits for an answer is counted for too short a time.
+func (t touch) counts() {
+	now, held := t.w.h.now(), []FaultKind{Hold, HoldRequest, Stall, Slow, Silence, Freeze, Suspend}
+	if !t.own && !t.took || t.p.joined() == nil || t.p.closed.Load() || t.p.dead.Load() ||
+		t.w.plan.hit(t.p.id, now-2*t.w.plan.Procs[t.p.id].TTL, now, held...) {
+		return
+	}
+	if len(t.p.member.State().Leases) == 0 {
+		t.spoil("is for a lock that the member does not count")
+	}
 }
 
 // grant is what is known of a lock that was just taken.
 func (t touch) grant() grant {
 	w := t.w
-	g := grant{proc: t.p.id, phase: w.actsBy(t.sent, t.name, t.now)}
+	g := grant{proc: t.p.id, phase: w.actsBy(t.sent, t.name, t.now), taken: w.h.now()}
 	always := w.plan.Old.dialect().NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb()
 	if t.did == "2" || always {
 		g.settles = w.h.now() + w.plan.Old.Claims.Settle()
+	}
+	switch end := t.was.k.stamped + w.plan.Old.honest(); {
+	case t.did != "2":
+	case t.was.l != judged(t.request, t.name):
+		t.spoil("replaces what it did not judge")
+	case w.h.now() < end && w.plan.Old.False == "":
+		t.spoil("takes over a stamp whose holder may work until %v", end)
 	}
 	return g
 }
@@ -123,33 +164,52 @@ func (t touch) changes() {
 // leaves judges what is on both keys afterwards.
 func (t touch) leaves() {
 	switch {
+	case t.took && t.w.plan.composed() && on(t.now.m) == "":
+		t.spoil("takes the old clients' server too in clean")
 	case t.took:
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, true)
 		t.lasts()
-	case t.name == "bridge_renew" && t.did == "1":
+	case (t.name == "bridge_renew" || t.name == "renew") && t.did == "1":
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, false)
 		t.lasts()
-	case t.name == "bridge_release" && t.did == "1" && t.own:
+	case (t.name == "bridge_release" || t.name == "release") && t.did == "1" && t.own:
 		t.w.gaveBack(t.sent, t.was, t.now, t.spoil)
-	default:
-		t.spares()
 	}
 }
 
 // spares judges that only a key of its own is left to old clients, until one of
-// them comes.
+// them comes, and that it is left where one was seen.
 func (t touch) spares() {
 	before, after := word(t.was.m) == "left", word(t.now.m) == "left"
-	own := t.own && t.was.l == on(t.was.m) && t.was.l != t.w.tomb()
-	came := t.was.l != "" && t.was.l != t.w.tomb() && t.sent < migrate.Clean
+	own := t.own && t.was.leased(t.w.tomb()) && t.w.grants[word(t.was.m)].phase < migrate.Sealed
 	switch {
 	case after && !before && !own:
 		t.spoil("leaves a key that was not its own, or that no old client can take")
-	case before && taking(t.name) && t.did == "0" && t.now.m != "" && came:
+	case own && t.now.m == "" && t.owes():
+		t.spoil("does not leave the key to old clients, and one was seen")
+	case !t.meets():
+	case before && t.now.m != "":
 		t.spoil("keeps the time for old clients, although one has come")
+	case t.was.l != on(t.was.m):
+		t.p.met[t.was.k.number] = t.w.h.now()
 	}
+}
+
+// meets reports whether an attempt has met an old client, or what a lost lease
+// left.
+func (t touch) meets() bool {
+	return taking(t.name) && t.did == "0" && t.was.l != "" && t.was.l != t.w.tomb() && t.sent < migrate.Clean
+}
+
+// owes reports whether a lease that is given back owes old clients a turn. An
+// old client's token is not told from one of getsetlock.
+func (t touch) owes() bool {
+	met, now, plan := t.p.met[t.was.k.number], t.w.h.now(), t.w.plan
+	return met > 0 && now-met < plan.Old.Claims.Greatest && plan.Old.dialect().HasStamp() &&
+		plan.Procs[t.p.id].Politeness == 0 && t.w.grants[word(t.was.m)].taken == 0 &&
+		!plan.hit(t.p.id, met, now)
 }
 
 // lasts judges that the token has the TTL that was asked for, and that no more
@@ -207,17 +267,26 @@ func (w *world) stands(now marks, spoil func(string, ...any)) {
 
 // gaveBack judges a release by a member that acted by a phase when it was sent.
 func (w *world) gaveBack(says migrate.Phase, was, now marks, spoil func(string, ...any)) {
-	switch g := w.grants[word(was.m)]; {
-	case now.m != "":
+	g, tomb, orMine := w.grants[word(was.m)], w.tomb(), w.plan.Old.dialect().OrMine
+	switch {
+	case word(now.m) == word(was.m):
 		spoil("leaves its token")
 	case on(was.m) == "":
-	case says == migrate.Dual && on(was.m) != w.tomb() && now.l != "":
+	case now.l == was.l && was.leased(tomb):
+		spoil("leaves its mark")
+	case says == migrate.Dual && on(was.m) != tomb && now.l != "":
 		spoil("leaves %.9q on L in dual", now.l)
-	case g.phase >= migrate.Sealed && (says == migrate.Sealed || says == migrate.Modern) &&
-		now.l != w.tomb() && !w.plan.Old.dialect().OrMine:
+	case orMine:
+		if now.l == tomb && on(was.m) != tomb && w.h.now() < g.settles {
+			spoil("leaves a tombstone that an old client may overwrite unseen")
+		}
+	case now.l != tomb && min(g.phase, says) >= migrate.Sealed && says < migrate.Clean:
 		spoil("leaves no tombstone in %v", says)
 	}
 }
+
+// leased reports whether L has the mark of the lease on M, and no tombstone.
+func (m marks) leased(tomb string) bool { return m.l == on(m.m) && m.l != tomb }
 
 // sweeps reports whether the record allows that a tombstone is deleted: on the
 // way back from sealed and at a new beginning where no lease depends on it, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -143,6 +145,7 @@ func (p *process) oldTurn(o Op) {
 	t := time.NewTimer(o.Hold)
 	select {
 	case <-t.C:
+	case <-p.w.hurried(o):
 	case <-p.life.Done():
 	}
 	t.Stop()
@@ -237,12 +240,16 @@ func (w *world) wrote(p *process, m message, name, did, reply string, was marks)
 	default:
 		return
 	}
+	gap, now := w.h.now()-m.sent.began, w.h.now()
 	if !m.name.Is("DEL") && !m.name.Is("EVAL") {
-		w.sight.saw(w.h.now(), keys[0], effect)
+		w.sight.saw(now, keys[0], effect)
+		if effect && gap <= dialect.Bound(w.plan.Old.Truth.Gap) {
+			w.keys[number].stamped = now
+		}
 	}
 	if effect {
 		w.h.add(Event{Kind: Wrote, Proc: p.id, Op: m.sent.op, Key: number, Text: name,
-			Until: w.h.now() - m.sent.began, Stands: w.plan.Form != Bridged || on(was.m) != ""})
+			Until: gap, Stands: w.plan.Form != Bridged || on(was.m) != ""})
 	}
 }
 
@@ -398,6 +405,8 @@ func (d dice) oldOp(p *Plan, o *Op, lease time.Duration) {
 	switch {
 	case d.one(15):
 		o.Kind = Kill // it dies with the key
+	case d.one(8):
+		o.Rushes, o.Hold = true, d.between(time.Millisecond, lease/2)
 	case d.one(25):
 		o.Hold, o.Overruns = lease+d.nanos(2*lease), true
 	default:
@@ -439,8 +448,11 @@ func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
 	for proc := range p.Procs {
 		o := Op{ID: len(p.Ops), At: at + d.nanos(lease/2), Proc: proc, Key: key, Kind: Acquire,
 			Hold: d.between(time.Millisecond, lease/2), Cancel: 4 * lease}
-		if proc == ours {
+		switch wait := p.Procs[proc].Wait; {
+		case proc == ours:
 			o.At, o.Kind, o.Hold = at, Kill, time.Millisecond
+		case wait > 0 && d.one(2): // its wait ends while its takeover settles
+			o.At = max(at, at+lease+d.nanos(lease/2)-wait)
 		}
 		p.Ops = append(p.Ops, o)
 		if p.Procs[proc].Kind == OldClient && d.one(2) { // it writes what it decided a while ago
@@ -538,7 +550,7 @@ func (d dice) claim(p *Plan, lease time.Duration) {
 func (p *Plan) pause(proc int) (most time.Duration) {
 	var all []time.Duration
 	for _, o := range p.Ops {
-		if o.Proc == proc && !o.Late {
+		if o.Proc == proc && !o.Late && !o.Rushes {
 			all = append(all, o.At)
 		}
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -89,9 +91,10 @@ type Op struct {
 	Cancel time.Duration // time after which the wait is cancelled; 0: never
 	Tarry  time.Duration // time for which the holder goes on after its lease was lost
 
-	// Of old clients: the hold is longer than the lease, and the client comes
-	// back when it was said to be gone.
-	Overruns, Late bool
+	// Of old clients: the hold is longer than the lease, and it ends when a
+	// release is on its way; the client comes back when it was said to be gone;
+	// it comes while a takeover is on its way.
+	Overruns, Late, Rushes bool
 }
 
 // OpKind is how an operation takes its key.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -39,6 +41,8 @@ type process struct {
 	unborn atomic.Bool   // it has not started yet
 	busy   time.Duration // when an operation began or ended last; w.mu guards it
 
+	met map[int]time.Duration // keys → when it saw an old client there; w.mu guards it
+
 	mu     sync.Mutex
 	dials  map[string]int // connections, by their first command
 	links  map[*link]bool
@@ -51,6 +55,7 @@ func (w *world) start(t *testing.T, id int) *process {
 	c := w.plan.Procs[id]
 	m := w.plan.Machines[c.Machine]
 	p := &process{w: w, id: id, links: map[*link]bool{}, tokens: map[string]string{}, dials: map[string]int{},
+		met: map[int]time.Duration{},
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
 			Apart(time.Microsecond)}
 	p.life, p.stop = context.WithCancelCause(context.Background())

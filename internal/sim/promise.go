@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -52,7 +54,7 @@ func newPromises(b *bench) *promises {
 // latest is longer than a command takes without a fault. That is six messages
 // if the connection is proved first and the script must be sent whole, and one
 // message takes up to 22 times the least latency.
-func (p *promises) latest(proc int) time.Duration { return 6 * 22 * p.p.Procs[proc].Near }
+func (p *Plan) latest(proc int) time.Duration { return 6 * 22 * p.Procs[proc].Near }
 
 // calm reports whether no fault has hit a process or the server since an
 // instant.
@@ -298,7 +300,7 @@ func (p *promises) given(k *chain, e Event) {
 	case e.Left < span/4 && p.slowed(e.Proc, e.At-c.TTL, e.At):
 	case e.Left < span/4:
 		p.complain("gifts", e, "#%d began with %v of %v", e.Op, e.Left, span)
-	case c.RenewEvery < 0 && e.Left < span-p.latest(e.Proc) && p.calm(e.Proc, e.At-c.TTL, e.At):
+	case c.RenewEvery < 0 && e.Left < span-p.p.latest(e.Proc) && p.calm(e.Proc, e.At-c.TTL, e.At):
 		p.complain("gifts", e, "#%d is not renewed and began with %v of %v", e.Op, e.Left, span)
 	case c.RenewEvery >= 0 && e.Left < span*2/3-c.TTL/500:
 		p.urgent[e.Op] = e.At
@@ -348,7 +350,7 @@ func (p *promises) renewals(k *chain, e Event) {
 				continue
 			}
 		}
-		if e.At-since > every+every/500+p.latest(l.op.Proc) && p.calm(l.op.Proc, since-c.TTL, e.At) {
+		if e.At-since > every+every/500+p.p.latest(l.op.Proc) && p.calm(l.op.Proc, since-c.TTL, e.At) {
 			p.complain("renewals", e, "#%d was renewed %v ago, and is to be renewed after %v", id,
 				e.At-since, every)
 			l.over = true

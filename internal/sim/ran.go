@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -60,7 +62,7 @@ func (f Form) marked() bool { return f == Hardened || f.besides() }
 
 // ran records what a request did to the keys that it is about. before are their
 // values when it came.
-func (w *world) ran(p *process, m message, name string, before [][2]string, reply []byte) {
+func (w *world) ran(p *process, m message, name string, before []string, reply []byte) {
 	if w.plan.Procs[p.id].Kind != "" || w.plan.Form == Quorum { // a quorum's servers have other values
 		return
 	}
@@ -68,58 +70,21 @@ func (w *world) ran(p *process, m message, name string, before [][2]string, repl
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range all {
-		if w.plan.Form.marked() {
-			w.spares(p, a.key, name, outcome(reply), before[a.key.number])
-		}
 		w.h.add(Event{Kind: Ran, Proc: p.id, Op: None, Key: a.key.number, Token: w.h.number(a.token),
-			Was: w.h.number(before[a.key.number][0]), Stands: word(a.key.value) == word(a.token),
+			Was: w.h.number(before[a.key.number]), Stands: word(a.key.value) == word(a.token),
 			Until: a.key.until, Left: a.ttl, Text: name + "=" + outcome(reply)})
 	}
 }
 
-// values returns what the keys have, and what old clients see.
-func (w *world) values() (all [][2]string) {
+// values returns what the keys have.
+func (w *world) values() (all []string) {
 	w.redis.ServerNow() // what has ended is gone
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {
-		both := [2]string{k.value}
-		if w.plan.Form.marked() {
-			both[1], _ = w.redis.Mini.Get(k.name)
-		}
-		all = append(all, both)
+		all = append(all, k.value)
 	}
 	return all
-}
-
-// wrote reports whether a script has written a lease's bytes.
-func wrote(script, did string) bool {
-	return did == "1" && (taking(script) || script == "renew") || did == "2" && taking(script)
-}
-
-// spares judges that only a takeover touches what another client wrote, that a
-// lease has its bytes on the key, and that only a key of its own is left to old
-// clients, until one of them comes.
-func (w *world) spares(p *process, k *key, name, did string, before [2]string) {
-	_, bytes, _ := strings.Cut(before[0], " ")
-	_, mark, _ := strings.Cut(k.value, " ")
-	now, _ := w.redis.Mini.Get(k.name)
-	theirs := before[1] != "" && before[1] != bytes
-	left, wasLeft := word(k.value) == "left", word(before[0]) == "left"
-	for _, may := range []struct {
-		be    bool
-		wrong string
-	}{
-		{name != "acquire" && theirs && now != before[1], "changes what another client wrote"},
-		{wrote(name, did) && now != mark, "takes a key that has not its bytes"},
-		{left && !wasLeft && before[1] != bytes, "leaves a key that was not its own"},
-		{taking(name) && wasLeft && before[1] != "" && k.value != "",
-			"keeps the time for old clients, although one has come"},
-	} {
-		if may.be {
-			w.h.add(Event{Kind: Odd, Proc: p.id, Op: None, Key: k.number, Text: name + " " + may.wrong})
-		}
-	}
 }
 
 // counts compares what the Client says of its leases with those that this

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/migrate"
@@ -148,23 +151,38 @@ func (w *world) vanished(l *link) {
 // counted judges that a member tells the server of a lease, and counts it by
 // its phase. w.mu is held.
 func (w *world) counted(h *held) {
+	w.granted(h)
 	if h.p.joined() == nil || h.err() != nil {
 		return
 	}
-	ttl := w.plan.Procs[h.p.id].TTL
-	at := w.grants[cmp.Or(h.mark, word(h.token))].settles
-	if w.h.now() < at-ttl/500 && !w.plan.hit(h.p.id, 0, at, Freeze, Suspend, Step) {
-		w.spoil(h.p, "a lock is granted before its takeover has settled")
-	}
-	counted := h.p.member.State().Leases
+	counted, ttl := h.p.member.State().Leases[h.phase], w.plan.Procs[h.p.id].TTL
+	early := w.plan.composed() && h.phase == migrate.Clean // without the old clients' server
 	switch phase, r := h.phase, w.record(); {
-	case w.plan.composed() && phase == migrate.Clean && r.Epoch > 0 && r.Phase < migrate.Modern &&
-		r.Pending != migrate.Clean:
+	case early && r.Phase == migrate.Clean && r.Target != w.plan.Old.names(h.p.id):
+		w.spoil(h.p, "a lock is granted in clean to a member with another target")
+	case early && r.Epoch > 0 && r.Phase < migrate.Modern && r.Pending != migrate.Clean:
 		w.spoil(h.p, "the target alone is held in "+r.Phase.String())
-	case len(counted) == 0, counted[phase] == 0 && (phase == migrate.Observe || phase == migrate.Clean):
+	case counted == 0 && slices.Contains([]migrate.Phase{migrate.Observe, migrate.Clean}, phase):
 		w.spoil(h.p, "a lease is not counted by its member as one of "+phase.String())
 	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")
+	}
+}
+
+// granted judges when a lock is granted. w.mu is held.
+func (w *world) granted(h *held) {
+	ttl := w.plan.Procs[h.p.id].TTL
+	token := cmp.Or(h.mark, word(h.token))
+	g, known := w.grants[token]
+	if g.settles > 0 && !g.settled {
+		w.spoil(h.p, "a lock is granted without a look after its takeover has settled")
+	}
+	if end := max(g.taken, g.settles) + w.plan.latest(h.p.id); g.taken > 0 && w.h.now() > end+ttl/500 &&
+		!w.plan.hit(h.p.id, g.taken-ttl, w.h.now()) {
+		w.spoil(h.p, "a lock is granted long after it was taken and has settled")
+	}
+	if g.taken = 0; known {
+		w.grants[token] = g
 	}
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -191,11 +193,10 @@ func (l *link) trap(plan *Plan, proc int, all []message) FaultKind {
 		if f.Nth > 0 {
 			due = f.Nth <= l.writes
 		}
-		if !one(f.Kind, traps) || !f.hits(proc) || !due || w.sprung[f.ID] {
+		if _, acted := w.h.sprung[f.ID]; acted || !one(f.Kind, traps) || !f.hits(proc) || !due {
 			continue
 		}
-		if w.sprung[f.ID] = true; f.Nth > 0 {
-			w.h.sprung[f.ID] = now
+		if w.h.sprung[f.ID] = now; f.Nth > 0 {
 			w.h.add(Event{Kind: Happened, Proc: proc, Op: None, Text: f.String()})
 		}
 		return f.Kind

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -50,7 +52,7 @@ func (w *world) began() {
 	w.sight.from, w.sight.acted = -longAgo, -longAgo
 	r := migrate.Record{Epoch: firstEpoch, Phase: o.Begins, Since: w.redis.ServerNow().Add(-longAgo).UTC(),
 		Dialect: o.Dialect, Roster: "nonce", Run: "run-1-0", Every: o.Every}
-	if o.Begins == migrate.Clean {
+	if o.Begins == migrate.Clean && (!o.Apart || w.plan.Seed%2 == 0) {
 		r.Target = o.Target
 	}
 	_ = w.redis.Mini.Set(phaseKey, r.String())
@@ -59,7 +61,7 @@ func (w *world) began() {
 	for n, k := range w.keys {
 		if o.Begins >= migrate.Sealed && n < o.Bare {
 			_ = w.redis.Mini.Set(k.name, w.tomb())
-			w.redis.Mini.SetTTL(k.name, 30*24*time.Hour)
+			w.redis.Mini.SetTTL(k.name, time.Duration(5+w.plan.Seed%26)*24*time.Hour)
 		}
 	}
 }

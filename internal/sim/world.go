@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 import (
@@ -31,7 +33,7 @@ type world struct {
 	ops     sync.Map       // operations by their goroutines
 
 	mu       sync.Mutex
-	sprung   map[int]bool // traps that have acted, by the fault's ID
+	rushes   map[int]chan struct{} // operations that rush: a job ends when this is closed
 	keys     []*key
 	pending  map[int]bool             // operations under way
 	beats    map[string]time.Duration // last heartbeat of a member, by its id
@@ -59,7 +61,8 @@ type key struct {
 	expiry  *time.Timer
 	markEnd *time.Timer // when the token of a composed lease ends on the old clients' server
 	leases  []*held
-	votes   []vote // of a quorum's servers
+	votes   []vote        // of a quorum's servers
+	stamped time.Duration // when an old client wrote its stamp last
 }
 
 // Play runs the plan and returns what happened.
@@ -68,8 +71,9 @@ func Play(t *testing.T, p *Plan) (h *History) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
-			sprung: map[int]bool{}, pending: map[int]bool{}, scripts: scripts{names: map[string]string{}},
-			beats: map[string]time.Duration{}, grants: map[string]grant{}}
+			rushes: map[int]chan struct{}{}, pending: map[int]bool{},
+			scripts: scripts{names: map[string]string{}},
+			beats:   map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
 			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name),
@@ -108,7 +112,9 @@ func (w *world) play() {
 		}
 	}
 	for _, o := range w.plan.Ops {
-		acts = append(acts, act{o.At, func() { w.operate(o) }})
+		if !o.Rushes {
+			acts = append(acts, act{o.At, func() { w.operate(o) }})
+		}
 	}
 	acts = append(append(acts, w.disordered()...), w.late...)
 	slices.SortStableFunc(acts, func(a, b act) int { return int(a.at - b.at) })

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package twokey takes a lock by two keys on one Redis server. It is the engine
 // of package legacy's Hardened and of package migrate's Bridge.
 //
@@ -14,5 +16,6 @@
 // The rules named by number here are those of docs/protocol.md. A mark has
 // scripts of its own: a stamp is made and written anew by the server's clock,
 // and the same bytes may be another client's, so its scripts look at TTLs too.
-// Guard and tombstone are known by their bytes alone. Everything else is shared.
+// Guard and tombstone are known by their bytes alone. Everything else is
+// shared.
 package twokey

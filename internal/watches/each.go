@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package watches helps backends that arm one watch at a time to implement
 // [backend.Waker].
 package watches

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wire speaks to one Redis server over one shared connection. For every
 // command it says what became of it: executed or refused, certainly not sent,
 // or unknown.

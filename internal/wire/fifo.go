@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package wire
 
 // fifo is a queue of calls in a ring that grows and never shrinks. It has at

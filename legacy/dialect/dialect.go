@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dialect names the clients of a timestamp lock that are known: what
 // they write on a Redis key, and how they read what others wrote there.
 //

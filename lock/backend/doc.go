@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package backend is the contract between package lock and the stores that it
 // takes locks in. Authors of backends need it; programs that take locks need
 // package lock alone.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package backend
 
 // Wake says whether a backend asks its server to report changes of keys, to

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package locktest checks that a [backend.Backend] keeps what the interfaces of
 // package lock/backend ask for. It also has a store in memory whose backends
 // keep it.

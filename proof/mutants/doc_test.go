@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mutants proves that tests can fail. Each mutant is one small change
 // of the source that makes it wrong, and names the one test that must fail.
 //

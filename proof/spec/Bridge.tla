@@ -1,3 +1,4 @@
+\* SPDX-License-Identifier: Apache-2.0
 ------------------------------- MODULE Bridge -------------------------------
 (***************************************************************************)
 (* Getsetlock clients together with old clients, on one key of the old     *)

@@ -1,3 +1,4 @@
+\* SPDX-License-Identifier: Apache-2.0
 ------------------------------- MODULE Check --------------------------------
 (***************************************************************************)
 (* One run of TLC over all of Worlds.  A world that has failed is searched *)

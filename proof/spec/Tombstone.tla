@@ -1,3 +1,4 @@
+\* SPDX-License-Identifier: Apache-2.0
 ----------------------------- MODULE Tombstone ------------------------------
 (***************************************************************************)
 (* The phases of a migration: observe, dual, sealed, modern, clean.  From  *)

@@ -1,3 +1,4 @@
+\* SPDX-License-Identifier: Apache-2.0
 ------------------------------ MODULE Verbatim ------------------------------
 (***************************************************************************)
 (* The timestamp lock as the original Jedis class does it: SETNX with a    *)

@@ -1,3 +1,4 @@
+\* SPDX-License-Identifier: Apache-2.0
 ------------------------------- MODULE Worlds -------------------------------
 (***************************************************************************)
 (* What one run looks at.  These two worlds are for reading, and for       *)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build real
 
 // Package spec_test asks TLC, the model checker of TLA+, the same questions as

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package readme runs the commands that the README shows, and compares their
 // output with the output that the README shows.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package release tests what is handed on: the container image, the module as
 // go install sees it, the releaser's configuration and the pages of a public
 // host.

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package main checks the rules of the house that golangci-lint cannot say: how
 // comments and pages read, how many names packages export, what packages reach
-// by their imports' imports, and sleeping tests. It names each place that breaks
-// one. It reads syntax and no types, and keeps honest people honest.
+// by their imports' imports, and sleeping tests. It names each place that
+// breaks one. It reads syntax and no types, and keeps honest people honest.
 package main
 
 import (
@@ -18,6 +20,11 @@ func main() {
 	if err == nil {
 		var more []string
 		more, err = reached(".")
+		found = append(found, more...)
+	}
+	if err == nil {
+		var more []string
+		more, err = unlicensed(os.DirFS("."))
 		found = append(found, more...)
 	}
 	for _, f := range found {
@@ -83,9 +90,39 @@ func checkTree(root fs.FS) (found []string, err error) {
 	return found, err
 }
 
+// licence is in the first two lines of each source file. Scripts of Lua have
+// none, since their bytes go to servers.
+const licence = "SPDX-License-Identifier: Apache-2.0"
+
+func licensed(text string) bool {
+	lines := strings.SplitN(text, "\n", 3)
+	return strings.Contains(strings.Join(lines[:len(lines)-1], "\n"), licence)
+}
+
+// unlicensed finds source files without the licence.
+func unlicensed(root fs.FS) (found []string, err error) {
+	err = fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && notOurs.MatchString(d.Name()):
+			return fs.SkipDir
+		case d.IsDir() || !source.MatchString(file):
+			return nil
+		}
+		text, err := fs.ReadFile(root, file)
+		if err == nil && !licensed(string(text)) {
+			found = append(found, file+": no line "+licence+" at its head")
+		}
+		return err
+	})
+	return found, err
+}
+
 var (
 	notOurs  = regexp.MustCompile(`^(\..*|testdata|target)$`)
 	readable = regexp.MustCompile(`\.(go|md|java|sh)$`)
+	source   = regexp.MustCompile(`\.(go|java|sh|py|js|rb|php|tla|ya?ml)$`)
 )
 
 // sleeping is a call that waits by the machine's clock.

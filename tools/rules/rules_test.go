@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -85,6 +87,28 @@ func TestCommentsHaveEightyColumns(t *testing.T) {
 				t.Errorf("%d columns: %q", columns(line), got)
 			}
 		}
+	}
+}
+
+func TestSourceNamesItsLicence(t *testing.T) {
+	for text, want := range map[string]bool{
+		"// " + licence + "\n\npackage x\n": true,
+		"#!/bin/sh\n# " + licence + "\n":    true,
+		"package x\n\n// " + licence + "\n": false,
+		"package x\n":                       false,
+		"":                                  false,
+		"// SPDX-License-Identifier: MIT\npackage": false,
+	} {
+		if got := licensed(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}
+
+// A comment on a file's first line is one like all others.
+func TestFirstLineHasEightyColumns(t *testing.T) {
+	if got := breaches(t, "x/x.go", "// "+strings.Repeat("word ", 16)+"\npackage x\n"); len(got) != 1 {
+		t.Errorf("%q", got)
 	}
 }
 

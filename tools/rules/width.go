@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -24,7 +26,7 @@ func wideComments(file, text string) []place {
 	}
 	var found []place
 	lines := strings.Split(text, "\n")
-	printed := 0 // the last line that belongs to an example's output
+	printed := -1 // the last line that belongs to an example's output
 	eachComment(text, func(line int, lit string) {
 		l := lines[line-1]
 		body := strings.TrimPrefix(lit, "//")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package etcdtest starts etcd inside the process of a test: one member, or
 // three that can be killed, stopped and cut off. Its own tests are those of
 // package etcd. It is a module of its own, so that package etcd does not depend

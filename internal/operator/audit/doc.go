@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package audit watches a live server that a fleet of old lock clients uses. It
 // reports which dialects the clients speak, who writes, whose clock is wrong
 // and by how much, and what went wrong while it watched.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package census counts what old lock clients do, from events alone. A [Census]
 // folds [offset.Observed] events; the result is [Evidence]. Each fact comes
 // with its source, its instant by the server's clock, and whether it was

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package doctor says what is wrong with a server and its locks, and frees dead
 // locks. Most programs need [Examine] and [Apply].
 //
 // # What it changes on the server
 //
 // [Examine] changes no lock. With Remember it stores its looks in keys of their
-// own. [Apply] makes the changes that Examine offers, each only if the key still
-// holds what was looked at.
+// own. [Apply] makes the changes that Examine offers, each only if the key
+// still holds what was looked at.
 //
 // # What it cannot promise
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fleet moves a fleet of lock clients from phase to phase. It is the
 // operator's part of package migrate.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package keys reads the keys of a server, for everything that examines locks:
 // probes, doctor, the surveys of a migration. It goes through the keyspace in
 // slices and reads the keys of a slice in one message, with SCAN and reads

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package probe reads every key of a server once and says how the values are
 // written: in which form, by which dialects, and which of them do not exclude
 // each other. [Run] is all that most programs need. It changes nothing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reading is the one place that says what a key and its value mean, for
 // the census, the sources of an audit, probe, doctor and migrations: its role,
 // its meaning in a dialect, its form, what getsetlock clients wrote, and what

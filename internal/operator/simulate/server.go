@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package simulate
 
 // The server's clock in a simulation. TTLs follow that clock; everything else

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package door has a TCP proxy for the tests of stores that run in processes of
 // their own: it can hold back what travels through it, and end it.
 package door

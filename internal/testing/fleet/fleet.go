@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fleet is the world of the tests of clock drift. It has one embedded
 // server, one lock key, and clients of the old and the new protocols. Each
 // client has a clock that the test sets wrong as it likes.
 //
-// The time is a bubble's. [Fleet.Pass] and [Fleet.Pause] move the server's clock
-// and TTLs and every client's clock together, each at its own offset and rate;
-// a takeover moves it while it waits to settle. Nothing polls or renews by
-// itself: every command that reaches the server is a line of the test. Only
+// The time is a bubble's. [Fleet.Pass] and [Fleet.Pause] move the server's
+// clock and TTLs and every client's clock together, each at its own offset and
+// rate; a takeover moves it while it waits to settle. Nothing polls or renews
+// by itself: every command that reaches the server is a line of the test. Only
 // tests import this package.
 package fleet
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package history lets clients contend for a key under faults, records what
 // each believed and when, and checks by porcupine that a lock explains it.
 package history

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package interop drives the original Java lock, jedis-lock 1.0.0, in a JVM.
 // Tests use it together with getsetlock clients on one server: contended, step
 // by step, killed, and under a pinned clock.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package moving moves a fleet to another store: real old clients and Go
 // programs on a real Redis server become programs that use the other store
 // alone. The tests of each store's module call it.

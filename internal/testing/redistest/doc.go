@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package redistest is a world for tests: one Redis server, clocks that
 // disagree about the time, and a wire that fails where a test says so.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reel plays what happens on a server, for tests of what counts it. Its
 // events are timed in milliseconds since a first moment.
 package reel

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package seeds gives random tests a second seed that changes with each commit.
 //
 // scripts/test.sh derives it from the commit's hash, prints it, and passes it

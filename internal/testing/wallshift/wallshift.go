@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wallshift gives another process its own wall clock, which can be set
 // while the process runs. A preloaded library shifts the wall clock that the C
 // library reports and leaves monotonic time alone. Tests start a real

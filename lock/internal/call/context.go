@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package call is the context of one call of a backend. Package lock makes it,
 // and package lock/backend reads it.
 package call

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model
 
 // In a world that composes, the first getsetlock client takes each lock in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model
 
 // Rule is a safety rule of getsetlock clients that a scenario can break, to see

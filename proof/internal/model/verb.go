@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model
 
 // verb is a step of the migration that takes time, in addition to the verbs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Drives kazoo's Lock by orders over stdin; see java/zookeeper/package-info.java.
 # The arguments are kazoo's extra_lock_patterns.
 import sys

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package zktest runs real ZooKeeper servers, and other clients of ZooKeeper's

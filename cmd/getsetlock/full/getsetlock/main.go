@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command getsetlock is the command with every store: locks on Redis, in etcd
 // and in ZooKeeper. Without --target it does what the command of the same name
 // in the folder cmd/getsetlock does. That one is smaller, and knows Redis only.

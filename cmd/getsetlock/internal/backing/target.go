@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package backing describes the stores other than Redis in which the command
 // can take locks. It knows none of them: a program lists its stores, by the
 // scheme of their addresses, in the Stores of its [Env].

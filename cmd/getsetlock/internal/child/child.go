@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package child runs one command as a careful parent does, and ends it in time
 // when it must end.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cli builds the command getsetlock: its root and the list of its
 // verbs.
 package cli

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 
 const out = {Plots: [], Tables: 0, Wrong: [], First: '', Paper: getComputedStyle(document.body).backgroundColor,
   Sideways: document.documentElement.scrollWidth > innerWidth};

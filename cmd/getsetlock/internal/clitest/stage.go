@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clitest runs command lines for the tests of the command and of its
 // verbs.
 package clitest

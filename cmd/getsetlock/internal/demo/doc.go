@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package demo has a fleet of old clients with wrong clocks on an embedded
 // server, to try the audit on. It runs in virtual time, so that minutes take a
 // moment, and reports every command as MONITOR would.

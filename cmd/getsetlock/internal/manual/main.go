@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command manual writes the manual pages and the completion scripts of
 // getsetlock for packages:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package out has what all verbs share: the environment in which they run,
 // flags, errors, exit codes, tables, JSON, the wording of times, progress and
 // the log. It knows no verb.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package rehearse lets a fleet of programs sell goods, with or without a lock,
 // and reports whether they got in each other's way. Each program reads the
 // stock of a product, decides, and writes the stock back. Some programs die

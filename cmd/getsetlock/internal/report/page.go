@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package report has the answer of a verb, and makes one self-contained HTML
 // page of it: the verdict, the causes, a matrix of findings, tables, and
 // drawings as inline SVG. A drawing shows what its table does not: who held

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command serve runs one member of etcd for tests in other modules, which do
 // not depend on etcd's server. It prints the member's address and ends with its
 // standard input:

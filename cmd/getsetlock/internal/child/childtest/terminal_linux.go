@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package childtest has what tests of interactive programs share: a terminal
 // for each.
 package childtest

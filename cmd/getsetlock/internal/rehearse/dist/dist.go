@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dist is the flag for distributions of durations. It takes those that
 // package simulate reads, and file:holds.txt, a file with one duration a line,
 // all equally likely.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package auditverb has the verbs audit and doctor. Both print the same
 // findings and show the same live view of a watch.
 package auditverb

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migrateverb is the verb migrate: it reports on a fleet's migration
 // and takes its steps.
 package migrateverb

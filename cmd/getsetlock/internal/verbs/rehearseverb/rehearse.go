@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package rehearseverb is the verb rehearse: it runs package rehearse and
 // prints its tables.
 package rehearseverb

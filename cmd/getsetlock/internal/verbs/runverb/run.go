@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package runverb is the verb run: it runs a command while it holds a lock.
 package runverb
 

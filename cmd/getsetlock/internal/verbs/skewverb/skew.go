@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package skewverb is the verb skew: what package skew says about a fleet, in
 // words, tables and JSON.
 package skewverb

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package smallverbs has the small verbs: ls, unlock, version and completion.
 package smallverbs
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stores has the stores other than Redis in which the full command
 // takes locks: etcd and ZooKeeper.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package getsetlock.interop;
 
 import com.github.jedis.lock.JedisLock;

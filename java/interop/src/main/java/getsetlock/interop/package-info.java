@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Drives the original Java lock by orders: clients around the real
  * {@code com.github.jedis.lock.JedisLock} of jedis-lock 1.0.0, to which the Go

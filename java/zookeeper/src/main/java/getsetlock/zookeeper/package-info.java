@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Drives Curator's {@code InterProcessMutex} by orders that the Go tests send
  * over stdin, line by line. The process ends when its stdin ends, so that no

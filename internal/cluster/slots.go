@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cluster knows which primary of a Redis Cluster serves each slot.
 //
 // What it knows may be old at any time. That costs a redirection and never a

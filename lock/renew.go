@@ -114,11 +114,20 @@ const extendTogether = 1024
 // not wait for them.
 func (k *core) serve(extends, watches []*Lease) {
 	k.watchAll(watches)
-	groups := make(map[time.Duration][]*Lease)
-	for _, l := range extends {
-		groups[l.client.cfg.TTL] = append(groups[l.client.cfg.TTL], l)
+	type group struct {
+		ttl   time.Duration
+		shard any
 	}
-	for ttl, leases := range groups {
+	groups := make(map[group][]*Lease)
+	for _, l := range extends {
+		g := group{ttl: l.client.cfg.TTL}
+		if s, ok := l.grant.(backend.Sharded); ok {
+			g.shard = s.Shard()
+		}
+		groups[g] = append(groups[g], l)
+	}
+	for g, leases := range groups {
+		ttl := g.ttl
 		if k.batch != nil && len(leases) > 1 {
 			for some := range slices.Chunk(leases, extendTogether) {
 				k.renewer.do(func() { k.extendAll(some, ttl) })

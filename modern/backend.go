@@ -22,16 +22,30 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Backend is a server for token locks, Redis or Valkey, as a program opened it.
-// [lock.New] makes a Client of it, and quorum.New a member of a quorum. Leases
-// are renewed in batches, and waiters are woken and queue on the server.
-type Backend struct{ engine *engine }
+// Backend is a server for token locks, Redis or Valkey, or a cluster of them,
+// as a program opened it. [lock.New] makes a Client of it, and quorum.New a
+// member of a quorum. Leases are renewed in batches, and waiters are woken and
+// queue on the server.
+type Backend struct {
+	name   string
+	engine contract
+}
+
+// contract is what a Backend calls: an engine, or a cluster of them.
+type contract interface {
+	backend.Backend
+	io.Closer
+
+	Inspect(ctx context.Context, key string) (Info, error)
+	ForceRelease(ctx context.Context, key, value string) (bool, error)
+	counts() Stats
+}
 
 // Contract returns what [lock.New] calls.
 func (b *Backend) Contract() backend.Backend { return b.engine }
 
 // String returns Config.Name.
-func (b *Backend) String() string { return b.engine.cfg.Name }
+func (b *Backend) String() string { return b.name }
 
 // Inspect looks at a key and takes nothing.
 func (b *Backend) Inspect(ctx context.Context, key string) (Info, error) {
@@ -48,16 +62,13 @@ func (b *Backend) ForceRelease(ctx context.Context, key, value string) (bool, er
 }
 
 // Stats returns the counts of events since New.
-func (b *Backend) Stats() Stats {
-	s := &b.engine.stats
-	return Stats{Unsure: s.unsure.Load(), ReplicasMissing: s.replicasMissing.Load()}
-}
+func (b *Backend) Stats() Stats { return b.engine.counts() }
 
 // Close ends the connections and joins every goroutine. Keys that are still
 // held free themselves. A [lock.Client] closes its Backend.
 func (b *Backend) Close() error { return b.engine.Close() }
 
-// engine is the contract of a Backend.
+// engine is the contract of a Backend on one server.
 type engine struct {
 	cfg     Config
 	user    *wire.Mux     // connection for attempts, releases and looks
@@ -67,7 +78,8 @@ type engine struct {
 	native  native        // what the server can do, as far as it was tried
 	habits  habits        // what other clients did to keys of this Backend
 	notices *wire.Notices // calls of this process's places in the queue
-	waits   waits         // those places
+	waits   *waits        // those places
+	cluster *fleet        // the cluster in which the server is a node, or nil
 	process string        // name of this Backend in the channel of its notices
 	suffix  string        // text after every token: a blank and the note, or nothing
 	fence   string        // beginnings of the names of a lock's own keys: the counter of
@@ -90,10 +102,19 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, err := newEngine(pool, cfg, &waits{places: make(map[string]*place)}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{cfg.Name, b}, nil
+}
+
+// newEngine is New for a Config that is complete. The nodes of a cluster share
+// their waits.
+func newEngine(pool *redis.Pool, cfg Config, w *waits, of *fleet) (b *engine, err error) {
 	namespace := scope.InName(cfg.Namespace)
-	b := &engine{cfg: cfg, process: newToken(), fence: "gsl:fence:" + namespace + ":",
-		order: "gsl:queue:" + namespace + ":", alive: "gsl:alive:" + namespace + ":",
-		waits: waits{places: make(map[string]*place)}}
+	b = &engine{cfg: cfg, process: newToken(), waits: w, cluster: of, fence: "gsl:fence:" + namespace + ":",
+		order: "gsl:queue:" + namespace + ":", alive: "gsl:alive:" + namespace + ":"}
 	if cfg.Note != "" {
 		b.suffix = " " + cfg.Note
 	}
@@ -111,7 +132,11 @@ func New(pool *redis.Pool, cfg Config) (*Backend, error) {
 	}
 	b.notices = b.own.Notices("gsl:turn:"+b.process, wire.Ears{
 		Told: b.told, Missed: b.waits.missed, Wanted: b.waits.any})
-	return &Backend{b}, nil
+	return b, nil
+}
+
+func (b *engine) counts() Stats {
+	return Stats{Unsure: b.stats.unsure.Load(), ReplicasMissing: b.stats.replicasMissing.Load()}
 }
 
 // forget drops what is known about the server, so that it is found out again.

@@ -142,15 +142,26 @@ const shortestTTL = 10 * time.Millisecond
 // while there is time for a renewal on another one. If Config.Timeout is the
 // default, that is true of every reply.
 func (b *engine) Fits(ttl, renewEvery, margin time.Duration) error {
-	if ttl < shortestTTL {
-		return fmt.Errorf("modern: TTL %v is less than %v: neither a reply nor a renewal (RenewEvery is %v) is sure to arrive within it", ttl, shortestTTL, renewEvery)
+	if err := b.cfg.fits(ttl, renewEvery, margin); err != nil {
+		return err
 	}
+	b.shorten(ttl)
+	return nil
+}
+
+func (b *engine) shorten(ttl time.Duration) {
 	b.own.Shorten(ttl / 4)
 	if b.cfg.derived {
 		b.user.Shorten(ttl / 4)
 	}
-	if b.cfg.Replicas > 0 && ttl-margin <= b.cfg.ReplicaWait {
-		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease would end before it begins", ttl, margin, b.cfg.ReplicaWait)
+}
+
+func (cfg Config) fits(ttl, renewEvery, margin time.Duration) error {
+	if ttl < shortestTTL {
+		return fmt.Errorf("modern: TTL %v is less than %v: neither a reply nor a renewal (RenewEvery is %v) is sure to arrive within it", ttl, shortestTTL, renewEvery)
+	}
+	if cfg.Replicas > 0 && ttl-margin <= cfg.ReplicaWait {
+		return fmt.Errorf("modern: TTL %v less Margin %v must be longer than ReplicaWait %v, or the lease would end before it begins", ttl, margin, cfg.ReplicaWait)
 	}
 	return nil
 }

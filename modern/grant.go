@@ -201,7 +201,10 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, er
 // If the reply to the attempt has not come, the release follows the attempt on
 // the same connection and does not wait for that reply. The server executes the
 // two in their order, so the answer to the second is certain.
-func (g *grant) Release(ctx context.Context) error {
+func (g *grant) Release(ctx context.Context) error { return g.release(ctx, g.b.user) }
+
+// release is Release over the given connection.
+func (g *grant) release(ctx context.Context, on sender) error {
 	if g.isOver() {
 		return &LostError{Key: g.key}
 	}
@@ -220,7 +223,7 @@ func (g *grant) Release(ctx context.Context) error {
 		behind = !wire.IsNotSent(err) // else the attempt's connection has ended
 	}
 	if !behind {
-		deleted, err = g.delete(ctx, g.b.user)
+		deleted, err = g.delete(ctx, on)
 	}
 	switch {
 	case err != nil:
@@ -241,7 +244,15 @@ func (g *grant) Release(ctx context.Context) error {
 // grant's token.
 func (g *grant) delete(ctx context.Context, on sender) (bool, error) {
 	if p := g.place(); p != nil {
-		return g.b.leaveLine(ctx, on, g.key, p.member)
+		given, err := g.b.leaveLine(ctx, on, g.key, p.member)
+		if wire.IsMoving(err) {
+			// The place lapses. If the key is given to it before that, it goes
+			// on to the next waiter.
+			if deleted, err := deleteKey(ctx, on, g.key, g.token); deleted || err != nil {
+				return deleted, err
+			}
+		}
+		return given, err
 	}
 	return g.b.giveUp(ctx, on, g.key, g.token)
 }

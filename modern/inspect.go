@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -51,6 +52,11 @@ type Info struct {
 
 // Inspect is that of the Backend.
 func (b *engine) Inspect(ctx context.Context, key string) (Info, error) {
+	return b.inspect(ctx, b.user, key)
+}
+
+// inspect is Inspect over the given connection.
+func (b *engine) inspect(ctx context.Context, on sender, key string) (Info, error) {
 	if key == "" {
 		return Info{}, valid(key, time.Second)
 	}
@@ -58,7 +64,10 @@ func (b *engine) Inspect(ctx context.Context, key string) (Info, error) {
 	if b.cfg.Fence { // without Fence the user may lack the right to the counter
 		look, keys = lookBothScript, []any{key, b.counter(key)}
 	}
-	reply, err := b.user.Eval(ctx, look, keys...)
+	reply, err := on.Eval(ctx, look, keys...)
+	if b.cfg.Fence && wire.IsMoving(err) { // the key and the counter are on two nodes for now
+		reply, err = on.Eval(ctx, lookScript, key)
+	}
 	if err != nil {
 		return Info{}, trouble("look at", key, err)
 	}
@@ -75,10 +84,14 @@ func (b *engine) Inspect(ctx context.Context, key string) (Info, error) {
 // Describe is Inspect for [lock.Client.Inspect]. Its Detail is an Info.
 func (b *engine) Describe(ctx context.Context, key string) (backend.Info, error) {
 	info, err := b.Inspect(ctx, key)
+	return described(ctx, info, err)
+}
+
+func described(ctx context.Context, info Info, err error) (backend.Info, error) {
 	if err != nil {
 		return backend.Info{}, err
 	}
-	d := backend.Info{Key: key, Value: info.Value, Detail: info}
+	d := backend.Info{Key: info.Key, Value: info.Value, Detail: info}
 	if info.Exists {
 		d.Held = info.refusal(backend.ReadClock(ctx).Wall)
 	}
@@ -190,10 +203,15 @@ func (b *engine) held(ctx context.Context, key string) error {
 
 // ForceRelease is that of the Backend.
 func (b *engine) ForceRelease(ctx context.Context, key, value string) (bool, error) {
+	return b.forceRelease(ctx, b.user, key, value)
+}
+
+// forceRelease is ForceRelease over the given connection.
+func (b *engine) forceRelease(ctx context.Context, on sender, key, value string) (bool, error) {
 	if value == "" {
 		return false, fmt.Errorf("modern: key %q: the value to compare with is empty", key)
 	}
-	deleted, err := b.giveUp(ctx, b.user, key, value)
+	deleted, err := b.giveUp(ctx, on, key, value)
 	if err != nil {
 		return false, trouble("delete", key, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/names"
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -414,18 +415,24 @@ func (b *engine) leaveLine(ctx context.Context, on sender, key, member string) (
 }
 
 // giveUp gives up a key if it carries token: the first waiter gets it, or it is
-// deleted. Where the scripts of the queue are refused, it is only deleted. It
-// returns false if the key does not carry the token.
+// deleted. Where the scripts of the queue are refused, or only a part of their
+// keys has moved to another node, it is only deleted. It returns false if the
+// key does not carry the token.
 func (b *engine) giveUp(ctx context.Context, on sender, key, token string) (bool, error) {
 	if b.cfg.Fair || !b.native.alone.Load() {
 		given, err := b.giveOn(ctx, on, key, token)
-		if !spoilt(err) && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
+		if !spoilt(err) && !wire.IsMoving(err) && (b.cfg.Fair || !refusesLine(err) && !refuses(err)) {
 			return given, err
 		}
 		if refusesLine(err) {
 			b.native.alone.Store(true)
 		}
 	}
+	return deleteKey(ctx, on, key, token)
+}
+
+// deleteKey deletes a key if it carries token, and touches no other key.
+func deleteKey(ctx context.Context, on sender, key, token string) (bool, error) {
 	reply, err := on.Eval(ctx, releaseScript, key, token)
 	deleted, _ := reply.(int64)
 	return deleted == 1, err

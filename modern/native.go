@@ -49,7 +49,7 @@ func refuses(err error) bool {
 // queue.
 func refusesLine(err error) bool {
 	switch {
-	case err == nil || wire.IsTransient(err):
+	case err == nil || wire.IsTransient(err) || wire.IsRedirect(err):
 		return false
 	case wire.IsNoPerm(err), wire.IsCluster(err):
 		return true

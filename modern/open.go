@@ -4,7 +4,9 @@ package modern
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
@@ -16,16 +18,13 @@ type Options struct {
 	Lock    lock.Config       // the leases: TTL, waiting
 }
 
-// Open connects to the server at address and returns a Client for its token
-// locks. It is [redisconn.Open], [New] and [lock.New] in one call. Close the
+// Open connects to the server or cluster at address and returns a Client for
+// its token locks. It is [redisconn.Open], [New] (or [NewCluster]) and
+// [lock.New] in one call. Close the
 // Client to close the connections. If the server cannot be used, the error says
 // what was missing, such as a password.
 func Open(ctx context.Context, address string, o Options) (*lock.Client, error) {
-	pool, err := redisconn.Open(ctx, address, o.Redis)
-	if err != nil {
-		return nil, err
-	}
-	backend, err := New(pool, o.Backend)
+	backend, err := openStore(ctx, address, o)
 	if err != nil {
 		return nil, err
 	}
@@ -35,4 +34,31 @@ func Open(ctx context.Context, address string, o Options) (*lock.Client, error) 
 		return nil, err
 	}
 	return client, nil
+}
+
+func openStore(ctx context.Context, address string, o Options) (*Backend, error) {
+	a, err := redisconn.Parse(address)
+	var nodes redisconn.Nodes
+	if err == nil {
+		nodes, err = a.Nodes(o.Redis)
+	}
+	if err != nil || len(nodes.Seeds) == 0 {
+		pool, err := redisconn.Open(ctx, address, o.Redis)
+		if err != nil {
+			return nil, err
+		}
+		return New(pool, o.Backend)
+	}
+	b, err := NewCluster(nodes, o.Backend)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.engine.(*fleet).table.Primaries(ctx); err != nil {
+		_ = b.Close()
+		if advice := wire.Explain(err); advice != "" {
+			err = fmt.Errorf("%w; %s", err, advice)
+		}
+		return nil, fmt.Errorf("modern: could not open %s: %w", a.Redacted(), err)
+	}
+	return b, nil
 }

@@ -140,23 +140,12 @@ func (b *engine) watchOn(ctx context.Context, grants []*grant, errs []error) {
 // takes 10 ms and more of the server's time.
 func (b *engine) look(ctx context.Context, grants []*grant) []error {
 	errs, most := make([]error, 0, len(grants)), mostInspections
-	for part := range slices.Chunk(grants, b.together()) {
-		args := make([]any, len(part))
-		for i, g := range part {
-			args[i] = g.key
-		}
-		cmd := wire.Cmd("MGET", args...)
-		reply, err := b.own.Tracker().Do(ctx, cmd)
-		if wire.IsTransient(err) {
-			reply, err = b.own.Tracker().Do(ctx, cmd)
-		}
-		values, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
-		var refusal redis.Error
-		switch {
-		case errors.As(err, &refusal) && !wire.IsTransient(err):
+	for part := range slices.Chunk(grants, renewTogether) {
+		var values []any
+		if b.oneKey() {
 			values = b.lookOneByOne(ctx, part)
-		case err != nil:
-			values = slices.Repeat([]any{trouble("watch", part[0].key, err)}, len(part))
+		} else {
+			values = b.lookTogether(ctx, part)
 		}
 		for i, g := range part {
 			switch value := values[i].(type) {
@@ -176,6 +165,28 @@ func (b *engine) look(ctx context.Context, grants []*grant) []error {
 	return errs
 }
 
+// lookTogether reads all keys by one command.
+func (b *engine) lookTogether(ctx context.Context, grants []*grant) []any {
+	args := make([]any, len(grants))
+	for i, g := range grants {
+		args[i] = g.key
+	}
+	cmd := wire.Cmd("MGET", args...)
+	reply, err := b.own.Tracker().Do(ctx, cmd)
+	if wire.IsTransient(err) {
+		reply, err = b.own.Tracker().Do(ctx, cmd)
+	}
+	values, err := replies(wire.Reply{Value: reply, Err: err}, len(grants))
+	var refusal redis.Error
+	switch {
+	case errors.As(err, &refusal) && !wire.IsTransient(err):
+		return b.lookOneByOne(ctx, grants)
+	case err != nil:
+		return slices.Repeat([]any{trouble("watch", grants[0].key, err)}, len(grants))
+	}
+	return values
+}
+
 // lookOneByOne reads each key by a command of its own, for users who may not
 // MGET and for keys on different nodes.
 func (b *engine) lookOneByOne(ctx context.Context, grants []*grant) []any {
@@ -192,9 +203,13 @@ func (b *engine) lookOneByOne(ctx context.Context, grants []*grant) []any {
 	return values
 }
 
+// oneKey reports that a command may touch only one key: those of a cluster lie
+// in different slots.
+func (b *engine) oneKey() bool { return b.cluster != nil || b.native.single.Load() }
+
 // together returns how many keys one command may touch.
 func (b *engine) together() int {
-	if b.native.single.Load() {
+	if b.oneKey() {
 		return 1
 	}
 	return renewTogether

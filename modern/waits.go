@@ -22,6 +22,7 @@ type waits struct {
 
 // calls are what a place has heard.
 type calls struct {
+	key    string
 	wake   func() // runs when the place is called; nil: none
 	called bool   // the place was called since its last try
 	number int64  // the key was given to the place, with this number; 0: it was not
@@ -33,7 +34,7 @@ func (w *waits) add(p *place) {
 	defer w.mu.Unlock()
 	if w.places[p.g.token] == nil {
 		w.places[p.g.token] = p
-		p.calls = calls{}
+		p.calls = calls{key: p.g.key}
 		w.waiting++
 	}
 }
@@ -87,11 +88,14 @@ func (w *waits) any() bool {
 }
 
 // missed calls every place that waits: messages may have been lost.
-func (w *waits) missed() {
+func (w *waits) missed() { w.call(func(string) bool { return true }) }
+
+// call calls the places that wait for the keys that which accepts.
+func (w *waits) call(which func(key string) bool) {
 	w.mu.Lock()
 	var wake []func()
 	for _, p := range w.places {
-		if !p.kept {
+		if !p.kept && which(p.calls.key) {
 			wake = append(wake, p.call(0))
 		}
 	}
@@ -141,12 +145,12 @@ func (b *engine) told(text []byte) {
 	if !ok {
 		return
 	}
-	w := &b.waits
+	w := b.waits
 	w.mu.Lock()
 	p := w.places[m.token]
 	switch {
 	case p == nil && m.number > 0 && !w.closed:
-		w.giving.Go(func() { _, _ = b.giveUp(context.Background(), b.user, m.key, m.token) })
+		w.giving.Go(func() { _, _ = b.keeper().ForceRelease(context.Background(), m.key, m.token) })
 		w.mu.Unlock()
 	case p == nil || p.kept:
 		w.mu.Unlock()
@@ -155,6 +159,15 @@ func (b *engine) told(text []byte) {
 		w.mu.Unlock()
 		wake()
 	}
+}
+
+// keeper is the cluster, where the server is a node of one: the slot of a key
+// may have moved.
+func (b *engine) keeper() contract {
+	if b.cluster != nil {
+		return b.cluster
+	}
+	return b
 }
 
 // close waits for the gifts that are on their way.

@@ -106,7 +106,7 @@ func (b *engine) Watch(ctx context.Context, granted []backend.Grant,
 		switch {
 		case !ok:
 			errs[i] = errForeignGrant
-		case len(granted) == 1 || b.cfg.Wake == lock.WakeOff || b.native.single.Load():
+		case len(granted) == 1 || b.cfg.Wake == lock.WakeOff:
 			errs[i] = b.watchOne(ctx, g, holders[i])
 		default:
 			if errs[i] = g.watchBy(ctx, holders[i]); errs[i] == nil {
@@ -116,14 +116,11 @@ func (b *engine) Watch(ctx context.Context, granted []backend.Grant,
 	}
 	for part := range slices.Chunk(armed, renewTogether) {
 		grants := make([]*grant, len(part))
-		args := make([]any, 2*len(part))
 		for j, i := range part {
-			g := granted[i].(*grant)
-			grants[j], args[j], args[len(part)+j] = g, g.key, g.token
+			grants[j] = granted[i].(*grant)
 		}
 		looked := b.look(ctx, grants)
-		reply, err := b.own.Eval(ctx, watchScripts.of(len(part)), args...)
-		left, err := replies(wire.Reply{Value: reply, Err: err}, len(part))
+		left, err := b.lefts(ctx, grants)
 		for j, i := range part {
 			switch {
 			case looked[j] != nil:
@@ -135,6 +132,27 @@ func (b *engine) Watch(ctx context.Context, granted []backend.Grant,
 		}
 	}
 	return errs
+}
+
+// lefts returns the PTTL of each grant's key, or notOurs.
+func (b *engine) lefts(ctx context.Context, grants []*grant) (left []any, err error) {
+	var cmds []wire.Command
+	most := b.together()
+	for part := range slices.Chunk(grants, most) {
+		args := make([]any, 2*len(part))
+		for i, g := range part {
+			args[i], args[len(part)+i] = g.key, g.token
+		}
+		cmds = append(cmds, watchScripts.of(len(part)).Cmd(args...))
+	}
+	for i, r := range b.own.Batch(ctx, cmds) {
+		some, err := replies(r, min(most, len(grants)-i*most))
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, some...)
+	}
+	return left, nil
 }
 
 // Unwatch ends the watch that Watch armed.

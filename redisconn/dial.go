@@ -20,11 +20,38 @@ import (
 // connections themselves have no deadline on replies; package wire gives every
 // call one.
 func (a Address) Pool(o Options) (*redis.Pool, error) {
+	if a.ofCluster() {
+		return nil, errWholeCluster
+	}
 	d, err := a.dialer(o)
 	if err != nil {
 		return nil, err
 	}
 	return &redis.Pool{DialContext: d.dial}, nil
+}
+
+// Nodes are the nodes of a Redis Cluster.
+type Nodes struct {
+	Seeds []string                          // host:port of the nodes that the address names
+	Pool  func(hostPort string) *redis.Pool // connections to any node
+}
+
+// Nodes returns the nodes of a redis+cluster:// or rediss+cluster:// address,
+// without connecting yet, and no Seeds for an address of another kind. User,
+// password, certificates and DialContext are the same for every node.
+func (a Address) Nodes(o Options) (Nodes, error) {
+	if !a.ofCluster() {
+		return Nodes{}, nil
+	}
+	d, err := a.dialer(o)
+	if err != nil {
+		return Nodes{}, err
+	}
+	return Nodes{a.hosts, func(hostPort string) *redis.Pool {
+		return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return d.dialAt(ctx, "tcp", hostPort)
+		}}
+	}}, nil
 }
 
 func (a Address) dialer(o Options) (*dialer, error) {
@@ -63,19 +90,28 @@ type dialer struct {
 
 // dial is the pool's hook.
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
+	switch {
+	case d.kind == socket:
+		return d.dialAt(ctx, "unix", d.path)
+	case d.viaSentinels():
+		return d.dialAt(ctx, "", "")
+	}
+	return d.dialAt(ctx, "tcp", d.hosts[0])
+}
+
+// dialAt connects to the server at address; without one, to the master that the
+// sentinels name.
+func (d *dialer) dialAt(ctx context.Context, network, address string) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
 	defer cancel()
 	found, err := d.access(ctx)
 	if err != nil {
 		return nil, err
 	}
-	switch d.kind {
-	case socket:
-		return d.open(ctx, found, "unix", d.path)
-	case sentinel, secureSentinel:
+	if address == "" {
 		return d.throughSentinels(ctx, found)
 	}
-	return d.open(ctx, found, "tcp", d.hosts[0])
+	return d.open(ctx, found, network, address)
 }
 
 // open connects to the server and logs in.

@@ -25,6 +25,9 @@ func Open(ctx context.Context, address string, o Options) (*redis.Pool, error) {
 		address = "redis://Options.Conn"
 	}
 	a, err := Parse(address)
+	if err == nil && a.ofCluster() {
+		err = errWholeCluster
+	}
 	if err != nil {
 		return nil, fmt.Errorf("redisconn: %w", err)
 	}
@@ -74,7 +77,10 @@ func refuseSentinel(ctx context.Context, c redis.Conn) error {
 
 // errCluster is the refusal of a cluster. A single node that has all slots is
 // no trouble for a lock without a second key.
-var errCluster = errors.New("it is a node of a Redis Cluster, and Redis Cluster is not supported yet: use a single primary, with Sentinel if you like")
+var errCluster = errors.New("it is a node of a Redis Cluster of several: for token locks write redis+cluster://host:port, for others use a single primary")
+
+// errWholeCluster is the refusal where one server is needed.
+var errWholeCluster = errors.New("a Redis Cluster of several nodes cannot be used for this, only for token locks: use a single primary")
 
 // refuseCluster returns errCluster if the server is one of several nodes. A
 // user without the rights to ask for that reads a few keys that nobody writes.

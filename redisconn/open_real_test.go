@@ -240,7 +240,7 @@ func TestOpenRefusesACluster(t *testing.T) {
 			s := binary.Start(t, redistest.Options{Args: []string{"--cluster-enabled", "yes",
 				"--cluster-require-full-coverage", "no"}})
 			address := "redis://" + s.Addr()
-			opened(t, "without slots", address, Options{}, "Redis Cluster is not supported yet")
+			opened(t, "without slots", address, Options{}, "a Redis Cluster of several")
 			slots := redis.Args{"ADDSLOTS"}
 			for slot := range 16384 {
 				if slot != slotOfA {
@@ -248,9 +248,9 @@ func TestOpenRefusesACluster(t *testing.T) {
 				}
 			}
 			s.Do("CLUSTER", slots...)
-			opened(t, "with some slots", address, Options{}, "Redis Cluster is not supported yet")
+			opened(t, "with some slots", address, Options{}, "a Redis Cluster of several")
 			app := s.User("app", "s3cret", "~*", "+get", "+ping")
-			opened(t, "by a user with few rights", app, Options{}, "Redis Cluster is not supported yet",
+			opened(t, "by a user with few rights", app, Options{}, "a Redis Cluster of several",
 				"it answered")
 			s.Do("CLUSTER", "ADDSLOTS", slotOfA)
 			awaitCluster(t, s)

@@ -25,6 +25,8 @@
 //	unix://[user[:password]@]/path[?db=N&user=NAME&password=WORD]
 //	redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/master[/db]
 //	rediss+sentinel://…                        the same, the sentinels too, over TLS
+//	redis+cluster://[user[:password]@]host[:port][,host[:port]…]
+//	rediss+cluster://…                         the same over TLS
 //
 // The user and the password are those of the Redis server, percent-encoded. A
 // password that the address lacks comes from [Options], and so does what the
@@ -92,9 +94,12 @@ const (
 	sentinel kind = "redis+sentinel"
 
 	secureSentinel kind = "rediss+sentinel"
+
+	cluster       kind = "redis+cluster"
+	secureCluster kind = "rediss+cluster"
 )
 
-var kinds = []kind{plain, secure, socket, sentinel, secureSentinel}
+var kinds = []kind{plain, secure, socket, sentinel, secureSentinel, cluster, secureCluster}
 
 const (
 	redisPort    = "6379"
@@ -108,7 +113,7 @@ func Parse(raw string) (Address, error) {
 	a := Address{kind: kind(strings.ToLower(scheme))}
 	if !ok || !slices.Contains(kinds, a.kind) {
 		return Address{},
-			bad("it must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://")
+			bad("it must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
 	}
 	authority, tail := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -130,6 +135,8 @@ func Parse(raw string) (Address, error) {
 		err = bad("it takes no ?parameters")
 	case a.viaSentinels():
 		err = a.parseSentinels(hosts, path)
+	case a.ofCluster():
+		err = a.parseNodes(hosts, path)
 	default:
 		err = a.parseServer(hosts, path)
 	}
@@ -169,7 +176,7 @@ func (a *Address) setUser(user, password string) error {
 
 func (a *Address) parseServer(host, path string) error {
 	if strings.Contains(host, ",") {
-		return bad("it names several hosts, which only redis+sentinel:// and rediss+sentinel:// do")
+		return bad("it names several hosts, which only redis+sentinel://, redis+cluster:// and the same with rediss do")
 	}
 	address, err := hostPort(host, redisPort)
 	if err != nil {
@@ -177,6 +184,20 @@ func (a *Address) parseServer(host, path string) error {
 	}
 	a.hosts = []string{address}
 	return a.setDB(strings.Trim(path, "/"))
+}
+
+func (a *Address) parseNodes(hosts, path string) error {
+	for _, host := range strings.Split(hosts, ",") {
+		address, err := hostPort(host, redisPort)
+		if err != nil {
+			return err
+		}
+		a.hosts = append(a.hosts, address)
+	}
+	if strings.Trim(path, "/") != "" {
+		return bad("a cluster has no numbered databases: leave out what follows the hosts")
+	}
+	return nil
 }
 
 func (a *Address) parseSentinels(hosts, path string) error {
@@ -233,7 +254,9 @@ func (a *Address) parseSocket(host, path, query string) error {
 }
 
 // TLS reports whether connections to the server are encrypted.
-func (a Address) TLS() bool { return a.kind == secure || a.kind == secureSentinel }
+func (a Address) TLS() bool { return strings.HasPrefix(string(a.kind), string(secure)) }
+
+func (a Address) ofCluster() bool { return a.kind == cluster || a.kind == secureCluster }
 
 func (a Address) viaSentinels() bool { return a.kind == sentinel || a.kind == secureSentinel }
 

@@ -46,6 +46,10 @@ func TestAddressesAreReadAsDocumented(t *testing.T) {
 		"redis+sentinel://:word@a/my%2Fm/4": {
 			hosts: "a:26379", master: "my/m", db: 4, password: "word",
 			redacted: "redis+sentinel://:***@a:26379/my%2Fm/4"},
+		"redis+cluster://a,b:1,[::2]": {
+			hosts: "a:6379 b:1 [::2]:6379", redacted: "redis+cluster://a:6379,b:1,[::2]:6379"},
+		"rediss+cluster://app:word@a/": {
+			hosts: "a:6379", user: "app", password: "word", redacted: "rediss+cluster://app:***@a:6379"},
 	} {
 		a, err := Parse(raw)
 		if err != nil {
@@ -87,6 +91,8 @@ var wrong = map[string]string{
 	"redis+sentinel://:s3cret%40x@a,b":            "sentinels know the master",
 	"redis+sentinel://:s3cret%40x@a,,b/m":         "no host",
 	"redis+sentinel://:s3cret%40x@a/m/s3cret":     "number of a database",
+	"redis+cluster://:s3cret%40x@a,b/1":           "no numbered databases",
+	"redis+cluster://:s3cret%40x@a,,b":            "no host",
 	"unix://s3cret%40x/run/redis.sock":            "three slashes",
 	"unix://:s3cret%40x@host/run/redis.sock":      "three slashes",
 	"unix:///run?pass=s3cret%40x":                 "only db, user and password",
@@ -161,6 +167,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("redis+sentinel://a,b:1,[::2]/my%20master/2")
 	f.Add("unix:///run/a%20b@c.sock?db=2")
 	f.Add("rediss+sentinel://app@a,b/m")
+	f.Add("rediss+cluster://app@a,b")
 	f.Fuzz(func(t *testing.T, raw string) {
 		a, err := Parse(raw)
 		if err != nil {
@@ -178,4 +185,30 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q became %q, which is %v (%v)", raw, a.Redacted(), b, err)
 		}
 	})
+}
+
+// Only Nodes leads to a cluster. What needs one server refuses it, and Nodes
+// gives no seeds for one server.
+func TestClusterHasNodesAndNoPool(t *testing.T) {
+	a, err := Parse("redis+cluster://a:1,b:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nodes, err := a.Nodes(Options{}); err != nil || strings.Join(nodes.Seeds, " ") != "a:1 b:2" {
+		t.Errorf("nodes %q, %v", nodes.Seeds, err)
+	}
+	if _, err := a.Pool(Options{}); err == nil || !strings.Contains(err.Error(), "several nodes") {
+		t.Errorf("pool: %v", err)
+	}
+	if _, err := Open(t.Context(), "redis+cluster://a:1", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "several nodes") {
+		t.Errorf("open: %v", err)
+	}
+	one, err := Parse("redis://a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nodes, err := one.Nodes(Options{}); err != nil || len(nodes.Seeds) > 0 {
+		t.Errorf("nodes of one server: %q, %v", nodes.Seeds, err)
+	}
 }

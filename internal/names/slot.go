@@ -50,8 +50,14 @@ func hashTag(key string) (tag string, own bool) {
 	return key, false
 }
 
-// slots is the number of slots of a cluster.
-const slots = 1 << 14
+// Slots is the number of slots of a cluster.
+const Slots = 1 << 14
+
+// Slot returns the slot in which a cluster keeps key.
+func Slot(key string) uint16 {
+	tag, _ := hashTag(key)
+	return slotOf(tag)
+}
 
 // slotTag returns three or four characters of [0-9a-z] whose slot is that of
 // text.
@@ -61,9 +67,9 @@ func slotTag(text string) string {
 }
 
 // tags returns the first text of each slot: numbers in base 36, from "100" on.
-var tags = sync.OnceValue(func() *[slots][4]byte {
-	found := new([slots][4]byte)
-	for number, left := uint64(36*36), slots; left > 0; number++ {
+var tags = sync.OnceValue(func() *[Slots][4]byte {
+	found := new([Slots][4]byte)
+	for number, left := uint64(36*36), Slots; left > 0; number++ {
 		text := strconv.FormatUint(number, 36)
 		if tag := &found[slotOf(text)]; tag[0] == 0 {
 			copy(tag[:], text)
@@ -80,7 +86,7 @@ func slotOf(tag string) uint16 {
 	for i := range len(tag) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]
 	}
-	return crc % slots
+	return crc % Slots
 }
 
 var crcTable = func() (table [256]uint16) {

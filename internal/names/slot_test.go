@@ -12,16 +12,10 @@ import (
 func TestSlotOfKnownKeys(t *testing.T) {
 	for key, want := range map[string]uint16{"123456789": 0x31c3, "somekey": 11058, "foo{hash_tag}": 2515,
 		"{user1000}.following": 3443, "{user1000}.followers": 3443, "": 0} {
-		if got := slotOfKey(key); got != want {
+		if got := Slot(key); got != want {
 			t.Errorf("the slot of %q is %d, not %d", key, got, want)
 		}
 	}
-}
-
-// slotOfKey is the slot in which a cluster looks for key.
-func slotOfKey(key string) uint16 {
-	tag, _ := hashTag(key)
-	return slotOf(tag)
 }
 
 var odd = []string{"a", "shop:order:7", "a{b}c", "{a}", "{a}{b}", "a{{b}c", "odd}name", "a{b", "{}x", "{}",
@@ -32,7 +26,7 @@ func TestNamesOfALockLieInItsSlot(t *testing.T) {
 	of := map[string]string{}
 	for _, key := range odd {
 		name := InSlot("gsl:queue:shop%3A:", key)
-		if got, want := slotOfKey(name), slotOfKey(key); got != want {
+		if got, want := Slot(name), Slot(key); got != want {
 			t.Errorf("%q lies in slot %d, and its lock in %d", name, got, want)
 		}
 		if other, ok := of[name]; ok {
@@ -40,7 +34,7 @@ func TestNamesOfALockLieInItsSlot(t *testing.T) {
 		}
 		of[name] = key
 		shared := OfSlot("gsl:fence:", key)
-		if got, want := slotOfKey(shared), slotOfKey(key); got != want {
+		if got, want := Slot(shared), Slot(key); got != want {
 			t.Errorf("%q lies in slot %d, and the lock %q in %d", shared, got, key, want)
 		}
 	}

@@ -18,6 +18,11 @@ type Command struct {
 	// Track sends CLIENT CACHING YES right before the command, so that the keys
 	// it reads are reported to the [Tracker] when they change.
 	Track bool
+
+	// Ask sends ASKING right before the command, so that the node to which a
+	// slot of a cluster is moving executes it. Not together with Track: each of
+	// the two is for the very next command.
+	Ask bool
 }
 
 // Cmd returns a Command. Byte slices in args must not be changed afterwards.
@@ -54,7 +59,7 @@ type call struct {
 	taken     bool  // taken by the writer: from here on its fate may be unknown
 	stranded  bool  // not sent, since its connection did not answer a PING
 	withdrawn bool  // given up before it was taken: the writer skips it
-	cached    bool  // the reply to the next command's CLIENT CACHING was read
+	cached    bool  // the reply to what goes before the next command was read
 	untracked error // the server's refusal of a CLIENT CACHING
 	replies   []Reply
 	err       error // reason why no more replies come
@@ -103,9 +108,9 @@ func (c *call) put(conn redis.Conn, room *[]any) error {
 // the last.
 func (c *call) take(v any, err error) bool {
 	cmd := &c.cmds[len(c.replies)]
-	if cmd.Track && !c.cached {
+	if (cmd.Track || cmd.Ask) && !c.cached {
 		c.cached = true
-		if err != nil {
+		if err != nil && cmd.Track { // after a refused ASKING the command is redirected
 			c.untracked = err
 		}
 		return false

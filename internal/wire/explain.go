@@ -126,7 +126,9 @@ var advice = []struct {
 	{noPermKey, "this user lacks a right to a key: let its ACL allow the lock's key and, for token locks, gsl:*; alongside old clients also {KEY}:gsl and {KEY}:gsl:look (~{PREFIX*}:gsl* allows both)"},
 	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
 	{IsWrongType, "the key holds another type than a lock's string: another program uses it"},
-	{IsCluster, "this is a node of a cluster of several, which is not supported yet: use a single primary"},
+	{IsMoving, "this slot of the cluster is moving to another node: try again when it has arrived"},
+	{coded("CLUSTERDOWN "), "the cluster has lost a primary and does not serve this slot: try again when it is up"},
+	{IsCluster, "this is a node of a cluster of several: write redis+cluster://host:port, for token locks"},
 	{
 		IsUnknownCommand,
 		"the server, or a proxy before it, lacks this command: use a newer server or another mode, and redis+sentinel:// if it is a sentinel"},

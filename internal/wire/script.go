@@ -51,6 +51,11 @@ func (cmd *Command) send(conn redis.Conn, full bool, room *[]any) error {
 			return err
 		}
 	}
+	if cmd.Ask {
+		if err := conn.Send("ASKING"); err != nil {
+			return err
+		}
+	}
 	if cmd.Script == nil {
 		return conn.Send(cmd.Name, cmd.Args...)
 	}

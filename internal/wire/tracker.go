@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -315,6 +317,22 @@ func (t *Tracker) changed(keys []any, all bool) {
 	}
 	t.s.mu.Unlock()
 	touch(who)
+}
+
+// Touch calls the waiters for the keys that which accepts, as if these had
+// changed.
+func (t *Tracker) Touch(which func(key string) bool) {
+	var keys []any
+	t.s.mu.Lock()
+	for _, all := range []iter.Seq[string]{maps.Keys(t.watches), maps.Keys(t.others)} {
+		for key := range all {
+			if which(key) {
+				keys = append(keys, []byte(key))
+			}
+		}
+	}
+	t.s.mu.Unlock()
+	t.changed(keys, false)
 }
 
 func touch(who []Toucher) {

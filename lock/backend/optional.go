@@ -121,6 +121,14 @@ type Yielder interface {
 	Recheck(ctx context.Context) time.Duration
 }
 
+// Sharded is implemented by a Grant of a Backend whose keys are on several
+// servers. Grants whose Shard differs are never extended in one call, so that a
+// server which does not answer delays no renewal of another's keys.
+type Sharded interface {
+	// Shard returns a comparable value for the server that has the key.
+	Shard() any
+}
+
 // Fenced is implemented by a Grant that carries a fencing number: strictly
 // greater than that of any earlier grant of its key. Zero means that this grant
 // has no number.

@@ -3,8 +3,13 @@
 package redistest
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -29,3 +34,219 @@ func OnlyNode(t testing.TB) *Server {
 // OddKeys are names of locks with and without hash tags, whose auxiliary keys
 // must lie in their slot.
 var OddKeys = []string{"nightly", "app:order:7", "a{b}c", "{a}{b}", "odd}name", "a{b", "{}x"}
+
+// NodeTimeout is the cluster-node-timeout of a Cluster.
+const NodeTimeout = time.Second
+
+// ClusterOptions say how to start a Cluster.
+type ClusterOptions struct {
+	Path     string // of the binary. Defaults to redis-server, as found in PATH
+	Replicas bool   // a replica for each primary
+	TLS      bool   // clients may use TLS, at URL; tests themselves do not
+}
+
+// Cluster is a real Redis Cluster of several nodes on loopback ports. Primary i
+// begins with the i-th part of the slots.
+type Cluster struct {
+	Primaries []*Server
+	Replicas  []*Server // of Primaries[i]; none if it was started without
+
+	t     testing.TB
+	ids   map[*Server]string
+	ca    *authority         // nil without TLS
+	ports map[*Server]string // to meet by: those of TLS, if there is TLS
+}
+
+// StartCluster starts a cluster of three primaries. It returns when every node
+// finds the cluster in order.
+func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
+	t.Helper()
+	const primaries = 3
+	c := &Cluster{t: t, ids: map[*Server]string{}, ports: map[*Server]string{}}
+	n := primaries
+	if o.Replicas {
+		n *= 2
+	}
+	if o.TLS {
+		c.ca = newAuthority(t, t.TempDir())
+	}
+	for i := range n {
+		args := []string{"--cluster-enabled", "yes",
+			"--cluster-node-timeout", fmt.Sprint(NodeTimeout.Milliseconds()), "--cluster-port", freePort(t),
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+		port := freePort(t)
+		if o.TLS {
+			args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no",
+				"--tls-cert-file", c.ca.cert, "--tls-key-file", c.ca.key, "--tls-ca-cert-file", c.ca.root)
+		}
+		s := Real(t, Options{Path: o.Path, Args: args})
+		if !o.TLS {
+			_, port, _ = strings.Cut(s.Addr(), ":")
+		}
+		c.ports[s] = port
+		c.ids[s], _ = redis.String(s.Do("CLUSTER", "MYID"), nil)
+		s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		if i < primaries {
+			s.Do("CLUSTER", "ADDSLOTSRANGE", i*16384/primaries, (i+1)*16384/primaries-1)
+			c.Primaries = append(c.Primaries, s)
+		} else {
+			c.Replicas = append(c.Replicas, s)
+		}
+	}
+	first := c.Primaries[0]
+	bus, _ := redis.Strings(first.Do("CONFIG", "GET", "cluster-port"), nil)
+	for _, s := range c.Nodes()[1:] {
+		s.Do("CLUSTER", "MEET", "127.0.0.1", c.ports[first], bus[1])
+	}
+	c.Await(func(s *Server) bool { return c.known(s) == n })
+	for i, r := range c.Replicas {
+		r.Do("CLUSTER", "REPLICATE", c.ids[c.Primaries[i]])
+		r.awaitInfo("replication", "master_link_status:up")
+	}
+	c.Await(func(s *Server) bool {
+		info, _ := redis.String(s.Do("CLUSTER", "INFO"), nil)
+		nodes, _ := redis.String(s.Do("CLUSTER", "NODES"), nil)
+		return strings.Contains(info, "cluster_state:ok") &&
+			strings.Count(nodes, "slave ")+strings.Count(nodes, "slave,") == len(c.Replicas)
+	})
+	return c
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// known returns how many nodes s knows and has met.
+func (c *Cluster) known(s *Server) int {
+	nodes, _ := redis.String(s.Do("CLUSTER", "NODES"), nil)
+	return strings.Count(nodes, " connected")
+}
+
+// Nodes returns all servers, primaries first.
+func (c *Cluster) Nodes() []*Server { return append(c.Primaries[:3:3], c.Replicas...) }
+
+// Await asks nodes until holds is true of each. Without nodes it asks all.
+func (c *Cluster) Await(holds func(s *Server) bool, nodes ...*Server) {
+	c.t.Helper()
+	if len(nodes) == 0 {
+		nodes = c.Nodes()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+	defer cancel()
+	for _, s := range nodes {
+		for !holds(s) {
+			select {
+			case <-ctx.Done():
+				c.t.Fatalf("redistest: the cluster did not come to what was awaited; the log of %s:\n%s", s.Addr(),
+					s.Log())
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// URL returns the cluster's address as the command takes it.
+func (c *Cluster) URL() string { return c.URLFor("") }
+
+// URLFor is URL with this text before the hosts, such as a user.
+func (c *Cluster) URLFor(user string) string {
+	var hosts []string
+	for _, s := range c.Primaries {
+		hosts = append(hosts, "127.0.0.1:"+c.ports[s])
+	}
+	scheme := "redis"
+	if c.ca != nil {
+		scheme = "rediss"
+	}
+	return scheme + "+cluster://" + user + strings.Join(hosts, ",")
+}
+
+// CACert returns the file with the certificate of the nodes' authority.
+func (c *Cluster) CACert() string { return c.ca.root }
+
+// Owner returns the primary that serves the slot of key, by what it says.
+func (c *Cluster) Owner(key string) *Server {
+	c.t.Helper()
+	s := c.owner(key)
+	if s == nil {
+		c.t.Fatalf("redistest: no primary serves %q", key)
+	}
+	return s
+}
+
+// AwaitOwner waits until a node other than the dead one serves the slot of key,
+// and all others know that.
+func (c *Cluster) AwaitOwner(key string, dead *Server) {
+	c.t.Helper()
+	for _, s := range c.Nodes() {
+		c.Await(func(s *Server) bool {
+			now := c.owner(key)
+			if s == dead || now == s {
+				return s == dead || now != nil
+			}
+			conn := s.Pool().Get()
+			defer conn.Close()
+			_, err := conn.Do("GET", key)
+			return now != nil && err != nil && strings.HasSuffix(err.Error(), " "+now.Addr())
+		}, s)
+	}
+}
+
+func (c *Cluster) owner(key string) *Server {
+	for _, s := range c.Nodes() {
+		conn := s.Pool().Get()
+		_, err := conn.Do("GET", key)
+		conn.Close()
+		if err == nil || strings.HasPrefix(err.Error(), "WRONGTYPE") {
+			return s
+		}
+	}
+	return nil
+}
+
+// Slot returns the slot of key.
+func (c *Cluster) Slot(key string) int {
+	n, _ := redis.Int(c.Primaries[0].Do("CLUSTER", "KEYSLOT", key), nil)
+	return n
+}
+
+// Begin begins to move a slot. Nothing has moved yet.
+func (c *Cluster) Begin(slot int, from, to *Server) {
+	c.t.Helper()
+	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[from])
+	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[to])
+}
+
+// Carry moves keys of a slot that is moving.
+func (c *Cluster) Carry(from, to *Server, keys ...string) {
+	c.t.Helper()
+	from.Do("MIGRATE", redis.Args{"127.0.0.1", c.ports[to], "", 0, 5000, "KEYS"}.AddFlat(keys)...)
+}
+
+// Finish moves the rest of a slot, and assigns it.
+func (c *Cluster) Finish(slot int, from, to *Server) {
+	c.t.Helper()
+	for {
+		keys, _ := redis.Strings(from.Do("CLUSTER", "GETKEYSINSLOT", slot, 100), nil)
+		if len(keys) == 0 {
+			break
+		}
+		c.Carry(from, to, keys...)
+	}
+	for _, s := range []*Server{to, from} {
+		s.Do("CLUSTER", "SETSLOT", slot, "NODE", c.ids[to])
+	}
+}
+
+// Move moves a slot with its keys.
+func (c *Cluster) Move(slot int, from, to *Server) {
+	c.t.Helper()
+	c.Begin(slot, from, to)
+	c.Finish(slot, from, to)
+}

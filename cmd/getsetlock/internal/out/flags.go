@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
@@ -35,7 +36,7 @@ type ServerFlags struct {
 
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
-	f.RegisterAddress(cmd, "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	f.RegisterAddress(cmd, "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS), redis+cluster://host,host, rediss+cluster:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
 	f.RegisterFiles(cmd)
 	Complete(cmd, "redis", cobra.NoFileCompletions)
 }
@@ -69,6 +70,49 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 	return f.pool(e, redisconn.Pick(f.Redis, e.Getenv))
 }
 
+// Nodes returns the nodes of a Redis Cluster, and its address without its
+// password. There are no Seeds where the address is that of one server. Nothing
+// has been sent yet.
+func (f *ServerFlags) Nodes(e *Env) (nodes redisconn.Nodes, address string, err error) {
+	if err := f.one(e); err != nil {
+		return nodes, "", err
+	}
+	raw, options := f.Picked(e)
+	a, err := redisconn.Parse(raw)
+	if err == nil {
+		nodes, err = a.Nodes(options)
+	}
+	if err != nil {
+		return nodes, "", WrongUse("%w", unprefixed{err})
+	}
+	if pool := nodes.Pool; pool != nil {
+		nodes.Pool = func(node string) *redis.Pool { return f.advised(e, pool(node)) }
+	}
+	return nodes, a.Redacted(), nil
+}
+
+// Tokens returns a backend of token locks on the server or the cluster, and its
+// address without its password. Nothing has been sent yet.
+func (f *ServerFlags) Tokens(e *Env, cfg modern.Config) (b *modern.Backend, address string, err error) {
+	nodes, address, err := f.Nodes(e)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(nodes.Seeds) > 0 {
+		b, err = modern.NewCluster(nodes, cfg)
+	} else {
+		var pool *redis.Pool
+		if pool, address, err = f.Open(e); err != nil {
+			return nil, "", err
+		}
+		b, err = modern.New(pool, cfg)
+	}
+	if err != nil {
+		return nil, "", WrongUse("%w", InFlags(err))
+	}
+	return b, address, nil
+}
+
 // pool returns a pool for one server.
 func (f *ServerFlags) pool(e *Env, raw string) (pool *redis.Pool, address string, err error) {
 	a, err := redisconn.Parse(raw)
@@ -79,6 +123,11 @@ func (f *ServerFlags) pool(e *Env, raw string) (pool *redis.Pool, address string
 	if err != nil {
 		return nil, "", WrongUse("%w", unprefixed{err})
 	}
+	return f.advised(e, pool), a.Redacted(), nil
+}
+
+// advised makes the pool's errors name the variables that are not used.
+func (f *ServerFlags) advised(e *Env, pool *redis.Pool) *redis.Pool {
 	if unused := f.unused(e); unused != "" {
 		dial := pool.DialContext
 		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
@@ -90,7 +139,7 @@ func (f *ServerFlags) pool(e *Env, raw string) (pool *redis.Pool, address string
 			return c, err
 		}
 	}
-	return pool, a.Redacted(), nil
+	return pool
 }
 
 // unused says which variables are set and not used, since they belong to

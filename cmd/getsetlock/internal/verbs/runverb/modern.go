@@ -16,18 +16,15 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// openModern opens a server on which the lock is a token. Nothing is sent.
+// openModern opens a server, or a cluster, on which the lock is a token.
+// Nothing is sent.
 func (f *runFlags) openModern(e *out.Env, command []string) (*opening, error) {
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return nil, err
-	}
-	b, err := modern.New(pool, modern.Config{
+	b, address, err := f.server.Tokens(e, modern.Config{
 		Fence: true, Namespace: f.namespace, Replicas: f.replicas, Note: noteOf(e, command),
 		Timeout: e.Timeout,
 	})
 	if err != nil {
-		return nil, out.WrongUse("%w", out.InFlags(err))
+		return nil, err
 	}
 	return &opening{
 		store: b, where: address, encoding: dialect.Plain,

@@ -60,6 +60,40 @@ func TestRunWorksOnTheOnlyNodeOfACluster(t *testing.T) {
 	}
 }
 
+// TestVerbsWorkOnACluster of several nodes, over all primaries. Verbs that do
+// not refuse it in one sentence.
+func TestVerbsWorkOnACluster(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.ClusterOptions{})
+	s := clitest.OnReal(t, c.Primaries[0])
+	s.Vars["GETSETLOCK_REDIS"] = c.URL()
+	for _, key := range redistest.OddKeys {
+		for range 2 { // the second run finds a counter
+			s.Want(s.Run(clitest.TokenScript("", key, "echo ran")...), 0, "ran\n", "")
+		}
+		s.Want(s.Run(clitest.TokenScript("--keep 1h", key, "echo ran")...), 0, "ran\n", "")
+		s.Want(s.Run(clitest.TokenScript("--wait 0", key, "echo no")...), 124, "", "host7 sh")
+		st := s.Start(clitest.TokenScript("", key, "echo waited")...)
+		st.Errors.Await("waiting")
+		c.Owner(key).Do("DEL", key)
+		s.Want(<-st.Done, 0, "waited\n", "waiting")
+	}
+	keys := []string{"a", "b", "c", "d"} // on all primaries
+	for _, key := range keys {
+		s.Want(s.Run(clitest.TokenScript("--keep 1h", key, "echo ran")...), 0, "ran\n", "")
+	}
+	if n := len(clitest.AnswerOf(t, s.Run("ls", "--json")).At("locks").([]any)); n != len(keys) {
+		t.Errorf("ls shows %d locks", n)
+	}
+	s.Want(s.Run("unlock", "a", "--value", clitest.ValueOf(s, "a")), 0, "deleted a\n", "")
+	s.Want(s.Run("wait", "a"), 0, "", "")
+	s.Want(s.Run("unlock", "--yes", "[b-d]"), 0, "deleted b\ndeleted c\ndeleted d\n", "held")
+	const refusal = "a Redis Cluster of several nodes cannot be used for this"
+	for _, args := range [][]string{{"audit"}, {"doctor"}, {"migrate", "status"}} {
+		s.Want(s.Run(args...), 2, "", refusal)
+	}
+	s.Want(s.Run("run", "--protocol", "legacy", "k", "--", "true"), 125, "", refusal)
+}
+
 // The server reports the change. The next renewal is a third of an hour away.
 func TestUnlockEndsTheCommandBeforeTheNextRenewal(t *testing.T) {
 	server := redistest.Real(t, redistest.Options{})

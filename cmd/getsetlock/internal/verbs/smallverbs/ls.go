@@ -188,14 +188,26 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 		return err
 	}
 	defer s.close()
-	what, isPattern := keyOrPattern(pattern)
 	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-		l := s.lister()
-		l.all, l.likely = pattern == "", pattern == ""
-		l.namespace, l.lease, l.progress = f.namespace, f.lease, p
-		return l.locks(ctx, what, isPattern)
+		return s.look(ctx, f, pattern, p)
 	}
-	return f.show(e, ctx, s.address, look)
+	return f.show(e, ctx, s.where(), look)
+}
+
+// look returns what ls shows.
+func (r *onRedis) look(ctx context.Context, f *lsFlags, pattern string, p *out.Progress) ([]lockLine, error) {
+	what, isPattern := keyOrPattern(pattern)
+	l := r.lister()
+	l.all, l.likely = pattern == "", pattern == ""
+	l.namespace, l.lease, l.progress = f.namespace, f.lease, p
+	return l.locks(ctx, what, isPattern)
+}
+
+// locks are those of one server, or of a cluster.
+type locks interface {
+	unlockable
+	look(ctx context.Context, f *lsFlags, pattern string, p *out.Progress) ([]lockLine, error)
+	close()
 }
 
 // show prints what a look finds, once or until a signal ends the watch. Of a
@@ -243,17 +255,31 @@ type onRedis struct {
 	address string // without its password
 	prefer  string // name of the preferred dialect
 	timeout time.Duration
+	node    bool // the server is a node of a cluster
 }
 
-func openServer(e *out.Env, server *out.ServerFlags, named *out.DialectFlags) (*onRedis, error) {
+func openServer(e *out.Env, server *out.ServerFlags, named *out.DialectFlags) (locks, error) {
 	d, err := named.Pick()
 	if err != nil {
 		return nil, err
+	}
+	nodes, address, err := server.Nodes(e)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes.Seeds) > 0 {
+		return openCluster(nodes, address, func(pool *redis.Pool, node string) (*onRedis, error) {
+			return openPool(e, pool, node, d)
+		}), nil
 	}
 	pool, address, err := server.Open(e)
 	if err != nil {
 		return nil, err
 	}
+	return openPool(e, pool, address, d)
+}
+
+func openPool(e *out.Env, pool *redis.Pool, address string, d dialect.Dialect) (*onRedis, error) {
 	// Verbatim reads keys like Hardened, and needs no times of the fleet.
 	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Timeout: e.Timeout})
 	if err != nil {
@@ -264,7 +290,7 @@ func openServer(e *out.Env, server *out.ServerFlags, named *out.DialectFlags) (*
 		backend.Close()
 		return nil, out.CouldNot(err, "connecting to %s", address)
 	}
-	return &onRedis{pool, mux, backend, address, d.Name, e.Timeout}, nil
+	return &onRedis{pool, mux, backend, address, d.Name, e.Timeout, false}, nil
 }
 
 func (r *onRedis) close() {
@@ -273,7 +299,7 @@ func (r *onRedis) close() {
 }
 
 func (r *onRedis) lister() *lister {
-	return &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, seen: map[string]bool{}}
+	return &lister{mux: r.mux, backend: r.backend, prefer: r.prefer, node: r.node, seen: map[string]bool{}}
 }
 
 // locks returns the locks that a key or pattern names, sorted by their names.
@@ -282,13 +308,15 @@ func (l *lister) locks(ctx context.Context, what string, isPattern bool) ([]lock
 		return nil, err
 	}
 	lines := withoutMarks(l.lines)
-	slices.SortFunc(lines, func(a, b lockLine) int {
-		return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
-	})
+	slices.SortFunc(lines, byName)
 	if err := l.addQueues(ctx, lines); err != nil {
 		return nil, err
 	}
 	return lines, nil
+}
+
+func byName(a, b lockLine) int {
+	return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), wrapped(a)-wrapped(b), cmp.Compare(a.raw, b.raw))
 }
 
 // nameOf returns the name to sort by: it places a key that a serializer wrote
@@ -386,6 +414,7 @@ type lister struct {
 	backend  *legacy.Backend
 	all      bool // no pattern: only strings can be locks that are shown
 	likely   bool // show only what looks like a lock
+	node     bool // of a cluster: a key may be on another node
 	progress *out.Progress
 
 	prefer    string        // name of the preferred dialect
@@ -447,13 +476,14 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 	}
 	seen, errs := l.backend.ObserveRaw(ctx, fresh)
 	for i, o := range seen {
-		if wire.IsWrongType(errs[i]) {
-			// The key M has another type, so another program wrote it: no lock
-			// that could be read here.
-			o = legacy.Observation{Observation: dialect.Observation{
-				Key: fresh[i], Exists: true, Type: "unknown"}}
-		} else if errs[i] != nil {
-			return errs[i]
+		switch err := errs[i]; {
+		case err == nil:
+		case l.node && wire.IsRedirect(err):
+			continue // it is read where it is
+		case wire.IsWrongType(err), l.node && wire.IsCluster(err):
+			o = unknown(fresh[i])
+		default:
+			return err
 		}
 		line, likely := readLock(o, l.prefer)
 		if line.Type != "" && (likely || !l.likely) {
@@ -461,9 +491,20 @@ func (l *lister) look(ctx context.Context, keys []string) error {
 			l.lines = append(l.lines, line)
 		}
 	}
-	l.looked += int64(len(fresh))
+	l.sawMore(len(fresh))
+	return nil
+}
+
+// unknown describes a key whose key M has another type, so another program
+// wrote it: no lock that could be read here. Or M falls into another slot.
+func unknown(key string) legacy.Observation {
+	return legacy.Observation{Observation: dialect.Observation{Key: key, Exists: true, Type: "unknown"}}
+}
+
+// sawMore counts keys for the progress.
+func (l *lister) sawMore(n int) {
+	l.looked += int64(n)
 	if l.progress != nil {
 		l.progress.Set(l.looked)
 	}
-	return nil
 }

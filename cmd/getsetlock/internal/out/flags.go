@@ -77,10 +77,10 @@ func (f *ServerFlags) Nodes(e *Env) (nodes redisconn.Nodes, address string, err 
 	if err := f.one(e); err != nil {
 		return nodes, "", err
 	}
-	raw, options := f.Picked(e)
+	raw := redisconn.Pick(f.Redis, e.Getenv)
 	a, err := redisconn.Parse(raw)
 	if err == nil {
-		nodes, err = a.Nodes(options)
+		nodes, err = a.Nodes(f.options(e, raw))
 	}
 	if err != nil {
 		return nodes, "", WrongUse("%w", unprefixed{err})

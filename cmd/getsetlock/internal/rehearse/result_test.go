@@ -12,8 +12,8 @@ import (
 )
 
 // One seed gives one result. Scripts rely on these names, on null where a value
-// is unknown, and on the groups' order. A missing name is a broken promise; a new name is a line in
-// the changelog.
+// is unknown, and on the groups' order. A missing name is a broken promise; a
+// new name is a line in the changelog.
 func TestJSONIsWhatScriptsRelyOn(t *testing.T) {
 	var printed strings.Builder
 	e := &out.Env{Stdout: &printed}

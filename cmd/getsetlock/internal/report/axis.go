@@ -21,7 +21,8 @@ func (a axis) x(v float64) float64 {
 }
 
 // open begins a drawing with a grid and its axis. name is what screen readers
-// read, bottom is where the grid ends. On a phone every other tick has a number.
+// read, bottom is where the grid ends. On a phone every other tick has a
+// number.
 func (a axis) open(b *strings.Builder, s size, name, unit string, ticks []float64, bottom float64) {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" class="%s" role="img" viewBox="0 0 %s %s" aria-label="%s">`+
 		"\n", s.class, num(s.width), num(bottom+below), html.EscapeString(name))

@@ -34,7 +34,8 @@ func javaScripts() [][2]string {
 	}
 }
 
-const javaHead = `package getsetlock.dual;
+const javaHead = `// SPDX-License-Identifier: Apache-2.0
+package getsetlock.dual;
 
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;

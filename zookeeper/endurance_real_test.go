@@ -46,17 +46,20 @@ func (c packetsConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ended waits until no goroutine and no session of this process's clients is
-// left.
-func ended(t *testing.T, conn *zk.Conn) {
+// running counts the goroutines of this process's clients, and tests of the
+// package itself that wait for their turn.
+func running(t *testing.T) int {
 	t.Helper()
-	for end := time.Now().Add(zktest.Patience); ; <-time.After(5 * time.Millisecond) {
-		n := history.Running(t, "getsetlock/lock", "getsetlock/zookeeper")
-		if n == 0 {
-			break
-		}
+	return history.Running(t, "getsetlock/lock", "getsetlock/zookeeper")
+}
+
+// ended waits until no more goroutines run than before, and nothing is left of
+// the sessions.
+func ended(t *testing.T, before int, conn *zk.Conn) {
+	t.Helper()
+	for end := time.Now().Add(zktest.Patience); running(t) > before; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines are left", n)
+			t.Fatalf("%d goroutines, %d before", running(t), before)
 		}
 	}
 	nothingLeft(t, conn)
@@ -66,6 +69,7 @@ func ended(t *testing.T, conn *zk.Conn) {
 // No test runs alongside, since it counts the goroutines of the process.
 func TestTenThousandLocksLeaveNothing(t *testing.T) {
 	const workers, each, all = 20, 500, 20 * 500
+	before := running(t)
 	server := zktest.Start(t)
 	var n packets
 	locks, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks", Dial: n.dial}, server.Addr),
@@ -95,7 +99,7 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 		t.Errorf("%d locks: %d messages", all, sent)
 	}
 	closed(t, locks)
-	ended(t, admin(t, server.Addr))
+	ended(t, before, admin(t, server.Addr))
 }
 
 // Three hundred processes queue for one lock. Each gets it once, in turn. It
@@ -103,6 +107,7 @@ func TestTenThousandLocksLeaveNothing(t *testing.T) {
 // for each waiter.
 func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 	const many = 300
+	before := running(t)
 	server := zktest.Start(t)
 	conn := admin(t, server.Addr)
 	cfg := lock.Config{TTL: time.Minute}
@@ -158,5 +163,5 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 	for _, l := range append(clients, holder) {
 		closed(t, l)
 	}
-	ended(t, conn)
+	ended(t, before, conn)
 }

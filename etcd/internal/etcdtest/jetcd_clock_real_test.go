@@ -21,7 +21,8 @@ func TestStepBackOfJetcdsClockEndsItsLease(t *testing.T) {
 	c := Start(t, 1)
 	locks, _ := c.locks(t, lock.Config{TTL: long})
 	clock := wallshift.New(t)
-	j := c.jetcd(t, clock.Env()...)
+	// Long enough for a JVM's first lock on a busy machine.
+	j := c.jetcd(t, append(clock.Env(), "JETCD_TTL_SECONDS=15")...)
 	j.do(t, "lock stock")
 	j.send(t, "renewals")
 	stepped := make(chan struct{})

@@ -46,8 +46,9 @@ type opening struct {
 	// short returns why too few servers of a quorum vote, nil if enough do.
 	short func(ctx context.Context) error
 
-	// warnings returns what the user should know before the command starts. It
-	// asks no server: the lock is held by now.
+	// warnings returns what the user should know, as far as it is known when
+	// the command starts, and again when it has ended. It asks no server: the
+	// lock is held by then.
 	warnings func() []string
 
 	// leave ends what was opened besides the store, when the client is closed.

@@ -38,6 +38,7 @@ type runner struct {
 	kind    kind
 
 	spellings []string // warnings of the key in other spellings
+	warned    []string // warnings that were printed
 
 	// take is the keeper's acquire. The lease does not end with ctx.
 	take func(ctx context.Context, key string) (held, error)
@@ -254,6 +255,7 @@ func (e keyless) Unwrap() error { return e.error }
 func (r *runner) attend(proc process, lease held) error {
 	lost := r.watch(proc, lease)
 	exited := proc.Wait()
+	r.warn() // a server of a quorum may have answered only after the majority did
 	if lost != nil {
 		r.abandon(lease)
 		return &out.ExitError{Code: out.CodeRunLost,

@@ -138,6 +138,27 @@ func (a *attended) at(term, kill float64) child.Schedule {
 	return child.Schedule{Term: seconds(term), Kill: seconds(kill)}
 }
 
+// A server of a quorum that answers while the command runs is named at the
+// command's end, and what was said before is not said again.
+func TestWarningsThatCameLaterAreSaidAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := fakeKeeper()
+		var known []string
+		k.warnings = func() []string { return known }
+		a := attendTo(newFakeLease(time.Minute), k, newFakeProcess())
+		known = []string{"early"}
+		a.warn()
+		known = append(known, "late")
+		a.proc.end(child.Exit{})
+		if err := <-a.result; err != nil {
+			t.Error(err)
+		}
+		if got, want := a.errs.String(), "getsetlock: warning: early\ngetsetlock: warning: late\n"; got != want {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+	})
+}
+
 func (a *attended) wantAsked(t *testing.T, want ...child.Schedule) {
 	t.Helper()
 	a.proc.mu.Lock()

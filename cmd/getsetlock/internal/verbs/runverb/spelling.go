@@ -63,7 +63,7 @@ func (r *runner) hasUser() bool {
 	})
 }
 
-// warn prints what the user should know before the command starts. It asks no
+// warn prints what the user should know and was not yet told. It asks no
 // server: the lock is held by now.
 func (r *runner) warn() {
 	said := r.spellings
@@ -71,6 +71,9 @@ func (r *runner) warn() {
 		said = append(r.keeper.warnings(), said...)
 	}
 	for _, w := range said {
-		r.env.Say(r.flags.server.Quiet, "warning: %s", w)
+		if !slices.Contains(r.warned, w) {
+			r.env.Say(r.flags.server.Quiet, "warning: %s", w)
+			r.warned = append(r.warned, w)
+		}
 	}
 }

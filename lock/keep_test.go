@@ -142,13 +142,10 @@ func TestRequestThatNobodyReceivesKeepsNothing(t *testing.T) {
 
 // fast is a clock that runs ahead of the store's by a tenth, and whose wall
 // clock is stepped.
-type fast struct {
-	first time.Time
-	step  time.Duration
-}
+type fast struct{ twoWay }
 
-func (f *fast) Elapsed() time.Duration { return time.Since(f.first) * 11 / 10 }
-func (f *fast) Now() time.Time         { return f.first.Add(f.Elapsed() + f.step) }
+func (f *fast) Elapsed() time.Duration { return f.twoWay.Elapsed() * 11 / 10 }
+func (f *fast) Now() time.Time         { return f.twoWay.Now().Add(f.Elapsed() - f.twoWay.Elapsed()) }
 func (f *fast) After(d time.Duration) <-chan time.Time {
 	return time.After(d*10/11 + 1) // rounded up: a scheduler that is woken early asks again
 }
@@ -158,11 +155,11 @@ func (f *fast) After(d time.Duration) <-chan time.Time {
 func TestFloorIsNotShortenedByTheClientsClock(t *testing.T) {
 	for _, step := range []time.Duration{0, time.Second, -time.Hour} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
-			clock := &fast{first: time.Now()}
+			clock := &fast{twoWay{began: time.Now()}}
 			cl := client(t, s.Full(), lock.Config{TTL: floorTTL, KeepFor: floor, Clock: clock})
 			l, began := acquire(t, cl, "k"), time.Now()
 			time.Sleep(floor / 2)
-			clock.step = step
+			clock.step(step)
 			release(t, l)
 			if got := frees(t, s, began); got < floor || got > floor+floor/10 {
 				t.Errorf("a step of %v: free after %v", step, got)

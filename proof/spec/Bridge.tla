@@ -16,7 +16,7 @@
 (* differ by a shift of time are equal, and time needs no end.  What takes *)
 (* no time happens within a tick, in any order.                            *)
 (*                                                                         *)
-(* Rules: those of docs/internals/protocol.md §6, by number.  A world (module *)
+(* Rules are those of §6 of docs/internals/protocol.md.  A world (module *)
 (* Worlds) may lack a rule, by name, or have a number that the rule        *)
 (* forbids.  Then Harmless must fail, and TLC's trace shows what the rule  *)
 (* prevents.                                                               *)

@@ -5,7 +5,10 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +61,48 @@ func TestReleasedKeyStaysTakenForItsFloor(t *testing.T) {
 			}
 			if got := frees(t, s, began); got != c.frees {
 				t.Errorf("a job of %v: free after %v, want %v", c.job, got, c.frees)
+			}
+		})
+	}
+}
+
+// Three schedulers start a job of 10 ms every ten seconds, each by its own
+// clock, up to two seconds wrong, and up to 200 ms late.
+func TestFloorMakesEachTickRunOnce(t *testing.T) {
+	const period, ticks = 10 * time.Second, 1000
+	keep, err := lock.Floor(period, 4*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for keep, want := range map[time.Duration]int64{keep: ticks, 0: 3 * ticks} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			var runs atomic.Int64
+			var work sync.WaitGroup
+			for i, wrong := range []time.Duration{-1900 * time.Millisecond, 0, 1900 * time.Millisecond} {
+				cl := client(t, s.Full(), lock.Config{KeepFor: keep})
+				draw := rand.New(rand.NewPCG(34, uint64(i)))
+				work.Go(func() {
+					began := time.Now().Add(period + wrong)
+					for n := range ticks {
+						late := time.Duration(draw.Int64N(int64(200 * time.Millisecond)))
+						time.Sleep(time.Until(began.Add(time.Duration(n)*period + late)))
+						l, err := cl.TryAcquire(t.Context(), "job")
+						if errors.Is(err, lock.ErrHeld) {
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						runs.Add(1)
+						time.Sleep(10 * time.Millisecond)
+						release(t, l)
+					}
+				})
+			}
+			work.Wait()
+			if runs.Load() != want {
+				t.Errorf("a floor of %v: %d runs of %d ticks, want %d", keep, runs.Load(), ticks, want)
 			}
 		})
 	}

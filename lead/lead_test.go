@@ -247,8 +247,8 @@ func TestAnotherLeadsWithinATTLOfACrash(t *testing.T) {
 	})
 }
 
-// A server that restarts empty forgets who leads. The leader is told, and
-// campaigns again.
+// A server that restarts empty forgets who leads. The leader finds
+// out, and campaigns again.
 func TestLeaderIsToldThatTheServerForgotIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)

@@ -20,9 +20,9 @@
 //
 // A leadership is a lease of package lock. Its func's context ends before the
 // store lets another process lead, by [lock.Config].Margin. The context's Err
-// reads the clock, so a process that was stopped for longer than a TTL finds out
-// at its first check. A leader that is killed is followed by another after one
-// TTL at the latest.
+// reads the clock, so a process that was stopped for longer than a TTL finds
+// out at its first check. A leader that is killed is followed by another after
+// one TTL at the latest.
 //
 // # What it does not guarantee
 //

@@ -114,7 +114,8 @@ func TestLeaderIsToldOfItsLossBeforeAnotherBegins(t *testing.T) {
 
 // campaign leads again and again until ctx ends.
 func campaign(ctx context.Context, t *testing.T, cl *lock.Client, name string, j *judge, draw *rand.Rand) {
-	e := &lead.Elector{Client: cl, Key: "k", Elected: func(leading context.Context) { j.begins(name, leading) }}
+	e := &lead.Elector{Client: cl, Key: "k",
+		Elected: func(leading context.Context) { j.begins(name, leading) }}
 	for ctx.Err() == nil {
 		err := e.Run(ctx, func(leading context.Context) error {
 			for range draw.IntN(5) {
@@ -268,7 +269,8 @@ func TestLeaderIsToldThatTheServerForgotIt(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		if err != nil || calls != 2 || len(ended) != 2 || !errors.Is(ended[0], lock.ErrLost) || ended[1] != nil {
+		if err != nil || calls != 2 || len(ended) != 2 || !errors.Is(ended[0], lock.ErrLost) ||
+			ended[1] != nil {
 			t.Errorf("%d leaderships, which ended by %v; Run: %v", calls, ended, err)
 		}
 	})

@@ -30,6 +30,11 @@ func frees(t *testing.T, s *locktest.Store, since time.Time) time.Duration {
 	return time.Since(since)
 }
 
+// after releases a lease with a floor of its own.
+func after(keep time.Duration) func(*lock.Lease) error {
+	return func(l *lock.Lease) error { return l.ReleaseAfter(keep) }
+}
+
 func TestReleasedKeyStaysTakenForItsFloor(t *testing.T) {
 	for _, c := range []struct {
 		job, frees time.Duration
@@ -39,9 +44,9 @@ func TestReleasedKeyStaysTakenForItsFloor(t *testing.T) {
 		{floor - time.Second, floor, (*lock.Lease).Release},
 		{floor + time.Second, floor + time.Second, (*lock.Lease).Release},
 		{3 * floorTTL, 3 * floorTTL, (*lock.Lease).Release},
-		{time.Second, time.Second, func(l *lock.Lease) error { return l.ReleaseAfter(0) }},
-		{time.Second, 20 * time.Second, func(l *lock.Lease) error { return l.ReleaseAfter(20 * time.Second) }},
-		{time.Second, time.Hour, func(l *lock.Lease) error { return l.ReleaseAfter(time.Hour) }},
+		{time.Second, time.Second, after(0)},
+		{time.Second, 20 * time.Second, after(20 * time.Second)},
+		{time.Second, time.Hour, after(time.Hour)},
 	} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			cl := client(t, s.Full(), lock.Config{TTL: floorTTL, KeepFor: floor, Margin: -1})
@@ -223,7 +228,8 @@ func TestNewRefusesAFloorThatCannotHold(t *testing.T) {
 		b   func(*locktest.Store) backend.Store
 	}{
 		"Config.KeepFor is -1s":              {lock.Config{KeepFor: -time.Second}, (*locktest.Store).Full},
-		"(31s) must not exceed Config.TTL (": {lock.Config{KeepFor: 31 * time.Second}, (*locktest.Store).Full},
+		"(31s) must not exceed Config.TTL (": {
+			lock.Config{KeepFor: 31 * time.Second}, (*locktest.Store).Full},
 		"Config.KeepFor: the backend, a *locktest.plain, cannot keep a key taken": {
 			lock.Config{KeepFor: time.Second}, (*locktest.Store).Backend},
 	} {

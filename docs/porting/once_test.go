@@ -66,7 +66,8 @@ func TestTickRunsOnce(t *testing.T) {
 		defer client.Close(context.Background())
 		runs := 0
 		for range 3 {
-			if err := tick(t.Context(), client, func(context.Context) error { runs++; return nil }); err != nil {
+			err := tick(t.Context(), client, func(context.Context) error { runs++; return nil })
+			if err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Second)

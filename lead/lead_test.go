@@ -90,7 +90,7 @@ func (j *judge) begins(name string, ctx context.Context) {
 // not at all; renewals fail for longer than a TTL; replies are lost; clocks run
 // apart by what Margin allows.
 func TestLeaderIsToldOfItsLossBeforeAnotherBegins(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			s, draw := locktest.NewStore(lock.Machine), rand.New(rand.NewPCG(seed, 34))
 			j := &judge{t: t, last: map[string]context.Context{}}

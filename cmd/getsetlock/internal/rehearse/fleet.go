@@ -59,9 +59,8 @@ type staff struct {
 }
 
 // newFleet returns a fleet that has sent nothing yet. It is called where the
-// programs run, inside the bubble if there is one. The names of its keys begin
-// with prefix.
-func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
+// programs run, inside the bubble.
+func newFleet(p Plan, dial dialer) (*fleet, error) {
 	how := protocols[p.Protocol]
 	f := &fleet{plan: p, kind: how, dial: dial, began: time.Now(), tasks: newQueue(p)}
 	var err error
@@ -70,7 +69,7 @@ func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
 	}
 	f.rules.clocks = f.clocks
 	f.book = &book{now: f.now, late: f.rules.gap}
-	if f.book.products, err = p.products(prefix); err != nil {
+	if f.book.products, err = p.products(); err != nil {
 		return nil, err
 	}
 	f.locks = make(map[string]*product)
@@ -93,7 +92,7 @@ func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
 	}
 	f.crew = make([]*worker, len(f.posts))
 	if how.walk != nil {
-		f.moves = newMoves(f, prefix)
+		f.moves = newMoves(f)
 	}
 	return f, nil
 }

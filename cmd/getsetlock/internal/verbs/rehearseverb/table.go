@@ -126,10 +126,7 @@ func ratio(n int64, of int) string {
 }
 
 func spent(res *rehearse.Result) string {
-	if res.VirtualMS == nil {
-		return fmt.Sprintf("in %v on %s, seed %d", out.Within(res.WallMS), res.Server, res.Seed)
-	}
-	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(*res.VirtualMS),
+	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(res.VirtualMS),
 		out.Within(res.WallMS), res.Seed)
 }
 

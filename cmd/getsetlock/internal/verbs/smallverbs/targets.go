@@ -28,22 +28,13 @@ func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, patte
 	}
 	defer conn.Close()
 	s := &stored{e, t, conn}
-	warned := false
-	return f.show(e, cmd.Context(), t.Where(),
-		func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-			lines, err := s.matching(ctx, pattern)
-			if p != nil && err == nil {
-				p.Set(int64(len(lines)))
-			}
-			err = out.ToldBy(conn, err)
-			if f.watch && err != nil && len(lines) > 0 {
-				if !warned { // once
-					e.Say(f.server.Quiet, "warning: %v", err)
-				}
-				warned, err = true, nil
-			}
-			return lines, err
-		})
+	return f.show(e, t.Where(), func(p *out.Progress) ([]lockLine, error) {
+		lines, err := s.matching(cmd.Context(), pattern)
+		if err == nil {
+			p.Set(int64(len(lines)))
+		}
+		return lines, out.ToldBy(conn, err)
+	})
 }
 
 // stored are the locks of a store other than Redis.

@@ -4,7 +4,6 @@ package smallverbs_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -107,15 +106,5 @@ func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
 		"ls --lease 1s",
 		"unlock -y k --dialect jedis", "unlock -y k --dialect-file f"} {
 		s.Want(s.Run(strings.Fields(line)...), 2, "", "is for locks on Redis: Memory has nothing like it")
-	}
-}
-
-func TestWatchShowsTheLocksOfAStore(t *testing.T) {
-	s, _ := stored(t)
-	st := s.Start("ls", "--watch")
-	st.Out.Await("held    stock/2 by a note")
-	s.Signal(os.Interrupt)
-	if got := <-st.Done; got.Code != 130 {
-		t.Errorf("%+v", got)
 	}
 }

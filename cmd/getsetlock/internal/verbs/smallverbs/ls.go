@@ -153,7 +153,6 @@ type shown struct {
 // compared are the bytes by which unlock knows a lock again.
 type compared struct {
 	raw  string // the key
-	lock string // key L, which raw is too unless mark
 	held string // what unlock compares: the bytes of key L, or the token on key M alone
 	long int    // length of a value that is longer than held; else 0
 }

@@ -89,7 +89,7 @@ func (s *stored) line(l backing.Lock) lockLine {
 		shown: shown{Key: out.Escaped(l.Name), Type: l.Type, State: StateHeld, Protocol: s.t.Address.Scheme,
 			Encoding: string(dialect.Plain), Owner: out.Escaped(l.Owner), Note: out.Escaped(l.Note),
 			Value: new(out.Escaped(l.Value)), Waiters: &l.Waiters},
-		compared: compared{raw: l.Name, lock: l.Name, held: l.Value}, kind: kind{session: true}, now: now,
+		compared: compared{raw: l.Name, held: l.Value}, kind: kind{session: true}, now: now,
 	}
 	if l.Fence != 0 {
 		line.Fence = &l.Fence

@@ -144,7 +144,8 @@ func TestTerminalBelongsToTheCommand(t *testing.T) {
 			[]string{"listening", ">" + ctrlZ, "got SIGCONT", ">" + ctrlC, "exit 130"}},
 		{"^Z stops the job and fg continues it", "",
 			[]string{">$T run $T hold\n", "listening", ">" + ctrlZ, "$ ", ">echo the shell is ba''ck\n",
-				"shell is back", ">fg\n", "got SIGCONT", ">" + ctrlC, "exit 130", ">echo code=$?\n", "code=130"}},
+				"shell is back", ">fg\n", "got SIGCONT", ">" + ctrlC, "exit 130", ">echo code=$?\n",
+				"code=130"}},
 		// The command itself stops its group, as a nested run does for ^Z.
 		// Otherwise the terminal would be stuck.
 		{"command that stops itself returns the terminal", "",

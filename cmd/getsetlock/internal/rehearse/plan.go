@@ -189,7 +189,8 @@ func (p Plan) products() (map[string]*product, error) {
 		o := p.Orders[i%len(p.Orders)]
 		one := all[o.SKU]
 		if one == nil {
-			one = &product{sku: o.SKU, shelf: namespace + ":stock:" + o.SKU, name: namespace + ":lock:" + o.SKU}
+			one = &product{sku: o.SKU, shelf: namespace + ":stock:" + o.SKU,
+				name: namespace + ":lock:" + o.SKU}
 			all[o.SKU] = one
 		}
 		one.stock += o.Quantity

@@ -137,7 +137,8 @@ func sentenceOf(f census.Finding, culprit string) string {
 // findingsSection lists which client or key has which finding, in the order of
 // the causes.
 func (a *auditAnswer) findingsSection() *report.Section {
-	t := report.Table{Columns: []string{"client or key", "finding", "number", "what", "likely cause"}, Text: 5}
+	t := report.Table{Text: 5,
+		Columns: []string{"client or key", "finding", "number", "what", "likely cause"}}
 	for _, c := range a.causes() {
 		for _, f := range slices.Concat(c.own, c.explains) {
 			if f.Writer == "" && f.Key == "" || len(t.Rows) == mostFindings {

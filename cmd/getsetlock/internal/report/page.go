@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report has the answer of a verb, and makes one self-contained HTML
-// page of it: the verdict, the causes, tables, and drawings as inline SVG. A drawing shows what its table does not: who held
-// when, and where intervals with unknown ends lie to each other. Package out
-// prints the same answer as text.
+// page of it: the verdict, the causes, tables, and drawings as inline SVG. A
+// drawing shows what its table does not: who held when, and where intervals
+// with unknown ends lie to each other. Package out prints the same answer as
+// text.
 //
 // The page loads nothing from the network and forbids itself to: its policy
 // allows only its own inline styles. It has no script. Save writes a whole page

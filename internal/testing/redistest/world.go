@@ -60,6 +60,28 @@ func New(t testing.TB) *World {
 	return w
 }
 
+// Timely starts an embedded server without a world, which other processes can
+// use too. Keys end by the machine's clock, a few milliseconds late.
+func Timely(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	m := miniredis.RunT(t)
+	ticker := time.NewTicker(2 * time.Millisecond)
+	ended := make(chan struct{})
+	t.Cleanup(func() { ticker.Stop(); close(ended) })
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case now := <-ticker.C:
+				m.FastForward(now.Sub(last))
+				last = now
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return m
+}
+
 // end closes the server first, which waits for its clients: INFO reads without
 // a lock what Mini.Close writes.
 func (w *World) end() {

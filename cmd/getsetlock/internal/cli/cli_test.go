@@ -171,7 +171,7 @@ func TestUnwritableFilesAreNotExplainedAsSockets(t *testing.T) {
 		"audit --demo --report " + away, "audit --demo --record " + away, "audit --record " + away,
 		"audit --report " + away,
 		"audit --replay " + away, "skew --lease 60s --job 5s --clients 2 --report " + away,
-		"skew --lease 60s --trace " + away, "rehearse --dialect-file " + away,
+		"skew --lease 60s --trace " + away, "rehearse --orders " + away, "rehearse --dialect-file " + away,
 		"ls --dialect-file " + away,
 		"run --dialect-file " + away + " k -- true", "ls --redis rediss://127.0.0.1:1 --cacert " + away,
 	} {

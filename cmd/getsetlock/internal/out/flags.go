@@ -37,7 +37,12 @@ type ServerFlags struct {
 // Register defines the flags on a verb.
 func (f *ServerFlags) Register(cmd *cobra.Command) {
 	f.RegisterAddress(cmd, "the server's address: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS), redis+cluster://host,host, rediss+cluster:// (TLS) (default $"+redisconn.Env+", else "+redisconn.Default+")")
+	f.RegisterFiles(cmd)
 	Complete(cmd, "redis", cobra.NoFileCompletions)
+}
+
+// RegisterFiles defines the flags for what an address does not say.
+func (f *ServerFlags) RegisterFiles(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.PasswordFile, "password-file", "",
 		"file with the password, if the address has none; read at each connection (default $"+

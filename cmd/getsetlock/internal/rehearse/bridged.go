@@ -48,9 +48,13 @@ func (w *worker) modern(plain bool) (seller, error) {
 // member returns a program that follows the fleet's record.
 func member(w *worker) (seller, error) {
 	m, p := w.fleet.moves, w.fleet.plan
+	renews := time.Duration(0) // the default of members
+	if p.Watch {
+		renews = 3 * p.memberEvery() // in real time, so that a dead program can be forgotten soon
+	}
 	joined, err := migrate.Join(context.Background(), w.link.pool(), migrate.MemberConfig{
-		Namespace: namespace, Name: "rehearsal", Dialect: p.spoken().Name, Every: memberEvery,
-		Timeout: p.replyWithin(), Clock: w.host,
+		Namespace: m.namespace, Name: "rehearsal", Dialect: p.spoken().Name, Every: p.memberEvery(),
+		Renews: renews, Timeout: p.replyWithin(), Clock: w.host,
 	})
 	if err != nil {
 		return nil, err
@@ -72,5 +76,10 @@ func member(w *worker) (seller, error) {
 }
 
 // memberEvery is the time between heartbeats. A member follows a step that much
-// later. The long pause keeps a day of heartbeats cheap.
-const memberEvery = 20 * time.Second
+// later. In virtual time the long pause keeps a day of heartbeats cheap.
+func (p Plan) memberEvery() time.Duration {
+	if p.Watch {
+		return time.Second
+	}
+	return 20 * time.Second
+}

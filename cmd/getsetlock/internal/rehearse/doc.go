@@ -5,8 +5,8 @@
 // stock of a product, decides, and writes the stock back. Some programs die
 // while they hold the lock.
 //
-// All of it happens on an embedded server, in virtual time, so that minutes of
-// waiting take seconds.
+// On the embedded server all of it happens in virtual time, so that minutes of
+// waiting take seconds. On a real server it happens in real time.
 //
 // # What is reported
 //

@@ -29,7 +29,7 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 		server.Close()
 		wires.Wait() // for messages that are still under way
 	}()
-	f, err := newFleet(p, p.embeddedDialer(server, &wires))
+	f, err := newFleet(p, "rehearsal:", p.embeddedDialer(server, &wires))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func rehearseEmbedded(ctx context.Context, p Plan, watch func(*book)) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	res.Server, res.VirtualMS = "embedded", millis(virtual)
+	res.Server, res.VirtualMS = "embedded", new(millis(virtual))
 	return res, nil
 }
 

@@ -59,8 +59,9 @@ type staff struct {
 }
 
 // newFleet returns a fleet that has sent nothing yet. It is called where the
-// programs run, inside the bubble.
-func newFleet(p Plan, dial dialer) (*fleet, error) {
+// programs run, inside the bubble if there is one. The names of its keys begin
+// with prefix.
+func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
 	how := protocols[p.Protocol]
 	f := &fleet{plan: p, kind: how, dial: dial, began: time.Now(), tasks: newQueue(p)}
 	var err error
@@ -69,7 +70,7 @@ func newFleet(p Plan, dial dialer) (*fleet, error) {
 	}
 	f.rules.clocks = f.clocks
 	f.book = &book{now: f.now, late: f.rules.gap}
-	if f.book.products, err = p.products(); err != nil {
+	if f.book.products, err = p.products(prefix); err != nil {
 		return nil, err
 	}
 	f.locks = make(map[string]*product)
@@ -92,7 +93,7 @@ func newFleet(p Plan, dial dialer) (*fleet, error) {
 	}
 	f.crew = make([]*worker, len(f.posts))
 	if how.walk != nil {
-		f.moves = newMoves(f)
+		f.moves = newMoves(f, prefix)
 	}
 	return f, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,9 +57,10 @@ type visit struct {
 
 // moves is the migration of the fleet, and the operator who conducts it.
 type moves struct {
-	f      *fleet
-	pool   *redis.Pool // the operator's pool
-	claims migfleet.Claims
+	f         *fleet
+	namespace string
+	pool      *redis.Pool // the operator's pool
+	claims    migfleet.Claims
 
 	lastOld atomic.Int64 // true time of the latest attempt of an old client
 	oldKey  atomic.Value // key of that attempt, a string
@@ -72,13 +74,19 @@ type moves struct {
 	troubles []string // with the migration itself
 }
 
-func newMoves(f *fleet) *moves {
+func newMoves(f *fleet, prefix string) *moves {
 	m := &moves{f: f}
+	m.namespace, _, _ = strings.Cut(prefix, ":")
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap,
 		Job: f.plan.Job.Most() + time.Second}
 	m.claims.Behind, m.claims.Ahead = t.spread, t.spread // as the new clients know it
 	m.claims.Idle = t.lease                              // old clients return at once until stopped
+	if f.plan.Watch {
+		// A watcher counts a dead holder's key as held until another client
+		// takes it over.
+		m.claims.Job = 2 * t.lease
+	}
 	m.pool = &redis.Pool{MaxIdle: 2,
 		DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
 	m.lastOld.Store(-1)
@@ -178,7 +186,7 @@ func (m *moves) report(res *Result, r rules) {
 	m.leave(now, old)
 	for _, v := range m.visits {
 		p := m.f.book.during(v, r)
-		if n := m.f.book.broken(v, memberEvery+time.Second); v.phase >= migrate.Sealed && n > 0 {
+		if n := m.f.book.broken(v, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
 			m.troubles = append(m.troubles,
 				fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
 		}

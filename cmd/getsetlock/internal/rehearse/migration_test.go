@@ -128,7 +128,7 @@ func TestSkippedPhaseIsFoundOut(t *testing.T) {
 		jump := func(ctx context.Context) error {
 			c := m.pool.Get()
 			defer c.Close()
-			text, err := redis.String(c.Do("GET", "gsl:phase:"+namespace))
+			text, err := redis.String(c.Do("GET", "gsl:phase:"+m.namespace))
 			if err != nil {
 				return err
 			}
@@ -137,10 +137,10 @@ func TestSkippedPhaseIsFoundOut(t *testing.T) {
 				return err
 			}
 			r.Epoch, r.Phase = r.Epoch+1, migrate.Clean // old clients and tokens then use different keys
-			_, err = c.Do("SET", "gsl:phase:"+namespace, r.String())
+			_, err = c.Do("SET", "gsl:phase:"+m.namespace, r.String())
 			return err
 		}
-		wait := func(ctx context.Context) error { return pause(ctx, 2*memberEvery) }
+		wait := func(ctx context.Context) error { return pause(ctx, 2*m.f.plan.memberEvery()) }
 		return inOrder(ctx, m.stage(m.begin), m.stage(m.staff(1, 0.5)), jump, wait, m.stage(), m.stage(),
 			m.stage())
 	})

@@ -63,6 +63,7 @@ func (m *moves) road(ctx context.Context) error {
 		// Asked while an old client works.
 		m.stage(m.staff(1, 1-1/float64(m.f.plan.Clients)), m.refused("sealed", m.claims, "old-clients")),
 		m.stage(m.staff(1, 1), m.crash(1)),
+		m.lapse,
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)), // leaves tombstones
 		m.oldComes,
@@ -71,6 +72,7 @@ func (m *moves) road(ctx context.Context) error {
 		m.oldComes,
 		m.stage(m.restart(1)), // now the old client can work
 		m.stage(m.staff(1, 1)),
+		m.lapse,
 		m.forward(migrate.Sealed),
 		m.stage(m.crash(1)),
 		m.forward(migrate.Modern),
@@ -158,7 +160,7 @@ func (m *moves) options(taking bool) migfleet.Options {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return migfleet.Options{
-		Namespace: namespace, Dialect: m.f.plan.spoken(), Claims: m.claims, Go: taking,
+		Namespace: m.namespace, Dialect: m.f.plan.spoken(), Claims: m.claims, Go: taking,
 		Forget: slices.Clone(m.dead), Wait: time.Minute, Timeout: replyWithin,
 	}
 }
@@ -257,7 +259,7 @@ func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 				func(b migfleet.Finding) bool { return b.Rule == rule }):
 				m.note(r, true)
 				return nil
-			case m.f.now()-began > 3*memberEvery:
+			case m.f.now()-began > 3*m.f.plan.memberEvery():
 				n := m.note(r, true)
 				m.trouble("the gate to %s was closed, but by %[3]v and not by %[2]s", to, rule, n.Rules)
 				return nil
@@ -302,6 +304,17 @@ type verb = func(context.Context, *redis.Pool, migfleet.Options) (*migfleet.Repo
 func (m *moves) forward(to migrate.Phase) act { return m.step(to, migfleet.Advance) }
 func (m *moves) back(to migrate.Phase) act    { return m.step(to, migfleet.Back) }
 
+// lapse discards what a watcher saw. Until then old clients paused while the
+// operator held back the orders, and a gate would wait for a pause of the same
+// length again.
+func (m *moves) lapse(ctx context.Context) error {
+	if !m.f.plan.Watch {
+		return nil
+	}
+	_, err := migfleet.ForgetEvidence(ctx, m.pool, m.options(true))
+	return err
+}
+
 // step asks for a step until it is taken and complete. An operator waits for
 // what a gate asks; a gate that stays closed for an hour is trouble.
 func (m *moves) step(to migrate.Phase, ask verb) act {
@@ -342,6 +355,15 @@ func (m *moves) forgot(r *migfleet.Report) {
 
 // watch reports to the gates what is seen of old clients.
 func (m *moves) watch(ctx context.Context) error {
+	if m.f.plan.Watch {
+		err := migfleet.WatchClients(ctx, m.pool,
+			migfleet.ObserverConfig{Namespace: m.namespace, Dialect: m.f.plan.spoken(), Every: time.Second,
+				Monitor: true})
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
 	for pause(ctx, looksAt) == nil {
 		now := m.f.now()
 		s := migfleet.Sighting{
@@ -356,7 +378,7 @@ func (m *moves) watch(ctx context.Context) error {
 			s.LastWrite = t
 			s.Keys = []migfleet.SightedKey{{Key: key, LastWrite: t}}
 		}
-		if err := s.Keep(ctx, m.pool, namespace); err != nil && ctx.Err() == nil {
+		if err := s.Keep(ctx, m.pool, m.namespace); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

@@ -71,6 +71,10 @@ type Plan struct {
 	// migration. Zero: so long that the migration takes a day.
 	Rest time.Duration
 
+	// Watch lets a watcher of the server inform a migration's gates, in place
+	// of the rehearsal itself.
+	Watch bool
+
 	// History is the product whose history the result shows, or AnyProduct.
 	// Empty: none.
 	History string
@@ -87,9 +91,6 @@ const (
 
 	// startsApart is the time between the starts of two programs.
 	startsApart = 1370 * time.Microsecond
-
-	// namespace begins the names of all keys.
-	namespace = "rehearsal"
 
 	// onShelf is the stock in percent of the demand. Without orders that must
 	// be rejected, overselling would be impossible.
@@ -108,6 +109,23 @@ func DefaultPlan() Plan {
 		Job:          must(dist.Parse("2ms..20ms")),
 		Crashes:      2,
 		Orders:       SampleOrders(),
+	}
+}
+
+// ForServer replaces defaults for virtual time by those for real time, where no
+// flag was given: fewer orders, and a lease short enough to see its end. The
+// server has its own latency.
+func (p *Plan) ForServer(given func(flag string) bool) {
+	if !given("acquisitions") {
+		p.Acquisitions = 1000
+	}
+	if !given("lease") {
+		p.Lease = 5 * time.Second
+	}
+	p.Latency = dist.Dist{}
+	p.Watch, p.Rest = true, time.Second
+	if p.Protocol == "bare" {
+		p.Patience = 2 * time.Second // a key that is stuck stays stuck, however long a client waits
 	}
 }
 
@@ -144,6 +162,9 @@ func (p Plan) Validate() error {
 	if p.Overruns > 0 && !protocols[p.Protocol].dialect {
 		return fmt.Errorf("--overruns %d: --protocol %s has no leases that a job could outlast", p.Overruns,
 			p.Protocol)
+	}
+	if len(p.Orders) == 0 {
+		return errors.New("--orders: the file has no orders")
 	}
 	_, _, err := protocols[p.Protocol].legal(p)
 	return err
@@ -183,14 +204,13 @@ func (p Plan) rand(stream, n int) *rand.Rand {
 }
 
 // products returns the products of all orders, with the names of their keys.
-func (p Plan) products() (map[string]*product, error) {
+func (p Plan) products(prefix string) (map[string]*product, error) {
 	all := make(map[string]*product)
 	for i := range p.Acquisitions {
 		o := p.Orders[i%len(p.Orders)]
 		one := all[o.SKU]
 		if one == nil {
-			one = &product{sku: o.SKU, shelf: namespace + ":stock:" + o.SKU,
-				name: namespace + ":lock:" + o.SKU}
+			one = &product{sku: o.SKU, shelf: prefix + "stock:" + o.SKU, name: prefix + "lock:" + o.SKU}
 			all[o.SKU] = one
 		}
 		one.stock += o.Quantity

@@ -31,6 +31,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		{"--preset \"sundial\": must be one of", func(p *Plan) { p.Preset = "sundial" }},
 		{"--preset and --spread", func(p *Plan) { p.Preset, p.Spread = "ntpd", time.Second }},
 		{"--overruns 1: --protocol bare has no leases", func(p *Plan) { p.Protocol, p.Overruns = "bare", 1 }},
+		{"--orders", func(p *Plan) { p.Orders = nil }},
 		{"--lease: ", func(p *Plan) { p.Dialect = dialect.Template(); p.Dialect.Lease = 0 }},
 		{"--lease, --spread: ", func(p *Plan) { p.Spread = time.Minute }},
 		{"lease rule", func(p *Plan) { p.Spread, p.Lease = 8*time.Second, 10*time.Second }},
@@ -81,7 +82,7 @@ func TestStockIsSmallerThanTheOrders(t *testing.T) {
 		o := p.Orders[i%len(p.Orders)]
 		ordered[o.SKU] += o.Quantity
 	}
-	products, err := p.products()
+	products, err := p.products("")
 	if err != nil || len(products) != len(ordered) {
 		t.Fatal(products, err)
 	}
@@ -89,6 +90,19 @@ func TestStockIsSmallerThanTheOrders(t *testing.T) {
 		if stock := products[sku].stock; stock <= 0 || stock >= n {
 			t.Errorf("%d of %s there, %d ordered", stock, sku, n)
 		}
+	}
+}
+
+func TestForServerShrinksOnlyDefaults(t *testing.T) {
+	p := DefaultPlan()
+	p.ForServer(func(string) bool { return false })
+	if p.Acquisitions != 1000 || p.Lease != 5*time.Second || p.Latency.Most() != 0 {
+		t.Errorf("%+v", p)
+	}
+	p = DefaultPlan()
+	p.ForServer(func(string) bool { return true })
+	if p.Acquisitions != DefaultPlan().Acquisitions || p.Lease != 0 || p.Latency.Most() != 0 {
+		t.Errorf("%+v", p)
 	}
 }
 

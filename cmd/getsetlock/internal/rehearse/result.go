@@ -18,11 +18,13 @@ type Result struct {
 	OK       bool   `json:"ok"`
 	Protocol string `json:"protocol"`
 	Dialect  string `json:"dialect,omitempty"`
-	Server   string `json:"server"` // "embedded"
+	Server   string `json:"server"` // "embedded", or the address without user and password
 	Seed     uint64 `json:"seed"`
 
-	WallMS    float64 `json:"wall_ms"`
-	VirtualMS float64 `json:"virtual_ms"`
+	WallMS float64 `json:"wall_ms"`
+
+	// VirtualMS is null on a real server, where time is real.
+	VirtualMS *float64 `json:"virtual_ms"`
 
 	Orders  int     `json:"orders"`
 	Sales   int     `json:"sales"`

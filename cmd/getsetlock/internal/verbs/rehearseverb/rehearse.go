@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,8 +26,11 @@ and writes the stock back. Half of the programs are old clients, which send what
 the old library sent; half are new. In each half some programs die while they
 hold a lock, one of them during a deployment of its half.
 
-The rehearsal runs on a server in memory, in virtual time: a wait is over as
-soon as no client has anything else to do. GETSETLOCK_REDIS is not read.
+Without --redis, the rehearsal runs on a server in memory, in virtual time: a
+wait is over as soon as no client has anything else to do. With --redis, it runs
+on that server in real time, under keys that begin with getsetlock:rehearsal:
+(new clients add a second key to each lock, in the same slot). These keys must
+not exist before, and are deleted at the end. GETSETLOCK_REDIS is not read.
 
 Protocols:
 %s
@@ -41,7 +45,7 @@ gates of "getsetlock migrate". Old clients are replaced one by one. Programs
 restart and die in every phase, a job overruns, and steps are taken back and
 forward again. An operator asks for the step that shuts old clients out while
 one still works: the gate must refuse. A forgotten old client comes back and has
-to give up. That takes a day of virtual time.
+to give up. In memory, that takes a day of virtual time.
 
 --preset gives each machine a clock with its own offset, drift, steps and
 pauses; "getsetlock skew --help" lists the presets and their sources. The new
@@ -50,16 +54,17 @@ pause, if they can be configured for that. Otherwise they use their defaults,
 and what follows is excused. Some presets do something once an hour, which only
 a run of hours shows. The line "clocks" says what happened.
 
---seed fixes all random choices. The same seed gives the same answer, except for
-the time it took (and, with --phases, for details, since members get random
-ids).
+--seed fixes all random choices. In memory, the same seed gives the same answer,
+except for the time it took (and, with --phases, for details, since members get
+random ids).
 
 --report rehearses a second time, with the same seed: without a lock, or, after
 --protocol none, with --protocol legacy. The page shows the history of one
 product in both: who read the stock, who sold, and which units were oversold.
 
-The orders are internal/rehearse/orders-sample.csv in the sources. The stock of
-each product is smaller than its orders.
+--orders reads a CSV file whose first line names the columns; sku and quantity
+must be among them. The built-in list is internal/rehearse/orders-sample.csv in
+the sources. The stock of each product is smaller than its orders.
 
 A distribution is 5s (always), 5s..40s (uniform), exp:10s,
 lognormal:p50=5s,p99=40s, a list 1s,2s,2.5s or file:NAME (one duration a line).
@@ -76,10 +81,11 @@ Exit codes:
 type rehearseFlags struct {
 	plan    rehearse.Plan
 	dialect out.DialectFlags
+	server  out.ServerFlags
+	orders  string
 	report  string
 	how     string // command line that makes the report again
 	phases  bool
-	quiet   bool
 	asJSON  bool
 }
 
@@ -97,8 +103,9 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock rehearse --phases             # a whole migration",
 			"getsetlock rehearse --preset jepsen      # machines with wrong clocks",
 			"getsetlock rehearse --protocol watch     # WATCH and MULTI, not a lock",
-			"getsetlock rehearse --clients 20 --json",
+			"getsetlock rehearse --orders orders.csv --clients 20 --json",
 			"getsetlock rehearse --dialect redis-py --lease 10s --overruns 3",
+			"getsetlock rehearse --redis redis://127.0.0.1:6379",
 		),
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(e, cmd) },
@@ -115,11 +122,12 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.phases, "phases", false, "rehearse all phases of a migration, instead of --protocol")
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags.IntVar(&p.Clients, "clients", p.Clients, "number of programs")
+	flags.StringVar(&f.orders, "orders", "", "CSV file of orders (default: a built-in list)")
 	flags.IntVar(&p.Acquisitions, "acquisitions", p.Acquisitions,
-		"number of orders; the list is repeated as needed")
+		"number of orders; the list is repeated as needed; with --redis 1000 by default")
 	flags.Uint64Var(&p.Seed, "seed", p.Seed, "seed of all random choices")
 	flags.DurationVar(&p.Lease, "lease", 0,
-		"the old clients' lease (default: their dialect's own)")
+		"the old clients' lease (default: their dialect's own; with --redis 5s)")
 	flags.DurationVar(&p.Poll, "poll", 0,
 		"time between an old client's attempts (default: the dialect's own)")
 	flags.DurationVar(&p.Spread, "spread", 0,
@@ -127,13 +135,16 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&p.Preset, "preset", "",
 		"kind of wrong clocks and pauses, instead of --spread: "+strings.Join(machinePresets(), ", "))
 	out.Complete(cmd, "preset", out.Choices(machinePresets()...))
-	flags.Var(&p.Latency, "latency", "time of a message one way, a distribution")
+	flags.Var(&p.Latency, "latency", "time of a message one way, a distribution; not with --redis")
 	flags.Var(&p.Job, "job", "time of a program between reading and writing, a distribution")
 	flags.IntVar(&p.Crashes, "crashes", p.Crashes, "number of holders of each kind that die")
 	flags.IntVar(&p.Overruns, "overruns", 0, "number of old clients' jobs that outlast their lease")
+	f.server.RegisterAddress(cmd, "rehearse on this server, in real time: redis://[user:password@]host:port/db, rediss:// (TLS), unix:///path, redis+sentinel://host,host/master, rediss+sentinel:// (TLS)")
+	f.server.RegisterFiles(cmd)
+	out.Complete(cmd, "redis", cobra.NoFileCompletions)
 	flags.StringVar(&f.report, "report", "",
 		"write a page to this file: one product's history without a lock and with it")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress and no warnings")
+	f.server.QuietFlag(cmd)
 	out.JSONFlag(cmd, &f.asJSON)
 }
 
@@ -182,6 +193,17 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 		}
 		p.Move()
 	}
+	if given("orders") {
+		if p.Orders, err = readOrders(f.orders); err != nil {
+			return out.WrongUse("--orders %s: %w", f.orders, err)
+		}
+		if !given("acquisitions") {
+			p.Acquisitions = max(p.Acquisitions, len(p.Orders))
+		}
+	}
+	if err := f.place(given); err != nil {
+		return err
+	}
 	for _, flag := range []string{"lease", "poll"} {
 		if v, _ := cmd.Flags().GetDuration(flag); given(flag) && v <= 0 {
 			return out.WrongUse("--%s %v: it must be above zero", flag, v)
@@ -194,16 +216,55 @@ func (f *rehearseFlags) complete(cmd *cobra.Command) error {
 	return f.checkReport()
 }
 
+// place decides on which server the rehearsal runs.
+func (f *rehearseFlags) place(given func(flag string) bool) error {
+	switch {
+	case !given("redis") && given("cacert"):
+		return out.WrongUse("--cacert is for the server of --redis, which is not given")
+	case !given("redis"):
+		return nil
+	case given("latency"):
+		return out.WrongUse("--latency is for the server in memory; the server of --redis has its own")
+	case f.server.Redis == "":
+		return out.WrongUse("--redis is empty: give the server's address")
+	}
+	f.plan.ForServer(given)
+	return nil
+}
+
+func readOrders(name string) ([]rehearse.Order, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, out.WithoutPath(err)
+	}
+	defer file.Close()
+	return rehearse.ReadOrders(file)
+}
+
 // embedded rehearses in memory. Tests replace it.
 var embedded = rehearse.Embedded
 
 // rehearse shows its progress as what.
 func (f *rehearseFlags) rehearse(e *out.Env, ctx context.Context, what string) (*rehearse.Result, error) {
-	bar := e.Progress(f.quiet, what, int64(f.plan.Acquisitions))
+	bar := e.Progress(f.server.Quiet, what, int64(f.plan.Acquisitions))
 	defer bar.End()
-	res, err := embedded(ctx, f.plan, func(at rehearse.Progress) { bar.Set(int64(at.Done)) })
+	progress := func(at rehearse.Progress) { bar.Set(int64(at.Done)) }
+	if f.server.Redis == "" {
+		res, err := embedded(ctx, f.plan, progress)
+		if err != nil {
+			return nil, out.CouldNot(err, "rehearsing in memory")
+		}
+		return res, nil
+	}
+	pool, address, err := f.server.Open(e)
 	if err != nil {
-		return nil, out.CouldNot(err, "rehearsing in memory")
+		return nil, err
+	}
+	defer pool.Close()
+	res, err := rehearse.OnServer(ctx, f.plan, rehearse.Server{Name: address, Dial: pool.DialContext},
+		progress)
+	if err != nil {
+		return nil, out.CouldNot(err, "rehearsing on %s", address)
 	}
 	return res, nil
 }

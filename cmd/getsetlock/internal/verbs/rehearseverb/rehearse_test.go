@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
 // tookHere is what differs between two runs of one seed.
@@ -51,29 +53,69 @@ func TestRehearse(t *testing.T) {
 		}
 	})
 
+	t.Run("sells the orders of a file", func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "orders.csv")
+		if err := os.WriteFile(name, []byte("sku,quantity\ntea,2\nmug,1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := run(t, "--orders", name, "--acquisitions", "60", "--protocol", "watch")
+		if s.Code != 0 || !strings.Contains(s.Out, "60 orders: ") {
+			t.Errorf("%+v", s)
+		}
+	})
+
 	t.Run("refuses wrong use by a sentence", func(t *testing.T) { rehearseRefuses(t, run) })
+	t.Run("works on a server and leaves it as it was", func(t *testing.T) { rehearseOnServer(t, run) })
 	t.Run("ends when interrupted", func(t *testing.T) { rehearseInterrupted(t, binary) })
 }
 
 func rehearseRefuses(t *testing.T, run func(*testing.T, ...string) clitest.Screen) {
+	broken := filepath.Join(t.TempDir(), "orders.csv")
+	if err := os.WriteFile(broken, []byte("sku,quantity\ntea,2\nmug,many\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
+		code int
 		want string
 		args []string
 	}{
-		{"--protocol sealed", []string{"--protocol", "sealed"}},
-		{"--phases", []string{"--phases", "--protocol", "dual"}},
-		{"no arguments", []string{"all"}},
-		{"--dialect", []string{"--dialect", "esperanto"}},
-		{"--lease 0s", []string{"--lease", "0s"}},
-		{"--preset \"sundial\": must be one of ptp", []string{"--preset", "sundial"}},
-		{"--latency", []string{"--latency", "soon"}},
+		{2, "--protocol sealed", []string{"--protocol", "sealed"}},
+		{2, "--phases", []string{"--phases", "--protocol", "dual"}},
+		{2, "no arguments", []string{"all"}},
+		{2, "line 3: quantity \"many\"", []string{"--orders", broken}},
+		{2, "no such file", []string{"--orders", broken + ".txt"}},
+		{2, "--dialect", []string{"--dialect", "esperanto"}},
+		{2, "--lease 0s", []string{"--lease", "0s"}},
+		{2, "--preset \"sundial\": must be one of ptp", []string{"--preset", "sundial"}},
+		{2, "--latency is for", []string{"--latency", "1ms", "--redis", "redis://127.0.0.1:1"}},
+		{2, "--cacert", []string{"--cacert", "ca.pem"}},
+		{2, "--redis is empty", []string{"--redis", ""}},
+		{2, "--latency", []string{"--latency", "soon"}},
+		{3, "connection refused", []string{"--redis", "redis://:geheim@127.0.0.1:1"}},
 	} {
 		s := run(t, c.args...)
-		if s.Code != 2 || !strings.Contains(s.Errors, c.want) || s.Out != "" ||
+		if s.Code != c.code || !strings.Contains(s.Errors, c.want) || s.Out != "" ||
 			strings.Count(s.Errors, "\n") != 1 {
-			t.Errorf("%q: exit %d, %q, %q; want exit 2 and one line with %q", c.args, s.Code, s.Out,
-				s.Errors, c.want)
+			t.Errorf("%q: exit %d, %q, %q; want exit %d and one line with %q", c.args, s.Code, s.Out,
+				s.Errors, c.code, c.want)
 		}
+		if strings.Contains(s.Errors, "geheim") {
+			t.Errorf("%q shows the password: %s", c.args, s.Errors)
+		}
+	}
+}
+
+func rehearseOnServer(t *testing.T, run func(*testing.T, ...string) clitest.Screen) {
+	m := redistest.Timely(t)
+	m.Set("somebody's", "own")
+	s := run(t, "--redis", "redis://"+m.Addr(), "--acquisitions", "40", "--crashes", "0", "--job", "1ms",
+		"--json")
+	if s.Code != 0 || !strings.Contains(s.Out, `"virtual_ms": null`) ||
+		!strings.Contains(s.Out, `"server": "redis://`+m.Addr()+`"`) {
+		t.Errorf("%+v", s)
+	}
+	if keys := m.Keys(); len(keys) != 1 {
+		t.Errorf("the server has %q", keys)
 	}
 }
 

@@ -68,7 +68,7 @@ func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.R
 	if res.Protocol == "none" {
 		p.without, p.with = res, second
 	}
-	return e.SaveReport(f.quiet, f.report, p.page())
+	return e.SaveReport(f.server.Quiet, f.report, p.page())
 }
 
 func (p *pair) page() report.Page {
@@ -205,7 +205,9 @@ func (p *pair) sums() report.Section {
 	add("orders sold", func(r *rehearse.Result) string { return strconv.Itoa(r.Sales) })
 	add("rejected: out of stock", func(r *rehearse.Result) string { return strconv.Itoa(r.Refused) })
 	add("not processed", func(r *rehearse.Result) string { return strconv.Itoa(r.Unserved) })
-	add("virtual time", func(r *rehearse.Result) string { return out.Within(r.VirtualMS).String() })
+	if p.with.VirtualMS != nil && p.without.VirtualMS != nil {
+		add("virtual time", func(r *rehearse.Result) string { return out.Within(*r.VirtualMS).String() })
+	}
 	return s
 }
 

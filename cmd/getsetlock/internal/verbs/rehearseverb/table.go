@@ -126,7 +126,10 @@ func ratio(n int64, of int) string {
 }
 
 func spent(res *rehearse.Result) string {
-	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(res.VirtualMS),
+	if res.VirtualMS == nil {
+		return fmt.Sprintf("in %v on %s, seed %d", out.Within(res.WallMS), res.Server, res.Seed)
+	}
+	return fmt.Sprintf("in %v of virtual time (%v here), seed %d", out.Within(*res.VirtualMS),
 		out.Within(res.WallMS), res.Seed)
 }
 

@@ -105,29 +105,36 @@ func (k *kit) waiter(b backend.Backend) (try func() (backend.Grant, error)) {
 	return func() (backend.Grant, error) { return b.Try(k.ctx(), k.key, k.TTL) }
 }
 
-func (k *kit) queueServesInOrder() {
+// queued returns a holder, three places behind it, and when each of them was
+// refused. There are none where the backend has no queue, or none at present.
+func (k *kit) queued() (holder backend.Grant, places []backend.Place, refused []backend.Instant) {
+	k.Helper()
 	q, ok := k.backend().(backend.Queuer)
 	if !ok {
-		return
+		return nil, nil, nil
 	}
-	holder := k.take(k.backend())
-	var places []backend.Place
-	var refused []backend.Instant // after the refusal of each place
+	holder = k.take(k.backend())
 	for range 3 {
 		p, err := q.Enter(k.ctx(), k.key)
 		if errors.Is(err, errors.ErrUnsupported) {
 			k.free(holder)
-			return // at present there is no queue
+			return nil, nil, nil
 		}
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}
-		places = append(places, p)
-		_, err = p.Try(k.ctx(), k.TTL)
-		if !errors.Is(err, backend.ErrHeld) {
+		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, backend.ErrHeld) {
 			k.Fatalf("Try from a place while the key is held: %v", err)
 		}
-		refused = append(refused, backend.ReadClock(k.ctx()))
+		places, refused = append(places, p), append(refused, backend.ReadClock(k.ctx()))
+	}
+	return holder, places, refused
+}
+
+func (k *kit) queueServesInOrder() {
+	holder, places, refused := k.queued()
+	if holder == nil {
+		return
 	}
 	k.free(holder)
 	second, err := places[1].Try(k.ctx(), k.TTL)
@@ -154,25 +161,9 @@ func (k *kit) queueServesInOrder() {
 }
 
 func (k *kit) leavingFreesThePlace() {
-	q, ok := k.backend().(backend.Queuer)
-	if !ok {
+	holder, places, _ := k.queued()
+	if holder == nil {
 		return
-	}
-	holder := k.take(k.backend())
-	var places []backend.Place
-	for range 3 {
-		p, err := q.Enter(k.ctx(), k.key)
-		if errors.Is(err, errors.ErrUnsupported) {
-			k.free(holder)
-			return // at present there is no queue
-		}
-		if err != nil {
-			k.Fatalf("Enter: %v", err)
-		}
-		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, backend.ErrHeld) {
-			k.Fatalf("Try from a place while the key is held: %v", err)
-		}
-		places = append(places, p)
 	}
 	for _, p := range places[:2] {
 		if err := p.Leave(k.ctx()); err != nil {

@@ -5,12 +5,13 @@
 //
 //	certmagic.Default.Storage = locks.Wrap(certmagic.Default.Storage, client, "certmagic:")
 //
-// Certificates stay where they are. The locks replace those of the storage: the
-// lock files of FileStorage, which compare the clocks of machines, and which
-// certmagic takes away when they seem stale, two processes at a time.
+// Certificates stay where they are. Only the locks of the storage are replaced,
+// such as the lock files of FileStorage: whether those are stale is judged by
+// comparing the clocks of two machines, and two processes may take a stale one
+// at the same time.
 //
-// certmagic has no way to hear that a lock was lost, but when it renews it: its
-// attempt then ends with [lock.ErrLost].
+// certmagic hears of a lost lock only when it renews the lock, before each
+// attempt to get a certificate. The renewal then fails with [lock.ErrLost].
 package certmagic
 
 import (
@@ -96,16 +97,16 @@ func (s *Storage) Unlock(_ context.Context, name string) error {
 	return nil
 }
 
-// RenewLockLease reports whether the lock name is held. The Client renews it by
-// itself, so d is not needed.
-func (s *Storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
+// RenewLockLease asks the store whether the lock name is still held, and renews
+// it for the TTL of the Client, which renews it from then on by itself.
+func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.held[s.prefix+name]
 	s.mu.Unlock()
 	if lease == nil {
 		return fmt.Errorf("certmagic: the lock %q is not held", name)
 	}
-	return lease.Err()
+	return lease.Renew(ctx)
 }
 
 // String names the storage, as certmagic's log does.

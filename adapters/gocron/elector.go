@@ -36,12 +36,12 @@ func NewElector(client *lock.Client, key string) *Elector {
 	return e
 }
 
-// Run campaigns until ctx ends, and resigns. The errors are those of
-// [lead.Elector.Run].
+// Run campaigns until ctx ends. It then resigns and returns the cause. The other
+// errors are those of [lead.Elector.Run].
 func (e *Elector) Run(ctx context.Context) error {
 	return e.campaign.Run(ctx, func(leading context.Context) error {
 		<-leading.Done()
-		return nil
+		return context.Cause(leading)
 	})
 }
 

@@ -33,6 +33,9 @@ type experiment struct {
 	floor  time.Duration
 }
 
+// startUp is how long the processes have to start.
+const startUp = 3 * time.Second
+
 func main() {
 	var e experiment
 	var c scheduler
@@ -63,7 +66,7 @@ func main() {
 func (e experiment) print(ctx context.Context) error {
 	var all sync.WaitGroup
 	runs, failed := make([]map[int]int, len(lockers)), make([]error, len(lockers))
-	start := time.Now().Add(2*time.Second + e.apart).Truncate(time.Millisecond)
+	start := time.Now().Add(startUp + e.apart)
 	for i, l := range lockers {
 		all.Go(func() { runs[i], failed[i] = e.count(ctx, l.name, start) })
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,16 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
 )
+
+// The schedulers of an experiment are processes of this program, which is the
+// test's own.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "--locker" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // Three schedulers with clocks 2 s apart, in virtual time. The same ticks
 // without a floor show what the floor is for.

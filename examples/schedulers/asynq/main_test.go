@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build real
+
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	locks "github.com/getsetlock/getsetlock/adapters/asynq"
+	"github.com/getsetlock/getsetlock/adapters/tick"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// Two machines run the program. One makes tasks until it ends, and then the
+// other does.
+func TestSchedulerMovesToAnotherMachine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Options{})
+	handled := make(chan struct{}, 100)
+	leaders := make(chan context.CancelFunc, 2)
+	var machines sync.WaitGroup
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := machine{redis: s.URL(), every: time.Second,
+			report: func(context.Context, *asynq.Task) error { handled <- struct{}{}; return nil },
+			leads:  func() { leaders <- cancel }}
+		machines.Go(func() {
+			if err := m.run(ctx); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		end := <-leaders
+		<-handled
+		end()
+	}
+	machines.Wait()
+	if len(leaders) != 0 {
+		t.Error("two machines led at the same time")
+	}
+}
+
+// handling is a server of asynq that handles tasks until the test ends, and
+// tries failed ones again at once.
+func handling(t *testing.T, h func(*lock.Client) asynq.Handler) *asynq.Client {
+	t.Helper()
+	s := redistest.Real(t, redistest.Options{})
+	client, err := modern.Open(t.Context(), s.URL(), modern.Options{Lock: lock.Config{Wait: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := asynq.RedisClientOpt{Addr: s.Addr()}
+	server := asynq.NewServer(redis, asynq.Config{Concurrency: 2, LogLevel: asynq.FatalLevel,
+		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 20 * time.Millisecond,
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 20 * time.Millisecond }})
+	if err := server.Start(h(client)); err != nil {
+		t.Fatal(err)
+	}
+	tasks := asynq.NewClient(redis)
+	t.Cleanup(func() {
+		server.Shutdown()
+		_ = client.Close(context.Background())
+		_ = tasks.Close()
+	})
+	return tasks
+}
+
+// The second of two tasks of one tick is done without being handled. A task
+// that failed is handled again, although its own run has taken the key.
+func TestDuplicateIsDoneAndRetryIsNot(t *testing.T) {
+	t.Parallel()
+	runs := make(chan string, 10)
+	var failed atomic.Bool
+	tasks := handling(t, func(client *lock.Client) asynq.Handler {
+		jobs, err := locks.New(client, tick.Config{Period: 2 * time.Second, Spread: 500 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jobs.Once(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+			runs <- string(task.Payload())
+			if failed.CompareAndSwap(false, true) {
+				return errors.New("fails the first time")
+			}
+			return nil
+		}))
+	})
+	enqueue := func(payload string) {
+		t.Helper()
+		if _, err := tasks.Enqueue(asynq.NewTask("report", []byte(payload)), asynq.MaxRetry(1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enqueue("first")
+	if got := <-runs; got != "first" {
+		t.Errorf("%q ran", got)
+	}
+	enqueue("duplicate")
+	if got := <-runs; got != "first" {
+		t.Errorf("%q ran, and the first was to be tried again", got)
+	}
+}
+
+func TestUniqueTasksRunOneAtATime(t *testing.T) {
+	t.Parallel()
+	var running, done sync.WaitGroup
+	var at atomic.Int32
+	running.Add(1)
+	done.Add(2)
+	refused := make(chan error, 1000)
+	tasks := handling(t, func(client *lock.Client) asynq.Handler {
+		unique := locks.Unique(client, func(t *asynq.Task) string { return "customer:" + string(t.Payload()) })
+		inner := unique(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+			if at.Add(1) > 1 {
+				t.Error("two tasks of one customer at the same time")
+			}
+			running.Wait()
+			at.Add(-1)
+			done.Done()
+			return nil
+		}))
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			err := inner.ProcessTask(ctx, task)
+			if err != nil {
+				refused <- err
+			}
+			return err
+		})
+	})
+	for range 2 {
+		if _, err := tasks.Enqueue(asynq.NewTask("bill", []byte("7")), asynq.MaxRetry(1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-refused; !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("the second task: %v", err)
+	}
+	running.Done()
+	done.Wait()
+}

@@ -83,9 +83,10 @@ func (j *Jobs) Once(h asynq.Handler) asynq.Handler {
 
 // Unique is an asynq.MiddlewareFunc: tasks for which name returns the same key
 // are handled one at a time, by whatever worker. A task waits for the key as
-// long as the Wait of client. If the key is still taken then, the task fails with
-// [lock.ErrWaitEnded] or [lock.ErrHeld], and asynq tries it again. To keep such
-// failures from counting, let asynq.Config.IsFailure return false for them.
+// long as the Wait of client. If the key is still taken then, the task fails
+// with [lock.ErrWaitEnded] or [lock.ErrHeld], and asynq tries it again. To keep
+// such failures from counting, let asynq.Config.IsFailure return false for
+// them.
 func Unique(client *lock.Client, name func(*asynq.Task) string) asynq.MiddlewareFunc {
 	return func(h asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {

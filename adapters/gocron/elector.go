@@ -24,7 +24,7 @@ var ErrNotLeader = errors.New("gocron: another process leads")
 //	s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 type Elector struct {
 	campaign lead.Elector
-	leading  atomic.Pointer[context.Context] // of the present leadership
+	leading  atomic.Pointer[context.Context] // of the newest leadership
 }
 
 var _ gocron.Elector = (*Elector)(nil)
@@ -36,8 +36,8 @@ func NewElector(client *lock.Client, key string) *Elector {
 	return e
 }
 
-// Run campaigns until ctx ends. It then resigns and returns the cause. The other
-// errors are those of [lead.Elector.Run].
+// Run campaigns until ctx ends. It then resigns and returns the cause. The
+// other errors are those of [lead.Elector.Run].
 func (e *Elector) Run(ctx context.Context) error {
 	return e.campaign.Run(ctx, func(leading context.Context) error {
 		<-leading.Done()

@@ -49,6 +49,6 @@ func Options(client *redis.Client) (address string, options redisconn.Options) {
 	case o.Password != "":
 		options.User, options.Password = o.Username, o.Password
 	}
-	// The address names only the database, since the dialer knows the server.
+	// The dialer knows the server, so the address names only the database.
 	return fmt.Sprintf("redis://existing.connections/%d", o.DB), options
 }

@@ -37,12 +37,12 @@ type Config struct {
 	Period time.Duration
 
 	// Spread is the longest time between the first and the last machine's start
-	// for the same tick: how far apart their clocks are, plus how much longer one
-	// takes to start than another. Needed.
+	// for the same tick: how far apart their clocks are, plus how much longer
+	// one takes to start than another. Needed.
 	Spread time.Duration
 
-	// Floor is how long a key stays taken from the start of its job: from Spread
-	// on, and less than Period. Defaults to [lock.Floor] of Period and Spread.
+	// Floor is how long a key stays taken, from the start of its job. It is at
+	// least Spread, and less than Period. Defaults to [lock.Floor] of both.
 	Floor time.Duration
 
 	// Prefix begins each key, before the name of the job. Machines that share

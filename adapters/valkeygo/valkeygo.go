@@ -58,7 +58,7 @@ func Options(o valkey.ClientOption) (address string, options redisconn.Options, 
 		options.Conn = func(ctx context.Context) (net.Conn, error) {
 			return dial(ctx, o.InitAddress[0], &o.Dialer, o.TLSConfig)
 		}
-		// The address names only the database, since the dialer knows the server.
+		// The dialer knows the server, so the address names only the database.
 		return fmt.Sprintf("redis://existing.connections/%d", o.SelectDB), options, nil
 	}
 	scheme, place := "redis", o.InitAddress[0]

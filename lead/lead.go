@@ -20,18 +20,18 @@
 //
 // A leadership is a lease of package lock. Its func's context ends before the
 // store lets another process lead, by [lock.Config].Margin. The context's Err
-// reads the clock, so a process that was stopped for longer than a TTL is told
-// at its first check. A leader that is killed is followed by another after one
-// TTL at the latest.
+// reads the clock, so a process that was stopped for longer than a TTL finds
+// out at its first check. A leader that is killed is followed by another after
+// one TTL at the latest.
 //
 // # What it does not guarantee
 //
-// A func that ignores its context goes on beside the next leader; so does a
+// A func that ignores its context goes on alongside the next leader; so does a
 // write that it sent before and that arrives late. Send the number of [Fence]
 // with each write, if what you write to can refuse smaller ones.
 //
 // The store must not forget what it acknowledged. If a server restarts empty,
-// another process may lead at once. The leader before is told at its next
+// another process may lead at once. The leader before finds out at its next
 // renewal, or sooner where the server reports changes.
 package lead
 
@@ -147,11 +147,9 @@ func (e *Elector) IsLeader() bool {
 }
 
 // Leader asks the store who leads, and returns an empty name if no process
-// does. The name is the note that the leader's backend stores beside its token
-// ([modern.Config].Note and that of quorum); without a note, it is what the
-// store knows of the holder.
-//
-// [modern.Config]: https://pkg.go.dev/github.com/getsetlock/getsetlock/modern#Config
+// does. The name is the note that the leader's backend stores next to its
+// token: Config.Note of modern and quorum. Without a note, it is what the store
+// knows of the holder.
 func (e *Elector) Leader(ctx context.Context) (name string, err error) {
 	info, err := e.Client.Inspect(ctx, e.Key)
 	var held *lock.HeldError

@@ -34,7 +34,9 @@ func client(t *testing.T, s backend.Store, cfg lock.Config) *lock.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
@@ -88,7 +90,7 @@ func (j *judge) begins(name string, ctx context.Context) {
 // not at all; renewals fail for longer than a TTL; replies are lost; clocks run
 // apart by what Margin allows.
 func TestLeaderIsToldOfItsLossBeforeAnotherBegins(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			s, draw := locktest.NewStore(lock.Machine), rand.New(rand.NewPCG(seed, 34))
 			j := &judge{t: t, last: map[string]context.Context{}}
@@ -112,7 +114,8 @@ func TestLeaderIsToldOfItsLossBeforeAnotherBegins(t *testing.T) {
 
 // campaign leads again and again until ctx ends.
 func campaign(ctx context.Context, t *testing.T, cl *lock.Client, name string, j *judge, draw *rand.Rand) {
-	e := &lead.Elector{Client: cl, Key: "k", Elected: func(leading context.Context) { j.begins(name, leading) }}
+	e := &lead.Elector{Client: cl, Key: "k",
+		Elected: func(leading context.Context) { j.begins(name, leading) }}
 	for ctx.Err() == nil {
 		err := e.Run(ctx, func(leading context.Context) error {
 			for range draw.IntN(5) {
@@ -161,8 +164,9 @@ func TestRunResignsWhenItsFuncReturns(t *testing.T) {
 				if err := e.Run(ctx, nil); err == nil {
 					t.Error("Run without a func")
 				}
-				if err := e.Run(ctx, func(context.Context) error { return nil }); err == nil {
-					t.Error("an Elector runs twice at once")
+				err := e.Run(ctx, func(context.Context) error { return nil })
+				if err == nil || errors.Is(err, lock.ErrNested) {
+					t.Errorf("an Elector that runs already: %v", err)
 				}
 				if name, err := e.Leader(ctx); name != "host 7" || err != nil {
 					t.Errorf("the leader is %q, %v", name, err)
@@ -244,8 +248,8 @@ func TestAnotherLeadsWithinATTLOfACrash(t *testing.T) {
 	})
 }
 
-// A server that restarts empty forgets who leads. The leader is told, and
-// campaigns again.
+// A server that restarts empty forgets who leads. The leader finds
+// out, and campaigns again.
 func TestLeaderIsToldThatTheServerForgotIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
@@ -265,7 +269,8 @@ func TestLeaderIsToldThatTheServerForgotIt(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		if err != nil || calls != 2 || len(ended) != 2 || !errors.Is(ended[0], lock.ErrLost) || ended[1] != nil {
+		if err != nil || calls != 2 || len(ended) != 2 || !errors.Is(ended[0], lock.ErrLost) ||
+			ended[1] != nil {
 			t.Errorf("%d leaderships, which ended by %v; Run: %v", calls, ended, err)
 		}
 	})

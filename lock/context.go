@@ -17,7 +17,7 @@ type holding struct {
 }
 
 // Err reads the clock, as [Lease.Err] does. So a job that was stopped for
-// longer than its lease is told at its first check, even before a timer can
+// longer than its lease finds out at its first check, even before a timer can
 // close Done.
 func (h *holding) Err() error {
 	if h.Context.Err() == nil {

@@ -5,7 +5,10 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +30,11 @@ func frees(t *testing.T, s *locktest.Store, since time.Time) time.Duration {
 	return time.Since(since)
 }
 
+// after releases a lease with a floor of its own.
+func after(keep time.Duration) func(*lock.Lease) error {
+	return func(l *lock.Lease) error { return l.ReleaseAfter(keep) }
+}
+
 func TestReleasedKeyStaysTakenForItsFloor(t *testing.T) {
 	for _, c := range []struct {
 		job, frees time.Duration
@@ -36,9 +44,9 @@ func TestReleasedKeyStaysTakenForItsFloor(t *testing.T) {
 		{floor - time.Second, floor, (*lock.Lease).Release},
 		{floor + time.Second, floor + time.Second, (*lock.Lease).Release},
 		{3 * floorTTL, 3 * floorTTL, (*lock.Lease).Release},
-		{time.Second, time.Second, func(l *lock.Lease) error { return l.ReleaseAfter(0) }},
-		{time.Second, 20 * time.Second, func(l *lock.Lease) error { return l.ReleaseAfter(20 * time.Second) }},
-		{time.Second, time.Hour, func(l *lock.Lease) error { return l.ReleaseAfter(time.Hour) }},
+		{time.Second, time.Second, after(0)},
+		{time.Second, 20 * time.Second, after(20 * time.Second)},
+		{time.Second, time.Hour, after(time.Hour)},
 	} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			cl := client(t, s.Full(), lock.Config{TTL: floorTTL, KeepFor: floor, Margin: -1})
@@ -58,6 +66,48 @@ func TestReleasedKeyStaysTakenForItsFloor(t *testing.T) {
 			}
 			if got := frees(t, s, began); got != c.frees {
 				t.Errorf("a job of %v: free after %v, want %v", c.job, got, c.frees)
+			}
+		})
+	}
+}
+
+// Three schedulers start a job of 10 ms every ten seconds, each by its own
+// clock, up to two seconds wrong, and up to 200 ms late.
+func TestFloorMakesEachTickRunOnce(t *testing.T) {
+	const period, ticks = 10 * time.Second, 1000
+	keep, err := lock.Floor(period, 4*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for keep, want := range map[time.Duration]int64{keep: ticks, 0: 3 * ticks} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			var runs atomic.Int64
+			var work sync.WaitGroup
+			for i, wrong := range []time.Duration{-1900 * time.Millisecond, 0, 1900 * time.Millisecond} {
+				cl := client(t, s.Full(), lock.Config{KeepFor: keep})
+				draw := rand.New(rand.NewPCG(34, uint64(i)))
+				work.Go(func() {
+					began := time.Now().Add(period + wrong)
+					for n := range ticks {
+						late := time.Duration(draw.Int64N(int64(200 * time.Millisecond)))
+						time.Sleep(time.Until(began.Add(time.Duration(n)*period + late)))
+						l, err := cl.TryAcquire(t.Context(), "job")
+						if errors.Is(err, lock.ErrHeld) {
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						runs.Add(1)
+						time.Sleep(10 * time.Millisecond)
+						release(t, l)
+					}
+				})
+			}
+			work.Wait()
+			if runs.Load() != want {
+				t.Errorf("a floor of %v: %d runs of %d ticks, want %d", keep, runs.Load(), ticks, want)
 			}
 		})
 	}
@@ -105,17 +155,21 @@ func TestFlooredKeyIsNotHandedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, first := range map[string]*lock.Client{"a floored holder": cl, "a floored waiter": quick} {
+		for _, c := range []struct {
+			key            string
+			holder, waiter *lock.Client
+			least          time.Duration
+		}{{"floored holder", cl, quick, floor}, {"floored waiter", quick, cl, 0}} {
 			began := time.Now()
-			l, next := acquire(t, first, "k"), make(chan *lock.Lease)
-			go func() { next <- acquire(t, cl, "k") }()
+			l, next := acquire(t, c.holder, c.key), make(chan *lock.Lease)
+			go func() { next <- acquire(t, c.waiter, c.key) }()
 			time.Sleep(time.Second)
 			token := l.Token()
 			release(t, l)
 			l = <-next
 			waited := time.Since(began)
-			if least := floor; first == cl && (waited < least || waited > least+time.Second) || l.Token() == token {
-				t.Errorf("%s: after %v; same token: %v", name, waited, l.Token() == token)
+			if waited < c.least || waited > c.least+time.Second || l.Token() == token {
+				t.Errorf("%s: after %v; same token: %v", c.key, waited, l.Token() == token)
 			}
 			if err := l.ReleaseAfter(0); err != nil {
 				t.Error(err)
@@ -174,7 +228,8 @@ func TestNewRefusesAFloorThatCannotHold(t *testing.T) {
 		b   func(*locktest.Store) backend.Store
 	}{
 		"Config.KeepFor is -1s":              {lock.Config{KeepFor: -time.Second}, (*locktest.Store).Full},
-		"(31s) must not exceed Config.TTL (": {lock.Config{KeepFor: 31 * time.Second}, (*locktest.Store).Full},
+		"(31s) must not exceed Config.TTL (": {
+			lock.Config{KeepFor: 31 * time.Second}, (*locktest.Store).Full},
 		"Config.KeepFor: the backend, a *locktest.plain, cannot keep a key taken": {
 			lock.Config{KeepFor: time.Second}, (*locktest.Store).Backend},
 	} {

@@ -38,7 +38,7 @@ func Once(client *lock.Client, cfg tick.Config) (rivertype.WorkerMiddleware, err
 	if err != nil {
 		return nil, err
 	}
-	return middleware(func(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
+	return middleware(func(ctx context.Context, job *rivertype.JobRow, work body) error {
 		err := jobs.Do(ctx, job.Kind, work)
 		if errors.Is(err, lock.ErrHeld) && job.Attempt <= 1 {
 			return nil
@@ -53,7 +53,7 @@ func Once(client *lock.Client, cfg tick.Config) (rivertype.WorkerMiddleware, err
 // counts as no attempt.
 func Unique(client *lock.Client, snooze time.Duration,
 	name func(*rivertype.JobRow) string) rivertype.WorkerMiddleware {
-	return middleware(func(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
+	return middleware(func(ctx context.Context, job *rivertype.JobRow, work body) error {
 		return snoozed(client.Do(ctx, name(job), work), snooze)
 	})
 }
@@ -66,11 +66,14 @@ func snoozed(err error, d time.Duration) error {
 	return err
 }
 
-type middleware func(context.Context, *rivertype.JobRow, func(context.Context) error) error
+// body works a job. It is an alias, as River's interface wants a plain func.
+type body = func(context.Context) error
+
+type middleware func(context.Context, *rivertype.JobRow, body) error
 
 // IsMiddleware marks it as what it is.
 func (middleware) IsMiddleware() bool { return true }
 
-func (m middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
+func (m middleware) Work(ctx context.Context, job *rivertype.JobRow, work body) error {
 	return m(ctx, job, work)
 }

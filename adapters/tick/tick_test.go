@@ -63,17 +63,21 @@ func TestJobRunsOnceATick(t *testing.T) {
 func TestTimesThatDoNotFitAreRefused(t *testing.T) {
 	w := redistest.New(t)
 	for name, c := range map[string]struct {
-		cfg  tick.Config
-		says string
+		period, spread, floor time.Duration
+		says                  string
 	}{
-		"no spread":           {tick.Config{Period: time.Minute}, "the spread is 0s"},
-		"floor above period":  {tick.Config{Period: time.Second, Spread: time.Millisecond, Floor: time.Minute}, "Config.Floor (1m0s) must be shorter than Config.Period (1s)"},
-		"floor below spread":  {tick.Config{Period: time.Minute, Spread: 9 * time.Second, Floor: time.Second}, "Config.Floor (1s) must not be shorter than Config.Spread (9s)"},
-		"floor, no spread":    {tick.Config{Period: time.Minute, Floor: time.Second}, "which must be positive"},
-		"TTL below the floor": {tick.Config{Period: time.Hour, Spread: time.Minute}, "Config.TTL (30s)"},
+		"no spread": {time.Minute, 0, 0, "the spread is 0s"},
+		"floor above period": {time.Second, time.Millisecond, time.Minute,
+			"Config.Floor (1m0s) must be shorter than Config.Period (1s)"},
+		"floor below spread": {time.Minute, 9 * time.Second, time.Second,
+			"Config.Floor (1s) must not be shorter than Config.Spread (9s)"},
+		"floor, no spread":    {time.Minute, 0, time.Second, "which must be positive"},
+		"TTL below the floor": {time.Hour, time.Minute, 0, "Config.TTL (30s)"},
 	} {
-		_, err := tick.New(newClient(t, w), "times", c.cfg)
-		if err == nil || !strings.HasPrefix(err.Error(), "times: ") || !strings.Contains(err.Error(), c.says) {
+		cfg := tick.Config{Period: c.period, Spread: c.spread, Floor: c.floor}
+		_, err := tick.New(newClient(t, w), "times", cfg)
+		if err == nil || !strings.HasPrefix(err.Error(), "times: ") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

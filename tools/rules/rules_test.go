@@ -178,7 +178,8 @@ func (t) N() {}
 }
 
 func TestTooManyNamesAreFound(t *testing.T) {
-	got := tooMany(map[string]int{"migrate": 50, "x": 121, "y": 120, "z": 600, "adapters/a": 30, "adapters/b": 13})
+	got := tooMany(map[string]int{"migrate": 50, "x": 121, "y": 120, "z": 600,
+		"adapters/a": 30, "adapters/b": 13})
 	if slices.Sort(got); len(got) != 4 || !strings.HasPrefix(got[0], "all adapters: 43") ||
 		!strings.HasPrefix(got[1], "all public packages: 891") || !strings.HasPrefix(got[2], "x: 121") ||
 		!strings.HasPrefix(got[3], "z: 600") {

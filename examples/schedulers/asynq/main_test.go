@@ -129,7 +129,9 @@ func TestUniqueTasksRunOneAtATime(t *testing.T) {
 	done.Add(2)
 	refused := make(chan error, 1000)
 	tasks := handling(t, func(client *lock.Client) asynq.Handler {
-		unique := locks.Unique(client, func(t *asynq.Task) string { return "customer:" + string(t.Payload()) })
+		unique := locks.Unique(client, func(task *asynq.Task) string {
+			return "customer:" + string(task.Payload())
+		})
 		inner := unique(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 			if at.Add(1) > 1 {
 				t.Error("two tasks of one customer at the same time")

@@ -41,5 +41,6 @@ func obtain(ctx context.Context, redis, folder, name string, issuers ...certmagi
 		},
 	})
 	defer cache.Stop()
-	return certmagic.New(cache, certmagic.Config{Storage: storage, Issuers: issuers}).ObtainCertSync(ctx, name)
+	config := certmagic.New(cache, certmagic.Config{Storage: storage, Issuers: issuers})
+	return config.ObtainCertSync(ctx, name)
 }

@@ -38,7 +38,8 @@ func newClient(t *testing.T, w *redistest.World) *lock.Client {
 func TestProgramReportsOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
-		time.Sleep(30 * time.Second) // a bubble begins at a full hour, where three machines are in two minutes
+		// A bubble begins at a full hour, when the machines are in two minutes.
+		time.Sleep(30 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		var runs atomic.Int32

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/caddyserver/certmagic v0.25.6
-	github.com/getsetlock/getsetlock v0.0.0-20261128025819-dd421f79fec2
+	github.com/getsetlock/getsetlock v0.0.0-20261128051835-7c142f9d0f46
 )
 
 require (

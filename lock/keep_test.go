@@ -227,7 +227,7 @@ func TestNewRefusesAFloorThatCannotHold(t *testing.T) {
 		cfg lock.Config
 		b   func(*locktest.Store) backend.Store
 	}{
-		"Config.KeepFor is -1s":              {lock.Config{KeepFor: -time.Second}, (*locktest.Store).Full},
+		"Config.KeepFor is -1s": {lock.Config{KeepFor: -time.Second}, (*locktest.Store).Full},
 		"(31s) must not exceed Config.TTL (": {
 			lock.Config{KeepFor: 31 * time.Second}, (*locktest.Store).Full},
 		"Config.KeepFor: the backend, a *locktest.plain, cannot keep a key taken": {

@@ -263,7 +263,7 @@ func (b *bench) recorded(e Event) {
 	if !near {
 		b.complain("gates", e, "the record goes from %v to %v", from, to)
 	}
-	if to < migrate.Sealed || to <= from {
+	if to < migrate.Sealed || to <= from || e.Stands {
 		return
 	}
 	// What came after the watcher's last look was not seen.

@@ -315,8 +315,8 @@ func (w *world) recorded(l *link) {
 		return
 	}
 	w.h.sometimes("phase " + r.Phase.String())
-	kept := w.sight.quiet(l.verb.saw)
-	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(), Until: kept})
+	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
+		Until: w.sight.quiet(l.verb.saw), Stands: was.Epoch == 0 && w.restores(r.Phase)})
 	for _, p := range w.procs {
 		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
 			continue
@@ -328,6 +328,15 @@ func (w *world) recorded(l *link) {
 		}
 	}
 	w.steps(l, was, r)
+}
+
+// restores reports whether a lost record was written in a phase that no member
+// has left: it moves nobody forwards. w.mu is held.
+func (w *world) restores(phase migrate.Phase) bool {
+	return w.plan.Old.has(lostRecord) && !slices.ContainsFunc(w.procs, func(p *process) bool {
+		return p.joined() != nil && !p.dead.Load() && w.seated(p) && p.member.State().Phase != migrate.NoPhase &&
+			p.member.State().Phase < phase
+	})
 }
 
 func keysIn(leases map[migrate.Phase]int) func(func(migrate.Phase) bool) {

@@ -35,7 +35,7 @@ func (w *world) rolled(l *link, m message, name, did string) {
 		return
 	}
 	switch now := w.h.now(); {
-	case name == "beat" && len(m.name) > 4:
+	case name == "beat" && did == "text": // else the server has refused it
 		w.beats[m.name[4]] = now
 	case m.name.Is("GET") && m.name[1] == seenKey:
 		l.verb.saw = now

@@ -46,8 +46,9 @@ type Config struct {
 	// more than ten TTLs. Negative: neither limit nor warning.
 	LongestHold time.Duration
 
-	// ReleaseWait is how long Release waits for the store. After that the
-	// release goes on in the background. Defaults to 2 s.
+	// ReleaseWait is how long Release waits for the store, and twice as long if
+	// the store has to connect anew. After that the release goes on in the
+	// background. Defaults to 2 s.
 	ReleaseWait time.Duration
 
 	// Politeness is how long each release leaves the key to clients that only

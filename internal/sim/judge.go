@@ -54,6 +54,7 @@ type chain struct {
 	excused map[int]string        // tokens that the server broke a rule for → which
 	voided  map[int]time.Duration // … and when
 	written map[int]time.Duration // when a token was last written or renewed
+	by      map[int]string        // … and by which request
 	first   map[int]Event         // its first writing
 	last    map[int]int           // who took a token off the key
 	fence   int64                 // greatest fencing number of a lease
@@ -83,7 +84,7 @@ func Judge(h *History) []Complaint {
 	}
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
-			written: map[int]time.Duration{}, first: map[int]Event{}, last: map[int]int{},
+			written: map[int]time.Duration{}, by: map[int]string{}, first: map[int]Event{}, last: map[int]int{},
 			waiting: map[int]bool{}, idle: -1})
 	}
 	more := newPromises(b)
@@ -309,7 +310,7 @@ func (b *bench) changed(k *chain, e Event) {
 		if _, known := k.first[e.Token]; !known {
 			k.first[e.Token] = e
 		}
-		k.written[e.Token] = e.At
+		k.written[e.Token], k.by[e.Token] = e.At, e.Text
 		delete(k.excused, e.Token)
 		if b.p.Form == Quorum {
 			delete(k.voided, e.Token) // it has its majority again
@@ -368,13 +369,21 @@ func (b *bench) held(token int) bool {
 // for longer than it is undone.
 func (b *bench) undisturbed(was Event, now, long time.Duration) (from time.Duration, sure bool) {
 	from = was.At
+	gift := slices.Contains(givers, was.Text) // its call comes by a connection that nothing else uses
 	for _, f := range b.p.Faults {
-		hits := f.hits(was.Proc) || b.p.onMachine(f, was.Proc)
-		if hits && f.For > long && f.At <= was.At && was.At <= f.end()+time.Second {
+		if !f.hits(was.Proc) && !b.p.onMachine(f, was.Proc) || f.At > now {
+			continue
+		}
+		over := f.end()
+		if f.Kind == Slow {
+			over += f.Amount
+		}
+		delays := over-f.At > long && f.At <= was.At && was.At <= over+time.Second
+		if delays || gift && one(f.Kind, []FaultKind{Silence, MuteReplies}) {
 			return 0, false
 		}
-		if hits && f.At <= now && !one(f.Kind, traps) {
-			from = max(from, f.end())
+		if !one(f.Kind, traps) {
+			from = max(from, over)
 		}
 	}
 	return from, true

@@ -82,6 +82,7 @@ type sent struct {
 	op    int
 	began time.Duration
 	phase migrate.Phase // by which its member acts
+	at    time.Duration
 }
 
 // open gives a process its kind's program, and reports whether that is no
@@ -107,7 +108,7 @@ func (p *process) sends() sent {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sent{p.out.op, p.out.began, phase}
+	return sent{p.out.op, p.out.began, phase, p.w.h.now()}
 }
 
 func (p *process) at(op int) {

@@ -174,7 +174,7 @@ func (p *promises) told(e Event) {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
 		}
 		s.endangered = true
-		gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text)
+		gift := slices.Contains(givers, p.keys[e.Key].by[e.Token])
 		if gift && s.began == e.At && !p.far(e) {
 			p.complain("hooks", e, "a lease that was given began with a warning")
 		}

@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -172,7 +171,7 @@ func (w *world) counted(h *held) {
 // granted judges when a lock is granted. w.mu is held.
 func (w *world) granted(h *held) {
 	ttl := w.plan.Procs[h.p.id].TTL
-	token := cmp.Or(h.mark, word(h.token))
+	token := h.claim()
 	g, known := w.grants[token]
 	if g.settles > 0 && !g.settled {
 		w.spoil(h.p, "a lock is granted without a look after its takeover has settled")

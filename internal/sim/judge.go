@@ -245,12 +245,8 @@ const lateTold = 250 * time.Millisecond
 // shaken reports whether a process was frozen, or its machine suspended or its
 // clock stepped, in a span of time.
 func (b *bench) shaken(proc int, from, to time.Duration) bool {
-	for _, f := range b.p.Faults {
-		switch {
-		case f.At > to || f.end()+lateTold < from:
-		case f.Kind == Freeze && f.Proc == proc:
-			return true
-		case one(f.Kind, []FaultKind{Suspend, Step}) && b.p.onMachine(f, proc):
+	for f := range b.p.faults(proc) {
+		if f.is(Freeze, Suspend, Step) && f.At <= to && from <= f.end()+lateTold {
 			return true
 		}
 	}
@@ -370,8 +366,8 @@ func (b *bench) held(token int) bool {
 func (b *bench) undisturbed(was Event, now, long time.Duration) (from time.Duration, sure bool) {
 	from = was.At
 	gift := slices.Contains(givers, was.Text) // its call comes by a connection that nothing else uses
-	for _, f := range b.p.Faults {
-		if !f.hits(was.Proc) && !b.p.onMachine(f, was.Proc) || f.At > now {
+	for f := range b.p.faults(was.Proc) {
+		if f.At > now {
 			continue
 		}
 		over := f.end()
@@ -379,10 +375,10 @@ func (b *bench) undisturbed(was Event, now, long time.Duration) (from time.Durat
 			over += f.Amount
 		}
 		delays := over-f.At > long && f.At <= was.At && was.At <= over+time.Second
-		if delays || gift && one(f.Kind, []FaultKind{Silence, MuteReplies}) {
+		if delays || gift && f.lasts() {
 			return 0, false
 		}
-		if !one(f.Kind, traps) {
+		if !f.is(traps...) {
 			from = max(from, over)
 		}
 	}
@@ -428,7 +424,7 @@ func (b *bench) over(k *chain, e Event) {
 	told := cmp.Or(l.lost, e.At)
 	if b.p.Form == Quorum {
 		at = b.since(l.op.Proc, at, told)
-	} else if b.disturbed(l.op.Proc, at, told) {
+	} else if b.disturbed(at, told) {
 		return
 	}
 	if told > at+every+c.TTL/4 {
@@ -439,10 +435,10 @@ func (b *bench) over(k *chain, e Event) {
 // since returns the end of the last fault that hits a process by an instant; if
 // there is none, from. A connection that fell silent is left within 15 s.
 func (b *bench) since(proc int, from, then time.Duration) time.Duration {
-	for _, f := range b.p.Faults {
-		switch hits := f.hits(proc) || b.p.onMachine(f, proc); {
-		case !hits || f.At > then:
-		case f.Kind == Silence || f.Kind == MuteReplies:
+	for f := range b.p.faults(proc) {
+		switch {
+		case f.At > then:
+		case f.lasts():
 			from = max(from, f.At+15*time.Second)
 		default:
 			from = max(from, f.end())
@@ -451,15 +447,12 @@ func (b *bench) since(proc int, from, then time.Duration) time.Duration {
 	return from
 }
 
-// disturbed reports whether a fault other than one that is over at once hits a
-// process in a span of time.
-func (b *bench) disturbed(proc int, from, to time.Duration) bool {
-	for _, f := range b.p.Faults {
-		if f.At <= to && from <= f.end() && f.Kind != Flush {
-			return true
-		}
-	}
-	return false
+// disturbed reports whether a fault other than one that is over at once is on
+// in a span of time.
+func (b *bench) disturbed(from, to time.Duration) bool {
+	return slices.ContainsFunc(b.p.Faults, func(f Fault) bool {
+		return f.At <= to && from <= f.end() && f.Kind != Flush
+	})
 }
 
 func (b *bench) died(e Event) {

@@ -184,9 +184,8 @@ func (l *ledger) gift(k *chain, e Event) {
 
 // calmBut reports whether no fault but those of a kind is on for a process.
 func (l *ledger) calmBut(proc int, at time.Duration, kind FaultKind) bool {
-	for _, f := range l.p.Faults {
-		hits := f.hits(proc) || l.p.onMachine(f, proc)
-		if hits && f.Kind != kind && f.At <= at+time.Second && at <= f.end()+time.Second {
+	for f := range l.p.faults(proc) {
+		if f.Kind != kind && f.At <= at+time.Second && at <= f.end()+time.Second {
 			return false
 		}
 	}
@@ -359,7 +358,7 @@ func (l *ledger) silentAt(proc int, at time.Duration) bool {
 	}
 	n := 0
 	for _, f := range l.p.Faults {
-		if f.hits(proc) && one(f.Kind, []FaultKind{Hold, HoldRequest, HoldReply, Silence, MuteReplies}) &&
+		if f.hits(proc) && f.is(Hold, HoldRequest, HoldReply, Silence, MuteReplies) &&
 			f.At <= at && at-late <= f.end()+late {
 			n++
 		}

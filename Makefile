@@ -23,8 +23,8 @@ mutants: ## run every mutant: a small change of the source that a named test mus
 bench: prepare ## compare the locks with bare redigo and other libraries; BENCH_SCENARIO, BENCH_ADAPTER and BENCH_ROUNDS narrow it
 	@scripts/bench.sh
 
-bench-doc: prepare ## run bench and write its tables into docs/performance.md
-	@scripts/bench.sh -doc docs/performance.md
+bench-doc: prepare ## run bench and write its tables into docs/internals/performance.md
+	@scripts/bench.sh -doc docs/internals/performance.md
 
 microbench: ## run every Go benchmark for BENCHTIME (default: a second)
 	@BENCHTIME=$${BENCHTIME:-1s} scripts/test.sh prepare bench

@@ -7,9 +7,9 @@
 //	go test -run '^$' -bench 'OneKey/lock=modern' -benchtime 1x .
 //
 // scripts/bench.sh runs them in rounds, with client and server on one CPU, and
-// makes tables of the figures; docs/performance.md explains them. The package
-// is in a module of its own, so that users of the lock do not depend on the
-// other libraries. It promises:
+// makes tables of the figures; docs/internals/performance.md explains them. The
+// package is in a module of its own, so that users of the lock do not depend on
+// the other libraries. It promises:
 //
 //   - Locks take turns within a round, and each round begins with another one.
 //   - Every measurement runs in new processes.

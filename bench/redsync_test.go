@@ -34,7 +34,7 @@ func TestRedsyncLeavesVotesWhenItsContextEnds(t *testing.T) {
 		t.Fatal("it has the lock")
 	}
 	if !first.Exists("stock:42") {
-		t.Error("redsync has undone its vote: docs/quorum.md says it does not")
+		t.Error("redsync has undone its vote: docs/guide/quorum.md says it does not")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // pages are those whose names in code are checked.
-var pages = []string{"architecture.md", "glossary.md", "../CONTRIBUTING.md"}
+var pages = []string{"internals/architecture.md", "reference/glossary.md", "../CONTRIBUTING.md"}
 
 var (
 	// named is a name in code with its file: `Client.Acquire`
@@ -167,7 +167,7 @@ func TestMissingNamesAreFound(t *testing.T) {
 // Each step of a trip says which function it passes.
 func TestStepsOfArchitectureNameTheirFunction(t *testing.T) {
 	n := 0
-	for _, s := range step.FindAllString(read(t, "architecture.md"), -1) {
+	for _, s := range step.FindAllString(read(t, "internals/architecture.md"), -1) {
 		if n++; !named.MatchString(s) {
 			t.Errorf("no function with its file in\n%s", s)
 		}
@@ -189,7 +189,7 @@ var entry = regexp.MustCompile(`(?m)^- \*\*([^*]+)\*\*(?:.*\n)(?:  .*\n)*`)
 
 func TestGlossaryDefinesEachWordOnce(t *testing.T) {
 	seen := map[string]int{}
-	for _, m := range entry.FindAllStringSubmatch(read(t, "glossary.md"), -1) {
+	for _, m := range entry.FindAllStringSubmatch(read(t, "reference/glossary.md"), -1) {
 		seen[m[1]]++
 		if !named.MatchString(m[0]) {
 			t.Errorf("%q does not say where in the code it lives", m[1])

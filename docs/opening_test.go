@@ -23,7 +23,7 @@ var (
 // The code of these pages is compiled and run by tests: it is a region of a
 // file. -update writes it.
 func TestPagesShowCompiledCode(t *testing.T) {
-	for _, page := range []string{"opening.md", "managed.md", "quorum.md"} {
+	for _, page := range []string{"guide/opening.md", "guide/managed.md", "guide/quorum.md"} {
 		raw, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []string{"opening.md", "managed.md", "quorum.md"} {
+	for _, page := range []string{"guide/opening.md", "guide/managed.md", "guide/quorum.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestOpeningQuotesTheErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	code = strings.ReplaceAll(code+string(wire), "%s's", "server's")
-	page, err := os.ReadFile("opening.md")
+	page, err := os.ReadFile("guide/opening.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ const leastMinor = 4
 
 // repaired are the first patch versions, by minor version of etcd 3, in which a
 // revoked lease is not renewed, and a leader whose clock stood still asks the
-// others before it revokes leases. docs/clocks.md says what is left of that.
+// others before it revokes leases. docs/guide/clocks.md says what is left of
+// that.
 var repaired = map[int]int{4: 38, 5: 23, 6: 5}
 
 // tooOld reports whether locks cannot work with a server of this version.

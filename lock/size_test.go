@@ -8,7 +8,8 @@ import (
 )
 
 // The bounds are sizes of the allocator's classes: one byte more costs sixteen
-// for each of a hundred thousand leases. docs/performance.md names them.
+// for each of a hundred thousand leases. docs/internals/performance.md names
+// them.
 func TestLeaseStaysSmall(t *testing.T) {
 	for _, c := range []struct {
 		of   reflect.Type

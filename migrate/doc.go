@@ -38,5 +38,5 @@
 // sent. Heartbeats carry the server's time.
 //
 // A fail-over may lose a write that the server acknowledged, and with it these
-// guarantees. docs/migration.md says what still holds then.
+// guarantees. docs/guide/migration.md says what still holds then.
 package migrate

@@ -319,7 +319,7 @@ func besideWhoJoins(t *testing.T, pair *redistest.Pair, pool *redis.Pool, a *mig
 	}
 }
 
-// mendsTheRecord does what docs/migration.md says the operator does.
+// mendsTheRecord does what docs/guide/migration.md says the operator does.
 func mendsTheRecord(t *testing.T, pair *redistest.Pair, pool *redis.Pool, m *migrate.Member, o fleet.Options,
 	v lostVerb) {
 	t.Helper()

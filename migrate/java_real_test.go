@@ -27,7 +27,7 @@ import (
 )
 
 // javaWorld is a server with a record in a phase, a Go client with a bridge,
-// and Java clients of docs/java-dual.md, all members of one namespace.
+// and Java clients of docs/guide/java-dual.md, all members of one namespace.
 type javaWorld struct {
 	t      *testing.T
 	server *redistest.Server

@@ -16,8 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// switched is the service of docs/java-dual.md that can go back to its old
-// lock.
+// switched is the service of docs/guide/java-dual.md that can go back to its
+// old lock.
 func switched(t *testing.T, addr, which string) *javaDriver {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

@@ -15,7 +15,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/twokey"
 )
 
-var updateJava = flag.Bool("update-java", false, "write Scripts.java and the switch in docs/java-dual.md anew")
+var updateJava = flag.Bool("update-java", false, "write Scripts.java and the switch in docs/guide/java-dual.md anew")
 
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
@@ -102,7 +102,7 @@ func TestJavaSwitchInTheDocumentIsTheTestedOne(t *testing.T) {
 		t.Fatal("the file has no region")
 	}
 	shown := 0
-	isOrBecomes(t, "../docs/java-dual.md", func(text string) string {
+	isOrBecomes(t, "../docs/guide/java-dual.md", func(text string) string {
 		return javaSwitchBlock.ReplaceAllStringFunc(text, func(string) string {
 			shown++
 			return "<!-- " + javaSwitch + " -->\n```java\n" + string(region[1]) + "```"

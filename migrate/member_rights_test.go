@@ -12,18 +12,18 @@ import (
 )
 
 // TestRefusedMemberNamesWhatItsScriptsCall: an operator grants what the error
-// and docs/migration.md list, so a command that is missing there keeps members
-// out.
+// and docs/guide/migration.md list, so a command that is missing there keeps
+// members out.
 func TestRefusedMemberNamesWhatItsScriptsCall(t *testing.T) {
 	said := (&Member{}).refused("write", "gsl:roster:stock", redis.Error("NOPERM no permissions")).Error()
-	page, err := os.ReadFile("../docs/migration.md")
+	page, err := os.ReadFile("../docs/guide/migration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, listed, found := strings.Cut(string(page), "members: GET, ")
 	listed, _, _ = strings.Cut(listed, "EVALSHA")
 	if !found {
-		t.Fatal("docs/migration.md does not list the members' rights")
+		t.Fatal("docs/guide/migration.md does not list the members' rights")
 	}
 	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 	commands := []string{"HINCRBY", "PEXPIRE", "HSCAN"} // sent outside scripts
@@ -45,7 +45,7 @@ func TestRefusedMemberNamesWhatItsScriptsCall(t *testing.T) {
 			t.Errorf("the error does not name %s: %s", command, said)
 		}
 		if !word.MatchString(listed) {
-			t.Errorf("docs/migration.md does not name %s", command)
+			t.Errorf("docs/guide/migration.md does not name %s", command)
 		}
 	}
 }

@@ -25,7 +25,8 @@ import (
 // lease follows the slot of its key. Nothing is sent until the first call.
 //
 // HAZARD: a fail-over can lose acknowledged writes, as with Sentinel. Then two
-// holders may overlap until the first of them renews. See docs/cluster.md.
+// holders may overlap until the first of them renews. See
+// docs/guide/cluster.md.
 func NewCluster(nodes redisconn.Nodes, cfg Config) (*Backend, error) {
 	cfg, err := cfg.complete()
 	if err != nil {

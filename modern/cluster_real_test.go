@@ -493,7 +493,7 @@ func TestStoppedPrimaryDisturbsNoOther(t *testing.T) {
 // A user made by the page's line can take, renew and release, wait, draw
 // numbers and follow a slot that is moving. No node's log shows a refusal.
 func TestUserOfTheClusterPageLacksNoRight(t *testing.T) {
-	raw, err := os.ReadFile("../docs/cluster.md")
+	raw, err := os.ReadFile("../docs/guide/cluster.md")
 	if err != nil {
 		t.Fatal(err)
 	}

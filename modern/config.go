@@ -30,10 +30,10 @@ type Config struct {
 	// Namespace is part of the names of the fencing counters and of the queues
 	// of waiters. With it several applications on one server do not share
 	// these: gsl:fence:NAMESPACE:{TAG}, gsl:queue:NAMESPACE:{KEY} and
-	// gsl:alive:NAMESPACE:{KEY}. They lie in the slot of KEY; docs/modern.md
-	// says how. The keys of the locks are not prefixed. Any printable text is
-	// allowed; in the names of those keys "%", ":", "{" and "}" are written as
-	// %25, %3A, %7B and %7D.
+	// gsl:alive:NAMESPACE:{KEY}. They lie in the slot of KEY;
+	// docs/guide/modern.md says how. The keys of the locks are not prefixed.
+	// Any printable text is allowed; in the names of those keys "%", ":", "{"
+	// and "}" are written as %25, %3A, %7B and %7D.
 	Namespace string
 
 	// Note is written after the token and a blank, for people who look at the

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const document = "../docs/modern.md"
+const document = "../docs/guide/modern.md"
 
 var (
 	shown   = regexp.MustCompile("(?ms)^<!-- modern/([^ :]+): ([^ ]+) -->\n```go\n(.*?)^```$")

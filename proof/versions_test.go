@@ -29,7 +29,7 @@ import (
 // what a version writes. These tests put each of those values on a server, as a
 // client of the version before left it, and try to acquire with today's
 // clients. They read today's vectors, and those that each release has put into
-// testdata/released; see docs/release.md.
+// testdata/released; see docs/internals/release.md.
 
 // written are the vectors of all versions in a folder's files. Folders are the
 // package's own and one for each release.

@@ -32,7 +32,7 @@ type Config struct {
 	GreatestTTL time.Duration
 
 	// Epoch counts the changes of the members and of GreatestTTL. Raise it by
-	// one at each change, as docs/quorum.md says.
+	// one at each change, as docs/guide/quorum.md says.
 	Epoch int
 
 	// Fences gives every lease a fencing number, in a second round trip. All

@@ -7,7 +7,7 @@
 // It is the right choice for few programs. One server with fencing numbers
 // (modern.Config.Fence) is simpler, faster and as safe for a store that checks
 // the numbers. Package etcd or zookeeper is safer where servers may lose
-// memory, since their members agree. docs/quorum.md compares them.
+// memory, since their members agree. docs/guide/quorum.md compares them.
 //
 //	members := []quorum.Member{a, b, c} // *modern.Backend, each with a Name
 //	backend, err := quorum.New(members, quorum.Config{})

@@ -207,7 +207,7 @@ func (b *engine) differs(m *member, is []string) error {
 	for i := range slices.Backward(want) {
 		if is[i] != want[i] {
 			return &refusal{recordKey, fmt.Sprintf("its record %s is of another quorum: "+what[i]+
-				"; use the same servers, names, greatest TTL and epoch in all programs, or change the quorum as docs/quorum.md says",
+				"; use the same servers, names, greatest TTL and epoch in all programs, or change the quorum as docs/guide/quorum.md says",
 				recordKey, is[i], want[i])}
 		}
 	}

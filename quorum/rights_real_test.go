@@ -25,8 +25,8 @@ import (
 func TestUserOfTheDocumentsLacksNoRight(t *testing.T) {
 	var rules []string
 	for _, in := range []struct{ path, line string }{
-		{"../docs/modern.md", "(?s)\n```\nACL SETUSER app on >SECRET (.*?)```\n"},
-		{"../docs/quorum.md", "5\\. Users need `([^`]*)` and the key `gsl:quorum`"},
+		{"../docs/guide/modern.md", "(?s)\n```\nACL SETUSER app on >SECRET (.*?)```\n"},
+		{"../docs/guide/quorum.md", "5\\. Users need `([^`]*)` and the key `gsl:quorum`"},
 	} {
 		raw, err := os.ReadFile(in.path)
 		if err != nil {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks and prepares a release; docs/release.md is the list of its steps.
+# Checks and prepares a release; docs/internals/release.md is the list of its steps.
 #
 #   scripts/release.sh check v1.2.3   whether this commit may get the tag
 #   scripts/release.sh notes v1.2.3   prints the changelog's chapter

@@ -32,7 +32,7 @@ func (e Exploration) Safe() bool { return e.Complete && !e.Found }
 type Event struct {
 	At   int    // ticks since the beginning
 	Who  string // old1, old2 …; server or fleet
-	What string // one word, see docs/clocks.md
+	What string // one word, see docs/guide/clocks.md
 	// for "clock", "judge", "getset": the clock that was read, relative to the
 	// server's; for others none
 	Arg    int

@@ -24,7 +24,7 @@ import (
 )
 
 // Two cuts fit the time of make test; make check has ten. The figures of
-// docs/clocks.md come from all three flags.
+// docs/guide/clocks.md come from all three flags.
 var (
 	cuts     = flag.Int("cuts", 2, "how often a follower is cut off from its leader")
 	cutTTL   = flag.Duration("cut-ttl", 4*time.Second, "TTL of the locks whose follower is cut off")

@@ -21,7 +21,8 @@ import (
 // the server is gone.
 func init() { zk.DefaultLogger = quiet{} }
 
-// oldLock is a lock as it is found in services. docs/zookeeper.md shows it.
+// oldLock is a lock as it is found in services. docs/guide/zookeeper.md shows
+// it.
 func oldLock(servers []string, job func()) error {
 	conn, _, err := zk.Connect(servers, 5*time.Second) // 1, 2
 	if err != nil {

@@ -63,11 +63,11 @@ func TestSessionLivesWithoutRightsOnTheRoot(t *testing.T) {
 	}
 }
 
-// A user with the rights of docs/zookeeper.md takes a lock below the chroot,
-// and another user does not. Only an administrator has rights above.
+// A user with the rights of docs/guide/zookeeper.md takes a lock below the
+// chroot, and another user does not. Only an administrator has rights above.
 func TestUserNeedsTheRightsOfThePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/zookeeper.md")
+	page, err := os.ReadFile("../docs/guide/zookeeper.md")
 	if err != nil {
 		t.Fatal(err)
 	}

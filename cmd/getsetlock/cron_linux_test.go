@@ -20,14 +20,14 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// block is a fenced block of docs/cron.md.
+// block is a fenced block of docs/start/cron.md.
 type block struct{ kind, name, text string }
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]+) ?([a-z.]*)\n(.*?)^```$")
 
 func blocksOf(t *testing.T, kind string) []block {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/cron.md")
+	page, err := os.ReadFile("../../docs/start/cron.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func blocksOf(t *testing.T, kind string) []block {
 		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("docs/cron.md has no block of %s", kind)
+		t.Fatalf("docs/start/cron.md has no block of %s", kind)
 	}
 	return found
 }
@@ -104,7 +104,7 @@ func TestCrontabOfTheCronPageRuns(t *testing.T) {
 
 // The page keeps passwords off command lines and out of crontabs.
 func TestPasswordFileOfTheCronPageWorks(t *testing.T) {
-	page, err := os.ReadFile("../../docs/cron.md")
+	page, err := os.ReadFile("../../docs/start/cron.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestPasswordFileOfTheCronPageWorks(t *testing.T) {
 		"`GETSETLOCK_PASSWORD_FILE`":                 {"GETSETLOCK_PASSWORD_FILE=" + file, nil},
 	} {
 		if !strings.Contains(string(page), text) {
-			t.Errorf("docs/cron.md does not name %s", text)
+			t.Errorf("docs/start/cron.md does not name %s", text)
 		}
 		d := newDesk(t)
 		d.env = append(d.env, "GETSETLOCK_REDIS=redis://"+server.Addr(), with.env)
@@ -136,7 +136,7 @@ func TestPasswordFileOfTheCronPageWorks(t *testing.T) {
 func TestCronPageCopiesTheCommandAsReleased(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^ *(COPY --from=.* /usr/local/bin/getsetlock .*)$`)
 	var lines []string
-	for _, name := range []string{"cron.md", "release.md"} {
+	for _, name := range []string{"start/cron.md", "internals/release.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestCronPageCopiesTheCommandAsReleased(t *testing.T) {
 		lines = append(lines, string(m[1]))
 	}
 	if lines[0] != lines[1] {
-		t.Errorf("docs/cron.md has %q, docs/release.md %q", lines[0], lines[1])
+		t.Errorf("docs/start/cron.md has %q, docs/internals/release.md %q", lines[0], lines[1])
 	}
 }
 
@@ -322,9 +322,9 @@ func TestOneOfThreeScheduledCommandsRuns(t *testing.T) {
 	scheduleThrice(t, redistest.New(t).URL())
 }
 
-// The script of docs/command.md holds the lock while its steps run.
+// The script of docs/reference/command.md holds the lock while its steps run.
 func TestHoldScriptOfTheCommandPageRuns(t *testing.T) {
-	page, err := os.ReadFile("../../docs/command.md")
+	page, err := os.ReadFile("../../docs/reference/command.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,9 @@
 // Command getsetlock takes, shows and rehearses locks on Redis. It can share a
 // lock with old clients, which use timestamps and GETSET.
 //
-// "getsetlock --help" lists the verbs. Package docs and docs/command.md say
-// what scripts may rely on; that does not change without a line in the
-// changelog.
+// "getsetlock --help" lists the verbs. Package docs and
+// docs/reference/command.md say what scripts may rely on; that does not change
+// without a line in the changelog.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package porting holds the Go code that docs/porting.md and other pages show,
-// so that it is compiled and run. It has nothing to import: everything is in
-// its tests.
+// Package porting holds the Go code that docs/guide/porting.md and other pages
+// show, so that it is compiled and run. It has nothing to import: everything is
+// in its tests.
 //
 // What a document shows is a region of a file here, between the comments
 //

@@ -11,8 +11,8 @@ import (
 )
 
 // short are the documents whose paragraphs fit six lines of 120 columns.
-var short = []string{"docs/porting.md", "docs/migration.md", "docs/audit.md", "docs/command.md",
-	"docs/testing.md", "docs/watching.md", "docs/faq.md", "docs/reading.md"}
+var short = []string{"docs/guide/porting.md", "docs/guide/migration.md", "docs/guide/audit.md", "docs/reference/command.md",
+	"docs/guide/testing.md", "docs/guide/watching.md", "docs/guide/faq.md", "docs/start/reading.md"}
 
 const longestParagraph = 6 * 120
 

@@ -53,10 +53,10 @@ func readPage(t *testing.T, name string) string {
 // logged is a line that package lock logs: a message of slog.
 var logged = regexp.MustCompile(`\.(?:Warn|Error)\(\s*"([^"]+)"`)
 
-// docs/watching.md has a row for each line that package lock logs, and no
+// docs/guide/watching.md has a row for each line that package lock logs, and no
 // other.
 func TestLogLinesInWatchingAreThoseOfLock(t *testing.T) {
-	page := readPage(t, "docs/watching.md")
+	page := readPage(t, "docs/guide/watching.md")
 	_, rows, _ := strings.Cut(page, "## Log lines")
 	rows, _, _ = strings.Cut(rows, "## Traces")
 	files, err := filepath.Glob(filepath.Join(root, "lock/*.go"))
@@ -89,9 +89,9 @@ func TestLogLinesInWatchingAreThoseOfLock(t *testing.T) {
 	}
 }
 
-// docs/watching.md has a row for each hook.
+// docs/guide/watching.md has a row for each hook.
 func TestHooksInWatchingAreThoseOfLock(t *testing.T) {
-	page := readPage(t, "docs/watching.md")
+	page := readPage(t, "docs/guide/watching.md")
 	_, rows, _ := strings.Cut(page, "## Hooks")
 	rows, _, _ = strings.Cut(rows, "## Metrics")
 	source := readPage(t, "lock/config.go")

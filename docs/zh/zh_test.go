@@ -17,17 +17,17 @@ const root = "../.."
 
 // pairs are the English document and the Chinese one.
 var pairs = [][2]string{
-	{"docs/porting.md", "docs/zh/porting.md"},
-	{"docs/migration.md", "docs/zh/migration.md"},
+	{"docs/guide/porting.md", "docs/zh/porting.md"},
+	{"docs/guide/migration.md", "docs/zh/migration.md"},
 }
 
 // shorts are the English document and a shorter Chinese one, which says nothing
 // else.
 var shorts = [][2]string{
 	{"README.md", "README.zh.md"},
-	{"docs/modern.md", "docs/zh/modern.md"},
-	{"docs/protocol.md", "docs/zh/protocol.md"},
-	{"docs/java-dual.md", "docs/zh/java-dual.md"},
+	{"docs/guide/modern.md", "docs/zh/modern.md"},
+	{"docs/internals/protocol.md", "docs/zh/protocol.md"},
+	{"docs/guide/java-dual.md", "docs/zh/java-dual.md"},
 }
 
 // part is what a section holds that no translation may change.

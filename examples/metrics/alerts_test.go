@@ -181,7 +181,7 @@ func TestThreeAlertsWakeAPerson(t *testing.T) {
 
 // The page names each alert, its threshold and why, and no other alert.
 func TestPageExplainsEachAlert(t *testing.T) {
-	page, err := os.ReadFile("../../docs/watching.md")
+	page, err := os.ReadFile("../../docs/guide/watching.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,12 +194,12 @@ func TestPageExplainsEachAlert(t *testing.T) {
 	}
 	for _, r := range rules(t) {
 		if !explained[r.Alert] {
-			t.Errorf("docs/watching.md has no row with a threshold and a reason for %s", r.Alert)
+			t.Errorf("docs/guide/watching.md has no row with a threshold and a reason for %s", r.Alert)
 		}
 		delete(explained, r.Alert)
 	}
 	for name := range explained {
-		t.Errorf("docs/watching.md explains %s, which is no alert", name)
+		t.Errorf("docs/guide/watching.md explains %s, which is no alert", name)
 	}
 }
 

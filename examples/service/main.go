@@ -2,7 +2,8 @@
 
 // Command service is a shop whose locks move from the old clients' to token
 // locks while it runs. On SIGTERM it finishes the requests under way, gives its
-// locks back and leaves the migration's roster. docs/migration.md shows it.
+// locks back and leaves the migration's roster. docs/guide/migration.md shows
+// it.
 //
 // It is an example and promises no stable API.
 package main

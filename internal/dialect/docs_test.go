@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-const docsFile = "../../docs/dialects.md"
+const docsFile = "../../docs/reference/dialects.md"
 
 func docs(t *testing.T) string {
 	t.Helper()
@@ -139,7 +139,7 @@ func TestDocsTableMatchesPresets(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("docs/dialects.md differs from the presets: run go test ./internal/dialect -update\n%s",
+		t.Fatalf("docs/reference/dialects.md differs from the presets: run go test ./internal/dialect -update\n%s",
 			b.String())
 	}
 	if err := os.WriteFile(docsFile, []byte(strings.Replace(text, have, b.String(), 1)), 0o644); err != nil {

@@ -34,7 +34,7 @@ type row struct {
 }
 
 // table follows the published rows. Where a library's source says more or
-// something else, the source wins and docs/dialects.md says so.
+// something else, the source wins and docs/reference/dialects.md says so.
 var table = []row{
 	{Jedis(), "1400000030124", "getset wait wait", StepWait, "fail fail fail", "won lost lost lost lost",
 		"del del del del", TTLNone, AcquireSetnx, "1m0s 100ms 10s"},

@@ -97,7 +97,7 @@ func (l *ledger) operation(k *chain, e Event) {
 	l.rested[t] = e.At
 }
 
-// ran judges one request: docs/protocol.md.
+// ran judges one request: docs/internals/protocol.md.
 func (l *ledger) ran(k *chain, e Event) {
 	if _, known := l.owner[e.Token]; !known {
 		l.owner[e.Token] = e.Proc

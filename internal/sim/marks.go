@@ -77,8 +77,8 @@ func (t touch) spoil(text string, args ...any) {
 }
 
 // marked judges what a command of a getsetlock client did to a lock: rules 1,
-// 7, 8, 9 and 10 of docs/protocol.md, and what a phase leaves on L. w.mu is
-// held.
+// 7, 8, 9 and 10 of docs/internals/protocol.md, and what a phase leaves on L.
+// w.mu is held.
 func (w *world) marked(p *process, m message, name, did string, was marks) {
 	if was.k == nil || w.plan.Procs[p.id].Kind == OldClient {
 		return

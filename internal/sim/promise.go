@@ -153,7 +153,7 @@ func (p *promises) far(e Event) bool {
 	})
 }
 
-// told judges the calls of hooks: docs/watching.md.
+// told judges the calls of hooks: docs/guide/watching.md.
 func (p *promises) told(e Event) {
 	who := leased{e.Proc, e.Token}
 	s := p.leases[who]
@@ -285,8 +285,8 @@ func (p *promises) heads(e Event) {
 	}
 }
 
-// given judges what is left of a lease that a release gave. See docs/modern.md,
-// "How a release reaches the next waiter".
+// given judges what is left of a lease that a release gave. See
+// docs/guide/modern.md, "How a release reaches the next waiter".
 func (p *promises) given(k *chain, e Event) {
 	c := p.p.Procs[e.Proc]
 	if !p.isGift(k, e) || e.Left == 0 || p.shaken(e.Proc, e.At-c.TTL, e.At) {

@@ -13,9 +13,9 @@
 //	settling ──other bytes──▶ not acquired
 //	held ──mark deleted or overwritten──▶ lost (M stays until Release or its TTL)
 //
-// The rules named by number here are those of docs/protocol.md. A mark has
-// scripts of its own: a stamp is made and written anew by the server's clock,
-// and the same bytes may be another client's, so its scripts look at TTLs too.
-// Guard and tombstone are known by their bytes alone. Everything else is
-// shared.
+// The rules named by number here are those of docs/internals/protocol.md. A
+// mark has scripts of its own: a stamp is made and written anew by the server's
+// clock, and the same bytes may be another client's, so its scripts look at
+// TTLs too. Guard and tombstone are known by their bytes alone. Everything else
+// is shared.
 package twokey

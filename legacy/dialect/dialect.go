@@ -5,9 +5,9 @@
 //
 //	legacy.Config{Dialect: dialect.Named("JedisUUID")}
 //
-// docs/dialects.md lists them, and the words in which a file or a [Dialect]
-// describes another one. What the clients do is data; getsetlock's clients, the
-// explorer and the audit read it in one place.
+// docs/reference/dialects.md lists them, and the words in which a file or a
+// [Dialect] describes another one. What the clients do is data; getsetlock's
+// clients, the explorer and the audit read it in one place.
 package dialect
 
 import "github.com/getsetlock/getsetlock/internal/dialect"

@@ -9,8 +9,8 @@ import (
 
 // The interfaces below are optional. A lock.Client finds them by type
 // assertion, on the Backend unless the comment names another type, and works
-// without them. docs/modern.md lists which Backend implements which, and what
-// happens without.
+// without them. docs/guide/modern.md lists which Backend implements which, and
+// what happens without.
 
 // BatchExtender extends many grants with few messages. ExtendAll returns a Term
 // and an error for each grant, in their order, each with the meaning it has in

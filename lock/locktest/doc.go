@@ -6,8 +6,8 @@
 //
 // Most programs need [NewStore] only: [Store.Full] is a backend without a
 // server, with which code that uses a [lock.Client] can be tested. [Fault],
-// [Store.Seize] and [Store.Break] make that store fail. docs/testing.md shows
-// such tests.
+// [Store.Seize] and [Store.Break] make that store fail. docs/guide/testing.md
+// shows such tests.
 //
 // # The conformance kit
 //

@@ -2,7 +2,7 @@
 ------------------------------- MODULE Bridge -------------------------------
 (***************************************************************************)
 (* Getsetlock clients together with old clients, on one key of the old     *)
-(* clients: docs/protocol.md §4 to §6, written once more.  L is the old    *)
+(* clients: §4 to §6 of docs/internals/protocol.md, again.  L is the old   *)
 (* clients' key, M is the getsetlock clients' key.  Old clients know only  *)
 (* L.  A getsetlock client takes both keys by one script or neither,       *)
 (* renews both, and releases both.  What it writes on L is its mark: a     *)
@@ -16,7 +16,7 @@
 (* differ by a shift of time are equal, and time needs no end.  What takes *)
 (* no time happens within a tick, in any order.                            *)
 (*                                                                         *)
-(* Rules are those of docs/protocol.md §6, by number.  A world (module     *)
+(* Rules are those of §6 of docs/internals/protocol.md.  A world (module *)
 (* Worlds) may lack a rule, by name, or have a number that the rule        *)
 (* forbids.  Then Harmless must fail, and TLC's trace shows what the rule  *)
 (* prevents.                                                               *)

@@ -83,7 +83,7 @@ func emptied(o *model.Ours)  { o.Empties = true }
 // mutant is a world that is harmless with the full rules, and one change that
 // must make it harmful.
 type mutant struct {
-	rule   string // rule of docs/protocol.md §6 or §5, and what the change does to it
+	rule   string // rule of docs/internals/protocol.md §6 or §5, and what the change does to it
 	sc     model.Scenario
 	change change
 }

@@ -20,7 +20,7 @@ func TestComparedVersionsAreThoseOfThePeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "compared.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "compared.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestComparedVersionsAreThoseOfThePeers(t *testing.T) {
 	}
 	for _, peer := range peers {
 		if want := "`" + peer[1] + "` " + peer[2] + " |"; !strings.Contains(string(page), want) {
-			t.Errorf("docs/compared.md does not compare %s: read that version's source and mend the page", want)
+			t.Errorf("docs/reference/compared.md does not compare %s: read that version's source and mend the page", want)
 		}
 	}
 }

@@ -27,8 +27,8 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// elsewhere begins commands of docs/release.md that no test takes apart: they
-// need rights on the public host, or git alone.
+// elsewhere begins commands of docs/internals/release.md that no test takes
+// apart: they need rights on the public host, or git alone.
 var elsewhere = []string{"export", "git", "goreleaser", "docker"}
 
 // programs are what go install makes.
@@ -40,7 +40,7 @@ var programs = []string{"github.com/getsetlock/getsetlock/cmd/getsetlock",
 func TestStepsOfReleaseExist(t *testing.T) {
 	makefile, script := read(t, root+"/Makefile"), read(t, root+"/scripts/release.sh")
 	n := 0
-	for line := range strings.Lines(read(t, root+"/docs/release.md")) {
+	for line := range strings.Lines(read(t, root+"/docs/internals/release.md")) {
 		words := strings.Fields(line)
 		if !strings.HasPrefix(line, "    ") || len(words) == 0 {
 			continue
@@ -85,7 +85,7 @@ func TestStepsOfReleaseExist(t *testing.T) {
 // schemas of the command, the numbers of the registry's forms, and the tests
 // that the page names.
 func TestStabilityNamesEverySchemaAndItsTests(t *testing.T) {
-	page := read(t, root+"/docs/stability.md")
+	page := read(t, root+"/docs/reference/stability.md")
 	schema := regexp.MustCompile(`getsetlock\.[a-z-]+/\d+`)
 	var found []string
 	tests := ""
@@ -128,19 +128,19 @@ func TestStabilityNamesEverySchemaAndItsTests(t *testing.T) {
 var command = regexp.MustCompile("`getsetlock ([a-z]+)((?: --[a-z-]+(?: [\\w.]+)?)*)`")
 
 // TestFormsNameVerbsAndFlagsThatExist looks for each verb and flag in
-// docs/command.md, which tests compare with the command.
+// docs/reference/command.md, which tests compare with the command.
 func TestFormsNameVerbsAndFlagsThatExist(t *testing.T) {
-	page := read(t, root+"/docs/command.md")
+	page := read(t, root+"/docs/reference/command.md")
 	n := 0
 	for _, name := range pagesHere(t) {
 		for _, m := range command.FindAllStringSubmatch(read(t, name), -1) {
 			n++
 			if !strings.Contains(page, "\n## "+m[1]+"\n") {
-				t.Errorf("%s names the verb %s, which docs/command.md lacks", name, m[1])
+				t.Errorf("%s names the verb %s, which docs/reference/command.md lacks", name, m[1])
 			}
 			for word := range strings.FieldsSeq(m[2]) {
 				if strings.HasPrefix(word, "--") && !strings.Contains(page, "`"+word) {
-					t.Errorf("%s names the flag %s, which docs/command.md lacks", name, word)
+					t.Errorf("%s names the flag %s, which docs/reference/command.md lacks", name, word)
 				}
 			}
 		}
@@ -158,7 +158,7 @@ func pagesHere(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return append(names, root+"/SECURITY.md", root+"/.github/PULL_REQUEST_TEMPLATE.md",
-		root+"/docs/release.md", root+"/docs/stability.md")
+		root+"/docs/internals/release.md", root+"/docs/reference/stability.md")
 }
 
 // link is a relative link of a page.

@@ -23,7 +23,7 @@ import (
 )
 
 // newLocks returns locks on the old server and in etcd, for a program that
-// migrates. docs/etcd.md shows it.
+// migrates. docs/guide/etcd.md shows it.
 //
 // doc: composed
 func newLocks(pool *redis.Pool, member *migrate.Member, cli *clientv3.Client) (*lock.Client, error) {

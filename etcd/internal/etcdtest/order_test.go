@@ -9,7 +9,7 @@ import (
 )
 
 // The order of arrival is that of processes: the goroutines of one share a
-// place in etcd's queue. README and docs/compared.md say so.
+// place in etcd's queue. README and docs/reference/compared.md say so.
 func TestProcessesAreServedInTurns(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// oldLock is a lock as it is found in services. docs/etcd.md has
+// oldLock is a lock as it is found in services. docs/guide/etcd.md has
 // its faults by these numbers.
 //
 // doc: old
@@ -113,7 +113,7 @@ func TestOldLockLeavesItsLease(t *testing.T) {
 // The pages of etcd and ZooKeeper show Go only from here and from the examples.
 func TestGoInPagesIsCompiled(t *testing.T) {
 	var page []byte
-	for _, name := range []string{"etcd.md", "zookeeper.md"} {
+	for _, name := range []string{"guide/etcd.md", "guide/zookeeper.md"} {
 		text, err := os.ReadFile("../../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -414,8 +414,8 @@ func TestWatchGoesByTheClaimsOfTheRecord(t *testing.T) {
 }
 
 // TestWatchTakesUpTheClaimsOfAStep that comes after the watch began, as in
-// docs/migration.md. Else it would go by a guessed lease for ever, and never
-// prove that a clock is behind. What it had seen is written first.
+// docs/guide/migration.md. Else it would go by a guessed lease for ever, and
+// never prove that a clock is behind. What it had seen is written first.
 func TestWatchTakesUpTheClaimsOfAStep(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		o := f.options(Options{})

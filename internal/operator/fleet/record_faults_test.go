@@ -264,11 +264,11 @@ func (c *crew) tells(ttl time.Duration) {
 	}
 }
 
-// TestAStepJudgedByHeartbeatsOfBeforeAFailOver is why docs/migration.md tells
-// the operator to wait. A fail-over loses a step with the heartbeats of the
-// members that followed it. The opposite step is taken before they return, and
-// moves them by two phases. Getsetlock clients exclude each other even so, and
-// no further step is possible while such leases run.
+// TestAStepJudgedByHeartbeatsOfBeforeAFailOver is why docs/guide/migration.md
+// tells the operator to wait. A fail-over loses a step with the heartbeats of
+// the members that followed it. The opposite step is taken before they return,
+// and moves them by two phases. Getsetlock clients exclude each other even so,
+// and no further step is possible while such leases run.
 func TestAStepJudgedByHeartbeatsOfBeforeAFailOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		from       migrate.Phase

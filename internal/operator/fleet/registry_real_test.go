@@ -172,11 +172,11 @@ func TestAServerThatMayDropMarksClosesTheGate(t *testing.T) {
 	}
 }
 
-// documented are the commands that docs/migration.md lists after a phrase, up
-// to the keys that they are for.
+// documented are the commands that docs/guide/migration.md lists after a
+// phrase, up to the keys that they are for.
 func documented(t *testing.T, after string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/migration.md")
+	page, err := os.ReadFile("../../../docs/guide/migration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func documented(t *testing.T, after string) []string {
 	listed, _, found := strings.Cut(listed, " on `gsl:*`")
 	commands := regexp.MustCompile(`[A-Z]+`).FindAllString(listed, -1)
 	if !found || len(commands) < 8 {
-		t.Fatalf("docs/migration.md lists %q after %q", commands, after)
+		t.Fatalf("docs/guide/migration.md lists %q after %q", commands, after)
 	}
 	for i, c := range commands {
 		commands[i] = strings.ToLower(c)
@@ -193,7 +193,7 @@ func documented(t *testing.T, after string) []string {
 }
 
 // TestTheDocumentedRightsAreEnough has an operator and a member with exactly
-// the rights that docs/migration.md lists.
+// the rights that docs/guide/migration.md lists.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	rights := func(name string, commands ...string) *redis.Pool {

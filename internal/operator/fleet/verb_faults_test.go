@@ -19,8 +19,8 @@ import (
 
 // Faults in every verb, at each of its commands. Whatever happens, the record
 // is the old one, the new one or none, and members are never more than a step
-// apart. Run again as docs/migration.md says, the verb comes to the same phase,
-// and never a step further. It leaves only the record, the members, and
+// apart. Run again as docs/guide/migration.md says, the verb comes to the same
+// phase, and never a step further. It leaves only the record, the members, and
 // tombstones where they belong.
 
 // verbCase is a row: a fleet in a phase, and a verb.

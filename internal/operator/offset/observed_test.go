@@ -41,13 +41,13 @@ func TestRecordMatchesItsVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../../docs/clocks.md")
+	page, err := os.ReadFile("../../../docs/guide/clocks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if sample := "    " + strings.ReplaceAll(strings.TrimSpace(string(want)), "\n",
 		"\n    "); !strings.Contains(string(page), sample) {
-		t.Error("docs/clocks.md shows another record")
+		t.Error("docs/guide/clocks.md shows another record")
 	}
 	var got bytes.Buffer
 	w, err := NewObservedWriter(&got)

@@ -217,7 +217,7 @@ func TestClocksSetDailyAreCorrectedDaily(t *testing.T) {
 
 // The page's table comes from the data, so that neither can change alone.
 func TestDocumentationListsEveryPreset(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/clocks.md")
+	page, err := os.ReadFile("../../../docs/guide/clocks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestDocumentationListsEveryPreset(t *testing.T) {
 		}
 		row := fmt.Sprintf("| `%s` | %s | %s | %s |\n", p.Name, p.Shape, p.Source, ours)
 		if !strings.Contains(string(page), row) {
-			t.Errorf("docs/clocks.md lacks the row\n%s", row)
+			t.Errorf("docs/guide/clocks.md lacks the row\n%s", row)
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	Jar   Kind = "jar"   // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
 	UUID  Kind = "uuid"  // a transliteration of the later rules of jedis-lock: uuid:millis, expired or mine
 	Token Kind = "token" // SET NX PX and a script that compares, as in Java listings
-	Dual  Kind = "dual"  // the lock of docs/java-dual.md; its namespace is passed in place of a uuid
+	Dual  Kind = "dual"  // the lock of docs/guide/java-dual.md; its namespace is passed in place of a uuid
 	None  Kind = "none"  // always grants: a test of exclusion must fail with it
 )
 

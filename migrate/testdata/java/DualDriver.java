@@ -12,7 +12,7 @@ import redis.clients.jedis.JedisPool;
 import redis.clients.jedis.JedisPoolConfig;
 
 /**
- * A service with the lock of docs/java-dual.md and many leases, for tests of what the service itself sees. Orders are lines on
+ * A service with the lock of docs/guide/java-dual.md and many leases, for tests of what the service itself sees. Orders are lines on
  * stdin, what happens is a line on stdout; it ends when stdin does.
  *
  * <p>{@code take KEY} answers {@code took KEY true|false}, {@code release KEY} {@code released KEY true|false}; either

@@ -8,7 +8,7 @@ import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPool;
 
 /**
- * A service that can go back from DualLock to its old lock, for a test and for docs/java-dual.md. Orders are lines on stdin, what
+ * A service that can go back from DualLock to its old lock, for a test and for docs/guide/java-dual.md. Orders are lines on stdin, what
  * happens is a line on stdout; it ends when stdin does.
  *
  * <p>{@code take KEY MILLIS} answers {@code took KEY true|false}, {@code release KEY} {@code released KEY true|false}; either

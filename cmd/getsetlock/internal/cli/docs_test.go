@@ -24,10 +24,10 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 )
 
-// chapters returns the parts of docs/command.md by their headings.
+// chapters returns the parts of docs/reference/command.md by their headings.
 func chapters(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/command.md")
+	text, err := os.ReadFile("../../../../docs/reference/command.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ var commandLine = regexp.MustCompile(`(?m)^    (?:[-0-9* ]+ )?getsetlock ([^|#\n
 
 // The command lines of the porting pages are taken as they stand.
 func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
-	for _, name := range []string{"porting.md", "zh/porting.md"} {
+	for _, name := range []string{"guide/porting.md", "zh/porting.md"} {
 		text, err := os.ReadFile("../../../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ var commandSpan = regexp.MustCompile("`getsetlock ([^`…]+)`")
 // A command that a page quotes names a verb and flags that exist. It may name a
 // flag without its value.
 func TestCommandsQuotedInPagesParse(t *testing.T) {
-	pages, err := filepath.Glob("../../../../docs/*.md")
+	pages, err := filepath.Glob("../../../../docs/[gris]*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,9 +207,9 @@ func TestCommandsQuotedInPagesParse(t *testing.T) {
 	}
 }
 
-// docs/watching.md says to alarm on doctor's exit code.
+// docs/guide/watching.md says to alarm on doctor's exit code.
 func TestDoctorOfWatchingAlarmsOnADeadLock(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/watching.md")
+	page, err := os.ReadFile("../../../../docs/guide/watching.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 )
 
-// The command line of docs/quorum.md is run as it stands, on three embedded
-// servers instead of a, b and c.
+// The command line of docs/guide/quorum.md is run as it stands, on three
+// embedded servers instead of a, b and c.
 func TestCommandOfTheQuorumPageRuns(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/quorum.md")
+	text, err := os.ReadFile("../../../../docs/guide/quorum.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func (f *twoMinutes) migrate() {
 
 // sealed waits until a release has left the tombstone. Until then the phase
 // works as dual does, and an old client may still take the key
-// (docs/protocol.md).
+// (docs/internals/protocol.md).
 func (f *twoMinutes) sealed() {
 	f.t.Helper()
 	for n := range 50 {

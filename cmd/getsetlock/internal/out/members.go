@@ -44,9 +44,9 @@ func (f *ServerFlags) RegisterAddress(cmd *cobra.Command, use string) {
 func (f *ServerFlags) QuorumFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.Quorum, "quorum", false,
 		"each lock is kept by a majority of several servers, which --redis names one by one (or $"+
-			redisconn.Env+", separated by blanks); see docs/quorum.md")
+			redisconn.Env+", separated by blanks); see docs/guide/quorum.md")
 	cmd.Flags().IntVar(&f.Epoch, "epoch", 0,
-		"with --quorum the number of changes of its servers so far; see docs/quorum.md")
+		"with --quorum the number of changes of its servers so far; see docs/guide/quorum.md")
 }
 
 // AloneInQuorum refuses flags that describe old clients where a quorum keeps

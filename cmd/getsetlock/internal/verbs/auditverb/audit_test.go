@@ -332,15 +332,15 @@ func TestWrongUseOfAuditAndDoctor(t *testing.T) {
 	}
 }
 
-// docs/audit.md shows what the program prints.
+// docs/guide/audit.md shows what the program prints.
 func TestDocumentShowsWhatTheDemoPrints(t *testing.T) {
-	text, err := os.ReadFile("../../../../../docs/audit.md")
+	text, err := os.ReadFile("../../../../../docs/guide/audit.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, shown, ok := strings.Cut(string(text), "<!-- getsetlock audit --demo -->\n")
 	if !ok {
-		t.Fatal("docs/audit.md shows no output")
+		t.Fatal("docs/guide/audit.md shows no output")
 	}
 	printed := map[string]bool{}
 	for _, line := range strings.Split(clitest.NewStage(t).Run("audit", "--demo").Out, "\n") {

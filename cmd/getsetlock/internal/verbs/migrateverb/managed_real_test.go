@@ -19,10 +19,11 @@ import (
 // wake-ups, monitor, what is lacking.
 var managedRow = regexp.MustCompile("(?m)^\\| ([^|]+) \\| `(-.*)` \\| works \\| (yes|no) \\| (yes|no) \\| (.+) \\|$")
 
-// Each service of docs/managed.md is a user of a real server that is refused
-// the same commands. The server has the memory policy that vendors begin with.
+// Each service of docs/guide/managed.md is a user of a real server that is
+// refused the same commands. The server has the memory policy that vendors
+// begin with.
 func TestManagedRedisBehavesAsThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../../../../../docs/managed.md")
+	page, err := os.ReadFile("../../../../../docs/guide/managed.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +94,11 @@ var maySay = regexp.MustCompile(`^(config|config\|get|client|client\|no-touch|ge
 // The page's line is that of modern.md, whose test tries it. Here the user has
 // the rights that the page adds for the command.
 func TestManagedUserMayUseTheCommand(t *testing.T) {
-	page, err := os.ReadFile("../../../../../docs/managed.md")
+	page, err := os.ReadFile("../../../../../docs/guide/managed.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	modern, err := os.ReadFile("../../../../../docs/modern.md")
+	modern, err := os.ReadFile("../../../../../docs/guide/modern.md")
 	if err != nil {
 		t.Fatal(err)
 	}

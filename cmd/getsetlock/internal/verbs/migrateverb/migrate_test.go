@@ -267,7 +267,7 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 	}
 }
 
-const runbook = "../../../../../docs/migration.md"
+const runbook = "../../../../../docs/guide/migration.md"
 
 // shownIDs are the ids that the runbook shows in place of random ones.
 var shownIDs = []string{"3nJx0zP1aBcD", "9wLm2VtYs4hQ"}

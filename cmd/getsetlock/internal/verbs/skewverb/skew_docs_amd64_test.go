@@ -15,10 +15,10 @@ import (
 // computed in floating point, which another architecture may round otherwise.
 // So these tests run only on that one.
 
-// clocksText returns docs/clocks.md.
+// clocksText returns docs/guide/clocks.md.
 func clocksText(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../../docs/clocks.md")
+	text, err := os.ReadFile("../../../../../docs/guide/clocks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

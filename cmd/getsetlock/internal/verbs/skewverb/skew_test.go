@@ -284,7 +284,7 @@ func TestSkewReadsMeasuredHolds(t *testing.T) {
 // The document's examples show what the command prints. A simulation's figures
 // may differ by machine.
 func TestDocumentedAnswersAreTheCommands(t *testing.T) {
-	text, err := os.ReadFile("../../../../../docs/clocks.md")
+	text, err := os.ReadFile("../../../../../docs/guide/clocks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

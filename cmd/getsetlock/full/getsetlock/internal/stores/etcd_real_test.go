@@ -162,8 +162,8 @@ func TestNamesThatShareKeysAreRefused(t *testing.T) {
 		`through the key "stock/notes", which no lock has written: delete it`)
 }
 
-// A user with the rights of docs/etcd.md takes the lock that the page names and
-// no other.
+// A user with the rights of docs/guide/etcd.md takes the lock that the page
+// names and no other.
 func TestEtcdUserNeedsTheRightsOfThePage(t *testing.T) {
 	t.Parallel()
 	server := startEtcd(t)
@@ -177,7 +177,7 @@ func TestEtcdUserNeedsTheRightsOfThePage(t *testing.T) {
 	do(client.RoleAdd(ctx, "root"))
 	do(client.UserAdd(ctx, "root", "r00t"))
 	do(client.UserGrantRole(ctx, "root", "root"))
-	page, err := os.ReadFile(root + "/docs/etcd.md")
+	page, err := os.ReadFile(root + "/docs/guide/etcd.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import redis.clients.jedis.JedisPool;
 import redis.clients.jedis.JedisPoolConfig;
 
 /**
- * The lock of docs/java-dual.md as the orders need it: with its own member, and
+ * The lock of docs/guide/java-dual.md as the orders need it: with its own member, and
  * one lease at a time.
  */
 final class DualMutex implements Mutex {

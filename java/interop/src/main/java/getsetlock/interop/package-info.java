@@ -27,7 +27,7 @@
  * object in place of the last one. KIND is {@code jar}, {@code uuid} (a
  * transliteration of the later rules), {@code token} (SET with NX and PX,
  * released by a script that compares), {@code dual} (the lock of
- * docs/java-dual.md; UUID is its namespace) or {@code none} (always grants, to
+ * docs/guide/java-dual.md; UUID is its namespace) or {@code none} (always grants, to
  * show that a test sees lost updates). WAIT and LEASE are in ms or {@code
  * default}. Answers the uuid or {@code (nil)}</td></tr>
  * <tr><td>{@code acquire C}</td><td>{@code true|false} and how often the thread slept meanwhile</td></tr>

@@ -84,8 +84,8 @@ func Judge(h *History) []Complaint {
 	}
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
-			written: map[int]time.Duration{}, by: map[int]string{}, first: map[int]Event{}, last: map[int]int{},
-			waiting: map[int]bool{}, idle: -1})
+			written: map[int]time.Duration{}, by: map[int]string{}, first: map[int]Event{},
+			last: map[int]int{}, waiting: map[int]bool{}, idle: -1})
 	}
 	more := newPromises(b)
 	books, ballots := newLedger(more), newVotes(more)

@@ -330,8 +330,11 @@ func (w *world) recorded(l *link) {
 // has left: it moves nobody forwards. w.mu is held.
 func (w *world) restores(phase migrate.Phase) bool {
 	return w.plan.Old.has(lostRecord) && !slices.ContainsFunc(w.procs, func(p *process) bool {
-		return p.joined() != nil && !p.dead.Load() && w.seated(p) && p.member.State().Phase != migrate.NoPhase &&
-			p.member.State().Phase < phase
+		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
+			return false
+		}
+		by := p.member.State().Phase
+		return by != migrate.NoPhase && by < phase
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
@@ -129,6 +131,20 @@ func (t *Table) Primaries(ctx context.Context) ([]string, error) {
 		return nil, &NoOwnerError{Err: err}
 	}
 	return t.known(), nil
+}
+
+// Primaries returns the primaries of the cluster of the seeds, for a look.
+func Primaries(ctx context.Context, seeds []string, pool func(addr string) *redis.Pool) ([]string, error) {
+	t := New(seeds, func(ctx context.Context, addr string) (any, error) {
+		c, err := pool(addr).DialContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return redis.DoContext(c, ctx, "CLUSTER", "SLOTS")
+	}, func(string, func(string) bool) {})
+	defer t.Close()
+	return t.Primaries(ctx)
 }
 
 func (t *Table) known() []string {

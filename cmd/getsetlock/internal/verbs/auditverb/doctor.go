@@ -17,9 +17,11 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/cluster"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 const doctorLong = `Examines a server and the old clients' locks on it, says what is wrong and what
@@ -58,6 +60,9 @@ sees raises --spread, and voids a --behind or --ahead that is too small: then no
 lock is deleted by it. It knows the least that a clock is behind by --lease
 (default: the dialect's) and --gap, the longest time that an old client's
 attempt takes.
+
+Of a cluster (--redis redis+cluster://…), doctor examines all primaries, and
+refuses --fix and --watch.
 
 Exit codes:
   0  nothing is wrong
@@ -161,17 +166,30 @@ func (f *doctorFlags) contradictions(e *out.Env, given func(flag string) bool) e
 }
 
 func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) error {
-	pool, address, err := f.server.Open(e)
+	nodes, address, err := f.server.Nodes(e)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
-		return err
+	var pool *redis.Pool
+	// A cluster is only looked at. For --fix and --watch, it is refused.
+	whole := len(nodes.Seeds) > 0 && !f.fix && f.watch == 0
+	if !whole {
+		if pool, address, err = f.server.OpenWhole(e, ctx); err != nil {
+			return err
+		}
+		defer pool.Close()
+		if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
+			return err
+		}
 	}
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
 	cfg.Progress = p.Set
-	d, err := doctor.Examine(ctx, pool, cfg)
+	var d *doctor.Diagnosis
+	if whole {
+		d, err = examineCluster(ctx, nodes, cfg)
+	} else {
+		d, err = doctor.Examine(ctx, pool, cfg)
+	}
 	p.End()
 	if err != nil && len(d.Complaints) == 0 {
 		return out.CouldNot(err, "examining %s", address)
@@ -200,6 +218,14 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) er
 		return out.Exit(out.CodeBad)
 	}
 	return nil
+}
+
+func examineCluster(ctx context.Context, nodes redisconn.Nodes, cfg doctor.Config) (*doctor.Diagnosis, error) {
+	primaries, err := cluster.Primaries(ctx, nodes.Seeds, nodes.Pool)
+	if err != nil {
+		return &doctor.Diagnosis{}, err
+	}
+	return doctor.ExamineCluster(ctx, primaries, nodes.Pool, cfg)
 }
 
 // watched says what the watch knows of the fleet. It has a smallest lease and a

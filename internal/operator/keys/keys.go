@@ -63,8 +63,8 @@ type Reader struct {
 	// slice.
 	Clock  clocks.Clock
 	Pauses bool
-	// Node says that the server is a node of a cluster. Keys that it has given
-	// away count as gone: their new node is read too.
+	// Node says that the server is a node of a cluster. A key whose slot is
+	// moving counts as gone.
 	Node bool
 
 	Looks   int64         // keys read so far

@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -38,9 +39,10 @@ var OddKeys = []string{"nightly", "app:order:7", "a{b}c", "{a}{b}", "odd}name", 
 
 // ClusterOptions say how to start a Cluster.
 type ClusterOptions struct {
-	Path     string // of the binary. Defaults to redis-server, as found in PATH
-	Replicas bool   // a replica for each primary
-	TLS      bool   // clients may use TLS, at URL; tests themselves do not
+	Path      string // of the binary. Defaults to redis-server, as found in PATH
+	Primaries int    // Defaults to 3
+	Replicas  bool   // a replica for each primary
+	TLS       bool   // clients may use TLS, at URL; tests themselves do not
 	// Patient nodes do not take a busy one for dead. Tests in which no node
 	// fails want that.
 	Patient bool
@@ -59,10 +61,7 @@ type Cluster struct {
 	ports map[*Server]string // to meet by: those of TLS, if there is TLS
 }
 
-// primaries is how many primaries a Cluster begins with.
-const primaries = 3
-
-// StartCluster starts a cluster of three primaries. It returns when every node
+// StartCluster starts a cluster. It returns when every node
 // finds the cluster in order.
 func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
 	t.Helper()
@@ -70,6 +69,7 @@ func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
 	if o.TLS {
 		c.ca = newAuthority(t, t.TempDir())
 	}
+	primaries := cmp.Or(o.Primaries, 3)
 	for i := range primaries {
 		s := c.node()
 		s.Do("CLUSTER", "ADDSLOTSRANGE", i*16384/primaries, (i+1)*16384/primaries-1)

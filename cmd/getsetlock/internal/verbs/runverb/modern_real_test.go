@@ -114,6 +114,15 @@ func TestVerbsWorkOnACluster(t *testing.T) {
 	if n := strings.Count(got.Out, "an old client writes to a cluster"); got.Code != 1 || n != len(keys) {
 		t.Errorf("code %d, %d locks found:\n%s", got.Code, n, got.Out)
 	}
+	from, to := c.Owner("a"), c.Owner("b")
+	if to == from {
+		to = c.Owner("c")
+	}
+	c.Begin(c.Slot("a"), from, to)
+	c.Carry(from, to, "a")
+	if got := s.Run("doctor"); strings.Count(got.Out, "an old client writes to a cluster") != len(keys)-1 {
+		t.Errorf("while a key moves: code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
 }
 
 // The server reports the change. The next renewal is a third of an hour away.

@@ -71,6 +71,18 @@ func New(seeds []string, ask func(ctx context.Context, addr string) (any, error)
 	return t
 }
 
+// Looking returns a Table that asks over connections of its own.
+func Looking(seeds []string, pool func(addr string) *redis.Pool) *Table {
+	return New(seeds, func(ctx context.Context, addr string) (any, error) {
+		c, err := pool(addr).DialContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return redis.DoContext(c, ctx, "CLUSTER", "SLOTS")
+	}, func(string, func(string) bool) {})
+}
+
 // Close ends the refreshes and joins their goroutines.
 func (t *Table) Close() {
 	t.mu.Lock()
@@ -131,20 +143,6 @@ func (t *Table) Primaries(ctx context.Context) ([]string, error) {
 		return nil, &NoOwnerError{Err: err}
 	}
 	return t.known(), nil
-}
-
-// Primaries returns the primaries of the cluster of the seeds, for a look.
-func Primaries(ctx context.Context, seeds []string, pool func(addr string) *redis.Pool) ([]string, error) {
-	t := New(seeds, func(ctx context.Context, addr string) (any, error) {
-		c, err := pool(addr).DialContext(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		return redis.DoContext(c, ctx, "CLUSTER", "SLOTS")
-	}, func(string, func(string) bool) {})
-	defer t.Close()
-	return t.Primaries(ctx)
 }
 
 func (t *Table) known() []string {

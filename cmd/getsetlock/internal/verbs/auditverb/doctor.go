@@ -221,7 +221,9 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) er
 }
 
 func examineCluster(ctx context.Context, nodes redisconn.Nodes, cfg doctor.Config) (*doctor.Diagnosis, error) {
-	primaries, err := cluster.Primaries(ctx, nodes.Seeds, nodes.Pool)
+	table := cluster.Looking(nodes.Seeds, nodes.Pool)
+	defer table.Close()
+	primaries, err := table.Primaries(ctx)
 	if err != nil {
 		return &doctor.Diagnosis{}, err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
-	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 const doctorLong = `Examines a server and the old clients' locks on it, says what is wrong and what
@@ -166,32 +165,14 @@ func (f *doctorFlags) contradictions(e *out.Env, given func(flag string) bool) e
 }
 
 func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) error {
-	nodes, address, err := f.server.Nodes(e)
-	if err != nil {
-		return err
-	}
-	var pool *redis.Pool
-	// A cluster is only looked at. For --fix and --watch, it is refused.
-	whole := len(nodes.Seeds) > 0 && !f.fix && f.watch == 0
-	if !whole {
-		if pool, address, err = f.server.OpenWhole(e, ctx); err != nil {
-			return err
-		}
+	pool, address, d, err := f.examine(e, ctx, cfg)
+	if pool != nil {
 		defer pool.Close()
-		if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
-			return err
-		}
 	}
-	p := e.Progress(f.server.Quiet, "keys looked at", -1)
-	cfg.Progress = p.Set
-	var d *doctor.Diagnosis
-	if whole {
-		d, err = examineCluster(ctx, nodes, cfg)
-	} else {
-		d, err = doctor.Examine(ctx, pool, cfg)
-	}
-	p.End()
-	if err != nil && len(d.Complaints) == 0 {
+	switch {
+	case d == nil:
+		return err
+	case err != nil && len(d.Complaints) == 0:
 		return out.CouldNot(err, "examining %s", address)
 	}
 	fixed := map[string]doctor.FixOutcome{}
@@ -220,14 +201,40 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) er
 	return nil
 }
 
-func examineCluster(ctx context.Context, nodes redisconn.Nodes, cfg doctor.Config) (*doctor.Diagnosis, error) {
+// examine examines the server, after watching it, or all primaries of a
+// cluster, which has no pool. Without a Diagnosis, the error says what was
+// tried.
+func (f *doctorFlags) examine(e *out.Env, ctx context.Context, cfg doctor.Config) (pool *redis.Pool,
+	address string, d *doctor.Diagnosis, err error) {
+	nodes, address, err := f.server.Nodes(e)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	// A cluster is only looked at. For --fix and --watch, it is refused.
+	whole := len(nodes.Seeds) > 0 && !f.fix && f.watch == 0
+	if !whole {
+		if pool, address, err = f.server.OpenWhole(e, ctx); err != nil {
+			return nil, "", nil, err
+		}
+		if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
+			return pool, address, nil, err
+		}
+	}
+	p := e.Progress(f.server.Quiet, "keys looked at", -1)
+	defer p.End()
+	cfg.Progress = p.Set
+	if !whole {
+		d, err = doctor.Examine(ctx, pool, cfg)
+		return pool, address, d, err
+	}
 	table := cluster.Looking(nodes.Seeds, nodes.Pool)
 	defer table.Close()
 	primaries, err := table.Primaries(ctx)
 	if err != nil {
-		return &doctor.Diagnosis{}, err
+		return nil, "", nil, out.CouldNot(err, "examining %s", address)
 	}
-	return doctor.ExamineCluster(ctx, primaries, nodes.Pool, cfg)
+	d, err = doctor.ExamineCluster(ctx, primaries, nodes.Pool, cfg)
+	return nil, address, d, err
 }
 
 // watched says what the watch knows of the fleet. It has a smallest lease and a

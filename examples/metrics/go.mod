@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/getsetlock/getsetlock v0.0.0-20261128025819-dd421f79fec2
+	github.com/getsetlock/getsetlock v0.0.0-20261128052550-647117e8a636
 	github.com/gomodule/redigo v1.9.3
 	github.com/prometheus/client_golang v1.25.0
 	go.opentelemetry.io/otel v1.47.0

@@ -71,7 +71,7 @@ func TestSilentServerIsLeftWhicheverBoundIsLess(t *testing.T) {
 	}
 }
 
-// Somebody takes the right to read a held node away. The refusal is a sign of
+// An administrator takes the right to read a held node away. The refusal is a sign of
 // life, for the other locks of the session too.
 func TestSessionOutlivesRightsOnAHeldNode(t *testing.T) {
 	t.Parallel()

@@ -71,8 +71,8 @@ func TestSilentServerIsLeftWhicheverBoundIsLess(t *testing.T) {
 	}
 }
 
-// An administrator takes the right to read a held node away. The refusal is a sign of
-// life, for the other locks of the session too.
+// An administrator takes the right to read a held node away. The refusal is a
+// sign of life, for the other locks of the session too.
 func TestSessionOutlivesRightsOnAHeldNode(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)

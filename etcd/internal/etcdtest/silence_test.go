@@ -30,7 +30,8 @@ func TestAttemptsDoNotLineUpAtASilentServer(t *testing.T) {
 	}
 	defer mute.Close()
 	var asked atomic.Int32
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{mute.Addr().String()}, Logger: zap.NewNop(),
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{mute.Addr().String()},
+		Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string,
 			in, out any, conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if ctx.Err() == nil {

@@ -55,7 +55,6 @@ func LockedHandler(client *lock.Client, key func(*http.Request) string, next htt
 
 // doc: end
 
-// doc: routes
 // routes sells one order of each product at a time.
 func routes(client *lock.Client, sell http.Handler) http.Handler {
 	mux := http.NewServeMux()
@@ -63,8 +62,6 @@ func routes(client *lock.Client, sell http.Handler) http.Handler {
 	mux.Handle("POST /orders/{sku}", LockedHandler(client, product, sell))
 	return mux
 }
-
-// doc: end
 
 func post(h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()

@@ -20,7 +20,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// doc: old
 // TokenLock is a lock on a Redis key that renews itself.
 type TokenLock struct {
 	Pool  *redis.Pool
@@ -87,8 +86,6 @@ func (l *TokenLock) Unlock() {
 	conn.Close()
 	l.Pool.Close() // 8
 }
-
-// doc: end
 
 // memory is a server that knows the commands of TokenLock, without a network,
 // so that a bubble can tell when all goroutines wait. Keys in it do not expire.
@@ -366,11 +363,9 @@ func newSharedClient(pool *redis.Pool) (*lock.Client, error) {
 }
 
 func sellRenewed(ctx context.Context, client *lock.Client, order Order) error {
-	// doc: new
 	return client.Do(ctx, "stock:42", func(ctx context.Context) error { // 2 to 8
 		return sellUntil(ctx, order) // ctx ends when the lock is lost
 	})
-	// doc: end
 }
 
 // The old lock and getsetlock take turns with one key, and the pool stays open.

@@ -80,14 +80,12 @@ func Example_spring() {
 
 func sellAndReport(ctx context.Context, client *lock.Client, order Order,
 	sell func(context.Context, Order) error) error {
-	// doc: reply
 	lease, err := client.Acquire(ctx, "stock:42") // 1
 	if err != nil {
 		return err
 	}
 	err = sell(lease.Context(ctx), order)
 	return errors.Join(err, lease.Release()) // 2, 3: with ErrLost the job was perhaps not alone
-	// doc: end
 }
 
 // The reply that the Boolean script drops is an error of Release.

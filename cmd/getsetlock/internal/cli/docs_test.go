@@ -149,7 +149,7 @@ var commandLine = regexp.MustCompile(`(?m)^    (?:[-0-9* ]+ )?getsetlock ([^|#\n
 
 // The command lines of the porting pages are taken as they stand.
 func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
-	for _, name := range []string{"guide/porting.md", "zh/porting.md"} {
+	for _, name := range []string{"guide/porting.md"} {
 		text, err := os.ReadFile("../../../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,6 @@ func Locked(client *lock.Client, key string, job Job) Job {
 
 // doc: end
 
-// doc: middleware
 // LockedHandler is next under a lock: one request at a time for each key.
 func LockedHandler(client *lock.Client, key func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +51,6 @@ func LockedHandler(client *lock.Client, key func(*http.Request) string, next htt
 		}
 	})
 }
-
-// doc: end
 
 // routes sells one order of each product at a time.
 func routes(client *lock.Client, sell http.Handler) http.Handler {

@@ -193,7 +193,6 @@ func TestSellLeavesNoKeyAfterALostReply(t *testing.T) {
 	})
 }
 
-// doc: mock
 func TestLeaseEndsByTheMockedClock(t *testing.T) {
 	mock := clock.NewMock() // github.com/benbjohnson/clock
 	store := locktest.NewStore(mock)
@@ -213,8 +212,6 @@ func TestLeaseEndsByTheMockedClock(t *testing.T) {
 	<-lease.Done() // an event, not a duration
 	_ = lease.Release()
 }
-
-// doc: end
 
 // doc: miniredis
 func TestKeyOfACrashedProcessEnds(t *testing.T) {

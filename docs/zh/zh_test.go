@@ -22,8 +22,6 @@ var shorts = [][2]string{
 	{"docs/start/go.md", "docs/zh/go.md"},
 	{"docs/start/cron.md", "docs/zh/cron.md"},
 	{"docs/start/java.md", "docs/zh/java.md"},
-	{"docs/internals/protocol.md", "docs/zh/protocol.md"},
-	{"docs/guide/java-dual.md", "docs/zh/java-dual.md"},
 }
 
 // part is what a section holds that no translation may change.

@@ -130,7 +130,6 @@ func routes(locks *lock.Client) http.Handler {
 	return mux
 }
 
-// doc: leave
 // leave gives the locks of this process back and takes it out of the roster.
 func leave(locks *lock.Client, member *migrate.Member, patience time.Duration) error {
 	end, cancel := context.WithTimeout(context.Background(), patience)
@@ -144,8 +143,6 @@ func leave(locks *lock.Client, member *migrate.Member, patience time.Duration) e
 	}
 	return member.Goodbye(end)
 }
-
-// doc: end
 
 // sell is what the service is for.
 func sell(ctx context.Context, sku string) error {

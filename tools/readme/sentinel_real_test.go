@@ -85,8 +85,8 @@ func by(t *testing.T, folder string, exports []string, command string) (string, 
 }
 
 // A newcomer whose Redis is behind Sentinel, with passwords, TLS and client
-// certificates, has a lock by the README's program and the variables of the page
-// to which the README leads.
+// certificates, has a lock by the README's program and the variables of the
+// page to which the README leads.
 func TestReadmeLeadsToAServerBehindSentinel(t *testing.T) {
 	exports := shownExports(t, guarded(t))
 	source := shownProgram(t)

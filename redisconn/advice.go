@@ -143,7 +143,12 @@ func (p *peer) tlsAdvice(err error) (advice string, longer error) {
 		err = fmt.Errorf("checked against the certificates of %s %s: %w", p.options.caCertFrom(),
 			p.options.CACert, err)
 		return fmt.Sprintf("another authority signed the %s's certificate: name a file with its certificate", p.who), err
-	case errors.As(err, &record), during && (hungUp(err) || errors.Is(err, context.DeadlineExceeded)):
+	case during && errors.Is(err, context.DeadlineExceeded):
+		// A plain Redis waits for the end of what it takes for a command. The
+		// text alone is kept: the caller knows that its time is over.
+		return fmt.Sprintf("if the %s does not speak TLS at that port, write %s", p.who, p.otherScheme()),
+			errors.New("no answer to the TLS handshake")
+	case errors.As(err, &record), during && hungUp(err):
 		return fmt.Sprintf("the %s does not speak TLS at that port: write %s", p.who, p.otherScheme()),
 			fmt.Errorf("no TLS there: %w", err)
 	case p.certs.Load() && !p.hasCert() && (alert != "" || hungUp(err)):

@@ -224,6 +224,9 @@ func TestNoConnectingErrorShowsThePassword(t *testing.T) {
 		"repeats it otherwise": {
 			"redis://" + who + fake(t, map[string]server.Cmd{"AUTH": grumble}), Options{},
 			"who is app with ***?"},
+		"TLS to a silent server": {
+			"rediss://" + who + silent(t), short,
+			"no answer to the TLS handshake; if the server does not speak TLS at that port, write redis://"},
 		"TLS to a plain server": {"rediss://" + who + open.Addr(), Options{}, "no TLS there"},
 		"no socket":             {"unix://" + who + file, Options{}, "no such file"},
 		"no such CA file":       {"rediss://" + who + "host", Options{CACert: file}, "--cacert"},

@@ -158,7 +158,7 @@ func TestEveryMatchHasWords(t *testing.T) {
 		}
 	}
 	got := fmt.Sprint(Identify("1400000060124", tableNow, Hints{Prefer: "Jedis"})[0])
-	if want := "a stamp in ms for 2014-05-13T16:54:20.124Z (Jedis, Errorception, Faye, JedisAQS, ServiceStack, Template)"; got != want {
+	if want := "a stamp in ms for 2014-05-13T16:54:20.124Z (Jedis, Errorception, Faye, "; !strings.HasPrefix(got, want) {
 		t.Errorf("%s", got)
 	}
 }

@@ -227,10 +227,14 @@ func checkVectors(t *testing.T, path string, least map[string]int) {
 func TestVectorsPinEveryDialect(t *testing.T) {
 	for _, d := range Presets() {
 		path := filepath.Join(vectorDir, strings.ToLower(d.Name)+".txt")
+		made := makeVectors(t, d)
 		if *update {
-			if err := os.WriteFile(path, []byte(makeVectors(t, d)), 0o644); err != nil {
+			if err := os.WriteFile(path, []byte(made), 0o644); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != made {
+			t.Errorf("%s is not what -update writes: %v", path, err)
 		}
 		checkVectors(t, path, map[string]int{
 			"dialect": 1, "stamp": 3, "decode": 10, "next": 10, "wins": 10, "release": 6})

@@ -94,6 +94,10 @@ func (d *desk) begin(ctx context.Context, f *facts) (*Report, error) {
 	done := d.report(f)
 	done.Gate, done.Moved, done.Notes = r.Gate, true, r.Notes
 	done.began(made, restored, f.survey.Tombstones)
+	if on := f.survey.RunOn; on.count > 0 {
+		done.note("the namespace %q also owns %v: if that is another service's lock, delete %s before a program joins, and begin with %q instead",
+			f.namespace, on, record.Key(f.namespace), f.namespace+":")
+	}
 	return done, nil
 }
 

@@ -50,6 +50,10 @@ func (f *facts) road(r *Report) *Road {
 	road := &Road{Report: r, Fleet: fleet}
 	from := f.record.Phase
 	if !f.record.exists() {
+		if f.survey.Keys == 0 && len(f.members()) == 0 {
+			r.note("nothing is there: no key of this database begins with %q, and no program is registered; see --namespace and the database of --redis",
+				f.namespace)
+		}
 		_, blocks := f.firstRecord(migrate.NoPhase)
 		road.Legs = append(road.Legs,
 			Leg{From: migrate.NoPhase, To: migrate.Observe,

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -44,6 +46,7 @@ type survey struct {
 	// guards and tombstones held by programs that are not registered
 	Strangers names
 	Unslotted names // keys whose slot can hold no second key
+	RunOn     names // keys that go on with a letter or digit after the namespace's last
 
 	members []seat          // fields of the roster, which is read after the keys
 	left    []seat          // those of members that have left for good
@@ -196,6 +199,15 @@ func (s *surveyor) each(ctx context.Context, visit func(*keys.Key), sliced func(
 	})
 }
 
+// runsOn reports that the word at the namespace's end goes on in the name, as
+// stock does in stocktake:7.
+func runsOn(namespace, name string) bool {
+	wordy := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	last, _ := utf8.DecodeLastRuneInString(namespace)
+	next, _ := utf8.DecodeRuneInString(strings.TrimPrefix(name, namespace))
+	return wordy(last) && wordy(next)
+}
+
 // attribute tells stamps of getsetlock clients from those of old clients. A PX
 // shows the former where the dialect sets none. Elsewhere M does, which holds
 // the same bytes.
@@ -265,6 +277,9 @@ func (s *surveyor) take(k *keys.Key) bool {
 		return false
 	}
 	s.out.Keys++
+	if name, err := s.dialect.DecodeKey(k.Name); err == nil && runsOn(s.namespace, name) {
+		s.out.RunOn.add(name)
+	}
 	_, what := s.means(k.Value)
 	old := what == reading.Stamp || what == reading.Token
 	switch what {

@@ -127,6 +127,29 @@ func TestAnOverlappingNamespaceIsRefused(t *testing.T) {
 	})
 }
 
+// The word of a namespace may go on in keys that are another service's.
+func TestInitNamesKeysInWhichTheWordGoesOn(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		for _, key := range []string{"stock:3", "stocktake:7", "till4", "till-5"} {
+			if err := f.w.Mini.Set(key, "1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for namespace, says := range map[string]string{
+			"stock":  `the namespace "stock" also owns "stocktake:7": `,
+			"till":   `the namespace "till" also owns "till4": `,
+			"stock:": "",
+		} {
+			r := f.init(Options{Namespace: namespace})
+			f.w.Mini.Del(record.Key(namespace))
+			got := fmt.Sprint(r.Notes)
+			if !r.Moved || !strings.Contains(got, says) || says == "" && strings.Contains(got, "also owns") {
+				t.Errorf("%q: %s", namespace, got)
+			}
+		}
+	})
+}
+
 // TestNamespaceOfAColonHasMembersOfItsOwn: "a" and "a:b" have keys of which
 // none begins as the other's do, and a lock's key is within the namespace by
 // its own bytes.
@@ -151,6 +174,24 @@ func TestNamespaceOfAColonHasMembersOfItsOwn(t *testing.T) {
 		}
 		if len(r.Members) != 1 || r.Members[0].ID != m.ID() {
 			t.Errorf("members %+v", r.Members)
+		}
+	})
+}
+
+func TestPlanSaysThatNothingIsThere(t *testing.T) {
+	inBubble(t, func(f *fleet) {
+		for key, want := range map[string]bool{"till:1": true, "stock:1": false} {
+			if err := f.w.Mini.Set(key, "1"); err != nil {
+				t.Fatal(err)
+			}
+			road, err := Plan(bg, f.w.Pool(), f.options(Options{Namespace: "stock"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(road.Report.Notes); strings.Contains(got, "nothing is there") != want {
+				t.Errorf("with %s: %s", key, got)
+			}
+			f.w.Mini.Del(key)
 		}
 	})
 }

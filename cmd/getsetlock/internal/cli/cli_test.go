@@ -26,7 +26,6 @@ func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
 		"ls --redis http://x":         "must begin with redis://",
 		"ls --cacert /no/f":           "for addresses that begin with rediss://",
 		"unlock":                      "give one KEY",
-		"unlock k":                    "no terminal",
 		"unlock a b --value x":        "give one KEY",
 		"redis://:s3cret@h ls":        "there is no command",
 		"ls -redis=redis://:s3cret@h": "unknown shorthand flag",

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,8 +89,15 @@ func Root(e *out.Env) *cobra.Command {
 	return root
 }
 
-// flagError adds the nearest flag to the error for an unknown one.
+// flagError adds what was probably meant: the nearest flag for an unknown one,
+// and seconds for a time without a unit.
 func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && strings.Contains(invalid.Unwrap().Error(), "duration") {
+		if _, noNumber := strconv.ParseFloat(invalid.GetValue(), 64); noNumber == nil {
+			return out.WrongUse("%w; did you mean %ss?", err, invalid.GetValue())
+		}
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return err

@@ -91,6 +91,19 @@ func (e *Env) wrap(head, text string) {
 	}
 }
 
+// CheckReport returns the error with which [Env.SaveReport] would fail now. A
+// verb calls it before its work, so that no work is lost. An empty name is no
+// report.
+func CheckReport(file string) error {
+	if file == "" {
+		return nil
+	}
+	if err := report.Check(file); err != nil {
+		return CouldNot(WithoutPath(err), "writing --report %s", file)
+	}
+	return nil
+}
+
 // SaveReport writes an answer as the page of --report.
 func (e *Env) SaveReport(quiet bool, file string, p report.Page) error {
 	if err := report.Save(file, p); err != nil {

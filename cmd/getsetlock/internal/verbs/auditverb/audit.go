@@ -21,7 +21,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/demo"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
@@ -218,10 +217,8 @@ type auditAnswer struct {
 
 func (f *auditFlags) run(e *out.Env, ctx context.Context) error {
 	a := &auditAnswer{auditClaims: f.auditClaims, result: &audit.Result{}}
-	if f.report != "" {
-		if err := report.Check(f.report); err != nil { // now, and not after an hour of watching
-			return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
-		}
+	if err := out.CheckReport(f.report); err != nil { // now, and not after an hour of watching
+		return err
 	}
 	err := f.look(e, ctx, a)
 	var said *out.ExitError

@@ -341,5 +341,6 @@ func printRoad(e *out.Env, road *fleet.Road, asJSON, verbose bool) error {
 		sayFindings(e, l.Evidence, verbose, evidenceLine)
 	}
 	fmt.Fprintf(e.Stdout, "\nin total: at least %v\n", road.Wait.Round(time.Second))
+	sayNotes(e, road.Report)
 	return nil
 }

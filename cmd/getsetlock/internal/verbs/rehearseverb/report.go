@@ -52,10 +52,7 @@ func (f *rehearseFlags) checkReport() error {
 	if p := other(f.plan); p.Validate() != nil {
 		return out.WrongUse("--report also rehearses --protocol %s: %w", p.Protocol, p.Validate())
 	}
-	if err := report.Check(f.report); err != nil {
-		return out.CouldNot(out.WithoutPath(err), "writing --report %s", f.report)
-	}
-	return nil
+	return out.CheckReport(f.report)
 }
 
 // publish rehearses once more for comparison, and writes the page.

@@ -56,7 +56,8 @@ type held interface {
 func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string) (*keeper, error) {
 	k := &keeper{env: e, flags: f, asked: asked, began: make(chan error, 1)}
 	if f.wait.config() < 0 {
-		k.silence = &silence{within: cmp.Or(e.Timeout, answerWithin)}
+		k.silence = &silence{within: cmp.Or(e.Timeout, answerWithin),
+			tls: strings.HasPrefix(f.server.Addresses(e)[0], "rediss")}
 		f.server.Dial = k.silence.dial
 	}
 	var err error

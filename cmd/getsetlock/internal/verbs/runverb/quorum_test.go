@@ -23,7 +23,8 @@ func TestRunTakesALockOnTheServersOfAQuorum(t *testing.T) {
 	}
 	away := on[1].URL()
 	on[1].Mini.Close() // a majority is left
-	wantWarning(s, 7, "warning: "+away+" does not vote: ", clitest.TokenScript("--quorum", "nightly", "exit 7")...)
+	wantWarning(s, 7, "warning: "+away+" does not vote: ",
+		clitest.TokenScript("--quorum", "nightly", "exit 7")...)
 	on[2].Mini.Close()
 	s.Want(s.Run(clitest.TokenScript("--quorum --wait 0", "nightly", "true")...), out.CodeRunServer, "",
 		" of 3 members vote, and a lock needs 2") // the third may not have answered yet

@@ -111,6 +111,9 @@ func TestServerSilentFromTheStartIsExitCode122(t *testing.T) {
 	defer server.Continue()
 	s.Want(s.Run(clitest.Script("--wait 0", "k", "echo no")...), 122, "",
 		"the server is silent: check the network and its load, or wait longer by --wait")
+	secure := strings.Replace(s.Vars["GETSETLOCK_REDIS"], "redis://", "rediss://", 1)
+	s.Want(s.Run("run", "--redis", secure, "--wait", "0", "k", "--", "true"), out.CodeRunServer, "",
+		"the server is silent: if it does not speak TLS at that port, write redis://")
 }
 
 func TestRunFollowsADialectFile(t *testing.T) {

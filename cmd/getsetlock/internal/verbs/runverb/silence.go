@@ -17,11 +17,13 @@ import (
 // --wait bounds the wait itself.
 const answerWithin = 150 * time.Millisecond
 
-var errSilent error = silentError{}
+// silentError says that the server answered nothing in time.
+type silentError struct{ tls bool }
 
-type silentError struct{}
-
-func (silentError) Error() string {
+func (e silentError) Error() string {
+	if e.tls {
+		return "the server is silent: if it does not speak TLS at that port, write redis:// (redis+sentinel://, redis+cluster://); else check the network and its load, or wait longer by --wait"
+	}
 	return "the server is silent: check the network and its load, or wait longer by --wait"
 }
 
@@ -33,6 +35,7 @@ func (silentError) Passing() bool { return true }
 // client's gap is not cut off.
 type silence struct {
 	within time.Duration // how long the server may be silent
+	tls    bool          // the address asks for TLS
 
 	mu    sync.Mutex
 	end   context.CancelCauseFunc // ends what is under way; nil: there is nothing
@@ -63,7 +66,7 @@ func (s *silence) set(change func()) {
 	defer s.mu.Unlock()
 	change()
 	if s.began && !s.spare && s.end != nil {
-		s.end(errSilent)
+		s.end(silentError{s.tls})
 	}
 }
 
@@ -127,7 +130,8 @@ func (a *answering) rest() {
 // undo of an attempt without an answer was sent behind the attempt, on the same
 // connection, so there is nothing to wait for.
 func closing(err error) time.Duration {
-	if errors.Is(err, lock.ErrWaitEnded) || errors.Is(err, errSilent) {
+	var silent silentError
+	if errors.Is(err, lock.ErrWaitEnded) || errors.As(err, &silent) {
 		return answerWithin
 	}
 	return closeWait

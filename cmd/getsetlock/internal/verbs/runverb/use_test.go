@@ -40,7 +40,7 @@ var wrongUses = map[string]string{
 	"run --busy-exit -1 k -- true":                        "write an exit code from 0 to 255",
 	"run --busy-exit no k -- true":                        "write an exit code from 0 to 255",
 	"run --wait -1s k -- true":                            "must not be negative",
-	"run --ttl 5 k -- true":                               "missing unit",
+	"run --ttl 5 k -- true":                               "missing unit in duration \"5\"; did you mean 5s?",
 	"run --greatest 0s k -- true":                         "leave the flag out for the smallest lease",
 	"run --keep -1s k -- true":                            "--keep is -1s",
 	"run --grace -1s k -- true":                           "--grace -1s is negative",

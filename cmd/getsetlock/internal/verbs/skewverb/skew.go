@@ -5,6 +5,7 @@
 package skewverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 }
 
 func (f *skewFlags) run(e *out.Env, cmd *cobra.Command) error {
-	if err := f.complete(cmd); err != nil {
+	if err := cmp.Or(f.complete(cmd), out.CheckReport(f.report)); err != nil {
 		return err
 	}
 	a, err := f.work(e, cmd.Context())

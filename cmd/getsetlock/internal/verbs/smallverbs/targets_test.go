@@ -89,6 +89,7 @@ func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
 		`"nightly" does not hold that value; it holds 7 c`)
 	s.Want(s.Run("unlock", "nope", "--value", "x"), 1, "", "it is free")
 	s.Want(s.Run("unlock", "nightly"), 2, "", "standard input is no terminal")
+	s.Want(s.Run("unlock", "missing"), 0, "missing is free\n", "")
 	s.Want(s.Run("unlock", "nightly", "--value", "7 c"), 0, "deleted nightly\n", "")
 	s.Want(s.Run("unlock", "-y", "nightly"), 0, "nightly is free\n", "")
 	s.Want(s.Run("unlock", "-y", "x*"), 0, "no lock matches x*\n", "")

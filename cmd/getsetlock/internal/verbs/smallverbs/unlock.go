@@ -79,9 +79,6 @@ func NewUnlock(e *out.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !f.given && !f.yes && !e.Interactive() {
-				return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete whatever is there")
-			}
 			if t != nil {
 				return f.runTarget(e, cmd, t, args[0])
 			}
@@ -266,6 +263,10 @@ func (u *unlocking) confirm(ctx context.Context, question string) error {
 	if u.yes {
 		fmt.Fprintln(u.e.Stderr)
 		return nil
+	}
+	if !u.e.Interactive() {
+		fmt.Fprintln(u.e.Stderr)
+		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete what is there")
 	}
 	fmt.Fprint(u.e.Stderr, question+" [y/N] ")
 	yes, err := u.e.Confirm(ctx)

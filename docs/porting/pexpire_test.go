@@ -349,7 +349,6 @@ func TestTokenLockUnlockClosesThePool(t *testing.T) {
 }
 
 func newSharedClient(pool *redis.Pool) (*lock.Client, error) {
-	// doc: shared
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
 		Dialect: dialect.Named("SetPexpire"),
@@ -359,7 +358,6 @@ func newSharedClient(pool *redis.Pool) (*lock.Client, error) {
 		return nil, err
 	}
 	return lock.New(backend, lock.Config{Wait: 10 * time.Second})
-	// doc: end
 }
 
 func sellRenewed(ctx context.Context, client *lock.Client, order Order) error {

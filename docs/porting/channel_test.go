@@ -72,15 +72,15 @@ var errBusy = errors.New("busy")
 func sellWithRequest(ctx context.Context, client *lock.Client, patience time.Duration, order Order) error {
 	// doc: request
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // 1: ends the request, and gives back a lease that was not received
+	defer cancel() // ends the request, and gives back a lease that was not received
 
 	select {
 	case got := <-client.Request(ctx, "stock:42"):
 		if got.Err != nil {
-			return got.Err // 4
+			return got.Err
 		}
 		err := sellUntil(got.Lease.Context(ctx), order)
-		return errors.Join(err, got.Lease.Release()) // 5
+		return errors.Join(err, got.Lease.Release())
 	case <-time.After(patience):
 		return errBusy
 	}

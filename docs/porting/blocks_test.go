@@ -32,6 +32,7 @@ var documents = []string{
 	"docs/guide/faq.md",
 	"docs/start/go.md",
 	"docs/guide/three-deployments.md",
+	"docs/guide/once.md",
 }
 
 // block is a fence in a document. from is what its marker names, empty where it

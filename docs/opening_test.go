@@ -99,7 +99,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 // What the page says of errors is what the code says.
 func TestOpeningQuotesTheErrors(t *testing.T) {
 	var code string
-	for _, file := range []string{"advice.go", "open.go", "sentinel.go"} {
+	for _, file := range []string{"advice.go", "open.go", "sentinel.go", "../internal/cluster/refuse.go"} {
 		text, err := os.ReadFile(filepath.Join("..", "redisconn", file))
 		if err != nil {
 			t.Fatal(err)

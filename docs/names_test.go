@@ -173,7 +173,7 @@ func TestStepsOfArchitectureNameTheirFunction(t *testing.T) {
 		}
 	}
 	if n < 50 {
-		t.Errorf("%d steps in six trips", n)
+		t.Errorf("%d steps in four trips", n)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/internal/twokey"
 )
 
-var updateJava = flag.Bool("update-java", false, "write Scripts.java and the switch in docs/guide/java-dual.md anew")
+var updateJava = flag.Bool("update-java", false, "write Scripts.java anew")
 
 const javaFolder = "java/dual/src/main/java/getsetlock/dual"
 
@@ -81,36 +80,6 @@ func javaSource() string {
 func TestJavaSendsTheScriptsOfTheBridge(t *testing.T) {
 	isOrBecomes(t, filepath.Join("..", javaFolder, "Scripts.java"),
 		func(string) string { return javaSource() })
-}
-
-// javaSwitch is the file that has the switch between the old lock and DualLock,
-// which a test with a real server runs.
-const javaSwitch = "migrate/testdata/java/SwitchedService.java"
-
-var (
-	javaSwitchBlock  = regexp.MustCompile("(?ms)^<!-- " + javaSwitch + " -->\n```java\n.*?^```$")
-	javaSwitchRegion = regexp.MustCompile(`(?ms)^// doc: switch\n(.*?)^// doc: end\n`)
-)
-
-func TestJavaSwitchInTheDocumentIsTheTestedOne(t *testing.T) {
-	source, err := os.ReadFile(filepath.Join("..", javaSwitch))
-	if err != nil {
-		t.Fatal(err)
-	}
-	region := javaSwitchRegion.FindSubmatch(source)
-	if region == nil {
-		t.Fatal("the file has no region")
-	}
-	shown := 0
-	isOrBecomes(t, "../docs/guide/java-dual.md", func(text string) string {
-		return javaSwitchBlock.ReplaceAllStringFunc(text, func(string) string {
-			shown++
-			return "<!-- " + javaSwitch + " -->\n```java\n" + string(region[1]) + "```"
-		})
-	})
-	if shown != 1 {
-		t.Errorf("the document shows the switch %d times", shown)
-	}
 }
 
 // isOrBecomes compares a file with what it should be, and writes it where that

@@ -39,7 +39,6 @@ func bothHold(a, b *lock.Lease) bool { return a.Err() == nil && b.Err() == nil }
 func Example_delReply() {
 	w := newWorld()
 	defer w.close()
-	// doc: chain
 	clientA := w.oldClient("A", dialect.Named("Jedis"), 0) // Mode: legacy.Verbatim, all clocks right
 	clientB := w.oldClient("B", dialect.Named("Jedis"), 0)
 	clientC := w.oldClient("C", dialect.Named("Jedis"), 0)
@@ -54,7 +53,6 @@ func Example_delReply() {
 	b.Release()                                           // DEL → 1: that was C's
 	d := take(clientD, "stock:42")
 	fmt.Println("C and D hold together:", bothHold(c, d)) // true
-	// doc: end
 	d.Release()
 	// Output:
 	// A: DEL → 1
@@ -104,14 +102,12 @@ func Example_spread() {
 	w := newWorld()
 	defer w.close()
 	pool := w.pool()
-	// doc: spread
 	_, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
 		Dialect: dialect.Named("Jedis"),
 		Terms:   dialect.Terms{Lease: time.Minute, Spread: 2 * time.Minute},
 	})
 	fmt.Println(err)
-	// doc: end
 
 	// Output:
 	// legacy: Config.Terms: terms don't fit: Spread 2m0s and Gap 1s leave nothing of Lease 1m0s
@@ -139,7 +135,6 @@ func Example_nested() {
 	client, err := newClient(w.pool())
 	must(err)
 	defer client.Close(ctx)
-	// doc: nested
 	err = client.Do(ctx, "stock:42", func(ctx context.Context) error {
 		_, err := client.Acquire(ctx, "stock:42")
 		fmt.Println(errors.Is(err, lock.ErrNested)) // true
@@ -148,7 +143,6 @@ func Example_nested() {
 			return sellUntil(ctx, order)
 		})
 	})
-	// doc: end
 	fmt.Println(err, len(w.server.Keys()))
 	// Output:
 	// true

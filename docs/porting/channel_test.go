@@ -15,7 +15,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// doc: old
 // KeyLock is a lock on a Redis key, to be used in a select.
 type KeyLock struct {
 	Conn  redis.Conn
@@ -55,13 +54,10 @@ func (l *KeyLock) Unlock() {
 	l.Conn.Do("DEL", l.Key) // 5
 }
 
-// doc: end
-
 // The examples show it and nothing calls it.
 var _ = sellWithOldLock
 
 func sellWithOldLock(keyLock *KeyLock, patience time.Duration, order Order) error {
-	// doc: old-use
 	select {
 	case <-keyLock.Lock():
 		defer keyLock.Unlock()
@@ -69,7 +65,6 @@ func sellWithOldLock(keyLock *KeyLock, patience time.Duration, order Order) erro
 	case <-time.After(patience):
 		return errBusy // 1
 	}
-	// doc: end
 }
 
 var errBusy = errors.New("busy")
@@ -77,15 +72,15 @@ var errBusy = errors.New("busy")
 func sellWithRequest(ctx context.Context, client *lock.Client, patience time.Duration, order Order) error {
 	// doc: request
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // 1: ends the request, and gives back a lease that was not received
+	defer cancel() // ends the request, and gives back a lease that was not received
 
 	select {
 	case got := <-client.Request(ctx, "stock:42"):
 		if got.Err != nil {
-			return got.Err // 4
+			return got.Err
 		}
 		err := sellUntil(got.Lease.Context(ctx), order)
-		return errors.Join(err, got.Lease.Release()) // 5
+		return errors.Join(err, got.Lease.Release())
 	case <-time.After(patience):
 		return errBusy
 	}

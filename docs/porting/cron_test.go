@@ -10,7 +10,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// doc: once
 // runOnce runs job unless another host is running it.
 func runOnce(ctx context.Context, client *lock.Client, name string, job func(context.Context) error) error {
 	lease, err := client.TryAcquire(ctx, name)
@@ -23,8 +22,6 @@ func runOnce(ctx context.Context, client *lock.Client, name string, job func(con
 	defer lease.Release()
 	return job(lease.Context(ctx))
 }
-
-// doc: end
 
 // Three hosts start at one second; one of them runs the job.
 func Example_cron() {

@@ -14,8 +14,7 @@
 //	<!-- docs/porting/FILE: NAME -->
 //
 // Regions of programs in examples, and of bench, where other libraries are at
-// hand, are shown in the same way. They have tests of their own. Files of YAML
-// are shown as a whole.
+// hand, are shown in the same way. They have tests of their own.
 //
 // A test compares the two and refuses Go in those documents that comes from
 // nowhere. It does not check the prose around it, nor code in other languages.

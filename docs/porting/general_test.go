@@ -11,14 +11,12 @@ import (
 )
 
 func sellGeneral(ctx context.Context, client *lock.Client, order Order) error {
-	// doc: general
 	lease, err := client.TryAcquire(ctx, "stock:42") // 1
 	if err != nil {
 		return err
 	}
 	err = sellUntil(lease.Context(ctx), order)
 	return errors.Join(err, lease.Release()) // 2 to 4
-	// doc: end
 }
 
 // A Client gives connections back to the pool also when the server answers

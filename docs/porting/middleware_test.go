@@ -30,7 +30,6 @@ func Locked(client *lock.Client, key string, job Job) Job {
 
 // doc: end
 
-// doc: middleware
 // LockedHandler is next under a lock: one request at a time for each key.
 func LockedHandler(client *lock.Client, key func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,9 +52,6 @@ func LockedHandler(client *lock.Client, key func(*http.Request) string, next htt
 	})
 }
 
-// doc: end
-
-// doc: routes
 // routes sells one order of each product at a time.
 func routes(client *lock.Client, sell http.Handler) http.Handler {
 	mux := http.NewServeMux()
@@ -63,8 +59,6 @@ func routes(client *lock.Client, sell http.Handler) http.Handler {
 	mux.Handle("POST /orders/{sku}", LockedHandler(client, product, sell))
 	return mux
 }
-
-// doc: end
 
 func post(h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()

@@ -20,7 +20,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// doc: old
 // TokenLock is a lock on a Redis key that renews itself.
 type TokenLock struct {
 	Pool  *redis.Pool
@@ -87,8 +86,6 @@ func (l *TokenLock) Unlock() {
 	conn.Close()
 	l.Pool.Close() // 8
 }
-
-// doc: end
 
 // memory is a server that knows the commands of TokenLock, without a network,
 // so that a bubble can tell when all goroutines wait. Keys in it do not expire.
@@ -352,7 +349,6 @@ func TestTokenLockUnlockClosesThePool(t *testing.T) {
 }
 
 func newSharedClient(pool *redis.Pool) (*lock.Client, error) {
-	// doc: shared
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
 		Dialect: dialect.Named("SetPexpire"),
@@ -362,15 +358,12 @@ func newSharedClient(pool *redis.Pool) (*lock.Client, error) {
 		return nil, err
 	}
 	return lock.New(backend, lock.Config{Wait: 10 * time.Second})
-	// doc: end
 }
 
 func sellRenewed(ctx context.Context, client *lock.Client, order Order) error {
-	// doc: new
 	return client.Do(ctx, "stock:42", func(ctx context.Context) error { // 2 to 8
 		return sellUntil(ctx, order) // ctx ends when the lock is lost
 	})
-	// doc: end
 }
 
 // The old lock and getsetlock take turns with one key, and the pool stays open.

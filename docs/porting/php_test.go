@@ -15,7 +15,6 @@ import (
 )
 
 func sellLikePHP(ctx context.Context, pool *redis.Pool, order Order) error {
-	// doc: page
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
 		Dialect: dialect.Named("Page"),                  // 3: PageNil where a missing key counts as expired
@@ -33,7 +32,6 @@ func sellLikePHP(ctx context.Context, pool *redis.Pool, order Order) error {
 	return client.Do(ctx, "lock:stock:42", func(ctx context.Context) error { // 2, 4, 5, 7
 		return sellUntil(ctx, order)
 	})
-	// doc: end
 }
 
 // The page's stamps are seconds.

@@ -20,13 +20,14 @@ func sellLikeSpring(ctx context.Context, pool *redis.Pool, order Order) error {
 	// doc: template
 	spring := dialect.Named("Template")
 	spring.Name, spring.Library = "SpringTemplate", "RedisLock.java on the bean redisTemplate"
-	// 1: leave out for StringRedisTemplate
+	// leave out for StringRedisTemplate
 	spring.KeyEncoding, spring.ValueEncoding = "jdk", "jdk"
+	// doc: end
 
 	backend, err := legacy.New(pool, legacy.Config{
 		Mode:    legacy.Hardened,
 		Dialect: spring,
-		Terms:   dialect.Terms{Lease: 10 * time.Second}, // 2: the least that a caller adds to now
+		Terms:   dialect.Terms{Lease: 10 * time.Second}, // the least that a caller adds to now
 	})
 	if err != nil {
 		return err
@@ -37,13 +38,12 @@ func sellLikeSpring(ctx context.Context, pool *redis.Pool, order Order) error {
 	}
 	defer client.Close(ctx)
 
-	lease, err := client.TryAcquire(ctx, "lock") // 3 to 5
+	lease, err := client.TryAcquire(ctx, "lock")
 	if err != nil {
 		return err
 	}
-	defer lease.Release() // 6, 7
+	defer lease.Release()
 	return sellUntil(lease.Context(ctx), order)
-	// doc: end
 }
 
 // Spring's default serializer makes another key of the same name.
@@ -80,14 +80,12 @@ func Example_spring() {
 
 func sellAndReport(ctx context.Context, client *lock.Client, order Order,
 	sell func(context.Context, Order) error) error {
-	// doc: reply
 	lease, err := client.Acquire(ctx, "stock:42") // 1
 	if err != nil {
 		return err
 	}
 	err = sell(lease.Context(ctx), order)
 	return errors.Join(err, lease.Release()) // 2, 3: with ErrLost the job was perhaps not alone
-	// doc: end
 }
 
 // The reply that the Boolean script drops is an error of Release.

@@ -64,13 +64,11 @@ func sellLocked(ctx context.Context, client *lock.Client, order Order) error {
 }
 
 func sellVerbatim(ctx context.Context, pool *redis.Pool, order Order) error {
-	// doc: verbatim
 	backend, err := legacy.New(pool, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Named("Jedis")})
 	if err != nil {
 		return err
 	}
 	client, err := lock.New(backend, lock.Config{Wait: 10 * time.Second})
-	// doc: end
 	if err != nil {
 		return err
 	}

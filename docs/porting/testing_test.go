@@ -105,7 +105,6 @@ func TestSellStopsWhenTheLeaseIsLost(t *testing.T) {
 
 // doc: end
 
-// doc: renewal
 var errRefused = errors.New("OOM command not allowed when used memory > 'maxmemory'")
 
 func TestSellEndsInTimeIfRenewalsFail(t *testing.T) {
@@ -135,9 +134,6 @@ func TestSellSurvivesOneFailedRenewal(t *testing.T) {
 	})
 }
 
-// doc: end
-
-// doc: away
 var errAway = errors.New("connection refused")
 
 func TestSellWaitsForAServerThatIsAway(t *testing.T) {
@@ -165,8 +161,6 @@ func TestSellSaysThatTheServerIsAway(t *testing.T) {
 	})
 }
 
-// doc: end
-
 // doc: silent
 func TestSellEndsInTimeIfNothingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +177,6 @@ func TestSellEndsInTimeIfNothingAnswers(t *testing.T) {
 
 // doc: end
 
-// doc: unsure
 func TestSellLeavesNoKeyAfterALostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := locktest.NewStore(lock.Machine)
@@ -200,9 +193,6 @@ func TestSellLeavesNoKeyAfterALostReply(t *testing.T) {
 	})
 }
 
-// doc: end
-
-// doc: mock
 func TestLeaseEndsByTheMockedClock(t *testing.T) {
 	mock := clock.NewMock() // github.com/benbjohnson/clock
 	store := locktest.NewStore(mock)
@@ -222,8 +212,6 @@ func TestLeaseEndsByTheMockedClock(t *testing.T) {
 	<-lease.Done() // an event, not a duration
 	_ = lease.Release()
 }
-
-// doc: end
 
 // doc: miniredis
 func TestKeyOfACrashedProcessEnds(t *testing.T) {
@@ -247,7 +235,6 @@ func TestKeyOfACrashedProcessEnds(t *testing.T) {
 
 // doc: end
 
-// doc: real
 func TestSellOnARealServer(t *testing.T) {
 	address := os.Getenv("TEST_REDIS")
 	if address == "" {
@@ -263,5 +250,3 @@ func TestSellOnARealServer(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// doc: end

@@ -19,7 +19,7 @@ func newTokenClient(pool *redis.Pool) (*lock.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lock.New(backend, lock.Config{Wait: -1}) // 2: once, as the Java code; 10 * time.Second would wait
+	return lock.New(backend, lock.Config{Wait: -1}) // one attempt; 10 * time.Second would wait
 }
 
 // doc: end
@@ -42,17 +42,17 @@ func (l *ledger) sell(ctx context.Context, fence int64, o Order) error {
 
 func sellFenced(ctx context.Context, client *lock.Client, ledger *ledger, order Order) error {
 	// doc: sell
-	lease, err := client.Acquire(ctx, "stock:42") // 1
+	lease, err := client.Acquire(ctx, "stock:42")
 	if errors.Is(err, lock.ErrHeld) {
-		return fmt.Errorf("busy: %w", err) // 2
+		return fmt.Errorf("busy: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	defer lease.Release() // 4
+	defer lease.Release()
 
 	fence, _ := lease.Fence()
-	return ledger.sell(lease.Context(ctx), fence, order) // 3
+	return ledger.sell(lease.Context(ctx), fence, order)
 	// doc: end
 }
 

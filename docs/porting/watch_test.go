@@ -18,7 +18,6 @@ func Example_multiCannotBranch() {
 	w := newWorld()
 	defer w.close()
 	must(w.server.Set("stock:42", "of B"))
-	// doc: multi
 	a := w.dial()
 	a.Do("MULTI")
 	seen, err := redis.String(a.Do("GET", "stock:42"))
@@ -26,7 +25,6 @@ func Example_multiCannotBranch() {
 	a.Do("DEL", "stock:42")
 	replies, err := redis.Values(a.Do("EXEC"))
 	fmt.Printf("%s %v\n", replies, err) // the value comes now, and the key is gone
-	// doc: end
 	fmt.Println("B's key is there:", w.server.Exists("stock:42"))
 	// Output:
 	// QUEUED <nil>
@@ -40,10 +38,8 @@ func Example_scriptBranches() {
 	w := newWorld()
 	defer w.close()
 	must(w.server.Set("stock:42", "of B"))
-	// doc: script
 	a := w.dial()
 	fmt.Println(a.Do("EVAL", compareAndDelete, 1, "stock:42", "of A")) // 0: not A's key
-	// doc: end
 	fmt.Println("B's key is there:", w.server.Exists("stock:42"))
 	// Output:
 	// 0 <nil>
@@ -147,7 +143,6 @@ func Example_releaseIsOneScript() {
 	client, err := newTokenClient(w.pool())
 	must(err)
 	defer client.Close(ctx)
-	// doc: release
 	lease, err := client.Acquire(ctx, "stock:42")
 	if err != nil {
 		fmt.Println(err)
@@ -156,7 +151,6 @@ func Example_releaseIsOneScript() {
 	if err := lease.Release(); errors.Is(err, lock.ErrLost) { // 1 to 5: one script
 		fmt.Println("the job was perhaps not alone:", err)
 	}
-	// doc: end
 	fmt.Println("keys left:", w.server.Keys())
 	// Output:
 	// keys left: [gsl:fence::{3f8}]

@@ -10,37 +10,6 @@ import (
 	"testing"
 )
 
-// yamlBlock is a file of YAML that a page shows as a whole.
-var yamlBlock = regexp.MustCompile("(?ms)^<!-- ([^ :]+\\.yml) -->\n```yaml\n(.*?)^```$")
-
-func TestYAMLInTheDocumentsIsTheFile(t *testing.T) {
-	shown := 0
-	for _, name := range documents {
-		path := filepath.Join(root, name)
-		text := readPage(t, name)
-		updated := yamlBlock.ReplaceAllStringFunc(text, func(found string) string {
-			m := yamlBlock.FindStringSubmatch(found)
-			want := readPage(t, m[1])
-			shown++
-			if m[2] != want && !*update {
-				t.Errorf("%s differs from %s (-update writes it)", name, m[1])
-			}
-			return "<!-- " + m[1] + " -->\n```yaml\n" + want + "```"
-		})
-		if n := strings.Count(text, "```yaml"); n != len(yamlBlock.FindAllString(text, -1)) {
-			t.Errorf("%s shows YAML without saying which file it is", name)
-		}
-		if *update && updated != text {
-			if err := os.WriteFile(path, []byte(updated), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if shown == 0 {
-		t.Error("no page shows YAML")
-	}
-}
-
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))

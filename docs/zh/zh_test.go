@@ -15,19 +15,13 @@ import (
 
 const root = "../.."
 
-// pairs are the English document and the Chinese one.
-var pairs = [][2]string{
-	{"docs/guide/porting.md", "docs/zh/porting.md"},
-	{"docs/guide/migration.md", "docs/zh/migration.md"},
-}
-
 // shorts are the English document and a shorter Chinese one, which says nothing
 // else.
 var shorts = [][2]string{
 	{"README.md", "README.zh.md"},
-	{"docs/guide/modern.md", "docs/zh/modern.md"},
-	{"docs/internals/protocol.md", "docs/zh/protocol.md"},
-	{"docs/guide/java-dual.md", "docs/zh/java-dual.md"},
+	{"docs/start/go.md", "docs/zh/go.md"},
+	{"docs/start/cron.md", "docs/zh/cron.md"},
+	{"docs/start/java.md", "docs/zh/java.md"},
 }
 
 // part is what a section holds that no translation may change.
@@ -46,45 +40,6 @@ var (
 	link    = regexp.MustCompile(`\]\([^)]*\)`)
 	comment = regexp.MustCompile(`(?://|#|/\*).*$`)
 )
-
-func TestChinesePagesHaveCodeAndFiguresOfTheEnglish(t *testing.T) {
-	for _, pair := range pairs {
-		t.Run(pair[1], func(t *testing.T) {
-			english, chinese := parts(t, pair[0]), parts(t, pair[1])
-			if len(english) != len(chinese) {
-				t.Fatalf("%d sections, the English has %d: %q and %q", len(chinese), len(english),
-					titles(chinese), titles(english))
-			}
-			for i, want := range english {
-				for _, difference := range want.differs(chinese[i]) {
-					t.Errorf("section %q (%q): %s", chinese[i].title, want.title, difference)
-				}
-			}
-		})
-	}
-}
-
-// TestADifferenceIsFound is for the comparison itself.
-func TestADifferenceIsFound(t *testing.T) {
-	const english = "# A\n\nWaits 30 s for `x`.\n\n```go\nf(1) // one\n```\n"
-	for _, c := range []struct {
-		name, chinese string
-		found         int
-	}{
-		{"translated", "# 甲\n\n等 30 秒，`x`。\n\n```go\nf(1) // 一\n```\n", 0},
-		{"another figure", "# 甲\n\n等 31 秒，`x`。\n\n```go\nf(1) // 一\n```\n", 1},
-		{"another name", "# 甲\n\n等 30 秒，`y`。\n\n```go\nf(1) // 一\n```\n", 1},
-		{"other code", "# 甲\n\n等 30 秒，`x`。\n\n```go\nf(2) // 一\n```\n", 1},
-		{"another comment that is not Chinese", "# 甲\n\n等 30 秒，`x`。\n\n```go\nf(1) // two\n```\n", 1},
-		{"code left out", "# 甲\n\n等 30 秒，`x`。\n", 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := split(english)[0].differs(split(c.chinese)[0]); len(got) != c.found {
-				t.Errorf("%d differences, want %d: %q", len(got), c.found, got)
-			}
-		})
-	}
-}
 
 // What a shorter page shows as code, figures and names is in the English page
 // too.
@@ -179,7 +134,7 @@ func read(t *testing.T, name string) string {
 // phrase.
 func TestChineseLinesEndAtPunctuation(t *testing.T) {
 	var pages []string
-	for _, pair := range slices.Concat(pairs, shorts) {
+	for _, pair := range shorts {
 		pages = append(pages, pair[1])
 	}
 	for _, page := range pages {
@@ -213,23 +168,6 @@ func torn(line, next string) bool {
 	return han(last) && han(first)
 }
 
-func (want part) differs(got part) []string {
-	var found []string
-	if !slices.EqualFunc(want.code, got.code, sameCode) {
-		found = append(found, "code differs:\n"+strings.Join(got.code, "\n")+"\nthe English:\n"+
-			strings.Join(want.code, "\n"))
-	}
-	if !slices.Equal(want.figures, got.figures) {
-		found = append(found, "figures are "+strings.Join(got.figures, " ")+", the English has "+
-			strings.Join(want.figures, " "))
-	}
-	if !slices.Equal(want.names, got.names) {
-		found = append(found, "names are "+strings.Join(got.names, "|")+", the English has "+
-			strings.Join(want.names, "|"))
-	}
-	return found
-}
-
 // sameCode lets a comment be translated, which then has a Chinese character in
 // it.
 func sameCode(english, chinese string) bool {
@@ -243,11 +181,6 @@ func sameCode(english, chinese string) bool {
 }
 
 func han(r rune) bool { return unicode.Is(unicode.Han, r) }
-
-func parts(t *testing.T, name string) []part {
-	t.Helper()
-	return split(read(t, name))
-}
 
 func split(text string) []part {
 	var all []part
@@ -290,12 +223,4 @@ func (p *part) read(prose string) {
 		p.figures = append(p.figures, strings.TrimRight(n, ",."))
 	}
 	slices.Sort(p.figures)
-}
-
-func titles(all []part) []string {
-	var names []string
-	for _, p := range all {
-		names = append(names, p.title)
-	}
-	return names
 }

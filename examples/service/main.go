@@ -27,7 +27,6 @@ import (
 	"github.com/getsetlock/getsetlock/redisconn"
 )
 
-// doc: main
 const (
 	leaseTTL = 30 * time.Second
 
@@ -66,8 +65,6 @@ func run(ctx context.Context, address, listen string) (err error) {
 	return serve(ctx, listen, locks)
 }
 
-// doc: end
-
 // doc: locks
 func newLocks(pool *redis.Pool, member *migrate.Member) (*lock.Client, error) {
 	bridge, err := migrate.New(pool, migrate.Config{
@@ -93,7 +90,6 @@ func newLocks(pool *redis.Pool, member *migrate.Member) (*lock.Client, error) {
 
 // doc: end
 
-// doc: serve
 // serve answers requests until ctx ends. Then it finishes those under way.
 func serve(ctx context.Context, listen string, locks *lock.Client) error {
 	jobs, cancelJobs := context.WithCancel(context.Background()) // 4: lives longer than ctx
@@ -134,9 +130,6 @@ func routes(locks *lock.Client) http.Handler {
 	return mux
 }
 
-// doc: end
-
-// doc: leave
 // leave gives the locks of this process back and takes it out of the roster.
 func leave(locks *lock.Client, member *migrate.Member, patience time.Duration) error {
 	end, cancel := context.WithTimeout(context.Background(), patience)
@@ -150,8 +143,6 @@ func leave(locks *lock.Client, member *migrate.Member, patience time.Duration) e
 	}
 	return member.Goodbye(end)
 }
-
-// doc: end
 
 // sell is what the service is for.
 func sell(ctx context.Context, sku string) error {

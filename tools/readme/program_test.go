@@ -72,13 +72,13 @@ func TestReadmesProgramRunsAsItIs(t *testing.T) {
 	source := shownProgram(t)
 	// Without a package, go get adds the module and none of the sums that its
 	// packages need, and go run then refuses.
-	if !strings.Contains(pages(t)[0].text, "\n    go get "+modulesPath+"/legacy\n") {
+	if !strings.Contains(pages(t)[0].text, "\n    go get "+modulesPath+"/modern\n") {
 		t.Errorf("README.md does not say how to get %s", modulesPath)
 	}
 	server := miniredis.RunT(t)
 	for _, name := range []string{"legacy", "modern"} {
 		t.Run(name, func(t *testing.T) {
-			program := compiled(t, strings.ReplaceAll(source, "legacy", name))
+			program := compiled(t, strings.ReplaceAll(source, "modern", name))
 			cmd := exec.Command(program)
 			cmd.Env = append(clean(), "GETSETLOCK_REDIS=redis://"+server.Addr())
 			if out, err := cmd.CombinedOutput(); err != nil || string(out) != printedByIt {

@@ -41,7 +41,6 @@ final class SwitchedService {
     }
 }
 
-// doc: switch
 /** The service's locks: the old ones or DualLock, as the property stock.lock says when the service starts. */
 abstract class StockLocks {
     interface Held {
@@ -126,4 +125,3 @@ final class DualLocks extends StockLocks {
         locks.close();
     }
 }
-// doc: end

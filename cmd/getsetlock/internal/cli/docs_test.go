@@ -147,16 +147,16 @@ func TestDocumentNamesCodesAndVariables(t *testing.T) {
 // included.
 var commandLine = regexp.MustCompile(`(?m)^    (?:[-0-9* ]+ )?getsetlock ([^|#\n]+)`)
 
-// The command lines of the porting pages are taken as they stand.
-func TestCommandLinesOfThePortingPagesParse(t *testing.T) {
-	for _, name := range []string{"guide/porting.md", "zh/porting.md"} {
+// The command lines of pages for owners of old fleets are taken as they stand.
+func TestCommandLinesOfPagesForFleetsParse(t *testing.T) {
+	for _, name := range []string{"guide/porting.md", "start/java.md", "zh/java.md"} {
 		text, err := os.ReadFile("../../../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines := commandLine.FindAllStringSubmatch(string(text), -1)
-		if len(lines) < 2 {
-			t.Errorf("%s: only %d command lines", name, len(lines))
+		if len(lines) < 1 {
+			t.Errorf("%s: no command lines", name)
 		}
 		for _, m := range lines {
 			verb, rest, err := Root(&out.Env{}).Find(strings.Fields(m[1]))

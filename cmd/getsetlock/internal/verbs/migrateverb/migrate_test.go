@@ -293,6 +293,13 @@ var whole = evidence{""}
 // rests is a line of a gate that closes nothing: what the gate rests on.
 var rests = regexp.MustCompile(`^  (CLAIMED )?[a-z-]+: `)
 
+var (
+	// steps are the verbs whose table of members the runbook leaves out, but
+	// for the block that shows everything.
+	steps   = regexp.MustCompile(`^migrate (advance|back|clean|sweep) `)
+	members = regexp.MustCompile(`(?m)^MEMBER .*\n(?:.+\n)*\n`)
+)
+
 // of is the text with the lines left out that are not to be shown.
 func (e evidence) of(text string) string {
 	var b strings.Builder
@@ -378,6 +385,9 @@ func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 			out = strings.ReplaceAll(out, id, shownIDs[i])
 		}
 		out = s.shows.of(strings.TrimRight(out, "\n") + "\n")
+		if steps.MatchString(s.line) && !slices.Equal(s.shows, whole) {
+			out = members.ReplaceAllString(out, "")
+		}
 		for _, p := range s.shows {
 			if !strings.Contains(out, "\n  "+p) {
 				t.Errorf("%q prints no line %q", s.line, p)

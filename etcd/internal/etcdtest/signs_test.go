@@ -13,7 +13,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
 
 	"github.com/getsetlock/getsetlock/lock"
@@ -24,7 +23,7 @@ import (
 // client logs in for each stream.
 func TestRenewalsOfAUserNeedNoLogin(t *testing.T) {
 	t.Parallel()
-	c := Start(t, 1, func(cfg *embed.Config) { cfg.BcryptCost = 4 })
+	c := Start(t, 1) // with the default cost of a hash
 	var n counted
 	var renewed atomic.Int64
 	locks, _ := c.locks(t, lock.Config{TTL: 2 * time.Second,

@@ -58,7 +58,7 @@ func openBrowser(t *testing.T) *browser {
 		"goog:loggingPrefs": map[string]string{"browser": "ALL"},
 		"goog:chromeOptions": map[string]any{"args": []string{
 			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-			"--disable-background-networking",
+			"--disable-background-networking", "--hide-scrollbars",
 			"--disable-component-update", "--disable-sync", "--window-size=1000,900",
 			"--user-data-dir=" + filepath.Join(home, "profile"),
 		}},

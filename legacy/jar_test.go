@@ -101,70 +101,78 @@ func (r *replay) other(word string) {
 	}
 }
 
+// meets makes one attempt at a foreign value, as a line of the vectors says.
+func (r *replay) meets(line []string) {
+	r.t.Helper()
+	setState(r.t, r.world, "k", line[0])
+	want, words := line[2], line[3:]
+	last := len(words) - 1
+	var wire []string
+	for i, word := range words[:last] {
+		if strings.HasPrefix(word, "!") {
+			name, _, _ := strings.Cut(words[i+1], "=")
+			r.tap.act(name, func() { r.other(word) })
+		} else {
+			wire = append(wire, word)
+		}
+	}
+	_, err := r.b.Contract().Try(bg, "k", time.Minute)
+	if got := outcome(err); got != want {
+		r.t.Errorf("%s, Java: %s (%v)", got, want, err)
+	}
+	if got := strings.Join(r.tap.take(), " "); got != strings.Join(wire, " ") {
+		r.t.Errorf("on the wire\n%s, Java:\n%s", got, strings.Join(wire, " "))
+	}
+	if got := "left=" + state(r.world, "k"); got != words[last] {
+		r.t.Errorf("%s, Java %s", got, words[last])
+	}
+}
+
+// releases takes and releases as a line of the vectors says.
+func (r *replay) releases(line []string) {
+	r.t.Helper()
+	setState(r.t, r.world, "k", line[0])
+	var held backend.Grant
+	var got []string
+	words := line[2:]
+	for i, word := range words {
+		switch {
+		case word == "acquire":
+			g, err := r.b.Contract().Try(bg, "k", time.Minute)
+			if err == nil {
+				held = g
+			}
+			got = append(append(append(got, word), r.tap.take()...), outcome(err))
+		case word == "release":
+			if held != nil { // there is nothing to release without a grant
+				_ = held.Release(bg)
+			}
+			got = append(append(got, word), r.tap.take()...)
+		case strings.HasPrefix(word, "!"):
+			r.other(word)
+			got = append(got, word)
+		case i == len(words)-1:
+			got = append(got, "left="+state(r.world, "k"))
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(words, " ") {
+		r.t.Errorf("the backend\n%s, Java:\n%s", strings.Join(got, " "), strings.Join(words, " "))
+	}
+}
+
 func TestVerbatimJedisTreatsForeignValuesAsTheJarDoes(t *testing.T) {
 	for _, f := range jarLines(t, "foreign") {
-		before, now, want, words := f[0], millis(t, f[1]), f[2], f[3:]
+		now := millis(t, f[1])
 		if now < 0 {
 			continue // the backend refuses such a clock; see TestVerbatimRefusesWhatItCannotStamp
 		}
-		t.Run(strings.Join(f, " "), func(t *testing.T) {
-			r := newReplay(t, now)
-			setState(t, r.world, "k", before)
-			var wire []string
-			for i, word := range words[:len(words)-1] {
-				if strings.HasPrefix(word, "!") {
-					name, _, _ := strings.Cut(words[i+1], "=")
-					r.tap.act(name, func() { r.other(word) })
-				} else {
-					wire = append(wire, word)
-				}
-			}
-			_, err := r.b.Contract().Try(bg, "k", time.Minute)
-			if got := outcome(err); got != want {
-				t.Errorf("%s, the jar: %s (%v)", got, want, err)
-			}
-			if got := strings.Join(r.tap.take(), " "); got != strings.Join(wire, " ") {
-				t.Errorf("on the wire\n%s, the jar:\n%s", got, strings.Join(wire, " "))
-			}
-			if got := "left=" + state(r.world, "k"); got != words[len(words)-1] {
-				t.Errorf("%s, the jar %s", got, words[len(words)-1])
-			}
-		})
+		t.Run(strings.Join(f, " "), func(t *testing.T) { newReplay(t, now).meets(f) })
 	}
 }
 
 func TestVerbatimJedisReleasesAsTheJarDoes(t *testing.T) {
 	for _, f := range jarLines(t, "release") {
-		t.Run(strings.Join(f, " "), func(t *testing.T) {
-			r := newReplay(t, millis(t, f[1]))
-			setState(t, r.world, "k", f[0])
-			var held backend.Grant
-			var got []string
-			words := f[2:]
-			for i, word := range words {
-				switch {
-				case word == "acquire":
-					g, err := r.b.Contract().Try(bg, "k", time.Minute)
-					if err == nil {
-						held = g
-					}
-					got = append(append(append(got, word), r.tap.take()...), outcome(err))
-				case word == "release":
-					if held != nil { // there is nothing to release without a grant
-						_ = held.Release(bg)
-					}
-					got = append(append(got, word), r.tap.take()...)
-				case strings.HasPrefix(word, "!"):
-					r.other(word)
-					got = append(got, word)
-				case i == len(words)-1:
-					got = append(got, "left="+state(r.world, "k"))
-				}
-			}
-			if strings.Join(got, " ") != strings.Join(words, " ") {
-				t.Errorf("the backend\n%s, the jar:\n%s", strings.Join(got, " "), strings.Join(words, " "))
-			}
-		})
+		t.Run(strings.Join(f, " "), func(t *testing.T) { newReplay(t, millis(t, f[1])).releases(f) })
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // recordedUUID is the client's own uuid in the vectors of the later
@@ -82,28 +81,7 @@ func TestVerbatimJedisUUIDTreatsForeignValuesAsJava(t *testing.T) {
 		}
 		t.Run(strings.Join(f, " "), func(t *testing.T) {
 			r, own := newUUIDReplay(t, millis(t, f[1]))
-			f := uuidLines(t, "foreign", own)[i]
-			words := f[3:]
-			setState(t, r.world, "k", f[0])
-			var wire []string
-			for i, word := range words[:len(words)-1] {
-				if strings.HasPrefix(word, "!") {
-					name, _, _ := strings.Cut(words[i+1], "=")
-					r.tap.act(name, func() { r.other(word) })
-				} else {
-					wire = append(wire, word)
-				}
-			}
-			_, err := r.b.Contract().Try(bg, "k", time.Minute)
-			if got := outcome(err); got != f[2] {
-				t.Errorf("%s, Java: %s (%v)", got, f[2], err)
-			}
-			if got := strings.Join(r.tap.take(), " "); got != strings.Join(wire, " ") {
-				t.Errorf("on the wire\n%s, Java:\n%s", got, strings.Join(wire, " "))
-			}
-			if got := "left=" + state(r.world, "k"); got != words[len(words)-1] {
-				t.Errorf("%s, Java %s", got, words[len(words)-1])
-			}
+			r.meets(uuidLines(t, "foreign", own)[i])
 		})
 	}
 }
@@ -141,32 +119,7 @@ func TestVerbatimJedisUUIDReleasesAsItsRulesSay(t *testing.T) {
 				strings.Contains(strings.Join(f, " "), "SETNX=1 acquired") {
 				return // one Java object acquired twice; here a held grant and a new attempt are two objects
 			}
-			setState(t, r.world, "k", f[0])
-			var held backend.Grant
-			var got []string
-			for i, word := range f[2:] {
-				switch {
-				case word == "acquire":
-					g, err := r.b.Contract().Try(bg, "k", time.Minute)
-					if err == nil {
-						held = g
-					}
-					got = append(append(append(got, word), r.tap.take()...), outcome(err))
-				case word == "release":
-					if held != nil {
-						_ = held.Release(bg)
-					}
-					got = append(append(got, word), r.tap.take()...)
-				case strings.HasPrefix(word, "!"):
-					r.other(word)
-					got = append(got, word)
-				case i == len(f)-3:
-					got = append(got, "left="+state(r.world, "k"))
-				}
-			}
-			if strings.Join(got, " ") != strings.Join(f[2:], " ") {
-				t.Errorf("the backend\n%s, Java:\n%s", strings.Join(got, " "), strings.Join(f[2:], " "))
-			}
+			r.releases(f)
 		})
 	}
 }

@@ -378,8 +378,8 @@ func (a *attempt) stand(ctx context.Context) bool {
 // lease makes a Lease of a grant. If the grant came too late to be trusted, or
 // ctx has ended, it undoes the grant and returns an error.
 func (a *attempt) lease(ctx context.Context, grant backend.Grant, asked reading) (*Lease, error) {
-	l := newLease(a.client, a.queue, grant, asked.elapsed)
 	now, term := a.core.keeper.nowReading(), grant.Term()
+	l := newLease(a.client, a.queue, grant, now.elapsed)
 	l.trust = a.client.trustIn(term, asked, now)
 	if ctx.Err() != nil {
 		a.core.undo(grant, a.key, &a.client.cfg)
@@ -400,7 +400,7 @@ func (a *attempt) lease(ctx context.Context, grant backend.Grant, asked reading)
 		return nil, fmt.Errorf("%w: the store took %v to grant a lease that is trusted for %v (Config.TTL less Config.Margin); raise Config.TTL",
 			ErrTooLate, asked.age(now).Round(time.Millisecond), l.trust.span)
 	}
-	l.start(term.Given && l.trust.left(now) < l.trust.span*2/3, now)
+	l.start(term.Given && l.trust.left(now) < l.trust.span*2/3, asked, now)
 	// A Close whose context has ended ends the leases that it finds. This lease
 	// may have begun after that.
 	if a.core.hurry.Load() && l.end(ErrClosed) {
@@ -447,7 +447,7 @@ type unconfirmedError struct{ error }
 
 func (a *attempt) tellAcquired(l *Lease) {
 	if f := a.client.cfg.Hooks.Acquired; f != nil {
-		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.asked - a.began.elapsed,
+		l.tell(f, Event{Key: l.Key(), Token: l.grant.Token(), Wait: l.granted - a.began.elapsed,
 			Until: l.Until()})
 	}
 }

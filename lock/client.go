@@ -293,7 +293,7 @@ func (c *Client) Request(ctx context.Context, key string) <-chan Result {
 			}
 			select {
 			case <-out: // taken back: no caller has seen this lease
-				_ = l.Release() // background trouble is logged
+				_ = l.release(0) // background trouble is logged
 			default:
 				return // received
 			}

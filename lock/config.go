@@ -3,6 +3,7 @@
 package lock
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -45,6 +46,16 @@ type Config struct {
 	// there is no limit, and the log warns once about a lease that is held for
 	// more than ten TTLs. Negative: neither limit nor warning.
 	LongestHold time.Duration
+
+	// KeepFor is how long a key stays taken after its acquisition, also if its
+	// holder releases it earlier or is killed: the floor of a job that several
+	// machines start at the same time and one of them is to run. [Floor]
+	// computes one. The release shortens the key's TTL to what is left, and
+	// nothing runs in this process for it. The key is handed to no waiter; it
+	// frees itself. The floor is never shorter, and longer by at most the time
+	// of the job × Margin / TTL. It must not exceed TTL. Zero: a release frees
+	// the key at once. New refuses it if the backend cannot keep a key.
+	KeepFor time.Duration
 
 	// ReleaseWait is how long Release waits for the store. After that the
 	// release goes on in the background. Defaults to 2 s.
@@ -184,7 +195,7 @@ func (cfg Config) complete(b backend.Backend) (Config, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(quiet{slog.DiscardHandler})
 	}
-	if err := cfg.validTogether(); err != nil {
+	if err := errors.Join(cfg.validTogether(), cfg.validKeep(b)); err != nil {
 		return Config{}, err
 	}
 	if f, ok := b.(backend.Advisor); ok {

@@ -8,10 +8,24 @@ import (
 	"slices"
 )
 
-// holding is a context that carries a lease.
+// holding is a context that carries a lease and ends with it.
 type holding struct {
-	context.Context
-	lease *Lease
+	context.Context // child of parent, which cancel ends
+	parent          context.Context
+	cancel          context.CancelCauseFunc
+	lease           *Lease
+}
+
+// Err reads the clock, as [Lease.Err] does. So a job that was stopped for
+// longer than its lease finds out at its first check, even before a timer can
+// close Done.
+func (h *holding) Err() error {
+	if h.Context.Err() == nil {
+		if cause := h.lease.Err(); cause != nil {
+			h.cancel(cause)
+		}
+	}
+	return h.Context.Err()
 }
 
 type leaseKey struct{}
@@ -25,15 +39,17 @@ func (h *holding) Value(key any) any {
 
 // Context returns a child of parent that also ends with the lease;
 // [context.Cause] returns the cause of whichever ended first. The lease does
-// not end with parent. The context carries the lease for nested calls of
-// [Client.Do]. Two calls with the same parent may return the same child.
+// not end with parent. The child's Err reads the clock, as [Lease.Err] does. A
+// context that is derived from the child hears of the end by Done, a moment
+// later. The context carries the lease for nested calls of [Client.Do]. Two
+// calls with the same parent may return the same child.
 func (l *Lease) Context(parent context.Context) context.Context {
 	_ = l.Err() // ends the lease if its time is over
 	if made := l.made(parent); made != nil {
 		return made
 	}
-	var child listener
-	child.ctx, child.cancel = context.WithCancelCause(&holding{parent, l})
+	child := &holding{parent: parent, lease: l}
+	child.Context, child.cancel = context.WithCancelCause(parent)
 	l.mu.Lock()
 	ended := l.cause
 	if ended == nil {
@@ -43,7 +59,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if ended != nil {
 		child.cancel(ended)
 	}
-	return child.ctx
+	return child
 }
 
 // made returns the child that parent already has, if it is among the last ones.
@@ -59,10 +75,9 @@ func (l *Lease) made(parent context.Context) context.Context {
 		return nil
 	}
 	last := l.audience.contexts
-	for _, child := range last[max(len(last)-leastPruned, 0):] {
-		h, _ := child.ctx.Value(leaseKey{}).(*holding)
-		if reflect.ValueOf(h.Context).Comparable() && h.Context == parent && child.ctx.Err() == nil {
-			return child.ctx
+	for _, h := range last[max(len(last)-leastPruned, 0):] {
+		if reflect.ValueOf(h.parent).Comparable() && h.parent == parent && h.Context.Err() == nil {
+			return h
 		}
 	}
 	return nil
@@ -73,14 +88,8 @@ func (l *Lease) made(parent context.Context) context.Context {
 type audience struct {
 	done     chan struct{} // closed at the end of the lease; nil: not requested
 	idle     chan struct{} // closed at the end of the Extend that is under way; nil: not requested
-	contexts []listener
+	contexts []*holding
 	prune    int // number of contexts from which on add drops ended ones
-}
-
-// listener is a context that ends with the lease.
-type listener struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
 }
 
 // leastPruned is how many contexts of one lease are kept before add first drops
@@ -99,9 +108,9 @@ func (l *Lease) listeners() *audience {
 // add makes a context end with the lease. A service may derive a context for
 // each request from one lease that it holds for days. So add drops contexts
 // that ended with their parents, at a cost that is spread over all calls.
-func (a *audience) add(child listener) {
+func (a *audience) add(child *holding) {
 	if len(a.contexts) >= a.prune {
-		a.contexts = slices.DeleteFunc(a.contexts, func(l listener) bool { return l.ctx.Err() != nil })
+		a.contexts = slices.DeleteFunc(a.contexts, func(h *holding) bool { return h.Context.Err() != nil })
 		a.prune = max(leastPruned, 2*len(a.contexts))
 	}
 	a.contexts = append(a.contexts, child)
@@ -115,8 +124,8 @@ func (a *audience) tell(cause error) {
 	if a.idle != nil {
 		close(a.idle)
 	}
-	for _, l := range a.contexts {
-		l.cancel(cause)
+	for _, h := range a.contexts {
+		h.cancel(cause)
 	}
 }
 

@@ -180,3 +180,25 @@ func memory() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+type carriedKey struct{}
+
+// A process that was stopped for two TTLs checks its context before any timer
+// of its own has run.
+func TestLeaseContextsErrReadsTheClock(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Store) {
+		clock := &twoWay{began: time.Now()}
+		l := acquire(t, client(t, s.Full(), lock.Config{TTL: floorTTL, Clock: clock}), "k")
+		ctx := context.WithValue(l.Context(t.Context()), carriedKey{}, "carried on")
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+		clock.step(2 * floorTTL)
+		if ctx.Err() != context.Canceled {
+			t.Errorf("the first check after the stop: %v", ctx.Err())
+		}
+		wantErr(t, context.Cause(ctx), lock.ErrLost)
+		<-ctx.Done()
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}

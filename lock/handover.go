@@ -54,9 +54,9 @@ func (l *Lease) fit(now reading) bool {
 
 // inherits reports whether leases of c may continue with the trust of a lease
 // of from. That trust is only a part of a TTL, too little for a lease that is
-// not renewed, and it has from's margin.
+// not renewed or whose key is to stay taken, and it has from's margin.
 func (c *Client) inherits(from *Client) bool {
-	return c.cfg.RenewEvery > 0 && max(c.cfg.Margin, 0) <= max(from.cfg.Margin, 0)
+	return c.cfg.RenewEvery > 0 && c.cfg.KeepFor == 0 && max(c.cfg.Margin, 0) <= max(from.cfg.Margin, 0)
 }
 
 // inherit gives l the trust of the lease before it on a shared grant.
@@ -67,7 +67,7 @@ func (l *Lease) inherit(before *Lease) {
 	if l.client == before.client && before.renewal.next != never {
 		l.renewal.next, l.renewal.warns = before.renewal.next, before.renewal.warns
 	} else {
-		l.planRenewal(l.asked) // by its own times; the lease before may have reached Config.LongestHold
+		l.planRenewal(l.granted) // by its own times; the lease before may have reached Config.LongestHold
 	}
 }
 
@@ -100,13 +100,14 @@ func (l *Lease) politeness() time.Duration {
 	return wish
 }
 
-// release gives back the grant of l, and leaves the key to polling clients for
-// gap if the store supports that. It returns how long this process alone has to
-// stay away from the key.
-func (l *Lease) release(ctx context.Context, gap time.Duration) (stayAway time.Duration, err error) {
-	p, ok := l.grant.(backend.Yielder)
+// releaseTo gives back g, the grant of l, and leaves the key to polling clients
+// for gap if the store supports that. It returns how long this process alone
+// has to stay away from the key.
+func (l *Lease) releaseTo(ctx context.Context, g backend.Grant, gap time.Duration) (stayAway time.Duration,
+	err error) {
+	p, ok := g.(backend.Yielder)
 	if !ok || gap <= 0 {
-		return gap, l.grant.Release(ctx)
+		return gap, g.Release(ctx)
 	}
 	if err = p.ReleaseTo(ctx, gap); err == nil {
 		// The look is delayed so that it does not run alongside this process's

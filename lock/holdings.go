@@ -16,7 +16,7 @@ import (
 type Holding struct {
 	Key   string
 	Token string
-	Since time.Time // when the lease was asked for, by the Client's wall clock
+	Since time.Time // when the lease began, by the Client's wall clock
 	Until time.Time // end of trust if the lease is not renewed
 }
 
@@ -59,7 +59,7 @@ func (k *core) holdings() []Holding {
 		if l.cause == nil && l.trust.holds(at) {
 			all = append(all, Holding{
 				Key: l.Key(), Token: l.grant.Token(),
-				Since: now.Wall.Add(l.asked - now.Elapsed), Until: l.until(),
+				Since: now.Wall.Add(l.granted - now.Elapsed), Until: l.until(),
 			})
 		}
 		l.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 // closed. It lives on when the context given to Acquire ends. Its methods are
 // safe for concurrent use.
 type Lease struct {
-	client *Client
-	queue  *queue // goroutines of this process for the key; after passTurn only its key may be read
-	grant  backend.Grant
-	asked  time.Duration // elapsed time before the attempt that got the grant
+	client  *Client
+	queue   *queue // goroutines of this process for the key; after passTurn only its key may be read
+	grant   backend.Grant
+	granted time.Duration // elapsed time when the attempt had got the grant
 
 	spot // position in the scheduler
 
@@ -38,21 +38,22 @@ type Lease struct {
 // never is the elapsed time of an event that is not planned.
 const never = time.Duration(1<<63 - 1)
 
-func newLease(c *Client, q *queue, grant backend.Grant, asked time.Duration) *Lease {
-	l := &Lease{client: c, queue: q, grant: grant, asked: asked}
+func newLease(c *Client, q *queue, grant backend.Grant, granted time.Duration) *Lease {
+	l := &Lease{client: c, queue: q, grant: grant, granted: granted}
 	l.renewal.next, l.watch.next, l.watch.touched = never, never, -never
 	if c.core.waker != nil {
 		// The first look at the key is delayed. So a lease that is released
 		// before that look needs no watch in the store.
-		l.watch.next = asked + min(c.cfg.TTL/20, 100*time.Millisecond)
+		l.watch.next = granted + min(c.cfg.TTL/20, 100*time.Millisecond)
 	}
 	return l
 }
 
-// start hands l to the scheduler. urgent makes its renewal due at once. Trust
-// counts already, and no other goroutine knows l yet.
-func (l *Lease) start(urgent bool, now reading) {
-	l.planRenewal(l.asked)
+// start hands l to the scheduler. asked is the instant before the attempt that
+// got the grant. urgent makes its renewal due at once. Trust counts already,
+// and no other goroutine knows l yet.
+func (l *Lease) start(urgent bool, asked, now reading) {
+	l.planRenewal(asked.elapsed)
 	if urgent {
 		l.renewFrom(now.elapsed)
 	}
@@ -92,7 +93,7 @@ func (l *Lease) renewFrom(at time.Duration) {
 // at.
 func (l *Lease) heldTooLong(at time.Duration) bool {
 	longest := l.client.cfg.LongestHold
-	return longest > 0 && at-l.asked >= longest
+	return longest > 0 && at-l.granted >= longest
 }
 
 // due returns when the scheduler should look at l next, in elapsed time: when
@@ -217,7 +218,13 @@ func (l *Lease) Renew(ctx context.Context) error {
 // the lease was lost before, Release gives back what is left of it and the
 // error wraps [ErrLost]: another holder may have had the key meanwhile. A
 // second Release returns [ErrReleased].
-func (l *Lease) Release() error {
+//
+// With [Config.KeepFor], the key stays taken until that has passed since the
+// acquisition, and then frees itself.
+func (l *Lease) Release() error { return l.release(l.client.cfg.KeepFor) }
+
+// release is Release with this floor instead of Config.KeepFor.
+func (l *Lease) release(keep time.Duration) error {
 	l.mu.Lock()
 	if l.released {
 		l.mu.Unlock()
@@ -243,14 +250,14 @@ func (l *Lease) Release() error {
 		}
 	}
 	defer l.letGo()
-	return l.giveBack(lost, now)
+	return l.giveBack(lost, now, keep)
 }
 
 // giveBack ends the grant of a lease that has ended, and lets the next
 // goroutine of this process try. lost is why the lease had ended before now;
 // nil if its holder ended it, at now. If lost is nil, a waiting goroutine of
 // this process gets the grant where that is allowed. Otherwise the grant is
-// released. The results are:
+// released, with what is left of the floor keep. The results are:
 //
 //   - nil: the grant was released or handed over.
 //   - an error that wraps ErrLost: the lease was lost before its Release, or
@@ -258,18 +265,19 @@ func (l *Lease) Release() error {
 //     if need be in the background.
 //   - another error: the store did not confirm the release, which goes on in
 //     the background.
-func (l *Lease) giveBack(lost error, now reading) error {
+func (l *Lease) giveBack(lost error, now reading, keep time.Duration) error {
 	k, cfg := l.client.core, &l.client.cfg
+	grant, keeps := l.ending(keep, now)
 	var gap time.Duration // only a holder's own release leaves the key to others
-	if lost == nil {
+	if lost == nil && !keeps {
 		gap = l.politeness()
 	}
-	mayHand := lost == nil && gap == 0
+	mayHand := lost == nil && gap == 0 && !keeps
 	var err error
 	if !mayHand || !k.share(l, now) {
 		k.sched.drop(l)
 		ctx, cancel := k.releaseContext(cfg.ReleaseWait)
-		gap, err = l.release(ctx, gap)
+		gap, err = l.releaseTo(ctx, grant, gap)
 		if cancel != nil {
 			cancel()
 		}
@@ -282,7 +290,7 @@ func (l *Lease) giveBack(lost error, now reading) error {
 	switch {
 	case lost != nil:
 		if err != nil && !errors.Is(err, ErrLost) {
-			k.undo(l.grant, l.Key(), cfg)
+			k.undo(grant, l.Key(), cfg)
 		}
 		return fmt.Errorf("lock: %w", lost)
 	case err == nil:
@@ -294,7 +302,7 @@ func (l *Lease) giveBack(lost error, now reading) error {
 		return fmt.Errorf("lock: %w", gone)
 	}
 	l.tellReleased(err)
-	k.undo(l.grant, l.Key(), cfg)
+	k.undo(grant, l.Key(), cfg)
 	l.mu.Lock()
 	frees := l.until().Add(max(cfg.Margin, 0))
 	l.mu.Unlock()
@@ -431,7 +439,7 @@ func (l *Lease) tellReleased(cause error) {
 
 func (l *Lease) tell(hook func(Event), e Event) { l.client.core.hooks.tell(hook, e) }
 
-// held returns how long ago the attempt began that got the grant.
+// held returns for how long the lease has been held.
 func (l *Lease) held() time.Duration {
-	return l.client.core.keeper.now().Elapsed - l.asked
+	return l.client.core.keeper.now().Elapsed - l.granted
 }

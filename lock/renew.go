@@ -50,7 +50,7 @@ func (l *Lease) tick(now reading) (work work) {
 		l.watch.looking = true
 		work |= watching
 	}
-	forgotten := cfg.LongestHold == 0 && !l.warned && now.elapsed-l.asked > longHold*cfg.TTL
+	forgotten := cfg.LongestHold == 0 && !l.warned && now.elapsed-l.granted > longHold*cfg.TTL
 	if forgotten {
 		l.warned = true
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -22,16 +24,26 @@ import (
 // after the first round.
 func TestClientForgetsLeasesThatEndByThemselves(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	backends := map[string]*migrate.Bridge{}
+	backends := map[string]backend.Store{}
+	terms := dialect.Terms{Lease: time.Minute, Behind: time.Second}
 	for _, p := range migrate.Phases() {
 		b, err := migrate.New(s.Pool(), migrate.Config{
-			Phases: migrate.Fixed(p), Dialect: dialect.Jedis(),
-			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Wake: lock.WakeOn,
+			Phases: migrate.Fixed(p), Dialect: dialect.Jedis(), Terms: terms, Wake: lock.WakeOn,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		backends[p.String()] = b
+	}
+	for name, cfg := range map[string]legacy.Config{
+		"hardened": {Mode: legacy.Hardened, Dialect: dialect.Jedis(), Terms: terms},
+		"verbatim": {Mode: legacy.Verbatim, Dialect: dialect.Jedis()},
+	} {
+		b, err := legacy.New(s.Pool(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backends[name] = b
 	}
 	memory := func() int64 {
 		var m runtime.MemStats

@@ -151,6 +151,7 @@ var (
 	_ backend.BatchExtender = (*engine)(nil)
 	_ backend.Queuer        = (*engine)(nil)
 	_ backend.Waker         = (*engine)(nil)
+	_ backend.Keeper        = (*engine)(nil)
 	_ backend.Advisor       = (*engine)(nil)
 	_ backend.Inspector     = (*engine)(nil)
 	_ io.Closer             = (*engine)(nil)

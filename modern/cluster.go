@@ -61,6 +61,7 @@ var (
 	_ backend.BatchExtender = (*fleet)(nil)
 	_ backend.Queuer        = (*fleet)(nil)
 	_ backend.Waker         = (*fleet)(nil)
+	_ backend.Keeper        = (*fleet)(nil)
 	_ backend.Advisor       = (*fleet)(nil)
 	_ backend.Inspector     = (*fleet)(nil)
 	_ backend.Sharer        = (*follower)(nil)

@@ -87,12 +87,24 @@ func (f *follower) Extend(ctx context.Context, ttl time.Duration) (backend.Term,
 // it does not have. So the answer of the node that executes the undo counts. If
 // the connection has ended, the answer "not held" is not certain, and the
 // caller asks again until the TTL has passed.
-func (f *follower) Release(ctx context.Context) error {
+func (f *follower) Release(ctx context.Context) error { return f.release(ctx, 0) }
+
+// ReleaseIn is that of the engine, at the present primary.
+func (c *fleet) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
+	f, ok := g.(*follower)
+	if !ok {
+		return errForeignGrant
+	}
+	return f.release(ctx, rest)
+}
+
+// release is Release, or ReleaseIn if rest is not 0.
+func (f *follower) release(ctx context.Context, rest time.Duration) error {
 	return f.c.follow(ctx, f.now().key, func(e *engine, on sender, ask bool) error {
 		if ask { // the slot is still that of the node before
-			return f.now().release(ctx, on)
+			return f.now().release(ctx, on, rest)
 		}
-		return f.at(e).release(ctx, on)
+		return f.at(e).release(ctx, on, rest)
 	})
 }
 

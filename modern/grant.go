@@ -201,10 +201,20 @@ func (g *grant) Extend(ctx context.Context, ttl time.Duration) (backend.Term, er
 // If the reply to the attempt has not come, the release follows the attempt on
 // the same connection and does not wait for that reply. The server executes the
 // two in their order, so the answer to the second is certain.
-func (g *grant) Release(ctx context.Context) error { return g.release(ctx, g.b.user) }
+func (g *grant) Release(ctx context.Context) error { return g.release(ctx, g.b.user, 0) }
 
-// release is Release over the given connection.
-func (g *grant) release(ctx context.Context, on sender) error {
+// ReleaseIn ends a grant and leaves its token on the key for rest. It gives the
+// key to nobody: the first waiter sees the TTL and takes the key after that.
+func (b *engine) ReleaseIn(ctx context.Context, granted backend.Grant, rest time.Duration) error {
+	g, ok := granted.(*grant)
+	if !ok {
+		return errForeignGrant
+	}
+	return g.release(ctx, b.user, rest)
+}
+
+// release is Release over the given connection, or ReleaseIn if rest is not 0.
+func (g *grant) release(ctx context.Context, on sender, rest time.Duration) error {
 	if g.isOver() {
 		return &LostError{Key: g.key}
 	}
@@ -219,11 +229,11 @@ func (g *grant) release(ctx context.Context, on sender) error {
 	deleted, err := false, error(nil)
 	behind := late == open
 	if behind {
-		deleted, err = g.delete(ctx, g.doubt.pending.Behind())
+		deleted, err = g.delete(ctx, g.doubt.pending.Behind(), rest)
 		behind = !wire.IsNotSent(err) // else the attempt's connection has ended
 	}
 	if !behind {
-		deleted, err = g.delete(ctx, on)
+		deleted, err = g.delete(ctx, on, rest)
 	}
 	switch {
 	case err != nil:
@@ -239,10 +249,15 @@ func (g *grant) release(ctx context.Context, on sender) error {
 	return g.gone(ctx)
 }
 
-// delete sends the command that gives the key up. A grant with a place in the
-// queue also leaves that. delete returns false if the key did not carry the
-// grant's token.
-func (g *grant) delete(ctx context.Context, on sender) (bool, error) {
+// delete sends the command that gives the key up, or that leaves it taken for
+// rest. A grant with a place in the queue also leaves that. delete returns
+// false if the key did not carry the grant's token.
+func (g *grant) delete(ctx context.Context, on sender, rest time.Duration) (bool, error) {
+	if rest > 0 {
+		reply, err := on.Eval(ctx, renewScripts.of(1), g.key, millis(rest), g.token)
+		found, err := replies(wire.Reply{Value: reply, Err: err}, 1)
+		return err == nil && found[0] != any(int64(notOurs)), err
+	}
 	if p := g.place(); p != nil {
 		given, err := g.b.leaveLine(ctx, on, g.key, p.member)
 		if wire.IsMoving(err) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 	"github.com/getsetlock/getsetlock/proof/internal/model"
 )
@@ -37,7 +38,7 @@ func strolls(t *testing.T, many int) iter.Seq2[int, *rand.Rand] {
 // wander takes n random steps that the model allows, each as likely as its
 // weight.
 func wander(p *Play, w *model.Walk, rng *rand.Rand, n int, weight func(model.Event) int) {
-	if raced {
+	if raced.On {
 		n /= 4
 	}
 	for range n {

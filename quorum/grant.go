@@ -256,6 +256,29 @@ func (g *grant) Release(ctx context.Context) error {
 	return nil
 }
 
+// ReleaseIn ends a grant and leaves its votes with their members for rest. A
+// member that does not hear of it keeps its vote for the TTL of before. Fewer
+// than a majority do.
+func (b *engine) ReleaseIn(ctx context.Context, granted backend.Grant, rest time.Duration) error {
+	g, ok := granted.(*grant)
+	if !ok || g.b != b {
+		return errForeignGrant
+	}
+	g.mu.Lock()
+	over := g.over
+	g.mu.Unlock()
+	if over {
+		return errOver
+	}
+	_, err := g.Extend(ctx, rest)
+	if err == nil || errors.Is(err, backend.ErrLost) {
+		g.mu.Lock()
+		g.over, g.freed = true, true
+		g.mu.Unlock()
+	}
+	return err
+}
+
 // settle waits until each vote was given back, or an attempt at that failed. As
 // soon as no majority is left, it waits as long again for the rest. It does so
 // in real time, like a network deadline: the key is free of this grant by then.

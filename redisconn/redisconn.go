@@ -113,7 +113,7 @@ func Parse(raw string) (Address, error) {
 	a := Address{kind: kind(strings.ToLower(scheme))}
 	if !ok || !slices.Contains(kinds, a.kind) {
 		return Address{},
-			bad("it must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
+			bad("it must begin with redis:// (as redis://127.0.0.1:6379 does), rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
 	}
 	authority, tail := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {

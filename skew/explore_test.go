@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 func searched(t *testing.T, sc Scenario) Exploration {
@@ -27,7 +28,7 @@ func searched(t *testing.T, sc Scenario) Exploration {
 // other: the closed form, and all interleavings of two clients.
 func TestExplorerAgreesWithTheLaw(t *testing.T) {
 	tried := 0
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		if !d.Excludes() || !d.HasTakeover() && !d.ServerExpires() {
 			continue
 		}
@@ -48,7 +49,7 @@ func TestExplorerAgreesWithTheLaw(t *testing.T) {
 			}
 		}
 	}
-	if tried < 72 && !raceEnabled {
+	if tried < 72 && !raced.On {
 		t.Errorf("only %d parameter sets", tried)
 	}
 }
@@ -57,7 +58,7 @@ func TestExplorerAgreesWithTheLaw(t *testing.T) {
 // again to judge the reply, late enough, takes it for won, however short the
 // jobs: the law's second condition.
 func TestLateJudgeOfTheReplyWinsWhatItLost(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{
+	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.JedisAQS(), dialect.Page(), dialect.PageNil(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []struct{ lease, gap, ahead int }{{4, 1, 0}, {5, 1, 1}, {6, 2, 1}} {
 			room := p.lease + int(d.EffectiveSlack()/tick(d)) - p.ahead

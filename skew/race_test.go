@@ -10,17 +10,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
-// few returns the whole list, but under the race detector only its first item.
-// The searches have no goroutines and share nothing, so the detector finds
-// nothing in them and makes each eight times slower. `go test ./skew` in `make
-// test` proves everything; the test below is what can race.
-func few[T any](all []T) []T {
-	if raceEnabled && len(all) > 1 {
-		return all[:1]
-	}
-	return all
-}
-
 // Callers may ask several questions at once: no search touches what another one
 // uses.
 func TestConcurrentSearchesDoNotAffectEachOther(t *testing.T) {

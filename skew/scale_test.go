@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 )
 
@@ -19,7 +20,7 @@ func TestScaledScenarioKeepsTheLawsAnswer(t *testing.T) {
 
 func scaledKeepsTheAnswer(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		for range 4 {
 			span := func(most time.Duration) time.Duration {
 				return time.Duration(random.Int64N(int64(most)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // The law and the search on a dense grid: every dialect that compares times or
@@ -14,7 +15,7 @@ import (
 // and ahead; jobs on both sides of the limit.
 func TestLawAgreesWithExplorerOnDenseGrid(t *testing.T) {
 	tried := 0
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		if !d.Excludes() || !d.HasTakeover() && !d.ServerExpires() {
 			continue
 		}
@@ -29,7 +30,7 @@ func TestLawAgreesWithExplorerOnDenseGrid(t *testing.T) {
 		}
 	}
 	t.Logf("%d parameter sets", tried)
-	if tried < 4000 && !raceEnabled {
+	if tried < 4000 && !raced.On {
 		t.Errorf("only %d parameter sets", tried)
 	}
 }
@@ -39,7 +40,7 @@ func TestLawAgreesWithExplorerOnDenseGrid(t *testing.T) {
 // right for every phase, and a smaller slack would not be.
 func TestLawHoldsWhereverWithinAUnitClocksAreRead(t *testing.T) {
 	tried := 0
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		if !d.Excludes() || !d.HasTakeover() || d.Unit == dialect.UnitFloatSeconds ||
 			d.Unit == dialect.UnitNanos {
 			continue

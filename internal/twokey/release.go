@@ -4,9 +4,11 @@ package twokey
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/wire"
+	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
 // Release deletes both keys, each only if it is still the grant's (rule 10).
@@ -123,5 +125,29 @@ func (g *Grant) end(err error) error {
 	g.mu.Unlock()
 	g.turn.Ended(g.e.Clock.Elapsed())
 	g.account.Close()
+	return err
+}
+
+// ReleaseIn ends a grant and leaves both keys taken for rest, by a renewal: old
+// clients see a stamp that ends then. The account stays open until the keys
+// have certainly ended. Where the key means "done", it stays for as long as an
+// old client's would (rule 10). A grant that was lost is left to its TTL (rule
+// 8).
+func (e *Engine) ReleaseIn(ctx context.Context, granted backend.Grant, rest time.Duration) error {
+	g, err := e.Own(granted)
+	if err != nil {
+		return err
+	}
+	if e.Settings.Dialect.NeverReleases() {
+		return g.Release(ctx)
+	}
+	_, err = g.Extend(ctx, rest)
+	g.account.Orphan()
+	if err == nil || errors.Is(err, backend.ErrLost) {
+		g.mu.Lock()
+		g.over = true
+		g.mu.Unlock()
+		g.turn.Ended(e.Clock.Elapsed())
+	}
 	return err
 }

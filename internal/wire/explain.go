@@ -127,6 +127,9 @@ var advice = []struct {
 	{IsNoPerm, "this user lacks a right: let its ACL allow the named command, key or channel"},
 	{IsWrongType, "the key holds another type than a lock's string: another program uses it"},
 	{IsMoving, "this slot of the cluster is moving to another node: try again when it has arrived"},
+	{
+		coded("ERR This instance has cluster support disabled"),
+		"the server is no node of a cluster: write redis://host:port"},
 	{coded("CLUSTERDOWN "), "the cluster has lost a primary and does not serve this slot: try again when it is up"},
 	{IsCluster, "this is a node of a cluster of several: write redis+cluster://host:port, for token locks"},
 	{

@@ -70,6 +70,9 @@ var said = []struct {
 	{IsLoading, "reading its data", []string{"LOADING Redis is loading the dataset in memory"}},
 	{IsBusy, "SCRIPT KILL", []string{
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}},
+	{
+		coded("ERR This instance has cluster support disabled"), "no node of a cluster: write redis://",
+		[]string{"ERR This instance has cluster support disabled"}},
 	{IsCluster, "cluster", []string{
 		"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381",
 		"CROSSSLOT Keys in request don't hash to the same slot"}},

@@ -66,6 +66,16 @@ type Place interface {
 	Leave(ctx context.Context) error
 }
 
+// Keeper is implemented by a Backend that can keep a key taken after its
+// holder has released it.
+type Keeper interface {
+	// ReleaseIn is [Grant.Release] of g, except that the store keeps the key
+	// taken for rest, counted from when it executes the command. After that the
+	// key frees itself. It is handed to nobody, and waiters see how long it
+	// stays taken. After an error ReleaseIn or Release may be called again.
+	ReleaseIn(ctx context.Context, g Grant, rest time.Duration) error
+}
+
 // Pacer prescribes the pace of waiting instead of lock.Config.RetryEvery and
 // its jitter, for a client that must poll as an old client does.
 type Pacer interface {

@@ -14,7 +14,7 @@ import (
 
 // passing are the tests in which time passes.
 var passing = []string{"AbandonedKeyFreesItself", "ExtendKeepsTheKey", "LateReleaseSparesTheNextHolder",
-	"BatchReportsEachGrantsOutcome", "CutSessionLeavesNothing"}
+	"BatchReportsEachGrantsOutcome", "KeptKeyStaysTaken", "CutSessionLeavesNothing"}
 
 // unhurried is the factor of the TTL for tests that do not wait for its end.
 // Such a long TTL suits any machine.

@@ -33,6 +33,21 @@ func (b *full) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.D
 	return terms, errs
 }
 
+// ReleaseIn counts as a call of "release".
+func (b *full) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
+	mine := g.(*grant)
+	var lost error
+	err, _ := b.do(ctx, "release", func() {
+		if lost = b.extend(mine, rest); lost == nil {
+			b.mu.Lock()
+			wake := b.changed(mine.key)
+			b.mu.Unlock()
+			wake()
+		}
+	})
+	return errors.Join(err, lost)
+}
+
 func (b *full) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	return b.Try(ctx, key, ttl)
 }
@@ -178,6 +193,10 @@ func (b *sharing) Watch(ctx context.Context, gs []backend.Grant, holders []inter
 }
 
 func (b *sharing) Unwatch(g backend.Grant) { b.full.Unwatch(inside(g)) }
+
+func (b *sharing) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
+	return b.full.ReleaseIn(ctx, inside(g), rest)
+}
 
 func inside(g backend.Grant) backend.Grant {
 	if s, ok := g.(*sharedGrant); ok {

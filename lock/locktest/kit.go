@@ -103,6 +103,7 @@ var tests = []test{
 	{"DeadContextTakesNothing", (*kit).deadContextTakesNothing},
 	{"TryRefusesImpossibleArguments", (*kit).tryRefusesImpossibleArguments},
 	{"BatchReportsEachGrantsOutcome", (*kit).batchReportsEachGrantsOutcome},
+	{"KeptKeyStaysTaken", (*kit).keptKeyStaysTaken},
 	{"QueueServesInOrder", (*kit).queueServesInOrder},
 	{"LeavingFreesThePlace", (*kit).leavingFreesThePlace},
 	{"ReleaseWakes", (*kit).releaseWakes},

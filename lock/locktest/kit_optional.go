@@ -50,29 +50,91 @@ func (k *kit) batchReportsEachGrantsOutcome() {
 	k.free(grants[2])
 }
 
-func (k *kit) queueServesInOrder() {
-	q, ok := k.backend().(backend.Queuer)
+// keptKeyStaysTaken releases a key with a rest of half a TTL, while a waiter
+// stands in the store's queue.
+func (k *kit) keptKeyStaysTaken() {
+	a, b := k.backend(), k.backend()
+	keeper, ok := a.(backend.Keeper)
 	if !ok {
 		return
 	}
-	holder := k.take(k.backend())
-	var places []backend.Place
-	var refused []backend.Instant // after the refusal of each place
+	lost := k.take(a)
+	k.Seize(k.key)
+	k.wantLost("ReleaseIn of a seized key", keeper.ReleaseIn(k.ctx(), lost, k.TTL/2))
+
+	k.key += ":kept"
+	g, try := k.take(a), k.waiter(b)
+	if _, err := try(); !errors.Is(err, backend.ErrHeld) {
+		k.Fatalf("a waiter's first Try: %v", err)
+	}
+	if err := keeper.ReleaseIn(k.ctx(), g, k.TTL/2); err != nil {
+		k.Fatalf("ReleaseIn: %v", err)
+	}
+	_, err := try()
+	var held *backend.HeldError
+	switch {
+	case !errors.As(err, &held):
+		k.Fatalf("a waiter's Try of a kept key: %v; it should be a HeldError", err)
+	case held.Left > k.TTL/2:
+		k.Errorf("the key stays taken for %v, and waiters hear %v", k.TTL/2, held.Left)
+	}
+	k.mustBeHeld(a)
+	k.Pass(k.TTL / 4)
+	k.mustBeHeld(k.backend())
+	k.Pass(k.TTL/4 + k.FreeAfter)
+	next, err := try()
+	if err != nil {
+		k.Fatalf("a waiter's Try after the rest: %v", err)
+	}
+	k.free(next)
+	k.free(k.take(a))
+}
+
+// waiter returns attempts of one waiter, from a place in the queue if the
+// backend has one.
+func (k *kit) waiter(b backend.Backend) (try func() (backend.Grant, error)) {
+	if q, ok := b.(backend.Queuer); ok {
+		p, err := q.Enter(k.ctx(), k.key)
+		switch {
+		case err == nil:
+			return func() (backend.Grant, error) { return p.Try(k.ctx(), k.TTL) }
+		case !errors.Is(err, errors.ErrUnsupported):
+			k.Fatalf("Enter: %v", err)
+		}
+	}
+	return func() (backend.Grant, error) { return b.Try(k.ctx(), k.key, k.TTL) }
+}
+
+// queued returns a holder, three places behind it, and when each of them was
+// refused. There are none where the backend has no queue, or none at present.
+func (k *kit) queued() (holder backend.Grant, places []backend.Place, refused []backend.Instant) {
+	k.Helper()
+	q, ok := k.backend().(backend.Queuer)
+	if !ok {
+		return nil, nil, nil
+	}
+	holder = k.take(k.backend())
 	for range 3 {
 		p, err := q.Enter(k.ctx(), k.key)
 		if errors.Is(err, errors.ErrUnsupported) {
 			k.free(holder)
-			return // at present there is no queue
+			return nil, nil, nil
 		}
 		if err != nil {
 			k.Fatalf("Enter: %v", err)
 		}
-		places = append(places, p)
-		_, err = p.Try(k.ctx(), k.TTL)
-		if !errors.Is(err, backend.ErrHeld) {
+		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, backend.ErrHeld) {
 			k.Fatalf("Try from a place while the key is held: %v", err)
 		}
-		refused = append(refused, backend.ReadClock(k.ctx()))
+		places, refused = append(places, p), append(refused, backend.ReadClock(k.ctx()))
+	}
+	return holder, places, refused
+}
+
+func (k *kit) queueServesInOrder() {
+	holder, places, refused := k.queued()
+	if holder == nil {
+		return
 	}
 	k.free(holder)
 	second, err := places[1].Try(k.ctx(), k.TTL)
@@ -99,25 +161,9 @@ func (k *kit) queueServesInOrder() {
 }
 
 func (k *kit) leavingFreesThePlace() {
-	q, ok := k.backend().(backend.Queuer)
-	if !ok {
+	holder, places, _ := k.queued()
+	if holder == nil {
 		return
-	}
-	holder := k.take(k.backend())
-	var places []backend.Place
-	for range 3 {
-		p, err := q.Enter(k.ctx(), k.key)
-		if errors.Is(err, errors.ErrUnsupported) {
-			k.free(holder)
-			return // at present there is no queue
-		}
-		if err != nil {
-			k.Fatalf("Enter: %v", err)
-		}
-		if _, err = p.Try(k.ctx(), k.TTL); !errors.Is(err, backend.ErrHeld) {
-			k.Fatalf("Try from a place while the key is held: %v", err)
-		}
-		places = append(places, p)
 	}
 	for _, p := range places[:2] {
 		if err := p.Leave(k.ctx()); err != nil {

@@ -185,6 +185,18 @@ func (b broken) Watch(ctx context.Context, gs []backend.Grant, holders []interfa
 
 func (b broken) Unwatch(g backend.Grant) { b.full.Unwatch(g.(brokenGrant).grant) }
 
+func (b broken) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
+	switch b.how {
+	case "no floor":
+		return g.Release(ctx)
+	case "whole floor":
+		rest = time.Hour
+	case "blind floor":
+		b.Seize(g.(brokenGrant).key, g.Token(), rest)
+	}
+	return b.full.ReleaseIn(ctx, g.(brokenGrant).grant, rest)
+}
+
 type brokenGrant struct {
 	*grant
 	how string
@@ -220,6 +232,9 @@ var mutants = map[string]string{
 	"immortal":            "AbandonedKeyFreesItself",
 	"young gift":          "QueueServesInOrder",
 	"batch":               "BatchReportsEachGrantsOutcome",
+	"no floor":            "KeptKeyStaysTaken",
+	"whole floor":         "KeptKeyStaysTaken",
+	"blind floor":         "KeptKeyStaysTaken",
 	"blind watch":         "WatchReportsATouch",
 	"watch until renewal": "WatchOutlivesARenewal",
 	"extend":              "SeizedGrantIsLost",

@@ -182,6 +182,19 @@ func (s *session) Watch(ctx context.Context, gs []backend.Grant, holders []inter
 // Unwatch ends a watch.
 func (s *session) Unwatch(g backend.Grant) { s.full.Unwatch(g.(*sessionGrant).grant) }
 
+// ReleaseIn takes the key out of the session, so that it ends by itself.
+func (s *session) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
+	mine := g.(*sessionGrant).grant
+	s.mu.Lock()
+	cut := s.cut
+	delete(s.held, mine)
+	s.mu.Unlock()
+	if cut {
+		return errCut
+	}
+	return s.full.ReleaseIn(ctx, mine, rest)
+}
+
 type sessionGrant struct {
 	*grant
 	session *session

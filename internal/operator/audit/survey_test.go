@@ -286,19 +286,3 @@ func TestWriterSeenByPollsCountsInTheSpread(t *testing.T) {
 		}
 	}
 }
-
-// A live view asks for a result every second.
-func BenchmarkResultOfAThousandWriters(b *testing.B) {
-	c, err := census.New(census.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i := range 200_000 {
-		addr := fmt.Sprintf("10.0.%d.%d:1", i%1000/250, i%250)
-		c.Add(offset.Observed{At: at(i), Kind: offset.ObservedCommand, Addr: addr,
-			Args: []string{"SETNX", fmt.Sprint("lock:", i%100), stamp(i - i%7)}})
-	}
-	for b.Loop() {
-		c.Evidence()
-	}
-}

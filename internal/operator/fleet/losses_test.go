@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/record"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -41,7 +42,7 @@ func TestNoGateOpensBesideALeaseWhenMembersAreLost(t *testing.T) {
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				t.Parallel()
-				for nth, last := 1, 1; nth <= last && !t.Failed(); nth += step {
+				for nth, last := 1, 1; nth <= last && !t.Failed(); nth += raced.Every(8) {
 					for _, cut := range []bool{false, true} {
 						// connections may end unnoticed between two messages
 						inBubble(t, func(f *fleet) { last = max(last, l.suffers(f, nth, lose, cut)) })

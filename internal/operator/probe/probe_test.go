@@ -309,16 +309,6 @@ func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 	}
 }
 
-func BenchmarkProbeJudgesAKey(b *testing.B) {
-	t := newTally(Config{Match: "lock:*", Dialects: []dialect.Dialect{dialect.Jedis()}})
-	p := keys.Key{Type: "string", Size: 13, Now: redistest.Start}
-	for i := range b.N {
-		p.Name = "lock:" + string(rune('a'+i%26)) + ":1"
-		p.Value = fmt.Sprint(redistest.Start.UnixMilli() + int64(i%60_000))
-		t.add(&p)
-	}
-}
-
 func TestProbeIgnoresStampsOfGetsetlockClients(t *testing.T) {
 	w := redistest.New(t)
 	w.Mini.Set("lock:{a}", fmt.Sprint(w.ServerNow().Add(24*time.Hour+30*time.Second).UnixMilli()))

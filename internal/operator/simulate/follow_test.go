@@ -13,6 +13,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 )
 
@@ -73,7 +74,7 @@ func followedDialects() []dialect.Dialect {
 }
 
 func runs(n int) int {
-	if raceEnabled {
+	if raced.On {
 		return max(1, n/6)
 	}
 	return n

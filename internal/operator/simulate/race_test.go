@@ -8,20 +8,12 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
-
-// few returns the whole list, but under the race detector only its first item:
-// a simulation has no goroutine, so the detector finds nothing in it.
-func few[T any](all []T) []T {
-	if raceEnabled && len(all) > 1 {
-		return all[:1]
-	}
-	return all
-}
 
 // less returns the length of a run, a sixteenth of it under the race detector.
 func less[T ~int | ~int64](n T) T {
-	if raceEnabled {
+	if raced.On {
 		return n / 16
 	}
 	return n

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -102,7 +103,7 @@ func TestEpisodesAppearWhereTheLawAllowsThem(t *testing.T) {
 func TestSameSeedHasTheSameResult(t *testing.T) {
 	s := plainFleet()
 	s.Job, s.Latency = mustParse(t, "lognormal:p50=1s,p99=70s"), mustParse(t, "exp:300us")
-	for _, p := range few(Presets()) {
+	for _, p := range raced.Few(Presets()) {
 		s.Clocks, s.CrashShare, s.For, s.Acquisitions = p.Clocks, 0.001, 6*time.Hour, 2000
 		first, second := mustSimulate(t, s), mustSimulate(t, s)
 		if fmt.Sprintf("%+v", first) != fmt.Sprintf("%+v", second) {
@@ -169,7 +170,7 @@ func TestEpisodesAreSpansWithTwoOrMoreHolders(t *testing.T) {
 
 func TestHealthyFleetNeverOverlaps(t *testing.T) {
 	s := plainFleet()
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		if d.OrMine || d.NeverReleases() {
 			continue
 		}

@@ -36,14 +36,13 @@ type fleet struct {
 	retired [][]Span // acquisitions of getsetlock processes that were replaced
 	// holds of killed clients of either kind, until the kill; they did not
 	// change the counter
-	dead    []Span
-	started time.Time
+	dead []Span
 }
 
 func startFleet(t *testing.T, ctx context.Context, j skewed, s *redistest.Server, of team) *fleet {
 	t.Helper()
 	of.task.Addr = s.Addr()
-	f := &fleet{team: of, server: s, jvm: j, started: time.Now()}
+	f := &fleet{team: of, server: s, jvm: j}
 	for range of.size {
 		c := NewClient(t, j.JVM, s.Addr())
 		check(t, c.Lock(ctx, of.kind, key, of.wait, of.lease))
@@ -98,12 +97,11 @@ type tally struct {
 	dead                []Span
 	refusals            [][]Refusal
 	counted             int
-	took                time.Duration
 }
 
 func (f *fleet) stop(t *testing.T, ctx context.Context) (s tally) {
 	t.Helper()
-	s.took, s.retired, s.dead = time.Since(f.started), f.retired, f.dead
+	s.retired, s.dead = f.retired, f.dead
 	for _, l := range f.java {
 		check(t, l.Stop(ctx))
 	}
@@ -171,50 +169,51 @@ func (s tally) share() float64 {
 	return float64(len(slices.Concat(s.java...))) / float64(len(s.all()))
 }
 
-func (s tally) log(t *testing.T, name string) {
-	t.Helper()
-	t.Logf("%-26s %8s %8s %6s %12s %12s", name, "had", "a second", "share", "wait p50", "wait p99")
-	for _, side := range []struct {
-		name  string
-		spans [][]Span
-	}{{"  the jar's", s.java}, {"  ours", append(s.retired, s.ours...)}} {
-		spans := slices.Concat(side.spans...)
-		if len(spans) == 0 {
-			continue
-		}
-		waits := make([]int64, len(spans))
-		for i, sp := range spans {
-			waits[i] = sp.Held - sp.Asked
-		}
-		slices.Sort(waits)
-		share := float64(len(spans)) / float64(len(s.all()))
-		t.Logf("%-26s %8d %8.0f %5.1f%% %9d µs %9d µs", side.name, len(spans),
-			float64(len(spans))/s.took.Seconds(), 100*share,
-			waits[len(waits)/2], waits[len(waits)*99/100])
-	}
-}
-
 // somePoliteness is a sixth of the default. With a whole gap after each
 // release, four getsetlock processes need a minute for their thousands. The
 // shorter gap is less polite, so it does not make the jar's quarter easier to
 // reach.
 const somePoliteness = 25 * time.Millisecond
 
-// The jar polls, so without politeness a woken getsetlock process would have
-// the key again before the jar looks. With politeness each of the eight clients
-// gets its hundreds of acquisitions.
+// Eight clients share a key: on a server of today, with politeness and without
+// it, and on the oldest and the newest server. The jar polls, so without
+// politeness a woken getsetlock process has the key again before the jar looks.
+// Then the Java clients would need an hour for hundreds of acquisitions, and
+// are not awaited. With politeness each client gets its hundreds.
 func TestJavaAndGetsetlockClientsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
-	ctx := patientContext(t)
-	f := startFleet(t, ctx, sharedJVM(t), redistest.Real(t, redistest.Options{}),
-		hardenedTeam(somePoliteness))
-	f.await(t, ctx, 300, 6_000)
-	s := f.stop(t, ctx)
-	s.check(t)
-	s.checkGranted(t)
-	s.log(t, "politeness on")
-	if s.share() < 0.25 {
-		t.Errorf("the Java clients had %.1f%% of the acquisitions, less than a quarter", 100*s.share())
+	real := func(t *testing.T) *redistest.Server { return redistest.Real(t, redistest.Options{}) }
+	servers := redistest.Servers(t)
+	start := func(b redistest.Binary) func(*testing.T) *redistest.Server {
+		return func(t *testing.T) *redistest.Server { return b.Start(t, redistest.Options{}) }
+	}
+	for _, c := range []struct {
+		name       string
+		server     func(*testing.T) *redistest.Server
+		politeness time.Duration
+		each, all  int
+	}{
+		{"politeness on", real, somePoliteness, 300, 6_000},
+		{"politeness off", real, -1, 1_000, 4_000},
+		{"oldest server", start(servers[0]), 0, 8, 300},
+		{"newest server", start(servers[len(servers)-1]), 0, 8, 300},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := patientContext(t)
+			f := startFleet(t, ctx, sharedJVM(t), c.server(t), hardenedTeam(c.politeness))
+			if c.politeness < 0 {
+				f.awaitOurs(t, ctx, c.each, c.all)
+			} else {
+				f.await(t, ctx, c.each, c.all)
+			}
+			s := f.stop(t, ctx)
+			s.check(t)
+			s.checkGranted(t)
+			if share := s.share(); c.politeness == somePoliteness && share < 0.25 {
+				t.Errorf("the Java clients had %.1f%% of the acquisitions, less than a quarter", 100*share)
+			}
+		})
 	}
 }
 
@@ -234,36 +233,5 @@ func TestNeitherSideStarvesAtDefaults(t *testing.T) {
 		s := f.stop(t, ctx)
 		s.check(t)
 		s.checkGranted(t)
-		s.log(t, "at its defaults, phase "+cmp.Or(phase, "none"))
-	}
-}
-
-// Without politeness the Java clients need an hour for hundreds of
-// acquisitions, so only the getsetlock processes are awaited.
-func TestNoUpdateIsLostWithoutPoliteness(t *testing.T) {
-	t.Parallel()
-	ctx := patientContext(t)
-	f := startFleet(t, ctx, sharedJVM(t), redistest.Real(t, redistest.Options{}), hardenedTeam(-1))
-	f.awaitOurs(t, ctx, 1_000, 4_000)
-	s := f.stop(t, ctx)
-	s.check(t)
-	s.checkGranted(t)
-	s.log(t, "politeness off")
-}
-
-func TestOldestAndNewestServerLoseNoUpdate(t *testing.T) {
-	t.Parallel()
-	all := redistest.Servers(t)
-	for _, b := range []redistest.Binary{all[0], all[len(all)-1]} {
-		t.Run(b.Name, func(t *testing.T) {
-			t.Parallel()
-			ctx := patientContext(t)
-			f := startFleet(t, ctx, sharedJVM(t), b.Start(t, redistest.Options{}), hardenedTeam(0))
-			f.await(t, ctx, 8, 300)
-			s := f.stop(t, ctx)
-			s.check(t)
-			s.checkGranted(t)
-			s.log(t, b.Name)
-		})
 	}
 }

@@ -125,7 +125,6 @@ func besideDual(t *testing.T, ctx context.Context, j skewed) {
 	s := f.stop(t, ctx)
 	s.check(t)
 	s.checkGranted(t)
-	s.log(t, "dual")
 }
 
 // shortWait is the jar's wait in tests in which it must give up: the first
@@ -158,7 +157,6 @@ func besideSealed(t *testing.T, ctx context.Context, j skewed) {
 	if late := s.struck(tombed); len(late) > 0 {
 		t.Errorf("with a tombstone on the key since %d: %q", tombed, late)
 	}
-	s.log(t, "sealed")
 	f.endSealed(t, ctx)
 }
 

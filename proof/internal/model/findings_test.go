@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // Unchanged bytes prove that no lease is left, at any offset of the fleet from
@@ -13,7 +14,7 @@ import (
 // again between any two looks. The spread that bounds honest jobs and
 // getsetlock leases must include them.
 func TestUnchangedBytesAreSafeAtEveryOffset(t *testing.T) {
-	for _, behind := range few([]int{-6, 0, 6}) {
+	for _, behind := range raced.Few([]int{-6, 0, 6}) {
 		sc := beside(dialect.Jedis(), 2, 1, PhaseDual)
 		sc.Behind, sc.Ahead = behind, 1-behind
 		sc.Ours.Unchanged, sc.Ours.Sparse = sc.Lease+1, 1
@@ -31,7 +32,7 @@ func TestUnchangedBytesAreSafeAtEveryOffset(t *testing.T) {
 }
 
 func TestStepsBackCountInTheSpreadForUnchangedBytes(t *testing.T) {
-	for _, step := range few([]int{1, 2}) {
+	for _, step := range raced.Few([]int{1, 2}) {
 		for _, rule := range []Rule{0, ruleFreshSample} {
 			sc := beside(dialect.Jedis(), 1, 1, PhaseDual)
 			sc.Lease, sc.FleetStep = 6, step
@@ -89,7 +90,7 @@ func TestMarginsCoverStepOfServersClock(t *testing.T) {
 // it holds. In dialects that judge the reply by a new clock reading, the gap
 // has to be smaller.
 func TestLateJudgeOfTheReplyEntersDuringALease(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{
+	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.JedisAQS(), dialect.Page(), dialect.PageGet(), dialect.RedisObjects()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := beside(d, 2, 1, p)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -14,7 +15,7 @@ import (
 // old one from a getsetlock client: the closed form and the search, on both
 // sides of both limits.
 func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{
+	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.Jedis(), dialect.RedisPy(), dialect.Faye(), dialect.PageNil()}) {
 		u := tick(d)
 		n := func(k int) time.Duration { return time.Duration(k) * u }
@@ -57,7 +58,7 @@ func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
 // are read anywhere within a unit. That holds for a guard and for a stamp that
 // is itself cut. A fraction of a unit more is not safe.
 func TestLeaseRuleIsTightWithinAUnit(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{
+	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.Jedis(), dialect.Errorception(), dialect.Page(), dialect.PageNil(), dialect.ServiceStack()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
 			sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 6, Gap: 1, Ahead: 1}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // moves is a fleet that goes from one phase to another, in the shortest times
@@ -115,7 +116,7 @@ func TestOverrunReleaseMayDeleteTheTombstone(t *testing.T) {
 	deletes := []string{"Jedis", "JedisUUID", "JedisAQS", "PageNil", "PageGet", "RedisPy", "TaskTiger",
 		"ServiceStack", "Gorlock", "BareExpire", "SetDel"}
 	spared := []string{"Bare", "Machinery", "SetPexpire"}
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		sc := moves(d, 1, 1, PhaseDual, PhaseSealed)
 		if d.OrMine { // a settle needs the time
 			sc.Lease, sc.Job, sc.Ours.TTL = 6, 5, 5

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // beside is a fleet at the bounds that the rules allow. Old clients' jobs last
@@ -49,7 +50,7 @@ func changed(sc Scenario, change func(*Scenario)) Scenario {
 
 func checkMutants(t *testing.T, mutants []mutant) {
 	t.Helper()
-	mutants = few(mutants)
+	mutants = raced.Few(mutants)
 	for _, mu := range mutants {
 		if x := searched(t, mu.sc); x.Found {
 			t.Errorf("%s: the full rules are broken:\n%v", mu.name, x.Trace)
@@ -265,7 +266,7 @@ func TestEachRuleOfThePhasesPreventsATrace(t *testing.T) {
 }
 
 func TestLeaseLongerThanBareExpireIsUnsafe(t *testing.T) {
-	for _, p := range few([]Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern}) {
+	for _, p := range raced.Few([]Phase{PhaseObserve, PhaseDual, PhaseSealed, PhaseModern}) {
 		checkMutants(t, []mutant{{string(p), beside(dialect.BareExpire(), 2, 1, p), longer, 0}})
 	}
 	checkMutants(t,

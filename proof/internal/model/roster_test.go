@@ -8,6 +8,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // enrolled is a fleet on its way from modern to clean and out of it again,
@@ -39,12 +40,12 @@ func TestEachRuleOfTheRosterPreventsATrace(t *testing.T) {
 	empties := func(o *Ours) { o.Empties = true }
 	silent := func(o *Ours) { o.Vanishes = true }
 	sooner := func(sc *Scenario) { sc.Ours.Waits = sc.Ours.TTL + sc.Ours.Renewals - 1 }
-	for _, sc := range few([]Scenario{
+	for _, sc := range raced.Few([]Scenario{
 		toldBefore(joins), toldBefore(loses), toldBefore(empties), enrolled(joins), enrolled(loses),
 		enrolled(empties), enrolled(silent)}) {
 		mustBeSafe(t, sc)
 	}
-	checkBroken(t, few([]mutant{
+	checkBroken(t, raced.Few([]mutant{
 		{"a member reads before its field stands, and holds by a tombstone", toldBefore(joins),
 			without(ruleFieldFirst), 0},
 		{"a member reads before its field stands, and old clients start", enrolled(joins),
@@ -75,7 +76,7 @@ func TestEachRuleOfASlowVerbPreventsATrace(t *testing.T) {
 	mustBeSafe(t, enrolled(func(o *Ours) { o.Loses, o.Joins, o.Slow = true, true, true }))
 	mustBeSafe(t,
 		changed(slow(2), func(sc *Scenario) { sc.Ours.TTL, sc.Ours.Again, sc.Goal = 3, false, lostJob }))
-	checkBroken(t, few([]mutant{
+	checkBroken(t, raced.Few([]mutant{
 		{"the registry is read before the record", slow(1), without(ruleRecordThenRoster), 0},
 		{"a step over another", slow(1), without(ruleVerbCompares), 0},
 	}))

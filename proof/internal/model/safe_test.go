@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 func mustBeSafe(t *testing.T, sc Scenario) {
@@ -31,7 +32,7 @@ func tight(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 // Promise 2: with honest old clients of every dialect that takes over or sets
 // TTLs, in every phase.
 func TestFullRulesAreSafeWithEveryHonestDialect(t *testing.T) {
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		if d.Name == "Bare" {
 			continue // a value without a time is never taken over
 		}
@@ -47,7 +48,7 @@ func TestFullRulesAreSafeWithEveryHonestDialect(t *testing.T) {
 }
 
 func TestFullRulesAreSafeForFourClients(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.SetDel()}) {
+	for _, d := range raced.Few([]dialect.Dialect{dialect.Jedis(), dialect.RedisPy(), dialect.SetDel()}) {
 		mustBeSafe(t, tight(d, 3, 1, PhaseDual, PhaseDual))
 		mustBeSafe(t, tight(d, 2, 2, PhaseDual, PhaseDual))
 		mustBeSafe(t, tight(d, 1, 3, PhaseDual, PhaseDual))
@@ -63,13 +64,13 @@ func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
 		{PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed}, {PhaseSealed, PhaseModern},
 		{PhaseModern, PhaseClean}, {PhaseObserve, PhaseClean},
 	}
-	for _, d := range few([]dialect.Dialect{
+	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.Jedis(), dialect.PageNil(), dialect.JedisUUID(), dialect.BareExpire()}) {
-		for _, p := range few(steps) {
+		for _, p := range raced.Few(steps) {
 			mustBeSafe(t, tight(d, 1, 2, p[0], p[1]))
 		}
 	}
-	for _, p := range few(steps[:3]) {
+	for _, p := range raced.Few(steps[:3]) {
 		mustBeSafe(t, tight(dialect.Jedis(), 2, 1, p[0], p[1]))
 	}
 	forgotten := tight(dialect.Jedis(), 1, 2, PhaseDual, PhaseSealed)
@@ -84,9 +85,9 @@ func TestEveryStepOfAMigrationIsSafe(t *testing.T) {
 // clients never hold together. No renewal succeeds over a mark that was touched
 // since the last look.
 func TestOverrunsNeverLetTwoGetsetlockClientsHold(t *testing.T) {
-	for _, d := range few([]dialect.Dialect{
+	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.Jedis(), dialect.PageNil(), dialect.SetGetDel(), dialect.JedisUUID()}) {
-		for _, p := range few([][2]Phase{
+		for _, p := range raced.Few([][2]Phase{
 			{PhaseObserve, PhaseObserve}, {PhaseObserve, PhaseDual}, {PhaseDual, PhaseSealed},
 			{PhaseSealed, PhaseModern}}) {
 			sc := tight(d, 1, 2, p[0], p[1])

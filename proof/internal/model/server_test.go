@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // The server is a clock of the fleet, because a getsetlock client compares old
@@ -39,7 +40,7 @@ func younger(t *testing.T) func(*Scenario) {
 // bytes, and Machinery's clients never free a key so that the same bytes
 // return.
 func TestLookAgeIsTightInEveryDialect(t *testing.T) {
-	for _, d := range few(dialect.Presets()) {
+	for _, d := range raced.Few(dialect.Presets()) {
 		if !d.HasTakeover() {
 			continue
 		}
@@ -55,7 +56,7 @@ func TestLookAgeIsTightInEveryDialect(t *testing.T) {
 			t.Errorf("%s, a look that is a tick younger: found %v\n%v", d, x.Found, x.Trace)
 		}
 	}
-	for _, d := range few([]dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.ServiceStack()}) {
+	for _, d := range raced.Few([]dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.ServiceStack()}) {
 		sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 4, Gap: 1, Behind: 12, Ahead: -11}
 		sc.Job = sc.Lease + 2*int(d.EffectiveSlack()/tick(d)) - 1 - sc.Gap
 		sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: sc.Job, Margin: 1, Stop: 1}
@@ -69,8 +70,8 @@ func TestLookAgeIsTightInEveryDialect(t *testing.T) {
 // The server's clock may lie anywhere in the range of the old clients' clocks,
 // or far outside it.
 func TestLooksAreSafeWhereverTheServersClockIs(t *testing.T) {
-	for _, behind := range few([]int{12, 6, 1, 0, -5, -11}) {
-		for _, p := range few([]Phase{PhaseDual, PhaseObserve, PhaseSealed}) {
+	for _, behind := range raced.Few([]int{12, 6, 1, 0, -5, -11}) {
+		for _, p := range raced.Few([]Phase{PhaseDual, PhaseObserve, PhaseSealed}) {
 			sc := offset(dialect.Jedis(), 2, 1, p, behind)
 			sc.Ours.NoTombstone = p == PhaseSealed
 			mustBeSafe(t, sc)
@@ -150,8 +151,8 @@ func TestEachRuleOfTheServersClockPreventsATrace(t *testing.T) {
 // and looks are safe with both. So takeovers need not be suspended after a
 // step.
 func TestStepsNeedNoSuspension(t *testing.T) {
-	for _, undone := range few([]bool{true, false}) {
-		for _, step := range few([]int{3, -2}) {
+	for _, undone := range raced.Few([]bool{true, false}) {
+		for _, step := range raced.Few([]int{3, -2}) {
 			known := changed(stepped(0, step),
 				func(sc *Scenario) { sc.StepUndone, sc.Ours.Known = undone, true })
 			mustBeSafe(t, known)

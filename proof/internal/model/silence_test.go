@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/explore"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // silent is a fleet in which a member is silent for longer than it renews
@@ -59,7 +60,7 @@ func TestSilencesAreSafeBesideOtherTroubles(t *testing.T) {
 		sc.Lease = 1
 		return sc
 	}
-	for _, sc := range few([]Scenario{
+	for _, sc := range raced.Few([]Scenario{
 		long(func(o *Ours) { o.Slow = true }), long(func(o *Ours) { o.Phase = PhaseSealed }),
 		long(func(o *Ours) { o.Loses, o.Vanishes = true, false }),
 		long(func(o *Ours) { o.Late, o.LongAttempts = true, false }),

@@ -123,42 +123,62 @@ const (
 	ctrlZ = "\x1a"
 )
 
-func TestCommandHasTheForegroundUntilItEnds(t *testing.T) {
-	s := openAlone(t, "$T run $T where")
-	s.expect("foreground true")
-	s.expect("exit 0, mine again true")
-}
-
-func TestForegroundComesBackWhenExecFails(t *testing.T) {
+// Each talk is what is typed, after a ">", and what the screen then shows.
+// Those of openAlone have no shell. What has stopped runs again by "fg".
+func TestTerminalBelongsToTheCommand(t *testing.T) {
 	odd := t.TempDir() + "/odd"
 	if err := os.WriteFile(odd, []byte("no program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := openAlone(t, "$T run "+odd)
-	s.expect("format error, mine again true")
-}
-
-func TestControlCEndsOnlyTheCommand(t *testing.T) {
-	s := openAlone(t, "$T run $T hold")
-	s.expect("listening")
-	s.type_(ctrlC)
-	s.expect("exit 130, mine again true")
-}
-
-func TestControlZStopsTheJobAndFgContinuesIt(t *testing.T) {
-	s := openScreen(t, "sh", "-i")
-	s.type_("$T run $T hold\n")
-	s.expect("listening")
-	s.type_(ctrlZ)
-	s.expect("$ ")
-	s.type_("echo the shell is ba''ck\n")
-	s.expect("shell is back")
-	s.type_("fg\n")
-	s.expect("got SIGCONT")
-	s.type_(ctrlC)
-	s.expect("exit 130")
-	s.type_("echo code=$?\n")
-	s.expect("code=130")
+	for _, c := range []struct {
+		name, alone string
+		talk        []string
+	}{
+		{"foreground until it ends", "$T run $T where",
+			[]string{"foreground true", "exit 0, mine again true"}},
+		{"foreground comes back when exec fails", "$T run " + odd,
+			[]string{"format error, mine again true"}},
+		{"^C ends only the command", "$T run $T hold",
+			[]string{"listening", ">" + ctrlC, "exit 130, mine again true"}},
+		{"^Z does nothing without a shell", "$T run $T hold",
+			[]string{"listening", ">" + ctrlZ, "got SIGCONT", ">" + ctrlC, "exit 130"}},
+		{"^Z stops the job and fg continues it", "",
+			[]string{">$T run $T hold\n", "listening", ">" + ctrlZ, "$ ", ">echo the shell is ba''ck\n",
+				"shell is back", ">fg\n", "got SIGCONT", ">" + ctrlC, "exit 130", ">echo code=$?\n",
+				"code=130"}},
+		// The command itself stops its group, as a nested run does for ^Z.
+		// Otherwise the terminal would be stuck.
+		{"command that stops itself returns the terminal", "",
+			[]string{">$T run sh -c 'kill -STOP $$; echo on ag''ain'\n", "$ ", ">echo the shell is ba''ck\n",
+				"shell is back", ">fg\n", "on again", "exit 0"}},
+		{"nested runs stop and continue together", "",
+			[]string{">$T run $T run $T hold\n", "listening", ">" + ctrlZ, "$ ", ">fg\n", "got SIGCONT",
+				">" + ctrlC, "exit 130", "exit 130"}},
+		{"pager in a pipeline keeps the terminal", "",
+			[]string{">$T run $T where | $T ask\n", "name?", ">pager\n", "hello pager <nil>"}},
+		{"command in a pipeline gets the terminal on request", "",
+			[]string{">$T run $T ask | cat\n", "name?", ">reader\n", "hello reader <nil>", "$ ",
+				">echo the shell is ba''ck\n", "shell is back"}},
+		{"^Z in a pipeline stops the command too", "",
+			[]string{">$T run $T hold | cat\n", "listening", ">" + ctrlZ, "$ ", ">fg\n", "got SIGCONT",
+				">" + ctrlC, "exit 130"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s *screen
+			if c.alone != "" {
+				s = openAlone(t, c.alone)
+			} else {
+				s = openScreen(t, "sh", "-i")
+			}
+			for _, say := range c.talk {
+				if keys, typed := strings.CutPrefix(say, ">"); typed {
+					s.type_(keys)
+				} else {
+					s.expect(say)
+				}
+			}
+		})
+	}
 }
 
 func TestLostLeaseEndsAStoppedCommandBeforeItRuns(t *testing.T) {
@@ -170,72 +190,6 @@ func TestLostLeaseEndsAStoppedCommandBeforeItRuns(t *testing.T) {
 	s.type_("fg\n")
 	s.expect("exit 137")
 	s.never("got SIGCONT")
-}
-
-// The command itself stops its group, as a nested run does for ^Z. Otherwise
-// the terminal would be stuck.
-func TestCommandThatStopsItselfReturnsTheTerminal(t *testing.T) {
-	s := openScreen(t, "sh", "-i")
-	s.type_("$T run sh -c 'kill -STOP $$; echo on ag''ain'\n")
-	s.expect("$ ")
-	s.type_("echo the shell is ba''ck\n")
-	s.expect("shell is back")
-	s.type_("fg\n")
-	s.expect("on again")
-	s.expect("exit 0")
-}
-
-func TestNestedRunsStopAndContinueTogether(t *testing.T) {
-	s := openScreen(t, "sh", "-i")
-	s.type_("$T run $T run $T hold\n")
-	s.expect("listening")
-	s.type_(ctrlZ)
-	s.expect("$ ")
-	s.type_("fg\n")
-	s.expect("got SIGCONT")
-	s.type_(ctrlC)
-	s.expect("exit 130")
-	s.expect("exit 130")
-}
-
-func TestControlZDoesNothingWithoutAShell(t *testing.T) {
-	s := openAlone(t, "$T run $T hold")
-	s.expect("listening")
-	s.type_(ctrlZ)
-	s.expect("got SIGCONT")
-	s.type_(ctrlC)
-	s.expect("exit 130")
-}
-
-func TestPagerInAPipelineKeepsTheTerminal(t *testing.T) {
-	s := openScreen(t, "sh", "-i")
-	s.type_("$T run $T where | $T ask\n")
-	s.expect("name?")
-	s.type_("pager\n")
-	s.expect("hello pager <nil>")
-}
-
-func TestCommandInAPipelineGetsTheTerminalOnRequest(t *testing.T) {
-	s := openScreen(t, "sh", "-i")
-	s.type_("$T run $T ask | cat\n")
-	s.expect("name?")
-	s.type_("reader\n")
-	s.expect("hello reader <nil>")
-	s.expect("$ ")
-	s.type_("echo the shell is ba''ck\n")
-	s.expect("shell is back")
-}
-
-func TestControlZInAPipelineStopsTheCommandToo(t *testing.T) {
-	s := openScreen(t, "sh", "-i")
-	s.type_("$T run $T hold | cat\n")
-	s.expect("listening")
-	s.type_(ctrlZ)
-	s.expect("$ ")
-	s.type_("fg\n")
-	s.expect("got SIGCONT") // it had been stopped, and runs again
-	s.type_(ctrlC)
-	s.expect("exit 130")
 }
 
 func TestBackgroundJobThatReadsIsStoppedUntilFg(t *testing.T) {

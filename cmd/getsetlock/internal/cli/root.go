@@ -93,10 +93,8 @@ func Root(e *out.Env) *cobra.Command {
 // and seconds for a time without a unit.
 func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && strings.Contains(invalid.Unwrap().Error(), "duration") {
-		if _, noNumber := strconv.ParseFloat(invalid.GetValue(), 64); noNumber == nil {
-			return out.WrongUse("%w; did you mean %ss?", err, invalid.GetValue())
-		}
+	if errors.As(err, &invalid) {
+		return invalidValue(invalid)
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -117,4 +115,20 @@ func flagError(cmd *cobra.Command, err error) error {
 		return out.WrongUse("%w; did you mean --%s? See %s --help", err, near, cmd.CommandPath())
 	}
 	return out.WrongUse("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// invalidValue says what to write instead of a flag's value.
+func invalidValue(err *pflag.InvalidValueError) error {
+	_, noNumber := strconv.ParseFloat(err.GetValue(), 64)
+	kind := err.GetFlag().Value.Type()
+	switch {
+	case noNumber == nil && strings.Contains(err.Unwrap().Error(), "duration"):
+		return out.WrongUse("%w; did you mean %ss?", err, err.GetValue())
+	case strings.HasPrefix(kind, "int"):
+		return out.WrongUse("invalid argument %q for \"--%s\" flag: write a whole number", err.GetValue(), err.GetFlag().Name)
+	case strings.HasPrefix(kind, "uint"):
+		return out.WrongUse("invalid argument %q for \"--%s\" flag: write a whole number, zero or above", err.GetValue(),
+			err.GetFlag().Name)
+	}
+	return err
 }

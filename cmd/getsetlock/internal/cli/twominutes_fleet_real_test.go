@@ -280,9 +280,7 @@ func (g *group) stop() {
 func (g *group) jar(name string) {
 	g.t.Helper()
 	c := g.client(busyKey, 300*time.Millisecond)
-	g.ledger.polls(name)
 	g.wg.Go(func() {
-		defer g.ledger.polledEnough(name)
 		for jobs := 0; g.ctx.Err() == nil; {
 			won, err := taken(g.twoMinutes.ctx, c)
 			switch {
@@ -301,7 +299,7 @@ func (g *group) jar(name string) {
 				g.failed(name, err)
 				return
 			}
-			g.ledger.othersTurn(g.ctx, name)
+			g.rest(jarRest)
 		}
 	})
 }
@@ -330,9 +328,24 @@ func (g *group) ours(name string, flags ...string) {
 				g.failed(name, err)
 				return
 			}
-			g.ledger.jarsTurn(g.ctx)
+			g.rest(scriptRest)
 		}
 	})
+}
+
+// Pauses after a job. A jar that asks again at once would always find its own
+// key free. A release wakes a waiting script at once, and a jar asks only ten
+// times a second: it needs a key that no script waits for.
+const (
+	jarRest    = 300 * time.Millisecond
+	scriptRest = time.Second
+)
+
+func (g *group) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-g.ctx.Done():
+	}
 }
 
 // renewed waits until each script has begun another run. All runs of before
@@ -384,8 +397,6 @@ func (g *group) failed(name string, err error) {
 type ledger struct {
 	mu       sync.Mutex
 	inside   []string
-	jars     map[string]int // number of entries of each client at work
-	byJars   int            // number of all entries so far
 	total    map[string]int
 	since    map[string]int // entries since begin
 	overlaps []string
@@ -394,8 +405,7 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{jars: map[string]int{}, total: map[string]int{}, since: map[string]int{},
-		changed: make(chan struct{})}
+	return &ledger{total: map[string]int{}, since: map[string]int{}, changed: make(chan struct{})}
 }
 
 func (l *ledger) enter(name string) {
@@ -408,10 +418,6 @@ func (l *ledger) enter(name string) {
 	l.inside = append(l.inside, name)
 	l.total[name]++
 	l.since[name]++
-	if _, jar := l.jars[name]; jar {
-		l.jars[name]++
-		l.byJars++
-	}
 	l.wake()
 }
 
@@ -458,74 +464,33 @@ func (l *ledger) begin() {
 	clear(l.since)
 }
 
-// await waits until so returns true. It returns false if that can never happen.
-func (l *ledger) await(ctx context.Context, so func() bool) bool {
+// reached waits until each client has had the key that often since begin, or
+// one of them has failed, and returns how often they had it.
+func (l *ledger) reached(ctx context.Context, wanted map[string]int) (got map[string]int, all bool) {
 	for {
 		l.mu.Lock()
-		yes, err, changed := so(), l.err, l.changed
+		got, err, changed := maps.Clone(l.since), l.err, l.changed
 		l.mu.Unlock()
-		if yes || err != nil {
-			return yes
+		all = true
+		for name, n := range wanted {
+			all = all && got[name] >= n
+		}
+		if all || err != nil {
+			return got, all
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return false
+			return got, false
 		}
 	}
-}
-
-// othersTurn waits until each of the other jars has had the key as often. A jar
-// that asks again at once would otherwise always find its own key free.
-func (l *ledger) othersTurn(ctx context.Context, name string) {
-	l.await(ctx, func() bool {
-		for _, entries := range l.jars {
-			if entries < l.jars[name] {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// jarsTurn waits until a jar had the key, if jars are at work. A release wakes
-// a waiting getsetlock client at once. A jar asks only ten times a second, and
-// would otherwise always find the key taken.
-func (l *ledger) jarsTurn(ctx context.Context) {
-	l.mu.Lock()
-	until := l.byJars + 1
-	l.mu.Unlock()
-	l.await(ctx, func() bool { return l.byJars >= until || len(l.jars) == 0 })
-}
-
-func (l *ledger) polls(jar string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.jars[jar] = 0
-}
-
-func (l *ledger) polledEnough(jar string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.jars, jar)
-	l.wake()
 }
 
 // reach waits until each client has had the key that often since begin.
 func (f *twoMinutes) reach(wanted map[string]int) {
 	f.t.Helper()
-	reached := f.ledger.await(f.ctx, func() bool {
-		for name, n := range wanted {
-			if f.ledger.since[name] < n {
-				return false
-			}
-		}
-		return true
-	})
-	f.ledger.mu.Lock()
-	got := maps.Clone(f.ledger.since)
-	f.ledger.mu.Unlock()
-	if !reached {
+	got, all := f.ledger.reached(f.ctx, wanted)
+	if !all {
 		f.t.Fatalf("wanted %v acquisitions, and there were %v", wanted, got)
 	}
 	f.logf("acquisitions: %v", got)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
@@ -93,70 +92,4 @@ func (e *Env) PrintLine(line string) {
 		return
 	}
 	fmt.Fprintln(e.Stdout, strings.Join(Wrapped(line, max(20, columns-3)), "\n  "))
-}
-
-// Live draws lines on a terminal over those that it drew before. Its methods
-// are safe for concurrent use.
-type Live struct {
-	env *Env
-	to  io.Writer
-
-	mu    sync.Mutex
-	drawn []string // what the next drawing has to erase
-}
-
-// NewLive returns a view that draws on w, which must be a terminal of e.
-func NewLive(e *Env, w io.Writer) *Live { return &Live{env: e, to: w} }
-
-// Draw replaces the lines that were drawn before. It cuts a line that is wider
-// than the terminal, and says how many lines have no room. A line that wrapped
-// would count as one and stay on the screen for good.
-func (l *Live) Draw(lines []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	columns, rows, ok := l.env.Screen(l.to)
-	if !ok {
-		columns, rows = 80, 24
-	}
-	if most := max(1, rows-2); len(lines) > most {
-		left := len(lines) - most
-		lines = append(append([]string{}, lines[:most]...), fmt.Sprintf("and %d lines more", left))
-	}
-	// One write, so that no half of it is seen.
-	var b strings.Builder
-	b.WriteString(l.erase(columns))
-	for _, line := range lines {
-		line = Cut(line, columns-1)
-		l.drawn = append(l.drawn, line)
-		b.WriteString(line + "\n")
-	}
-	_, _ = io.WriteString(l.to, b.String())
-}
-
-// erase returns what erases the drawn lines. After the window was made
-// narrower, a line that was drawn before may take several rows.
-func (l *Live) erase(columns int) string {
-	if len(l.drawn) == 0 {
-		return ""
-	}
-	rows := 0
-	for _, line := range l.drawn {
-		width := text.StringWidthWithoutEscSequences(line)
-		rows += max(1, (width+columns-1)/columns)
-	}
-	l.drawn = nil
-	// The last row may hold what the user typed meanwhile, such as the ^C that
-	// ends the view.
-	return erasesRow + strings.Repeat("\x1b[1A\x1b[2K", rows)
-}
-
-// Clear erases the lines.
-func (l *Live) Clear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	columns, _, ok := l.env.Screen(l.to)
-	if !ok {
-		columns = 80
-	}
-	_, _ = io.WriteString(l.to, l.erase(columns))
 }

@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-// few returns the whole list, and under the race detector only its last
-// element. There, whole fleets are four times as slow, and one shows as much as
-// ten. make test rehearses all of them without the detector.
-func few[T any](all []T) []T {
-	if raced && len(all) > 1 {
-		return all[len(all)-1:]
-	}
-	return all
-}
-
 // rehearse returns the result of a short rehearsal.
 func rehearse(t *testing.T, change func(*Plan)) *Result {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
 // group returns the group of that name.
@@ -121,7 +122,7 @@ func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 // Under the worst clocks, the right ones, and every kind between, every
 // guarantee holds, and each violation of the rest has a named cause.
 func TestEveryPresetIsBorneOrExcused(t *testing.T) {
-	for _, name := range few(simulate.PresetNames()) {
+	for _, name := range raced.Few(simulate.PresetNames()) {
 		if preset, _ := simulate.Lookup(name); preset.Clocks.Server.Any() {
 			continue // a plan refuses these
 		}

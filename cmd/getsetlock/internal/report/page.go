@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report has the answer of a verb, and makes one self-contained HTML
-// page of it: the verdict, the causes, a matrix of findings, tables, and
-// drawings as inline SVG. A drawing shows what its table does not: who held
-// when, and where intervals with unknown ends lie to each other. Package out
-// prints the same answer as text.
+// page of it: the verdict, the causes, tables, and drawings as inline SVG. A
+// drawing shows what its table does not: who held when, and where intervals
+// with unknown ends lie to each other. Package out prints the same answer as
+// text.
 //
 // The page loads nothing from the network and forbids itself to: its policy
 // allows only its own inline styles. It has no script. Save writes a whole page
@@ -56,38 +56,10 @@ type Cause struct {
 type Section struct {
 	Title  string // on a page
 	Words  string
-	Legend string  // what the matrix, or the figure with its table, means
-	Matrix *Matrix // nil: none
-	Figure Figure  // nil: only the table
-	Table  Table   // the figure's values, to read and compute with
-	Long   bool    // a text leaves it out
-}
-
-// Matrix has a row for each participant and a column for each kind of finding.
-// Its rows are in groups, one for each cause.
-type Matrix struct {
-	Corner  string // heading of the first column
-	Columns []string
-	Groups  []Group
-}
-
-// Group is the rows below one heading.
-type Group struct {
-	Title string
-	Rows  []Entry
-}
-
-// Entry is one row of a matrix, with as many cells as there are columns.
-type Entry struct {
-	Name  string
-	Cells []Cell
-}
-
-// Cell is a count or a word. An empty cell stays empty.
-type Cell struct {
-	Text string
-	Says string // tooltip
-	Bad  bool
+	Legend string // what the figure and its table mean
+	Figure Figure // nil: only the table
+	Table  Table  // the figure's values, to read and compute with
+	Long   bool   // a text leaves it out
 }
 
 // Table has as many cells in each row as there are columns.
@@ -143,7 +115,7 @@ const longCell = 44
 // one is folded on a screen, and printed whole.
 const mostUnfolded = 15
 
-// mostSaid is the number of sentences about a cause. The matrix has more.
+// mostSaid is the number of sentences about a cause. The table has all.
 const mostSaid = 5
 
 // sentences returns what is wrong as sentences of a paragraph.
@@ -153,7 +125,7 @@ func sentences(all []string) string {
 		text = append(text, Capital(s)+".")
 	}
 	if more := len(all) - mostSaid; more > 0 {
-		text = append(text, fmt.Sprintf("And %d more, which the matrix shows.", more))
+		text = append(text, fmt.Sprintf("And %d more, which the table shows.", more))
 	}
 	return strings.Join(text, " ")
 }
@@ -186,17 +158,6 @@ func (p Page) Write(w io.Writer) error {
 			if len(row) != len(s.Table.Columns) {
 				return fmt.Errorf("report: section %q, row %d: %d cells under %d columns", s.Title, n+1,
 					len(row), len(s.Table.Columns))
-			}
-		}
-		if s.Matrix == nil {
-			continue
-		}
-		for _, g := range s.Matrix.Groups {
-			for _, row := range g.Rows {
-				if len(row.Cells) != len(s.Matrix.Columns) {
-					return fmt.Errorf("report: section %q, row %q: %d cells under %d columns", s.Title,
-						row.Name, len(row.Cells), len(s.Matrix.Columns))
-				}
 			}
 		}
 	}

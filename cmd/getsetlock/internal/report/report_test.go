@@ -32,11 +32,8 @@ func sample() Page {
 				Marks: []Mark{{0, 0, 1, "", "says", false}, {0, 0, 2, "", "says", true},
 					{1, 1, 3, "<i>", "says <x>", false}},
 			}, Table: Table{Columns: []string{"x", "y"}, Rows: [][]string{{"0", "1"}}}},
-			{Title: "matrix", Matrix: &Matrix{
-				Corner: "client", Columns: []string{"late", "early"},
-				Groups: []Group{{Title: "stock-3",
-					Rows: []Entry{{"old1", []Cell{{"3", "three <x>", true}, {}}}}}},
-			}},
+			{Title: "findings", Table: Table{Columns: []string{"client", "late"},
+				Rows: [][]string{{"old1", "three <x>"}}, Text: 1, Bad: []int{0}}},
 			{Title: "ranges", Figure: &Ranges{
 				Name: "ranges", X: "ms",
 				Rows: []Range{{Name: "one <i>", Low: -3, High: 5},
@@ -92,9 +89,9 @@ func TestShadesOfATimelineCoverNoOther(t *testing.T) {
 }
 
 func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
-	wide := Matrix{Groups: []Group{{Rows: []Entry{{Cells: []Cell{{}}}}}}}
-	if err := (Page{Sections: []Section{{Matrix: &wide}}}).Write(io.Discard); err == nil {
-		t.Error("a row wider than its matrix was written")
+	wide := Table{Rows: [][]string{{"x"}}}
+	if err := (Page{Sections: []Section{{Table: wide}}}).Write(io.Discard); err == nil {
+		t.Error("a row wider than its table was written")
 	}
 	for name, f := range map[string]Figure{
 		"infinite": &Timeline{Rows: []Row{{}}, Marks: []Mark{{At: math.Inf(1)}}},
@@ -243,7 +240,7 @@ func TestRangesHaveTicksOnBothSidesOfZero(t *testing.T) {
 	}
 }
 
-func TestPageShowsDateCausesAndMatrix(t *testing.T) {
+func TestPageShowsDateCausesAndTable(t *testing.T) {
 	var b strings.Builder
 	if err := sample().Write(&b); err != nil {
 		t.Fatal(err)
@@ -251,8 +248,7 @@ func TestPageShowsDateCausesAndMatrix(t *testing.T) {
 	for _, says := range []string{
 		`<time datetime="2026-03-02T12:00:00Z">2 March 2026, 12:00 UTC</time>`,
 		`<strong class="culprit">stock-3 &lt;i&gt;</strong>`, `<p class="do">NTP</p>`, `<li>late</li>`,
-		`<td class="on bad" title="three &lt;x&gt;">3</td><td></td>`,
-		`<th scope="rowgroup" colspan="3">`,
+		`<tr class="bad"><td class="words">old1</td><td>three &lt;x&gt;</td></tr>`,
 	} {
 		if !strings.Contains(b.String(), says) {
 			t.Errorf("no %s in\n%s", says, b.String())

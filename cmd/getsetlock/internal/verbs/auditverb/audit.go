@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package auditverb has the verbs audit and doctor. Both print the same
-// findings and show the same live view of a watch.
+// findings and the same lines during a watch.
 package auditverb
 
 import (
@@ -353,8 +353,7 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	cfg := f.config(e)
 	cfg.For, cfg.Monitor.On = f.span, f.monitor
 	cfg.DB = f.server.Database(e)
-	view := newLiveView(e, f.server.Quiet, f.span)
-	cfg.Seen, cfg.SeenEvery = view.show, view.every()
+	cfg.Seen, cfg.SeenEvery = liveLines(e, f.server.Quiet, f.span), out.ProgressEvery
 	if rec != nil {
 		cfg.Record, cfg.Probed = rec, a.probe
 	}
@@ -362,7 +361,6 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 		cfg.Hash = []byte(rand.Text())
 	}
 	r, err := audit.Watch(ctx, pool, cfg)
-	view.end()
 	if r != nil {
 		a.result = r
 	}

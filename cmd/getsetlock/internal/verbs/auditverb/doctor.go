@@ -238,16 +238,14 @@ func (f *doctorFlags) listen(e *out.Env, ctx context.Context, pool *redis.Pool, 
 			return out.CouldNot(err, "examining %s", address)
 		}
 	}
-	view := newLiveView(e, f.server.Quiet, f.watch)
 	r, err := audit.Watch(ctx, pool, audit.Config{
 		Config:    f.watched(cfg),
 		For:       f.watch,
 		Timeout:   e.Timeout,
 		Monitor:   audit.MonitorConfig{On: true},
-		Seen:      view.show,
-		SeenEvery: view.every(),
+		Seen:      liveLines(e, f.server.Quiet, f.watch),
+		SeenEvery: out.ProgressEvery,
 	})
-	view.end()
 	switch {
 	case ctx.Err() != nil:
 		return out.CouldNot(context.Cause(ctx), "watching %s", address)

@@ -4,7 +4,6 @@ package auditverb
 
 import (
 	"bytes"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -28,71 +27,18 @@ func liveResult(writers int) *audit.Result {
 	return r
 }
 
-// screenOf does what a terminal does with the lines: it goes up and erases.
-func screenOf(text string) []string {
-	var lines []string
-	text = strings.ReplaceAll(text, "\r\x1b[2K", "") // of the empty line below
-	for text != "" {
-		if rest, ok := strings.CutPrefix(text, "\x1b[1A\x1b[2K"); ok {
-			lines, text = lines[:len(lines)-1], rest
-			continue
-		}
-		line, rest, _ := strings.Cut(text, "\n")
-		lines, text = append(lines, line), rest
-	}
-	return lines
-}
-
-// terminalOf is a terminal of that width.
-func terminalOf(columns int, to io.Writer) *out.Env {
-	return &out.Env{Stderr: to, Size: func(io.Writer) (int, int, bool) { return columns, 24, columns > 0 }}
-}
-
-func TestLiveViewIsDrawnOverItselfAndErased(t *testing.T) {
-	for columns, head := range map[int]int{50: 3, 80: 2, 200: 1} {
-		var printed bytes.Buffer
-		v := newLiveView(terminalOf(columns, &printed), false, 30*time.Second)
-		for _, writers := range []int{1, 20, 2} {
-			v.show(liveResult(writers))
-			lines := screenOf(printed.String())
-			want := head + min(writers, liveWriters) + min(1, max(0, writers-liveWriters))
-			if len(lines) != want || !strings.HasPrefix(lines[0], "watching, ") ||
-				!strings.HasSuffix(lines[head-1], "0 findings") {
-				t.Errorf("%d columns, %d writers: %q", columns, writers, lines)
-			}
-			for _, l := range lines {
-				if len([]rune(l)) >= columns {
-					t.Errorf("it would wrap: %q", l)
-				}
-			}
-		}
-		lines := screenOf(printed.String())
-		if !strings.HasSuffix(lines[head], "-1.5ms … ?") ||
-			strings.Contains(lines[head], "Jedis") != (columns > 60) {
-			t.Errorf("%q", lines)
-		}
-		v.end()
-		if lines := screenOf(printed.String()); len(lines) != 0 {
-			t.Errorf("left on the screen: %q", lines)
-		}
-	}
-}
-
-func TestLiveViewIsPlainLinesWithoutATerminal(t *testing.T) {
+func TestWatchPrintsALineForEachLook(t *testing.T) {
 	var printed bytes.Buffer
-	v := newLiveView(terminalOf(0, &printed), false, 0)
-	v.show(liveResult(3))
-	v.show(liveResult(3))
-	v.end()
-	if strings.Contains(printed.String(), "\x1b") ||
-		strings.Count(printed.String(), "getsetlock: watching, ") != 2 ||
+	e := &out.Env{Stderr: &printed}
+	show := liveLines(e, false, 0)
+	show(liveResult(3))
+	show(liveResult(3))
+	if strings.Count(printed.String(), "getsetlock: watching, 0s: 0 keys, 3 writers, ") != 2 ||
 		strings.Count(printed.String(), "\n") != 2 {
 		t.Errorf("%q", printed.String())
 	}
 	printed.Reset()
-	quiet := newLiveView(terminalOf(80, &printed), true, 0)
-	quiet.show(liveResult(3))
-	quiet.end()
+	liveLines(e, true, 0)(liveResult(3))
 	if printed.Len() > 0 {
 		t.Errorf("%q in spite of --quiet", printed.String())
 	}

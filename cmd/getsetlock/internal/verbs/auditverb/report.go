@@ -17,8 +17,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
-// answer returns the answer for people: what was watched, the causes, the
-// matrix of findings, then drawings and tables.
+// answer returns the answer for people: what was watched, the causes,
+// then drawings and tables.
 func (a *auditAnswer) answer() report.Page {
 	p := report.Page{
 		Title: "audit of " + a.where, Made: a.made, Verdict: a.verdict(), Bad: bad(a.all),
@@ -33,7 +33,7 @@ func (a *auditAnswer) answer() report.Page {
 	for _, c := range a.causes() {
 		p.Causes = append(p.Causes, a.cardOf(c))
 	}
-	for _, s := range []*report.Section{a.matrixSection(), a.clientsSection(), a.timelineSection(),
+	for _, s := range []*report.Section{a.findingsSection(), a.clientsSection(), a.timelineSection(),
 		a.holdsSection(), a.formsSection(), a.sumsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
@@ -115,7 +115,7 @@ func (a *auditAnswer) cardOf(c *cause) report.Cause {
 }
 
 // mostExplained is the number of clients of one kind of finding below a cause.
-// The matrix has more.
+// The table has more.
 const mostExplained = 12
 
 func level(f census.Finding) string { return strings.ToUpper(string(f.Severity)) }
@@ -134,50 +134,32 @@ func sentenceOf(f census.Finding, culprit string) string {
 	return text
 }
 
-// matrixSection shows which client has which finding, grouped under the causes.
-func (a *auditAnswer) matrixSection() *report.Section {
-	m := &report.Matrix{Corner: "client or key"}
-	var kinds []string
-	all := a.causes()
-	for _, c := range all {
+// findingsSection lists which client or key has which finding, in the order of
+// the causes.
+func (a *auditAnswer) findingsSection() *report.Section {
+	t := report.Table{Text: 5,
+		Columns: []string{"client or key", "finding", "number", "what", "likely cause"}}
+	for _, c := range a.causes() {
 		for _, f := range slices.Concat(c.own, c.explains) {
-			if !slices.Contains(kinds, f.Kind) && (f.Writer != "" || f.Key != "") {
-				kinds = append(kinds, f.Kind)
-				m.Columns = append(m.Columns, kindName(f.Kind))
-			}
-		}
-	}
-	for n, c := range all {
-		g := report.Group{Title: fmt.Sprintf("%d. %s", n+1, c.culprit)}
-		if len(c.explains) > 0 {
-			g.Title += ": " + c.words(&a.result.Evidence)
-		}
-		for _, f := range slices.Concat(c.own, c.explains) {
-			if f.Writer == "" && f.Key == "" {
+			if f.Writer == "" && f.Key == "" || len(t.Rows) == mostFindings {
 				continue
 			}
-			name := a.rowOf(f)
-			at := slices.IndexFunc(g.Rows, func(r report.Entry) bool { return r.Name == name })
-			if at < 0 {
-				if len(g.Rows) == reportRows {
-					break
-				}
-				at = len(g.Rows)
-				g.Rows = append(g.Rows, report.Entry{Name: name, Cells: make([]report.Cell, len(kinds))})
+			if f.Severity == census.SeverityError {
+				t.Bad = append(t.Bad, len(t.Rows))
 			}
-			g.Rows[at].Cells[slices.Index(kinds, f.Kind)] = report.Cell{Text: a.countIn(f),
-				Says: aboutKey(f) + out.OneLine(f.What), Bad: f.Severity == census.SeverityError}
-		}
-		if len(g.Rows) > 0 {
-			m.Groups = append(m.Groups, g)
+			t.Rows = append(t.Rows, []string{a.rowOf(f), kindName(f.Kind), a.countIn(f),
+				aboutKey(f) + out.OneLine(f.What), c.culprit})
 		}
 	}
-	if len(m.Groups) == 0 {
+	if len(t.Rows) == 0 {
 		return nil
 	}
-	return &report.Section{Title: "Who has which finding", Matrix: m, Long: true,
-		Legend: "A row for each client or key, below the cause that likely explains its findings. A number says how often it happened, or how far a clock is off. “Two at once”: the client was still at work after another one had won. “Wrong release”: it deleted the lock of another client, or after its own stamp was past. Red is an error: it is proved to break exclusion, or has broken it."}
+	return &report.Section{Title: "Who has which finding", Table: t, Long: true,
+		Legend: "The cause likely explains the finding. A number says how often it happened, or how far a clock is off. “Two at once”: the client was still at work after another one had won. “Wrong release”: it deleted the lock of another client, or after its own stamp was past. Red is an error: it is proved to break exclusion, or has broken it."}
 }
+
+// mostFindings bounds the table of findings. --json lists all.
+const mostFindings = 500
 
 // kindName returns a kind of finding in a few words, for headings.
 func kindName(kind string) string {
@@ -190,7 +172,7 @@ var kindWords = map[string]string{
 	"clobber": "overwrote a stamp", "ghost": "left a dead lock", "getset_first": "GETSET without SETNX",
 }
 
-// rowOf names the row of a finding in the matrix.
+// rowOf names what has a finding.
 func (a *auditAnswer) rowOf(f census.Finding) string {
 	for _, w := range a.result.Evidence.Writers {
 		if w.Addr == f.Writer && w.Name != "" && w.Addr != "" {

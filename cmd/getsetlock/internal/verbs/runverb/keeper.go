@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -30,7 +31,6 @@ type keeper struct {
 	waker  backend.Waker
 
 	silence *silence      // watches a single attempt; nil: the wait is bounded by itself
-	keep    *keeping      // nil: a release frees the key at once
 	began   chan error    // why the client waits; holds one
 	ttl     time.Duration // with its default filled in
 	grace   time.Duration // between SIGTERM and SIGKILL, checked against the lease
@@ -51,6 +51,13 @@ type held interface {
 	free() error
 }
 
+// contract is what run needs of every store.
+type contract interface {
+	backend.Backend
+	backend.Waker
+	io.Closer
+}
+
 // newKeeper opens the store, makes its Client, and checks the times against
 // each other. asked ends when a signal asks the process to end.
 func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string) (*keeper, error) {
@@ -64,13 +71,13 @@ func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string)
 	if k.opening, err = f.open(e, asked, command); err != nil {
 		return nil, err
 	}
-	b, ok := k.store.Contract().(keepable)
+	b, ok := k.store.Contract().(contract)
 	if !ok {
 		k.close(0)
 		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", k.where, k.store.Contract())
 	}
 	k.waker = b
-	if k.client, err = k.newClient(b); err != nil {
+	if k.client, err = k.newClient(); err != nil {
 		_ = b.Close()
 	} else {
 		err = k.setTimes()
@@ -83,19 +90,18 @@ func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string)
 }
 
 // newClient makes the Client. Nothing is sent.
-func (k *keeper) newClient(b keepable) (*lock.Client, error) {
-	f, store := k.flags, k.store
-	if f.keep > 0 && !k.session {
-		k.keep = &keeping{keepable: b, keep: f.keep, clock: k.env.Clock}
-		store = backend.Of(k.keep.backend())
-	}
-	wait := f.wait
+func (k *keeper) newClient() (*lock.Client, error) {
+	f, wait := k.flags, k.flags.wait
 	if wait.d > 0 {
 		wait.d = max(wait.d-k.late, time.Millisecond)
 	}
-	return lock.New(store, lock.Config{
+	var politeness time.Duration
+	if f.keep > 0 {
+		politeness = -1 // a key that was kept from other hosts is not left to old clients besides
+	}
+	return lock.New(k.store, lock.Config{
 		TTL: cmp.Or(k.granted, f.ttl), Wait: wait.config(), LongestHold: -1, Clock: k.env.Clock,
-		Logger: k.env.Logger(f.server.Quiet),
+		Politeness: politeness, Logger: k.env.Logger(f.server.Quiet),
 		Hooks: lock.Hooks{Waiting: func(ev lock.Event) {
 			select {
 			case k.began <- k.explained(ev.Cause):
@@ -186,14 +192,21 @@ func (h *clientHeld) Token() string {
 	return token
 }
 
-// Release gives the lock back. A lock that would end with this process is held
-// until the end of --keep. A signal ends that wait; the lock is then left to
-// its TTL, as --keep asks for.
+// Release gives the lock back, and leaves the key taken until the end of
+// --keep. A verbatim lock is left as it is: its stamp ends no earlier. A lock
+// that would end with this process is held until then. A signal ends that wait;
+// the lock is then left to its TTL, as --keep asks for.
 func (h *clientHeld) Release() error {
 	k := h.keeper
 	rest := h.until.Sub(k.env.Clock.Now())
-	if !k.session || rest <= 0 {
+	switch {
+	case rest <= 0:
 		return h.Lease.Release()
+	case k.verbatim:
+		k.left.Store(true)
+		return nil
+	case !k.session:
+		return h.ReleaseAfter(k.flags.keep)
 	}
 	k.env.Say(k.flags.server.Quiet, "holding %q for another %s (--keep)", h.key, out.Rounded(rest))
 	select {
@@ -206,12 +219,7 @@ func (h *clientHeld) Release() error {
 	return h.Lease.Release()
 }
 
-func (h *clientHeld) free() error {
-	if h.keeper.keep != nil {
-		h.keeper.keep.off.Store(true)
-	}
-	return h.Lease.Release()
-}
+func (h *clientHeld) free() error { return h.Lease.Release() }
 
 // words rewords an error as InFlags does, and marks times of the old clients
 // that nobody claimed as assumed.

@@ -21,8 +21,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
-	"github.com/getsetlock/getsetlock/modern"
 )
 
 // counterOf returns the key of a lock's fencing numbers, which outlives every
@@ -150,26 +148,6 @@ func TestKeepLeavesTheRestToTheTokensKey(t *testing.T) {
 	}
 	s.Want(s.Run("run", "--keep", "10s", "odd", "--", odd), 126, "", "format")
 	wantKeys(s, counterOf("k"), counterOf("odd"), "k")
-}
-
-func TestKeepingKeepsTheProtocolsWaysToWait(t *testing.T) {
-	s := clitest.NewStage(t)
-	tokens, err := modern.New(s.World.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tokens.Close()
-	if _, queues := (&keeping{keepable: tokens.Contract().(keepable)}).backend().(backend.Queuer); !queues {
-		t.Error("waiters are not in the queue")
-	}
-	old, err := legacy.New(s.World.Pool(), legacy.Config{Mode: legacy.Verbatim})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	if _, paces := (&keeping{keepable: old.Contract().(keepable)}).backend().(backend.Pacer); !paces {
-		t.Error("the old client's pace is lost")
-	}
 }
 
 // The waiter is in the queue on the server, and keeps what it gets there.

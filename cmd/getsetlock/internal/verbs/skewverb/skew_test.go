@@ -13,6 +13,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse/dist"
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/raced"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -144,7 +145,7 @@ func TestExplorerSaysWhatTheLawSays(t *testing.T) {
 		"--dialect setdel --lease 3s --job 4s", "--dialect errorception --job 4s --spread 1s",
 		"--dialect errorception --job 4s --spread 1001ms",
 	} {
-		if raceEnabled && args != "--job 61s" {
+		if raced.On && args != "--job 61s" {
 			continue // searches have no goroutines; make test runs all of them without the detector
 		}
 		got := skewed(t, append(strings.Fields(args), "--json", "--explore", "--quiet")...)

@@ -113,10 +113,6 @@ func (c *onCluster) find(ctx context.Context, key string) (lockLine, error) {
 	return r.find(ctx, key)
 }
 
-func (c *onCluster) matching(ctx context.Context, arg string) ([]lockLine, error) {
-	return c.each(ctx, func(r *onRedis) ([]lockLine, error) { return r.matching(ctx, arg) })
-}
-
 func (c *onCluster) force(ctx context.Context, key, value string) (legacy.Deleted, error) {
 	r, err := c.of(ctx, key)
 	if err != nil {

@@ -37,9 +37,7 @@ and a file show all:
   OWNER    the name that the holder wrote: an old client's id, or for getsetlock
            run its host and command
   AGE      for how long the holder has held the lock. A key does not say it:
-           --watch knows it of locks that it saw being taken, and writes ">"
-           before the age of those that were there when it began. With --lease
-           it is also known of old clients that do not renew
+           with --lease it is known of old clients that do not renew
   LEFT     the time until the lease ends. A holder that renews keeps its lock
            for longer. An old client's time is read as if that client's clock
            were the server's. A getsetlock client that shares a lock with old
@@ -53,13 +51,8 @@ and a file show all:
 Several dialects write the same form. DIALECT shows the one that --dialect
 names, if it fits; --json lists the others.
 
---watch looks every 2 s, or less often where a look takes long, so that it takes
-a tenth of its time at most. On a terminal it draws the table anew. Elsewhere it
-prints a line for each lock at the beginning, and then for each change. If the
-server goes away, it says so and goes on. ^C ends it.
-
-On a terminal, red marks a lock that its holder has lost, or a server that is
-away, and yellow a lock whose time has passed. NO_COLOR turns colours off.
+On a terminal, red marks a lock that its holder has lost, and yellow a lock
+whose time has passed. NO_COLOR turns colours off.
 
 ls lists keys in slices (SCAN), so that other clients are not held up. Without
 PATTERN it reads every key that holds a string. Bytes that are not UTF-8 are
@@ -69,7 +62,6 @@ type lsFlags struct {
 	server    out.ServerFlags
 	dialect   out.DialectFlags
 	asJSON    bool
-	watch     bool
 	wide      bool
 	namespace string
 	lease     time.Duration
@@ -84,7 +76,7 @@ func NewLs(e *out.Env) *cobra.Command {
 		Long:  lsLong,
 		Example: out.Examples(
 			"getsetlock ls",
-			"getsetlock ls --watch 'stock:*'",
+			"getsetlock ls 'stock:*'",
 			"getsetlock ls 'stock:*' --dialect redis-py --lease 30s",
 			"getsetlock ls nightly --json | jq -r '.locks[].owner'",
 		),
@@ -97,9 +89,6 @@ func NewLs(e *out.Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := strings.Join(args, "")
-			if f.watch && f.asJSON {
-				return out.WrongUse("--watch has no end, and --json prints one document: give one of them")
-			}
 			t, err := f.server.PickTarget(e)
 			if err != nil {
 				return err
@@ -115,8 +104,6 @@ func NewLs(e *out.Env) *cobra.Command {
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "the dialect to show where several write the same form (default jedis)")
 	flags := cmd.Flags()
-	flags.BoolVar(&f.watch, "watch", false,
-		"keep looking: a live table on a terminal, else a line for each change")
 	flags.BoolVar(&f.wide, "wide", false, "show all columns, however narrow the terminal is")
 	flags.StringVar(&f.namespace, "namespace", "", "the namespace whose queue and fencing numbers to show")
 	out.Complete(cmd, "namespace", cobra.NoFileCompletions)
@@ -132,14 +119,13 @@ type Locks struct {
 	Locks  []lockLine `json:"locks"`
 }
 
-// lockLine is a lock as ls shows it, and what else unlock and --watch know.
+// lockLine is a lock as ls shows it, and what else unlock knows.
 type lockLine struct {
 	shown
 	compared
 	kind
 
-	now    time.Time // the server's clock at the look
-	longer bool      // the holder may have held for longer than Age
+	now time.Time // the server's clock at the look
 }
 
 // shown are the fields of --json, with names and values as [out.Escaped] writes
@@ -167,7 +153,6 @@ type shown struct {
 // compared are the bytes by which unlock knows a lock again.
 type compared struct {
 	raw  string // the key
-	lock string // key L, which raw is too unless mark
 	held string // what unlock compares: the bytes of key L, or the token on key M alone
 	long int    // length of a value that is longer than held; else 0
 }
@@ -188,10 +173,9 @@ func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
 		return err
 	}
 	defer s.close()
-	look := func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
+	return f.show(e, s.where(), func(p *out.Progress) ([]lockLine, error) {
 		return s.look(ctx, f, pattern, p)
-	}
-	return f.show(e, ctx, s.where(), look)
+	})
 }
 
 // look returns what ls shows.
@@ -210,14 +194,11 @@ type locks interface {
 	close()
 }
 
-// show prints what a look finds, once or until a signal ends the watch. Of a
-// look that could see a part only, it prints that part and returns the error.
-func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look looker) error {
-	if f.watch {
-		return f.keepLooking(e, ctx, address, look)
-	}
+// show prints what a look finds. Of a look that could see a part only, it
+// prints that part and returns the error.
+func (f *lsFlags) show(e *out.Env, address string, look func(*out.Progress) ([]lockLine, error)) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
-	lines, err := look(ctx, p)
+	lines, err := look(p)
 	p.End()
 	if err != nil {
 		err = out.CouldNot(err, "listing the keys of %s", address)
@@ -232,19 +213,14 @@ func (f *lsFlags) show(e *out.Env, ctx context.Context, address string, look loo
 		e.Say(f.server.Quiet, "no locks found")
 		return nil
 	}
-	for _, line := range f.table(e, lines) {
+	columns := 0 // all
+	if width, _, ok := e.Screen(e.Stdout); ok && !f.wide {
+		columns = width - 1 // some terminals wrap after their last column
+	}
+	for _, line := range lockGrid(lines).Fit(columns, e.Colours(e.Stdout)) {
 		fmt.Fprintln(e.Stdout, line)
 	}
 	return err
-}
-
-// table returns the lines of the table, as wide as stdout allows.
-func (f *lsFlags) table(e *out.Env, lines []lockLine) []string {
-	width, _, ok := e.Screen(e.Stdout)
-	if f.wide || !ok {
-		return lockGrid(lines).Fit(0, e.Colours(e.Stdout))
-	}
-	return lockGrid(lines).Fit(width-1, e.Colours(e.Stdout)) // some terminals wrap after their last column
 }
 
 // onRedis are the locks of one Redis server.
@@ -392,11 +368,8 @@ func (l lockLine) colour() out.Colour {
 }
 
 func (l lockLine) ageWords() string {
-	switch {
-	case l.Age == nil:
+	if l.Age == nil {
 		return "-"
-	case l.longer:
-		return ">" + out.Rounded(*l.Age)
 	}
 	return out.Rounded(*l.Age)
 }
@@ -504,7 +477,7 @@ func unknown(key string) legacy.Observation {
 // sawMore counts keys for the progress.
 func (l *lister) sawMore(n int) {
 	l.looked += int64(n)
-	if l.progress != nil {
+	if l.progress != nil { // unlock shows none
 		l.progress.Set(l.looked)
 	}
 }

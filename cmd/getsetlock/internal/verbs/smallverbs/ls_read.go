@@ -59,7 +59,7 @@ func readLock(o legacy.Observation, prefer string) (line lockLine, likely bool) 
 	line = lockLine{
 		shown: shown{Key: out.Escaped(o.Key), Type: o.Type, State: StateUnreadable,
 			Encoding: string(dialect.Plain)},
-		compared: compared{raw: o.Key, lock: o.Key, held: o.Value}, kind: kind{marked: marked, vacant: left},
+		compared: compared{raw: o.Key, held: o.Value}, kind: kind{marked: marked, vacant: left},
 		now: o.ServerNow(),
 	}
 	line.unwrapKey()
@@ -122,7 +122,7 @@ func markAlone(o legacy.Observation, token string) lockLine {
 		shown: shown{Key: out.Escaped(name), Type: "string", State: StateHeld, Protocol: out.ProtocolModern,
 			Encoding: string(dialect.Plain), Owner: token, Value: new(out.Escaped(o.MarkValue)),
 			TTL: &o.MarkPTTL},
-		compared: compared{raw: name, lock: o.Key, held: token}, kind: kind{mark: true}, now: o.ServerNow(),
+		compared: compared{raw: name, held: token}, kind: kind{mark: true}, now: o.ServerNow(),
 	}
 	line.setUntil(o.ServerNow().Add(o.MarkPTTL), o.ServerNow())
 	return line

@@ -133,6 +133,7 @@ func TestLsBelievesTheDialectItIsTold(t *testing.T) {
 
 func TestLsGoesThroughTheKeysInSlices(t *testing.T) {
 	s := clitest.NewStage(t)
+	s.Timeout = time.Minute // a slice of the embedded server takes seconds on a busy machine
 	for i := range 1200 {
 		s.World.Mini.Set("key"+clitest.Decimal(int64(i)), "x")
 	}

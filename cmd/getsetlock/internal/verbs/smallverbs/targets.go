@@ -28,22 +28,13 @@ func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, patte
 	}
 	defer conn.Close()
 	s := &stored{e, t, conn}
-	warned := false
-	return f.show(e, cmd.Context(), t.Where(),
-		func(ctx context.Context, p *out.Progress) ([]lockLine, error) {
-			lines, err := s.matching(ctx, pattern)
-			if p != nil && err == nil {
-				p.Set(int64(len(lines)))
-			}
-			err = out.ToldBy(conn, err)
-			if f.watch && err != nil && len(lines) > 0 {
-				if !warned { // once
-					e.Say(f.server.Quiet, "warning: %v", err)
-				}
-				warned, err = true, nil
-			}
-			return lines, err
-		})
+	return f.show(e, t.Where(), func(p *out.Progress) ([]lockLine, error) {
+		lines, err := s.matching(cmd.Context(), pattern)
+		if err == nil {
+			p.Set(int64(len(lines)))
+		}
+		return lines, out.ToldBy(conn, err)
+	})
 }
 
 // stored are the locks of a store other than Redis.
@@ -98,7 +89,7 @@ func (s *stored) line(l backing.Lock) lockLine {
 		shown: shown{Key: out.Escaped(l.Name), Type: l.Type, State: StateHeld, Protocol: s.t.Address.Scheme,
 			Encoding: string(dialect.Plain), Owner: out.Escaped(l.Owner), Note: out.Escaped(l.Note),
 			Value: new(out.Escaped(l.Value)), Waiters: &l.Waiters},
-		compared: compared{raw: l.Name, lock: l.Name, held: l.Value}, kind: kind{session: true}, now: now,
+		compared: compared{raw: l.Name, held: l.Value}, kind: kind{session: true}, now: now,
 	}
 	if l.Fence != 0 {
 		line.Fence = &l.Fence

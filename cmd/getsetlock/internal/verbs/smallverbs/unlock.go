@@ -22,24 +22,16 @@ the server compares and deletes in one step. V is what "getsetlock ls" shows:
 the value, or the token of a getsetlock client. The token on the second key is
 deleted too.
 
-A PATTERN (* ? [a-z], as for ls) stands for all locks whose keys match. unlock
-shows them with their holders, asks once, and deletes each of them that still
-holds what was shown. Without a terminal it does so only with --yes. It leaves
-alone what is no lock, and the tombstones of a migration, which "getsetlock
-migrate sweep" ends.
-
-In a key whose name itself contains one of * ? [ put a backslash in front of it,
-or write \x2a \x3f \x5b. With --value there is one KEY and no pattern, and these
-characters stand for themselves.
+KEY is written as ls prints it: \xNN is a byte, and two backslashes are one. A
+star in it is a star.
 
 If the holder is alive after all, it goes on working while the next client takes
 the lock. A getsetlock client learns of the loss by a message from the server,
 or at its next renewal; an old client never does.
 
 Exit codes:
-  0  deleted; or, without --value, the lock was free, or no lock matches
-  1  the key holds another value, or none; or you answered no; or not all of the
-     locks could be deleted, because some changed meanwhile
+  0  deleted; or, without --value, the lock was free
+  1  the key holds another value, or none; or you answered no
   2  wrong use
   3  it could not be done: the server is away, or a right is missing`
 
@@ -55,21 +47,19 @@ type unlockFlags struct {
 func NewUnlock(e *out.Env) *cobra.Command {
 	f := &unlockFlags{}
 	cmd := &cobra.Command{
-		Use:   "unlock [flags] KEY|PATTERN",
+		Use:   "unlock [flags] KEY",
 		Short: "Free a lock whose holder is dead",
 		Long:  unlockLong,
 		Example: out.Examples(
 			"getsetlock unlock nightly",
 			"getsetlock unlock nightly --value 1795198084101",
-			"getsetlock unlock 'stock:*'",
 			`# a key that Spring's JDK serializer wrote`,
 			`getsetlock unlock '\xac\xed\x00\x05t\x00\x07nightly'`,
 		),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return out.WrongUse(
-					"give one KEY, or one PATTERN, quoted so that the shell does not expand it")
+				return out.WrongUse("give one KEY")
 			}
 			return nil
 		},
@@ -104,20 +94,17 @@ func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
 	return f.free(ctx, &unlocking{e: e, on: s, yes: f.yes}, arg)
 }
 
-// free deletes what a KEY or PATTERN of the command line means.
+// free deletes what a KEY of the command line means.
 func (f *unlockFlags) free(ctx context.Context, u *unlocking, arg string) error {
-	what, isPattern := keyOrPattern(arg)
-	switch {
-	case f.given: // what deletes one known value needs no guess at what is meant
-		return u.one(ctx, out.Unescaped(arg), out.Unescaped(f.value))
-	case isPattern:
-		return u.all(ctx, arg)
+	key, value := out.Unescaped(arg), out.Unescaped(f.value)
+	if !f.given {
+		line, err := u.askFor(ctx, key)
+		if err != nil || line.held == "" {
+			return err
+		}
+		value = line.held
 	}
-	line, err := u.askFor(ctx, what)
-	if err != nil || line.held == "" {
-		return err
-	}
-	return u.one(ctx, what, line.held)
+	return u.one(ctx, key, value)
 }
 
 // unlockable are the locks of one server.
@@ -126,9 +113,6 @@ type unlockable interface {
 
 	// find returns the lock called key. Its Type is empty where there is none.
 	find(ctx context.Context, key string) (lockLine, error)
-
-	// matching returns the locks that a PATTERN of the command line means.
-	matching(ctx context.Context, arg string) ([]lockLine, error)
 
 	// force deletes the lock if value still holds it.
 	force(ctx context.Context, key, value string) (legacy.Deleted, error)
@@ -217,7 +201,7 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 		}
 	}
 	fmt.Fprint(e.Stderr, line.end(), "\nIf its holder is alive, "+whatItWillDo(line)+". ")
-	return line, u.confirm(ctx, "Delete it?")
+	return line, u.confirm(ctx)
 }
 
 func (r *onRedis) where() string { return r.address }
@@ -231,11 +215,6 @@ func (r *onRedis) find(ctx context.Context, key string) (lockLine, error) {
 	}
 	line, _ := readLock(o, r.prefer)
 	return line, nil
-}
-
-func (r *onRedis) matching(ctx context.Context, arg string) ([]lockLine, error) {
-	pattern, _ := keyOrPattern(arg)
-	return r.lister().locks(ctx, pattern, true)
 }
 
 // force deletes the lock by the rules of its protocol. value may be a token
@@ -259,7 +238,7 @@ func (r *onRedis) force(ctx context.Context, key, value string) (legacy.Deleted,
 }
 
 // confirm asks, unless --yes has answered.
-func (u *unlocking) confirm(ctx context.Context, question string) error {
+func (u *unlocking) confirm(ctx context.Context) error {
 	if u.yes {
 		fmt.Fprintln(u.e.Stderr)
 		return nil
@@ -268,7 +247,7 @@ func (u *unlocking) confirm(ctx context.Context, question string) error {
 		fmt.Fprintln(u.e.Stderr)
 		return out.WrongUse("standard input is no terminal, so unlock cannot ask: give the value to delete by --value, as ls shows it, or --yes to delete what is there")
 	}
-	fmt.Fprint(u.e.Stderr, question+" [y/N] ")
+	fmt.Fprint(u.e.Stderr, "Delete it? [y/N] ")
 	yes, err := u.e.Confirm(ctx)
 	if err != nil {
 		return err

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build real
+
+package lead_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/lead"
+	"github.com/getsetlock/getsetlock/lock"
+	"github.com/getsetlock/getsetlock/modern"
+)
+
+// TestLeadAsAProcess is the process of the tests below: it leads, and answers
+// each line of its input with what its context says.
+func TestLeadAsAProcess(t *testing.T) {
+	addr := os.Getenv("LEAD_ADDR")
+	if addr == "" {
+		return // not started by a test below
+	}
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
+	b, err := modern.New(pool, modern.Config{Note: "the process"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := lock.New(b, lock.Config{TTL: realTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = lead.Run(context.Background(), c, "k", func(ctx context.Context) error {
+		fmt.Println("leads")
+		in := bufio.NewScanner(os.Stdin)
+		for in.Scan() {
+			fmt.Println("context:", ctx.Err())
+		}
+		os.Exit(0)
+		return nil
+	})
+	t.Fatal(err)
+}
+
+const realTTL = 2 * time.Second
+
+// process is another process that leads.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// leader starts a process and returns when it leads.
+func leader(t *testing.T, s *redistest.Server) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLeadAsAProcess$")
+	cmd.Env = append(os.Environ(), "LEAD_ADDR="+s.Addr())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t, cmd, in, bufio.NewReader(out)}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p.says("leads")
+	return p
+}
+
+func (p *process) says(want string) {
+	p.t.Helper()
+	line, err := p.out.ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != want {
+		p.t.Fatalf("the process says %q, %v; want %q", line, err, want)
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// heir leads in this process, after the process that leads now, and calls fn.
+func heir(t *testing.T, s *redistest.Server, fn func()) {
+	t.Helper()
+	b, err := modern.New(s.Pool(), modern.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &lead.Elector{Client: client(t, b, lock.Config{}), Key: "k"}
+	if name, err := e.Leader(t.Context()); name != "the process" || err != nil {
+		t.Errorf("the leader is %q, %v", name, err)
+	}
+	err = e.Run(t.Context(), func(context.Context) error {
+		fn()
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnotherLeadsWithinATTLOfACrash says how soon, in virtual time.
+func TestAnotherLeadsAfterAKill(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	p := leader(t, s)
+	p.signal(syscall.SIGKILL)
+	heir(t, s, func() {})
+}
+
+// The process is asked as soon as it goes on.
+func TestLeaderThatWasStoppedIsToldAtItsFirstCheck(t *testing.T) {
+	s := redistest.Real(t, redistest.Options{})
+	p := leader(t, s)
+	p.ask("context: <nil>")
+	p.signal(syscall.SIGSTOP)
+	heir(t, s, func() {
+		if _, err := fmt.Fprintln(p.in); err != nil {
+			t.Error(err)
+		}
+		p.signal(syscall.SIGCONT)
+		p.says("context: context canceled")
+	})
+}
+
+func (p *process) ask(want string) {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in); err != nil {
+		p.t.Fatal(err)
+	}
+	p.says(want)
+}

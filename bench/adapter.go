@@ -46,6 +46,7 @@ import (
 var locks = map[string]func(Setup) (Locker, error){
 	"bare":                       openBare,
 	"modern":                     opens(onOne(modern.Config{}), lock.Config{}),
+	"modern, cluster":            opens(onCluster, lock.Config{}),
 	"modern, no hand-over":       opens(onOne(modern.Config{}), lock.Config{LocalHandOvers: -1}),
 	"modern, fenced":             opens(onOne(modern.Config{Fence: true}), lock.Config{}),
 	"modern, fair":               opens(onOne(modern.Config{Fair: true}), lock.Config{}),
@@ -96,12 +97,15 @@ type Setup struct {
 // connection.
 func (s Setup) Pools() (pools []*redis.Pool) {
 	for _, addr := range s.Addrs {
-		pools = append(pools, &redis.Pool{MaxIdle: s.Goroutines + 1,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", addr, redis.DialContextFunc(s.Dial))
-			}})
+		pools = append(pools, s.pool(addr))
 	}
 	return pools
+}
+
+func (s Setup) pool(addr string) *redis.Pool {
+	return &redis.Pool{MaxIdle: s.Goroutines + 1, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", addr, redis.DialContextFunc(s.Dial))
+	}}
 }
 
 // Dial connects to a server at the setup's distance, and counts the messages
@@ -120,8 +124,9 @@ func (s Setup) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return f, nil
 }
 
-// messages is the number of commands that this process has sent.
-var messages atomic.Int64
+// messages is the number of commands that this process has sent, and writes is
+// in how many calls: a pipeline is one.
+var messages, writes atomic.Int64
 
 // counted counts asterisks: every command begins with one, and only the text of
 // a script, sent once per process, contains others. It embeds the concrete
@@ -130,6 +135,7 @@ type counted struct{ *net.TCPConn }
 
 func (c counted) Write(p []byte) (int, error) {
 	messages.Add(int64(bytes.Count(p, asterisk)))
+	writes.Add(1)
 	return c.TCPConn.Write(p)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 func onOne(cfg modern.Config) func(Setup) (backend.Store, error) {
@@ -25,6 +26,11 @@ func onOne(cfg modern.Config) func(Setup) (backend.Store, error) {
 // shared is the lock that old clients share.
 func shared(mode legacy.Mode) func(Setup) (backend.Store, error) {
 	return func(s Setup) (backend.Store, error) { return legacy.New(s.Pools()[0], legacy.Config{Mode: mode}) }
+}
+
+// onCluster is for the primaries of a cluster.
+func onCluster(s Setup) (backend.Store, error) {
+	return modern.NewCluster(redisconn.Nodes{Seeds: s.Addrs, Pool: s.pool}, modern.Config{})
 }
 
 func onMost(fences bool) func(Setup) (backend.Store, error) {

@@ -38,6 +38,7 @@ func (s Spec) name(i int) string { return fmt.Sprint(s.Prefix, ":", i%s.Keys) }
 // does not use are zero.
 type Result struct {
 	Messages int64
+	Writes   int64         // in which messages were sent, for Keep
 	Counts   []int         // acquisitions, by goroutine
 	WaitP50  time.Duration // of successful waits
 	WaitMax  time.Duration // of all waits
@@ -60,7 +61,7 @@ func (r *Result) add(process int, o Result) {
 		o.Spans[i].Process = process
 	}
 	r.Counts, r.Spans = append(r.Counts, o.Counts...), append(r.Spans, o.Spans...)
-	r.Messages, r.WaitMax = r.Messages+o.Messages, max(r.WaitMax, o.WaitMax)
+	r.Messages, r.Writes, r.WaitMax = r.Messages+o.Messages, r.Writes+o.Writes, max(r.WaitMax, o.WaitMax)
 }
 
 // patience is how long a library may take to let its callers return after the
@@ -219,9 +220,9 @@ func (s Spec) keep(l Locker, ready func() error) (res Result, err error) {
 	}
 	pause(renewing, every) // until renewals have reached their usual rhythm
 	res.Resident, res.Goroutines = resident()-before, runtime.NumGoroutine()-running
-	sent := messages.Load()
+	sent, written := messages.Load(), writes.Load()
 	pause(renewing, s.Window)
-	res.Messages = messages.Load() - sent
+	res.Messages, res.Writes = messages.Load()-sent, writes.Load()-written
 	stop()
 	renewers.Wait()
 	began := time.Now()

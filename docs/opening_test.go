@@ -23,7 +23,7 @@ var (
 // The code of these pages is compiled and run by tests: it is a region of a
 // file. -update writes it.
 func TestPagesShowCompiledCode(t *testing.T) {
-	for _, page := range []string{"guide/opening.md", "guide/managed.md", "guide/quorum.md"} {
+	for _, page := range []string{"guide/opening.md", "guide/managed.md", "guide/quorum.md", "guide/schedulers.md"} {
 		raw, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 // What the page says of errors is what the code says.
 func TestOpeningQuotesTheErrors(t *testing.T) {
 	var code string
-	for _, file := range []string{"advice.go", "open.go", "sentinel.go"} {
+	for _, file := range []string{"advice.go", "open.go", "sentinel.go", "../internal/cluster/refuse.go"} {
 		text, err := os.ReadFile(filepath.Join("..", "redisconn", file))
 		if err != nil {
 			t.Fatal(err)

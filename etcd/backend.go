@@ -194,7 +194,7 @@ func (b *engine) Try(ctx context.Context, name string, ttl time.Duration) (backe
 		}
 	}
 	return sessions.Retried(tooShort, func() (backend.Grant, error) {
-		s, err := b.session(ctx, ttl)
+		s, err := b.session(ctx, name, ttl)
 		if err != nil {
 			return nil, trouble("take", name, err)
 		}
@@ -257,7 +257,12 @@ func ofLock(end string) bool {
 // call bounds one call by Config.Timeout. A member that has no leader refuses
 // the call at once.
 func (b *engine) call(ctx context.Context) (context.Context, context.CancelFunc) {
-	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), b.cfg.Timeout)
+	return b.within(ctx, b.cfg.Timeout)
+}
+
+// within is call with another bound, if that is less.
+func (b *engine) within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), min(most, b.cfg.Timeout))
 	return undated{bounded}, cancel
 }
 

@@ -79,6 +79,8 @@ func trouble(what, name string, err error) error {
 	case codes.Unimplemented:
 		text += " (the server at this address is no etcd of version 3: check the address)"
 		passes = false
+	case codes.DeadlineExceeded:
+		text += " (no reply in time: do the servers run, and are more than half of them connected?)"
 	case codes.ResourceExhausted:
 		if errors.Is(err, rpctypes.ErrNoSpace) {
 			text += " (etcd's database is full: compact and defragment it, then disarm the alarm)"

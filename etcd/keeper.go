@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/getsetlock/getsetlock/internal/sessions"
 )
 
 // keeper looks after a session until it is over: for waiters, for keys that
@@ -17,7 +19,7 @@ import (
 func (s *session) keeper() {
 	for {
 		select {
-		case <-s.b.cfg.Clock.After(s.ttl / 12):
+		case <-s.b.cfg.Clock.After(sessions.Round(s.ttl)):
 		case <-s.Done():
 			return
 		case <-s.b.Life.Done():
@@ -59,7 +61,7 @@ func (s *session) settle() {
 	if late {
 		s.b.Retire(s)
 	}
-	ctx, cancel := context.WithTimeout(s.b.Life, s.ttl/6)
+	ctx, cancel := s.b.within(s.b.Life, s.ttl/6)
 	defer cancel()
 	for _, g := range some[:min(len(some), mostSettled)] {
 		if err := s.settleOne(ctx, g); err != nil {
@@ -94,7 +96,7 @@ func (s *session) rest() {
 	case idle:
 		s.b.Retire(s)
 	case done:
-		ctx, cancel := context.WithTimeout(s.b.Life, s.ttl/6)
+		ctx, cancel := s.b.within(s.b.Life, s.ttl/6)
 		defer cancel()
 		if s.revoke(ctx) == nil {
 			s.end()

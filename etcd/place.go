@@ -59,7 +59,7 @@ func (p *place) Try(ctx context.Context, ttl time.Duration) (backend.Grant, erro
 	}
 	return sessions.Retried(tooShort, func() (backend.Grant, error) {
 		if p.g == nil {
-			s, err := p.b.session(ctx, ttl)
+			s, err := p.b.session(ctx, p.name, ttl)
 			if err != nil {
 				return nil, trouble("queue for", p.name, err)
 			}
@@ -117,12 +117,7 @@ func (p *place) stand(ctx context.Context, s *session, ttl time.Duration) (backe
 // ask looks whether a key stands before the place's own.
 func (p *place) ask(ctx context.Context, ttl time.Duration) (backend.Grant, error) {
 	s, rev := p.g.s, p.g.Fence()
-	if err := s.Begin(ctx); err != nil {
-		return nil, err
-	}
-	err := s.young(ctx)
-	s.Yield()
-	if errors.Is(err, sessions.ErrOver) {
+	if err := s.ready(ctx); errors.Is(err, sessions.ErrOver) {
 		return nil, p.lapse()
 	} else if err != nil {
 		return nil, trouble("queue for", p.name, err)

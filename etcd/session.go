@@ -41,8 +41,8 @@ type session struct {
 }
 
 // session returns the open session for a TTL, with trust for half of it or
-// more.
-func (b *engine) session(ctx context.Context, ttl time.Duration) (*session, error) {
+// more. It is for a key under name.
+func (b *engine) session(ctx context.Context, name string, ttl time.Duration) (*session, error) {
 	secs := (ttl + time.Second - 1).Truncate(time.Second)
 	b.Lock()
 	s := b.Open[secs]
@@ -51,18 +51,29 @@ func (b *engine) session(ctx context.Context, ttl time.Duration) (*session, erro
 		b.Unlock()
 		return nil, errClosed
 	case s == nil:
-		s = &session{Session: sessions.New[*grant](ctx), b: b, secs: secs, keys: map[string]bool{}}
+		s = &session{Session: sessions.New[*grant](ctx), b: b, secs: secs, keys: map[string]bool{},
+			sample: name + "/"}
 		b.Open[secs] = s
 	}
 	b.Unlock()
+	s.Use()
+	return s, s.ready(ctx)
+}
+
+// ready opens the session, or renews one of which half the trust is gone. While
+// etcd does not answer, many attempts wait for their turn. So its wait counts
+// for [Config].Timeout.
+func (s *session) ready(ctx context.Context) error {
+	ctx, cancel := s.b.call(ctx)
+	defer cancel()
 	if err := s.Begin(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	defer s.Yield()
 	if s.id == 0 {
-		return s, s.open(ctx)
+		return s.open(ctx)
 	}
-	return s, s.young(ctx)
+	return s.young(ctx)
 }
 
 // open asks etcd for the lease. Called in turn.
@@ -71,9 +82,7 @@ func (s *session) open(ctx context.Context) error {
 		return err
 	}
 	sent := s.Read()
-	call, cancel := s.b.call(ctx)
-	defer cancel()
-	lease, err := s.b.client.Grant(call, int64(s.secs/time.Second))
+	lease, err := s.b.client.Grant(ctx, int64(s.secs/time.Second))
 	if err != nil {
 		s.b.setFull(errors.Is(err, rpctypes.ErrNoSpace))
 		return err
@@ -108,7 +117,8 @@ func (s *session) term(ttl time.Duration) backend.Term {
 	return backend.Term{Sent: s.sent, TTL: min(ttl, s.ttl)}
 }
 
-// young renews a session of which half the trust is gone. Called in turn.
+// young renews a session of which half the trust is gone, and reports one that
+// is over. Called in turn.
 func (s *session) young(ctx context.Context) error {
 	s.Lock()
 	over, old := s.Over(), s.Now()-s.sent.Elapsed >= s.ttl/2
@@ -161,7 +171,12 @@ func (s *session) keyOf(fence int64) string {
 func (s *session) end() {
 	s.b.Forget(s)
 	ended := s.End()
-	go func() {
+	s.b.Lock()
+	defer s.b.Unlock()
+	if s.b.Closed { // which ends watches and waiters
+		return
+	}
+	s.b.start(func() {
 		for _, g := range ended {
 			s.Lock()
 			w, p := g.watch, g.place
@@ -173,7 +188,7 @@ func (s *session) end() {
 				p.changed()
 			}
 		}
-	}()
+	})
 }
 
 // mostReads is the most keys that one transaction reads; etcd allows 128
@@ -275,9 +290,7 @@ func (s *session) renew(ctx context.Context, reads ...clientv3.Op) (*clientv3.Tx
 		reads = []clientv3.Op{clientv3.OpGet(s.sample, clientv3.WithKeysOnly())}
 		s.Unlock()
 	}
-	ctx, cancel := s.b.call(ctx)
-	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, s.ttl/3)
+	ctx, cancel := s.b.within(ctx, s.ttl/3)
 	defer cancel()
 	err := errTerm
 	for range 3 {

@@ -57,8 +57,9 @@ type Config struct {
 	// the key at once. New refuses it if the backend cannot keep a key.
 	KeepFor time.Duration
 
-	// ReleaseWait is how long Release waits for the store. After that the
-	// release goes on in the background. Defaults to 2 s.
+	// ReleaseWait is how long Release waits for the store, and twice as long if
+	// the store has to connect anew. After that the release goes on in the
+	// background. Defaults to 2 s.
 	ReleaseWait time.Duration
 
 	// Politeness is how long each release leaves the key to clients that only

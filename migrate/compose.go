@@ -49,6 +49,9 @@ type composedEngine struct {
 // A [Member] has to name the target in [MemberConfig].Target, since locks that
 // are composed and locks that are not do not exclude each other in phase clean.
 //
+// A Redis Cluster of several nodes is refused as a target: no gate of a phase
+// was judged for a store whose nodes fail over one by one.
+//
 // The Composed closes both.
 func Compose(b *Bridge, target backend.Store) (*Composed, error) {
 	switch {
@@ -58,6 +61,9 @@ func Compose(b *Bridge, target backend.Store) (*Composed, error) {
 		return nil, errors.New("migrate: Compose: target is missing")
 	}
 	c := &composedEngine{bridge: b.engine, target: target.Contract()}
+	if _, cluster := c.target.(interface{ OfCluster() }); cluster {
+		return nil, errors.New("migrate: Compose: a Redis Cluster of several nodes cannot be the target: use a single primary, etcd or ZooKeeper")
+	}
 	if err := c.bridge.composable(); err != nil {
 		return nil, err
 	}

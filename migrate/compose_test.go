@@ -5,6 +5,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
 	"github.com/getsetlock/getsetlock/modern"
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // elsewhere is a rig with a second Redis, to which the fleet moves.
@@ -318,6 +320,28 @@ func TestComposeNeedsBoth(t *testing.T) {
 		}
 		if _, err := migrate.Compose(r.bridge(migrate.Dual), nil); err == nil {
 			r.Error("no target was allowed")
+		}
+	})
+}
+
+func TestComposeRefusesACluster(t *testing.T) {
+	bridges(t, func(r *rig) {
+		address, err := redisconn.Parse("redis+cluster://127.0.0.1:1")
+		if err != nil {
+			r.Fatal(err)
+		}
+		nodes, err := address.Nodes(redisconn.Options{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		target, err := modern.NewCluster(nodes, modern.Config{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer target.Close()
+		_, err = migrate.Compose(r.bridge(migrate.Dual), target)
+		if err == nil || !strings.Contains(err.Error(), "a Redis Cluster of several nodes cannot be the target") {
+			r.Errorf("%v", err)
 		}
 	})
 }

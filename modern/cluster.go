@@ -308,6 +308,9 @@ func (c *fleet) ForceRelease(ctx context.Context, key, value string) (deleted bo
 	return deleted, err
 }
 
+// OfCluster tells migrate.Compose that the keys are on several nodes.
+func (c *fleet) OfCluster() {}
+
 func (c *fleet) counts() (sum Stats) {
 	for _, e := range c.all() {
 		one := e.counts()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ func (c *critical) leave() {
 // and fro. No two hold a key together, numbers grow, and leases that are held
 // all the time live.
 func TestLocksFollowTheirSlots(t *testing.T) {
-	onServers(t, redistest.ClusterOptions{}, followSlots)
+	onServers(t, redistest.ClusterOptions{Patient: true}, followSlots)
 }
 
 // onServers runs a test on a cluster of each server whose ports of the bus can
@@ -89,77 +90,195 @@ func onServers(t *testing.T, o redistest.ClusterOptions, test func(*testing.T, *
 }
 
 func followSlots(t *testing.T, c *redistest.Cluster) {
-	const contenders, moves = 12, 60
-	keys := []string{"{a}1", "{b}1", "{a}2", "{b}2"}
-	guarded := map[string]*critical{}
-	for _, key := range keys {
-		guarded[key] = &critical{}
-	}
-	cfg := modern.Config{Fence: true}
-	lc := lock.Config{TTL: redistest.Patience, RenewEvery: 50 * time.Millisecond}
-	holder := openCluster(t, c, cfg, lc)
-	held := []*lock.Lease{acquire(t, holder, "{a}held"), acquire(t, holder, "{b}held")}
-
-	ctx, stop := context.WithCancel(bg)
-	var running sync.WaitGroup
-	var total atomic.Int64
-	for i := range contenders {
-		client, key := openCluster(t, c, cfg, lc), keys[i%len(keys)]
-		running.Go(func() {
-			g := guarded[key]
-			for {
-				l, err := client.Acquire(ctx, key)
-				if err != nil {
-					if !errors.Is(err, context.Canceled) {
-						t.Errorf("%s: %v", key, err)
-					}
-					return
-				}
-				g.enter(t, l)
-				total.Add(1)
-				g.leave()
-				if err := l.Release(); err != nil {
-					t.Errorf("%s: release: %v", key, err)
-				}
-			}
-		})
-	}
+	const moves = 60
+	tags := []string{"{a}", "{b}"}
+	w := contend(t, c, "{a}1", "{b}1", "{a}2", "{b}2")
 	for i := range moves {
-		tag := []string{"{a}", "{b}"}[i%2]
-		from := c.Owner(tag)
+		tag := tags[i%2]
+		slot, from := c.Slot(tag), c.Owner(tag)
 		to := c.Primaries[0]
 		if to == from {
 			to = c.Primaries[1+i%2]
 		}
-		c.Move(c.Slot(tag), from, to)
-		for _, key := range keys {
-			await(t, guarded[key], 5)
+		if i%6 < 4 || !c.MoveAtomically(slot, slot, from, to) {
+			c.Move(slot, from, to)
 		}
+		w.goesOn()
 	}
-	stop()
-	running.Wait()
-	sum := 0
-	for _, g := range guarded {
-		sum += g.count
-	}
-	if int64(sum) != total.Load() {
-		t.Errorf("counted %d of %d", sum, total.Load())
-	}
-	for _, l := range held {
-		if err := l.Release(); err != nil {
-			t.Errorf("%s, held all the time: %v", l.Key(), err)
-		}
-	}
-	t.Logf("%d acquisitions", sum)
+	w.stop()
 }
 
-// await waits until the key was released n times more.
-func await(t *testing.T, g *critical, n int64) {
-	t.Helper()
+// A node is added, and gets slots of each other one: a quarter of them where
+// the servers move them by themselves.
+func TestLocksLiveWhileSlotsGoToANewNode(t *testing.T) {
+	onServers(t, redistest.ClusterOptions{Patient: true}, rebalance)
+}
+
+func rebalance(t *testing.T, c *redistest.Cluster) {
+	const slots, quarter, few = 16384, 16384 / 12, 40
+	var keys []string
+	for i := range c.Primaries {
+		first := i * slots / 3
+		keys = append(keys, keyIn(c, first, first+few-1), keyIn(c, first+quarter, first+2*quarter))
+	}
+	w := contend(t, c, keys...)
+	added := c.Add()
+	for i, from := range c.Primaries[:3] {
+		first := i * slots / 3
+		if !c.MoveAtomically(first, first+quarter-1, from, added) {
+			for slot := first; slot < first+few; slot++ { // one by one, so a few are enough
+				c.Move(slot, from, added)
+			}
+		}
+		w.goesOn()
+	}
+	for i, key := range keys {
+		if c.Owner(key) == added != (i%2 == 0) {
+			t.Errorf("%s is not where it should be", key)
+		}
+	}
+	w.stop()
+}
+
+// keyIn returns a key whose slot is one of these.
+func keyIn(c *redistest.Cluster, first, last int) string {
+	for n := 0; ; n++ {
+		key := "k" + strconv.Itoa(n)
+		if slot := c.Slot(key); first <= slot && slot <= last {
+			return key
+		}
+	}
+}
+
+// contest is twelve clients that contend for keys, and a client that holds a
+// key of each slot all the time.
+type contest struct {
+	*testing.T
+	guarded map[string]*critical
+	held    []*lock.Lease
+	total   atomic.Int64
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+func contend(t *testing.T, c *redistest.Cluster, keys ...string) *contest {
+	w := &contest{T: t, guarded: map[string]*critical{}}
+	var ctx context.Context
+	ctx, w.end = context.WithCancel(bg)
+	// Servers hold back writes at the end of an atomic move.
+	cfg := modern.Config{Fence: true, Timeout: redistest.Patience / 4}
+	lc := lock.Config{TTL: redistest.Patience, RenewEvery: 50 * time.Millisecond}
+	holder := openCluster(t, c, cfg, lc)
+	for _, key := range keys {
+		w.guarded[key] = &critical{}
+		held := "{" + key + "}held"
+		if strings.HasPrefix(key, "{") {
+			held = key + "held"
+		}
+		w.held = append(w.held, acquire(t, holder, held))
+	}
+	for i := range 12 {
+		client, key := openCluster(t, c, cfg, lc), keys[i%len(keys)]
+		w.running.Go(func() { w.take(ctx, client, key) })
+	}
+	return w
+}
+
+func (w *contest) take(ctx context.Context, client *lock.Client, key string) {
+	g := w.guarded[key]
+	for {
+		l, err := client.Acquire(ctx, key)
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				w.Errorf("%s: %v", key, err)
+			}
+			return
+		}
+		g.enter(w.T, l)
+		w.total.Add(1)
+		g.leave()
+		if err := l.Release(); err != nil {
+			w.Errorf("%s: release: %v", key, err)
+		}
+	}
+}
+
+// goesOn waits until each key was released five times more.
+func (w *contest) goesOn() {
+	w.Helper()
 	end := time.Now().Add(2 * redistest.Patience)
-	for want := g.taken.Load() + n; g.taken.Load() < want; <-time.After(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nobody acquires any more")
+	for _, g := range w.guarded {
+		for want := g.taken.Load() + 5; g.taken.Load() < want; <-time.After(time.Millisecond) {
+			if time.Now().After(end) {
+				w.Fatal("nobody acquires any more")
+			}
+		}
+	}
+}
+
+// stop ends the contest and compares the counts.
+func (w *contest) stop() {
+	w.Helper()
+	w.end()
+	w.running.Wait()
+	sum := 0
+	for _, g := range w.guarded {
+		sum += g.count
+	}
+	if int64(sum) != w.total.Load() {
+		w.Errorf("counted %d of %d", sum, w.total.Load())
+	}
+	for _, l := range w.held {
+		if err := l.Release(); err != nil {
+			w.Errorf("%s, held all the time: %v", l.Key(), err)
+		}
+	}
+}
+
+// All nodes end, and come back with their data. No lease is lost meanwhile, and
+// a client that waits goes on waiting.
+func TestLeasesOutliveARestartOfAllNodes(t *testing.T) {
+	onServers(t, redistest.ClusterOptions{}, restart)
+}
+
+func restart(t *testing.T, c *redistest.Cluster) {
+	keys := one(t, c)
+	var renewed, failed counted
+	lc := lock.Config{TTL: 4 * redistest.Patience, RenewEvery: 50 * time.Millisecond,
+		Hooks: lock.Hooks{Renewed: renewed.add, RenewFailed: failed.add}}
+	client := openCluster(t, c, modern.Config{Fence: true}, lc)
+	waiting := make(chan struct{}, len(keys))
+	other := openCluster(t, c, modern.Config{Fence: true}, lock.Config{TTL: redistest.Patience,
+		Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }}})
+	var held []*lock.Lease
+	var next []<-chan lock.Result
+	for _, key := range keys {
+		held, next = append(held, acquire(t, client, key)), append(next, other.Request(bg, key))
+		<-waiting
+	}
+	c.Kill()
+	failed.await(t, 1, keys...)
+	c.Start()
+	renewed.await(t, 1, keys...)
+	for i, l := range held {
+		select {
+		case r := <-next[i]:
+			t.Fatalf("a second holder: %+v", r)
+		default:
+		}
+		before, _ := l.Fence()
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+		r := <-next[i]
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if after, _ := r.Lease.Fence(); after <= before {
+			t.Errorf("number %d after %d", after, before)
+		}
+		if err := r.Lease.Release(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -167,7 +286,7 @@ func await(t *testing.T, g *critical, n int64) {
 // A key is on the node to which its slot is moving, and the slot has not
 // arrived. Its lease is renewed and released there, and other clients wait.
 func TestLeaseLivesWhileItsSlotMoves(t *testing.T) {
-	onServers(t, redistest.ClusterOptions{}, liveOn)
+	onServers(t, redistest.ClusterOptions{Patient: true}, liveOn)
 }
 
 func liveOn(t *testing.T, c *redistest.Cluster) {
@@ -203,8 +322,14 @@ func liveOn(t *testing.T, c *redistest.Cluster) {
 		if got.Err != nil {
 			t.Fatal(got.Err)
 		}
+		c.Begin(slot, to, from) // the place of this one in the queue stays where it was
+		c.Carry(to, from, moved.Key())
 		if err := got.Lease.Release(); err != nil {
-			t.Error(err)
+			t.Errorf("%+v: release of a key that was waited for: %v", cfg, err)
+		}
+		c.Finish(slot, to, from)
+		if n := from.Do("EXISTS", moved.Key()); n != int64(0) {
+			t.Errorf("%+v: %s was not released", cfg, moved.Key())
 		}
 	}
 }

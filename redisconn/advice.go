@@ -113,10 +113,10 @@ func (p *peer) otherScheme() string {
 		return string(plain) + "://"
 	case sentinel:
 		return string(secureSentinel) + "://"
-	case cluster:
-		return string(secureCluster) + "://"
-	case secureCluster:
-		return string(cluster) + "://"
+	case ofNodes:
+		return string(secureNodes) + "://"
+	case secureNodes:
+		return string(ofNodes) + "://"
 	case secureSentinel:
 		if p.options.SentinelPlain && p.who == sentinelName {
 			return string(secureSentinel) + ":// without Options.SentinelPlain"

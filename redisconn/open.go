@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/cluster"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
@@ -59,7 +60,7 @@ func (d *dialer) try(ctx context.Context) error {
 	if err := refuseSentinel(ctx, c); err != nil {
 		return err
 	}
-	return refuseCluster(ctx, c)
+	return cluster.Refuse(ctx, c)
 }
 
 // refuseSentinel returns an error if the peer is a sentinel, which answers PING
@@ -75,55 +76,8 @@ func refuseSentinel(ctx context.Context, c redis.Conn) error {
 	return nil
 }
 
-// errCluster is the refusal of a cluster. A single node that has all slots is
-// no trouble for a lock without a second key.
-var errCluster = errors.New("it is a node of a Redis Cluster of several: for token locks write redis+cluster://host:port, for others use a single primary")
-
 // errWholeCluster is the refusal where one server is needed.
 var errWholeCluster = errors.New("a Redis Cluster of several nodes cannot be used for this, only for token locks: use a single primary")
-
-// refuseCluster returns errCluster if the server is one of several nodes. A
-// user without the rights to ask for that reads a few keys that nobody writes.
-func refuseCluster(ctx context.Context, c redis.Conn) error {
-	if info, err := redis.String(redis.DoContext(c, ctx, "INFO", "cluster")); err == nil {
-		if !strings.Contains(info, "cluster_enabled:1") {
-			return nil
-		}
-		slots, err := redis.Values(redis.DoContext(c, ctx, "CLUSTER", "SLOTS"))
-		if err == nil && len(slots) == 1 && hasAll(slots[0]) {
-			return nil
-		}
-		if err == nil || isReply(err) {
-			return errCluster
-		}
-		return err
-	} else if !isReply(err) {
-		return err
-	}
-	for _, key := range quarters {
-		if _, err := redis.DoContext(c, ctx, "GET", key); wire.IsCluster(err) {
-			return fmt.Errorf("%w (it answered: %v)", errCluster, err)
-		} else if err != nil && !isReply(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// quarters are keys in each quarter of a cluster's slots: no node of several
-// serves all of them, unless slots are spread unevenly.
-var quarters = []string{"gsl:trial:{b}", "gsl:trial:{a}", "gsl:trial:{c}", "gsl:trial:{d}"}
-
-// hasAll reports that one range of CLUSTER SLOTS is all slots.
-func hasAll(slots any) bool {
-	of, err := redis.Values(slots, nil)
-	if err != nil || len(of) < 2 {
-		return false
-	}
-	first, _ := redis.Int(of[0], nil)
-	last, _ := redis.Int(of[1], nil)
-	return first == 0 && last == 16383
-}
 
 // OptionsFromEnv returns the Options that the environment variables of this
 // package give for an address. The command uses them; a library reads no

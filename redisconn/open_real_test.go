@@ -128,7 +128,7 @@ func TestOpenSaysWhatTLSLacks(t *testing.T) {
 			opened(t, "plain to TLS, with a password", "redis://:s3cret@"+open.Addr(), Options{},
 				"wants TLS: write rediss://")
 			opened(t, "TLS to plain", "rediss://"+bare.Addr(), Options{Timeout: 500 * time.Millisecond},
-				"no TLS there", "write redis://")
+				"no answer to the TLS handshake", "write redis://")
 			opened(t, "cert without key", s.URL(), with(cert, ""), "give both")
 			opened(t, "mixed up", s.URL(), with(cert, otherKey), "private key does not match")
 			opened(t, "no file", s.URL(), with(cert, cert+"x"), cert+"x", "no such file")
@@ -176,7 +176,7 @@ func TestOpenReachesWhatSentinelsProtect(t *testing.T) {
 			opened(t, "a plain sentinel", "rediss+sentinel://:s3cret@"+bare.Addr()+"/m", o)
 			o.SentinelPlain, o.Timeout = false, 500*time.Millisecond
 			opened(t, "a plain sentinel, asked by TLS", "rediss+sentinel://:s3cret@"+bare.Addr()+"/m", o,
-				"no TLS there", "Options.SentinelPlain")
+				"no answer to the TLS handshake", "Options.SentinelPlain")
 		})
 	}
 }

@@ -95,11 +95,11 @@ const (
 
 	secureSentinel kind = "rediss+sentinel"
 
-	cluster       kind = "redis+cluster"
-	secureCluster kind = "rediss+cluster"
+	ofNodes     kind = "redis+cluster"
+	secureNodes kind = "rediss+cluster"
 )
 
-var kinds = []kind{plain, secure, socket, sentinel, secureSentinel, cluster, secureCluster}
+var kinds = []kind{plain, secure, socket, sentinel, secureSentinel, ofNodes, secureNodes}
 
 const (
 	redisPort    = "6379"
@@ -256,7 +256,7 @@ func (a *Address) parseSocket(host, path, query string) error {
 // TLS reports whether connections to the server are encrypted.
 func (a Address) TLS() bool { return strings.HasPrefix(string(a.kind), string(secure)) }
 
-func (a Address) ofCluster() bool { return a.kind == cluster || a.kind == secureCluster }
+func (a Address) ofCluster() bool { return a.kind == ofNodes || a.kind == secureNodes }
 
 func (a Address) viaSentinels() bool { return a.kind == sentinel || a.kind == secureSentinel }
 

@@ -32,7 +32,9 @@ module() { awk '$1 == "module" { print $2; exit }' go.mod; }
 # published are the folders of the modules that are released besides the root,
 # each after those that it requires.
 # shellcheck disable=SC2034 # for the scripts that source this file
-published=(etcd zookeeper cmd/getsetlock/full/getsetlock)
+published=(etcd zookeeper
+  adapters/{asynq,certmagic,cron,gocron,goredis,otel,prometheus,river,rueidis,valkeygo}
+  cmd/getsetlock/full/getsetlock)
 
 # cache_aside FOLDER: makes a module cache that shares everything with the usual
 # one, except the modules of this project.

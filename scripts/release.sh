@@ -32,9 +32,12 @@ notes() {
 
 # check TAG: prints nothing if all is right.
 check() {
-  local tag=$1 major path newest
+  local tag=$1 major path newest prefix
   [ -z "$(git status --porcelain)" ] || die 1 "the work tree has changes; commit them first: git status"
-  ! quietly git rev-parse -q --verify "refs/tags/$tag" || die 1 "the tag $tag exists; a published version never changes, so choose the next one"
+  for prefix in "" "${published[@]/%//}"; do
+    ! quietly git rev-parse -q --verify "refs/tags/$prefix$tag" ||
+      die 1 "the tag $prefix$tag exists; a published version never changes, so choose the next one"
+  done
   grep -qE "^## \\[${tag#v}\\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
     die 1 "CHANGELOG.md has no heading '## [${tag#v}] - YYYY-MM-DD'; give what is under Unreleased that heading"
   [ -n "$(notes "$tag")" ] || die 1 "the chapter of $tag in CHANGELOG.md is empty"

@@ -34,7 +34,6 @@ type grant struct {
 	fence   int64  // zxid of its creation
 	pending bool   // the request that creates the node may still be on its way
 	never   bool   // the node was never created
-	unsure  bool   // the reply to its creation was lost
 	deleted bool   // the node is gone
 	blind   bool   // the watch of the node has ended
 	unwatch func() // ends what Watch armed
@@ -112,9 +111,6 @@ func (s *session) create(ctx context.Context, g *grant) error {
 		case errors.Is(err, zk.ErrConnectionClosed) && ctx.Err() == nil && s.found(ctx, g):
 			return s.counted(ctx, g)
 		default:
-			s.Lock()
-			g.unsure = true
-			s.Unlock()
 			s.Stray(g)
 			return &backend.UnsureError{Grant: g, Err: s.b.trouble("take", g.name, err)}
 		}
@@ -307,11 +303,11 @@ func (g *grant) Release(ctx context.Context) error {
 	s := g.s
 	s.b.Unwatch(g)
 	s.Lock()
-	over, asked, unsure := g.Gone(), g.Asked(), g.unsure
+	over, asked := g.Gone(), g.Asked() && !g.Late()
 	s.Unlock()
 	switch {
-	case over && unsure:
-		return nil // the session has settled it meanwhile
+	case over && asked: // the session has deleted it meanwhile
+		return nil
 	case over:
 		return lost(g.name, "the lock was released, or its session is over")
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/getsetlock/getsetlock/internal/sessions"
 )
 
 // keeper looks after a session until it is over: it sends signs of life, and
@@ -35,12 +37,12 @@ func (s *session) keeper() {
 	}
 }
 
-// pause is the time until the next look, a twelfth of the timeout at most.
+// pause is the time until the next look.
 func (s *session) pause() time.Duration {
 	s.Lock()
 	defer s.Unlock()
 	left := s.trust.due(s.timeout) - s.Now()
-	return min(max(left, s.timeout/100), s.timeout/12)
+	return min(max(left, s.timeout/100), sessions.Round(s.timeout))
 }
 
 // live sends a sign of life if one is due. A server that does not answer is
@@ -55,7 +57,8 @@ func (s *session) live() {
 	}
 	ctx, cancel := context.WithTimeout(s.b.Life, wait)
 	defer cancel()
-	if err := s.write(ctx); errors.Is(err, context.DeadlineExceeded) {
+	err := s.write(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoReply) { // whichever bound is less
 		s.reconnect()
 	}
 }

@@ -60,11 +60,13 @@ func (b *engine) session(ctx context.Context, ttl time.Duration) (*session, erro
 	if s, err := b.usable(ttl); s != nil || err != nil {
 		return s, err
 	}
+	turn, cancel := context.WithTimeoutCause(ctx, b.cfg.Timeout, errNoReply)
+	defer cancel()
 	select {
 	case b.opening <- struct{}{}:
 		defer func() { <-b.opening }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case <-turn.Done(): // others find no server either, one after the other
+		return nil, context.Cause(turn)
 	}
 	if s, err := b.usable(ttl); s != nil || err != nil {
 		return s, err
@@ -195,6 +197,11 @@ func (s *session) connected(conn net.Conn) bool {
 // greeted takes what a server said first. The session is the one that was asked
 // for, or 0 if that expired.
 func (s *session) greeted(by *tap, id int64, timeout time.Duration) {
+	if s.tooShort(by, id, timeout) {
+		s.b.cfg.Logger.Warn("the servers now keep this session for less time than its leases were granted for (their maxSessionTimeout): its locks are lost",
+			"server", by.address, "granted", timeout)
+		s.end()
+	}
 	s.Lock()
 	defer s.Unlock()
 	switch {
@@ -214,6 +221,16 @@ func (s *session) greeted(by *tap, id int64, timeout time.Duration) {
 			})
 		}
 	}
+}
+
+// tooShort reports whether the servers, by a timeout that became shorter, may
+// end the session before the trust in leases ends that were granted by the
+// longer one. Only the end of the session here takes that trust back: a renewal
+// may get no answer.
+func (s *session) tooShort(by *tap, id int64, timeout time.Duration) bool {
+	s.Lock()
+	defer s.Unlock()
+	return id != 0 && s.id != 0 && s.trust.mark.Elapsed+s.timeout > by.sent.Elapsed+timeout
 }
 
 func (s *session) hasSession() {
@@ -312,9 +329,9 @@ func (s *session) write(ctx context.Context) error {
 			continue // with another node
 		}
 		// The ensemble commits a transaction that fails, with its error. So a
-		// root that this user may not read, and a chroot that is gone, prove as
+		// node that this user may not read, and a chroot that is gone, prove as
 		// much as any other node.
-		if g == nil && (errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode)) {
+		if errors.Is(err, zk.ErrNoAuth) || g == nil && errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
 		if err == nil {
@@ -344,10 +361,7 @@ func (s *session) renew(ctx context.Context, g *grant) error {
 
 // flush reads g's node.
 func (s *session) flush(ctx context.Context, g *grant) error {
-	there, err := ask(ctx, s, func() (bool, error) {
-		there, _, err := s.conn.Exists(g.path)
-		return there, err
-	})
+	there, err := s.there(ctx, g.path)
 	if err == nil && !there {
 		s.Lock()
 		g.deleted = true
@@ -391,12 +405,7 @@ func (s *session) close() {
 // drop ends the session here only: its nodes live until it expires.
 func (s *session) drop() {
 	s.end()
-	s.Lock()
-	conn := s.dialed
-	s.Unlock()
-	if conn != nil {
-		_ = conn.Close()
-	}
+	s.reconnect()
 	s.conn.Close()
 	s.join()
 }

@@ -17,9 +17,11 @@ const root = "../.."
 
 // documents are those whose Go must come from this package.
 var documents = []string{"README.md", "README.zh.md", "docs/guide/porting.md", "docs/zh/porting.md",
-	"docs/internals/protocol.md", "docs/guide/migration.md", "docs/zh/migration.md", "docs/guide/java-dual.md",
+	"docs/internals/protocol.md", "docs/guide/migration.md", "docs/zh/migration.md",
+	"docs/guide/java-dual.md",
 	"docs/internals/architecture.md", "docs/reference/glossary.md", "CONTRIBUTING.md",
-	"docs/guide/testing.md", "docs/guide/watching.md", "docs/guide/quorum.md", "docs/guide/faq.md", "docs/start/reading.md",
+	"docs/guide/testing.md", "docs/guide/watching.md", "docs/guide/quorum.md", "docs/guide/faq.md",
+	"docs/start/reading.md",
 	"docs/guide/once.md"}
 
 // block is a fence in a document. from is what its marker names, empty where it

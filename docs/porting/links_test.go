@@ -23,7 +23,8 @@ var (
 
 // linked are documents whose links are followed too. Their Go is compared
 // elsewhere.
-var linked = []string{"docs/guide/modern.md", "docs/guide/audit.md", "docs/reference/command.md", "docs/reference/compared.md",
+var linked = []string{"docs/guide/modern.md", "docs/guide/audit.md", "docs/reference/command.md",
+	"docs/reference/compared.md",
 	"docs/guide/etcd.md", "docs/guide/zookeeper.md",
 	"docs/zh/modern.md", "docs/zh/protocol.md", "docs/zh/java-dual.md"}
 

@@ -11,7 +11,8 @@ import (
 )
 
 // short are the documents whose paragraphs fit six lines of 120 columns.
-var short = []string{"docs/guide/porting.md", "docs/guide/migration.md", "docs/guide/audit.md", "docs/reference/command.md",
+var short = []string{"docs/guide/porting.md", "docs/guide/migration.md", "docs/guide/audit.md",
+	"docs/reference/command.md",
 	"docs/guide/testing.md", "docs/guide/watching.md", "docs/guide/faq.md", "docs/start/reading.md"}
 
 const longestParagraph = 6 * 120

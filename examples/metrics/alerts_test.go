@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.yaml.in/yaml/v2"
 
-	"github.com/getsetlock/getsetlock/examples/metrics"
+	locks "github.com/getsetlock/getsetlock/adapters/prometheus"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -27,7 +27,7 @@ import (
 // doc: wire
 // newLocks returns a Client of the token lock that Prometheus watches.
 func newLocks(pool *redis.Pool, registry prometheus.Registerer) (*lock.Client, error) {
-	hooks, err := metrics.Prometheus(registry, "billing")
+	hooks, err := locks.Hooks(registry, "billing")
 	if err != nil {
 		return nil, err
 	}
@@ -35,14 +35,14 @@ func newLocks(pool *redis.Pool, registry prometheus.Registerer) (*lock.Client, e
 	if err != nil {
 		return nil, err
 	}
-	if err := metrics.Counts(registry, "billing", backend.Stats); err != nil {
+	if err := locks.Counts(registry, "billing", backend.Stats); err != nil {
 		return nil, err
 	}
 	client, err := lock.New(backend, lock.Config{Hooks: hooks, Wait: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	return client, metrics.Oldest(registry, "billing", client)
+	return client, locks.Oldest(registry, "billing", client)
 }
 
 // doc: end
@@ -95,10 +95,10 @@ func exported(t *testing.T) (names, labels map[string]bool) {
 	defer client.Close(context.Background())
 	for job, register := range map[string]func(string) error{
 		"legacy": func(job string) error {
-			return metrics.Counts(registry, job, func() legacy.Stats { return legacy.Stats{} })
+			return locks.Counts(registry, job, func() legacy.Stats { return legacy.Stats{} })
 		},
 		"bridge": func(job string) error {
-			return metrics.Counts(registry, job, func() migrate.BridgeStats { return migrate.BridgeStats{} })
+			return locks.Counts(registry, job, func() migrate.BridgeStats { return migrate.BridgeStats{} })
 		},
 	} {
 		if err := register(job); err != nil {

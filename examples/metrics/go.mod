@@ -4,12 +4,13 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/getsetlock/getsetlock v0.0.0-20261128025819-dd421f79fec2
+	github.com/getsetlock/getsetlock v0.0.0-20261128051835-7c142f9d0f46
+	github.com/getsetlock/getsetlock/adapters/otel v0.0.0-20261128051835-7c142f9d0f46
+	github.com/getsetlock/getsetlock/adapters/prometheus v0.0.0-20261128051835-7c142f9d0f46
 	github.com/gomodule/redigo v1.9.3
 	github.com/prometheus/client_golang v1.25.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
-	go.opentelemetry.io/otel/trace v1.47.0
 	go.yaml.in/yaml/v2 v2.4.4
 )
 
@@ -28,6 +29,7 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )

@@ -17,6 +17,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/getsetlock/getsetlock/adapters/otel"
+	prom "github.com/getsetlock/getsetlock/adapters/prometheus"
 	"github.com/getsetlock/getsetlock/examples/metrics"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
@@ -85,11 +87,11 @@ lock_leases{job_kind="billing"} 0
 func measured(t *testing.T, server *miniredis.Miniredis, registry *prometheus.Registry,
 	recorder *tracetest.SpanRecorder) *lock.Client {
 	t.Helper()
-	counts, err := metrics.Prometheus(registry, "billing")
+	counts, err := prom.Hooks(registry, "billing")
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces := metrics.Traces(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"))
+	traces := otel.Hooks(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"))
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", server.Addr())
 	}}

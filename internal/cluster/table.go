@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
@@ -67,6 +69,18 @@ func New(seeds []string, ask func(ctx context.Context, addr string) (any, error)
 	t := &Table{seeds: seeds, ask: ask, moved: moved}
 	t.life, t.end = context.WithCancel(context.Background())
 	return t
+}
+
+// Looking returns a Table that asks over connections of its own.
+func Looking(seeds []string, pool func(addr string) *redis.Pool) *Table {
+	return New(seeds, func(ctx context.Context, addr string) (any, error) {
+		c, err := pool(addr).DialContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return redis.DoContext(c, ctx, "CLUSTER", "SLOTS")
+	}, func(string, func(string) bool) {})
 }
 
 // Close ends the refreshes and joins their goroutines.

@@ -32,8 +32,14 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// idleTTLs is how many TTLs a session without keys is kept.
-const idleTTLs = 10
+const (
+	idleTTLs     = 10              // for which a session without keys is kept
+	longestRound = 5 * time.Second // of a keeper
+)
+
+// Round is the longest time between two rounds of a keeper. A stray may keep a
+// lock from others until the next one, however long the TTL.
+func Round(ttl time.Duration) time.Duration { return min(ttl/12, longestRound) }
 
 // ErrOver: the session is over; nothing was done, and nothing of it is left.
 var ErrOver = errors.New("the session is over")
@@ -165,6 +171,7 @@ func (s *Session[G]) become(g G, next state) bool {
 	defer s.Unlock()
 	k, now := g.base(), s.Now()
 	s.used = now
+	k.asked = k.asked || next == stray
 	switch {
 	case s.over || next == gone:
 		k.state = gone

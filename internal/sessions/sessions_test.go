@@ -211,3 +211,27 @@ func TestNamesForgetWhenThereAreTooMany(t *testing.T) {
 		t.Errorf("%d names", len(n.have))
 	}
 }
+
+// A key that its caller gave up keeps others out until the next round.
+func TestRoundIsShortHoweverLongTheTTL(t *testing.T) {
+	for ttl, round := range map[time.Duration]time.Duration{
+		6 * time.Second: time.Second / 2, time.Minute: longestRound, 24 * time.Hour: longestRound,
+	} {
+		if got := Round(ttl); got != round {
+			t.Errorf("TTL %v: a round takes %v, not %v", ttl, got, round)
+		}
+	}
+}
+
+// The caller gave the key up while the session ended: nothing was lost.
+func TestStrayOfAnEndedSessionWasAskedFor(t *testing.T) {
+	s, g := added()
+	s.Hold(g, ttl)
+	s.End()
+	if g.Asked() {
+		t.Error("a lock that ended with its session counts as given up")
+	}
+	if s.Stray(g); !g.Asked() || !g.Gone() || len(s.Strays()) > 0 {
+		t.Error("a key that was given up after the end counts as lost")
+	}
+}

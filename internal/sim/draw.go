@@ -102,10 +102,8 @@ func (d dice) hush(p *Plan) {
 			Proc: only.Proc, Kind: Stall}}
 		return
 	}
-	trap := Fault{ID: len(p.Faults), At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter}
-	refuse := Fault{ID: trap.ID + 1, At: o.At + 8*c.Near, Proc: o.Proc, Kind: Refuse}
-	refuse.For = c.TTL/3 + d.nanos(c.TTL/2)
-	p.Faults = append(p.Faults, trap, refuse)
+	p.fault(Fault{At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter})
+	p.fault(Fault{At: o.At + 8*c.Near, For: c.TTL/3 + d.nanos(c.TTL/2), Proc: o.Proc, Kind: Refuse})
 }
 
 // needle lets few operations wait for one key, and breaks one to three messages
@@ -140,7 +138,7 @@ func (d dice) parting(p *Plan) {
 		}
 		o.Kind, o.Cancel = pick(d, Acquire, Do), 0
 		for range 1 + d.IntN(2) {
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At + o.Hold - time.Millisecond,
+			p.fault(Fault{At: o.At + o.Hold - time.Millisecond,
 				For: time.Second, Proc: o.Proc, Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
 		}
 	}
@@ -153,11 +151,11 @@ func (d dice) siege(p *Plan) {
 	c := p.Procs[o.Proc]
 	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL+d.nanos(c.TTL)
 	at := o.At + d.between(5*time.Millisecond, c.TTL/2)
-	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: c.TTL + d.nanos(2*c.TTL), Proc: o.Proc,
+	p.fault(Fault{At: at, For: c.TTL + d.nanos(2*c.TTL), Proc: o.Proc,
 		Kind: pick(d, Hold, HoldRequest, HoldReply, Silence, Freeze, Suspend)})
 	if d.one(2) {
 		most := p.lawful()
-		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at + d.nanos(c.TTL), Proc: All,
+		p.fault(Fault{At: at + d.nanos(c.TTL), Proc: All,
 			Kind: ServerStep, Amount: most/2 + d.nanos(most/2)})
 	}
 }
@@ -186,10 +184,10 @@ func (d dice) patient(p *Plan) {
 		return
 	}
 	// What a release says comes late. The server refuses what is asked before.
-	p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: time.Minute, Proc: All,
+	p.fault(Fault{For: time.Minute, Proc: All,
 		Kind: pick(d, Late, Twice), Amount: d.between(10*time.Millisecond, 8*time.Second)})
 	for range d.IntN(6) {
-		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 2*time.Second + d.nanos(40*time.Second),
+		p.fault(Fault{At: 2*time.Second + d.nanos(40*time.Second),
 			For: d.between(100*time.Millisecond, 2*time.Second), Proc: All,
 			Kind: pick(d, Loading, Busy, OOM)})
 	}
@@ -215,18 +213,18 @@ func (d dice) crowd(p *Plan) {
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
 	for n := range d.IntN(4) {
 		if o := p.Ops[n]; o.Cancel > 0 {
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At + o.Cancel,
+			p.fault(Fault{At: o.At + o.Cancel,
 				For: 100 * time.Millisecond, Proc: o.Proc, Kind: pick(d, CutBefore, CutAfter)})
 		}
 	}
 	for dead := range d.IntN(4) {
 		at := 5*time.Second + d.nanos(20*time.Second)
-		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: dead, Kind: Kill})
+		p.op(Op{At: at, Proc: dead, Kind: Kill})
 	}
 	if d.one(3) {
 		at := d.nanos(20 * time.Second)
 		for _, proc := range d.Perm(len(p.Procs))[:1+d.IntN(2)] {
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: 20 * time.Second, Proc: proc,
+			p.fault(Fault{At: at, For: 20 * time.Second, Proc: proc,
 				Kind: Freeze})
 		}
 	}
@@ -247,12 +245,12 @@ func (d dice) heads(p *Plan) {
 	for head := 1; head < len(p.Procs)-1; head++ {
 		at := still + d.nanos(500*time.Millisecond)
 		if dies != "" {
-			p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: head, Kind: dies})
+			p.op(Op{At: at, Proc: head, Kind: dies})
 			continue
 		}
 		p.Faults = append(p.Faults, Fault{ID: head, At: at, For: 60 * time.Second, Proc: head, Kind: Freeze})
 	}
-	p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: still + time.Second, Proc: 0, Kind: Kill})
+	p.op(Op{At: still + time.Second, Proc: 0, Kind: Kill})
 }
 
 // outage takes the server away from a process that waits: for long, or when
@@ -267,7 +265,7 @@ func (d dice) outage(p *Plan) {
 	switch d.IntN(3) {
 	case 0:
 		c.Wait, f.Kind = 0, pick(d, Refuse, Hold, HoldRequest, HoldReply, Loading, ReadOnly, Busy)
-		if one(f.Kind, []FaultKind{Loading, ReadOnly, Busy}) {
+		if f.is(Loading, ReadOnly, Busy) {
 			f.Proc = All
 		}
 	case 1:
@@ -293,7 +291,7 @@ func (d dice) closing(p *Plan) {
 			Hold: d.between(time.Millisecond, 2*p.Procs[proc].TTL)}
 		p.Ops = append(p.Ops, o)
 		if d.one(2) {
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: o.At - d.nanos(p.Procs[proc].TTL),
+			p.fault(Fault{At: o.At - d.nanos(p.Procs[proc].TTL),
 				For: d.between(100*time.Millisecond, 3*p.Procs[proc].TTL), Proc: proc,
 				Kind: pick(d, Hold, HoldRequest, HoldReply, Silence, Refuse, Stall)})
 		}

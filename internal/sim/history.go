@@ -69,7 +69,7 @@ const (
 	Dropped  EventKind = "dropped" // it holds no more, and gives the key back unless Text says why not
 	Refused  EventKind = "refused" // it gave up
 	Stepped  EventKind = "stepped" // a verb of the operator answered Text
-	Recorded EventKind = "record"  // the record says Text; no old client had tried for Until then
+	Recorded EventKind = "record"  // it says Text; no old client tried for Until; Stands: it moves nobody
 	Spoiled  EventKind = "spoiled" // a getsetlock client or a verb did on the server what it must not: Text
 	Acts     EventKind = "acts"    // a member acts by the phase Text then, or (Done) has leases of it
 )

@@ -54,6 +54,7 @@ type chain struct {
 	excused map[int]string        // tokens that the server broke a rule for → which
 	voided  map[int]time.Duration // … and when
 	written map[int]time.Duration // when a token was last written or renewed
+	by      map[int]string        // … and by which request
 	first   map[int]Event         // its first writing
 	last    map[int]int           // who took a token off the key
 	fence   int64                 // greatest fencing number of a lease
@@ -83,8 +84,8 @@ func Judge(h *History) []Complaint {
 	}
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
-			written: map[int]time.Duration{}, first: map[int]Event{}, last: map[int]int{},
-			waiting: map[int]bool{}, idle: -1})
+			written: map[int]time.Duration{}, by: map[int]string{}, first: map[int]Event{},
+			last: map[int]int{}, waiting: map[int]bool{}, idle: -1})
 	}
 	more := newPromises(b)
 	books, ballots := newLedger(more), newVotes(more)
@@ -244,12 +245,8 @@ const lateTold = 250 * time.Millisecond
 // shaken reports whether a process was frozen, or its machine suspended or its
 // clock stepped, in a span of time.
 func (b *bench) shaken(proc int, from, to time.Duration) bool {
-	for _, f := range b.p.Faults {
-		switch {
-		case f.At > to || f.end()+lateTold < from:
-		case f.Kind == Freeze && f.Proc == proc:
-			return true
-		case one(f.Kind, []FaultKind{Suspend, Step}) && b.p.onMachine(f, proc):
+	for f := range b.p.faults(proc) {
+		if f.is(Freeze, Suspend, Step) && f.At <= to && from <= f.end()+lateTold {
 			return true
 		}
 	}
@@ -309,7 +306,7 @@ func (b *bench) changed(k *chain, e Event) {
 		if _, known := k.first[e.Token]; !known {
 			k.first[e.Token] = e
 		}
-		k.written[e.Token] = e.At
+		k.written[e.Token], k.by[e.Token] = e.At, e.Text
 		delete(k.excused, e.Token)
 		if b.p.Form == Quorum {
 			delete(k.voided, e.Token) // it has its majority again
@@ -368,13 +365,21 @@ func (b *bench) held(token int) bool {
 // for longer than it is undone.
 func (b *bench) undisturbed(was Event, now, long time.Duration) (from time.Duration, sure bool) {
 	from = was.At
-	for _, f := range b.p.Faults {
-		hits := f.hits(was.Proc) || b.p.onMachine(f, was.Proc)
-		if hits && f.For > long && f.At <= was.At && was.At <= f.end()+time.Second {
+	gift := slices.Contains(givers, was.Text) // its call comes by a connection that nothing else uses
+	for f := range b.p.faults(was.Proc) {
+		if f.At > now {
+			continue
+		}
+		over := f.end()
+		if f.Kind == Slow {
+			over += f.Amount
+		}
+		delays := over-f.At > long && f.At <= was.At && was.At <= over+time.Second
+		if delays || gift && f.lasts() {
 			return 0, false
 		}
-		if hits && f.At <= now && !one(f.Kind, traps) {
-			from = max(from, f.end())
+		if !f.is(traps...) {
+			from = max(from, over)
 		}
 	}
 	return from, true
@@ -419,7 +424,7 @@ func (b *bench) over(k *chain, e Event) {
 	told := cmp.Or(l.lost, e.At)
 	if b.p.Form == Quorum {
 		at = b.since(l.op.Proc, at, told)
-	} else if b.disturbed(l.op.Proc, at, told) {
+	} else if b.disturbed(at, told) {
 		return
 	}
 	if told > at+every+c.TTL/4 {
@@ -430,10 +435,10 @@ func (b *bench) over(k *chain, e Event) {
 // since returns the end of the last fault that hits a process by an instant; if
 // there is none, from. A connection that fell silent is left within 15 s.
 func (b *bench) since(proc int, from, then time.Duration) time.Duration {
-	for _, f := range b.p.Faults {
-		switch hits := f.hits(proc) || b.p.onMachine(f, proc); {
-		case !hits || f.At > then:
-		case f.Kind == Silence || f.Kind == MuteReplies:
+	for f := range b.p.faults(proc) {
+		switch {
+		case f.At > then:
+		case f.lasts():
 			from = max(from, f.At+15*time.Second)
 		default:
 			from = max(from, f.end())
@@ -442,15 +447,12 @@ func (b *bench) since(proc int, from, then time.Duration) time.Duration {
 	return from
 }
 
-// disturbed reports whether a fault other than one that is over at once hits a
-// process in a span of time.
-func (b *bench) disturbed(proc int, from, to time.Duration) bool {
-	for _, f := range b.p.Faults {
-		if f.At <= to && from <= f.end() && f.Kind != Flush {
-			return true
-		}
-	}
-	return false
+// disturbed reports whether a fault other than one that is over at once is on
+// in a span of time.
+func (b *bench) disturbed(from, to time.Duration) bool {
+	return slices.ContainsFunc(b.p.Faults, func(f Fault) bool {
+		return f.At <= to && from <= f.end() && f.Kind != Flush
+	})
 }
 
 func (b *bench) died(e Event) {

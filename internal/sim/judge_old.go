@@ -212,7 +212,7 @@ func (b *bench) oldOver(e Event) {
 	if every == 0 {
 		every = c.TTL / 3
 	}
-	if told := cmp.Or(l.lost, e.At); told > at+every+c.TTL/4 && !b.disturbed(l.op.Proc, at, told) {
+	if told := cmp.Or(l.lost, e.At); told > at+every+c.TTL/4 && !b.disturbed(at, told) {
 		b.complain("told", e, "#%d: an old client took the key at %v, and its holder was not told", e.Op, at)
 	}
 }
@@ -263,7 +263,7 @@ func (b *bench) recorded(e Event) {
 	if !near {
 		b.complain("gates", e, "the record goes from %v to %v", from, to)
 	}
-	if to < migrate.Sealed || to <= from {
+	if to < migrate.Sealed || to <= from || e.Stands {
 		return
 	}
 	// What came after the watcher's last look was not seen.

@@ -223,7 +223,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	}
 	l.down.name = func([]message) uint64 { return name + 1 }
 	p.mu.Lock()
-	p.links[l] = true
+	p.links = append(p.links, l)
 	p.mu.Unlock()
 	for _, f := range []func(){l.listen, l.forward, l.hear, l.deliver} {
 		w.work.Go(f)
@@ -252,7 +252,7 @@ func (l *link) cut() {
 		l.client.Close()
 		l.server.Close()
 		l.p.mu.Lock()
-		delete(l.p.links, l)
+		l.p.links = slices.DeleteFunc(l.p.links, func(other *link) bool { return other == l })
 		l.p.mu.Unlock()
 	})
 }

@@ -56,14 +56,15 @@ type grant struct {
 	taken   time.Duration // when the server executed that; 0: it is granted
 	settles time.Duration // until when old clients that judged the same value may write
 	settled bool          // a look after that found both keys unchanged
+	lost    bool          // the lease had ended before its holder gave it back
 }
 
 // touch is a command of a getsetlock client on a lock, and what it did.
 type touch struct {
 	w         *world
 	p         *process
-	sent      migrate.Phase // by which its member acted when it was sent
-	name, did string        // its name, and the outcome
+	sent      sent   // when, and by which phase its member acted
+	name, did string // its name, and the outcome
 	request   []string
 	px        time.Duration // the TTL that it asks for; 0: none
 	was, now  marks
@@ -82,7 +83,7 @@ func (w *world) marked(p *process, m message, name, did string, was marks) {
 	if was.k == nil || w.plan.Procs[p.id].Kind == OldClient {
 		return
 	}
-	t := touch{w: w, p: p, sent: m.sent.phase, name: name, did: did, was: was, now: w.read(was.k),
+	t := touch{w: w, p: p, sent: m.sent, name: name, did: did, was: was, now: w.read(was.k),
 		request: m.name, px: asksFor(m.name)}
 	if t.now.m != was.m || t.now.mLeft != was.mLeft {
 		w.ends(was.k)
@@ -134,7 +135,7 @@ func (t touch) counts() {
 // grant is what is known of a lock that was just taken.
 func (t touch) grant() grant {
 	w := t.w
-	g := grant{proc: t.p.id, phase: w.actsBy(t.sent, t.name, t.now), taken: w.h.now()}
+	g := grant{proc: t.p.id, phase: w.actsBy(t.sent.phase, t.name, t.now), taken: w.h.now()}
 	always := w.plan.Old.dialect().NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb()
 	if t.did == "2" || always {
 		g.settles = w.h.now() + w.plan.Old.Claims.Settle()
@@ -175,7 +176,7 @@ func (t touch) leaves() {
 		t.w.unseen(t.p, false)
 		t.lasts()
 	case (t.name == "bridge_release" || t.name == "release") && t.did == "1" && t.own:
-		t.w.gaveBack(t.sent, t.was, t.now, t.spoil)
+		t.w.gaveBack(t.sent.phase, t.was, t.now, t.spoil)
 	}
 }
 
@@ -193,22 +194,24 @@ func (t touch) spares() {
 	case before && t.now.m != "":
 		t.spoil("keeps the time for old clients, although one has come")
 	case t.was.l != on(t.was.m):
-		t.p.met[t.was.k.number] = t.w.h.now()
+		t.p.met[t.was.k.number] = t.sent.at
 	}
 }
 
 // meets reports whether an attempt has met an old client, or what a lost lease
 // left.
 func (t touch) meets() bool {
-	return taking(t.name) && t.did == "0" && t.was.l != "" && t.was.l != t.w.tomb() && t.sent < migrate.Clean
+	return taking(t.name) && t.did == "0" && t.was.l != "" && t.was.l != t.w.tomb() &&
+		t.sent.phase < migrate.Clean
 }
 
-// owes reports whether a lease that is given back owes old clients a turn. An
-// old client's token is not told from one of getsetlock.
+// owes reports whether a lease that is given back owes old clients a turn: only
+// its holder's own release does. An old client's token is not told from one of
+// getsetlock.
 func (t touch) owes() bool {
-	met, now, plan := t.p.met[t.was.k.number], t.w.h.now(), t.w.plan
+	met, now, plan, g := t.p.met[t.was.k.number], t.w.h.now(), t.w.plan, t.w.grants[word(t.was.m)]
 	return met > 0 && now-met < plan.Old.Claims.Greatest && plan.Old.dialect().HasStamp() &&
-		plan.Procs[t.p.id].Politeness == 0 && t.w.grants[word(t.was.m)].taken == 0 &&
+		plan.Procs[t.p.id].Politeness == 0 && g.taken == 0 && !g.lost &&
 		!plan.hit(t.p.id, met, now)
 }
 

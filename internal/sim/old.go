@@ -82,6 +82,7 @@ type sent struct {
 	op    int
 	began time.Duration
 	phase migrate.Phase // by which its member acts
+	at    time.Duration
 }
 
 // open gives a process its kind's program, and reports whether that is no
@@ -107,7 +108,7 @@ func (p *process) sends() sent {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sent{p.out.op, p.out.began, phase}
+	return sent{p.out.op, p.out.began, phase, p.w.h.now()}
 }
 
 func (p *process) at(op int) {
@@ -328,7 +329,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 		d.parting(p)
 	}
 	if c := p.Procs[ours-1]; c.Starts > 0 && d.one(2) { // trouble at its first lock
-		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: c.Starts + d.nanos(2*time.Second),
+		p.fault(Fault{At: c.Starts + d.nanos(2*time.Second),
 			For: d.between(10*time.Millisecond, time.Second), Proc: ours - 1,
 			Kind: pick(d, Refuse, HoldReply, HoldRequest, Slow), Amount: 100 * time.Millisecond})
 	}
@@ -419,10 +420,10 @@ func (d dice) oldOp(p *Plan, o *Op, lease time.Duration) {
 func (d dice) ambush(p *Plan, ours int, lease, span time.Duration) {
 	at, key := d.nanos(span), d.IntN(p.Keys)
 	long := lease + d.nanos(2*lease)
-	p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at, Proc: ours + d.IntN(len(p.Procs)-ours), Key: key,
+	p.op(Op{At: at, Proc: ours + d.IntN(len(p.Procs)-ours), Key: key,
 		Kind: Acquire, Hold: long, Cancel: time.Second, Overruns: true})
 	for at += long / 3; at < span+lease && at < p.Ops[len(p.Ops)-1].At+long; at += long / 8 {
-		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: at + d.nanos(long/8), Proc: d.IntN(ours), Key: key,
+		p.op(Op{At: at + d.nanos(long/8), Proc: d.IntN(ours), Key: key,
 			Kind: Acquire, Hold: lease + d.nanos(lease)})
 		if d.one(2) {
 			break
@@ -456,7 +457,7 @@ func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
 		}
 		p.Ops = append(p.Ops, o)
 		if p.Procs[proc].Kind == OldClient && d.one(2) { // it writes what it decided a while ago
-			p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: at, For: 6 * lease, Proc: proc,
+			p.fault(Fault{At: at, For: 6 * lease, Proc: proc,
 				Kind: Slow, Amount: lease / 150})
 		}
 	}
@@ -469,7 +470,7 @@ func (d dice) oldFaults(p *Plan, lease, span time.Duration) {
 		f.At += 2 * time.Second
 		f.ID = len(p.Faults)
 		if d.suits(p, &f, lease) {
-			if p.composed() && d.one(2) && !one(f.Kind, []FaultKind{Freeze, Suspend, Step}) {
+			if p.composed() && d.one(2) && !f.is(Freeze, Suspend, Step) {
 				f.Node = 1 + d.IntN(p.servers()) // the other server answers
 			}
 			p.Faults = append(p.Faults, f)

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"time"
@@ -24,6 +25,9 @@ type held struct {
 	fence int64         // fencing number; 0: none or unknown
 	mark  string        // token on the old clients' server of a composed lease; empty: it has none
 }
+
+// claim is what the lease has on the old clients' server.
+func (l *held) claim() string { return cmp.Or(l.mark, word(l.token)) }
 
 // stands reports whether the lease's token is on its key. w.mu is held.
 func (l *held) stands() bool {
@@ -236,6 +240,9 @@ func (p *process) release(h *held) {
 	p.add(Event{Kind: kind, Op: h.op.ID, Key: h.op.Key})
 	if kind == Releasing {
 		w.numbered(h)
+	} else if g, known := w.grants[h.claim()]; known {
+		g.lost = true
+		w.grants[h.claim()] = g
 	}
 	for i, l := range h.key.leases {
 		if l == h {

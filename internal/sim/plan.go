@@ -3,6 +3,8 @@
 package sim
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/legacy"
@@ -130,6 +132,12 @@ const All = -1
 // end returns the instant at which the fault is over.
 func (f Fault) end() time.Duration { return f.At + f.For }
 
+// is reports whether the fault is of one of these kinds.
+func (f Fault) is(kinds ...FaultKind) bool { return slices.Contains(kinds, f.Kind) }
+
+// lasts reports whether the fault lasts until its connection is used again.
+func (f Fault) lasts() bool { return f.is(Silence, MuteReplies) }
+
 // hits reports whether the fault concerns a process.
 func (f Fault) hits(proc int) bool { return f.Proc == All || f.Proc == proc }
 
@@ -211,7 +219,7 @@ func (p *Plan) delayed(proc int, at time.Duration, kinds ...FaultKind) time.Dura
 	for again := true; again; {
 		again = false
 		for _, f := range p.Faults {
-			if f.hits(proc) && f.covers(at) && one(f.Kind, kinds) {
+			if f.hits(proc) && f.covers(at) && f.is(kinds...) {
 				at, again = f.end(), true
 			}
 		}
@@ -223,28 +231,41 @@ func (p *Plan) delayed(proc int, at time.Duration, kinds ...FaultKind) time.Dura
 // from one instant to another.
 func (p *Plan) hit(proc int, from, to time.Duration, kinds ...FaultKind) bool {
 	for _, f := range p.Faults {
-		if f.hits(proc) && f.At <= to && from <= f.end() && (len(kinds) == 0 || one(f.Kind, kinds)) {
+		if f.hits(proc) && f.At <= to && from <= f.end() && (len(kinds) == 0 || f.is(kinds...)) {
 			return true
 		}
 	}
 	return false
+}
+
+// fault adds a fault, and op an operation, with the next ID.
+func (p *Plan) fault(f Fault) {
+	f.ID = len(p.Faults)
+	p.Faults = append(p.Faults, f)
+}
+
+func (p *Plan) op(o Op) {
+	o.ID = len(p.Ops)
+	p.Ops = append(p.Ops, o)
+}
+
+// faults are those that hit a process or its machine.
+func (p *Plan) faults(proc int) iter.Seq[Fault] {
+	return func(yield func(Fault) bool) {
+		for _, f := range p.Faults {
+			if (f.hits(proc) || p.onMachine(f, proc)) && !yield(f) {
+				return
+			}
+		}
+	}
 }
 
 // hits returns how many faults hit a process in a span of time.
 func (p *Plan) hits(proc int, from, to time.Duration) (n int) {
-	for _, f := range p.Faults {
-		if (f.hits(proc) || p.onMachine(f, proc)) && f.At <= to && from <= f.end()+lateTold {
+	for f := range p.faults(proc) {
+		if f.At <= to && from <= f.end()+lateTold {
 			n++
 		}
 	}
 	return n
-}
-
-func one(kind FaultKind, kinds []FaultKind) bool {
-	for _, k := range kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,8 +45,8 @@ type process struct {
 	met map[int]time.Duration // keys → when it saw an old client there; w.mu guards it
 
 	mu     sync.Mutex
-	dials  map[string]int // connections, by their first command
-	links  map[*link]bool
+	dials  map[string]int    // connections, by their first command
+	links  []*link           // open ones, in the order of their dials
 	tokens map[string]string // the last lease's token, by key
 }
 
@@ -54,7 +55,7 @@ func (w *world) start(t *testing.T, id int) *process {
 	t.Helper()
 	c := w.plan.Procs[id]
 	m := w.plan.Machines[c.Machine]
-	p := &process{w: w, id: id, links: map[*link]bool{}, tokens: map[string]string{}, dials: map[string]int{},
+	p := &process{w: w, id: id, tokens: map[string]string{}, dials: map[string]int{},
 		met: map[int]time.Duration{},
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
 			Apart(time.Microsecond)}
@@ -196,13 +197,10 @@ func (w *world) asking() int {
 func goroutine(trace string) string { return strings.Fields(trace + " 0 0")[1] }
 
 // open returns the open connections.
-func (p *process) open() (all []*link) {
+func (p *process) open() []*link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for l := range p.links {
-		all = append(all, l)
-	}
-	return all
+	return slices.Clone(p.links)
 }
 
 // add records what the process saw. A dead one sees nothing.

@@ -59,10 +59,8 @@ func (p *Plan) latest(proc int) time.Duration { return 6 * 22 * p.Procs[proc].Ne
 // calm reports whether no fault has hit a process or the server since an
 // instant.
 func (p *promises) calm(proc int, from, to time.Duration) bool {
-	for _, f := range p.p.Faults {
-		hits := f.hits(proc) || p.p.onMachine(f, proc)
-		lasts := f.Kind == Silence || f.Kind == MuteReplies // until the connection is used again
-		if hits && f.At <= to && (lasts || from <= f.end()+lateTold) {
+	for f := range p.p.faults(proc) {
+		if f.At <= to && (f.lasts() || from <= f.end()+lateTold) {
 			return false
 		}
 	}
@@ -174,7 +172,7 @@ func (p *promises) told(e Event) {
 			p.complain("hooks", e, "Endangered was called twice without a renewal")
 		}
 		s.endangered = true
-		gift := slices.Contains(givers, p.keys[e.Key].first[e.Token].Text)
+		gift := slices.Contains(givers, p.keys[e.Key].by[e.Token])
 		if gift && s.began == e.At && !p.far(e) {
 			p.complain("hooks", e, "a lease that was given began with a warning")
 		}
@@ -216,15 +214,14 @@ func (p *promises) silent(e Event) {
 	if p.p.Old.has(unheard) && e.Proc == 0 || p.p.Strange != "" {
 		return
 	}
-	for _, f := range p.p.Faults {
-		hits := f.hits(e.Proc) || p.p.onMachine(f, e.Proc)
-		if !hits || f.At > e.At || f.end() < e.At-2*p.p.Procs[e.Proc].TTL {
-			continue
-		}
-		if f.Kind != Silence && f.Kind != MuteReplies {
+	for f := range p.p.faults(e.Proc) {
+		switch {
+		case f.At > e.At || f.end() < e.At-2*p.p.Procs[e.Proc].TTL:
+		case !f.lasts():
 			return
+		default:
+			silences++
 		}
-		silences++
 	}
 	if silences <= 1 {
 		p.complain("renewals", e, "a lease was lost because one connection fell silent")
@@ -319,13 +316,9 @@ func (p *promises) isGift(k *chain, e Event) bool {
 
 // slowed reports whether the confirmation of a gift may have taken long.
 func (p *promises) slowed(proc int, from, to time.Duration) bool {
-	for _, f := range p.p.Faults {
-		lasts := f.Kind == Silence || f.Kind == MuteReplies
-		if f.hits(proc) && f.Kind != Late && f.Kind != Twice && f.At <= to && (lasts || from <= f.end()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.p.Faults, func(f Fault) bool {
+		return f.hits(proc) && !f.is(Late, Twice) && f.At <= to && (f.lasts() || from <= f.end())
+	})
 }
 
 // renewals judges that a lease is renewed in time: lock.Config.RenewEvery.

@@ -60,7 +60,7 @@ func (d dice) drawQuorum(p *Plan) {
 		if !only {
 			node = 1 + d.IntN(p.Nodes)
 		}
-		if f.Node = node; one(f.Kind, []FaultKind{Freeze, Suspend}) {
+		if f.Node = node; f.is(Freeze, Suspend) {
 			if f.Node = 0; only {
 				continue
 			}
@@ -98,7 +98,7 @@ func (d dice) strange(p *Plan) {
 		}
 	}
 	if p.Strange == Fresh && d.one(2) { // nothing is watched before all servers have answered
-		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), For: d.nanos(15 * time.Second), Proc: All,
+		p.fault(Fault{For: d.nanos(15 * time.Second), Proc: All,
 			Node: 1 + d.IntN(p.Nodes), Kind: Refuse})
 	}
 	if p.Strange != Differs {
@@ -131,29 +131,25 @@ func (d dice) bare(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
 	ttl := p.Procs[o.Proc].TTL
 	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*ttl+d.nanos(ttl)
-	add := func(f Fault) {
-		f.ID = len(p.Faults)
-		p.Faults = append(p.Faults, f)
-	}
 	order := d.Perm(p.Nodes)
 	few := order[:p.Nodes/2]
 	if d.one(2) {
 		for _, n := range few {
-			add(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2),
+			p.fault(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2),
 				Proc: o.Proc, Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
 		}
-		add(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2),
+		p.fault(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2),
 			For: time.Millisecond + d.nanos(50*time.Millisecond), Proc: All,
 			Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
 	} else {
 		at := o.At + 20*time.Millisecond + d.nanos(ttl/2)
 		for _, n := range order[:p.Nodes/2+1] {
-			add(Fault{At: at, For: ttl + d.nanos(ttl), Proc: o.Proc, Node: n + 1,
+			p.fault(Fault{At: at, For: ttl + d.nanos(ttl), Proc: o.Proc, Node: n + 1,
 				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest)})
 		}
 	}
 	for range 3 {
-		p.Ops = append(p.Ops, Op{ID: len(p.Ops), At: o.At + d.nanos(2*ttl), Proc: d.IntN(len(p.Procs)),
+		p.op(Op{At: o.At + d.nanos(2*ttl), Proc: d.IntN(len(p.Procs)),
 			Key: o.Key, Kind: Acquire, Hold: ttl/2 + d.nanos(ttl)})
 	}
 }

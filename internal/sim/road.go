@@ -37,18 +37,14 @@ func (d dice) road(p *Plan, ours int, span time.Duration) {
 	p.Machines = append(p.Machines, Machine{})
 	p.Procs = append(p.Procs, Proc{Kind: Operator, Machine: len(p.Machines) - 1, TTL: time.Second,
 		Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
-	add := func(o Op) {
-		o.ID = len(p.Ops)
-		p.Ops = append(p.Ops, o)
-	}
 	operator, tail := len(p.Procs)-1, 20*time.Second
 	if p.Old.Begins != migrate.NoPhase {
 		tail = 2 * time.Second
 	}
 	for at := time.Duration(0); at < span+tail+10*time.Second; at += 4 * time.Second {
-		add(Op{At: at + d.nanos(time.Second), Proc: operator, Kind: Watch})
+		p.op(Op{At: at + d.nanos(time.Second), Proc: operator, Kind: Watch})
 	}
-	add(Op{At: 500*time.Millisecond + d.nanos(time.Second), Proc: operator, Kind: Forward})
+	p.op(Op{At: 500*time.Millisecond + d.nanos(time.Second), Proc: operator, Kind: Forward})
 	for at := 4 * time.Second; at < span+tail; at += time.Second + d.nanos(4*time.Second) {
 		o := Op{At: at, Proc: operator, Kind: Forward, Hold: pick(d, 0, 0, 3*time.Second, 10*time.Second)}
 		switch {
@@ -59,23 +55,23 @@ func (d dice) road(p *Plan, ours int, span time.Duration) {
 		case d.one(40):
 			o.Kind = Again
 		}
-		add(o)
+		p.op(o)
 		if d.one(3) { // the next step before every member has taken up this one
 			o.At += 20*time.Millisecond + d.nanos(600*time.Millisecond)
 			o.Kind, o.Hold = pick(d, Forward, Back), 0
-			add(o)
+			p.op(o)
 		}
 	}
 	for range d.IntN(3) {
-		p.Faults = append(p.Faults, Fault{ID: len(p.Faults), At: 4*time.Second + d.nanos(span),
+		p.fault(Fault{At: 4*time.Second + d.nanos(span),
 			For: 5*time.Second + d.nanos(20*time.Second), Proc: d.IntN(ours),
 			Kind: pick(d, Freeze, Hold, HoldRequest, HoldReply, Refuse, Suspend)})
 	}
 	if d.one(3) {
-		add(Op{At: span/3 + d.nanos(span/2), Proc: d.IntN(ours), Kind: Kill})
+		p.op(Op{At: span/3 + d.nanos(span/2), Proc: d.IntN(ours), Kind: Kill})
 	}
 	for range d.IntN(4) {
-		add(Op{At: span/2 + d.nanos(span/2), Proc: ours + d.IntN(operator-ours), Key: d.IntN(p.Keys),
+		p.op(Op{At: span/2 + d.nanos(span/2), Proc: ours + d.IntN(operator-ours), Key: d.IntN(p.Keys),
 			Kind: Acquire, Hold: d.nanos(2 * time.Second), Cancel: 2 * time.Second, Late: true})
 	}
 }
@@ -315,8 +311,8 @@ func (w *world) recorded(l *link) {
 		return
 	}
 	w.h.sometimes("phase " + r.Phase.String())
-	kept := w.sight.quiet(l.verb.saw)
-	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(), Until: kept})
+	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
+		Until: w.sight.quiet(l.verb.saw), Stands: was.Epoch == 0 && w.restores(r.Phase)})
 	for _, p := range w.procs {
 		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
 			continue
@@ -328,6 +324,18 @@ func (w *world) recorded(l *link) {
 		}
 	}
 	w.steps(l, was, r)
+}
+
+// restores reports whether a lost record was written in a phase that no member
+// has left: it moves nobody forwards. w.mu is held.
+func (w *world) restores(phase migrate.Phase) bool {
+	return w.plan.Old.has(lostRecord) && !slices.ContainsFunc(w.procs, func(p *process) bool {
+		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
+			return false
+		}
+		by := p.member.State().Phase
+		return by != migrate.NoPhase && by < phase
+	})
 }
 
 func keysIn(leases map[migrate.Phase]int) func(func(migrate.Phase) bool) {

@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -35,7 +34,7 @@ func (w *world) rolled(l *link, m message, name, did string) {
 		return
 	}
 	switch now := w.h.now(); {
-	case name == "beat" && len(m.name) > 4:
+	case name == "beat" && did == "text": // else the server has refused it
 		w.beats[m.name[4]] = now
 	case m.name.Is("GET") && m.name[1] == seenKey:
 		l.verb.saw = now
@@ -172,7 +171,7 @@ func (w *world) counted(h *held) {
 // granted judges when a lock is granted. w.mu is held.
 func (w *world) granted(h *held) {
 	ttl := w.plan.Procs[h.p.id].TTL
-	token := cmp.Or(h.mark, word(h.token))
+	token := h.claim()
 	g, known := w.grants[token]
 	if g.settles > 0 && !g.settled {
 		w.spoil(h.p, "a lock is granted without a look after its takeover has settled")

@@ -115,7 +115,7 @@ func (w *world) machine(f Fault, change func(*redistest.Clock)) {
 
 // onMachine reports whether a process is on the machine that a fault hits.
 func (p *Plan) onMachine(f Fault, proc int) bool {
-	return f.Proc != All && one(f.Kind, []FaultKind{Suspend, Step}) &&
+	return f.Proc != All && f.is(Suspend, Step) &&
 		p.Procs[proc].Machine == p.Procs[f.Proc].Machine
 }
 
@@ -193,7 +193,7 @@ func (l *link) trap(plan *Plan, proc int, all []message) FaultKind {
 		if f.Nth > 0 {
 			due = f.Nth <= l.writes
 		}
-		if _, acted := w.h.sprung[f.ID]; acted || !one(f.Kind, traps) || !f.hits(proc) || !due {
+		if _, acted := w.h.sprung[f.ID]; acted || !f.is(traps...) || !f.hits(proc) || !due {
 			continue
 		}
 		if w.h.sprung[f.ID] = now; f.Nth > 0 {

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -47,6 +48,17 @@ var ofMembers = []trial{
 		l.last().Seen = l.now.Add(longAgo)
 		l.options.Go, l.options.Wait = true, 10*time.Second
 	}},
+	{name: "a heartbeat in the future stays until no lease is left", from: migrate.Observe,
+		harm: func(l *lab) {
+			l.last().Seen = l.now.Add(longAgo)
+			l.options.Go, l.options.Wait, l.options.Forget = true, 80*time.Second, []string{"dead"}
+			l.during = func(redistest.Command) { // the others live
+				for _, s := range l.members[:2] {
+					s.Seen = l.server.ServerNow()
+					l.server.Mini.HSet(rosterKey, s.ID, s.String())
+				}
+			}
+		}},
 	{name: "a member has seen a later record", rules: "epoch", harm: func(l *lab) { l.last().Epoch++ }},
 	{name: "a member has no phase", rules: "phase", harm: func(l *lab) { l.last().Phase = migrate.NoPhase }},
 	{name: "a member lags", from: migrate.Sealed, rules: "phase", harm: func(l *lab) {
@@ -239,15 +251,16 @@ func live(l *lab) { l.keys["k0"] = l.stamp(20 * time.Second) }
 var ofServers = []trial{
 	{name: "the server is one of a cluster", rules: "cluster",
 		harm: func(l *lab) { l.info["cluster_enabled"] = "1" }},
+	{name: "the server is one of three of a cluster", rules: "cluster", harm: func(l *lab) { l.nodes(3) }},
+	{name: "the server is all of a cluster", harm: func(l *lab) { l.nodes(1) }},
 	{name: "the server evicts keys", rules: "eviction", harm: func(l *lab) {
 		l.info["maxmemory"], l.info["maxmemory_policy"] = "1000000", "allkeys-lru"
 	}},
 	{name: "a policy of eviction without a bound",
 		harm: func(l *lab) { l.info["maxmemory_policy"] = "allkeys-lru" }},
 	{name: "a name without a slot", from: migrate.Dual, rules: "slot", harm: func(l *lab) {
-		l.info["cluster_enabled"], l.keys["ka}b"] = "1", l.tomb()
-		l.rules = append(l.rules, redistest.Rule{Command: "CLUSTER", Times: -1,
-			Do: redistest.Reply("$14\r\ncluster_size:1\r\n")})
+		l.nodes(1)
+		l.keys["ka}b"] = l.tomb()
 	}},
 	{name: "another namespace owns the keys", rules: "namespace", harm: func(l *lab) {
 		l.keys[phaseKey+"0"] = l.record.String()
@@ -280,6 +293,13 @@ var ofServers = []trial{
 	}},
 }
 
+// nodes makes the server one of so many that have slots.
+func (l *lab) nodes(n int) {
+	l.info["cluster_enabled"] = "1"
+	l.rules = append(l.rules, redistest.Rule{Command: "CLUSTER", Times: -1,
+		Do: redistest.Reply(fmt.Sprintf("$14\r\ncluster_size:%d\r\n", n))})
+}
+
 // stranger lets a program hold a lock that is no member.
 func stranger(l *lab) {
 	low, _ := l.options.Dialect.GuardRange()
@@ -308,6 +328,8 @@ var ofTargets = []trial{
 	{name: "a member has another target", from: migrate.Modern, rules: "target", harm: func(l *lab) {
 		l.last().Target = "u"
 	}},
+	{name: "a member has no target", from: migrate.Modern, rules: "target",
+		harm: func(l *lab) { l.last().Target = "" }},
 	{name: "a member has not seen the target", from: migrate.Modern, rules: "target", harm: func(l *lab) {
 		l.last().Sight = ""
 	}},

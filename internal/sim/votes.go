@@ -161,16 +161,14 @@ func (v *votes) missing(e Event) {
 // or the server did not vote: then it answers nothing about a vote.
 func (v *votes) away(proc int, from, to time.Duration) (last time.Duration, sure bool) {
 	last = from
-	for _, f := range v.p.Faults {
-		hits := f.hits(proc) || v.p.onMachine(f, proc)
-		lasts := f.Kind == Silence || f.Kind == MuteReplies
-		if !hits || f.At > to || !lasts && f.end() < from-v.p.longest() {
-			continue
-		}
-		if !slices.Contains(brief, f.Kind) {
+	for f := range v.p.faults(proc) {
+		switch {
+		case f.At > to || !f.lasts() && f.end() < from-v.p.longest():
+		case !f.is(brief...):
 			return 0, false
+		default:
+			last = max(last, f.end())
 		}
-		last = max(last, f.end())
 	}
 	return last, true
 }

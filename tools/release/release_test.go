@@ -81,6 +81,27 @@ func TestStepsOfReleaseExist(t *testing.T) {
 	}
 }
 
+// TestEveryAdapterIsReleased looks for the module of each adapter among those
+// that the scripts tag, and in the workspace.
+func TestEveryAdapterIsReleased(t *testing.T) {
+	found, err := filepath.Glob(root + "/adapters/*/go.mod")
+	if err != nil || len(found) == 0 {
+		t.Fatal(found, err)
+	}
+	var names []string
+	for _, file := range found {
+		names = append(names, filepath.Base(filepath.Dir(file)))
+	}
+	if !strings.Contains(read(t, root+"/scripts/lib.sh"), "\n  adapters/{"+strings.Join(names, ",")+"}\n") {
+		t.Errorf("published in scripts/lib.sh is not adapters/{%s}", strings.Join(names, ","))
+	}
+	for _, name := range names {
+		if text := read(t, root+"/go.work"); strings.Count(text, "./adapters/"+name+"\n") != 2 {
+			t.Errorf("go.work does not use and replace adapters/%s", name)
+		}
+	}
+}
+
 // TestStabilityNamesEverySchemaAndItsTests compares the page with the code: the
 // schemas of the command, the numbers of the registry's forms, and the tests
 // that the page names.

@@ -178,9 +178,11 @@ func (t) N() {}
 }
 
 func TestTooManyNamesAreFound(t *testing.T) {
-	got := tooMany(map[string]int{"migrate": 50, "x": 121, "y": 120, "z": 600})
-	if slices.Sort(got); len(got) != 3 || !strings.HasPrefix(got[0], "all public packages: 891") ||
-		!strings.HasPrefix(got[1], "x: 121") || !strings.HasPrefix(got[2], "z: 600") {
+	got := tooMany(map[string]int{"migrate": 50, "x": 121, "y": 120, "z": 600,
+		"adapters/a": 30, "adapters/b": 13})
+	if slices.Sort(got); len(got) != 4 || !strings.HasPrefix(got[0], "all adapters: 43") ||
+		!strings.HasPrefix(got[1], "all public packages: 891") || !strings.HasPrefix(got[2], "x: 121") ||
+		!strings.HasPrefix(got[3], "z: 600") {
 		t.Errorf("%q", got)
 	}
 }

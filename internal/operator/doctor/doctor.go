@@ -76,6 +76,7 @@ type Config struct {
 	Hurry    bool               // do not pause between slices
 
 	assumes bool // true: Spread is not claimed
+	node    bool // the server is one of the cluster that ExamineCluster examines
 	// Clock is this machine's clock, which Doctor compares with the server's.
 	// Defaults to lock.Machine.
 	Clock lock.Clock
@@ -138,7 +139,7 @@ func Examine(ctx context.Context, pool *redis.Pool, cfg Config) (*Diagnosis, err
 		live: foundLive(cfg.Evidence), past: map[string]pastStamp{}, doubt: cfg.doubt()}
 	facts, err := askServer(ctx, mux, pool, cfg.Match, x.clock)
 	if err == nil {
-		x.run = facts.info["run_id"]
+		x.run, facts.node = facts.info["run_id"], cfg.node
 		for _, f := range facts.judge() {
 			out.Complaints = append(out.Complaints, Complaint{Finding: f})
 		}
@@ -233,7 +234,7 @@ func ghostsOf(e *census.Evidence) map[string]string {
 
 func (x *examiner) keys(ctx context.Context) error {
 	r := &keys.Reader{Mux: x.mux, Scope: scope.Matching(x.cfg.Match).In(x.cfg.DB), Types: true,
-		Clock: x.clock, Pauses: !x.cfg.Hurry}
+		Clock: x.clock, Pauses: !x.cfg.Hurry, Node: x.cfg.node}
 	err := r.Each(ctx, x.look, func() error {
 		if x.cfg.Progress != nil {
 			x.cfg.Progress(r.Looks)
@@ -389,7 +390,7 @@ func (x *examiner) leaveOurs(ctx context.Context) error {
 	replies := x.mux.Batch(ctx, cmds)
 	for i := range x.found {
 		n, err := redis.Int(replies[2*i].Value, replies[2*i].Err)
-		if err != nil && !wire.IsNoPerm(err) {
+		if err != nil && !wire.IsNoPerm(err) && !wire.IsRedirect(err) {
 			failed = fmt.Errorf("looking for keys of getsetlock clients: %w", err)
 		}
 		value, _ := redis.String(replies[2*i+1].Value, replies[2*i+1].Err)

@@ -33,6 +33,7 @@ type serverFacts struct {
 	subscribing error // the error of SUBSCRIBE on the same connection
 	timeWrite   error // the error of a script that reads the clock and then writes
 	timeUntold  bool  // timeWrite could not be tried
+	node        bool  // all primaries of its cluster are examined
 	offset      time.Duration
 	rtt         time.Duration // round trip of the reading that offset comes from
 }
@@ -89,6 +90,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, match strin
 	for i, reply := range mux.Batch(ctx, cmds) {
 		switch {
 		case wire.IsReadOnly(reply.Err): // judgeRole reports this
+		case wire.IsRedirect(reply.Err): // it may be used: rights are judged before slots
 		case refusedBy(reply.Err):
 			f.refused = append(f.refused, refusal{trialName(cmds[i]), trials[i].need, reply.Err})
 		case reply.Err != nil:
@@ -97,7 +99,7 @@ func askServer(ctx context.Context, mux *wire.Mux, pool *redis.Pool, match strin
 	}
 	const timeThenWrite = "redis.call('TIME') return redis.call('DEL', KEYS[1])"
 	if _, f.timeWrite = mux.Do(ctx, "EVAL", timeThenWrite, 1, key); wire.IsReadOnly(f.timeWrite) ||
-		wire.IsNoPerm(f.timeWrite) {
+		wire.IsNoPerm(f.timeWrite) || wire.IsRedirect(f.timeWrite) {
 		f.timeWrite, f.timeUntold = nil, true
 	}
 	f.tracking, f.subscribing = tryTracking(ctx, pool, mux.Timeout())
@@ -293,8 +295,8 @@ func (f *serverFacts) judgeRole(add addFinding) {
 			"this server is a replica: no client can lock on it, and it shows the locks of its primary late", "point the address at the primary")
 		return
 	}
-	if f.info["cluster_enabled"] == "1" {
-		add(census.SeverityWarning, "cluster", "this is a node of a cluster: getsetlock does not follow keys to other nodes yet, and this report covers this node only", "use a single primary for locks")
+	if f.info["cluster_enabled"] == "1" && !f.node {
+		add(census.SeverityWarning, "cluster", "this is a node of a cluster, and this report covers this node only", "write redis+cluster://, and doctor looks at all primaries; for old clients' locks use a single primary")
 	}
 	replicas := f.number("connected_slaves")
 	if replicas == 0 {

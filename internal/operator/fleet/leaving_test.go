@@ -136,58 +136,6 @@ func TestLeavingMemberClosesOnlyGatesOfItsPhases(t *testing.T) {
 	closed(t, &g, "leaving")
 }
 
-// TestJobsEachMinuteThatKeepTheirLockCloseNoGate for ever: each leaves a lock
-// of its phase to its TTL for 57 s. The gate of a step is closed only while the
-// last lock of the phase before runs out.
-func TestJobsEachMinuteThatKeepTheirLockCloseNoGate(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Dual)
-		open := 0
-		for range 12 {
-			job := f.join(migrate.MemberConfig{})
-			f.begin(job, 30*time.Second)
-			if err := job.GoodbyeAfter(bg, 57*time.Second); err != nil {
-				t.Fatal(err)
-			}
-			for range 6 {
-				f.w.Pass(10 * time.Second)
-				switch r := f.advance(Options{Go: true}); {
-				case r.Moved:
-					open++
-				case r.Phase == migrate.Modern:
-				case !slices.Equal(rules(r.Gate), []string{"leases"}):
-					t.Errorf("in %v: %v", r.Phase, r.Gate.Blocks)
-				}
-			}
-		}
-		if open != 2 || !f.clean(Options{Go: true, Wait: time.Minute}).Over {
-			t.Errorf("%d gates opened", open)
-		}
-	})
-}
-
-// TestHeartbeatFromTheFutureThatStaysHasVanished: the server's clock was set
-// back after a member died.
-func TestHeartbeatFromTheFutureThatStaysHasVanished(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		dead := f.join(migrate.MemberConfig{})
-		f.to(migrate.Dual)
-		if err := dead.Leave(); err != nil {
-			t.Fatal(err)
-		}
-		f.w.StepServer(-time.Hour)
-		f.beats()
-		closed(t, f.advance(Options{Go: true}).Gate, "clock")
-		closed(t, f.advance(Options{Go: true, Wait: 20 * time.Second}).Gate, "vanished")
-		r := f.advance(Options{Go: true, Wait: 80 * time.Second, Forget: []string{dead.ID()}})
-		if !r.Moved {
-			t.Errorf("%v", r.Gate.Blocks)
-		}
-	})
-}
-
 // TestForgetDeadTakesAllWhoseLeasesAreOver: first they are listed, and no gate
 // has to be open.
 func TestForgetDeadTakesAllWhoseLeasesAreOver(t *testing.T) {
@@ -269,19 +217,6 @@ func TestEvidenceLapsesAndIsForgotten(t *testing.T) {
 			t.Errorf("%v: %v", r, err)
 		}
 	})
-}
-
-// TestOneNodeOfAClusterOpensNoGate: members and tombstones may be on other
-// nodes.
-func TestOneNodeOfAClusterOpensNoGate(t *testing.T) {
-	for shards, want := range map[int][]string{0: {"cluster"}, 1: nil, 3: {"cluster"}} {
-		f := orderly(migrate.Dual)
-		f.server.cluster, f.server.shards = true, shards
-		for _, to := range []migrate.Phase{migrate.Observe, migrate.Sealed} {
-			g := judge(f, to)
-			closed(t, &g, want...)
-		}
-	}
 }
 
 // TestBackWaitsForLeasesOfSealed: each of their releases might put a tombstone

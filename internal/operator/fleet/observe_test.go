@@ -334,42 +334,6 @@ func TestInferredTimesOpenNoGate(t *testing.T) {
 	})
 }
 
-// A lease of a minute is claimed, and a client writes as with one of 30 s. The
-// gate asks for the lease again, whichever operator claimed it, in every phase.
-func TestSmallerLeaseThatIsSeenIsAskedForAgain(t *testing.T) {
-	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual} {
-		for name, seen := range map[string]func(*census.Evidence){
-			"given to the watch": func(e *census.Evidence) {
-				e.LeaseLooks = census.Span{
-					Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
-			},
-			"guessed by the watch": func(e *census.Evidence) {
-				e.SmallestLease = census.Span{
-					Value: 30 * time.Second, Basis: census.Inferred, Addr: "10.0.0.1:1"}
-			},
-		} {
-			f, s := orderly(p), sighted("o", watched(judged, judged, seen))
-			f.sighting.Lease, f.sighting.LeaseLooks = s.Lease, s.LeaseLooks
-			f.claims.Lease = time.Minute
-			g := judge(f, p+1)
-			closed(t, &g, "lease")
-			if said := fmt.Sprint(g.Blocks); !strings.Contains(said, "at 10.0.0.1:1 looks like 30s") ||
-				!strings.Contains(said, "--lease-checked") {
-				t.Errorf("%s: %s", name, said)
-			}
-			f.claims.LeaseChecked = true
-			g = judge(f, p+1)
-			closed(t, &g)
-			f.claims.LeaseChecked, f.claims.Lease = false, 30*time.Second
-			for _, b := range judge(f, p+1).Blocks {
-				if strings.Contains(b.Detail, "--lease-checked") {
-					t.Errorf("%s: the smaller one is not accepted: %v", name, b)
-				}
-			}
-		}
-	}
-}
-
 // What watches before found stays until the evidence is begun anew.
 func TestDoubtOfALeaseIsKept(t *testing.T) {
 	before := Sighting{Format: sightingFormat,

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/look"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -142,52 +141,6 @@ func TestGateSaysThatOnlyTheServerRestarted(t *testing.T) {
 		}
 		says(f.must(doStatus, Options{}).Gate.Evidence, "members may have been missing from the roster at")
 	})
-}
-
-// TestLostRosterClosesGatesUntilLeasesAreOver: a member may be missing from it
-// that holds a lease. Every verb notes that, and every gate opens in the end.
-func TestLostRosterClosesGatesUntilLeasesAreOver(t *testing.T) {
-	for name, lose := range map[string]func(*fleet){
-		"roster":  func(f *fleet) { f.w.Mini.Del(record.RosterKey("")) },
-		"run id":  func(f *fleet) { f.w.Run("second") },
-		"restart": func(f *fleet) { f.w.Mini.Del(record.RosterKey("")); f.w.Run("second") },
-	} {
-		for _, back := range []bool{false, true} {
-			inBubble(t, func(f *fleet) {
-				m := f.join(migrate.MemberConfig{})
-				f.w.Run("first")
-				f.to(migrate.Sealed)
-				v := doAdvance
-				if back {
-					v = doBack
-				}
-				f.begin(m, 30*time.Second)()
-				lose(f)
-				f.beats()
-				closed(t, f.must(v, Options{}).Gate, "lost")
-				if f.at(migrate.Sealed).Lost != (look.Reading{}) {
-					t.Errorf("%s: noted without --go", name)
-				}
-				closed(t, f.must(v, Options{Go: true}).Gate, "lost")
-				const leases = 92 * time.Second // a minute of renewals, a lease, what the network holds back
-				if r := f.at(migrate.Sealed); r.Lost == (look.Reading{}) ||
-					f.must(doStatus, Options{}).Gate.Wait != leases && !back {
-					t.Errorf("%s: %v", name, r)
-				}
-				f.w.Pass(80 * time.Second)
-				closed(t, f.must(v, Options{Go: true}).Gate, "lost")
-				f.w.Pass(25 * time.Second) // nine tenths of the server's time count
-				if r := f.must(v, Options{Go: true}); !r.Moved {
-					t.Errorf("%s, back %v: %v", name, back, r.Gate.Blocks)
-				} else if back && !f.must(v, Options{Go: true, Wait: time.Minute}).Over {
-					t.Errorf("%s: the way back is not over", name)
-				}
-				if r := f.must(doStatus, Options{}); slices.Contains(rules(r.Gate), "lost") {
-					t.Errorf("%s: %v", name, r.Gate.Blocks)
-				}
-			})
-		}
-	}
 }
 
 // TestClocksThatDisagreeBeginALossAnew: the server's clock was set forward, so

@@ -65,42 +65,6 @@ func (f *fleet) leaves(m mover) {
 	}
 }
 
-// TestCleanWaitsUntilAllMembersHaveOneTarget: in clean a composed lock is taken
-// in the target alone, and another one on M alone.
-func TestCleanWaitsUntilAllMembersHaveOneTarget(t *testing.T) {
-	for _, other := range []string{"", "etcd 2"} {
-		inBubble(t, func(f *fleet) {
-			store := f.store()
-			a, b := f.moves("shop", "etcd 1", store), f.moves("till", other, f.store())
-			f.to(migrate.Modern)
-			f.alone("modern", a, b)
-			r := f.clean(Options{Go: true})
-			closed(t, r.Gate, "target")
-			for _, word := range []string{a.ID() + " (shop)", b.ID() + " (till)", `"etcd 1"`} {
-				if !strings.Contains(r.Gate.Blocks[0].Detail, word) {
-					t.Errorf("%q is not in %q", word, r.Gate.Blocks[0].Detail)
-				}
-			}
-			f.beats()
-			f.alone("after the step", a, b)
-			if r.Moved {
-				return
-			}
-			f.leaves(b)
-			c := f.moves("till 2", "etcd 1", store)
-			f.beats()
-			if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Over || r.Target != "etcd 1" {
-				t.Fatalf("%v, target %q, gate %v", r.Over, r.Target, r.Gate)
-			}
-			f.beats()
-			f.alone("clean", a, c)
-			if n := f.at(migrate.Clean); n.Target != "etcd 1" {
-				t.Errorf("the record names %q", n.Target)
-			}
-		})
-	}
-}
-
 // TestCleanWaitsUntilAllMembersSeeOneTarget: two stores have one name, and in
 // clean both members would hold.
 func TestCleanWaitsUntilAllMembersSeeOneTarget(t *testing.T) {
@@ -127,32 +91,6 @@ func TestCleanWaitsUntilAllMembersSeeOneTarget(t *testing.T) {
 		late := f.moves("late", "etcd", f.store())
 		f.beats()
 		f.alone("clean, beside a late one in another store", a, late)
-	})
-}
-
-// TestMemberThatJoinsDuringTheStepTakesNoLock: it registered after the step's
-// gate had read the roster, and read the record before it was written.
-func TestMemberThatJoinsDuringTheStepTakesNoLock(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		a := f.moves("shop", "etcd", f.store())
-		f.to(migrate.Modern)
-		isStep := func(c redistest.Command) bool {
-			return strings.Contains(c.String(), "phase=clean pending=modern")
-		}
-		var b mover
-		r, err := f.overtaken(CleanUp, Options{Go: true}, redistest.Rule{When: isStep},
-			func() { b = f.moves("late", "", nil) })
-		if err != nil || r.Moved {
-			t.Errorf("the step beside a member without a target: moved %v, %v", r.Moved, err)
-		}
-		closed(t, r.Gate, "target")
-		if held, err := b.Try(bg, "till", 30*time.Second); err != nil {
-			t.Error(err)
-		} else if _, err := a.Try(bg, "till", 30*time.Second); err == nil {
-			t.Fatal("both hold")
-		} else if err := held.Release(bg); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

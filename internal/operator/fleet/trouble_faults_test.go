@@ -138,35 +138,6 @@ func TestMemberOfANamespaceThatWasTakenBack(t *testing.T) {
 	})
 }
 
-// TestLostRecordStillRefusesOthers: members keep their phase without a record,
-// so no other namespace may begin on their keys.
-func TestLostRecordStillRefusesOthers(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		const lost = "stock:"
-		m := f.join(migrate.MemberConfig{Namespace: lost, Name: "till"})
-		f.init(Options{Namespace: lost})
-		f.beats()
-		f.w.Mini.Del(record.Key(lost))
-		for _, other := range []string{"", "stock:eu:"} {
-			r := f.init(Options{Namespace: other})
-			closed(t, r.Gate, "namespace")
-			if what := fmt.Sprint(r.Gate); r.Moved || !strings.Contains(what, m.ID()+" (till) by observe") {
-				t.Errorf("%q: moved %v, %s", other, r.Moved, what)
-			}
-		}
-		if r := f.init(Options{Namespace: "stocks"}); !r.Moved {
-			t.Error(r.Gate.Blocks)
-		}
-		if err := m.Leave(); err != nil {
-			t.Error(err)
-		}
-		f.w.Pass(record.LeastRenewals + record.Late + time.Second)
-		if r := f.init(Options{Namespace: "stock:eu:"}); !r.Moved {
-			t.Error(r.Gate.Blocks)
-		}
-	})
-}
-
 // TestABridgeSaysWhatTheServerRefuses, in every step, and holds nothing by it.
 func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 	for refusal, words := range map[string]string{

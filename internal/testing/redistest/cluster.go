@@ -3,9 +3,11 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,14 +37,15 @@ func OnlyNode(t testing.TB) *Server {
 // must lie in their slot.
 var OddKeys = []string{"nightly", "app:order:7", "a{b}c", "{a}{b}", "odd}name", "a{b", "{}x"}
 
-// NodeTimeout is the cluster-node-timeout of a Cluster.
-const NodeTimeout = time.Second
-
 // ClusterOptions say how to start a Cluster.
 type ClusterOptions struct {
-	Path     string // of the binary. Defaults to redis-server, as found in PATH
-	Replicas bool   // a replica for each primary
-	TLS      bool   // clients may use TLS, at URL; tests themselves do not
+	Path      string // of the binary. Defaults to redis-server, as found in PATH
+	Primaries int    // Defaults to 3
+	Replicas  bool   // a replica for each primary
+	TLS       bool   // clients may use TLS, at URL; tests themselves do not
+	// Patient nodes do not take a busy one for dead. Tests in which no node
+	// fails want that.
+	Patient bool
 }
 
 // Cluster is a real Redis Cluster of several nodes on loopback ports. Primary i
@@ -52,64 +55,113 @@ type Cluster struct {
 	Replicas  []*Server // of Primaries[i]; none if it was started without
 
 	t     testing.TB
+	o     ClusterOptions
 	ids   map[*Server]string
 	ca    *authority         // nil without TLS
 	ports map[*Server]string // to meet by: those of TLS, if there is TLS
 }
 
-// StartCluster starts a cluster of three primaries. It returns when every node
+// StartCluster starts a cluster. It returns when every node
 // finds the cluster in order.
 func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
 	t.Helper()
-	const primaries = 3
-	c := &Cluster{t: t, ids: map[*Server]string{}, ports: map[*Server]string{}}
-	n := primaries
-	if o.Replicas {
-		n *= 2
-	}
+	c := &Cluster{t: t, o: o, ids: map[*Server]string{}, ports: map[*Server]string{}}
 	if o.TLS {
 		c.ca = newAuthority(t, t.TempDir())
 	}
-	for i := range n {
-		args := []string{"--cluster-enabled", "yes",
-			"--cluster-node-timeout", fmt.Sprint(NodeTimeout.Milliseconds()), "--cluster-port", freePort(t),
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
-		port := freePort(t)
-		if o.TLS {
-			args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no",
-				"--tls-cert-file", c.ca.cert, "--tls-key-file", c.ca.key, "--tls-ca-cert-file", c.ca.root)
-		}
-		s := Real(t, Options{Path: o.Path, Args: args})
-		if !o.TLS {
-			_, port, _ = strings.Cut(s.Addr(), ":")
-		}
-		c.ports[s] = port
-		c.ids[s], _ = redis.String(s.Do("CLUSTER", "MYID"), nil)
-		s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
-		if i < primaries {
-			s.Do("CLUSTER", "ADDSLOTSRANGE", i*16384/primaries, (i+1)*16384/primaries-1)
-			c.Primaries = append(c.Primaries, s)
-		} else {
-			c.Replicas = append(c.Replicas, s)
-		}
+	primaries := cmp.Or(o.Primaries, 3)
+	for i := range primaries {
+		s := c.node()
+		s.Do("CLUSTER", "ADDSLOTSRANGE", i*16384/primaries, (i+1)*16384/primaries-1)
+		c.Primaries = append(c.Primaries, s)
 	}
-	first := c.Primaries[0]
-	bus, _ := redis.Strings(first.Do("CONFIG", "GET", "cluster-port"), nil)
-	for _, s := range c.Nodes()[1:] {
-		s.Do("CLUSTER", "MEET", "127.0.0.1", c.ports[first], bus[1])
+	for i := 0; o.Replicas && i < primaries; i++ {
+		c.Replicas = append(c.Replicas, c.node())
 	}
-	c.Await(func(s *Server) bool { return c.known(s) == n })
+	c.meet(c.Nodes()[1:]...)
 	for i, r := range c.Replicas {
 		r.Do("CLUSTER", "REPLICATE", c.ids[c.Primaries[i]])
 		r.awaitInfo("replication", "master_link_status:up")
 	}
+	c.awaitOrder()
+	return c
+}
+
+// node starts a server that is alone in its cluster.
+func (c *Cluster) node() *Server {
+	c.t.Helper()
+	timeout := time.Second
+	if c.o.Patient {
+		timeout = Patience
+	}
+	args := []string{"--cluster-enabled", "yes",
+		"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds()), "--cluster-port", freePort(c.t),
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+	port := freePort(c.t)
+	if c.ca != nil {
+		args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no",
+			"--tls-cert-file", c.ca.cert, "--tls-key-file", c.ca.key, "--tls-ca-cert-file", c.ca.root)
+	}
+	s := Real(c.t, Options{Path: c.o.Path, Args: args})
+	if c.ca == nil {
+		_, port, _ = strings.Cut(s.Addr(), ":")
+	}
+	c.ports[s] = port
+	c.ids[s], _ = redis.String(s.Do("CLUSTER", "MYID"), nil)
+	s.Do("CLUSTER", "SET-CONFIG-EPOCH", len(c.ids))
+	return s
+}
+
+// meet makes nodes known to all others.
+func (c *Cluster) meet(nodes ...*Server) {
+	c.t.Helper()
+	first := c.Primaries[0]
+	bus, _ := redis.Strings(first.Do("CONFIG", "GET", "cluster-port"), nil)
+	for _, s := range nodes {
+		s.Do("CLUSTER", "MEET", "127.0.0.1", c.ports[first], bus[1])
+	}
+	c.Await(func(s *Server) bool { return c.known(s) == len(c.ids) })
+}
+
+// awaitOrder waits until every node finds the cluster in order.
+func (c *Cluster) awaitOrder() {
+	c.t.Helper()
 	c.Await(func(s *Server) bool {
 		info, _ := redis.String(s.Do("CLUSTER", "INFO"), nil)
 		nodes, _ := redis.String(s.Do("CLUSTER", "NODES"), nil)
 		return strings.Contains(info, "cluster_state:ok") &&
 			strings.Count(nodes, "slave ")+strings.Count(nodes, "slave,") == len(c.Replicas)
 	})
-	return c
+}
+
+// Add adds a primary without slots.
+func (c *Cluster) Add() *Server {
+	c.t.Helper()
+	s := c.node()
+	c.Primaries = append(c.Primaries, s)
+	c.meet(s)
+	c.awaitOrder()
+	return s
+}
+
+// Kill stores the data of all nodes, and ends all.
+func (c *Cluster) Kill() {
+	c.t.Helper()
+	for _, s := range c.Nodes() {
+		s.Do("SAVE")
+	}
+	for _, s := range c.Nodes() {
+		s.Kill()
+	}
+}
+
+// Start starts the nodes again, with what Kill stored.
+func (c *Cluster) Start() {
+	c.t.Helper()
+	for _, s := range c.Nodes() {
+		s.Start()
+	}
+	c.awaitOrder()
 }
 
 func freePort(t testing.TB) string {
@@ -129,7 +181,7 @@ func (c *Cluster) known(s *Server) int {
 }
 
 // Nodes returns all servers, primaries first.
-func (c *Cluster) Nodes() []*Server { return append(c.Primaries[:3:3], c.Replicas...) }
+func (c *Cluster) Nodes() []*Server { return slices.Concat(c.Primaries, c.Replicas) }
 
 // Await asks nodes until holds is true of each. Without nodes it asks all.
 func (c *Cluster) Await(holds func(s *Server) bool, nodes ...*Server) {
@@ -249,4 +301,28 @@ func (c *Cluster) Move(slot int, from, to *Server) {
 	c.t.Helper()
 	c.Begin(slot, from, to)
 	c.Finish(slot, from, to)
+}
+
+// MoveAtomically moves slots and their keys in one step, which the servers do
+// by themselves. It returns false if they cannot.
+func (c *Cluster) MoveAtomically(first, last int, from, to *Server) bool {
+	c.t.Helper()
+	conn := from.Pool().Get()
+	defer conn.Close()
+	_, err := conn.Do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", c.ids[to])
+	if err != nil && strings.Contains(err.Error(), "unknown subcommand") {
+		return false
+	}
+	if err != nil {
+		c.t.Fatalf("redistest: %v", err)
+	}
+	c.Await(func(*Server) bool {
+		jobs, _ := redis.Values(from.Do("CLUSTER", "GETSLOTMIGRATIONS"), nil)
+		text := fmt.Sprintf("%s", jobs)
+		if strings.Contains(text, "failed") {
+			c.t.Fatalf("redistest: slots %d to %d did not move: %s", first, last, text)
+		}
+		return strings.Count(text, "success") == len(jobs)
+	}, from)
+	return true
 }

@@ -3,6 +3,7 @@
 package out
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
+	"github.com/getsetlock/getsetlock/internal/cluster"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/redisconn"
@@ -68,6 +71,28 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 		return nil, "", err
 	}
 	return f.pool(e, redisconn.Pick(f.Redis, e.Getenv))
+}
+
+// OpenWhole is Open for verbs that look at all keys of a server: it refuses a
+// node of a Redis Cluster, which has a part of them only. If the server does
+// not say what it is, the verb says why.
+func (f *ServerFlags) OpenWhole(e *Env, ctx context.Context) (pool *redis.Pool, address string, err error) {
+	pool, address, err = f.Open(e)
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(e.Timeout, 5*time.Second))
+	defer cancel()
+	c, err := pool.DialContext(ctx)
+	if err != nil {
+		return pool, address, nil
+	}
+	defer c.Close()
+	if err := cluster.Refuse(ctx, c); errors.Is(err, cluster.ErrNode) {
+		_ = pool.Close()
+		return nil, "", WrongUse("%s cannot be used for this: %w", address, err)
+	}
+	return pool, address, nil
 }
 
 // Nodes returns the nodes of a Redis Cluster, and its address without its

@@ -341,7 +341,7 @@ func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 }
 
 func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec *record) error {
-	pool, address, err := f.server.Open(e)
+	pool, address, err := f.server.OpenWhole(e, ctx)
 	if err != nil {
 		return err
 	}

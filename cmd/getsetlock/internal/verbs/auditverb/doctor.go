@@ -17,6 +17,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/cluster"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
@@ -58,6 +59,9 @@ sees raises --spread, and voids a --behind or --ahead that is too small: then no
 lock is deleted by it. It knows the least that a clock is behind by --lease
 (default: the dialect's) and --gap, the longest time that an old client's
 attempt takes.
+
+Of a cluster (--redis redis+cluster://…), doctor examines all primaries, and
+refuses --fix and --watch.
 
 Exit codes:
   0  nothing is wrong
@@ -161,19 +165,14 @@ func (f *doctorFlags) contradictions(e *out.Env, given func(flag string) bool) e
 }
 
 func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) error {
-	pool, address, err := f.server.Open(e)
-	if err != nil {
-		return err
+	pool, address, d, err := f.examine(e, ctx, cfg)
+	if pool != nil {
+		defer pool.Close()
 	}
-	defer pool.Close()
-	if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
+	switch {
+	case d == nil:
 		return err
-	}
-	p := e.Progress(f.server.Quiet, "keys looked at", -1)
-	cfg.Progress = p.Set
-	d, err := doctor.Examine(ctx, pool, cfg)
-	p.End()
-	if err != nil && len(d.Complaints) == 0 {
+	case err != nil && len(d.Complaints) == 0:
 		return out.CouldNot(err, "examining %s", address)
 	}
 	fixed := map[string]doctor.FixOutcome{}
@@ -200,6 +199,42 @@ func (f *doctorFlags) run(e *out.Env, ctx context.Context, cfg doctor.Config) er
 		return out.Exit(out.CodeBad)
 	}
 	return nil
+}
+
+// examine examines the server, after watching it, or all primaries of a
+// cluster, which has no pool. Without a Diagnosis, the error says what was
+// tried.
+func (f *doctorFlags) examine(e *out.Env, ctx context.Context, cfg doctor.Config) (pool *redis.Pool,
+	address string, d *doctor.Diagnosis, err error) {
+	nodes, address, err := f.server.Nodes(e)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	// A cluster is only looked at. For --fix and --watch, it is refused.
+	whole := len(nodes.Seeds) > 0 && !f.fix && f.watch == 0
+	if !whole {
+		if pool, address, err = f.server.OpenWhole(e, ctx); err != nil {
+			return nil, "", nil, err
+		}
+		if err := f.listen(e, ctx, pool, address, &cfg); err != nil {
+			return pool, address, nil, err
+		}
+	}
+	p := e.Progress(f.server.Quiet, "keys looked at", -1)
+	defer p.End()
+	cfg.Progress = p.Set
+	if !whole {
+		d, err = doctor.Examine(ctx, pool, cfg)
+		return pool, address, d, err
+	}
+	table := cluster.Looking(nodes.Seeds, nodes.Pool)
+	defer table.Close()
+	primaries, err := table.Primaries(ctx)
+	if err != nil {
+		return nil, "", nil, out.CouldNot(err, "examining %s", address)
+	}
+	d, err = doctor.ExamineCluster(ctx, primaries, nodes.Pool, cfg)
+	return nil, address, d, err
 }
 
 // watched says what the watch knows of the fleet. It has a smallest lease and a

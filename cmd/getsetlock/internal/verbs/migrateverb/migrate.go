@@ -278,11 +278,11 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 	if err != nil {
 		return err
 	}
-	pool, address, err := f.server.Open(e)
+	ctx := cmd.Context()
+	pool, address, err := f.server.OpenWhole(e, ctx)
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
 	tried := fmt.Sprintf("%s of namespace %q on %s", verb, f.namespace, address)
 	switch verb {
 	case "status":

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -88,10 +89,40 @@ func TestVerbsWorkOnACluster(t *testing.T) {
 	s.Want(s.Run("wait", "a"), 0, "", "")
 	s.Want(s.Run("unlock", "--yes", "[b-d]"), 0, "deleted b\ndeleted c\ndeleted d\n", "held")
 	const refusal = "a Redis Cluster of several nodes cannot be used for this"
-	for _, args := range [][]string{{"audit"}, {"doctor"}, {"migrate", "status"}} {
-		s.Want(s.Run(args...), 2, "", refusal)
+	for _, protocol := range []string{"legacy", "dual"} {
+		s.Want(s.Run("run", "--protocol", protocol, "k", "--", "true"), 125, "", refusal)
 	}
-	s.Want(s.Run("run", "--protocol", "legacy", "k", "--", "true"), 125, "", refusal)
+	whole := [][]string{{"audit"}, {"doctor", "--match", "lock:*", "--fix", "--yes"}, {"doctor", "--watch", "1h"},
+		{"migrate", "init", "--dialect", "jedis"}}
+	for _, verb := range []string{"status", "plan", "advance", "back", "clean", "sweep", "log"} {
+		whole = append(whole, []string{"migrate", verb})
+	}
+	for _, args := range whole {
+		s.Want(s.Run(args...), 2, "", refusal)
+		s.Want(s.Run(append(args, "--redis", "redis://"+c.Primaries[0].Addr())...), 2, "", "a node of a Redis Cluster of several")
+	}
+	past := time.Now().Add(-time.Hour).UnixMilli()
+	for _, key := range keys {
+		c.Owner(key).Do("SET", key, past)
+	}
+	got := s.Run("doctor")
+	for _, node := range c.Primaries {
+		if !strings.Contains(got.Out, node.Addr()+": calls itself") {
+			t.Errorf("doctor did not look at %s", node.Addr())
+		}
+	}
+	if n := strings.Count(got.Out, "an old client writes to a cluster"); got.Code != 1 || n != len(keys) {
+		t.Errorf("code %d, %d locks found:\n%s", got.Code, n, got.Out)
+	}
+	from, to := c.Owner("a"), c.Owner("b")
+	if to == from {
+		to = c.Owner("c")
+	}
+	c.Begin(c.Slot("a"), from, to)
+	c.Carry(from, to, "a")
+	if got := s.Run("doctor"); strings.Count(got.Out, "an old client writes to a cluster") != len(keys)-1 {
+		t.Errorf("while a key moves: code %d\n%s%s", got.Code, got.Out, got.Errors)
+	}
 }
 
 // The server reports the change. The next renewal is a third of an hour away.

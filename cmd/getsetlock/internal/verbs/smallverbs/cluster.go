@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -24,21 +23,17 @@ type onCluster struct {
 	open    func(pool *redis.Pool, node string) (*onRedis, error)
 	table   *cluster.Table
 
-	mu   sync.Mutex
 	made map[string]*onRedis
 }
 
 func openCluster(nodes redisconn.Nodes, address string,
 	open func(*redis.Pool, string) (*onRedis, error)) *onCluster {
-	c := &onCluster{nodes: nodes, address: address, open: open, made: map[string]*onRedis{}}
-	c.table = cluster.New(nodes.Seeds, c.slots, func(string, func(string) bool) {})
-	return c
+	return &onCluster{nodes: nodes, address: address, open: open, made: map[string]*onRedis{},
+		table: cluster.Looking(nodes.Seeds, nodes.Pool)}
 }
 
 // at returns the locks of one node.
 func (c *onCluster) at(node string) (*onRedis, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if r := c.made[node]; r != nil {
 		return r, nil
 	}
@@ -49,14 +44,6 @@ func (c *onCluster) at(node string) (*onRedis, error) {
 	r.node = true
 	c.made[node] = r
 	return r, nil
-}
-
-func (c *onCluster) slots(ctx context.Context, node string) (any, error) {
-	r, err := c.at(node)
-	if err != nil {
-		return nil, err
-	}
-	return r.mux.Do(ctx, "CLUSTER", "SLOTS")
 }
 
 // of returns the locks of the primary that serves key.

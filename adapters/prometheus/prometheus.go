@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+// Package prometheus counts and times leases in metrics of Prometheus.
+//
+//	hooks, err := locks.Hooks(registry, "billing")
+//	…
+//	client, err := lock.New(backend, lock.Config{Hooks: hooks})
+//	…
+//	err = locks.Counts(registry, "billing", backend.Stats)
+//	err = locks.Oldest(registry, "billing", client)
+//
+// examples/metrics has alert rules for these metrics, and joins these hooks
+// with those of adapters/otel.
+package prometheus
 
 import (
 	"errors"
@@ -11,10 +22,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Prometheus returns hooks that count and time leases in metrics registered
+// Hooks returns hooks that count and time leases in metrics registered
 // with r. Keys are no label: there may be millions of them. For each kind of
 // job, make a Client (Client.With) and pass its name here as job.
-func Prometheus(r prometheus.Registerer, job string) (lock.Hooks, error) {
+func Hooks(r prometheus.Registerer, job string) (lock.Hooks, error) {
 	labels := prometheus.Labels{"job_kind": job}
 	held := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lock_leases", Help: "Leases held now.", ConstLabels: labels,

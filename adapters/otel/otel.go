@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+// Package otel makes a span of OpenTelemetry of every lease.
+//
+//	client, err := lock.New(backend, lock.Config{Hooks: locks.Hooks(otel.Tracer("billing"))})
+//
+// Keys are attributes of spans, so keep secrets out of them. examples/metrics
+// joins these hooks with those of adapters/prometheus.
+package otel
 
 import (
 	"context"
@@ -14,11 +20,11 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// Traces returns hooks that make a span of every lease, from its acquisition to
+// Hooks returns hooks that make a span of every lease, from its acquisition to
 // its end, with the events in between. The wait before it is an attribute.
 // Hooks get no context of the caller, so the span has no parent; a link from
 // the caller's own span can carry the token.
-func Traces(tracer trace.Tracer) lock.Hooks {
+func Hooks(tracer trace.Tracer) lock.Hooks {
 	s := &spans{tracer: tracer, open: map[string][]trace.Span{}}
 	return lock.Hooks{
 		Acquired:    s.begin,

@@ -85,7 +85,7 @@ var ownFlags = map[string][]string{
 	"skew": {"lease", "job", "clients", "spread", "behind", "ahead", "protocol", "preset", "delay", "poll",
 		"latency", "explore", "trace", "report", "record", "seed"},
 	"migrate": {"namespace", "to", "go", "wait", "watch", "monitor", "forget", "forget-evidence", "gone",
-		"refused"},
+		"refused", "report"},
 	"rehearse": {"protocol", "phases", "clients", "acquisitions", "orders", "report", "preset", "job", "poll",
 		"latency", "crashes", "overruns", "seed"},
 	"bench":      {"scenario", "rounds", "quick"},

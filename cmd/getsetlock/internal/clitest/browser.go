@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"bytes"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,7 +58,7 @@ func openBrowser(t *testing.T) *browser {
 		"goog:loggingPrefs": map[string]string{"browser": "ALL"},
 		"goog:chromeOptions": map[string]any{"args": []string{
 			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-			"--disable-background-networking",
+			"--disable-background-networking", "--hide-scrollbars",
 			"--disable-component-update", "--disable-sync", "--window-size=1000,900",
 			"--user-data-dir=" + filepath.Join(home, "profile"),
 		}},
@@ -156,7 +157,7 @@ func views() []view {
 	var all []view
 	for _, scheme := range []string{"light", "dark"} {
 		all = append(all, view{390, 844, scheme, "screen"}, view{800, 900, scheme, "screen"},
-			view{1400, 900, scheme, "screen"}, view{700, 990, scheme, "print"})
+			view{1280, 900, scheme, "screen"}, view{700, 990, scheme, "print"})
 	}
 	return all
 }
@@ -167,6 +168,22 @@ func (b *browser) show(v view) {
 		"deviceScaleFactor": 1, "mobile": v.Width < 500}, nil)
 	b.devTool("Emulation.setEmulatedMedia", map[string]any{"media": v.Media,
 		"features": []map[string]string{{"name": "prefers-color-scheme", "value": v.Scheme}}}, nil)
+}
+
+// keep writes a picture of the whole page to the test's artifacts, which
+// go test -artifacts keeps.
+func (b *browser) keep(page string, v view) {
+	b.t.Helper()
+	var shot struct{ Data string }
+	b.devTool("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}, &shot)
+	picture, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		name := strings.TrimSuffix(filepath.Base(page), ".html") + "-" + v.String() + ".png"
+		err = os.WriteFile(filepath.Join(b.t.ArtifactDir(), name), picture, 0o600)
+	}
+	if err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG")) {
+		b.t.Errorf("no picture of %s as %v: %v", page, v, err)
+	}
 }
 
 // lookAtPage returns what is wrong with a page as it is shown now. A label
@@ -194,7 +211,7 @@ type seenPage struct {
 // and on paper. Each plot must be drawn and have its table and its tooltips.
 // Nothing may be wider than the window, no label may be cut off or covered, all
 // text must have contrast, and the first screen must name the culprit. The
-// console must be empty.
+// console must be empty. A picture of each view is kept.
 func WholePage(t *testing.T, file, culprit string, tables int, plots ...string) {
 	t.Helper()
 	b := openBrowser(t)
@@ -203,6 +220,7 @@ func WholePage(t *testing.T, file, culprit string, tables int, plots ...string) 
 		b.show(v)
 		var page seenPage
 		b.run(lookAtPage, &page)
+		b.keep(file, v)
 		names := ""
 		for _, p := range page.Plots {
 			names += p.Name + "\n"

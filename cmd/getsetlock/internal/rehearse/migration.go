@@ -44,6 +44,16 @@ type Refusal struct {
 	Detail   string   `json:"detail"`
 }
 
+// Wait is how long the operator asked for a step until its gate opened and the
+// fleet had followed.
+type Wait struct {
+	To           string
+	FromMS, ToMS float64
+	Rules        []string // names of the rules that closed the gate meanwhile, sorted
+	Members      int      // number of members that acted by the phase before
+	Window       string   // how long no old client was seen; empty: not asked for
+}
+
 // visit records a phase while it lasts.
 type visit struct {
 	phase    migrate.Phase
@@ -68,6 +78,7 @@ type moves struct {
 	mu       sync.Mutex
 	visits   []visit
 	refusals []Refusal
+	waits    []Wait
 	dead     []string // ids of members that died
 	shutOut  int
 	now      migrate.Phase
@@ -197,6 +208,7 @@ func (m *moves) report(res *Result, r rules) {
 		m.troubles = append(m.troubles, "the forgotten old client did not give up in phase sealed")
 	}
 	res.Refusals, res.GaveUp, res.Trouble = m.refusals, m.shutOut, m.troubles
+	res.Waits = m.waits
 	for _, refused := range m.refusals {
 		res.OK = res.OK && refused.Expected
 	}

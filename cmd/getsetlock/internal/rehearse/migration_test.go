@@ -52,6 +52,16 @@ func TestFleetMigratesWithoutOverlaps(t *testing.T) {
 	if g := res.group(t, "plain"); g.Acquisitions == 0 || g.Clients != 8 {
 		t.Errorf("after clean came %s", asJSON(t, g))
 	}
+	for _, w := range res.Waits {
+		to, _ := migrate.ParsePhase(w.To)
+		if w.ToMS < w.FromMS || w.Members == 0 && to == migrate.Modern ||
+			strings.Contains(w.Window, "no attempt of an old client") != (to == migrate.Sealed || to == migrate.Modern) {
+			t.Errorf("%+v", w)
+		}
+	}
+	if len(res.Waits) != len(res.Phases)-1 {
+		t.Errorf("the operator waited for %d gates", len(res.Waits))
+	}
 	if len(res.Refusals) != 2 {
 		t.Fatalf("%+v", res.Refusals)
 	}

@@ -276,17 +276,44 @@ func (m *moves) note(r *migfleet.Report, expected bool) Refusal {
 	if r.Gate == nil {
 		return Refusal{}
 	}
-	n := Refusal{To: r.Gate.To.String(), AtMS: millis(m.f.now()), Expected: expected, Rules: []string{},
+	n := Refusal{To: r.Gate.To.String(), AtMS: millis(m.f.now()), Expected: expected, Rules: rulesOf(r),
 		Detail: reasons(r)}
-	for _, b := range r.Gate.Blocks {
-		n.Rules = append(n.Rules, b.Rule)
-	}
-	slices.Sort(n.Rules)
-	n.Rules = slices.Compact(n.Rules)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusals = append(m.refusals, n)
 	return n
+}
+
+// waited records what the gate of a step waited for, and what opened it.
+func (m *moves) waited(r *migfleet.Report, began time.Duration, closed []string) {
+	slices.Sort(closed)
+	w := Wait{To: r.Phase.String(), FromMS: millis(began), ToMS: millis(m.f.now()),
+		Rules: slices.Compact(closed)}
+	if r.Gate != nil {
+		for _, f := range r.Gate.Evidence {
+			switch f.Rule {
+			case "member":
+				w.Members++
+			case "window":
+				w.Window = f.Detail
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waits = append(m.waits, w)
+}
+
+// rulesOf returns the names of the rules that close a gate, sorted.
+func rulesOf(r *migfleet.Report) []string {
+	rules := []string{}
+	if r.Gate != nil {
+		for _, b := range r.Gate.Blocks {
+			rules = append(rules, b.Rule)
+		}
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
 }
 
 // reasons returns the last reason of a gate. Reasons about members come first,
@@ -320,14 +347,19 @@ func (m *moves) lapse(ctx context.Context) error {
 func (m *moves) step(to migrate.Phase, ask verb) act {
 	return func(ctx context.Context) error {
 		began, entered := m.f.now(), false
+		var closed []string // rules that closed the gate
 		for {
 			r, err := ask(ctx, m.pool, m.options(true))
 			if err != nil {
 				return fmt.Errorf("the step to %v: %w", to, err)
 			}
-			if r.Phase == to && !entered {
+			switch {
+			case r.Phase == to && !entered:
 				entered = true
 				m.enter(to)
+				m.waited(r, began, closed)
+			case !entered:
+				closed = append(closed, rulesOf(r)...)
 			}
 			if r.Phase == to && r.Pending == migrate.NoPhase {
 				m.forgot(r)

@@ -39,6 +39,7 @@ type Result struct {
 	Refusals []Refusal `json:"refusals,omitempty"`
 	Trouble  []string  `json:"trouble,omitempty"` // with the migration itself
 	GaveUp   int       `json:"gave_up,omitempty"` // old clients that were shut out and gave up
+	Waits    []Wait    `json:"-"`                 // for the gates of the steps that were taken
 
 	History *History `json:"-"` // of a product, where the plan asks for it
 

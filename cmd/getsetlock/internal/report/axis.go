@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The room around the axis of a drawing, in units of its viewBox.
@@ -78,4 +79,17 @@ func stride(v float64) float64 {
 		}
 	}
 	return 10 * power
+}
+
+// Unit returns the unit of an axis of that length, as a time and as a word.
+func Unit(length time.Duration) (time.Duration, string) {
+	switch {
+	case length >= 72*time.Hour:
+		return 24 * time.Hour, "days"
+	case length >= 3*time.Hour:
+		return time.Hour, "hours"
+	case length >= 3*time.Minute:
+		return time.Minute, "minutes"
+	}
+	return time.Second, "seconds"
 }

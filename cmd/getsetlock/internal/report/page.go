@@ -101,6 +101,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"join":    func(all []string) string { return strings.Join(all, "; ") },
 	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"add":     func(a, b int) int { return a + b },
+	"folds":   func(t Table) bool { return len(t.Rows) > mostUnfolded },
 }).Parse(pageText))
 
 // longName is the number of bytes from which on a cell of the first column is
@@ -109,6 +110,10 @@ const longName = 18
 
 // longCell is the number of bytes from which on a cell is broken into lines.
 const longCell = 44
+
+// mostUnfolded is the number of rows of a table that is shown at once. A longer
+// one is folded on a screen, and printed whole.
+const mostUnfolded = 15
 
 // mostSaid is the number of sentences about a cause. The table has all.
 const mostSaid = 5

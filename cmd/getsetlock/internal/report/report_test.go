@@ -113,6 +113,33 @@ func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
 	}
 }
 
+// A long table is folded, and says what is in it.
+func TestLongTablesAreFolded(t *testing.T) {
+	long := Table{Columns: []string{"a"}, Bad: []int{3}}
+	for n := range mostUnfolded + 1 {
+		for folds, text := range map[bool]string{false: "</table></div>\n</section>",
+			true: "<summary>Table of 16 rows, 1 of them red</summary>"} {
+			var b strings.Builder
+			if err := (Page{Sections: []Section{{Table: long}}}).Write(&b); err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 && strings.Contains(b.String(), text) != (folds == (n > mostUnfolded)) {
+				t.Errorf("%d rows: %q", n, text)
+			}
+		}
+		long.Rows = append(long.Rows, []string{"1"})
+	}
+}
+
+func TestUnitsOfTimeFitTheAxis(t *testing.T) {
+	for d, want := range map[time.Duration]string{time.Second: "seconds", 3 * time.Minute: "minutes",
+		3 * time.Hour: "hours", 72 * time.Hour: "days"} {
+		if unit, name := Unit(d); name != want || d < unit || d > 200*unit {
+			t.Errorf("%v: %v %s", d, unit, name)
+		}
+	}
+}
+
 func TestTicksAreFourToTenAndReachTheEnd(t *testing.T) {
 	for _, v := range []float64{1e-6, .009, .1, .3, 1, 7, 10, 40, 86400, 3.1e9} {
 		end := ceiling(v)

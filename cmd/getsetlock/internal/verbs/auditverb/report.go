@@ -220,9 +220,23 @@ func (a *auditAnswer) clientsSection() *report.Section {
 		if wrongClock(w) {
 			s.Table.Bad = append(s.Table.Bad, n)
 		}
-		if w.Offset.Writes > 0 && len(figure.Rows) < reportRows {
+		if w.Offset.Writes > 0 {
 			figure.Rows = append(figure.Rows, rangeOf(w))
 		}
+	}
+	if n := len(figure.Rows); n > reportRows {
+		slices.SortStableFunc(figure.Rows, func(a, b report.Range) int {
+			switch {
+			case a.Alarm == b.Alarm:
+				return 0
+			case a.Alarm:
+				return -1
+			}
+			return 1
+		})
+		figure.Rows = figure.Rows[:reportRows]
+		s.Words = fmt.Sprintf("The drawing has %d of %d clients, wrong clocks first; the table has all.",
+			reportRows, n)
 	}
 	if len(figure.Rows) > 0 {
 		s.Figure = figure

@@ -5,6 +5,7 @@
 package migrateverb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -99,6 +100,7 @@ type migrateFlags struct {
 	goes      bool
 	anew      bool
 	verbose   bool
+	report    string
 	asJSON    bool
 }
 
@@ -115,6 +117,7 @@ func New(e *out.Env) *cobra.Command {
 		Example: out.Examples(
 			"getsetlock migrate init --namespace stock",
 			"getsetlock migrate plan --namespace stock --lease 60s --job 40s",
+			"getsetlock migrate plan --namespace stock --report plan.html",
 			"getsetlock migrate status --namespace stock --watch --monitor",
 			"getsetlock migrate advance --namespace stock          # shows the gate",
 			"getsetlock migrate advance --namespace stock --go     # passes it",
@@ -180,6 +183,8 @@ func (f *migrateFlags) register(cmd *cobra.Command) {
 		"status: discard what was seen of the old clients; running watchers start over")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false,
 		"list every member and every finding; status: also the evidence of the next gate")
+	flags.StringVar(&f.report, "report", "",
+		"plan: write a page to this file: phases over time, when each gate can open, what it waits for")
 	flags.BoolVar(&f.monitor, "monitor", false,
 		"status --watch: listen by MONITOR all the time, which costs the server much of its throughput")
 	out.JSONFlag(cmd, &f.asJSON)
@@ -213,7 +218,7 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 		verbs []string
 	}{
 		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps},
-		{"refused", []string{"status", "plan", "clean"}},
+		{"refused", []string{"status", "plan", "clean"}}, {"report", []string{"plan"}},
 		{"watch", status}, {"monitor", status},
 		{"forget-evidence", status},
 	} {
@@ -289,11 +294,7 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		}
 		return printLog(e, entries, f.asJSON)
 	case "plan":
-		road, err := fleet.Plan(ctx, pool, o)
-		if err != nil {
-			return out.CouldNot(err, "%s", tried)
-		}
-		return printRoad(e, road, f.asJSON, f.verbose)
+		return migratePlan(e, cmd, pool, f, o, tried)
 	}
 	run := map[string]func(context.Context, *redis.Pool, fleet.Options) (*fleet.Report, error){
 		"init": fleet.Init, "advance": fleet.Advance, "back": fleet.Back, "clean": fleet.CleanUp,
@@ -307,6 +308,23 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		return err
 	}
 	return migrated(r, verb, f.goes)
+}
+
+// migratePlan prints the road even if its page cannot be written.
+func migratePlan(e *out.Env, cmd *cobra.Command, pool *redis.Pool, f *migrateFlags, o fleet.Options,
+	tried string) error {
+	if err := out.CheckReport(f.report); err != nil {
+		return err
+	}
+	road, err := fleet.Plan(cmd.Context(), pool, o)
+	if err != nil {
+		return out.CouldNot(err, "%s", tried)
+	}
+	if f.report != "" {
+		how := strings.Replace(out.CommandLine(cmd), " migrate", " migrate plan", 1)
+		err = e.SaveReport(f.server.Quiet, f.report, roadPage(road, how, e.Clock.Now()))
+	}
+	return cmp.Or(err, printRoad(e, road, f.asJSON, f.verbose))
 }
 
 // migrated returns the error with the exit code of a verb that may have moved

@@ -6,6 +6,7 @@ package migrateverb
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,14 @@ func TestStatusWatchPrintsAndRecordsWhatItSees(t *testing.T) {
 	if got := s.Run(claimed...); got.Code != 0 || !strings.Contains(got.Out, "sealed to modern") {
 		t.Errorf("%+v", got)
 	}
+}
+
+func TestPageOfThePlanIsWholeInABrowser(t *testing.T) {
+	tr, file := newTroupe(t), filepath.Join(t.TempDir(), "plan.html")
+	tr.ends(0, tr.verb("init", "--dialect", "jedis"))
+	tr.join("stock", "a")
+	tr.ends(0, tr.verb("plan", "--idle", "24h", "--report", file))
+	clitest.WholePage(t, file, "Gate to ", 2, "Timeline of the phases")
 }
 
 // The user may not list the connections, so the server does not say which

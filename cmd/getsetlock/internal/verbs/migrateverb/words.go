@@ -117,10 +117,7 @@ func nextStep(r *fleet.Report) string {
 // sayWhere prints the phase of the fleet and its members. Many members are
 // grouped, unless verbose.
 func sayWhere(e *out.Env, r *fleet.Report, verbose bool) {
-	name := "all keys"
-	if r.Namespace != "" {
-		name = "namespace " + out.Escaped(r.Namespace)
-	}
+	name := namespaceOf(r)
 	if r.Phase == migrate.NoPhase {
 		fmt.Fprintf(e.Stdout, "%s: no record\n\n", name)
 	} else {
@@ -162,6 +159,13 @@ func sayWhere(e *out.Env, r *fleet.Report, verbose bool) {
 	}
 	e.Print(g)
 	fmt.Fprintln(e.Stdout)
+}
+
+func namespaceOf(r *fleet.Report) string {
+	if r.Namespace == "" {
+		return "all keys"
+	}
+	return "namespace " + out.Escaped(r.Namespace)
 }
 
 // mostMembers is the greatest number of members that are listed one by one
@@ -262,9 +266,16 @@ func sayGateLines(e *out.Env, g *fleet.Gate, moved, verbose bool) {
 // without --verbose.
 const mostAlike = 3
 
-// sayFindings prints findings, and of many of one rule the first ones and how
-// many there are.
+// sayFindings prints findings, a line each.
 func sayFindings(e *out.Env, all []fleet.Finding, verbose bool, line func(fleet.Finding) string) {
+	for _, text := range findingLines(all, verbose, line) {
+		fmt.Fprintf(e.Stdout, "  %s\n", text)
+	}
+}
+
+// findingLines returns a line for each finding, and of many of one rule the
+// first ones and how many there are.
+func findingLines(all []fleet.Finding, verbose bool, line func(fleet.Finding) string) (lines []string) {
 	of, said := map[string]int{}, map[string]int{}
 	for _, f := range all {
 		of[f.Rule]++
@@ -273,11 +284,12 @@ func sayFindings(e *out.Env, all []fleet.Finding, verbose bool, line func(fleet.
 		said[f.Rule]++
 		switch more := of[f.Rule] - mostAlike; {
 		case verbose || more <= 1 || said[f.Rule] <= mostAlike:
-			fmt.Fprintf(e.Stdout, "  %s\n", line(f))
+			lines = append(lines, line(f))
 		case said[f.Rule] == mostAlike+1:
-			fmt.Fprintf(e.Stdout, "  %s: %d more like these; --verbose shows them\n", f.Rule, more)
+			lines = append(lines, fmt.Sprintf("%s: %d more like these; --verbose shows them", f.Rule, more))
 		}
 	}
+	return lines
 }
 
 func evidenceLine(f fleet.Finding) string {
@@ -327,11 +339,7 @@ func printRoad(e *out.Env, road *fleet.Road, asJSON, verbose bool) error {
 		road.Fleet.Lease, road.Fleet.Greatest, road.Fleet.Spread, road.Fleet.Gap, road.Fleet.Job,
 		road.Fleet.Behind, road.Fleet.Ahead, road.Fleet.Idle)
 	for _, l := range road.Legs {
-		from := l.From.String()
-		if l.From == migrate.NoPhase {
-			from = "start"
-		}
-		fmt.Fprintf(e.Stdout, "%s to %v: at least %v\n", from, l.To, l.Wait.Round(time.Second))
+		fmt.Fprintf(e.Stdout, "%s to %v: at least %v\n", phaseName(l.From), l.To, l.Wait.Round(time.Second))
 		for _, need := range l.Needs {
 			fmt.Fprintf(e.Stdout, "  needs: %s\n", out.OneLine(need))
 		}

@@ -61,6 +61,8 @@ random ids).
 --report rehearses a second time, with the same seed: without a lock, or, after
 --protocol none, with --protocol legacy. The page shows the history of one
 product in both: who read the stock, who sold, and which units were oversold.
+With --phases, the page shows the phases over time, and what each gate waited
+for.
 
 --orders reads a CSV file whose first line names the columns; sku and quantity
 must be among them. The built-in list is internal/rehearse/orders-sample.csv in
@@ -101,6 +103,7 @@ func New(e *out.Env) *cobra.Command {
 			"getsetlock rehearse --protocol none      # what happens without a lock",
 			"getsetlock rehearse --report r.html      # both, side by side, on a page",
 			"getsetlock rehearse --phases             # a whole migration",
+			"getsetlock rehearse --phases --report r.html",
 			"getsetlock rehearse --preset jepsen      # machines with wrong clocks",
 			"getsetlock rehearse --protocol watch     # WATCH and MULTI, not a lock",
 			"getsetlock rehearse --orders orders.csv --clients 20 --json",
@@ -143,7 +146,7 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	f.server.RegisterFiles(cmd)
 	out.Complete(cmd, "redis", cobra.NoFileCompletions)
 	flags.StringVar(&f.report, "report", "",
-		"write a page to this file: one product's history without a lock and with it")
+		"write a page to this file: one product's history without a lock and with it; with --phases, the phases over time")
 	f.server.QuietFlag(cmd)
 	out.JSONFlag(cmd, &f.asJSON)
 }

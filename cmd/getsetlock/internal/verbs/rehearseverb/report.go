@@ -46,7 +46,7 @@ func (f *rehearseFlags) checkReport() error {
 	case f.report == "":
 		return nil
 	case f.phases:
-		return out.WrongUse("--report shows one protocol and not a migration: leave out --phases, or --report")
+		return out.CheckReport(f.report)
 	}
 	f.plan.History = rehearse.AnyProduct
 	if p := other(f.plan); p.Validate() != nil {
@@ -55,8 +55,11 @@ func (f *rehearseFlags) checkReport() error {
 	return out.CheckReport(f.report)
 }
 
-// publish rehearses once more for comparison, and writes the page.
+// publish writes the page. It rehearses one protocol once more, for comparison.
 func (f *rehearseFlags) publish(e *out.Env, ctx context.Context, res *rehearse.Result) error {
+	if f.phases {
+		return e.SaveReport(f.server.Quiet, f.report, phasesPage(res, f.how, e.Clock.Now()))
+	}
 	again := *f
 	again.plan = other(f.plan)
 	again.plan.History = res.History.SKU
@@ -82,8 +85,7 @@ func (p *pair) page() report.Page {
 			groupSection(p.without, p.with)},
 	}
 	for _, c := range p.asked.Causes {
-		page.Words = append(page.Words, fmt.Sprintf("Excused: %s (%d overlaps, %d oversold).", c.Cause,
-			c.Overlaps, c.Oversold))
+		page.Words = append(page.Words, excused(c))
 	}
 	return page
 }

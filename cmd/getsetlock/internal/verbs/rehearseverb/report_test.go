@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
@@ -107,7 +108,7 @@ func reportRefused(t *testing.T, binary string) {
 		code int
 		says string
 	}{
-		{"--phases --report x.html", 2, "--report shows one protocol"},
+		{"--phases --report /no/such/folder/x.html", 3, "writing --report /no/such/folder/x.html: no such file"},
 		{"--report /no/such/folder/x.html", 3, "writing --report /no/such/folder/x.html: no such file"},
 		{"--report /dev", 3, "writing --report /dev: it exists and is no regular file"},
 		{"--protocol none --clients 1 --report x.html", 2,
@@ -161,5 +162,36 @@ func TestAnswerIsPrintedWithoutItsPage(t *testing.T) {
 			!strings.Contains(got.Out, "60 orders: ") || len(left) > 0 {
 			t.Errorf("%s: code %d, left %v\n%s%s", name, got.Code, left, got.Out, got.Errors)
 		}
+	}
+}
+
+// The phases of a migration are bars, a step is marked in the row of the phase
+// that it leads to, and only a step that should have been taken is red.
+func TestPageOfPhasesShowsWaitsAndRefusals(t *testing.T) {
+	hour := float64(time.Hour / time.Millisecond)
+	res := &rehearse.Result{Orders: 7, Phases: []rehearse.Phase{
+		{Phase: "observe", ToMS: 3 * hour},
+		{Phase: "dual", FromMS: 3 * hour, ToMS: 5 * hour}},
+		Waits: []rehearse.Wait{{To: "dual", FromMS: 3*hour - 9000, ToMS: 3 * hour, Rules: []string{"phase"},
+			Members: 1, Window: "no attempt for 2m"}},
+		Refusals: []rehearse.Refusal{{To: "dual", AtMS: hour, Expected: true, Rules: []string{"gap"}},
+			{To: "clean", AtMS: 2 * hour, Rules: []string{"window"}, Detail: "an <old> client"}}}
+	var b strings.Builder
+	if err := phasesPage(res, "by hand", time.Time{}).Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, says := range []string{
+		`<p class="verdict bad">BAD: the gate to clean stayed closed.`, "time since the beginning, hours</text>",
+		"<title>dual from 3h0m0s to 5h0m0s</title>", ">9s</text>", "its gate was closed by: phase</title>",
+		`class="said wrong">refused</text>`, `class="said">refused</text>`, "an &lt;old&gt; client",
+		"1 member acts by the phase before; no attempt for 2m</td>", "Made by: by hand",
+	} {
+		if !strings.Contains(page, says) {
+			t.Errorf("the page is without %s", says)
+		}
+	}
+	if n := strings.Count(page, `<tr class="bad">`); n != 1 {
+		t.Errorf("%d red rows", n)
 	}
 }

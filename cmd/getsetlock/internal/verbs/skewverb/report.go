@@ -109,13 +109,14 @@ func (a *skewAnswer) waits() report.Section {
 	return report.Section{
 		Title: "How long clients wait",
 		Long:  true,
-		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does.",
-		Table: a.spreadTable([]string{"99 % at most", "half at most"}, func(n int, _ time.Duration) []string {
+		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does: a short wait beside many that gave up is no good sign.",
+		Table: a.spreadTable([]string{"half at most", "99 % at most", "gave up"}, func(n int, _ time.Duration) []string {
 			r := a.points[n]
 			if r.Acquisitions == 0 {
-				return []string{"-", "-"}
+				return []string{"-", "-", "-"}
 			}
-			return []string{out.Short(r.WaitP99), out.Short(r.WaitP50)}
+			vain := float64(r.GaveUp) / float64(r.GaveUp+r.Acquisitions)
+			return []string{out.Short(r.WaitP50), out.Short(r.WaitP99), percent(vain)}
 		}),
 	}
 }

@@ -338,7 +338,7 @@ func TestReportIsOnePageOfTablesAndTimeline(t *testing.T) {
 			"<td>400ms, this fleet</td><td>29.601s</td>"},
 		"How likely a second holder is": {
 			"<td>0s</td><td>28.", "<td>30s</td><td>100.0 %</td>", "worst case", "simulated"},
-		"How long clients wait": {"<td>30s</td>", "99 % at most", "half at most"},
+		"How long clients wait": {"<td>30s</td>", "99 % at most", "half at most", "gave up"},
 		"The shortest way to two holders": {
 			"<title>old1 holds</title>", "<title>old2 holds</title>", "<title>two hold</title>"},
 	} {

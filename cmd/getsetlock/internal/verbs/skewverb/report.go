@@ -109,7 +109,7 @@ func (a *skewAnswer) waits() report.Section {
 	return report.Section{
 		Title: "How long clients wait",
 		Long:  true,
-		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does: a short wait beside many that gave up is no good sign.",
+		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does: short waits are no good sign where many gave up.",
 		Table: a.spreadTable([]string{"half at most", "99 % at most", "gave up"}, func(n int, _ time.Duration) []string {
 			r := a.points[n]
 			if r.Acquisitions == 0 {

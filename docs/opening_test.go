@@ -23,7 +23,9 @@ var (
 // The code of these pages is compiled and run by tests: it is a region of a
 // file. -update writes it.
 func TestPagesShowCompiledCode(t *testing.T) {
-	for _, page := range []string{"guide/opening.md", "guide/managed.md", "guide/quorum.md", "guide/schedulers.md"} {
+	for _, page := range []string{
+		"guide/opening.md", "guide/managed.md", "guide/quorum.md", "guide/schedulers.md",
+	} {
 		raw, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -55,7 +55,8 @@ func TestFleetMigratesWithoutOverlaps(t *testing.T) {
 	for _, w := range res.Waits {
 		to, _ := migrate.ParsePhase(w.To)
 		if w.ToMS < w.FromMS || w.Members == 0 && to == migrate.Modern ||
-			strings.Contains(w.Window, "no attempt of an old client") != (to == migrate.Sealed || to == migrate.Modern) {
+			strings.Contains(w.Window, "no attempt of an old client") !=
+				(to == migrate.Sealed || to == migrate.Modern) {
 			t.Errorf("%+v", w)
 		}
 	}

@@ -46,7 +46,8 @@ func closedGates(legs []fleet.Leg) []report.Cause {
 		if len(l.Refuses) == 0 {
 			continue
 		}
-		c := report.Cause{Culprit: fmt.Sprintf("Gate to %v", l.To), Bad: true, Says: []string{"closed as of now"},
+		c := report.Cause{Culprit: fmt.Sprintf("Gate to %v", l.To), Bad: true,
+			Says:     []string{"closed as of now"},
 			Explains: "closed by:", Findings: findingLines(l.Refuses, false, func(f fleet.Finding) string {
 				return f.Rule + ": " + out.OneLine(f.Detail)
 			})}

@@ -75,8 +75,9 @@ func phasesSection(res *rehearse.Result) report.Section {
 		}
 	}
 	for _, w := range res.Waits {
-		t.Marks = append(t.Marks, report.Mark{Row: rowOf(w.To), At: at(w.ToMS), Label: hours(w.ToMS - w.FromMS),
-			Says: fmt.Sprintf("the step to %s took %s; its gate was closed by: %s", w.To, hours(w.ToMS-w.FromMS), rulesOf(w))})
+		t.Marks = append(t.Marks, report.Mark{Row: rowOf(w.To), At: at(w.ToMS),
+			Label: hours(w.ToMS - w.FromMS),
+			Says:  fmt.Sprintf("the step to %s took %s; its gate was closed by: %s", w.To, hours(w.ToMS-w.FromMS), rulesOf(w))})
 	}
 	for _, r := range res.Refusals {
 		t.Marks = append(t.Marks, report.Mark{Row: rowOf(r.To), At: at(r.AtMS), Label: "refused",
@@ -95,7 +96,8 @@ func rulesOf(w rehearse.Wait) string {
 func waitsSection(res *rehearse.Result) report.Section {
 	s := report.Section{Title: "What each gate waited for",
 		Words: "The operator asked for each step until it was taken. A wait that no rule closed is for the members to follow. Between two steps the operator lets the fleet rest, so that most windows have passed when the step is asked for.",
-		Table: report.Table{Columns: []string{"gate to", "closed by", "opened by", "asked at", "waited"}, Text: 3}}
+		Table: report.Table{Columns: []string{"gate to", "closed by", "opened by", "asked at", "waited"},
+			Text: 3}}
 	for _, w := range res.Waits {
 		var opened []string
 		if w.Members > 0 {
@@ -104,7 +106,8 @@ func waitsSection(res *rehearse.Result) report.Section {
 		if w.Window != "" {
 			opened = append(opened, w.Window)
 		}
-		s.Table.Rows = append(s.Table.Rows, []string{w.To, rulesOf(w), out.Dashed(strings.Join(opened, "; ")), hours(w.FromMS),
+		s.Table.Rows = append(s.Table.Rows, []string{w.To, rulesOf(w),
+			out.Dashed(strings.Join(opened, "; ")), hours(w.FromMS),
 			hours(w.ToMS - w.FromMS)})
 	}
 	return s

@@ -24,8 +24,8 @@ func TestRehearsalPageIsWholeInABrowser(t *testing.T) {
 		clitest.WholePage(t, file, "Without a lock ", 2, " without a lock", " with ")
 	}
 	file := filepath.Join(t.TempDir(), "rehearse-phases.html")
-	s := clitest.Speak(t, exec.Command(binary, "rehearse", "--quiet", "--acquisitions", "210", "--lease", "10s",
-		"--phases", "--report", file))
+	s := clitest.Speak(t, exec.Command(binary, "rehearse", "--quiet", "--acquisitions", "210",
+		"--lease", "10s", "--phases", "--report", file))
 	if s.Errors != "" {
 		t.Fatalf("%+v", s)
 	}

@@ -110,14 +110,15 @@ func (a *skewAnswer) waits() report.Section {
 		Title: "How long clients wait",
 		Long:  true,
 		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does: short waits are no good sign where many gave up.",
-		Table: a.spreadTable([]string{"half at most", "99 % at most", "gave up"}, func(n int, _ time.Duration) []string {
-			r := a.points[n]
-			if r.Acquisitions == 0 {
-				return []string{"-", "-", "-"}
-			}
-			vain := float64(r.GaveUp) / float64(r.GaveUp+r.Acquisitions)
-			return []string{out.Short(r.WaitP50), out.Short(r.WaitP99), percent(vain)}
-		}),
+		Table: a.spreadTable([]string{"half at most", "99 % at most", "gave up"},
+			func(n int, _ time.Duration) []string {
+				r := a.points[n]
+				if r.Acquisitions == 0 {
+					return []string{"-", "-", "-"}
+				}
+				vain := float64(r.GaveUp) / float64(r.GaveUp+r.Acquisitions)
+				return []string{out.Short(r.WaitP50), out.Short(r.WaitP99), percent(vain)}
+			}),
 	}
 }
 

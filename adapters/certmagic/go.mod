@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/caddyserver/certmagic v0.25.6
-	github.com/getsetlock/getsetlock v0.0.0-20261128051835-7c142f9d0f46
+	github.com/getsetlock/getsetlock v0.0.0-20261128060729-9b5b8b1a2b73
 )
 
 require (

@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// longestRush bounds how long a message is held for an old client to come in
+// between. No call times out within 300 ms.
+const longestRush = 200 * time.Millisecond
+
 // rushed lets an old client come while a takeover is on its way, or delete the
 // key that it has overrun while a release is. It returns for how long the
 // network holds that message.
@@ -42,7 +46,7 @@ func (w *world) rushed(m message, name string) time.Duration {
 	if o.Rushes {
 		w.operate(o)
 	}
-	return min(20*w.plan.Procs[o.Proc].Near, 200*time.Millisecond) // no call times out within 300 ms
+	return min(20*w.plan.Procs[o.Proc].Near, longestRush)
 }
 
 // ending are the scripts by which a holder gives its key back.

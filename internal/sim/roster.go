@@ -178,8 +178,8 @@ func (w *world) granted(h *held) {
 	}
 	// A rush for another key may hold the look, too: it is on the same
 	// connection.
-	if end := max(g.taken, g.settles) + w.plan.latest(h.p.id) + longestRush; g.taken > 0 && w.h.now() > end+ttl/500 &&
-		!w.plan.hit(h.p.id, g.taken-ttl, w.h.now()) {
+	end := max(g.taken, g.settles) + w.plan.latest(h.p.id) + longestRush + ttl/500
+	if g.taken > 0 && w.h.now() > end && !w.plan.hit(h.p.id, g.taken-ttl, w.h.now()) {
 		w.spoil(h.p, "a lock is granted long after it was taken and has settled")
 	}
 	if g.taken = 0; known {

@@ -25,6 +25,7 @@ func TestKeysMayHavePatternCharacters(t *testing.T) {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
+	s.Want(s.Run("unlock", "-y", "axb*"), 0, "axb* is free\n", "unlock takes one key and no pattern")
 	s.World.Mini.Set(`a\b`, stamp)
 	s.Want(s.Run("unlock", `a\\b`, "-y"), 0, "deleted a\\\\b\n", "is held")
 	for pattern, keys := range map[string]int{

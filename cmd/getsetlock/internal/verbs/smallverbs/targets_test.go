@@ -87,7 +87,7 @@ func TestUnlockFreesTheLocksOfAStore(t *testing.T) {
 	s.Want(s.Run("unlock", "missing"), 0, "missing is free\n", "")
 	s.Want(s.Run("unlock", "nightly", "--value", "7 c"), 0, "deleted nightly\n", "")
 	s.Want(s.Run("unlock", "-y", "nightly"), 0, "nightly is free\n", "")
-	s.Want(s.Run("unlock", "-y", "stock/*"), 0, "stock/* is free\n", "")
+	s.Want(s.Run("unlock", "-y", "stock/*"), 0, "stock/* is free\n", "no pattern")
 	s.Interactive, s.Stdin = true, "n\n"
 	s.Want(s.Run("unlock", "stock/1"), 1, "", "stock/1 is held, by a, note a note, value 7 a, ")
 	s.Stdin = "y\n"

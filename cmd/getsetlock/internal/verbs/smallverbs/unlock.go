@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -180,6 +181,9 @@ func (u *unlocking) askFor(ctx context.Context, key string) (lockLine, error) {
 	switch {
 	case line.Type == "":
 		fmt.Fprintf(e.Stdout, "%s is free\n", out.Escaped(key))
+		if strings.ContainsAny(key, "*?") {
+			e.Say(false, "unlock takes one key and no pattern: \"getsetlock ls PATTERN\" lists the locks that match one")
+		}
 		return lockLine{}, nil
 	case line.State == StateLeft:
 		fmt.Fprintf(e.Stdout, "%s: %s\n", out.Escaped(key), line.Note)

@@ -6,6 +6,7 @@ package runverb
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
@@ -55,19 +56,13 @@ func TestRunHoldsALockWhileAServerRestarts(t *testing.T) {
 // awaitRenewal waits until each server has prolonged its vote once more.
 func awaitRenewal(t *testing.T, on ...*redistest.Server) {
 	t.Helper()
-	last := make([]int64, len(on))
-	waiting := len(on)
+	last, renewed := make([]int64, len(on)), make([]bool, len(on))
 	clitest.Until(t, "every server renews", func() bool {
 		for i, one := range on {
-			if last[i] < 0 {
-				continue // it has
-			}
-			now := one.Do("PTTL", "nightly").(int64)
-			if last[i] > 0 && now > last[i] {
-				now, waiting = -1, waiting-1
-			}
+			now := one.Do("PTTL", "nightly").(int64) // negative before the vote came
+			renewed[i] = renewed[i] || last[i] > 0 && now > last[i]
 			last[i] = now
 		}
-		return waiting == 0
+		return !slices.Contains(renewed, false)
 	})
 }

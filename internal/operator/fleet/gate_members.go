@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -212,6 +213,9 @@ func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
 	for _, m := range f.survey.members {
 		named, dead := slices.Contains(ids, m.ID), m.err == nil && m.vanished(f.now) && m.outlived(f.now)
 		switch {
+		case named && (errors.Is(m.err, record.ErrNewer) || errors.Is(m.err, record.ErrOlder)):
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf(
+				"member %s: another version of getsetlock wrote its field, and this one cannot read whether the member lives or a lease of it runs: if it is dead, forget it by that version", m.ID)})
 		case dead && (named || slices.Contains(ids, allDead)), named && m.err != nil:
 			taken = append(taken, m)
 			continue

@@ -3,6 +3,8 @@
 package record
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -178,6 +180,19 @@ const TargetName = "target"
 
 // TargetWord is that word.
 func TargetWord(target string) string { return TargetName + "=" + Word(target) }
+
+// Decode reads one JSON document of the registry: a sighting, or an entry of the
+// log. Like the texts, it is never read in part: an unknown field is refused.
+func Decode(text string, into any) error {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil || dec.More() {
+		return fmt.Errorf("%w: %w", ErrForm, cmp.Or(err, errMore))
+	}
+	return nil
+}
+
+var errMore = errors.New("more follows the document")
 
 // TextOf reads a reply to GET. Where there is no key the text is empty.
 func TextOf(value any, err error) (string, error) {

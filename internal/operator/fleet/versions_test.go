@@ -61,7 +61,7 @@ func TestRegistryOfOtherVersionsIsReadOrRefused(t *testing.T) {
 	}
 	for text, want := range map[string]error{`{"format":"gsl-seen/1"}`: record.ErrOlder,
 		`{"format":"gsl-seen/3","later":1}`: record.ErrNewer, `{}`: record.ErrNewer, `x`: record.ErrForm,
-		`{"format":"gsl-seen/2","later":1}`: record.ErrForm, `{"format":"gsl-seen/2"} {}`: record.ErrForm} {
+		`{"format":"gsl-seen/2","later":1}`: record.ErrForm, `{"format":"gsl-seen/2"}}`: record.ErrForm} {
 		if _, err := parseSighting(text); !errors.Is(err, want) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -20,9 +20,9 @@ import (
 // it prints.
 const pinned = "../../../cmd/getsetlock/internal/*/testdata/*.json"
 
-// Every schema has a pinned document, and every pinned document fits its schema.
-// go test does not see when files of another module change, so -count=1 is
-// needed after a change of one.
+// Every schema has a pinned document, and every pinned document fits its
+// schema. go test does not see when files of another module change, so -count=1
+// is needed after a change of one.
 func TestPinnedDocumentsFitTheirSchemas(t *testing.T) {
 	schemas, fitted := compiled(t), map[string]int{}
 	for _, pattern := range []string{pinned, strings.Replace(pinned, "*", "verbs/*", 1)} {

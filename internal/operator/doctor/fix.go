@@ -47,7 +47,7 @@ type Fix struct {
 	Do      FixKind `json:"does"` // delete, or shorten: end one lease from now by the fastest client's clock
 	Key     string
 	Value   string     `json:"value" answer:"bytes"`  // bytes that the key must still hold
-	Outcome FixOutcome `json:"outcome" answer:"null"` // done; changed or ours: left alone; null: not tried
+	Outcome FixOutcome `json:"outcome" answer:"null"` // done; another word: left alone; null: not tried
 
 	dialect *dialect.Dialect
 	lease   time.Duration

@@ -56,7 +56,7 @@ func TestTablesOfFlagsSayWhatHelpSays(t *testing.T) {
 
 // flagTables returns the tables of flags by their chapters. A flag that means
 // the same in several verbs has its row in the first chapter, and the others
-// refer to it.
+// refer to it. A verb without a row has no table.
 func flagTables(verbs []*cobra.Command) map[string]string {
 	rows := map[string][]string{} // chapter → row of each flag
 	first := map[string]string{}  // row → chapter that has it
@@ -115,11 +115,11 @@ func flagTable(rows []string, references map[string][]string) string {
 		}
 		others = append(others, where+": "+strings.Join(references[chapter], ", "))
 	}
-	if len(others) > 0 {
-		rows = append(rows, "| others | "+strings.Join(others, "; ")+" |\n")
-	}
 	if len(rows) == 0 {
 		return ""
+	}
+	if len(others) > 0 {
+		rows = append(rows, "| others | "+strings.Join(others, "; ")+" |\n")
 	}
 	return "| flag | |\n|---|---|\n" + strings.Join(rows, "")
 }

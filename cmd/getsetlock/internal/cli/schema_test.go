@@ -93,11 +93,12 @@ func (d *describer) value(typ reflect.Type, how, pkg string) schema {
 	if typ.Kind() == reflect.Pointer {
 		return nullable(d.value(typ.Elem(), how, pkg))
 	}
-	if how, null := strings.CutSuffix(how, "null"); null && typ.Kind() != reflect.Map {
-		return nullable(d.value(typ, how, pkg))
-	} else if null {
-		values := d.value(typ.Elem(), "null", pkg) // the tag is theirs too
-		return nullable(append(kind("object"), member{"additionalProperties", values}))
+	if rest, null := strings.CutSuffix(how, "null"); null {
+		if typ.Kind() == reflect.Map { // the tag counts for each value too
+			values := d.value(typ.Elem(), how, pkg)
+			return nullable(append(kind("object"), member{"additionalProperties", values}))
+		}
+		return nullable(d.value(typ, rest, pkg))
 	}
 	if typ.PkgPath() != "" {
 		pkg = typ.PkgPath()
@@ -252,8 +253,8 @@ func (d *describer) learn(pkg string, file *ast.File) {
 	})
 }
 
-// structure remembers the comments of a struct's fields. A comment above several
-// fields names those that it is about.
+// structure remembers the comments of a struct's fields. A comment above
+// several fields names those that it is about.
 func (d *describer) structure(typ string, s *ast.StructType) {
 	above, inside := "", map[string]string{} // names in the document by those in Go
 	for _, f := range s.Fields.List {

@@ -147,7 +147,9 @@ type shown struct {
 	Dialect  string   `json:"dialect" answer:"null"`
 	Encoding string   `json:"encoding"` // plain, or the serializer's: jdk, json
 	Also     []string `json:"also"`     // other dialects that write the same
-	// the token, or the identity that old clients put into the value
+	// the token, or the identity that old clients put into the value; without a
+	// token in etcd the id of the holder's lease, in ZooKeeper the holder's
+	// node
 	Owner string `json:"owner" answer:"null"`
 	// the text after a token: of run, the host and the command
 	Note string `json:"note" answer:"null"`
@@ -155,23 +157,26 @@ type shown struct {
 	// client's stamp: the time in the value, by its writer's clock. Of a
 	// getsetlock client's stamp, which lies a day ahead: the end of its token,
 	// else of its TTL. Of other values: the end of the TTL, by the server's
-	// clock. null if never, not known, or beyond the year 9999
+	// clock. In etcd: the end of the holder's lease, in whole seconds. null if
+	// never, not known (as in ZooKeeper), or beyond the year 9999
 	Until time.Time `json:"until"`
 	// time until then by the server's clock, also where Until is by another;
 	// negative if it is over
 	Left  *time.Duration `json:"left_ms"`
 	TTL   *time.Duration `json:"ttl_ms"` // rest of the key's TTL; null if it has none
-	Value *string        `json:"value"`  // the key's value, at most its first kilobyte
+	Value *string        `json:"value"`  // what unlock --value compares: at most the first kilobyte
 	// time for which the holder has held the lock. No key says that: it is
 	// known only for an old client's stamp, with --lease, if its dialect does
 	// not renew
 	Age *time.Duration `json:"age_ms"`
 	// number of clients in the queue of --namespace for this lock; null if
-	// modern does not hold it, or the user may not read the queue
+	// modern does not hold it, or the user may not read the queue. In etcd and
+	// ZooKeeper: all clients that wait
 	Waiters *int64 `json:"waiters"`
 	// last fencing number of the key's counter, which other keys of --namespace
 	// may share; that of the holder is not greater. null if no getsetlock
-	// client holds the lock, none was drawn, or the user may not read it
+	// client holds the lock, none was drawn, or the user may not read it. In
+	// etcd and ZooKeeper: that of the holder
 	Fence *int64 `json:"fence"`
 }
 

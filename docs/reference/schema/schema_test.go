@@ -57,7 +57,7 @@ func TestChangedFieldsDoNotFit(t *testing.T) {
 	schema := compiled(t)["getsetlock.version/1"]
 	const fits = `{"schema": "getsetlock.version/1", "version": "v1", "revision": null, "time": null,
 		"modified": false, "go": "go1", "platform": "a/b", "stores": ["redis"]}`
-	for _, change := range [][2]string{
+	for _, change := range [][2]string{ // first, nothing
 		{"", ""},
 		{`"modified"`, `"changed"`},
 		{`"modified": false`, `"modified": "no"`},
@@ -65,7 +65,8 @@ func TestChangedFieldsDoNotFit(t *testing.T) {
 		{`"go": "go1"`, `"go": "go1", "new": 1`},
 		{`version/1`, `version/2`},
 	} {
-		document, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.Replace(fits, change[0], change[1], 1)))
+		text := strings.Replace(fits, change[0], change[1], 1)
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

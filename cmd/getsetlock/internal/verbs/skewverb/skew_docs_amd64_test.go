@@ -17,7 +17,8 @@ import (
 
 // One seed gives one answer.
 func TestSkewGivesThePinnedAnswer(t *testing.T) {
-	got := skewed(t, "--lease", "10s", "--job", "exp:2s", "--spread", "1s", "--behind", "1s", "--explore", "--json")
+	got := skewed(t, "--lease", "10s", "--job", "exp:2s", "--spread", "1s", "--behind", "1s", "--explore",
+		"--json")
 	clitest.Golden(t, "skew.json", got.Out)
 }
 

@@ -190,7 +190,8 @@ func TestForgetTakesOnlyDeadMembers(t *testing.T) {
 // A member of another version of getsetlock may live: this one cannot read what
 // its field says of that.
 func TestForgetTakesNoMemberOfAnotherVersion(t *testing.T) {
-	for err, free := range map[error]bool{record.ErrNewer: false, record.ErrOlder: false, record.ErrForm: true} {
+	for err, free := range map[error]bool{
+		record.ErrNewer: false, record.ErrOlder: false, record.ErrForm: true} {
 		f := orderly(migrate.Dual)
 		f.survey.members[1] = seat{MemberState: migrate.MemberState{ID: "b"}, bytes: "gsl/4", err: err}
 		if taken, blocks := f.forget([]string{"b"}); len(taken) == 1 != free || len(blocks) == 0 != free {

@@ -136,8 +136,6 @@ func TestLeavingMemberClosesOnlyGatesOfItsPhases(t *testing.T) {
 	closed(t, &g, "leaving")
 }
 
-var migrateGone = record.Gone{Count: 7, First: judged, Last: judged, Phase: "dual", Names: []string{"x"}}
-
 // TestKilledMembersAreFoldedIntoOneField: a thousand killed processes a day do
 // not make the roster grow. The field closes every gate.
 func TestKilledMembersAreFoldedIntoOneField(t *testing.T) {

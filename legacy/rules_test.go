@@ -146,7 +146,8 @@ func TestFloorIsKeptWhereKeyMeansDone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	b := open(t, redistest.New(t), legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: old}})
+	cfg := legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: old}}
+	b := open(t, redistest.New(t), cfg)
 	_, err := lock.New(b, lock.Config{TTL: floor, KeepFor: floor})
 	if err == nil || !strings.Contains(err.Error(), "TTL 20s is too long: alongside Machinery clients") {
 		t.Errorf("a floor above the old clients' lease: %v", err)

@@ -380,8 +380,8 @@ func another(c *redistest.Cluster, key string) *redistest.Server {
 	return c.Primaries[0]
 }
 
-// heldBack makes an attempt whose command is held back at the wire until the gate
-// opens, and returns its grant.
+// heldBack makes an attempt whose command is held back at the wire until the
+// gate opens, and returns its grant.
 func heldBack(t *testing.T, w *redistest.Wire, command string, hold func(*redistest.Gate) redistest.Action,
 	try func(context.Context, string, time.Duration) (backend.Grant, error)) (backend.Grant, *redistest.Gate) {
 	t.Helper()

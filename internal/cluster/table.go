@@ -62,8 +62,8 @@ type refresh struct {
 
 // New returns a Table that knows nothing yet. ask sends CLUSTER SLOTS to the
 // node at an address. moved is called when slots moved: those of the keys that
-// in accepts, which may be none, left the primary from. Neither is called with a
-// mutex held.
+// in accepts, which may be none, left the primary from. Neither is called with
+// a mutex held.
 func New(seeds []string, ask func(ctx context.Context, addr string) (any, error),
 	moved func(from string, in func(key string) bool)) *Table {
 	t := &Table{seeds: seeds, ask: ask, moved: moved}

@@ -383,13 +383,13 @@ func another(c *redistest.Cluster, key string) *redistest.Server {
 // heldBack makes an attempt whose command is held back at the wire until the
 // gate opens, and returns its grant.
 func heldBack(t *testing.T, w *redistest.Wire, command string, hold func(*redistest.Gate) redistest.Action,
-	try func(context.Context, string, time.Duration) (backend.Grant, error)) (backend.Grant, *redistest.Gate) {
+	try func(context.Context) (backend.Grant, error)) (backend.Grant, *redistest.Gate) {
 	t.Helper()
 	gate := redistest.NewGate()
 	w.Fault(redistest.Rule{Command: command, Do: hold(gate)})
 	ctx, cancel := context.WithCancel(bg)
 	go func() { <-gate.Reached(); cancel() }()
-	_, err := try(ctx, "k", time.Hour)
+	_, err := try(ctx)
 	var unsure *backend.UnsureError
 	if !errors.As(err, &unsure) {
 		t.Fatalf("the attempt: %v", err)
@@ -405,7 +405,8 @@ func TestUndoFollowsTheSlot(t *testing.T) {
 		redistest.HoldReply} {
 		b := newCluster(t, c, modern.Config{Timeout: redistest.Patience}, through)
 		from, to := c.Owner("k"), another(c, "k")
-		g, gate := heldBack(t, wires[from.Addr()], "SET", hold, b.Contract().Try)
+		g, gate := heldBack(t, wires[from.Addr()], "SET", hold,
+			func(ctx context.Context) (backend.Grant, error) { return b.Contract().Try(ctx, "k", time.Hour) })
 		c.Move(c.Slot("k"), from, to)
 		released := make(chan error, 1)
 		go func() { released <- g.Release(bg) }()
@@ -434,22 +435,24 @@ func TestUndoOfAPlaceFollowsTheKey(t *testing.T) {
 			}
 			return p
 		}
-		first, err := enter("{k}first").Try(bg, time.Hour) // the server learns the script, and makes a counter
+		// The server learns the script, and makes a counter.
+		first, err := enter("{k}first").Try(bg, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
 		slot, from, to := c.Slot("k"), c.Owner("k"), another(c, "k")
 		p := enter("k")
 		g, gate := heldBack(t, wires[from.Addr()], "EVALSHA", hold,
-			func(ctx context.Context, _ string, ttl time.Duration) (backend.Grant, error) { return p.Try(ctx, ttl) })
+			func(ctx context.Context) (backend.Grant, error) { return p.Try(ctx, time.Hour) })
 		c.Begin(slot, from, to)
 		c.Carry(from, to, "k")
 		released := make(chan error, 1)
 		go func() { released <- g.Release(bg) }()
 		gate.Open()
 		err = <-released
-		var passes interface{ Passing() bool }
-		if took := name == "taken"; took && err != nil || !took && (!errors.As(err, &passes) || !passes.Passing()) {
+		var judged interface{ Passing() bool }
+		passes := errors.As(err, &judged) && judged.Passing()
+		if took := name == "taken"; took && err != nil || !took && !passes {
 			t.Errorf("%s: the undo while the slot moves: %v", name, err)
 		}
 		c.Finish(slot, from, to)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	redigolib "github.com/gomodule/redigo/redis"
+	"github.com/gomodule/redigo/redis"
 	"github.com/jonboulle/clockwork"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -104,7 +104,7 @@ func step(s scheduler) error {
 	clock := stepped{clockwork.NewFakeClockAt(s.start.Add(-s.period)), make(chan struct{}, 1)}
 	asked := make(chan string, 1)
 	for i, k := range lockers {
-		lockers[i].open = func(e experiment, c *lock.Client, p *redigolib.Pool) (gocron.Locker, tasks, error) {
+		lockers[i].open = func(e experiment, c *lock.Client, p *redis.Pool) (gocron.Locker, tasks, error) {
 			locker, task, err := k.open(e, c, p)
 			return telling{locker, asked}, task, err
 		}

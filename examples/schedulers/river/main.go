@@ -33,7 +33,7 @@ import (
 )
 
 func main() {
-	redis := flag.String("redis", "redis://127.0.0.1:6379", "address of the Redis server that all regions share")
+	redis := flag.String("redis", "redis://127.0.0.1:6379", "address of the Redis server of all regions")
 	database := flag.String("database", "region.db", "the region's own database")
 	every := flag.Duration("every", time.Minute, "the period of the job")
 	flag.Parse()
@@ -103,14 +103,16 @@ func (r region) run(ctx context.Context) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{once: once, report: r.report})
 	periodic := river.NewPeriodicJob(river.PeriodicInterval(r.every),
-		func() (river.JobArgs, *river.InsertOpts) { return job{}, nil }, &river.PeriodicJobOpts{RunOnStart: true})
+		func() (river.JobArgs, *river.InsertOpts) { return job{}, nil },
+		&river.PeriodicJobOpts{RunOnStart: true})
 	jobs, err := river.NewClient(driver, &river.Config{Workers: workers,
 		Queues:       map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}},
 		PeriodicJobs: []*river.PeriodicJob{periodic}})
 	if err != nil {
 		return err
 	}
-	events, end := jobs.Subscribe(river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobSnoozed)
+	events, end := jobs.Subscribe(river.EventKindJobCompleted, river.EventKindJobFailed,
+		river.EventKindJobSnoozed)
 	defer end()
 	if err := jobs.Start(ctx); err != nil {
 		return err

@@ -93,8 +93,9 @@ func TestVerbsWorkOnACluster(t *testing.T) {
 	const refusal = "a Redis Cluster of several nodes cannot be used for this"
 	for _, protocol := range []string{"legacy", "dual"} {
 		s.Want(s.Run("run", "--protocol", protocol, "k", "--", "true"), 125, "", refusal)
-		s.Want(s.Run("run", "--redis", "redis://"+c.Owner("k").Addr(), "--protocol", protocol, "k", "--", "true"),
-			125, "", "a node of a Redis Cluster of several")
+		node := "redis://" + c.Owner("k").Addr()
+		s.Want(s.Run("run", "--redis", node, "--protocol", protocol, "k", "--", "true"), 125, "",
+			"a node of a Redis Cluster of several")
 	}
 	whole := [][]string{{"audit"}, {"doctor", "--match", "lock:*", "--fix", "--yes"},
 		{"doctor", "--watch", "1h"}, {"migrate", "init", "--dialect", "jedis"}}

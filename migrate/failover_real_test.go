@@ -27,7 +27,8 @@ import (
 // no more, and neither does getsetlock: the next renewal reports a lease lost
 // by that, and no record moves a member that has seen a later one.
 
-const promotedTTL = 2 * time.Second
+// promotedTTL is longer than the pauses of a busy machine.
+const promotedTTL = 5 * time.Second
 
 // promoted is a bridge on a pair of servers, by which to act in phase p.
 func promoted(t *testing.T, pair *redistest.Pair, phases migrate.PhaseSource) *migrate.Bridge {

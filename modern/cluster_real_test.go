@@ -672,12 +672,13 @@ func TestUserOfTheClusterPageLacksNoRight(t *testing.T) {
 // redirect it.
 func TestClusterIsReachedByTLS(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.ClusterOptions{TLS: true})
-	client := openAt(t, c.URL(), modern.Options{Redis: redisconn.Options{CACert: c.CACert()}})
+	client := openAt(t, c.URL(), modern.Options{Redis: redisconn.Options{CACert: c.CACert()},
+		Lock: lock.Config{TTL: 10 * time.Second}}) // Renew tries until the lease ends
 	for i, key := range one(t, c) {
 		l := acquire(t, client, key)
 		c.Move(c.Slot(key), c.Primaries[i], c.Primaries[(i+1)%len(c.Primaries)])
 		if err := l.Renew(bg); err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
 		if err := l.Release(); err != nil {
 			t.Error(err)

@@ -174,25 +174,31 @@ func (a *Address) setUser(user, password string) error {
 	return nil
 }
 
-func (a *Address) parseServer(host, path string) error {
-	if strings.Contains(host, ",") {
-		return bad("it names several hosts, which only redis+sentinel://, redis+cluster:// and the same with rediss do")
-	}
-	address, err := hostPort(host, redisPort)
-	if err != nil {
-		return err
-	}
-	a.hosts = []string{address}
-	return a.setDB(strings.Trim(path, "/"))
-}
-
-func (a *Address) parseNodes(hosts, path string) error {
+// setHosts reads hosts that are separated by commas.
+func (a *Address) setHosts(hosts, port string) error {
 	for _, host := range strings.Split(hosts, ",") {
-		address, err := hostPort(host, redisPort)
+		address, err := hostPort(host, port)
 		if err != nil {
 			return err
 		}
 		a.hosts = append(a.hosts, address)
+	}
+	return nil
+}
+
+func (a *Address) parseServer(host, path string) error {
+	if strings.Contains(host, ",") {
+		return bad("it names several hosts, which only redis+sentinel://, redis+cluster:// and the same with rediss do")
+	}
+	if err := a.setHosts(host, redisPort); err != nil {
+		return err
+	}
+	return a.setDB(strings.Trim(path, "/"))
+}
+
+func (a *Address) parseNodes(hosts, path string) error {
+	if err := a.setHosts(hosts, redisPort); err != nil {
+		return err
 	}
 	if strings.Trim(path, "/") != "" {
 		return bad("a cluster has no numbered databases: leave out what follows the hosts")
@@ -201,12 +207,8 @@ func (a *Address) parseNodes(hosts, path string) error {
 }
 
 func (a *Address) parseSentinels(hosts, path string) error {
-	for _, host := range strings.Split(hosts, ",") {
-		address, err := hostPort(host, sentinelPort)
-		if err != nil {
-			return err
-		}
-		a.hosts = append(a.hosts, address)
+	if err := a.setHosts(hosts, sentinelPort); err != nil {
+		return err
 	}
 	name, db, _ := strings.Cut(strings.Trim(path, "/"), "/")
 	master, err := url.PathUnescape(name)

@@ -53,6 +53,7 @@ const Env = "GETSETLOCK_REDIS"
 const (
 	EnvPassword             = "GETSETLOCK_PASSWORD"
 	EnvPasswordFile         = "GETSETLOCK_PASSWORD_FILE"
+	EnvSentinelUser         = "GETSETLOCK_SENTINEL_USER"
 	EnvSentinelPassword     = "GETSETLOCK_SENTINEL_PASSWORD"
 	EnvSentinelPasswordFile = "GETSETLOCK_SENTINEL_PASSWORD_FILE"
 	EnvCACert               = "GETSETLOCK_CACERT"

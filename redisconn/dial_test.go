@@ -244,7 +244,8 @@ func TestNoConnectingErrorShowsThePassword(t *testing.T) {
 			"redis+sentinel://" + who + sentinelFor(t, fake(t, nil)) + "/mymaster", Options{},
 			"unknown command"},
 		"sentinel does not know it": {
-			"redis+sentinel://" + who + fake(t, nil) + "/mymaster", Options{}, "SENTINEL"},
+			"redis+sentinel://" + who + fake(t, nil) + "/mymaster", Options{},
+			"is a server and no sentinel: write redis://"},
 	} {
 		err := dial(t, c.raw, c.options)
 		if err == nil {

@@ -124,6 +124,9 @@ func invalidValue(err *pflag.InvalidValueError) error {
 	switch {
 	case noNumber == nil && strings.Contains(err.Unwrap().Error(), "duration"):
 		return out.WrongUse("%w; did you mean %ss?", err, err.GetValue())
+	case kind == "bool":
+		return out.WrongUse("invalid argument %q for \"--%s\" flag: give the flag without a value", err.GetValue(),
+			err.GetFlag().Name)
 	case strings.HasPrefix(kind, "int"):
 		return out.WrongUse("invalid argument %q for \"--%s\" flag: write a whole number", err.GetValue(), err.GetFlag().Name)
 	case strings.HasPrefix(kind, "uint"):

@@ -103,6 +103,7 @@ func TestQuorumRefusesWhatItCannotFollow(t *testing.T) {
 		s.Want(s.Run(clitest.TokenScript("--quorum "+flags, "k", "true")...), out.CodeRunFailed, "", says)
 	}
 	s.Want(s.Run("run", "k", "--", "true"), out.CodeRunFailed, "", "names 3 servers, and without --quorum")
+	s.Want(s.Run("run", "--epoch", "2", "k", "--", "true"), out.CodeRunFailed, "", "--epoch is for --quorum")
 }
 
 // What is wrong with the list of servers is said before anything is sent.

@@ -244,8 +244,7 @@ func TestNoConnectingErrorShowsThePassword(t *testing.T) {
 			"redis+sentinel://" + who + sentinelFor(t, fake(t, nil)) + "/mymaster", Options{},
 			"unknown command"},
 		"sentinel does not know it": {
-			"redis+sentinel://" + who + fake(t, nil) + "/mymaster", Options{},
-			"is a server and no sentinel: write redis://"},
+			"redis+sentinel://" + who + fake(t, nil) + "/mymaster", Options{}, "SENTINEL"},
 	} {
 		err := dial(t, c.raw, c.options)
 		if err == nil {

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 // headStart is how long the sentinel that last led to a master is asked alone.
@@ -263,8 +261,6 @@ func (s *search) askSentinel(ctx context.Context, address string) (master string
 	switch {
 	case errors.Is(err, redis.ErrNil):
 		return "", errors.New("knows no such master")
-	case wire.IsUnknownCommand(err):
-		return "", errors.New("is a server and no sentinel: write redis:// or rediss://, and no master's name")
 	case err != nil:
 		return "", p.conceal(s.with, err)
 	case len(reply) != 2:

@@ -164,7 +164,8 @@ func named(text string, d dialect.Dialect, now time.Time, own string, values map
 	})
 }
 
-// hexed finds whole values: one that was drawn at random may begin with another.
+// hexed finds whole values: one that was drawn at random may begin with
+// another.
 var hexed = regexp.MustCompile("hex:[0-9a-f]+")
 
 func TestVerbatimTraces(t *testing.T) {

@@ -48,7 +48,8 @@ func shownExports(t *testing.T, here map[string]string) []string {
 
 // guarded starts a server that demands a user, a password, TLS and a client
 // certificate, and two sentinels that demand a user and a password of their
-// own, TLS and the certificate. It returns what stands in the README for their places.
+// own, TLS and the certificate. It returns what stands in the README for their
+// places.
 func guarded(t *testing.T) map[string]string {
 	t.Helper()
 	folder := t.TempDir()

@@ -309,9 +309,9 @@ func TestLabelsOfATimelineCoverNoOther(t *testing.T) {
 // the bar red, and it has no end.
 func TestWaitsOfThoseThatGaveUpHaveNoEnd(t *testing.T) {
 	r := Waits([]Wait{
-		{Name: "new", Half: time.Second, Most: 9 * time.Second, Longest: 10 * time.Second, Tried: 100, Given: 1},
-		{Name: "old", Half: 2 * time.Second, Most: -1, Longest: 3 * time.Second, Tried: 100, Given: 40},
-		{Name: "worse", Half: -1, Most: -1, Longest: 4 * time.Second, Tried: 100, Given: 60},
+		{Name: "new", Half: time.Second, Most: 9 * time.Second, Longest: 10 * time.Second, Tried: 100, GaveUp: 1},
+		{Name: "old", Half: 2 * time.Second, Most: -1, Longest: 3 * time.Second, Tried: 100, GaveUp: 40},
+		{Name: "worse", Half: -1, Most: -1, Longest: 4 * time.Second, Tried: 100, GaveUp: 60},
 	})
 	want := []Range{
 		{Name: "new", Low: 1, High: 9, Says: "1 of 100 attempts gave up"},

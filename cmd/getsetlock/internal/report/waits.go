@@ -12,9 +12,9 @@ type Wait struct {
 	Name string
 	// Half and Most are the times within which half and 99 % of all attempts
 	// had the lock; negative: so many gave up.
-	Half, Most   time.Duration
-	Longest      time.Duration // wait of an attempt that had the lock in the end
-	Tried, Given int64         // attempts, and those of them that gave up
+	Half, Most    time.Duration
+	Longest       time.Duration // wait of an attempt that had the lock in the end
+	Tried, GaveUp int64         // attempts, and those of them that gave up
 }
 
 // WaitsLegend says what [Waits] draws.
@@ -22,7 +22,7 @@ const WaitsLegend = "A bar runs from the wait of half of the attempts to that of
 
 // Waits draws a bar for each kind of clients, from half to 99 of 100 attempts.
 // An attempt that gave up counts as one that waits for ever, however soon it
-// gave up: where 99 % did not get the lock, the bar has no end.
+// gave up: where 99 % of the attempts never had the lock, the bar has no end.
 func Waits(all []Wait) *Ranges {
 	longest := time.Duration(0)
 	for _, w := range all {
@@ -33,7 +33,7 @@ func Waits(all []Wait) *Ranges {
 	r := &Ranges{Name: "Waits for the lock, from half to 99 % of the attempts", X: "wait, " + name}
 	for _, w := range all {
 		bar := Range{Name: w.Name, Low: at(w.Half), High: at(w.Most),
-			Says: fmt.Sprintf("%d of %d attempts gave up", w.Given, w.Tried)}
+			Says: fmt.Sprintf("%d of %d attempts gave up", w.GaveUp, w.Tried)}
 		if w.Half < 0 {
 			bar.Low = at(w.Longest)
 		}

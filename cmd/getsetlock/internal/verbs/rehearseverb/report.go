@@ -224,7 +224,7 @@ func groupSection(all ...*rehearse.Result) report.Section {
 			if g.WaitMaxMS != nil {
 				waits = append(waits, report.Wait{Name: g.Name + ", " + g.Protocol, Half: spanOf(g.WonP50MS),
 					Most: spanOf(g.WonP99MS), Longest: spanOf(g.WaitMaxMS),
-					Tried: int64(g.Acquisitions + g.GaveUp), Given: int64(g.GaveUp)})
+					Tried: int64(g.Acquisitions + g.GaveUp), GaveUp: int64(g.GaveUp)})
 			}
 			s.Table.Rows = append(s.Table.Rows, []string{
 				r.Protocol, g.Name, g.Protocol, strconv.Itoa(g.Clients),

@@ -122,7 +122,7 @@ func (a *skewAnswer) waits() report.Section {
 	}
 	if r := a.points[slices.Index(a.spreads(), a.law.Spread)]; r.Acquisitions > 0 {
 		s.Figure = report.Waits([]report.Wait{{Name: percent(gaveUp(r)) + " gave up", Half: r.WonP50,
-			Most: r.WonP99, Longest: r.WaitMost, Tried: r.Acquisitions + r.GaveUp, Given: r.GaveUp}})
+			Most: r.WonP99, Longest: r.WaitMost, Tried: r.Acquisitions + r.GaveUp, GaveUp: r.GaveUp}})
 		s.Legend = "The drawing is of this fleet. " + report.WaitsLegend
 	}
 	return s

@@ -199,7 +199,8 @@ func TestPercentilesAreWithinASlot(t *testing.T) {
 		}
 	}
 	// Of 20,300 attempts of which 300 never ended, one in 100 is among these.
-	if half, most := h.quantile(50, 300), h.quantile(99, 300); half < all[10_150-1] || half >= all[11_000] || most != -1 {
+	half, most := h.quantile(50, 300), h.quantile(99, 300)
+	if half < all[10_150-1] || half >= all[11_000] || most != -1 {
 		t.Errorf("with attempts that never ended: %d and %d", half, most)
 	}
 	for _, n := range []int64{0, 1, 63, 64, 127, 128, 1 << 40, never} {

@@ -309,7 +309,8 @@ func TestLabelsOfATimelineCoverNoOther(t *testing.T) {
 // the bar red, and it has no end.
 func TestWaitsOfThoseThatGaveUpHaveNoEnd(t *testing.T) {
 	r := Waits([]Wait{
-		{Name: "new", Half: time.Second, Most: 9 * time.Second, Longest: 10 * time.Second, Tried: 100, GaveUp: 1},
+		{Name: "new", Half: time.Second, Most: 9 * time.Second, Longest: 10 * time.Second,
+			Tried: 100, GaveUp: 1},
 		{Name: "old", Half: 2 * time.Second, Most: -1, Longest: 3 * time.Second, Tried: 100, GaveUp: 40},
 		{Name: "worse", Half: -1, Most: -1, Longest: 4 * time.Second, Tried: 100, GaveUp: 60},
 	})

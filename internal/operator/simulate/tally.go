@@ -191,8 +191,8 @@ func (m *Simulator) Rates() Rates {
 		Causes: Causes{Skew: t.causes[CauseSkew], Job: t.causes[CauseJob], Jump: t.causes[CauseJump],
 			Protocol: t.causes[CauseProtocol]},
 		WaitP50: time.Duration(t.waits.quantile(50, 0)), WaitP99: time.Duration(t.waits.quantile(99, 0)),
-		WonP50: time.Duration(t.waits.quantile(50, t.gaveUp)),
-		WonP99: time.Duration(t.waits.quantile(99, t.gaveUp)),
+		WonP50:   time.Duration(t.waits.quantile(50, t.gaveUp)),
+		WonP99:   time.Duration(t.waits.quantile(99, t.gaveUp)),
 		WaitMost: time.Duration(t.waits.most),
 		Blocked:  time.Duration(t.blocked),
 	}

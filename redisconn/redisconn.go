@@ -53,6 +53,7 @@ const Env = "GETSETLOCK_REDIS"
 const (
 	EnvPassword             = "GETSETLOCK_PASSWORD"
 	EnvPasswordFile         = "GETSETLOCK_PASSWORD_FILE"
+	EnvSentinelUser         = "GETSETLOCK_SENTINEL_USER"
 	EnvSentinelPassword     = "GETSETLOCK_SENTINEL_PASSWORD"
 	EnvSentinelPasswordFile = "GETSETLOCK_SENTINEL_PASSWORD_FILE"
 	EnvCACert               = "GETSETLOCK_CACERT"
@@ -111,6 +112,10 @@ const (
 func Parse(raw string) (Address, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	a := Address{kind: kind(strings.ToLower(scheme))}
+	switch strings.TrimSuffix(string(a.kind), "s") {
+	case "etcd", "zookeeper":
+		return Address{}, bad("it is an address of another store: the command takes it by --target, a program by package etcd or zookeeper")
+	}
 	if !ok || !slices.Contains(kinds, a.kind) {
 		return Address{},
 			bad("it must begin with redis:// (as redis://127.0.0.1:6379 does), rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")

@@ -236,8 +236,8 @@ func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
 // ServerVariables are the variables that name the server for a started program,
 // see [ServerFlags.Environment].
 var ServerVariables = []string{redisconn.Env, EnvTarget, redisconn.EnvPassword, redisconn.EnvPasswordFile,
-	redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile, redisconn.EnvCACert, redisconn.EnvCert,
-	redisconn.EnvKeyFile}
+	redisconn.EnvSentinelUser, redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile,
+	redisconn.EnvCACert, redisconn.EnvCert, redisconn.EnvKeyFile}
 
 // Environment returns the ServerVariables that lead a started program to the
 // same server, with the same user and password. File paths are absolute, since
@@ -260,6 +260,7 @@ func (f *ServerFlags) Environment(e *Env) []string {
 	}{
 		{redisconn.EnvPassword, o.Password, false},
 		{redisconn.EnvPasswordFile, o.PasswordFile, true},
+		{redisconn.EnvSentinelUser, o.SentinelUser, false},
 		{redisconn.EnvSentinelPassword, o.SentinelPassword, false},
 		{redisconn.EnvSentinelPasswordFile, o.SentinelPasswordFile, true},
 		{redisconn.EnvCACert, o.CACert, true},

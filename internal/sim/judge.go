@@ -511,5 +511,12 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 }
 
 // gap is how long a key may stay without a holder while operations wait. What a
-// dead holder left ends by its TTL. Then a waiter asks after a second at most.
-func (p *Plan) gap() time.Duration { return p.longest() + p.oldGap() + 5*time.Second }
+// dead holder left ends by its TTL. Then a waiter asks after a second at most,
+// or after ten if all before it have died.
+func (p *Plan) gap() time.Duration {
+	gap := p.longest() + p.oldGap() + 5*time.Second
+	if p.ends() {
+		gap += 10 * time.Second
+	}
+	return gap
+}

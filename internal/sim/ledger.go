@@ -381,7 +381,7 @@ func (l *ledger) free(k *chain, e Event) bool {
 		return false
 	}
 	return l.p.Form != Fair && l.p.Form != FairFence && nobodys && k.since < began && l.active[t] < 2 &&
-		l.rested[t] < began
+		l.rested[t] < began && !(k.token == Leftover && l.closing(e)) // Close ends the wait for a left key
 }
 
 // returned judges whether the result of a release is true.
@@ -396,7 +396,8 @@ func (l *ledger) returned(k *chain, e Event) {
 	case "ok":
 		wrong = l.notDone(k, s, r, e)
 	case "lost":
-		if (own || l.given[s.token]) && r.Kind == Releasing {
+		expired := l.p.Form == Quorum && e.At-r.At > l.p.Procs[e.Proc].TTL // some votes may have
+		if (own || l.given[s.token]) && r.Kind == Releasing && !expired {
 			wrong = "nobody but its process took its token off the key"
 		}
 	case "trouble":
@@ -497,6 +498,11 @@ func (l *ledger) most(s spell) int {
 	}
 	polls := l.p.Keys * int(time.Second*4/3/every)
 	most := 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])
+	for _, o := range l.p.Ops {
+		if o.Kind == Hasty && o.Proc == s.proc {
+			most += 2 * int(time.Second*30/l.p.Procs[s.proc].TTL) // hasten
+		}
+	}
 	if !l.calm(s.proc, s.from-l.p.Procs[s.proc].TTL, s.from+time.Second) {
 		most = 2*most + 60 // what has no answer is undone for a TTL, and many attempts may be
 	}

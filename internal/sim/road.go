@@ -307,9 +307,10 @@ func (w *world) recorded(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.said
-	if w.said = r; r.Epoch == was.Epoch {
+	if r.Epoch == was.Epoch || w.plan.short() && r.Epoch == 1 { // an old record was restored
 		return
 	}
+	w.said = r
 	w.h.sometimes("phase " + r.Phase.String())
 	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
 		Until: w.sight.quiet(l.verb.saw), Stands: was.Epoch == 0 && w.restores(r.Phase)})

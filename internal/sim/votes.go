@@ -119,7 +119,8 @@ func (v *votes) kept(e Event) {
 		if needed || e.At-from < time.Second || v.gone[who] || v.p.closes(who, e.At) {
 			continue
 		}
-		if e.At-from > v.p.Procs[who].TTL { // it has ended, although nobody has looked
+		if over := from + v.p.Procs[who].TTL; e.At > over { // although nobody has looked
+			v.lacks[here] = over
 			delete(v.cast, here)
 			continue
 		}

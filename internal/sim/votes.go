@@ -144,7 +144,12 @@ func (v *votes) missing(e Event) {
 		for n := 1; n <= v.p.Nodes; n++ {
 			here := seat{n, l.op.Key}
 			since := max(l.at, v.lacks[here])
-			if began, restarted := v.runs[n]; restarted {
+			if began, restarted := v.runs[n]; restarted { // its run is watched once it answers
+				for _, f := range v.p.on(n - 1).Faults {
+					if f.At <= e.At {
+						began = max(began, f.end())
+					}
+				}
 				since = max(since, began+greatestTTL+5*time.Second)
 			}
 			since = v.since(l.op.Proc, since, e.At)

@@ -502,21 +502,33 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 	if k.idle < 0 {
 		k.idle = max(at, b.p.quiet())
 	}
-	if gap := at - k.idle; gap > b.p.gap() && !b.p.Old.unmended() && !b.halfway {
+	gap := at - k.idle
+	if gap > b.p.gap() && at > b.p.recovers() && !b.p.Old.unmended() && !b.halfway {
 		b.complain("liveness", Event{At: at}, "k%d has had no holder for %v, and %d wait", n, gap,
 			len(k.waiting))
 		k.idle = at
 	}
-	b.h.Gap = max(b.h.Gap, at-k.idle)
+	b.h.Gap = max(b.h.Gap, gap)
 }
 
 // gap is how long a key may stay without a holder while operations wait. What a
-// dead holder left ends by its TTL. Then a waiter asks after a second at most,
-// or after ten if all before it have died.
-func (p *Plan) gap() time.Duration {
-	gap := p.longest() + p.oldGap() + 5*time.Second
-	if p.ends() {
-		gap += 10 * time.Second
+// dead holder left ends by its TTL. Then a waiter asks after a second at most.
+func (p *Plan) gap() time.Duration { return p.longest() + p.oldGap() + 5*time.Second }
+
+// recovers returns until when a waiter may not know that it has lost its place,
+// or that all before it are dead. It asks after ten seconds at most, see
+// docs/guide/modern.md, "When a message gets lost".
+func (p *Plan) recovers() (at time.Duration) {
+	for _, f := range p.Faults {
+		at = max(at, f.end())
 	}
-	return gap
+	for _, o := range p.Ops {
+		if o.Kind == Kill || o.Kind == Close {
+			at = max(at, o.At)
+		}
+	}
+	if at == 0 || p.Form.marked() {
+		return 0
+	}
+	return at + p.longest() + 10*time.Second
 }

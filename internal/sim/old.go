@@ -640,6 +640,6 @@ var SometimesOld = []string{
 	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
 	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
 	"a refused gate", "a step taken", "a tombstone keeps an old client out",
-	"a disorder", "a trial of a gate", "a member is forgotten", "a process starts late",
+	"a disorder", "a member is forgotten", "a process starts late",
 	"a server of a quorum has restarted",
 }

@@ -87,9 +87,6 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		}
 		w.play()
 		w.end()
-		if p.Form == Bridged {
-			trials(t, h)
-		}
 		h.dated()
 		h.settle()
 		h.reached()

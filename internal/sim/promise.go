@@ -379,6 +379,9 @@ func (p *promises) idle(k *chain, e Event) {
 	if p.p.Strange != "" || !p.p.Old.gone() {
 		return
 	}
+	if p.old != nil && p.old.phase == migrate.Observe { // tombstones are left until a new beginning is over
+		return
+	}
 	now := past{k.token, k.since}
 	if e.Kind == Changed {
 		if now.since < e.At {

@@ -411,24 +411,28 @@ func (b *bench) over(k *chain, e Event) {
 	if !voided || at < l.at {
 		return
 	}
+	b.learned(l, at, e, "the server forgot the lease")
+}
+
+// learned judges that the holder of a lease that was gone at an instant has
+// learned of that by its next renewal.
+func (b *bench) learned(l *life, at time.Duration, e Event, how string) {
 	c := b.p.Procs[l.op.Proc]
-	every := c.RenewEvery
+	every := c.every()
 	switch {
-	case every == 0:
-		every = c.TTL / 3
 	case every < 0:
 		return // it never asks the server
 	case c.Longest > 0 && at+every > l.at+c.Longest:
 		return // its renewal has ended
 	}
-	told := cmp.Or(l.lost, e.At)
+	told, from := cmp.Or(l.lost, e.At), at
 	if b.p.Form == Quorum {
-		at = b.since(l.op.Proc, at, told)
+		from = b.since(l.op.Proc, at, told)
 	} else if b.disturbed(at, told) {
 		return
 	}
-	if told > at+every+c.TTL/4 {
-		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
+	if told > from+every+c.TTL/4 {
+		b.complain("told", e, "#%d: %s at %v, and its holder was not told", e.Op, how, at)
 	}
 }
 

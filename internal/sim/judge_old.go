@@ -81,7 +81,7 @@ func (b *bench) wrote(e Event) {
 	case "GETSET":
 		h.won, h.by = e.At, e.Text
 		if gap := dialect.Bound(b.p.Old.Truth.Gap); e.Until > gap {
-			why = name("paused for longer than the gap")
+			why = "an old client paused for longer than the gap"
 			h.taint = why
 		}
 	}
@@ -116,18 +116,15 @@ func (b *bench) robbedOf(token int) bool {
 	return lost
 }
 
-// name says which rule an old client broke.
-func name(rule string) string { return "an old client " + rule }
-
 // dishonest says which rule an old client has broken by an instant.
 func (b *bench) dishonest(h *oldHold, at time.Duration) string {
 	switch {
 	case h.taint != "":
 		return h.taint
 	case h.by != "" && at-h.won > b.p.Old.honest():
-		return name("overran its lease")
+		return "an old client overran its lease"
 	case h.op.Late && b.old.left:
-		return name("came back after clean")
+		return "an old client came back after clean"
 	}
 	return ""
 }
@@ -207,14 +204,7 @@ func (b *bench) oldOver(e Event) {
 	if !lost || at < l.at {
 		return
 	}
-	c := b.p.Procs[l.op.Proc]
-	every := c.RenewEvery
-	if every == 0 {
-		every = c.TTL / 3
-	}
-	if told := cmp.Or(l.lost, e.At); told > at+every+c.TTL/4 && !b.disturbed(at, told) {
-		b.complain("told", e, "#%d: an old client took the key at %v, and its holder was not told", e.Op, at)
-	}
+	b.learned(l, at, e, "an old client took the key")
 }
 
 // oldHolds reports whether an old client has a key.

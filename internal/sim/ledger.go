@@ -273,9 +273,6 @@ func (l *ledger) handed(e Event) {
 	}
 }
 
-// once reports whether an operation makes a single attempt.
-func (l *ledger) once(o Op) bool { return o.Kind == Try || l.p.Procs[o.Proc].Wait < 0 }
-
 // unlikely says why an operation cannot have failed with an error of this kind.
 func (l *ledger) unlikely(e Event) string {
 	o, wrong := l.op(e.Op), false

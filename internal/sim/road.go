@@ -164,11 +164,7 @@ func (p *process) verb(o Op) {
 	w := p.w
 	p.awake(o)
 	options := w.options(p, o)
-	pool := p.pool()
-	dial := pool.DialContext
-	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
-		return dial(context.WithValue(ctx, verbKey{}, !options.Go))
-	}
+	pool := p.poolOf(0, !options.Go)
 	defer pool.Close()
 	if o.Kind == Watch {
 		w.idles()

@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -140,7 +139,6 @@ func (v *votes) missing(e Event) {
 			v.p.Strange != "" {
 			continue
 		}
-		every := cmp.Or(c.RenewEvery, c.TTL/3)
 		for n := 1; n <= v.p.Nodes; n++ {
 			here := seat{n, l.op.Key}
 			since := max(l.at, v.lacks[here])
@@ -153,7 +151,7 @@ func (v *votes) missing(e Event) {
 				since = max(since, began+greatestTTL+5*time.Second)
 			}
 			since = v.since(l.op.Proc, since, e.At)
-			if v.cast[here].token != 0 || e.At-since < 2*every+time.Second/2 {
+			if v.cast[here].token != 0 || e.At-since < 2*c.every()+time.Second/2 {
 				continue
 			}
 			v.complain("votes", e, "#%d has no vote of s%d since %v", id, n, since)

@@ -81,7 +81,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		}
 		w.quorate(t)
 		w.seat(t)
-		w.besides()
+		w.began()
 		for id := range p.Procs {
 			w.procs = append(w.procs, w.start(t, id))
 		}

@@ -34,7 +34,8 @@ func (o *Old) names(proc int) string {
 
 // composes composes a bridge with the target.
 func (p *process) composes(b *migrate.Bridge, c Proc, wake backend.Wake) (backend.Store, error) {
-	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: p.w.plan.Old.Fence, Fair: p.w.plan.Seed%2 == 0,
+	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: p.w.plan.Old.Fence,
+		Fair: p.w.plan.Seed%2 == 0,
 		Wake: wake, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err

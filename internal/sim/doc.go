@@ -25,10 +25,10 @@
 // tests play on one processor, where they go on as they were woken.
 //
 // HAZARD: under the race detector there are more processors, and two plays may
-// differ: where a connection's end or a packet of replies wakes several
-// goroutines, each may be the first.
+// differ: a connection's end or a packet of replies wakes several goroutines,
+// and each may be the first.
 //
-// HAZARD: a quorum draws its pauses by itself. Two plays of a quorum may differ.
+// HAZARD: a quorum draws its pauses itself. Two plays of a quorum may differ.
 //
 // HAZARD: tokens are random and cannot be drawn by seed in every package. The
 // history gives each token a number in order of appearance.

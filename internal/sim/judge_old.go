@@ -257,9 +257,7 @@ func (b *bench) recorded(e Event) {
 	}
 	b.old.phase = to
 	b.old.left = b.old.left || to == migrate.Clean
-	near := to == from || to == from+1 || to == from-1 && from != migrate.Clean ||
-		from == migrate.Clean && to == migrate.Observe
-	if !near && !e.Stands {
+	if !near(from, to) && !e.Stands {
 		b.complain("gates", e, "the record goes from %v to %v", from, to)
 	}
 	if to < migrate.Sealed || to <= from || e.Stands {
@@ -270,6 +268,12 @@ func (b *bench) recorded(e Event) {
 		b.complain("gates", e, "the step to %v was taken %v after an old client had tried, not %v", to,
 			e.Until, need)
 	}
+}
+
+// near reports whether the record may go from one phase to another.
+func near(from, to migrate.Phase) bool {
+	return to == from || to == from+1 || to == from-1 && from != migrate.Clean ||
+		from == migrate.Clean && to == migrate.Observe
 }
 
 // acts judges that members and leases are at most one phase away from the step

@@ -393,8 +393,7 @@ func (l *ledger) returned(k *chain, e Event) {
 	case "ok":
 		wrong = l.notDone(k, s, r, e)
 	case "lost":
-		expired := l.p.Form == Quorum && e.At-r.At > l.p.Procs[e.Proc].TTL // some votes may have
-		if (own || l.given[s.token]) && r.Kind == Releasing && !expired {
+		if (own || l.given[s.token]) && r.Kind == Releasing {
 			wrong = "nobody but its process took its token off the key"
 		}
 	case "trouble":
@@ -416,6 +415,9 @@ func (l *ledger) returned(k *chain, e Event) {
 // own reports whether nobody but its process can have taken a lease's token off
 // the key.
 func (l *ledger) own(k *chain, s *life, e Event) bool {
+	if l.p.Form == Quorum && e.At-l.releases[e.Op].At > l.p.Procs[e.Proc].TTL {
+		return false // some votes may have ended meanwhile
+	}
 	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && !l.p.composed() && !l.robbedOf(s.token) &&
 		!l.p.forgot(s.at, e.At)
 }

@@ -378,10 +378,7 @@ func (p *promises) closed(e Event) {
 // token was released, or given to a waiter that has gone. An old client may
 // have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
-	if p.p.Strange != "" || !p.p.Old.gone() {
-		return
-	}
-	if p.old != nil && p.old.phase == migrate.Observe { // tombstones are left until a new beginning is over
+	if p.p.Strange != "" || !p.oldGone() {
 		return
 	}
 	now := past{k.token, k.since}
@@ -407,9 +404,12 @@ func (p *promises) idle(k *chain, e Event) {
 	}
 }
 
-// gone reports whether no old client takes part any more, and nothing is in
-// disorder.
-func (o *Old) gone() bool { return o == nil || o.Begins >= migrate.Modern && o.Disorder == 0 }
+// oldGone reports whether no old client takes part any more, and nothing is in
+// disorder. At a new beginning tombstones are left until that is over.
+func (p *promises) oldGone() bool {
+	o := p.p.Old
+	return o == nil || o.Begins >= migrate.Modern && o.Disorder == 0 && p.old.phase != migrate.Observe
+}
 
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {

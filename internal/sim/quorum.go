@@ -267,7 +267,8 @@ func (w *world) info(node int) []byte {
 func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
 	var members []quorum.Member
 	for n := range p.w.plan.Nodes {
-		m, err := modern.New(p.poolOf(n, false), modern.Config{Name: fmt.Sprint("s", n), Fence: p.w.plan.Fenced, Wake: wake,
+		m, err := modern.New(p.poolOf(n, false), modern.Config{Name: fmt.Sprint("s", n),
+			Fence: p.w.plan.Fenced, Wake: wake,
 			Timeout: c.Timeout})
 		if err != nil {
 			return nil, err

@@ -148,7 +148,7 @@ func watched(t *testing.T, p *Plan) *History {
 
 // The same plan gives the same history. Hooks of one instant may come in either
 // order. The race detector plays none twice: see TestMain. On two processors
-// one of seven plays of seed 164 differs. There the replies to two attempts come
+// one of seven plays of seed 164 differs. There the replies to two attempts are
 // in one packet. Whether one renewal carries both leases depends on whether the
 // scheduler of renewals is quicker than the second of the two goroutines.
 func TestPlayIsRepeatable(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -393,7 +394,7 @@ func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 				t.Errorf("%q prints no line %q", s.line, p)
 			}
 		}
-		if out != m[2] && !*clitest.Update {
+		if out != m[2] && !*golden.Update {
 			t.Errorf("%s shows another answer to %q (-update writes it):\n%s", runbook, s.line, out)
 		}
 		return "```\n$ getsetlock " + m[1] + "\n" + out + "```"
@@ -401,7 +402,7 @@ func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	if next != len(scenes) {
 		t.Errorf("%d of %d commands are shown", next, len(scenes))
 	}
-	if *clitest.Update && now != string(raw) {
+	if *golden.Update && now != string(raw) {
 		if err := os.WriteFile(runbook, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -304,16 +304,6 @@ func TestLookOnOldServerAsksTIME(t *testing.T) {
 	r.take("k")
 }
 
-func TestStampIsLiveForClientTenMinutesAhead(t *testing.T) {
-	r := newRig(t, unknown())
-	// An old client ten minutes ahead reads the stamp a moment later.
-	r.take("k")
-	ahead := r.w.ServerNow().Add(10 * time.Minute)
-	if d := dialect.Jedis(); d.LegacyExpired(dialect.Text(r.get("k")), "", ahead) {
-		t.Error("it takes the stamp for expired")
-	}
-}
-
 // What TIME loses puts the fleet further ahead of it.
 func TestStepBackMovesLaterStamps(t *testing.T) {
 	r := newRig(t, unknown())

@@ -14,8 +14,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Rule 1: a takeover is a compare-and-set.
-
 // Rule 2: what is a stamp.
 
 func TestValueThatIsNoStampIsHeldAndNamed(t *testing.T) {

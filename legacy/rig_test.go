@@ -46,7 +46,7 @@ func newRig(t *testing.T, cfg legacy.Config) *rig {
 
 func (r *rig) backend(cfg legacy.Config) *legacy.Backend {
 	r.Helper()
-	cfg.Clock = r.clock
+	cfg.Clock, cfg.Timeout = r.clock, redistest.Patience // however busy the machine is
 	if cfg.Terms.Lease == 0 {
 		cfg.Terms.Lease = lease
 	}

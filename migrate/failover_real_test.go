@@ -27,7 +27,8 @@ import (
 // no more, and neither does getsetlock: the next renewal reports a lease lost
 // by that, and no record moves a member that has seen a later one.
 
-const promotedTTL = 2 * time.Second
+// promotedTTL is longer than the pauses of a busy machine.
+const promotedTTL = 5 * time.Second
 
 // promoted is a bridge on a pair of servers, by which to act in phase p.
 func promoted(t *testing.T, pair *redistest.Pair, phases migrate.PhaseSource) *migrate.Bridge {
@@ -248,7 +249,7 @@ func losesAStep(t *testing.T, v lostVerb) {
 	if err := m.Refresh(background); err != nil {
 		t.Fatal(err)
 	}
-	held, err := a.Contract().Try(background, "held", promotedTTL)
+	held, err := lets(t, a, "held")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func losesAStep(t *testing.T, v lostVerb) {
 func joins(t *testing.T, pool *redis.Pool) *migrate.Member {
 	t.Helper()
 	m, err := migrate.Join(background, pool,
-		migrate.MemberConfig{Every: 50 * time.Millisecond, Timeout: 5 * time.Second})
+		migrate.MemberConfig{Every: 200 * time.Millisecond, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,8 +284,13 @@ func refreshes(t *testing.T, m *migrate.Member) {
 
 func acts(t *testing.T, m *migrate.Member, want migrate.Phase) {
 	t.Helper()
-	if p, err := m.Phase(background); p != want || err != nil {
-		t.Errorf("acts by %v (%v), not by %v", p, err, want)
+	var p migrate.Phase
+	_ = answered(t, "its phase", func() (err error) { // an error: a busy machine was late with a heartbeat
+		p, err = m.Phase(background)
+		return err
+	})
+	if p != want {
+		t.Errorf("acts by %v, not by %v", p, want)
 	}
 }
 

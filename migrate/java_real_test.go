@@ -60,7 +60,7 @@ func inJavaWorld(t *testing.T, ttl time.Duration) *javaWorld {
 		t.Fatal(err)
 	}
 	m, err := migrate.Join(background, w.pool,
-		migrate.MemberConfig{Namespace: javaNamespace, Name: "go", Every: 200 * time.Millisecond})
+		migrate.MemberConfig{Namespace: javaNamespace, Name: "go", Every: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,10 @@ func TestHoldersLearnOfAServerRestartedEmpty(t *testing.T) {
 			b := realBridge(t, s, p)
 			defer a.Close()
 			defer b.Close()
-			g := takes(t, a, "k")
+			g, err := lets(t, a, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
 			s.Restart()
 			next, err := lets(t, b, "k")
 			if err != nil {

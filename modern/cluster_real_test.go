@@ -557,7 +557,7 @@ func (c *counted) await(t *testing.T, more int, keys ...string) {
 	end := time.Now().Add(redistest.Patience / 2)
 	for _, key := range keys {
 		for want := c.of(key) + more; c.of(key) < want; <-time.After(time.Millisecond) {
-			if time.Now().After(end) {
+			if t.Failed() || time.Now().After(end) {
 				t.Fatalf("%s: %d events, not %d", key, c.of(key), want)
 			}
 		}
@@ -571,7 +571,8 @@ func TestLeasesOutliveAClusterThatIsDown(t *testing.T) {
 	keys := one(t, c)
 	var renewed, failed counted
 	client := openCluster(t, c, modern.Config{}, lock.Config{TTL: redistest.Patience,
-		RenewEvery: 50 * time.Millisecond, Hooks: lock.Hooks{Renewed: renewed.add, RenewFailed: failed.add}})
+		RenewEvery: 50 * time.Millisecond, Hooks: lock.Hooks{Renewed: renewed.add, RenewFailed: failed.add,
+			Lost: func(e lock.Event) { t.Errorf("%s is lost", e.Key) }}})
 	var held []*lock.Lease
 	for _, key := range keys {
 		held = append(held, acquire(t, client, key))
@@ -672,12 +673,13 @@ func TestUserOfTheClusterPageLacksNoRight(t *testing.T) {
 // redirect it.
 func TestClusterIsReachedByTLS(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.ClusterOptions{TLS: true})
-	client := openAt(t, c.URL(), modern.Options{Redis: redisconn.Options{CACert: c.CACert()}})
+	client := openAt(t, c.URL(), modern.Options{Redis: redisconn.Options{CACert: c.CACert()},
+		Lock: lock.Config{TTL: 10 * time.Second}}) // Renew tries until the lease ends
 	for i, key := range one(t, c) {
 		l := acquire(t, client, key)
 		c.Move(c.Slot(key), c.Primaries[i], c.Primaries[(i+1)%len(c.Primaries)])
 		if err := l.Renew(bg); err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
 		if err := l.Release(); err != nil {
 			t.Error(err)

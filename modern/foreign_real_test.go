@@ -81,10 +81,11 @@ func TestSetDelFreesTheKeyOfAnyHolder(t *testing.T) {
 // Comparing in two commands does not compare.
 func TestSetGetDelDeletesALeaseTakenAfterItsGet(t *testing.T) {
 	s, b, c := fleet(t)
-	s.Do("SET", "k", "their-uuid", "NX", "PX", 50)
+	s.Do("SET", "k", "their-uuid", "NX", "PX", ttl.Milliseconds())
 	if own, _ := redis.String(s.Do("GET", "k"), nil); own != "their-uuid" {
 		t.Fatalf("the old client found %q", own)
 	}
+	s.Do("PEXPIRE", "k", 1)
 	l := acquire(t, c, "k") // its lease has ended
 	watched(t, s)
 	s.Do("DEL", "k")

@@ -229,7 +229,7 @@ func TestCrashOfEitherSideFreesTheLock(t *testing.T) {
 	server := zktest.Start(t)
 	curator := zktest.Curator(t, 2000, server.Addr)
 	c := client(t, shortTTL, server.Addr)
-	curator.Must("true", "acquire", "/locks/k", 1000)
+	curator.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
 	curator.Kill()
 	release(t, acquire(t, c, "k"))
 	persist(t, server, "kazoo")
@@ -285,10 +285,10 @@ func TestKazooNeedsAPatternToSeeOurs(t *testing.T) {
 	persist(t, server, "k")
 	lease := acquire(t, c, "k")
 	seeing.Must("false", "acquire", "/locks/k", 300)
-	blind.Must("true", "acquire", "/locks/k", 300)
+	blind.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
 	blind.Must("", "release", "/locks/k")
 	release(t, lease)
-	blind.Must("true", "acquire", "/locks/k", 300)
+	blind.Must("true", "acquire", "/locks/k", zktest.Patience.Milliseconds())
 	if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("TryAcquire while kazoo holds: %v", err)
 	}

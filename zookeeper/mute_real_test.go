@@ -6,6 +6,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,9 @@ func TestSilentServerIsLeftWhicheverBoundIsLess(t *testing.T) {
 	}
 	defer b.Close()
 	s, err := b.engine.session(context.Background(), time.Minute)
+	for errors.Is(err, errNoReply) { // a busy machine
+		s, err = b.engine.session(context.Background(), time.Minute)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +108,7 @@ func TestSecondReleaseAfterTheKeepersSucceeds(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	cut := new(zktest.Cut)
-	b, err := New([]string{server.Addr}, Config{Dial: cut.Dial, Timeout: time.Second})
+	b, err := New([]string{server.Addr}, Config{Dial: cut.Dial, Timeout: zktest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +119,9 @@ func TestSecondReleaseAfterTheKeepersSucceeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut.On.Store(true)
-	if err := got.Release(ctx); err == nil {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := got.Release(short); err == nil {
 		t.Fatal("a release that was lost")
 	}
 	cut.On.Store(false)

@@ -203,7 +203,7 @@ func TestWaiterOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	conn := admin(t, server.Addr)
-	held := acquire(t, client(t, shortTTL, server.Addr), "k")
+	held := acquire(t, client(t, lock.Config{}, server.Addr), "k")
 	way := door.New(t, server.Addr)
 	got := client(t, shortTTL, way.Addr).Request(context.Background(), "k")
 	nodes := func(want int) {
@@ -244,7 +244,8 @@ func TestWaiterOutlivesItsSession(t *testing.T) {
 func TestCloseIsBoundedWhileTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
-	c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr), shortTTL)
+	c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks"}, server.Addr),
+		lock.Config{TTL: 5 * time.Second}) // outlasts Close and pauses of a busy machine
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ var shorts = [][2]string{
 	{"docs/start/go.md", "docs/zh/go.md"},
 	{"docs/start/cron.md", "docs/zh/cron.md"},
 	{"docs/start/java.md", "docs/zh/java.md"},
+	{"docs/guide/audit.md", "docs/zh/audit.md"},
+	{"docs/reference/command.md", "docs/zh/command.md"},
 }
 
 // part is what a section holds that no translation may change.

@@ -224,6 +224,13 @@ func tracked(t *testing.T, test func(t *testing.T, f *tracking, m *Mux, r *rings
 	synctest.Test(t, func(t *testing.T) {
 		f := newTracking(t)
 		m := open(t, f.pool(), Options{Timeout: time.Second})
+		t.Cleanup(func() {
+			if t.Failed() { // else Close would wait for connections that the Mux has lost sight of
+				for n := range f.dials() {
+					f.cut(n)
+				}
+			}
+		})
 		test(t, f, m, &rings{t: t, tr: m.Tracker(), counts: map[string]int{}})
 	})
 }

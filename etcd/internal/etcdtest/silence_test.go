@@ -114,7 +114,7 @@ func TestLongSessionDeletesAndClosesSoon(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(Patience / 5):
+	case <-time.After(Patience / 10):
 		t.Error("Close waits for the server")
 	}
 }

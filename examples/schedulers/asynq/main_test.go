@@ -83,7 +83,7 @@ func TestDuplicateIsDoneAndRetryIsNot(t *testing.T) {
 	var first, second atomic.Int32 // how often each task was handled
 	began, done := make(chan struct{}), make(chan string, 2)
 	tasks := handling(t, func(client *lock.Client) asynq.Handler {
-		jobs, err := locks.New(client, tick.Config{Period: 2 * time.Second, Spread: 500 * time.Millisecond})
+		jobs, err := locks.New(client, tick.Config{Period: 8 * time.Second, Spread: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

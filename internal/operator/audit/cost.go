@@ -25,14 +25,14 @@ type Cost struct {
 
 // MonitorCost is what the bursts of MONITOR cost.
 type MonitorCost struct {
-	Bursts    int           `json:"monitor_bursts"`
+	Bursts    int           `json:"monitor_bursts"`           // number of bursts of MONITOR
 	Time      time.Duration `json:"monitor_ms" answer:"null"` // total time that MONITOR was on
 	Bytes     int64
-	Lines     int64         `json:"monitor_lines"`
+	Lines     int64         `json:"monitor_lines"`             // commands that it showed
 	PingOff   time.Duration `json:"ping_off_ms" answer:"null"` // median round trip elsewhere, without MONITOR
 	PingOn    time.Duration `json:"ping_on_ms" answer:"null"`  // with it
 	OpsOff    float64       `json:"ops_off" answer:"null"`     // commands a second, of the server, without it
-	OpsOn     float64       `json:"ops_on" answer:"null"`
+	OpsOn     float64       `json:"ops_on" answer:"null"`      // with it
 	Stopped   []string      // why bursts ended early
 	Throttled bool          // a burst ended because latency or our buffer grew; the next ones were shorter
 }

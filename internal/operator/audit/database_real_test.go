@@ -24,7 +24,7 @@ func TestServersReportThePoolsDatabase(t *testing.T) {
 		t.Helper()
 		pool := poolAt(t, url)
 		defer pool.Close()
-		if n, known := databaseOf(t.Context(), pool, 2*time.Second); !known || n != want {
+		if n, known := databaseOf(t.Context(), pool, redistest.Patience); !known || n != want {
 			t.Errorf("%s: database %d, known %v", url, n, known)
 		}
 		other := Config{Config: census.Config{DB: want + 1}, For: time.Second}

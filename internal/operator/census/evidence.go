@@ -75,21 +75,21 @@ const (
 
 // Hole is a time in which a source saw nothing, by the server's clock.
 type Hole struct {
-	From   time.Time  `json:"from"`
-	Until  time.Time  `json:"until"`
-	Reason HoleReason `json:"reason"`
-	Detail string     `json:"detail" answer:"null"`
+	From   time.Time  `json:"from"`                 // beginning
+	Until  time.Time  `json:"until"`                // end
+	Reason HoleReason `json:"reason"`               // budget, absent, slow, step, reset or counts
+	Detail string     `json:"detail" answer:"null"` // for people; null: nothing to add
 }
 
 // Coverage says how long and how completely one source watched.
 type Coverage struct {
-	Source Source    `json:"source"`
-	From   time.Time `json:"from"` // first event, by the server's clock; zero: none
-	Until  time.Time `json:"until"`
-	Events int64     `json:"events"`
+	Source Source    `json:"source"` // monitor, poll, tracking, stats or clients
+	From   time.Time `json:"from"`   // first event, by the server's clock; null: none
+	Until  time.Time `json:"until"`  // last event, likewise
+	Events int64     `json:"events"` // number of events
 	// Missing is why the source was not used or was given up, with what to do.
 	Missing string        `json:"missing" answer:"null"`
-	Holes   []Hole        `json:"holes"`
+	Holes   []Hole        `json:"holes"` // times in which it saw nothing
 	Elapsed time.Duration // Until minus From, without steps of the server's clock
 	// Note says what to know about a source that works only in part.
 	Note string
@@ -159,16 +159,19 @@ func (k ActKind) attempt() bool {
 // Counts says how often each act happened. Polls count acquisitions only; a
 // stamp that was there at the first look counts as one.
 type Counts struct {
-	Acquisitions   int64 `json:"acquisitions"` // takeovers included
-	Takeovers      int64 `json:"takeovers"`
-	Failed         int64 `json:"failed"` // attempts on a held key
-	Releases       int64 `json:"releases"`
-	Clobbers       int64 `json:"clobbers"`
+	Acquisitions int64 `json:"acquisitions"` // takeovers included
+	Takeovers    int64 `json:"takeovers"`    // of past stamps, by GETSET
+	Failed       int64 `json:"failed"`       // attempts on a held key
+	Releases     int64 `json:"releases"`     // by the holder, before its stamp was past
+	Clobbers     int64 `json:"clobbers"`     // losing GETSETs that replaced a live holder's value
+	// losing GETSETs that left a value although no client holds
 	Ghosts         int64 `json:"ghosts"`
-	Overruns       int64 `json:"overruns"`
-	ForeignExpires int64 `json:"foreign_expires"`
-	DoubleGrants   int64 `json:"double_grants"`
-	GetsetFirst    int64 `json:"getset_first"`
+	Overruns       int64 `json:"overruns"`        // releases of a past stamp, or of another client's value
+	ForeignExpires int64 `json:"foreign_expires"` // TTLs set by a client that does not hold
+	// won by a client's own uuid while another client held
+	DoubleGrants int64 `json:"double_grants"`
+	// GETSETs without a SETNX before, which destroy every value
+	GetsetFirst int64 `json:"getset_first"`
 	// two clients proved to hold at once: a holder released after another had
 	// won
 	Overlaps   int64 `json:"overlaps"`
@@ -188,10 +191,10 @@ type Durations struct {
 // JSON returns the fields, null for unknown ones.
 func (d Durations) JSON() any {
 	doc := struct {
-		Count   int64          `json:"count"`
-		P50     *time.Duration `json:"p50_ms"`
-		P99     *time.Duration `json:"p99_ms"`
-		Longest *time.Duration `json:"longest_ms"`
+		Count   int64          `json:"count"`      // number of durations
+		P50     *time.Duration `json:"p50_ms"`     // half of them were no longer; null: there was none
+		P99     *time.Duration `json:"p99_ms"`     // 99 of 100 were no longer
+		Longest *time.Duration `json:"longest_ms"` // the longest
 	}{Count: d.Count}
 	if d.Count > 0 {
 		doc.P50, doc.P99, doc.Longest = &d.P50, &d.P99, &d.Longest
@@ -273,8 +276,11 @@ func (s Spread) Sound() bool { return s.Guaranteed != offset.NoHigh }
 // JSON returns both bounds, null for unknown ones.
 func (s Spread) JSON() any {
 	doc := struct {
-		Proved     *time.Duration `json:"proved_ms"`
-		Guaranteed time.Duration  `json:"guaranteed_ms"`
+		// the clocks were at least so far apart; null: nothing is proved
+		Proved *time.Duration `json:"proved_ms"`
+		// the clocks that wrote were no further apart; null without --gap, or
+		// by a guessed or doubted lease
+		Guaranteed time.Duration `json:"guaranteed_ms"`
 	}{Guaranteed: s.Guaranteed}
 	if s.Sound() || s.Proved > 0 {
 		doc.Proved = &s.Proved
@@ -290,7 +296,7 @@ type Writer struct {
 	// fit.
 	Dialect string   `json:"dialect" answer:"null"`
 	Also    []string `json:"also"`
-	Lease   Span     `json:"lease_ms"`
+	Lease   Span     `json:"lease_ms"` // what it adds to its clock
 	// Starts: no time that it wrote was ahead of the server's clock by more
 	// than a second (or half the given lease) when it was written. So the times
 	// are no ends of leases, or its clock is behind by about a lease.
@@ -300,7 +306,7 @@ type Writer struct {
 	// address. They are an alarm for people: they assume that no attempt takes
 	// longer than the gap.
 	Steps []offset.Step `json:"clock_steps"`
-	// Shared says why several clients must be writing from the address; empty
+	// Shared says why several clients must be writing from the address; null
 	// if nothing shows that. Then a step of one clock cannot be told from two
 	// clocks.
 	Shared string    `json:"shared" answer:"null"`
@@ -318,7 +324,7 @@ type Writer struct {
 
 // Client is what CLIENT LIST says of a connection.
 type Client struct {
-	Addr    string `json:"addr" answer:"null"`          // empty: the unknown writers that polls saw
+	Addr    string `json:"addr" answer:"null"`          // null: the unknown clients that polls saw
 	Name    string `json:"name" answer:"bytes,null"`    // as set by CLIENT SETNAME, if the server reports it
 	Library string `json:"library" answer:"bytes,null"` // with its version, since Redis 7.2
 }
@@ -381,6 +387,8 @@ type Bound struct {
 // JSON returns AtLeast, null where it is no proof.
 func (b Bound) JSON() any {
 	var doc struct {
+		// proved; null where nothing is: by a guessed lease, and of the slowest
+		// clock also without --gap or by a doubted lease
 		AtLeast *time.Duration `json:"at_least_ms"`
 	}
 	if !b.Guessed && b.Unless == "" {

@@ -26,13 +26,15 @@ func (s Severity) rank() int {
 
 // Finding is one thing that a person should know, in sentences for people.
 type Finding struct {
-	Severity Severity `json:"severity"`
-	Kind     string   `json:"kind"` // a word for scripts: "overrun", "step", "mixture" …
+	Severity Severity `json:"severity"` // error, warning or note
+	Kind     string   `json:"kind"`     // a word for scripts
 	DB       int
-	Key      string `json:"key" answer:"bytes,null"` // the key or prefix that it is about; empty: fleet or server
-	Writer   string `json:"writer" answer:"null"`    // address of the writer that it is about; empty: none
-	What     string `json:"what"`                    // the fact
-	Advice   string `json:"advice"`                  // what to do about it; empty: nothing
+	// key or prefix that it is about; null: fleet or server
+	Key string `json:"key" answer:"bytes,null"`
+	// address of the client that it is about; null: none
+	Writer string `json:"writer" answer:"null"`
+	What   string `json:"what"`   // the fact
+	Advice string `json:"advice"` // what to do about it; empty: nothing
 	// Off is how far a clock is off at least, if the finding says that;
 	// negative: behind.
 	Off time.Duration

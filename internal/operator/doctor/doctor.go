@@ -85,9 +85,9 @@ type Config struct {
 // Complaint is a finding and, if there is one, its fix.
 type Complaint struct {
 	census.Finding
-	Fix *Fix `json:"fix"` // nil if a person must act
+	Fix *Fix `json:"fix"` // null: a person must act
 	// Wait is how long after this look the same call can offer a fix, if
-	// nothing changes. It is 0 if waiting does not help or the time is unknown.
+	// nothing changes; null: waiting does not help, or the time is unknown.
 	Wait time.Duration `json:"wait_ms" answer:"null"`
 }
 

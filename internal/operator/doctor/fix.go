@@ -44,10 +44,10 @@ const (
 // ghost, which blocks for a lease. The same happens when an old client's
 // release meets a takeover.
 type Fix struct {
-	Do      FixKind `json:"does"`
+	Do      FixKind `json:"does"` // delete, or shorten: end one lease from now by the fastest client's clock
 	Key     string
 	Value   string     `json:"value" answer:"bytes"`  // bytes that the key must still hold
-	Outcome FixOutcome `json:"outcome" answer:"null"` // empty: not tried
+	Outcome FixOutcome `json:"outcome" answer:"null"` // done; another word: left alone; null: not tried
 
 	dialect *dialect.Dialect
 	lease   time.Duration

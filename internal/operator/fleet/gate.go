@@ -18,8 +18,7 @@ import (
 type Finding struct {
 	Rule   string `json:"rule"`   // one word that scripts may compare
 	Detail string `json:"detail"` // the sentence, for people
-	// Seen is the time of the finding by the server's clock; zero where it has
-	// none.
+	// Seen is the time of the finding by the server's clock; null: none.
 	Seen time.Time `json:"seen"`
 	// Claimed is true where the finding rests on a claim alone.
 	Claimed bool `json:"claimed"`
@@ -28,7 +27,7 @@ type Finding struct {
 // Gate is the conditions of one step from phase to phase, and what was found of
 // them.
 type Gate struct {
-	To   migrate.Phase `json:"to"`
+	To   migrate.Phase `json:"to"`   // phase to which it leads
 	Open bool          `json:"open"` // nothing blocks the step
 	// Wait is how long the step has to wait if nothing else happens.
 	Wait     time.Duration `json:"wait_ms"`

@@ -134,8 +134,8 @@ func (q quantity) saw() string {
 type Claim struct {
 	Rule string        `json:"rule"` // one word that scripts may compare
 	Flag string        // the flag that claims it
-	Time time.Duration `json:"time_ms"`
-	// Against is what was seen that contradicts it; empty where nothing does.
+	Time time.Duration `json:"time_ms"` // what was claimed
+	// null where nothing that was seen contradicts it
 	Against string `json:"contradicted_by" answer:"null"`
 }
 

@@ -19,15 +19,17 @@ import (
 // Entry is one line of a migration's log: a step, or members that were
 // forgotten.
 type Entry struct {
-	At        time.Time `json:"at"` // the server's clock
-	Epoch     int64     `json:"epoch"`
-	From      string    `json:"from,omitempty"` // phases; empty where no step was taken
-	To        string    `json:"to,omitempty"`
-	Over      bool      `json:"over,omitempty"` // nothing of the step is left to be done
-	Who       string    `json:"who"`            // host name of the machine that ran the verb
-	Claims    []string  `json:"claims,omitempty"`
-	Forgotten []string  `json:"forgotten,omitempty"`
-	Lost      bool      `json:"lost,omitempty"` // members may have been missing from the roster
+	At    time.Time `json:"at"`    // the server's clock
+	Epoch int64     `json:"epoch"` // number of steps so far, this one included
+	// phase before the step; absent where no step was taken
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`   // phase after the step, likewise
+	Over bool   `json:"over,omitempty"` // nothing of the step is left to be done
+	Who  string `json:"who"`            // host name of the machine that ran the verb
+	// flags by which the operator claimed what was not seen
+	Claims    []string `json:"claims,omitempty"`
+	Forgotten []string `json:"forgotten,omitempty"` // members that were taken out of the registry
+	Lost      bool     `json:"lost,omitempty"`      // members may have been missing from the roster
 }
 
 // longestLog is the number of entries that are kept.

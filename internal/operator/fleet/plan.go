@@ -14,8 +14,8 @@ import (
 
 // Leg is one step of the road.
 type Leg struct {
-	From migrate.Phase `json:"from" answer:"null"`
-	To   migrate.Phase `json:"to"`
+	From migrate.Phase `json:"from" answer:"null"` // phase before the step; null: there is no record
+	To   migrate.Phase `json:"to"`                 // phase after the step
 	// Wait is how long the step takes at least: its window, leases that have to
 	// end, heartbeats.
 	Wait time.Duration `json:"wait_ms"`

@@ -96,7 +96,7 @@ func TestOnEveryServerAFleetGoesTheWholeRoad(t *testing.T) {
 			if err != nil || !r.Moved {
 				t.Fatal(err, r)
 			}
-			m, err := migrate.Join(bg, pool, migrate.MemberConfig{Every: 50 * time.Millisecond})
+			m, err := migrate.Join(bg, pool, migrate.MemberConfig{Every: 300 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}

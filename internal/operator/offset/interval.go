@@ -13,8 +13,8 @@ import (
 // where the client is ahead. Both ends are included. An unbounded end is NoLow
 // or NoHigh.
 type Interval struct {
-	Low  time.Duration `json:"low_ms"`
-	High time.Duration `json:"high_ms"`
+	Low  time.Duration `json:"low_ms"`  // lower end; null: unknown
+	High time.Duration `json:"high_ms"` // upper end; null: unknown
 }
 
 // The ends of an interval that is not bounded there. No clock that can be

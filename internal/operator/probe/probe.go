@@ -71,8 +71,8 @@ type Result struct {
 // PrefixResult is what the keys of one prefix contain.
 type PrefixResult struct {
 	Prefix string      `json:"prefix" answer:"bytes"` // the name up to its last separator, one of : / . | #
-	Keys   int64       `json:"keys"`
-	Forms  []FormCount `json:"forms"` // the most frequent first
+	Keys   int64       `json:"keys"`                  // number of keys
+	Forms  []FormCount `json:"forms"`                 // the most frequent first
 	// Types counts the keys that are no strings by type. "Redisson hash" is a
 	// type of its own.
 	Types map[string]int64 `json:"types"`
@@ -81,10 +81,10 @@ type PrefixResult struct {
 // FormCount counts the values of one form.
 type FormCount struct {
 	reading.Form
-	Dialects []string       `json:"dialects"`           // dialects that write this form, the likeliest first
-	Also     []reading.Form `json:"also" answer:"text"` // other forms that the same values could have
-	Keys     int64          `json:"keys"`
-	NoTTL    int64          `json:"no_ttl"`
+	Dialects []string       `json:"dialects"`                // dialects that write this form, the likeliest first
+	Also     []reading.Form `json:"also" answer:"text"`      // other forms that the same values could have
+	Keys     int64          `json:"keys"`                    // number of keys
+	NoTTL    int64          `json:"no_ttl"`                  // keys without a TTL
 	Expired  int64          `json:"expired"`                 // stamps that are past by the server's clock, without those of getsetlock clients
 	Far      int64          `json:"far"`                     // stamps further ahead than a lease reaches
 	Examples []string       `json:"examples" answer:"bytes"` // keys, at most three
@@ -98,7 +98,7 @@ func (f FormCount) JSON() any {
 		f.Unit = ""
 	}
 	return struct {
-		Form string `json:"form"`
+		Form string `json:"form"` // in words
 		counts
 	}{f.String(), counts(f)}
 }

@@ -14,10 +14,10 @@ import (
 
 // Form is the way in which a value is written: what its writers have in common.
 type Form struct {
-	Look     dialect.Look     `json:"look"`
-	Unit     dialect.Unit     `json:"unit" answer:"null"`
+	Look     dialect.Look     `json:"look"`               // what the value looks like, as a word for scripts
+	Unit     dialect.Unit     `json:"unit" answer:"null"` // of its time; null: it has none
 	UUID     bool             // a uuid and a colon before the number
-	Encoding dialect.Encoding `json:"encoding"`
+	Encoding dialect.Encoding `json:"encoding"` // plain, or the serializer's: jdk, json
 }
 
 // String describes the form in words.

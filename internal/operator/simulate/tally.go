@@ -37,24 +37,25 @@ func (c Cause) String() string {
 
 // Rates is the result of a simulation. Spans are of simulated time.
 type Rates struct {
-	Span         time.Duration `json:"span_ms"` // how long the fleet was watched
-	Acquisitions int64         `json:"acquisitions"`
-	Entries      int64         `json:"overlapped"` // acquisitions while another client held
+	Span         time.Duration `json:"span_ms"`      // how long the fleet was watched
+	Acquisitions int64         `json:"acquisitions"` // of all clients, takeovers included
+	Entries      int64         `json:"overlapped"`   // acquisitions while another client held
 
 	// An episode is a maximal span with two or more holders. A client holds
 	// from the execution of its winning command to that of its DEL, or until it
 	// decides not to send one.
-	Episodes       int64         `json:"episodes"`
-	Causes         Causes        `json:"episodes_by"`
-	EpisodeTime    time.Duration // sum; one still open at the end counts up to then
+	Episodes    int64         `json:"episodes"`
+	Causes      Causes        `json:"episodes_by"`
+	EpisodeTime time.Duration // sum; one still open at the end counts up to then
+	// the longest time for which two or more held
 	LongestEpisode time.Duration `json:"longest_overlap_ms"`
-	MostHolders    int           `json:"most_holders"`
+	MostHolders    int           `json:"most_holders"`  // the most that held at once
 	LongestChain   int64         `json:"longest_chain"` // most entries in one episode
 
 	// Waits of acquires that won, from the start to the winning command;
 	// precise to 1.6 %.
 	WaitP50  time.Duration `json:"wait_p50_ms"`
-	WaitP99  time.Duration `json:"wait_p99_ms"`
+	WaitP99  time.Duration `json:"wait_p99_ms"` // 99 of 100 waits were no longer
 	WaitMost time.Duration
 	// Blocked is for how long no client held, the key existed, and a client
 	// waited: because of crashed holders, ghosts, and polls that come late.
@@ -68,10 +69,10 @@ type Rates struct {
 
 // Causes counts episodes by the cause of their first entry.
 type Causes struct {
-	Job      int64 `json:"job"`
-	Jump     int64 `json:"jump"`
-	Protocol int64 `json:"protocol"`
-	Skew     int64 `json:"skew"`
+	Job      int64 `json:"job"`      // a job that outlasts its lease
+	Jump     int64 `json:"jump"`     // a clock that jumped
+	Protocol int64 `json:"protocol"` // no clock, job or pause: the protocol itself
+	Skew     int64 `json:"skew"`     // clocks that are apart
 }
 
 // Main returns the commonest cause; CauseNone without an episode. Of equal ones

@@ -20,28 +20,32 @@ import (
 
 // Phase is one visit to a phase of a migration.
 type Phase struct {
-	Phase           string  `json:"phase"`
-	FromMS          float64 `json:"from_ms"` // true time since the beginning
-	ToMS            float64 `json:"to_ms"`
-	OldClients      int     `json:"old_clients"` // number when the phase ended
-	Acquisitions    int     `json:"acquisitions"`
-	OldAcquisitions int     `json:"old_acquisitions"`
+	Phase           string  `json:"phase"`            // its name
+	FromMS          float64 `json:"from_ms"`          // beginning, in true time since that of the rehearsal
+	ToMS            float64 `json:"to_ms"`            // end, likewise
+	OldClients      int     `json:"old_clients"`      // number when the phase ended
+	Acquisitions    int     `json:"acquisitions"`     // of all clients
+	OldAcquisitions int     `json:"old_acquisitions"` // of old clients
 	Episodes
-	Lost                   int      `json:"lost"` // holders that learned that they had lost the key
-	WaitP50MS              *float64 `json:"wait_p50_ms"`
-	WaitP99MS              *float64 `json:"wait_p99_ms"`
-	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"` // with waits, jobs and heartbeats
-	LockCommands           *int64   `json:"lock_commands"`            // fewest, to acquire and release
-	ExtraCommands          *int64   `json:"extra_commands"`           // how many more than in clean
+	Lost      int      `json:"lost"`        // holders that learned that they had lost the key
+	WaitP50MS *float64 `json:"wait_p50_ms"` // half of the waits were no longer
+	WaitP99MS *float64 `json:"wait_p99_ms"` // 99 of 100 waits were no longer
+	// commands of new clients, with waits, jobs and heartbeats; null if they
+	// had no work
+	CommandsPerAcquisition *float64 `json:"commands_per_acquisition"`
+	// fewest of them that took a free lock and gave it back; null: unknown
+	LockCommands *int64 `json:"lock_commands"`
+	// how many more than in clean; null: unknown
+	ExtraCommands *int64 `json:"extra_commands"`
 }
 
 // Refusal is a step that a gate refused.
 type Refusal struct {
-	To       string   `json:"to"`
-	AtMS     float64  `json:"at_ms"`
-	Expected bool     `json:"expected"`
-	Rules    []string `json:"rules"` // names of the rules that blocked it, sorted
-	Detail   string   `json:"detail"`
+	To       string   `json:"to"`       // phase to which the step would have led
+	AtMS     float64  `json:"at_ms"`    // time since the beginning
+	Expected bool     `json:"expected"` // the rehearsal provoked it
+	Rules    []string `json:"rules"`    // names of the rules that blocked it, sorted
+	Detail   string   `json:"detail"`   // the reasons, for people
 }
 
 // Wait is how long the operator asked for a step until its gate opened and the

@@ -381,9 +381,10 @@ func causesOf(all []census.Finding) (causes []report.Cause) {
 // DoctorDocument is the answer of doctor as --json prints it.
 type DoctorDocument struct {
 	Schema string `json:"schema"`
-	Keys   int64  `json:"keys"`
-	More   int64  `json:"more"` // number of findings about keys beyond those listed
-	// number of fixes, those of findings that are not listed included
+	Keys   int64  `json:"keys"` // number of keys that were looked at
+	More   int64  `json:"more"` // number of findings about keys beyond the first thousand
+	// number of fixes, those of findings that are not listed included; at most
+	// 100,000 in one call
 	Fixes    int                `json:"fixes"`
 	Fixed    int                `json:"fixed"` // number of fixes whose outcome is done
 	Findings []doctor.Complaint `json:"findings"`

@@ -122,7 +122,7 @@ func TestDoctorFreesByATrueBehindWhatItWatched(t *testing.T) {
 	go func() { ended <- taking(old, time.Minute, stop) }()
 	s := clitest.OnReal(t, server)
 	got := s.Run(strings.Fields(
-		"doctor --match lock:* --quiet --fix --yes --dialect jedis --behind 1s --watch 2s")...)
+		"doctor --match lock:* --quiet --fix --yes --dialect jedis --behind 20s --watch 2s")...)
 	close(stop)
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -69,9 +69,10 @@ func TestDoctorShowsAndAsksBeforeAFix(t *testing.T) {
 func TestDoctorDoesNotAskWithYes(t *testing.T) {
 	s := clitest.NewStage(t)
 	putDead(s)
-	doc := clitest.AnswerOf(t,
-		s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s",
-			"--ahead", "0s", "--fix", "--yes", "--json"))
+	got := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s",
+		"--ahead", "0s", "--fix", "--yes", "--json")
+	clitest.Golden(t, "doctor.json", got.Out)
+	doc := clitest.AnswerOf(t, got)
 	done := 0
 	for _, f := range doc.All("findings") {
 		if f.At("fix") != nil && f.At("fix.outcome") == "done" {

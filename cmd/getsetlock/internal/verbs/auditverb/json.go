@@ -15,46 +15,54 @@ import (
 // AuditDocument is the answer of audit as --json prints it. Unknown values are
 // null.
 type AuditDocument struct {
-	Schema   string               `json:"schema"`
-	From     time.Time            `json:"from"`
-	Until    time.Time            `json:"until"`
-	Keys     *int64               `json:"keys"` // number of keys that the probe read
-	Dialects []string             `json:"dialects"`
+	Schema string    `json:"schema"`
+	From   time.Time `json:"from"`  // beginning of the watch, by the server's clock
+	Until  time.Time `json:"until"` // end of the watch
+	// number of keys that the probe read; null: it read none
+	Keys     *int64               `json:"keys"`
+	Dialects []string             `json:"dialects"` // names of those seen
 	Prefixes []probe.PrefixResult `json:"prefixes"`
 	Sources  []census.Coverage    `json:"sources"`
 	Writers  []census.Writer      `json:"writers"`
 	Counts   census.Counts        `json:"counts"`
-	Waits    census.Durations     `json:"waits"`
+	Waits    census.Durations     `json:"waits"` // of all writers together
 	auditBounds
-	Cost     *auditCost       `json:"cost"`
-	Findings []census.Finding `json:"findings"`
+	Cost     *auditCost       `json:"cost"`     // null in a replay
+	Findings []census.Finding `json:"findings"` // the worst first
 }
 
 // auditBounds says what was seen of clocks, leases and jobs.
 type auditBounds struct {
-	Spread         census.Spread           `json:"spread"`
-	Behind         census.Span             `json:"behind_ms"`
-	Ahead          census.Span             `json:"ahead_ms"`
-	Server         auditServer             `json:"server_clock"`
-	SmallestLease  census.Span             `json:"smallest_lease_ms"`
-	GreatestLease  census.Span             `json:"greatest_lease_ms"`
-	LongestGap     census.Span             `json:"longest_gap_ms"`
-	LongestSafeJob census.Span             `json:"longest_safe_job_ms"`
-	LongestHold    census.Span             `json:"longest_hold_ms"`
-	Bases          map[string]census.Basis `json:"bases" answer:"null"` // of the seven above
+	Spread census.Spread `json:"spread"`
+	// claim: how far the slowest old client's clock is at most behind the
+	// server's; null without a claim, and where what was seen refutes it
+	Behind census.Span `json:"behind_ms"`
+	// claim: how far the fastest one's is ahead of it, likewise
+	Ahead         census.Span `json:"ahead_ms"`
+	Server        auditServer `json:"server_clock"`
+	SmallestLease census.Span `json:"smallest_lease_ms"` // of all writers
+	GreatestLease census.Span `json:"greatest_lease_ms"` // of all writers
+	// from a clock reading to the write that carries it
+	LongestGap census.Span `json:"longest_gap_ms"`
+	// the longest job that keeps this fleet's locks safe
+	LongestSafeJob census.Span `json:"longest_safe_job_ms"`
+	LongestHold    census.Span `json:"longest_hold_ms"` // for which a client held a key
+	// how each of the seven above was found: given, inferred, measured, claimed
+	// or default
+	Bases map[string]census.Basis `json:"bases" answer:"null"`
 }
 
 // auditServer has the evidence for behind_ms and ahead_ms.
 type auditServer struct {
-	Behind census.Bound `json:"behind"`
-	Ahead  census.Bound `json:"ahead"`
-	Writes int64        `json:"writes"`
-	Run    string       `json:"run_id" answer:"null"`
+	Behind census.Bound `json:"behind"`               // what was seen of the slowest clock
+	Ahead  census.Bound `json:"ahead"`                // what was seen of the fastest clock
+	Writes int64        `json:"writes"`               // number of writes that they rest on
+	Run    string       `json:"run_id" answer:"null"` // run id of the server; null: it names none
 }
 
 type auditCost struct {
-	Probed int64         `json:"keys_probed"`
-	Probe  time.Duration `json:"probe_ms" answer:"null"`
+	Probed int64         `json:"keys_probed"`            // number of keys that the probe read
+	Probe  time.Duration `json:"probe_ms" answer:"null"` // time that it took
 	audit.Cost
 }
 

@@ -142,6 +142,20 @@ func TestUnfinishedStepIsExitCode1(t *testing.T) {
 	tr.ends(0, tr.verb("back", "--go"))
 }
 
+// Of what status, plan and log print, ids and the machine's name are left out.
+func TestMigrateGivesThePinnedAnswers(t *testing.T) {
+	tr := newTroupe(t)
+	tr.ends(0, tr.verb("init"))
+	till := tr.join("stock", "till")
+	tr.lease(till, 30*time.Second)
+	answers := tr.ends(0, tr.verb(append([]string{"status", "--json"}, claims...)...)).Out
+	tr.ends(0, tr.verb(append([]string{"advance", "--go"}, claims...)...))
+	answers += tr.ends(0, tr.verb("plan", "--json")).Out + tr.ends(0, tr.verb("log", "--json")).Out
+	answers = strings.ReplaceAll(answers, till.ID(), "ID")
+	answers = regexp.MustCompile(`"(host|who)": .*"`).ReplaceAllString(answers, `"$1": "machine"`)
+	clitest.Golden(t, "answers.json", answers)
+}
+
 // Where no member has a target, there is no such column.
 func TestStatusShowsTheTargetOfEachMember(t *testing.T) {
 	tr := newTroupe(t)

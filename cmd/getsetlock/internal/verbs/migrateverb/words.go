@@ -306,7 +306,7 @@ func evidenceLine(f fleet.Finding) string {
 // printLog prints the log, one entry a line.
 func printLog(e *out.Env, entries []fleet.Entry, asJSON bool) error {
 	if asJSON {
-		return e.PrintJSON(logDocument{Schema: logSchema, Entries: entries})
+		return e.PrintJSON(LogDocument{Schema: logSchema, Entries: entries})
 	}
 	for _, l := range entries {
 		parts := []string{clockTime(l.At), fmt.Sprintf("epoch %d", l.Epoch)}

@@ -134,7 +134,7 @@ func (f *rehearseFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&p.Poll, "poll", 0,
 		"time between an old client's attempts (default: the dialect's own)")
 	flags.DurationVar(&p.Spread, "spread", 0,
-		"largest difference between two programs' clocks; the new clients are told")
+		"largest difference between two programs' clocks, which the new clients know")
 	flags.StringVar(&p.Preset, "preset", "",
 		"kind of wrong clocks and pauses, instead of --spread: "+strings.Join(machinePresets(), ", "))
 	out.Complete(cmd, "preset", out.Choices(machinePresets()...))

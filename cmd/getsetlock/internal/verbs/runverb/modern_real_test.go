@@ -94,8 +94,8 @@ func TestVerbsWorkOnACluster(t *testing.T) {
 	for _, protocol := range []string{"legacy", "dual"} {
 		s.Want(s.Run("run", "--protocol", protocol, "k", "--", "true"), 125, "", refusal)
 	}
-	whole := [][]string{{"audit"}, {"doctor", "--match", "lock:*", "--fix", "--yes"},
-		{"doctor", "--watch", "1h"}, {"migrate", "init", "--dialect", "jedis"}}
+	whole := [][]string{{"audit", "--for", "1s"}, {"doctor", "--match", "lock:*", "--fix", "--yes"},
+		{"doctor", "--watch", "1s"}, {"migrate", "init", "--dialect", "jedis"}}
 	for _, verb := range []string{"status", "plan", "advance", "back", "clean", "sweep", "log"} {
 		whole = append(whole, []string{"migrate", verb})
 	}

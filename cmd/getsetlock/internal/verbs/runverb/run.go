@@ -186,7 +186,7 @@ func (f *runFlags) registerTarget(cmd *cobra.Command) {
 	f.server.QuietFlag(cmd)
 	f.dialect.Register(cmd, "what the old clients write (default jedis)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.protocol, "protocol", "", "how the lock is stored: modern, legacy, dual or auto, see above (default modern; legacy with a flag that describes old clients)")
+	flags.StringVar(&f.protocol, "protocol", "", "how the lock is stored: modern, legacy, dual or auto (default modern; legacy with a flag that describes old clients)")
 	out.PositiveVar(flags, &f.terms.Lease, "lease", 0, "leave the flag out for the dialect's lease",
 		"the old clients' shortest lease (default the dialect's)")
 	out.PositiveVar(flags, &f.terms.Greatest, "greatest", 0, "leave the flag out for the smallest lease",

@@ -23,10 +23,10 @@ type skewExplored struct {
 
 // skewEvent is one line of the shortest trace.
 type skewEvent struct {
-	At     time.Duration `json:"at_ms"`
-	Who    string        `json:"client"`
-	Event  string        `json:"event"`
-	Effect string        `json:"effect" answer:"null"`
+	At     time.Duration `json:"at_ms"`                // time since the beginning
+	Who    string        `json:"client"`               // the client that acts
+	Event  string        `json:"event"`                // what it does
+	Effect string        `json:"effect" answer:"null"` // what that changes; null: nothing
 
 	won, over bool // its sender begins, or ends, to take itself for the holder
 }
@@ -140,11 +140,11 @@ func eventText(ev skew.Event, tick time.Duration) string {
 
 // exploreResult is the field explore of the document.
 type exploreResult struct {
-	States   int           `json:"states"`
-	Safe     *bool         `json:"safe"` // null: the search gave up before it had seen all states
-	Complete bool          `json:"complete"`
-	Tick     time.Duration `json:"tick_ms"`
-	Trace    []skewEvent   `json:"trace"`
+	States   int           `json:"states"`   // number of states that the search saw
+	Safe     *bool         `json:"safe"`     // null: the search gave up before it had seen all states
+	Complete bool          `json:"complete"` // it saw all
+	Tick     time.Duration `json:"tick_ms"`  // the step of time in which it searched
+	Trace    []skewEvent   `json:"trace"`    // the shortest way to two holders, event by event
 }
 
 func (x *skewExplored) document() *exploreResult {

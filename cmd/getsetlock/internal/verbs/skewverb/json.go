@@ -12,35 +12,47 @@ import (
 // Document is getsetlock.skew/1. Fields are null where the user did not ask for
 // them.
 type Document struct {
-	Schema     string         `json:"schema"`
-	TwoHolders bool           `json:"two_holders"`
-	Cause      string         `json:"cause"`
-	Protocol   string         `json:"protocol"`
-	Dialect    string         `json:"dialect"`
-	Lease      time.Duration  `json:"lease_ms"`
-	Job        string         `json:"job" answer:"null"`
-	LongestJob time.Duration  `json:"longest_job_ms"`
-	Spread     time.Duration  `json:"spread_ms"`
-	Behind     time.Duration  `json:"behind_ms" answer:"claim"` // null: unknown
-	Ahead      time.Duration  `json:"ahead_ms" answer:"claim"`
-	Delay      time.Duration  `json:"delay_ms"`
-	Preset     string         `json:"preset" answer:"null"`
-	Seed       uint64         `json:"seed"`
-	Law        lawDocument    `json:"law"`
+	Schema     string        `json:"schema"`
+	TwoHolders bool          `json:"two_holders"` // the answer: two clients can hold at once
+	Cause      string        `json:"cause"`       // skew, job, jump or none
+	Protocol   string        `json:"protocol"`    // which clients take part, as asked
+	Dialect    string        `json:"dialect"`     // of the old clients
+	Lease      time.Duration `json:"lease_ms"`    // of the old clients
+	// the distribution in words; null where holds were measured
+	Job        string        `json:"job" answer:"null"`
+	LongestJob time.Duration `json:"longest_job_ms"` // the longest job that the answer counts with
+	Spread     time.Duration `json:"spread_ms"`      // how far the old clients' clocks are apart
+	// how far the slowest old client's clock is behind the server's; null:
+	// unknown
+	Behind time.Duration `json:"behind_ms" answer:"claim"`
+	// how far the fastest old client's clock is ahead of it; null: unknown
+	Ahead time.Duration `json:"ahead_ms" answer:"claim"`
+	// longest time from a clock reading to the execution of its write
+	Delay  time.Duration `json:"delay_ms"`
+	Preset string        `json:"preset" answer:"null"` // kind of clocks and pauses; null: none
+	Seed   uint64        `json:"seed"`                 // of all random choices
+	Law    lawDocument   `json:"law"`                  // what follows from the rules, without a simulation
+	// null with sealed and modern, where no old client holds
 	Simulation *simDocument   `json:"simulation"`
-	Explore    *exploreResult `json:"explore"`
+	Explore    *exploreResult `json:"explore"` // null where it was not asked for
 }
 
 type lawDocument struct {
-	TwoHolders         bool          `json:"two_holders"`
-	Unconditional      bool          `json:"unconditional"`
-	Overlap            time.Duration `json:"overlap_ms"`
-	RecoveryEarliest   time.Duration `json:"recovery_earliest_ms"`
-	Recovery           time.Duration `json:"recovery_ms"` // the latest
-	LongestSafeJob     time.Duration `json:"longest_safe_job_ms"`
+	TwoHolders bool `json:"two_holders"` // two clients can hold at once
+	// they can with no clock, job or pause at fault
+	Unconditional bool          `json:"unconditional"`
+	Overlap       time.Duration `json:"overlap_ms"` // the longest time for which two can hold
+	// when a key is free after a crash, at the earliest; null: never
+	RecoveryEarliest time.Duration `json:"recovery_earliest_ms"`
+	Recovery         time.Duration `json:"recovery_ms"` // the same, at the latest
+	// the longest job that keeps the lock safe; null: any
+	LongestSafeJob time.Duration `json:"longest_safe_job_ms"`
+	// the greatest spread that keeps it safe; null: any
 	GreatestSafeSpread time.Duration `json:"greatest_safe_spread_ms"`
-	LongestLease       time.Duration `json:"longest_lease_ms"` // longest getsetlock lease next to this fleet
-	JobsTooLong        float64       `json:"jobs_too_long"`    // share from 0 to 1
+	// the longest lease of a getsetlock client in this fleet
+	LongestLease time.Duration `json:"longest_lease_ms"`
+	// share of the jobs that are longer, from 0 to 1
+	JobsTooLong float64 `json:"jobs_too_long"`
 }
 
 func (a *skewAnswer) document() Document {

@@ -216,7 +216,7 @@ func (a *skewAnswer) simRows() [][]string {
 
 // simDocument is the field simulation of the document.
 type simDocument struct {
-	Clients int `json:"clients"`
+	Clients int `json:"clients"` // number of simulated clients
 	simulate.Rates
 }
 

@@ -15,6 +15,13 @@ import (
 // computed in floating point, which another architecture may round otherwise.
 // So these tests run only on that one.
 
+// One seed gives one answer.
+func TestSkewGivesThePinnedAnswer(t *testing.T) {
+	got := skewed(t, "--lease", "10s", "--job", "exp:2s", "--spread", "1s", "--behind", "1s", "--explore",
+		"--json")
+	clitest.Golden(t, "skew.json", got.Out)
+}
+
 // clocksText returns docs/guide/clocks.md.
 func clocksText(t *testing.T) string {
 	t.Helper()

@@ -116,7 +116,7 @@ func NewLs(e *out.Env) *cobra.Command {
 // Locks is the document of ls --json.
 type Locks struct {
 	Schema string     `json:"schema"`
-	Locks  []lockLine `json:"locks"`
+	Locks  []lockLine `json:"locks"` // sorted by key
 }
 
 // lockLine is a lock as ls shows it, and what else unlock knows.
@@ -131,23 +131,53 @@ type lockLine struct {
 // shown are the fields of --json, with names and values as [out.Escaped] writes
 // them. An empty text and a nil are unknown, or do not exist.
 type shown struct {
-	Key      string         `json:"key"`
-	Name     string         `json:"name" answer:"null"` // the plain name of a key that a serializer wrote
-	Type     string         `json:"type"`
-	State    string         `json:"state"`
-	Protocol string         `json:"protocol" answer:"null"`
-	Dialect  string         `json:"dialect" answer:"null"`
-	Encoding string         `json:"encoding"`
-	Also     []string       `json:"also"`
-	Owner    string         `json:"owner" answer:"null"`
-	Note     string         `json:"note" answer:"null"` // what a token lock's value says of its holder
-	Until    time.Time      `json:"until"`
-	Left     *time.Duration `json:"left_ms"`
-	TTL      *time.Duration `json:"ttl_ms"`
-	Value    *string        `json:"value"`
-	Age      *time.Duration `json:"age_ms"`
-	Waiters  *int64         `json:"waiters"`
-	Fence    *int64         `json:"fence"`
+	Key string `json:"key"` // the name on the server
+	// the plain name of a key that a serializer wrote; else null
+	Name string `json:"name" answer:"null"`
+	// as the server's TYPE says; key in etcd, node in ZooKeeper
+	Type string `json:"type"`
+	// held, expired, unreadable, or left: no client holds it, and for a moment
+	// it is left to old clients
+	State string `json:"state"`
+	// legacy: what old clients write. modern: a token of getsetlock. dual: such
+	// a token, and the old clients' key too. tombstone: kept from old clients
+	// for good. etcd, zookeeper: a lock of that store. null if unreadable
+	Protocol string `json:"protocol" answer:"null"`
+	// dialect whose form it is assumed to be; null for tokens of getsetlock
+	Dialect  string   `json:"dialect" answer:"null"`
+	Encoding string   `json:"encoding"` // plain, or the serializer's: jdk, json
+	Also     []string `json:"also"`     // other dialects that write the same
+	// the token, or the identity that old clients put into the value; without a
+	// token in etcd the id of the holder's lease, in ZooKeeper the holder's
+	// node
+	Owner string `json:"owner" answer:"null"`
+	// the text after a token: of run, the host and the command
+	Note string `json:"note" answer:"null"`
+	// end of the lease, which its holder may move by renewing. Of an old
+	// client's stamp: the time in the value, by its writer's clock. Of a
+	// getsetlock client's stamp, which lies a day ahead: the end of its token,
+	// else of its TTL. Of other values: the end of the TTL, by the server's
+	// clock. In etcd: the end of the holder's lease, in whole seconds. null if
+	// never, not known (as in ZooKeeper), or beyond the year 9999
+	Until time.Time `json:"until"`
+	// time until then by the server's clock, also where Until is by another;
+	// negative if it is over
+	Left  *time.Duration `json:"left_ms"`
+	TTL   *time.Duration `json:"ttl_ms"` // rest of the key's TTL; null if it has none
+	Value *string        `json:"value"`  // what unlock --value compares: at most the first kilobyte
+	// time for which the holder has held the lock. No key says that: it is
+	// known only for an old client's stamp, with --lease, if its dialect does
+	// not renew
+	Age *time.Duration `json:"age_ms"`
+	// number of clients in the queue of --namespace for this lock; null if
+	// modern does not hold it, or the user may not read the queue. In etcd and
+	// ZooKeeper: all clients that wait
+	Waiters *int64 `json:"waiters"`
+	// last fencing number of the key's counter, which other keys of --namespace
+	// may share; that of the holder is not greater. null if no getsetlock
+	// client holds the lock, none was drawn, or the user may not read it. In
+	// etcd and ZooKeeper: that of the holder
+	Fence *int64 `json:"fence"`
 }
 
 // compared are the bytes by which unlock knows a lock again.

@@ -19,12 +19,12 @@ import (
 // Version is the document of version --json.
 type Version struct {
 	Schema   string  `json:"schema"`
-	Version  string  `json:"version"`
-	Revision *string `json:"revision"`
-	Time     *string `json:"time"`
-	Modified bool    `json:"modified"`
-	Go       string  `json:"go"`
-	Platform string  `json:"platform"`
+	Version  string  `json:"version"`  // of the module, as a tag or a pseudo-version
+	Revision *string `json:"revision"` // the commit, if known
+	Time     *string `json:"time"`     // of the commit, if known
+	Modified bool    `json:"modified"` // the sources differed from the commit
+	Go       string  `json:"go"`       // version of the compiler
+	Platform string  `json:"platform"` // operating system and architecture
 
 	// Stores are those in which this program takes locks, by the schemes of
 	// their addresses, sorted.

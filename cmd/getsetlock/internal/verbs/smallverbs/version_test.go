@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
 func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
@@ -24,6 +25,12 @@ func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 		*v.Time != "2026-11-20T12:00:00Z" {
 		t.Errorf("%+v%s", v, v.source())
 	}
+	var printed strings.Builder
+	v.Go, v.Platform = "go1.26.0", "linux/amd64"
+	if err := (&out.Env{Stdout: &printed}).PrintJSON(v); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Golden(t, "version.json", printed.String())
 	if v := versionOf(nil, nil); v.Version != "unknown" || v.source() != "" || v.Revision != nil {
 		t.Errorf("without build information: %+v", v)
 	}

@@ -153,7 +153,7 @@ func TestMigrateGivesThePinnedAnswers(t *testing.T) {
 	answers += tr.ends(0, tr.verb("plan", "--json")).Out + tr.ends(0, tr.verb("log", "--json")).Out
 	answers = strings.ReplaceAll(answers, till.ID(), "ID")
 	answers = regexp.MustCompile(`"(host|who)": .*"`).ReplaceAllString(answers, `"$1": "machine"`)
-	clitest.Golden(t, "answers.json", answers)
+	golden.Check(t, "testdata/answers.json", answers)
 }
 
 // Where no member has a target, there is no such column.

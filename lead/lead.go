@@ -124,7 +124,7 @@ func (e *Elector) reign(ctx context.Context, lease *lock.Lease, fn func(context.
 			_ = ended()
 		}
 	}()
-	leading := context.WithValue(lease.Context(ctx), leaseKey{}, lease)
+	leading := within(ctx, lease)
 	if e.Elected != nil {
 		e.Elected(leading)
 	}
@@ -144,6 +144,17 @@ func (e *Elector) reign(ctx context.Context, lease *lock.Lease, fn func(context.
 func (e *Elector) IsLeader() bool {
 	l := e.lease.Load()
 	return l != nil && l.Err() == nil
+}
+
+// Context returns a child of ctx that ends with the present leadership, as the
+// func's context does: for work that something else starts while this process
+// leads. It returns false if this process does not lead.
+func (e *Elector) Context(ctx context.Context) (leading context.Context, ok bool) {
+	l := e.lease.Load()
+	if l == nil || l.Err() != nil {
+		return ctx, false
+	}
+	return within(ctx, l), true
 }
 
 // Leader asks the store who leads, and returns an empty name if no process
@@ -169,9 +180,14 @@ func (e *Elector) Leader(ctx context.Context) (name string, err error) {
 
 type leaseKey struct{}
 
-// Fence returns the fencing number of the leadership whose func got ctx. It is
+func within(ctx context.Context, l *lock.Lease) context.Context {
+	return context.WithValue(l.Context(ctx), leaseKey{}, l)
+}
+
+// Fence returns the fencing number of the leadership that ctx ends with. It is
 // greater than those of all earlier leaders. It returns false if the backend
-// draws no numbers (see modern.Config.Fence), or outside of such a func.
+// draws no numbers (see modern.Config.Fence), or if ctx is no context of a
+// leadership.
 func Fence(ctx context.Context) (int64, bool) {
 	l, ok := ctx.Value(leaseKey{}).(*lock.Lease)
 	if !ok {

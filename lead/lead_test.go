@@ -157,6 +157,7 @@ func TestRunResignsWhenItsFuncReturns(t *testing.T) {
 		broken := errors.New("broken")
 		e := &lead.Elector{Client: cl, Key: "k"}
 		var said []string
+		var works []context.Context
 		e.Elected = func(ctx context.Context) { said = append(said, fmt.Sprint("elected ", e.IsLeader())) }
 		e.Ended = func(err error) { said = append(said, fmt.Sprint("ended ", e.IsLeader(), err)) }
 		for n := range 2 {
@@ -171,9 +172,15 @@ func TestRunResignsWhenItsFuncReturns(t *testing.T) {
 				if name, err := e.Leader(ctx); name != "host 7" || err != nil {
 					t.Errorf("the leader is %q, %v", name, err)
 				}
-				if number, ok := lead.Fence(ctx); !ok || number <= int64(n) {
+				number, ok := lead.Fence(ctx)
+				if !ok || number <= int64(n) {
 					t.Errorf("number %d, %v", number, ok)
 				}
+				other, leads := e.Context(t.Context()) // of work that the func does not start
+				if same, ok := lead.Fence(other); !leads || !ok || same != number {
+					t.Errorf("another context of the leadership: %v, number %d", leads, same)
+				}
+				works = append(works, other)
 				return broken
 			})
 			if !errors.Is(err, broken) {
@@ -186,8 +193,14 @@ func TestRunResignsWhenItsFuncReturns(t *testing.T) {
 		if name, err := e.Leader(t.Context()); name != "" || err != nil {
 			t.Errorf("after it resigned, the leader is %q, %v", name, err)
 		}
-		if _, ok := lead.Fence(t.Context()); ok {
-			t.Error("a number outside of a leadership")
+		for _, ctx := range works {
+			if !errors.Is(context.Cause(ctx), lock.ErrReleased) {
+				t.Errorf("work of a leadership ended by %v", context.Cause(ctx))
+			}
+		}
+		ctx, leads := e.Context(t.Context())
+		if _, numbered := lead.Fence(ctx); leads || numbered || ctx.Err() != nil {
+			t.Error("a context of a leadership outside of one")
 		}
 	})
 }

@@ -5,6 +5,7 @@ package legacy_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,49 @@ func TestReleaseWritesOldStampWhereKeyMeansDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantLeft("")
+}
+
+// In a dialect with takeovers the lease rule bounds the TTL, and so the floor:
+// the old client's own stamp outlasts it. In others, the floor may be longer
+// than the old clients' lease.
+func TestFloorIsKeptWhereKeyMeansDone(t *testing.T) {
+	const old, floor = 10 * time.Second, 20 * time.Second
+	done := dialect.SetDel()
+	done.Name, done.Release = "SetDone", dialect.ReleaseNever
+	for _, c := range []struct {
+		d            dialect.Dialect
+		lease, frees time.Duration
+	}{{done, old, floor}, {done, lease, lease}, {dialect.Machinery(), lease, lease}} {
+		r := newRig(t, legacy.Config{Dialect: c.d, Terms: dialect.Terms{Lease: c.lease}})
+		client, err := lock.New(r.b, lock.Config{TTL: floor, Margin: -1, KeepFor: floor, Clock: r.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := client.TryAcquire(bg, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.w.Pass(time.Second)
+		if err := lease.Release(); err != nil {
+			t.Fatal(err)
+		}
+		r.w.Pass(c.frees - 2*time.Second)
+		_, err = r.try("k")
+		r.wantHeld(err)
+		if !r.exists("k") {
+			t.Errorf("%s with leases of %v: free to old clients", c.d, c.lease)
+		}
+		r.w.Pass(time.Second)
+		if err := errors.Join(r.take("k").Release(bg), client.Close(bg)); err != nil {
+			t.Error(err)
+		}
+	}
+	cfg := legacy.Config{Dialect: dialect.Machinery(), Terms: dialect.Terms{Lease: old}}
+	b := open(t, redistest.New(t), cfg)
+	_, err := lock.New(b, lock.Config{TTL: floor, KeepFor: floor})
+	if err == nil || !strings.Contains(err.Error(), "TTL 20s is too long: alongside Machinery clients") {
+		t.Errorf("a floor above the old clients' lease: %v", err)
+	}
 }
 
 // Where old clients set TTLs too, one that is as late as it can be may write

@@ -3,6 +3,8 @@
 package legacy_test
 
 import (
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -138,23 +140,30 @@ func named(text string, d dialect.Dialect, now time.Time, own string, values map
 	if s.at != "" {
 		text = strings.Replace(text, " "+s.at+"=", " {"+s.act+"} "+s.at+"=", 1)
 	}
-	if d.HasStamp() && !d.OrMine {
-		first, _ := d.Stamp(now, 10*time.Second, "")
-		second, _ := d.Stamp(now.Add(3*time.Second), 10*time.Second, "")
-		text = strings.ReplaceAll(text, fmt.Sprintf("hex:%x", first), "OWN")
-		text = strings.ReplaceAll(text, fmt.Sprintf("hex:%x", second), "NEW")
-	}
-	if own != "" {
-		text = strings.ReplaceAll(text, fmt.Sprintf("hex:%x", own), "OWN")
-	}
+	names := map[string]string{}
 	for name, value := range values {
 		if value != "" {
-			text = strings.ReplaceAll(text, fmt.Sprintf("hex:%x", value), name)
+			names[value] = name
 		}
 	}
-	// What is left was drawn at random by a client that did not get the lock.
-	return regexp.MustCompile("hex:[0-9a-f]+").ReplaceAllString(text, "OWN")
+	names[own] = "OWN"
+	if d.HasStamp() && !d.OrMine {
+		for name, at := range map[string]time.Time{"OWN": now, "NEW": now.Add(3 * time.Second)} {
+			stamp, _ := d.Stamp(at, 10*time.Second, "")
+			names[stamp] = name
+		}
+	}
+	return hexed.ReplaceAllStringFunc(text, func(word string) string {
+		value, _ := hex.DecodeString(strings.TrimPrefix(word, "hex:"))
+		// What has no name was drawn at random by a client that did not get
+		// the lock.
+		return cmp.Or(names[string(value)], "OWN")
+	})
 }
+
+// hexed finds whole values: one that was drawn at random may begin with
+// another.
+var hexed = regexp.MustCompile("hex:[0-9a-f]+")
 
 func TestVerbatimTraces(t *testing.T) {
 	var b strings.Builder

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -338,5 +337,3 @@ func (c *fleet) Close() error {
 	c.table.Close()
 	return errors.Join(errs...)
 }
-
-var _ io.Closer = (*fleet)(nil)

@@ -294,10 +294,7 @@ func liveOn(t *testing.T, c *redistest.Cluster) {
 		client, other := openCluster(t, c, cfg, lock.Config{}), openCluster(t, c, cfg, lock.Config{})
 		moved, stays := acquire(t, client, "{a}moved"), acquire(t, client, "{a}stays")
 		slot, from := c.Slot("{a}"), c.Owner("{a}")
-		to := c.Primaries[0]
-		if to == from {
-			to = c.Primaries[1]
-		}
+		to := another(c, "{a}")
 		c.Begin(slot, from, to)
 		c.Carry(from, to, moved.Key())
 		for _, l := range []*lock.Lease{moved, stays} {
@@ -362,47 +359,114 @@ func TestRedirectedWaitLeavesNoKey(t *testing.T) {
 	}
 }
 
-// The outcome of an attempt is unknown, and then the slot moves: with the key,
-// or before the attempt arrives. The undo is certain all the same.
-func TestUndoFollowsTheSlot(t *testing.T) {
-	c := redistest.StartCluster(t, redistest.ClusterOptions{})
-	wires := map[string]*redistest.Wire{}
+// wired is a cluster behind wires, and a way to it through them.
+func wired(t *testing.T) (*redistest.Cluster, map[string]*redistest.Wire, redisconn.Options) {
+	t.Helper()
+	c, wires := redistest.StartCluster(t, redistest.ClusterOptions{}), map[string]*redistest.Wire{}
 	for _, s := range c.Primaries {
 		wires[s.Addr()] = s.Wire()
 	}
-	gate := func(hold func(*redistest.Gate) redistest.Action) (redistest.Action, *redistest.Gate) {
-		g := redistest.NewGate()
-		return hold(g), g
+	return c, wires, redisconn.Options{
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return wires[addr].Dial(ctx)
+		}}
+}
+
+// another returns a primary that does not serve the slot of key.
+func another(c *redistest.Cluster, key string) *redistest.Server {
+	if c.Owner(key) == c.Primaries[0] {
+		return c.Primaries[1]
 	}
+	return c.Primaries[0]
+}
+
+// heldBack makes an attempt whose command is held back at the wire until the
+// gate opens, and returns its grant.
+func heldBack(t *testing.T, w *redistest.Wire, command string, hold func(*redistest.Gate) redistest.Action,
+	try func(context.Context) (backend.Grant, error)) (backend.Grant, *redistest.Gate) {
+	t.Helper()
+	gate := redistest.NewGate()
+	w.Fault(redistest.Rule{Command: command, Do: hold(gate)})
+	ctx, cancel := context.WithCancel(bg)
+	go func() { <-gate.Reached(); cancel() }()
+	_, err := try(ctx)
+	var unsure *backend.UnsureError
+	if !errors.As(err, &unsure) {
+		t.Fatalf("the attempt: %v", err)
+	}
+	return unsure.Grant, gate
+}
+
+// The outcome of an attempt is unknown, and then the slot moves: with the key,
+// or before the attempt arrives. The undo is certain all the same.
+func TestUndoFollowsTheSlot(t *testing.T) {
+	c, wires, through := wired(t)
 	for _, hold := range []func(*redistest.Gate) redistest.Action{redistest.HoldRequest,
 		redistest.HoldReply} {
-		b := newCluster(t, c, modern.Config{Timeout: redistest.Patience}, redisconn.Options{
-			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-				return wires[addr].Dial(ctx)
-			}})
-		from := c.Owner("k")
-		to := c.Primaries[0]
-		if to == from {
-			to = c.Primaries[1]
-		}
-		action, g := gate(hold)
-		wires[from.Addr()].Fault(redistest.Rule{Command: "SET", Do: action})
-		ctx, cancel := context.WithCancel(bg)
-		go func() { <-g.Reached(); cancel() }()
-		_, err := b.Contract().Try(ctx, "k", time.Hour)
-		var unsure *backend.UnsureError
-		if !errors.As(err, &unsure) {
-			t.Fatalf("the attempt: %v", err)
-		}
+		b := newCluster(t, c, modern.Config{Timeout: redistest.Patience}, through)
+		from, to := c.Owner("k"), another(c, "k")
+		g, gate := heldBack(t, wires[from.Addr()], "SET", hold,
+			func(ctx context.Context) (backend.Grant, error) { return b.Contract().Try(ctx, "k", time.Hour) })
 		c.Move(c.Slot("k"), from, to)
 		released := make(chan error, 1)
-		go func() { released <- unsure.Grant.Release(bg) }()
-		g.Open()
+		go func() { released <- g.Release(bg) }()
+		gate.Open()
 		if err := <-released; err != nil {
 			t.Errorf("the undo: %v", err)
 		}
 		if n := to.Do("EXISTS", "k"); n != int64(0) {
 			t.Error("the key of the attempt is still there")
+		}
+	}
+}
+
+// The same for an attempt with a place in the queue, while only the key has
+// moved: no node has all keys of the queue's scripts. An undo that took nothing
+// cannot leave the queue then, and says so by an error that passes.
+func TestUndoOfAPlaceFollowsTheKey(t *testing.T) {
+	c, wires, through := wired(t)
+	for name, hold := range map[string]func(*redistest.Gate) redistest.Action{
+		"not taken": redistest.HoldRequest, "taken": redistest.HoldReply} {
+		b := newCluster(t, c, modern.Config{Fence: true, Timeout: redistest.Patience}, through)
+		enter := func(key string) backend.Place {
+			p, err := b.Contract().(backend.Queuer).Enter(bg, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		// The server learns the script, and makes a counter.
+		first, err := enter("{k}first").Try(bg, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot, from, to := c.Slot("k"), c.Owner("k"), another(c, "k")
+		p := enter("k")
+		g, gate := heldBack(t, wires[from.Addr()], "EVALSHA", hold,
+			func(ctx context.Context) (backend.Grant, error) { return p.Try(ctx, time.Hour) })
+		c.Begin(slot, from, to)
+		c.Carry(from, to, "k")
+		released := make(chan error, 1)
+		go func() { released <- g.Release(bg) }()
+		gate.Open()
+		err = <-released
+		var judged interface{ Passing() bool }
+		passes := errors.As(err, &judged) && judged.Passing()
+		if took := name == "taken"; took && err != nil || !took && !passes {
+			t.Errorf("%s: the undo while the slot moves: %v", name, err)
+		}
+		c.Finish(slot, from, to)
+		if n := to.Do("EXISTS", "k"); n != int64(0) {
+			t.Errorf("%s: the key is still there", name)
+		}
+		if err := g.Release(bg); err != nil && !errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s: the undo after that: %v", name, err)
+		}
+		if err := first.Release(bg); err != nil {
+			t.Error(err)
+		}
+		if keys := to.Do("KEYS", "*{k}*"); len(keys.([]any)) > 1 { // the counter stays
+			t.Errorf("%s: left behind: %q", name, keys)
 		}
 	}
 }
@@ -458,10 +522,7 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := c.Owner("{a}")
-	to := c.Primaries[0]
-	if to == from {
-		to = c.Primaries[1]
-	}
+	to := another(c, "{a}")
 	c.Move(c.Slot("{a}"), from, to)
 	for what, woken := range map[string]chan struct{}{"place": place, "watch": watch} {
 		select {
@@ -641,10 +702,7 @@ func TestUserOfTheClusterPageLacksNoRight(t *testing.T) {
 		next := open().Request(bg, first.Key())
 		<-waiting
 		slot, from := c.Slot("{a}"), c.Owner("{a}")
-		to := c.Primaries[0]
-		if to == from {
-			to = c.Primaries[1]
-		}
+		to := another(c, "{a}")
 		c.Begin(slot, from, to)
 		c.Carry(from, to, first.Key())
 		if err := first.Renew(bg); err != nil {

@@ -66,7 +66,7 @@ func (p *peer) loginAdvice(err error) string {
 	case p.login.user != "":
 		return fmt.Sprintf("the %s knows no such user, the user is disabled, or the password is wrong", p.who)
 	}
-	return fmt.Sprintf("the password is wrong, or the %s's default user is disabled and a user must be named", p.who)
+	return fmt.Sprintf("the password is wrong, or the %s's default user is disabled: then name a user%s", p.who, p.userWay())
 }
 
 func refusesPassword(err error) bool {
@@ -92,6 +92,13 @@ func refusesAll(err error) bool {
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
+}
+
+func (p *peer) userWay() string {
+	if p.who == sentinelName {
+		return fmt.Sprintf(" by $%s (Options.SentinelUser)", EnvSentinelUser)
+	}
+	return ", as in redis://user@host"
 }
 
 func (p *peer) passwordWays() string {

@@ -83,7 +83,7 @@ var errWholeCluster = errors.New("a Redis Cluster of several nodes cannot be use
 // package give for an address. The command uses them; a library reads no
 // variable by itself. Each variable is dropped where the address leaves no room
 // for it: a password where the address has one, files of certificates where it
-// asks for no TLS, a sentinel's password where there is no sentinel. getenv is
+// asks for no TLS, a sentinel's login where there is no sentinel. getenv is
 // os.Getenv in most programs.
 func OptionsFromEnv(address string, getenv func(string) string) Options {
 	a, err := Parse(address)
@@ -95,6 +95,7 @@ func OptionsFromEnv(address string, getenv func(string) string) Options {
 		o.Password, o.PasswordFile = getenv(EnvPassword), getenv(EnvPasswordFile)
 	}
 	if a.viaSentinels() {
+		o.SentinelUser = getenv(EnvSentinelUser)
 		o.SentinelPassword = getenv(EnvSentinelPassword)
 		o.SentinelPasswordFile = getenv(EnvSentinelPasswordFile)
 	}

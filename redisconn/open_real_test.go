@@ -154,7 +154,7 @@ func TestOpenReachesWhatSentinelsProtect(t *testing.T) {
 			opened(t, "no password", address, o, "the sentinel demands a password",
 				"$GETSETLOCK_SENTINEL_PASSWORD")
 			o.SentinelPassword = "s3cret"
-			opened(t, "the server's", address, o, "the sentinel's default user")
+			opened(t, "the server's", address, o, "the sentinel's default user", "$GETSETLOCK_SENTINEL_USER")
 			w.User("app", "s3cret6", "+sentinel", "+ping")
 			o.SentinelUser, o.SentinelPassword = "app", "s3cret6"
 			opened(t, "a user", address, o)

@@ -120,7 +120,8 @@ func (a Address) checkSentinel(o Options) error {
 	case o.SentinelPassword != "" && o.SentinelPasswordFile != "":
 		return fmt.Errorf("the sentinels' password is given in two ways: use a password ($%s, Options.SentinelPassword) or a file ($%s, Options.SentinelPasswordFile)", EnvSentinelPassword, EnvSentinelPasswordFile)
 	case o.SentinelUser != "" && o.SentinelPassword == "" && o.SentinelPasswordFile == "":
-		return errors.New("Options.SentinelUser has no password: give Options.SentinelPassword or Options.SentinelPasswordFile")
+		return fmt.Errorf("the sentinels' user ($%s, Options.SentinelUser) has no password: set $%s or $%s (Options.SentinelPassword, Options.SentinelPasswordFile)",
+			EnvSentinelUser, EnvSentinelPassword, EnvSentinelPasswordFile)
 	case o.SentinelPasswordFile == "":
 		return nil
 	}

@@ -82,7 +82,7 @@ func TestVariablesFitTheAddress(t *testing.T) {
 		"rediss://:w@host":   certs,
 		"http://host":        {},
 		"rediss+sentinel://:w@a/m": {CACert: certs.CACert, CACertFrom: certs.CACertFrom, Cert: EnvCert,
-			Key: EnvKeyFile, SentinelPassword: EnvSentinelPassword,
+			Key: EnvKeyFile, SentinelUser: EnvSentinelUser, SentinelPassword: EnvSentinelPassword,
 			SentinelPasswordFile: EnvSentinelPasswordFile},
 	} {
 		if got := OptionsFromEnv(address, all); !reflect.DeepEqual(got, want) {

@@ -53,6 +53,7 @@ const Env = "GETSETLOCK_REDIS"
 const (
 	EnvPassword             = "GETSETLOCK_PASSWORD"
 	EnvPasswordFile         = "GETSETLOCK_PASSWORD_FILE"
+	EnvSentinelUser         = "GETSETLOCK_SENTINEL_USER"
 	EnvSentinelPassword     = "GETSETLOCK_SENTINEL_PASSWORD"
 	EnvSentinelPasswordFile = "GETSETLOCK_SENTINEL_PASSWORD_FILE"
 	EnvCACert               = "GETSETLOCK_CACERT"
@@ -111,6 +112,10 @@ const (
 func Parse(raw string) (Address, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	a := Address{kind: kind(strings.ToLower(scheme))}
+	switch strings.TrimSuffix(string(a.kind), "s") {
+	case "etcd", "zookeeper":
+		return Address{}, bad("it is an address of another store: the command takes it by --target, a program by package etcd or zookeeper")
+	}
 	if !ok || !slices.Contains(kinds, a.kind) {
 		return Address{},
 			bad("it must begin with redis:// (as redis://127.0.0.1:6379 does), rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
@@ -174,25 +179,31 @@ func (a *Address) setUser(user, password string) error {
 	return nil
 }
 
-func (a *Address) parseServer(host, path string) error {
-	if strings.Contains(host, ",") {
-		return bad("it names several hosts, which only redis+sentinel://, redis+cluster:// and the same with rediss do")
-	}
-	address, err := hostPort(host, redisPort)
-	if err != nil {
-		return err
-	}
-	a.hosts = []string{address}
-	return a.setDB(strings.Trim(path, "/"))
-}
-
-func (a *Address) parseNodes(hosts, path string) error {
+// setHosts reads hosts that are separated by commas.
+func (a *Address) setHosts(hosts, port string) error {
 	for _, host := range strings.Split(hosts, ",") {
-		address, err := hostPort(host, redisPort)
+		address, err := hostPort(host, port)
 		if err != nil {
 			return err
 		}
 		a.hosts = append(a.hosts, address)
+	}
+	return nil
+}
+
+func (a *Address) parseServer(host, path string) error {
+	if strings.Contains(host, ",") {
+		return bad("it names several hosts, which only redis+sentinel://, redis+cluster:// and the same with rediss do")
+	}
+	if err := a.setHosts(host, redisPort); err != nil {
+		return err
+	}
+	return a.setDB(strings.Trim(path, "/"))
+}
+
+func (a *Address) parseNodes(hosts, path string) error {
+	if err := a.setHosts(hosts, redisPort); err != nil {
+		return err
 	}
 	if strings.Trim(path, "/") != "" {
 		return bad("a cluster has no numbered databases: leave out what follows the hosts")
@@ -201,12 +212,8 @@ func (a *Address) parseNodes(hosts, path string) error {
 }
 
 func (a *Address) parseSentinels(hosts, path string) error {
-	for _, host := range strings.Split(hosts, ",") {
-		address, err := hostPort(host, sentinelPort)
-		if err != nil {
-			return err
-		}
-		a.hosts = append(a.hosts, address)
+	if err := a.setHosts(hosts, sentinelPort); err != nil {
+		return err
 	}
 	name, db, _ := strings.Cut(strings.Trim(path, "/"), "/")
 	master, err := url.PathUnescape(name)

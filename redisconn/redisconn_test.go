@@ -70,6 +70,8 @@ func TestAddressesAreReadAsDocumented(t *testing.T) {
 var wrong = map[string]string{
 	"s3cret%40x@host:6379":                        "must begin with",
 	"http://:s3cret%40x@host":                     "must begin with",
+	"etcds://:s3cret%40x@host":                    "takes it by --target",
+	"zookeeper://:s3cret%40x@host":                "takes it by --target",
 	"redis:/:s3cret%40x@host":                     "must begin with",
 	"s3cret%40x://host":                           "must begin with",
 	"redis://app:s3cret%4@host":                   "two hexadecimal digits",

@@ -5,7 +5,6 @@ package gocron
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/go-co-op/gocron/v2"
 
@@ -22,18 +21,13 @@ var ErrNotLeader = errors.New("gocron: another process leads")
 //	elector := locks.NewElector(client, "reports")
 //	go func() { failed <- elector.Run(ctx) }()
 //	s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
-type Elector struct {
-	campaign lead.Elector
-	leading  atomic.Pointer[context.Context] // of the newest leadership
-}
+type Elector struct{ campaign lead.Elector }
 
 var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector returns an Elector that campaigns for key.
 func NewElector(client *lock.Client, key string) *Elector {
-	e := &Elector{campaign: lead.Elector{Client: client, Key: key}}
-	e.campaign.Elected = func(ctx context.Context) { e.leading.Store(&ctx) }
-	return e
+	return &Elector{lead.Elector{Client: client, Key: key}}
 }
 
 // Run campaigns until ctx ends. It then resigns and returns the cause. The
@@ -57,28 +51,10 @@ func (e *Elector) IsLeader(context.Context) error {
 // Task is a job of gocron whose context ends with the leadership, too.
 func (e *Elector) Task(fn func(context.Context) error) gocron.Task {
 	return gocron.NewTask(func(ctx context.Context) error {
-		leading := e.leading.Load()
-		if leading == nil {
+		leading, ok := e.campaign.Context(ctx)
+		if !ok {
 			return ErrNotLeader
 		}
-		merged, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		stop := context.AfterFunc(*leading, func() { cancel(context.Cause(*leading)) })
-		defer stop()
-		return fn(tenure{merged, *leading})
+		return fn(leading)
 	})
-}
-
-// tenure is a job's context that also ends with the leadership. Its Err reads
-// the clock, as that of leading does: it is right even if a timer is late.
-type tenure struct {
-	context.Context
-	leading context.Context
-}
-
-func (t tenure) Err() error {
-	if err := t.leading.Err(); err != nil {
-		return err
-	}
-	return t.Context.Err()
 }

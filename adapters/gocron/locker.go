@@ -58,21 +58,17 @@ func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 		return nil, err
 	}
 	l.held.Store(ctx, lease)
-	return &held{l, ctx, lease}, nil
+	return unlock(func() error {
+		l.held.Delete(ctx)
+		return lease.Release()
+	}), nil
 }
 
-type held struct {
-	locker *Locker
-	ctx    context.Context
-	lease  *lock.Lease
-}
+// unlock is called by gocron after the job. It ignores gocron's context, which
+// has ended if the scheduler was shut down.
+type unlock func() error
 
-// Unlock is called by gocron after the job. It ignores its context, which has
-// ended if the scheduler was shut down.
-func (h *held) Unlock(context.Context) error {
-	h.locker.held.Delete(h.ctx)
-	return h.lease.Release()
-}
+func (u unlock) Unlock(context.Context) error { return u() }
 
 // Task is a job of gocron whose context ends with its lock, too. If the lock
 // was lost, the error that gocron reports wraps [lock.ErrLost], joined with

@@ -20,25 +20,27 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-// block is a fenced block of docs/start/cron.md.
+// block is a fenced block of the pages for cron and Kubernetes.
 type block struct{ kind, name, text string }
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]+) ?([a-z.]*)\n(.*?)^```$")
 
 func blocksOf(t *testing.T, kind string) []block {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/start/cron.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var found []block
-	for _, m := range fence.FindAllStringSubmatch(string(page), -1) {
-		if m[1] == kind {
-			found = append(found, block{m[1], m[2], m[3]})
+	for _, name := range []string{"start/cron.md", "guide/kubernetes.md"} {
+		page, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range fence.FindAllStringSubmatch(string(page), -1) {
+			if m[1] == kind {
+				found = append(found, block{m[1], m[2], m[3]})
+			}
 		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("docs/start/cron.md has no block of %s", kind)
+		t.Fatalf("no page has a block of %s", kind)
 	}
 	return found
 }
@@ -133,10 +135,10 @@ func TestPasswordFileOfTheCronPageWorks(t *testing.T) {
 
 // A job's image takes the command from the released one, by one line that is on
 // both pages.
-func TestCronPageCopiesTheCommandAsReleased(t *testing.T) {
+func TestKubernetesPageCopiesTheCommandAsReleased(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^ *(COPY --from=.* /usr/local/bin/getsetlock .*)$`)
 	var lines []string
-	for _, name := range []string{"start/cron.md", "internals/release.md"} {
+	for _, name := range []string{"guide/kubernetes.md", "internals/release.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +150,7 @@ func TestCronPageCopiesTheCommandAsReleased(t *testing.T) {
 		lines = append(lines, string(m[1]))
 	}
 	if lines[0] != lines[1] {
-		t.Errorf("docs/start/cron.md has %q, docs/internals/release.md %q", lines[0], lines[1])
+		t.Errorf("docs/guide/kubernetes.md has %q, docs/internals/release.md %q", lines[0], lines[1])
 	}
 }
 
@@ -175,7 +177,7 @@ func TestShellLinesOfTheCronPageRun(t *testing.T) {
 }
 
 // The command of each container runs as it stands.
-func TestManifestsOfTheCronPageRun(t *testing.T) {
+func TestManifestsOfTheKubernetesPageRun(t *testing.T) {
 	type container struct {
 		Command []string
 		Env     []struct{ Name, Value string }

@@ -41,15 +41,14 @@ type Table struct {
 	moved func(from string, in func(key string) bool)
 
 	mu      sync.Mutex
-	closed  bool
 	addrs   []string            // primaries; owners has indexes plus one
 	owners  [names.Slots]uint16 // 0: none
 	running bool                // a goroutine refreshes
 	attends bool                // a goroutine attends
 	next    *refresh            // the refresh that has not begun; nil unless asked for
-	began   time.Time           // when the last one began
+	began   time.Time           // when the last one began; its goroutine's alone
 
-	life context.Context
+	life context.Context // ended with mu held, so that no goroutine begins after that
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 }
@@ -62,8 +61,9 @@ type refresh struct {
 }
 
 // New returns a Table that knows nothing yet. ask sends CLUSTER SLOTS to the
-// node at an address. moved is called when the slots of the keys that in
-// accepts left the primary from. Neither is called with a mutex held.
+// node at an address. moved is called when slots moved: those of the keys that
+// in accepts, which may be none, left the primary from. Neither is called with
+// a mutex held.
 func New(seeds []string, ask func(ctx context.Context, addr string) (any, error),
 	moved func(from string, in func(key string) bool)) *Table {
 	t := &Table{seeds: seeds, ask: ask, moved: moved}
@@ -86,9 +86,8 @@ func Looking(seeds []string, pool func(addr string) *redis.Pool) *Table {
 // Close ends the refreshes and joins their goroutines.
 func (t *Table) Close() {
 	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
 	t.end()
+	t.mu.Unlock()
 	t.wg.Wait()
 }
 
@@ -191,7 +190,7 @@ func (t *Table) Suspect() { t.begin() }
 func (t *Table) Attend(wanted func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.attends {
+	if t.life.Err() != nil || t.attends {
 		return
 	}
 	t.attends = true
@@ -237,7 +236,7 @@ func (t *Table) begin() *refresh {
 	}
 	r := t.next
 	switch {
-	case t.closed && !t.running:
+	case t.life.Err() != nil && !t.running:
 		r.err, t.next = &wire.NotSentError{Err: wire.ErrClosed}, nil
 		close(r.done)
 	case !t.running:
@@ -250,10 +249,7 @@ func (t *Table) begin() *refresh {
 // run refreshes until nobody asks for it. It is a goroutine.
 func (t *Table) run() {
 	for {
-		t.mu.Lock()
-		wait := time.Until(t.began.Add(pause))
-		t.mu.Unlock()
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(time.Until(t.began.Add(pause)))
 		select {
 		case <-timer.C:
 		case <-t.life.Done():
@@ -340,19 +336,13 @@ func (t *Table) apply(all []span) {
 	}
 	now, has := t.owners, t.addrs
 	t.mu.Unlock()
-	changed := func(slot uint16) bool {
-		return before[slot] > 0 && (now[slot] == 0 || has[now[slot]-1] != had[before[slot]-1])
-	}
-	left := make([]bool, len(had)+1)
-	for slot, n := range before {
-		left[n] = left[n] || changed(uint16(slot))
+	if now == before && slices.Equal(has, had) {
+		return
 	}
 	for n, from := range had {
-		if left[n+1] {
-			t.moved(from, func(key string) bool {
-				slot := names.Slot(key)
-				return before[slot] == uint16(n)+1 && changed(slot)
-			})
-		}
+		t.moved(from, func(key string) bool {
+			slot := names.Slot(key)
+			return before[slot] == uint16(n)+1 && (now[slot] == 0 || has[now[slot]-1] != from)
+		})
 	}
 }

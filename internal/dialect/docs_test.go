@@ -158,7 +158,7 @@ func TestDocsNameSourceAndTestOfEveryPreset(t *testing.T) {
 	for _, d := range Presets() {
 		row := regexp.MustCompile("(?m)^\\| `" + d.Name + "` \\| [^|]{10,} \\| [^|]{10,} \\|$")
 		if !row.MatchString(sources) {
-			t.Errorf("%s has no row with its source and its test", d)
+			t.Errorf("%s has no row in the last table: \"| `%s` | source | test |\", with 10 letters or more in each cell", d, d.Name)
 		}
 	}
 	for name := range strings.SplitSeq("recorded-errorception.txt recorded-faye.txt jedis-jar.txt", " ") {

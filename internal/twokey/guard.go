@@ -198,7 +198,7 @@ func (m *guard) cut(l, mark int64) bool {
 func (m *guard) ending(args []any, g *Grant, gap time.Duration) (*wire.Script, []any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	by, done := g.endsAs(), m.doneFor(g)
+	by, done := g.endsAs(), g.doneFor()
 	left, px := m.leaves(g, by, done)
 	args = append(args, g.k.ArgL, g.k.ArgM, m.value, m.on, m.e.tomb)
 	switch {
@@ -222,21 +222,6 @@ func (g *Grant) endsAs() Strategy {
 		return Guard
 	}
 	return g.strategy
-}
-
-// doneFor is how long a release must still say that the tick is done: until the
-// old client's own stamp would have ended (rule 10). It is 0 except in dialects
-// whose keys mean "done" and are never released. The caller holds g.mu.
-func (m *guard) doneFor(g *Grant) time.Duration {
-	d := &m.e.Settings.Dialect
-	if !d.NeverReleases() || g.server.IsZero() {
-		return 0
-	}
-	left := max(m.e.Settings.Terms.Lease, d.Unit.Step()) + d.Slack - g.Held()
-	if left < time.Millisecond {
-		return 0
-	}
-	return left
 }
 
 // leaves is what replaces the guard on L. On a tombstone's way it is the

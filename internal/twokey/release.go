@@ -130,15 +130,18 @@ func (g *Grant) end(err error) error {
 
 // ReleaseIn ends a grant and leaves both keys taken for rest, by a renewal: old
 // clients see a stamp that ends then. The account stays open until the keys
-// have certainly ended. Where the key means "done", it stays for as long as an
-// old client's would (rule 10). A grant that was lost is left to its TTL (rule
-// 8).
+// have certainly ended. Where the key means "done", an old client's stamp may
+// keep it taken for longer than that; then ReleaseIn is Release (rule 10). A
+// grant that was lost is left to its TTL (rule 8).
 func (e *Engine) ReleaseIn(ctx context.Context, granted backend.Grant, rest time.Duration) error {
 	g, err := e.Own(granted)
 	if err != nil {
 		return err
 	}
-	if e.Settings.Dialect.NeverReleases() {
+	g.mu.Lock()
+	done := g.doneFor()
+	g.mu.Unlock()
+	if rest <= done {
 		return g.Release(ctx)
 	}
 	_, err = g.Extend(ctx, rest)
@@ -150,4 +153,19 @@ func (e *Engine) ReleaseIn(ctx context.Context, granted backend.Grant, rest time
 		g.turn.Ended(e.Clock.Elapsed())
 	}
 	return err
+}
+
+// doneFor is how long a release must still say that the tick is done: until the
+// old client's own stamp would have ended (rule 10). It is 0 except in dialects
+// whose keys mean "done" and are never released. The caller holds g.mu.
+func (g *Grant) doneFor() time.Duration {
+	d := &g.e.Settings.Dialect
+	if !d.NeverReleases() || g.server.IsZero() {
+		return 0
+	}
+	left := max(g.e.Settings.Terms.Lease, d.Unit.Step()) + d.Slack - g.Held()
+	if left < time.Millisecond {
+		return 0
+	}
+	return left
 }

@@ -133,6 +133,9 @@ var advice = []struct {
 	{coded("CLUSTERDOWN "), "the cluster has lost a primary and does not serve this slot: try again when it is up"},
 	{IsCluster, "this is a node of a cluster of several: write redis+cluster://host:port, for token locks"},
 	{
+		coded("ERR unknown command 'SENTINEL'", "ERR unknown command `SENTINEL`"),
+		"this is a server and no sentinel: write redis:// or rediss://, and no master's name"},
+	{
 		IsUnknownCommand,
 		"the server, or a proxy before it, lacks this command: use a newer server or another mode, and redis+sentinel:// if it is a sentinel"},
 	{IsOOM, "the server has no memory left for writes: raise maxmemory or free some"},

@@ -122,6 +122,7 @@ func TestEveryEndOfACallIsExplained(t *testing.T) {
 		{&UnknownError{Err: &lostError{fmt.Errorf("EOF")}}, "closed the connection"},
 		{&NotSentError{&dialError{redis.Error("WRONGPASS no")}}, "password"},
 		{redis.Error("ERR max number of clients reached"), "maxclients"},
+		{redis.Error("ERR unknown command 'SENTINEL', with args"), "a server and no sentinel"},
 		{redis.Error("MISCONF Redis is configured to save RDB snapshots"), "save to disk"},
 		{redis.Error("NOREPLICAS Not enough good replicas to write."), "replicas"},
 		{redis.Error("DENIED Redis is running in protected mode"), "protected mode"},

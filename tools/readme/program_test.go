@@ -16,15 +16,17 @@ import (
 
 const (
 	printedByIt   = "selling: no other client holds stock:42 now\n"
-	modulesPath   = "github.com/getsetlock/getsetlock"
 	programFailed = "the README's program ended with %v:\n%s"
 )
 
-// compiled builds a program in a module of its own, which takes getsetlock from
-// the checkout, and returns its path.
+// compiled builds a program by the README's commands, in a folder next to the
+// checkout, and returns its path.
 func compiled(t *testing.T, source string) string {
 	t.Helper()
-	folder := t.TempDir()
+	folder := filepath.Join(t.TempDir(), "shop")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -36,20 +38,36 @@ func compiled(t *testing.T, source string) string {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	for _, words := range [][]string{
-		{"mod", "init", "example.com/newcomer"},
-		{"mod", "edit", "-require", modulesPath + "@v0.0.0", "-replace", modulesPath + "=" + here},
-		{"build", "-mod=mod", "-o", name, "."},
-	} {
-		cmd := exec.Command("go", words...)
+	for _, command := range shownCommands(t) {
+		words := strings.Fields(strings.Replace(command, "=../getsetlock", "="+here, 1))
+		if command == "go run ." {
+			words = []string{"go", "build", "-o", name, "."}
+		}
+		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Dir = folder
 		// What the checkout builds from is on this machine.
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s\n%s", strings.Join(words, " "), err, out, source)
+			t.Fatalf("%s: %v\n%s\n%s", command, err, out, source)
 		}
 	}
 	return name
+}
+
+// shownCommands are the README's commands around its program.
+func shownCommands(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, step := range Steps(pages(t)[0].text) {
+		if strings.HasPrefix(step.Command, "go mod ") || strings.HasPrefix(step.Command, "go get ") {
+			line, _, _ := strings.Cut(step.Command, "  #")
+			all = append(all, strings.Split(line, " && ")...)
+		}
+	}
+	if len(all) != 4 || all[3] != "go run ." {
+		t.Fatalf("README.md runs its program by %q", all)
+	}
+	return all
 }
 
 // clean is the environment without variables that name a server.
@@ -70,11 +88,6 @@ func shownProgram(t *testing.T) string {
 // changed where no old clients are.
 func TestReadmesProgramRunsAsItIs(t *testing.T) {
 	source := shownProgram(t)
-	// Without a package, go get adds the module and none of the sums that its
-	// packages need, and go run then refuses.
-	if !strings.Contains(pages(t)[0].text, "\n    go get "+modulesPath+"/modern\n") {
-		t.Errorf("README.md does not say how to get %s", modulesPath)
-	}
 	server := miniredis.RunT(t)
 	for _, name := range []string{"legacy", "modern"} {
 		t.Run(name, func(t *testing.T) {

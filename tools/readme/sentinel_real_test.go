@@ -47,8 +47,9 @@ func shownExports(t *testing.T, here map[string]string) []string {
 }
 
 // guarded starts a server that demands a user, a password, TLS and a client
-// certificate, and two sentinels that demand a password of their own, TLS and
-// the certificate. It returns what stands in the README for their places.
+// certificate, and two sentinels that demand a user and a password of their
+// own, TLS and the certificate. It returns what stands in the README for their
+// places.
 func guarded(t *testing.T) map[string]string {
 	t.Helper()
 	folder := t.TempDir()
@@ -62,10 +63,14 @@ func guarded(t *testing.T) map[string]string {
 	server := redistest.Real(t, redistest.Options{TLS: true, Certs: true, Password: "s3cret1"})
 	server.User("app", "s3cret2", "~*", "&*", "+@all")
 	cert, key := server.ClientCert(folder, "app", time.Hour)
-	watch := redistest.Options{TLS: true, Certs: true, Password: "s3cret3"}
+	sentinel := func() string {
+		s := server.StartSentinel(redistest.Options{TLS: true, Certs: true, Password: "s3cret4"})
+		s.User("watcher", "s3cret3", "+sentinel", "+ping")
+		return s.Addr()
+	}
 	return map[string]string{
-		"sentinel-1:26379":      server.StartSentinel(watch).Addr(),
-		"sentinel-2:26379":      server.StartSentinel(watch).Addr(),
+		"sentinel-1:26379":      sentinel(),
+		"sentinel-2:26379":      sentinel(),
 		"mymaster":              "m",
 		"/run/secrets/redis":    file("redis", "s3cret2"),
 		"/run/secrets/sentinel": file("sentinel", "s3cret3"),

@@ -78,9 +78,10 @@ func wrapped(t *testing.T) (*locks.Storage, *redistest.Server) {
 	return locks.Wrap(&certmagic.FileStorage{Path: t.TempDir()}, client, "certmagic:"), server
 }
 
-// What certmagic's own tests of its FileStorage ask: a value that is replaced
-// while it is read is one of the two, and a lock is taken by a context that has
-// ended if it is free, and only then.
+// What certmagic's own tests of its FileStorage ask. Those make the storage by
+// themselves, and certmagic exports no tests for other storages, so they cannot
+// be called. A value that is replaced while it is read is one of the two, and a
+// lock is taken by a context that has ended if it is free, and only then.
 func TestStoragePassesTestsOfCertmagic(t *testing.T) {
 	s, _ := wrapped(t)
 	ctx := t.Context()

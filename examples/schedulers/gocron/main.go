@@ -21,6 +21,10 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/getsetlock/getsetlock/redisconn"
 )
 
 // experiment is what all processes of a run share.
@@ -37,8 +41,23 @@ type experiment struct {
 const startUp = 3 * time.Second
 
 func main() {
-	var e experiment
+	c := parse()
+	var err error
+	if c.locker != "" {
+		clock := apart{clockwork.NewRealClock(), c.offset}
+		err = c.process(context.Background(), clock, func(tick int) { fmt.Println(tick) })
+	} else {
+		err = c.print(context.Background())
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// parse reads the command line.
+func parse() scheduler {
 	var c scheduler
+	e := &c.experiment
 	flag.StringVar(&e.redis, "redis", "redis://127.0.0.1:6379", "address of a Redis server")
 	flag.IntVar(&e.ticks, "ticks", 60, "how often the job is due")
 	flag.DurationVar(&e.period, "period", time.Second, "from one tick to the next")
@@ -49,21 +68,19 @@ func main() {
 	flag.DurationVar(&c.offset, "offset", 0, "of one scheduler's clock")
 	start := flag.Int64("start", 0, "first tick of one scheduler, in milliseconds of Unix time")
 	flag.Parse()
-	c.experiment, c.start = e, time.UnixMilli(*start)
-	var err error
-	if c.locker != "" {
-		err = c.process(context.Background())
-	} else {
-		err = e.print(context.Background())
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
+	c.start = time.UnixMilli(*start)
+	return c
 }
 
 // print runs the experiment with all lockers at the same time, and prints how
 // often the job ran with each.
 func (e experiment) print(ctx context.Context) error {
+	// Nine processes would say nine times that no server answers.
+	pool, err := redisconn.Open(ctx, e.redis, redisconn.Options{})
+	if err != nil {
+		return fmt.Errorf("the experiment needs a Redis server; start one, or name yours by --redis: %w", err)
+	}
+	defer pool.Close()
 	var all sync.WaitGroup
 	runs, failed := make([]map[int]int, len(lockers)), make([]error, len(lockers))
 	start := time.Now().Add(startUp + e.apart)
@@ -97,8 +114,7 @@ func (e experiment) count(ctx context.Context, locker string, start time.Time) (
 	offsets := []time.Duration{-e.apart, 0, e.apart}
 	for _, offset := range offsets {
 		go func() {
-			failed <- e.child(ctx, lines, "--locker", locker, "--offset", offset.String(),
-				"--start", strconv.FormatInt(start.UnixMilli(), 10))
+			failed <- scheduler{e, locker, offset, start}.child(ctx, lines)
 		}()
 	}
 	var errs []error
@@ -117,15 +133,11 @@ func (e experiment) count(ctx context.Context, locker string, start time.Time) (
 }
 
 // child runs this program as one scheduler, and sends each line that it prints.
-func (e experiment) child(ctx context.Context, lines chan<- string, args ...string) error {
-	self, err := os.Executable()
+func (s scheduler) child(ctx context.Context, lines chan<- string) error {
+	cmd, err := s.command(ctx)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, append(args, "--redis", e.redis, "--ticks", strconv.Itoa(e.ticks),
-		"--period", e.period.String(), "--apart", e.apart.String(), "--job", e.job.String(),
-		"--floor", e.floor.String())...)
-	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -137,4 +149,18 @@ func (e experiment) child(ctx context.Context, lines chan<- string, args ...stri
 		lines <- s.Text()
 	}
 	return cmd.Wait()
+}
+
+// command is this program as one scheduler.
+func (s scheduler) command(ctx context.Context) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "--locker", s.locker, "--offset", s.offset.String(),
+		"--start", strconv.FormatInt(s.start.UnixMilli(), 10), "--redis", s.redis,
+		"--ticks", strconv.Itoa(s.ticks), "--period", s.period.String(), "--apart", s.apart.String(),
+		"--job", s.job.String(), "--floor", s.floor.String())
+	cmd.Stderr = os.Stderr
+	return cmd, nil
 }

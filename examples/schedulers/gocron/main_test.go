@@ -3,11 +3,14 @@
 package main
 
 import (
+	"log"
 	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
@@ -18,7 +21,11 @@ import (
 // test's own.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--locker" {
-		main()
+		if os.Getenv(byHand) == "" {
+			main()
+		} else if err := step(parse()); err != nil {
+			log.Fatal(err)
+		}
 		return
 	}
 	os.Exit(m.Run())
@@ -75,7 +82,7 @@ func virtually(t *testing.T, e experiment, k kind) map[int]int {
 		all.Go(func() {
 			defer client.Close(t.Context())
 			s := scheduler{e, k.name, offset, start}
-			err := s.run(t.Context(), locker, task, func(tick int) {
+			err := s.run(t.Context(), apart{clockwork.NewRealClock(), offset}, locker, task, func(tick int) {
 				mu.Lock()
 				defer mu.Unlock()
 				runs[tick]++

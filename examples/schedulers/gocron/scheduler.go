@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -23,9 +22,9 @@ type scheduler struct {
 	start  time.Time     // the first tick
 }
 
-// process runs the scheduler and prints the number of each tick at which it
-// runs the job.
-func (s scheduler) process(ctx context.Context) error {
+// process runs the scheduler by a clock, and calls ran with the number of each
+// tick at which it runs the job.
+func (s scheduler) process(ctx context.Context, clock clockwork.Clock, ran func(tick int)) error {
 	pool, err := redisconn.Open(ctx, s.redis, redisconn.Options{})
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func (s scheduler) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := lock.New(backend, lock.Config{TTL: max(10*time.Second, s.floor)})
+	client, err := lock.New(backend, lock.Config{TTL: max(10*time.Second, s.floor), Clock: clock})
 	if err != nil {
 		return err
 	}
@@ -48,12 +47,12 @@ func (s scheduler) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, locker, task, func(tick int) { fmt.Println(tick) })
+	return s.run(ctx, clock, locker, task, ran)
 }
 
 // run runs the job at each tick at which locker lets it.
-func (s scheduler) run(ctx context.Context, locker gocron.Locker, task tasks, ran func(tick int)) error {
-	clock := apart{clockwork.NewRealClock(), s.offset}
+func (s scheduler) run(ctx context.Context, clock clockwork.Clock, locker gocron.Locker, task tasks,
+	ran func(tick int)) error {
 	cron, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker), gocron.WithClock(clock))
 	if err != nil {
 		return err

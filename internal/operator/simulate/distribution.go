@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"time"
 
@@ -108,11 +109,14 @@ func quote(text string) string { return fmt.Sprintf("%.80q", text) }
 
 func parseSpan(field, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	if err != nil {
+	// Go reads 5s.40s as 5.4 s. It is a range with a dot missing.
+	if err != nil || dotAfterUnit.MatchString(text) {
 		return 0, impossible(field, quote(text), "a duration or a distribution: "+distributionForms)
 	}
 	return d, checkSpan(field, d)
 }
+
+var dotAfterUnit = regexp.MustCompile(`[a-z]\.`)
 
 func checkSpan(field string, d time.Duration) error {
 	if d < 0 {

@@ -33,7 +33,7 @@ func TestBadDistributionNamesFieldAndBound(t *testing.T) {
 		"": "a duration or a distribution", "5": "a duration or a distribution",
 		"-1s":     "job -1s: must be at least 0",
 		"40s..5s": "smaller end first", "5s..": "a duration", "exp:": "a duration", "exp:-1s": "at least 0",
-		"gauss:5s":         "a duration",
+		"gauss:5s": "a duration", "5s.40s": "5s..40s", "1s,2s.3s": "5s..40s",
 		"lognormal:p50=5s": "lognormal:p50=5s,p99=40s", "lognormal:p99=5s,p50=1s": "lognormal:p50",
 		"lognormal:p50=0s,p99=1s": "p50 of more than 0", "lognormal:p50=5s,p99=1s": "not less than the p50",
 		"lognormal:p50=1ns,p99=1h": "times the p50", "1s,,2s": "a duration", "200000h": "at most",

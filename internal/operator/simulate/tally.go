@@ -57,6 +57,9 @@ type Rates struct {
 	WaitP50  time.Duration `json:"wait_p50_ms"`
 	WaitP99  time.Duration `json:"wait_p99_ms"` // 99 of 100 waits were no longer
 	WaitMost time.Duration
+	// WonP50 and WonP99 are the times within which half and 99 % of all
+	// acquires won, those that gave up included; negative: so many never won.
+	WonP50, WonP99 time.Duration
 	// Blocked is for how long no client held, the key existed, and a client
 	// waited: because of crashed holders, ghosts, and polls that come late.
 	Blocked   time.Duration `json:"blocked_ms"`
@@ -188,7 +191,9 @@ func (m *Simulator) Rates() Rates {
 		MostHolders:    t.mostHolders, Entries: t.entries, LongestChain: t.longestChain,
 		Causes: Causes{Skew: t.causes[CauseSkew], Job: t.causes[CauseJob], Jump: t.causes[CauseJump],
 			Protocol: t.causes[CauseProtocol]},
-		WaitP50: time.Duration(t.waits.quantile(50)), WaitP99: time.Duration(t.waits.quantile(99)),
+		WaitP50: time.Duration(t.waits.quantile(50, 0)), WaitP99: time.Duration(t.waits.quantile(99, 0)),
+		WonP50:   time.Duration(t.waits.quantile(50, t.gaveUp)),
+		WonP99:   time.Duration(t.waits.quantile(99, t.gaveUp)),
 		WaitMost: time.Duration(t.waits.most),
 		Blocked:  time.Duration(t.blocked),
 	}
@@ -234,9 +239,13 @@ func slotEnd(i int) int64 {
 }
 
 // quantile returns a span that so many percent do not exceed: the upper end of
-// its slot.
-func (h *histogram) quantile(percent int64) int64 {
-	rank := (h.total*percent + 99) / 100
+// its slot. To the spans counted it adds some without an end. It returns -1 if
+// it is one of these, and 0 without any span.
+func (h *histogram) quantile(percent, endless int64) int64 {
+	rank := ((h.total+endless)*percent + 99) / 100
+	if rank > h.total {
+		return -1
+	}
 	seen := int64(0)
 	for i, n := range h.counts {
 		if seen += n; seen >= rank && n > 0 {

@@ -125,7 +125,7 @@ func unknown(scheme string, stores map[string]Store) error {
 	}
 	switch {
 	case there:
-		return fmt.Errorf("this program takes locks on Redis only; locks in %s need the full command, which has the same name: %s",
+		return fmt.Errorf("this program takes locks on Redis only; locks in %s need the full command, which has the same name: %s, or make full in a checkout",
 			name, Install)
 	case strings.Contains(scheme, "redis"), scheme == "unix":
 		return fmt.Errorf("%s:// is an address for --redis", scheme)

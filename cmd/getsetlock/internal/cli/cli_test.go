@@ -29,7 +29,7 @@ func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
 		"audit --for 3":               "did you mean 3s?",
 		"rehearse --seed -1":          `"-1" for "--seed" flag: write a whole number, zero or above`,
 		"rehearse --clients 1.5":      `"1.5" for "--clients" flag: write a whole number`,
-		"rehearse --phases=x":         "invalid syntax",
+		"rehearse --phases=x":         `"x" for "--phases" flag: give the flag without a value`,
 		"ls --redis localhost":        "(as redis://127.0.0.1:6379 does)",
 		"unlock a b --value x":        "give one KEY",
 		"redis://:s3cret@h ls":        "there is no command",

@@ -31,10 +31,10 @@ expires.
 The server is --redis, else $GETSETLOCK_REDIS, else redis://127.0.0.1:6379. Give
 a password by $GETSETLOCK_PASSWORD or a file ($GETSETLOCK_PASSWORD_FILE,
 --password-file), never by --redis: other users of the machine can read your
-command lines. For sentinels: $GETSETLOCK_SENTINEL_PASSWORD, or the same with
-_FILE. For certificates: $GETSETLOCK_CACERT, and of a client $GETSETLOCK_CERT
-and $GETSETLOCK_KEY_FILE. Locks in etcd or ZooKeeper: --target, or
-$GETSETLOCK_TARGET.`
+command lines. For sentinels: $GETSETLOCK_SENTINEL_USER (if they have users) and
+$GETSETLOCK_SENTINEL_PASSWORD, or the same with _FILE. For certificates:
+$GETSETLOCK_CACERT, and of a client $GETSETLOCK_CERT and $GETSETLOCK_KEY_FILE.
+Locks in etcd or ZooKeeper: --target, or $GETSETLOCK_TARGET.`
 
 const rootExamples = `  getsetlock rehearse                     see what goes wrong without a lock;
                                           needs no server
@@ -124,6 +124,9 @@ func invalidValue(err *pflag.InvalidValueError) error {
 	switch {
 	case noNumber == nil && strings.Contains(err.Unwrap().Error(), "duration"):
 		return out.WrongUse("%w; did you mean %ss?", err, err.GetValue())
+	case kind == "bool":
+		return out.WrongUse("invalid argument %q for \"--%s\" flag: give the flag without a value", err.GetValue(),
+			err.GetFlag().Name)
 	case strings.HasPrefix(kind, "int"):
 		return out.WrongUse("invalid argument %q for \"--%s\" flag: write a whole number", err.GetValue(), err.GetFlag().Name)
 	case strings.HasPrefix(kind, "uint"):

@@ -112,6 +112,7 @@ var fields = regexp.MustCompile(`[;,] Options\.[A-Za-z]+(?: and Key)?\)`)
 
 // onlyFlags replaces what a program would set in errors of Redis locks.
 var onlyFlags = strings.NewReplacer(
+	", Options.SentinelUser)", ")", " (Options.SentinelUser)", "",
 	"; see Config.Replicas", "; lower --replicas if fewer are enough",
 	"(Config.TTL less Config.Margin); raise Config.TTL", "(--ttl less its margin of safety); raise --ttl",
 	" (Options.SentinelPassword, Options.SentinelPasswordFile)", "",

@@ -74,8 +74,7 @@ func (f *ServerFlags) Open(e *Env) (pool *redis.Pool, address string, err error)
 }
 
 // OpenWhole is Open for verbs that look at all keys of a server: it refuses a
-// node of a Redis Cluster, which has a part of them only. If the server does
-// not say what it is, the verb says why.
+// node of a Redis Cluster, which has a part of them only.
 func (f *ServerFlags) OpenWhole(e *Env, ctx context.Context) (pool *redis.Pool, address string, err error) {
 	pool, address, err = f.Open(e)
 	if err != nil {
@@ -83,16 +82,26 @@ func (f *ServerFlags) OpenWhole(e *Env, ctx context.Context) (pool *redis.Pool, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(e.Timeout, 5*time.Second))
 	defer cancel()
+	if err := RefuseNode(ctx, pool, address); err != nil {
+		_ = pool.Close()
+		return nil, "", err
+	}
+	return pool, address, nil
+}
+
+// RefuseNode returns an error if the server is a node of a Redis Cluster of
+// several. If the server does not say what it is, that is nil, and what the
+// verb does next says why.
+func RefuseNode(ctx context.Context, pool *redis.Pool, address string) error {
 	c, err := pool.DialContext(ctx)
 	if err != nil {
-		return pool, address, nil
+		return nil
 	}
 	defer c.Close()
 	if err := cluster.Refuse(ctx, c); errors.Is(err, cluster.ErrNode) {
-		_ = pool.Close()
-		return nil, "", WrongUse("%s cannot be used for this: %w", address, err)
+		return WrongUse("%s cannot be used for this: %w", address, err)
 	}
-	return pool, address, nil
+	return nil
 }
 
 // Nodes returns the nodes of a Redis Cluster, and its address without its
@@ -227,8 +236,8 @@ func (f *ServerFlags) options(e *Env, raw string) (o redisconn.Options) {
 // ServerVariables are the variables that name the server for a started program,
 // see [ServerFlags.Environment].
 var ServerVariables = []string{redisconn.Env, EnvTarget, redisconn.EnvPassword, redisconn.EnvPasswordFile,
-	redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile, redisconn.EnvCACert, redisconn.EnvCert,
-	redisconn.EnvKeyFile}
+	redisconn.EnvSentinelUser, redisconn.EnvSentinelPassword, redisconn.EnvSentinelPasswordFile,
+	redisconn.EnvCACert, redisconn.EnvCert, redisconn.EnvKeyFile}
 
 // Environment returns the ServerVariables that lead a started program to the
 // same server, with the same user and password. File paths are absolute, since
@@ -251,6 +260,7 @@ func (f *ServerFlags) Environment(e *Env) []string {
 	}{
 		{redisconn.EnvPassword, o.Password, false},
 		{redisconn.EnvPasswordFile, o.PasswordFile, true},
+		{redisconn.EnvSentinelUser, o.SentinelUser, false},
 		{redisconn.EnvSentinelPassword, o.SentinelPassword, false},
 		{redisconn.EnvSentinelPasswordFile, o.SentinelPasswordFile, true},
 		{redisconn.EnvCACert, o.CACert, true},

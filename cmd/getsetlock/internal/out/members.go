@@ -197,6 +197,7 @@ func Servers(all []Member) string {
 func fuller(a, b redisconn.Options) redisconn.Options {
 	a.Password = cmp.Or(a.Password, b.Password)
 	a.PasswordFile = cmp.Or(a.PasswordFile, b.PasswordFile)
+	a.SentinelUser = cmp.Or(a.SentinelUser, b.SentinelUser)
 	a.SentinelPassword = cmp.Or(a.SentinelPassword, b.SentinelPassword)
 	a.SentinelPasswordFile = cmp.Or(a.SentinelPasswordFile, b.SentinelPasswordFile)
 	a.CACert, a.Cert, a.Key = cmp.Or(a.CACert, b.CACert), cmp.Or(a.Cert, b.Cert), cmp.Or(a.Key, b.Key)

@@ -129,6 +129,8 @@ func TestErrorsOfRedisNameNoFields(t *testing.T) {
 			"give both (--cert and --key, $GETSETLOCK_CERT and $GETSETLOCK_KEY_FILE)"},
 		{ServerFlags{Redis: "redis+sentinel://h/m"}, passwords,
 			"($GETSETLOCK_SENTINEL_PASSWORD) or a file ($GETSETLOCK_SENTINEL_PASSWORD_FILE)"},
+		{ServerFlags{Redis: "redis+sentinel://h/m"}, map[string]string{"GETSETLOCK_SENTINEL_USER": "u"},
+			"the sentinels' user ($GETSETLOCK_SENTINEL_USER) has no password: set $GETSETLOCK_SENTINEL_PASSWORD or "},
 	} {
 		_, _, err := c.flags.Open(in(c.vars))
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "Options.") {

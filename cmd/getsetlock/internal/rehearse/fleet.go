@@ -211,6 +211,8 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		g.Commands = t.commands.Load()
 		g.WaitP50MS, g.WaitP99MS = quantile(t.waits, 0.50), quantile(t.waits, 0.99)
 		g.WaitMaxMS = quantile(t.waits, 1)
+		tried := float64(len(t.waits)+g.GaveUp) / float64(max(1, len(t.waits)))
+		g.WonP50MS, g.WonP99MS = quantile(t.waits, 0.50*tried), quantile(t.waits, 0.99*tried)
 		res.Sales += g.Sales
 		res.Groups = append(res.Groups, g)
 	}

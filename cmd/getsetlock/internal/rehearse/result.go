@@ -80,6 +80,11 @@ type Group struct {
 	WaitP50MS    *float64 `json:"wait_p50_ms"`  // half of the waits were no longer
 	WaitP99MS    *float64 `json:"wait_p99_ms"`  // 99 of 100 waits were no longer
 	WaitMaxMS    *float64 `json:"wait_max_ms"`  // the longest wait
+
+	// GaveUp counts programs that stopped waiting for a key. WonP50MS and
+	// WonP99MS are waits as above, of these too; null: so many never had it.
+	GaveUp             int      `json:"-"`
+	WonP50MS, WonP99MS *float64 `json:"-"`
 }
 
 // Judgement is the verdict on the book.
@@ -115,9 +120,9 @@ func (j Judgement) Well() bool {
 }
 
 // quantile returns the smallest value that at least that share of all values do
-// not exceed, and nil for no values. It sorts all.
+// not exceed, and nil for no values or a share above 1. It sorts all.
 func quantile(all []time.Duration, share float64) *float64 {
-	if len(all) == 0 {
+	if len(all) == 0 || share > 1 {
 		return nil
 	}
 	slices.Sort(all)

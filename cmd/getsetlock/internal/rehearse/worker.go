@@ -98,6 +98,9 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 		}
 		err := w.sellOnce(ctx, t)
 		shut := errors.Is(err, errAside) && w.isShutOut()
+		if errors.Is(err, errAside) {
+			f.book.count(&w.team.did.GaveUp)
+		}
 		f.tasks.finish(t, shut || errors.Is(err, errDead) || errors.Is(err, errRetired))
 		switch {
 		case shut:

@@ -19,7 +19,7 @@ type Ranges struct {
 }
 
 // Range is one bar. An unknown end is open: the bar runs to the edge there and
-// fades.
+// fades. The axis reaches at least to the value of an open end.
 type Range struct {
 	Name              string
 	Says              string // tooltip; empty: the name
@@ -94,17 +94,11 @@ func (r *Ranges) bar(b *strings.Builder, s axis, row Range, y float64) {
 func (r *Ranges) axis() (axis, error) {
 	s := axis{}
 	for _, row := range r.Rows {
-		for _, end := range []struct {
-			v    float64
-			open bool
-		}{{row.Low, row.OpenLow}, {row.High, row.OpenHigh}} {
-			if end.open {
-				continue
+		for _, end := range []float64{row.Low, row.High} {
+			if math.IsNaN(end) || math.IsInf(end, 0) {
+				return s, fmt.Errorf("report: ranges %q cannot show %v", r.Name, end)
 			}
-			if math.IsNaN(end.v) || math.IsInf(end.v, 0) {
-				return s, fmt.Errorf("report: ranges %q cannot show %v", r.Name, end.v)
-			}
-			s.low, s.high = min(s.low, end.v), max(s.high, end.v)
+			s.low, s.high = min(s.low, end), max(s.high, end)
 		}
 		if !row.OpenLow && !row.OpenHigh && row.Low > row.High {
 			return s, fmt.Errorf("report: ranges %q: %q ends before it begins", r.Name, row.Name)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -301,5 +302,29 @@ func TestLabelsOfATimelineCoverNoOther(t *testing.T) {
 	}
 	if n := strings.Count(b.String(), `class="dot"`); n != 4 {
 		t.Errorf("%d dots", n)
+	}
+}
+
+// Short waits of the few that had the lock look good. Those that gave up turn
+// the bar red, and it has no end.
+func TestWaitsOfThoseThatGaveUpHaveNoEnd(t *testing.T) {
+	r := Waits([]Wait{
+		{Name: "new", Half: time.Second, Most: 9 * time.Second, Longest: 10 * time.Second,
+			Tried: 100, GaveUp: 1},
+		{Name: "old", Half: 2 * time.Second, Most: -1, Longest: 3 * time.Second, Tried: 100, GaveUp: 40},
+		{Name: "worse", Half: -1, Most: -1, Longest: 4 * time.Second, Tried: 100, GaveUp: 60},
+	})
+	want := []Range{
+		{Name: "new", Low: 1, High: 9, Says: "1 of 100 attempts gave up"},
+		{Name: "old", Low: 2, High: 3, OpenHigh: true, Alarm: true, Says: "40 of 100 attempts gave up"},
+		{Name: "worse", Low: 4, High: 4, OpenHigh: true, Alarm: true, Says: "60 of 100 attempts gave up"},
+	}
+	if !slices.Equal(r.Rows, want) {
+		t.Errorf("got  %+v\nwant %+v", r.Rows, want)
+	}
+	// Bars without an end need an axis too.
+	r.Rows = r.Rows[1:]
+	if s, err := r.axis(); err != nil || s.high < 4 || s.high > 5 {
+		t.Errorf("axis %+v, %v", s, err)
 	}
 }

@@ -134,6 +134,9 @@ func New(e *out.Env) *cobra.Command {
 				return nil
 			}
 			if len(args) == 1 {
+				if _, err := migrate.ParsePhase(args[0]); err == nil {
+					return out.WrongUse("%s is a phase: advance and back go there, one step at a time", args[0])
+				}
 				if near := out.Nearest(args[0], migrateVerbs); near != "" {
 					return out.WrongUse("there is no step %q; did you mean %s?", args[0], near)
 				}
@@ -291,6 +294,9 @@ func (f *migrateFlags) run(e *out.Env, cmd *cobra.Command, verb string) error {
 		entries, err := fleet.Log(ctx, pool, o)
 		if err != nil {
 			return out.CouldNot(err, "%s", tried)
+		}
+		if len(entries) == 0 {
+			e.Say(f.server.Quiet, "%s: no step was taken yet", tried)
 		}
 		return printLog(e, entries, f.asJSON)
 	case "plan":

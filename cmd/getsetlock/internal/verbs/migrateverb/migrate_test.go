@@ -252,6 +252,11 @@ func TestSameWrongFlagIsNamedEachTime(t *testing.T) {
 	}
 }
 
+func TestLogSaysThatNoStepWasTaken(t *testing.T) {
+	tr := newTroupe(t)
+	tr.Want(tr.Run("migrate", "log", "--namespace", "none"), 0, "", "no step was taken yet")
+}
+
 func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 	tr := newTroupe(t)
 	for _, c := range []struct {
@@ -260,6 +265,9 @@ func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
 	}{
 		{"give one of init", []string{"migrate"}},
 		{"give one of init", []string{"migrate", "forward"}},
+		{"sealed is a phase: advance and back go there", []string{"migrate", "sealed"}},
+		{`invalid argument "5" for "--watch" flag: give the flag without a value`,
+			[]string{"migrate", "status", "--watch=5"}},
 		{"--go is for init, advance", []string{"migrate", "status", "--go"}},
 		{"--to is for advance, back", []string{"migrate", "clean", "--to", "dual"}},
 		{`--to is "clean"; the phases are observe, dual, sealed, modern`,

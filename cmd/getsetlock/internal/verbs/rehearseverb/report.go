@@ -218,8 +218,14 @@ func groupSection(all ...*rehearse.Result) report.Section {
 	s := report.Section{Title: "The programs", Table: report.Table{Columns: []string{"rehearsal", "group",
 		"protocol", "clients", "acquired", "wait p99", "longest", "takeovers", "lost", "retries", "commands",
 		"per sale"}, Text: 3}}
+	var waits []report.Wait
 	for _, r := range all {
 		for _, g := range r.Groups {
+			if g.WaitMaxMS != nil {
+				waits = append(waits, report.Wait{Name: g.Name + ", " + g.Protocol, Half: spanOf(g.WonP50MS),
+					Most: spanOf(g.WonP99MS), Longest: spanOf(g.WaitMaxMS),
+					Tried: int64(g.Acquisitions + g.GaveUp), GaveUp: int64(g.GaveUp)})
+			}
 			s.Table.Rows = append(s.Table.Rows, []string{
 				r.Protocol, g.Name, g.Protocol, strconv.Itoa(g.Clients),
 				strconv.Itoa(g.Acquisitions), waited(g.WaitP99MS), waited(g.WaitMaxMS),
@@ -227,5 +233,16 @@ func groupSection(all ...*rehearse.Result) report.Section {
 				strconv.FormatInt(g.Commands, 10), ratio(g.Commands, g.Sales)})
 		}
 	}
+	if len(waits) > 0 {
+		s.Figure, s.Legend = report.Waits(waits), report.WaitsLegend
+	}
 	return s
+}
+
+// spanOf returns a wait; negative: it had no end.
+func spanOf(ms *float64) time.Duration {
+	if ms == nil {
+		return -1
+	}
+	return time.Duration(*ms * float64(time.Millisecond))
 }

@@ -41,7 +41,7 @@ func (f *runFlags) openDual(e *out.Env, ctx context.Context, command []string) (
 		f.goodbye(m, 0, 0)
 		return nil, err
 	}
-	o.where = address
+	o.where, o.refuse = address, refuseNode(pool, address)
 	if m == nil {
 		return o, nil
 	}

@@ -141,7 +141,10 @@ func (k *keeper) explained(err error) error {
 
 func (k *keeper) acquire(ctx context.Context, key string) (held, error) {
 	if k.refuse != nil {
-		if err := k.refuse(ctx, key); err != nil {
+		watched, rest := k.silence.during(ctx)
+		err := k.refuse(watched, key)
+		rest()
+		if err != nil {
 			return nil, err
 		}
 	}

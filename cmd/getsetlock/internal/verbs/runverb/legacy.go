@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -39,6 +41,7 @@ func (f *runFlags) openLegacy(e *out.Env) (*opening, error) {
 	if cfg.Mode == legacy.Verbatim {
 		err = f.asVerbatim(o, b)
 	} else {
+		o.refuse = refuseNode(pool, address)
 		err = f.asHardened(o, b, e.Clock)
 	}
 	if err != nil {
@@ -46,6 +49,16 @@ func (f *runFlags) openLegacy(e *out.Env) (*opening, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// refuseNode refuses to take any lock for old clients on one node of a cluster:
+// a slot that moves would take the lock away.
+func refuseNode(pool *redis.Pool, address string) func(context.Context, string) error {
+	return func(ctx context.Context, _ string) error {
+		ctx, cancel := context.WithTimeout(ctx, briefly)
+		defer cancel()
+		return out.RefuseNode(ctx, pool, address)
+	}
 }
 
 // asVerbatim completes an opening that sends only what an old client sends.

@@ -93,6 +93,9 @@ func TestVerbsWorkOnACluster(t *testing.T) {
 	const refusal = "a Redis Cluster of several nodes cannot be used for this"
 	for _, protocol := range []string{"legacy", "dual"} {
 		s.Want(s.Run("run", "--protocol", protocol, "k", "--", "true"), 125, "", refusal)
+		node := "redis://" + c.Owner("k").Addr()
+		s.Want(s.Run("run", "--redis", node, "--protocol", protocol, "k", "--", "true"), 125, "",
+			"a node of a Redis Cluster of several")
 	}
 	whole := [][]string{{"audit", "--for", "1s"}, {"doctor", "--match", "lock:*", "--fix", "--yes"},
 		{"doctor", "--watch", "1s"}, {"migrate", "init", "--dialect", "jedis"}}

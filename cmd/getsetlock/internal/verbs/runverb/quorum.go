@@ -23,6 +23,9 @@ import (
 // it: there, the other clients are those of this and other libraries.
 func (f *runFlags) checkQuorum(cmd *cobra.Command) error {
 	if !f.server.Quorum {
+		if cmd.Flags().Changed("epoch") {
+			return out.WrongUse("--epoch is for --quorum")
+		}
 		return nil
 	}
 	var old []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
+	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 	"github.com/getsetlock/getsetlock/skew"
 )
 
@@ -106,21 +107,29 @@ func (a *skewAnswer) overlapAgainstSpread() report.Section {
 
 // waits shows how long simulated clients wait.
 func (a *skewAnswer) waits() report.Section {
-	return report.Section{
+	s := report.Section{
 		Title: "How long clients wait",
 		Long:  true,
-		Words: "From the first attempt to the command that won the lock, for clients that won. Old clients poll, and give up as their dialect does: short waits are no good sign where many gave up.",
+		Words: "From the first attempt to the command that won the lock. Old clients poll, and give up as their dialect does. The table's waits are those of clients that won: short ones are no good sign where many gave up.",
 		Table: a.spreadTable([]string{"half at most", "99 % at most", "gave up"},
 			func(n int, _ time.Duration) []string {
 				r := a.points[n]
 				if r.Acquisitions == 0 {
 					return []string{"-", "-", "-"}
 				}
-				vain := float64(r.GaveUp) / float64(r.GaveUp+r.Acquisitions)
-				return []string{out.Short(r.WaitP50), out.Short(r.WaitP99), percent(vain)}
+				return []string{out.Short(r.WaitP50), out.Short(r.WaitP99), percent(gaveUp(r))}
 			}),
 	}
+	if r := a.points[slices.Index(a.spreads(), a.law.Spread)]; r.Acquisitions > 0 {
+		s.Figure = report.Waits([]report.Wait{{Name: percent(gaveUp(r)) + " gave up", Half: r.WonP50,
+			Most: r.WonP99, Longest: r.WaitMost, Tried: r.Acquisitions + r.GaveUp, GaveUp: r.GaveUp}})
+		s.Legend = "The drawing is of this fleet. " + report.WaitsLegend
+	}
+	return s
 }
+
+// gaveUp returns the share of acquires that ended without the lock.
+func gaveUp(r simulate.Rates) float64 { return float64(r.GaveUp) / float64(r.GaveUp+r.Acquisitions) }
 
 // shortestTrace shows the explorer's finding as a timeline.
 func (a *skewAnswer) shortestTrace() report.Section {

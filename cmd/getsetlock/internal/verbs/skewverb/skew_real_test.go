@@ -17,6 +17,6 @@ func TestSkewReportIsWholeInABrowser(t *testing.T) {
 	if got.Code != 1 {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
-	clitest.WholePage(t, file, "YES: two clients can hold", 5,
-		"Timeline of the shortest way")
+	clitest.WholePage(t, file, "YES: two clients can hold", 4,
+		"Timeline of the shortest way", "Waits for the lock")
 }

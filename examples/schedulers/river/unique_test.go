@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package river tests adapters/river. River needs PostgreSQL, so these tests
-// call the middlewares as its workers do.
-package river
+package main
 
 import (
 	"context"
@@ -13,7 +11,6 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	locks "github.com/getsetlock/getsetlock/adapters/river"
-	"github.com/getsetlock/getsetlock/adapters/tick"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
@@ -31,38 +28,6 @@ func newClient(t *testing.T, w *redistest.World) *lock.Client {
 	}
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
-}
-
-func TestPeriodicJobIsWorkedOnce(t *testing.T) {
-	w := redistest.New(t)
-	var regions []rivertype.WorkerMiddleware
-	for range 2 {
-		once, err := locks.Once(newClient(t, w), tick.Config{Period: time.Minute, Spread: 5 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		regions = append(regions, once)
-	}
-	worked := 0
-	work := func(context.Context) error { worked++; return nil }
-	job := &rivertype.JobRow{Kind: "report", Attempt: 1}
-	for _, once := range regions {
-		if err := once.Work(t.Context(), job, work); err != nil {
-			t.Error(err)
-		}
-	}
-	if worked != 1 {
-		t.Errorf("worked %d times", worked)
-	}
-	again := &rivertype.JobRow{Kind: "report", Attempt: 2}
-	var snooze *rivertype.JobSnoozeError
-	if err := regions[0].Work(t.Context(), again, work); !errors.As(err, &snooze) || worked != 1 {
-		t.Errorf("a second attempt while the key is taken: %v", err)
-	}
-	w.Pass(10 * time.Second)
-	if err := regions[0].Work(t.Context(), again, work); err != nil || worked != 2 {
-		t.Errorf("a second attempt when the key is free: %v", err)
-	}
 }
 
 func TestUniqueJobIsSnoozedWhileAnotherRuns(t *testing.T) {

@@ -93,7 +93,7 @@ func (m *member) sitting() seat {
 // sit records what the member said, and returns why it does not vote. What it
 // said after a later question stands. So does what it said before a question
 // without an answer, except that it votes: a refusal lasts until it answers. A
-// question that other members made needless says nothing.
+// question whose caller stopped waiting says nothing.
 func (m *member) sit(now *seat) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +101,7 @@ func (m *member) sit(now *seat) error {
 	case m.seat.asked && now.at < m.seat.at:
 	case now.asked:
 		m.seat = *now
-	case errors.Is(now.why, errDecided):
+	case left(now.why):
 	case ofAnother(m.seat.why) != nil:
 		m.seat.again = now.again
 	default:
@@ -112,7 +112,7 @@ func (m *member) sit(now *seat) error {
 
 // answered records whether the member answered a call.
 func (m *member) answered(err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, errDecided) {
+	if left(err) {
 		return
 	}
 	if errors.Is(err, backend.ErrHeld) || errors.Is(err, backend.ErrLost) {
@@ -121,6 +121,30 @@ func (m *member) answered(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.trouble = err
+}
+
+// leftError is the error of a command whose caller stopped waiting. It says
+// nothing about the member. So another caller must not get it as the reason why
+// the member does not vote.
+type leftError struct{ error }
+
+func (e *leftError) Unwrap() error { return e.error }
+
+// left reports whether err says that nobody waited for the member's answer.
+func left(err error) bool {
+	var e *leftError
+	return errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, errDecided)
+}
+
+// within returns asks of the member that end with ctx.
+func (m *member) within(ctx context.Context) asks {
+	return func(name string, args ...any) (any, error) {
+		reply, err := m.Do(ctx, name, args...)
+		if err != nil && ctx.Err() != nil {
+			err = &leftError{err}
+		}
+		return reply, err
+	}
 }
 
 // missing returns why the member did not answer the last call, nil if it did.
@@ -146,7 +170,7 @@ func (b *engine) stale(m *member) (why error, ask bool) {
 func (b *engine) ready(ctx context.Context, m *member) error {
 	why, ask := b.stale(m)
 	if why == nil && ask {
-		why = b.ask(m, func(name string, args ...any) (any, error) { return m.Do(ctx, name, args...) })
+		why = b.ask(m, m.within(ctx))
 	}
 	m.answered(why)
 	return b.sole(why)
@@ -230,7 +254,7 @@ func (b *engine) check(ctx context.Context) []Standing {
 	b.each(func(m *member) error {
 		err := b.ready(ctx, m)
 		if err == nil {
-			_, err = m.Do(ctx, "PING") // connects
+			_, err = m.within(ctx)("PING") // connects
 		}
 		m.answered(err)
 		return nil

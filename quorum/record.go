@@ -140,7 +140,7 @@ func (b *engine) rested(ctx context.Context) bool {
 		if !b.proven.Load() || !restarted(m.sitting().why) {
 			return nil
 		}
-		return b.ask(m, func(name string, args ...any) (any, error) { return m.Do(ctx, name, args...) })
+		return b.ask(m, m.within(ctx))
 	})
 	votes := 0
 	for _, m := range b.members {

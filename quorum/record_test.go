@@ -3,6 +3,7 @@
 package quorum_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
@@ -192,6 +194,33 @@ func TestServersThatLoseVotesAreRefused(t *testing.T) {
 			b.wires[1].Cut()
 			synctest.Wait()
 			b.refused(c.want)
+		})
+	}
+}
+
+// A caller that stops waiting says nothing about a member: why it stopped is no
+// reason for another caller.
+func TestCallerThatStopsWaitingIsNoReason(t *testing.T) {
+	errElsewhere := errors.New("another caller had enough")
+	for _, asks := range []string{"INFO", "PING"} {
+		bubble(t, "abc", func(w *world) {
+			c := w.open(quorum.Config{})
+			w.free(c.take())
+			gate := redistest.NewGate()
+			for _, wire := range c.wires {
+				wire.Fault(redistest.Rule{Command: asks, Times: -1, Do: redistest.HoldRequest(gate)})
+			}
+			pass(20 * time.Second) // the record is to be read again
+			ctx, cancel := context.WithTimeoutCause(bg, time.Second, errElsewhere)
+			defer cancel()
+			c.Check(ctx)
+			for _, s := range c.Standings() {
+				if s.Err != nil {
+					t.Errorf("%s: %s does not vote: %v", asks, s.Member, s.Err)
+				}
+			}
+			gate.Open()
+			w.settle()
 		})
 	}
 }

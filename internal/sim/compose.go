@@ -3,10 +3,7 @@
 package sim
 
 import (
-	"context"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -37,12 +34,8 @@ func (o *Old) names(proc int) string {
 
 // composes composes a bridge with the target.
 func (p *process) composes(b *migrate.Bridge, c Proc, wake backend.Wake) (backend.Store, error) {
-	pool := p.pool()
-	dial := pool.DialContext
-	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
-		return dial(context.WithValue(ctx, nodeKey{}, theTarget))
-	}
-	target, err := modern.New(pool, modern.Config{Fence: p.w.plan.Old.Fence, Fair: p.w.plan.Seed%2 == 0,
+	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: p.w.plan.Old.Fence,
+		Fair: p.w.plan.Seed%2 == 0,
 		Wake: wake, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 )
 
 // disorder is something that closes gates for as long as it lasts. What a verb
-// finds at one look is tried in trials; these are what members live with.
+// finds at one look is tried in fleet.TestTrials; these are what members live
+// with.
 type disorder struct {
 	name string
 	// from is the first phase to which no step forwards may lead. Observe: no

@@ -19,16 +19,16 @@
 // drawn to the nanosecond, from the seed, the connection and the message's
 // number. Removing a fault changes no other latency.
 //
-// Goroutines of one process that wake at one instant go on in any order. So the
-// draw of a pause depends on the operation, and timers of a process that thaws
-// fire one after the other.
+// Goroutines of one process may wake at one instant. So the draw of a pause
+// depends on the operation, and timers of a process that thaws fire one after
+// the other. What is left to the order of goroutines is repeated because the
+// tests play on one processor, where they go on as they were woken.
 //
-// HAZARD: where a connection's end wakes several goroutines at once, one of
-// them begins the next attempt to subscribe. In about one seed of a hundred
-// that changes when a later message is sent, and two plays differ.
+// HAZARD: under the race detector there are more processors, and two plays may
+// differ: a connection's end or a packet of replies wakes several goroutines,
+// and each may be the first.
 //
-// HAZARD: a quorum asks its servers on a goroutine each, and which of them wins
-// at one instant is open. Two plays of a quorum may differ.
+// HAZARD: a quorum draws its pauses itself. Two plays of a quorum may differ.
 //
 // HAZARD: tokens are random and cannot be drawn by seed in every package. The
 // history gives each token a number in order of appearance.

@@ -411,24 +411,28 @@ func (b *bench) over(k *chain, e Event) {
 	if !voided || at < l.at {
 		return
 	}
+	b.learned(l, at, e, "the server forgot the lease")
+}
+
+// learned judges that the holder of a lease that was gone at an instant has
+// learned of that by its next renewal.
+func (b *bench) learned(l *life, at time.Duration, e Event, how string) {
 	c := b.p.Procs[l.op.Proc]
-	every := c.RenewEvery
+	every := c.every()
 	switch {
-	case every == 0:
-		every = c.TTL / 3
 	case every < 0:
 		return // it never asks the server
 	case c.Longest > 0 && at+every > l.at+c.Longest:
 		return // its renewal has ended
 	}
-	told := cmp.Or(l.lost, e.At)
+	told, from := cmp.Or(l.lost, e.At), at
 	if b.p.Form == Quorum {
-		at = b.since(l.op.Proc, at, told)
+		from = b.since(l.op.Proc, at, told)
 	} else if b.disturbed(at, told) {
 		return
 	}
-	if told > at+every+c.TTL/4 {
-		b.complain("told", e, "#%d: the server forgot the lease at %v, and its holder was not told", e.Op, at)
+	if told > from+every+c.TTL/4 {
+		b.complain("told", e, "#%d: %s at %v, and its holder was not told", e.Op, how, at)
 	}
 }
 
@@ -502,14 +506,33 @@ func (b *bench) liveness(n int, k *chain, at time.Duration) {
 	if k.idle < 0 {
 		k.idle = max(at, b.p.quiet())
 	}
-	if gap := at - k.idle; gap > b.p.gap() && !b.p.Old.unmended() && !b.halfway {
+	gap := at - k.idle
+	if gap > b.p.gap() && at > b.p.recovers() && !b.p.Old.unmended() && !b.halfway {
 		b.complain("liveness", Event{At: at}, "k%d has had no holder for %v, and %d wait", n, gap,
 			len(k.waiting))
 		k.idle = at
 	}
-	b.h.Gap = max(b.h.Gap, at-k.idle)
+	b.h.Gap = max(b.h.Gap, gap)
 }
 
 // gap is how long a key may stay without a holder while operations wait. What a
 // dead holder left ends by its TTL. Then a waiter asks after a second at most.
 func (p *Plan) gap() time.Duration { return p.longest() + p.oldGap() + 5*time.Second }
+
+// recovers returns until when a waiter may not know that it has lost its place,
+// or that all before it are dead. It asks after ten seconds at most, see
+// docs/guide/modern.md, "When a message gets lost".
+func (p *Plan) recovers() (at time.Duration) {
+	for _, f := range p.Faults {
+		at = max(at, f.end())
+	}
+	for _, o := range p.Ops {
+		if o.Kind == Kill || o.Kind == Close {
+			at = max(at, o.At)
+		}
+	}
+	if at == 0 || p.Form.marked() {
+		return 0
+	}
+	return at + p.longest() + 10*time.Second
+}

@@ -273,9 +273,6 @@ func (l *ledger) handed(e Event) {
 	}
 }
 
-// once reports whether an operation makes a single attempt.
-func (l *ledger) once(o Op) bool { return o.Kind == Try || l.p.Procs[o.Proc].Wait < 0 }
-
 // unlikely says why an operation cannot have failed with an error of this kind.
 func (l *ledger) unlikely(e Event) string {
 	o, wrong := l.op(e.Op), false
@@ -381,7 +378,7 @@ func (l *ledger) free(k *chain, e Event) bool {
 		return false
 	}
 	return l.p.Form != Fair && l.p.Form != FairFence && nobodys && k.since < began && l.active[t] < 2 &&
-		l.rested[t] < began
+		l.rested[t] < began && !(k.token == Leftover && l.closing(e)) // Close ends the wait for a left key
 }
 
 // returned judges whether the result of a release is true.
@@ -418,6 +415,9 @@ func (l *ledger) returned(k *chain, e Event) {
 // own reports whether nobody but its process can have taken a lease's token off
 // the key.
 func (l *ledger) own(k *chain, s *life, e Event) bool {
+	if l.p.Form == Quorum && e.At-l.releases[e.Op].At > l.p.Procs[e.Proc].TTL {
+		return false // some votes may have ended meanwhile
+	}
 	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && !l.p.composed() && !l.robbedOf(s.token) &&
 		!l.p.forgot(s.at, e.At)
 }
@@ -497,6 +497,11 @@ func (l *ledger) most(s spell) int {
 	}
 	polls := l.p.Keys * int(time.Second*4/3/every)
 	most := 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])
+	for _, o := range l.p.Ops {
+		if o.Kind == Hasty && o.Proc == s.proc {
+			most += 2 * int(time.Second*30/l.p.Procs[s.proc].TTL) // hasten
+		}
+	}
 	if !l.calm(s.proc, s.from-l.p.Procs[s.proc].TTL, s.from+time.Second) {
 		most = 2*most + 60 // what has no answer is undone for a TTL, and many attempts may be
 	}

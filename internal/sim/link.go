@@ -188,10 +188,9 @@ func wait(d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// dial connects the process to the server.
-func (p *process) dial(ctx context.Context) (net.Conn, error) {
+// dial connects the process to a server. shows: see verbing.
+func (p *process) dial(ctx context.Context, node int, shows bool) (net.Conn, error) {
 	w := p.w
-	node, _ := ctx.Value(nodeKey{}).(int)
 	plan := w.plan.on(node)
 	now := w.h.now()
 	at := plan.delayed(p.id, now+2*w.plan.Procs[p.id].Near, Hold, HoldRequest, Freeze, Suspend)
@@ -208,8 +207,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	client, far := net.Pipe()
-	verb, _ := ctx.Value(verbKey{}).(bool)
-	l := &link{w: w, p: p, node: node, verb: verbing{shows: verb}, client: far, server: server,
+	l := &link{w: w, p: p, node: node, verb: verbing{shows: shows}, client: far, server: server,
 		done: make(chan struct{}), up: newLane(w, p.id, node, HoldRequest),
 		down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
 	var name uint64

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,9 +194,20 @@ func (t touch) spares() {
 	case !t.meets():
 	case before && t.now.m != "":
 		t.spoil("keeps the time for old clients, although one has come")
-	case t.was.l != on(t.was.m):
+	case t.was.l != on(t.was.m) && t.hears():
 		t.p.met[t.was.k.number] = t.sent.at
 	}
+}
+
+// hears reports whether no wait of the process for the lock ends before the
+// answer to the attempt comes.
+func (t touch) hears() bool {
+	soon, wait := t.w.h.now()+t.w.plan.latest(t.p.id), t.w.plan.Procs[t.p.id].Wait
+	ends := func(at time.Duration) bool { return t.sent.at <= at && at < soon }
+	return !slices.ContainsFunc(t.w.plan.Ops, func(o Op) bool {
+		return o.Proc == t.p.id && o.Key == t.was.k.number &&
+			(o.Cancel > 0 && ends(o.At+o.Cancel) || wait > 0 && ends(o.At+wait))
+	})
 }
 
 // meets reports whether an attempt has met an old client, or what a lost lease

@@ -254,10 +254,13 @@ func (w *world) wrote(p *process, m message, name, did, reply string, was marks)
 	}
 }
 
-// pool dials through the process's links.
-func (p *process) pool() *redis.Pool {
+// pool dials the first server through the process's links.
+func (p *process) pool() *redis.Pool { return p.poolOf(0, false) }
+
+// poolOf dials a server. shows: for a verb that is to change nothing.
+func (p *process) poolOf(node int, shows bool) *redis.Pool {
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := p.dial(ctx)
+		conn, err := p.dial(ctx, node, shows)
 		if err != nil {
 			return nil, err
 		}
@@ -270,13 +273,6 @@ func (p *process) hardened(c Proc, wake backend.Wake) (backend.Store, error) {
 	o := p.w.plan.Old
 	return legacy.New(p.pool(), legacy.Config{Dialect: o.dialect(), Terms: o.Claims, Wake: wake,
 		Timeout: c.Timeout, Clock: p.clock})
-}
-
-// besides prepares the server for old clients.
-func (w *world) besides() {
-	if w.plan.Old != nil {
-		w.began()
-	}
 }
 
 // shut closes what is not a Client.
@@ -640,6 +636,6 @@ var SometimesOld = []string{
 	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
 	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
 	"a refused gate", "a step taken", "a tombstone keeps an old client out",
-	"a disorder", "a trial of a gate", "a member is forgotten", "a process starts late",
+	"a disorder", "a member is forgotten", "a process starts late",
 	"a server of a quorum has restarted",
 }

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -81,6 +82,9 @@ type Proc struct {
 	Near       time.Duration // least latency of a message
 	Starts     time.Duration // when the process starts; 0: with the world
 }
+
+// every is the time between two renewals; negative: there are none.
+func (c Proc) every() time.Duration { return cmp.Or(c.RenewEvery, c.TTL/3) }
 
 // Op is one operation of a process.
 type Op struct {

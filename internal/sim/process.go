@@ -221,15 +221,10 @@ func (p *process) awake(o Op) {
 }
 
 // thaw continues the process, unless another fault has it frozen.
-func (p *process) thaw(f Fault) {
-	if now := p.w.h.now(); !p.w.plan.hitNow(p.id, now, Freeze) {
+func (p *process) thaw() {
+	if now := p.w.h.now(); p.w.plan.delayed(p.id, now, Freeze) == now {
 		p.clock.Thaw()
 	}
-}
-
-// hitNow reports whether a fault of a kind is on for a process.
-func (p *Plan) hitNow(proc int, at time.Duration, kind FaultKind) bool {
-	return p.delayed(proc, at, kind) > at
 }
 
 // kill ends the process without a word: what it has sent may still arrive.

@@ -116,17 +116,19 @@ func (p *promises) failed(e Event) {
 	if p.p.Old != nil && most > 0 { // an attempt that has taken the key settles: legacy.Hardened
 		most += dialect.Bound(p.p.Old.Claims.Gap) + late
 	}
-	once := o.Kind == Try || c.Wait < 0
 	switch {
 	case most > 0 && passed > most+late:
 		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
 	case strings.HasPrefix(e.Text, "wait ended") && passed < c.Wait-c.Wait/1000-late:
 		p.complain("waits", e, "#%d: %s after %v, and it was to wait %v", e.Op, e.Text, passed, c.Wait)
-	case once || e.Text != "trouble" || passed > 9*time.Second:
+	case p.once(o) || e.Text != "trouble" || passed > 9*time.Second:
 	case !p.p.hit(e.Proc, began, e.At, NoAuth):
 		p.complain("waits", e, "#%d gave up after %v because of trouble that passes", e.Op, passed)
 	}
 }
+
+// once reports whether an operation makes a single attempt.
+func (p *promises) once(o Op) bool { return o.Kind == Try || p.p.Procs[o.Proc].Wait < 0 }
 
 // wait returns how long an operation may wait. Zero: there is no bound.
 func (p *promises) wait(o Op) (most time.Duration) {
@@ -334,7 +336,7 @@ func (p *promises) renewals(k *chain, e Event) {
 		if l.over || l.lost > 0 || c.RenewEvery < 0 || l.op.Key != e.Key || p.gone[l.op.Proc] {
 			continue
 		}
-		since, every := max(k.written[l.token], 0), cmp.Or(c.RenewEvery, c.TTL/3)
+		since, every := max(k.written[l.token], 0), c.every()
 		if from, ok := p.urgent[id]; ok {
 			since, every = from, 0
 		}
@@ -376,7 +378,7 @@ func (p *promises) closed(e Event) {
 // token was released, or given to a waiter that has gone. An old client may
 // have the key without a token.
 func (p *promises) idle(k *chain, e Event) {
-	if p.p.Strange != "" || !p.p.Old.gone() {
+	if p.p.Strange != "" || !p.oldGone() {
 		return
 	}
 	now := past{k.token, k.since}
@@ -402,9 +404,12 @@ func (p *promises) idle(k *chain, e Event) {
 	}
 }
 
-// gone reports whether no old client takes part any more, and nothing is in
-// disorder.
-func (o *Old) gone() bool { return o == nil || o.Begins >= migrate.Modern && o.Disorder == 0 }
+// oldGone reports whether no old client takes part any more, and nothing is in
+// disorder. At a new beginning tombstones are left until that is over.
+func (p *promises) oldGone() bool {
+	o := p.p.Old
+	return o == nil || o.Begins >= migrate.Modern && o.Disorder == 0 && p.old.phase != migrate.Observe
+}
 
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {

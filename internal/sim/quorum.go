@@ -4,15 +4,12 @@ package sim
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/names"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -162,9 +159,6 @@ func (p *Plan) servers() int {
 	return max(p.Nodes, 1)
 }
 
-// nodeKey is the key of a context's value that says which server is dialed.
-type nodeKey struct{}
-
 // on returns the plan with the faults that concern a server.
 func (p *Plan) on(node int) *Plan {
 	if p.servers() == 1 {
@@ -273,12 +267,8 @@ func (w *world) info(node int) []byte {
 func (p *process) quorum(c Proc, wake backend.Wake) (backend.Store, error) {
 	var members []quorum.Member
 	for n := range p.w.plan.Nodes {
-		pool := p.pool()
-		dial := pool.DialContext
-		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
-			return dial(context.WithValue(ctx, nodeKey{}, n))
-		}
-		m, err := modern.New(pool, modern.Config{Name: fmt.Sprint("s", n), Fence: p.w.plan.Fenced, Wake: wake,
+		m, err := modern.New(p.poolOf(n, false), modern.Config{Name: fmt.Sprint("s", n),
+			Fence: p.w.plan.Fenced, Wake: wake,
 			Timeout: c.Timeout})
 		if err != nil {
 			return nil, err

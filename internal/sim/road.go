@@ -164,11 +164,7 @@ func (p *process) verb(o Op) {
 	w := p.w
 	p.awake(o)
 	options := w.options(p, o)
-	pool := p.pool()
-	dial := pool.DialContext
-	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
-		return dial(context.WithValue(ctx, verbKey{}, !options.Go))
-	}
+	pool := p.poolOf(0, !options.Go)
 	defer pool.Close()
 	if o.Kind == Watch {
 		w.idles()
@@ -307,9 +303,10 @@ func (w *world) recorded(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.said
-	if w.said = r; r.Epoch == was.Epoch {
+	if r.Epoch == was.Epoch || w.plan.short() && r.Epoch == 1 { // an old record was restored
 		return
 	}
+	w.said = r
 	w.h.sometimes("phase " + r.Phase.String())
 	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
 		Until: w.sight.quiet(l.verb.saw), Stands: was.Epoch == 0 && w.restores(r.Phase)})

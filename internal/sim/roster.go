@@ -16,10 +16,6 @@ type verbing struct {
 	roll  time.Duration // when it read the roster last
 }
 
-// verbKey is the key of a context's value that says whether a verb is to change
-// nothing.
-type verbKey struct{}
-
 // spoil records what a process did to the fleet's record or roster, or what its
 // member says and is not so.
 func (w *world) spoil(p *process, text string) {

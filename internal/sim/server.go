@@ -25,7 +25,7 @@ func (w *world) acts(f Fault) []act {
 	switch f.Kind {
 	case Freeze:
 		p := w.procs[f.Proc]
-		return append(begin(p.clock.Freeze), over(func() { p.thaw(f) }))
+		return append(begin(p.clock.Freeze), over(func() { p.thaw() }))
 	case Suspend:
 		return append(begin(func() { w.machine(f, (*redistest.Clock).Suspend) }),
 			over(func() { w.machine(f, (*redistest.Clock).Resume) }))

@@ -12,8 +12,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +27,13 @@ var (
 	shrinks = flag.Bool("shrink", true, "make a failing case short")
 )
 
+// On one processor goroutines that wake at one instant go on in the order in
+// which they were woken. On two, one of them may overtake another, and a play
+// differs from the one before. The race detector looks for just that.
 func TestMain(m *testing.M) {
+	if !raced {
+		runtime.GOMAXPROCS(1)
+	}
 	debug.SetGCPercent(400) // a play makes much garbage and keeps none
 	redistest.Main(m)
 }
@@ -49,15 +53,12 @@ func count() uint64 {
 
 // tally is what a run of many seeds has reached.
 type tally struct {
-	mu     sync.Mutex
 	seen   map[string]int
 	leases int
 	gap    time.Duration
 }
 
 func (c *tally) add(h *History) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for name, n := range h.Seen {
 		c.seen[name] += n
 	}
@@ -87,17 +88,11 @@ func TestNoSeedBreaksAPromise(t *testing.T) {
 		})
 	}
 	reached := tally{seen: map[string]int{}}
-	var next atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for worker := range runtime.GOMAXPROCS(0) {
-			t.Run(fmt.Sprint(worker), func(t *testing.T) {
-				t.Parallel()
-				for n := next.Add(1) - 1; n < int64(len(all)) && !t.Failed(); n = next.Add(1) - 1 {
-					reached.add(check(t, all[n]))
-				}
-			})
+	for _, seed := range all {
+		if reached.add(check(t, seed)); t.Failed() {
+			break
 		}
-	})
+	}
 	t.Logf("%d seeds, %d leases, longest time without a holder %v", len(all), reached.leases, reached.gap)
 	for _, name := range slices.Sorted(maps.Keys(reached.seen)) {
 		t.Logf("%7d %s", reached.seen[name], name)
@@ -152,23 +147,33 @@ func watched(t *testing.T, p *Plan) *History {
 }
 
 // The same plan gives the same history. Hooks of one instant may come in either
-// order. The race detector makes more orders happen than doc.go's HAZARD can
-// rule out, so it plays none twice.
+// order. The race detector plays none twice: see TestMain. On two processors
+// one of seven plays of seed 164 differs. There the replies to two attempts are
+// in one packet. Whether one renewal carries both leases depends on whether the
+// scheduler of renewals is quicker than the second of the two goroutines.
 func TestPlayIsRepeatable(t *testing.T) {
-	last := min(count(), 40)
 	if raced {
-		last = 0
+		return
 	}
-	for seed := uint64(1); seed <= last; seed++ {
-		if Draw(seed).Form == Quorum {
-			continue // doc.go's HAZARD
+	for seed := uint64(1); seed <= 40; seed++ {
+		if Draw(seed).Form != Quorum { // doc.go's HAZARD
+			repeats(t, seed, 1)
 		}
-		first, second := lines(watched(t, Draw(seed))), lines(watched(t, Draw(seed)))
-		for n := range min(len(first), len(second)) {
-			if first[n] != second[n] {
+	}
+	repeats(t, 164, 10)
+}
+
+// repeats plays a seed, and so many times again.
+func repeats(t *testing.T, seed uint64, times int) {
+	t.Helper()
+	first := lines(watched(t, Draw(seed)))
+	for range times {
+		again := lines(watched(t, Draw(seed)))
+		for n := range min(len(first), len(again)) {
+			if first[n] != again[n] {
 				t.Errorf("seed %d: two plays differ after\n%s\none has\n%s\nthe other\n%s", seed,
-					strings.Join(first[max(n-3, 0):n], "\n"), first[n], second[n])
-				break
+					strings.Join(first[max(n-3, 0):n], "\n"), first[n], again[n])
+				return
 			}
 		}
 	}

@@ -46,7 +46,7 @@ const longAgo = time.Hour
 // the tombstones that belong to it.
 func (w *world) began() {
 	o := w.plan.Old
-	if o.Begins == migrate.NoPhase {
+	if !w.plan.short() {
 		return
 	}
 	w.sight.from, w.sight.acted = -longAgo, -longAgo

@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -119,7 +118,8 @@ func (v *votes) kept(e Event) {
 		if needed || e.At-from < time.Second || v.gone[who] || v.p.closes(who, e.At) {
 			continue
 		}
-		if e.At-from > v.p.Procs[who].TTL { // it has ended, although nobody has looked
+		if over := from + v.p.Procs[who].TTL; e.At > over { // although nobody has looked
+			v.lacks[here] = over
 			delete(v.cast, here)
 			continue
 		}
@@ -139,15 +139,19 @@ func (v *votes) missing(e Event) {
 			v.p.Strange != "" {
 			continue
 		}
-		every := cmp.Or(c.RenewEvery, c.TTL/3)
 		for n := 1; n <= v.p.Nodes; n++ {
 			here := seat{n, l.op.Key}
 			since := max(l.at, v.lacks[here])
-			if began, restarted := v.runs[n]; restarted {
+			if began, restarted := v.runs[n]; restarted { // its run is watched once it answers
+				for _, f := range v.p.on(n - 1).Faults {
+					if f.At <= e.At {
+						began = max(began, f.end())
+					}
+				}
 				since = max(since, began+greatestTTL+5*time.Second)
 			}
 			since = v.since(l.op.Proc, since, e.At)
-			if v.cast[here].token != 0 || e.At-since < 2*every+time.Second/2 {
+			if v.cast[here].token != 0 || e.At-since < 2*c.every()+time.Second/2 {
 				continue
 			}
 			v.complain("votes", e, "#%d has no vote of s%d since %v", id, n, since)

@@ -81,15 +81,12 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		}
 		w.quorate(t)
 		w.seat(t)
-		w.besides()
+		w.began()
 		for id := range p.Procs {
 			w.procs = append(w.procs, w.start(t, id))
 		}
 		w.play()
 		w.end()
-		if p.Form == Bridged {
-			trials(t, h)
-		}
 		h.dated()
 		h.settle()
 		h.reached()

@@ -18,8 +18,9 @@ var simulation = flag.Int("simulation", 0,
 var simulated = []string{"lock/", "modern/", "legacy/", "migrate/", "internal/twokey/", "internal/record/",
 	"internal/operator/fleet/", "quorum/"}
 
-// complaint matches what internal/sim prints when a judge complains.
-var complaint = regexp.MustCompile(`(?m)^\s*sim_test\.go:\d+: seed \d+: (\w+) at .*`)
+// complaint matches what internal/sim prints when a judge complains, and what
+// package fleet prints about a trial of a gate.
+var complaint = regexp.MustCompile(`(?m)^\s*(sim_test\.go:\d+: seed \d+: \w+ at|trial_test\.go:\d+:) .*`)
 
 // noClient matches what it prints when a plan's Client cannot be made.
 var noClient = regexp.MustCompile(`(?m)^\s*world\.go:\d+: sim: (seed \d+: .*)`)
@@ -195,6 +196,9 @@ func (m mutant) play(t *testing.T) string {
 	out, err := goTestWith("internal/sim", "", "^TestNoSeedBreaksAPromise$",
 		[]string{"-overlay", m.overlay(t), "-timeout=20m"},
 		fmt.Sprintf("-seeds=%d", *simulation), "-shrink=false", "-form="+m.form())
+	if err == nil && m.form() == "bridge" { // the gates are tried without a play
+		out, err = goTest("internal/operator/fleet", "", "^TestTrials$", "-overlay", m.overlay(t))
+	}
 	said := complaint.FindString(out)
 	switch {
 	case err == nil:

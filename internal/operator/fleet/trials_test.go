@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package fleet_test
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// tried are the trials: evidence.md's and protocol.md's rules of gates.
-var tried = slices.Concat(ofMembers, ofClaims, ofOldClients, ofServers, ofTargets, ofSteps, ofLostRecords)
+// trials are those of evidence.md's and protocol.md's rules of gates.
+var trials = slices.Concat(ofMembers, ofClaims, ofOldClients, ofServers, ofTargets, ofSteps, ofLostRecords)
 
 // anyPhase is no phase in particular.
 const anyPhase = migrate.NoPhase

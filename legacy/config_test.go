@@ -221,8 +221,8 @@ func TestMarkKeySharesTheSlot(t *testing.T) {
 }
 
 func TestCrossSlotErrorNamesHashTag(t *testing.T) {
-	r, wire := faulty(t, hardened(dialect.Jedis()))
-	wire.Fault(redistest.Rule{Command: "EVALSHA",
+	r := newRig(t, hardened(dialect.Jedis()))
+	r.wire.Fault(redistest.Rule{Command: "EVALSHA",
 		Do: redistest.Answer("CROSSSLOT Keys in request don't hash to the same slot")})
 	_, err := r.b.Contract().Try(bg, "a}b", ttl)
 	if err == nil || !strings.Contains(err.Error(), "hash tag") || !strings.Contains(err.Error(), "a}b") {

@@ -8,37 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
-
-// faulty is a rig whose connection breaks where a test says so.
-func faulty(t *testing.T, cfg legacy.Config) (*rig, *redistest.Wire) {
-	t.Helper()
-	w := redistest.New(t)
-	r := &rig{T: t, w: w, clock: w.Clock(redistest.Skew{}), tap: newTap(w)}
-	wire := w.Wire()
-	cfg.Clock = r.clock
-	if cfg.Terms.Lease == 0 {
-		cfg.Terms.Lease = lease
-	}
-	b, err := legacy.New(wire.Pool(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
-	r.b = b
-	if cfg.Mode == legacy.Hardened {
-		r.warm()
-	}
-	return r, wire
-}
-
-func hardened(d dialect.Dialect) legacy.Config {
-	return legacy.Config{Mode: legacy.Hardened, Dialect: d, Terms: dialect.Terms{Behind: time.Second}}
-}
 
 func wantUnsure(t *testing.T, err error) backend.Grant {
 	t.Helper()

@@ -117,7 +117,7 @@ func TestHeldErrorNamesOwnerAndTimeLeft(t *testing.T) {
 // be renewed, an old client's stamp goes by its writer's clock, and a holder
 // that lost the lock does not renew.
 func TestHeldErrorSaysWhatEndsTheLock(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim})
+	r := newRig(t, legacy.Config{})
 	refused := func() *lock.HeldError {
 		t.Helper()
 		_, err := r.b.Contract().Try(bg, "k", ttl)

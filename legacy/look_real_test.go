@@ -65,7 +65,7 @@ func TestLookWithoutTheRightIsNamed(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	s.User("app", "s3cret", "+@all", "~k", "~{k}:gsl")
 	pool := s.Pool(redis.DialUsername("app"), redis.DialPassword("s3cret"))
-	b, err := legacy.New(pool, withMode(unknown()))
+	b, err := legacy.New(pool, unknown())
 	if err != nil {
 		t.Fatal(err)
 	}

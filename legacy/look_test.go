@@ -21,15 +21,10 @@ const (
 	lookAge = lease + 2*time.Millisecond // greatest lease, c and a unit
 )
 
-func withMode(cfg legacy.Config) legacy.Config {
-	cfg.Mode = legacy.Hardened
-	return cfg
-}
-
 // machine is a process on the named machine.
 func (r *rig) machine(name string, cfg legacy.Config) *rig {
 	r.Helper()
-	other := &rig{T: r.T, w: r.w, clock: r.w.Clock(redistest.Skew{}).On(name), tap: newTap(r.w)}
+	other := &rig{T: r.T, w: r.w, clock: r.w.Clock(redistest.Skew{}).On(name), wire: r.w.Wire()}
 	other.b = other.backend(cfg)
 	return other
 }
@@ -230,7 +225,7 @@ func TestTakingAFreeKeyForgetsTheLook(t *testing.T) {
 func TestSlowReplyDoesNotAgeLook(t *testing.T) {
 	r := crashed(t)
 	p := r.machine("a", unknown())
-	p.tap.actAfter(1, "EVALSHA", func() { r.w.Pass(time.Minute) }) // the attempt's reply is slow
+	p.between(2, func() { r.w.Pass(time.Minute) }) // the attempt's reply is slow
 	_, err := p.try("k")
 	r.wantHeld(err)
 	r.w.Pass(lookAge)
@@ -243,7 +238,7 @@ func TestLookRemembersOnlyUnchangedValue(t *testing.T) {
 	r := crashed(t)
 	p := r.machine("a", unknown())
 	other := r.stamp(time.Minute)
-	p.tap.actAfter(1, "EVALSHA", func() { r.set("k", other) })
+	p.between(2, func() { r.set("k", other) })
 	_, err := p.try("k")
 	r.wantHeld(err)
 	if r.exists(keyLook) {
@@ -252,12 +247,12 @@ func TestLookRemembersOnlyUnchangedValue(t *testing.T) {
 }
 
 func TestDenseLooksNeedNoMemory(t *testing.T) {
-	r, wire := faulty(t, withMode(unknown()))
+	r := newRig(t, unknown())
 	r.w.Run("run-1")
 	r.set("k", r.stamp(-time.Minute))
 	refuse := func(c redistest.Command) bool { return len(c) > 4 && c[4] == keyLook }
 	for _, name := range []string{"EVALSHA", "EVAL"} {
-		wire.Fault(redistest.Rule{Command: name, When: refuse, Times: -1,
+		r.wire.Fault(redistest.Rule{Command: name, When: refuse, Times: -1,
 			Do: redistest.Answer(redistest.NoPerm)})
 	}
 	for began := r.w.Now(); ; r.w.Pass(200 * time.Millisecond) {
@@ -293,25 +288,15 @@ func TestLookReplacesKeyOfAnotherType(t *testing.T) {
 }
 
 func TestLookOnOldServerAsksTIME(t *testing.T) {
-	r, wire := faulty(t, withMode(unknown()))
+	r := newRig(t, unknown())
 	r.w.Run("run-1")
 	r.clock.On("a")
-	wire.Fault(oldServer(always)...)
+	r.wire.Fault(oldServer(always)...)
 	r.set("k", r.stamp(-time.Minute))
 	_, err := r.try("k")
 	r.wantHeld(err)
 	r.w.Pass(lookAge + time.Millisecond)
 	r.take("k")
-}
-
-func TestStampIsLiveForClientTenMinutesAhead(t *testing.T) {
-	r := newRig(t, unknown())
-	// An old client ten minutes ahead reads the stamp a moment later.
-	r.take("k")
-	ahead := r.w.ServerNow().Add(10 * time.Minute)
-	if d := dialect.Jedis(); d.LegacyExpired(dialect.Text(r.get("k")), "", ahead) {
-		t.Error("it takes the stamp for expired")
-	}
 }
 
 // What TIME loses puts the fleet further ahead of it.

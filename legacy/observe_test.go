@@ -127,7 +127,7 @@ func TestEncodedKeysAndValuesMatchOldClients(t *testing.T) {
 		d := dialect.Template()
 		d.Name, d.KeyEncoding, d.ValueEncoding = "mine", e, e
 		for _, mode := range []legacy.Mode{legacy.Verbatim, legacy.Hardened} {
-			r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+			r := newRig(t, legacy.Config{Dialect: d})
 			b := open(t, r.w, legacy.Config{
 				Mode: mode, Dialect: d, Clock: r.clock, Terms: dialect.Terms{Lease: time.Minute}})
 			l, _ := d.EncodeKey("k")
@@ -154,7 +154,7 @@ func TestEncodedKeysAndValuesMatchOldClients(t *testing.T) {
 func TestJavaStringCarriesItsLength(t *testing.T) {
 	d := dialect.JedisUUID()
 	d.Name, d.ValueEncoding = "mine", dialect.JDK
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+	r := newRig(t, legacy.Config{Dialect: d})
 	r.take("k")
 	if o, err := r.b.Observe(bg, "k"); err != nil || o.Err != nil {
 		t.Errorf("%q: %v %v", o.Value, err, o.Err)
@@ -163,7 +163,7 @@ func TestJavaStringCarriesItsLength(t *testing.T) {
 
 func TestFloatSecondsHaveTheShortestFraction(t *testing.T) {
 	for micros, want := range map[int]string{0: ".0", 500_000: ".5", 120: ".00012", 999_999: ".999999"} {
-		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.RedisPy()})
+		r := newRig(t, legacy.Config{Dialect: dialect.RedisPy()})
 		r.w.StepServer(time.Duration(micros) * time.Microsecond)
 		r.take("k")
 		o, err := r.b.Observe(bg, "k")
@@ -186,7 +186,7 @@ func TestObserveSendsFirstKilobyteOfHugeValue(t *testing.T) {
 func TestTicksAreWrittenToTheDigit(t *testing.T) {
 	d := dialect.ServiceStack()
 	d.Name, d.Unit, d.Slack = "ticks", dialect.UnitTicks, 100*time.Nanosecond
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+	r := newRig(t, legacy.Config{Dialect: d})
 	r.w.StepServer(987654 * time.Microsecond)
 	want, err := d.Stamp(r.w.ServerNow(), ttl+day, "")
 	if err != nil {

@@ -31,17 +31,17 @@ func oldServer(when func(redistest.Command) bool) []redistest.Rule {
 func always(redistest.Command) bool { return true }
 
 func TestScriptOnOldServerGetsTIMEAsArgument(t *testing.T) {
-	r, wire := faulty(t, hardened(dialect.Jedis()))
-	wire.Fault(oldServer(always)...)
-	wire.Forget()
+	r := newRig(t, hardened(dialect.Jedis()))
+	r.wire.Fault(oldServer(always)...)
+	r.wire.Forget()
 	g := r.take("k")
 	if want := r.stamp(ttl + day + time.Millisecond); r.get("k") != want {
 		t.Errorf("L %q, want %q", r.get("k"), want)
 	}
-	if n := wire.Count("TIME"); n != 1 {
+	if n := r.wire.Count("TIME"); n != 1 {
 		t.Errorf("TIME asked %d times", n)
 	}
-	wire.Forget()
+	r.wire.Forget()
 	r.w.Pass(time.Second)
 	if _, err := g.Extend(bg, ttl); err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestScriptOnOldServerGetsTIMEAsArgument(t *testing.T) {
 	if want := r.stamp(ttl + day + time.Millisecond); r.get("k") != want {
 		t.Errorf("after the renewal L %q, want %q", r.get("k"), want)
 	}
-	if sent := wire.Count(""); sent != 2 {
-		t.Errorf("%d commands for a renewal: %v", sent, wire.Sent())
+	if sent := r.wire.Count(""); sent != 2 {
+		t.Errorf("%d commands for a renewal: %v", sent, r.wire.Sent())
 	}
 	if err := g.Release(bg); err != nil {
 		t.Error(err)
@@ -59,9 +59,9 @@ func TestScriptOnOldServerGetsTIMEAsArgument(t *testing.T) {
 }
 
 func TestRenewalDetectsOldServer(t *testing.T) {
-	r, wire := faulty(t, hardened(dialect.Jedis()))
+	r := newRig(t, hardened(dialect.Jedis()))
 	g := r.take("k")
-	wire.Fault(oldServer(always)...)
+	r.wire.Fault(oldServer(always)...)
 	r.w.Pass(time.Second)
 	if term, err := g.Extend(bg, ttl); err != nil || term.TTL != ttl {
 		t.Error(term, err)
@@ -69,29 +69,29 @@ func TestRenewalDetectsOldServer(t *testing.T) {
 }
 
 func TestNewConnectionForgetsOldServer(t *testing.T) {
-	r, wire := faulty(t, hardened(dialect.Jedis()))
-	wire.Fault(oldServer(always)...)
+	r := newRig(t, hardened(dialect.Jedis()))
+	r.wire.Fault(oldServer(always)...)
 	g := r.take("k")
-	wire.Calm()
-	wire.Cut()
+	r.wire.Calm()
+	r.wire.Cut()
 	for range 50 { // until the client notices the cut
 		if _, err := g.Extend(bg, ttl); err == nil {
 			break
 		}
 	}
-	wire.Forget()
+	r.wire.Forget()
 	if _, err := g.Extend(bg, ttl); err != nil {
 		t.Fatal(err)
 	}
-	if n := wire.Count("TIME"); n != 0 {
+	if n := r.wire.Count("TIME"); n != 0 {
 		t.Errorf("TIME asked %d times", n)
 	}
 }
 
 func TestLostTIMEReplyIsNoUnsureError(t *testing.T) {
-	r, wire := faulty(t, hardened(dialect.Jedis()))
-	wire.Fault(oldServer(always)...)
-	wire.Fault(redistest.Rule{Command: "TIME", Do: redistest.CutAfter})
+	r := newRig(t, hardened(dialect.Jedis()))
+	r.wire.Fault(oldServer(always)...)
+	r.wire.Fault(redistest.Rule{Command: "TIME", Do: redistest.CutAfter})
 	_, err := r.b.Contract().Try(bg, "k", ttl)
 	var unsure *backend.UnsureError
 	if err == nil || errors.As(err, &unsure) {
@@ -101,15 +101,15 @@ func TestLostTIMEReplyIsNoUnsureError(t *testing.T) {
 }
 
 func TestOldServerFinishesKeyThatMeansDone(t *testing.T) {
-	r, wire := faulty(t, hardened(dialect.Machinery()))
+	r := newRig(t, hardened(dialect.Machinery()))
 	g := r.take("k")
-	wire.Fault(redistest.Rule{Command: "EVALSHA",
+	r.wire.Fault(redistest.Rule{Command: "EVALSHA",
 		When: func(c redistest.Command) bool { return len(c) == 12 && c[10] == "" },
 		Do:   redistest.Answer(refusal)})
 	if err := g.Release(bg); err != nil {
 		t.Fatal(err)
 	}
-	if r.exists(keyM) || !r.exists("k") || wire.Count("TIME") != 1 {
-		t.Errorf("M %v, L %v, TIME %d", r.exists(keyM), r.exists("k"), wire.Count("TIME"))
+	if r.exists(keyM) || !r.exists("k") || r.wire.Count("TIME") != 1 {
+		t.Errorf("M %v, L %v, TIME %d", r.exists(keyM), r.exists("k"), r.wire.Count("TIME"))
 	}
 }

@@ -23,32 +23,34 @@ const (
 	keyM  = "{k}:gsl"
 )
 
-// rig is one hardened backend in a world of mocked time, with a tap on its
-// connection. The key is k.
+// rig is one backend in a world of mocked time, with a wire to the server. The
+// key is k.
 type rig struct {
 	*testing.T
 	w     *redistest.World
 	clock *redistest.Clock
-	tap   *tap
+	wire  *redistest.Wire
 	b     *legacy.Backend
 }
 
 func newRig(t *testing.T, cfg legacy.Config) *rig {
 	t.Helper()
 	w := redistest.New(t)
-	r := &rig{T: t, w: w, clock: w.Clock(redistest.Skew{}), tap: newTap(w)}
+	r := &rig{T: t, w: w, clock: w.Clock(redistest.Skew{}), wire: w.Wire()}
 	r.b = r.backend(cfg)
-	r.warm()
+	if cfg.Mode == legacy.Hardened {
+		r.warm()
+	}
 	return r
 }
 
 func (r *rig) backend(cfg legacy.Config) *legacy.Backend {
 	r.Helper()
-	cfg.Mode, cfg.Clock = legacy.Hardened, r.clock
+	cfg.Clock, cfg.Timeout = r.clock, redistest.Patience // however busy the machine is
 	if cfg.Terms.Lease == 0 {
 		cfg.Terms.Lease = lease
 	}
-	b, err := legacy.New(r.tap.pool(r.T), cfg)
+	b, err := legacy.New(r.wire.Pool(), cfg)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func (r *rig) warm() {
 		r.Fatal(err)
 	}
 	r.w.Mini.FlushAll()
-	r.tap.take()
+	r.wire.Forget()
 }
 
 // try makes an attempt and lets its settle pass, if there is one.
@@ -143,11 +145,21 @@ func (r *rig) wantLeft(l string) {
 	}
 }
 
-// jedis is a fleet that is known to be within a second of the server's clock.
-func jedis() legacy.Config {
-	return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis(),
-		Terms: dialect.Terms{Behind: time.Second}}
+// between makes f happen right before the nth script from now on reaches the
+// server.
+func (r *rig) between(nth int, f func()) {
+	gate := redistest.NewGate()
+	r.wire.Fault(redistest.Rule{Command: "EVALSHA", Nth: nth, Do: redistest.HoldRequest(gate)})
+	go func() { <-gate.Reached(); f(); gate.Open() }()
 }
 
+// hardened is a fleet that is known to be within a second of the server's
+// clock.
+func hardened(d dialect.Dialect) legacy.Config {
+	return legacy.Config{Dialect: d, Terms: dialect.Terms{Behind: time.Second}}
+}
+
+func jedis() legacy.Config { return hardened(dialect.Jedis()) }
+
 // unknown is a fleet whose distance from the server's clock is unknown.
-func unknown() legacy.Config { return legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Jedis()} }
+func unknown() legacy.Config { return legacy.Config{Dialect: dialect.Jedis()} }

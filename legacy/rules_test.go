@@ -25,7 +25,7 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 		if !d.HasStamp() {
 			continue
 		}
-		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+		r := newRig(t, legacy.Config{Dialect: d})
 		r.w.StepServer(999 * time.Millisecond) // the worst moment within a second
 		r.take("k")
 		o, err := r.b.Observe(bg, "k")
@@ -56,7 +56,7 @@ func TestStampOutlivesItsKeyByADay(t *testing.T) {
 
 func TestSameBytesUnderAnotherTTLCountAsLost(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
-		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+		r := newRig(t, legacy.Config{Dialect: d})
 		g := r.take("k")
 		mark := r.get("k")
 		r.w.Mini.SetTTL("k", ttl)
@@ -68,7 +68,7 @@ func TestSameBytesUnderAnotherTTLCountAsLost(t *testing.T) {
 }
 
 func TestFinishWithoutItsTokenLeavesLAlone(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(),
+	r := newRig(t, legacy.Config{Dialect: dialect.Machinery(),
 		Terms: dialect.Terms{Lease: lease}})
 	g := r.take("k")
 	mark := r.get("k")
@@ -80,7 +80,7 @@ func TestFinishWithoutItsTokenLeavesLAlone(t *testing.T) {
 }
 
 func TestReleaseWritesOldStampWhereKeyMeansDone(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.Machinery(),
+	r := newRig(t, legacy.Config{Dialect: dialect.Machinery(),
 		Terms: dialect.Terms{Lease: lease}})
 	began := r.w.ServerNow()
 	g := r.take("k")
@@ -160,7 +160,7 @@ func TestFloorIsKeptWhereKeyMeansDone(t *testing.T) {
 func TestLOutlivesMWhereOldClientsSetTTLs(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.Gorlock(), dialect.Machinery()} {
 		terms := dialect.Terms{Lease: lease, Spread: 50 * time.Millisecond, Gap: 2 * time.Second}
-		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d, Terms: terms})
+		r := newRig(t, legacy.Config{Dialect: d, Terms: terms})
 		g := r.take("k")
 		for _, when := range []string{"taken", "renewed"} {
 			beyond := time.Duration(r.ttlOf("k")-r.ttlOf(keyM)) * time.Millisecond

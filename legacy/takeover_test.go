@@ -14,8 +14,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// Rule 1: a takeover is a compare-and-set.
-
 // Rule 2: what is a stamp.
 
 func TestValueThatIsNoStampIsHeldAndNamed(t *testing.T) {
@@ -262,7 +260,7 @@ func TestAllWithoutPoliciesNeverExpires(t *testing.T) {
 func TestBareKeyIsNeverTakenOver(t *testing.T) {
 	for _, d := range []dialect.Dialect{
 		dialect.Bare(), dialect.BareExpire(), dialect.SetDel(), dialect.SetGetDel(), dialect.SetPexpire()} {
-		r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+		r := newRig(t, legacy.Config{Dialect: d})
 		r.set("k", "1599999999999")
 		for range 3 {
 			_, err := r.try("k")

@@ -25,11 +25,10 @@ type tap struct {
 	words  []string
 	open   int               // index of the first word without a reply
 	before map[string]func() // by the command's name; each is called once
-	skip   map[string]int    // how many commands of that name pass first
 }
 
 func newTap(w *redistest.World) *tap {
-	return &tap{world: w, before: map[string]func(){}, skip: map[string]int{}}
+	return &tap{world: w, before: map[string]func(){}}
 }
 
 // pool dials connections that the tap records.
@@ -47,23 +46,16 @@ func (p *tap) pool(t *testing.T) *redis.Pool {
 }
 
 // act calls f right before the next command of that name.
-func (p *tap) act(name string, f func()) { p.actAfter(0, name, f) }
-
-// actAfter is act, but lets n commands of that name pass first.
-func (p *tap) actAfter(n int, name string, f func()) {
+func (p *tap) act(name string, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.before[name], p.skip[name] = f, n
+	p.before[name] = f
 }
 
 func (p *tap) sent(name string, args []any) {
 	p.mu.Lock()
 	f := p.before[name]
-	if p.skip[name]--; p.skip[name] >= 0 {
-		f = nil
-	} else {
-		delete(p.before, name)
-	}
+	delete(p.before, name)
 	p.mu.Unlock()
 	if f != nil {
 		f()

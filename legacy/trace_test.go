@@ -6,22 +6,19 @@ import (
 	"cmp"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
-
-var update = flag.Bool("update", false, "write testdata/traces.txt anew; read the difference")
 
 const traceHeader = `# What the verbatim client of each dialect sends, and what comes of it: compared line by line with the sources
 # named in package dialect, and kept by "go test ./legacy -run Traces -update".
@@ -180,27 +177,5 @@ func TestVerbatimTraces(t *testing.T) {
 			fmt.Fprintf(&b, "%s %s: %s\n", d.Name, s.name, play(t, d, s))
 		}
 	}
-	const file = "testdata/traces.txt"
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, have := strings.Split(b.String(), "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(got), len(have)) {
-		if g, h := at(got, i), at(have, i); g != h {
-			t.Errorf("line %d\nours %s\nfile %s", i+1, g, h)
-		}
-	}
-}
-
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return "(end)"
+	golden.Check(t, "testdata/traces.txt", b.String())
 }

@@ -5,8 +5,6 @@ package legacy_test
 import (
 	"crypto/sha1"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock/backend"
@@ -39,19 +38,7 @@ func TestHardenedVectorsArePinned(t *testing.T) {
 			out += vectorsOf(t, d)
 		}
 	}
-	path := filepath.Join("testdata", "vectors.txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out != string(want) {
-		t.Errorf("%s differs (-update writes it, which changes the protocol):\n%s", path, out)
-	}
+	golden.Check(t, "testdata/vectors.txt", out) // what -update changes there is the protocol
 }
 
 // What an attempt that took nothing has drawn.

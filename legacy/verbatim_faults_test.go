@@ -16,14 +16,14 @@ import (
 
 // Verbatim, when an outcome is unknown.
 
-func verbatim(t *testing.T, d dialect.Dialect) (*rig, *redistest.Wire) {
-	return faulty(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
+func verbatim(t *testing.T, d dialect.Dialect) *rig {
+	return newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: d})
 }
 
 func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
 	for _, do := range []redistest.Action{redistest.CutBefore, redistest.CutAfter} {
-		r, wire := verbatim(t, dialect.Jedis())
-		wire.Fault(redistest.Rule{Command: "SETNX", Do: do})
+		r := verbatim(t, dialect.Jedis())
+		r.wire.Fault(redistest.Rule{Command: "SETNX", Do: do})
 		_, err := r.b.Contract().Try(bg, "k", ttl)
 		g := wantUnsure(t, err)
 		ran := r.exists("k")
@@ -36,8 +36,8 @@ func TestVerbatimUndoesASETNXThatMayHaveRun(t *testing.T) {
 }
 
 func TestVerbatimUndoSparesAnotherValue(t *testing.T) {
-	r, wire := verbatim(t, dialect.Jedis())
-	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
+	r := verbatim(t, dialect.Jedis())
+	r.wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
 	_, err := r.b.Contract().Try(bg, "k", ttl)
 	other := r.stamp(time.Hour)
 	r.set("k", other)
@@ -48,9 +48,9 @@ func TestVerbatimUndoSparesAnotherValue(t *testing.T) {
 }
 
 func TestVerbatimLeavesAGETSETOfUnknownOutcomeToRunOut(t *testing.T) {
-	r, wire := verbatim(t, dialect.Jedis())
+	r := verbatim(t, dialect.Jedis())
 	r.set("k", r.stamp(-time.Minute))
-	wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.CutAfter})
+	r.wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.CutAfter})
 	_, err := r.b.Contract().Try(bg, "k", ttl)
 	g := wantUnsure(t, err)
 	own := r.get("k")
@@ -62,10 +62,10 @@ func TestVerbatimLeavesAGETSETOfUnknownOutcomeToRunOut(t *testing.T) {
 
 func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
 	for _, won := range []bool{true, false} {
-		r, wire := verbatim(t, dialect.Jedis())
+		r := verbatim(t, dialect.Jedis())
 		r.set("k", r.stamp(-time.Minute))
 		gate := redistest.NewGate()
-		wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.HoldRequest(gate)})
+		r.wire.Fault(redistest.Rule{Command: "GETSET", Do: redistest.HoldRequest(gate)})
 		ctx, cancel := context.WithCancel(bg)
 		go func() { <-gate.Reached(); cancel() }()
 		_, err := r.b.Contract().Try(ctx, "k", ttl)
@@ -84,8 +84,8 @@ func TestVerbatimJudgesALateGETSETReply(t *testing.T) {
 }
 
 func TestVerbatimUndoSparesConstantValue(t *testing.T) {
-	r, wire := verbatim(t, dialect.Bare())
-	wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
+	r := verbatim(t, dialect.Bare())
+	r.wire.Fault(redistest.Rule{Command: "SETNX", Do: redistest.CutBefore})
 	_, err := r.b.Contract().Try(bg, "k", ttl)
 	r.set("k", "lock")
 	if err := wantUnsure(t, err).Release(bg); err == nil {
@@ -95,9 +95,9 @@ func TestVerbatimUndoSparesConstantValue(t *testing.T) {
 }
 
 func TestVerbatimSendsNoSecondDELByFlag(t *testing.T) {
-	r, wire := verbatim(t, dialect.Jedis())
+	r := verbatim(t, dialect.Jedis())
 	g := r.take("k")
-	wire.Fault(redistest.Rule{Command: "DEL", Do: redistest.CutAfter})
+	r.wire.Fault(redistest.Rule{Command: "DEL", Do: redistest.CutAfter})
 	if err := g.Release(bg); err == nil || errors.Is(err, lock.ErrLost) {
 		t.Errorf("%v", err)
 	}
@@ -110,8 +110,8 @@ func TestVerbatimSendsNoSecondDELByFlag(t *testing.T) {
 }
 
 func TestVerbatimGivesBackAWinWhoseEXPIREFailed(t *testing.T) {
-	r, wire := verbatim(t, dialect.Gorlock())
-	wire.Fault(redistest.Rule{Command: "EXPIRE", Do: redistest.Answer(redistest.NoPerm)})
+	r := verbatim(t, dialect.Gorlock())
+	r.wire.Fault(redistest.Rule{Command: "EXPIRE", Do: redistest.Answer(redistest.NoPerm)})
 	_, err := r.b.Contract().Try(bg, "k", ttl)
 	undo(t, wantUnsure(t, err))
 	r.wantLeft("")

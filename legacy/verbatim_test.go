@@ -17,7 +17,7 @@ import (
 )
 
 func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
-	r, wire := verbatim(t, dialect.Jedis())
+	r := verbatim(t, dialect.Jedis())
 	client, err := lock.New(r.b, lock.Config{Clock: r.clock})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestVerbatimNeedsNothingButFourCommands(t *testing.T) {
 	if err := client.Close(bg); err != nil {
 		t.Error(err)
 	}
-	for _, c := range wire.Sent() {
+	for _, c := range r.wire.Sent() {
 		if !c.Is("SETNX") && !c.Is("GET") && !c.Is("GETSET") && !c.Is("DEL") && !c.Is(redistest.Dialing) {
 			t.Errorf("sent %v", c)
 		}
@@ -77,7 +77,7 @@ func TestVerbatimJedisUUIDGrantsTwice(t *testing.T) {
 }
 
 func TestHardenedExcludesHardenedAfterClobber(t *testing.T) {
-	r := newRig(t, legacy.Config{Mode: legacy.Verbatim, Dialect: dialect.JedisUUID()})
+	r := newRig(t, legacy.Config{Dialect: dialect.JedisUUID()})
 	g := r.take("k")
 	// An old client that looked before the grant overwrites L: GETSET of what
 	// it read as free.

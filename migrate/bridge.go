@@ -15,7 +15,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/internal/twokey"
-	"github.com/getsetlock/getsetlock/internal/wire"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
@@ -74,7 +73,7 @@ type bridgeEngine struct {
 	cfg     Config
 	longest time.Duration // longest lease by the lease rule, if bound is set
 	bound   bool          // the lease rule bounds leases in this dialect
-	member  registered    // nil where the phases come from another source
+	member  *Member       // nil where the phases come from another source
 
 	isPlaced atomic.Bool    // the member's field was found on the bridge's server
 	orphans  sync.WaitGroup // goroutines that await the end of locks that could not be released
@@ -83,44 +82,12 @@ type bridgeEngine struct {
 	isClosed bool
 }
 
-// registered is what a [Member] has beyond a [Ledger]: its answers to a Bridge.
-type registered interface {
-	// actsBy takes how the bridge judges clocks, and its longest lease before
-	// phase modern.
-	actsBy(judge bounded, first time.Duration)
-	// asks notes that leases of ttl will be asked for.
-	asks(ttl time.Duration)
-	// keeps returns why no lease may be renewed for ttl now; nil: it may.
-	keeps(ctx context.Context, ttl time.Duration) error
-	// current returns the phase that the member read last.
-	current() Phase
-	// epoch returns the epoch of the record that the member acts by.
-	epoch() int64
-	// life returns how often the member may have been forgotten.
-	life() int64
-	// foundBy returns nil if the server of mux has the member's field.
-	foundBy(ctx context.Context, mux *wire.Mux) error
-	// Refresh makes a round.
-	Refresh(ctx context.Context) error
-	// saw returns what watchers saw of old clients' clocks.
-	saw() dialect.Seen
-	// composes takes what all locks of the bridge are composed with.
-	composes(b *bridgeEngine, target backend.Backend)
-	// proved returns why no composed lock is taken in a phase; nil: it may.
-	proved(ctx context.Context, p Phase) error
-	// target names what all locks of the program are composed with; empty: none
-	// is.
-	target() string
-}
-
 // bounded is how a bridge judges old clients' clocks, which a [twokey.Engine]
 // says: by which bounds, and after what was seen elsewhere.
 type bounded interface {
 	Bounds() (behind, ahead time.Duration)
 	Told(seen dialect.Seen)
 }
-
-var _ registered = (*Member)(nil)
 
 // New returns a Bridge on the server that pool dials. Only the pool's Dial or
 // DialContext is used. New sends nothing; the first attempt finds out whether
@@ -137,20 +104,18 @@ func New(pool *redis.Pool, cfg Config) (*Bridge, error) {
 	if cfg.Fence {
 		settings.Counters = "gsl:fence:" + scope.InName(cfg.Namespace) + ":"
 	}
-	ledger, counted := cfg.Phases.(Ledger)
-	if counted {
-		settings.Tag = " " + ledger.ID()
+	m, listed := cfg.Phases.(*Member)
+	if listed {
+		settings.Tag = " " + m.ID()
 	}
 	var err error
 	if b.Engine, err = twokey.New(pool, settings); err != nil {
 		return nil, err
 	}
 	b.longest, b.bound = b.Settings.Dialect.LongestLease(b.Settings.Terms)
-	if counted {
-		ledger.Attach(b.probe)
-	}
-	if m, ok := cfg.Phases.(registered); ok {
+	if listed {
 		b.member = m
+		m.Attach(b.probe)
 		first := record.LongestTime
 		if b.longLeases() {
 			first = b.longest

@@ -13,13 +13,13 @@ import (
 )
 
 // account is what becomes of one attempt and of all that follows from it. Where
-// no ledger counts it, it knows only its phase.
+// no member counts it, it knows only its phase.
 type account struct {
 	b     *bridgeEngine
-	phase Phase      // of the attempt and of its lease
-	owner registered // member that counts it; nil without one
-	epoch int64      // epoch of that record; 0 if unknown
-	life  int64      // how often owner may have been forgotten before it was begun
+	phase Phase   // of the attempt and of its lease
+	owner *Member // counts it; nil without one
+	epoch int64   // epoch of that record; 0 if unknown
+	life  int64   // how often owner may have been forgotten before it was begun
 
 	whole *account // account that this is a part of, which counts the writes of both; nil for a whole one
 	end   func()   // nil: nothing is counted
@@ -32,7 +32,15 @@ type account struct {
 
 // begin asks for the phase of an attempt. After an error nothing may be taken.
 func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration) (*account, error) {
-	if c, ok := b.cfg.Phases.(interface{ Covers(string) bool }); ok && !c.Covers(key) {
+	m := b.member
+	if m == nil {
+		p, err := b.cfg.Phases.Phase(ctx)
+		if err == nil && (p < Observe || p > Clean) {
+			err = fmt.Errorf("%w: the source said %v", ErrNoPhase, p)
+		}
+		return &account{b: b, phase: p}, err
+	}
+	if !m.Covers(key) {
 		return nil, fmt.Errorf(
 			"%w: %q; give the program a key of its namespace, or let it join the one that owns this",
 			ErrOutside, key)
@@ -40,36 +48,13 @@ func (b *bridgeEngine) begin(ctx context.Context, key string, ttl time.Duration)
 	if err := b.placed(ctx); err != nil {
 		return nil, err
 	}
-	a := &account{b: b, owner: b.member}
-	if m, ok := b.cfg.Phases.(*Member); ok {
-		h, err := m.begin(ctx, ttl)
-		if err != nil {
-			return nil, err
-		}
-		b.Told(m.saw())
-		a.phase, a.epoch, a.life, a.end, a.done = h.phase, h.epoch, h.life, h.end, make(chan struct{})
-		return a, nil
-	}
-	var err error
-	ledger, ok := b.cfg.Phases.(Ledger)
-	if !ok {
-		a.phase, err = b.cfg.Phases.Phase(ctx)
-		if err == nil && (a.phase < Observe || a.phase > Clean) {
-			err = fmt.Errorf("%w: the source said %v", ErrNoPhase, a.phase)
-		}
-		return a, err
-	}
-	if b.member != nil {
-		a.life = b.member.life()
-	}
-	if a.phase, a.end, err = ledger.Begin(ctx, ttl); err != nil {
+	h, err := m.begin(ctx, ttl)
+	if err != nil {
 		return nil, err
 	}
-	a.done = make(chan struct{})
-	if b.member != nil {
-		b.Told(b.member.saw())
-	}
-	return a, nil
+	b.Told(m.saw())
+	return &account{b: b, phase: h.phase, owner: m, epoch: h.epoch, life: h.life, end: h.end,
+		done: make(chan struct{})}, nil
 }
 
 // root is the account that a part belongs to, or the account itself.
@@ -141,7 +126,7 @@ func accountOf(granted backend.Grant) *account {
 
 // keeping asks members whether leases may be renewed, each member once.
 type keeping struct {
-	asked registered
+	asked *Member
 	err   error
 }
 
@@ -178,7 +163,7 @@ func (a *account) Sending(ttl time.Duration) {
 	a.mu.Unlock()
 }
 
-// Close tells the ledger that certainly nothing is held.
+// Close tells the member that certainly nothing is held.
 func (a *account) Close() {
 	if a.end == nil {
 		return
@@ -231,7 +216,7 @@ func (a *account) await() {
 		case <-a.done:
 			return
 		case <-b.closed:
-			return // the ledger keeps counting a lock that may still be held
+			return // the member keeps counting a lock that may still be held
 		}
 	}
 }

@@ -52,22 +52,3 @@ func TestFleetBehindTheServerIsRobbedInNoPhase(t *testing.T) {
 		}
 	}
 }
-
-// A fleet that is ahead takes no stamp and no guard of a getsetlock client.
-func TestFleetAheadOfTheServerRobsInNoPhase(t *testing.T) {
-	for _, ahead := range []time.Duration{
-		3 * time.Second, 2 * time.Minute, 10 * time.Minute, 23 * time.Hour} {
-		each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-			if p == migrate.Clean {
-				return // keeps nobody out
-			}
-			g := r.take(r.bridge(p, func(cfg *migrate.Config) { cfg.Terms.Behind = 0 }))
-			if now := r.w.ServerNow().Add(ahead); dialect.Jedis().LegacyExpired(dialect.Text(r.get("k")), "",
-				now) {
-				r.Errorf("an old client %v ahead takes %q for expired", ahead, r.get("k"))
-			}
-			r.release(g)
-			r.del("k")
-		})
-	}
-}

@@ -3,41 +3,61 @@
 package migrate_test
 
 import (
-	"context"
 	"crypto/sha1"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/record"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
+	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-var update = flag.Bool("update", false, "write the pinned vectors anew")
+// sleeping is a clock that wakes no heartbeat.
+type sleeping struct{ *redistest.Clock }
 
-// member is a ledger as the bridge sees it, of a member called "tag".
-type member struct {
-	migrate.PhaseSource
-	begun, ended atomic.Int32
-	probe        func(context.Context, string) error
+func (sleeping) After(time.Duration) <-chan time.Time { return nil }
+
+// joined returns a bridge that acts by a member of a fleet in phase p, and the
+// member, whose heartbeats sleep. The member has a connection of its own, and
+// tries no script.
+func (r *rig) joined(p migrate.Phase, change ...func(*migrate.Config)) (*migrate.Bridge, *migrate.Member) {
+	r.Helper()
+	m := r.joins(p, migrate.MemberConfig{})
+	b := r.bridge(p, append(change, func(cfg *migrate.Config) { cfg.Phases = m })...)
+	m.Attach(nil)
+	return b, m
 }
 
-func (m *member) Begin(ctx context.Context, _ time.Duration) (migrate.Phase, func(), error) {
-	p, err := m.Phase(ctx)
-	m.begun.Add(1)
-	return p, func() { m.ended.Add(1) }, err
+func (r *rig) joins(p migrate.Phase, cfg migrate.MemberConfig) *migrate.Member {
+	r.Helper()
+	first := migrate.Record{Epoch: 1, Phase: p, Since: r.w.ServerNow(), Dialect: "Jedis"}
+	if p == migrate.Clean {
+		first.Target = cfg.Target
+	}
+	r.set(record.Key(cfg.Namespace), first.String())
+	cfg.Clock, cfg.Every = sleeping{r.w.Clock(redistest.Skew{})}, 20*time.Second
+	m, err := migrate.Join(background, r.w.Pool(), cfg)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { m.Leave() })
+	return m
 }
 
-func (m *member) ID() string                                               { return "tag" }
-func (m *member) Attach(probe func(ctx context.Context, key string) error) { m.probe = probe }
+// leases is how many attempts and leases a member counts.
+func leases(m *migrate.Member) (n int) {
+	for _, some := range m.State().Leases {
+		n += some
+	}
+	return n
+}
 
 // The bytes on the wire are pinned, and the scripts whole: other languages take
 // the same locks by them.
@@ -53,48 +73,28 @@ func TestWhatABridgeSendsAndLeavesIsPinned(t *testing.T) {
 				if tomb && p == migrate.Observe {
 					continue // it takes a tombstone for held
 				}
-				bridges(t, func(r *rig) { out += record(r, d, p, tomb, scripts) })
+				bridges(t, func(r *rig) { out += written(r, d, p, tomb, scripts) })
 			}
 		}
-		pinned(t, filepath.Join("vectors", "bridge-"+strings.ToLower(d.Name)+".txt"), out)
+		golden.Check(t, "testdata/vectors/bridge-"+strings.ToLower(d.Name)+".txt", out)
 	}
 	for name, source := range scripts {
 		if !strings.HasPrefix(name, "bridge_") {
 			continue // only getsetlock for Go takes locks in phase observe
 		}
-		pinned(t, filepath.Join("scripts", name+".lua"), source)
+		golden.Check(t, "testdata/scripts/"+name+".lua", source)
 	}
 }
 
-func pinned(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (-update writes it, which changes the protocol):\n%s", path, got)
-	}
-}
-
-// record writes down the whole life of a lease.
-func record(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[string]string) string {
+// written is the whole life of a lease, written down.
+func written(r *rig, d dialect.Dialect, p migrate.Phase, tomb bool, scripts map[string]string) string {
 	if tomb {
 		r.set("k", d.Tombstone())
 		r.expire("k", 10*24*time.Hour)
 	}
-	b := r.bridge(p, speaks(d), func(c *migrate.Config) { c.Phases = &member{PhaseSource: c.Phases} })
+	b, m := r.joined(p, speaks(d))
 	out := fmt.Sprintf("\nphase %v, tombstone %v\n", p, tomb)
-	var names []string
+	names := []string{m.ID(), "tag"}
 	said := func(what string) {
 		guard := r.get("k")
 		if _, bytes, ok := strings.Cut(r.get(keyM), " "); ok && guard == "" {
@@ -178,13 +178,12 @@ func byDigest(scripts map[string]string, sha string) string {
 	return sha
 }
 
-func TestTheLedgerIsToldOfEveryAttemptAndOfItsEnd(t *testing.T) {
+func TestMemberCountsEveryAttemptUntilItsEnd(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		m := &member{PhaseSource: migrate.Fixed(p)}
-		b := r.bridge(p, func(c *migrate.Config) { c.Phases = m })
-		open := func(what string, want int32) {
-			if got := m.begun.Load() - m.ended.Load(); got != want {
-				r.Errorf("%s: %d open of %d", what, got, m.begun.Load())
+		b, m := r.joined(p)
+		open := func(what string, want int) {
+			if got := leases(m); got != want {
+				r.Errorf("%s: %d open", what, got)
 			}
 		}
 		g := r.take(b)
@@ -215,10 +214,8 @@ func TestTheLedgerIsToldOfEveryAttemptAndOfItsEnd(t *testing.T) {
 
 func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		m := &member{PhaseSource: migrate.Fixed(p)}
-		b := r.bridge(p, func(c *migrate.Config) { c.Phases = m })
+		b, m := r.joined(p)
 		r.warm(b)
-		m.ended.Store(0)
 		r.fault()
 		var unsure *backend.UnsureError
 		if _, err := b.Contract().Try(background, "k", ttl); !errors.As(err, &unsure) {
@@ -226,7 +223,7 @@ func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 		}
 		for unsure.Grant.Release(background) != nil { // the command has run, and is found
 		}
-		if m.ended.Swap(0) != 1 {
+		if leases(m) != 0 {
 			r.Error("undone, and yet open")
 		}
 		r.fault()
@@ -234,25 +231,44 @@ func TestAnUnknownOutcomeIsOpenUntilItsTTLHasPassed(t *testing.T) {
 			r.Fatal("taken")
 		}
 		r.w.Pass(ttl / 2)
-		if m.ended.Load() != 0 {
+		if leases(m) != 1 {
 			r.Error("ended while the key may be held")
 		}
 		r.w.Pass(ttl)
-		if m.ended.Load() != 1 {
-			r.Errorf("ended %d times", m.ended.Load())
+		if leases(m) != 0 {
+			r.Error("open after its TTL")
 		}
 	})
 }
 
+// tried makes a member's round, which tries the scripts of a new bridge, and
+// returns what the member says of that. Before, key L of the trial holds a
+// value.
+func (r *rig) tried(l string, change ...func(*migrate.Config)) (said string) {
+	r.Helper()
+	m := r.joins(migrate.Observe, migrate.MemberConfig{})
+	b := r.bridge(migrate.Observe, append(change, func(cfg *migrate.Config) { cfg.Phases = m })...)
+	if l != "" {
+		r.set(record.ProbeKey("", m.ID()), l)
+	}
+	if err := m.Refresh(background); err != nil {
+		r.Fatal(err)
+	}
+	if s := b.Stats(); s.Acquired > 1 || s.Deleted+s.Clobbered+s.Taken > 0 {
+		r.Errorf("%+v", s)
+	}
+	for _, key := range r.w.Mini.Keys() {
+		if l == "" && strings.HasPrefix(key, "gsl:probe:") {
+			r.Errorf("left: %q", key)
+		}
+	}
+	return m.State().Probe
+}
+
 func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 	bridges(t, func(r *rig) {
-		m := &member{PhaseSource: migrate.Fixed(migrate.Observe)}
-		b := r.bridge(migrate.Observe, func(c *migrate.Config) { c.Phases = m })
-		if err := m.probe(background, "gsl:probe:ns:id"); err != nil {
-			r.Fatal(err)
-		}
-		if keys := r.w.Mini.Keys(); len(keys) > 0 {
-			r.Errorf("left: %q", keys)
+		if said := r.tried(""); said != record.ProbeOK {
+			r.Error(said)
 		}
 		ran := map[string]bool{}
 		for _, c := range r.wire.Sent() {
@@ -267,13 +283,8 @@ func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 				r.Errorf("%s was not run", name)
 			}
 		}
-		if s := b.Stats(); s.Acquired > 1 || s.Deleted+s.Clobbered+s.Taken > 0 {
-			r.Errorf("%+v", s)
-		}
-		r.set("gsl:probe:ns:id", "4000000000000000001")
-		if err := m.probe(background, "gsl:probe:ns:id"); err == nil ||
-			!strings.Contains(err.Error(), "phase observe") {
-			r.Errorf("%v", err)
+		if said := r.tried("4000000000000000001"); !strings.Contains(said, "phase observe") {
+			r.Error(said)
 		}
 	})
 }
@@ -282,13 +293,8 @@ func TestTheProbeRunsTheVeryScriptsAndLeavesNothing(t *testing.T) {
 // next one away.
 func TestProbePassesWhereNobodyReleases(t *testing.T) {
 	bridges(t, func(r *rig) {
-		m := &member{PhaseSource: migrate.Fixed(migrate.Observe)}
-		r.bridge(migrate.Observe, speaks(dialect.Machinery()), func(c *migrate.Config) { c.Phases = m })
-		if err := m.probe(background, "gsl:probe:ns:id"); err != nil {
-			r.Error(err)
-		}
-		if keys := r.w.Mini.Keys(); len(keys) > 0 {
-			r.Errorf("left: %q", keys)
+		if said := r.tried("", speaks(dialect.Machinery())); said != record.ProbeOK {
+			r.Error(said)
 		}
 	})
 }
@@ -306,10 +312,8 @@ func TestLeaseOfAKeyThatMeansDoneEnds(t *testing.T) {
 		fails bool
 	}{{token, time.Minute, false}, {page, 60500 * time.Millisecond, true}} {
 		bridges(t, func(r *rig) {
-			m := &member{PhaseSource: migrate.Fixed(migrate.Observe)}
-			b := r.bridge(migrate.Observe, speaks(c.d), func(cfg *migrate.Config) {
-				cfg.Phases, cfg.Terms.Lease = m, c.lease
-			})
+			b, m := r.joined(migrate.Observe, speaks(c.d),
+				func(cfg *migrate.Config) { cfg.Terms.Lease = c.lease })
 			g := r.take(b)
 			if err := g.Release(background); (err != nil) != c.fails {
 				r.Errorf("%s: Release: %v", c.d.Name, err)
@@ -318,23 +322,18 @@ func TestLeaseOfAKeyThatMeansDoneEnds(t *testing.T) {
 				r.Errorf("%s: the key says done for %v", c.d.Name, r.left("k"))
 			}
 			r.w.Pass(5 * time.Minute)
-			if m.ended.Load() != 1 {
-				r.Errorf("%s: %d leases ended", c.d.Name, m.ended.Load())
+			if n := leases(m); n != 0 {
+				r.Errorf("%s: %d leases are left", c.d.Name, n)
 			}
 		})
 	}
 }
 
-// outside is a source whose namespace owns nothing.
-type outside struct{ migrate.PhaseSource }
-
-func (outside) Covers(string) bool { return false }
-
 func TestAKeyOutsideTheNamespaceIsRefused(t *testing.T) {
 	bridges(t, func(r *rig) {
-		b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Phases = outside{c.Phases} })
-		g, err := b.Contract().Try(background, "k", ttl)
-		if g != nil || err == nil || !strings.Contains(err.Error(), "namespace") {
+		m := r.joins(migrate.Dual, migrate.MemberConfig{Namespace: "shop:"})
+		b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Phases = m })
+		if g, err := b.Contract().Try(background, "k", ttl); g != nil || !errors.Is(err, migrate.ErrOutside) {
 			r.Errorf("%v, %v", g, err)
 		}
 		r.wantKeys("", "")
@@ -343,7 +342,7 @@ func TestAKeyOutsideTheNamespaceIsRefused(t *testing.T) {
 
 func TestForcedDeletionTakesBothKeysAlsoBesideATag(t *testing.T) {
 	bridges(t, func(r *rig) {
-		b := r.bridge(migrate.Dual, func(c *migrate.Config) { c.Phases = &member{PhaseSource: c.Phases} })
+		b, _ := r.joined(migrate.Dual)
 		old, err := legacy.New(r.w.Pool(), legacy.Config{Mode: legacy.Hardened})
 		if err != nil {
 			r.Fatal(err)

@@ -301,19 +301,18 @@ func TestComposedTermEndsWithTheShorterSide(t *testing.T) {
 }
 
 // Nobody may ever release a lost lease. It counts until its TTL has passed.
-func TestTheLedgerForgetsAComposedLeaseThatIsLost(t *testing.T) {
+func TestMemberForgetsAComposedLeaseThatIsLost(t *testing.T) {
 	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
-		m := &member{PhaseSource: migrate.Fixed(p)}
 		store := locktest.NewStore(r.w.Clock(redistest.Skew{}))
-		c := r.over(p, store.Full(), func(cfg *migrate.Config) { cfg.Phases = m })
+		c, m := r.joins(p, store.Full())
 		g := r.take(c)
 		store.Seize("k", "thief", time.Hour)
-		if _, err := g.Extend(background, ttl); !errors.Is(err, lock.ErrLost) || m.ended.Load() != 0 {
-			r.Errorf("%v, %d ended", err, m.ended.Load())
+		if _, err := g.Extend(background, ttl); !errors.Is(err, lock.ErrLost) || leases(m) != 1 {
+			r.Errorf("%v, %d open", err, leases(m))
 		}
 		r.w.Pass(ttl + 5*time.Second)
-		if m.ended.Load() != 1 {
-			r.Errorf("%d ended", m.ended.Load())
+		if n := leases(m); n != 0 {
+			r.Errorf("%d open", n)
 		}
 	})
 }

@@ -218,18 +218,26 @@ func TestASessionThatEndsEndsTheLeaseAtOnce(t *testing.T) {
 	})
 }
 
-func TestTheLedgerIsToldOfAComposedLease(t *testing.T) {
+// joins is a program whose member names the target.
+func (r *elsewhere) joins(p migrate.Phase, target backend.Store) (*migrate.Composed, *migrate.Member) {
+	r.Helper()
+	m := r.rig.joins(p, migrate.MemberConfig{Target: "elsewhere"})
+	c := r.over(p, target, func(cfg *migrate.Config) { cfg.Phases = m })
+	m.Attach(nil)
+	return c, m
+}
+
+func TestMemberCountsAComposedLease(t *testing.T) {
 	composed(t, migrate.Phases(), func(r *elsewhere, p migrate.Phase) {
-		m := &member{PhaseSource: migrate.Fixed(p)}
-		c := r.compose(p, func(cfg *migrate.Config) { cfg.Phases = m })
+		c, m := r.joins(p, locktest.NewStore(r.w.Clock(redistest.Skew{})).Backend())
 		g := r.take(c)
 		r.held(c)
-		if m.begun.Load() != 2 || m.ended.Load() != 1 {
-			r.Errorf("%d begun, %d ended", m.begun.Load(), m.ended.Load())
+		if n := leases(m); n != 1 {
+			r.Errorf("%d open beside one holder", n)
 		}
 		r.release(g)
-		if m.ended.Load() != 2 {
-			r.Errorf("%d ended", m.ended.Load())
+		if n := leases(m); n != 0 {
+			r.Errorf("%d open", n)
 		}
 	})
 }
@@ -260,10 +268,10 @@ func (g slowGrant) Extend(ctx context.Context, ttl time.Duration) (backend.Term,
 	return t, err
 }
 
-// TestTheLedgerCountsTheOldKeysFromTheirOwnWrites: they are written after the
+// TestMemberCountsTheOldKeysFromTheirOwnWrites: they are written after the
 // target has answered, and last that much longer. A gate that opened earlier
 // would let another client hold alongside.
-func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
+func TestMemberCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
 	for name, strand := range map[string]func(*elsewhere, *migrate.Composed){
 		"taken": func(r *elsewhere, c *migrate.Composed) {
 			r.rig.fault()
@@ -286,27 +294,23 @@ func TestTheLedgerCountsTheOldKeysFromTheirOwnWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			composed(t, []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed, migrate.Modern},
 				func(r *elsewhere, p migrate.Phase) {
-					m := &member{PhaseSource: migrate.Fixed(p)}
 					target, err := modern.New(r.wire.Pool(), modern.Config{})
 					if err != nil {
 						r.Fatal(err)
 					}
-					c := r.over(p, backend.Of(slow{target.Contract(), func() { r.w.Pass(ttl / 2) }}),
-						func(cfg *migrate.Config) { cfg.Phases = m })
+					c, m := r.joins(p, backend.Of(slow{target.Contract(), func() { r.w.Pass(ttl / 2) }}))
 					g := r.take(c) // the scripts are known, and connections made
 					r.release(g)
-					m.ended.Store(0)
 					strand(r, c)
 					if r.get(keyM) == "" {
 						r.Fatal("nothing stands")
 					}
 					stood := 0
-					for ; m.ended.Load() == 0 && stood < 100; stood++ {
+					for ; leases(m) > 0 && stood < 100; stood++ {
 						r.w.Pass(time.Second)
 					}
-					if m.ended.Load() != 1 || r.get(keyM) != "" {
-						r.Errorf("ended %d times after %ds, while M is %q", m.ended.Load(), stood,
-							r.get(keyM))
+					if stood == 0 || stood == 100 || r.get(keyM) != "" {
+						r.Errorf("ended after %ds, while M is %q", stood, r.get(keyM))
 					}
 				})
 		})

@@ -101,8 +101,9 @@ func (cfg MemberConfig) complete() (MemberConfig, error) {
 }
 
 // Member is a program that is registered in a namespace: its field in the
-// roster says by which phase it acts. It is a [Ledger], and so a source of the
-// phase for a Bridge.
+// roster says by which phase it acts. It is a source of the phase for a Bridge,
+// and keeps account of the leases that are taken by it, so that no gate opens
+// while a lease of an older phase runs.
 //
 // While the server does not answer, the member acts by the phase that it read
 // last. It makes attempts until three heartbeats in a row are unanswered. It
@@ -488,5 +489,3 @@ func (m *Member) snapshot() MemberState {
 	}
 	return s
 }
-
-var _ Ledger = (*Member)(nil)

@@ -15,8 +15,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/internal/twokey"
-	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
 // An attempt that waits for another one's round ends with its own context.
@@ -123,21 +121,27 @@ func TestMembersTroubleSaysWhetherItPasses(t *testing.T) {
 	}
 }
 
-// away is a member that was forgotten, and cannot write its field again now.
-type away struct{ registered }
-
-var errNoServer = errors.New("no server")
-
-func (away) foundBy(context.Context, *wire.Mux) error { return errElsewhere }
-func (away) Refresh(context.Context) error            { return errNoServer }
-
 // A member whose field is missing is only elsewhere if it has just written it.
 func TestMemberThatCannotWriteItsFieldIsNotElsewhere(t *testing.T) {
-	b := &bridgeEngine{Engine: &twokey.Engine{Server: &twokey.Server{}}, member: away{}}
-	err := b.placed(t.Context())
-	if !errors.Is(err, errNoServer) || errors.Is(err, errElsewhere) {
-		t.Errorf("%v; want what kept the member from writing its field", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := observing(t)
+		wire, clock := w.Wire(), w.Clock(redistest.Skew{})
+		m, err := Join(t.Context(), wire.Pool(), MemberConfig{Clock: asleep{clock}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Leave()
+		b, err := New(w.Pool(), Config{Phases: m, Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		w.Mini.Del(record.RosterKey(""))
+		wire.Fault(redistest.Rule{Times: -1, Do: redistest.CutBefore})
+		if err := b.engine.placed(t.Context()); err == nil || errors.Is(err, errElsewhere) {
+			t.Errorf("%v; want what kept the member from writing its field", err)
+		}
+	})
 }
 
 // In observe a silent connection is left as soon as in the other phases, while

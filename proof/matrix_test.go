@@ -76,45 +76,6 @@ func steals(f *fleet.Fleet, p fleet.Protocol) (share int) {
 	return share
 }
 
-// A   0 s ├── job ┤ deletes the key
-// B (30 s behind)  30 s: writes the very same millisecond again ├── job ──
-// H   looks at 0 s, and again at 61 s: the same bytes. It has not followed them between, and must not judge.
-func TestSameBytesDoNotDeceiveSparseObserver(t *testing.T) {
-	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
-		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) { looksSeldom(f, p) })
-	}
-}
-
-func looksSeldom(f *fleet.Fleet, p fleet.Protocol) {
-	a, b := f.Join(fleet.Verbatim, fleet.Exact), f.Join(fleet.Verbatim, fleet.Behind(30*time.Second))
-	try := judging(f, p, legacy.Unchanged(time.Minute), fleet.Exact)
-	a.Must()
-	first, _ := f.World.Mini.Get(fleet.Key)
-	if try() {
-		f.Fatal("taken from A")
-	}
-	a.Done()
-	f.Pass(30 * time.Second)
-	b.Must()
-	if again, _ := f.World.Mini.Get(fleet.Key); again != first {
-		f.Fatalf("the test is wrong: %s is not %s", again, first)
-	}
-	f.Pass(31 * time.Second)
-	if try() {
-		f.Error("taken from B, mistaken for a dead A")
-	}
-	// At the backend's own pace the same bytes do show it: B has crashed.
-	b.Crash()
-	took := false
-	for i := 0; i < 700 && !took; i++ {
-		f.Pass(100 * time.Millisecond)
-		took = try()
-	}
-	if !took {
-		f.Error("a dead value was never taken over")
-	}
-}
-
 // judging returns one attempt of a hardened backend or a bridge that judges
 // dead values by the given policy, and whose clock is wrong by skew.
 func judging(f *fleet.Fleet, p fleet.Protocol, judge legacy.Takeover, skew redistest.Skew) func() bool {
@@ -365,27 +326,5 @@ func TestFleetBehindTheServerIsNotRobbed(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A (an old client, 2 min behind the server)   0 s ├─ crash
-// B (a getsetlock client)   looks at 1 s and at 62 s: the key had the same bytes for longer than any lease
-func TestCrashedHolderOfASlowFleetIsReplaced(t *testing.T) {
-	for _, p := range []fleet.Protocol{fleet.Hardened, fleet.Bridged} {
-		fleet.Run(t, string(p), dialect.Jedis(), time.Minute, func(f *fleet.Fleet) {
-			f.Behind = 0
-			a, b, c := f.Join(fleet.Verbatim, fleet.Behind(2*time.Minute)), f.Join(p, fleet.Exact),
-				f.Join(p, fleet.Exact)
-			b.Clock.On("machine")
-			c.Clock.On("machine") // another process on the same machine
-			a.Must()
-			a.Crash()
-			f.Pass(time.Second)
-			if b.Try() {
-				f.Error("taken at the first look")
-			}
-			f.Pass(61 * time.Second)
-			c.Must()
-		})
 	}
 }

@@ -24,15 +24,11 @@ func kept(t *testing.T, file string) model.Trace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := model.ParseScenario(strings.NewReader(string(text)))
+	tr, err := model.ParseTrace(string(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := model.ParseTrace(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return model.Trace{Scenario: sc, Events: events}
+	return tr
 }
 
 // speaks returns the protocol of a scenario's getsetlock clients.
@@ -252,11 +248,11 @@ func walked(t *testing.T, sc model.Scenario, texts ...string) {
 	for _, text := range texts {
 		e := model.Tick
 		if text != "tick" {
-			events, err := model.ParseTrace(strings.NewReader("0 " + text))
+			tr, err := model.ParseTrace("0 " + text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e = events[0]
+			e = tr.Events[0]
 		}
 		n := w.Find(e)
 		if n < 0 {
@@ -322,7 +318,7 @@ func same(a, b model.World) bool {
 
 // rule returns the rule that the model breaks under a name.
 func rule(name string) model.Rule {
-	r, err := model.ParseRules(name)
+	r, err := model.RuleOf(name)
 	if err != nil {
 		panic(err)
 	}

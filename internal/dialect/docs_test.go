@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 const docsFile = "../../docs/reference/dialects.md"
@@ -138,7 +140,7 @@ func TestDocsTableMatchesPresets(t *testing.T) {
 	if have == b.String() {
 		return
 	}
-	if !*update {
+	if !*golden.Update {
 		t.Fatalf("docs/reference/dialects.md differs from the presets: run go test ./internal/dialect -update\n%s",
 			b.String())
 	}

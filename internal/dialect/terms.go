@@ -224,9 +224,6 @@ func (t Terms) DefaultTTL() time.Duration {
 // [Terms.StampAhead]).
 func (t Terms) DefaultMargin(ttl time.Duration) time.Duration { return ttl / 10 }
 
-// DefaultRenewal returns a third of the TTL.
-func DefaultRenewal(ttl time.Duration) time.Duration { return ttl / 3 }
-
 // CheckLease applies the lease rule: a getsetlock client's lease may not
 // outlast the stamp that a delayed old client may write over its value. ttl is
 // the getsetlock client's. The error names TTL, the terms and the bound.

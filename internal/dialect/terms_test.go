@@ -208,7 +208,7 @@ func TestDefaultsFitEachOther(t *testing.T) {
 		for _, lease := range []time.Duration{2 * time.Second, 5 * time.Second, time.Minute, time.Hour} {
 			terms := filled(t, d, Terms{Lease: lease})
 			ttl := terms.DefaultTTL()
-			if err := d.Fits(ttl, DefaultRenewal(ttl), terms.DefaultMargin(ttl), terms); err != nil {
+			if err := d.Fits(ttl, ttl/3, terms.DefaultMargin(ttl), terms); err != nil {
 				t.Errorf("%s with lease %s: %v", d, lease, err)
 			}
 		}

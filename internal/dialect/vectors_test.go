@@ -5,7 +5,6 @@ package dialect
 import (
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write the vectors of this package anew (not the recorded ones)")
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
+)
 
 const vectorDir = "testdata/vectors"
 
@@ -227,15 +226,7 @@ func checkVectors(t *testing.T, path string, least map[string]int) {
 func TestVectorsPinEveryDialect(t *testing.T) {
 	for _, d := range Presets() {
 		path := filepath.Join(vectorDir, strings.ToLower(d.Name)+".txt")
-		made := makeVectors(t, d)
-		if *update {
-			if err := os.WriteFile(path, []byte(made), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if kept, err := os.ReadFile(path); err != nil || string(kept) != made {
-			t.Errorf("%s is not what -update writes: %v", path, err)
-		}
+		golden.Check(t, path, makeVectors(t, d))
 		checkVectors(t, path, map[string]int{
 			"dialect": 1, "stamp": 3, "decode": 10, "next": 10, "wins": 10, "release": 6})
 	}

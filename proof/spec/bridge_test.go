@@ -45,7 +45,7 @@ func with(sc model.Scenario, changes ...change) model.Scenario {
 
 // rule returns the rule that the model breaks under a name.
 func rule(name string) model.Rule {
-	r, err := model.ParseRules(name)
+	r, err := model.RuleOf(name)
 	if err != nil {
 		panic(err)
 	}
@@ -54,8 +54,8 @@ func rule(name string) model.Rule {
 
 // goal returns the goal that the model looks for under a name.
 func goal(name string) model.Goal {
-	g, err := model.ParseGoal(name)
-	if err != nil {
+	var g model.Goal
+	if err := g.UnmarshalText([]byte(name)); err != nil {
 		panic(err)
 	}
 	return g

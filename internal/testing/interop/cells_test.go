@@ -6,16 +6,6 @@ package interop
 
 import "time"
 
-var jarRecording = recording{
-	file:   "jedis-jar.txt",
-	header: jarHeader + format + "\n",
-	kind:   Jar,
-	held:   "9223372036854775807",
-	cells:  foreignCells,
-	before: foreignBefore1970,
-	script: releaseCells,
-}
-
 const jarHeader = `# What the jar does: com.github.jedis-lock:jedis-lock:1.0.0 with redis.clients:jedis:2.9.3 on a real redis-server,
 # recorded, not written by hand. Record it anew with
 #
@@ -23,10 +13,7 @@ const jarHeader = `# What the jar does: com.github.jedis-lock:jedis-lock:1.0.0 w
 #
 # which runs the jar's own class in a JVM whose wall clock stands still (Debian's faketime), one command at a time.
 # Without -record the same test compares this file with the jar, byte for byte.
-`
-
-// format is the part of a file's header that explains its lines.
-const format = `#
+#
 # Lines, their fields parted by one blank. Milliseconds are since 1970. default: what the jar does when it is not told.
 #
 #   stamp NOW_MS LEASE_MS VALUE

@@ -16,9 +16,8 @@ type Kind string
 // The kinds.
 const (
 	Jar   Kind = "jar"   // com.github.jedis.lock.JedisLock of jedis-lock 1.0.0, as published
-	UUID  Kind = "uuid"  // a transliteration of the later rules of jedis-lock: uuid:millis, expired or mine
 	Token Kind = "token" // SET NX PX and a script that compares, as in Java listings
-	Dual  Kind = "dual"  // the lock of docs/guide/java-dual.md; its namespace is passed in place of a uuid
+	Dual  Kind = "dual"  // the lock of docs/guide/java-dual.md; it is given its namespace
 	None  Kind = "none"  // always grants: a test of exclusion must fail with it
 )
 
@@ -31,9 +30,6 @@ const Default = time.Duration(-1 << 63)
 // such as [Client.Next] are answered while others are under way.
 type Client struct {
 	Name string
-	// UUID is the identity of the present lock object; empty unless it is a
-	// [UUID] lock.
-	UUID string
 
 	jvm  *JVM
 	wait time.Duration // the present lock object's wait, which bounds how long an acquire may take
@@ -54,19 +50,14 @@ func (j *JVM) Client(ctx context.Context, name, addr string) (*Client, error) {
 
 // Lock gives the client a new lock object in place of the last; its local flag
 // begins as not held. Wait and lease are cut to whole milliseconds and may be
-// [Default] (a jar's lease only if its wait is too). A [UUID] lock may be given
-// a uuid, otherwise it is random.
+// [Default] (a jar's lease only if its wait is too). A [Dual] lock is given its
+// namespace.
 func (c *Client) Lock(ctx context.Context, kind Kind, key string, wait, lease time.Duration,
-	uuid ...string) error {
-	order := append([]string{"lock", c.Name, string(kind), key, millis(wait), millis(lease)}, uuid...)
-	words, err := c.jvm.order(ctx, 0, order...)
-	if err != nil {
+	namespace ...string) error {
+	order := append([]string{"lock", c.Name, string(kind), key, millis(wait), millis(lease)}, namespace...)
+	if _, err := c.jvm.order(ctx, 0, order...); err != nil {
 		return err
 	}
-	if len(words) != 1 {
-		return badAnswer("lock", words)
-	}
-	c.UUID = words[0].text
 	c.wait = wait
 	if wait == Default {
 		c.wait = 10 * time.Second
@@ -141,15 +132,6 @@ func (c *Client) Release(ctx context.Context) error {
 // leaves the registry.
 func (c *Client) Goodbye(ctx context.Context) error {
 	_, err := c.jvm.order(ctx, 0, "goodbye", c.Name)
-	return err
-}
-
-// Leave makes the client work for another d, cut to whole milliseconds, and
-// then call the lock's release by itself. It returns at once. No message is
-// exchanged around the release, since that would take a share of the CPU; the
-// trace shows the result. Orders given meanwhile are executed after it.
-func (c *Client) Leave(ctx context.Context, d time.Duration) error {
-	_, err := c.jvm.order(ctx, 0, "leave", c.Name, millis(d))
 	return err
 }
 

@@ -194,23 +194,3 @@ func TestDeadClientSendsNothing(t *testing.T) {
 		t.Errorf("the key became %s", got)
 	}
 }
-
-func TestLeavingClientReleasesByItself(t *testing.T) {
-	ctx := testContext(t)
-	s := redistest.Real(t, redistest.Options{})
-	c := SharedClient(t, s.Addr())
-	check(t, c.Lock(ctx, Jar, key, 0, time.Minute))
-	if got := must[Acquired](t)(c.Acquire(ctx)); !got.Won {
-		t.Fatal("a free key was not acquired")
-	}
-	check(t, c.Step(ctx, true))
-	check(t, c.Leave(ctx, time.Millisecond))
-	if call, err := c.Pass(ctx, "del"); err != nil || call.Reply != "1" {
-		t.Errorf("its release: %v, %v", call, err)
-	}
-	check(t, c.Step(ctx, false))
-	check(t, c.Release(ctx)) // after the client's own release, so there is nothing left to release
-	if calls, err := c.Trace(ctx); err != nil || count(calls, "del") != 1 {
-		t.Errorf("what it sent: %v, %v", calls, err)
-	}
-}

@@ -50,36 +50,6 @@ func TestCallEndsWithItsContextWhileJavaStillWaits(t *testing.T) {
 	}
 }
 
-func TestMissingServerIsAnExceptionOfTheClient(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	s.Kill()
-	var thrown *Exception
-	_, err := Shared(t).Client(testContext(t), t.Name(), s.Addr())
-	if !errors.As(err, &thrown) || !strings.HasSuffix(thrown.Class, "JedisConnectionException") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestOrdersWithoutATargetAreRefused(t *testing.T) {
-	ctx := testContext(t)
-	s := redistest.Real(t, redistest.Options{})
-	c := SharedClient(t, s.Addr())
-	var thrown *Exception
-	if _, err := c.Acquire(ctx); !errors.As(err, &thrown) {
-		t.Errorf("an acquire without a lock object: %v", err)
-	}
-	if _, err := c.Go(ctx); !errors.As(err, &thrown) {
-		t.Errorf("go with nothing at the gate: %v", err)
-	}
-	if _, err := c.jvm.Client(ctx, c.Name, s.Addr()); !errors.As(err, &thrown) {
-		t.Errorf("a second client of one name: %v", err)
-	}
-	check(t, c.Die(ctx))
-	if err := c.Lock(ctx, Jar, key, 0, 0); !errors.As(err, &thrown) {
-		t.Errorf("a lock object for a dead client: %v", err)
-	}
-}
-
 // java reports that the file is no jar and ends; the error must quote that.
 func TestJVMThatDoesNotStartIsQuoted(t *testing.T) {
 	jar := filepath.Join(t.TempDir(), "interop.jar")
@@ -104,18 +74,6 @@ func TestStartSurvivesAKilledFaketimesSemaphore(t *testing.T) {
 			if err := j.Close(); err != nil {
 				t.Error(err)
 			}
-		}
-	}
-}
-
-func TestPinnedClockStandsStill(t *testing.T) {
-	ctx := testContext(t)
-	want := time.UnixMilli(1234567890123)
-	j := must[*JVM](t)(Start(ctx, Pinned(want)))
-	defer j.Close()
-	for range 3 {
-		if got := must[int64](t)(j.Clock(ctx)); got != want.UnixMilli() {
-			t.Errorf("%d", got)
 		}
 	}
 }

@@ -5,7 +5,6 @@
 package interop
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -57,22 +56,5 @@ func TestFourJavaClientsLoseNoUpdate(t *testing.T) {
 func TestWithoutALockFourJavaClientsLoseUpdates(t *testing.T) {
 	if counted, acquired := contend(t, None, 100); counted >= acquired {
 		t.Errorf("%d acquisitions without a lock, and the counter says %d", acquired, counted)
-	}
-}
-
-func TestLoopEndsByItsCount(t *testing.T) {
-	ctx := testContext(t)
-	s := redistest.Real(t, redistest.Options{})
-	c := SharedClient(t, s.Addr())
-	check(t, c.Lock(ctx, Jar, key, 0, time.Minute))
-	l := must[*Loop](t)(c.StartLoop(ctx, counter, 0, 25))
-	if r := must[Report](t)(l.Wait(ctx)); r.Acquired != 25 || r.Refused != 0 {
-		t.Errorf("%+v", r)
-	}
-	if n := must[int](t)(redis.Int(s.Do("GET", counter), nil)); n != 25 {
-		t.Errorf("the counter says %s", strconv.Itoa(n))
-	}
-	if s.Do("EXISTS", key) != int64(0) {
-		t.Error("the last round was not released")
 	}
 }

@@ -20,42 +20,26 @@ import (
 
 var record = flag.Bool("record", false, "write the vectors anew from the jar instead of comparing with them")
 
-// recording is one file of vectors and what is recorded in it.
-type recording struct {
-	file   string
-	header string
-	kind   Kind
-	me     string // the client's uuid, for a UUID lock
-	held   string // a value that every client of the kind takes for held forever
-	cells  []cell // recorded at the first pinned clock
-	before []cell // recorded at the clock before1970
-	script []releaseCell
-}
-
 const (
-	vectors       = "../../../internal/dialect/testdata/vectors/"
+	vectors       = "../../../internal/dialect/testdata/vectors/jedis-jar.txt"
 	recordCommand = "go test -tags real ./internal/testing/interop -run TestCommitted -record"
 )
 
 // The test fails if a line was changed by hand, if a cell was changed without
-// recording, or if a JVM behaves differently.
-func TestCommittedVectorsMatchTheJar(t *testing.T) { compare(t, jarRecording) }
-
-func TestCommittedVectorsMatchTheUUIDRules(t *testing.T) { compare(t, uuidRecording) }
-
-// compare spends most of its time on a lock's default wait.
-func compare(t *testing.T, rec recording) {
+// recording, or if a JVM behaves differently. It spends most of its time on a
+// lock's default wait.
+func TestCommittedVectorsMatchTheJar(t *testing.T) {
 	t.Parallel()
-	r := &recorder{recording: rec, tb: t, server: redistest.Real(t, redistest.Options{})}
+	r := &recorder{tb: t, server: redistest.Real(t, redistest.Options{})}
 	r.all(testContext(t))
 	got := r.text.String()
 	if *record {
-		if err := os.WriteFile(vectors+rec.file, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(vectors, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, err := os.ReadFile(vectors + rec.file)
+	want, err := os.ReadFile(vectors)
 	if err != nil {
 		t.Fatalf("no vectors; record them with: %s: %v", recordCommand, err)
 	}
@@ -65,7 +49,7 @@ func compare(t *testing.T, rec recording) {
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
 		if g, w := lineAt(gotLines, i), lineAt(wantLines, i); g != w {
-			t.Errorf("line %d of %s\n  file %s\n  Java %s", i+1, rec.file, w, g)
+			t.Errorf("line %d\n  file %s\n  Java %s", i+1, w, g)
 		}
 	}
 	t.Errorf("if Java is right, record anew with: %s", recordCommand)
@@ -81,7 +65,6 @@ func lineAt(lines []string, i int) string {
 // recorder records what Java does. One key serves all cells of a JVM, one after
 // the other.
 type recorder struct {
-	recording
 	tb     testing.TB
 	server *redistest.Server
 	store  store
@@ -93,18 +76,21 @@ type recorder struct {
 
 const key = "k"
 
+// heldForever is a value that every jar takes for held.
+const heldForever = "9223372036854775807"
+
 func (r *recorder) linef(format string, a ...any) { fmt.Fprintf(&r.text, format+"\n", a...) }
 
 func (r *recorder) all(ctx context.Context) {
 	r.store = openStore(r.tb, r.server)
-	r.text.WriteString(r.header)
+	r.text.WriteString(jarHeader + "\n")
 	attempts := r.beginAttempts(ctx)
 	for _, now := range pinnedClocks {
 		r.pinned(ctx, now, func() { r.stamps(ctx) })
 	}
 	r.linef("")
-	r.pinned(ctx, pinnedClocks[0], func() { r.foreign(ctx, r.cells) })
-	r.pinned(ctx, before1970, func() { r.foreign(ctx, r.before) })
+	r.pinned(ctx, pinnedClocks[0], func() { r.foreign(ctx, foreignCells) })
+	r.pinned(ctx, before1970, func() { r.foreign(ctx, foreignBefore1970) })
 	r.linef("")
 	r.pinned(ctx, pinnedClocks[0], func() { r.releases(ctx) })
 	r.linef("")
@@ -127,11 +113,7 @@ func (r *recorder) pinned(ctx context.Context, now int64, do func()) {
 }
 
 func (r *recorder) newLock(ctx context.Context, wait, lease time.Duration) {
-	var me []string
-	if r.me != "" {
-		me = []string{r.me}
-	}
-	r.must(r.client.Lock(ctx, r.kind, key, wait, lease, me...))
+	r.must(r.client.Lock(ctx, Jar, key, wait, lease))
 }
 
 func (r *recorder) must(err error) {
@@ -171,10 +153,10 @@ func (r *recorder) beginAttempts(ctx context.Context) (finish func()) {
 	clients := make([]*Client, len(attemptWaits))
 	for i, wait := range attemptWaits {
 		held := fmt.Sprint("held-", i)
-		_, err := r.store.conn.Do("SET", held, r.held)
+		_, err := r.store.conn.Do("SET", held, heldForever)
 		r.must(err)
 		clients[i] = SharedClient(r.tb, r.server.Addr())
-		r.must(clients[i].Lock(ctx, r.kind, held, wait, Default))
+		r.must(clients[i].Lock(ctx, Jar, held, wait, Default))
 		pending[i], err = clients[i].BeginAcquire()
 		r.must(err)
 	}
@@ -212,7 +194,7 @@ func (r *recorder) foreign(ctx context.Context, cells []cell) {
 }
 
 func (r *recorder) releases(ctx context.Context) {
-	for _, c := range r.script {
+	for _, c := range releaseCells {
 		r.must(r.store.put(key, c.before))
 		r.newLock(ctx, 0, time.Minute)
 		var words []string

@@ -26,35 +26,6 @@ func FuzzWordsSurviveTheLine(f *testing.F) {
 	})
 }
 
-// Output of a JVM is not trusted: no line may be half understood.
-func FuzzAnswersAreReadWholeOrNotAtAll(f *testing.F) {
-	for _, s := range []string{"1 ok", "1 ok a (nil) ()", "1 err java.lang.X boom", "1 err x", "1", "",
-		"1 ok %zz", "x y z"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		id, a, err := parseAnswer(line)
-		if err != nil && (id != "" || a.words != nil || a.err != nil) {
-			t.Fatalf("%q: %q %+v beside %v", line, id, a, err)
-		}
-		if err == nil && (id == "" || (a.err == nil) == (a.words == nil)) {
-			t.Fatalf("%q: %q %+v", line, id, a)
-		}
-	})
-}
-
-func FuzzCallsAreReadWholeOrNotAtAll(f *testing.F) {
-	f.Add("1600000000000,setnx,k,1,1,5,6")
-	f.Add("1600000000000,get,k,(nil),%3F,0,0")
-	f.Add("1,get,k,(nil),(nil),5,6")
-	f.Add("1,get,k,(nil),%21java.lang.X,5,6")
-	f.Fuzz(func(t *testing.T, s string) {
-		if c, err := parseCall(s); err != nil && c != (Call{}) {
-			t.Fatalf("%q: %+v beside %v", s, c, err)
-		}
-	})
-}
-
 func TestCallsTellNilErrorAndNoReplyApart(t *testing.T) {
 	for s, want := range map[string]Call{
 		"7,setnx,k,12,1,5,6": {

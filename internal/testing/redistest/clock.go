@@ -196,22 +196,10 @@ func (c *Clock) AwaitTimers(n int) {
 	})
 }
 
-// AwaitAsked waits until After has been called n times in all. Use it instead
-// of AwaitTimers where receivers abandon timers, which Timers still counts:
-//
-//	n := c.Asked()
-//	w.Pass(poll)
-//	c.AwaitAsked(n + 1)
-func (c *Clock) AwaitAsked(n int) {
-	c.t.Helper()
-	c.bell.await(c.t, func() bool { return c.Asked() >= n }, func() string {
-		return fmt.Sprintf("After called %d times, waited for %d", c.Asked(), n)
-	})
-}
-
 // AskedTimes returns a channel that is closed when After has been called n
-// times in all. It is AwaitAsked for a select, for code under test that may
-// also end without a timer. Read Asked before that code starts:
+// times in all. Use it instead of AwaitTimers where receivers abandon timers,
+// which Timers still counts, and for code under test that may also end without
+// a timer. Read Asked before that code starts:
 //
 //	asked := c.AskedTimes(c.Asked() + 1)
 //	go func() { defer close(done); try() }()

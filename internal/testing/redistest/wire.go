@@ -124,15 +124,6 @@ func (w *Wire) Await(name string, n int) {
 // Connections returns how many connections of clients are open.
 func (w *Wire) Connections() int { return len(w.open()) }
 
-// AwaitConnections waits until exactly n connections are open. It fails the
-// test if that takes longer than Patience.
-func (w *Wire) AwaitConnections(n int) {
-	w.t.Helper()
-	w.bell.await(w.t, func() bool { return w.Connections() == n }, func() string {
-		return fmt.Sprintf("%d connections open, waited for %d", w.Connections(), n)
-	})
-}
-
 // Pool returns a pool of connections through the wire, without deadlines. It is
 // closed with the test.
 func (w *Wire) Pool(options ...redis.DialOption) *redis.Pool { return newPool(w.t, w.Dial, options) }

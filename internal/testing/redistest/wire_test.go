@@ -164,16 +164,6 @@ func TestHeldReplyBelongsToACommandThatRan(t *testing.T) {
 	equal(t, "reply", <-replied, any("OK"))
 }
 
-func TestClientThatLeavesAHeldReplyClosesTheWire(t *testing.T) {
-	w := redistest.New(t)
-	gate := redistest.NewGate()
-	wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.HoldReply(gate)})
-	c := wire.Pool().Get()
-	redis.DoWithTimeout(c, time.Millisecond, "SET", "k", "v")
-	c.Close()
-	wire.AwaitConnections(0)
-}
-
 func TestRefusedAndSilentDialing(t *testing.T) {
 	w := redistest.New(t)
 	wire := w.Wire(

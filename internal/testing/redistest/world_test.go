@@ -146,17 +146,6 @@ func TestClockStaysExactIfReadOften(t *testing.T) {
 	equal(t, "elapsed", c.Elapsed(), time.Millisecond+30*time.Nanosecond)
 }
 
-func TestAskedCountsAbandonedTimers(t *testing.T) {
-	w := redistest.New(t)
-	c := w.Clock(redistest.Skew{})
-	c.After(time.Second)
-	c.After(0)
-	c.AwaitAsked(2)
-	equal(t, "armed", c.Timers(), 1)
-	w.Pass(time.Second)
-	equal(t, "armed after it fired to nobody", c.Timers(), 0)
-}
-
 func TestAskedTimesClosesForPastAndFutureCalls(t *testing.T) {
 	c := redistest.New(t).Clock(redistest.Skew{})
 	second, same := c.AskedTimes(2), c.AskedTimes(2)

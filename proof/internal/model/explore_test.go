@@ -3,7 +3,6 @@
 package model
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,24 +86,9 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 	}
 }
 
-func TestTraceReadsBackAsWritten(t *testing.T) {
+func TestTraceHasWordsForEveryEvent(t *testing.T) {
 	x := searched(t, Scenario{Dialect: dialect.Errorception(), Old: 2, Lease: 4, Job: 4, Gap: 1, Ahead: 1})
-	events, err := ParseTrace(strings.NewReader(x.Trace.String()))
-	if err != nil || !slices.Equal(events, x.Trace.Events) {
-		t.Errorf("%v\n%v\n%v", err, events, x.Trace)
-	}
 	if words := x.Trace.Words(); !strings.Contains(words, "SETNX: it holds") || strings.Contains(words, "%") {
 		t.Errorf("in words:\n%s", words)
-	}
-	for _, c := range []struct{ text, says string }{
-		{"0 old1 clock +0\n0 old1 juggle", "line 2"}, {"x old1 setnx won", "not a tick"},
-		{"1 old1 clock", "needs a number"},
-		{"3 old1 setnx won\n2 old2 setnx lost", "tick 2 after tick 3"},
-		{"0 old1 setnx won again", "too much"}, {"0 old1", "is not TICK"},
-	} {
-		if _, err := ParseTrace(strings.NewReader(c.text)); err == nil ||
-			!strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q: %v, want %q", c.text, err, c.says)
-		}
 	}
 }

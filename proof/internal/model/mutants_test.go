@@ -3,13 +3,12 @@
 package model
 
 import (
-	"flag"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/raced"
 )
 
@@ -78,23 +77,12 @@ func checkBroken(t *testing.T, mutants []mutant) {
 	}
 }
 
-var update = flag.Bool("update", false, "write proof/testdata/traces anew")
-
 // kept compares a trace with the file that the tests of other packages replay.
 func kept(t *testing.T, tr Trace) {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", "_", "-", ",", "", "'",
 		"").Replace(strings.TrimPrefix(t.Name(), "Test"))
-	path := traces + name + ".txt"
-	if *update {
-		if err := os.WriteFile(path, []byte(tr.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || string(want) != tr.String() {
-		t.Errorf("%s is not this trace (%v):\n%v", path, err, tr)
-	}
+	golden.Check(t, traces+name+".txt", tr.String())
 }
 
 func last(t Trace) int { return t.Events[len(t.Events)-1].At }

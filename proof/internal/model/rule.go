@@ -2,6 +2,14 @@
 
 package model
 
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Rule is a safety rule of getsetlock clients that a scenario can break, to see
 // what the rule prevents.
 type Rule uint64
@@ -206,17 +214,39 @@ var ruleNames = [...]string{
 	"only a claim permits", "a contradicted claim is void",
 }
 
-func (r Rule) String() string {
-	text := ""
+// names lists the rules of a set.
+func (r Rule) names() (all []string) {
 	for i, name := range ruleNames {
 		if r&(1<<i) != 0 {
-			if text != "" {
-				text += ", "
-			}
-			text += name
+			all = append(all, name)
 		}
 	}
-	return text
+	return all
+}
+
+func (r Rule) String() string { return strings.Join(r.names(), ", ") }
+
+// MarshalJSON writes the rules as a list of their names.
+func (r Rule) MarshalJSON() ([]byte, error) { return json.Marshal(r.names()) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *Rule) UnmarshalJSON(text []byte) error {
+	var all []string
+	err := json.Unmarshal(text, &all)
+	for _, name := range all {
+		one, bad := RuleOf(name)
+		*r, err = *r|one, cmp.Or(err, bad)
+	}
+	return err
+}
+
+// RuleOf returns the rule with a name.
+func RuleOf(name string) (Rule, error) {
+	i := slices.Index(ruleNames[:], name)
+	if i < 0 {
+		return 0, fmt.Errorf("%q is not a rule", name)
+	}
+	return 1 << i, nil
 }
 
 // broken reports whether the scenario breaks a rule.

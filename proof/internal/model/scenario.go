@@ -4,6 +4,8 @@ package model
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
@@ -19,158 +21,161 @@ import (
 // be negative, for a fleet that is ahead, or behind, as a whole. Getsetlock
 // clients use elapsed ticks, which are right.
 type Scenario struct {
-	Dialect dialect.Dialect
+	Dialect dialect.Dialect `json:"-"`
 
 	// Unit is the number of ticks in the unit to which clocks are cut; 0 is 1.
 	// With more than 1, Lease must be whole units, and slack is one unit.
 	// Stamps lose the part below a unit, wherever in the unit a clock is read.
-	Unit int
+	Unit int `json:",omitzero"`
 
-	Old   int // old clients, at most 3
-	Lease int // E, the smallest lease of the old clients
+	Old   int `json:",omitzero"` // old clients, at most 3
+	Lease int `json:",omitzero"` // E, the smallest lease of the old clients
 	// Greatest is their greatest lease; 0 is Lease. An attempt takes one of the
 	// two.
-	Greatest int
-	Job      int // J, the longest time from the winning write to the release's execution
-	Gap      int // g, the longest time from the clock reading to the last write of an attempt
+	Greatest int `json:",omitzero"`
+	Job      int `json:",omitzero"` // J, the longest time from the winning write to the release's execution
+	// g, the longest time from the clock reading to the last write of an
+	// attempt
+	Gap int `json:",omitzero"`
 	// longest time from the server executing a GETSET to the client judging the
 	// reply by a new clock reading
-	Reply  int
-	Behind int
-	Ahead  int
+	Reply  int `json:",omitzero"`
+	Behind int `json:",omitzero"`
+	Ahead  int `json:",omitzero"`
 	// Rest is the least time that a client stays away after its own release, as
 	// a pause between polls makes it.
-	Rest int
+	Rest int `json:",omitzero"`
 	// Overrun says that jobs of old clients may run for ever.
-	Overrun bool
+	Overrun bool `json:",omitzero"`
 	// Renews says that old clients of dialects that renew by GETSET, SET or
 	// PEXPIRE do so, as often as they like. Job then counts from the last
 	// renewal. A renewal's clock reading may be Gap old too.
-	Renews bool
+	Renews bool `json:",omitzero"`
 	// FleetStep is by how much all old clocks may be stepped back together,
 	// once.
-	FleetStep int
+	FleetStep int `json:",omitzero"`
 	// ServerStep is by how much the server's clock may step, once; TTLs follow
 	// that clock. Old clients' clocks and getsetlock clients' elapsed time do
 	// not follow.
-	ServerStep int
+	ServerStep int `json:",omitzero"`
 	// FailOver says that the step is a fail-over to another server, with
 	// another clock and another run id.
-	FailOver bool
+	FailOver bool `json:",omitzero"`
 	// StepUndone says that the step is taken back within Lease ticks, and no
 	// sooner than after one tick.
-	StepUndone bool
+	StepUndone bool `json:",omitzero"`
 	// Shorten is the TTL, in ticks, of an EXPIRE for L that another program
 	// sends once, while a getsetlock lease depends on L. Getsetlock clients
 	// watch L and look at it within the tick.
-	Shorten int
+	Shorten int `json:",omitzero"`
 	// PromptEnds says that a release which looks before it deletes does both at
 	// once.
-	PromptEnds bool
+	PromptEnds bool `json:",omitzero"`
 	// OwnDelay says that a job's length counts from its own clock reading, not
 	// from its winning write. Such old clients would be honest if only their
 	// own delay counted.
-	OwnDelay bool
+	OwnDelay bool `json:",omitzero"`
 	// StampAtWrite makes old clients read their clock in the instant in which
 	// the server executes their write, which no real client can. That model
 	// omits the pause; it is kept to show what it misses.
-	StampAtWrite bool
+	StampAtWrite bool `json:",omitzero"`
 
-	Ours Ours
+	Ours Ours `json:",omitzero"`
 
-	Goal      Goal
-	MaxStates int // the search stops beyond it; 0 is 4,000,000
+	Goal      Goal `json:",omitzero"`
+	MaxStates int  `json:",omitzero"` // the search stops beyond it; 0 is 4,000,000
 }
 
 // Ours is what the getsetlock clients do.
 type Ours struct {
-	Clients int   // at most 3
-	Phase   Phase // phase in the fleet's record; "" is observe: hardened
+	Clients int   `json:",omitzero"` // at most 3
+	Phase   Phase `json:",omitzero"` // phase in the fleet's record; "" is observe: hardened
 	// To is the phase to which the record may be moved from Phase, and back, by
 	// the gates' rules; "" is Phase.
-	To Phase
+	To Phase `json:",omitzero"`
 	// Margin is the trust margin; Stop the longest time from learning of a loss
 	// to the job having stopped.
-	TTL, Margin, Stop int
-	Long              int  // TTL of renewals in phase modern; 0 is TTL
-	Settle            int  // ticks; a grant is settled when so many have passed; 0 does not settle
-	SettleAlways      bool // settle after every acquisition, not only after takeovers
+	TTL, Margin, Stop int `json:",omitzero"`
+	Long              int `json:",omitzero"` // TTL of renewals in phase modern; 0 is TTL
+	// ticks after which a grant is settled; 0 does not settle
+	Settle       int  `json:",omitzero"`
+	SettleAlways bool `json:",omitzero"` // settle after every acquisition, not only after takeovers
 	// TakeoverMargin is how far the server's clock must be past a stamp. It is
 	// the greater of the old clients' spread and, where that is known, of how
 	// far the slowest of them is behind the server.
-	TakeoverMargin int
+	TakeoverMargin int `json:",omitzero"`
 	// Known says that an operator has claimed how far the slowest old client is
 	// behind, so that no second look is needed. That is a claim about every
 	// client and every server. Measured says that it was measured on the
 	// clients and the server that were there at the beginning.
-	Known, Measured bool
+	Known, Measured bool `json:",omitzero"`
 	// Watched says that a watcher sees each write of an old client, and proves
 	// from it how far the client's clock is behind at least.
-	Watched bool
+	Watched bool `json:",omitzero"`
 	// Look is for takeovers while it is unknown how far the slowest clock is
 	// behind: how many ticks ago a look must have shown the bytes. 0 is the
 	// rule: the greatest lease, c and one unit.
-	Look int
+	Look int `json:",omitzero"`
 	// Elsewhere says that other machines remember the looks, so that only the
 	// server's clock says how old one is. Nine tenths of that age count, less
 	// the trust margin.
-	Elsewhere bool
+	Elsewhere bool `json:",omitzero"`
 	// Leaves is for how many ticks a release in observe or dual may leave M
 	// without a holder, so that only old clients enter. It does so only if L
 	// still has its own value. 0: no release does.
-	Leaves int
+	Leaves int `json:",omitzero"`
 	// OldServer says that no script that has called TIME may write, as on Redis
 	// 2.8. A look is then a script that shows the bytes, a TIME, and a script
 	// that remembers both.
-	OldServer bool
+	OldServer bool `json:",omitzero"`
 	// StampAhead is how far a getsetlock stamp lies beyond the end of its
 	// lease; 0 is beyond every clock.
-	StampAhead int
+	StampAhead int `json:",omitzero"`
 	// Unchanged makes clients judge by bytes that were unchanged for so many
 	// ticks, instead of by the server's clock. Looks may be up to Sparse ticks
 	// apart.
-	Unchanged, Sparse int
+	Unchanged, Sparse int `json:",omitzero"`
 	// NoTombstone says that the world begins without a tombstone, as after an
 	// overrun release, in phases that have one.
-	NoTombstone bool
+	NoTombstone bool `json:",omitzero"`
 	// Late says that requests and replies take any time, and attempts are
 	// cancelled while they are on their way. Without it a script runs, and its
 	// reply arrives, in the instant in which it is sent. For the full rules
 	// that is the most dangerous case, since a late reply is trusted for less.
-	Late bool
+	Late bool `json:",omitzero"`
 	// Newcomers says that members first read the server's clock with their
 	// first look, which may come after a step of that clock. Without it all
 	// know that clock from the beginning.
-	Newcomers bool
+	Newcomers bool `json:",omitzero"`
 	// Deaf says that the reply to a renewal that ran may never arrive.
-	Deaf bool
+	Deaf bool `json:",omitzero"`
 	// Again says that from clean a new init may move the record to observe.
-	Again bool
+	Again bool `json:",omitzero"`
 	// Rests says that the record stays in observe after that, so that the
 	// search ends sooner.
-	Rests bool
+	Rests bool `json:",omitzero"`
 	// Forget lets the record go back although members lag behind, as when a
 	// human names them.
-	Forget bool
+	Forget bool `json:",omitzero"`
 	// Restored says that once, on the way to clean, the record may be replaced
 	// by its first version, whose epoch is less. In such worlds a member's
 	// heartbeats read the record also while its lease runs.
-	Restored bool
+	Restored bool `json:",omitzero"`
 	// Vanishes says that the heartbeats of members may stop and return, while
 	// their leases continue.
-	Vanishes bool
+	Vanishes bool `json:",omitzero"`
 	// Empties says that the registry may lose all its members at once, while
 	// the record stays. Members continue with what they know, and each is a
 	// member again with its next heartbeat.
-	Empties bool
+	Empties bool `json:",omitzero"`
 	// Loses says that the registry may lose one member, once, as by a fail-over
 	// to a replica that lags behind.
-	Loses bool
+	Loses bool `json:",omitzero"`
 	// Joins says that all members but the first come to the registry and the
 	// record only during the run.
-	Joins bool
+	Joins bool `json:",omitzero"`
 	// Slow adds a verb that takes time between its reading and its writing.
-	Slow bool
+	Slow bool `json:",omitzero"`
 	// Renewals is for how many ticks after its last answered heartbeat a member
 	// renews, and Attempts for how many it makes attempts. With Renewals, gates
 	// wait after a loss, and a human may forget a silent member. Both happen
@@ -178,19 +183,19 @@ type Ours struct {
 	// the rule: TTL and Renewals. A member that was missing writes its field,
 	// and reads the record afterwards. If Renewals and Attempts are 0, none of
 	// this is counted.
-	Renewals, Attempts, Waits int
+	Renewals, Attempts, Waits int `json:",omitzero"`
 	// LongAttempts says that any time may pass between an attempt's reading of
 	// the phase and its acquire script, as where it asks another store first.
-	LongAttempts bool
+	LongAttempts bool `json:",omitzero"`
 	// LosesRecord says that once the server may lose the record and the
 	// registry at once. Locks stay. A new record is written by what members
 	// say.
-	LosesRecord bool
+	LosesRecord bool `json:",omitzero"`
 	// Composes says that the first member composes its locks with another
 	// store, and that the others do not. In clean it holds by that store alone.
-	Composes bool
+	Composes bool `json:",omitzero"`
 	// Break is the rules that are broken.
-	Break Rule
+	Break Rule `json:",omitzero"`
 }
 
 // Goal is what a search looks for. It always looks for two holders too.
@@ -221,6 +226,19 @@ var goals = [...]string{"two hold", "two of ours hold", "clobber", "two hold aft
 	"chain", "loss unnoticed", "trampled", "job lost", "lost for nothing", "tombstone deleted"}
 
 func (g Goal) String() string { return goals[g] }
+
+// MarshalText returns the goal's name.
+func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads the goal's name.
+func (g *Goal) UnmarshalText(name []byte) error {
+	n := slices.Index(goals[:], string(name))
+	if n < 0 {
+		return fmt.Errorf("%q is not a goal", name)
+	}
+	*g = Goal(n)
+	return nil
+}
 
 // machine is a scenario with the numbers and decisions computed that steps
 // need.

@@ -4,9 +4,12 @@ package model
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/explore"
 )
 
@@ -103,81 +106,86 @@ func (t Trace) Words() string {
 	return b.String()
 }
 
-// String returns the trace in the text format: a head of "# name value" lines,
-// then one event a line,
+// head is a scenario as traces state it: its dialect by name.
+type head struct {
+	Dialect string
+	*Scenario
+}
+
+// String returns the trace in the text format: "# " and the scenario as JSON,
+// without what is zero, then one event a line,
 //
 //	TICK WHO WHAT [ARG] [RESULT]
 //
 // separated by single blanks. ARG is a signed number ("+2"), RESULT a word.
 func (t Trace) String() string {
-	var b strings.Builder
 	sc := t.Scenario
-	fmt.Fprintf(&b, "# trace 1\n# goal %s\n# dialect %s\n", sc.Goal, sc.Dialect.Name)
-	fmt.Fprintf(&b, "# old %d lease %d job %d gap %d reply %d rest %d behind %d ahead %d\n",
-		sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Reply, sc.Rest, sc.Behind, sc.Ahead)
-	if o := sc.Ours; o.Clients > 0 {
-		fmt.Fprintf(&b, "# ours %d ttl %d long %d margin %d stop %d settle %d takeover %d unchanged %d sparse %d look %d\n",
-			o.Clients, o.TTL, o.Long, o.Margin, o.Stop, o.Settle, o.TakeoverMargin, o.Unchanged, o.Sparse,
-			o.Look)
-		if o.Leaves > 0 {
-			fmt.Fprintf(&b, "# leaves %d\n", o.Leaves)
-		}
-		if o.Renewals > 0 {
-			fmt.Fprintf(&b, "# renewals %d attempts %d waits %d\n", o.Renewals, o.Attempts, o.Waits)
-		}
-		fmt.Fprintf(&b, "# phase %s\n", cmp.Or(o.Phase, PhaseObserve))
-		if o.Break != 0 {
-			fmt.Fprintf(&b, "# without %s\n", o.Break)
-		}
+	sc.MaxStates = 0
+	first, err := json.Marshal(head{sc.Dialect.Name, &sc})
+	if err != nil {
+		panic(err)
 	}
-	if with := sc.options(); len(with) > 0 {
-		fmt.Fprintf(&b, "# with %s\n", strings.Join(with, ", "))
-	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", first)
 	for _, e := range t.Events {
-		b.WriteString(e.String())
-		b.WriteByte('\n')
+		fmt.Fprintln(&b, e)
 	}
 	return b.String()
 }
 
-// options returns what a scenario has besides its numbers.
-func (sc Scenario) options() []string {
-	var with []string
-	for _, o := range []struct {
-		name string
-		on   bool
-	}{
-		{"overrun", sc.Overrun}, {"renews", sc.Renews}, {"own delay", sc.OwnDelay},
-		{"prompt ends", sc.PromptEnds}, {"stamp at write", sc.StampAtWrite}, {"step undone", sc.StepUndone},
-		{"fail-over", sc.FailOver},
-		{"behind known", sc.Ours.Known}, {"behind measured", sc.Ours.Measured},
-		{"watched", sc.Ours.Watched},
-		{"looks elsewhere", sc.Ours.Elsewhere}, {"old server", sc.Ours.OldServer},
-		{"no tombstone", sc.Ours.NoTombstone}, {"late", sc.Ours.Late}, {"forget", sc.Ours.Forget},
-		{"newcomers", sc.Ours.Newcomers},
-		{"deaf", sc.Ours.Deaf}, {"again", sc.Ours.Again}, {"restored", sc.Ours.Restored},
-		{"vanishes", sc.Ours.Vanishes}, {"empties", sc.Ours.Empties}, {"loses", sc.Ours.Loses},
-		{"joins", sc.Ours.Joins}, {"slow verb", sc.Ours.Slow},
-		{"rests", sc.Ours.Rests}, {"long attempts", sc.Ours.LongAttempts},
-		{"loses record", sc.Ours.LosesRecord},
-		{"composes", sc.Ours.Composes},
-		{"settle always", sc.Ours.SettleAlways},
-	} {
-		if o.on {
-			with = append(with, o.name)
+// ParseTrace reads a trace in the text format of [Trace.String], whose Length
+// it does not know. A text without a head has an empty scenario. The error
+// names the first line that it cannot read.
+func ParseTrace(text string) (Trace, error) {
+	var t Trace
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		var err error
+		if first, is := strings.CutPrefix(line, "# "); is {
+			t.Scenario, err = parseHead(first)
+		} else {
+			var e Event
+			e, err = parseEvent(line)
+			t.Events = append(t.Events, e)
+		}
+		if err != nil {
+			return Trace{}, fmt.Errorf("trace line %d: %w", n, err)
 		}
 	}
-	for _, n := range []struct {
-		name  string
-		ticks int
-	}{{"fleet step", -sc.FleetStep}, {"server step", sc.ServerStep}, {"shorten", sc.Shorten},
-		{"unit", sc.Unit}, {"greatest", sc.Greatest}, {"stamp ahead", sc.Ours.StampAhead}} {
-		if n.ticks != 0 {
-			with = append(with, fmt.Sprintf("%s %+d", n.name, n.ticks))
-		}
+	return t, nil
+}
+
+func parseHead(text string) (sc Scenario, err error) {
+	h := head{Scenario: &sc}
+	in := json.NewDecoder(strings.NewReader(text))
+	in.DisallowUnknownFields()
+	if err = in.Decode(&h); err == nil {
+		sc.Dialect, err = dialect.Lookup(h.Dialect)
 	}
-	if sc.Ours.Clients > 0 && sc.Ours.To != "" && sc.Ours.To != cmp.Or(sc.Ours.Phase, PhaseObserve) {
-		with = append(with, "to "+string(sc.Ours.To))
+	return sc, err
+}
+
+func parseEvent(line string) (Event, error) {
+	f := strings.Fields(line)
+	bad := fmt.Errorf("%q is not TICK WHO WHAT [ARG] [RESULT]", line)
+	if len(f) < 3 {
+		return Event{}, bad
 	}
-	return with
+	e := Event{Who: f[1], What: f[2]}
+	var err error
+	e.At, err = strconv.Atoi(f[0])
+	rest := f[3:]
+	if len(rest) > 0 && strings.Contains("+-", rest[0][:1]) {
+		var wrong error
+		e.Arg, wrong = strconv.Atoi(rest[0])
+		e.HasArg, rest, err = true, rest[1:], cmp.Or(err, wrong)
+	}
+	if len(rest) == 1 {
+		e.Result = rest[0]
+	}
+	if err != nil || len(rest) > 1 {
+		return Event{}, bad
+	}
+	return e, nil
 }

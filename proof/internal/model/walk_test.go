@@ -3,7 +3,6 @@
 package model
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,24 +23,17 @@ func TestKeptTracesAreWalksOfTheirScenarios(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sc, err := ParseScenario(strings.NewReader(string(text)))
+		tr, err := ParseTrace(string(text))
+		if err != nil || tr.String() != string(text) {
+			t.Errorf("%s reads back as\n%v, %v", file, tr, err)
+			continue
+		}
+		w, err := NewWalk(tr.Scenario)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		events, err := ParseTrace(strings.NewReader(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again := (Trace{Scenario: sc, Events: events}).String(); again != string(text) {
-			t.Errorf("%s reads back as\n%s", file, again)
-		}
-		w, err := NewWalk(sc)
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
-		walk(t, file, w, events)
+		walk(t, file, w, tr.Events)
 	}
 }
 
@@ -65,26 +57,29 @@ func walk(t *testing.T, file string, w *Walk, events []Event) {
 	}
 }
 
-func TestHeadWithABrokenLineNamesTheLine(t *testing.T) {
+func TestBrokenLineOfATraceIsNamed(t *testing.T) {
 	for text, says := range map[string]string{
-		"# trace 2":                        "line 1: format",
-		"# trace 1\n# goal peace":          "line 2",
-		"# dialect Nobody":                 "line 1",
-		"# old 2 lease":                    "not known",
-		"# old two":                        "not a number",
-		"# with wings":                     "not an option",
-		"# with fleet step far":            "not a number",
-		"# without anything":               "not a rule",
-		"# trace 1\n# speed 3\n0 old1 del": "line 2",
+		`# {"Dialect":"Nobody"}`:                       "line 1",
+		`# {"Dialect":"Jedis","Speed":3}`:              "line 1",
+		`# {"Dialect":"Jedis","Goal":"glory"}`:         "not a goal",
+		`# {"Dialect":"Jedis","Ours":{"Break":["x"]}}`: "not a rule",
+		"0 old1 clock +0\nx old1 setnx won":            "line 2",
+		"0 old1":                                       "is not TICK",
+		"0 old1 clock +x":                              "is not TICK",
+		"0 old1 setnx won again":                       "is not TICK",
 	} {
-		if _, err := ParseScenario(strings.NewReader(text)); err == nil ||
-			!strings.Contains(err.Error(), says) {
+		if _, err := ParseTrace(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
 	}
-	sc, err := ParseScenario(strings.NewReader("# without no phase, no lock, token compared\n"))
-	if want := ruleNoPhaseNoLock | ruleToken; err != nil || sc.Ours.Break != want {
-		t.Error(cmp.Or(err, nil), sc.Ours.Break)
+}
+
+func TestRulesAreReadByTheirNames(t *testing.T) {
+	all := Rule(1<<len(ruleNames) - 1)
+	tr := Trace{Scenario: Scenario{Dialect: dialect.Jedis(), Goal: untombed, Ours: Ours{Break: all}}}
+	again, err := ParseTrace(tr.String())
+	if sc := again.Scenario; err != nil || sc.Ours.Break != all || sc.Goal != untombed {
+		t.Errorf("%v, %v, %v", sc.Ours.Break, sc.Goal, err)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 const commandPage = "../../../../docs/reference/command.md"
@@ -39,7 +39,7 @@ func TestTablesOfFlagsSayWhatHelpSays(t *testing.T) {
 		mark, _, _ := strings.Cut(have, "\n")
 		name := flagRegion.FindStringSubmatch(have)[1]
 		table := mark + "\n" + want[name]
-		if table != have && !*clitest.Update {
+		if table != have && !*golden.Update {
 			t.Errorf("the flags of %s differ from --help (-update writes them):\n%s", name, table)
 		}
 		return table
@@ -47,7 +47,7 @@ func TestTablesOfFlagsSayWhatHelpSays(t *testing.T) {
 	if tables != len(want) {
 		t.Errorf("the page has %d tables, want %d", tables, len(want))
 	}
-	if got != string(text) && *clitest.Update {
+	if got != string(text) && *golden.Update {
 		if err := os.WriteFile(commandPage, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/auditverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/migrateverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/skewverb"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 // documents are the answers of --json by their schemas.
@@ -46,7 +46,7 @@ func TestSchemasSayWhatTheTypesSay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clitest.Golden(t, "../../../../../docs/reference/schema/"+name+".json", string(text)+"\n")
+		golden.Check(t, "../../../../docs/reference/schema/"+name+".json", string(text)+"\n")
 	}
 }
 

@@ -8,11 +8,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,9 +335,6 @@ func OnReal(t *testing.T, s *redistest.Server) *Stage {
 		Vars: map[string]string{"GETSETLOCK_REDIS": s.URL()}}
 }
 
-// Update is the flag -update: tests write their golden files anew.
-var Update = flag.Bool("update", false, "write the golden files anew")
-
 // Script returns a command line of run with --protocol legacy, whose command is
 // a shell script.
 func Script(flags, key, text string) []string {
@@ -364,21 +359,3 @@ const (
 	UUID    = "0f8fad5b-d9cb-469f-a165-70867728950e"
 	Springs = "\xac\xed\x00\x05t\x00\x05stock"
 )
-
-// Golden compares with a file of testdata.
-func Golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *Update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (go test -run '%s' -update writes it anew):\n%s", file, t.Name(), got)
-	}
-}

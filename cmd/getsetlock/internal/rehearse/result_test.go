@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 // One seed gives one result. Scripts rely on these names, on null where a value
@@ -28,5 +28,5 @@ func TestJSONIsWhatScriptsRelyOn(t *testing.T) {
 			t.Fatal(res.History, err)
 		}
 	}
-	clitest.Golden(t, "result.json", printed.String())
+	golden.Check(t, "testdata/result.json", printed.String())
 }

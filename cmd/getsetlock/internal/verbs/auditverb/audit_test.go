@@ -17,6 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -87,7 +88,7 @@ func TestDemoGivesThePinnedAnswer(t *testing.T) {
 		if got.Code != 1 || got.Errors != "getsetlock: wrote the report to "+file+"\n" {
 			t.Errorf("code %d: %s", got.Code, got.Errors)
 		}
-		clitest.Golden(t, name, text)
+		golden.Check(t, "testdata/"+name, text)
 	}
 	page, err := os.ReadFile(file)
 	if err != nil {
@@ -95,7 +96,7 @@ func TestDemoGivesThePinnedAnswer(t *testing.T) {
 	}
 	page = regexp.MustCompile(`(?s)<time.*?</time>|<svg.*?</svg>`).ReplaceAll(page, nil)
 	_, body, _ := strings.Cut(string(page), "<body>")
-	clitest.Golden(t, "demo.html", body)
+	golden.Check(t, "testdata/demo.html", body)
 }
 
 // The embedded server has no MONITOR and no tracking. The audit names them and

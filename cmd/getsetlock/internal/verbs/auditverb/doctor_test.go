@@ -13,6 +13,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 // putDead stores a lock of a crashed holder on the stage's server, and a lock
@@ -71,7 +72,7 @@ func TestDoctorDoesNotAskWithYes(t *testing.T) {
 	putDead(s)
 	got := s.Run("doctor", "--match", "lock:*", "--dialect", "jedis", "--lease", "1m", "--behind", "1s",
 		"--ahead", "0s", "--fix", "--yes", "--json")
-	clitest.Golden(t, "doctor.json", got.Out)
+	golden.Check(t, "testdata/doctor.json", got.Out)
 	doc := clitest.AnswerOf(t, got)
 	done := 0
 	for _, f := range doc.All("findings") {

@@ -17,6 +17,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
@@ -152,7 +153,7 @@ func TestMigrateGivesThePinnedAnswers(t *testing.T) {
 	answers += tr.ends(0, tr.verb("plan", "--json")).Out + tr.ends(0, tr.verb("log", "--json")).Out
 	answers = strings.ReplaceAll(answers, till.ID(), "ID")
 	answers = regexp.MustCompile(`"(host|who)": .*"`).ReplaceAllString(answers, `"$1": "machine"`)
-	clitest.Golden(t, "answers.json", answers)
+	golden.Check(t, "testdata/answers.json", answers)
 }
 
 // Where no member has a target, there is no such column.
@@ -415,7 +416,7 @@ func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 				t.Errorf("%q prints no line %q", s.line, p)
 			}
 		}
-		if out != m[2] && !*clitest.Update {
+		if out != m[2] && !*golden.Update {
 			t.Errorf("%s shows another answer to %q (-update writes it):\n%s", runbook, s.line, out)
 		}
 		return "```\n$ getsetlock " + m[1] + "\n" + out + "```"
@@ -423,7 +424,7 @@ func TestRunbookShowsWhatTheCommandPrints(t *testing.T) {
 	if next != len(scenes) {
 		t.Errorf("%d of %d commands are shown", next, len(scenes))
 	}
-	if *clitest.Update && now != string(raw) {
+	if *golden.Update && now != string(raw) {
 		if err := os.WriteFile(runbook, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}

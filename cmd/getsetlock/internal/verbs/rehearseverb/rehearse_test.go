@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -42,7 +43,7 @@ func TestRehearse(t *testing.T) {
 			fmt.Fprintf(&all, "$ getsetlock rehearse %s\n%s%sexit %d\n\n", line,
 				tookHere.ReplaceAllString(s.Out, "(here)"), s.Errors, s.Code)
 		}
-		clitest.Golden(t, "answers.txt", all.String())
+		golden.Check(t, "testdata/answers.txt", all.String())
 	})
 
 	t.Run("never reads GETSETLOCK_REDIS", func(t *testing.T) {

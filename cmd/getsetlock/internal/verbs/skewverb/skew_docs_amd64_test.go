@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 // The figures of the documents are those of one architecture. Random times are
@@ -19,7 +20,7 @@ import (
 func TestSkewGivesThePinnedAnswer(t *testing.T) {
 	got := skewed(t, "--lease", "10s", "--job", "exp:2s", "--spread", "1s", "--behind", "1s", "--explore",
 		"--json")
-	clitest.Golden(t, "skew.json", got.Out)
+	golden.Check(t, "testdata/skew.json", got.Out)
 }
 
 // clocksText returns docs/guide/clocks.md.

@@ -14,6 +14,7 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/names"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 )
@@ -84,17 +85,17 @@ func TestLsShowsWhatLooksLikeALock(t *testing.T) {
 	s := furnished(t)
 	got := s.Run("ls")
 	s.Want(got, 0, got.Out, "")
-	clitest.Golden(t, "ls.txt", got.Out)
+	golden.Check(t, "testdata/ls.txt", got.Out)
 	got = s.Run("ls", "--json")
 	s.Want(got, 0, got.Out, "")
-	clitest.Golden(t, "ls.json", got.Out)
+	golden.Check(t, "testdata/ls.json", got.Out)
 }
 
 func TestLsShowsAllThatMatchAPattern(t *testing.T) {
 	s := furnished(t)
 	got := s.Run("ls", "*", "--json")
 	s.Want(got, 0, got.Out, "")
-	clitest.Golden(t, "ls-all.json", got.Out)
+	golden.Check(t, "testdata/ls-all.json", got.Out)
 	for pattern, want := range map[string][]string{
 		"stock":         {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},
 		"sto*":          {`"stock"`, `\xac\xed\x00\x05t\x00\x05stock`, "stock"},

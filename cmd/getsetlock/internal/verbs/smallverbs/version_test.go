@@ -10,6 +10,7 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
+	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
 func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
@@ -30,7 +31,7 @@ func TestVersionNamesTheSourceOfTheBinary(t *testing.T) {
 	if err := (&out.Env{Stdout: &printed}).PrintJSON(v); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Golden(t, "version.json", printed.String())
+	golden.Check(t, "testdata/version.json", printed.String())
 	if v := versionOf(nil, nil); v.Version != "unknown" || v.source() != "" || v.Revision != nil {
 		t.Errorf("without build information: %+v", v)
 	}

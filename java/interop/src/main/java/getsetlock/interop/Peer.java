@@ -2,9 +2,7 @@
 package getsetlock.interop;
 
 import java.lang.management.ManagementFactory;
-import java.util.Collections;
 import java.util.List;
-import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Supplier;
@@ -78,9 +76,6 @@ final class Peer {
             case "release":
                 lock().release();
                 return List.of();
-            case "leave":
-                leave(Long.parseLong(a.get(0)));
-                return List.of();
             case "goodbye":
                 lock().goodbye();
                 return List.of();
@@ -125,10 +120,6 @@ final class Peer {
             case "jar":
                 lock = new JarLock(jedis, key, wait, lease);
                 break;
-            case "uuid":
-                UUID me = a.size() > 4 ? UUID.fromString(a.get(4)) : UUID.randomUUID();
-                lock = new UuidLock(jedis, key, wait, lease, me);
-                return List.of(me.toString());
             case "token":
                 lock = new TokenLock(jedis, key, wait, lease);
                 break;
@@ -141,7 +132,7 @@ final class Peer {
             default:
                 throw new IllegalArgumentException("no such kind of lock: " + a.get(0));
         }
-        return Collections.singletonList(null);
+        return List.of();
     }
 
     private static Integer millis(String word) {
@@ -158,26 +149,6 @@ final class Peer {
         long before = slept();
         boolean won = mutex.acquire();
         return List.of(Boolean.toString(won), Long.toString(slept() - before));
-    }
-
-    /**
-     * Lets the client work for that time and release by itself. No process
-     * waits for an answer during that time or after the release: the work for
-     * that would count as the lock's. The trace shows the result.
-     */
-    private void leave(long millis) {
-        Mutex mutex = lock();
-        submit(() -> {
-            try {
-                Thread.sleep(millis);
-                mutex.release();
-            } catch (InterruptedException died) {
-                Thread.currentThread().interrupt();
-            } catch (RuntimeException thrown) {
-                // The trace shows it, as for every command.
-            }
-            return () -> { };
-        });
     }
 
     private long slept() {

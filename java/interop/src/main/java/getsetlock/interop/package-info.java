@@ -23,18 +23,14 @@
  * <tr><td>{@code hello}</td><td>protocol version, Java version, pid</td></tr>
  * <tr><td>{@code clock}</td><td>now by this JVM's clock</td></tr>
  * <tr><td>{@code open C HOST PORT}</td><td>a client: one connection and one thread of its own</td></tr>
- * <tr><td>{@code lock C KIND KEY WAIT LEASE [UUID]}</td><td>gives it a new lock
- * object in place of the last one. KIND is {@code jar}, {@code uuid} (a
- * transliteration of the later rules), {@code token} (SET with NX and PX,
- * released by a script that compares), {@code dual} (the lock of
- * docs/guide/java-dual.md; UUID is its namespace) or {@code none} (always grants, to
- * show that a test sees lost updates). WAIT and LEASE are in ms or {@code
- * default}. Answers the uuid or {@code (nil)}</td></tr>
+ * <tr><td>{@code lock C KIND KEY WAIT LEASE [NAMESPACE]}</td><td>gives it a new lock
+ * object in place of the last one. KIND is {@code jar}, {@code token} (SET
+ * with NX and PX, released by a script that compares), {@code dual} (the lock of
+ * docs/guide/java-dual.md, which needs its namespace) or {@code none} (always
+ * grants, to show that a test sees lost updates). WAIT and LEASE are in ms or
+ * {@code default}</td></tr>
  * <tr><td>{@code acquire C}</td><td>{@code true|false} and how often the thread slept meanwhile</td></tr>
  * <tr><td>{@code release C}</td><td></td></tr>
- * <tr><td>{@code leave C MILLIS}</td><td>answers at once; then the client
- * sleeps that long and releases without an answer: the trace shows the
- * result</td></tr>
  * <tr><td>{@code goodbye C}</td><td>the lock object is no longer used: a {@code
  * dual} one leaves the registry</td></tr>
  * <tr><td>{@code die C}</td><td>cuts the connection without a release and forgets the client; what it was doing

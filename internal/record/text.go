@@ -3,8 +3,10 @@
 package record
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -178,6 +180,22 @@ const TargetName = "target"
 
 // TargetWord is that word.
 func TargetWord(target string) string { return TargetName + "=" + Word(target) }
+
+// Decode reads one JSON document of the registry: a sighting, or an entry of
+// the log. Like the texts, it is never read in part: an unknown field is
+// refused.
+func Decode(text string, into any) error {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	if _, end := dec.Token(); err == nil && end != io.EOF {
+		err = errors.New("more follows the document")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	return nil
+}
 
 // TextOf reads a reply to GET. Where there is no key the text is empty.
 func TextOf(value any, err error) (string, error) {

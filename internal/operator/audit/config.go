@@ -24,13 +24,13 @@ type Config struct {
 	// For is how long the watch lasts; 0: until the context ends.
 	For time.Duration
 	// Looks is the greatest number of keys looked at per second. Defaults to
-	// 1000; a negative number turns looks off.
+	// 1000.
 	Looks int
 	// Monitor turns bursts of MONITOR on. Only On has to be set; the zero value
 	// of every other field is right.
 	Monitor MonitorConfig
-	// NoTracking, NoStats and NoClients each leave one source out.
-	NoTracking, NoStats, NoClients bool
+	// NoStats leaves out how often commands were called.
+	NoStats bool
 	// Timeout is the longest wait for each reply. Defaults to 2 s.
 	Timeout time.Duration
 	// Clock measures the observer's elapsed time and paces its work. Defaults

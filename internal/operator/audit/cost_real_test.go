@@ -10,10 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +20,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sys/unix"
 
-	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -60,38 +57,6 @@ func saturate(ctx context.Context, tb testing.TB, s *redistest.Server, clients i
 	return count, func() { wg.Wait(); pool.Close() }
 }
 
-// price measures the server's throughput in slices with and without a watch;
-// each slice starts a new watch.
-func price(b *testing.B, slice time.Duration, cfg Config) {
-	s, count, end := busy(b)
-	pool := s.Pool()
-	defer pool.Close()
-	cfg.For = slice
-	var looks int64
-	var looked time.Duration
-	var last *Result
-	pairs(b, func() float64 {
-		return perSecond(count, func() { <-time.After(slice) })
-	}, func() float64 {
-		return perSecond(count, func() {
-			r, err := Watch(b.Context(), pool, cfg)
-			if err != nil {
-				b.Error(err)
-			}
-			last = r
-			looks, looked = looks+r.Cost.Looks, looked+r.Cost.Elapsed
-		})
-	})
-	end()
-	b.ReportMetric(float64(looks)/looked.Seconds(), "looks/s")
-	if m := last.Cost.Monitor; m != nil {
-		b.ReportMetric(m.OpsOff, "ops/s-off-by-itself")
-		b.ReportMetric(m.OpsOn, "ops/s-on-by-itself")
-		b.ReportMetric(float64(m.Lines)/m.Time.Seconds(), "lines/s")
-		b.Log(m.Stopped)
-	}
-}
-
 // busy returns a server that holds locks to look at and is saturated by four
 // clients.
 func busy(b *testing.B) (s *redistest.Server, count *atomic.Int64, end func()) {
@@ -102,53 +67,6 @@ func busy(b *testing.B) (s *redistest.Server, count *atomic.Int64, end func()) {
 	ctx, stop := context.WithCancel(b.Context())
 	count, wait := saturate(ctx, b, s, 4)
 	return s, count, func() { stop(); wait() }
-}
-
-// pairs measures slices in pairs, alternating off-on and on-off, so that other
-// work on the machine affects both alike. Each pair yields one figure. The
-// answer is their median, which a few disturbed pairs do not move, with its 95
-// % interval.
-//
-// A slice must be long enough for a watch to reach its rate (with MONITOR: to
-// measure the server without it first), and short enough for many pairs.
-func pairs(b *testing.B, off, on func() float64) {
-	var offs, ons, lost []float64
-	b.ResetTimer()
-	for i := range b.N {
-		var without, with float64
-		if i%2 == 0 {
-			without, with = off(), on()
-		} else {
-			with, without = on(), off()
-		}
-		offs, ons, lost = append(offs, without), append(ons, with), append(lost, 100*(1-with/without))
-	}
-	b.StopTimer()
-	b.ReportMetric(quantile(offs, 0.5), "ops/s-off")
-	b.ReportMetric(quantile(ons, 0.5), "ops/s-on")
-	// At 95 %, the median of n draws lies within √n ranks of the middle one,
-	// whatever their distribution.
-	beside := 1 / math.Sqrt(float64(b.N))
-	b.ReportMetric(quantile(lost, 0.5-beside), "%lost-low")
-	b.ReportMetric(quantile(lost, 0.5), "%lost")
-	b.ReportMetric(quantile(lost, 0.5+beside), "%lost-high")
-}
-
-func quantile(of []float64, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[int(min(max(q, 0), 1)*float64(len(sorted)-1)+0.5)]
-}
-
-func perSecond(count *atomic.Int64, work func()) float64 {
-	before, from := count.Load(), time.Now()
-	work()
-	return float64(count.Load()-before) / time.Since(from).Seconds()
-}
-
-// Neither half does anything, so the result is the noise of the measurement.
-func BenchmarkRealNothing(b *testing.B) {
-	price(b, time.Second/2, Config{Config: census.Config{Match: "none:*"}, Looks: -1, NoClients: true,
-		NoStats: true, NoTracking: true})
 }
 
 // A watch at its default rate runs in a separate process for as many seconds as
@@ -242,10 +160,4 @@ func asked(s *redistest.Server) (w work) {
 		w.took += took
 	}
 	return w
-}
-
-func BenchmarkRealMonitor(b *testing.B) {
-	price(b, 2*time.Second, Config{Config: census.Config{Match: "lock:*"}, Looks: -1,
-		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Bytes: 1 << 40, Slower: 1e6,
-			Least: time.Hour}})
 }

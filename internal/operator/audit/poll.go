@@ -94,17 +94,14 @@ func (f *followed) idle(now time.Duration) bool {
 const never time.Duration = -1 << 62
 
 func newPoller(w *watcher) *poller {
-	p := &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{},
+	return &poller{w: w, scope: w.cfg.scope(), follow: map[string]*followed{},
 		scanning: scanning{cursor: "0"}, hot: map[string]bool{}}
-	if !w.cfg.NoTracking {
-		p.tracker = w.mux.Tracker()
-	}
-	return p
 }
 
 // run polls until ctx ends.
 func (p *poller) run(ctx context.Context) {
 	defer p.stop()
+	p.tracker = p.w.mux.Tracker()
 	p.last = p.w.elapsed()
 	p.filled = p.last - pollTick
 	for {
@@ -212,9 +209,8 @@ func (p *poller) scans(now time.Duration) bool {
 	return true
 }
 
-// looksIn is how many looks the budget has for d. It is 0 if nothing may be
-// looked at.
-func (p *poller) looksIn(d time.Duration) float64 { return max(0, float64(p.w.cfg.Looks)*d.Seconds()) }
+// looksIn is how many looks the budget has for d.
+func (p *poller) looksIn(d time.Duration) float64 { return float64(p.w.cfg.Looks) * d.Seconds() }
 
 // rest waits until there is something to do. It returns false if the watch ends
 // first.
@@ -237,10 +233,10 @@ func (p *poller) rest(ctx context.Context) bool {
 func (p *poller) pause() time.Duration {
 	now := p.w.elapsed()
 	idle := pollSlow
-	if len(p.queue) == 0 && !p.noScan && p.w.cfg.Looks > 0 {
+	if len(p.queue) == 0 && !p.noScan {
 		idle = min(idle, p.resting-now)
 	}
-	if most := len(p.queue) + len(p.keys); most > 0 && p.w.cfg.Looks > 0 {
+	if most := len(p.queue) + len(p.keys); most > 0 {
 		due := pollSlow
 		for _, f := range p.keys {
 			due = min(due, f.looked+p.w.cfg.PollEvery-now)

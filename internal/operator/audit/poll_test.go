@@ -107,7 +107,7 @@ func pollerOf(cfg Config, keys ...string) *poller {
 }
 
 func TestBusyKeyDoesNotDelayOtherLooks(t *testing.T) {
-	p := pollerOf(Config{NoTracking: true}, "busy", "one", "two")
+	p := pollerOf(Config{}, "busy", "one", "two")
 	looks := map[string]int{}
 	for now := time.Duration(0); now < time.Second; now += pollTick {
 		p.hot["busy"] = true
@@ -121,7 +121,7 @@ func TestBusyKeyDoesNotDelayOtherLooks(t *testing.T) {
 }
 
 func TestNewAndKnownKeysShareTheBudget(t *testing.T) {
-	p := pollerOf(Config{NoTracking: true}, "a", "b", "c", "d")
+	p := pollerOf(Config{}, "a", "b", "c", "d")
 	p.queue = []string{"w", "x", "y", "z"}
 	if got := p.due(time.Second, 4); !slices.Equal(got, []string{"w", "x", "a", "b"}) {
 		t.Errorf("due %v", got)
@@ -133,7 +133,7 @@ func TestNewAndKnownKeysShareTheBudget(t *testing.T) {
 
 // Without room the poller does not scan, until an unused key may be dropped.
 func TestPollerScansOnlyWhenItHasRoom(t *testing.T) {
-	p := pollerOf(Config{Config: census.Config{MaxKeys: 2}, NoTracking: true}, "a", "b")
+	p := pollerOf(Config{Config: census.Config{MaxKeys: 2}}, "a", "b")
 	if p.scans(time.Second) || p.resting != time.Second+scanAgain {
 		t.Errorf("it scans, and rests until %v", p.resting)
 	}
@@ -147,7 +147,7 @@ func TestPollerSleepsUntilNewsOrItsNextLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := redistest.Bubble(t)
 		clock := w.Clock(redistest.Skew{})
-		p := pollerOf(Config{NoTracking: true, Clock: clock}, "a")
+		p := pollerOf(Config{Clock: clock}, "a")
 		p.w.elapsed, p.w.news = clocks.New(clock).Elapsed, make(chan struct{}, 1)
 		p.resting = p.w.elapsed() + time.Hour
 		rested := func(rouse time.Duration) time.Duration {

@@ -26,7 +26,7 @@ const (
 // small asks the cheap questions: how often SETNX and GETSET were called, and
 // which connections exist.
 func (w *watcher) small(ctx context.Context) {
-	stats, clients := !w.cfg.NoStats, !w.cfg.NoClients
+	stats, clients := !w.cfg.NoStats, true
 	last := lastStats{}
 	var asked time.Duration = -1 << 62
 	known := map[string]offset.Observed{}

@@ -355,15 +355,7 @@ func (x *examiner) harm(p *keys.Key) string {
 		return ""
 	}
 	d := x.cfg.Dialects[0]
-	switch reading.ConductOf(d, p.Value, p.Now) {
-	case reading.Takes:
-		return "; a client of " + d.Name + " takes it for expired"
-	case reading.Throws:
-		return "; a client of " + d.Name + " gets an exception from its acquire"
-	case reading.Clobbers:
-		return "; a client of " + d.Name + " overwrites it and never wins"
-	}
-	return "; a client of " + d.Name + " waits forever"
+	return "; a client of " + d.Name + " " + reading.ConductOf(d, p.Value, p.Now).Says()
 }
 
 func (x *examiner) unlockAdvice(p *keys.Key) string {

@@ -13,7 +13,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/record"
-	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -186,18 +185,6 @@ func TestClaimIsComparedWithWhatWasSeenBefore(t *testing.T) {
 	}
 }
 
-// TestAPlanShowsAMemberThatActsByLess, since no later step mends it.
-func TestAPlanShowsAMemberThatActsByLess(t *testing.T) {
-	f := orderly(migrate.Observe)
-	bounds["behind"].saw(f, 2*second)
-	f.survey.members[0].Behind = time.Second
-	for _, l := range f.road(&Report{}).Legs {
-		if !slices.ContainsFunc(l.Refuses, func(b Finding) bool { return b.Rule == "behind" }) {
-			t.Errorf("the leg to %v does not say so: %v", l.To, l.Refuses)
-		}
-	}
-}
-
 func TestAGateShowsWhatIsKnownOfClocks(t *testing.T) {
 	shown := func(f *facts) []string {
 		var all []string
@@ -233,28 +220,6 @@ func TestAGateShowsWhatIsKnownOfClocks(t *testing.T) {
 	bare.dialect = dialect.Bare()
 	if got := shown(bare); len(got) > 0 {
 		t.Errorf("where nobody takes over: %q", got)
-	}
-}
-
-// TestAClaimOfZeroIsNoAbsentClaim: an unset Spread or Gap is unknown to the
-// gate, and dialect.Zero is a claim like any other.
-func TestAClaimOfZeroIsNoAbsentClaim(t *testing.T) {
-	for name, c := range map[string]struct {
-		claims Claims
-		rules  []string
-	}{
-		"absent": {Claims{Lease: time.Minute, Job: time.Second}, []string{"spread", "gap"}},
-		"zero": {Claims{Lease: time.Minute, Job: time.Second, Spread: dialect.Zero, Gap: dialect.Zero},
-			nil},
-	} {
-		f := orderly(migrate.Observe)
-		f.record.Fleet, f.claims = migrate.Fleet{}, c.claims
-		g := judge(f, migrate.Dual)
-		closed(t, &g, c.rules...)
-		fleet := f.fleet()
-		if terms := fleet.Terms(); terms.Spread != c.claims.Spread || terms.Gap != c.claims.Gap {
-			t.Errorf("%s: the bridge is given spread %d, gap %d", name, terms.Spread, terms.Gap)
-		}
 	}
 }
 
@@ -316,43 +281,6 @@ func TestClaimsOfTimeAreChecked(t *testing.T) {
 			t.Errorf("a Behind in a dialect that nobody stated: %v", err)
 		}
 	})
-}
-
-// TestAMemberPublishesByWhichBoundsItActs with its next heartbeat at the
-// latest.
-func TestAMemberPublishesByWhichBoundsItActs(t *testing.T) {
-	for name, terms := range map[string]dialect.Terms{
-		"unknown": {}, "zero": {Behind: dialect.Zero, Ahead: dialect.Zero},
-		"times": {Behind: time.Second, Ahead: time.Minute},
-	} {
-		inBubble(t, func(f *fleet) {
-			f.init(Options{})
-			m := f.join(migrate.MemberConfig{})
-			b, err := migrate.New(f.w.Pool(),
-				migrate.Config{Phases: m, Dialect: dialect.Jedis(), Terms: terms,
-					Clock: f.w.Clock(redistest.Skew{})})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			f.beats()
-			r := f.advance(Options{})
-			if got := r.Members[0]; got.Behind != terms.Behind || got.Ahead != terms.Ahead {
-				t.Errorf("%s: published %d, %d", name, got.Behind, got.Ahead)
-			}
-		})
-	}
-}
-
-// A claim about clocks speaks of every server that may be promoted, so what any
-// of them showed refutes it.
-func TestWatchersJoinWhatAnyServerShowed(t *testing.T) {
-	fact := func(d time.Duration) Fact { return Fact{Time: d, Basis: "measured"} }
-	got := Sighting{Format: sightingFormat, Facts: Facts{AheadProved: fact(2)}}.with(
-		Sighting{Format: sightingFormat, Facts: Facts{BehindProved: fact(2), AheadProved: fact(1)}})
-	if got.BehindProved != fact(2) || got.AheadProved != fact(2) {
-		t.Errorf("%+v", got)
-	}
 }
 
 // contradictions are, for each claim, a sighting that contradicts it and one

@@ -212,6 +212,9 @@ func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
 	for _, m := range f.survey.members {
 		named, dead := slices.Contains(ids, m.ID), m.err == nil && m.vanished(f.now) && m.outlived(f.now)
 		switch {
+		case named && m.foreign():
+			blocks = append(blocks, Finding{Rule: "forget", Detail: fmt.Sprintf(
+				"member %s: another version of getsetlock wrote its field, and this one cannot read whether the member lives or a lease of it runs: if it is dead, forget it by that version", m.ID)})
 		case dead && (named || slices.Contains(ids, allDead)), named && m.err != nil:
 			taken = append(taken, m)
 			continue
@@ -232,11 +235,17 @@ func (f *facts) forget(ids []string) (taken []seat, blocks []Finding) {
 	slices.SortStableFunc(taken, func(a, b seat) int {
 		return slices.Index(ids, a.ID) - slices.Index(ids, b.ID)
 	})
-	if f.gone.bytes != "" && f.gone.err == nil && slices.Contains(ids, allDead) {
-		folded := seat{MemberState: migrate.MemberState{
-			ID: record.GoneField, Name: fmt.Sprintf("%d members, the last: %s", f.gone.Count,
-				strings.Join(f.gone.Names, ", "))}, bytes: f.gone.bytes}
-		taken, f.gone = append(taken, folded), gone{}
+	return append(taken, f.forgetGone(ids)...), blocks
+}
+
+// forgetGone is forget for the members that vanished long ago.
+func (f *facts) forgetGone(ids []string) []seat {
+	if f.gone.bytes == "" || f.gone.err != nil || !slices.Contains(ids, allDead) {
+		return nil
 	}
-	return taken, blocks
+	folded := seat{MemberState: migrate.MemberState{
+		ID: record.GoneField, Name: fmt.Sprintf("%d members, the last: %s", f.gone.Count,
+			strings.Join(f.gone.Names, ", "))}, bytes: f.gone.bytes}
+	f.gone = gone{}
+	return []seat{folded}
 }

@@ -136,35 +136,6 @@ func TestLeavingMemberClosesOnlyGatesOfItsPhases(t *testing.T) {
 	closed(t, &g, "leaving")
 }
 
-// TestForgetDeadTakesAllWhoseLeasesAreOver: first they are listed, and no gate
-// has to be open.
-func TestForgetDeadTakesAllWhoseLeasesAreOver(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Dual)
-		for i := range 3 {
-			f.registered(fmt.Sprintf("dead%d", i), migrate.Dual, 2)
-		}
-		f.w.Mini.HSet(record.RosterKey(""), record.GoneField, migrateGone.String())
-		f.w.Pass(2 * time.Minute)
-		late := f.registered("late", migrate.Dual, 2)
-		f.w.Pass(30 * time.Second)
-		_ = late
-		r := f.advance(Options{Forget: []string{"dead"}})
-		if len(r.Notes) != 4 || !strings.Contains(r.Notes[0], "dead0 would be forgotten") ||
-			!f.seated("dead0") {
-			t.Errorf("listed: %q", r.Notes)
-		}
-		r = f.advance(Options{Go: true, Forget: []string{"dead"}})
-		closed(t, r.Gate, "vanished") // the late one
-		if f.seated("dead0") || f.seated("dead2") || f.seated(record.GoneField) || !f.seated("late") {
-			t.Errorf("notes %q", r.Notes)
-		}
-	})
-}
-
-var migrateGone = record.Gone{Count: 7, First: judged, Last: judged, Phase: "dual", Names: []string{"x"}}
-
 // TestKilledMembersAreFoldedIntoOneField: a thousand killed processes a day do
 // not make the roster grow. The field closes every gate.
 func TestKilledMembersAreFoldedIntoOneField(t *testing.T) {

@@ -82,7 +82,7 @@ func Log(ctx context.Context, pool *redis.Pool, o Options) ([]Entry, error) {
 	var out []Entry
 	for i, line := range lines {
 		var e Entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
+		if err := record.Decode(line, &e); err != nil {
 			return nil, fmt.Errorf("migrate: entry %d of %s: %w", i+1, record.LogKey(o.Namespace), err)
 		}
 		out = append(out, e)

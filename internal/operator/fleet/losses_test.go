@@ -118,14 +118,3 @@ func (l losing) suffers(f *fleet, nth int, lose func(*fleet), cut bool) int {
 		}
 	}
 }
-
-// now is the record.
-func (f *fleet) now() migrate.Record {
-	f.t.Helper()
-	text, _ := f.w.Mini.Get(record.Key(""))
-	r, err := migrate.ParseRecord(text)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return r
-}

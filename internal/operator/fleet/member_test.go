@@ -40,80 +40,6 @@ func TestWithoutAPhaseThereIsNoLock(t *testing.T) {
 	})
 }
 
-func TestANewPhaseIsTakenUpAndTheLeaseKeepsItsOwn(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{Name: "till 7"})
-		f.to(migrate.Observe)
-		p, end, err := m.Begin(bg, 30*time.Second)
-		if p != migrate.Observe || err != nil {
-			t.Fatal(p, err)
-		}
-		f.beats()
-		if r := f.advance(Options{Go: true}); !r.Moved || r.Gate.To != migrate.Dual {
-			t.Fatalf("%v", r.Gate.Blocks)
-		}
-		f.beats()
-		phase(t, m, migrate.Dual)
-		r := f.advance(Options{Go: true})
-		closed(t, r.Gate, "leases")
-		if s := r.Members[0]; s.Phase != migrate.Dual || s.Leases[migrate.Observe] != 1 ||
-			s.TTL != 30*time.Second || s.Name != "till 7" {
-			t.Errorf("%+v", s)
-		}
-		end()
-		end()
-		f.beats()
-		if r := f.advance(Options{Go: true}); !r.Moved {
-			t.Errorf("%v", r.Gate.Blocks)
-		}
-	})
-}
-
-func TestARecordOlderThanTheMembersEpochMovesNobody(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Observe)
-		old, _ := f.w.Mini.Get(record.Key(""))
-		f.advance(Options{Go: true})
-		f.beats()
-		if err := f.w.Mini.Set(record.Key(""), old); err != nil {
-			t.Fatal(err)
-		}
-		f.beats()
-		phase(t, m, migrate.Dual)
-		for _, v := range []verb{doAdvance, doBack} {
-			if r := f.must(v, Options{Go: true}); r.Moved {
-				t.Error("moved beside a member that knows better")
-			} else if r.Gate.To == migrate.Dual {
-				closed(t, r.Gate, "epoch")
-			}
-		}
-	})
-}
-
-// Init then writes the record by what the members do.
-func TestMemberKeepsItsPhaseWithoutARecord(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Sealed)
-		epoch := f.at(migrate.Sealed).Epoch
-		f.w.Mini.FlushAll()
-		f.beats()
-		phase(t, m, migrate.Sealed)
-		if r := f.advance(Options{Go: true}); r.Moved {
-			t.Error("moved without a record")
-		} else {
-			closed(t, r.Gate, "record")
-		}
-		r := f.init(Options{})
-		if !r.Moved || r.Phase != migrate.Sealed || r.Epoch != epoch+1 {
-			t.Errorf("phase %v, epoch %d: %v", r.Phase, r.Epoch, r.Gate.Blocks)
-		}
-		f.beats()
-		phase(t, m, migrate.Sealed)
-	})
-}
-
 func TestANewerRecordIsNotReadInPart(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		newer := "gsl/4" + strings.TrimPrefix(
@@ -144,29 +70,6 @@ func TestMemberOfAnotherDialectTakesNoLock(t *testing.T) {
 	})
 }
 
-// The gate opens when the member returns or --forget names it.
-func TestVanishedMemberClosesTheGate(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		dead := f.join(migrate.MemberConfig{})
-		f.to(migrate.Dual)
-		if err := dead.Leave(); err != nil {
-			t.Fatal(err)
-		}
-		f.w.Pass(16*time.Second + time.Millisecond)
-		closed(t, f.advance(Options{Go: true}).Gate, "vanished")
-		closed(t, f.advance(Options{Go: true, Forget: []string{dead.ID()}}).Gate, "vanished", "forget")
-		f.w.Pass(record.LeastRenewals) // it renewed its leases for so long
-		if r := f.advance(Options{Forget: []string{dead.ID()}}); !r.Gate.Open || r.Moved {
-			t.Errorf("open %v, moved %v: without --go nothing is forgotten", r.Gate.Open, r.Moved)
-		}
-		closed(t, f.advance(Options{Go: true}).Gate, "vanished")
-		if r := f.advance(Options{Go: true, Forget: []string{dead.ID()}}); !r.Moved || len(r.Members) != 1 {
-			t.Errorf("%v, members %v", r.Gate.Blocks, r.Members)
-		}
-	})
-}
-
 func TestALiveMemberIsNotForgotten(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		m := f.join(migrate.MemberConfig{})
@@ -177,20 +80,6 @@ func TestALiveMemberIsNotForgotten(t *testing.T) {
 			t.Errorf("members %v", r.Members)
 		}
 	})
-}
-
-// The gates open again after the next heartbeat.
-func TestStepOfTheClockClosesGatesForAHeartbeat(t *testing.T) {
-	for step, rule := range map[time.Duration]string{-time.Hour: "clock", time.Hour: "vanished"} {
-		inBubble(t, func(f *fleet) {
-			f.join(migrate.MemberConfig{})
-			f.to(migrate.Dual)
-			f.w.StepServer(step)
-			closed(t, f.advance(Options{Go: true}).Gate, rule)
-			f.beats()
-			closed(t, f.advance(Options{}).Gate)
-		})
-	}
 }
 
 func TestGoodbyeWaitsForLeasesAndLeavesNothing(t *testing.T) {

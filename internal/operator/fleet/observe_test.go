@@ -5,7 +5,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,44 +65,6 @@ func (f *fleet) seen() Sighting {
 		f.t.Fatal(err)
 	}
 	return s
-}
-
-// A hole in the watch closes it.
-func TestGateOpensForAnUnbrokenWindow(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Dual)
-		o := f.options(Options{})
-		o.Claims.Gone, o.Claims.Idle = false, needed
-		gate := func(want ...string) {
-			t.Helper()
-			r, err := Advance(bg, f.w.Pool(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			closed(t, r.Gate, want...)
-		}
-		gate("window")
-		now := f.w.ServerNow()
-		f.observe("o", watched(now.Add(-needed), now, nil))
-		gate()
-		f.w.Pass(watchFresh + time.Second)
-		gate("window")
-		now = f.w.ServerNow()
-		f.observe("o", watched(now.Add(-time.Second), now, nil))
-		gate("window")
-		f.observe("o", watched(now.Add(-2*needed), now,
-			func(e *census.Evidence) { e.LastCall = &census.Act{At: now.Add(-needed / 2)} }))
-		gate("window")
-		f.observe("o", watched(now.Add(-2*needed), now, func(e *census.Evidence) {
-			e.Coverage[0].Holes = []census.Hole{
-				{From: now.Add(-needed / 2), Until: now.Add(-needed / 2), Reason: census.HoleStep}}
-		}))
-		gate("window")
-		f.observe("o", watched(now.Add(-2*needed), now,
-			func(e *census.Evidence) { e.Coverage[0].Elapsed = needed / 2 }))
-		gate("window")
-	})
 }
 
 func TestWatcherKeepsEarlierFactsWithoutWindows(t *testing.T) {
@@ -289,47 +250,6 @@ func TestWatcherRefusesASightingItCannotRead(t *testing.T) {
 				}})
 		if text, _ := f.w.Mini.Get(record.SeenKey("")); text != newer || !errors.Is(err, record.ErrNewer) {
 			t.Errorf("%v, and it says %s", err, text)
-		}
-	})
-}
-
-// TestInferredTimesOpenNoGate: an inferred time is a hint for the operator, and
-// a measured one is a lower bound.
-func TestInferredTimesOpenNoGate(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Observe)
-		o := f.options(Options{Go: true})
-		said := o.Claims
-		advance := func(c Claims, want ...string) *Report {
-			t.Helper()
-			o.Claims = c
-			r, err := Advance(bg, f.w.Pool(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			closed(t, r.Gate, want...)
-			return r
-		}
-		now := f.w.ServerNow()
-		f.observe("o", watched(now.Add(-time.Hour), now, func(e *census.Evidence) {
-			e.SmallestLease = census.Span{Value: 55 * time.Second, Basis: census.Inferred}
-			e.GreatestLease = census.Span{Value: 90 * time.Second, Basis: census.Inferred}
-			e.LongestHold = census.Span{Value: time.Second, Basis: census.Measured}
-		}))
-		r := advance(Claims{Gap: time.Second}, "lease", "spread", "job")
-		for _, word := range []string{"55s", "--lease", "inferred"} {
-			if detail := fmt.Sprint(r.Gate.Blocks[0]); !strings.Contains(detail, word) {
-				t.Errorf("%q does not say %s", detail, word)
-			}
-		}
-		advance(said, "lease", "greatest") // 55 s is less than what is said, and 90 s is more
-		said.Greatest = 90 * time.Second
-		advance(said, "lease")
-		said.LeaseChecked = true
-		if r := advance(said); !r.Moved ||
-			f.at(migrate.Dual).Fleet.Lease != (migrate.Known{Time: time.Minute, Source: migrate.Claimed}) {
-			t.Errorf("%+v", f.at(migrate.Dual).Fleet)
 		}
 	})
 }

@@ -10,75 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/record"
-	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// The record is lost, alone or with all else on the server, while members act
-// by it.
-
-var losses = map[string]func(*redistest.World){
-	"the record alone": func(w *redistest.World) { w.Mini.Del(record.Key("")) },
-	"restarted empty":  func(w *redistest.World) { w.Restart() },
-}
-
-// Two members, in one phase or a step apart, exclude each other and old clients
-// as before. Leases go on, and a program that joins takes no lock.
-func TestMembersKeepTheirPhaseWithoutARecord(t *testing.T) {
-	for name, lose := range losses {
-		for _, from := range migrate.Phases() {
-			for _, to := range migrate.Phases() {
-				if from != to && !adjacent(from, to) {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s/%v and %v", name, from, to), func(t *testing.T) {
-					inBubble(t, func(f *fleet) {
-						p := newPair(f, dialect.Jedis(), from, to)
-						g := p.gets("the first", p.behind, "held")
-						lose(f.w)
-						_, err := g.Extend(bg, leaseOfOurs)
-						if kept := f.w.Mini.Exists("{held}:gsl"); kept == errors.Is(err, lock.ErrLost) {
-							t.Errorf("its token is there: %v, and yet its renewal says %v", kept, err)
-						}
-						_ = g.Release(bg)
-						for _, m := range p.members {
-							_ = m.Refresh(bg)
-						}
-						p.excludes(from, to)
-						late := p.bridge()
-						if _, err := late.Contract().Try(bg, "stock", leaseOfOurs); !errors.Is(err,
-							migrate.ErrNoPhase) {
-							t.Errorf("who joins without a record: %v", err)
-						}
-					})
-				})
-			}
-		}
-	}
-}
-
-// TestWithoutARecordNoVerbMovesAnything but init.
-func TestWithoutARecordNoVerbMovesAnything(t *testing.T) {
-	for _, p := range migrate.Phases() {
-		inBubble(t, func(f *fleet) {
-			c := newCrew(f, verbCase{from: p})
-			f.w.Mini.Del(record.Key(""))
-			before := f.w.Mini.Dump()
-			for name, v := range map[string]verb{"advance": doAdvance, "back": doBack, "clean": doClean} {
-				r := f.must(v, Options{Go: true, Forget: []string{c.all[0].ID()}})
-				if got := rules(r.Gate); !slices.Equal(got, []string{"record"}) {
-					t.Errorf("%s in %v: closed by %q", name, p, got)
-				}
-			}
-			if after := f.w.Mini.Dump(); after != before {
-				t.Errorf("in %v:\n%s\nbecame\n%s", p, before, after)
-			}
-		})
-	}
-}
+// The record is lost while members act by it.
 
 // acting is what members did when the record was lost, and what init makes of
 // it.
@@ -221,38 +158,7 @@ func TestAnOldRecordFinishesNothing(t *testing.T) {
 	}
 }
 
-// TestACleanFleetSaysThatItsRecordIsOld, from which no step leads that could
-// show it at its gate.
-func TestACleanFleetSaysThatItsRecordIsOld(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.recorded(migrate.Record{Epoch: 5, Phase: migrate.Clean, Since: f.w.ServerNow(), Dialect: "Jedis"})
-		for epoch, want := range map[int64][]string{5: nil, 7: {"epoch"}} {
-			f.registered("here", migrate.Clean, epoch)
-			for _, look := range []verb{doClean, doStatus} {
-				if r := f.must(look, Options{}); !slices.Equal(rules(r.Gate), want) ||
-					(r.Gate == nil) != (want == nil) {
-					t.Errorf("a member has seen epoch %d: closed by %q", epoch, rules(r.Gate))
-				}
-			}
-		}
-	})
-}
-
 var doStatus = as(Status)
-
-// TestAWayBackIsNotOverWhileLeasesOfSealedRun, since their releases may write
-// tombstones again. Leases of modern count too: a fail-over may have lost the
-// step to modern, with what its members said, before back was called.
-func TestAWayBackIsNotOverWhileLeasesOfSealedRun(t *testing.T) {
-	for p, want := range map[migrate.Phase][]string{
-		migrate.Sealed: {"leases"}, migrate.Dual: nil, migrate.Modern: {"leases"}} {
-		f := orderly(migrate.Dual)
-		f.record.Pending = migrate.Sealed
-		f.survey.members[1].Leases = map[migrate.Phase]int{p: 1}
-		gate := (&desk{}).remains(f)
-		closed(t, &gate, want...)
-	}
-}
 
 // tells lets the server know of leases of that TTL, so that no attempt asks for
 // the record.

@@ -7,7 +7,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,20 +18,17 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// joined are n members, each with its own connection. They join one after
-// another within a time, as the programs of a fleet do.
-func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration,
-	cfg migrate.MemberConfig) []*migrate.Member {
+// joined are n members, each with its own connection, that send no heartbeat
+// by themselves.
+func joined(b *testing.B, pool *redis.Pool, n int) []*migrate.Member {
 	b.Helper()
-	if _, err := Init(bg, pool, Options{Namespace: cfg.Namespace}); err != nil {
+	if _, err := Init(bg, pool, Options{}); err != nil {
 		b.Fatal(err)
 	}
 	members := make([]*migrate.Member, n)
-	began := time.Now()
 	for i := range members {
-		<-time.After(time.Until(began.Add(within * time.Duration(i) / time.Duration(n))))
-		cfg.Name = fmt.Sprintf("stock@host-%03d.example.net", i)
-		m, err := migrate.Join(bg, pool, cfg)
+		m, err := migrate.Join(bg, pool, migrate.MemberConfig{
+			Every: time.Hour, Name: fmt.Sprintf("stock@host-%03d.example.net", i)})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -52,13 +48,9 @@ func joined(b *testing.B, pool *redis.Pool, n int, within time.Duration,
 // server spends on the heartbeats of 1,000 members at the default period, by
 // its own account of its time.
 //
-// In "busy" the rounds of one period follow each other without a pause, from
-// few goroutines, each on its member's own connection. That is their cost on a
-// server that is awake for other work. In "idle" the members send by their own
-// clocks, at the pace that they found, and no other client asks for anything.
-// Then every heartbeat wakes the server's process, and the machine's cost of
-// that counts too. So do the idle connections and the server's own work, which
-// "silent" shows alone.
+// The rounds of one period follow each other without a pause, from few
+// goroutines, each on its member's own connection. That is their cost on a
+// server that is awake for other work.
 //
 // With -short there are a hundred members, whose period is soon over. That
 // shows that the measurement works, and gives no figure.
@@ -68,47 +60,14 @@ func BenchmarkHeartbeatsOfAThousandMembers(b *testing.B) {
 		n = 100
 	}
 	period := time.Duration(n) * 50 * time.Millisecond // of a fleet of n: see MemberConfig.Every
-	b.Run("busy", func(b *testing.B) {
-		s := redistest.Real(b, redistest.Options{})
-		pool := s.Pool()
-		members := joined(b, pool, n, 0, migrate.MemberConfig{Every: time.Hour})
-		cpu := serverCPU(b, pool)
-		for b.Loop() {
-			beatAll(b, members)
-		}
-		b.ReportMetric(100*(serverCPU(b, pool)-cpu)/(float64(b.N)*period.Seconds()), "%core")
-	})
-	b.Run("idle", func(b *testing.B) {
-		s := redistest.Real(b, redistest.Options{})
-		members := joined(b, s.Pool(), n, beatEvery, migrate.MemberConfig{})
-		for range time.Tick(time.Second) {
-			if !slices.ContainsFunc(members,
-				func(m *migrate.Member) bool { return m.State().Every < period*9/10 }) {
-				break
-			}
-		}
-		spent(b, s.Pool(), period)
-	})
-	b.Run("silent", func(b *testing.B) {
-		s := redistest.Real(b, redistest.Options{})
-		joined(b, s.Pool(), n, 0, migrate.MemberConfig{Every: time.Hour})
-		spent(b, s.Pool(), period/2)
-	})
-}
-
-// spent reports what the server does while nobody here does anything, b.N times
-// for so long.
-func spent(b *testing.B, pool *redis.Pool, period time.Duration) {
-	b.Helper()
-	cpu, beats := serverCPU(b, pool), evals(b, pool)
-	b.ResetTimer()
-	for range b.N {
-		<-time.After(period)
+	s := redistest.Real(b, redistest.Options{})
+	pool := s.Pool()
+	members := joined(b, pool, n)
+	cpu := serverCPU(b, pool)
+	for b.Loop() {
+		beatAll(b, members)
 	}
-	b.StopTimer()
-	cpu, beats = serverCPU(b, pool)-cpu, evals(b, pool)-beats
-	b.ReportMetric(100*cpu/b.Elapsed().Seconds(), "%core")
-	b.ReportMetric(beats/b.Elapsed().Seconds(), "beats/s")
+	b.ReportMetric(100*(serverCPU(b, pool)-cpu)/(float64(b.N)*period.Seconds()), "%core")
 }
 
 // beatAll lets each member beat once.
@@ -133,7 +92,7 @@ func beatAll(b *testing.B, members []*migrate.Member) {
 func BenchmarkStatusOfAThousandMembers(b *testing.B) {
 	s := redistest.Real(b, redistest.Options{})
 	pool := s.Pool()
-	joined(b, pool, 1000, 0, migrate.MemberConfig{Every: time.Hour})
+	joined(b, pool, 1000)
 	cpu := serverCPU(b, pool)
 	for b.Loop() {
 		r, err := Status(context.Background(), pool, Options{Claims: known})
@@ -151,12 +110,6 @@ func BenchmarkStatusOfAThousandMembers(b *testing.B) {
 func serverCPU(b *testing.B, pool *redis.Pool) float64 {
 	b.Helper()
 	return info(b, pool, "cpu", "used_cpu_sys:") + info(b, pool, "cpu", "used_cpu_user:")
-}
-
-// evals is how many scripts the server has run.
-func evals(b *testing.B, pool *redis.Pool) float64 {
-	b.Helper()
-	return info(b, pool, "commandstats", "cmdstat_evalsha:calls=")
 }
 
 // info is a number in INFO, zero if it is not there.

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"errors"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/record"
@@ -56,4 +57,9 @@ func (s seat) who() string {
 		return s.ID
 	}
 	return s.ID + " (" + s.Name + ")"
+}
+
+// foreign reports that another version of getsetlock wrote the member's field.
+func (s seat) foreign() bool {
+	return errors.Is(s.err, record.ErrNewer) || errors.Is(s.err, record.ErrOlder)
 }

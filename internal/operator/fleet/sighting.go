@@ -343,15 +343,16 @@ func parseSighting(text string) (Sighting, error) {
 		return Sighting{}, nil
 	}
 	var s Sighting
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return Sighting{}, fmt.Errorf("%w: %w", record.ErrForm, err)
-	}
-	switch s.Format {
-	case sightingFormat:
-	case "gsl-seen/1":
-		return Sighting{}, record.ErrOlder
+	err := record.Decode(text, &s)
+	switch {
+	case s.Format == sightingFormat, s.Format == "" && err != nil:
+	case s.Format == "gsl-seen/1":
+		err = record.ErrOlder
 	default:
-		return Sighting{}, record.ErrNewer
+		err = record.ErrNewer
+	}
+	if err != nil {
+		return Sighting{}, err
 	}
 	return s, nil
 }

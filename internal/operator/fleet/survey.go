@@ -26,10 +26,7 @@ import (
 
 // survey is what the keys of a namespace hold.
 type survey struct {
-	Keys                               int64 // looked at
-	Stamps, Guards, Tombstones, Others int64
-	// stamps of getsetlock clients, which are no evidence of an old client
-	Ours int64
+	counts
 	// Live are the keys whose old value may be a lock that an old client holds
 	// now, and LiveFor is how long the longest of them lasts at most; zero
 	// where that is unknown
@@ -53,6 +50,14 @@ type survey struct {
 	holders []holder        // getsetlock clients that hold by a guard or a tombstone
 	records map[string]bool // namespaces that have a record
 	rosters map[string]bool // namespaces that have a roster
+}
+
+// counts are how many keys there are, and how many values of each kind.
+type counts struct {
+	Keys                               int64 // looked at
+	Stamps, Guards, Tombstones, Others int64
+	// stamps of getsetlock clients, which are no evidence of an old client
+	Ours int64
 }
 
 // holder is a key L and the member id of the getsetlock client that holds it.

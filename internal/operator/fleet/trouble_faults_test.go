@@ -62,25 +62,6 @@ func TestSecondOfTwoOperatorsIsRefused(t *testing.T) {
 	}
 }
 
-// TestNamespacesThatBeginAtOnceDoNotOverlap: neither saw the other's record
-// before it wrote its own.
-func TestNamespacesThatBeginAtOnceDoNotOverlap(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		r, err := f.overtaken(Init, Options{Namespace: "stock"}, redistest.Rule{Command: "EVALSHA"}, func() {
-			if r := f.init(Options{Namespace: "stockeu"}); !r.Moved {
-				t.Error(rules(r.Gate))
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		closed(t, r.Gate, "namespace")
-		if r.Moved || f.w.Mini.Exists(record.Key("stock")) || !f.w.Mini.Exists(record.Key("stockeu")) {
-			t.Errorf("moved %v, keys %q", r.Moved, f.w.Mini.Keys())
-		}
-	})
-}
-
 // TestMemberOfANamespaceThatWasTakenBack: two overlapping namespaces began at
 // once, and a member of the one acted before its record was taken back. The
 // record goes although the member has changed it meanwhile, and no gate of the

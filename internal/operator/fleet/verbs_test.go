@@ -20,35 +20,6 @@ import (
 
 var tombstone = dialect.Jedis().Tombstone()
 
-func TestTheWholeRoadThereAndBackAndToTheEnd(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Modern)
-		for p := migrate.Sealed; p >= migrate.Observe; p-- {
-			r := f.back(Options{Go: true, Wait: time.Minute})
-			if !r.Moved || !r.Over || r.Phase != p {
-				t.Fatalf("back to %v: %v %v", p, r.Gate.Blocks, r.Notes)
-			}
-			f.beats()
-			phase(t, m, p)
-		}
-		closed(t, f.back(Options{Go: true}).Gate, "first")
-		for p := migrate.Dual; p <= migrate.Modern; p++ {
-			f.advance(Options{Go: true})
-			f.beats()
-		}
-		closed(t, f.advance(Options{Go: true}).Gate, "final")
-		if r := f.clean(Options{Go: true, Wait: time.Minute}); !r.Moved || !r.Over ||
-			r.Phase != migrate.Clean {
-			t.Fatalf("clean: %v", r.Gate.Blocks)
-		}
-		closed(t, f.back(Options{Go: true}).Gate, "final")
-		if r := f.clean(Options{Go: true}); r.Gate != nil || r.Moved {
-			t.Errorf("clean twice: %v", r.Gate)
-		}
-	})
-}
-
 // TestNothingMovesWithoutGo: neither the first step of a verb nor what an
 // earlier call left. Both would let old clients in, or delete what keeps them
 // out.
@@ -150,34 +121,6 @@ func TestInitNamesKeysInWhichTheWordGoesOn(t *testing.T) {
 	})
 }
 
-// TestNamespaceOfAColonHasMembersOfItsOwn: "a" and "a:b" have keys of which
-// none begins as the other's do, and a lock's key is within the namespace by
-// its own bytes.
-func TestNamespaceOfAColonHasMembersOfItsOwn(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		const namespace = "{cart}:"
-		if r := f.init(Options{Namespace: namespace}); !r.Moved {
-			t.Fatal(r.Gate.Blocks)
-		}
-		m := f.join(migrate.MemberConfig{Namespace: namespace})
-		if !m.Covers("{cart}:7") || m.Covers("cart:7") {
-			t.Error("the namespace is not taken literally")
-		}
-		stranger := migrate.MemberState{ID: "you", Seen: f.w.ServerNow()}.String()
-		f.w.Mini.HSet(record.RosterKey(namespace+":b"), "you", stranger)
-		if !f.w.Mini.Exists("gsl:phase:%7Bcart%7D%3A") {
-			t.Errorf("no record of that name among %q", f.w.Mini.Keys())
-		}
-		r, err := Status(bg, f.w.Pool(), f.options(Options{Namespace: namespace}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(r.Members) != 1 || r.Members[0].ID != m.ID() {
-			t.Errorf("members %+v", r.Members)
-		}
-	})
-}
-
 func TestPlanSaysThatNothingIsThere(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		for key, want := range map[string]bool{"till:1": true, "stock:1": false} {
@@ -193,13 +136,6 @@ func TestPlanSaysThatNothingIsThere(t *testing.T) {
 			}
 			f.w.Mini.Del(key)
 		}
-	})
-}
-
-func TestARecordIsNotBegunTwice(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.init(Options{})
-		closed(t, f.init(Options{}).Gate, "record")
 	})
 }
 
@@ -268,19 +204,6 @@ func TestNamedStepReportsMembersOfALaterRecord(t *testing.T) {
 	})
 }
 
-func TestNewBeginningWaitsForVanishedMembers(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Clean)
-		if err := m.Leave(); err != nil {
-			t.Fatal(err)
-		}
-		f.w.Pass(time.Minute)
-		closed(t, f.init(Options{Go: true}).Gate, "vanished")
-		f.at(migrate.Clean)
-	})
-}
-
 // put writes a tombstone on L and, for a member, its token on M.
 func (f *fleet) put(key string, held *migrate.Member) {
 	f.t.Helper()
@@ -314,22 +237,6 @@ func TestBackFromSealedDeletesUnusedTombstones(t *testing.T) {
 		if r := f.back(Options{Go: true}); !r.Over || f.w.Mini.Exists("held") ||
 			f.at(migrate.Dual).Pending != migrate.NoPhase {
 			t.Errorf("%v", r.Gate.Blocks)
-		}
-	})
-}
-
-func TestTheWayBackIsNotOverBeforeEveryMemberSaysSo(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Sealed)
-		r := f.back(Options{Go: true})
-		closed(t, r.Gate, "phase")
-		if r.Over {
-			t.Error("over before the member has followed")
-		}
-		f.beats()
-		if r := f.back(Options{Go: true}); !r.Over {
-			t.Error(r.Gate.Blocks)
 		}
 	})
 }
@@ -426,27 +333,6 @@ func TestActOfAnOldClientInCleanIsAnAlarm(t *testing.T) {
 			}
 		}
 		f.w.Mini.Del(record.SeenKey(""))
-	})
-}
-
-func TestANewBeginningAfterCleanWaitsForLeasesOfClean(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Clean)
-		end := f.begin(m, time.Hour)
-		r := f.init(Options{Go: true, Wait: 20 * time.Second})
-		closed(t, r.Gate, "leases")
-		if r.Over || r.Phase != migrate.Observe {
-			t.Errorf("over %v, phase %v", r.Over, r.Phase)
-		}
-		if r := f.advance(Options{Go: true}); r.Moved {
-			t.Error("moved on from a beginning that is not over")
-		}
-		end()
-		f.beats()
-		if r := f.init(Options{Go: true}); !r.Over {
-			t.Errorf("%v", r.Gate.Blocks)
-		}
 	})
 }
 

@@ -59,9 +59,11 @@ func TestRegistryOfOtherVersionsIsReadOrRefused(t *testing.T) {
 			t.Errorf("%s has only %d texts", name, n)
 		}
 	}
-	for format, want := range map[string]error{"gsl-seen/1": record.ErrOlder, "gsl-seen/3": record.ErrNewer} {
-		if _, err := parseSighting(`{"format":"` + format + `"}`); !errors.Is(err, want) {
-			t.Errorf("%s: %v", format, err)
+	for text, want := range map[string]error{`{"format":"gsl-seen/1"}`: record.ErrOlder,
+		`{"format":"gsl-seen/3","later":1}`: record.ErrNewer, `{}`: record.ErrNewer, `x`: record.ErrForm,
+		`{"format":"gsl-seen/2","later":1}`: record.ErrForm, `{"format":"gsl-seen/2"}}`: record.ErrForm} {
+		if _, err := parseSighting(text); !errors.Is(err, want) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

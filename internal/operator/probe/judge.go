@@ -20,19 +20,18 @@ import (
 func (t *tally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 	var out []census.Finding
 	forms := slices.DeleteFunc(slices.Clone(r.Forms), func(c FormCount) bool {
-		return !c.Lock() || t.all() && c.Look != dialect.LookStamp && c.Look != dialect.LookForever
+		return !c.Lock() || t.everything && c.Look != dialect.LookStamp && c.Look != dialect.LookForever
 	})
-	now := t.now
 	for i, a := range forms {
 		for _, b := range forms[i+1:] {
-			if f, ok := t.mixture(r.Prefix, a, b, now); ok {
+			if f, ok := t.mixture(r.Prefix, a, b); ok {
 				out = append(out, f)
 			}
 		}
 	}
-	out = append(out, t.judgeUnit(r, forms, now)...)
+	out = append(out, t.judgeUnit(r, forms)...)
 	for _, c := range r.Forms {
-		out = append(out, t.judgeForm(r.Prefix, c, forms, now)...)
+		out = append(out, t.judgeForm(r.Prefix, c, forms)...)
 	}
 	return append(out, t.judgeTypes(r, p)...)
 }
@@ -60,9 +59,9 @@ func (t *tally) readersOf(c FormCount) []dialect.Dialect {
 
 // mixture says what the clients of two forms do to each other. ok is false if
 // they get along.
-func (t *tally) mixture(prefix string, a, b FormCount, now time.Time) (f census.Finding, ok bool) {
-	inA, worseA, sureA := t.harms(a, b, now)
-	inB, worseB, sureB := t.harms(b, a, now)
+func (t *tally) mixture(prefix string, a, b FormCount) (f census.Finding, ok bool) {
+	inA, worseA, sureA := t.harms(a, b)
+	inB, worseB, sureB := t.harms(b, a)
 	if inA+inB == "" {
 		return census.Finding{}, false
 	}
@@ -72,7 +71,7 @@ func (t *tally) mixture(prefix string, a, b FormCount, now time.Time) (f census.
 			described(b), inA, inB),
 		Advice: "no client respects both: find out which programs write them (audit --monitor names the writers), then give each kind keys of its own or move both to one kind",
 	}
-	if (worseA && sureA || worseB && sureB) && !t.all() {
+	if (worseA && sureA || worseB && sureB) && !t.everything {
 		f.Severity = census.SeverityError
 	}
 	return f, true
@@ -81,7 +80,7 @@ func (t *tally) mixture(prefix string, a, b FormCount, now time.Time) (f census.
 // harms says what readers of one form do to locks in the other. breaks: two
 // clients can then hold one lock; sure: that is so for each dialect that the
 // readers may speak.
-func (t *tally) harms(written, read FormCount, now time.Time) (text string, breaks, sure bool) {
+func (t *tally) harms(written, read FormCount) (text string, breaks, sure bool) {
 	writers, readers := t.readersOf(written), t.readersOf(read)
 	if len(writers) == 0 {
 		return "", false, false
@@ -89,7 +88,7 @@ func (t *tally) harms(written, read FormCount, now time.Time) (text string, brea
 	by := map[string][]string{}
 	count := 0
 	for _, r := range readers {
-		m, err := reading.Meet(writers[0], r, now)
+		m, err := reading.Meet(writers[0], r, t.now)
 		if err != nil || m.Harm() == "" {
 			continue
 		}
@@ -132,8 +131,8 @@ func anyOf(names []string) string {
 // judgeUnit compares the values with the first named dialect if none of them is
 // in its unit. Then there is no mixture to see, and still no client of that
 // dialect could share these locks.
-func (t *tally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []census.Finding {
-	if len(t.cfg.Dialects) == 0 || !t.cfg.Dialects[0].HasStamp() || t.all() {
+func (t *tally) judgeUnit(r PrefixResult, forms []FormCount) []census.Finding {
+	if len(t.cfg.Dialects) == 0 || !t.cfg.Dialects[0].HasStamp() || t.everything {
 		return nil
 	}
 	d := t.cfg.Dialects[0]
@@ -147,10 +146,10 @@ func (t *tally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []ce
 		if c.Look != dialect.LookStamp {
 			continue
 		}
-		m := reading.Meeting{Live: reading.ConductOf(d, c.Value, now), Dead: reading.Takes}
+		m := reading.Meeting{Live: reading.ConductOf(d, c.Value, t.now), Dead: reading.Takes}
 		if writers := t.readersOf(c); len(writers) > 0 {
 			var err error
-			if m, err = reading.Meet(writers[0], d, now); err != nil {
+			if m, err = reading.Meet(writers[0], d, t.now); err != nil {
 				continue
 			}
 		}
@@ -169,15 +168,14 @@ func (t *tally) judgeUnit(r PrefixResult, forms []FormCount, now time.Time) []ce
 }
 
 // judgeForm returns the findings about the values of one form.
-func (t *tally) judgeForm(prefix string, c FormCount, beside []FormCount,
-	now time.Time) []census.Finding {
+func (t *tally) judgeForm(prefix string, c FormCount, beside []FormCount) []census.Finding {
 	var out []census.Finding
 	add := func(s census.Severity, kind, what, advice string) {
 		out = append(out, census.Finding{Severity: s, Kind: kind, Key: prefix, What: what, Advice: advice})
 	}
-	if c.Unreadable() && (!t.all() || len(beside) > 0) {
+	if c.Unreadable() && (!t.everything || len(beside) > 0) {
 		what := fmt.Sprintf("%s that no dialect writes: %s", keys.Count(c.Keys), unreadableWords(c))
-		add(census.SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside, now), "look at them by getsetlock ls, and find out which program writes them; getsetlock clients treat them as held")
+		add(census.SeverityWarning, "unreadable", what+t.unreadableHarm(c, beside), "look at them by getsetlock ls, and find out which program writes them; getsetlock clients treat them as held")
 	}
 	if c.Far > 0 {
 		add(census.SeverityWarning, "far", fmt.Sprintf("%s of %s, further ahead than a lease: a wrong clock, a much longer lease, or forged; if the holder has crashed, they block until then", numberOf(c.Far), c.Form),
@@ -185,7 +183,7 @@ func (t *tally) judgeForm(prefix string, c FormCount, beside []FormCount,
 	}
 	nothingEnds := c.Look == dialect.LookConstant || c.Look == dialect.LookToken ||
 		c.Look == dialect.LookUUID || c.Look == dialect.LookForever
-	if nothingEnds && c.NoTTL > 0 && !t.all() {
+	if nothingEnds && c.NoTTL > 0 && !t.everything {
 		add(census.SeverityWarning, "no_ttl",
 			fmt.Sprintf("%s with %s and no TTL, such as %s: nothing frees them when their holder crashes",
 				keys.Count(c.NoTTL), c.Form, strconv.Quote(c.Examples[0])),
@@ -220,24 +218,19 @@ func unreadableWords(c FormCount) string {
 
 // unreadableHarm says what clients do with such a value: clients of the named
 // dialects, otherwise of those whose locks are under the same prefix.
-func (t *tally) unreadableHarm(c FormCount, beside []FormCount, now time.Time) string {
+func (t *tally) unreadableHarm(c FormCount, beside []FormCount) string {
 	readers := slices.Clone(t.cfg.Dialects)
 	if len(readers) == 0 && len(beside) > 0 {
 		readers = t.readersOf(beside[0])
 	}
 	by := map[reading.Conduct][]string{}
 	for _, r := range readers {
-		does := reading.ConductOf(r, c.Value, now)
+		does := reading.ConductOf(r, c.Value, t.now)
 		by[does] = append(by[does], r.Name)
-	}
-	words := map[reading.Conduct]string{
-		reading.Takes: "takes it for expired", reading.Clobbers: "overwrites it and never wins",
-		reading.Throws: "gets an exception from its acquire",
-		reading.Waits:  "waits forever", reading.GivesUp: "gives up",
 	}
 	var says []string
 	for does, names := range by {
-		says = append(says, fmt.Sprintf("a client of %s %s", anyOf(names), words[does]))
+		says = append(says, fmt.Sprintf("a client of %s %s", anyOf(names), does.Says()))
 	}
 	if len(says) == 0 {
 		return ""
@@ -249,7 +242,7 @@ func (t *tally) unreadableHarm(c FormCount, beside []FormCount, now time.Time) s
 // judgeTypes reports keys that are no strings, and values too long for a lock.
 func (t *tally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding {
 	var out []census.Finding
-	if p.huge > 0 && !t.all() {
+	if p.huge > 0 && !t.everything {
 		out = append(out, census.Finding{
 			Severity: census.SeverityWarning, Kind: "large", Key: r.Prefix,
 			What:   fmt.Sprintf("%s with values of up to %d bytes, such as %s: too long for a lock; only the first kilobyte was read", keys.Count(p.huge), p.most, strconv.Quote(p.large[0])),
@@ -272,7 +265,7 @@ func (t *tally) judgeTypes(r PrefixResult, p *prefixTally) []census.Finding {
 		if kind == keys.Redisson {
 			f.What = fmt.Sprintf("%s that Redisson holds (a hash), such as %s: a different lock, which old clients cannot read; their GET on it fails", keys.Count(r.Types[kind]), strconv.Quote(p.odd[kind]))
 			f.Advice = "give Redisson's locks other names: the two kinds of locks do not exclude each other"
-		} else if t.all() {
+		} else if t.everything {
 			continue // without a pattern, keys of other programs are not judged
 		}
 		out = append(out, f)

@@ -204,9 +204,6 @@ func newTally(cfg Config) *tally {
 	return t
 }
 
-// all reports whether no pattern says which keys are locks.
-func (t *tally) all() bool { return t.everything }
-
 func (t *tally) add(p *keys.Key) {
 	t.keys++
 	t.now = p.Now
@@ -326,7 +323,7 @@ func (t *tally) remember(p *keys.Key, form reading.Form) {
 		t.wrapped[name] = encoding
 	}
 	owner := reading.OwnerOf(p.Value, form)
-	if owner == "" || t.all() && form.Look != dialect.LookStamp {
+	if owner == "" || t.everything && form.Look != dialect.LookStamp {
 		return
 	}
 	hash := hashOf(owner)
@@ -380,7 +377,7 @@ func (t *tally) compareNames(ctx context.Context, mux *wire.Mux) error {
 func (t *tally) result() *Result {
 	out := &Result{Keys: t.keys, Denied: t.denied, Forgotten: t.lost, Refused: t.refused}
 	for name, p := range t.prefixes {
-		if t.all() && !p.hasStamps() {
+		if t.everything && !p.hasStamps() {
 			continue
 		}
 		r := PrefixResult{Prefix: name, Keys: p.keys, Types: p.types}

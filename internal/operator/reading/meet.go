@@ -21,6 +21,14 @@ const (
 	GivesUp  Conduct = "gives_up" // the acquire ends without the lock
 )
 
+// Says is what the client does, in words.
+func (c Conduct) Says() string {
+	return map[Conduct]string{
+		Takes: "takes it for expired", Clobbers: "overwrites it and never wins",
+		Throws: "gets an exception from its acquire", Waits: "waits forever", GivesUp: "gives up",
+	}[c]
+}
+
 // Meeting is what clients of one dialect do with another dialect's locks. It
 // follows from the rules of the dialects alone, with both clocks right.
 type Meeting struct {

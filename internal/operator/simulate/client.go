@@ -4,7 +4,7 @@ package simulate
 
 import "github.com/getsetlock/getsetlock/internal/dialect"
 
-// simPC is a client's next event. All but the last three happen at the server.
+// simPC is a client's next event. All but the last two happen at the server.
 type simPC uint8
 
 const (
@@ -17,13 +17,11 @@ const (
 	simReleaseGet       // GET of a release
 	simDel
 	simLeave // at the client: it stops holding without a DEL
-	simCrash
-	simBack // at the client: it returns for its next acquire
+	simBack  // at the client: it returns for its next acquire
 )
 
 type simClient struct {
-	name    int32
-	uuid    int32 // uuid in its stamps, if they have one; a process that crashed returns with another
+	name    int32 // its number, and the uuid in its stamps, if they have one
 	pc      simPC
 	next    int64 // true time of the next event, ns since 1970
 	holding bool
@@ -75,7 +73,7 @@ func (m *Simulator) attempt(c *simClient, at int64) {
 func (m *Simulator) restamp(c *simClient, at int64) {
 	c.clockRead, c.truth = m.read(c, at), at
 	if m.rules.stamps {
-		c.value = simValue{m.rules.stamp(c.clockRead), c.uuid}
+		c.value = simValue{m.rules.stamp(c.clockRead), c.name}
 		return
 	}
 	m.serial++
@@ -99,12 +97,6 @@ func (m *Simulator) act(c *simClient) {
 		m.del(c)
 	case simLeave:
 		m.rest(c, m.now)
-	case simCrash:
-		m.tally.crashes++
-		m.ends(c)
-		m.uuids++
-		c.uuid = m.uuids
-		c.pc, c.next = simBack, m.now+m.Restart.draw(m.random)
 	case simBack:
 		m.acquire(c, m.idle(c, m.now))
 	}
@@ -155,7 +147,7 @@ func (m *Simulator) get(c *simClient) {
 	if m.rules.JudgesAnew {
 		c.judged, c.judgedAt = m.read(c, reply), reply
 	}
-	switch m.rules.next(c.seen, c.present, c.uuid, c.judged) {
+	switch m.rules.next(c.seen, c.present, c.name, c.judged) {
 	case dialect.StepGetset:
 		if m.rules.Restamp {
 			m.restamp(c, reply)
@@ -238,14 +230,9 @@ func (m *Simulator) givesUp(c *simClient, at int64) {
 	c.pc, c.next = simBack, m.idle(c, at+max(m.Rest.draw(m.random), int64(m.Poll)))
 }
 
-// work draws the job's length, and whether the client crashes before its end.
+// work draws the job's length.
 func (m *Simulator) work(c *simClient, from int64) {
-	job := m.Job.draw(m.random)
-	if m.CrashShare > 0 && m.random.Float64() < m.CrashShare {
-		c.pc, c.next = simCrash, from+int64(m.random.Float64()*float64(job))
-		return
-	}
-	end := m.busy(c, from, job)
+	end := m.busy(c, from, m.Job.draw(m.random))
 	switch {
 	case m.rules.ReleaseGets():
 		c.pc, c.next = simReleaseGet, end+m.way()

@@ -97,7 +97,7 @@ func follow(t *testing.T, d dialect.Dialect, seed uint64) *follower {
 	fleet := Fleet{
 		Dialect: d, Clients: 3, Lease: followLease * tick, Job: constantly(ticks(1, 12)),
 		Rest:    constantly(ticks(0, 3)),
-		Latency: constantly(way), Poll: ticks(1, 2), CrashShare: 0.3, Restart: constantly(ticks(1, 4)),
+		Latency: constantly(way), Poll: ticks(1, 2),
 		Acquisitions: 60, For: 4000 * tick, Seed: seed,
 	}
 	if d.KeyTTL == dialect.TTLEverybody {
@@ -221,8 +221,6 @@ func (f *follower) words(m *Simulator, was, is simClient, found bool) []followed
 			return nil // the look has said it
 		}
 		return []followed{alone(now, "decide", "kept")}
-	case simCrash:
-		return []followed{alone(now, "crash", "")}
 	}
 	return nil
 }

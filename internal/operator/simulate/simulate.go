@@ -40,10 +40,6 @@ type Fleet struct {
 	// the start. So a run of any length asks about clocks that drift and step
 	// for no longer than that. Zero: never.
 	SetEvery time.Duration
-	// CrashShare is the share of holds that end in a crash of the holder,
-	// anywhere within its job. The holder returns after Restart.
-	CrashShare float64
-	Restart    Distribution
 
 	// The run ends with whichever comes first; at least one is needed. Zero is
 	// no limit.
@@ -69,7 +65,6 @@ type Simulator struct {
 	end     int64
 	key     simKey
 	serial  int64
-	uuids   int32 // the last uuid that was given to a client
 	tally   tally
 	server  simServer
 
@@ -94,11 +89,11 @@ func New(s Fleet) (*Simulator, error) {
 	if s.For == 0 {
 		m.end = never
 	}
-	m.key, m.uuids = simKey{owner: -1, expires: never}, int32(len(m.clients))
+	m.key = simKey{owner: -1, expires: never}
 	m.setServer()
 	for i := range m.clients {
 		c := &m.clients[i]
-		c.name, c.uuid = int32(i), int32(i)
+		c.name = int32(i)
 		m.setClock(c)
 		// No two clients start in lockstep: their starts are spread over one
 		// poll and one rest.
@@ -193,7 +188,7 @@ func (s Fleet) filled() (Fleet, error) {
 	for _, f := range []struct {
 		name string
 		d    Distribution
-	}{{"Job", s.Job}, {"Rest", s.Rest}, {"Latency", s.Latency}, {"Restart", s.Restart}} {
+	}{{"Job", s.Job}, {"Rest", s.Rest}, {"Latency", s.Latency}} {
 		if err := f.d.check(f.name); err != nil {
 			return s, err
 		}
@@ -273,15 +268,13 @@ func (s Fleet) checkPace() error {
 // checkEnd checks that the run ends.
 func (s Fleet) checkEnd() error {
 	const most = 100 * 366 * day
-	stuck := s.CrashShare > 0 || s.Dialect.Release == dialect.ReleaseNever
 	return first(
-		rule{!within(s.CrashShare, 0, 1), "CrashShare", s.CrashShare, "from 0 to 1"},
 		rule{s.Acquisitions < 0, "Acquisitions", s.Acquisitions, "at least 0"},
 		rule{!within(s.SetEvery, 0, most), "SetEvery", s.SetEvery, fmt.Sprintf("from 0 to %v", most)},
 		rule{!within(s.For, 0, most), "For", s.For, fmt.Sprintf("from 0 to %v", most)},
 		rule{s.Acquisitions == 0 && s.For == 0, "For", s.For,
 			"more than 0, or Acquisitions: otherwise the run has no end"},
-		rule{s.For == 0 && stuck, "For", s.For,
+		rule{s.For == 0 && s.Dialect.Release == dialect.ReleaseNever, "For", s.For,
 			"more than 0: a key that no client frees may have no next acquisition"},
 	)
 }

@@ -104,7 +104,7 @@ func TestSameSeedHasTheSameResult(t *testing.T) {
 	s := plainFleet()
 	s.Job, s.Latency = mustParse(t, "lognormal:p50=1s,p99=70s"), mustParse(t, "exp:300us")
 	for _, p := range raced.Few(Presets()) {
-		s.Clocks, s.CrashShare, s.For, s.Acquisitions = p.Clocks, 0.001, 6*time.Hour, 2000
+		s.Clocks, s.For, s.Acquisitions = p.Clocks, 6*time.Hour, 2000
 		first, second := mustSimulate(t, s), mustSimulate(t, s)
 		if fmt.Sprintf("%+v", first) != fmt.Sprintf("%+v", second) {
 			t.Errorf("%s: %+v\nand %+v", p.Name, first, second)
@@ -237,7 +237,6 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 			s.Dialect, s.Lease, s.Latency = dialect.JedisAQS(), sec, Distribution{}
 		},
 		"Offsets":      func(s *Fleet) { s.Offsets = make([]time.Duration, 5) },
-		"CrashShare":   func(s *Fleet) { s.CrashShare = 2 },
 		"Acquisitions": func(s *Fleet) { s.Acquisitions = -1 },
 		"For":          func(s *Fleet) { s.Acquisitions = 0 },
 		"Clocks.PPM":   func(s *Fleet) { s.Clocks.PPM = -1 },
@@ -251,19 +250,19 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 		}
 	}
 	s := plainFleet()
-	s.CrashShare = 0.1
+	s.Dialect.Release = dialect.ReleaseNever
 	if _, err := New(s); err == nil {
-		t.Error("a run that crashes may have no end, and is taken")
+		t.Error("a run of clients that never release may have no end, and is taken")
 	}
 }
 
 // FuzzSimulate checks that no fleet makes a simulation hang, panic or count
 // what cannot be.
 func FuzzSimulate(f *testing.F) {
-	f.Add(uint64(1), uint8(3), uint8(2), uint8(3), "exp:1s", "exp:1ms", uint16(10))
-	f.Add(uint64(2), uint8(9), uint8(9), uint8(12), "0s", "5ms", uint16(500))
+	f.Add(uint64(1), uint8(3), uint8(2), uint8(3), "exp:1s", "exp:1ms")
+	f.Add(uint64(2), uint8(9), uint8(9), uint8(12), "0s", "5ms")
 	presets, dialects := Presets(), dialect.Presets()
-	f.Fuzz(func(t *testing.T, seed uint64, which, preset, clients uint8, job, latency string, crash uint16) {
+	f.Fuzz(func(t *testing.T, seed uint64, which, preset, clients uint8, job, latency string) {
 		d := dialects[int(which)%len(dialects)]
 		j, err := ParseDistribution("job", job)
 		l, err2 := ParseDistribution("latency", latency)
@@ -272,8 +271,7 @@ func FuzzSimulate(f *testing.F) {
 		}
 		s := Fleet{
 			Dialect: d, Clients: 1 + int(clients)%16, Lease: 5 * sec, Job: j, Latency: l,
-			Clocks:     presets[int(preset)%len(presets)].Clocks,
-			CrashShare: float64(crash%1000) / 1000, For: day, Seed: seed,
+			Clocks: presets[int(preset)%len(presets)].Clocks, For: day, Seed: seed,
 		}
 		m, err := New(s)
 		if err != nil {

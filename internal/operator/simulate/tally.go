@@ -61,13 +61,12 @@ type Rates struct {
 	// acquires won, those that gave up included; negative: so many never won.
 	WonP50, WonP99 time.Duration
 	// Blocked is for how long no client held, the key existed, and a client
-	// waited: because of crashed holders, ghosts, and polls that come late.
+	// waited: because of ghosts, and polls that come late.
 	Blocked   time.Duration `json:"blocked_ms"`
 	GaveUp    int64         `json:"gave_up"`   // acquires that ended without the lock
 	Takeovers int64         `json:"takeovers"` // acquisitions by GETSET
 	Clobbers  int64         `json:"clobbers"`  // GETSETs that did not win; each overwrote a value
-	Crashes   int64
-	Commands  int64 `json:"commands"` // executed by the server
+	Commands  int64         `json:"commands"`  // executed by the server
 }
 
 // Causes counts episodes by the cause of their first entry.
@@ -92,7 +91,7 @@ func (c Causes) Main() Cause {
 
 // tally is what is counted during the run.
 type tally struct {
-	acquisitions, takeovers, clobbers, gaveUp, crashes, commands int64
+	acquisitions, takeovers, clobbers, gaveUp, commands int64
 
 	holders, waiting int
 	since            int64 // beginning of the episode, true time
@@ -185,7 +184,7 @@ func (m *Simulator) Rates() Rates {
 	}
 	r := Rates{
 		Span: time.Duration(now - simulationStart), Acquisitions: t.acquisitions, Takeovers: t.takeovers,
-		Clobbers: t.clobbers, GaveUp: t.gaveUp, Crashes: t.crashes, Commands: t.commands,
+		Clobbers: t.clobbers, GaveUp: t.gaveUp, Commands: t.commands,
 		Episodes: t.episodes, EpisodeTime: time.Duration(t.episodeTime),
 		LongestEpisode: time.Duration(t.longest),
 		MostHolders:    t.mostHolders, Entries: t.entries, LongestChain: t.longestChain,
@@ -193,8 +192,8 @@ func (m *Simulator) Rates() Rates {
 			Protocol: t.causes[CauseProtocol]},
 		WaitP50: time.Duration(t.waits.quantile(50, 0)), WaitP99: time.Duration(t.waits.quantile(99, 0)),
 		WonP50:   time.Duration(t.waits.quantile(50, t.gaveUp)),
-		WonP99:   time.Duration(t.waits.quantile(99, t.gaveUp)),
 		WaitMost: time.Duration(t.waits.most),
+		WonP99:   time.Duration(t.waits.quantile(99, t.gaveUp)),
 		Blocked:  time.Duration(t.blocked),
 	}
 	if t.holders > 1 {

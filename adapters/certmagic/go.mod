@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/caddyserver/certmagic v0.25.6
-	github.com/getsetlock/getsetlock v0.0.0-20261128060729-9b5b8b1a2b73
+	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
 )
 
 require (

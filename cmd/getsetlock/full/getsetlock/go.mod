@@ -3,9 +3,9 @@ module github.com/getsetlock/getsetlock/cmd/getsetlock/full/getsetlock
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0-20261128060729-9b5b8b1a2b73
-	github.com/getsetlock/getsetlock/etcd v0.0.0-20261128060729-9b5b8b1a2b73
-	github.com/getsetlock/getsetlock/zookeeper v0.0.0-20261128060729-9b5b8b1a2b73
+	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock/etcd v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock/zookeeper v0.0.0-20261128090551-bc9b5d2ac32d
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/zap v1.27.1

@@ -59,7 +59,7 @@ func shownCommands(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, step := range Steps(pages(t)[0].text) {
-		if strings.HasPrefix(step.Command, "go mod ") || strings.HasPrefix(step.Command, "go get ") {
+		if strings.HasPrefix(step.Command, "go mod ") {
 			line, _, _ := strings.Cut(step.Command, "  #")
 			all = append(all, strings.Split(line, " && ")...)
 		}

@@ -11,18 +11,19 @@ import (
 type Wait struct {
 	Name string
 	// Half and Most are the times within which half and 99 % of all attempts
-	// had the lock; negative: so many gave up.
+	// had the lock; negative: fewer than that ever had it.
 	Half, Most    time.Duration
 	Longest       time.Duration // wait of an attempt that had the lock in the end
 	Tried, GaveUp int64         // attempts, and those of them that gave up
 }
 
 // WaitsLegend says what [Waits] draws.
-const WaitsLegend = "A bar runs from the wait of half of the attempts to that of 99 in 100. An attempt that gave up never had the lock: where more than one in 100 did, the bar is red and has no end."
+const WaitsLegend = "A bar runs from the wait of half of the attempts to that of 99 in 100. An attempt that gave up never had the lock: where more than one in 100 gave up, the bar is red and has no end."
 
 // Waits draws a bar for each kind of clients, from half to 99 of 100 attempts.
-// An attempt that gave up counts as one that waits for ever, however soon it
-// gave up: where 99 % of the attempts never had the lock, the bar has no end.
+// An attempt that gave up counts as one that waits forever, however soon it
+// gave up: where fewer than 99 % of the attempts had the lock, the bar has no
+// end.
 func Waits(all []Wait) *Ranges {
 	longest := time.Duration(0)
 	for _, w := range all {

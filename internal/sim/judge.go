@@ -63,6 +63,7 @@ type chain struct {
 	idle    time.Duration         // since when some wait and none holds; -1: not so
 	since   time.Duration         // when its token changed last
 	before  past                  // what it had until then
+	late    int                   // the last token that it had
 	freed   time.Duration         // when its last lease was given back
 	blamed  bool                  // a judge has complained about that
 }
@@ -208,9 +209,6 @@ func (b *bench) looked(k *chain, e Event) {
 		b.told(k, l, e)
 		return
 	}
-	if l.op.Kind == Do && b.shaken(l.op.Proc, l.at, e.At) {
-		return // its func has a context, which a process that stands still cannot look at
-	}
 	l.trusted = e.At
 	excuse := b.excuse(k, l, e.At)
 	if !e.Stands && excuse == "" && !b.p.forgot(k.first[l.token].At, e.At) {
@@ -233,7 +231,7 @@ func (b *bench) told(k *chain, l *life, e Event) {
 	if e.Kind != Looked || e.Done || l.over {
 		return
 	}
-	if b.shaken(l.op.Proc, l.at, e.At) {
+	if b.shaken(l.op.Proc, e.At, e.At) {
 		return
 	}
 	b.complain("told", e, "#%d: trust is over, and its Done is open", e.Op)
@@ -300,6 +298,7 @@ func (b *bench) changed(k *chain, e Event) {
 	b.orphan(k, e)
 	if k.token != e.Token {
 		k.last[k.token], k.before, k.since = e.Proc, past{k.token, k.since}, e.At
+		k.late = cmp.Or(k.token, k.late)
 	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {
@@ -335,7 +334,7 @@ func (b *bench) orphan(k *chain, e Event) {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL
-	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 {
+	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 || b.forsaken(k, was.Proc) {
 		return // or it waits longer for each answer
 	}
 	most := ttl * 5 / 6 // pauses of a third, and two time-outs
@@ -354,6 +353,17 @@ func (b *bench) orphan(k *chain, e Event) {
 func (b *bench) held(token int) bool {
 	for _, l := range b.lives {
 		if l.token == token && !l.over {
+			return true
+		}
+	}
+	return false
+}
+
+// forsaken reports whether a process waits for a key by a Request that nobody
+// receives.
+func (b *bench) forsaken(k *chain, proc int) bool {
+	for id := range k.waiting {
+		if o := b.op(id); o.Proc == proc && b.p.forsakes(o) {
 			return true
 		}
 	}

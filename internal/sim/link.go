@@ -53,6 +53,7 @@ type message struct {
 	raw  []byte
 	sent sent
 	fate FaultKind // what happens to a reply
+	won  bool      // a reply grants a key
 }
 
 // packet is what one side of a link sends at one instant. It travels as one.
@@ -312,7 +313,7 @@ func (l *link) requests(all []message) bool {
 		if !ok {
 			return false
 		}
-		replies[i] = message{raw: reply, fate: fate}
+		replies[i] = message{raw: reply, fate: fate, won: grants(names[i], outcome(reply))}
 	}
 	for _, r := range replies {
 		l.down.put(r)
@@ -323,7 +324,7 @@ func (l *link) requests(all []message) bool {
 // request delivers one request and returns the reply; false: the link has
 // ended.
 func (l *link) request(m message, name string) (reply []byte, ok bool) {
-	if err := l.w.refusal(l.up.plan, m.name); err != "" {
+	if err := l.w.refusal(l.up.plan, l.p.id, m.name); err != "" {
 		l.w.h.sometimes("refused " + name)
 		l.w.ran(l.p, m, name, l.w.values(), []byte("-"+err))
 		return []byte("-" + err + "\r\n"), true
@@ -389,6 +390,9 @@ func (l *link) deliver() {
 		for _, m := range p.messages {
 			raw = append(raw, m.raw...)
 			fate = cmp.Or(fate, m.fate)
+			if m.won {
+				l.p.granted.Store(int64(l.w.h.now()))
+			}
 		}
 		switch fate {
 		case CutAfter:

@@ -92,6 +92,9 @@ func (p *process) operate(o Op) {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Cancel, errCancelled)
 		defer cancel()
 	}
+	if p.w.plan.fickle(o) {
+		ctx = p.wavers(ctx, o)
+	}
 	p.add(Event{Kind: Called, Op: o.ID, Key: o.Key, Text: string(o.Kind)})
 	if o.Kind == Do {
 		p.do(ctx, o)
@@ -114,7 +117,12 @@ func (p *process) acquire(ctx context.Context, o Op) (*lock.Lease, error) {
 	case Try:
 		return p.client.TryAcquire(ctx, key)
 	case Request:
-		r := <-p.client.Request(ctx, key)
+		result := p.client.Request(ctx, key)
+		if p.w.plan.forsakes(o) {
+			<-ctx.Done()
+			time.Sleep(time.Millisecond)
+		}
+		r := <-result
 		return r.Lease, r.Err
 	}
 	return p.client.Acquire(ctx, key)
@@ -254,7 +262,14 @@ func (p *process) release(h *held) {
 
 func (p *process) finish(h *held, release func() error) {
 	p.release(h)
+	early := h.op.ID%2 == 0
+	if early {
+		p.sways(h.op.Key)
+	}
 	err := release()
+	if !early {
+		p.sways(h.op.Key) // who waits may have got the key in this instant
+	}
 	p.awake(h.op)
 	p.add(Event{Kind: Returned, Op: h.op.ID, Key: h.op.Key, Text: class(err)})
 }

@@ -38,9 +38,11 @@ type process struct {
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
 	closed atomic.Bool
-	over   atomic.Int64  // elapsed ns at which Close has returned, and nothing of the Client runs; 0: not yet
-	unborn atomic.Bool   // it has not started yet
-	busy   time.Duration // when an operation began or ended last; w.mu guards it
+	over   atomic.Int64 // elapsed ns at which Close has returned, and nothing of the Client runs; 0: not yet
+	unborn atomic.Bool  // it has not started yet
+
+	granted atomic.Int64  // elapsed ns at which a reply granted a key last
+	busy    time.Duration // when an operation began or ended last; w.mu guards it
 
 	met map[int]time.Duration // keys → when it saw an old client there; w.mu guards it
 
@@ -48,6 +50,7 @@ type process struct {
 	dials  map[string]int    // connections, by their first command
 	links  []*link           // open ones, in the order of their dials
 	tokens map[string]string // the last lease's token, by key
+	fickle []*fickle
 }
 
 // start starts a process of the plan.

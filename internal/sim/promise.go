@@ -116,6 +116,9 @@ func (p *promises) failed(e Event) {
 	if p.p.Old != nil && most > 0 { // an attempt that has taken the key settles: legacy.Hardened
 		most += dialect.Bound(p.p.Old.Claims.Gap) + late
 	}
+	if p.p.forsakes(o) && !p.calm(e.Proc, began, e.At) { // what it was granted is given back first
+		most += 2*time.Second + late
+	}
 	switch {
 	case most > 0 && passed > most+late:
 		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
@@ -414,7 +417,10 @@ func (p *promises) oldGone() bool {
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {
 	since, most := p.able(k, frozen), soon
-	if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
+	// All who wait know when a key ends that was not given, and the dead are
+	// not called.
+	awaited := k.last[k.late] == Server && !slices.Contains(givers, k.first[k.late].Text)
+	if n := time.Duration(len(frozen) + len(p.gone)); n > 0 && !(awaited && len(frozen) == 0) {
 		most += n*later + seldom // nobody who is called may be left
 	}
 	if p.p.Form == Bridged {

@@ -25,12 +25,12 @@ func (w *world) acts(f Fault) []act {
 	switch f.Kind {
 	case Freeze:
 		p := w.procs[f.Proc]
-		return append(begin(p.clock.Freeze), over(func() { p.thaw() }))
+		return append(begin(p.clock.Freeze), over(func() { p.thaw() }), w.inspects(f))
 	case Suspend:
 		return append(begin(func() { w.machine(f, (*redistest.Clock).Suspend) }),
-			over(func() { w.machine(f, (*redistest.Clock).Resume) }))
+			over(func() { w.machine(f, (*redistest.Clock).Resume) }), w.inspects(f))
 	case Step:
-		return begin(func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) })
+		return append(begin(func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) }), w.inspects(f))
 	case FailOver:
 		promote := func() {}
 		return append([]act{{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }}},
@@ -44,6 +44,20 @@ func (w *world) acts(f Fault) []act {
 		}
 		w.look(string(f.Kind), Server)
 	})
+}
+
+// inspects looks at all leases when those that a fault has ended must be known
+// to have ended.
+func (w *world) inspects(f Fault) act {
+	return act{f.end() + lateTold + time.Microsecond, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, k := range w.keys {
+			for _, l := range k.leases {
+				w.h.add(l.looked())
+			}
+		}
+	}}
 }
 
 // strike does what a fault does to a server at once.
@@ -135,10 +149,10 @@ func (w *world) cut(proc, node int) {
 var harmless = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PING", "CLIENT", "INFO", "GET", "TIME"}
 
 // refusal returns the server's error if a fault makes it refuse a request.
-func (w *world) refusal(plan *Plan, c redistest.Command) string {
+func (w *world) refusal(plan *Plan, proc int, c redistest.Command) string {
 	now := w.h.now()
 	for _, f := range plan.Faults {
-		if !f.covers(now) {
+		if !f.covers(now) || !f.hits(proc) {
 			continue
 		}
 		reads := slices.ContainsFunc(harmless, c.Is)

@@ -83,6 +83,7 @@ func (l *ledger) operation(k *chain, e Event) {
 		l.answered[e.Proc] = true // by the server, and not by another goroutine
 		delete(l.barred, e.Op)
 		l.trust(k, e)
+		l.fresh(k, e)
 		if l.denied[e.Token] {
 			l.complain("truth", e, "#%d got T%d, and the server had said that it has no such token", e.Op, e.Token)
 		}
@@ -117,6 +118,9 @@ func (l *ledger) ran(k *chain, e Event) {
 	case slices.Contains(takers, name):
 		l.took(k, h, e, grants(name, got))
 	case name == "renew" && !e.Stands:
+		if !l.leased[e.Token] {
+			l.h.Seen["a gift not confirmed"]++
+		}
 		l.denied[e.Token] = true
 	case name != "renew":
 		if e.Stands {
@@ -243,6 +247,32 @@ func (l *ledger) trust(k *chain, e Event) {
 	}
 }
 
+// fresh judges that a lease which nobody gave begins with all its trust, less
+// what its messages and its settling took.
+func (l *ledger) fresh(k *chain, e Event) {
+	c, first, others := l.p.Procs[e.Proc], k.first[e.Token], 0
+	for _, s := range l.lives {
+		if s.token == e.Token {
+			others++
+		}
+	}
+	long := l.p.Old != nil && l.p.Old.Long // a phase may shorten it
+	if e.Left == 0 || others > 1 || long || first.Proc != e.Proc || slices.Contains(givers, first.Text) ||
+		!l.calm(e.Proc, first.At-c.TTL, e.At) {
+		return
+	}
+	most := 3*l.p.latest(e.Proc) + c.TTL/50
+	if l.p.Old != nil {
+		most += l.p.Old.Claims.Settle()
+	}
+	if slices.ContainsFunc(l.p.Ops, func(o Op) bool { return o.Rushes || o.Overruns }) {
+		most += longestRush
+	}
+	if lacks := c.TTL - c.Margin - e.Left; lacks > most {
+		l.complain("trust", e, "#%d begins with %v of %v", e.Op, e.Left, c.TTL-c.Margin)
+	}
+}
+
 // overtakes judges that an operation got its lease within its wait, and in the
 // order of the operations of its process.
 func (l *ledger) overtakes(e Event) {
@@ -251,7 +281,7 @@ func (l *ledger) overtakes(e Event) {
 		first := l.op(id)
 		came := l.called[id]
 		if first.Proc == o.Proc && first.Kind != Try && came < began && l.lives[id] == nil && c.Wait >= 0 &&
-			!l.p.fickle(first) && !l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
+			!l.p.fickle(first) && !l.p.forsakes(first) && !l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
 			l.complain("order", e, "#%d was overtaken by #%d of its process", id, e.Op)
 		}
 	}

@@ -54,6 +54,7 @@ type message struct {
 	sent sent
 	fate FaultKind // what happens to a reply
 	won  bool      // a reply grants a key
+	over bool      // … that was taken over, and has to settle
 }
 
 // packet is what one side of a link sends at one instant. It travels as one.
@@ -313,7 +314,8 @@ func (l *link) requests(all []message) bool {
 		if !ok {
 			return false
 		}
-		replies[i] = message{raw: reply, fate: fate, won: grants(names[i], outcome(reply))}
+		did := outcome(reply)
+		replies[i] = message{raw: reply, fate: fate, won: grants(names[i], did), over: taking(names[i]) && did == "2"}
 	}
 	for _, r := range replies {
 		l.down.put(r)
@@ -392,6 +394,9 @@ func (l *link) deliver() {
 			fate = cmp.Or(fate, m.fate)
 			if m.won {
 				l.p.granted.Store(int64(l.w.h.now()))
+			}
+			if m.over {
+				time.AfterFunc(time.Microsecond+1, func() { l.p.sways(All) })
 			}
 		}
 		switch fate {

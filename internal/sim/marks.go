@@ -57,6 +57,7 @@ type grant struct {
 	taken   time.Duration // when the server executed that; 0: it is granted
 	settles time.Duration // until when old clients that judged the same value may write
 	settled bool          // a look after that found both keys unchanged
+	epoch   int64         // of the record when it was granted
 	lost    bool          // the lease had ended before its holder gave it back
 }
 

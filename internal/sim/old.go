@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -75,6 +76,7 @@ type outsider struct {
 	store *legacy.Backend
 	op    int           // the operation under way
 	began time.Duration // when its last attempt began
+	clean atomic.Int64  // elapsed ns at which its member acted by clean last; 0: never
 }
 
 // sent is what an old client was at when it sent a message.
@@ -104,7 +106,9 @@ func (p *process) outsiders(c Proc) (outside bool, err error) {
 func (p *process) sends() sent {
 	phase := migrate.NoPhase
 	if m := p.joined(); m != nil {
-		phase = m.State().Phase
+		if phase = m.State().Phase; phase == migrate.Clean {
+			p.out.clean.Store(int64(p.w.h.now()))
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,6 +211,7 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 	w.mu.Lock()
 	w.marked(p, m, name, outcome(reply), was)
 	w.rolled(l, m, name, outcome(reply))
+	w.queues(l, m, name)
 	w.sight.keeps(m, w.h.now())
 	w.mu.Unlock()
 	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {

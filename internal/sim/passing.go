@@ -27,6 +27,7 @@ type fickle struct {
 func (c *fickle) Err() error {
 	if c.p.granted.Load() == int64(c.p.w.h.now()) {
 		c.end(errCancelled)
+		c.p.w.h.sometimes("a context ends with its grant")
 	}
 	return c.Context.Err()
 }
@@ -42,13 +43,14 @@ func (p *process) wavers(ctx context.Context, o Op) context.Context {
 	return c
 }
 
-// sways ends the contexts of the fickle operations that wait for a key.
+// sways ends the contexts of the fickle operations that wait for a key, or for
+// any.
 func (p *process) sways(key int) {
 	p.mu.Lock()
 	all := slices.Clone(p.fickle)
 	p.mu.Unlock()
 	for _, c := range all {
-		if c.key == key {
+		if key == All || c.key == key {
 			c.end(errCancelled)
 		}
 	}
@@ -88,7 +90,7 @@ func (d dice) gifts(p *Plan) {
 			f.Proc = next
 			p.fault(f)
 		}
-		switch d.IntN(5) {
+		switch d.IntN(6) {
 		case 0: // the waiter asks in vain, two seconds after it came, and then the message comes
 			last := Op{At: at + hold/2, Proc: who[2], Kind: Acquire, Hold: ttl / 3}
 			p.op(last)
@@ -107,6 +109,10 @@ func (d dice) gifts(p *Plan) {
 		case 4:
 			p.fault(Fault{At: given + d.nanos(8*p.Procs[next].Near), Proc: All, Kind: pick(d, Flush, Restart, FailOver),
 				Amount: 20 * time.Millisecond})
+		case 5: // the server forgets a lease for which goroutines of its process wait
+			p.op(Op{At: at + hold/2, Proc: who[0], Kind: Acquire, Hold: ttl / 3})
+			p.Ops[waits-1].Hold, p.Ops[waits].Proc, p.Procs[who[0]].RenewEvery, p.Procs[who[0]].HandOvers = ttl, who[0], 0, 0
+			p.fault(Fault{At: at + hold*2/3, Proc: All, Kind: Flush})
 		}
 	}
 }

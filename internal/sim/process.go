@@ -157,6 +157,7 @@ func (p *process) told(name string, e lock.Event) {
 				told.Left = e.Until.Sub(p.clock.Now())
 			}
 			p.add(told)
+			p.w.outlasts(p, k, told)
 		}
 	}
 	state, _, _ := strings.Cut(name, ":")

@@ -178,7 +178,14 @@ func (w *world) granted(h *held) {
 	if g.taken > 0 && w.h.now() > end && !w.plan.hit(h.p.id, g.taken-ttl, w.h.now()) {
 		w.spoil(h.p, "a lock is granted long after it was taken and has settled")
 	}
-	if g.taken = 0; known {
+	if g.taken = 0; known && h.p.joined() != nil {
+		now := h.p.member.State().Epoch
+		if g.epoch > 0 && g.epoch != now && !w.plan.hit(h.p.id, 0, w.h.now(), Freeze, Suspend) {
+			w.spoil(h.p, "a lock is handed over, although the record has changed")
+		}
+		g.epoch = now
+	}
+	if known {
 		w.grants[token] = g
 	}
 }

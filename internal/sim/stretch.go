@@ -13,7 +13,7 @@ import (
 func (d dice) stretch(p *Plan) (span time.Duration) {
 	all := migrate.Phases()
 	p.Old.Begins, p.Old.Bare, p.Old.Fence = all[d.IntN(len(all))], 1+d.IntN(2), d.one(3)
-	if d.one(4) {
+	if d.one(3) {
 		p.Old.Target, p.Old.Apart = "t", d.one(4)
 	}
 	if !d.one(3) {

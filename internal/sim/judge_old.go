@@ -30,6 +30,7 @@ type oldHold struct {
 	by    string        // … and its command
 	took  bool          // the client knows that it holds
 	over  bool          // the client holds no more
+	alone bool          // since then nobody else has written to the key
 	gives time.Duration // when it has let go, and its value is on the key; 0: not so
 	taint string        // who broke which rule so that this hold may overlap
 }
@@ -51,7 +52,8 @@ func (b *bench) beside(e Event) {
 		b.took(e)
 	case Dropped, Refused:
 		if h := b.old.holds[e.Op]; h != nil {
-			if h.over = true; e.Kind == Dropped && e.Text == "" && e.At-h.won < b.p.Old.honest() {
+			alone := h.alone && b.keys[e.Key].since < h.won
+			if h.over = true; alone && e.Kind == Dropped && e.Text == "" && e.At-h.won < b.p.Old.honest() {
 				h.gives = e.At
 			}
 		}
@@ -87,7 +89,7 @@ func (b *bench) keeps(at time.Duration) {
 func (b *bench) wrote(e Event) {
 	for _, h := range b.old.holds {
 		if h.op.Key == e.Key {
-			h.gives = 0
+			h.alone, h.gives = false, 0
 		}
 	}
 	h := b.old.holds[e.Op]
@@ -98,10 +100,10 @@ func (b *bench) wrote(e Event) {
 	why := b.dishonest(h, e.At)
 	switch e.Text {
 	case "SETNX", "SET":
-		h.won, h.by = e.At, e.Text
+		h.won, h.by, h.alone = e.At, e.Text, true
 		return
 	case "GETSET":
-		h.won, h.by = e.At, e.Text
+		h.won, h.by, h.alone = e.At, e.Text, true
 		if gap := dialect.Bound(b.p.Old.Truth.Gap); e.Until > gap {
 			why = "an old client paused for longer than the gap"
 			h.taint = why

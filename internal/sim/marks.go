@@ -169,6 +169,9 @@ func (t touch) leaves() {
 	switch {
 	case t.took && t.w.plan.composed() && on(t.now.m) == "":
 		t.spoil("takes the old clients' server too in clean")
+	case t.took && t.p.bye.Load() > 0 && t.sent.at > time.Duration(t.p.bye.Load())+time.Second &&
+		!t.w.plan.hit(t.p.id, time.Duration(t.p.bye.Load()), t.sent.at):
+		t.spoil("takes the lock after Goodbye")
 	case t.took:
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, true)

@@ -286,7 +286,9 @@ func (p *process) shut(ctx context.Context) {
 		_ = p.out.store.Close()
 	}
 	if p.member != nil {
-		_ = p.member.Goodbye(ctx)
+		if p.bye.Load() == 0 {
+			_ = p.member.Goodbye(ctx)
+		}
 		_ = p.member.Leave()
 	}
 }
@@ -333,6 +335,11 @@ func (d dice) drawOld(p *Plan, form Form) {
 		p.fault(Fault{At: c.Starts + d.nanos(2*time.Second),
 			For: d.between(10*time.Millisecond, time.Second), Proc: ours - 1,
 			Kind: pick(d, Refuse, HoldReply, HoldRequest, Slow), Amount: 100 * time.Millisecond})
+	}
+	for i := range p.Ops { // its first lock comes when its heartbeats are refused
+		if o := &p.Ops[i]; p.Old.has(unheard) && p.Seed%2 == 0 && o.Proc == 0 && o.At < p.Old.Disorders {
+			o.At += p.Old.Disorders
+		}
 	}
 	d.claim(p, lease)
 }

@@ -42,6 +42,7 @@ type process struct {
 	unborn atomic.Bool  // it has not started yet
 
 	granted atomic.Int64  // elapsed ns at which a reply granted a key last
+	bye     atomic.Int64  // elapsed ns at which its member began to say goodbye; 0: not yet
 	busy    time.Duration // when an operation began or ended last; w.mu guards it
 
 	met map[int]time.Duration // keys → when it saw an old client there; w.mu guards it

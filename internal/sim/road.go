@@ -306,7 +306,7 @@ func (w *world) recorded(l *link) {
 	if r.Epoch == was.Epoch || w.plan.short() && r.Epoch == 1 { // an old record was restored
 		return
 	}
-	w.said = r
+	w.said, w.moved = r, w.h.now()
 	w.h.sometimes("phase " + r.Phase.String())
 	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
 		Until: w.sight.quiet(l.verb.saw), Stands: was.Epoch == 0 && w.restores(r.Phase)})

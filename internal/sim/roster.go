@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -162,6 +163,10 @@ func (w *world) counted(h *held) {
 	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")
 	}
+	field, err := migrate.ParseMember(w.redis.Mini.HGet(rosterKey, h.p.member.ID()))
+	if err == nil && field.TTL < ttl {
+		w.spoil(h.p, "the roster knows of no lease of the member that is so long")
+	}
 }
 
 // granted judges when a lock is granted. w.mu is held.
@@ -190,10 +195,65 @@ func (w *world) granted(h *held) {
 	}
 }
 
+// goodbyes are of members whose processes close their Clients some time later.
+func (w *world) goodbyes() (all []act) {
+	for _, o := range w.plan.Ops {
+		if p := w.procs[o.Proc]; o.Kind == Close && p.member != nil && p.id%2 == 0 {
+			all = append(all, act{max(o.At-goodbye, time.Millisecond), func() { w.work.Go(p.goodbye) }})
+		}
+	}
+	return all
+}
+
+// goodbye is how long before its Close a process says goodbye.
+const goodbye = 5 * time.Second
+
+// goodbye lets the member of a process leave the roster although the process
+// may hold leases, and judges that it waits for them.
+func (p *process) goodbye() {
+	if p.dead.Load() || p.closed.Load() || p.bye.Swap(int64(p.w.h.now())) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.life, goodbye)
+	defer cancel()
+	if p.member.Goodbye(ctx) != nil {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, k := range p.w.keys {
+		for _, l := range k.leases {
+			if l.p == p && l.err() == nil {
+				p.w.spoil(p, "a member has said goodbye, and has a lease")
+			}
+		}
+	}
+}
+
+// follows judges that members take up a step with one of the next heartbeats.
+// w.mu is held.
+func (w *world) follows() {
+	o, now := w.plan.Old, w.h.now()
+	soon := 3*o.Every + time.Second
+	if o.unmended() || o.has(unheard) || o.Apart || now-w.moved < soon || w.said.Epoch != w.record().Epoch {
+		return
+	}
+	for _, p := range w.procs {
+		if p.joined() == nil || p.dead.Load() || p.closed.Load() || p.bye.Load() > 0 ||
+			w.plan.hit(p.id, w.moved-soon, now) {
+			continue
+		}
+		if by := p.member.State().Phase; by != w.said.Phase && now > w.plan.Procs[p.id].Starts+20*time.Second {
+			w.spoil(p, "a member acts by "+by.String()+" long after the step to "+w.said.Phase.String())
+		}
+	}
+}
+
 // idles judges that a member whose process has nothing to do counts no leases.
 func (w *world) idles() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.follows()
 	busy := map[int]bool{}
 	for _, o := range w.plan.Ops {
 		busy[o.Proc] = busy[o.Proc] || w.pending[o.ID]

@@ -179,7 +179,7 @@ func (v *votes) away(proc int, from, to time.Duration) (last time.Duration, sure
 
 // brief are the faults after which a process hears at once that a server did
 // not do what it was asked.
-var brief = []FaultKind{Refuse, CutBefore, CutAfter, CutWithin, Loading, Busy, OOM, ScriptFlush}
+var brief = []FaultKind{Refuse, Stall, CutBefore, CutAfter, CutWithin, Loading, Busy, OOM, ScriptFlush}
 
 // closes reports whether a process has begun to close its Client.
 func (p *Plan) closes(proc int, at time.Duration) bool {

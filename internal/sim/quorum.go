@@ -69,6 +69,14 @@ func (d dice) drawQuorum(p *Plan) {
 			d.bare(p)
 		}
 	}
+	if only && d.one(2) { // a lease that lasts loses a vote, and takes it again
+		o := &p.Ops[d.IntN(len(p.Ops))]
+		c := &p.Procs[o.Proc]
+		o.At, o.Kind, o.Cancel, o.Hold = d.nanos(2*time.Second), Acquire, 0, 16*time.Second
+		c.RenewEvery, c.Longest = 0, 0
+		p.fault(Fault{At: o.At + 2*time.Second + d.nanos(time.Second), For: c.TTL + time.Second, Proc: All,
+			Node: node, Kind: pick(d, Restart, Refuse)})
+	}
 	p.keep()
 	if d.one(4) {
 		d.strange(p)

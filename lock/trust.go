@@ -49,6 +49,14 @@ func (t trust) holds(now reading) bool { return t.sent.age(now) < t.span }
 // left is how much trust is left at now.
 func (t trust) left(now reading) time.Duration { return t.span - t.sent.age(now) }
 
+// awake counts time that only the wall clock has shown, as after the machine
+// slept, as elapsed time too: timers do not know of it, and the server has
+// counted it.
+func (t trust) awake(now reading) trust {
+	t.sent.elapsed = min(t.sent.elapsed, now.elapsed-t.sent.age(now))
+	return t
+}
+
 // end is when trust ends, in elapsed time, if the wall clock does not step.
 func (t trust) end() time.Duration { return t.sent.elapsed + t.span }
 

@@ -60,12 +60,17 @@ type chain struct {
 	fence   int64                 // greatest fencing number of a lease
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
-	idle    time.Duration         // since when some wait and none holds; -1: not so
-	since   time.Duration         // when its token changed last
-	before  past                  // what it had until then
-	late    int                   // the last token that it had
-	freed   time.Duration         // when its last lease was given back
-	blamed  bool                  // a judge has complained about that
+
+	// Processes → operations whose grants nobody receives, and when the last of
+	// them was over.
+	forsaken map[int]int
+	forsook  map[int]time.Duration
+	idle     time.Duration // since when some wait and none holds; -1: not so
+	since    time.Duration // when its token changed last
+	before   past          // what it had until then
+	late     int           // the last token that it had
+	freed    time.Duration // when its last lease was given back
+	blamed   bool          // a judge has complained about that
 }
 
 // past is what a key had, and since when.
@@ -86,7 +91,8 @@ func Judge(h *History) []Complaint {
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
 			written: map[int]time.Duration{}, by: map[int]string{}, first: map[int]Event{},
-			last: map[int]int{}, waiting: map[int]bool{}, idle: -1})
+			last: map[int]int{}, waiting: map[int]bool{}, idle: -1, forsaken: map[int]int{},
+			forsook: map[int]time.Duration{}})
 	}
 	more := newPromises(b)
 	books, ballots := newLedger(more), newVotes(more)
@@ -114,7 +120,11 @@ func (b *bench) hear(e Event) {
 	b.beside(e)
 	switch e.Kind {
 	case Called:
-		k.waiting[e.Op] = true
+		if b.p.forsakes(b.op(e.Op)) {
+			k.forsaken[e.Proc]++
+		} else {
+			k.waiting[e.Op] = true
+		}
 	case Acquired:
 		delete(k.waiting, e.Op)
 		b.acquired(k, e)
@@ -124,6 +134,10 @@ func (b *bench) hear(e Event) {
 		b.changed(k, e)
 	case Failed:
 		delete(k.waiting, e.Op)
+		if b.p.forsakes(b.op(e.Op)) {
+			k.forsaken[e.Proc]--
+			k.forsook[e.Proc] = e.At
+		}
 		b.failed(e)
 	case Noticed, Ended, Releasing:
 		b.over(k, e)
@@ -334,7 +348,7 @@ func (b *bench) orphan(k *chain, e Event) {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL
-	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 || b.forsaken(k, was.Proc) {
+	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 || k.forsaken[was.Proc] > 0 {
 		return // or it waits longer for each answer
 	}
 	most := ttl * 5 / 6 // pauses of a third, and two time-outs
@@ -353,17 +367,6 @@ func (b *bench) orphan(k *chain, e Event) {
 func (b *bench) held(token int) bool {
 	for _, l := range b.lives {
 		if l.token == token && !l.over {
-			return true
-		}
-	}
-	return false
-}
-
-// forsaken reports whether a process waits for a key by a Request that nobody
-// receives.
-func (b *bench) forsaken(k *chain, proc int) bool {
-	for id := range k.waiting {
-		if o := b.op(id); o.Proc == proc && b.p.forsakes(o) {
 			return true
 		}
 	}

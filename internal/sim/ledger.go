@@ -193,7 +193,7 @@ func (l *ledger) gift(k *chain, e Event) {
 		return
 	}
 	who, known := l.owner[k.token]
-	if known && !l.gone[who] && l.calm(who, first.At, e.At) {
+	if known && !l.gone[who] && k.forsaken[who] == 0 && l.calm(who, first.At, e.At) {
 		l.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
 		k.blamed = true
 	}
@@ -257,6 +257,9 @@ func (l *ledger) fresh(k *chain, e Event) {
 		}
 	}
 	long := l.p.Old != nil && l.p.Old.Long // a phase may shorten it
+	if k.forsaken[e.Proc] > 0 || k.forsook[e.Proc] > first.At {
+		return // it was handed over by an operation that never had it
+	}
 	if e.Left == 0 || others > 1 || long || first.Proc != e.Proc || slices.Contains(givers, first.Text) ||
 		!l.calm(e.Proc, first.At-c.TTL, e.At) {
 		return
@@ -281,7 +284,7 @@ func (l *ledger) overtakes(e Event) {
 		first := l.op(id)
 		came := l.called[id]
 		if first.Proc == o.Proc && first.Kind != Try && came < began && l.lives[id] == nil && c.Wait >= 0 &&
-			!l.p.fickle(first) && !l.p.forsakes(first) && !l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
+			!l.p.fickle(first) && !l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
 			l.complain("order", e, "#%d was overtaken by #%d of its process", id, e.Op)
 		}
 	}

@@ -214,7 +214,7 @@ func (p *process) goodbye() {
 	if p.dead.Load() || p.closed.Load() || p.bye.Swap(int64(p.w.h.now())) > 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.life, goodbye)
+	ctx, cancel := context.WithTimeout(p.life, time.Minute) // heartbeats go on for so long
 	defer cancel()
 	if p.member.Goodbye(ctx) != nil {
 		return

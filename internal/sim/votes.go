@@ -108,8 +108,8 @@ func (v *votes) voted(e Event) {
 // kept judges that a vote which no lease needs is given back.
 func (v *votes) kept(e Event) {
 	for here, c := range v.cast {
-		who := v.owner[c.token]
-		from, needed := c.at, false
+		who, k := v.owner[c.token], v.keys[here.key]
+		from, needed := max(c.at, k.forsook[who]), k.forsaken[who] > 0
 		for _, l := range v.lives {
 			if l.token == c.token {
 				needed, from = needed || !l.over, max(from, l.overAt)

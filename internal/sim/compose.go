@@ -3,11 +3,7 @@
 package sim
 
 import (
-	"time"
-
-	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/modern"
 )
 
 // theTarget is the server that composed bridges take their locks on too.
@@ -32,17 +28,6 @@ func (o *Old) names(proc int) string {
 	return o.Target
 }
 
-// composes composes a bridge with the target.
-func (p *process) composes(b *migrate.Bridge, c Proc, wake backend.Wake) (backend.Store, error) {
-	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: p.w.plan.Old.Fence,
-		Fair: p.w.plan.Seed%2 == 0,
-		Wake: wake, Timeout: c.Timeout})
-	if err != nil {
-		return nil, err
-	}
-	return migrate.Compose(b, target)
-}
-
 // phaseOf returns the phase by which a lease was just taken. A composed one has
 // a second token on M, but in clean. w.mu is held.
 func (w *world) phaseOf(l *held) (phase migrate.Phase, mark string) {
@@ -62,17 +47,11 @@ func (w *world) ends(k *key) {
 	if !w.plan.composed() {
 		return
 	}
-	if k.markEnd != nil {
-		k.markEnd.Stop()
-		k.markEnd = nil
-	}
 	w.doubt(k)
-	if left := w.read(k).mLeft; left > 0 {
-		k.markEnd = time.AfterFunc(left, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.redis.ServerNow()
-			w.doubt(k)
-		})
-	}
+	k.markEnd = rearm(k.markEnd, w.read(k).mLeft, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.redis.ServerNow()
+		w.doubt(k)
+	})
 }

@@ -17,7 +17,8 @@ type disorder struct {
 	// from is the first phase to which no step forwards may lead. Observe: no
 	// step at all, NoPhase: every step may be taken.
 	from migrate.Phase
-	does func(w *world) // on the server; nil: the watcher stops
+	late time.Duration // until when a verb may not know of it
+	does func(w *world)
 }
 
 // Disorders that close no gate.
@@ -38,22 +39,28 @@ func (o *Old) has(name string) bool {
 
 // disorders are drawn for fleets whose record stands from the start.
 var disorders = []disorder{
-	{"the roster was lost", migrate.Observe, func(w *world) { w.redis.Mini.Del(rosterKey) }},
-	{"the roster is another one", migrate.Observe, func(w *world) {
+	{"the roster was lost", migrate.Observe, 0, func(w *world) { w.redis.Mini.Del(rosterKey) }},
+	{"the roster is another one", migrate.Observe, 0, func(w *world) {
 		w.redis.Mini.HSet(rosterKey, "nonce", "another")
 	}},
-	{"the server has restarted", migrate.Observe, func(w *world) {
+	{"the server has restarted", migrate.Observe, 0, func(w *world) {
 		w.ups[0] = uptime{w.ups[0].run + 1, w.h.now()}
 	}},
-	{oldRecord, migrate.Observe, func(w *world) {
+	{oldRecord, migrate.Observe, 0, func(w *world) {
 		r := w.record()
 		r.Epoch = 1
 		_ = w.redis.Mini.Set(phaseKey, r.String())
 		w.said = migrate.Record{}
 	}},
-	{lostRecord, migrate.NoPhase, (*world).loses},
-	{unheard, migrate.NoPhase, func(w *world) { w.mutes = true }},
-	{"the watcher stops", migrate.Sealed, nil},
+	{lostRecord, migrate.NoPhase, 0, func(w *world) {
+		if r := w.record(); r.Epoch > 1 {
+			w.stated = r.Phase // the operator may have to state it
+		}
+		w.redis.Mini.Del(phaseKey)
+		w.said = migrate.Record{}
+	}},
+	{unheard, migrate.NoPhase, 0, func(*world) {}}, // the network sees to it
+	{"the watcher stops", migrate.Sealed, 16 * time.Second, func(w *world) { w.watch.stops = true }},
 }
 
 // remembered reports whether a member in the roster has seen the record that
@@ -64,19 +71,6 @@ func (w *world) remembered() bool {
 		m, err := migrate.ParseMember(w.redis.Mini.HGet(rosterKey, id))
 		return err == nil && m.Epoch >= firstEpoch
 	})
-}
-
-// job is what is claimed of the old clients' longest job.
-func (o *Old) job() time.Duration { return max(o.honest(), o.Claims.Greatest) }
-
-// loses deletes the record. The operator may have to state the phase then. w.mu
-// is held.
-func (w *world) loses() {
-	if r := w.record(); r.Epoch > 1 {
-		w.stated = r.Phase
-	}
-	w.redis.Mini.Del(phaseKey)
-	w.said, w.disorder = migrate.Record{}, 0
 }
 
 // disordered begins the plan's disorder.
@@ -91,34 +85,22 @@ func (w *world) disordered() []act {
 		w.h.add(Event{Kind: Happened, Proc: All, Op: None, Text: "from now on " + d.name})
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if d.does != nil {
-			w.redis.ServerNow()
-			d.does(w)
-		}
-		w.sight.mu.Lock()
-		defer w.sight.mu.Unlock()
-		w.sight.stops = d.does == nil
-		switch {
-		case d.does != nil && d.from != migrate.NoPhase:
-			w.disorder = w.h.now()
-		case w.sight.stops:
-			w.disorder = w.h.now() + 16*time.Second
-		}
+		w.redis.ServerNow()
+		d.does(w)
 	}}}
 }
 
 // closed judges that no step is taken in a disorder that was there when the
 // verb gathered its facts. w.mu is held.
 func (w *world) closed(l *link, was, r migrate.Record) {
-	if w.disorder == 0 || w.disorder > l.verb.saw || was.Phase == r.Phase ||
-		was.Phase == migrate.Clean {
+	o := w.plan.Old
+	if o.Disorder == 0 || was.Phase == r.Phase || was.Phase == migrate.Clean {
 		return
 	}
-	d := disorders[w.plan.Old.Disorder-1]
-	if d.name == oldRecord && !w.remembered() {
-		return
-	}
-	if d.from == migrate.Observe || r.Phase > was.Phase && r.Phase >= d.from {
+	switch d := disorders[o.Disorder-1]; {
+	case l.verb.saw < o.Disorders+d.late || d.from == migrate.NoPhase:
+	case d.name == oldRecord && !w.remembered():
+	case d.from == migrate.Observe || r.Phase > was.Phase && r.Phase >= d.from:
 		w.spoil(l.p, "a step to "+r.Phase.String()+" is taken, although "+d.name)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
+	"github.com/getsetlock/getsetlock/modern"
 )
 
 // Old says what the old clients of a plan are like.
@@ -69,35 +69,12 @@ const (
 	Operator  ProcKind = "operator"
 )
 
-// outsider is what a process has that runs no Client.
-type outsider struct {
-	seat  chan struct{} // an old client makes one attempt at a time
-	store *legacy.Backend
-	op    int           // the operation under way
-	began time.Duration // when its last attempt began
-}
-
 // sent is what an old client was at when it sent a message.
 type sent struct {
 	op    int
 	began time.Duration
 	phase migrate.Phase // by which its member acts
 	at    time.Duration
-}
-
-// open gives a process its kind's program, and reports whether that is no
-// Client.
-func (p *process) outsiders(c Proc) (outside bool, err error) {
-	p.out = cmp.Or(p.out, &outsider{seat: make(chan struct{}, 1), op: None})
-	switch c.Kind {
-	case OldClient:
-		p.out.store, err = legacy.New(p.pool(), legacy.Config{Mode: legacy.Verbatim, Clock: p.clock,
-			Dialect: p.w.plan.Old.dialect(), Timeout: 3 * time.Second})
-		return true, err
-	case Operator:
-		return true, nil
-	}
-	return false, nil
 }
 
 // sends returns what the process is at.
@@ -108,33 +85,14 @@ func (p *process) sends() sent {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sent{p.out.op, p.out.began, phase, p.w.h.now()}
-}
-
-func (p *process) at(op int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.out.op, p.out.began = op, p.w.h.now()
-}
-
-// outside does an operation of a process that runs no Client.
-func (p *process) outside(o Op) bool {
-	switch p.w.plan.Procs[p.id].Kind {
-	case OldClient:
-		p.out.seat <- struct{}{}
-		p.oldTurn(o)
-		<-p.out.seat
-	case Operator:
-		p.verb(o)
-	default:
-		return false
-	}
-	return true
+	return sent{p.tries, p.began, phase, p.w.h.now()}
 }
 
 // oldTurn is an old client's job: it tries until it has the key, works, and
 // gives the key back, or dies with it.
 func (p *process) oldTurn(o Op) {
+	p.seat <- struct{}{} // it makes one attempt at a time
+	defer func() { <-p.seat }()
 	p.awake(o)
 	grant := p.oldTries(o)
 	p.awake(o)
@@ -143,13 +101,11 @@ func (p *process) oldTurn(o Op) {
 		return
 	}
 	p.took(o)
-	t := time.NewTimer(o.Hold)
 	select {
-	case <-t.C:
+	case <-time.After(o.Hold):
 	case <-p.w.hurried(o):
 	case <-p.life.Done():
 	}
-	t.Stop()
 	p.awake(o)
 	if o.Kind == Kill {
 		p.add(Event{Kind: Dropped, Op: o.ID, Key: o.Key, Text: "it died"})
@@ -164,8 +120,10 @@ func (p *process) oldTurn(o Op) {
 func (p *process) oldTries(o Op) backend.Grant {
 	d := p.w.plan.Old.dialect()
 	for until := p.w.h.now() + o.Cancel; ; {
-		p.at(o.ID)
-		g, err := p.out.store.Contract().Try(p.life, p.w.keys[o.Key].name, p.w.plan.Procs[p.id].TTL)
+		p.mu.Lock()
+		p.tries, p.began = o.ID, p.w.h.now()
+		p.mu.Unlock()
+		g, err := p.old.Contract().Try(p.life, p.w.keys[o.Key].name, p.w.plan.Procs[p.id].TTL)
 		if err == nil {
 			return g
 		}
@@ -175,7 +133,10 @@ func (p *process) oldTries(o Op) backend.Grant {
 		time.Sleep(max(d.Poll, 50*time.Millisecond) + time.Duration(o.ID)*time.Microsecond)
 		p.awake(o)
 	}
-	p.w.shutOut(p.w.keys[o.Key].name)
+	p.w.redis.ServerNow()
+	if has, _ := p.w.redis.Mini.Get(p.w.keys[o.Key].name); has == p.w.tomb() {
+		p.w.h.sometimes("a tombstone keeps an old client out")
+	}
 	return nil
 }
 
@@ -190,31 +151,22 @@ func (p *process) took(o Op) {
 	}
 }
 
-// shutOut notes that a tombstone kept an old client out.
-func (w *world) shutOut(key string) {
-	w.redis.ServerNow()
-	if has, _ := w.redis.Mini.Get(key); has == w.tomb() {
-		w.h.sometimes("a tombstone keeps an old client out")
-	}
-}
-
 // executed records what a request has just done on the server.
-func (w *world) executed(l *link, m message, name string, reply []byte, was marks) {
+func (w *world) executed(l *link, m message, did string, was marks) {
 	p := l.p
 	if w.plan.Old == nil {
 		return
 	}
 	w.mu.Lock()
-	w.marked(p, m, name, outcome(reply), was)
-	w.rolled(l, m, name, outcome(reply))
-	w.sight.keeps(m, w.h.now())
+	w.marked(p, m, m.asks, did, was)
+	w.rolled(l, m, did)
 	w.mu.Unlock()
-	switch kind, did := w.plan.Procs[p.id].Kind, outcome(reply); {
+	switch kind := w.plan.Procs[p.id].Kind; {
 	case kind == OldClient:
-		w.wrote(p, m, name, did, string(reply), was)
-	case did == "2" && taking(name) && w.plan.Old.Claims.Behind == 0:
+		w.wrote(p, m, did, was)
+	case did == "2" && taking(m.asks) && w.plan.Old.Claims.Behind == 0:
 		w.h.sometimes("a takeover by age")
-	case did == "2" && taking(name):
+	case did == "2" && taking(m.asks):
 		w.h.sometimes("a takeover by a claimed Behind")
 	}
 	w.recorded(l)
@@ -223,33 +175,24 @@ func (w *world) executed(l *link, m message, name string, reply []byte, was mark
 func taking(script string) bool { return script == "acquire" || script == "bridge_acquire" }
 
 // wrote records what an old client's command did to its key.
-func (w *world) wrote(p *process, m message, name, did, reply string, was marks) {
-	keys := keysOf(m.name)
-	if len(keys) == 0 || !strings.HasPrefix(keys[0], "k") {
-		return
-	}
-	var number int
-	_, _ = fmt.Sscanf(keys[0], "k%d", &number)
-	effect := false
+func (w *world) wrote(p *process, m message, did string, was marks) {
+	effect, gap := did == "1", w.h.now()-m.sent.began
 	switch {
+	case was.k == nil:
+		return
 	case m.name.Is("SETNX"), m.name.Is("DEL"), m.name.Is("EVAL"):
-		effect = did == "1"
 	case m.name.Is("SET"):
-		effect = strings.HasPrefix(reply, "+OK")
+		effect = did == "text"
 	case m.name.Is("GETSET"):
-		effect = !strings.HasPrefix(reply, "-")
+		effect = did == "text" || did == "none"
 	default:
 		return
 	}
-	gap, now := w.h.now()-m.sent.began, w.h.now()
 	if !m.name.Is("DEL") && !m.name.Is("EVAL") {
-		w.sight.saw(now, keys[0], effect)
-		if effect && gap <= dialect.Bound(w.plan.Old.Truth.Gap) {
-			w.keys[number].stamped = now
-		}
+		w.saw(was.k, effect, gap)
 	}
 	if effect {
-		w.h.add(Event{Kind: Wrote, Proc: p.id, Op: m.sent.op, Key: number, Text: name,
+		w.h.add(Event{Kind: Wrote, Proc: p.id, Op: m.sent.op, Key: was.k.number, Text: m.asks,
 			Until: gap, Stands: w.plan.Form != Bridged || on(was.m) != ""})
 	}
 }
@@ -266,24 +209,6 @@ func (p *process) poolOf(node int, shows bool) *redis.Pool {
 		}
 		return redis.NewConn(conn, 0, 0), nil
 	}}
-}
-
-// hardened opens getsetlock's client alongside the old ones.
-func (p *process) hardened(c Proc, wake backend.Wake) (backend.Store, error) {
-	o := p.w.plan.Old
-	return legacy.New(p.pool(), legacy.Config{Dialect: o.dialect(), Terms: o.Claims, Wake: wake,
-		Timeout: c.Timeout, Clock: p.clock})
-}
-
-// shut closes what is not a Client.
-func (p *process) shut(ctx context.Context) {
-	if p.out.store != nil {
-		_ = p.out.store.Close()
-	}
-	if p.member != nil {
-		_ = p.member.Goodbye(ctx)
-		_ = p.member.Leave()
-	}
 }
 
 // drawOld draws a plan with old clients alongside hardened ones, or with
@@ -369,7 +294,7 @@ func (d dice) oldOps(p *Plan, ours int, lease, span, until time.Duration) {
 		many *= 2
 	}
 	for range many {
-		o := d.op(p, len(p.Ops), span)
+		o := d.op(p, span)
 		if o.Proc >= ours && p.Old.Begins >= migrate.Sealed {
 			o.Proc = d.IntN(ours) // no old client is left
 		}
@@ -383,7 +308,7 @@ func (d dice) oldOps(p *Plan, ours int, lease, span, until time.Duration) {
 			o.Hold = lease + d.nanos(2*lease) // the record may move on twice meanwhile
 		}
 		o.Hold = min(o.Hold, 3*lease)
-		p.Ops = append(p.Ops, o)
+		p.op(o)
 	}
 	for i := range p.Ops {
 		d.oldOp(p, &p.Ops[i], lease)
@@ -443,7 +368,7 @@ func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
 	}
 	at, key := d.nanos(span), d.IntN(p.Keys)
 	for proc := range p.Procs {
-		o := Op{ID: len(p.Ops), At: at + d.nanos(lease/2), Proc: proc, Key: key, Kind: Acquire,
+		o := Op{At: at + d.nanos(lease/2), Proc: proc, Key: key, Kind: Acquire,
 			Hold: d.between(time.Millisecond, lease/2), Cancel: 4 * lease}
 		switch wait := p.Procs[proc].Wait; {
 		case proc == ours:
@@ -451,48 +376,39 @@ func (d dice) heirs(p *Plan, ours int, lease, span time.Duration) {
 		case wait > 0 && d.one(2): // its wait ends while its takeover settles
 			o.At = max(at, at+lease+d.nanos(lease/2)-wait)
 		}
-		p.Ops = append(p.Ops, o)
+		p.op(o)
 		if p.Procs[proc].Kind == OldClient && d.one(2) { // it writes what it decided a while ago
-			p.fault(Fault{At: at, For: 6 * lease, Proc: proc,
-				Kind: Slow, Amount: lease / 150})
+			p.fault(Fault{At: at, For: 6 * lease, Proc: proc, Kind: Slow, Amount: lease / 150})
 		}
 	}
 }
 
 // oldFaults draws the faults that suit old clients, after members have joined.
 func (d dice) oldFaults(p *Plan, lease, span time.Duration) {
-	for id := range d.IntN(7) {
-		f := d.fault(p, id, span)
+	for range d.IntN(7) {
+		f := d.fault(p, span)
 		f.At += 2 * time.Second
-		f.ID = len(p.Faults)
-		if d.suits(p, &f, lease) {
+		if p.suits(&f, lease) {
 			if p.composed() && d.one(2) && !f.is(Freeze, Suspend, Step) {
 				f.Node = 1 + d.IntN(p.servers()) // the other server answers
 			}
-			p.Faults = append(p.Faults, f)
+			p.fault(f)
 		}
 	}
 }
 
 // suits fits a fault to a world with old clients, and reports whether it may
 // be: a server that forgets lets anybody in.
-func (d dice) suits(p *Plan, f *Fault, lease time.Duration) bool {
-	if f.Kind.forgets() {
-		return false
-	}
+func (p *Plan) suits(f *Fault, lease time.Duration) bool {
 	f.For = min(f.For, 4*lease)
 	switch f.Kind {
 	case ServerStep:
-		for _, g := range p.Faults {
-			if g.Kind == ServerStep {
-				return false
-			}
-		}
 		f.Amount %= lease / 30
+		return !slices.ContainsFunc(p.Faults, func(g Fault) bool { return g.Kind == ServerStep })
 	case Step:
 		f.Amount %= lease / 16
 	}
-	return true
+	return !f.Kind.forgets()
 }
 
 // claim computes what holds of the old clients in this plan, and draws what is
@@ -531,14 +447,10 @@ func (d dice) claim(p *Plan, lease time.Duration) {
 			o.Claims.Behind = dialect.Zero
 		}
 	}
-	last := map[int]time.Duration{}
-	for _, q := range p.Ops {
-		if p.Procs[q.Proc].Kind == OldClient && !q.Late {
-			last[q.Proc] = 0
+	for n, c := range p.Procs {
+		if c.Kind == OldClient {
+			o.Idle = max(o.Idle, p.pause(n))
 		}
-	}
-	for n := range last {
-		o.Idle = max(o.Idle, p.pause(n))
 	}
 }
 
@@ -551,16 +463,9 @@ func (p *Plan) pause(proc int) (most time.Duration) {
 			all = append(all, o.At)
 		}
 	}
-	for _, at := range all {
-		next := time.Duration(-1)
-		for _, b := range all {
-			if b > at && (next < 0 || b < next) {
-				next = b
-			}
-		}
-		if next >= 0 {
-			most = max(most, next-at)
-		}
+	slices.Sort(all)
+	for i := 1; i < len(all); i++ {
+		most = max(most, all[i]-all[i-1])
 	}
 	return most
 }
@@ -569,66 +474,57 @@ func (p *Plan) pause(proc int) (most time.Duration) {
 // server's.
 func (p *Plan) clocks() (least, most, back, ahead time.Duration) {
 	const drift = 100 * time.Millisecond // a plan lasts for ten minutes at most
-	at := time.Duration(0)
-	for _, f := range byInstant(p.Faults) {
-		if f.Kind == ServerStep {
-			at += f.Amount
-			back, ahead = min(back, at), max(ahead, at)
-		}
-	}
-	first := true
+	var shown []time.Duration
 	for id, c := range p.Procs {
-		if c.Kind != OldClient {
-			continue
-		}
-		at := p.Machines[c.Machine].Offset
-		if first {
-			least, most, first = at, at, false
-		}
-		least, most = min(least, at-drift), max(most, at+drift)
-		for _, f := range byInstant(p.Faults) {
-			if f.Kind == Step && p.onMachine(f, id) {
-				at += f.Amount
-				least, most = min(least, at-drift), max(most, at+drift)
-			}
+		if c.Kind == OldClient {
+			back, ahead = p.steps(p.Machines[c.Machine].Offset, Step, id)
+			shown = append(shown, back, ahead)
 		}
 	}
-	return least, most, back, ahead
+	back, ahead = p.steps(0, ServerStep, All)
+	return slices.Min(shown) - drift, slices.Max(shown) + drift, back, ahead
 }
 
-// joins reports whether processes of the form follow a fleet's record.
-func (p *process) joins(c Proc) (err error) {
-	if p.w.plan.Form != Bridged || c.Kind != "" {
-		return nil
+// steps returns the bounds of a clock that begins at an offset and steps with
+// the faults of a kind that hit a process.
+func (p *Plan) steps(at time.Duration, kind FaultKind, proc int) (least, most time.Duration) {
+	least, most = at, at
+	for _, f := range slices.SortedStableFunc(slices.Values(p.Faults),
+		func(a, b Fault) int { return cmp.Compare(a.At, b.At) }) {
+		if f.Kind == kind && (f.Proc == proc || p.onMachine(f, proc)) {
+			at += f.Amount
+			least, most = min(least, at), max(most, at)
+		}
 	}
+	return least, most
+}
+
+// bridge joins the fleet and opens a bridge that follows its record.
+func (p *process) bridge(c Proc, wake backend.Wake) (_ backend.Store, err error) {
 	o := p.w.plan.Old
 	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
 		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
 		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
-	return err
-}
-
-// bridge opens a bridge that follows the process's member.
-func (p *process) bridge(c Proc, wake backend.Wake) (backend.Store, error) {
-	o := p.w.plan.Old
+	if err != nil {
+		return nil, err
+	}
 	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
 		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
 	if err != nil || o.Target == "" {
 		return b, err
 	}
-	return p.composes(b, c, wake)
+	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: o.Fence,
+		Fair: p.w.plan.Seed%2 == 0, Wake: wake, Timeout: c.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return migrate.Compose(b, target)
 }
 
 // stays reports whether a key may be on the server when all is over: L of old
 // clients, looks at it, and what belongs to a fleet's record.
 func (w *world) stays(key string) bool {
 	return w.plan.Old != nil && (!strings.HasSuffix(key, ":gsl") || key == "{k9}:gsl")
-}
-
-// byInstant returns faults in the order of their instants.
-func byInstant(all []Fault) []Fault {
-	return slices.SortedStableFunc(slices.Values(all),
-		func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
 // SometimesOld are the states that plans with old clients must reach.

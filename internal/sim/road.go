@@ -3,13 +3,11 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -76,87 +74,65 @@ func (d dice) road(p *Plan, ours int, span time.Duration) {
 	}
 }
 
-// sighting is what a watcher of the server's commands has seen.
-type sighting struct {
-	mu           sync.Mutex
-	from         time.Duration // since when it has watched without a hole
-	last         time.Duration // its last look
-	acted        time.Duration // last attempt of an old client; -1: none
-	write, tries map[string]time.Duration
-
-	// How long no old client had tried: at each look, by the server's time
-	// then, and at the look that the server has.
-	looked map[int64]time.Duration
-	kept   []glance
-
-	stops bool // it looks no more
+// watch is what a watcher of the server's commands knows of old clients, beside
+// what each key has of them.
+type watch struct {
+	from  time.Duration // since when it has watched without a hole
+	last  time.Duration // its last look
+	acted time.Duration // last attempt of an old client
+	stops bool          // it looks no more
 }
 
-// glance is a look of the watcher: when the server got it, and for how long no
-// old client had tried by then.
-type glance struct{ at, quiet time.Duration }
-
-// quiet returns for how long no old client had tried, by the look that a verb
-// read.
-func (s *sighting) quiet(read time.Duration) (quiet time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.kept {
-		if l.at <= read {
-			quiet = l.quiet
-		}
+// saw notes an attempt of an old client, so long after it began.
+func (w *world) saw(k *key, won bool, gap time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.h.now()
+	w.watch.acted = now
+	if !won {
+		k.tried = now
+		return
 	}
-	return quiet
-}
-
-// saw notes an attempt of an old client.
-func (s *sighting) saw(at time.Duration, key string, won bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.write == nil {
-		s.write, s.tries = map[string]time.Duration{}, map[string]time.Duration{}
-	}
-	s.acted = at
-	if won {
-		s.write[key] = at
-	} else {
-		s.tries[key] = at
+	if k.written = now; gap <= dialect.Bound(w.plan.Old.Truth.Gap) {
+		k.stamped = now
 	}
 }
 
-// looks returns what a watcher that looks now reports. A look that comes late
-// begins a new window.
-func (s *sighting) looks(now time.Duration, server time.Time) fleet.Sighting {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stops {
-		return fleet.Sighting{}
+// sights returns what the watcher reports now, if it still looks. A look that
+// comes late begins a new window.
+func (w *world) sights() (s fleet.Sighting, looks bool) {
+	now, server := w.h.now(), w.redis.ServerNow()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now-w.watch.last > 12*time.Second {
+		w.watch.from = now
 	}
-	if now-s.last > 12*time.Second {
-		s.from = now
-	}
-	s.last = now
+	w.watch.last = now
 	then := func(at time.Duration) time.Time { return server.Add(at - now) }
-	out := fleet.Sighting{Observer: "sim", From: then(s.from), Until: server,
-		Window: fleet.Window{QuietUntil: server, Quiet: now - max(s.from, s.acted)}}
-	if s.looked == nil {
-		s.looked = map[int64]time.Duration{}
-	}
-	s.looked[server.UnixNano()] = now - s.acted
-	touch := func(key, what string, all map[string]time.Duration) *fleet.Touch {
-		if at, ok := all[key]; ok {
-			return &fleet.Touch{At: then(at), Key: key, What: what}
+	touch := func(k *key, what string, at time.Duration) *fleet.Touch {
+		if at == 0 {
+			return nil
 		}
-		return nil
+		return &fleet.Touch{At: then(at), Key: k.name, What: what}
 	}
-	for n := range 2 {
-		key := fmt.Sprint("k", n)
-		if k := (fleet.SightedKey{Key: key, LastWrite: touch(key, "write", s.write),
-			LastFailed: touch(key, "attempt", s.tries)}); k.LastWrite != nil || k.LastFailed != nil {
-			out.Keys = append(out.Keys, k)
+	s = fleet.Sighting{Observer: "sim", From: then(w.watch.from), Until: server,
+		Window: fleet.Window{QuietUntil: server, Quiet: now - max(w.watch.from, w.watch.acted)}}
+	for _, k := range w.keys {
+		if k.written > 0 || k.tried > 0 {
+			s.Keys = append(s.Keys, fleet.SightedKey{Key: k.name,
+				LastWrite: touch(k, "write", k.written), LastFailed: touch(k, "attempt", k.tried)})
 		}
 	}
-	return out
+	return s, !w.watch.stops
+}
+
+// quiet returns for how long no old client had tried, by the look of the
+// watcher that the server has.
+func (w *world) quiet() time.Duration {
+	var s fleet.Sighting
+	text, _ := w.redis.Mini.Get(seenKey)
+	_ = json.Unmarshal([]byte(text), &s)
+	return s.Quiet
 }
 
 // verb is an act of the operator.
@@ -168,7 +144,7 @@ func (p *process) verb(o Op) {
 	defer pool.Close()
 	if o.Kind == Watch {
 		w.idles()
-		if s := w.sight.looks(w.h.now(), w.redis.ServerNow()); s.Observer != "" {
+		if s, looks := w.sights(); looks {
 			_ = s.Keep(p.life, pool, space)
 		}
 		return
@@ -223,7 +199,7 @@ func (w *world) options(p *process, o Op) fleet.Options {
 	t := w.plan.Old.Claims
 	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again,
 		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second,
-		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: w.plan.Old.job(),
+		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: max(w.plan.Old.honest(), t.Greatest),
 			Spread: t.Spread, Gap: t.Gap,
 			Behind: t.Behind, Ahead: t.Ahead, Idle: max(w.plan.Old.Idle, time.Second)}}
 	if w.record().Epoch == 0 && o.ID%3 > 0 {
@@ -233,18 +209,24 @@ func (w *world) options(p *process, o Op) fleet.Options {
 		out.Forget = []string{"dead"} // each member that is silent for long, alive or not
 		return out
 	}
-	for _, q := range w.procs {
-		if q.joined() != nil && q.dead.Load() && w.seated(q) {
+	for q := range w.seated() {
+		if q.dead.Load() {
 			out.Forget = append(out.Forget, q.member.ID())
 		}
 	}
 	return out
 }
 
-// seated reports whether the roster has a process' member.
-func (w *world) seated(p *process) bool {
+// seated are the processes whose members are in the roster, dead ones too.
+func (w *world) seated() iter.Seq[*process] {
 	w.redis.ServerNow()
-	return w.redis.Mini.HGet(rosterKey, p.member.ID()) != ""
+	return func(yield func(*process) bool) {
+		for _, p := range w.procs {
+			if p.joined() != nil && w.redis.Mini.HGet(rosterKey, p.member.ID()) != "" && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // answer says in a few words what a verb answered.
@@ -280,18 +262,6 @@ func (w *world) record() migrate.Record {
 	return r
 }
 
-// keeps notes a look of the watcher that the server got.
-func (s *sighting) keeps(m message, now time.Duration) {
-	var it fleet.Sighting
-	if !m.name.Is("SET") || len(m.name) < 3 || m.name[1] != seenKey ||
-		json.Unmarshal([]byte(m.name[2]), &it) != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept = append(s.kept, glance{now, s.looked[it.Until.UnixNano()]})
-}
-
 // recorded records that the record changed, and by which phases members act at
 // that instant.
 func (w *world) recorded(l *link) {
@@ -309,15 +279,17 @@ func (w *world) recorded(l *link) {
 	w.said = r
 	w.h.sometimes("phase " + r.Phase.String())
 	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
-		Until: w.sight.quiet(l.verb.saw), Stands: was.Epoch == 0 && w.restores(r.Phase)})
-	for _, p := range w.procs {
-		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
+		Until: l.verb.quiet, Stands: was.Epoch == 0 && w.restores(r.Phase)})
+	for p := range w.seated() {
+		if p.dead.Load() {
 			continue
 		}
 		s := p.member.State()
 		w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: s.Phase.String()})
-		for _, held := range slices.SortedFunc(keysIn(s.Leases), cmp.Compare) {
-			w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: held.String(), Done: true})
+		for _, by := range migrate.Phases() {
+			if s.Leases[by] > 0 {
+				w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: by.String(), Done: true})
+			}
 		}
 	}
 	w.steps(l, was, r)
@@ -326,23 +298,12 @@ func (w *world) recorded(l *link) {
 // restores reports whether a lost record was written in a phase that no member
 // has left: it moves nobody forwards. w.mu is held.
 func (w *world) restores(phase migrate.Phase) bool {
-	return w.plan.Old.has(lostRecord) && !slices.ContainsFunc(w.procs, func(p *process) bool {
-		if p.joined() == nil || p.dead.Load() || !w.seated(p) {
+	for p := range w.seated() {
+		if by := p.member.State().Phase; !p.dead.Load() && by != migrate.NoPhase && by < phase {
 			return false
 		}
-		by := p.member.State().Phase
-		return by != migrate.NoPhase && by < phase
-	})
-}
-
-func keysIn(leases map[migrate.Phase]int) func(func(migrate.Phase) bool) {
-	return func(yield func(migrate.Phase) bool) {
-		for p, n := range leases {
-			if n > 0 && !yield(p) {
-				return
-			}
-		}
 	}
+	return w.plan.Old.has(lostRecord)
 }
 
 // window is how long no old client may have tried before the step to a phase.

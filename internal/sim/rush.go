@@ -15,9 +15,9 @@ const longestRush = 200 * time.Millisecond
 // rushed lets an old client come while a takeover is on its way, or delete the
 // key that it has overrun while a release is. It returns for how long the
 // network holds that message.
-func (w *world) rushed(m message, name string) time.Duration {
-	takes := taking(name) && judged(m.name, name) != ""
-	if w.plan.Old == nil || !takes && !ending[name] {
+func (w *world) rushed(m message) time.Duration {
+	takes := taking(m.asks) && judged(m.name, m.asks) != ""
+	if w.plan.Old == nil || !takes && !ending[m.asks] {
 		return 0
 	}
 	w.mu.Lock()

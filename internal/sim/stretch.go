@@ -49,7 +49,7 @@ func (w *world) began() {
 	if !w.plan.short() {
 		return
 	}
-	w.sight.from, w.sight.acted = -longAgo, -longAgo
+	w.watch.from, w.watch.acted = -longAgo, -longAgo
 	r := migrate.Record{Epoch: firstEpoch, Phase: o.Begins, Since: w.redis.ServerNow().Add(-longAgo).UTC(),
 		Dialect: o.Dialect, Roster: "nonce", Run: "run-1-0", Every: o.Every}
 	if o.Begins == migrate.Clean && (!o.Apart || w.plan.Seed%2 == 0) {
@@ -73,20 +73,6 @@ func (w *world) tomb() string {
 		panic(err)
 	}
 	return tomb
-}
-
-// awaits lets a process start later, and join the fleet as it is then.
-func (w *world) awaits(p *process, c Proc) {
-	p.out = &outsider{op: None}
-	w.late = append(w.late, act{c.Starts, func() {
-		w.running.Go(func() {
-			for p.begins(c) != nil && p.life.Err() == nil {
-				time.Sleep(time.Second + time.Duration(p.id))
-			}
-			p.unborn.Store(p.client == nil)
-			w.h.sometimes("a process starts late")
-		})
-	}})
 }
 
 // joined returns the process's member; nil: it has none.

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -130,6 +132,42 @@ func (p *process) store(c Proc) (backend.Store, error) {
 		return modern.New(p.pool(), modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence,
 			Wake: wake, Timeout: c.Timeout, Note: c.Note})
 	}
+}
+
+// bridge joins the fleet and opens a bridge that follows its record.
+func (p *process) bridge(c Proc, wake backend.Wake) (_ backend.Store, err error) {
+	o := p.w.plan.Old
+	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
+		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
+		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
+	if err != nil {
+		return nil, err
+	}
+	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
+		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
+	if err != nil || o.Target == "" {
+		return b, err
+	}
+	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: o.Fence,
+		Fair: p.w.plan.Seed%2 == 0, Wake: wake, Timeout: c.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return migrate.Compose(b, target)
+}
+
+// pool dials the first server through the process's links.
+func (p *process) pool() *redis.Pool { return p.poolOf(0, false) }
+
+// poolOf dials a server. shows: for a verb that is to change nothing.
+func (p *process) poolOf(node int, shows bool) *redis.Pool {
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := p.dial(ctx, node, shows)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}}
 }
 
 // hooks record what the hooks say.

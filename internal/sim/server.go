@@ -16,39 +16,39 @@ import (
 // acts returns what a fault does, and when. Faults that only hold or refuse
 // messages do nothing: the links read the plan.
 func (w *world) acts(f Fault) []act {
-	begin := func(do func()) []act {
-		return []act{{f.At, func() {
-			w.h.add(Event{Kind: Happened, Proc: f.Proc, Op: None, Text: f.String()})
-			do()
-		}}}
-	}
-	over := func(do func()) act { return act{f.end(), do} }
+	var acts []act
+	begin := func() { w.strike(f) }
 	switch f.Kind {
 	case Freeze:
-		p := w.procs[f.Proc]
-		return append(begin(p.clock.Freeze), over(p.thaw))
+		begin = w.procs[f.Proc].clock.Freeze
+		acts = append(acts, act{f.end(), w.procs[f.Proc].thaw})
 	case Suspend:
-		return append(begin(func() { w.machine(f, (*redistest.Clock).Suspend) }),
-			over(func() { w.machine(f, (*redistest.Clock).Resume) }))
+		begin = func() { w.machine(f, (*redistest.Clock).Suspend) }
+		acts = append(acts, act{f.end(), func() { w.machine(f, (*redistest.Clock).Resume) }})
 	case Step:
-		return begin(func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) })
+		begin = func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) }
 	case FailOver:
 		promote := func() {}
-		return append([]act{{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }}},
-			begin(func() { w.cut(All, 0); promote(); w.look(string(f.Kind), Server) })...)
+		acts = append(acts, act{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }})
+		begin = func() { w.cut(All, 0); promote(); w.look(string(f.Kind), Server) }
 	}
-	return begin(func() {
-		for n := range w.plan.servers() {
-			if f.Node == 0 || f.Node == n+1 {
-				w.strike(f, n)
-			}
-		}
-		w.look(string(f.Kind), Server)
-	})
+	return append(acts, act{f.At, func() {
+		w.h.add(Event{Kind: Happened, Proc: f.Proc, Op: None, Text: f.String()})
+		begin()
+	}})
 }
 
-// strike does what a fault does to a server at once.
-func (w *world) strike(f Fault, node int) {
+// strike does what a fault does to servers at once.
+func (w *world) strike(f Fault) {
+	for n := range w.plan.servers() {
+		if f.Node == 0 || f.Node == n+1 {
+			w.strikes(f, n)
+		}
+	}
+	w.look(string(f.Kind), Server)
+}
+
+func (w *world) strikes(f Fault, node int) {
 	server := w.node(node)
 	switch f.Kind {
 	case Restart, Reboot:

@@ -5,7 +5,6 @@ package sim
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -16,63 +15,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/migrate"
 )
-
-// space is the namespace of every plan with a fleet's record.
-const space = "k"
-
-// Operations of an operator.
-const (
-	Forward OpKind = "forward" // the next step, whichever verb takes it
-	Back    OpKind = "back"
-	Sweep   OpKind = "sweep"
-	Again   OpKind = "again" // a new beginning after clean
-	Watch   OpKind = "watch" // one look at what old clients did
-)
-
-// road draws an operator who watches and asks for one step after the other. The
-// old clients have stopped before the end, and one of them may come back.
-func (d dice) road(p *Plan, ours int, span time.Duration) {
-	p.Machines = append(p.Machines, Machine{})
-	p.Procs = append(p.Procs, Proc{Kind: Operator, Machine: len(p.Machines) - 1, TTL: time.Second,
-		Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
-	operator, tail := len(p.Procs)-1, 20*time.Second
-	if p.Old.Begins != migrate.NoPhase {
-		tail = 2 * time.Second
-	}
-	for at := time.Duration(0); at < span+tail+10*time.Second; at += 4 * time.Second {
-		p.op(Op{At: at + d.nanos(time.Second), Proc: operator, Kind: Watch})
-	}
-	p.op(Op{At: 500*time.Millisecond + d.nanos(time.Second), Proc: operator, Kind: Forward})
-	for at := 4 * time.Second; at < span+tail; at += time.Second + d.nanos(4*time.Second) {
-		o := Op{At: at, Proc: operator, Kind: Forward, Hold: pick(d, 0, 0, 3*time.Second, 10*time.Second)}
-		switch {
-		case d.one(12):
-			o.Kind = Back
-		case d.one(12):
-			o.Kind = Sweep
-		case d.one(40):
-			o.Kind = Again
-		}
-		p.op(o)
-		if d.one(3) { // the next step before every member has taken up this one
-			o.At += 20*time.Millisecond + d.nanos(600*time.Millisecond)
-			o.Kind, o.Hold = pick(d, Forward, Back), 0
-			p.op(o)
-		}
-	}
-	for range d.IntN(3) {
-		p.fault(Fault{At: 4*time.Second + d.nanos(span),
-			For: 5*time.Second + d.nanos(20*time.Second), Proc: d.IntN(ours),
-			Kind: pick(d, Freeze, Hold, HoldRequest, HoldReply, Refuse, Suspend)})
-	}
-	if d.one(3) {
-		p.op(Op{At: span/3 + d.nanos(span/2), Proc: d.IntN(ours), Kind: Kill})
-	}
-	for range d.IntN(4) {
-		p.op(Op{At: span/2 + d.nanos(span/2), Proc: ours + d.IntN(operator-ours), Key: d.IntN(p.Keys),
-			Kind: Acquire, Hold: d.nanos(2 * time.Second), Cancel: 2 * time.Second, Late: true})
-	}
-}
 
 // watch is what a watcher of the server's commands knows of old clients, beside
 // what each key has of them.
@@ -205,7 +147,7 @@ func (w *world) options(p *process, o Op) fleet.Options {
 	if w.record().Epoch == 0 && o.ID%3 > 0 {
 		out.To = w.stated
 	}
-	if w.plan.Old.Begins != migrate.NoPhase && o.ID%2 == 0 {
+	if o.ID%2 == 0 {
 		out.Forget = []string{"dead"} // each member that is silent for long, alive or not
 		return out
 	}
@@ -215,18 +157,6 @@ func (w *world) options(p *process, o Op) fleet.Options {
 		}
 	}
 	return out
-}
-
-// seated are the processes whose members are in the roster, dead ones too.
-func (w *world) seated() iter.Seq[*process] {
-	w.redis.ServerNow()
-	return func(yield func(*process) bool) {
-		for _, p := range w.procs {
-			if p.joined() != nil && w.redis.Mini.HGet(rosterKey, p.member.ID()) != "" && !yield(p) {
-				return
-			}
-		}
-	}
 }
 
 // answer says in a few words what a verb answered.
@@ -249,69 +179,4 @@ func (w *world) answer(r *fleet.Report, err error) string {
 		w.h.sometimes("a refused gate")
 	}
 	return "refused to " + r.Gate.To.String() + ": " + strings.Join(slices.Compact(rules), ", ")
-}
-
-// record returns what the server says; the zero Record: there is none.
-func (w *world) record() migrate.Record {
-	w.redis.ServerNow()
-	text, _ := w.redis.Mini.Get(phaseKey)
-	r, err := migrate.ParseRecord(text)
-	if err != nil {
-		return migrate.Record{}
-	}
-	return r
-}
-
-// recorded records that the record changed, and by which phases members act at
-// that instant.
-func (w *world) recorded(l *link) {
-	by := l.p
-	if w.plan.Form != Bridged || w.plan.Procs[by.id].Kind != Operator {
-		return
-	}
-	r := w.record()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	was := w.said
-	if r.Epoch == was.Epoch || w.plan.short() && r.Epoch == 1 { // an old record was restored
-		return
-	}
-	w.said = r
-	w.h.sometimes("phase " + r.Phase.String())
-	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
-		Until: l.verb.quiet, Stands: was.Epoch == 0 && w.restores(r.Phase)})
-	for p := range w.seated() {
-		if p.dead.Load() {
-			continue
-		}
-		s := p.member.State()
-		w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: s.Phase.String()})
-		for _, by := range migrate.Phases() {
-			if s.Leases[by] > 0 {
-				w.h.add(Event{Kind: Acts, Proc: p.id, Op: None, Text: by.String(), Done: true})
-			}
-		}
-	}
-	w.steps(l, was, r)
-}
-
-// restores reports whether a lost record was written in a phase that no member
-// has left: it moves nobody forwards. w.mu is held.
-func (w *world) restores(phase migrate.Phase) bool {
-	for p := range w.seated() {
-		if by := p.member.State().Phase; !p.dead.Load() && by != migrate.NoPhase && by < phase {
-			return false
-		}
-	}
-	return w.plan.Old.has(lostRecord)
-}
-
-// window is how long no old client may have tried before the step to a phase.
-func (o *Old) window(to migrate.Phase) time.Duration {
-	t := o.Truth
-	long := t.Greatest + o.honest() + dialect.Bound(t.Spread)
-	if to == migrate.Sealed || to == migrate.Clean {
-		long = max(long, o.Idle)
-	}
-	return long
 }

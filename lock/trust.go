@@ -34,13 +34,13 @@ func (c *Client) trustIn(t backend.Term, asked, now reading) trust {
 		in.sent = reading{asked.wall - ttl, asked.elapsed - ttl}
 	}
 	if t.Sent.Wall.IsZero() {
-		return in
+		return in.awake(now)
 	}
 	sent := c.core.keeper.reading(t.Sent)
 	if passed := now.elapsed - sent.elapsed; passed >= 0 {
 		in.sent = reading{min(sent.wall, now.wall-passed), sent.elapsed}
 	}
-	return in
+	return in.awake(now)
 }
 
 // holds reports whether the lease can be trusted at now.

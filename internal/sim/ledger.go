@@ -83,7 +83,6 @@ func (l *ledger) operation(k *chain, e Event) {
 		l.answered[e.Proc] = true // by the server, and not by another goroutine
 		delete(l.barred, e.Op)
 		l.trust(k, e)
-		l.fresh(k, e)
 		if l.denied[e.Token] {
 			l.complain("truth", e, "#%d got T%d, and the server had said that it has no such token", e.Op, e.Token)
 		}
@@ -244,35 +243,6 @@ func (l *ledger) trust(k *chain, e Event) {
 	if over := e.At + e.Left + c.Margin - k.until; over > c.TTL/1000+2*time.Millisecond {
 		l.complain("trust", e, "T%d is trusted for %v, and the server keeps it for %v; the margin is %v",
 			e.Token, e.Left, k.until-e.At, c.Margin)
-	}
-}
-
-// fresh judges that a lease which nobody gave begins with all its trust, less
-// what its messages and its settling took.
-func (l *ledger) fresh(k *chain, e Event) {
-	c, first, others := l.p.Procs[e.Proc], k.first[e.Token], 0
-	for _, s := range l.lives {
-		if s.token == e.Token {
-			others++
-		}
-	}
-	long := l.p.Old != nil && l.p.Old.Long // a phase may shorten it
-	if k.forsaken[e.Proc] > 0 || k.forsook[e.Proc] > first.At {
-		return // it was handed over by an operation that never had it
-	}
-	if e.Left == 0 || others > 1 || long || first.Proc != e.Proc || slices.Contains(givers, first.Text) ||
-		!l.calm(e.Proc, first.At-c.TTL, e.At) {
-		return
-	}
-	most := 3*l.p.latest(e.Proc) + c.TTL/50
-	if l.p.Old != nil {
-		most += l.p.Old.Claims.Settle()
-	}
-	if slices.ContainsFunc(l.p.Ops, func(o Op) bool { return o.Rushes || o.Overruns }) {
-		most += longestRush
-	}
-	if lacks := c.TTL - c.Margin - e.Left; lacks > most {
-		l.complain("trust", e, "#%d begins with %v of %v", e.Op, e.Left, c.TTL-c.Margin)
 	}
 }
 

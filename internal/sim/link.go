@@ -299,7 +299,8 @@ func (l *link) requests(all []message) bool {
 			return false
 		}
 		did := outcome(reply)
-		replies[m.place] = message{raw: reply, fate: fate, won: grants(m.asks, did), over: taking(m.asks) && did == "2"}
+		replies[m.place] = message{raw: reply, fate: fate, won: grants(m.asks, did),
+			over: taking(m.asks) && did == "2"}
 	}
 	for _, r := range replies {
 		l.down.put(r)

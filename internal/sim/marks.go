@@ -321,8 +321,8 @@ func (w *world) sweeps(was marks) bool {
 	return r.Phase == migrate.Dual && (was.m == "" || word(was.m) == "left")
 }
 
-// outlasts judges that a composed lease is trusted for no longer than its token
-// stands on the old clients' server, less the margin.
+// outlasts judges that a composed lease is trusted for no longer than the old
+// clients' server keeps its token, less the margin.
 func (w *world) outlasts(p *process, k *key, told Event) {
 	if !w.plan.composed() || told.Left == 0 {
 		return

@@ -61,8 +61,8 @@ func (p *process) sways(key int) {
 func (p *Plan) forsakes(o Op) bool { return o.Kind == Request && o.Cancel > 0 && o.ID%3 == 1 }
 
 // gifts lets a release give the key to a waiter of another process, again and
-// again. Something keeps the message from the waiter, or the waiter from what it
-// asks for then, or the server loses the gift.
+// again. Something keeps the message from the waiter, or the waiter from what
+// it asks for then, or the server loses the gift.
 func (d dice) gifts(p *Plan) {
 	if p.Form == Hardened {
 		return // nothing is given
@@ -102,16 +102,18 @@ func (d dice) gifts(p *Plan) {
 			hit(Fault{At: given - ttl/8, For: 4 * ttl, Kind: Late, Amount: 2 * ttl})
 			hit(Fault{At: given, For: ttl, Kind: OOM})
 		case 2:
-			hit(Fault{At: given - time.Millisecond, For: time.Second, Kind: pick(d, CutBefore, CutAfter, CutWithin)})
+			hit(Fault{At: given - time.Millisecond, For: time.Second,
+				Kind: pick(d, CutBefore, CutAfter, CutWithin)})
 		case 3: // the wait ends while the waiter confirms what it was given
 			p.Ops[waits].Cancel = given - p.Ops[waits].At + 10*time.Millisecond + d.nanos(ttl/10)
 			hit(Fault{At: given, For: ttl / 4, Kind: pick(d, Hold, HoldRequest, HoldReply)})
 		case 4:
-			p.fault(Fault{At: given + d.nanos(8*p.Procs[next].Near), Proc: All, Kind: pick(d, Flush, Restart, FailOver),
-				Amount: 20 * time.Millisecond})
+			p.fault(Fault{At: given + d.nanos(8*p.Procs[next].Near), Proc: All,
+				Kind: pick(d, Flush, Restart, FailOver), Amount: 20 * time.Millisecond})
 		case 5: // the server forgets a lease for which goroutines of its process wait
 			p.op(Op{At: at + hold/2, Proc: who[0], Kind: Acquire, Hold: ttl / 3})
-			p.Ops[waits-1].Hold, p.Ops[waits].Proc, p.Procs[who[0]].RenewEvery, p.Procs[who[0]].HandOvers = ttl, who[0], 0, 0
+			p.Ops[waits-1].Hold, p.Ops[waits].Proc = ttl, who[0]
+			p.Procs[who[0]].RenewEvery, p.Procs[who[0]].HandOvers = 0, 0
 			p.fault(Fault{At: at + hold*2/3, Proc: All, Kind: Flush})
 		}
 	}

@@ -83,8 +83,8 @@ func (w *world) start(t *testing.T, id int) *process {
 	return p
 }
 
-// joinsLate starts the process while the others are at work. It joins the fleet as
-// that is then.
+// joinsLate starts the process while the others are at work. It joins the fleet
+// as that is then.
 func (p *process) joinsLate() {
 	for p.begins(p.w.plan.Procs[p.id]) != nil && p.life.Err() == nil {
 		time.Sleep(time.Second + time.Duration(p.id))

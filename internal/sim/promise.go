@@ -417,8 +417,8 @@ func (p *promises) oldGone() bool {
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {
 	since, most := p.able(k, frozen), soon
-	// All who wait know when a key ends that was not given, and the dead hear no
-	// call. Those that cannot be called count for a while.
+	// All who wait know when a key ends that was not given, and the dead hear
+	// no call. Those that cannot be called count for a while.
 	awaited := k.last[k.late] == Server && !slices.Contains(givers, k.first[k.late].Text)
 	for id := range p.gone {
 		awaited = awaited && !p.p.Procs[id].Deaf

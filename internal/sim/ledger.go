@@ -322,7 +322,8 @@ func (l *ledger) untrue(k *chain, e Event) string {
 		return "its last attempt had taken the key"
 	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
 		return "the key is left to others, and free after that"
-	case e.Text == "wait ended, trouble" && l.refused[e.Op] && l.silentAt(e.Proc, e.At):
+	case e.Text == "wait ended, trouble" && l.refused[e.Op] && l.silentAt(e.Proc, e.At) &&
+		!l.p.parted(e.Proc, e.At):
 		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) {
 			return "the server had answered that the key is held"
 		}

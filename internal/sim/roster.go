@@ -86,7 +86,8 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 	if r.Phase == migrate.Clean && was.Phase == migrate.Modern && w.differ() {
 		w.spoil(l.p, "a step to clean is taken beside a member with another target")
 	}
-	if r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
+	lost := l.verb.saw < w.plan.Old.Disorders && w.plan.Old.Disorders <= w.h.now() // since the verb looked
+	if !lost && r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
 		w.spoil(l.p, "the record names another roster")
 	}
 	for _, k := range w.keys {
@@ -205,6 +206,11 @@ func (w *world) goodbyes() (all []act) {
 		}
 	}
 	return all
+}
+
+// parted reports whether the member of a process may have said goodbye.
+func (p *Plan) parted(proc int, at time.Duration) bool {
+	return p.Form == Bridged && proc%2 == 0 && p.closes(proc, at+goodbye)
 }
 
 // goodbye is how long before its Close a process says goodbye.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
-	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -41,9 +40,6 @@ type Config struct {
 	// fails ends the record, and its error is returned alongside the result;
 	// the watch goes on.
 	Record io.Writer
-	// Probed, if not nil, is the result of an earlier probe; the record begins
-	// with it.
-	Probed *probe.Result
 	// Hash, if not empty, is the key with which names of keys, and values, are
 	// hashed in the record: HMAC-SHA256, cut to 128 bits. Equal texts get equal
 	// hashes, so a replay counts the same.

@@ -295,3 +295,22 @@ func (t *tally) judgeOwners() []census.Finding {
 	}
 	return out
 }
+
+// twin is a lock whose key exists in two encodings.
+type twin struct {
+	name     string
+	encoding dialect.Encoding // in which it exists in addition to the plain one
+}
+
+// judgeTwins reports locks that exist in two encodings.
+func (t *tally) judgeTwins() []census.Finding {
+	var out []census.Finding
+	for _, d := range t.twice {
+		out = append(out, census.Finding{
+			Severity: census.SeverityError, Kind: "two_names", Key: d.name,
+			What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring puts around it; clients that use different ones do not exclude each other", cmp.Or(d.encoding, dialect.Plain)),
+			Advice: "give the RedisTemplate a StringRedisSerializer for keys and values, on all its hosts at once",
+		})
+	}
+	return out
+}

@@ -131,7 +131,6 @@ func (f *fold) run(ctx context.Context, stop func()) {
 				return
 			}
 			f.waiting = append(f.waiting, os...)
-			f.w.emptied(os)
 			ripe = f.w.elapsed()-flushed >= foldTick
 		case <-tick:
 			ripe = true

@@ -3,8 +3,8 @@
 package census
 
 import (
-	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
@@ -211,8 +211,16 @@ func (c *Census) forgetWriter() {
 // hostOf returns an address without its port, which all connections of a host
 // share.
 func hostOf(addr string) string {
-	if host, _, err := net.SplitHostPort(addr); err == nil {
-		return host
+	at := strings.LastIndexByte(addr, ':')
+	if at < 0 {
+		return addr
 	}
-	return addr
+	host := addr[:at]
+	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
+		return inner[:len(inner)-1] // an IPv6 address
+	}
+	if strings.ContainsRune(host, ':') {
+		return addr
+	}
+	return host
 }

@@ -41,10 +41,7 @@ func (t *tally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 func (t *tally) readersOf(c FormCount) []dialect.Dialect {
 	var out, named []dialect.Dialect
 	for _, name := range c.Dialects {
-		d, ok := t.known[name]
-		if !ok {
-			continue // the record comes from a program that knows more dialects
-		}
+		d := t.known[name]
 		d.ValueEncoding = c.Encoding
 		out = append(out, d)
 		if slices.ContainsFunc(t.cfg.Dialects, func(k dialect.Dialect) bool { return k.Name == name }) {

@@ -69,8 +69,8 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 			Olds: Olds{Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true}, Goal: chain}, 8},
 		{"double grant of or mine", Scenario{
 			Olds: Olds{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2}}, 13},
-		{"double grant, nobody delayed", Scenario{Olds: Olds{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2}},
-			13},
+		{"double grant, nobody delayed", Scenario{
+			Olds: Olds{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2}}, 13},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := searched(t, c.sc)

@@ -45,7 +45,8 @@ func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
 		}
 		over := int((v.Beside.GreatestAhead.Bound - v.Beside.StampAhead) / u)
 		for _, ahead := range []int{2 + over, 3 + over} {
-			sc := Scenario{Olds: Olds{Dialect: d, Old: 1, Lease: 5, Job: 1, Gap: 1, Behind: -ahead, Ahead: ahead}}
+			sc := Scenario{Olds: Olds{Dialect: d, Old: 1, Lease: 5, Job: 1, Gap: 1, Behind: -ahead,
+				Ahead: ahead}}
 			sc.Ours = Ours{Clients: 1, Phase: PhaseObserve, TTL: 3, Margin: 1, Stop: 1, StampAhead: 2}
 			if x := searched(t, sc); x.Found != (ahead > 2+over) {
 				t.Errorf("%s, %d ahead of a stamp that is so by 2: %v\n%v", d, ahead, x.Found, x.Trace)

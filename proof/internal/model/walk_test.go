@@ -76,7 +76,8 @@ func TestBrokenLineOfATraceIsNamed(t *testing.T) {
 
 func TestRulesAreReadByTheirNames(t *testing.T) {
 	all := Rule(1<<len(ruleNames) - 1)
-	tr := Trace{Scenario: Scenario{Olds: Olds{Dialect: dialect.Jedis()}, Goal: untombed, Ours: Ours{Break: all}}}
+	tr := Trace{Scenario: Scenario{Olds: Olds{Dialect: dialect.Jedis()}, Goal: untombed,
+		Ours: Ours{Break: all}}}
 	again, err := ParseTrace(tr.String())
 	if sc := again.Scenario; err != nil || sc.Ours.Break != all || sc.Goal != untombed {
 		t.Errorf("%v, %v, %v", sc.Ours.Break, sc.Goal, err)

@@ -190,7 +190,7 @@ func newTally(cfg Config) *tally {
 	t := &tally{
 		cfg: cfg, known: map[string]dialect.Dialect{}, prefixes: map[string]*prefixTally{},
 		owners: map[uint64]string{}, seed: maphash.MakeSeed(), shared: map[string][]string{},
-		wrapped: map[string]dialect.Encoding{},
+		wrapped:    map[string]dialect.Encoding{},
 		everything: cfg.Match == "" || cfg.Match == "*",
 	}
 	for _, d := range append(dialect.Presets(), cfg.Dialects...) {

@@ -102,6 +102,25 @@ func TestSuspendedMachineLosesTrustByTheWallClock(t *testing.T) {
 	})
 }
 
+// The machine slept for less than was left of the trust. No timer knows of that
+// time, and the server has counted it.
+func TestTimeAsleepShortensWhatIsLeftOfALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &twoWay{began: time.Now()}
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1, Clock: own})
+		l := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		own.step(30 * time.Second)
+		woken := time.Now()
+		<-l.Done() // without a call by its holder
+		if d := time.Since(woken); d > 28*time.Second+200*time.Millisecond {
+			t.Errorf("ended %v after the wake-up, and 28s were left", d)
+		}
+		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
 func TestClientDistrustsATermSentInTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := locktest.NewStore(lock.Machine)

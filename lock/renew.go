@@ -38,6 +38,11 @@ func (l *Lease) tick(now reading) (work work) {
 		return 0
 	}
 	cfg := &l.client.cfg
+	before := l.trust.sent.elapsed
+	l.trust = l.trust.awake(now)
+	if slept := before-l.trust.sent.elapsed > stepNoticed; slept && l.renewal.next != never {
+		l.renewal.next = min(l.renewal.next, now.elapsed)
+	}
 	endangered := l.renewal.warns && l.trust.warnAt(cfg) <= now.elapsed
 	if endangered {
 		l.renewal.warns = false

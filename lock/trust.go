@@ -34,13 +34,13 @@ func (c *Client) trustIn(t backend.Term, asked, now reading) trust {
 		in.sent = reading{asked.wall - ttl, asked.elapsed - ttl}
 	}
 	if t.Sent.Wall.IsZero() {
-		return in
+		return in.awake(now)
 	}
 	sent := c.core.keeper.reading(t.Sent)
 	if passed := now.elapsed - sent.elapsed; passed >= 0 {
 		in.sent = reading{min(sent.wall, now.wall-passed), sent.elapsed}
 	}
-	return in
+	return in.awake(now)
 }
 
 // holds reports whether the lease can be trusted at now.
@@ -48,6 +48,14 @@ func (t trust) holds(now reading) bool { return t.sent.age(now) < t.span }
 
 // left is how much trust is left at now.
 func (t trust) left(now reading) time.Duration { return t.span - t.sent.age(now) }
+
+// awake counts time that only the wall clock has shown, as after the machine
+// slept, as elapsed time too: timers do not know of it, and the server has
+// counted it.
+func (t trust) awake(now reading) trust {
+	t.sent.elapsed = min(t.sent.elapsed, now.elapsed-t.sent.age(now))
+	return t
+}
 
 // end is when trust ends, in elapsed time, if the wall clock does not step.
 func (t trust) end() time.Duration { return t.sent.elapsed + t.span }

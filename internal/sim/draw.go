@@ -66,7 +66,7 @@ func Draw(seed uint64) *Plan {
 	for range d.IntN(3) {
 		d.siege(p)
 	}
-	if n := d.IntN(13); n < len(scenes) {
+	if n := d.IntN(14); n < len(scenes) {
 		scenes[n](d, p)
 	}
 	return p
@@ -74,7 +74,7 @@ func Draw(seed uint64) *Plan {
 
 // scenes are drawn for every second plan or more, some more often than others.
 var scenes = []func(dice, *Plan){dice.hush, dice.hush, dice.patient, dice.crowd, dice.closing, dice.outage,
-	dice.heads, dice.needle, dice.needle, dice.needle, dice.parting}
+	dice.heads, dice.needle, dice.needle, dice.needle, dice.parting, dice.gifts}
 
 // hush makes the connection of a holder fall silent, once, or stalls an
 // attempt, or leaves what it may have taken on a server that refuses its undo.

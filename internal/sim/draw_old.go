@@ -125,6 +125,11 @@ func (d dice) drawOld(p *Plan, form Form) {
 			For: d.between(10*time.Millisecond, time.Second), Proc: ours - 1,
 			Kind: pick(d, Refuse, HoldReply, HoldRequest, Slow), Amount: 100 * time.Millisecond})
 	}
+	for i := range p.Ops { // its first lock comes when its heartbeats are refused
+		if o := &p.Ops[i]; p.Old.has(unheard) && p.Seed%2 == 0 && o.Proc == 0 && o.At < p.Old.Disorders {
+			o.At += p.Old.Disorders
+		}
+	}
 	d.claim(p, lease)
 }
 
@@ -133,7 +138,7 @@ func (d dice) drawOld(p *Plan, form Form) {
 func (d dice) stretch(p *Plan) {
 	p.Old.Begins = pick(d, append(migrate.Phases(), migrate.NoPhase)...)
 	p.Old.Bare, p.Old.Fence = 1+d.IntN(2), d.one(3)
-	if d.one(4) {
+	if d.one(3) {
 		p.Old.Target, p.Old.Apart = "t", d.one(4)
 	}
 	if p.Old.Begins != migrate.NoPhase && !d.one(3) {

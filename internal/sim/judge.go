@@ -60,11 +60,17 @@ type chain struct {
 	fence   int64                 // greatest fencing number of a lease
 	rewound bool                  // the server forgot numbers since, or its clock was set back
 	waiting map[int]bool          // operations that wait
-	idle    time.Duration         // since when some wait and none holds; -1: not so
-	since   time.Duration         // when its token changed last
-	before  past                  // what it had until then
-	freed   time.Duration         // when its last lease was given back
-	blamed  bool                  // a judge has complained about that
+
+	// Processes → operations whose grants nobody receives, and when the last of
+	// them was over.
+	forsaken map[int]int
+	forsook  map[int]time.Duration
+	idle     time.Duration // since when some wait and none holds; -1: not so
+	since    time.Duration // when its token changed last
+	before   past          // what it had until then
+	late     int           // the last token that it had
+	freed    time.Duration // when its last lease was given back
+	blamed   bool          // a judge has complained about that
 }
 
 // past is what a key had, and since when.
@@ -85,7 +91,8 @@ func Judge(h *History) []Complaint {
 	for range h.Plan.Keys {
 		b.keys = append(b.keys, &chain{excused: map[int]string{}, voided: map[int]time.Duration{},
 			written: map[int]time.Duration{}, by: map[int]string{}, first: map[int]Event{},
-			last: map[int]int{}, waiting: map[int]bool{}, idle: -1})
+			last: map[int]int{}, waiting: map[int]bool{}, idle: -1, forsaken: map[int]int{},
+			forsook: map[int]time.Duration{}})
 	}
 	more := newPromises(b)
 	books, ballots := newLedger(more), newVotes(more)
@@ -113,7 +120,11 @@ func (b *bench) hear(e Event) {
 	b.beside(e)
 	switch e.Kind {
 	case Called:
-		k.waiting[e.Op] = true
+		if b.p.forsakes(b.op(e.Op)) {
+			k.forsaken[e.Proc]++
+		} else {
+			k.waiting[e.Op] = true
+		}
 	case Acquired:
 		delete(k.waiting, e.Op)
 		b.acquired(k, e)
@@ -123,6 +134,10 @@ func (b *bench) hear(e Event) {
 		b.changed(k, e)
 	case Failed:
 		delete(k.waiting, e.Op)
+		if b.p.forsakes(b.op(e.Op)) {
+			k.forsaken[e.Proc]--
+			k.forsook[e.Proc] = e.At
+		}
 		b.failed(e)
 	case Noticed, Ended, Releasing:
 		b.over(k, e)
@@ -208,9 +223,6 @@ func (b *bench) looked(k *chain, e Event) {
 		b.told(k, l, e)
 		return
 	}
-	if l.op.Kind == Do && b.shaken(l.op.Proc, l.at, e.At) {
-		return // its func has a context, which a process that stands still cannot look at
-	}
 	l.trusted = e.At
 	excuse := b.excuse(k, l, e.At)
 	if !e.Stands && excuse == "" && !b.p.forgot(k.first[l.token].At, e.At) {
@@ -233,7 +245,7 @@ func (b *bench) told(k *chain, l *life, e Event) {
 	if e.Kind != Looked || e.Done || l.over {
 		return
 	}
-	if b.shaken(l.op.Proc, l.at, e.At) {
+	if b.shaken(l.op.Proc, e.At, e.At) {
 		return
 	}
 	b.complain("told", e, "#%d: trust is over, and its Done is open", e.Op)
@@ -300,6 +312,7 @@ func (b *bench) changed(k *chain, e Event) {
 	b.orphan(k, e)
 	if k.token != e.Token {
 		k.last[k.token], k.before, k.since = e.Proc, past{k.token, k.since}, e.At
+		k.late = cmp.Or(k.token, k.late)
 	}
 	k.token, k.until = e.Token, e.Until
 	if e.Token != 0 && e.Proc != Server {
@@ -335,7 +348,7 @@ func (b *bench) orphan(k *chain, e Event) {
 		return
 	}
 	ttl := b.p.Procs[was.Proc].TTL
-	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 {
+	if b.held(k.token) || b.p.Procs[was.Proc].Timeout > ttl/4 || k.forsaken[was.Proc] > 0 {
 		return // or it waits longer for each answer
 	}
 	most := ttl * 5 / 6 // pauses of a third, and two time-outs

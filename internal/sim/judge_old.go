@@ -30,6 +30,8 @@ type oldHold struct {
 	by    string        // … and its command
 	took  bool          // the client knows that it holds
 	over  bool          // the client holds no more
+	alone bool          // since then nobody else has written to the key
+	gives time.Duration // when it has let go, and its value is on the key; 0: not so
 	taint string        // who broke which rule so that this hold may overlap
 }
 
@@ -42,6 +44,7 @@ func (b *bench) beside(e Event) {
 		b.old = &besides{phase: b.p.Old.Begins, before: b.p.Old.Begins, left: b.p.Old.Begins == migrate.Clean,
 			holds: map[int]*oldHold{}, tainted: map[int]string{}, lost: map[int]time.Duration{}}
 	}
+	b.keeps(e.At)
 	switch e.Kind {
 	case Wrote:
 		b.wrote(e)
@@ -49,7 +52,10 @@ func (b *bench) beside(e Event) {
 		b.took(e)
 	case Dropped, Refused:
 		if h := b.old.holds[e.Op]; h != nil {
-			h.over = true
+			alone := h.alone && b.keys[e.Key].since < h.won
+			if h.over = true; alone && e.Kind == Dropped && e.Text == "" && e.At-h.won < b.p.Old.honest() {
+				h.gives = e.At
+			}
 		}
 	case Recorded:
 		b.recorded(e)
@@ -66,8 +72,26 @@ func (b *bench) beside(e Event) {
 	}
 }
 
+// keeps judges that an old client's release deletes its key, unless another
+// client was there before.
+func (b *bench) keeps(at time.Duration) {
+	for _, h := range b.old.holds {
+		proc := h.op.Proc
+		if h.gives > 0 && at > h.gives+time.Second && !b.p.hit(proc, h.won, at) && !b.shaken(proc, h.won, at) {
+			b.complain("law", Event{At: at}, "#%d of p%d has let its key go at %v, and it is there", h.op.ID, proc,
+				h.gives)
+			h.gives = 0
+		}
+	}
+}
+
 // wrote judges nothing: it follows who removed whose protection.
 func (b *bench) wrote(e Event) {
+	for _, h := range b.old.holds {
+		if h.op.Key == e.Key {
+			h.alone, h.gives = false, 0
+		}
+	}
 	h := b.old.holds[e.Op]
 	if h == nil {
 		h = &oldHold{op: b.op(e.Op)}
@@ -76,10 +100,10 @@ func (b *bench) wrote(e Event) {
 	why := b.dishonest(h, e.At)
 	switch e.Text {
 	case "SETNX", "SET":
-		h.won, h.by = e.At, e.Text
+		h.won, h.by, h.alone = e.At, e.Text, true
 		return
 	case "GETSET":
-		h.won, h.by = e.At, e.Text
+		h.won, h.by, h.alone = e.At, e.Text, true
 		if gap := dialect.Bound(b.p.Old.Truth.Gap); e.Until > gap {
 			why = "an old client paused for longer than the gap"
 			h.taint = why

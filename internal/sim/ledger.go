@@ -22,6 +22,7 @@ type ledger struct {
 	vain     map[int]int            // operations → how often they took their key and got no lease
 	barred   map[int]time.Duration  // operations that the server refused for good → when
 	releases map[int]Event          // operations that give their lease back
+	denied   map[int]bool           // tokens that a renewal did not find on their keys
 	given    map[int]bool           // tokens whose release left the key to old clients
 	hooks    map[leased]int         // leases that began and have not ended, by their hooks
 	stirs    map[time.Duration]int  // seconds → events after which processes send something
@@ -31,7 +32,7 @@ func newLedger(p *promises) *ledger {
 	return &ledger{promises: p, refused: map[int]bool{}, vain: map[int]int{},
 		on: make([]int, p.p.Keys), active: map[turn]int{},
 		rested: map[turn]time.Duration{}, answered: map[int]bool{}, barred: map[int]time.Duration{},
-		releases: map[int]Event{}, given: map[int]bool{}, hooks: map[leased]int{},
+		releases: map[int]Event{}, given: map[int]bool{}, denied: map[int]bool{}, hooks: map[leased]int{},
 		stirs: map[time.Duration]int{}}
 }
 
@@ -46,6 +47,8 @@ func (l *ledger) hear(k *chain, e Event) {
 	case Happened:
 		l.stirs[e.At.Truncate(time.Second)]++
 	case Releasing, Ended:
+		token := l.lives[e.Op].token
+		e.Stands = k.token == token || k.last[token] != Server
 		l.releases[e.Op] = e
 	case Told:
 		l.told(k, e)
@@ -80,6 +83,9 @@ func (l *ledger) operation(k *chain, e Event) {
 		l.answered[e.Proc] = true // by the server, and not by another goroutine
 		delete(l.barred, e.Op)
 		l.trust(k, e)
+		if l.denied[e.Token] {
+			l.complain("truth", e, "#%d got T%d, and the server had said that it has no such token", e.Op, e.Token)
+		}
 		l.overtakes(e)
 		l.handed(e)
 		return
@@ -109,7 +115,12 @@ func (l *ledger) ran(k *chain, e Event) {
 			l.bars(h.op, e)
 		}
 	case slices.Contains(takers, name):
-		l.took(k, h, e, got)
+		l.took(k, h, e, grants(name, got))
+	case name == "renew" && !e.Stands:
+		if !l.leased[e.Token] {
+			l.h.Seen["a gift not confirmed"]++
+		}
+		l.denied[e.Token] = true
 	case name != "renew":
 		if e.Stands {
 			l.complain("writes", e, "%s for T%d: the key has it still", e.Text, e.Token)
@@ -117,6 +128,12 @@ func (l *ledger) ran(k *chain, e Event) {
 	case e.Was == e.Token && got != "2": // else the lock's own key was lost
 		l.lasts(e)
 	}
+}
+
+// grants reports whether an outcome of a script or command takes a key.
+func grants(name, got string) bool {
+	return (slices.Contains(takers, name) || taking(name)) && got != "0" && got != "none" &&
+		!unicode.IsUpper(rune(got[0]))
 }
 
 // bars notes that the server refused an operation for good.
@@ -127,8 +144,7 @@ func (l *ledger) bars(op int, e Event) {
 }
 
 // took judges an attempt to take a key, which the server answered.
-func (l *ledger) took(k *chain, h *head, e Event, got string) {
-	took := got != "0" && got != "none"
+func (l *ledger) took(k *chain, h *head, e Event, took bool) {
 	if h != nil {
 		l.refused[h.op] = l.refused[h.op] || !took
 	}
@@ -176,7 +192,7 @@ func (l *ledger) gift(k *chain, e Event) {
 		return
 	}
 	who, known := l.owner[k.token]
-	if known && !l.gone[who] && l.calm(who, first.At, e.At) {
+	if known && !l.gone[who] && k.forsaken[who] == 0 && l.calm(who, first.At, e.At) {
 		l.complain("gifts", e, "T%d was given at %v, and nobody took it", k.token, first.At)
 		k.blamed = true
 	}
@@ -197,6 +213,7 @@ func (l *ledger) calmBut(proc int, at time.Duration, kind FaultKind) bool {
 func (l *ledger) changed(k *chain, e Event) {
 	was := l.on[e.Key]
 	l.on[e.Key] = e.Token
+	delete(l.denied, e.Token)
 	if e.Proc == Server || l.p.Form == Bridged {
 		return
 	}
@@ -237,7 +254,7 @@ func (l *ledger) overtakes(e Event) {
 		first := l.op(id)
 		came := l.called[id]
 		if first.Proc == o.Proc && first.Kind != Try && came < began && l.lives[id] == nil && c.Wait >= 0 &&
-			!l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
+			!l.p.fickle(first) && !l.gone[e.Proc] && !l.shaken(e.Proc, came, e.At) {
 			l.complain("order", e, "#%d was overtaken by #%d of its process", id, e.Op)
 		}
 	}
@@ -282,7 +299,7 @@ func (l *ledger) unlikely(e Event) string {
 	case "wait ended, held", "wait ended, trouble":
 		wrong = l.once(o) || l.p.Procs[e.Proc].Wait == 0
 	case "cancelled":
-		wrong = o.Cancel == 0 || e.At < l.called[e.Op]+o.Cancel
+		wrong = !l.p.fickle(o) && (o.Cancel == 0 || e.At < l.called[e.Op]+o.Cancel)
 	case "client closed":
 		wrong = !l.closing(e)
 	case "lost", "released":
@@ -305,7 +322,8 @@ func (l *ledger) untrue(k *chain, e Event) string {
 		return "its last attempt had taken the key"
 	case e.Text == "wait ended, held" && l.leftTo(k, e, began):
 		return "the key is left to others, and free after that"
-	case e.Text == "wait ended, trouble" && l.refused[e.Op] && l.silentAt(e.Proc, e.At):
+	case e.Text == "wait ended, trouble" && l.refused[e.Op] && l.silentAt(e.Proc, e.At) &&
+		!l.p.parted(e.Proc, e.At):
 		if l.calm(e.Proc, began-2*time.Second, began+c.Wait-late) {
 			return "the server had answered that the key is held"
 		}
@@ -445,6 +463,8 @@ func (l *ledger) notDone(k *chain, s *life, r, e Event) string {
 	case c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && !renewed:
 		return "it was held for longer than LongestHold allows"
 	case e.At == r.At: // handed over in the process
+	case !r.Stands && l.p.Form != Quorum && !l.p.composed() && !l.p.hit(All, s.at, e.At, FailOver):
+		return "the server had ended its key before"
 	case k.token == s.token && others < 2 && !l.forgot(r.At, e.At) && !l.p.rests(s.at, e.At):
 		return "the key has its token still"
 	}

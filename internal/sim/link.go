@@ -52,6 +52,8 @@ type message struct {
 	raw  []byte
 	sent sent
 	fate FaultKind // what happens to a reply
+	won  bool      // a reply grants a key
+	over bool      // … that was taken over, and has to settle
 
 	asks  string // for which script or command a request asks
 	token int    // greatest number of a token in it
@@ -296,7 +298,9 @@ func (l *link) requests(all []message) bool {
 		if !ok {
 			return false
 		}
-		replies[m.place] = message{raw: reply, fate: fate}
+		did := outcome(reply)
+		replies[m.place] = message{raw: reply, fate: fate, won: grants(m.asks, did),
+			over: taking(m.asks) && did == "2"}
 	}
 	for _, r := range replies {
 		l.down.put(r)
@@ -307,7 +311,7 @@ func (l *link) requests(all []message) bool {
 // request delivers one request and returns the reply; false: the link has
 // ended.
 func (l *link) request(m message) (reply []byte, ok bool) {
-	if err := l.w.refusal(l.up.plan, m.name); err != "" {
+	if err := l.w.refusal(l.up.plan, l.p.id, m.name); err != "" {
 		l.w.h.sometimes("refused " + m.asks)
 		l.w.ran(l.p, m, m.asks, l.w.values(), []byte("-"+err))
 		return []byte("-" + err + "\r\n"), true
@@ -373,6 +377,12 @@ func (l *link) deliver() {
 		for _, m := range p.messages {
 			raw = append(raw, m.raw...)
 			fate = cmp.Or(fate, m.fate)
+			if m.won {
+				l.p.granted.Store(int64(l.w.h.now()))
+			}
+			if m.over {
+				time.AfterFunc(time.Microsecond+1, func() { l.p.sways(All) })
+			}
 		}
 		switch {
 		case fate == CutAfter:

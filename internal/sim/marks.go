@@ -57,6 +57,7 @@ type grant struct {
 	taken   time.Duration // when the server executed that; 0: it is granted
 	settles time.Duration // until when old clients that judged the same value may write
 	settled bool          // a look after that found both keys unchanged
+	epoch   int64         // of the record when it was granted
 	lost    bool          // the lease had ended before its holder gave it back
 }
 
@@ -168,6 +169,9 @@ func (t touch) leaves() {
 	switch {
 	case t.took && t.w.plan.composed() && on(t.now.m) == "":
 		t.spoil("takes the old clients' server too in clean")
+	case t.took && t.p.bye.Load() > 0 && t.sent.at > time.Duration(t.p.bye.Load())+time.Second &&
+		!t.w.plan.hit(t.p.id, time.Duration(t.p.bye.Load()), t.sent.at):
+		t.spoil("takes the lock after Goodbye")
 	case t.took:
 		t.w.stands(t.now, t.spoil)
 		t.w.unseen(t.p, true)
@@ -315,4 +319,39 @@ func (w *world) sweeps(was marks) bool {
 		return true
 	}
 	return r.Phase == migrate.Dual && (was.m == "" || word(was.m) == "left")
+}
+
+// outlasts judges that a composed lease is trusted for no longer than the old
+// clients' server keeps its token, less the margin.
+func (w *world) outlasts(p *process, k *key, told Event) {
+	if !w.plan.composed() || told.Left == 0 {
+		return
+	}
+	w.redis.ServerNow()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, m, now := w.plan.Procs[p.id], w.read(k), w.h.now()
+	if g := w.grants[word(m.m)]; g.proc != p.id || w.plan.stepped(now) ||
+		w.plan.hit(p.id, now-2*c.TTL, now, Freeze, Suspend, Step) {
+		return
+	}
+	for _, l := range k.leases {
+		if over := told.Left + c.Margin - m.mLeft; l.p == p && l.mark == word(m.m) && l.mark != "" &&
+			w.h.known(l.token) == told.Token && over > c.TTL/1000+2*time.Millisecond {
+			w.spoil(p, "a composed lease is trusted beyond its token on the old clients' server")
+		}
+	}
+}
+
+// queues judges that waiters have places in the target's queue in clean alone.
+// w.mu is held.
+func (w *world) queues(l *link, m message) {
+	clean := l.p.clean.Load()
+	if !w.plan.composed() || l.node != theTarget || m.asks != "take" || m.sent.phase == migrate.NoPhase ||
+		m.sent.phase == migrate.Clean || clean > 0 && w.h.now()-time.Duration(clean) < 5*time.Second {
+		return
+	}
+	if n, _ := strconv.Atoi(m.name[2]); m.name[n+6] != "try" {
+		w.spoil(l.p, "a waiter has a place at the target in "+m.sent.phase.String())
+	}
 }

@@ -33,7 +33,9 @@ type sent struct {
 func (p *process) sends() sent {
 	phase := migrate.NoPhase
 	if m := p.joined(); m != nil {
-		phase = m.State().Phase
+		if phase = m.State().Phase; phase == migrate.Clean {
+			p.clean.Store(int64(p.w.h.now()))
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,6 +114,7 @@ func (w *world) executed(l *link, m message, did string, was marks) {
 	w.mu.Lock()
 	w.marked(p, m, m.asks, did, was)
 	w.rolled(l, m, did)
+	w.queues(l, m)
 	w.mu.Unlock()
 	switch kind := w.plan.Procs[p.id].Kind; {
 	case kind == OldClient:

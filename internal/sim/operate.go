@@ -100,6 +100,9 @@ func (p *process) lock(o Op) {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Cancel, errCancelled)
 		defer cancel()
 	}
+	if p.w.plan.fickle(o) {
+		ctx = p.wavers(ctx, o)
+	}
 	p.add(Event{Kind: Called, Op: o.ID, Key: o.Key, Text: string(o.Kind)})
 	var h *held
 	var l *lock.Lease
@@ -116,7 +119,12 @@ func (p *process) lock(o Op) {
 	case Try:
 		l, err = p.client.TryAcquire(ctx, key)
 	case Request:
-		r := <-p.client.Request(ctx, key)
+		result := p.client.Request(ctx, key)
+		if p.w.plan.forsakes(o) {
+			<-ctx.Done()
+			time.Sleep(time.Millisecond)
+		}
+		r := <-result
 		l, err = r.Lease, r.Err
 	default:
 		l, err = p.client.Acquire(ctx, key)
@@ -126,7 +134,13 @@ func (p *process) lock(o Op) {
 		h = p.begin(o, l.Token(), l.Done(), l.Err, l)
 		p.hold(h, l)
 		p.release(h)
+		if o.ID%2 == 0 {
+			p.sways(o.Key)
+		}
 		err = l.Release()
+		if o.ID%2 == 1 {
+			p.sways(o.Key) // who waits may have got the key in this instant
+		}
 		p.awake(o)
 	}
 	kind := Returned

@@ -16,7 +16,7 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// watch is what a watcher of the server's commands knows of old clients, beside
+// watch is what a watcher of the commands knows of old clients, besides
 // what each key has of them.
 type watch struct {
 	from  time.Duration // since when it has watched without a hole

@@ -46,6 +46,10 @@ type process struct {
 	jobs   int           // operations under way; w.mu guards it, and busy
 	busy   time.Duration // when an operation began or ended last
 
+	granted atomic.Int64 // elapsed ns at which a reply granted a key last
+	bye     atomic.Int64 // elapsed ns at which its member began to say goodbye; 0: not yet
+	clean   atomic.Int64 // elapsed ns at which its member acted by clean last; 0: never
+
 	met map[int]time.Duration // keys → when it saw an old client there; w.mu guards it
 
 	mu     sync.Mutex
@@ -54,6 +58,7 @@ type process struct {
 	tokens map[string]string // the last lease's token, by key
 	tries  int               // an old client's last operation that made an attempt; None: none
 	began  time.Duration     // … and when that began
+	fickle []*fickle
 }
 
 // start starts a process of the plan.
@@ -78,8 +83,8 @@ func (w *world) start(t *testing.T, id int) *process {
 	return p
 }
 
-// joinsLate starts the process while the others are at work. It joins the fleet as
-// that is then.
+// joinsLate starts the process while the others are at work. It joins the fleet
+// as that is then.
 func (p *process) joinsLate() {
 	for p.begins(p.w.plan.Procs[p.id]) != nil && p.life.Err() == nil {
 		time.Sleep(time.Second + time.Duration(p.id))
@@ -207,6 +212,7 @@ func (p *process) told(name string, e lock.Event) {
 				told.Left = e.Until.Sub(p.clock.Now())
 			}
 			p.add(told)
+			p.w.outlasts(p, k, told)
 		}
 	}
 	state, _, _ := strings.Cut(name, ":")
@@ -321,7 +327,9 @@ func (p *process) shut(ctx context.Context) {
 		_ = p.old.Close()
 	}
 	if p.member != nil {
-		_ = p.member.Goodbye(ctx)
+		if p.bye.Load() == 0 {
+			_ = p.member.Goodbye(ctx)
+		}
 		_ = p.member.Leave()
 	}
 }

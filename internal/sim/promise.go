@@ -116,6 +116,9 @@ func (p *promises) failed(e Event) {
 	if p.p.Old != nil && most > 0 { // an attempt that has taken the key settles: legacy.Hardened
 		most += dialect.Bound(p.p.Old.Claims.Gap) + late
 	}
+	if p.p.forsakes(o) && !p.calm(e.Proc, began, e.At) { // what it was granted is given back first
+		most += 2*time.Second + late
+	}
 	switch {
 	case most > 0 && passed > most+late:
 		p.complain("waits", e, "#%d ended after %v, and its wait was over after %v", e.Op, passed, most)
@@ -273,7 +276,7 @@ func (p *promises) heads(e Event) {
 			waiting = append(waiting, id)
 		}
 	}
-	holds := false
+	holds := p.keys[e.Key].forsaken[e.Proc] > 0
 	for _, l := range p.lives {
 		holds = holds || l.op.Proc == e.Proc && l.op.Key == e.Key && !l.over
 	}
@@ -398,7 +401,7 @@ func (p *promises) idle(k *chain, e Event) {
 	case now.token == 0:
 		p.free(k, e, now.since, frozen)
 	case e.Kind == Changed, len(frozen) > 0:
-	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key):
+	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key) && k.forsaken[p.owner[k.token]] == 0:
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
 		k.blamed = true
 	}
@@ -414,7 +417,13 @@ func (p *promises) oldGone() bool {
 // free judges a key that has been free since an instant.
 func (p *promises) free(k *chain, e Event, from time.Duration, frozen []int) {
 	since, most := p.able(k, frozen), soon
-	if n := time.Duration(len(frozen) + len(p.gone)); n > 0 {
+	// All who wait know when a key ends that was not given, and the dead hear
+	// no call. Those that cannot be called count for a while.
+	awaited := k.last[k.late] == Server && !slices.Contains(givers, k.first[k.late].Text)
+	for id := range p.gone {
+		awaited = awaited && !p.p.Procs[id].Deaf
+	}
+	if n := time.Duration(len(frozen) + len(p.gone)); n > 0 && !(awaited && len(frozen) == 0) {
 		most += n*later + seldom // nobody who is called may be left
 	}
 	if p.p.Form == Bridged {
@@ -456,7 +465,7 @@ func (p *promises) able(k *chain, frozen []int) (since time.Duration) {
 	since = -1
 	for id := range k.waiting {
 		o := p.op(id)
-		if o.Kind != Try && !slices.Contains(frozen, o.Proc) && !p.gone[o.Proc] &&
+		if o.Kind != Try && !slices.Contains(frozen, o.Proc) && !p.gone[o.Proc] && k.forsaken[o.Proc] == 0 &&
 			(since < 0 || p.called[id] < since) {
 			since = p.called[id]
 		}

@@ -46,7 +46,7 @@ func (d dice) drawQuorum(p *Plan) {
 		p.op(o)
 	}
 	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
-		CutAfter, CutWithin, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
+		CutAfter, CutWithin, Stall, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
 	node := 1 + d.IntN(p.Nodes)
 	for range d.IntN(14) {
 		f := d.fault(p, span)
@@ -68,6 +68,14 @@ func (d dice) drawQuorum(p *Plan) {
 		if !only {
 			d.bare(p)
 		}
+	}
+	if only && d.one(2) { // a lease that lasts loses a vote, and takes it again
+		o := &p.Ops[d.IntN(len(p.Ops))]
+		c := &p.Procs[o.Proc]
+		o.At, o.Kind, o.Cancel, o.Hold = d.nanos(2*time.Second), Acquire, 0, 16*time.Second
+		c.RenewEvery, c.Longest = 0, 0
+		p.fault(Fault{At: o.At + 2*time.Second + d.nanos(time.Second), For: c.TTL + time.Second, Proc: All,
+			Node: node, Kind: pick(d, Restart, Refuse)})
 	}
 	p.keep()
 	if d.one(4) {
@@ -130,7 +138,8 @@ func (d dice) bare(p *Plan) {
 	o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*ttl+d.nanos(ttl)
 	order := d.Perm(p.Nodes)
 	few := order[:p.Nodes/2]
-	if d.one(2) {
+	switch d.IntN(3) {
+	case 0:
 		for _, n := range few {
 			p.fault(Fault{At: max(0, o.At-20*time.Millisecond), For: 50*time.Millisecond + d.nanos(ttl/2),
 				Proc: o.Proc, Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest), Node: n + 1})
@@ -138,8 +147,8 @@ func (d dice) bare(p *Plan) {
 		p.fault(Fault{At: o.At + 30*time.Millisecond + d.nanos(ttl/2),
 			For: time.Millisecond + d.nanos(50*time.Millisecond), Proc: All,
 			Kind: pick(d, Restart, Restart, Refuse, Loading), Node: order[len(few)] + 1})
-	} else {
-		at := o.At + 20*time.Millisecond + d.nanos(ttl/2)
+	default: // while it holds, or as it lets go
+		at := o.At + pick(d, 20*time.Millisecond+d.nanos(ttl/2), o.Hold-5*time.Millisecond)
 		for _, n := range order[:p.Nodes/2+1] {
 			p.fault(Fault{At: at, For: ttl + d.nanos(ttl), Proc: o.Proc, Node: n + 1,
 				Kind: pick(d, Refuse, Hold, HoldReply, HoldRequest)})

@@ -111,10 +111,16 @@ func (p *process) counts(h *held) {
 }
 
 // trusted returns the leases of the process that are trusted. It is not sure if
-// there is a Do whose context may have ended before its lease.
+// there is a Do whose context may have ended before its lease, or a Request
+// whose result nobody receives.
 func (p *process) trusted() (all []string, sure bool) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
+	for _, o := range p.w.plan.Ops {
+		if o.Proc == p.id && p.w.pending[o.ID] && p.w.plan.forsakes(o) {
+			return nil, false
+		}
+	}
 	for _, k := range p.w.keys {
 		for _, l := range k.leases {
 			switch {

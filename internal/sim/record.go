@@ -105,7 +105,7 @@ func (w *world) recorded(l *link) {
 	if r.Epoch == was.Epoch || w.plan.Old.has(oldRecord) && r.Epoch == 1 { // which was restored
 		return
 	}
-	w.said = r
+	w.said, w.moved = r, w.h.now()
 	w.h.sometimes("phase " + r.Phase.String())
 	w.h.add(Event{Kind: Recorded, Proc: by.id, Op: None, Text: r.Phase.String(),
 		Until: l.verb.quiet, Stands: was.Epoch == 0 && w.restores(r.Phase)})

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -85,7 +86,8 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 	if r.Phase == migrate.Clean && was.Phase == migrate.Modern && w.differ() {
 		w.spoil(l.p, "a step to clean is taken beside a member with another target")
 	}
-	if r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
+	lost := l.verb.saw < w.plan.Old.Disorders && w.plan.Old.Disorders <= w.h.now() // since the verb looked
+	if !lost && r.Roster != w.redis.Mini.HGet(rosterKey, "nonce") {
 		w.spoil(l.p, "the record names another roster")
 	}
 	for _, k := range w.keys {
@@ -162,6 +164,10 @@ func (w *world) counted(h *held) {
 	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")
 	}
+	field, err := migrate.ParseMember(w.redis.Mini.HGet(rosterKey, h.p.member.ID()))
+	if err == nil && field.TTL < ttl {
+		w.spoil(h.p, "the roster knows of no lease of the member that is so long")
+	}
 }
 
 // granted judges when a lock is granted. w.mu is held.
@@ -174,12 +180,80 @@ func (w *world) granted(h *held) {
 	}
 	// A rush for another key may hold the look, too: it is on the same
 	// connection.
+	forsakes := func(o Op) bool { return o.Proc == h.p.id && o.Key == h.op.Key && w.plan.forsakes(o) }
 	end := max(g.taken, g.settles) + w.plan.latest(h.p.id) + longestRush + ttl/500
-	if g.taken > 0 && w.h.now() > end && !w.plan.hit(h.p.id, g.taken-ttl, w.h.now()) {
+	if g.taken > 0 && w.h.now() > end && !slices.ContainsFunc(w.plan.Ops, forsakes) &&
+		!w.plan.hit(h.p.id, g.taken-ttl, w.h.now()) {
 		w.spoil(h.p, "a lock is granted long after it was taken and has settled")
 	}
-	if g.taken = 0; known {
+	if g.taken = 0; known && h.p.joined() != nil {
+		now := h.p.member.State().Epoch
+		if g.epoch > 0 && g.epoch != now && !w.plan.hit(h.p.id, 0, w.h.now(), Freeze, Suspend) {
+			w.spoil(h.p, "a lock is handed over, although the record has changed")
+		}
+		g.epoch = now
+	}
+	if known {
 		w.grants[token] = g
+	}
+}
+
+// goodbyes are of members whose processes close their Clients some time later.
+func (w *world) goodbyes() (all []act) {
+	for _, o := range w.plan.Ops {
+		if p := w.procs[o.Proc]; o.Kind == Close && p.member != nil && p.id%2 == 0 {
+			all = append(all, act{max(o.At-goodbye, time.Millisecond), func() { w.work.Go(p.goodbye) }})
+		}
+	}
+	return all
+}
+
+// parted reports whether the member of a process may have said goodbye.
+func (p *Plan) parted(proc int, at time.Duration) bool {
+	return p.Form == Bridged && proc%2 == 0 && p.closes(proc, at+goodbye)
+}
+
+// goodbye is how long before its Close a process says goodbye.
+const goodbye = 5 * time.Second
+
+// goodbye lets the member of a process leave the roster although the process
+// may hold leases, and judges that it waits for them.
+func (p *process) goodbye() {
+	if p.dead.Load() || p.closed.Load() || p.bye.Swap(int64(p.w.h.now())) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.life, time.Minute) // heartbeats go on for so long
+	defer cancel()
+	if p.member.Goodbye(ctx) != nil {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, k := range p.w.keys {
+		for _, l := range k.leases {
+			if l.p == p && l.err() == nil {
+				p.w.spoil(p, "a member has said goodbye, and has a lease")
+			}
+		}
+	}
+}
+
+// follows judges that members take up a step with one of the next heartbeats.
+// w.mu is held.
+func (w *world) follows() {
+	o, now := w.plan.Old, w.h.now()
+	soon := 3*o.Every + time.Second
+	if o.unmended() || o.has(unheard) || o.Apart || now-w.moved < soon || w.said.Epoch != w.record().Epoch {
+		return
+	}
+	for _, p := range w.procs {
+		if p.joined() == nil || p.dead.Load() || p.closed.Load() || p.bye.Load() > 0 ||
+			w.plan.hit(p.id, w.moved-soon, now) {
+			continue
+		}
+		if by := p.member.State().Phase; by != w.said.Phase && now > w.plan.Procs[p.id].Starts+20*time.Second {
+			w.spoil(p, "a member acts by "+by.String()+" long after the step to "+w.said.Phase.String())
+		}
 	}
 }
 
@@ -187,6 +261,7 @@ func (w *world) granted(h *held) {
 func (w *world) idles() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.follows()
 	for _, p := range w.procs {
 		if p.joined() == nil || p.dead.Load() || p.jobs > 0 || p.closed.Load() {
 			continue

@@ -21,12 +21,13 @@ func (w *world) acts(f Fault) []act {
 	switch f.Kind {
 	case Freeze:
 		begin = w.procs[f.Proc].clock.Freeze
-		acts = append(acts, act{f.end(), w.procs[f.Proc].thaw})
+		acts = append(acts, act{f.end(), w.procs[f.Proc].thaw}, w.inspects(f))
 	case Suspend:
 		begin = func() { w.machine(f, (*redistest.Clock).Suspend) }
-		acts = append(acts, act{f.end(), func() { w.machine(f, (*redistest.Clock).Resume) }})
+		acts = append(acts, act{f.end(), func() { w.machine(f, (*redistest.Clock).Resume) }}, w.inspects(f))
 	case Step:
 		begin = func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) }
+		acts = append(acts, w.inspects(f))
 	case FailOver:
 		promote := func() {}
 		acts = append(acts, act{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }})
@@ -36,6 +37,20 @@ func (w *world) acts(f Fault) []act {
 		w.h.add(Event{Kind: Happened, Proc: f.Proc, Op: None, Text: f.String()})
 		begin()
 	}})
+}
+
+// inspects looks at all leases when those that a fault has ended must be known
+// to have ended.
+func (w *world) inspects(f Fault) act {
+	return act{f.end() + lateTold + time.Microsecond, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, k := range w.keys {
+			for _, l := range k.leases {
+				w.h.add(l.looked())
+			}
+		}
+	}}
 }
 
 // strike does what a fault does to servers at once.
@@ -153,10 +168,10 @@ var refusals = map[FaultKind]struct {
 var harmless = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PING", "CLIENT", "INFO", "GET", "TIME"}
 
 // refusal returns the server's error if a fault makes it refuse a request.
-func (w *world) refusal(plan *Plan, c redistest.Command) string {
+func (w *world) refusal(plan *Plan, proc int, c redistest.Command) string {
 	for _, f := range plan.Faults {
 		r, refuses := refusals[f.Kind]
-		if refuses && f.covers(w.h.now()) && !slices.ContainsFunc(r.spares, c.Is) {
+		if refuses && f.hits(proc) && f.covers(w.h.now()) && !slices.ContainsFunc(r.spares, c.Is) {
 			return r.text
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // script's reply, or the word of an error.
 var Sometimes = []string{
 	"a gift", "a gift lost", "a key expired", "an attempt undone",
-	"handed over in the process",
+	"handed over in the process", "a context ends with its grant", "a gift not confirmed",
 	"acquire=0", "acquire=1", "acquire=number", "give=0", "give=1", "leave=0", "leave=1", "release=0",
 	"release=1", "renew=-3", "renew=0", "renew=1", "renew=number", "take=0", "take=1", "take=none",
 	"take=number",

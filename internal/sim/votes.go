@@ -108,8 +108,8 @@ func (v *votes) voted(e Event) {
 // kept judges that a vote which no lease needs is given back.
 func (v *votes) kept(e Event) {
 	for here, c := range v.cast {
-		who := v.owner[c.token]
-		from, needed := c.at, false
+		who, k := v.owner[c.token], v.keys[here.key]
+		from, needed := max(c.at, k.forsook[who]), k.forsaken[who] > 0
 		for _, l := range v.lives {
 			if l.token == c.token {
 				needed, from = needed || !l.over, max(from, l.overAt)
@@ -179,7 +179,7 @@ func (v *votes) away(proc int, from, to time.Duration) (last time.Duration, sure
 
 // brief are the faults after which a process hears at once that a server did
 // not do what it was asked.
-var brief = []FaultKind{Refuse, CutBefore, CutAfter, CutWithin, Loading, Busy, OOM, ScriptFlush}
+var brief = []FaultKind{Refuse, Stall, CutBefore, CutAfter, CutWithin, Loading, Busy, OOM, ScriptFlush}
 
 // closes reports whether a process has begun to close its Client.
 func (p *Plan) closes(proc int, at time.Duration) bool {

@@ -44,6 +44,7 @@ type world struct {
 
 // operator is what the operator of a migration knows and says.
 type operator struct {
+	moved  time.Duration  // when the operator changed the record last
 	said   migrate.Record // what the record said when the operator changed it last
 	stated migrate.Phase  // what the operator says of a lost record
 	watch  watch
@@ -112,7 +113,7 @@ func (w *world) play() {
 			acts = append(acts, act{o.At, func() { w.operate(o) }})
 		}
 	}
-	acts = append(append(acts, w.disordered()...), w.late...)
+	acts = slices.Concat(acts, w.disordered(), w.late, w.goodbyes())
 	slices.SortStableFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	for _, a := range acts {
 		time.Sleep(a.at - w.h.now())

@@ -131,6 +131,14 @@ var unseen = map[string]string{
 	"TestAttemptOfAForgottenMemberGetsNoLock":       "such a grant is older than its TTL, so no Client takes it",
 	"TestAttemptOfAFrozenMemberGetsNoLock":          "such a grant is older than its TTL, so no Client takes it",
 
+	"TestPlacesOfTheDeadAreNotGivenTheKey":        "a place that is not first lapses with its time in the queue",
+	"TestComposeRefusesACluster":                  "no server is a cluster",
+	"TestComposedSessionPassesTheKitInEveryPhase": "a waiter that cannot watch the old server polls",
+	"TestTargetIsRenewedAfterATakeoverSettled":    "the old key's part of the term is as old, and ends the lease",
+	"TestReleaseGoesOnWhereTheTargetDidNotAnswer": "only an undo asks again, and tells nobody",
+	"TestTwoTargetsOfOneNameAreTold":              "all members have one target",
+	"TestTargetOnTheOldKeysIsRefused":             "the target is a server of its own",
+
 	// Of a test with several mutants: how the line begins that one changes.
 	"if k.hurry.Load() {": "a call whose context has ended sends nothing",
 	"if t.Given {":        "the server refuses each place before it gives to it",

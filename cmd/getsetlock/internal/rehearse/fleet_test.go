@@ -68,3 +68,23 @@ func TestFleetOversellsOnlyWithoutALock(t *testing.T) {
 		}
 	}
 }
+
+// A deployment brings back the orders of programs that wait for a key. If one
+// ended at the instant of the death that begins the deployment, the scheduler
+// would choose whose order comes back first.
+func TestDeploymentEndsNoProgramAtTheDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, err := newFleet(DefaultPlan(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.crew[0] = &worker{fleet: f, team: f.teams[0], closed: make(chan struct{})}
+		f.redeploy(&worker{team: f.teams[0]}, "tea")
+		synctest.Wait()
+		early := f.crew[0].retired.Load()
+		f.close.Wait()
+		if early || !f.crew[0].retired.Load() {
+			t.Errorf("it ended at the death: %v, after it: %v", early, f.crew[0].retired.Load())
+		}
+	})
+}

@@ -53,10 +53,10 @@ func mutate(t *testing.T, protocol string, change func(*protocolKind)) {
 // One client only pretends to lock.
 func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
 	mutate(t, "legacy", func(kind *protocolKind) {
-		kind.groups = func(p Plan) []groupSpec {
+		kind.groups = func(p Plan) []*team {
 			p.Clients--
-			return append(mixed("hardened", newLocker)(p), groupSpec{
-				name: "pretender", protocol: "none", clients: 1, make: newBareHands})
+			return append(mixed("hardened", newLocker)(p),
+				newTeam("pretender", "none", 1, lockless, bareHands))
 		}
 	})
 	res := rehearse(t, func(*Plan) {})
@@ -105,12 +105,10 @@ func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 		t.Errorf("careful ones: %+v", res)
 	}
 	mutate(t, "legacy", func(kind *protocolKind) {
-		kind.groups = mixed("hardened", func(w *worker) (seller, error) {
-			s, err := newLocker(w)
-			if err == nil {
-				s.(*locker).careful = false
-			}
-			return s, err
+		kind.groups = mixed("hardened", func(w *worker) error {
+			err := newLocker(w)
+			w.careful = false
+			return err
 		})
 	})
 	res = rehearse(t, lost)

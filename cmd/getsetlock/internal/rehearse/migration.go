@@ -146,15 +146,15 @@ func (w *worker) isShutOut() bool {
 func (f *fleet) assign(slot, group int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := &f.teams[group]
+	t := f.teams[group]
 	f.posts[slot] = t
-	t.did.Clients = max(t.did.Clients, f.staffOf(t))
+	t.Clients = max(t.Clients, f.staffOf(t))
 }
 
 func (f *fleet) count(group int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.staffOf(&f.teams[group])
+	return f.staffOf(f.teams[group])
 }
 
 // staffOf counts a group's programs. Called with s.mu held.

@@ -127,7 +127,7 @@ func (m *moves) ours() (commands int64, acquired int) {
 	defer m.f.book.mu.Unlock()
 	for group := 1; group < len(m.f.teams); group++ {
 		commands += m.f.teams[group].commands.Load()
-		acquired += m.f.teams[group].did.Acquisitions
+		acquired += m.f.teams[group].Acquisitions
 	}
 	return commands, acquired
 }
@@ -185,7 +185,7 @@ func (m *moves) staff(group int, share float64) act {
 // replace makes the slot's next program one of the group, and asks the running
 // program to end.
 func (m *moves) replace(ctx context.Context, slot, group int) error {
-	if m.f.post(slot) == &m.f.teams[group] {
+	if m.f.post(slot) == m.f.teams[group] {
 		return nil
 	}
 	m.f.assign(slot, group)
@@ -206,7 +206,7 @@ func (m *moves) end(ctx context.Context, slot int) error {
 func (m *moves) restart(group int) act {
 	return func(ctx context.Context) error {
 		for slot := range m.f.plan.Clients {
-			if m.f.post(slot) == &m.f.teams[group] {
+			if m.f.post(slot) == m.f.teams[group] {
 				if err := m.end(ctx, slot); err != nil {
 					return err
 				}

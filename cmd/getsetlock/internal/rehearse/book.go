@@ -41,8 +41,9 @@ type product struct {
 	orphaned bool    // its last holder died with the key
 	sold     int
 	unserved int
-	writes   []write // late writes of old clients' attempts
-	left     int     // of the stock, when all work is done
+	writes   []write   // late writes of old clients' attempts
+	left     int       // of the stock, when all work is done
+	episodes []episode // overlaps of its holds, when they are judged
 }
 
 // oversold returns units sold minus units that left the stock: the deductions

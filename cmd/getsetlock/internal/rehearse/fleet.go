@@ -197,7 +197,7 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		res.History = f.book.history(f.plan.History)
 	}
 	if f.moves != nil {
-		f.moves.report(res, f.rules)
+		f.moves.report(res)
 	}
 	for _, t := range f.teams {
 		g := t.Group

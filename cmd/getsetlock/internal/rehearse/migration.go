@@ -105,7 +105,7 @@ func newMoves(f *fleet, prefix string) *moves {
 	m.pool = &redis.Pool{MaxIdle: 2,
 		DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
 	m.lastOld.Store(-1)
-	f.tasks.shut()
+	f.tasks.open = 0
 	return m
 }
 
@@ -194,13 +194,13 @@ func (m *moves) worked(commands int64, acquired int) {
 }
 
 // report adds the phases to the result, and judges the migration.
-func (m *moves) report(res *Result, r rules) {
+func (m *moves) report(res *Result) {
 	now, old := m.f.now(), m.f.count(0)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leave(now, old)
 	for _, v := range m.visits {
-		p := m.f.book.during(v, r)
+		p := m.f.book.during(v)
 		if n := m.f.book.broken(v, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
 			m.troubles = append(m.troubles,
 				fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
@@ -235,7 +235,7 @@ func compareLocks(phases []Phase) {
 }
 
 // during returns what the book has of one visit.
-func (b *book) during(v visit, r rules) Phase {
+func (b *book) during(v visit) Phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := Phase{Phase: v.phase.String(), FromMS: millis(v.from), ToMS: millis(v.to), OldClients: v.old}
@@ -258,11 +258,10 @@ func (b *book) during(v visit, r rules) Phase {
 				locks = append(locks, h.commands)
 			}
 		}
-		for _, e := range r.episodes(slices.Clone(sold.holds), sold.writes) {
-			if e.start < v.from || e.start >= v.to {
-				continue
+		for _, e := range sold.episodes {
+			if e.start >= v.from && e.start < v.to {
+				p.count(e)
 			}
-			p.count(e)
 		}
 	}
 	p.WaitP50MS, p.WaitP99MS = quantile(waits, 0.50), quantile(waits, 0.99)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/drift"
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
@@ -62,7 +63,10 @@ func OnServer(ctx context.Context, p Plan, s Server, progress func(Progress)) (r
 	if err != nil {
 		return nil, err
 	}
-	if err := f.workBeside(ctx, progress); err != nil {
+	done := make(chan error, 1)
+	go func() { done <- f.work(ctx) }()
+	err = attend(context.Background(), p, done, func() *book { return f.book }, drift.Never, progress)
+	if err != nil {
 		return nil, err
 	}
 	if res, err = f.report(ctx); err != nil {
@@ -70,23 +74,6 @@ func OnServer(ctx context.Context, p Plan, s Server, progress func(Progress)) (r
 	}
 	res.Server, res.WallMS = s.Name, millis(time.Since(began))
 	return res, nil
-}
-
-// workBeside runs the fleet on other goroutines and reports progress on the
-// caller's.
-func (f *fleet) workBeside(ctx context.Context, progress func(Progress)) error {
-	done := make(chan error, 1)
-	go func() { done <- f.work(ctx) }()
-	tick := time.NewTicker(reportEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-tick.C:
-			progress(f.book.progress(f.plan))
-		}
-	}
 }
 
 // keys returns all keys that a rehearsal of p may write to a server. The first

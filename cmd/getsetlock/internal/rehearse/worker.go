@@ -128,7 +128,7 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 // second caller waits on a channel, since a mutex would stop virtual time.
 func (w *worker) retire() {
 	if w.retired.CompareAndSwap(false, true) {
-		w.fleet.tasks.dismiss()
+		w.fleet.tasks.let(0)
 		w.close()
 		close(w.closed)
 	}

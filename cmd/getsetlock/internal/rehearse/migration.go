@@ -184,15 +184,6 @@ func (m *moves) leave(now time.Duration, old int) {
 	}
 }
 
-// worked adds what the new clients did in a stage.
-func (m *moves) worked(commands int64, acquired int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v := &m.visits[len(m.visits)-1]
-	v.commands += commands
-	v.acquired += acquired
-}
-
 // report adds the phases to the result, and judges the migration.
 func (m *moves) report(res *Result) {
 	now, old := m.f.now(), m.f.count(0)

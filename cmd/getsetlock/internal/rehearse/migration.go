@@ -91,7 +91,7 @@ type moves struct {
 
 func newMoves(f *fleet, prefix string) *moves {
 	m := &moves{f: f}
-	m.namespace, _, _ = strings.Cut(prefix, ":")
+	m.namespace = strings.TrimSuffix(prefix, ":")
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap,
 		Job: f.plan.Job.Most() + time.Second}

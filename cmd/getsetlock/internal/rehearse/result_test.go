@@ -11,9 +11,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/golden"
 )
 
-// One seed gives one result, and only the fleet without a lock oversells. Scripts rely on these names, on null where a value
-// is unknown, and on the groups' order. A missing name is a broken promise; a
-// new name is a line in the changelog.
+// One seed gives one result, and only the fleet without a lock oversells.
+// Scripts rely on these names, on null where a value is unknown, and on the
+// groups' order. A missing name is a broken promise; a new name is a line in
+// the changelog.
 func TestJSONIsWhatScriptsRelyOn(t *testing.T) {
 	var printed strings.Builder
 	e := &out.Env{Stdout: &printed}

@@ -108,8 +108,8 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 }
 
 // sellOnce serves one order. It starts a job again whenever its lease was lost
-// before the job wrote. The error is errDead, errAside, errRetired, the cause of
-// ctx, or trouble.
+// before the job wrote. The error is errDead, errAside, errRetired, the cause
+// of ctx, or trouble.
 func (w *worker) sellOnce(ctx context.Context, t *task) error {
 	sell := w.sellLocked
 	if w.client == nil {

@@ -34,7 +34,10 @@ func (e *Env) PrintAnswer(p report.Page) {
 		if s.Words != "" {
 			fmt.Fprintln(e.Stdout, "\n"+s.Words)
 		}
-		e.printTable(s.Table)
+		if len(s.Table.Rows) > 0 {
+			fmt.Fprintln(e.Stdout)
+			e.PrintTable(s.Table)
+		}
 	}
 	for _, c := range p.Causes {
 		fmt.Fprintln(e.Stdout)
@@ -43,10 +46,8 @@ func (e *Env) PrintAnswer(p report.Page) {
 	fmt.Fprint(e.Stdout, end)
 }
 
-func (e *Env) printTable(t report.Table) {
-	if len(t.Rows) == 0 {
-		return
-	}
+// PrintTable prints a page's table as text. It leaves out what is too long.
+func (e *Env) PrintTable(t report.Table) {
 	g := NewGridOf(t.Text, t.Columns...)
 	for _, row := range t.Rows[:min(len(t.Rows), mostPrinted)] {
 		var cells []any
@@ -55,7 +56,6 @@ func (e *Env) printTable(t report.Table) {
 		}
 		g.Add(cells...)
 	}
-	fmt.Fprintln(e.Stdout)
 	e.Print(g)
 	if more := len(t.Rows) - mostPrinted; more > 0 {
 		fmt.Fprintf(e.Stdout, "and %d more, which --json and --report list\n", more)

@@ -41,8 +41,9 @@ type product struct {
 	orphaned bool    // its last holder died with the key
 	sold     int
 	unserved int
-	writes   []write // late writes of old clients' attempts
-	left     int     // of the stock, when all work is done
+	writes   []write   // late writes of old clients' attempts
+	left     int       // of the stock, when all work is done
+	episodes []episode // overlaps of its holds, when they are judged
 }
 
 // oversold returns units sold minus units that left the stock: the deductions
@@ -93,15 +94,15 @@ func (b *book) begin(t *team, sku string, wait time.Duration) (*hold, int) {
 	h := &hold{team: t, kind: t.kind, waited: wait, asked: b.now(), start: b.now(), stop: -1, freed: -1}
 	p := b.products[sku]
 	p.holds = append(p.holds, h)
-	t.did.Acquisitions++
+	t.Acquisitions++
 	if wait >= 0 {
 		t.waits = append(t.waits, wait)
 	}
 	if p.orphaned {
 		p.orphaned = false
-		t.did.Takeovers++
+		t.Takeovers++
 	}
-	return h, t.did.Acquisitions - 1
+	return h, t.Acquisitions - 1
 }
 
 // orphan records that a holder died with the key of a product.
@@ -134,7 +135,7 @@ func (b *book) ends(h *hold, o Order, sold bool) {
 	if sold {
 		h.units = o.Quantity
 		b.products[o.SKU].sold += o.Quantity
-		h.team.did.Sales++
+		h.team.Sales++
 	} else {
 		b.refused++
 	}

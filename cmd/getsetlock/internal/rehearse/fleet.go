@@ -38,8 +38,9 @@ type fleet struct {
 	locks map[string]*product // by the bytes of key L
 	tasks *queue
 	began time.Time // all true time counts from here
-	teams []team
+	teams []*team
 	hosts []*machine      // machines, by slot
+	slots []kind          // what the first program of each slot is
 	ended <-chan struct{} // closed when the work is over
 	stop  context.CancelCauseFunc
 	close sync.WaitGroup // what still ends after the programs' work
@@ -78,18 +79,15 @@ func newFleet(p Plan, prefix string, dial dialer) (*fleet, error) {
 		f.locks[one.key] = one
 	}
 	f.hosts = p.machines(f.began)
-	specs := how.groups(p)
-	f.teams = make([]team, len(specs))
-	for i, spec := range specs {
-		t := &f.teams[i]
-		t.groupSpec = spec
-		t.did = Group{Name: spec.name, Protocol: spec.protocol, Clients: spec.clients}
+	f.teams = how.groups(p)
+	for i, t := range f.teams {
 		if how.walk == nil { // in a migration the operator decides who dies
-			t.fates = p.fates(i, len(specs), spec.kind == oldClient)
+			t.fates = p.fates(i, len(f.teams), t.kind == oldClient)
 		}
-		for range spec.clients {
+		for range t.Clients {
 			f.posts = append(f.posts, t)
 		}
+		f.slots = append(f.slots, slices.Repeat([]kind{t.kind}, t.Clients)...)
 	}
 	f.crew = make([]*worker, len(f.posts))
 	if how.walk != nil {
@@ -104,14 +102,10 @@ func (f *fleet) now() time.Duration { return time.Since(f.began) }
 // machines that old clients run on. The server's clock is one of them, with
 // offset 0, since new clients judge by it.
 func (f *fleet) clocks(from, to time.Duration) (low, high time.Duration) {
-	slot := 0
-	for i := range f.teams {
-		for range f.teams[i].clients {
-			if f.teams[i].kind == oldClient {
-				l, h := f.hosts[slot].offsets(max(from, 0), to)
-				low, high = min(low, l), max(high, h)
-			}
-			slot++
+	for slot, m := range f.hosts {
+		if f.slots[slot] == oldClient {
+			l, h := m.offsets(max(from, 0), to)
+			low, high = min(low, l), max(high, h)
 		}
 	}
 	return low, high
@@ -203,11 +197,10 @@ func (f *fleet) report(ctx context.Context) (*Result, error) {
 		res.History = f.book.history(f.plan.History)
 	}
 	if f.moves != nil {
-		f.moves.report(res, f.rules)
+		f.moves.report(res)
 	}
-	for i := range f.teams {
-		t := &f.teams[i]
-		g := t.did
+	for _, t := range f.teams {
+		g := t.Group
 		g.Commands = t.commands.Load()
 		g.WaitP50MS, g.WaitP99MS = quantile(t.waits, 0.50), quantile(t.waits, 0.99)
 		g.WaitMaxMS = quantile(t.waits, 1)

@@ -160,24 +160,11 @@ func (c *countedConn) stand() {
 	}
 }
 
-// does sends a command and awaits its reply by the given function.
-func (c *countedConn) does(name string, args []any, do func() (any, error)) (any, error) {
+func (c *countedConn) Do(name string, args ...any) (any, error) {
 	c.count(name, args)
 	c.leaves()
 	defer c.stand()
-	return do()
-}
-
-func (c *countedConn) Do(name string, args ...any) (any, error) {
-	return c.does(name, args, func() (any, error) { return c.Conn.Do(name, args...) })
-}
-
-func (c *countedConn) DoContext(ctx context.Context, name string, args ...any) (any, error) {
-	return c.does(name, args, func() (any, error) { return redis.DoContext(c.Conn, ctx, name, args...) })
-}
-
-func (c *countedConn) DoWithTimeout(d time.Duration, name string, args ...any) (any, error) {
-	return c.does(name, args, func() (any, error) { return redis.DoWithTimeout(c.Conn, d, name, args...) })
+	return c.Conn.Do(name, args...)
 }
 
 func (c *countedConn) Send(name string, args ...any) error {
@@ -193,11 +180,6 @@ func (c *countedConn) Flush() error {
 func (c *countedConn) Receive() (any, error) {
 	defer c.stand()
 	return c.Conn.Receive()
-}
-
-func (c *countedConn) ReceiveContext(ctx context.Context) (any, error) {
-	defer c.stand()
-	return redis.ReceiveContext(c.Conn, ctx)
 }
 
 func (c *countedConn) ReceiveWithTimeout(d time.Duration) (any, error) {

@@ -24,23 +24,6 @@ func (r *Result) group(t *testing.T, name string) Group {
 	return Group{}
 }
 
-func TestOldAndNewClientsSellRightTogether(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Acquisitions = 600 })
-	if !res.OK || res.Overlaps != 0 || res.Oversold != 0 || res.Unserved != 0 {
-		t.Errorf("%+v", res)
-	}
-	for _, name := range []string{"old", "new"} {
-		if g := res.group(t, name); g.Acquisitions < 40 || g.Commands < int64(g.Acquisitions) ||
-			g.WaitP50MS == nil {
-			t.Errorf("%+v", g)
-		}
-	}
-	before, after := res.group(t, "old").Takeovers, res.group(t, "new").Takeovers
-	if before == 0 || after == 0 || before+after != 4 {
-		t.Errorf("of the keys of 4 dead holders old clients took %d over and new ones %d", before, after)
-	}
-}
-
 // mutate changes a protocol until the test ends.
 func mutate(t *testing.T, protocol string, change func(*protocolKind)) {
 	was := protocols[protocol]
@@ -53,10 +36,10 @@ func mutate(t *testing.T, protocol string, change func(*protocolKind)) {
 // One client only pretends to lock.
 func TestOneClientWithoutALockSpoilsTheResult(t *testing.T) {
 	mutate(t, "legacy", func(kind *protocolKind) {
-		kind.groups = func(p Plan) []groupSpec {
+		kind.groups = func(p Plan) []*team {
 			p.Clients--
-			return append(mixed("hardened", newLocker)(p), groupSpec{
-				name: "pretender", protocol: "none", clients: 1, make: newBareHands})
+			return append(mixed("hardened", newLocker)(p),
+				newTeam("pretender", "none", 1, lockless, bareHands))
 		}
 	})
 	res := rehearse(t, func(*Plan) {})
@@ -83,16 +66,6 @@ func TestWrongLeaseClaimSpoilsTheResult(t *testing.T) {
 	}
 }
 
-func TestOverrunIsExcusedAndNoticed(t *testing.T) {
-	res := rehearse(t, func(p *Plan) { p.Overruns, p.Poll = 3, 300*time.Millisecond })
-	if !res.OK || res.OverlapsExcused == 0 || len(res.Causes) != 1 || res.Causes[0].Cause != causeOverrun {
-		t.Errorf("%+v", res)
-	}
-	if res.group(t, "old").Lost == 0 {
-		t.Errorf("no client noticed a loss: %+v", res)
-	}
-}
-
 // The new clients go on working after they learned that they lost the lock.
 func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 	lost := func(p *Plan) {
@@ -105,12 +78,10 @@ func TestClientsThatIgnoreALossSpoilTheResult(t *testing.T) {
 		t.Errorf("careful ones: %+v", res)
 	}
 	mutate(t, "legacy", func(kind *protocolKind) {
-		kind.groups = mixed("hardened", func(w *worker) (seller, error) {
-			s, err := newLocker(w)
-			if err == nil {
-				s.(*locker).careful = false
-			}
-			return s, err
+		kind.groups = mixed("hardened", func(w *worker) error {
+			err := newLocker(w)
+			w.careful = false
+			return err
 		})
 	})
 	res = rehearse(t, lost)
@@ -139,26 +110,20 @@ func TestEveryPresetIsBorneOrExcused(t *testing.T) {
 	}
 }
 
-func TestClocksBeyondTheClaimAreExcused(t *testing.T) {
-	worst := func(p *Plan) {
-		p.Preset, p.Lease, p.Poll, p.Acquisitions = "jepsen", time.Minute, 500*time.Millisecond, 300
-		p.Job = must(dist.Parse("100ms..2s"))
-	}
-	res := rehearse(t, worst)
-	if !res.OK || res.OverlapsExcused == 0 || len(res.Causes) != 1 || res.Causes[0].Cause != causeClocks {
-		t.Errorf("%+v", res)
-	}
-	if c := res.Clocks; c.Steps == 0 || c.SpreadMS <= *c.ToldSpreadMS {
-		t.Errorf("%+v", c)
-	}
-	// The same clocks, but the rules believe that the new clients know.
+// The rules believe that the new clients know clocks of which they were not
+// told. Without that belief the same clocks are an excuse: docs/guide/clocks.md
+// shows such a run.
+func TestClocksBeyondTheClaimNeedAnExcuse(t *testing.T) {
 	mutate(t, "legacy", func(kind *protocolKind) {
 		kind.rules = func(p Plan, t dialect.Terms) rules {
 			t.Spread = 24 * time.Hour
 			return legacyRules(p, t)
 		}
 	})
-	if res := rehearse(t, worst); res.OK {
+	if res := rehearse(t, func(p *Plan) {
+		p.Preset, p.Lease, p.Poll, p.Acquisitions = "jepsen", time.Minute, 500*time.Millisecond, 300
+		p.Job = must(dist.Parse("100ms..2s"))
+	}); res.OK {
 		t.Errorf("%+v", res)
 	}
 }

@@ -91,7 +91,7 @@ type moves struct {
 
 func newMoves(f *fleet, prefix string) *moves {
 	m := &moves{f: f}
-	m.namespace, _, _ = strings.Cut(prefix, ":")
+	m.namespace = strings.TrimSuffix(prefix, ":")
 	t := f.rules
 	m.claims = migfleet.Claims{Lease: t.lease, Greatest: t.lease, Spread: t.spread, Gap: t.gap,
 		Job: f.plan.Job.Most() + time.Second}
@@ -105,7 +105,7 @@ func newMoves(f *fleet, prefix string) *moves {
 	m.pool = &redis.Pool{MaxIdle: 2,
 		DialContext: func(ctx context.Context) (redis.Conn, error) { return f.dial(ctx, nobody, 0) }}
 	m.lastOld.Store(-1)
-	f.tasks.shut()
+	f.tasks.open = 0
 	return m
 }
 
@@ -146,15 +146,15 @@ func (w *worker) isShutOut() bool {
 func (f *fleet) assign(slot, group int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := &f.teams[group]
+	t := f.teams[group]
 	f.posts[slot] = t
-	t.did.Clients = max(t.did.Clients, f.staffOf(t))
+	t.Clients = max(t.Clients, f.staffOf(t))
 }
 
 func (f *fleet) count(group int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.staffOf(&f.teams[group])
+	return f.staffOf(f.teams[group])
 }
 
 // staffOf counts a group's programs. Called with s.mu held.
@@ -184,23 +184,14 @@ func (m *moves) leave(now time.Duration, old int) {
 	}
 }
 
-// worked adds what the new clients did in a stage.
-func (m *moves) worked(commands int64, acquired int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v := &m.visits[len(m.visits)-1]
-	v.commands += commands
-	v.acquired += acquired
-}
-
 // report adds the phases to the result, and judges the migration.
-func (m *moves) report(res *Result, r rules) {
+func (m *moves) report(res *Result) {
 	now, old := m.f.now(), m.f.count(0)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leave(now, old)
 	for _, v := range m.visits {
-		p := m.f.book.during(v, r)
+		p := m.f.book.during(v)
 		if n := m.f.book.broken(v, m.f.plan.memberEvery()+time.Second); v.phase >= migrate.Sealed && n > 0 {
 			m.troubles = append(m.troubles,
 				fmt.Sprintf("old clients held locks %d times in phase %v although a tombstone should have kept them out", n, v.phase))
@@ -235,7 +226,7 @@ func compareLocks(phases []Phase) {
 }
 
 // during returns what the book has of one visit.
-func (b *book) during(v visit, r rules) Phase {
+func (b *book) during(v visit) Phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := Phase{Phase: v.phase.String(), FromMS: millis(v.from), ToMS: millis(v.to), OldClients: v.old}
@@ -258,11 +249,10 @@ func (b *book) during(v visit, r rules) Phase {
 				locks = append(locks, h.commands)
 			}
 		}
-		for _, e := range r.episodes(slices.Clone(sold.holds), sold.writes) {
-			if e.start < v.from || e.start >= v.to {
-				continue
+		for _, e := range sold.episodes {
+			if e.start >= v.from && e.start < v.to {
+				p.count(e)
 			}
-			p.count(e)
 		}
 	}
 	p.WaitP50MS, p.WaitP99MS = quantile(waits, 0.50), quantile(waits, 0.99)

@@ -94,16 +94,14 @@ func TestMigrationOfOneSeedIsTheSameTwice(t *testing.T) {
 func TestPlainClientOnAnotherNameIsFoundOut(t *testing.T) {
 	groups := protocols[movingFleet].groups
 	mutate(t, movingFleet, func(kind *protocolKind) {
-		kind.groups = func(p Plan) []groupSpec {
-			specs := groups(p)
-			specs[2].make = func(w *worker) (seller, error) {
-				s, err := plainLocker(w)
-				if err == nil {
-					s.(*locker).plain = false // the old key's name
-				}
-				return s, err
+		kind.groups = func(p Plan) []*team {
+			teams := groups(p)
+			teams[2].equip = func(w *worker) error {
+				err := plainLocker(w)
+				w.plain = false // the old key's name
+				return err
 			}
-			return specs
+			return teams
 		}
 	})
 	res := rehearse(t, moving)

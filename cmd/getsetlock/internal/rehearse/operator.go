@@ -115,7 +115,11 @@ func (m *moves) stage(acts ...act) act {
 			return err
 		}
 		commands, acquired := m.ours()
-		m.worked(commands-before, acquired-had)
+		m.mu.Lock()
+		v := &m.visits[len(m.visits)-1]
+		v.commands += commands - before
+		v.acquired += acquired - had
+		m.mu.Unlock()
 		return pause(ctx, m.rest())
 	}
 }
@@ -127,7 +131,7 @@ func (m *moves) ours() (commands int64, acquired int) {
 	defer m.f.book.mu.Unlock()
 	for group := 1; group < len(m.f.teams); group++ {
 		commands += m.f.teams[group].commands.Load()
-		acquired += m.f.teams[group].did.Acquisitions
+		acquired += m.f.teams[group].Acquisitions
 	}
 	return commands, acquired
 }
@@ -145,7 +149,7 @@ func (m *moves) asksAgain() time.Duration { return min(asksAgain, m.f.rules.leas
 
 // begin writes the record.
 func (m *moves) begin(ctx context.Context) error {
-	r, err := migfleet.Init(ctx, m.pool, m.options(false))
+	r, err := migfleet.Init(ctx, m.pool, m.options())
 	if err != nil {
 		return err
 	}
@@ -156,11 +160,11 @@ func (m *moves) begin(ctx context.Context) error {
 	return nil
 }
 
-func (m *moves) options(taking bool) migfleet.Options {
+func (m *moves) options() migfleet.Options {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return migfleet.Options{
-		Namespace: m.namespace, Dialect: m.f.plan.spoken(), Claims: m.claims, Go: taking,
+		Namespace: m.namespace, Dialect: m.f.plan.spoken(), Claims: m.claims, Go: true,
 		Forget: slices.Clone(m.dead), Wait: time.Minute, Timeout: replyWithin,
 	}
 }
@@ -185,7 +189,7 @@ func (m *moves) staff(group int, share float64) act {
 // replace makes the slot's next program one of the group, and asks the running
 // program to end.
 func (m *moves) replace(ctx context.Context, slot, group int) error {
-	if m.f.post(slot) == &m.f.teams[group] {
+	if m.f.post(slot) == m.f.teams[group] {
 		return nil
 	}
 	m.f.assign(slot, group)
@@ -206,7 +210,7 @@ func (m *moves) end(ctx context.Context, slot int) error {
 func (m *moves) restart(group int) act {
 	return func(ctx context.Context) error {
 		for slot := range m.f.plan.Clients {
-			if m.f.post(slot) == &m.f.teams[group] {
+			if m.f.post(slot) == m.f.teams[group] {
 				if err := m.end(ctx, slot); err != nil {
 					return err
 				}
@@ -240,34 +244,48 @@ func (m *moves) oldComes(ctx context.Context) error {
 	return pause(ctx, 2*restart) // the old client is up, and the first to ask
 }
 
+// verb is a verb of the operator that may take a step.
+type verb = func(context.Context, *redis.Pool, migfleet.Options) (*migfleet.Report, error)
+
+// ask asks for a step again and again, until over says that this is over.
+func (m *moves) ask(ctx context.Context, take verb, claims migfleet.Claims,
+	over func(*migfleet.Report) (bool, error)) error {
+	for {
+		o := m.options()
+		o.Claims = claims
+		r, err := take(ctx, m.pool, o)
+		if err != nil {
+			return err
+		}
+		if done, err := over(r); done || err != nil {
+			return err
+		}
+		if err := pause(ctx, m.asksAgain()); err != nil {
+			return err
+		}
+	}
+}
+
 // refused asks for a step that must not be taken yet. The gate must name the
 // given rule at last: right after a step it is closed for other reasons too.
 func (m *moves) refused(to string, claims migfleet.Claims, rule string) act {
 	return func(ctx context.Context) error {
-		for began := m.f.now(); ; {
-			o := m.options(true)
-			o.Claims = claims
-			r, err := migfleet.Advance(ctx, m.pool, o)
+		began := m.f.now()
+		return m.ask(ctx, migfleet.Advance, claims, func(r *migfleet.Report) (bool, error) {
 			switch {
-			case err != nil:
-				return err
 			case r.Moved:
 				m.trouble("the step to %s was taken, although the gate should have refused it", to)
 				m.enter(r.Phase)
-				return nil
-			case r.Gate != nil && slices.ContainsFunc(r.Gate.Blocks,
-				func(b migfleet.Finding) bool { return b.Rule == rule }):
+			case slices.Contains(rulesOf(r), rule):
 				m.note(r, true)
-				return nil
 			case m.f.now()-began > 3*m.f.plan.memberEvery():
 				n := m.note(r, true)
 				m.trouble("the gate to %s was closed, but by %[3]v and not by %[2]s", to, rule, n.Rules)
-				return nil
+			default:
+				return false, nil
 			}
-			if err := pause(ctx, m.asksAgain()); err != nil {
-				return err
-			}
-		}
+			return true, nil
+		})
 	}
 }
 
@@ -325,9 +343,6 @@ func reasons(r *migfleet.Report) string {
 	return r.Gate.Blocks[len(r.Gate.Blocks)-1].Detail
 }
 
-// verb is a verb of the operator that may take a step.
-type verb = func(context.Context, *redis.Pool, migfleet.Options) (*migfleet.Report, error)
-
 func (m *moves) forward(to migrate.Phase) act { return m.step(to, migfleet.Advance) }
 func (m *moves) back(to migrate.Phase) act    { return m.step(to, migfleet.Back) }
 
@@ -338,21 +353,17 @@ func (m *moves) lapse(ctx context.Context) error {
 	if !m.f.plan.Watch {
 		return nil
 	}
-	_, err := migfleet.ForgetEvidence(ctx, m.pool, m.options(true))
+	_, err := migfleet.ForgetEvidence(ctx, m.pool, m.options())
 	return err
 }
 
 // step asks for a step until it is taken and complete. An operator waits for
 // what a gate asks; a gate that stays closed for an hour is trouble.
-func (m *moves) step(to migrate.Phase, ask verb) act {
+func (m *moves) step(to migrate.Phase, take verb) act {
 	return func(ctx context.Context) error {
 		began, entered := m.f.now(), false
 		var closed []string // rules that closed the gate
-		for {
-			r, err := ask(ctx, m.pool, m.options(true))
-			if err != nil {
-				return fmt.Errorf("the step to %v: %w", to, err)
-			}
+		return m.ask(ctx, take, m.claims, func(r *migfleet.Report) (bool, error) {
 			switch {
 			case r.Phase == to && !entered:
 				entered = true
@@ -363,16 +374,14 @@ func (m *moves) step(to migrate.Phase, ask verb) act {
 			}
 			if r.Phase == to && r.Pending == migrate.NoPhase {
 				m.forgot(r)
-				return nil
+				return true, nil
 			}
 			if m.f.now()-began > patiently {
 				m.note(r, false)
-				return fmt.Errorf("the gate to %v stays closed: %s", to, reasons(r))
+				return true, fmt.Errorf("the gate to %v stays closed: %s", to, reasons(r))
 			}
-			if err := pause(ctx, m.asksAgain()); err != nil {
-				return err
-			}
-		}
+			return false, nil
+		})
 	}
 }
 

@@ -56,7 +56,7 @@ func ReadOrders(r io.Reader) ([]Order, error) {
 			break
 		}
 		if err != nil {
-			return nil, csvError(err)
+			return nil, err
 		}
 		line, _ := in.FieldPos(0)
 		if len(orders) == mostOrders {
@@ -80,7 +80,7 @@ func readHeader(in *csv.Reader) (sku, quantity int, err error) {
 		return 0, 0, errors.New("empty: the first line must name the columns sku and quantity")
 	}
 	if err != nil {
-		return 0, 0, csvError(err)
+		return 0, 0, err
 	}
 	sku, quantity = -1, -1
 	for i, name := range header {
@@ -117,17 +117,4 @@ func readOrder(sku, quantity string) (Order, error) {
 			greatestQuantity)
 	}
 	return Order{SKU: sku, Quantity: n}, nil
-}
-
-// csvError rewords the reader's errors, so that all errors of a file begin
-// alike.
-func csvError(err error) error {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
-		if errors.Is(p.Err, csv.ErrFieldCount) {
-			return fmt.Errorf("line %d: the number of fields differs from the first line's", p.Line)
-		}
-		return fmt.Errorf("line %d: %w", p.Line, p.Err)
-	}
-	return err
 }

@@ -4,6 +4,7 @@ package rehearse
 
 import (
 	"context"
+	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
 )
@@ -13,7 +14,7 @@ import (
 type protocolKind struct {
 	about   string
 	dialect bool // Plan.Dialect matters, and an old client's job can outlast its lease
-	groups  func(Plan) []groupSpec
+	groups  func(Plan) []*team
 
 	// terms returns the leases of the clients. nil: they have none.
 	terms func(Plan) (dialect.Terms, error)
@@ -21,23 +22,26 @@ type protocolKind struct {
 	walk  func(*moves, context.Context) error // conducts a migration; nil: none
 }
 
+// modernTTL is the default TTL of package lock for backends without one of
+// their own.
+const modernTTL = 30 * time.Second
+
 var protocols = map[string]protocolKind{
 	"none": {
 		about:  "no lock at all, to see how much is oversold",
-		groups: alone("none", lockless, newBareHands),
+		groups: alone("none", lockless, bareHands),
 	},
 	"watch": {
 		about:  "WATCH, MULTI and EXEC around each deduction, in place of a lock",
-		groups: alone("watch", lockless, newTransactions),
+		groups: alone("watch", lockless, transactions),
 		rules: func(Plan, dialect.Terms) rules {
 			return rules{free: "WATCH lets jobs overlap and refuses the write of all but one"}
 		},
 	},
 	"bare": {
 		about: "SETNX of a constant, and DEL: a dead holder keeps it for ever",
-		groups: func(p Plan) []groupSpec {
-			return []groupSpec{{name: "bare", protocol: "verbatim", clients: p.Clients, kind: oldClient,
-				make: oldLocker}}
+		groups: func(p Plan) []*team {
+			return []*team{newTeam("bare", "verbatim", p.Clients, oldClient, oldLocker)}
 		},
 		terms: Plan.terms,
 		rules: legacyRules,
@@ -65,11 +69,11 @@ var protocols = map[string]protocolKind{
 	movingFleet: {
 		about:   "a fleet that goes through all phases of a migration",
 		dialect: true,
-		groups: func(p Plan) []groupSpec {
-			return []groupSpec{
-				{name: "old", protocol: "verbatim", clients: p.Clients, kind: oldClient, make: oldLocker},
-				{name: "new", protocol: "by phase", kind: newClient, make: member},
-				{name: "plain", protocol: "modern", kind: newClient, make: plainLocker},
+		groups: func(p Plan) []*team {
+			return []*team{
+				newTeam("old", "verbatim", p.Clients, oldClient, oldLocker),
+				newTeam("new", "by phase", 0, newClient, member),
+				newTeam("plain", "modern", 0, newClient, plainLocker),
 			}
 		},
 		terms: Plan.terms,
@@ -89,20 +93,19 @@ func Protocols() []string { return []string{"none", "watch", "bare", "legacy", "
 func About(protocol string) string { return protocols[protocol].about }
 
 // alone returns one group of identical clients.
-func alone(name string, k kind, make func(*worker) (seller, error)) func(Plan) []groupSpec {
-	return func(p Plan) []groupSpec {
-		return []groupSpec{{name: name, protocol: name, clients: p.Clients, kind: k, make: make}}
+func alone(name string, k kind, equip func(*worker) error) func(Plan) []*team {
+	return func(p Plan) []*team {
+		return []*team{newTeam(name, name, p.Clients, k, equip)}
 	}
 }
 
 // mixed returns half of each kind. If the number is odd, there is one more old
 // client.
-func mixed(protocol string, make func(*worker) (seller, error)) func(Plan) []groupSpec {
-	return func(p Plan) []groupSpec {
-		return []groupSpec{
-			{name: "old", protocol: "verbatim", clients: (p.Clients + 1) / 2, kind: oldClient,
-				make: oldLocker},
-			{name: "new", protocol: protocol, clients: p.Clients / 2, kind: newClient, make: make},
+func mixed(protocol string, equip func(*worker) error) func(Plan) []*team {
+	return func(p Plan) []*team {
+		return []*team{
+			newTeam("old", "verbatim", (p.Clients+1)/2, oldClient, oldLocker),
+			newTeam("new", protocol, p.Clients/2, newClient, equip),
 		}
 	}
 }

@@ -30,7 +30,7 @@ type queue struct {
 	next    int
 	back    []*task
 	waiting []*waiter
-	open    int           // number of orders that may be handed out so far
+	open    int           // number of orders that may be handed out so far; 0 holds all back
 	out     int           // number of orders handed out and neither done nor back
 	turn    chan struct{} // closed and replaced at each change
 }
@@ -45,10 +45,8 @@ type waiter struct {
 
 func newQueue(p Plan) *queue { return &queue{plan: p, open: p.Acquisitions, turn: make(chan struct{})} }
 
-// shut holds back all orders until let.
-func (q *queue) shut() { q.open = 0 }
-
-// let lets n more orders through, or all that are left.
+// let lets n more orders through, or all that are left. It also ends the wait
+// of programs that were asked to end.
 func (q *queue) let(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,13 +80,6 @@ func (q *queue) serve() {
 		w.got <- t
 	}
 	q.waiting = still
-}
-
-// dismiss ends the wait of programs that were asked to end.
-func (q *queue) dismiss() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.changed()
 }
 
 // done reports whether every order is done. Called with q.mu held.

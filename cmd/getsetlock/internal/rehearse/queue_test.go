@@ -52,7 +52,7 @@ func TestOrdersGoToTheLongestWaiter(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		q := newQueue(DefaultPlan())
-		q.shut()
+		q.open = 0
 		var stays atomic.Bool
 		first, _ := waiters(ctx, q, &stays, 9)
 		synctest.Wait()
@@ -77,13 +77,13 @@ func TestProgramAskedToEndWaitsForNoOrder(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		q := newQueue(DefaultPlan())
-		q.shut()
+		q.open = 0
 		var stays, ends atomic.Bool
 		_, away := waiters(ctx, q, &ends, 0)
 		served, _ := waiters(ctx, q, &stays, 1)
 		synctest.Wait()
 		ends.Store(true)
-		q.dismiss()
+		q.let(0)
 		q.let(1)
 		if got := fmt.Sprint(away(), served()); got != "[0] [1]" {
 			t.Errorf("sent away, and served: %s", got)

@@ -9,14 +9,19 @@ import (
 	"time"
 )
 
-// team is a group at work.
+// team is a group of like clients at work.
 type team struct {
-	groupSpec
+	Group    // guarded by the book, and its Clients by staff
+	kind     kind
+	equip    func(*worker) error // gives a program its way of locking
 	commands atomic.Int64
 	fates    map[int]fate    // by the number of the group's acquisition
 	next     []fate          // of its next holders, one each; guarded by staff
-	did      Group           // guarded by the book, and its Clients by staff
 	waits    []time.Duration // guarded by the book
+}
+
+func newTeam(name, protocol string, clients int, k kind, equip func(*worker) error) *team {
+	return &team{Group: Group{Name: name, Protocol: protocol, Clients: clients}, kind: k, equip: equip}
 }
 
 // kind says by which rules a client is judged.
@@ -27,15 +32,6 @@ const (
 	oldClient             // it knows of no leases, and may break its own rules
 	newClient             // no two of these may ever hold together
 )
-
-// groupSpec describes a group of like clients.
-type groupSpec struct {
-	name     string
-	protocol string // protocol of its clients
-	clients  int
-	kind     kind
-	make     func(w *worker) (seller, error)
-}
 
 // fate is what happens to a holder in the middle of its job.
 type fate int
@@ -111,7 +107,10 @@ func (f *fleet) redeploy(w *worker, sku string) {
 	for _, other := range f.crew {
 		if other != nil && other != w && other.team == w.team {
 			f.close.Go(func() {
-				pause(context.Background(), other.apart()) // one after the other, as deployments do
+				// One after the other, as deployments do, and not at the
+				// instant of the death: the scheduler would choose which of
+				// two orders comes back first.
+				pause(context.Background(), other.apart()+1)
 				other.retire()
 			})
 		}
@@ -157,7 +156,7 @@ func (f *fleet) employ(ctx context.Context, slot int) {
 		t := f.post(slot)
 		w, err := f.start(ctx, t, slot, life)
 		if err != nil {
-			f.stop(fmt.Errorf("a program of the %s group cannot start: %w", t.name, err))
+			f.stop(fmt.Errorf("a program of the %s group cannot start: %w", t.Name, err))
 			return
 		}
 		f.works(slot, w)

@@ -182,7 +182,8 @@ func stretches(holds []*hold) []stretch {
 	return all
 }
 
-// judge turns the book into the verdict on overlaps and overselling.
+// judge turns the book into the verdict on overlaps and overselling. It leaves
+// the episodes of each product in the book.
 func (r rules) judge(b *book) Judgement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +193,8 @@ func (r rules) judge(b *book) Judgement {
 		var bad int
 		var cause string
 		blamed := make(map[*hold]bool)
-		for _, e := range r.episodes(p.holds, p.writes) {
+		p.episodes = r.episodes(p.holds, p.writes)
+		for _, e := range p.episodes {
 			j.LongestMS = max(j.LongestMS, millis(e.end-e.start))
 			j.count(e)
 			if e.cause == "" {

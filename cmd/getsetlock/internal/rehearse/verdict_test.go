@@ -236,7 +236,7 @@ func TestOverlapsWithNewClientsAreCountedApart(t *testing.T) {
 		t.Errorf("%+v, want %+v", j.Episodes, want)
 	}
 	v := visit{from: 60 * time.Second, to: 150 * time.Second}
-	if got, want := b.during(v, someRules()).Episodes, (Episodes{3, 2, 1, 1}); got != want {
+	if got, want := b.during(v).Episodes, (Episodes{3, 2, 1, 1}); got != want {
 		t.Errorf("in a visit %+v, want %+v", got, want)
 	}
 }

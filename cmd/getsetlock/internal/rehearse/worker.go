@@ -31,25 +31,13 @@ type worker struct {
 	fleet *fleet
 	team  *team
 	identity
-	link   *link
-	data   redis.Conn // the job's own connection
-	host   *machine
-	seller seller
+	link *link
+	data redis.Conn // the job's own connection
+	host *machine
+	locking
 
 	retired atomic.Bool
-	closed  chan struct{} // closed after the seller is closed, and after retired was set
-}
-
-// seller is how a kind of program excludes others from a product, or does not.
-type seller interface {
-	// sell serves one order. The error is errDead, errLost, errAside,
-	// errRetired, the cause of ctx, or trouble.
-	sell(ctx context.Context, t *task) error
-
-	// close lets a job under way end, refuses others, and joins all goroutines
-	// of the seller. It may be called while sell runs. After the link was cut
-	// no command reaches the server.
-	close()
+	closed  chan struct{} // closed after the lock's client, and after retired was set
 }
 
 // start starts a program.
@@ -64,7 +52,7 @@ func (f *fleet) start(ctx context.Context, t *team, slot, life int) (*worker, er
 	if w.data, err = w.link.Dial(ctx); err != nil {
 		return nil, err
 	}
-	if w.seller, err = t.make(w); err != nil {
+	if err = t.equip(w); err != nil {
 		w.link.cut()
 		return nil, err
 	}
@@ -99,7 +87,7 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 		err := w.sellOnce(ctx, t)
 		shut := errors.Is(err, errAside) && w.isShutOut()
 		if errors.Is(err, errAside) {
-			f.book.count(&w.team.did.GaveUp)
+			f.book.count(&w.team.GaveUp)
 		}
 		f.tasks.finish(t, shut || errors.Is(err, errDead) || errors.Is(err, errRetired))
 		switch {
@@ -112,21 +100,27 @@ func (w *worker) serve(ctx context.Context) (died bool) {
 		case errors.Is(err, errAside):
 			f.book.putAside(t.Order)
 		default:
-			f.stop(fmt.Errorf("%s program %d: %w", w.team.name, w.slot, err))
+			f.stop(fmt.Errorf("%s program %d: %w", w.team.Name, w.slot, err))
 			return false
 		}
 	}
 	return false
 }
 
-// sellOnce starts a job again whenever its lease was lost before the job wrote.
+// sellOnce serves one order. It starts a job again whenever its lease was lost
+// before the job wrote. The error is errDead, errAside, errRetired, the cause
+// of ctx, or trouble.
 func (w *worker) sellOnce(ctx context.Context, t *task) error {
+	sell := w.sellLocked
+	if w.client == nil {
+		sell = w.sellUnlocked
+	}
 	for {
-		err := w.seller.sell(ctx, t)
+		err := sell(ctx, t)
 		if !errors.Is(err, errLost) {
 			return err
 		}
-		w.fleet.book.count(&w.team.did.Retries)
+		w.fleet.book.count(&w.team.Retries)
 	}
 }
 
@@ -134,8 +128,8 @@ func (w *worker) sellOnce(ctx context.Context, t *task) error {
 // second caller waits on a channel, since a mutex would stop virtual time.
 func (w *worker) retire() {
 	if w.retired.CompareAndSwap(false, true) {
-		w.fleet.tasks.dismiss()
-		w.seller.close()
+		w.fleet.tasks.let(0)
+		w.close()
 		close(w.closed)
 	}
 	<-w.closed
@@ -179,12 +173,11 @@ func (w *worker) wrote(key string, age time.Duration) {
 
 // deduct is the job itself, as people write it: read the stock, decide, write
 // it back. alive ends when the program may no longer work. h gets the record of
-// what was read and written. In a transaction the server refuses the write if
-// another client wrote meanwhile, and done is false.
-func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold, transaction bool) (sold,
-	done bool, err error) {
+// what was read and written. If the server refuses the write of a transaction,
+// done is false.
+func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold) (sold, done bool, err error) {
 	key := w.fleet.book.products[t.SKU].shelf
-	if transaction {
+	if w.transaction {
 		if _, err := w.data.Do("WATCH", key); err != nil {
 			return false, false, fmt.Errorf("watching the stock of %q: %w", t.SKU, err)
 		}
@@ -199,13 +192,13 @@ func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold, trans
 		return false, false, err
 	}
 	if n < t.Quantity {
-		if transaction {
+		if w.transaction {
 			_, err = w.data.Do("UNWATCH")
 		}
 		return false, true, err
 	}
 	h.job.sent = w.fleet.now()
-	if transaction {
+	if w.transaction {
 		w.data.Send("MULTI")
 		w.data.Send("SET", key, n-t.Quantity)
 		var reply any
@@ -226,8 +219,8 @@ func (w *worker) deduct(alive context.Context, t *task, end fate, h *hold, trans
 
 // name is the program's name for people: its group and a number.
 func (w *worker) name() string {
-	if w.team.name == w.fleet.plan.Protocol { // the only group
+	if w.team.Name == w.fleet.plan.Protocol { // the only group
 		return fmt.Sprintf("program %d", w.slot+1)
 	}
-	return fmt.Sprintf("%s %d", w.team.name, w.slot+1)
+	return fmt.Sprintf("%s %d", w.team.Name, w.slot+1)
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,8 +44,7 @@ func excused(c rehearse.Cause) string {
 func phasesSection(res *rehearse.Result) report.Section {
 	s := report.Section{Title: "Phases over time",
 		Words: "A bar is the time that the fleet spent in a phase. The number at its left end is how long the step to the phase took. A step back is a bar further up. A dot with the word \"refused\" is a step to the phase that its gate refused; it is red where the gate should have been open.",
-		Table: report.Table{Columns: []string{"phase", "from", "to", "old clients", "acquired", "by old",
-			"wait p99", "overlaps", "excused", "lost"}, Text: 1}}
+		Table: phaseTable(res)}
 	t := &report.Timeline{Name: "Timeline of the phases", Plain: true}
 	for _, p := range migrate.Phases() {
 		t.Rows = append(t.Rows, report.Row{Name: p.String()})
@@ -61,18 +59,11 @@ func phasesSection(res *rehearse.Result) report.Section {
 	unit, name := report.Unit(time.Duration(end * float64(time.Millisecond)))
 	t.X = "time since the beginning, " + name
 	at := func(ms float64) float64 { return ms * float64(time.Millisecond) / float64(unit) }
-	for n, p := range res.Phases {
+	for _, p := range res.Phases {
 		holds := &t.Rows[rowOf(p.Phase)].Holds
 		*holds = append(*holds, report.Span{From: at(p.FromMS), To: at(p.ToMS),
 			Says: fmt.Sprintf("%s from %s to %s", p.Phase, hours(p.FromMS), hours(p.ToMS)),
 			Bad:  p.Overlaps > p.OverlapsExcused})
-		s.Table.Rows = append(s.Table.Rows, []string{p.Phase, hours(p.FromMS), hours(p.ToMS),
-			strconv.Itoa(p.OldClients), strconv.Itoa(p.Acquisitions), strconv.Itoa(p.OldAcquisitions),
-			waited(p.WaitP99MS), strconv.Itoa(p.Overlaps),
-			strconv.Itoa(p.OverlapsExcused), strconv.Itoa(p.Lost)})
-		if p.Overlaps > p.OverlapsExcused {
-			s.Table.Bad = append(s.Table.Bad, n)
-		}
 	}
 	for _, w := range res.Waits {
 		t.Marks = append(t.Marks, report.Mark{Row: rowOf(w.To), At: at(w.ToMS),
@@ -106,9 +97,8 @@ func waitsSection(res *rehearse.Result) report.Section {
 		if w.Window != "" {
 			opened = append(opened, w.Window)
 		}
-		s.Table.Rows = append(s.Table.Rows, []string{w.To, rulesOf(w),
-			out.Dashed(strings.Join(opened, "; ")), hours(w.FromMS),
-			hours(w.ToMS - w.FromMS)})
+		s.Table.Rows = append(s.Table.Rows, row(w.To, rulesOf(w), out.Dashed(strings.Join(opened, "; ")),
+			hours(w.FromMS), hours(w.ToMS-w.FromMS)))
 	}
 	return s
 }
@@ -122,8 +112,7 @@ func refusalsSection(res *rehearse.Result) report.Section {
 		if !r.Expected {
 			s.Table.Bad = append(s.Table.Bad, n)
 		}
-		s.Table.Rows = append(s.Table.Rows, []string{r.To, r.Detail, strings.Join(r.Rules, ", "),
-			hours(r.AtMS)})
+		s.Table.Rows = append(s.Table.Rows, row(r.To, r.Detail, strings.Join(r.Rules, ", "), hours(r.AtMS)))
 	}
 	return s
 }

@@ -7,6 +7,7 @@ package rehearseverb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"strings"
@@ -18,66 +19,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/simulate"
 )
 
-const rehearseLong = `Lets a fleet of old and new clients sell goods under a lock, or without one, and
-counts whether anything was oversold. It needs no server.
-
-Each program is a client of its own. It reads the stock of a product, decides,
-and writes the stock back. Half of the programs are old clients, which send what
-the old library sent; half are new. In each half some programs die while they
-hold a lock, one of them during a deployment of its half.
-
-Without --redis, the rehearsal runs on a server in memory, in virtual time: a
-wait is over as soon as no client has anything else to do. With --redis, it runs
-on that server in real time, under keys that begin with getsetlock:rehearsal:
-(new clients add a second key to each lock, in the same slot). These keys must
-not exist before, and are deleted at the end. GETSETLOCK_REDIS is not read.
-
-Protocols:
-%s
-Excused overlaps: an overlap is two holders at once. It is excused, with its
-cause, if the protocol's rules do not exclude it. With --overruns, for example,
-old clients hold the lock for longer than their lease. Nothing can keep such a
-client from deleting the next holder's lock when it is done. The new clients
-learn of the loss.
-
---phases takes the whole fleet from old clients to token locks, with the real
-gates of "getsetlock migrate". Old clients are replaced one by one. Programs
-restart and die in every phase, a job overruns, and steps are taken back and
-forward again. An operator asks for the step that shuts old clients out while
-one still works: the gate must refuse. A forgotten old client comes back and has
-to give up. In memory, that takes a day of virtual time.
-
---preset gives each machine a clock with its own offset, drift, steps and
-pauses; "getsetlock skew --help" lists the presets and their sources. The new
-clients are told the largest spread of such clocks in a day and the longest
-pause, if they can be configured for that. Otherwise they use their defaults,
-and what follows is excused. Some presets do something once an hour, which only
-a run of hours shows. The line "clocks" says what happened.
-
---seed fixes all random choices. In memory, the same seed gives the same answer,
-except for the time it took (and, with --phases, for details, since members get
-random ids).
-
---report rehearses a second time, with the same seed: without a lock, or, after
---protocol none, with --protocol legacy. The page shows the history of one
-product in both: who read the stock, who sold, and which units were oversold.
-With --phases, the page shows the phases over time, and what each gate waited
-for.
-
---orders reads a CSV file whose first line names the columns; sku and quantity
-must be among them. The built-in list is internal/rehearse/orders-sample.csv in
-the sources. The stock of each product is smaller than its orders.
-
-A distribution is 5s (always), 5s..40s (uniform), exp:10s,
-lognormal:p50=5s,p99=40s, a list 1s,2s,2.5s or file:NAME (one duration a line).
-
-Exit codes:
-  0  nothing was oversold, no two clients held a lock together except where
-     excused, and all orders were processed. With --phases: also, each gate was
-     closed when it had to be
-  1  otherwise
-  2  wrong use
-  3  it could not be done`
+// rehearseLong has a place for the list of protocols.
+//
+//go:embed rehearse.txt
+var rehearseLong string
 
 // rehearseFlags are a plan and the flags that are not part of it.
 type rehearseFlags struct {
@@ -97,7 +42,7 @@ func New(e *out.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rehearse",
 		Short: "Let a fleet of clients sell goods, and count overselling",
-		Long:  fmt.Sprintf(rehearseLong, protocolList()),
+		Long:  fmt.Sprintf(strings.TrimSpace(rehearseLong), protocolList()),
 		Example: out.Examples(
 			"getsetlock rehearse",
 			"getsetlock rehearse --protocol none      # what happens without a lock",

@@ -142,13 +142,12 @@ func historySection(res *rehearse.Result, title string) report.Section {
 	}
 	var wrote []report.Mark
 	for n, j := range f.Shown {
-		row, says := slices.Index(names, j.Who), saysJob(j)
-		t.Rows[row].Holds = append(t.Rows[row].Holds, report.Span{
+		lane, says := slices.Index(names, j.Who), saysJob(j)
+		t.Rows[lane].Holds = append(t.Rows[lane].Holds, report.Span{
 			From: j.ReadMS - begin, To: j.EndMS - begin, Says: says, Bad: j.Undone})
-		t.Marks = append(t.Marks, report.Mark{Row: row, At: j.ReadMS - begin, Label: strconv.Itoa(j.Read),
+		t.Marks = append(t.Marks, report.Mark{Row: lane, At: j.ReadMS - begin, Label: strconv.Itoa(j.Read),
 			Says: says, Bad: j.Undone})
-		line := []string{j.Who, fate(j), strconv.Itoa(j.Read), "-", "-", tenths(j.ReadMS - begin),
-			tenths(j.EndMS - begin)}
+		line := row(j.Who, fate(j), j.Read, "-", "-", tenths(j.ReadMS-begin), tenths(j.EndMS-begin))
 		if j.WroteMS != nil {
 			line[3], line[4] = strconv.Itoa(j.Wrote), strconv.Itoa(j.Units)
 			wrote = append(wrote, report.Mark{
@@ -199,25 +198,23 @@ func (p *pair) sums() report.Section {
 	s := report.Section{Title: "Both rehearsals",
 		Words: "All products. An overlap is two programs at work on one product at once. Where old clients share the lock, see the table below for their waits and those of the new clients.",
 		Table: report.Table{Columns: []string{"what", "without a lock", p.with.Protocol}, Text: 1}}
-	add := func(what string, value func(*rehearse.Result) string) {
-		s.Table.Rows = append(s.Table.Rows, []string{what, value(p.without), value(p.with)})
+	add := func(what string, value func(*rehearse.Result) any) {
+		s.Table.Rows = append(s.Table.Rows, row(what, value(p.without), value(p.with)))
 	}
-	add("units oversold", func(r *rehearse.Result) string { return counted(r.Oversold, r.OversoldExcused) })
-	add("overlaps", func(r *rehearse.Result) string { return counted(r.Overlaps, r.OverlapsExcused) })
-	add("orders sold", func(r *rehearse.Result) string { return strconv.Itoa(r.Sales) })
-	add("rejected: out of stock", func(r *rehearse.Result) string { return strconv.Itoa(r.Refused) })
-	add("not processed", func(r *rehearse.Result) string { return strconv.Itoa(r.Unserved) })
+	add("units oversold", func(r *rehearse.Result) any { return counted(r.Oversold, r.OversoldExcused) })
+	add("overlaps", func(r *rehearse.Result) any { return counted(r.Overlaps, r.OverlapsExcused) })
+	add("orders sold", func(r *rehearse.Result) any { return r.Sales })
+	add("rejected: out of stock", func(r *rehearse.Result) any { return r.Refused })
+	add("not processed", func(r *rehearse.Result) any { return r.Unserved })
 	if p.with.VirtualMS != nil && p.without.VirtualMS != nil {
-		add("virtual time", func(r *rehearse.Result) string { return out.Within(*r.VirtualMS).String() })
+		add("virtual time", func(r *rehearse.Result) any { return out.Within(*r.VirtualMS) })
 	}
 	return s
 }
 
 // groupSection shows what the clients of each kind did.
 func groupSection(all ...*rehearse.Result) report.Section {
-	s := report.Section{Title: "The programs", Table: report.Table{Columns: []string{"rehearsal", "group",
-		"protocol", "clients", "acquired", "wait p99", "longest", "takeovers", "lost", "retries", "commands",
-		"per sale"}, Text: 3}}
+	s := report.Section{Title: "The programs", Table: groupTable(all...)}
 	var waits []report.Wait
 	for _, r := range all {
 		for _, g := range r.Groups {
@@ -226,11 +223,6 @@ func groupSection(all ...*rehearse.Result) report.Section {
 					Most: spanOf(g.WonP99MS), Longest: spanOf(g.WaitMaxMS),
 					Tried: int64(g.Acquisitions + g.GaveUp), GaveUp: int64(g.GaveUp)})
 			}
-			s.Table.Rows = append(s.Table.Rows, []string{
-				r.Protocol, g.Name, g.Protocol, strconv.Itoa(g.Clients),
-				strconv.Itoa(g.Acquisitions), waited(g.WaitP99MS), waited(g.WaitMaxMS),
-				strconv.Itoa(g.Takeovers), strconv.Itoa(g.Lost), strconv.Itoa(g.Retries),
-				strconv.FormatInt(g.Commands, 10), ratio(g.Commands, g.Sales)})
 		}
 	}
 	if len(waits) > 0 {

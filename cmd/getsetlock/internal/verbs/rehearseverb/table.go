@@ -9,19 +9,13 @@ import (
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/rehearse"
+	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/report"
 )
 
 // printRehearsal prints the result: a line for each group, what was sold, and
 // the verdict.
 func printRehearsal(e *out.Env, res *rehearse.Result) {
-	g := out.NewGridOf(2, "group", "protocol", "clients", "acquired", "wait p50", "wait p99", "longest",
-		"takeovers", "lost", "retries", "commands", "per sale")
-	for _, r := range res.Groups {
-		g.Add(r.Name, r.Protocol, r.Clients, r.Acquisitions, waited(r.WaitP50MS), waited(r.WaitP99MS),
-			waited(r.WaitMaxMS),
-			r.Takeovers, r.Lost, r.Retries, r.Commands, ratio(r.Commands, r.Sales))
-	}
-	e.Print(g)
+	e.PrintTable(groupTable(res))
 	printPhases(e, res)
 	fmt.Fprintf(e.Stdout, "\n%d orders: %d sold, %d rejected: out of stock", res.Orders, res.Sales,
 		res.Refused)
@@ -44,6 +38,44 @@ func printRehearsal(e *out.Env, res *rehearse.Result) {
 	fmt.Fprintf(e.Stdout, "\n%s\n", verdict(res))
 }
 
+// row returns the cells of a table's row.
+func row(cells ...any) (texts []string) {
+	for _, c := range cells {
+		texts = append(texts, fmt.Sprint(c))
+	}
+	return texts
+}
+
+// groupTable says what the clients of each kind did.
+func groupTable(all ...*rehearse.Result) report.Table {
+	t := report.Table{Text: 2, Columns: []string{"group", "protocol", "clients", "acquired", "wait p50",
+		"wait p99", "longest", "takeovers", "lost", "retries", "commands", "per sale"}}
+	for _, res := range all {
+		for _, g := range res.Groups {
+			t.Rows = append(t.Rows, row(g.Name, g.Protocol, g.Clients, g.Acquisitions, waited(g.WaitP50MS),
+				waited(g.WaitP99MS), waited(g.WaitMaxMS), g.Takeovers, g.Lost, g.Retries, g.Commands,
+				ratio(g.Commands, g.Sales)))
+		}
+	}
+	return t
+}
+
+// phaseTable says what happened in each phase.
+func phaseTable(res *rehearse.Result) report.Table {
+	t := report.Table{Text: 1, Columns: []string{"phase", "from", "to", "old clients", "acquired", "by old",
+		"wait p50", "wait p99", "overlaps", "with new", "excused", "lost", "commands", "per lock", "extra"}}
+	for n, p := range res.Phases {
+		t.Rows = append(t.Rows, row(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions,
+			p.OldAcquisitions, waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.WithNew,
+			p.OverlapsExcused, p.Lost, known("%.1f", p.CommandsPerAcquisition),
+			known("%d", p.LockCommands), known("%d", p.ExtraCommands)))
+		if p.Overlaps > p.OverlapsExcused {
+			t.Bad = append(t.Bad, n)
+		}
+	}
+	return t
+}
+
 // printPhases prints a line for each phase of the fleet, what the gates
 // refused, and how many old clients were shut out.
 func printPhases(e *out.Env, res *rehearse.Result) {
@@ -51,15 +83,7 @@ func printPhases(e *out.Env, res *rehearse.Result) {
 		return
 	}
 	fmt.Fprintln(e.Stdout)
-	g := out.NewGridOf(1, "phase", "from", "to", "old clients", "acquired", "by old", "wait p50", "wait p99",
-		"overlaps", "with new", "excused", "lost", "commands", "per lock", "extra")
-	for _, p := range res.Phases {
-		g.Add(p.Phase, hours(p.FromMS), hours(p.ToMS), p.OldClients, p.Acquisitions, p.OldAcquisitions,
-			waited(p.WaitP50MS), waited(p.WaitP99MS), p.Overlaps, p.WithNew, p.OverlapsExcused, p.Lost,
-			known("%.1f", p.CommandsPerAcquisition), known("%d", p.LockCommands),
-			known("%d", p.ExtraCommands))
-	}
-	e.Print(g)
+	e.PrintTable(phaseTable(res))
 	fmt.Fprintln(e.Stdout)
 	for _, r := range res.Refusals {
 		word := "refused, as it should be"

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -97,40 +95,6 @@ func legacyRules(p Plan, t dialect.Terms) rules {
 	return r
 }
 
-// locker sells under a lock.
-type locker struct {
-	*worker
-	client   *lock.Client
-	patience time.Duration
-	careful  bool            // it stops when its lease ends, as programs written for leases do
-	leave    func(dead bool) // runs when the client is closed
-	plain    bool            // it locks key M by its name, with the bridges' TTL
-}
-
-func oldLocker(w *worker) (seller, error) { return w.legacy(legacy.Verbatim) }
-func newLocker(w *worker) (seller, error) { return w.legacy(legacy.Hardened) }
-
-func (w *worker) legacy(mode legacy.Mode) (seller, error) {
-	store, err := w.fleet.plan.legacy(mode, w.fleet.terms, w.link.pool(), w.host)
-	if err != nil {
-		return nil, err
-	}
-	return w.locker(store, locker{careful: mode == legacy.Hardened})
-}
-
-// locker returns a program that locks in a store, which it closes. The program
-// is like the given one.
-func (w *worker) locker(store backend.Store, l locker) (seller, error) {
-	l.worker, l.patience = w, w.fleet.plan.patience(w.fleet.terms)
-	cfg := lock.Config{Wait: l.patience, Clock: w.host, Jitter: w.jitter()}
-	if l.plain {
-		cfg.TTL = w.fleet.terms.DefaultTTL()
-	}
-	var err error
-	l.client, err = w.fleet.plan.client(store, cfg)
-	return &l, err
-}
-
 // replyWithin is how long the server may take for an answer.
 const replyWithin = 2 * time.Second
 
@@ -152,16 +116,6 @@ func (p Plan) legacy(mode legacy.Mode, terms dialect.Terms, pool *redis.Pool,
 		Timeout: p.replyWithin()})
 }
 
-// client makes a client, or closes the store.
-func (p Plan) client(store backend.Store, cfg lock.Config) (*lock.Client, error) {
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	client, err := lock.New(store, cfg)
-	if c, ok := store.Contract().(io.Closer); ok && err != nil {
-		err = errors.Join(err, c.Close())
-	}
-	return client, err
-}
-
 // fits reports whether clients can be made with these times, before a fleet is
 // made.
 func (p Plan) fits(terms dialect.Terms) error {
@@ -171,14 +125,14 @@ func (p Plan) fits(terms dialect.Terms) error {
 			break
 		}
 		store, err := p.legacy(mode, terms, nowhere, nil)
-		var client *lock.Client
+		var c *lock.Client
 		if err == nil {
-			client, err = p.client(store, lock.Config{Wait: p.patience(terms)})
+			c, err = client(store, lock.Config{Wait: p.patience(terms)})
 		}
 		if err != nil {
 			return fmt.Errorf("--lease, --spread: no %v client can be configured with these: %w", mode, err)
 		}
-		client.Close(context.Background())
+		c.Close(context.Background())
 	}
 	return nil
 }
@@ -191,95 +145,4 @@ func (p Plan) patience(t dialect.Terms) time.Duration {
 		return p.Patience
 	}
 	return max(10*t.Lease, 30*time.Second)
-}
-
-func (l *locker) sell(ctx context.Context, t *task) error {
-	asked, sent := l.fleet.now(), l.link.own.Load()
-	lease, err := l.acquire(ctx, t)
-	if err != nil {
-		return err
-	}
-	taking := l.link.own.Load() - sent
-	h, n := l.fleet.book.begin(l.team, t.SKU, l.fleet.now()-asked)
-	h.host = l.host
-	key := l.fleet.book.products[t.SKU].key
-	took := l.link.last("asked", key)
-	if at := took.Sub(l.fleet.began); at >= 0 && at < h.start {
-		h.asked = at
-	}
-	alive := ctx
-	if l.careful {
-		alive = lease.Context(ctx)
-	}
-	end := l.fleet.fate(l.team, n)
-	sold, _, err := l.deduct(alive, t, end, h, false)
-	h.stop = l.fleet.now()
-	if errors.Is(err, errDead) {
-		h.freed = h.stop
-		l.fleet.book.orphan(t.SKU)
-		if end == takesAllDown {
-			l.fleet.redeploy(l.worker, t.SKU)
-		}
-		return errDead
-	}
-	sent = l.link.own.Load()
-	h.lost = errors.Is(lease.Release(), lock.ErrLost)
-	h.freed = l.fleet.now()
-	h.commands = taking + l.link.own.Load() - sent
-	h.deletes = l.link.last("freed", key).After(took)
-	if h.lost {
-		l.fleet.book.count(&l.team.did.Lost)
-	}
-	switch {
-	case err == nil:
-		l.fleet.book.ends(h, t.Order, sold)
-	case errors.Is(err, lock.ErrLost):
-		return fmt.Errorf("%w: %w", errLost, err)
-	}
-	return err
-}
-
-// acquire waits for the key as long as its program has patience. Some old
-// clients give up, or throw, long before. Then their callers try again.
-func (l *locker) acquire(ctx context.Context, t *task) (*lock.Lease, error) {
-	until := l.fleet.now() + l.patience
-	p := l.fleet.book.products[t.SKU]
-	name := p.name
-	if l.plain {
-		name = p.mark
-	}
-	for {
-		lease, err := l.client.Acquire(ctx, name)
-		switch {
-		case err == nil:
-			return lease, nil
-		case errors.Is(err, lock.ErrClosed):
-			return nil, errRetired
-		case !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrWaitEnded) &&
-			!errors.Is(err, backend.ErrNoRetry):
-			return nil, err
-		case l.fleet.now() >= until:
-			return nil, errAside
-		}
-		if err := pause(ctx, tryAgain); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// tryAgain is the time after which a program whose client gave up tries again.
-const tryAgain = 100 * time.Millisecond
-
-// close gives a job under way all the time that it may need. A dead program's
-// job needs none.
-func (l *locker) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
-	defer cancel()
-	if l.link.isDead() {
-		cancel()
-	}
-	l.client.Close(ctx)
-	if l.leave != nil {
-		l.leave(l.link.isDead())
-	}
 }

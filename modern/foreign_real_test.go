@@ -78,21 +78,6 @@ func TestSetDelFreesTheKeyOfAnyHolder(t *testing.T) {
 	habits(t, b, "k", "deleted or replaced while a lease of this process had time left")
 }
 
-// Comparing in two commands does not compare.
-func TestSetGetDelDeletesALeaseTakenAfterItsGet(t *testing.T) {
-	s, b, c := fleet(t)
-	s.Do("SET", "k", "their-uuid", "NX", "PX", ttl.Milliseconds())
-	if own, _ := redis.String(s.Do("GET", "k"), nil); own != "their-uuid" {
-		t.Fatalf("the old client found %q", own)
-	}
-	s.Do("PEXPIRE", "k", 1)
-	l := acquire(t, c, "k") // its lease has ended
-	watched(t, s)
-	s.Do("DEL", "k")
-	lostSoon(t, l)
-	habits(t, b, "k", "deleted or replaced")
-}
-
 // The old client's heartbeat does not compare. As soon as the server reports
 // the change, the Backend restores the TTL, so that the key does not end before
 // the lease.

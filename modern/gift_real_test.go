@@ -13,7 +13,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -198,24 +197,6 @@ func TestReleaseGivesOnEveryServer(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestReleaseDeletesKeyWhereQueueScriptsAreRefused(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(urlPool(s.User("u", "pw", "~app:*", "&*", "+@all")), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	for range 2 {
-		g := try(t, b, "app:k")
-		if _, err := watches.One(bg, b.Contract().(backend.Waker), g, func() {}); err != nil {
-			t.Fatal(err)
-		}
-		b.Contract().(backend.Waker).Unwatch(g)
-		free(t, g)
-	}
-	redistest.NoKeys(t, s.Pool())
 }
 
 // A primary that became a replica keeps its subscribers, and hears what the new

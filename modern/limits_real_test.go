@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,68 +16,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
-
-func TestThousandCancellationsLeaveNoKey(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"plain": {}, "fair": {Fair: true}} {
-		t.Run(name, func(t *testing.T) {
-			s := redistest.Real(t, redistest.Options{})
-			pool := s.Pool()
-			redistest.Clean(t, pool)
-			rng := rand.New(rand.NewPCG(history.Seed(t), 0))
-			var clients []*lock.Client
-			for range 2 {
-				b, err := modern.New(pool, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c, err := lock.New(b, lock.Config{TTL: time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
-				clients = append(clients, c)
-			}
-			won := 0
-			var mu sync.Mutex
-			var wg sync.WaitGroup
-			for n := range 1000 {
-				// Some attempts are alone on their key and some in crowds, so
-				// that they are cancelled in every state.
-				key := fmt.Sprint("k", rng.IntN(8))
-				after := time.Duration(rng.IntN(400)) * time.Microsecond
-				wg.Go(func() {
-					ctx, cancel := context.WithCancel(bg)
-					defer cancel()
-					timer := time.AfterFunc(after, cancel)
-					defer timer.Stop()
-					l, err := clients[n%2].Acquire(ctx, key)
-					if err != nil {
-						return
-					}
-					mu.Lock()
-					won++
-					mu.Unlock()
-					_ = l.Release() // its context may have ended first
-				})
-				if n%20 == 19 {
-					wg.Wait()
-				}
-			}
-			wg.Wait()
-			for _, c := range clients {
-				if err := c.Close(bg); err != nil {
-					t.Error(err)
-				}
-			}
-			t.Logf("%d of 1,000 were granted", won)
-		})
-	}
-}
 
 // inUse returns what the process's heap and stacks keep, in bytes.
 func inUse() (heap, stacks int64) {

@@ -20,8 +20,9 @@ import (
 
 var bg = context.Background()
 
-func TestGoroutinesGetTheirOwnRepliesInOrder(t *testing.T) {
-	m := open(t, redistest.New(t).Pool(), Options{})
+func TestGoroutinesOfOneConnectionGetTheirOwnReplies(t *testing.T) {
+	wire := redistest.New(t).Wire()
+	m := open(t, wire.Pool(), Options{Timeout: redistest.Patience})
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -37,17 +38,6 @@ func TestGoroutinesGetTheirOwnRepliesInOrder(t *testing.T) {
 				}
 			}
 		})
-	}
-	wg.Wait()
-}
-
-func TestManyGoroutinesShareOneConnection(t *testing.T) {
-	w := redistest.New(t)
-	wire := w.Wire()
-	m := open(t, wire.Pool(), Options{})
-	var wg sync.WaitGroup
-	for range 200 {
-		wg.Go(func() { works(t, m) })
 	}
 	wg.Wait()
 	if n := wire.Connections(); n != 1 {
@@ -125,22 +115,6 @@ func TestCallerLeavesAtOnceAndTheLateReplyIsKnown(t *testing.T) {
 			}
 		}
 		works(t, m)
-	})
-}
-
-func TestLateErrorReplyIsKnown(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		gate := redistest.NewGate()
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}),
-			Options{})
-		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
-		defer cancel()
-		_, err := m.Eval(ctx, echo, "k", "v")
-		pending := unknown(t, err, context.DeadlineExceeded)
-		gate.Open()
-		if v, err, known := pending.Wait(bg); v != nil || !IsNoScript(err) || !known {
-			t.Errorf("the late reply is %v, %v, known %v", v, err, known)
-		}
 	})
 }
 
@@ -471,32 +445,6 @@ func TestRetiredConnectionStillDeliversItsReplies(t *testing.T) {
 		}
 		wg.Wait()
 		<-s.closed
-	})
-}
-
-func TestMuxLeavesNoGoroutineInABubble(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-			conn, err := w.Mini.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return redis.NewConn(conn, 0, 0), nil
-		}}, Options{})
-		var wg sync.WaitGroup
-		for g := range 20 {
-			wg.Go(func() {
-				for i := range 20 {
-					time.Sleep(time.Duration(g+1) * time.Minute)
-					if n, err := redis.Int(m.Do(bg, "INCR", fmt.Sprint(g))); n != i+1 || err != nil {
-						t.Errorf("%d, %v", n, err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		m.Close()
-		synctest.Wait()
 	})
 }
 

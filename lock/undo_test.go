@@ -12,19 +12,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func TestAcquireWhoseReplyWasLostIsUndone(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{})
-		s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, errServer)
-		synctest.Wait()
-		if h := s.Holder("k"); h != "" {
-			t.Errorf("key left to %s", h)
-		}
-	})
-}
-
 func TestCancelledAcquireIsUndoneAndItsCallerReturnsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})

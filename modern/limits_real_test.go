@@ -18,7 +18,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
 
@@ -34,10 +33,7 @@ func inUse() (heap, stacks int64) {
 func TestHundredThousandLeasesNeedLittleMemory(t *testing.T) {
 	const leases = 100_000
 	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, s.Pool(), modern.Config{})
 	c := client(t, b, lock.Config{TTL: 10 * time.Minute})
 	heap, _ := inUse()
 	goroutines := runtime.NumGoroutine()
@@ -101,10 +97,7 @@ func crowd(n int, f func(int)) {
 func TestTenThousandWaitersAreSmall(t *testing.T) {
 	const waiters = 10_000
 	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, s.Pool(), modern.Config{})
 	waiting := make(chan struct{}, waiters)
 	c := client(t, b, lock.Config{Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }}})
 	holder := acquire(t, c, "k")
@@ -143,18 +136,12 @@ func TestFullServerKeepsHeldLeases(t *testing.T) {
 			s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 			for name, cfg := range map[string]modern.Config{
 				"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
-				b, err := modern.New(s.Pool(), cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := openOn(t, s.Pool(), cfg)
 				g, err := b.Contract().Try(bg, "k", time.Minute)
 				if err != nil {
 					t.Fatal(name, err)
 				}
-				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-				if err != nil {
-					t.Fatal(name, err)
-				}
+				p := enter(t, b, "k")
 				if _, err := p.Try(bg, time.Minute); !errors.Is(err, lock.ErrHeld) {
 					t.Fatalf("%s: a second attempt: %v", name, err)
 				}

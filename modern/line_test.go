@@ -59,13 +59,20 @@ func extend(t *testing.T, g backend.Grant) {
 	}
 }
 
-// stand takes a place in the queue of a held key.
-func stand(t *testing.T, b *modern.Backend, key string) backend.Place {
+// enter makes a place, which has not tried yet.
+func enter(t *testing.T, b *modern.Backend, key string) backend.Place {
 	t.Helper()
 	p, err := b.Contract().(backend.Queuer).Enter(bg, key)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// stand takes a place in the queue of a held key.
+func stand(t *testing.T, b *modern.Backend, key string) backend.Place {
+	t.Helper()
+	p := enter(t, b, key)
 	held(t, p)
 	return p
 }
@@ -85,27 +92,6 @@ func granted(t *testing.T, p backend.Place) {
 		t.Fatal(err)
 	}
 	free(t, g)
-}
-
-func TestDeadWaiterDoesNotBlockTheFairQueue(t *testing.T) {
-	for _, step := range []time.Duration{0, -time.Hour} {
-		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, modern.Config{Fair: true})
-				holder := try(t, b, "k")
-				stand(t, b, "k") // and it never tries again
-				second := stand(t, b, "k")
-				w.StepServer(step)
-				for range 4 {
-					w.Pass(4 * time.Second)
-					extend(t, holder)
-					held(t, second)
-				}
-				free(t, holder)
-				granted(t, second)
-			})
-		})
-	}
 }
 
 // That holds for a single attempt without a place too.
@@ -151,48 +137,10 @@ func TestQueueForgetsAGoneWaiter(t *testing.T) {
 	})
 }
 
-func TestPlaceIsKeptWhileItIsTried(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true})
-		holder := try(t, b, "k")
-		first, second := stand(t, b, "k"), stand(t, b, "k")
-		for range 5 {
-			w.Pass(time.Second)
-			held(t, second)
-			held(t, first)
-		}
-		free(t, holder)
-		held(t, second)
-		granted(t, first)
-		granted(t, second)
-	})
-}
-
-func TestQueuesOfKeysWithSimilarNamesStayApart(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true})
-		names := []string{"k", "k:alive", "alive:k", "\x00\xff{}:\r\n", "k:", ":k"}
-		var holders []backend.Grant
-		var places []backend.Place
-		for _, name := range names {
-			holders = append(holders, try(t, b, name))
-			places = append(places, stand(t, b, name))
-		}
-		for i := range names {
-			free(t, holders[i])
-			granted(t, places[i])
-		}
-	})
-}
-
 func TestPlaceIsCalledAfterItsSubscriptionWasCut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		wire := w.Wire()
-		b, err := modern.New(wire.Pool(), modern.Config{Fair: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
+		b := openOn(t, wire.Pool(), modern.Config{Fair: true})
 		holder := try(t, b, "k")
 		p := stand(t, b, "k")
 		woken := make(chan struct{}, 9)
@@ -287,10 +235,7 @@ func TestRefusalDescribesTheKeysValue(t *testing.T) {
 				put()
 				_, err := b.Contract().Try(bg, "k", ttl)
 				names(t, err, say)
-				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := enter(t, b, "k")
 				_, err = p.Try(bg, ttl)
 				names(t, err, say)
 				if err := p.Leave(bg); err != nil {
@@ -336,23 +281,6 @@ func TestWaiterThatTakesTheKeyCallsTheNext(t *testing.T) {
 		free(t, g)
 		granted(t, second)
 		_ = holder.Release(bg)
-	})
-}
-
-func TestWaiterThatLeavesTheFrontCallsTheNext(t *testing.T) {
-	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
-		b := open(t, w, cfg)
-		holder := try(t, b, "k")
-		first, second := stand(t, b, "k"), stand(t, b, "k")
-		isCalled := called(t, second)
-		if err := first.Leave(bg); err != nil {
-			t.Fatal(err)
-		}
-		if !isCalled() {
-			t.Error("the next waiter was not called")
-		}
-		free(t, holder)
-		granted(t, second)
 	})
 }
 
@@ -456,11 +384,8 @@ func TestErrorNamesAQueueOfAnotherType(t *testing.T) {
 		b := open(t, w, cfg)
 		holder := try(t, b, "k")
 		_ = w.Mini.Set("gsl:queue::{k}", "garbage")
-		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = p.Try(bg, ttl)
+		p := enter(t, b, "k")
+		_, err := p.Try(bg, ttl)
 		if cfg.Fair {
 			if err == nil ||
 				!strings.Contains(err.Error(), `"gsl:queue::{k}" or "gsl:alive::{k}" is no sorted set`) {

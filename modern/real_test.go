@@ -48,11 +48,7 @@ func TestBackendPassesTheKitOnRealServers(t *testing.T) {
 						return &locktest.World{
 							RealTime: true,
 							Backend: func() backend.Store {
-								b, err := modern.New(s.Pool(), cfg)
-								if err != nil {
-									t.Fatal(err)
-								}
-								return b
+								return openOn(t, s.Pool(), cfg)
 							},
 							Pass:      pass(t, s),
 							TTL:       2 * time.Second,

@@ -235,23 +235,6 @@ func TestPacerCountsSleepsNotTime(t *testing.T) {
 	}
 }
 
-func TestReleaseByAnotherClientWakesTheWaiter(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{})
-		s.Seize("k", "somebody", time.Hour)
-		freed := time.Now().Add(17 * time.Minute)
-		time.AfterFunc(17*time.Minute, func() { s.Seize("k", "", 0) })
-		l := acquire(t, c, "k")
-		if !time.Now().Equal(freed) {
-			t.Errorf("woken %v after the release", time.Since(freed))
-		}
-		if n := s.Calls("try"); n > 2+17*60/5 {
-			t.Errorf("%d attempts: more often than every five seconds", n)
-		}
-		release(t, l)
-	})
-}
-
 func TestRecheckFindsAMissedWakeUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})

@@ -223,25 +223,6 @@ func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
 	}
 }
 
-func TestAbandonedRequestDoesNotDelayClose(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := newClient(t, s.Backend(), lock.Config{})
-		s.Seize("k", "somebody", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		c.Request(ctx, "k") // the Result is never received
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		began := time.Now()
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(began); d != 0 {
-			t.Errorf("Close took %v", d)
-		}
-	})
-}
-
 func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := newClient(t, s.Full(), lock.Config{})

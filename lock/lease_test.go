@@ -488,25 +488,6 @@ func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
 	})
 }
 
-func TestRenewByHandExtendsTheLease(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1})
-		l := acquire(t, c, "k")
-		for range 5 {
-			time.Sleep(5 * time.Second)
-			if err := l.Renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.Order(locktest.Fault{Op: "extend", Times: 1, Err: errServer})
-		wantErr(t, l.Renew(t.Context()), errServer)
-		if l.Err() != nil {
-			t.Error("the lease was lost after one failure")
-		}
-		release(t, l)
-	})
-}
-
 func TestHooksReportEveryEventInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var told log

@@ -235,19 +235,6 @@ func TestPacerCountsSleepsNotTime(t *testing.T) {
 	}
 }
 
-func TestRecheckFindsAMissedWakeUp(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{})
-		s.Seize("k", "somebody", 10500*time.Millisecond) // in this store an expiry sends no wake-up
-		began := time.Now()
-		l := acquire(t, c, "k")
-		if d := time.Since(began); d > 10502*time.Millisecond {
-			t.Errorf("acquired after %v although the holder's end was known", d)
-		}
-		release(t, l)
-	})
-}
-
 func TestCalledWaiterAsksEveryFiveToTenSeconds(t *testing.T) {
 	for name, jitter := range map[string]func(time.Duration) time.Duration{
 		"soonest": func(most time.Duration) time.Duration { return most },
@@ -317,23 +304,6 @@ func TestPolitenessKeepsThisProcessAwayAfterItsRelease(t *testing.T) {
 		release(t, acquire(t, c, "k"))
 		if d := time.Since(began); d != 100*time.Millisecond {
 			t.Errorf("came back after %v", d)
-		}
-	})
-}
-
-func TestFairWaitersAreServedAcrossProcesses(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		a := client(t, s.Full(), lock.Config{})
-		b := client(t, s.Full(), lock.Config{})
-		first := acquire(t, a, "k")
-		got := make(chan string, 2)
-		go func() { l := acquire(t, b, "k"); got <- "b"; release(t, l) }()
-		synctest.Wait()
-		go func() { l := acquire(t, a, "k"); got <- "a"; release(t, l) }()
-		synctest.Wait()
-		release(t, first)
-		if one, two := <-got, <-got; one != "b" || two != "a" {
-			t.Errorf("served %s, then %s", one, two)
 		}
 	})
 }

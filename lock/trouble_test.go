@@ -175,18 +175,3 @@ func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 		t.Error("two Clients have one backend")
 	}
 }
-
-// The context given to a joined Do may outlive the lease, as this one does. The
-// context that its func gets must still end with the lease.
-func TestJoinedDoEndsWithTheLease(t *testing.T) {
-	c := client(t, backend.Of(&ailing{}), lock.Config{})
-	lease := acquire(t, c, "k")
-	err := c.Do(context.WithoutCancel(lease.Context(t.Context())), "k", func(ctx context.Context) error {
-		_ = lease.Release()
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	if !errors.Is(err, lock.ErrReleased) {
-		t.Error(err)
-	}
-}

@@ -94,19 +94,3 @@ func TestThousandCancellationsLeaveNoKey(t *testing.T) {
 		}
 	})
 }
-
-func TestOwnOrphanKeepsTheClientOutBriefly(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{TTL: time.Minute})
-		s.Seize("k", "somebody", time.Second)
-		time.AfterFunc(500*time.Millisecond, func() {
-			s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
-		})
-		began := time.Now()
-		l := acquire(t, c, "k") // its second attempt takes the key, and the reply is lost
-		if d := time.Since(began); d > 3*time.Second {
-			t.Errorf("acquired after %v", d)
-		}
-		release(t, l)
-	})
-}

@@ -269,24 +269,6 @@ func TestHolderIsWarnedOnceBeforeTheLoss(t *testing.T) {
 	}
 }
 
-func TestBrokenWatchOfAHolderIsNotALoss(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
-		l := acquire(t, c, "k")
-		time.Sleep(time.Second)
-		s.Break()
-		synctest.Wait()
-		if l.Err() != nil {
-			t.Fatal(l.Err())
-		}
-		time.Sleep(10 * time.Millisecond) // looks at a key keep a pace
-		s.Seize("k", "thief", time.Hour)
-		synctest.Wait()
-		wantErr(t, l.Err(), lock.ErrLost)
-		_ = l.Release()
-	})
-}
-
 func TestShortLeaseIsNotWatched(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})

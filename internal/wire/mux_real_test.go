@@ -28,7 +28,7 @@ func TestTLSAndUnixSocketsCarryEveryGoroutine(t *testing.T) {
 }
 
 func hammer(t *testing.T, s *redistest.Server) {
-	m := open(t, s.Pool(), Options{})
+	m := open(t, s.Pool(), Options{Timeout: redistest.Patience})
 	var wg sync.WaitGroup
 	for g := range 64 {
 		wg.Go(func() { strike(t, m, g) })

@@ -45,21 +45,6 @@ func TestGoroutinesOfOneConnectionGetTheirOwnReplies(t *testing.T) {
 	}
 }
 
-func TestPoolsBoundsAndCloseDoNotAffectTheMux(t *testing.T) {
-	w := redistest.New(t)
-	pool := w.Pool()
-	pool.MaxActive = 1
-	user := pool.Get()
-	defer user.Close()
-	if _, err := user.Do("PING"); err != nil {
-		t.Fatal(err)
-	}
-	m := open(t, pool, Options{})
-	works(t, m)
-	pool.Close()
-	works(t, m)
-}
-
 func TestNewRefusesAPoolWithoutHooksAndNegativeTimeouts(t *testing.T) {
 	if _, err := New(&redis.Pool{}, Options{}); err == nil || !strings.Contains(err.Error(), "DialContext") {
 		t.Errorf("a pool without hooks: %v", err)
@@ -159,27 +144,6 @@ func TestCutCallIsUnknownAndTheNextDialsAnew(t *testing.T) {
 	}
 }
 
-func TestCutEndsEveryCallInFlight(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		gate := redistest.NewGate()
-		wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.HoldRequest(gate)})
-		m := open(t, wire.Pool(), Options{})
-		errs := make([]error, 50)
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() { _, errs[i] = m.Do(bg, "SET", fmt.Sprint(i), "v") })
-		}
-		synctest.Wait()
-		wire.Cut()
-		wg.Wait()
-		for _, err := range errs {
-			gone(t, unknown(t, err, ErrLost))
-		}
-		gate.Open()
-		works(t, m)
-	})
-}
-
 func TestSilentServerEndsEveryCallAfterTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Do: redistest.Silence}),
@@ -234,17 +198,6 @@ func TestHooksReadTimeoutDoesNotEndAnIdleConnection(t *testing.T) {
 		if dials != 1 {
 			t.Errorf("dialed %d times", dials)
 		}
-	})
-}
-
-func TestClosedConnectionIsNoticedBeforeTheNextCall(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		wire := w.Wire()
-		m := open(t, wire.Pool(), Options{})
-		works(t, m)
-		wire.Cut()
-		synctest.Wait()
-		works(t, m)
 	})
 }
 

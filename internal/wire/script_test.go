@@ -67,7 +67,7 @@ func TestScriptNeedsItsFirstLine(t *testing.T) {
 func TestBatchStaysTogetherAndItsRepliesInOrder(t *testing.T) {
 	w := redistest.New(t)
 	wire := w.Wire()
-	m := open(t, wire.Pool(), Options{})
+	m := open(t, wire.Pool(), Options{Timeout: redistest.Patience})
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -119,25 +119,6 @@ func TestBatchResendsUnknownScriptsTogether(t *testing.T) {
 	if r := m.Batch(bg, nil); len(r) != 0 {
 		t.Errorf("an empty batch has replies %v", r)
 	}
-}
-
-func TestRepliesOfABatchBeforeTheCutAreKnown(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "SET", Nth: 3, Do: redistest.CutAfter}), Options{})
-		var cmds []Command
-		for _, k := range []string{"a", "b", "c", "d"} {
-			cmds = append(cmds, Cmd("SET", k, "v"))
-		}
-		r := m.Batch(bg, cmds)
-		for i := range 2 {
-			if r[i].Value != "OK" || r[i].Err != nil {
-				t.Errorf("reply %d is %v", i, r[i])
-			}
-		}
-		for i := 2; i < 4; i++ {
-			gone(t, unknown(t, r[i].Err, ErrLost))
-		}
-	})
 }
 
 // The last one is an error.

@@ -137,32 +137,6 @@ func TestQueueForgetsAGoneWaiter(t *testing.T) {
 	})
 }
 
-func TestPlaceIsCalledAfterItsSubscriptionWasCut(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		wire := w.Wire()
-		b := openOn(t, wire.Pool(), modern.Config{Fair: true})
-		holder := try(t, b, "k")
-		p := stand(t, b, "k")
-		woken := make(chan struct{}, 9)
-		wake := func() { woken <- struct{}{} }
-		arm := func() {
-			t.Helper()
-			if _, free, err := p.Await(bg, wake); err != nil || free {
-				t.Fatal(free, err)
-			}
-		}
-		arm()
-		wire.Cut() // the call during the cut is lost: the waiter must ask
-		<-woken
-		synctest.Wait()
-		held(t, p)
-		arm()
-		free(t, holder)
-		<-woken // the call came over the new connection
-		granted(t, p)
-	})
-}
-
 func TestCallBetweenTryAndAwaitIsNotLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{Fair: true})
@@ -310,21 +284,6 @@ func expires(t *testing.T, newcomer bool) {
 		held(t, second)
 		granted(t, first)
 		granted(t, second)
-	})
-}
-
-func TestValueThatBeginsWithTheTokenIsForeign(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		const token = "0123456789abcdef"
-		b := open(t, w, modern.Config{Token: func() string { return token }})
-		w.Mini.Set("k", token+"x")
-		if err := stand(t, b, "k").Leave(bg); err != nil {
-			t.Error(err)
-		}
-		if value, _ := w.Mini.Get("k"); value != token+"x" {
-			t.Errorf("the key holds %q", value)
-		}
-		w.Mini.Del("k")
 	})
 }
 

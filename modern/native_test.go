@@ -12,25 +12,6 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// A renewal needs no memory.
-func TestFullServerRenewsByScript(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b, wire := on(t, w, modern.Config{})
-		g := try(t, b, "k")
-		wire.Fault(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.OOM)})
-		for range 2 {
-			w.Pass(ttl / 2)
-			if _, err := g.Extend(bg, ttl); err != nil {
-				t.Fatal(err)
-			}
-			if left := w.Mini.TTL("k"); left != ttl {
-				t.Errorf("%v are left of %v", left, ttl)
-			}
-		}
-		free(t, g)
-	})
-}
-
 func TestAnyOtherValueOnTheKeyIsALoss(t *testing.T) {
 	for what, put := range map[string]func(w *redistest.World, token string){
 		"nothing": func(*redistest.World, string) {},

@@ -100,10 +100,21 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// heir gives the process that leads now a signal that stops it. Then it leads
-// in this process, and calls fn.
-func heir(t *testing.T, s *redistest.Server, p *process, stop syscall.Signal, fn func()) {
-	t.Helper()
+func (p *process) asks() {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// Another process leads while it stands still. It is asked as soon as it goes
+// on. How soon another leads, TestAnotherLeadsWithinATTLOfACrash says.
+func TestLeaderThatWasStoppedIsToldAtItsFirstCheck(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Options{})
+	p := leader(t, s)
+	p.asks()
+	p.says("context: <nil>")
 	b, err := modern.New(s.Pool(), modern.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,42 +123,14 @@ func heir(t *testing.T, s *redistest.Server, p *process, stop syscall.Signal, fn
 	if name, err := e.Leader(t.Context()); name != "the process" || err != nil {
 		t.Errorf("the leader is %q, %v", name, err)
 	}
-	p.signal(stop)
+	p.signal(syscall.SIGSTOP)
 	err = e.Run(t.Context(), func(context.Context) error {
-		fn()
+		p.asks()
+		p.signal(syscall.SIGCONT)
+		p.says("context: context canceled")
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
-}
-
-// TestAnotherLeadsWithinATTLOfACrash says how soon, in virtual time.
-func TestAnotherLeadsAfterAKill(t *testing.T) {
-	t.Parallel()
-	s := redistest.Real(t, redistest.Options{})
-	heir(t, s, leader(t, s), syscall.SIGKILL, func() {})
-}
-
-// The process is asked as soon as it goes on.
-func TestLeaderThatWasStoppedIsToldAtItsFirstCheck(t *testing.T) {
-	t.Parallel()
-	s := redistest.Real(t, redistest.Options{})
-	p := leader(t, s)
-	p.ask("context: <nil>")
-	heir(t, s, p, syscall.SIGSTOP, func() {
-		if _, err := fmt.Fprintln(p.in); err != nil {
-			t.Error(err)
-		}
-		p.signal(syscall.SIGCONT)
-		p.says("context: context canceled")
-	})
-}
-
-func (p *process) ask(want string) {
-	p.t.Helper()
-	if _, err := fmt.Fprintln(p.in); err != nil {
-		p.t.Fatal(err)
-	}
-	p.says(want)
 }

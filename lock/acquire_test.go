@@ -54,45 +54,6 @@ func TestWaitEndedNamesTroubleIfThatCameLast(t *testing.T) {
 	})
 }
 
-func TestTroubleAtTheFirstAttemptReturnsAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{Wait: time.Second})
-		s.Order(locktest.Fault{Op: "try", Err: errServer})
-		began := time.Now()
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, errServer)
-		notErr(t, err, lock.ErrWaitEnded, lock.ErrHeld)
-		if time.Since(began) != 0 {
-			t.Error("it waited")
-		}
-	})
-}
-
-func TestAcquireOutlivesTroubleDuringItsWait(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
-		s.Seize("k", "somebody", time.Second)
-		time.AfterFunc(500*time.Millisecond,
-			func() { s.Order(locktest.Fault{Op: "try", Err: errServer, Times: 10}) })
-		release(t, acquire(t, c, "k"))
-	})
-}
-
-func TestAcquireEndsAtOnceIfWaitingCannotHelp(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{Wait: 5 * time.Second})
-		s.Seize("k", "somebody", time.Hour)
-		stop := errors.Join(backend.ErrNoRetry, errServer)
-		time.AfterFunc(time.Second, func() { s.Order(locktest.Fault{Op: "try", Err: stop}) })
-		began := time.Now()
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, errServer)
-		if d := time.Since(began); d > 1100*time.Millisecond {
-			t.Errorf("it went on for %v", d)
-		}
-	})
-}
-
 func TestAcquireReturnsCauseOfItsEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
@@ -241,88 +202,37 @@ func (b tardy) Try(ctx context.Context, key string, ttl time.Duration) (backend.
 	return g, err
 }
 
-// The TTL is too short for this store, and no waiting mends that.
+// The TTL is too short for this store, and no waiting mends that, also if the
+// key was held at first.
 func TestAcquireEndsIfEveryGrantIsLate(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, backend.Of(tardy{s.Backend().Contract()}), lock.Config{TTL: time.Second})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := c.Acquire(ctx, "k")
-		wantErr(t, err, lock.ErrTooLate)
-		notErr(t, err, context.DeadlineExceeded)
-	})
+	for _, held := range []time.Duration{0, 3 * time.Second} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, backend.Of(tardy{s.Backend().Contract()}), lock.Config{TTL: time.Second})
+			s.Seize("k", "another", held)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := c.Acquire(ctx, "k")
+			wantErr(t, err, lock.ErrTooLate)
+			notErr(t, err, context.DeadlineExceeded)
+		})
+	}
 }
 
-// That is so, too, if the Acquire first found the key held.
-func TestAcquireThatWaitedEndsIfEveryGrantIsLate(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, backend.Of(tardy{s.Backend().Contract()}), lock.Config{TTL: time.Second})
-		s.Seize("k", "another", 3*time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := c.Acquire(ctx, "k")
-		wantErr(t, err, lock.ErrTooLate)
-		notErr(t, err, context.DeadlineExceeded)
-	})
-}
-
+// It sleeps after the last attempt as well.
 func TestPacerCountsSleepsNotTime(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Paced(100*time.Millisecond), lock.Config{Wait: 10 * time.Second})
-		s.Seize("k", "somebody", time.Hour)
-		began := time.Now()
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, lock.ErrWaitEnded, lock.ErrHeld)
-		if n := s.Calls("try"); n != 101 {
-			t.Errorf("%d attempts, want 101", n)
-		}
-		if d := time.Since(began); d != 10100*time.Millisecond {
-			t.Errorf("took %v; it sleeps after the last attempt as well", d)
-		}
-	})
-}
-
-func TestPacerTriesOnceAndStillSleeps(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Paced(100*time.Millisecond), lock.Config{Wait: -1})
-		s.Seize("k", "somebody", time.Hour)
-		began := time.Now()
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, lock.ErrHeld)
-		if n, d := s.Calls("try"), time.Since(began); n != 1 || d != 100*time.Millisecond {
-			t.Errorf("%d attempts in %v", n, d)
-		}
-	})
-}
-
-func TestReleaseByAnotherClientWakesTheWaiter(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{})
-		s.Seize("k", "somebody", time.Hour)
-		freed := time.Now().Add(17 * time.Minute)
-		time.AfterFunc(17*time.Minute, func() { s.Seize("k", "", 0) })
-		l := acquire(t, c, "k")
-		if !time.Now().Equal(freed) {
-			t.Errorf("woken %v after the release", time.Since(freed))
-		}
-		if n := s.Calls("try"); n > 2+17*60/5 {
-			t.Errorf("%d attempts: more often than every five seconds", n)
-		}
-		release(t, l)
-	})
-}
-
-func TestRecheckFindsAMissedWakeUp(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{})
-		s.Seize("k", "somebody", 10500*time.Millisecond) // in this store an expiry sends no wake-up
-		began := time.Now()
-		l := acquire(t, c, "k")
-		if d := time.Since(began); d > 10502*time.Millisecond {
-			t.Errorf("acquired after %v although the holder's end was known", d)
-		}
-		release(t, l)
-	})
+	const pause = 100 * time.Millisecond
+	for wait, tries := range map[time.Duration]int{10 * time.Second: 101, -1: 1} {
+		bubble(t, func(t *testing.T, s *locktest.Store) {
+			c := client(t, s.Paced(pause), lock.Config{Wait: wait})
+			s.Seize("k", "somebody", time.Hour)
+			began := time.Now()
+			_, err := c.Acquire(t.Context(), "k")
+			wantErr(t, err, lock.ErrWaitEnded, lock.ErrHeld)
+			if n, d := s.Calls("try"), time.Since(began); n != tries || d != time.Duration(tries)*pause {
+				t.Errorf("a wait of %v: %d attempts in %v, want %d", wait, n, d, tries)
+			}
+		})
+	}
 }
 
 func TestCalledWaiterAsksEveryFiveToTenSeconds(t *testing.T) {
@@ -394,23 +304,6 @@ func TestPolitenessKeepsThisProcessAwayAfterItsRelease(t *testing.T) {
 		release(t, acquire(t, c, "k"))
 		if d := time.Since(began); d != 100*time.Millisecond {
 			t.Errorf("came back after %v", d)
-		}
-	})
-}
-
-func TestFairWaitersAreServedAcrossProcesses(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		a := client(t, s.Full(), lock.Config{})
-		b := client(t, s.Full(), lock.Config{})
-		first := acquire(t, a, "k")
-		got := make(chan string, 2)
-		go func() { l := acquire(t, b, "k"); got <- "b"; release(t, l) }()
-		synctest.Wait()
-		go func() { l := acquire(t, a, "k"); got <- "a"; release(t, l) }()
-		synctest.Wait()
-		release(t, first)
-		if one, two := <-got, <-got; one != "b" || two != "a" {
-			t.Errorf("served %s, then %s", one, two)
 		}
 	})
 }

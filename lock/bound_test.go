@@ -137,15 +137,12 @@ func TestLogNamesAKeyOfManyAttemptsOnce(t *testing.T) {
 	for _, wait := range []time.Duration{time.Second, time.Hour} {
 		bubble(t, func(t *testing.T, s *locktest.Store) {
 			var text journal
-			c, err := lock.New(s.Backend(),
+			c := newClient(t, s.Backend(),
 				lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
 			s.Order(locktest.Fault{Op: "try", Err: errServer, After: true})
 			s.Order(locktest.Fault{Op: "release", Err: errServer})
 			for range 5 {
-				_, err = c.Acquire(t.Context(), "k")
+				_, err := c.Acquire(t.Context(), "k")
 				wantErr(t, err, errServer)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), wait)

@@ -18,10 +18,7 @@ import (
 // key after its TTL.
 func TestAttemptThatWinsAfterCloseGetsNoLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Full(), lock.Config{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, s.Full(), lock.Config{TTL: time.Minute})
 		won := make(chan struct{})
 		s.Order(locktest.Fault{Op: "try", Times: 1, Hold: won})
 		ended := make(chan error, 1)

@@ -161,10 +161,7 @@ func TestWithKeepsAMarginThatTheCallerSet(t *testing.T) {
 	}
 	// A margin that With sets stays as well; what the caller did not set
 	// follows the TTL.
-	plain, err := lock.New(locktest.NewStore(lock.Machine).Backend(), lock.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := newClient(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{})
 	defer plain.Close(t.Context())
 	if _, err := brief(plain, time.Second); err != nil {
 		t.Errorf("defaults: %v", err)

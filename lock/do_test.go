@@ -223,34 +223,9 @@ func TestContextOfARequestGovernsUntilItsResultIsReceived(t *testing.T) {
 	}
 }
 
-func TestAbandonedRequestDoesNotDelayClose(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Backend(), lock.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Seize("k", "somebody", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		c.Request(ctx, "k") // the Result is never received
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		began := time.Now()
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(began); d != 0 {
-			t.Errorf("Close took %v", d)
-		}
-	})
-}
-
 func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Full(), lock.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, s.Full(), lock.Config{})
 		l := acquire(t, c, "k")
 		s.Seize("foreign", "somebody", time.Hour)
 		waiters := make(chan error, 2)
@@ -269,7 +244,7 @@ func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
-		_, err = c.TryAcquire(t.Context(), "k")
+		_, err := c.TryAcquire(t.Context(), "k")
 		wantErr(t, err, lock.ErrClosed)
 		if r := <-c.Request(t.Context(), "k"); !errors.Is(r.Err, lock.ErrClosed) {
 			t.Error(r.Err)
@@ -280,14 +255,11 @@ func TestCloseWaitsForHoldersAndEndsWaiters(t *testing.T) {
 func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var told log
-		c, err := lock.New(s.Full(), lock.Config{Hooks: told.hooks()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, s.Full(), lock.Config{Hooks: told.hooks()})
 		l := acquire(t, c, "k")
 		s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
 		s.Order(locktest.Fault{Op: "release", Err: errServer})
-		_, err = c.Acquire(t.Context(), "undone")
+		_, err := c.Acquire(t.Context(), "undone")
 		wantErr(t, err, errServer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -315,37 +287,11 @@ func TestCloseWithEndedContextEndsLeasesAndLeavesKeys(t *testing.T) {
 	})
 }
 
-func TestCloseStopsNoHolderWhileItMayWait(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := acquire(t, c, "k")
-		work := l.Context(t.Context())
-		time.AfterFunc(time.Minute, func() {
-			if work.Err() != nil {
-				t.Errorf("its context ended: %v", context.Cause(work))
-			}
-			release(t, l)
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		began := time.Now()
-		if err := c.Close(ctx); err != nil || time.Since(began) != time.Minute {
-			t.Errorf("closed after %v: %v", time.Since(began), err)
-		}
-	})
-}
-
 // A renewal and a look wait for a silent store, and so does an attempt whose
 // caller's context lives.
 func TestCloseWithEndedContextReturnsWithCallsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Full(), lock.Config{TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, s.Full(), lock.Config{TTL: 10 * time.Second})
 		silent := make(chan struct{})
 		for _, op := range []string{"extend", "watch"} {
 			s.Order(locktest.Fault{Op: op, Hold: silent})

@@ -58,24 +58,3 @@ func TestReleaseOfALostLeaseGoesOnInTheBackground(t *testing.T) {
 		}
 	})
 }
-
-// The holder of the lost lease may take long to stop.
-func TestNextGoroutineTriesWhenALeaseIsLost(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{TTL: 30 * time.Second})
-		first := acquire(t, c, "k")
-		next := make(chan *lock.Lease)
-		go func() { next <- acquire(t, c, "k") }()
-		synctest.Wait()
-		s.Seize("k", "thief", time.Minute)
-		<-first.Done()
-		wantErr(t, first.Err(), lock.ErrLost)
-		select {
-		case l := <-next:
-			release(t, l)
-		case <-time.After(2 * time.Minute):
-			t.Error("the next goroutine still waits for the holder that lost the key")
-		}
-		wantErr(t, first.Release(), lock.ErrLost)
-	})
-}

@@ -39,10 +39,7 @@ func TestWaiterAsksWhenTheKeyEndsAndNotBefore(t *testing.T) {
 		2 * time.Millisecond, 20*time.Millisecond + 300*time.Microsecond}
 	wait := func(t *testing.T, s *locktest.Store, life time.Duration) (tries int, late time.Duration) {
 		b := &ending{Backend: s.Backend().Contract(), at: time.Now().Add(life)}
-		c, err := lock.New(backend.Of(b), lock.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, backend.Of(b), lock.Config{})
 		l := acquire(t, c, "k")
 		late = time.Since(b.at)
 		if len(b.early) > 0 {

@@ -400,19 +400,6 @@ func TestReleaseLeavesKeyEvenIfAGoroutineWaits(t *testing.T) {
 	})
 }
 
-// If a backend keeps no client away itself, this process waits instead.
-func TestClientStaysAwayIfTheStoreCannotLeaveKeys(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{Politeness: 100 * time.Millisecond})
-		began := time.Now()
-		release(t, acquire(t, c, "k"))
-		release(t, acquire(t, c, "k"))
-		if away := time.Since(began); away != 100*time.Millisecond {
-			t.Errorf("away for %v", away)
-		}
-	})
-}
-
 // A wait that is shorter than the rest of the gap ends after the gap: only then
 // is it known whether the key is held.
 func TestShortWaitOutlastsTheGapOfALeftKey(t *testing.T) {

@@ -11,10 +11,7 @@ import (
 )
 
 func TestInspectNamesABackendThatCannot(t *testing.T) {
-	c, err := lock.New(locktest.NewStore(lock.Machine).Backend(), lock.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newClient(t, locktest.NewStore(lock.Machine).Backend(), lock.Config{})
 	defer c.Close(t.Context())
 	if _, err := c.Inspect(t.Context(), "k"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)

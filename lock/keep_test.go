@@ -116,10 +116,7 @@ func TestFloorMakesEachTickRunOnce(t *testing.T) {
 // Nothing runs in the process for the floor.
 func TestFloorOutlivesItsClient(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		cl, err := lock.New(s.Full(), lock.Config{TTL: floorTTL, KeepFor: floor, Margin: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := newClient(t, s.Full(), lock.Config{TTL: floorTTL, KeepFor: floor, Margin: -1})
 		began := time.Now()
 		release(t, acquire(t, cl, "k"))
 		if err := cl.Close(t.Context()); err != nil {

@@ -269,24 +269,6 @@ func TestHolderIsWarnedOnceBeforeTheLoss(t *testing.T) {
 	}
 }
 
-func TestBrokenWatchOfAHolderIsNotALoss(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{TTL: 9 * time.Second})
-		l := acquire(t, c, "k")
-		time.Sleep(time.Second)
-		s.Break()
-		synctest.Wait()
-		if l.Err() != nil {
-			t.Fatal(l.Err())
-		}
-		time.Sleep(10 * time.Millisecond) // looks at a key keep a pace
-		s.Seize("k", "thief", time.Hour)
-		synctest.Wait()
-		wantErr(t, l.Err(), lock.ErrLost)
-		_ = l.Release()
-	})
-}
-
 func TestShortLeaseIsNotWatched(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Full(), lock.Config{})
@@ -485,25 +467,6 @@ func TestKeyOfALostLeaseIsKeptUntilRelease(t *testing.T) {
 		wantErr(t, err, lock.ErrHeld)
 		wantErr(t, l.Release(), lock.ErrLost)
 		release(t, acquire(t, c, "k"))
-	})
-}
-
-func TestRenewByHandExtendsTheLease(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{TTL: 10 * time.Second, RenewEvery: -1})
-		l := acquire(t, c, "k")
-		for range 5 {
-			time.Sleep(5 * time.Second)
-			if err := l.Renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.Order(locktest.Fault{Op: "extend", Times: 1, Err: errServer})
-		wantErr(t, l.Renew(t.Context()), errServer)
-		if l.Err() != nil {
-			t.Error("the lease was lost after one failure")
-		}
-		release(t, l)
 	})
 }
 

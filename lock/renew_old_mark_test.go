@@ -58,23 +58,14 @@ func TestFirstRenewalOfAnOldTermComesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &lagging{Backend: locktest.NewStore(lock.Machine).Backend().Contract(),
 			granted: 19_900 * time.Millisecond}
-		client, err := lock.New(backend.Of(b),
+		c := client(t, backend.Of(b),
 			lock.Config{TTL: 30 * time.Second, RenewEvery: 20 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lease, err := client.Acquire(context.Background(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := acquire(t, c, "k")
 		time.Sleep(2 * time.Second)
 		if b.extends.Load() == 0 {
 			t.Error("no renewal in the first 2 s of 7.1")
 		}
 		_ = lease.Release()
-		if err := client.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -83,21 +74,12 @@ func TestFirstRenewalOfAnOldTermComesEarly(t *testing.T) {
 func TestRenewalPausesWhereTrustLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &lagging{Backend: locktest.NewStore(lock.Machine).Backend().Contract()}
-		client, err := lock.New(backend.Of(b), lock.Config{TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lease, err := client.Acquire(context.Background(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := client(t, backend.Of(b), lock.Config{TTL: 30 * time.Second})
+		lease := acquire(t, c, "k")
 		time.Sleep(5 * time.Minute)
 		if n := b.extends.Load(); n < 10 || n > 150 || lease.Err() != nil {
 			t.Errorf("%d renewals in ten TTLs, lease: %v", n, lease.Err())
 		}
 		_ = lease.Release()
-		if err := client.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
 	})
 }

@@ -49,10 +49,7 @@ func (g *stubbornGrant) Release(context.Context) error {
 func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		b := &stubborn{Backend: s.Backend().Contract(), takes: 2 * time.Second}
-		c, err := lock.New(backend.Of(b), lock.Config{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, backend.Of(b), lock.Config{TTL: time.Minute})
 		var wg sync.WaitGroup
 		for i := range 500 {
 			l := acquire(t, c, fmt.Sprint("k", i))
@@ -78,11 +75,8 @@ func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 // release is still carried out.
 func TestCloseWaitsForALostLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Backend(),
+		c := newClient(t, s.Backend(),
 			lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
 		l := acquire(t, c, "k")
 		<-l.Done()
 		closed := make(chan error, 1)
@@ -104,11 +98,8 @@ func TestCloseWaitsForALostLease(t *testing.T) {
 // The holder never releases it, and after its TTL there is nothing to release.
 func TestCloseForgetsALostLeaseWithItsKey(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c, err := lock.New(s.Backend(),
+		c := newClient(t, s.Backend(),
 			lock.Config{TTL: 10 * time.Second, Margin: 5 * time.Second, RenewEvery: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
 		began := time.Now()
 		<-acquire(t, c, "k").Done()
 		if err := c.Close(context.Background()); err != nil {
@@ -125,12 +116,9 @@ func TestCloseMayBeCalledByAHook(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var c *lock.Client
 		closed := make(chan error)
-		c, err := lock.New(s.Backend(),
+		c = newClient(t, s.Backend(),
 			lock.Config{Hooks: lock.Hooks{
 				Lost: func(lock.Event) { closed <- c.Close(context.Background()) }}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		l := acquire(t, c, "k")
 		s.Seize("k", "thief", time.Minute)
 		<-l.Done()

@@ -20,11 +20,8 @@ import (
 func TestOutageWritesFewLogLines(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		var text journal
-		c, err := lock.New(s.Backend(),
+		c := newClient(t, s.Backend(),
 			lock.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(&text, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var leases []*lock.Lease
 		for i := range 1000 {
 			leases = append(leases, acquire(t, c, fmt.Sprint("k", i)))

@@ -91,32 +91,30 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 		{"does not pass, after the key was held", time.Minute, []error{held, refused}, 2, "trouble"},
 		{"not known", time.Minute, times(3, errOdd), 1, "odd"},
 		{"not known, later", time.Minute, []error{held, errOdd, errOdd}, 4, ""},
+		{"no use", time.Minute, []error{held, errors.Join(backend.ErrNoRetry, errOdd)}, 2, "odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &ailing{fails: c.fails}
-				client, err := lock.New(backend.Of(store), lock.Config{
+				lease, err := client(t, backend.Of(store), lock.Config{
 					Wait: c.wait, RetryEvery: time.Second, RenewEvery: -1,
 					Jitter: func(time.Duration) time.Duration { return 0 },
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				lease, err := client.Acquire(t.Context(), "k")
+				}).Acquire(t.Context(), "k")
 				switch {
 				case c.says == "" && err != nil:
 					t.Error(err)
 				case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
 					t.Errorf("%v, want %q", err, c.says)
 				}
+				if ended := c.says == "wait ended"; errors.Is(err, lock.ErrWaitEnded) != ended ||
+					errors.Is(err, lock.ErrHeld) {
+					t.Errorf("%v; it should wrap ErrWaitEnded: %v", err, ended)
+				}
 				if store.tries != c.tries {
 					t.Errorf("%d tries, want %d", store.tries, c.tries)
 				}
 				if lease != nil {
 					_ = lease.Release()
-				}
-				if err := client.Close(t.Context()); err != nil {
-					t.Error(err)
 				}
 			})
 		})
@@ -126,15 +124,12 @@ func TestTroubleThatMayPassIsWaitedOut(t *testing.T) {
 // Waiting goroutines count the store's silence from when they began to wait.
 func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lock.New(backend.Of(&ailing{fails: times(1000, lost)}),
+		c := client(t, backend.Of(&ailing{fails: times(1000, lost)}),
 			lock.Config{RetryEvery: time.Second, RenewEvery: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
 		began, ended := time.Now(), make(chan time.Duration, 3)
 		for range 3 {
 			go func() {
-				if _, err := client.Acquire(t.Context(), "k"); err == nil {
+				if _, err := c.Acquire(t.Context(), "k"); err == nil {
 					t.Error("acquired")
 				}
 				ended <- time.Since(began)
@@ -145,38 +140,26 @@ func TestSilentStoreEndsEveryWaiterTogether(t *testing.T) {
 				t.Errorf("ended after %v", d)
 			}
 		}
-		if err := client.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 func TestEndedContextReportsTheStoresTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lock.New(backend.Of(&ailing{fails: times(1000, lost)}),
+		c := client(t, backend.Of(&ailing{fails: times(1000, lost)}),
 			lock.Config{RetryEvery: time.Second, RenewEvery: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err = client.Acquire(ctx, "k")
+		_, err := c.Acquire(ctx, "k")
 		var said trouble
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &said) {
 			t.Errorf("%v", err)
-		}
-		if err := client.Close(t.Context()); err != nil {
-			t.Error(err)
 		}
 	})
 }
 
 func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 	store := &ailing{}
-	first, err := lock.New(backend.Of(store), lock.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := newClient(t, backend.Of(store), lock.Config{})
 	for range 2 {
 		if err := first.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -190,27 +173,5 @@ func TestSecondCloseDoesNotCloseTheNextClientsBackend(t *testing.T) {
 	}
 	if _, err := lock.New(backend.Of(store), lock.Config{}); err == nil {
 		t.Error("two Clients have one backend")
-	}
-}
-
-// The context given to a joined Do may outlive the lease, as this one does. The
-// context that its func gets must still end with the lease.
-func TestJoinedDoEndsWithTheLease(t *testing.T) {
-	client, err := lock.New(backend.Of(&ailing{}), lock.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close(t.Context())
-	lease, err := client.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = client.Do(context.WithoutCancel(lease.Context(t.Context())), "k", func(ctx context.Context) error {
-		_ = lease.Release()
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	if !errors.Is(err, lock.ErrReleased) {
-		t.Error(err)
 	}
 }

@@ -12,19 +12,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/locktest"
 )
 
-func TestAcquireWhoseReplyWasLostIsUndone(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Backend(), lock.Config{})
-		s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
-		_, err := c.Acquire(t.Context(), "k")
-		wantErr(t, err, errServer)
-		synctest.Wait()
-		if h := s.Holder("k"); h != "" {
-			t.Errorf("key left to %s", h)
-		}
-	})
-}
-
 func TestCancelledAcquireIsUndoneAndItsCallerReturnsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Store) {
 		c := client(t, s.Backend(), lock.Config{})
@@ -105,21 +92,5 @@ func TestThousandCancellationsLeaveNoKey(t *testing.T) {
 		if h := s.Holder("k"); h != "" {
 			t.Errorf("key left to %s", h)
 		}
-	})
-}
-
-func TestOwnOrphanKeepsTheClientOutBriefly(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Store) {
-		c := client(t, s.Full(), lock.Config{TTL: time.Minute})
-		s.Seize("k", "somebody", time.Second)
-		time.AfterFunc(500*time.Millisecond, func() {
-			s.Order(locktest.Fault{Op: "try", Times: 1, Err: errServer, After: true})
-		})
-		began := time.Now()
-		l := acquire(t, c, "k") // its second attempt takes the key, and the reply is lost
-		if d := time.Since(began); d > 3*time.Second {
-			t.Errorf("acquired after %v", d)
-		}
-		release(t, l)
 	})
 }

@@ -22,14 +22,21 @@ func bubble(t *testing.T, f func(t *testing.T, s *locktest.Store)) {
 	synctest.Test(t, func(t *testing.T) { f(t, locktest.NewStore(lock.Machine)) })
 }
 
-// client makes a Client and closes it at the end of the test, by when nothing
-// may be under way.
-func client(t *testing.T, b backend.Store, cfg lock.Config) *lock.Client {
+// newClient makes a Client that the test closes.
+func newClient(t *testing.T, b backend.Store, cfg lock.Config) *lock.Client {
 	t.Helper()
 	c, err := lock.New(b, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// client makes a Client and closes it at the end of the test, by when nothing
+// may be under way.
+func client(t *testing.T, b backend.Store, cfg lock.Config) *lock.Client {
+	t.Helper()
+	c := newClient(t, b, cfg)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()

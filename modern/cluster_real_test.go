@@ -429,10 +429,7 @@ func TestUndoOfAPlaceFollowsTheKey(t *testing.T) {
 		"not taken": redistest.HoldRequest, "taken": redistest.HoldReply} {
 		b := newCluster(t, c, modern.Config{Fence: true, Timeout: redistest.Patience}, through)
 		enter := func(key string) backend.Place {
-			p, err := b.Contract().(backend.Queuer).Enter(bg, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := enter(t, b, key)
 			return p
 		}
 		// The server learns the script, and makes a counter.
@@ -509,10 +506,7 @@ func TestWaitersAreWokenWhenTheSlotMoves(t *testing.T) {
 	}
 	var second backend.Place
 	for range 2 {
-		p, err := waiter.Contract().(backend.Queuer).Enter(bg, "{a}held")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := enter(t, waiter, "{a}held")
 		if _, err := p.Try(bg, time.Hour); !errors.Is(err, lock.ErrHeld) {
 			t.Fatal(err)
 		}

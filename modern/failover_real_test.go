@@ -167,10 +167,7 @@ func TestBackendAsksReplicasAboutEveryToken(t *testing.T) {
 
 func fenced(t *testing.T, pool *redis.Pool, cfg lock.Config) *lock.Client {
 	t.Helper()
-	b, err := modern.New(pool, modern.Config{Fence: true, Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, pool, modern.Config{Fence: true, Timeout: 5 * time.Second})
 	return client(t, b, cfg)
 }
 

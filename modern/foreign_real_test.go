@@ -33,10 +33,7 @@ func habits(t *testing.T, b *modern.Backend, key, words string) {
 // fleet returns a backend on a server that reports changes, and a Client on it.
 func fleet(t *testing.T) (*redistest.Server, *modern.Backend, *lock.Client) {
 	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, s.Pool(), modern.Config{})
 	return s, b, client(t, b, lock.Config{TTL: 30 * time.Second})
 }
 
@@ -76,21 +73,6 @@ func TestSetDelFreesTheKeyOfAnyHolder(t *testing.T) {
 	s.Do("DEL", "k") // the old client is done
 	lostSoon(t, l)
 	habits(t, b, "k", "deleted or replaced while a lease of this process had time left")
-}
-
-// Comparing in two commands does not compare.
-func TestSetGetDelDeletesALeaseTakenAfterItsGet(t *testing.T) {
-	s, b, c := fleet(t)
-	s.Do("SET", "k", "their-uuid", "NX", "PX", ttl.Milliseconds())
-	if own, _ := redis.String(s.Do("GET", "k"), nil); own != "their-uuid" {
-		t.Fatalf("the old client found %q", own)
-	}
-	s.Do("PEXPIRE", "k", 1)
-	l := acquire(t, c, "k") // its lease has ended
-	watched(t, s)
-	s.Do("DEL", "k")
-	lostSoon(t, l)
-	habits(t, b, "k", "deleted or replaced")
 }
 
 // The old client's heartbeat does not compare. As soon as the server reports
@@ -171,10 +153,7 @@ func TestClientsThatCompareShowNoHabits(t *testing.T) {
 // watch, and the next renewal is far away.
 func TestKeyIsStillWatchedAfterItsTTLIsRepaired(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, s.Pool(), modern.Config{})
 	l := acquire(t, client(t, b, lock.Config{TTL: time.Hour}), "k")
 	watched(t, s)
 	s.Do("PEXPIRE", "k", 60000)
@@ -192,14 +171,11 @@ func TestKeyIsReleasedIfItsQueueIsSpoilt(t *testing.T) {
 		t.Run(binary.Name, func(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
 			for name, cfg := range forms {
-				b, err := modern.New(s.Pool(), cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := openOn(t, s.Pool(), cfg)
 				g := try(t, b, "k")
 				p := stand(t, b, "k")
 				free(t, g)
-				g, err = p.Try(bg, ttl)
+				g, err := p.Try(bg, ttl)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}

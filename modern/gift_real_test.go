@@ -13,7 +13,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/internal/watches"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
@@ -21,16 +20,8 @@ import (
 // The server refuses to publish the message, so nobody hears of a gift.
 func TestKeyIsFreeWhereMessagesAreRefused(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
-	mute, err := modern.New(urlPool(s.User("mute", "pw", "~*", "resetchannels", "+@all")), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mute.Close()
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	mute := openOn(t, urlPool(s.User("mute", "pw", "~*", "resetchannels", "+@all")), modern.Config{})
+	b := openOn(t, s.Pool(), modern.Config{})
 	holder := try(t, mute, "k")
 	p := stand(t, b, "k")
 	free(t, holder)
@@ -47,11 +38,7 @@ func TestGiftReachesWaitersThatMayNotBeCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Real(t, redistest.Options{})
-			b, err := modern.New(urlPool(s.User("u", "pw", "~*", "&*", "+@all", "-pubsub")), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
+			b := openOn(t, urlPool(s.User("u", "pw", "~*", "&*", "+@all", "-pubsub")), cfg)
 			holder := try(t, b, "k")
 			p := stand(t, b, "k")
 			free(t, holder)
@@ -74,11 +61,7 @@ func TestGiftIsOneMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Real(t, redistest.Options{})
-			b, err := modern.New(s.Pool(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
+			b := openOn(t, s.Pool(), cfg)
 			c := s.Pool().Get()
 			defer c.Close()
 			ears := redis.PubSubConn{Conn: c}
@@ -139,11 +122,7 @@ func onReplicas(t *testing.T, acquire func(*testing.T, *redistest.Server, *moder
 					t.Fatal(err)
 				}
 				ears.Receive() // that it has subscribed
-				b, err := modern.New(s.Pool(), cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer b.Close()
+				b := openOn(t, s.Pool(), cfg)
 				g := acquire(t, s, b)
 				s.Do("PUBLISH", "written", "") // the replica passes it on after what was written before
 				if _, ok := ears.Receive().(redis.Message); !ok {
@@ -171,11 +150,7 @@ func TestReleaseGivesOnEveryServer(t *testing.T) {
 				s := binary.Start(t, redistest.Options{})
 				var bs []*modern.Backend
 				for range 2 {
-					b, err := modern.New(s.Pool(), cfg)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { b.Close() })
+					b := openOn(t, s.Pool(), cfg)
 					bs = append(bs, b)
 				}
 				holder := try(t, bs[0], "k")
@@ -200,24 +175,6 @@ func TestReleaseGivesOnEveryServer(t *testing.T) {
 	}
 }
 
-func TestReleaseDeletesKeyWhereQueueScriptsAreRefused(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(urlPool(s.User("u", "pw", "~app:*", "&*", "+@all")), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	for range 2 {
-		g := try(t, b, "app:k")
-		if _, err := watches.One(bg, b.Contract().(backend.Waker), g, func() {}); err != nil {
-			t.Fatal(err)
-		}
-		b.Contract().(backend.Waker).Unwatch(g)
-		free(t, g)
-	}
-	redistest.NoKeys(t, s.Pool())
-}
-
 // A primary that became a replica keeps its subscribers, and hears what the new
 // primary publishes. The release there counts no subscriber and passes the
 // waiter over, so no message may say that the waiter has the key.
@@ -236,10 +193,7 @@ func TestWaiterThatIsPassedOverHearsOfNoGift(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			dead, err := modern.New(old.Pool(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			dead := openOn(t, old.Pool(), cfg)
 			holder := try(t, b, "k")
 			stand(t, dead, "k") // so that p is second, and woken by messages only
 			p := stand(t, b, "k")
@@ -255,11 +209,7 @@ func TestWaiterThatIsPassedOverHearsOfNoGift(t *testing.T) {
 			now.Store(primary)
 			primary.AwaitReplica()
 
-			c, err := modern.New(primary.Pool(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c := openOn(t, primary.Pool(), cfg)
 			woken := make(chan struct{}, 9)
 			if _, _, err := p.Await(bg, func() { woken <- struct{}{} }); err != nil {
 				t.Fatal(err)
@@ -289,11 +239,7 @@ func TestGiftOfAKeyWithAZeroByteIsTold(t *testing.T) {
 			s := binary.Start(t, redistest.Options{})
 			subscribed := s.Pool().Get()
 			defer subscribed.Close()
-			b, err := modern.New(s.Pool(), modern.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
+			b := openOn(t, s.Pool(), modern.Config{})
 			const key = "a\x00b"
 			holder := try(t, b, key)
 			p := stand(t, b, key)

@@ -377,18 +377,6 @@ func TestGiftOutlivesAServersClockThatIsSetBack(t *testing.T) {
 	})
 }
 
-// Its process ends when the key was given to it and the message is on its way.
-func TestHeadThatDiesWithItsGiftCostsOneTTL(t *testing.T) {
-	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
-		gift := given(t, w, cfg, 0)
-		gift.b.Close()
-		w.Pass(ttl - time.Millisecond)
-		held(t, gift.second)
-		w.Pass(time.Millisecond)
-		granted(t, gift.second)
-	})
-}
-
 // The waiter cannot be called there: it polls, and so may take a free key.
 func TestKeyIsFreeWhereTheHeadCannotBeCalled(t *testing.T) {
 	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
@@ -479,11 +467,8 @@ func TestRefusalNamesTheKeysEndToTheMicrosecond(t *testing.T) {
 		w.Mini.Set("k", "somebody else's token")
 		w.Mini.SetTTL("k", 5*time.Second)
 		w.Pass(300 * time.Microsecond)
-		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = p.Try(bg, ttl)
+		p := enter(t, b, "k")
+		_, err := p.Try(bg, ttl)
 		var refusal *lock.HeldError
 		if !errors.As(err, &refusal) {
 			t.Fatal(err)
@@ -536,10 +521,7 @@ func TestGiftIsNotTrustedForLongerThanItWasWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b := open(t, w, modern.Config{})
 		holder := try(t, b, "k")
-		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := enter(t, b, "k")
 		for _, d := range []time.Duration{ttl / 2, ttl} {
 			if _, err := p.Try(bg, d); !errors.Is(err, lock.ErrHeld) {
 				t.Fatal(err)
@@ -561,10 +543,7 @@ func TestGiftBeforeAnyRefusalIsAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		b, wire := on(t, w, modern.Config{Fair: true})
 		holder := try(t, b, "k")
-		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := enter(t, b, "k")
 		var sent redistest.Command
 		wire.Fault(redistest.Rule{When: func(c redistest.Command) bool { sent = c; return writes(c) },
 			Do: redistest.Answer("ERR upstream failure")})
@@ -713,45 +692,4 @@ func TestGiftDrawsAsManyNumbersAsItsWaiterWants(t *testing.T) {
 		}
 		free(t, next)
 	})
-}
-
-// The wall clocks of the holder and of the waiter are set, and the server's is
-// set back, at the instant of the gift. While the waiter trusts its lease, the
-// key has its token. A wall clock that is set forward ends trust early.
-func TestGiftOutlivesStepsOfEveryClock(t *testing.T) {
-	for _, step := range []time.Duration{-time.Hour, time.Hour} {
-		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
-				clocks := []*redistest.Clock{w.Clock(redistest.Skew{}), w.Clock(redistest.Skew{})}
-				holder := client(t, open(t, w, cfg), lock.Config{TTL: ttl, Clock: clocks[0]})
-				waiter := client(t, open(t, w, cfg), lock.Config{TTL: ttl, Clock: clocks[1], RenewEvery: -1})
-				first := acquire(t, holder, "k")
-				got := make(chan *lock.Lease)
-				go func() { got <- acquire(t, waiter, "k") }()
-				synctest.Wait()
-				for _, c := range clocks {
-					c.Step(step)
-				}
-				w.StepServer(-time.Hour)
-				err := first.Release()
-				if lost := errors.Is(err, lock.ErrLost); lost != (step > 0) || err != nil && !lost {
-					t.Error(err)
-				}
-				l := <-got
-				trusted := 0
-				for range 10 {
-					if value, _ := w.Mini.Get("k"); l.Err() == nil {
-						if trusted++; value != l.Token() {
-							t.Errorf("%q is trusted, and the key holds %q", l.Token(), value)
-						}
-					}
-					w.Pass(ttl / 10)
-				}
-				if l.Err() == nil || step < 0 && trusted != 9 {
-					t.Errorf("trusted for %d tenths of the TTL, then %v", trusted, l.Err())
-				}
-				_ = l.Release()
-			})
-		})
-	}
 }

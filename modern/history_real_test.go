@@ -108,10 +108,7 @@ func contendUnderFaults(t *testing.T, s *redistest.Server, seed uint64, backend 
 	var clients []*lock.Client
 	var wg sync.WaitGroup
 	for i := range 3 { // processes with two goroutines each, one of them with hand-overs
-		b, err := modern.New(wire.Pool(), backend)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := openOn(t, wire.Pool(), backend)
 		cfg := contenderConfig()
 		if i > 0 {
 			cfg.LocalHandOvers = -1

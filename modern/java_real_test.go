@@ -43,10 +43,7 @@ func TestJavaTokenLocksAndGoExcludeEachOther(t *testing.T) {
 			if err := java.Lock(ctx, interop.Token, "k", 0, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			b, err := modern.New(s.Pool(), modern.Config{Note: "host 7"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := openOn(t, s.Pool(), modern.Config{Note: "host 7"})
 			c := client(t, b, lock.Config{RetryEvery: 10 * time.Millisecond})
 
 			if !must[interop.Acquired](t)(java.Acquire(ctx)).Won {

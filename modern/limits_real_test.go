@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,68 +16,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 )
-
-func TestThousandCancellationsLeaveNoKey(t *testing.T) {
-	for name, cfg := range map[string]modern.Config{"plain": {}, "fair": {Fair: true}} {
-		t.Run(name, func(t *testing.T) {
-			s := redistest.Real(t, redistest.Options{})
-			pool := s.Pool()
-			redistest.Clean(t, pool)
-			rng := rand.New(rand.NewPCG(history.Seed(t), 0))
-			var clients []*lock.Client
-			for range 2 {
-				b, err := modern.New(pool, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c, err := lock.New(b, lock.Config{TTL: time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
-				clients = append(clients, c)
-			}
-			won := 0
-			var mu sync.Mutex
-			var wg sync.WaitGroup
-			for n := range 1000 {
-				// Some attempts are alone on their key and some in crowds, so
-				// that they are cancelled in every state.
-				key := fmt.Sprint("k", rng.IntN(8))
-				after := time.Duration(rng.IntN(400)) * time.Microsecond
-				wg.Go(func() {
-					ctx, cancel := context.WithCancel(bg)
-					defer cancel()
-					timer := time.AfterFunc(after, cancel)
-					defer timer.Stop()
-					l, err := clients[n%2].Acquire(ctx, key)
-					if err != nil {
-						return
-					}
-					mu.Lock()
-					won++
-					mu.Unlock()
-					_ = l.Release() // its context may have ended first
-				})
-				if n%20 == 19 {
-					wg.Wait()
-				}
-			}
-			wg.Wait()
-			for _, c := range clients {
-				if err := c.Close(bg); err != nil {
-					t.Error(err)
-				}
-			}
-			t.Logf("%d of 1,000 were granted", won)
-		})
-	}
-}
 
 // inUse returns what the process's heap and stacks keep, in bytes.
 func inUse() (heap, stacks int64) {
@@ -92,10 +33,7 @@ func inUse() (heap, stacks int64) {
 func TestHundredThousandLeasesNeedLittleMemory(t *testing.T) {
 	const leases = 100_000
 	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, s.Pool(), modern.Config{})
 	c := client(t, b, lock.Config{TTL: 10 * time.Minute})
 	heap, _ := inUse()
 	goroutines := runtime.NumGoroutine()
@@ -159,10 +97,7 @@ func crowd(n int, f func(int)) {
 func TestTenThousandWaitersAreSmall(t *testing.T) {
 	const waiters = 10_000
 	s := redistest.Real(t, redistest.Options{})
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openOn(t, s.Pool(), modern.Config{})
 	waiting := make(chan struct{}, waiters)
 	c := client(t, b, lock.Config{Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }}})
 	holder := acquire(t, c, "k")
@@ -201,18 +136,12 @@ func TestFullServerKeepsHeldLeases(t *testing.T) {
 			s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 			for name, cfg := range map[string]modern.Config{
 				"plain": {}, "fence": {Fence: true}, "fair": {Fair: true, Fence: true}} {
-				b, err := modern.New(s.Pool(), cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := openOn(t, s.Pool(), cfg)
 				g, err := b.Contract().Try(bg, "k", time.Minute)
 				if err != nil {
 					t.Fatal(name, err)
 				}
-				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-				if err != nil {
-					t.Fatal(name, err)
-				}
+				p := enter(t, b, "k")
 				if _, err := p.Try(bg, time.Minute); !errors.Is(err, lock.ErrHeld) {
 					t.Fatalf("%s: a second attempt: %v", name, err)
 				}

@@ -59,13 +59,20 @@ func extend(t *testing.T, g backend.Grant) {
 	}
 }
 
-// stand takes a place in the queue of a held key.
-func stand(t *testing.T, b *modern.Backend, key string) backend.Place {
+// enter makes a place, which has not tried yet.
+func enter(t *testing.T, b *modern.Backend, key string) backend.Place {
 	t.Helper()
 	p, err := b.Contract().(backend.Queuer).Enter(bg, key)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// stand takes a place in the queue of a held key.
+func stand(t *testing.T, b *modern.Backend, key string) backend.Place {
+	t.Helper()
+	p := enter(t, b, key)
 	held(t, p)
 	return p
 }
@@ -85,27 +92,6 @@ func granted(t *testing.T, p backend.Place) {
 		t.Fatal(err)
 	}
 	free(t, g)
-}
-
-func TestDeadWaiterDoesNotBlockTheFairQueue(t *testing.T) {
-	for _, step := range []time.Duration{0, -time.Hour} {
-		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *redistest.World) {
-				b := open(t, w, modern.Config{Fair: true})
-				holder := try(t, b, "k")
-				stand(t, b, "k") // and it never tries again
-				second := stand(t, b, "k")
-				w.StepServer(step)
-				for range 4 {
-					w.Pass(4 * time.Second)
-					extend(t, holder)
-					held(t, second)
-				}
-				free(t, holder)
-				granted(t, second)
-			})
-		})
-	}
 }
 
 // That holds for a single attempt without a place too.
@@ -148,70 +134,6 @@ func TestQueueForgetsAGoneWaiter(t *testing.T) {
 			t.Error(err)
 		}
 		w.Pass(20 * time.Second) // the queue's keys end by themselves
-	})
-}
-
-func TestPlaceIsKeptWhileItIsTried(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true})
-		holder := try(t, b, "k")
-		first, second := stand(t, b, "k"), stand(t, b, "k")
-		for range 5 {
-			w.Pass(time.Second)
-			held(t, second)
-			held(t, first)
-		}
-		free(t, holder)
-		held(t, second)
-		granted(t, first)
-		granted(t, second)
-	})
-}
-
-func TestQueuesOfKeysWithSimilarNamesStayApart(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fair: true})
-		names := []string{"k", "k:alive", "alive:k", "\x00\xff{}:\r\n", "k:", ":k"}
-		var holders []backend.Grant
-		var places []backend.Place
-		for _, name := range names {
-			holders = append(holders, try(t, b, name))
-			places = append(places, stand(t, b, name))
-		}
-		for i := range names {
-			free(t, holders[i])
-			granted(t, places[i])
-		}
-	})
-}
-
-func TestPlaceIsCalledAfterItsSubscriptionWasCut(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		wire := w.Wire()
-		b, err := modern.New(wire.Pool(), modern.Config{Fair: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		holder := try(t, b, "k")
-		p := stand(t, b, "k")
-		woken := make(chan struct{}, 9)
-		wake := func() { woken <- struct{}{} }
-		arm := func() {
-			t.Helper()
-			if _, free, err := p.Await(bg, wake); err != nil || free {
-				t.Fatal(free, err)
-			}
-		}
-		arm()
-		wire.Cut() // the call during the cut is lost: the waiter must ask
-		<-woken
-		synctest.Wait()
-		held(t, p)
-		arm()
-		free(t, holder)
-		<-woken // the call came over the new connection
-		granted(t, p)
 	})
 }
 
@@ -287,10 +209,7 @@ func TestRefusalDescribesTheKeysValue(t *testing.T) {
 				put()
 				_, err := b.Contract().Try(bg, "k", ttl)
 				names(t, err, say)
-				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := enter(t, b, "k")
 				_, err = p.Try(bg, ttl)
 				names(t, err, say)
 				if err := p.Leave(bg); err != nil {
@@ -339,23 +258,6 @@ func TestWaiterThatTakesTheKeyCallsTheNext(t *testing.T) {
 	})
 }
 
-func TestWaiterThatLeavesTheFrontCallsTheNext(t *testing.T) {
-	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
-		b := open(t, w, cfg)
-		holder := try(t, b, "k")
-		first, second := stand(t, b, "k"), stand(t, b, "k")
-		isCalled := called(t, second)
-		if err := first.Leave(bg); err != nil {
-			t.Fatal(err)
-		}
-		if !isCalled() {
-			t.Error("the next waiter was not called")
-		}
-		free(t, holder)
-		granted(t, second)
-	})
-}
-
 func TestFairQueueIsNotOvertakenWhenTheKeyExpires(t *testing.T) {
 	for name, newcomer := range map[string]bool{"by a newcomer": true, "by the second": false} {
 		t.Run(name, func(t *testing.T) { expires(t, newcomer) })
@@ -382,21 +284,6 @@ func expires(t *testing.T, newcomer bool) {
 		held(t, second)
 		granted(t, first)
 		granted(t, second)
-	})
-}
-
-func TestValueThatBeginsWithTheTokenIsForeign(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		const token = "0123456789abcdef"
-		b := open(t, w, modern.Config{Token: func() string { return token }})
-		w.Mini.Set("k", token+"x")
-		if err := stand(t, b, "k").Leave(bg); err != nil {
-			t.Error(err)
-		}
-		if value, _ := w.Mini.Get("k"); value != token+"x" {
-			t.Errorf("the key holds %q", value)
-		}
-		w.Mini.Del("k")
 	})
 }
 
@@ -456,11 +343,8 @@ func TestErrorNamesAQueueOfAnotherType(t *testing.T) {
 		b := open(t, w, cfg)
 		holder := try(t, b, "k")
 		_ = w.Mini.Set("gsl:queue::{k}", "garbage")
-		p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = p.Try(bg, ttl)
+		p := enter(t, b, "k")
+		_, err := p.Try(bg, ttl)
 		if cfg.Fair {
 			if err == nil ||
 				!strings.Contains(err.Error(), `"gsl:queue::{k}" or "gsl:alive::{k}" is no sorted set`) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
@@ -48,7 +50,13 @@ func TestBackendShowsSixMethods(t *testing.T) {
 
 func open(t *testing.T, w *redistest.World, cfg modern.Config) *modern.Backend {
 	t.Helper()
-	b, err := modern.New(w.Pool(), cfg)
+	return openOn(t, w.Pool(), cfg)
+}
+
+// openOn makes a Backend that is closed at the end of the test.
+func openOn(t *testing.T, pool *redis.Pool, cfg modern.Config) *modern.Backend {
+	t.Helper()
+	b, err := modern.New(pool, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +81,7 @@ func TestBackendPassesTheKit(t *testing.T) {
 					w := redistest.Bubble(t)
 					return &locktest.World{
 						Backend: func() backend.Store {
-							b, err := modern.New(w.Pool(), cfg)
-							if err != nil {
-								t.Fatal(err)
-							}
-							return b
+							return openOn(t, w.Pool(), cfg)
 						},
 						Pass:  w.Pass,
 						TTL:   10 * time.Second,

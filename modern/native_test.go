@@ -12,69 +12,40 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-// A renewal needs no memory.
-func TestFullServerRenewsByScript(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b, wire := on(t, w, modern.Config{})
-		g := try(t, b, "k")
-		wire.Fault(redistest.Rule{Command: "SET", Times: -1, Do: redistest.Answer(redistest.OOM)})
-		for range 2 {
-			w.Pass(ttl / 2)
-			if _, err := g.Extend(bg, ttl); err != nil {
-				t.Fatal(err)
-			}
-			if left := w.Mini.TTL("k"); left != ttl {
-				t.Errorf("%v are left of %v", left, ttl)
-			}
-		}
-		free(t, g)
-	})
-}
-
 func TestAnyOtherValueOnTheKeyIsALoss(t *testing.T) {
-	for name, cfg := range forms {
-		for what, put := range map[string]func(*redistest.World){
-			"nothing": func(*redistest.World) {},
-			"list":    func(w *redistest.World) { w.Mini.Push("k", "x") },
-			"longer":  func(w *redistest.World) { w.Mini.Set("k", "x") },
-		} {
-			{
-				bubble(t, func(t *testing.T, w *redistest.World) {
-					b := open(t, w, cfg)
-					lost := func(how string, err error) {
-						t.Helper()
-						if !errors.Is(err, lock.ErrLost) {
-							t.Errorf("%s, %s: %s: %v; it should wrap ErrLost", name, what, how, err)
-						}
-					}
-					{
-						one, two, three := try(t, b, "k"), try(t, b, "l"), try(t, b, "m")
-						token := one.Token()
-						w.Mini.Del("k")
-						if put(w); what == "longer" {
-							w.Mini.Set("k", token+"x") // begins with the grant's token
-						}
-						_, err := one.Extend(bg, ttl)
-						lost("Extend", err)
-						_, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg,
-							[]backend.Grant{two, one, three}, ttl)
-						lost("ExtendAll", errs[1])
-						if errs[0] != nil || errs[2] != nil {
-							t.Errorf("the others of the batch: %v, %v", errs[0], errs[2])
-						}
-						lost("Release", one.Release(bg))
-						if deleted, err := b.ForceRelease(bg, "k", token); deleted || err != nil {
-							t.Errorf("ForceRelease: %v, %v", deleted, err)
-						}
-						if what != "nothing" && !w.Mini.Exists("k") {
-							t.Error("another client's key was deleted")
-						}
-						free(t, two)
-						free(t, three)
-						w.Mini.Del("k")
-					}
-				})
+	for what, put := range map[string]func(w *redistest.World, token string){
+		"nothing": func(*redistest.World, string) {},
+		"list":    func(w *redistest.World, _ string) { w.Mini.Push("k", "x") },
+		"longer":  func(w *redistest.World, token string) { w.Mini.Set("k", token+"x") },
+	} {
+		inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
+			b := open(t, w, cfg)
+			lost := func(how string, err error) {
+				t.Helper()
+				if !errors.Is(err, lock.ErrLost) {
+					t.Errorf("%s: %s: %v; it should wrap ErrLost", what, how, err)
+				}
 			}
-		}
+			one, two, three := try(t, b, "k"), try(t, b, "l"), try(t, b, "m")
+			w.Mini.Del("k")
+			put(w, one.Token())
+			_, err := one.Extend(bg, ttl)
+			lost("Extend", err)
+			_, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, []backend.Grant{two, one, three}, ttl)
+			lost("ExtendAll", errs[1])
+			if errs[0] != nil || errs[2] != nil {
+				t.Errorf("the others of the batch: %v, %v", errs[0], errs[2])
+			}
+			lost("Release", one.Release(bg))
+			if deleted, err := b.ForceRelease(bg, "k", one.Token()); deleted || err != nil {
+				t.Errorf("ForceRelease: %v, %v", deleted, err)
+			}
+			if what != "nothing" && !w.Mini.Exists("k") {
+				t.Error("another client's key was deleted")
+			}
+			free(t, two)
+			free(t, three)
+			w.Mini.Del("k")
+		})
 	}
 }

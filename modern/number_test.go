@@ -25,6 +25,7 @@ func TestNumbersIncreaseAfterTheCounterIsGone(t *testing.T) {
 		"behind": func(w *redistest.World, last int64) {
 			w.Mini.Set("gsl:fence::{m5p}", strconv.FormatInt(last-9, 10))
 		},
+		"ahead of the server's clock": func(w *redistest.World, _ int64) { w.StepServer(-time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *redistest.World) {

@@ -94,11 +94,8 @@ func TestQueueIsGivenUpOnlyIfItIsRefused(t *testing.T) {
 				wire.Fault(redistest.Rule{
 					Do:   redistest.Answer(words),
 					When: func(c redistest.Command) bool { return c.Is("EVALSHA") || c.Is("EVAL") }})
-				p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = p.Try(bg, ttl)
+				p := enter(t, b, "k")
+				_, err := p.Try(bg, ttl)
 				if errors.Is(err, lock.ErrHeld) == stands {
 					t.Errorf("the refused try says %v", err)
 				}

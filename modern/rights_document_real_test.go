@@ -46,10 +46,7 @@ func TestUserOfTheDocumentLacksNoRight(t *testing.T) {
 				if err := handOff(t, pool, cfg, lock.Config{}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				b, err := modern.New(pool, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := openOn(t, pool, cfg)
 				l := acquire(t, client(t, b, lock.Config{}), "app:k")
 				if err := l.Renew(bg); err != nil {
 					t.Errorf("%s: %v", name, err)

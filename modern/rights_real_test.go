@@ -36,10 +36,7 @@ func handOffOf(t *testing.T, key string, pool *redis.Pool, cfg modern.Config, lc
 	waiting := make(chan struct{}, 1)
 	var clients []*lock.Client
 	for range 2 {
-		b, err := modern.New(pool, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := openOn(t, pool, cfg)
 		lc.Hooks.Waiting = func(lock.Event) { waiting <- struct{}{} }
 		clients = append(clients, client(t, b, lc))
 	}
@@ -117,11 +114,7 @@ func TestOnlyNodeOfAClusterWorks(t *testing.T) {
 			}
 		}
 	}
-	b, err := modern.New(s.Pool(), modern.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := openOn(t, s.Pool(), modern.Config{})
 	var grants []backend.Grant
 	for i := range 300 {
 		grants = append(grants, try(t, b, fmt.Sprint("k", i)))

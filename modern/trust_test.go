@@ -74,10 +74,7 @@ func TestLeaseEndsOnTimeIfTheServerIsSilent(t *testing.T) {
 func TestFullOrClosedPoolEndsNoLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
 		pool := &redis.Pool{MaxActive: 1, Wait: true, Dial: w.Pool().Dial, DialContext: w.Pool().DialContext}
-		b, err := modern.New(pool, modern.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := openOn(t, pool, modern.Config{})
 		c := client(t, b, lock.Config{TTL: ttl})
 		taken := pool.Get() // by other traffic of the program
 		if err := taken.Err(); err != nil {
@@ -124,47 +121,6 @@ func TestSlowRenewalDoesNotStretchTrust(t *testing.T) {
 		if err := l.Release(); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestCancelledWaiterLeavesTheQueueFromAnyPosition(t *testing.T) {
-	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
-		holder := acquire(t, client(t, open(t, w, cfg), lock.Config{TTL: ttl}), "k")
-		var cancels []context.CancelFunc
-		var done []chan error
-		for range 3 {
-			c := client(t, open(t, w, cfg), lock.Config{TTL: ttl})
-			ctx, cancel := context.WithCancel(bg)
-			d := make(chan error, 1)
-			go func() {
-				l, err := c.Acquire(ctx, "k")
-				if err == nil {
-					err = l.Release()
-				}
-				d <- err
-			}()
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			cancels, done = append(cancels, cancel), append(done, d)
-		}
-		cancels[1]()
-		cancels[0]()
-		synctest.Wait()
-		if n, _ := w.Mini.ZMembers("gsl:queue::{k}"); len(n) != 1 {
-			t.Errorf("places in the queue: %q", n)
-		}
-		for _, i := range []int{0, 1} {
-			if err := <-done[i]; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}
-		if err := holder.Release(); err != nil {
-			t.Error(err)
-		}
-		if err := <-done[2]; err != nil {
-			t.Error(err)
-		}
-		cancels[2]()
 	})
 }
 

@@ -33,11 +33,7 @@ func on(t *testing.T, w *redistest.World, cfg modern.Config, rules ...redistest.
 	*redistest.Wire) {
 	t.Helper()
 	wire := w.Wire(rules...)
-	b, err := modern.New(wire.Pool(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
+	b := openOn(t, wire.Pool(), cfg)
 	return b, wire
 }
 
@@ -129,25 +125,6 @@ func TestLateReplyDecidesAnAttempt(t *testing.T) {
 	}
 }
 
-func TestNextReleaseFindsACommandThatArrivedLate(t *testing.T) {
-	inForms(t, func(t *testing.T, w *redistest.World, cfg modern.Config) {
-		b, wire := on(t, w, cfg)
-		free(t, try(t, b, "k"))
-		gate := redistest.NewGate()
-		wire.Fault(redistest.Rule{When: writes, Do: redistest.HoldRequest(gate)})
-		_, err := b.Contract().Try(bg, "k", ttl) // the attempt ends by the timeout
-		g := unsure(t, err)
-		if err := g.Release(bg); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("Release before the command arrived: %v; the command may still arrive", err)
-		}
-		gate.Open()
-		if !w.Mini.Exists("k") {
-			t.Fatal("the late command did not arrive")
-		}
-		free(t, g)
-	})
-}
-
 // The attempt arrives late, on a connection that takes no more calls. The undo
 // follows it there and does not wait for its reply.
 func TestUndoFollowsItsAttemptAtOnce(t *testing.T) {
@@ -218,12 +195,9 @@ func TestBrokenCounterLeavesTheKeyFree(t *testing.T) {
 				bubble(t, func(t *testing.T, w *redistest.World) {
 					b := open(t, w, cfg)
 					put(w)
-					p, err := b.Contract().(backend.Queuer).Enter(bg, "k")
-					if err != nil {
-						t.Fatal(err)
-					}
+					p := enter(t, b, "k")
 					_, fromPlace := p.Try(bg, ttl)
-					_, err = b.Contract().Try(bg, "k", ttl)
+					_, err := b.Contract().Try(bg, "k", ttl)
 					for _, err := range []error{fromPlace, err} {
 						var unsure *backend.UnsureError
 						if err == nil || errors.Is(err, lock.ErrHeld) || errors.As(err, &unsure) {
@@ -237,23 +211,6 @@ func TestBrokenCounterLeavesTheKeyFree(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestFencesIncreaseIfTheServersClockIsSetBack(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		b := open(t, w, modern.Config{Fence: true})
-		var last int64
-		for _, step := range []time.Duration{0, time.Second, -time.Hour, -time.Second, 48 * time.Hour} {
-			w.StepServer(step)
-			g := try(t, b, "k")
-			if fence := g.(backend.Fenced).Fence(); fence <= last {
-				t.Errorf("fence %d after %d", fence, last)
-			} else {
-				last = fence
-			}
-			free(t, g)
-		}
-	})
 }
 
 func TestRepeatedReleaseIsNotTakenForALoss(t *testing.T) {

@@ -66,6 +66,8 @@ func TestOpenSaysWhichPasswordIsMissing(t *testing.T) {
 			bare, none := "redis://"+s.Addr(), binary.Start(t, redistest.Options{})
 			opened(t, "in the address", s.URL(), Options{})
 			opened(t, "in the options", bare, Options{Password: "s3cret"})
+			socket := binary.Start(t, redistest.Options{Unix: true, Password: "s3cret@/x"})
+			opened(t, "at a socket", socket.URL(), Options{})
 			opened(t, "in a file", bare, Options{PasswordFile: write(t, "s3cret\r\n")})
 			opened(t, "by a function", bare, Options{
 				Credentials: func(context.Context) (string, string, error) { return "", "s3cret", nil }})
@@ -122,8 +124,8 @@ func TestOpenSaysWhatTLSLacks(t *testing.T) {
 			opened(t, "signed by another", s.URL(), with(other, otherKey),
 				"does not accept the client certificate "+other)
 			opened(t, "no CA", open.URL(), Options{}, "knows no authority", "--cacert")
-			opened(t, "another CA", open.URL(), Options{CACert: s.CACert()}, "checked against", s.CACert(),
-				"another authority")
+			opened(t, "another CA", open.URL(), Options{CACert: s.CACert(), CACertFrom: "--ca"},
+				"checked against the certificates of --ca "+s.CACert(), "another authority")
 			opened(t, "plain to TLS", "redis://"+open.Addr(), Options{}, "wants TLS: write rediss://")
 			opened(t, "plain to TLS, with a password", "redis://:s3cret@"+open.Addr(), Options{},
 				"wants TLS: write rediss://")

@@ -156,27 +156,6 @@ func TestHungDialsDelayTheNextDials(t *testing.T) {
 	})
 }
 
-// The other dials may be those of a Tracker.
-func TestHungDialsOfOthersDelayNoCommand(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		hang, pool := make(chan struct{}), w.Pool()
-		defer close(hang)
-		var hangs atomic.Bool
-		hangs.Store(true)
-		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			if hangs.Load() {
-				<-hang
-			}
-			return pool.DialContext(ctx)
-		}}, Options{Timeout: time.Second})
-		for range 2 * fewHung {
-			_, _ = m.open(bg, &m.asides, nil)
-		}
-		hangs.Store(false)
-		works(t, m)
-	})
-}
-
 func TestHookThatEndsAsItIsGivenUpIsNotCounted(t *testing.T) {
 	s := newStub()
 	m := &Mux{}
@@ -204,27 +183,6 @@ func TestCloseWaitsForAHangingHookNoLongerThanTheTimeout(t *testing.T) {
 		begun := time.Now()
 		m.Close()
 		if took := time.Since(begun); took != 600*time.Millisecond {
-			t.Errorf("Close took %v", took)
-		}
-		wg.Wait()
-	})
-}
-
-func TestCloseJoinsAHookThatEndsWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}, Options{})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_, err := m.Do(bg, "PING")
-			notSent(t, err, ErrClosed)
-		})
-		synctest.Wait()
-		begun := time.Now()
-		m.Close()
-		if took := time.Since(begun); took != 0 {
 			t.Errorf("Close took %v", took)
 		}
 		wg.Wait()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -29,7 +28,7 @@ func TestTLSAndUnixSocketsCarryEveryGoroutine(t *testing.T) {
 }
 
 func hammer(t *testing.T, s *redistest.Server) {
-	m := open(t, s.Pool(), Options{})
+	m := open(t, s.Pool(), Options{Timeout: redistest.Patience})
 	var wg sync.WaitGroup
 	for g := range 64 {
 		wg.Go(func() { strike(t, m, g) })
@@ -56,60 +55,6 @@ func strike(t *testing.T, m *Mux, g int) {
 				t.Errorf("batch: %v", err)
 				return
 			}
-		}
-	}
-}
-
-func TestRestartedServerGetsTheScriptsAgain(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	m := open(t, s.Pool(), Options{})
-	for range 2 {
-		if v, err := redis.String(m.Eval(bg, echo, "k", "v")); v != "v" || err != nil {
-			t.Fatal(v, err)
-		}
-		s.Kill()
-		if _, err := m.Do(bg, "PING"); err == nil {
-			t.Error("a dead server answered")
-		} else if Explain(err) == "" {
-			t.Errorf("no advice on %v", err)
-		}
-		s.Start()
-	}
-}
-
-func TestStoppedServerEndsCallsByTheTimeout(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
-	works(t, m)
-	s.Pause()
-	_, err := m.Do(bg, "SET", "k", "v")
-	gone(t, unknown(t, err, ErrTimeout))
-	s.Continue()
-	works(t, m)
-}
-
-func TestMuxFollowsItsHookAfterReadOnly(t *testing.T) {
-	primary := redistest.Real(t, redistest.Options{})
-	replica := primary.StartReplica()
-	leads := replica
-	var mu sync.Mutex
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return redis.Dial("tcp", leads.Addr())
-	}}
-	m := open(t, pool, Options{Timeout: 2 * time.Second})
-	set := func() error { _, err := m.Do(bg, "SET", "k", "v"); return err }
-	if err := set(); !IsReadOnly(err) {
-		t.Fatalf("error is %v", err)
-	}
-	mu.Lock()
-	leads = primary
-	mu.Unlock()
-	deadline := time.Now().Add(redistest.Patience)
-	for err := set(); err != nil; err = set() {
-		if !IsReadOnly(err) || time.Now().After(deadline) {
-			t.Fatalf("error is %v", err)
 		}
 	}
 }

@@ -20,8 +20,9 @@ import (
 
 var bg = context.Background()
 
-func TestGoroutinesGetTheirOwnRepliesInOrder(t *testing.T) {
-	m := open(t, redistest.New(t).Pool(), Options{})
+func TestGoroutinesOfOneConnectionGetTheirOwnReplies(t *testing.T) {
+	wire := redistest.New(t).Wire()
+	m := open(t, wire.Pool(), Options{Timeout: redistest.Patience})
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -39,35 +40,9 @@ func TestGoroutinesGetTheirOwnRepliesInOrder(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func TestManyGoroutinesShareOneConnection(t *testing.T) {
-	w := redistest.New(t)
-	wire := w.Wire()
-	m := open(t, wire.Pool(), Options{})
-	var wg sync.WaitGroup
-	for range 200 {
-		wg.Go(func() { works(t, m) })
-	}
-	wg.Wait()
 	if n := wire.Connections(); n != 1 {
 		t.Errorf("%d connections, want one", n)
 	}
-}
-
-func TestPoolsBoundsAndCloseDoNotAffectTheMux(t *testing.T) {
-	w := redistest.New(t)
-	pool := w.Pool()
-	pool.MaxActive = 1
-	user := pool.Get()
-	defer user.Close()
-	if _, err := user.Do("PING"); err != nil {
-		t.Fatal(err)
-	}
-	m := open(t, pool, Options{})
-	works(t, m)
-	pool.Close()
-	works(t, m)
 }
 
 func TestNewRefusesAPoolWithoutHooksAndNegativeTimeouts(t *testing.T) {
@@ -128,22 +103,6 @@ func TestCallerLeavesAtOnceAndTheLateReplyIsKnown(t *testing.T) {
 	})
 }
 
-func TestLateErrorReplyIsKnown(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		gate := redistest.NewGate()
-		m := open(t, w.FaultyPool(redistest.Rule{Command: "EVALSHA", Do: redistest.HoldReply(gate)}),
-			Options{})
-		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
-		defer cancel()
-		_, err := m.Eval(ctx, echo, "k", "v")
-		pending := unknown(t, err, context.DeadlineExceeded)
-		gate.Open()
-		if v, err, known := pending.Wait(bg); v != nil || !IsNoScript(err) || !known {
-			t.Errorf("the late reply is %v, %v, known %v", v, err, known)
-		}
-	})
-}
-
 func TestReplyWinsOverAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
@@ -183,27 +142,6 @@ func TestCutCallIsUnknownAndTheNextDialsAnew(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCutEndsEveryCallInFlight(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		gate := redistest.NewGate()
-		wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.HoldRequest(gate)})
-		m := open(t, wire.Pool(), Options{})
-		errs := make([]error, 50)
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() { _, errs[i] = m.Do(bg, "SET", fmt.Sprint(i), "v") })
-		}
-		synctest.Wait()
-		wire.Cut()
-		wg.Wait()
-		for _, err := range errs {
-			gone(t, unknown(t, err, ErrLost))
-		}
-		gate.Open()
-		works(t, m)
-	})
 }
 
 func TestSilentServerEndsEveryCallAfterTheTimeout(t *testing.T) {
@@ -260,17 +198,6 @@ func TestHooksReadTimeoutDoesNotEndAnIdleConnection(t *testing.T) {
 		if dials != 1 {
 			t.Errorf("dialed %d times", dials)
 		}
-	})
-}
-
-func TestClosedConnectionIsNoticedBeforeTheNextCall(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		wire := w.Wire()
-		m := open(t, wire.Pool(), Options{})
-		works(t, m)
-		wire.Cut()
-		synctest.Wait()
-		works(t, m)
 	})
 }
 
@@ -471,32 +398,6 @@ func TestRetiredConnectionStillDeliversItsReplies(t *testing.T) {
 		}
 		wg.Wait()
 		<-s.closed
-	})
-}
-
-func TestMuxLeavesNoGoroutineInABubble(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		m := open(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-			conn, err := w.Mini.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return redis.NewConn(conn, 0, 0), nil
-		}}, Options{})
-		var wg sync.WaitGroup
-		for g := range 20 {
-			wg.Go(func() {
-				for i := range 20 {
-					time.Sleep(time.Duration(g+1) * time.Minute)
-					if n, err := redis.Int(m.Do(bg, "INCR", fmt.Sprint(g))); n != i+1 || err != nil {
-						t.Errorf("%d, %v", n, err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		m.Close()
-		synctest.Wait()
 	})
 }
 

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
@@ -71,25 +69,6 @@ func TestIdleConnectionThatAnswersIsKept(t *testing.T) {
 	}
 }
 
-// Such a caller has sent nothing.
-func TestCallerMayLeaveDuringThePing(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		wire := w.Wire()
-		m := open(t, wire.Pool(), Options{})
-		works(t, m)
-		time.Sleep(time.Minute)
-		wire.Swallow()
-		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
-		defer cancel()
-		_, err := m.Do(ctx, "SET", "k", "v")
-		notSent(t, err, context.DeadlineExceeded)
-		works(t, m)
-		if w.Mini.Exists("k") || wire.Count("SET") > 0 {
-			t.Error("the command was sent")
-		}
-	})
-}
-
 // Close ends the waiting callers at once.
 func TestCloseDuringThePingEndsCallers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *redistest.World) {
@@ -109,20 +88,6 @@ func TestCloseDuringThePingEndsCallers(t *testing.T) {
 		wg.Wait()
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("Close took %v", took)
-		}
-	})
-}
-
-// The server closes the connection at the PING.
-func TestConnectionLostDuringItsPingIsReplaced(t *testing.T) {
-	bubble(t, func(t *testing.T, w *redistest.World) {
-		wire := w.Wire()
-		m := open(t, wire.Pool(), Options{})
-		works(t, m)
-		time.Sleep(time.Minute)
-		wire.Fault(redistest.Rule{Command: "PING", Do: redistest.CutBefore})
-		if v, err := redis.String(m.Do(bg, "ECHO", "v")); v != "v" || err != nil {
-			t.Errorf("%q, %v", v, err)
 		}
 	})
 }

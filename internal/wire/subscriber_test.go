@@ -88,20 +88,6 @@ func (f *tracking) connections(t *testing.T, n int) {
 	}
 }
 
-func TestNoticesAreToldUntilTheConnectionEnds(t *testing.T) {
-	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
-		e := listen(t, m)
-		for missed := range 3 {
-			e.open()
-			e.open()
-			e.hear(f, missed)
-			e.hear(f, missed)
-			f.cut(missed)
-			f.connections(t, 0)
-		}
-	})
-}
-
 // The first to come has a connection, which the second shares or replaces.
 func TestOneConnectionBringsChangesAndNotices(t *testing.T) {
 	for _, order := range []string{"tracker first", "notices first"} {

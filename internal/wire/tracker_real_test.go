@@ -202,22 +202,6 @@ func TestTrackingSurvivesLostConnectionsAndRestarts(t *testing.T) {
 	})
 }
 
-func TestSubscriberNoticesAStoppedServer(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	m := open(t, s.Pool(), Options{Timeout: 2 * time.Second})
-	rung := make(chan struct{})
-	if _, err := m.Tracker().Arm(bg, "k", func() { close(rung) }); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Tracker().Do(bg, Cmd("GET", "k")); err != nil {
-		t.Fatal(err)
-	}
-	s.Pause()
-	await(t, rung)
-	s.Continue()
-	check(t, s, m, true, "k", get("k"), "INCR", "k")
-}
-
 // A user may lack the rights on one channel, or on CLIENT, and has the rest.
 func TestEachRightBringsItsPart(t *testing.T) {
 	for _, b := range redistest.Servers(t) {

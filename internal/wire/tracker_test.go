@@ -272,33 +272,35 @@ func TestCancelledWatchIsNotCalled(t *testing.T) {
 	})
 }
 
-func TestFlushCallsEveryWatch(t *testing.T) {
-	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
-		r.arm("a")
-		r.arm("b")
-		f.tell("*-1\r\n")
-		r.are(map[string]int{"a": 1, "b": 1})
-		r.arm("b")
-		f.changed("b")
-		r.are(map[string]int{"a": 1, "b": 2})
-		if n := f.dials(); n != 2 {
-			t.Errorf("a flush made %d dials", n)
-		}
-	})
-}
-
-func TestLosingEitherConnectionCallsEveryWatch(t *testing.T) {
-	for n, which := range []string{"shared", "subscriber"} {
-		t.Run(which, func(t *testing.T) {
+// A watch that is armed after that works.
+func TestEveryWatchIsCalledWhereAChangeMayBeMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose        func(f *tracking, r *rings)
+		stay, dials int // connections after it, and dials in all
+	}{
+		"commands cut off":   {func(f *tracking, _ *rings) { f.cut(0) }, 0, 4}, // the other one is of no use
+		"subscriber cut off": {func(f *tracking, _ *rings) { f.cut(1) }, 1, 3},
+		"flushed":            {func(f *tracking, _ *rings) { f.tell("*-1\r\n") }, 2, 2},
+		"tracking forgotten": {func(f *tracking, r *rings) {
+			f.mu.Lock()
+			clear(f.on)
+			f.mu.Unlock()
+			_, _ = r.tr.Do(bg, Cmd("GET", "a"))
+		}, 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
 			tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
 				r.arm("a")
 				r.arm("b")
-				f.cut(n)
+				c.lose(f, r)
 				r.are(map[string]int{"a": 1, "b": 1})
-				f.connections(t, n) // a subscriber without use is closed
+				f.connections(t, c.stay)
 				r.arm("a")
 				f.changed("a")
 				r.are(map[string]int{"a": 2, "b": 1})
+				if n := f.dials(); n != c.dials {
+					t.Errorf("dialed %d times, want %d", n, c.dials)
+				}
 			})
 		})
 	}
@@ -405,20 +407,6 @@ func TestHookThatLeadsToSeveralServersCannotWake(t *testing.T) {
 		if _, err := m.Tracker().Arm(bg, "k", nil); !errors.Is(err, ErrNoWake) {
 			t.Errorf("error is %v", err)
 		}
-	})
-}
-
-func TestServerThatForgotTrackingCallsEveryWatch(t *testing.T) {
-	tracked(t, func(t *testing.T, f *tracking, m *Mux, r *rings) {
-		r.arm("a")
-		f.mu.Lock()
-		clear(f.on)
-		f.mu.Unlock()
-		r.arm("b")
-		r.are(map[string]int{"a": 1, "b": 1})
-		r.arm("b")
-		f.changed("b")
-		r.are(map[string]int{"a": 1, "b": 2})
 	})
 }
 

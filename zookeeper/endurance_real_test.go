@@ -16,9 +16,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/internal/testing/history"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // packets counts what clients send, and its bytes, and what they receive.

@@ -14,9 +14,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/internal/testing/history"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // harm is something that happens to an ensemble or to a client while clients

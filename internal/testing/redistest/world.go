@@ -16,7 +16,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-	"github.com/benbjohnson/clock"
 	"github.com/gomodule/redigo/redis"
 )
 
@@ -29,9 +28,6 @@ type World struct {
 	// ServerNow before you read its keys directly, so that expired keys are
 	// gone.
 	Mini *miniredis.Miniredis
-	// Mock is the true time of a world made by New, otherwise nil. Only Pass
-	// and Tick move it.
-	Mock *clock.Mock
 
 	t      testing.TB
 	time   timeline
@@ -48,10 +44,8 @@ type World struct {
 // port. Only Pass and Tick move its time. All of it ends with the test.
 func New(t testing.TB) *World {
 	t.Helper()
-	mock := clock.NewMock()
-	mock.Set(Start)
-	m := &mockTime{mock: mock}
-	w := &World{Mini: miniredis.NewMiniRedis(), Mock: mock, t: t, time: m, mocked: m, bell: newBell(false)}
+	m := &mockTime{at: Start}
+	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: m, mocked: m, bell: newBell(false)}
 	w.Mini.SetTime(Start)
 	if err := w.Mini.Start(); err != nil {
 		t.Fatalf("redistest: embedded server: %v", err)

@@ -10,23 +10,25 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/program"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 )
 
 // One server, since it takes seconds to start.
 func TestCommandTakesTheLocksOfZooKeeper(t *testing.T) {
 	t.Parallel()
-	server := startZookeeper(t)
-	c := startCurator(t, server)
+	server := zktest.Start(t).Addr
+	c := zktest.Curator(t, 30_000, server)
 	s := on(t, "zookeeper://"+server+"/locks")
 	t.Run("turns with Curator", func(t *testing.T) {
-		contend(t, s, "nightly", 20, 50, func(n *counter) { c.must("count", "/locks/nightly", n.file, 50) })
+		contend(t, s, "nightly", 20, 50, func(n *counter) { must(t, c, "count", "/locks/nightly", n.file, 50) })
 	})
 	t.Run("ls and unlock", func(t *testing.T) { lookAndUnlock(t, s, c) })
 	t.Run("rights", func(t *testing.T) { usersAndRights(t, server) })
 }
 
-func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
-	c.must("acquire", "/locks/shop/stock", 60000)
+func lookAndUnlock(t *testing.T, s *clitest.Stage, c *program.Peer) {
+	must(t, c, "acquire", "/locks/shop/stock", 60000)
 	held, end := holding(s, "stock")
 	defer end()
 	next := s.Start("run", "--wait", "forever", "shop/stock", "--", "echo", "woken")
@@ -53,7 +55,7 @@ func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
 	if got := <-held.Done; got.Code != 123 {
 		t.Errorf("the holder: %+v", got)
 	}
-	c.must("release", "/locks/shop/stock")
+	must(t, c, "release", "/locks/shop/stock")
 	if got := <-next.Done; got.Code != 0 || got.Out != "woken\n" {
 		t.Errorf("not woken: %+v", got)
 	}

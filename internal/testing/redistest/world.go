@@ -16,6 +16,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/benbjohnson/clock"
 	"github.com/gomodule/redigo/redis"
 )
 
@@ -44,7 +45,9 @@ type World struct {
 // port. Only Pass and Tick move its time. All of it ends with the test.
 func New(t testing.TB) *World {
 	t.Helper()
-	m := &mockTime{at: Start}
+	mock := clock.NewMock()
+	mock.Set(Start)
+	m := &mockTime{mock: mock}
 	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: m, mocked: m, bell: newBell(false)}
 	w.Mini.SetTime(Start)
 	if err := w.Mini.Start(); err != nil {

@@ -89,7 +89,7 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 		door := e.NewDoor(t)
 		// Each client goes to another server first.
 		servers := append(door.Addrs(), door.Addrs()...)[i%3 : i%3+3]
-		c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks", Dial: door.Dial}, servers...),
+		c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks"}, servers...),
 			lock.Config{TTL: historyTTL})
 		if err != nil {
 			t.Fatal(err)

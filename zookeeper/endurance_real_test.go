@@ -135,6 +135,9 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 			}
 		}
 	}
+	if len(results[0]) > 0 {
+		t.Fatal("client 1 has the lock together with its holder")
+	}
 	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}

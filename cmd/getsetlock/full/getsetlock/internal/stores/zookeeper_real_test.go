@@ -62,11 +62,14 @@ func lookAndUnlock(t *testing.T, s *clitest.Stage, c *program.Peer) {
 }
 
 func usersAndRights(t *testing.T, server string) {
-	ann := on(t, "zookeeper://ann@"+server+"/private")
-	ann.Vars["GETSETLOCK_PASSWORD"] = "s3cret"
-	ann.Want(ann.Run("run", "k", "--", "true"), 0, "", "")
-	ann.Vars["GETSETLOCK_PASSWORD"] = "wrong"
-	ann.Want(ann.Run("run", "k", "--", "true"), 122, "", "give the user rights")
+	ann := func(password string) *clitest.Stage {
+		s := on(t, "zookeeper://ann@"+server+"/private")
+		s.Vars["GETSETLOCK_PASSWORD"] = password
+		return s
+	}
+	held, done := holding(ann("s3cret"), "k") // so that no parent is deleted
+	wrong := ann("wrong")
+	wrong.Want(wrong.Run("run", "k", "--", "true"), 122, "", "give the user rights")
 	bob := on(t, "zookeeper://"+server+"/private")
 	bob.Want(bob.Run("run", "--wait", "0", "k", "--", "true"), 122, "", "give the user rights")
 	bob.Want(bob.Run("ls"), 3, "", "may not read")
@@ -78,4 +81,8 @@ func usersAndRights(t *testing.T, server string) {
 		t.Errorf("ls where a node may not be read: %+v", got)
 	}
 	bob.Want(bob.Run("run", "--ttl", "100ms", "k", "--", "true"), 125, "", "--ttl is 100ms")
+	done()
+	if got := <-held.Done; got.Code != 0 {
+		t.Errorf("a hold with the user's password: %+v", got)
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// ReadValue reads one RESP value of a server, of version 2 or 3, and returns its
-// bytes unchanged.
+// ReadValue reads one RESP value of a server, of version 2 or 3, and returns
+// its bytes unchanged.
 func ReadValue(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {

@@ -16,21 +16,11 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
-// OnlyNode starts a server that is the only node of a cluster and has all its
-// slots. Like the one endpoint of a managed cluster, it runs every command, but
-// no script with keys of two slots.
+// OnlyNode starts the only node of a cluster. Like the one endpoint of a managed
+// cluster, it runs every command, but no script with keys of two slots.
 func OnlyNode(t testing.TB) *Server {
 	t.Helper()
-	s := Real(t, Options{Args: []string{"--cluster-enabled", "yes"}})
-	slots := redis.Args{"ADDSLOTS"}
-	for i := range 16384 {
-		slots = slots.Add(i)
-	}
-	s.Do("CLUSTER", slots...)
-	for info := ""; !strings.Contains(info, "cluster_state:ok"); {
-		info, _ = redis.String(s.Do("CLUSTER", "INFO"), nil)
-	}
-	return s
+	return StartCluster(t, ClusterOptions{Primaries: 1}).Primaries[0]
 }
 
 // OddKeys are names of locks with and without hash tags, whose auxiliary keys

@@ -209,14 +209,6 @@ func (w *World) Info(fields map[string]string) {
 	})
 }
 
-// FailOver replaces the server by another one, which has the same keys, another
-// run id, and a clock that differs by d.
-func (w *World) FailOver(id string, d time.Duration) {
-	w.t.Helper()
-	w.Run(id)
-	w.StepServer(d)
-}
-
 // ServerNow returns what the embedded server's TIME answers.
 func (w *World) ServerNow() time.Time {
 	w.sync()

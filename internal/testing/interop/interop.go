@@ -109,8 +109,8 @@ func start(ctx context.Context, o Options) (*JVM, error) {
 	line := append(slices.Clone(o.Prefix), "java", "-XX:+UseSerialGC", "-Xmx256m", "-jar", jar)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), o.Env...)
-	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: cmp.Or(o.Timeout, 2*time.Minute), ended: make(chan struct{}),
-		calls: map[string]chan answer{}}
+	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: cmp.Or(o.Timeout, 2*time.Minute),
+		ended: make(chan struct{}), calls: map[string]chan answer{}}
 	cmd.Stderr = j.stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // Its session lasts timeout milliseconds.
 func Curator(t testing.TB, timeout int, servers ...string) *program.Peer {
 	t.Helper()
-	p := program.Start(t, exec.Command("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar",
-		Jar(t)))
+	p := program.Start(t, exec.Command("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-jar", Jar(t)))
 	p.Must("true", "open", strings.Join(servers, ","), timeout)
 	return p
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
-// OnlyNode starts the only node of a cluster. Like the one endpoint of a managed
-// cluster, it runs every command, but no script with keys of two slots.
+// OnlyNode starts the only node of a cluster. Like the one endpoint of a
+// managed cluster, it runs every command, but no script with keys of two slots.
 func OnlyNode(t testing.TB) *Server {
 	t.Helper()
 	return StartCluster(t, ClusterOptions{Primaries: 1}).Primaries[0]

@@ -223,7 +223,7 @@ func TestEachRuleOfHardenedHoldsForTheBridge(t *testing.T) {
 func TestEachRuleOfModernPreventsItsTrace(t *testing.T) {
 	for _, rule := range []model.Rule{rule("token compared"), rule("trust from before sending")} {
 		for _, late := range []bool{false, true} {
-			sc := model.Scenario{Dialect: dialect.Jedis()}
+			sc := model.Scenario{Olds: model.Olds{Dialect: dialect.Jedis()}}
 			sc.Ours = model.Ours{Clients: 3, Phase: model.PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: late,
 				Break: rule}
 			x, err := model.Explore(sc)
@@ -268,7 +268,7 @@ func walked(t *testing.T, sc model.Scenario, texts ...string) {
 func TestLateReleasesAndRenewals(t *testing.T) {
 	for _, phase := range []model.Phase{model.PhaseClean, model.PhaseObserve, model.PhaseDual} {
 		t.Run(string(phase), func(t *testing.T) {
-			sc := model.Scenario{Dialect: dialect.Jedis()}
+			sc := model.Scenario{Olds: model.Olds{Dialect: dialect.Jedis()}}
 			sc.Ours = model.Ours{Clients: 2, Phase: phase, TTL: 3, Stop: 3, Late: true}
 			if phase != model.PhaseObserve { // in observe a stamp is left, which has to be taken over
 				walked(t, sc, "ours1 send", "ours1 acquire won", "ours1 answer", "tick", "tick", "ours1 stop",

@@ -85,9 +85,9 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks) {
-				sc := model.Scenario{
+				sc := model.Scenario{Olds: model.Olds{
 					Dialect: d, Old: 3, Lease: 4 + rng.IntN(3), Job: 1 + rng.IntN(9), Gap: rng.IntN(4),
-					Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}
+					Reply: rng.IntN(3), Behind: rng.IntN(3), Ahead: rng.IntN(3), Overrun: n%3 == 0}}
 				play(t, n, sc, nil, rng, 300)
 			}
 		})
@@ -97,7 +97,7 @@ func TestVerbatimFollowsTheModelOfItsDialect(t *testing.T) {
 // beside is a scenario of getsetlock clients together with old clients that
 // keep the rules.
 func beside(d dialect.Dialect, old, ours int, rng *rand.Rand) model.Scenario {
-	sc := model.Scenario{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}
+	sc := model.Scenario{Olds: model.Olds{Dialect: d, Old: old, Lease: 6, Job: 4, Gap: 1, Reply: 1, Ahead: 1}}
 	sc.Ours = model.Ours{Clients: ours, TTL: 5, Margin: 2, Stop: 1, TakeoverMargin: rng.IntN(2),
 		Known: rng.IntN(3) == 0}
 	sc.Ours.Look = sc.Lease + 4 // the real rule asks for such an old look with a lease that allows such a TTL
@@ -167,7 +167,7 @@ func TestLateCommandsFollowTheModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for n, rng := range strolls(t, *walks*3) {
-				sc := model.Scenario{Dialect: dialect.Jedis()}
+				sc := model.Scenario{Olds: model.Olds{Dialect: dialect.Jedis()}}
 				sc.Ours = model.Ours{Clients: 3, Phase: phase, TTL: 4, Margin: 1, Stop: 1, Late: true}
 				if phase != model.PhaseClean {
 					sc.Old, sc.Lease, sc.Job, sc.Gap, sc.Overrun = 1, 6, 4, 1, n%2 == 0

@@ -24,36 +24,6 @@ func searched(t *testing.T, sc Scenario) Exploration {
 	return x
 }
 
-// The test compares two answers, for every dialect whose clients exclude each
-// other: the closed form, and all interleavings of two clients.
-func TestExplorerAgreesWithTheLaw(t *testing.T) {
-	tried := 0
-	for _, d := range raced.Few(dialect.Presets()) {
-		if !d.Excludes() || !d.HasTakeover() && !d.ServerExpires() {
-			continue
-		}
-		for _, p := range []struct{ lease, gap, behind, ahead int }{
-			{4, 0, 0, 0}, {4, 1, 0, 0}, {5, 1, 0, 1}, {5, 2, 1, 1}, {6, 0, 2, 0},
-		} {
-			law := inTicks(d, p.lease, 0, p.gap, p.behind+p.ahead)
-			longest := int(law.LongestJob.Bound / tick(d))
-			for job := max(0, longest-1); job <= longest+2; job++ {
-				sc := Scenario{Dialect: d, Old: 2, Lease: p.lease, Job: job, Gap: p.gap, Behind: p.behind,
-					Ahead: p.ahead}
-				want := inTicks(d, p.lease, job, p.gap, p.behind+p.ahead).Possible
-				if x := searched(t, sc); x.Found != want {
-					t.Errorf("%s lease %d job %d gap %d clocks -%d+%d: explorer %v, law %v\n%v",
-						d, p.lease, job, p.gap, p.behind, p.ahead, x.Found, want, x.Trace.Words())
-				}
-				tried++
-			}
-		}
-	}
-	if tried < 72 && !raced.On {
-		t.Errorf("only %d parameter sets", tried)
-	}
-}
-
 // A GETSET that returned a live value has lost. A client that reads its clock
 // again to judge the reply, late enough, takes it for won, however short the
 // jobs: the law's second condition.

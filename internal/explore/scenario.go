@@ -13,17 +13,17 @@ import (
 // Scenario is a bounded world of old clients. Package skew says what its fields
 // mean; the two types have the same fields.
 type Scenario struct {
-	Dialect dialect.Dialect
+	Dialect dialect.Dialect `json:"-"`
 
-	Unit, Old, Lease, Greatest, Job, Gap, Reply, Behind, Ahead, Rest int
+	Unit, Old, Lease, Greatest, Job, Gap, Reply, Behind, Ahead, Rest int `json:",omitzero"`
 
-	Overrun, Renews        bool
-	FleetStep, ServerStep  int
-	StepUndone, PromptEnds bool
-	OwnDelay, StampAtWrite bool
+	Overrun, Renews        bool `json:",omitzero"`
+	FleetStep, ServerStep  int  `json:",omitzero"`
+	StepUndone, PromptEnds bool `json:",omitzero"`
+	OwnDelay, StampAtWrite bool `json:",omitzero"`
 
-	Goal      string
-	MaxStates int
+	Goal      string `json:",omitzero"`
+	MaxStates int    `json:",omitzero"` // the search stops beyond it; 0 is 4,000,000
 }
 
 // goal is what a search looks for. It always looks for two holders too.

@@ -17,7 +17,8 @@ import (
 // as long as honesty permits, and getsetlock clients have the longest lease of
 // the lease rule.
 func honest(d dialect.Dialect, old, ours int, p model.Phase, lease, gap, ahead int) model.Scenario {
-	sc := model.Scenario{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}
+	sc := model.Scenario{
+		Olds: model.Olds{Dialect: d, Old: old, Lease: lease, Gap: gap, Reply: 1, Ahead: ahead}}
 	bound := lease
 	if d.HasTakeover() {
 		bound = lease + slack(d) - ahead - gap

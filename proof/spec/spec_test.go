@@ -75,8 +75,8 @@ func TestSpecificationAgreesWithTheLawAndTheExplorer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := model.Explore(model.Scenario{
-				Dialect: d, Old: f.n, Lease: f.lease, Job: f.job, Gap: f.delay, Ahead: f.ahead})
+			x, err := model.Explore(model.Scenario{Olds: model.Olds{
+				Dialect: d, Old: f.n, Lease: f.lease, Job: f.job, Gap: f.delay, Ahead: f.ahead}})
 			if err != nil {
 				t.Fatal(err)
 			}

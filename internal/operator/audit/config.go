@@ -3,12 +3,12 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
-	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -41,9 +41,6 @@ type Config struct {
 	// fails ends the record, and its error is returned alongside the result;
 	// the watch goes on.
 	Record io.Writer
-	// Probed, if not nil, is the result of an earlier probe; the record begins
-	// with it.
-	Probed *probe.Result
 	// Hash, if not empty, is the key with which names of keys, and values, are
 	// hashed in the record: HMAC-SHA256, cut to 128 bits. Equal texts get equal
 	// hashes, so a replay counts the same.
@@ -99,17 +96,17 @@ func (c Config) filled() (Config, error) {
 	if c.Config, err = c.Config.Filled(); err != nil {
 		return c, err
 	}
-	fill(&c.Looks, 1000)
-	fill(&c.Timeout, 2*time.Second)
-	fill(&c.SeenEvery, time.Second)
-	fill(&c.Monitor.Burst, 5*time.Second)
-	fill(&c.Monitor.Every, 30*time.Second)
-	fill(&c.Monitor.Bytes, 64<<20)
-	fill(&c.Monitor.Slower, 4)
+	c.Looks = cmp.Or(c.Looks, 1000)
+	c.Timeout = cmp.Or(c.Timeout, 2*time.Second)
+	c.SeenEvery = cmp.Or(c.SeenEvery, time.Second)
+	c.Monitor.Burst = cmp.Or(c.Monitor.Burst, 5*time.Second)
+	c.Monitor.Every = cmp.Or(c.Monitor.Every, 30*time.Second)
+	c.Monitor.Bytes = cmp.Or(c.Monitor.Bytes, 64<<20)
+	c.Monitor.Slower = cmp.Or(c.Monitor.Slower, 4)
 	if c.Monitor.stays() {
-		fill(&c.Monitor.Least, 50*time.Millisecond)
+		c.Monitor.Least = cmp.Or(c.Monitor.Least, 50*time.Millisecond)
 	}
-	fill(&c.Monitor.Least, 5*time.Millisecond)
+	c.Monitor.Least = cmp.Or(c.Monitor.Least, 5*time.Millisecond)
 	if c.Clock == nil {
 		c.Clock = lock.Machine
 	}
@@ -123,12 +120,4 @@ func (c Config) filled() (Config, error) {
 		}
 	}
 	return c, nil
-}
-
-// fill sets *field to value if it is zero.
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

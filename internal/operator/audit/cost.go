@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
-	"github.com/getsetlock/getsetlock/internal/operator/probe"
 )
 
 // Cost is what the watch cost the server, measured during the watch.
@@ -42,7 +41,4 @@ type Result struct {
 	Evidence census.Evidence
 	Findings []census.Finding // sorted; findings about writers included
 	Cost     Cost             // zero in a replay
-	// Probe is the result of an earlier probe, if the replayed record contains
-	// one; otherwise nil.
-	Probe *probe.Result
 }

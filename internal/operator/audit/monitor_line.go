@@ -21,10 +21,7 @@ type line struct {
 
 // parser reads lines. It allocates only for arguments that contain escapes. It
 // is not safe for concurrent use.
-type parser struct {
-	buffer []byte
-	args   []string
-}
+type parser struct{ args []string }
 
 var errNoLine = errors.New("not a line of MONITOR")
 
@@ -83,7 +80,7 @@ func (p *parser) arguments(text string, most, longest int) (more, ok bool) {
 		if len(p.args) == most {
 			return true, true
 		}
-		arg, rest, ok := p.quoted(text, longest)
+		arg, rest, ok := quoted(text, longest)
 		if !ok {
 			return false, false
 		}
@@ -102,72 +99,19 @@ func number(text string) (n int64, rest string, ok bool) {
 	return n, text[i:], i > 0
 }
 
-// quoted reads a blank and a quoted text. Most texts need no copy.
-func (p *parser) quoted(text string, longest int) (arg, rest string, ok bool) {
-	if len(text) < 3 || text[0] != ' ' || text[1] != '"' {
+// quoted reads a blank and a quoted text. The server's escapes are Go's too,
+// and most texts have none and need no copy.
+func quoted(text string, longest int) (arg, rest string, ok bool) {
+	if !strings.HasPrefix(text, ` "`) {
 		return "", "", false
 	}
-	text = text[2:]
-	end := strings.IndexByte(text, '"')
-	if end < 0 {
+	whole, err := strconv.QuotedPrefix(text[1:])
+	if err != nil {
 		return "", "", false
 	}
-	if strings.IndexByte(text[:end], '\\') < 0 {
-		return text[:min(end, longest)], text[end+1:], true
+	arg = whole[1 : len(whole)-1]
+	if strings.IndexByte(arg, '\\') >= 0 {
+		arg, err = strconv.Unquote(whole)
 	}
-	return p.escaped(text, longest)
-}
-
-// escaped reads a quoted text and undoes the server's escapes.
-func (p *parser) escaped(text string, longest int) (arg, rest string, ok bool) {
-	p.buffer = p.buffer[:0]
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '"':
-			return string(p.buffer), text[i+1:], true
-		case c == '\\':
-			b, n := unescape(text[i:])
-			if n == 0 {
-				return "", "", false
-			}
-			c, i = b, i+n-1
-		}
-		if len(p.buffer) < longest {
-			p.buffer = append(p.buffer, c)
-		}
-	}
-	return "", "", false
-}
-
-// unescape reads one escape; it returns the byte and the escape's length, 0 if
-// it is none.
-func unescape(text string) (byte, int) {
-	if len(text) < 2 {
-		return 0, 0
-	}
-	switch text[1] {
-	case '"', '\\':
-		return text[1], 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'a':
-		return '\a', 2
-	case 'b':
-		return '\b', 2
-	case 'x':
-		if len(text) < 4 {
-			return 0, 0
-		}
-		n, err := strconv.ParseUint(text[2:4], 16, 8)
-		if err != nil {
-			return 0, 0
-		}
-		return byte(n), 4
-	}
-	return 0, 0
+	return arg[:min(len(arg), longest)], text[1+len(whole):], err == nil
 }

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
@@ -114,64 +112,6 @@ func FuzzMonitorLine(f *testing.F) {
 		}
 		folded.Evidence()
 	})
-}
-
-// traffic returns what a busy server shows: mostly commands that are not about
-// locks, and some that are.
-func traffic(n int) (lines []string, bytes int) {
-	at := at(0).UnixMicro()
-	for i := range n {
-		addr := fmt.Sprintf("10.0.0.%d:%d", i%50, 40000+i%200)
-		var text string
-		switch i % 10 {
-		case 0:
-			text = asServer(at, 0, addr, "SETNX", fmt.Sprint("lock:", i%100), stamp(i/1000))
-		case 1:
-			text = asServer(at, 0, addr, "GET", fmt.Sprint("lock:", i%100))
-		case 2:
-			text = asServer(at, 0, addr, "HSET", fmt.Sprint("user:", i), "name", "a name of \"somebody\"",
-				"age", "7")
-		case 3:
-			text = asServer(at, 0, addr, "EVALSHA", strings.Repeat("0123456789", 4), "1", "counter", "5")
-		default:
-			text = asServer(at, 0, addr, "GET", fmt.Sprint("session:", i%5000))
-		}
-		at += 2
-		lines = append(lines, text)
-		bytes += len(text)
-	}
-	return lines, bytes
-}
-
-func BenchmarkMonitorLines(b *testing.B) {
-	lines, bytes := traffic(10_000)
-	cfg := census.Config{Dialects: []dialect.Dialect{dialect.Jedis()}}
-	filter := newFilter(filled(b, Config{Config: cfg}), func(string) {})
-	var out []offset.Observed
-	b.SetBytes(int64(bytes / len(lines)))
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		out = filter.line(lines[i%len(lines)], out[:0])
-	}
-	b.ReportMetric(float64(time.Second)/(float64(b.Elapsed())/float64(b.N)), "lines/s")
-}
-
-func BenchmarkCensusOfLocks(b *testing.B) {
-	lines, _ := traffic(10_000)
-	cfg := census.Config{}
-	folded, err := census.New(cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
-	filter := newFilter(filled(b, Config{Config: cfg}), func(string) {})
-	var events []offset.Observed
-	for _, l := range lines {
-		events = filter.line(l, events)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		folded.Add(events[i%len(events)])
-	}
 }
 
 // What a connection or a script did before a hole says nothing about the

@@ -84,7 +84,6 @@ func (f *followed) showed(o *offset.Observed, now time.Duration) {
 func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.Observed, err error) {
 	var commands []wire.Command
 	var groups [][]string
-	total := len(keys)
 	for len(keys) > 0 {
 		n := 1
 		if !p.single {
@@ -96,7 +95,6 @@ func (p *poller) lookScript(ctx context.Context, keys []string) (seen []offset.O
 	// One TIME after the scripts shows how long the server took for them.
 	replies := p.w.mux.Batch(ctx, append(commands, wire.Cmd("TIME")))
 	asked := 0
-	seen = p.w.room(total)
 	for i, group := range groups {
 		asked += len(group)
 		var e error

@@ -11,7 +11,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
-	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 )
 
@@ -88,10 +87,6 @@ func (r *recorder) hashed(o offset.Observed) offset.Observed {
 	}
 	if o.Exists {
 		o.Value = r.value(o.Value, o)
-	}
-	if o.Kind == offset.ObservedProbe {
-		return probe.Hidden(o, r.key, func(value string) string { return r.value(value, o) },
-			func(owner string) string { return "h:" + r.digest("owner", owner) })
 	}
 	if o.Kind != offset.ObservedCommand || len(o.Args) < 2 {
 		return o

@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -69,14 +68,12 @@ type watcher struct {
 
 	lookTime  time.Duration // total time that the server took for lookCount looks, by its own clock
 	lookCount int64
-
-	rooms chan []offset.Observed // emptied lists of events, for reuse
 }
 
 func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
 	w := &watcher{cfg: cfg, pool: pool, reader: reading.NewReader(cfg.Dialects),
 		events: make(chan []offset.Observed, 64), news: make(chan struct{}, 1),
-		looking: make(chan struct{}, 1), rooms: make(chan []offset.Observed, 2)}
+		looking: make(chan struct{}, 1)}
 	w.elapsed = clocks.New(cfg.Clock).Elapsed
 	var err error
 	w.mux, err = wire.New(pool, wire.Options{Timeout: cfg.Timeout, Setup: keys.Setup})
@@ -87,29 +84,6 @@ func newWatcher(pool *redis.Pool, cfg Config) (*watcher, error) {
 func (w *watcher) send(os ...offset.Observed) {
 	if len(os) > 0 {
 		w.events <- os
-	}
-}
-
-// room returns an empty list for n events. The events of one message of looks
-// fill 60 kB; without reuse they would be most of the garbage of a quiet watch.
-func (w *watcher) room(n int) []offset.Observed {
-	select {
-	case os := <-w.rooms:
-		return slices.Grow(os, n)
-	default:
-		return make([]offset.Observed, 0, n)
-	}
-}
-
-// emptied takes back a list whose events were copied, for reuse by room.
-func (w *watcher) emptied(os []offset.Observed) {
-	if cap(os) < looksTogether {
-		return
-	}
-	clear(os)
-	select {
-	case w.rooms <- os[:0]:
-	default:
 	}
 }
 

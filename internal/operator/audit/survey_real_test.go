@@ -5,16 +5,12 @@
 package audit
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,85 +20,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
 )
-
-// shared is a proxy that sends the commands of all its clients over one server
-// connection, one at a time.
-type shared struct {
-	listener net.Listener
-	server   net.Conn
-	reader   *bufio.Reader
-	mu       sync.Mutex
-	wg       sync.WaitGroup
-	open     []net.Conn
-}
-
-func newShared(t *testing.T, addr string) *shared {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &shared{listener: listener, server: server, reader: bufio.NewReader(server)}
-	s.wg.Add(1)
-	go s.accept()
-	t.Cleanup(func() {
-		listener.Close()
-		server.Close()
-		s.mu.Lock()
-		for _, c := range s.open {
-			c.Close()
-		}
-		s.mu.Unlock()
-		s.wg.Wait()
-	})
-	return s
-}
-
-func (s *shared) addr() string { return s.listener.Addr().String() }
-
-func (s *shared) accept() {
-	defer s.wg.Done()
-	for {
-		c, err := s.listener.Accept()
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		s.open = append(s.open, c)
-		s.mu.Unlock()
-		s.wg.Add(1)
-		go s.serve(c)
-	}
-}
-
-func (s *shared) serve(c net.Conn) {
-	defer s.wg.Done()
-	defer c.Close()
-	from := bufio.NewReader(c)
-	for {
-		command, err := redistest.ReadValue(from)
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		_, err = s.server.Write(command)
-		var reply []byte
-		if err == nil {
-			reply, err = redistest.ReadValue(s.reader)
-		}
-		s.mu.Unlock()
-		if err != nil {
-			return
-		}
-		if _, err := c.Write(reply); err != nil {
-			return
-		}
-	}
-}
 
 // team is a JVM with its own wall clock.
 type team struct {
@@ -138,8 +55,7 @@ const (
 	surveyWidth  = 10
 )
 
-// The observed interval holds whatever clocks do: before a step and after it,
-// and for both clocks that share one address.
+// The observed interval holds whatever clocks do, before a step and after it.
 func TestRealOffsetsLieInTheirIntervals(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	var pairs [surveyWidth]surveyPair
@@ -160,7 +76,7 @@ func TestRealOffsetsLieInTheirIntervals(t *testing.T) {
 // surveyPair is two JVMs, and what their clocks do in a round.
 type surveyPair struct {
 	steady, stepping    team
-	offset, other, step time.Duration // offset of the stepping clock, of the steady clock, and the step
+	offset, other, step time.Duration // of the stepping clock, of the steady one, and the step
 }
 
 // longestAttempt is longer than an attempt takes on a busy machine. A step more
@@ -169,27 +85,14 @@ const longestAttempt = 5 * time.Second
 
 func (p *surveyPair) draw(random *rand.Rand) {
 	p.offset = between(random, -5*time.Second, 5*time.Second)
-	// If their clocks were whole seconds apart, the two would read as clients
-	// with two leases.
-	p.other = p.offset + notWhole(random, 3*time.Second)
-	p.step = notWhole(random, 9*time.Second)
-	p.step += time.Duration(cmp.Compare(p.step, 0)) * (2*longestAttempt + time.Second)
+	p.other = between(random, -5*time.Second, 5*time.Second)
+	if p.step = between(random, 2*longestAttempt+time.Second, 20*time.Second); random.IntN(2) == 0 {
+		p.step = -p.step
+	}
 }
 
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return (low + time.Duration(r.Int64N(int64(high-low)))).Truncate(time.Millisecond)
-}
-
-// notWhole draws a duration of either sign, from half a second to most, at
-// least a quarter of a second from any whole one.
-func notWhole(r *rand.Rand, most time.Duration) time.Duration {
-	for {
-		d := between(r, -most, most)
-		if rest := d.Abs() % time.Second; d.Abs() >= 500*time.Millisecond && rest > 250*time.Millisecond &&
-			rest < 750*time.Millisecond {
-			return d
-		}
-	}
 }
 
 type surveyRound struct {
@@ -202,15 +105,11 @@ func (r surveyRound) run(t *testing.T) {
 	for i, p := range r.pairs {
 		p.steady.clock.Set(p.other)
 		p.stepping.clock.Set(p.offset)
-		for _, kind := range []string{"steady", "stepping", "shared"} {
-			r.server.Do("SET", fmt.Sprint(kind, i),
-				strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
+		for kind, m := range map[string]team{"steady": p.steady, "stepping": p.stepping} {
+			key := fmt.Sprint(kind, i)
+			r.server.Do("SET", key, strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
+			clients = append(clients, m.waiter(t, r.server.Addr(), key))
 		}
-		proxy := newShared(t, r.server.Addr()).addr()
-		clients = append(clients, p.steady.waiter(t, r.server.Addr(), fmt.Sprint("steady", i)),
-			p.stepping.waiter(t, r.server.Addr(), fmt.Sprint("stepping", i)),
-			p.steady.waiter(t, proxy, fmt.Sprint("shared", i)),
-			p.stepping.waiter(t, proxy, fmt.Sprint("shared", i)))
 	}
 	r.check(t, r.watch(t, clients))
 }
@@ -254,14 +153,13 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 	atLeast := func(n int64) {
 		t.Helper()
 		for r := range seen {
-			if haveFailed(r, n) == 3*surveyWidth {
+			if haveFailed(r, n) == 2*surveyWidth {
 				return
 			}
 		}
 		t.Fatal("the watch ended before all clients had polled")
 	}
-	// Two polls of each client are needed before and after the step, and more
-	// if two clients share an address, since they need not alternate.
+	// Two polls of each client are needed before and after the step.
 	atLeast(5)
 	for _, p := range r.pairs {
 		p.stepping.clock.Set(p.offset + p.step)
@@ -285,11 +183,7 @@ func (r surveyRound) watch(t *testing.T, clients []*interop.Client) *Result {
 func haveFailed(r *Result, n int64) int {
 	count := 0
 	for _, w := range r.Evidence.Writers {
-		each := n
-		if len(w.Keys) > 0 && strings.HasPrefix(w.Keys[0], "shared") {
-			each = 2 * n // two clients share the address
-		}
-		if w.Addr != "" && w.Counts.Failed >= each {
+		if w.Addr != "" && w.Counts.Failed >= n {
 			count++
 		}
 	}
@@ -336,18 +230,12 @@ func (r surveyRound) check(t *testing.T, result *Result) {
 				(w.Steps[0].By < 0) != (p.step < 0) {
 				t.Errorf("%s: a step of %v to %v: %v", w.Keys[0], p.step, p.offset+p.step, w.Steps)
 			}
-		case "shared":
-			lies(p.other, p.offset, p.offset+p.step)
-			if w.Shared == "" || len(w.Steps) > 0 {
-				t.Errorf("%s: two clients behind one address: shared %q, %v", w.Keys[0], w.Shared,
-					w.Steps)
-			}
 		}
 	}
 	if s := result.Evidence.Spread; !s.Sound() || s.Guaranteed < r.apart() || s.Proved > r.apart() {
 		t.Errorf("spread %+v, and the clocks were %v apart over the watch", s, r.apart())
 	}
-	for _, kind := range []string{"steady", "stepping", "shared"} {
+	for _, kind := range []string{"steady", "stepping"} {
 		if count[kind] != surveyWidth {
 			t.Errorf("%d %s clients found of %d", count[kind], kind, surveyWidth)
 		}

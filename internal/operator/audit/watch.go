@@ -15,7 +15,6 @@ import (
 
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
-	"github.com/getsetlock/getsetlock/internal/operator/probe"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
@@ -62,11 +61,6 @@ func Watch(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 	if n := cfg.DB; n != 0 {
 		f.take(offset.Observed{At: at, Kind: offset.ObservedGap,
 			Reason: reading.InDB + " " + strconv.Itoa(n)})
-	}
-	if p := cfg.Probed; p != nil {
-		for _, o := range p.Observed() {
-			f.recorder.event(o)
-		}
 	}
 	f.run(ctx, stop)
 	return f.result(), f.recorder.err
@@ -137,7 +131,6 @@ func (f *fold) run(ctx context.Context, stop func()) {
 				return
 			}
 			f.waiting = append(f.waiting, os...)
-			f.w.emptied(os)
 			ripe = f.w.elapsed()-flushed >= foldTick
 		case <-tick:
 			ripe = true
@@ -183,8 +176,7 @@ func (f *fold) result() *Result {
 
 // Replay reads the record of a watch. With the same Dialects, Lease and claims
 // it comes to the same result as the watch; Cost is zero. For a record of
-// hashed keys, leave Match at its default. A recorded probe is judged anew by
-// cfg, except that its counts of past and far stamps stay those of the probe.
+// hashed keys, leave Match at its default.
 //
 // If a line is broken, Replay returns an *offset.ObservedError together with
 // the result of the lines before it.
@@ -201,10 +193,9 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var recorded probe.Recording
 	result := func() *Result {
 		e, findings := c.Evidence()
-		return &Result{Evidence: e, Findings: findings, Probe: recorded.Result()}
+		return &Result{Evidence: e, Findings: findings}
 	}
 	for {
 		o, err := r.Next()
@@ -213,16 +204,7 @@ func Replay(from io.Reader, cfg Config) (*Result, error) {
 			return result(), nil
 		case err != nil:
 			return result(), err
-		case o.Kind == offset.ObservedProbe:
-			judge := probe.Config{Match: cfg.Match, Dialects: cfg.Dialects, Lease: cfg.Lease, DB: cfg.DB}
-			if err := recorded.Take(o, judge); err != nil {
-				return result(), &offset.ObservedError{Line: r.Line(), Reason: err.Error()}
-			}
-		default:
-			if n, ok := reading.WatchedIn(o); ok {
-				cfg.DB = n
-			}
-			c.Add(o)
 		}
+		c.Add(o)
 	}
 }

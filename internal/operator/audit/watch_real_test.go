@@ -333,57 +333,6 @@ func poolAt(t *testing.T, url string) *redis.Pool {
 	return pool
 }
 
-func TestServerThatDropsMonitorIsSurvived(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	pool := s.Pool()
-	defer pool.Close()
-	killed := false
-	absent := func(c census.Coverage) bool {
-		return slices.ContainsFunc(c.Holes, func(h census.Hole) bool { return h.Reason == census.HoleAbsent })
-	}
-	seenSince := func(r *Result, c census.Coverage) bool {
-		last := r.Evidence.LastFailed
-		return last != nil && last.At.After(c.Holes[len(c.Holes)-1].Until)
-	}
-	cfg := Config{
-		Config: census.Config{Match: "lock:*"},
-		Monitor: MonitorConfig{On: true, Burst: time.Minute, Every: time.Minute, Slower: 1000,
-			Least: time.Second},
-	}
-	r, err := besideSeen(t, s, pool, cfg, func(r *Result) bool {
-		if !killed && r.Evidence.Counts.Failed > 0 {
-			killed = true
-			killMonitors(s)
-		}
-		m := r.Evidence.Covered(census.SourceMonitor)
-		return absent(m) && seenSince(r, m)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := r.Evidence.Covered(census.SourceMonitor)
-	if !absent(m) || m.Missing != "" {
-		t.Fatalf("coverage %+v", m)
-	}
-	if !seenSince(r, m) {
-		t.Errorf("nothing was seen after the hole: %+v of %+v", r.Evidence.LastFailed, m.Holes)
-	}
-	if r.Evidence.Counts.Overruns > 0 {
-		t.Errorf("%+v", r.Evidence.Counts)
-	}
-}
-
-// killMonitors drops the connections that MONITOR runs on.
-func killMonitors(s *redistest.Server) {
-	text, _ := redis.String(s.Do("CLIENT", "LIST"), nil)
-	for row := range strings.SplitSeq(text, "\n") {
-		if strings.Contains(row, "cmd=monitor") {
-			id, _, _ := strings.Cut(strings.TrimPrefix(row, "id="), " ")
-			s.Do("CLIENT", "KILL", "ID", id)
-		}
-	}
-}
-
 func TestBurstStopsByItself(t *testing.T) {
 	s := redistest.Real(t, redistest.Options{})
 	for name, c := range map[string]struct {

@@ -30,7 +30,6 @@ type Census struct {
 	connections
 	writers map[string]*writer // clients by address; without one, by dialect
 	keys    map[keyID]*keyState
-	sorted  []*keyState // all keys in order; empty after a key was added or dropped
 
 	story               // of all clients on all keys
 	lastCall  *Act      // the last call on a watched key, whatever its value

@@ -99,7 +99,6 @@ func (c *Census) key(id keyID, at time.Time) *keyState {
 		}
 		k = &keyState{id: id, beliefs: beliefs{getsets: map[string]int{}, tried: map[string]bool{}}}
 		c.keys[id] = k
-		c.sorted = c.sorted[:0]
 	}
 	k.last = latest(k.last, at)
 	return k
@@ -119,7 +118,6 @@ func (c *Census) forgetKey() {
 		return
 	}
 	delete(c.keys, oldest.id)
-	c.sorted = c.sorted[:0]
 	for _, w := range c.writers {
 		delete(w.waiting, oldest.id)
 		delete(w.seen, oldest.id)

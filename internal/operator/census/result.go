@@ -4,6 +4,7 @@ package census
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -128,78 +129,30 @@ func (c *Census) writersFound(leases map[*writer]Span) []Writer {
 	return out
 }
 
-// keysFound copies all keys into three allocations. A live view asks every
-// second; with several allocations for each of a thousand keys, this was the
-// most expensive part of a watch.
 func (c *Census) keysFound() []KeyEvidence {
-	var found []*keyState
-	acts, dialects := 0, 0
+	var out []KeyEvidence
 	for _, k := range c.inOrder() {
 		if k.counts == (Counts{}) && len(k.timeline) == 0 && k.lastFailed == nil {
 			continue
 		}
-		found = append(found, k)
-		acts += 2 + len(k.timeline) // an upper bound
-		dialects += len(k.dialects)
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	out, room := make([]KeyEvidence, len(found)), keyRoom{make([]Act, 0, acts), make([]string, 0, dialects)}
-	for i, k := range found {
-		c.keyFound(k, &out[i], &room)
+		v := KeyEvidence{
+			DB: k.id.db, Key: k.id.name, Counts: k.counts, Acts: c.last(&k.story),
+			Dialects: slices.Sorted(slices.Values(k.dialects)), Timeline: slices.Clone(k.timeline),
+			NoTTL: k.noTTL, FoundLive: k.stillLive(),
+		}
+		for i := range v.Timeline {
+			c.name(&v.Timeline[i])
+		}
+		out = append(out, v)
 	}
 	return out
 }
 
 // inOrder returns all keys in the order of results.
 func (c *Census) inOrder() []*keyState {
-	if len(c.sorted) == 0 {
-		for _, k := range c.keys {
-			c.sorted = append(c.sorted, k)
-		}
-		slices.SortFunc(c.sorted, func(a, b *keyState) int {
-			return cmp.Or(a.id.db-b.id.db, strings.Compare(a.id.name, b.id.name))
-		})
-	}
-	return c.sorted
-}
-
-// keyRoom is memory from which the lists of several keys are cut. No list has
-// room to grow into the next.
-type keyRoom struct {
-	acts     []Act
-	dialects []string
-}
-
-// act returns a copy of a in the room.
-func (r *keyRoom) act(c *Census, a *Act) *Act {
-	if a == nil {
-		return nil
-	}
-	r.acts = append(r.acts, *a)
-	b := &r.acts[len(r.acts)-1]
-	c.name(b)
-	return b
-}
-
-func (c *Census) keyFound(k *keyState, to *KeyEvidence, room *keyRoom) {
-	*to = KeyEvidence{
-		DB: k.id.db, Key: k.id.name, Counts: k.counts,
-		Acts:  Acts{room.act(c, k.lastWrite), room.act(c, k.lastFailed)},
-		NoTTL: k.noTTL, FoundLive: k.stillLive(),
-	}
-	if from := len(room.acts); len(k.timeline) > 0 {
-		for i := range k.timeline {
-			room.act(c, &k.timeline[i])
-		}
-		to.Timeline = slices.Clip(room.acts[from:])
-	}
-	if from := len(room.dialects); len(k.dialects) > 0 {
-		room.dialects = append(room.dialects, k.dialects...)
-		to.Dialects = slices.Clip(room.dialects[from:])
-		slices.Sort(to.Dialects)
-	}
+	return slices.SortedFunc(maps.Values(c.keys), func(a, b *keyState) int {
+		return cmp.Or(a.id.db-b.id.db, strings.Compare(a.id.name, b.id.name))
+	})
 }
 
 // last returns copies of the last acts.

@@ -3,8 +3,6 @@
 package census
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,55 +12,11 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
 	"github.com/getsetlock/getsetlock/internal/operator/reading"
-	"github.com/getsetlock/getsetlock/internal/testing/seeds"
 )
 
 // within reports whether a bound is what it must be: never less, and more by at
 // most the resolution of a stamp.
 func within(got, want time.Duration) bool { return got >= want && got <= want+2*time.Millisecond }
-
-// Each write is sound by itself: clocks step and drift between the writes,
-// executions are late, leases differ, and the bounds still contain every true
-// offset.
-func TestBoundsHoldForEveryClockOfASimulatedFleet(t *testing.T) {
-	for seed := range seeds.Range(t, 0, 60) {
-		r := rand.New(rand.NewPCG(seed, 13))
-		const gap = 2 * time.Second
-		cfg := Config{Lease: 30 * time.Second, Greatest: time.Minute, Gap: gap}
-		f := on(t, cfg, "first")
-		f.Look(-10, "stock", "")
-		var least, most time.Duration = 1 << 60, -1 << 60
-		for i := range 200 {
-			now := at(i * 1000).Add(time.Duration(r.Int64N(int64(time.Second))))
-			ahead := time.Duration(r.Int64N(int64(20*time.Second))) - 10*time.Second
-			least, most = min(least, ahead), max(most, ahead)
-			lease := []time.Duration{30 * time.Second, 45 * time.Second, time.Minute}[r.IntN(3)]
-			text, err := dialect.Jedis().Stamp(now.Add(ahead), lease, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			late := now.Add(time.Duration(r.Int64N(int64(gap)))).Truncate(time.Microsecond)
-			if r.IntN(2) == 0 {
-				f.Add(offset.Observed{
-					At: late, Kind: offset.ObservedCommand, Addr: anna,
-					Args: []string{"SETNX", "stock", text}})
-				continue
-			}
-			f.Add(offset.Observed{At: late, Kind: offset.ObservedCommand, Addr: bert,
-				Args: []string{"GETSET", fmt.Sprint("k", i), text}})
-		}
-		e := f.result().Evidence
-		var seen offset.Interval
-		for _, w := range e.Writers {
-			seen = offset.Interval{Low: min(seen.Low, w.Offset.Low), High: max(seen.High, w.Offset.High)}
-		}
-		if !seen.Contains(least) || !seen.Contains(most) || e.Behind.AtLeast > -least ||
-			e.Ahead.AtLeast > most {
-			t.Fatalf("seed %d: behind %+v, ahead %+v, in %v, and clocks were from %v to %v", seed, e.Behind,
-				e.Ahead, seen, least, most)
-		}
-	}
-}
 
 // Each source gives bounds in its own way.
 func TestLookBoundsByItselfAndTheLookBefore(t *testing.T) {

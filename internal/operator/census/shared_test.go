@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/offset"
+	"github.com/getsetlock/getsetlock/internal/operator/reading"
 )
 
 // line is a command of a connection, at that many microseconds after the
@@ -198,6 +200,63 @@ func TestSmallerLeaseThatFitsBetterIsReported(t *testing.T) {
 		}
 		if asked && (e.Ahead.Proved() > 0 || e.Behind.Unless != "unless a lease is "+c.doubted.String()) {
 			t.Errorf("%+v: behind %+v, ahead %+v", c, e.Behind, e.Ahead)
+		}
+	}
+}
+
+// Each lease is guessed from what its client writes; that of the third, whose
+// clock is 7 s ahead, from the other clients of its dialect.
+func TestGuessedLeasesAreMarkedAsGuessed(t *testing.T) {
+	f := polledFilm(t, Config{})
+	f.Begin()
+	clients := []struct {
+		addr  string
+		lease time.Duration
+		off   int // of the clock, in ms
+	}{{anna, 10 * time.Second, 300}, {bert, 2 * time.Minute, -400}, {cleo, 10 * time.Second, 7000},
+		{"10.0.0.4:4000", 10 * time.Second, 0}}
+	for ms := 0; ms < 3000; ms += 100 {
+		for _, c := range clients {
+			f.Do(ms, c.addr, "SETNX", "stock", stampOf(t, dialect.Jedis(), at(ms+c.off), c.lease))
+			f.Do(ms+1, c.addr, "GET", "stock")
+		}
+	}
+	e := f.result().Evidence
+	if e.SmallestLease.Value != 10*time.Second || e.GreatestLease.Value != 2*time.Minute ||
+		e.SmallestLease.Basis != Inferred || e.SmallestLease.Note == "" {
+		t.Errorf("leases %+v … %+v", e.SmallestLease, e.GreatestLease)
+	}
+	for _, c := range clients {
+		if w := writerOf(t, e, c.addr); w.Lease.Value != c.lease || !w.Offset.LeaseGuessed ||
+			w.Offset.Low > time.Duration(c.off)*time.Millisecond {
+			t.Errorf("%+v: lease %+v, offset %v", c, w.Lease, w.Offset.Interval)
+		}
+	}
+	if e.LongestSafeJob.Basis != Inferred || !strings.Contains(e.LongestSafeJob.Note, "guessed") {
+		t.Errorf("safe job %+v", e.LongestSafeJob)
+	}
+}
+
+// A stamp that a poll finds between two bursts is a nameless writer's, and
+// counts in the spread. It is a finding only if no named client can have
+// written it.
+func TestWriterSeenByPollsCountsInTheSpread(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 50 * time.Second} {
+		f := newFilm(t, Config{Lease: time.Minute, Gap: time.Second})
+		for ms := 0; ms < 2000; ms += 100 {
+			knows(f, ms, anna, "stock", 0)
+		}
+		f.Add(reading.GapOf(SourceMonitor, at(2000), time.Hour, HoleBudget, "between bursts"))
+		f.Look(3000, "stock", "")
+		f.Look(3100, "stock", stamp(3000+int(ahead.Milliseconds())))
+		r := f.result()
+		if s := r.Evidence.Spread; !s.Sound() || s.Guaranteed < ahead || s.Guaranteed > ahead+3*time.Second ||
+			len(r.Evidence.Writers) != 2 {
+			t.Errorf("%v ahead: %+v of %+v", ahead, s, r.Evidence.Writers)
+		}
+		off := func(f Finding) bool { return f.Kind == "clock_off" && f.Writer == "" }
+		if slices.ContainsFunc(r.Findings, off) != (ahead > 0) {
+			t.Errorf("%v ahead: findings %+v", ahead, r.Findings)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package census
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -25,35 +24,6 @@ func TestGuardsAndTombstonesAreReadInEachSpelling(t *testing.T) {
 		}
 		if r := f.wants(Counts{Guards: 1, Tombstones: 1}); r.Evidence.LastWrite != nil {
 			t.Errorf("%s: an old client wrote %+v", e, r.Evidence.LastWrite)
-		}
-	}
-}
-
-// SWAPDB, MOVE, COPY and FLUSHDB may change keys of another database than the
-// one in which they are sent.
-func TestCommandsAcrossDatabasesAreFollowed(t *testing.T) {
-	for _, c := range []struct {
-		db            int
-		words         string
-		known, exists bool // state of "lock" in database 3 afterwards
-	}{
-		{3, "SETNX lock 1", true, true}, {0, "DEL lock", true, true}, {3, "DEL lock", true, false},
-		{3, "DEL a lock", true, false},
-		{0, "FLUSHDB", true, true}, {3, "FLUSHDB", true, false}, {0, "FLUSHALL", true, false},
-		{0, "SWAPDB 0 1", true, true}, {0, "SWAPDB 0 3", false, true}, {5, "SWAPDB 3 1", false, true},
-		{0, "MOVE lock 3", false, true}, {3, "MOVE lock 0", false, true}, {0, "MOVE lock 1", true, true},
-		{3, "MOVE other 0", true, true},
-		{0, "COPY other lock DB 3 REPLACE", false, true}, {0, "COPY other lock", true, true},
-		{3, "COPY other lock", false, true},
-	} {
-		f := newFilm(t, Config{DB: 3})
-		f.Look(-1, "lock", "")
-		f.Add(offset.Observed{At: at(0), Kind: offset.ObservedCommand, DB: 3, Addr: "a:1",
-			Args: []string{"SETNX", "lock", stamp(0)}})
-		f.Add(offset.Observed{At: at(1), Kind: offset.ObservedCommand, DB: c.db, Addr: "a:1",
-			Args: strings.Fields(c.words)})
-		if k := f.census.keys[keyID{3, "lock"}]; k.known != c.known || k.exists != c.exists {
-			t.Errorf("database %d, %s: known %v, exists %v", c.db, c.words, k.known, k.exists)
 		}
 	}
 }

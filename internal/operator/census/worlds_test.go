@@ -3,7 +3,7 @@
 package census
 
 import (
-	"container/heap"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -25,7 +25,7 @@ type world struct {
 	seed    uint64
 	random  *rand.Rand
 	now     time.Duration // true time since the at(0)
-	queue   events
+	queue   []event
 	server  wall
 	dialect dialect.Dialect
 	gap     time.Duration // longest duration of an attempt, by the server's clock
@@ -97,30 +97,25 @@ func (w *world) step(least, most time.Duration) time.Duration {
 	return w.between(least, most) * time.Duration(1-2*w.random.IntN(2))
 }
 
-// events are the future events, the soonest first.
-type events []event
-
+// event is something that happens at a true time, those of one time by n.
 type event struct {
 	at time.Duration
 	n  int
 	do func()
 }
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].n < q[j].n
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(e any)   { *q = append(*q, e.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
+// next takes the soonest event from the queue.
+func (w *world) next() event {
+	slices.SortStableFunc(w.queue, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n))
+	})
+	e := w.queue[0]
+	w.queue = w.queue[1:]
 	return e
 }
 
 func (w *world) after(d time.Duration, do func()) {
-	heap.Push(&w.queue, event{w.now + d, int(w.random.Int32()), do})
+	w.queue = append(w.queue, event{w.now + d, int(w.random.Int32()), do})
 }
 
 // thread is one loop of an old client: a clock, a connection and a key.
@@ -256,7 +251,7 @@ func (w *world) serverSteps() {
 		if step.Abs() <= unseenStep {
 			continue
 		}
-		heap.Push(&w.queue, event{at + w.between(0, time.Second), 0, func() {
+		w.queue = append(w.queue, event{at + w.between(0, time.Second), 0, func() {
 			w.census.Add(offset.Observed{
 				At: w.server.at(w.now).Truncate(time.Microsecond), Kind: offset.ObservedStep,
 				For: step.Truncate(time.Microsecond)})
@@ -335,8 +330,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 // run plays the world to its end and compares the evidence with the truth.
 func (w *world) run() {
-	for len(w.queue) > 0 && w.queue[0].at < worldLasts {
-		e := heap.Pop(&w.queue).(event)
+	for len(w.queue) > 0 {
+		e := w.next()
+		if e.at >= worldLasts {
+			break
+		}
 		w.now = max(w.now, e.at)
 		e.do()
 	}

@@ -41,14 +41,11 @@ const (
 	ObservedClient ObservedKind = "client"
 	// Event, Count: how often a command was called, as the server counts
 	ObservedStats ObservedKind = "stats"
-	// Event, Args: a sum over the keys, before all other lines; package audit
-	// defines it
-	ObservedProbe ObservedKind = "probe"
 )
 
 // observedKinds are all kinds.
 var observedKinds = []ObservedKind{ObservedCommand, ObservedLook, ObservedEvent, ObservedHold, ObservedStep,
-	ObservedGap, ObservedClient, ObservedStats, ObservedProbe}
+	ObservedGap, ObservedClient, ObservedStats}
 
 // Observed is one event that was seen on a live server. An audit records it,
 // and the audit and the simulation read it back. Fields that the kind does not
@@ -58,8 +55,7 @@ type Observed struct {
 	Kind ObservedKind `json:"kind"`
 	Addr string       `json:"addr,omitempty"` // client's address as the server names it; "lua" inside a script
 	DB   int          `json:"db,omitempty"`   // number of the database
-	// Args are a command's name and arguments, bytes as sent; for a probe one
-	// document.
+	// Args are a command's name and arguments, bytes as sent.
 	Args   []string      `json:"args,omitempty"`
 	Key    string        `json:"key,omitempty"`
 	Value  string        `json:"value,omitempty"`  // bytes of the key
@@ -106,7 +102,7 @@ func (o Observed) line() ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotWritable, err)
 	}
-	o = o.mapped(TextOf)
+	o = o.mapped(textOf)
 	o.At = o.At.UTC()
 	line, err := json.Marshal(o)
 	if err != nil || len(line) > longestObserved {
@@ -123,13 +119,12 @@ const (
 
 // check refuses what cannot have been observed.
 func (o Observed) check() error {
-	arguments := o.Kind == ObservedCommand || o.Kind == ObservedProbe
 	switch at := o.At.Unix(); {
 	case !slices.Contains(observedKinds, o.Kind):
 		return fmt.Errorf("there is no kind %q", o.Kind)
 	case o.At.Nanosecond()%1000 != 0 || at < 0 || at > lastObservedSecond:
 		return fmt.Errorf("the instant %v is not from 1970 to 2199 in whole microseconds", o.At)
-	case arguments && len(o.Args) == 0:
+	case o.Kind == ObservedCommand && len(o.Args) == 0:
 		return fmt.Errorf("a %s without arguments", o.Kind)
 	case o.DB < 0 || o.Count < 0:
 		return fmt.Errorf("a %s with a number below zero", o.Kind)
@@ -161,7 +156,7 @@ func parseObserved(line string) (o Observed, err error) {
 	if err := json.Unmarshal([]byte(line), &o); err != nil {
 		return Observed{}, fmt.Errorf("not the JSON of an event: %w", err)
 	}
-	o = o.mapped(BytesOf)
+	o = o.mapped(bytesOf)
 	again, err := o.line()
 	if err == nil && string(again) != line {
 		err = fmt.Errorf("an audit writes it as %s", again)
@@ -182,8 +177,8 @@ func (o Observed) mapped(f func(string) string) Observed {
 	return o
 }
 
-// TextOf makes a character of each byte, since JSON has no bytes.
-func TextOf(bytes string) string {
+// textOf makes a character of each byte, since JSON has no bytes.
+func textOf(bytes string) string {
 	var b strings.Builder
 	for i := range len(bytes) {
 		b.WriteRune(rune(bytes[i]))
@@ -191,8 +186,8 @@ func TextOf(bytes string) string {
 	return b.String()
 }
 
-// BytesOf is the inverse of TextOf.
-func BytesOf(text string) string {
+// bytesOf is the inverse of textOf.
+func bytesOf(text string) string {
 	var bytes []byte
 	for _, c := range text {
 		bytes = append(bytes, byte(c))
@@ -266,9 +261,6 @@ func (r *ObservedReader) Next() (Observed, error) {
 	}
 	return o, nil
 }
-
-// Line returns the number of the line that Next read last.
-func (r *ObservedReader) Line() int { return r.line }
 
 // next reads a whole line. A line without an end was cut off, by a crash or a
 // full disk.

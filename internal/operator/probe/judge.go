@@ -41,10 +41,7 @@ func (t *tally) judge(r PrefixResult, p *prefixTally) []census.Finding {
 func (t *tally) readersOf(c FormCount) []dialect.Dialect {
 	var out, named []dialect.Dialect
 	for _, name := range c.Dialects {
-		d, ok := t.known[name]
-		if !ok {
-			continue // the record comes from a program that knows more dialects
-		}
+		d := t.known[name]
 		d.ValueEncoding = c.Encoding
 		out = append(out, d)
 		if slices.ContainsFunc(t.cfg.Dialects, func(k dialect.Dialect) bool { return k.Name == name }) {
@@ -291,6 +288,25 @@ func (t *tally) judgeOwners() []census.Finding {
 			Severity: census.SeverityWarning, Kind: "shared_owner", Key: on[0],
 			What:   fmt.Sprintf("one identity, %s, holds %s: a program draws it once instead of once per lock, or a value was copied; clients that share an identity take each other's locks for their own", reading.ShortQuote(owner), strings.Join(quoted, " and ")),
 			Advice: "let each instance of the lock draw an identity of its own",
+		})
+	}
+	return out
+}
+
+// twin is a lock whose key exists in two encodings.
+type twin struct {
+	name     string
+	encoding dialect.Encoding // in which it exists in addition to the plain one
+}
+
+// judgeTwins reports locks that exist in two encodings.
+func (t *tally) judgeTwins() []census.Finding {
+	var out []census.Finding
+	for _, d := range t.twice {
+		out = append(out, census.Finding{
+			Severity: census.SeverityError, Kind: "two_names", Key: d.name,
+			What:   fmt.Sprintf("the lock exists twice: as a plain key, and in the %s encoding that a serializer of Spring puts around it; clients that use different ones do not exclude each other", cmp.Or(d.encoding, dialect.Plain)),
+			Advice: "give the RedisTemplate a StringRedisSerializer for keys and values, on all its hosts at once",
 		})
 	}
 	return out

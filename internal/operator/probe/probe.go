@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -63,9 +64,7 @@ type Result struct {
 	// that to this user. The other fields hold what it found until then.
 	Refused  string
 	Findings []census.Finding // sorted
-	Cost     Cost             // zero in a replay
-
-	tally *tally // the counts, as a record stores them
+	Cost     Cost
 }
 
 // PrefixResult is what the keys of one prefix contain.
@@ -146,7 +145,6 @@ func Run(ctx context.Context, pool *redis.Pool, cfg Config) (*Result, error) {
 		tally.refused = err.Error()
 	}
 	out := tally.result()
-	tally.owners, tally.wrapped = nil, nil // as many as there are keys, and in no record
 	out.Cost = Cost{Elapsed: r.Clock.Elapsed() - begun, Work: r.Work, Slowest: r.Slowest}
 	return out, err
 }
@@ -168,7 +166,8 @@ type tally struct {
 	lost     int64
 	refused  string
 	prefixes map[string]*prefixTally
-	owners   map[uint64]string   // the first key that held an identity, by the identity's hash
+	owners   map[uint64]string // the first key that held an identity, by the identity's hash
+	seed     maphash.Seed
 	shared   map[string][]string // the keys of each identity that several keys hold
 	wrapped  map[string]dialect.Encoding
 	replica  bool
@@ -187,15 +186,11 @@ type prefixTally struct {
 	most  int64             // the length of the largest value, in bytes
 }
 
-func newPrefixTally() *prefixTally {
-	return &prefixTally{forms: map[reading.Form]*FormCount{}, types: map[string]int64{},
-		odd: map[string]string{}}
-}
-
 func newTally(cfg Config) *tally {
 	t := &tally{
 		cfg: cfg, known: map[string]dialect.Dialect{}, prefixes: map[string]*prefixTally{},
-		owners: map[uint64]string{}, shared: map[string][]string{}, wrapped: map[string]dialect.Encoding{},
+		owners: map[uint64]string{}, seed: maphash.MakeSeed(), shared: map[string][]string{},
+		wrapped:    map[string]dialect.Encoding{},
 		everything: cfg.Match == "" || cfg.Match == "*",
 	}
 	for _, d := range append(dialect.Presets(), cfg.Dialects...) {
@@ -221,7 +216,8 @@ func (t *tally) add(p *keys.Key) {
 			t.lost++
 			return
 		}
-		prefix = newPrefixTally()
+		prefix = &prefixTally{forms: map[reading.Form]*FormCount{}, types: map[string]int64{},
+			odd: map[string]string{}}
 		t.prefixes[at] = prefix
 	}
 	prefix.keys++
@@ -326,7 +322,7 @@ func (t *tally) remember(p *keys.Key, form reading.Form) {
 	if owner == "" || t.everything && form.Look != dialect.LookStamp {
 		return
 	}
-	hash := hashOf(owner)
+	hash := maphash.String(t.seed, owner)
 	first, known := t.owners[hash]
 	switch {
 	case !known && len(t.owners) < mostRemembered:
@@ -414,7 +410,6 @@ func (t *tally) result() *Result {
 		out.Findings[i].DB = t.cfg.DB
 	}
 	slices.SortStableFunc(out.Findings, census.Finding.Compare)
-	out.tally = t
 	return out
 }
 
@@ -425,13 +420,4 @@ func (p *prefixTally) hasStamps() bool {
 		}
 	}
 	return p.types[keys.Redisson] > 0
-}
-
-// hashOf returns the FNV-1a hash of s.
-func hashOf(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
 }

@@ -295,6 +295,19 @@ func TestProbeCountsKeysItMayNotRead(t *testing.T) {
 	wantFinding(t, got.Findings, "denied", census.SeverityNote, "1 key may not be read")
 }
 
+func TestProbeSaysWhyItWasRefused(t *testing.T) {
+	for _, answer := range []string{
+		"NOPERM this user has no permissions to run the 'scan' command", "ERR unknown command 'SCAN'"} {
+		w := redistest.New(t)
+		pool := w.FaultyPool(redistest.Rule{Command: "SCAN", Times: -1, Do: redistest.Answer(answer)})
+		got, err := Run(t.Context(), pool, Config{Match: "lock:*"})
+		if err == nil || got.Refused == "" {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		wantFinding(t, got.Findings, "right", census.SeverityWarning, answer)
+	}
+}
+
 func TestProbeKnowsKeysOfGetsetlockClients(t *testing.T) {
 	w := redistest.New(t)
 	token := "AAECAwQFBgcICQoLDA0ODw"

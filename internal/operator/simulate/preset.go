@@ -3,7 +3,6 @@
 package simulate
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,64 +257,6 @@ func (c Clocks) offsets() (low, high time.Duration) {
 		return -c.High, c.High
 	}
 	return c.Low, c.High
-}
-
-// check names the field and the bound of a value that cannot be simulated.
-func (c Clocks) check() error {
-	for _, check := range []func() error{c.checkOffsets, c.checkTroubles, c.checkPauses} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	if c.Server.Any() {
-		return c.Server.check()
-	}
-	return nil
-}
-
-// mostOff bounds how far clocks may be off, and how long some spans may be.
-const mostOff = 3652 * day
-
-func (c Clocks) checkOffsets() error {
-	low, high := c.offsets()
-	return first(
-		rule{low < -mostOff || high > mostOff, "Clocks.Low … High", fmt.Sprint(low, " … ", high),
-			fmt.Sprintf("within ±%v", mostOff)},
-		rule{c.Low > c.High, "Clocks.Low", c.Low, fmt.Sprintf("at most High, %v", c.High)},
-		rule{c.LogEven && c.Low <= 0, "Clocks.Low", c.Low, "more than 0 where LogEven"},
-		rule{!within(c.Share, 0, 1), "Clocks.Share", c.Share, "from 0 to 1"},
-		rule{!within(c.PPM, 0, 500_000), "Clocks.PPM", c.PPM, "from 0 to 500000"},
-		rule{!within(c.Slew.PPM, 0, 500_000), "Clocks.Slew.PPM", c.Slew.PPM, "from 0 to 500000"},
-		rule{!within(c.Age, 0, mostOff), "Clocks.Age", c.Age, fmt.Sprintf("from 0 to %v", mostOff)},
-	)
-}
-
-func (c Clocks) checkTroubles() error {
-	kinds := []StepKind{StepBy, StepInward, StepRight, StepAnew}
-	least := min(c.Step.Every, c.Slew.Every, c.Slew.For)
-	endless := !c.Slew.Once && c.Slew.Every <= c.Slew.For
-	return first(
-		rule{least < 0, "Clocks.Step.Every, Slew.Every, Slew.For", least, "at least 0"},
-		rule{!within(c.Step.By, -mostOff, mostOff), "Clocks.Step.By", c.Step.By,
-			fmt.Sprintf("within ±%v", mostOff)},
-		rule{c.Step.Every > 0 && !slices.Contains(kinds, c.Step.Kind), "Clocks.Step.Kind",
-			quote(string(c.Step.Kind)), "by, inward, right or anew"},
-		rule{c.Slew.Every > 0 && (c.Slew.For == 0 || endless), "Clocks.Slew.For", c.Slew.For,
-			fmt.Sprintf("more than 0 and less than Every, %v", c.Slew.Every)},
-	)
-}
-
-func (c Clocks) checkPauses() error {
-	if len(c.Pauses) > mostPauses {
-		return impossible("Clocks.Pauses", len(c.Pauses), fmt.Sprintf("at most %d kinds", mostPauses))
-	}
-	for _, p := range c.Pauses {
-		if p.Every <= 0 || !within(p.For, 0, mostOff) {
-			return impossible("Clocks.Pauses", fmt.Sprint(p.For, " every ", p.Every),
-				"a span from 0, every more than 0")
-		}
-	}
-	return nil
 }
 
 // mostPauses is the greatest number of kinds of pause.

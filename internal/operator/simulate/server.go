@@ -15,14 +15,6 @@ type ServerTroubles struct {
 // Any reports whether there are any troubles.
 func (t ServerTroubles) Any() bool { return t.Step.Every > 0 || t.Slew.Every > 0 }
 
-// check refuses troubles that the simulation cannot show.
-func (t ServerTroubles) check() error {
-	if t.Step.Every > 0 && t.Step.Kind != StepBy && t.Step.Kind != StepInward {
-		return impossible("Clocks.Server.Step.Kind", quote(string(t.Step.Kind)), "by or inward")
-	}
-	return Clocks{Step: t.Step, Slew: t.Slew}.check()
-}
-
 // simServer is the server's clock.
 type simServer struct {
 	clock Clock

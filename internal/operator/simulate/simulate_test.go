@@ -239,7 +239,6 @@ func TestImpossibleSimulationNamesFieldAndBound(t *testing.T) {
 		"Offsets":      func(s *Fleet) { s.Offsets = make([]time.Duration, 5) },
 		"Acquisitions": func(s *Fleet) { s.Acquisitions = -1 },
 		"For":          func(s *Fleet) { s.Acquisitions = 0 },
-		"Clocks.PPM":   func(s *Fleet) { s.Clocks.PPM = -1 },
 	} {
 		s := plainFleet()
 		change(&s)

@@ -50,7 +50,7 @@ func longestJob(d dialect.Dialect, lease, gap, spread int) int {
 // People who had these failures named them. The explorer finds each without a
 // hint.
 func TestExplorerFindsTheNamedFailures(t *testing.T) {
-	jedis := Scenario{Dialect: dialect.Jedis(), Old: 2, Lease: 6, Job: 3, Gap: 2}
+	jedis := Scenario{Olds: Olds{Dialect: dialect.Jedis(), Old: 2, Lease: 6, Job: 3, Gap: 2}}
 	with := func(sc Scenario, change func(*Scenario)) Scenario { change(&sc); return sc }
 	for _, c := range []struct {
 		name   string
@@ -66,11 +66,11 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 		{"overrun chain", with(jedis,
 			func(sc *Scenario) { sc.Old, sc.Goal, sc.Overrun, sc.Lease = 3, chain, true, 2 }), 10},
 		{"chain under SET NX EX", Scenario{
-			Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true, Goal: chain}, 8},
-		{"double grant of or mine", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2},
-			13},
-		{"double grant, nobody delayed", Scenario{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2},
-			13},
+			Olds: Olds{Dialect: dialect.SetDel(), Old: 3, Lease: 2, Gap: 1, Overrun: true}, Goal: chain}, 8},
+		{"double grant of or mine", Scenario{
+			Olds: Olds{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2, Gap: 2}}, 13},
+		{"double grant, nobody delayed", Scenario{
+			Olds: Olds{Dialect: dialect.JedisUUID(), Old: 2, Lease: 6, Job: 2}}, 13},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := searched(t, c.sc)
@@ -87,7 +87,8 @@ func TestExplorerFindsTheNamedFailures(t *testing.T) {
 }
 
 func TestTraceHasWordsForEveryEvent(t *testing.T) {
-	x := searched(t, Scenario{Dialect: dialect.Errorception(), Old: 2, Lease: 4, Job: 4, Gap: 1, Ahead: 1})
+	x := searched(t, Scenario{
+		Olds: Olds{Dialect: dialect.Errorception(), Old: 2, Lease: 4, Job: 4, Gap: 1, Ahead: 1}})
 	if words := x.Trace.Words(); !strings.Contains(words, "SETNX: it holds") || strings.Contains(words, "%") {
 		t.Errorf("in words:\n%s", words)
 	}

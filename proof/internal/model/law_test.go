@@ -28,8 +28,8 @@ func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
 			}
 			greatest := int(v.Beside.GreatestBehind.Bound / u)
 			for _, behind := range []int{greatest, greatest + 1} {
-				sc := Scenario{Dialect: d, Old: 1, Lease: 5, Job: c.job, Gap: 1, Behind: behind,
-					Ahead: 1 - behind}
+				sc := Scenario{Olds: Olds{Dialect: d, Old: 1, Lease: 5, Job: c.job, Gap: 1, Behind: behind,
+					Ahead: 1 - behind}}
 				sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: 2, Margin: 1, Stop: 1, Known: true,
 					TakeoverMargin: c.margin}
 				if x := searched(t, sc); x.Found != (behind > greatest) {
@@ -45,7 +45,8 @@ func TestLawWithGetsetlockAgreesWithExplorer(t *testing.T) {
 		}
 		over := int((v.Beside.GreatestAhead.Bound - v.Beside.StampAhead) / u)
 		for _, ahead := range []int{2 + over, 3 + over} {
-			sc := Scenario{Dialect: d, Old: 1, Lease: 5, Job: 1, Gap: 1, Behind: -ahead, Ahead: ahead}
+			sc := Scenario{Olds: Olds{Dialect: d, Old: 1, Lease: 5, Job: 1, Gap: 1, Behind: -ahead,
+				Ahead: ahead}}
 			sc.Ours = Ours{Clients: 1, Phase: PhaseObserve, TTL: 3, Margin: 1, Stop: 1, StampAhead: 2}
 			if x := searched(t, sc); x.Found != (ahead > 2+over) {
 				t.Errorf("%s, %d ahead of a stamp that is so by 2: %v\n%v", d, ahead, x.Found, x.Trace)
@@ -61,7 +62,7 @@ func TestLeaseRuleIsTightWithinAUnit(t *testing.T) {
 	for _, d := range raced.Few([]dialect.Dialect{
 		dialect.Jedis(), dialect.Errorception(), dialect.Page(), dialect.PageNil(), dialect.ServiceStack()}) {
 		for _, p := range []Phase{PhaseObserve, PhaseDual} {
-			sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 6, Gap: 1, Ahead: 1}
+			sc := Scenario{Olds: Olds{Dialect: d, Unit: 2, Old: 2, Lease: 6, Gap: 1, Ahead: 1}}
 			sc.Job = sc.Lease + 2*int(d.EffectiveSlack()/tick(d)) - sc.Ahead - sc.Gap
 			sc.Ours = Ours{Clients: 1, Phase: p, TTL: sc.Job, Margin: 1, Stop: 1}
 			mustBeSafe(t, sc)

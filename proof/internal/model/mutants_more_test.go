@@ -23,7 +23,7 @@ func moves(d dialect.Dialect, old, ours int, from, to Phase) Scenario {
 
 // Tokens and marks: what proves that a key still belongs to a client.
 func TestEachRuleOfOwnershipPreventsATrace(t *testing.T) {
-	tokens := Scenario{Dialect: dialect.Jedis(),
+	tokens := Scenario{Olds: Olds{Dialect: dialect.Jedis()},
 		Ours: Ours{Clients: 2, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1}}
 	deaf := beside(dialect.Jedis(), 0, 1, PhaseObserve)
 	deaf.Ours.Late, deaf.Ours.Deaf, deaf.Goal = true, true, falseLoss

@@ -17,7 +17,7 @@ import (
 // lease rule, and their jobs stop as late as trust allows. They do not know how
 // far clocks are from the server's, so they take over by a second look.
 func beside(d dialect.Dialect, old, ours int, p Phase) Scenario {
-	sc := Scenario{Dialect: d, Old: old, Lease: 5, Gap: 1, Reply: 1, Ahead: 1}
+	sc := Scenario{Olds: Olds{Dialect: d, Old: old, Lease: 5, Gap: 1, Reply: 1, Ahead: 1}}
 	bound := 5
 	if d.HasTakeover() {
 		bound = longestJob(d, sc.Lease, sc.Gap, sc.Behind+sc.Ahead)

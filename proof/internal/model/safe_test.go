@@ -154,7 +154,7 @@ func TestLeaseMayBeLongerWhereServerExpiresKeys(t *testing.T) {
 // The token lock alone: late requests, late replies, cancelled attempts,
 // crashes.
 func TestModernLockAloneIsSafe(t *testing.T) {
-	sc := Scenario{Dialect: dialect.Jedis(),
+	sc := Scenario{Olds: Olds{Dialect: dialect.Jedis()},
 		Ours: Ours{Clients: 3, Phase: PhaseClean, TTL: 3, Margin: 1, Stop: 1, Late: true}}
 	mustBeSafe(t, sc)
 	for name, r := range map[string]Rule{

@@ -11,79 +11,25 @@ import (
 	"github.com/getsetlock/getsetlock/internal/explore"
 )
 
-// Scenario is a bounded world for [Explore]: that of skew.Scenario, with
-// getsetlock clients. Times are in ticks; a tick is the dialect's unit.
-// Slack counts as one tick where the dialect has one.
-//
-// Clocks of old clients wander: every reading may lie anywhere from Behind
-// below to Ahead above the server's clock. That covers constant offsets, drift
-// and steps within these bounds. Their spread S is Behind + Ahead. Either may
-// be negative, for a fleet that is ahead, or behind, as a whole. Getsetlock
-// clients use elapsed ticks, which are right.
+// Olds is the world of the old clients, as package skew describes it.
+type Olds = explore.Scenario
+
+// Scenario is a bounded world for [Explore]: that of the old clients, with
+// getsetlock clients, which use elapsed ticks that are right. Times are in
+// ticks; a tick is the dialect's unit.
 type Scenario struct {
-	Dialect dialect.Dialect `json:"-"`
+	Olds // its Goal is the text of Goal, if old clients alone can reach that
 
-	// Unit is the number of ticks in the unit to which clocks are cut; 0 is 1.
-	// With more than 1, Lease must be whole units, and slack is one unit.
-	// Stamps lose the part below a unit, wherever in the unit a clock is read.
-	Unit int `json:",omitzero"`
-
-	Old   int `json:",omitzero"` // old clients, at most 3
-	Lease int `json:",omitzero"` // E, the smallest lease of the old clients
-	// Greatest is their greatest lease; 0 is Lease. An attempt takes one of the
-	// two.
-	Greatest int `json:",omitzero"`
-	Job      int `json:",omitzero"` // J, the longest time from the winning write to the release's execution
-	// g, the longest time from the clock reading to the last write of an
-	// attempt
-	Gap int `json:",omitzero"`
-	// longest time from the server executing a GETSET to the client judging the
-	// reply by a new clock reading
-	Reply  int `json:",omitzero"`
-	Behind int `json:",omitzero"`
-	Ahead  int `json:",omitzero"`
-	// Rest is the least time that a client stays away after its own release, as
-	// a pause between polls makes it.
-	Rest int `json:",omitzero"`
-	// Overrun says that jobs of old clients may run for ever.
-	Overrun bool `json:",omitzero"`
-	// Renews says that old clients of dialects that renew by GETSET, SET or
-	// PEXPIRE do so, as often as they like. Job then counts from the last
-	// renewal. A renewal's clock reading may be Gap old too.
-	Renews bool `json:",omitzero"`
-	// FleetStep is by how much all old clocks may be stepped back together,
-	// once.
-	FleetStep int `json:",omitzero"`
-	// ServerStep is by how much the server's clock may step, once; TTLs follow
-	// that clock. Old clients' clocks and getsetlock clients' elapsed time do
-	// not follow.
-	ServerStep int `json:",omitzero"`
-	// FailOver says that the step is a fail-over to another server, with
-	// another clock and another run id.
+	// FailOver says that the step of the server's clock is a fail-over to
+	// another server, with another clock and another run id.
 	FailOver bool `json:",omitzero"`
-	// StepUndone says that the step is taken back within Lease ticks, and no
-	// sooner than after one tick.
-	StepUndone bool `json:",omitzero"`
 	// Shorten is the TTL, in ticks, of an EXPIRE for L that another program
 	// sends once, while a getsetlock lease depends on L. Getsetlock clients
 	// watch L and look at it within the tick.
 	Shorten int `json:",omitzero"`
-	// PromptEnds says that a release which looks before it deletes does both at
-	// once.
-	PromptEnds bool `json:",omitzero"`
-	// OwnDelay says that a job's length counts from its own clock reading, not
-	// from its winning write. Such old clients would be honest if only their
-	// own delay counted.
-	OwnDelay bool `json:",omitzero"`
-	// StampAtWrite makes old clients read their clock in the instant in which
-	// the server executes their write, which no real client can. That model
-	// omits the pause; it is kept to show what it misses.
-	StampAtWrite bool `json:",omitzero"`
 
 	Ours Ours `json:",omitzero"`
-
-	Goal      Goal `json:",omitzero"`
-	MaxStates int  `json:",omitzero"` // the search stops beyond it; 0 is 4,000,000
+	Goal Goal `json:",omitzero"`
 }
 
 // Ours is what the getsetlock clients do.
@@ -289,19 +235,12 @@ func (sc Scenario) machine() (*machine, error) {
 }
 
 // olds returns what concerns the old clients.
-func (sc Scenario) olds() explore.Scenario {
-	olds := explore.Scenario{
-		Dialect: sc.Dialect, Unit: sc.Unit, Old: sc.Old, Lease: sc.Lease, Greatest: sc.Greatest, Job: sc.Job,
-		Gap: sc.Gap, Reply: sc.Reply, Behind: sc.Behind, Ahead: sc.Ahead, Rest: sc.Rest, Overrun: sc.Overrun,
-		Renews: sc.Renews, FleetStep: sc.FleetStep, ServerStep: sc.ServerStep, StepUndone: sc.StepUndone,
-		PromptEnds: sc.PromptEnds, OwnDelay: sc.OwnDelay, StampAtWrite: sc.StampAtWrite,
-		MaxStates: sc.MaxStates,
-	}
+func (sc Scenario) olds() Olds {
 	switch sc.Goal {
 	case clobber, stalledLoser, ghost, chain:
-		olds.Goal = sc.Goal.String()
+		sc.Olds.Goal = sc.Goal.String()
 	}
-	return olds
+	return sc.Olds
 }
 
 // looks computes how old a look has to be, and how far ahead a getsetlock stamp

@@ -57,7 +57,7 @@ func TestLookAgeIsTightInEveryDialect(t *testing.T) {
 		}
 	}
 	for _, d := range raced.Few([]dialect.Dialect{dialect.Jedis(), dialect.Page(), dialect.ServiceStack()}) {
-		sc := Scenario{Dialect: d, Unit: 2, Old: 2, Lease: 4, Gap: 1, Behind: 12, Ahead: -11}
+		sc := Scenario{Olds: Olds{Dialect: d, Unit: 2, Old: 2, Lease: 4, Gap: 1, Behind: 12, Ahead: -11}}
 		sc.Job = sc.Lease + 2*int(d.EffectiveSlack()/tick(d)) - 1 - sc.Gap
 		sc.Ours = Ours{Clients: 1, Phase: PhaseDual, TTL: sc.Job, Margin: 1, Stop: 1}
 		mustBeSafe(t, sc)

@@ -76,7 +76,8 @@ func TestBrokenLineOfATraceIsNamed(t *testing.T) {
 
 func TestRulesAreReadByTheirNames(t *testing.T) {
 	all := Rule(1<<len(ruleNames) - 1)
-	tr := Trace{Scenario: Scenario{Dialect: dialect.Jedis(), Goal: untombed, Ours: Ours{Break: all}}}
+	tr := Trace{Scenario: Scenario{Olds: Olds{Dialect: dialect.Jedis()}, Goal: untombed,
+		Ours: Ours{Break: all}}}
 	again, err := ParseTrace(tr.String())
 	if sc := again.Scenario; err != nil || sc.Ours.Break != all || sc.Goal != untombed {
 		t.Errorf("%v, %v, %v", sc.Ours.Break, sc.Goal, err)
@@ -110,7 +111,7 @@ func follow(t *testing.T, sc Scenario, events ...string) *Walk {
 // new end that it had just given M. So it did not recognise L, and left it to
 // run out.
 func TestRenewalRenewsLAlsoWhereItsEndIsCompared(t *testing.T) {
-	sc := Scenario{Dialect: dialect.Gorlock(), Old: 1, Lease: 6, Job: 4,
+	sc := Scenario{Olds: Olds{Dialect: dialect.Gorlock(), Old: 1, Lease: 6, Job: 4},
 		Ours: Ours{Clients: 1, TTL: 4, Margin: 1}}
 	first := follow(t, sc, "ours1 acquire won").World().L.Left
 	if w := follow(t, sc, "ours1 acquire won", "tick", "ours1 renewed won").World(); w.L.Left != first {
@@ -122,7 +123,7 @@ func TestRenewalRenewsLAlsoWhereItsEndIsCompared(t *testing.T) {
 // must not become live again where the model no longer distinguishes distances
 // into the past.
 func TestWornStampStaysExpiredForAStalledClient(t *testing.T) {
-	sc := Scenario{Dialect: dialect.RedisPy(), Old: 2, Lease: 6, Job: 4, Gap: 3}
+	sc := Scenario{Olds: Olds{Dialect: dialect.RedisPy(), Old: 2, Lease: 6, Job: 4, Gap: 3}}
 	dead := []string{"old1 clock +0", "old1 setnx won", "old1 crash"}
 	for range 20 {
 		dead = append(dead, "tick")

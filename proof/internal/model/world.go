@@ -7,12 +7,11 @@ import (
 	"github.com/getsetlock/getsetlock/internal/explore"
 )
 
-// Exploration is the result of Explore.
+// Exploration is the result of Explore, with a shortest trace to the goal if
+// there is one.
 type Exploration struct {
-	Found         bool  // a trace to the goal exists
-	Trace         Trace // a shortest one, in events
-	States, Steps int   // different states reached; steps tried
-	Complete      bool  // the whole space was searched
+	explore.Result
+	Trace Trace
 }
 
 // Safe reports whether the goal was not found in the whole bounded space.
@@ -26,14 +25,7 @@ func Explore(sc Scenario) (Exploration, error) {
 		return Exploration{}, err
 	}
 	r := explore.Search(m, sc.MaxStates)
-	x := Exploration{Found: r.Found, States: r.States, Steps: r.Steps, Complete: r.Complete}
-	if r.Found {
-		x.Trace = Trace{Scenario: sc, Length: r.Length}
-	}
-	for _, e := range r.Events {
-		x.Trace.Events = append(x.Trace.Events, Event(e))
-	}
-	return x, nil
+	return Exploration{r, Trace{Scenario: sc, Events: r.Events, Length: r.Length}}, nil
 }
 
 // Steps appends all possible next steps to out.

@@ -207,7 +207,7 @@ func (f *auditFlags) liveOnly(given func(flag string) bool) error {
 type auditAnswer struct {
 	auditClaims
 	where  string
-	probe  *probe.Result    // nil in the replay of a record that has no probe
+	probe  *probe.Result    // nil in a replay: a record has no probe
 	result *audit.Result    // never nil
 	all    []census.Finding // findings of probe and result, sorted
 	made   time.Time        // when the report was made
@@ -328,7 +328,7 @@ func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 	a.where, a.replayed = "record "+f.replay, true
 	r, err := audit.Replay(file, f.config(e))
 	if r != nil {
-		a.result, a.probe = r, r.Probe
+		a.result = r
 	}
 	var broken *offset.ObservedError
 	switch {
@@ -355,7 +355,7 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	cfg.DB = f.server.Database(e)
 	cfg.Seen, cfg.SeenEvery = liveLines(e, f.server.Quiet, f.span), out.ProgressEvery
 	if rec != nil {
-		cfg.Record, cfg.Probed = rec, a.probe
+		cfg.Record = rec
 	}
 	if f.hash {
 		cfg.Hash = []byte(rand.Text())
@@ -452,9 +452,6 @@ func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, 
 			Hurry: true})
 	if err != nil && ctx.Err() == nil {
 		return out.CouldNot(err, "looking at the demo's keys")
-	}
-	for _, o := range a.probe.Observed() {
-		lines(o)
 	}
 	return rec.failure(f.record)
 }

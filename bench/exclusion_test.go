@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/modern"
@@ -169,7 +170,7 @@ func (c *counting) run(enough int) {
 // npm or pypi. Its name holds the checksum of their pins.
 func cached(t *testing.T, origin string, pins ...string) string {
 	t.Helper()
-	cache, err := redistest.CacheDir()
+	cache, err := program.CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}

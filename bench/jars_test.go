@@ -3,8 +3,6 @@
 package bench
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -16,9 +14,6 @@ import (
 // getsetlock, which are woken, want one key. Each holds it for 1 ms and asks
 // again at once.
 func BenchmarkJars(b *testing.B) {
-	if os.Getenv(interop.JarEnv) == "" {
-		b.Setenv(interop.JarEnv, filepath.Join("..", "java", "interop", "target", "interop.jar"))
-	}
 	each(b, 1, []string{"legacy, hardened", "legacy, hardened, impolite"}, func(b *testing.B, s Spec) {
 		s.Goroutines, s.Keys, s.Spans = 1, 1, true
 		s.Hold, s.Window = millisecond, max(brief(6*time.Second), time.Second)

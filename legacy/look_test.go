@@ -129,8 +129,11 @@ func TestLookBeginsAnew(t *testing.T) {
 			r.w.StepServer(-time.Hour)
 			r.set("k", r.stamp(-time.Minute))
 		},
-		"other bytes":                 func(r *rig) { r.set("k", r.stamp(-2*time.Minute)) },
-		"a fail-over to another time": func(r *rig) { r.w.FailOver("run-2", 2*time.Minute) },
+		"other bytes": func(r *rig) { r.set("k", r.stamp(-2*time.Minute)) },
+		"a fail-over to another time": func(r *rig) {
+			r.w.Run("run-2")
+			r.w.StepServer(2 * time.Minute)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := crashed(t)

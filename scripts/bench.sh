@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-[ -n "$(command -v "${BENCH_SERVER:-redis-server}")" ] && [ -f "${GETSETLOCK_INTEROP_JAR:-$java_jar}" ] || scripts/prepare.sh
+[ -n "$(command -v "${BENCH_SERVER:-redis-server}")" ] && [ -f "$java_jar" ] || scripts/prepare.sh
 
 rounds=${BENCH_ROUNDS:-3}
 short=()

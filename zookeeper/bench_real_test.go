@@ -18,9 +18,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // BenchmarkAcquireRelease compares one free lock with go-zookeeper's own Lock
@@ -67,7 +68,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 }
 
 // spin lets a peer take and release a lock again and again.
-func spin(b *testing.B, peer *zktest.Peer, path string, span time.Duration) int {
+func spin(b *testing.B, peer *program.Peer, path string, span time.Duration) int {
 	answer, err := peer.Order("spin", path, span.Milliseconds())
 	if err != nil {
 		b.Error(err)
@@ -92,7 +93,7 @@ func BenchmarkShares(b *testing.B) {
 	})
 }
 
-func shares(b *testing.B, server *zktest.Server, name string, peer *zktest.Peer) {
+func shares(b *testing.B, server *zktest.Server, name string, peer *program.Peer) {
 	own := []*lock.Client{client(b, lock.Config{}, server.Addr), client(b, lock.Config{}, server.Addr)}
 	foreign := zk.NewLock(admin(b, server.Addr), "/locks/k", zk.WorldACL(zk.PermAll))
 	spin(b, peer, "/locks/k", time.Second)

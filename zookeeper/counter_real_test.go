@@ -13,10 +13,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // After 2³¹ - 1 nodes below one parent, a server gives every node the same

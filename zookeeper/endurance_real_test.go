@@ -16,9 +16,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/internal/testing/history"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // packets counts what clients send, and its bytes, and what they receive.
@@ -134,6 +134,9 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	if len(results[0]) > 0 {
+		t.Fatal("client 1 has the lock together with its holder")
 	}
 	if err := held.Release(); err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // Two cuts fit the time of make test; make check has ten. The figures of

@@ -8,15 +8,16 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/internal/testing/history"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // harm is something that happens to an ensemble or to a client while clients
@@ -79,7 +80,8 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	h := &contest{}
+	var h history.Steps
+	var failed atomic.Int64 // attempts that got no lease
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var work sync.WaitGroup
@@ -89,7 +91,7 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 		door := e.NewDoor(t)
 		// Each client goes to another server first.
 		servers := append(door.Addrs(), door.Addrs()...)[i%3 : i%3+3]
-		c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks", Dial: door.Dial}, servers...),
+		c, err := lock.New(newBackend(t, zookeeper.Config{Chroot: "/locks"}, servers...),
 			lock.Config{TTL: historyTTL})
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +103,16 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 			one := &history.Contender{Client: c, ID: id, Rand: rng, Note: h.Note}
 			work.Go(func() {
 				for ctx.Err() == nil {
-					h.attempt(ctx, one, time.Duration(rng.Int64N(int64(wait))), rng.IntN(20))
+					looks := rng.IntN(20)
+					err := one.Attempt(ctx, "k", time.Duration(rng.Int64N(int64(wait))), func(look int) <-chan time.Time {
+						if look == looks {
+							return nil
+						}
+						return time.After(time.Duration(rng.IntN(20)) * time.Millisecond)
+					})
+					if err != nil {
+						failed.Add(1)
+					}
 				}
 			})
 		}
@@ -115,12 +126,12 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 		harm.do()
 		h.GoesOn(t, harm.name)
 	}
-	for h.failed.Load() < cancelled {
+	for failed.Load() < cancelled {
 		h.GoesOn(t, "the last harm")
 	}
 	stop()
 	work.Wait()
-	t.Logf("%d leases, %d attempts without one", h.Count(history.Acquired), h.failed.Load())
+	t.Logf("%d leases, %d attempts without one", h.Count(history.Acquired), failed.Load())
 	h.Check(t, history.Lock)
 	for _, c := range clients {
 		closed(t, c)

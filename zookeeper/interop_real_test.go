@@ -20,9 +20,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // client returns a lock.Client of its own session, below /locks.
@@ -121,7 +122,7 @@ func TestCuratorDoesNotSeeKazoo(t *testing.T) {
 }
 
 // count lets a peer, go-zookeeper's Lock and two own clients count to 4·each.
-func count(t *testing.T, server *zktest.Server, each int, peer *zktest.Peer) {
+func count(t *testing.T, server *zktest.Server, each int, peer *program.Peer) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "count")
 	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
@@ -166,7 +167,7 @@ func count(t *testing.T, server *zktest.Server, each int, peer *zktest.Peer) {
 // foreign is a lock of another library.
 type foreign struct{ acquire, release func() error }
 
-func ordered(p *zktest.Peer, path string) foreign {
+func ordered(p *program.Peer, path string) foreign {
 	order := func(want string, words ...any) error {
 		if got, err := p.Order(words...); err != nil || got != want {
 			return fmt.Errorf("%v: %q, %w", words, got, err)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock/backend"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // Codes of requests, as ZooKeeper's protocol numbers them.

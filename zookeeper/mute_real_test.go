@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 )
 
 // mute is a network on which a server seems to say nothing more once it is on.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 )
 
 // A session that holds nothing asks the root for a sign of life. Where only an

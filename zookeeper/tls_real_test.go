@@ -14,7 +14,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -22,9 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // certified returns a file with a key and a certificate for 127.0.0.1 that
@@ -84,10 +84,10 @@ func shakes(t *testing.T, server *zktest.Server, address string, trusted *x509.C
 func TestLocksAreTakenOverTLS(t *testing.T) {
 	t.Parallel()
 	file, trusted := certified(t)
-	port := zktest.Port(t)
-	secure := fmt.Sprintf("127.0.0.1:%d", port)
+	port := program.Port(t)
+	secure := "127.0.0.1:" + port
 	server := zktest.Start(t, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-		fmt.Sprintf("secureClientPort=%d", port), "ssl.keyStore.location="+file, "ssl.clientAuth=none",
+		"secureClientPort="+port, "ssl.keyStore.location="+file, "ssl.clientAuth=none",
 		"ssl.trustStore.location="+file)
 	shakes(t, server, secure, trusted)
 	plain := client(t, lock.Config{}, server.Addr)

@@ -12,17 +12,15 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/getsetlock/getsetlock/internal/testing/door"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
-	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // try makes one attempt with a Backend of its own. A busy machine may need long
@@ -261,60 +259,4 @@ func TestCloseIsBoundedWhileTheServerIsSilent(t *testing.T) {
 	}
 	server.Thaw()
 	nothingLeft(t, admin(t, server.Addr)) // the session expires
-}
-
-// A thousand clients wait for one lock. Each release wakes the next one, and
-// nobody else.
-func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
-	t.Parallel()
-	const waiting, releases = 1000, 10
-	server := zktest.Start(t)
-	ctx := context.Background()
-	b := newBackend(t, zookeeper.Config{Chroot: "/locks", Timeout: zktest.Patience}, server.Addr)
-	const ttl = zktest.Patience // nobody extends the grants
-	g, err := b.Contract().Try(ctx, "k", ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var woken atomic.Int64
-	wakes := make(chan backend.Place, waiting)
-	var places []backend.Place
-	for range waiting {
-		place, err := b.Contract().(backend.Queuer).Enter(ctx, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := place.Try(ctx, ttl); !errors.Is(err, lock.ErrHeld) {
-			t.Fatalf("Try while the lock is held: %v", err)
-		}
-		_, free, err := place.Await(ctx, func() {
-			woken.Add(1)
-			wakes <- place
-		})
-		if err != nil || free {
-			t.Fatalf("Await: %t, %v", free, err)
-		}
-		places = append(places, place)
-	}
-	for i := range releases {
-		if err := g.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		next := <-wakes
-		if next != places[i] {
-			t.Fatalf("release %d woke another waiter than the next", i)
-		}
-		if g, err = next.Try(ctx, ttl); err != nil {
-			t.Fatalf("the woken waiter: %v", err)
-		}
-	}
-	if n := woken.Load(); n != releases {
-		t.Errorf("%d releases woke %d waiters", releases, n)
-	}
-	if err := g.Release(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := b.Close(); err != nil { // ends the waiters' session
-		t.Error(err)
-	}
 }

@@ -21,7 +21,7 @@ func (b *full) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.D
 	sent := backend.ReadClock(ctx)
 	err, _ := b.do(ctx, "extend", func() {
 		for i, g := range grants {
-			errs[i] = b.extend(g.(*grant), ttl)
+			errs[i] = b.extend(bare(g), ttl)
 			terms[i] = backend.Term{Sent: sent, TTL: ttl}
 		}
 	})
@@ -35,7 +35,7 @@ func (b *full) ExtendAll(ctx context.Context, grants []backend.Grant, ttl time.D
 
 // ReleaseIn counts as a call of "release".
 func (b *full) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
-	mine := g.(*grant)
+	mine := bare(g)
 	var lost error
 	err, _ := b.do(ctx, "release", func() {
 		if lost = b.extend(mine, rest); lost == nil {
@@ -110,15 +110,15 @@ func (b *full) Await(ctx context.Context, key string, wake func()) (func(), bool
 func (b *full) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
 	errs := make([]error, len(gs))
 	for i, g := range gs {
-		errs[i] = b.watchOne(ctx, g.(*grant), holders[i].Touched)
+		errs[i] = b.watchOne(ctx, bare(g), holders[i].Touched)
 	}
 	return errs
 }
 
 func (b *full) Unwatch(g backend.Grant) {
 	b.mu.Lock()
-	cancel := b.armed[g.(*grant)]
-	delete(b.armed, g.(*grant))
+	cancel := b.armed[bare(g)]
+	delete(b.armed, bare(g))
 	b.mu.Unlock()
 	if cancel != nil {
 		cancel()
@@ -181,36 +181,6 @@ func (b *sharing) Try(ctx context.Context, key string, ttl time.Duration) (backe
 
 func (b *sharing) First(ctx context.Context, key string, ttl time.Duration) (backend.Grant, error) {
 	return b.Try(ctx, key, ttl)
-}
-
-func (b *sharing) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
-	[]error) {
-	return b.full.ExtendAll(ctx, insides(gs), ttl)
-}
-
-func (b *sharing) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
-	return b.full.Watch(ctx, insides(gs), holders)
-}
-
-func (b *sharing) Unwatch(g backend.Grant) { b.full.Unwatch(inside(g)) }
-
-func (b *sharing) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
-	return b.full.ReleaseIn(ctx, inside(g), rest)
-}
-
-func inside(g backend.Grant) backend.Grant {
-	if s, ok := g.(*sharedGrant); ok {
-		return s.grant
-	}
-	return g
-}
-
-func insides(gs []backend.Grant) []backend.Grant {
-	inner := make([]backend.Grant, len(gs))
-	for i, g := range gs {
-		inner[i] = inside(g)
-	}
-	return inner
 }
 
 type sharedGrant struct {

@@ -156,13 +156,9 @@ func (p givenPlace) Try(ctx context.Context, ttl time.Duration) (backend.Grant, 
 
 func (b broken) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Duration) ([]backend.Term,
 	[]error) {
-	var inner []backend.Grant
-	for _, g := range gs {
-		inner = append(inner, g.(brokenGrant).grant)
-	}
-	terms, errs := b.full.ExtendAll(ctx, inner, ttl)
+	terms, errs := b.full.ExtendAll(ctx, gs, ttl)
 	if b.how == "watch until renewal" {
-		for _, g := range inner {
+		for _, g := range gs {
 			b.full.Unwatch(g)
 		}
 	}
@@ -173,17 +169,11 @@ func (b broken) ExtendAll(ctx context.Context, gs []backend.Grant, ttl time.Dura
 }
 
 func (b broken) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
-	errs := make([]error, len(gs))
-	for i, g := range gs {
-		inner := g.(brokenGrant).grant
-		if b.how != "blind watch" {
-			errs[i] = b.full.watchOne(ctx, inner, holders[i].Touched)
-		}
+	if b.how == "blind watch" {
+		return make([]error, len(gs))
 	}
-	return errs
+	return b.full.Watch(ctx, gs, holders)
 }
-
-func (b broken) Unwatch(g backend.Grant) { b.full.Unwatch(g.(brokenGrant).grant) }
 
 func (b broken) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
 	switch b.how {
@@ -192,9 +182,9 @@ func (b broken) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Durati
 	case "whole floor":
 		rest = time.Hour
 	case "blind floor":
-		b.Seize(g.(brokenGrant).key, g.Token(), rest)
+		b.Seize(bare(g).key, g.Token(), rest)
 	}
-	return b.full.ReleaseIn(ctx, g.(brokenGrant).grant, rest)
+	return b.full.ReleaseIn(ctx, g, rest)
 }
 
 type brokenGrant struct {

@@ -79,14 +79,14 @@ func (s *session) Try(ctx context.Context, key string, ttl time.Duration) (backe
 	}
 	var unsure *backend.UnsureError
 	if errors.As(err, &unsure) {
-		held := unsure.Grant.(*grant)
+		held := bare(unsure.Grant)
 		s.leave(held)
 		return nil, &backend.UnsureError{Grant: &sessionGrant{held, s}, Err: unsure.Err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	held := g.(*grant)
+	held := bare(g)
 	held.term.TTL = s.ttl
 	if err := s.extend(held, s.ttl); err != nil {
 		return nil, err
@@ -148,15 +148,11 @@ func (s *session) alive(extended ...*grant) {
 // ExtendAll is a sign of life.
 func (s *session) ExtendAll(ctx context.Context, gs []backend.Grant, _ time.Duration) ([]backend.Term,
 	[]error) {
-	inner := make([]backend.Grant, len(gs))
-	for i, g := range gs {
-		inner[i] = g.(*sessionGrant).grant
-	}
-	terms, errs := s.full.ExtendAll(ctx, inner, s.ttl)
+	terms, errs := s.full.ExtendAll(ctx, gs, s.ttl)
 	var extended []*grant
 	for i, err := range errs {
 		if err == nil {
-			extended = append(extended, inner[i].(*grant))
+			extended = append(extended, bare(gs[i]))
 		}
 	}
 	if len(extended) > 0 {
@@ -170,21 +166,9 @@ func (s *session) First(ctx context.Context, key string, ttl time.Duration) (bac
 	return s.Try(ctx, key, ttl)
 }
 
-// Watch also reports the end of the session.
-func (s *session) Watch(ctx context.Context, gs []backend.Grant, holders []interface{ Touched() }) []error {
-	inner := make([]backend.Grant, len(gs))
-	for i, g := range gs {
-		inner[i] = g.(*sessionGrant).grant
-	}
-	return s.full.Watch(ctx, inner, holders)
-}
-
-// Unwatch ends a watch.
-func (s *session) Unwatch(g backend.Grant) { s.full.Unwatch(g.(*sessionGrant).grant) }
-
 // ReleaseIn takes the key out of the session, so that it ends by itself.
 func (s *session) ReleaseIn(ctx context.Context, g backend.Grant, rest time.Duration) error {
-	mine := g.(*sessionGrant).grant
+	mine := bare(g)
 	s.mu.Lock()
 	cut := s.cut
 	delete(s.held, mine)

@@ -279,6 +279,10 @@ type grant struct {
 	term  backend.Term
 }
 
+// bare returns the Store's own grant in one that a backend may have wrapped.
+func bare(g backend.Grant) *grant { return g.(interface{ bare() *grant }).bare() }
+
+func (g *grant) bare() *grant       { return g }
 func (g *grant) Token() string      { return g.token }
 func (g *grant) Term() backend.Term { return g.term }
 func (g *grant) Fence() int64       { return g.fence }

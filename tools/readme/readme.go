@@ -27,7 +27,6 @@ type Step struct {
 	Command string
 	Output  []string // empty where the README shows none
 	Line    int      // line of the command, from 1
-	At      []int    // line of each line of Output, from 1
 }
 
 var status = regexp.MustCompile(`  # exits with ([0-9]+)\b`)
@@ -66,7 +65,6 @@ func Steps(text string) []Step {
 		case len(steps) > 0 && strings.TrimSpace(shown) != "":
 			last := &steps[len(steps)-1]
 			last.Output = append(last.Output, shown)
-			last.At = append(last.At, i+1)
 		}
 	}
 	return steps
@@ -134,65 +132,6 @@ func (m Mask) find(want string, lines []string) int {
 		}
 	}
 	return -1
-}
-
-// Renewed returns the text with the step's output as got has it: each line of
-// the README becomes the printed line that differs in its numbers alone, and in
-// the fewest of them. If there is none, it is an error, since only a person can
-// choose another line.
-func (s Step) Renewed(text, got string) (string, error) {
-	lines, rest := strings.Split(text, "\n"), strings.Split(got, "\n")
-	for i, want := range s.Output {
-		at := nearest(want, rest)
-		if at < 0 {
-			return "", fmt.Errorf("%s no longer prints a line like %q: choose another", s.Command, want)
-		}
-		line := asLong(rest[at], want)
-		if took := hereTook.FindString(want); took != "" {
-			line = hereTook.ReplaceAllLiteralString(line, took) // another run's would differ for nothing
-		}
-		lines[s.At[i]-1] = "    " + line
-		rest = rest[at+1:]
-	}
-	return strings.Join(lines, "\n"), nil
-}
-
-func nearest(want string, lines []string) int {
-	at, most := -1, -1
-	for i, line := range lines {
-		if same := sameWords(want, line); same > most && Mask(NoNumbers).shows(want, line) {
-			at, most = i, same
-		}
-	}
-	return at
-}
-
-func sameWords(a, b string) int {
-	same, other := 0, strings.Fields(b)
-	for i, word := range strings.Fields(a) {
-		if i < len(other) && word == other[i] {
-			same++
-		}
-	}
-	return same
-}
-
-// asLong cuts the printed line after as many words as the README shows of it.
-func asLong(line, want string) string {
-	head, cut := strings.CutSuffix(want, " …")
-	if !cut {
-		return strings.TrimRight(line, " ")
-	}
-	end := 0
-	for range strings.Fields(head) {
-		end += len(line[end:]) - len(strings.TrimLeft(line[end:], " "))
-		if n := strings.IndexByte(line[end:], ' '); n >= 0 {
-			end += n
-		} else {
-			end = len(line)
-		}
-	}
-	return line[:end] + " …"
 }
 
 var program = regexp.MustCompile("(?ms)^```go\n(package main\n.*?)^```$")

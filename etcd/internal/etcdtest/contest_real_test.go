@@ -151,20 +151,12 @@ func (h *contest) once(ctx context.Context, c *lock.Client, id int, rng *rand.Ra
 		return errPaused
 	}
 	defer h.ended()
-	limited, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Millisecond)
-	defer cancel()
-	from := history.Now()
-	l, err := c.Acquire(limited, "stock")
-	if err != nil {
-		return err
-	}
 	looks := rng.IntN(20)
-	one := history.Contender{ID: id, Note: h.note}
-	one.Hold(l, from, func(look int) <-chan time.Time {
+	one := history.Contender{Client: c, ID: id, Note: h.note}
+	return one.Attempt(ctx, "stock", time.Duration(wait)*time.Millisecond, func(look int) <-chan time.Time {
 		if look >= looks && !h.holdsOn(id) {
 			return nil
 		}
 		return time.After(time.Duration(rng.IntN(20)) * time.Millisecond)
 	})
-	return nil
 }

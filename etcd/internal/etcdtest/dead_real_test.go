@@ -35,11 +35,15 @@ func TestForeignClientsOutliveADeadHolder(t *testing.T) {
 	acquire(t, locks, "two")
 	j := c.jetcd(t)
 	theirs := c.lockedByEtcdctl(t, "one")
-	j.send(t, "lock two")
+	locked := make(chan struct{})
+	go func() {
+		defer close(locked)
+		do(t, j, "lock two")
+	}()
 	await(t, "both waiters' keys", func() bool { return len(c.Keys("one/"))+len(c.Keys("two/")) == 4 })
 	_ = client.Close()
 	if key := <-theirs.key; key == "" {
 		t.Error("etcdctl ended without the lock")
 	}
-	j.answer(t)
+	<-locked
 }

@@ -92,6 +92,9 @@ func TestThreeHundredClientsQueueForOneLock(t *testing.T) {
 		results = append(results, l.Request(testContext(t), "stock"))
 		await(t, "the key of the place", func() bool { return len(c.Keys("stock/")) == i+2 })
 	}
+	if len(results[0]) > 0 {
+		t.Fatal("client 1 has the lock together with its holder")
+	}
 	release(t, held)
 	var fences []int64
 	for i, result := range results {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -70,69 +70,35 @@ func (h *holder) end(signal os.Signal) {
 	_ = h.cmd.Wait()
 }
 
-// jetcd is a JVM with one jetcd client.
-type jetcd struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func (c *Cluster) jetcd(t testing.TB, vars ...string) *jetcd {
+// jetcd starts a JVM with one jetcd client.
+func (c *Cluster) jetcd(t testing.TB, vars ...string) *program.Peer {
 	t.Helper()
 	target := filepath.Join("..", "..", "..", "java", "etcd", "target")
 	if _, err := os.Stat(filepath.Join(target, "etcd.jar")); err != nil {
 		t.Fatalf("%v: run scripts/prepare.sh", err)
 	}
-	j := &jetcd{cmd: exec.Command("java", "-Xmx128m", "-cp",
+	cmd := exec.Command("java", "-Xmx128m", "-cp",
 		filepath.Join(target, "etcd.jar")+":"+filepath.Join(target, "lib", "*"), "getsetlock.etcd.Main",
-		"http://"+c.Endpoints()[0])}
-	j.cmd.Env = append(os.Environ(), vars...)
-	j.cmd.Stderr = io.Discard // SLF4J says that it has no logger
-	out, err := j.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+		"http://"+c.Endpoints()[0])
+	cmd.Env = append(os.Environ(), vars...)
+	j := program.Start(t, cmd)
+	if _, err := j.Answer(); err != nil { // its greeting
+		t.Fatalf("jetcd: %v", err)
 	}
-	j.out = bufio.NewReader(out)
-	if j.in, err = j.cmd.StdinPipe(); err == nil {
-		err = j.cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(j.kill)
-	j.answer(t)
 	return j
 }
 
 // patient gives jetcd a lease that outlasts pauses of a busy machine.
 const patient = "JETCD_TTL_SECONDS=60"
 
-func (j *jetcd) kill() {
-	_ = j.cmd.Process.Kill()
-	_ = j.cmd.Wait()
-}
-
-func (j *jetcd) send(t testing.TB, order string) {
+// do sends an order to jetcd and returns the answer.
+func do(t testing.TB, j *program.Peer, order string) string {
 	t.Helper()
-	if _, err := io.WriteString(j.in, order+"\n"); err != nil {
-		t.Error(err)
+	said, err := j.Order(order)
+	if err != nil {
+		t.Errorf("jetcd: %v", err)
 	}
-}
-
-func (j *jetcd) answer(t testing.TB) string {
-	t.Helper()
-	line, err := j.out.ReadString('\n')
-	said, ok := strings.CutPrefix(strings.TrimSpace(line), "ok")
-	if err != nil || !ok {
-		t.Errorf("jetcd: %q, %v", line, err)
-	}
-	return strings.TrimSpace(said)
-}
-
-func (j *jetcd) do(t testing.TB, order string) string {
-	t.Helper()
-	j.send(t, order)
-	return j.answer(t)
+	return said
 }
 
 // addOne adds one to a counter by a read and a write. Only the lock keeps two
@@ -180,7 +146,7 @@ func TestForeignClientsLoseNoUpdate(t *testing.T) {
 		})
 	}
 	others.Go(func() {
-		j.do(t, fmt.Sprintf("count stock goods %d", *byJetcd))
+		do(t, j, fmt.Sprintf("count stock goods %d", *byJetcd))
 		oursBeforeJetcd.Store(ours.Load())
 	})
 	others.Go(func() {
@@ -244,13 +210,14 @@ func TestJetcdAndGetsetlockWakeEachOther(t *testing.T) {
 	j := c.jetcd(t)
 	locks, _ := c.locks(t, lock.Config{TTL: long})
 	held := acquire(t, locks, "stock")
-	j.send(t, "lock stock")
+	locked := make(chan string)
+	go func() { locked <- do(t, j, "lock stock") }()
 	await(t, "jetcd's key", func() bool { return len(c.Keys("stock/")) == 2 })
 	release(t, held)
-	key := j.answer(t)
+	key := <-locked
 	ours := locks.Request(testContext(t), "stock")
 	await(t, "our key", func() bool { return len(c.Keys("stock/")) == 2 })
-	j.do(t, "unlock "+key)
+	do(t, j, "unlock "+key)
 	if r := <-ours; r.Err != nil {
 		t.Error(r.Err)
 	} else {
@@ -266,9 +233,9 @@ func TestLockOfADeadForeignHolderIsFreed(t *testing.T) {
 	locks, _ := c.locks(t, lock.Config{TTL: long})
 	theirs := c.lockedByEtcdctl(t, "one")
 	<-theirs.key
-	j.do(t, "lock two")
+	do(t, j, "lock two")
 	theirs.end(os.Kill)
-	j.kill()
+	j.Kill()
 	for _, name := range []string{"one", "two"} {
 		release(t, acquire(t, locks, name))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 	"github.com/getsetlock/getsetlock/internal/testing/wallshift"
 	"github.com/getsetlock/getsetlock/lock"
 )
@@ -23,15 +24,17 @@ func TestStepBackOfJetcdsClockEndsItsLease(t *testing.T) {
 	clock := wallshift.New(t)
 	// Long enough for a JVM's first lock on a busy machine.
 	j := c.jetcd(t, append(clock.Env(), "JETCD_TTL_SECONDS=15")...)
-	j.do(t, "lock stock")
-	j.send(t, "renewals")
+	do(t, j, "lock stock")
+	if err := j.Send("renewals"); err != nil {
+		t.Fatal(err)
+	}
 	stepped := make(chan struct{})
 	go func() {
 		defer close(stepped)
-		j.stepBackAfterRenewals(clock)
+		stepBackAfterRenewals(j, clock)
 	}()
 	release(t, acquire(t, locks, "stock"))
-	j.kill()
+	j.Kill()
 	<-stepped
 }
 
@@ -39,13 +42,13 @@ func TestStepBackOfJetcdsClockEndsItsLease(t *testing.T) {
 // the process ends. One step is enough if it comes between a reply and the next
 // request: that request is then a day away. If it comes later, the reply that
 // was under way makes jetcd count by the clock after the step.
-func (j *jetcd) stepBackAfterRenewals(clock *wallshift.Clock) {
+func stepBackAfterRenewals(j *program.Peer, clock *wallshift.Clock) {
 	for back := 24 * time.Hour; ; {
-		line, err := j.out.ReadString('\n')
+		said, err := j.Answer()
 		if err != nil {
 			return
 		}
-		if line == "ok renewed\n" {
+		if said == "renewed" {
 			clock.Set(-back)
 			back += 24 * time.Hour
 		}

@@ -4,6 +4,7 @@ package etcdtest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,17 +22,19 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/getsetlock/getsetlock/internal/testing/door"
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
 // orders is the variable that makes this program a member of a cluster, until
 // its input ends. It holds the settings.
 const orders = "ETCDTEST_MEMBER"
 
-// settings are the fields of an embed.Config that StartApart uses.
-type settings struct {
+// Settings are the fields of an embed.Config that a member in a process of its
+// own may have. Its addresses are free ones where none are given.
+type Settings struct {
 	Name, Dir, Client, Peer, Advertised, Initial, State string
 	Quota                                               int64
-	Tick, Election                                      uint
+	Cert, Key, Authority                                string // files, with which clients need TLS
 }
 
 // Serve makes this process a member if StartApart or Restart started it for
@@ -41,29 +44,38 @@ func Serve() bool {
 	if text == "" {
 		return false
 	}
-	if err := serve(text); err != nil {
+	var s Settings
+	err := json.Unmarshal([]byte(text), &s)
+	if err == nil {
+		err = Run(s)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	return true
 }
 
-func serve(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return err
-	}
+// Run runs a member, prints its address for clients, and ends with the standard
+// input.
+func Run(s Settings) error {
 	cfg := embed.NewConfig()
-	cfg.Name, cfg.Dir, cfg.InitialCluster, cfg.ClusterState = s.Name, s.Dir, s.Initial, s.State
-	cfg.TickMs, cfg.ElectionMs, cfg.QuotaBackendBytes = s.Tick, s.Election, s.Quota
-	cfg.UnsafeNoFsync = true
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	cfg.Name, cfg.Dir = cmp.Or(s.Name, cfg.Name), s.Dir
+	cfg.ClusterState, cfg.QuotaBackendBytes = cmp.Or(s.State, cfg.ClusterState), s.Quota
+	hasten(cfg)
+	scheme := "http://"
+	if s.Cert != "" {
+		scheme = "https://"
+		cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = s.Cert, s.Key
+		cfg.ClientTLSInfo.TrustedCAFile, cfg.ClientTLSInfo.ClientCertAuth = s.Authority, true
+	}
+	s.Client, s.Peer = cmp.Or(s.Client, scheme+free()), cmp.Or(s.Peer, "http://"+free())
 	for _, at := range []struct {
 		urls *[]url.URL
 		text string
 	}{
 		{&cfg.ListenClientUrls, s.Client}, {&cfg.AdvertiseClientUrls, s.Client},
-		{&cfg.ListenPeerUrls, s.Peer}, {&cfg.AdvertisePeerUrls, s.Advertised},
+		{&cfg.ListenPeerUrls, s.Peer}, {&cfg.AdvertisePeerUrls, cmp.Or(s.Advertised, s.Peer)},
 	} {
 		u, err := url.Parse(at.text)
 		if err != nil {
@@ -71,13 +83,14 @@ func serve(text string) error {
 		}
 		*at.urls = []url.URL{*u}
 	}
+	cfg.InitialCluster = cmp.Or(s.Initial, cfg.InitialClusterFromName(cfg.Name))
 	m, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	<-m.Server.ReadyNotify()
-	fmt.Println("ready")
+	fmt.Println(cfg.ListenClientUrls[0].Host)
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
@@ -89,11 +102,10 @@ type Process struct {
 }
 
 func startProcess(cfg *embed.Config) (*Process, error) {
-	text, err := json.Marshal(settings{
+	text, err := json.Marshal(Settings{
 		Name: cfg.Name, Dir: cfg.Dir, Initial: cfg.InitialCluster, State: cfg.ClusterState,
 		Client: cfg.ListenClientUrls[0].String(), Peer: cfg.ListenPeerUrls[0].String(),
 		Advertised: cfg.AdvertisePeerUrls[0].String(), Quota: cfg.QuotaBackendBytes,
-		Tick: cfg.TickMs, Election: cfg.ElectionMs,
 	})
 	if err != nil {
 		return nil, err
@@ -101,7 +113,7 @@ func startProcess(cfg *embed.Config) (*Process, error) {
 	p := &Process{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), orders+"="+string(text))
 	p.cmd.Stderr = os.Stderr
-	tie(p.cmd)
+	program.Tie(p.cmd)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -115,7 +127,7 @@ func startProcess(cfg *embed.Config) (*Process, error) {
 	ready := make(chan error, 1)
 	go func() {
 		line, err := bufio.NewReader(out).ReadString('\n')
-		if err == nil && strings.TrimSpace(line) != "ready" {
+		if err == nil && strings.TrimSpace(line) != cfg.ListenClientUrls[0].Host {
 			err = fmt.Errorf("it said %q", line)
 		}
 		ready <- err

@@ -372,53 +372,6 @@ func TestReleaseWakesTheNextWaiter(t *testing.T) {
 	}
 }
 
-func TestReleaseWakesOneOfManyWaiters(t *testing.T) {
-	t.Parallel()
-	c := Start(t, 1)
-	const many, processes = 1000, 10
-	var backends []*etcd.Backend
-	for range processes {
-		backends = append(backends, c.backend())
-	}
-	held, err := backends[0].Contract().Try(testContext(t), "stock", long)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := make([]backend.Place, many)
-	woken := make(chan int, 8*many) // the end of the sessions wakes all
-	for i := range places {
-		if places[i], err = backends[i%processes].Contract().(backend.Queuer).Enter(testContext(t),
-			"stock"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := places[i].Try(testContext(t), long); !errors.Is(err, lock.ErrHeld) {
-			t.Fatal(err)
-		}
-		_, fired, err := places[i].Await(testContext(t), func() { woken <- i })
-		if err != nil || fired {
-			t.Fatal(fired, err)
-		}
-	}
-	for turn := range 10 {
-		release := held.Release(testContext(t))
-		next := <-woken
-		if held, err = places[next].Try(testContext(t), long); err != nil || release != nil || next != turn {
-			t.Fatalf("turn %d: waiter %d: %v, %v", turn, next, release, err)
-		}
-	}
-	if extra := len(woken); extra > 0 {
-		t.Errorf("%d more waiters were woken", extra)
-	}
-	if err := held.Release(testContext(t)); err != nil {
-		t.Error(err)
-	}
-	for _, b := range backends {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestRandomCancellationsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	c := Start(t, 1)

@@ -6,11 +6,11 @@ package etcdtest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 	"github.com/getsetlock/getsetlock/lock"
 )
 
@@ -47,11 +47,11 @@ func BenchmarkSharesOfForeignClients(b *testing.B) {
 // loop takes the lock n times.
 type loop func(n int) error
 
-func shares(b *testing.B, c *Cluster, one, two *jetcd, turns int) {
-	of := func(j *jetcd) loop {
+func shares(b *testing.B, c *Cluster, one, two *program.Peer, turns int) {
+	of := func(j *program.Peer) loop {
 		return func(n int) error {
-			j.do(b, fmt.Sprintf("count stock goods %d", n))
-			return nil
+			_, err := j.Order("count stock goods", n)
+			return err
 		}
 	}
 	share(b, c, turns, of(one), of(two))

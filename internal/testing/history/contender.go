@@ -28,30 +28,34 @@ func Now() int64 { return time.Now().UnixNano() }
 // Run takes the key until ctx ends.
 func (c *Contender) Run(ctx context.Context) {
 	for ctx.Err() == nil {
+		looks := c.Rand.IntN(6)
+		if c.Rand.IntN(20) == 0 {
+			looks = 200 // longer than a lease lives without renewals
+		}
 		// An acquisition that is cancelled at a random instant leaves no
 		// belief.
-		attempt, cancel := context.WithTimeout(ctx, time.Duration(1+c.Rand.IntN(3000))*time.Millisecond)
-		from := Now()
-		l, err := c.Client.Acquire(attempt, Key)
-		if err == nil {
-			c.hold(l, from)
-		}
-		cancel()
+		wait := time.Duration(1+c.Rand.IntN(3000)) * time.Millisecond
+		_ = c.Attempt(ctx, Key, wait, func(look int) <-chan time.Time {
+			if look == looks {
+				return nil
+			}
+			return time.After(time.Duration(c.Rand.IntN(15)) * time.Millisecond)
+		})
 	}
 }
 
-// hold keeps the lease for a while and checks it now and then.
-func (c *Contender) hold(l *lock.Lease, asked int64) {
-	looks := c.Rand.IntN(6)
-	if c.Rand.IntN(20) == 0 {
-		looks = 200 // longer than a lease lives without renewals
+// Attempt waits for a key for so long at most, and holds it as Hold says.
+func (c *Contender) Attempt(ctx context.Context, key string, wait time.Duration,
+	next func(look int) <-chan time.Time) error {
+	limited, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	from := Now()
+	l, err := c.Client.Acquire(limited, key)
+	if err != nil {
+		return err
 	}
-	c.Hold(l, asked, func(look int) <-chan time.Time {
-		if look == looks {
-			return nil
-		}
-		return time.After(time.Duration(c.Rand.IntN(15)) * time.Millisecond)
-	})
+	c.Hold(l, from, next)
+	return nil
 }
 
 // Hold records a lease that was asked for at that time, looks at it whenever

@@ -121,38 +121,27 @@ func (a *Acquiring) Wait(ctx context.Context) (Acquired, error) {
 
 // Release calls the lock's release and waits for it.
 func (c *Client) Release(ctx context.Context) error {
-	p, err := c.BeginRelease()
+	wait, err := c.BeginRelease()
 	if err != nil {
 		return err
 	}
-	return p.Wait(ctx)
+	return wait(ctx)
+}
+
+// BeginRelease calls the lock's release and returns at once. wait returns when
+// the release has ended. It must be called at most once.
+func (c *Client) BeginRelease() (wait func(context.Context) error, err error) {
+	ch, err := c.jvm.send("release", c.Name)
+	return func(ctx context.Context) error {
+		_, err := c.jvm.await(ctx, 0, "release", ch)
+		return err
+	}, err
 }
 
 // Goodbye says that the client's lock object is no longer used; a [Dual] one
 // leaves the registry.
 func (c *Client) Goodbye(ctx context.Context) error {
 	_, err := c.jvm.order(ctx, 0, "goodbye", c.Name)
-	return err
-}
-
-// Releasing is a release under way.
-type Releasing struct {
-	client *Client
-	ch     <-chan answer
-}
-
-// BeginRelease calls the lock's release and returns at once.
-func (c *Client) BeginRelease() (*Releasing, error) {
-	ch, err := c.jvm.send("release", c.Name)
-	if err != nil {
-		return nil, err
-	}
-	return &Releasing{client: c, ch: ch}, nil
-}
-
-// Wait returns when the release has ended. It must be called at most once.
-func (r *Releasing) Wait(ctx context.Context) error {
-	_, err := r.client.jvm.await(ctx, 0, "release", r.ch)
 	return err
 }
 

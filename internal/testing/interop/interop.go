@@ -17,6 +17,7 @@ package interop
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,25 +25,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// JarEnv names the environment variable with the path of interop.jar, if it is
-// not where Maven puts it.
-const JarEnv = "GETSETLOCK_INTEROP_JAR"
-
 const protocolVersion = "3"
 
 // Options says how a JVM is started. The zero value is right for most tests.
 type Options struct {
-	// Jar is the path of interop.jar. Defaults to $GETSETLOCK_INTEROP_JAR,
-	// otherwise to java/interop/target/interop.jar below the module's root.
+	// Jar is the path of interop.jar. Defaults to where Maven puts it.
 	Jar string
-	// Java is the program to run. Defaults to java in the PATH.
-	Java string
 	// Prefix is put before the java command, for instance to give the JVM
 	// another clock; see [Pinned].
 	Prefix []string
@@ -105,22 +101,16 @@ const mostTries = 5
 const faketimeWasHere = "sem_open: File exists"
 
 func start(ctx context.Context, o Options) (*JVM, error) {
-	jar, err := findJar(o.Jar)
-	if err != nil {
-		return nil, err
+	_, here, _, _ := runtime.Caller(0)
+	jar := cmp.Or(o.Jar, filepath.Join(filepath.Dir(here), "../../../java/interop/target/interop.jar"))
+	if _, err := os.Stat(jar); err != nil {
+		return nil, fmt.Errorf("interop: the Java peer is not built (`make prepare` builds it): %w", err)
 	}
-	java := o.Java
-	if java == "" {
-		java = "java"
-	}
-	line := append(append([]string(nil), o.Prefix...), java, "-XX:+UseSerialGC", "-Xmx256m", "-jar", jar)
+	line := append(slices.Clone(o.Prefix), "java", "-XX:+UseSerialGC", "-Xmx256m", "-jar", jar)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), o.Env...)
-	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: o.Timeout, ended: make(chan struct{}),
-		calls: map[string]chan answer{}}
-	if j.timeout == 0 {
-		j.timeout = 2 * time.Minute
-	}
+	j := &JVM{cmd: cmd, stderr: &tail{}, timeout: cmp.Or(o.Timeout, 2*time.Minute),
+		ended: make(chan struct{}), calls: map[string]chan answer{}}
 	cmd.Stderr = j.stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -240,42 +230,4 @@ func (j *JVM) read(stdout io.Reader) {
 	j.endErr = fmt.Errorf("%w (%v)%s", ErrEnded, err, j.stderr.text())
 	j.calls = nil
 	close(j.ended)
-}
-
-// findJar returns the jar's path: as given, else from the environment, else
-// where Maven puts it.
-func findJar(path string) (string, error) {
-	if path == "" {
-		path = os.Getenv(JarEnv)
-	}
-	if path == "" {
-		root, err := moduleRoot()
-		if err != nil {
-			return "", err
-		}
-		path = filepath.Join(root, "java", "interop", "target", "interop.jar")
-	}
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("interop: the Java peer is not built (`make prepare` builds it): %w", err)
-	}
-	return path, nil
-}
-
-// moduleRoot returns the nearest folder with a go.mod, from the working
-// directory upwards. go test sets the working directory to the package's.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("interop: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", fmt.Errorf("interop: no go.mod above the working directory; set %s", JarEnv)
-		}
-		dir = parent
-	}
 }

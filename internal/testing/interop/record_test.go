@@ -237,10 +237,10 @@ func (r *recorder) acquire(ctx context.Context, acts map[string]string) (words [
 
 func (r *recorder) release(ctx context.Context) []string {
 	r.must(r.client.Step(ctx, true))
-	p, err := r.client.BeginRelease()
+	wait, err := r.client.BeginRelease()
 	r.must(err)
 	words := r.calls(ctx, nil)
-	r.must(p.Wait(ctx))
+	r.must(wait(ctx))
 	return words
 }
 

@@ -53,8 +53,7 @@ func TestCallsTellNilErrorAndNoReplyApart(t *testing.T) {
 }
 
 func TestMissingJarNamesTheCommandThatBuildsIt(t *testing.T) {
-	t.Setenv(JarEnv, filepath.Join(t.TempDir(), "none.jar"))
-	_, err := Start(context.Background(), Options{})
+	_, err := Start(context.Background(), Options{Jar: filepath.Join(t.TempDir(), "none.jar")})
 	if err == nil || !strings.Contains(err.Error(), "make prepare") || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
@@ -65,7 +64,8 @@ func TestMissingJavaNamesTheCommandThatInstallsIt(t *testing.T) {
 	if err := os.WriteFile(jar, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Start(context.Background(), Options{Jar: jar, Java: "no-such-java"})
+	t.Setenv("PATH", "")
+	_, err := Start(context.Background(), Options{Jar: jar})
 	if err == nil || !strings.Contains(err.Error(), "make prepare") {
 		t.Errorf("%v", err)
 	}

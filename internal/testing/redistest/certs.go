@@ -54,6 +54,11 @@ func newAuthority(t testing.TB, dir string) *authority {
 	return a
 }
 
+// arguments name the files to a server.
+func (a *authority) arguments() []string {
+	return []string{"--tls-cert-file", a.cert, "--tls-key-file", a.key, "--tls-ca-cert-file", a.root}
+}
+
 // valid is how long certificates are valid either way, so that tests may shift
 // clocks.
 const valid = 10 * 365 * 24 * time.Hour

@@ -6,31 +6,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
-// OnlyNode starts a server that is the only node of a cluster and has all its
-// slots. Like the one endpoint of a managed cluster, it runs every command, but
-// no script with keys of two slots.
+// OnlyNode starts the only node of a cluster. Like the one endpoint of a
+// managed cluster, it runs every command, but no script with keys of two slots.
 func OnlyNode(t testing.TB) *Server {
 	t.Helper()
-	s := Real(t, Options{Args: []string{"--cluster-enabled", "yes"}})
-	slots := redis.Args{"ADDSLOTS"}
-	for i := range 16384 {
-		slots = slots.Add(i)
-	}
-	s.Do("CLUSTER", slots...)
-	for info := ""; !strings.Contains(info, "cluster_state:ok"); {
-		info, _ = redis.String(s.Do("CLUSTER", "INFO"), nil)
-	}
-	return s
+	return StartCluster(t, ClusterOptions{Primaries: 1}).Primaries[0]
 }
 
 // OddKeys are names of locks with and without hash tags, whose auxiliary keys
@@ -95,12 +85,12 @@ func (c *Cluster) node() *Server {
 		timeout = Patience
 	}
 	args := []string{"--cluster-enabled", "yes",
-		"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds()), "--cluster-port", freePort(c.t),
+		"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds()), "--cluster-port", program.Port(c.t),
 		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
-	port := freePort(c.t)
+	port := program.Port(c.t)
 	if c.ca != nil {
-		args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no",
-			"--tls-cert-file", c.ca.cert, "--tls-key-file", c.ca.key, "--tls-ca-cert-file", c.ca.root)
+		args = append(args, "--tls-port", port, "--tls-cluster", "yes", "--tls-auth-clients", "no")
+		args = append(args, c.ca.arguments()...)
 	}
 	s := Real(c.t, Options{Path: c.o.Path, Args: args})
 	if c.ca == nil {
@@ -172,16 +162,6 @@ func (c *Cluster) Start() {
 		s.Start()
 	}
 	c.awaitOrder()
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // known returns how many nodes s knows and has met.

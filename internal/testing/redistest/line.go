@@ -81,7 +81,7 @@ func (l *line) receive() {
 	defer close(l.left)
 	r := bufio.NewReader(l.client)
 	for {
-		c, raw, err := readCommand(r)
+		c, raw, err := ReadCommand(r)
 		if err != nil {
 			return
 		}
@@ -251,7 +251,7 @@ func (l *line) listen(values chan<- []byte) {
 	defer close(values)
 	r := bufio.NewReader(l.server)
 	for {
-		v, err := readValue(r)
+		v, err := ReadValue(r)
 		if err != nil {
 			return
 		}
@@ -301,7 +301,7 @@ func (l *line) deliverMade() bool {
 // the line must be cut.
 func (l *line) deliver(v []byte) bool {
 	l.mu.Lock()
-	if unasked(v) || len(l.slots) == 0 {
+	if Unasked(v) || len(l.slots) == 0 {
 		l.mu.Unlock()
 		l.write(v)
 		return true

@@ -5,7 +5,6 @@
 package redistest
 
 import (
-	"net"
 	"strings"
 	"testing"
 )
@@ -14,17 +13,10 @@ import (
 // The second test must not take the first one's server for its own.
 func TestServerRefusesATakenPort(t *testing.T) {
 	first := Real(t, Options{})
-	second := &Server{t: t, o: Options{Path: "redis-server"}, dir: t.TempDir()}
-	if err := second.place(); err != nil {
-		t.Fatal(err)
-	}
+	_, port, _ := strings.Cut(first.addr, ":")
+	second := &Server{t: t, o: first.o, dir: t.TempDir(), addr: first.addr}
+	second.args = second.arguments(port)
 	t.Cleanup(second.Kill)
-	_, port, err := net.SplitHostPort(first.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.addr = first.addr
-	second.args = append(second.args, "--port", port) // the last --port counts
 	if err := second.launch(); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the port is taken, but launch returned %v", err)
 	}

@@ -5,12 +5,7 @@
 package redistest_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"net"
-	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -61,70 +56,6 @@ func TestKilledServerRefusesAndPausedServerIsSilent(t *testing.T) {
 	s.Kill()
 	_, err = net.Dial("tcp", s.Addr())
 	equal(t, "refused", err != nil, true)
-}
-
-func TestReplicaHasTheDataAndRefusesWrites(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{Password: "secret"})
-	s.Do("SET", "k", "v")
-	p := s.StartReplica().Pool()
-	equal(t, "value", string(do(t, p, "GET", "k").([]byte)), "v")
-	_, err := get(t, p).Do("SET", "k", "w")
-	equal(t, "refused", err != nil && strings.HasPrefix(err.Error(), "READONLY"), true)
-}
-
-func TestUserHasOnlyTheRightsOfItsRules(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	c, err := redis.DialURL(s.User("app", "p@ss/word", "~*", "+@all", "-del"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_, err = c.Do("SET", "k", "v")
-	equal(t, "SET", err, error(nil))
-	_, err = c.Do("DEL", "k")
-	equal(t, "DEL refused", err != nil && strings.HasPrefix(err.Error(), "NOPERM"), true)
-}
-
-func TestTLSServerHasACertificateOfItsAuthority(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{TLS: true, Password: "secret"})
-	do(t, s.Pool(), "PING")
-	pem, err := os.ReadFile(s.CACert())
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	c, err := redis.DialURL(s.URL(), redis.DialTLSConfig(&tls.Config{RootCAs: roots}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
-	_, err = redis.DialURL(s.URL())
-	var unknown *tls.CertificateVerificationError
-	equal(t, "stranger refused", errors.As(err, &unknown), true)
-}
-
-func TestUnixSocketHasAURLWithItsPath(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{Unix: true})
-	do(t, s.Pool(), "PING")
-	u, err := url.Parse(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "scheme", u.Scheme, "unix")
-	equal(t, "path", u.Path, s.Addr())
-}
-
-func TestWorldOnARealServerHasClocksAndWires(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	w := redistest.On(t, s)
-	ahead, right := w.Clock(redistest.Skew{Offset: time.Hour}), w.Clock(redistest.Skew{})
-	equal(t, "an hour ahead", ahead.Now().Sub(right.Now()).Round(time.Minute), time.Hour)
-	<-right.After(time.Millisecond)
-	wire := w.Wire(redistest.Rule{Command: "SET", Do: redistest.CutAfter})
-	_, err := get(t, wire.Pool()).Do("SET", "k", "v")
-	equal(t, "reply", outcome(nil, err), "EOF")
-	equal(t, "ran", string(s.Do("GET", "k").([]byte)), "v")
 }
 
 func TestRealServerRunsARequestAfterItsClientLeft(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// readValue reads one RESP value, of version 2 or 3, and returns its bytes
-// unchanged.
-func readValue(r *bufio.Reader) ([]byte, error) {
+// ReadValue reads one RESP value of a server, of version 2 or 3, and returns
+// its bytes unchanged.
+func ReadValue(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func readValue(r *bufio.Reader) ([]byte, error) {
 		n *= 2
 	}
 	for range n {
-		v, err := readValue(r)
+		v, err := ReadValue(r)
 		if err != nil {
 			return nil, err
 		}
@@ -53,10 +53,10 @@ func count(line []byte) (int, error) {
 	return -1, nil
 }
 
-// readCommand reads one command, an array of strings, and returns its bytes
-// too.
-func readCommand(r *bufio.Reader) (Command, []byte, error) {
-	raw, err := readValue(r)
+// ReadCommand reads one command of a client, an array of strings, and returns
+// its bytes too.
+func ReadCommand(r *bufio.Reader) (Command, []byte, error) {
+	raw, err := ReadValue(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,9 +82,9 @@ func readCommand(r *bufio.Reader) (Command, []byte, error) {
 	return c, raw, nil
 }
 
-// unasked reports whether the value is no reply: a push, or a message to a
-// subscriber.
-func unasked(v []byte) bool {
+// Unasked reports whether a server's value answers no command: it is a push, or
+// a message to a subscriber.
+func Unasked(v []byte) bool {
 	if v[0] == '>' {
 		return true
 	}

@@ -14,7 +14,7 @@ func TestReadValueReturnsWholeValues(t *testing.T) {
 		"*0\r\n", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "%1\r\n+k\r\n:1\r\n", "~1\r\n+x\r\n", ">2\r\n+a\r\n_\r\n",
 		"#t\r\n", ",1.5\r\n", "(123\r\n", "=5\r\ntxt:a\r\n", "!3\r\nERR\r\n",
 	} {
-		got, err := readValue(bufio.NewReader(strings.NewReader(v + "+next\r\n")))
+		got, err := ReadValue(bufio.NewReader(strings.NewReader(v + "+next\r\n")))
 		if err != nil || string(got) != v {
 			t.Errorf("%q read as %q, %v", v, got, err)
 		}
@@ -24,7 +24,7 @@ func TestReadValueReturnsWholeValues(t *testing.T) {
 func TestReadCommandRefusesOtherValues(t *testing.T) {
 	for _, v := range []string{"PING\r\n", "*0\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*x\r\n",
 		"*2\r\n$1\r\na\r\n"} {
-		if c, _, err := readCommand(bufio.NewReader(strings.NewReader(v))); err == nil {
+		if c, _, err := ReadCommand(bufio.NewReader(strings.NewReader(v))); err == nil {
 			t.Errorf("%q read as %v", v, c)
 		}
 	}
@@ -39,7 +39,7 @@ func TestUnaskedKnowsMessagesAndPushes(t *testing.T) {
 		"*1\r\n$7\r\nmassage\r\n":                        false,
 		"$7\r\nmessage\r\n":                              false,
 	} {
-		if unasked([]byte(v)) != want {
+		if Unasked([]byte(v)) != want {
 			t.Errorf("%q unasked: %v", v, !want)
 		}
 	}

@@ -4,9 +4,9 @@ package redistest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,39 +15,17 @@ import (
 // own password. TLS needs a server with TLS, whose authority it shares.
 func (s *Server) StartSentinel(o Options) *Server {
 	s.t.Helper()
-	dir, err := os.MkdirTemp("", "redistest")
-	if err != nil {
-		s.t.Fatalf("redistest: %v", err)
-	}
-	s.t.Cleanup(func() { os.RemoveAll(dir) })
 	o.Path = s.o.Path
-	w := &Server{t: s.t, o: o, dir: dir, ca: s.ca}
-	s.t.Cleanup(w.Kill)
-	for range 5 { // another program may take the port first
-		if err = w.placeSentinel(s); err == nil {
-			err = w.launch()
-		}
-		if err == nil || !strings.Contains(err.Error(), "in use") {
-			break
-		}
-	}
-	if err != nil {
-		s.t.Fatalf("redistest: %v", err)
-	}
+	w := &Server{t: s.t, o: o, ca: s.ca}
+	w.begin(func(port string) []string { return w.watching(s, port) })
 	return w
 }
 
-// placeSentinel chooses the sentinel's address and writes its configuration,
-// which it rewrites while it runs.
-func (s *Server) placeSentinel(master *Server) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	s.addr = l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(s.addr)
-	_, watched, _ := net.SplitHostPort(master.addr)
+// watching writes the configuration of a sentinel, which rewrites it while it
+// runs.
+func (s *Server) watching(master *Server, port string) []string {
+	s.t.Helper()
+	_, watched, _ := strings.Cut(master.addr, ":")
 	lines := []string{"dir " + s.dir, "bind 127.0.0.1", "sentinel monitor m 127.0.0.1 " + watched + " 1"}
 	if s.o.TLS {
 		lines = append(lines, "port 0", "tls-port "+port, "tls-auth-clients "+s.demand())
@@ -55,8 +33,10 @@ func (s *Server) placeSentinel(master *Server) error {
 		lines = append(lines, "port "+port)
 	}
 	if s.ca != nil {
-		lines = append(lines, "tls-replication yes", "tls-cert-file "+s.ca.cert, "tls-key-file "+s.ca.key,
-			"tls-ca-cert-file "+s.ca.root)
+		lines = append(lines, "tls-replication yes")
+		for file := range slices.Chunk(s.ca.arguments(), 2) {
+			lines = append(lines, strings.TrimPrefix(file[0], "--")+" "+file[1])
+		}
 	}
 	if s.o.Password != "" {
 		lines = append(lines, fmt.Sprintf("requirepass %q", s.o.Password))
@@ -65,6 +45,8 @@ func (s *Server) placeSentinel(master *Server) error {
 		lines = append(lines, fmt.Sprintf("sentinel auth-pass m %q", master.o.Password))
 	}
 	conf := filepath.Join(s.dir, "sentinel.conf")
-	s.args = []string{conf, "--sentinel"}
-	return os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+	if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		s.t.Fatalf("redistest: %v", err)
+	}
+	return []string{conf, "--sentinel"}
 }

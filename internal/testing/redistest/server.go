@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,12 +13,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
 // Options says how to start a real server. The zero value starts redis-server
@@ -51,69 +53,62 @@ type Server struct {
 // Real fails the test and shows the end of its log.
 func Real(t testing.TB, o Options) *Server {
 	t.Helper()
-	if o.Path == "" {
-		o.Path = "redis-server"
-	}
+	o.Path = cmp.Or(o.Path, "redis-server")
+	s := &Server{t: t, o: o}
+	s.begin(s.arguments)
+	return s
+}
+
+// begin starts the program with the arguments for a port, and returns when it
+// answers.
+func (s *Server) begin(arguments func(port string) []string) {
+	s.t.Helper()
 	// t.TempDir can be too long a path for a unix socket.
 	dir, err := os.MkdirTemp("", "redistest")
 	if err != nil {
-		t.Fatalf("redistest: %v", err)
+		s.t.Fatalf("redistest: %v", err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &Server{t: t, o: o, dir: dir}
-	if o.TLS {
-		s.ca = newAuthority(t, dir)
+	s.dir = dir
+	s.t.Cleanup(func() { os.RemoveAll(dir) })
+	if s.o.TLS && s.ca == nil {
+		s.ca = newAuthority(s.t, dir)
 	}
-	t.Cleanup(s.Kill)
+	s.t.Cleanup(s.Kill)
 	// Another program may take the port between choosing it and listening on
 	// it.
 	for range 5 {
-		if err = s.place(); err == nil {
-			err = s.launch()
-		}
-		if err == nil || !strings.Contains(err.Error(), "in use") {
+		port := program.Port(s.t)
+		s.addr = "127.0.0.1:" + port
+		s.args = arguments(port)
+		if err = s.launch(); err == nil || !strings.Contains(err.Error(), "in use") {
 			break
 		}
 	}
 	if err != nil {
-		t.Fatalf("redistest: %v", err)
+		s.t.Fatalf("redistest: %v", err)
 	}
-	return s
 }
 
-// place chooses the server's address and builds its arguments.
-func (s *Server) place() error {
-	port := "0"
-	if s.o.Unix {
-		s.addr = filepath.Join(s.dir, "redis.sock")
-	} else {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		s.addr = l.Addr().String()
-		port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-		l.Close()
-	}
-	s.args = []string{"--dir", s.dir, "--save", "", "--bind", "127.0.0.1", "--daemonize", "no"}
+// arguments are those of a server on the port, or on a socket in its place.
+func (s *Server) arguments(port string) []string {
+	args := []string{"--dir", s.dir, "--save", "", "--bind", "127.0.0.1", "--daemonize", "no"}
 	switch {
 	case s.o.Unix:
-		s.args = append(s.args, "--port", "0", "--unixsocket", s.addr)
+		s.addr = filepath.Join(s.dir, "redis.sock")
+		args = append(args, "--port", "0", "--unixsocket", s.addr)
 	case s.o.TLS:
-		s.args = append(s.args, "--port", "0", "--tls-port", port, "--tls-auth-clients", s.demand())
-		s.args = append(s.args, "--tls-cert-file", s.ca.cert, "--tls-key-file", s.ca.key,
-			"--tls-ca-cert-file", s.ca.root)
+		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", s.demand())
+		args = append(args, s.ca.arguments()...)
 	default:
-		s.args = append(s.args, "--port", port)
+		args = append(args, "--port", port)
 	}
 	if s.o.Password != "" {
-		s.args = append(s.args, "--requirepass", s.o.Password)
+		args = append(args, "--requirepass", s.o.Password)
 	}
 	if s.o.Persist {
-		s.args = append(s.args, "--appendonly", "yes", "--appendfsync", "always")
+		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 	}
-	s.args = append(s.args, s.o.Args...)
-	return nil
+	return append(args, s.o.Args...)
 }
 
 // launch starts the process and waits until it answers or ends.
@@ -126,7 +121,7 @@ func (s *Server) launch() error {
 	proc := exec.Command(s.o.Path, s.args...)
 	proc.Stdout, proc.Stderr = log, log
 	proc.Env = append(os.Environ(), s.o.Env...)
-	tie(proc)
+	program.Tie(proc)
 	if err := proc.Start(); err != nil {
 		return fmt.Errorf("%s doesn't start: %w; `make prepare` fetches the servers that tests need",
 			s.o.Path, err)

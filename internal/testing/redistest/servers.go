@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
 // Binary is a server program that tests can start.
@@ -47,19 +49,6 @@ var fetched = []struct{ name, file string }{
 	{"valkey-9.1.2", "valkey-server"},
 }
 
-// CacheDir returns the folder for downloaded files: GETSETLOCK_CACHE, otherwise
-// getsetlock in the user's cache folder.
-func CacheDir() (string, error) {
-	if dir := os.Getenv("GETSETLOCK_CACHE"); dir != "" {
-		return dir, nil
-	}
-	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
-		return filepath.Join(dir, "getsetlock"), nil
-	}
-	home, err := os.UserHomeDir()
-	return filepath.Join(home, ".cache", "getsetlock"), err
-}
-
 var tried struct {
 	sync.Mutex
 	binaries []Binary
@@ -85,7 +74,7 @@ func Servers(t testing.TB) []Binary {
 
 func locate(t testing.TB) []Binary {
 	t.Helper()
-	cache, err := CacheDir()
+	cache, err := program.CacheDir()
 	if err != nil {
 		t.Fatalf("redistest: no cache folder for the servers that tests need: %v", err)
 	}

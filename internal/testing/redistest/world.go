@@ -29,9 +29,6 @@ type World struct {
 	// ServerNow before you read its keys directly, so that expired keys are
 	// gone.
 	Mini *miniredis.Miniredis
-	// Mock is the true time of a world made by New, otherwise nil. Only Pass
-	// and Tick move it.
-	Mock *clock.Mock
 
 	t      testing.TB
 	time   timeline
@@ -51,7 +48,7 @@ func New(t testing.TB) *World {
 	mock := clock.NewMock()
 	mock.Set(Start)
 	m := &mockTime{mock: mock}
-	w := &World{Mini: miniredis.NewMiniRedis(), Mock: mock, t: t, time: m, mocked: m, bell: newBell(false)}
+	w := &World{Mini: miniredis.NewMiniRedis(), t: t, time: m, mocked: m, bell: newBell(false)}
 	w.Mini.SetTime(Start)
 	if err := w.Mini.Start(); err != nil {
 		t.Fatalf("redistest: embedded server: %v", err)
@@ -210,14 +207,6 @@ func (w *World) Info(fields map[string]string) {
 		c.WriteBulk(text.String())
 		return true
 	})
-}
-
-// FailOver replaces the server by another one, which has the same keys, another
-// run id, and a clock that differs by d.
-func (w *World) FailOver(id string, d time.Duration) {
-	w.t.Helper()
-	w.Run(id)
-	w.StepServer(d)
 }
 
 // ServerNow returns what the embedded server's TIME answers.

@@ -12,6 +12,7 @@ package wallshift
 import (
 	_ "embed" // for the library's source
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,23 +39,11 @@ func build() (string, error) {
 	out, err := exec.Command("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
 		"-o", so, c).CombinedOutput()
 	if err != nil {
-		return "", &BuildError{Output: string(out), Err: err}
+		return "", fmt.Errorf("wallshift: cc could not build the library "+
+			"(install gcc and libc6-dev, or run `make prepare`): %w\n%s", err, out)
 	}
 	return so, nil
 }
-
-// BuildError says why the library could not be compiled.
-type BuildError struct {
-	Output string
-	Err    error
-}
-
-func (e *BuildError) Error() string {
-	return "wallshift: cc could not build the library (install gcc and libc6-dev, or run `make prepare`): " +
-		e.Err.Error() + "\n" + e.Output
-}
-
-func (e *BuildError) Unwrap() error { return e.Err }
 
 // Clock is a wall clock that differs from the machine's by what was last Set.
 type Clock struct {

@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/testing/moving"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/zookeeper"
-	"github.com/getsetlock/getsetlock/zookeeper/internal/zktest"
 )
 
 // Old clients of the original Java lock, Go programs on Redis, and Go programs

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/zookeeper"
 )
@@ -22,11 +24,11 @@ import (
 func TestCommandTakesLocksOverTLS(t *testing.T) {
 	t.Parallel()
 	c := newCertificates(t)
-	port := freePort(t)
-	server := startZookeeper(t, "maxSessionTimeout=20000",
+	port := program.Port(t)
+	server := zktest.Start(t, "maxSessionTimeout=20000",
 		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory", "secureClientPort="+port,
 		"ssl.keyStore.location="+joined(t, c.key, c.cert), "ssl.trustStore.location="+c.authority,
-		"ssl.clientAuth=need")
+		"ssl.clientAuth=need").Addr
 	address := "zookeepers://127.0.0.1:" + port + "/locks"
 	s := on(t, address)
 	full := []string{"--cacert", c.authority, "--cert", c.cert, "--key", c.key}

@@ -10,23 +10,25 @@ import (
 	"testing"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
+	"github.com/getsetlock/getsetlock/internal/testing/program"
+	"github.com/getsetlock/getsetlock/internal/testing/zktest"
 )
 
 // One server, since it takes seconds to start.
 func TestCommandTakesTheLocksOfZooKeeper(t *testing.T) {
 	t.Parallel()
-	server := startZookeeper(t)
-	c := startCurator(t, server)
+	server := zktest.Start(t).Addr
+	c := zktest.Curator(t, 30_000, server)
 	s := on(t, "zookeeper://"+server+"/locks")
 	t.Run("turns with Curator", func(t *testing.T) {
-		contend(t, s, "nightly", 20, 50, func(n *counter) { c.must("count", "/locks/nightly", n.file, 50) })
+		contend(t, s, "nightly", 20, 50, func(n *counter) { must(t, c, "count", "/locks/nightly", n.file, 50) })
 	})
 	t.Run("ls and unlock", func(t *testing.T) { lookAndUnlock(t, s, c) })
 	t.Run("rights", func(t *testing.T) { usersAndRights(t, server) })
 }
 
-func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
-	c.must("acquire", "/locks/shop/stock", 60000)
+func lookAndUnlock(t *testing.T, s *clitest.Stage, c *program.Peer) {
+	must(t, c, "acquire", "/locks/shop/stock", 60000)
 	held, end := holding(s, "stock")
 	defer end()
 	next := s.Start("run", "--wait", "forever", "shop/stock", "--", "echo", "woken")
@@ -53,18 +55,21 @@ func lookAndUnlock(t *testing.T, s *clitest.Stage, c *curator) {
 	if got := <-held.Done; got.Code != 123 {
 		t.Errorf("the holder: %+v", got)
 	}
-	c.must("release", "/locks/shop/stock")
+	must(t, c, "release", "/locks/shop/stock")
 	if got := <-next.Done; got.Code != 0 || got.Out != "woken\n" {
 		t.Errorf("not woken: %+v", got)
 	}
 }
 
 func usersAndRights(t *testing.T, server string) {
-	ann := on(t, "zookeeper://ann@"+server+"/private")
-	ann.Vars["GETSETLOCK_PASSWORD"] = "s3cret"
-	ann.Want(ann.Run("run", "k", "--", "true"), 0, "", "")
-	ann.Vars["GETSETLOCK_PASSWORD"] = "wrong"
-	ann.Want(ann.Run("run", "k", "--", "true"), 122, "", "give the user rights")
+	ann := func(password string) *clitest.Stage {
+		s := on(t, "zookeeper://ann@"+server+"/private")
+		s.Vars["GETSETLOCK_PASSWORD"] = password
+		return s
+	}
+	held, done := holding(ann("s3cret"), "k") // so that no parent is deleted
+	wrong := ann("wrong")
+	wrong.Want(wrong.Run("run", "k", "--", "true"), 122, "", "give the user rights")
 	bob := on(t, "zookeeper://"+server+"/private")
 	bob.Want(bob.Run("run", "--wait", "0", "k", "--", "true"), 122, "", "give the user rights")
 	bob.Want(bob.Run("ls"), 3, "", "may not read")
@@ -76,4 +81,8 @@ func usersAndRights(t *testing.T, server string) {
 		t.Errorf("ls where a node may not be read: %+v", got)
 	}
 	bob.Want(bob.Run("run", "--ttl", "100ms", "k", "--", "true"), 125, "", "--ttl is 100ms")
+	done()
+	if got := <-held.Done; got.Code != 0 {
+		t.Errorf("a hold with the user's password: %+v", got)
+	}
 }

@@ -5,21 +5,13 @@
 package zktest
 
 import (
-	"context"
-	"net"
-	"sync"
 	"testing"
 
 	"github.com/getsetlock/getsetlock/internal/testing/door"
 )
 
 // Door is how one client reaches the servers of an Ensemble.
-type Door struct {
-	links []*door.Door
-
-	mu    sync.Mutex
-	conns []net.Conn
-}
+type Door struct{ links []*door.Door }
 
 // NewDoor returns a way to every server, until the test ends.
 func (e *Ensemble) NewDoor(t testing.TB) *Door {
@@ -40,25 +32,10 @@ func (d *Door) Addrs() []string {
 	return addrs
 }
 
-// Dial is for Config.Dial, so that Move knows the client's connections.
-func (d *Door) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err == nil {
-		d.mu.Lock()
-		d.conns = append(d.conns, conn)
-		d.mu.Unlock()
-	}
-	return conn, err
-}
-
 // Move ends the client's connections, so that it goes on at another server.
 func (d *Door) Move() {
-	d.mu.Lock()
-	conns := d.conns
-	d.conns = nil
-	d.mu.Unlock()
-	for _, conn := range conns {
-		_ = conn.Close()
+	for _, l := range d.links {
+		l.Break()
 	}
 }
 

@@ -3,13 +3,11 @@
 //go:build linux
 
 // Package zktest runs real ZooKeeper servers, and other clients of ZooKeeper's
-// lock, for the tests of package zookeeper. scripts/prepare.sh builds the jar
-// that it needs.
+// lock. scripts/prepare.sh builds the jar that it needs.
 package zktest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
 // Patience is how long a test waits for what must come.
@@ -44,28 +44,10 @@ func Jar(t testing.TB) string {
 type Server struct {
 	Addr string // host:port for clients
 
-	t    testing.TB
-	port int
-	dir  string
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-}
-
-// Port returns a loopback port that nobody listens on. It lies below those that
-// the system gives to connections and to listeners without a port of their own,
-// so nobody takes it before the server does.
-func Port(t testing.TB) int {
-	t.Helper()
-	const lowest, highest = 10_000, 32_000
-	for range 1000 {
-		port := lowest + rand.IntN(highest-lowest)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
+	t   testing.TB
+	dir string
+	mu  sync.Mutex
+	cmd *exec.Cmd
 }
 
 // Start runs one server until the test ends. Further lines of its configuration
@@ -80,12 +62,12 @@ func Start(t testing.TB, lines ...string) *Server {
 
 func configure(t testing.TB, lines ...string) *Server {
 	t.Helper()
-	port := Port(t)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, port: port, dir: t.TempDir()}
+	port := program.Port(t)
+	s := &Server{Addr: "127.0.0.1:" + port, t: t, dir: t.TempDir()}
 	lines = append([]string{
 		"dataDir=" + s.dir,
 		"clientPortAddress=127.0.0.1",
-		fmt.Sprintf("clientPort=%d", port),
+		"clientPort=" + port,
 		fmt.Sprintf("tickTime=%d", Tick.Milliseconds()),
 		"maxClientCnxns=0",
 		"maxSessionTimeout=60000",
@@ -122,27 +104,17 @@ func (s *Server) Run() {
 		"-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true",
 		"-Dznode.container.checkIntervalMs=1000",
 		"-cp", Jar(s.t), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())
-	// A killed test must not leave a server.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	program.Tie(cmd)
 	said, err := os.OpenFile(filepath.Join(s.dir, "said"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
-	started := make(chan error)
-	go func() {
-		// Pdeathsig belongs to the thread that starts the process.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	go func() { _ = cmd.Wait() }()
 	s.mu.Lock()
 	s.cmd = cmd
 	s.mu.Unlock()

@@ -2,8 +2,8 @@
 
 //go:build !linux
 
-package etcdtest
+package program
 
 import "os/exec"
 
-func tie(*exec.Cmd) {}
+func Tie(*exec.Cmd) {}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/door"
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
 // Ensemble is some servers that elect a leader. Between every two of them are
@@ -27,20 +28,20 @@ type Ensemble struct {
 func StartEnsemble(t testing.TB, n int) *Ensemble {
 	t.Helper()
 	e := &Ensemble{t: t, links: map[[2]int]*door.Door{}}
-	follow, elect := make([]int, n), make([]int, n)
+	follow, elect := make([]string, n), make([]string, n)
 	for i := range n {
-		follow[i], elect[i] = Port(t), Port(t)
+		follow[i], elect[i] = program.Port(t), program.Port(t)
 	}
 	for i := range n {
 		lines := []string{"initLimit=20", "syncLimit=8"}
 		for j := range n {
-			addr := fmt.Sprintf("127.0.0.1:%d", follow[j])
+			addr := "127.0.0.1:" + follow[j]
 			if i != j {
 				d := door.New(t, addr)
 				e.links[[2]int{i, j}] = d
 				addr = d.Addr
 			}
-			lines = append(lines, fmt.Sprintf("server.%d=%s:%d", j+1, addr, elect[j]))
+			lines = append(lines, fmt.Sprintf("server.%d=%s:%s", j+1, addr, elect[j]))
 		}
 		s := configure(t, lines...)
 		if err := os.WriteFile(filepath.Join(s.dir, "myid"), fmt.Append(nil, i+1), 0o600); err != nil {

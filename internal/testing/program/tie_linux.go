@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package etcdtest
+package program
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// tie makes the kernel end the process when this process ends, even if this
+// Tie makes the kernel end the process when this process ends, even if this
 // process is killed. The kernel watches the thread that started the process. Go
 // ends a thread only when a goroutine locked to it returns, and no test does
 // that.
-func tie(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+func Tie(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

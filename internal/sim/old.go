@@ -70,7 +70,7 @@ func (p *process) oldTurn(o Op) {
 // oldTries polls as the dialect does, at most every 50 ms. What an attempt of
 // unknown outcome wrote is left, as after an exception.
 func (p *process) oldTries(o Op) backend.Grant {
-	d := p.w.plan.Old.dialect()
+	d := p.w.plan.Old.Dialect
 	for until := p.w.h.now() + o.Cancel; ; {
 		p.mu.Lock()
 		p.tries, p.began = o.ID, p.w.h.now()

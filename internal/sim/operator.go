@@ -72,8 +72,7 @@ func (w *world) sights() (s fleet.Sighting, looks bool) {
 // watcher that the server has.
 func (w *world) quiet() time.Duration {
 	var s fleet.Sighting
-	text, _ := w.redis.Mini.Get(seenKey)
-	_ = json.Unmarshal([]byte(text), &s)
+	_ = json.Unmarshal([]byte(w.get(seenKey)), &s)
 	return s.Quiet
 }
 

@@ -80,11 +80,16 @@ func (w *world) seated() iter.Seq[*process] {
 	}
 }
 
+// get returns what a key of the first server has; empty: nothing.
+func (w *world) get(key string) string {
+	w.redis.ServerNow() // what has ended is gone
+	value, _ := w.redis.Mini.Get(key)
+	return value
+}
+
 // record returns what the server says; the zero Record: there is none.
 func (w *world) record() migrate.Record {
-	w.redis.ServerNow()
-	text, _ := w.redis.Mini.Get(phaseKey)
-	r, err := migrate.ParseRecord(text)
+	r, err := migrate.ParseRecord(w.get(phaseKey))
 	if err != nil {
 		return migrate.Record{}
 	}

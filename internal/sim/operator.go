@@ -16,8 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// watch is what a watcher of the server's commands knows of old clients, beside
-// what each key has of them.
+// watch is what a watcher of the server's commands knows of old clients. When
+// they came to a key is with the key.
 type watch struct {
 	from  time.Duration // since when it has watched without a hole
 	last  time.Duration // its last look

@@ -138,8 +138,8 @@ func (p *process) store(c Proc) (backend.Store, error) {
 func (p *process) bridge(c Proc, wake backend.Wake) (_ backend.Store, err error) {
 	o := p.w.plan.Old
 	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
-		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect.Name, Every: o.Every, Renews: 3 * o.Every,
-		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
+		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect.Name, Every: o.Every,
+		Renews: 3 * o.Every, Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
 	if err != nil {
 		return nil, err
 	}

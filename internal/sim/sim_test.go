@@ -125,8 +125,8 @@ func check(t *testing.T, seed uint64) *History {
 	return h
 }
 
-// stands is how long a play may take in real time. It needs a fifth of a second;
-// beside fifty other programs it has waited for its turn for a minute.
+// stands is how long a play may take in real time. It needs a fifth of a
+// second, but among fifty other programs it waits for its turn for a minute.
 const stands = 5 * time.Minute
 
 // watched plays a plan. If that does not end, it prints the seed and every

@@ -31,22 +31,25 @@ func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
 // Draw draws the plan of a seed.
 func Draw(seed uint64) *Plan {
-	d := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	d, p := dice{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}, &Plan{Seed: seed}
 	switch seed % 12 {
 	case 7:
-		p := &Plan{Seed: seed, Form: Quorum}
+		p.Form = Quorum
 		d.drawQuorum(p)
-		return p
 	case 3, 11:
-		p := &Plan{Seed: seed}
 		d.drawOld(p, Beside)
-		return p
 	case 1, 5, 9:
-		p := &Plan{Seed: seed}
 		d.drawOld(p, Bridged)
-		return p
+	default:
+		d.drawAlone(p)
 	}
-	p := &Plan{Seed: seed, Form: pick(d, Plain, Fence, Fair, FairFence, Hardened), Keys: 1 + d.IntN(2)}
+	return p
+}
+
+// drawAlone draws a plan whose processes share one server with nobody else.
+func (d dice) drawAlone(p *Plan) {
+	p.Form, p.Keys = pick(d, Plain, Fence, Fair, FairFence, Hardened), 1+d.IntN(2)
+	p.Fenced = p.Form == Fence || p.Form == FairFence
 	for range 1 + d.IntN(3) {
 		p.Machines = append(p.Machines, d.machine())
 	}
@@ -58,7 +61,7 @@ func Draw(seed uint64) *Plan {
 		p.op(d.op(p, span))
 	}
 	if d.one(20) {
-		return p // a world in which nothing goes wrong
+		return // a world in which nothing goes wrong
 	}
 	for range 1 + d.IntN(12) {
 		p.fault(d.fault(p, span))
@@ -69,7 +72,6 @@ func Draw(seed uint64) *Plan {
 	if n := d.IntN(14); n < len(scenes) {
 		scenes[n](d, p)
 	}
-	return p
 }
 
 // scenes are drawn for every second plan or more, some more often than others.

@@ -5,25 +5,24 @@ package sim
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
+	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
 // Old says what the old clients of a plan are like.
 type Old struct {
-	Dialect string
+	Dialect dialect.Dialect
 	Claims  dialect.Terms // what getsetlock's clients know
 	Truth   dialect.Terms // what holds in this plan, with both clocks' bounds
 	Idle    time.Duration // longest pause between two attempts of one old client
 	False   string        // the claim that is less than the truth; empty: none
 	Every   time.Duration // between two heartbeats of a member
 	Long    bool          // members ask for leases beyond the lease rule
-	Begins  migrate.Phase // phase of the record from the start; NoPhase: there is none
+	Begins  migrate.Phase // phase of the record from the start; NoPhase: init is part of the play
 	Bare    int           // keys from this one on begin without a tombstone
-	Fence   bool          // bridges draw fencing numbers
 
 	Target string // what the bridges are composed with; empty: nothing
 	Apart  bool   // one of the members names another target
@@ -32,22 +31,11 @@ type Old struct {
 	Disorders time.Duration // when it begins
 }
 
-// dialect returns the old clients' dialect, which is a preset.
-func (o *Old) dialect() dialect.Dialect { return presets()[o.Dialect] }
-
-var presets = sync.OnceValue(func() map[string]dialect.Dialect {
-	all := map[string]dialect.Dialect{}
-	for _, d := range dialect.Presets() {
-		all[d.Name] = d
-	}
-	return all
-})
-
 // honest is how long an old client may hold: E + c − S − g. Clients of dialects
 // without takeovers go by the same rule here, although they could hold longer.
 func (o *Old) honest() time.Duration {
 	t := o.Truth
-	return t.Lease + o.dialect().EffectiveSlack() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
+	return t.Lease + o.Dialect.EffectiveSlack() - dialect.Bound(t.Spread) - dialect.Bound(t.Gap)
 }
 
 // window is how long no old client may have tried before the step to a phase.
@@ -60,6 +48,9 @@ func (o *Old) window(to migrate.Phase) time.Duration {
 	return long
 }
 
+// short reports whether the plan is a part of a migration.
+func (p *Plan) short() bool { return p.Old != nil && p.Old.Begins != migrate.NoPhase }
+
 // besides reports whether old clients share the form's keys.
 func (f Form) besides() bool { return f == Beside || f == Bridged }
 
@@ -71,10 +62,10 @@ func (p *Plan) composed() bool { return p.Old != nil && p.Old.Target != "" }
 
 // watched returns the key on which the lease's token stands.
 func (p *Plan) watched(key string) string {
-	if p.composed() {
-		return key
+	if p.Form.marked() && !p.composed() {
+		return legacy.MarkKey(key)
 	}
-	return p.Form.watched(key)
+	return key
 }
 
 // names returns the target that a process's member names.
@@ -89,21 +80,23 @@ func (o *Old) names(proc int) string {
 // bridges and an operator.
 func (d dice) drawOld(p *Plan, form Form) {
 	p.Form, p.Keys = form, 1+d.IntN(2)
-	all := dialect.Presets()
-	name := all[d.IntN(len(all))]
-	for unsuitable[name.Name] {
-		name = all[d.IntN(len(all))]
+	old := pick(d, dialect.Presets()...)
+	for unsuitable[old.Name] {
+		old = pick(d, dialect.Presets()...)
 	}
-	p.Old = &Old{Dialect: name.Name, Every: pick(d, time.Second, 2*time.Second), Long: d.one(3)}
+	p.Old = &Old{Dialect: old, Every: pick(d, time.Second, 2*time.Second), Long: d.one(3)}
 	lease := pick(d, 6*time.Second, 10*time.Second)
 	span := 30*time.Second + d.nanos(40*time.Second)
 	until := span
-	if form == Bridged {
-		lease, span = 4*time.Second, 25*time.Second+d.nanos(15*time.Second)
-		d.stretch(p)
+	switch short := form == Bridged && !d.one(8); {
+	case short:
+		lease, span = 4*time.Second, d.stretch(p)
 		if until = span; p.Old.Disorder > 0 || d.one(2) { // else they stay to the end
 			until = span / 5
 		}
+	case form == Bridged:
+		lease, span = pick(d, 4*time.Second, 6*time.Second), 100*time.Second+d.nanos(50*time.Second)
+		until = span * 2 / 5
 	}
 	ours := d.oldProcs(p, lease, span)
 	d.oldOps(p, ours, lease, span, until)
@@ -133,20 +126,21 @@ func (d dice) drawOld(p *Plan, form Form) {
 	d.claim(p, lease)
 }
 
-// stretch draws where a fleet is when the play begins. The steps of a migration
-// are played in parts, by many seeds.
-func (d dice) stretch(p *Plan) {
-	p.Old.Begins = pick(d, append(migrate.Phases(), migrate.NoPhase)...)
-	p.Old.Bare, p.Old.Fence = 1+d.IntN(2), d.one(3)
+// stretch makes a plan with a fleet a short one. Its record has a phase from
+// the start, and the steps of a migration are played in parts, by many seeds.
+func (d dice) stretch(p *Plan) (span time.Duration) {
+	p.Old.Begins = pick(d, migrate.Phases()...)
+	p.Old.Bare, p.Fenced = 1+d.IntN(2), d.one(3)
 	if d.one(3) {
 		p.Old.Target, p.Old.Apart = "t", d.one(4)
 	}
-	if p.Old.Begins != migrate.NoPhase && !d.one(3) {
+	if !d.one(3) {
 		p.Old.Disorder, p.Old.Disorders = 1+d.IntN(len(disorders)), 2*time.Second+d.nanos(9*time.Second)
 		if disorders[p.Old.Disorder-1].from == migrate.Sealed { // where a step that it forbids would be taken
 			p.Old.Begins = pick(d, migrate.Dual, migrate.Sealed, migrate.Modern)
 		}
 	}
+	return 25*time.Second + d.nanos(15*time.Second)
 }
 
 // oldProcs draws the processes, and returns how many are no old clients.
@@ -158,13 +152,13 @@ func (d dice) oldProcs(p *Plan, lease, span time.Duration) (ours int) {
 		c.Machine, c.TTL = n, lease/2
 		c.Margin, c.RenewEvery, c.Timeout = c.TTL/10, pick(d, 0, c.TTL/4), pick(d, 0, 300*time.Millisecond)
 		c.RetryEvery = pick(d, 0, 100*time.Millisecond, 250*time.Millisecond)
-		if p.Form == Bridged && p.Old.Long && d.one(2) {
+		if p.short() && p.Old.Long && d.one(2) {
 			c.TTL, c.RenewEvery = 2*lease, 0 // beyond the lease rule
 		}
 		p.Procs = append(p.Procs, c)
 	}
 	ours = len(p.Procs)
-	if p.Form == Bridged && d.one(3) {
+	if p.short() && d.one(3) {
 		p.Procs[ours-1].Starts = 2*time.Second + d.nanos(span/2)
 	}
 	for range 1 + d.IntN(3) {
@@ -188,7 +182,7 @@ func (d dice) near(form Form) time.Duration {
 // oldOps draws the operations. Old clients begin none later than until.
 func (d dice) oldOps(p *Plan, ours int, lease, span, until time.Duration) {
 	many := int(span/time.Second) * 2 / 3
-	if p.Form == Bridged {
+	if p.short() {
 		many *= 2
 	}
 	for range many {
@@ -287,12 +281,15 @@ func (d dice) road(p *Plan, ours int, span time.Duration) {
 	p.Machines = append(p.Machines, Machine{})
 	p.Procs = append(p.Procs, Proc{Kind: Operator, Machine: len(p.Machines) - 1, TTL: time.Second,
 		Near: d.between(100*time.Microsecond, 3*time.Millisecond)})
-	operator := len(p.Procs) - 1
-	for at := time.Duration(0); at < span+12*time.Second; at += 4 * time.Second {
+	operator, tail := len(p.Procs)-1, 20*time.Second
+	if p.short() {
+		tail = 2 * time.Second
+	}
+	for at := time.Duration(0); at < span+tail+10*time.Second; at += 4 * time.Second {
 		p.op(Op{At: at + d.nanos(time.Second), Proc: operator, Kind: Watch})
 	}
 	p.op(Op{At: 500*time.Millisecond + d.nanos(time.Second), Proc: operator, Kind: Forward})
-	for at := 4 * time.Second; at < span+2*time.Second; at += time.Second + d.nanos(4*time.Second) {
+	for at := 4 * time.Second; at < span+tail; at += time.Second + d.nanos(4*time.Second) {
 		o := Op{At: at, Proc: operator, Kind: Forward, Hold: pick(d, 0, 0, 3*time.Second, 10*time.Second)}
 		switch {
 		case d.one(12):
@@ -363,7 +360,7 @@ func (d dice) claim(p *Plan, lease time.Duration) {
 		}
 	}
 	spread := most - least
-	if o.dialect().ServerExpires() {
+	if o.Dialect.ServerExpires() {
 		spread += ahead - back
 	}
 	// In whole milliseconds, as people claim times and as the record has them.

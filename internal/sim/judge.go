@@ -198,7 +198,7 @@ func (b *bench) acquired(k *chain, e Event) {
 	}
 	switch {
 	case l.op.Kind == Do:
-	case e.Fence == 0 && b.p.fenced():
+	case e.Fence == 0 && b.p.Fenced:
 		b.complain("fences", e, "#%d has no fencing number", e.Op)
 	case e.Fence != 0 && e.Fence <= k.fence && !k.rewound && b.excuse(k, l, e.At) == "":
 		b.complain("fences", e, "#%d has the number %d, after %d", e.Op, e.Fence, k.fence)

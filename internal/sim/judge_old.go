@@ -163,7 +163,7 @@ func (b *bench) took(e Event) {
 		}
 		alone = false
 		switch why := b.why(h, other, e.At); {
-		case !b.p.Old.dialect().Excludes():
+		case !b.p.Old.Dialect.Excludes():
 			h.taint, other.taint = "a double grant of old clients", "a double grant of old clients"
 		case why == "":
 			b.complain("law", e, "#%d of p%d and #%d of p%d, honest old clients, hold together", e.Op, e.Proc,

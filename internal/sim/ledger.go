@@ -512,8 +512,8 @@ func (l *ledger) closed(e Event) {
 // waiters poll or look at the keys, it renews, and each event stirs it.
 func (l *ledger) most(s spell) int {
 	every := cmp.Or(l.p.Procs[s.proc].RetryEvery, 100*time.Millisecond)
-	if l.p.Old != nil && l.p.Old.dialect().Poll > 0 {
-		every = min(every, l.p.Old.dialect().Poll)
+	if l.p.Old != nil && l.p.Old.Dialect.Poll > 0 {
+		every = min(every, l.p.Old.Dialect.Poll)
 	}
 	polls := l.p.Keys * int(time.Second*4/3/every)
 	most := 20 + 2*polls + 4*(l.stirs[s.from]+l.stirs[s.from-time.Second])

@@ -32,6 +32,7 @@ type link struct {
 	w      *world
 	p      *process
 	node   int      // the server
+	plan   *Plan    // with the faults that concern that server
 	client net.Conn // our end of the process's connection
 	server net.Conn
 	up     *lane
@@ -72,9 +73,7 @@ type packet struct {
 
 // lane is one direction of a link. Packets arrive in order.
 type lane struct {
-	proc  int
-	plan  *Plan
-	now   func() time.Duration
+	of    *link
 	name  func(first []message) uint64 // of the connection, after its first packet
 	holds []FaultKind
 
@@ -88,20 +87,19 @@ type lane struct {
 	packets chan packet // closed when no more come
 }
 
-func newLane(w *world, proc, node int, holds ...FaultKind) *lane {
-	return &lane{proc: proc, plan: w.plan.on(node), now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
-		packets: make(chan packet, 1<<10)}
+func (l *link) lane(holds ...FaultKind) *lane {
+	return &lane{of: l, holds: append(holds, Hold, Freeze, Suspend), packets: make(chan packet, 1<<10)}
 }
 
 // latency draws how long the next packet takes.
 func (l *lane) latency(at time.Duration) time.Duration {
-	near := l.plan.Procs[l.proc].Near
+	near := l.of.plan.Procs[l.of.p.id].Near
 	d := near + l.dice.nanos(near)
 	if l.dice.one(20) {
 		d += l.dice.nanos(20 * near)
 	}
-	for _, f := range l.plan.Faults {
-		if f.Kind == Slow && f.hits(l.proc) && f.covers(at) {
+	for _, f := range l.of.plan.Faults {
+		if f.Kind == Slow && f.hits(l.of.p.id) && f.covers(at) {
 			d += f.Amount
 		}
 	}
@@ -129,15 +127,18 @@ func (l *lane) seal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dice.Rand == nil {
-		l.dice = dice{rand.New(rand.NewPCG(l.plan.Seed, l.name(l.fresh)))}
+		l.dice = dice{rand.New(rand.NewPCG(l.of.plan.Seed, l.name(l.fresh)))}
 	}
-	now := l.now()
+	now, plan := l.of.w.h.now(), l.of.plan
 	at := max(now+l.latency(now), l.last+1+l.dice.nanos(time.Microsecond))
-	if held := max(l.stall, l.plan.delayed(l.proc, max(at, l.stall), l.holds...)); held > at {
+	if held := max(l.stall, plan.delayed(l.of.p.id, max(at, l.stall), l.holds...)); held > at {
 		at = held + l.latency(held)
 	}
 	l.last = at
-	l.packets <- packet{l.fresh, at}
+	select {
+	case l.packets <- packet{l.fresh, at}:
+	case <-l.of.done:
+	}
 	if l.fresh = nil; l.ended {
 		close(l.packets)
 	}
@@ -153,11 +154,11 @@ func (l *lane) end() {
 }
 
 // take returns the next packet when it arrives; false: none comes any more.
-func (l *lane) take(done <-chan struct{}) (packet, bool) {
+func (l *lane) take() (packet, bool) {
 	select {
 	case p, ok := <-l.packets:
-		return p, ok && wait(p.at-l.now(), done)
-	case <-done:
+		return p, ok && wait(p.at-l.of.w.h.now(), l.of.done)
+	case <-l.of.done:
 		return packet{}, false
 	}
 }
@@ -193,9 +194,9 @@ func (p *process) dial(ctx context.Context, node int, shows bool) (net.Conn, err
 		return nil, err
 	}
 	client, far := net.Pipe()
-	l := &link{w: w, p: p, node: node, verb: verbing{shows: shows}, client: far, server: server,
-		done: make(chan struct{}), up: newLane(w, p.id, node, HoldRequest),
-		down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
+	l := &link{w: w, p: p, node: node, plan: plan, verb: verbing{shows: shows}, client: far, server: server,
+		done: make(chan struct{}), answers: make(chan []byte, 1)}
+	l.up, l.down = l.lane(HoldRequest), l.lane(HoldReply)
 	var name uint64
 	l.up.name = func(first []message) uint64 {
 		var purposes []string
@@ -257,7 +258,7 @@ func (l *link) listen() {
 func (l *link) forward() {
 	defer l.server.Close()
 	for {
-		p, ok := l.up.take(l.done)
+		p, ok := l.up.take()
 		if !ok {
 			return
 		}
@@ -274,7 +275,7 @@ func (l *link) forward() {
 // requests delivers the requests of one packet and awaits their replies. It
 // returns false if the link must be cut.
 func (l *link) requests(all []message) bool {
-	fate := l.trap(l.up.plan, l.p.id, all)
+	fate := l.trap(all)
 	for i := range all {
 		m := &all[i]
 		m.asks, m.place = l.w.scripts.name(m.name), i
@@ -311,7 +312,7 @@ func (l *link) requests(all []message) bool {
 // request delivers one request and returns the reply; false: the link has
 // ended.
 func (l *link) request(m message) (reply []byte, ok bool) {
-	if err := l.w.refusal(l.up.plan, l.p.id, m.name); err != "" {
+	if err := l.w.refusal(l.plan, l.p.id, m.name); err != "" {
 		l.w.h.sometimes("refused " + m.asks)
 		l.w.ran(l.p, m, m.asks, l.w.values(), []byte("-"+err))
 		return []byte("-" + err + "\r\n"), true
@@ -368,7 +369,7 @@ func (l *link) hear() {
 func (l *link) deliver() {
 	defer l.cut()
 	for {
-		p, ok := l.down.take(l.done)
+		p, ok := l.down.take()
 		if !ok {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -37,7 +38,7 @@ func (w *world) marks(c []string, node int) marks {
 
 func (w *world) read(k *key) marks {
 	l, _ := w.redis.Mini.Get(k.name)
-	mark := Bridged.watched(k.name)
+	mark := legacy.MarkKey(k.name)
 	m, _ := w.redis.Mini.Get(mark)
 	return marks{k, l, m, w.redis.Mini.TTL(k.name), w.redis.Mini.TTL(mark)}
 }
@@ -138,7 +139,7 @@ func (t touch) counts() {
 func (t touch) grant() grant {
 	w := t.w
 	g := grant{proc: t.p.id, phase: w.actsBy(t.sent.phase, t.name, t.now), taken: w.h.now()}
-	always := w.plan.Old.dialect().NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb()
+	always := w.plan.Old.Dialect.NeedsSettleEvery() && g.phase < migrate.Clean && t.now.l != w.tomb()
 	if t.did == "2" || always {
 		g.settles = w.h.now() + w.plan.Old.Claims.Settle()
 	}
@@ -226,7 +227,7 @@ func (t touch) meets() bool {
 // getsetlock.
 func (t touch) owes() bool {
 	met, now, plan, g := t.p.met[t.was.k.number], t.w.h.now(), t.w.plan, t.w.grants[word(t.was.m)]
-	return met > 0 && now-met < plan.Old.Claims.Greatest && plan.Old.dialect().HasStamp() &&
+	return met > 0 && now-met < plan.Old.Claims.Greatest && plan.Old.Dialect.HasStamp() &&
 		plan.Procs[t.p.id].Politeness == 0 && g.taken == 0 && !g.lost &&
 		!plan.hit(t.p.id, met, now)
 }
@@ -279,14 +280,14 @@ func (w *world) stands(now marks, spoil func(string, ...any)) {
 		if now.lLeft < 14*24*time.Hour {
 			spoil("leaves a tombstone of %v", now.lLeft)
 		}
-	case now.lLeft < now.mLeft-time.Millisecond && !w.plan.Old.dialect().ServerExpires():
+	case now.lLeft < now.mLeft-time.Millisecond && !w.plan.Old.Dialect.ServerExpires():
 		spoil("leaves a mark that ends before its token")
 	}
 }
 
 // gaveBack judges a release by a member that acted by a phase when it was sent.
 func (w *world) gaveBack(says migrate.Phase, was, now marks, spoil func(string, ...any)) {
-	g, tomb, orMine := w.grants[word(was.m)], w.tomb(), w.plan.Old.dialect().OrMine
+	g, tomb, orMine := w.grants[word(was.m)], w.tomb(), w.plan.Old.Dialect.OrMine
 	switch {
 	case word(now.m) == word(was.m):
 		spoil("leaves its token")

@@ -72,7 +72,7 @@ func (p *process) oldTurn(o Op) {
 // oldTries polls as the dialect does, at most every 50 ms. What an attempt of
 // unknown outcome wrote is left, as after an exception.
 func (p *process) oldTries(o Op) backend.Grant {
-	d := p.w.plan.Old.dialect()
+	d := p.w.plan.Old.Dialect
 	for until := p.w.h.now() + o.Cancel; ; {
 		p.mu.Lock()
 		p.tries, p.began = o.ID, p.w.h.now()
@@ -87,8 +87,7 @@ func (p *process) oldTries(o Op) backend.Grant {
 		time.Sleep(max(d.Poll, 50*time.Millisecond) + time.Duration(o.ID)*time.Microsecond)
 		p.awake(o)
 	}
-	p.w.redis.ServerNow()
-	if has, _ := p.w.redis.Mini.Get(p.w.keys[o.Key].name); has == p.w.tomb() {
+	if p.w.get(p.w.keys[o.Key].name) == p.w.tomb() {
 		p.w.h.sometimes("a tombstone keeps an old client out")
 	}
 	return nil
@@ -224,13 +223,4 @@ func (w *world) hurried(o Op) <-chan struct{} {
 // clients, looks at it, and what belongs to a fleet's record.
 func (w *world) stays(key string) bool {
 	return w.plan.Old != nil && (!strings.HasSuffix(key, ":gsl") || key == "{k9}:gsl")
-}
-
-// SometimesOld are the states that plans with old clients must reach.
-var SometimesOld = []string{
-	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
-	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
-	"a refused gate", "a step taken", "a tombstone keeps an old client out",
-	"a disorder", "a member is forgotten", "a process starts late",
-	"a server of a quorum has restarted",
 }

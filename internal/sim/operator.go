@@ -16,8 +16,8 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-// watch is what a watcher of the commands knows of old clients, besides
-// what each key has of them.
+// watch is what a watcher of the server's commands knows of old clients. When
+// they came to a key is with the key.
 type watch struct {
 	from  time.Duration // since when it has watched without a hole
 	last  time.Duration // its last look
@@ -72,8 +72,7 @@ func (w *world) sights() (s fleet.Sighting, looks bool) {
 // watcher that the server has.
 func (w *world) quiet() time.Duration {
 	var s fleet.Sighting
-	text, _ := w.redis.Mini.Get(seenKey)
-	_ = json.Unmarshal([]byte(text), &s)
+	_ = json.Unmarshal([]byte(w.get(seenKey)), &s)
 	return s.Quiet
 }
 
@@ -139,7 +138,7 @@ func verbs(kind OpKind, r migrate.Record) (verb, string) {
 // members that it knows to be dead.
 func (w *world) options(p *process, o Op) fleet.Options {
 	t := w.plan.Old.Claims
-	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.dialect(), Go: o.ID%9 != 4 || o.Kind == Again,
+	out := fleet.Options{Namespace: space, Dialect: w.plan.Old.Dialect, Go: o.ID%9 != 4 || o.Kind == Again,
 		Wait: o.Hold, ForGate: o.ID%2 == 0, Clock: p.clock, Timeout: 2 * time.Second,
 		Claims: fleet.Claims{Lease: t.Lease, Greatest: t.Greatest, Job: max(w.plan.Old.honest(), t.Greatest),
 			Spread: t.Spread, Gap: t.Gap,
@@ -147,7 +146,7 @@ func (w *world) options(p *process, o Op) fleet.Options {
 	if w.record().Epoch == 0 && o.ID%3 > 0 {
 		out.To = w.stated
 	}
-	if o.ID%2 == 0 {
+	if w.plan.short() && o.ID%2 == 0 {
 		out.Forget = []string{"dead"} // each member that is silent for long, alive or not
 		return out
 	}

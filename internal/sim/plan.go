@@ -7,8 +7,6 @@ import (
 	"iter"
 	"slices"
 	"time"
-
-	"github.com/getsetlock/getsetlock/legacy"
 )
 
 // Plan is all that a seed draws, as plain data. The same plan gives the same
@@ -23,7 +21,7 @@ type Plan struct {
 	Faults   []Fault
 	Old      *Old    // the old clients; nil: none
 	Nodes    int     // how many servers there are; 0: one
-	Fenced   bool    // leases of a quorum have fencing numbers
+	Fenced   bool    // leases have fencing numbers
 	Strange  Strange // what is unusual about the records of a quorum
 }
 
@@ -41,20 +39,6 @@ const (
 	Bridged   Form = "bridge" // a fleet that leaves old clients behind
 	Quorum    Form = "quorum" // on a majority of several servers
 )
-
-// fenced reports whether leases of the form have fencing numbers.
-func (f Form) fenced() bool { return f == Fence || f == FairFence }
-
-// fenced reports whether leases of the plan have fencing numbers.
-func (p *Plan) fenced() bool { return p.Form.fenced() || p.Fenced || p.Old != nil && p.Old.Fence }
-
-// watched returns the key on which the form writes its token.
-func (f Form) watched(key string) string {
-	if f == Hardened || f.besides() {
-		return legacy.MarkKey(key)
-	}
-	return key
-}
 
 // Machine is a machine's clock as it was when the world began.
 type Machine struct {

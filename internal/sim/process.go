@@ -100,7 +100,7 @@ func (p *process) begins(c Proc) (err error) {
 		return nil
 	case OldClient:
 		p.old, err = legacy.New(p.pool(), legacy.Config{Mode: legacy.Verbatim, Clock: p.clock,
-			Dialect: p.w.plan.Old.dialect(), Timeout: 3 * time.Second})
+			Dialect: p.w.plan.Old.Dialect, Timeout: 3 * time.Second})
 		return err
 	}
 	store, err := p.store(c)
@@ -125,7 +125,7 @@ func (p *process) store(c Proc) (backend.Store, error) {
 		Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}}
 	switch f := p.w.plan.Form; f {
 	case Beside:
-		old.Dialect, old.Terms = p.w.plan.Old.dialect(), p.w.plan.Old.Claims
+		old.Dialect, old.Terms = p.w.plan.Old.Dialect, p.w.plan.Old.Claims
 		return legacy.New(p.pool(), old)
 	case Hardened:
 		return legacy.New(p.pool(), old)
@@ -134,7 +134,7 @@ func (p *process) store(c Proc) (backend.Store, error) {
 	case Quorum:
 		return p.quorum(c, wake)
 	default:
-		return modern.New(p.pool(), modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence,
+		return modern.New(p.pool(), modern.Config{Fence: p.w.plan.Fenced, Fair: f == Fair || f == FairFence,
 			Wake: wake, Timeout: c.Timeout, Note: c.Note})
 	}
 }
@@ -143,17 +143,18 @@ func (p *process) store(c Proc) (backend.Store, error) {
 func (p *process) bridge(c Proc, wake backend.Wake) (_ backend.Store, err error) {
 	o := p.w.plan.Old
 	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
-		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
-		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
+		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect.Name, Every: o.Every,
+		Renews: 3 * o.Every, Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
 	if err != nil {
 		return nil, err
 	}
-	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
-		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
+	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.Dialect, Terms: o.Claims,
+		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock,
+		Fence: p.w.plan.Fenced})
 	if err != nil || o.Target == "" {
 		return b, err
 	}
-	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: o.Fence,
+	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: p.w.plan.Fenced,
 		Fair: p.w.plan.Seed%2 == 0, Wake: wake, Timeout: c.Timeout})
 	if err != nil {
 		return nil, err

@@ -31,12 +31,12 @@ const longAgo = time.Hour
 // the tombstones that belong to it.
 func (w *world) began() {
 	o := w.plan.Old
-	if o == nil || o.Begins == migrate.NoPhase {
+	if !w.plan.short() {
 		return
 	}
 	w.watch.from, w.watch.acted = -longAgo, -longAgo
 	r := migrate.Record{Epoch: firstEpoch, Phase: o.Begins, Since: w.redis.ServerNow().Add(-longAgo).UTC(),
-		Dialect: o.Dialect, Roster: "nonce", Run: "run-1-0", Every: o.Every}
+		Dialect: o.Dialect.Name, Roster: "nonce", Run: "run-1-0", Every: o.Every}
 	if o.Begins == migrate.Clean && (!o.Apart || w.plan.Seed%2 == 0) {
 		r.Target = o.Target
 	}
@@ -53,7 +53,7 @@ func (w *world) began() {
 
 // tomb returns the bytes of the tombstone.
 func (w *world) tomb() string {
-	tomb, err := w.plan.Old.dialect().EncodeValue(w.plan.Old.dialect().Tombstone())
+	tomb, err := w.plan.Old.Dialect.EncodeValue(w.plan.Old.Dialect.Tombstone())
 	if err != nil {
 		panic(err)
 	}
@@ -80,11 +80,16 @@ func (w *world) seated() iter.Seq[*process] {
 	}
 }
 
+// get returns what a key of the first server has; empty: nothing.
+func (w *world) get(key string) string {
+	w.redis.ServerNow() // what has ended is gone
+	value, _ := w.redis.Mini.Get(key)
+	return value
+}
+
 // record returns what the server says; the zero Record: there is none.
 func (w *world) record() migrate.Record {
-	w.redis.ServerNow()
-	text, _ := w.redis.Mini.Get(phaseKey)
-	r, err := migrate.ParseRecord(text)
+	r, err := migrate.ParseRecord(w.get(phaseKey))
 	if err != nil {
 		return migrate.Record{}
 	}
@@ -102,7 +107,7 @@ func (w *world) recorded(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.said
-	if r.Epoch == was.Epoch || w.plan.Old.has(oldRecord) && r.Epoch == 1 { // which was restored
+	if r.Epoch == was.Epoch || w.plan.short() && r.Epoch == 1 { // an old record was restored
 		return
 	}
 	w.said, w.moved = r, w.h.now()

@@ -128,7 +128,7 @@ func (w *world) rewrote(l *link, was, r migrate.Record) {
 		return
 	}
 	for _, k := range w.keys {
-		if on, _ := w.redis.Mini.Get(k.name); on == w.tomb() {
+		if w.get(k.name) == w.tomb() {
 			w.spoil(l.p, "the record calls a step over, and tombstones are left")
 		}
 	}

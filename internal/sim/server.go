@@ -195,25 +195,24 @@ func (w *world) later(proc int) (pause time.Duration, twice bool) {
 var trapped = []string{"SET", "EVAL", "EVALSHA", "DEL", "DELEX"}
 
 // trap returns what happens to a packet of requests or to its replies.
-func (l *link) trap(plan *Plan, proc int, all []message) FaultKind {
+func (l *link) trap(all []message) FaultKind {
 	if !slices.ContainsFunc(all, func(m message) bool { return slices.ContainsFunc(trapped, m.name.Is) }) {
 		return ""
 	}
-	w := l.w
-	now := w.h.now()
+	w, now := l.w, l.w.h.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.writes++
-	for _, f := range plan.Faults {
+	for _, f := range l.plan.Faults {
 		due := f.covers(now)
 		if f.Nth > 0 {
 			due = f.Nth <= l.writes
 		}
-		if _, acted := w.h.sprung[f.ID]; acted || !f.is(traps...) || !f.hits(proc) || !due {
+		if _, acted := w.h.sprung[f.ID]; acted || !f.is(traps...) || !f.hits(l.p.id) || !due {
 			continue
 		}
 		if w.h.sprung[f.ID] = now; f.Nth > 0 {
-			w.h.add(Event{Kind: Happened, Proc: proc, Op: None, Text: f.String()})
+			w.h.add(Event{Kind: Happened, Proc: l.p.id, Op: None, Text: f.String()})
 		}
 		return f.Kind
 	}

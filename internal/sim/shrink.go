@@ -45,12 +45,15 @@ func fails(t *testing.T, p *Plan, judge string) *History {
 // count in this order.
 func (p *Plan) without(from, size int) *Plan {
 	less := *p
-	cut := func(n, at int) (int, int) { return min(max(from-at, 0), n), min(max(from+size-at, 0), n) }
-	a, b := cut(len(p.Faults), 0)
-	less.Faults = slices.Delete(slices.Clone(p.Faults), a, b)
-	a, b = cut(len(p.Ops), len(p.Faults))
-	less.Ops = slices.Delete(slices.Clone(p.Ops), a, b)
+	less.Faults = rest(p.Faults, from, size)
+	less.Ops = rest(p.Ops, from-len(p.Faults), size)
 	return &less
+}
+
+// rest returns what is left without some elements from one on.
+func rest[T any](all []T, from, size int) []T {
+	within := func(n int) int { return min(max(n, 0), len(all)) }
+	return slices.Delete(slices.Clone(all), within(from), within(from+size))
 }
 
 // Case describes a plan and its history for a person: what is configured, and a
@@ -78,27 +81,25 @@ func Case(h *History) string {
 func drawing(h *History) string {
 	var b strings.Builder
 	const wide = 12
-	holds := make([]map[int]bool, len(h.Plan.Procs))
+	columns, holds := []int{Server}, map[int]bool{}
 	fmt.Fprintf(&b, "%14s  %-*s", "", wide, "server")
-	for id := range holds {
-		holds[id] = map[int]bool{}
+	for id := range h.Plan.Procs {
+		columns = append(columns, id)
 		fmt.Fprintf(&b, "%-*s", wide, fmt.Sprintf("p%d", id))
 	}
 	b.WriteString("\n")
 	for _, e := range h.Events {
-		if e.Kind == Ran {
+		switch e.Kind {
+		case Ran:
 			continue
+		case Acquired:
+			holds[e.Proc] = true
+		case Releasing, Ended, Died:
+			holds[e.Proc] = false
 		}
-		fmt.Fprintf(&b, "%13.9fs  %-*s", e.At.Seconds(), wide, mark(e, Server, false))
-		for id, has := range holds {
-			switch {
-			case e.Proc != id:
-			case e.Kind == Acquired:
-				has[e.Op] = true
-			case e.Kind == Releasing || e.Kind == Ended || e.Kind == Died:
-				clear(has)
-			}
-			fmt.Fprintf(&b, "%-*s", wide, mark(e, id, len(has) > 0))
+		fmt.Fprintf(&b, "%13.9fs  ", e.At.Seconds())
+		for _, c := range columns {
+			fmt.Fprintf(&b, "%-*s", wide, mark(e, c, holds[c]))
 		}
 		b.WriteString(strings.TrimLeft(e.String()[15:], " ") + "\n")
 	}

@@ -23,6 +23,11 @@ var Sometimes = []string{
 	"failed: cancelled", "failed: client closed", "failed: held", "failed: trouble",
 	"failed: wait ended, held", "failed: wait ended, trouble", "returned: lost", "returned: trouble",
 	"hook endangered", "hook lost", "hook renew failed",
+	"a takeover by age", "a takeover by a claimed Behind", "an old client robbed nobody",
+	"phase observe", "phase dual", "phase sealed", "phase modern", "phase clean",
+	"a refused gate", "a step taken", "a tombstone keeps an old client out",
+	"a disorder", "a member is forgotten", "a process starts late",
+	"a server of a quorum has restarted",
 }
 
 // reached adds the states that a history shows as a whole.

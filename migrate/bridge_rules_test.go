@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -83,28 +82,6 @@ func TestNoOldClientsClockExpiresAMark(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Rules 1 to 3: what may be taken over, and how.
-
-func TestUnchangedBytesAreJudgedByElapsedTimeAlone(t *testing.T) {
-	each(t, withGuard, func(r *rig, p migrate.Phase) {
-		b := r.bridge(p, func(c *migrate.Config) { c.Takeover = legacy.Unchanged(lease) })
-		r.set("k", r.stamp(-time.Hour)) // a clock an hour behind
-		began := r.w.Now()
-		for {
-			g, err := b.Contract().Try(background, "k", ttl)
-			if err == nil {
-				r.release(g)
-				break
-			}
-			r.wantHeld(g, err)
-			r.w.Pass(100 * time.Millisecond)
-		}
-		if d := r.w.Now().Sub(began); d < lease {
-			r.Errorf("taken over after %v", d)
-		}
-	})
 }
 
 // Rule 4: the lease rule.
@@ -249,25 +226,6 @@ func TestTimesForLongLeasesFitTheShortFirstOne(t *testing.T) {
 
 // Rule 10: release.
 
-func TestWhereTheKeyMeansDoneTheOldClientsOwnStampStays(t *testing.T) {
-	bridges(t, func(r *rig) {
-		d := dialect.Machinery()
-		b := r.bridge(migrate.Dual, speaks(d))
-		at := r.w.ServerNow()
-		g := r.take(b)
-		r.w.Pass(time.Second)
-		r.release(g)
-		want, err := d.Stamp(at, lease, "")
-		if err != nil {
-			r.Fatal(err)
-		}
-		r.wantKeys(want, "")
-		if left := r.left("k"); left < lease-2*time.Second || left > lease+d.Slack {
-			r.Errorf("it ends in %v", left)
-		}
-	})
-}
-
 // Where the key means "done", no getsetlock client takes it again before its
 // time. The old clients' stamp says "done" while it is there. From sealed on L
 // holds a tombstone or nothing, and M has to say it.
@@ -347,22 +305,6 @@ func TestLeaseDoesNotRestoreItsMissingTombstone(t *testing.T) {
 		r.wantLost(g.Release(background))
 		r.wantKeys("", "")
 	})
-}
-
-func TestBridgesExcludeEachOtherAcrossPhases(t *testing.T) {
-	for _, p := range migrate.Phases() {
-		each(t, migrate.Phases(), func(r *rig, q migrate.Phase) {
-			for _, tomb := range []bool{false, true} {
-				r.del("k")
-				if tomb && p != migrate.Observe {
-					r.entomb()
-				}
-				g := r.take(r.bridge(p))
-				r.held(r.bridge(q))
-				r.release(g)
-			}
-		})
-	}
 }
 
 // TestAfterCleanAProgramMayUseModernOnTheSecondKeysName: alongside a member of

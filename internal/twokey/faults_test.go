@@ -13,8 +13,8 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
-// A release says only what is certain. The faults in every step, at any instant,
-// are the simulation's (internal/sim).
+// A release says only what is certain. The faults in every step are the
+// simulation's (internal/sim).
 
 // What a release found and deleted is certain. What it did not find may still
 // come.

@@ -5,7 +5,6 @@ package migrate_test
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,33 +30,6 @@ func each(t *testing.T, phases []migrate.Phase, test func(r *rig, p migrate.Phas
 }
 
 // Bytes on the wire.
-
-func TestEachPhaseLeavesItsOwnMark(t *testing.T) {
-	guard := regexp.MustCompile(`^[4-9][0-9]{18}$`)
-	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		g := r.take(r.bridge(p))
-		l, m := r.get("k"), r.get(keyM)
-		switch {
-		case p == migrate.Clean && (l != "" || m != g.Token()),
-			p == migrate.Observe && (l != r.stamp(ttl+24*time.Hour+time.Millisecond) || m != g.Token()+" "+l),
-			p != migrate.Clean && p != migrate.Observe &&
-				(!guard.MatchString(l) || l == tombstone || m != g.Token()+" "+l):
-			r.Errorf("L %q, M %q", l, m)
-		}
-		if p != migrate.Observe && (r.left(keyM) != ttl || l != "" && r.left("k") != ttl) {
-			r.Errorf("L ends in %v, M in %v", r.left("k"), r.left(keyM))
-		}
-		r.release(g)
-		left := ""
-		if p == migrate.Sealed || p == migrate.Modern {
-			left = tombstone
-		}
-		r.wantKeys(left, "")
-		if left != "" && r.left("k") != 30*24*time.Hour {
-			r.Errorf("the tombstone ends in %v", r.left("k"))
-		}
-	})
-}
 
 func TestNoOldClientsClockExpiresAMark(t *testing.T) {
 	for _, d := range dialect.Presets() {
@@ -266,33 +238,6 @@ func TestBridgeTakesNoTickThatIsDone(t *testing.T) {
 }
 
 // Tombstones.
-
-func TestATombstoneIsFreeFromDualOnAndHeldInObserve(t *testing.T) {
-	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
-		r.entomb()
-		if p == migrate.Observe {
-			r.held(b)
-			r.wantKeys(tombstone, "")
-			return
-		}
-		g := r.take(b)
-		l, m := r.get("k"), r.get(keyM)
-		switch {
-		case p == migrate.Dual && (l == tombstone || m != g.Token()+" "+l),
-			p == migrate.Clean && m != g.Token(),
-			p != migrate.Dual && l != tombstone,
-			(p == migrate.Sealed || p == migrate.Modern) && m != g.Token()+" "+tombstone:
-			r.Errorf("L %q, M %q", l, m)
-		}
-		r.release(g)
-		left := tombstone
-		if p == migrate.Dual {
-			left = ""
-		}
-		r.wantKeys(left, "")
-	})
-}
 
 func TestLeaseDoesNotRestoreItsMissingTombstone(t *testing.T) {
 	each(t, withTomb, func(r *rig, p migrate.Phase) {

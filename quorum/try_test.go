@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -233,52 +232,6 @@ func TestVoteTakenAgainHasTheNumber(t *testing.T) {
 			t.Errorf("the counter is %s, and the number %d", got, fence(g))
 		}
 		w.free(g)
-	})
-}
-
-// Waiters of several clients all get the key.
-func TestWaitersGetTheKeyInTurn(t *testing.T) {
-	bubble(t, "abc", func(w *world) {
-		const clients, turns = 6, 20
-		got := make([]int, clients)
-		done := make(chan int, clients*turns)
-		for i := range clients {
-			c := w.open(quorum.Config{})
-			client, err := lock.New(c.Backend, lock.Config{TTL: ttl})
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() {
-				defer client.Close(bg)
-				for range turns {
-					l, err := client.Acquire(bg, "k")
-					if err != nil {
-						t.Error(err)
-						break
-					}
-					done <- i
-					time.Sleep(10 * time.Millisecond)
-					if err := l.Release(); err != nil {
-						t.Error(err)
-					}
-				}
-				done <- -1
-			}()
-		}
-		for running := clients; running > 0; {
-			i := <-done
-			if i < 0 {
-				running--
-				continue
-			}
-			got[i]++
-		}
-		synctest.Wait()
-		for i, n := range got {
-			if n != turns {
-				t.Errorf("client %d got %d turns of %d", i, n, turns)
-			}
-		}
 	})
 }
 

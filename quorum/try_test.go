@@ -118,7 +118,7 @@ func TestCancelledAttemptLeavesNothing(t *testing.T) {
 			go func() { _ = open.Grant.Release(bg) }()
 		}
 		free()
-		time.Sleep(ttl)
+		pass(ttl)
 		w.want("cancelled", "---", "")
 	})
 }
@@ -138,7 +138,7 @@ func TestVoteOfUnknownOutcomeIsFoundOrGivenBack(t *testing.T) {
 				w.renew(g)
 			}
 			w.free(g)
-			time.Sleep(ttl / 2)
+			pass(ttl / 2)
 			w.want("released", "---", "")
 		})
 	}
@@ -152,9 +152,9 @@ func TestReleaseReachesMembersThatWereAway(t *testing.T) {
 		c.away(2)
 		w.free(g)
 		w.want("released", "--x", g.Token())
-		time.Sleep(time.Second)
+		pass(time.Second)
 		c.back(2)
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		w.want("back", "---", "")
 		c.away(0)
 		c.away(1)
@@ -210,7 +210,7 @@ func TestNumberIsRefusedWithoutAMajority(t *testing.T) {
 		if _, err := c.try(); err == nil || !strings.Contains(err.Error(), "fencing number was written to") {
 			t.Errorf("Try: %v", err)
 		}
-		time.Sleep(ttl)
+		pass(ttl)
 		w.want("refused", "---", "")
 	})
 }
@@ -253,7 +253,7 @@ func TestWaiterGetsAReleasedKey(t *testing.T) {
 				defer close(over)
 				l, err = client.Acquire(bg, "k")
 			}()
-			time.Sleep(time.Second)
+			pass(time.Second)
 			c.away(i)
 			w.free(g)
 			<-over

@@ -5,7 +5,6 @@
 package legacy_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/internal/testing/interop"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
@@ -148,46 +146,4 @@ func TestRenewalAfterRestartContinuesOrReportsLoss(t *testing.T) {
 			t.Errorf("persist %v: %v", persist, last)
 		}
 	}
-}
-
-func TestJavaClientDELWakesWaiter(t *testing.T) {
-	jvm, err := interop.Start(bg, interop.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer jvm.Close()
-	onEach(t, func(t *testing.T, s *redistest.Server, bin redistest.Binary) {
-		if !bin.Tracking {
-			return
-		}
-		ctx, cancel := context.WithTimeout(bg, redistest.Patience)
-		defer cancel()
-		java := interop.NewClient(t, jvm, s.Addr())
-		if err := java.Lock(ctx, interop.Jar, "stock", 0, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := java.Acquire(ctx); err != nil || !got.Won {
-			t.Fatal(got, err)
-		}
-		waiting := make(chan struct{}, 1)
-		client, err := lock.New(newBackend(t, s, legacy.Config{Mode: legacy.Hardened}), lock.Config{
-			RetryEvery: time.Hour, Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close(bg)
-		got := client.Request(ctx, "stock")
-		<-waiting // its first attempt has failed, or the DEL would free the key before that
-		if err := java.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		r := <-got
-		if r.Err != nil {
-			t.Fatal("not woken: ", r.Err)
-		}
-		if err := r.Lease.Release(); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -4,7 +4,6 @@ package legacy_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -89,27 +88,6 @@ func TestHardenedWritesDialectBytesWithServerStamp(t *testing.T) {
 				t.Errorf("left behind: %v", keys)
 			}
 		})
-	}
-}
-
-func TestHeldErrorNamesOwnerAndTimeLeft(t *testing.T) {
-	w := redistest.New(t)
-	b := open(t, w, legacy.Config{Mode: legacy.Hardened})
-	g := try(t, b, "stock", 30*time.Second)
-	_, err := b.Contract().Try(bg, "stock", 30*time.Second)
-	var held *lock.HeldError
-	if !errors.As(err, &held) || held.Owner != g.Token() || held.Left != 30*time.Second {
-		t.Errorf("%v: %+v", err, held)
-	}
-	term, err := g.Extend(bg, 20*time.Second)
-	if err != nil || term.TTL != 20*time.Second {
-		t.Error(term, err)
-	}
-	if err := g.Release(bg); err != nil {
-		t.Error(err)
-	}
-	if _, err := g.Extend(bg, 20*time.Second); !errors.Is(err, lock.ErrLost) {
-		t.Error(err)
 	}
 }
 

@@ -38,20 +38,6 @@ func crashed(t *testing.T) *rig {
 	return r
 }
 
-func TestUnknownBehindDoesNotRobSlowFleet(t *testing.T) {
-	r := newRig(t, unknown())
-	r.w.Run("run-1")
-	// The fleet is two minutes behind the server: what it wrote now has passed.
-	r.set("k", r.stamp(lease-2*time.Minute))
-	_, err := r.try("k")
-	if held := r.wantHeld(err); !held.Passed || held.Left != lookAge+time.Microsecond {
-		t.Errorf("%+v", held)
-	}
-	if n := r.b.Stats().Takeovers; n != 0 || r.exists(keyM) {
-		t.Errorf("%d takeovers", n)
-	}
-}
-
 func TestSecondLookOfAnotherProcessTakesOver(t *testing.T) {
 	first := crashed(t)
 	_, err := first.machine("a", unknown()).try("k")
@@ -67,45 +53,6 @@ func TestSecondLookOfAnotherProcessTakesOver(t *testing.T) {
 	if second.b.Stats().Takeovers != 1 || first.exists(keyLook) {
 		t.Errorf("%+v, look %v", second.b.Stats(), first.exists(keyLook))
 	}
-}
-
-// A cron job starts each minute and does not wait.
-func TestThirdTickOfCronTakesOver(t *testing.T) {
-	r := crashed(t)
-	for tick := 1; ; tick++ {
-		_, err := r.machine("a", unknown()).try("k")
-		if err == nil {
-			if tick != 3 {
-				t.Errorf("taken at tick %d", tick)
-			}
-			return
-		}
-		if tick == 3 {
-			t.Fatal(err)
-		}
-		r.w.Pass(time.Minute)
-	}
-}
-
-func TestKnownBehindTakesOverAtOnce(t *testing.T) {
-	for _, behind := range []time.Duration{time.Second, dialect.Zero} {
-		r := crashed(t)
-		cfg := unknown()
-		cfg.Terms.Behind = behind
-		r.machine("a", cfg).take("k")
-	}
-}
-
-func TestKnownBehindIsTheMargin(t *testing.T) {
-	r := crashed(t)
-	cfg := unknown()
-	cfg.Terms.Behind = 2 * time.Minute
-	_, err := r.machine("a", cfg).try("k")
-	if held := r.wantHeld(err); held.Passed || held.Left != time.Minute+time.Millisecond {
-		t.Errorf("%+v", held)
-	}
-	r.w.Pass(time.Minute + time.Millisecond)
-	r.machine("b", cfg).take("k")
 }
 
 func TestLookOfAnotherMachineCountsNineTenths(t *testing.T) {

@@ -83,22 +83,3 @@ func TestOldClientInAGapIsSeenOnEveryServer(t *testing.T) {
 		}
 	})
 }
-
-// A release leaves the key to old clients even where the server has no memory
-// for new values.
-func TestReleaseLeavesKeyWhereServerIsOutOfMemory(t *testing.T) {
-	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
-		b := newBackend(t, s, legacy.Config{Dialect: dialect.Jedis(),
-			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}})
-		g, err := b.Contract().Try(bg, "k", 20*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-		s.Do("CONFIG", "SET", "maxmemory", 1)
-		if err := g.(backend.Yielder).ReleaseTo(bg, time.Minute); err != nil {
-			t.Errorf("without memory: %v", err)
-		}
-		s.Do("CONFIG", "SET", "maxmemory", 0)
-	})
-}

@@ -3,15 +3,10 @@
 package legacy_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/polite"
-	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/legacy"
-	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 )
 
@@ -49,40 +44,4 @@ func TestCompareAndDeleteIgnoresLeftKey(t *testing.T) {
 		r.Errorf("%+v, %v", d, err)
 	}
 	r.wantKeyLeft(g.Token(), gap)
-}
-
-// At its defaults a Client leaves the key once in a span of work. The next
-// attempt waits for the rest of the gap, even a single one.
-func TestClientLeavesTheKeyOnceInASpanOfWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := redistest.Bubble(t)
-		clock := w.Clock(redistest.Skew{})
-		b, err := legacy.New(w.Pool(), legacy.Config{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		c, err := lock.New(b, lock.Config{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
-		left, began := 0, time.Now()
-		for range 100 {
-			l, err := c.TryAcquire(bg, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
-			<-time.After(50 * time.Millisecond)
-			if err := l.Release(); err != nil {
-				t.Fatal(err)
-			}
-			if v, _ := w.Mini.Get(keyM); v != "" {
-				left++
-			}
-		}
-		if left != 4 { // 5 s of work
-			t.Errorf("left %d times in %v", left, time.Since(began))
-		}
-	})
 }

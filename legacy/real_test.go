@@ -36,12 +36,17 @@ func newBackend(t *testing.T, s *redistest.Server, cfg legacy.Config) *legacy.Ba
 	return b
 }
 
-// A server without memory refuses new locks, but neither renewals nor releases.
+// A server without memory refuses new locks, but neither renewals nor releases,
+// also those that leave the key to old clients.
 func TestFullServerRenewsAndReleasesHeldKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server, _ redistest.Binary) {
 		s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 		b := newBackend(t, s, legacy.Config{Mode: legacy.Hardened, Terms: dialect.Terms{Lease: time.Minute}})
 		g, err := b.Contract().Try(bg, "k", 20*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := b.Contract().Try(bg, "left", 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +60,11 @@ func TestFullServerRenewsAndReleasesHeldKeys(t *testing.T) {
 		if err := g.Release(bg); err != nil {
 			t.Errorf("Release: %v", err)
 		}
+		if err := left.(backend.Yielder).ReleaseTo(bg, time.Minute); err != nil {
+			t.Errorf("ReleaseTo: %v", err)
+		}
 		s.Do("CONFIG", "SET", "maxmemory", 0)
+		s.Do("DEL", legacy.MarkKey("left"))
 		redistest.NoKeys(t, s.Pool())
 	})
 }

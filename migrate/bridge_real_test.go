@@ -5,8 +5,6 @@
 package migrate_test
 
 import (
-	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,60 +62,6 @@ func TestTheBridgeConformsOnEveryServer(t *testing.T) {
 					})
 			})
 		}
-	}
-}
-
-// An old client's release wakes a waiter, and a write on L notifies the holder.
-func TestTrackingWakesWaitersAndHolders(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	for _, p := range []migrate.Phase{migrate.Observe, migrate.Dual, migrate.Sealed} {
-		t.Run(p.String(), func(t *testing.T) {
-			s.Do("FLUSHALL")
-			s.Do("SET", "k", strconv.FormatInt(time.Now().Add(redistest.Patience+time.Minute).UnixMilli(),
-				10))
-			waiting := make(chan struct{}, 1)
-			c, err := lock.New(realBridge(t, s, p), lock.Config{
-				RetryEvery: time.Hour, Politeness: -1, // nothing but a wake-up lets it try again
-				Hooks: lock.Hooks{Waiting: func(lock.Event) { waiting <- struct{}{} }},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close(context.Background())
-			ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
-			defer cancel()
-			got := make(chan *lock.Lease, 1)
-			go func() {
-				l, err := c.Acquire(ctx, "k")
-				if err != nil {
-					t.Error(err)
-				}
-				got <- l
-			}()
-			<-waiting
-			s.Do("DEL", "k")
-			l := <-got
-			if l == nil {
-				return
-			}
-			deadline := time.After(redistest.Patience)
-			for touched := false; !touched; {
-				// Until the watch is armed only a renewal finds a touch.
-				s.Do("SET", "k", "1")
-				select {
-				case <-l.Done():
-					touched = true
-				case <-deadline:
-					t.Fatal("the holder was not told")
-				}
-			}
-			if err := l.Err(); !errors.Is(err, lock.ErrLost) {
-				t.Errorf("%v", err)
-			}
-			if err := l.Release(); !errors.Is(err, lock.ErrLost) {
-				t.Errorf("%v", err)
-			}
-		})
 	}
 }
 

@@ -142,16 +142,6 @@ func (r *rig) wantKeys(l, m string) {
 
 func (r *rig) skew() redistest.Skew { return redistest.Skew{} }
 
-// during makes an attempt and does something while it settles.
-func (r *rig) during(b backend.Store, ctx context.Context, f func()) (g backend.Grant, err error) {
-	done := make(chan struct{})
-	go func() { defer close(done); g, err = b.Contract().Try(ctx, "k", ttl) }()
-	r.w.Pass(100 * time.Millisecond)
-	f()
-	<-done
-	return g, err
-}
-
 // warm makes the server learn a bridge's scripts, so that what the next one
 // meets is no NOSCRIPT.
 func (r *rig) warm(b *migrate.Bridge) {

@@ -5,13 +5,11 @@ package migrate_test
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/dialect"
-	"github.com/getsetlock/getsetlock/legacy"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/migrate"
@@ -32,33 +30,6 @@ func each(t *testing.T, phases []migrate.Phase, test func(r *rig, p migrate.Phas
 }
 
 // Bytes on the wire.
-
-func TestEachPhaseLeavesItsOwnMark(t *testing.T) {
-	guard := regexp.MustCompile(`^[4-9][0-9]{18}$`)
-	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		g := r.take(r.bridge(p))
-		l, m := r.get("k"), r.get(keyM)
-		switch {
-		case p == migrate.Clean && (l != "" || m != g.Token()),
-			p == migrate.Observe && (l != r.stamp(ttl+24*time.Hour+time.Millisecond) || m != g.Token()+" "+l),
-			p != migrate.Clean && p != migrate.Observe &&
-				(!guard.MatchString(l) || l == tombstone || m != g.Token()+" "+l):
-			r.Errorf("L %q, M %q", l, m)
-		}
-		if p != migrate.Observe && (r.left(keyM) != ttl || l != "" && r.left("k") != ttl) {
-			r.Errorf("L ends in %v, M in %v", r.left("k"), r.left(keyM))
-		}
-		r.release(g)
-		left := ""
-		if p == migrate.Sealed || p == migrate.Modern {
-			left = tombstone
-		}
-		r.wantKeys(left, "")
-		if left != "" && r.left("k") != 30*24*time.Hour {
-			r.Errorf("the tombstone ends in %v", r.left("k"))
-		}
-	})
-}
 
 func TestNoOldClientsClockExpiresAMark(t *testing.T) {
 	for _, d := range dialect.Presets() {
@@ -83,28 +54,6 @@ func TestNoOldClientsClockExpiresAMark(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Rules 1 to 3: what may be taken over, and how.
-
-func TestUnchangedBytesAreJudgedByElapsedTimeAlone(t *testing.T) {
-	each(t, withGuard, func(r *rig, p migrate.Phase) {
-		b := r.bridge(p, func(c *migrate.Config) { c.Takeover = legacy.Unchanged(lease) })
-		r.set("k", r.stamp(-time.Hour)) // a clock an hour behind
-		began := r.w.Now()
-		for {
-			g, err := b.Contract().Try(background, "k", ttl)
-			if err == nil {
-				r.release(g)
-				break
-			}
-			r.wantHeld(g, err)
-			r.w.Pass(100 * time.Millisecond)
-		}
-		if d := r.w.Now().Sub(began); d < lease {
-			r.Errorf("taken over after %v", d)
-		}
-	})
 }
 
 // Rule 4: the lease rule.
@@ -249,25 +198,6 @@ func TestTimesForLongLeasesFitTheShortFirstOne(t *testing.T) {
 
 // Rule 10: release.
 
-func TestWhereTheKeyMeansDoneTheOldClientsOwnStampStays(t *testing.T) {
-	bridges(t, func(r *rig) {
-		d := dialect.Machinery()
-		b := r.bridge(migrate.Dual, speaks(d))
-		at := r.w.ServerNow()
-		g := r.take(b)
-		r.w.Pass(time.Second)
-		r.release(g)
-		want, err := d.Stamp(at, lease, "")
-		if err != nil {
-			r.Fatal(err)
-		}
-		r.wantKeys(want, "")
-		if left := r.left("k"); left < lease-2*time.Second || left > lease+d.Slack {
-			r.Errorf("it ends in %v", left)
-		}
-	})
-}
-
 // Where the key means "done", no getsetlock client takes it again before its
 // time. The old clients' stamp says "done" while it is there. From sealed on L
 // holds a tombstone or nothing, and M has to say it.
@@ -309,33 +239,6 @@ func TestBridgeTakesNoTickThatIsDone(t *testing.T) {
 
 // Tombstones.
 
-func TestATombstoneIsFreeFromDualOnAndHeldInObserve(t *testing.T) {
-	each(t, migrate.Phases(), func(r *rig, p migrate.Phase) {
-		b := r.bridge(p)
-		r.entomb()
-		if p == migrate.Observe {
-			r.held(b)
-			r.wantKeys(tombstone, "")
-			return
-		}
-		g := r.take(b)
-		l, m := r.get("k"), r.get(keyM)
-		switch {
-		case p == migrate.Dual && (l == tombstone || m != g.Token()+" "+l),
-			p == migrate.Clean && m != g.Token(),
-			p != migrate.Dual && l != tombstone,
-			(p == migrate.Sealed || p == migrate.Modern) && m != g.Token()+" "+tombstone:
-			r.Errorf("L %q, M %q", l, m)
-		}
-		r.release(g)
-		left := tombstone
-		if p == migrate.Dual {
-			left = ""
-		}
-		r.wantKeys(left, "")
-	})
-}
-
 func TestLeaseDoesNotRestoreItsMissingTombstone(t *testing.T) {
 	each(t, withTomb, func(r *rig, p migrate.Phase) {
 		g := r.take(r.bridge(p))
@@ -347,22 +250,6 @@ func TestLeaseDoesNotRestoreItsMissingTombstone(t *testing.T) {
 		r.wantLost(g.Release(background))
 		r.wantKeys("", "")
 	})
-}
-
-func TestBridgesExcludeEachOtherAcrossPhases(t *testing.T) {
-	for _, p := range migrate.Phases() {
-		each(t, migrate.Phases(), func(r *rig, q migrate.Phase) {
-			for _, tomb := range []bool{false, true} {
-				r.del("k")
-				if tomb && p != migrate.Observe {
-					r.entomb()
-				}
-				g := r.take(r.bridge(p))
-				r.held(r.bridge(q))
-				r.release(g)
-			}
-		})
-	}
 }
 
 // TestAfterCleanAProgramMayUseModernOnTheSecondKeysName: alongside a member of

@@ -5,7 +5,6 @@
 package migrate_test
 
 import (
-	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/lock/locktest"
 	"github.com/getsetlock/getsetlock/migrate"
-	"github.com/getsetlock/getsetlock/modern"
 )
 
 // While an old client holds, every attempt takes the target and gives it back.
@@ -66,56 +64,5 @@ func TestComposedWaitsForItsTargetAloneInClean(t *testing.T) {
 	s.Do("SET", "{k}:gsl", "a token that a program without this target left")
 	if _, free, err := c.Contract().(backend.Waker).Await(background, "k", func() {}); err != nil || !free {
 		t.Errorf("free %v, %v", free, err)
-	}
-}
-
-// TestTwoServersUnderOneNameAreOneHolder: in clean a program whose target is
-// another server than that of the others takes nothing.
-func TestTwoServersUnderOneNameAreOneHolder(t *testing.T) {
-	s := redistest.Real(t, redistest.Options{})
-	right, wrong := redistest.Real(t, redistest.Options{}), redistest.Real(t, redistest.Options{})
-	text := migrate.Record{Epoch: 1, Phase: migrate.Clean, Since: time.Now().Truncate(time.Microsecond),
-		Dialect: "Jedis", Target: "new"}.String()
-	s.Do("SET", "gsl:phase:", text)
-	compose := func(target *redistest.Server) *migrate.Composed {
-		t.Helper()
-		m, err := migrate.Join(background, s.Pool(), migrate.MemberConfig{Target: "new", Every: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = m.Leave() })
-		b, err := migrate.New(s.Pool(), migrate.Config{Phases: m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := modern.New(target.Pool(), modern.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := migrate.Compose(b, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	first, other, last := compose(right), compose(wrong), compose(right)
-	held, err := first.Contract().Try(background, "k", ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, err := other.Contract().Try(background, "k", ttl); err == nil || errors.Is(err, lock.ErrHeld) {
-		t.Errorf("in another store: %v, %v", g, err)
-	}
-	if _, err := last.Contract().Try(background, "k", ttl); !errors.Is(err, lock.ErrHeld) {
-		t.Errorf("in the same store: %v", err)
-	}
-	if err := held.Release(background); err != nil {
-		t.Fatal(err)
-	}
-	if g, err := last.Contract().Try(background, "k", ttl); err != nil {
-		t.Error(err)
-	} else {
-		_ = g.Release(background)
 	}
 }

@@ -8,16 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/testing/history"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
@@ -103,90 +99,6 @@ func await(t *testing.T, what string, met func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %v: %s", redistest.Patience, what)
 		}
-	}
-}
-
-// Three of five servers restart empty while a client holds. They could give
-// their votes away once more, and do not.
-func TestServersThatRestartedEmptyDoNotVote(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 5)
-	mute := lock.Config{TTL: realTTL, RenewEvery: -1}
-	holder, err := locks(t, servers, quorum.Config{}, mute).Acquire(bg, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	await(t, "all votes", func() bool { return with(servers, holder.Token()) == 5 })
-	for _, s := range servers[:3] {
-		s.Restart()
-	}
-	if l, err := locks(t, servers, quorum.Config{}, mute).TryAcquire(bg, "k"); err == nil {
-		t.Errorf("three servers forgot their votes, and a second client holds: %v", l)
-	}
-	// Release says that the lease was lost if it hears that of three servers in
-	// time. A busy machine may be late.
-	if err := holder.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
-		t.Errorf("Release: %v", err)
-	}
-	await(t, "no vote", func() bool { return with(servers, holder.Token()) == 0 })
-}
-
-// One and two of five servers are killed at several ages of a lease. It
-// survives.
-func TestLeaseSurvivesKilledServers(t *testing.T) {
-	t.Parallel()
-	const ttl = 5 * time.Second // longer than the pauses of a busy machine
-	for _, gone := range [][]int{{0}, {4}, {0, 1}, {2, 4}} {
-		for _, age := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, ttl / 2, ttl} {
-			t.Run(fmt.Sprint(gone, age), func(t *testing.T) {
-				t.Parallel()
-				servers := start(t, 5)
-				l, err := locks(t, servers, quorum.Config{}, lock.Config{TTL: ttl}).Acquire(bg, "k")
-				if err != nil {
-					t.Fatal(err)
-				}
-				await(t, "all votes", func() bool { return with(servers, l.Token()) == 5 })
-				<-time.After(age)
-				for _, i := range gone {
-					servers[i].Kill()
-				}
-				select {
-				case <-time.After(3 * ttl / 2):
-				case <-l.Done():
-					t.Errorf("the lease ended: %v", l.Err())
-				}
-				for _, i := range gone {
-					servers[i].Start()
-				}
-				if err := l.Release(); err != nil {
-					t.Errorf("Release: %v", err)
-				}
-			})
-		}
-	}
-}
-
-// (a, b, c) and (c, d, e), and two greatest TTLs.
-func TestAnotherQuorumIsRefusedByName(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 5)
-	seat(t, servers[:3], realTTL)
-	held, err := process(t, servers[:3], quorum.Config{}).Contract().Try(bg, "k", realTTL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	longer := quorum.Config{GreatestTTL: 90 * time.Second}
-	for says, b := range map[string]*quorum.Backend{
-		"the members are ":                    process(t, servers[2:], quorum.Config{}),
-		"the greatest TTL in ms is 30000 the": process(t, servers[:3], longer),
-	} {
-		_, err := b.Contract().Try(bg, "k2", realTTL)
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("Try: %v; it should say %q", err, says)
-		}
-	}
-	if err := held.Release(bg); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -321,46 +233,4 @@ func TestReleaseAndLossAreHeard(t *testing.T) {
 		t.Error("the holder did not hear of the loss")
 	}
 	_ = l.Release()
-}
-
-// Acquisitions end at random instants. Some are alone on their key and some in
-// crowds, so that they are cancelled in every state.
-func TestThousandCancellationsLeaveNoVote(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 3)
-	t.Cleanup(func() { // after the clients are closed
-		for i, s := range servers {
-			for _, key := range redistest.Keys(t, s.Pool()) {
-				if !strings.HasPrefix(key, "gsl:fence:") && key != "gsl:quorum" {
-					t.Errorf("server %d has %q", i, key)
-				}
-			}
-		}
-	})
-	cfg, times := quorum.Config{Fences: true}, lock.Config{TTL: realTTL}
-	clients := []*lock.Client{locks(t, servers, cfg, times), locks(t, servers, cfg, times)}
-	rng := rand.New(rand.NewPCG(history.Seed(t), 0))
-	var won atomic.Int64
-	var work sync.WaitGroup
-	for n := range 1000 {
-		key := fmt.Sprint("k", rng.IntN(8))
-		after := time.Duration(rng.IntN(10_000)) * time.Microsecond
-		work.Go(func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			timer := time.AfterFunc(after, cancel)
-			defer timer.Stop()
-			if l, err := clients[n%len(clients)].Acquire(ctx, key); err == nil {
-				won.Add(1)
-				_ = l.Release() // its context may have ended first
-			}
-		})
-		if n%20 == 19 {
-			work.Wait()
-		}
-	}
-	work.Wait()
-	if won.Load() == 0 {
-		t.Error("none of 1,000 was granted")
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
@@ -119,7 +118,7 @@ func TestCancelledAttemptLeavesNothing(t *testing.T) {
 			go func() { _ = open.Grant.Release(bg) }()
 		}
 		free()
-		time.Sleep(ttl)
+		pass(ttl)
 		w.want("cancelled", "---", "")
 	})
 }
@@ -139,7 +138,7 @@ func TestVoteOfUnknownOutcomeIsFoundOrGivenBack(t *testing.T) {
 				w.renew(g)
 			}
 			w.free(g)
-			time.Sleep(ttl / 2)
+			pass(ttl / 2)
 			w.want("released", "---", "")
 		})
 	}
@@ -153,9 +152,9 @@ func TestReleaseReachesMembersThatWereAway(t *testing.T) {
 		c.away(2)
 		w.free(g)
 		w.want("released", "--x", g.Token())
-		time.Sleep(time.Second)
+		pass(time.Second)
 		c.back(2)
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		w.want("back", "---", "")
 		c.away(0)
 		c.away(1)
@@ -211,7 +210,7 @@ func TestNumberIsRefusedWithoutAMajority(t *testing.T) {
 		if _, err := c.try(); err == nil || !strings.Contains(err.Error(), "fencing number was written to") {
 			t.Errorf("Try: %v", err)
 		}
-		time.Sleep(ttl)
+		pass(ttl)
 		w.want("refused", "---", "")
 	})
 }
@@ -236,52 +235,6 @@ func TestVoteTakenAgainHasTheNumber(t *testing.T) {
 	})
 }
 
-// Waiters of several clients all get the key.
-func TestWaitersGetTheKeyInTurn(t *testing.T) {
-	bubble(t, "abc", func(w *world) {
-		const clients, turns = 6, 20
-		got := make([]int, clients)
-		done := make(chan int, clients*turns)
-		for i := range clients {
-			c := w.open(quorum.Config{})
-			client, err := lock.New(c.Backend, lock.Config{TTL: ttl})
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() {
-				defer client.Close(bg)
-				for range turns {
-					l, err := client.Acquire(bg, "k")
-					if err != nil {
-						t.Error(err)
-						break
-					}
-					done <- i
-					time.Sleep(10 * time.Millisecond)
-					if err := l.Release(); err != nil {
-						t.Error(err)
-					}
-				}
-				done <- -1
-			}()
-		}
-		for running := clients; running > 0; {
-			i := <-done
-			if i < 0 {
-				running--
-				continue
-			}
-			got[i]++
-		}
-		synctest.Wait()
-		for i, n := range got {
-			if n != turns {
-				t.Errorf("client %d got %d turns of %d", i, n, turns)
-			}
-		}
-	})
-}
-
 // A waiter listens, and goes on if the member is away at which it does.
 func TestWaiterGetsAReleasedKey(t *testing.T) {
 	bubble(t, "abc", func(w *world) {
@@ -300,7 +253,7 @@ func TestWaiterGetsAReleasedKey(t *testing.T) {
 				defer close(over)
 				l, err = client.Acquire(bg, "k")
 			}()
-			time.Sleep(time.Second)
+			pass(time.Second)
 			c.away(i)
 			w.free(g)
 			<-over

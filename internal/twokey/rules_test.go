@@ -67,19 +67,6 @@ func TestTakeoverReplacesOnlyTheValueThatWasJudged(t *testing.T) {
 	})
 }
 
-func TestTakeoverOfAKeyThatWasFreedMeanwhileTakesIt(t *testing.T) {
-	each(t, marked, func(r *rig) {
-		p := r.warm(r.engine())
-		r.del("k")
-		r.set("k", r.stamp(-time.Minute))
-		r.between(2, func() { r.del("k") })
-		r.release(r.take(p))
-		if p.Count.Takeovers.Load() != 0 {
-			r.Error("counted as a takeover")
-		}
-	})
-}
-
 func TestMarkWithoutItsTokenIsNotTakenOver(t *testing.T) {
 	each(t, marked, func(r *rig) {
 		r.take(r.engine())
@@ -381,26 +368,6 @@ func TestLostGrantIsNotRenewedWhenBytesReturn(t *testing.T) {
 	})
 }
 
-func TestServerFreesTheKeyOfACrashedHolder(t *testing.T) {
-	each(t, all, func(r *rig) {
-		p := r.engine()
-		g := r.take(p) // and its process dies
-		r.w.Pass(ttl - time.Millisecond)
-		if held := r.held(p); held.Left != time.Millisecond {
-			r.Errorf("%v", held)
-		}
-		r.w.Pass(time.Millisecond)
-		next := r.take(p)
-		if p.Count.Takeovers.Load() != 0 {
-			r.Error("by a takeover")
-		}
-		_, err := g.Extend(bg, ttl)
-		r.wantLost(err)
-		r.wantLost(g.Release(bg))
-		r.release(next)
-	})
-}
-
 // Rule 9: an EXPIRE by another client.
 
 func TestRenewalRepairsAndCountsForeignEXPIRE(t *testing.T) {
@@ -469,17 +436,6 @@ func TestTombstoneGetsItsTimeBack(t *testing.T) {
 }
 
 // Rule 10: release.
-
-func TestGrantsOfAnotherEngineAreRefused(t *testing.T) {
-	each(t, all, func(r *rig) {
-		g, other := r.take(r.engine()), r.engine()
-		_, errs := other.ExtendAll(bg, []backend.Grant{g}, ttl)
-		if errs[0] == nil || !strings.Contains(errs[0].Error(), "another backend") {
-			r.Errorf("%v", errs[0])
-		}
-		r.release(g)
-	})
-}
 
 // A holder that lost L says nothing of the tick, which is now another client's.
 func TestTickThatWasLostIsNotDone(t *testing.T) {

@@ -127,7 +127,7 @@ var unseen = map[string]string{
 	"TestMemberForgetsAComposedLeaseThatIsLost":     "every holder gives back what it has lost",
 	"TestTombstoneGetsItsTimeBack":                  "a count, and a guess that the scripts check",
 	"TestSettleThatLostSaysHowLongTheBytesMustStay": "the words of an error",
-	"TestGrantsOfAnotherEngineAreRefused":           "each process has one backend",
+	"TestGrantsOfAnotherBackendAreRefused":          "each process has one backend",
 	"TestAttemptOfAForgottenMemberGetsNoLock":       "such a grant is older than its TTL, so no Client takes it",
 	"TestAttemptOfAFrozenMemberGetsNoLock":          "such a grant is older than its TTL, so no Client takes it",
 

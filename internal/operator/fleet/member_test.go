@@ -125,24 +125,6 @@ func TestAGoodbyeThatMayNotWaitSaysWhatIsHeld(t *testing.T) {
 	})
 }
 
-func TestMemberStaysWhileItsLockRunsOut(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		f.init(Options{})
-		m := f.join(migrate.MemberConfig{})
-		f.begin(m, time.Minute)
-		if err := m.GoodbyeAfter(bg, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		f.w.Pass(time.Minute)
-		if r := f.advance(Options{}); len(r.Members) != 1 || r.Members[0].Leases[migrate.Observe] != 1 ||
-			r.Gate.Open {
-			t.Errorf("%+v", r.Members)
-		}
-		f.w.Pass(3 * time.Second)
-		closed(t, f.advance(Options{}).Gate, "members")
-	})
-}
-
 func TestAMemberThatCannotReadKeepsItsPhase(t *testing.T) {
 	inBubble(t, func(f *fleet) {
 		f.init(Options{})

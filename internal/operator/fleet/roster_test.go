@@ -49,25 +49,6 @@ func TestRollCallCostsTheSameWithManyKeys(t *testing.T) {
 	}
 }
 
-// TestSlowSurveyFindsLiveMembersAlive: while SCAN takes longer than a
-// member may be silent, it beats, and the roster is read after that.
-func TestSlowSurveyFindsLiveMembersAlive(t *testing.T) {
-	const scan = 40 * time.Second
-	inBubble(t, func(f *fleet) {
-		f.join(migrate.MemberConfig{})
-		f.to(migrate.Dual)
-		began := f.w.ServerNow()
-		r, err := f.overtaken(Advance, Options{Go: true, Timeout: 2 * scan}, redistest.Rule{Command: "SCAN"},
-			func() { f.w.Pass(scan) })
-		if err != nil || !r.Moved {
-			t.Fatalf("%v: closed by %q", err, rules(r.Gate))
-		}
-		if took := f.w.ServerNow().Sub(began); took <= record.BeatsMissed*beatEvery+time.Second {
-			t.Errorf("the survey took %v, in which no member can vanish", took)
-		}
-	})
-}
-
 // TestServerKnowsALeaseBeforeItIsTaken in the member's own field, and in the
 // record, which outlives the roster.
 func TestServerKnowsALeaseBeforeItIsTaken(t *testing.T) {

@@ -9,14 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/record"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
-	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
@@ -162,37 +159,4 @@ func TestABridgeSaysWhatTheServerRefuses(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestKeysOfAnotherDialectAreNamedAndHeld: a survey finds values in another
-// unit, which getsetlock clients never take over.
-func TestKeysOfAnotherDialectAreNamedAndHeld(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		crew := newCrew(f, verbCase{from: migrate.Observe})
-		end := f.w.ServerNow().Add(time.Minute)
-		for i, text := range []string{
-			fmt.Sprint(end.Unix()), fmt.Sprintf("8f14e45f-ceea-467f-9f6f-1c2b3d4e5f60:%d", end.UnixMilli()),
-			"1"} {
-			crew.set(fmt.Sprintf("stock:%d", i), text)
-		}
-		if v := f.surveys(facts{namespace: "stock", dialect: dialect.Jedis()}, nil); v.Others != 3 ||
-			v.Stamps != 0 {
-			t.Errorf("%+v", v)
-		}
-		// Of these the clients with a uuid would take our guards for nothing,
-		// also where they lock by other keys.
-		r := f.advance(Options{Namespace: "", Go: true})
-		if closed(t, r.Gate, "dialect"); r.Moved ||
-			!strings.Contains(fmt.Sprint(r.Gate.Blocks), `"stock:1"`) {
-			t.Errorf("moved %v: %v", r.Moved, r.Gate.Blocks)
-		}
-		b := f.locks(crew.all[0])
-		f.w.Pass(5 * time.Minute) // longer than any lease
-		for i := range 3 {
-			if _, err := b.Contract().Try(bg, fmt.Sprintf("stock:%d", i), leaseOfOurs); !errors.Is(err,
-				lock.ErrHeld) {
-				t.Errorf("stock:%d: %v", i, err)
-			}
-		}
-	})
 }

@@ -156,13 +156,6 @@ func newCrew(f *fleet, v verbCase) *crew {
 	return c
 }
 
-func (c *crew) set(key, value string) {
-	c.t.Helper()
-	if err := c.w.Mini.Set(key, value); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 func (c *crew) beats() { c.w.Pass(2*crewEvery + crewEvery/2) }
 
 // tombstones says whether they belong to a phase.

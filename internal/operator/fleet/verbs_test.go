@@ -166,31 +166,6 @@ func TestAStepThatIsNamedIsTakenOnce(t *testing.T) {
 	})
 }
 
-// TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther has a lease that keeps its
-// tombstone.
-func TestAWayBackThatIsNamedIsFinishedAndGoesNoFurther(t *testing.T) {
-	inBubble(t, func(f *fleet) {
-		m := f.join(migrate.MemberConfig{})
-		f.to(migrate.Sealed)
-		end := f.begin(m, 30*time.Second)
-		f.put("stock", m)
-		if r := f.back(Options{Go: true, To: migrate.Dual}); !r.Moved || r.Over {
-			t.Fatalf("%+v", r)
-		}
-		f.beats()
-		closed(t, f.back(Options{Go: true, To: migrate.Observe}).Gate, "pending")
-		end()
-		f.w.Mini.Del("{stock}:gsl")
-		f.beats()
-		for range 2 {
-			if r := f.back(Options{Go: true, To: migrate.Dual}); r.Phase != migrate.Dual || !r.Over {
-				t.Errorf("%+v", r)
-			}
-		}
-		f.at(migrate.Dual)
-	})
-}
-
 // TestNamedStepReportsMembersOfALaterRecord: an old one that says the right
 // phase is not well.
 func TestNamedStepReportsMembersOfALaterRecord(t *testing.T) {

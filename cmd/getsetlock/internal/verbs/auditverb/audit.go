@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/demo"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
@@ -58,8 +58,8 @@ that is too small (--behind, --ahead), and proves none.
 it later, elsewhere; getsetlock skew --trace reads the holds in it. With --hash,
 the file has keyed hashes in place of names and of values that are no stamps.
 
---demo audits an embedded server, in virtual time, with a fleet of old clients
-whose clocks are wrong.
+--demo shows the audit of a recorded fleet of old clients whose clocks are
+wrong. It needs no server.
 
 Exit codes:
   0        nothing is wrong
@@ -81,7 +81,6 @@ type auditFlags struct {
 	demo     bool
 	asJSON   bool
 	dialects []dialect.Dialect
-	spanned  bool // --for was given
 
 	auditClaims
 }
@@ -147,7 +146,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks, holds and waits")
 	flags.BoolVar(&f.hash, "hash", false,
 		"--record: write keyed hashes in place of names and of values that are no stamps")
-	flags.BoolVar(&f.demo, "demo", false, "audit an embedded fleet with wrong clocks, in virtual time")
+	flags.BoolVar(&f.demo, "demo", false, "audit a recorded fleet with wrong clocks; needs no server")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
@@ -160,9 +159,9 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 		out.ClaimsOfEnvironment(e, &f.behind, &f.ahead)); err != nil {
 		return err
 	}
-	f.spanned, f.how = given("for"), out.CommandLine(cmd)
-	if f.demo && !given("match") {
-		f.match = "lock:*" // the demo's locks
+	f.how = out.CommandLine(cmd)
+	if f.demo {
+		f.claimForDemo(given)
 	}
 	var err error
 	f.dialects, err = f.dialect.Named()
@@ -176,8 +175,6 @@ func (f *auditFlags) contradictions(given func(flag string) bool) error {
 		return out.WrongUse("--for %v: it must not be negative", f.span)
 	case f.demo && given("replay"):
 		return out.WrongUse("--demo and --replay both replace the server: give one")
-	case f.hash && f.demo:
-		return out.WrongUse("--hash hides names and values of your server; the demo has none to hide")
 	case f.hash && f.record == "":
 		return out.WrongUse("--hash is for --record, which is not given")
 	case given("match") && f.match == "":
@@ -188,16 +185,13 @@ func (f *auditFlags) contradictions(given func(flag string) bool) error {
 
 // liveOnly refuses flags of a live server together with --replay or --demo.
 func (f *auditFlags) liveOnly(given func(flag string) bool) error {
-	for _, instead := range []struct {
-		of    string
-		given bool
-		not   []string
-	}{
-		{"replay", given("replay"), []string{"redis", "cacert", "monitor", "record"}},
-		{"demo", f.demo, []string{"redis", "cacert"}},
-	} {
-		if i := slices.IndexFunc(instead.not, given); instead.given && i >= 0 {
-			return out.WrongUse("--%s is for a live server, not for --%s", instead.not[i], instead.of)
+	instead := "replay"
+	if f.demo {
+		instead = "demo"
+	}
+	for _, of := range []string{"redis", "cacert", "monitor", "record"} {
+		if given(of) && (f.demo || given("replay")) {
+			return out.WrongUse("--%s is for a live server, not for --%s", of, instead)
 		}
 	}
 	return nil
@@ -292,20 +286,19 @@ func bad(all []census.Finding) bool {
 	return slices.ContainsFunc(all, func(f census.Finding) bool { return f.Severity != census.SeverityNote })
 }
 
-// look reads what the flags name: a record, the demo, or a live server.
+// look reads what the flags name: a record, the demo's, or a live server.
 func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error {
-	if f.replay != "" {
+	switch {
+	case f.demo:
+		return f.showDemo(e, a)
+	case f.replay != "":
 		return f.again(e, a)
 	}
 	rec, err := f.openRecord()
 	if err != nil {
 		return err
 	}
-	if f.demo {
-		err = f.watchDemo(ctx, e, a, rec)
-	} else {
-		err = f.watch(e, ctx, a, rec)
-	}
+	err = f.watch(e, ctx, a, rec)
 	if closing := rec.close(); err == nil && closing != nil {
 		err = out.CouldNot(out.WithoutPath(closing), "writing --record %s", f.record)
 	}
@@ -325,11 +318,8 @@ func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 		return out.WrongUse("--replay %s: %w", f.replay, out.WithoutPath(err))
 	}
 	defer file.Close()
-	a.where, a.replayed = "record "+f.replay, true
-	r, err := audit.Replay(file, f.config(e))
-	if r != nil {
-		a.result, a.probe = r, r.Probe
-	}
+	a.where = "record " + f.replay
+	err = f.replayFrom(e, file, a)
 	var broken *offset.ObservedError
 	switch {
 	case errors.As(err, &broken) && a.empty():
@@ -338,6 +328,17 @@ func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 		return out.CouldNot(err, "reading --replay %s to its end", f.replay)
 	}
 	return nil
+}
+
+// replayFrom audits a record. Of a record that is broken later, the answer has
+// what comes before.
+func (f *auditFlags) replayFrom(e *out.Env, from io.Reader, a *auditAnswer) error {
+	a.replayed = true
+	r, err := audit.Replay(from, f.config(e))
+	if r != nil {
+		a.result, a.probe = r, r.Probe
+	}
+	return err
 }
 
 func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec *record) error {
@@ -411,59 +412,4 @@ func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool
 		return out.CouldNot(err, "looking at the keys of %s", a.where)
 	}
 	return nil
-}
-
-// watchDemo runs the demo's fleet and audits it like any other.
-func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, rec *record) error {
-	fleet, err := demo.New(1)
-	if err != nil {
-		return out.CouldNot(err, "starting the demo")
-	}
-	defer fleet.Close()
-	cfg := f.config(e)
-	if cfg.Lease == 0 {
-		cfg.Lease = demo.Lease
-	}
-	if cfg.Gap == 0 {
-		cfg.Gap, a.gap = demo.Gap, demo.Gap
-	}
-	folded, err := census.New(cfg.Config)
-	if err != nil {
-		return out.WrongUse("%w", err)
-	}
-	a.where = fmt.Sprintf("the demo: %d old clients, %v of virtual time", len(demo.Members()), f.demoSpan())
-	lines := rec.lines()
-	err = fleet.Run(ctx, f.demoSpan(), func(o offset.Observed) {
-		folded.Add(o)
-		lines(o)
-	})
-	if err != nil {
-		return out.CouldNot(err, "running the demo")
-	}
-	evidence, findings := folded.Evidence()
-	a.result = &audit.Result{Evidence: evidence, Findings: findings}
-	for _, h := range a.result.Evidence.Holds { // for skew --trace
-		lines(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key, For: h.For})
-	}
-	pool := fleet.Pool()
-	defer pool.Close()
-	a.probe, err = probe.Run(ctx, pool,
-		probe.Config{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
-			Hurry: true})
-	if err != nil && ctx.Err() == nil {
-		return out.CouldNot(err, "looking at the demo's keys")
-	}
-	for _, o := range a.probe.Observed() {
-		lines(o)
-	}
-	return rec.failure(f.record)
-}
-
-// demoSpan is how long the demo's fleet is watched: 2 minutes, enough for its
-// mishaps, or --for.
-func (f *auditFlags) demoSpan() time.Duration {
-	if f.spanned && f.span > 0 {
-		return f.span
-	}
-	return 2 * time.Minute
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
-	"github.com/getsetlock/getsetlock/internal/operator/offset"
 )
 
 // record is the file of --record. It ends with a whole line even if the disk
@@ -60,28 +59,9 @@ func (r *record) failed() error {
 	return r.err
 }
 
-// failure returns the error for a record that ended early.
-func (r *record) failure(name string) error {
-	if err := r.failed(); err != nil {
-		return out.CouldNot(out.WithoutPath(err),
-			"writing --record %s; it ends with what was seen until then", name)
-	}
-	return nil
-}
-
 func (r *record) close() error {
 	if r == nil {
 		return nil
 	}
 	return r.file.Close()
-}
-
-// lines returns the function that writes the demo's events. failed returns its
-// errors.
-func (r *record) lines() func(offset.Observed) {
-	if r == nil {
-		return func(offset.Observed) {}
-	}
-	w, _ := offset.NewObservedWriter(r)
-	return func(o offset.Observed) { _ = w.Write(o) }
 }

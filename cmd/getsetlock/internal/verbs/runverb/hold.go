@@ -104,11 +104,10 @@ func NewHold(e *out.Env) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.runner(e, cmd, args[0], []string{holding})
+			r, err := f.runner(e, cmd, args[0], []string{holding}, holdingWords)
 			if err != nil {
 				return err
 			}
-			r.kind = holdingWords
 			return r.hold(cmd.Context())
 		},
 	}
@@ -135,7 +134,7 @@ func NewWait(e *out.Env) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.runner(e, cmd, args[0], []string{awaiting})
+			r, err := f.runner(e, cmd, args[0], []string{awaiting}, kind{})
 			if err != nil {
 				return err
 			}
@@ -147,48 +146,25 @@ func NewWait(e *out.Env) *cobra.Command {
 	return cmd
 }
 
-// runner returns what executes a verb without a command of the user.
-func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []string) (*runner, error) {
-	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
-		return nil, err
-	}
-	if err := f.check(e, cmd); err != nil {
-		return nil, err
-	}
-	k, err := newKeeper(e, cmd.Context(), f, name)
-	if err != nil {
-		return nil, err
-	}
-	return &runner{env: e, flags: f, key: key, command: name, keeper: k, take: k.acquire}, nil
-}
-
 // hold takes the lock, or joins an outer run's, says so, and gives it back when
 // stdin ends.
 func (r *runner) hold(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
 	r.outliveReaders()
-	outer, err := r.joins(ctx)
-	if outer != nil || err != nil {
-		r.keeper.close(closeWait)
-		if err != nil {
-			return err
-		}
+	in := r.watchInput(signals)
+	r.gone = in.over
+	lease, outer, err := r.obtain(ctx)
+	switch {
+	case err != nil:
+		in.end(child.Exit{})
+		return err
+	case outer != nil:
 		if err := r.announce(outer[1], outer[2]); err != nil {
 			return err
 		}
-		return ended(r.watchInput(signals).Wait())
+		return ended(in.Wait())
 	}
-	r.askForSpellings(ctx)
-	in := r.watchInput(signals)
-	r.gone = in.over
-	lease, err := r.wait(ctx)
-	if err != nil {
-		in.end(child.Exit{})
-		r.keeper.close(closing(err))
-		return err
-	}
-	r.warn()
 	fence := ""
 	if n, ok := lease.Fence(); ok {
 		fence = strconv.FormatInt(n, 10)

@@ -161,10 +161,11 @@ func New(e *out.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
+			r, err := f.runner(e, cmd, key, command, running)
+			if err != nil {
 				return err
 			}
-			return f.run(e, cmd, key, command)
+			return r.run(cmd.Context())
 		},
 	}
 	f.register(cmd)
@@ -286,21 +287,25 @@ func (w *waitFlag) config() time.Duration {
 	return w.d
 }
 
-// run executes the verb. It joins an outer run's lock or takes the lock, runs
-// the command, and releases the lock that it took.
-func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []string) error {
-	if err := f.check(e, cmd); err != nil {
-		return err
+// runner returns what executes a verb on a key, for a command.
+func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, command []string,
+	of kind) (*runner, error) {
+	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
+		return nil, err
 	}
-	if _, err := child.Find(command); err != nil {
-		return startFailure(err) // before waiting for a lock
+	if err := f.check(e, cmd); err != nil {
+		return nil, err
+	}
+	if of == running { // before it waits for a lock
+		if _, err := child.Find(command); err != nil {
+			return nil, startFailure(err)
+		}
 	}
 	k, err := newKeeper(e, cmd.Context(), f, command)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := &runner{env: e, flags: f, key: key, command: command, keeper: k, take: k.acquire, kind: running}
-	return r.run(cmd.Context())
+	return &runner{env: e, flags: f, key: key, command: command, keeper: k, take: k.acquire, kind: of}, nil
 }
 
 // startFailure returns the error, with run's exit code, of a command that could

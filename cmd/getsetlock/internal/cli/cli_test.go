@@ -12,38 +12,6 @@ import (
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 )
 
-func TestWrongUseIsOneLineAndExitCode2(t *testing.T) {
-	s := clitest.NewStage(t)
-	for line, says := range map[string]string{
-		"foo":                         `getsetlock: there is no command "foo"`,
-		"--foo":                       "getsetlock: unknown flag: --foo; see getsetlock --help",
-		"version x":                   "takes no arguments",
-		"completion":                  "bash, zsh or fish",
-		"completion tcsh":             `no completion for "tcsh"`,
-		"ls a b":                      "one PATTERN at most",
-		"ls --dialect foo":            `no dialect is called "foo"`,
-		"ls --dialect-file /no/f":     "--dialect-file: open /no/f",
-		"ls --redis http://x":         "must begin with redis://",
-		"ls --cacert /no/f":           "for addresses that begin with rediss://",
-		"unlock":                      "give one KEY",
-		"audit --for 3":               "did you mean 3s?",
-		"rehearse --seed -1":          `"-1" for "--seed" flag: write a whole number, zero or above`,
-		"rehearse --clients 1.5":      `"1.5" for "--clients" flag: write a whole number`,
-		"rehearse --phases=x":         `"x" for "--phases" flag: give the flag without a value`,
-		"ls --redis localhost":        "(as redis://127.0.0.1:6379 does)",
-		"unlock a b --value x":        "give one KEY",
-		"redis://:s3cret@h ls":        "there is no command",
-		"ls -redis=redis://:s3cret@h": "unknown shorthand flag",
-		"ls --redis redis://s3cret@h": "a user and no password",
-	} {
-		got := s.Run(strings.Fields(line)...)
-		s.Want(got, 2, "", says)
-		if strings.Count(got.Errors, "\n") != 1 {
-			t.Errorf("%s: not one line: %q", line, got.Errors)
-		}
-	}
-}
-
 func TestEveryVerbHasExamplesAndALineOfHelp(t *testing.T) {
 	for _, c := range Root(&out.Env{}).Commands() {
 		if c.Hidden || c.Name() == "help" {

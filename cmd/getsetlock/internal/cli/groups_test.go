@@ -66,40 +66,6 @@ func TestHelpShowsVerbsInTheOrderOfUse(t *testing.T) {
 	}
 }
 
-func TestMistypedWordsGetASuggestion(t *testing.T) {
-	s := clitest.NewStage(t)
-	for line, says := range map[string]string{
-		// two letters swapped are one difference
-		"rnu k": `there is no command "rnu"; did you mean run? See getsetlock --help`,
-		"sl":    "did you mean ls?",
-		// it looks like --greatest and --forget
-		"doctor --target etcd://h":  "unknown flag: --target: getsetlock doctor is for Redis; run, hold, wait,",
-		"migrate status --target x": "getsetlock migrate is for Redis",
-		"RUN k":                     "did you mean run?",
-		// three letters, two of which differ: a guess would be too bold
-		"rxy":                           `there is no command "rxy"; see`,
-		"runn":                          `there is no command "runn"; did you mean run? See getsetlock --help`,
-		"unlcok k":                      "did you mean unlock?",
-		"reh":                           "did you mean rehearse?",
-		"list":                          "did you mean ls?",
-		"release k":                     "did you mean unlock?",
-		"ls --jsno":                     "unknown flag: --jsno; did you mean --json? See getsetlock ls --help",
-		"ls --dialectfile=x":            "did you mean --dialect-file?",
-		"ls --password s3cret":          "unknown flag: --password; did you mean --password-file? See",
-		"ls --nothing":                  "unknown flag: --nothing; see getsetlock ls --help",
-		"ls -redis redis://h":           "did you mean --redis?",
-		"ls -redis=redis://:s3cret@h/0": "did you mean --redis?",
-		"ls -x":                         "unknown shorthand flag: 'x' in -x; see getsetlock ls --help",
-		"migrate stauts":                `there is no step "stauts"; did you mean status?`,
-		"migrate nonsense":              "give one of init, ",
-		"completion bahs":               `no completion for "bahs"; did you mean bash?`,
-	} {
-		s.Want(s.Run(strings.Fields(line)...), 2, "", says)
-	}
-	got := s.Run("run", "--wiat", "1s", "k", "--", "true")
-	s.Want(got, 125, "", "unknown flag: --wiat; did you mean --wait? See getsetlock run --help")
-}
-
 // A server of Redis on the same machine is not what the variable names. Verbs
 // for Redis ask no server then.
 func TestVerbsOfRedisRefuseTheVariableOfAStore(t *testing.T) {

@@ -301,39 +301,6 @@ func TestAuditWatchesWithoutTheRightToListKeys(t *testing.T) {
 	}
 }
 
-func TestWrongUseOfAuditAndDoctor(t *testing.T) {
-	s := clitest.NewStage(t)
-	for line, says := range map[string]string{
-		"audit x":                         "takes no arguments",
-		"audit --for -1s":                 "must not be negative",
-		"audit --lease 0s":                `"0s" for "--lease" flag: it must be more than zero; leave the flag out to let the audit guess it`,
-		"doctor --lease 0s":               "leave the flag out where the lease is unknown",
-		"audit --greatest 0s":             "leave the flag out for the value of --lease",
-		"doctor --lease 2m --greatest 1m": "--greatest 1m0s is less than --lease 2m0s",
-		"audit --greatest 90000h":         "--greatest 90000h0m0s: it must be at most",
-		"audit --hash":                    "--hash is for --record",
-		"audit --demo --replay x":         "give one",
-		"audit --demo --redis x":          "for a live server",
-		"audit --replay /no/file":         "--replay /no/file: no such file",
-		"audit --replay x --monitor":      "not for --replay",
-		"audit --dialect foo":             `no dialect is called "foo"`,
-		"doctor --fix":                    "--fix needs --match",
-		"doctor --yes":                    "--yes is for --fix",
-		"doctor --fix --match lock:*":     "doctor cannot ask",
-		"doctor --gap 1s":                 "--gap is for --watch",
-		"doctor --spread -1s":             "can't be negative",
-		"audit --record x --demo":         "not for --demo",
-		"audit --record /no/folder/x":     "",
-	} {
-		got := s.Run(strings.Fields(line)...)
-		want := 2
-		if says == "" {
-			want, says = 3, "creating --record"
-		}
-		s.Want(got, want, "", says)
-	}
-}
-
 // docs/guide/audit.md shows what the program prints.
 func TestDocumentShowsWhatTheDemoPrints(t *testing.T) {
 	text, err := os.ReadFile("../../../../../docs/guide/audit.md")

@@ -136,7 +136,7 @@ func TestUnwritableFilesAreNotExplainedAsSockets(t *testing.T) {
 	s := clitest.NewStage(t)
 	const away = "/nonexistent/file"
 	for _, line := range []string{
-		"audit --demo --report " + away, "audit --demo --record " + away, "audit --record " + away,
+		"audit --demo --report " + away, "audit --record " + away,
 		"audit --report " + away,
 		"audit --replay " + away, "skew --lease 60s --job 5s --clients 2 --report " + away,
 		"skew --lease 60s --trace " + away, "rehearse --orders " + away, "rehearse --dialect-file " + away,

@@ -336,11 +336,11 @@ func wrapped(l lockLine) int {
 }
 
 func lockGrid(lines []lockLine) *out.Grid {
-	columns := []out.Column{out.Left("key").Least(12).Middle(), out.Left("state"),
+	columns := []out.Column{out.Left("key").Shortened(out.CutMiddle), out.Left("state"),
 		out.Left("protocol").Rank(3),
-		out.Left("dialect").Rank(5), out.Left("owner").Least(12), out.Right("age").Rank(1), out.Right("left"),
+		out.Left("dialect").Rank(5), out.Left("owner").Shortened(out.Cut), out.Right("age").Rank(1), out.Right("left"),
 		out.Right("waiters").Rank(2), out.Right("ttl").Rank(4), out.Right("fence").Rank(6),
-		out.Left("value").Least(12).Rank(7)}
+		out.Left("value").Shortened(out.Cut).Rank(7)}
 	g := out.NewGrid(columns...)
 	for _, l := range lines {
 		who := out.Dashed(l.Dialect)

@@ -147,7 +147,7 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false,
 		"search all orders of old clients' commands, and print the shortest way to two holders")
-	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, which fleets are safe, how likely a second holder is, how long clients wait")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, how long clients wait, the numbers")
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	out.JSONFlag(cmd, &f.asJSON)
@@ -189,9 +189,6 @@ func (f *skewFlags) work(e *out.Env, ctx context.Context) (*skewAnswer, error) {
 	}
 	if err == nil && a.oldHold() && (f.explore || f.report != "") {
 		err = a.explore(e, ctx, f.quiet)
-	}
-	if err == nil && f.report != "" {
-		err = a.simulateSpreads(e, ctx, f.quiet)
 	}
 	return a, err
 }

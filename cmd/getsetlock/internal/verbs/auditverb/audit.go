@@ -143,7 +143,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 		"claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
 	flags.StringVar(&f.replay, "replay", "", "read a file made by --record instead of watching a server")
-	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks, holds and waits")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks and waits, the key with the most mishaps")
 	flags.BoolVar(&f.hash, "hash", false,
 		"--record: write keyed hashes in place of names and of values that are no stamps")
 	flags.BoolVar(&f.demo, "demo", false, "audit a recorded fleet with wrong clocks; needs no server")
@@ -294,12 +294,16 @@ func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error
 	case f.replay != "":
 		return f.again(e, a)
 	}
-	rec, err := f.openRecord()
-	if err != nil {
-		return err
+	if f.record == "" {
+		return f.watch(e, ctx, a, nil)
 	}
-	err = f.watch(e, ctx, a, rec)
-	if closing := rec.close(); err == nil && closing != nil {
+	// It may hold confidential values, so other users cannot read it.
+	record, err := os.OpenFile(f.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return out.CouldNot(out.WithoutPath(err), "creating --record %s", f.record)
+	}
+	err = f.watch(e, ctx, a, record)
+	if closing := record.Close(); err == nil && closing != nil {
 		err = out.CouldNot(out.WithoutPath(closing), "writing --record %s", f.record)
 	}
 	return err
@@ -341,7 +345,7 @@ func (f *auditFlags) replayFrom(e *out.Env, from io.Reader, a *auditAnswer) erro
 	return err
 }
 
-func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec *record) error {
+func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, record *os.File) error {
 	pool, address, err := f.server.OpenWhole(e, ctx)
 	if err != nil {
 		return err
@@ -355,8 +359,8 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	cfg.For, cfg.Monitor.On = f.span, f.monitor
 	cfg.DB = f.server.Database(e)
 	cfg.Seen, cfg.SeenEvery = liveLines(e, f.server.Quiet, f.span), out.ProgressEvery
-	if rec != nil {
-		cfg.Record, cfg.Probed = rec, a.probe
+	if record != nil {
+		cfg.Record, cfg.Probed = record, a.probe
 	}
 	if f.hash {
 		cfg.Hash = []byte(rand.Text())
@@ -365,10 +369,10 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	if r != nil {
 		a.result = r
 	}
+	var file *os.PathError
 	switch {
-	case rec.failed() != nil:
-		return out.CouldNot(out.WithoutPath(rec.failed()),
-			"writing --record %s; it ends with what was seen until then", f.record)
+	case errors.As(err, &file) && file.Path == f.record:
+		return out.CouldNot(file.Err, "writing --record %s; it ends with what was seen until then", f.record)
 	case err != nil && ctx.Err() == nil:
 		return out.CouldNot(err, "watching %s", address)
 	case ctx.Err() == nil:

@@ -241,32 +241,6 @@ func TestAuditSaysThatItWatchedNothing(t *testing.T) {
 	}
 }
 
-func TestRecordLosesAnUnfinishedLine(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "r")
-	f := &auditFlags{record: name}
-	r, err := f.openRecord()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Write([]byte("whole\n")); err != nil {
-		t.Fatal(err)
-	}
-	// A full disk leaves half a line, and an error.
-	if _, err := r.file.WriteString("hal"); err != nil {
-		t.Fatal(err)
-	}
-	r.torn(3, syscall.ENOSPC)
-	if _, err := r.Write([]byte("more\n")); err == nil {
-		t.Error("it goes on after a failure")
-	}
-	if err := r.close(); err != nil {
-		t.Fatal(err)
-	}
-	if text, _ := os.ReadFile(name); string(text) != "whole\n" {
-		t.Errorf("%q", text)
-	}
-}
-
 func TestServerThatCannotAnswerIsExitCode3(t *testing.T) {
 	for _, verb := range []string{"audit", "doctor"} {
 		s := clitest.NewStage(t)

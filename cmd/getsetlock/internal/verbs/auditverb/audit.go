@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -28,45 +29,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-const auditLong = `Watches a live server and reports what it shows of old clients' locks: which
-kinds of lock there are, which clients write them, whose clock is wrong and by
-how much, and what went wrong meanwhile. It changes no key.
-
-First, audit reads the matching keys in slices (SCAN, never KEYS) and names the
-form of each value. Then it watches for the time --for. It looks at the locks
-again and again, lets the server report changes (tracking), and counts calls.
-
-With --monitor, audit also listens to all commands, in short bursts that stop
-early if the server gets slower. Only MONITOR shows which client writes, which
-client waits, and whose clock is off by how much. During a burst it costs a busy
-server a good part of its throughput; audit prints the measured cost.
-
-If the user lacks a right, audit says so and uses the other sources. A killed
-audit leaves nothing behind on the server.
-
-A clock offset is shown as an interval: what each single write allows, whatever
-the clock does between writes. It assumes the lease (--lease; --greatest where
-leases differ). Its upper end also assumes that no attempt takes longer than
---gap. Without --lease, audit guesses the lease of each writer, marks the values
-with * and guarantees nothing. A finding names a clock that stepped by a second
-or more.
-
-What was seen says nothing of clients that wrote nothing. So it refutes a claim
-that is too small (--behind, --ahead), and proves none.
-
---record writes all events to a text file. --replay makes the same report from
-it later, elsewhere; getsetlock skew --trace reads the holds in it. With --hash,
-the file has keyed hashes in place of names and of values that are no stamps.
-
---demo shows the audit of a recorded fleet of old clients whose clocks are
-wrong. It needs no server.
-
-Exit codes:
-  0        nothing is wrong
-  1        something is wrong
-  2        wrong use
-  3        it could not be done: the server is away, or a right is missing
-  128 + n  ended by signal n; what was seen until then is printed`
+// auditLong is what --help says.
+//
+//go:embed audit.txt
+var auditLong string
 
 // auditFlags are the flags of the verb audit.
 type auditFlags struct {

@@ -5,6 +5,7 @@ package runverb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -17,53 +18,15 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-const holdLong = `Holds the lock KEY until its standard input ends, and gives it back then. It is
-for scripts that hold a lock over several commands.
+// holdLong is what --help says.
+//
+//go:embed hold.txt
+var holdLong string
 
-Once hold has the lock, it prints one line on stdout and goes on holding:
-  held TOKEN FENCE
-TOKEN tells this acquisition from all others. FENCE is the fencing number, or -
-where the lock has none (--protocol legacy). A script waits for the lock by
-reading that line. If hold ends without it, the lock was not taken. If the line
-cannot be printed, hold gives the lock back and ends with 125.
-
-Input: what arrives on stdin is thrown away; its end gives the lock back. When
-the script dies, its end of the pipe closes, and the lock is free at once. If
-stdin ends while hold waits for the lock, hold gives up and exits with 125. A
-shell starts "hold &" with an empty stdin, so give it a pipe, as the example
-does. A signal gives the lock back too, and hold then exits with 128 + its
-number.
-
-If the lock is lost, hold ends with 123; if renewals fail, it ends --grace
-before the lock does. Nothing stops the script: let it check that hold still
-runs (kill -0 PID) before each step that needs the lock, or use getsetlock run,
-which ends its command.
-
-Inside a getsetlock run on the same key, hold joins that lock, and its end gives
-nothing back.
-
-Protocols and modes are those of getsetlock run; see its --help.
-
-Exit codes: 0 if stdin ended, 128 + n after signal n, 122 to 125 as with run:
-  122  the server could not be reached before --wait was over, or it refused
-  123  the lock was lost
-  124  another client held the lock until --wait was over; or --busy-exit
-  125  wrong use, and every other failure`
-
-const waitLong = `Waits until the lock KEY is free, and takes nothing. It waits for ever, or
---wait. When it ends, another client may take the lock at any time: to work
-under the lock, use getsetlock run.
-
-A lock is free when a getsetlock client could take it. So an old client's lock
-whose time has passed counts as free only once run would take it over.
-
-Protocols are those of getsetlock run; see its --help.
-
-Exit codes: 0 if the lock is free, 128 + n after signal n, 122 to 125 as with
-run:
-  122  the server could not be reached before --wait was over, or it refused
-  124  a client held the lock until --wait was over; or --busy-exit
-  125  wrong use, and every other failure`
+// waitLong is what --help says.
+//
+//go:embed wait.txt
+var waitLong string
 
 // holding and awaiting stand for the command where a holder's name is written.
 const (

@@ -21,8 +21,8 @@ const (
 )
 
 // remind prints which client holds the lock, after firstWord and then every
-// nextWord, until ctx ends. why is why the wait began. It has a goroutine of its
-// own, for which nobody waits: its question may take as long as the wait.
+// nextWord, until ctx ends. why is why the wait began. It has a goroutine of
+// its own, for which nobody waits: its question may take as long as the wait.
 func (r *runner) remind(ctx context.Context, why error) {
 	if r.flags.server.Quiet {
 		return

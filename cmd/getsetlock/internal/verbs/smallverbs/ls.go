@@ -6,6 +6,7 @@ package smallverbs
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,40 +24,10 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-const lsLong = `Shows the locks on a server: which client holds each lock, until when its lease
-runs, and in which form it is written.
-
-PATTERN is a Redis pattern (* ? [a-z]). ls also tries the spellings in which
-Spring's serializers write a key, and lists such a key next to the plain one;
-they are two different locks. Without PATTERN, ls shows only keys that hold a
-plausible time of some dialect, or a token of a getsetlock client. A backslash
-in front of * ? [ takes away their meaning, and so does \x2a for *.
-
-Columns. A narrow terminal shows those of them for which it has room, --wide
-and a file show all:
-  OWNER    the name that the holder wrote: an old client's id, or for getsetlock
-           run its host and command
-  AGE      for how long the holder has held the lock. A key does not say it:
-           with --lease it is known of old clients that do not renew
-  LEFT     the time until the lease ends. A holder that renews keeps its lock
-           for longer. An old client's time is read as if that client's clock
-           were the server's. A getsetlock client that shares a lock with old
-           clients writes a time that lies a day ahead; its lock ends with its
-           token or its TTL, and LEFT shows that end
-  WAITERS  how many clients wait in the queue of --namespace for a token lock
-  FENCE    the last fencing number of the key's counter, which other keys of
-           --namespace may share; the holder's is not greater
-  TTL      the time after which the server deletes the key
-
-Several dialects write the same form. DIALECT shows the one that --dialect
-names, if it fits; --json lists the others.
-
-On a terminal, red marks a lock that its holder has lost, and yellow a lock
-whose time has passed. NO_COLOR turns colours off.
-
-ls lists keys in slices (SCAN), so that other clients are not held up. Without
-PATTERN it reads every key that holds a string. Bytes that are not UTF-8 are
-printed as \xNN, and a backslash as two.`
+// lsLong is what --help says.
+//
+//go:embed ls.txt
+var lsLong string
 
 type lsFlags struct {
 	server    out.ServerFlags

@@ -4,6 +4,7 @@ package smallverbs
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,26 +16,10 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-const unlockLong = `Deletes a lock whose holder is dead, so that the next client gets it.
-
-Without --value, unlock shows the holder on a terminal and asks before it
-deletes anything. With --value V it deletes the key if the key still holds V;
-the server compares and deletes in one step. V is what "getsetlock ls" shows:
-the value, or the token of a getsetlock client. The token on the second key is
-deleted too.
-
-KEY is written as ls prints it: \xNN is a byte, and two backslashes are one. A
-star in it is a star.
-
-If the holder is alive after all, it goes on working while the next client takes
-the lock. A getsetlock client learns of the loss by a message from the server,
-or at its next renewal; an old client never does.
-
-Exit codes:
-  0  deleted; or, without --value, the lock was free
-  1  the key holds another value, or none; or you answered no
-  2  wrong use
-  3  it could not be done: the server is away, or a right is missing`
+// unlockLong is what --help says.
+//
+//go:embed unlock.txt
+var unlockLong string
 
 type unlockFlags struct {
 	server  out.ServerFlags

@@ -59,15 +59,12 @@ func NewLs(e *out.Env) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := strings.Join(args, "")
-			t, err := f.server.PickTarget(e)
+			on, err := openLocks(e, cmd, &f.server, &f.dialect, "namespace", "lease")
 			if err != nil {
 				return err
 			}
-			if t != nil {
-				return f.runTarget(e, cmd, t, pattern)
-			}
-			return f.run(e, cmd.Context(), pattern)
+			defer on.close()
+			return f.show(e, cmd.Context(), on, strings.Join(args, ""))
 		},
 	}
 	f.server.Register(cmd)
@@ -168,17 +165,6 @@ type kind struct {
 	session bool // the lock ends with its holder's session in a store other than Redis
 }
 
-func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	s, err := openServer(e, &f.server, &f.dialect)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return f.show(e, s.where(), func(p *out.Progress) ([]lockLine, error) {
-		return s.look(ctx, f, pattern, p)
-	})
-}
-
 // look returns what ls shows.
 func (r *onRedis) look(ctx context.Context, f *lsFlags, pattern string, p *out.Progress) ([]lockLine, error) {
 	what, isPattern := keyOrPattern(pattern)
@@ -188,21 +174,54 @@ func (r *onRedis) look(ctx context.Context, f *lsFlags, pattern string, p *out.P
 	return l.locks(ctx, what, isPattern)
 }
 
-// locks are those of one server, or of a cluster.
+// locks are those of one Redis server, of a cluster, or of another store.
 type locks interface {
-	unlockable
+	where() string // the address, without its password
+
+	// look returns what a KEY or PATTERN of ls means. With an error it returns
+	// what could be seen.
 	look(ctx context.Context, f *lsFlags, pattern string, p *out.Progress) ([]lockLine, error)
+
+	// find returns the lock called key. Its Type is empty where there is none.
+	find(ctx context.Context, key string) (lockLine, error)
+
+	// force deletes the lock if value still holds it.
+	force(ctx context.Context, key, value string) (legacy.Deleted, error)
+
+	// told adds what to do about an error.
+	told(err error) error
 	close()
+}
+
+// openLocks opens the store of a command line. The further flags mean nothing
+// outside of Redis.
+func openLocks(e *out.Env, cmd *cobra.Command, server *out.ServerFlags, named *out.DialectFlags,
+	ofRedis ...string) (locks, error) {
+	t, err := server.PickTarget(e)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		return openServer(e, server, named)
+	}
+	if err := t.Refuse(cmd, append(ofRedis, "dialect", "dialect-file")...); err != nil {
+		return nil, err
+	}
+	conn, err := t.Connect(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	return &stored{e, t, conn}, nil
 }
 
 // show prints what a look finds. Of a look that could see a part only, it
 // prints that part and returns the error.
-func (f *lsFlags) show(e *out.Env, address string, look func(*out.Progress) ([]lockLine, error)) error {
+func (f *lsFlags) show(e *out.Env, ctx context.Context, on locks, pattern string) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
-	lines, err := look(p)
+	lines, err := on.look(ctx, f, pattern, p)
 	p.End()
 	if err != nil {
-		err = out.CouldNot(err, "listing the keys of %s", address)
+		err = out.CouldNot(on.told(err), "listing the keys of %s", on.where())
 		if len(lines) == 0 {
 			return err
 		}

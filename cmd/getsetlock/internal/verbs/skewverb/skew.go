@@ -310,24 +310,3 @@ func presetList() string {
 }
 
 var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}
-
-// awaited runs a search and waits for it or for ctx. A search cannot be
-// stopped; after ctx ends, it runs on unobserved.
-func awaited[T any](ctx context.Context, search func() (T, error)) (T, error) {
-	type found struct {
-		x   T
-		err error
-	}
-	done := make(chan found, 1) // buffered, since nobody may receive from a search left alone
-	go func() {
-		x, err := search()
-		done <- found{x, err}
-	}()
-	select {
-	case f := <-done:
-		return f.x, f.err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
-	}
-}

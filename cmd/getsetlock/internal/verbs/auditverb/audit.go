@@ -117,11 +117,16 @@ func NewAudit(e *out.Env) *cobra.Command {
 	return cmd
 }
 
+// ofServer are the flags that mean nothing without a live server.
+var ofServer = []string{"redis", "cacert", "monitor", "record"}
+
 // complete checks the flags against each other and fills in what follows from
 // them.
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given),
+	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest),
+		out.Refuse(cmd, out.Rule{If: f.demo, Flags: ofServer, Says: "--%s is for a live server, not for --demo"},
+			out.Rule{If: given("replay"), Flags: ofServer, Says: "--%s is for a live server, not for --replay"}),
 		out.ClaimsOfEnvironment(e, &f.behind, &f.ahead)); err != nil {
 		return err
 	}
@@ -145,20 +150,6 @@ func (f *auditFlags) contradictions(given func(flag string) bool) error {
 		return out.WrongUse("--hash is for --record, which is not given")
 	case given("match") && f.match == "":
 		return out.WrongUse("--match is empty; '*' matches every key")
-	}
-	return nil
-}
-
-// liveOnly refuses flags of a live server together with --replay or --demo.
-func (f *auditFlags) liveOnly(given func(flag string) bool) error {
-	instead := "replay"
-	if f.demo {
-		instead = "demo"
-	}
-	for _, of := range []string{"redis", "cacert", "monitor", "record"} {
-		if given(of) && (f.demo || given("replay")) {
-			return out.WrongUse("--%s is for a live server, not for --%s", of, instead)
-		}
 	}
 	return nil
 }

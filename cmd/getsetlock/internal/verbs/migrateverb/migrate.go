@@ -156,20 +156,20 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean", "sweep"}
 	moves := []string{"advance", "back", "init"}
 	status := []string{"status"}
-	// A list and not a map, so that of two wrong flags each run names the same
-	// one.
+	var rules []out.Rule
 	for _, of := range []struct {
 		flag  string
 		verbs []string
 	}{
 		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps},
 		{"refused", []string{"status", "plan", "clean"}}, {"report", []string{"plan"}},
-		{"watch", status}, {"monitor", status},
-		{"forget-evidence", status},
+		{"watch", status}, {"monitor", status}, {"forget-evidence", status},
 	} {
-		if cmd.Flags().Changed(of.flag) && !slices.Contains(of.verbs, verb) {
-			return out.WrongUse("--%s is for %s", of.flag, strings.Join(of.verbs, ", "))
-		}
+		rules = append(rules, out.Rule{If: !slices.Contains(of.verbs, verb), Flags: []string{of.flag},
+			Says: "--%s is for " + strings.Join(of.verbs, ", ")})
+	}
+	if err := out.Refuse(cmd, rules...); err != nil {
+		return err
 	}
 	switch {
 	case f.wait < 0:

@@ -45,11 +45,12 @@
 //
 // # Fleets
 //
-// A short play of a fleet begins with a record in some phase. The world knows
-// what scripts did to both keys of a lock, by which phase each token was
-// written, when each heartbeat came, and what a verb had read when it took a
-// step. It records what must not be, and the judge of marks complains about
-// that. A lease that composed bridges have is the target's.
+// A play of a fleet begins with a record in some phase, or without one. It
+// lasts for a part of a migration. The world knows what scripts did to both
+// keys of a lock, by which phase each token was written, when each heartbeat
+// came, and what a verb had read when it took a step. It records what must not
+// be, and the judge of marks complains about that. A lease that composed
+// bridges have is the target's.
 //
 // # Quorums
 //

@@ -54,14 +54,14 @@ func Draw(seed uint64) *Plan {
 		p.Procs = append(p.Procs, d.proc(p))
 	}
 	span := 20*time.Second + d.nanos(40*time.Second)
-	for id := range 40 + d.IntN(30) {
-		p.Ops = append(p.Ops, d.op(p, id, span))
+	for range 40 + d.IntN(30) {
+		p.op(d.op(p, span))
 	}
 	if d.one(20) {
 		return p // a world in which nothing goes wrong
 	}
-	for id := range 1 + d.IntN(12) {
-		p.Faults = append(p.Faults, d.fault(p, id, span))
+	for range 1 + d.IntN(12) {
+		p.fault(d.fault(p, span))
 	}
 	for range d.IntN(3) {
 		d.siege(p)
@@ -86,24 +86,23 @@ func (d dice) hush(p *Plan) {
 		c.Timeout = 0
 	}
 	c := p.Procs[o.Proc]
-	if d.one(2) {
+	only := func(f Fault) {
+		p.Faults, f.Proc = nil, o.Proc
+		p.fault(f)
+		id := o.ID
+		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != id && o.ID%4 != 0 })
+	}
+	switch {
+	case d.one(2):
 		o.Kind, o.Cancel, o.Hold = pick(d, Acquire, Do), 0, 2*c.TTL
-		only := *o
-		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
-		p.Faults = []Fault{{At: only.At + d.nanos(c.TTL), Proc: only.Proc,
-			Kind: pick(d, Silence, MuteReplies)}}
-		return
-	}
-	if d.one(2) { // an attempt arrives after what undoes it, if that takes another way
+		only(Fault{At: o.At + d.nanos(c.TTL), Kind: pick(d, Silence, MuteReplies)})
+	case d.one(2): // an attempt arrives after what undoes it, if that takes another way
 		o.Kind, o.Cancel, p.Procs[o.Proc].Timeout = Try, 0, 0
-		only := *o
-		p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool { return o.ID != only.ID && o.ID%4 != 0 })
-		p.Faults = []Fault{{At: only.At - d.nanos(c.TTL/20), For: c.TTL*3/10 + d.nanos(c.TTL/5),
-			Proc: only.Proc, Kind: Stall}}
-		return
+		only(Fault{At: o.At - d.nanos(c.TTL/20), For: c.TTL*3/10 + d.nanos(c.TTL/5), Kind: Stall})
+	default:
+		p.fault(Fault{At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter})
+		p.fault(Fault{At: o.At + 8*c.Near, For: c.TTL/3 + d.nanos(c.TTL/2), Proc: o.Proc, Kind: Refuse})
 	}
-	p.fault(Fault{At: o.At, For: time.Second, Proc: o.Proc, Kind: CutAfter})
-	p.fault(Fault{At: o.At + 8*c.Near, For: c.TTL/3 + d.nanos(c.TTL/2), Proc: o.Proc, Kind: Refuse})
 }
 
 // needle lets few operations wait for one key, and breaks one to three messages
@@ -120,9 +119,8 @@ func (d dice) needle(p *Plan) {
 	}
 	p.Faults = nil
 	proc, nth := d.IntN(len(p.Procs)), 1+d.IntN(20)
-	for id := range 1 + d.IntN(3) {
-		p.Faults = append(p.Faults, Fault{ID: id, Proc: proc, Nth: nth,
-			Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
+	for range 1 + d.IntN(3) {
+		p.fault(Fault{Proc: proc, Nth: nth, Kind: pick(d, CutBefore, CutAfter, CutAfter, CutWithin)})
 		if nth++; d.one(3) {
 			proc, nth = d.IntN(len(p.Procs)), 1+d.IntN(20)
 		}
@@ -218,14 +216,12 @@ func (d dice) crowd(p *Plan) {
 		}
 	}
 	for dead := range d.IntN(4) {
-		at := 5*time.Second + d.nanos(20*time.Second)
-		p.op(Op{At: at, Proc: dead, Kind: Kill})
+		p.op(Op{At: 5*time.Second + d.nanos(20*time.Second), Proc: dead, Kind: Kill})
 	}
 	if d.one(3) {
 		at := d.nanos(20 * time.Second)
 		for _, proc := range d.Perm(len(p.Procs))[:1+d.IntN(2)] {
-			p.fault(Fault{At: at, For: 20 * time.Second, Proc: proc,
-				Kind: Freeze})
+			p.fault(Fault{At: at, For: 20 * time.Second, Proc: proc, Kind: Freeze})
 		}
 	}
 }
@@ -238,17 +234,17 @@ func (d dice) heads(p *Plan) {
 	p.Ops, p.Faults = nil, nil
 	for proc := range p.Procs {
 		p.Procs[proc].Wait = 0
-		at := time.Second + time.Duration(proc)*time.Second + d.nanos(500*time.Millisecond)
-		p.Ops = append(p.Ops, Op{ID: proc, At: at, Proc: proc, Kind: Acquire, Hold: 10 * time.Second})
+		p.op(Op{At: time.Second + time.Duration(proc)*time.Second + d.nanos(500*time.Millisecond), Proc: proc,
+			Kind: Acquire, Hold: 10 * time.Second})
 	}
 	still, dies := 5*time.Second, pick(d, Kill, Kill, "")
 	for head := 1; head < len(p.Procs)-1; head++ {
 		at := still + d.nanos(500*time.Millisecond)
 		if dies != "" {
 			p.op(Op{At: at, Proc: head, Kind: dies})
-			continue
+		} else {
+			p.fault(Fault{At: at, For: 60 * time.Second, Proc: head, Kind: Freeze})
 		}
-		p.Faults = append(p.Faults, Fault{ID: head, At: at, For: 60 * time.Second, Proc: head, Kind: Freeze})
 	}
 	p.op(Op{At: still + time.Second, Proc: 0, Kind: Kill})
 }
@@ -259,8 +255,7 @@ func (d dice) outage(p *Plan) {
 	o := &p.Ops[d.IntN(len(p.Ops))]
 	c := &p.Procs[o.Proc]
 	o.Kind, o.Cancel, o.At = Acquire, 0, o.At/2+5*time.Second
-	f := Fault{ID: len(p.Faults), At: o.At - 20*time.Millisecond,
-		For: 12*time.Second + d.nanos(12*time.Second), Proc: o.Proc}
+	f := Fault{At: o.At - 20*time.Millisecond, For: 12*time.Second + d.nanos(12*time.Second), Proc: o.Proc}
 	p.Faults = p.Faults[:min(len(p.Faults), d.IntN(2))]
 	switch d.IntN(3) {
 	case 0:
@@ -280,16 +275,16 @@ func (d dice) outage(p *Plan) {
 		c.Wait, c.Timeout, f.Kind, f.For = 0, 5*time.Second, Slow, 30*time.Second
 		f.Amount = min(c.TTL/2+d.nanos(c.TTL), 2*time.Second)
 	}
-	p.Faults = append(p.Faults, f)
+	p.fault(f)
 }
 
 // closing makes processes close their Clients while they hold and wait, some of
 // them without their server.
 func (d dice) closing(p *Plan) {
 	for proc := range 1 + d.IntN(len(p.Procs)) {
-		o := Op{ID: len(p.Ops), At: 5*time.Second + d.nanos(20*time.Second), Proc: proc, Kind: Close,
+		o := Op{At: 5*time.Second + d.nanos(20*time.Second), Proc: proc, Kind: Close,
 			Hold: d.between(time.Millisecond, 2*p.Procs[proc].TTL)}
-		p.Ops = append(p.Ops, o)
+		p.op(o)
 		if d.one(2) {
 			p.fault(Fault{At: o.At - d.nanos(p.Procs[proc].TTL),
 				For: d.between(100*time.Millisecond, 3*p.Procs[proc].TTL), Proc: proc,
@@ -303,10 +298,9 @@ func (d dice) closing(p *Plan) {
 func (p *Plan) lawful() time.Duration {
 	least := p.longest()
 	for _, c := range p.Procs {
-		if c.Kind != "" {
-			continue
+		if c.Kind == "" {
+			least = min(least, c.Margin-c.TTL/500)
 		}
-		least = min(least, c.Margin-c.TTL/500)
 	}
 	return least
 }
@@ -343,8 +337,8 @@ func (d dice) proc(p *Plan) Proc {
 	return c
 }
 
-func (d dice) op(p *Plan, id int, span time.Duration) Op {
-	o := Op{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs)), Key: d.IntN(p.Keys),
+func (d dice) op(p *Plan, span time.Duration) Op {
+	o := Op{At: d.nanos(span), Proc: d.IntN(len(p.Procs)), Key: d.IntN(p.Keys),
 		Kind: pick(d, Acquire, Acquire, Acquire, Try, Do, Request, ByHand),
 		Hold: d.between(time.Millisecond, time.Second)}
 	switch {
@@ -363,8 +357,8 @@ func (d dice) op(p *Plan, id int, span time.Duration) Op {
 	return o
 }
 
-func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
-	f := Fault{ID: id, At: d.nanos(span), Proc: d.IntN(len(p.Procs))}
+func (d dice) fault(p *Plan, span time.Duration) Fault {
+	f := Fault{At: d.nanos(span), Proc: d.IntN(len(p.Procs))}
 	f.Kind = pick(d, Hold, HoldRequest, HoldReply, HoldReply, Slow, Stall, Twice, Late, Silence, MuteReplies,
 		Refuse, CutBefore, CutBefore, CutAfter, CutAfter, CutAfter, CutWithin, Freeze, Freeze, Suspend, Step,
 		Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth)
@@ -381,31 +375,23 @@ func (d dice) fault(p *Plan, id int, span time.Duration) Fault {
 		}
 	case Twice, Late:
 		f.For, f.Amount = 10*time.Second, d.between(100*time.Microsecond, time.Second)
-	case Silence, MuteReplies, Step, ScriptFlush, Flush, ServerStep:
+	case Silence, MuteReplies:
 		f.For = 0
-	case Restart, Reboot, Loading, ReadOnly, OOM, Busy, NoAuth, FailOver:
-		f.For = d.between(5*time.Millisecond, 3*time.Second)
-	}
-	switch f.Kind {
-	case Restart, Reboot, Flush, ScriptFlush, FailOver, ServerStep, Loading, ReadOnly, OOM, Busy, NoAuth:
-		f.Proc = All
-	}
-	switch f.Kind {
-	case FailOver:
-		f.Amount = d.between(time.Millisecond, time.Second)
 	case Step:
-		f.Amount = d.nanos(20*time.Second) - 10*time.Second
-	case ServerStep:
-		f.Amount = d.step(p)
+		f.For, f.Amount = 0, d.nanos(20*time.Second)-10*time.Second
+	case Flush, ScriptFlush:
+		f.For, f.Proc = 0, All
+	case ServerStep: // three in four are within the law
+		most := p.lawful()
+		if d.one(4) {
+			most *= 20
+		}
+		f.For, f.Proc, f.Amount = 0, All, d.nanos(2*most)-most
+	case Restart, Reboot, Loading, ReadOnly, OOM, Busy, NoAuth:
+		f.For, f.Proc = d.between(5*time.Millisecond, 3*time.Second), All
+	case FailOver:
+		f.For, f.Proc = d.between(5*time.Millisecond, 3*time.Second), All
+		f.Amount = d.between(time.Millisecond, time.Second)
 	}
 	return f
-}
-
-// step draws a step of the server's clock: three in four are within the law.
-func (d dice) step(p *Plan) time.Duration {
-	most := p.lawful()
-	if d.one(4) {
-		most *= 20
-	}
-	return d.nanos(2*most) - most
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -53,6 +52,10 @@ type message struct {
 	raw  []byte
 	sent sent
 	fate FaultKind // what happens to a reply
+
+	asks  string // for which script or command a request asks
+	token int    // greatest number of a token in it
+	place int    // of its reply
 }
 
 // packet is what one side of a link sends at one instant. It travels as one.
@@ -76,16 +79,16 @@ type lane struct {
 	mu    sync.Mutex
 	dice  dice // zero until the first packet
 	fresh []message
-	queue []packet
-	last  time.Duration
-	ended bool
+	last  time.Duration // when the last packet arrives
 	stall time.Duration // nothing arrives before
-	more  chan struct{} // buffered; receives when the queue changes
+	ended bool
+
+	packets chan packet // closed when no more come
 }
 
 func newLane(w *world, proc, node int, holds ...FaultKind) *lane {
 	return &lane{proc: proc, plan: w.plan.on(node), now: w.h.now, holds: append(holds, Hold, Freeze, Suspend),
-		more: make(chan struct{}, 1)}
+		packets: make(chan packet, 1<<10)}
 }
 
 // latency draws how long the next packet takes.
@@ -114,8 +117,7 @@ func (l *lane) stalls(until time.Duration) {
 func (l *lane) put(m message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fresh = append(l.fresh, m)
-	if len(l.fresh) == 1 {
+	if l.fresh = append(l.fresh, m); len(l.fresh) == 1 && !l.ended {
 		time.AfterFunc(1, l.seal)
 	}
 }
@@ -133,46 +135,28 @@ func (l *lane) seal() {
 		at = held + l.latency(held)
 	}
 	l.last = at
-	l.queue = append(l.queue, packet{l.fresh, at})
-	l.fresh = nil
-	l.nudge()
+	l.packets <- packet{l.fresh, at}
+	if l.fresh = nil; l.ended {
+		close(l.packets)
+	}
 }
 
 // end says that no message comes any more.
 func (l *lane) end() {
 	l.mu.Lock()
-	l.ended = true
-	l.mu.Unlock()
-	l.nudge()
-}
-
-func (l *lane) nudge() {
-	select {
-	case l.more <- struct{}{}:
-	default:
+	defer l.mu.Unlock()
+	if l.ended = true; len(l.fresh) == 0 {
+		close(l.packets)
 	}
 }
 
 // take returns the next packet when it arrives; false: none comes any more.
 func (l *lane) take(done <-chan struct{}) (packet, bool) {
-	for {
-		l.mu.Lock()
-		if len(l.queue) > 0 {
-			p := l.queue[0]
-			l.queue = l.queue[1:]
-			l.mu.Unlock()
-			return p, wait(p.at-l.now(), done)
-		}
-		ended := l.ended && len(l.fresh) == 0
-		l.mu.Unlock()
-		if ended {
-			return packet{}, false
-		}
-		select {
-		case <-l.more:
-		case <-done:
-			return packet{}, false
-		}
+	select {
+	case p, ok := <-l.packets:
+		return p, ok && wait(p.at-l.now(), done)
+	case <-done:
+		return packet{}, false
 	}
 }
 
@@ -212,11 +196,11 @@ func (p *process) dial(ctx context.Context, node int, shows bool) (net.Conn, err
 		down: newLane(w, p.id, node, HoldReply), answers: make(chan []byte, 1)}
 	var name uint64
 	l.up.name = func(first []message) uint64 {
-		purpose := w.scripts.name(first[0].name)
-		for _, m := range first[1:] {
-			purpose = min(purpose, w.scripts.name(m.name))
+		var purposes []string
+		for _, m := range first {
+			purposes = append(purposes, w.scripts.name(m.name))
 		}
-		name = p.connection(purpose, node)
+		name = p.connection(slices.Min(purposes), node)
 		return name
 	}
 	l.down.name = func([]message) uint64 { return name + 1 }
@@ -289,30 +273,30 @@ func (l *link) forward() {
 // returns false if the link must be cut.
 func (l *link) requests(all []message) bool {
 	fate := l.trap(l.up.plan, l.p.id, all)
-	names, order, tokens := make([]string, len(all)), make([]int, len(all)), make([]int, len(all))
-	for i, m := range all {
-		names[i], order[i] = l.w.scripts.name(m.name), i
-		for _, a := range l.w.about(m.name, names[i]) {
-			tokens[i] = max(tokens[i], l.w.h.known(a.token))
+	for i := range all {
+		m := &all[i]
+		m.asks, m.place = l.w.scripts.name(m.name), i
+		for _, a := range l.w.about(m.name, m.asks) {
+			m.token = max(m.token, l.w.h.known(a.token))
 		}
 		if fate != "" {
-			l.w.h.sometimes(string(fate) + " " + names[i])
+			l.w.h.sometimes(string(fate) + " " + m.asks)
 		}
 	}
-	if fate == CutBefore || len(all) == 1 && !wait(l.w.rushed(all[0], names[0]), l.done) {
+	if fate == CutBefore || len(all) == 1 && !wait(l.w.rushed(all[0]), l.done) {
 		return false
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(names[i], names[j]),
-			slices.Compare(keysOf(all[i].name), keysOf(all[j].name)), cmp.Compare(tokens[i], tokens[j]))
+	slices.SortStableFunc(all, func(a, b message) int {
+		return cmp.Or(cmp.Compare(a.asks, b.asks), slices.Compare(keysOf(a.name), keysOf(b.name)),
+			cmp.Compare(a.token, b.token))
 	})
 	replies := make([]message, len(all))
-	for _, i := range order {
-		reply, ok := l.request(all[i], names[i])
+	for _, m := range all {
+		reply, ok := l.request(m)
 		if !ok {
 			return false
 		}
-		replies[i] = message{raw: reply, fate: fate}
+		replies[m.place] = message{raw: reply, fate: fate}
 	}
 	for _, r := range replies {
 		l.down.put(r)
@@ -322,15 +306,15 @@ func (l *link) requests(all []message) bool {
 
 // request delivers one request and returns the reply; false: the link has
 // ended.
-func (l *link) request(m message, name string) (reply []byte, ok bool) {
+func (l *link) request(m message) (reply []byte, ok bool) {
 	if err := l.w.refusal(l.up.plan, m.name); err != "" {
-		l.w.h.sometimes("refused " + name)
-		l.w.ran(l.p, m, name, l.w.values(), []byte("-"+err))
+		l.w.h.sometimes("refused " + m.asks)
+		l.w.ran(l.p, m, m.asks, l.w.values(), []byte("-"+err))
 		return []byte("-" + err + "\r\n"), true
 	}
 	before := l.w.values()
 	was := l.w.marks(m.name, l.node)
-	if name == "beat" && l.w.unheard(l.p) {
+	if m.asks == "beat" && l.w.unheard(l.p) {
 		return []byte("-" + redistest.OOM + "\r\n"), true
 	}
 	if m.name.Is("INFO") && l.w.ups != nil {
@@ -341,10 +325,10 @@ func (l *link) request(m message, name string) (reply []byte, ok bool) {
 	}
 	select {
 	case reply = <-l.answers:
-		l.w.h.sometimes(name + "=" + outcome(reply))
-		l.w.executed(l, m, name, reply, was)
-		l.w.look(name, l.p.id)
-		l.w.ran(l.p, m, name, before, reply)
+		l.w.h.sometimes(m.asks + "=" + outcome(reply))
+		l.w.executed(l, m, outcome(reply), was)
+		l.w.look(m.asks, l.p.id)
+		l.w.ran(l.p, m, m.asks, before, reply)
 		return reply, true
 	case <-l.done:
 		return nil, false
@@ -390,14 +374,13 @@ func (l *link) deliver() {
 			raw = append(raw, m.raw...)
 			fate = cmp.Or(fate, m.fate)
 		}
-		switch fate {
-		case CutAfter:
+		switch {
+		case fate == CutAfter:
 			return
-		case CutWithin:
+		case fate == CutWithin:
 			_, _ = l.client.Write(raw[:len(raw)/2])
 			return
-		}
-		if !l.deaf.Load() {
+		case !l.deaf.Load():
 			_, _ = l.client.Write(raw) // if the process has gone, its requests still run
 		}
 	}
@@ -413,27 +396,22 @@ func keysOf(c redistest.Command) []string {
 }
 
 // scripts knows the scripts by their digests.
-type scripts struct {
-	mu    sync.Mutex
-	names map[string]string
-}
+type scripts struct{ names sync.Map }
 
 // name returns what a request asks for: a script's name, or the command.
 func (s *scripts) name(c redistest.Command) string {
 	if len(c) < 2 {
 		return strings.Join(c, " ")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case c.Is("EVAL"):
-		sum := sha1.Sum([]byte(c[1]))
 		first, _, _ := strings.Cut(c[1], ":")
-		s.names[hex.EncodeToString(sum[:])] = strings.TrimPrefix(first, "-- ")
-		return strings.TrimPrefix(first, "-- ")
+		name := strings.TrimPrefix(first, "-- ")
+		s.names.Store(fmt.Sprintf("%x", sha1.Sum([]byte(c[1]))), name)
+		return name
 	case c.Is("EVALSHA"):
-		if name, known := s.names[c[1]]; known {
-			return name
+		if name, known := s.names.Load(c[1]); known {
+			return name.(string)
 		}
 		return "unknown script"
 	}

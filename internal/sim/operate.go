@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/getsetlock/getsetlock/lock"
@@ -56,86 +57,83 @@ func (w *world) operate(o Op) {
 	if p.dead.Load() || p.unborn.Load() {
 		return
 	}
-	w.mu.Lock()
-	w.pending[o.ID] = true
-	p.busy = w.h.now()
-	w.mu.Unlock()
+	p.works(o, 1)
 	w.running.Go(func() {
 		var stack [64]byte
 		w.ops.Store(goroutine(string(stack[:runtime.Stack(stack[:], false)])), o.ID)
 		p.awake(o)
 		p.operate(o)
-		w.mu.Lock()
-		delete(w.pending, o.ID)
-		p.busy = w.h.now()
-		w.mu.Unlock()
+		p.works(o, -1)
 	})
 }
 
+// works notes that an operation begins, or ends.
+func (p *process) works(o Op, jobs int) {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.pending[o.ID], p.jobs, p.busy = jobs > 0, p.jobs+jobs, p.w.h.now()
+}
+
 func (p *process) operate(o Op) {
-	if p.outside(o) {
-		return
-	}
-	switch o.Kind {
-	case Kill:
+	switch kind := p.w.plan.Procs[p.id].Kind; {
+	case kind == OldClient:
+		p.oldTurn(o)
+	case kind == Operator:
+		p.verb(o)
+	case o.Kind == Kill:
 		p.kill()
-		return
-	case Close:
+	case o.Kind == Close:
 		ctx, cancel := context.WithTimeout(p.life, o.Hold)
 		defer cancel()
 		p.close(ctx)
-		return
+	default:
+		p.lock(o)
 	}
-	ctx := p.life
+}
+
+// lock takes the key, holds it, and gives it back. The func of a Do sees no
+// lease.
+func (p *process) lock(o Op) {
+	ctx, key := p.life, p.w.keys[o.Key].name
 	if o.Cancel > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Cancel, errCancelled)
 		defer cancel()
 	}
 	p.add(Event{Kind: Called, Op: o.ID, Key: o.Key, Text: string(o.Kind)})
-	if o.Kind == Do {
-		p.do(ctx, o)
-		return
-	}
-	l, err := p.acquire(ctx, o)
-	p.awake(o)
-	if err != nil {
-		p.add(Event{Kind: Failed, Op: o.ID, Key: o.Key, Text: class(err)})
-		return
-	}
-	h := p.begin(o, l.Token(), l.Done(), l.Err, l)
-	p.hold(h, l)
-	p.finish(h, l.Release)
-}
-
-func (p *process) acquire(ctx context.Context, o Op) (*lock.Lease, error) {
-	key := p.w.keys[o.Key].name
+	var h *held
+	var l *lock.Lease
+	var err error
 	switch o.Kind {
+	case Do:
+		err = p.client.Do(ctx, key, func(ctx context.Context) error {
+			p.awake(o)
+			h = p.begin(o, p.token(key), ctx.Done(), ctx.Err, nil)
+			p.hold(h, nil)
+			p.release(h)
+			return nil
+		})
 	case Try:
-		return p.client.TryAcquire(ctx, key)
+		l, err = p.client.TryAcquire(ctx, key)
 	case Request:
 		r := <-p.client.Request(ctx, key)
-		return r.Lease, r.Err
+		l, err = r.Lease, r.Err
+	default:
+		l, err = p.client.Acquire(ctx, key)
 	}
-	return p.client.Acquire(ctx, key)
-}
-
-// do is an operation by Client.Do, whose func sees no lease.
-func (p *process) do(ctx context.Context, o Op) {
-	var h *held
-	err := p.client.Do(ctx, p.w.keys[o.Key].name, func(ctx context.Context) error {
-		p.awake(o)
-		h = p.begin(o, p.token(p.w.keys[o.Key].name), ctx.Done(), ctx.Err, nil)
-		p.hold(h, nil)
-		p.release(h)
-		return nil
-	})
 	p.awake(o)
-	if h == nil {
-		p.add(Event{Kind: Failed, Op: o.ID, Key: o.Key, Text: class(err)})
-		return
+	if l != nil {
+		h = p.begin(o, l.Token(), l.Done(), l.Err, l)
+		p.hold(h, l)
+		p.release(h)
+		err = l.Release()
+		p.awake(o)
 	}
-	p.add(Event{Kind: Returned, Op: o.ID, Key: o.Key, Text: class(err)})
+	kind := Returned
+	if h == nil {
+		kind = Failed
+	}
+	p.add(Event{Kind: kind, Op: o.ID, Key: o.Key, Text: class(err)})
 }
 
 // begin records that an operation has a lease, and looks at all others of its
@@ -170,7 +168,11 @@ func (p *process) begin(o Op, token string, done <-chan struct{}, err func() err
 // hold waits until the hold is over or the lease is lost.
 func (p *process) hold(h *held, l *lock.Lease) {
 	o := h.op
-	if o.Kind == ByHand && l != nil {
+	switch o.Kind {
+	case Hasty:
+		p.hasten(h, l)
+		return
+	case ByHand:
 		if !wait(o.Hold/2, h.done) {
 			p.notice(h)
 			return
@@ -180,21 +182,13 @@ func (p *process) hold(h *held, l *lock.Lease) {
 		p.add(Event{Kind: Renewed, Op: o.ID, Key: o.Key, Text: class(err)})
 		o.Hold -= o.Hold / 2
 	}
-	if o.Kind == Hasty {
-		p.hasten(h, l)
-		return
-	}
-	both, cancel := context.WithCancel(p.life)
-	defer cancel()
-	t := time.NewTimer(o.Hold)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(o.Hold):
 		p.awake(o)
 		p.counts(h)
 	case <-h.done:
 		p.notice(h)
-	case <-both.Done():
+	case <-p.life.Done():
 	}
 	p.awake(o)
 }
@@ -244,17 +238,5 @@ func (p *process) release(h *held) {
 		g.lost = true
 		w.grants[h.claim()] = g
 	}
-	for i, l := range h.key.leases {
-		if l == h {
-			h.key.leases = append(h.key.leases[:i:i], h.key.leases[i+1:]...)
-			break
-		}
-	}
-}
-
-func (p *process) finish(h *held, release func() error) {
-	p.release(h)
-	err := release()
-	p.awake(h.op)
-	p.add(Event{Kind: Returned, Op: h.op.ID, Key: h.op.Key, Text: class(err)})
+	h.key.leases = slices.DeleteFunc(h.key.leases, func(l *held) bool { return l == h })
 }

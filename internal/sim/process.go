@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/legacy"
@@ -33,14 +35,16 @@ type process struct {
 	clock  *redistest.Clock
 	client *lock.Client // nil: the process is of another kind
 	member *migrate.Member
-	out    *outsider
+	old    *legacy.Backend // of an old client
+	seat   chan struct{}   // taken while an old client makes an attempt
 	life   context.Context
 	stop   context.CancelCauseFunc
 	dead   atomic.Bool
 	closed atomic.Bool
 	over   atomic.Int64  // elapsed ns at which Close has returned, and nothing of the Client runs; 0: not yet
 	unborn atomic.Bool   // it has not started yet
-	busy   time.Duration // when an operation began or ended last; w.mu guards it
+	jobs   int           // operations under way; w.mu guards it, and busy
+	busy   time.Duration // when an operation began or ended last
 
 	met map[int]time.Duration // keys → when it saw an old client there; w.mu guards it
 
@@ -48,6 +52,8 @@ type process struct {
 	dials  map[string]int    // connections, by their first command
 	links  []*link           // open ones, in the order of their dials
 	tokens map[string]string // the last lease's token, by key
+	tries  int               // an old client's last operation that made an attempt; None: none
+	began  time.Duration     // … and when that began
 }
 
 // start starts a process of the plan.
@@ -56,13 +62,13 @@ func (w *world) start(t *testing.T, id int) *process {
 	c := w.plan.Procs[id]
 	m := w.plan.Machines[c.Machine]
 	p := &process{w: w, id: id, tokens: map[string]string{}, dials: map[string]int{},
-		met: map[int]time.Duration{},
+		met: map[int]time.Duration{}, seat: make(chan struct{}, 1), tries: None,
 		clock: w.redis.Clock(redistest.Skew{Offset: m.Offset, PPM: m.PPM}).On(fmt.Sprintf("m%d", c.Machine)).
 			Apart(time.Microsecond)}
 	p.life, p.stop = context.WithCancelCause(context.Background())
 	p.unborn.Store(true)
 	if c.Starts > 0 {
-		w.awaits(p, c)
+		w.late = append(w.late, act{c.Starts, func() { w.running.Go(p.joinsLate) }})
 		return p
 	}
 	if err := p.begins(c); err != nil {
@@ -72,13 +78,24 @@ func (w *world) start(t *testing.T, id int) *process {
 	return p
 }
 
-// begins gives the process its program.
-func (p *process) begins(c Proc) error {
-	outside, err := p.outsiders(c)
-	if err == nil && !outside {
-		err = p.joins(c)
+// joinsLate starts the process while the others are at work. It joins the fleet as
+// that is then.
+func (p *process) joinsLate() {
+	for p.begins(p.w.plan.Procs[p.id]) != nil && p.life.Err() == nil {
+		time.Sleep(time.Second + time.Duration(p.id))
 	}
-	if outside || err != nil {
+	p.unborn.Store(p.client == nil)
+	p.w.h.sometimes("a process starts late")
+}
+
+// begins gives the process its program.
+func (p *process) begins(c Proc) (err error) {
+	switch c.Kind {
+	case Operator:
+		return nil
+	case OldClient:
+		p.old, err = legacy.New(p.pool(), legacy.Config{Mode: legacy.Verbatim, Clock: p.clock,
+			Dialect: p.w.plan.Old.dialect(), Timeout: 3 * time.Second})
 		return err
 	}
 	store, err := p.store(c)
@@ -95,26 +112,62 @@ func (p *process) begins(c Proc) error {
 
 // store opens the backend of the plan's form.
 func (p *process) store(c Proc) (backend.Store, error) {
-	pool := p.pool()
 	wake := lock.WakeOn
 	if c.Deaf {
 		wake = lock.WakeOff
 	}
-	switch p.w.plan.Form {
+	old := legacy.Config{Dialect: dialect.Jedis(), Wake: wake, Timeout: c.Timeout, Clock: p.clock,
+		Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}}
+	switch f := p.w.plan.Form; f {
 	case Beside:
-		return p.hardened(c, wake)
+		old.Dialect, old.Terms = p.w.plan.Old.dialect(), p.w.plan.Old.Claims
+		return legacy.New(p.pool(), old)
+	case Hardened:
+		return legacy.New(p.pool(), old)
 	case Bridged:
 		return p.bridge(c, wake)
-	case Hardened:
-		return legacy.New(pool, legacy.Config{Dialect: dialect.Jedis(), Wake: wake, Timeout: c.Timeout,
-			Terms: dialect.Terms{Lease: time.Minute, Behind: time.Second}, Clock: p.clock})
-	}
-	f := p.w.plan.Form
-	if f == Quorum {
+	case Quorum:
 		return p.quorum(c, wake)
+	default:
+		return modern.New(p.pool(), modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence,
+			Wake: wake, Timeout: c.Timeout, Note: c.Note})
 	}
-	return modern.New(pool, modern.Config{Fence: f.fenced(), Fair: f == Fair || f == FairFence, Wake: wake,
-		Timeout: c.Timeout, Note: c.Note})
+}
+
+// bridge joins the fleet and opens a bridge that follows its record.
+func (p *process) bridge(c Proc, wake backend.Wake) (_ backend.Store, err error) {
+	o := p.w.plan.Old
+	p.member, err = migrate.Join(context.Background(), p.pool(), migrate.MemberConfig{Namespace: space,
+		Name: fmt.Sprint("p", p.id), Host: "sim", Dialect: o.Dialect, Every: o.Every, Renews: 3 * o.Every,
+		Timeout: c.Timeout, Clock: p.clock, Target: o.names(p.id)})
+	if err != nil {
+		return nil, err
+	}
+	b, err := migrate.New(p.pool(), migrate.Config{Phases: p.member, Dialect: o.dialect(), Terms: o.Claims,
+		LongLeases: o.Long, Namespace: space, Wake: wake, Timeout: c.Timeout, Clock: p.clock, Fence: o.Fence})
+	if err != nil || o.Target == "" {
+		return b, err
+	}
+	target, err := modern.New(p.poolOf(theTarget, false), modern.Config{Fence: o.Fence,
+		Fair: p.w.plan.Seed%2 == 0, Wake: wake, Timeout: c.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return migrate.Compose(b, target)
+}
+
+// pool dials the first server through the process's links.
+func (p *process) pool() *redis.Pool { return p.poolOf(0, false) }
+
+// poolOf dials a server. shows: for a verb that is to change nothing.
+func (p *process) poolOf(node int, shows bool) *redis.Pool {
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := p.dial(ctx, node, shows)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}}
 }
 
 // hooks record what the hooks say.
@@ -262,39 +315,43 @@ func (p *process) close(ctx context.Context) {
 	p.shut(ctx)
 }
 
+// shut closes what is not a Client.
+func (p *process) shut(ctx context.Context) {
+	if p.old != nil {
+		_ = p.old.Close()
+	}
+	if p.member != nil {
+		_ = p.member.Goodbye(ctx)
+		_ = p.member.Leave()
+	}
+}
+
 // forget drops the leases of a process that has died: it cannot use them.
 func (w *world) forget(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.keys {
-		var rest []*held
-		for _, l := range k.leases {
-			if l.p != p {
-				rest = append(rest, l)
-			}
-		}
-		k.leases = rest
+		k.leases = slices.DeleteFunc(k.leases, func(l *held) bool { return l.p == p })
 	}
 }
 
 // classes are the documented kinds of errors, the more telling ones first.
 var classes = []struct {
 	name string
-	is   []error // all of them
+	is   error
 }{
-	{"lost", []error{lock.ErrLost}},
-	{"client closed", []error{lock.ErrClosed}},
-	{"released", []error{lock.ErrReleased}},
-	{"too late", []error{lock.ErrTooLate}},
-	{"cancelled", []error{errCancelled}},
-	{"play over", []error{errEnd}},
-	{"dead", []error{errDead}},
-	{"wait ended, held", []error{lock.ErrWaitEnded, lock.ErrHeld}},
-	{"wait ended, trouble", []error{lock.ErrWaitEnded}},
-	{"held", []error{lock.ErrHeld}},
-	{"no phase", []error{migrate.ErrNoPhase}},
-	{"late", []error{context.DeadlineExceeded}},
-	{"late", []error{context.Canceled}},
+	{"lost", lock.ErrLost},
+	{"client closed", lock.ErrClosed},
+	{"released", lock.ErrReleased},
+	{"too late", lock.ErrTooLate},
+	{"cancelled", errCancelled},
+	{"play over", errEnd},
+	{"dead", errDead},
+	{"wait ended, trouble", lock.ErrWaitEnded},
+	{"held", lock.ErrHeld},
+	{"no phase", migrate.ErrNoPhase},
+	{"late", context.DeadlineExceeded},
+	{"late", context.Canceled},
 }
 
 // class names an error by its documented kind, since its text may contain
@@ -304,11 +361,11 @@ func class(err error) string {
 		return "ok"
 	}
 	for _, c := range classes {
-		is := true
-		for _, e := range c.is {
-			is = is && errors.Is(err, e)
-		}
-		if is {
+		switch {
+		case !errors.Is(err, c.is):
+		case c.is == lock.ErrWaitEnded && errors.Is(err, lock.ErrHeld):
+			return "wait ended, held"
+		default:
 			return c.name
 		}
 	}

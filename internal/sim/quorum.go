@@ -38,20 +38,20 @@ func (d dice) drawQuorum(p *Plan) {
 	}
 	only := d.one(2) // one server is the only one with trouble
 	span := 25*time.Second + d.nanos(20*time.Second)
-	for id := range 40 + d.IntN(40) {
-		o := d.op(p, id, span)
+	for range 40 + d.IntN(40) {
+		o := d.op(p, span)
 		if only && d.one(4) {
 			o.Hold = d.between(100*time.Millisecond, 2*p.Procs[o.Proc].TTL)
 		}
-		p.Ops = append(p.Ops, o)
+		p.op(o)
 	}
 	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
 		CutAfter, CutWithin, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
 	node := 1 + d.IntN(p.Nodes)
-	for id := range d.IntN(14) {
-		f := d.fault(p, id, span)
+	for range d.IntN(14) {
+		f := d.fault(p, span)
 		if !slices.Contains(kinds, f.Kind) {
-			f = Fault{ID: id, At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse,
+			f = Fault{At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse,
 				For: d.nanos(2 * p.longest())}
 		}
 		if !only {
@@ -62,7 +62,7 @@ func (d dice) drawQuorum(p *Plan) {
 				continue
 			}
 		}
-		p.Faults = append(p.Faults, f)
+		p.fault(f)
 	}
 	for range d.IntN(4) {
 		if !only {

@@ -13,6 +13,7 @@ import (
 type verbing struct {
 	shows bool          // it is to change nothing
 	saw   time.Duration // when it began to gather facts last
+	quiet time.Duration // … and for how long no old client had tried
 	roll  time.Duration // when it read the roster last
 }
 
@@ -24,19 +25,19 @@ func (w *world) spoil(p *process, text string) {
 
 // rolled notes heartbeats and the operator's looks at the roster, and judges
 // that no member is forgotten whose lease may run. w.mu is held.
-func (w *world) rolled(l *link, m message, name, did string) {
+func (w *world) rolled(l *link, m message, did string) {
 	p := l.p
 	if w.plan.Form != Bridged {
 		return
 	}
 	switch now := w.h.now(); {
-	case name == "beat" && did == "text": // else the server has refused it
+	case m.asks == "beat" && did == "text": // else the server has refused it
 		w.beats[m.name[4]] = now
 	case m.name.Is("GET") && m.name[1] == seenKey:
-		l.verb.saw = now
+		l.verb.saw, l.verb.quiet = now, w.quiet()
 	case m.name.Is("HGETALL") && m.name[1] == rosterKey:
 		l.verb.roll = now
-	case name == "forget" && did == "1" && !w.plan.stepped(now):
+	case m.asks == "forget" && did == "1" && !w.plan.stepped(now):
 		w.h.sometimes("a member is forgotten")
 		for _, q := range w.procs {
 			if q.joined() == nil || q.member.ID() != m.name[4] {
@@ -51,9 +52,8 @@ func (w *world) rolled(l *link, m message, name, did string) {
 
 // unheard reports whether the server refuses a process's heartbeats.
 func (w *world) unheard(p *process) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mutes && p.id == 0 && w.h.now() < w.plan.Old.Disorders+15*time.Second
+	since := w.h.now() - w.plan.Old.Disorders
+	return w.plan.Old.has(unheard) && p.id == 0 && since >= 0 && since < 15*time.Second
 }
 
 // unseen judges that a member which the server has not heard for long takes no
@@ -93,7 +93,7 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 			if held.err() != nil || held.op.Kind == Do && !held.stands() {
 				continue // a Do of a process that stands still cannot look at its context
 			}
-			if !w.seated(held.p) {
+			if !slices.Contains(slices.Collect(w.seated()), held.p) {
 				w.spoil(held.p, "a step is taken beside a lease of a member that is not in the roster")
 			}
 			w.h.add(Event{Kind: Acts, Proc: held.p.id, Op: None, Text: held.phase.String(), Done: true})
@@ -104,8 +104,8 @@ func (w *world) steps(l *link, was, r migrate.Record) {
 // differ reports that members in the roster name two targets. w.mu is held.
 func (w *world) differ() bool {
 	names := map[string]bool{}
-	for _, p := range w.procs {
-		if p.joined() != nil && !p.dead.Load() && w.seated(p) {
+	for p := range w.seated() {
+		if !p.dead.Load() {
 			names[w.plan.Old.names(p.id)] = true
 		}
 	}
@@ -135,8 +135,8 @@ func (w *world) rewrote(l *link, was, r migrate.Record) {
 // vanished judges that every member in the roster had sent a heartbeat a short
 // while before the verb read the roster. w.mu is held.
 func (w *world) vanished(l *link) {
-	for _, p := range w.procs {
-		if p.joined() != nil && w.seated(p) && !w.plan.stepped(w.h.now()) &&
+	for p := range w.seated() {
+		if !w.plan.stepped(w.h.now()) &&
 			l.verb.roll-w.beats[p.member.ID()] > 3*w.plan.Old.Every+1100*time.Millisecond {
 			w.spoil(l.p, "a step is taken beside a member that has vanished")
 		}
@@ -187,12 +187,8 @@ func (w *world) granted(h *held) {
 func (w *world) idles() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	busy := map[int]bool{}
-	for _, o := range w.plan.Ops {
-		busy[o.Proc] = busy[o.Proc] || w.pending[o.ID]
-	}
 	for _, p := range w.procs {
-		if p.joined() == nil || p.dead.Load() || busy[p.id] || p.closed.Load() {
+		if p.joined() == nil || p.dead.Load() || p.jobs > 0 || p.closed.Load() {
 			continue
 		}
 		if long := 2*w.plan.Procs[p.id].TTL + 5*time.Second; w.h.now()-p.busy > long &&

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,48 +16,48 @@ import (
 // acts returns what a fault does, and when. Faults that only hold or refuse
 // messages do nothing: the links read the plan.
 func (w *world) acts(f Fault) []act {
-	begin := func(do func()) []act {
-		return []act{{f.At, func() {
-			w.h.add(Event{Kind: Happened, Proc: f.Proc, Op: None, Text: f.String()})
-			do()
-		}}}
-	}
-	over := func(do func()) act { return act{f.end(), do} }
+	var acts []act
+	begin := func() { w.strike(f) }
 	switch f.Kind {
 	case Freeze:
-		p := w.procs[f.Proc]
-		return append(begin(p.clock.Freeze), over(func() { p.thaw() }))
+		begin = w.procs[f.Proc].clock.Freeze
+		acts = append(acts, act{f.end(), w.procs[f.Proc].thaw})
 	case Suspend:
-		return append(begin(func() { w.machine(f, (*redistest.Clock).Suspend) }),
-			over(func() { w.machine(f, (*redistest.Clock).Resume) }))
+		begin = func() { w.machine(f, (*redistest.Clock).Suspend) }
+		acts = append(acts, act{f.end(), func() { w.machine(f, (*redistest.Clock).Resume) }})
 	case Step:
-		return begin(func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) })
+		begin = func() { w.machine(f, func(c *redistest.Clock) { c.Step(f.Amount) }) }
 	case FailOver:
 		promote := func() {}
-		return append([]act{{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }}},
-			begin(func() { w.cut(All, 0); promote(); w.look(string(f.Kind), Server) })...)
+		acts = append(acts, act{max(f.At-f.Amount, 0), func() { promote = w.redis.Replica() }})
+		begin = func() { w.cut(All, 0); promote(); w.look(string(f.Kind), Server) }
 	}
-	return begin(func() {
-		for n := range w.plan.servers() {
-			if f.Node == 0 || f.Node == n+1 {
-				w.strike(f, n)
-			}
-		}
-		w.look(string(f.Kind), Server)
-	})
+	return append(acts, act{f.At, func() {
+		w.h.add(Event{Kind: Happened, Proc: f.Proc, Op: None, Text: f.String()})
+		begin()
+	}})
 }
 
-// strike does what a fault does to a server at once.
-func (w *world) strike(f Fault, node int) {
+// strike does what a fault does to servers at once.
+func (w *world) strike(f Fault) {
+	for n := range w.plan.servers() {
+		if f.Node == 0 || f.Node == n+1 {
+			w.strikes(f, n)
+		}
+	}
+	w.look(string(f.Kind), Server)
+}
+
+func (w *world) strikes(f Fault, node int) {
 	server := w.node(node)
 	switch f.Kind {
-	case Restart:
+	case Restart, Reboot:
 		w.cut(All, node)
-		server.Restart()
-		w.restarted(node)
-	case Reboot:
-		w.cut(All, node)
-		server.FlushScripts()
+		if f.Kind == Restart {
+			server.Restart()
+		} else {
+			server.FlushScripts()
+		}
 		w.restarted(node)
 	case Flush:
 		server.ServerNow()
@@ -68,18 +69,34 @@ func (w *world) strike(f Fault, node int) {
 	case Refuse:
 		w.cut(f.Proc, node)
 	case Stall:
-		for _, l := range w.procs[f.Proc].open() {
-			if l.node == node {
-				l.up.stalls(f.end())
-			}
+		for l := range w.links(f.Proc, node) {
+			l.up.stalls(f.end())
 		}
 	case Silence, MuteReplies:
-		for _, l := range w.procs[f.Proc].open() {
-			if l.node == node {
-				l.mute.Store(f.Kind == Silence)
-				l.deaf.Store(true)
+		for l := range w.links(f.Proc, node) {
+			l.mute.Store(f.Kind == Silence)
+			l.deaf.Store(true)
+		}
+	}
+}
+
+// links are the open connections of a process to a server.
+func (w *world) links(proc, node int) iter.Seq[*link] {
+	return func(yield func(*link) bool) {
+		for _, p := range w.procs {
+			for _, l := range p.open() {
+				if (proc == All || p.id == proc) && l.node == node && !yield(l) {
+					return
+				}
 			}
 		}
+	}
+}
+
+// cut closes the connections of a process to a server.
+func (w *world) cut(proc, node int) {
+	for l := range w.links(proc, node) {
+		l.cut()
 	}
 }
 
@@ -119,44 +136,28 @@ func (p *Plan) onMachine(f Fault, proc int) bool {
 		p.Procs[proc].Machine == p.Procs[f.Proc].Machine
 }
 
-// cut closes the connections of a process to a server.
-func (w *world) cut(proc, node int) {
-	for _, p := range w.procs {
-		for _, l := range p.open() {
-			if (proc == All || p.id == proc) && l.node == node {
-				l.cut()
-			}
-		}
-	}
+// refusals are the errors of a server in trouble, and the commands that it
+// executes all the same.
+var refusals = map[FaultKind]struct {
+	text   string
+	spares []string
+}{
+	Loading:  {redistest.Loading, nil},
+	Busy:     {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", nil},
+	NoAuth:   {"NOAUTH Authentication required.", nil},
+	ReadOnly: {redistest.ReadOnly, harmless},
+	OOM:      {redistest.OOM, append([]string{"DEL", "DELEX"}, harmless...)},
 }
 
-// harmless are the commands that no server in trouble refuses but one that
-// loads, is busy or wants a password.
+// harmless are the commands that write nothing.
 var harmless = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PING", "CLIENT", "INFO", "GET", "TIME"}
 
 // refusal returns the server's error if a fault makes it refuse a request.
 func (w *world) refusal(plan *Plan, c redistest.Command) string {
-	now := w.h.now()
 	for _, f := range plan.Faults {
-		if !f.covers(now) {
-			continue
-		}
-		reads := slices.ContainsFunc(harmless, c.Is)
-		switch f.Kind {
-		case Loading:
-			return redistest.Loading
-		case Busy:
-			return "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-		case NoAuth:
-			return "NOAUTH Authentication required."
-		case ReadOnly:
-			if !reads {
-				return redistest.ReadOnly
-			}
-		case OOM:
-			if !reads && !c.Is("DEL") && !c.Is("DELEX") {
-				return redistest.OOM
-			}
+		r, refuses := refusals[f.Kind]
+		if refuses && f.covers(w.h.now()) && !slices.ContainsFunc(r.spares, c.Is) {
+			return r.text
 		}
 	}
 	return ""
@@ -219,19 +220,8 @@ func (w *world) look(cause string, by int) {
 		k.value, k.until = value, until
 		w.h.add(Event{Kind: Changed, Proc: by, Op: None, Key: k.number, Token: w.h.number(value),
 			Until: until, Text: cause})
-		w.arm(k)
+		k.expiry = rearm(k.expiry, k.until-w.h.now(), func() { w.look("expired", Server) })
 		w.doubt(k)
-	}
-}
-
-// arm makes the world look at a key when it ends. w.mu is held.
-func (w *world) arm(k *key) {
-	if k.expiry != nil {
-		k.expiry.Stop()
-		k.expiry = nil
-	}
-	if k.until > 0 {
-		k.expiry = time.AfterFunc(k.until-w.h.now(), func() { w.look("expired", Server) })
 	}
 }
 

@@ -32,15 +32,13 @@ type world struct {
 	running sync.WaitGroup // operations
 	ops     sync.Map       // operations by their goroutines
 
-	mu       sync.Mutex
-	rushes   map[int]chan struct{} // operations that rush: a job ends when this is closed
-	keys     []*key
-	pending  map[int]bool             // operations under way
-	beats    map[string]time.Duration // last heartbeat of a member, by its id
-	late     []act                    // starts of processes
-	mutes    bool                     // the server refuses the first process's heartbeats
-	disorder time.Duration            // since when a verb must see the plan's disorder; 0: not yet
-	grants   map[string]grant         // by token
+	mu      sync.Mutex
+	rushes  map[int]chan struct{} // operations that rush: a job ends when this is closed
+	keys    []*key
+	pending map[int]bool             // operations under way
+	beats   map[string]time.Duration // last heartbeat of a member, by its id
+	late    []act                    // starts of processes
+	grants  map[string]grant         // by token
 	operator
 }
 
@@ -48,7 +46,7 @@ type world struct {
 type operator struct {
 	said   migrate.Record // what the record said when the operator changed it last
 	stated migrate.Phase  // what the operator says of a lost record
-	sight  sighting
+	watch  watch
 }
 
 // key is a lock as the server has it.
@@ -62,7 +60,9 @@ type key struct {
 	markEnd *time.Timer // when the token of a composed lease ends on the old clients' server
 	leases  []*held
 	votes   []vote        // of a quorum's servers
-	stamped time.Duration // when an old client wrote its stamp last
+	written time.Duration // when an old client wrote to it last; 0: never
+	stamped time.Duration // … without a pause between its look and that
+	tried   time.Duration // when one tried for it in vain last; 0: never
 }
 
 // Play runs the plan and returns what happened.
@@ -72,8 +72,7 @@ func Play(t *testing.T, p *Plan) (h *History) {
 		h = newHistory(p)
 		w := &world{plan: p, h: h, redis: redistest.Bubble(t),
 			rushes: map[int]chan struct{}{}, pending: map[int]bool{},
-			scripts: scripts{names: map[string]string{}},
-			beats:   map[string]time.Duration{}, grants: map[string]grant{}}
+			beats: map[string]time.Duration{}, grants: map[string]grant{}}
 		for n := range p.Keys {
 			name := "k" + strconv.Itoa(n)
 			w.keys = append(w.keys, &key{number: n, name: name, watched: p.watched(name),
@@ -139,13 +138,11 @@ func (w *world) patience() time.Duration {
 func (w *world) end() {
 	over := make(chan struct{})
 	w.work.Go(func() { w.running.Wait(); close(over) })
-	t := time.NewTimer(w.patience())
 	select {
 	case <-over:
-	case <-t.C:
+	case <-time.After(w.patience()):
 		w.stuck()
 	}
-	t.Stop()
 	for _, p := range w.procs {
 		p.stop(errEnd)
 	}
@@ -164,11 +161,7 @@ func (w *world) end() {
 	w.look("expired", Server)
 	w.left("after all")
 	for _, k := range w.keys {
-		for _, t := range []*time.Timer{k.expiry, k.markEnd} {
-			if t != nil {
-				t.Stop()
-			}
-		}
+		k.expiry, k.markEnd = rearm(k.expiry, 0, nil), rearm(k.markEnd, 0, nil)
 	}
 	for _, p := range w.procs {
 		for _, l := range p.open() {
@@ -216,22 +209,28 @@ func (w *world) stuck() {
 // left records the keys that are on the server, except the fencing counter and
 // the record of a quorum.
 func (w *world) left(when string) {
-	var names []string
-	for n := range max(w.plan.Nodes, 1) {
+	for n := range w.plan.servers() {
+		target := w.plan.composed() && n == theTarget
+		if target {
+			when = "at the target"
+		}
 		w.node(n).ServerNow()
-		names = append(names, w.node(n).Mini.Keys()...)
-	}
-	if w.plan.composed() {
-		w.node(theTarget).ServerNow()
-		for _, name := range w.node(theTarget).Mini.Keys() {
-			if !strings.HasPrefix(name, "gsl:fence:") {
-				w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: "key " + name + " at the target"})
+		for _, name := range w.node(n).Mini.Keys() {
+			if !strings.HasPrefix(name, "gsl:fence:") && name != "gsl:quorum" && (target || !w.stays(name)) {
+				w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: "key " + name + " " + when})
 			}
 		}
 	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, "gsl:fence:") && name != "gsl:quorum" && !w.stays(name) {
-			w.h.add(Event{Kind: Left, Proc: Server, Op: None, Text: fmt.Sprintf("key %s %s", name, when)})
-		}
+}
+
+// rearm stops a timer, if there is one, and returns a new one; nil: it is to
+// call nothing.
+func rearm(t *time.Timer, after time.Duration, do func()) *time.Timer {
+	if t != nil {
+		t.Stop()
 	}
+	if after <= 0 {
+		return nil
+	}
+	return time.AfterFunc(after, do)
 }

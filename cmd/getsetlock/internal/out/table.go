@@ -16,7 +16,7 @@ type Column struct {
 	name  string
 	right bool                               // for numbers and durations
 	cut   func(text string, most int) string // makes its texts shorter; nil: they stay whole
-	rank  int                                // among several columns the greatest is left out first; 0: it always stays
+	rank  int                                // the greatest is left out first; 0: it always stays
 }
 
 // Grid is a table for people. It has no frames, so that it can be copied.
@@ -87,20 +87,11 @@ const (
 // narrowed returns the columns for which there is room when their texts are cut
 // as far as they may be, and cuts the texts as little as that room asks for.
 func (g *Grid) narrowed(width int) *Grid {
-	wants, rank, longest := make([]int, len(g.columns)), make([]int, len(g.columns)), leastCut
+	wants, rank := g.measured()
+	longest := max(leastCut, slices.Max(wants))
 	var shown []int
-	for i, c := range g.columns {
-		empty := true
-		wants[i] = len(c.name)
-		for _, row := range g.rows {
-			cell := fmt.Sprint(row[i])
-			wants[i] = max(wants[i], text.StringWidthWithoutEscSequences(cell))
-			empty = empty && cell == "-"
-		}
-		if rank[i] = c.rank; empty && c.rank > 0 {
-			rank[i] += 10 * len(wants)
-		}
-		shown, longest = append(shown, i), max(longest, wants[i])
+	for i := range g.columns {
+		shown = append(shown, i)
 	}
 	fits := func(most int) bool {
 		sum := gap * (len(shown) - 1)
@@ -125,6 +116,24 @@ func (g *Grid) narrowed(width int) *Grid {
 		most++
 	}
 	return g.only(shown, most)
+}
+
+// measured returns the width that each column wants, and its rank: columns
+// without any value are left out first.
+func (g *Grid) measured() (wants, rank []int) {
+	for i, c := range g.columns {
+		wide, empty := len(c.name), true
+		for _, row := range g.rows {
+			cell := fmt.Sprint(row[i])
+			wide = max(wide, text.StringWidthWithoutEscSequences(cell))
+			empty = empty && cell == "-"
+		}
+		wants, rank = append(wants, wide), append(rank, c.rank)
+		if empty && c.rank > 0 {
+			rank[i] += 10 * len(g.columns)
+		}
+	}
+	return wants, rank
 }
 
 // only returns the given columns, with the texts that may be cut cut to that

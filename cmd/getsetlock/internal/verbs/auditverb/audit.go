@@ -120,13 +120,16 @@ func NewAudit(e *out.Env) *cobra.Command {
 // ofServer are the flags that mean nothing without a live server.
 var ofServer = []string{"redis", "cacert", "monitor", "record"}
 
+const forLive = "--%s is for a live server, not for "
+
 // complete checks the flags against each other and fills in what follows from
 // them.
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest),
-		out.Refuse(cmd, out.Rule{If: f.demo, Flags: ofServer, Says: "--%s is for a live server, not for --demo"},
-			out.Rule{If: given("replay"), Flags: ofServer, Says: "--%s is for a live server, not for --replay"}),
+		out.Refuse(cmd,
+			out.Rule{If: f.demo, Flags: ofServer, Says: forLive + "--demo"},
+			out.Rule{If: given("replay"), Flags: ofServer, Says: forLive + "--replay"}),
 		out.ClaimsOfEnvironment(e, &f.behind, &f.ahead)); err != nil {
 		return err
 	}

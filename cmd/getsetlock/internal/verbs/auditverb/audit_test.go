@@ -28,7 +28,8 @@ func TestReplayGivesTheSameFindings(t *testing.T) {
 	s.World.Mini.Set("lock:a", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
 	s.World.Mini.Set("lock:b", fmt.Sprint(time.Now().Add(time.Minute).Unix()))
 	file := filepath.Join(t.TempDir(), "record.txt")
-	live := clitest.AnswerOf(t, s.Run("audit", "--match", "lock:*", "--for", "300ms", "--json", "--record", file))
+	live := clitest.AnswerOf(t,
+		s.Run("audit", "--match", "lock:*", "--for", "300ms", "--json", "--record", file))
 	again := clitest.AnswerOf(t, s.Run("audit", "--match", "lock:*", "--json", "--replay", file))
 	if live.At("cost") == nil || again.At("cost") != nil {
 		t.Errorf("only a live server has a cost: %v, replayed %v", live.At("cost"), again.At("cost"))

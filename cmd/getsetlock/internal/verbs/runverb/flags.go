@@ -74,14 +74,16 @@ func (f *runFlags) pickProtocol(given func(flag string) bool) error {
 
 // rules say which flags the protocol cannot follow.
 func (f *runFlags) rules(given func(flag string) bool) []out.Rule {
-	modern, legacy, many := f.protocol == out.ProtocolModern, f.protocol == out.ProtocolLegacy, f.server.Quorum
+	modern, legacy := f.protocol == out.ProtocolModern, f.protocol == out.ProtocolLegacy
+	many := f.server.Quorum
 	forModern := "--%s is for --protocol modern"
 	if at := slices.IndexFunc(forLegacy, given); at >= 0 && !given("protocol") {
 		forModern += ", and --" + forLegacy[at] + " selects legacy"
 	}
 	notForBridge := "--%s is not for --protocol " + f.protocol
 	// Where other clients' TTLs are longer, a quorum must know it.
-	notForQuorum := slices.DeleteFunc(slices.Clone(forLegacy), func(name string) bool { return name == "greatest" })
+	notForQuorum := slices.DeleteFunc(slices.Clone(forLegacy),
+		func(name string) bool { return name == "greatest" })
 	return []out.Rule{
 		{If: !many, Flags: []string{"epoch"}, Says: "--%s is for --quorum"},
 		{If: many, Flags: notForQuorum,
@@ -90,11 +92,13 @@ func (f *runFlags) rules(given func(flag string) bool) []out.Rule {
 			Says: "--%s is not for --quorum, whose servers have no replicas: the votes of a majority take their place"},
 		{If: modern && !many, Flags: forLegacy,
 			Says: "--%s is for --protocol legacy: it describes old clients, and they cannot share a token lock"},
-		{If: legacy, Flags: []string{"replicas"}, Says: forModern + ": a legacy lock does not wait for replicas"},
+		{If: legacy, Flags: []string{"replicas"},
+			Says: forModern + ": a legacy lock does not wait for replicas"},
 		{If: legacy, Flags: []string{"namespace"},
 			Says: forModern + ": a legacy lock has no fencing numbers and no queue of waiters"},
 		{If: f.moves(), Flags: []string{"mode"}, Says: notForBridge + ": the bridge is always hardened"},
-		{If: f.moves(), Flags: []string{"replicas"}, Says: notForBridge + ": the bridge does not wait for replicas"},
+		{If: f.moves(), Flags: []string{"replicas"},
+			Says: notForBridge + ": the bridge does not wait for replicas"},
 		{If: f.verbatim(), Flags: []string{"greatest", "spread", "behind", "ahead", "gap"},
 			Says: "--%s is for --mode hardened: an old client has no such setting, and verbatim does what it does"},
 		// A claim of --behind lets run take over a lock whose time is past, and
@@ -107,17 +111,13 @@ func (f *runFlags) rules(given func(flag string) bool) []out.Rule {
 
 // checkValues refuses values that no lock can have.
 func (f *runFlags) checkValues(given func(flag string) bool) error {
-	own := max(f.ttl, f.keep)
 	switch {
 	case f.keep < 0:
 		return out.WrongUse("--keep is %v; it must not be negative", f.keep)
 	case f.graceGiven && f.grace < 0:
 		return out.WrongUse("--grace %v is negative", f.grace)
-	case f.server.Quorum && max(own, f.terms.Greatest) > quorum.LongestTTL:
-		return out.WrongUse("--ttl, --keep or --greatest is above %v, the longest TTL in a quorum", quorum.LongestTTL)
-	case f.server.Quorum && own > f.greatestTTL():
-		return out.WrongUse("--greatest %v is less than --ttl or --keep (%v): it is the longest TTL of any client on these servers, this one included, and all of them must give the same",
-			f.greatestTTL(), own)
+	case f.server.Quorum:
+		return f.checkGreatest()
 	case f.protocol == protocolAuto && !given("namespace"):
 		return out.WrongUse("--protocol auto follows the migration of a namespace: name it by --namespace (\"\" for all keys)")
 	case f.mode != "hardened" && f.mode != "verbatim":
@@ -125,6 +125,19 @@ func (f *runFlags) checkValues(given func(flag string) bool) error {
 	case f.verbatim() && f.ttl != 0 && f.terms.Lease != 0 && f.ttl != f.terms.Lease:
 		return out.WrongUse("--ttl %v and --lease %v are the same thing in --mode verbatim: give one", f.ttl,
 			f.terms.Lease)
+	}
+	return nil
+}
+
+// checkGreatest refuses times that the servers of a quorum cannot keep.
+func (f *runFlags) checkGreatest() error {
+	switch own := max(f.ttl, f.keep); {
+	case max(own, f.terms.Greatest) > quorum.LongestTTL:
+		return out.WrongUse("--ttl, --keep or --greatest is above %v, the longest TTL in a quorum",
+			quorum.LongestTTL)
+	case own > f.greatestTTL():
+		return out.WrongUse("--greatest %v is less than --ttl or --keep (%v): it is the longest TTL of any client on these servers, this one included, and all of them must give the same",
+			f.greatestTTL(), own)
 	}
 	return nil
 }

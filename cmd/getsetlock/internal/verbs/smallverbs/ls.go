@@ -328,7 +328,8 @@ func wrapped(l lockLine) int {
 func lockGrid(lines []lockLine) *out.Grid {
 	columns := []out.Column{out.Left("key").Shortened(out.CutMiddle), out.Left("state"),
 		out.Left("protocol").Rank(3),
-		out.Left("dialect").Rank(5), out.Left("owner").Shortened(out.Cut), out.Right("age").Rank(1), out.Right("left"),
+		out.Left("dialect").Rank(5), out.Left("owner").Shortened(out.Cut), out.Right("age").Rank(1),
+		out.Right("left"),
 		out.Right("waiters").Rank(2), out.Right("ttl").Rank(4), out.Right("fence").Rank(6),
 		out.Left("value").Shortened(out.Cut).Rank(7)}
 	g := out.NewGrid(columns...)

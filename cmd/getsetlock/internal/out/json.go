@@ -65,6 +65,11 @@ func printed(v reflect.Value, how string) any {
 	case json.Number:
 		return x
 	}
+	return composed(v, how)
+}
+
+// composed returns a list, a map, a struct or a single value.
+func composed(v reflect.Value, how string) any {
 	switch kind, whole := v.Kind(), isWhole(how); {
 	case kind == reflect.Slice:
 		list := make([]any, v.Len()) // no list is null
